@@ -1,0 +1,304 @@
+package daemon
+
+import (
+	"encoding"
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/spf13/pflag"
+	"sigs.k8s.io/yaml"
+)
+
+// Duration is a time.Duration that is written "10s" in files, flags and the environment.
+type Duration time.Duration
+
+// Std returns d as the standard library's type.
+func (d Duration) Std() time.Duration { return time.Duration(d) }
+
+func (d Duration) String() string { return time.Duration(d).String() }
+
+// MarshalText writes d as time.Duration does.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText reads what time.ParseDuration reads.
+func (d *Duration) UnmarshalText(text []byte) error {
+	parsed, err := time.ParseDuration(string(text))
+	*d = Duration(parsed)
+	return err
+}
+
+var errVersion = errors.New("version asked for")
+
+// field is one setting of a config struct, found by its json tag.
+type field struct {
+	path  []string // as in YAML: store, dataDir
+	usage string
+	value reflect.Value
+}
+
+func (f field) key() string  { return strings.Join(f.path, ".") }
+func (f field) flag() string { return strings.ToLower(f.words("-")) }
+func (f field) env() string  { return "GROUPCAST_" + strings.ToUpper(f.words("_")) }
+
+// words joins the path's words: store.dataDir is store, data, dir.
+func (f field) words(separator string) string {
+	var b strings.Builder
+	for i, part := range f.path {
+		if i > 0 {
+			b.WriteString(separator)
+		}
+		for j, r := range part {
+			if j > 0 && unicode.IsUpper(r) {
+				b.WriteString(separator)
+			}
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// fields lists the settings of the struct that v points to, depth first.
+func fields(v reflect.Value, path []string) []field {
+	v = reflect.Indirect(v)
+	var all []field
+	for i := range v.NumField() {
+		structField := v.Type().Field(i)
+		name, _, _ := strings.Cut(structField.Tag.Get("json"), ",")
+		below := path
+		if name != "" {
+			below = append(path[:len(path):len(path)], name)
+		}
+		usage, isSetting := structField.Tag.Lookup("usage")
+		switch {
+		case isSetting:
+			all = append(all, field{path: below, usage: usage, value: v.Field(i)})
+		case structField.Type.Kind() == reflect.Struct:
+			all = append(all, fields(v.Field(i), below)...)
+		default:
+			panic("daemon: setting without usage: " + strings.Join(below, "."))
+		}
+	}
+	return all
+}
+
+// Load fills config, which holds its defaults, from the YAML file named by
+// --config or GROUPCAST_CONFIG, then from the environment, then from flags. It
+// reports whether --print-config was given.
+func Load(service string, config Config, args, environ []string) (printConfig bool, err error) {
+	settings := fields(reflect.ValueOf(config), nil)
+	env := environment(environ)
+	file, err := configFile(args, env)
+	if err != nil {
+		return false, err
+	}
+	if file != "" {
+		if err := readFile(file, config, settings); err != nil {
+			return false, err
+		}
+	}
+	for _, setting := range settings {
+		if text, set := env[setting.env()]; set {
+			if err := setText(setting.value, text); err != nil {
+				return false, fmt.Errorf("%s=%q: %w", setting.env(), text, err)
+			}
+		}
+	}
+	flags := flagSet(service, settings)
+	if err := flags.Parse(args); err != nil {
+		return false, flagError(err, flags)
+	}
+	if len(flags.Args()) > 0 {
+		return false, fmt.Errorf("unexpected argument %q; --help lists the flags", flags.Arg(0))
+	}
+	if asked, _ := flags.GetBool("version"); asked {
+		return false, errVersion
+	}
+	printConfig, _ = flags.GetBool("print-config")
+	return printConfig, errors.Join(config.Common().validate(), config.Validate())
+}
+
+func environment(environ []string) map[string]string {
+	env := make(map[string]string, len(environ))
+	for _, entry := range environ {
+		name, value, _ := strings.Cut(entry, "=")
+		env[name] = value
+	}
+	return env
+}
+
+// configFile finds --config before the other flags are read, since they override what it says.
+func configFile(args []string, env map[string]string) (string, error) {
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	flags.ParseErrorsAllowlist.UnknownFlags = true
+	flags.Usage = func() {}
+	file := flags.String("config", env["GROUPCAST_CONFIG"], "")
+	flags.BoolP("help", "h", false, "")
+	if err := flags.Parse(args); err != nil {
+		return "", err
+	}
+	return *file, nil
+}
+
+func flagSet(service string, settings []field) *pflag.FlagSet {
+	flags := pflag.NewFlagSet("groupcast-"+service, pflag.ContinueOnError)
+	flags.SortFlags = false
+	flags.Usage = func() {}
+	flags.String("config", "", "YAML file to read the settings from (environment: GROUPCAST_CONFIG)")
+	flags.Bool("print-config", false, "print the settings in effect as YAML, and exit")
+	flags.Bool("version", false, "print the version, and exit")
+	for _, setting := range settings {
+		flags.Var(flagValue{setting.value}, setting.flag(), setting.usage)
+		if setting.value.Kind() == reflect.Bool {
+			flags.Lookup(setting.flag()).NoOptDefVal = "true"
+		}
+	}
+	return flags
+}
+
+// flagError adds the nearest flag to a complaint about an unknown one.
+func flagError(err error, flags *pflag.FlagSet) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) {
+		return err
+	}
+	var names []string
+	flags.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	return fmt.Errorf("unknown flag --%s: did you mean --%s? --help lists them all",
+		unknown.GetSpecifiedName(), nearest(unknown.GetSpecifiedName(), names))
+}
+
+// readFile reads a YAML file into config and refuses keys that are no settings.
+func readFile(name string, config Config, settings []field) error {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return fmt.Errorf("read config: %w", err)
+	}
+	var tree map[string]any
+	if err := yaml.Unmarshal(text, &tree); err != nil {
+		return fmt.Errorf("read config %s: %w", name, err)
+	}
+	if err := errors.Join(unknownKeys(tree, nil, settings)...); err != nil {
+		return fmt.Errorf("read config %s: %w", name, err)
+	}
+	if err := yaml.UnmarshalStrict(text, config); err != nil {
+		return fmt.Errorf("read config %s: %w", name, err)
+	}
+	return nil
+}
+
+func unknownKeys(tree map[string]any, path []string, settings []field) []error {
+	known := make(map[string]bool) // whether the key holds a setting itself
+	for _, setting := range settings {
+		if len(setting.path) > len(path) && strings.HasPrefix(setting.key()+".", strings.Join(append(path, ""), ".")) {
+			known[setting.path[len(path)]] = len(setting.path) == len(path)+1
+		}
+	}
+	var problems []error
+	for key, value := range tree {
+		below := append(path[:len(path):len(path)], key)
+		isSetting, isKnown := known[key]
+		if !isKnown {
+			problems = append(problems, fmt.Errorf("unknown key %s: did you mean %s?", strings.Join(below, "."), nearestKey(strings.Join(below, "."), settings)))
+			continue
+		}
+		if subtree, isTree := value.(map[string]any); isTree && !isSetting {
+			problems = append(problems, unknownKeys(subtree, below, settings)...)
+		}
+	}
+	return problems
+}
+
+func nearestKey(key string, settings []field) string {
+	keys := make([]string, len(settings))
+	for i, setting := range settings {
+		keys[i] = setting.key()
+	}
+	return nearest(key, keys)
+}
+
+// Print returns the settings in effect as YAML.
+func Print(config Config) string {
+	text, err := yaml.Marshal(config)
+	if err != nil {
+		panic("daemon: config cannot be written as YAML: " + err.Error())
+	}
+	return string(text)
+}
+
+// Usage returns the help text.
+func Usage(service string, config Config) string {
+	settings := fields(reflect.ValueOf(config), nil)
+	return fmt.Sprintf("Usage: groupcast-%s [flags]\n\nEvery flag is also a YAML key (--store-data-dir is store.dataDir) and an\nenvironment variable (GROUPCAST_STORE_DATA_DIR). Flags win over the\nenvironment, which wins over the file.\n\nFlags:\n%s",
+		service, flagSet(service, settings).FlagUsages())
+}
+
+// flagValue lets pflag set a setting.
+type flagValue struct{ value reflect.Value }
+
+func (f flagValue) Set(text string) error { return setText(f.value, text) }
+
+func (f flagValue) Type() string {
+	switch f.value.Kind() {
+	case reflect.Bool:
+		return ""
+	case reflect.Slice:
+		return "list"
+	case reflect.String:
+		return "string"
+	default:
+		if _, isText := f.value.Interface().(fmt.Stringer); isText {
+			return strings.ToLower(f.value.Type().Name())
+		}
+		return "number"
+	}
+}
+
+func (f flagValue) String() string {
+	if !f.value.IsValid() {
+		return ""
+	}
+	if list, isList := f.value.Interface().([]string); isList {
+		return strings.Join(list, ",")
+	}
+	return fmt.Sprint(f.value.Interface())
+}
+
+// setText sets a setting from its text; a list's items are separated by commas.
+func setText(v reflect.Value, text string) error {
+	if unmarshaler, is := v.Addr().Interface().(encoding.TextUnmarshaler); is {
+		return unmarshaler.UnmarshalText([]byte(text))
+	}
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(text)
+	case reflect.Bool:
+		parsed, err := strconv.ParseBool(text)
+		if err != nil {
+			return errors.New("want true or false")
+		}
+		v.SetBool(parsed)
+	case reflect.Int, reflect.Int64:
+		parsed, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return errors.New("want a whole number")
+		}
+		v.SetInt(parsed)
+	case reflect.Slice:
+		items := []string{}
+		for item := range strings.SplitSeq(text, ",") {
+			if item = strings.TrimSpace(item); item != "" {
+				items = append(items, item)
+			}
+		}
+		v.Set(reflect.ValueOf(items))
+	default:
+		panic("daemon: setting of a kind that has no text form: " + v.Type().String())
+	}
+	return nil
+}

@@ -1,0 +1,139 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/groupcast/groupcast/internal/version"
+)
+
+// Config is what a service's config struct must be able to do.
+type Config interface {
+	// Common returns the part that every service has.
+	Common() *CommonConfig
+	// Validate reports everything that is wrong, joined into one error.
+	Validate() error
+}
+
+// CommonConfig is the part of the configuration that every service has.
+type CommonConfig struct {
+	Admin    AdminConfig `json:"admin"`
+	Log      LogConfig   `json:"log"`
+	StopWait Duration    `json:"stopWait" usage:"how long a stop waits for work in progress; zero does not wait"`
+}
+
+// LogConfig says what is logged and how.
+type LogConfig struct {
+	Level  slog.Level `json:"level" usage:"least severe level to log: debug, info, warn or error"`
+	Format string     `json:"format" usage:"text or json"`
+}
+
+// CommonDefaults returns the defaults of the common part for a service whose admin port is addr.
+func CommonDefaults(addr string) CommonConfig {
+	return CommonConfig{
+		Admin:    AdminConfig{Listen: addr},
+		Log:      LogConfig{Level: slog.LevelInfo, Format: "text"},
+		StopWait: Duration(10 * time.Second),
+	}
+}
+
+// Common returns c: a service's config that embeds CommonConfig has this method.
+func (c *CommonConfig) Common() *CommonConfig { return c }
+
+func (c *CommonConfig) validate() error {
+	if c.Log.Format != "text" && c.Log.Format != "json" {
+		return fmt.Errorf("log.format is %q: it can be text or json", c.Log.Format)
+	}
+	return nil
+}
+
+// Env is what a process gives to the service that runs in it.
+type Env struct {
+	Log     *slog.Logger
+	Metrics *prometheus.Registry
+	Admin   *Admin
+	// Stdout is for data that other programs read, as the line that says that all is ready.
+	Stdout io.Writer
+}
+
+// Run is a service's body: it returns nil when ctx is done and all it started has ended.
+type Run[C Config] func(ctx context.Context, env Env, config C) error
+
+// Main runs a service as this process and exits with its status: 0 after an
+// orderly stop, 1 after a failure, 2 when it was called wrongly.
+func Main[C Config](service string, config C, run Run[C]) {
+	os.Exit(Process[C]{Service: service, Config: config, Run: run}.Execute(os.Args[1:], os.Environ(), os.Stdout, os.Stderr))
+}
+
+// Process is a service about to become a process.
+type Process[C Config] struct {
+	Service string
+	Config  C
+	Run     Run[C]
+}
+
+// Execute runs the process with these arguments and returns its exit status.
+func (p Process[C]) Execute(args, environ []string, stdout, stderr io.Writer) int {
+	printConfig, err := Load(p.Service, p.Config, args, environ)
+	switch {
+	case errors.Is(err, pflag.ErrHelp):
+		fmt.Fprint(stdout, Usage(p.Service, p.Config))
+		return 0
+	case errors.Is(err, errVersion):
+		fmt.Fprintf(stdout, "groupcast-%s %s\n", p.Service, version.String())
+		return 0
+	case err != nil:
+		fmt.Fprintf(stderr, "groupcast-%s: %v\n", p.Service, err)
+		return 2
+	case printConfig:
+		fmt.Fprint(stdout, Print(p.Config))
+		return 0
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	log := newLogger(p.Config.Common().Log, stderr).With("service", p.Service)
+	if err := p.serve(ctx, log, stdout); err != nil {
+		fmt.Fprintf(stderr, "groupcast-%s: %v\n", p.Service, err)
+		return 1
+	}
+	return 0
+}
+
+// serve runs the service beside its admin port; the end of either is the end of both.
+func (p Process[C]) serve(ctx context.Context, log *slog.Logger, stdout io.Writer) error {
+	admin, err := ListenAdmin(p.Config.Common().Admin)
+	if err != nil {
+		return err
+	}
+	env := Env{Log: log, Metrics: newRegistry(p.Service), Admin: admin, Stdout: stdout}
+	admin.gather(env.Metrics)
+	log.Info("starting", "version", version.String(), "admin", admin.Addr())
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return admin.Serve(ctx) })
+	group.Go(func() error {
+		defer admin.stop()
+		return p.Run(ctx, env, p.Config)
+	})
+	err = group.Wait()
+	log.Info("stopped")
+	return err
+}
+
+func newLogger(config LogConfig, w io.Writer) *slog.Logger {
+	options := &slog.HandlerOptions{Level: config.Level}
+	if config.Format == "json" {
+		return slog.New(slog.NewJSONHandler(w, options))
+	}
+	return slog.New(slog.NewTextHandler(w, options))
+}

@@ -1,0 +1,251 @@
+package identity
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/big"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+)
+
+// CertificateLifetime is how long an issued certificate lives. It is renewed at half.
+const CertificateLifetime = time.Hour
+
+// caLifetime is how long the built-in CA's own certificate lives.
+const caLifetime = 10 * 365 * 24 * time.Hour
+
+// CA issues certificates for the identities of one trust domain.
+type CA struct {
+	TrustDomain string
+	// Now is the clock that certificates are dated by.
+	Now func() time.Time
+
+	certificate *x509.Certificate
+	key         crypto.Signer
+}
+
+// CA files, below the CA's directory.
+const (
+	caCertificateFile = "ca.crt"
+	caKeyFile         = "ca.key"
+)
+
+// OpenCA reads the CA of dir. Where dir holds none, it makes one.
+func OpenCA(dir, trustDomain string) (*CA, error) {
+	certificatePEM, err := os.ReadFile(filepath.Join(dir, caCertificateFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return createCA(dir, trustDomain)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read CA: %w", err)
+	}
+	keyPEM, err := os.ReadFile(filepath.Join(dir, caKeyFile))
+	if err != nil {
+		return nil, fmt.Errorf("read CA: %w", err)
+	}
+	certificates, err := parseCertificates(certificatePEM)
+	if err != nil {
+		return nil, fmt.Errorf("read CA %s: %w", filepath.Join(dir, caCertificateFile), err)
+	}
+	key, err := parseKey(keyPEM)
+	if err != nil {
+		return nil, fmt.Errorf("read CA %s: %w", filepath.Join(dir, caKeyFile), err)
+	}
+	ca := &CA{TrustDomain: trustDomain, Now: time.Now, certificate: certificates[0], key: key}
+	if public, ok := ca.certificate.PublicKey.(*ecdsa.PublicKey); !ok || !public.Equal(key.Public()) {
+		return nil, fmt.Errorf("read CA: %s and %s in %s do not belong together", caCertificateFile, caKeyFile, dir)
+	}
+	return ca, nil
+}
+
+func createCA(dir, trustDomain string) (*CA, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("create CA: %w", err)
+	}
+	ca, err := NewCA(trustDomain, time.Now)
+	if err != nil {
+		return nil, err
+	}
+	keyPEM, err := encodeKey(ca.key)
+	if err != nil {
+		return nil, err
+	}
+	// The key goes first: a certificate without its key would not be a CA, but look like one.
+	if err := WriteFile(filepath.Join(dir, caKeyFile), keyPEM, 0o600); err != nil {
+		return nil, fmt.Errorf("create CA: %w", err)
+	}
+	if err := WriteFile(filepath.Join(dir, caCertificateFile), encodeCertificates(ca.certificate.Raw), 0o644); err != nil {
+		return nil, fmt.Errorf("create CA: %w", err)
+	}
+	return ca, nil
+}
+
+// NewCA makes a CA that lives in memory.
+func NewCA(trustDomain string, now func() time.Time) (*CA, error) {
+	key, err := newKey()
+	if err != nil {
+		return nil, err
+	}
+	template := &x509.Certificate{
+		SerialNumber:          newSerial(),
+		Subject:               pkix.Name{CommonName: "Groupcast CA of " + trustDomain},
+		NotBefore:             now().Add(-ClockTolerance),
+		NotAfter:              now().Add(caLifetime),
+		IsCA:                  true,
+		BasicConstraintsValid: true,
+		MaxPathLenZero:        true,
+		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return nil, fmt.Errorf("create CA: %w", err)
+	}
+	certificate, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, fmt.Errorf("create CA: %w", err)
+	}
+	return &CA{TrustDomain: trustDomain, Now: now, certificate: certificate, key: key}, nil
+}
+
+// Certificate returns the CA's certificate in DER.
+func (ca *CA) Certificate() []byte { return ca.certificate.Raw }
+
+// Fingerprint returns the hash that join tokens and stores know the CA by.
+func (ca *CA) Fingerprint() Fingerprint { return sha256.Sum256(ca.certificate.Raw) }
+
+// Fingerprint is the SHA-256 of a CA's certificate.
+type Fingerprint [sha256.Size]byte
+
+func (f Fingerprint) String() string { return hex.EncodeToString(f[:]) }
+
+// Stamp orders the certificates of one identity without a clock: it is the
+// store's revision when a certificate was issued, and revoking an identity
+// refuses every certificate with a lower one.
+type Stamp uint64
+
+// Issue certifies that the holder of the public key is id. Everything else that
+// the requester might wish for is written here, not taken from a request.
+func (ca *CA) Issue(id ID, public crypto.PublicKey, stamp Stamp) ([]byte, error) {
+	if err := id.Validate(); err != nil {
+		return nil, fmt.Errorf("issue certificate: %w", err)
+	}
+	now := ca.Now()
+	template := &x509.Certificate{
+		SerialNumber: newSerial(),
+		Subject:      pkix.Name{CommonName: id.String(), SerialNumber: strconv.FormatUint(uint64(stamp), 10)},
+		URIs:         []*url.URL{id.URI(ca.TrustDomain)},
+		NotBefore:    now.Add(-time.Minute),
+		NotAfter:     now.Add(CertificateLifetime),
+		KeyUsage:     x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, ca.certificate, public, ca.key)
+	if err != nil {
+		return nil, fmt.Errorf("issue certificate of %s: %w", id, err)
+	}
+	return der, nil
+}
+
+// stampOf reads the stamp of a certificate. A foreign issuer writes none: that is zero.
+func stampOf(certificate *x509.Certificate) Stamp {
+	stamp, err := strconv.ParseUint(certificate.Subject.SerialNumber, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return Stamp(stamp)
+}
+
+// PublicKey checks a PKCS #10 request and returns the key that it asks to certify.
+func PublicKey(request []byte) (crypto.PublicKey, error) {
+	parsed, err := x509.ParseCertificateRequest(request)
+	if err != nil {
+		return nil, fmt.Errorf("parse certificate request: %w", err)
+	}
+	if err := parsed.CheckSignature(); err != nil {
+		return nil, fmt.Errorf("check certificate request: %w", err)
+	}
+	key, isECDSA := parsed.PublicKey.(*ecdsa.PublicKey)
+	if !isECDSA || key.Curve != elliptic.P256() {
+		return nil, errors.New("certificate request: want a P-256 key")
+	}
+	return key, nil
+}
+
+func newKey() (*ecdsa.PrivateKey, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("make key: %w", err)
+	}
+	return key, nil
+}
+
+func newSerial() *big.Int {
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		panic("identity: no randomness: " + err.Error())
+	}
+	return serial
+}
+
+func encodeKey(key crypto.Signer) ([]byte, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, fmt.Errorf("encode key: %w", err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
+}
+
+func parseKey(text []byte) (crypto.Signer, error) {
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return nil, errors.New("holds no PEM block")
+	}
+	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("parse key: %w", err)
+	}
+	signer, ok := key.(crypto.Signer)
+	if !ok {
+		return nil, fmt.Errorf("key of type %T cannot sign", key)
+	}
+	return signer, nil
+}
+
+func encodeCertificates(certificates ...[]byte) []byte {
+	var text bytes.Buffer
+	for _, der := range certificates {
+		if err := pem.Encode(&text, &pem.Block{Type: "CERTIFICATE", Bytes: der}); err != nil {
+			panic("identity: encode certificate: " + err.Error())
+		}
+	}
+	return text.Bytes()
+}
+
+func parseCertificates(text []byte) ([]*x509.Certificate, error) {
+	var certificates []*x509.Certificate
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		certificate, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("parse certificate: %w", err)
+		}
+		certificates = append(certificates, certificate)
+	}
+	if len(certificates) == 0 {
+		return nil, errors.New("holds no certificate in PEM")
+	}
+	return certificates, nil
+}

@@ -1,0 +1,240 @@
+package identity
+
+import (
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// Credentials are a certificate, its key, and the authorities to check others by.
+type Credentials struct {
+	Certificate tls.Certificate
+	Roots       *x509.CertPool
+	ID          ID
+}
+
+// Source gives the credentials to use now: they change when they are renewed.
+type Source interface {
+	Credentials() (*Credentials, error)
+}
+
+// Static is a source that never changes, but by Set.
+type Static struct {
+	mu      sync.Mutex
+	current *Credentials
+}
+
+// NewStatic returns a source of these credentials.
+func NewStatic(credentials *Credentials) *Static { return &Static{current: credentials} }
+
+// Credentials returns what was set last.
+func (s *Static) Credentials() (*Credentials, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.current, nil
+}
+
+// Set replaces the credentials; connections made from now on use them.
+func (s *Static) Set(credentials *Credentials) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.current = credentials
+}
+
+// Key is a fresh private key on its way to a certificate.
+type Key struct {
+	pem     []byte
+	request []byte
+}
+
+// NewKey makes a key and the request to certify it.
+func NewKey() (*Key, error) {
+	key, err := newKey()
+	if err != nil {
+		return nil, err
+	}
+	request, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+	if err != nil {
+		return nil, fmt.Errorf("make certificate request: %w", err)
+	}
+	text, err := encodeKey(key)
+	return &Key{pem: text, request: request}, err
+}
+
+// Request returns the PKCS #10 request to send to the CA.
+func (k *Key) Request() []byte { return k.request }
+
+// Certified joins the key with the certificate that was issued for it.
+func (k *Key) Certified(certificate []byte, authorities [][]byte) (*Bundle, error) {
+	if len(authorities) == 0 {
+		return nil, errors.New("certificate came without authorities")
+	}
+	bundle := &Bundle{
+		Key:         k.pem,
+		Certificate: encodeCertificates(append([][]byte{certificate}, authorities...)...),
+		Authorities: encodeCertificates(authorities...),
+	}
+	_, err := bundle.Credentials()
+	return bundle, err
+}
+
+// IssueBundle makes a key and certifies it at once: for the CA's own process.
+func (ca *CA) IssueBundle(id ID, stamp Stamp) (*Bundle, error) {
+	key, err := NewKey()
+	if err != nil {
+		return nil, err
+	}
+	public, err := PublicKey(key.Request())
+	if err != nil {
+		return nil, err
+	}
+	certificate, err := ca.Issue(id, public, stamp)
+	if err != nil {
+		return nil, err
+	}
+	return key.Certified(certificate, [][]byte{ca.Certificate()})
+}
+
+// Bundle is credentials as the three PEM texts that are kept in files.
+type Bundle struct {
+	Key, Certificate, Authorities []byte
+}
+
+// Credentials parses the bundle.
+func (b *Bundle) Credentials() (*Credentials, error) {
+	pair, err := tls.X509KeyPair(b.Certificate, b.Key)
+	if err != nil {
+		return nil, fmt.Errorf("read certificate: %w", err)
+	}
+	authorities, err := parseCertificates(b.Authorities)
+	if err != nil {
+		return nil, fmt.Errorf("read authorities: %w", err)
+	}
+	roots := x509.NewCertPool()
+	for _, authority := range authorities {
+		roots.AddCert(authority)
+	}
+	credentials := &Credentials{Certificate: pair, Roots: roots}
+	if len(pair.Leaf.URIs) == 1 {
+		credentials.ID, err = ParseURI(pair.Leaf.URIs[0], pair.Leaf.URIs[0].Host)
+	} else {
+		err = fmt.Errorf("certificate has %d URIs: want one identity", len(pair.Leaf.URIs))
+	}
+	return credentials, err
+}
+
+// RenewalDue reports whether half of the certificate's life has passed by the
+// clock now. A clock that stands before that life is no excuse to wait.
+func (c *Credentials) RenewalDue(now time.Time) bool {
+	leaf := c.Certificate.Leaf
+	half := leaf.NotBefore.Add(leaf.NotAfter.Sub(leaf.NotBefore) / 2)
+	return now.After(half) || now.Before(leaf.NotBefore)
+}
+
+// Expiry returns when the certificate ends by the issuer's clock.
+func (c *Credentials) Expiry() time.Time { return c.Certificate.Leaf.NotAfter }
+
+// Files are credentials in three PEM files, read again when they change: they
+// may be written by this project, cert-manager, SPIRE or by hand.
+type Files struct {
+	Certificate, Key, Authorities string
+
+	mu      sync.Mutex
+	current *Credentials
+	read    [3]fileState
+	checked time.Time
+}
+
+type fileState struct {
+	modified time.Time
+	size     int64
+}
+
+// FilesIn returns the credentials in a directory under their usual names.
+func FilesIn(dir string) *Files {
+	return &Files{
+		Certificate: filepath.Join(dir, "tls.crt"),
+		Key:         filepath.Join(dir, "tls.key"),
+		Authorities: filepath.Join(dir, "ca.crt"),
+	}
+}
+
+// recheck is how long credentials are used before the files are looked at again.
+const recheck = time.Second
+
+// Credentials returns what the files hold. While they cannot be read, as in the
+// middle of a change, the credentials read last stay in use.
+func (f *Files) Credentials() (*Credentials, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.current != nil && time.Since(f.checked) < recheck {
+		return f.current, nil
+	}
+	f.checked = time.Now()
+	states, err := f.states()
+	if err == nil && f.current != nil && states == f.read {
+		return f.current, nil
+	}
+	if err == nil {
+		var credentials *Credentials
+		if credentials, err = f.load(); err == nil {
+			f.current, f.read = credentials, states
+		}
+	}
+	if f.current != nil {
+		return f.current, nil
+	}
+	return nil, err
+}
+
+func (f *Files) states() (states [3]fileState, err error) {
+	for i, name := range []string{f.Certificate, f.Key, f.Authorities} {
+		info, err := os.Stat(name)
+		if err != nil {
+			return states, fmt.Errorf("read credentials: %w", err)
+		}
+		states[i] = fileState{info.ModTime(), info.Size()}
+	}
+	return states, nil
+}
+
+func (f *Files) load() (*Credentials, error) {
+	var bundle Bundle
+	for name, content := range map[string]*[]byte{f.Certificate: &bundle.Certificate, f.Key: &bundle.Key, f.Authorities: &bundle.Authorities} {
+		var err error
+		if *content, err = os.ReadFile(name); err != nil {
+			return nil, fmt.Errorf("read credentials: %w", err)
+		}
+	}
+	credentials, err := bundle.Credentials()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Certificate, err)
+	}
+	return credentials, nil
+}
+
+// Write replaces the files' content.
+func (f *Files) Write(bundle *Bundle) error {
+	if err := os.MkdirAll(filepath.Dir(f.Key), 0o700); err != nil {
+		return fmt.Errorf("write credentials: %w", err)
+	}
+	for _, file := range []struct {
+		name    string
+		content []byte
+		mode    os.FileMode
+	}{{f.Authorities, bundle.Authorities, 0o644}, {f.Key, bundle.Key, 0o600}, {f.Certificate, bundle.Certificate, 0o644}} {
+		if err := WriteFile(file.name, file.content, file.mode); err != nil {
+			return fmt.Errorf("write credentials: %w", err)
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.checked = time.Time{}
+	return nil
+}

@@ -1,0 +1,96 @@
+// Package identity says who a process is and proves it: identities as SPIFFE-style
+// names in certificates, the built-in CA that issues them, join tokens that
+// are exchanged for the first one, and TLS 1.3 configurations that check them.
+//
+// A peer is known by the URI in its certificate alone, never by its address or
+// by a DNS name:
+//
+//	spiffe://TRUST_DOMAIN/groupcast/ROLE/NAME
+package identity
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Role is what kind of process an identity stands for.
+type Role string
+
+// The roles.
+const (
+	Manager    Role = "manager"
+	Agent      Role = "agent"
+	Gatherer   Role = "gatherer"
+	Replicator Role = "replicator"
+	Member     Role = "member"
+	Operator   Role = "operator"
+)
+
+// Roles lists every role.
+var Roles = []Role{Manager, Agent, Gatherer, Replicator, Member, Operator}
+
+// DefaultTrustDomain is the trust domain where the configuration names none.
+const DefaultTrustDomain = "groupcast.local"
+
+// ID is an identity: a role and a name within it.
+type ID struct {
+	Role Role
+	Name string
+}
+
+func (id ID) String() string { return string(id.Role) + "/" + id.Name }
+
+// URI returns the identity as certificates carry it.
+func (id ID) URI(trustDomain string) *url.URL {
+	return &url.URL{Scheme: "spiffe", Host: trustDomain, Path: "/groupcast/" + id.String()}
+}
+
+// Validate says what is wrong with an identity.
+func (id ID) Validate() error {
+	if !slices.Contains(Roles, id.Role) {
+		return fmt.Errorf("role %q is not one of %v", id.Role, Roles)
+	}
+	return CheckName(id.Name)
+}
+
+// ErrForeign says that a certificate is no identity of this trust domain.
+var ErrForeign = errors.New("certificate holds no identity of this trust domain")
+
+// ParseURI reads an identity of the trust domain.
+func ParseURI(uri *url.URL, trustDomain string) (ID, error) {
+	rest, ok := strings.CutPrefix(uri.String(), "spiffe://"+trustDomain+"/groupcast/")
+	role, name, ok2 := strings.Cut(rest, "/")
+	id := ID{Role: Role(role), Name: name}
+	if !ok || !ok2 || id.Validate() != nil {
+		return ID{}, fmt.Errorf("%w %s: %s", ErrForeign, trustDomain, uri)
+	}
+	return id, nil
+}
+
+// of returns the one identity that a certificate holds.
+func of(certificate *x509.Certificate, trustDomain string) (ID, error) {
+	if len(certificate.URIs) != 1 {
+		return ID{}, fmt.Errorf("%w %s: it has %d URIs", ErrForeign, trustDomain, len(certificate.URIs))
+	}
+	return ParseURI(certificate.URIs[0], trustDomain)
+}
+
+// CheckName says why name is not a DNS label: 1 to 63 lower-case letters,
+// digits and inner hyphens (RFC 1123).
+func CheckName(name string) error {
+	if name == "" {
+		return errors.New("name is empty: want a DNS label, as in node-7")
+	}
+	ok := len(name) <= 63 && name[0] != '-' && name[len(name)-1] != '-'
+	for _, r := range name {
+		ok = ok && (r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-')
+	}
+	if !ok {
+		return fmt.Errorf("name %.80q is not a DNS label: want 1 to 63 of a-z, 0-9 and inner hyphens, as in node-7", name)
+	}
+	return nil
+}

@@ -1,0 +1,218 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
+	"go.etcd.io/etcd/server/v3/storage/wal"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// walSegment is how much of the log etcd allocates ahead.
+	walSegment = 16 << 20
+	// quota is how much etcd's database may grow to.
+	quota = 2 << 30
+	// history is how long watchers can resume from a revision, and deleted state is kept.
+	history = "10m"
+	// startTimeout is how long etcd may take to read its data directory.
+	startTimeout = time.Minute
+	// readyTimeout is how long etcd, alone and open, may take to serve.
+	readyTimeout = 10 * time.Second
+)
+
+// ErrInUse says that another process has the data directory.
+var ErrInUse = errors.New("in use by another process")
+
+// OpenEmbedded opens the store in a directory of this machine, which no other
+// process may use meanwhile. It listens on no port.
+func OpenEmbedded(dir string, log *slog.Logger) (*Store, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	unlock, err := lockDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open store %s: %w", dir, err)
+	}
+	database := filepath.Join(dir, "member", "snap", "db")
+	if err := checkDatabase(database); err != nil {
+		unlock()
+		return nil, fmt.Errorf("open store %s: %w", dir, err)
+	}
+	engine := &engine{log: log, failed: make(chan error, 1)}
+	server, err := engine.start(dir)
+	if err != nil {
+		unlock()
+		return nil, fmt.Errorf("open store %s: %w", dir, err)
+	}
+	guard := newDiskGuard(dir, database)
+	client := v3client.New(server.Server)
+	return &Store{
+		client: client,
+		room:   guard.room,
+		failed: engine.failed,
+		close: sync.OnceFunc(func() {
+			client.Close()
+			guard.stop()
+			server.Close()
+			unlock()
+		}),
+	}, nil
+}
+
+// lockDir keeps other processes out of the directory until unlock is called, or this process ends.
+func lockDir(dir string) (unlock func(), err error) {
+	file, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		file.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, ErrInUse
+		}
+		return nil, fmt.Errorf("lock: %w", err)
+	}
+	return func() { file.Close() }, nil
+}
+
+// engine is the embedded etcd, with its ways of dying turned into errors.
+type engine struct {
+	log    *slog.Logger
+	failed chan error
+}
+
+// start runs etcd. What etcd logs as fatal, such as a corrupt file, ends only
+// the goroutine that found it, and becomes the error.
+func (e *engine) start(dir string) (*embed.Etcd, error) {
+	var server *embed.Etcd
+	started := make(chan error, 1)
+	go func() {
+		defer func() {
+			if cause := recover(); cause != nil {
+				started <- fmt.Errorf("damaged, or not a store: %v", cause)
+			}
+		}()
+		var err error
+		server, err = embed.StartEtcd(e.config(dir))
+		started <- err
+	}()
+	select {
+	case err := <-started:
+		if err != nil {
+			return nil, err
+		}
+	case err := <-e.failed: // the start itself hangs then, for the process to end
+		return nil, err
+	case <-time.After(startTimeout):
+		return nil, fmt.Errorf("not open within %v", startTimeout)
+	}
+	select {
+	case <-server.Server.ReadyNotify():
+		return server, nil
+	case err := <-e.failed:
+		return nil, err
+	case <-time.After(readyTimeout):
+		server.Close()
+		return nil, fmt.Errorf("not ready within %v: its log may have lost its end", readyTimeout)
+	}
+}
+
+func (e *engine) config(dir string) *embed.Config {
+	wal.SegmentSizeBytes = walSegment
+	config := embed.NewConfig()
+	config.Name = "groupcast"
+	config.Dir = dir
+	config.ListenPeerUrls, config.ListenClientUrls = nil, nil // nobody but this process
+	config.AdvertiseClientUrls = []url.URL{}
+	config.InitialCluster = config.InitialClusterFromName(config.Name)
+	config.AutoCompactionMode, config.AutoCompactionRetention = "periodic", history
+	config.QuotaBackendBytes = quota
+	config.MaxTxnOps = MaxOps + 1
+	config.InitialElectionTickAdvance = true
+	config.TickMs, config.ElectionMs = 10, 100 // alone, it need not wait to become its own leader
+	config.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.New(quietCore{e.log.With("component", "etcd")}, zap.WithFatalHook(e), zap.WithPanicHook(e)))
+	return config
+}
+
+// OnWrite is called when etcd has logged something fatal and expects the process to end.
+func (e *engine) OnWrite(entry *zapcore.CheckedEntry, fields []zapcore.Field) {
+	err := fmt.Errorf("%s: %s", entry.Message, describe(fields))
+	select {
+	case e.failed <- err:
+	default: // the first reason is the cause
+	}
+	runtime.Goexit()
+}
+
+func describe(fields []zapcore.Field) string {
+	encoder := zapcore.NewMapObjectEncoder()
+	for _, field := range fields {
+		field.AddTo(encoder)
+	}
+	if cause, ok := encoder.Fields["error"]; ok {
+		return fmt.Sprint(cause)
+	}
+	return fmt.Sprint(encoder.Fields)
+}
+
+// quietCore passes etcd's log on one step less severe: what etcd warns of, an
+// operator of Groupcast need not act on.
+type quietCore struct{ log *slog.Logger }
+
+func (c quietCore) Enabled(level zapcore.Level) bool {
+	return c.log.Enabled(context.Background(), slogLevel(level))
+}
+
+func (c quietCore) With(fields []zapcore.Field) zapcore.Core {
+	return quietCore{c.log.With(attributes(fields)...)}
+}
+
+func (c quietCore) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if c.Enabled(entry.Level) {
+		return checked.AddCore(entry, c)
+	}
+	return checked
+}
+
+func (c quietCore) Write(entry zapcore.Entry, fields []zapcore.Field) error {
+	c.log.Log(context.Background(), slogLevel(entry.Level), entry.Message, attributes(fields)...)
+	return nil
+}
+
+func (c quietCore) Sync() error { return nil }
+
+func slogLevel(level zapcore.Level) slog.Level {
+	switch {
+	case level >= zapcore.DPanicLevel:
+		return slog.LevelError
+	case level >= zapcore.ErrorLevel:
+		return slog.LevelWarn
+	default:
+		return slog.LevelDebug
+	}
+}
+
+func attributes(fields []zapcore.Field) []any {
+	encoder := zapcore.NewMapObjectEncoder()
+	attributes := make([]any, 0, 2*len(fields))
+	for _, field := range fields {
+		field.AddTo(encoder)
+	}
+	for key, value := range encoder.Fields {
+		attributes = append(attributes, key, value)
+	}
+	return attributes
+}

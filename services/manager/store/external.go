@@ -1,0 +1,40 @@
+package store
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+)
+
+// dialTimeout is how long an external etcd may take to answer at the start.
+const dialTimeout = 10 * time.Second
+
+// OpenExternal opens the store in an etcd cluster. A nil TLS configuration stands for plain TCP.
+func OpenExternal(ctx context.Context, endpoints []string, tlsConfig *tls.Config, log *slog.Logger) (*Store, error) {
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints: endpoints, TLS: tlsConfig, DialTimeout: dialTimeout,
+		DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 5 * time.Second,
+		Logger: zap.New(quietCore{log.With("component", "etcd")}),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open store %v: %w", endpoints, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	if _, err := client.Get(ctx, prefix); err != nil {
+		client.Close()
+		return nil, fmt.Errorf("open store %v: %w", endpoints, err)
+	}
+	return &Store{
+		client: client,
+		room:   func() error { return nil }, // the cluster says so itself
+		failed: make(chan error),
+		close:  sync.OnceFunc(func() { client.Close() }),
+	}, nil
+}

@@ -1,0 +1,138 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/concurrency"
+)
+
+// Candidate is a manager that can lead.
+type Candidate struct {
+	Name    string `json:"name"`
+	Address string `json:"address"` // where other managers reach it
+}
+
+// Term is the span in which one manager leads.
+type Term struct {
+	// Number only grows from term to term.
+	Number uint64
+	key    string
+	ended  <-chan struct{}
+	resign func()
+}
+
+// Ended is closed when the term is over. It may be over before that is noticed:
+// what counts is that Commit refuses.
+func (t *Term) Ended() <-chan struct{} { return t.ended }
+
+// Resign ends the term at once, so that another manager need not wait for it to time out.
+func (t *Term) Resign() { t.resign() }
+
+func (t *Term) fence() clientv3.Cmp {
+	return clientv3.Compare(clientv3.CreateRevision(t.key), "=", int64(t.Number))
+}
+
+// electionKey lies outside of the state that List and Watch show.
+const electionKey = "leader/"
+
+// termTimeout is how long a leader that stopped answering keeps others from leading.
+const termTimeout = 5 * time.Second
+
+// Campaign waits until this candidate leads.
+func (s *Store) Campaign(ctx context.Context, self Candidate) (*Term, error) {
+	session, err := concurrency.NewSession(s.client, concurrency.WithTTL(int(termTimeout.Seconds())))
+	if err != nil {
+		return nil, translate("campaign", err)
+	}
+	value, err := json.Marshal(self)
+	if err != nil {
+		return nil, fmt.Errorf("campaign: %w", err)
+	}
+	election := concurrency.NewElection(session, prefix+"leader")
+	campaignCtx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() { // a lost lease must end the wait, too
+		select {
+		case <-session.Done():
+			cancel()
+		case <-campaignCtx.Done():
+		}
+	}()
+	if err := election.Campaign(campaignCtx, string(value)); err != nil {
+		session.Close()
+		return nil, translate("campaign", err)
+	}
+	return &Term{
+		Number: uint64(election.Rev()),
+		key:    election.Key(),
+		ended:  session.Done(),
+		resign: func() { session.Close() },
+	}, nil
+}
+
+// EndEarlierTerms ends what an earlier process of this name still holds: it is
+// gone, and waiting for it to time out would only delay.
+func (s *Store) EndEarlierTerms(ctx context.Context, self Candidate) error {
+	got, err := s.client.Get(ctx, prefix+electionKey, clientv3.WithPrefix())
+	if err != nil {
+		return translate("end earlier terms", err)
+	}
+	for _, kv := range got.Kvs {
+		var holder Candidate
+		if json.Unmarshal(kv.Value, &holder) != nil || holder.Name != self.Name || kv.Lease == 0 {
+			continue
+		}
+		if _, err := s.client.Revoke(ctx, clientv3.LeaseID(kv.Lease)); err != nil {
+			return translate("end earlier terms", err)
+		}
+	}
+	return nil
+}
+
+// Leader is who leads, and in which term; the zero value stands for nobody.
+type Leader struct {
+	Candidate
+	Term uint64
+}
+
+// Leaders calls each with who leads, now and whenever that changes.
+func (s *Store) Leaders(ctx context.Context, each func(Leader)) error {
+	leaderPrefix := electionKey + "/"
+	for ctx.Err() == nil {
+		got, err := s.client.Get(ctx, leaderPrefix, clientv3.WithFirstCreate()...)
+		if err != nil {
+			return translate("look for the leader", err)
+		}
+		var leader Leader
+		if len(got.Kvs) > 0 && json.Unmarshal(got.Kvs[0].Value, &leader.Candidate) == nil {
+			leader.Term = uint64(got.Kvs[0].CreateRevision)
+		}
+		each(leader)
+		if err := s.awaitChange(ctx, leaderPrefix, got.Header.Revision); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// awaitChange returns after the first change below the prefix after the revision.
+func (s *Store) awaitChange(ctx context.Context, keyPrefix string, after int64) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for answer := range s.client.Watch(clientv3.WithRequireLeader(ctx), keyPrefix, clientv3.WithPrefix(), clientv3.WithRev(after+1)) {
+		if answer.CompactRevision != 0 {
+			return nil // whatever it was, it has changed
+		}
+		if err := answer.Err(); err != nil {
+			return translate("watch the leader", err)
+		}
+		if len(answer.Events) > 0 {
+			return nil
+		}
+	}
+	return ctx.Err()
+}

@@ -1,0 +1,211 @@
+// Package store keeps the managers' state in etcd, and is the only package that
+// knows so. The etcd is embedded in this process, or a cluster elsewhere; all
+// else is the same code.
+//
+// State is a set of keys. One transaction at a time changes it (Commit), each
+// change has a revision, and revisions only grow. A transaction names the term
+// of the manager that leads (see Campaign): once another manager leads, the
+// store refuses what an earlier leader still tries to write.
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Revision counts the changes of the store.
+type Revision uint64
+
+// Errors that callers branch on.
+var (
+	// ErrConflict says that a condition of the transaction did not hold: nothing was written.
+	ErrConflict = errors.New("the state changed meanwhile")
+	// ErrFenced says that the term is over: nothing was written.
+	ErrFenced = errors.New("another manager leads now")
+	// ErrFull says that the store has no room: nothing was written.
+	ErrFull = errors.New("the manager's store has no room")
+	// ErrUnavailable says that the store did not answer; whether it has written is not known.
+	ErrUnavailable = errors.New("the manager's store does not answer")
+	// ErrCompacted says that the history asked for is gone.
+	ErrCompacted = errors.New("the history asked for is gone")
+)
+
+// prefix is below what all keys lie, so that an etcd can be shared.
+const prefix = "/groupcast/"
+
+// Item is a key with its value.
+type Item struct {
+	Key     string
+	Value   []byte
+	Changed Revision // when it was last written
+}
+
+// Cond is a condition of a transaction.
+type Cond struct{ compare clientv3.Cmp }
+
+// Absent holds while there is no such key.
+func Absent(key string) Cond {
+	return Cond{clientv3.Compare(clientv3.CreateRevision(prefix+key), "=", 0)}
+}
+
+// Unchanged holds while the key was last written at the revision; zero stands for a key that is absent.
+func Unchanged(key string, at Revision) Cond {
+	return Cond{clientv3.Compare(clientv3.ModRevision(prefix+key), "=", int64(at))}
+}
+
+// Op is one change of a transaction.
+type Op struct{ op clientv3.Op }
+
+// Put writes a key.
+func Put(key string, value []byte) Op { return Op{clientv3.OpPut(prefix+key, seal(key, value))} }
+
+// PutLeased writes a key that vanishes with the lease.
+func PutLeased(key string, value []byte, lease Lease) Op {
+	return Op{clientv3.OpPut(prefix+key, seal(key, value), clientv3.WithLease(clientv3.LeaseID(lease)))}
+}
+
+// Delete removes a key.
+func Delete(key string) Op { return Op{clientv3.OpDelete(prefix + key)} }
+
+// DeleteAll removes all keys that begin so.
+func DeleteAll(keyPrefix string) Op {
+	return Op{clientv3.OpDelete(prefix+keyPrefix, clientv3.WithPrefix())}
+}
+
+// Lease is a span of time, measured by the store, after which keys vanish.
+type Lease int64
+
+// MaxOps is how many changes and conditions one transaction can have.
+const MaxOps = 100
+
+// Store is an open store.
+type Store struct {
+	client *clientv3.Client
+	room   func() error // why nothing can be written
+	failed <-chan error // closed or filled when the store cannot go on
+	close  func()
+}
+
+// Close ends what Open started.
+func (s *Store) Close() { s.close() }
+
+// Failed yields the reason when the store cannot go on.
+func (s *Store) Failed() <-chan error { return s.failed }
+
+// Room returns why writes are refused, or nil.
+func (s *Store) Room() error { return s.room() }
+
+// Get reads a key as of now; found is false where there is none.
+func (s *Store) Get(ctx context.Context, key string) (item Item, found bool, err error) {
+	got, err := s.client.Get(ctx, prefix+key)
+	if err != nil {
+		return Item{}, false, translate("read "+key, err)
+	}
+	if len(got.Kvs) == 0 {
+		return Item{}, false, nil
+	}
+	item, err = unseal(got.Kvs[0])
+	return item, err == nil, err
+}
+
+// listPage is how many keys one request reads.
+const listPage = 2000
+
+// List reads all keys that begin so, in order, as of one revision.
+func (s *Store) List(ctx context.Context, keyPrefix string) (items []Item, at Revision, err error) {
+	from := prefix + keyPrefix
+	end := clientv3.GetPrefixRangeEnd(from)
+	for {
+		options := []clientv3.OpOption{clientv3.WithRange(end), clientv3.WithLimit(listPage)}
+		if at != 0 {
+			options = append(options, clientv3.WithRev(int64(at)))
+		}
+		got, err := s.client.Get(ctx, from, options...)
+		if err != nil {
+			return nil, 0, translate("list "+keyPrefix, err)
+		}
+		if at == 0 {
+			at = Revision(got.Header.Revision)
+		}
+		for _, kv := range got.Kvs {
+			item, err := unseal(kv)
+			if err != nil {
+				return nil, 0, err
+			}
+			items = append(items, item)
+		}
+		if !got.More {
+			return items, at, nil
+		}
+		from = string(got.Kvs[len(got.Kvs)-1].Key) + "\x00"
+	}
+}
+
+// Now returns the revision that includes every change acknowledged before the call.
+func (s *Store) Now(ctx context.Context) (Revision, error) {
+	got, err := s.client.Get(ctx, prefix, clientv3.WithCountOnly())
+	if err != nil {
+		return 0, translate("read revision", err)
+	}
+	return Revision(got.Header.Revision), nil
+}
+
+// Commit makes all changes at once if the term still runs and all conditions
+// hold, and none otherwise. When it returns nil, the changes survive a power cut.
+func (s *Store) Commit(ctx context.Context, term *Term, conditions []Cond, changes []Op) (Revision, error) {
+	if err := s.room(); err != nil {
+		return 0, err
+	}
+	compares := make([]clientv3.Cmp, len(conditions))
+	for i, condition := range conditions {
+		compares[i] = condition.compare
+	}
+	ops := make([]clientv3.Op, len(changes))
+	for i, change := range changes {
+		ops[i] = change.op
+	}
+	// The fence is a transaction around the other, so that the answer tells one refusal from the other.
+	done, err := s.client.Txn(ctx).If(term.fence()).Then(clientv3.OpTxn(compares, ops, nil)).Commit()
+	switch {
+	case err != nil:
+		return 0, translate("commit", err)
+	case !done.Succeeded:
+		return 0, ErrFenced
+	case !done.Responses[0].GetResponseTxn().Succeeded:
+		return 0, ErrConflict
+	}
+	return Revision(done.Header.Revision), nil
+}
+
+// Grant makes a lease.
+func (s *Store) Grant(ctx context.Context, life time.Duration) (Lease, error) {
+	if err := s.room(); err != nil {
+		return 0, err
+	}
+	granted, err := s.client.Grant(ctx, int64(life.Seconds()))
+	if err != nil {
+		return 0, translate("grant lease", err)
+	}
+	return Lease(granted.ID), nil
+}
+
+// translate turns etcd's errors into this package's.
+func translate(what string, err error) error {
+	var etcdError rpctypes.EtcdError
+	switch {
+	case errors.Is(err, rpctypes.ErrNoSpace), errors.As(err, &etcdError) && etcdError.Code() == codes.ResourceExhausted:
+		return fmt.Errorf("%s: %w: %w", what, ErrFull, err)
+	case errors.Is(err, rpctypes.ErrCompacted):
+		return fmt.Errorf("%s: %w", what, ErrCompacted)
+	case errors.Is(err, context.Canceled), status.Code(err) == codes.Canceled:
+		return fmt.Errorf("%s: %w", what, context.Canceled)
+	}
+	return fmt.Errorf("%s: %w: %w", what, ErrUnavailable, err)
+}

@@ -1,0 +1,104 @@
+// Package storetest runs the external half of what the store is tested against:
+// real etcd processes, built from etcd's Go module.
+package storetest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Etcd is an etcd process of its own, without TLS, on loopback.
+type Etcd struct {
+	Endpoint string
+	process  *exec.Cmd
+	output   bytes.Buffer
+}
+
+// StartEtcd starts an etcd that ends with the test.
+func StartEtcd(t testing.TB) *Etcd {
+	t.Helper()
+	client, peer := freeAddress(t), freeAddress(t)
+	e := &Etcd{Endpoint: "http://" + client}
+	e.process = exec.Command(etcdBinary(t),
+		"--name=test", "--data-dir="+t.TempDir(), "--log-level=error",
+		"--listen-client-urls="+e.Endpoint, "--advertise-client-urls="+e.Endpoint,
+		"--listen-peer-urls=http://"+peer, "--initial-advertise-peer-urls=http://"+peer,
+		"--initial-cluster=test=http://"+peer, "--heartbeat-interval=10", "--election-timeout=100")
+	e.process.Stdout, e.process.Stderr = &e.output, &e.output
+	e.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := e.process.Start(); err != nil {
+		t.Fatalf("start etcd: %v", err)
+	}
+	t.Cleanup(func() {
+		e.process.Process.Kill()
+		e.process.Wait()
+		if t.Failed() {
+			t.Logf("etcd said:\n%s", e.output.String())
+		}
+	})
+	waitDial(t, client)
+	return e
+}
+
+// waitDial waits until the address accepts connections.
+func waitDial(t testing.TB, address string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for {
+		connection, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+		if err == nil {
+			connection.Close()
+			return
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("etcd does not accept connections at %s: %v", address, err)
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+}
+
+func freeAddress(t testing.TB) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+var buildEtcd = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "groupcast-etcd-")
+	if err != nil {
+		return "", err
+	}
+	binary := filepath.Join(dir, "etcd")
+	build := exec.Command("go", "build", "-o", binary, "go.etcd.io/etcd/server/v3")
+	if output, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build etcd: %w\n%s", err, output)
+	}
+	return binary, nil
+})
+
+// etcdBinary builds etcd once per test process. GROUPCAST_TEST_ETCD names a built one.
+func etcdBinary(t testing.TB) string {
+	t.Helper()
+	if binary := os.Getenv("GROUPCAST_TEST_ETCD"); binary != "" {
+		return binary
+	}
+	binary, err := buildEtcd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return binary
+}
