@@ -71,6 +71,11 @@ func PutLeased(key string, value []byte, lease Lease) Op {
 	return Op{clientv3.OpPut(prefix+key, seal(key, value), clientv3.WithLease(clientv3.LeaseID(lease)))}
 }
 
+// PutKeepingLease writes a key that exists; it goes on to vanish when it would have.
+func PutKeepingLease(key string, value []byte) Op {
+	return Op{clientv3.OpPut(prefix+key, seal(key, value), clientv3.WithIgnoreLease())}
+}
+
 // Delete removes a key.
 func Delete(key string) Op { return Op{clientv3.OpDelete(prefix + key)} }
 

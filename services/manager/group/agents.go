@@ -1,0 +1,152 @@
+package group
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
+	"github.com/groupcast/groupcast/services/manager/store"
+	"github.com/groupcast/groupcast/services/manager/view"
+)
+
+func validAddress(address string) bool {
+	host, port, err := net.SplitHostPort(address)
+	return err == nil && host != "" && port != "" && len(address) <= maxTextLength
+}
+
+// loadAgents takes over the agents of an earlier term.
+func (r *Registry) loadAgents(now time.Time) {
+	agents, _ := r.view.Agents("", int(^uint(0)>>1))
+	for _, agent := range agents {
+		if agent.GetState() == agentv1.AgentState_AGENT_STATE_ONLINE {
+			r.agents.Heard(agent.GetName(), now)
+		} else {
+			r.offline.Heard(agent.GetName(), now)
+		}
+	}
+}
+
+// Register notes an agent and returns its incarnation. An agent that goes on as
+// an incarnation that is still the newest keeps it.
+func (r *Registry) Register(ctx context.Context, name string, asked *agentv1.Registration) (incarnation uint64, err error) {
+	var problems checks
+	checkPlace(&problems, asked.GetNode(), asked.GetAddresses(), asked.GetLabels())
+	problems.that(len(asked.GetZone()) <= maxTextLength, "zone", "is longer than %d characters", maxTextLength)
+	if err := problems.err(); err != nil {
+		return 0, err
+	}
+	err = r.write(ctx, request{}, nil, func() (plan, error) {
+		current, known := r.view.Agent(name)
+		goesOn := known && asked.GetIncarnation() == current.GetIncarnation()
+		if asked.GetIncarnation() != 0 && known && !goesOn {
+			return plan{}, fmt.Errorf("agent %q, incarnation %d: %w", name, asked.GetIncarnation(), store.ErrFenced)
+		}
+		incarnation = r.next()
+		if goesOn {
+			incarnation = current.GetIncarnation()
+		}
+		return putAgent(&agentv1.Agent{
+			Name: name, Incarnation: incarnation, Node: asked.GetNode(), Zone: asked.GetZone(), Addresses: asked.GetAddresses(),
+			Capacity: asked.GetCapacity(), Labels: asked.GetLabels(),
+			State: agentv1.AgentState_AGENT_STATE_ONLINE, RegisterTime: timestamppb.Now(),
+		}, current.Changed)
+	})
+	if err != nil {
+		return 0, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.agents.Heard(name, time.Now())
+	r.offline.Forget(name)
+	return incarnation, nil
+}
+
+func putAgent(agent *agentv1.Agent, changed store.Revision) (plan, error) {
+	encoded, err := proto.Marshal(agent)
+	if err != nil {
+		return plan{}, fmt.Errorf("encode agent: %w", err)
+	}
+	key := view.AgentKey(agent.GetName())
+	return plan{[]store.Cond{store.Unchanged(key, changed)}, []store.Op{store.Put(key, encoded)}}, nil
+}
+
+// Report notes that an agent lives. It returns FENCED if a newer incarnation has
+// come, and OFFLINE if the agent was given up meanwhile and must register again.
+func (r *Registry) Report(name string, incarnation uint64) agentv1.AgentState {
+	agent, known := r.view.Agent(name)
+	switch {
+	case known && agent.GetIncarnation() > incarnation:
+		return agentv1.AgentState_AGENT_STATE_FENCED
+	case !known || agent.GetState() != agentv1.AgentState_AGENT_STATE_ONLINE:
+		return agentv1.AgentState_AGENT_STATE_OFFLINE
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.agents.Heard(name, time.Now())
+	return agentv1.AgentState_AGENT_STATE_ONLINE
+}
+
+// Goodbye forgets an agent that stops.
+func (r *Registry) Goodbye(ctx context.Context, name string, incarnation uint64) error {
+	r.mu.Lock()
+	r.agents.Forget(name)
+	r.mu.Unlock()
+	return r.write(ctx, request{}, nil, func() (plan, error) {
+		agent, known := r.view.Agent(name)
+		if !known || agent.GetIncarnation() != incarnation {
+			return plan{}, nil
+		}
+		key := view.AgentKey(name)
+		return plan{[]store.Cond{store.Unchanged(key, agent.Changed)}, []store.Op{store.Delete(key)}}, nil
+	})
+}
+
+// sweepAgents marks silent agents offline, and forgets those that have been so for long.
+func (r *Registry) sweepAgents(ctx context.Context) {
+	now := time.Now()
+	r.mu.Lock()
+	silent, forgotten := r.agents.Silent(now), r.offline.Silent(now)
+	r.mu.Unlock()
+	for _, name := range silent {
+		if err := r.setOffline(ctx, name); err != nil {
+			r.log.Warn("a silent agent could not be marked offline; trying again", "agent", name, "error", err)
+			r.retry(r.agents, name)
+			continue
+		}
+		r.log.Info("an agent is silent and counts as offline", "agent", name)
+		r.retry(r.offline, name)
+	}
+	for _, name := range forgotten {
+		agent, known := r.view.Agent(name)
+		if !known || agent.GetState() == agentv1.AgentState_AGENT_STATE_ONLINE {
+			continue
+		}
+		if err := r.Goodbye(ctx, name, agent.GetIncarnation()); err != nil {
+			r.retry(r.offline, name)
+		}
+	}
+}
+
+// retry puts an agent into a table, to be found silent after its patience.
+func (r *Registry) retry(table interface{ Heard(string, time.Time) }, name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	table.Heard(name, time.Now())
+}
+
+func (r *Registry) setOffline(ctx context.Context, name string) error {
+	return r.write(ctx, request{}, nil, func() (plan, error) {
+		agent, known := r.view.Agent(name)
+		if !known {
+			return plan{}, nil
+		}
+		next := proto.CloneOf(agent.Agent)
+		next.State = agentv1.AgentState_AGENT_STATE_OFFLINE
+		return putAgent(next, agent.Changed)
+	})
+}

@@ -1,0 +1,141 @@
+package group
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/services/manager/store"
+	"github.com/groupcast/groupcast/services/manager/view"
+)
+
+// Create makes a group.
+func (r *Registry) Create(ctx context.Context, caller Caller, asked *groupv1.CreateGroupRequest) (*groupv1.CreateGroupResponse, error) {
+	var problems checks
+	problems.no("name", identity.CheckName(asked.GetName()))
+	checkRequestID(&problems, asked.GetRequestId())
+	policy := withDefaults(asked.GetPolicy())
+	checkPolicy(&problems, policy)
+	if err := problems.err(); err != nil {
+		return nil, err
+	}
+	as, err := identify(caller, asked.GetRequestId(), asked)
+	if err != nil {
+		return nil, err
+	}
+	response := new(groupv1.CreateGroupResponse)
+	err = r.write(ctx, as, response, func() (plan, error) {
+		if _, _, exists := r.view.Group(asked.GetName()); exists {
+			return plan{}, fmt.Errorf("group %q %w", asked.GetName(), ErrExists)
+		}
+		now := timestamppb.Now()
+		response.Group = &groupv1.Group{
+			Name: asked.GetName(), Policy: policy, Etag: "1", Incarnation: r.next(), CreateTime: now, UpdateTime: now,
+		}
+		return putGroup(response.Group, 0)
+	})
+	return response, err
+}
+
+// putGroup plans to write a group that was last written at the revision.
+func putGroup(group *groupv1.Group, changed store.Revision) (plan, error) {
+	record := proto.CloneOf(group)
+	record.Epoch, record.MemberCount = 0, 0 // stored elsewhere, and counted
+	encoded, err := proto.Marshal(record)
+	if err != nil {
+		return plan{}, fmt.Errorf("encode group: %w", err)
+	}
+	key := view.GroupKey(group.GetName())
+	return plan{[]store.Cond{store.Unchanged(key, changed)}, []store.Op{store.Put(key, encoded)}}, nil
+}
+
+// Update changes a group's policy.
+func (r *Registry) Update(ctx context.Context, caller Caller, asked *groupv1.UpdateGroupRequest) (*groupv1.UpdateGroupResponse, error) {
+	var problems checks
+	checkRequestID(&problems, asked.GetRequestId())
+	if err := problems.err(); err != nil {
+		return nil, err
+	}
+	as, err := identify(caller, asked.GetRequestId(), asked)
+	if err != nil {
+		return nil, err
+	}
+	response := new(groupv1.UpdateGroupResponse)
+	err = r.write(ctx, as, response, func() (plan, error) {
+		record, message, err := r.find(asked.GetName(), asked.GetEtag())
+		if err != nil {
+			return plan{}, err
+		}
+		policy, err := merge(message.GetPolicy(), asked.GetPolicy(), asked.GetUpdateMask().GetPaths())
+		if err != nil {
+			return plan{}, err
+		}
+		policy = withDefaults(policy)
+		var problems checks
+		checkPolicy(&problems, policy)
+		if err := problems.err(); err != nil {
+			return plan{}, err
+		}
+		message.Policy, message.UpdateTime, message.Etag = policy, timestamppb.Now(), nextEtag(message.GetEtag())
+		response.Group = message
+		return putGroup(message, record.Changed)
+	})
+	return response, err
+}
+
+// Delete removes a group, and with force the sessions of its members.
+func (r *Registry) Delete(ctx context.Context, caller Caller, asked *groupv1.DeleteGroupRequest) (*groupv1.DeleteGroupResponse, error) {
+	var problems checks
+	checkRequestID(&problems, asked.GetRequestId())
+	if err := problems.err(); err != nil {
+		return nil, err
+	}
+	as, err := identify(caller, asked.GetRequestId(), asked)
+	if err != nil {
+		return nil, err
+	}
+	response := new(groupv1.DeleteGroupResponse)
+	err = r.write(ctx, as, response, func() (plan, error) {
+		name := asked.GetName()
+		record, message, err := r.find(name, asked.GetEtag())
+		if err != nil {
+			return plan{}, err
+		}
+		if members := message.GetMemberCount(); members > 0 && !asked.GetForce() {
+			return plan{}, fmt.Errorf("group %q: %d %w", name, members, ErrInUse)
+		}
+		return plan{
+			[]store.Cond{store.Unchanged(view.GroupKey(name), record.Changed)},
+			[]store.Op{store.DeleteAll(view.MembersPrefix(name)), store.Delete(view.EpochKey(name)), store.Delete(view.GroupKey(name))},
+		}, nil
+	})
+	return response, err
+}
+
+// find returns a group, and refuses an etag that is not its own.
+func (r *Registry) find(name, etag string) (view.Group, *groupv1.Group, error) {
+	record, message, found := r.view.Group(name)
+	if !found {
+		return view.Group{}, nil, fmt.Errorf("group %q %w", name, ErrNotFound)
+	}
+	if etag != "" && etag != message.GetEtag() {
+		return view.Group{}, nil, fmt.Errorf("group %q %w", name, ErrStale)
+	}
+	return record, message, nil
+}
+
+func nextEtag(etag string) string {
+	version, _ := strconv.ParseUint(etag, 10, 64)
+	return strconv.FormatUint(version+1, 10)
+}
+
+func checkRequestID(problems *checks, id string) {
+	problems.that(len(id) <= MaxRequestID, "request_id", "has %d characters: at most %d", len(id), MaxRequestID)
+	problems.that(!strings.ContainsAny(id, "/\x00\n"), "request_id", "holds a character that it may not")
+}

@@ -1,0 +1,179 @@
+package group
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/services/manager/store"
+	"github.com/groupcast/groupcast/services/manager/view"
+)
+
+// tokenRecord is what is kept of a join token, under a lease of its lifetime.
+type tokenRecord struct {
+	Hash   []byte      `json:"hash"`
+	ID     identity.ID `json:"id"`
+	Groups []string    `json:"groups,omitempty"`
+	Used   bool        `json:"used,omitempty"`
+}
+
+func tokenKey(id string) string { return "token/" + id }
+
+// enrollable are the roles that a join token can be for: managers hold the CA.
+var enrollable = []identity.Role{identity.Member, identity.Agent, identity.Gatherer, identity.Replicator, identity.Operator}
+
+// AllGroups stands for every group in what a member may join.
+const AllGroups = "*"
+
+// CreateToken makes a join token. It is shown once and not kept, so that a
+// repeated request makes another one; the first expires unused.
+func (r *Registry) CreateToken(ctx context.Context, caller Caller, asked *groupv1.CreateTokenRequest, ca identity.Fingerprint) (*groupv1.CreateTokenResponse, error) {
+	record := tokenRecord{ID: identity.ID{Role: identity.Role(asked.GetRole()), Name: asked.GetName()}, Groups: asked.GetGroups()}
+	lifetime, err := checkToken(asked, record)
+	if err != nil {
+		return nil, err
+	}
+	token := identity.NewToken(ca)
+	record.Hash = token.Hash()
+	encoded, err := json.Marshal(record)
+	if err != nil {
+		return nil, fmt.Errorf("encode token: %w", err)
+	}
+	lease, err := r.store.Grant(ctx, lifetime)
+	if err != nil {
+		return nil, err
+	}
+	err = r.write(ctx, request{}, nil, func() (plan, error) {
+		return plan{
+			[]store.Cond{store.Absent(tokenKey(token.ID))},
+			[]store.Op{store.PutLeased(tokenKey(token.ID), encoded, lease)},
+		}, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	r.log.Info("join token created", "for", record.ID.String(), "by", caller.ID.String(), "token_id", token.ID)
+	return &groupv1.CreateTokenResponse{Token: token.String(), Lifetime: durationpb.New(lifetime)}, nil
+}
+
+func checkToken(asked *groupv1.CreateTokenRequest, record tokenRecord) (time.Duration, error) {
+	var problems checks
+	problems.that(slices.Contains(enrollable, record.ID.Role), "role", "%q is not one of %v", asked.GetRole(), enrollable)
+	problems.no("name", identity.CheckName(asked.GetName()))
+	problems.that(record.ID.Role == identity.Member || len(record.Groups) == 0, "groups", "are for members")
+	problems.that(record.ID.Role != identity.Member || len(record.Groups) > 0, "groups", "name those that the member may join, or %q for all", AllGroups)
+	for _, name := range record.Groups {
+		if name != AllGroups {
+			problems.no("groups", identity.CheckName(name))
+		}
+	}
+	lifetime := identity.MaxTokenLifetime
+	if asked.GetLifetime() != nil {
+		lifetime = asked.GetLifetime().AsDuration()
+		problems.that(lifetime >= time.Second && lifetime <= identity.MaxTokenLifetime,
+			"lifetime", "is %v: want 1s to %v", lifetime, identity.MaxTokenLifetime)
+	}
+	return lifetime, problems.err()
+}
+
+// Redeem uses up a join token and returns whom it was for. What the identity may
+// join is what the token says, from now on.
+func (r *Registry) Redeem(ctx context.Context, text string) (identity.ID, error) {
+	id, err := r.redeem(ctx, text)
+	if errors.Is(err, ErrToken) || errors.Is(err, identity.ErrToken) {
+		r.mu.Lock()
+		allowed := r.enrollFailed.Allow()
+		r.mu.Unlock()
+		if !allowed {
+			return identity.ID{}, &RateLimited{"join tokens are refused", time.Second}
+		}
+		r.log.Warn("join token refused", "reason", err)
+	}
+	return id, err
+}
+
+func (r *Registry) redeem(ctx context.Context, text string) (identity.ID, error) {
+	token, err := identity.ParseToken(text)
+	if err != nil {
+		return identity.ID{}, err
+	}
+	var redeemed identity.ID
+	err = r.write(ctx, request{}, nil, func() (plan, error) {
+		item, found, err := r.store.Get(ctx, tokenKey(token.ID))
+		if err != nil {
+			return plan{}, err
+		}
+		var record tokenRecord
+		if found {
+			if err := json.Unmarshal(item.Value, &record); err != nil {
+				return plan{}, fmt.Errorf("decode token: %w", err)
+			}
+		}
+		switch {
+		case !token.Matches(record.Hash): // also when there is none
+			return plan{}, fmt.Errorf("%w: it is wrong or has expired", ErrToken)
+		case record.Used:
+			return plan{}, fmt.Errorf("%w: it was used already", ErrToken)
+		}
+		redeemed = record.ID
+		return r.planRedeem(item, record)
+	})
+	return redeemed, err
+}
+
+// planRedeem marks a token as used and grants what it says.
+func (r *Registry) planRedeem(item store.Item, record tokenRecord) (plan, error) {
+	record.Used = true
+	used, err := json.Marshal(record)
+	if err != nil {
+		return plan{}, fmt.Errorf("encode token: %w", err)
+	}
+	known := r.view.Identity(record.ID)
+	changed := known.Changed
+	known.Groups = record.Groups
+	granted, err := json.Marshal(known)
+	if err != nil {
+		return plan{}, fmt.Errorf("encode identity: %w", err)
+	}
+	return plan{
+		[]store.Cond{store.Unchanged(item.Key, item.Changed), store.Unchanged(view.IdentityKey(record.ID), changed)},
+		[]store.Op{store.PutKeepingLease(item.Key, used), store.Put(view.IdentityKey(record.ID), granted)},
+	}, nil
+}
+
+// Revoke refuses all certificates that an identity was issued so far, and ends
+// its sessions.
+func (r *Registry) Revoke(ctx context.Context, id identity.ID) error {
+	if err := id.Validate(); err != nil {
+		return &Invalid{[]Violation{{"role", err.Error()}}}
+	}
+	err := r.write(ctx, request{}, nil, func() (plan, error) {
+		known := r.view.Identity(id)
+		changed := known.Changed
+		known.Revoked = identity.Stamp(r.next())
+		encoded, err := json.Marshal(known)
+		if err != nil {
+			return plan{}, fmt.Errorf("encode identity: %w", err)
+		}
+		key := view.IdentityKey(id)
+		return plan{[]store.Cond{store.Unchanged(key, changed)}, []store.Op{store.Put(key, encoded)}}, nil
+	})
+	if err != nil {
+		return err
+	}
+	if id.Role == identity.Member {
+		r.endSessions(ctx, groupv1.MemberState_MEMBER_STATE_EXPELLED, r.view.MembersNamed(id.Name))
+	}
+	return nil
+}
+
+// Stamp returns the stamp for a certificate issued now.
+func (r *Registry) Stamp() identity.Stamp { return identity.Stamp(r.next()) }
+

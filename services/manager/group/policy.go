@@ -1,0 +1,101 @@
+package group
+
+import (
+	"fmt"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+)
+
+// withDefaults returns the policy with what was left open decided: what a group
+// will do can be read from it.
+func withDefaults(policy *groupv1.Policy) *groupv1.Policy {
+	decided := proto.CloneOf(policy)
+	if decided == nil {
+		decided = new(groupv1.Policy)
+	}
+	if decided.GetControlMode() == groupv1.ControlMode_CONTROL_MODE_UNSPECIFIED {
+		decided.ControlMode = groupv1.ControlMode_CONTROL_MODE_HOP
+	}
+	if decided.GetAckLevel() == groupv1.AckLevel_ACK_LEVEL_UNSPECIFIED {
+		decided.AckLevel = groupv1.AckLevel_ACK_LEVEL_DURABLE
+	}
+	if decided.SlowMember == nil {
+		decided.SlowMember = new(groupv1.SlowMemberPolicy)
+	}
+	if decided.SlowMember.GetAction() == groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_UNSPECIFIED {
+		decided.SlowMember.Action = groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_DETACH
+		if decided.GetControlMode() == groupv1.ControlMode_CONTROL_MODE_END_TO_END {
+			decided.SlowMember.Action = groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_PACE
+		}
+	}
+	return decided
+}
+
+func checkPolicy(problems *checks, policy *groupv1.Policy) {
+	seen := make(map[groupv1.Role]bool)
+	for _, role := range policy.GetAllowedRoles() {
+		checkEnum(problems, "policy.allowed_roles", role)
+		problems.that(!seen[role], "policy.allowed_roles", "names %v twice", role)
+		seen[role] = true
+	}
+	checkEnum(problems, "policy.control_mode", policy.GetControlMode())
+	checkEnum(problems, "policy.ack_level", policy.GetAckLevel())
+	checkEnum(problems, "policy.slow_member.action", policy.GetSlowMember().GetAction())
+	checkSpan(problems, "policy.slow_member.lag_time", policy.GetSlowMember().GetLagTime())
+	checkSpan(problems, "policy.latency_bound", policy.GetLatencyBound())
+}
+
+// checkEnum refuses values that this version does not know, and zero.
+func checkEnum(problems *checks, field string, value protoreflect.Enum) {
+	number := value.Number()
+	known := value.Descriptor().Values().ByNumber(number) != nil
+	problems.that(known && number != 0, field, "%d is no value of %s", number, value.Descriptor().Name())
+}
+
+func checkSpan(problems *checks, field string, span *durationpb.Duration) {
+	if span != nil {
+		problems.that(span.CheckValid() == nil && span.AsDuration() >= 0, field, "is no span of time")
+	}
+}
+
+// merge returns the policy with the fields at the paths taken from the other;
+// without paths, the other.
+func merge(policy, other *groupv1.Policy, paths []string) (*groupv1.Policy, error) {
+	if other == nil {
+		other = new(groupv1.Policy)
+	}
+	if len(paths) == 0 {
+		return other, nil
+	}
+	merged := proto.CloneOf(policy)
+	var problems checks
+	for _, path := range paths {
+		problems.no("update_mask", copyField(merged.ProtoReflect(), other.ProtoReflect(), strings.Split(path, ".")))
+	}
+	return merged, problems.err()
+}
+
+// copyField copies the field at the path, or clears it where the source has none.
+func copyField(to, from protoreflect.Message, path []string) error {
+	field := to.Descriptor().Fields().ByName(protoreflect.Name(path[0]))
+	if field == nil {
+		return fmt.Errorf("%s has no field %q", to.Descriptor().Name(), path[0])
+	}
+	if len(path) > 1 {
+		if field.Message() == nil || field.IsList() {
+			return fmt.Errorf("%s.%s has no fields", to.Descriptor().Name(), path[0])
+		}
+		return copyField(to.Mutable(field).Message(), from.Get(field).Message(), path[1:])
+	}
+	if from.Has(field) {
+		to.Set(field, from.Get(field))
+	} else {
+		to.Clear(field)
+	}
+	return nil
+}

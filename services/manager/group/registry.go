@@ -1,0 +1,182 @@
+// Package group holds the rules of groups and sessions, as the leading manager
+// applies them: who may join, how a new incarnation fences the old, when a silent
+// member expires, and that a repeated request has one effect.
+//
+// A Registry lives as long as a term. It reads the view and writes the store;
+// the store refuses it when the term is over, so a leader that was paused and
+// does not know yet that it was replaced can do no harm.
+package group
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
+
+	"github.com/groupcast/groupcast/internal/algo/liveness"
+	"github.com/groupcast/groupcast/services/manager/store"
+	"github.com/groupcast/groupcast/services/manager/view"
+)
+
+// How sessions and agents are kept alive.
+const (
+	HeartbeatInterval = 2 * time.Second
+	Expiry            = 10 * time.Second
+)
+
+const (
+	// sweepInterval is how often the silent are looked for.
+	sweepInterval = 250 * time.Millisecond
+	// epochInterval is how often a group's epoch grows at most.
+	epochInterval = time.Second
+	// rememberFor is how long request ids and ends of sessions are remembered at least.
+	rememberFor = time.Hour
+	// leaseInterval is how often a fresh lease is taken for what is to be remembered.
+	leaseInterval = 10 * time.Minute
+	// forgetAgents is how long an agent stays listed that is offline.
+	forgetAgents = time.Hour
+)
+
+// Session tells one member of one group from all others.
+type Session struct{ Group, Member string }
+
+// Registry is the state and the rules of the manager that leads.
+type Registry struct {
+	store *store.Store
+	view  *view.View
+	term  *store.Term
+	log   *slog.Logger
+
+	mu           sync.Mutex
+	sessions     *liveness.Table[Session]
+	agents       *liveness.Table[string]
+	offline      *liveness.Table[string]    // agents, by when they went offline
+	flaps        map[Session]*rate.Limiter  // joins of one member
+	joining      map[string]int             // joins on their way, by group
+	changed      map[string]bool            // groups whose epoch is to grow
+	memory       store.Lease                // for what is to be remembered for a while
+	enrollFailed *rate.Limiter              // refused join tokens
+}
+
+// Lead returns the registry of a term. All members get the time of one expiry to
+// be heard: the manager cannot know how long they have been silent.
+func Lead(term *store.Term, from *store.Store, shown *view.View, log *slog.Logger) *Registry {
+	r := &Registry{
+		store: from, view: shown, term: term, log: log.With("term", term.Number),
+		sessions: liveness.NewTable[Session](Expiry),
+		agents:   liveness.NewTable[string](Expiry),
+		offline:  liveness.NewTable[string](forgetAgents),
+		flaps:    make(map[Session]*rate.Limiter),
+		joining:  make(map[string]int),
+		changed:  make(map[string]bool),
+		// Guessing 256 bits is hopeless; the limit keeps the log readable.
+		enrollFailed: rate.NewLimiter(10, 50),
+	}
+	now := time.Now()
+	shown.All(func(member view.Member) {
+		r.sessions.Heard(Session{member.GetGroup(), member.GetName()}, now)
+		r.changed[member.GetGroup()] = true // an earlier leader may have owed it
+	})
+	r.loadAgents(now)
+	return r
+}
+
+// Run does what is due by time, until ctx is done or the term is over.
+func (r *Registry) Run(ctx context.Context) error {
+	if err := r.renewMemory(ctx); err != nil {
+		r.log.Warn("no lease for what is to be remembered; trying again", "error", err)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for _, duty := range []struct {
+		every time.Duration
+		do    func(context.Context)
+	}{
+		{sweepInterval, r.expireSessions},
+		{sweepInterval, r.sweepAgents},
+		{epochInterval, r.growEpochs},
+		{leaseInterval, r.remember},
+		{time.Minute, r.forgetFlaps},
+	} {
+		group.Go(func() error { return r.every(ctx, duty.every, duty.do) })
+	}
+	return group.Wait()
+}
+
+func (r *Registry) every(ctx context.Context, interval time.Duration, do func(context.Context)) error {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-r.term.Ended():
+			return ErrNotLeading
+		case <-ticker.C:
+			do(ctx)
+		}
+	}
+}
+
+// Term returns the number of the term.
+func (r *Registry) Term() uint64 { return r.term.Number }
+
+func (r *Registry) renewMemory(ctx context.Context) error {
+	lease, err := r.store.Grant(ctx, rememberFor+leaseInterval)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.memory = lease
+	return nil
+}
+
+func (r *Registry) remember(ctx context.Context) {
+	if err := r.renewMemory(ctx); err != nil {
+		r.log.Warn("no fresh lease for what is to be remembered; using the old one", "error", err)
+	}
+}
+
+// lease returns the lease for what is to be remembered for a while, taking one if there is none yet.
+func (r *Registry) lease(ctx context.Context) (store.Lease, error) {
+	r.mu.Lock()
+	lease := r.memory
+	r.mu.Unlock()
+	if lease != 0 {
+		return lease, nil
+	}
+	if err := r.renewMemory(ctx); err != nil {
+		return 0, err
+	}
+	return r.lease(ctx)
+}
+
+// growEpochs lets the epochs grow of all groups whose members came or went.
+func (r *Registry) growEpochs(ctx context.Context) {
+	r.mu.Lock()
+	due := r.changed
+	r.changed = make(map[string]bool)
+	r.mu.Unlock()
+	for name := range due {
+		record, message, found := r.view.Group(name)
+		if !found {
+			continue
+		}
+		_, err := r.store.Commit(ctx, r.term,
+			[]store.Cond{store.Unchanged(view.GroupKey(name), record.Changed)},
+			[]store.Op{store.Put(view.EpochKey(name), view.EncodeEpoch(message.GetEpoch()+1))})
+		if err != nil {
+			r.noteChange(name) // next time
+		}
+	}
+}
+
+// noteChange has the group's epoch grow soon.
+func (r *Registry) noteChange(group string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.changed[group] = true
+}

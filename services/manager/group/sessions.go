@@ -1,0 +1,316 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/time/rate"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/services/manager/store"
+	"github.com/groupcast/groupcast/services/manager/view"
+)
+
+// Limits of what a member says of itself.
+const (
+	maxAddresses  = 16
+	maxLabels     = 64
+	maxTextLength = 253
+)
+
+// One member may join this often: enough for a process that is restarted again
+// and again, too little to disturb a group.
+const (
+	flapRate  = rate.Limit(1)
+	flapBurst = 10
+)
+
+// Join begins a session of a member.
+func (r *Registry) Join(ctx context.Context, caller Caller, asked *groupv1.JoinRequest) (*groupv1.JoinResponse, error) {
+	if err := checkJoin(asked); err != nil {
+		return nil, err
+	}
+	as, err := identify(caller, asked.GetRequestId(), asked)
+	if err != nil {
+		return nil, err
+	}
+	session := Session{asked.GetGroup(), asked.GetName()}
+	if err := r.checkFlap(session); err != nil {
+		return nil, err
+	}
+	release := r.reserve(asked.GetGroup())
+	defer release()
+	response := new(groupv1.JoinResponse)
+	err = r.write(ctx, as, response, func() (plan, error) { return r.planJoin(asked, response) })
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sessions.Heard(session, time.Now())
+	r.changed[session.Group] = true
+	return response, nil
+}
+
+func checkJoin(asked *groupv1.JoinRequest) error {
+	var problems checks
+	problems.no("name", identity.CheckName(asked.GetName()))
+	checkRequestID(&problems, asked.GetRequestId())
+	checkPlace(&problems, asked.GetNode(), asked.GetAddresses(), asked.GetLabels())
+	for _, role := range asked.GetRoles() {
+		checkEnum(&problems, "roles", role)
+	}
+	return problems.err()
+}
+
+// checkPlace checks what a member or agent says of where it is.
+func checkPlace(problems *checks, node string, addresses []string, labels map[string]string) {
+	problems.that(len(node) <= maxTextLength, "node", "is longer than %d characters", maxTextLength)
+	problems.that(len(addresses) <= maxAddresses, "addresses", "has %d items: at most %d", len(addresses), maxAddresses)
+	for _, address := range addresses {
+		problems.that(validAddress(address), "addresses", "%.80q is not host:port", address)
+	}
+	problems.that(len(labels) <= maxLabels, "labels", "has %d items: at most %d", len(labels), maxLabels)
+	for key, value := range labels {
+		problems.that(key != "" && len(key) <= maxTextLength && len(value) <= maxTextLength,
+			"labels", "%.80q: keys have 1 to %d characters, values up to as many", key, maxTextLength)
+	}
+}
+
+// checkFlap refuses a member that joins again and again.
+func (r *Registry) checkFlap(session Session) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	limiter, known := r.flaps[session]
+	if !known {
+		limiter = rate.NewLimiter(flapRate, flapBurst)
+		r.flaps[session] = limiter
+	}
+	if !limiter.Allow() {
+		return &RateLimited{fmt.Sprintf("member %q joins group %q", session.Member, session.Group), time.Second}
+	}
+	return nil
+}
+
+// forgetFlaps drops the limiters that would refuse nothing.
+func (r *Registry) forgetFlaps(context.Context) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for session, limiter := range r.flaps {
+		if limiter.Tokens() >= flapBurst {
+			delete(r.flaps, session)
+		}
+	}
+}
+
+// reserve counts a join on its way, so that joins at the same time cannot exceed a group's limit together.
+func (r *Registry) reserve(group string) (release func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.joining[group]++
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.joining[group]--; r.joining[group] == 0 {
+			delete(r.joining, group)
+		}
+	}
+}
+
+func (r *Registry) planJoin(asked *groupv1.JoinRequest, response *groupv1.JoinResponse) (plan, error) {
+	group, message, err := r.find(asked.GetGroup(), "")
+	if err != nil {
+		return plan{}, err
+	}
+	roles, err := chooseRoles(asked.GetRoles(), message.GetPolicy().GetAllowedRoles())
+	if err != nil {
+		return plan{}, fmt.Errorf("join group %q: %w", asked.GetGroup(), err)
+	}
+	current, rejoins := r.view.Member(asked.GetGroup(), asked.GetName())
+	if limit := message.GetPolicy().GetLimits().GetMaxMembers(); limit > 0 && !rejoins {
+		if err := r.checkRoom(asked.GetGroup(), int(limit)); err != nil {
+			return plan{}, err
+		}
+	}
+	response.Member = &groupv1.Member{
+		Group: asked.GetGroup(), Name: asked.GetName(), Incarnation: r.next(),
+		Node: asked.GetNode(), Addresses: asked.GetAddresses(), Labels: asked.GetLabels(), Roles: roles,
+		State: groupv1.MemberState_MEMBER_STATE_ACTIVE, JoinTime: timestamppb.Now(),
+	}
+	response.HeartbeatInterval, response.Expiry = durationpb.New(HeartbeatInterval), durationpb.New(Expiry)
+	encoded, err := proto.Marshal(response.Member)
+	if err != nil {
+		return plan{}, fmt.Errorf("encode member: %w", err)
+	}
+	key := view.MemberKey(asked.GetGroup(), asked.GetName())
+	return plan{
+		[]store.Cond{store.Unchanged(view.GroupKey(asked.GetGroup()), group.Changed), store.Unchanged(key, current.Changed)},
+		[]store.Op{store.Put(key, encoded)},
+	}, nil
+}
+
+// checkRoom refuses a join if the members and the joins on their way, this one
+// among them, are more than the limit.
+func (r *Registry) checkRoom(group string, limit int) error {
+	r.mu.Lock()
+	joining := r.joining[group]
+	r.mu.Unlock()
+	if r.view.MemberCount(group)+joining > limit {
+		return fmt.Errorf("join group %q: %w (%d)", group, ErrGroupFull, limit)
+	}
+	return nil
+}
+
+// chooseRoles returns the roles asked for, or all that are allowed if none are.
+func chooseRoles(asked, allowed []groupv1.Role) ([]groupv1.Role, error) {
+	if len(allowed) == 0 {
+		allowed = []groupv1.Role{groupv1.Role_ROLE_SEND, groupv1.Role_ROLE_RECEIVE}
+	}
+	if len(asked) == 0 {
+		return allowed, nil
+	}
+	roles := slices.Compact(slices.Sorted(slices.Values(asked)))
+	for _, role := range roles {
+		if !slices.Contains(allowed, role) {
+			return nil, fmt.Errorf("%w %v", ErrRoleNotAllowed, role)
+		}
+	}
+	return roles, nil
+}
+
+// Heartbeat notes that a session lives, and returns its state and its group's epoch.
+func (r *Registry) Heartbeat(session Session, incarnation uint64) (groupv1.MemberState, uint64) {
+	state, epoch := r.view.SessionState(session.Group, session.Member, incarnation)
+	if state == groupv1.MemberState_MEMBER_STATE_ACTIVE {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.sessions.Heard(session, time.Now())
+	}
+	return state, epoch
+}
+
+// Leave ends a session. A session that has ended already is left as it is.
+func (r *Registry) Leave(ctx context.Context, caller Caller, asked *groupv1.LeaveRequest) (*groupv1.LeaveResponse, error) {
+	var problems checks
+	checkRequestID(&problems, asked.GetRequestId())
+	if err := problems.err(); err != nil {
+		return nil, err
+	}
+	as, err := identify(caller, asked.GetRequestId(), asked)
+	if err != nil {
+		return nil, err
+	}
+	lease, err := r.lease(ctx)
+	if err != nil {
+		return nil, err
+	}
+	response := new(groupv1.LeaveResponse)
+	err = r.write(ctx, as, response, func() (plan, error) {
+		if _, _, err := r.find(asked.GetGroup(), ""); err != nil {
+			return plan{}, err
+		}
+		member, joined := r.view.Member(asked.GetGroup(), asked.GetName())
+		if !joined || asked.GetIncarnation() != 0 && member.GetIncarnation() != asked.GetIncarnation() {
+			return plan{}, fmt.Errorf("session of member %q in group %q %w", asked.GetName(), asked.GetGroup(), ErrNotFound)
+		}
+		return end(groupv1.MemberState_MEMBER_STATE_LEFT, lease, member), nil
+	})
+	if err == nil {
+		r.forget(Session{asked.GetGroup(), asked.GetName()})
+	}
+	return response, err
+}
+
+func (r *Registry) forget(session Session) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sessions.Forget(session)
+	r.changed[session.Group] = true
+}
+
+// end plans to end sessions. How they ended is written before the members are
+// deleted: within a transaction, that is the order in which it is seen.
+func end(state groupv1.MemberState, lease store.Lease, members ...view.Member) (p plan) {
+	for _, member := range members {
+		key := view.MemberKey(member.GetGroup(), member.GetName())
+		p.conditions = append(p.conditions, store.Unchanged(key, member.Changed))
+		p.changes = append(p.changes,
+			store.PutLeased(view.EndedKey(member.GetGroup(), member.GetName()), view.EncodeEnded(member.GetIncarnation(), state), lease),
+			store.Delete(key))
+	}
+	return p
+}
+
+// endBatch is how many sessions end in one transaction at most.
+const endBatch = store.MaxOps / 2
+
+// expireSessions ends the sessions of members that have been silent.
+func (r *Registry) expireSessions(ctx context.Context) {
+	now := time.Now()
+	r.mu.Lock()
+	silent := r.sessions.Silent(now)
+	r.mu.Unlock()
+	if len(silent) == 0 {
+		return
+	}
+	var members []view.Member
+	for _, session := range silent {
+		if member, joined := r.view.Member(session.Group, session.Member); joined {
+			members = append(members, member)
+		}
+	}
+	ended := r.endSessions(ctx, groupv1.MemberState_MEMBER_STATE_EXPIRED, members)
+	if ended > 0 {
+		r.log.Info("members were silent and expired", "members", ended)
+	}
+}
+
+// endSessions ends sessions, many in one transaction, and returns how many. Those
+// that changed meanwhile, or that could not be written, are looked at again later.
+func (r *Registry) endSessions(ctx context.Context, state groupv1.MemberState, members []view.Member) (ended int) {
+	for batch := range slices.Chunk(members, endBatch) {
+		if err := r.endBatch(ctx, state, batch); err == nil {
+			ended += len(batch)
+			continue
+		}
+		for _, member := range batch { // one that changed must not keep the others
+			if err := r.endBatch(ctx, state, []view.Member{member}); err == nil {
+				ended++
+			} else if !errors.Is(err, store.ErrConflict) {
+				r.log.Warn("a session could not be ended; trying again", "group", member.GetGroup(), "member", member.GetName(), "error", err)
+				r.hearAgain(member)
+			}
+		}
+	}
+	return ended
+}
+
+func (r *Registry) endBatch(ctx context.Context, state groupv1.MemberState, batch []view.Member) error {
+	lease, err := r.lease(ctx)
+	if err != nil {
+		return err
+	}
+	planned := end(state, lease, batch...)
+	at, err := r.store.Commit(ctx, r.term, planned.conditions, planned.changes)
+	if err != nil {
+		return err
+	}
+	for _, member := range batch {
+		r.forget(Session{member.GetGroup(), member.GetName()})
+	}
+	return r.view.Await(ctx, at)
+}
+
+// hearAgain puts a member back among the living, to be found silent again.
+func (r *Registry) hearAgain(member view.Member) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sessions.Heard(Session{member.GetGroup(), member.GetName()}, time.Now())
+}

@@ -1,0 +1,174 @@
+package view
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/identity"
+)
+
+// Group returns a group and, as the API shows it, its message.
+func (v *View) Group(name string) (record Group, message *groupv1.Group, found bool) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	g, known := v.groups[name]
+	if !known {
+		return Group{}, nil, false
+	}
+	return g.record, g.message(), true
+}
+
+// Member returns a member.
+func (v *View) Member(groupName, name string) (record Member, found bool) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	if g, known := v.groups[groupName]; known {
+		record, found = g.members[name]
+	}
+	return record, found
+}
+
+// MemberCount returns how many members a group has.
+func (v *View) MemberCount(groupName string) int {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	if g, known := v.groups[groupName]; known {
+		return len(g.members)
+	}
+	return 0
+}
+
+// SessionState says whether a session lives, or how it ended, and its group's epoch.
+func (v *View) SessionState(groupName, name string, incarnation uint64) (state groupv1.MemberState, epoch uint64) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	g, known := v.groups[groupName]
+	if !known {
+		return groupv1.MemberState_MEMBER_STATE_EXPELLED, 0
+	}
+	epoch = g.record.GetEpoch()
+	switch current, joined := g.members[name]; {
+	case joined && current.GetIncarnation() == incarnation:
+		return groupv1.MemberState_MEMBER_STATE_ACTIVE, epoch
+	case joined && current.GetIncarnation() > incarnation:
+		return groupv1.MemberState_MEMBER_STATE_FENCED, epoch
+	}
+	if end := g.ended[name]; end.incarnation == incarnation {
+		return end.state, epoch
+	}
+	return groupv1.MemberState_MEMBER_STATE_EXPIRED, epoch
+}
+
+// Identity returns what is known of an identity; the zero value if nothing is.
+func (v *View) Identity(id identity.ID) Identity {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.identities[id]
+}
+
+// Agent returns an agent.
+func (v *View) Agent(name string) (record Agent, found bool) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	record, found = v.agents[name]
+	return record, found
+}
+
+// Groups returns up to limit groups whose names come after the one given, as the API shows them.
+func (v *View) Groups(after string, limit int) (page []*groupv1.Group, more bool) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	for _, g := range v.groups {
+		if g.record.GetName() > after {
+			page = append(page, g.record.Group)
+		}
+	}
+	page, more = cut(page, limit)
+	for i, record := range page {
+		page[i] = v.groups[record.GetName()].message()
+	}
+	return page, more
+}
+
+// Members returns up to limit members of a group whose names come after the one given.
+func (v *View) Members(groupName, after string, limit int) (page []*groupv1.Member, more bool) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	g, known := v.groups[groupName]
+	if !known {
+		return nil, false
+	}
+	for name, record := range g.members {
+		if name > after {
+			page = append(page, record.Member)
+		}
+	}
+	return cut(page, limit)
+}
+
+// Agents returns up to limit agents whose names come after the one given.
+func (v *View) Agents(after string, limit int) (page []*agentv1.Agent, more bool) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	for name, record := range v.agents {
+		if name > after {
+			page = append(page, record.Agent)
+		}
+	}
+	return cut(page, limit)
+}
+
+// cut sorts records by name and keeps the first.
+func cut[R interface{ GetName() string }](records []R, limit int) (page []R, more bool) {
+	slices.SortFunc(records, func(a, b R) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	if len(records) > limit {
+		return records[:limit], true
+	}
+	return records, false
+}
+
+// All calls each with every member of every group.
+func (v *View) All(each func(Member)) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	for _, g := range v.groups {
+		for _, record := range g.members {
+			each(record)
+		}
+	}
+}
+
+// MembersNamed returns the sessions that the member has in any group.
+func (v *View) MembersNamed(name string) []Member {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	var sessions []Member
+	for _, g := range v.groups {
+		if record, joined := g.members[name]; joined {
+			sessions = append(sessions, record)
+		}
+	}
+	slices.SortFunc(sessions, func(a, b Member) int { return strings.Compare(a.GetGroup(), b.GetGroup()) })
+	return sessions
+}
+
+// Counts says how much the view holds.
+type Counts struct{ Groups, Members, AgentsOnline, AgentsOffline int }
+
+// Count counts.
+func (v *View) Count() Counts {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	counts := Counts{Groups: len(v.groups), Members: v.members}
+	for _, agent := range v.agents {
+		if agent.GetState() == agentv1.AgentState_AGENT_STATE_ONLINE {
+			counts.AgentsOnline++
+		} else {
+			counts.AgentsOffline++
+		}
+	}
+	return counts
+}
