@@ -78,15 +78,19 @@ func (a *Admin) gather(registry *prometheus.Registry) {
 	a.mux.Handle("/metrics", promhttp.HandlerFor(gatherers, promhttp.HandlerOpts{EnableOpenMetrics: true}))
 }
 
-func (a *Admin) serveReady(w http.ResponseWriter, _ *http.Request) {
+// IsReady returns why the service cannot do its work.
+func (a *Admin) IsReady() error {
 	a.mu.Lock()
 	check := a.ready
 	a.mu.Unlock()
-	err := errStarting
-	if check != nil {
-		err = check()
+	if check == nil {
+		return errStarting
 	}
-	if err != nil {
+	return check()
+}
+
+func (a *Admin) serveReady(w http.ResponseWriter, _ *http.Request) {
+	if err := a.IsReady(); err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}

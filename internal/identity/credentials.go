@@ -238,3 +238,38 @@ func (f *Files) Write(bundle *Bundle) error {
 	f.checked = time.Time{}
 	return nil
 }
+
+// SelfIssued are credentials of a process that has the CA: it renews them itself when they are due.
+type SelfIssued struct {
+	ca *CA
+	id ID
+
+	mu      sync.Mutex
+	current *Credentials
+}
+
+// NewSelfIssued returns credentials of the identity, issued by the CA.
+func NewSelfIssued(ca *CA, id ID) (*SelfIssued, error) {
+	s := &SelfIssued{ca: ca, id: id}
+	_, err := s.Credentials()
+	return s, err
+}
+
+// managerStamp is the stamp of certificates that managers issue to themselves:
+// who holds the CA cannot be revoked by it.
+const managerStamp = Stamp(1)
+
+// Credentials returns the current ones.
+func (s *SelfIssued) Credentials() (*Credentials, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current != nil && !s.current.RenewalDue(s.ca.Now()) {
+		return s.current, nil
+	}
+	bundle, err := s.ca.IssueBundle(s.id, managerStamp)
+	if err != nil {
+		return nil, err
+	}
+	s.current, err = bundle.Credentials()
+	return s.current, err
+}

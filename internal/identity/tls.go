@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 )
 
@@ -156,4 +157,29 @@ func tolerated(now time.Time, certificate *x509.Certificate) time.Time {
 		return certificate.NotAfter
 	}
 	return now
+}
+
+// PlainTLS returns the configuration for dialling a server that is no part of
+// Groupcast, such as an etcd, from PEM files. Without a certificate file, the
+// client shows none.
+func PlainTLS(authoritiesFile, certificateFile, keyFile string) (*tls.Config, error) {
+	text, err := os.ReadFile(authoritiesFile)
+	if err != nil {
+		return nil, fmt.Errorf("read authorities: %w", err)
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: x509.NewCertPool()}
+	if !config.RootCAs.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("read authorities: %s holds no certificate", authoritiesFile)
+	}
+	if certificateFile != "" {
+		// Read at every handshake: the files may be renewed.
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			pair, err := tls.LoadX509KeyPair(certificateFile, keyFile)
+			return &pair, err
+		}
+		if _, err := config.GetClientCertificate(nil); err != nil {
+			return nil, fmt.Errorf("read certificate: %w", err)
+		}
+	}
+	return config, nil
 }

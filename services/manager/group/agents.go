@@ -44,7 +44,7 @@ func (r *Registry) Register(ctx context.Context, name string, asked *agentv1.Reg
 		current, known := r.view.Agent(name)
 		goesOn := known && asked.GetIncarnation() == current.GetIncarnation()
 		if asked.GetIncarnation() != 0 && known && !goesOn {
-			return plan{}, fmt.Errorf("agent %q, incarnation %d: %w", name, asked.GetIncarnation(), store.ErrFenced)
+			return plan{}, fmt.Errorf("agent %q, incarnation %d: %w", name, asked.GetIncarnation(), ErrReplaced)
 		}
 		incarnation = r.next()
 		if goesOn {

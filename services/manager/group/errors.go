@@ -27,6 +27,8 @@ var (
 	ErrContention = errors.New("too many changes of the same thing at once: try again")
 	// ErrNotLeading says that this manager no longer leads.
 	ErrNotLeading = errors.New("this manager no longer leads: try again")
+	// ErrReplaced says that a newer incarnation of the same name has come.
+	ErrReplaced = errors.New("a newer incarnation of the same name has come")
 	// ErrToken says that a join token is refused.
 	ErrToken = errors.New("join token refused")
 )

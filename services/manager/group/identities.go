@@ -176,4 +176,3 @@ func (r *Registry) Revoke(ctx context.Context, id identity.ID) error {
 
 // Stamp returns the stamp for a certificate issued now.
 func (r *Registry) Stamp() identity.Stamp { return identity.Stamp(r.next()) }
-

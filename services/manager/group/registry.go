@@ -53,12 +53,12 @@ type Registry struct {
 	mu           sync.Mutex
 	sessions     *liveness.Table[Session]
 	agents       *liveness.Table[string]
-	offline      *liveness.Table[string]    // agents, by when they went offline
-	flaps        map[Session]*rate.Limiter  // joins of one member
-	joining      map[string]int             // joins on their way, by group
-	changed      map[string]bool            // groups whose epoch is to grow
-	memory       store.Lease                // for what is to be remembered for a while
-	enrollFailed *rate.Limiter              // refused join tokens
+	offline      *liveness.Table[string]   // agents, by when they went offline
+	flaps        map[Session]*rate.Limiter // joins of one member
+	joining      map[string]int            // joins on their way, by group
+	changed      map[string]bool           // groups whose epoch is to grow
+	memory       store.Lease               // for what is to be remembered for a while
+	enrollFailed *rate.Limiter             // refused join tokens
 }
 
 // Lead returns the registry of a term. All members get the time of one expiry to

@@ -168,8 +168,7 @@ func describe(fields []zapcore.Field) string {
 	return fmt.Sprint(encoder.Fields)
 }
 
-// quietCore passes etcd's log on one step less severe: what etcd warns of, an
-// operator of Groupcast need not act on.
+// quietCore passes etcd's log on.
 type quietCore struct{ log *slog.Logger }
 
 func (c quietCore) Enabled(level zapcore.Level) bool {
@@ -194,15 +193,14 @@ func (c quietCore) Write(entry zapcore.Entry, fields []zapcore.Field) error {
 
 func (c quietCore) Sync() error { return nil }
 
+// slogLevel keeps what ends etcd, and is quiet about the rest: what etcd calls an
+// error, as on every first start and every stop, is nothing that an operator of
+// Groupcast could act on. Its metrics are served for those who look closer.
 func slogLevel(level zapcore.Level) slog.Level {
-	switch {
-	case level >= zapcore.DPanicLevel:
+	if level >= zapcore.DPanicLevel {
 		return slog.LevelError
-	case level >= zapcore.ErrorLevel:
-		return slog.LevelWarn
-	default:
-		return slog.LevelDebug
 	}
+	return slog.LevelDebug
 }
 
 func attributes(fields []zapcore.Field) []any {

@@ -101,7 +101,7 @@ type Leader struct {
 
 // Leaders calls each with who leads, now and whenever that changes.
 func (s *Store) Leaders(ctx context.Context, each func(Leader)) error {
-	leaderPrefix := electionKey + "/"
+	leaderPrefix := prefix + electionKey
 	for ctx.Err() == nil {
 		got, err := s.client.Get(ctx, leaderPrefix, clientv3.WithFirstCreate()...)
 		if err != nil {

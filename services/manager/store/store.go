@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -140,6 +141,9 @@ func (s *Store) List(ctx context.Context, keyPrefix string) (items []Item, at Re
 			at = Revision(got.Header.Revision)
 		}
 		for _, kv := range got.Kvs {
+			if strings.HasPrefix(string(kv.Key), prefix+electionKey) {
+				continue
+			}
 			item, err := unseal(kv)
 			if err != nil {
 				return nil, 0, err
@@ -199,6 +203,22 @@ func (s *Store) Grant(ctx context.Context, life time.Duration) (Lease, error) {
 		return 0, translate("grant lease", err)
 	}
 	return Lease(granted.ID), nil
+}
+
+// Belongs makes the store belong to an owner, once, and refuses every other.
+func (s *Store) Belongs(ctx context.Context, owner string) error {
+	if err := s.room(); err == nil {
+		const key = prefix + "owner"
+		claim := clientv3.OpPut(key, seal("owner", []byte(owner)))
+		if _, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)).Then(claim).Commit(); err != nil {
+			return translate("claim the store", err)
+		}
+	}
+	item, found, err := s.Get(ctx, "owner")
+	if err == nil && found && string(item.Value) != owner {
+		err = fmt.Errorf("the store belongs to %s, not to %s", item.Value, owner)
+	}
+	return err
 }
 
 // translate turns etcd's errors into this package's.

@@ -85,6 +85,7 @@ func TestConformance(t *testing.T) {
 				{"a transaction of an earlier term is refused", testFence},
 				{"one candidate leads at a time, and a resigned term is followed at once", testElection},
 				{"a restarted candidate need not wait for its earlier self", testEndEarlierTerms},
+				{"who leads is told whenever it changes", testLeaders},
 				{"a list is complete, ordered and of one revision", testList},
 				{"a watch sees every change once, in order", testWatch},
 				{"a watch of lost history says so", testWatchCompacted},
@@ -194,6 +195,9 @@ func testList(t *testing.T, s *store.Store) {
 	items, at, err := s.List(t.Context(), "list/")
 	if err != nil {
 		t.Fatal(err)
+	}
+	if _, _, err := s.List(t.Context(), ""); err != nil {
+		t.Errorf("list of everything, with a leader: %v", err)
 	}
 	now, err := s.Now(t.Context())
 	if err != nil || at != now {

@@ -1,0 +1,122 @@
+package daemon
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"runtime/debug"
+	"time"
+
+	"golang.org/x/net/netutil"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+	"google.golang.org/grpc/status"
+
+	"log/slog"
+)
+
+// Limits of a gRPC server, chosen so that no one peer can take what others need.
+const (
+	// MaxMessage is the size of the largest message, in bytes. Bulk data never travels in gRPC.
+	MaxMessage           = 4 << 20
+	maxHeaderList        = 16 << 10
+	maxConcurrentStreams = 1000 // per connection
+	maxUnaryTime         = 30 * time.Second
+	handshakeTimeout     = 5 * time.Second
+	// A peer may ping this often, and a silent connection is probed.
+	minPing     = 5 * time.Second
+	probeAfter  = 10 * time.Second
+	probeAnswer = 5 * time.Second
+)
+
+// GRPCConfig says where a gRPC server listens.
+type GRPCConfig struct {
+	Listen         string `json:"listen" usage:"address of the gRPC port"`
+	MaxConnections int    `json:"maxConnections" usage:"connections at once; more wait until one closes"`
+}
+
+// GRPC is a gRPC server with health and reflection.
+type GRPC struct {
+	*grpc.Server
+	health   *health.Server
+	listener net.Listener
+	log      *slog.Logger
+}
+
+// ListenGRPC takes the port. Interceptors see every call after the limits were checked.
+func ListenGRPC(config GRPCConfig, security *tls.Config, log *slog.Logger, unary []grpc.UnaryServerInterceptor, stream []grpc.StreamServerInterceptor) (*GRPC, error) {
+	listener, err := net.Listen("tcp", config.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("gRPC port (set another address): %w", err)
+	}
+	g := &GRPC{health: health.NewServer(), listener: netutil.LimitListener(listener, config.MaxConnections), log: log}
+	g.Server = grpc.NewServer(
+		grpc.Creds(credentials.NewTLS(security)),
+		grpc.MaxRecvMsgSize(MaxMessage), grpc.MaxSendMsgSize(MaxMessage),
+		grpc.MaxHeaderListSize(maxHeaderList), grpc.MaxConcurrentStreams(maxConcurrentStreams),
+		grpc.ConnectionTimeout(handshakeTimeout),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: probeAfter, Timeout: probeAnswer}),
+		// Thousands of quiet connections must not each hold buffers for a busy one.
+		grpc.SharedWriteBuffer(true), grpc.ReadBufferSize(4<<10), grpc.WriteBufferSize(16<<10),
+		grpc.ChainUnaryInterceptor(append([]grpc.UnaryServerInterceptor{g.guardUnary}, unary...)...),
+		grpc.ChainStreamInterceptor(append([]grpc.StreamServerInterceptor{g.guardStream}, stream...)...),
+	)
+	healthv1.RegisterHealthServer(g.Server, g.health)
+	reflection.Register(g.Server)
+	return g, nil
+}
+
+// Addr returns where the server listens.
+func (g *GRPC) Addr() string { return g.listener.Addr().String() }
+
+// Serve answers calls until ctx is done, and then gives those in progress stopWait to end.
+func (g *GRPC) Serve(ctx context.Context, stopWait time.Duration) error {
+	served := make(chan error, 1)
+	go func() { served <- g.Server.Serve(g.listener) }()
+	select {
+	case err := <-served:
+		return fmt.Errorf("serve gRPC: %w", err)
+	case <-ctx.Done():
+	}
+	g.health.Shutdown()
+	drained := make(chan struct{})
+	go func() {
+		g.GracefulStop()
+		close(drained)
+	}()
+	select {
+	case <-drained:
+	case <-time.After(stopWait):
+		g.Stop()
+		<-drained
+	}
+	<-served
+	return nil
+}
+
+// guardUnary bounds the time of a call, and turns a panic into an error of this one call.
+func (g *GRPC) guardUnary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (response any, err error) {
+	ctx, cancel := context.WithTimeout(ctx, maxUnaryTime)
+	defer cancel()
+	defer g.recover(info.FullMethod, &err)
+	return handler(ctx, req)
+}
+
+func (g *GRPC) guardStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
+	defer g.recover(info.FullMethod, &err)
+	return handler(srv, stream)
+}
+
+func (g *GRPC) recover(method string, err *error) {
+	if cause := recover(); cause != nil {
+		g.log.Error("a call panicked", "method", method, "cause", cause, "stack", string(debug.Stack()))
+		*err = status.Error(codes.Internal, "the server failed; its log says why")
+	}
+}

@@ -1,0 +1,80 @@
+// Package uplink is the one client of the manager that every other part uses:
+// enrolment and renewal of certificates, the connection, and the loops that keep
+// sessions, registrations and watches alive over broken connections and changing
+// leaders.
+package uplink
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/groupcast/groupcast/internal/identity"
+)
+
+// Config says how to reach the managers, and as whom.
+type Config struct {
+	// Endpoints are the managers' gRPC ports, as host:port.
+	Endpoints []string `json:"endpoints"`
+	// TrustDomain is the managers' trust domain.
+	TrustDomain string `json:"trustDomain"`
+	// CredentialsDir holds tls.crt, tls.key and ca.crt. A relative name is meant from the file's directory.
+	CredentialsDir string `json:"credentialsDir"`
+	// Renew says that this client keeps the certificate fresh; otherwise somebody else does.
+	Renew bool `json:"renew,omitempty"`
+}
+
+// ReadConfig reads a YAML file.
+func ReadConfig(name string) (Config, error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return Config{}, err
+	}
+	var config Config
+	if err := yaml.UnmarshalStrict(text, &config); err != nil {
+		return Config{}, fmt.Errorf("read %s: %w", name, err)
+	}
+	if config.CredentialsDir != "" && !filepath.IsAbs(config.CredentialsDir) {
+		config.CredentialsDir = filepath.Join(filepath.Dir(name), config.CredentialsDir)
+	}
+	if err := config.Validate(); err != nil {
+		return Config{}, fmt.Errorf("read %s: %w", name, err)
+	}
+	return config, nil
+}
+
+// Write writes the configuration as a YAML file that only its owner can read.
+func (c Config) Write(name string) error {
+	text, err := yaml.Marshal(c)
+	if err != nil {
+		return fmt.Errorf("encode configuration: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		return err
+	}
+	return identity.WriteFile(name, text, 0o600)
+}
+
+// Validate reports all that is wrong.
+func (c Config) Validate() error {
+	var problems []error
+	if len(c.Endpoints) == 0 {
+		problems = append(problems, errors.New("endpoints is empty: want the managers' host:port"))
+	}
+	for _, endpoint := range c.Endpoints {
+		if _, _, err := net.SplitHostPort(endpoint); err != nil {
+			problems = append(problems, fmt.Errorf("endpoints: %q is not host:port", endpoint))
+		}
+	}
+	if c.TrustDomain == "" {
+		problems = append(problems, errors.New("trustDomain is empty"))
+	}
+	if c.CredentialsDir == "" {
+		problems = append(problems, errors.New("credentialsDir is empty"))
+	}
+	return errors.Join(problems...)
+}

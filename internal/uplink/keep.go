@@ -1,0 +1,210 @@
+package uplink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+)
+
+const (
+	// patience is how long a manager may be silent on a stream.
+	patience = 10 * time.Second
+	// reattach is about how long to wait before a broken stream is opened again.
+	reattach = 500 * time.Millisecond
+)
+
+// Ended says how a session ended that was not left.
+type Ended struct{ State groupv1.MemberState }
+
+func (e *Ended) Error() string {
+	switch e.State {
+	case groupv1.MemberState_MEMBER_STATE_EXPIRED:
+		return "session expired: the manager did not hear from this member for too long"
+	case groupv1.MemberState_MEMBER_STATE_FENCED:
+		return "session fenced: the same member joined again elsewhere"
+	case groupv1.MemberState_MEMBER_STATE_EXPELLED:
+		return "session ended by an operator: the group was deleted or the identity revoked"
+	}
+	return "session ended: " + e.State.String()
+}
+
+// Keep keeps a session alive until ctx is done or the session has ended: then it
+// returns *Ended. Broken connections and changing leaders are survived.
+func (u *Uplink) Keep(ctx context.Context, member *groupv1.Member, interval time.Duration) error {
+	message := &groupv1.KeepSessionRequest{Group: member.GetGroup(), Name: member.GetName(), Incarnation: member.GetIncarnation()}
+	return u.attend(ctx, "keep session", func(ctx context.Context) error {
+		stream, err := groupv1.NewSessionServiceClient(u).KeepSession(ctx)
+		if err != nil {
+			return err
+		}
+		return exchange(ctx, stream, interval,
+			func() *groupv1.KeepSessionRequest { return message },
+			func(answer *groupv1.KeepSessionResponse) error {
+				if answer.GetState() != groupv1.MemberState_MEMBER_STATE_ACTIVE {
+					return &Ended{answer.GetState()}
+				}
+				return nil
+			})
+	})
+}
+
+// AgentFenced says that another process registered as the same agent.
+type AgentFenced struct{ State agentv1.AgentState }
+
+func (e *AgentFenced) Error() string {
+	return "registration ended: " + e.State.String()
+}
+
+// Register registers an agent and reports for it until ctx is done, or until a
+// newer incarnation of it has registered: then it returns *AgentFenced. When ctx
+// is done, the agent says goodbye.
+func (u *Uplink) Register(ctx context.Context, registration *agentv1.Registration, report func() *agentv1.Report) error {
+	var incarnation uint64
+	err := u.attend(ctx, "register agent", func(ctx context.Context) error {
+		stream, err := agentv1.NewAgentServiceClient(u).Control(ctx)
+		if err != nil {
+			return err
+		}
+		registration.Incarnation = incarnation
+		first := true
+		return exchange(ctx, stream, reportInterval,
+			func() *agentv1.ControlRequest {
+				if first {
+					first = false
+					return &agentv1.ControlRequest{Message: &agentv1.ControlRequest_Registration{Registration: registration}}
+				}
+				return &agentv1.ControlRequest{Message: &agentv1.ControlRequest_Report{Report: report()}}
+			},
+			func(answer *agentv1.ControlResponse) error {
+				switch answer.GetState() {
+				case agentv1.AgentState_AGENT_STATE_ONLINE:
+					incarnation = answer.GetIncarnation()
+					return nil
+				case agentv1.AgentState_AGENT_STATE_OFFLINE:
+					return errSilent // it was given up: register again
+				}
+				return &AgentFenced{answer.GetState()}
+			})
+	})
+	if ctx.Err() != nil && incarnation != 0 {
+		u.goodbye(registration)
+	}
+	return err
+}
+
+// reportInterval is how often agents report.
+const reportInterval = 2 * time.Second
+
+// goodbye tells the manager that the agent stops. It is a courtesy: without it,
+// the agent counts as offline after a while.
+func (u *Uplink) goodbye(registration *agentv1.Registration) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	stream, err := agentv1.NewAgentServiceClient(u).Control(ctx)
+	if err != nil {
+		return
+	}
+	for _, message := range []*agentv1.ControlRequest{
+		{Message: &agentv1.ControlRequest_Registration{Registration: registration}},
+		{Message: &agentv1.ControlRequest_Report{Report: &agentv1.Report{Goodbye: true}}},
+	} {
+		if stream.Send(message) != nil {
+			return
+		}
+	}
+	for err == nil {
+		_, err = stream.Recv()
+	}
+}
+
+// attend does a thing that goes on for long, again whenever it breaks, until ctx
+// is done or it fails for good.
+func (u *Uplink) attend(ctx context.Context, what string, do func(context.Context) error) error {
+	for {
+		attempt, cancel := context.WithCancel(ctx)
+		err := do(attempt)
+		cancel()
+		if ctx.Err() != nil {
+			return nil
+		}
+		if !transient(err) {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		u.log.Debug("stream broke; opening it again", "what", what, "error", err)
+		if !sleep(ctx, reattach) {
+			return nil
+		}
+	}
+}
+
+// transient reports whether trying again can help.
+func transient(err error) bool {
+	if errors.Is(err, io.EOF) { // a manager that stops ends its streams
+		return true
+	}
+	switch status.Code(err) {
+	case codes.OK, codes.Unavailable, codes.DeadlineExceeded, codes.Internal, codes.Canceled, codes.ResourceExhausted, codes.Aborted:
+		return true
+	case codes.Unknown:
+		_, isStatus := status.FromError(err)
+		return isStatus || errors.Is(err, errSilent) || errors.Is(err, errMissed)
+	}
+	return false
+}
+
+// exchange sends a message at once and then every interval, and takes each
+// answer. It returns when the stream ends, the manager is silent, or take fails.
+func exchange[Q, A any](ctx context.Context, stream interface {
+	Send(Q) error
+	Recv() (A, error)
+}, interval time.Duration, next func() Q, take func(A) error,
+) error {
+	answers, failed := make(chan A), make(chan error, 1)
+	go func() {
+		for {
+			answer, err := stream.Recv()
+			if err != nil {
+				failed <- err
+				return
+			}
+			select {
+			case answers <- answer:
+			case <-ctx.Done():
+				failed <- ctx.Err()
+				return
+			}
+		}
+	}()
+	beat := time.NewTicker(interval)
+	defer beat.Stop()
+	silence := time.NewTimer(patience)
+	defer silence.Stop()
+	if err := stream.Send(next()); err != nil {
+		return <-failed // Send only says EOF; the reason is with Recv
+	}
+	for {
+		select {
+		case err := <-failed:
+			return err
+		case <-silence.C:
+			return errSilent
+		case answer := <-answers:
+			silence.Reset(patience)
+			if err := take(answer); err != nil {
+				return err
+			}
+		case <-beat.C:
+			if err := stream.Send(next()); err != nil {
+				return <-failed
+			}
+		}
+	}
+}

@@ -1,0 +1,216 @@
+package uplink
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/resolver"
+	"google.golang.org/grpc/resolver/manual"
+	"google.golang.org/grpc/status"
+
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/identity"
+)
+
+// callPolicy retries what a manager could not do for the moment: every change
+// carries a request_id, so that a repeated one has one effect. It is the only
+// place that retries calls.
+const callPolicy = `{
+	"loadBalancingConfig": [{"round_robin": {}}],
+	"methodConfig": [{
+		"name": [{}],
+		"retryPolicy": {
+			"maxAttempts": 5, "initialBackoff": "0.5s", "maxBackoff": "4s", "backoffMultiplier": 2,
+			"retryableStatusCodes": ["UNAVAILABLE"]
+		}
+	}]
+}`
+
+// reconnect bounds how long a broken connection waits before it is tried again.
+var reconnect = grpc.ConnectParams{
+	Backoff:           backoff.Config{BaseDelay: 200 * time.Millisecond, Multiplier: 1.6, Jitter: 0.5, MaxDelay: 3 * time.Second},
+	MinConnectTimeout: 5 * time.Second,
+}
+
+// Uplink is a connection to the managers.
+type Uplink struct {
+	*grpc.ClientConn
+	files  *identity.Files
+	log    *slog.Logger
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+}
+
+// Dial connects to the managers with the credentials of the configuration. The
+// connection is made when it is first used.
+func Dial(config Config, log *slog.Logger) (*Uplink, error) {
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	files := identity.FilesIn(config.CredentialsDir)
+	if _, err := files.Credentials(); err != nil {
+		return nil, err
+	}
+	security := identity.TLS{TrustDomain: config.TrustDomain, Source: files}
+	connection, err := dial(config.Endpoints, security.Client(identity.Manager))
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	u := &Uplink{ClientConn: connection, files: files, log: log, cancel: cancel}
+	if config.Renew {
+		u.done.Go(func() { u.keepRenewed(ctx) })
+	}
+	return u, nil
+}
+
+func dial(endpoints []string, security *tls.Config) (*grpc.ClientConn, error) {
+	managers := manual.NewBuilderWithScheme("groupcast")
+	var addresses []resolver.Address
+	for _, endpoint := range endpoints {
+		addresses = append(addresses, resolver.Address{Addr: endpoint})
+	}
+	managers.InitialState(resolver.State{Addresses: addresses})
+	connection, err := grpc.NewClient("groupcast:///managers",
+		grpc.WithResolvers(managers),
+		grpc.WithTransportCredentials(credentials.NewTLS(security)),
+		grpc.WithDefaultServiceConfig(callPolicy),
+		grpc.WithConnectParams(reconnect),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 5 * time.Second}),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("dial managers %v: %w", endpoints, err)
+	}
+	return connection, nil
+}
+
+// Close ends the connection and what keeps it usable.
+func (u *Uplink) Close() error {
+	u.cancel()
+	u.done.Wait()
+	return u.ClientConn.Close()
+}
+
+// ID returns the identity that the connection proves.
+func (u *Uplink) ID() (identity.ID, error) {
+	current, err := u.files.Credentials()
+	if err != nil {
+		return identity.ID{}, err
+	}
+	return current.ID, nil
+}
+
+// renewalCheck is how often it is looked whether the certificate is due.
+const renewalCheck = 20 * time.Second
+
+func (u *Uplink) keepRenewed(ctx context.Context) {
+	for {
+		if err := u.renewIfDue(ctx); err != nil && ctx.Err() == nil {
+			u.log.Warn("the certificate could not be renewed; trying again", "error", err)
+		}
+		if !sleep(ctx, renewalCheck) {
+			return
+		}
+	}
+}
+
+func (u *Uplink) renewIfDue(ctx context.Context) error {
+	current, err := u.files.Credentials()
+	if err != nil {
+		return err
+	}
+	if !current.RenewalDue(time.Now()) {
+		return nil
+	}
+	key, err := identity.NewKey()
+	if err != nil {
+		return err
+	}
+	renewed, err := groupv1.NewIdentityServiceClient(u).Renew(ctx, &groupv1.RenewRequest{CertificateRequest: key.Request()})
+	if err != nil {
+		return err
+	}
+	bundle, err := key.Certified(renewed.GetCertificate().GetCertificate(), renewed.GetCertificate().GetAuthorities())
+	if err != nil {
+		return err
+	}
+	return u.files.Write(bundle)
+}
+
+// Enroll exchanges a join token for credentials, and writes them to the
+// configuration's directory.
+func Enroll(ctx context.Context, config Config, token string) (identity.ID, error) {
+	if err := config.Validate(); err != nil {
+		return identity.ID{}, err
+	}
+	parsed, err := identity.ParseToken(token)
+	if err != nil {
+		return identity.ID{}, err
+	}
+	connection, err := dial(config.Endpoints, identity.EnrollTLS(parsed.CA, config.TrustDomain, time.Now))
+	if err != nil {
+		return identity.ID{}, err
+	}
+	defer connection.Close()
+	key, err := identity.NewKey()
+	if err != nil {
+		return identity.ID{}, err
+	}
+	answer, err := groupv1.NewIdentityServiceClient(connection).Enroll(ctx,
+		&groupv1.EnrollRequest{Token: parsed.String(), CertificateRequest: key.Request()})
+	if err != nil {
+		return identity.ID{}, err
+	}
+	bundle, err := key.Certified(answer.GetCertificate().GetCertificate(), answer.GetCertificate().GetAuthorities())
+	if err != nil {
+		return identity.ID{}, err
+	}
+	if err := identity.FilesIn(config.CredentialsDir).Write(bundle); err != nil {
+		return identity.ID{}, err
+	}
+	issued, err := bundle.Credentials()
+	if err != nil {
+		return identity.ID{}, err
+	}
+	return issued.ID, nil
+}
+
+// Reason returns the reason in an error of the API, such as RELIST; empty if there is none.
+func Reason(err error) string {
+	for _, detail := range status.Convert(err).Details() {
+		if info, is := detail.(*errdetails.ErrorInfo); is {
+			return info.GetReason()
+		}
+	}
+	return ""
+}
+
+// sleep waits about so long, give or take half, so that many who were cut off at
+// once do not come back at once. It returns false when ctx is done.
+func sleep(ctx context.Context, about time.Duration) bool {
+	timer := time.NewTimer(about/2 + rand.N(about))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// Errors after which trying again helps.
+var (
+	errSilent = errors.New("the manager is silent")
+	errMissed = errors.New("changes were missed")
+)

@@ -1,0 +1,206 @@
+package sdk
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+
+	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/uplink"
+)
+
+// Config says how to reach the managers, and as whom. It is what the YAML files
+// hold that `groupcast enroll` and the managers write.
+type Config = uplink.Config
+
+// DefaultTrustDomain is the trust domain of managers that were given no other.
+const DefaultTrustDomain = identity.DefaultTrustDomain
+
+// Client is a connection to the managers. It can be used by many goroutines.
+type Client struct {
+	uplink     *uplink.Uplink
+	groups     groupv1.GroupServiceClient
+	sessions   groupv1.SessionServiceClient
+	identities groupv1.IdentityServiceClient
+	managers   groupv1.ManagerServiceClient
+	agents     agentv1.AgentServiceClient
+}
+
+// Option changes how a client works.
+type Option func(*options)
+
+type options struct{ log *slog.Logger }
+
+// WithLog has the client log what it heals by itself.
+func WithLog(log *slog.Logger) Option { return func(o *options) { o.log = log } }
+
+// Open reads a configuration file and dials.
+func Open(file string, opts ...Option) (*Client, error) {
+	config, err := uplink.ReadConfig(file)
+	if err != nil {
+		return nil, err
+	}
+	return Dial(config, opts...)
+}
+
+// Dial returns a client. The connection is made when it is first used.
+func Dial(config Config, opts ...Option) (*Client, error) {
+	chosen := options{log: slog.New(slog.DiscardHandler)}
+	for _, opt := range opts {
+		opt(&chosen)
+	}
+	connection, err := uplink.Dial(config, chosen.log)
+	if err != nil {
+		return nil, err
+	}
+	return &Client{
+		uplink:     connection,
+		groups:     groupv1.NewGroupServiceClient(connection),
+		sessions:   groupv1.NewSessionServiceClient(connection),
+		identities: groupv1.NewIdentityServiceClient(connection),
+		managers:   groupv1.NewManagerServiceClient(connection),
+		agents:     agentv1.NewAgentServiceClient(connection),
+	}, nil
+}
+
+// Close ends the connection. Sessions that were not left expire.
+func (c *Client) Close() error { return c.uplink.Close() }
+
+// Identity returns who the client is, as role/name.
+func (c *Client) Identity() (string, error) {
+	id, err := c.uplink.ID()
+	return id.String(), err
+}
+
+// Enroll exchanges a join token for credentials, and writes them where the configuration says.
+func Enroll(ctx context.Context, config Config, token string) (identity string, err error) {
+	id, err := uplink.Enroll(ctx, config, token)
+	return id.String(), err
+}
+
+// requestID returns an id that makes a repeated request known.
+func requestID() string { return rand.Text() }
+
+// CreateGroup makes a group. What the policy leaves open is decided by the manager.
+func (c *Client) CreateGroup(ctx context.Context, name string, policy Policy) (Group, error) {
+	message, err := policy.message()
+	if err != nil {
+		return Group{}, err
+	}
+	answer, err := c.groups.CreateGroup(ctx, &groupv1.CreateGroupRequest{Name: name, Policy: message, RequestId: requestID()})
+	return newGroup(answer.GetGroup()), wrap(err)
+}
+
+// Group returns a group.
+func (c *Client) Group(ctx context.Context, name string) (Group, error) {
+	answer, err := c.groups.GetGroup(ctx, &groupv1.GetGroupRequest{Name: name})
+	return newGroup(answer.GetGroup()), wrap(err)
+}
+
+// Groups returns all groups, in the order of their names.
+func (c *Client) Groups(ctx context.Context) ([]Group, error) {
+	return collect(func(token string) ([]*groupv1.Group, string, error) {
+		answer, err := c.groups.ListGroups(ctx, &groupv1.ListGroupsRequest{PageToken: token, PageSize: pageSize})
+		return answer.GetGroups(), answer.GetNextPageToken(), err
+	}, newGroup)
+}
+
+// UpdateGroup changes the fields of a group's policy that are named, as in
+// "ack_level" or "limits.max_members"; all of it if none are. With an etag, only
+// the group that was read is changed.
+func (c *Client) UpdateGroup(ctx context.Context, name string, policy Policy, etag string, fields ...string) (Group, error) {
+	message, err := policy.message()
+	if err != nil {
+		return Group{}, err
+	}
+	answer, err := c.groups.UpdateGroup(ctx, &groupv1.UpdateGroupRequest{
+		Name: name, Policy: message, UpdateMask: &fieldmaskpb.FieldMask{Paths: fields}, Etag: etag, RequestId: requestID(),
+	})
+	return newGroup(answer.GetGroup()), wrap(err)
+}
+
+// DeleteGroup removes a group; with force, although members are joined.
+func (c *Client) DeleteGroup(ctx context.Context, name string, force bool) error {
+	_, err := c.groups.DeleteGroup(ctx, &groupv1.DeleteGroupRequest{Name: name, Force: force, RequestId: requestID()})
+	return wrap(err)
+}
+
+// Members returns the members of a group, in the order of their names.
+func (c *Client) Members(ctx context.Context, group string) ([]Member, error) {
+	return collect(func(token string) ([]*groupv1.Member, string, error) {
+		answer, err := c.sessions.ListMembers(ctx, &groupv1.ListMembersRequest{Group: group, PageToken: token, PageSize: pageSize})
+		return answer.GetMembers(), answer.GetNextPageToken(), err
+	}, newMember)
+}
+
+// Agents returns all session agents, in the order of their names.
+func (c *Client) Agents(ctx context.Context) ([]Agent, error) {
+	return collect(func(token string) ([]*agentv1.Agent, string, error) {
+		answer, err := c.agents.ListAgents(ctx, &agentv1.ListAgentsRequest{PageToken: token, PageSize: pageSize})
+		return answer.GetAgents(), answer.GetNextPageToken(), err
+	}, newAgent)
+}
+
+// Status says which manager answers, who leads, and what they hold.
+func (c *Client) Status(ctx context.Context) (Status, error) {
+	answer, err := c.managers.GetStatus(ctx, &groupv1.GetStatusRequest{})
+	return newStatus(answer), wrap(err)
+}
+
+// Token is what a join token is for.
+type Token struct {
+	// Role is one of member, agent, gatherer, replicator, operator.
+	Role string
+	Name string
+	// Groups are those that a member may join; "*" stands for all.
+	Groups []string
+	// Lifetime is how long the token can be used; zero is the longest, 10 minutes.
+	Lifetime time.Duration
+}
+
+// CreateToken makes a join token, which can be exchanged once for credentials.
+func (c *Client) CreateToken(ctx context.Context, token Token) (text string, lifetime time.Duration, err error) {
+	request := &groupv1.CreateTokenRequest{Role: token.Role, Name: token.Name, Groups: token.Groups}
+	if token.Lifetime != 0 {
+		request.Lifetime = durationpb.New(token.Lifetime)
+	}
+	answer, err := c.identities.CreateToken(ctx, request)
+	return answer.GetToken(), answer.GetLifetime().AsDuration(), wrap(err)
+}
+
+// Revoke refuses all credentials of an identity, and ends its sessions.
+func (c *Client) Revoke(ctx context.Context, role, name string) error {
+	_, err := c.identities.RevokeIdentity(ctx, &groupv1.RevokeIdentityRequest{Role: role, Name: name})
+	return wrap(err)
+}
+
+// pageSize is how many records are asked for at once.
+const pageSize = 1000
+
+// collect reads all pages of a list.
+func collect[M, R any](read func(token string) ([]M, string, error), convert func(M) R) ([]R, error) {
+	var records []R
+	for token := ""; ; {
+		page, next, err := read(token)
+		if err != nil {
+			return nil, wrap(err)
+		}
+		for _, message := range page {
+			records = append(records, convert(message))
+		}
+		if next == "" {
+			return records, nil
+		}
+		if next == token {
+			return nil, fmt.Errorf("list: the manager repeats page %q", token)
+		}
+		token = next
+	}
+}

@@ -1,0 +1,13 @@
+// Package sdk is the Go client of Groupcast. With it a program creates groups,
+// joins them as a member, and sees who else is there.
+//
+//	client, err := sdk.Open("admin.yaml")
+//	group, err := client.CreateGroup(ctx, "models", sdk.Policy{})
+//	session, err := client.Join(ctx, sdk.Join{Group: "models", Name: "node-7"})
+//	for event, err := range session.Events(ctx) { … }
+//	err = session.Leave(ctx)
+//
+// Every call takes a context and ends with it. Calls that change something can be
+// repeated safely: the client gives each one an id, and retries by itself what
+// the managers cannot do for the moment.
+package sdk

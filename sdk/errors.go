@@ -1,0 +1,83 @@
+package sdk
+
+import (
+	"context"
+	"errors"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/groupcast/groupcast/internal/uplink"
+)
+
+// Code is what kind of failure an error is.
+type Code int
+
+// The codes.
+const (
+	Failed Code = iota
+	InvalidArgument
+	NotFound
+	AlreadyExists
+	Conflict    // changed meanwhile, or not possible in the present state
+	Forbidden   // no identity, a refused one, or one that may not
+	NoRoom      // a limit is reached, or a disk is full
+	Unavailable // no manager answers, or none leads
+	TimedOut    // the context ended first
+	Interrupted // the context was canceled
+)
+
+// Error is a failure that a manager, or the way to it, reported.
+type Error struct {
+	Code Code
+	// Reason is a constant for programs, such as GROUP_IN_USE; empty if there is none.
+	Reason  string
+	Message string
+	cause   error
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// Unwrap returns the error as gRPC reported it.
+func (e *Error) Unwrap() error { return e.cause }
+
+// CodeOf returns the code of an error; Failed for errors that have none.
+func CodeOf(err error) Code {
+	var known *Error
+	switch {
+	case errors.As(err, &known):
+		return known.Code
+	case errors.Is(err, context.DeadlineExceeded):
+		return TimedOut
+	case errors.Is(err, context.Canceled):
+		return Interrupted
+	}
+	return Failed
+}
+
+var codeOf = map[codes.Code]Code{
+	codes.InvalidArgument:    InvalidArgument,
+	codes.OutOfRange:         InvalidArgument,
+	codes.NotFound:           NotFound,
+	codes.AlreadyExists:      AlreadyExists,
+	codes.Aborted:            Conflict,
+	codes.FailedPrecondition: Conflict,
+	codes.PermissionDenied:   Forbidden,
+	codes.Unauthenticated:    Forbidden,
+	codes.ResourceExhausted:  NoRoom,
+	codes.Unavailable:        Unavailable,
+	codes.DeadlineExceeded:   TimedOut,
+	codes.Canceled:           Interrupted,
+}
+
+// wrap makes an Error of what gRPC reported.
+func wrap(err error) error {
+	if err == nil {
+		return nil
+	}
+	reported, is := status.FromError(err)
+	if !is {
+		return err
+	}
+	return &Error{Code: codeOf[reported.Code()], Reason: uplink.Reason(err), Message: reported.Message(), cause: err}
+}

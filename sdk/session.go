@@ -1,0 +1,191 @@
+package sdk
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"sync"
+
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/uplink"
+)
+
+// Join describes a member that joins a group.
+type Join struct {
+	Group string
+	// Name is the member's name, a DNS label. With a member's identity it is that name.
+	Name string
+	// Node is the machine that the member runs on.
+	Node string
+	// Addresses are where others reach the member, as host:port.
+	Addresses []string
+	Labels    map[string]string
+	// Roles are what the member will do; none stands for all that the group allows.
+	Roles []Role
+}
+
+// Session is a member's attachment to a group. It is kept alive until Leave or
+// Close, over broken connections and restarts of the managers.
+type Session struct {
+	client *Client
+	member Member
+	stop   context.CancelFunc
+	done   chan struct{}
+	once   sync.Once
+	err    error
+}
+
+// Join begins a session. A session that the same member has elsewhere is fenced: it ends.
+func (c *Client) Join(ctx context.Context, join Join) (*Session, error) {
+	roles, err := messages(join.Roles)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := c.sessions.Join(ctx, &groupv1.JoinRequest{
+		Group: join.Group, Name: join.Name, Node: join.Node, Addresses: join.Addresses,
+		Labels: join.Labels, Roles: roles, RequestId: requestID(),
+	})
+	if err != nil {
+		return nil, wrap(err)
+	}
+	keeping, stop := context.WithCancel(context.WithoutCancel(ctx))
+	s := &Session{client: c, member: newMember(answer.GetMember()), stop: stop, done: make(chan struct{})}
+	go func() {
+		defer close(s.done)
+		s.err = ended(c.uplink.Keep(keeping, answer.GetMember(), answer.GetHeartbeatInterval().AsDuration()))
+	}()
+	return s, nil
+}
+
+// SessionEnded says that a session ended that was not left.
+type SessionEnded struct {
+	// State is expired, fenced or expelled.
+	State MemberState
+	text  string
+}
+
+func (e *SessionEnded) Error() string { return e.text }
+
+func ended(err error) error {
+	var end *uplink.Ended
+	if errors.As(err, &end) {
+		return &SessionEnded{State: name[MemberState](end.State), text: end.Error()}
+	}
+	return wrap(err)
+}
+
+// Member returns the member as it joined.
+func (s *Session) Member() Member { return s.member }
+
+// Done is closed when the session has ended; Err then says how.
+func (s *Session) Done() <-chan struct{} { return s.done }
+
+// Err returns how the session ended: a *SessionEnded, or nil if it was left or goes on.
+func (s *Session) Err() error {
+	select {
+	case <-s.done:
+		return s.err
+	default:
+		return nil
+	}
+}
+
+// Members returns the members of the session's group.
+func (s *Session) Members(ctx context.Context) ([]Member, error) {
+	return s.client.Members(ctx, s.member.Group)
+}
+
+// Events yields the members of the session's group as they are, and then every
+// change: see Client.WatchMembers.
+func (s *Session) Events(ctx context.Context) iter.Seq2[MemberEvent, error] {
+	return s.client.WatchMembers(ctx, s.member.Group)
+}
+
+// Leave ends the session, so that the others see it at once.
+func (s *Session) Leave(ctx context.Context) error {
+	s.Close()
+	if s.err != nil {
+		return s.err
+	}
+	_, err := s.client.sessions.Leave(ctx, &groupv1.LeaveRequest{
+		Group: s.member.Group, Name: s.member.Name, Incarnation: s.member.Incarnation, RequestId: requestID(),
+	})
+	return wrap(err)
+}
+
+// Close stops keeping the session alive without leaving: it expires, unless it is joined again.
+func (s *Session) Close() {
+	s.once.Do(s.stop)
+	<-s.done
+}
+
+// ChangeType says what a change did.
+type ChangeType string
+
+// The changes.
+const (
+	Added   ChangeType = "added"
+	Updated ChangeType = "updated"
+	Removed ChangeType = "removed"
+)
+
+// MemberEvent is one step of a watch: all members, or one change.
+type MemberEvent struct {
+	// Snapshot holds all members, in the order of their names, where Change is
+	// empty. It comes first, and again when changes were missed: it replaces all
+	// that was known.
+	Snapshot []Member
+	Change   ChangeType
+	// Member is the member after the change; for Removed, its state says how its session ended.
+	Member Member
+}
+
+// GroupEvent is one step of a watch: all groups, or one change.
+type GroupEvent struct {
+	Snapshot []Group
+	Change   ChangeType
+	Group    Group
+}
+
+// errEnough ends a watch whose iteration was broken off.
+var errEnough = errors.New("enough")
+
+// WatchMembers yields the members of a group as they are, and then every change,
+// until ctx is done, the group is deleted, or the iteration is broken off.
+func (c *Client) WatchMembers(ctx context.Context, group string) iter.Seq2[MemberEvent, error] {
+	return func(yield func(MemberEvent, error) bool) {
+		err := c.uplink.WatchMembers(ctx, group, func(event uplink.MemberEvent) error {
+			converted := MemberEvent{Snapshot: convert(event.Snapshot, newMember)}
+			if event.Change != nil {
+				converted = MemberEvent{Change: name[ChangeType](event.Change.GetType()), Member: newMember(event.Change.GetMember())}
+			}
+			return proceed(yield(converted, nil))
+		})
+		if err != nil && !errors.Is(err, errEnough) {
+			yield(MemberEvent{}, wrap(err))
+		}
+	}
+}
+
+// WatchGroups is WatchMembers for groups: for one, or for all if group is empty.
+func (c *Client) WatchGroups(ctx context.Context, group string) iter.Seq2[GroupEvent, error] {
+	return func(yield func(GroupEvent, error) bool) {
+		err := c.uplink.WatchGroups(ctx, group, func(event uplink.GroupEvent) error {
+			converted := GroupEvent{Snapshot: convert(event.Snapshot, newGroup)}
+			if event.Change != nil {
+				converted = GroupEvent{Change: name[ChangeType](event.Change.GetType()), Group: newGroup(event.Change.GetGroup())}
+			}
+			return proceed(yield(converted, nil))
+		})
+		if err != nil && !errors.Is(err, errEnough) {
+			yield(GroupEvent{}, wrap(err))
+		}
+	}
+}
+
+func proceed(goOn bool) error {
+	if goOn {
+		return nil
+	}
+	return errEnough
+}

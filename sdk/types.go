@@ -1,0 +1,305 @@
+package sdk
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+)
+
+// Role is what a member may do.
+type Role string
+
+// The roles of members.
+const (
+	Send    Role = "send"
+	Receive Role = "receive"
+)
+
+// ControlMode says when an agent acknowledges what it was sent.
+type ControlMode string
+
+// The control modes.
+const (
+	Hop      ControlMode = "hop"
+	EndToEnd ControlMode = "end-to-end"
+)
+
+// AckLevel is what an acknowledgement to the sender means.
+type AckLevel string
+
+// The ack levels.
+const (
+	Relayed  AckLevel = "relayed"
+	Received AckLevel = "received"
+	Durable  AckLevel = "durable"
+)
+
+// SlowMemberAction is what happens to a member that cannot keep up.
+type SlowMemberAction string
+
+// The actions.
+const (
+	Pace   SlowMemberAction = "pace"
+	Detach SlowMemberAction = "detach"
+	Evict  SlowMemberAction = "evict"
+)
+
+// MemberState is where a session is in its life: active, left, expired, fenced or expelled.
+type MemberState string
+
+// Policy holds what an operator decides about a group. What is zero is left to the manager.
+type Policy struct {
+	AllowedRoles []Role
+	ControlMode  ControlMode
+	AckLevel     AckLevel
+	SlowMember   SlowMember
+	LatencyBound time.Duration
+	Limits       Limits
+}
+
+// SlowMember says when a member counts as slow, and what happens then.
+type SlowMember struct {
+	Action              SlowMemberAction
+	FloorBytesPerSecond uint64
+	LagBytes            uint64
+	LagTime             time.Duration
+}
+
+// Limits bound what one group may take. Zero means the manager's own limit.
+type Limits struct {
+	MaxMembers        uint32
+	MaxDeliveries     uint32
+	MaxObjectBytes    uint64
+	MaxBytesPerSecond uint64
+}
+
+// Group is a named set of members with a policy.
+type Group struct {
+	Name        string
+	Policy      Policy
+	Etag        string
+	Incarnation uint64
+	// Epoch grows when members come or go, at most once per second.
+	Epoch   uint64
+	Created time.Time
+	Updated time.Time
+	Members int
+	wire
+}
+
+// Member is a process that has joined a group.
+type Member struct {
+	Group string
+	Name  string
+	// Incarnation grows with every session of this member.
+	Incarnation uint64
+	Node        string
+	Addresses   []string
+	Labels      map[string]string
+	Roles       []Role
+	State       MemberState
+	Joined      time.Time
+	wire
+}
+
+// Agent is a session agent as the managers know it.
+type Agent struct {
+	Name        string
+	Incarnation uint64
+	Node, Zone  string
+	Addresses   []string
+	Labels      map[string]string
+	State       string
+	Registered  time.Time
+	wire
+}
+
+// Status describes the manager that answers and the state it sees.
+type Status struct {
+	Name, Version  string
+	Leader         string
+	Term, Revision uint64
+	Groups         int
+	Members        int
+	AgentsOnline   int
+	AgentsOffline  int
+	Started        time.Time
+	TrustDomain    string
+	// ReadOnlyReason says why writes are refused; empty while they are accepted.
+	ReadOnlyReason string
+	wire
+}
+
+// wire is the message that a value came in: as JSON, it is that.
+type wire struct{ message proto.Message }
+
+// MarshalJSON returns the API's own JSON form.
+func (w wire) MarshalJSON() ([]byte, error) {
+	text, err := protojson.MarshalOptions{}.Marshal(w.message)
+	if err != nil {
+		return nil, err
+	}
+	var compact json.RawMessage = text
+	return json.Marshal(compact) // protojson varies its white space on purpose
+}
+
+func newGroup(m *groupv1.Group) Group {
+	p := m.GetPolicy()
+	return Group{
+		Name: m.GetName(), Etag: m.GetEtag(), Incarnation: m.GetIncarnation(), Epoch: m.GetEpoch(),
+		Created: m.GetCreateTime().AsTime(), Updated: m.GetUpdateTime().AsTime(), Members: int(m.GetMemberCount()),
+		Policy: Policy{
+			AllowedRoles: names[Role](p.GetAllowedRoles()),
+			ControlMode:  name[ControlMode](p.GetControlMode()),
+			AckLevel:     name[AckLevel](p.GetAckLevel()),
+			SlowMember: SlowMember{
+				Action:              name[SlowMemberAction](p.GetSlowMember().GetAction()),
+				FloorBytesPerSecond: p.GetSlowMember().GetFloorBytesPerSecond(),
+				LagBytes:            p.GetSlowMember().GetLagBytes(),
+				LagTime:             p.GetSlowMember().GetLagTime().AsDuration(),
+			},
+			LatencyBound: p.GetLatencyBound().AsDuration(),
+			Limits: Limits{
+				MaxMembers: p.GetLimits().GetMaxMembers(), MaxDeliveries: p.GetLimits().GetMaxDeliveries(),
+				MaxObjectBytes: p.GetLimits().GetMaxObjectBytes(), MaxBytesPerSecond: p.GetLimits().GetMaxBytesPerSecond(),
+			},
+		},
+		wire: wire{m},
+	}
+}
+
+func newMember(m *groupv1.Member) Member {
+	return Member{
+		Group: m.GetGroup(), Name: m.GetName(), Incarnation: m.GetIncarnation(), Node: m.GetNode(),
+		Addresses: m.GetAddresses(), Labels: m.GetLabels(), Roles: names[Role](m.GetRoles()),
+		State: name[MemberState](m.GetState()), Joined: m.GetJoinTime().AsTime(), wire: wire{m},
+	}
+}
+
+func newAgent(m *agentv1.Agent) Agent {
+	return Agent{
+		Name: m.GetName(), Incarnation: m.GetIncarnation(), Node: m.GetNode(), Zone: m.GetZone(),
+		Addresses: m.GetAddresses(), Labels: m.GetLabels(), State: name[string](m.GetState()),
+		Registered: m.GetRegisterTime().AsTime(), wire: wire{m},
+	}
+}
+
+func newStatus(m *groupv1.GetStatusResponse) Status {
+	return Status{
+		Name: m.GetName(), Version: m.GetVersion(), Leader: m.GetLeader(), Term: m.GetTerm(), Revision: m.GetRevision(),
+		Groups: int(m.GetGroups()), Members: int(m.GetMembers()),
+		AgentsOnline: int(m.GetAgentsOnline()), AgentsOffline: int(m.GetAgentsOffline()),
+		Started: m.GetStartTime().AsTime(), TrustDomain: m.GetTrustDomain(), ReadOnlyReason: m.GetReadOnlyReason(), wire: wire{m},
+	}
+}
+
+// message returns the policy as the API takes it.
+func (p Policy) message() (*groupv1.Policy, error) {
+	m := &groupv1.Policy{
+		SlowMember: &groupv1.SlowMemberPolicy{
+			FloorBytesPerSecond: p.SlowMember.FloorBytesPerSecond, LagBytes: p.SlowMember.LagBytes, LagTime: span(p.SlowMember.LagTime),
+		},
+		LatencyBound: span(p.LatencyBound),
+		Limits: &groupv1.Limits{
+			MaxMembers: p.Limits.MaxMembers, MaxDeliveries: p.Limits.MaxDeliveries,
+			MaxObjectBytes: p.Limits.MaxObjectBytes, MaxBytesPerSecond: p.Limits.MaxBytesPerSecond,
+		},
+	}
+	var err error
+	if m.AllowedRoles, err = messages(p.AllowedRoles); err != nil {
+		return nil, err
+	}
+	if m.ControlMode, err = value[groupv1.ControlMode](p.ControlMode); err != nil {
+		return nil, err
+	}
+	if m.AckLevel, err = value[groupv1.AckLevel](p.AckLevel); err != nil {
+		return nil, err
+	}
+	m.SlowMember.Action, err = value[groupv1.SlowMemberAction](p.SlowMember.Action)
+	return m, err
+}
+
+func span(d time.Duration) *durationpb.Duration {
+	if d == 0 {
+		return nil
+	}
+	return durationpb.New(d)
+}
+
+// name returns an enum's value as this package writes it: CONTROL_MODE_END_TO_END is end-to-end.
+func name[S ~string](value protoreflect.Enum) S {
+	descriptor := value.Descriptor()
+	known := descriptor.Values().ByNumber(value.Number())
+	if known == nil {
+		return S(fmt.Sprint(value.Number())) // from a newer manager
+	}
+	if value.Number() == 0 {
+		return ""
+	}
+	short := strings.TrimPrefix(string(known.Name()), enumPrefix(descriptor))
+	return S(strings.ReplaceAll(strings.ToLower(short), "_", "-"))
+}
+
+// enumPrefix is what the names of an enum's values begin with, as the unspecified one shows.
+func enumPrefix(descriptor protoreflect.EnumDescriptor) string {
+	return strings.TrimSuffix(string(descriptor.Values().ByNumber(0).Name()), "UNSPECIFIED")
+}
+
+func names[S ~string, E protoreflect.Enum](values []E) []S {
+	return convert(values, func(v E) S { return name[S](v) })
+}
+
+// value is the reverse of name.
+func value[E interface {
+	~int32
+	protoreflect.Enum
+}, S ~string](text S) (E, error) {
+	if text == "" {
+		return 0, nil
+	}
+	var zero E
+	descriptor := zero.Descriptor()
+	full := enumPrefix(descriptor) + strings.ToUpper(strings.ReplaceAll(string(text), "-", "_"))
+	known := descriptor.Values().ByName(protoreflect.Name(full))
+	if known == nil || known.Number() == 0 {
+		return 0, &Error{Code: InvalidArgument, Message: fmt.Sprintf("%q is not one of %s", text, strings.Join(choices(descriptor), ", "))}
+	}
+	return E(known.Number()), nil
+}
+
+func choices(descriptor protoreflect.EnumDescriptor) []string {
+	var all []string
+	for i := 1; i < descriptor.Values().Len(); i++ {
+		short := strings.TrimPrefix(string(descriptor.Values().Get(i).Name()), enumPrefix(descriptor))
+		all = append(all, strings.ReplaceAll(strings.ToLower(short), "_", "-"))
+	}
+	return all
+}
+
+func messages(roles []Role) (all []groupv1.Role, err error) {
+	for _, role := range roles {
+		message, err := value[groupv1.Role](role)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, message)
+	}
+	return all, nil
+}
+
+func convert[M, R any](from []M, each func(M) R) []R {
+	all := make([]R, len(from))
+	for i, m := range from {
+		all[i] = each(m)
+	}
+	return all
+}

@@ -1,0 +1,216 @@
+// Package cli is the groupcast command. It does everything through the SDK:
+// whatever it can, a program can too.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/groupcast/groupcast/sdk"
+)
+
+// Exit statuses. They are documented in the help text and in docs/cli.md.
+const (
+	exitOK          = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitNotFound    = 4
+	exitForbidden   = 5
+	exitUnavailable = 6
+	exitInterrupted = 130
+)
+
+const about = `groupcast moves bytes between groups of machines.
+
+It reads how to reach the managers, and as whom, from a YAML file: the one that
+--config names, else GROUPCAST_CONFIG, else groupcast/config.yaml in the user's
+configuration directory. A standalone server writes one into its data directory;
+'groupcast enroll' makes one from a join token.
+
+Data goes to standard output, everything else to standard error. The exit status is
+  0 ok                3 partly done      6 unavailable or out of time
+  1 failed            4 not found        7 content damaged
+  2 called wrongly    5 not allowed      130 interrupted`
+
+// app is one invocation.
+type app struct {
+	stdout, stderr io.Writer
+	config         string
+	output         string
+	timeout        time.Duration
+}
+
+// Main runs the command and returns its exit status.
+func Main(args []string, stdout, stderr io.Writer) int {
+	a := &app{stdout: stdout, stderr: stderr}
+	root := a.root()
+	if strings.HasPrefix(filepath.Base(args[0]), "kubectl-") {
+		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl groupcast"}
+	}
+	root.SetArgs(args[1:])
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	status := exitStatus(err)
+	if status != exitInterrupted {
+		fmt.Fprintf(stderr, "groupcast: %v\n", err)
+	}
+	return status
+}
+
+// usageError says that the command was called wrongly.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+var errInterrupted = errors.New("interrupted")
+
+func exitStatus(err error) int {
+	var usage usageError
+	if errors.As(err, &usage) {
+		return exitUsage
+	}
+	if errors.Is(err, errInterrupted) {
+		return exitInterrupted
+	}
+	switch sdk.CodeOf(err) {
+	case sdk.InvalidArgument:
+		return exitUsage
+	case sdk.NotFound:
+		return exitNotFound
+	case sdk.Forbidden:
+		return exitForbidden
+	case sdk.Unavailable, sdk.TimedOut:
+		return exitUnavailable
+	case sdk.Interrupted:
+		return exitInterrupted
+	}
+	return exitFailed
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use: "groupcast", Short: "Move bytes between groups of machines", Long: about,
+		SilenceErrors: true, SilenceUsage: true,
+	}
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.config, "config", "", "file that says how to reach the managers, and as whom")
+	flags.StringVarP(&a.output, "output", "o", "table", "table, wide, json or yaml")
+	flags.DurationVar(&a.timeout, "timeout", 15*time.Second, "how long a call may take; watches and sessions are not bounded")
+	root.PersistentPreRunE = func(*cobra.Command, []string) error { return a.checkOutput() }
+	root.SetFlagErrorFunc(func(command *cobra.Command, err error) error {
+		return usageError{fmt.Errorf("%w (see '%s --help')", err, command.CommandPath())}
+	})
+	root.AddCommand(a.groupCommand(), a.memberCommand(), a.agentCommand(), a.joinCommand(),
+		a.tokenCommand(), a.identityCommand(), a.enrollCommand(), a.statusCommand(), a.versionCommand())
+	markUsageErrors(root)
+	return root
+}
+
+// markUsageErrors makes a wrong number of arguments, or an unknown command, a usage error.
+func markUsageErrors(command *cobra.Command) {
+	check := command.Args
+	if check == nil {
+		check = cobra.ArbitraryArgs
+		if command.HasSubCommands() {
+			check = unknownCommand
+		}
+	}
+	command.Args = func(command *cobra.Command, args []string) error {
+		if err := check(command, args); err != nil {
+			return usageError{fmt.Errorf("%w (see '%s --help')", err, command.CommandPath())}
+		}
+		return nil
+	}
+	if command.HasSubCommands() && command.RunE == nil {
+		command.RunE = func(command *cobra.Command, _ []string) error { return command.Help() }
+	}
+	for _, below := range command.Commands() {
+		markUsageErrors(below)
+	}
+}
+
+func unknownCommand(command *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	err := fmt.Errorf("unknown command %q", args[0])
+	if near := command.SuggestionsFor(args[0]); len(near) > 0 {
+		err = fmt.Errorf("%w: did you mean %q?", err, near[0])
+	}
+	return err
+}
+
+// client connects to the managers.
+func (a *app) client() (*sdk.Client, error) {
+	file, err := a.configFile()
+	if err != nil {
+		return nil, err
+	}
+	client, err := sdk.Open(file)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return client, nil
+}
+
+// configFile finds the configuration.
+func (a *app) configFile() (string, error) {
+	if a.config != "" {
+		return a.config, nil
+	}
+	if file := os.Getenv("GROUPCAST_CONFIG"); file != "" {
+		return file, nil
+	}
+	file, err := defaultConfigFile()
+	if err != nil {
+		return "", usageError{err}
+	}
+	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+		return "", usageError{fmt.Errorf("no configuration: name one with --config (groupcast-standalone writes DIR/admin.yaml), set GROUPCAST_CONFIG, or make %s with 'groupcast enroll'", file)}
+	}
+	return file, nil
+}
+
+func defaultConfigFile() (string, error) {
+	dir, err := os.UserConfigDir()
+	if err != nil {
+		return "", fmt.Errorf("find the user's configuration directory: %w", err)
+	}
+	return filepath.Join(dir, "groupcast", "config.yaml"), nil
+}
+
+// call runs do with a client, within the time that calls may take.
+func (a *app) call(command *cobra.Command, do func(ctx context.Context, client *sdk.Client) error) error {
+	return a.stay(command, func(ctx context.Context, client *sdk.Client) error {
+		ctx, cancel := context.WithTimeout(ctx, a.timeout)
+		defer cancel()
+		return do(ctx, client)
+	})
+}
+
+// stay runs do with a client for as long as it takes.
+func (a *app) stay(command *cobra.Command, do func(ctx context.Context, client *sdk.Client) error) error {
+	client, err := a.client()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	return do(command.Context(), client)
+}

@@ -1,0 +1,234 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/groupcast/groupcast/sdk"
+)
+
+var groupColumns = []column[sdk.Group]{
+	{title: "NAME", cell: func(g sdk.Group) string { return g.Name }},
+	{title: "MEMBERS", cell: func(g sdk.Group) string { return fmt.Sprint(g.Members) }},
+	{title: "MODE", cell: func(g sdk.Group) string { return string(g.Policy.ControlMode) }},
+	{title: "ACK", cell: func(g sdk.Group) string { return string(g.Policy.AckLevel) }},
+	{title: "SLOW", cell: func(g sdk.Group) string { return string(g.Policy.SlowMember.Action) }},
+	{title: "AGE", cell: func(g sdk.Group) string { return age(g.Created) }},
+	{title: "ROLES", wide: true, cell: func(g sdk.Group) string { return join(g.Policy.AllowedRoles) }},
+	{title: "MAX-MEMBERS", wide: true, cell: func(g sdk.Group) string { return number(uint64(g.Policy.Limits.MaxMembers)) }},
+	{title: "LATENCY-BOUND", wide: true, cell: func(g sdk.Group) string { return duration(g.Policy.LatencyBound) }},
+	{title: "EPOCH", wide: true, cell: func(g sdk.Group) string { return fmt.Sprint(g.Epoch) }},
+	{title: "ETAG", wide: true, cell: func(g sdk.Group) string { return g.Etag }},
+}
+
+func number(n uint64) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprint(n)
+}
+
+func duration(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return d.String()
+}
+
+// policyFlags are the flags that set a policy, and the fields that they set.
+type policyFlags struct {
+	policy sdk.Policy
+	roles  []string
+	fields map[string]string // by flag
+}
+
+func addPolicyFlags(flags *pflag.FlagSet) *policyFlags {
+	p := &policyFlags{fields: make(map[string]string)}
+	add := func(flag, field string) { p.fields[flag] = field }
+	flags.StringSliceVar(&p.roles, "roles", nil, "roles that members may have: send, receive (all if empty)")
+	add("roles", "allowed_roles")
+	flags.StringVar((*string)(&p.policy.ControlMode), "mode", "", "when agents acknowledge: hop or end-to-end (hop)")
+	add("mode", "control_mode")
+	flags.StringVar((*string)(&p.policy.AckLevel), "ack", "", "what an acknowledgement means: relayed, received or durable (durable)")
+	add("ack", "ack_level")
+	flags.StringVar((*string)(&p.policy.SlowMember.Action), "slow", "", "what happens to slow members: pace, detach or evict (detach with hop, pace with end-to-end)")
+	add("slow", "slow_member.action")
+	flags.Uint64Var(&p.policy.SlowMember.FloorBytesPerSecond, "slow-floor", 0, "bytes per second under which the group does not go for a slow member's sake")
+	add("slow-floor", "slow_member.floor_bytes_per_second")
+	flags.Uint64Var(&p.policy.SlowMember.LagBytes, "slow-lag-bytes", 0, "bytes that a member may lag behind before it is evicted")
+	add("slow-lag-bytes", "slow_member.lag_bytes")
+	flags.DurationVar(&p.policy.SlowMember.LagTime, "slow-lag-time", 0, "time that a member may lag behind before it is evicted")
+	add("slow-lag-time", "slow_member.lag_time")
+	flags.DurationVar(&p.policy.LatencyBound, "latency-bound", 0, "end-to-end latency that a tree must keep")
+	add("latency-bound", "latency_bound")
+	flags.Uint32Var(&p.policy.Limits.MaxMembers, "max-members", 0, "members at most (no limit)")
+	add("max-members", "limits.max_members")
+	flags.Uint32Var(&p.policy.Limits.MaxDeliveries, "max-deliveries", 0, "deliveries at once at most (no limit)")
+	add("max-deliveries", "limits.max_deliveries")
+	flags.Uint64Var(&p.policy.Limits.MaxObjectBytes, "max-object-bytes", 0, "size of an object at most (no limit)")
+	add("max-object-bytes", "limits.max_object_bytes")
+	flags.Uint64Var(&p.policy.Limits.MaxBytesPerSecond, "max-rate", 0, "bytes per second of a delivery at most (no limit)")
+	add("max-rate", "limits.max_bytes_per_second")
+	return p
+}
+
+// read returns the policy, and the fields that were set.
+func (p *policyFlags) read(flags *pflag.FlagSet) (policy sdk.Policy, fields []string) {
+	for _, role := range p.roles {
+		p.policy.AllowedRoles = append(p.policy.AllowedRoles, sdk.Role(role))
+	}
+	flags.Visit(func(flag *pflag.Flag) {
+		if field, is := p.fields[flag.Name]; is {
+			fields = append(fields, field)
+		}
+	})
+	return p.policy, fields
+}
+
+func (a *app) groupCommand() *cobra.Command {
+	group := &cobra.Command{Use: "group", Short: "Create and manage groups", Aliases: []string{"groups"}}
+	group.AddCommand(a.groupCreate(), a.groupGet(), a.groupList(), a.groupUpdate(), a.groupDelete(), a.groupWatch())
+	return group
+}
+
+func (a *app) groupCreate() *cobra.Command {
+	command := &cobra.Command{
+		Use: "create NAME", Short: "Create a group", Args: cobra.ExactArgs(1),
+		Example: "  groupcast group create models --ack durable --max-members 64",
+	}
+	policy := addPolicyFlags(command.Flags())
+	command.RunE = func(command *cobra.Command, args []string) error {
+		return a.call(command, func(ctx context.Context, client *sdk.Client) error {
+			chosen, _ := policy.read(command.Flags())
+			group, err := client.CreateGroup(ctx, args[0], chosen)
+			if err != nil {
+				return err
+			}
+			return printOne(a, group, groupColumns)
+		})
+	}
+	return command
+}
+
+func (a *app) groupGet() *cobra.Command {
+	return &cobra.Command{
+		Use: "get NAME", Short: "Show a group", Args: cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			return a.call(command, func(ctx context.Context, client *sdk.Client) error {
+				group, err := client.Group(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				return printOne(a, group, groupColumns)
+			})
+		},
+	}
+}
+
+func (a *app) groupList() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List the groups", Aliases: []string{"ls"}, Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return a.call(command, func(ctx context.Context, client *sdk.Client) error {
+				groups, err := client.Groups(ctx)
+				if err != nil {
+					return err
+				}
+				return printList(a, groups, groupColumns)
+			})
+		},
+	}
+}
+
+func (a *app) groupUpdate() *cobra.Command {
+	command := &cobra.Command{
+		Use: "update NAME", Short: "Change a group's policy; what is not named stays as it is", Args: cobra.ExactArgs(1),
+		Example: "  groupcast group update models --mode end-to-end --slow evict --slow-lag-time 30s",
+	}
+	policy := addPolicyFlags(command.Flags())
+	etag := command.Flags().String("etag", "", "change only the group that has this etag")
+	command.RunE = func(command *cobra.Command, args []string) error {
+		chosen, fields := policy.read(command.Flags())
+		if len(fields) == 0 {
+			return usageError{fmt.Errorf("nothing to change: name at least one policy flag (see '%s --help')", command.CommandPath())}
+		}
+		return a.call(command, func(ctx context.Context, client *sdk.Client) error {
+			group, err := client.UpdateGroup(ctx, args[0], chosen, *etag, fields...)
+			if err != nil {
+				return err
+			}
+			return printOne(a, group, groupColumns)
+		})
+	}
+	return command
+}
+
+func (a *app) groupDelete() *cobra.Command {
+	command := &cobra.Command{Use: "delete NAME", Short: "Delete a group", Args: cobra.ExactArgs(1)}
+	force := command.Flags().Bool("force", false, "delete although members are joined: their sessions end")
+	command.RunE = func(command *cobra.Command, args []string) error {
+		return a.call(command, func(ctx context.Context, client *sdk.Client) error {
+			if err := client.DeleteGroup(ctx, args[0], *force); err != nil {
+				return err
+			}
+			fmt.Fprintf(a.stderr, "group %s deleted\n", args[0])
+			return nil
+		})
+	}
+	return command
+}
+
+func (a *app) groupWatch() *cobra.Command {
+	return &cobra.Command{
+		Use: "watch [NAME]", Short: "Show groups, and every change as it happens", Args: cobra.MaximumNArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			name := ""
+			if len(args) > 0 {
+				name = args[0]
+			}
+			return a.stay(command, func(ctx context.Context, client *sdk.Client) error {
+				for event, err := range client.WatchGroups(ctx, name) {
+					if err == nil {
+						err = a.groupEvent(event)
+					}
+					if err != nil {
+						return err
+					}
+				}
+				return errInterrupted
+			})
+		},
+	}
+}
+
+// groupChange is a step of a watch as JSON.
+type groupChange struct {
+	Snapshot []sdk.Group    `json:"snapshot,omitempty"`
+	Change   sdk.ChangeType `json:"change,omitempty"`
+	Group    *sdk.Group     `json:"group,omitempty"`
+}
+
+func (a *app) groupEvent(event sdk.GroupEvent) error {
+	if event.Change == "" {
+		return a.event(groupChange{Snapshot: event.Snapshot}, fmt.Sprintf("%d groups", len(event.Snapshot)))
+	}
+	g := event.Group
+	line := fmt.Sprintf("%s group %s: %d members, %s, %s, slow members %s, epoch %d", a.sign(event.Change), g.Name, g.Members,
+		g.Policy.ControlMode, g.Policy.AckLevel, g.Policy.SlowMember.Action, g.Epoch)
+	return a.event(groupChange{Change: event.Change, Group: &g}, line)
+}
+
+// sign shows a change with one character.
+func (a *app) sign(change sdk.ChangeType) string {
+	switch change {
+	case sdk.Added:
+		return a.paint(green, "+")
+	case sdk.Removed:
+		return a.paint(red, "-")
+	}
+	return a.paint(yellow, "~")
+}

@@ -1,0 +1,188 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/groupcast/groupcast/internal/version"
+	"github.com/groupcast/groupcast/sdk"
+)
+
+var agentColumns = []column[sdk.Agent]{
+	{title: "NAME", cell: func(a sdk.Agent) string { return a.Name }},
+	{title: "NODE", cell: func(a sdk.Agent) string { return a.Node }},
+	{title: "ZONE", cell: func(a sdk.Agent) string { return a.Zone }},
+	{title: "STATE", cell: func(a sdk.Agent) string { return a.State }},
+	{title: "AGE", cell: func(a sdk.Agent) string { return age(a.Registered) }},
+	{title: "ADDRESSES", wide: true, cell: func(a sdk.Agent) string { return join(a.Addresses) }},
+	{title: "LABELS", wide: true, cell: func(a sdk.Agent) string { return labels(a.Labels) }},
+	{title: "INCARNATION", wide: true, cell: func(a sdk.Agent) string { return fmt.Sprint(a.Incarnation) }},
+}
+
+func (a *app) agentCommand() *cobra.Command {
+	agent := &cobra.Command{Use: "agent", Short: "See the session agents", Aliases: []string{"agents"}}
+	agent.AddCommand(&cobra.Command{
+		Use: "list", Short: "List the session agents", Aliases: []string{"ls"}, Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return a.call(command, func(ctx context.Context, client *sdk.Client) error {
+				agents, err := client.Agents(ctx)
+				if err != nil {
+					return err
+				}
+				return printList(a, agents, agentColumns)
+			})
+		},
+	})
+	return agent
+}
+
+func (a *app) tokenCommand() *cobra.Command {
+	token := &cobra.Command{Use: "token", Short: "Make join tokens"}
+	var asked sdk.Token
+	create := &cobra.Command{
+		Use: "create NAME", Short: "Make a join token: it can be exchanged once, within 10 minutes, for an identity", Args: cobra.ExactArgs(1),
+		Example: "  groupcast token create node-7 --group models\n  groupcast token create agent-3 --role agent",
+		RunE: func(command *cobra.Command, args []string) error {
+			asked.Name = args[0]
+			return a.call(command, func(ctx context.Context, client *sdk.Client) error {
+				text, lifetime, err := client.CreateToken(ctx, asked)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(a.stderr, "for %s %s, once, within %v: groupcast enroll --endpoint HOST:PORT --token TOKEN\n", asked.Role, asked.Name, lifetime)
+				if done, err := a.printData(map[string]string{"token": text}); done {
+					return err
+				}
+				_, err = fmt.Fprintln(a.stdout, text)
+				return err
+			})
+		},
+	}
+	create.Flags().StringVar(&asked.Role, "role", "member", "member, agent, gatherer, replicator or operator")
+	create.Flags().StringSliceVar(&asked.Groups, "group", nil, "groups that the member may join; '*' stands for all")
+	create.Flags().DurationVar(&asked.Lifetime, "lifetime", 10*time.Minute, "how long the token can be used, 10 minutes at most")
+	token.AddCommand(create)
+	return token
+}
+
+func (a *app) identityCommand() *cobra.Command {
+	identity := &cobra.Command{Use: "identity", Short: "Manage identities"}
+	identity.AddCommand(&cobra.Command{
+		Use: "revoke ROLE/NAME", Short: "Refuse all certificates of an identity, and end its sessions", Args: cobra.ExactArgs(1),
+		Example: "  groupcast identity revoke member/node-7",
+		RunE: func(command *cobra.Command, args []string) error {
+			role, name, ok := strings.Cut(args[0], "/")
+			if !ok {
+				return usageError{fmt.Errorf("%q is not ROLE/NAME, as in member/node-7", args[0])}
+			}
+			return a.call(command, func(ctx context.Context, client *sdk.Client) error {
+				if err := client.Revoke(ctx, role, name); err != nil {
+					return err
+				}
+				fmt.Fprintf(a.stderr, "%s revoked; a new join token lets it back in\n", args[0])
+				return nil
+			})
+		},
+	})
+	return identity
+}
+
+func (a *app) enrollCommand() *cobra.Command {
+	var config sdk.Config
+	var token string
+	command := &cobra.Command{
+		Use: "enroll --endpoint HOST:PORT --token TOKEN", Short: "Exchange a join token for an identity, and write a configuration that uses it", Args: cobra.NoArgs,
+		Long: "Exchanges a join token for an identity. The configuration is written to the file\nthat --config names, else groupcast/config.yaml in the user's configuration\ndirectory; key and certificate lie in a directory beside it, and are renewed by\nthe commands that use them.",
+	}
+	flags := command.Flags()
+	flags.StringSliceVar(&config.Endpoints, "endpoint", nil, "the managers' gRPC ports")
+	flags.StringVar(&token, "token", "", "join token, from 'groupcast token create'")
+	flags.StringVar(&config.TrustDomain, "trust-domain", sdk.DefaultTrustDomain, "the managers' trust domain")
+	for _, required := range []string{"endpoint", "token"} {
+		if err := command.MarkFlagRequired(required); err != nil {
+			panic("cli: " + err.Error())
+		}
+	}
+	command.RunE = func(command *cobra.Command, _ []string) error {
+		file := a.config
+		if file == "" {
+			var err error
+			if file, err = defaultConfigFile(); err != nil {
+				return usageError{err}
+			}
+		}
+		ctx, cancel := context.WithTimeout(command.Context(), a.timeout)
+		defer cancel()
+		credentials := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)) + ".credentials"
+		config.Renew = true
+		config.CredentialsDir = filepath.Join(filepath.Dir(file), credentials)
+		identity, err := sdk.Enroll(ctx, config, token)
+		if err != nil {
+			return err
+		}
+		config.CredentialsDir = credentials
+		if err := config.Write(file); err != nil {
+			return fmt.Errorf("write configuration: %w", err)
+		}
+		fmt.Fprintf(a.stderr, "enrolled as %s; configuration in %s\n", identity, file)
+		return nil
+	}
+	return command
+}
+
+var statusColumns = []column[sdk.Status]{
+	{title: "MANAGER", cell: func(s sdk.Status) string { return s.Name }},
+	{title: "LEADER", cell: func(s sdk.Status) string { return s.Leader }},
+	{title: "GROUPS", cell: func(s sdk.Status) string { return fmt.Sprint(s.Groups) }},
+	{title: "MEMBERS", cell: func(s sdk.Status) string { return fmt.Sprint(s.Members) }},
+	{title: "AGENTS", cell: func(s sdk.Status) string {
+		return fmt.Sprintf("%d/%d", s.AgentsOnline, s.AgentsOnline+s.AgentsOffline)
+	}},
+	{title: "UP", cell: func(s sdk.Status) string { return age(s.Started) }},
+	{title: "WRITES", cell: func(s sdk.Status) string {
+		if s.ReadOnlyReason != "" {
+			return "refused"
+		}
+		return "accepted"
+	}},
+	{title: "VERSION", wide: true, cell: func(s sdk.Status) string { return s.Version }},
+	{title: "TERM", wide: true, cell: func(s sdk.Status) string { return fmt.Sprint(s.Term) }},
+	{title: "REVISION", wide: true, cell: func(s sdk.Status) string { return fmt.Sprint(s.Revision) }},
+	{title: "TRUST-DOMAIN", wide: true, cell: func(s sdk.Status) string { return s.TrustDomain }},
+}
+
+func (a *app) statusCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "status", Short: "Show the manager that answers, who leads, and what they hold", Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return a.call(command, func(ctx context.Context, client *sdk.Client) error {
+				status, err := client.Status(ctx)
+				if err != nil {
+					return err
+				}
+				if status.ReadOnlyReason != "" {
+					fmt.Fprintln(a.stderr, status.ReadOnlyReason)
+				}
+				return printOne(a, status, statusColumns)
+			})
+		},
+	}
+}
+
+func (a *app) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Show the version of this command", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if done, err := a.printData(map[string]string{"version": version.String()}); done {
+				return err
+			}
+			_, err := fmt.Fprintln(a.stdout, "groupcast", version.String())
+			return err
+		},
+	}
+}

@@ -1,0 +1,52 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/daemon"
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/uplink"
+	"github.com/groupcast/groupcast/services/manager/view"
+)
+
+// operatorName is the name of the operator whose configuration a manager writes.
+const operatorName = "admin"
+
+// keepAccess writes the first operator's configuration, calls written, and keeps
+// its certificate fresh.
+func keepAccess(ctx context.Context, env daemon.Env, config *Config, ca *identity.CA, shown *view.View, address string, written func()) error {
+	if config.Admin.File == "" {
+		written()
+		return nil
+	}
+	file, err := filepath.Abs(config.Admin.File)
+	if err != nil {
+		return fmt.Errorf("write adminAccess.file: %w", err)
+	}
+	directory := filepath.Join(filepath.Dir(file), operatorName)
+	access := uplink.Config{Endpoints: []string{reachable(address)}, TrustDomain: config.Identity.TrustDomain, CredentialsDir: operatorName}
+	renew := time.NewTicker(identity.CertificateLifetime / 2)
+	defer renew.Stop()
+	for {
+		bundle, err := ca.IssueBundle(identity.ID{Role: identity.Operator, Name: operatorName}, identity.Stamp(shown.Revision())+1)
+		if err == nil {
+			err = identity.FilesIn(directory).Write(bundle)
+		}
+		if err == nil {
+			err = access.Write(file)
+		}
+		if err == nil {
+			written()
+		} else {
+			env.Log.Error("the operator's configuration could not be written", "file", file, "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-renew.C:
+		}
+	}
+}

@@ -1,0 +1,207 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	reflectionv1 "google.golang.org/grpc/reflection/grpc_reflection_v1"
+	reflectionv1alpha "google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
+
+	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/services/manager/group"
+)
+
+// rule says who may call a method, and who carries it out. What is not named is
+// refused.
+type rule struct {
+	roles     []identity.Role
+	anonymous bool // callers without an identity may, too
+	leader    bool // only the leading manager can do it: others pass it on
+}
+
+var (
+	operators = []identity.Role{identity.Operator}
+	members   = []identity.Role{identity.Operator, identity.Member}
+	agents    = []identity.Role{identity.Agent}
+	everyone  = identity.Roles
+)
+
+// rules is the whole of who may call what. Which groups a member may touch is
+// checked by the methods themselves, with mayUse and mayBe.
+var rules = map[string]rule{
+	groupv1.GroupService_CreateGroup_FullMethodName: {roles: operators, leader: true},
+	groupv1.GroupService_GetGroup_FullMethodName:    {roles: members},
+	groupv1.GroupService_ListGroups_FullMethodName:  {roles: operators},
+	groupv1.GroupService_UpdateGroup_FullMethodName: {roles: operators, leader: true},
+	groupv1.GroupService_DeleteGroup_FullMethodName: {roles: operators, leader: true},
+	groupv1.GroupService_WatchGroups_FullMethodName: {roles: operators},
+
+	groupv1.SessionService_Join_FullMethodName:         {roles: members, leader: true},
+	groupv1.SessionService_KeepSession_FullMethodName:  {roles: members, leader: true},
+	groupv1.SessionService_Leave_FullMethodName:        {roles: members, leader: true},
+	groupv1.SessionService_ListMembers_FullMethodName:  {roles: members},
+	groupv1.SessionService_WatchMembers_FullMethodName: {roles: members},
+
+	groupv1.IdentityService_CreateToken_FullMethodName:    {roles: operators, leader: true},
+	groupv1.IdentityService_Enroll_FullMethodName:         {roles: everyone, anonymous: true, leader: true},
+	groupv1.IdentityService_Renew_FullMethodName:          {roles: everyone, leader: true},
+	groupv1.IdentityService_RevokeIdentity_FullMethodName: {roles: operators, leader: true},
+
+	groupv1.ManagerService_GetStatus_FullMethodName: {roles: everyone},
+
+	agentv1.AgentService_Control_FullMethodName:    {roles: agents, leader: true},
+	agentv1.AgentService_ListAgents_FullMethodName: {roles: operators},
+
+	healthv1.Health_Check_FullMethodName: {roles: everyone},
+	healthv1.Health_List_FullMethodName:  {roles: everyone},
+	healthv1.Health_Watch_FullMethodName: {roles: everyone},
+
+	reflectionv1.ServerReflection_ServerReflectionInfo_FullMethodName:      {roles: operators},
+	reflectionv1alpha.ServerReflection_ServerReflectionInfo_FullMethodName: {roles: operators},
+}
+
+// callerHeader carries the original caller's identity from one manager to another.
+const callerHeader = "groupcast-caller"
+
+// anonymousCaller is the header's value for a caller without an identity.
+const anonymousCaller = "anonymous"
+
+type callerKey struct{}
+
+// callerOf returns who makes the call; the zero value stands for nobody known.
+func callerOf(ctx context.Context) group.Caller {
+	caller, _ := ctx.Value(callerKey{}).(group.Caller)
+	return caller
+}
+
+// authorize returns the call's context with its caller, or why it is refused.
+func (s *Server) authorize(ctx context.Context, method string) (context.Context, rule, error) {
+	permitted, known := rules[method]
+	if !known {
+		return nil, rule{}, fmt.Errorf("%s: %w", method, errDenied)
+	}
+	id, err := s.identify(ctx)
+	switch {
+	case err != nil:
+		return nil, rule{}, err
+	case id == identity.ID{}:
+		if !permitted.anonymous {
+			return nil, rule{}, errNoIdentity
+		}
+	case !slices.Contains(permitted.roles, id.Role):
+		return nil, rule{}, fmt.Errorf("%s by %s: %w", method, id, errDenied)
+	}
+	return context.WithValue(ctx, callerKey{}, group.Caller{ID: id}), permitted, nil
+}
+
+// identify returns the verified identity of the caller: the peer, or, where the
+// peer is a manager that passes a call on, whom it names.
+func (s *Server) identify(ctx context.Context) (identity.ID, error) {
+	connection, _ := peer.FromContext(ctx)
+	security, _ := connection.AuthInfo.(credentials.TLSInfo)
+	caller, known := identity.PeerOf(security.State, s.TrustDomain)
+	if !known {
+		return identity.ID{}, nil
+	}
+	if revoked := s.View.Identity(caller.ID).Revoked; caller.Stamp <= revoked && revoked != 0 {
+		return identity.ID{}, errRevoked
+	}
+	forwarded := metadata.ValueFromIncomingContext(ctx, callerHeader)
+	if caller.ID.Role != identity.Manager || len(forwarded) == 0 {
+		return caller.ID, nil
+	}
+	if forwarded[0] == anonymousCaller {
+		return identity.ID{}, nil
+	}
+	uri, err := url.Parse(forwarded[0])
+	if err != nil {
+		return identity.ID{}, fmt.Errorf("forwarded caller: %w", err)
+	}
+	return identity.ParseURI(uri, s.TrustDomain)
+}
+
+// mayUse refuses callers that may not see a group. It does not tell whether there is one.
+func (s *Server) mayUse(ctx context.Context, groupName string) error {
+	id := callerOf(ctx).ID
+	if id.Role == identity.Operator {
+		return nil
+	}
+	groups := s.View.Identity(id).Groups
+	if slices.Contains(groups, groupName) || slices.Contains(groups, group.AllGroups) {
+		return nil
+	}
+	return fmt.Errorf("%s in group %q: %w", id, groupName, errDenied)
+}
+
+// mayBe refuses callers that may not act as a member of a group.
+func (s *Server) mayBe(ctx context.Context, groupName, member string) error {
+	if id := callerOf(ctx).ID; id.Role == identity.Member && id.Name != member {
+		return fmt.Errorf("%s as member %q: %w", id, member, errDenied)
+	}
+	return s.mayUse(ctx, groupName)
+}
+
+// unary authorizes a call and has it carried out here or by the leader.
+func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	ctx, permitted, err := s.authorize(ctx, info.FullMethod)
+	if err != nil {
+		return nil, s.refuse(info.FullMethod, err)
+	}
+	if permitted.leader && s.Leading.Registry() == nil {
+		response, err := s.forwardUnary(ctx, info.FullMethod, req)
+		return response, toStatus(err)
+	}
+	response, err := handler(ctx, req)
+	return response, toStatus(err)
+}
+
+// stream authorizes a stream, and again with every message, since an identity
+// can be revoked while it runs.
+func (s *Server) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+	ctx, permitted, err := s.authorize(stream.Context(), info.FullMethod)
+	if err != nil {
+		return s.refuse(info.FullMethod, err)
+	}
+	checked := &checkedStream{ServerStream: stream, ctx: ctx, server: s}
+	if permitted.leader && s.Leading.Registry() == nil {
+		return toStatus(s.forwardStream(checked, info.FullMethod))
+	}
+	return toStatus(handler(srv, checked))
+}
+
+func (s *Server) refuse(method string, err error) error {
+	s.refused.WithLabelValues(method).Inc()
+	return toStatus(err)
+}
+
+type checkedStream struct {
+	grpc.ServerStream
+	ctx    context.Context
+	server *Server
+}
+
+func (c *checkedStream) Context() context.Context { return c.ctx }
+
+func (c *checkedStream) SendMsg(message any) error {
+	if _, err := c.server.identify(c.ctx); err != nil {
+		return err
+	}
+	return c.ServerStream.SendMsg(message)
+}
+
+func (c *checkedStream) RecvMsg(message any) error {
+	if err := c.ServerStream.RecvMsg(message); err != nil {
+		return err
+	}
+	_, err := c.server.identify(c.ctx)
+	return err
+}

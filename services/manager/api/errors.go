@@ -1,0 +1,115 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/services/manager/group"
+	"github.com/groupcast/groupcast/services/manager/store"
+	"github.com/groupcast/groupcast/services/manager/view"
+)
+
+// errorDomain is the domain of the reasons in google.rpc.ErrorInfo.
+const errorDomain = "groupcast.dev"
+
+// Errors of the API itself.
+var (
+	errNoIdentity = errors.New("no certificate: enroll with a join token first")
+	errRevoked    = errors.New("the identity was revoked: enroll with a new join token")
+	errDenied     = errors.New("not allowed")
+	errNoLeader   = errors.New("no manager leads at the moment: try again")
+	errSilent     = errors.New("nothing was sent for too long")
+)
+
+// retrySoon is when to try again what failed only for the moment.
+const retrySoon = 500 * time.Millisecond
+
+// mapping gives every error that this API returns a code, and a reason for programs.
+var mapping = []struct {
+	err    error
+	code   codes.Code
+	reason string
+}{
+	{group.ErrNotFound, codes.NotFound, "NOT_FOUND"},
+	{group.ErrExists, codes.AlreadyExists, "EXISTS"},
+	{group.ErrStale, codes.Aborted, "ETAG_MISMATCH"},
+	{group.ErrInUse, codes.FailedPrecondition, "GROUP_IN_USE"},
+	{group.ErrRoleNotAllowed, codes.FailedPrecondition, "ROLE_NOT_ALLOWED"},
+	{group.ErrGroupFull, codes.ResourceExhausted, "GROUP_FULL"},
+	{group.ErrReused, codes.InvalidArgument, "REQUEST_ID_REUSED"},
+	{group.ErrContention, codes.Aborted, "CONTENTION"},
+	{group.ErrNotLeading, codes.Unavailable, "NOT_LEADING"},
+	{group.ErrReplaced, codes.FailedPrecondition, "REPLACED"},
+	{group.ErrToken, codes.Unauthenticated, "TOKEN_REFUSED"},
+	{identity.ErrToken, codes.Unauthenticated, "TOKEN_REFUSED"},
+	{store.ErrFull, codes.ResourceExhausted, "STORE_FULL"},
+	{store.ErrFenced, codes.Unavailable, "NOT_LEADING"},
+	{store.ErrUnavailable, codes.Unavailable, "STORE_UNAVAILABLE"},
+	{view.ErrRelist, codes.OutOfRange, "RELIST"},
+	{view.ErrGone, codes.NotFound, "GROUP_DELETED"},
+	{errNoIdentity, codes.Unauthenticated, "NO_IDENTITY"},
+	{errRevoked, codes.Unauthenticated, "REVOKED"},
+	{errDenied, codes.PermissionDenied, "DENIED"},
+	{errNoLeader, codes.Unavailable, "NO_LEADER"},
+	{errSilent, codes.DeadlineExceeded, "SILENT"},
+	{context.DeadlineExceeded, codes.DeadlineExceeded, "DEADLINE"},
+	{context.Canceled, codes.Canceled, "CANCELED"},
+}
+
+// toStatus turns a domain error into what the API returns.
+func toStatus(err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, is := status.FromError(err); is {
+		return err
+	}
+	var invalid *group.Invalid
+	if errors.As(err, &invalid) {
+		return newStatus(codes.InvalidArgument, "INVALID", err, violations(invalid))
+	}
+	var limited *group.RateLimited
+	if errors.As(err, &limited) {
+		return newStatus(codes.ResourceExhausted, "RATE_LIMITED", err, retryIn(limited.Retry))
+	}
+	for _, m := range mapping {
+		switch {
+		case !errors.Is(err, m.err):
+		case m.code == codes.Unavailable:
+			return newStatus(m.code, m.reason, err, retryIn(retrySoon))
+		default:
+			return newStatus(m.code, m.reason, err)
+		}
+	}
+	return newStatus(codes.Internal, "INTERNAL", err)
+}
+
+func newStatus(code codes.Code, reason string, err error, details ...protoadapt.MessageV1) error {
+	s := status.New(code, err.Error())
+	detailed, detailErr := s.WithDetails(append(details, &errdetails.ErrorInfo{Reason: reason, Domain: errorDomain})...)
+	if detailErr != nil {
+		return s.Err()
+	}
+	return detailed.Err()
+}
+
+func retryIn(delay time.Duration) *errdetails.RetryInfo {
+	return &errdetails.RetryInfo{RetryDelay: durationpb.New(delay)}
+}
+
+func violations(invalid *group.Invalid) *errdetails.BadRequest {
+	request := new(errdetails.BadRequest)
+	for _, violation := range invalid.Violations {
+		request.FieldViolations = append(request.FieldViolations,
+			&errdetails.BadRequest_FieldViolation{Field: violation.Field, Description: violation.Problem})
+	}
+	return request
+}

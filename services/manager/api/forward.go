@@ -1,0 +1,121 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"github.com/groupcast/groupcast/internal/identity"
+)
+
+// forwardUnary has the leader carry out a call.
+func (s *Server) forwardUnary(ctx context.Context, method string, req any) (proto.Message, error) {
+	connection, err := s.leader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	_, newResponse, err := messagesOf(method)
+	if err != nil {
+		return nil, err
+	}
+	response := newResponse()
+	if err := connection.Invoke(s.asCaller(ctx), method, req, response); err != nil {
+		return nil, err
+	}
+	return response, nil
+}
+
+// forwardStream passes the messages of a stream to the leader and back.
+func (s *Server) forwardStream(stream grpc.ServerStream, method string) error {
+	ctx, cancel := context.WithCancel(stream.Context())
+	defer cancel()
+	connection, err := s.leader(ctx)
+	if err != nil {
+		return err
+	}
+	newRequest, newResponse, err := messagesOf(method)
+	if err != nil {
+		return err
+	}
+	upstream, err := connection.NewStream(s.asCaller(ctx), &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, method)
+	if err != nil {
+		return err
+	}
+	go func() {
+		if pump(newRequest, stream.RecvMsg, upstream.SendMsg) == nil {
+			upstream.CloseSend()
+		} else {
+			cancel()
+		}
+	}()
+	return pump(newResponse, upstream.RecvMsg, stream.SendMsg)
+}
+
+// pump passes messages on until one side ends; a regular end is nil.
+func pump(newMessage func() proto.Message, receive, send func(any) error) error {
+	for {
+		message := newMessage()
+		if err := receive(message); err != nil {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+		if err := send(message); err != nil {
+			return err
+		}
+	}
+}
+
+// leader returns the connection to the manager that leads. A call that was passed
+// on once is not passed on again: leaders can change, and calls must not go in circles.
+func (s *Server) leader(ctx context.Context) (*grpc.ClientConn, error) {
+	if len(metadata.ValueFromIncomingContext(ctx, callerHeader)) > 0 {
+		return nil, errNoLeader
+	}
+	connection := s.Leading.Connection()
+	if connection == nil {
+		return nil, errNoLeader
+	}
+	return connection, nil
+}
+
+// asCaller names the caller to the leader.
+func (s *Server) asCaller(ctx context.Context) context.Context {
+	name := anonymousCaller
+	if id := callerOf(ctx).ID; id != (identity.ID{}) {
+		name = id.URI(s.TrustDomain).String()
+	}
+	return metadata.AppendToOutgoingContext(ctx, callerHeader, name)
+}
+
+// messagesOf returns how to make the messages of a method, as in /groupcast.group.v1.GroupService/GetGroup.
+func messagesOf(method string) (newRequest, newResponse func() proto.Message, err error) {
+	name := protoreflect.FullName(strings.ReplaceAll(strings.TrimPrefix(method, "/"), "/", "."))
+	found, err := protoregistry.GlobalFiles.FindDescriptorByName(name)
+	if err != nil {
+		return nil, nil, fmt.Errorf("forward %s: %w", method, err)
+	}
+	descriptor, ok := found.(protoreflect.MethodDescriptor)
+	if !ok {
+		return nil, nil, fmt.Errorf("forward %s: not a method", method)
+	}
+	request, err := protoregistry.GlobalTypes.FindMessageByName(descriptor.Input().FullName())
+	if err != nil {
+		return nil, nil, fmt.Errorf("forward %s: %w", method, err)
+	}
+	response, err := protoregistry.GlobalTypes.FindMessageByName(descriptor.Output().FullName())
+	if err != nil {
+		return nil, nil, fmt.Errorf("forward %s: %w", method, err)
+	}
+	return func() proto.Message { return request.New().Interface() },
+		func() proto.Message { return response.New().Interface() }, nil
+}

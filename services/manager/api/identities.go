@@ -1,0 +1,84 @@
+package api
+
+import (
+	"context"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/services/manager/group"
+)
+
+type identityService struct {
+	groupv1.UnimplementedIdentityServiceServer
+	server *Server
+}
+
+func (i *identityService) CreateToken(ctx context.Context, req *groupv1.CreateTokenRequest) (*groupv1.CreateTokenResponse, error) {
+	registry, err := i.server.registry()
+	if err != nil {
+		return nil, err
+	}
+	return registry.CreateToken(ctx, callerOf(ctx), req, i.server.CA.Fingerprint())
+}
+
+func (i *identityService) Enroll(ctx context.Context, req *groupv1.EnrollRequest) (*groupv1.EnrollResponse, error) {
+	registry, err := i.server.registry()
+	if err != nil {
+		return nil, err
+	}
+	// A request that could not be certified must not use up the token.
+	if _, err := publicKey(req.GetCertificateRequest()); err != nil {
+		return nil, err
+	}
+	id, err := registry.Redeem(ctx, req.GetToken())
+	if err != nil {
+		return nil, err
+	}
+	certificate, err := i.issue(registry, id, req.GetCertificateRequest())
+	return &groupv1.EnrollResponse{Certificate: certificate}, err
+}
+
+func (i *identityService) Renew(ctx context.Context, req *groupv1.RenewRequest) (*groupv1.RenewResponse, error) {
+	registry, err := i.server.registry()
+	if err != nil {
+		return nil, err
+	}
+	certificate, err := i.issue(registry, callerOf(ctx).ID, req.GetCertificateRequest())
+	return &groupv1.RenewResponse{Certificate: certificate}, err
+}
+
+func (i *identityService) issue(registry *group.Registry, id identity.ID, request []byte) (*groupv1.Certificate, error) {
+	public, err := publicKey(request)
+	if err != nil {
+		return nil, err
+	}
+	der, err := i.server.CA.Issue(id, public, registry.Stamp())
+	if err != nil {
+		return nil, err
+	}
+	now := i.server.CA.Now()
+	return &groupv1.Certificate{
+		Certificate: der, Authorities: [][]byte{i.server.CA.Certificate()},
+		Identity:   id.URI(i.server.TrustDomain).String(),
+		ExpireTime: timestamppb.New(now.Add(identity.CertificateLifetime)), ManagerTime: timestamppb.New(now),
+	}, nil
+}
+
+func publicKey(request []byte) (any, error) {
+	public, err := identity.PublicKey(request)
+	if err != nil {
+		return nil, &group.Invalid{Violations: []group.Violation{{Field: "certificate_request", Problem: err.Error()}}}
+	}
+	return public, nil
+}
+
+func (i *identityService) RevokeIdentity(ctx context.Context, req *groupv1.RevokeIdentityRequest) (*groupv1.RevokeIdentityResponse, error) {
+	registry, err := i.server.registry()
+	if err != nil {
+		return nil, err
+	}
+	id := identity.ID{Role: identity.Role(req.GetRole()), Name: req.GetName()}
+	return &groupv1.RevokeIdentityResponse{}, registry.Revoke(ctx, id)
+}

@@ -1,0 +1,52 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
+)
+
+// callMetrics measures calls. Methods and codes are bounded sets.
+type callMetrics struct {
+	duration *prometheus.HistogramVec
+	streams  *prometheus.GaugeVec
+}
+
+func newCallMetrics() *callMetrics {
+	return &callMetrics{
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "groupcast_manager_call_duration_seconds", Help: "How long unary calls took, by method and gRPC code.",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 14),
+		}, []string{"method", "code"}),
+		streams: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "groupcast_manager_streams", Help: "Streams open now, by method.",
+		}, []string{"method"}),
+	}
+}
+
+func (c *callMetrics) Describe(to chan<- *prometheus.Desc) {
+	c.duration.Describe(to)
+	c.streams.Describe(to)
+}
+
+func (c *callMetrics) Collect(to chan<- prometheus.Metric) {
+	c.duration.Collect(to)
+	c.streams.Collect(to)
+}
+
+func (c *callMetrics) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	start := time.Now()
+	response, err := handler(ctx, req)
+	c.duration.WithLabelValues(info.FullMethod, status.Code(err).String()).Observe(time.Since(start).Seconds())
+	return response, err
+}
+
+func (c *callMetrics) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+	open := c.streams.WithLabelValues(info.FullMethod)
+	open.Inc()
+	defer open.Dec()
+	return handler(srv, stream)
+}

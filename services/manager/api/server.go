@@ -1,0 +1,163 @@
+// Package api is the managers' gRPC API: it knows who calls and what they may,
+// answers reads from this manager's view, has writes carried out by the manager
+// that leads, and turns errors into statuses.
+package api
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+
+	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/services/manager/group"
+	"github.com/groupcast/groupcast/services/manager/store"
+	"github.com/groupcast/groupcast/services/manager/view"
+)
+
+// Leading tells who leads.
+type Leading interface {
+	// Registry returns the rules to write by; nil unless this manager leads.
+	Registry() *group.Registry
+	// Connection returns a connection to the manager that leads; nil while none other does.
+	Connection() *grpc.ClientConn
+	// Leader returns who leads.
+	Leader() store.Leader
+}
+
+// Server answers the API of one manager.
+type Server struct {
+	Name        string
+	TrustDomain string
+	View        *view.View
+	Leading     Leading
+	CA          *identity.CA
+	Started     time.Time
+	// Room returns why writes are refused.
+	Room func() error
+
+	refused *prometheus.CounterVec
+}
+
+// Register adds the API to a gRPC server, and its metrics to the registry.
+func (s *Server) Register(to grpc.ServiceRegistrar) {
+	groupv1.RegisterGroupServiceServer(to, &groupService{server: s})
+	groupv1.RegisterSessionServiceServer(to, &sessionService{server: s})
+	groupv1.RegisterIdentityServiceServer(to, &identityService{server: s})
+	groupv1.RegisterManagerServiceServer(to, &managerService{server: s})
+	agentv1.RegisterAgentServiceServer(to, &agentService{server: s})
+}
+
+// Interceptors returns what must see every call, in order.
+func (s *Server) Interceptors(metrics prometheus.Registerer) ([]grpc.UnaryServerInterceptor, []grpc.StreamServerInterceptor) {
+	s.refused = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "groupcast_manager_refused_calls_total", Help: "Calls refused for want of an identity or a permission, by method.",
+	}, []string{"method"})
+	for method := range rules {
+		s.refused.WithLabelValues(method) // a rate can be taken from the first refusal on
+	}
+	calls := newCallMetrics()
+	metrics.MustRegister(s.refused, calls)
+	return []grpc.UnaryServerInterceptor{calls.unary, s.unary}, []grpc.StreamServerInterceptor{calls.stream, s.stream}
+}
+
+// registry returns the rules to write by.
+func (s *Server) registry() (*group.Registry, error) {
+	if registry := s.Leading.Registry(); registry != nil {
+		return registry, nil
+	}
+	return nil, errNoLeader
+}
+
+// led has the registry carry out a request.
+func led[Q, A any](ctx context.Context, s *Server, req Q, do func(*group.Registry, context.Context, group.Caller, Q) (A, error)) (A, error) {
+	registry, err := s.registry()
+	if err != nil {
+		var none A
+		return none, err
+	}
+	return do(registry, ctx, callerOf(ctx), req)
+}
+
+// Page sizes.
+const (
+	defaultPage = 100
+	maxPage     = 1000
+)
+
+// pageTokenPrefix is the version of page tokens.
+const pageTokenPrefix = "1."
+
+// page reads a page request: the name after which the page begins, and its size.
+func page(size int32, token string) (after string, limit int, err error) {
+	limit = int(size)
+	switch {
+	case size < 0:
+		return "", 0, &group.Invalid{Violations: []group.Violation{{Field: "page_size", Problem: "is negative"}}}
+	case size == 0:
+		limit = defaultPage
+	case size > maxPage:
+		limit = maxPage
+	}
+	if token == "" {
+		return "", limit, nil
+	}
+	encoded, ok := strings.CutPrefix(token, pageTokenPrefix)
+	name, decodeErr := base64.RawURLEncoding.DecodeString(encoded)
+	if !ok || decodeErr != nil {
+		return "", 0, &group.Invalid{Violations: []group.Violation{{Field: "page_token", Problem: "was not made by this API"}}}
+	}
+	return string(name), limit, nil
+}
+
+// pageToken returns the token for what comes after the last of a page.
+func pageToken(last string) string {
+	return pageTokenPrefix + base64.RawURLEncoding.EncodeToString([]byte(last))
+}
+
+// nextPage returns the token of the page after this one.
+func nextPage[R interface{ GetName() string }](records []R, more bool) string {
+	if !more || len(records) == 0 {
+		return ""
+	}
+	return pageToken(records[len(records)-1].GetName())
+}
+
+// receive waits for the next message of a stream, but not longer than the
+// patience. A regular end of the stream is io.EOF. After an error the handler must
+// return: that ends what still waits here.
+func receive[M any](stream interface{ Recv() (M, error) }, patience time.Duration) (M, error) {
+	type received struct {
+		message M
+		err     error
+	}
+	next := make(chan received, 1)
+	go func() {
+		message, err := stream.Recv()
+		next <- received{message, err}
+	}()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case r := <-next:
+		return r.message, r.err
+	case <-timer.C:
+		var none M
+		return none, errSilent
+	}
+}
+
+// endOfStream makes a stream that the client ended regularly end so here.
+func endOfStream(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,88 @@
+package api
+
+import (
+	"context"
+	"fmt"
+
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/services/manager/group"
+	"github.com/groupcast/groupcast/services/manager/store"
+)
+
+type sessionService struct {
+	groupv1.UnimplementedSessionServiceServer
+	server *Server
+}
+
+func (s *sessionService) Join(ctx context.Context, req *groupv1.JoinRequest) (*groupv1.JoinResponse, error) {
+	if err := s.server.mayBe(ctx, req.GetGroup(), req.GetName()); err != nil {
+		return nil, err
+	}
+	return led(ctx, s.server, req, (*group.Registry).Join)
+}
+
+func (s *sessionService) Leave(ctx context.Context, req *groupv1.LeaveRequest) (*groupv1.LeaveResponse, error) {
+	if err := s.server.mayBe(ctx, req.GetGroup(), req.GetName()); err != nil {
+		return nil, err
+	}
+	return led(ctx, s.server, req, (*group.Registry).Leave)
+}
+
+// KeepSession answers heartbeats. The first message says whose they are.
+func (s *sessionService) KeepSession(stream groupv1.SessionService_KeepSessionServer) error {
+	first, err := receive(stream, group.HeartbeatInterval)
+	if err != nil {
+		return endOfStream(err)
+	}
+	if err := s.server.mayBe(stream.Context(), first.GetGroup(), first.GetName()); err != nil {
+		return err
+	}
+	session := group.Session{Group: first.GetGroup(), Member: first.GetName()}
+	for {
+		registry, err := s.server.registry()
+		if err != nil {
+			return err
+		}
+		state, epoch := registry.Heartbeat(session, first.GetIncarnation())
+		if err := stream.Send(&groupv1.KeepSessionResponse{State: state, Epoch: epoch}); err != nil {
+			return err
+		}
+		if state != groupv1.MemberState_MEMBER_STATE_ACTIVE {
+			return nil
+		}
+		if _, err := receive(stream, group.Expiry); err != nil {
+			return endOfStream(err)
+		}
+	}
+}
+
+func (s *sessionService) ListMembers(ctx context.Context, req *groupv1.ListMembersRequest) (*groupv1.ListMembersResponse, error) {
+	if err := s.server.mayUse(ctx, req.GetGroup()); err != nil {
+		return nil, err
+	}
+	after, limit, err := page(req.GetPageSize(), req.GetPageToken())
+	if err != nil {
+		return nil, err
+	}
+	if err := s.server.View.Sync(ctx); err != nil {
+		return nil, err
+	}
+	if _, _, found := s.server.View.Group(req.GetGroup()); !found {
+		return nil, fmt.Errorf("group %q %w", req.GetGroup(), group.ErrNotFound)
+	}
+	members, more := s.server.View.Members(req.GetGroup(), after, limit)
+	return &groupv1.ListMembersResponse{Members: members, NextPageToken: nextPage(members, more)}, nil
+}
+
+func (s *sessionService) WatchMembers(req *groupv1.WatchMembersRequest, stream groupv1.SessionService_WatchMembersServer) error {
+	if err := s.server.mayUse(stream.Context(), req.GetGroup()); err != nil {
+		return err
+	}
+	if err := s.server.View.Sync(stream.Context()); err != nil {
+		return err
+	}
+	if _, _, found := s.server.View.Group(req.GetGroup()); !found {
+		return fmt.Errorf("group %q %w", req.GetGroup(), group.ErrNotFound)
+	}
+	return s.server.View.WatchMembers(stream.Context(), req.GetGroup(), store.Revision(req.GetResumeRevision()), stream.Send)
+}

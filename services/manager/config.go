@@ -1,0 +1,76 @@
+package manager
+
+import (
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/groupcast/groupcast/internal/daemon"
+	"github.com/groupcast/groupcast/internal/identity"
+)
+
+// Config is the manager's configuration.
+type Config struct {
+	daemon.CommonConfig
+
+	Name     string            `json:"name" usage:"name of this manager, a DNS label; unique among the managers of one store"`
+	GRPC     daemon.GRPCConfig `json:"grpc"`
+	Address  string            `json:"address" usage:"host:port where other managers reach this one; empty is the gRPC port on loopback"`
+	Store    StoreConfig       `json:"store"`
+	Identity IdentityConfig    `json:"identity"`
+	Admin    AdminAccess       `json:"adminAccess"`
+}
+
+// StoreConfig says where the state is kept.
+type StoreConfig struct {
+	DataDir   string   `json:"dataDir" usage:"directory of the embedded store"`
+	Endpoints []string `json:"endpoints" usage:"external etcd, as https://host:2379; empty embeds one in this process"`
+	CertFile  string   `json:"certFile" usage:"certificate for the external etcd"`
+	KeyFile   string   `json:"keyFile" usage:"key for the external etcd"`
+	CAFile    string   `json:"caFile" usage:"authorities of the external etcd; empty speaks to it without TLS"`
+}
+
+// IdentityConfig says who the managers are and how they certify others.
+type IdentityConfig struct {
+	TrustDomain string `json:"trustDomain" usage:"trust domain of all identities"`
+	CADir       string `json:"caDir" usage:"directory of the built-in CA (ca.crt, ca.key); made where it is empty; the same for all managers of one store"`
+	TLSDir      string `json:"tlsDir" usage:"directory with this manager's own tls.crt, tls.key and ca.crt from another issuer, reloaded when they change; empty has the built-in CA issue them"`
+}
+
+// AdminAccess gives the first operator a way in.
+type AdminAccess struct {
+	File string `json:"file" usage:"write a configuration for the groupcast command with an operator's identity to this file, and keep it fresh; empty writes none"`
+}
+
+// Defaults returns the configuration of a manager on its own.
+func Defaults() *Config {
+	return &Config{
+		CommonConfig: daemon.CommonDefaults("127.0.0.1:7401"),
+		Name:         "manager-0",
+		GRPC:         daemon.GRPCConfig{Listen: "127.0.0.1:7400", MaxConnections: 20000},
+		Store:        StoreConfig{DataDir: "groupcast-data/store"},
+		Identity:     IdentityConfig{TrustDomain: identity.DefaultTrustDomain, CADir: "groupcast-data/ca"},
+	}
+}
+
+// Validate reports all that is wrong.
+func (c *Config) Validate() error {
+	var problems []error
+	note := func(ok bool, format string, args ...any) {
+		if !ok {
+			problems = append(problems, fmt.Errorf(format, args...))
+		}
+	}
+	if err := identity.CheckName(c.Name); err != nil {
+		problems = append(problems, fmt.Errorf("name: %w", err))
+	}
+	_, _, err := net.SplitHostPort(c.GRPC.Listen)
+	note(err == nil, "grpc.listen is %q: want host:port, as in 127.0.0.1:7400", c.GRPC.Listen)
+	note(c.GRPC.MaxConnections > 0, "grpc.maxConnections is %d: want at least 1", c.GRPC.MaxConnections)
+	note(len(c.Store.Endpoints) > 0 || c.Store.DataDir != "", "store.dataDir is empty: name a directory, or store.endpoints of an external etcd")
+	note((c.Store.CertFile == "") == (c.Store.KeyFile == ""), "store.certFile and store.keyFile go together")
+	note(c.Store.CertFile == "" || c.Store.CAFile != "", "store.certFile needs store.caFile")
+	note(c.Identity.TrustDomain != "", "identity.trustDomain is empty")
+	note(c.Identity.CADir != "", "identity.caDir is empty")
+	return errors.Join(problems...)
+}

@@ -1,0 +1,133 @@
+package manager
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+
+	"github.com/groupcast/groupcast/services/manager/group"
+	"github.com/groupcast/groupcast/services/manager/store"
+	"github.com/groupcast/groupcast/services/manager/view"
+)
+
+// leadership is whether this manager leads, and who does otherwise.
+type leadership struct {
+	self     store.Candidate
+	store    *store.Store
+	view     *view.View
+	security *tls.Config // for dialling other managers
+	log      *slog.Logger
+
+	mu         sync.RWMutex
+	registry   *group.Registry
+	leader     store.Leader
+	connection *grpc.ClientConn // to the leader, unless it is this manager
+}
+
+// Registry returns the rules to write by; nil unless this manager leads.
+func (l *leadership) Registry() *group.Registry {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.registry
+}
+
+// Connection returns a connection to the manager that leads; nil while none other does.
+func (l *leadership) Connection() *grpc.ClientConn {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.connection
+}
+
+// Leader returns who leads.
+func (l *leadership) Leader() store.Leader {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.leader
+}
+
+// retryPause is the pause before trying again what the store did not answer.
+const retryPause = 200 * time.Millisecond
+
+// Run campaigns and follows campaigns until ctx is done.
+func (l *leadership) Run(ctx context.Context) error {
+	defer l.follow(store.Leader{})
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		return l.insist(ctx, "campaign", l.campaign)
+	})
+	group.Go(func() error {
+		return l.insist(ctx, "look for the leader", func(ctx context.Context) error { return l.store.Leaders(ctx, l.follow) })
+	})
+	return group.Wait()
+}
+
+// insist does a thing again and again until ctx is done.
+func (l *leadership) insist(ctx context.Context, what string, do func(context.Context) error) error {
+	for {
+		err := do(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil && !errors.Is(err, group.ErrNotLeading) {
+			l.log.Warn("trying again", "what", what, "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(retryPause):
+		}
+	}
+}
+
+// campaign waits to lead, and leads for one term.
+func (l *leadership) campaign(ctx context.Context) error {
+	term, err := l.store.Campaign(ctx, l.self)
+	if err != nil {
+		return err
+	}
+	defer term.Resign()
+	// The view must show all that earlier terms wrote before this one decides anything.
+	if err := l.view.Sync(ctx); err != nil {
+		return err
+	}
+	registry := group.Lead(term, l.store, l.view, l.log)
+	l.setRegistry(registry)
+	defer l.setRegistry(nil)
+	l.log.Info("this manager leads", "term", term.Number)
+	err = registry.Run(ctx)
+	l.log.Info("this manager no longer leads", "term", term.Number)
+	return err
+}
+
+func (l *leadership) setRegistry(registry *group.Registry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.registry = registry
+}
+
+// follow notes who leads, and keeps a connection to it.
+func (l *leadership) follow(leader store.Leader) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.connection != nil && leader.Address != l.leader.Address {
+		l.connection.Close()
+		l.connection = nil
+	}
+	l.leader = leader
+	if l.connection != nil || leader.Address == "" || leader.Name == l.self.Name {
+		return
+	}
+	connection, err := grpc.NewClient("passthrough:///"+leader.Address, grpc.WithTransportCredentials(credentials.NewTLS(l.security)))
+	if err != nil {
+		l.log.Error("the leader's address cannot be used", "address", leader.Address, "error", err)
+		return
+	}
+	l.connection = connection
+}

@@ -1,0 +1,150 @@
+// Package manager is the group and session manager: it keeps groups, their
+// members and policies, the agents, and identities, and serves them over gRPC.
+// Several managers can share one store; one of them leads.
+package manager
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/groupcast/groupcast/internal/daemon"
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/services/manager/api"
+	"github.com/groupcast/groupcast/services/manager/store"
+	"github.com/groupcast/groupcast/services/manager/view"
+)
+
+// Run runs a manager until ctx is done.
+func Run(ctx context.Context, env daemon.Env, config *Config) error {
+	state, err := openStore(ctx, env, config)
+	if err != nil {
+		return err
+	}
+	defer state.Close()
+
+	ca, err := identity.OpenCA(config.Identity.CADir, config.Identity.TrustDomain)
+	if err != nil {
+		return err
+	}
+	if err := state.Belongs(ctx, ca.Fingerprint().String()); err != nil {
+		return fmt.Errorf("CA in %s: %w", config.Identity.CADir, err)
+	}
+	own, err := ownCredentials(config, ca)
+	if err != nil {
+		return err
+	}
+	security := identity.TLS{TrustDomain: config.Identity.TrustDomain, Source: own}
+
+	shown := view.New(state, env.Log)
+	leading := &leadership{store: state, view: shown, security: security.Client(identity.Manager), log: env.Log}
+	server := &api.Server{
+		Name: config.Name, TrustDomain: config.Identity.TrustDomain,
+		View: shown, Leading: leading, CA: ca, Started: time.Now(), Room: state.Room,
+	}
+	unary, stream := server.Interceptors(env.Metrics)
+	port, err := daemon.ListenGRPC(config.GRPC, security.Server(), env.Log, unary, stream)
+	if err != nil {
+		return err
+	}
+	server.Register(port.Server)
+	leading.self = store.Candidate{Name: config.Name, Address: config.Address}
+	if leading.self.Address == "" {
+		leading.self.Address = port.Addr()
+	}
+	if err := state.EndEarlierTerms(ctx, leading.self); err != nil {
+		return err
+	}
+	registerMetrics(env.Metrics, shown, leading, state)
+
+	group, ctx := errgroup.WithContext(ctx)
+	loaded, accessible := make(chan struct{}), make(chan struct{})
+	group.Go(func() error { return shown.Run(ctx, func() { close(loaded) }) })
+	group.Go(func() error { return watchFailure(ctx, state) })
+	group.Go(func() error {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-loaded:
+		}
+		env.Admin.Ready(func() error { return ready(leading, shown, accessible) })
+		group.Go(func() error { return leading.Run(ctx) })
+		group.Go(func() error {
+			return keepAccess(ctx, env, config, ca, shown, port.Addr(), sync.OnceFunc(func() { close(accessible) }))
+		})
+		env.Log.Info("serving", "grpc", port.Addr())
+		return port.Serve(ctx, config.StopWait.Std())
+	})
+	return group.Wait()
+}
+
+func openStore(ctx context.Context, env daemon.Env, config *Config) (*store.Store, error) {
+	if len(config.Store.Endpoints) == 0 {
+		return store.OpenEmbedded(config.Store.DataDir, env.Log)
+	}
+	var security *tls.Config
+	if config.Store.CAFile != "" {
+		var err error
+		if security, err = identity.PlainTLS(config.Store.CAFile, config.Store.CertFile, config.Store.KeyFile); err != nil {
+			return nil, fmt.Errorf("TLS for store.endpoints: %w", err)
+		}
+	}
+	return store.OpenExternal(ctx, config.Store.Endpoints, security, env.Log)
+}
+
+// ownCredentials returns what this manager proves itself with.
+func ownCredentials(config *Config, ca *identity.CA) (identity.Source, error) {
+	if config.Identity.TLSDir != "" {
+		files := identity.FilesIn(config.Identity.TLSDir)
+		credentials, err := files.Credentials()
+		if err != nil {
+			return nil, err
+		}
+		if credentials.ID.Role != identity.Manager {
+			return nil, fmt.Errorf("certificate in %s is of %s: want a manager's", config.Identity.TLSDir, credentials.ID)
+		}
+		return files, nil
+	}
+	return identity.NewSelfIssued(ca, identity.ID{Role: identity.Manager, Name: config.Name})
+}
+
+// watchFailure ends the manager when its store cannot go on.
+func watchFailure(ctx context.Context, state *store.Store) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-state.Failed():
+		return fmt.Errorf("the store cannot go on: %w", err)
+	}
+}
+
+// ready says why this manager cannot do its work.
+func ready(leading *leadership, shown *view.View, accessible <-chan struct{}) error {
+	select {
+	case <-accessible:
+	default:
+		return errors.New("the operator's configuration was not written yet")
+	}
+	if shown.Revision() == 0 {
+		return errors.New("the state was not read yet")
+	}
+	if leading.Registry() == nil && leading.Connection() == nil {
+		return errors.New("no manager leads")
+	}
+	return nil
+}
+
+// reachable turns a listening address into one that can be dialled from this machine.
+func reachable(address string) string {
+	host, port, err := net.SplitHostPort(address)
+	if ip := net.ParseIP(host); err == nil && (host == "" || ip != nil && ip.IsUnspecified()) {
+		return net.JoinHostPort("127.0.0.1", port)
+	}
+	return address
+}

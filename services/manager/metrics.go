@@ -1,0 +1,29 @@
+package manager
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/groupcast/groupcast/services/manager/store"
+	"github.com/groupcast/groupcast/services/manager/view"
+)
+
+func registerMetrics(registry *prometheus.Registry, shown *view.View, leading *leadership, state *store.Store) {
+	gauge := func(name, help string, value func() float64) {
+		registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
+	}
+	gauge("groupcast_manager_groups", "Groups.", func() float64 { return float64(shown.Count().Groups) })
+	gauge("groupcast_manager_members", "Members that are joined, over all groups.", func() float64 { return float64(shown.Count().Members) })
+	gauge("groupcast_manager_agents_online", "Agents that report.", func() float64 { return float64(shown.Count().AgentsOnline) })
+	gauge("groupcast_manager_agents_offline", "Agents that are silent.", func() float64 { return float64(shown.Count().AgentsOffline) })
+	gauge("groupcast_manager_leading", "1 while this manager leads.", func() float64 { return truth(leading.Registry() != nil) })
+	gauge("groupcast_manager_term", "The term of the manager that leads; 0 while none does.", func() float64 { return float64(leading.Leader().Term) })
+	gauge("groupcast_manager_revision", "The revision of the state that this manager sees.", func() float64 { return float64(shown.Revision()) })
+	gauge("groupcast_manager_read_only", "1 while writes are refused because the store has no room.", func() float64 { return truth(state.Room() != nil) })
+}
+
+func truth(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}
