@@ -1,0 +1,171 @@
+package managertest
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/groupcast/groupcast/sdk"
+)
+
+// Process is a manager in a process of its own.
+type Process struct {
+	Dir     string
+	Address string
+	Access  string
+
+	binary string
+	args   []string
+	cmd    *exec.Cmd
+	output *output
+	exited chan struct{}
+}
+
+// output is what a process said, readable while it runs.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+var build = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "groupcast-manager-")
+	if err != nil {
+		return "", err
+	}
+	binary := filepath.Join(dir, "groupcast-manager")
+	command := exec.Command("go", "build", "-o", binary, "github.com/groupcast/groupcast/services/manager/cmd/groupcast-manager")
+	if text, err := command.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build groupcast-manager: %w\n%s", err, text)
+	}
+	return binary, nil
+})
+
+// NewProcess prepares a manager that keeps everything below dir and takes a free
+// port. Start starts it. Args are added to its command line.
+func NewProcess(t testing.TB, dir string, args ...string) *Process {
+	t.Helper()
+	binary, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Process{Dir: dir, Address: freeAddress(t), Access: filepath.Join(dir, "admin.yaml"), binary: binary, output: new(output)}
+	p.args = append([]string{
+		"--grpc-listen=" + p.Address, "--admin-listen=", "--store-data-dir=" + filepath.Join(dir, "store"),
+		"--identity-ca-dir=" + filepath.Join(dir, "ca"), "--admin-access-file=" + p.Access, "--stop-wait=1s",
+	}, args...)
+	t.Cleanup(func() {
+		p.Kill()
+		if t.Failed() {
+			t.Logf("the manager of %s said:\n%s", dir, p.output)
+		}
+	})
+	return p
+}
+
+// Start starts the process, again if it ran before.
+func (p *Process) Start(t testing.TB) {
+	t.Helper()
+	p.cmd = exec.Command(p.binary, p.args...)
+	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatalf("start manager: %v", err)
+	}
+	p.exited = make(chan struct{})
+	go func(cmd *exec.Cmd, exited chan struct{}) {
+		cmd.Wait()
+		close(exited)
+	}(p.cmd, p.exited)
+}
+
+// WaitServing waits until the process accepts connections.
+func (p *Process) WaitServing(t testing.TB) {
+	t.Helper()
+	deadline := time.After(startTimeout)
+	for {
+		connection, err := net.Dial("tcp", p.Address)
+		if err == nil {
+			connection.Close()
+			if _, err := os.Stat(p.Access); err == nil {
+				return
+			}
+		}
+		select {
+		case <-p.exited:
+			t.Fatalf("the manager ended:\n%s", p.output)
+		case <-deadline:
+			t.Fatalf("the manager does not serve:\n%s", p.output)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// WaitExit waits for the process to end, and returns its exit status.
+func (p *Process) WaitExit(t testing.TB, within time.Duration) int {
+	t.Helper()
+	select {
+	case <-p.exited:
+		return p.cmd.ProcessState.ExitCode()
+	case <-time.After(within):
+		t.Fatalf("the manager runs on:\n%s", p.output)
+		return 0
+	}
+}
+
+// Said returns what the process wrote so far.
+func (p *Process) Said() string { return p.output.String() }
+
+// Signal sends the process a signal.
+func (p *Process) Signal(t testing.TB, signal syscall.Signal) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(signal); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Kill ends the process at once, as a crash would.
+func (p *Process) Kill() {
+	if p.cmd == nil || p.cmd.Process == nil {
+		return
+	}
+	p.cmd.Process.Kill()
+	<-p.exited
+}
+
+// PID returns the process id.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Client returns a client with an operator's identity, for this manager alone. It is closed with the test.
+func (p *Process) Client(t testing.TB) *sdk.Client {
+	t.Helper()
+	return Client(t, p.Access)
+}
+
+func freeAddress(t testing.TB) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
