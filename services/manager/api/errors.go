@@ -50,6 +50,7 @@ var mapping = []struct {
 	{group.ErrReplaced, codes.FailedPrecondition, "REPLACED"},
 	{group.ErrToken, codes.Unauthenticated, "TOKEN_REFUSED"},
 	{identity.ErrToken, codes.Unauthenticated, "TOKEN_REFUSED"},
+	{identity.ErrForeign, codes.Unauthenticated, "FOREIGN_IDENTITY"},
 	{store.ErrFull, codes.ResourceExhausted, "STORE_FULL"},
 	{store.ErrFenced, codes.Unavailable, "NOT_LEADING"},
 	{store.ErrUnavailable, codes.Unavailable, "STORE_UNAVAILABLE"},
