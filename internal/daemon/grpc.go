@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"log/slog"
 	"net"
 	"runtime/debug"
 	"time"
@@ -17,8 +18,6 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
-
-	"log/slog"
 )
 
 // Limits of a gRPC server, chosen so that no one peer can take what others need.
