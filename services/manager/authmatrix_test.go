@@ -147,7 +147,9 @@ func connectMatrix(t *testing.T, m *managertest.Manager) map[string]*grpc.Client
 	}
 	neighbour, past := caOf(t, m), caOf(t, m)
 	neighbour.TrustDomain = "elsewhere.example"
-	past.Now = func() time.Time { return time.Now().Add(-identity.CertificateLifetime - identity.ClockTolerance - time.Minute) }
+	past.Now = func() time.Time {
+		return time.Now().Add(-identity.CertificateLifetime - identity.ClockTolerance - time.Minute)
+	}
 	admin := identity.ID{Role: identity.Operator, Name: "admin"}
 	left := identity.ID{Role: identity.Operator, Name: "left"}
 	connections := map[string]*grpc.ClientConn{
@@ -329,7 +331,12 @@ func trusting(own *tls.Certificate) *tls.Config {
 
 func caOf(t *testing.T, m *managertest.Manager) *identity.CA {
 	t.Helper()
-	ca, err := identity.OpenCA(m.Config.Identity.CADir, m.Config.Identity.TrustDomain)
+	return caIn(t, m.Config.Identity.CADir)
+}
+
+func caIn(t *testing.T, dir string) *identity.CA {
+	t.Helper()
+	ca, err := identity.OpenCA(dir, identity.DefaultTrustDomain)
 	if err != nil {
 		t.Fatal(err)
 	}
