@@ -4,8 +4,10 @@ import (
 	"encoding"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -102,12 +104,8 @@ func Load(service string, config Config, args, environ []string) (printConfig bo
 			return false, err
 		}
 	}
-	for _, setting := range settings {
-		if text, set := env[setting.env()]; set {
-			if err := setText(setting.value, text); err != nil {
-				return false, fmt.Errorf("%s=%q: %w", setting.env(), text, err)
-			}
-		}
+	if err := readEnvironment(env, settings); err != nil {
+		return false, err
 	}
 	flags := flagSet(service, settings)
 	if err := flags.Parse(args); err != nil {
@@ -121,6 +119,18 @@ func Load(service string, config Config, args, environ []string) (printConfig bo
 	}
 	printConfig, _ = flags.GetBool("print-config")
 	return printConfig, errors.Join(config.Common().validate(), config.Validate())
+}
+
+func readEnvironment(env map[string]string, settings []field) error {
+	var problems []error
+	for _, setting := range settings {
+		if text, set := env[setting.env()]; set {
+			if err := setText(setting.value, text); err != nil {
+				problems = append(problems, fmt.Errorf("%s=%q: %w", setting.env(), text, err))
+			}
+		}
+	}
+	return errors.Join(problems...)
 }
 
 func environment(environ []string) map[string]string {
@@ -200,23 +210,29 @@ func unknownKeys(tree map[string]any, path []string, settings []field) []error {
 		}
 	}
 	var problems []error
-	for key, value := range tree {
+	for _, key := range slices.Sorted(maps.Keys(tree)) {
 		below := append(path[:len(path):len(path)], key)
 		isSetting, isKnown := known[key]
 		if !isKnown {
 			problems = append(problems, fmt.Errorf("unknown key %s: did you mean %s?", strings.Join(below, "."), nearestKey(strings.Join(below, "."), settings)))
 			continue
 		}
-		if subtree, isTree := value.(map[string]any); isTree && !isSetting {
+		if subtree, isTree := tree[key].(map[string]any); isTree && !isSetting {
 			problems = append(problems, unknownKeys(subtree, below, settings)...)
 		}
 	}
 	return problems
 }
 
+// nearestKey returns the setting of the same name in another section, or else the
+// one that is spelled most alike.
 func nearestKey(key string, settings []field) string {
 	keys := make([]string, len(settings))
+	name := key[strings.LastIndexByte(key, '.')+1:]
 	for i, setting := range settings {
+		if strings.EqualFold(setting.path[len(setting.path)-1], name) {
+			return setting.key()
+		}
 		keys[i] = setting.key()
 	}
 	return nearest(key, keys)
@@ -246,7 +262,7 @@ func (f flagValue) Set(text string) error { return setText(f.value, text) }
 func (f flagValue) Type() string {
 	switch f.value.Kind() {
 	case reflect.Bool:
-		return ""
+		return "bool" // pflag shows it as a switch
 	case reflect.Slice:
 		return "list"
 	case reflect.String:
