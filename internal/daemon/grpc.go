@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"log/slog"
 	"net"
 	"runtime/debug"
 	"time"
@@ -17,8 +18,6 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
-
-	"log/slog"
 )
 
 // Limits of a gRPC server, chosen so that no one peer can take what others need.
@@ -64,7 +63,7 @@ func ListenGRPC(config GRPCConfig, security *tls.Config, log *slog.Logger, unary
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: probeAfter, Timeout: probeAnswer}),
 		// Thousands of quiet connections must not each hold buffers for a busy one.
-		grpc.SharedWriteBuffer(true), grpc.ReadBufferSize(4<<10), grpc.WriteBufferSize(16<<10),
+		grpc.ReadBufferSize(4<<10), grpc.WriteBufferSize(16<<10),
 		grpc.ChainUnaryInterceptor(append([]grpc.UnaryServerInterceptor{g.guardUnary}, unary...)...),
 		grpc.ChainStreamInterceptor(append([]grpc.StreamServerInterceptor{g.guardStream}, stream...)...),
 	)
@@ -97,8 +96,7 @@ func (g *GRPC) Serve(ctx context.Context, stopWait time.Duration) error {
 		g.Stop()
 		<-drained
 	}
-	<-served
-	return nil
+	return <-served
 }
 
 // guardUnary bounds the time of a call, and turns a panic into an error of this one call.

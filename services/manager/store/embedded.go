@@ -187,7 +187,7 @@ func (c quietCore) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *za
 }
 
 func (c quietCore) Write(entry zapcore.Entry, fields []zapcore.Field) error {
-	c.log.Log(context.Background(), slogLevel(entry.Level), entry.Message, attributes(fields)...)
+	c.log.Log(context.Background(), slogLevel(entry.Level), "etcd", append(attributes(fields), "message", entry.Message)...)
 	return nil
 }
 

@@ -14,6 +14,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
 )
 
 // Etcd is an etcd process of its own, without TLS, on loopback.
@@ -101,4 +104,23 @@ func etcdBinary(t testing.TB) string {
 		t.Fatal(err)
 	}
 	return binary
+}
+
+// Compact forgets all history before now.
+func (e *Etcd) Compact(t testing.TB) {
+	t.Helper()
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{e.Endpoint}, DialTimeout: 5 * time.Second, Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	now, err := client.Get(ctx, "/")
+	if err == nil {
+		_, err = client.Compact(ctx, now.Header.Revision, clientv3.WithCompactPhysical())
+	}
+	if err != nil {
+		t.Fatalf("compact: %v", err)
+	}
 }
