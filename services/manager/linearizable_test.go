@@ -72,6 +72,25 @@ type recorder struct {
 	start time.Time
 	mu    sync.Mutex
 	done  []porcupine.Operation
+	ready map[string]bool // groups that exist
+}
+
+// prepare makes a group. That is no part of the history: it is there before any operation on it.
+func (r *recorder) prepare(ctx context.Context, connection *uplink.Uplink, group string) bool {
+	r.mu.Lock()
+	ready := r.ready[group]
+	r.mu.Unlock()
+	if ready {
+		return true
+	}
+	_, err := groupv1.NewGroupServiceClient(connection).CreateGroup(ctx, &groupv1.CreateGroupRequest{Name: group})
+	if err != nil && status.Code(err) != codes.AlreadyExists {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ready[group] = true
+	return true
 }
 
 func (r *recorder) run(client int, op operation, do func() (outcome, error)) {
@@ -112,7 +131,8 @@ func TestCheckerCatchesLies(t *testing.T) {
 // which nothing acknowledged is lost.
 func TestC19LeaderKilledUnderLoad(t *testing.T) {
 	const (
-		clients  = 8
+		clients  = 32
+		groups   = 30              // at a time: one member may not join more often than it should
 		lifetime = 4 * time.Second // of a group: shorter than the expiry of members that send no heartbeats
 		duration = 20 * time.Second
 	)
@@ -120,7 +140,7 @@ func TestC19LeaderKilledUnderLoad(t *testing.T) {
 	connection := cluster.Uplink(t)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	history := &recorder{start: time.Now()}
+	history := &recorder{start: time.Now(), ready: make(map[string]bool)}
 	ctx, cancel := context.WithTimeout(t.Context(), duration)
 	defer cancel()
 	var working sync.WaitGroup
@@ -129,7 +149,7 @@ func TestC19LeaderKilledUnderLoad(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, uint64(client)))
 			for n := 0; ctx.Err() == nil; n++ {
 				generation := int(time.Since(history.start) / lifetime)
-				op := operation{group: fmt.Sprintf("g-%d-%d", generation, random.IntN(6)), kind: []string{"join", "leave", "read", "read"}[random.IntN(4)]}
+				op := operation{group: fmt.Sprintf("g-%d-%d", generation, random.IntN(groups)), kind: []string{"join", "join", "leave", "read", "read"}[random.IntN(5)]}
 				if op.kind == "join" {
 					op.node = fmt.Sprintf("%d-%d", client, n)
 				}
@@ -163,13 +183,17 @@ func TestC19LeaderKilledUnderLoad(t *testing.T) {
 		leader.Start(t)
 	}
 	working.Wait()
-	acknowledged := 0
+	acknowledged, joins := 0, 0
 	for _, op := range history.done {
-		if !op.Output.(outcome).unknown {
-			acknowledged++
+		if op.Output.(outcome).unknown {
+			continue
+		}
+		acknowledged++
+		if op.Input.(operation).kind == "join" {
+			joins++
 		}
 	}
-	t.Logf("%d operations, %d acknowledged", len(history.done), acknowledged)
+	t.Logf("%d operations, %d acknowledged, %d of them joins", len(history.done), acknowledged, joins)
 	if acknowledged < 500 {
 		t.Errorf("only %d operations were acknowledged: too few to show anything", acknowledged)
 	}
@@ -183,9 +207,7 @@ func perform(t *testing.T, history *recorder, connection *uplink.Uplink, client 
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
 	defer cancel()
 	sessions := groupv1.NewSessionServiceClient(connection)
-	// A group's creation is no part of the history: it is there before any operation on it.
-	_, err := groupv1.NewGroupServiceClient(connection).CreateGroup(ctx, &groupv1.CreateGroupRequest{Name: op.group})
-	if err != nil && status.Code(err) != codes.AlreadyExists {
+	if !history.prepare(ctx, connection, op.group) {
 		return
 	}
 	history.run(client, op, func() (outcome, error) {
