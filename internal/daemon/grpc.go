@@ -32,6 +32,10 @@ const (
 	minPing     = 5 * time.Second
 	probeAfter  = 10 * time.Second
 	probeAnswer = 5 * time.Second
+	// A connection is renewed this often, so that clients spread over servers that
+	// come and go, and streams that fell silent end.
+	connectionAge   = 30 * time.Minute
+	connectionGrace = 15 * time.Second
 )
 
 // GRPCConfig says where a gRPC server listens.
@@ -61,7 +65,9 @@ func ListenGRPC(config GRPCConfig, security *tls.Config, log *slog.Logger, unary
 		grpc.MaxHeaderListSize(maxHeaderList), grpc.MaxConcurrentStreams(maxConcurrentStreams),
 		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: probeAfter, Timeout: probeAnswer}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			Time: probeAfter, Timeout: probeAnswer, MaxConnectionAge: connectionAge, MaxConnectionAgeGrace: connectionGrace,
+		}),
 		// Thousands of quiet connections must not each hold buffers for a busy one.
 		grpc.ReadBufferSize(4<<10), grpc.WriteBufferSize(16<<10),
 		grpc.ChainUnaryInterceptor(append([]grpc.UnaryServerInterceptor{g.guardUnary}, unary...)...),

@@ -60,9 +60,10 @@ func OpenEmbedded(dir string, log *slog.Logger) (*Store, error) {
 	guard := newDiskGuard(dir, database)
 	client := v3client.New(server.Server)
 	return &Store{
-		client: client,
-		room:   guard.room,
-		failed: engine.failed,
+		commits: make(chan struct{}, maxCommits),
+		client:  client,
+		room:    guard.room,
+		failed:  engine.failed,
 		close: sync.OnceFunc(func() {
 			client.Close()
 			guard.stop()
