@@ -124,7 +124,7 @@ func (s *Server) identify(ctx context.Context) (identity.ID, error) {
 	}
 	uri, err := url.Parse(forwarded[0])
 	if err != nil {
-		return identity.ID{}, fmt.Errorf("forwarded caller: %w", err)
+		return identity.ID{}, fmt.Errorf("forwarded caller %.80q: %w", forwarded[0], identity.ErrForeign)
 	}
 	return identity.ParseURI(uri, s.TrustDomain)
 }

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -50,6 +51,7 @@ var mapping = []struct {
 	{group.ErrReplaced, codes.FailedPrecondition, "REPLACED"},
 	{group.ErrToken, codes.Unauthenticated, "TOKEN_REFUSED"},
 	{identity.ErrToken, codes.Unauthenticated, "TOKEN_REFUSED"},
+	{identity.ErrForeign, codes.Unauthenticated, "FOREIGN_IDENTITY"},
 	{store.ErrFull, codes.ResourceExhausted, "STORE_FULL"},
 	{store.ErrFenced, codes.Unavailable, "NOT_LEADING"},
 	{store.ErrUnavailable, codes.Unavailable, "STORE_UNAVAILABLE"},
@@ -93,12 +95,22 @@ func toStatus(err error) error {
 }
 
 func newStatus(code codes.Code, reason string, err error, details ...protoadapt.MessageV1) error {
-	s := status.New(code, err.Error())
+	s := status.New(code, clip(err.Error()))
 	detailed, detailErr := s.WithDetails(append(details, &errdetails.ErrorInfo{Reason: reason, Domain: errorDomain})...)
 	if detailErr != nil {
 		return s.Err()
 	}
 	return detailed.Err()
+}
+
+// maxText bounds what an answer says: it may repeat what the caller said.
+const maxText = 1 << 10
+
+func clip(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxText], "") + "…"
 }
 
 func retryIn(delay time.Duration) *errdetails.RetryInfo {
@@ -109,7 +121,7 @@ func violations(invalid *group.Invalid) *errdetails.BadRequest {
 	request := new(errdetails.BadRequest)
 	for _, violation := range invalid.Violations {
 		request.FieldViolations = append(request.FieldViolations,
-			&errdetails.BadRequest_FieldViolation{Field: violation.Field, Description: violation.Problem})
+			&errdetails.BadRequest_FieldViolation{Field: violation.Field, Description: clip(violation.Problem)})
 	}
 	return request
 }
