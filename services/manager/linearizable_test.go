@@ -25,9 +25,9 @@ type operation struct {
 	node  string // of a join
 }
 
-// outcome is what the client was told. An operation whose outcome is not known
+// answer is what the client was told. An operation whose answer is not known
 // may have had its effect, or have it later, or never.
-type outcome struct {
+type answer struct {
 	node    string // of a read: the member's; empty if there is none
 	found   bool   // of a leave
 	unknown bool
@@ -50,7 +50,7 @@ var membership = (&porcupine.NondeterministicModel{
 	},
 	Init: func() []any { return []any{""} },
 	Step: func(state, input, output any) []any {
-		member, op, told := state.(string), input.(operation), output.(outcome)
+		member, op, told := state.(string), input.(operation), output.(answer)
 		switch {
 		case op.kind == "join" && told.unknown:
 			return []any{member, op.node}
@@ -93,7 +93,7 @@ func (r *recorder) prepare(ctx context.Context, connection *uplink.Uplink, group
 	return true
 }
 
-func (r *recorder) run(client int, op operation, do func() (outcome, error)) {
+func (r *recorder) run(client int, op operation, do func() (answer, error)) {
 	began := time.Since(r.start)
 	told, err := do()
 	ended := time.Since(r.start)
@@ -101,7 +101,7 @@ func (r *recorder) run(client int, op operation, do func() (outcome, error)) {
 		return // refused before anything was done
 	}
 	if err != nil {
-		told = outcome{unknown: true}
+		told = answer{unknown: true}
 		ended = time.Duration(1<<62 - 1) // its effect may still come
 	}
 	r.mu.Lock()
@@ -111,14 +111,14 @@ func (r *recorder) run(client int, op operation, do func() (outcome, error)) {
 
 // The checker itself must refuse what managers must not do.
 func TestCheckerCatchesLies(t *testing.T) {
-	op := func(kind, node string, call, end int64, told outcome) porcupine.Operation {
+	op := func(kind, node string, call, end int64, told answer) porcupine.Operation {
 		return porcupine.Operation{Input: operation{"g", kind, node}, Call: call, Return: end, Output: told}
 	}
 	for name, history := range map[string][]porcupine.Operation{
-		"a stale read":       {op("join", "a", 0, 1, outcome{}), op("read", "", 2, 3, outcome{})},
-		"a lost join":        {op("join", "a", 0, 1, outcome{}), op("join", "b", 2, 3, outcome{}), op("read", "", 4, 5, outcome{node: "a"})},
-		"a join that undone": {op("join", "a", 0, 1, outcome{}), op("leave", "", 2, 3, outcome{found: false})},
-		"a join twice":       {op("join", "a", 0, 1, outcome{}), op("leave", "", 2, 3, outcome{found: true}), op("read", "", 4, 5, outcome{node: "a"})},
+		"a stale read":       {op("join", "a", 0, 1, answer{}), op("read", "", 2, 3, answer{})},
+		"a lost join":        {op("join", "a", 0, 1, answer{}), op("join", "b", 2, 3, answer{}), op("read", "", 4, 5, answer{node: "a"})},
+		"a join that undone": {op("join", "a", 0, 1, answer{}), op("leave", "", 2, 3, answer{found: false})},
+		"a join twice":       {op("join", "a", 0, 1, answer{}), op("leave", "", 2, 3, answer{found: true}), op("read", "", 4, 5, answer{node: "a"})},
 	} {
 		if porcupine.CheckOperations(membership, history) {
 			t.Errorf("%s passes as linearizable", name)
@@ -185,7 +185,7 @@ func TestC19LeaderKilledUnderLoad(t *testing.T) {
 	working.Wait()
 	acknowledged, joins := 0, 0
 	for _, op := range history.done {
-		if op.Output.(outcome).unknown {
+		if op.Output.(answer).unknown {
 			continue
 		}
 		acknowledged++
@@ -210,23 +210,23 @@ func perform(t *testing.T, history *recorder, connection *uplink.Uplink, client 
 	if !history.prepare(ctx, connection, op.group) {
 		return
 	}
-	history.run(client, op, func() (outcome, error) {
+	history.run(client, op, func() (answer, error) {
 		switch op.kind {
 		case "join":
 			_, err := sessions.Join(ctx, &groupv1.JoinRequest{Group: op.group, Name: "m", Node: op.node, RequestId: op.node})
-			return outcome{}, err
+			return answer{}, err
 		case "leave":
 			_, err := sessions.Leave(ctx, &groupv1.LeaveRequest{Group: op.group, Name: "m", RequestId: fmt.Sprintf("%d-%d", client, time.Now().UnixNano())})
 			if status.Code(err) == codes.NotFound {
-				return outcome{found: false}, nil
+				return answer{found: false}, nil
 			}
-			return outcome{found: true}, err
+			return answer{found: true}, err
 		default:
 			list, err := sessions.ListMembers(ctx, &groupv1.ListMembersRequest{Group: op.group})
 			if err != nil || len(list.GetMembers()) == 0 {
-				return outcome{}, err
+				return answer{}, err
 			}
-			return outcome{node: list.GetMembers()[0].GetNode()}, nil
+			return answer{node: list.GetMembers()[0].GetNode()}, nil
 		}
 	})
 }
