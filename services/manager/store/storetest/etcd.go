@@ -19,23 +19,31 @@ import (
 	"go.uber.org/zap"
 )
 
-// Etcd is an etcd process of its own, without TLS, on loopback.
+// Etcd is an etcd process of its own, on loopback.
 type Etcd struct {
 	Endpoint string
 	process  *exec.Cmd
 	output   bytes.Buffer
 }
 
-// StartEtcd starts an etcd that ends with the test.
-func StartEtcd(t testing.TB) *Etcd {
+// StartEtcd starts an etcd that ends with the test. It speaks plain TCP.
+func StartEtcd(t testing.TB) *Etcd { return startEtcd(t, "http") }
+
+// StartSecureEtcd starts an etcd that speaks TLS and asks clients for a
+// certificate: see NewCertificates.
+func StartSecureEtcd(t testing.TB, c Certificates) *Etcd {
+	return startEtcd(t, "https", "--cert-file="+c.CertFile, "--key-file="+c.KeyFile, "--trusted-ca-file="+c.CAFile, "--client-cert-auth")
+}
+
+func startEtcd(t testing.TB, scheme string, args ...string) *Etcd {
 	t.Helper()
 	client, peer := freeAddress(t), freeAddress(t)
-	e := &Etcd{Endpoint: "http://" + client}
-	e.process = exec.Command(etcdBinary(t),
+	e := &Etcd{Endpoint: scheme + "://" + client}
+	e.process = exec.Command(etcdBinary(t), append(args,
 		"--name=test", "--data-dir="+t.TempDir(), "--log-level=error",
 		"--listen-client-urls="+e.Endpoint, "--advertise-client-urls="+e.Endpoint,
 		"--listen-peer-urls=http://"+peer, "--initial-advertise-peer-urls=http://"+peer,
-		"--initial-cluster=test=http://"+peer, "--heartbeat-interval=10", "--election-timeout=100")
+		"--initial-cluster=test=http://"+peer, "--heartbeat-interval=10", "--election-timeout=100")...)
 	e.process.Stdout, e.process.Stderr = &e.output, &e.output
 	e.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := e.process.Start(); err != nil {
