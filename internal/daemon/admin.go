@@ -115,7 +115,9 @@ func (a *Admin) Serve(ctx context.Context) error {
 	if server.Shutdown(stopCtx) != nil {
 		server.Close()
 	}
-	<-served
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("admin port: %w", err)
+	}
 	return nil
 }
 

@@ -32,6 +32,10 @@ const (
 	minPing     = 5 * time.Second
 	probeAfter  = 10 * time.Second
 	probeAnswer = 5 * time.Second
+	// A connection is renewed this often, so that clients spread over servers that
+	// come and go, and streams that fell silent end.
+	connectionAge   = 30 * time.Minute
+	connectionGrace = 15 * time.Second
 )
 
 // GRPCConfig says where a gRPC server listens.
@@ -46,6 +50,8 @@ type GRPC struct {
 	health   *health.Server
 	listener net.Listener
 	log      *slog.Logger
+	draining context.Context // done when the server stops
+	drain    context.CancelFunc
 }
 
 // ListenGRPC takes the port. Interceptors see every call after the limits were checked.
@@ -55,15 +61,18 @@ func ListenGRPC(config GRPCConfig, security *tls.Config, log *slog.Logger, unary
 		return nil, fmt.Errorf("gRPC port (set another address): %w", err)
 	}
 	g := &GRPC{health: health.NewServer(), listener: netutil.LimitListener(listener, config.MaxConnections), log: log}
+	g.draining, g.drain = context.WithCancel(context.Background())
 	g.Server = grpc.NewServer(
 		grpc.Creds(credentials.NewTLS(security)),
 		grpc.MaxRecvMsgSize(MaxMessage), grpc.MaxSendMsgSize(MaxMessage),
 		grpc.MaxHeaderListSize(maxHeaderList), grpc.MaxConcurrentStreams(maxConcurrentStreams),
 		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: probeAfter, Timeout: probeAnswer}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			Time: probeAfter, Timeout: probeAnswer, MaxConnectionAge: connectionAge, MaxConnectionAgeGrace: connectionGrace,
+		}),
 		// Thousands of quiet connections must not each hold buffers for a busy one.
-		grpc.SharedWriteBuffer(true), grpc.ReadBufferSize(4<<10), grpc.WriteBufferSize(16<<10),
+		grpc.ReadBufferSize(4<<10), grpc.WriteBufferSize(16<<10),
 		grpc.ChainUnaryInterceptor(append([]grpc.UnaryServerInterceptor{g.guardUnary}, unary...)...),
 		grpc.ChainStreamInterceptor(append([]grpc.StreamServerInterceptor{g.guardStream}, stream...)...),
 	)
@@ -75,7 +84,8 @@ func ListenGRPC(config GRPCConfig, security *tls.Config, log *slog.Logger, unary
 // Addr returns where the server listens.
 func (g *GRPC) Addr() string { return g.listener.Addr().String() }
 
-// Serve answers calls until ctx is done, and then gives those in progress stopWait to end.
+// Serve answers calls until ctx is done. Then it tells streams to end, and gives
+// all that is in progress stopWait to do so.
 func (g *GRPC) Serve(ctx context.Context, stopWait time.Duration) error {
 	served := make(chan error, 1)
 	go func() { served <- g.Server.Serve(g.listener) }()
@@ -85,6 +95,7 @@ func (g *GRPC) Serve(ctx context.Context, stopWait time.Duration) error {
 	case <-ctx.Done():
 	}
 	g.health.Shutdown()
+	g.drain()
 	drained := make(chan struct{})
 	go func() {
 		g.GracefulStop()
@@ -95,8 +106,7 @@ func (g *GRPC) Serve(ctx context.Context, stopWait time.Duration) error {
 	case <-time.After(stopWait):
 		g.Stop() // a handler that does not look at its context is left behind
 	}
-	<-served
-	return nil
+	return <-served
 }
 
 // guardUnary bounds the time of a call, and turns a panic into an error of this one call.
@@ -109,8 +119,19 @@ func (g *GRPC) guardUnary(ctx context.Context, req any, info *grpc.UnaryServerIn
 
 func (g *GRPC) guardStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
 	defer g.recover(info.FullMethod, &err)
-	return handler(srv, stream)
+	ctx, cancel := context.WithCancel(stream.Context())
+	defer cancel()
+	defer context.AfterFunc(g.draining, cancel)()
+	return handler(srv, &drainedStream{stream, ctx})
 }
+
+// drainedStream is a stream whose context ends, too, when the server stops.
+type drainedStream struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (d *drainedStream) Context() context.Context { return d.ctx }
 
 func (g *GRPC) recover(method string, err *error) {
 	if cause := recover(); cause != nil {

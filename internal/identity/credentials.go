@@ -182,15 +182,35 @@ func (f *Files) Credentials() (*Credentials, error) {
 		return f.current, nil
 	}
 	if err == nil {
-		var credentials *Credentials
-		if credentials, err = f.load(); err == nil {
-			f.current, f.read = credentials, states
-		}
+		err = f.loadSettled(states)
 	}
 	if f.current != nil {
 		return f.current, nil
 	}
 	return nil, err
+}
+
+const (
+	// settleTries is how often files are read that do not fit together: somebody
+	// may be between replacing the one and the other.
+	settleTries = 10
+	settlePause = 20 * time.Millisecond
+)
+
+// loadSettled reads the files. Credentials that are in use already can be read
+// another time; the first ones are waited for.
+func (f *Files) loadSettled(states [3]fileState) error {
+	for try := 1; ; try++ {
+		credentials, err := f.load()
+		if err == nil {
+			f.current, f.read = credentials, states
+			return nil
+		}
+		if f.current != nil || try == settleTries {
+			return err
+		}
+		time.Sleep(settlePause)
+	}
 }
 
 func (f *Files) states() (states [3]fileState, err error) {

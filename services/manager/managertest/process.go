@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/groupcast/groupcast/internal/uplink"
 	"github.com/groupcast/groupcast/sdk"
 )
 
@@ -105,7 +106,8 @@ func (p *Process) WaitServing(t testing.TB) {
 		connection, err := net.Dial("tcp", p.Address)
 		if err == nil {
 			connection.Close()
-			if _, err := os.Stat(p.Access); err == nil {
+			// An earlier process may have left its own.
+			if access, err := uplink.ReadConfig(p.Access); err == nil && access.Endpoints[0] == p.Address {
 				return
 			}
 		}

@@ -60,9 +60,10 @@ func OpenEmbedded(dir string, log *slog.Logger) (*Store, error) {
 	guard := newDiskGuard(dir, database)
 	client := v3client.New(server.Server)
 	return &Store{
-		client: client,
-		room:   guard.room,
-		failed: engine.failed,
+		commits: make(chan struct{}, maxCommits),
+		client:  client,
+		room:    guard.room,
+		failed:  engine.failed,
 		close: sync.OnceFunc(func() {
 			client.Close()
 			guard.stop()
@@ -187,7 +188,7 @@ func (c quietCore) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *za
 }
 
 func (c quietCore) Write(entry zapcore.Entry, fields []zapcore.Field) error {
-	c.log.Log(context.Background(), slogLevel(entry.Level), entry.Message, attributes(fields)...)
+	c.log.Log(context.Background(), slogLevel(entry.Level), "etcd", append(attributes(fields), "message", entry.Message)...)
 	return nil
 }
 

@@ -32,9 +32,10 @@ func OpenExternal(ctx context.Context, endpoints []string, tlsConfig *tls.Config
 		return nil, fmt.Errorf("open store %v: %w", endpoints, err)
 	}
 	return &Store{
-		client: client,
-		room:   func() error { return nil }, // the cluster says so itself
-		failed: make(chan error),
-		close:  sync.OnceFunc(func() { client.Close() }),
+		commits: make(chan struct{}, maxCommits),
+		client:  client,
+		room:    func() error { return nil }, // the cluster says so itself
+		failed:  make(chan error),
+		close:   sync.OnceFunc(func() { client.Close() }),
 	}, nil
 }

@@ -91,12 +91,17 @@ type Lease int64
 // MaxOps is how many changes and conditions one transaction can have.
 const MaxOps = 100
 
+// maxCommits is how many transactions are on their way at once: enough to share
+// their syncs to the disk, far below what etcd refuses. More wait.
+const maxCommits = 256
+
 // Store is an open store.
 type Store struct {
-	client *clientv3.Client
-	room   func() error // why nothing can be written
-	failed <-chan error // closed or filled when the store cannot go on
-	close  func()
+	commits chan struct{} // a place for each transaction on its way
+	client  *clientv3.Client
+	room    func() error // why nothing can be written
+	failed  <-chan error // closed or filled when the store cannot go on
+	close   func()
 }
 
 // Close ends what Open started.
@@ -172,6 +177,12 @@ func (s *Store) Commit(ctx context.Context, term *Term, conditions []Cond, chang
 	if err := s.room(); err != nil {
 		return 0, err
 	}
+	select {
+	case s.commits <- struct{}{}:
+		defer func() { <-s.commits }()
+	case <-ctx.Done():
+		return 0, fmt.Errorf("commit: %w", ctx.Err())
+	}
 	compares := make([]clientv3.Cmp, len(conditions))
 	for i, condition := range conditions {
 		compares[i] = condition.compare
@@ -223,9 +234,8 @@ func (s *Store) Belongs(ctx context.Context, owner string) error {
 
 // translate turns etcd's errors into this package's.
 func translate(what string, err error) error {
-	var etcdError rpctypes.EtcdError
 	switch {
-	case errors.Is(err, rpctypes.ErrNoSpace), errors.As(err, &etcdError) && etcdError.Code() == codes.ResourceExhausted:
+	case errors.Is(err, rpctypes.ErrNoSpace):
 		return fmt.Errorf("%s: %w: %w", what, ErrFull, err)
 	case errors.Is(err, rpctypes.ErrCompacted):
 		return fmt.Errorf("%s: %w", what, ErrCompacted)

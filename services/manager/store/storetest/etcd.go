@@ -14,25 +14,36 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
 )
 
-// Etcd is an etcd process of its own, without TLS, on loopback.
+// Etcd is an etcd process of its own, on loopback.
 type Etcd struct {
 	Endpoint string
 	process  *exec.Cmd
 	output   bytes.Buffer
 }
 
-// StartEtcd starts an etcd that ends with the test.
-func StartEtcd(t testing.TB) *Etcd {
+// StartEtcd starts an etcd that ends with the test. It speaks plain TCP.
+func StartEtcd(t testing.TB) *Etcd { return startEtcd(t, "http") }
+
+// StartSecureEtcd starts an etcd that speaks TLS and asks clients for a
+// certificate: see NewCertificates.
+func StartSecureEtcd(t testing.TB, c Certificates) *Etcd {
+	return startEtcd(t, "https", "--cert-file="+c.CertFile, "--key-file="+c.KeyFile, "--trusted-ca-file="+c.CAFile, "--client-cert-auth")
+}
+
+func startEtcd(t testing.TB, scheme string, args ...string) *Etcd {
 	t.Helper()
 	client, peer := freeAddress(t), freeAddress(t)
-	e := &Etcd{Endpoint: "http://" + client}
-	e.process = exec.Command(etcdBinary(t),
+	e := &Etcd{Endpoint: scheme + "://" + client}
+	e.process = exec.Command(etcdBinary(t), append(args,
 		"--name=test", "--data-dir="+t.TempDir(), "--log-level=error",
 		"--listen-client-urls="+e.Endpoint, "--advertise-client-urls="+e.Endpoint,
 		"--listen-peer-urls=http://"+peer, "--initial-advertise-peer-urls=http://"+peer,
-		"--initial-cluster=test=http://"+peer, "--heartbeat-interval=10", "--election-timeout=100")
+		"--initial-cluster=test=http://"+peer, "--heartbeat-interval=10", "--election-timeout=100")...)
 	e.process.Stdout, e.process.Stderr = &e.output, &e.output
 	e.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := e.process.Start(); err != nil {
@@ -101,4 +112,23 @@ func etcdBinary(t testing.TB) string {
 		t.Fatal(err)
 	}
 	return binary
+}
+
+// Compact forgets all history before now.
+func (e *Etcd) Compact(t testing.TB) {
+	t.Helper()
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{e.Endpoint}, DialTimeout: 5 * time.Second, Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	now, err := client.Get(ctx, "/")
+	if err == nil {
+		_, err = client.Compact(ctx, now.Header.Revision, clientv3.WithCompactPhysical())
+	}
+	if err != nil {
+		t.Fatalf("compact: %v", err)
+	}
 }

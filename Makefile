@@ -1,0 +1,55 @@
+# Everything a developer does, each a few lines. `make help` lists it.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash -o pipefail
+export GOBIN := $(CURDIR)/.bin
+export PATH := $(GOBIN):$(PATH)
+VERSION ?= dev
+LDFLAGS := -s -w -X github.com/groupcast/groupcast/internal/version.number=$(VERSION)
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## every binary into bin/
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./services/...
+
+run: build ## start a standalone server and show the main job at work
+	go run ./e2e/demo bin
+
+test: ## all that needs no cluster, network or tool installed by hand
+	go test -timeout 30m $(GOTESTFLAGS) ./...
+
+race: ## the tests under the race detector
+	go test -race -timeout 30m ./internal/... ./sdk/... ./services/...
+
+check: tools ## formatting, lint, vet, tidy, generated code, licences
+	golangci-lint run ./...
+	buf lint
+	buf format --diff --exit-code
+	go vet ./...
+	go mod tidy -diff
+	$(MAKE) generate && git diff --exit-code -- internal/gen
+	go test ./e2e/licences
+
+generate: tools ## rebuild what is generated from the contracts
+	buf generate
+
+bench: ## Go benchmarks of the manager; figures go to docs/benchmarks.md by hand
+	go test -run '^$$' -bench . -benchtime 1x -timeout 30m ./services/manager/...
+
+FUZZTIME ?= 30s
+fuzz: ## every fuzz target for FUZZTIME
+	@for target in $$(grep -rlE '^func Fuzz' --include='*_test.go' . | xargs -n1 dirname | sort -u); do \
+	  for name in $$(grep -hoE '^func Fuzz[A-Za-z0-9]+' $$target/*_test.go | cut -d' ' -f2); do \
+	    go test -run '^$$' -fuzz "^$$name$$" -fuzztime $(FUZZTIME) $$target || exit 1; done; done
+
+clean: ## remove what was built
+	rm -rf bin out
+
+# Tools, pinned, built from their Go modules into .bin/.
+tools: .bin/golangci-lint-v2.15.0 .bin/buf-v1.72.0 .bin/protoc-gen-go-v1.36.12 .bin/protoc-gen-go-grpc-v1.6.2
+.bin/golangci-lint-%: ; go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$* && touch $@
+.bin/buf-%: ; go install github.com/bufbuild/buf/cmd/buf@$* && touch $@
+.bin/protoc-gen-go-grpc-%: ; go install google.golang.org/grpc/cmd/protoc-gen-go-grpc@$* && touch $@
+.bin/protoc-gen-go-%: ; go install google.golang.org/protobuf/cmd/protoc-gen-go@$* && touch $@
+
+.PHONY: help build run test race check generate bench fuzz clean tools

@@ -1,0 +1,140 @@
+package manager_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
+	"github.com/groupcast/groupcast/internal/uplink"
+	"github.com/groupcast/groupcast/sdk"
+	"github.com/groupcast/groupcast/services/manager/managertest"
+)
+
+// agentProcess is the manager's side of an agent: its registration and reports.
+type agentProcess struct {
+	stop  context.CancelFunc
+	ended chan error
+}
+
+func startAgent(t *testing.T, config sdk.Config, node string) *agentProcess {
+	t.Helper()
+	link := managertest.Dial(t, config)
+	ctx, cancel := context.WithCancel(t.Context())
+	a := &agentProcess{stop: cancel, ended: make(chan error, 1)}
+	var running sync.WaitGroup
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+	})
+	running.Go(func() {
+		a.ended <- link.Register(ctx,
+			&agentv1.Registration{Node: node, Zone: "zone-a", Addresses: []string{"10.0.0.1:7410"}, Capacity: &agentv1.Capacity{CacheBytes: 1 << 30}},
+			func() *agentv1.Report { return &agentv1.Report{Connections: 3} })
+	})
+	return a
+}
+
+func agentIs(t *testing.T, client *sdk.Client, name, state string) sdk.Agent {
+	t.Helper()
+	var found sdk.Agent
+	eventually(t, 20*time.Second, name+" is "+state, func() bool {
+		agents, err := client.Agents(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, agent := range agents {
+			if agent.Name == name {
+				found = agent
+				return agent.State == state
+			}
+		}
+		return state == "gone"
+	})
+	return found
+}
+
+func TestAgentLife(t *testing.T) {
+	m := managertest.Start(t)
+	client := m.Client(t)
+	config := m.Enroll(t, sdk.Token{Role: "agent", Name: "a1"})
+
+	first := startAgent(t, config, "node-1")
+	before := agentIs(t, client, "a1", "online")
+	if before.Node != "node-1" || before.Zone != "zone-a" || len(before.Addresses) != 1 {
+		t.Errorf("listed as %+v", before)
+	}
+
+	second := startAgent(t, config, "node-2") // the same agent, started elsewhere
+	var fenced *uplink.AgentFenced
+	if err := <-first.ended; !errors.As(err, &fenced) {
+		t.Fatalf("the first incarnation ended with %v, want fenced", err)
+	}
+	after := agentIs(t, client, "a1", "online")
+	if after.Node != "node-2" || after.Incarnation <= before.Incarnation {
+		t.Errorf("listed as %+v after %+v", after, before)
+	}
+
+	second.stop()
+	if err := <-second.ended; err != nil {
+		t.Errorf("an agent that stops: %v", err)
+	}
+	agentIs(t, client, "a1", "gone")
+}
+
+func TestSilentAgentGoesOffline(t *testing.T) {
+	m := managertest.Start(t)
+	client := m.Client(t)
+	link := managertest.Dial(t, m.Enroll(t, sdk.Token{Role: "agent", Name: "a1"}))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	register := func() agentv1.AgentService_ControlClient {
+		stream, err := agentv1.NewAgentServiceClient(link).Control(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := stream.Send(&agentv1.ControlRequest{Message: &agentv1.ControlRequest_Registration{Registration: &agentv1.Registration{Node: "n"}}}); err != nil {
+			t.Fatal(err)
+		}
+		if answer, err := stream.Recv(); err != nil || answer.GetState() != agentv1.AgentState_AGENT_STATE_ONLINE {
+			t.Fatalf("registration answered by %v %v", answer, err)
+		}
+		return stream
+	}
+	register() // and no report
+	agentIs(t, client, "a1", "online")
+	start := time.Now()
+	agentIs(t, client, "a1", "offline")
+	if silence := time.Since(start); silence < 7*time.Second {
+		t.Errorf("offline after %v, want about 10s", silence)
+	}
+	register()
+	agentIs(t, client, "a1", "online")
+}
+
+// An agent goes on as the same incarnation when the manager restarts.
+func TestAgentSurvivesRestart(t *testing.T) {
+	p := managertest.NewProcess(t, t.TempDir())
+	p.Start(t)
+	p.WaitServing(t)
+	client := p.Client(t)
+	text, _, err := client.CreateToken(t.Context(), sdk.Token{Role: "agent", Name: "a1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := sdk.Config{Endpoints: []string{p.Address}, TrustDomain: sdk.DefaultTrustDomain, CredentialsDir: t.TempDir()}
+	if _, err := sdk.Enroll(t.Context(), config, text); err != nil {
+		t.Fatal(err)
+	}
+	startAgent(t, config, "node-1")
+	before := agentIs(t, client, "a1", "online")
+	p.Kill()
+	p.Start(t)
+	p.WaitServing(t)
+	wait(t, 12*time.Second) // longer than the manager waits for it
+	if after := agentIs(t, client, "a1", "online"); after.Incarnation != before.Incarnation {
+		t.Errorf("incarnation %d after the restart, want %d as before", after.Incarnation, before.Incarnation)
+	}
+}

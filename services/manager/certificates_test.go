@@ -1,0 +1,94 @@
+package manager_test
+
+import (
+	"crypto/tls"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/sdk"
+	"github.com/groupcast/groupcast/services/manager/managertest"
+)
+
+// issueFiles makes credentials that were issued some time ago, and writes them.
+func issueFiles(t *testing.T, caDir string, id identity.ID, ago time.Duration, to *identity.Files) {
+	t.Helper()
+	ca, err := identity.OpenCA(caDir, identity.DefaultTrustDomain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ca.Now = func() time.Time { return time.Now().Add(-ago) }
+	bundle, err := ca.IssueBundle(id, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := to.Write(bundle); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func expiry(t *testing.T, dir string) time.Time {
+	t.Helper()
+	credentials, err := identity.FilesIn(dir).Credentials()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return credentials.Expiry()
+}
+
+// A client renews its certificate once half of its life has passed, and not before.
+func TestCertificateIsRenewedAtHalfLife(t *testing.T) {
+	m := managertest.Start(t)
+	client := func(ago time.Duration) (dir string, written time.Time) {
+		dir = filepath.Join(t.TempDir(), "credentials")
+		issueFiles(t, m.Config.Identity.CADir, identity.ID{Role: identity.Operator, Name: "op"}, ago, identity.FilesIn(dir))
+		written = expiry(t, dir)
+		managertest.Dial(t, sdk.Config{Endpoints: []string{m.Address}, TrustDomain: sdk.DefaultTrustDomain, CredentialsDir: dir, Renew: true})
+		return dir, written
+	}
+	freshDir, fresh := client(20 * time.Minute)
+	for _, ago := range []time.Duration{40 * time.Minute, 100 * time.Minute} { // the second is past its written life, within the tolerance
+		dir, old := client(ago)
+		eventually(t, 10*time.Second, "the certificate is renewed", func() bool { return expiry(t, dir).After(old.Add(30 * time.Minute)) })
+	}
+	if !expiry(t, freshDir).Equal(fresh) {
+		t.Error("a certificate was renewed before half of its life")
+	}
+}
+
+// A manager with certificates from elsewhere shows a new one as soon as its files
+// change, and what is connected stays so.
+func TestMountedCertificateIsReloaded(t *testing.T) {
+	config := managertest.Config(t.TempDir())
+	config.Identity.TLSDir = filepath.Join(t.TempDir(), "mounted")
+	mounted := identity.FilesIn(config.Identity.TLSDir)
+	self := identity.ID{Role: identity.Manager, Name: config.Name}
+	issueFiles(t, config.Identity.CADir, self, time.Minute, mounted)
+	m := managertest.Run(t, config)
+	client := m.Client(t)
+	if _, err := client.CreateGroup(t.Context(), "g", sdk.Policy{}); err != nil {
+		t.Fatal(err)
+	}
+	session, err := client.Join(t.Context(), sdk.Join{Group: "g", Name: "m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := shown(t, m.Address)
+	issueFiles(t, config.Identity.CADir, self, 0, mounted)
+	eventually(t, 10*time.Second, "the new certificate is shown", func() bool { return shown(t, m.Address) != before })
+	if err := session.Leave(t.Context()); err != nil {
+		t.Errorf("the session that was there before: %v", err)
+	}
+}
+
+// shown returns the serial number of the certificate that a server shows.
+func shown(t *testing.T, address string) string {
+	t.Helper()
+	connection, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer connection.Close()
+	return connection.ConnectionState().PeerCertificates[0].SerialNumber.String()
+}

@@ -1,0 +1,103 @@
+package group
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+)
+
+const (
+	hop      = groupv1.ControlMode_CONTROL_MODE_HOP
+	endToEnd = groupv1.ControlMode_CONTROL_MODE_END_TO_END
+	durable  = groupv1.AckLevel_ACK_LEVEL_DURABLE
+	received = groupv1.AckLevel_ACK_LEVEL_RECEIVED
+	detach   = groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_DETACH
+	pace     = groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_PACE
+	evict    = groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_EVICT
+)
+
+func TestDefaultsAreDecided(t *testing.T) {
+	for name, c := range map[string]struct{ asked, want *groupv1.Policy }{
+		"nothing": {nil, &groupv1.Policy{
+			ControlMode: hop, AckLevel: durable, SlowMember: &groupv1.SlowMemberPolicy{Action: detach},
+		}},
+		"end-to-end paces": {&groupv1.Policy{ControlMode: endToEnd}, &groupv1.Policy{
+			ControlMode: endToEnd, AckLevel: durable, SlowMember: &groupv1.SlowMemberPolicy{Action: pace},
+		}},
+		"what is named stays": {
+			&groupv1.Policy{AckLevel: received, SlowMember: &groupv1.SlowMemberPolicy{Action: evict, LagBytes: 7}},
+			&groupv1.Policy{ControlMode: hop, AckLevel: received, SlowMember: &groupv1.SlowMemberPolicy{Action: evict, LagBytes: 7}},
+		},
+	} {
+		if diff := cmp.Diff(c.want, withDefaults(c.asked), protocmp.Transform()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestMerge(t *testing.T) {
+	current := &groupv1.Policy{
+		ControlMode: hop, AckLevel: durable, SlowMember: &groupv1.SlowMemberPolicy{Action: evict, LagBytes: 7},
+		LatencyBound: durationpb.New(time.Second), Limits: &groupv1.Limits{MaxMembers: 3},
+	}
+	asked := &groupv1.Policy{AckLevel: received, SlowMember: &groupv1.SlowMemberPolicy{Action: pace}, Limits: &groupv1.Limits{MaxMembers: 9, MaxDeliveries: 2}}
+	for name, c := range map[string]struct {
+		paths []string
+		want  *groupv1.Policy
+	}{
+		"one field": {[]string{"ack_level"}, &groupv1.Policy{
+			ControlMode: hop, AckLevel: received, SlowMember: &groupv1.SlowMemberPolicy{Action: evict, LagBytes: 7},
+			LatencyBound: durationpb.New(time.Second), Limits: &groupv1.Limits{MaxMembers: 3},
+		}},
+		"a field of a field": {[]string{"slow_member.action", "limits.max_deliveries"}, &groupv1.Policy{
+			ControlMode: hop, AckLevel: durable, SlowMember: &groupv1.SlowMemberPolicy{Action: pace, LagBytes: 7},
+			LatencyBound: durationpb.New(time.Second), Limits: &groupv1.Limits{MaxMembers: 3, MaxDeliveries: 2},
+		}},
+		"a field that is empty clears": {[]string{"latency_bound"}, &groupv1.Policy{
+			ControlMode: hop, AckLevel: durable, SlowMember: &groupv1.SlowMemberPolicy{Action: evict, LagBytes: 7}, Limits: &groupv1.Limits{MaxMembers: 3},
+		}},
+		"no path takes all": {nil, asked},
+	} {
+		merged, err := merge(current, asked, c.paths)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if diff := cmp.Diff(c.want, merged, protocmp.Transform()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	for _, path := range []string{"nonsense", "ack_level.x", "limits.nonsense", "allowed_roles.x", "", "limits."} {
+		var invalid *Invalid
+		if _, err := merge(current, asked, []string{path}); !errors.As(err, &invalid) {
+			t.Errorf("path %q: %v, want it refused", path, err)
+		}
+	}
+}
+
+func TestBadPoliciesAreRefused(t *testing.T) {
+	for field, policy := range map[string]*groupv1.Policy{
+		"policy.allowed_roles":        {AllowedRoles: []groupv1.Role{groupv1.Role_ROLE_SEND, groupv1.Role_ROLE_SEND}},
+		"policy.control_mode":         {ControlMode: 99},
+		"policy.ack_level":            {AckLevel: -1},
+		"policy.slow_member.lag_time": {SlowMember: &groupv1.SlowMemberPolicy{LagTime: durationpb.New(-time.Second)}},
+		"policy.latency_bound":        {LatencyBound: &durationpb.Duration{Seconds: 1 << 62}},
+	} {
+		var problems checks
+		checkPolicy(&problems, withDefaults(policy))
+		if err := problems.err(); err == nil || !strings.Contains(err.Error(), field) {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	var problems checks
+	checkPolicy(&problems, withDefaults(nil))
+	if err := problems.err(); err != nil {
+		t.Errorf("the defaults are refused: %v", err)
+	}
+}

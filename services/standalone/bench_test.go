@@ -1,0 +1,40 @@
+package standalone_test
+
+import (
+	"bufio"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A standalone server starts on an empty directory, and says that it is ready.
+// Goal: within 3 s.
+func BenchmarkStartToReady(b *testing.B) {
+	binary := filepath.Join(b.TempDir(), "groupcast-standalone")
+	build := exec.Command("go", "build", "-o", binary, "./cmd/groupcast-standalone")
+	if text, err := build.CombinedOutput(); err != nil {
+		b.Fatalf("build: %v\n%s", err, text)
+	}
+	for b.Loop() {
+		start := time.Now()
+		server := exec.Command(binary, "--data", filepath.Join(b.TempDir(), "data"), "--grpc-listen", "127.0.0.1:0", "--admin-listen", "")
+		server.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		stdout, err := server.StdoutPipe()
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := server.Start(); err != nil {
+			b.Fatal(err)
+		}
+		line, err := bufio.NewReader(stdout).ReadString('\n')
+		if err != nil || !strings.HasPrefix(line, "ready: ") {
+			b.Fatalf("it said %q (%v), want that it is ready", line, err)
+		}
+		b.ReportMetric(time.Since(start).Seconds()*1000, "ms-to-ready")
+		server.Process.Kill()
+		server.Wait()
+	}
+}
