@@ -11,6 +11,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/asn1"
 	"encoding/base64"
+	"fmt"
 	"io/fs"
 	"net"
 	"net/url"
@@ -22,6 +23,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -308,6 +310,39 @@ func TestC30RevokedMemberNeedsANewToken(t *testing.T) {
 	}
 }
 
+// A certificate that is issued while its identity is revoked is revoked with it.
+func TestC30RenewalDoesNotOutliveRevocation(t *testing.T) {
+	m := managertest.Start(t)
+	operator := m.Client(t)
+	for round := range 15 {
+		id := identity.ID{Role: identity.Agent, Name: fmt.Sprintf("agent-%d", round)}
+		connection := connect(t, m.Address, issue(t, caOf(t, m), id))
+		var renewed [4]*tls.Certificate // the last of each who renews again and again
+		var begun, ended sync.WaitGroup
+		for i := range renewed {
+			begun.Add(1)
+			ended.Go(func() {
+				renewed[i] = renew(t, connection)
+				begun.Done()
+				for next := renewed[i]; next != nil; next = renew(t, connection) {
+					renewed[i] = next
+				}
+			})
+		}
+		begun.Wait()
+		if err := operator.Revoke(t.Context(), string(id.Role), id.Name); err != nil {
+			t.Fatal(err)
+		}
+		ended.Wait()
+		for _, certificate := range renewed {
+			err := call(t, connect(t, m.Address, certificate), "groupcast.group.v1.ManagerService", "GetStatus", nil)
+			if outcome(err) != denied {
+				t.Fatalf("round %d: a certificate of %s outlived its revocation: %v", round, id, err)
+			}
+		}
+	}
+}
+
 func createToken(t *testing.T, client *sdk.Client, lifetime time.Duration) string {
 	t.Helper()
 	text, _, err := client.CreateToken(t.Context(), sdk.Token{Role: "member", Name: "alice", Groups: []string{"models"}, Lifetime: lifetime})
@@ -315,6 +350,30 @@ func createToken(t *testing.T, client *sdk.Client, lifetime time.Duration) strin
 		t.Fatal(err)
 	}
 	return text
+}
+
+// renew returns a renewed certificate; nil when it is refused.
+func renew(t *testing.T, connection *grpc.ClientConn) *tls.Certificate {
+	key, err := identity.NewKey()
+	if err != nil {
+		t.Error(err)
+		return nil
+	}
+	answer, err := groupv1.NewIdentityServiceClient(connection).Renew(t.Context(), &groupv1.RenewRequest{CertificateRequest: key.Request()})
+	if err != nil {
+		return nil
+	}
+	bundle, err := key.Certified(answer.GetCertificate().GetCertificate(), answer.GetCertificate().GetAuthorities())
+	if err != nil {
+		t.Error(err)
+		return nil
+	}
+	issued, err := bundle.Credentials()
+	if err != nil {
+		t.Error(err)
+		return nil
+	}
+	return &issued.Certificate
 }
 
 // enroll sends a token and a request as they are, without the checks of a good client.

@@ -32,11 +32,12 @@ func (i *identityService) Enroll(ctx context.Context, req *groupv1.EnrollRequest
 	if _, err := publicKey(req.GetCertificateRequest()); err != nil {
 		return nil, err
 	}
+	stamp := registry.Stamp()
 	id, err := registry.Redeem(ctx, req.GetToken())
 	if err != nil {
 		return nil, err
 	}
-	certificate, err := i.issue(registry, id, req.GetCertificateRequest())
+	certificate, err := i.issue(id, stamp, req.GetCertificateRequest())
 	return &groupv1.EnrollResponse{Certificate: certificate}, err
 }
 
@@ -45,16 +46,21 @@ func (i *identityService) Renew(ctx context.Context, req *groupv1.RenewRequest) 
 	if err != nil {
 		return nil, err
 	}
-	certificate, err := i.issue(registry, callerOf(ctx).ID, req.GetCertificateRequest())
+	stamp := registry.Stamp()
+	id, err := i.server.identify(ctx)
+	if err != nil {
+		return nil, err
+	}
+	certificate, err := i.issue(id, stamp, req.GetCertificateRequest())
 	return &groupv1.RenewResponse{Certificate: certificate}, err
 }
 
-func (i *identityService) issue(registry *group.Registry, id identity.ID, request []byte) (*groupv1.Certificate, error) {
+func (i *identityService) issue(id identity.ID, stamp identity.Stamp, request []byte) (*groupv1.Certificate, error) {
 	public, err := publicKey(request)
 	if err != nil {
 		return nil, err
 	}
-	der, err := i.server.CA.Issue(id, public, registry.Stamp())
+	der, err := i.server.CA.Issue(id, public, stamp)
 	if err != nil {
 		return nil, err
 	}

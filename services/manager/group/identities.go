@@ -157,7 +157,7 @@ func (r *Registry) Revoke(ctx context.Context, id identity.ID) error {
 	err := r.write(ctx, request{}, nil, func() (plan, error) {
 		known := r.view.Identity(id)
 		changed := known.Changed
-		known.Revoked = identity.Stamp(r.next())
+		known.RevokedHere = true
 		encoded, err := json.Marshal(known)
 		if err != nil {
 			return plan{}, fmt.Errorf("encode identity: %w", err)
@@ -174,5 +174,6 @@ func (r *Registry) Revoke(ctx context.Context, id identity.ID) error {
 	return nil
 }
 
-// Stamp returns the stamp for a certificate issued now.
+// Stamp returns the stamp for a certificate. It is taken before it is checked
+// that the certificate may be issued: a revocation that comes meanwhile revokes it.
 func (r *Registry) Stamp() identity.Stamp { return identity.Stamp(r.next()) }

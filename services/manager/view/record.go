@@ -58,8 +58,11 @@ func IdentityKey(id identity.ID) string { return identityKind + "/" + id.String(
 type Identity struct {
 	// Groups are those that a member may join; "*" stands for all.
 	Groups []string `json:"groups,omitempty"`
-	// Revoked refuses certificates with an earlier stamp.
+	// Revoked refuses certificates with this stamp or an earlier one.
 	Revoked identity.Stamp `json:"revoked,omitempty"`
+	// RevokedHere is how Revoked is written first: it is the revision of the record
+	// itself, so that no certificate is issued between the decision and the record.
+	RevokedHere bool `json:"revokedHere,omitempty"`
 	// Changed is when the record was last written.
 	Changed store.Revision `json:"-"`
 }
@@ -100,6 +103,9 @@ func (v *View) put(item store.Item) error {
 	case identityKind:
 		record := Identity{Changed: item.Changed}
 		if err = json.Unmarshal(item.Value, &record); err == nil {
+			if record.RevokedHere {
+				record.Revoked, record.RevokedHere = identity.Stamp(item.Changed), false
+			}
 			v.identities[parseIdentity(name)] = record
 		}
 	}
