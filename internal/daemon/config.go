@@ -90,12 +90,12 @@ func fields(v reflect.Value, path []string) []field {
 }
 
 // Load fills config, which holds its defaults, from the YAML file named by
-// --config or GROUPCAST_CONFIG, then from the environment, then from flags. It
+// --config or the environment, then from the environment, then from flags. It
 // reports whether --print-config was given.
 func Load(service string, config Config, args, environ []string) (printConfig bool, err error) {
 	settings := fields(reflect.ValueOf(config), nil)
 	env := environment(environ)
-	file, err := configFile(args, env)
+	file, err := configFile(args, env[fileVariable(service)])
 	if err != nil {
 		return false, err
 	}
@@ -142,12 +142,18 @@ func environment(environ []string) map[string]string {
 	return env
 }
 
+// fileVariable names the environment variable for a service's file. It is not
+// GROUPCAST_CONFIG: that is the groupcast command's, in the same shell.
+func fileVariable(service string) string {
+	return "GROUPCAST_" + strings.ToUpper(service) + "_CONFIG"
+}
+
 // configFile finds --config before the other flags are read, since they override what it says.
-func configFile(args []string, env map[string]string) (string, error) {
+func configFile(args []string, fallback string) (string, error) {
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	flags.ParseErrorsAllowlist.UnknownFlags = true
 	flags.Usage = func() {}
-	file := flags.String("config", env["GROUPCAST_CONFIG"], "")
+	file := flags.String("config", fallback, "")
 	flags.BoolP("help", "h", false, "")
 	if err := flags.Parse(args); err != nil {
 		return "", err
@@ -159,7 +165,7 @@ func flagSet(service string, settings []field) *pflag.FlagSet {
 	flags := pflag.NewFlagSet("groupcast-"+service, pflag.ContinueOnError)
 	flags.SortFlags = false
 	flags.Usage = func() {}
-	flags.String("config", "", "YAML file to read the settings from (environment: GROUPCAST_CONFIG)")
+	flags.String("config", "", "YAML file to read the settings from (environment: "+fileVariable(service)+")")
 	flags.Bool("print-config", false, "print the settings in effect as YAML, and exit")
 	flags.Bool("version", false, "print the version, and exit")
 	for _, setting := range settings {
@@ -211,13 +217,14 @@ func unknownKeys(tree map[string]any, path []string, settings []field) []error {
 	}
 	var problems []error
 	for _, key := range slices.Sorted(maps.Keys(tree)) {
+		value := tree[key]
 		below := append(path[:len(path):len(path)], key)
 		isSetting, isKnown := known[key]
 		if !isKnown {
 			problems = append(problems, fmt.Errorf("unknown key %s: did you mean %s?", strings.Join(below, "."), nearestKey(strings.Join(below, "."), settings)))
 			continue
 		}
-		if subtree, isTree := tree[key].(map[string]any); isTree && !isSetting {
+		if subtree, isTree := value.(map[string]any); isTree && !isSetting {
 			problems = append(problems, unknownKeys(subtree, below, settings)...)
 		}
 	}

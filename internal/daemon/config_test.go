@@ -63,8 +63,9 @@ func TestPrecedence(t *testing.T) {
 		{[]string{file}, []string{env}, "env"},
 		{[]string{file, flag}, nil, "flag"},
 		{[]string{flag, file}, []string{env}, "flag"},
-		{nil, []string{"GROUPCAST_CONFIG=" + strings.TrimPrefix(file, "--config=")}, "file"},
-		{[]string{file}, []string{"GROUPCAST_CONFIG=nowhere.yaml"}, "file"},
+		{nil, []string{"GROUPCAST_TEST_CONFIG=" + strings.TrimPrefix(file, "--config=")}, "file"},
+		{[]string{file}, []string{"GROUPCAST_TEST_CONFIG=nowhere.yaml"}, "file"},
+		{nil, []string{"GROUPCAST_CONFIG=nowhere.yaml"}, "default"}, // that is for the groupcast command
 	} {
 		config := defaults()
 		if _, err := daemon.Load("test", config, tt.args, tt.environ); err != nil {
@@ -174,7 +175,7 @@ func TestHelpListsEverySetting(t *testing.T) {
 		"--admin-listen string", "--admin-pprof  ", "--log-level level", "--log-format string", "--stop-wait duration",
 		"--name string", "--workers number", "--store-data-dir string", "--store-peers list", "--store-keep duration", "--store-sync  ",
 		"directory of the data", `(default "data")`, "(default 1h0m0s)",
-		"GROUPCAST_STORE_DATA_DIR",
+		"GROUPCAST_STORE_DATA_DIR", "GROUPCAST_TEST_CONFIG",
 	} {
 		if !strings.Contains(help, want) {
 			t.Errorf("help does not say %q:\n%s", want, help)

@@ -33,6 +33,9 @@ type column[R any] struct {
 
 // printList writes records in the output that was asked for.
 func printList[R any](a *app, records []R, columns []column[R]) error {
+	if records == nil {
+		records = []R{} // an empty list, not null
+	}
 	if done, err := a.printData(records); done {
 		return err
 	}

@@ -48,7 +48,7 @@ func Defaults() *Config {
 		CommonConfig: daemon.CommonDefaults("127.0.0.1:7401"),
 		Name:         "manager-0",
 		GRPC:         daemon.GRPCConfig{Listen: "127.0.0.1:7400", MaxConnections: 20000},
-		Store:        StoreConfig{DataDir: "groupcast-data/store"},
+		Store:        StoreConfig{DataDir: "groupcast-data/store", Endpoints: []string{}},
 		Identity:     IdentityConfig{TrustDomain: identity.DefaultTrustDomain, CADir: "groupcast-data/ca"},
 	}
 }
