@@ -70,18 +70,18 @@ func ExampleSession_Events() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		switch {
-		case event.Change == "":
+		switch event.Change {
+		case "": // the snapshot
 			fmt.Println("at first:", len(event.Snapshot), "member")
 			if bob, err = client.Join(ctx, sdk.Join{Group: "watched", Name: "bob"}); err != nil {
 				log.Fatal(err)
 			}
-		case event.Change == sdk.Added:
+		case sdk.Added:
 			fmt.Println(event.Member.Name, "has come")
 			if err := bob.Leave(ctx); err != nil {
 				log.Fatal(err)
 			}
-		case event.Change == sdk.Removed:
+		case sdk.Removed:
 			fmt.Println(event.Member.Name, "has", event.Member.State)
 			return
 		}

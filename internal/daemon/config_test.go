@@ -117,10 +117,10 @@ func TestMistakesSayWhatWasMeant(t *testing.T) {
 		args, environ []string
 		want          []string
 	}{
-		{name: "unknown key", file: "nmae: x", want: []string{"unknown key nmae: did you mean name?"}},
+		{name: "unknown key", file: "naem: x", want: []string{"unknown key naem: did you mean name?"}},
 		{name: "unknown key below", file: "store: {datadir: x}", want: []string{"unknown key store.datadir: did you mean store.dataDir?"}},
 		{name: "key one level too high", file: "dataDir: x", want: []string{"unknown key dataDir: did you mean store.dataDir?"}},
-		{name: "many unknown keys", file: "nmae: x\nstore: {pears: []}\nlog: {levl: info}", want: []string{"did you mean name?", "did you mean store.peers?", "did you mean log.level?"}},
+		{name: "many unknown keys", file: "naem: x\nstore: {pears: []}\nlog: {levl: info}", want: []string{"did you mean name?", "did you mean store.peers?", "did you mean log.level?"}},
 		{name: "a value for a section", file: "store: here", want: []string{"store"}},
 		{name: "a section for a value", file: "name: {first: x}", want: []string{"name"}},
 		{name: "a key twice", file: "name: a\nname: b", want: []string{"name"}},

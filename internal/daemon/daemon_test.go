@@ -31,7 +31,7 @@ func TestExitStatus(t *testing.T) {
 	}{
 		{"works", nil, works, 0, "", "msg=stopped"},
 		{"fails", nil, fails, 1, "", "groupcast-test: the disk is on fire\n"},
-		{"called wrongly", []string{"--nmae=x"}, works, 2, "", "groupcast-test: unknown flag --nmae: did you mean --name?"},
+		{"called wrongly", []string{"--naem=x"}, works, 2, "", "groupcast-test: unknown flag --naem: did you mean --name?"},
 		{"configured wrongly", []string{"--workers=0"}, works, 2, "", "groupcast-test: workers is 0"},
 		{"help", []string{"--help"}, fails, 0, "Usage: groupcast-test [flags]", ""},
 		{"short help", []string{"-h"}, fails, 0, "--store-data-dir", ""},

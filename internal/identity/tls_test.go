@@ -16,8 +16,8 @@ var (
 )
 
 func TestHandshakes(t *testing.T) {
-	ca, stranger, neighbour := newCA(t, time.Now), newCA(t, time.Now), newCA(t, time.Now)
-	neighbour = certifiedBy(ca)
+	ca, stranger := newCA(t, time.Now), newCA(t, time.Now)
+	neighbour := certifiedBy(ca)
 	neighbour.TrustDomain = "elsewhere.example"
 	past := certifiedBy(ca)
 	past.Now = ago(identity.CertificateLifetime + identity.ClockTolerance + time.Minute)
