@@ -59,8 +59,8 @@ func TestC28HostilePeers(t *testing.T) {
 			if _, err := p.Client(t).Status(ctx); err != nil {
 				t.Errorf("another client afterwards: %v", err)
 			}
-			if taken := residentMemory(t, p.PID()); taken > memoryCap {
-				t.Errorf("the manager takes %d MiB, want at most %d", taken>>20, memoryCap>>20)
+			if taken := peakMemory(t, p.PID()); taken > memoryCap {
+				t.Errorf("the manager took %d MiB, want at most %d", taken>>20, memoryCap>>20)
 			}
 		})
 	}
@@ -419,18 +419,18 @@ func streams(n uint32) func(yield func(uint32) bool) {
 	}
 }
 
-// residentMemory returns how many bytes of memory a process has now.
-func residentMemory(t *testing.T, pid int) (size int64) {
+// peakMemory returns how many bytes of memory a process had at most.
+func peakMemory(t *testing.T, pid int) (size int64) {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(text)) {
-		if _, err := fmt.Sscanf(line, "VmRSS: %d kB", &size); err == nil {
+		if _, err := fmt.Sscanf(line, "VmHWM: %d kB", &size); err == nil {
 			return size << 10
 		}
 	}
-	t.Fatalf("no VmRSS in %q", text)
+	t.Fatalf("no VmHWM in %q", text)
 	return 0
 }
