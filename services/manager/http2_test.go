@@ -83,8 +83,13 @@ func streamFlood(t *testing.T, address string, own *tls.Certificate) {
 		h.open(stream, groupv1.SessionService_KeepSession_FullMethodName)
 	}
 	for refused := 0; refused < opened-limit; {
-		if reset, is := h.next().(*http2.RSTStreamFrame); is && reset.ErrCode == http2.ErrCodeRefusedStream {
-			refused++
+		switch frame := h.next().(type) {
+		case *http2.RSTStreamFrame:
+			if frame.ErrCode == http2.ErrCodeRefusedStream {
+				refused++
+			}
+		case nil:
+			t.Fatalf("%d of %d streams over the limit were refused", refused, opened-limit)
 		}
 	}
 }
