@@ -3,6 +3,7 @@ package sdk
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -79,10 +80,17 @@ func (c *Client) Identity() (string, error) {
 	return id.String(), err
 }
 
-// Enroll exchanges a join token for credentials, and writes them where the configuration says.
-func Enroll(ctx context.Context, config Config, token string) (identity string, err error) {
+// Enroll exchanges a join token for credentials, writes them where the configuration
+// says, and returns whose they are, as role/name.
+func Enroll(ctx context.Context, config Config, token string) (name string, err error) {
 	id, err := uplink.Enroll(ctx, config, token)
-	return id.String(), err
+	if errors.Is(err, identity.ErrToken) {
+		return "", &Error{Code: InvalidArgument, Message: err.Error(), cause: err}
+	}
+	if err != nil {
+		return "", wrap(err)
+	}
+	return id.String(), nil
 }
 
 // requestID returns an id that makes a repeated request known.
@@ -186,7 +194,7 @@ const pageSize = 1000
 
 // collect reads all pages of a list.
 func collect[M, R any](read func(token string) ([]M, string, error), convert func(M) R) ([]R, error) {
-	var records []R
+	records := []R{}
 	for token := ""; ; {
 		page, next, err := read(token)
 		if err != nil {

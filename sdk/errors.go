@@ -75,9 +75,11 @@ func wrap(err error) error {
 	if err == nil {
 		return nil
 	}
-	reported, is := status.FromError(err)
-	if !is {
+	// What wraps the status says only what was called: the caller knows that.
+	var reported interface{ GRPCStatus() *status.Status }
+	if !errors.As(err, &reported) {
 		return err
 	}
-	return &Error{Code: codeOf[reported.Code()], Reason: uplink.Reason(err), Message: reported.Message(), cause: err}
+	s := reported.GRPCStatus()
+	return &Error{Code: codeOf[s.Code()], Reason: uplink.Reason(err), Message: s.Message(), cause: err}
 }

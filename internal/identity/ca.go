@@ -72,7 +72,12 @@ func OpenCA(dir, trustDomain string) (*CA, error) {
 	return ca, nil
 }
 
+// createCA makes a CA, unless a key is there: it may have certified others, and
+// only its owner can know whether the certificate can be had from elsewhere.
 func createCA(dir, trustDomain string) (*CA, error) {
+	if _, err := os.Stat(filepath.Join(dir, caKeyFile)); !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read CA: %s is there but %s is missing in %s: restore it, or remove the key to make a new CA", caKeyFile, caCertificateFile, dir)
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create CA: %w", err)
 	}

@@ -48,7 +48,11 @@ func (t Token) String() string {
 
 // ParseToken reads what String writes.
 func ParseToken(text string) (Token, error) {
-	parts := strings.Split(strings.TrimSpace(text), ".")
+	text = strings.TrimSpace(text)
+	if strings.ContainsAny(text, "\r\n") { // base64 would pass over them
+		return Token{}, ErrToken
+	}
+	parts := strings.Split(text, ".")
 	if len(parts) != 4 || parts[0] != tokenPrefix || len(parts[1]) != 16 || len(parts[2]) != 43 {
 		return Token{}, ErrToken
 	}

@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -119,11 +120,12 @@ func (a *app) root() *cobra.Command {
 	})
 	root.AddCommand(a.groupCommand(), a.memberCommand(), a.agentCommand(), a.joinCommand(),
 		a.tokenCommand(), a.identityCommand(), a.enrollCommand(), a.statusCommand(), a.versionCommand())
+	root.InitDefaultCompletionCmd() // made now, to be marked with the others
 	markUsageErrors(root)
 	return root
 }
 
-// markUsageErrors makes a wrong number of arguments, or an unknown command, a usage error.
+// markUsageErrors makes a wrong number of arguments, a missing flag, or an unknown command a usage error.
 func markUsageErrors(command *cobra.Command) {
 	check := command.Args
 	if check == nil {
@@ -133,7 +135,7 @@ func markUsageErrors(command *cobra.Command) {
 		}
 	}
 	command.Args = func(command *cobra.Command, args []string) error {
-		if err := check(command, args); err != nil {
+		if err := cmp.Or(check(command, args), command.ValidateRequiredFlags()); err != nil {
 			return usageError{fmt.Errorf("%w (see '%s --help')", err, command.CommandPath())}
 		}
 		return nil
@@ -151,6 +153,7 @@ func unknownCommand(command *cobra.Command, args []string) error {
 		return nil
 	}
 	err := fmt.Errorf("unknown command %q", args[0])
+	command.SuggestionsMinimumDistance = 2 // edits that a suggestion may be away
 	if near := command.SuggestionsFor(args[0]); len(near) > 0 {
 		err = fmt.Errorf("%w: did you mean %q?", err, near[0])
 	}

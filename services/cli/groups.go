@@ -207,7 +207,7 @@ func (a *app) groupWatch() *cobra.Command {
 
 // groupChange is a step of a watch as JSON.
 type groupChange struct {
-	Snapshot []sdk.Group    `json:"snapshot,omitempty"`
+	Snapshot []sdk.Group    `json:"snapshot,omitzero"`
 	Change   sdk.ChangeType `json:"change,omitempty"`
 	Group    *sdk.Group     `json:"group,omitempty"`
 }

@@ -59,7 +59,7 @@ func (a *app) memberCommand() *cobra.Command {
 
 // memberChange is a step of a watch as JSON.
 type memberChange struct {
-	Snapshot []sdk.Member   `json:"snapshot,omitempty"`
+	Snapshot []sdk.Member   `json:"snapshot,omitzero"`
 	Change   sdk.ChangeType `json:"change,omitempty"`
 	Member   *sdk.Member    `json:"member,omitempty"`
 }

@@ -56,5 +56,9 @@ func (g *groupService) WatchGroups(req *groupv1.WatchGroupsRequest, stream group
 	if err := g.server.View.Sync(stream.Context()); err != nil {
 		return err
 	}
+	// Who resumes may have to be told that the group is gone.
+	if _, _, found := g.server.View.Group(req.GetName()); !found && req.GetName() != "" && req.GetResumeRevision() == 0 {
+		return fmt.Errorf("group %q %w", req.GetName(), group.ErrNotFound)
+	}
 	return g.server.View.WatchGroups(stream.Context(), req.GetName(), store.Revision(req.GetResumeRevision()), stream.Send)
 }

@@ -1,0 +1,213 @@
+package daemon_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/groupcast/groupcast/internal/daemon"
+	"github.com/groupcast/groupcast/internal/identity"
+)
+
+func TestPanicFailsOneCall(t *testing.T) {
+	var log bytes.Buffer
+	s := serve(t, &log, map[string]grpc.StreamHandler{
+		"Panic": func(any, grpc.ServerStream) error { panic("a bug") },
+	})
+	stream := s.open("Panic")
+	err := stream.RecvMsg(&emptypb.Empty{})
+	if status.Code(err) != codes.Internal || strings.Contains(err.Error(), "a bug") {
+		t.Errorf("the call ended with %v, want Internal, and no details", err)
+	}
+	if _, err := healthv1.NewHealthClient(s.connection).Check(t.Context(), &healthv1.HealthCheckRequest{}); err != nil {
+		t.Errorf("the next call: %v", err)
+	}
+	s.stop()
+	if said := log.String(); !strings.Contains(said, "a call panicked") || !strings.Contains(said, "a bug") || !strings.Contains(said, "grpc_test.go") {
+		t.Errorf("the log does not say what failed, and where: %s", said)
+	}
+}
+
+func TestUnaryPanicFailsOneCall(t *testing.T) {
+	panics := func(context.Context, any, *grpc.UnaryServerInfo, grpc.UnaryHandler) (any, error) { panic("a bug") }
+	s := serve(t, new(bytes.Buffer), nil, panics)
+	for range 2 {
+		_, err := healthv1.NewHealthClient(s.connection).Check(t.Context(), &healthv1.HealthCheckRequest{})
+		if status.Code(err) != codes.Internal {
+			t.Errorf("the call ended with %v, want Internal", err)
+		}
+	}
+}
+
+func TestStopWaitsForCallsInProgress(t *testing.T) {
+	finish := make(chan struct{})
+	s := serve(t, new(bytes.Buffer), map[string]grpc.StreamHandler{
+		"Work": func(_ any, stream grpc.ServerStream) error {
+			if err := stream.SendMsg(&emptypb.Empty{}); err != nil {
+				return err
+			}
+			<-finish
+			return stream.SendMsg(&emptypb.Empty{})
+		},
+	})
+	stream := s.open("Work")
+	for i := range 2 {
+		if err := stream.RecvMsg(&emptypb.Empty{}); err != nil {
+			t.Fatalf("message %d: %v", i, err)
+		}
+		if i == 0 {
+			s.cancel()
+			close(finish)
+		}
+	}
+	s.stop()
+}
+
+// A stream that never ends must not keep the process from stopping, even if its
+// handler does not look at its context.
+func TestStopDoesNotWaitForever(t *testing.T) {
+	release := make(chan struct{})
+	defer close(release)
+	s := serve(t, new(bytes.Buffer), map[string]grpc.StreamHandler{
+		"Hang": func(_ any, stream grpc.ServerStream) error {
+			if err := stream.SendMsg(&emptypb.Empty{}); err != nil {
+				return err
+			}
+			<-release
+			return nil
+		},
+	})
+	stream := s.open("Hang")
+	if err := stream.RecvMsg(&emptypb.Empty{}); err != nil {
+		t.Fatal(err)
+	}
+	s.stop()
+	if err := stream.RecvMsg(&emptypb.Empty{}); err == nil {
+		t.Error("the stream goes on")
+	}
+}
+
+func TestConnectionsOverTheLimitWait(t *testing.T) {
+	s := serve(t, new(bytes.Buffer), nil)
+	if err := s.check(); err != nil {
+		t.Fatal(err)
+	}
+	second := s.dial()
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if _, err := healthv1.NewHealthClient(second).Check(ctx, &healthv1.HealthCheckRequest{}); status.Code(err) != codes.DeadlineExceeded {
+		t.Errorf("a second connection: %v, want it to wait", err)
+	}
+	s.connection.Close()
+	if _, err := healthv1.NewHealthClient(second).Check(t.Context(), &healthv1.HealthCheckRequest{}, grpc.WaitForReady(true)); err != nil {
+		t.Errorf("after the first has closed: %v", err)
+	}
+}
+
+func TestGRPCPortInUse(t *testing.T) {
+	other, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	config := daemon.GRPCConfig{Listen: other.Addr().String(), MaxConnections: 1}
+	_, err = daemon.ListenGRPC(config, nil, slog.New(slog.DiscardHandler), nil, nil)
+	if err == nil || !strings.Contains(err.Error(), "gRPC port (set another address)") {
+		t.Errorf("error %v does not say what to do", err)
+	}
+}
+
+// served is a gRPC server that takes one connection, and a client of it.
+type served struct {
+	t          *testing.T
+	address    string
+	client     grpc.DialOption
+	connection *grpc.ClientConn
+	cancel     context.CancelFunc
+	stop       func()
+}
+
+// serve serves streams by their names below /test.Streams/. It ends with the test, or with stop.
+func serve(t *testing.T, log *bytes.Buffer, streams map[string]grpc.StreamHandler, unary ...grpc.UnaryServerInterceptor) *served {
+	t.Helper()
+	ca, err := identity.NewCA(identity.DefaultTrustDomain, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := identity.NewSelfIssued(ca, identity.ID{Role: identity.Manager, Name: "m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	security := identity.TLS{TrustDomain: ca.TrustDomain, Source: own}
+	config := daemon.GRPCConfig{Listen: "127.0.0.1:0", MaxConnections: 1}
+	port, err := daemon.ListenGRPC(config, security.Server(), slog.New(slog.NewTextHandler(log, nil)), unary, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	description := &grpc.ServiceDesc{ServiceName: "test.Streams"}
+	for name, handler := range streams {
+		description.Streams = append(description.Streams, grpc.StreamDesc{StreamName: name, Handler: handler, ServerStreams: true, ClientStreams: true})
+	}
+	port.RegisterService(description, nil)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- port.Serve(ctx, stopWait) }()
+	s := &served{t: t, address: port.Addr(), cancel: cancel}
+	s.client = grpc.WithTransportCredentials(credentials.NewTLS(security.Client(identity.Manager)))
+	s.connection = s.dial()
+	s.stop = func() {
+		t.Helper()
+		cancel()
+		select {
+		case err := <-ended:
+			ended <- err
+			if err != nil {
+				t.Errorf("the server ended with %v", err)
+			}
+		case <-time.After(50 * stopWait):
+			t.Errorf("the server goes on long after %v", stopWait)
+		}
+	}
+	t.Cleanup(s.stop)
+	return s
+}
+
+// stopWait is how long these servers wait for calls in progress.
+const stopWait = 200 * time.Millisecond
+
+func (s *served) dial() *grpc.ClientConn {
+	s.t.Helper()
+	connection, err := grpc.NewClient(s.address, s.client)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { connection.Close() })
+	return connection
+}
+
+func (s *served) open(stream string) grpc.ClientStream {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Second)
+	s.t.Cleanup(cancel)
+	opened, err := s.connection.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, "/test.Streams/"+stream)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return opened
+}
+
+func (s *served) check() error {
+	_, err := healthv1.NewHealthClient(s.connection).Check(s.t.Context(), &healthv1.HealthCheckRequest{})
+	return err
+}

@@ -1,0 +1,180 @@
+package identity_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/identity"
+)
+
+func TestRenewalIsDueAtHalfLife(t *testing.T) {
+	issued := time.Now()
+	credentials := issue(t, newCA(t, func() time.Time { return issued }), alice)
+	for _, tt := range []struct {
+		after time.Duration
+		due   bool
+	}{
+		{0, false},
+		{identity.CertificateLifetime/2 - 2*time.Minute, false},
+		{identity.CertificateLifetime/2 + 2*time.Minute, true},
+		{identity.CertificateLifetime, true},
+		{2 * identity.CertificateLifetime, true},
+		{-2 * time.Minute, true}, // the issuer's clock is ahead: no excuse to wait
+	} {
+		if due := credentials.RenewalDue(issued.Add(tt.after)); due != tt.due {
+			t.Errorf("after %v, due is %v", tt.after, due)
+		}
+	}
+	if life := credentials.Expiry().Sub(issued).Round(time.Second); life != identity.CertificateLifetime {
+		t.Errorf("expires after %v, want %v", life, identity.CertificateLifetime)
+	}
+}
+
+func TestSelfIssuedRenewsItself(t *testing.T) {
+	now := time.Now()
+	ca := newCA(t, func() time.Time { return now })
+	own, err := identity.NewSelfIssued(ca, manager)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := current(t, own)
+	if current(t, own) != first {
+		t.Error("a fresh certificate was replaced")
+	}
+	now = now.Add(identity.CertificateLifetime * 2 / 3)
+	if second := current(t, own); second == first || second.ID != manager {
+		t.Errorf("after two thirds of its life, the certificate of %s is still in use", second.ID)
+	}
+}
+
+// Files change under a running process, not all at once: cert-manager swaps a
+// link, others write one file after another.
+func TestFilesAreReadAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ca := newCA(t, time.Now)
+		first, second := bundle(t, ca, alice), bundle(t, ca, identity.ID{Role: identity.Member, Name: "bob"})
+		files := identity.FilesIn(filepath.Join(t.TempDir(), "credentials"))
+		if err := files.Write(first); err != nil {
+			t.Fatal(err)
+		}
+		wantIdentity(t, files, "member/alice")
+
+		write(t, files.Certificate, string(second.Certificate))
+		wantIdentity(t, files, "member/alice") // the key does not fit yet
+		write(t, files.Key, string(second.Key))
+		wantIdentity(t, files, "member/bob")
+
+		write(t, files.Certificate, "noise")
+		wantIdentity(t, files, "member/bob")
+		if err := os.Remove(files.Key); err != nil {
+			t.Fatal(err)
+		}
+		wantIdentity(t, files, "member/bob")
+		if err := files.Write(first); err != nil {
+			t.Fatal(err)
+		}
+		wantIdentity(t, files, "member/alice")
+	})
+}
+
+func TestFilesThatWereNeverRight(t *testing.T) {
+	good := bundle(t, newCA(t, time.Now), alice)
+	other := bundle(t, newCA(t, time.Now), alice)
+	for name, tt := range map[string]struct {
+		bundle *identity.Bundle
+		want   string
+	}{
+		"nothing":          {nil, "tls.crt: no such file"},
+		"another's key":    {&identity.Bundle{Certificate: good.Certificate, Key: other.Key, Authorities: good.Authorities}, "private key does not match"},
+		"no authorities":   {&identity.Bundle{Certificate: good.Certificate, Key: good.Key, Authorities: []byte("none")}, "holds no certificate"},
+		"empty":            {&identity.Bundle{}, "tls.crt: read certificate"},
+		"key for the cert": {&identity.Bundle{Certificate: good.Key, Key: good.Key, Authorities: good.Authorities}, "tls.crt: read certificate"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := identity.FilesIn(t.TempDir())
+			if tt.bundle != nil {
+				if err := files.Write(tt.bundle); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := files.Credentials(); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestWriteFileLeavesTheOldOrTheNew(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "file")
+	contents := []string{strings.Repeat("a", 1<<16), strings.Repeat("b", 1<<16)}
+	write(t, name, contents[0])
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		for i := range 50 {
+			write(t, name, contents[i%2])
+		}
+	})
+	for range 500 {
+		if content := read(t, name); content != contents[0] && content != contents[1] {
+			t.Errorf("read %d bytes of a file that is being written", len(content))
+		}
+	}
+	writing.Wait()
+}
+
+func TestWriteFileFailsWithoutTraces(t *testing.T) {
+	dir := t.TempDir()
+	if err := identity.WriteFile(filepath.Join(dir, "missing", "file"), nil, 0o600); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("into a directory that is not there: %v", err)
+	}
+	inTheWay := filepath.Join(dir, "name")
+	if err := os.MkdirAll(filepath.Join(inTheWay, "kept"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := identity.WriteFile(inTheWay, []byte("new"), 0o600); err == nil {
+		t.Error("a directory was replaced by a file")
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 1 {
+		t.Errorf("left behind: %v, %v", entries, err)
+	}
+	name := filepath.Join(dir, "secret")
+	write(t, name, "secret")
+	if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, want 0600: %v", info.Mode(), err)
+	}
+}
+
+func current(t *testing.T, source identity.Source) *identity.Credentials {
+	t.Helper()
+	credentials, err := source.Credentials()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return credentials
+}
+
+// wantIdentity looks at the files after they may be looked at again.
+func wantIdentity(t *testing.T, files *identity.Files, want string) {
+	t.Helper()
+	time.Sleep(2 * time.Second) // of the bubble's clock
+	if got := current(t, files).ID.String(); got != want {
+		t.Errorf("the files give %s, want %s", got, want)
+	}
+}
+
+func bundle(t *testing.T, ca *identity.CA, id identity.ID) *identity.Bundle {
+	t.Helper()
+	issued, err := ca.IssueBundle(id, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return issued
+}

@@ -1,0 +1,109 @@
+package sdk_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+
+	"github.com/groupcast/groupcast/sdk"
+)
+
+// A program joins a group, sees who else is there, and leaves.
+func Example() {
+	ctx := context.Background()
+	client, err := sdk.Open(adminFile)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+
+	group, err := client.CreateGroup(ctx, "models", sdk.Policy{AckLevel: sdk.Received})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("group %s: %s, %s\n", group.Name, group.Policy.ControlMode, group.Policy.AckLevel)
+
+	session, err := client.Join(ctx, sdk.Join{
+		Group: "models", Name: "node-7", Node: "rack-2", Addresses: []string{"10.0.0.7:7410"}, Roles: []sdk.Role{sdk.Receive},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	members, err := session.Members(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, member := range members {
+		fmt.Println(member.Name, member.Node, member.Addresses, member.Roles, member.State)
+	}
+	if err := session.Leave(ctx); err != nil {
+		log.Fatal(err)
+	}
+	members, err = client.Members(ctx, "models")
+	fmt.Println(len(members), "members", err)
+	// Output:
+	// group models: hop, received
+	// node-7 rack-2 [10.0.0.7:7410] [receive] active
+	// 0 members <nil>
+}
+
+// A watch begins with the members as they are. Every change follows.
+func ExampleSession_Events() {
+	ctx := context.Background()
+	client, err := sdk.Open(adminFile)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	if _, err := client.CreateGroup(ctx, "watched", sdk.Policy{}); err != nil {
+		log.Fatal(err)
+	}
+	alice, err := client.Join(ctx, sdk.Join{Group: "watched", Name: "alice"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer alice.Close()
+
+	var bob *sdk.Session
+	for event, err := range alice.Events(ctx) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		switch event.Change {
+		case "":
+			fmt.Println("at first:", len(event.Snapshot), "member")
+			if bob, err = client.Join(ctx, sdk.Join{Group: "watched", Name: "bob"}); err != nil {
+				log.Fatal(err)
+			}
+		case sdk.Added:
+			fmt.Println(event.Member.Name, "has come")
+			if err := bob.Leave(ctx); err != nil {
+				log.Fatal(err)
+			}
+		case sdk.Removed:
+			fmt.Println(event.Member.Name, "has", event.Member.State)
+			return
+		}
+	}
+	// Output:
+	// at first: 1 member
+	// bob has come
+	// bob has left
+}
+
+// Errors have a code to branch on, and a reason that says more.
+func ExampleCodeOf() {
+	client, err := sdk.Open(adminFile)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	_, err = client.Group(context.Background(), "nothing")
+	var failure *sdk.Error
+	if sdk.CodeOf(err) == sdk.NotFound && errors.As(err, &failure) {
+		fmt.Println(failure.Reason+":", err)
+	}
+	// Output:
+	// NOT_FOUND: group "nothing" not found
+}

@@ -1,0 +1,114 @@
+package sdk_test
+
+import (
+	"context"
+	"iter"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/groupcast/groupcast/sdk"
+)
+
+// What a policy says comes back as it was said.
+func TestPoliciesAreReadAsWritten(t *testing.T) {
+	client := open(t)
+	want := sdk.Policy{
+		AllowedRoles: []sdk.Role{sdk.Send, sdk.Receive}, ControlMode: sdk.EndToEnd, AckLevel: sdk.Relayed,
+		SlowMember:   sdk.SlowMember{Action: sdk.Evict, FloorBytesPerSecond: 1, LagBytes: 2, LagTime: 3 * time.Second},
+		LatencyBound: 4 * time.Millisecond,
+		Limits:       sdk.Limits{MaxMembers: 5, MaxDeliveries: 6, MaxObjectBytes: 7, MaxBytesPerSecond: 8},
+	}
+	group, err := client.CreateGroup(t.Context(), "policies", want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := group.Policy
+	if len(got.AllowedRoles) != 2 || got.ControlMode != want.ControlMode || got.AckLevel != want.AckLevel ||
+		got.SlowMember != want.SlowMember || got.LatencyBound != want.LatencyBound || got.Limits != want.Limits {
+		t.Errorf("wrote %+v, read %+v", want, got)
+	}
+}
+
+func TestWordsThatAreUnknown(t *testing.T) {
+	client := open(t)
+	for _, policy := range []sdk.Policy{
+		{ControlMode: "sideways"}, {ControlMode: "unspecified"}, {AckLevel: "DURABLE!"}, {SlowMember: sdk.SlowMember{Action: "wait"}}, {AllowedRoles: []sdk.Role{"lead"}},
+	} {
+		if _, err := client.CreateGroup(t.Context(), "words", policy); sdk.CodeOf(err) != sdk.InvalidArgument || !strings.Contains(err.Error(), "is not one of") {
+			t.Errorf("%+v: %v, want the choices", policy, err)
+		}
+	}
+	if _, err := client.Join(t.Context(), sdk.Join{Group: "words", Name: "a", Roles: []sdk.Role{"lead"}}); sdk.CodeOf(err) != sdk.InvalidArgument {
+		t.Errorf("role lead: %v", err)
+	}
+}
+
+// A watch of what is not there ends with an error that a program can use.
+func TestWatchesOfNothingEnd(t *testing.T) {
+	client := open(t)
+	if err := failure(client.WatchMembers(t.Context(), "nothing")); sdk.CodeOf(err) != sdk.NotFound || strings.Contains(err.Error(), "rpc error") {
+		t.Errorf("members of nothing: %v", err)
+	}
+	if err := failure(client.WatchGroups(t.Context(), "nothing")); sdk.CodeOf(err) != sdk.NotFound {
+		t.Errorf("group nothing: %v", err)
+	}
+}
+
+func TestWatchesEndWithTheirContext(t *testing.T) {
+	client := open(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	steps := 0
+	for _, err := range client.WatchGroups(ctx, "") {
+		if err != nil {
+			t.Error(err)
+		}
+		steps++
+		cancel()
+	}
+	if steps == 0 {
+		t.Error("the watch ended before it was canceled")
+	}
+}
+
+// failure goes through a watch until it ends, and returns why.
+func failure[E any](watch iter.Seq2[E, error]) error {
+	for _, err := range watch {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func TestConfigurationsThatCannotBe(t *testing.T) {
+	for _, tt := range []struct {
+		config sdk.Config
+		want   string
+	}{
+		{sdk.Config{}, "endpoints is empty"},
+		{sdk.Config{}, "trustDomain is empty"},
+		{sdk.Config{}, "credentialsDir is empty"},
+		{sdk.Config{Endpoints: []string{"manager"}, TrustDomain: "t", CredentialsDir: "c"}, `"manager" is not host:port`},
+		{sdk.Config{Endpoints: []string{"m:1"}, TrustDomain: "t", CredentialsDir: filepath.Join(t.TempDir(), "none")}, "tls.crt: no such file"},
+	} {
+		if _, err := sdk.Dial(tt.config); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%+v: %v, want %q", tt.config, err, tt.want)
+		}
+	}
+	if _, err := sdk.Enroll(t.Context(), sdk.Config{Endpoints: []string{"m:1"}, TrustDomain: "t", CredentialsDir: "c"}, "letmein"); sdk.CodeOf(err) != sdk.InvalidArgument {
+		t.Errorf("a token that is none: %v", err)
+	}
+}
+
+func open(t *testing.T) *sdk.Client {
+	t.Helper()
+	client, err := sdk.Open(adminFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	return client
+}
