@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/groupcast/groupcast/e2e/lab/thread"
 )
 
 // Clock is the time since an instant that both directions of a link share.
@@ -49,8 +51,11 @@ func NewDirection(clock Clock, from, to int, shaper *Shaper) (*Direction, error)
 
 // Run carries frames until Stop. It takes a thread for itself.
 func (d *Direction) Run() error {
-	release := takePreciseThread()
-	defer release()
+	return thread.Do(d.run)
+}
+
+func (d *Direction) run() error {
+	wakeOnTime()
 	for {
 		if err := d.carry(); err != nil {
 			return err

@@ -1,19 +1,16 @@
 package link
 
 import (
-	"runtime"
-
 	"golang.org/x/sys/unix"
 )
 
-// takePreciseThread locks the goroutine to a thread that wakes on time: real-time
-// priority where the machine grants it, else no timer slack. The thread ends
-// with the goroutine, so that its priority reaches nobody else.
+// wakeOnTime makes the calling thread wake when it should: real-time priority
+// where the machine grants it, else no timer slack. Threads it starts do not
+// inherit the priority.
 //
 // Go's own timers are not used: under load they come a millisecond late, and a
 // packet of 1500 bytes at 200 Mbit/s lasts 60 microseconds.
-func takePreciseThread() (release func()) {
-	runtime.LockOSThread()
+func wakeOnTime() {
 	attributes := &unix.SchedAttr{
 		Size:     unix.SizeofSchedAttr,
 		Policy:   unix.SCHED_FIFO,
@@ -23,5 +20,4 @@ func takePreciseThread() (release func()) {
 	if err := unix.SchedSetAttr(0, attributes, 0); err != nil {
 		_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
 	}
-	return func() {} // still locked: the runtime destroys the thread
 }
