@@ -117,7 +117,8 @@ func (p *plan) address() error {
 func (p *plan) routesOf(h *Host) []route {
 	var routes []route
 	reached := map[int]*route{} // how h gets to a segment; nil is directly
-	var order []int
+	var order []int             // segments whose neighbours are still to be asked
+	var met []*port
 	for _, end := range h.ports {
 		if _, ok := reached[end.segment]; !ok {
 			reached[end.segment] = nil
@@ -128,6 +129,7 @@ func (p *plan) routesOf(h *Host) []route {
 		from := order[0]
 		order = order[1:]
 		for _, entry := range p.segments[from] {
+			met = append(met, entry)
 			for _, segment := range beyond(entry, h) {
 				if _, ok := reached[segment]; ok {
 					continue
@@ -138,6 +140,29 @@ func (p *plan) routesOf(h *Host) []route {
 				reached[segment] = &next
 				order = append(order, segment)
 			}
+		}
+	}
+	return append(routes, p.backDoors(h, met, reached)...)
+}
+
+// backDoors are routes to the other addresses of hosts that have several links
+// and do not forward: one may call such a host by any of its addresses.
+func (p *plan) backDoors(h *Host, met []*port, reached map[int]*route) []route {
+	var routes []route
+	done := map[netip.Addr]bool{}
+	for _, entry := range met {
+		host, ok := entry.owner.(*Host)
+		if !ok || host.forwards || host == h {
+			continue
+		}
+		for _, end := range host.ports {
+			if _, ok := reached[end.segment]; ok || done[end.address.Addr()] {
+				continue
+			}
+			next := p.firstHop(h, entry, reached[entry.segment])
+			next.to = netip.PrefixFrom(end.address.Addr(), end.address.Addr().BitLen())
+			routes = append(routes, next)
+			done[end.address.Addr()] = true
 		}
 	}
 	return routes

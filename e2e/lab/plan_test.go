@@ -52,8 +52,24 @@ func TestHostsDoNotForward(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if routes := p.routes[a]; len(routes) != 0 {
-		t.Errorf("a has routes %v through a host that is no router", routes)
+	for _, r := range p.routes[a] {
+		if r.to.Contains(c.Addr()) {
+			t.Errorf("a has route %v through a host that is no router", r.to)
+		}
+	}
+}
+
+func TestHostIsReachedByAnyOfItsAddresses(t *testing.T) {
+	l := New(1)
+	a, b, c := l.Host("a"), l.Host("b"), l.Host("c")
+	l.Link(b, a, link.Shape{})
+	l.Link(b, c, link.Shape{})
+	p, err := l.plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if routes := p.routes[c]; len(routes) != 1 || routes[0].to.String() != "10.0.0.1/32" || routes[0].via != b.ports[1].address.Addr() {
+		t.Errorf("c has routes %+v, want one to 10.0.0.1/32", routes)
 	}
 }
 
