@@ -59,7 +59,7 @@ func TestRoundTripIsTwiceDelayAndSerialization(t *testing.T) {
 			tolerance := max(time.Millisecond, want/50)
 			eventually(t, func() (bool, string) {
 				got := median(roundTrips(t, conn, to, size, 15))
-				return (got - want).Abs() <= tolerance && got >= want, "median round trip " + got.String() + ", want " + want.String()
+				return (got-want).Abs() <= tolerance && got >= want, "median round trip " + got.String() + ", want " + want.String()
 			})
 		})
 	}
