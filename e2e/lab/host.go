@@ -64,6 +64,14 @@ func (h *Host) ListenPacket(ctx context.Context, network, address string, contro
 	return conn, err
 }
 
+// Set writes a kernel setting of this host, named as below /proc/sys.
+func (h *Host) Set(name, value string) error {
+	if h.space == nil {
+		return fmt.Errorf("set %s: host %s has not been started", name, h.name)
+	}
+	return h.space.configure(map[string]string{name: value})
+}
+
 // Interface is the network interface of this host's first link, which
 // multicast must name.
 func (h *Host) Interface() (device *net.Interface, err error) {
