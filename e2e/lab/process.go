@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -119,6 +120,25 @@ func (p *Process) Stop() error { return p.Signal(syscall.SIGSTOP) }
 
 // Continue ends Stop.
 func (p *Process) Continue() error { return p.Signal(syscall.SIGCONT) }
+
+// State is what the kernel says a process does: R, S, D, Z and so on.
+type State byte
+
+// Stopped is the state of a frozen process.
+const Stopped State = 'T'
+
+// State tells what the program's first process does now.
+func (p *Process) State() (State, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Pid()))
+	if err != nil {
+		return 0, fmt.Errorf("state of %s: %w", p.Name, err)
+	}
+	_, fields, ok := bytes.Cut(stat, []byte(") "))
+	if !ok || len(fields) == 0 {
+		return 0, fmt.Errorf("state of %s: %q is not understood", p.Name, stat)
+	}
+	return State(fields[0]), nil
+}
 
 func (l *Lab) remember(p *Process) {
 	l.guard.Lock()

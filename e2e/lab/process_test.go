@@ -48,12 +48,12 @@ func TestStopContinueAndKill(t *testing.T) {
 	}
 	for _, step := range []struct {
 		act  func() error
-		want string
-	}{{p.Stop, "T"}, {p.Continue, "S"}} {
+		want lab.State
+	}{{p.Stop, lab.Stopped}, {p.Continue, 'S'}} {
 		if err := step.act(); err != nil {
 			t.Fatal(err)
 		}
-		awaitState(t, p.Pid(), step.want)
+		awaitState(t, p, step.want)
 	}
 	if err := p.Kill(); err != nil {
 		t.Fatal(err)
@@ -66,20 +66,19 @@ func TestStopContinueAndKill(t *testing.T) {
 	}
 }
 
-func awaitState(t *testing.T, pid int, want string) {
+func awaitState(t *testing.T, p *lab.Process, want lab.State) {
 	t.Helper()
-	state := ""
+	var state lab.State
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); <-time.After(time.Millisecond) {
-		stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-		if err != nil {
+		var err error
+		if state, err = p.State(); err != nil {
 			t.Fatal(err)
 		}
-		_, fields, _ := strings.Cut(string(stat), ") ")
-		if state = fields[:1]; state == want {
+		if state == want {
 			return
 		}
 	}
-	t.Errorf("process is in state %s, want %s", state, want)
+	t.Errorf("process is in state %c, want %c", state, want)
 }
 
 func TestUsageTellsProcessorAndMemory(t *testing.T) {

@@ -233,7 +233,7 @@ func (l *Lab) Close() error {
 	}
 	l.endProcesses()
 	l.endLinks()
-	errs := []error{l.broken}
+	errs := []error{l.broken, l.unmount()}
 	for _, s := range l.spaces {
 		errs = append(errs, s.close())
 	}
@@ -241,6 +241,17 @@ func (l *Lab) Close() error {
 	if l.freeCores != nil {
 		l.freeCores()
 		l.freeCores = nil
+	}
+	return errors.Join(errs...)
+}
+
+func (l *Lab) unmount() error {
+	var errs []error
+	for _, h := range l.hosts {
+		if h.mounted != nil {
+			errs = append(errs, h.mounted.close())
+			h.mounted = nil
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -23,6 +23,7 @@ type Host struct {
 	ports    []*port
 	space    *space
 	output   capture
+	mounted  *Disk
 }
 
 // Name is the name it was declared with.
