@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/groupcast/groupcast/e2e/lab/link"
 )
 
 // Process is a program on a host. Fill in what is needed, Start it, and Wait.
@@ -161,4 +163,18 @@ func (l *Lab) endProcesses() {
 			killInside(h.space)
 		}
 	}
+}
+
+// EndPrograms kills what still runs, and tells the processor time of all
+// programs together and the peak memory of the hungriest.
+func (l *Lab) EndPrograms() (processor time.Duration, peak link.Bytes) {
+	l.endProcesses()
+	l.guard.Lock()
+	defer l.guard.Unlock()
+	for _, p := range l.processes {
+		used := p.Usage()
+		processor += used.Processor
+		peak = max(peak, used.PeakMemory)
+	}
+	return processor, peak
 }
