@@ -53,7 +53,7 @@ func (*aria2) Prepare(ctx context.Context, j *Job) error {
 func arguments(extra ...string) []string {
 	return append([]string{
 		"--quiet", "--no-conf", "--dir=/mnt", "--enable-dht=false", "--bt-enable-lpd=false", "--enable-peer-exchange=true",
-		"--file-allocation=none", "--seed-ratio=0", "--bt-hash-check-seed=false", "--bt-max-peers=0", "--bt-request-peer-speed-limit=1000M",
+		"--file-allocation=none", "--seed-ratio=0", "--bt-max-peers=0", "--bt-request-peer-speed-limit=1000M",
 		"--listen-port=" + fmt.Sprint(peerPort), "--bt-tracker-interval=" + fmt.Sprint(trackerEvery), "--max-upload-limit=0",
 		"--on-bt-download-complete=" + path(hookName),
 	}, append(extra, path(torrentName))...)

@@ -48,13 +48,13 @@ func (uftp) Programs() []string { return []string{"uftp", "uftpd"} }
 func (uftp) Multicast() bool    { return true }
 
 func (uftp) Prepare(_ context.Context, j *Job) error {
-	_, err := j.startAll("uftpd", "-d", "-D", lab.DiskPath, "-T", lab.DiskPath, "-I", device, "-B", "4194304")
+	_, err := j.startAll("uftpd", "-d", "-D", lab.DiskPath, "-I", device, "-B", "4194304")
 	return err
 }
 
 func (uftp) Deliver(ctx context.Context, j *Job) error {
 	kilobits := paceShare * float64(j.Rate) / float64(link.Kbit)
-	sender, err := start(j.Sender, "uftp", "-R", strconv.Itoa(int(kilobits)), "-I", device, "-B", "4194304", "-E", lab.DiskPath, "-H", j.addresses(), path(FileName))
+	sender, err := start(j.Sender, "uftp", "-R", strconv.Itoa(int(kilobits)), "-I", device, "-B", "4194304", "-H", j.addresses(), path(FileName))
 	if err != nil {
 		return err
 	}
