@@ -3,6 +3,8 @@ package lab
 import (
 	"fmt"
 
+	"github.com/vishvananda/netlink"
+
 	"github.com/groupcast/groupcast/e2e/lab/link"
 )
 
@@ -58,12 +60,31 @@ func (d Way) Shape() link.Shape {
 	return d.link.initial[d.side]
 }
 
-// Read tells counts and queue. A plain link counts nothing here.
+// Read tells counts and queue. Of a plain link it tells what the kernel counts:
+// the frames that were carried, with their Ethernet headers.
 func (d Way) Read() link.Reading {
 	if way, err := d.direction(); err == nil {
 		return way.Read()
 	}
-	return link.Reading{}
+	return d.kernelReading()
+}
+
+func (d Way) kernelReading() link.Reading {
+	from := d.link.ends[d.side]
+	if from.space() == nil {
+		return link.Reading{}
+	}
+	var sent link.Tally
+	_ = within(from.space(), func(handle *netlink.Handle) error { // a device that is gone has sent nothing
+		device, err := handle.LinkByName(from.device)
+		if err != nil || device.Attrs().Statistics == nil {
+			return err
+		}
+		count := device.Attrs().Statistics
+		sent = link.Tally{Packets: int64(count.TxPackets), Bytes: link.Bytes(count.TxBytes)}
+		return nil
+	})
+	return link.Reading{Count: link.Count{Offered: sent, Carried: sent, Delivered: sent}}
 }
 
 // Lateness tells how well the emulator kept its timetable.

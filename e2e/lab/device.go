@@ -46,9 +46,9 @@ func (p *port) openTap(framing link.Framing) (fd int, err error) {
 		kind = unix.IFF_TAP
 	}
 	err = p.space().do(func() error {
-		fd, err = unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		fd, err = unix.Open(tunDevice, unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 		if err != nil {
-			return fmt.Errorf("open /dev/net/tun: %w", err)
+			return fmt.Errorf("open %s: %w", tunDevice, err)
 		}
 		request, err := unix.NewIfreq(p.device)
 		if err != nil {

@@ -129,6 +129,9 @@ func buildAndClose(t *testing.T, seed uint64) {
 	if err := l.Start(); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := far.SlowableDisk(link.MiB); err != nil {
+		t.Error(err)
+	}
 	if err := far.Command("sleep", "1000").Start(); err != nil {
 		t.Error(err)
 	}

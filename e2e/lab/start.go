@@ -160,6 +160,12 @@ func (l *Lab) raisePorts() error {
 			if err := within(end.space(), end.raise); err != nil {
 				return fmt.Errorf("link %s: %w", wire.Name(), err)
 			}
+			if !wire.packets || wire.isEmulated() {
+				continue
+			}
+			if err := end.withoutOffloads(); err != nil {
+				return fmt.Errorf("link %s: %w", wire.Name(), err)
+			}
 		}
 	}
 	return nil

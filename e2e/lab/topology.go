@@ -60,6 +60,7 @@ type Link struct {
 	ends     [2]*port
 	initial  [2]link.Shape
 	emulated bool
+	packets  bool               // of the MTU at most, on a plain link
 	ways     [2]*link.Direction // from ends[0], from ends[1]; nil on a plain link
 	tapped   [2]int             // descriptors of the TUN or TAP ends
 }
@@ -147,6 +148,14 @@ func (w *Link) Back(shape link.Shape) *Link {
 // that it can be changed and counted later.
 func (w *Link) Emulated() *Link {
 	w.emulated = true
+	return w
+}
+
+// MTUSized makes a plain link carry packets of its MTU at most, each with its
+// checksum, as an emulated link does anyway. A plain link else hands over what
+// the sender's kernel would have a network card cut to size.
+func (w *Link) MTUSized() *Link {
+	w.packets = true
 	return w
 }
 

@@ -118,6 +118,46 @@ func TestTwentyLinksCarry10MbitAtOnce(t *testing.T) {
 	}
 }
 
+func TestPlainLinkCarriesMTUSizedPacketsIfTold(t *testing.T) {
+	meanFrame := func(prepare func(*lab.Link)) float64 {
+		l := labtest.New(t, 1)
+		a, b := l.Host("a"), l.Host("b")
+		wire := l.Link(a, b, link.Shape{})
+		prepare(wire)
+		labtest.Start(t, l)
+		var received atomic.Int64
+		if _, err := serve(t, a, "cubic").Fetch(context.Background(), b, 20*link.MiB, &received); err != nil {
+			t.Fatal(err)
+		}
+		carried := wire.From(a).Read().Count.Carried
+		return float64(carried.Bytes) / float64(carried.Packets)
+	}
+	const frame = packetSize + float64(link.EthernetFrames)
+	if got := meanFrame(func(*lab.Link) {}); got < 2*frame {
+		t.Errorf("mean frame of a plain link %.0f bytes: it is not at the kernel's full speed", got)
+	}
+	if got := meanFrame(func(wire *lab.Link) { wire.MTUSized() }); got > frame || got < 0.9*frame {
+		t.Errorf("mean frame of an MTU-sized link %.0f bytes, want at most %.0f", got, frame)
+	}
+}
+
+func TestPushCarriesWhatIsOffered(t *testing.T) {
+	_, a, b := pair(t, link.Shape{Rate: 50 * link.Mbit, Delay: time.Millisecond})
+	push := traffic.Push{From: a, To: b, Port: 80, Congestion: "reno"}
+	if err := push.Open(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	defer push.Close()
+	push.Offer(300_000)
+	push.Offer(200_000)
+	for deadline := time.Now().Add(5 * time.Second); push.Received.Load() < 500_000 && time.Now().Before(deadline); {
+		<-time.After(time.Millisecond)
+	}
+	if got := push.Received.Load(); got != 500_000 {
+		t.Errorf("received %d bytes, want 500000", got)
+	}
+}
+
 func TestShortDownloadsFollowTheSeed(t *testing.T) {
 	_, a, b := pair(t, link.Shape{Rate: 50 * link.Mbit, Delay: 10 * time.Millisecond})
 	source := serve(t, a, "reno")
