@@ -4,6 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"image/color"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -54,8 +58,9 @@ var palette = []color.Color{
 var dashes = [][]vg.Length{nil, {vg.Points(6), vg.Points(3)}, {vg.Points(2), vg.Points(2)}}
 
 const (
-	width  = 14 * vg.Centimeter
-	height = 9 * vg.Centimeter
+	width       = 16 * vg.Centimeter
+	height      = 9 * vg.Centimeter
+	legendWidth = 3.6 * vg.Centimeter // at the right, where it hides nothing
 )
 
 // Save draws the chart to a file; the extension says how: .svg or .png.
@@ -63,16 +68,55 @@ func (c Chart) Save(path string) error {
 	p := plot.New()
 	p.Title.Text = c.Title
 	p.X.Label.Text, p.Y.Label.Text = c.X.Label, c.Y.Label
+	p.X.Tick.Marker, p.Y.Tick.Marker = ticks{}, ticks{}
 	p.BackgroundColor = color.White
 	p.Add(plotter.NewGrid())
-	p.Legend.Top = c.Kind != Steps
-	p.Legend.Padding = vg.Points(2)
 	if err := c.draw(p); err != nil {
 		return err
 	}
+	if c.Kind == Steps {
+		p.X.Min = 0
+	}
 	limit(&p.X, c.X)
 	limit(&p.Y, c.Y)
-	return p.Save(width, height, path)
+	return save(p, path)
+}
+
+// save draws the plot at the left and its legend at the right.
+func save(p *plot.Plot, path string) error {
+	canvas, err := draw.NewFormattedCanvas(width, height, strings.TrimPrefix(filepath.Ext(path), "."))
+	if err != nil {
+		return err
+	}
+	whole := draw.New(canvas)
+	whole.SetColor(color.White)
+	whole.Fill(whole.Rectangle.Path())
+	legend := p.Legend
+	legend.Top, legend.Left, legend.YOffs = true, true, -vg.Centimeter
+	legend.Draw(draw.Crop(whole, width-legendWidth+0.3*vg.Centimeter, 0, 0, 0))
+	p.Legend = plot.NewLegend()
+	p.Draw(draw.Crop(whole, 0.2*vg.Centimeter, -legendWidth, 0.1*vg.Centimeter, -0.2*vg.Centimeter))
+
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	_, err = canvas.WriteTo(file)
+	return errors.Join(err, file.Close())
+}
+
+// ticks are the usual ones, with labels as short as they can be.
+type ticks struct{}
+
+// Ticks implements plot.Ticker.
+func (ticks) Ticks(low, high float64) []plot.Tick {
+	marks := plot.DefaultTicks{}.Ticks(low, high)
+	for i, mark := range marks {
+		if mark.Label != "" {
+			marks[i].Label = strconv.FormatFloat(mark.Value, 'g', 4, 64)
+		}
+	}
+	return marks
 }
 
 func limit(axis *plot.Axis, wanted Axis) {

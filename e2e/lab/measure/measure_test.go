@@ -25,7 +25,7 @@ func TestSlopeOfATotalIsItsSpeed(t *testing.T) {
 }
 
 func TestDistributionClimbsToOne(t *testing.T) {
-	want := []measure.Point{{1, 0.25}, {2, 0.5}, {2, 0.75}, {4, 1}}
+	want := []measure.Point{{1, 0}, {1, 0.25}, {2, 0.5}, {2, 0.75}, {4, 1}}
 	if got := measure.Distribution("", []float64{2, 4, 1, 2}).Points; !slices.Equal(got, want) {
 		t.Errorf("distribution %v, want %v", got, want)
 	}

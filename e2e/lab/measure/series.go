@@ -73,10 +73,13 @@ func (s Series) Mean() float64 {
 	return sum / float64(len(s.Points))
 }
 
-// Distribution is the cumulative relative frequency of values.
+// Distribution is the cumulative relative frequency of values; it starts at 0.
 func Distribution(name string, values []float64) Series {
 	s := Series{Name: name}
 	for i, value := range slices.Sorted(slices.Values(values)) {
+		if i == 0 {
+			s.Points = append(s.Points, Point{X: value, Y: 0})
+		}
 		s.Points = append(s.Points, Point{X: value, Y: float64(i+1) / float64(len(values))})
 	}
 	return s

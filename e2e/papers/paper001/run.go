@@ -13,7 +13,8 @@ import (
 	"github.com/groupcast/groupcast/e2e/lab/traffic"
 )
 
-const sampleInterval = time.Second
+// sampleInterval is what a point of the figures over time is the mean of.
+const sampleInterval = 5 * time.Second
 
 // outcome is one run of scenario 1 with one congestion control.
 type outcome struct {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/groupcast/groupcast/e2e/lab/link"
 	"github.com/groupcast/groupcast/e2e/lab/measure"
 	"github.com/groupcast/groupcast/e2e/lab/traffic"
 	"github.com/groupcast/groupcast/e2e/papers/experiment"
@@ -65,6 +66,9 @@ the line that 001 §4.2 calls traditional, in real time and at the paper's rates
 			p.start, shortCount, p.mean),
 	}
 	r.Tables = []measure.Table{summary(outcomes, p)}
+	for _, o := range outcomes {
+		r.Flows = append(r.Flows, o.flows()...)
+	}
 	r.Charts = append(panels(outcomes, p), throughputs(outcomes, p)...)
 	return r
 }
@@ -128,8 +132,26 @@ func throughputs(outcomes []*outcome, p plan) []measure.Chart {
 		charts = append(charts, measure.Chart{
 			File: "figure9-" + o.congestion, Title: "Figure 9: long downloads, " + o.congestion,
 			X: measure.Axis{Label: "Simulation time [sec]", Max: p.total.Seconds()}, Y: measure.Axis{Label: "Throughput [Kbps]", Max: float64(accessRate) / 1000},
-			Series: o.long,
+			Series: append(o.long, best(p)),
 		})
 	}
 	return charts
+}
+
+// best is the line of figure 9 for a link that is shared fairly and fully.
+func best(p plan) measure.Series {
+	share := float64(accessRate) / 3 / float64(link.Kbit)
+	return measure.Series{Name: "best", Points: []measure.Point{{X: 0, Y: share}, {X: p.total.Seconds(), Y: share}}}
+}
+
+func (o *outcome) flows() []measure.Flow {
+	var flows []measure.Flow
+	for i, kilobits := range o.long {
+		megabits := measure.Series{Name: kilobits.Name}
+		for _, point := range kilobits.Points {
+			megabits.Points = append(megabits.Points, measure.Point{X: point.X, Y: point.Y / 1000})
+		}
+		flows = append(flows, measure.Flow{Name: kilobits.Name, Congestion: o.congestion, Bytes: o.received[i], Throughput: megabits})
+	}
+	return flows
 }
