@@ -2,8 +2,10 @@
 //
 //	papers list
 //	papers run [-seed N] [-duration D] [-runs N] [-png] [-results FOLDER] PAPER[/EXPERIMENT]...
+//	papers draw FOLDER...
 //
-// A run replaces the folder of its results.
+// A run replaces the folder of its results; draw makes tables and charts anew
+// from the figures in it.
 package main
 
 import (
@@ -37,7 +39,7 @@ func main() {
 	}
 }
 
-var errUsage = errors.New("usage: papers list | papers run [flags] PAPER[/EXPERIMENT]...")
+var errUsage = errors.New("usage: papers list | papers run [flags] PAPER[/EXPERIMENT]... | papers draw FOLDER...")
 
 func run(ctx context.Context, arguments []string) error {
 	if len(arguments) == 0 {
@@ -49,6 +51,8 @@ func run(ctx context.Context, arguments []string) error {
 		return nil
 	case "run":
 		return runSome(ctx, arguments[1:])
+	case "draw":
+		return draw(arguments[1:])
 	default:
 		return errUsage
 	}
@@ -105,6 +109,19 @@ func (s settings) runOne(ctx context.Context, e experiment.Experiment) error {
 	progress("%s: written to %s", e.ID(), folder)
 	if s.png {
 		return result.Draw(folder, ".png")
+	}
+	return nil
+}
+
+func draw(folders []string) error {
+	for _, folder := range folders {
+		result, err := measure.Read(folder)
+		if err != nil {
+			return err
+		}
+		if err := result.Write(folder); err != nil {
+			return err
+		}
 	}
 	return nil
 }

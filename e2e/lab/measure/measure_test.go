@@ -79,8 +79,8 @@ func TestResultIsWrittenForMachinesAndPeople(t *testing.T) {
 	if err := want.Draw(folder, ".png"); err != nil {
 		t.Fatal(err)
 	}
-	var got measure.Result
-	if err := json.Unmarshal(read(t, folder, "result.json"), &got); err != nil {
+	got, err := measure.Read(folder)
+	if err != nil {
 		t.Fatal(err)
 	}
 	if got.Origin != want.Origin || got.Charts[0].Series[0].Points[1] != (measure.Point{X: 1.2346, Y: 1}) {

@@ -85,6 +85,19 @@ func (r *Result) Write(folder string) error {
 	return r.Draw(folder, ".svg")
 }
 
+// Read reads a result that Write has written.
+func Read(folder string) (*Result, error) {
+	text, err := os.ReadFile(filepath.Join(folder, "result.json"))
+	if err != nil {
+		return nil, fmt.Errorf("read result: %w", err)
+	}
+	r := &Result{}
+	if err := json.Unmarshal(text, r); err != nil {
+		return nil, fmt.Errorf("read result of %s: %w", folder, err)
+	}
+	return r, nil
+}
+
 // Draw puts the charts into a folder, as ".svg" or ".png".
 func (r *Result) Draw(folder, extension string) error {
 	for _, chart := range r.Charts {
