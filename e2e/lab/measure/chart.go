@@ -58,9 +58,9 @@ var palette = []color.Color{
 var dashes = [][]vg.Length{nil, {vg.Points(6), vg.Points(3)}, {vg.Points(2), vg.Points(2)}}
 
 const (
-	width       = 16 * vg.Centimeter
+	width       = 17 * vg.Centimeter
 	height      = 9 * vg.Centimeter
-	legendWidth = 3.6 * vg.Centimeter // at the right, where it hides nothing
+	legendWidth = 4.8 * vg.Centimeter // at the right, where it hides nothing
 )
 
 // Save draws the chart to a file; the extension says how: .svg or .png.
