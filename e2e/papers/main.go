@@ -39,7 +39,7 @@ func main() {
 	}
 }
 
-var errUsage = errors.New("usage: papers list | papers run [flags] PAPER[/EXPERIMENT]... | papers draw FOLDER...")
+var errUsage = errors.New("usage: papers run [flags] PAPER[/EXPERIMENT]... | papers draw FOLDER... | papers list")
 
 func run(ctx context.Context, arguments []string) error {
 	if len(arguments) == 0 {

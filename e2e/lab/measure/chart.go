@@ -90,7 +90,7 @@ func save(p *plot.Plot, path string) error {
 	}
 	whole := draw.New(canvas)
 	whole.SetColor(color.White)
-	whole.Fill(whole.Rectangle.Path())
+	whole.Fill(whole.Path())
 	legend := p.Legend
 	legend.Top, legend.Left, legend.YOffs = true, true, -vg.Centimeter
 	legend.Draw(draw.Crop(whole, width-legendWidth+0.3*vg.Centimeter, 0, 0, 0))
