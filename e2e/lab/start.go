@@ -3,13 +3,10 @@ package lab
 import (
 	"errors"
 	"fmt"
-	"net"
-	"net/netip"
 	"sync"
 	"time"
 
 	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
 
 	"github.com/groupcast/groupcast/e2e/lab/link"
 )
@@ -182,39 +179,6 @@ func (l *Lab) awaitCarriers() error {
 	return nil
 }
 
-var multicast = netip.MustParsePrefix("224.0.0.0/4")
-
-func (l *Lab) setRoutes(p *plan) error {
-	for _, h := range l.hosts {
-		if len(h.ports) == 0 {
-			continue
-		}
-		routes := append([]route{{to: multicast, out: h.ports[0]}}, p.routes[h]...)
-		err := within(h.space, func(handle *netlink.Handle) error { return addRoutes(handle, routes) })
-		if err != nil {
-			return fmt.Errorf("host %s: %w", h.name, err)
-		}
-	}
-	return nil
-}
-
-func addRoutes(handle *netlink.Handle, routes []route) error {
-	for _, r := range routes {
-		device, err := handle.LinkByName(r.out.device)
-		if err != nil {
-			return fmt.Errorf("find %s: %w", r.out.device, err)
-		}
-		entry := &netlink.Route{LinkIndex: device.Attrs().Index, Dst: ipNet(r.to), Scope: netlink.SCOPE_LINK}
-		if r.via.IsValid() {
-			entry.Gw, entry.Scope = r.via.AsSlice(), netlink.SCOPE_UNIVERSE
-		}
-		if err := handle.RouteAdd(entry); err != nil {
-			return fmt.Errorf("add route to %s: %w", r.to, err)
-		}
-	}
-	return nil
-}
-
 // carry lets the packets flow.
 func (l *Lab) carry() {
 	for _, wire := range l.links {
@@ -229,64 +193,6 @@ func (l *Lab) carry() {
 			})
 		}
 	}
-}
-
-// Close ends every process, every link and every namespace of the lab, and
-// tells whether a link broke on the way. It may be called again, and before Start.
-func (l *Lab) Close() error {
-	if !l.started {
-		return nil
-	}
-	l.endProcesses()
-	l.endLinks()
-	errs := []error{l.broken, l.unmount()}
-	for _, s := range l.spaces {
-		errs = append(errs, s.close())
-	}
-	l.spaces = nil
-	if l.freeCores != nil {
-		l.freeCores()
-		l.freeCores = nil
-	}
-	return errors.Join(errs...)
-}
-
-func (l *Lab) unmount() error {
-	var errs []error
-	for _, h := range l.hosts {
-		if h.mounted != nil {
-			errs = append(errs, h.mounted.close())
-			h.mounted = nil
-		}
-	}
-	return errors.Join(errs...)
-}
-
-func (l *Lab) endLinks() {
-	for _, wire := range l.links {
-		for _, way := range wire.ways {
-			if way != nil {
-				way.Stop()
-			}
-		}
-	}
-	l.carriers.Wait()
-	for _, wire := range l.links {
-		for side := range wire.ways {
-			if wire.ways[side] != nil {
-				_ = wire.ways[side].Close()
-				wire.ways[side] = nil
-			}
-			if wire.tapped[side] >= 0 {
-				_ = unix.Close(wire.tapped[side])
-				wire.tapped[side] = -1
-			}
-		}
-	}
-}
-
-func ipNet(p netip.Prefix) *net.IPNet {
-	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
 }
 
 // pause waits for the kernel, which tells nobody when it is ready.

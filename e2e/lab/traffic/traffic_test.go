@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -189,6 +190,13 @@ func TestFetchFromNobodyIsAnError(t *testing.T) {
 	var received atomic.Int64
 	if _, err := source.Fetch(context.Background(), b, 1, &received); err == nil {
 		t.Error("fetched from a closed source")
+	}
+}
+
+func TestUnknownCongestionControlIsAnError(t *testing.T) {
+	_, a, _ := pair(t, link.Shape{})
+	if _, err := traffic.Serve(a, 80, "no-such-control"); err == nil || !strings.Contains(err.Error(), "no-such-control") {
+		t.Errorf("error %v", err)
 	}
 }
 
