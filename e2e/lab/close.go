@@ -15,13 +15,25 @@ func (l *Lab) Close() error {
 	l.endProcesses()
 	l.endLinks()
 	errs := []error{l.broken, l.unmount()}
+	errs = append(errs, l.closeSpaces())
+	if l.freeCores != nil {
+		l.freeCores()
+		l.freeCores = nil
+	}
+	return errors.Join(errs...)
+}
+
+func (l *Lab) closeSpaces() error {
+	var errs []error
 	for _, s := range l.spaces {
 		errs = append(errs, s.close())
 	}
 	l.spaces = nil
-	if l.freeCores != nil {
-		l.freeCores()
-		l.freeCores = nil
+	for _, h := range l.hosts {
+		h.space = nil
+	}
+	for _, lan := range l.lans {
+		lan.space = nil
 	}
 	return errors.Join(errs...)
 }

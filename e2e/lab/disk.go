@@ -36,7 +36,7 @@ func (h *Host) SlowableDisk(size link.Bytes) (*Disk, error) { return h.disk(size
 
 func (h *Host) disk(size link.Bytes, slowable bool) (*Disk, error) {
 	if h.space == nil {
-		return nil, fmt.Errorf("mount a disk: host %s has not been started", h.name)
+		return nil, fmt.Errorf("mount a disk: host %s is not running", h.name)
 	}
 	if h.mounted != nil {
 		return nil, fmt.Errorf("mount a disk: host %s has one", h.name)

@@ -27,7 +27,7 @@ func Congestion(name string) Control {
 // sockets that f makes belong. Goroutines started by f are elsewhere.
 func (h *Host) Do(f func() error) error {
 	if h.space == nil {
-		return fmt.Errorf("host %s has not been started", h.name)
+		return fmt.Errorf("host %s is not running", h.name)
 	}
 	return h.space.enter(f)
 }
@@ -67,7 +67,7 @@ func (h *Host) ListenPacket(ctx context.Context, network, address string, contro
 // Set writes a kernel setting of this host, named as below /proc/sys.
 func (h *Host) Set(name, value string) error {
 	if h.space == nil {
-		return fmt.Errorf("set %s: host %s has not been started", name, h.name)
+		return fmt.Errorf("set %s: host %s is not running", name, h.name)
 	}
 	return h.space.configure(map[string]string{name: value})
 }

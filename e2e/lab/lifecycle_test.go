@@ -157,6 +157,35 @@ func TestLabsAtTheSameTimeDoNotMeet(t *testing.T) {
 	}
 }
 
+func TestHostOfAClosedLabRefuses(t *testing.T) {
+	labtest.Require(t)
+	l := lab.New(1)
+	a := l.Host("a")
+	wire := l.Link(a, l.Host("b"), link.Shape{Delay: time.Millisecond})
+	if err := l.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Start(); err == nil {
+		t.Error("a lab was started twice")
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, refused := range map[string]error{
+		"run a program": a.Command("true").Run(),
+		"run a func":    a.Do(func() error { return nil }),
+		"set a sysctl":  a.Set("net/ipv4/ip_forward", "1"),
+		"cut a link":    wire.Cut(),
+	} {
+		if refused == nil {
+			t.Errorf("%s: done on a closed lab", name)
+		}
+	}
+	if _, err := a.Disk(link.MiB); err == nil {
+		t.Error("a disk was mounted on a closed lab")
+	}
+}
+
 func TestFailedStartLeavesNothing(t *testing.T) {
 	labtest.Require(t)
 	before := takeFootprint(t)

@@ -42,7 +42,7 @@ func (h *Host) Command(program string, arguments ...string) *Process {
 // the kernel if this process dies.
 func (p *Process) Start() error {
 	if p.host.space == nil {
-		return fmt.Errorf("start %s: host %s has not been started", p.Name, p.host.name)
+		return fmt.Errorf("start %s: host %s is not running", p.Name, p.host.name)
 	}
 	both := io.MultiWriter(&p.output, &p.host.output)
 	p.cmd.Dir, p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = p.Dir, p.Stdin, both, both
