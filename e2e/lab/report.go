@@ -21,7 +21,7 @@ func (l *Lab) Report(r *measure.Result) {
 	defer l.guard.Unlock()
 	for _, p := range l.processes {
 		used := p.Usage()
-		r.Program = append(r.Program, measure.Usage{
+		r.Programs = append(r.Programs, measure.Usage{
 			Name: p.Name, Host: p.host.name, Processor: used.Processor.Seconds(), PeakMemory: used.PeakMemory,
 		})
 	}

@@ -40,7 +40,7 @@ func TestReportTellsLinksAndPrograms(t *testing.T) {
 	if len(r.Links) != 2 || r.Links[0].Name != "a→b" || r.Links[0].Count.Delivered.Packets != n || r.Links[0].Count.Longest < n/2 {
 		t.Errorf("links %+v", r.Links)
 	}
-	if len(r.Program) != 1 || r.Program[0].Name != "true" || r.Program[0].Host != "a" || r.Program[0].PeakMemory <= 0 {
-		t.Errorf("programs %+v", r.Program)
+	if len(r.Programs) != 1 || r.Programs[0].Name != "true" || r.Programs[0].Host != "a" || r.Programs[0].PeakMemory <= 0 {
+		t.Errorf("programs %+v", r.Programs)
 	}
 }

@@ -69,7 +69,7 @@ func (r *Result) ways() Table {
 
 func (r *Result) programs() Table {
 	t := Table{Title: "Programs", Columns: []string{"program", "host", "processor seconds", "peak memory, MiB"}}
-	for _, p := range r.Program {
+	for _, p := range r.Programs {
 		t.Rows = append(t.Rows, []string{p.Name, p.Host, Short(p.Processor), Short(float64(p.PeakMemory) / float64(link.MiB))})
 	}
 	return t

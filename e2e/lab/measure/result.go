@@ -11,16 +11,16 @@ import (
 
 // Result is all that one experiment has to say.
 type Result struct {
-	Title   string  `json:"title"`
-	About   string  `json:"about"` // what was done, in Markdown
-	Seed    uint64  `json:"seed"`
-	Origin  Origin  `json:"origin"`
-	Values  []Value `json:"values,omitempty"`
-	Tables  []Table `json:"tables,omitempty"`
-	Links   []Way   `json:"links,omitempty"`
-	Program []Usage `json:"programs,omitempty"`
-	Flows   []Flow  `json:"flows,omitempty"`
-	Charts  []Chart `json:"charts,omitempty"`
+	Title    string  `json:"title"`
+	About    string  `json:"about"` // what was done, in Markdown
+	Seed     uint64  `json:"seed"`
+	Origin   Origin  `json:"origin"`
+	Values   []Value `json:"values,omitempty"`
+	Tables   []Table `json:"tables,omitempty"`
+	Links    []Way   `json:"links,omitempty"`
+	Programs []Usage `json:"programs,omitempty"`
+	Flows    []Flow  `json:"flows,omitempty"`
+	Charts   []Chart `json:"charts,omitempty"`
 }
 
 // Value is one figure.
