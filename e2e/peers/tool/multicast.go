@@ -19,25 +19,24 @@ const device = "eth0"
 const paceShare = 0.95
 
 // udpcast is udp-sender and udp-receiver, with their own flow control.
-type udpcast struct{}
+type udpcast struct{ receivers []*lab.Process }
 
-func (udpcast) Name() string       { return "udpcast" }
-func (udpcast) Programs() []string { return []string{"udp-sender", "udp-receiver"} }
-func (udpcast) Multicast() bool    { return true }
+func (*udpcast) Name() string       { return "udpcast" }
+func (*udpcast) Programs() []string { return []string{"udp-sender", "udp-receiver"} }
+func (*udpcast) Multicast() bool    { return true }
 
-func (udpcast) Prepare(context.Context, *Job) error { return nil }
+func (u *udpcast) Prepare(_ context.Context, j *Job) (err error) {
+	u.receivers, err = j.startAll("udp-receiver", "--file", path(FileName), "--interface", device, "--nokbd", "--no-progress", "--start-timeout", "30")
+	return err
+}
 
-func (udpcast) Deliver(ctx context.Context, j *Job) error {
-	receivers, err := j.startAll("udp-receiver", "--file", path(FileName), "--interface", device, "--nokbd", "--no-progress", "--start-timeout", "30")
-	if err != nil {
-		return err
-	}
+func (u *udpcast) Deliver(ctx context.Context, j *Job) error {
 	sender, err := start(j.Sender, "udp-sender", "--file", path(FileName), "--interface", device, "--nokbd", "--no-progress",
 		"--min-receivers", strconv.Itoa(len(j.Receivers)), "--max-wait", "30", "--full-duplex")
 	if err != nil {
 		return err
 	}
-	return await(ctx, append(receivers, sender)...)
+	return await(ctx, append(u.receivers, sender)...)
 }
 
 // uftp is uftp and its receiving daemons.

@@ -29,7 +29,7 @@ type Tool interface {
 
 // All is every tool that is compared.
 func All() []Tool {
-	return []Tool{udpcast{}, uftp{}, nginxCurl{}, rsync{}, &aria2{}}
+	return []Tool{&udpcast{}, uftp{}, nginxCurl{}, rsync{}, &aria2{}}
 }
 
 // Missing names the programs of t that are not installed.
