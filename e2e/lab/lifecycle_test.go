@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/groupcast/groupcast/e2e/lab"
 	"github.com/groupcast/groupcast/e2e/lab/labtest"
 	"github.com/groupcast/groupcast/e2e/lab/link"
@@ -18,6 +20,7 @@ import (
 type footprint struct {
 	descriptors, threads int
 	devices, mounts      string
+	children             string
 	namespaces           []string
 }
 
@@ -43,7 +46,24 @@ func takeFootprint(t *testing.T) footprint {
 		devices:     devicesIn(read("/proc/self/net/dev")),
 		mounts:      read("/proc/self/mountinfo"),
 		namespaces:  namespacesOfThreads(t),
+		children:    childrenOfThreads(t),
 	}
+}
+
+// childrenOfThreads are the programs that this process has started and not
+// waited for.
+func childrenOfThreads(t *testing.T) string {
+	t.Helper()
+	names, err := filepath.Glob("/proc/self/task/*/children")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var children strings.Builder
+	for _, name := range names {
+		list, _ := os.ReadFile(name) // a thread that has ended since has none
+		children.Write(list)
+	}
+	return children.String()
 }
 
 // devicesIn keeps the names, without the counters that always change.
@@ -79,6 +99,7 @@ func namespacesOfThreads(t *testing.T) []string {
 
 func TestFiftyTopologiesLeaveNothing(t *testing.T) {
 	labtest.Require(t)
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	buildAndClose(t, 0) // what the runtime keeps for good is made now
 	before := takeFootprint(t)
 	for seed := range uint64(50) {
@@ -102,6 +123,8 @@ func compare(before, after footprint) string {
 		return fmt.Sprintf("%d threads, %d before", after.threads, before.threads)
 	case after.devices != before.devices:
 		return "devices " + after.devices
+	case after.children != before.children:
+		return "processes " + after.children
 	case after.mounts != before.mounts:
 		return "mounts " + after.mounts
 	case !slices.Equal(after.namespaces, before.namespaces):
