@@ -8,13 +8,12 @@ import (
 	"github.com/groupcast/groupcast/e2e/lab/measure"
 )
 
-// Report adds every emulated link and every ended program to r.
+// Report adds both directions of every link and every ended program to r. Call it
+// before Close.
 func (l *Lab) Report(r *measure.Result) {
 	for _, wire := range l.links {
 		for _, way := range wire.Ways() {
-			if wire.ways[way.side] != nil {
-				r.Links = append(r.Links, way.summary())
-			}
+			r.Links = append(r.Links, way.summary())
 		}
 	}
 	l.guard.Lock()
@@ -29,11 +28,14 @@ func (l *Lab) Report(r *measure.Result) {
 
 func (d Way) summary() measure.Way {
 	reading, late := d.Read(), d.Lateness()
-	return measure.Way{
+	summary := measure.Way{
 		Name: d.Name(), Count: reading.Count,
-		MeanQueue: reading.Level.PacketSeconds / reading.At.Seconds(),
-		Late99:    microseconds(late.Within(0.99)), LateWorst: microseconds(late.Worst()),
+		Late99: microseconds(late.Within(0.99)), LateWorst: microseconds(late.Worst()),
 	}
+	if reading.At > 0 { // a plain link has no queue to tell of
+		summary.MeanQueue = reading.Level.PacketSeconds / reading.At.Seconds()
+	}
+	return summary
 }
 
 func microseconds(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }

@@ -37,7 +37,10 @@ func TestReportTellsLinksAndPrograms(t *testing.T) {
 	}
 	var r measure.Result
 	l.Report(&r)
-	if len(r.Links) != 2 || r.Links[0].Name != "a→b" || r.Links[0].Count.Delivered.Packets != n || r.Links[0].Count.Longest < n/2 {
+	if err := r.Write(t.TempDir()); err != nil {
+		t.Error(err)
+	}
+	if len(r.Links) != 4 || r.Links[0].Name != "a→b" || r.Links[0].Count.Delivered.Packets != n || r.Links[0].Count.Longest < n/2 {
 		t.Errorf("links %+v", r.Links)
 	}
 	if len(r.Programs) != 1 || r.Programs[0].Name != "true" || r.Programs[0].Host != "a" || r.Programs[0].PeakMemory <= 0 {
