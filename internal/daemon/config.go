@@ -1,20 +1,19 @@
 package daemon
 
 import (
-	"encoding"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
+
+	"github.com/groupcast/groupcast/internal/spell"
 )
 
 // Duration is a time.Duration that is written "10s" in files, flags and the environment.
@@ -36,58 +35,6 @@ func (d *Duration) UnmarshalText(text []byte) error {
 }
 
 var errVersion = errors.New("version asked for")
-
-// field is one setting of a config struct, found by its json tag.
-type field struct {
-	path  []string // as in YAML: store, dataDir
-	usage string
-	value reflect.Value
-}
-
-func (f field) key() string  { return strings.Join(f.path, ".") }
-func (f field) flag() string { return strings.ToLower(f.words("-")) }
-func (f field) env() string  { return "GROUPCAST_" + strings.ToUpper(f.words("_")) }
-
-// words joins the path's words: store.dataDir is store, data, dir.
-func (f field) words(separator string) string {
-	var b strings.Builder
-	for i, part := range f.path {
-		if i > 0 {
-			b.WriteString(separator)
-		}
-		for j, r := range part {
-			if j > 0 && unicode.IsUpper(r) {
-				b.WriteString(separator)
-			}
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
-}
-
-// fields lists the settings of the struct that v points to, depth first.
-func fields(v reflect.Value, path []string) []field {
-	v = reflect.Indirect(v)
-	var all []field
-	for i := range v.NumField() {
-		structField := v.Type().Field(i)
-		name, _, _ := strings.Cut(structField.Tag.Get("json"), ",")
-		below := path
-		if name != "" {
-			below = append(path[:len(path):len(path)], name)
-		}
-		usage, isSetting := structField.Tag.Lookup("usage")
-		switch {
-		case isSetting:
-			all = append(all, field{path: below, usage: usage, value: v.Field(i)})
-		case structField.Type.Kind() == reflect.Struct:
-			all = append(all, fields(v.Field(i), below)...)
-		default:
-			panic("daemon: setting without usage: " + strings.Join(below, "."))
-		}
-	}
-	return all
-}
 
 // Load fills config, which holds its defaults, from the YAML file named by
 // --config or the environment, then from the environment, then from flags. It
@@ -186,7 +133,7 @@ func flagError(err error, flags *pflag.FlagSet) error {
 	var names []string
 	flags.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 	return fmt.Errorf("unknown flag --%s: did you mean --%s? --help lists them all",
-		unknown.GetSpecifiedName(), nearest(unknown.GetSpecifiedName(), names))
+		unknown.GetSpecifiedName(), spell.Nearest(unknown.GetSpecifiedName(), names))
 }
 
 // readFile reads a YAML file into config and refuses keys that are no settings.
@@ -217,14 +164,13 @@ func unknownKeys(tree map[string]any, path []string, settings []field) []error {
 	}
 	var problems []error
 	for _, key := range slices.Sorted(maps.Keys(tree)) {
-		value := tree[key]
 		below := append(path[:len(path):len(path)], key)
 		isSetting, isKnown := known[key]
 		if !isKnown {
 			problems = append(problems, fmt.Errorf("unknown key %s: did you mean %s?", strings.Join(below, "."), nearestKey(strings.Join(below, "."), settings)))
 			continue
 		}
-		if subtree, isTree := value.(map[string]any); isTree && !isSetting {
+		if subtree, isTree := tree[key].(map[string]any); isTree && !isSetting {
 			problems = append(problems, unknownKeys(subtree, below, settings)...)
 		}
 	}
@@ -242,7 +188,7 @@ func nearestKey(key string, settings []field) string {
 		}
 		keys[i] = setting.key()
 	}
-	return nearest(key, keys)
+	return spell.Nearest(key, keys)
 }
 
 // Print returns the settings in effect as YAML.
@@ -259,69 +205,4 @@ func Usage(service string, config Config) string {
 	settings := fields(reflect.ValueOf(config), nil)
 	return fmt.Sprintf("Usage: groupcast-%s [flags]\n\nEvery flag is also a YAML key (--store-data-dir is store.dataDir) and an\nenvironment variable (GROUPCAST_STORE_DATA_DIR). Flags win over the\nenvironment, which wins over the file.\n\nFlags:\n%s",
 		service, flagSet(service, settings).FlagUsages())
-}
-
-// flagValue lets pflag set a setting.
-type flagValue struct{ value reflect.Value }
-
-func (f flagValue) Set(text string) error { return setText(f.value, text) }
-
-func (f flagValue) Type() string {
-	switch f.value.Kind() {
-	case reflect.Bool:
-		return "bool" // pflag shows it as a switch
-	case reflect.Slice:
-		return "list"
-	case reflect.String:
-		return "string"
-	default:
-		if _, isText := f.value.Interface().(fmt.Stringer); isText {
-			return strings.ToLower(f.value.Type().Name())
-		}
-		return "number"
-	}
-}
-
-func (f flagValue) String() string {
-	if !f.value.IsValid() {
-		return ""
-	}
-	if list, isList := f.value.Interface().([]string); isList {
-		return strings.Join(list, ",")
-	}
-	return fmt.Sprint(f.value.Interface())
-}
-
-// setText sets a setting from its text; a list's items are separated by commas.
-func setText(v reflect.Value, text string) error {
-	if unmarshaler, is := v.Addr().Interface().(encoding.TextUnmarshaler); is {
-		return unmarshaler.UnmarshalText([]byte(text))
-	}
-	switch v.Kind() {
-	case reflect.String:
-		v.SetString(text)
-	case reflect.Bool:
-		parsed, err := strconv.ParseBool(text)
-		if err != nil {
-			return errors.New("want true or false")
-		}
-		v.SetBool(parsed)
-	case reflect.Int, reflect.Int64:
-		parsed, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			return errors.New("want a whole number")
-		}
-		v.SetInt(parsed)
-	case reflect.Slice:
-		items := []string{}
-		for item := range strings.SplitSeq(text, ",") {
-			if item = strings.TrimSpace(item); item != "" {
-				items = append(items, item)
-			}
-		}
-		v.Set(reflect.ValueOf(items))
-	default:
-		panic("daemon: setting of a kind that has no text form: " + v.Type().String())
-	}
-	return nil
 }

@@ -5,15 +5,19 @@
 package uplink
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"sigs.k8s.io/yaml"
 
 	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/spell"
 )
 
 // Config says how to reach the managers, and as whom.
@@ -35,7 +39,7 @@ func ReadConfig(name string) (Config, error) {
 		return Config{}, err
 	}
 	var config Config
-	if err := yaml.UnmarshalStrict(text, &config); err != nil {
+	if err := cmp.Or(unknownKeys(text), yaml.UnmarshalStrict(text, &config)); err != nil {
 		return Config{}, fmt.Errorf("read %s: %w", name, err)
 	}
 	if config.CredentialsDir != "" && !filepath.IsAbs(config.CredentialsDir) {
@@ -45,6 +49,23 @@ func ReadConfig(name string) (Config, error) {
 		return Config{}, fmt.Errorf("read %s: %w", name, err)
 	}
 	return config, nil
+}
+
+// keys are what a configuration file can hold.
+var keys = []string{"endpoints", "trustDomain", "credentialsDir", "renew"}
+
+func unknownKeys(text []byte) error {
+	var tree map[string]any
+	if yaml.Unmarshal(text, &tree) != nil {
+		return nil // what is no YAML is complained about by who reads it
+	}
+	var problems []error
+	for _, key := range slices.Sorted(maps.Keys(tree)) {
+		if !slices.Contains(keys, key) {
+			problems = append(problems, fmt.Errorf("unknown key %s: did you mean %s?", key, spell.Nearest(key, keys)))
+		}
+	}
+	return errors.Join(problems...)
 }
 
 // Write writes the configuration as a YAML file that only its owner can read.

@@ -1,9 +1,10 @@
-package daemon
+// Package spell finds what somebody may have meant.
+package spell
 
 import "strings"
 
-// nearest returns the candidate with the smallest edit distance to name.
-func nearest(name string, candidates []string) string {
+// Nearest returns the candidate with the smallest edit distance to name.
+func Nearest(name string, candidates []string) string {
 	best, bestDistance := "", int(^uint(0)>>1)
 	for _, candidate := range candidates {
 		if d := distance(strings.ToLower(name), strings.ToLower(candidate)); d < bestDistance {

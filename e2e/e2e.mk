@@ -1,0 +1,21 @@
+# The network lab, the papers' experiments and the comparison with peers. All
+# need root and TUN; each says so if they are missing.
+
+PAPER ?= list
+PAPER_FLAGS ?=
+PEER_FLAGS ?=
+
+.PHONY: lab papers peers
+
+lab: ## the network lab's own tests (root; about two minutes)
+	CI=1 go test -count=1 -p 1 $(MEASURING)
+
+papers: ## rerun a paper's experiments: PAPER=000 (all), 001/scenario1 (one) or list
+ifeq ($(PAPER),list)
+	@go run ./e2e/papers list
+else
+	go run ./e2e/papers run $(PAPER_FLAGS) $(PAPER)
+endif
+
+peers: ## compare tools that get one file to many: PEER_FLAGS="-size 64 lan4"
+	go run ./e2e/peers run $(PEER_FLAGS)

@@ -1,0 +1,46 @@
+package lab
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+
+	"github.com/vishvananda/netlink"
+)
+
+var multicast = netip.MustParsePrefix("224.0.0.0/4")
+
+func (l *Lab) setRoutes(p *plan) error {
+	for _, h := range l.hosts {
+		if len(h.ports) == 0 {
+			continue
+		}
+		routes := append([]route{{to: multicast, out: h.ports[0]}}, p.routes[h]...)
+		err := within(h.space, func(handle *netlink.Handle) error { return addRoutes(handle, routes) })
+		if err != nil {
+			return fmt.Errorf("host %s: %w", h.name, err)
+		}
+	}
+	return nil
+}
+
+func addRoutes(handle *netlink.Handle, routes []route) error {
+	for _, r := range routes {
+		device, err := handle.LinkByName(r.out.device)
+		if err != nil {
+			return fmt.Errorf("find %s: %w", r.out.device, err)
+		}
+		entry := &netlink.Route{LinkIndex: device.Attrs().Index, Dst: ipNet(r.to), Scope: netlink.SCOPE_LINK}
+		if r.via.IsValid() {
+			entry.Gw, entry.Scope = r.via.AsSlice(), netlink.SCOPE_UNIVERSE
+		}
+		if err := handle.RouteAdd(entry); err != nil {
+			return fmt.Errorf("add route to %s: %w", r.to, err)
+		}
+	}
+	return nil
+}
+
+func ipNet(p netip.Prefix) *net.IPNet {
+	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"time"
+
+	"github.com/groupcast/groupcast/e2e/lab"
+	"github.com/groupcast/groupcast/e2e/lab/link"
+	"github.com/groupcast/groupcast/e2e/peers/tool"
+)
+
+// sample is one delivery by one tool.
+type sample struct {
+	took      time.Duration // until the last receiver had all
+	processor time.Duration // of all programs on all hosts
+	peak      link.Bytes    // of the hungriest program
+	uplink    link.Bytes    // that the sender's link carried
+}
+
+// patience bounds one delivery.
+const patience = 3 * time.Minute
+
+// deliver builds the network anew, has t deliver the file, and checks every copy.
+func deliver(ctx context.Context, t tool.Tool, p place, size link.Bytes, seed uint64) (s sample, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	n := p.build(seed)
+	defer func() { err = errors.Join(err, n.Close()) }()
+	if err := n.Start(); err != nil {
+		return s, err
+	}
+	job, want, err := furnish(n, size, seed)
+	if err != nil {
+		return s, err
+	}
+	if err := t.Prepare(ctx, job); err != nil {
+		return s, fmt.Errorf("prepare: %w", err)
+	}
+	start := time.Now()
+	if err := t.Deliver(ctx, job); err != nil {
+		return s, fmt.Errorf("deliver: %w", err)
+	}
+	s.took = time.Since(start)
+	s.uplink = n.uplink.Read().Count.Carried.Bytes
+	if err := verify(job, want); err != nil {
+		return s, err
+	}
+	s.processor, s.peak = n.EndPrograms()
+	return s, nil
+}
+
+// furnish gives every host a disk and the sender the file.
+func furnish(n *network, size link.Bytes, seed uint64) (*tool.Job, [sha256.Size]byte, error) {
+	job := &tool.Job{Sender: n.sender, Receivers: n.receivers, Rate: n.rate, Size: size, Disks: map[*lab.Host]*lab.Disk{}}
+	for _, host := range append([]*lab.Host{n.sender}, n.receivers...) {
+		disk, err := host.Disk(2*size + 16*link.MiB)
+		if err != nil {
+			return nil, [sha256.Size]byte{}, err
+		}
+		job.Disks[host] = disk
+	}
+	want, err := fill(job.Disks[n.sender].Outside(tool.FileName), size, seed)
+	return job, want, err
+}
+
+// fill writes bytes that do not compress, and returns their hash.
+func fill(name string, size link.Bytes, seed uint64) (sum [sha256.Size]byte, err error) {
+	file, err := os.Create(name)
+	if err != nil {
+		return sum, fmt.Errorf("make the file: %w", err)
+	}
+	defer file.Close()
+	var key [32]byte
+	key[0] = byte(seed)
+	hash := sha256.New()
+	if _, err := io.CopyN(io.MultiWriter(file, hash), rand.NewChaCha8(key), int64(size)); err != nil {
+		return sum, fmt.Errorf("make the file: %w", err)
+	}
+	return [sha256.Size]byte(hash.Sum(nil)), nil
+}
+
+// verify hashes every receiver's copy.
+func verify(job *tool.Job, want [sha256.Size]byte) error {
+	for _, receiver := range job.Receivers {
+		file, err := os.Open(job.Disks[receiver].Outside(tool.FileName))
+		if err != nil {
+			return fmt.Errorf("verify the copy at %s: %w", receiver.Name(), err)
+		}
+		hash := sha256.New()
+		n, err := io.Copy(hash, file)
+		_ = file.Close()
+		if err != nil {
+			return fmt.Errorf("verify the copy at %s: %w", receiver.Name(), err)
+		}
+		if [sha256.Size]byte(hash.Sum(nil)) != want {
+			return fmt.Errorf("verify the copy at %s: its %d bytes are not those sent", receiver.Name(), n)
+		}
+	}
+	return nil
+}

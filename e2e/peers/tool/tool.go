@@ -1,0 +1,122 @@
+// Package tool is the programs that are compared: each moves one file from a
+// sender to receivers.
+package tool
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+
+	"github.com/groupcast/groupcast/e2e/lab"
+	"github.com/groupcast/groupcast/e2e/lab/link"
+)
+
+// Tool is one way to get a file to many.
+type Tool interface {
+	Name() string
+	// Programs are what must be installed.
+	Programs() []string
+	// Multicast tells that it works only within one LAN.
+	Multicast() bool
+	// Prepare starts what waits for the delivery. It is not timed.
+	Prepare(context.Context, *Job) error
+	// Deliver returns when every receiver has all of the file.
+	Deliver(context.Context, *Job) error
+}
+
+// All is every tool that is compared.
+func All() []Tool {
+	return []Tool{&udpcast{}, uftp{}, nginxCurl{}, rsync{}, &aria2{}}
+}
+
+// Missing names the programs of t that are not installed.
+func Missing(t Tool) []string {
+	var missing []string
+	for _, program := range t.Programs() {
+		if _, err := exec.LookPath(program); err != nil {
+			missing = append(missing, program)
+		}
+	}
+	return missing
+}
+
+// FileName is what the file is called on every disk.
+const FileName = "payload"
+
+// Job is one delivery. Every host has a disk with room for the file; the
+// sender's holds it.
+type Job struct {
+	Sender    *lab.Host
+	Receivers []*lab.Host
+	Rate      link.Rate // of every host's link
+	Size      link.Bytes
+	Disks     map[*lab.Host]*lab.Disk
+}
+
+// has tells that a receiver's file has its final name and size.
+func (j *Job) has(receiver *lab.Host) bool {
+	state, err := os.Stat(j.Disks[receiver].Outside(FileName))
+	return err == nil && link.Bytes(state.Size()) == j.Size
+}
+
+// path is where programs on a host find a file of its disk.
+func path(name string) string { return filepath.Join(lab.DiskPath, name) }
+
+// write puts a file on a host's disk, for a program to read.
+func (j *Job) write(host *lab.Host, name, text string, mode os.FileMode) error {
+	if err := os.WriteFile(j.Disks[host].Outside(name), []byte(text), mode); err != nil {
+		return fmt.Errorf("write %s for %s: %w", name, host.Name(), err)
+	}
+	return nil
+}
+
+// start runs a program on a host until it or the lab ends.
+func start(host *lab.Host, program string, arguments ...string) (*lab.Process, error) {
+	p := host.Command(program, arguments...)
+	p.Dir = "/"
+	return p, p.Start()
+}
+
+// startAll runs the same program on all receivers.
+func (j *Job) startAll(program string, arguments ...string) ([]*lab.Process, error) {
+	var processes []*lab.Process
+	for _, receiver := range j.Receivers {
+		p, err := start(receiver, program, arguments...)
+		if err != nil {
+			return processes, err
+		}
+		processes = append(processes, p)
+	}
+	return processes, nil
+}
+
+// await waits for all and returns the first error, with what the program wrote.
+func await(ctx context.Context, processes ...*lab.Process) error {
+	var group sync.WaitGroup
+	errs := make([]error, len(processes))
+	for i, p := range processes {
+		group.Go(func() {
+			select {
+			case <-ctx.Done():
+				errs[i] = fmt.Errorf("%s: %w; it wrote: %s", p.Name, ctx.Err(), last(p.Output()))
+			case <-p.Ended():
+				if err := p.Wait(); err != nil {
+					errs[i] = fmt.Errorf("%w; it wrote: %s", err, last(p.Output()))
+				}
+			}
+		})
+	}
+	group.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// last is the end of a program's output, which is where errors stand.
+func last(text string) string { return text[max(0, len(text)-400):] }

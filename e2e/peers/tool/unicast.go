@@ -1,0 +1,93 @@
+package tool
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// listening waits until a server accepts connections.
+func (j *Job) listening(ctx context.Context, port uint16) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	for {
+		conn, err := j.Sender.Dial(ctx, "tcp4", j.Sender.At(port))
+		if err == nil {
+			return conn.Close()
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("wait for port %d of %s: %w", port, j.Sender.Name(), err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// nginxCurl is a web server and as many downloads as receivers.
+type nginxCurl struct{}
+
+func (nginxCurl) Name() string       { return "nginx + curl" }
+func (nginxCurl) Programs() []string { return []string{"nginx", "curl"} }
+func (nginxCurl) Multicast() bool    { return false }
+
+const nginxConfig = `daemon off; master_process off; pid /mnt/nginx.pid; error_log stderr;
+events { worker_connections 1024; }
+http {
+  access_log off; sendfile on; tcp_nopush on; keepalive_timeout 5;
+  client_body_temp_path /mnt/body; proxy_temp_path /mnt/proxy; fastcgi_temp_path /mnt/fastcgi;
+  uwsgi_temp_path /mnt/uwsgi; scgi_temp_path /mnt/scgi;
+  server { listen 80; root /mnt; }
+}
+`
+
+func (nginxCurl) Prepare(ctx context.Context, j *Job) error {
+	if err := j.write(j.Sender, "nginx.conf", nginxConfig, 0o644); err != nil {
+		return err
+	}
+	if _, err := start(j.Sender, "nginx", "-e", "stderr", "-c", path("nginx.conf")); err != nil {
+		return err
+	}
+	return j.listening(ctx, 80)
+}
+
+func (nginxCurl) Deliver(ctx context.Context, j *Job) error {
+	downloads, err := j.startAll("curl", "--silent", "--show-error", "--fail", "--output", path(FileName), "http://"+j.Sender.At(80)+"/"+FileName)
+	if err != nil {
+		return err
+	}
+	return await(ctx, downloads...)
+}
+
+// rsync is an rsync daemon from which every receiver pulls.
+type rsync struct{}
+
+func (rsync) Name() string       { return "rsync" }
+func (rsync) Programs() []string { return []string{"rsync"} }
+func (rsync) Multicast() bool    { return false }
+
+const rsyncConfig = `use chroot = no
+uid = root
+gid = root
+[files]
+path = /mnt
+`
+
+func (rsync) Prepare(ctx context.Context, j *Job) error {
+	if err := j.write(j.Sender, "rsyncd.conf", rsyncConfig, 0o644); err != nil {
+		return err
+	}
+	if _, err := start(j.Sender, "rsync", "--daemon", "--no-detach", "--config", path("rsyncd.conf")); err != nil {
+		return err
+	}
+	return j.listening(ctx, 873)
+}
+
+func (rsync) Deliver(ctx context.Context, j *Job) error {
+	pulls, err := j.startAll("rsync", "--whole-file", "rsync://"+j.Sender.Addr().String()+"/files/"+FileName, path(FileName))
+	if err != nil {
+		return err
+	}
+	return await(ctx, pulls...)
+}

@@ -1,0 +1,28 @@
+package main
+
+import (
+	"context"
+	"testing"
+
+	"github.com/groupcast/groupcast/e2e/lab/labtest"
+	"github.com/groupcast/groupcast/e2e/lab/link"
+	"github.com/groupcast/groupcast/e2e/peers/tool"
+)
+
+// A tool that is not installed is named; every other must deliver.
+func TestEveryToolDeliversOrIsNamedAsMissing(t *testing.T) {
+	labtest.Require(t)
+	s := settings{size: link.MiB, runs: 1}
+	for _, peer := range tool.All() {
+		t.Run(peer.Name(), func(t *testing.T) {
+			r, err := s.compare(context.Background(), peer, places[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Log(r)
+			if installed := len(tool.Missing(peer)) == 0; installed == (r.without != "") {
+				t.Errorf("installed: %v, but the row says %q", installed, r)
+			}
+		})
+	}
+}

@@ -1,0 +1,22 @@
+package spell_test
+
+import (
+	"testing"
+
+	"github.com/groupcast/groupcast/internal/spell"
+)
+
+func TestNearest(t *testing.T) {
+	candidates := []string{"endpoints", "trustDomain", "credentialsDir", "renew"}
+	for given, want := range map[string]string{
+		"endpoint": "endpoints", "trustdomain": "trustDomain", "credentials": "credentialsDir",
+		"renwe": "renew", "new": "renew", "RENEW": "renew",
+	} {
+		if got := spell.Nearest(given, candidates); got != want {
+			t.Errorf("%q is nearest to %q, want %q", given, got, want)
+		}
+	}
+	if got := spell.Nearest("x", nil); got != "" {
+		t.Errorf("nearest of nothing is %q", got)
+	}
+}
