@@ -42,6 +42,9 @@ func Example() {
 	}
 	members, err = client.Members(ctx, "models")
 	fmt.Println(len(members), "members", err)
+	if err := client.DeleteGroup(ctx, "models", false); err != nil {
+		log.Fatal(err)
+	}
 	// Output:
 	// group models: hop, received
 	// node-7 rack-2 [10.0.0.7:7410] [receive] active
@@ -83,6 +86,9 @@ func ExampleSession_Events() {
 			}
 		case sdk.Removed:
 			fmt.Println(event.Member.Name, "has", event.Member.State)
+			if err := client.DeleteGroup(ctx, "watched", true); err != nil {
+				log.Fatal(err)
+			}
 			return
 		}
 	}

@@ -24,6 +24,9 @@ func TestPoliciesAreReadAsWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := client.DeleteGroup(t.Context(), "policies", false); err != nil {
+		t.Error(err)
+	}
 	got := group.Policy
 	if len(got.AllowedRoles) != 2 || got.ControlMode != want.ControlMode || got.AckLevel != want.AckLevel ||
 		got.SlowMember != want.SlowMember || got.LatencyBound != want.LatencyBound || got.Limits != want.Limits {
