@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -83,6 +84,11 @@ type Process[C Config] struct {
 	Run     Run[C]
 }
 
+// garbagePercent is how much garbage a service lets gather, in percent of what it
+// holds. Services hold much that is small and quiet: memory costs them more than
+// looking for garbage. GOGC in the environment overrides it.
+const garbagePercent = 50
+
 // Execute runs the process with these arguments and returns its exit status.
 func (p Process[C]) Execute(args, environ []string, stdout, stderr io.Writer) int {
 	printConfig, err := Load(p.Service, p.Config, args, environ)
@@ -99,6 +105,9 @@ func (p Process[C]) Execute(args, environ []string, stdout, stderr io.Writer) in
 	case printConfig:
 		fmt.Fprint(stdout, Print(p.Config))
 		return 0
+	}
+	if _, chosen := environment(environ)["GOGC"]; !chosen {
+		debug.SetGCPercent(garbagePercent)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()

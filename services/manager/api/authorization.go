@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strconv"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -89,7 +90,8 @@ func (s *Server) authorize(ctx context.Context, method string) (context.Context,
 	if !known {
 		return nil, rule{}, fmt.Errorf("%s: %w", method, errDenied)
 	}
-	id, err := s.identify(ctx)
+	caller, err := s.identify(ctx)
+	id := caller.ID
 	switch {
 	case err != nil:
 		return nil, rule{}, err
@@ -104,29 +106,63 @@ func (s *Server) authorize(ctx context.Context, method string) (context.Context,
 }
 
 // identify returns the verified identity of the caller: the peer, or, where the
-// peer is a manager that passes a call on, whom it names.
-func (s *Server) identify(ctx context.Context) (identity.ID, error) {
+// peer is a manager that passes a call on, whom it names. The zero value stands
+// for a caller without an identity.
+func (s *Server) identify(ctx context.Context) (identity.Peer, error) {
 	connection, _ := peer.FromContext(ctx)
 	security, _ := connection.AuthInfo.(credentials.TLSInfo)
 	caller, known := identity.PeerOf(security.State, s.TrustDomain)
 	if !known {
-		return identity.ID{}, nil
+		return identity.Peer{}, nil
 	}
-	if revoked := s.View.Identity(caller.ID).Revoked; caller.Stamp <= revoked && revoked != 0 {
-		return identity.ID{}, errRevoked
+	if err := s.checkRevoked(caller); err != nil {
+		return identity.Peer{}, err
 	}
 	forwarded := metadata.ValueFromIncomingContext(ctx, callerHeader)
 	if caller.ID.Role != identity.Manager || len(forwarded) == 0 {
-		return caller.ID, nil
+		return caller, nil
 	}
 	if forwarded[0] == anonymousCaller {
-		return identity.ID{}, nil
+		return identity.Peer{}, nil
 	}
-	uri, err := url.Parse(forwarded[0])
+	caller, err := s.parseCaller(forwarded[0])
 	if err != nil {
-		return identity.ID{}, fmt.Errorf("forwarded caller %.80q: %w", forwarded[0], identity.ErrForeign)
+		return identity.Peer{}, err
 	}
-	return identity.ParseURI(uri, s.TrustDomain)
+	return caller, s.checkRevoked(caller)
+}
+
+// checkRevoked refuses a certificate from before its identity was revoked.
+func (s *Server) checkRevoked(caller identity.Peer) error {
+	if revoked := s.View.Identity(caller.ID).Revoked; caller.Stamp <= revoked && revoked != 0 {
+		return errRevoked
+	}
+	return nil
+}
+
+// formatCaller writes a caller into callerHeader: its URI, with the stamp of its
+// certificate as the fragment.
+func (s *Server) formatCaller(caller identity.Peer) string {
+	if caller == (identity.Peer{}) {
+		return anonymousCaller
+	}
+	uri := caller.ID.URI(s.TrustDomain)
+	uri.Fragment = strconv.FormatUint(uint64(caller.Stamp), 10)
+	return uri.String()
+}
+
+func (s *Server) parseCaller(text string) (identity.Peer, error) {
+	uri, err := url.Parse(text)
+	if err != nil {
+		return identity.Peer{}, fmt.Errorf("forwarded caller %.80q: %w", text, identity.ErrForeign)
+	}
+	stamp, err := strconv.ParseUint(uri.Fragment, 10, 64)
+	if err != nil {
+		return identity.Peer{}, fmt.Errorf("forwarded caller %.80q: %w", text, identity.ErrForeign)
+	}
+	uri.Fragment = ""
+	id, err := identity.ParseURI(uri, s.TrustDomain)
+	return identity.Peer{ID: id, Stamp: identity.Stamp(stamp)}, err
 }
 
 // mayUse refuses callers that may not see a group. It does not tell whether there is one.

@@ -12,8 +12,6 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
-
-	"github.com/groupcast/groupcast/internal/identity"
 )
 
 // forwardUnary has the leader carry out a call.
@@ -26,8 +24,12 @@ func (s *Server) forwardUnary(ctx context.Context, method string, req any) (prot
 	if err != nil {
 		return nil, err
 	}
+	ctx, err = s.asCaller(ctx)
+	if err != nil {
+		return nil, err
+	}
 	response := newResponse()
-	if err := connection.Invoke(s.asCaller(ctx), method, req, response); err != nil {
+	if err := connection.Invoke(ctx, method, req, response); err != nil {
 		return nil, err
 	}
 	return response, nil
@@ -45,7 +47,11 @@ func (s *Server) forwardStream(stream grpc.ServerStream, method string) error {
 	if err != nil {
 		return err
 	}
-	upstream, err := connection.NewStream(s.asCaller(ctx), &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, method)
+	ctx, err = s.asCaller(ctx)
+	if err != nil {
+		return err
+	}
+	upstream, err := connection.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, method)
 	if err != nil {
 		return err
 	}
@@ -88,13 +94,13 @@ func (s *Server) leader(ctx context.Context) (*grpc.ClientConn, error) {
 	return connection, nil
 }
 
-// asCaller names the caller to the leader.
-func (s *Server) asCaller(ctx context.Context) context.Context {
-	name := anonymousCaller
-	if id := callerOf(ctx).ID; id != (identity.ID{}) {
-		name = id.URI(s.TrustDomain).String()
+// asCaller names the caller to the leader, which checks it as if it had called there.
+func (s *Server) asCaller(ctx context.Context) (context.Context, error) {
+	caller, err := s.identify(ctx)
+	if err != nil {
+		return nil, err
 	}
-	return metadata.AppendToOutgoingContext(ctx, callerHeader, name)
+	return metadata.AppendToOutgoingContext(ctx, callerHeader, s.formatCaller(caller)), nil
 }
 
 // messagesOf returns how to make the messages of a method, as in /groupcast.group.v1.GroupService/GetGroup.

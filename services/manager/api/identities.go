@@ -47,11 +47,11 @@ func (i *identityService) Renew(ctx context.Context, req *groupv1.RenewRequest) 
 		return nil, err
 	}
 	stamp := registry.Stamp()
-	id, err := i.server.identify(ctx)
+	caller, err := i.server.identify(ctx)
 	if err != nil {
 		return nil, err
 	}
-	certificate, err := i.issue(id, stamp, req.GetCertificateRequest())
+	certificate, err := i.issue(caller.ID, stamp, req.GetCertificateRequest())
 	return &groupv1.RenewResponse{Certificate: certificate}, err
 }
 
