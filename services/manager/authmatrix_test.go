@@ -175,18 +175,24 @@ func connectMatrix(t *testing.T, m *managertest.Manager) map[string]*grpc.Client
 func TestC29NobodyBorrowsAnIdentity(t *testing.T) {
 	m := managertest.Start(t)
 	const header = "groupcast-caller"
+	if err := m.Client(t).Revoke(t.Context(), "operator", "gone"); err != nil {
+		t.Fatal(err)
+	}
 	for _, tt := range []struct {
 		peer   identity.Role
 		claims string
 		want   string
 	}{
-		{identity.Manager, "spiffe://groupcast.local/groupcast/operator/admin", allowed},
-		{identity.Manager, "spiffe://groupcast.local/groupcast/agent/a1", denied},
-		{identity.Manager, "spiffe://elsewhere.example/groupcast/operator/admin", denied},
+		{identity.Manager, "spiffe://groupcast.local/groupcast/operator/admin#7", allowed},
+		{identity.Manager, "spiffe://groupcast.local/groupcast/agent/a1#7", denied},
+		{identity.Manager, "spiffe://elsewhere.example/groupcast/operator/admin#7", denied},
 		{identity.Manager, "%zz", denied},
 		{identity.Manager, "anonymous", denied},
-		{identity.Agent, "spiffe://groupcast.local/groupcast/operator/admin", denied},
-		{identity.Member, "spiffe://groupcast.local/groupcast/operator/admin", denied},
+		{identity.Manager, "spiffe://groupcast.local/groupcast/operator/admin", denied}, // without a stamp
+		{identity.Manager, "spiffe://groupcast.local/groupcast/operator/gone#1", denied},
+		{identity.Manager, "spiffe://groupcast.local/groupcast/operator/gone#1000000", allowed}, // let back in
+		{identity.Agent, "spiffe://groupcast.local/groupcast/operator/admin#7", denied},
+		{identity.Member, "spiffe://groupcast.local/groupcast/operator/admin#7", denied},
 	} {
 		t.Run(string(tt.peer)+" as "+tt.claims, func(t *testing.T) {
 			connection := connect(t, m.Address, issue(t, caOf(t, m), identity.ID{Role: tt.peer, Name: "someone"}))

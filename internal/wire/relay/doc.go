@@ -1,0 +1,51 @@
+// Package relay is the byte layout of a link between two neighbours in a
+// delivery's tree: the handshake by which a child asks its parent for a delivery
+// from an offset, and the frames that follow. It encodes and decodes, and nothing
+// else: every length is checked before anything is allocated, and what cannot be
+// right is an error, never a panic.
+//
+// All numbers are big-endian.
+//
+// The child opens each stripe with a hello; the parent answers with a welcome,
+// or with a BYE frame that says why not.
+//
+//	hello   0        4       5       6       7       8
+//	        +--------+-------+-------+-------+-------+
+//	        | "GCRL" |version|stripe |stripes| flags |
+//	        +--------+-------+-------+-------+-------+--------+
+//	      8 | delivery (16 bytes)                             |
+//	        +-------------------------+-----------------------+
+//	     24 | tree version (8)        | from offset (8)       |
+//	        +----------------+--------+-----------------------+
+//	     40 | capability length (2)   | capability (0 to 4096)|
+//	        +-------------------------+-----------------------+
+//
+//	welcome 0        4       5               8                       16
+//	        +--------+-------+---------------+-----------------------+
+//	        | "GCRL" |version| zero          | tree version (8)      |
+//	        +--------+-------+---------------+-----------------------+
+//
+// Then both sides send frames: a header of fixed size and a payload.
+//
+//	frame   0       1       2               4                       8
+//	        +-------+-------+---------------+-----------------------+
+//	        | type  | flags | zero          | payload length (4)    |
+//	        +-------+-------+---------------+-----------------------+
+//	      8 | offset (8)                                            |
+//	        +-------------------------------------------------------+
+//	     16 | tree version (8)                                      |
+//	        +-------------------------------------------------------+
+//	     24 | payload                                               |
+//	        +-------------------------------------------------------+
+//
+//	type    direction  offset                       payload
+//	DATA    down       of the first byte            1 byte to 16 MiB of the delivery
+//	END     down       length of the object         its root hash, 32 bytes
+//	ACK     up         all before it is acknowledged none; flags hold the ack level
+//	CREDIT  up         all before it may be sent    none
+//	STATUS  up         how much the child has       none
+//	BYE     both       where it stopped             reason (2), then text of up to 256 bytes
+//
+// Offsets are absolute, so that a frame that comes twice, or late, does no harm,
+// and a child that returns says all with one number.
+package relay

@@ -1,0 +1,144 @@
+package relay
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+)
+
+// Version is the version of this layout.
+const Version = 1
+
+const magic = "GCRL"
+
+// Limits of a handshake.
+const (
+	MaxStripes    = 16
+	MaxCapability = 4096
+	helloSize     = 42 // before the capability
+	welcomeSize   = 16
+)
+
+// DeliveryID names a delivery.
+type DeliveryID [16]byte
+
+// Hello is what a child opens a stripe with.
+type Hello struct {
+	Stripe, Stripes uint8 // Stripe counts from zero
+	Delivery        DeliveryID
+	TreeVersion     uint64
+	From            uint64 // offset of the first byte wanted
+	Capability      []byte // proves that the child may have it
+}
+
+// Append writes the hello.
+func (h Hello) Append(to []byte) []byte {
+	to = append(to, magic...)
+	to = append(to, Version, h.Stripe, h.Stripes, 0)
+	to = append(to, h.Delivery[:]...)
+	to = binary.BigEndian.AppendUint64(to, h.TreeVersion)
+	to = binary.BigEndian.AppendUint64(to, h.From)
+	to = binary.BigEndian.AppendUint16(to, uint16(len(h.Capability)))
+	return append(to, h.Capability...)
+}
+
+// ReadHello reads a hello. It allocates for the capability only after all before
+// it was checked.
+func ReadHello(from io.Reader) (Hello, error) {
+	var fixed [helloSize]byte
+	if _, err := io.ReadFull(from, fixed[:]); err != nil {
+		return Hello{}, fmt.Errorf("read hello: %w", err)
+	}
+	if err := checkOpening(fixed[:]); err != nil {
+		return Hello{}, err
+	}
+	h := Hello{
+		Stripe: fixed[5], Stripes: fixed[6], Delivery: DeliveryID(fixed[8:24]),
+		TreeVersion: binary.BigEndian.Uint64(fixed[24:]), From: binary.BigEndian.Uint64(fixed[32:]),
+	}
+	length := binary.BigEndian.Uint16(fixed[40:])
+	switch {
+	case fixed[7] != 0:
+		return Hello{}, fmt.Errorf("%w: hello with flags %#x", ErrProtocol, fixed[7])
+	case h.Stripes < 1 || h.Stripes > MaxStripes || h.Stripe >= h.Stripes:
+		return Hello{}, fmt.Errorf("%w: stripe %d of %d", ErrProtocol, h.Stripe, h.Stripes)
+	case h.From > MaxOffset:
+		return Hello{}, fmt.Errorf("%w: hello from offset %d", ErrProtocol, h.From)
+	case length > MaxCapability:
+		return Hello{}, fmt.Errorf("%w: capability of %d bytes: want at most %d", ErrProtocol, length, MaxCapability)
+	}
+	h.Capability = make([]byte, length)
+	if _, err := io.ReadFull(from, h.Capability); err != nil {
+		return Hello{}, fmt.Errorf("read hello: %w", err)
+	}
+	return h, nil
+}
+
+// checkOpening checks what hello and welcome begin with.
+func checkOpening(from []byte) error {
+	if string(from[:len(magic)]) != magic {
+		return fmt.Errorf("%w: not a relay: it begins with %q", ErrProtocol, from[:len(magic)])
+	}
+	if version := from[len(magic)]; version != Version {
+		return fmt.Errorf("%w: version %d: this is version %d", ErrProtocol, version, Version)
+	}
+	return nil
+}
+
+// Welcome is how a parent accepts a stripe.
+type Welcome struct{ TreeVersion uint64 }
+
+// Append writes the welcome.
+func (w Welcome) Append(to []byte) []byte {
+	to = append(to, magic...)
+	to = append(to, Version, 0, 0, 0)
+	return binary.BigEndian.AppendUint64(to, w.TreeVersion)
+}
+
+// Refusal is an answer to a hello that is a BYE.
+type Refusal struct {
+	Reason Reason
+	Text   string
+}
+
+func (r *Refusal) Error() string { return fmt.Sprintf("parent refused: %v: %s", r.Reason, r.Text) }
+
+// ReadWelcome reads the answer to a hello: a welcome, or a BYE, which becomes a *Refusal.
+func ReadWelcome(from io.Reader) (Welcome, error) {
+	var fixed [welcomeSize]byte
+	if _, err := io.ReadFull(from, fixed[:]); err != nil {
+		return Welcome{}, fmt.Errorf("read welcome: %w", err)
+	}
+	if Type(fixed[0]) == Bye {
+		return Welcome{}, readRefusal(from, fixed[:])
+	}
+	if err := checkOpening(fixed[:]); err != nil {
+		return Welcome{}, err
+	}
+	if fixed[5] != 0 || fixed[6] != 0 || fixed[7] != 0 {
+		return Welcome{}, fmt.Errorf("%w: bytes that must be zero are not", ErrProtocol)
+	}
+	return Welcome{TreeVersion: binary.BigEndian.Uint64(fixed[8:])}, nil
+}
+
+// readRefusal reads the rest of a BYE frame that began with the bytes in begun.
+func readRefusal(from io.Reader, begun []byte) error {
+	var header [HeaderSize]byte
+	copy(header[:], begun)
+	if _, err := io.ReadFull(from, header[len(begun):]); err != nil {
+		return fmt.Errorf("read refusal: %w", err)
+	}
+	parsed, err := ParseHeader(header[:])
+	if err != nil {
+		return err
+	}
+	payload := make([]byte, parsed.Length)
+	if _, err := io.ReadFull(from, payload); err != nil {
+		return fmt.Errorf("read refusal: %w", err)
+	}
+	reason, text, err := ParseBye(payload)
+	if err != nil {
+		return err
+	}
+	return &Refusal{reason, text}
+}
