@@ -8,16 +8,14 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/groupcast/groupcast/internal/testprocess"
 )
 
 // A standalone server starts on an empty directory, and says that it is ready.
 // Goal: within 3 s.
 func BenchmarkStartToReady(b *testing.B) {
-	binary := filepath.Join(b.TempDir(), "groupcast-standalone")
-	build := exec.Command("go", "build", "-o", binary, "./cmd/groupcast-standalone")
-	if text, err := build.CombinedOutput(); err != nil {
-		b.Fatalf("build: %v\n%s", err, text)
-	}
+	binary := testprocess.Binary(b, "github.com/groupcast/groupcast/services/standalone/cmd/groupcast-standalone")
 	for b.Loop() {
 		start := time.Now()
 		server := exec.Command(binary, "--data", filepath.Join(b.TempDir(), "data"), "--grpc-listen", "127.0.0.1:0", "--admin-listen", "")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -19,7 +18,6 @@ import (
 func (r *Registry) Create(ctx context.Context, caller Caller, asked *groupv1.CreateGroupRequest) (*groupv1.CreateGroupResponse, error) {
 	var problems checks
 	problems.no("name", identity.CheckName(asked.GetName()))
-	checkRequestID(&problems, asked.GetRequestId())
 	policy := withDefaults(asked.GetPolicy())
 	checkPolicy(&problems, policy)
 	if err := problems.err(); err != nil {
@@ -57,11 +55,6 @@ func putGroup(group *groupv1.Group, changed store.Revision) (plan, error) {
 
 // Update changes a group's policy.
 func (r *Registry) Update(ctx context.Context, caller Caller, asked *groupv1.UpdateGroupRequest) (*groupv1.UpdateGroupResponse, error) {
-	var problems checks
-	checkRequestID(&problems, asked.GetRequestId())
-	if err := problems.err(); err != nil {
-		return nil, err
-	}
 	as, err := identify(caller, asked.GetRequestId(), asked)
 	if err != nil {
 		return nil, err
@@ -91,11 +84,6 @@ func (r *Registry) Update(ctx context.Context, caller Caller, asked *groupv1.Upd
 
 // Delete removes a group, and with force the sessions of its members.
 func (r *Registry) Delete(ctx context.Context, caller Caller, asked *groupv1.DeleteGroupRequest) (*groupv1.DeleteGroupResponse, error) {
-	var problems checks
-	checkRequestID(&problems, asked.GetRequestId())
-	if err := problems.err(); err != nil {
-		return nil, err
-	}
 	as, err := identify(caller, asked.GetRequestId(), asked)
 	if err != nil {
 		return nil, err
@@ -133,9 +121,4 @@ func (r *Registry) find(name, etag string) (view.Group, *groupv1.Group, error) {
 func nextEtag(etag string) string {
 	version, _ := strconv.ParseUint(etag, 10, 64)
 	return strconv.FormatUint(version+1, 10)
-}
-
-func checkRequestID(problems *checks, id string) {
-	problems.that(len(id) <= MaxRequestID, "request_id", "has %d characters: at most %d", len(id), MaxRequestID)
-	problems.that(!strings.ContainsAny(id, "/\x00\n"), "request_id", "holds a character that it may not")
 }

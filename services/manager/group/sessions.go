@@ -62,7 +62,6 @@ func (r *Registry) Join(ctx context.Context, caller Caller, asked *groupv1.JoinR
 func checkJoin(asked *groupv1.JoinRequest) error {
 	var problems checks
 	problems.no("name", identity.CheckName(asked.GetName()))
-	checkRequestID(&problems, asked.GetRequestId())
 	checkPlace(&problems, asked.GetNode(), asked.GetAddresses(), asked.GetLabels())
 	for _, role := range asked.GetRoles() {
 		checkEnum(&problems, "roles", role)
@@ -198,11 +197,6 @@ func (r *Registry) Heartbeat(session Session, incarnation uint64) (groupv1.Membe
 
 // Leave ends a session. A session that has ended already is left as it is.
 func (r *Registry) Leave(ctx context.Context, caller Caller, asked *groupv1.LeaveRequest) (*groupv1.LeaveResponse, error) {
-	var problems checks
-	checkRequestID(&problems, asked.GetRequestId())
-	if err := problems.err(); err != nil {
-		return nil, err
-	}
 	as, err := identify(caller, asked.GetRequestId(), asked)
 	if err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -38,6 +39,12 @@ type request struct {
 func identify(caller Caller, id string, message proto.Message) (request, error) {
 	if id == "" {
 		return request{}, nil
+	}
+	var problems checks
+	problems.that(len(id) <= MaxRequestID, "request_id", "has %d characters: at most %d", len(id), MaxRequestID)
+	problems.that(!strings.ContainsAny(id, "/\x00\n"), "request_id", "holds a character that it may not")
+	if err := problems.err(); err != nil {
+		return request{}, err
 	}
 	encoded, err := proto.MarshalOptions{Deterministic: true}.Marshal(message)
 	if err != nil {

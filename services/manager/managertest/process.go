@@ -1,17 +1,14 @@
 package managertest
 
 import (
-	"bytes"
-	"fmt"
 	"net"
-	"os"
 	"os/exec"
 	"path/filepath"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/groupcast/groupcast/internal/testprocess"
 	"github.com/groupcast/groupcast/internal/uplink"
 	"github.com/groupcast/groupcast/sdk"
 )
@@ -25,50 +22,18 @@ type Process struct {
 	binary string
 	args   []string
 	cmd    *exec.Cmd
-	output *output
+	output *testprocess.Output
 	exited chan struct{}
 }
-
-// output is what a process said, readable while it runs.
-type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
-}
-
-var build = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "groupcast-manager-")
-	if err != nil {
-		return "", err
-	}
-	binary := filepath.Join(dir, "groupcast-manager")
-	command := exec.Command("go", "build", "-o", binary, "github.com/groupcast/groupcast/services/manager/cmd/groupcast-manager")
-	if text, err := command.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build groupcast-manager: %w\n%s", err, text)
-	}
-	return binary, nil
-})
 
 // NewProcess prepares a manager that keeps everything below dir and takes a free
 // port. Start starts it. Args are added to its command line.
 func NewProcess(t testing.TB, dir string, args ...string) *Process {
 	t.Helper()
-	binary, err := build()
-	if err != nil {
-		t.Fatal(err)
+	p := &Process{
+		Dir: dir, Address: testprocess.FreeAddress(t), Access: filepath.Join(dir, "admin.yaml"),
+		binary: testprocess.Binary(t, "github.com/groupcast/groupcast/services/manager/cmd/groupcast-manager"), output: new(testprocess.Output),
 	}
-	p := &Process{Dir: dir, Address: freeAddress(t), Access: filepath.Join(dir, "admin.yaml"), binary: binary, output: new(output)}
 	p.args = append([]string{
 		"--grpc-listen=" + p.Address, "--admin-listen=", "--store-data-dir=" + filepath.Join(dir, "store"),
 		"--identity-ca-dir=" + filepath.Join(dir, "ca"), "--admin-access-file=" + p.Access, "--stop-wait=1s",
@@ -160,14 +125,4 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 func (p *Process) Client(t testing.TB) *sdk.Client {
 	t.Helper()
 	return Client(t, p.Access)
-}
-
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
 }

@@ -3,27 +3,24 @@
 package storetest
 
 import (
-	"bytes"
 	"context"
-	"fmt"
 	"net"
-	"os"
 	"os/exec"
-	"path/filepath"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+
+	"github.com/groupcast/groupcast/internal/testprocess"
 )
 
 // Etcd is an etcd process of its own, on loopback.
 type Etcd struct {
 	Endpoint string
 	process  *exec.Cmd
-	output   bytes.Buffer
+	output   testprocess.Output
 }
 
 // StartEtcd starts an etcd that ends with the test. It speaks plain TCP.
@@ -37,9 +34,9 @@ func StartSecureEtcd(t testing.TB, c Certificates) *Etcd {
 
 func startEtcd(t testing.TB, scheme string, args ...string) *Etcd {
 	t.Helper()
-	client, peer := freeAddress(t), freeAddress(t)
+	client, peer := testprocess.FreeAddress(t), testprocess.FreeAddress(t)
 	e := &Etcd{Endpoint: scheme + "://" + client}
-	e.process = exec.Command(etcdBinary(t), append(args,
+	e.process = exec.Command(testprocess.Binary(t, "go.etcd.io/etcd/server/v3"), append(args,
 		"--name=test", "--data-dir="+t.TempDir(), "--log-level=error",
 		"--listen-client-urls="+e.Endpoint, "--advertise-client-urls="+e.Endpoint,
 		"--listen-peer-urls=http://"+peer, "--initial-advertise-peer-urls=http://"+peer,
@@ -76,42 +73,6 @@ func waitDial(t testing.TB, address string) {
 		}
 		<-time.After(20 * time.Millisecond)
 	}
-}
-
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
-}
-
-var buildEtcd = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "groupcast-etcd-")
-	if err != nil {
-		return "", err
-	}
-	binary := filepath.Join(dir, "etcd")
-	build := exec.Command("go", "build", "-o", binary, "go.etcd.io/etcd/server/v3")
-	if output, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build etcd: %w\n%s", err, output)
-	}
-	return binary, nil
-})
-
-// etcdBinary builds etcd once per test process. GROUPCAST_TEST_ETCD names a built one.
-func etcdBinary(t testing.TB) string {
-	t.Helper()
-	if binary := os.Getenv("GROUPCAST_TEST_ETCD"); binary != "" {
-		return binary
-	}
-	binary, err := buildEtcd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return binary
 }
 
 // Compact forgets all history before now.

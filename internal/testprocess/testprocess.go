@@ -1,0 +1,81 @@
+// Package testprocess helps tests that run real programs: it builds them once,
+// keeps what they say, and finds ports for them.
+package testprocess
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+)
+
+// Binary builds a command of this module or of one that it depends on, once per
+// test process, and returns the program's file.
+func Binary(t testing.TB, importPath string) string {
+	t.Helper()
+	built, _ := binaries.LoadOrStore(importPath, sync.OnceValues(func() (string, error) { return build(importPath) }))
+	binary, err := built.(func() (string, error))()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return binary
+}
+
+var binaries sync.Map // from import path to a func() (string, error)
+
+func build(importPath string) (string, error) {
+	dir, err := os.MkdirTemp("", "groupcast-test-")
+	if err != nil {
+		return "", err
+	}
+	binary := filepath.Join(dir, filepath.Base(filepath.Dir(importPath))+"-"+filepath.Base(importPath))
+	if text, err := exec.Command("go", "build", "-o", binary, importPath).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build %s: %w\n%s", importPath, err, text)
+	}
+	return binary, nil
+}
+
+// Remove removes what Binary has built. A package's TestMain calls it at the end.
+func Remove() {
+	binaries.Range(func(_, built any) bool {
+		if binary, err := built.(func() (string, error))(); err == nil {
+			os.RemoveAll(filepath.Dir(binary))
+		}
+		return true
+	})
+}
+
+// FreeAddress returns an address on loopback that nobody listened on a moment ago.
+func FreeAddress(t testing.TB) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+// Output keeps what a program says, readable while it runs.
+type Output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write keeps some more.
+func (o *Output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+// String returns all so far.
+func (o *Output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}

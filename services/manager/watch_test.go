@@ -1,0 +1,147 @@
+package manager_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/sdk"
+	"github.com/groupcast/groupcast/services/manager/managertest"
+)
+
+// C33: a manager sleeps through changes and the compaction of their history. Its
+// watchers miss nothing: they are given the state anew, without who was removed.
+func TestC33WatchAcrossCompaction(t *testing.T) {
+	cluster := managertest.StartCluster(t, 2)
+	leader := cluster.Leader(t)
+	follower := cluster.Managers[0]
+	if follower == leader {
+		follower = cluster.Managers[1]
+	}
+	client := leader.Client(t)
+	if _, err := client.CreateGroup(t.Context(), "g", sdk.Policy{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Join(t.Context(), sdk.Join{Group: "g", Name: "stays"}); err != nil {
+		t.Fatal(err)
+	}
+	goes, err := client.Join(t.Context(), sdk.Join{Group: "g", Name: "goes"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := follow(t, follower.Client(t), "g")
+	eventually(t, 10*time.Second, "the watcher knows both", func() bool { return known.are("goes", "stays") })
+
+	freeze(t, follower)
+	if err := goes.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 {
+		if _, err := client.CreateGroup(t.Context(), fmt.Sprintf("other-%d", i), sdk.Policy{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cluster.Etcd.Compact(t)
+	wait(t, 3*time.Second)
+	thaw(t, follower)
+	eventually(t, 20*time.Second, "the watcher knows who is left", func() bool { return known.are("stays") })
+}
+
+// A watcher that does not read is told to list again, and nothing waits for it.
+func TestSlowWatcherRelists(t *testing.T) {
+	m := managertest.Start(t)
+	client := m.Client(t)
+	if _, err := client.CreateGroup(t.Context(), "g", sdk.Policy{}); err != nil {
+		t.Fatal(err)
+	}
+	connection := managertest.Dial(t, mustRead(t, m.Access))
+	sessions := groupv1.NewSessionServiceClient(connection)
+	slow, err := sessions.WatchMembers(t.Context(), &groupv1.WatchMembersRequest{Group: "g"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := slow.Recv()
+	if err != nil {
+		t.Fatal(err)
+	}
+	joinMany(t, sessions, 20000) // more than the managers keep
+	at := first.GetRevision()
+	for {
+		message, err := slow.Recv()
+		if err != nil {
+			if managertest.Reason(err) != "RELIST" {
+				t.Fatalf("a slow watcher is told %v, want RELIST", err)
+			}
+			break
+		}
+		if message.GetRevision() < at {
+			t.Fatalf("revision %d after %d", message.GetRevision(), at)
+		}
+		at = message.GetRevision()
+	}
+	// So is one that comes back too late.
+	late, err := sessions.WatchMembers(t.Context(), &groupv1.WatchMembersRequest{Group: "g", ResumeRevision: first.GetRevision()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := late.Recv(); managertest.Reason(err) != "RELIST" {
+		t.Errorf("a late watcher is told %v, want RELIST", err)
+	}
+}
+
+// following is what a watcher knows.
+type following struct {
+	mu      sync.Mutex
+	members map[string]bool
+}
+
+func follow(t *testing.T, client *sdk.Client, group string) *following {
+	t.Helper()
+	f := &following{members: make(map[string]bool)}
+	ctx, cancel := context.WithCancel(t.Context())
+	var watching sync.WaitGroup
+	t.Cleanup(func() {
+		cancel()
+		watching.Wait()
+	})
+	watching.Go(func() {
+		for event, err := range client.WatchMembers(ctx, group) {
+			if err != nil {
+				t.Errorf("watch: %v", err)
+				return
+			}
+			f.note(event)
+		}
+	})
+	return f
+}
+
+func (f *following) note(event sdk.MemberEvent) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch event.Change {
+	case "":
+		f.members = make(map[string]bool)
+		for _, member := range event.Snapshot {
+			f.members[member.Name] = true
+		}
+	case sdk.Added:
+		f.members[event.Member.Name] = true
+	case sdk.Removed:
+		delete(f.members, event.Member.Name)
+	}
+}
+
+func (f *following) are(names ...string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, name := range names {
+		if !f.members[name] {
+			return false
+		}
+	}
+	return len(f.members) == len(names)
+}
