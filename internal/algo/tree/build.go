@@ -1,0 +1,126 @@
+package tree
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Build arranges the nodes, of which the sender is one, into a tree. It fails with a
+// *FanOutError where the agents are too few for the limit given, with a *LatencyError where
+// it found no tree within the latency bound, and otherwise only if the input is wrong.
+//
+// All agents given are used: the caller leaves out those that help nobody.
+func Build(sender string, nodes []Node, bound Bound) (*Tree, error) {
+	if err := check(sender, nodes, bound); err != nil {
+		return nil, err
+	}
+	start := unplaced(sender, nodes, bound, measure(bound.RTT))
+	var first error
+	for _, attempt := range attempts(len(nodes), bound) {
+		t, err := start.clone().arrange(attempt)
+		if err == nil {
+			err = t.CheckLatency()
+		}
+		if err == nil {
+			return t, nil
+		}
+		first = cmp.Or(first, err)
+	}
+	return nil, first
+}
+
+// attempt is one way to arrange a tree.
+type attempt struct {
+	fanOut    int
+	byLatency bool // near nodes go before strong ones
+}
+
+// attempts returns the ways to try, the best tree's first.
+func attempts(nodes int, bound Bound) []attempt {
+	fanOut := cmp.Or(bound.FanOut, DefaultFanOut)
+	tries := []attempt{{fanOut, false}}
+	if bound.MaxLatency == 0 {
+		return tries
+	}
+	tries = append(tries, attempt{fanOut, true})
+	for bound.FanOut == 0 && fanOut < nodes {
+		fanOut *= 2
+		tries = append(tries, attempt{fanOut, false}, attempt{fanOut, true})
+	}
+	return tries
+}
+
+// draft is a tree while Build works on it.
+type draft struct {
+	*Tree
+	attempt
+	clusters []*cluster
+	inside   []int // the cluster in which a place is fed, or none
+	outside  []int // members fed in none
+	free     []int // how many more an agent may feed, but for those it keeps a place for
+	kept     []int // how many members an agent keeps a place for
+}
+
+// arrange gives every place its parent.
+func (t *Tree) arrange(how attempt) (*Tree, error) {
+	d := &draft{Tree: t, attempt: how, free: make([]int, len(t.places)), kept: make([]int, len(t.places))}
+	d.formClusters()
+	if len(d.clusters) == 0 {
+		for _, member := range d.outside {
+			d.attach(member, 0)
+		}
+		return d.Tree, nil
+	}
+	ingress := d.chooseIngress()
+	if err := d.setLimits(d.inside[ingress]); err != nil {
+		return nil, err
+	}
+	d.keepPlaces()
+	d.placeGateways(ingress)
+	for _, c := range d.clusters {
+		d.placeAgents(c)
+	}
+	d.placeMembers()
+	return d.Tree, nil
+}
+
+// chooseIngress returns the agent that the sender feeds, and makes it its cluster's gateway.
+func (d *draft) chooseIngress() int {
+	sender := &d.places[0]
+	var candidates []int
+	if home := d.inside[0]; home != none {
+		candidates = slices.Clone(d.clusters[home].agents)
+	} else {
+		for _, c := range d.clusters {
+			candidates = append(candidates, c.agents...)
+		}
+	}
+	ingress := slices.MinFunc(candidates, func(a, b int) int {
+		preferred := rank(d.places[b].node.Name == sender.node.Agent) - rank(d.places[a].node.Name == sender.node.Agent)
+		return cmp.Or(preferred, d.compareFrom(0, a, b))
+	})
+	home := d.clusters[d.inside[ingress]]
+	home.leadBy(ingress)
+	for _, c := range d.clusters {
+		if c != home {
+			c.leadBy(slices.MinFunc(c.agents, func(a, b int) int { return d.compareGateways(ingress, a, b) }))
+		}
+	}
+	return ingress
+}
+
+// compareFrom orders places by nearness, then by strength.
+func (d *draft) compareFrom(from, a, b int) int {
+	toA, _ := d.dist.hop(&d.places[from], &d.places[a])
+	toB, _ := d.dist.hop(&d.places[from], &d.places[b])
+	return cmp.Or(cmp.Compare(toA, toB), cmp.Compare(a, b))
+}
+
+// compareGateways orders the agents of a cluster: the better gateway first.
+func (d *draft) compareGateways(ingress, a, b int) int {
+	if d.byLatency {
+		return d.compareFrom(ingress, a, b)
+	}
+	stronger := cmp.Compare(d.places[b].node.Uplink, d.places[a].node.Uplink)
+	return cmp.Or(stronger, d.compareFrom(ingress, a, b))
+}

@@ -1,0 +1,182 @@
+package tree
+
+import (
+	"cmp"
+	"slices"
+)
+
+// cluster is a cluster with agents while Build works on it. An agent without a label is a
+// cluster of its own.
+type cluster struct {
+	label   string
+	agents  []int // the gateway first, the others by strength
+	members []int // fed inside, by strength
+	limit   int   // fan-out
+	spare   int   // how many from outside the cluster can feed
+	placed  int   // how many of the agents are
+	open    []int // placed agents that are free to feed another
+	free    int   // how many others these can feed
+}
+
+func (c *cluster) leadBy(gateway int) {
+	at := slices.Index(c.agents, gateway)
+	copy(c.agents[1:at+1], c.agents[:at])
+	c.agents[0] = gateway
+}
+
+// needs returns how many nodes the cluster's agents feed inside of it.
+func (c *cluster) needs() int { return len(c.agents) - 1 + len(c.members) }
+
+func (c *cluster) limitTo(fanOut int) {
+	c.limit = fanOut
+	c.spare = len(c.agents)*fanOut - c.needs()
+}
+
+// formClusters finds out who is fed in which cluster.
+func (d *draft) formClusters() {
+	d.inside = d.homes()
+	for i := range d.places {
+		home := d.inside[i]
+		switch {
+		case d.agent(i) && home == len(d.clusters):
+			d.clusters = append(d.clusters, &cluster{label: d.places[i].node.Cluster, agents: []int{i}})
+		case d.agent(i):
+			d.clusters[home].agents = append(d.clusters[home].agents, i)
+		}
+	}
+	for i := 1; i < len(d.places); i++ {
+		switch home := d.inside[i]; {
+		case d.agent(i):
+		case home == none:
+			d.outside = append(d.outside, i)
+		default:
+			d.clusters[home].members = append(d.clusters[home].members, i)
+		}
+	}
+}
+
+// homes returns for each place the number of its cluster, among those that have agents, by
+// the strength of their strongest; or none.
+func (t *Tree) homes() []int {
+	numbers, homes, next := map[string]int{}, make([]int, len(t.places)), 0
+	for i := range t.places {
+		if !t.agent(i) {
+			continue
+		}
+		label := t.places[i].node.Cluster
+		number, known := numbers[label]
+		if !known || label == "" {
+			number, next = next, next+1
+			numbers[label] = number
+		}
+		homes[i] = number
+	}
+	delete(numbers, "")
+	for i := range t.places {
+		if t.agent(i) {
+			continue
+		}
+		number, known := numbers[t.places[i].node.Cluster]
+		if homes[i] = number; !known {
+			homes[i] = none
+		}
+	}
+	return homes
+}
+
+// setLimits gives each cluster its fan-out. Where the bound left it open, it is raised as
+// little as needed, first in the clusters that are short, then in all.
+func (d *draft) setLimits(root int) error {
+	for fanOut := d.fanOut; ; fanOut++ {
+		for _, c := range d.clusters {
+			c.limitTo(fanOut)
+			if c.spare < 0 && d.bound.FanOut > 0 {
+				return &FanOutError{c.label, fanOut, len(c.agents) * fanOut, c.needs()}
+			}
+			if c.spare < 0 {
+				c.limitTo((c.needs() + len(c.agents) - 1) / len(c.agents))
+			}
+		}
+		err := d.roomForAll(d.clusters[root])
+		if err == nil || d.bound.FanOut > 0 {
+			return err
+		}
+	}
+}
+
+// roomForAll tells whether the clusters can feed each other's gateways and those outside.
+// They can if the root can feed one and all together can feed all: a cluster that can feed
+// one or more, entered first, leaves as much room as it takes.
+func (d *draft) roomForAll(root *cluster) error {
+	spare, need := 0, len(d.clusters)-1+len(d.outside)
+	for _, c := range d.clusters {
+		spare += c.spare
+	}
+	if need == 0 || root.spare > 0 && spare >= need {
+		return nil
+	}
+	if root.spare == 0 {
+		return &FanOutError{root.label, root.limit, len(root.agents) * root.limit, root.needs() + 1}
+	}
+	agents := 0
+	for _, c := range d.clusters {
+		agents += len(c.agents)
+	}
+	return &FanOutError{"", d.fanOut, agents * d.fanOut, len(d.places) - 2}
+}
+
+// keepPlaces keeps places at the agents that members prefer. Each agent stays free to feed
+// one other, so that a cluster never locks itself; and a member that only prefers to be
+// fed in a cluster leaves it room for a node from outside.
+func (d *draft) keepPlaces() {
+	for _, c := range d.clusters {
+		for _, agent := range c.agents {
+			d.free[agent] = c.limit
+		}
+		for _, member := range c.members {
+			d.keep(member)
+		}
+	}
+	var outside []int
+	for _, member := range d.outside {
+		agent, known := d.index[d.places[member].node.Agent]
+		if known && d.agent(agent) && d.clusters[d.inside[agent]].spare > 1 && d.keep(member) {
+			c := d.clusters[d.inside[agent]]
+			c.members, d.inside[member] = append(c.members, member), d.inside[agent]
+			c.spare--
+			continue
+		}
+		outside = append(outside, member)
+	}
+	d.outside = outside
+}
+
+// keep keeps a place for a member at the agent it prefers, if that is of its cluster.
+func (d *draft) keep(member int) bool {
+	agent, known := d.index[d.places[member].node.Agent]
+	if !known || !d.agent(agent) || d.free[agent] < 2 {
+		return false
+	}
+	if home := d.inside[member]; home != none && home != d.inside[agent] {
+		return false
+	}
+	d.free[agent]--
+	d.kept[agent]++
+	return true
+}
+
+// byGatewayOrder orders clusters: the one to enter first goes first.
+func (d *draft) byGatewayOrder(ingress int) func(a, b *cluster) int {
+	return func(a, b *cluster) int {
+		from, gateA, gateB := &d.places[ingress], &d.places[a.agents[0]], &d.places[b.agents[0]]
+		toA, _ := d.dist.hop(from, gateA)
+		toB, _ := d.dist.hop(from, gateB)
+		return cmp.Or(
+			rank(b.spare > 0)-rank(a.spare > 0),
+			cmp.Compare(toA, toB),
+			cmp.Compare(gateB.node.Uplink, gateA.node.Uplink),
+			cmp.Compare(b.needs(), a.needs()),
+			cmp.Compare(a.agents[0], b.agents[0]),
+		)
+	}
+}

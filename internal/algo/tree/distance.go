@@ -1,0 +1,73 @@
+package tree
+
+import (
+	"time"
+)
+
+// What a hop without measurement is taken for when trees are compared, one way. They are
+// pessimistic: of two parents, the one that was measured to be near is better.
+const (
+	assumedInside  = 500 * time.Microsecond // within a cluster
+	assumedBetween = 50 * time.Millisecond  // between clusters
+)
+
+// distances are RTTs with names replaced by numbers, for quick look-up.
+type distances struct {
+	ids, labels     map[string]uint32
+	nodes, clusters map[[2]uint32]time.Duration
+}
+
+func measure(rtt RTTs) *distances {
+	d := &distances{ids: map[string]uint32{"": 0}, labels: map[string]uint32{"": 0}}
+	d.nodes = number(rtt.Nodes, d.ids)
+	d.clusters = number(rtt.Clusters, d.labels)
+	return d
+}
+
+// number gives each name a number; 0 means none.
+func number(times map[Pair]time.Duration, ids map[string]uint32) map[[2]uint32]time.Duration {
+	id := func(name string) uint32 {
+		if _, known := ids[name]; !known {
+			ids[name] = uint32(len(ids))
+		}
+		return ids[name]
+	}
+	numbered := make(map[[2]uint32]time.Duration, len(times))
+	for pair, rtt := range times {
+		key := ordered(id(pair.A), id(pair.B))
+		numbered[key] = max(numbered[key], rtt)
+	}
+	return numbered
+}
+
+func ordered(a, b uint32) [2]uint32 { return [2]uint32{min(a, b), max(a, b)} }
+
+// rtt returns the time between two nodes, and whether it was measured.
+func (d *distances) rtt(a, b *place) (time.Duration, bool) {
+	if a.id != 0 && b.id != 0 {
+		if rtt, measured := d.nodes[ordered(a.id, b.id)]; measured {
+			return rtt, true
+		}
+	}
+	if a.label != 0 && b.label != 0 {
+		rtt, measured := d.clusters[ordered(a.label, b.label)]
+		return rtt, measured
+	}
+	return 0, false
+}
+
+// hop returns what the hop between two nodes costs, and how many of it were not measured.
+func (d *distances) hop(a, b *place) (time.Duration, int) {
+	if rtt, measured := d.rtt(a, b); measured {
+		return rtt / 2, 0
+	}
+	if near(a.node, b.node) {
+		return assumedInside, 1
+	}
+	return assumedBetween, 1
+}
+
+// near tells whether two nodes are of one cluster, or say that they belong together.
+func near(a, b Node) bool {
+	return a.Cluster != "" && a.Cluster == b.Cluster || a.Agent != "" && a.Agent == b.Name || b.Agent != "" && b.Agent == a.Name
+}

@@ -1,0 +1,70 @@
+package tree
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// FanOutError says that the agents are too few for the fan-out limit that was given.
+type FanOutError struct {
+	Cluster string // where; empty if it is the whole tree, or a cluster without label
+	Limit   int
+	Places  int // what the agents there can feed
+	Nodes   int // what they would have to
+}
+
+// Error tells what does not fit where.
+func (e *FanOutError) Error() string {
+	where := "the tree"
+	if e.Cluster != "" {
+		where = fmt.Sprintf("cluster %q", e.Cluster)
+	}
+	return fmt.Sprintf("tree: the agents of %s have room for %d nodes at a fan-out limit of %d, and %d need it", where, e.Places, e.Limit, e.Nodes)
+}
+
+// LatencyError says that a member is farther from the sender than the bound allows.
+type LatencyError struct {
+	Path    []string // the worst one, from the sender to the member
+	Latency Latency
+	Limit   time.Duration
+}
+
+// Error names the path.
+func (e *LatencyError) Error() string {
+	return fmt.Sprintf("tree: %v from the sender over %s, and the limit is %v", e.Latency, strings.Join(e.Path, " > "), e.Limit)
+}
+
+// String returns the time, and how many hops are missing in it as +1?, +2? and so on.
+func (l Latency) String() string {
+	if l.Unmeasured == 0 {
+		return l.Measured.String()
+	}
+	return fmt.Sprintf("%v+%d?", l.Measured, l.Unmeasured)
+}
+
+// CheckLatency returns a *LatencyError if the tree breaks the latency bound it was made
+// for. Build never returns such a tree; With and Without may, for a delivery that goes on
+// late is better than one that ends.
+func (t *Tree) CheckLatency() error {
+	worst := t.worst()
+	if t.bound.MaxLatency == 0 || t.places[worst].latency.Measured <= t.bound.MaxLatency {
+		return nil
+	}
+	return &LatencyError{Path: t.path(worst), Latency: t.places[worst].latency, Limit: t.bound.MaxLatency}
+}
+
+// worst returns the member with the longest measured time; of several the first by name.
+func (t *Tree) worst() int {
+	worst := 0
+	for i := range t.places {
+		p, than := &t.places[i], &t.places[worst]
+		if p.node.Kind != Member || p.latency.Measured < than.latency.Measured {
+			continue
+		}
+		if p.latency.Measured > than.latency.Measured || p.node.Name < than.node.Name {
+			worst = i
+		}
+	}
+	return worst
+}

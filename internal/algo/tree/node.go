@@ -1,0 +1,114 @@
+package tree
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Kind is what a node does in a tree.
+type Kind uint8
+
+// A member receives, or is the sender, and feeds nobody else; an agent relays.
+const (
+	Member Kind = iota
+	Agent
+)
+
+// String returns the kind's word.
+func (k Kind) String() string {
+	if k == Agent {
+		return "agent"
+	}
+	return "member"
+}
+
+// Node is a place's occupant in a tree: the sender, a member or an agent.
+type Node struct {
+	Name    string // unique among agents and members of the delivery
+	Kind    Kind
+	Cluster string // the label of its cluster; empty for none, which is nobody's cluster
+	Uplink  uint64 // capacity in bytes per second; 0 is unknown and counts as weakest
+	Agent   string // of a member: the agent it prefers, such as its own node's; may be absent
+}
+
+// stronger orders nodes: the one that belongs higher in a tree first.
+func stronger(a, b Node) int {
+	return cmp.Or(cmp.Compare(b.Uplink, a.Uplink), cmp.Compare(a.Name, b.Name))
+}
+
+// DefaultFanOut is the limit of children per agent where a bound gives none. A link's rate
+// is shared by the children, so a small limit brings rate and a large one short paths:
+// with 4, an agent that feeds its own node's member feeds three more, and 500 nodes are
+// six levels deep.
+const DefaultFanOut = 4
+
+// Bound is what a tree must keep.
+type Bound struct {
+	// MaxLatency is the longest time from the sender to a member, by what was measured;
+	// 0 is no limit. A hop that was not measured is not held against a tree.
+	MaxLatency time.Duration
+	// FanOut is the most children an agent may feed. 0 is DefaultFanOut, raised as little
+	// as needed where agents are too few or a path would be too long; a limit that is
+	// given is never exceeded. A sender without agents feeds all members itself.
+	FanOut int
+	// RTT is what was measured.
+	RTT RTTs
+}
+
+// Pair names two nodes, or two clusters, in either order.
+type Pair struct{ A, B string }
+
+// RTTs are measured round-trip times; any may be missing. Nodes go before clusters. The
+// pair of a cluster with itself is the time between two of its nodes. Where both orders of
+// a pair are given, the larger time counts.
+type RTTs struct {
+	Nodes    map[Pair]time.Duration
+	Clusters map[Pair]time.Duration
+}
+
+// check returns all that is wrong with what Build was given.
+func check(sender string, nodes []Node, bound Bound) error {
+	var problems []error
+	report := func(format string, args ...any) {
+		problems = append(problems, fmt.Errorf("tree: "+format, args...))
+	}
+	seen := make(map[string]Kind, len(nodes))
+	for _, node := range nodes {
+		if node.Name == "" {
+			report("a node without name")
+		}
+		if _, twice := seen[node.Name]; twice {
+			report("two nodes are named %q", node.Name)
+		}
+		seen[node.Name] = node.Kind
+	}
+	if kind, known := seen[sender]; !known {
+		report("the sender %q is not among the nodes", sender)
+	} else if kind != Member {
+		report("the sender %q is not a member", sender)
+	}
+	if bound.FanOut < 0 {
+		report("the fan-out limit %d is negative", bound.FanOut)
+	}
+	if bound.MaxLatency < 0 {
+		report("the latency limit %v is negative", bound.MaxLatency)
+	}
+	return errors.Join(append(problems, bound.RTT.check())...)
+}
+
+func (r RTTs) check() error {
+	var worst *Pair
+	for _, times := range []map[Pair]time.Duration{r.Nodes, r.Clusters} {
+		for pair, rtt := range times {
+			if rtt < 0 && (worst == nil || cmp.Or(cmp.Compare(pair.A, worst.A), cmp.Compare(pair.B, worst.B)) < 0) {
+				worst = &pair
+			}
+		}
+	}
+	if worst == nil {
+		return nil
+	}
+	return fmt.Errorf("tree: the RTT between %q and %q is negative", worst.A, worst.B)
+}

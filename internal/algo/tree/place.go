@@ -1,0 +1,171 @@
+package tree
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// placeGateways attaches the gateway of each cluster, and as few other agents as these need
+// to hang from.
+func (d *draft) placeGateways(ingress int) {
+	root := d.clusters[d.inside[ingress]]
+	d.enter(root, 0)
+	others := slices.DeleteFunc(slices.Clone(d.clusters), func(c *cluster) bool { return c == root })
+	slices.SortFunc(others, d.byGatewayOrder(ingress))
+	entered := []*cluster{root}
+	for _, c := range others {
+		d.enter(c, d.bestOutside(entered, c.agents[0], d.total))
+		entered = append(entered, c)
+	}
+}
+
+// enter attaches a cluster's gateway.
+func (d *draft) enter(c *cluster, parent int) {
+	d.use(parent)
+	d.open(c, parent)
+	d.makeRoom(c)
+}
+
+// use notes that a parent feeds a node from outside its cluster.
+func (d *draft) use(parent int) {
+	if parent == 0 {
+		return // the sender has no limit
+	}
+	c := d.clusters[d.inside[parent]]
+	c.spare--
+	d.fill(c, parent)
+	d.makeRoom(c)
+}
+
+// open attaches the cluster's next agent, which then can feed others.
+func (d *draft) open(c *cluster, parent int) {
+	agent := c.agents[c.placed]
+	d.attach(agent, parent)
+	c.placed++
+	c.open = append(c.open, agent)
+	c.free += d.free[agent]
+}
+
+// fill takes one of the places that an agent has free.
+func (d *draft) fill(c *cluster, parent int) {
+	d.free[parent]--
+	c.free--
+	if d.free[parent] == 0 {
+		at := slices.Index(c.open, parent)
+		c.open = slices.Delete(c.open, at, at+1)
+	}
+}
+
+// makeRoom places agents of the cluster until it can feed a node from outside and still
+// its own next agent.
+func (d *draft) makeRoom(c *cluster) {
+	for c.spare > 0 && c.free < 2 && c.placed < len(c.agents) {
+		d.placeAgent(c)
+	}
+}
+
+// placeAgent attaches the cluster's next agent inside of it.
+func (d *draft) placeAgent(c *cluster) {
+	parent := d.best(c.open, c.agents[c.placed], d.total)
+	d.fill(c, parent)
+	d.open(c, parent)
+}
+
+// placeAgents attaches those agents of a cluster that are not attached yet.
+func (d *draft) placeAgents(c *cluster) {
+	if rest := c.agents[c.placed:]; d.byLatency {
+		slices.SortFunc(rest, func(a, b int) int { return d.compareFrom(c.agents[0], a, b) })
+	}
+	for c.placed < len(c.agents) {
+		d.placeAgent(c)
+	}
+}
+
+// placeMembers attaches the members: those whose place was kept, then the others of each
+// cluster, then those of no cluster that has agents.
+func (d *draft) placeMembers() {
+	for _, c := range d.clusters {
+		for _, member := range d.takeKept(c) {
+			parent := d.best(c.open, member, d.total)
+			d.fill(c, parent)
+			d.attach(member, parent)
+		}
+	}
+	measure := d.nearest
+	if d.byLatency {
+		measure = d.total
+	}
+	for _, member := range d.outside {
+		parent := d.bestOutside(d.clusters, member, measure)
+		d.use(parent)
+		d.attach(member, parent)
+	}
+}
+
+// takeKept attaches the members of a cluster whose place was kept and returns the others.
+func (d *draft) takeKept(c *cluster) (others []int) {
+	for _, member := range c.members {
+		agent, known := d.index[d.places[member].node.Agent]
+		if !known || d.kept[agent] == 0 || d.inside[agent] != d.inside[member] {
+			others = append(others, member)
+			continue
+		}
+		d.kept[agent]--
+		d.attach(member, agent)
+	}
+	return others
+}
+
+// bestOutside returns the best parent for a node that no cluster feeds as its own.
+func (d *draft) bestOutside(entered []*cluster, child int, measure func(parent, child int) time.Duration) int {
+	preferred, known := d.index[d.places[child].node.Agent]
+	best := none
+	for _, c := range entered {
+		if c.spare <= 0 {
+			continue
+		}
+		if known && slices.Contains(c.open, preferred) {
+			return preferred
+		}
+		candidate := d.best(c.open, child, measure)
+		if best == none || d.compareParents(candidate, best, child, measure) < 0 {
+			best = candidate
+		}
+	}
+	return best
+}
+
+// best returns the best parent of several.
+func (t *Tree) best(parents []int, child int, measure func(parent, child int) time.Duration) int {
+	best := parents[0]
+	for _, parent := range parents[1:] {
+		if t.compareParents(parent, best, child, measure) < 0 {
+			best = parent
+		}
+	}
+	return best
+}
+
+// compareParents orders parents for a child: the better one first.
+func (t *Tree) compareParents(a, b, child int, measure func(parent, child int) time.Duration) int {
+	if byMeasure := cmp.Compare(measure(a, child), measure(b, child)); byMeasure != 0 {
+		return byMeasure
+	}
+	return cmp.Or(
+		cmp.Compare(t.places[a].cost, t.places[b].cost),
+		cmp.Compare(t.places[a].depth, t.places[b].depth),
+		cmp.Compare(a, b),
+	)
+}
+
+// total is what a child's path costs below a parent.
+func (t *Tree) total(parent, child int) time.Duration {
+	return t.places[parent].cost + t.nearest(parent, child)
+}
+
+// nearest is what the hop from a parent to a child costs.
+func (t *Tree) nearest(parent, child int) time.Duration {
+	hop, _ := t.dist.hop(&t.places[parent], &t.places[child])
+	return hop
+}

@@ -1,0 +1,147 @@
+package tree
+
+import (
+	"cmp"
+	"slices"
+)
+
+// repair is a tree while nodes of it have no parent.
+type repair struct {
+	*Tree
+	homes   []int // the cluster of each place, or none
+	reached []int // the agents that are fed
+}
+
+func (t *Tree) repair() *repair {
+	r := &repair{Tree: t, homes: t.homes()}
+	r.reach(0)
+	return r
+}
+
+// reach notes that a node and those below it are fed.
+func (r *repair) reach(at int) {
+	if r.agent(at) {
+		r.reached = append(r.reached, at)
+	}
+	for _, child := range r.places[at].children {
+		r.reach(child)
+	}
+}
+
+// adopt gives the orphans of a cluster's dead agent new parents. Those that go where the
+// choice is small come first, and of these the agents that bring room; so it fails only if
+// no choice of parents for them fits. If the dead was the gateway, the first is the next.
+func (r *repair) adopt(orphans []int, cluster string) error {
+	slices.SortFunc(orphans, func(a, b int) int {
+		return cmp.Or(
+			cmp.Compare(r.turn(a, cluster), r.turn(b, cluster)),
+			rank(r.bringsRoom(b, cluster))-rank(r.bringsRoom(a, cluster)),
+			stronger(r.places[a].node, r.places[b].node),
+		)
+	})
+	for _, orphan := range orphans {
+		if err := r.rejoin(orphan); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// turn is when an orphan chooses: the agents and then the members that were fed inside the
+// cluster, then agents and then members that can go anywhere.
+func (r *repair) turn(orphan int, cluster string) int {
+	local := cluster != "" && r.places[orphan].node.Cluster == cluster && r.homes[orphan] != none
+	return 2*rank(!local) + rank(!r.agent(orphan))
+}
+
+// bringsRoom tells whether other orphans may hang below this one: those of its cluster if
+// it was fed inside it, all if not.
+func (r *repair) bringsRoom(at int, cluster string) bool {
+	inside := cluster != "" && r.places[at].node.Cluster == cluster
+	return r.room(at, cluster, inside) > 0
+}
+
+func (r *repair) room(at int, cluster string, inside bool) int {
+	p, room := &r.places[at], 0
+	if r.agent(at) && (!inside || p.node.Cluster == cluster) {
+		room = max(0, r.limit()-len(p.children))
+	}
+	for _, child := range p.children {
+		room += r.room(child, cluster, inside)
+	}
+	return room
+}
+
+func (r *repair) limit() int { return cmp.Or(r.bound.FanOut, DefaultFanOut) }
+
+// rejoin attaches a node, with all below it, to the best parent that has room.
+func (r *repair) rejoin(at int) error {
+	if len(r.reached) == 0 {
+		r.attach(at, 0)
+		r.reach(at)
+		return nil
+	}
+	parents := r.parents(at)
+	roomy := r.withRoom(parents)
+	if len(roomy) == 0 {
+		return r.full(at, parents)
+	}
+	r.attach(at, r.choose(roomy, at))
+	r.reach(at)
+	return nil
+}
+
+// parents returns the agents that may feed a node: those of its cluster if any is fed.
+func (r *repair) parents(at int) []int {
+	var own []int
+	for _, agent := range r.reached {
+		if r.homes[agent] == r.homes[at] {
+			own = append(own, agent)
+		}
+	}
+	if len(own) > 0 {
+		return own
+	}
+	return r.reached
+}
+
+// withRoom returns the agents that can feed another. Without a limit given there is always
+// one: if need be those that feed fewest.
+func (r *repair) withRoom(agents []int) (roomy []int) {
+	limit, fewest := r.limit(), len(r.places)
+	for _, agent := range agents {
+		fewest = min(fewest, len(r.places[agent].children))
+	}
+	if r.bound.FanOut == 0 {
+		limit = max(limit, fewest+1)
+	}
+	for _, agent := range agents {
+		if len(r.places[agent].children) < limit {
+			roomy = append(roomy, agent)
+		}
+	}
+	return roomy
+}
+
+// choose returns the agent that a member prefers, or the best one.
+func (r *repair) choose(agents []int, at int) int {
+	preferred, known := r.index[r.places[at].node.Agent]
+	if known && slices.Contains(agents, preferred) {
+		return preferred
+	}
+	if r.homes[at] == none {
+		return r.best(agents, at, r.nearest)
+	}
+	return r.best(agents, at, r.total)
+}
+
+func (r *repair) full(at int, agents []int) error {
+	err := &FanOutError{Limit: r.limit(), Places: r.limit() * len(agents), Nodes: 1}
+	if len(agents) < len(r.reached) {
+		err.Cluster = r.places[at].node.Cluster
+	}
+	for _, agent := range agents {
+		err.Nodes += len(r.places[agent].children)
+	}
+	return err
+}
