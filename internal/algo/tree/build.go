@@ -55,10 +55,13 @@ type draft struct {
 	*Tree
 	attempt
 	clusters []*cluster
-	inside   []int // the cluster in which a place is fed, or none
-	outside  []int // members fed in none
-	free     []int // how many more an agent may feed, but for those it keeps a place for
-	kept     []int // how many members an agent keeps a place for
+	entered  []*cluster
+	waiting  []*cluster // the others, the one to enter next first
+	spare    int        // how many nodes the entered can feed that are not of their cluster
+	inside   []int      // the cluster in which a place is fed, or none
+	outside  []int      // members fed in none
+	free     []int      // how many more an agent may feed, but for those it keeps a place for
+	kept     []int      // how many members an agent keeps a place for
 }
 
 // arrange gives every place its parent.
@@ -71,42 +74,53 @@ func (t *Tree) arrange(how attempt) (*Tree, error) {
 		}
 		return d.Tree, nil
 	}
-	ingress := d.chooseIngress()
-	if err := d.setLimits(d.inside[ingress]); err != nil {
+	d.want()
+	ingress, err := d.setLimits()
+	if err != nil {
 		return nil, err
 	}
+	d.lead(ingress)
 	d.keepPlaces()
-	d.placeGateways(ingress)
-	for _, c := range d.clusters {
-		d.placeAgents(c)
-	}
-	d.placeMembers()
+	d.queue(ingress)
+	d.enterWanted()
+	d.placeInside()
+	d.placeOutside()
+	d.enterAll()
 	return d.Tree, nil
 }
 
-// chooseIngress returns the agent that the sender feeds, and makes it its cluster's gateway.
+// chooseIngress returns the agent that the sender feeds: one of its own cluster, else one
+// from whose cluster the others can be entered.
 func (d *draft) chooseIngress() int {
-	sender := &d.places[0]
-	var candidates []int
+	clusters := d.clusters
 	if home := d.inside[0]; home != none {
-		candidates = slices.Clone(d.clusters[home].agents)
-	} else {
-		for _, c := range d.clusters {
-			candidates = append(candidates, c.agents...)
-		}
+		clusters = d.clusters[home : home+1]
 	}
-	ingress := slices.MinFunc(candidates, func(a, b int) int {
-		preferred := rank(d.places[b].node.Name == sender.node.Agent) - rank(d.places[a].node.Name == sender.node.Agent)
-		return cmp.Or(preferred, d.compareFrom(0, a, b))
+	var candidates []int
+	for _, c := range clusters {
+		candidates = append(candidates, c.agents...)
+	}
+	sender := &d.places[0]
+	return slices.MinFunc(candidates, func(a, b int) int {
+		return cmp.Or(
+			rank(d.clusters[d.inside[b]].spare > 0)-rank(d.clusters[d.inside[a]].spare > 0),
+			rank(d.places[b].node.Name == sender.node.Agent)-rank(d.places[a].node.Name == sender.node.Agent),
+			cmp.Compare(d.nearest(0, a), d.nearest(0, b)),
+			rank(d.clusters[d.inside[b]].wanted)-rank(d.clusters[d.inside[a]].wanted),
+			cmp.Compare(a, b),
+		)
 	})
-	home := d.clusters[d.inside[ingress]]
-	home.leadBy(ingress)
-	for _, c := range d.clusters {
-		if c != home {
-			c.leadBy(slices.MinFunc(c.agents, func(a, b int) int { return d.compareGateways(ingress, a, b) }))
+}
+
+// lead gives each cluster its gateway.
+func (d *draft) lead(ingress int) {
+	for i, c := range d.clusters {
+		if i == d.inside[ingress] {
+			c.leadBy(ingress)
+			continue
 		}
+		c.leadBy(slices.MinFunc(c.agents, func(a, b int) int { return d.compareGateways(ingress, a, b) }))
 	}
-	return ingress
 }
 
 // compareFrom orders places by nearness, then by strength.

@@ -13,6 +13,7 @@ type cluster struct {
 	members []int // fed inside, by strength
 	limit   int   // fan-out
 	spare   int   // how many from outside the cluster can feed
+	wanted  bool  // it has members, or is the nearest to one
 	placed  int   // how many of the agents are
 	open    []int // placed agents that are free to feed another
 	free    int   // how many others these can feed
@@ -84,22 +85,24 @@ func (t *Tree) homes() []int {
 	return homes
 }
 
-// setLimits gives each cluster its fan-out. Where the bound left it open, it is raised as
-// little as needed, first in the clusters that are short, then in all.
-func (d *draft) setLimits(root int) error {
+// setLimits gives each cluster its fan-out, and returns the ingress. Where the bound left
+// the fan-out open, it is raised as little as needed, first in the clusters that are short,
+// then in all.
+func (d *draft) setLimits() (ingress int, err error) {
 	for fanOut := d.fanOut; ; fanOut++ {
 		for _, c := range d.clusters {
 			c.limitTo(fanOut)
 			if c.spare < 0 && d.bound.FanOut > 0 {
-				return &FanOutError{c.label, fanOut, len(c.agents) * fanOut, c.needs()}
+				return none, &FanOutError{c.label, fanOut, len(c.agents) * fanOut, c.needs()}
 			}
 			if c.spare < 0 {
 				c.limitTo((c.needs() + len(c.agents) - 1) / len(c.agents))
 			}
 		}
-		err := d.roomForAll(d.clusters[root])
+		ingress = d.chooseIngress()
+		err = d.roomForAll(d.clusters[d.inside[ingress]])
 		if err == nil || d.bound.FanOut > 0 {
-			return err
+			return ingress, err
 		}
 	}
 }
@@ -144,6 +147,7 @@ func (d *draft) keepPlaces() {
 			c := d.clusters[d.inside[agent]]
 			c.members, d.inside[member] = append(c.members, member), d.inside[agent]
 			c.spare--
+			c.wanted = true
 			continue
 		}
 		outside = append(outside, member)
@@ -172,7 +176,7 @@ func (d *draft) byGatewayOrder(ingress int) func(a, b *cluster) int {
 		toA, _ := d.dist.hop(from, gateA)
 		toB, _ := d.dist.hop(from, gateB)
 		return cmp.Or(
-			rank(b.spare > 0)-rank(a.spare > 0),
+			rank(b.wanted)-rank(a.wanted),
 			cmp.Compare(toA, toB),
 			cmp.Compare(gateB.node.Uplink, gateA.node.Uplink),
 			cmp.Compare(b.needs(), a.needs()),

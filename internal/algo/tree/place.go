@@ -6,34 +6,83 @@ import (
 	"time"
 )
 
-// placeGateways attaches the gateway of each cluster, and as few other agents as these need
-// to hang from.
-func (d *draft) placeGateways(ingress int) {
-	root := d.clusters[d.inside[ingress]]
-	d.enter(root, 0)
-	others := slices.DeleteFunc(slices.Clone(d.clusters), func(c *cluster) bool { return c == root })
-	slices.SortFunc(others, d.byGatewayOrder(ingress))
-	entered := []*cluster{root}
-	for _, c := range others {
-		d.enter(c, d.bestOutside(entered, c.agents[0], d.total))
-		entered = append(entered, c)
+// want finds the clusters that are there for members, their own or those whose nearest
+// agent they have. The others are entered last: they would only be in the way.
+func (d *draft) want() {
+	for _, c := range d.clusters {
+		c.wanted = len(c.members) > 0
 	}
+	for _, member := range d.outside {
+		var nearest *cluster
+		var hop time.Duration
+		for _, c := range d.clusters {
+			for _, agent := range c.agents {
+				rtt, measured := d.dist.rtt(&d.places[agent], &d.places[member])
+				if measured && (nearest == nil || rtt < hop) {
+					nearest, hop = c, rtt
+				}
+			}
+		}
+		if nearest != nil {
+			nearest.wanted = true
+		}
+	}
+}
+
+// queue enters the ingress's cluster and lets the others wait.
+func (d *draft) queue(ingress int) {
+	root := d.clusters[d.inside[ingress]]
+	d.waiting = slices.DeleteFunc(slices.Clone(d.clusters), func(c *cluster) bool { return c == root })
+	slices.SortFunc(d.waiting, d.byGatewayOrder(ingress))
+	d.enter(root, 0)
+}
+
+// enterWanted enters the clusters that are wanted, and others only to have room for the
+// members from outside and for one of those that go on waiting.
+func (d *draft) enterWanted() {
+	for len(d.waiting) > 0 && (d.waiting[0].wanted || d.spare <= len(d.outside)) {
+		d.enterNext()
+	}
+}
+
+// enterAll enters the rest.
+func (d *draft) enterAll() {
+	for len(d.waiting) > 0 {
+		d.enterNext()
+	}
+	for _, c := range d.clusters {
+		d.placeAgents(c)
+	}
+}
+
+// enterNext enters the next cluster, and if there is room for one only, the next that
+// brings room.
+func (d *draft) enterNext() {
+	at := 0
+	if d.spare == 1 {
+		at = max(0, slices.IndexFunc(d.waiting, func(c *cluster) bool { return c.spare > 0 }))
+	}
+	c := d.waiting[at]
+	d.waiting = slices.Delete(d.waiting, at, at+1)
+	d.enter(c, d.bestOutside(d.entered, c.agents[0], d.total))
 }
 
 // enter attaches a cluster's gateway.
 func (d *draft) enter(c *cluster, parent int) {
-	d.use(parent)
+	if parent != 0 {
+		d.use(parent)
+	}
 	d.open(c, parent)
 	d.makeRoom(c)
+	d.entered = append(d.entered, c)
+	d.spare += c.spare
 }
 
 // use notes that a parent feeds a node from outside its cluster.
 func (d *draft) use(parent int) {
-	if parent == 0 {
-		return // the sender has no limit
-	}
 	c := d.clusters[d.inside[parent]]
 	c.spare--
+	d.spare--
 	d.fill(c, parent)
 	d.makeRoom(c)
 }
@@ -82,22 +131,27 @@ func (d *draft) placeAgents(c *cluster) {
 	}
 }
 
-// placeMembers attaches the members: those whose place was kept, then the others of each
-// cluster, then those of no cluster that has agents.
-func (d *draft) placeMembers() {
-	for _, c := range d.clusters {
+// placeInside attaches what the entered clusters feed inside: the other agents, the members
+// whose place was kept, the other members.
+func (d *draft) placeInside() {
+	for _, c := range d.entered {
+		d.placeAgents(c)
 		for _, member := range d.takeKept(c) {
 			parent := d.best(c.open, member, d.total)
 			d.fill(c, parent)
 			d.attach(member, parent)
 		}
 	}
+}
+
+// placeOutside attaches the members of no cluster that has agents.
+func (d *draft) placeOutside() {
 	measure := d.nearest
 	if d.byLatency {
 		measure = d.total
 	}
 	for _, member := range d.outside {
-		parent := d.bestOutside(d.clusters, member, measure)
+		parent := d.bestOutside(d.entered, member, measure)
 		d.use(parent)
 		d.attach(member, parent)
 	}
