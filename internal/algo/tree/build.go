@@ -2,12 +2,13 @@ package tree
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 )
 
 // Build arranges the nodes, of which the sender is one, into a tree. It fails with a
 // *FanOutError where the agents are too few for the limit given, with a *LatencyError where
-// it found no tree within the latency bound, and otherwise only if the input is wrong.
+// it found no tree within the latency bound, which names the worst path of the best it saw, and otherwise only if the input is wrong.
 //
 // All agents given are used: the caller leaves out those that help nobody.
 func Build(sender string, nodes []Node, bound Bound) (*Tree, error) {
@@ -15,40 +16,52 @@ func Build(sender string, nodes []Node, bound Bound) (*Tree, error) {
 		return nil, err
 	}
 	start := unplaced(sender, nodes, bound, measure(bound.RTT))
-	var first error
+	var nearest *LatencyError
 	for _, attempt := range attempts(len(nodes), bound) {
 		t, err := start.clone().arrange(attempt)
 		if err == nil {
 			err = t.CheckLatency()
 		}
-		if err == nil {
+		var late *LatencyError
+		switch {
+		case err == nil:
 			return t, nil
+		case errors.As(err, &late) && (nearest == nil || late.Latency.Measured < nearest.Latency.Measured):
+			nearest = late
+		case nearest == nil:
+			return nil, err
 		}
-		first = cmp.Or(first, err)
 	}
-	return nil, first
+	return nil, nearest
 }
 
 // attempt is one way to arrange a tree.
 type attempt struct {
 	fanOut    int
 	byLatency bool // near nodes go before strong ones
+	ingress   int  // the best agent to be the ingress, the second best, …
 }
 
 // attempts returns the ways to try, the best tree's first.
 func attempts(nodes int, bound Bound) []attempt {
 	fanOut := cmp.Or(bound.FanOut, DefaultFanOut)
-	tries := []attempt{{fanOut, false}}
+	tries := []attempt{{fanOut, false, 0}}
 	if bound.MaxLatency == 0 {
 		return tries
 	}
-	tries = append(tries, attempt{fanOut, true})
-	for bound.FanOut == 0 && fanOut < nodes {
-		fanOut *= 2
-		tries = append(tries, attempt{fanOut, false}, attempt{fanOut, true})
+	for {
+		for ingress := range ingresses {
+			tries = append(tries, attempt{fanOut, true, ingress}, attempt{fanOut, false, ingress})
+		}
+		if bound.FanOut > 0 || fanOut >= nodes {
+			return tries
+		}
+		fanOut *= 4
 	}
-	return tries
 }
+
+// ingresses is how many agents are tried as the ingress for the sake of the latency bound.
+const ingresses = 4
 
 // draft is a tree while Build works on it.
 type draft struct {
@@ -101,7 +114,7 @@ func (d *draft) chooseIngress() int {
 		candidates = append(candidates, c.agents...)
 	}
 	sender := &d.places[0]
-	return slices.MinFunc(candidates, func(a, b int) int {
+	slices.SortFunc(candidates, func(a, b int) int {
 		return cmp.Or(
 			rank(d.clusters[d.inside[b]].spare > 0)-rank(d.clusters[d.inside[a]].spare > 0),
 			rank(d.places[b].node.Name == sender.node.Agent)-rank(d.places[a].node.Name == sender.node.Agent),
@@ -110,6 +123,7 @@ func (d *draft) chooseIngress() int {
 			cmp.Compare(a, b),
 		)
 	})
+	return candidates[min(d.ingress, len(candidates)-1)]
 }
 
 // lead gives each cluster its gateway.
