@@ -1,0 +1,78 @@
+package tree
+
+import (
+	"slices"
+	"time"
+)
+
+// want finds the clusters that are there for members, their own or those whose nearest
+// agent they have. The others are entered last: they would only be in the way.
+func (d *draft) want() {
+	for _, c := range d.clusters {
+		c.wanted = len(c.members) > 0
+	}
+	for _, member := range d.outside {
+		var nearest *cluster
+		var hop time.Duration
+		for _, c := range d.clusters {
+			for _, agent := range c.agents {
+				rtt, measured := d.dist.rtt(&d.places[agent], &d.places[member])
+				if measured && (nearest == nil || rtt < hop) {
+					nearest, hop = c, rtt
+				}
+			}
+		}
+		if nearest != nil {
+			nearest.wanted = true
+		}
+	}
+}
+
+// queue enters the ingress's cluster and lets the others wait.
+func (d *draft) queue(ingress int) {
+	root := d.clusters[d.inside[ingress]]
+	d.waiting = slices.DeleteFunc(slices.Clone(d.clusters), func(c *cluster) bool { return c == root })
+	slices.SortFunc(d.waiting, d.byGatewayOrder(ingress))
+	d.enter(root, 0)
+}
+
+// enterWanted enters the clusters that are wanted, and others only to have room for the
+// members from outside and for one of those that go on waiting.
+func (d *draft) enterWanted() {
+	for len(d.waiting) > 0 && (d.waiting[0].wanted || d.spare <= len(d.outside)) {
+		d.enterNext()
+	}
+}
+
+// enterAll enters the rest.
+func (d *draft) enterAll() {
+	for len(d.waiting) > 0 {
+		d.enterNext()
+	}
+	for _, c := range d.clusters {
+		d.placeAgents(c)
+	}
+}
+
+// enterNext enters the next cluster, and if there is room for one only, the next that
+// brings room.
+func (d *draft) enterNext() {
+	at := 0
+	if d.spare == 1 {
+		at = max(0, slices.IndexFunc(d.waiting, func(c *cluster) bool { return c.spare > 0 }))
+	}
+	c := d.waiting[at]
+	d.waiting = slices.Delete(d.waiting, at, at+1)
+	d.enter(c, d.bestOutside(d.entered, c.agents[0], d.total))
+}
+
+// enter attaches a cluster's gateway.
+func (d *draft) enter(c *cluster, parent int) {
+	if parent != 0 {
+		d.use(parent)
+	}
+	d.open(c, parent)
+	d.makeRoom(c)
+	d.entered = append(d.entered, c)
+	d.spare += c.spare
+}
