@@ -1,0 +1,65 @@
+package tree_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/groupcast/groupcast/internal/algo/tree"
+)
+
+// With a latency bound the rules hold too, and the bound does, or the path that breaks it is
+// one to a member.
+func TestBuildWithinLatencyBound(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		network := drawNetwork(t, 20)
+		network.bound.MaxLatency = time.Duration(rapid.IntRange(1, 200).Draw(t, "bound")) * time.Millisecond
+		built, err := tree.Build(network.sender, network.nodes, network.bound)
+		var full *tree.FanOutError
+		var late *tree.LatencyError
+		switch {
+		case errors.As(err, &late):
+			if late.Latency.Measured <= late.Limit || late.Path[0] != "s" || len(late.Path) < 2 {
+				t.Errorf("the error is %v", err)
+			}
+		case errors.As(err, &full) && network.bound.FanOut > 0:
+		case err != nil:
+			t.Fatal(err)
+		default:
+			wantRules(t, network, built)
+			if err := built.CheckLatency(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// A limit that is not given is the default wherever that leaves room for all.
+func TestDefaultFanOut(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		network := drawNetwork(t, 30)
+		network.bound.FanOut = tree.DefaultFanOut
+		want := network.build(t).String()
+		network.bound.FanOut = 0
+		if got := network.build(t).String(); got != want {
+			t.Errorf("without a limit the tree is\n%s\nwant\n%s", got, want)
+		}
+	})
+}
+
+// A member is fed by its own node's agent, and the default limit suffices, where each node
+// has one of both.
+func TestPreferredAgents(t *testing.T) {
+	nodes, rtt := zones(100, 3)
+	built := build(t, "m-node-0000", nodes, tree.Bound{RTT: rtt})
+	for _, node := range nodes {
+		if parent, fed := built.Parent(node.Name); fed && node.Kind == tree.Member && parent != node.Agent {
+			t.Errorf("%s is fed by %s", node.Name, parent)
+		}
+		if fed := built.Children(node.Name); len(fed) > tree.DefaultFanOut {
+			t.Errorf("%s feeds %v", node.Name, fed)
+		}
+	}
+}
