@@ -7,8 +7,9 @@ import (
 )
 
 // Build arranges the nodes, of which the sender is one, into a tree. It fails with a
-// *FanOutError where the agents are too few for the limit given, with a *LatencyError where
-// it found no tree within the latency bound, which names the worst path of the best it saw, and otherwise only if the input is wrong.
+// *FanOutError where the agents are too few for the limit given; with a *LatencyError where
+// it found no tree within the latency bound, about the best of those it tried; and otherwise
+// only if the input is wrong.
 //
 // All agents given are used: the caller leaves out those that help nobody.
 func Build(sender string, nodes []Node, bound Bound) (*Tree, error) {

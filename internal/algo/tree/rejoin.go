@@ -39,7 +39,7 @@ func (r *repair) adopt(orphans []int, cluster string) error {
 			stronger(r.places[a].node, r.places[b].node),
 		)
 	})
-	r.bringRoom(orphans, cluster)
+	r.makeWay(orphans, cluster)
 	for _, orphan := range orphans {
 		if err := r.rejoin(orphan); err != nil {
 			return err
@@ -48,24 +48,24 @@ func (r *repair) adopt(orphans []int, cluster string) error {
 	return nil
 }
 
-// bringRoom puts an agent from outside the cluster to the front if those inside, whose next
-// gateway would otherwise be first, leave no room for any. A sender in its own cluster
-// stays there.
-func (r *repair) bringRoom(orphans []int, cluster string) {
-	room, atHome := 0, false
+// makeWay puts an agent from outside the cluster to the front if those inside, whose next
+// gateway would otherwise be first, leave no room for any. A cluster with a gateway needs no
+// other, and a sender in its own cluster stays there.
+func (r *repair) makeWay(orphans []int, cluster string) {
+	room, led := 0, false
 	for _, agent := range r.reached {
 		room += max(0, r.limit()-len(r.places[agent].children))
-		atHome = atHome || cluster != "" && r.places[agent].node.Cluster == cluster
+		led = led || cluster != "" && r.places[agent].node.Cluster == cluster
 	}
 	if len(r.reached) == 0 {
-		room, atHome = room+1, r.homes[0] != none && r.places[0].node.Cluster == cluster
+		room, led = room+1, r.homes[0] != none && r.places[0].node.Cluster == cluster
 	}
 	for i, orphan := range orphans {
 		outside := r.turn(orphan, cluster) >= 2
 		if !outside {
 			room += r.room(orphan, "", false) - 1
 		}
-		if outside && r.agent(orphan) && r.room(orphan, "", false) > 0 && room <= 0 && !atHome {
+		if outside && r.agent(orphan) && r.room(orphan, "", false) > 0 && room <= 0 && !led {
 			copy(orphans[1:i+1], orphans[:i])
 			orphans[0] = orphan
 			return
