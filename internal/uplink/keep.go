@@ -39,6 +39,14 @@ func (e *Ended) Error() string {
 // Keep keeps a session alive until ctx is done or the session has ended: then it
 // returns *Ended. Broken connections and changing leaders are survived.
 func (u *Uplink) Keep(ctx context.Context, member *groupv1.Member, interval time.Duration) error {
+	err := u.keep(ctx, member, interval)
+	if Reason(err) == "REVOKED" {
+		return &Ended{groupv1.MemberState_MEMBER_STATE_EXPELLED}
+	}
+	return err
+}
+
+func (u *Uplink) keep(ctx context.Context, member *groupv1.Member, interval time.Duration) error {
 	message := &groupv1.KeepSessionRequest{Group: member.GetGroup(), Name: member.GetName(), Incarnation: member.GetIncarnation()}
 	return u.attend(ctx, "keep session", func(ctx context.Context) error {
 		stream, err := groupv1.NewSessionServiceClient(u).KeepSession(ctx)

@@ -23,8 +23,9 @@ import (
 	"github.com/groupcast/groupcast/internal/identity"
 )
 
-// callPolicy retries what a manager could not do for the moment: every change
-// carries a request_id, so that a repeated one has one effect. It is the only
+// callPolicy retries what a manager could not do for the moment. That is safe: a
+// repeated change has one effect by its request_id, an enrolment by its
+// certificate request, and what else there is may be done twice. It is the only
 // place that retries calls.
 const callPolicy = `{
 	"loadBalancingConfig": [{"round_robin": {}}],

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -97,7 +98,7 @@ func (a *app) enrollCommand() *cobra.Command {
 	var token string
 	command := &cobra.Command{
 		Use: "enroll --endpoint HOST:PORT --token TOKEN", Short: "Exchange a join token for an identity, and write a configuration that uses it", Args: cobra.NoArgs,
-		Long: "Exchanges a join token for an identity. The configuration is written to the file\nthat --config names, else groupcast/config.yaml in the user's configuration\ndirectory; key and certificate lie in a directory beside it, and are renewed by\nthe commands that use them.",
+		Long: "Exchanges a join token for an identity. The configuration is written to the file\nthat --config names, else groupcast/config.yaml in the user's configuration\ndirectory (not to GROUPCAST_CONFIG, which may be an operator's); key and certificate lie in a directory beside it, and are renewed by\nthe commands that use them.",
 	}
 	flags := command.Flags()
 	flags.StringSliceVar(&config.Endpoints, "endpoint", nil, "the managers' gRPC ports")
@@ -130,6 +131,9 @@ func (a *app) enrollCommand() *cobra.Command {
 			return fmt.Errorf("write configuration: %w", err)
 		}
 		fmt.Fprintf(a.stderr, "enrolled as %s; configuration in %s\n", identity, file)
+		if other := os.Getenv("GROUPCAST_CONFIG"); other != "" && other != file {
+			fmt.Fprintf(a.stderr, "note: commands still use GROUPCAST_CONFIG=%s until it is unset\n", other)
+		}
 		return nil
 	}
 	return command

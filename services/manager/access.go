@@ -15,6 +15,9 @@ import (
 // operatorName is the name of the operator whose configuration a manager writes.
 const operatorName = "admin"
 
+// accessRetry is how soon a configuration is written again that could not be.
+const accessRetry = 2 * time.Second
+
 // keepAccess writes the first operator's configuration, calls written, and keeps
 // its certificate fresh.
 func keepAccess(ctx context.Context, env daemon.Env, config *Config, ca *identity.CA, shown *view.View, address string, written func()) error {
@@ -28,9 +31,8 @@ func keepAccess(ctx context.Context, env daemon.Env, config *Config, ca *identit
 	}
 	directory := filepath.Join(filepath.Dir(file), operatorName)
 	access := uplink.Config{Endpoints: []string{reachable(address)}, TrustDomain: config.Identity.TrustDomain, CredentialsDir: operatorName}
-	renew := time.NewTicker(identity.CertificateLifetime / 2)
-	defer renew.Stop()
 	for {
+		next := identity.CertificateLifetime / 2
 		bundle, err := ca.IssueBundle(identity.ID{Role: identity.Operator, Name: operatorName}, identity.Stamp(shown.Revision())+1)
 		if err == nil {
 			err = identity.FilesIn(directory).Write(bundle)
@@ -41,12 +43,13 @@ func keepAccess(ctx context.Context, env daemon.Env, config *Config, ca *identit
 		if err == nil {
 			written()
 		} else {
-			env.Log.Error("the operator's configuration could not be written", "file", file, "error", err)
+			next = accessRetry
+			env.Log.Warn("the operator's configuration could not be written; trying again", "file", file, "error", err)
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-renew.C:
+		case <-time.After(next):
 		}
 	}
 }

@@ -425,7 +425,7 @@ func streams(n uint32) func(yield func(uint32) bool) {
 }
 
 // peakMemory returns how many bytes of memory a process had at most.
-func peakMemory(t *testing.T, pid int) (size int64) {
+func peakMemory(t testing.TB, pid int) (size int64) {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

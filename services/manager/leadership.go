@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -25,11 +26,16 @@ type leadership struct {
 	security *tls.Config // for dialling other managers
 	log      *slog.Logger
 
-	mu         sync.RWMutex
-	registry   *group.Registry
-	leader     store.Leader
-	connection *grpc.ClientConn // to the leader, unless it is this manager
+	mu       sync.RWMutex
+	registry *group.Registry
+	leader   store.Leader
+	links    []*grpc.ClientConn // to the leader, unless it is this manager
+	next     atomic.Uint64
 }
+
+// leaderLinks is how many connections a follower spreads what it passes on over:
+// each carries only so many streams.
+const leaderLinks = 16
 
 // Registry returns the rules to write by; nil unless this manager leads.
 func (l *leadership) Registry() *group.Registry {
@@ -42,7 +48,10 @@ func (l *leadership) Registry() *group.Registry {
 func (l *leadership) Connection() *grpc.ClientConn {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	return l.connection
+	if len(l.links) == 0 {
+		return nil
+	}
+	return l.links[l.next.Add(1)%uint64(len(l.links))]
 }
 
 // Leader returns who leads.
@@ -112,22 +121,26 @@ func (l *leadership) setRegistry(registry *group.Registry) {
 	l.registry = registry
 }
 
-// follow notes who leads, and keeps a connection to it.
+// follow notes who leads, and keeps connections to it.
 func (l *leadership) follow(leader store.Leader) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.connection != nil && leader.Address != l.leader.Address {
-		l.connection.Close()
-		l.connection = nil
+	if leader.Address != l.leader.Address {
+		for _, link := range l.links {
+			link.Close()
+		}
+		l.links = nil
 	}
 	l.leader = leader
-	if l.connection != nil || leader.Address == "" || leader.Name == l.self.Name {
+	if leader.Address == "" || leader.Name == l.self.Name {
 		return
 	}
-	connection, err := grpc.NewClient("passthrough:///"+leader.Address, grpc.WithTransportCredentials(credentials.NewTLS(l.security)))
-	if err != nil {
-		l.log.Error("the leader's address cannot be used", "address", leader.Address, "error", err)
-		return
+	for len(l.links) < leaderLinks {
+		link, err := grpc.NewClient("passthrough:///"+leader.Address, grpc.WithTransportCredentials(credentials.NewTLS(l.security)))
+		if err != nil {
+			l.log.Error("the leader's address cannot be used", "address", leader.Address, "error", err)
+			return
+		}
+		l.links = append(l.links, link) // it connects when it is first used
 	}
-	l.connection = connection
 }

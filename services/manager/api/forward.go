@@ -8,7 +8,9 @@ import (
 	"strings"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
@@ -30,7 +32,7 @@ func (s *Server) forwardUnary(ctx context.Context, method string, req any) (prot
 	}
 	response := newResponse()
 	if err := connection.Invoke(ctx, method, req, response); err != nil {
-		return nil, err
+		return nil, leaderGone(ctx, err)
 	}
 	return response, nil
 }
@@ -62,7 +64,16 @@ func (s *Server) forwardStream(stream grpc.ServerStream, method string) error {
 			cancel()
 		}
 	}()
-	return pump(newResponse, upstream.RecvMsg, stream.SendMsg)
+	return leaderGone(stream.Context(), pump(newResponse, upstream.RecvMsg, stream.SendMsg))
+}
+
+// leaderGone makes an error worth a retry of what the end of the connection to an
+// earlier leader looks like to those who were using it.
+func leaderGone(ctx context.Context, err error) error {
+	if status.Code(err) == codes.Canceled && ctx.Err() == nil {
+		return fmt.Errorf("%w: the connection to the leader has ended", errNoLeader)
+	}
+	return err
 }
 
 // pump passes messages on until one side ends; a regular end is nil.

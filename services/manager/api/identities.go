@@ -33,7 +33,7 @@ func (i *identityService) Enroll(ctx context.Context, req *groupv1.EnrollRequest
 		return nil, err
 	}
 	stamp := registry.Stamp()
-	id, err := registry.Redeem(ctx, req.GetToken())
+	id, err := registry.Redeem(ctx, req.GetToken(), req.GetCertificateRequest())
 	if err != nil {
 		return nil, err
 	}

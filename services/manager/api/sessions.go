@@ -37,13 +37,13 @@ func (s *sessionService) KeepSession(stream groupv1.SessionService_KeepSessionSe
 	if err := s.server.mayBe(stream.Context(), first.GetGroup(), first.GetName()); err != nil {
 		return err
 	}
-	session := group.Session{Group: first.GetGroup(), Member: first.GetName()}
+	session := group.Session{Group: first.GetGroup(), Member: first.GetName(), Incarnation: first.GetIncarnation()}
 	for {
 		registry, err := s.server.registry()
 		if err != nil {
 			return err
 		}
-		state, epoch := registry.Heartbeat(session, first.GetIncarnation())
+		state, epoch := registry.Heartbeat(session)
 		if err := stream.Send(&groupv1.KeepSessionResponse{State: state, Epoch: epoch}); err != nil {
 			return err
 		}

@@ -60,16 +60,19 @@ func (e *Invalid) Error() string {
 // checks collects violations.
 type checks struct{ violations []Violation }
 
+// maxViolations is how many problems of one request are told.
+const maxViolations = 20
+
 // that notes a problem with a field unless ok.
 func (c *checks) that(ok bool, field, problem string, args ...any) {
-	if !ok {
+	if !ok && len(c.violations) < maxViolations {
 		c.violations = append(c.violations, Violation{field, fmt.Sprintf(problem, args...)})
 	}
 }
 
 // no notes an error of a field.
 func (c *checks) no(field string, err error) {
-	if err != nil {
+	if err != nil && len(c.violations) < maxViolations {
 		c.violations = append(c.violations, Violation{field, err.Error()})
 	}
 }

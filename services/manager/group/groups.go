@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -34,8 +35,9 @@ func (r *Registry) Create(ctx context.Context, caller Caller, asked *groupv1.Cre
 		}
 		now := timestamppb.Now()
 		response.Group = &groupv1.Group{
-			Name: asked.GetName(), Policy: policy, Etag: "1", Incarnation: r.next(), CreateTime: now, UpdateTime: now,
+			Name: asked.GetName(), Policy: policy, Incarnation: r.next(), CreateTime: now, UpdateTime: now,
 		}
+		response.Group.Etag = etag(response.Group.GetIncarnation(), 1)
 		return putGroup(response.Group, 0)
 	})
 	return response, err
@@ -75,7 +77,7 @@ func (r *Registry) Update(ctx context.Context, caller Caller, asked *groupv1.Upd
 		if err := problems.err(); err != nil {
 			return plan{}, err
 		}
-		message.Policy, message.UpdateTime, message.Etag = policy, timestamppb.Now(), nextEtag(message.GetEtag())
+		message.Policy, message.UpdateTime, message.Etag = policy, timestamppb.Now(), nextEtag(message)
 		response.Group = message
 		return putGroup(message, record.Changed)
 	})
@@ -95,11 +97,15 @@ func (r *Registry) Delete(ctx context.Context, caller Caller, asked *groupv1.Del
 		if err != nil {
 			return plan{}, err
 		}
-		if members := message.GetMemberCount(); members > 0 && !asked.GetForce() {
-			return plan{}, fmt.Errorf("group %q: %d %w", name, members, ErrInUse)
+		conditions := []store.Cond{store.Unchanged(view.GroupKey(name), record.Changed)}
+		if !asked.GetForce() {
+			if members := message.GetMemberCount(); members > 0 {
+				return plan{}, fmt.Errorf("group %q: %d %w", name, members, ErrInUse)
+			}
+			conditions = append(conditions, store.NoneBelow(view.MembersPrefix(name))) // one may be joining
 		}
 		return plan{
-			[]store.Cond{store.Unchanged(view.GroupKey(name), record.Changed)},
+			conditions,
 			[]store.Op{store.DeleteAll(view.MembersPrefix(name)), store.Delete(view.EpochKey(name)), store.Delete(view.GroupKey(name))},
 		}, nil
 	})
@@ -118,7 +124,12 @@ func (r *Registry) find(name, etag string) (view.Group, *groupv1.Group, error) {
 	return record, message, nil
 }
 
-func nextEtag(etag string) string {
-	version, _ := strconv.ParseUint(etag, 10, 64)
-	return strconv.FormatUint(version+1, 10)
+// etag tells one version of one group from all others, those of an earlier group
+// of the same name among them.
+func etag(incarnation, version uint64) string { return fmt.Sprintf("%d.%d", incarnation, version) }
+
+func nextEtag(group *groupv1.Group) string {
+	_, version, _ := strings.Cut(group.GetEtag(), ".")
+	number, _ := strconv.ParseUint(version, 10, 64)
+	return etag(group.GetIncarnation(), number+1)
 }

@@ -1,7 +1,9 @@
 package group
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,7 +23,9 @@ type tokenRecord struct {
 	Hash   []byte      `json:"hash"`
 	ID     identity.ID `json:"id"`
 	Groups []string    `json:"groups,omitempty"`
-	Used   bool        `json:"used,omitempty"`
+	// UsedBy is the hash of the certificate request that used the token up: the
+	// same one may come again, when its answer was lost.
+	UsedBy []byte `json:"usedBy,omitempty"`
 }
 
 func tokenKey(id string) string { return "token/" + id }
@@ -85,8 +89,9 @@ func checkToken(asked *groupv1.CreateTokenRequest, record tokenRecord) (time.Dur
 
 // Redeem uses up a join token and returns whom it was for. What the identity may
 // join is what the token says, from now on.
-func (r *Registry) Redeem(ctx context.Context, text string) (identity.ID, error) {
-	id, err := r.redeem(ctx, text)
+func (r *Registry) Redeem(ctx context.Context, text string, certificateRequest []byte) (identity.ID, error) {
+	by := sha256.Sum256(certificateRequest)
+	id, err := r.redeem(ctx, text, by[:])
 	if errors.Is(err, ErrToken) || errors.Is(err, identity.ErrToken) {
 		r.mu.Lock()
 		allowed := r.enrollFailed.Allow()
@@ -99,7 +104,7 @@ func (r *Registry) Redeem(ctx context.Context, text string) (identity.ID, error)
 	return id, err
 }
 
-func (r *Registry) redeem(ctx context.Context, text string) (identity.ID, error) {
+func (r *Registry) redeem(ctx context.Context, text string, by []byte) (identity.ID, error) {
 	token, err := identity.ParseToken(text)
 	if err != nil {
 		return identity.ID{}, err
@@ -119,10 +124,11 @@ func (r *Registry) redeem(ctx context.Context, text string) (identity.ID, error)
 		switch {
 		case !token.Matches(record.Hash): // also when there is none
 			return plan{}, fmt.Errorf("%w: it is wrong or has expired", ErrToken)
-		case record.Used:
+		case record.UsedBy != nil && !bytes.Equal(record.UsedBy, by):
 			return plan{}, fmt.Errorf("%w: it was used already", ErrToken)
 		}
 		redeemed = record.ID
+		record.UsedBy = by
 		return r.planRedeem(item, record)
 	})
 	return redeemed, err
@@ -130,7 +136,6 @@ func (r *Registry) redeem(ctx context.Context, text string) (identity.ID, error)
 
 // planRedeem marks a token as used and grants what it says.
 func (r *Registry) planRedeem(item store.Item, record tokenRecord) (plan, error) {
-	record.Used = true
 	used, err := json.Marshal(record)
 	if err != nil {
 		return plan{}, fmt.Errorf("encode token: %w", err)
@@ -151,8 +156,11 @@ func (r *Registry) planRedeem(item store.Item, record tokenRecord) (plan, error)
 // Revoke refuses all certificates that an identity was issued so far, and ends
 // its sessions.
 func (r *Registry) Revoke(ctx context.Context, id identity.ID) error {
+	if !slices.Contains(enrollable, id.Role) { // a manager has the CA: nothing could keep it out, or let it back in
+		return &Invalid{[]Violation{{"role", fmt.Sprintf("%q is not one of %v", id.Role, enrollable)}}}
+	}
 	if err := id.Validate(); err != nil {
-		return &Invalid{[]Violation{{"role", err.Error()}}}
+		return &Invalid{[]Violation{{"name", err.Error()}}}
 	}
 	err := r.write(ctx, request{}, nil, func() (plan, error) {
 		known := r.view.Identity(id)

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/groupcast/groupcast/internal/algo/liveness"
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/services/manager/store"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
@@ -40,8 +41,18 @@ const (
 	forgetAgents = time.Hour
 )
 
-// Session tells one member of one group from all others.
-type Session struct{ Group, Member string }
+// Session tells one session of one member from all others.
+type Session struct {
+	Group, Member string
+	Incarnation   uint64
+}
+
+// seat is a member's place in a group, whichever session has it.
+type seat struct{ group, member string }
+
+func sessionOf(member *groupv1.Member) Session {
+	return Session{member.GetGroup(), member.GetName(), member.GetIncarnation()}
+}
 
 // Registry is the state and the rules of the manager that leads.
 type Registry struct {
@@ -53,12 +64,12 @@ type Registry struct {
 	mu           sync.Mutex
 	sessions     *liveness.Table[Session]
 	agents       *liveness.Table[string]
-	offline      *liveness.Table[string]   // agents, by when they went offline
-	flaps        map[Session]*rate.Limiter // joins of one member
-	joining      map[string]int            // joins on their way, by group
-	changed      map[string]bool           // groups whose epoch is to grow
-	memory       store.Lease               // for what is to be remembered for a while
-	enrollFailed *rate.Limiter             // refused join tokens
+	offline      *liveness.Table[string] // agents, by when they went offline
+	flaps        map[seat]*rate.Limiter  // joins of one member
+	joining      map[seat]int            // joins on their way
+	changed      map[string]bool         // groups whose epoch is to grow
+	memory       store.Lease             // for what is to be remembered for a while
+	enrollFailed *rate.Limiter           // refused join tokens
 }
 
 // Lead returns the registry of a term. All members get the time of one expiry to
@@ -69,15 +80,15 @@ func Lead(term *store.Term, from *store.Store, shown *view.View, log *slog.Logge
 		sessions: liveness.NewTable[Session](Expiry),
 		agents:   liveness.NewTable[string](Expiry),
 		offline:  liveness.NewTable[string](forgetAgents),
-		flaps:    make(map[Session]*rate.Limiter),
-		joining:  make(map[string]int),
+		flaps:    make(map[seat]*rate.Limiter),
+		joining:  make(map[seat]int),
 		changed:  make(map[string]bool),
 		// Guessing 256 bits is hopeless; the limit keeps the log readable.
 		enrollFailed: rate.NewLimiter(10, 50),
 	}
 	now := time.Now()
 	shown.All(func(member view.Member) {
-		r.sessions.Heard(Session{member.GetGroup(), member.GetName()}, now)
+		r.sessions.Heard(sessionOf(member.Member), now)
 		r.changed[member.GetGroup()] = true // an earlier leader may have owed it
 	})
 	r.loadAgents(now)
@@ -166,7 +177,7 @@ func (r *Registry) growEpochs(ctx context.Context) {
 			continue
 		}
 		_, err := r.store.Commit(ctx, r.term,
-			[]store.Cond{store.Unchanged(view.GroupKey(name), record.Changed)},
+			[]store.Cond{store.Unchanged(view.GroupKey(name), record.Changed), store.Unchanged(view.EpochKey(name), record.EpochChanged)},
 			[]store.Op{store.Put(view.EpochKey(name), view.EncodeEpoch(message.GetEpoch()+1))})
 		if err != nil {
 			r.noteChange(name) // next time

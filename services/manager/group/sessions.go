@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 // Limits of what a member says of itself.
 const (
 	maxAddresses  = 16
+	maxRoles      = 8
 	maxLabels     = 64
 	maxTextLength = 253
 )
@@ -41,11 +43,11 @@ func (r *Registry) Join(ctx context.Context, caller Caller, asked *groupv1.JoinR
 	if err != nil {
 		return nil, err
 	}
-	session := Session{asked.GetGroup(), asked.GetName()}
-	if err := r.checkFlap(session); err != nil {
+	place := seat{asked.GetGroup(), asked.GetName()}
+	if err := r.checkFlap(place); err != nil {
 		return nil, err
 	}
-	release := r.reserve(asked.GetGroup())
+	release := r.reserve(place)
 	defer release()
 	response := new(groupv1.JoinResponse)
 	err = r.write(ctx, as, response, func() (plan, error) { return r.planJoin(asked, response) })
@@ -54,15 +56,20 @@ func (r *Registry) Join(ctx context.Context, caller Caller, asked *groupv1.JoinR
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.sessions.Heard(session, time.Now())
-	r.changed[session.Group] = true
+	r.sessions.Heard(sessionOf(response.GetMember()), time.Now())
+	r.changed[place.group] = true
 	return response, nil
 }
 
 func checkJoin(asked *groupv1.JoinRequest) error {
 	var problems checks
+	problems.no("group", identity.CheckName(asked.GetGroup()))
 	problems.no("name", identity.CheckName(asked.GetName()))
+	problems.that(len(asked.GetRoles()) <= maxRoles, "roles", "has %d items: at most %d", len(asked.GetRoles()), maxRoles)
 	checkPlace(&problems, asked.GetNode(), asked.GetAddresses(), asked.GetLabels())
+	if err := problems.err(); err != nil {
+		return err // before looking at each of what may be very many
+	}
 	for _, role := range asked.GetRoles() {
 		checkEnum(&problems, "roles", role)
 	}
@@ -73,10 +80,13 @@ func checkJoin(asked *groupv1.JoinRequest) error {
 func checkPlace(problems *checks, node string, addresses []string, labels map[string]string) {
 	problems.that(len(node) <= maxTextLength, "node", "is longer than %d characters", maxTextLength)
 	problems.that(len(addresses) <= maxAddresses, "addresses", "has %d items: at most %d", len(addresses), maxAddresses)
+	problems.that(len(labels) <= maxLabels, "labels", "has %d items: at most %d", len(labels), maxLabels)
+	if problems.err() != nil {
+		return
+	}
 	for _, address := range addresses {
 		problems.that(validAddress(address), "addresses", "%.80q is not host:port", address)
 	}
-	problems.that(len(labels) <= maxLabels, "labels", "has %d items: at most %d", len(labels), maxLabels)
 	for key, value := range labels {
 		problems.that(key != "" && len(key) <= maxTextLength && len(value) <= maxTextLength,
 			"labels", "%.80q: keys have 1 to %d characters, values up to as many", key, maxTextLength)
@@ -84,16 +94,19 @@ func checkPlace(problems *checks, node string, addresses []string, labels map[st
 }
 
 // checkFlap refuses a member that joins again and again.
-func (r *Registry) checkFlap(session Session) error {
+func (r *Registry) checkFlap(place seat) error {
+	if _, _, found := r.view.Group(place.group); !found {
+		return nil // the plan says so
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	limiter, known := r.flaps[session]
+	limiter, known := r.flaps[place]
 	if !known {
 		limiter = rate.NewLimiter(flapRate, flapBurst)
-		r.flaps[session] = limiter
+		r.flaps[place] = limiter
 	}
 	if !limiter.Allow() {
-		return &RateLimited{fmt.Sprintf("member %q joins group %q", session.Member, session.Group), time.Second}
+		return &RateLimited{fmt.Sprintf("member %q joins group %q", place.member, place.group), time.Second}
 	}
 	return nil
 }
@@ -102,23 +115,23 @@ func (r *Registry) checkFlap(session Session) error {
 func (r *Registry) forgetFlaps(context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for session, limiter := range r.flaps {
+	for place, limiter := range r.flaps {
 		if limiter.Tokens() >= flapBurst {
-			delete(r.flaps, session)
+			delete(r.flaps, place)
 		}
 	}
 }
 
 // reserve counts a join on its way, so that joins at the same time cannot exceed a group's limit together.
-func (r *Registry) reserve(group string) (release func()) {
+func (r *Registry) reserve(place seat) (release func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.joining[group]++
+	r.joining[place]++
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if r.joining[group]--; r.joining[group] == 0 {
-			delete(r.joining, group)
+		if r.joining[place]--; r.joining[place] == 0 {
+			delete(r.joining, place)
 		}
 	}
 }
@@ -159,9 +172,15 @@ func (r *Registry) planJoin(asked *groupv1.JoinRequest, response *groupv1.JoinRe
 // among them, are more than the limit.
 func (r *Registry) checkRoom(group string, limit int) error {
 	r.mu.Lock()
-	joining := r.joining[group]
+	joining := slices.Collect(maps.Keys(r.joining))
 	r.mu.Unlock()
-	if r.view.MemberCount(group)+joining > limit {
+	members := r.view.MemberCount(group)
+	for _, place := range joining {
+		if _, shown := r.view.Member(group, place.member); place.group == group && !shown {
+			members++
+		}
+	}
+	if members > limit {
 		return fmt.Errorf("join group %q: %w (%d)", group, ErrGroupFull, limit)
 	}
 	return nil
@@ -185,8 +204,8 @@ func chooseRoles(asked, allowed []groupv1.Role) ([]groupv1.Role, error) {
 }
 
 // Heartbeat notes that a session lives, and returns its state and its group's epoch.
-func (r *Registry) Heartbeat(session Session, incarnation uint64) (groupv1.MemberState, uint64) {
-	state, epoch := r.view.SessionState(session.Group, session.Member, incarnation)
+func (r *Registry) Heartbeat(session Session) (groupv1.MemberState, uint64) {
+	state, epoch := r.view.SessionState(session.Group, session.Member, session.Incarnation)
 	if state == groupv1.MemberState_MEMBER_STATE_ACTIVE {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -206,6 +225,7 @@ func (r *Registry) Leave(ctx context.Context, caller Caller, asked *groupv1.Leav
 		return nil, err
 	}
 	response := new(groupv1.LeaveResponse)
+	var left Session
 	err = r.write(ctx, as, response, func() (plan, error) {
 		if _, _, err := r.find(asked.GetGroup(), ""); err != nil {
 			return plan{}, err
@@ -214,10 +234,11 @@ func (r *Registry) Leave(ctx context.Context, caller Caller, asked *groupv1.Leav
 		if !joined || asked.GetIncarnation() != 0 && member.GetIncarnation() != asked.GetIncarnation() {
 			return plan{}, fmt.Errorf("session of member %q in group %q %w", asked.GetName(), asked.GetGroup(), ErrNotFound)
 		}
+		left = sessionOf(member.Member)
 		return end(groupv1.MemberState_MEMBER_STATE_LEFT, lease, member), nil
 	})
 	if err == nil {
-		r.forget(Session{asked.GetGroup(), asked.GetName()})
+		r.forget(left)
 	}
 	return response, err
 }
@@ -256,7 +277,8 @@ func (r *Registry) expireSessions(ctx context.Context) {
 	}
 	var members []view.Member
 	for _, session := range silent {
-		if member, joined := r.view.Member(session.Group, session.Member); joined {
+		member, joined := r.view.Member(session.Group, session.Member)
+		if joined && member.GetIncarnation() == session.Incarnation { // or it has joined again
 			members = append(members, member)
 		}
 	}
@@ -270,17 +292,19 @@ func (r *Registry) expireSessions(ctx context.Context) {
 // that changed meanwhile, or that could not be written, are looked at again later.
 func (r *Registry) endSessions(ctx context.Context, state groupv1.MemberState, members []view.Member) (ended int) {
 	for batch := range slices.Chunk(members, endBatch) {
-		if err := r.endBatch(ctx, state, batch); err == nil {
-			ended += len(batch)
+		err := r.endBatch(ctx, state, batch)
+		if errors.Is(err, store.ErrConflict) && len(batch) > 1 {
+			for _, member := range batch { // one that changed must not keep the others
+				ended += r.endSessions(ctx, state, []view.Member{member})
+			}
 			continue
 		}
-		for _, member := range batch { // one that changed must not keep the others
-			if err := r.endBatch(ctx, state, []view.Member{member}); err == nil {
-				ended++
-			} else if !errors.Is(err, store.ErrConflict) {
-				r.log.Warn("a session could not be ended; trying again", "group", member.GetGroup(), "member", member.GetName(), "error", err)
-				r.hearAgain(member)
-			}
+		switch {
+		case err == nil:
+			ended += len(batch)
+		case !errors.Is(err, store.ErrConflict):
+			r.log.Warn("sessions could not be ended; trying again", "sessions", len(batch), "error", err)
+			r.hearAgain(batch)
 		}
 	}
 	return ended
@@ -297,14 +321,16 @@ func (r *Registry) endBatch(ctx context.Context, state groupv1.MemberState, batc
 		return err
 	}
 	for _, member := range batch {
-		r.forget(Session{member.GetGroup(), member.GetName()})
+		r.forget(sessionOf(member.Member))
 	}
 	return r.view.Await(ctx, at)
 }
 
-// hearAgain puts a member back among the living, to be found silent again.
-func (r *Registry) hearAgain(member view.Member) {
+// hearAgain puts members back among the living, to be found silent again.
+func (r *Registry) hearAgain(members []view.Member) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.sessions.Heard(Session{member.GetGroup(), member.GetName()}, time.Now())
+	for _, member := range members {
+		r.sessions.Heard(sessionOf(member.Member), time.Now())
+	}
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,8 +24,6 @@ import (
 const (
 	// walSegment is how much of the log etcd allocates ahead.
 	walSegment = 16 << 20
-	// quota is how much etcd's database may grow to.
-	quota = 2 << 30
 	// history is how long watchers can resume from a revision, and deleted state is kept.
 	history = "10m"
 	// startTimeout is how long etcd may take to read its data directory.
@@ -32,6 +31,9 @@ const (
 	// readyTimeout is how long etcd, alone and open, may take to serve.
 	readyTimeout = 10 * time.Second
 )
+
+// quota is how large etcd's database can be while it is written to. Tests have smaller ones.
+var quota int64 = 2 << 30
 
 // ErrInUse says that another process has the data directory.
 var ErrInUse = errors.New("in use by another process")
@@ -59,12 +61,17 @@ func OpenEmbedded(dir string, log *slog.Logger) (*Store, error) {
 	}
 	guard := newDiskGuard(dir, database)
 	client := v3client.New(server.Server)
+	keeper := newQuotaKeeper(server.Server.Backend(), client, quota, log)
 	return &Store{
 		commits: make(chan struct{}, maxCommits),
 		client:  client,
-		room:    guard.room,
-		failed:  engine.failed,
+		room: func(ending bool) error {
+			return cmp.Or(guard.room(), keeper.room(ending))
+		},
+		tidy:   keeper.tidy,
+		failed: engine.failed,
 		close: sync.OnceFunc(func() {
+			keeper.stop()
 			client.Close()
 			guard.stop()
 			server.Close()
@@ -140,7 +147,7 @@ func (e *engine) config(dir string) *embed.Config {
 	config.AdvertiseClientUrls = []url.URL{}
 	config.InitialCluster = config.InitialClusterFromName(config.Name)
 	config.AutoCompactionMode, config.AutoCompactionRetention = "periodic", history
-	config.QuotaBackendBytes = quota
+	config.QuotaBackendBytes = quota / 100 * alarmPercent
 	config.MaxTxnOps = MaxOps + 1
 	config.InitialElectionTickAdvance = true
 	config.TickMs, config.ElectionMs = 10, 100 // alone, it need not wait to become its own leader

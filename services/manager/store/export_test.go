@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"log/slog"
+	"testing"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -23,4 +25,19 @@ func (s *Store) PutForeignForTest(ctx context.Context) (Revision, error) {
 		return 0, err
 	}
 	return Revision(put.Header.Revision), nil
+}
+
+// OpenSmallForTest opens an embedded store with a small quota, and returns how to
+// have it tidied at once.
+func OpenSmallForTest(t *testing.T, dir string, bytes int64) (s *Store, tidy func()) {
+	t.Helper()
+	before := quota
+	quota = bytes
+	defer func() { quota = before }()
+	s, err := OpenEmbedded(dir, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s, s.tidy
 }

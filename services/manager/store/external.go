@@ -34,7 +34,7 @@ func OpenExternal(ctx context.Context, endpoints []string, tlsConfig *tls.Config
 	return &Store{
 		commits: make(chan struct{}, maxCommits),
 		client:  client,
-		room:    func() error { return nil }, // the cluster says so itself
+		room:    func(bool) error { return nil }, // the cluster says so itself
 		failed:  make(chan error),
 		close:   sync.OnceFunc(func() { client.Close() }),
 	}, nil

@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -61,6 +62,11 @@ func Unchanged(key string, at Revision) Cond {
 	return Cond{clientv3.Compare(clientv3.ModRevision(prefix+key), "=", int64(at))}
 }
 
+// NoneBelow holds while there is no key that begins so.
+func NoneBelow(keyPrefix string) Cond {
+	return Cond{clientv3.Compare(clientv3.CreateRevision(prefix+keyPrefix), "=", 0).WithPrefix()}
+}
+
 // Op is one change of a transaction.
 type Op struct{ op clientv3.Op }
 
@@ -99,8 +105,9 @@ const maxCommits = 256
 type Store struct {
 	commits chan struct{} // a place for each transaction on its way
 	client  *clientv3.Client
-	room    func() error // why nothing can be written
-	failed  <-chan error // closed or filled when the store cannot go on
+	room    func(ending bool) error // why nothing can be written, or only what ends things
+	failed  <-chan error            // filled when the store cannot go on
+	tidy    func()                  // gives back room that is no longer used; nil where that is not ours to do
 	close   func()
 }
 
@@ -111,7 +118,7 @@ func (s *Store) Close() { s.close() }
 func (s *Store) Failed() <-chan error { return s.failed }
 
 // Room returns why writes are refused, or nil.
-func (s *Store) Room() error { return s.room() }
+func (s *Store) Room() error { return s.room(false) }
 
 // Get reads a key as of now; found is false where there is none.
 func (s *Store) Get(ctx context.Context, key string) (item Item, found bool, err error) {
@@ -174,7 +181,7 @@ func (s *Store) Now(ctx context.Context) (Revision, error) {
 // Commit makes all changes at once if the term still runs and all conditions
 // hold, and none otherwise. When it returns nil, the changes survive a power cut.
 func (s *Store) Commit(ctx context.Context, term *Term, conditions []Cond, changes []Op) (Revision, error) {
-	if err := s.room(); err != nil {
+	if err := s.room(slices.ContainsFunc(changes, func(o Op) bool { return o.op.IsDelete() })); err != nil {
 		return 0, err
 	}
 	select {
@@ -206,7 +213,7 @@ func (s *Store) Commit(ctx context.Context, term *Term, conditions []Cond, chang
 
 // Grant makes a lease.
 func (s *Store) Grant(ctx context.Context, life time.Duration) (Lease, error) {
-	if err := s.room(); err != nil {
+	if err := s.room(true); err != nil {
 		return 0, err
 	}
 	granted, err := s.client.Grant(ctx, int64(life.Seconds()))
@@ -218,7 +225,9 @@ func (s *Store) Grant(ctx context.Context, life time.Duration) (Lease, error) {
 
 // Belongs makes the store belong to an owner, once, and refuses every other.
 func (s *Store) Belongs(ctx context.Context, owner string) error {
-	if err := s.room(); err == nil {
+	if _, claimed, err := s.Get(ctx, "owner"); err != nil {
+		return err
+	} else if !claimed {
 		const key = prefix + "owner"
 		claim := clientv3.OpPut(key, seal("owner", []byte(owner)))
 		if _, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)).Then(claim).Commit(); err != nil {

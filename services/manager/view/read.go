@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
+
 	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
@@ -122,12 +124,32 @@ func (v *View) Agents(after string, limit int) (page []*agentv1.Agent, more bool
 }
 
 // cut sorts records by name and keeps the first.
-func cut[R interface{ GetName() string }](records []R, limit int) (page []R, more bool) {
+func cut[R interface {
+	proto.Message
+	GetName() string
+}](records []R, limit int) (page []R, more bool) {
+	sortByName(records)
+	n := fit(records, limit)
+	return records[:n], n < len(records)
+}
+
+func sortByName[R interface{ GetName() string }](records []R) {
 	slices.SortFunc(records, func(a, b R) int { return cmp.Compare(a.GetName(), b.GetName()) })
-	if len(records) > limit {
-		return records[:limit], true
+}
+
+// messageBytes is how large a message gets about: far below what a receiver
+// takes, however much its members say of themselves.
+const messageBytes = 1 << 20
+
+// fit returns how many of the records one message can hold, at most limit: one at least.
+func fit[R proto.Message](records []R, limit int) int {
+	size := 0
+	for i, record := range records[:min(limit, len(records))] {
+		if size += proto.Size(record); size > messageBytes && i > 0 {
+			return i
+		}
 	}
-	return records, false
+	return min(limit, len(records))
 }
 
 // All calls each with every member of every group.

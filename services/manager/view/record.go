@@ -83,7 +83,7 @@ func (v *View) put(item store.Item) error {
 	case groupKind:
 		record := new(groupv1.Group)
 		if err = proto.Unmarshal(item.Value, record); err == nil {
-			v.putGroup(Group{record, item.Changed})
+			v.putGroup(Group{Group: record, Changed: item.Changed})
 		}
 	case epochKind:
 		epoch, _ := binary.Uvarint(item.Value)
@@ -161,7 +161,7 @@ func (v *View) putGroup(record Group) {
 	if g.record.Group == nil {
 		change = groupv1.ChangeType_CHANGE_TYPE_ADDED
 	} else {
-		record.Epoch = g.record.GetEpoch()
+		record.Epoch, record.EpochChanged = g.record.GetEpoch(), g.record.EpochChanged
 	}
 	g.record = record
 	v.logGroup(g, change, record.Changed)
@@ -170,12 +170,12 @@ func (v *View) putGroup(record Group) {
 func (v *View) putEpoch(name string, epoch uint64, at store.Revision) {
 	g := v.group(name, at)
 	if g.record.Group == nil {
-		g.record = Group{Group: &groupv1.Group{Epoch: epoch}}
+		g.record = Group{Group: &groupv1.Group{Epoch: epoch}, EpochChanged: at}
 		return
 	}
 	next := proto.CloneOf(g.record.Group)
 	next.Epoch = epoch
-	g.record.Group = next
+	g.record.Group, g.record.EpochChanged = next, at
 	v.logGroup(g, groupv1.ChangeType_CHANGE_TYPE_UPDATED, at)
 }
 

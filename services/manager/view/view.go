@@ -31,6 +31,10 @@ type View struct {
 	agents     map[string]Agent
 	identities map[identity.ID]Identity
 	members    int
+
+	// stale says that changes were missed. The state stays as it was until it is
+	// read anew: it is better than none. Only Run's goroutine touches this.
+	stale bool
 }
 
 // group is a group with its members and what changed among them.
@@ -51,7 +55,8 @@ type ended struct {
 // Group is a group as stored. Its messages are shared: they must not be changed.
 type Group struct {
 	*groupv1.Group
-	Changed store.Revision
+	Changed      store.Revision
+	EpochChanged store.Revision // when the epoch last grew
 }
 
 // Member is a member as stored. Its message is shared: it must not be changed.
@@ -116,7 +121,7 @@ func (v *View) Run(ctx context.Context, loaded func()) error {
 // from which it can go on, and then every change.
 func (v *View) follow(ctx context.Context, loaded func()) error {
 	after := v.Revision()
-	if after == 0 {
+	if after == 0 || v.stale {
 		var err error
 		if after, err = v.load(ctx); err != nil {
 			return err
@@ -124,11 +129,7 @@ func (v *View) follow(ctx context.Context, loaded func()) error {
 	}
 	loaded()
 	err := v.store.Watch(ctx, after, v.apply)
-	if errors.Is(err, store.ErrCompacted) {
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		v.reset(0)
-	}
+	v.stale = v.stale || errors.Is(err, store.ErrCompacted)
 	return err
 }
 
@@ -151,6 +152,7 @@ func (v *View) load(ctx context.Context) (store.Revision, error) {
 		g.log = changeLog[*groupv1.MemberChange]{base: at}
 	}
 	v.announce()
+	v.stale = false
 	return at, nil
 }
 

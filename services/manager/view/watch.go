@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/services/manager/store"
 )
@@ -29,6 +31,9 @@ const (
 // WatchGroups sends the groups as they are, or the changes after a revision, and
 // then every change until ctx is done. name limits it to one group.
 func (v *View) WatchGroups(ctx context.Context, name string, after store.Revision, send func(*groupv1.WatchGroupsResponse) error) error {
+	if after > v.Revision() { // from a state that was since replaced by an older one
+		return ErrRelist
+	}
 	if after == 0 {
 		snapshot, at := v.groupSnapshot(name)
 		after = at
@@ -63,7 +68,7 @@ func (v *View) groupSnapshot(name string) ([]*groupv1.Group, store.Revision) {
 			snapshot = append(snapshot, g.message())
 		}
 	}
-	snapshot, _ = cut(snapshot, len(snapshot))
+	sortByName(snapshot)
 	return snapshot, v.revision
 }
 
@@ -90,6 +95,10 @@ func (v *View) WatchMembers(ctx context.Context, name string, after store.Revisi
 		return ErrGone
 	}
 	at := v.revision
+	if after > at { // from a state that was since replaced by an older one
+		v.mu.RUnlock()
+		return ErrRelist
+	}
 	var snapshot []*groupv1.Member
 	if after == 0 {
 		for _, record := range g.members {
@@ -99,7 +108,7 @@ func (v *View) WatchMembers(ctx context.Context, name string, after store.Revisi
 	v.mu.RUnlock()
 	if after == 0 {
 		after = at
-		snapshot, _ = cut(snapshot, len(snapshot))
+		sortByName(snapshot)
 		err := parts(snapshot, func(part []*groupv1.Member, more bool) error {
 			return send(&groupv1.WatchMembersResponse{Snapshot: part, SnapshotContinues: more, Revision: uint64(at)})
 		})
@@ -117,7 +126,7 @@ func (v *View) WatchMembers(ctx context.Context, name string, after store.Revisi
 				return nil, 0, nil, ErrRelist
 			case len(changes) > 0 || v.groups[name] == g:
 				return changes, last, g.changed, nil
-			case v.revision == 0 || v.groups[name] != nil:
+			case v.groups[name] != nil:
 				return nil, 0, nil, ErrRelist // the view was read anew
 			}
 			return nil, 0, nil, ErrGone
@@ -129,7 +138,7 @@ func (v *View) WatchMembers(ctx context.Context, name string, after store.Revisi
 
 // follow sends what next returns until ctx is done. A slow receiver holds up
 // nobody: changes wait in the log, and when they are gone from there, next says so.
-func follow[C any](
+func follow[C proto.Message](
 	ctx context.Context, after store.Revision,
 	next func(store.Revision) ([]C, store.Revision, <-chan struct{}, error),
 	send func([]C, store.Revision) error,
@@ -142,12 +151,12 @@ func follow[C any](
 			return err
 		}
 		wait := more
-		if len(changes) > 0 || last != after {
+		if last != after {
+			if err := sendAll(changes, after, last, send); err != nil {
+				return err
+			}
 			after = last
 			if len(changes) > 0 {
-				if err := send(changes, after); err != nil {
-					return err
-				}
 				heartbeat.Reset(watchHeartbeat)
 			}
 			wait = nil // collect a little before looking again
@@ -156,6 +165,23 @@ func follow[C any](
 			return err
 		}
 	}
+}
+
+// sendAll sends changes in messages of bounded size. Only with the last one has
+// the receiver seen all of the revision.
+func sendAll[C proto.Message](changes []C, before, revision store.Revision, send func([]C, store.Revision) error) error {
+	for len(changes) > 0 {
+		n := fit(changes, watchPart)
+		at := before
+		if n == len(changes) {
+			at = revision
+		}
+		if err := send(changes[:n], at); err != nil {
+			return err
+		}
+		changes = changes[n:]
+	}
+	return nil
 }
 
 // pause waits for a change; without a channel to wait on, it collects changes for a little.
@@ -178,9 +204,9 @@ func pause(ctx context.Context, change <-chan struct{}, heartbeat <-chan time.Ti
 }
 
 // parts sends a snapshot in messages of bounded size: one at least, even if it is empty.
-func parts[R any](snapshot []R, send func(part []R, more bool) error) error {
+func parts[R proto.Message](snapshot []R, send func(part []R, more bool) error) error {
 	for {
-		n := min(len(snapshot), watchPart)
+		n := fit(snapshot, watchPart)
 		part, rest := snapshot[:n], snapshot[n:]
 		if err := send(part, len(rest) > 0); err != nil {
 			return err

@@ -1,0 +1,106 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+const (
+	// endingPercent of the quota is where even deletions are refused: they write a little, too.
+	endingPercent = 150
+	// alarmPercent of the quota is where etcd raises its alarm, which stops it for
+	// good. It is far away: a database is known to have grown only after the fact.
+	alarmPercent = 200
+	// tidyPercent of the quota is from where it is worth giving back what is no longer used.
+	tidyPercent = 50
+	// tidyInterval is how often that is looked at.
+	tidyInterval = 30 * time.Second
+)
+
+// backend is etcd's database, as far as its size goes.
+type backend interface {
+	Size() int64      // of the file
+	SizeInUse() int64 // of what is in it
+	Defrag() error    // makes the file as large as what is in it
+}
+
+// quotaKeeper refuses writes once etcd's database has reached the quota, and makes
+// room again when history has been forgotten.
+type quotaKeeper struct {
+	backend backend
+	client  *clientv3.Client
+	quota   int64
+	log     *slog.Logger
+	quit    chan struct{}
+	done    sync.WaitGroup
+}
+
+func newQuotaKeeper(of backend, client *clientv3.Client, quota int64, log *slog.Logger) *quotaKeeper {
+	k := &quotaKeeper{backend: of, client: client, quota: quota, log: log, quit: make(chan struct{})}
+	k.done.Go(k.run)
+	return k
+}
+
+func (k *quotaKeeper) stop() {
+	close(k.quit)
+	k.done.Wait()
+}
+
+// room says why nothing can be written, or nothing but what ends things.
+func (k *quotaKeeper) room(ending bool) error {
+	limit := int64(100)
+	if ending {
+		limit = endingPercent
+	}
+	if size := k.backend.Size(); size > k.quota/100*limit {
+		return fmt.Errorf("%w: it holds %d MiB of at most %d: delete groups that are not needed, and what they and the last %s of changes took is free again by itself",
+			ErrFull, size>>20, k.quota>>20, history)
+	}
+	return nil
+}
+
+func (k *quotaKeeper) run() {
+	ticker := time.NewTicker(tidyInterval)
+	defer ticker.Stop()
+	for {
+		k.tidy()
+		select {
+		case <-k.quit:
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// tidy gives back what is no longer used, once that is much, and takes back an
+// alarm that etcd raised all the same.
+func (k *quotaKeeper) tidy() {
+	size, used := k.backend.Size(), k.backend.SizeInUse()
+	if size < k.quota/100*tidyPercent || used > size/100*80 {
+		return
+	}
+	if err := k.backend.Defrag(); err != nil {
+		k.log.Warn("the store could not be made smaller", "error", err)
+		return
+	}
+	k.log.Info("the store was made smaller", "bytes_before", size, "bytes_after", k.backend.Size())
+	ctx, cancel := context.WithTimeout(context.Background(), tidyInterval)
+	defer cancel()
+	alarms, err := k.client.AlarmList(ctx)
+	if err != nil || len(alarms.Alarms) == 0 {
+		return
+	}
+	for _, alarm := range alarms.Alarms {
+		if alarm.Alarm == etcdserverpb.AlarmType_NOSPACE {
+			if _, err := k.client.AlarmDisarm(ctx, (*clientv3.AlarmMember)(alarm)); err != nil {
+				k.log.Warn("etcd's alarm could not be taken back", "error", err)
+			}
+		}
+	}
+}

@@ -1,0 +1,54 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/groupcast/groupcast/services/manager/store"
+)
+
+// A store that reaches its quota refuses writes and goes on: what ends things is
+// still done, it opens again, and once history is forgotten there is room again.
+func TestQuota(t *testing.T) {
+	const bytes = 24 << 20
+	dir := t.TempDir()
+	s, _ := store.OpenSmallForTest(t, dir, bytes)
+	term := lead(t, s, "a")
+	value := make([]byte, 100<<10)
+	written := 0
+	for ; written < 1000; written++ {
+		_, err := commit(t, s, term, nil, store.Put(fmt.Sprintf("big/%d", written), value))
+		if errors.Is(err, store.ErrFull) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if written < 50 || written == 1000 {
+		t.Fatalf("%d writes of 100 KiB were taken by a store of %d MiB", written, bytes>>20)
+	}
+	if s.Room() == nil {
+		t.Error("the store says that it has room")
+	}
+	if _, err := commit(t, s, term, nil, store.Delete("big/0"), store.Put("note", []byte("ended"))); err != nil {
+		t.Errorf("what ends things: %v", err)
+	}
+	s.Close()
+
+	s, tidy := store.OpenSmallForTest(t, dir, bytes)
+	term = lead(t, s, "a")
+	wantValue(t, s, "note", "ended")
+	if _, err := commit(t, s, term, nil, store.DeleteAll("big/")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.CompactForTest(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	tidy()
+	if err := s.Room(); err != nil {
+		t.Errorf("after history is forgotten: %v", err)
+	}
+	mustCommit(t, s, term, store.Put("big/again", value))
+}
