@@ -50,13 +50,18 @@ func (n *Network) at(when time.Time, do func()) {
 	n.arm()
 }
 
-// settleSoon has the network look at what programs did once all of them wait: a
-// timer of a bubble never fires before. So whatever happens in one instant is
-// taken up in an order of the network's own, not in that of the scheduler.
+// settleSoon has the network look at what programs did once all of them wait. So
+// whatever happens in one instant is taken up in an order of the network's own,
+// not in that of the scheduler.
 func (n *Network) settleSoon() {
 	n.agenda.settle = true
 	n.arm()
 }
+
+// pause is how long after an instant the network acts on it. The clock of a
+// bubble moves on only when all wait, but a timer for the present instant may
+// fire before that.
+const pause = time.Nanosecond
 
 func (n *Network) arm() {
 	var next time.Time
@@ -68,6 +73,7 @@ func (n *Network) arm() {
 	default:
 		return
 	}
+	next = next.Add(pause)
 	if n.agenda.alarm.IsZero() || next.Before(n.agenda.alarm) {
 		n.agenda.alarm = next
 		n.agenda.timer.Reset(time.Until(next))
@@ -80,7 +86,7 @@ func (n *Network) proceed() {
 	defer n.mu.Unlock()
 	now := time.Now()
 	n.settle()
-	for len(n.agenda.items) > 0 && !n.agenda.items[0].at.After(now) {
+	for len(n.agenda.items) > 0 && n.agenda.items[0].at.Before(now) {
 		heap.Pop(&n.agenda.items).(item).do()
 	}
 	n.agenda.alarm = time.Time{}

@@ -51,7 +51,7 @@ func (d *dial) run(ctx context.Context, network string) (net.Conn, error) {
 	timeout := time.AfterFunc(ConnectTimeout, func() { d.stop(n, os.NewSyscallError("connect", syscall.ETIMEDOUT)) })
 	defer timeout.Stop()
 	n.await(&d.changed, func() bool { return ctx.Err() != nil || d.over && !d.host.frozen })
-	if ctx.Err() != nil && !(d.over && d.err == nil) {
+	if !d.over {
 		d.finish(ctx.Err())
 	}
 	if d.err != nil {
@@ -96,6 +96,7 @@ func (d *dial) finish(err error) {
 	}
 	d.over, d.err = true, err
 	if err != nil && d.end != nil {
+		d.end.closed = true
 		d.end.die(err, true)
 	}
 	d.changed.wake()
@@ -114,7 +115,7 @@ func (d *dial) begin() {
 	local := Addr{"tcp", d.host.name, d.host.freePort(func(port int) bool { return d.host.listeners[port] != nil })}
 	var accepter *end
 	d.end, accepter = n.connect(d.host, local, n.hosts[d.to.Host], d.to)
-	accepter.gone = true // until it is asked for
+	accepter.gone, accepter.closed = true, true // until it is asked for
 	d.ask()
 }
 
@@ -141,7 +142,7 @@ func (d *dial) asked() {
 		d.answer(fragileRefusal, func() { d.finish(os.NewSyscallError("connect", syscall.ECONNREFUSED)) })
 	default:
 		accepter := d.end.peer
-		accepter.gone = false
+		accepter.gone, accepter.closed = false, false
 		l.waiting = append(l.waiting, accepter)
 		l.changed.wake()
 		d.answer(!fragileRefusal, d.accepted)

@@ -24,8 +24,8 @@
 // There is no congestion control, no keep-alive, and a kernel never loses
 // patience with a silent peer.
 //
-// The network acts when all programs of the bubble wait, in an order of its
-// own. So the same seed and the same program give the same Hash, as long as the
-// program itself leaves nothing to chance. It also means that nothing arrives
-// before time may pass: synctest.Wait alone moves no byte; sleep a nanosecond, or the latency.
+// The network acts a nanosecond after each instant, when all programs of the
+// bubble wait, in an order of its own. So the same seed and the same program give
+// the same Hash, as long as the program itself leaves nothing to chance. It also
+// means that synctest.Wait alone moves no byte: sleep a microsecond, or the latency.
 package simnet

@@ -101,6 +101,7 @@ func (e *end) release() {
 	if e.gone {
 		e.in.drop()
 		e.in.forget()
+		e.out.forget()
 		return
 	}
 	if e.in.unread() > 0 {

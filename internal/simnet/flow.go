@@ -147,12 +147,11 @@ func (f *flow) drop() {
 	f.read = f.arrived
 }
 
-// forget ends the flow's part in the network's books when both ends are done
-// with it and nothing is on the line.
+// forget ends the flow's part in the network's books when both programs are
+// done with it and nothing is on the line.
 func (f *flow) forget() {
-	senderDone := f.sender.gone || f.finArrived
-	receiverDone := f.receiver.gone || f.receiver.closed
-	if senderDone && receiverDone && f.sent == f.arrived && f.read == f.arrived {
+	senderDone := f.sender.closed && (f.sender.gone || f.finArrived)
+	if senderDone && f.receiver.closed && f.sent == f.arrived && f.read == f.arrived {
 		delete(f.way.net.open, f)
 		f.ring = ring{}
 	}

@@ -66,6 +66,7 @@ func (l *listener) close() {
 	l.host.net.log.say("%s listens no more", l.at)
 	for _, e := range l.waiting {
 		if !e.gone {
+			e.closed = true
 			e.die(net.ErrClosed, true)
 			e.reset()
 		}
