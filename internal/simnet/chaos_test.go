@@ -134,14 +134,15 @@ func (r *relay) run(ctx context.Context, schedule simnet.Schedule) []byte {
 		},
 	}
 	for host, have := range servers {
-		restart[host] = make(chan struct{}, 100)
-		restart[host] <- struct{}{}
+		started := make(chan struct{}, 100)
+		started <- struct{}{}
+		restart[host] = started
 		go func() {
 			for {
 				select {
 				case <-ctx.Done():
 					return
-				case <-restart[host]:
+				case <-started:
 					r.serve(ctx, host, have)
 				}
 			}
