@@ -19,28 +19,12 @@ type MemberEvent struct {
 // After a broken connection it resumes; when changes were missed, a new snapshot
 // follows, which replaces all that was known.
 func (u *Uplink) WatchMembers(ctx context.Context, group string, each func(MemberEvent) error) error {
-	var resume uint64
-	return u.attend(ctx, "watch members", func(ctx context.Context) error {
-		stream, err := groupv1.NewSessionServiceClient(u).WatchMembers(ctx, &groupv1.WatchMembersRequest{Group: group, ResumeRevision: resume})
-		if err != nil {
-			return err
-		}
-		err = receive(stream, resume == 0, func(message *groupv1.WatchMembersResponse, snapshot []*groupv1.Member, whole bool) error {
-			if whole {
-				if err := each(MemberEvent{Snapshot: snapshot}); err != nil {
-					return &callerError{err}
-				}
-			}
-			for _, change := range message.GetChanges() {
-				if err := each(MemberEvent{Change: change}); err != nil {
-					return &callerError{err}
-				}
-			}
-			resume = message.GetRevision()
-			return nil
-		})
-		return relist(err, &resume)
-	})
+	return watch(ctx, u, "watch members",
+		func(ctx context.Context, resume uint64) (receiver[*groupv1.WatchMembersResponse], error) {
+			return groupv1.NewSessionServiceClient(u).WatchMembers(ctx, &groupv1.WatchMembersRequest{Group: group, ResumeRevision: resume})
+		},
+		func(snapshot []*groupv1.Member) error { return each(MemberEvent{Snapshot: snapshot}) },
+		func(change *groupv1.MemberChange) error { return each(MemberEvent{Change: change}) })
 }
 
 // GroupEvent is one step of a watch: a whole snapshot, or a change.
@@ -52,51 +36,73 @@ type GroupEvent struct {
 
 // WatchGroups is WatchMembers for groups: for one, or for all if group is empty.
 func (u *Uplink) WatchGroups(ctx context.Context, group string, each func(GroupEvent) error) error {
+	return watch(ctx, u, "watch groups",
+		func(ctx context.Context, resume uint64) (receiver[*groupv1.WatchGroupsResponse], error) {
+			return groupv1.NewGroupServiceClient(u).WatchGroups(ctx, &groupv1.WatchGroupsRequest{Name: group, ResumeRevision: resume})
+		},
+		func(snapshot []*groupv1.Group) error { return each(GroupEvent{Snapshot: snapshot}) },
+		func(change *groupv1.GroupChange) error { return each(GroupEvent{Change: change}) })
+}
+
+// receiver is the stream of a watch.
+type receiver[M any] interface{ Recv() (M, error) }
+
+// step is a message of a watch: parts of a snapshot of records R, or changes C.
+type step[R, C any] interface {
+	GetSnapshot() []R
+	GetSnapshotContinues() bool
+	GetChanges() []C
+	GetRevision() uint64
+}
+
+// watch takes a watch's messages until ctx is done, over broken connections. It
+// resumes where it can, and begins with a new snapshot where it must.
+func watch[M step[R, C], R, C any](
+	ctx context.Context, u *Uplink, what string, open func(context.Context, uint64) (receiver[M], error),
+	snapshot func([]R) error, change func(C) error,
+) error {
 	var resume uint64
-	return u.attend(ctx, "watch groups", func(ctx context.Context) error {
-		stream, err := groupv1.NewGroupServiceClient(u).WatchGroups(ctx, &groupv1.WatchGroupsRequest{Name: group, ResumeRevision: resume})
+	return u.attend(ctx, what, func(ctx context.Context) error {
+		stream, err := open(ctx, resume)
 		if err != nil {
 			return err
 		}
-		err = receive(stream, resume == 0, func(message *groupv1.WatchGroupsResponse, snapshot []*groupv1.Group, whole bool) error {
-			if whole {
-				if err := each(GroupEvent{Snapshot: snapshot}); err != nil {
-					return &callerError{err}
-				}
+		if resume == 0 {
+			if resume, err = takeSnapshot(stream, snapshot); err != nil {
+				return relist(err, &resume)
 			}
-			for _, change := range message.GetChanges() {
-				if err := each(GroupEvent{Change: change}); err != nil {
+		}
+		for {
+			message, err := stream.Recv()
+			if err != nil {
+				return relist(err, &resume)
+			}
+			for _, c := range message.GetChanges() {
+				if err := change(c); err != nil {
 					return &callerError{err}
 				}
 			}
 			resume = message.GetRevision()
-			return nil
-		})
-		return relist(err, &resume)
+		}
 	})
 }
 
-// receive takes a watch's messages until it ends. The parts of the snapshot are
-// joined: whole is true with the message that completes it.
-func receive[M interface {
-	GetSnapshot() []R
-	GetSnapshotContinues() bool
-}, R any](stream interface{ Recv() (M, error) }, expectSnapshot bool, take func(message M, snapshot []R, whole bool) error,
-) error {
-	var snapshot []R
+// takeSnapshot joins the parts of a snapshot, and returns the revision that it shows.
+func takeSnapshot[M step[R, C], R, C any](stream receiver[M], take func([]R) error) (revision uint64, err error) {
+	var whole []R
 	for {
 		message, err := stream.Recv()
 		if err != nil {
-			return err
+			return 0, err
 		}
-		snapshot = append(snapshot, message.GetSnapshot()...)
-		if expectSnapshot && message.GetSnapshotContinues() {
+		whole = append(whole, message.GetSnapshot()...)
+		if message.GetSnapshotContinues() {
 			continue
 		}
-		if err := take(message, snapshot, expectSnapshot); err != nil {
-			return err
+		if err := take(whole); err != nil {
+			return 0, &callerError{err}
 		}
-		snapshot, expectSnapshot = nil, false
+		return message.GetRevision(), nil
 	}
 }
 
