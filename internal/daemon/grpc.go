@@ -41,7 +41,7 @@ const (
 // GRPCConfig says where a gRPC server listens.
 type GRPCConfig struct {
 	Listen         string `json:"listen" usage:"address of the gRPC port"`
-	MaxConnections int    `json:"maxConnections" usage:"connections at once; more wait until one closes"`
+	MaxConnections int    `json:"maxConnections" usage:"connections at once; more wait until one closes; one address can have a quarter of them"`
 }
 
 // GRPC is a gRPC server with health and reflection.
@@ -60,7 +60,7 @@ func ListenGRPC(config GRPCConfig, security *tls.Config, log *slog.Logger, unary
 	if err != nil {
 		return nil, fmt.Errorf("gRPC port (set another address): %w", err)
 	}
-	g := &GRPC{health: health.NewServer(), listener: netutil.LimitListener(listener, config.MaxConnections), log: log}
+	g := &GRPC{health: health.NewServer(), listener: netutil.LimitListener(newSourceListener(listener, config.MaxConnections/sourceShare), config.MaxConnections), log: log}
 	g.draining, g.drain = context.WithCancel(context.Background())
 	g.Server = grpc.NewServer(
 		grpc.Creds(credentials.NewTLS(security)),
