@@ -45,6 +45,21 @@ func TestC30TokenIsUsedOnce(t *testing.T) {
 	wantTokenRefused(t, err)
 }
 
+// An enrolment whose answer was lost can be asked for again with the same
+// certificate request, and with no other.
+func TestEnrolmentIsIdempotent(t *testing.T) {
+	m := managertest.Start(t)
+	token := createToken(t, m.Client(t), 0)
+	first := request(t)
+	for range 2 {
+		if _, err := enroll(t, m.Address, token, first); err != nil {
+			t.Fatalf("the same request: %v", err)
+		}
+	}
+	_, err := enroll(t, m.Address, token, request(t))
+	wantTokenRefused(t, err)
+}
+
 func TestC30TokenOfTwentyRacersLetsOneIn(t *testing.T) {
 	m := managertest.Start(t)
 	text := createToken(t, m.Client(t), time.Minute)
