@@ -7,6 +7,7 @@
 package agentv1
 
 import (
+	v1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
@@ -153,11 +154,13 @@ type Agent struct {
 	Node        string `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`
 	Zone        string `protobuf:"bytes,4,opt,name=zone,proto3" json:"zone,omitempty"`
 	// Where it accepts data connections, as host:port.
-	Addresses     []string               `protobuf:"bytes,5,rep,name=addresses,proto3" json:"addresses,omitempty"`
-	Capacity      *Capacity              `protobuf:"bytes,6,opt,name=capacity,proto3" json:"capacity,omitempty"`
-	Labels        map[string]string      `protobuf:"bytes,7,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	State         AgentState             `protobuf:"varint,8,opt,name=state,proto3,enum=groupcast.agent.v1.AgentState" json:"state,omitempty"`
-	RegisterTime  *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=register_time,json=registerTime,proto3" json:"register_time,omitempty"`
+	Addresses    []string               `protobuf:"bytes,5,rep,name=addresses,proto3" json:"addresses,omitempty"`
+	Capacity     *Capacity              `protobuf:"bytes,6,opt,name=capacity,proto3" json:"capacity,omitempty"`
+	Labels       map[string]string      `protobuf:"bytes,7,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	State        AgentState             `protobuf:"varint,8,opt,name=state,proto3,enum=groupcast.agent.v1.AgentState" json:"state,omitempty"`
+	RegisterTime *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=register_time,json=registerTime,proto3" json:"register_time,omitempty"`
+	// What it said in its last report. Unset while the manager that answers has none.
+	Report        *Report `protobuf:"bytes,10,opt,name=report,proto3" json:"report,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -251,6 +254,13 @@ func (x *Agent) GetState() AgentState {
 func (x *Agent) GetRegisterTime() *timestamppb.Timestamp {
 	if x != nil {
 		return x.RegisterTime
+	}
+	return nil
+}
+
+func (x *Agent) GetReport() *Report {
+	if x != nil {
+		return x.Report
 	}
 	return nil
 }
@@ -431,7 +441,9 @@ type Report struct {
 	CacheUsedBytes uint64                 `protobuf:"varint,1,opt,name=cache_used_bytes,json=cacheUsedBytes,proto3" json:"cache_used_bytes,omitempty"`
 	Connections    uint32                 `protobuf:"varint,2,opt,name=connections,proto3" json:"connections,omitempty"`
 	// The agent stops now: forget it.
-	Goodbye       bool `protobuf:"varint,3,opt,name=goodbye,proto3" json:"goodbye,omitempty"`
+	Goodbye bool `protobuf:"varint,3,opt,name=goodbye,proto3" json:"goodbye,omitempty"`
+	// How the deliveries stand that this agent relays.
+	Deliveries    []*v1.DeliveryReport `protobuf:"bytes,4,rep,name=deliveries,proto3" json:"deliveries,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -487,7 +499,14 @@ func (x *Report) GetGoodbye() bool {
 	return false
 }
 
-// ControlResponse answers each message.
+func (x *Report) GetDeliveries() []*v1.DeliveryReport {
+	if x != nil {
+		return x.Deliveries
+	}
+	return nil
+}
+
+// ControlResponse answers each message, and says what the agent has to do in deliveries.
 type ControlResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// ONLINE, or why the agent is no longer wanted: it is then the last message.
@@ -495,8 +514,12 @@ type ControlResponse struct {
 	Incarnation uint64     `protobuf:"varint,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
 	// How often to report.
 	ReportInterval *durationpb.Duration `protobuf:"bytes,3,opt,name=report_interval,json=reportInterval,proto3" json:"report_interval,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// What has changed of the agent's deliveries; unset if nothing has.
+	Assignments *v1.Assignments `protobuf:"bytes,4,opt,name=assignments,proto3" json:"assignments,omitempty"`
+	// The manager's clock.
+	ManagerTime   *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=manager_time,json=managerTime,proto3" json:"manager_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ControlResponse) Reset() {
@@ -546,6 +569,20 @@ func (x *ControlResponse) GetIncarnation() uint64 {
 func (x *ControlResponse) GetReportInterval() *durationpb.Duration {
 	if x != nil {
 		return x.ReportInterval
+	}
+	return nil
+}
+
+func (x *ControlResponse) GetAssignments() *v1.Assignments {
+	if x != nil {
+		return x.Assignments
+	}
+	return nil
+}
+
+func (x *ControlResponse) GetManagerTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ManagerTime
 	}
 	return nil
 }
@@ -662,12 +699,12 @@ var File_groupcast_agent_v1_agent_proto protoreflect.FileDescriptor
 
 const file_groupcast_agent_v1_agent_proto_rawDesc = "" +
 	"\n" +
-	"\x1egroupcast/agent/v1/agent.proto\x12\x12groupcast.agent.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x84\x01\n" +
+	"\x1egroupcast/agent/v1/agent.proto\x12\x12groupcast.agent.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a!groupcast/group/v1/delivery.proto\"\x84\x01\n" +
 	"\bCapacity\x125\n" +
 	"\x17uplink_bytes_per_second\x18\x01 \x01(\x04R\x14uplinkBytesPerSecond\x12\x1f\n" +
 	"\vcache_bytes\x18\x02 \x01(\x04R\n" +
 	"cacheBytes\x12 \n" +
-	"\vconnections\x18\x03 \x01(\rR\vconnections\"\xae\x03\n" +
+	"\vconnections\x18\x03 \x01(\rR\vconnections\"\xe2\x03\n" +
 	"\x05Agent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x12\n" +
@@ -677,7 +714,9 @@ const file_groupcast_agent_v1_agent_proto_rawDesc = "" +
 	"\bcapacity\x18\x06 \x01(\v2\x1c.groupcast.agent.v1.CapacityR\bcapacity\x12=\n" +
 	"\x06labels\x18\a \x03(\v2%.groupcast.agent.v1.Agent.LabelsEntryR\x06labels\x124\n" +
 	"\x05state\x18\b \x01(\x0e2\x1e.groupcast.agent.v1.AgentStateR\x05state\x12?\n" +
-	"\rregister_time\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\fregisterTime\x1a9\n" +
+	"\rregister_time\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\fregisterTime\x122\n" +
+	"\x06report\x18\n" +
+	" \x01(\v2\x1a.groupcast.agent.v1.ReportR\x06report\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x99\x01\n" +
@@ -694,15 +733,20 @@ const file_groupcast_agent_v1_agent_proto_rawDesc = "" +
 	"\vincarnation\x18\x06 \x01(\x04R\vincarnation\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"n\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb2\x01\n" +
 	"\x06Report\x12(\n" +
 	"\x10cache_used_bytes\x18\x01 \x01(\x04R\x0ecacheUsedBytes\x12 \n" +
 	"\vconnections\x18\x02 \x01(\rR\vconnections\x12\x18\n" +
-	"\agoodbye\x18\x03 \x01(\bR\agoodbye\"\xad\x01\n" +
+	"\agoodbye\x18\x03 \x01(\bR\agoodbye\x12B\n" +
+	"\n" +
+	"deliveries\x18\x04 \x03(\v2\".groupcast.group.v1.DeliveryReportR\n" +
+	"deliveries\"\xaf\x02\n" +
 	"\x0fControlResponse\x124\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x1e.groupcast.agent.v1.AgentStateR\x05state\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12B\n" +
-	"\x0freport_interval\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x0ereportInterval\"O\n" +
+	"\x0freport_interval\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x0ereportInterval\x12A\n" +
+	"\vassignments\x18\x04 \x01(\v2\x1f.groupcast.group.v1.AssignmentsR\vassignments\x12=\n" +
+	"\fmanager_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\vmanagerTime\"O\n" +
 	"\x11ListAgentsRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
@@ -751,29 +795,35 @@ var file_groupcast_agent_v1_agent_proto_goTypes = []any{
 	nil,                           // 9: groupcast.agent.v1.Agent.LabelsEntry
 	nil,                           // 10: groupcast.agent.v1.Registration.LabelsEntry
 	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 12: google.protobuf.Duration
+	(*v1.DeliveryReport)(nil),     // 12: groupcast.group.v1.DeliveryReport
+	(*durationpb.Duration)(nil),   // 13: google.protobuf.Duration
+	(*v1.Assignments)(nil),        // 14: groupcast.group.v1.Assignments
 }
 var file_groupcast_agent_v1_agent_proto_depIdxs = []int32{
 	1,  // 0: groupcast.agent.v1.Agent.capacity:type_name -> groupcast.agent.v1.Capacity
 	9,  // 1: groupcast.agent.v1.Agent.labels:type_name -> groupcast.agent.v1.Agent.LabelsEntry
 	0,  // 2: groupcast.agent.v1.Agent.state:type_name -> groupcast.agent.v1.AgentState
 	11, // 3: groupcast.agent.v1.Agent.register_time:type_name -> google.protobuf.Timestamp
-	4,  // 4: groupcast.agent.v1.ControlRequest.registration:type_name -> groupcast.agent.v1.Registration
-	5,  // 5: groupcast.agent.v1.ControlRequest.report:type_name -> groupcast.agent.v1.Report
-	1,  // 6: groupcast.agent.v1.Registration.capacity:type_name -> groupcast.agent.v1.Capacity
-	10, // 7: groupcast.agent.v1.Registration.labels:type_name -> groupcast.agent.v1.Registration.LabelsEntry
-	0,  // 8: groupcast.agent.v1.ControlResponse.state:type_name -> groupcast.agent.v1.AgentState
-	12, // 9: groupcast.agent.v1.ControlResponse.report_interval:type_name -> google.protobuf.Duration
-	2,  // 10: groupcast.agent.v1.ListAgentsResponse.agents:type_name -> groupcast.agent.v1.Agent
-	3,  // 11: groupcast.agent.v1.AgentService.Control:input_type -> groupcast.agent.v1.ControlRequest
-	7,  // 12: groupcast.agent.v1.AgentService.ListAgents:input_type -> groupcast.agent.v1.ListAgentsRequest
-	6,  // 13: groupcast.agent.v1.AgentService.Control:output_type -> groupcast.agent.v1.ControlResponse
-	8,  // 14: groupcast.agent.v1.AgentService.ListAgents:output_type -> groupcast.agent.v1.ListAgentsResponse
-	13, // [13:15] is the sub-list for method output_type
-	11, // [11:13] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	5,  // 4: groupcast.agent.v1.Agent.report:type_name -> groupcast.agent.v1.Report
+	4,  // 5: groupcast.agent.v1.ControlRequest.registration:type_name -> groupcast.agent.v1.Registration
+	5,  // 6: groupcast.agent.v1.ControlRequest.report:type_name -> groupcast.agent.v1.Report
+	1,  // 7: groupcast.agent.v1.Registration.capacity:type_name -> groupcast.agent.v1.Capacity
+	10, // 8: groupcast.agent.v1.Registration.labels:type_name -> groupcast.agent.v1.Registration.LabelsEntry
+	12, // 9: groupcast.agent.v1.Report.deliveries:type_name -> groupcast.group.v1.DeliveryReport
+	0,  // 10: groupcast.agent.v1.ControlResponse.state:type_name -> groupcast.agent.v1.AgentState
+	13, // 11: groupcast.agent.v1.ControlResponse.report_interval:type_name -> google.protobuf.Duration
+	14, // 12: groupcast.agent.v1.ControlResponse.assignments:type_name -> groupcast.group.v1.Assignments
+	11, // 13: groupcast.agent.v1.ControlResponse.manager_time:type_name -> google.protobuf.Timestamp
+	2,  // 14: groupcast.agent.v1.ListAgentsResponse.agents:type_name -> groupcast.agent.v1.Agent
+	3,  // 15: groupcast.agent.v1.AgentService.Control:input_type -> groupcast.agent.v1.ControlRequest
+	7,  // 16: groupcast.agent.v1.AgentService.ListAgents:input_type -> groupcast.agent.v1.ListAgentsRequest
+	6,  // 17: groupcast.agent.v1.AgentService.Control:output_type -> groupcast.agent.v1.ControlResponse
+	8,  // 18: groupcast.agent.v1.AgentService.ListAgents:output_type -> groupcast.agent.v1.ListAgentsResponse
+	17, // [17:19] is the sub-list for method output_type
+	15, // [15:17] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_groupcast_agent_v1_agent_proto_init() }

@@ -238,6 +238,59 @@ func (SlowMemberAction) EnumDescriptor() ([]byte, []int) {
 	return file_groupcast_group_v1_group_proto_rawDescGZIP(), []int{3}
 }
 
+// DataPlane says how bytes travel between neighbours in a tree. Both ends prove
+// who they are in either case, and every copy is verified.
+type DataPlane int32
+
+const (
+	DataPlane_DATA_PLANE_UNSPECIFIED DataPlane = 0
+	DataPlane_DATA_PLANE_TLS         DataPlane = 1
+	// Only the opening of a connection is encrypted. The bytes can be read, and
+	// connections broken, by whoever has access to the network.
+	DataPlane_DATA_PLANE_PLAINTEXT DataPlane = 2
+)
+
+// Enum value maps for DataPlane.
+var (
+	DataPlane_name = map[int32]string{
+		0: "DATA_PLANE_UNSPECIFIED",
+		1: "DATA_PLANE_TLS",
+		2: "DATA_PLANE_PLAINTEXT",
+	}
+	DataPlane_value = map[string]int32{
+		"DATA_PLANE_UNSPECIFIED": 0,
+		"DATA_PLANE_TLS":         1,
+		"DATA_PLANE_PLAINTEXT":   2,
+	}
+)
+
+func (x DataPlane) Enum() *DataPlane {
+	p := new(DataPlane)
+	*p = x
+	return p
+}
+
+func (x DataPlane) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (DataPlane) Descriptor() protoreflect.EnumDescriptor {
+	return file_groupcast_group_v1_group_proto_enumTypes[4].Descriptor()
+}
+
+func (DataPlane) Type() protoreflect.EnumType {
+	return &file_groupcast_group_v1_group_proto_enumTypes[4]
+}
+
+func (x DataPlane) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use DataPlane.Descriptor instead.
+func (DataPlane) EnumDescriptor() ([]byte, []int) {
+	return file_groupcast_group_v1_group_proto_rawDescGZIP(), []int{4}
+}
+
 // ChangeType says what a change did.
 type ChangeType int32
 
@@ -275,11 +328,11 @@ func (x ChangeType) String() string {
 }
 
 func (ChangeType) Descriptor() protoreflect.EnumDescriptor {
-	return file_groupcast_group_v1_group_proto_enumTypes[4].Descriptor()
+	return file_groupcast_group_v1_group_proto_enumTypes[5].Descriptor()
 }
 
 func (ChangeType) Type() protoreflect.EnumType {
-	return &file_groupcast_group_v1_group_proto_enumTypes[4]
+	return &file_groupcast_group_v1_group_proto_enumTypes[5]
 }
 
 func (x ChangeType) Number() protoreflect.EnumNumber {
@@ -288,7 +341,7 @@ func (x ChangeType) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ChangeType.Descriptor instead.
 func (ChangeType) EnumDescriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_group_proto_rawDescGZIP(), []int{4}
+	return file_groupcast_group_v1_group_proto_rawDescGZIP(), []int{5}
 }
 
 // SlowMemberPolicy says when a member counts as slow and what happens then.
@@ -445,6 +498,7 @@ type Policy struct {
 	// The end-to-end latency that a tree must keep. Zero means none is asked.
 	LatencyBound  *durationpb.Duration `protobuf:"bytes,5,opt,name=latency_bound,json=latencyBound,proto3" json:"latency_bound,omitempty"`
 	Limits        *Limits              `protobuf:"bytes,6,opt,name=limits,proto3" json:"limits,omitempty"`
+	DataPlane     DataPlane            `protobuf:"varint,7,opt,name=data_plane,json=dataPlane,proto3,enum=groupcast.group.v1.DataPlane" json:"data_plane,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -519,6 +573,13 @@ func (x *Policy) GetLimits() *Limits {
 		return x.Limits
 	}
 	return nil
+}
+
+func (x *Policy) GetDataPlane() DataPlane {
+	if x != nil {
+		return x.DataPlane
+	}
+	return DataPlane_DATA_PLANE_UNSPECIFIED
 }
 
 // Group is a named set of members with a policy.
@@ -1062,7 +1123,7 @@ type DeleteGroupRequest struct {
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// If set, the deletion is refused unless it is the group's etag.
 	Etag string `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
-	// Delete although members are joined: their sessions end.
+	// Delete although members are joined or deliveries run: they end.
 	Force         bool   `protobuf:"varint,3,opt,name=force,proto3" json:"force,omitempty"`
 	RequestId     string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1360,7 +1421,7 @@ const file_groupcast_group_v1_group_proto_rawDesc = "" +
 	"maxMembers\x12%\n" +
 	"\x0emax_deliveries\x18\x02 \x01(\rR\rmaxDeliveries\x12(\n" +
 	"\x10max_object_bytes\x18\x03 \x01(\x04R\x0emaxObjectBytes\x12/\n" +
-	"\x14max_bytes_per_second\x18\x04 \x01(\x04R\x11maxBytesPerSecond\"\x81\x03\n" +
+	"\x14max_bytes_per_second\x18\x04 \x01(\x04R\x11maxBytesPerSecond\"\xbf\x03\n" +
 	"\x06Policy\x12=\n" +
 	"\rallowed_roles\x18\x01 \x03(\x0e2\x18.groupcast.group.v1.RoleR\fallowedRoles\x12B\n" +
 	"\fcontrol_mode\x18\x02 \x01(\x0e2\x1f.groupcast.group.v1.ControlModeR\vcontrolMode\x129\n" +
@@ -1368,7 +1429,9 @@ const file_groupcast_group_v1_group_proto_rawDesc = "" +
 	"\vslow_member\x18\x04 \x01(\v2$.groupcast.group.v1.SlowMemberPolicyR\n" +
 	"slowMember\x12>\n" +
 	"\rlatency_bound\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\flatencyBound\x122\n" +
-	"\x06limits\x18\x06 \x01(\v2\x1a.groupcast.group.v1.LimitsR\x06limits\"\xb8\x02\n" +
+	"\x06limits\x18\x06 \x01(\v2\x1a.groupcast.group.v1.LimitsR\x06limits\x12<\n" +
+	"\n" +
+	"data_plane\x18\a \x01(\x0e2\x1d.groupcast.group.v1.DataPlaneR\tdataPlane\"\xb8\x02\n" +
 	"\x05Group\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x122\n" +
 	"\x06policy\x18\x02 \x01(\v2\x1a.groupcast.group.v1.PolicyR\x06policy\x12\x12\n" +
@@ -1443,7 +1506,11 @@ const file_groupcast_group_v1_group_proto_rawDesc = "" +
 	"\x1eSLOW_MEMBER_ACTION_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17SLOW_MEMBER_ACTION_PACE\x10\x01\x12\x1d\n" +
 	"\x19SLOW_MEMBER_ACTION_DETACH\x10\x02\x12\x1c\n" +
-	"\x18SLOW_MEMBER_ACTION_EVICT\x10\x03*r\n" +
+	"\x18SLOW_MEMBER_ACTION_EVICT\x10\x03*U\n" +
+	"\tDataPlane\x12\x1a\n" +
+	"\x16DATA_PLANE_UNSPECIFIED\x10\x00\x12\x12\n" +
+	"\x0eDATA_PLANE_TLS\x10\x01\x12\x18\n" +
+	"\x14DATA_PLANE_PLAINTEXT\x10\x02*r\n" +
 	"\n" +
 	"ChangeType\x12\x1b\n" +
 	"\x17CHANGE_TYPE_UNSPECIFIED\x10\x00\x12\x15\n" +
@@ -1473,75 +1540,77 @@ func file_groupcast_group_v1_group_proto_rawDescGZIP() []byte {
 	return file_groupcast_group_v1_group_proto_rawDescData
 }
 
-var file_groupcast_group_v1_group_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
+var file_groupcast_group_v1_group_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
 var file_groupcast_group_v1_group_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_groupcast_group_v1_group_proto_goTypes = []any{
 	(Role)(0),                     // 0: groupcast.group.v1.Role
 	(ControlMode)(0),              // 1: groupcast.group.v1.ControlMode
 	(AckLevel)(0),                 // 2: groupcast.group.v1.AckLevel
 	(SlowMemberAction)(0),         // 3: groupcast.group.v1.SlowMemberAction
-	(ChangeType)(0),               // 4: groupcast.group.v1.ChangeType
-	(*SlowMemberPolicy)(nil),      // 5: groupcast.group.v1.SlowMemberPolicy
-	(*Limits)(nil),                // 6: groupcast.group.v1.Limits
-	(*Policy)(nil),                // 7: groupcast.group.v1.Policy
-	(*Group)(nil),                 // 8: groupcast.group.v1.Group
-	(*CreateGroupRequest)(nil),    // 9: groupcast.group.v1.CreateGroupRequest
-	(*CreateGroupResponse)(nil),   // 10: groupcast.group.v1.CreateGroupResponse
-	(*GetGroupRequest)(nil),       // 11: groupcast.group.v1.GetGroupRequest
-	(*GetGroupResponse)(nil),      // 12: groupcast.group.v1.GetGroupResponse
-	(*ListGroupsRequest)(nil),     // 13: groupcast.group.v1.ListGroupsRequest
-	(*ListGroupsResponse)(nil),    // 14: groupcast.group.v1.ListGroupsResponse
-	(*UpdateGroupRequest)(nil),    // 15: groupcast.group.v1.UpdateGroupRequest
-	(*UpdateGroupResponse)(nil),   // 16: groupcast.group.v1.UpdateGroupResponse
-	(*DeleteGroupRequest)(nil),    // 17: groupcast.group.v1.DeleteGroupRequest
-	(*DeleteGroupResponse)(nil),   // 18: groupcast.group.v1.DeleteGroupResponse
-	(*WatchGroupsRequest)(nil),    // 19: groupcast.group.v1.WatchGroupsRequest
-	(*WatchGroupsResponse)(nil),   // 20: groupcast.group.v1.WatchGroupsResponse
-	(*GroupChange)(nil),           // 21: groupcast.group.v1.GroupChange
-	(*durationpb.Duration)(nil),   // 22: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
-	(*fieldmaskpb.FieldMask)(nil), // 24: google.protobuf.FieldMask
+	(DataPlane)(0),                // 4: groupcast.group.v1.DataPlane
+	(ChangeType)(0),               // 5: groupcast.group.v1.ChangeType
+	(*SlowMemberPolicy)(nil),      // 6: groupcast.group.v1.SlowMemberPolicy
+	(*Limits)(nil),                // 7: groupcast.group.v1.Limits
+	(*Policy)(nil),                // 8: groupcast.group.v1.Policy
+	(*Group)(nil),                 // 9: groupcast.group.v1.Group
+	(*CreateGroupRequest)(nil),    // 10: groupcast.group.v1.CreateGroupRequest
+	(*CreateGroupResponse)(nil),   // 11: groupcast.group.v1.CreateGroupResponse
+	(*GetGroupRequest)(nil),       // 12: groupcast.group.v1.GetGroupRequest
+	(*GetGroupResponse)(nil),      // 13: groupcast.group.v1.GetGroupResponse
+	(*ListGroupsRequest)(nil),     // 14: groupcast.group.v1.ListGroupsRequest
+	(*ListGroupsResponse)(nil),    // 15: groupcast.group.v1.ListGroupsResponse
+	(*UpdateGroupRequest)(nil),    // 16: groupcast.group.v1.UpdateGroupRequest
+	(*UpdateGroupResponse)(nil),   // 17: groupcast.group.v1.UpdateGroupResponse
+	(*DeleteGroupRequest)(nil),    // 18: groupcast.group.v1.DeleteGroupRequest
+	(*DeleteGroupResponse)(nil),   // 19: groupcast.group.v1.DeleteGroupResponse
+	(*WatchGroupsRequest)(nil),    // 20: groupcast.group.v1.WatchGroupsRequest
+	(*WatchGroupsResponse)(nil),   // 21: groupcast.group.v1.WatchGroupsResponse
+	(*GroupChange)(nil),           // 22: groupcast.group.v1.GroupChange
+	(*durationpb.Duration)(nil),   // 23: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
+	(*fieldmaskpb.FieldMask)(nil), // 25: google.protobuf.FieldMask
 }
 var file_groupcast_group_v1_group_proto_depIdxs = []int32{
 	3,  // 0: groupcast.group.v1.SlowMemberPolicy.action:type_name -> groupcast.group.v1.SlowMemberAction
-	22, // 1: groupcast.group.v1.SlowMemberPolicy.lag_time:type_name -> google.protobuf.Duration
+	23, // 1: groupcast.group.v1.SlowMemberPolicy.lag_time:type_name -> google.protobuf.Duration
 	0,  // 2: groupcast.group.v1.Policy.allowed_roles:type_name -> groupcast.group.v1.Role
 	1,  // 3: groupcast.group.v1.Policy.control_mode:type_name -> groupcast.group.v1.ControlMode
 	2,  // 4: groupcast.group.v1.Policy.ack_level:type_name -> groupcast.group.v1.AckLevel
-	5,  // 5: groupcast.group.v1.Policy.slow_member:type_name -> groupcast.group.v1.SlowMemberPolicy
-	22, // 6: groupcast.group.v1.Policy.latency_bound:type_name -> google.protobuf.Duration
-	6,  // 7: groupcast.group.v1.Policy.limits:type_name -> groupcast.group.v1.Limits
-	7,  // 8: groupcast.group.v1.Group.policy:type_name -> groupcast.group.v1.Policy
-	23, // 9: groupcast.group.v1.Group.create_time:type_name -> google.protobuf.Timestamp
-	23, // 10: groupcast.group.v1.Group.update_time:type_name -> google.protobuf.Timestamp
-	7,  // 11: groupcast.group.v1.CreateGroupRequest.policy:type_name -> groupcast.group.v1.Policy
-	8,  // 12: groupcast.group.v1.CreateGroupResponse.group:type_name -> groupcast.group.v1.Group
-	8,  // 13: groupcast.group.v1.GetGroupResponse.group:type_name -> groupcast.group.v1.Group
-	8,  // 14: groupcast.group.v1.ListGroupsResponse.groups:type_name -> groupcast.group.v1.Group
-	7,  // 15: groupcast.group.v1.UpdateGroupRequest.policy:type_name -> groupcast.group.v1.Policy
-	24, // 16: groupcast.group.v1.UpdateGroupRequest.update_mask:type_name -> google.protobuf.FieldMask
-	8,  // 17: groupcast.group.v1.UpdateGroupResponse.group:type_name -> groupcast.group.v1.Group
-	8,  // 18: groupcast.group.v1.WatchGroupsResponse.snapshot:type_name -> groupcast.group.v1.Group
-	21, // 19: groupcast.group.v1.WatchGroupsResponse.changes:type_name -> groupcast.group.v1.GroupChange
-	4,  // 20: groupcast.group.v1.GroupChange.type:type_name -> groupcast.group.v1.ChangeType
-	8,  // 21: groupcast.group.v1.GroupChange.group:type_name -> groupcast.group.v1.Group
-	9,  // 22: groupcast.group.v1.GroupService.CreateGroup:input_type -> groupcast.group.v1.CreateGroupRequest
-	11, // 23: groupcast.group.v1.GroupService.GetGroup:input_type -> groupcast.group.v1.GetGroupRequest
-	13, // 24: groupcast.group.v1.GroupService.ListGroups:input_type -> groupcast.group.v1.ListGroupsRequest
-	15, // 25: groupcast.group.v1.GroupService.UpdateGroup:input_type -> groupcast.group.v1.UpdateGroupRequest
-	17, // 26: groupcast.group.v1.GroupService.DeleteGroup:input_type -> groupcast.group.v1.DeleteGroupRequest
-	19, // 27: groupcast.group.v1.GroupService.WatchGroups:input_type -> groupcast.group.v1.WatchGroupsRequest
-	10, // 28: groupcast.group.v1.GroupService.CreateGroup:output_type -> groupcast.group.v1.CreateGroupResponse
-	12, // 29: groupcast.group.v1.GroupService.GetGroup:output_type -> groupcast.group.v1.GetGroupResponse
-	14, // 30: groupcast.group.v1.GroupService.ListGroups:output_type -> groupcast.group.v1.ListGroupsResponse
-	16, // 31: groupcast.group.v1.GroupService.UpdateGroup:output_type -> groupcast.group.v1.UpdateGroupResponse
-	18, // 32: groupcast.group.v1.GroupService.DeleteGroup:output_type -> groupcast.group.v1.DeleteGroupResponse
-	20, // 33: groupcast.group.v1.GroupService.WatchGroups:output_type -> groupcast.group.v1.WatchGroupsResponse
-	28, // [28:34] is the sub-list for method output_type
-	22, // [22:28] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	6,  // 5: groupcast.group.v1.Policy.slow_member:type_name -> groupcast.group.v1.SlowMemberPolicy
+	23, // 6: groupcast.group.v1.Policy.latency_bound:type_name -> google.protobuf.Duration
+	7,  // 7: groupcast.group.v1.Policy.limits:type_name -> groupcast.group.v1.Limits
+	4,  // 8: groupcast.group.v1.Policy.data_plane:type_name -> groupcast.group.v1.DataPlane
+	8,  // 9: groupcast.group.v1.Group.policy:type_name -> groupcast.group.v1.Policy
+	24, // 10: groupcast.group.v1.Group.create_time:type_name -> google.protobuf.Timestamp
+	24, // 11: groupcast.group.v1.Group.update_time:type_name -> google.protobuf.Timestamp
+	8,  // 12: groupcast.group.v1.CreateGroupRequest.policy:type_name -> groupcast.group.v1.Policy
+	9,  // 13: groupcast.group.v1.CreateGroupResponse.group:type_name -> groupcast.group.v1.Group
+	9,  // 14: groupcast.group.v1.GetGroupResponse.group:type_name -> groupcast.group.v1.Group
+	9,  // 15: groupcast.group.v1.ListGroupsResponse.groups:type_name -> groupcast.group.v1.Group
+	8,  // 16: groupcast.group.v1.UpdateGroupRequest.policy:type_name -> groupcast.group.v1.Policy
+	25, // 17: groupcast.group.v1.UpdateGroupRequest.update_mask:type_name -> google.protobuf.FieldMask
+	9,  // 18: groupcast.group.v1.UpdateGroupResponse.group:type_name -> groupcast.group.v1.Group
+	9,  // 19: groupcast.group.v1.WatchGroupsResponse.snapshot:type_name -> groupcast.group.v1.Group
+	22, // 20: groupcast.group.v1.WatchGroupsResponse.changes:type_name -> groupcast.group.v1.GroupChange
+	5,  // 21: groupcast.group.v1.GroupChange.type:type_name -> groupcast.group.v1.ChangeType
+	9,  // 22: groupcast.group.v1.GroupChange.group:type_name -> groupcast.group.v1.Group
+	10, // 23: groupcast.group.v1.GroupService.CreateGroup:input_type -> groupcast.group.v1.CreateGroupRequest
+	12, // 24: groupcast.group.v1.GroupService.GetGroup:input_type -> groupcast.group.v1.GetGroupRequest
+	14, // 25: groupcast.group.v1.GroupService.ListGroups:input_type -> groupcast.group.v1.ListGroupsRequest
+	16, // 26: groupcast.group.v1.GroupService.UpdateGroup:input_type -> groupcast.group.v1.UpdateGroupRequest
+	18, // 27: groupcast.group.v1.GroupService.DeleteGroup:input_type -> groupcast.group.v1.DeleteGroupRequest
+	20, // 28: groupcast.group.v1.GroupService.WatchGroups:input_type -> groupcast.group.v1.WatchGroupsRequest
+	11, // 29: groupcast.group.v1.GroupService.CreateGroup:output_type -> groupcast.group.v1.CreateGroupResponse
+	13, // 30: groupcast.group.v1.GroupService.GetGroup:output_type -> groupcast.group.v1.GetGroupResponse
+	15, // 31: groupcast.group.v1.GroupService.ListGroups:output_type -> groupcast.group.v1.ListGroupsResponse
+	17, // 32: groupcast.group.v1.GroupService.UpdateGroup:output_type -> groupcast.group.v1.UpdateGroupResponse
+	19, // 33: groupcast.group.v1.GroupService.DeleteGroup:output_type -> groupcast.group.v1.DeleteGroupResponse
+	21, // 34: groupcast.group.v1.GroupService.WatchGroups:output_type -> groupcast.group.v1.WatchGroupsResponse
+	29, // [29:35] is the sub-list for method output_type
+	23, // [23:29] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_groupcast_group_v1_group_proto_init() }
@@ -1554,7 +1623,7 @@ func file_groupcast_group_v1_group_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_groupcast_group_v1_group_proto_rawDesc), len(file_groupcast_group_v1_group_proto_rawDesc)),
-			NumEnums:      5,
+			NumEnums:      6,
 			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,

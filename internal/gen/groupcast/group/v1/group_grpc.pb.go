@@ -42,7 +42,7 @@ type GroupServiceClient interface {
 	ListGroups(ctx context.Context, in *ListGroupsRequest, opts ...grpc.CallOption) (*ListGroupsResponse, error)
 	// UpdateGroup replaces the policy fields named by update_mask.
 	UpdateGroup(ctx context.Context, in *UpdateGroupRequest, opts ...grpc.CallOption) (*UpdateGroupResponse, error)
-	// DeleteGroup removes a group. It is refused while members are joined, unless forced.
+	// DeleteGroup removes a group. It is refused while members are joined or deliveries run, unless forced.
 	DeleteGroup(ctx context.Context, in *DeleteGroupRequest, opts ...grpc.CallOption) (*DeleteGroupResponse, error)
 	// WatchGroups sends the groups as they are, then every change. It can be resumed from a revision.
 	WatchGroups(ctx context.Context, in *WatchGroupsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchGroupsResponse], error)
@@ -140,7 +140,7 @@ type GroupServiceServer interface {
 	ListGroups(context.Context, *ListGroupsRequest) (*ListGroupsResponse, error)
 	// UpdateGroup replaces the policy fields named by update_mask.
 	UpdateGroup(context.Context, *UpdateGroupRequest) (*UpdateGroupResponse, error)
-	// DeleteGroup removes a group. It is refused while members are joined, unless forced.
+	// DeleteGroup removes a group. It is refused while members are joined or deliveries run, unless forced.
 	DeleteGroup(context.Context, *DeleteGroupRequest) (*DeleteGroupResponse, error)
 	// WatchGroups sends the groups as they are, then every change. It can be resumed from a revision.
 	WatchGroups(*WatchGroupsRequest, grpc.ServerStreamingServer[WatchGroupsResponse]) error

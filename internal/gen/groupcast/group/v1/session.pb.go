@@ -358,10 +358,14 @@ func (x *JoinResponse) GetExpiry() *durationpb.Duration {
 
 // KeepSessionRequest attaches to a session first. Every later message is a heartbeat.
 type KeepSessionRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Group         string                 `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Incarnation   uint64                 `protobuf:"varint,3,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Group       string                 `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
+	Name        string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Incarnation uint64                 `protobuf:"varint,3,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	// How the deliveries stand that this member sends or receives.
+	Reports []*DeliveryReport `protobuf:"bytes,4,rep,name=reports,proto3" json:"reports,omitempty"`
+	// In the first message: this member wants to know what it has to do in deliveries.
+	Attends       bool `protobuf:"varint,5,opt,name=attends,proto3" json:"attends,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -417,13 +421,32 @@ func (x *KeepSessionRequest) GetIncarnation() uint64 {
 	return 0
 }
 
-// KeepSessionResponse answers each message, and says when the session has ended.
+func (x *KeepSessionRequest) GetReports() []*DeliveryReport {
+	if x != nil {
+		return x.Reports
+	}
+	return nil
+}
+
+func (x *KeepSessionRequest) GetAttends() bool {
+	if x != nil {
+		return x.Attends
+	}
+	return false
+}
+
+// KeepSessionResponse answers each message, says what the member has to do in
+// deliveries, and when the session has ended.
 type KeepSessionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// ACTIVE, or how the session ended: it is then the last message.
 	State MemberState `protobuf:"varint,1,opt,name=state,proto3,enum=groupcast.group.v1.MemberState" json:"state,omitempty"`
 	// The group's epoch.
-	Epoch         uint64 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Epoch uint64 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// What has changed of the member's deliveries; unset if nothing has.
+	Assignments *Assignments `protobuf:"bytes,3,opt,name=assignments,proto3" json:"assignments,omitempty"`
+	// The manager's clock.
+	ManagerTime   *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=manager_time,json=managerTime,proto3" json:"manager_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -470,6 +493,20 @@ func (x *KeepSessionResponse) GetEpoch() uint64 {
 		return x.Epoch
 	}
 	return 0
+}
+
+func (x *KeepSessionResponse) GetAssignments() *Assignments {
+	if x != nil {
+		return x.Assignments
+	}
+	return nil
+}
+
+func (x *KeepSessionResponse) GetManagerTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ManagerTime
+	}
+	return nil
 }
 
 // LeaveRequest names the session.
@@ -879,7 +916,7 @@ var File_groupcast_group_v1_session_proto protoreflect.FileDescriptor
 
 const file_groupcast_group_v1_session_proto_rawDesc = "" +
 	"\n" +
-	" groupcast/group/v1/session.proto\x12\x12groupcast.group.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egroupcast/group/v1/group.proto\"\xa1\x03\n" +
+	" groupcast/group/v1/session.proto\x12\x12groupcast.group.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a!groupcast/group/v1/delivery.proto\x1a\x1egroupcast/group/v1/group.proto\"\xa1\x03\n" +
 	"\x06Member\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12 \n" +
@@ -908,14 +945,18 @@ const file_groupcast_group_v1_session_proto_rawDesc = "" +
 	"\fJoinResponse\x122\n" +
 	"\x06member\x18\x01 \x01(\v2\x1a.groupcast.group.v1.MemberR\x06member\x12H\n" +
 	"\x12heartbeat_interval\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x11heartbeatInterval\x121\n" +
-	"\x06expiry\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x06expiry\"`\n" +
+	"\x06expiry\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x06expiry\"\xb8\x01\n" +
 	"\x12KeepSessionRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12 \n" +
-	"\vincarnation\x18\x03 \x01(\x04R\vincarnation\"b\n" +
+	"\vincarnation\x18\x03 \x01(\x04R\vincarnation\x12<\n" +
+	"\areports\x18\x04 \x03(\v2\".groupcast.group.v1.DeliveryReportR\areports\x12\x18\n" +
+	"\aattends\x18\x05 \x01(\bR\aattends\"\xe4\x01\n" +
 	"\x13KeepSessionResponse\x125\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x1f.groupcast.group.v1.MemberStateR\x05state\x12\x14\n" +
-	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"y\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12A\n" +
+	"\vassignments\x18\x03 \x01(\v2\x1f.groupcast.group.v1.AssignmentsR\vassignments\x12=\n" +
+	"\fmanager_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\vmanagerTime\"y\n" +
 	"\fLeaveRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12 \n" +
@@ -990,7 +1031,9 @@ var file_groupcast_group_v1_session_proto_goTypes = []any{
 	(Role)(0),                     // 15: groupcast.group.v1.Role
 	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
 	(*durationpb.Duration)(nil),   // 17: google.protobuf.Duration
-	(ChangeType)(0),               // 18: groupcast.group.v1.ChangeType
+	(*DeliveryReport)(nil),        // 18: groupcast.group.v1.DeliveryReport
+	(*Assignments)(nil),           // 19: groupcast.group.v1.Assignments
+	(ChangeType)(0),               // 20: groupcast.group.v1.ChangeType
 }
 var file_groupcast_group_v1_session_proto_depIdxs = []int32{
 	13, // 0: groupcast.group.v1.Member.labels:type_name -> groupcast.group.v1.Member.LabelsEntry
@@ -1002,27 +1045,30 @@ var file_groupcast_group_v1_session_proto_depIdxs = []int32{
 	1,  // 6: groupcast.group.v1.JoinResponse.member:type_name -> groupcast.group.v1.Member
 	17, // 7: groupcast.group.v1.JoinResponse.heartbeat_interval:type_name -> google.protobuf.Duration
 	17, // 8: groupcast.group.v1.JoinResponse.expiry:type_name -> google.protobuf.Duration
-	0,  // 9: groupcast.group.v1.KeepSessionResponse.state:type_name -> groupcast.group.v1.MemberState
-	1,  // 10: groupcast.group.v1.ListMembersResponse.members:type_name -> groupcast.group.v1.Member
-	1,  // 11: groupcast.group.v1.WatchMembersResponse.snapshot:type_name -> groupcast.group.v1.Member
-	12, // 12: groupcast.group.v1.WatchMembersResponse.changes:type_name -> groupcast.group.v1.MemberChange
-	18, // 13: groupcast.group.v1.MemberChange.type:type_name -> groupcast.group.v1.ChangeType
-	1,  // 14: groupcast.group.v1.MemberChange.member:type_name -> groupcast.group.v1.Member
-	2,  // 15: groupcast.group.v1.SessionService.Join:input_type -> groupcast.group.v1.JoinRequest
-	4,  // 16: groupcast.group.v1.SessionService.KeepSession:input_type -> groupcast.group.v1.KeepSessionRequest
-	6,  // 17: groupcast.group.v1.SessionService.Leave:input_type -> groupcast.group.v1.LeaveRequest
-	8,  // 18: groupcast.group.v1.SessionService.ListMembers:input_type -> groupcast.group.v1.ListMembersRequest
-	10, // 19: groupcast.group.v1.SessionService.WatchMembers:input_type -> groupcast.group.v1.WatchMembersRequest
-	3,  // 20: groupcast.group.v1.SessionService.Join:output_type -> groupcast.group.v1.JoinResponse
-	5,  // 21: groupcast.group.v1.SessionService.KeepSession:output_type -> groupcast.group.v1.KeepSessionResponse
-	7,  // 22: groupcast.group.v1.SessionService.Leave:output_type -> groupcast.group.v1.LeaveResponse
-	9,  // 23: groupcast.group.v1.SessionService.ListMembers:output_type -> groupcast.group.v1.ListMembersResponse
-	11, // 24: groupcast.group.v1.SessionService.WatchMembers:output_type -> groupcast.group.v1.WatchMembersResponse
-	20, // [20:25] is the sub-list for method output_type
-	15, // [15:20] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	18, // 9: groupcast.group.v1.KeepSessionRequest.reports:type_name -> groupcast.group.v1.DeliveryReport
+	0,  // 10: groupcast.group.v1.KeepSessionResponse.state:type_name -> groupcast.group.v1.MemberState
+	19, // 11: groupcast.group.v1.KeepSessionResponse.assignments:type_name -> groupcast.group.v1.Assignments
+	16, // 12: groupcast.group.v1.KeepSessionResponse.manager_time:type_name -> google.protobuf.Timestamp
+	1,  // 13: groupcast.group.v1.ListMembersResponse.members:type_name -> groupcast.group.v1.Member
+	1,  // 14: groupcast.group.v1.WatchMembersResponse.snapshot:type_name -> groupcast.group.v1.Member
+	12, // 15: groupcast.group.v1.WatchMembersResponse.changes:type_name -> groupcast.group.v1.MemberChange
+	20, // 16: groupcast.group.v1.MemberChange.type:type_name -> groupcast.group.v1.ChangeType
+	1,  // 17: groupcast.group.v1.MemberChange.member:type_name -> groupcast.group.v1.Member
+	2,  // 18: groupcast.group.v1.SessionService.Join:input_type -> groupcast.group.v1.JoinRequest
+	4,  // 19: groupcast.group.v1.SessionService.KeepSession:input_type -> groupcast.group.v1.KeepSessionRequest
+	6,  // 20: groupcast.group.v1.SessionService.Leave:input_type -> groupcast.group.v1.LeaveRequest
+	8,  // 21: groupcast.group.v1.SessionService.ListMembers:input_type -> groupcast.group.v1.ListMembersRequest
+	10, // 22: groupcast.group.v1.SessionService.WatchMembers:input_type -> groupcast.group.v1.WatchMembersRequest
+	3,  // 23: groupcast.group.v1.SessionService.Join:output_type -> groupcast.group.v1.JoinResponse
+	5,  // 24: groupcast.group.v1.SessionService.KeepSession:output_type -> groupcast.group.v1.KeepSessionResponse
+	7,  // 25: groupcast.group.v1.SessionService.Leave:output_type -> groupcast.group.v1.LeaveResponse
+	9,  // 26: groupcast.group.v1.SessionService.ListMembers:output_type -> groupcast.group.v1.ListMembersResponse
+	11, // 27: groupcast.group.v1.SessionService.WatchMembers:output_type -> groupcast.group.v1.WatchMembersResponse
+	23, // [23:28] is the sub-list for method output_type
+	18, // [18:23] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_groupcast_group_v1_session_proto_init() }
@@ -1030,6 +1076,7 @@ func file_groupcast_group_v1_session_proto_init() {
 	if File_groupcast_group_v1_session_proto != nil {
 		return
 	}
+	file_groupcast_group_v1_delivery_proto_init()
 	file_groupcast_group_v1_group_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
