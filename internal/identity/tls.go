@@ -80,6 +80,37 @@ func (t TLS) Client(role Role) *tls.Config {
 	}
 }
 
+// Listen returns the configuration of a listener for connections of another protocol
+// than gRPC, whose clients must all prove who they are.
+func (t TLS) Listen(protocol string) *tls.Config {
+	config := t.Server()
+	config.NextProtos = []string{protocol}
+	config.ClientAuth = tls.RequireAnyClientCert
+	config.SessionTicketsDisabled = true // nothing may follow the handshake unasked
+	config.DynamicRecordSizingDisabled = true
+	return config
+}
+
+// Dial returns the configuration for dialling one peer with a protocol of its own.
+func (t TLS) Dial(peer ID, protocol string) *tls.Config {
+	config := t.Client(peer.Role)
+	config.NextProtos = []string{protocol}
+	config.DynamicRecordSizingDisabled = true
+	config.VerifyConnection = func(state tls.ConnectionState) error {
+		found, err := t.verify(state, x509.ExtKeyUsageServerAuth)
+		switch {
+		case err != nil:
+			return err
+		case found.ID != peer:
+			return fmt.Errorf("peer is %s: want %s", found.ID, peer)
+		case state.NegotiatedProtocol != protocol:
+			return fmt.Errorf("peer speaks %q: want %q", state.NegotiatedProtocol, protocol)
+		}
+		return nil
+	}
+	return config
+}
+
 // EnrollTLS returns the configuration for the first connection, which has no
 // credentials yet but a token that names the CA by its fingerprint.
 func EnrollTLS(ca Fingerprint, trustDomain string, now func() time.Time) *tls.Config {

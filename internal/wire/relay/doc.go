@@ -6,8 +6,10 @@
 //
 // All numbers are big-endian.
 //
-// The child opens each stripe with a hello; the parent answers with a welcome,
-// or with a BYE frame that says why not.
+// A child opens each stripe with a hello; the parent answers with a welcome, or with
+// a BYE frame that says why not. Only the sender, whom nobody can dial, opens its
+// link as the parent: it offers, with flag 1, and the welcome tells from where it is
+// to send. With flag 2, all that follows the welcome is plaintext.
 //
 //	hello   0        4       5       6       7       8
 //	        +--------+-------+-------+-------+-------+
@@ -24,6 +26,8 @@
 //	        +--------+-------+---------------+-----------------------+
 //	        | "GCRL" |version| zero          | tree version (8)      |
 //	        +--------+-------+---------------+-----------------------+
+//	     16 | from offset (8)                                        |
+//	        +--------------------------------------------------------+
 //
 // Then both sides send frames: a header of fixed size and a payload.
 //
@@ -43,7 +47,7 @@
 //	END     down       length of the object         its root hash, 32 bytes
 //	ACK     up         all before it is acknowledged none; flags hold the ack level
 //	CREDIT  up         all before it may be sent    none
-//	STATUS  up         how much the child has       none
+//	STATUS  both       how much the sender of it has none; says that it lives
 //	BYE     both       where it stopped             reason (2), then text of up to 256 bytes
 //
 // Offsets are absolute, so that a frame that comes twice, or late, does no harm,

@@ -15,8 +15,15 @@ const magic = "GCRL"
 const (
 	MaxStripes    = 16
 	MaxCapability = 4096
-	helloSize     = 42 // before the capability
-	welcomeSize   = 16
+	helloSize     = 42         // before the capability
+	welcomeSize   = HeaderSize // so that a BYE can stand in its place
+)
+
+// Flags of a hello.
+const (
+	flagOffer = 1 << iota
+	flagPlaintext
+	flagsKnown = iota
 )
 
 // DeliveryID names a delivery.
@@ -27,19 +34,31 @@ type Hello struct {
 	Stripe, Stripes uint8 // Stripe counts from zero
 	Delivery        DeliveryID
 	TreeVersion     uint64
-	From            uint64 // offset of the first byte wanted
+	From            uint64 // offset of the first byte wanted; zero in an offer
+	Offer           bool   // the one that opens is the parent
+	Plaintext       bool   // what follows the welcome is not encrypted
 	Capability      []byte // proves that the child may have it
 }
 
 // Append writes the hello.
 func (h Hello) Append(to []byte) []byte {
 	to = append(to, magic...)
-	to = append(to, Version, h.Stripe, h.Stripes, 0)
+	to = append(to, Version, h.Stripe, h.Stripes, h.flags())
 	to = append(to, h.Delivery[:]...)
 	to = binary.BigEndian.AppendUint64(to, h.TreeVersion)
 	to = binary.BigEndian.AppendUint64(to, h.From)
 	to = binary.BigEndian.AppendUint16(to, uint16(len(h.Capability)))
 	return append(to, h.Capability...)
+}
+
+func (h Hello) flags() (flags byte) {
+	if h.Offer {
+		flags |= flagOffer
+	}
+	if h.Plaintext {
+		flags |= flagPlaintext
+	}
+	return flags
 }
 
 // ReadHello reads a hello. It allocates for the capability only after all before
@@ -55,10 +74,11 @@ func ReadHello(from io.Reader) (Hello, error) {
 	h := Hello{
 		Stripe: fixed[5], Stripes: fixed[6], Delivery: DeliveryID(fixed[8:24]),
 		TreeVersion: binary.BigEndian.Uint64(fixed[24:]), From: binary.BigEndian.Uint64(fixed[32:]),
+		Offer: fixed[7]&flagOffer != 0, Plaintext: fixed[7]&flagPlaintext != 0,
 	}
 	length := binary.BigEndian.Uint16(fixed[40:])
 	switch {
-	case fixed[7] != 0:
+	case fixed[7]>>flagsKnown != 0:
 		return Hello{}, fmt.Errorf("%w: hello with flags %#x", ErrProtocol, fixed[7])
 	case h.Stripes < 1 || h.Stripes > MaxStripes || h.Stripe >= h.Stripes:
 		return Hello{}, fmt.Errorf("%w: stripe %d of %d", ErrProtocol, h.Stripe, h.Stripes)
@@ -86,13 +106,17 @@ func checkOpening(from []byte) error {
 }
 
 // Welcome is how a parent accepts a stripe.
-type Welcome struct{ TreeVersion uint64 }
+type Welcome struct {
+	TreeVersion uint64
+	From        uint64 // offset of the first byte that is sent
+}
 
 // Append writes the welcome.
 func (w Welcome) Append(to []byte) []byte {
 	to = append(to, magic...)
 	to = append(to, Version, 0, 0, 0)
-	return binary.BigEndian.AppendUint64(to, w.TreeVersion)
+	to = binary.BigEndian.AppendUint64(to, w.TreeVersion)
+	return binary.BigEndian.AppendUint64(to, w.From)
 }
 
 // Refusal is an answer to a hello that is a BYE.
@@ -118,17 +142,16 @@ func ReadWelcome(from io.Reader) (Welcome, error) {
 	if fixed[5] != 0 || fixed[6] != 0 || fixed[7] != 0 {
 		return Welcome{}, fmt.Errorf("%w: bytes that must be zero are not", ErrProtocol)
 	}
-	return Welcome{TreeVersion: binary.BigEndian.Uint64(fixed[8:])}, nil
+	w := Welcome{TreeVersion: binary.BigEndian.Uint64(fixed[8:]), From: binary.BigEndian.Uint64(fixed[16:])}
+	if w.From > MaxOffset {
+		return Welcome{}, fmt.Errorf("%w: welcome from offset %d", ErrProtocol, w.From)
+	}
+	return w, nil
 }
 
-// readRefusal reads the rest of a BYE frame that began with the bytes in begun.
-func readRefusal(from io.Reader, begun []byte) error {
-	var header [HeaderSize]byte
-	copy(header[:], begun)
-	if _, err := io.ReadFull(from, header[len(begun):]); err != nil {
-		return fmt.Errorf("read refusal: %w", err)
-	}
-	parsed, err := ParseHeader(header[:])
+// readRefusal reads the rest of a BYE frame with the header given.
+func readRefusal(from io.Reader, header []byte) error {
+	parsed, err := ParseHeader(header)
 	if err != nil {
 		return err
 	}

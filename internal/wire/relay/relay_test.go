@@ -24,7 +24,7 @@ func TestBytesOfVersion1(t *testing.T) {
 				"\xaa\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\xbb" +
 				"\x00\x00\x00\x00\x00\x00\x00\x07\x00\x00\x00\x00\x00\x10\x00\x00" + "\x00\x03cap"),
 		},
-		"welcome": {relay.Welcome{TreeVersion: 7}.Append(nil), []byte("GCRL\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x07")},
+		"welcome": {relay.Welcome{TreeVersion: 7, From: 1 << 20}.Append(nil), []byte("GCRL\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x07\x00\x00\x00\x00\x00\x10\x00\x00")},
 		"data": {
 			relay.Header{Type: relay.Data, Length: 5, Offset: 258, TreeVersion: 3}.Append(nil),
 			[]byte("\x01\x00\x00\x00\x00\x00\x00\x05\x00\x00\x00\x00\x00\x00\x01\x02\x00\x00\x00\x00\x00\x00\x00\x03"),
@@ -46,7 +46,7 @@ func TestHandshakeRoundTrip(t *testing.T) {
 	if diff := cmp.Diff(hello, read); err != nil || diff != "" {
 		t.Errorf("hello: %v (-want +got):\n%s", err, diff)
 	}
-	welcome := relay.Welcome{TreeVersion: 12}
+	welcome := relay.Welcome{TreeVersion: 12, From: 99}
 	if read, err := relay.ReadWelcome(bytes.NewReader(welcome.Append(nil))); err != nil || read != welcome {
 		t.Errorf("welcome: %v %v", read, err)
 	}
@@ -93,14 +93,14 @@ func TestC11AbsurdFrames(t *testing.T) {
 func TestAbsurdHellos(t *testing.T) {
 	good := relay.Hello{Stripes: 1, Delivery: delivery, Capability: []byte("cap")}
 	for name, spoil := range map[string]func([]byte) []byte{
-		"another protocol":  func(b []byte) []byte { copy(b, "GET "); return b },
-		"another version":   func(b []byte) []byte { b[4] = 2; return b },
-		"stripe past last":  func(b []byte) []byte { b[5] = 1; return b },
-		"no stripes":        func(b []byte) []byte { b[6] = 0; return b },
-		"17 stripes":        func(b []byte) []byte { b[6] = 17; return b },
-		"flags":             func(b []byte) []byte { b[7] = 1; return b },
-		"a negative offset": func(b []byte) []byte { b[32] = 0x80; return b },
-		"a huge capability": func(b []byte) []byte { b[40], b[41] = 0xff, 0xff; return b },
+		"another protocol":        func(b []byte) []byte { copy(b, "GET "); return b },
+		"another version":         func(b []byte) []byte { b[4] = 2; return b },
+		"stripe past last":        func(b []byte) []byte { b[5] = 1; return b },
+		"no stripes":              func(b []byte) []byte { b[6] = 0; return b },
+		"17 stripes":              func(b []byte) []byte { b[6] = 17; return b },
+		"flags that nobody knows": func(b []byte) []byte { b[7] = 4; return b },
+		"a negative offset":       func(b []byte) []byte { b[32] = 0x80; return b },
+		"a huge capability":       func(b []byte) []byte { b[40], b[41] = 0xff, 0xff; return b },
 	} {
 		if _, err := relay.ReadHello(bytes.NewReader(spoil(good.Append(nil)))); !errors.Is(err, relay.ErrProtocol) {
 			t.Errorf("%s: %v, want it refused", name, err)

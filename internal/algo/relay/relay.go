@@ -1,0 +1,350 @@
+// Package relay keeps account of one delivery at one session agent: what is
+// acknowledged to the parent, how much more may be sent to the agent, and what its
+// cache must hold. Paper 000 gives the rule of both control modes (§III-A, §III-B);
+// the hard limit of the cache is ours.
+//
+//	0          discarded      floor            arrived         credit
+//	|··············|─────────────|────────────────|···············|
+//	    released     kept, all    cached: somebody   promised to
+//	                 have it      has not           the parent
+//
+// From discarded to credit is what the cache must have room for. Bytes before the
+// floor are acknowledged by every child; they are kept while there is room, for
+// children that come late, and discarded when there is none.
+//
+// An Account knows neither sockets nor files: its owner tells it what happened,
+// and does what it says.
+package relay
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Mode says when an agent acknowledges.
+type Mode uint8
+
+// The control modes.
+const (
+	// Hop acknowledges a byte as soon as it is in the cache.
+	Hop Mode = iota
+	// EndToEnd acknowledges a byte when every child has.
+	EndToEnd
+)
+
+// Action is what happens to a child that cannot keep up.
+type Action uint8
+
+// The actions.
+const (
+	// Pace lets the others wait for it, down to a floor.
+	Pace Action = iota
+	// Detach feeds it from the cache; when that is full, it waits until the others are done.
+	Detach
+	// Evict gives it up when it lags too far or too long.
+	Evict
+)
+
+// Rules are what an account goes by.
+type Rules struct {
+	Mode Mode
+	// Window is how many bytes may be under way in EndToEnd, beyond what all children have.
+	Window uint64
+	Slow   Action
+	// FloorRate is the rate, in bytes per second, below which Pace gives a child up; 0 is never.
+	FloorRate uint64
+	// LagBytes and LagTime are how far behind a child may be with Evict; 0 is no limit.
+	LagBytes uint64
+	LagTime  time.Duration
+}
+
+// ErrNotSent says that a child acknowledged what it was never sent.
+var ErrNotSent = errors.New("acknowledges what it was not sent")
+
+// Account is the state of one delivery.
+type Account struct {
+	rules     Rules
+	arrived   uint64
+	discarded uint64
+	credit    uint64
+	room      uint64 // how many bytes the cache has for this delivery
+	ended     bool   // arrived is all there is
+	maxCached uint64
+	children  map[string]*child
+}
+
+type child struct {
+	acked    uint64
+	sent     uint64
+	attached bool
+	parked   bool // it lost its place in the cache: it goes on when the others are done
+	mark     mark
+}
+
+// mark is where the agent was at a time; a child that reaches it late is slow.
+type mark struct {
+	offset uint64
+	acked  uint64
+	at     time.Time
+}
+
+// New returns the account of a delivery of which nothing has come yet. It has no room.
+func New(rules Rules) *Account {
+	return &Account{rules: rules, children: make(map[string]*child)}
+}
+
+// Expect says who the children are. Those that are expected count whether they have
+// come or not; those that are no longer do not.
+func (a *Account) Expect(names []string) {
+	for name := range a.children {
+		if !slices.Contains(names, name) {
+			delete(a.children, name)
+		}
+	}
+	for _, name := range names {
+		if a.children[name] == nil {
+			a.children[name] = &child{}
+		}
+	}
+}
+
+// Expects reports whether a child is one of the tree.
+func (a *Account) Expects(name string) bool { return a.children[name] != nil }
+
+// Attach notes that a child has come and wants all from an offset on. It reports
+// whether the cache can give that: if not, the delivery must be begun again from
+// there, see Restart.
+func (a *Account) Attach(name string, from uint64, now time.Time) (served bool) {
+	c := a.children[name]
+	if c == nil {
+		panic("relay: a child that nobody expects was attached")
+	}
+	*c = child{acked: from, sent: from, attached: true, mark: mark{a.arrived, from, now}}
+	return from >= a.discarded
+}
+
+// Park has a child wait until the others are done: the cache no longer holds what it needs.
+func (a *Account) Park(name string) {
+	if c := a.children[name]; c != nil {
+		c.parked = true
+	}
+}
+
+// Detach notes that a child's link ended. What it acknowledged stays acknowledged:
+// it may come back, or another for it.
+func (a *Account) Detach(name string) {
+	if c := a.children[name]; c != nil {
+		c.attached, c.sent = false, c.acked
+	}
+}
+
+// Sent notes how far a child was sent to.
+func (a *Account) Sent(name string, upTo uint64) {
+	if c := a.children[name]; c != nil {
+		c.sent = max(c.sent, upTo)
+	}
+}
+
+// Acked notes that a child has all before an offset.
+func (a *Account) Acked(name string, upTo uint64) error {
+	c := a.children[name]
+	switch {
+	case c == nil || upTo <= c.acked:
+		return nil // late, or from one that was moved
+	case upTo > c.sent:
+		return fmt.Errorf("%s %w: %d of %d", name, ErrNotSent, upTo, c.sent)
+	}
+	c.acked = upTo
+	return nil
+}
+
+// Arrived notes that all before an offset is in the cache.
+func (a *Account) Arrived(upTo uint64) {
+	a.arrived = max(a.arrived, upTo)
+	a.maxCached = max(a.maxCached, a.Cached())
+}
+
+// End notes that all has arrived: there is no more to come.
+func (a *Account) End() { a.ended = true }
+
+// Restart begins again from an offset of which the cache no longer has what follows.
+// Children that are further wait until it has come again.
+func (a *Account) Restart(from uint64) {
+	a.arrived, a.discarded, a.credit = from, from, from
+	a.ended = false
+	for _, c := range a.children {
+		c.parked = false
+	}
+}
+
+// floor returns the offset before which no child needs anything any more. Without
+// children all that has arrived is needed by nobody.
+func (a *Account) floor() uint64 {
+	floor := a.arrived
+	for _, c := range a.children {
+		if !c.parked {
+			floor = min(floor, c.acked)
+		}
+	}
+	return floor
+}
+
+// Cached returns how much the cache holds that some child has not acknowledged. This,
+// not what is kept for children to come, is the cached data of §IV-B.
+func (a *Account) Cached() uint64 { return a.arrived - max(min(a.floor(), a.arrived), a.discarded) }
+
+// MaxCached returns the most that Cached was.
+func (a *Account) MaxCached() uint64 { return a.maxCached }
+
+// Held returns all that the cache holds.
+func (a *Account) Held() uint64 { return a.arrived - a.discarded }
+
+// Offset returns up to where everything has arrived.
+func (a *Account) Offset() uint64 { return a.arrived }
+
+// Discarded returns up to where the cache no longer has anything.
+func (a *Account) Discarded() uint64 { return a.discarded }
+
+// Ack returns up to where the parent is told that everything is acknowledged.
+//
+// "When session agent SA1 receives successive packets […] it caches the received
+// packets, and then immediately returns acknowledgment (ACK) packets to the sender"
+// (§III-A); "the session agent returns ACK packets to the sender after receiving it
+// from all the receivers and session agents" (§III-B).
+func (a *Account) Ack() uint64 {
+	if a.rules.Mode == EndToEnd {
+		return min(a.floor(), a.arrived)
+	}
+	return a.arrived
+}
+
+// Credit returns up to where the parent may send. It never takes back what it once
+// promised, and never promises what there is no room for, so that nothing that
+// was accepted is ever dropped.
+func (a *Account) Credit() uint64 { return a.credit }
+
+// Want returns how much room the cache should have for this delivery at best: all of it
+// that the mode lets come.
+func (a *Account) Want(length uint64) uint64 {
+	target := length
+	if a.rules.Mode == EndToEnd {
+		target = min(target, a.floor()+a.rules.Window)
+	}
+	return max(target, a.credit) - a.discarded
+}
+
+// Reserve says how much room the cache has for this delivery, and gives credit for it.
+// Room can shrink only by what was not promised yet.
+func (a *Account) Reserve(room, length uint64) {
+	a.room = room
+	a.credit = max(a.credit, min(a.discarded+room, a.discarded+a.Want(length)))
+}
+
+// Reserved returns how much room is taken or promised.
+func (a *Account) Reserved() uint64 { return a.credit - a.discarded }
+
+// Discard returns up to where the cache should discard to have a number of bytes
+// more. Only what every child has goes: "When it receives ACK packets from all
+// receivers and the session agent, it discards the cached packet" (§III-A).
+func (a *Account) Discard(needed uint64) (upTo uint64) {
+	a.discarded = max(a.discarded, min(a.discarded+needed, a.floor(), a.arrived))
+	return a.discarded
+}
+
+// Stalled reports whether all that was promised has come, so that only what the
+// children do can make room for more.
+func (a *Account) Stalled() bool { return !a.ended && a.arrived == a.credit }
+
+// ParkSlowest chooses, where the rule is Detach and the cache is full of what only
+// some children lack, those that have to wait for the others to be done. It does
+// nothing while all are equally slow: then the cache is too small, not a child too slow.
+func (a *Account) ParkSlowest() (parked []string) {
+	if a.rules.Slow != Detach || !a.Stalled() {
+		return nil
+	}
+	// A child is ahead if it lacks less than half of what the slowest lacks.
+	floor := a.floor()
+	half := floor + (a.arrived-floor)/2
+	var slow []string
+	ahead := false
+	for name, c := range a.children {
+		switch {
+		case c.parked:
+		case c.acked > half:
+			ahead = true
+		case c.acked <= half && a.arrived > floor:
+			slow = append(slow, name)
+		}
+	}
+	if !ahead {
+		return nil
+	}
+	slices.Sort(slow)
+	for _, name := range slow {
+		a.children[name].parked = true
+	}
+	return slow
+}
+
+// Unpark returns from where the delivery has to begin again for the children that
+// wait, once all others have everything. The owner then calls Restart.
+func (a *Account) Unpark() (from uint64, needed bool) {
+	from = a.arrived
+	for _, c := range a.children {
+		switch {
+		case c.parked && c.acked < a.discarded:
+			from, needed = min(from, c.acked), true
+		case !c.parked && c.acked < a.arrived:
+			return 0, false
+		}
+	}
+	return from, needed && a.ended
+}
+
+// Serves reports whether the cache holds what a child needs next.
+func (a *Account) Serves(name string) bool {
+	c := a.children[name]
+	return c != nil && c.sent >= a.discarded
+}
+
+// Slow returns the children that are to be given up, by the rule for slow ones. It is
+// asked now and then.
+func (a *Account) Slow(now time.Time) (evicted []string) {
+	for _, name := range slices.Sorted(maps.Keys(a.children)) {
+		c := a.children[name]
+		if !c.attached || c.parked {
+			continue
+		}
+		if a.tooSlow(c, now) {
+			evicted = append(evicted, name)
+		}
+	}
+	return evicted
+}
+
+// paceTime is how long a child must be under the floor rate to be given up.
+const paceTime = 5 * time.Second
+
+func (a *Account) tooSlow(c *child, now time.Time) bool {
+	if c.acked >= c.mark.offset {
+		c.mark = mark{a.arrived, c.acked, now}
+		return false
+	}
+	behind := now.Sub(c.mark.at)
+	switch a.rules.Slow {
+	case Evict:
+		lag := a.arrived - min(c.acked, a.arrived)
+		return a.rules.LagBytes > 0 && lag > a.rules.LagBytes || a.rules.LagTime > 0 && behind > a.rules.LagTime
+	case Pace:
+		if a.rules.FloorRate == 0 || behind < paceTime {
+			return false
+		}
+		slow := float64(c.acked-c.mark.acked) < float64(a.rules.FloorRate)*behind.Seconds()
+		c.mark = mark{max(a.arrived, c.acked), c.acked, now}
+		return slow
+	}
+	return false
+}

@@ -1,0 +1,250 @@
+package link
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	wire "github.com/groupcast/groupcast/internal/wire/relay"
+)
+
+const (
+	// bufferSize is what one connection takes of user memory at most.
+	bufferSize = 64 << 10
+	// chunk is after how many bytes it is told that they have come, so that they can
+	// be passed on while the rest of their frame is still coming.
+	chunk = 256 << 10
+	// patience is how long a neighbour may be silent: it is then given up.
+	patience = 2 * time.Second
+	// heartbeat is how long a side is silent at most.
+	heartbeat = 500 * time.Millisecond
+	// leastProgress is how many bytes must come within the patience, so that nobody
+	// holds a link by dripping.
+	leastProgress = 256
+)
+
+// ErrSilent says that the neighbour was not heard of for too long.
+var ErrSilent = errors.New("neighbour is silent")
+
+// Conn is an open link. One goroutine reads it; several may send frames.
+type Conn struct {
+	raw  net.Conn // as it came from the network
+	data net.Conn // what frames go through: raw, or TLS over it
+
+	sending sync.Mutex
+	buffer  []byte // what bytes pass through that the kernel cannot move by itself
+}
+
+// Close ends the link at once.
+func (c *Conn) Close() error { return c.raw.Close() }
+
+// SetCongestion chooses the congestion control for what is sent from now on.
+func (c *Conn) SetCongestion(name string) error {
+	return c.control(func(fd int) error {
+		return unix.SetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, name)
+	})
+}
+
+// SetMaxRate bounds how many bytes per second are sent from now on.
+func (c *Conn) SetMaxRate(bytesPerSecond uint64) error {
+	return c.control(func(fd int) error {
+		return unix.SetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_MAX_PACING_RATE, bytesPerSecond)
+	})
+}
+
+// control sets an option of the socket, if there is one.
+func (c *Conn) control(set func(fd int) error) error {
+	socket, isSocket := c.raw.(*net.TCPConn)
+	if !isSocket {
+		return nil
+	}
+	control, err := socket.SyscallConn()
+	if err != nil {
+		return fmt.Errorf("set socket option: %w", err)
+	}
+	var failed error
+	err = control.Control(func(fd uintptr) { failed = set(int(fd)) })
+	return errors.Join(err, failed)
+}
+
+// Send sends frames that are encoded already.
+func (c *Conn) Send(frames []byte) error {
+	c.sending.Lock()
+	defer c.sending.Unlock()
+	if _, err := c.data.Write(frames); err != nil {
+		return fmt.Errorf("send frame: %w", err)
+	}
+	return nil
+}
+
+// SendFile sends a frame whose payload are the next bytes of a file, from its position.
+func (c *Conn) SendFile(header wire.Header, file *os.File) error {
+	c.sending.Lock()
+	defer c.sending.Unlock()
+	if socket, isSocket := c.data.(*net.TCPConn); isSocket {
+		return sendFile(socket, header, file)
+	}
+	return c.copyFile(header, file)
+}
+
+// sendFile has the kernel send the payload. The header waits for it, so that both
+// leave in one train of segments.
+func sendFile(socket *net.TCPConn, header wire.Header, file *os.File) error {
+	if err := sendMore(socket, header.Append(nil)); err != nil {
+		return fmt.Errorf("send frame: %w", err)
+	}
+	sent, err := socket.ReadFrom(&io.LimitedReader{R: file, N: int64(header.Length)})
+	if err == nil && sent < int64(header.Length) {
+		err = io.ErrUnexpectedEOF // the file was cut short: the link cannot go on
+	}
+	if err != nil {
+		return fmt.Errorf("send %d bytes of file: %w", header.Length, err)
+	}
+	return nil
+}
+
+// sendMore sends bytes that others follow at once.
+func sendMore(socket *net.TCPConn, p []byte) error {
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = raw.Write(func(fd uintptr) bool {
+		for len(p) > 0 && failed == nil {
+			var n int
+			n, failed = unix.SendmsgN(int(fd), p, nil, nil, unix.MSG_MORE|unix.MSG_NOSIGNAL)
+			if failed == unix.EAGAIN {
+				failed = nil
+				return false
+			}
+			p = p[max(n, 0):]
+		}
+		return true
+	})
+	return errors.Join(err, failed)
+}
+
+// copyFile sends the frame through the buffer.
+func (c *Conn) copyFile(header wire.Header, file *os.File) error {
+	if c.buffer == nil {
+		c.buffer = make([]byte, bufferSize)
+	}
+	begun := copy(c.buffer, header.Append(nil))
+	for left := int(header.Length); left > 0; begun = 0 {
+		part := c.buffer[begun:min(len(c.buffer), begun+left)]
+		if _, err := io.ReadFull(file, part); err != nil {
+			return fmt.Errorf("read %d bytes to send: %w", len(part), err)
+		}
+		if _, err := c.data.Write(c.buffer[:begun+len(part)]); err != nil {
+			return fmt.Errorf("send frame: %w", err)
+		}
+		left -= len(part)
+	}
+	return nil
+}
+
+// readHeader waits for the next frame.
+func (c *Conn) readHeader() (wire.Header, error) {
+	var header [wire.HeaderSize]byte
+	if err := c.readFull(header[:]); err != nil {
+		return wire.Header{}, err
+	}
+	return wire.ParseHeader(header[:])
+}
+
+// readPayload reads a payload that is known to be small.
+func (c *Conn) readPayload(length uint32) ([]byte, error) {
+	payload := make([]byte, length)
+	return payload, c.readFull(payload)
+}
+
+func (c *Conn) readFull(p []byte) error {
+	c.raw.SetReadDeadline(time.Now().Add(patience))
+	if _, err := io.ReadFull(c.data, p); err != nil {
+		return c.silent(err)
+	}
+	return nil
+}
+
+// silent gives a deadline that passed its meaning.
+func (c *Conn) silent(err error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return fmt.Errorf("%w for %v", ErrSilent, patience)
+	}
+	return fmt.Errorf("read frame: %w", err)
+}
+
+// receive moves payload to where it belongs, at most a chunk, and returns how much it
+// moved. Where both ends are the kernel's, it never leaves it.
+func (c *Conn) receive(to io.Writer, length int64) (moved int64, err error) {
+	c.raw.SetReadDeadline(time.Now().Add(patience))
+	length = min(length, chunk)
+	if file, isFile := to.(*os.File); isFile && c.data == c.raw {
+		moved, err = file.ReadFrom(&io.LimitedReader{R: c.data, N: length})
+	} else {
+		moved, err = c.copyTo(to, length)
+	}
+	switch {
+	case err == nil && moved < length:
+		return moved, fmt.Errorf("read payload: %w", io.ErrUnexpectedEOF)
+	case err == nil, errors.Is(err, os.ErrDeadlineExceeded) && moved >= leastProgress:
+		return moved, nil
+	case isStorage(err):
+		return moved, err
+	}
+	return moved, c.silent(err)
+}
+
+// copyTo moves payload through the buffer.
+func (c *Conn) copyTo(to io.Writer, length int64) (moved int64, err error) {
+	if c.buffer == nil {
+		c.buffer = make([]byte, bufferSize)
+	}
+	for moved < length && err == nil {
+		part := c.buffer[:min(int64(len(c.buffer)), length-moved)]
+		filled := 0
+		// What comes in whole records is bulk: fewer and larger writes.
+		for n := tlsRecord; n == tlsRecord && filled < len(part) && err == nil; filled += n {
+			n, err = c.data.Read(part[filled:])
+		}
+		if filled > 0 {
+			written, failed := to.Write(part[:filled])
+			moved += int64(written)
+			if failed != nil {
+				return moved, &StorageError{failed}
+			}
+		}
+	}
+	return moved, err
+}
+
+// tlsRecord is how much a full TLS record carries.
+const tlsRecord = 16 << 10
+
+// StorageError says that what came could not be written.
+type StorageError struct{ Err error }
+
+func (e *StorageError) Error() string { return e.Err.Error() }
+func (e *StorageError) Unwrap() error { return e.Err }
+
+// isStorage reports whether an error is of where bytes go to, not of where they come
+// from: of a splice it cannot be told otherwise.
+func isStorage(err error) bool {
+	var failed *StorageError
+	if errors.As(err, &failed) {
+		return true
+	}
+	for _, storage := range []error{unix.ENOSPC, unix.EDQUOT, unix.EIO, unix.EFBIG, unix.EROFS, unix.EBADF} {
+		if errors.Is(err, storage) {
+			return true
+		}
+	}
+	return false
+}

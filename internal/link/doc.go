@@ -1,0 +1,12 @@
+// Package link is the connection between two neighbours in a delivery's tree: how it
+// is opened, and how bytes move over it, from a file into a file.
+//
+// Both ends prove their identities in a TLS handshake, whatever the data plane, and the
+// dialling end shows its capability. On a plaintext data plane TLS ends with the
+// welcome, and the kernel moves the bytes: sendfile on the one side, splice on the
+// other. They see the process's memory on neither. With TLS they pass through one
+// buffer of a connection.
+//
+// Feed is the parent's side of a link, Take the child's. A session agent uses both, a
+// sender Feed and a receiver Take.
+package link

@@ -1,0 +1,337 @@
+package link_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/link"
+	wire "github.com/groupcast/groupcast/internal/wire/relay"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var (
+	parentID = identity.ID{Role: identity.Agent, Name: "parent"}
+	childID  = identity.ID{Role: identity.Member, Name: "child"}
+)
+
+// neighbours are two identities of one trust domain.
+type neighbours struct{ parent, child identity.TLS }
+
+func newNeighbours(tb testing.TB) neighbours {
+	tb.Helper()
+	ca, err := identity.NewCA(identity.DefaultTrustDomain, time.Now)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	of := func(id identity.ID) identity.TLS {
+		source, err := identity.NewSelfIssued(ca, id)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		return identity.TLS{TrustDomain: identity.DefaultTrustDomain, Source: source}
+	}
+	return neighbours{of(parentID), of(childID)}
+}
+
+// connect opens a link over loopback, dialled by the child.
+func (n neighbours) connect(tb testing.TB, hello wire.Hello, from uint64) (parent, child *link.Conn) {
+	tb.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer listener.Close()
+	var welcomed sync.WaitGroup
+	welcomed.Go(func() {
+		raw, err := listener.Accept()
+		if err != nil {
+			tb.Error(err)
+			return
+		}
+		asked, err := link.Accept(tb.Context(), raw, n.parent)
+		if err != nil {
+			tb.Error(err)
+			return
+		}
+		if asked.Peer.ID != childID || asked.From != hello.From {
+			tb.Errorf("%v asks from %d, want %v from %d", asked.Peer.ID, asked.From, childID, hello.From)
+		}
+		if parent, err = asked.Welcome(wire.Welcome{TreeVersion: 1, From: from}); err != nil {
+			tb.Error(err)
+		}
+	})
+	child, welcome, err := link.Dial(tb.Context(), &net.Dialer{}, listener.Addr().String(), n.child, parentID, hello)
+	welcomed.Wait()
+	if err != nil || tb.Failed() {
+		tb.Fatalf("dial: %v", err)
+	}
+	if welcome.From != from || welcome.TreeVersion != 1 {
+		tb.Errorf("welcome is %+v", welcome)
+	}
+	return parent, child
+}
+
+// source supplies a file that is whole.
+type source struct {
+	file   *os.File
+	length uint64
+
+	mu    sync.Mutex
+	acked uint64
+}
+
+func (s *source) Next(offset, most uint64) (link.Portion, error) {
+	portion := link.Portion{File: s.file, Length: min(most, s.length-offset), TreeVersion: 1}
+	if offset == s.length {
+		portion.End = &link.End{Length: s.length, Root: [32]byte{1, 2, 3}}
+	}
+	_, err := s.file.Seek(int64(offset), io.SeekStart)
+	return portion, err
+}
+
+func (s *source) Sent(uint64) {}
+
+func (s *source) Acked(upTo uint64, _ wire.Level) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.acked = max(s.acked, upTo)
+	return nil
+}
+
+// sink stores into a file.
+type sink struct {
+	to *os.File
+
+	mu      sync.Mutex
+	answer  link.Answer
+	changed chan struct{}
+	end     link.End
+	window  uint64
+}
+
+func newSink(to *os.File, from, window uint64) *sink {
+	return &sink{to: to, changed: make(chan struct{}), window: window, answer: link.Answer{Ack: from, Credit: from + window, Level: wire.Received, TreeVersion: 1}}
+}
+
+func (s *sink) Section(uint64) (io.Writer, int64, error) { return s.to, 1 << 40, nil }
+
+func (s *sink) Landed(upTo uint64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answer.Ack, s.answer.Credit = upTo, upTo+s.window
+	s.announce()
+	return nil
+}
+
+func (s *sink) End(end link.End) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.end, s.answer.Done = end, true
+	s.announce()
+	return nil
+}
+
+func (s *sink) announce() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+func (s *sink) Answer() link.Answer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	answer := s.answer
+	answer.Changed = s.changed
+	return answer
+}
+
+func randomFile(tb testing.TB, size int) (*os.File, []byte) {
+	tb.Helper()
+	content := make([]byte, size)
+	rand.NewChaCha8([32]byte{7}).Read(content)
+	name := filepath.Join(tb.TempDir(), "source")
+	if err := os.WriteFile(name, content, 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { file.Close() })
+	return file, content
+}
+
+func emptyFile(tb testing.TB) *os.File {
+	tb.Helper()
+	file, err := os.Create(filepath.Join(tb.TempDir(), "sink"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { file.Close() })
+	return file
+}
+
+// transfer feeds a file to a sink, and returns how both ends ended.
+func transfer(ctx context.Context, parent, child *link.Conn, from uint64, supply link.Supply, store link.Store) (fed, taken error) {
+	var feeding sync.WaitGroup
+	feeding.Go(func() { fed = link.Feed(ctx, parent, from, supply) })
+	taken = link.Take(ctx, child, from, store)
+	feeding.Wait()
+	return fed, taken
+}
+
+func TestBytesArrive(t *testing.T) {
+	n := newNeighbours(t)
+	for _, plaintext := range []bool{false, true} {
+		for _, from := range []int{0, 1, 1 << 20, 3<<20 + 17} {
+			t.Run(fmt.Sprintf("plaintext=%t from=%d", plaintext, from), func(t *testing.T) {
+				file, content := randomFile(t, 3<<20+17)
+				parent, child := n.connect(t, wire.Hello{Stripes: 1, From: uint64(from), Plaintext: plaintext}, uint64(from))
+				supply, store := &source{file: file, length: uint64(len(content))}, newSink(emptyFile(t), uint64(from), 1<<20)
+				fed, taken := transfer(t.Context(), parent, child, uint64(from), supply, store)
+				if fed != nil || taken != nil {
+					t.Fatalf("fed: %v; taken: %v", fed, taken)
+				}
+				got, err := os.ReadFile(store.to.Name())
+				if err != nil || !bytes.Equal(got, content[from:]) {
+					t.Errorf("%d bytes arrived (%v), want the last %d as they were", len(got), err, len(content)-from)
+				}
+				if store.end.Length != uint64(len(content)) || store.end.Root != [32]byte{1, 2, 3} {
+					t.Errorf("the end is %+v", store.end)
+				}
+				if supply.acked != uint64(len(content)) {
+					t.Errorf("%d bytes are acknowledged", supply.acked)
+				}
+			})
+		}
+	}
+}
+
+// What follows the welcome at once, in the same segment, is not TLS's any more.
+func TestPlaintextBeginsAfterTheWelcome(t *testing.T) {
+	n := newNeighbours(t)
+	for range 50 {
+		file, content := randomFile(t, 100)
+		parent, child := n.connect(t, wire.Hello{Stripes: 1, Plaintext: true}, 0)
+		store := newSink(emptyFile(t), 0, 1<<20)
+		if fed, taken := transfer(t.Context(), parent, child, 0, &source{file: file, length: 100}, store); fed != nil || taken != nil {
+			t.Fatalf("fed: %v; taken: %v", fed, taken)
+		}
+		if got, _ := os.ReadFile(store.to.Name()); !bytes.Equal(got, content) {
+			t.Fatal("other bytes arrived")
+		}
+	}
+}
+
+func TestRefusalIsTold(t *testing.T) {
+	n := newNeighbours(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	var refused sync.WaitGroup
+	refused.Go(func() {
+		raw, _ := listener.Accept()
+		asked, err := link.Accept(t.Context(), raw, n.parent)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		asked.Refuse(wire.Denied, "capability expired")
+	})
+	_, _, err = link.Dial(t.Context(), &net.Dialer{}, listener.Addr().String(), n.child, parentID, wire.Hello{Stripes: 1})
+	refused.Wait()
+	var refusal *wire.Refusal
+	if !errors.As(err, &refusal) || refusal.Reason != wire.Denied || refusal.Text != "capability expired" {
+		t.Errorf("%v, want the refusal", err)
+	}
+}
+
+func TestOnlyThePeerThatIsMeantIsSpokenTo(t *testing.T) {
+	n := newNeighbours(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	var accepted sync.WaitGroup
+	accepted.Go(func() {
+		raw, _ := listener.Accept()
+		if _, err := link.Accept(t.Context(), raw, n.parent); err == nil {
+			t.Error("a link was opened by a child that meant another parent")
+		}
+	})
+	other := identity.ID{Role: identity.Agent, Name: "other"}
+	if _, _, err := link.Dial(t.Context(), &net.Dialer{}, listener.Addr().String(), n.child, other, wire.Hello{Stripes: 1}); err == nil {
+		t.Error("agent/parent passed for agent/other")
+	}
+	accepted.Wait()
+}
+
+// C6: a neighbour that is silent is given up, at either end.
+func TestSilentNeighbourIsGivenUp(t *testing.T) {
+	n := newNeighbours(t)
+	parent, child := n.connect(t, wire.Hello{Stripes: 1}, 0)
+	defer parent.Close()
+	if err := link.Take(t.Context(), child, 0, newSink(emptyFile(t), 0, 1<<20)); !errors.Is(err, link.ErrSilent) {
+		t.Errorf("a silent parent: %v", err)
+	}
+	parent, child = n.connect(t, wire.Hello{Stripes: 1}, 0)
+	defer child.Close()
+	file, content := randomFile(t, 64<<20)
+	if err := link.Feed(t.Context(), parent, 0, &source{file: file, length: uint64(len(content))}); !errors.Is(err, link.ErrSilent) {
+		t.Errorf("a silent child: %v", err)
+	}
+}
+
+func BenchmarkLink(b *testing.B) {
+	n := newNeighbours(b)
+	const size = 1 << 30
+	file, _ := randomFile(b, size)
+	for _, plaintext := range []bool{true, false} {
+		for _, target := range []string{"/dev/null", ""} {
+			name := "tls"
+			if plaintext {
+				name = "plaintext"
+			}
+			if target == "" {
+				name += "-to-file"
+			} else {
+				name += "-to-null"
+			}
+			b.Run(name, func(b *testing.B) {
+				b.SetBytes(size)
+				for b.Loop() {
+					to := emptyFile(b)
+					if target != "" {
+						var err error
+						if to, err = os.OpenFile(target, os.O_WRONLY, 0); err != nil {
+							b.Fatal(err)
+						}
+					}
+					parent, child := n.connect(b, wire.Hello{Stripes: 1, Plaintext: plaintext}, 0)
+					fed, taken := transfer(b.Context(), parent, child, 0, &source{file: file, length: size}, newSink(to, 0, 1<<30))
+					if fed != nil || taken != nil {
+						b.Fatal(fed, taken)
+					}
+					to.Close()
+					os.Remove(to.Name() + "x")
+				}
+			})
+		}
+	}
+}
