@@ -52,7 +52,7 @@ func (c *Client) Join(ctx context.Context, join Join) (*Session, error) {
 	s := &Session{client: c, member: newMember(answer.GetMember()), stop: stop, done: make(chan struct{})}
 	go func() {
 		defer close(s.done)
-		s.err = ended(c.uplink.Keep(keeping, answer.GetMember(), answer.GetHeartbeatInterval().AsDuration()))
+		s.err = ended(c.uplink.Keep(keeping, answer.GetMember(), answer.GetHeartbeatInterval().AsDuration(), nil))
 	}()
 	return s, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
@@ -36,32 +37,89 @@ func (e *Ended) Error() string {
 	return "session ended: " + e.State.String()
 }
 
+// Attendance is how a node takes part in deliveries.
+type Attendance struct {
+	// Reports returns how its deliveries stand. While there are any, they are sent every second.
+	Reports func() []*groupv1.DeliveryReport
+	// Assign takes what has changed of what the node has to do. It is called from one
+	// goroutine, the one that keeps the stream alive: it must not block.
+	Assign func(*groupv1.Assignments)
+	// Wake has the reports sent now.
+	Wake <-chan struct{}
+}
+
+func (a *Attendance) wake() <-chan struct{} {
+	if a == nil {
+		return nil
+	}
+	return a.Wake
+}
+
+func (a *Attendance) reports() []*groupv1.DeliveryReport {
+	if a == nil || a.Reports == nil {
+		return nil
+	}
+	return a.Reports()
+}
+
+func (a *Attendance) assign(assignments *groupv1.Assignments) {
+	if a != nil && a.Assign != nil && assignments != nil {
+		a.Assign(assignments)
+	}
+}
+
+// busyInterval is how often deliveries are reported while there are any.
+const busyInterval = time.Second
+
 // Keep keeps a session alive until ctx is done or the session has ended: then it
-// returns *Ended. Broken connections and changing leaders are survived.
-func (u *Uplink) Keep(ctx context.Context, member *groupv1.Member, interval time.Duration) error {
-	err := u.keep(ctx, member, interval)
+// returns *Ended. Broken connections and changing leaders are survived. Without
+// attendance, the member takes no part in deliveries.
+func (u *Uplink) Keep(ctx context.Context, member *groupv1.Member, interval time.Duration, attendance *Attendance) error {
+	err := u.keep(ctx, member, interval, attendance)
 	if Reason(err) == "REVOKED" {
 		return &Ended{groupv1.MemberState_MEMBER_STATE_EXPELLED}
 	}
 	return err
 }
 
-func (u *Uplink) keep(ctx context.Context, member *groupv1.Member, interval time.Duration) error {
-	message := &groupv1.KeepSessionRequest{Group: member.GetGroup(), Name: member.GetName(), Incarnation: member.GetIncarnation()}
+func (u *Uplink) keep(ctx context.Context, member *groupv1.Member, interval time.Duration, attendance *Attendance) error {
 	return u.attend(ctx, "keep session", func(ctx context.Context) error {
 		stream, err := groupv1.NewSessionServiceClient(u).KeepSession(ctx)
 		if err != nil {
 			return err
 		}
-		return exchange(ctx, stream, interval,
-			func() *groupv1.KeepSessionRequest { return message },
-			func(answer *groupv1.KeepSessionResponse) error {
+		every := interval
+		return exchange(ctx, stream, talk[*groupv1.KeepSessionRequest, *groupv1.KeepSessionResponse]{
+			wake:  attendance.wake(),
+			every: func() time.Duration { return every },
+			next: func() *groupv1.KeepSessionRequest {
+				message := &groupv1.KeepSessionRequest{
+					Group: member.GetGroup(), Name: member.GetName(), Incarnation: member.GetIncarnation(),
+					Attends: attendance != nil, Reports: attendance.reports(),
+				}
+				every = interval
+				if len(message.GetReports()) > 0 {
+					every = min(interval, busyInterval)
+				}
+				return message
+			},
+			take: func(answer *groupv1.KeepSessionResponse) error {
 				if answer.GetState() != groupv1.MemberState_MEMBER_STATE_ACTIVE {
 					return &Ended{answer.GetState()}
 				}
+				u.learnTime(answer.GetManagerTime())
+				attendance.assign(answer.GetAssignments())
 				return nil
-			})
+			},
+		})
 	})
+}
+
+// learnTime sets the clock by a manager's; an older manager does not say what time it is.
+func (u *Uplink) learnTime(manager *timestamppb.Timestamp) {
+	if manager.IsValid() {
+		u.clock.Learn(manager.AsTime())
+	}
 }
 
 // AgentFenced says that another process registered as the same agent.
@@ -73,8 +131,8 @@ func (e *AgentFenced) Error() string {
 
 // Register registers an agent and reports for it until ctx is done, or until a
 // newer incarnation of it has registered: then it returns *AgentFenced. When ctx
-// is done, the agent says goodbye.
-func (u *Uplink) Register(ctx context.Context, registration *agentv1.Registration, report func() *agentv1.Report) error {
+// is done, the agent says goodbye. Without attendance, it takes no part in deliveries.
+func (u *Uplink) Register(ctx context.Context, registration *agentv1.Registration, report func() *agentv1.Report, attendance *Attendance) error {
 	var incarnation uint64
 	err := u.attend(ctx, "register agent", func(ctx context.Context) error {
 		stream, err := agentv1.NewAgentServiceClient(u).Control(ctx)
@@ -82,25 +140,35 @@ func (u *Uplink) Register(ctx context.Context, registration *agentv1.Registratio
 			return err
 		}
 		registration.Incarnation = incarnation
-		first := true
-		return exchange(ctx, stream, reportInterval,
-			func() *agentv1.ControlRequest {
+		first, every := true, reportInterval
+		return exchange(ctx, stream, talk[*agentv1.ControlRequest, *agentv1.ControlResponse]{
+			wake:  attendance.wake(),
+			every: func() time.Duration { return every },
+			next: func() *agentv1.ControlRequest {
 				if first {
 					first = false
 					return &agentv1.ControlRequest{Message: &agentv1.ControlRequest_Registration{Registration: registration}}
 				}
-				return &agentv1.ControlRequest{Message: &agentv1.ControlRequest_Report{Report: report()}}
+				message := report()
+				message.Deliveries = attendance.reports()
+				return &agentv1.ControlRequest{Message: &agentv1.ControlRequest_Report{Report: message}}
 			},
-			func(answer *agentv1.ControlResponse) error {
+			take: func(answer *agentv1.ControlResponse) error {
 				switch answer.GetState() {
 				case agentv1.AgentState_AGENT_STATE_ONLINE:
 					incarnation = answer.GetIncarnation()
+					if interval := answer.GetReportInterval().AsDuration(); interval > 0 {
+						every = interval
+					}
+					u.learnTime(answer.GetManagerTime())
+					attendance.assign(answer.GetAssignments())
 					return nil
 				case agentv1.AgentState_AGENT_STATE_OFFLINE:
 					return errSilent // it was given up: register again
 				}
 				return &AgentFenced{answer.GetState()}
-			})
+			},
+		})
 	})
 	if ctx.Err() != nil && incarnation != 0 {
 		u.goodbye(registration)
@@ -108,7 +176,7 @@ func (u *Uplink) Register(ctx context.Context, registration *agentv1.Registratio
 	return err
 }
 
-// reportInterval is how often agents report.
+// reportInterval is how often agents report until the manager says otherwise.
 const reportInterval = 2 * time.Second
 
 // goodbye tells the manager that the agent stops. It is a courtesy: without it,
@@ -168,12 +236,20 @@ func transient(err error) bool {
 	return false
 }
 
-// exchange sends a message at once and then every interval, and takes each
+// talk is one side of a stream of messages and answers.
+type talk[Q, A any] struct {
+	next  func() Q
+	take  func(A) error
+	every func() time.Duration // until the next message
+	wake  <-chan struct{}      // it is due now
+}
+
+// exchange sends a message at once, then as often as it is due, and takes each
 // answer. It returns when the stream ends, the manager is silent, or take fails.
 func exchange[Q, A any](ctx context.Context, stream interface {
 	Send(Q) error
 	Recv() (A, error)
-}, interval time.Duration, next func() Q, take func(A) error,
+}, talk talk[Q, A],
 ) error {
 	answers, failed := make(chan A), make(chan error, 1)
 	go func() {
@@ -191,28 +267,38 @@ func exchange[Q, A any](ctx context.Context, stream interface {
 			}
 		}
 	}()
-	beat := time.NewTicker(interval)
-	defer beat.Stop()
 	silence := time.NewTimer(patience)
 	defer silence.Stop()
-	if err := stream.Send(next()); err != nil {
-		return <-failed // Send only says EOF; the reason is with Recv
+	due := time.NewTimer(0) // the first message
+	defer due.Stop()
+	var sent time.Time
+	send := func() error {
+		if err := stream.Send(talk.next()); err != nil {
+			return <-failed // Send only says EOF; the reason is with Recv
+		}
+		sent = time.Now()
+		due.Reset(talk.every())
+		return nil
 	}
+	wake := (<-chan struct{})(nil)
 	for {
+		var err error
 		select {
-		case err := <-failed:
-			return err
+		case err = <-failed:
 		case <-silence.C:
-			return errSilent
+			err = errSilent
 		case answer := <-answers:
 			silence.Reset(patience)
-			if err := take(answer); err != nil {
-				return err
-			}
-		case <-beat.C:
-			if err := stream.Send(next()); err != nil {
-				return <-failed
-			}
+			wake = talk.wake // what the first answer says comes before what there is to report
+			err = talk.take(answer)
+			due.Reset(time.Until(sent.Add(talk.every())))
+		case <-due.C:
+			err = send()
+		case <-wake:
+			err = send()
+		}
+		if err != nil {
+			return err
 		}
 	}
 }

@@ -47,10 +47,12 @@ var reconnect = grpc.ConnectParams{
 // Uplink is a connection to the managers.
 type Uplink struct {
 	*grpc.ClientConn
-	files  *identity.Files
-	log    *slog.Logger
-	cancel context.CancelFunc
-	done   sync.WaitGroup
+	files    *identity.Files
+	security identity.TLS
+	clock    identity.Clock
+	log      *slog.Logger
+	cancel   context.CancelFunc
+	done     sync.WaitGroup
 }
 
 // Dial connects to the managers with the credentials of the configuration. The
@@ -69,7 +71,7 @@ func Dial(config Config, log *slog.Logger) (*Uplink, error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	u := &Uplink{ClientConn: connection, files: files, log: log, cancel: cancel}
+	u := &Uplink{ClientConn: connection, files: files, security: security, log: log, cancel: cancel}
 	if config.Renew {
 		u.done.Go(func() { u.keepRenewed(ctx) })
 	}
@@ -111,6 +113,12 @@ func (u *Uplink) ID() (identity.ID, error) {
 	}
 	return current.ID, nil
 }
+
+// Clock returns the managers' clock, as learned from what they answer.
+func (u *Uplink) Clock() *identity.Clock { return &u.clock }
+
+// Security returns what data connections are secured with: the same credentials.
+func (u *Uplink) Security() identity.TLS { return u.security }
 
 // renewalCheck is how often it is looked whether the certificate is due.
 const renewalCheck = 20 * time.Second

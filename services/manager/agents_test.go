@@ -32,7 +32,7 @@ func startAgent(t *testing.T, config sdk.Config, node string) *agentProcess {
 	running.Go(func() {
 		a.ended <- link.Register(ctx,
 			&agentv1.Registration{Node: node, Zone: "zone-a", Addresses: []string{"10.0.0.1:7410"}, Capacity: &agentv1.Capacity{CacheBytes: 1 << 30}},
-			func() *agentv1.Report { return &agentv1.Report{Connections: 3} })
+			func() *agentv1.Report { return &agentv1.Report{Connections: 3} }, nil)
 	})
 	return a
 }

@@ -112,8 +112,11 @@ func TestStatusesAndSuccessPassUnchanged(t *testing.T) {
 
 // neverAnswered are the errors that end inside the manager: a conflict is planned
 // again, a store that is in use or damaged keeps the manager from starting, and
-// compacted history becomes view.ErrRelist.
-var neverAnswered = []string{"store.ErrConflict", "store.ErrInUse", "store.ErrDamaged", "store.ErrCompacted"}
+// compacted history becomes view.ErrRelist. Capabilities are checked by agents and members.
+var neverAnswered = []string{
+	"store.ErrConflict", "store.ErrInUse", "store.ErrDamaged", "store.ErrCompacted",
+	"identity.ErrCapability",
+}
 
 func TestEverySentinelHasACode(t *testing.T) {
 	mapped := make(map[string]bool)
