@@ -29,7 +29,7 @@ type Admin struct {
 	stopped  chan struct{}
 
 	mu    sync.Mutex
-	ready func() error // nil until the service has said how to tell
+	ready []func() error // empty until the service has said how to tell
 }
 
 var errStarting = errors.New("starting")
@@ -66,10 +66,11 @@ func (a *Admin) Addr() string {
 }
 
 // Ready says how to tell whether the service can do its work: check returns why not.
+// Where several services are one process, each says how; all must be ready.
 func (a *Admin) Ready(check func() error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.ready = check
+	a.ready = append(a.ready, check)
 }
 
 // gather serves the metrics of this registry, and of the libraries that only know the default one.
@@ -81,12 +82,16 @@ func (a *Admin) gather(registry *prometheus.Registry) {
 // IsReady returns why the service cannot do its work.
 func (a *Admin) IsReady() error {
 	a.mu.Lock()
-	check := a.ready
+	checks := a.ready
 	a.mu.Unlock()
-	if check == nil {
+	if len(checks) == 0 {
 		return errStarting
 	}
-	return check()
+	var problems []error
+	for _, check := range checks {
+		problems = append(problems, check())
+	}
+	return errors.Join(problems...)
 }
 
 func (a *Admin) serveReady(w http.ResponseWriter, _ *http.Request) {

@@ -62,7 +62,7 @@ func (c *CommonConfig) validate() error {
 // Env is what a process gives to the service that runs in it.
 type Env struct {
 	Log     *slog.Logger
-	Metrics *prometheus.Registry
+	Metrics prometheus.Registerer
 	Admin   *Admin
 	// Stdout is for data that other programs read, as the line that says that all is ready.
 	Stdout io.Writer
@@ -125,8 +125,9 @@ func (p Process[C]) serve(ctx context.Context, log *slog.Logger, stdout io.Write
 	if err != nil {
 		return err
 	}
-	env := Env{Log: log, Metrics: newRegistry(p.Service), Admin: admin, Stdout: stdout}
-	admin.gather(env.Metrics)
+	metrics := newRegistry(p.Service)
+	env := Env{Log: log, Metrics: metrics, Admin: admin, Stdout: stdout}
+	admin.gather(metrics)
 	log.Info("starting", "version", version.String(), "admin", admin.Addr())
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return admin.Serve(ctx) })

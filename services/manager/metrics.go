@@ -7,7 +7,7 @@ import (
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
-func registerMetrics(registry *prometheus.Registry, shown *view.View, leading *leadership, state *store.Store) {
+func registerMetrics(registry prometheus.Registerer, shown *view.View, leading *leadership, state *store.Store) {
 	gauge := func(name, help string, value func() float64) {
 		registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
 	}

@@ -247,12 +247,16 @@ func (a *Account) Reserve(room, length uint64) {
 func (a *Account) Reserved() uint64 { return a.credit - a.discarded }
 
 // Discard returns up to where the cache should discard to have a number of bytes
-// more. Only what every child has goes: "When it receives ACK packets from all
+// more, at most up to a limit: somebody may be reading there. Only what every child has goes: "When it receives ACK packets from all
 // receivers and the session agent, it discards the cached packet" (§III-A).
-func (a *Account) Discard(needed uint64) (upTo uint64) {
-	a.discarded = max(a.discarded, min(a.discarded+needed, a.floor(), a.arrived))
+func (a *Account) Discard(needed, limit uint64) (upTo uint64) {
+	upTo = min(a.discarded+needed+grain-1, limit, a.floor(), a.arrived)
+	a.discarded = max(a.discarded, upTo-upTo%grain)
 	return a.discarded
 }
+
+// grain is what is discarded at least: less does not free room on a disk.
+const grain = 4096
 
 // Stalled reports whether all that was promised has come, so that only what the
 // children do can make room for more.

@@ -61,11 +61,12 @@ func Run(t testing.TB, config *manager.Config) *Manager {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelInfo}))
-	env := daemon.Env{Log: log, Metrics: prometheus.NewRegistry(), Admin: admin, Stdout: io.Discard}
+	metrics := prometheus.NewRegistry()
+	env := daemon.Env{Log: log, Metrics: metrics, Admin: admin, Stdout: io.Discard}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- manager.Run(ctx, env, config) }()
-	m := &Manager{Access: config.Admin.File, Config: config, Metrics: env.Metrics}
+	m := &Manager{Access: config.Admin.File, Config: config, Metrics: metrics}
 	var stopped bool
 	m.stop = func() error {
 		if stopped {
