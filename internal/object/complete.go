@@ -1,0 +1,193 @@
+package object
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Complete waits until all is hashed, compares length and root, and lets the
+// object appear under its name, in place of a file or directory that had it. If
+// it is durable, all of it is on disk before, and its name when Complete returns.
+// If it is not, it outlives the process, but a power cut may leave anything.
+//
+// After ErrDamaged the partial is gone. When ctx ends before all is hashed, the
+// landing goes on.
+func (l *Landing) Complete(ctx context.Context, length uint64, root Root, durable bool) error {
+	now, err := l.usable()
+	if err != nil {
+		return err
+	}
+	if length != l.info.Length {
+		return l.damaged(fmt.Errorf("%w: it has %d bytes and %d were announced", ErrDamaged, length, l.info.Length))
+	}
+	if now.landed != length {
+		return fmt.Errorf("complete %s: %d bytes of %d have landed", l.info.Name, now.landed, length)
+	}
+	if err := l.finishWriting(now.layout); err != nil {
+		return l.fail(err)
+	}
+	if now, err = l.progress.wait(ctx, func(s snapshot) bool { return s.hashed == length }); err != nil {
+		return err
+	}
+	l.halt()
+	if now, err = l.usable(); err != nil {
+		return err
+	}
+	if hashed := l.digest.root(); hashed != root {
+		return l.damaged(fmt.Errorf("%w: its root is %v, want %v", ErrDamaged, hashed, root))
+	}
+	if err := l.inspect(now.layout); err != nil {
+		if errors.Is(err, ErrDamaged) {
+			return l.damaged(err)
+		}
+		return l.fail(err)
+	}
+	if err := l.appear(now.layout, durable); err != nil {
+		return l.fail(err)
+	}
+	_ = l.partial.remove() // what is left, Sweep removes
+	return l.end()
+}
+
+func (l *Landing) finishWriting(known *layout) error {
+	if err := l.makeEntries(known, len(known.entries)); err != nil {
+		return err
+	}
+	return l.writer.close()
+}
+
+// damaged removes the partial of an object that is not what was sent.
+func (l *Landing) damaged(reason error) error {
+	return errors.Join(fmt.Errorf("complete %s: %w", l.info.Name, reason), l.Remove())
+}
+
+// appear gives a whole object its modes and its name.
+func (l *Landing) appear(known *layout, durable bool) error {
+	if err := l.settleFiles(known.entries[l.settled:], l.info.Length, durable); err != nil {
+		return err
+	}
+	if l.info.Kind == Directory {
+		if err := l.settleDirectories(known.entries, durable); err != nil {
+			return err
+		}
+		return l.appearDirectory(durable)
+	}
+	return l.rename(durable)
+}
+
+// appearDirectory renames a tree. Only who may write to a directory may move it,
+// so one that is closed to its owner is closed after it was moved.
+func (l *Landing) appearDirectory(durable bool) error {
+	top, err := l.tree.Open(".")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = top.Close() }()
+	if err := setMode(top, l.info.Mode|0o200, durable); err != nil {
+		return err
+	}
+	if err := l.rename(durable); err != nil || l.info.Mode&0o200 != 0 {
+		return err
+	}
+	return setMode(top, l.info.Mode, durable)
+}
+
+func setMode(file *os.File, mode fs.FileMode, durable bool) error {
+	if err := file.Chmod(mode); err != nil || !durable {
+		return err
+	}
+	return file.Sync()
+}
+
+// rename is the moment at which the object is there.
+func (l *Landing) rename(durable bool) error {
+	dir := l.partial.dir
+	if err := checkFinal(dir.Root, l.info); err != nil {
+		return err
+	}
+	flags := uint(0)
+	if _, err := dir.Lstat(l.info.Name); err == nil && l.info.Kind == Directory {
+		flags = unix.RENAME_EXCHANGE // the old one goes where the new one was
+	}
+	if err := l.renameAt(flags); err != nil {
+		return fmt.Errorf("rename to %s: %w", l.info.Name, err)
+	}
+	if !durable {
+		return nil
+	}
+	return dir.sync()
+}
+
+func (l *Landing) renameAt(flags uint) error {
+	for {
+		err := unix.Renameat2(int(l.partial.home.handle.Fd()), contentName, int(l.partial.dir.handle.Fd()), l.info.Name, flags)
+		if !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+// checkFinal says whether the object's name is that of something it must not
+// take the place of.
+func checkFinal(dir *os.Root, info Info) error {
+	there, err := dir.Lstat(info.Name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if info.Kind == File && there.Mode().IsRegular() || info.Kind == Directory && there.IsDir() {
+		return nil
+	}
+	return fmt.Errorf("%w: %s is %s already, and a %v does not replace that", ErrName, info.Name, describe(there.Mode()), info.Kind)
+}
+
+// inspect makes sure that what will appear is what the table says, and nothing else.
+func (l *Landing) inspect(known *layout) error {
+	if l.info.Kind == File {
+		info, err := l.tree.Lstat(contentName)
+		if err != nil {
+			return err
+		}
+		return inspectEntry(&known.entries[0], info)
+	}
+	rest := known.entries
+	err := fs.WalkDir(l.tree.FS(), ".", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || path == "." {
+			return err
+		}
+		if len(rest) == 0 || rest[0].path != path {
+			return fmt.Errorf("%w: the partial has %q, which the table has not", ErrDamaged, path)
+		}
+		info, err := l.tree.Lstat(path)
+		if err == nil {
+			err = inspectEntry(&rest[0], info)
+		}
+		rest = rest[1:]
+		return err
+	})
+	if err == nil && len(rest) > 0 {
+		err = fmt.Errorf("%w: the partial has no %q", ErrDamaged, rest[0].path)
+	}
+	return err
+}
+
+func inspectEntry(e *entry, info fs.FileInfo) error {
+	switch {
+	case e.kind == Directory && info.IsDir():
+		return nil
+	case e.kind == Directory || !info.Mode().IsRegular():
+		return fmt.Errorf("%w: %s is %s in the partial, want a %v", ErrDamaged, e.path, describe(info.Mode()), e.kind)
+	case uint64(info.Size()) != e.size:
+		return fmt.Errorf("%w: %s has %d bytes in the partial, want %d", ErrDamaged, e.path, info.Size(), e.size)
+	case links(info) != 1:
+		return fmt.Errorf("%w: %s has %d names in the partial, want one", ErrDamaged, e.path, links(info))
+	}
+	return nil
+}

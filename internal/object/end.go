@@ -1,0 +1,85 @@
+package object
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Keep ends the landing and leaves what has landed to a later one.
+func (l *Landing) Keep() error {
+	if l.ended {
+		return nil
+	}
+	l.halt()
+	err := l.writer.close()
+	if now := l.progress.now(); err == nil && now.err == nil {
+		err = l.claimAll(now)
+	}
+	if l.claimed.offset == 0 { // there is nothing to keep
+		err = errors.Join(err, l.partial.remove())
+	}
+	if err := errors.Join(err, l.end()); err != nil {
+		return fmt.Errorf("keep partial of %s: %w", l.info.Name, RoomError(err))
+	}
+	return nil
+}
+
+// claimAll hashes and claims all that has landed.
+func (l *Landing) claimAll(now snapshot) error {
+	if err := l.hashTo(context.Background(), now.layout, now.landed); err != nil {
+		return err
+	}
+	return l.claim()
+}
+
+// Remove ends the landing and removes what has landed.
+func (l *Landing) Remove() error {
+	if l.ended {
+		return nil
+	}
+	l.halt()
+	if err := errors.Join(l.writer.close(), l.partial.remove(), l.end()); err != nil {
+		return fmt.Errorf("remove partial of %s: %w", l.info.Name, err)
+	}
+	return nil
+}
+
+// Restart throws away what has landed and begins again at the first byte: what
+// an earlier landing left was of another content.
+func (l *Landing) Restart() error {
+	if _, err := l.usable(); err != nil {
+		return err
+	}
+	l.halt()
+	layout, err := l.restart()
+	if err != nil {
+		return l.fail(err)
+	}
+	l.start(layout)
+	return nil
+}
+
+func (l *Landing) restart() (*layout, error) {
+	if _, err := l.usable(); err != nil { // the last claim may have gone wrong
+		return nil, err
+	}
+	if err := l.writer.close(); err != nil {
+		return nil, err
+	}
+	return l.reset()
+}
+
+func (l *Landing) end() error {
+	l.ended = true
+	return l.release()
+}
+
+// release closes all descriptors, and with them gives up the lock.
+func (l *Landing) release() error {
+	var err error
+	if l.digest != nil {
+		err = l.digest.close()
+	}
+	return errors.Join(err, l.closeTree(), l.partial.close())
+}

@@ -1,0 +1,79 @@
+package object
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// identity tells one state of a file from another.
+type identity struct {
+	device, inode     uint64
+	size              int64
+	modified, changed syscall.Timespec
+}
+
+func identify(info fs.FileInfo) identity {
+	stat := info.Sys().(*syscall.Stat_t)
+	return identity{
+		device: uint64(stat.Dev), inode: stat.Ino, size: stat.Size,
+		modified: stat.Mtim, changed: stat.Ctim,
+	}
+}
+
+// links returns how many names a file has.
+func links(info fs.FileInfo) uint64 { return uint64(info.Sys().(*syscall.Stat_t).Nlink) }
+
+// describe says what something is that is no regular file or directory.
+func describe(mode fs.FileMode) string {
+	switch {
+	case mode.IsRegular():
+		return "a file"
+	case mode.IsDir():
+		return "a directory"
+	case mode&fs.ModeSymlink != 0:
+		return "a symbolic link"
+	case mode&fs.ModeNamedPipe != 0:
+		return "a named pipe"
+	case mode&fs.ModeSocket != 0:
+		return "a socket"
+	case mode&fs.ModeDevice != 0:
+		return "a device"
+	}
+	return "neither a file nor a directory"
+}
+
+// openPlain opens a regular file, and nothing that a symbolic link leads to: the
+// root keeps links from leaving it, but follows them within. It does not wait for
+// the other end of a pipe.
+func openPlain(root *os.Root, path string, flag int) (*os.File, fs.FileInfo, error) {
+	file, err := root.OpenFile(path, flag|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := checkPlain(root, path, file)
+	if err != nil {
+		_ = file.Close()
+		return nil, nil, err
+	}
+	return file, info, nil
+}
+
+func checkPlain(root *os.Root, path string, file *os.File) (fs.FileInfo, error) {
+	named, err := root.Lstat(path)
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !named.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is %s, want a file", path, describe(named.Mode()))
+	}
+	if !os.SameFile(named, info) {
+		return nil, fmt.Errorf("%s: %w: another file took its place", path, ErrChanged)
+	}
+	return info, nil
+}

@@ -1,0 +1,220 @@
+package object
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+	"lukechampine.com/blake3"
+)
+
+// What is in a partial's directory.
+const (
+	journalName = "journal"
+	headName    = "head"
+	contentName = "content"
+)
+
+// tag names the partials of an object.
+func tag(info Info) string {
+	name := binary.BigEndian.AppendUint64([]byte{byte(info.Kind)}, info.Length)
+	name = binary.BigEndian.AppendUint64(name, uint64(info.Time.Unix()))
+	name = binary.BigEndian.AppendUint64(name, uint64(info.Time.Nanosecond()))
+	sum := blake3.Sum256(append(name, info.Name...))
+	return hex.EncodeToString(sum[:16])
+}
+
+// folder is a directory with a root, below which all names are confined, and a
+// descriptor, which renames and syncs need.
+type folder struct {
+	*os.Root
+	handle *os.File
+}
+
+func newFolder(root *os.Root) (folder, error) {
+	handle, err := root.Open(".")
+	if err != nil {
+		return folder{}, errors.Join(err, root.Close())
+	}
+	return folder{root, handle}, nil
+}
+
+// below opens a directory that must be one, not a link to one.
+func (f folder) below(name string) (folder, error) {
+	info, err := f.Lstat(name)
+	if err != nil {
+		return folder{}, err
+	}
+	if !info.IsDir() {
+		return folder{}, fmt.Errorf("%s is %s, want a directory", name, describe(info.Mode()))
+	}
+	root, err := f.OpenRoot(name)
+	if err != nil {
+		return folder{}, err
+	}
+	return newFolder(root)
+}
+
+// make opens a directory, and makes it if there is none.
+func (f folder) make(name string) (folder, error) {
+	if err := f.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return folder{}, RoomError(err)
+	}
+	return f.below(name)
+}
+
+func (f folder) sync() error {
+	if err := f.handle.Sync(); err != nil {
+		return fmt.Errorf("sync directory %s: %w", f.Name(), err)
+	}
+	return nil
+}
+
+func (f folder) close() error {
+	if f.Root == nil {
+		return nil
+	}
+	return errors.Join(f.handle.Close(), f.Root.Close())
+}
+
+// partial is the directory of an object that has not landed whole. Whoever has
+// one has its lock.
+type partial struct {
+	dir     folder // where the object lands
+	all     folder // of all partials in dir
+	home    folder // of this one
+	tag     string
+	journal journal
+}
+
+// openPartial opens the partial of this tag and locks it. It begins again if
+// another process removes the partial meanwhile.
+func openPartial(dir, tag string) (*partial, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	p := &partial{tag: tag}
+	if p.dir, err = newFolder(root); err != nil {
+		return nil, err
+	}
+	for range 100 {
+		err = p.enter()
+		if !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		err = errors.Join(err, p.leave())
+	}
+	if err != nil {
+		return nil, errors.Join(err, p.close())
+	}
+	return p, nil
+}
+
+func (p *partial) enter() (err error) {
+	if p.all, err = p.dir.make(reserved); err != nil {
+		return err
+	}
+	if p.home, err = p.all.make(p.tag); err != nil {
+		return err
+	}
+	file, err := lockJournal(p.home)
+	p.journal = journal{file: file}
+	return err
+}
+
+// lockJournal opens and locks the journal of a partial. If the one it locked has
+// been removed, the error is fs.ErrNotExist.
+func lockJournal(home folder) (*os.File, error) {
+	file, err := home.OpenFile(journalName, os.O_RDWR|os.O_CREATE|unix.O_NONBLOCK, 0o600)
+	if err != nil {
+		return nil, RoomError(err)
+	}
+	if err := lock(file); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	info, err := checkPlain(home.Root, journalName, file)
+	if errors.Is(err, ErrChanged) {
+		err = fs.ErrNotExist
+	}
+	if err == nil && links(info) != 1 {
+		err = fmt.Errorf("journal has %d names, want one", links(info))
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
+
+func lock(file *os.File) error {
+	for {
+		switch err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
+		case err == nil:
+			return nil
+		case errors.Is(err, unix.EWOULDBLOCK):
+			return ErrBusy
+		case !errors.Is(err, unix.EINTR):
+			return fmt.Errorf("lock journal: %w", err)
+		}
+	}
+}
+
+// empty removes what has landed, and what was claimed about it.
+func (p *partial) empty() error {
+	return errors.Join(p.journal.keep(0), removeTree(p.home.Root, contentName), p.home.RemoveAll(headName))
+}
+
+// remove removes the partial. The journal goes last: as long as it is there, it
+// is locked.
+func (p *partial) remove() error {
+	err := p.removeContent()
+	p.dir.tidy()
+	return err
+}
+
+func (p *partial) removeContent() error {
+	err := errors.Join(removeTree(p.home.Root, contentName), p.home.RemoveAll(headName))
+	if err == nil {
+		err = p.home.Remove(journalName)
+	}
+	if err != nil {
+		return fmt.Errorf("remove partial: %w", err)
+	}
+	_ = p.all.Remove(p.tag) // another landing may be in it already
+	return nil
+}
+
+// tidy removes the directory of partials if there is none.
+func (f folder) tidy() { _ = f.Remove(reserved) }
+
+// leave closes all but dir.
+func (p *partial) leave() error {
+	err := errors.Join(p.home.close(), p.all.close())
+	if p.journal.file != nil {
+		err = errors.Join(err, p.journal.close())
+	}
+	p.home, p.all, p.journal = folder{}, folder{}, journal{}
+	return err
+}
+
+func (p *partial) close() error { return errors.Join(p.leave(), p.dir.close()) }
+
+// removeTree removes a file, or a tree, even one whose directories must not be
+// written to.
+func removeTree(root *os.Root, name string) error {
+	err := root.RemoveAll(name)
+	if !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	_ = fs.WalkDir(root.FS(), name, func(path string, found fs.DirEntry, _ error) error {
+		if found != nil && found.IsDir() {
+			_ = root.Chmod(path, 0o700) // before it is read: a second visit brings the error
+		}
+		return nil
+	})
+	return root.RemoveAll(name)
+}

@@ -1,0 +1,149 @@
+package object
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+	"lukechampine.com/blake3"
+)
+
+// resume takes what earlier landings have claimed, as far as it still is what it
+// was, and throws away the rest.
+func (l *Landing) resume(ctx context.Context) (*layout, error) {
+	claims, err := l.partial.journal.claims(l.info.Length)
+	if err != nil {
+		return nil, err
+	}
+	if len(claims) > 0 {
+		layout, good, err := l.verify(ctx, claims)
+		if err != nil {
+			return nil, err
+		}
+		if good > 0 {
+			l.claimed = claims[good-1]
+			l.resumed = l.claimed.offset
+			return layout, l.partial.journal.keep(good)
+		}
+	}
+	return l.reset()
+}
+
+// reset begins with nothing.
+func (l *Landing) reset() (*layout, error) {
+	if l.digest != nil {
+		_ = l.digest.close() // it only reads
+	}
+	if err := errors.Join(l.closeTree(), l.partial.empty()); err != nil {
+		return nil, fmt.Errorf("empty partial: %w", err)
+	}
+	l.digest = l.newDigest()
+	l.claimed, l.resumed, l.made, l.settled = claim{}, 0, 0, 0
+	if l.info.Kind == Directory {
+		return &layout{head: headSize, end: headSize}, nil
+	}
+	l.tree = l.partial.home.Root
+	return fileLayout(contentName, l.info), nil
+}
+
+func (l *Landing) newDigest() *digest { return newDigest(cursor{open: l.openLanded}) }
+
+// verify hashes what is claimed. It returns how many claims hold, and leaves
+// the digest where the last of them ends.
+func (l *Landing) verify(ctx context.Context, claims []claim) (known *layout, good int, err error) {
+	known, err = l.recall()
+	if err != nil {
+		return nil, 0, notThere(err)
+	}
+	l.digest = l.newDigest()
+	held := *l.digest.hasher
+	for good < len(claims) {
+		if err := l.hashTo(ctx, known, claims[good].offset); err != nil {
+			if err := notThere(err); err != nil {
+				return nil, 0, err
+			}
+			break
+		}
+		if l.digest.root() != claims[good].root {
+			break
+		}
+		held = *l.digest.hasher
+		good++
+	}
+	if good == 0 || claims[good-1].offset < known.head { // a head counts whole
+		return known, 0, nil
+	}
+	l.digest.rewind(held, claims[good-1].offset)
+	return known, good, nil
+}
+
+// hashTo hashes what has landed up to an offset.
+func (l *Landing) hashTo(ctx context.Context, known *layout, offset uint64) error {
+	for l.digest.offset < offset {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := l.digest.advance(known, offset); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *digest) rewind(to blake3.Hasher, offset uint64) { *d.hasher, d.offset = to, offset }
+
+// recall returns the layout that an earlier landing knew.
+func (l *Landing) recall() (*layout, error) {
+	if l.info.Kind == File {
+		l.tree = l.partial.home.Root
+		return fileLayout(contentName, l.info), nil
+	}
+	known := &layout{head: headSize}
+	for known.entries == nil {
+		head, err := l.readHead(known.head)
+		if err != nil {
+			return nil, err
+		}
+		if known, err = learned(head, l.info.Length); err != nil {
+			return nil, err
+		}
+	}
+	if err := l.makeTree(); err != nil {
+		return nil, err
+	}
+	return known, l.unlock(known)
+}
+
+// unlock lets the owner into directories that had their modes already.
+func (l *Landing) unlock(known *layout) error {
+	if err := l.tree.Chmod(".", landingDirectory); err != nil {
+		return err
+	}
+	for i := range known.entries {
+		e := &known.entries[i]
+		if e.kind != Directory || e.mode&landingDirectory == landingDirectory {
+			continue
+		}
+		if err := l.makeDirectory(e.path); err != nil {
+			return err
+		}
+		if err := l.tree.Chmod(e.path, landingDirectory); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// notThere drops an error that says that what was claimed is not there, or is
+// something else, and returns one that says nothing about that.
+func notThere(err error) error {
+	for _, other := range []error{
+		context.Canceled, context.DeadlineExceeded, unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.ENOSPC, unix.EDQUOT,
+	} {
+		if errors.Is(err, other) {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,26 @@
+package object
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// checkRoom says whether the file system of a directory has no room for so many
+// more bytes and files. Others write there too, so a write may find it full all
+// the same; but what cannot fit need not be begun.
+func checkRoom(dir *os.File, bytes, files uint64) error {
+	var stat unix.Statfs_t
+	if err := unix.Fstatfs(int(dir.Fd()), &stat); err != nil {
+		return fmt.Errorf("ask for the room in %s: %w", dir.Name(), err)
+	}
+	free := stat.Bavail * uint64(stat.Bsize)
+	if stat.Blocks > 0 && bytes > free { // without blocks it has no bound, or does not tell
+		return fmt.Errorf("%w: %d bytes are free in %s and %d are needed", ErrNoRoom, free, dir.Name(), bytes)
+	}
+	if stat.Files > 0 && files > stat.Ffree {
+		return fmt.Errorf("%w: %d files can be made in %s and %d are needed", ErrNoRoom, stat.Ffree, dir.Name(), files)
+	}
+	return nil
+}

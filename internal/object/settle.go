@@ -1,0 +1,141 @@
+package object
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// syncers is how many files are synced at once: most file systems make one flush
+// out of several.
+const syncers = 16
+
+// settle puts on disk all that a claim of the bytes before upTo is about: files,
+// whole ones with their modes, and the directories that have their names.
+func (l *Landing) settle(known *layout, upTo uint64) error {
+	if l.claimed.offset < known.head {
+		if err := l.settleHead(); err != nil {
+			return err
+		}
+	}
+	first, last := l.settled, l.settled
+	for last < len(known.entries) && known.entries[last].start < upTo {
+		last++
+	}
+	if err := l.settleFiles(known.entries[first:last], upTo, true); err != nil {
+		return err
+	}
+	if err := l.settleNames(known.entries[first:last]); err != nil {
+		return err
+	}
+	l.settled = last
+	if last > first && known.entries[last-1].end() > upTo {
+		l.settled-- // more of it will land
+	}
+	return nil
+}
+
+func (l *Landing) settleHead() error {
+	file, _, err := openPlain(l.partial.home.Root, headName, os.O_RDONLY)
+	if err != nil {
+		return err
+	}
+	if err := file.Sync(); err != nil {
+		return errors.Join(fmt.Errorf("sync head: %w", err), file.Close())
+	}
+	return file.Close()
+}
+
+// settleFiles gives whole files their modes, and syncs them if they shall last.
+func (l *Landing) settleFiles(entries []entry, upTo uint64, durable bool) error {
+	var group errgroup.Group
+	group.SetLimit(syncers)
+	for i := range entries {
+		if e := &entries[i]; e.kind == File {
+			group.Go(func() error { return l.settleFile(e, e.end() <= upTo, durable) })
+		}
+	}
+	return group.Wait()
+}
+
+func (l *Landing) settleFile(e *entry, whole, durable bool) error {
+	file, info, err := l.openEntry(e.path)
+	if err != nil {
+		return err
+	}
+	remode := whole && info.Mode() != e.mode
+	if remode {
+		err = file.Chmod(e.mode)
+	}
+	earlier := e.size > 0 && e.end() <= l.resumed // a claim that held was about it
+	if err == nil && durable && (remode || !earlier) {
+		err = file.Sync()
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("sync %s: %w", e.path, err), file.Close())
+	}
+	return file.Close()
+}
+
+// settleNames syncs the directories that these entries are in, and those that
+// the partial is in.
+func (l *Landing) settleNames(entries []entry) error {
+	synced := make(map[string]bool)
+	for i := range entries {
+		up := parent(entries[i].path)
+		if synced[up] {
+			continue
+		}
+		if err := l.syncDirectory(up); err != nil {
+			return err
+		}
+		synced[up] = true
+	}
+	err := l.partial.home.sync()
+	if l.claimed.offset == 0 {
+		err = errors.Join(err, l.partial.all.sync(), l.partial.dir.sync())
+	}
+	return err
+}
+
+// syncDirectory syncs a directory of the tree; the outermost has an empty path.
+func (l *Landing) syncDirectory(path string) error {
+	return l.withDirectory(path, (*os.File).Sync)
+}
+
+func (l *Landing) withDirectory(path string, do func(*os.File) error) error {
+	if path == "" {
+		path = "."
+	}
+	file, err := l.tree.Open(path)
+	if err != nil {
+		return err
+	}
+	if err := do(file); err != nil {
+		return errors.Join(fmt.Errorf("directory %s: %w", path, err), file.Close())
+	}
+	return file.Close()
+}
+
+// settleDirectories gives the directories of a whole tree their modes, innermost
+// first: one may close itself to its owner.
+func (l *Landing) settleDirectories(entries []entry, durable bool) error {
+	for i := len(entries) - 1; i >= 0; i-- {
+		e := &entries[i]
+		if e.kind != Directory {
+			continue
+		}
+		err := l.withDirectory(e.path, func(file *os.File) error {
+			if err := file.Chmod(e.mode); err != nil || !durable {
+				return err
+			}
+			return file.Sync()
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,272 @@
+package object
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// Source is an object that is sent. Its methods are safe to be used at once.
+type Source struct {
+	info   Info
+	root   *os.Root // the outermost directory, or the one that the file is in
+	head   *os.File // in memory; nil of a file
+	layout *layout
+	seen   []identity // of each entry, when the source was opened
+	top    identity   // of the outermost directory
+
+	hashing chan struct{} // holds a token: who has it may hash
+	known   bool          // guarded by the token, as is sum
+	sum     Root
+}
+
+// Open looks at all that belongs to an object and will not change from now on.
+// It refuses what cannot be delivered, and names up to maxProblems of it: all but
+// regular files and directories, names that rules of a table forbid, and what
+// cannot be read.
+func Open(path string) (*Source, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	}
+	root, err := os.OpenRoot(filepath.Dir(path))
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	}
+	defer func() { _ = root.Close() }()
+	source, err := openIn(root, filepath.Base(path))
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	}
+	return source, nil
+}
+
+// openIn opens the object of this name in a directory.
+func openIn(dir *os.Root, name string) (*Source, error) {
+	if err := CheckName(name); err != nil {
+		return nil, err
+	}
+	info, err := dir.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	source := &Source{hashing: make(chan struct{}, 1)}
+	source.hashing <- struct{}{}
+	switch {
+	case info.IsDir():
+		err = source.openDirectory(dir, name, info)
+	case info.Mode().IsRegular():
+		err = source.openFile(dir, name)
+	default:
+		err = fmt.Errorf("it is %s: only regular files and directories are delivered", describe(info.Mode()))
+	}
+	if err != nil {
+		return nil, errors.Join(err, source.Close())
+	}
+	return source, nil
+}
+
+func (s *Source) openFile(dir *os.Root, name string) error {
+	root, err := dir.OpenRoot(".")
+	if err != nil {
+		return err
+	}
+	s.root = root
+	file, info, err := openPlain(root, name, os.O_RDONLY)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	s.info = Info{Name: name, Kind: File, Length: uint64(info.Size()), Mode: info.Mode().Perm(), Time: info.ModTime()}
+	s.layout = fileLayout(name, s.info)
+	s.seen = []identity{identify(info)}
+	return nil
+}
+
+func (s *Source) openDirectory(dir *os.Root, name string, info fs.FileInfo) error {
+	root, err := dir.OpenRoot(name)
+	if err != nil {
+		return err
+	}
+	s.root = root
+	survey, err := walk(root)
+	if err != nil {
+		return err
+	}
+	s.top = identify(info)
+	if s.top != survey.top {
+		return fmt.Errorf("%w: another directory took its place", ErrChanged)
+	}
+	head, entries, err := survey.table()
+	if err != nil {
+		return err
+	}
+	if s.head, err = inMemory(head); err != nil {
+		return err
+	}
+	s.seen = survey.seen
+	s.layout = &layout{head: uint64(len(head)), end: survey.length(uint64(len(head))), entries: entries}
+	s.info = Info{Name: name, Kind: Directory, Length: s.layout.end, Mode: info.Mode().Perm(), Time: survey.newest}
+	return nil
+}
+
+// inMemory returns a file that holds these bytes and has no name.
+func inMemory(content []byte) (*os.File, error) {
+	fd, err := unix.MemfdCreate("groupcast-head", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("create a file in memory: %w", err)
+	}
+	file := os.NewFile(uintptr(fd), "directory head")
+	if _, err := file.Write(content); err != nil {
+		return nil, errors.Join(fmt.Errorf("write a head of %d bytes to memory: %w", len(content), err), file.Close())
+	}
+	return file, nil
+}
+
+// Info returns what receivers must know.
+func (s *Source) Info() Info { return s.info }
+
+// Close ends the source. Its readers must be closed before.
+func (s *Source) Close() error {
+	var errs []error
+	if s.root != nil {
+		errs = append(errs, s.root.Close())
+	}
+	if s.head != nil {
+		errs = append(errs, s.head.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Reader gives the bytes of a source to one user at a time.
+type Reader struct {
+	source *Source
+	mu     sync.Mutex
+	cursor cursor
+}
+
+// NewReader returns a reader with descriptors of its own.
+func (s *Source) NewReader() *Reader { return &Reader{source: s, cursor: s.cursor()} }
+
+// Section returns a file that is positioned so that its next n bytes are the
+// object's from offset on. It stays open until the next call. At the end n is
+// zero and there is no file.
+func (r *Reader) Section(offset uint64) (file *os.File, n int64, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	length := r.source.info.Length
+	if offset >= length {
+		if offset > length {
+			return nil, 0, fmt.Errorf("section at %d of an object of %d bytes", offset, length)
+		}
+		return nil, 0, nil
+	}
+	file, position, left, err := r.cursor.at(r.source.layout, offset)
+	if err != nil {
+		return nil, 0, err
+	}
+	if _, err := file.Seek(int64(position), 0); err != nil {
+		return nil, 0, err
+	}
+	return file, int64(left), nil
+}
+
+// Close ends the reader.
+func (r *Reader) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.cursor.close()
+}
+
+func (s *Source) cursor() cursor { return cursor{open: s.openEntry} }
+
+// openEntry opens a file of the source again, with a position of its own, if it
+// is still what it was.
+func (s *Source) openEntry(l *layout, index int) (*os.File, error) {
+	if index == headIndex {
+		return os.Open(fmt.Sprintf("/proc/self/fd/%d", s.head.Fd()))
+	}
+	path := l.entries[index].path
+	file, info, err := openPlain(s.root, path, os.O_RDONLY)
+	if err != nil {
+		return nil, changedIfGone(path, err)
+	}
+	if identify(info) != s.seen[index] {
+		return nil, errors.Join(fmt.Errorf("%w: %s", ErrChanged, path), file.Close())
+	}
+	return file, nil
+}
+
+func changedIfGone(path string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: %s is gone", ErrChanged, path)
+	}
+	return err
+}
+
+// Changed says whether a file or directory is another, or in another state, than
+// when the source was opened.
+func (s *Source) Changed() error {
+	if s.info.Kind == Directory {
+		if err := s.unchanged(".", s.top); err != nil {
+			return err
+		}
+	}
+	for i := range s.layout.entries {
+		if err := s.unchanged(s.layout.entries[i].path, s.seen[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Source) unchanged(path string, seen identity) error {
+	info, err := s.root.Lstat(path)
+	if err != nil {
+		return changedIfGone(path, err)
+	}
+	if identify(info) != seen {
+		return fmt.Errorf("%w: %s", ErrChanged, path)
+	}
+	return nil
+}
+
+// Root hashes all bytes, once: later calls return the same. It may run while
+// readers read. A source that changed has no root.
+func (s *Source) Root(ctx context.Context) (Root, error) {
+	select {
+	case <-s.hashing:
+	case <-ctx.Done():
+		return Root{}, ctx.Err()
+	}
+	defer func() { s.hashing <- struct{}{} }()
+	if s.known {
+		return s.sum, nil
+	}
+	sum, err := s.hash(ctx)
+	if err != nil {
+		return Root{}, fmt.Errorf("hash %s: %w", s.info.Name, err)
+	}
+	s.known, s.sum = true, sum
+	return sum, nil
+}
+
+func (s *Source) hash(ctx context.Context) (Root, error) {
+	digest := newDigest(s.cursor())
+	defer func() { _ = digest.close() }()
+	for digest.offset < s.info.Length {
+		if ctx.Err() != nil {
+			return Root{}, ctx.Err()
+		}
+		if err := digest.advance(s.layout, s.info.Length); err != nil {
+			return Root{}, errors.Join(err, s.Changed())
+		}
+	}
+	return digest.root(), s.Changed()
+}

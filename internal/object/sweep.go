@@ -1,0 +1,76 @@
+package object
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+)
+
+// Sweep removes the partials in a directory that no landing has touched for so
+// long, and returns how many. Those that are landing it leaves alone.
+func Sweep(dir string, olderThan time.Duration) (removed int, err error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return 0, err
+	}
+	top, err := newFolder(root)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = top.close() }()
+	all, err := top.below(reserved)
+	if err != nil {
+		return 0, ignoreMissing(err)
+	}
+	defer func() { _ = all.close() }()
+	tags, err := all.handle.ReadDir(-1)
+	before := time.Now().Add(-olderThan)
+	for _, found := range tags {
+		swept, sweepErr := sweep(all, found.Name(), before)
+		if sweepErr != nil {
+			err = errors.Join(err, fmt.Errorf("sweep partial %s: %w", found.Name(), sweepErr))
+		}
+		if swept {
+			removed++
+		}
+	}
+	top.tidy()
+	return removed, err
+}
+
+// sweep removes one partial, if it is old and nobody has locked it.
+func sweep(all folder, tag string, before time.Time) (bool, error) {
+	home, err := all.below(tag)
+	if err != nil {
+		return false, ignoreMissing(err)
+	}
+	defer func() { _ = home.close() }()
+	touched, err := lastTouched(home)
+	if err != nil || touched.After(before) {
+		return false, err
+	}
+	file, err := lockJournal(home)
+	if errors.Is(err, ErrBusy) || errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	p := &partial{all: all, home: home, tag: tag, journal: journal{file: file}}
+	defer func() { _ = file.Close() }()
+	return true, p.removeContent()
+}
+
+// lastTouched returns when a landing has last claimed something.
+func lastTouched(home folder) (time.Time, error) {
+	info, err := home.Lstat(journalName)
+	if errors.Is(err, fs.ErrNotExist) {
+		info, err = home.Lstat(".")
+	}
+	if err != nil {
+		return time.Time{}, err
+	}
+	return info.ModTime(), nil
+}
