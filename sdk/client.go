@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -14,6 +15,7 @@ import (
 	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/link"
 	"github.com/groupcast/groupcast/internal/uplink"
 )
 
@@ -27,11 +29,14 @@ const DefaultTrustDomain = identity.DefaultTrustDomain
 // Client is a connection to the managers. It can be used by many goroutines.
 type Client struct {
 	uplink     *uplink.Uplink
+	log        *slog.Logger
 	groups     groupv1.GroupServiceClient
 	sessions   groupv1.SessionServiceClient
 	identities groupv1.IdentityServiceClient
 	managers   groupv1.ManagerServiceClient
 	agents     agentv1.AgentServiceClient
+	deliveries groupv1.DeliveryServiceClient
+	dialer     link.Dialer
 }
 
 // Option changes how a client works.
@@ -63,11 +68,14 @@ func Dial(config Config, opts ...Option) (*Client, error) {
 	}
 	return &Client{
 		uplink:     connection,
+		log:        chosen.log,
 		groups:     groupv1.NewGroupServiceClient(connection),
 		sessions:   groupv1.NewSessionServiceClient(connection),
 		identities: groupv1.NewIdentityServiceClient(connection),
 		managers:   groupv1.NewManagerServiceClient(connection),
 		agents:     agentv1.NewAgentServiceClient(connection),
+		deliveries: groupv1.NewDeliveryServiceClient(connection),
+		dialer:     &net.Dialer{},
 	}, nil
 }
 

@@ -27,12 +27,14 @@ type Join struct {
 // Session is a member's attachment to a group. It is kept alive until Leave or
 // Close, over broken connections and restarts of the managers.
 type Session struct {
-	client *Client
-	member Member
-	stop   context.CancelFunc
-	done   chan struct{}
-	once   sync.Once
-	err    error
+	client     *Client
+	member     Member
+	attendance *attendance
+	keeping    context.Context // done when the session is not kept any more
+	stop       context.CancelFunc
+	done       chan struct{}
+	once       sync.Once
+	err        error
 }
 
 // Join begins a session. A session that the same member has elsewhere is fenced: it ends.
@@ -49,10 +51,15 @@ func (c *Client) Join(ctx context.Context, join Join) (*Session, error) {
 		return nil, wrap(err)
 	}
 	keeping, stop := context.WithCancel(context.WithoutCancel(ctx))
-	s := &Session{client: c, member: newMember(answer.GetMember()), stop: stop, done: make(chan struct{})}
+	s := &Session{
+		client: c, member: newMember(answer.GetMember()), attendance: newAttendance(),
+		keeping: keeping, stop: stop, done: make(chan struct{}),
+	}
+	go s.refuseUnclaimed(keeping)
 	go func() {
 		defer close(s.done)
-		s.err = ended(c.uplink.Keep(keeping, answer.GetMember(), answer.GetHeartbeatInterval().AsDuration(), nil))
+		defer stop()
+		s.err = ended(c.uplink.Keep(keeping, answer.GetMember(), answer.GetHeartbeatInterval().AsDuration(), s.attendance.uplink()))
 	}()
 	return s, nil
 }

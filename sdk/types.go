@@ -53,6 +53,17 @@ const (
 	Evict  SlowMemberAction = "evict"
 )
 
+// DataPlane says how bytes travel between neighbours in a delivery's tree.
+type DataPlane string
+
+// The data planes.
+const (
+	TLS DataPlane = "tls"
+	// Plaintext encrypts only the opening of connections: whoever has access to the
+	// network can read what is delivered, but not change it unnoticed.
+	Plaintext DataPlane = "plaintext"
+)
+
 // MemberState is where a session is in its life: active, left, expired, fenced or expelled.
 type MemberState string
 
@@ -64,6 +75,7 @@ type Policy struct {
 	SlowMember   SlowMember
 	LatencyBound time.Duration
 	Limits       Limits
+	DataPlane    DataPlane
 }
 
 // SlowMember says when a member counts as slow, and what happens then.
@@ -120,7 +132,21 @@ type Agent struct {
 	Labels      map[string]string
 	State       string
 	Registered  time.Time
+	// CacheLimit is how much its cache holds at most, CacheUsed how much is taken.
+	CacheUsed, CacheLimit uint64
+	Links                 int
+	// Deliveries is what it relays or keeps.
+	Deliveries []AgentDelivery
 	wire
+}
+
+// AgentDelivery is a delivery at an agent.
+type AgentDelivery struct {
+	ID string
+	// Bytes is up to where it has come, Held how much of it the cache holds, and Cached
+	// how much of that somebody has not acknowledged yet.
+	Bytes, Held, Cached uint64
+	Children            int
 }
 
 // Status describes the manager that answers and the state it sees.
@@ -172,6 +198,7 @@ func newGroup(m *groupv1.Group) Group {
 				MaxMembers: p.GetLimits().GetMaxMembers(), MaxDeliveries: p.GetLimits().GetMaxDeliveries(),
 				MaxObjectBytes: p.GetLimits().GetMaxObjectBytes(), MaxBytesPerSecond: p.GetLimits().GetMaxBytesPerSecond(),
 			},
+			DataPlane: name[DataPlane](p.GetDataPlane()),
 		},
 		wire: wire{m},
 	}
@@ -189,7 +216,12 @@ func newAgent(m *agentv1.Agent) Agent {
 	return Agent{
 		Name: m.GetName(), Incarnation: m.GetIncarnation(), Node: m.GetNode(), Zone: m.GetZone(),
 		Addresses: m.GetAddresses(), Labels: m.GetLabels(), State: name[string](m.GetState()),
-		Registered: m.GetRegisterTime().AsTime(), wire: wire{m},
+		Registered: m.GetRegisterTime().AsTime(),
+		CacheUsed:  m.GetReport().GetCacheUsedBytes(), CacheLimit: m.GetCapacity().GetCacheBytes(), Links: int(m.GetReport().GetConnections()),
+		Deliveries: convert(m.GetReport().GetDeliveries(), func(r *groupv1.DeliveryReport) AgentDelivery {
+			return AgentDelivery{r.GetDelivery(), r.GetBytes(), r.GetHeldBytes(), r.GetCachedBytes(), len(r.GetChildren())}
+		}),
+		wire: wire{m},
 	}
 }
 
@@ -222,6 +254,9 @@ func (p Policy) message() (*groupv1.Policy, error) {
 		return nil, err
 	}
 	if m.AckLevel, err = value[groupv1.AckLevel](p.AckLevel); err != nil {
+		return nil, err
+	}
+	if m.DataPlane, err = value[groupv1.DataPlane](p.DataPlane); err != nil {
 		return nil, err
 	}
 	m.SlowMember.Action, err = value[groupv1.SlowMemberAction](p.SlowMember.Action)

@@ -196,7 +196,7 @@ func (c *Conn) receive(to io.Writer, length int64) (moved int64, err error) {
 		return moved, fmt.Errorf("read payload: %w", io.ErrUnexpectedEOF)
 	case err == nil, errors.Is(err, os.ErrDeadlineExceeded) && moved >= leastProgress:
 		return moved, nil
-	case isStorage(err):
+	case IsStorage(err):
 		return moved, err
 	}
 	return moved, c.silent(err)
@@ -234,9 +234,9 @@ type StorageError struct{ Err error }
 func (e *StorageError) Error() string { return e.Err.Error() }
 func (e *StorageError) Unwrap() error { return e.Err }
 
-// isStorage reports whether an error is of where bytes go to, not of where they come
+// IsStorage reports whether an error is of where bytes go to, not of where they come
 // from: of a splice it cannot be told otherwise.
-func isStorage(err error) bool {
+func IsStorage(err error) bool {
 	var failed *StorageError
 	if errors.As(err, &failed) {
 		return true

@@ -26,9 +26,11 @@ const (
 	exitOK          = 0
 	exitFailed      = 1
 	exitUsage       = 2
+	exitPartial     = 3
 	exitNotFound    = 4
 	exitForbidden   = 5
 	exitUnavailable = 6
+	exitDamaged     = 7
 	exitInterrupted = 130
 )
 
@@ -80,7 +82,10 @@ type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-var errInterrupted = errors.New("interrupted")
+var (
+	errInterrupted = errors.New("interrupted")
+	errPartial     = errors.New("not every member has it")
+)
 
 func exitStatus(err error) int {
 	var usage usageError
@@ -89,6 +94,13 @@ func exitStatus(err error) int {
 	}
 	if errors.Is(err, errInterrupted) {
 		return exitInterrupted
+	}
+	if errors.Is(err, errPartial) {
+		return exitPartial
+	}
+	var failed *sdk.DeliveryError
+	if errors.As(err, &failed) && failed.Reason == "damaged" {
+		return exitDamaged
 	}
 	switch sdk.CodeOf(err) {
 	case sdk.InvalidArgument:
@@ -118,7 +130,7 @@ func (a *app) root() *cobra.Command {
 	root.SetFlagErrorFunc(func(command *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w (see '%s --help')", err, command.CommandPath())}
 	})
-	root.AddCommand(a.groupCommand(), a.memberCommand(), a.agentCommand(), a.joinCommand(),
+	root.AddCommand(a.pushCommand(), a.pullCommand(), a.deliveryCommand(), a.groupCommand(), a.memberCommand(), a.agentCommand(), a.joinCommand(),
 		a.tokenCommand(), a.identityCommand(), a.enrollCommand(), a.statusCommand(), a.versionCommand())
 	root.InitDefaultCompletionCmd() // made now, to be marked with the others
 	markUsageErrors(root)

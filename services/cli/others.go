@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/groupcast/groupcast/internal/bytesize"
 	"github.com/groupcast/groupcast/internal/version"
 	"github.com/groupcast/groupcast/sdk"
 )
@@ -19,10 +20,23 @@ var agentColumns = []column[sdk.Agent]{
 	{title: "NODE", cell: func(a sdk.Agent) string { return a.Node }},
 	{title: "ZONE", cell: func(a sdk.Agent) string { return a.Zone }},
 	{title: "STATE", cell: func(a sdk.Agent) string { return a.State }},
+	{title: "LINKS", cell: func(a sdk.Agent) string { return fmt.Sprint(a.Links) }},
+	{title: "DELIVERIES", cell: func(a sdk.Agent) string { return fmt.Sprint(len(a.Deliveries)) }},
+	{title: "CACHE", cell: func(a sdk.Agent) string { return bytesize.Short(a.CacheUsed) + " of " + bytesize.Short(a.CacheLimit) }},
 	{title: "AGE", cell: func(a sdk.Agent) string { return age(a.Registered) }},
+	{title: "HOLDS", wide: true, cell: held},
 	{title: "ADDRESSES", wide: true, cell: func(a sdk.Agent) string { return join(a.Addresses) }},
 	{title: "LABELS", wide: true, cell: func(a sdk.Agent) string { return labels(a.Labels) }},
 	{title: "INCARNATION", wide: true, cell: func(a sdk.Agent) string { return fmt.Sprint(a.Incarnation) }},
+}
+
+// held lists the deliveries at an agent: how much of each it has, and for how many.
+func held(a sdk.Agent) string {
+	var all []string
+	for _, d := range a.Deliveries {
+		all = append(all, fmt.Sprintf("%.8s: %s for %d", d.ID, bytesize.Short(d.Held), d.Children))
+	}
+	return strings.Join(all, "; ")
 }
 
 func (a *app) agentCommand() *cobra.Command {

@@ -1,0 +1,223 @@
+package sdk
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/uplink"
+)
+
+// claimTime is how long a delivery to a member waits for the program to receive it.
+const claimTime = 5 * time.Second
+
+// attendance is how a session takes part in deliveries: what it has to do in them, as
+// the managers say, and how they stand, as the managers are told.
+type attendance struct {
+	wake chan struct{}
+
+	mu        sync.Mutex
+	current   map[string]*groupv1.Assignment
+	standing  map[string]func() *groupv1.DeliveryReport
+	changed   chan struct{} // closed when an assignment changes
+	receiving int           // how many receive
+}
+
+func newAttendance() *attendance {
+	return &attendance{
+		wake: make(chan struct{}, 1), changed: make(chan struct{}),
+		current: make(map[string]*groupv1.Assignment), standing: make(map[string]func() *groupv1.DeliveryReport),
+	}
+}
+
+// uplink returns the attendance as the uplink wants it.
+func (a *attendance) uplink() *uplink.Attendance {
+	return &uplink.Attendance{Reports: a.report, Assign: a.assign, Wake: a.wake}
+}
+
+func (a *attendance) assign(assignments *groupv1.Assignments) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if assignments.GetComplete() {
+		clear(a.current)
+	}
+	for _, assignment := range assignments.GetCurrent() {
+		a.current[assignment.GetDelivery()] = assignment
+	}
+	for _, id := range assignments.GetDropped() {
+		delete(a.current, id)
+	}
+	close(a.changed)
+	a.changed = make(chan struct{})
+}
+
+func (a *attendance) report() []*groupv1.DeliveryReport {
+	a.mu.Lock()
+	standing := slices.Collect(maps.Values(a.standing))
+	a.mu.Unlock()
+	reports := make([]*groupv1.DeliveryReport, len(standing))
+	for i, report := range standing {
+		reports[i] = report()
+	}
+	return reports
+}
+
+// attend has it reported how a delivery stands, until it is forgotten.
+func (a *attendance) attend(id string, standing func() *groupv1.DeliveryReport) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.standing[id] = standing
+}
+
+// forget stops reporting of a delivery.
+func (a *attendance) forget(id string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.standing, id)
+}
+
+// reportNow does not wait for the next heartbeat.
+func (a *attendance) reportNow() {
+	select {
+	case a.wake <- struct{}{}:
+	default: // it is due already
+	}
+}
+
+// assignment returns what is to be done in a delivery, nil if nothing is, and what
+// is closed when that changes.
+func (a *attendance) assignment(id string) (*groupv1.Assignment, <-chan struct{}) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.current[id], a.changed
+}
+
+// await waits until a delivery's assignment is as wanted, and returns it.
+func (a *attendance) await(ctx context.Context, id string, wanted func(*groupv1.Assignment) bool) (*groupv1.Assignment, error) {
+	for {
+		assignment, changed := a.assignment(id)
+		if wanted(assignment) {
+			return assignment, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-changed:
+		}
+	}
+}
+
+// while returns a context that ends when a delivery's assignment is not as wanted any more.
+func (a *attendance) while(ctx context.Context, id string, wanted func(*groupv1.Assignment) bool) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		defer cancel()
+		_, _ = a.await(ctx, id, func(assignment *groupv1.Assignment) bool { return !wanted(assignment) })
+	}()
+	return ctx, cancel
+}
+
+// toReceive returns the deliveries that this member is to receive.
+func (a *attendance) toReceive() ([]*groupv1.Assignment, <-chan struct{}) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var all []*groupv1.Assignment
+	for _, assignment := range a.current {
+		if assignment.GetDuty() == groupv1.Duty_DUTY_RECEIVE {
+			all = append(all, assignment)
+		}
+	}
+	return all, a.changed
+}
+
+// claim notes that the program receives, until it calls the function returned.
+func (a *attendance) claim() (release func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.receiving++
+	return func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.receiving--
+	}
+}
+
+func (a *attendance) isClaimed() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.receiving > 0
+}
+
+// refuseUnclaimed has deliveries fail that nobody here receives: the sender learns why,
+// instead of waiting.
+func (s *Session) refuseUnclaimed(ctx context.Context) {
+	seen := make(map[string]time.Time)
+	tick := time.NewTicker(claimTime / 5)
+	defer tick.Stop()
+	for {
+		assigned, changed := s.attendance.toReceive()
+		for _, assignment := range assigned {
+			id := assignment.GetDelivery()
+			switch since, known := seen[id]; {
+			case !known:
+				seen[id] = time.Now()
+			case s.attendance.isClaimed():
+				seen[id] = time.Now()
+			case !assignment.GetEnded() && time.Since(since) > claimTime:
+				seen[id] = time.Now().Add(time.Hour)
+				s.record(ctx, assignment.GetDelivery(), outcome{reason: "refused", detail: "the member is joined, but does not receive"})
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		case <-tick.C:
+		}
+	}
+}
+
+// outcome is how a delivery ended here. Without a reason it is complete.
+type outcome struct {
+	reason, detail string
+	bytes          uint64
+	root           []byte
+}
+
+// recordPause is how long to wait before a receipt is sent again that no manager took.
+const recordPause = time.Second
+
+// record tells the managers how a delivery ended here, until they have it or ctx is done.
+func (s *Session) record(ctx context.Context, id string, end outcome) error {
+	request := &groupv1.RecordReceiptRequest{
+		Delivery: id, Member: s.member.Name, Incarnation: s.member.Incarnation,
+		State: groupv1.ReceiptState_RECEIPT_STATE_COMPLETE, Bytes: end.bytes, Root: end.root,
+	}
+	if end.reason != "" {
+		request.State, request.Reason, request.Detail = groupv1.ReceiptState_RECEIPT_STATE_FAILED, end.reason, end.detail
+	}
+	return insist(ctx, func() error {
+		_, err := s.client.deliveries.RecordReceipt(ctx, request)
+		return wrap(err)
+	})
+}
+
+// insist does what a manager has to be told until one takes it, refuses it, or ctx is done.
+func insist(ctx context.Context, do func() error) error {
+	for {
+		err := do()
+		switch CodeOf(err) {
+		case Unavailable, TimedOut, Interrupted:
+		default:
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(recordPause):
+		}
+	}
+}

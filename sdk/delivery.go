@@ -1,0 +1,247 @@
+package sdk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+)
+
+// DeliveryKind says what is delivered.
+type DeliveryKind string
+
+// The kinds.
+const (
+	File      DeliveryKind = "file"
+	Directory DeliveryKind = "directory"
+	Stream    DeliveryKind = "stream"
+)
+
+// DeliveryState is where a delivery is in its life.
+type DeliveryState string
+
+// The states.
+const (
+	DeliveryRunning  DeliveryState = "running"
+	DeliveryComplete DeliveryState = "complete"
+	// DeliveryPartial has ended, and some members of those at its start have it.
+	DeliveryPartial DeliveryState = "partial"
+	DeliveryFailed  DeliveryState = "failed"
+)
+
+// ReceiptState says what is known of a delivery at one member.
+type ReceiptState string
+
+// The states of receipts.
+const (
+	ReceiptReceiving ReceiptState = "receiving"
+	ReceiptComplete  ReceiptState = "complete"
+	ReceiptFailed    ReceiptState = "failed"
+	// ReceiptUnknown is of a member that is not heard of: it may or may not have all.
+	ReceiptUnknown ReceiptState = "unknown"
+)
+
+// Receipt is what is known of a delivery at one member.
+type Receipt struct {
+	Member string
+	State  ReceiptState
+	// Reason is why it failed: sender_lost, source_changed, canceled, deadline, slow,
+	// left, no_room, damaged, refused, no_path or failed. Detail says it for people.
+	Reason, Detail string
+	// Bytes is how much the member has. From there a failed one can go on.
+	Bytes uint64
+	// Late says that the member joined after the start: the outcome does not wait for it.
+	Late bool
+	// Changed is since when the state is unknown, or when it became final.
+	Changed time.Time
+	Elapsed time.Duration
+	// Stretch is the member's time over the time that the sender took to send.
+	Stretch float64
+	// Parent is who feeds it.
+	Parent string
+}
+
+// LinkUse is what one link of a delivery's tree carried.
+type LinkUse struct {
+	From, To       string
+	Bytes          uint64
+	BytesPerSecond uint64
+}
+
+// CacheUse is what one agent cached of a delivery that somebody had not acknowledged.
+type CacheUse struct {
+	Agent           string
+	Bytes, MaxBytes uint64
+	// Ratio is the most it was, over what was sent.
+	Ratio float64
+}
+
+// Measurements are those of the paper on split connections.
+type Measurements struct {
+	SendBytesPerSecond uint64
+	// ReceptionBytesPerSecond is the rate of the slowest member.
+	ReceptionBytesPerSecond uint64
+	// EffectiveThroughput is the reception throughput over the sender's rate.
+	EffectiveThroughput float64
+	Links               []LinkUse
+	Caches              []CacheUse
+}
+
+// Delivery is one sender's bytes to the members of a group.
+type Delivery struct {
+	ID, Group, Sender string
+	Name              string
+	Kind              DeliveryKind
+	ControlMode       ControlMode
+	AckLevel          AckLevel
+	State             DeliveryState
+	// Length is known from the start, but for streams.
+	Length  uint64
+	Sealed  bool
+	Root    []byte
+	Created time.Time
+	// Ended is zero while it runs.
+	Ended       time.Time
+	TreeVersion uint64
+	SentBytes   uint64
+	// Members is how many were joined at the start, Complete and Failed how many of them ended so.
+	Members, Complete, Failed int
+	// Receipts are in the order of the members' names; lists have none.
+	Receipts     []Receipt
+	Measurements Measurements
+	// Reason is why it was ended before it was done; empty otherwise.
+	Reason string
+	wire
+}
+
+func newDelivery(m *groupv1.Delivery) Delivery {
+	d := Delivery{
+		ID: m.GetId(), Group: m.GetGroup(), Sender: m.GetSender(), Name: m.GetSpec().GetName(),
+		Kind:        name[DeliveryKind](m.GetSpec().GetKind()),
+		ControlMode: name[ControlMode](m.GetSpec().GetControlMode()), AckLevel: name[AckLevel](m.GetSpec().GetAckLevel()),
+		State: name[DeliveryState](m.GetState()), Length: m.GetSpec().GetLength(), Sealed: m.GetSealed(), Root: m.GetRoot(),
+		Created: m.GetCreateTime().AsTime(), TreeVersion: m.GetTreeVersion(), SentBytes: m.GetSentBytes(),
+		Members: int(m.GetMemberCount()), Complete: int(m.GetCompleteCount()), Failed: int(m.GetFailedCount()),
+		Receipts: convert(m.GetReceipts(), newReceipt), Measurements: newMeasurements(m.GetMeasurements()),
+		Reason: m.GetReason(), wire: wire{m},
+	}
+	if m.GetSealed() {
+		d.Length = m.GetLength()
+	}
+	if m.GetEndTime() != nil {
+		d.Ended = m.GetEndTime().AsTime()
+	}
+	return d
+}
+
+func newReceipt(m *groupv1.Receipt) Receipt {
+	r := Receipt{
+		Member: m.GetMember(), State: name[ReceiptState](m.GetState()), Reason: m.GetReason(), Detail: m.GetDetail(),
+		Bytes: m.GetBytes(), Late: m.GetLate(), Elapsed: m.GetElapsed().AsDuration(), Stretch: m.GetStretch(), Parent: m.GetParent(),
+	}
+	if m.GetChangeTime() != nil {
+		r.Changed = m.GetChangeTime().AsTime()
+	}
+	return r
+}
+
+func newMeasurements(m *groupv1.Measurements) Measurements {
+	return Measurements{
+		SendBytesPerSecond: m.GetSendBytesPerSecond(), ReceptionBytesPerSecond: m.GetReceptionBytesPerSecond(),
+		EffectiveThroughput: m.GetEffectiveThroughput(),
+		Links: convert(m.GetLinks(), func(l *groupv1.LinkUse) LinkUse {
+			return LinkUse{l.GetFrom(), l.GetTo(), l.GetBytes(), l.GetBytesPerSecond()}
+		}),
+		Caches: convert(m.GetCaches(), func(c *groupv1.CacheUse) CacheUse {
+			return CacheUse{c.GetAgent(), c.GetBytes(), c.GetMaxBytes(), c.GetRatio()}
+		}),
+	}
+}
+
+// Delivery returns a delivery. The id can be shortened to as many digits as tell it from all others.
+func (c *Client) Delivery(ctx context.Context, id string) (Delivery, error) {
+	answer, err := c.deliveries.GetDelivery(ctx, &groupv1.GetDeliveryRequest{Delivery: id})
+	return newDelivery(answer.GetDelivery()), wrap(err)
+}
+
+// Deliveries returns the deliveries of a group, or of all groups if it is empty, the
+// newest first, without their receipts.
+func (c *Client) Deliveries(ctx context.Context, group string) ([]Delivery, error) {
+	return collect(func(token string) ([]*groupv1.Delivery, string, error) {
+		answer, err := c.deliveries.ListDeliveries(ctx, &groupv1.ListDeliveriesRequest{Group: group, PageToken: token, PageSize: pageSize})
+		return answer.GetDeliveries(), answer.GetNextPageToken(), err
+	}, newDelivery)
+}
+
+// CancelDelivery ends a delivery: members that do not have it get no more of it.
+func (c *Client) CancelDelivery(ctx context.Context, id string) (Delivery, error) {
+	answer, err := c.deliveries.CancelDelivery(ctx, &groupv1.CancelDeliveryRequest{Delivery: id})
+	return newDelivery(answer.GetDelivery()), wrap(err)
+}
+
+// WatchDelivery yields a delivery as it is, and again as it changes, until it has
+// ended, ctx is done, or the iteration is broken off.
+func (c *Client) WatchDelivery(ctx context.Context, id string) iter.Seq2[Delivery, error] {
+	return func(yield func(Delivery, error) bool) {
+		err := c.uplink.WatchDelivery(ctx, id, func(m *groupv1.Delivery) error {
+			return proceed(yield(newDelivery(m), nil))
+		})
+		if err == nil && ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		if err != nil && !errors.Is(err, errEnough) {
+			yield(Delivery{}, wrap(err))
+		}
+	}
+}
+
+// SendOptions are what a sender can choose. What is zero is decided by the group's policy.
+type SendOptions struct {
+	// Name is what the object is called at the receivers; empty is the source's own name.
+	Name        string
+	ControlMode ControlMode
+	AckLevel    AckLevel
+	SlowMember  SlowMember
+	// Deadline is how long the delivery may take.
+	Deadline time.Duration
+	// Keep is how long agents hold an object for members that join late.
+	Keep time.Duration
+	// MaxBytesPerSecond bounds what is sent.
+	MaxBytesPerSecond uint64
+	// Congestion is cubic, bbr or reno.
+	Congestion string
+}
+
+// spec returns what the API takes.
+func (o SendOptions) spec() (spec *groupv1.DeliverySpec, err error) {
+	spec = &groupv1.DeliverySpec{
+		Name: o.Name, Deadline: span(o.Deadline), Keep: span(o.Keep), MaxBytesPerSecond: o.MaxBytesPerSecond,
+	}
+	if spec.ControlMode, err = value[groupv1.ControlMode](o.ControlMode); err != nil {
+		return nil, fmt.Errorf("control mode: %w", err)
+	}
+	if spec.AckLevel, err = value[groupv1.AckLevel](o.AckLevel); err != nil {
+		return nil, fmt.Errorf("ack level: %w", err)
+	}
+	if spec.Congestion, err = value[groupv1.Congestion](o.Congestion); err != nil {
+		return nil, fmt.Errorf("congestion: %w", err)
+	}
+	if o.SlowMember != (SlowMember{}) {
+		action, err := value[groupv1.SlowMemberAction](o.SlowMember.Action)
+		if err != nil {
+			return nil, fmt.Errorf("slow member: %w", err)
+		}
+		spec.SlowMember = &groupv1.SlowMemberPolicy{
+			Action: action, FloorBytesPerSecond: o.SlowMember.FloorBytesPerSecond, LagBytes: o.SlowMember.LagBytes,
+		}
+		if o.SlowMember.LagTime != 0 {
+			spec.SlowMember.LagTime = durationpb.New(o.SlowMember.LagTime)
+		}
+	}
+	return spec, nil
+}

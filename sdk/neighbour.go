@@ -1,0 +1,55 @@
+package sdk
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"time"
+
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/wire/relay"
+)
+
+func neighbourID(n *groupv1.Neighbour) identity.ID {
+	return identity.ID{Role: identity.Role(n.GetRole()), Name: n.GetName()}
+}
+
+func sameNeighbour(a, b *groupv1.Neighbour) bool {
+	return neighbourID(a) == neighbourID(b) && slices.Equal(a.GetAddresses(), b.GetAddresses())
+}
+
+func parseDeliveryID(text string) (id relay.DeliveryID, err error) {
+	bytes, err := hex.DecodeString(text)
+	if err != nil || len(bytes) != len(id) {
+		return id, fmt.Errorf("delivery id %q is not 32 hexadecimal digits", text)
+	}
+	return relay.DeliveryID(bytes), nil
+}
+
+// backoff are the pauses before a neighbour is dialled again.
+type backoff struct{ pause time.Duration }
+
+const (
+	firstPause = 50 * time.Millisecond
+	longPause  = time.Second
+)
+
+func newBackoff() *backoff { return &backoff{firstPause} }
+
+func (b *backoff) next() time.Duration {
+	pause := b.pause
+	b.pause = min(2*b.pause, longPause)
+	return pause
+}
+
+// pauseUntil waits, but not longer than ctx.
+func pauseUntil(ctx context.Context, span time.Duration) {
+	timer := time.NewTimer(span)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}

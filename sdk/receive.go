@@ -1,0 +1,383 @@
+package sdk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"path/filepath"
+	"sync"
+
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/link"
+	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/spool"
+	"github.com/groupcast/groupcast/internal/wire/relay"
+)
+
+// ReceiveOptions say where a member puts what it receives.
+type ReceiveOptions struct {
+	// Into is the directory that objects appear in, each at once and whole. It is made
+	// if it is missing.
+	Into string
+	// Stream returns where a stream goes. Without it a stream goes into a file in Into.
+	// What is returned is closed at the end of the stream.
+	Stream func(Incoming) (StreamWriter, error)
+	// Begun is called when a delivery to this member begins, if it is set.
+	Begun func(Incoming)
+}
+
+// Incoming is a delivery to this member.
+type Incoming struct {
+	ID, Group, Sender, Name string
+	Kind                    DeliveryKind
+	// Length is known from the start, but for streams.
+	Length uint64
+}
+
+// Arrived is a delivery that has ended at this member.
+type Arrived struct {
+	Incoming
+	// Path is where the object is; empty if it failed, or went elsewhere.
+	Path  string
+	Bytes uint64
+	// Err is a *DeliveryError where the delivery failed; it is nil if all is there, verified.
+	Err error
+}
+
+// DeliveryError says why a delivery failed at a member.
+type DeliveryError struct {
+	// Reason is one of the words of Receipt.Reason.
+	Reason string
+	Detail string
+}
+
+func (e *DeliveryError) Error() string {
+	if e.Detail == "" {
+		return e.Reason
+	}
+	return e.Reason + ": " + e.Detail
+}
+
+// Receive receives what others send to the session's group, several deliveries at
+// once, and yields each when it has ended here. It goes on until ctx is done, the
+// session has ended, or the iteration is broken off: what is unfinished then is kept,
+// and gone on with when the same comes again.
+func (s *Session) Receive(ctx context.Context, options ReceiveOptions) iter.Seq2[Arrived, error] {
+	return func(yield func(Arrived, error) bool) {
+		ctx, stop := context.WithCancel(ctx)
+		defer stop()
+		defer context.AfterFunc(s.keeping, stop)()
+		defer s.attendance.claim()()
+		arrived := make(chan Arrived)
+		var workers sync.WaitGroup
+		defer workers.Wait()
+		defer stop()
+		begun := make(map[string]bool)
+		for {
+			assigned, changed := s.attendance.toReceive()
+			for _, assignment := range assigned {
+				if id := assignment.GetDelivery(); !begun[id] && !assignment.GetEnded() {
+					begun[id] = true
+					workers.Go(func() { s.receiveOne(ctx, options, assignment, arrived) })
+				}
+			}
+			select {
+			case <-changed:
+			case one := <-arrived:
+				if !yield(one, nil) {
+					return
+				}
+			case <-ctx.Done():
+				err := s.Err()
+				if err == nil {
+					err = ctx.Err()
+				}
+				yield(Arrived{}, err)
+				return
+			}
+		}
+	}
+}
+
+func (s *Session) receiveOne(ctx context.Context, options ReceiveOptions, assignment *groupv1.Assignment, arrived chan<- Arrived) {
+	incoming := Incoming{
+		ID: assignment.GetDelivery(), Group: assignment.GetGroup(), Sender: assignment.GetSender(),
+		Name: assignment.GetSpec().GetName(), Kind: name[DeliveryKind](assignment.GetSpec().GetKind()), Length: assignment.GetSpec().GetLength(),
+	}
+	if options.Begun != nil {
+		options.Begun(incoming)
+	}
+	r := &receiving{
+		session: s, id: incoming.ID, incoming: incoming, spec: assignment.GetSpec(), options: options, changed: make(chan struct{}),
+		info: object.Info{
+			Name: incoming.Name, Kind: object.File, Length: incoming.Length,
+			Mode: fs.FileMode(assignment.GetSpec().GetMode()).Perm(), Time: assignment.GetSpec().GetSourceTime().AsTime(),
+		},
+	}
+	if incoming.Kind == Directory {
+		r.info.Kind = object.Directory
+	}
+	s.attendance.attend(r.id, r.standing)
+	defer s.attendance.forget(r.id)
+	one := r.receive(ctx)
+	if ctx.Err() != nil && one.Err != nil {
+		return // interrupted: nobody is told that it ended
+	}
+	end := outcome{bytes: one.Bytes, root: r.root}
+	var failed *DeliveryError
+	if errors.As(one.Err, &failed) {
+		end.reason, end.detail = failed.Reason, failed.Detail
+	}
+	if err := s.record(ctx, r.id, end); err != nil && one.Err == nil && ctx.Err() == nil {
+		one.Err = fmt.Errorf("the managers did not take the receipt: %w", err)
+	}
+	select {
+	case arrived <- one:
+	case <-ctx.Done():
+	}
+}
+
+// receiving is one delivery on its way here.
+type receiving struct {
+	session  *Session
+	id       string
+	incoming Incoming
+	spec     *groupv1.DeliverySpec
+	options  ReceiveOptions
+	info     object.Info
+	root     []byte
+
+	mu      sync.Mutex
+	offset  uint64
+	end     *link.End
+	lost    string
+	changed chan struct{} // closed when any of these changes
+}
+
+func (r *receiving) standing() *groupv1.DeliveryReport {
+	assignment, _ := r.session.attendance.assignment(r.id)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return &groupv1.DeliveryReport{Delivery: r.id, TreeVersion: assignment.GetTreeVersion(), Bytes: r.offset, Lost: r.lost}
+}
+
+func (r *receiving) update(change func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	change()
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+func (r *receiving) failed(reason string, cause error) Arrived {
+	return Arrived{Incoming: r.incoming, Bytes: r.offset, Err: &DeliveryError{Reason: reason, Detail: cause.Error()}}
+}
+
+// receive receives the delivery to its end.
+func (r *receiving) receive(ctx context.Context) Arrived {
+	if r.incoming.Kind == Stream {
+		return r.receiveStream(ctx)
+	}
+	if err := object.CheckName(r.info.Name); err != nil {
+		return r.failed("refused", err)
+	}
+	if one, is := r.alreadyHere(ctx); is {
+		return one
+	}
+	landing, err := object.Land(ctx, r.options.Into, r.info)
+	switch {
+	case errors.Is(err, object.ErrNoRoom):
+		return r.failed("no_room", err)
+	case err != nil:
+		return r.failed("failed", err)
+	}
+	return r.land(ctx, landing)
+}
+
+// alreadyHere finds out whether what is at the object's place is the object. That is
+// known when the sender has hashed it, which is long before it is sent.
+func (r *receiving) alreadyHere(ctx context.Context) (one Arrived, is bool) {
+	root, found, err := object.Existing(ctx, r.options.Into, r.info)
+	if err != nil || !found {
+		return Arrived{}, false
+	}
+	assignment, err := r.session.attendance.await(ctx, r.id, func(a *groupv1.Assignment) bool { return a == nil || a.GetSealed() || a.GetEnded() })
+	if err != nil || !assignment.GetSealed() || object.Root(assignment.GetRoot()) != root {
+		return Arrived{}, false
+	}
+	r.root = root[:]
+	r.update(func() { r.offset = r.info.Length })
+	return Arrived{Incoming: r.incoming, Path: filepath.Join(r.options.Into, r.info.Name), Bytes: r.info.Length}, true
+}
+
+// land takes the object from whoever feeds it, and puts it into its place when it is
+// whole and verified. A partial copy from earlier may turn out to be of something
+// else: then all is taken again.
+func (r *receiving) land(ctx context.Context, landing *object.Landing) Arrived {
+	resumed := landing.Offset() > 0
+	for {
+		store := &landingStore{r, landing}
+		r.update(func() { r.offset, r.end = landing.Offset(), nil })
+		if err := r.takeAll(ctx, store); err != nil {
+			return r.leave(landing, err)
+		}
+		assignment, err := r.session.attendance.await(ctx, r.id, func(a *groupv1.Assignment) bool { return a == nil || a.GetSealed() || a.GetEnded() })
+		if err != nil {
+			return r.leave(landing, err)
+		}
+		if !assignment.GetSealed() {
+			return r.leave(landing, endedEarly(assignment))
+		}
+		r.root = assignment.GetRoot()
+		durable := r.spec.GetAckLevel() != groupv1.AckLevel_ACK_LEVEL_RECEIVED && r.spec.GetAckLevel() != groupv1.AckLevel_ACK_LEVEL_RELAYED
+		err = landing.Complete(ctx, assignment.GetLength(), object.Root(r.root), durable)
+		switch {
+		case errors.Is(err, object.ErrDamaged) && resumed:
+			resumed = false
+			if err := landing.Restart(); err != nil {
+				return r.leave(landing, err)
+			}
+			continue
+		case err != nil:
+			return r.leave(landing, err)
+		}
+		return Arrived{Incoming: r.incoming, Path: filepath.Join(r.options.Into, r.info.Name), Bytes: assignment.GetLength()}
+	}
+}
+
+// leave ends a landing that did not succeed, and says why. What has come is kept for
+// when the same comes again, unless it is of no use or in the way.
+func (r *receiving) leave(landing *object.Landing, cause error) Arrived {
+	reason := reasonOf(cause)
+	var err error
+	if reason == "no_room" || reason == "damaged" {
+		err = landing.Remove()
+	} else {
+		err = landing.Keep()
+	}
+	var known *DeliveryError
+	if errors.As(cause, &known) {
+		cause = errors.New(known.Detail)
+	}
+	return r.failed(reason, errors.Join(cause, err))
+}
+
+func reasonOf(err error) string {
+	var known *DeliveryError
+	switch {
+	case errors.As(err, &known):
+		return known.Reason
+	case errors.Is(err, object.ErrNoRoom), spool.IsNoRoom(err):
+		return "no_room"
+	case errors.Is(err, object.ErrDamaged), errors.Is(err, object.ErrTable):
+		return "damaged"
+	}
+	return "failed"
+}
+
+// endedEarly says why a delivery ended before it was done here.
+func endedEarly(assignment *groupv1.Assignment) error {
+	reason := assignment.GetReason()
+	if reason == "" {
+		reason = "canceled"
+	}
+	return &DeliveryError{Reason: reason, Detail: "the delivery was ended"}
+}
+
+// takeAll takes all that comes, over however many links, until the end is known.
+func (r *receiving) takeAll(ctx context.Context, store link.Store) error {
+	attendance := r.session.attendance
+	wait := newBackoff()
+	for !r.isWhole() {
+		assignment, err := attendance.await(ctx, r.id, func(a *groupv1.Assignment) bool {
+			return a == nil || isOver(a) || len(a.GetParent().GetAddresses()) > 0
+		})
+		if err != nil {
+			return err
+		}
+		if isOver(assignment) {
+			return endedEarly(assignment)
+		}
+		parent := assignment.GetParent()
+		linked, release := attendance.while(ctx, r.id, func(a *groupv1.Assignment) bool {
+			return a != nil && !isOver(a) && (a.GetParent() == nil || sameNeighbour(a.GetParent(), parent))
+		})
+		err = r.takeFrom(linked, assignment, parent, store)
+		moved := linked.Err() != nil
+		switch {
+		case fatal(err):
+			release()
+			return err
+		case err == nil || moved:
+			wait = newBackoff()
+		default:
+			r.session.client.log.Debug("the parent is lost", "parent", parent.GetName(), "error", err)
+			r.update(func() { r.lost = parent.GetName() })
+			attendance.reportNow()
+			pauseUntil(linked, wait.next())
+		}
+		release()
+	}
+	return nil
+}
+
+// isOver reports whether nothing more comes of a delivery.
+func isOver(a *groupv1.Assignment) bool { return a == nil || a.GetEnded() && a.GetReason() != "" }
+
+// fatal reports whether no other parent can help. A link that ends because the child
+// is too slow ends the delivery here.
+func fatal(err error) bool {
+	var known *DeliveryError
+	var storage *link.StorageError
+	return errors.As(err, &known) || errors.As(err, &storage) || link.IsStorage(err)
+}
+
+func (r *receiving) isWhole() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.end != nil
+}
+
+// takeFrom takes what one parent sends.
+func (r *receiving) takeFrom(ctx context.Context, assignment *groupv1.Assignment, parent *groupv1.Neighbour, store link.Store) error {
+	r.mu.Lock()
+	from := r.offset
+	r.mu.Unlock()
+	conn, welcome, err := dialNeighbour(ctx, r.session.client, assignment, parent, relay.Hello{From: from})
+	if err == nil && welcome.From != from {
+		conn.Close()
+		err = fmt.Errorf("%w: welcome from offset %d: want %d", relay.ErrProtocol, welcome.From, from)
+	}
+	if err == nil {
+		r.update(func() { r.lost = "" })
+		err = link.Take(ctx, conn, from, store)
+	}
+	var refusal *relay.Refusal
+	var ended *link.Ended
+	if errors.As(err, &refusal) && refusal.Reason == relay.Slow || errors.As(err, &ended) && ended.Reason == relay.Slow {
+		return &DeliveryError{Reason: "slow", Detail: fmt.Sprintf("given up by %s at offset %d", parent.GetName(), r.offset)}
+	}
+	return err
+}
+
+// answer returns what a parent is to know.
+func (r *receiving) answer() link.Answer {
+	assignment, _ := r.session.attendance.assignment(r.id)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return link.Answer{
+		Ack: r.offset, Level: relay.Received, Credit: relay.MaxOffset, TreeVersion: assignment.GetTreeVersion(),
+		Done: r.end != nil, Changed: r.changed,
+	}
+}
+
+// landed notes that all before an offset is here.
+func (r *receiving) landed(upTo uint64) { r.update(func() { r.offset = upTo }) }
+
+// End notes what all is.
+func (r *receiving) ended(end link.End) error {
+	r.update(func() { r.end = &end })
+	return nil
+}

@@ -1,0 +1,371 @@
+package sdk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/link"
+	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/wire/relay"
+)
+
+// Outgoing is a delivery that a session sends. It goes on until it has ended at all
+// members, or until it is canceled, or the session is closed.
+type Outgoing struct {
+	session *Session
+	id      string
+	stop    context.CancelFunc
+	done    chan struct{} // closed when all of it has ended
+
+	mu      sync.Mutex
+	latest  Delivery
+	err     error
+	changed chan struct{} // closed when the latest changes
+}
+
+// Send delivers a file, or a directory as one object, to the members of the session's
+// group that receive.
+func (s *Session) Send(ctx context.Context, path string, options SendOptions) (*Outgoing, error) {
+	source, err := object.Open(path)
+	if err != nil {
+		return nil, &Error{Code: InvalidArgument, Message: err.Error(), cause: err}
+	}
+	spec, err := options.spec()
+	if err != nil {
+		source.Close()
+		return nil, err
+	}
+	describe(spec, source.Info())
+	out, err := s.begin(ctx, spec)
+	if err != nil {
+		source.Close()
+		return nil, err
+	}
+	out.run(func(ctx context.Context) {
+		defer source.Close()
+		out.sendObject(ctx, source)
+	})
+	return out, nil
+}
+
+// describe says what is sent, as far as the options have not.
+func describe(spec *groupv1.DeliverySpec, info object.Info) {
+	if spec.Name == "" {
+		spec.Name = info.Name
+	}
+	spec.Kind = groupv1.DeliveryKind_DELIVERY_KIND_FILE
+	if info.Kind == object.Directory {
+		spec.Kind = groupv1.DeliveryKind_DELIVERY_KIND_DIRECTORY
+	}
+	spec.Length, spec.Mode, spec.SourceTime = info.Length, uint32(info.Mode.Perm()), timestamppb.New(info.Time)
+}
+
+// begin has the managers begin a delivery.
+func (s *Session) begin(ctx context.Context, spec *groupv1.DeliverySpec) (*Outgoing, error) {
+	if err := object.CheckName(spec.GetName()); err != nil {
+		return nil, &Error{Code: InvalidArgument, Message: err.Error(), cause: err}
+	}
+	answer, err := s.client.deliveries.CreateDelivery(ctx, &groupv1.CreateDeliveryRequest{
+		Group: s.member.Group, Sender: s.member.Name, Incarnation: s.member.Incarnation, Spec: spec, RequestId: requestID(),
+	})
+	if err != nil {
+		return nil, wrap(err)
+	}
+	return &Outgoing{
+		session: s, id: answer.GetDelivery().GetId(), latest: newDelivery(answer.GetDelivery()),
+		done: make(chan struct{}), changed: make(chan struct{}),
+	}, nil
+}
+
+// run sends until the delivery has ended, or the session is closed.
+func (o *Outgoing) run(send func(ctx context.Context)) {
+	ctx, stop := context.WithCancel(o.session.keeping)
+	o.stop = stop
+	var sending sync.WaitGroup
+	sending.Go(func() { send(ctx) })
+	sending.Go(func() {
+		defer stop() // what has ended needs nothing any more
+		for delivery, err := range o.session.client.WatchDelivery(ctx, o.id) {
+			o.note(delivery, err)
+		}
+	})
+	go func() {
+		sending.Wait()
+		o.session.attendance.forget(o.id)
+		close(o.done)
+	}()
+}
+
+func (o *Outgoing) note(delivery Delivery, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if err != nil {
+		o.err = err
+	} else {
+		o.latest = delivery
+	}
+	close(o.changed)
+	o.changed = make(chan struct{})
+}
+
+// ID returns the delivery's id.
+func (o *Outgoing) ID() string { return o.id }
+
+// Progress yields the delivery as it is, and again as it changes, until it has ended
+// or ctx is done.
+func (o *Outgoing) Progress(ctx context.Context) iter.Seq2[Delivery, error] {
+	return func(yield func(Delivery, error) bool) {
+		for {
+			o.mu.Lock()
+			latest, err, changed := o.latest, o.err, o.changed
+			o.mu.Unlock()
+			if err != nil || !yield(latest, nil) || latest.State != DeliveryRunning {
+				if err != nil {
+					yield(Delivery{}, err)
+				}
+				return
+			}
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				yield(Delivery{}, ctx.Err())
+				return
+			}
+		}
+	}
+}
+
+// Wait returns the delivery when it has ended.
+func (o *Outgoing) Wait(ctx context.Context) (Delivery, error) {
+	var last Delivery
+	for delivery, err := range o.Progress(ctx) {
+		if err != nil {
+			return last, err
+		}
+		last = delivery
+	}
+	select {
+	case <-o.done:
+	case <-ctx.Done():
+	}
+	return last, nil
+}
+
+// Cancel ends the delivery.
+func (o *Outgoing) Cancel(ctx context.Context) error {
+	_, err := o.session.client.CancelDelivery(ctx, o.id)
+	return err
+}
+
+// fail ends the delivery with a reason of this side.
+func (o *Outgoing) fail(ctx context.Context, reason string, cause error) {
+	o.seal(ctx, &groupv1.SealDeliveryRequest{Reason: reason, Detail: cause.Error()})
+}
+
+// seal says what was sent. When nobody takes that, the delivery ends by its deadline.
+func (o *Outgoing) seal(ctx context.Context, request *groupv1.SealDeliveryRequest) {
+	request.Delivery, request.Sender, request.Incarnation = o.id, o.session.member.Name, o.session.member.Incarnation
+	err := insist(ctx, func() error {
+		_, err := o.session.client.deliveries.SealDelivery(ctx, request)
+		return wrap(err)
+	})
+	if err != nil && ctx.Err() == nil {
+		o.note(Delivery{}, fmt.Errorf("seal delivery: %w", err))
+	}
+}
+
+// sendObject hashes an object and feeds it to the first agent.
+func (o *Outgoing) sendObject(ctx context.Context, source *object.Source) {
+	supply := newObjectSupply(o, source)
+	var hashing sync.WaitGroup
+	hashing.Go(func() {
+		root, err := source.Root(ctx)
+		switch {
+		case ctx.Err() != nil:
+		case errors.Is(err, object.ErrChanged):
+			o.fail(ctx, "source_changed", err)
+		case err != nil:
+			o.fail(ctx, "failed", err)
+		default:
+			supply.known(root)
+			o.seal(ctx, &groupv1.SealDeliveryRequest{Length: source.Info().Length, Root: root[:]})
+		}
+	})
+	o.feed(ctx, supply)
+	hashing.Wait()
+}
+
+// supplier is what a sender feeds from.
+type supplier interface {
+	link.Supply
+	// begin has the next link begin at an offset.
+	begin(version, offset uint64)
+	// sent returns how much was sent, however often.
+	sentUpTo() uint64
+}
+
+// feed feeds the delivery's first agent, whichever that is, until ctx is done.
+func (o *Outgoing) feed(ctx context.Context, supply supplier) {
+	attendance := o.session.attendance
+	var lost atomic.Value
+	lost.Store("")
+	attendance.attend(o.id, func() *groupv1.DeliveryReport {
+		assignment, _ := attendance.assignment(o.id)
+		return &groupv1.DeliveryReport{
+			Delivery: o.id, TreeVersion: assignment.GetTreeVersion(), Bytes: supply.sentUpTo(), Lost: lost.Load().(string),
+		}
+	})
+	wait := newBackoff()
+	for {
+		assignment, err := attendance.await(ctx, o.id, func(a *groupv1.Assignment) bool { return len(a.GetChildren()) > 0 })
+		if err != nil {
+			return
+		}
+		child := assignment.GetChildren()[0]
+		linked, release := attendance.while(ctx, o.id, func(a *groupv1.Assignment) bool {
+			return len(a.GetChildren()) > 0 && sameNeighbour(a.GetChildren()[0], child)
+		})
+		err = o.offer(linked, assignment, child, supply, func() { lost.Store("") })
+		switch {
+		case err == nil:
+			attendance.reportNow()
+			pauseUntil(linked, doneCheck) // it has all, unless it asks again
+		case linked.Err() == nil:
+			lost.Store(child.GetName())
+			attendance.reportNow()
+			pauseUntil(linked, wait.next())
+		default: // there is another
+			wait = newBackoff()
+		}
+		release()
+	}
+}
+
+// doneCheck is how often the first agent is asked whether it needs something again.
+const doneCheck = 2 * time.Second
+
+// offer dials the first agent and feeds it.
+func (o *Outgoing) offer(ctx context.Context, assignment *groupv1.Assignment, child *groupv1.Neighbour, supply supplier, opened func()) error {
+	conn, welcome, err := dialNeighbour(ctx, o.session.client, assignment, child, relay.Hello{Offer: true})
+	var refusal *relay.Refusal
+	if errors.As(err, &refusal) && refusal.Reason == relay.Done {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	opened()
+	tune(conn, assignment.GetSpec())
+	supply.begin(assignment.GetTreeVersion(), welcome.From)
+	return link.Feed(ctx, conn, welcome.From, supply)
+}
+
+// tune sets what the delivery wants of a connection. What the machine cannot do is left.
+func tune(conn *link.Conn, spec *groupv1.DeliverySpec) {
+	if name := name[string](spec.GetCongestion()); name != "" {
+		_ = conn.SetCongestion(name) // the machine's default does it, too
+	}
+	if rate := spec.GetMaxBytesPerSecond(); rate > 0 {
+		_ = conn.SetMaxRate(rate)
+	}
+}
+
+// dialNeighbour opens a link to one of a neighbour's addresses.
+func dialNeighbour(ctx context.Context, client *Client, assignment *groupv1.Assignment, to *groupv1.Neighbour, hello relay.Hello) (*link.Conn, relay.Welcome, error) {
+	id, err := parseDeliveryID(assignment.GetDelivery())
+	if err != nil {
+		return nil, relay.Welcome{}, err
+	}
+	hello.Stripes, hello.Delivery, hello.TreeVersion = 1, id, assignment.GetTreeVersion()
+	hello.Capability = assignment.GetCapability()
+	hello.Plaintext = assignment.GetSpec().GetDataPlane() == groupv1.DataPlane_DATA_PLANE_PLAINTEXT
+	failed := fmt.Errorf("%s has no address", to.GetName())
+	for _, address := range to.GetAddresses() {
+		conn, welcome, err := link.Dial(ctx, client.dialer, address, client.uplink.Security(), neighbourID(to), hello)
+		if err == nil {
+			return conn, welcome, nil
+		}
+		failed = err
+	}
+	return nil, relay.Welcome{}, failed
+}
+
+// objectSupply feeds from an object's files.
+type objectSupply struct {
+	out    *Outgoing
+	source *object.Source
+
+	mu      sync.Mutex
+	reader  *object.Reader
+	version uint64
+	most    uint64 // up to where anything was sent
+	end     *link.End
+	changed chan struct{}
+}
+
+func newObjectSupply(out *Outgoing, source *object.Source) *objectSupply {
+	return &objectSupply{out: out, source: source, changed: make(chan struct{})}
+}
+
+func (s *objectSupply) begin(version, _ uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.version = version
+	if s.reader == nil {
+		s.reader = s.source.NewReader()
+	}
+}
+
+// known says that the root is known, so that the end can be told.
+func (s *objectSupply) known(root object.Root) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.end = &link.End{Length: s.source.Info().Length, Root: root}
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+func (s *objectSupply) Next(offset, most uint64) (link.Portion, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	portion := link.Portion{Changed: s.changed, TreeVersion: s.version}
+	length := s.source.Info().Length
+	switch {
+	case offset > length:
+		return portion, &link.Bye{Reason: relay.Protocol, Text: "asked beyond the end"}
+	case offset == length:
+		portion.End = s.end
+		return portion, nil
+	case most == 0:
+		return portion, nil
+	}
+	file, n, err := s.reader.Section(offset)
+	if err != nil {
+		return portion, err
+	}
+	portion.File, portion.Length = file, min(most, uint64(n))
+	return portion, nil
+}
+
+func (s *objectSupply) Sent(upTo uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.most = max(s.most, upTo)
+}
+
+func (s *objectSupply) sentUpTo() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.most
+}
+
+// Acked has nothing to do: the source stays as long as the delivery runs.
+func (s *objectSupply) Acked(uint64, relay.Level) error { return nil }

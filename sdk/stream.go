@@ -1,0 +1,295 @@
+package sdk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"lukechampine.com/blake3"
+
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/link"
+	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/spool"
+	"github.com/groupcast/groupcast/internal/wire/relay"
+)
+
+// StreamWriter is where a received stream goes. If it has a method Sync() error, a
+// stream can be acknowledged as durable.
+type StreamWriter interface {
+	io.Writer
+	io.Closer
+}
+
+// streamRoom is how much of a stream a sender keeps at most for members that have not
+// acknowledged it. When they have, it reads on.
+const streamRoom = 1 << 30
+
+// SendStream delivers all that a reader gives, as it comes, to the members of the
+// session's group that receive. What members have not acknowledged is kept in a
+// temporary file.
+func (s *Session) SendStream(ctx context.Context, from io.Reader, options SendOptions) (*Outgoing, error) {
+	if options.AckLevel == "" {
+		options.AckLevel = Received
+	}
+	spec, err := options.spec()
+	if err != nil {
+		return nil, err
+	}
+	spec.Kind, spec.LengthUnknown = groupv1.DeliveryKind_DELIVERY_KIND_STREAM, true
+	if spec.Name == "" {
+		spec.Name = "stream"
+	}
+	kept, err := spool.Create(os.TempDir())
+	if err != nil {
+		return nil, err
+	}
+	reader, err := kept.Reader()
+	if err != nil {
+		return nil, errors.Join(err, kept.Close())
+	}
+	out, err := s.begin(ctx, spec)
+	if err != nil {
+		return nil, errors.Join(err, reader.Close(), kept.Close())
+	}
+	supply := &streamSupply{out: out, kept: kept, reader: reader, changed: make(chan struct{})}
+	out.run(func(ctx context.Context) {
+		defer kept.Close()
+		defer reader.Close()
+		go supply.read(ctx, from) // a read that blocks is left to its source
+		out.feed(ctx, supply)
+	})
+	return out, nil
+}
+
+// streamSupply feeds from a stream as it comes.
+type streamSupply struct {
+	out    *Outgoing
+	kept   *spool.File
+	reader *os.File
+
+	mu       sync.Mutex
+	version  uint64
+	arrived  uint64
+	released uint64
+	most     uint64
+	end      *link.End
+	changed  chan struct{}
+}
+
+func (s *streamSupply) update(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// read keeps what comes until the stream ends, and seals the delivery then.
+func (s *streamSupply) read(ctx context.Context, from io.Reader) {
+	to, err := s.kept.Seek(0)
+	if err != nil {
+		s.out.fail(ctx, "failed", err)
+		return
+	}
+	hash := blake3.New(32, nil)
+	buffer := make([]byte, 64<<10)
+	for {
+		if !s.awaitRoom(ctx) {
+			return
+		}
+		n, err := from.Read(buffer)
+		hash.Write(buffer[:n])
+		if _, failed := to.Write(buffer[:n]); failed != nil {
+			s.out.fail(ctx, "no_room", fmt.Errorf("keep the stream: %w", failed))
+			return
+		}
+		s.update(func() { s.arrived += uint64(n) })
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			s.out.fail(ctx, "failed", fmt.Errorf("read the stream: %w", err))
+			return
+		}
+	}
+	end := &link.End{Length: s.arrived, Root: [32]byte(hash.Sum(nil))}
+	s.update(func() { s.end = end })
+	s.out.seal(ctx, &groupv1.SealDeliveryRequest{Length: end.Length, Root: end.Root[:]})
+}
+
+// awaitRoom waits until members have acknowledged enough to read on.
+func (s *streamSupply) awaitRoom(ctx context.Context) bool {
+	for {
+		s.release()
+		s.mu.Lock()
+		full := s.arrived-s.released >= streamRoom
+		s.mu.Unlock()
+		if !full {
+			return ctx.Err() == nil
+		}
+		s.out.mu.Lock()
+		changed := s.out.changed
+		s.out.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return false
+		case <-changed:
+		}
+	}
+}
+
+// release gives back what every member has that can still have it.
+func (s *streamSupply) release() {
+	s.out.mu.Lock()
+	receipts := s.out.latest.Receipts
+	s.out.mu.Unlock()
+	upTo := uint64(relay.MaxOffset)
+	for _, receipt := range receipts {
+		if receipt.State != ReceiptFailed && !receipt.Late {
+			upTo = min(upTo, receipt.Bytes)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if upTo = min(upTo, s.most); len(receipts) > 0 && upTo > s.released+blockBytes {
+		if s.kept.Release(upTo) == nil {
+			s.released = upTo
+		}
+	}
+}
+
+// blockBytes is how much is given back at once.
+const blockBytes = 1 << 20
+
+func (s *streamSupply) begin(version, _ uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.version = version
+}
+
+func (s *streamSupply) Next(offset, most uint64) (link.Portion, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	portion := link.Portion{File: s.reader, Changed: s.changed, TreeVersion: s.version}
+	switch {
+	case offset > s.arrived, offset < s.released:
+		return portion, &link.Bye{Reason: relay.Protocol, Text: "asked for what is not kept"}
+	case offset < s.arrived:
+		portion.Length = min(most, s.arrived-offset)
+		_, err := s.reader.Seek(int64(offset), io.SeekStart)
+		return portion, err
+	case s.end != nil:
+		portion.End = s.end
+	}
+	return portion, nil
+}
+
+func (s *streamSupply) Sent(upTo uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.most = max(s.most, upTo)
+}
+
+func (s *streamSupply) sentUpTo() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.most
+}
+
+func (s *streamSupply) Acked(uint64, relay.Level) error { return nil }
+
+// receiveStream takes a stream to its end.
+func (r *receiving) receiveStream(ctx context.Context) Arrived {
+	to, path, err := r.openStream()
+	if err != nil {
+		return r.failed("refused", err)
+	}
+	defer to.Close()
+	store := &streamStore{receiving: r, to: to, hash: blake3.New(32, nil)}
+	durable := r.spec.GetAckLevel() == groupv1.AckLevel_ACK_LEVEL_DURABLE
+	syncer, canSync := to.(interface{ Sync() error })
+	if durable && !canSync {
+		return r.failed("refused", errors.New("a stream to this member cannot be made durable: ask for received"))
+	}
+	if err := r.takeAll(ctx, store); err != nil {
+		return r.failedStream(err)
+	}
+	assignment, err := r.session.attendance.await(ctx, r.id, func(a *groupv1.Assignment) bool { return a == nil || a.GetSealed() || a.GetEnded() })
+	if err != nil {
+		return r.failedStream(err)
+	}
+	switch {
+	case !assignment.GetSealed():
+		return r.failedStream(endedEarly(assignment))
+	case object.Root(assignment.GetRoot()) != object.Root(store.hash.Sum(nil)):
+		return r.failedStream(object.ErrDamaged)
+	}
+	if durable {
+		if err := syncer.Sync(); err != nil {
+			return r.failedStream(err)
+		}
+	}
+	r.root = assignment.GetRoot()
+	return Arrived{Incoming: r.incoming, Path: path, Bytes: r.offset}
+}
+
+func (r *receiving) failedStream(err error) Arrived {
+	var known *DeliveryError
+	if errors.As(err, &known) {
+		return r.failed(known.Reason, errors.New(known.Detail))
+	}
+	return r.failed(reasonOf(err), err)
+}
+
+// openStream opens where the stream goes.
+func (r *receiving) openStream() (to StreamWriter, path string, err error) {
+	if r.options.Stream != nil {
+		to, err = r.options.Stream(r.incoming)
+		return to, "", err
+	}
+	if err := object.CheckName(r.info.Name); err != nil {
+		return nil, "", err
+	}
+	root, err := os.OpenRoot(r.options.Into)
+	if err != nil {
+		return nil, "", err
+	}
+	defer root.Close()
+	// A stream that is there already stays as it is.
+	for i := 0; ; i++ {
+		name := r.info.Name
+		if i > 0 {
+			name = fmt.Sprintf("%s.%d", name, i)
+		}
+		file, err := root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+		if errors.Is(err, os.ErrExist) && i < 1000 {
+			continue
+		}
+		return file, filepath.Join(r.options.Into, name), err
+	}
+}
+
+// streamStore hands on what a parent sends, and hashes it.
+type streamStore struct {
+	*receiving
+	to   io.Writer
+	hash *blake3.Hasher
+}
+
+func (s *streamStore) Section(uint64) (io.Writer, int64, error) {
+	return io.MultiWriter(s.to, s.hash), relay.MaxOffset, nil
+}
+
+func (s *streamStore) Landed(upTo uint64) error {
+	s.landed(upTo)
+	return nil
+}
+
+func (s *streamStore) End(end link.End) error { return s.ended(end) }
+
+func (s *streamStore) Answer() link.Answer { return s.answer() }

@@ -1,0 +1,145 @@
+// Package cache holds what an agent caches of all its deliveries within one hard
+// limit. Room is reserved before bytes are asked for, so that what comes always fits.
+package cache
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/groupcast/groupcast/internal/spool"
+)
+
+// Cache is a directory with a limit.
+type Cache struct {
+	dir   string
+	limit uint64
+
+	mu       sync.Mutex
+	reserved uint64
+	active   int           // entries that have a share
+	pressure chan struct{} // closed when somebody wants room that is not there
+	freed    chan struct{} // closed when room becomes free
+}
+
+// Open returns a cache in a directory, which is made if it is missing. Whatever an
+// earlier process cached there has ended with it.
+func Open(dir string, limit uint64) (*Cache, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("open cache: %w", err)
+	}
+	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
+		return nil, fmt.Errorf("open cache: write to %s: %w", filepath.Clean(dir), err)
+	}
+	return &Cache{dir: dir, limit: limit, pressure: make(chan struct{}), freed: make(chan struct{})}, nil
+}
+
+// Limit returns how much the cache holds at most.
+func (c *Cache) Limit() uint64 { return c.limit }
+
+// Reserved returns how much of the limit is taken or promised.
+func (c *Cache) Reserved() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.reserved
+}
+
+// Pressure returns a channel that is closed when somebody needs room, so that
+// others give up what they keep without need.
+func (c *Cache) Pressure() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.pressure
+}
+
+// Freed returns a channel that is closed when there is room again.
+func (c *Cache) Freed() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.freed
+}
+
+// Entry is what is cached of one delivery.
+type Entry struct {
+	*spool.File
+	cache    *Cache
+	reserved uint64
+	resting  bool
+}
+
+// Create makes an empty entry. It has no room yet.
+func (c *Cache) Create() (*Entry, error) {
+	file, err := spool.Create(c.dir)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.active++
+	return &Entry{File: file, cache: c}, nil
+}
+
+// Room returns how much room the entry can have of what it wants. It has taken it
+// then: the entry gives back with Reserve what it does not promise.
+func (e *Entry) Room(want uint64) uint64 {
+	c := e.cache
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if want <= e.reserved {
+		return e.reserved
+	}
+	free := c.limit - c.reserved
+	more := min(want-e.reserved, free)
+	if more < want-e.reserved {
+		close(c.pressure)
+		c.pressure = make(chan struct{})
+	}
+	e.reserved += more
+	c.reserved += more
+	return e.reserved
+}
+
+// Share returns how much room each entry has when all that do not rest have the same.
+func (e *Entry) Share() uint64 {
+	c := e.cache
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.limit / uint64(max(c.active, 1))
+}
+
+// Rest says that the entry grows no more: the others share what it does not hold.
+func (e *Entry) Rest() {
+	e.cache.mu.Lock()
+	defer e.cache.mu.Unlock()
+	if !e.resting {
+		e.resting = true
+		e.cache.active--
+	}
+}
+
+// Reserve says how much room the entry really needs, at most what it has.
+func (e *Entry) Reserve(bytes uint64) {
+	c := e.cache
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if bytes > e.reserved {
+		panic("cache: more was promised than there is room for")
+	}
+	if bytes == e.reserved {
+		return
+	}
+	c.reserved -= e.reserved - bytes
+	e.reserved = bytes
+	close(c.freed)
+	c.freed = make(chan struct{})
+}
+
+// Close gives back all room.
+func (e *Entry) Close() error {
+	e.Reserve(0)
+	e.Rest()
+	return e.File.Close()
+}

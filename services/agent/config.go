@@ -1,0 +1,78 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/groupcast/groupcast/internal/bytesize"
+	"github.com/groupcast/groupcast/internal/daemon"
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/uplink"
+)
+
+// Config is an agent's configuration.
+type Config struct {
+	daemon.CommonConfig
+
+	Managers       []string    `json:"managers" usage:"the managers' gRPC ports, as host:port"`
+	TrustDomain    string      `json:"trustDomain" usage:"trust domain of all identities"`
+	CredentialsDir string      `json:"credentialsDir" usage:"directory of this agent's tls.crt, tls.key and ca.crt; the certificate names the agent"`
+	JoinTokenFile  string      `json:"joinTokenFile" usage:"file with a join token, exchanged for credentials where credentialsDir has none; empty if others put them there"`
+	RenewalByOther bool        `json:"renewalByOther" usage:"somebody else, as cert-manager, renews the credentials; otherwise this agent does"`
+	Node           string      `json:"node" usage:"name of the machine; members on it are fed from here; empty is its host name"`
+	Zone           string      `json:"zone" usage:"where the machine is, as a rack or an availability zone: a delivery enters each zone once"`
+	Data           DataConfig  `json:"data"`
+	Cache          CacheConfig `json:"cache"`
+}
+
+// DataConfig says where neighbours reach the agent.
+type DataConfig struct {
+	Listen    string   `json:"listen" usage:"address of the data port"`
+	Addresses []string `json:"addresses" usage:"where neighbours reach the data port, as host:port; empty is where it listens, or this machine's addresses if that is everywhere"`
+}
+
+// CacheConfig says where deliveries are cached.
+type CacheConfig struct {
+	Dir   string        `json:"dir" usage:"directory of the cache, on a disk or in memory (tmpfs)"`
+	Bytes bytesize.Size `json:"bytes" usage:"how much the cache holds at most, as 512MiB or 4GiB"`
+}
+
+// Defaults returns the configuration of an agent on its own.
+func Defaults() *Config {
+	return &Config{
+		CommonConfig: daemon.CommonDefaults("127.0.0.1:7411"),
+		Managers:     []string{"127.0.0.1:7400"}, TrustDomain: identity.DefaultTrustDomain,
+		CredentialsDir: "groupcast-data/agent/credentials",
+		Data:           DataConfig{Listen: "127.0.0.1:7410", Addresses: []string{}},
+		Cache:          CacheConfig{Dir: "groupcast-data/agent/cache", Bytes: 4 << 30},
+	}
+}
+
+// leastCache is the least that a cache can be: some blocks under way.
+const leastCache = 1 << 20
+
+// Validate reports all that is wrong.
+func (c *Config) Validate() error {
+	problems := []error{c.uplink().Validate()}
+	note := func(ok bool, format string, args ...any) {
+		if !ok {
+			problems = append(problems, fmt.Errorf(format, args...))
+		}
+	}
+	_, _, err := net.SplitHostPort(c.Data.Listen)
+	note(err == nil, "data.listen is %q: want host:port, as in 0.0.0.0:7410", c.Data.Listen)
+	for _, address := range c.Data.Addresses {
+		host, _, err := net.SplitHostPort(address)
+		note(err == nil && host != "", "data.addresses: %q is not host:port", address)
+	}
+	note(c.Cache.Dir != "", "cache.dir is empty: name a directory")
+	note(c.Cache.Bytes >= leastCache, "cache.bytes is %v: want at least %v", c.Cache.Bytes, bytesize.Size(leastCache))
+	return errors.Join(problems...)
+}
+
+func (c *Config) uplink() uplink.Config {
+	return uplink.Config{
+		Endpoints: c.Managers, TrustDomain: c.TrustDomain, CredentialsDir: c.CredentialsDir, Renew: !c.RenewalByOther,
+	}
+}

@@ -1,0 +1,204 @@
+package relay
+
+import (
+	"errors"
+	"io"
+	"os"
+	"time"
+
+	algo "github.com/groupcast/groupcast/internal/algo/relay"
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/link"
+	wire "github.com/groupcast/groupcast/internal/wire/relay"
+)
+
+// child is one that is fed, over however many links one after the other. It belongs
+// to its delivery, and is guarded by its mutex.
+type child struct {
+	conn    *link.Conn // nil while it is not connected
+	offset  uint64     // where its link is
+	reading bool       // bytes from there on are being read from the file
+	sent    uint64     // bytes, over all links
+	acked   uint64
+	evicted bool
+}
+
+func (c *child) close() {
+	if c.conn != nil {
+		c.conn.Close()
+	}
+}
+
+// feed feeds a child from where it asks.
+func (d *delivery) feed(asked *link.Asked, name string) {
+	file, err := d.entry.Reader()
+	if err != nil {
+		asked.Refuse(wire.Stopping, "the cache cannot be read")
+		d.log.Error("the cache cannot be read", "error", err)
+		return
+	}
+	defer file.Close()
+	if reason, text := d.unwelcome(asked, name); text != "" {
+		asked.Refuse(reason, text)
+		return
+	}
+	conn, err := asked.Welcome(wire.Welcome{TreeVersion: d.version(), From: asked.From})
+	if err != nil {
+		d.log.Info("a child was not welcomed", "child", name, "error", err)
+		return
+	}
+	d.tune(conn)
+	supply := d.attach(name, asked.From, conn, file)
+	err = link.Feed(d.ctx, conn, asked.From, supply)
+	d.detach(supply)
+	switch {
+	case errors.Is(err, algo.ErrNotSent), errors.Is(err, wire.ErrProtocol):
+		d.hub.Metrics.refused.WithLabelValues(wire.Protocol.String()).Inc()
+		d.log.Warn("a child violates the protocol", "child", name, "error", err)
+	case err != nil && d.ctx.Err() == nil:
+		d.log.Info("the link to a child ended", "child", name, "error", err)
+	}
+}
+
+// unwelcome says why a child is not fed, if it is not.
+func (d *delivery) unwelcome(asked *link.Asked, name string) (wire.Reason, string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	c := d.children[name]
+	switch {
+	case d.gone || d.isOver():
+		return wire.Canceled, "the delivery has ended"
+	case c != nil && c.evicted:
+		return wire.Slow, "given up as too slow"
+	case d.end != nil && asked.From > d.end.Length:
+		return wire.Protocol, "asks beyond the end"
+	}
+	return wire.Done, ""
+}
+
+// attach makes a link the child's, in place of an earlier one.
+func (d *delivery) attach(name string, from uint64, conn *link.Conn, file *os.File) *supply {
+	d.mu.Lock()
+	c := d.children[name]
+	if c == nil {
+		c = &child{}
+		d.children[name] = c
+	}
+	for c.conn != nil { // the earlier link has to be gone before its place is taken
+		c.close()
+		d.quiet.Wait()
+	}
+	c.conn, c.offset = conn, from
+	d.mu.Unlock()
+	d.update(func() {
+		if !d.account.Expects(name) {
+			return // the tree has changed: it is told by its supply
+		}
+		if served := d.account.Attach(name, from, time.Now()); served {
+			return
+		}
+		if d.assignment.GetSpec().GetControlMode() == groupv1.ControlMode_CONTROL_MODE_END_TO_END {
+			d.begin = &from
+			return
+		}
+		d.account.Park(name)
+	})
+	return &supply{d, c, name, file, 0}
+}
+
+func (d *delivery) detach(s *supply) {
+	d.update(func() {
+		s.child.conn, s.child.reading = nil, false
+		d.account.Detach(s.name)
+		d.quiet.Broadcast()
+	})
+}
+
+// congestions are the kernel's names.
+var congestions = map[groupv1.Congestion]string{
+	groupv1.Congestion_CONGESTION_CUBIC: "cubic",
+	groupv1.Congestion_CONGESTION_BBR:   "bbr",
+	groupv1.Congestion_CONGESTION_RENO:  "reno",
+}
+
+// tune chooses the congestion control that the delivery wants.
+func (d *delivery) tune(conn *link.Conn) {
+	d.mu.Lock()
+	name := congestions[d.assignment.GetSpec().GetCongestion()]
+	d.mu.Unlock()
+	if name == "" {
+		return
+	}
+	if err := conn.SetCongestion(name); err != nil {
+		d.log.Warn("the congestion control is not there; the machine's default is used", "congestion", name, "error", err)
+	}
+}
+
+// supply feeds one link of a child.
+type supply struct {
+	*delivery
+	child *child
+	name  string
+	file  *os.File
+	at    uint64 // the file's position
+}
+
+// Next returns what is in the cache for the child.
+func (s *supply) Next(offset, most uint64) (link.Portion, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.gone:
+		return link.Portion{}, &link.Bye{Reason: wire.Stopping, Text: "the delivery is no longer here"}
+	case s.isOver():
+		return link.Portion{}, &link.Bye{Reason: wire.Canceled, Text: "the delivery has ended"}
+	case s.child.evicted:
+		return link.Portion{}, &link.Bye{Reason: wire.Slow, Text: "given up as too slow"}
+	case !s.account.Expects(s.name):
+		return link.Portion{}, &link.Bye{Reason: wire.Moved, Text: "it has another parent now"}
+	}
+	portion := link.Portion{File: s.file, Changed: s.changed, TreeVersion: s.assignment.GetTreeVersion()}
+	arrived := s.account.Offset()
+	switch {
+	case s.begin != nil || !s.account.Serves(s.name):
+	case offset < arrived && most > 0:
+		if err := s.seek(offset); err != nil {
+			return portion, err
+		}
+		portion.Length = min(most, arrived-offset)
+		s.child.reading, s.child.offset = true, offset
+		s.at = offset + portion.Length
+		s.account.Sent(s.name, s.at)
+	case s.end != nil && offset == s.end.Length:
+		portion.End = s.end
+	}
+	return portion, nil
+}
+
+func (s *supply) seek(offset uint64) error {
+	if s.at == offset {
+		return nil
+	}
+	_, err := s.file.Seek(int64(offset), io.SeekStart)
+	return err
+}
+
+// Sent notes that a portion was read.
+func (s *supply) Sent(upTo uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.child.sent += upTo - s.child.offset
+	s.hub.Metrics.sent.Add(float64(upTo - s.child.offset))
+	s.child.offset, s.child.reading = upTo, false
+	s.quiet.Broadcast()
+}
+
+// Acked notes what the child acknowledges.
+func (s *supply) Acked(upTo uint64, _ wire.Level) (err error) {
+	s.update(func() {
+		if err = s.account.Acked(s.name, upTo); err == nil {
+			s.child.acked = max(s.child.acked, upTo)
+		}
+	})
+	return err
+}

@@ -1,0 +1,428 @@
+package relay
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	algo "github.com/groupcast/groupcast/internal/algo/relay"
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/link"
+	wire "github.com/groupcast/groupcast/internal/wire/relay"
+	"github.com/groupcast/groupcast/services/agent/cache"
+)
+
+const (
+	// endToEndWindow is how many bytes are under way in end-to-end mode: what a path of
+	// 10 Gbit/s and 10 ms holds.
+	endToEndWindow = 16 << 20
+	// streamWindow is how much of a stream is cached at most, whatever room there is:
+	// who is further behind is slow, not late.
+	streamWindow = 256 << 20
+	// checkInterval is how often slow children are looked for.
+	checkInterval = 500 * time.Millisecond
+	// farewellTime is how long children have to hear that a delivery is gone.
+	farewellTime = 300 * time.Millisecond
+)
+
+// delivery is one delivery at this agent. Its links run in goroutines of their own;
+// what they share is below mu, and changed tells all of them that it changed.
+type delivery struct {
+	hub  *Hub
+	id   wire.DeliveryID
+	log  *slog.Logger
+	ctx  context.Context
+	stop context.CancelFunc
+	work sync.WaitGroup // links that use the entry
+
+	// taking is held by the one link from the parent.
+	taking chan struct{}
+
+	mu         sync.Mutex
+	entry      *cache.Entry
+	account    *algo.Account
+	assignment *groupv1.Assignment
+	end        *link.End
+	ended      time.Time // when the manager said so; zero before
+	children   map[string]*child
+	changed    chan struct{}
+	quiet      *sync.Cond         // a child's reading ended
+	untake     context.CancelFunc // ends the link from the parent; nil without one
+	begin      *uint64            // from where to begin again
+	lost       string             // the parent that cannot be reached
+	trouble    string             // why this agent cannot go on
+	gone       bool               // children are to be told that it is no longer here
+	closed     bool               // no link can begin any more
+}
+
+func newDelivery(h *Hub, assignment *groupv1.Assignment) (*delivery, error) {
+	id, err := hex.DecodeString(assignment.GetDelivery())
+	if err != nil || len(id) != len(wire.DeliveryID{}) {
+		return nil, fmt.Errorf("delivery id %q is not 32 hexadecimal digits", assignment.GetDelivery())
+	}
+	entry, err := h.Cache.Create()
+	if err != nil {
+		return nil, err
+	}
+	d := &delivery{
+		hub: h, id: wire.DeliveryID(id), log: h.Log.With("delivery", assignment.GetDelivery()),
+		taking: make(chan struct{}, 1), entry: entry, account: algo.New(rulesOf(assignment.GetSpec())),
+		children: make(map[string]*child), changed: make(chan struct{}),
+	}
+	d.quiet = sync.NewCond(&d.mu)
+	d.ctx, d.stop = context.WithCancel(context.WithoutCancel(h.running)) // it ends after it has said so
+	d.assign(assignment)
+	return d, nil
+}
+
+// rulesOf returns the rules that a delivery goes by.
+func rulesOf(spec *groupv1.DeliverySpec) algo.Rules {
+	slow := spec.GetSlowMember()
+	rules := algo.Rules{
+		Mode: algo.Hop, Window: endToEndWindow,
+		FloorRate: slow.GetFloorBytesPerSecond(), LagBytes: slow.GetLagBytes(), LagTime: slow.GetLagTime().AsDuration(),
+	}
+	if spec.GetControlMode() == groupv1.ControlMode_CONTROL_MODE_END_TO_END {
+		rules.Mode = algo.EndToEnd
+	}
+	switch slow.GetAction() {
+	case groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_DETACH:
+		rules.Slow = algo.Detach
+	case groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_EVICT:
+		rules.Slow = algo.Evict
+	}
+	return rules
+}
+
+// run does what is due until the delivery is dropped.
+func (d *delivery) run() {
+	d.work.Go(d.keepFed)
+	d.watch()
+	d.mu.Lock()
+	d.closed = true
+	d.mu.Unlock()
+	d.work.Wait()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.hub.Metrics.discarded.Add(float64(d.account.Held()))
+	if err := d.entry.Close(); err != nil {
+		d.log.Warn("a cache file could not be closed", "error", err)
+	}
+}
+
+// enter has a link use the entry until it calls leave.
+func (d *delivery) enter() (leave func(), err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil, errStopping
+	}
+	d.work.Add(1)
+	return d.work.Done, nil
+}
+
+// watch looks for slow children, gives room back that others need, and begins again
+// where that must be.
+func (d *delivery) watch() {
+	ticker := time.NewTicker(checkInterval)
+	defer ticker.Stop()
+	for {
+		d.mu.Lock()
+		changed, begin := d.changed, d.begin
+		d.mu.Unlock()
+		if begin != nil {
+			d.restart(*begin)
+			continue
+		}
+		var freed <-chan struct{}
+		if d.starved() {
+			freed = d.hub.Cache.Freed()
+			changed = nil
+		}
+		select {
+		case <-d.ctx.Done():
+			return
+		case <-ticker.C:
+			d.evictSlow()
+		case <-d.hub.Cache.Pressure():
+			d.relieve()
+		case <-freed:
+			d.update(func() {})
+		case <-changed: // to begin again may have been asked for
+		}
+	}
+}
+
+// assign gives the delivery its place in the tree.
+func (d *delivery) assign(assignment *groupv1.Assignment) {
+	d.update(func() {
+		if d.assignment.GetTreeVersion() > assignment.GetTreeVersion() {
+			return // an earlier one, overtaken
+		}
+		before := d.assignment
+		d.assignment = assignment
+		d.expectChildren()
+		if assignment.GetEnded() && d.ended.IsZero() {
+			d.ended = time.Now()
+			d.entry.Rest()
+		}
+		if before != nil && !sameNeighbour(before.GetParent(), assignment.GetParent()) {
+			d.lost = ""
+			if d.untake != nil {
+				d.untake()
+			}
+		}
+	})
+}
+
+func sameNeighbour(a, b *groupv1.Neighbour) bool {
+	return a.GetName() == b.GetName() && a.GetRole() == b.GetRole() && slices.Equal(a.GetAddresses(), b.GetAddresses())
+}
+
+// expectChildren has the account count the children of the tree, but for those that
+// were given up.
+func (d *delivery) expectChildren() {
+	var names []string
+	for _, neighbour := range d.assignment.GetChildren() {
+		if c := d.children[neighbour.GetName()]; c == nil || !c.evicted {
+			names = append(names, neighbour.GetName())
+		}
+	}
+	d.account.Expect(names)
+}
+
+// update changes the state, settles what follows from it, and tells everyone.
+func (d *delivery) update(change func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	change()
+	d.settle()
+	close(d.changed)
+	d.changed = make(chan struct{})
+}
+
+// settle gives the parent credit as there is room, and makes room where there is none.
+func (d *delivery) settle() {
+	if d.begin != nil {
+		return // all this begins again
+	}
+	length := d.length()
+	want := d.account.Want(length)
+	if d.isStream() {
+		d.discard(math.MaxUint64)
+		want = min(want, streamWindow)
+	}
+	share := max(d.entry.Share(), d.account.Reserved())
+	room := d.entry.Room(min(want, share))
+	if low := share / 4; room < want && d.account.Credit()-d.account.Offset() <= low {
+		d.discard(max(low, 1))
+		want = d.account.Want(length)
+		if len(d.account.ParkSlowest()) > 0 {
+			d.discard(max(low, 1))
+			want = d.account.Want(length)
+		}
+		room = d.entry.Room(min(want, share))
+	}
+	d.account.Reserve(room, length)
+	d.entry.Reserve(d.account.Reserved())
+	if from, needed := d.account.Unpark(); needed {
+		d.begin = &from
+	}
+}
+
+// discard gives back room that nobody needs, at least a number of bytes if there is so much.
+func (d *delivery) discard(needed uint64) {
+	limit := uint64(math.MaxUint64)
+	for _, c := range d.children {
+		if c.reading {
+			limit = min(limit, c.offset)
+		}
+	}
+	before := d.account.Discarded()
+	upTo := d.account.Discard(min(needed, d.account.Held()), limit)
+	if upTo == before {
+		return
+	}
+	if err := d.entry.Release(upTo); err != nil {
+		d.log.Error("room of the cache could not be given back", "error", err)
+	}
+	d.hub.Metrics.discarded.Add(float64(upTo - before))
+}
+
+// length returns how long the object is, or the most that there can be.
+func (d *delivery) length() uint64 {
+	switch {
+	case d.end != nil:
+		return d.end.Length
+	case d.assignment.GetSealed():
+		return d.assignment.GetLength()
+	case d.assignment.GetSpec().GetLengthUnknown():
+		return wire.MaxOffset
+	}
+	return d.assignment.GetSpec().GetLength()
+}
+
+func (d *delivery) isStream() bool {
+	return d.assignment.GetSpec().GetKind() == groupv1.DeliveryKind_DELIVERY_KIND_STREAM
+}
+
+// starved reports whether the delivery waits for room that others have.
+func (d *delivery) starved() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.begin == nil && d.account.Stalled() && d.account.Offset() < d.length()
+}
+
+// evictSlow gives up the children that are too slow by the rule.
+func (d *delivery) evictSlow() {
+	d.update(func() {
+		for _, name := range d.account.Slow(time.Now()) {
+			d.log.Info("a child is too slow and is given up", "child", name, "offset", d.account.Offset())
+			d.children[name].evicted = true
+			d.hub.Metrics.evicted.Inc()
+			d.expectChildren()
+			d.hub.report()
+		}
+	})
+}
+
+// relieve gives back what is kept without need while others lack room.
+func (d *delivery) relieve() {
+	d.mu.Lock()
+	over := d.account.Reserved() > d.entry.Share()
+	ended := !d.ended.IsZero()
+	d.mu.Unlock()
+	switch {
+	case ended:
+		d.hub.giveUpKept()
+	case over:
+		d.update(func() { d.discard(d.account.Reserved() - d.entry.Share()) })
+	}
+}
+
+// releaseKept gives back all that no child needs.
+func (d *delivery) releaseKept() {
+	d.update(func() { d.discard(math.MaxUint64) })
+}
+
+// restart has the parent send again from an offset: the cache no longer has what
+// somebody needs. Everybody's links end; they come back with where they are.
+func (d *delivery) restart(from uint64) {
+	d.log.Info("beginning again for a child that needs what was discarded", "from", from)
+	d.hub.Metrics.restarts.Inc()
+	d.mu.Lock()
+	if d.untake != nil {
+		d.untake()
+	}
+	d.mu.Unlock()
+	select {
+	case d.taking <- struct{}{}:
+	case <-d.ctx.Done():
+		return
+	}
+	defer func() { <-d.taking }()
+	d.mu.Lock()
+	for d.reading() {
+		for _, c := range d.children {
+			c.close()
+		}
+		d.quiet.Wait()
+	}
+	d.hub.Metrics.discarded.Add(float64(d.account.Held()))
+	if err := d.entry.Reset(); err != nil {
+		d.log.Error("the cache could not be emptied", "error", err)
+	}
+	d.account.Restart(from)
+	d.entry.Reserve(0)
+	d.end, d.begin = nil, nil
+	d.mu.Unlock()
+	d.update(func() {})
+}
+
+// reading reports whether some child's bytes are being read from the file.
+func (d *delivery) reading() bool {
+	for _, c := range d.children {
+		if c.reading {
+			return true
+		}
+	}
+	return false
+}
+
+// drop ends the delivery here.
+func (d *delivery) drop() {
+	d.update(func() { d.gone = true })
+	time.AfterFunc(farewellTime, d.stop)
+}
+
+// expects reports whether a neighbour is one by the tree: the sender that offers,
+// or a child.
+func (d *delivery) expects(id identity.ID, offer bool) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if offer {
+		parent := d.assignment.GetParent()
+		return parent.GetName() == id.Name && parent.GetRole() == string(id.Role) && len(parent.GetAddresses()) == 0
+	}
+	return slices.ContainsFunc(d.assignment.GetChildren(), func(child *groupv1.Neighbour) bool {
+		return child.GetName() == id.Name && child.GetRole() == string(id.Role)
+	})
+}
+
+func (d *delivery) isPlaintext() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.assignment.GetSpec().GetDataPlane() == groupv1.DataPlane_DATA_PLANE_PLAINTEXT
+}
+
+func (d *delivery) version() uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.assignment.GetTreeVersion()
+}
+
+func (d *delivery) endedAt() (at time.Time, ended bool) {
+	if d == nil {
+		return time.Time{}, false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.ended, !d.ended.IsZero() && d.account.Held() > 0
+}
+
+func (d *delivery) links() (n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.untake != nil {
+		n++
+	}
+	for _, c := range d.children {
+		if c.conn != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// report returns how the delivery stands.
+func (d *delivery) report() *groupv1.DeliveryReport {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	report := &groupv1.DeliveryReport{
+		Delivery: d.assignment.GetDelivery(), TreeVersion: d.assignment.GetTreeVersion(), Bytes: d.account.Offset(),
+		CachedBytes: d.account.Cached(), MaxCachedBytes: d.account.MaxCached(), HeldBytes: d.account.Held(),
+		Lost: d.lost, Trouble: d.trouble,
+	}
+	for name, c := range d.children {
+		report.Children = append(report.Children, &groupv1.ChildReport{
+			Name: name, Connected: c.conn != nil, SentBytes: c.sent, AckedOffset: c.acked, Evicted: c.evicted,
+		})
+	}
+	return report
+}

@@ -1,0 +1,360 @@
+// Package relay moves deliveries through an agent: it takes each from its parent in
+// the delivery's tree, keeps it in the cache, and feeds it to its children, each at its
+// own pace. What is acknowledged, promised and discarded is decided by algo/relay.
+package relay
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/link"
+	wire "github.com/groupcast/groupcast/internal/wire/relay"
+	"github.com/groupcast/groupcast/services/agent/cache"
+)
+
+// Env is what a hub needs of the world.
+type Env struct {
+	Log      *slog.Logger
+	Cache    *cache.Cache
+	Security identity.TLS
+	// Now is the managers' clock.
+	Now     func() time.Time
+	Dialer  link.Dialer
+	Metrics *Metrics
+}
+
+// Hub relays all deliveries of an agent.
+type Hub struct {
+	Env
+	wake chan struct{}
+
+	mu         sync.Mutex
+	deliveries map[string]*delivery
+	assigned   chan struct{} // closed when assignments come
+	links      sync.WaitGroup
+	running    context.Context // nil until Run
+	opening    map[string]int  // links being opened, by source
+}
+
+// New returns a hub without deliveries.
+func New(env Env) *Hub {
+	return &Hub{
+		Env: env, wake: make(chan struct{}, 1), deliveries: make(map[string]*delivery),
+		assigned: make(chan struct{}), opening: make(map[string]int),
+	}
+}
+
+// Run accepts links until ctx is done, and ends all of them then.
+func (h *Hub) Run(ctx context.Context, listener net.Listener) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	h.mu.Lock()
+	h.running = ctx
+	h.mu.Unlock()
+	defer h.end()
+	defer context.AfterFunc(ctx, func() { listener.Close() })()
+	for {
+		raw, err := listener.Accept()
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, net.ErrClosed):
+			return fmt.Errorf("accept links: %w", err)
+		case err != nil:
+			// Mostly too many open files: others will be closed.
+			h.Log.Warn("a link could not be accepted; trying again", "error", err)
+			pause(ctx, acceptPause)
+			continue
+		}
+		h.admit(ctx, raw)
+	}
+}
+
+const (
+	acceptPause = 100 * time.Millisecond
+	// openingMost and openingEach are how many links are opened at once, of all and of
+	// one source: who opens has not proved anything yet.
+	openingMost = 256
+	openingEach = 64
+)
+
+// admit has a link opened, unless too many are.
+func (h *Hub) admit(ctx context.Context, raw net.Conn) {
+	source, _, _ := net.SplitHostPort(raw.RemoteAddr().String())
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.opening[""] >= openingMost || h.opening[source] >= openingEach {
+		h.Metrics.refused.WithLabelValues("crowded").Inc()
+		raw.Close()
+		return
+	}
+	h.opening[""]++
+	h.opening[source]++
+	h.links.Go(func() {
+		asked, err := link.Accept(ctx, raw, h.Security)
+		h.opened(source)
+		if err != nil {
+			h.Metrics.refused.WithLabelValues("handshake").Inc()
+			h.Log.Debug("a link was not opened", "error", err)
+			return
+		}
+		h.serve(ctx, asked)
+	})
+}
+
+func (h *Hub) opened(source string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.opening[""]--
+	if h.opening[source]--; h.opening[source] == 0 {
+		delete(h.opening, source)
+	}
+}
+
+// assignPatience is how long a neighbour waits here that knows of a tree before this agent does.
+const assignPatience = 2 * time.Second
+
+// serve finds out what a neighbour may, and does it.
+func (h *Hub) serve(ctx context.Context, asked *link.Asked) {
+	id := hex.EncodeToString(asked.Delivery[:])
+	held, err := h.permitted(asked, id)
+	if err != nil {
+		h.refuse(asked, wire.Denied, err)
+		return
+	}
+	waiting, cancel := context.WithTimeout(ctx, assignPatience)
+	defer cancel()
+	d, err := h.expecting(waiting, id, func(d *delivery) bool { return d.expects(held.Holder, asked.Offer) })
+	var reason *refusal
+	switch {
+	case errors.As(err, &reason):
+		h.refuse(asked, reason.reason, err)
+		return
+	case d.isPlaintext() != asked.Plaintext:
+		h.refuse(asked, wire.Denied, errDataPlane)
+		return
+	}
+	cancel()
+	leave, err := d.enter()
+	if err != nil {
+		h.refuse(asked, wire.Stopping, err)
+		return
+	}
+	defer leave()
+	if asked.Offer {
+		d.takeOffer(asked)
+	} else {
+		d.feed(asked, held.Holder.Name)
+	}
+}
+
+var errDataPlane = errors.New("the group's policy names another data plane")
+
+// refusal is why a neighbour is not served.
+type refusal struct {
+	reason wire.Reason
+	text   string
+}
+
+func (r *refusal) Error() string { return r.text }
+
+func (h *Hub) refuse(asked *link.Asked, reason wire.Reason, err error) {
+	h.Metrics.refused.WithLabelValues(reason.String()).Inc()
+	h.Log.Info("a link was refused", "peer", asked.Peer.ID.String(), "reason", reason.String(), "error", err)
+	asked.Refuse(reason, err.Error())
+}
+
+// permitted checks a neighbour's capability: it must be its own, of this delivery,
+// and for what it asks. An operator may act as any member.
+func (h *Hub) permitted(asked *link.Asked, id string) (identity.Capability, error) {
+	credentials, err := h.Security.Source.Credentials()
+	if err != nil {
+		return identity.Capability{}, err
+	}
+	held, err := identity.CheckCapability(asked.Capability, credentials.Roots, h.Security.TrustDomain, h.Now())
+	if err != nil {
+		return held, err
+	}
+	duty := held.Duty
+	if asked.Offer != (duty == identity.Send) {
+		return held, fmt.Errorf("%w: it is for another duty", identity.ErrCapability)
+	}
+	holder := asked.Peer.ID
+	if holder.Role == identity.Operator {
+		holder = identity.ID{Role: identity.Member, Name: held.Holder.Name}
+	}
+	return held, held.Permits(holder, held.Group, id, duty)
+}
+
+// expecting waits for a delivery that a condition holds of. A neighbour may hear of
+// a new tree a little before this agent does.
+func (h *Hub) expecting(ctx context.Context, id string, holds func(*delivery) bool) (*delivery, error) {
+	for {
+		h.mu.Lock()
+		d, assigned := h.deliveries[id], h.assigned
+		h.mu.Unlock()
+		if d != nil && holds(d) {
+			return d, nil
+		}
+		select {
+		case <-assigned:
+			continue
+		case <-ctx.Done():
+		}
+		if d == nil {
+			return nil, &refusal{wire.Unknown, "no such delivery here"}
+		}
+		return nil, &refusal{wire.Stale, fmt.Sprintf("not a neighbour in tree version %d", d.version())}
+	}
+}
+
+// Assign takes what has changed of what this agent has to do.
+func (h *Hub) Assign(assignments *groupv1.Assignments) {
+	h.mu.Lock()
+	var dropped []*delivery
+	drop := func(id string) {
+		if d := h.deliveries[id]; d != nil {
+			delete(h.deliveries, id)
+			dropped = append(dropped, d)
+		}
+	}
+	listed := make(map[string]bool)
+	for _, assignment := range assignments.GetCurrent() {
+		listed[assignment.GetDelivery()] = true
+		if err := h.assign(assignment); err != nil {
+			h.Log.Error("a delivery cannot be relayed", "delivery", assignment.GetDelivery(), "error", err)
+		}
+	}
+	for _, id := range assignments.GetDropped() {
+		drop(id)
+	}
+	for id := range h.deliveries {
+		if assignments.GetComplete() && !listed[id] {
+			drop(id)
+		}
+	}
+	close(h.assigned)
+	h.assigned = make(chan struct{})
+	h.mu.Unlock()
+	for _, d := range dropped {
+		d.drop()
+	}
+}
+
+// assign begins a delivery, or gives it its new place.
+func (h *Hub) assign(assignment *groupv1.Assignment) error {
+	if d := h.deliveries[assignment.GetDelivery()]; d != nil {
+		d.assign(assignment)
+		return nil
+	}
+	if h.running == nil || h.running.Err() != nil {
+		return errStopping
+	}
+	d, err := newDelivery(h, assignment)
+	if err != nil {
+		return err
+	}
+	h.deliveries[assignment.GetDelivery()] = d
+	h.links.Go(d.run)
+	return nil
+}
+
+var errStopping = errors.New("the agent stops")
+
+// end ends all deliveries.
+func (h *Hub) end() {
+	h.mu.Lock()
+	deliveries := h.deliveries
+	h.deliveries = make(map[string]*delivery)
+	h.mu.Unlock()
+	for _, d := range deliveries {
+		d.drop()
+	}
+	h.links.Wait()
+}
+
+// Wake tells when there is something to report before it is time.
+func (h *Hub) Wake() <-chan struct{} { return h.wake }
+
+func (h *Hub) report() {
+	select {
+	case h.wake <- struct{}{}:
+	default: // a report is due already
+	}
+}
+
+// Reports returns how the deliveries stand.
+func (h *Hub) Reports() []*groupv1.DeliveryReport {
+	var reports []*groupv1.DeliveryReport
+	for _, d := range h.all() {
+		reports = append(reports, d.report())
+	}
+	return reports
+}
+
+func (h *Hub) all() []*delivery {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := make([]*delivery, 0, len(h.deliveries))
+	for _, d := range h.deliveries {
+		all = append(all, d)
+	}
+	return all
+}
+
+// Load says how busy the agent is.
+type Load struct {
+	CacheBytes uint64
+	Links      int
+}
+
+// Load returns how busy the agent is.
+func (h *Hub) Load() Load {
+	load := Load{CacheBytes: h.Cache.Reserved()}
+	for _, d := range h.all() {
+		load.Links += d.links()
+	}
+	return load
+}
+
+// Held returns how much the cache holds of all deliveries.
+func (h *Hub) Held() (bytes uint64) {
+	for _, d := range h.all() {
+		bytes += d.report().GetHeldBytes()
+	}
+	return bytes
+}
+
+// giveUpKept drops the delivery that ended first, for others need its room.
+func (h *Hub) giveUpKept() {
+	var first *delivery
+	for _, d := range h.all() {
+		if at, ended := d.endedAt(); ended {
+			if firstAt, _ := first.endedAt(); first == nil || at.Before(firstAt) {
+				first = d
+			}
+		}
+	}
+	if first != nil {
+		first.releaseKept()
+	}
+}
+
+func pause(ctx context.Context, span time.Duration) bool {
+	timer := time.NewTimer(span)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

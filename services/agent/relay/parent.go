@@ -1,0 +1,231 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/link"
+	"github.com/groupcast/groupcast/internal/spool"
+	wire "github.com/groupcast/groupcast/internal/wire/relay"
+)
+
+// A parent that cannot be reached is dialled again after a pause that doubles.
+const (
+	firstPause = 50 * time.Millisecond
+	longPause  = time.Second
+)
+
+// keepFed keeps a link to the parent while there is something to get from it.
+func (d *delivery) keepFed() {
+	wait := firstPause
+	for d.ctx.Err() == nil {
+		parent, changed := d.dialledParent()
+		if parent == nil {
+			select {
+			case <-changed:
+			case <-d.ctx.Done():
+			}
+			continue
+		}
+		if err := d.askParent(parent); err == nil {
+			wait = firstPause
+			continue
+		}
+		// A new parent is asked at once; the old one, after a while.
+		timer := time.NewTimer(wait)
+		for again := false; !again; {
+			now, changed := d.dialledParent()
+			if !sameNeighbour(now, parent) {
+				wait = firstPause / 2
+				break
+			}
+			select {
+			case <-timer.C:
+				again = true
+			case <-changed:
+			case <-d.ctx.Done():
+				again = true
+			}
+		}
+		timer.Stop()
+		wait = min(2*wait, longPause)
+	}
+}
+
+// dialledParent returns the parent to dial, if there is one and something to get from it.
+func (d *delivery) dialledParent() (*groupv1.Neighbour, <-chan struct{}) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	parent := d.assignment.GetParent()
+	if len(parent.GetAddresses()) == 0 || d.answer().Done || d.gone || d.begin != nil || d.isOver() {
+		parent = nil
+	}
+	return parent, d.changed
+}
+
+// isOver reports whether the delivery ended before it was done: nobody needs the rest.
+func (d *delivery) isOver() bool { return d.assignment.GetEnded() && d.assignment.GetReason() != "" }
+
+// askParent dials a parent and takes what it sends until that ends.
+func (d *delivery) askParent(parent *groupv1.Neighbour) error {
+	ctx, release, err := d.takePlace(d.ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	conn, from, err := d.dial(ctx, parent)
+	if err == nil {
+		d.update(func() { d.lost = "" })
+		err = d.take(ctx, conn, from)
+	}
+	if err != nil && ctx.Err() == nil {
+		d.log.Info("the parent is lost", "parent", parent.GetName(), "error", err)
+		d.update(func() { d.lost = parent.GetName() })
+		d.hub.report()
+	}
+	return err
+}
+
+func (d *delivery) dial(ctx context.Context, parent *groupv1.Neighbour) (*link.Conn, uint64, error) {
+	d.mu.Lock()
+	hello := wire.Hello{
+		Stripes: 1, Delivery: d.id, TreeVersion: d.assignment.GetTreeVersion(), From: d.account.Offset(),
+		Plaintext:  d.assignment.GetSpec().GetDataPlane() == groupv1.DataPlane_DATA_PLANE_PLAINTEXT,
+		Capability: d.assignment.GetCapability(),
+	}
+	d.mu.Unlock()
+	peer := identity.ID{Role: identity.Role(parent.GetRole()), Name: parent.GetName()}
+	var failed error
+	for _, address := range parent.GetAddresses() {
+		conn, welcome, err := link.Dial(ctx, d.hub.Dialer, address, d.hub.Security, peer, hello)
+		if err == nil && welcome.From != hello.From {
+			conn.Close()
+			err = fmt.Errorf("%w: welcome from offset %d: want %d", wire.ErrProtocol, welcome.From, hello.From)
+		}
+		if err == nil {
+			return conn, hello.From, nil
+		}
+		failed = errors.Join(failed, err)
+	}
+	return nil, 0, failed
+}
+
+// takeOffer takes what the sender offers.
+func (d *delivery) takeOffer(asked *link.Asked) {
+	d.mu.Lock()
+	if d.untake != nil {
+		d.untake() // the sender has come again
+	}
+	d.mu.Unlock()
+	waiting, cancel := context.WithTimeout(d.ctx, assignPatience)
+	defer cancel()
+	ctx, release, err := d.takePlace(waiting)
+	if err != nil {
+		asked.Refuse(wire.Stopping, "busy with an earlier link")
+		return
+	}
+	defer release()
+	d.mu.Lock()
+	from, version, done := d.account.Offset(), d.assignment.GetTreeVersion(), d.answer().Done
+	d.mu.Unlock()
+	if done {
+		asked.Refuse(wire.Done, "")
+		return
+	}
+	conn, err := asked.Welcome(wire.Welcome{TreeVersion: version, From: from})
+	if err == nil {
+		err = d.take(ctx, conn, from)
+	}
+	if err != nil && ctx.Err() == nil {
+		d.log.Info("the link from the sender ended", "error", err)
+	}
+}
+
+// takePlace waits to be the one link from the parent. The context ends when the link has to.
+func (d *delivery) takePlace(waiting context.Context) (ctx context.Context, release func(), err error) {
+	select {
+	case d.taking <- struct{}{}:
+	case <-waiting.Done():
+		return nil, nil, waiting.Err()
+	}
+	ctx, cancel := context.WithCancel(d.ctx)
+	d.mu.Lock()
+	d.untake = cancel
+	d.mu.Unlock()
+	return ctx, func() {
+		d.mu.Lock()
+		d.untake = nil
+		d.mu.Unlock()
+		cancel()
+		<-d.taking
+	}, nil
+}
+
+// take takes bytes into the cache.
+func (d *delivery) take(ctx context.Context, conn *link.Conn, from uint64) error {
+	to, err := d.entry.Seek(from)
+	if err != nil {
+		conn.Close()
+		return err
+	}
+	err = link.Take(ctx, conn, from, &store{d, to})
+	trouble := ""
+	if spool.IsNoRoom(err) {
+		trouble = "no_room"
+	}
+	d.mu.Lock()
+	d.trouble = trouble
+	d.mu.Unlock()
+	return err
+}
+
+// store puts what a parent sends into the cache.
+type store struct {
+	*delivery
+	to *os.File
+}
+
+// Section returns the file, which is always at the end: bytes come in order.
+func (s *store) Section(uint64) (io.Writer, int64, error) { return s.to, wire.MaxOffset, nil }
+
+func (s *store) Landed(upTo uint64) error {
+	s.update(func() {
+		s.hub.Metrics.received.Add(float64(upTo - s.account.Offset()))
+		s.account.Arrived(upTo)
+	})
+	return nil
+}
+
+func (s *store) End(end link.End) error {
+	s.update(func() {
+		s.end = &end
+		s.account.End()
+	})
+	s.hub.report()
+	return nil
+}
+
+func (s *store) Answer() link.Answer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.answer()
+}
+
+// answer returns what the parent is to know.
+func (d *delivery) answer() link.Answer {
+	answer := link.Answer{
+		Ack: d.account.Ack(), Level: wire.Relayed, Credit: d.account.Credit(),
+		TreeVersion: d.assignment.GetTreeVersion(), Changed: d.changed,
+	}
+	if d.assignment.GetSpec().GetControlMode() == groupv1.ControlMode_CONTROL_MODE_END_TO_END {
+		answer.Level = wire.Received
+	}
+	answer.Done = d.end != nil && answer.Ack == d.end.Length
+	return answer
+}

@@ -1,0 +1,251 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/groupcast/groupcast/internal/bytesize"
+	"github.com/groupcast/groupcast/sdk"
+)
+
+var deliveryColumns = []column[sdk.Delivery]{
+	{title: "ID", cell: shortID},
+	{title: "NAME", cell: func(d sdk.Delivery) string { return d.Name }},
+	{title: "GROUP", cell: func(d sdk.Delivery) string { return d.Group }},
+	{title: "SENDER", cell: func(d sdk.Delivery) string { return d.Sender }},
+	{title: "STATE", cell: deliveryState},
+	{title: "COMPLETE", cell: func(d sdk.Delivery) string { return fmt.Sprintf("%d/%d", d.Complete, d.Members) }},
+	{title: "SIZE", cell: deliverySize},
+	{title: "AGE", cell: func(d sdk.Delivery) string { return age(d.Created) }},
+	{title: "KIND", wide: true, cell: func(d sdk.Delivery) string { return string(d.Kind) }},
+	{title: "MODE", wide: true, cell: func(d sdk.Delivery) string { return string(d.ControlMode) }},
+	{title: "ACK", wide: true, cell: func(d sdk.Delivery) string { return string(d.AckLevel) }},
+	{title: "TREE", wide: true, cell: func(d sdk.Delivery) string { return fmt.Sprint(d.TreeVersion) }},
+	{title: "ROOT", wide: true, cell: func(d sdk.Delivery) string { return fmt.Sprintf("%x", d.Root) }},
+}
+
+// shortID is enough of an id to name the delivery by.
+func shortID(d sdk.Delivery) string { return fmt.Sprintf("%.8s", d.ID) }
+
+func deliveryState(d sdk.Delivery) string {
+	if d.Reason == "" {
+		return strings.ToUpper(string(d.State))
+	}
+	return fmt.Sprintf("%s(%s)", strings.ToUpper(string(d.State)), d.Reason)
+}
+
+func deliverySize(d sdk.Delivery) string {
+	if d.Kind == sdk.Stream && !d.Sealed {
+		return bytesize.Short(d.SentBytes) + "…"
+	}
+	return bytesize.Short(d.Length)
+}
+
+var receiptColumns = []column[sdk.Receipt]{
+	{title: "MEMBER", cell: func(r sdk.Receipt) string { return r.Member }},
+	{title: "STATE", cell: receiptState},
+	{title: "BYTES", cell: func(r sdk.Receipt) string { return bytesize.Short(r.Bytes) }},
+	{title: "TIME", cell: func(r sdk.Receipt) string { return seconds(r.Elapsed) }},
+	{title: "STRETCH", cell: stretch},
+	{title: "PARENT", wide: true, cell: func(r sdk.Receipt) string { return r.Parent }},
+	{title: "DETAIL", wide: true, cell: func(r sdk.Receipt) string { return r.Detail }},
+}
+
+func receiptState(r sdk.Receipt) string {
+	text := strings.ToUpper(string(r.State))
+	switch r.State {
+	case sdk.ReceiptFailed:
+		text += "(" + r.Reason + ")"
+	case sdk.ReceiptUnknown:
+		text += "(" + age(r.Changed) + ")"
+	}
+	if r.Late {
+		text += ", late"
+	}
+	return text
+}
+
+func stretch(r sdk.Receipt) string {
+	if r.Stretch == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.2f", r.Stretch)
+}
+
+func seconds(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.2fs", d.Seconds())
+}
+
+var linkColumns = []column[sdk.LinkUse]{
+	{title: "LINK", cell: func(l sdk.LinkUse) string { return l.From + " → " + l.To }},
+	{title: "BYTES", cell: func(l sdk.LinkUse) string { return bytesize.Short(l.Bytes) }},
+	{title: "RATE", cell: func(l sdk.LinkUse) string { return bytesize.Short(l.BytesPerSecond) + "/s" }},
+}
+
+var cacheColumns = []column[sdk.CacheUse]{
+	{title: "AGENT", cell: func(c sdk.CacheUse) string { return c.Agent }},
+	{title: "CACHED", cell: func(c sdk.CacheUse) string { return bytesize.Short(c.Bytes) }},
+	{title: "MOST", cell: func(c sdk.CacheUse) string { return bytesize.Short(c.MaxBytes) }},
+	{title: "RATIO", cell: func(c sdk.CacheUse) string { return fmt.Sprintf("%.2f", c.Ratio) }},
+}
+
+// printDelivery shows a delivery with its receipts; wide, with what every link carried.
+func (a *app) printDelivery(d sdk.Delivery) error {
+	if done, err := a.printData(d); done {
+		return err
+	}
+	if err := a.printReceipts(d); err != nil || a.output != "wide" {
+		return err
+	}
+	fmt.Fprintln(a.stdout)
+	if err := printTable(a.stdout, d.Measurements.Links, linkColumns, true); err != nil {
+		return err
+	}
+	fmt.Fprintln(a.stdout)
+	return printTable(a.stdout, d.Measurements.Caches, cacheColumns, true)
+}
+
+func (a *app) printReceipts(d sdk.Delivery) error {
+	return printTable(a.stdout, d.Receipts, receiptColumns, a.output == "wide")
+}
+
+// summary says how a delivery went, as the paper measures it.
+func summary(d sdk.Delivery) string {
+	text := fmt.Sprintf("delivery %s of %s (%s) is %s: %d of %d members have it", shortID(d), d.Name, deliverySize(d), strings.ToLower(deliveryState(d)), d.Complete, d.Members)
+	m := d.Measurements
+	if m.SendBytesPerSecond == 0 {
+		return text
+	}
+	text += fmt.Sprintf("\nsent at %s/s, received at %s/s by the slowest (effective throughput %.2f)",
+		bytesize.Short(m.SendBytesPerSecond), bytesize.Short(m.ReceptionBytesPerSecond), m.EffectiveThroughput)
+	for _, cache := range m.Caches {
+		text += fmt.Sprintf("; %s cached %.0f%%", cache.Agent, 100*cache.Ratio)
+	}
+	return text
+}
+
+func (a *app) deliveryCommand() *cobra.Command {
+	delivery := &cobra.Command{Use: "delivery", Short: "See deliveries and cancel them", Aliases: []string{"deliveries"}}
+	delivery.AddCommand(a.deliveryList(), a.deliveryGet(), a.deliveryWatch(), a.deliveryCancel())
+	return delivery
+}
+
+func (a *app) deliveryList() *cobra.Command {
+	var group string
+	command := &cobra.Command{
+		Use: "list", Short: "List deliveries, the newest first", Aliases: []string{"ls"}, Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return a.call(command, func(ctx context.Context, client *sdk.Client) error {
+				deliveries, err := client.Deliveries(ctx, group)
+				if err != nil {
+					return err
+				}
+				return printList(a, deliveries, deliveryColumns)
+			})
+		},
+	}
+	command.Flags().StringVar(&group, "group", "", "only of this group (members name theirs)")
+	return command
+}
+
+func (a *app) deliveryGet() *cobra.Command {
+	return &cobra.Command{
+		Use: "get ID", Short: "Show a delivery and who has it", Args: cobra.ExactArgs(1),
+		Long: "Shows a delivery and what is known of every member; with -o wide also what every\nlink carried and every agent cached. The first digits of the id are enough.",
+		RunE: func(command *cobra.Command, args []string) error {
+			return a.call(command, func(ctx context.Context, client *sdk.Client) error {
+				d, err := client.Delivery(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				if a.output == "table" || a.output == "wide" {
+					fmt.Fprintln(a.stderr, summary(d))
+				}
+				return a.printDelivery(d)
+			})
+		},
+	}
+}
+
+func (a *app) deliveryWatch() *cobra.Command {
+	return &cobra.Command{
+		Use: "watch ID", Short: "Show how a delivery goes on, until it has ended", Args: cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			return a.stay(command, func(ctx context.Context, client *sdk.Client) error {
+				var last sdk.Delivery
+				shown := newProgress(a)
+				for d, err := range client.WatchDelivery(ctx, args[0]) {
+					if err != nil {
+						shown.end()
+						return err
+					}
+					last = d
+					if a.output == "json" || a.output == "yaml" {
+						if err := a.event(d, ""); err != nil {
+							return err
+						}
+						continue
+					}
+					shown.show(d)
+				}
+				shown.end()
+				if a.output == "json" || a.output == "yaml" {
+					return outcomeOf(last)
+				}
+				return a.conclude(last)
+			})
+		},
+	}
+}
+
+func (a *app) deliveryCancel() *cobra.Command {
+	return &cobra.Command{
+		Use: "cancel ID", Short: "End a delivery: members that do not have it get no more of it", Args: cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			return a.call(command, func(ctx context.Context, client *sdk.Client) error {
+				d, err := client.CancelDelivery(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				return printOne(a, d, deliveryColumns)
+			})
+		},
+	}
+}
+
+// conclude shows how a delivery ended, and makes the exit status of it.
+func (a *app) conclude(d sdk.Delivery) error {
+	if a.output == "table" || a.output == "wide" {
+		fmt.Fprintln(a.stderr, summary(d))
+	}
+	if err := a.printDelivery(d); err != nil {
+		return err
+	}
+	return outcomeOf(d)
+}
+
+// outcomeOf returns why a delivery is no success, if it is not.
+func outcomeOf(d sdk.Delivery) error {
+	switch d.State {
+	case sdk.DeliveryComplete:
+		return nil
+	case sdk.DeliveryPartial:
+		return fmt.Errorf("%w: %d of %d are complete", errPartial, d.Complete, d.Members)
+	case sdk.DeliveryRunning:
+		return errInterrupted
+	}
+	reason := d.Reason
+	for _, receipt := range d.Receipts {
+		if reason == "" && receipt.Reason != "" {
+			reason = receipt.Reason
+		}
+	}
+	return fmt.Errorf("no member has it: %s", orDash(reason))
+}

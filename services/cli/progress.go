@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/groupcast/groupcast/internal/bytesize"
+	"github.com/groupcast/groupcast/sdk"
+)
+
+// progress shows how a delivery goes on: on a terminal, a screen that is drawn again
+// and again; elsewhere, a line for whatever is new.
+type progress struct {
+	to       io.Writer
+	terminal *os.File // nil if it is none
+	drawn    int      // lines on the terminal that are drawn over
+	told     map[string]sdk.ReceiptState
+	lastLine time.Time
+	before   map[string]sample
+}
+
+// sample is what a member had at a time, for its rate.
+type sample struct {
+	at    time.Time
+	bytes uint64
+	rate  float64
+}
+
+const (
+	// linePause is how often it is told, where there is no terminal, how far a delivery is.
+	linePause = 5 * time.Second
+	// barWidth is how many characters a member's bar has.
+	barWidth = 24
+	// rateSpan is over how long a rate is measured at least.
+	rateSpan = 400 * time.Millisecond
+)
+
+func newProgress(a *app) *progress {
+	p := &progress{to: a.stderr, told: make(map[string]sdk.ReceiptState), before: make(map[string]sample), lastLine: time.Now()}
+	if file, isFile := a.stderr.(*os.File); isFile && term.IsTerminal(int(file.Fd())) {
+		p.terminal = file
+	}
+	return p
+}
+
+// show shows a delivery as it is now.
+func (p *progress) show(d sdk.Delivery) {
+	if p.terminal == nil {
+		p.tell(d)
+		return
+	}
+	p.draw(d)
+}
+
+// end leaves the screen to what comes next.
+func (p *progress) end() {
+	if p.drawn > 0 {
+		fmt.Fprintf(p.to, "\x1b[%dA\x1b[J", p.drawn)
+		p.drawn = 0
+	}
+}
+
+// tell writes a line for each member whose state has changed, and one now and then.
+func (p *progress) tell(d sdk.Delivery) {
+	for _, r := range d.Receipts {
+		if p.told[r.Member] != r.State && r.State != sdk.ReceiptReceiving {
+			fmt.Fprintf(p.to, "%s: %s (%s)\n", r.Member, receiptState(r), bytesize.Short(r.Bytes))
+		}
+		p.told[r.Member] = r.State
+	}
+	if time.Since(p.lastLine) >= linePause {
+		p.lastLine = time.Now()
+		fmt.Fprintf(p.to, "%s: %s of %s sent, %d of %d members complete\n", shortID(d), bytesize.Short(d.SentBytes), deliverySize(d), d.Complete, d.Members)
+	}
+}
+
+// draw draws the screen over what was drawn before.
+func (p *progress) draw(d sdk.Delivery) {
+	width, height, err := term.GetSize(int(p.terminal.Fd()))
+	if err != nil || width <= 0 {
+		width, height = 80, 24
+	}
+	lines := []string{fmt.Sprintf("%s  %s → %s  %s", shortID(d), d.Name, d.Group, deliverySize(d))}
+	receipts, hidden := undone(d.Receipts, max(height-3, 1))
+	for _, r := range receipts {
+		lines = append(lines, p.line(d, r))
+	}
+	if hidden > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more: %d of %d complete", hidden, d.Complete, d.Members))
+	}
+	var screen strings.Builder
+	if p.drawn > 0 {
+		fmt.Fprintf(&screen, "\x1b[%dA", p.drawn)
+	}
+	for _, line := range lines {
+		fmt.Fprintf(&screen, "%s\x1b[K\n", cutRunes(line, width-1))
+	}
+	screen.WriteString("\x1b[J")
+	p.drawn = len(lines)
+	fmt.Fprint(p.to, screen.String())
+}
+
+// undone returns as many receipts as fit, those first that somebody waits for.
+func undone(all []sdk.Receipt, fit int) (shown []sdk.Receipt, hidden int) {
+	if len(all) <= fit {
+		return all, 0
+	}
+	fit-- // for the line that says so
+	for _, want := range []bool{true, false} {
+		for _, r := range all {
+			if open := r.State == sdk.ReceiptReceiving || r.State == sdk.ReceiptUnknown; open == want && len(shown) < fit {
+				shown = append(shown, r)
+			}
+		}
+	}
+	return shown, len(all) - len(shown)
+}
+
+func (p *progress) line(d sdk.Delivery, r sdk.Receipt) string {
+	name := fmt.Sprintf("%-16.32s", r.Member)
+	if r.State != sdk.ReceiptReceiving {
+		return fmt.Sprintf("%s %-*s %s", name, barWidth+2, receiptState(r), seconds(r.Elapsed))
+	}
+	bar := strings.Repeat(" ", barWidth)
+	share := ""
+	if d.Length > 0 {
+		done := min(float64(r.Bytes)/float64(d.Length), 1)
+		full := int(done * barWidth)
+		bar = strings.Repeat("█", full) + strings.Repeat("░", barWidth-full)
+		share = fmt.Sprintf("%3.0f%%", 100*done)
+	}
+	return fmt.Sprintf("%s [%s] %s %10s %10s/s", name, bar, share, bytesize.Short(r.Bytes), bytesize.Short(uint64(p.rate(r))))
+}
+
+// rate returns at which rate a member receives.
+func (p *progress) rate(r sdk.Receipt) float64 {
+	now, before := time.Now(), p.before[r.Member]
+	if before.at.IsZero() || r.Bytes < before.bytes {
+		p.before[r.Member] = sample{at: now, bytes: r.Bytes}
+		return 0
+	}
+	if passed := now.Sub(before.at); passed >= rateSpan {
+		before = sample{now, r.Bytes, float64(r.Bytes-before.bytes) / passed.Seconds()}
+		p.before[r.Member] = before
+	}
+	return before.rate
+}
+
+// cutRunes shortens a line, so that it stays one.
+func cutRunes(text string, width int) string {
+	runes := []rune(text)
+	return string(runes[:min(len(runes), max(width, 1))])
+}

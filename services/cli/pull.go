@@ -1,0 +1,149 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/groupcast/groupcast/internal/bytesize"
+	"github.com/groupcast/groupcast/sdk"
+)
+
+// pull is what the pull command was asked for.
+type pull struct {
+	join   sdk.Join
+	into   string
+	once   bool
+	stdout bool
+	exec   string
+}
+
+func (a *app) pullCommand() *cobra.Command {
+	p := &pull{join: sdk.Join{Roles: []sdk.Role{sdk.Receive}}}
+	command := &cobra.Command{
+		Use: "pull --group GROUP --into DIR", Short: "Be a member of a group that receives what others push", Args: cobra.NoArgs,
+		Long: `Joins a group and receives all that is delivered to it until interrupted, several
+deliveries at once. An object appears in the directory whole and verified, under its
+name; what is unfinished is below .groupcast-partial, and gone on with when the same
+is pushed again.
+
+--exec runs a command by the shell for each object, with GROUPCAST_PATH,
+GROUPCAST_NAME, GROUPCAST_SENDER, GROUPCAST_DELIVERY and GROUPCAST_BYTES in its
+environment.`,
+		Example: "  groupcast pull --group models --into /srv/models\n  groupcast pull --group models --into . --once\n  groupcast pull --group watchers --stdout | grep ERROR",
+	}
+	hostname, _ := os.Hostname()
+	flags := command.Flags()
+	flags.StringVar(&p.join.Group, "group", "", "group to receive from")
+	flags.StringVar(&p.join.Name, "as", "", "name of the member (its own name, else one made up)")
+	flags.StringVar(&p.join.Node, "node", hostname, "machine that the member runs on: an agent there feeds it")
+	flags.StringToStringVar(&p.join.Labels, "label", nil, "labels, as zone=rack-7")
+	flags.StringVar(&p.into, "into", "", "directory that objects appear in")
+	flags.BoolVar(&p.once, "once", false, "end after one delivery; the exit status says how it ended")
+	flags.BoolVar(&p.stdout, "stdout", false, "write streams to standard output")
+	flags.StringVar(&p.exec, "exec", "", "command to run for each object that has arrived")
+	if err := command.MarkFlagRequired("group"); err != nil {
+		panic("cli: " + err.Error())
+	}
+	command.RunE = func(command *cobra.Command, _ []string) error {
+		if p.into == "" && !p.stdout {
+			return usageError{errors.New("name a directory with --into, or --stdout for streams")}
+		}
+		return a.stay(command, func(ctx context.Context, client *sdk.Client) error {
+			for {
+				err := a.pull(ctx, client, p)
+				var ended *sdk.SessionEnded
+				if !errors.As(err, &ended) || ended.State != "expired" {
+					return err
+				}
+				fmt.Fprintf(a.stderr, "%v; joining again\n", err)
+			}
+		})
+	}
+	return command
+}
+
+func (a *app) pull(ctx context.Context, client *sdk.Client, p *pull) error {
+	if p.into != "" {
+		if err := os.MkdirAll(p.into, 0o755); err != nil {
+			return usageError{err}
+		}
+	}
+	session, err := a.joinAs(ctx, client, p.join, "pull")
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stderr, "joined %s as %s; interrupt to leave\n", p.join.Group, session.Member().Name)
+	defer a.leave(ctx, session)
+	options := sdk.ReceiveOptions{Into: p.into, Begun: func(in sdk.Incoming) {
+		fmt.Fprintf(a.stderr, "%s  receiving %s from %s\n", time.Now().Format(time.TimeOnly), in.Name, in.Sender)
+	}}
+	if p.stdout {
+		options.Stream = func(sdk.Incoming) (sdk.StreamWriter, error) { return keepOpen{a.stdout}, nil }
+	}
+	for arrived, err := range session.Receive(ctx, options) {
+		if ctx.Err() != nil {
+			return errInterrupted
+		}
+		if err != nil {
+			return err
+		}
+		if err := a.arrived(ctx, p, arrived); err != nil || p.once {
+			return errors.Join(err, arrived.Err)
+		}
+	}
+	return errInterrupted
+}
+
+// keepOpen is standard output, which outlives every stream.
+type keepOpen struct{ io.Writer }
+
+func (keepOpen) Close() error { return nil }
+
+// arrivedEvent is an arrival as JSON.
+type arrivedEvent struct {
+	Delivery string `json:"delivery"`
+	Name     string `json:"name"`
+	Sender   string `json:"sender"`
+	Path     string `json:"path,omitempty"`
+	Bytes    uint64 `json:"bytes"`
+	Error    string `json:"error,omitempty"`
+}
+
+// arrived says what has arrived, and runs the command for it.
+func (a *app) arrived(ctx context.Context, p *pull, one sdk.Arrived) error {
+	event := arrivedEvent{one.ID, one.Name, one.Sender, one.Path, one.Bytes, ""}
+	line := fmt.Sprintf("%s received %s (%s) from %s", a.paint(green, "✓"), one.Name, bytesize.Short(one.Bytes), one.Sender)
+	if one.Err != nil {
+		event.Error = one.Err.Error()
+		line = fmt.Sprintf("%s %s from %s failed: %v", a.paint(red, "✗"), one.Name, one.Sender, one.Err)
+	}
+	if !p.stdout {
+		if err := a.event(event, line); err != nil {
+			return err
+		}
+	}
+	if p.exec == "" || one.Err != nil {
+		return nil
+	}
+	return a.execute(ctx, p.exec, one)
+}
+
+// execute runs the command for an object. That it fails is told, and ends nothing.
+func (a *app) execute(ctx context.Context, line string, one sdk.Arrived) error {
+	command := exec.CommandContext(ctx, "sh", "-c", line)
+	command.Stdout, command.Stderr = a.stderr, a.stderr
+	command.Env = append(os.Environ(),
+		"GROUPCAST_PATH="+one.Path, "GROUPCAST_NAME="+one.Name, "GROUPCAST_SENDER="+one.Sender,
+		"GROUPCAST_DELIVERY="+one.ID, fmt.Sprintf("GROUPCAST_BYTES=%d", one.Bytes))
+	if err := command.Run(); err != nil {
+		fmt.Fprintf(a.stderr, "--exec for %s: %v\n", one.Name, err)
+	}
+	return nil
+}

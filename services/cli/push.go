@@ -1,0 +1,228 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/groupcast/groupcast/internal/bytesize"
+	"github.com/groupcast/groupcast/sdk"
+)
+
+// push is what the push command was asked for.
+type push struct {
+	join    sdk.Join
+	options sdk.SendOptions
+	stream  bool
+	wait    int
+	rate    bytesize.Size
+	floor   bytesize.Size
+	lag     bytesize.Size
+}
+
+func (a *app) pushCommand() *cobra.Command {
+	p := &push{join: sdk.Join{Roles: []sdk.Role{sdk.Send}}}
+	command := &cobra.Command{
+		Use: "push FILE|DIR|- --group GROUP", Short: "Deliver a file, a directory or standard input to the members of a group", Args: cobra.ExactArgs(1),
+		Long: `Delivers a file, or a directory as one object, to all members of a group that
+receive, and says who has it. Members that are joined when it begins decide the
+outcome: the exit status is 0 when each of them has it, verified, 3 when some do,
+and 1 when none does. Interrupted, it cancels the delivery.
+
+With -, standard input is read to its end and delivered as a file; with --stream it
+is delivered as it comes.`,
+		Example: "  groupcast push model.bin --group models\n  groupcast push release/ --group edge --ack received --deadline 10m\n  tail -f log | groupcast push - --stream --group watchers",
+	}
+	hostname, _ := os.Hostname()
+	flags := command.Flags()
+	flags.StringVar(&p.join.Group, "group", "", "group to deliver to")
+	flags.StringVar(&p.join.Name, "as", "", "name of the sender in the group (a member's own name, else one made up)")
+	flags.StringVar(&p.join.Node, "node", hostname, "machine that the sender runs on")
+	flags.StringVar(&p.options.Name, "name", "", "what the object is called at the receivers (its own name)")
+	flags.StringVar((*string)(&p.options.ControlMode), "mode", "", "when agents acknowledge: hop or end-to-end (the group's)")
+	flags.StringVar((*string)(&p.options.AckLevel), "ack", "", "when a member counts as complete: relayed, received or durable (the group's)")
+	flags.StringVar((*string)(&p.options.SlowMember.Action), "slow", "", "what happens to slow members: pace, detach or evict (the group's)")
+	flags.Var(&p.floor, "slow-floor", "with pace: bytes per second below which a member is given up")
+	flags.Var(&p.lag, "slow-lag", "with evict: bytes that a member may lag behind")
+	flags.DurationVar(&p.options.SlowMember.LagTime, "slow-lag-time", 0, "with evict: time that a member may lag behind")
+	flags.DurationVar(&p.options.Deadline, "deadline", 0, "how long the delivery may take (no limit)")
+	flags.IntVar(&p.wait, "wait", 0, "wait until so many members receive before it begins")
+	flags.Var(&p.rate, "rate", "bytes per second to send at most, as 100MB (no limit)")
+	flags.DurationVar(&p.options.Keep, "keep", 0, "how long agents hold it for members that join late (10m)")
+	flags.StringVar(&p.options.Congestion, "congestion", "", "congestion control of its connections: cubic, bbr or reno (the machine's)")
+	flags.BoolVar(&p.stream, "stream", false, "deliver standard input as it comes, without a known end")
+	if err := command.MarkFlagRequired("group"); err != nil {
+		panic("cli: " + err.Error())
+	}
+	command.RunE = func(command *cobra.Command, args []string) error {
+		if p.stream && args[0] != "-" {
+			return usageError{errors.New("--stream needs - for standard input")}
+		}
+		p.options.MaxBytesPerSecond = uint64(p.rate)
+		p.options.SlowMember.FloorBytesPerSecond, p.options.SlowMember.LagBytes = uint64(p.floor), uint64(p.lag)
+		return a.stay(command, func(ctx context.Context, client *sdk.Client) error {
+			return a.push(ctx, client, p, args[0])
+		})
+	}
+	return command
+}
+
+func (a *app) push(ctx context.Context, client *sdk.Client, p *push, what string) error {
+	source := what
+	if what == "-" && !p.stream {
+		var err error
+		var remove func()
+		if source, remove, err = keepInput(p); err != nil {
+			return err
+		}
+		defer remove()
+	}
+	session, err := a.joinAs(ctx, client, p.join, "push")
+	if err != nil {
+		return err
+	}
+	defer a.leave(ctx, session)
+	if err := a.awaitReceivers(ctx, session, p.wait); err != nil {
+		return err
+	}
+	beginning, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	var out *sdk.Outgoing
+	if p.stream {
+		out, err = session.SendStream(beginning, os.Stdin, p.options)
+	} else {
+		out, err = session.Send(beginning, source, p.options)
+	}
+	if err != nil {
+		return err
+	}
+	return a.follow(ctx, out)
+}
+
+// follow shows how a delivery goes on until it has ended. Interrupted, it cancels it.
+func (a *app) follow(ctx context.Context, out *sdk.Outgoing) error {
+	shown := newProgress(a)
+	for d, err := range out.Progress(ctx) {
+		if err != nil {
+			shown.end()
+			if ctx.Err() == nil {
+				return err
+			}
+			return a.cancel(ctx, out)
+		}
+		shown.show(d)
+	}
+	shown.end()
+	ended, err := out.Wait(ctx)
+	if err != nil {
+		return err
+	}
+	return a.conclude(ended)
+}
+
+// cancel ends a delivery whose sender was interrupted.
+func (a *app) cancel(ctx context.Context, out *sdk.Outgoing) error {
+	canceling, stop := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+	defer stop()
+	if err := out.Cancel(canceling); err != nil {
+		return fmt.Errorf("cancel delivery %s: %w", out.ID(), err)
+	}
+	if d, err := out.Wait(canceling); err == nil {
+		if err := a.printDelivery(d); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(a.stderr, "delivery %.8s canceled\n", out.ID())
+	return errInterrupted
+}
+
+// keepInput reads standard input to its end into a file, so that its size is known.
+func keepInput(p *push) (file string, remove func(), err error) {
+	dir, err := os.MkdirTemp("", "groupcast-push-")
+	if err != nil {
+		return "", nil, err
+	}
+	remove = func() { os.RemoveAll(dir) }
+	if p.options.Name == "" {
+		p.options.Name = "stdin"
+	}
+	file = filepath.Join(dir, "stdin")
+	to, err := os.OpenFile(file, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o644)
+	if err == nil {
+		_, err = io.Copy(to, os.Stdin)
+		err = errors.Join(err, to.Close())
+	}
+	if err != nil {
+		remove()
+		return "", nil, fmt.Errorf("read standard input: %w", err)
+	}
+	return file, remove, nil
+}
+
+// joinAs joins a group, with a member's own name, or one made up.
+func (a *app) joinAs(ctx context.Context, client *sdk.Client, join sdk.Join, what string) (*sdk.Session, error) {
+	if join.Name == "" {
+		id, err := client.Identity()
+		if err != nil {
+			return nil, err
+		}
+		name, isMember := strings.CutPrefix(id, "member/")
+		if !isMember {
+			name = what + "-" + strings.ToLower(rand.Text()[:6])
+		}
+		join.Name = name
+	}
+	joining, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	return client.Join(joining, join)
+}
+
+func (a *app) leave(ctx context.Context, session *sdk.Session) {
+	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+	defer cancel()
+	_ = session.Leave(leaving) // it expires otherwise
+}
+
+// awaitReceivers waits until enough members receive.
+func (a *app) awaitReceivers(ctx context.Context, session *sdk.Session, enough int) error {
+	if enough <= 0 {
+		return nil
+	}
+	receivers := make(map[string]bool)
+	note := func(m sdk.Member, there bool) {
+		for _, role := range m.Roles {
+			if role == sdk.Receive && m.Name != session.Member().Name {
+				receivers[m.Name] = there
+			}
+		}
+		if !there {
+			delete(receivers, m.Name)
+		}
+	}
+	for event, err := range session.Events(ctx) {
+		if err != nil {
+			return err
+		}
+		if event.Change == "" {
+			clear(receivers)
+		} else {
+			note(event.Member, event.Change != sdk.Removed)
+		}
+		for _, m := range event.Snapshot {
+			note(m, true)
+		}
+		if len(receivers) >= enough {
+			return nil
+		}
+		fmt.Fprintf(a.stderr, "%s: waiting for receivers: %d of %d\n", time.Now().Format(time.TimeOnly), len(receivers), enough)
+	}
+	return errInterrupted
+}
