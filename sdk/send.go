@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"sync"
 	"sync/atomic"
@@ -351,8 +352,9 @@ func (s *objectSupply) Next(offset, most uint64) (link.Portion, error) {
 	if err != nil {
 		return portion, err
 	}
-	portion.File, portion.Length = file, min(most, uint64(n))
-	return portion, nil
+	at, err := file.Seek(0, io.SeekCurrent)
+	portion.File, portion.At, portion.Length = file, uint64(at), min(most, uint64(n))
+	return portion, err
 }
 
 func (s *objectSupply) Sent(upTo uint64) {

@@ -44,22 +44,13 @@ func (s *Session) SendStream(ctx context.Context, from io.Reader, options SendOp
 	if spec.Name == "" {
 		spec.Name = "stream"
 	}
-	kept, err := spool.Create(os.TempDir())
+	out, err := s.begin(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
-	reader, err := kept.Reader()
-	if err != nil {
-		return nil, errors.Join(err, kept.Close())
-	}
-	out, err := s.begin(ctx, spec)
-	if err != nil {
-		return nil, errors.Join(err, reader.Close(), kept.Close())
-	}
-	supply := &streamSupply{out: out, kept: kept, reader: reader, changed: make(chan struct{})}
+	supply := &streamSupply{out: out, kept: spool.New(os.TempDir(), streamSegment), changed: make(chan struct{})}
 	out.run(func(ctx context.Context) {
-		defer kept.Close()
-		defer reader.Close()
+		defer supply.kept.Close()
 		go supply.read(ctx, from) // a read that blocks is left to its source
 		out.feed(ctx, supply)
 	})
@@ -68,9 +59,8 @@ func (s *Session) SendStream(ctx context.Context, from io.Reader, options SendOp
 
 // streamSupply feeds from a stream as it comes.
 type streamSupply struct {
-	out    *Outgoing
-	kept   *spool.File
-	reader *os.File
+	out  *Outgoing
+	kept *spool.Spool
 
 	mu       sync.Mutex
 	version  uint64
@@ -91,18 +81,18 @@ func (s *streamSupply) update(change func()) {
 
 // read keeps what comes until the stream ends, and seals the delivery then.
 func (s *streamSupply) read(ctx context.Context, from io.Reader) {
-	to, err := s.kept.Seek(0)
-	if err != nil {
-		s.out.fail(ctx, "failed", err)
-		return
-	}
 	hash := blake3.New(32, nil)
 	buffer := make([]byte, 64<<10)
 	for {
 		if !s.awaitRoom(ctx) {
 			return
 		}
-		n, err := from.Read(buffer)
+		to, room, failed := s.kept.Section(s.arrived)
+		if failed != nil {
+			s.out.fail(ctx, "no_room", failed)
+			return
+		}
+		n, err := from.Read(buffer[:min(uint64(len(buffer)), room)])
 		hash.Write(buffer[:n])
 		if _, failed := to.Write(buffer[:n]); failed != nil {
 			s.out.fail(ctx, "no_room", fmt.Errorf("keep the stream: %w", failed))
@@ -156,15 +146,14 @@ func (s *streamSupply) release() {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if upTo = min(upTo, s.most); len(receipts) > 0 && upTo > s.released+blockBytes {
-		if s.kept.Release(upTo) == nil {
-			s.released = upTo
-		}
+	if upTo = min(upTo, s.most); len(receipts) > 0 && upTo >= s.released+streamSegment {
+		s.released = upTo - upTo%streamSegment
+		_ = s.kept.Release(s.released) // files that cannot be closed are closed with the process
 	}
 }
 
-// blockBytes is how much is given back at once.
-const blockBytes = 1 << 20
+// streamSegment is how much of a stream is given back at once.
+const streamSegment = 16 << 20
 
 func (s *streamSupply) begin(version, _ uint64) {
 	s.mu.Lock()
@@ -175,13 +164,13 @@ func (s *streamSupply) begin(version, _ uint64) {
 func (s *streamSupply) Next(offset, most uint64) (link.Portion, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	portion := link.Portion{File: s.reader, Changed: s.changed, TreeVersion: s.version}
+	portion := link.Portion{Changed: s.changed, TreeVersion: s.version}
 	switch {
 	case offset > s.arrived, offset < s.released:
 		return portion, &link.Bye{Reason: relay.Protocol, Text: "asked for what is not kept"}
 	case offset < s.arrived:
-		portion.Length = min(most, s.arrived-offset)
-		_, err := s.reader.Seek(int64(offset), io.SeekStart)
+		file, at, there, err := s.kept.At(offset)
+		portion.File, portion.At, portion.Length = file, at, min(most, s.arrived-offset, there)
 		return portion, err
 	case s.end != nil:
 		portion.End = s.end

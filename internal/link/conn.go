@@ -83,65 +83,66 @@ func (c *Conn) Send(frames []byte) error {
 	return nil
 }
 
-// SendFile sends a frame whose payload are the next bytes of a file, from its position.
-func (c *Conn) SendFile(header wire.Header, file *os.File) error {
+// sendFile sends a frame whose payload is in a file.
+func (c *Conn) sendFile(header wire.Header, file *os.File, at int64) error {
 	c.sending.Lock()
 	defer c.sending.Unlock()
 	if socket, isSocket := c.data.(*net.TCPConn); isSocket {
-		return sendFile(socket, header, file)
+		return handOver(socket, header, file, at)
 	}
-	return c.copyFile(header, file)
+	return c.copyFile(header, file, at)
 }
 
-// sendFile has the kernel send the payload. The header waits for it, so that both
+// handOver has the kernel send the payload. The header waits for it, so that both
 // leave in one train of segments.
-func sendFile(socket *net.TCPConn, header wire.Header, file *os.File) error {
-	if err := sendMore(socket, header.Append(nil)); err != nil {
+func handOver(socket *net.TCPConn, header wire.Header, file *os.File, at int64) error {
+	raw, err := socket.SyscallConn()
+	if err != nil {
 		return fmt.Errorf("send frame: %w", err)
 	}
-	sent, err := socket.ReadFrom(&io.LimitedReader{R: file, N: int64(header.Length)})
-	if err == nil && sent < int64(header.Length) {
-		err = io.ErrUnexpectedEOF // the file was cut short: the link cannot go on
-	}
-	if err != nil {
-		return fmt.Errorf("send %d bytes of file: %w", header.Length, err)
+	begun, left := header.Append(nil), int(header.Length)
+	var failed error
+	err = raw.Write(func(fd uintptr) (done bool) {
+		for len(begun) > 0 && failed == nil {
+			var n int
+			n, failed = unix.SendmsgN(int(fd), begun, nil, nil, unix.MSG_MORE|unix.MSG_NOSIGNAL)
+			begun = begun[max(n, 0):]
+		}
+		for left > 0 && failed == nil {
+			var n int
+			n, failed = unix.Sendfile(int(fd), int(file.Fd()), &at, left)
+			if left -= max(n, 0); n == 0 && failed == nil {
+				failed = io.ErrUnexpectedEOF // the file is shorter than it was: the link cannot go on
+			}
+		}
+		switch {
+		case errors.Is(failed, unix.EAGAIN):
+			failed = nil
+			return false
+		case errors.Is(failed, unix.EINTR):
+			failed = nil
+			return false
+		}
+		return true
+	})
+	if err = errors.Join(err, failed); err != nil {
+		return fmt.Errorf("send frame of %d bytes: %w", header.Length, err)
 	}
 	return nil
 }
 
-// sendMore sends bytes that others follow at once.
-func sendMore(socket *net.TCPConn, p []byte) error {
-	raw, err := socket.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var failed error
-	err = raw.Write(func(fd uintptr) bool {
-		for len(p) > 0 && failed == nil {
-			var n int
-			n, failed = unix.SendmsgN(int(fd), p, nil, nil, unix.MSG_MORE|unix.MSG_NOSIGNAL)
-			if failed == unix.EAGAIN {
-				failed = nil
-				return false
-			}
-			p = p[max(n, 0):]
-		}
-		return true
-	})
-	return errors.Join(err, failed)
-}
-
 // copyFile sends the frame through the buffer.
-func (c *Conn) copyFile(header wire.Header, file *os.File) error {
+func (c *Conn) copyFile(header wire.Header, file *os.File, at int64) error {
 	if c.buffer == nil {
 		c.buffer = make([]byte, bufferSize)
 	}
 	begun := copy(c.buffer, header.Append(nil))
 	for left := int(header.Length); left > 0; begun = 0 {
 		part := c.buffer[begun:min(len(c.buffer), begun+left)]
-		if _, err := io.ReadFull(file, part); err != nil {
+		if _, err := file.ReadAt(part, at); err != nil {
 			return fmt.Errorf("read %d bytes to send: %w", len(part), err)
 		}
+		at += int64(len(part))
 		if _, err := c.data.Write(c.buffer[:begun+len(part)]); err != nil {
 			return fmt.Errorf("send frame: %w", err)
 		}

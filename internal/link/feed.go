@@ -30,8 +30,9 @@ func (e *Ended) Error() string {
 
 // Portion is what a child can be sent now.
 type Portion struct {
-	// File is positioned at the first byte, and Length how many there are; zero for none.
+	// The bytes are in File from At on, Length of them; zero for none.
 	File   *os.File
+	At     uint64
 	Length uint64
 	// End is set when all was sent before, and it is known what all is.
 	End *End
@@ -92,7 +93,7 @@ func Feed(ctx context.Context, conn *Conn, from uint64, supply Supply) error {
 	err := f.send(ctx)
 	var bye *Bye
 	if errors.As(err, &bye) {
-		f.farewell(bye)
+		f.farewell(bye, listened)
 	}
 	conn.Close()
 	<-listened
@@ -108,10 +109,19 @@ func Feed(ctx context.Context, conn *Conn, from uint64, supply Supply) error {
 // errDone says that a child has all that it wants.
 var errDone = errors.New("done")
 
-// farewell tells the child why the link ends, if it still listens.
-func (f *feeding) farewell(bye *Bye) {
+// farewell tells the child why the link ends, and gives it time to close: a connection
+// that is closed with something unread in it takes back what was said.
+func (f *feeding) farewell(bye *Bye, closed <-chan struct{}) {
 	f.conn.raw.SetWriteDeadline(time.Now().Add(heartbeat))
-	_ = f.conn.Send(wire.AppendBye(nil, bye.Reason, bye.Text, f.offset, 0)) // it finds the link closed, at least
+	if f.conn.Send(wire.AppendBye(nil, bye.Reason, bye.Text, f.offset, 0)) != nil {
+		return // it finds the link closed
+	}
+	timer := time.NewTimer(heartbeat)
+	defer timer.Stop()
+	select {
+	case <-closed:
+	case <-timer.C:
+	}
 }
 
 // send sends what there is, and a sign of life when there is nothing.
@@ -156,7 +166,7 @@ func (f *feeding) send(ctx context.Context) error {
 
 func (f *feeding) sendPortion(portion Portion) error {
 	header := wire.Header{Type: wire.Data, Length: uint32(portion.Length), Offset: f.offset, TreeVersion: portion.TreeVersion}
-	err := f.conn.SendFile(header, portion.File)
+	err := f.conn.sendFile(header, portion.File, int64(portion.At))
 	f.offset += portion.Length
 	f.supply.Sent(f.offset)
 	return err

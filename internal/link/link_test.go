@@ -95,12 +95,11 @@ type source struct {
 }
 
 func (s *source) Next(offset, most uint64) (link.Portion, error) {
-	portion := link.Portion{File: s.file, Length: min(most, s.length-offset), TreeVersion: 1}
+	portion := link.Portion{File: s.file, At: offset, Length: min(most, s.length-offset), TreeVersion: 1}
 	if offset == s.length {
 		portion.End = &link.End{Length: s.length, Root: [32]byte{1, 2, 3}}
 	}
-	_, err := s.file.Seek(int64(offset), io.SeekStart)
-	return portion, err
+	return portion, nil
 }
 
 func (s *source) Sent(uint64) {}

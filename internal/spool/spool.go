@@ -1,6 +1,12 @@
-// Package spool is a file that grows at its end while it is read from many places:
-// what a session agent caches of a delivery, and what a sender keeps of a stream. What
-// nobody needs any more is cut out of it, so that it takes only the room of the rest.
+// Package spool is a run of bytes that grows at its end while it is read from many
+// places: what a session agent caches of a delivery, and what a sender keeps of a
+// stream. What nobody needs any more is given back from its beginning.
+//
+// It is kept in segments, each a file without a name, so that the room is free again
+// when the process ends in whatever way. Giving back means closing whole segments,
+// never cutting holes: bytes that sendfile has queued are still the file's pages until
+// the other end has read them, and the kernel overwrites a page that it cuts in part.
+// A file that is closed only forgets its pages.
 package spool
 
 import (
@@ -16,28 +22,42 @@ import (
 // ErrNoRoom says that the file system is full.
 var ErrNoRoom = errors.New("no room left")
 
-// File is a spool. The file has no name: when its last descriptor is closed, or the
-// process ends in whatever way, its room is free again.
-type File struct {
-	end  *os.File // positioned where the next byte goes
-	path string
+// Spool is a run of bytes in files. One goroutine appends; any may read.
+type Spool struct {
+	dir     string
+	segment uint64 // how many bytes a segment holds
 
 	mu       sync.Mutex
-	released uint64
+	files    map[uint64]*os.File // by number; the n-th holds the bytes from n*segment on
+	released uint64              // segments before this one are gone
 }
 
-// blockSize is what holes are multiples of.
-const blockSize = 4096
+// New returns an empty spool in a directory. segment is how many bytes it gives back
+// at once.
+func New(dir string, segment uint64) *Spool {
+	return &Spool{dir: dir, segment: segment, files: make(map[uint64]*os.File)}
+}
 
-// Create makes an empty spool in a directory.
-func Create(dir string) (*File, error) {
-	end, err := unnamed(dir)
-	if err != nil {
-		return nil, fmt.Errorf("create spool in %s: %w", dir, roomError(err))
+// Section returns where the bytes from an offset on go: a file, positioned, and how
+// many fit there.
+func (s *Spool) Section(offset uint64) (file *os.File, room uint64, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	number := offset / s.segment
+	if file = s.files[number]; file == nil {
+		if file, err = unnamed(s.dir); err != nil {
+			return nil, 0, fmt.Errorf("create spool in %s: %w", s.dir, roomError(err))
+		}
+		s.files[number] = file
 	}
-	return &File{end: end, path: fmt.Sprintf("/proc/self/fd/%d", end.Fd())}, nil
+	at := offset % s.segment
+	if _, err := file.Seek(int64(at), io.SeekStart); err != nil {
+		return nil, 0, fmt.Errorf("seek in spool: %w", err)
+	}
+	return file, s.segment - at, nil
 }
 
+// unnamed makes a file without a name.
 func unnamed(dir string) (*os.File, error) {
 	fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
 	if err == nil {
@@ -51,54 +71,53 @@ func unnamed(dir string) (*os.File, error) {
 	return file, err
 }
 
-// Seek moves to where the next byte goes, and returns the file to write it to. Only
-// one goroutine writes.
-func (f *File) Seek(offset uint64) (*os.File, error) {
-	if _, err := f.end.Seek(int64(offset), io.SeekStart); err != nil {
-		return nil, fmt.Errorf("seek in spool: %w", err)
+// At returns where the bytes from an offset on are: a file, where in it, and how many
+// more it can hold. They must have been written, and not be released before they are read.
+func (s *Spool) At(offset uint64) (file *os.File, at, most uint64, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	file = s.files[offset/s.segment]
+	if file == nil {
+		return nil, 0, 0, fmt.Errorf("read spool at %d: it is not there", offset)
 	}
-	return f.end, nil
+	at = offset % s.segment
+	return file, at, s.segment - at, nil
 }
 
-// Reader returns another descriptor of the file, with a position of its own.
-func (f *File) Reader() (*os.File, error) {
-	reader, err := os.Open(f.path)
-	if err != nil {
-		return nil, fmt.Errorf("open spool: %w", err)
+// Release gives back the room of whole segments before an offset.
+func (s *Spool) Release(upTo uint64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var failed error
+	for ; s.released < upTo/s.segment; s.released++ {
+		failed = errors.Join(failed, s.drop(s.released))
 	}
-	return reader, nil
+	return failed
 }
 
-// Release gives back the room of all before an offset. Reading it yields zeros.
-func (f *File) Release(upTo uint64) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	upTo -= upTo % blockSize
-	if upTo <= f.released {
+func (s *Spool) drop(number uint64) error {
+	file := s.files[number]
+	if file == nil {
 		return nil
 	}
-	const punch = unix.FALLOC_FL_PUNCH_HOLE | unix.FALLOC_FL_KEEP_SIZE
-	err := unix.Fallocate(int(f.end.Fd()), punch, int64(f.released), int64(upTo-f.released))
-	if err != nil {
-		return fmt.Errorf("release room of spool: %w", err)
-	}
-	f.released = upTo
-	return nil
+	delete(s.files, number)
+	return file.Close()
 }
 
-// Reset gives back all room: the spool begins again.
-func (f *File) Reset() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if err := f.end.Truncate(0); err != nil {
-		return fmt.Errorf("reset spool: %w", err)
+// Reset gives back all room. The spool goes on at any offset.
+func (s *Spool) Reset() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.released = 0
+	var failed error
+	for number := range s.files {
+		failed = errors.Join(failed, s.drop(number))
 	}
-	f.released = 0
-	return nil
+	return failed
 }
 
-// Close ends the spool. Readers that are open can still read.
-func (f *File) Close() error { return f.end.Close() }
+// Close gives back all room.
+func (s *Spool) Close() error { return s.Reset() }
 
 // IsNoRoom reports whether an error says that a file system or a quota is full.
 func IsNoRoom(err error) bool {

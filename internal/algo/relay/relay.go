@@ -51,6 +51,8 @@ const (
 // Rules are what an account goes by.
 type Rules struct {
 	Mode Mode
+	// Grain is what is discarded at once: a multiple of it, from the start. 0 is one byte.
+	Grain uint64
 	// Window is how many bytes may be under way in EndToEnd, beyond what all children have.
 	Window uint64
 	Slow   Action
@@ -250,13 +252,11 @@ func (a *Account) Reserved() uint64 { return a.credit - a.discarded }
 // more, at most up to a limit: somebody may be reading there. Only what every child has goes: "When it receives ACK packets from all
 // receivers and the session agent, it discards the cached packet" (§III-A).
 func (a *Account) Discard(needed, limit uint64) (upTo uint64) {
+	grain := max(a.rules.Grain, 1)
 	upTo = min(a.discarded+needed+grain-1, limit, a.floor(), a.arrived)
 	a.discarded = max(a.discarded, upTo-upTo%grain)
 	return a.discarded
 }
-
-// grain is what is discarded at least: less does not free room on a disk.
-const grain = 4096
 
 // Stalled reports whether all that was promised has come, so that only what the
 // children do can make room for more.
@@ -269,7 +269,8 @@ func (a *Account) ParkSlowest() (parked []string) {
 	if a.rules.Slow != Detach || !a.Stalled() {
 		return nil
 	}
-	// A child is ahead if it lacks less than half of what the slowest lacks.
+	// A child is ahead if it lacks less than half of what the slowest lacks. One that is
+	// beyond what has arrived waits for nothing.
 	floor := a.floor()
 	half := floor + (a.arrived-floor)/2
 	var slow []string
@@ -277,9 +278,9 @@ func (a *Account) ParkSlowest() (parked []string) {
 	for name, c := range a.children {
 		switch {
 		case c.parked:
-		case c.acked > half:
+		case c.acked > half && c.acked <= a.arrived:
 			ahead = true
-		case c.acked <= half && a.arrived > floor:
+		case c.acked <= half:
 			slow = append(slow, name)
 		}
 	}

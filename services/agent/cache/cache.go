@@ -64,22 +64,32 @@ func (c *Cache) Freed() <-chan struct{} {
 
 // Entry is what is cached of one delivery.
 type Entry struct {
-	*spool.File
+	*spool.Spool
 	cache    *Cache
 	reserved uint64
 	resting  bool
 }
 
 // Create makes an empty entry. It has no room yet.
-func (c *Cache) Create() (*Entry, error) {
-	file, err := spool.Create(c.dir)
-	if err != nil {
-		return nil, err
-	}
+func (c *Cache) Create() *Entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.active++
-	return &Entry{File: file, cache: c}, nil
+	return &Entry{Spool: spool.New(c.dir, c.Segment()), cache: c}
+}
+
+const (
+	leastSegment = 64 << 10
+	mostSegment  = 16 << 20
+)
+
+// Segment returns how many bytes an entry gives back at once: a small part of the limit.
+func (c *Cache) Segment() uint64 {
+	segment := uint64(mostSegment)
+	for segment > leastSegment && segment > c.limit/32 {
+		segment /= 2
+	}
+	return segment
 }
 
 // Room returns how much room the entry can have of what it wants. It has taken it
@@ -141,5 +151,5 @@ func (e *Entry) Reserve(bytes uint64) {
 func (e *Entry) Close() error {
 	e.Reserve(0)
 	e.Rest()
-	return e.File.Close()
+	return e.Spool.Close()
 }

@@ -2,8 +2,6 @@ package relay
 
 import (
 	"errors"
-	"io"
-	"os"
 	"time"
 
 	algo "github.com/groupcast/groupcast/internal/algo/relay"
@@ -31,13 +29,6 @@ func (c *child) close() {
 
 // feed feeds a child from where it asks.
 func (d *delivery) feed(asked *link.Asked, name string) {
-	file, err := d.entry.Reader()
-	if err != nil {
-		asked.Refuse(wire.Stopping, "the cache cannot be read")
-		d.log.Error("the cache cannot be read", "error", err)
-		return
-	}
-	defer file.Close()
 	if reason, text := d.unwelcome(asked, name); text != "" {
 		asked.Refuse(reason, text)
 		return
@@ -48,7 +39,7 @@ func (d *delivery) feed(asked *link.Asked, name string) {
 		return
 	}
 	d.tune(conn)
-	supply := d.attach(name, asked.From, conn, file)
+	supply := d.attach(name, asked.From, conn)
 	err = link.Feed(d.ctx, conn, asked.From, supply)
 	d.detach(supply)
 	switch {
@@ -77,7 +68,7 @@ func (d *delivery) unwelcome(asked *link.Asked, name string) (wire.Reason, strin
 }
 
 // attach makes a link the child's, in place of an earlier one.
-func (d *delivery) attach(name string, from uint64, conn *link.Conn, file *os.File) *supply {
+func (d *delivery) attach(name string, from uint64, conn *link.Conn) *supply {
 	d.mu.Lock()
 	c := d.children[name]
 	if c == nil {
@@ -103,7 +94,7 @@ func (d *delivery) attach(name string, from uint64, conn *link.Conn, file *os.Fi
 		}
 		d.account.Park(name)
 	})
-	return &supply{d, c, name, file, 0}
+	return &supply{d, c, name}
 }
 
 func (d *delivery) detach(s *supply) {
@@ -139,8 +130,6 @@ type supply struct {
 	*delivery
 	child *child
 	name  string
-	file  *os.File
-	at    uint64 // the file's position
 }
 
 // Next returns what is in the cache for the child.
@@ -157,30 +146,22 @@ func (s *supply) Next(offset, most uint64) (link.Portion, error) {
 	case !s.account.Expects(s.name):
 		return link.Portion{}, &link.Bye{Reason: wire.Moved, Text: "it has another parent now"}
 	}
-	portion := link.Portion{File: s.file, Changed: s.changed, TreeVersion: s.assignment.GetTreeVersion()}
+	portion := link.Portion{Changed: s.changed, TreeVersion: s.assignment.GetTreeVersion()}
 	arrived := s.account.Offset()
 	switch {
 	case s.begin != nil || !s.account.Serves(s.name):
 	case offset < arrived && most > 0:
-		if err := s.seek(offset); err != nil {
+		file, at, there, err := s.entry.At(offset)
+		if err != nil {
 			return portion, err
 		}
-		portion.Length = min(most, arrived-offset)
+		portion.File, portion.At, portion.Length = file, at, min(most, arrived-offset, there)
 		s.child.reading, s.child.offset = true, offset
-		s.at = offset + portion.Length
-		s.account.Sent(s.name, s.at)
+		s.account.Sent(s.name, offset+portion.Length)
 	case s.end != nil && offset == s.end.Length:
 		portion.End = s.end
 	}
 	return portion, nil
-}
-
-func (s *supply) seek(offset uint64) error {
-	if s.at == offset {
-		return nil
-	}
-	_, err := s.file.Seek(int64(offset), io.SeekStart)
-	return err
 }
 
 // Sent notes that a portion was read.

@@ -66,13 +66,9 @@ func newDelivery(h *Hub, assignment *groupv1.Assignment) (*delivery, error) {
 	if err != nil || len(id) != len(wire.DeliveryID{}) {
 		return nil, fmt.Errorf("delivery id %q is not 32 hexadecimal digits", assignment.GetDelivery())
 	}
-	entry, err := h.Cache.Create()
-	if err != nil {
-		return nil, err
-	}
 	d := &delivery{
 		hub: h, id: wire.DeliveryID(id), log: h.Log.With("delivery", assignment.GetDelivery()),
-		taking: make(chan struct{}, 1), entry: entry, account: algo.New(rulesOf(assignment.GetSpec())),
+		taking: make(chan struct{}, 1), entry: h.Cache.Create(), account: algo.New(rulesOf(assignment.GetSpec(), h.Cache.Segment())),
 		children: make(map[string]*child), changed: make(chan struct{}),
 	}
 	d.quiet = sync.NewCond(&d.mu)
@@ -82,10 +78,10 @@ func newDelivery(h *Hub, assignment *groupv1.Assignment) (*delivery, error) {
 }
 
 // rulesOf returns the rules that a delivery goes by.
-func rulesOf(spec *groupv1.DeliverySpec) algo.Rules {
+func rulesOf(spec *groupv1.DeliverySpec, grain uint64) algo.Rules {
 	slow := spec.GetSlowMember()
 	rules := algo.Rules{
-		Mode: algo.Hop, Window: endToEndWindow,
+		Mode: algo.Hop, Grain: grain, Window: endToEndWindow,
 		FloorRate: slow.GetFloorBytesPerSecond(), LagBytes: slow.GetLagBytes(), LagTime: slow.GetLagTime().AsDuration(),
 	}
 	if spec.GetControlMode() == groupv1.ControlMode_CONTROL_MODE_END_TO_END {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
@@ -169,12 +168,7 @@ func (d *delivery) takePlace(waiting context.Context) (ctx context.Context, rele
 
 // take takes bytes into the cache.
 func (d *delivery) take(ctx context.Context, conn *link.Conn, from uint64) error {
-	to, err := d.entry.Seek(from)
-	if err != nil {
-		conn.Close()
-		return err
-	}
-	err = link.Take(ctx, conn, from, &store{d, to})
+	err := link.Take(ctx, conn, from, &store{d})
 	trouble := ""
 	if spool.IsNoRoom(err) {
 		trouble = "no_room"
@@ -186,13 +180,15 @@ func (d *delivery) take(ctx context.Context, conn *link.Conn, from uint64) error
 }
 
 // store puts what a parent sends into the cache.
-type store struct {
-	*delivery
-	to *os.File
-}
+type store struct{ *delivery }
 
-// Section returns the file, which is always at the end: bytes come in order.
-func (s *store) Section(uint64) (io.Writer, int64, error) { return s.to, wire.MaxOffset, nil }
+func (s *store) Section(offset uint64) (io.Writer, int64, error) {
+	file, room, err := s.entry.Section(offset)
+	if err != nil {
+		return nil, 0, &link.StorageError{Err: err}
+	}
+	return file, int64(room), nil
+}
 
 func (s *store) Landed(upTo uint64) error {
 	s.update(func() {
