@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/groupcast/groupcast/services/manager/group"
+	"github.com/groupcast/groupcast/services/manager/ledger"
 	"github.com/groupcast/groupcast/services/manager/store"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
@@ -84,7 +85,7 @@ func (l *leadership) insist(ctx context.Context, what string, do func(context.Co
 		if ctx.Err() != nil {
 			return nil
 		}
-		if err != nil && !errors.Is(err, group.ErrNotLeading) {
+		if err != nil && !errors.Is(err, ledger.ErrNotLeading) {
 			l.log.Warn("trying again", "what", what, "error", err)
 		}
 		select {
@@ -106,7 +107,7 @@ func (l *leadership) campaign(ctx context.Context) error {
 	if err := l.view.Sync(ctx); err != nil {
 		return err
 	}
-	registry := group.Lead(term, l.store, l.view, l.log)
+	registry := group.Lead(ledger.Open(term, l.store, l.view), l.store, l.view, l.log)
 	l.setRegistry(registry)
 	defer l.setRegistry(nil)
 	l.log.Info("this manager leads", "term", term.Number)

@@ -8,6 +8,7 @@ import (
 
 	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
 	"github.com/groupcast/groupcast/services/manager/group"
+	"github.com/groupcast/groupcast/services/manager/ledger"
 )
 
 type agentService struct {
@@ -22,7 +23,7 @@ func (a *agentService) Control(stream agentv1.AgentService_ControlServer) error 
 		return endOfStream(err)
 	}
 	if first.GetRegistration() == nil {
-		return &group.Invalid{Violations: []group.Violation{{Field: "registration", Problem: "must come first"}}}
+		return &ledger.Invalid{Violations: []ledger.Violation{{Field: "registration", Problem: "must come first"}}}
 	}
 	registry, err := a.server.registry()
 	if err != nil {
@@ -30,7 +31,7 @@ func (a *agentService) Control(stream agentv1.AgentService_ControlServer) error 
 	}
 	name := callerOf(stream.Context()).ID.Name
 	incarnation, err := registry.Register(stream.Context(), name, first.GetRegistration())
-	if errors.Is(err, group.ErrReplaced) {
+	if errors.Is(err, ledger.ErrReplaced) {
 		return stream.Send(&agentv1.ControlResponse{State: agentv1.AgentState_AGENT_STATE_FENCED})
 	}
 	if err != nil {

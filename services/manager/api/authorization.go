@@ -19,6 +19,7 @@ import (
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/group"
+	"github.com/groupcast/groupcast/services/manager/ledger"
 )
 
 // rule says who may call a method, and who carries it out. What is not named is
@@ -79,8 +80,8 @@ const anonymousCaller = "anonymous"
 type callerKey struct{}
 
 // callerOf returns who makes the call; the zero value stands for nobody known.
-func callerOf(ctx context.Context) group.Caller {
-	caller, _ := ctx.Value(callerKey{}).(group.Caller)
+func callerOf(ctx context.Context) ledger.Caller {
+	caller, _ := ctx.Value(callerKey{}).(ledger.Caller)
 	return caller
 }
 
@@ -102,7 +103,7 @@ func (s *Server) authorize(ctx context.Context, method string) (context.Context,
 	case !slices.Contains(permitted.roles, id.Role):
 		return nil, rule{}, fmt.Errorf("%s by %s: %w", method, id, errDenied)
 	}
-	return context.WithValue(ctx, callerKey{}, group.Caller{ID: id}), permitted, nil
+	return context.WithValue(ctx, callerKey{}, ledger.Caller{ID: id}), permitted, nil
 }
 
 // identify returns the verified identity of the caller: the peer, or, where the

@@ -14,6 +14,7 @@ import (
 
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/group"
+	"github.com/groupcast/groupcast/services/manager/ledger"
 	"github.com/groupcast/groupcast/services/manager/store"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
@@ -39,16 +40,16 @@ var mapping = []struct {
 	code   codes.Code
 	reason string
 }{
-	{group.ErrNotFound, codes.NotFound, "NOT_FOUND"},
-	{group.ErrExists, codes.AlreadyExists, "EXISTS"},
+	{ledger.ErrNotFound, codes.NotFound, "NOT_FOUND"},
+	{ledger.ErrExists, codes.AlreadyExists, "EXISTS"},
 	{group.ErrStale, codes.Aborted, "ETAG_MISMATCH"},
 	{group.ErrInUse, codes.FailedPrecondition, "GROUP_IN_USE"},
 	{group.ErrRoleNotAllowed, codes.FailedPrecondition, "ROLE_NOT_ALLOWED"},
 	{group.ErrGroupFull, codes.ResourceExhausted, "GROUP_FULL"},
-	{group.ErrReused, codes.InvalidArgument, "REQUEST_ID_REUSED"},
-	{group.ErrContention, codes.Aborted, "CONTENTION"},
-	{group.ErrNotLeading, codes.Unavailable, "NOT_LEADING"},
-	{group.ErrReplaced, codes.FailedPrecondition, "REPLACED"},
+	{ledger.ErrReused, codes.InvalidArgument, "REQUEST_ID_REUSED"},
+	{ledger.ErrContention, codes.Aborted, "CONTENTION"},
+	{ledger.ErrNotLeading, codes.Unavailable, "NOT_LEADING"},
+	{ledger.ErrReplaced, codes.FailedPrecondition, "REPLACED"},
 	{group.ErrToken, codes.Unauthenticated, "TOKEN_REFUSED"},
 	{identity.ErrToken, codes.Unauthenticated, "TOKEN_REFUSED"},
 	{identity.ErrForeign, codes.Unauthenticated, "FOREIGN_IDENTITY"},
@@ -74,11 +75,11 @@ func toStatus(err error) error {
 	if _, is := status.FromError(err); is {
 		return err
 	}
-	var invalid *group.Invalid
+	var invalid *ledger.Invalid
 	if errors.As(err, &invalid) {
 		return newStatus(codes.InvalidArgument, "INVALID", err, violations(invalid))
 	}
-	var limited *group.RateLimited
+	var limited *ledger.RateLimited
 	if errors.As(err, &limited) {
 		return newStatus(codes.ResourceExhausted, "RATE_LIMITED", err, retryIn(limited.Retry))
 	}
@@ -117,7 +118,7 @@ func retryIn(delay time.Duration) *errdetails.RetryInfo {
 	return &errdetails.RetryInfo{RetryDelay: durationpb.New(delay)}
 }
 
-func violations(invalid *group.Invalid) *errdetails.BadRequest {
+func violations(invalid *ledger.Invalid) *errdetails.BadRequest {
 	request := new(errdetails.BadRequest)
 	for _, violation := range invalid.Violations {
 		request.FieldViolations = append(request.FieldViolations,

@@ -18,6 +18,7 @@ import (
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/group"
+	"github.com/groupcast/groupcast/services/manager/ledger"
 	"github.com/groupcast/groupcast/services/manager/store"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
@@ -77,7 +78,7 @@ func (s *Server) registry() (*group.Registry, error) {
 }
 
 // led has the registry carry out a request.
-func led[Q, A any](ctx context.Context, s *Server, req Q, do func(*group.Registry, context.Context, group.Caller, Q) (A, error)) (A, error) {
+func led[Q, A any](ctx context.Context, s *Server, req Q, do func(*group.Registry, context.Context, ledger.Caller, Q) (A, error)) (A, error) {
 	registry, err := s.registry()
 	if err != nil {
 		var none A
@@ -100,7 +101,7 @@ func page(size int32, token string) (after string, limit int, err error) {
 	limit = int(size)
 	switch {
 	case size < 0:
-		return "", 0, &group.Invalid{Violations: []group.Violation{{Field: "page_size", Problem: "is negative"}}}
+		return "", 0, &ledger.Invalid{Violations: []ledger.Violation{{Field: "page_size", Problem: "is negative"}}}
 	case size == 0:
 		limit = defaultPage
 	case size > maxPage:
@@ -112,7 +113,7 @@ func page(size int32, token string) (after string, limit int, err error) {
 	encoded, ok := strings.CutPrefix(token, pageTokenPrefix)
 	name, decodeErr := base64.RawURLEncoding.DecodeString(encoded)
 	if !ok || decodeErr != nil {
-		return "", 0, &group.Invalid{Violations: []group.Violation{{Field: "page_token", Problem: "was not made by this API"}}}
+		return "", 0, &ledger.Invalid{Violations: []ledger.Violation{{Field: "page_token", Problem: "was not made by this API"}}}
 	}
 	return string(name), limit, nil
 }

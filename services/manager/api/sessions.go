@@ -6,6 +6,7 @@ import (
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/services/manager/group"
+	"github.com/groupcast/groupcast/services/manager/ledger"
 	"github.com/groupcast/groupcast/services/manager/store"
 )
 
@@ -70,7 +71,7 @@ func (s *sessionService) ListMembers(ctx context.Context, req *groupv1.ListMembe
 		return nil, err
 	}
 	if _, _, found := s.server.View.Group(req.GetGroup()); !found {
-		return nil, fmt.Errorf("group %q %w", req.GetGroup(), group.ErrNotFound)
+		return nil, fmt.Errorf("group %q %w", req.GetGroup(), ledger.ErrNotFound)
 	}
 	members, more := s.server.View.Members(req.GetGroup(), after, limit)
 	return &groupv1.ListMembersResponse{Members: members, NextPageToken: nextPage(members, more)}, nil
@@ -84,7 +85,7 @@ func (s *sessionService) WatchMembers(req *groupv1.WatchMembersRequest, stream g
 		return err
 	}
 	if _, _, found := s.server.View.Group(req.GetGroup()); !found {
-		return fmt.Errorf("group %q %w", req.GetGroup(), group.ErrNotFound)
+		return fmt.Errorf("group %q %w", req.GetGroup(), ledger.ErrNotFound)
 	}
 	return s.server.View.WatchMembers(stream.Context(), req.GetGroup(), store.Revision(req.GetResumeRevision()), stream.Send)
 }
