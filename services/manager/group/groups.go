@@ -107,7 +107,7 @@ func (r *Registry) Delete(ctx context.Context, caller ledger.Caller, asked *grou
 		}
 		return ledger.Plan{
 			Conditions: conditions,
-			Changes: []store.Op{store.DeleteAll(view.MembersPrefix(name)), store.Delete(view.EpochKey(name)), store.Delete(view.GroupKey(name))},
+			Changes:    []store.Op{store.DeleteAll(view.MembersPrefix(name)), store.Delete(view.EpochKey(name)), store.Delete(view.GroupKey(name))},
 		}, nil
 	})
 	return response, err

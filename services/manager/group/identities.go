@@ -58,7 +58,7 @@ func (r *Registry) CreateToken(ctx context.Context, caller ledger.Caller, asked 
 	err = r.ledger.Write(ctx, ledger.Request{}, nil, func() (ledger.Plan, error) {
 		return ledger.Plan{
 			Conditions: []store.Cond{store.Absent(tokenKey(token.ID))},
-			Changes: []store.Op{store.PutLeased(tokenKey(token.ID), encoded, lease)},
+			Changes:    []store.Op{store.PutLeased(tokenKey(token.ID), encoded, lease)},
 		}, nil
 	})
 	if err != nil {
@@ -150,7 +150,7 @@ func (r *Registry) planRedeem(item store.Item, record tokenRecord) (ledger.Plan,
 	}
 	return ledger.Plan{
 		Conditions: []store.Cond{store.Unchanged(item.Key, item.Changed), store.Unchanged(view.IdentityKey(record.ID), changed)},
-		Changes: []store.Op{store.PutKeepingLease(item.Key, used), store.Put(view.IdentityKey(record.ID), granted)},
+		Changes:    []store.Op{store.PutKeepingLease(item.Key, used), store.Put(view.IdentityKey(record.ID), granted)},
 	}, nil
 }
 

@@ -165,7 +165,7 @@ func (r *Registry) planJoin(asked *groupv1.JoinRequest, response *groupv1.JoinRe
 	key := view.MemberKey(asked.GetGroup(), asked.GetName())
 	return ledger.Plan{
 		Conditions: []store.Cond{store.Unchanged(view.GroupKey(asked.GetGroup()), group.Changed), store.Unchanged(key, current.Changed)},
-		Changes: []store.Op{store.Put(key, encoded)},
+		Changes:    []store.Op{store.Put(key, encoded)},
 	}, nil
 }
 
