@@ -53,6 +53,15 @@ var rules = map[string]rule{
 	groupv1.SessionService_ListMembers_FullMethodName:  {roles: members},
 	groupv1.SessionService_WatchMembers_FullMethodName: {roles: members},
 
+	// How far a delivery is, only the leader's memory knows.
+	groupv1.DeliveryService_CreateDelivery_FullMethodName: {roles: members, leader: true},
+	groupv1.DeliveryService_SealDelivery_FullMethodName:   {roles: members, leader: true},
+	groupv1.DeliveryService_RecordReceipt_FullMethodName:  {roles: members, leader: true},
+	groupv1.DeliveryService_CancelDelivery_FullMethodName: {roles: members, leader: true},
+	groupv1.DeliveryService_GetDelivery_FullMethodName:    {roles: members, leader: true},
+	groupv1.DeliveryService_ListDeliveries_FullMethodName: {roles: members, leader: true},
+	groupv1.DeliveryService_WatchDelivery_FullMethodName:  {roles: members, leader: true},
+
 	groupv1.IdentityService_CreateToken_FullMethodName:    {roles: operators, leader: true},
 	groupv1.IdentityService_Enroll_FullMethodName:         {roles: everyone, anonymous: true, leader: true},
 	groupv1.IdentityService_Renew_FullMethodName:          {roles: everyone, leader: true},

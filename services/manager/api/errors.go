@@ -13,8 +13,10 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/services/manager/delivery"
 	"github.com/groupcast/groupcast/services/manager/group"
 	"github.com/groupcast/groupcast/services/manager/ledger"
+	"github.com/groupcast/groupcast/services/manager/placement"
 	"github.com/groupcast/groupcast/services/manager/store"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
@@ -44,6 +46,7 @@ var mapping = []struct {
 	{ledger.ErrExists, codes.AlreadyExists, "EXISTS"},
 	{group.ErrStale, codes.Aborted, "ETAG_MISMATCH"},
 	{group.ErrInUse, codes.FailedPrecondition, "GROUP_IN_USE"},
+	{group.ErrDelivering, codes.FailedPrecondition, "GROUP_IN_USE"},
 	{group.ErrRoleNotAllowed, codes.FailedPrecondition, "ROLE_NOT_ALLOWED"},
 	{group.ErrGroupFull, codes.ResourceExhausted, "GROUP_FULL"},
 	{ledger.ErrReused, codes.InvalidArgument, "REQUEST_ID_REUSED"},
@@ -51,6 +54,19 @@ var mapping = []struct {
 	{ledger.ErrNotLeading, codes.Unavailable, "NOT_LEADING"},
 	{ledger.ErrReplaced, codes.FailedPrecondition, "REPLACED"},
 	{group.ErrToken, codes.Unauthenticated, "TOKEN_REFUSED"},
+	{delivery.ErrNoReceivers, codes.FailedPrecondition, "NO_RECEIVERS"},
+	{delivery.ErrNoTree, codes.FailedPrecondition, "NO_TREE"},
+	{delivery.ErrTooMany, codes.ResourceExhausted, "TOO_MANY_DELIVERIES"},
+	{delivery.ErrTooLarge, codes.FailedPrecondition, "OBJECT_TOO_LARGE"},
+	{delivery.ErrSession, codes.FailedPrecondition, "SESSION_ENDED"},
+	{delivery.ErrNoSender, codes.FailedPrecondition, "ROLE_NOT_ALLOWED"},
+	{delivery.ErrSealed, codes.FailedPrecondition, "SEALED_OTHERWISE"},
+	{delivery.ErrNotSealed, codes.FailedPrecondition, "NOT_SEALED"},
+	{delivery.ErrMismatch, codes.InvalidArgument, "NOT_WHAT_WAS_SEALED"},
+	{delivery.ErrEnded, codes.FailedPrecondition, "DELIVERY_ENDED"},
+	{delivery.ErrNoPart, codes.FailedPrecondition, "NO_PART"},
+	{delivery.ErrAmbiguous, codes.InvalidArgument, "AMBIGUOUS"},
+	{placement.ErrNoAgent, codes.FailedPrecondition, "NO_AGENT"},
 	{identity.ErrToken, codes.Unauthenticated, "TOKEN_REFUSED"},
 	{identity.ErrForeign, codes.Unauthenticated, "FOREIGN_IDENTITY"},
 	{store.ErrFull, codes.ResourceExhausted, "STORE_FULL"},

@@ -18,8 +18,10 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/services/manager/delivery"
 	"github.com/groupcast/groupcast/services/manager/group"
 	"github.com/groupcast/groupcast/services/manager/ledger"
+	"github.com/groupcast/groupcast/services/manager/placement"
 	"github.com/groupcast/groupcast/services/manager/store"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
@@ -41,6 +43,20 @@ func TestErrorsBecomeCodesAndReasons(t *testing.T) {
 		{ledger.ErrNotLeading, codes.Unavailable, "NOT_LEADING"},
 		{ledger.ErrReplaced, codes.FailedPrecondition, "REPLACED"},
 		{group.ErrToken, codes.Unauthenticated, "TOKEN_REFUSED"},
+		{group.ErrDelivering, codes.FailedPrecondition, "GROUP_IN_USE"},
+		{delivery.ErrNoReceivers, codes.FailedPrecondition, "NO_RECEIVERS"},
+		{delivery.ErrNoTree, codes.FailedPrecondition, "NO_TREE"},
+		{delivery.ErrTooMany, codes.ResourceExhausted, "TOO_MANY_DELIVERIES"},
+		{delivery.ErrTooLarge, codes.FailedPrecondition, "OBJECT_TOO_LARGE"},
+		{delivery.ErrSession, codes.FailedPrecondition, "SESSION_ENDED"},
+		{delivery.ErrNoSender, codes.FailedPrecondition, "ROLE_NOT_ALLOWED"},
+		{delivery.ErrSealed, codes.FailedPrecondition, "SEALED_OTHERWISE"},
+		{delivery.ErrNotSealed, codes.FailedPrecondition, "NOT_SEALED"},
+		{delivery.ErrMismatch, codes.InvalidArgument, "NOT_WHAT_WAS_SEALED"},
+		{delivery.ErrEnded, codes.FailedPrecondition, "DELIVERY_ENDED"},
+		{delivery.ErrNoPart, codes.FailedPrecondition, "NO_PART"},
+		{delivery.ErrAmbiguous, codes.InvalidArgument, "AMBIGUOUS"},
+		{placement.ErrNoAgent, codes.FailedPrecondition, "NO_AGENT"},
 		{identity.ErrToken, codes.Unauthenticated, "TOKEN_REFUSED"},
 		{identity.ErrForeign, codes.Unauthenticated, "FOREIGN_IDENTITY"},
 		{store.ErrFull, codes.ResourceExhausted, "STORE_FULL"},
@@ -124,7 +140,7 @@ func TestEverySentinelHasACode(t *testing.T) {
 	for _, m := range mapping {
 		mapped[m.err.Error()] = true
 	}
-	for _, dir := range []string{"../group", "../ledger", "../store", "../view", "../../../internal/identity", "."} {
+	for _, dir := range []string{"../group", "../ledger", "../delivery", "../placement", "../store", "../view", "../../../internal/identity", "."} {
 		for name, text := range sentinels(t, dir) {
 			if !mapped[text] && !slices.Contains(neverAnswered, name) {
 				t.Errorf("%s (%q) has no code: a caller would see an internal error", name, text)

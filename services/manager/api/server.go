@@ -17,6 +17,7 @@ import (
 	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/services/manager/delivery"
 	"github.com/groupcast/groupcast/services/manager/group"
 	"github.com/groupcast/groupcast/services/manager/ledger"
 	"github.com/groupcast/groupcast/services/manager/store"
@@ -27,6 +28,8 @@ import (
 type Leading interface {
 	// Registry returns the rules to write by; nil unless this manager leads.
 	Registry() *group.Registry
+	// Desk returns the rules of deliveries; nil unless this manager leads.
+	Desk() *delivery.Desk
 	// Connection returns a connection to the manager that leads; nil while none other does.
 	Connection() *grpc.ClientConn
 	// Leader returns who leads.
@@ -51,6 +54,7 @@ type Server struct {
 func (s *Server) Register(to grpc.ServiceRegistrar) {
 	groupv1.RegisterGroupServiceServer(to, &groupService{server: s})
 	groupv1.RegisterSessionServiceServer(to, &sessionService{server: s})
+	groupv1.RegisterDeliveryServiceServer(to, &deliveryService{server: s})
 	groupv1.RegisterIdentityServiceServer(to, &identityService{server: s})
 	groupv1.RegisterManagerServiceServer(to, &managerService{server: s})
 	agentv1.RegisterAgentServiceServer(to, &agentService{server: s})
@@ -73,6 +77,14 @@ func (s *Server) Interceptors(metrics prometheus.Registerer) ([]grpc.UnaryServer
 func (s *Server) registry() (*group.Registry, error) {
 	if registry := s.Leading.Registry(); registry != nil {
 		return registry, nil
+	}
+	return nil, errNoLeader
+}
+
+// desk returns the rules of deliveries.
+func (s *Server) desk() (*delivery.Desk, error) {
+	if desk := s.Leading.Desk(); desk != nil {
+		return desk, nil
 	}
 	return nil, errNoLeader
 }

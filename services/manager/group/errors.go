@@ -8,6 +8,8 @@ var (
 	ErrStale = errors.New("changed since it was read: read it again")
 	// ErrInUse says that a group has members.
 	ErrInUse = errors.New("members are joined: delete with force to end their sessions")
+	// ErrDelivering says that a group has deliveries that run.
+	ErrDelivering = errors.New("deliveries run: delete with force to cancel them")
 	// ErrRoleNotAllowed says that the group's policy has no such role.
 	ErrRoleNotAllowed = errors.New("the group's policy does not allow the role")
 	// ErrGroupFull says that the group has as many members as it may have.

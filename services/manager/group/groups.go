@@ -85,7 +85,8 @@ func (r *Registry) Update(ctx context.Context, caller ledger.Caller, asked *grou
 	return response, err
 }
 
-// Delete removes a group, and with force the sessions of its members.
+// Delete removes a group, and with force the sessions of its members: who looks
+// after its deliveries sees that it is gone, and cancels them.
 func (r *Registry) Delete(ctx context.Context, caller ledger.Caller, asked *groupv1.DeleteGroupRequest) (*groupv1.DeleteGroupResponse, error) {
 	as, err := ledger.Identify(caller, asked.GetRequestId(), asked)
 	if err != nil {
@@ -103,11 +104,19 @@ func (r *Registry) Delete(ctx context.Context, caller ledger.Caller, asked *grou
 			if members := message.GetMemberCount(); members > 0 {
 				return ledger.Plan{}, fmt.Errorf("group %q: %d %w", name, members, ErrInUse)
 			}
-			conditions = append(conditions, store.NoneBelow(view.MembersPrefix(name))) // one may be joining
+			if running := r.view.RunningDeliveries(name); running > 0 {
+				return ledger.Plan{}, fmt.Errorf("group %q: %d %w", name, running, ErrDelivering)
+			}
+			conditions = append(conditions,
+				store.NoneBelow(view.MembersPrefix(name)), // one may be joining
+				store.NoneBelow(view.RunningPrefix(name)))
 		}
 		return ledger.Plan{
 			Conditions: conditions,
-			Changes:    []store.Op{store.DeleteAll(view.MembersPrefix(name)), store.Delete(view.EpochKey(name)), store.Delete(view.GroupKey(name))},
+			Changes: []store.Op{
+				store.DeleteAll(view.MembersPrefix(name)), store.DeleteAll(view.RunningPrefix(name)),
+				store.Delete(view.EpochKey(name)), store.Delete(view.GroupKey(name)),
+			},
 		}, nil
 	})
 	return response, err
