@@ -62,10 +62,24 @@ func (a *Attendance) reports() []*groupv1.DeliveryReport {
 	return a.Reports()
 }
 
-func (a *Attendance) assign(assignments *groupv1.Assignments) {
-	if a != nil && a.Assign != nil && assignments != nil {
-		a.Assign(assignments)
+// assigner hands on what one stream says of what is to be done, the parts of a
+// complete list as one.
+type assigner struct {
+	to    *Attendance
+	parts []*groupv1.Assignment
+}
+
+func (a *assigner) take(assignments *groupv1.Assignments) {
+	if a.to == nil || a.to.Assign == nil || assignments == nil {
+		return
 	}
+	if assignments.GetContinues() {
+		a.parts = append(a.parts, assignments.GetCurrent()...)
+		return
+	}
+	assignments.Current = append(a.parts, assignments.GetCurrent()...)
+	a.parts = nil
+	a.to.Assign(assignments)
 }
 
 // busyInterval is how often deliveries are reported while there are any.
@@ -88,7 +102,7 @@ func (u *Uplink) keep(ctx context.Context, member *groupv1.Member, interval time
 		if err != nil {
 			return err
 		}
-		every := interval
+		every, assigned := interval, assigner{to: attendance}
 		return exchange(ctx, stream, talk[*groupv1.KeepSessionRequest, *groupv1.KeepSessionResponse]{
 			wake:  attendance.wake(),
 			every: func() time.Duration { return every },
@@ -108,7 +122,7 @@ func (u *Uplink) keep(ctx context.Context, member *groupv1.Member, interval time
 					return &Ended{answer.GetState()}
 				}
 				u.learnTime(answer.GetManagerTime())
-				attendance.assign(answer.GetAssignments())
+				assigned.take(answer.GetAssignments())
 				return nil
 			},
 		})
@@ -140,7 +154,7 @@ func (u *Uplink) Register(ctx context.Context, registration *agentv1.Registratio
 			return err
 		}
 		registration.Incarnation = incarnation
-		first, every := true, reportInterval
+		first, every, assigned := true, reportInterval, assigner{to: attendance}
 		return exchange(ctx, stream, talk[*agentv1.ControlRequest, *agentv1.ControlResponse]{
 			wake:  attendance.wake(),
 			every: func() time.Duration { return every },
@@ -161,7 +175,7 @@ func (u *Uplink) Register(ctx context.Context, registration *agentv1.Registratio
 						every = interval
 					}
 					u.learnTime(answer.GetManagerTime())
-					attendance.assign(answer.GetAssignments())
+					assigned.take(answer.GetAssignments())
 					return nil
 				case agentv1.AgentState_AGENT_STATE_OFFLINE:
 					return errSilent // it was given up: register again

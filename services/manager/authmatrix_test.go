@@ -74,6 +74,13 @@ var matrix = []struct {
 	{"groupcast.group.v1.SessionService", "Leave", "operator member", &groupv1.LeaveRequest{Group: "models", Name: "alice"}},
 	{"groupcast.group.v1.SessionService", "ListMembers", "operator member", &groupv1.ListMembersRequest{Group: "models"}},
 	{"groupcast.group.v1.SessionService", "WatchMembers", "operator member", &groupv1.WatchMembersRequest{Group: "models"}},
+	{"groupcast.group.v1.DeliveryService", "CreateDelivery", "operator member", &groupv1.CreateDeliveryRequest{Group: "models", Sender: "alice"}},
+	{"groupcast.group.v1.DeliveryService", "SealDelivery", "operator member", nil},
+	{"groupcast.group.v1.DeliveryService", "RecordReceipt", "operator member", nil},
+	{"groupcast.group.v1.DeliveryService", "CancelDelivery", "operator member", nil},
+	{"groupcast.group.v1.DeliveryService", "GetDelivery", "operator member", nil},
+	{"groupcast.group.v1.DeliveryService", "ListDeliveries", "operator member", &groupv1.ListDeliveriesRequest{Group: "models"}},
+	{"groupcast.group.v1.DeliveryService", "WatchDelivery", "operator member", nil},
 	{"groupcast.group.v1.IdentityService", "CreateToken", "operator", nil},
 	{"groupcast.group.v1.IdentityService", "Enroll", nobody + " " + anyRole, nil},
 	{"groupcast.group.v1.IdentityService", "Renew", anyRole, nil},
@@ -114,7 +121,7 @@ func TestC29AuthMatrix(t *testing.T) {
 func TestC29MatrixIsWhole(t *testing.T) {
 	for _, file := range []protoreflect.FileDescriptor{
 		groupv1.File_groupcast_group_v1_group_proto, groupv1.File_groupcast_group_v1_session_proto,
-		groupv1.File_groupcast_group_v1_identity_proto, groupv1.File_groupcast_group_v1_manager_proto,
+		groupv1.File_groupcast_group_v1_delivery_proto, groupv1.File_groupcast_group_v1_identity_proto, groupv1.File_groupcast_group_v1_manager_proto,
 		agentv1.File_groupcast_agent_v1_agent_proto,
 		healthv1.File_grpc_health_v1_health_proto, reflectionv1.File_grpc_reflection_v1_reflection_proto,
 	} {
@@ -221,11 +228,18 @@ func TestC29OtherGroups(t *testing.T) {
 		"Leave":        func(g string) proto.Message { return &groupv1.LeaveRequest{Group: g, Name: "alice"} },
 		"ListMembers":  func(g string) proto.Message { return &groupv1.ListMembersRequest{Group: g} },
 		"WatchMembers": func(g string) proto.Message { return &groupv1.WatchMembersRequest{Group: g} },
+		"CreateDelivery": func(g string) proto.Message {
+			return &groupv1.CreateDeliveryRequest{Group: g, Sender: "alice", Spec: file(1)}
+		},
+		"ListDeliveries": func(g string) proto.Message { return &groupv1.ListDeliveriesRequest{Group: g} },
 	} {
 		t.Run(method, func(t *testing.T) {
 			service := "groupcast.group.v1.SessionService"
-			if method == "GetGroup" {
+			switch method {
+			case "GetGroup":
 				service = "groupcast.group.v1.GroupService"
+			case "CreateDelivery", "ListDeliveries":
+				service = "groupcast.group.v1.DeliveryService"
 			}
 			if err := call(t, connection, service, method, request("models")); outcome(err) != allowed {
 				t.Errorf("its own group: %v", err)

@@ -13,7 +13,10 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/services/manager/delivery"
 	"github.com/groupcast/groupcast/services/manager/group"
+	"github.com/groupcast/groupcast/services/manager/ledger"
 	"github.com/groupcast/groupcast/services/manager/store"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
@@ -23,11 +26,14 @@ type leadership struct {
 	self     store.Candidate
 	store    *store.Store
 	view     *view.View
-	security *tls.Config // for dialling other managers
+	security *tls.Config     // for dialling other managers
+	signer   identity.Source // of capabilities
+	metrics  *delivery.Metrics
 	log      *slog.Logger
 
 	mu       sync.RWMutex
 	registry *group.Registry
+	desk     *delivery.Desk
 	leader   store.Leader
 	links    []*grpc.ClientConn // to the leader, unless it is this manager
 	next     atomic.Uint64
@@ -42,6 +48,13 @@ func (l *leadership) Registry() *group.Registry {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return l.registry
+}
+
+// Desk returns the rules of deliveries; nil unless this manager leads.
+func (l *leadership) Desk() *delivery.Desk {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.desk
 }
 
 // Connection returns a connection to the manager that leads; nil while none other does.
@@ -84,7 +97,7 @@ func (l *leadership) insist(ctx context.Context, what string, do func(context.Co
 		if ctx.Err() != nil {
 			return nil
 		}
-		if err != nil && !errors.Is(err, group.ErrNotLeading) {
+		if err != nil && !errors.Is(err, ledger.ErrNotLeading) {
 			l.log.Warn("trying again", "what", what, "error", err)
 		}
 		select {
@@ -106,19 +119,24 @@ func (l *leadership) campaign(ctx context.Context) error {
 	if err := l.view.Sync(ctx); err != nil {
 		return err
 	}
-	registry := group.Lead(term, l.store, l.view, l.log)
-	l.setRegistry(registry)
-	defer l.setRegistry(nil)
+	by := ledger.Open(term, l.store, l.view)
+	registry := group.Lead(by, l.store, l.view, l.log)
+	desk := delivery.Lead(by, l.store, l.view, l.signer, l.metrics, l.log)
+	l.lead(registry, desk)
+	defer l.lead(nil, nil)
 	l.log.Info("this manager leads", "term", term.Number)
-	err = registry.Run(ctx)
+	working, ctx := errgroup.WithContext(ctx)
+	working.Go(func() error { return registry.Run(ctx) })
+	working.Go(func() error { return desk.Run(ctx) })
+	err = working.Wait()
 	l.log.Info("this manager no longer leads", "term", term.Number)
 	return err
 }
 
-func (l *leadership) setRegistry(registry *group.Registry) {
+func (l *leadership) lead(registry *group.Registry, desk *delivery.Desk) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.registry = registry
+	l.registry, l.desk = registry, desk
 }
 
 // follow notes who leads, and keeps connections to it.

@@ -1,5 +1,5 @@
 // Package manager is the group and session manager: it keeps groups, their
-// members and policies, the agents, and identities, and serves them over gRPC.
+// members and policies, the agents, deliveries and identities, and serves them over gRPC.
 // Several managers can share one store; one of them leads.
 package manager
 
@@ -17,6 +17,7 @@ import (
 	"github.com/groupcast/groupcast/internal/daemon"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/api"
+	"github.com/groupcast/groupcast/services/manager/delivery"
 	"github.com/groupcast/groupcast/services/manager/store"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
@@ -43,7 +44,10 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 	security := identity.TLS{TrustDomain: config.Identity.TrustDomain, Source: own}
 
 	shown := view.New(state, env.Log)
-	leading := &leadership{store: state, view: shown, security: security.Client(identity.Manager), log: env.Log}
+	leading := &leadership{
+		store: state, view: shown, security: security.Client(identity.Manager), signer: own,
+		metrics: delivery.NewMetrics(env.Metrics), log: env.Log,
+	}
 	server := &api.Server{
 		Name: config.Name, TrustDomain: config.Identity.TrustDomain,
 		View: shown, Leading: leading, CA: ca, Started: time.Now(), Room: state.Room,

@@ -15,6 +15,7 @@ func registerMetrics(registry prometheus.Registerer, shown *view.View, leading *
 	gauge("groupcast_manager_members", "Members that are joined, over all groups.", func() float64 { return float64(shown.Count().Members) })
 	gauge("groupcast_manager_agents_online", "Agents that report.", func() float64 { return float64(shown.Count().AgentsOnline) })
 	gauge("groupcast_manager_agents_offline", "Agents that are silent.", func() float64 { return float64(shown.Count().AgentsOffline) })
+	gauge("groupcast_manager_deliveries_running", "Deliveries that run, over all groups.", func() float64 { return float64(shown.Count().DeliveriesRunning) })
 	gauge("groupcast_manager_leading", "1 while this manager leads.", func() float64 { return truth(leading.Registry() != nil) })
 	gauge("groupcast_manager_term", "The term of the manager that leads; 0 while none does.", func() float64 { return float64(leading.Leader().Term) })
 	gauge("groupcast_manager_revision", "The revision of the state that this manager sees.", func() float64 { return float64(shown.Revision()) })

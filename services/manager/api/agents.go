@@ -4,10 +4,15 @@ import (
 	"context"
 	"errors"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/services/manager/delivery"
 	"github.com/groupcast/groupcast/services/manager/group"
+	"github.com/groupcast/groupcast/services/manager/ledger"
 )
 
 type agentService struct {
@@ -22,7 +27,7 @@ func (a *agentService) Control(stream agentv1.AgentService_ControlServer) error 
 		return endOfStream(err)
 	}
 	if first.GetRegistration() == nil {
-		return &group.Invalid{Violations: []group.Violation{{Field: "registration", Problem: "must come first"}}}
+		return &ledger.Invalid{Violations: []ledger.Violation{{Field: "registration", Problem: "must come first"}}}
 	}
 	registry, err := a.server.registry()
 	if err != nil {
@@ -30,31 +35,55 @@ func (a *agentService) Control(stream agentv1.AgentService_ControlServer) error 
 	}
 	name := callerOf(stream.Context()).ID.Name
 	incarnation, err := registry.Register(stream.Context(), name, first.GetRegistration())
-	if errors.Is(err, group.ErrReplaced) {
+	if errors.Is(err, ledger.ErrReplaced) {
 		return stream.Send(&agentv1.ControlResponse{State: agentv1.AgentState_AGENT_STATE_FENCED})
 	}
 	if err != nil {
 		return err
 	}
-	state := agentv1.AgentState_AGENT_STATE_ONLINE
-	for {
-		err := stream.Send(&agentv1.ControlResponse{
-			State: state, Incarnation: incarnation, ReportInterval: durationpb.New(group.HeartbeatInterval),
-		})
-		if err != nil || state != agentv1.AgentState_AGENT_STATE_ONLINE {
-			return err
-		}
-		report, err := receive(stream, group.Expiry)
-		if err != nil {
-			return endOfStream(err)
-		}
-		if registry, err = a.server.registry(); err != nil {
-			return err
-		}
-		if report.GetReport().GetGoodbye() {
-			return registry.Goodbye(stream.Context(), name, incarnation)
-		}
-		state = registry.Report(name, incarnation)
+	desk, err := a.server.desk()
+	if err != nil {
+		return err
+	}
+	attachment := desk.AttachAgent(name)
+	defer attachment.Close()
+	return converse(stream, first, attachment, conversation[*agentv1.ControlRequest, *agentv1.ControlResponse]{
+		patience: group.Expiry,
+		answer: func(req *agentv1.ControlRequest) (*agentv1.ControlResponse, bool, error) {
+			if req == first {
+				return controlAnswer(agentv1.AgentState_AGENT_STATE_ONLINE, incarnation, attachment), false, nil
+			}
+			registry, err := a.server.registry()
+			if err != nil {
+				return nil, false, err
+			}
+			if req.GetReport().GetGoodbye() {
+				desk.Goodbye(name)
+				gone := controlAnswer(agentv1.AgentState_AGENT_STATE_OFFLINE, incarnation, attachment)
+				return gone, true, registry.Goodbye(stream.Context(), name, incarnation)
+			}
+			state := registry.Report(name, incarnation)
+			online := state == agentv1.AgentState_AGENT_STATE_ONLINE
+			if online {
+				desk.ReportAgent(name, req.GetReport())
+			}
+			return controlAnswer(state, incarnation, attachment), !online, nil
+		},
+		empty: func() *agentv1.ControlResponse {
+			return controlAnswer(agentv1.AgentState_AGENT_STATE_ONLINE, incarnation, attachment)
+		},
+		add: func(to *agentv1.ControlResponse, assignments *groupv1.Assignments) { to.Assignments = assignments },
+	})
+}
+
+// controlAnswer answers an agent: one with something to do is to report more often.
+func controlAnswer(state agentv1.AgentState, incarnation uint64, attachment *delivery.Attachment) *agentv1.ControlResponse {
+	interval := group.HeartbeatInterval
+	if attachment.Busy() {
+		interval = delivery.ReportInterval
+	}
+	return &agentv1.ControlResponse{
+		State: state, Incarnation: incarnation, ReportInterval: durationpb.New(interval), ManagerTime: timestamppb.Now(),
 	}
 }
 
@@ -67,5 +96,11 @@ func (a *agentService) ListAgents(ctx context.Context, req *agentv1.ListAgentsRe
 		return nil, err
 	}
 	agents, more := a.server.View.Agents(after, limit)
+	if desk := a.server.Leading.Desk(); desk != nil {
+		for i, agent := range agents {
+			agents[i] = proto.CloneOf(agent)
+			agents[i].Report = desk.LastReport(agent.GetName())
+		}
+	}
 	return &agentv1.ListAgentsResponse{Agents: agents, NextPageToken: nextPage(agents, more)}, nil
 }

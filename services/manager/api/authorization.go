@@ -19,6 +19,7 @@ import (
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/group"
+	"github.com/groupcast/groupcast/services/manager/ledger"
 )
 
 // rule says who may call a method, and who carries it out. What is not named is
@@ -52,6 +53,15 @@ var rules = map[string]rule{
 	groupv1.SessionService_ListMembers_FullMethodName:  {roles: members},
 	groupv1.SessionService_WatchMembers_FullMethodName: {roles: members},
 
+	// How far a delivery is, only the leader's memory knows.
+	groupv1.DeliveryService_CreateDelivery_FullMethodName: {roles: members, leader: true},
+	groupv1.DeliveryService_SealDelivery_FullMethodName:   {roles: members, leader: true},
+	groupv1.DeliveryService_RecordReceipt_FullMethodName:  {roles: members, leader: true},
+	groupv1.DeliveryService_CancelDelivery_FullMethodName: {roles: members, leader: true},
+	groupv1.DeliveryService_GetDelivery_FullMethodName:    {roles: members, leader: true},
+	groupv1.DeliveryService_ListDeliveries_FullMethodName: {roles: members, leader: true},
+	groupv1.DeliveryService_WatchDelivery_FullMethodName:  {roles: members, leader: true},
+
 	groupv1.IdentityService_CreateToken_FullMethodName:    {roles: operators, leader: true},
 	groupv1.IdentityService_Enroll_FullMethodName:         {roles: everyone, anonymous: true, leader: true},
 	groupv1.IdentityService_Renew_FullMethodName:          {roles: everyone, leader: true},
@@ -79,8 +89,8 @@ const anonymousCaller = "anonymous"
 type callerKey struct{}
 
 // callerOf returns who makes the call; the zero value stands for nobody known.
-func callerOf(ctx context.Context) group.Caller {
-	caller, _ := ctx.Value(callerKey{}).(group.Caller)
+func callerOf(ctx context.Context) ledger.Caller {
+	caller, _ := ctx.Value(callerKey{}).(ledger.Caller)
 	return caller
 }
 
@@ -102,7 +112,7 @@ func (s *Server) authorize(ctx context.Context, method string) (context.Context,
 	case !slices.Contains(permitted.roles, id.Role):
 		return nil, rule{}, fmt.Errorf("%s by %s: %w", method, id, errDenied)
 	}
-	return context.WithValue(ctx, callerKey{}, group.Caller{ID: id}), permitted, nil
+	return context.WithValue(ctx, callerKey{}, ledger.Caller{ID: id}), permitted, nil
 }
 
 // identify returns the verified identity of the caller: the peer, or, where the

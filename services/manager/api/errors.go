@@ -13,7 +13,10 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/services/manager/delivery"
 	"github.com/groupcast/groupcast/services/manager/group"
+	"github.com/groupcast/groupcast/services/manager/ledger"
+	"github.com/groupcast/groupcast/services/manager/placement"
 	"github.com/groupcast/groupcast/services/manager/store"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
@@ -39,17 +42,31 @@ var mapping = []struct {
 	code   codes.Code
 	reason string
 }{
-	{group.ErrNotFound, codes.NotFound, "NOT_FOUND"},
-	{group.ErrExists, codes.AlreadyExists, "EXISTS"},
+	{ledger.ErrNotFound, codes.NotFound, "NOT_FOUND"},
+	{ledger.ErrExists, codes.AlreadyExists, "EXISTS"},
 	{group.ErrStale, codes.Aborted, "ETAG_MISMATCH"},
 	{group.ErrInUse, codes.FailedPrecondition, "GROUP_IN_USE"},
+	{group.ErrDelivering, codes.FailedPrecondition, "GROUP_IN_USE"},
 	{group.ErrRoleNotAllowed, codes.FailedPrecondition, "ROLE_NOT_ALLOWED"},
 	{group.ErrGroupFull, codes.ResourceExhausted, "GROUP_FULL"},
-	{group.ErrReused, codes.InvalidArgument, "REQUEST_ID_REUSED"},
-	{group.ErrContention, codes.Aborted, "CONTENTION"},
-	{group.ErrNotLeading, codes.Unavailable, "NOT_LEADING"},
-	{group.ErrReplaced, codes.FailedPrecondition, "REPLACED"},
+	{ledger.ErrReused, codes.InvalidArgument, "REQUEST_ID_REUSED"},
+	{ledger.ErrContention, codes.Aborted, "CONTENTION"},
+	{ledger.ErrNotLeading, codes.Unavailable, "NOT_LEADING"},
+	{ledger.ErrReplaced, codes.FailedPrecondition, "REPLACED"},
 	{group.ErrToken, codes.Unauthenticated, "TOKEN_REFUSED"},
+	{delivery.ErrNoReceivers, codes.FailedPrecondition, "NO_RECEIVERS"},
+	{delivery.ErrNoTree, codes.FailedPrecondition, "NO_TREE"},
+	{delivery.ErrTooMany, codes.ResourceExhausted, "TOO_MANY_DELIVERIES"},
+	{delivery.ErrTooLarge, codes.FailedPrecondition, "OBJECT_TOO_LARGE"},
+	{delivery.ErrSession, codes.FailedPrecondition, "SESSION_ENDED"},
+	{delivery.ErrNoSender, codes.FailedPrecondition, "ROLE_NOT_ALLOWED"},
+	{delivery.ErrSealed, codes.FailedPrecondition, "SEALED_OTHERWISE"},
+	{delivery.ErrNotSealed, codes.FailedPrecondition, "NOT_SEALED"},
+	{delivery.ErrMismatch, codes.InvalidArgument, "NOT_WHAT_WAS_SEALED"},
+	{delivery.ErrEnded, codes.FailedPrecondition, "DELIVERY_ENDED"},
+	{delivery.ErrNoPart, codes.FailedPrecondition, "NO_PART"},
+	{delivery.ErrAmbiguous, codes.InvalidArgument, "AMBIGUOUS"},
+	{placement.ErrNoAgent, codes.FailedPrecondition, "NO_AGENT"},
 	{identity.ErrToken, codes.Unauthenticated, "TOKEN_REFUSED"},
 	{identity.ErrForeign, codes.Unauthenticated, "FOREIGN_IDENTITY"},
 	{store.ErrFull, codes.ResourceExhausted, "STORE_FULL"},
@@ -74,11 +91,11 @@ func toStatus(err error) error {
 	if _, is := status.FromError(err); is {
 		return err
 	}
-	var invalid *group.Invalid
+	var invalid *ledger.Invalid
 	if errors.As(err, &invalid) {
 		return newStatus(codes.InvalidArgument, "INVALID", err, violations(invalid))
 	}
-	var limited *group.RateLimited
+	var limited *ledger.RateLimited
 	if errors.As(err, &limited) {
 		return newStatus(codes.ResourceExhausted, "RATE_LIMITED", err, retryIn(limited.Retry))
 	}
@@ -117,7 +134,7 @@ func retryIn(delay time.Duration) *errdetails.RetryInfo {
 	return &errdetails.RetryInfo{RetryDelay: durationpb.New(delay)}
 }
 
-func violations(invalid *group.Invalid) *errdetails.BadRequest {
+func violations(invalid *ledger.Invalid) *errdetails.BadRequest {
 	request := new(errdetails.BadRequest)
 	for _, violation := range invalid.Violations {
 		request.FieldViolations = append(request.FieldViolations,

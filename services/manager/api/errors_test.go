@@ -18,7 +18,10 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/services/manager/delivery"
 	"github.com/groupcast/groupcast/services/manager/group"
+	"github.com/groupcast/groupcast/services/manager/ledger"
+	"github.com/groupcast/groupcast/services/manager/placement"
 	"github.com/groupcast/groupcast/services/manager/store"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
@@ -29,17 +32,31 @@ func TestErrorsBecomeCodesAndReasons(t *testing.T) {
 		code   codes.Code
 		reason string
 	}{
-		{group.ErrNotFound, codes.NotFound, "NOT_FOUND"},
-		{group.ErrExists, codes.AlreadyExists, "EXISTS"},
+		{ledger.ErrNotFound, codes.NotFound, "NOT_FOUND"},
+		{ledger.ErrExists, codes.AlreadyExists, "EXISTS"},
 		{group.ErrStale, codes.Aborted, "ETAG_MISMATCH"},
 		{group.ErrInUse, codes.FailedPrecondition, "GROUP_IN_USE"},
 		{group.ErrRoleNotAllowed, codes.FailedPrecondition, "ROLE_NOT_ALLOWED"},
 		{group.ErrGroupFull, codes.ResourceExhausted, "GROUP_FULL"},
-		{group.ErrReused, codes.InvalidArgument, "REQUEST_ID_REUSED"},
-		{group.ErrContention, codes.Aborted, "CONTENTION"},
-		{group.ErrNotLeading, codes.Unavailable, "NOT_LEADING"},
-		{group.ErrReplaced, codes.FailedPrecondition, "REPLACED"},
+		{ledger.ErrReused, codes.InvalidArgument, "REQUEST_ID_REUSED"},
+		{ledger.ErrContention, codes.Aborted, "CONTENTION"},
+		{ledger.ErrNotLeading, codes.Unavailable, "NOT_LEADING"},
+		{ledger.ErrReplaced, codes.FailedPrecondition, "REPLACED"},
 		{group.ErrToken, codes.Unauthenticated, "TOKEN_REFUSED"},
+		{group.ErrDelivering, codes.FailedPrecondition, "GROUP_IN_USE"},
+		{delivery.ErrNoReceivers, codes.FailedPrecondition, "NO_RECEIVERS"},
+		{delivery.ErrNoTree, codes.FailedPrecondition, "NO_TREE"},
+		{delivery.ErrTooMany, codes.ResourceExhausted, "TOO_MANY_DELIVERIES"},
+		{delivery.ErrTooLarge, codes.FailedPrecondition, "OBJECT_TOO_LARGE"},
+		{delivery.ErrSession, codes.FailedPrecondition, "SESSION_ENDED"},
+		{delivery.ErrNoSender, codes.FailedPrecondition, "ROLE_NOT_ALLOWED"},
+		{delivery.ErrSealed, codes.FailedPrecondition, "SEALED_OTHERWISE"},
+		{delivery.ErrNotSealed, codes.FailedPrecondition, "NOT_SEALED"},
+		{delivery.ErrMismatch, codes.InvalidArgument, "NOT_WHAT_WAS_SEALED"},
+		{delivery.ErrEnded, codes.FailedPrecondition, "DELIVERY_ENDED"},
+		{delivery.ErrNoPart, codes.FailedPrecondition, "NO_PART"},
+		{delivery.ErrAmbiguous, codes.InvalidArgument, "AMBIGUOUS"},
+		{placement.ErrNoAgent, codes.FailedPrecondition, "NO_AGENT"},
 		{identity.ErrToken, codes.Unauthenticated, "TOKEN_REFUSED"},
 		{identity.ErrForeign, codes.Unauthenticated, "FOREIGN_IDENTITY"},
 		{store.ErrFull, codes.ResourceExhausted, "STORE_FULL"},
@@ -54,8 +71,8 @@ func TestErrorsBecomeCodesAndReasons(t *testing.T) {
 		{errSilent, codes.DeadlineExceeded, "SILENT"},
 		{context.DeadlineExceeded, codes.DeadlineExceeded, "DEADLINE"},
 		{context.Canceled, codes.Canceled, "CANCELED"},
-		{&group.Invalid{}, codes.InvalidArgument, "INVALID"},
-		{&group.RateLimited{What: "joins"}, codes.ResourceExhausted, "RATE_LIMITED"},
+		{&ledger.Invalid{}, codes.InvalidArgument, "INVALID"},
+		{&ledger.RateLimited{What: "joins"}, codes.ResourceExhausted, "RATE_LIMITED"},
 		{errors.New("a bug"), codes.Internal, "INTERNAL"},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
@@ -82,7 +99,7 @@ func TestErrorsBecomeCodesAndReasons(t *testing.T) {
 }
 
 func TestInvalidNamesEveryField(t *testing.T) {
-	invalid := &group.Invalid{Violations: []group.Violation{{Field: "name", Problem: "is empty"}, {Field: "labels", Problem: "too many"}}}
+	invalid := &ledger.Invalid{Violations: []ledger.Violation{{Field: "name", Problem: "is empty"}, {Field: "labels", Problem: "too many"}}}
 	request, _ := detail[*errdetails.BadRequest](status.Convert(toStatus(invalid)))
 	var got []string
 	for _, violation := range request.GetFieldViolations() {
@@ -94,7 +111,7 @@ func TestInvalidNamesEveryField(t *testing.T) {
 }
 
 func TestRateLimitedSaysWhenToTryAgain(t *testing.T) {
-	retry, _ := detail[*errdetails.RetryInfo](status.Convert(toStatus(&group.RateLimited{What: "joins", Retry: 3 * time.Second})))
+	retry, _ := detail[*errdetails.RetryInfo](status.Convert(toStatus(&ledger.RateLimited{What: "joins", Retry: 3 * time.Second})))
 	if retry.GetRetryDelay().AsDuration() != 3*time.Second {
 		t.Errorf("try again in %v, want 3s", retry.GetRetryDelay().AsDuration())
 	}
@@ -123,7 +140,7 @@ func TestEverySentinelHasACode(t *testing.T) {
 	for _, m := range mapping {
 		mapped[m.err.Error()] = true
 	}
-	for _, dir := range []string{"../group", "../store", "../view", "../../../internal/identity", "."} {
+	for _, dir := range []string{"../group", "../ledger", "../delivery", "../placement", "../store", "../view", "../../../internal/identity", "."} {
 		for name, text := range sentinels(t, dir) {
 			if !mapped[text] && !slices.Contains(neverAnswered, name) {
 				t.Errorf("%s (%q) has no code: a caller would see an internal error", name, text)

@@ -6,6 +6,7 @@ import (
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/services/manager/group"
+	"github.com/groupcast/groupcast/services/manager/ledger"
 	"github.com/groupcast/groupcast/services/manager/store"
 )
 
@@ -35,7 +36,7 @@ func (g *groupService) GetGroup(ctx context.Context, req *groupv1.GetGroupReques
 	}
 	_, message, found := g.server.View.Group(req.GetName())
 	if !found {
-		return nil, fmt.Errorf("group %q %w", req.GetName(), group.ErrNotFound)
+		return nil, fmt.Errorf("group %q %w", req.GetName(), ledger.ErrNotFound)
 	}
 	return &groupv1.GetGroupResponse{Group: message}, nil
 }
@@ -58,7 +59,7 @@ func (g *groupService) WatchGroups(req *groupv1.WatchGroupsRequest, stream group
 	}
 	// Who resumes may have to be told that the group is gone.
 	if _, _, found := g.server.View.Group(req.GetName()); !found && req.GetName() != "" && req.GetResumeRevision() == 0 {
-		return fmt.Errorf("group %q %w", req.GetName(), group.ErrNotFound)
+		return fmt.Errorf("group %q %w", req.GetName(), ledger.ErrNotFound)
 	}
 	return g.server.View.WatchGroups(stream.Context(), req.GetName(), store.Revision(req.GetResumeRevision()), stream.Send)
 }

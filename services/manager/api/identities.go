@@ -7,7 +7,7 @@ import (
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
-	"github.com/groupcast/groupcast/services/manager/group"
+	"github.com/groupcast/groupcast/services/manager/ledger"
 )
 
 type identityService struct {
@@ -75,7 +75,7 @@ func (i *identityService) issue(id identity.ID, stamp identity.Stamp, request []
 func publicKey(request []byte) (any, error) {
 	public, err := identity.PublicKey(request)
 	if err != nil {
-		return nil, &group.Invalid{Violations: []group.Violation{{Field: "certificate_request", Problem: err.Error()}}}
+		return nil, &ledger.Invalid{Violations: []ledger.Violation{{Field: "certificate_request", Problem: err.Error()}}}
 	}
 	return public, nil
 }

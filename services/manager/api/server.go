@@ -17,7 +17,9 @@ import (
 	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/services/manager/delivery"
 	"github.com/groupcast/groupcast/services/manager/group"
+	"github.com/groupcast/groupcast/services/manager/ledger"
 	"github.com/groupcast/groupcast/services/manager/store"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
@@ -26,6 +28,8 @@ import (
 type Leading interface {
 	// Registry returns the rules to write by; nil unless this manager leads.
 	Registry() *group.Registry
+	// Desk returns the rules of deliveries; nil unless this manager leads.
+	Desk() *delivery.Desk
 	// Connection returns a connection to the manager that leads; nil while none other does.
 	Connection() *grpc.ClientConn
 	// Leader returns who leads.
@@ -50,6 +54,7 @@ type Server struct {
 func (s *Server) Register(to grpc.ServiceRegistrar) {
 	groupv1.RegisterGroupServiceServer(to, &groupService{server: s})
 	groupv1.RegisterSessionServiceServer(to, &sessionService{server: s})
+	groupv1.RegisterDeliveryServiceServer(to, &deliveryService{server: s})
 	groupv1.RegisterIdentityServiceServer(to, &identityService{server: s})
 	groupv1.RegisterManagerServiceServer(to, &managerService{server: s})
 	agentv1.RegisterAgentServiceServer(to, &agentService{server: s})
@@ -76,8 +81,16 @@ func (s *Server) registry() (*group.Registry, error) {
 	return nil, errNoLeader
 }
 
+// desk returns the rules of deliveries.
+func (s *Server) desk() (*delivery.Desk, error) {
+	if desk := s.Leading.Desk(); desk != nil {
+		return desk, nil
+	}
+	return nil, errNoLeader
+}
+
 // led has the registry carry out a request.
-func led[Q, A any](ctx context.Context, s *Server, req Q, do func(*group.Registry, context.Context, group.Caller, Q) (A, error)) (A, error) {
+func led[Q, A any](ctx context.Context, s *Server, req Q, do func(*group.Registry, context.Context, ledger.Caller, Q) (A, error)) (A, error) {
 	registry, err := s.registry()
 	if err != nil {
 		var none A
@@ -100,7 +113,7 @@ func page(size int32, token string) (after string, limit int, err error) {
 	limit = int(size)
 	switch {
 	case size < 0:
-		return "", 0, &group.Invalid{Violations: []group.Violation{{Field: "page_size", Problem: "is negative"}}}
+		return "", 0, &ledger.Invalid{Violations: []ledger.Violation{{Field: "page_size", Problem: "is negative"}}}
 	case size == 0:
 		limit = defaultPage
 	case size > maxPage:
@@ -112,7 +125,7 @@ func page(size int32, token string) (after string, limit int, err error) {
 	encoded, ok := strings.CutPrefix(token, pageTokenPrefix)
 	name, decodeErr := base64.RawURLEncoding.DecodeString(encoded)
 	if !ok || decodeErr != nil {
-		return "", 0, &group.Invalid{Violations: []group.Violation{{Field: "page_token", Problem: "was not made by this API"}}}
+		return "", 0, &ledger.Invalid{Violations: []ledger.Violation{{Field: "page_token", Problem: "was not made by this API"}}}
 	}
 	return string(name), limit, nil
 }

@@ -1,11 +1,15 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/services/manager/group"
+	"github.com/groupcast/groupcast/services/manager/ledger"
 	"github.com/groupcast/groupcast/services/manager/store"
 )
 
@@ -38,17 +42,16 @@ func (s *sessionService) KeepSession(stream groupv1.SessionService_KeepSessionSe
 		return err
 	}
 	session := group.Session{Group: first.GetGroup(), Member: first.GetName(), Incarnation: first.GetIncarnation()}
+	if first.GetAttends() {
+		return s.keepAttending(stream, session, first)
+	}
 	for {
-		registry, err := s.server.registry()
+		answer, last, err := s.beat(session)
 		if err != nil {
 			return err
 		}
-		state, epoch := registry.Heartbeat(session)
-		if err := stream.Send(&groupv1.KeepSessionResponse{State: state, Epoch: epoch}); err != nil {
+		if err := stream.Send(answer); err != nil || last {
 			return err
-		}
-		if state != groupv1.MemberState_MEMBER_STATE_ACTIVE {
-			return nil
 		}
 		// Of thousands of sessions, each waits in one goroutine: that a member is
 		// silent is noticed by its expiry, not here.
@@ -56,6 +59,46 @@ func (s *sessionService) KeepSession(stream groupv1.SessionService_KeepSessionSe
 			return endOfStream(err)
 		}
 	}
+}
+
+// beat notes a heartbeat and answers it; last says that the session has ended.
+func (s *sessionService) beat(session group.Session) (answer *groupv1.KeepSessionResponse, last bool, err error) {
+	registry, err := s.server.registry()
+	if err != nil {
+		return nil, false, err
+	}
+	state, epoch := registry.Heartbeat(session)
+	answer = &groupv1.KeepSessionResponse{State: state, Epoch: epoch, ManagerTime: timestamppb.Now()}
+	return answer, state != groupv1.MemberState_MEMBER_STATE_ACTIVE, nil
+}
+
+// keepAttending answers heartbeats, takes reports, and tells the member what it
+// has to do in deliveries.
+func (s *sessionService) keepAttending(stream groupv1.SessionService_KeepSessionServer, session group.Session, first *groupv1.KeepSessionRequest) error {
+	answer, last, err := s.beat(session)
+	if err != nil || last { // a session that has ended takes no part
+		return cmp.Or(err, stream.Send(answer))
+	}
+	desk, err := s.server.desk()
+	if err != nil {
+		return err
+	}
+	attachment := desk.AttachMember(session.Group, session.Member)
+	defer attachment.Close()
+	return converse(stream, first, attachment, conversation[*groupv1.KeepSessionRequest, *groupv1.KeepSessionResponse]{
+		answer: func(req *groupv1.KeepSessionRequest) (*groupv1.KeepSessionResponse, bool, error) {
+			answer, last, err := s.beat(session)
+			if err == nil && !last {
+				desk.ReportMember(session.Group, session.Member, req.GetReports())
+			}
+			return answer, last, err
+		},
+		empty: func() *groupv1.KeepSessionResponse {
+			state, epoch := s.server.View.SessionState(session.Group, session.Member, session.Incarnation)
+			return &groupv1.KeepSessionResponse{State: state, Epoch: epoch, ManagerTime: timestamppb.Now()}
+		},
+		add: func(to *groupv1.KeepSessionResponse, assignments *groupv1.Assignments) { to.Assignments = assignments },
+	})
 }
 
 func (s *sessionService) ListMembers(ctx context.Context, req *groupv1.ListMembersRequest) (*groupv1.ListMembersResponse, error) {
@@ -70,7 +113,7 @@ func (s *sessionService) ListMembers(ctx context.Context, req *groupv1.ListMembe
 		return nil, err
 	}
 	if _, _, found := s.server.View.Group(req.GetGroup()); !found {
-		return nil, fmt.Errorf("group %q %w", req.GetGroup(), group.ErrNotFound)
+		return nil, fmt.Errorf("group %q %w", req.GetGroup(), ledger.ErrNotFound)
 	}
 	members, more := s.server.View.Members(req.GetGroup(), after, limit)
 	return &groupv1.ListMembersResponse{Members: members, NextPageToken: nextPage(members, more)}, nil
@@ -84,7 +127,7 @@ func (s *sessionService) WatchMembers(req *groupv1.WatchMembersRequest, stream g
 		return err
 	}
 	if _, _, found := s.server.View.Group(req.GetGroup()); !found {
-		return fmt.Errorf("group %q %w", req.GetGroup(), group.ErrNotFound)
+		return fmt.Errorf("group %q %w", req.GetGroup(), ledger.ErrNotFound)
 	}
 	return s.server.View.WatchMembers(stream.Context(), req.GetGroup(), store.Revision(req.GetResumeRevision()), stream.Send)
 }

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
+	"github.com/groupcast/groupcast/services/manager/ledger"
 	"github.com/groupcast/groupcast/services/manager/store"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
@@ -34,19 +35,19 @@ func (r *Registry) loadAgents(now time.Time) {
 // Register notes an agent and returns its incarnation. An agent that goes on as
 // an incarnation that is still the newest keeps it.
 func (r *Registry) Register(ctx context.Context, name string, asked *agentv1.Registration) (incarnation uint64, err error) {
-	var problems checks
+	var problems ledger.Checks
 	checkPlace(&problems, asked.GetNode(), asked.GetAddresses(), asked.GetLabels())
-	problems.that(len(asked.GetZone()) <= maxTextLength, "zone", "is longer than %d characters", maxTextLength)
-	if err := problems.err(); err != nil {
+	problems.That(len(asked.GetZone()) <= maxTextLength, "zone", "is longer than %d characters", maxTextLength)
+	if err := problems.Err(); err != nil {
 		return 0, err
 	}
-	err = r.write(ctx, request{}, nil, func() (plan, error) {
+	err = r.ledger.Write(ctx, ledger.Request{}, nil, func() (ledger.Plan, error) {
 		current, known := r.view.Agent(name)
 		goesOn := known && asked.GetIncarnation() == current.GetIncarnation()
 		if asked.GetIncarnation() != 0 && known && !goesOn {
-			return plan{}, fmt.Errorf("agent %q, incarnation %d: %w", name, asked.GetIncarnation(), ErrReplaced)
+			return ledger.Plan{}, fmt.Errorf("agent %q, incarnation %d: %w", name, asked.GetIncarnation(), ledger.ErrReplaced)
 		}
-		incarnation = r.next()
+		incarnation = r.ledger.Next()
 		if goesOn {
 			incarnation = current.GetIncarnation()
 		}
@@ -66,13 +67,13 @@ func (r *Registry) Register(ctx context.Context, name string, asked *agentv1.Reg
 	return incarnation, nil
 }
 
-func putAgent(agent *agentv1.Agent, changed store.Revision) (plan, error) {
+func putAgent(agent *agentv1.Agent, changed store.Revision) (ledger.Plan, error) {
 	encoded, err := proto.Marshal(agent)
 	if err != nil {
-		return plan{}, fmt.Errorf("encode agent: %w", err)
+		return ledger.Plan{}, fmt.Errorf("encode agent: %w", err)
 	}
 	key := view.AgentKey(agent.GetName())
-	return plan{[]store.Cond{store.Unchanged(key, changed)}, []store.Op{store.Put(key, encoded)}}, nil
+	return ledger.Plan{Conditions: []store.Cond{store.Unchanged(key, changed)}, Changes: []store.Op{store.Put(key, encoded)}}, nil
 }
 
 // Report notes that an agent lives. It returns FENCED if a newer incarnation has
@@ -96,13 +97,13 @@ func (r *Registry) Goodbye(ctx context.Context, name string, incarnation uint64)
 	r.mu.Lock()
 	r.agents.Forget(name)
 	r.mu.Unlock()
-	return r.write(ctx, request{}, nil, func() (plan, error) {
+	return r.ledger.Write(ctx, ledger.Request{}, nil, func() (ledger.Plan, error) {
 		agent, known := r.view.Agent(name)
 		if !known || agent.GetIncarnation() != incarnation {
-			return plan{}, nil
+			return ledger.Plan{}, nil
 		}
 		key := view.AgentKey(name)
-		return plan{[]store.Cond{store.Unchanged(key, agent.Changed)}, []store.Op{store.Delete(key)}}, nil
+		return ledger.Plan{Conditions: []store.Cond{store.Unchanged(key, agent.Changed)}, Changes: []store.Op{store.Delete(key)}}, nil
 	})
 }
 
@@ -140,10 +141,10 @@ func (r *Registry) retry(table interface{ Heard(string, time.Time) }, name strin
 }
 
 func (r *Registry) setOffline(ctx context.Context, name string) error {
-	return r.write(ctx, request{}, nil, func() (plan, error) {
+	return r.ledger.Write(ctx, ledger.Request{}, nil, func() (ledger.Plan, error) {
 		agent, known := r.view.Agent(name)
 		if !known {
-			return plan{}, nil
+			return ledger.Plan{}, nil
 		}
 		next := proto.CloneOf(agent.Agent)
 		next.State = agentv1.AgentState_AGENT_STATE_OFFLINE

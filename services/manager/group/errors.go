@@ -1,85 +1,19 @@
 package group
 
-import (
-	"errors"
-	"fmt"
-	"strings"
-	"time"
-)
+import "errors"
 
 // Errors that the API's edge tells apart. Each is wrapped with what it is about.
 var (
-	// ErrNotFound says that there is no such thing.
-	ErrNotFound = errors.New("not found")
-	// ErrExists says that there is one of this name already.
-	ErrExists = errors.New("exists already")
 	// ErrStale says that the caller's etag is not the current one.
 	ErrStale = errors.New("changed since it was read: read it again")
 	// ErrInUse says that a group has members.
 	ErrInUse = errors.New("members are joined: delete with force to end their sessions")
+	// ErrDelivering says that a group has deliveries that run.
+	ErrDelivering = errors.New("deliveries run: delete with force to cancel them")
 	// ErrRoleNotAllowed says that the group's policy has no such role.
 	ErrRoleNotAllowed = errors.New("the group's policy does not allow the role")
 	// ErrGroupFull says that the group has as many members as it may have.
 	ErrGroupFull = errors.New("the group has as many members as its policy allows")
-	// ErrReused says that a request_id came with another request before.
-	ErrReused = errors.New("request_id was used for another request")
-	// ErrContention says that others changed the same thing again and again meanwhile.
-	ErrContention = errors.New("too many changes of the same thing at once: try again")
-	// ErrNotLeading says that this manager no longer leads.
-	ErrNotLeading = errors.New("this manager no longer leads: try again")
-	// ErrReplaced says that a newer incarnation of the same name has come.
-	ErrReplaced = errors.New("a newer incarnation of the same name has come")
 	// ErrToken says that a join token is refused.
 	ErrToken = errors.New("join token refused")
 )
-
-// RateLimited says that a caller does something too often.
-type RateLimited struct {
-	What  string
-	Retry time.Duration
-}
-
-func (e *RateLimited) Error() string {
-	return fmt.Sprintf("%s too often: try again in %v", e.What, e.Retry.Round(time.Millisecond))
-}
-
-// Invalid says what is wrong with a request, field by field.
-type Invalid struct{ Violations []Violation }
-
-// Violation is what is wrong with one field.
-type Violation struct{ Field, Problem string }
-
-func (e *Invalid) Error() string {
-	problems := make([]string, len(e.Violations))
-	for i, violation := range e.Violations {
-		problems[i] = violation.Field + ": " + violation.Problem
-	}
-	return strings.Join(problems, "; ")
-}
-
-// checks collects violations.
-type checks struct{ violations []Violation }
-
-// maxViolations is how many problems of one request are told.
-const maxViolations = 20
-
-// that notes a problem with a field unless ok.
-func (c *checks) that(ok bool, field, problem string, args ...any) {
-	if !ok && len(c.violations) < maxViolations {
-		c.violations = append(c.violations, Violation{field, fmt.Sprintf(problem, args...)})
-	}
-}
-
-// no notes an error of a field.
-func (c *checks) no(field string, err error) {
-	if err != nil && len(c.violations) < maxViolations {
-		c.violations = append(c.violations, Violation{field, err.Error()})
-	}
-}
-
-func (c *checks) err() error {
-	if len(c.violations) == 0 {
-		return nil
-	}
-	return &Invalid{c.violations}
-}

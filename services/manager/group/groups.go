@@ -11,31 +11,32 @@ import (
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/services/manager/ledger"
 	"github.com/groupcast/groupcast/services/manager/store"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
 // Create makes a group.
-func (r *Registry) Create(ctx context.Context, caller Caller, asked *groupv1.CreateGroupRequest) (*groupv1.CreateGroupResponse, error) {
-	var problems checks
-	problems.no("name", identity.CheckName(asked.GetName()))
+func (r *Registry) Create(ctx context.Context, caller ledger.Caller, asked *groupv1.CreateGroupRequest) (*groupv1.CreateGroupResponse, error) {
+	var problems ledger.Checks
+	problems.No("name", identity.CheckName(asked.GetName()))
 	policy := withDefaults(asked.GetPolicy())
 	checkPolicy(&problems, policy)
-	if err := problems.err(); err != nil {
+	if err := problems.Err(); err != nil {
 		return nil, err
 	}
-	as, err := identify(caller, asked.GetRequestId(), asked)
+	as, err := ledger.Identify(caller, asked.GetRequestId(), asked)
 	if err != nil {
 		return nil, err
 	}
 	response := new(groupv1.CreateGroupResponse)
-	err = r.write(ctx, as, response, func() (plan, error) {
+	err = r.ledger.Write(ctx, as, response, func() (ledger.Plan, error) {
 		if _, _, exists := r.view.Group(asked.GetName()); exists {
-			return plan{}, fmt.Errorf("group %q %w", asked.GetName(), ErrExists)
+			return ledger.Plan{}, fmt.Errorf("group %q %w", asked.GetName(), ledger.ErrExists)
 		}
 		now := timestamppb.Now()
 		response.Group = &groupv1.Group{
-			Name: asked.GetName(), Policy: policy, Incarnation: r.next(), CreateTime: now, UpdateTime: now,
+			Name: asked.GetName(), Policy: policy, Incarnation: r.ledger.Next(), CreateTime: now, UpdateTime: now,
 		}
 		response.Group.Etag = etag(response.Group.GetIncarnation(), 1)
 		return putGroup(response.Group, 0)
@@ -44,38 +45,38 @@ func (r *Registry) Create(ctx context.Context, caller Caller, asked *groupv1.Cre
 }
 
 // putGroup plans to write a group that was last written at the revision.
-func putGroup(group *groupv1.Group, changed store.Revision) (plan, error) {
+func putGroup(group *groupv1.Group, changed store.Revision) (ledger.Plan, error) {
 	record := proto.CloneOf(group)
 	record.Epoch, record.MemberCount = 0, 0 // stored elsewhere, and counted
 	encoded, err := proto.Marshal(record)
 	if err != nil {
-		return plan{}, fmt.Errorf("encode group: %w", err)
+		return ledger.Plan{}, fmt.Errorf("encode group: %w", err)
 	}
 	key := view.GroupKey(group.GetName())
-	return plan{[]store.Cond{store.Unchanged(key, changed)}, []store.Op{store.Put(key, encoded)}}, nil
+	return ledger.Plan{Conditions: []store.Cond{store.Unchanged(key, changed)}, Changes: []store.Op{store.Put(key, encoded)}}, nil
 }
 
 // Update changes a group's policy.
-func (r *Registry) Update(ctx context.Context, caller Caller, asked *groupv1.UpdateGroupRequest) (*groupv1.UpdateGroupResponse, error) {
-	as, err := identify(caller, asked.GetRequestId(), asked)
+func (r *Registry) Update(ctx context.Context, caller ledger.Caller, asked *groupv1.UpdateGroupRequest) (*groupv1.UpdateGroupResponse, error) {
+	as, err := ledger.Identify(caller, asked.GetRequestId(), asked)
 	if err != nil {
 		return nil, err
 	}
 	response := new(groupv1.UpdateGroupResponse)
-	err = r.write(ctx, as, response, func() (plan, error) {
+	err = r.ledger.Write(ctx, as, response, func() (ledger.Plan, error) {
 		record, message, err := r.find(asked.GetName(), asked.GetEtag())
 		if err != nil {
-			return plan{}, err
+			return ledger.Plan{}, err
 		}
 		policy, err := merge(message.GetPolicy(), asked.GetPolicy(), asked.GetUpdateMask().GetPaths())
 		if err != nil {
-			return plan{}, err
+			return ledger.Plan{}, err
 		}
 		policy = withDefaults(policy)
-		var problems checks
+		var problems ledger.Checks
 		checkPolicy(&problems, policy)
-		if err := problems.err(); err != nil {
-			return plan{}, err
+		if err := problems.Err(); err != nil {
+			return ledger.Plan{}, err
 		}
 		message.Policy, message.UpdateTime, message.Etag = policy, timestamppb.Now(), nextEtag(message)
 		response.Group = message
@@ -84,29 +85,38 @@ func (r *Registry) Update(ctx context.Context, caller Caller, asked *groupv1.Upd
 	return response, err
 }
 
-// Delete removes a group, and with force the sessions of its members.
-func (r *Registry) Delete(ctx context.Context, caller Caller, asked *groupv1.DeleteGroupRequest) (*groupv1.DeleteGroupResponse, error) {
-	as, err := identify(caller, asked.GetRequestId(), asked)
+// Delete removes a group, and with force the sessions of its members: who looks
+// after its deliveries sees that it is gone, and cancels them.
+func (r *Registry) Delete(ctx context.Context, caller ledger.Caller, asked *groupv1.DeleteGroupRequest) (*groupv1.DeleteGroupResponse, error) {
+	as, err := ledger.Identify(caller, asked.GetRequestId(), asked)
 	if err != nil {
 		return nil, err
 	}
 	response := new(groupv1.DeleteGroupResponse)
-	err = r.write(ctx, as, response, func() (plan, error) {
+	err = r.ledger.Write(ctx, as, response, func() (ledger.Plan, error) {
 		name := asked.GetName()
 		record, message, err := r.find(name, asked.GetEtag())
 		if err != nil {
-			return plan{}, err
+			return ledger.Plan{}, err
 		}
 		conditions := []store.Cond{store.Unchanged(view.GroupKey(name), record.Changed)}
 		if !asked.GetForce() {
 			if members := message.GetMemberCount(); members > 0 {
-				return plan{}, fmt.Errorf("group %q: %d %w", name, members, ErrInUse)
+				return ledger.Plan{}, fmt.Errorf("group %q: %d %w", name, members, ErrInUse)
 			}
-			conditions = append(conditions, store.NoneBelow(view.MembersPrefix(name))) // one may be joining
+			if running := r.view.RunningDeliveries(name); running > 0 {
+				return ledger.Plan{}, fmt.Errorf("group %q: %d %w", name, running, ErrDelivering)
+			}
+			conditions = append(conditions,
+				store.NoneBelow(view.MembersPrefix(name)), // one may be joining
+				store.NoneBelow(view.RunningPrefix(name)))
 		}
-		return plan{
-			conditions,
-			[]store.Op{store.DeleteAll(view.MembersPrefix(name)), store.Delete(view.EpochKey(name)), store.Delete(view.GroupKey(name))},
+		return ledger.Plan{
+			Conditions: conditions,
+			Changes: []store.Op{
+				store.DeleteAll(view.MembersPrefix(name)), store.DeleteAll(view.RunningPrefix(name)),
+				store.Delete(view.EpochKey(name)), store.Delete(view.GroupKey(name)),
+			},
 		}, nil
 	})
 	return response, err
@@ -116,7 +126,7 @@ func (r *Registry) Delete(ctx context.Context, caller Caller, asked *groupv1.Del
 func (r *Registry) find(name, etag string) (view.Group, *groupv1.Group, error) {
 	record, message, found := r.view.Group(name)
 	if !found {
-		return view.Group{}, nil, fmt.Errorf("group %q %w", name, ErrNotFound)
+		return view.Group{}, nil, fmt.Errorf("group %q %w", name, ledger.ErrNotFound)
 	}
 	if etag != "" && etag != message.GetEtag() {
 		return view.Group{}, nil, fmt.Errorf("group %q %w", name, ErrStale)

@@ -14,6 +14,7 @@ import (
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/services/manager/ledger"
 	"github.com/groupcast/groupcast/services/manager/store"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
@@ -38,7 +39,7 @@ const AllGroups = "*"
 
 // CreateToken makes a join token. It is shown once and not kept, so that a
 // repeated request makes another one; the first expires unused.
-func (r *Registry) CreateToken(ctx context.Context, caller Caller, asked *groupv1.CreateTokenRequest, ca identity.Fingerprint) (*groupv1.CreateTokenResponse, error) {
+func (r *Registry) CreateToken(ctx context.Context, caller ledger.Caller, asked *groupv1.CreateTokenRequest, ca identity.Fingerprint) (*groupv1.CreateTokenResponse, error) {
 	record := tokenRecord{ID: identity.ID{Role: identity.Role(asked.GetRole()), Name: asked.GetName()}, Groups: asked.GetGroups()}
 	lifetime, err := checkToken(asked, record)
 	if err != nil {
@@ -54,10 +55,10 @@ func (r *Registry) CreateToken(ctx context.Context, caller Caller, asked *groupv
 	if err != nil {
 		return nil, err
 	}
-	err = r.write(ctx, request{}, nil, func() (plan, error) {
-		return plan{
-			[]store.Cond{store.Absent(tokenKey(token.ID))},
-			[]store.Op{store.PutLeased(tokenKey(token.ID), encoded, lease)},
+	err = r.ledger.Write(ctx, ledger.Request{}, nil, func() (ledger.Plan, error) {
+		return ledger.Plan{
+			Conditions: []store.Cond{store.Absent(tokenKey(token.ID))},
+			Changes:    []store.Op{store.PutLeased(tokenKey(token.ID), encoded, lease)},
 		}, nil
 	})
 	if err != nil {
@@ -68,23 +69,23 @@ func (r *Registry) CreateToken(ctx context.Context, caller Caller, asked *groupv
 }
 
 func checkToken(asked *groupv1.CreateTokenRequest, record tokenRecord) (time.Duration, error) {
-	var problems checks
-	problems.that(slices.Contains(enrollable, record.ID.Role), "role", "%q is not one of %v", asked.GetRole(), enrollable)
-	problems.no("name", identity.CheckName(asked.GetName()))
-	problems.that(record.ID.Role == identity.Member || len(record.Groups) == 0, "groups", "are for members")
-	problems.that(record.ID.Role != identity.Member || len(record.Groups) > 0, "groups", "name those that the member may join, or %q for all", AllGroups)
+	var problems ledger.Checks
+	problems.That(slices.Contains(enrollable, record.ID.Role), "role", "%q is not one of %v", asked.GetRole(), enrollable)
+	problems.No("name", identity.CheckName(asked.GetName()))
+	problems.That(record.ID.Role == identity.Member || len(record.Groups) == 0, "groups", "are for members")
+	problems.That(record.ID.Role != identity.Member || len(record.Groups) > 0, "groups", "name those that the member may join, or %q for all", AllGroups)
 	for _, name := range record.Groups {
 		if name != AllGroups {
-			problems.no("groups", identity.CheckName(name))
+			problems.No("groups", identity.CheckName(name))
 		}
 	}
 	lifetime := identity.MaxTokenLifetime
 	if asked.GetLifetime() != nil {
 		lifetime = asked.GetLifetime().AsDuration()
-		problems.that(lifetime >= time.Second && lifetime <= identity.MaxTokenLifetime,
+		problems.That(lifetime >= time.Second && lifetime <= identity.MaxTokenLifetime,
 			"lifetime", "is %v: want 1s to %v", lifetime, identity.MaxTokenLifetime)
 	}
-	return lifetime, problems.err()
+	return lifetime, problems.Err()
 }
 
 // Redeem uses up a join token and returns whom it was for. What the identity may
@@ -97,7 +98,7 @@ func (r *Registry) Redeem(ctx context.Context, text string, certificateRequest [
 		allowed := r.enrollFailed.Allow()
 		r.mu.Unlock()
 		if !allowed {
-			return identity.ID{}, &RateLimited{"join tokens are refused", time.Second}
+			return identity.ID{}, &ledger.RateLimited{What: "join tokens are refused", Retry: time.Second}
 		}
 		r.log.Warn("join token refused", "reason", err)
 	}
@@ -110,22 +111,22 @@ func (r *Registry) redeem(ctx context.Context, text string, by []byte) (identity
 		return identity.ID{}, err
 	}
 	var redeemed identity.ID
-	err = r.write(ctx, request{}, nil, func() (plan, error) {
+	err = r.ledger.Write(ctx, ledger.Request{}, nil, func() (ledger.Plan, error) {
 		item, found, err := r.store.Get(ctx, tokenKey(token.ID))
 		if err != nil {
-			return plan{}, err
+			return ledger.Plan{}, err
 		}
 		var record tokenRecord
 		if found {
 			if err := json.Unmarshal(item.Value, &record); err != nil {
-				return plan{}, fmt.Errorf("decode token: %w", err)
+				return ledger.Plan{}, fmt.Errorf("decode token: %w", err)
 			}
 		}
 		switch {
 		case !token.Matches(record.Hash): // also when there is none
-			return plan{}, fmt.Errorf("%w: it is wrong or has expired", ErrToken)
+			return ledger.Plan{}, fmt.Errorf("%w: it is wrong or has expired", ErrToken)
 		case record.UsedBy != nil && !bytes.Equal(record.UsedBy, by):
-			return plan{}, fmt.Errorf("%w: it was used already", ErrToken)
+			return ledger.Plan{}, fmt.Errorf("%w: it was used already", ErrToken)
 		}
 		redeemed = record.ID
 		record.UsedBy = by
@@ -135,21 +136,21 @@ func (r *Registry) redeem(ctx context.Context, text string, by []byte) (identity
 }
 
 // planRedeem marks a token as used and grants what it says.
-func (r *Registry) planRedeem(item store.Item, record tokenRecord) (plan, error) {
+func (r *Registry) planRedeem(item store.Item, record tokenRecord) (ledger.Plan, error) {
 	used, err := json.Marshal(record)
 	if err != nil {
-		return plan{}, fmt.Errorf("encode token: %w", err)
+		return ledger.Plan{}, fmt.Errorf("encode token: %w", err)
 	}
 	known := r.view.Identity(record.ID)
 	changed := known.Changed
 	known.Groups = record.Groups
 	granted, err := json.Marshal(known)
 	if err != nil {
-		return plan{}, fmt.Errorf("encode identity: %w", err)
+		return ledger.Plan{}, fmt.Errorf("encode identity: %w", err)
 	}
-	return plan{
-		[]store.Cond{store.Unchanged(item.Key, item.Changed), store.Unchanged(view.IdentityKey(record.ID), changed)},
-		[]store.Op{store.PutKeepingLease(item.Key, used), store.Put(view.IdentityKey(record.ID), granted)},
+	return ledger.Plan{
+		Conditions: []store.Cond{store.Unchanged(item.Key, item.Changed), store.Unchanged(view.IdentityKey(record.ID), changed)},
+		Changes:    []store.Op{store.PutKeepingLease(item.Key, used), store.Put(view.IdentityKey(record.ID), granted)},
 	}, nil
 }
 
@@ -157,21 +158,21 @@ func (r *Registry) planRedeem(item store.Item, record tokenRecord) (plan, error)
 // its sessions.
 func (r *Registry) Revoke(ctx context.Context, id identity.ID) error {
 	if !slices.Contains(enrollable, id.Role) { // a manager has the CA: nothing could keep it out, or let it back in
-		return &Invalid{[]Violation{{"role", fmt.Sprintf("%q is not one of %v", id.Role, enrollable)}}}
+		return &ledger.Invalid{Violations: []ledger.Violation{{Field: "role", Problem: fmt.Sprintf("%q is not one of %v", id.Role, enrollable)}}}
 	}
 	if err := id.Validate(); err != nil {
-		return &Invalid{[]Violation{{"name", err.Error()}}}
+		return &ledger.Invalid{Violations: []ledger.Violation{{Field: "name", Problem: err.Error()}}}
 	}
-	err := r.write(ctx, request{}, nil, func() (plan, error) {
+	err := r.ledger.Write(ctx, ledger.Request{}, nil, func() (ledger.Plan, error) {
 		known := r.view.Identity(id)
 		changed := known.Changed
 		known.RevokedHere = true
 		encoded, err := json.Marshal(known)
 		if err != nil {
-			return plan{}, fmt.Errorf("encode identity: %w", err)
+			return ledger.Plan{}, fmt.Errorf("encode identity: %w", err)
 		}
 		key := view.IdentityKey(id)
-		return plan{[]store.Cond{store.Unchanged(key, changed)}, []store.Op{store.Put(key, encoded)}}, nil
+		return ledger.Plan{Conditions: []store.Cond{store.Unchanged(key, changed)}, Changes: []store.Op{store.Put(key, encoded)}}, nil
 	})
 	if err != nil {
 		return err
@@ -184,4 +185,4 @@ func (r *Registry) Revoke(ctx context.Context, id identity.ID) error {
 
 // Stamp returns the stamp for a certificate. It is taken before it is checked
 // that the certificate may be issued: a revocation that comes meanwhile revokes it.
-func (r *Registry) Stamp() identity.Stamp { return identity.Stamp(r.next()) }
+func (r *Registry) Stamp() identity.Stamp { return identity.Stamp(r.ledger.Next()) }

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/services/manager/ledger"
 )
 
 // withDefaults returns the policy with what was left open decided: what a group
@@ -36,11 +37,11 @@ func withDefaults(policy *groupv1.Policy) *groupv1.Policy {
 	return decided
 }
 
-func checkPolicy(problems *checks, policy *groupv1.Policy) {
+func checkPolicy(problems *ledger.Checks, policy *groupv1.Policy) {
 	seen := make(map[groupv1.Role]bool)
 	for _, role := range policy.GetAllowedRoles() {
 		checkEnum(problems, "policy.allowed_roles", role)
-		problems.that(!seen[role], "policy.allowed_roles", "names %v twice", role)
+		problems.That(!seen[role], "policy.allowed_roles", "names %v twice", role)
 		seen[role] = true
 	}
 	checkEnum(problems, "policy.control_mode", policy.GetControlMode())
@@ -51,15 +52,15 @@ func checkPolicy(problems *checks, policy *groupv1.Policy) {
 }
 
 // checkEnum refuses values that this version does not know, and zero.
-func checkEnum(problems *checks, field string, value protoreflect.Enum) {
+func checkEnum(problems *ledger.Checks, field string, value protoreflect.Enum) {
 	number := value.Number()
 	known := value.Descriptor().Values().ByNumber(number) != nil
-	problems.that(known && number != 0, field, "%d is no value of %s", number, value.Descriptor().Name())
+	problems.That(known && number != 0, field, "%d is no value of %s", number, value.Descriptor().Name())
 }
 
-func checkSpan(problems *checks, field string, span *durationpb.Duration) {
+func checkSpan(problems *ledger.Checks, field string, span *durationpb.Duration) {
 	if span != nil {
-		problems.that(span.CheckValid() == nil && span.AsDuration() >= 0, field, "is no span of time")
+		problems.That(span.CheckValid() == nil && span.AsDuration() >= 0, field, "is no span of time")
 	}
 }
 
@@ -73,11 +74,11 @@ func merge(policy, other *groupv1.Policy, paths []string) (*groupv1.Policy, erro
 		return other, nil
 	}
 	merged := proto.CloneOf(policy)
-	var problems checks
+	var problems ledger.Checks
 	for _, path := range paths {
-		problems.no("update_mask", copyField(merged.ProtoReflect(), other.ProtoReflect(), strings.Split(path, ".")))
+		problems.No("update_mask", copyField(merged.ProtoReflect(), other.ProtoReflect(), strings.Split(path, ".")))
 	}
-	return merged, problems.err()
+	return merged, problems.Err()
 }
 
 // copyField copies the field at the path, or clears it where the source has none.

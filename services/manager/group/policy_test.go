@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/services/manager/ledger"
 )
 
 const (
@@ -74,7 +75,7 @@ func TestMerge(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"nonsense", "ack_level.x", "limits.nonsense", "allowed_roles.x", "", "limits."} {
-		var invalid *Invalid
+		var invalid *ledger.Invalid
 		if _, err := merge(current, asked, []string{path}); !errors.As(err, &invalid) {
 			t.Errorf("path %q: %v, want it refused", path, err)
 		}
@@ -89,15 +90,15 @@ func TestBadPoliciesAreRefused(t *testing.T) {
 		"policy.slow_member.lag_time": {SlowMember: &groupv1.SlowMemberPolicy{LagTime: durationpb.New(-time.Second)}},
 		"policy.latency_bound":        {LatencyBound: &durationpb.Duration{Seconds: 1 << 62}},
 	} {
-		var problems checks
+		var problems ledger.Checks
 		checkPolicy(&problems, withDefaults(policy))
-		if err := problems.err(); err == nil || !strings.Contains(err.Error(), field) {
+		if err := problems.Err(); err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
-	var problems checks
+	var problems ledger.Checks
 	checkPolicy(&problems, withDefaults(nil))
-	if err := problems.err(); err != nil {
+	if err := problems.Err(); err != nil {
 		t.Errorf("the defaults are refused: %v", err)
 	}
 }

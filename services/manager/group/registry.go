@@ -18,6 +18,7 @@ import (
 
 	"github.com/groupcast/groupcast/internal/algo/liveness"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/services/manager/ledger"
 	"github.com/groupcast/groupcast/services/manager/store"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
@@ -33,10 +34,6 @@ const (
 	sweepInterval = 250 * time.Millisecond
 	// epochInterval is how often a group's epoch grows at most.
 	epochInterval = time.Second
-	// rememberFor is how long request ids and ends of sessions are remembered at least.
-	rememberFor = time.Hour
-	// leaseInterval is how often a fresh lease is taken for what is to be remembered.
-	leaseInterval = 10 * time.Minute
 	// forgetAgents is how long an agent stays listed that is offline.
 	forgetAgents = time.Hour
 )
@@ -56,10 +53,11 @@ func sessionOf(member *groupv1.Member) Session {
 
 // Registry is the state and the rules of the manager that leads.
 type Registry struct {
-	store *store.Store
-	view  *view.View
-	term  *store.Term
-	log   *slog.Logger
+	store  *store.Store
+	ledger *ledger.Ledger
+	view   *view.View
+	term   *store.Term
+	log    *slog.Logger
 
 	mu           sync.Mutex
 	sessions     *liveness.Table[Session]
@@ -68,15 +66,15 @@ type Registry struct {
 	flaps        map[seat]*rate.Limiter  // joins of one member
 	joining      map[seat]int            // joins on their way
 	changed      map[string]bool         // groups whose epoch is to grow
-	memory       store.Lease             // for what is to be remembered for a while
 	enrollFailed *rate.Limiter           // refused join tokens
 }
 
 // Lead returns the registry of a term. All members get the time of one expiry to
 // be heard: the manager cannot know how long they have been silent.
-func Lead(term *store.Term, from *store.Store, shown *view.View, log *slog.Logger) *Registry {
+func Lead(by *ledger.Ledger, from *store.Store, shown *view.View, log *slog.Logger) *Registry {
+	term := by.Term()
 	r := &Registry{
-		store: from, view: shown, term: term, log: log.With("term", term.Number),
+		store: from, ledger: by, view: shown, term: term, log: log.With("term", term.Number),
 		sessions: liveness.NewTable[Session](Expiry),
 		agents:   liveness.NewTable[string](Expiry),
 		offline:  liveness.NewTable[string](forgetAgents),
@@ -97,7 +95,7 @@ func Lead(term *store.Term, from *store.Store, shown *view.View, log *slog.Logge
 
 // Run does what is due by time, until ctx is done or the term is over.
 func (r *Registry) Run(ctx context.Context) error {
-	if err := r.renewMemory(ctx); err != nil {
+	if err := r.ledger.Renew(ctx); err != nil {
 		r.log.Warn("no lease for what is to be remembered; trying again", "error", err)
 	}
 	group, ctx := errgroup.WithContext(ctx)
@@ -108,7 +106,7 @@ func (r *Registry) Run(ctx context.Context) error {
 		{sweepInterval, r.expireSessions},
 		{sweepInterval, r.sweepAgents},
 		{epochInterval, r.growEpochs},
-		{leaseInterval, r.remember},
+		{ledger.RenewalInterval, r.remember},
 		{time.Minute, r.forgetFlaps},
 	} {
 		group.Go(func() error { return r.every(ctx, duty.every, duty.do) })
@@ -124,7 +122,7 @@ func (r *Registry) every(ctx context.Context, interval time.Duration, do func(co
 		case <-ctx.Done():
 			return nil
 		case <-r.term.Ended():
-			return ErrNotLeading
+			return ledger.ErrNotLeading
 		case <-ticker.C:
 			do(ctx)
 		}
@@ -134,35 +132,10 @@ func (r *Registry) every(ctx context.Context, interval time.Duration, do func(co
 // Term returns the number of the term.
 func (r *Registry) Term() uint64 { return r.term.Number }
 
-func (r *Registry) renewMemory(ctx context.Context) error {
-	lease, err := r.store.Grant(ctx, rememberFor+leaseInterval)
-	if err != nil {
-		return err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.memory = lease
-	return nil
-}
-
 func (r *Registry) remember(ctx context.Context) {
-	if err := r.renewMemory(ctx); err != nil {
+	if err := r.ledger.Renew(ctx); err != nil {
 		r.log.Warn("no fresh lease for what is to be remembered; using the old one", "error", err)
 	}
-}
-
-// lease returns the lease for what is to be remembered for a while, taking one if there is none yet.
-func (r *Registry) lease(ctx context.Context) (store.Lease, error) {
-	r.mu.Lock()
-	lease := r.memory
-	r.mu.Unlock()
-	if lease != 0 {
-		return lease, nil
-	}
-	if err := r.renewMemory(ctx); err != nil {
-		return 0, err
-	}
-	return r.lease(ctx)
 }
 
 // growEpochs lets the epochs grow of all groups whose members came or went.

@@ -15,6 +15,7 @@ import (
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/services/manager/ledger"
 	"github.com/groupcast/groupcast/services/manager/store"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
@@ -35,11 +36,11 @@ const (
 )
 
 // Join begins a session of a member.
-func (r *Registry) Join(ctx context.Context, caller Caller, asked *groupv1.JoinRequest) (*groupv1.JoinResponse, error) {
+func (r *Registry) Join(ctx context.Context, caller ledger.Caller, asked *groupv1.JoinRequest) (*groupv1.JoinResponse, error) {
 	if err := checkJoin(asked); err != nil {
 		return nil, err
 	}
-	as, err := identify(caller, asked.GetRequestId(), asked)
+	as, err := ledger.Identify(caller, asked.GetRequestId(), asked)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +51,7 @@ func (r *Registry) Join(ctx context.Context, caller Caller, asked *groupv1.JoinR
 	release := r.reserve(place)
 	defer release()
 	response := new(groupv1.JoinResponse)
-	err = r.write(ctx, as, response, func() (plan, error) { return r.planJoin(asked, response) })
+	err = r.ledger.Write(ctx, as, response, func() (ledger.Plan, error) { return r.planJoin(asked, response) })
 	if err != nil {
 		return nil, err
 	}
@@ -62,33 +63,33 @@ func (r *Registry) Join(ctx context.Context, caller Caller, asked *groupv1.JoinR
 }
 
 func checkJoin(asked *groupv1.JoinRequest) error {
-	var problems checks
-	problems.no("group", identity.CheckName(asked.GetGroup()))
-	problems.no("name", identity.CheckName(asked.GetName()))
-	problems.that(len(asked.GetRoles()) <= maxRoles, "roles", "has %d items: at most %d", len(asked.GetRoles()), maxRoles)
+	var problems ledger.Checks
+	problems.No("group", identity.CheckName(asked.GetGroup()))
+	problems.No("name", identity.CheckName(asked.GetName()))
+	problems.That(len(asked.GetRoles()) <= maxRoles, "roles", "has %d items: at most %d", len(asked.GetRoles()), maxRoles)
 	checkPlace(&problems, asked.GetNode(), asked.GetAddresses(), asked.GetLabels())
-	if err := problems.err(); err != nil {
+	if err := problems.Err(); err != nil {
 		return err // before looking at each of what may be very many
 	}
 	for _, role := range asked.GetRoles() {
 		checkEnum(&problems, "roles", role)
 	}
-	return problems.err()
+	return problems.Err()
 }
 
 // checkPlace checks what a member or agent says of where it is.
-func checkPlace(problems *checks, node string, addresses []string, labels map[string]string) {
-	problems.that(len(node) <= maxTextLength, "node", "is longer than %d characters", maxTextLength)
-	problems.that(len(addresses) <= maxAddresses, "addresses", "has %d items: at most %d", len(addresses), maxAddresses)
-	problems.that(len(labels) <= maxLabels, "labels", "has %d items: at most %d", len(labels), maxLabels)
-	if problems.err() != nil {
+func checkPlace(problems *ledger.Checks, node string, addresses []string, labels map[string]string) {
+	problems.That(len(node) <= maxTextLength, "node", "is longer than %d characters", maxTextLength)
+	problems.That(len(addresses) <= maxAddresses, "addresses", "has %d items: at most %d", len(addresses), maxAddresses)
+	problems.That(len(labels) <= maxLabels, "labels", "has %d items: at most %d", len(labels), maxLabels)
+	if problems.Err() != nil {
 		return
 	}
 	for _, address := range addresses {
-		problems.that(validAddress(address), "addresses", "%.80q is not host:port", address)
+		problems.That(validAddress(address), "addresses", "%.80q is not host:port", address)
 	}
 	for key, value := range labels {
-		problems.that(key != "" && len(key) <= maxTextLength && len(value) <= maxTextLength,
+		problems.That(key != "" && len(key) <= maxTextLength && len(value) <= maxTextLength,
 			"labels", "%.80q: keys have 1 to %d characters, values up to as many", key, maxTextLength)
 	}
 }
@@ -106,7 +107,7 @@ func (r *Registry) checkFlap(place seat) error {
 		r.flaps[place] = limiter
 	}
 	if !limiter.Allow() {
-		return &RateLimited{fmt.Sprintf("member %q joins group %q", place.member, place.group), time.Second}
+		return &ledger.RateLimited{What: fmt.Sprintf("member %q joins group %q", place.member, place.group), Retry: time.Second}
 	}
 	return nil
 }
@@ -136,35 +137,35 @@ func (r *Registry) reserve(place seat) (release func()) {
 	}
 }
 
-func (r *Registry) planJoin(asked *groupv1.JoinRequest, response *groupv1.JoinResponse) (plan, error) {
+func (r *Registry) planJoin(asked *groupv1.JoinRequest, response *groupv1.JoinResponse) (ledger.Plan, error) {
 	group, message, err := r.find(asked.GetGroup(), "")
 	if err != nil {
-		return plan{}, err
+		return ledger.Plan{}, err
 	}
 	roles, err := chooseRoles(asked.GetRoles(), message.GetPolicy().GetAllowedRoles())
 	if err != nil {
-		return plan{}, fmt.Errorf("join group %q: %w", asked.GetGroup(), err)
+		return ledger.Plan{}, fmt.Errorf("join group %q: %w", asked.GetGroup(), err)
 	}
 	current, rejoins := r.view.Member(asked.GetGroup(), asked.GetName())
 	if limit := message.GetPolicy().GetLimits().GetMaxMembers(); limit > 0 && !rejoins {
 		if err := r.checkRoom(asked.GetGroup(), int(limit)); err != nil {
-			return plan{}, err
+			return ledger.Plan{}, err
 		}
 	}
 	response.Member = &groupv1.Member{
-		Group: asked.GetGroup(), Name: asked.GetName(), Incarnation: r.next(),
+		Group: asked.GetGroup(), Name: asked.GetName(), Incarnation: r.ledger.Next(),
 		Node: asked.GetNode(), Addresses: asked.GetAddresses(), Labels: asked.GetLabels(), Roles: roles,
 		State: groupv1.MemberState_MEMBER_STATE_ACTIVE, JoinTime: timestamppb.Now(),
 	}
 	response.HeartbeatInterval, response.Expiry = durationpb.New(HeartbeatInterval), durationpb.New(Expiry)
 	encoded, err := proto.Marshal(response.Member)
 	if err != nil {
-		return plan{}, fmt.Errorf("encode member: %w", err)
+		return ledger.Plan{}, fmt.Errorf("encode member: %w", err)
 	}
 	key := view.MemberKey(asked.GetGroup(), asked.GetName())
-	return plan{
-		[]store.Cond{store.Unchanged(view.GroupKey(asked.GetGroup()), group.Changed), store.Unchanged(key, current.Changed)},
-		[]store.Op{store.Put(key, encoded)},
+	return ledger.Plan{
+		Conditions: []store.Cond{store.Unchanged(view.GroupKey(asked.GetGroup()), group.Changed), store.Unchanged(key, current.Changed)},
+		Changes:    []store.Op{store.Put(key, encoded)},
 	}, nil
 }
 
@@ -215,24 +216,24 @@ func (r *Registry) Heartbeat(session Session) (groupv1.MemberState, uint64) {
 }
 
 // Leave ends a session. A session that has ended already is left as it is.
-func (r *Registry) Leave(ctx context.Context, caller Caller, asked *groupv1.LeaveRequest) (*groupv1.LeaveResponse, error) {
-	as, err := identify(caller, asked.GetRequestId(), asked)
+func (r *Registry) Leave(ctx context.Context, caller ledger.Caller, asked *groupv1.LeaveRequest) (*groupv1.LeaveResponse, error) {
+	as, err := ledger.Identify(caller, asked.GetRequestId(), asked)
 	if err != nil {
 		return nil, err
 	}
-	lease, err := r.lease(ctx)
+	lease, err := r.ledger.Lease(ctx)
 	if err != nil {
 		return nil, err
 	}
 	response := new(groupv1.LeaveResponse)
 	var left Session
-	err = r.write(ctx, as, response, func() (plan, error) {
+	err = r.ledger.Write(ctx, as, response, func() (ledger.Plan, error) {
 		if _, _, err := r.find(asked.GetGroup(), ""); err != nil {
-			return plan{}, err
+			return ledger.Plan{}, err
 		}
 		member, joined := r.view.Member(asked.GetGroup(), asked.GetName())
 		if !joined || asked.GetIncarnation() != 0 && member.GetIncarnation() != asked.GetIncarnation() {
-			return plan{}, fmt.Errorf("session of member %q in group %q %w", asked.GetName(), asked.GetGroup(), ErrNotFound)
+			return ledger.Plan{}, fmt.Errorf("session of member %q in group %q %w", asked.GetName(), asked.GetGroup(), ledger.ErrNotFound)
 		}
 		left = sessionOf(member.Member)
 		return end(groupv1.MemberState_MEMBER_STATE_LEFT, lease, member), nil
@@ -252,11 +253,11 @@ func (r *Registry) forget(session Session) {
 
 // end plans to end sessions. How they ended is written before the members are
 // deleted: within a transaction, that is the order in which it is seen.
-func end(state groupv1.MemberState, lease store.Lease, members ...view.Member) (p plan) {
+func end(state groupv1.MemberState, lease store.Lease, members ...view.Member) (p ledger.Plan) {
 	for _, member := range members {
 		key := view.MemberKey(member.GetGroup(), member.GetName())
-		p.conditions = append(p.conditions, store.Unchanged(key, member.Changed))
-		p.changes = append(p.changes,
+		p.Conditions = append(p.Conditions, store.Unchanged(key, member.Changed))
+		p.Changes = append(p.Changes,
 			store.PutLeased(view.EndedKey(member.GetGroup(), member.GetName()), view.EncodeEnded(member.GetIncarnation(), state), lease),
 			store.Delete(key))
 	}
@@ -311,12 +312,12 @@ func (r *Registry) endSessions(ctx context.Context, state groupv1.MemberState, m
 }
 
 func (r *Registry) endBatch(ctx context.Context, state groupv1.MemberState, batch []view.Member) error {
-	lease, err := r.lease(ctx)
+	lease, err := r.ledger.Lease(ctx)
 	if err != nil {
 		return err
 	}
 	planned := end(state, lease, batch...)
-	at, err := r.store.Commit(ctx, r.term, planned.conditions, planned.changes)
+	at, err := r.store.Commit(ctx, r.term, planned.Conditions, planned.Changes)
 	if err != nil {
 		return err
 	}

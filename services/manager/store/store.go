@@ -67,6 +67,11 @@ func NoneBelow(keyPrefix string) Cond {
 	return Cond{clientv3.Compare(clientv3.CreateRevision(prefix+keyPrefix), "=", 0).WithPrefix()}
 }
 
+// UnchangedBelow holds while no key that begins so was written after the revision.
+func UnchangedBelow(keyPrefix string, at Revision) Cond {
+	return Cond{clientv3.Compare(clientv3.ModRevision(prefix+keyPrefix), "<", int64(at)+1).WithPrefix()}
+}
+
 // Op is one change of a transaction.
 type Op struct{ op clientv3.Op }
 

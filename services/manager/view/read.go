@@ -178,7 +178,7 @@ func (v *View) MembersNamed(name string) []Member {
 }
 
 // Counts says how much the view holds.
-type Counts struct{ Groups, Members, AgentsOnline, AgentsOffline int }
+type Counts struct{ Groups, Members, AgentsOnline, AgentsOffline, DeliveriesRunning int }
 
 // Count counts.
 func (v *View) Count() Counts {
@@ -191,6 +191,9 @@ func (v *View) Count() Counts {
 		} else {
 			counts.AgentsOffline++
 		}
+	}
+	for _, running := range v.running {
+		counts.DeliveriesRunning += running
 	}
 	return counts
 }

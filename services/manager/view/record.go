@@ -22,8 +22,12 @@ import (
 //	member/GROUP/MEMBER     groupv1.Member
 //	session-end/GROUP/MEMBER  how the member's last session ended; leased
 //	agent/AGENT             agentv1.Agent
+//	delivery/ID             managerv1.DeliveryRecord
+//	delivery-tree/ID        managerv1.TreeRecord; gone once the delivery is kept no more
+//	receipt/ID/MEMBER       groupv1.Receipt, final; those of before the end go into the record with it
+//	running/GROUP/ID        nothing; there while a delivery runs, so that a group is not deleted meanwhile
 //	identity/ROLE/NAME      Identity
-//	token/ID, request/…     read by those who write them; not part of the view
+//	token/ID, request/…     read by those who write them; not part of the view, as running/…
 const (
 	groupKind    = "group"
 	epochKind    = "epoch"
@@ -31,6 +35,10 @@ const (
 	endedKind    = "session-end"
 	agentKind    = "agent"
 	identityKind = "identity"
+	deliveryKind = "delivery"
+	treeKind     = "delivery-tree"
+	receiptKind  = "receipt"
+	runningKind  = "running"
 )
 
 // GroupKey is where a group is stored.
@@ -53,6 +61,24 @@ func AgentKey(name string) string { return agentKind + "/" + name }
 
 // IdentityKey is where an identity is stored.
 func IdentityKey(id identity.ID) string { return identityKind + "/" + id.String() }
+
+// DeliveryKey is where a delivery is stored.
+func DeliveryKey(id string) string { return deliveryKind + "/" + id }
+
+// TreeKey is where a delivery's tree is stored.
+func TreeKey(id string) string { return treeKind + "/" + id }
+
+// ReceiptKey is where a member's receipt is stored.
+func ReceiptKey(id, member string) string { return receiptKind + "/" + id + "/" + member }
+
+// ReceiptsPrefix is what all receipts of a delivery are stored below.
+func ReceiptsPrefix(id string) string { return receiptKind + "/" + id + "/" }
+
+// RunningKey is there while a delivery runs.
+func RunningKey(group, id string) string { return runningKind + "/" + group + "/" + id }
+
+// RunningPrefix is what the marks of all running deliveries of a group are stored below.
+func RunningPrefix(group string) string { return runningKind + "/" + group + "/" }
 
 // Identity is what the manager knows of an identity beside its certificates.
 type Identity struct {
@@ -99,7 +125,14 @@ func (v *View) put(item store.Item) error {
 		record := new(agentv1.Agent)
 		if err = proto.Unmarshal(item.Value, record); err == nil {
 			v.agents[record.GetName()] = Agent{record, item.Changed}
+			v.announceAgents()
 		}
+	case deliveryKind:
+		err = v.putDelivery(name, item)
+	case treeKind:
+		err = v.putTree(name, item)
+	case receiptKind:
+		err = v.putReceipt(name, item)
 	case identityKind:
 		record := Identity{Changed: item.Changed}
 		if err = json.Unmarshal(item.Value, &record); err == nil {
@@ -131,6 +164,13 @@ func (v *View) delete(key string, at store.Revision) {
 		}
 	case agentKind:
 		delete(v.agents, name)
+		v.announceAgents()
+	case deliveryKind:
+		v.deleteDelivery(name)
+	case treeKind:
+		v.deleteTree(name)
+	case receiptKind:
+		v.deleteReceipt(name)
 	case identityKind:
 		delete(v.identities, parseIdentity(name))
 	}

@@ -1,5 +1,5 @@
 // Package view is the state that every manager keeps in memory: groups, members,
-// agents and identities as of a revision of the store, and their latest changes
+// agents, identities and deliveries as of a revision of the store, and their latest changes
 // for those who watch. It is read from the store and follows it; nothing is
 // written here.
 package view
@@ -31,6 +31,10 @@ type View struct {
 	agents     map[string]Agent
 	identities map[identity.ID]Identity
 	members    int
+	deliveries map[string]*delivery
+	running    map[string]int // deliveries, by group
+
+	agentsChanged chan struct{} // closed when an agent comes, changes or goes
 
 	// stale says that changes were missed. The state stays as it was until it is
 	// read anew: it is better than none. Only Run's goroutine touches this.
@@ -73,7 +77,7 @@ type Agent struct {
 
 // New returns a view of nothing yet: Run fills it.
 func New(from *store.Store, log *slog.Logger) *View {
-	v := &View{store: from, log: log, advanced: make(chan struct{})}
+	v := &View{store: from, log: log, advanced: make(chan struct{}), agentsChanged: make(chan struct{})}
 	v.reset(0)
 	return v
 }
@@ -88,6 +92,9 @@ func (v *View) reset(at store.Revision) {
 	v.agents = make(map[string]Agent)
 	v.identities = make(map[identity.ID]Identity)
 	v.members = 0
+	v.deliveries = make(map[string]*delivery)
+	v.running = make(map[string]int)
+	v.announceAgents()
 }
 
 // rereadPause is how long Run waits before it reads a store again that did not answer.

@@ -1242,7 +1242,9 @@ type Assignments struct {
 	Complete bool          `protobuf:"varint,1,opt,name=complete,proto3" json:"complete,omitempty"`
 	Current  []*Assignment `protobuf:"bytes,2,rep,name=current,proto3" json:"current,omitempty"`
 	// Deliveries to drop, with all that is kept of them.
-	Dropped       []string `protobuf:"bytes,3,rep,name=dropped,proto3" json:"dropped,omitempty"`
+	Dropped []string `protobuf:"bytes,3,rep,name=dropped,proto3" json:"dropped,omitempty"`
+	// More of what is complete follows in the next message.
+	Continues     bool `protobuf:"varint,4,opt,name=continues,proto3" json:"continues,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1296,6 +1298,13 @@ func (x *Assignments) GetDropped() []string {
 		return x.Dropped
 	}
 	return nil
+}
+
+func (x *Assignments) GetContinues() bool {
+	if x != nil {
+		return x.Continues
+	}
+	return false
 }
 
 // DeliveryReport is how a delivery stands at a member or an agent.
@@ -2378,11 +2387,12 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\x05ended\x18\r \x01(\bR\x05ended\x12\x16\n" +
 	"\x06reason\x18\x0e \x01(\tR\x06reason\x129\n" +
 	"\n" +
-	"keep_until\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\tkeepUntil\"}\n" +
+	"keep_until\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\tkeepUntil\"\x9b\x01\n" +
 	"\vAssignments\x12\x1a\n" +
 	"\bcomplete\x18\x01 \x01(\bR\bcomplete\x128\n" +
 	"\acurrent\x18\x02 \x03(\v2\x1e.groupcast.group.v1.AssignmentR\acurrent\x12\x18\n" +
-	"\adropped\x18\x03 \x03(\tR\adropped\"\xbc\x02\n" +
+	"\adropped\x18\x03 \x03(\tR\adropped\x12\x1c\n" +
+	"\tcontinues\x18\x04 \x01(\bR\tcontinues\"\xbc\x02\n" +
 	"\x0eDeliveryReport\x12\x1a\n" +
 	"\bdelivery\x18\x01 \x01(\tR\bdelivery\x12!\n" +
 	"\ftree_version\x18\x02 \x01(\x04R\vtreeVersion\x12\x14\n" +

@@ -1,0 +1,47 @@
+package tree
+
+import "fmt"
+
+// Link is a node of a tree and who feeds it; nobody feeds the sender.
+type Link struct {
+	Node   Node
+	Parent string
+}
+
+// Links returns what the tree consists of, to be written down: the sender first, each
+// node after its parent.
+func (t *Tree) Links() []Link {
+	links := make([]Link, 0, len(t.places))
+	for _, at := range t.topDown() {
+		link := Link{Node: t.places[at].node}
+		if parent := t.places[at].parent; parent != none {
+			link.Parent = t.places[parent].node.Name
+		}
+		links = append(links, link)
+	}
+	return links
+}
+
+// Restore returns the tree that consists of the links of an earlier one, with a bound. It
+// fails if they are not in order or contradict what every tree keeps.
+func Restore(links []Link, bound Bound) (*Tree, error) {
+	nodes := make([]Node, len(links))
+	for i, link := range links {
+		nodes[i] = link.Node
+	}
+	if len(links) == 0 {
+		return nil, fmt.Errorf("tree: restore from nothing")
+	}
+	if err := check(nodes[0].Name, nodes, bound); err != nil {
+		return nil, err
+	}
+	t := unplaced(nodes[0].Name, nodes, bound, measure(bound.RTT))
+	for i, link := range links[1:] {
+		parent, known := t.index[link.Parent]
+		if !known || parent != 0 && t.places[parent].parent == none {
+			return nil, fmt.Errorf("tree: restore: %q comes before its parent %q", links[i+1].Node.Name, link.Parent)
+		}
+		t.attach(t.index[link.Node.Name], parent)
+	}
+	return t, t.Validate()
+}

@@ -1,0 +1,249 @@
+package delivery
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/services/manager/placement"
+)
+
+// presence is how the manager hears an agent.
+type presence struct {
+	attachment *Attachment // nil while its control stream is closed
+	closed     time.Time
+	heard      time.Time
+	goodbye    bool
+	report     *agentv1.Report // without deliveries
+}
+
+// Attachment is the stream of a node that takes part in deliveries. It belongs to
+// one goroutine.
+type Attachment struct {
+	desk  *Desk
+	seat  seat
+	wake  chan struct{}
+	sent  map[string]*groupv1.Assignment // what the node knows
+	begun bool
+}
+
+// AttachMember attaches the stream of a member's session.
+func (d *Desk) AttachMember(group, name string) *Attachment {
+	return d.attach(seat{group, placement.MemberID(name)})
+}
+
+// AttachAgent attaches the control stream of an agent.
+func (d *Desk) AttachAgent(name string) *Attachment {
+	a := d.attach(seat{id: placement.AgentID(name)})
+	d.mu.Lock()
+	d.agents[name] = &presence{attachment: a, heard: time.Now()}
+	d.mu.Unlock()
+	d.pokeAll() // deliveries may wait for it
+	return a
+}
+
+func (d *Desk) attach(at seat) *Attachment {
+	a := &Attachment{desk: d, seat: at, wake: make(chan struct{}, 1), sent: make(map[string]*groupv1.Assignment)}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.attached[at] == nil {
+		d.attached[at] = make(map[*Attachment]bool)
+	}
+	d.attached[at][a] = true
+	return a
+}
+
+// Close notes that the stream has ended.
+func (a *Attachment) Close() {
+	d := a.desk
+	d.mu.Lock()
+	delete(d.attached[a.seat], a)
+	if len(d.attached[a.seat]) == 0 {
+		delete(d.attached, a.seat)
+	}
+	agent := d.agents[a.seat.id.Name]
+	wasAgent := a.seat.id.Role == identity.Agent && agent != nil && agent.attachment == a
+	if wasAgent {
+		agent.attachment, agent.closed = nil, time.Now()
+	}
+	d.mu.Unlock()
+	if wasAgent {
+		d.pokeAll()
+	}
+}
+
+// Wake yields when there is something to tell the node.
+func (a *Attachment) Wake() <-chan struct{} { return a.wake }
+
+// Ended is closed when the desk is no longer kept: another leader may be found.
+func (a *Attachment) Ended() <-chan struct{} { return a.desk.ended }
+
+// Busy tells whether the node has anything to do.
+func (a *Attachment) Busy() bool { return len(a.sent) > 0 }
+
+// assignmentBytes is how large a message with assignments gets about.
+const assignmentBytes = 1 << 20
+
+// Next returns the messages that tell the node what has changed since they were
+// last asked for; first, all that it has to do, even if that is nothing.
+func (a *Attachment) Next() []*groupv1.Assignments {
+	a.desk.mu.Lock()
+	plan := maps.Clone(a.desk.plans[a.seat])
+	a.desk.mu.Unlock()
+	message := &groupv1.Assignments{}
+	messages, size := []*groupv1.Assignments{message}, 0
+	for _, id := range slices.Sorted(maps.Keys(plan)) {
+		if a.sent[id] == plan[id] {
+			continue
+		}
+		if size += proto.Size(plan[id]); size > assignmentBytes && len(message.GetCurrent()) > 0 {
+			message = &groupv1.Assignments{}
+			messages, size = append(messages, message), proto.Size(plan[id])
+		}
+		message.Current = append(message.Current, plan[id])
+	}
+	for _, id := range slices.Sorted(maps.Keys(a.sent)) {
+		if _, has := plan[id]; !has {
+			message.Dropped = append(message.Dropped, id)
+		}
+	}
+	whole := !a.begun
+	a.sent, a.begun = plan, true
+	if whole {
+		for i, part := range messages {
+			part.Complete, part.Continues = true, i < len(messages)-1
+		}
+	} else if len(message.GetCurrent())+len(message.GetDropped()) == 0 {
+		return nil
+	}
+	return messages
+}
+
+// assign replaces what nodes have to do in a delivery, and wakes them. A node
+// without an assignment among the next has nothing to do any more.
+func (d *Desk) assign(group, delivery string, nodes []identity.ID, next map[identity.ID]*groupv1.Assignment) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, id := range nodes {
+		at := seatOf(group, id)
+		plan := d.plans[at]
+		if plan == nil {
+			plan = make(map[string]*groupv1.Assignment)
+			d.plans[at] = plan
+		}
+		if assignment, has := next[id]; has {
+			plan[delivery] = assignment
+		} else if delete(plan, delivery); len(plan) == 0 {
+			delete(d.plans, at)
+		}
+		for a := range d.attached[at] {
+			select {
+			case a.wake <- struct{}{}:
+			default: // it is awake
+			}
+		}
+	}
+}
+
+func seatOf(group string, id identity.ID) seat {
+	if id.Role == identity.Agent {
+		group = ""
+	}
+	return seat{group, id}
+}
+
+// ReportMember takes how deliveries stand at a member.
+func (d *Desk) ReportMember(group, name string, reports []*groupv1.DeliveryReport) {
+	d.take(group, placement.MemberID(name), reports)
+}
+
+// ReportAgent takes what an agent reports.
+func (d *Desk) ReportAgent(name string, report *agentv1.Report) {
+	d.mu.Lock()
+	if agent, known := d.agents[name]; known {
+		agent.heard = time.Now()
+		agent.report = &agentv1.Report{CacheUsedBytes: report.GetCacheUsedBytes(), Connections: report.GetConnections()}
+	}
+	d.mu.Unlock()
+	d.take("", placement.AgentID(name), report.GetDeliveries())
+}
+
+// LastReport returns what an agent said last, without its deliveries; nil if it
+// said nothing in this term.
+func (d *Desk) LastReport(name string) *agentv1.Report {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	agent, known := d.agents[name]
+	if !known {
+		return nil
+	}
+	return agent.report
+}
+
+// Goodbye notes that an agent stops.
+func (d *Desk) Goodbye(name string) {
+	d.mu.Lock()
+	if agent, known := d.agents[name]; known {
+		agent.goodbye = true
+	}
+	d.mu.Unlock()
+	d.pokeAll()
+}
+
+// take hands reports to the deliveries that they are about. Whoever has no part in
+// one is not listened to.
+func (d *Desk) take(group string, from identity.ID, reports []*groupv1.DeliveryReport) {
+	now := time.Now()
+	for _, report := range reports {
+		if k := d.find(report.GetDelivery()); k != nil && (group == "" || group == k.group) {
+			k.take(from, clip(report), now)
+		}
+	}
+}
+
+func (k *keeper) take(from identity.ID, report *groupv1.DeliveryReport, now time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if _, known := k.progress.nodes[from]; !known {
+		if k.tree == nil {
+			return
+		}
+		if _, has := k.tree.Node(from.String()); !has {
+			return
+		}
+	}
+	if k.progress.take(from, report, k.tree, now) {
+		k.poke()
+	}
+	k.announceLocked()
+}
+
+// seen returns how the manager hears an agent.
+func (d *Desk) seen(name string) sight {
+	record, known := d.view.Agent(name)
+	s := sight{online: known && placement.Usable(record.Agent), heard: d.started}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if agent, known := d.agents[name]; known {
+		s.attached, s.closed, s.heard, s.goodbye = agent.attachment != nil, agent.closed, agent.heard, agent.goodbye
+	}
+	return s
+}
+
+// usable tells whether an agent can be given something to do.
+func (d *Desk) usable(agent *agentv1.Agent, now time.Time) bool {
+	cause, _ := d.seen(agent.GetName()).lost(now)
+	return cause == ""
+}
+
+// pokeAll has all deliveries looked at.
+func (d *Desk) pokeAll() {
+	for _, k := range d.allKeepers() {
+		k.poke()
+	}
+}

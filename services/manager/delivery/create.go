@@ -1,0 +1,291 @@
+package delivery
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	managerv1 "github.com/groupcast/groupcast/internal/gen/groupcast/manager/v1"
+	"github.com/groupcast/groupcast/services/manager/ledger"
+	"github.com/groupcast/groupcast/services/manager/placement"
+	"github.com/groupcast/groupcast/services/manager/store"
+	"github.com/groupcast/groupcast/services/manager/view"
+)
+
+const (
+	// maxRunning is how many deliveries of a group run at once where its policy says nothing.
+	maxRunning = 256
+	// maxKeep is how long agents can be asked to hold an object.
+	maxKeep = 24 * time.Hour
+	// maxName is how long the name of an object can be, in bytes: as a file's.
+	maxName = 255
+	// maxMode holds all permission bits of a file.
+	maxMode = 0o7777
+)
+
+// Create begins a delivery to the members that are joined now.
+func (d *Desk) Create(ctx context.Context, caller ledger.Caller, asked *groupv1.CreateDeliveryRequest) (*groupv1.CreateDeliveryResponse, error) {
+	if err := checkSpec(asked.GetSpec()); err != nil {
+		return nil, err
+	}
+	as, err := ledger.Identify(caller, asked.GetRequestId(), asked)
+	if err != nil {
+		return nil, err
+	}
+	release := d.reserve(asked.GetGroup())
+	defer release()
+	id, response := newID(), new(groupv1.CreateDeliveryResponse)
+	err = d.ledger.Write(ctx, as, response, func() (ledger.Plan, error) {
+		c := creation{desk: d, asked: asked, id: id, now: time.Now()}
+		return c.plan(response)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if response.GetDelivery().GetId() == id { // and not the answer to an earlier request
+		d.metrics.treeChanged(causeCreated)
+		d.log.Info("a delivery begins", "delivery", id, "group", asked.GetGroup(), "members", response.GetDelivery().GetMemberCount())
+	}
+	d.open(ctx, response.GetDelivery().GetId())
+	return response, nil
+}
+
+func newID() string {
+	var id [16]byte
+	rand.Read(id[:]) // it never fails
+	return hex.EncodeToString(id[:])
+}
+
+// reserve counts a delivery on its way, so that several at the same time cannot
+// exceed a group's limit together.
+func (d *Desk) reserve(group string) (release func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.creating[group]++
+	return func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if d.creating[group]--; d.creating[group] == 0 {
+			delete(d.creating, group)
+		}
+	}
+}
+
+// checkSpec says what is wrong with what a sender wants.
+func checkSpec(spec *groupv1.DeliverySpec) error {
+	var problems ledger.Checks
+	checkObjectName(&problems, spec.GetName())
+	known := func(field string, value protoreflect.Enum) {
+		named := value.Descriptor().Values().ByNumber(value.Number()) != nil
+		problems.That(named, field, "%d is no value of %s", value.Number(), value.Descriptor().Name())
+	}
+	span := func(field string, value *durationpb.Duration, most time.Duration) {
+		ok := value == nil || value.CheckValid() == nil && value.AsDuration() >= 0 && (most == 0 || value.AsDuration() <= most)
+		problems.That(ok, field, "is no span of time, or longer than it may be")
+	}
+	known("spec.kind", spec.GetKind())
+	problems.That(spec.GetKind() != 0, "spec.kind", "is missing: want file, directory or stream")
+	known("spec.control_mode", spec.GetControlMode())
+	known("spec.ack_level", spec.GetAckLevel())
+	known("spec.slow_member.action", spec.GetSlowMember().GetAction())
+	known("spec.congestion", spec.GetCongestion())
+	span("spec.slow_member.lag_time", spec.GetSlowMember().GetLagTime(), 0)
+	span("spec.deadline", spec.GetDeadline(), 0)
+	span("spec.keep", spec.GetKeep(), maxKeep)
+	problems.That(spec.GetMode() <= maxMode, "spec.mode", "%o has more than permission bits", spec.GetMode())
+	problems.That(spec.GetLength() == 0 || !spec.GetLengthUnknown(), "spec.length", "is both given and unknown")
+	problems.That(spec.GetKind() != groupv1.DeliveryKind_DELIVERY_KIND_STREAM || spec.GetLengthUnknown(), "spec.length_unknown", "a stream's length is not known before its end")
+	problems.That(spec.GetSourceTime() == nil || spec.GetSourceTime().IsValid(), "spec.source_time", "is no time")
+	return problems.Err()
+}
+
+// checkObjectName refuses what could be more, or something else, than one file in
+// the receiver's directory.
+func checkObjectName(problems *ledger.Checks, name string) {
+	problems.That(name != "", "spec.name", "is empty")
+	problems.That(len(name) <= maxName, "spec.name", "has %d bytes: at most %d", len(name), maxName)
+	problems.That(!strings.ContainsAny(name, "/\x00") && name != "." && name != "..", "spec.name", "%.80q is not the name of one file", name)
+}
+
+// creation is a delivery on its way.
+type creation struct {
+	desk  *Desk
+	asked *groupv1.CreateDeliveryRequest
+	id    string
+	now   time.Time
+
+	group   view.Group
+	policy  *groupv1.Policy
+	sender  view.Member
+	network placement.Network
+}
+
+func (c *creation) plan(response *groupv1.CreateDeliveryResponse) (ledger.Plan, error) {
+	if err := c.look(); err != nil {
+		return ledger.Plan{}, err
+	}
+	if err := c.permit(); err != nil {
+		return ledger.Plan{}, err
+	}
+	built, err := c.network.Build()
+	switch {
+	case errors.Is(err, placement.ErrNoAgent):
+		return ledger.Plan{}, fmt.Errorf("deliver in group %q: %w", c.asked.GetGroup(), err)
+	case err != nil:
+		return ledger.Plan{}, fmt.Errorf("deliver in group %q: %w: %w", c.asked.GetGroup(), ErrNoTree, err)
+	}
+	record := c.record()
+	encoded, err := proto.Marshal(record)
+	if err != nil {
+		return ledger.Plan{}, fmt.Errorf("encode delivery: %w", err)
+	}
+	encodedTree, err := proto.Marshal(encodeTree(built, 1, nil))
+	if err != nil {
+		return ledger.Plan{}, fmt.Errorf("encode tree: %w", err)
+	}
+	response.Delivery = proto.CloneOf(record.GetDelivery())
+	response.Delivery.MemberCount, response.Delivery.TreeVersion = uint32(len(record.GetMembers())), 1
+	group := c.asked.GetGroup()
+	return ledger.Plan{
+		Conditions: []store.Cond{
+			store.Unchanged(view.GroupKey(group), c.group.Changed),
+			store.Unchanged(view.MemberKey(group, c.asked.GetSender()), c.sender.Changed),
+			store.Absent(view.DeliveryKey(c.id)),
+		},
+		Changes: []store.Op{
+			store.Put(view.TreeKey(c.id), encodedTree),
+			store.Put(view.DeliveryKey(c.id), encoded),
+			store.Put(view.RunningKey(group, c.id), nil),
+		},
+	}, nil
+}
+
+// look finds the group, the sender, the receivers and the agents.
+func (c *creation) look() error {
+	group, message, found := c.desk.view.Group(c.asked.GetGroup())
+	if !found {
+		return fmt.Errorf("group %q %w", c.asked.GetGroup(), ledger.ErrNotFound)
+	}
+	c.group, c.policy = group, message.GetPolicy()
+	sender, joined := c.desk.view.Member(c.asked.GetGroup(), c.asked.GetSender())
+	if !joined || sender.GetIncarnation() != c.asked.GetIncarnation() {
+		return fmt.Errorf("deliver as %q in group %q: %w", c.asked.GetSender(), c.asked.GetGroup(), ErrSession)
+	}
+	c.sender = sender
+	c.network = placement.Network{Sender: sender.Member, LatencyBound: c.policy.GetLatencyBound().AsDuration()}
+	members, _ := c.desk.view.Members(c.asked.GetGroup(), "", int(^uint(0)>>1))
+	for _, member := range members {
+		if member.GetName() != sender.GetName() && mayReceive(member) {
+			c.network.Receivers = append(c.network.Receivers, member)
+		}
+	}
+	agents, _ := c.desk.view.Agents("", int(^uint(0)>>1))
+	c.network.Agents = slices.DeleteFunc(agents, func(agent *agentv1.Agent) bool { return !c.desk.usable(agent, c.now) })
+	return nil
+}
+
+// permit refuses what the sender's role or the group's limits do not allow.
+func (c *creation) permit() error {
+	group, limits := c.asked.GetGroup(), c.policy.GetLimits()
+	if !slices.Contains(c.sender.GetRoles(), groupv1.Role_ROLE_SEND) {
+		return fmt.Errorf("deliver as %q in group %q: %w", c.sender.GetName(), group, ErrNoSender)
+	}
+	if len(c.network.Receivers) == 0 {
+		return fmt.Errorf("deliver in group %q: %w", group, ErrNoReceivers)
+	}
+	most := maxRunning
+	if limits.GetMaxDeliveries() > 0 {
+		most = int(limits.GetMaxDeliveries())
+	}
+	if running := c.desk.countRunning(group); running > most {
+		return fmt.Errorf("deliver in group %q: %w (%d)", group, ErrTooMany, most)
+	}
+	return checkSize(group, limits, c.asked.GetSpec().GetLength())
+}
+
+func checkSize(group string, limits *groupv1.Limits, length uint64) error {
+	if most := limits.GetMaxObjectBytes(); most > 0 && length > most {
+		return fmt.Errorf("deliver %d bytes in group %q: %w (%d)", length, group, ErrTooLarge, most)
+	}
+	return nil
+}
+
+// countRunning counts the deliveries of a group that run or are on their way. One
+// that is both for a moment counts twice: it is about to count once.
+func (d *Desk) countRunning(group string) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.view.RunningDeliveries(group) + d.creating[group]
+}
+
+// record returns what is stored of the new delivery.
+func (c *creation) record() *managerv1.DeliveryRecord {
+	record := &managerv1.DeliveryRecord{
+		Delivery: &groupv1.Delivery{
+			Id: c.id, Group: c.asked.GetGroup(), Sender: c.sender.GetName(), Spec: withPolicy(c.asked.GetSpec(), c.policy),
+			State: groupv1.DeliveryState_DELIVERY_STATE_RUNNING, CreateTime: timestamppb.New(c.now),
+		},
+		GroupIncarnation: c.group.GetIncarnation(), SenderIncarnation: c.sender.GetIncarnation(),
+	}
+	for _, receiver := range c.network.Receivers {
+		record.Members = append(record.Members, &managerv1.Participant{Name: receiver.GetName(), Incarnation: receiver.GetIncarnation()})
+	}
+	return record
+}
+
+// withPolicy returns the spec with what it leaves open decided by the group's policy.
+func withPolicy(spec *groupv1.DeliverySpec, policy *groupv1.Policy) *groupv1.DeliverySpec {
+	decided := proto.CloneOf(spec)
+	if decided.GetControlMode() == groupv1.ControlMode_CONTROL_MODE_UNSPECIFIED {
+		decided.ControlMode = policy.GetControlMode()
+	}
+	if decided.GetAckLevel() == groupv1.AckLevel_ACK_LEVEL_UNSPECIFIED {
+		decided.AckLevel = policy.GetAckLevel()
+	}
+	if decided.GetSlowMember().GetAction() == groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_UNSPECIFIED {
+		decided.SlowMember = slowMember(decided.GetControlMode(), policy)
+	}
+	if decided.GetKeep().AsDuration() == 0 {
+		decided.Keep = durationpb.New(keepDefault)
+	}
+	if most := policy.GetLimits().GetMaxBytesPerSecond(); most > 0 && (decided.GetMaxBytesPerSecond() == 0 || decided.GetMaxBytesPerSecond() > most) {
+		decided.MaxBytesPerSecond = most
+	}
+	decided.DataPlane = policy.GetDataPlane()
+	if decided.GetDataPlane() == groupv1.DataPlane_DATA_PLANE_UNSPECIFIED {
+		decided.DataPlane = groupv1.DataPlane_DATA_PLANE_TLS
+	}
+	return decided
+}
+
+// slowMember returns the group's policy for slow members. Where that is merely the
+// default of the group's own control mode, another mode gets its own default.
+func slowMember(mode groupv1.ControlMode, policy *groupv1.Policy) *groupv1.SlowMemberPolicy {
+	slow := policy.GetSlowMember()
+	if mode != policy.GetControlMode() && proto.Equal(slow, slowDefault(policy.GetControlMode())) {
+		return slowDefault(mode)
+	}
+	return slow
+}
+
+// slowDefault returns what happens to slow members where nobody decided: in
+// end-to-end mode the cache is bounded, and cannot feed anybody for long who lags.
+func slowDefault(mode groupv1.ControlMode) *groupv1.SlowMemberPolicy {
+	action := groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_DETACH
+	if mode == groupv1.ControlMode_CONTROL_MODE_END_TO_END {
+		action = groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_PACE
+	}
+	return &groupv1.SlowMemberPolicy{Action: action}
+}

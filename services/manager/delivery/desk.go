@@ -1,0 +1,205 @@
+// Package delivery holds the rules of deliveries, as the leading manager applies
+// them: who may begin one, who feeds whom and what happens when an agent is lost,
+// when a member has it and when it has failed, and how it ends.
+//
+// A Desk lives as long as a term. What must survive it is written to the store:
+// the delivery, its tree, its receipts. How far everybody is, is what nodes
+// report, and only in the desk's memory: a new leader waits for new reports.
+//
+// Each delivery that runs or is kept has a keeper, a goroutine that looks at the
+// delivery again when something of it changed, and does what is due.
+package delivery
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/services/manager/ledger"
+	"github.com/groupcast/groupcast/services/manager/store"
+	"github.com/groupcast/groupcast/services/manager/view"
+)
+
+// ReportInterval is how often agents report while they have something to do.
+const ReportInterval = time.Second
+
+const (
+	// sweepInterval is how often it is looked for deliveries without a keeper.
+	sweepInterval = time.Second
+	// forgetInterval is how often old deliveries are looked for.
+	forgetInterval = 10 * time.Second
+)
+
+// Desk is the state and the rules of deliveries at the manager that leads.
+type Desk struct {
+	ledger  *ledger.Ledger
+	store   *store.Store
+	view    *view.View
+	signer  identity.Source
+	metrics *Metrics
+	log     *slog.Logger
+	started time.Time
+	ended   chan struct{} // closed when the desk is no longer kept
+	opened  chan *keeper  // to be started
+
+	mu       sync.Mutex
+	keepers  map[string]*keeper
+	creating map[string]int // deliveries on their way, by group
+	agents   map[string]*presence
+	attached map[seat]map[*Attachment]bool
+	plans    map[seat]map[string]*groupv1.Assignment // what each has to do, by delivery
+}
+
+// seat is where assignments go: a member's place in a group, or an agent.
+type seat struct {
+	group string // empty for an agent
+	id    identity.ID
+}
+
+// Lead returns the desk of a term. It has taken over all deliveries of earlier
+// terms: whoever attaches to it is told all that there is to do.
+func Lead(by *ledger.Ledger, from *store.Store, shown *view.View, signer identity.Source, metrics *Metrics, log *slog.Logger) *Desk {
+	d := &Desk{
+		ledger: by, store: from, view: shown, signer: signer, metrics: metrics,
+		log: log.With("term", by.Term().Number), started: time.Now(),
+		ended: make(chan struct{}), opened: make(chan *keeper),
+		keepers: make(map[string]*keeper), creating: make(map[string]int),
+		agents: make(map[string]*presence), attached: make(map[seat]map[*Attachment]bool),
+		plans: make(map[seat]map[string]*groupv1.Assignment),
+	}
+	for _, delivery := range shown.Deliveries(d.live) {
+		d.adopt(delivery)
+	}
+	return d
+}
+
+// live tells whether a delivery still needs a keeper.
+func (d *Desk) live(delivery view.Delivery) bool {
+	return delivery.Running() || time.Now().Before(lingerUntil(delivery))
+}
+
+// Run keeps all deliveries until ctx is done or the term is over.
+func (d *Desk) Run(ctx context.Context) error {
+	defer close(d.ended)
+	ctx, cancel := context.WithCancel(ctx)
+	var keeping sync.WaitGroup
+	defer keeping.Wait()
+	defer cancel()
+	started := make(map[*keeper]bool)
+	start := func(k *keeper) {
+		if started[k] {
+			return
+		}
+		started[k] = true
+		keeping.Go(func() {
+			k.run(ctx)
+			d.close(k)
+		})
+	}
+	for _, k := range d.allKeepers() {
+		start(k)
+	}
+	sweep, forget := time.NewTicker(sweepInterval), time.NewTicker(forgetInterval)
+	defer sweep.Stop()
+	defer forget.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-d.ledger.Term().Ended():
+			return ledger.ErrNotLeading
+		case k := <-d.opened:
+			start(k)
+		case <-sweep.C:
+			for _, k := range d.unkept() {
+				start(k)
+			}
+		case <-forget.C:
+			d.forgetOld(ctx)
+		}
+	}
+}
+
+// Ended is closed when this desk is no longer kept.
+func (d *Desk) Ended() <-chan struct{} { return d.ended }
+
+// adopt gives a delivery a keeper; nil if it has one.
+func (d *Desk) adopt(delivery view.Delivery) *keeper {
+	k := newKeeper(d, delivery)
+	d.mu.Lock()
+	_, known := d.keepers[k.id]
+	if !known {
+		d.keepers[k.id] = k
+	}
+	d.mu.Unlock()
+	if known {
+		return nil
+	}
+	k.takeOver(delivery)
+	return k
+}
+
+// open gives a delivery that was just created its keeper.
+func (d *Desk) open(ctx context.Context, id string) {
+	delivery, found := d.view.Delivery(id)
+	if !found {
+		return
+	}
+	k := d.adopt(delivery)
+	if k == nil {
+		return
+	}
+	select {
+	case d.opened <- k:
+	case <-d.ended:
+	case <-ctx.Done():
+		d.close(k) // the sweep finds the delivery
+	}
+}
+
+// unkept makes keepers for deliveries whose creation was broken off after it was written.
+func (d *Desk) unkept() (keepers []*keeper) {
+	for _, delivery := range d.view.Deliveries(d.live) {
+		if d.find(delivery.ID()) == nil {
+			if k := d.adopt(delivery); k != nil {
+				keepers = append(keepers, k)
+			}
+		}
+	}
+	return keepers
+}
+
+func (d *Desk) close(k *keeper) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.keepers[k.id] == k {
+		delete(d.keepers, k.id)
+	}
+}
+
+// find returns the keeper of a delivery; nil if it has none.
+func (d *Desk) find(id string) *keeper {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.keepers[id]
+}
+
+func (d *Desk) allKeepers() []*keeper {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	keepers := make([]*keeper, 0, len(d.keepers))
+	for _, k := range d.keepers {
+		keepers = append(keepers, k)
+	}
+	return keepers
+}
+
+// poke has a delivery looked at.
+func (d *Desk) poke(id string) {
+	if k := d.find(id); k != nil {
+		k.poke()
+	}
+}

@@ -1,0 +1,346 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/algo/tree"
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/services/manager/placement"
+	"github.com/groupcast/groupcast/services/manager/store"
+	"github.com/groupcast/groupcast/services/manager/view"
+)
+
+const (
+	// keepDefault is how long agents hold an object where nothing else was asked.
+	keepDefault = 10 * time.Minute
+	// lingerMember is how long members, and lingerAgent agents, are told at least that a delivery has ended.
+	lingerMember = time.Minute
+	lingerAgent  = 5 * time.Second
+	// retryPause is the pause before trying again what could not be written.
+	retryPause = 200 * time.Millisecond
+	// settlePause is how long after the end the measurements are written once more:
+	// the last reports come after the last receipt.
+	settlePause = 2500 * time.Millisecond
+)
+
+// keeper looks after one delivery.
+type keeper struct {
+	desk      *Desk
+	id, group string
+	pokes     chan struct{}
+
+	// Only the keeper's goroutine touches these.
+	treeRead     store.Revision
+	banned       map[string]time.Time      // agents that were lost, and until when they stay out
+	heeded       map[identity.ID]time.Time // nodes by whose word alone an agent was removed, and when
+	senderGone   time.Time
+	capabilities map[identity.ID]capability
+	assigned     map[identity.ID]*groupv1.Assignment
+	settled      bool // the measurements are written for good
+
+	mu       sync.Mutex
+	tree     *tree.Tree // as of treeRead; nil if nobody can be fed; only the keeper's goroutine changes it
+	progress *progress
+	changed  chan struct{} // closed when there is something new to show
+}
+
+func newKeeper(d *Desk, delivery view.Delivery) *keeper {
+	return &keeper{
+		desk: d, id: delivery.ID(), group: delivery.GetDelivery().GetGroup(), pokes: make(chan struct{}, 1),
+		banned: make(map[string]time.Time), heeded: make(map[identity.ID]time.Time),
+		capabilities: make(map[identity.ID]capability), assigned: make(map[identity.ID]*groupv1.Assignment),
+		settled:  !delivery.Running(),
+		progress: newProgress(delivery, time.Now()), changed: make(chan struct{}),
+	}
+}
+
+// takeOver learns the delivery's tree and tells everybody what there is to do, as
+// it was decided earlier.
+func (k *keeper) takeOver(delivery view.Delivery) {
+	k.readTree(delivery)
+	k.publish(delivery, time.Now())
+}
+
+// poke has the delivery looked at.
+func (k *keeper) poke() {
+	select {
+	case k.pokes <- struct{}{}:
+	default: // it will be
+	}
+}
+
+// run looks at the delivery whenever something changes or is due, until nobody
+// has to do anything in it any more.
+func (k *keeper) run(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		members, agents := k.desk.view.Changes(k.group) // before looking, so that none is missed
+		due, done := k.step(ctx)
+		if done || ctx.Err() != nil {
+			return
+		}
+		timer.Reset(time.Until(due))
+		select {
+		case <-ctx.Done():
+			return
+		case <-k.pokes:
+		case <-members:
+		case <-agents:
+		case <-timer.C:
+		}
+	}
+}
+
+// step does all that is due, and returns when time alone makes something due.
+func (k *keeper) step(ctx context.Context) (due time.Time, done bool) {
+	now := time.Now()
+	delivery, found := k.desk.view.Delivery(k.id)
+	if !found {
+		k.withdraw()
+		return time.Time{}, true
+	}
+	due, err := k.work(ctx, delivery, now)
+	switch {
+	case errors.Is(err, store.ErrConflict):
+		// Somebody else wrote: the view will show it.
+		if err := k.desk.view.Sync(ctx); err == nil {
+			return now, false
+		}
+		due = now.Add(retryPause)
+	case err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrFenced):
+		k.desk.log.Warn("a delivery could not be looked after; trying again", "delivery", k.id, "error", err)
+		due = now.Add(retryPause)
+	}
+	k.announce()
+	if delivery, found = k.desk.view.Delivery(k.id); found && !delivery.Running() && !now.Before(lingerUntil(delivery)) {
+		k.withdraw()
+		return time.Time{}, true
+	}
+	return due, false
+}
+
+// work decides the outcome, then the tree, then tells who has to do what.
+func (k *keeper) work(ctx context.Context, delivery view.Delivery, now time.Time) (due time.Time, err error) {
+	k.readTree(delivery)
+	if delivery.Running() {
+		if delivery, due, err = k.conclude(ctx, delivery, now); err != nil {
+			return due, err
+		}
+	}
+	if delivery.Running() || now.Before(keepUntil(delivery)) {
+		var treeDue time.Time
+		if delivery, treeDue, err = k.arrange(ctx, delivery, now); err != nil {
+			return due, err
+		}
+		due = sooner(due, treeDue)
+	}
+	due = sooner(due, k.publish(delivery, now))
+	if !delivery.Running() {
+		settle := delivery.GetDelivery().GetEndTime().AsTime().Add(settlePause)
+		switch {
+		case k.settled:
+		case now.Before(settle):
+			due = sooner(due, settle)
+		default:
+			if err := k.settle(ctx, delivery); err != nil {
+				return due, err
+			}
+			k.settled = true
+		}
+		due = sooner(due, lingerUntil(delivery))
+	}
+	return sooner(due, now.Add(idleStep)), nil
+}
+
+// idleStep is how often a delivery is looked at although nothing seems due.
+const idleStep = time.Minute
+
+// conclude decides how the delivery stands, and writes who has failed and whether it has ended.
+func (k *keeper) conclude(ctx context.Context, delivery view.Delivery, now time.Time) (view.Delivery, time.Time, error) {
+	v := decide(k.facts(delivery, now))
+	var err error
+	switch {
+	case v.ended:
+		err = k.desk.end(ctx, delivery, v, now)
+	case len(v.failed) > 0:
+		err = k.desk.fail(ctx, delivery, v.failed, now)
+	default:
+		return delivery, v.due, nil
+	}
+	if err != nil {
+		return delivery, time.Time{}, err
+	}
+	again, found := k.desk.view.Delivery(k.id)
+	if !found {
+		return delivery, time.Time{}, store.ErrConflict
+	}
+	if again.Running() {
+		return again, now, nil // with the failed, the outcome may be another
+	}
+	return again, time.Time{}, nil
+}
+
+// facts collects what the outcome is decided by.
+func (k *keeper) facts(delivery view.Delivery, now time.Time) facts {
+	record := delivery.GetDelivery()
+	f := facts{now: now, sealed: record.GetSealed(), length: record.GetLength(), groupGone: k.groupGone(delivery)}
+	if limit := record.GetSpec().GetDeadline().AsDuration(); limit > 0 {
+		f.deadline = record.GetCreateTime().AsTime().Add(limit)
+	}
+	if !k.senderLives(delivery) {
+		if k.senderGone.IsZero() {
+			k.senderGone = now
+		}
+		f.senderGone = k.senderGone
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	p := k.progress
+	p.sealed, p.length = record.GetSealed(), record.GetLength()
+	p.noteSent(now)
+	f.handedOver, f.agentMoved = p.handedOver(), later(p.agentMoved, k.desk.started)
+	f.moved, f.trouble, f.connected = later(p.moved, k.desk.started), p.trouble(now), p.connected(now)
+	for _, participant := range delivery.GetMembers() {
+		f.members = append(f.members, k.member(delivery, participant.GetName(), now))
+	}
+	for _, name := range k.lateMembers(delivery) {
+		f.late = append(f.late, k.member(delivery, name, now))
+	}
+	return f
+}
+
+// lateMembers returns the members in the tree that joined after the start.
+func (k *keeper) lateMembers(delivery view.Delivery) (names []string) {
+	if k.tree == nil {
+		return nil
+	}
+	atStart := make(map[string]bool)
+	for _, participant := range delivery.GetMembers() {
+		atStart[participant.GetName()] = true
+	}
+	for _, name := range k.tree.Names() {
+		if id := placement.ParseID(name); id.Role == identity.Member && name != k.tree.Sender() && !atStart[id.Name] {
+			names = append(names, id.Name)
+		}
+	}
+	return names
+}
+
+// setTree changes the tree that is in force.
+func (k *keeper) setTree(t *tree.Tree, read store.Revision) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.tree, k.treeRead = t, read
+}
+
+// member collects what is known of the delivery at one member.
+func (k *keeper) member(delivery view.Delivery, name string, now time.Time) memberFacts {
+	m := memberFacts{name: name, final: finalState(delivery, name)}
+	id := placement.MemberID(name)
+	node := k.progress.nodes[id]
+	m.bytes, m.evicted = node.reported().GetBytes(), k.progress.evicted(id)
+	if _, joined := k.desk.view.Member(k.group, name); joined {
+		delete(k.progress.unknown, name)
+		return m
+	}
+	if m.final != groupv1.ReceiptState_RECEIPT_STATE_UNSPECIFIED {
+		return m
+	}
+	switch k.desk.view.SessionEnd(k.group, name) {
+	case groupv1.MemberState_MEMBER_STATE_LEFT, groupv1.MemberState_MEMBER_STATE_EXPELLED:
+		m.left = true
+	default:
+		if k.progress.unknown[name].IsZero() {
+			k.progress.unknown[name] = now
+		}
+		m.unknownSince = k.progress.unknown[name]
+	}
+	return m
+}
+
+// groupGone tells whether the delivery's group was deleted, whatever has its name now.
+func (k *keeper) groupGone(delivery view.Delivery) bool {
+	_, group, found := k.desk.view.Group(k.group)
+	return !found || group.GetIncarnation() != delivery.GetGroupIncarnation()
+}
+
+func (k *keeper) senderLives(delivery view.Delivery) bool {
+	sender, joined := k.desk.view.Member(k.group, delivery.GetDelivery().GetSender())
+	return joined && sender.GetIncarnation() == delivery.GetSenderIncarnation()
+}
+
+// finalState returns how a delivery ended at a member; unspecified if it has not.
+func finalState(delivery view.Delivery, name string) groupv1.ReceiptState {
+	return receiptOf(delivery, name).GetState()
+}
+
+// receiptOf returns what is written of a delivery at a member; nil if nothing is.
+func receiptOf(delivery view.Delivery, name string) *groupv1.Receipt {
+	if written, has := delivery.Receipts[name]; has {
+		return written.Receipt
+	}
+	receipts := delivery.GetDelivery().GetReceipts()
+	at, found := slices.BinarySearchFunc(receipts, name, func(r *groupv1.Receipt, name string) int {
+		return compareNames(r.GetMember(), name)
+	})
+	if !found {
+		return nil
+	}
+	return receipts[at]
+}
+
+// isAtStart tells whether a member was joined when the delivery began.
+func isAtStart(delivery view.Delivery, name string) bool {
+	for _, participant := range delivery.GetMembers() {
+		if participant.GetName() == name {
+			return true
+		}
+	}
+	return false
+}
+
+// announce tells those who watch that there is something new.
+func (k *keeper) announce() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.announceLocked()
+}
+
+func (k *keeper) announceLocked() {
+	close(k.changed)
+	k.changed = make(chan struct{})
+}
+
+// keepUntil returns until when agents keep an ended delivery for those who come late.
+func keepUntil(delivery view.Delivery) time.Time {
+	record := delivery.GetDelivery()
+	end := record.GetEndTime().AsTime()
+	useless := record.GetState() == groupv1.DeliveryState_DELIVERY_STATE_FAILED || record.GetReason() == Canceled ||
+		!record.GetSealed() || record.GetSpec().GetKind() == groupv1.DeliveryKind_DELIVERY_KIND_STREAM
+	if useless {
+		return end
+	}
+	return end.Add(record.GetSpec().GetKeep().AsDuration())
+}
+
+// lingerUntil returns until when anybody has to be told of an ended delivery.
+func lingerUntil(delivery view.Delivery) time.Time {
+	return later(agentsUntil(delivery), delivery.GetDelivery().GetEndTime().AsTime().Add(lingerMember))
+}
+
+func agentsUntil(delivery view.Delivery) time.Time {
+	return later(keepUntil(delivery), delivery.GetDelivery().GetEndTime().AsTime().Add(lingerAgent))
+}
+
+// withdraw takes back all that anybody has to do.
+func (k *keeper) withdraw() {
+	k.desk.assign(k.group, k.id, slices.Collect(maps.Keys(k.assigned)), nil)
+	clear(k.assigned)
+}

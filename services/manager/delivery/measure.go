@@ -1,0 +1,130 @@
+package delivery
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	managerv1 "github.com/groupcast/groupcast/internal/gen/groupcast/manager/v1"
+	"github.com/groupcast/groupcast/internal/identity"
+)
+
+// measuring computes the evaluation indices of paper 000, section IV-B: "the
+// reception throughput is defined as the minimum value of the reception throughput
+// of each member", "the effective throughput is defined as T_r / D, where T_r and D
+// represent the reception throughput and the transmission rate of the sender", "the
+// cache ratio is defined as C_max / D_max, where C_max and D_max represent the
+// maximum cache data size and transmitted data size".
+type measuring struct {
+	record   *managerv1.DeliveryRecord
+	progress *progress
+	now      time.Time // or when the delivery ended
+}
+
+func (m measuring) measure() {
+	d := m.record.GetDelivery()
+	sending := m.sendTime()
+	result := &groupv1.Measurements{
+		SendBytesPerSecond:      rate(d.GetSentBytes(), sending),
+		ReceptionBytesPerSecond: m.reception(),
+		Links:                   m.links(),
+		Caches:                  m.caches(),
+	}
+	if result.GetSendBytesPerSecond() > 0 {
+		result.EffectiveThroughput = float64(result.GetReceptionBytesPerSecond()) / float64(result.GetSendBytesPerSecond())
+	}
+	d.Measurements = result
+	for _, receipt := range d.GetReceipts() {
+		if receipt.GetElapsed() != nil {
+			receipt.Stretch = stretch(receipt.GetElapsed().AsDuration(), sending)
+		}
+	}
+}
+
+// sendTime returns how long the sender took to send what it has sent.
+func (m measuring) sendTime() time.Duration {
+	switch sealed := m.record.GetSealTime(); {
+	case !m.progress.sent.IsZero():
+		return m.progress.sent.Sub(m.progress.begun)
+	case sealed != nil: // it sent all in an earlier term, or reports later that it did
+		return max(sealed.AsTime().Sub(m.progress.begun), 0)
+	}
+	return m.now.Sub(m.progress.begun)
+}
+
+// reception returns the smallest rate of the members that were joined at the start.
+func (m measuring) reception() uint64 {
+	final := make(map[string]*groupv1.Receipt)
+	for _, receipt := range m.record.GetDelivery().GetReceipts() {
+		final[receipt.GetMember()] = receipt
+	}
+	var smallest *uint64
+	for _, participant := range m.record.GetMembers() {
+		r := m.memberRate(participant.GetName(), final[participant.GetName()])
+		if smallest == nil || r < *smallest {
+			smallest = &r
+		}
+	}
+	if smallest == nil {
+		return 0
+	}
+	return *smallest
+}
+
+func (m measuring) memberRate(name string, receipt *groupv1.Receipt) uint64 {
+	if receipt.GetState() == groupv1.ReceiptState_RECEIPT_STATE_COMPLETE {
+		return rate(m.record.GetDelivery().GetLength(), receipt.GetElapsed().AsDuration())
+	}
+	until := m.now
+	if receipt != nil {
+		until = receipt.GetChangeTime().AsTime()
+	}
+	got := max(receipt.GetBytes(), m.progress.nodes[memberID(name)].reported().GetBytes())
+	return rate(got, until.Sub(m.progress.begun))
+}
+
+func (m measuring) links() (uses []*groupv1.LinkUse) {
+	for way, carried := range m.progress.links {
+		uses = append(uses, &groupv1.LinkUse{
+			From: way.from.Name, To: way.to.Name, Bytes: carried.bytes,
+			BytesPerSecond: rate(carried.bytes, carried.last.Sub(m.progress.begun)),
+		})
+	}
+	slices.SortFunc(uses, func(a, b *groupv1.LinkUse) int {
+		return cmp.Or(cmp.Compare(a.GetFrom(), b.GetFrom()), cmp.Compare(a.GetTo(), b.GetTo()))
+	})
+	return uses
+}
+
+func (m measuring) caches() (uses []*groupv1.CacheUse) {
+	sent := m.record.GetDelivery().GetSentBytes()
+	for id, node := range m.progress.nodes {
+		if id.Role != identity.Agent {
+			continue
+		}
+		use := &groupv1.CacheUse{Agent: id.Name, Bytes: node.report.GetCachedBytes(), MaxBytes: node.report.GetMaxCachedBytes()}
+		if sent > 0 {
+			use.Ratio = float64(use.GetMaxBytes()) / float64(sent)
+		}
+		uses = append(uses, use)
+	}
+	slices.SortFunc(uses, func(a, b *groupv1.CacheUse) int { return cmp.Compare(a.GetAgent(), b.GetAgent()) })
+	return uses
+}
+
+// rate returns bytes per second; zero while no time has passed.
+func rate(bytes uint64, over time.Duration) uint64 {
+	if over <= 0 {
+		return 0
+	}
+	return uint64(float64(bytes) / over.Seconds())
+}
+
+// stretch returns a member's time over the sender's; no member is faster.
+func stretch(elapsed, sending time.Duration) float64 {
+	if sending <= 0 || elapsed <= sending {
+		return 1
+	}
+	return float64(elapsed) / float64(sending)
+}

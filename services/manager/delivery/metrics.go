@@ -1,0 +1,66 @@
+package delivery
+
+import (
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+)
+
+// Metrics count what desks decide. They outlive terms.
+type Metrics struct {
+	ended    *prometheus.CounterVec
+	receipts *prometheus.CounterVec
+	trees    *prometheus.CounterVec
+}
+
+// NewMetrics returns metrics, each with all the series that it can have, so that a
+// rate can be taken from the first event on.
+func NewMetrics(registry prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		ended: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "groupcast_manager_deliveries_ended_total", Help: "Deliveries that ended while this manager led, by state: complete, partial or failed.",
+		}, []string{"state"}),
+		receipts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "groupcast_manager_receipts_total", Help: "Members at which a delivery ended while this manager led, by state (complete, failed, unknown) and reason.",
+		}, []string{"state", "reason"}),
+		trees: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "groupcast_manager_tree_changes_total", Help: "Trees made or changed while this manager led, by cause.",
+		}, []string{"cause"}),
+	}
+	for _, state := range []string{"complete", "partial", "failed"} {
+		m.ended.WithLabelValues(state)
+	}
+	for _, reason := range reasons {
+		m.receipts.WithLabelValues("failed", reason)
+	}
+	m.receipts.WithLabelValues("complete", "")
+	m.receipts.WithLabelValues("unknown", "")
+	for _, cause := range causes {
+		m.trees.WithLabelValues(cause)
+	}
+	registry.MustRegister(m.ended, m.receipts, m.trees)
+	return m
+}
+
+func (m *Metrics) deliveryEnded(state groupv1.DeliveryState) {
+	m.ended.WithLabelValues(map[groupv1.DeliveryState]string{
+		groupv1.DeliveryState_DELIVERY_STATE_COMPLETE: "complete",
+		groupv1.DeliveryState_DELIVERY_STATE_PARTIAL:  "partial",
+		groupv1.DeliveryState_DELIVERY_STATE_FAILED:   "failed",
+	}[state]).Inc()
+}
+
+func (m *Metrics) receipt(state groupv1.ReceiptState, reason string) {
+	if !slices.Contains(reasons, reason) {
+		reason = ""
+	}
+	m.receipts.WithLabelValues(map[groupv1.ReceiptState]string{
+		groupv1.ReceiptState_RECEIPT_STATE_COMPLETE: "complete",
+		groupv1.ReceiptState_RECEIPT_STATE_FAILED:   "failed",
+		groupv1.ReceiptState_RECEIPT_STATE_UNKNOWN:  "unknown",
+	}[state], reason).Inc()
+}
+
+func (m *Metrics) treeChanged(cause string) { m.trees.WithLabelValues(cause).Inc() }

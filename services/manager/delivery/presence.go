@@ -1,0 +1,64 @@
+package delivery
+
+import "time"
+
+const (
+	// closedPatience is how long an agent's control stream may be closed: time to open another.
+	closedPatience = 500 * time.Millisecond
+	// silentPatience is how long an agent may be silent that a neighbour reports lost.
+	silentPatience = 2500 * time.Millisecond
+	// blamedPatience is how long a neighbour may report an agent lost that the manager hears.
+	blamedPatience = 1500 * time.Millisecond
+	// banTime is how long an agent that was lost stays out of a delivery, and how long
+	// the word of a neighbour does not count that had an agent removed by it alone.
+	banTime = 30 * time.Second
+)
+
+// sight is what the manager sees of an agent.
+type sight struct {
+	online   bool // registered, with an address
+	goodbye  bool
+	attached bool
+	closed   time.Time // when its control stream closed; zero while it is open or was not yet, in this term
+	heard    time.Time
+	blamed   time.Time // since when a neighbour in the delivery says that it cannot be reached; zero if none
+	evicted  bool      // the agent that feeds it gave it up as too slow
+}
+
+// Why an agent is taken out of a tree.
+const (
+	causeOffline = "agent_offline"
+	causeClosed  = "agent_closed"
+	causeSilent  = "agent_silent"
+	causeBlamed  = "agent_unreachable"
+	causeSlow    = "agent_slow"
+)
+
+// lost returns why an agent counts as lost, or when it may.
+func (s sight) lost(now time.Time) (cause string, due time.Time) {
+	after := func(since time.Time, patience time.Duration) bool {
+		if since.IsZero() {
+			return false
+		}
+		if end := since.Add(patience); now.Before(end) {
+			due = sooner(due, end)
+			return false
+		}
+		return true
+	}
+	switch {
+	case !s.online || s.goodbye:
+		return causeOffline, time.Time{}
+	case s.evicted:
+		return causeSlow, time.Time{}
+	case !s.attached && after(s.closed, closedPatience):
+		return causeClosed, time.Time{}
+	case s.blamed.IsZero():
+		return "", due
+	case after(s.heard, silentPatience):
+		return causeSilent, time.Time{}
+	case after(s.blamed, blamedPatience):
+		return causeBlamed, time.Time{}
+	}
+	return "", due
+}

@@ -1,0 +1,183 @@
+package delivery
+
+import (
+	"strings"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/algo/tree"
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/services/manager/placement"
+	"github.com/groupcast/groupcast/services/manager/view"
+)
+
+// reportPatience is how long a report counts.
+const reportPatience = 10 * time.Second
+
+// progress is how far everybody is in a delivery, by what they reported in this term.
+type progress struct {
+	sender     identity.ID
+	begun      time.Time
+	nodes      map[identity.ID]*nodeProgress
+	links      map[link]*linkProgress
+	unknown    map[string]time.Time // members that are not heard of, and since when
+	sent       time.Time            // when the sender had sent all; zero if it has not, or before this term
+	moved      time.Time            // when anybody last got more
+	agentMoved time.Time            // when an agent did
+	sealed     bool
+	length     uint64 // that was sealed
+}
+
+// nodeProgress is what one node reported last.
+type nodeProgress struct {
+	report    *groupv1.DeliveryReport
+	at        time.Time
+	lost      string    // the neighbour that it cannot reach
+	lostSince time.Time // since when it says so
+	bytesAt   time.Time // when its bytes last grew
+}
+
+func (n *nodeProgress) reported() *groupv1.DeliveryReport {
+	if n == nil {
+		return nil
+	}
+	return n.report
+}
+
+// link is a way that bytes took.
+type link struct{ from, to identity.ID }
+
+type linkProgress struct {
+	bytes uint64
+	last  time.Time // when they last grew
+}
+
+func newProgress(delivery view.Delivery, now time.Time) *progress {
+	return &progress{
+		sender: placement.MemberID(delivery.GetDelivery().GetSender()), begun: delivery.GetDelivery().GetCreateTime().AsTime(),
+		nodes: make(map[identity.ID]*nodeProgress), links: make(map[link]*linkProgress), unknown: make(map[string]time.Time),
+		moved: now,
+	}
+}
+
+// take notes a report, and returns whether it says something to act on at once.
+func (p *progress) take(from identity.ID, report *groupv1.DeliveryReport, current *tree.Tree, now time.Time) (urgent bool) {
+	node, known := p.nodes[from]
+	if !known {
+		node = &nodeProgress{report: &groupv1.DeliveryReport{}}
+		p.nodes[from] = node
+	}
+	if report.GetBytes() > node.report.GetBytes() {
+		node.bytesAt, p.moved = now, now
+		if from.Role == identity.Agent {
+			p.agentMoved = now
+		}
+	}
+	if report.GetLost() != node.lost {
+		node.lost, node.lostSince = report.GetLost(), now
+		urgent = true
+	}
+	hasAll := p.sealed && report.GetBytes() >= p.length && node.report.GetBytes() < p.length
+	urgent = urgent || report.GetTrouble() != node.report.GetTrouble() || hasAll && from.Role == identity.Agent
+	urgent = p.takeLinks(from, report, current, now) || urgent
+	node.report, node.at = report, now
+	p.noteSent(now)
+	return urgent
+}
+
+// noteSent notes when the sender had sent all, once that is known.
+func (p *progress) noteSent(now time.Time) {
+	sender := p.nodes[p.sender]
+	if p.sent.IsZero() && p.sealed && sender.reported().GetBytes() >= p.length && sender != nil {
+		p.sent = sender.bytesAt
+		if p.sent.IsZero() {
+			p.sent = now
+		}
+	}
+}
+
+// takeLinks notes what an agent sent to each child, or the sender to its agent.
+func (p *progress) takeLinks(from identity.ID, report *groupv1.DeliveryReport, current *tree.Tree, now time.Time) (evicted bool) {
+	if current == nil {
+		return false
+	}
+	if from == p.sender {
+		for _, child := range current.Children(from.String()) {
+			p.takeLink(link{from, placement.ParseID(child)}, report.GetBytes(), now)
+		}
+	}
+	for _, child := range report.GetChildren() {
+		for _, role := range []identity.Role{identity.Member, identity.Agent} {
+			to := identity.ID{Role: role, Name: child.GetName()}
+			if parent, _ := current.Parent(to.String()); parent == from.String() {
+				p.takeLink(link{from, to}, child.GetSentBytes(), now)
+				evicted = evicted || child.GetEvicted()
+			}
+		}
+	}
+	return evicted
+}
+
+func (p *progress) takeLink(way link, bytes uint64, now time.Time) {
+	l, known := p.links[way]
+	if !known {
+		l = &linkProgress{last: now}
+		p.links[way] = l
+	}
+	if bytes > l.bytes {
+		l.bytes, l.last = bytes, now
+		p.moved = now
+	}
+}
+
+// handedOver tells whether an agent has all that was sealed.
+func (p *progress) handedOver() bool {
+	for id, node := range p.nodes {
+		if id.Role == identity.Agent && p.sealed && node.report.GetBytes() >= p.length {
+			return true
+		}
+	}
+	return false
+}
+
+// trouble tells whether somebody says that it cannot go on.
+func (p *progress) trouble(now time.Time) bool {
+	for _, node := range p.nodes {
+		if now.Sub(node.at) < reportPatience && (node.report.GetTrouble() != "" || node.report.GetLost() != "") {
+			return true
+		}
+	}
+	return false
+}
+
+// connected tells whether an agent has a child that is connected.
+func (p *progress) connected(now time.Time) bool {
+	for _, node := range p.nodes {
+		for _, child := range node.report.GetChildren() {
+			if child.GetConnected() && now.Sub(node.at) < reportPatience {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// evicted tells whether a node was given up as too slow by the one that feeds it.
+func (p *progress) evicted(id identity.ID) bool {
+	for from, node := range p.nodes {
+		for _, child := range node.report.GetChildren() {
+			if child.GetEvicted() && child.GetName() == id.Name && p.links[link{from, id}] != nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// clip bounds what a node may say of itself and its neighbours.
+func clip(report *groupv1.DeliveryReport) *groupv1.DeliveryReport {
+	const longest = 1024
+	report.Trouble = strings.ToValidUTF8(report.GetTrouble()[:min(longest, len(report.GetTrouble()))], "")
+	report.Lost = report.GetLost()[:min(64, len(report.GetLost()))]
+	return report
+}

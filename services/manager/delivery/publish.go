@@ -1,0 +1,169 @@
+package delivery
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/services/manager/placement"
+	"github.com/groupcast/groupcast/services/manager/view"
+)
+
+// capability is a signed statement that a node holds.
+type capability struct {
+	duty   identity.Duty
+	token  []byte
+	issued time.Time
+}
+
+// publish tells everybody whose duty changed, and returns when the next capability is due.
+func (k *keeper) publish(delivery view.Delivery, now time.Time) (due time.Time) {
+	next := k.assignments(delivery, now)
+	var changed []identity.ID
+	for id, assignment := range next {
+		before, had := k.assigned[id]
+		if had {
+			// A node is told only of changes that concern it: another version is none.
+			version := assignment.GetTreeVersion()
+			assignment.TreeVersion = before.GetTreeVersion()
+			if proto.Equal(assignment, before) {
+				next[id] = before
+				continue
+			}
+			assignment.TreeVersion = version
+		}
+		changed = append(changed, id)
+	}
+	for id := range k.assigned {
+		if _, has := next[id]; !has {
+			changed = append(changed, id)
+			delete(k.capabilities, id)
+		}
+	}
+	k.assigned = next
+	if len(changed) > 0 {
+		k.desk.assign(k.group, k.id, changed, next)
+	}
+	for _, held := range k.capabilities {
+		due = sooner(due, held.issued.Add(identity.CapabilityRenewal))
+	}
+	if !delivery.Running() && now.Before(agentsUntil(delivery)) {
+		due = sooner(due, agentsUntil(delivery))
+	}
+	return due
+}
+
+// assignments returns what everybody has to do now.
+func (k *keeper) assignments(delivery view.Delivery, now time.Time) map[identity.ID]*groupv1.Assignment {
+	next := make(map[identity.ID]*groupv1.Assignment)
+	record := delivery.GetDelivery()
+	if k.tree != nil {
+		for id, directive := range placement.Directives(k.tree, delivery.Tree.GetAbsent(), k.addresses) {
+			assignment := k.assignment(delivery, directive.Duty)
+			assignment.Parent, assignment.Children = directive.Parent, directive.Children
+			next[id] = assignment
+		}
+	}
+	for _, participant := range delivery.GetMembers() { // those that failed are in the tree no more
+		if id := placement.MemberID(participant.GetName()); next[id] == nil {
+			next[id] = k.assignment(delivery, groupv1.Duty_DUTY_RECEIVE)
+		}
+	}
+	if sender := placement.MemberID(record.GetSender()); next[sender] == nil {
+		next[sender] = k.assignment(delivery, groupv1.Duty_DUTY_SEND)
+	}
+	for id, assignment := range next {
+		if !k.finish(delivery, id, assignment, now) {
+			delete(next, id)
+			continue
+		}
+		assignment.Capability = k.capability(id, assignment, now)
+	}
+	return next
+}
+
+func (k *keeper) assignment(delivery view.Delivery, duty groupv1.Duty) *groupv1.Assignment {
+	record := delivery.GetDelivery()
+	return &groupv1.Assignment{
+		Delivery: k.id, Group: k.group, Duty: duty, TreeVersion: delivery.Tree.GetVersion(), Spec: record.GetSpec(),
+		Sender: record.GetSender(), Sealed: record.GetSealed(), Length: record.GetLength(), Root: record.GetRoot(),
+	}
+}
+
+// finish says in an assignment whether the node is done; it returns false where
+// there is nothing to tell the node any more.
+func (k *keeper) finish(delivery view.Delivery, id identity.ID, assignment *groupv1.Assignment, now time.Time) (keep bool) {
+	record := delivery.GetDelivery()
+	ended := !delivery.Running()
+	if id.Role == identity.Agent {
+		if ended {
+			assignment.Ended, assignment.Reason, assignment.KeepUntil = true, record.GetReason(), timestamppb.New(keepUntil(delivery))
+		}
+		return !ended || now.Before(agentsUntil(delivery))
+	}
+	receipt := receiptOf(delivery, id.Name)
+	switch {
+	case assignment.GetDuty() == groupv1.Duty_DUTY_SEND:
+		assignment.Ended, assignment.Reason = ended, record.GetReason()
+	case receipt.GetState() == groupv1.ReceiptState_RECEIPT_STATE_FAILED:
+		assignment.Ended, assignment.Reason = true, receipt.GetReason()
+	case ended && k.mayGoOn(delivery, id, receipt, now):
+		return true
+	default:
+		assignment.Ended = ended
+	}
+	return !ended || now.Before(lingerUntil(delivery))
+}
+
+// mayGoOn tells whether a member is still fed although the delivery has ended.
+func (k *keeper) mayGoOn(delivery view.Delivery, id identity.ID, receipt *groupv1.Receipt, now time.Time) bool {
+	done := receipt.GetState() == groupv1.ReceiptState_RECEIPT_STATE_COMPLETE
+	if k.tree == nil || done || !now.Before(keepUntil(delivery)) {
+		return false
+	}
+	_, inTree := k.tree.Node(id.String())
+	return inTree
+}
+
+func (k *keeper) addresses(agent string) []string {
+	record, known := k.desk.view.Agent(agent)
+	if !known {
+		return nil
+	}
+	return record.GetAddresses()
+}
+
+// capability returns the node's capability, a fresh one if half of its life is
+// over. Who has nothing left to do keeps what it has.
+func (k *keeper) capability(id identity.ID, assignment *groupv1.Assignment, now time.Time) []byte {
+	held, has := k.capabilities[id]
+	duty := identity.Duty(assignment.GetDuty())
+	done := assignment.GetEnded() && id.Role == identity.Member
+	if has && held.duty == duty && now.Before(held.issued.Add(identity.CapabilityRenewal)) {
+		return held.token
+	}
+	if done {
+		delete(k.capabilities, id)
+		return nil
+	}
+	token, err := k.desk.sign(identity.Capability{
+		Holder: id, Group: k.group, Delivery: k.id, Duty: duty, Issued: now, Expires: now.Add(identity.CapabilityLifetime),
+	})
+	if err != nil {
+		k.desk.log.Error("a capability could not be signed", "delivery", k.id, "error", err)
+		return held.token
+	}
+	k.capabilities[id] = capability{duty, token, now}
+	return token
+}
+
+func (d *Desk) sign(statement identity.Capability) ([]byte, error) {
+	credentials, err := d.signer.Credentials()
+	if err != nil {
+		return nil, err
+	}
+	return identity.SignCapability(credentials, statement)
+}

@@ -1,0 +1,195 @@
+package delivery
+
+import (
+	"slices"
+	"time"
+
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+)
+
+const (
+	// UnknownPatience is how long a delivery waits for members that are not heard of
+	// once it waits for nobody else.
+	UnknownPatience = 60 * time.Second
+	// StuckPatience is how long nothing at all may move while somebody is in trouble.
+	StuckPatience = 60 * time.Second
+	// HandoverPatience is how long what a sender has sealed may take to reach its
+	// agent after the sender has gone: it may be in the network, or not reported yet.
+	HandoverPatience = 5 * time.Second
+)
+
+// facts are what the outcome of a running delivery is decided by.
+type facts struct {
+	now       time.Time
+	deadline  time.Time // zero if it has none
+	groupGone bool
+
+	senderGone time.Time // since when its session has ended; zero while it lives
+	sealed     bool
+	length     uint64
+	handedOver bool      // an agent has all that was sealed
+	agentMoved time.Time // when an agent last got more
+
+	moved     time.Time // when anybody last got more, or the delivery began
+	trouble   bool      // somebody reports that it cannot go on
+	connected bool      // somebody is connected to somebody
+
+	members []memberFacts // those that were joined at the start
+	late    []memberFacts // those that came later: the outcome does not wait for them
+}
+
+// memberFacts are what is known of a delivery at one member.
+type memberFacts struct {
+	name         string
+	final        groupv1.ReceiptState // COMPLETE or FAILED; otherwise unspecified
+	left         bool                 // it said goodbye, or was thrown out
+	unknownSince time.Time            // its session expired; zero while it is joined
+	bytes        uint64
+	evicted      bool // the agent that feeds it gave it up as too slow
+}
+
+// waits tells whether the outcome waits for the member.
+func (m memberFacts) waits() bool {
+	return m.final == groupv1.ReceiptState_RECEIPT_STATE_UNSPECIFIED
+}
+
+// verdict is what is decided of a delivery.
+type verdict struct {
+	failed map[string]failure // members that have now failed
+	ended  bool               // the members without an end stay unknown
+	reason string             // why it was ended before it was done
+	detail string
+	due    time.Time // when time alone may change the verdict; zero if never
+}
+
+type failure struct{ reason, detail string }
+
+// decide says how a running delivery stands.
+func decide(f facts) verdict {
+	v := verdict{failed: make(map[string]failure)}
+	if reason, detail := f.whole(&v); reason != "" {
+		v.failAll(f.members, reason, detail)
+		v.ended, v.reason, v.detail = true, reason, detail
+		return v
+	}
+	f.each(&v)
+	f.stuck(&v)
+	f.outcome(&v)
+	return v
+}
+
+// whole returns why the delivery ends for all who do not have it.
+func (f facts) whole(v *verdict) (reason, detail string) {
+	if f.groupGone {
+		return Canceled, "the group was deleted"
+	}
+	if !f.deadline.IsZero() {
+		if !f.now.Before(f.deadline) {
+			return Deadline, "the delivery took longer than its deadline"
+		}
+		v.wait(f.deadline)
+	}
+	if f.senderGone.IsZero() || f.sealed && f.handedOver {
+		return "", ""
+	}
+	if f.sealed {
+		patience := later(f.senderGone, f.agentMoved).Add(HandoverPatience)
+		if f.now.Before(patience) {
+			v.wait(patience)
+			return "", ""
+		}
+		return SenderLost, "the sender's session ended before an agent had all of it"
+	}
+	return SenderLost, "the sender's session ended before all was sent"
+}
+
+// each fails the members that cannot have it any more.
+func (f facts) each(v *verdict) {
+	for _, m := range slices.Concat(f.members, f.late) {
+		switch {
+		case !m.waits():
+		case m.left:
+			v.failed[m.name] = failure{Left, "the member left its group"}
+		case m.evicted:
+			v.failed[m.name] = failure{Slow, "the member could not keep up, and the delivery's policy is to go on without"}
+		}
+	}
+}
+
+// stuck fails those who wait for bytes while nothing moves at all, and either
+// somebody says that it cannot go on or nobody is connected. A sender that merely
+// pauses fails nobody, nor does a member fail that has all and checks it.
+func (f facts) stuck(v *verdict) {
+	if !f.trouble && f.connected {
+		return
+	}
+	until := f.moved.Add(StuckPatience)
+	if f.now.Before(until) {
+		v.wait(until)
+		return
+	}
+	for _, m := range f.members {
+		hasAll := f.sealed && m.bytes == f.length
+		if _, failed := v.failed[m.name]; m.waits() && !failed && !hasAll && m.unknownSince.IsZero() {
+			v.failed[m.name] = failure{NoPath, "nothing came for " + StuckPatience.String() + ": no agent could feed the member"}
+		}
+	}
+}
+
+// outcome ends the delivery when all members have ended, or those that have not
+// were not heard of for long.
+func (f facts) outcome(v *verdict) {
+	var unknown time.Time
+	for _, m := range f.members {
+		if _, failed := v.failed[m.name]; failed || !m.waits() {
+			continue
+		}
+		if m.unknownSince.IsZero() {
+			return // it is under way
+		}
+		unknown = later(unknown, m.unknownSince.Add(UnknownPatience))
+	}
+	if f.now.Before(unknown) {
+		v.wait(unknown)
+		return
+	}
+	v.ended = true
+}
+
+// failAll fails all members that do not have it.
+func (v *verdict) failAll(members []memberFacts, reason, detail string) {
+	for _, m := range members {
+		if m.waits() {
+			v.failed[m.name] = failure{reason, detail}
+		}
+	}
+}
+
+// wait has the delivery looked at again at a time.
+func (v *verdict) wait(until time.Time) { v.due = sooner(v.due, until) }
+
+// sooner returns the earlier of two times; zero is never.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// stateOf returns the state of a delivery that has ended.
+func stateOf(members, complete int) groupv1.DeliveryState {
+	switch complete {
+	case members:
+		return groupv1.DeliveryState_DELIVERY_STATE_COMPLETE
+	case 0:
+		return groupv1.DeliveryState_DELIVERY_STATE_FAILED
+	}
+	return groupv1.DeliveryState_DELIVERY_STATE_PARTIAL
+}

@@ -1,0 +1,244 @@
+package delivery
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	managerv1 "github.com/groupcast/groupcast/internal/gen/groupcast/manager/v1"
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/services/manager/ledger"
+	"github.com/groupcast/groupcast/services/manager/placement"
+	"github.com/groupcast/groupcast/services/manager/view"
+)
+
+const (
+	// watchPace is how long changes are collected before a delivery is sent again.
+	watchPace = 200 * time.Millisecond
+	// watchHeartbeat is how long a watch is silent at most.
+	watchHeartbeat = 5 * time.Second
+	// shortestPrefix is how many digits of an id are taken for one at least.
+	shortestPrefix = 4
+	idLength       = 32
+)
+
+func memberID(name string) identity.ID { return placement.MemberID(name) }
+
+// Find returns the delivery whose id begins so, among those of the groups that the
+// caller may see. Of others it does not tell whether there are any.
+func (d *Desk) Find(prefix string, sees func(group string) bool) (view.Delivery, error) {
+	if len(prefix) == idLength {
+		delivery, found := d.view.Delivery(prefix)
+		if !found || !sees(delivery.GetDelivery().GetGroup()) {
+			return view.Delivery{}, fmt.Errorf("delivery %.40q %w", prefix, ledger.ErrNotFound)
+		}
+		return delivery, nil
+	}
+	var problems ledger.Checks
+	problems.That(len(prefix) >= shortestPrefix, "delivery", "has %d digits: want %d at least", len(prefix), shortestPrefix)
+	problems.That(len(prefix) < idLength, "delivery", "has %d digits: an id has %d", len(prefix), idLength)
+	if err := problems.Err(); err != nil {
+		return view.Delivery{}, err
+	}
+	found := d.view.Deliveries(func(delivery view.Delivery) bool {
+		return strings.HasPrefix(delivery.ID(), prefix) && sees(delivery.GetDelivery().GetGroup())
+	})
+	switch len(found) {
+	case 0:
+		return view.Delivery{}, fmt.Errorf("delivery %.40q %w", prefix, ledger.ErrNotFound)
+	case 1:
+		return found[0], nil
+	}
+	return view.Delivery{}, fmt.Errorf("delivery %q: %w", prefix, ErrAmbiguous)
+}
+
+// List returns up to limit deliveries of a group, or of all, that come after the
+// one that an earlier page ended with; the newest first, without their receipts.
+func (d *Desk) List(group, after string, limit int) (page []*groupv1.Delivery, last string, more bool) {
+	all := d.view.Deliveries(func(delivery view.Delivery) bool {
+		return (group == "" || delivery.GetDelivery().GetGroup() == group) && (after == "" || placeOf(delivery) > after)
+	})
+	more = len(all) > limit
+	for _, delivery := range all[:min(limit, len(all))] {
+		page, last = append(page, d.Show(delivery, false)), placeOf(delivery)
+	}
+	return page, last, more
+}
+
+// placeOf returns where a delivery stands in lists: strings that order as CompareDeliveries does.
+func placeOf(delivery view.Delivery) string {
+	created := delivery.GetDelivery().GetCreateTime().AsTime().UnixNano()
+	newestFirst := fmt.Appendf(nil, "%016x", ^uint64(created))
+	return string(newestFirst) + delivery.ID()
+}
+
+// Watch sends a delivery as it is, and again as it changes, until it has ended.
+// Heartbeats are sent as nil.
+func (d *Desk) Watch(ctx context.Context, id string, send func(*groupv1.Delivery) error) error {
+	heartbeat := time.NewTicker(watchHeartbeat)
+	defer heartbeat.Stop()
+	pace := time.NewTimer(watchPace)
+	defer pace.Stop()
+	for {
+		changed := d.changes(id)
+		delivery, err := d.delivery(id)
+		if err != nil {
+			return err
+		}
+		if err := send(d.Show(delivery, true)); err != nil || !delivery.Running() {
+			return err
+		}
+		heartbeat.Reset(watchHeartbeat)
+		pace.Reset(watchPace)
+		for waiting := true; waiting; {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-d.ended:
+				return ledger.ErrNotLeading
+			case <-heartbeat.C:
+				if err := send(nil); err != nil {
+					return err
+				}
+			case <-changed:
+				waiting = false
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-pace.C:
+		}
+	}
+}
+
+// changes returns what is closed when there is something new to show of a delivery.
+func (d *Desk) changes(id string) <-chan struct{} {
+	k := d.find(id)
+	if k == nil {
+		soon := make(chan struct{}) // it is about to get a keeper, or has ended
+		close(soon)
+		return soon
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.changed
+}
+
+// Show returns a delivery as the API shows it.
+func (d *Desk) Show(delivery view.Delivery, whole bool) *groupv1.Delivery {
+	record := proto.CloneOf(delivery.DeliveryRecord)
+	shown := record.GetDelivery()
+	shown.TreeVersion = max(shown.GetTreeVersion(), delivery.Tree.GetVersion())
+	shown.MemberCount = uint32(len(delivery.GetMembers()))
+	receipts := writtenReceipts(delivery)
+	k := d.find(delivery.ID())
+	if k != nil {
+		k.addProgress(delivery, receipts)
+	}
+	count(shown, receipts)
+	if !delivery.Running() {
+		shown.State = stateOf(len(delivery.GetMembers()), int(shown.GetCompleteCount()))
+	}
+	shown.Receipts = sorted(receipts)
+	if k != nil && !k.isSettled(delivery) {
+		k.measureInto(record)
+	}
+	if !whole {
+		shown.Receipts, shown.Measurements = nil, nil
+	}
+	return shown
+}
+
+// count counts how many of the members that were joined at the start have ended how.
+func count(shown *groupv1.Delivery, receipts map[string]*groupv1.Receipt) {
+	for _, receipt := range receipts {
+		switch {
+		case receipt.GetLate():
+		case receipt.GetState() == groupv1.ReceiptState_RECEIPT_STATE_COMPLETE:
+			shown.CompleteCount++
+		case receipt.GetState() == groupv1.ReceiptState_RECEIPT_STATE_FAILED:
+			shown.FailedCount++
+		}
+	}
+}
+
+func sorted(receipts map[string]*groupv1.Receipt) []*groupv1.Receipt {
+	return slices.SortedFunc(maps.Values(receipts), func(a, b *groupv1.Receipt) int { return cmp.Compare(a.GetMember(), b.GetMember()) })
+}
+
+// writtenReceipts returns copies of all receipts that are written.
+func writtenReceipts(delivery view.Delivery) map[string]*groupv1.Receipt {
+	receipts := make(map[string]*groupv1.Receipt)
+	for _, receipt := range delivery.GetDelivery().GetReceipts() {
+		receipts[receipt.GetMember()] = proto.CloneOf(receipt)
+	}
+	for name, receipt := range delivery.Receipts {
+		receipts[name] = proto.CloneOf(receipt.Receipt)
+	}
+	return receipts
+}
+
+// isSettled tells whether nothing more is measured of a delivery.
+func (k *keeper) isSettled(delivery view.Delivery) bool {
+	end := delivery.GetDelivery().GetEndTime().AsTime()
+	return !delivery.Running() && (time.Since(end) > 2*settlePause || end.Before(k.desk.started))
+}
+
+// addProgress adds what is known of members at which the delivery is under way.
+func (k *keeper) addProgress(delivery view.Delivery, receipts map[string]*groupv1.Receipt) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, participant := range delivery.GetMembers() {
+		if _, has := receipts[participant.GetName()]; !has {
+			receipts[participant.GetName()] = k.underWay(participant.GetName(), false)
+		}
+	}
+	for _, name := range k.lateMembers(delivery) {
+		if _, has := receipts[name]; !has {
+			receipts[name] = k.underWay(name, true)
+		}
+	}
+	for name, receipt := range receipts {
+		if k.tree != nil {
+			parent, _ := k.tree.Parent(memberID(name).String())
+			receipt.Parent = placement.ParseID(parent).Name
+		}
+	}
+}
+
+func (k *keeper) underWay(name string, late bool) *groupv1.Receipt {
+	receipt := &groupv1.Receipt{
+		Member: name, State: groupv1.ReceiptState_RECEIPT_STATE_RECEIVING, Late: late,
+		Bytes: k.progress.nodes[memberID(name)].reported().GetBytes(),
+	}
+	if since, unknown := k.progress.unknown[name]; unknown {
+		receipt.State, receipt.ChangeTime = groupv1.ReceiptState_RECEIPT_STATE_UNKNOWN, timestamppb.New(since)
+	}
+	return receipt
+}
+
+// measureInto fills in what is measured of a delivery: how much was sent, and the
+// evaluation indices of paper 000, section IV-B.
+func (k *keeper) measureInto(record *managerv1.DeliveryRecord) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	p, d := k.progress, record.GetDelivery()
+	m := measuring{record: record, progress: p, now: time.Now()}
+	if d.GetEndTime() != nil {
+		m.now = d.GetEndTime().AsTime()
+	}
+	d.SentBytes = max(d.GetSentBytes(), p.nodes[p.sender].reported().GetBytes())
+	if d.GetState() == groupv1.DeliveryState_DELIVERY_STATE_COMPLETE {
+		d.SentBytes = d.GetLength()
+	}
+	m.measure()
+}

@@ -1,0 +1,400 @@
+package delivery
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/groupcast/groupcast/internal/algo/tree"
+	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	managerv1 "github.com/groupcast/groupcast/internal/gen/groupcast/manager/v1"
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/services/manager/placement"
+	"github.com/groupcast/groupcast/services/manager/store"
+	"github.com/groupcast/groupcast/services/manager/view"
+)
+
+// Why a tree changes, beside the causes of an agent's loss.
+const (
+	causeCreated  = "created"
+	causeJoined   = "member_joined"
+	causeGone     = "member_gone"
+	causeReturned = "agent_returned"
+)
+
+var causes = []string{
+	causeCreated, causeJoined, causeGone, causeReturned,
+	causeOffline, causeClosed, causeSilent, causeBlamed, causeSlow,
+}
+
+// encodeTree writes a tree down.
+func encodeTree(t *tree.Tree, version uint64, absent []string) *managerv1.TreeRecord {
+	record := &managerv1.TreeRecord{Version: version, Absent: absent}
+	for _, link := range t.Links() {
+		record.Nodes = append(record.Nodes, &managerv1.TreeNode{
+			Id: link.Node.Name, Parent: link.Parent, Cluster: link.Node.Cluster,
+			UplinkBytesPerSecond: link.Node.Uplink, Agent: link.Node.Agent,
+		})
+	}
+	return record
+}
+
+func decodeTree(record *managerv1.TreeRecord) []tree.Link {
+	links := make([]tree.Link, 0, len(record.GetNodes()))
+	for _, node := range record.GetNodes() {
+		kind := tree.Member
+		if placement.ParseID(node.GetId()).Role == identity.Agent {
+			kind = tree.Agent
+		}
+		links = append(links, tree.Link{
+			Node: tree.Node{
+				Name: node.GetId(), Kind: kind, Cluster: node.GetCluster(),
+				Uplink: node.GetUplinkBytesPerSecond(), Agent: node.GetAgent(),
+			},
+			Parent: node.GetParent(),
+		})
+	}
+	return links
+}
+
+// readTree takes the tree from the record, if it is another than the one known.
+func (k *keeper) readTree(delivery view.Delivery) {
+	if delivery.TreeChanged == k.treeRead {
+		return
+	}
+	k.setTree(nil, delivery.TreeChanged)
+	if delivery.Tree == nil {
+		return
+	}
+	restored, err := k.network(delivery).Restore(decodeTree(delivery.Tree))
+	if err != nil {
+		k.desk.log.Error("a stored tree cannot be used; building another", "delivery", k.id, "error", err)
+		return
+	}
+	k.setTree(restored, delivery.TreeChanged)
+}
+
+// network returns what the delivery can be spread over now.
+func (k *keeper) network(delivery view.Delivery) placement.Network {
+	n := placement.Network{Sender: &groupv1.Member{Name: delivery.GetDelivery().GetSender()}}
+	if sender, joined := k.desk.view.Member(k.group, n.Sender.GetName()); joined {
+		n.Sender = sender.Member
+	}
+	if _, group, found := k.desk.view.Group(k.group); found {
+		n.LatencyBound = group.GetPolicy().GetLatencyBound().AsDuration()
+	}
+	n.Agents, _ = k.desk.view.Agents("", int(^uint(0)>>1))
+	return n
+}
+
+// rearrangement is a tree on its way to another.
+type rearrangement struct {
+	*keeper
+	network placement.Network // without the agents that are lost or banned
+	tree    *tree.Tree
+	absent  []string
+	causes  []string
+	now     time.Time
+	due     time.Time
+}
+
+// arrange makes the tree fit who is there, and writes it if it changes.
+func (k *keeper) arrange(ctx context.Context, delivery view.Delivery, now time.Time) (view.Delivery, time.Time, error) {
+	r := &rearrangement{
+		keeper: k, network: k.network(delivery), tree: k.tree, absent: slices.Clone(delivery.Tree.GetAbsent()), now: now,
+	}
+	r.network.Receivers = k.receivers(delivery)
+	r.leaveOutBanned()
+	r.replaceLost()
+	r.bringBack()
+	r.releaseMembers(delivery)
+	r.admitMembers(delivery)
+	if len(r.causes) == 0 {
+		return delivery, r.due, nil
+	}
+	if err := k.desk.writeTree(ctx, delivery, encodeTree(r.tree, delivery.Tree.GetVersion()+1, r.absent)); err != nil {
+		return delivery, r.due, err
+	}
+	for _, cause := range r.causes {
+		k.desk.metrics.treeChanged(cause)
+	}
+	k.forgetBlame(r.tree)
+	again, found := k.desk.view.Delivery(k.id)
+	if !found {
+		return delivery, r.due, store.ErrConflict
+	}
+	k.setTree(r.tree, again.TreeChanged)
+	k.desk.log.Info("a delivery's tree changed", "delivery", k.id, "version", again.Tree.GetVersion(), "causes", r.causes)
+	return again, r.due, nil
+}
+
+// writeTree writes a tree that follows the delivery's.
+func (d *Desk) writeTree(ctx context.Context, delivery view.Delivery, record *managerv1.TreeRecord) error {
+	encoded, err := proto.Marshal(record)
+	if err != nil {
+		return fmt.Errorf("encode tree: %w", err)
+	}
+	key := view.TreeKey(delivery.ID())
+	at, err := d.store.Commit(ctx, d.ledger.Term(),
+		[]store.Cond{store.Unchanged(key, delivery.TreeChanged)}, []store.Op{store.Put(key, encoded)})
+	if err != nil {
+		return err
+	}
+	return d.view.Await(ctx, at)
+}
+
+// receivers returns the members that are to be fed, or may be.
+func (k *keeper) receivers(delivery view.Delivery) []*groupv1.Member {
+	if k.groupGone(delivery) {
+		return nil
+	}
+	var receivers []*groupv1.Member
+	members, _ := k.desk.view.Members(k.group, "", int(^uint(0)>>1))
+	for _, member := range members {
+		final := finalState(delivery, member.GetName())
+		waits := final == groupv1.ReceiptState_RECEIPT_STATE_UNSPECIFIED || final == groupv1.ReceiptState_RECEIPT_STATE_UNKNOWN
+		if member.GetName() != delivery.GetDelivery().GetSender() && mayReceive(member) && waits {
+			receivers = append(receivers, member)
+		}
+	}
+	return receivers
+}
+
+func mayReceive(member *groupv1.Member) bool {
+	return slices.Contains(member.GetRoles(), groupv1.Role_ROLE_RECEIVE)
+}
+
+// leaveOutBanned leaves the agents out that were lost lately.
+func (r *rearrangement) leaveOutBanned() {
+	for name, until := range r.banned {
+		if !r.now.Before(until) {
+			delete(r.banned, name)
+		}
+	}
+	r.network.Agents = slices.DeleteFunc(r.network.Agents, func(agent *agentv1.Agent) bool {
+		_, banned := r.banned[agent.GetName()]
+		return banned || !r.desk.usable(agent, r.now)
+	})
+}
+
+// agents returns the agents of the tree that are not absent.
+func (r *rearrangement) agents() (names []string) {
+	if r.tree == nil {
+		return nil
+	}
+	for _, name := range r.tree.Names() {
+		if node, _ := r.tree.Node(name); node.Kind == tree.Agent && !slices.Contains(r.absent, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// replaceLost takes the agents out that are lost.
+func (r *rearrangement) replaceLost() {
+	lost := make(map[string]string) // the cause, by name
+	for _, name := range r.agents() {
+		id := placement.ParseID(name)
+		seen, by := r.see(id)
+		cause, due := seen.lost(r.now)
+		if cause == "" {
+			r.due = sooner(r.due, due)
+			continue
+		}
+		if cause == causeBlamed {
+			r.heeded[by] = r.now
+		}
+		lost[name] = cause
+	}
+	r.network.Agents = slices.DeleteFunc(r.network.Agents, func(agent *agentv1.Agent) bool {
+		return lost[placement.AgentID(agent.GetName()).String()] != ""
+	})
+	for _, name := range slices.Sorted(maps.Keys(lost)) {
+		r.replace(name, lost[name], lost)
+	}
+}
+
+// replace takes one agent out. Where there is none to do its work, its place is
+// kept: a delivery waits rather than fails.
+func (r *rearrangement) replace(name, cause string, lost map[string]string) {
+	if _, has := r.tree.Node(name); !has {
+		return // another's replacement made a tree without it
+	}
+	others := slices.DeleteFunc(r.agents(), func(other string) bool { return lost[other] != "" && other != name })
+	ban := func() { r.banned[placement.ParseID(name).Name] = r.now.Add(banTime) }
+	if len(others) > 1 {
+		if without, err := r.tree.Without(name); err == nil {
+			r.tree = without
+			r.causes = append(r.causes, cause)
+			ban()
+			return
+		}
+	}
+	if built, err := r.network.Build(); err == nil {
+		r.tree, r.absent = built, nil
+		r.causes = append(r.causes, cause)
+		ban()
+		return
+	}
+	if cause == causeBlamed || cause == causeSlow {
+		return // it is heard, and there is no better
+	}
+	r.absent = append(r.absent, name)
+	r.causes = append(r.causes, cause)
+}
+
+// bringBack lets agents of the tree that were absent do their work again, or
+// others in their place. Without a tree it makes one.
+func (r *rearrangement) bringBack() {
+	if len(r.absent) == 0 && r.tree != nil {
+		return
+	}
+	before := len(r.absent)
+	r.absent = slices.DeleteFunc(r.absent, func(name string) bool {
+		seen, _ := r.see(placement.ParseID(name))
+		return seen.online && seen.attached
+	})
+	if len(r.absent) < before {
+		r.causes = append(r.causes, causeReturned)
+	}
+	if len(r.agents()) > 0 {
+		r.removeAbsent()
+		return
+	}
+	// Whoever is online but not attached was just lost, or is about to attach.
+	r.network.Agents = slices.DeleteFunc(r.network.Agents, func(agent *agentv1.Agent) bool {
+		return !r.desk.seen(agent.GetName()).attached
+	})
+	if built, err := r.network.Build(); err == nil {
+		r.tree, r.absent = built, nil
+		r.causes = append(r.causes, causeReturned)
+	}
+}
+
+// removeAbsent takes the absent out for good, now that others can do their work.
+func (r *rearrangement) removeAbsent() {
+	for _, name := range r.absent {
+		if without, err := r.tree.Without(name); err == nil {
+			r.tree = without
+			r.banned[placement.ParseID(name).Name] = r.now.Add(banTime)
+		}
+	}
+	r.absent = nil
+}
+
+// releaseMembers takes the members out that cannot be fed any more: an agent that
+// waits for their acknowledgements would wait for ever.
+func (r *rearrangement) releaseMembers(delivery view.Delivery) {
+	if !delivery.Running() || r.tree == nil {
+		return
+	}
+	for _, name := range r.tree.Names() {
+		id := placement.ParseID(name)
+		if id.Role != identity.Member || name == r.tree.Sender() {
+			continue
+		}
+		_, joined := r.desk.view.Member(r.group, id.Name)
+		switch final := finalState(delivery, id.Name); {
+		case final == groupv1.ReceiptState_RECEIPT_STATE_COMPLETE:
+			continue
+		case joined && final != groupv1.ReceiptState_RECEIPT_STATE_FAILED:
+			continue
+		}
+		if without, err := r.tree.Without(name); err == nil {
+			r.tree = without
+			r.because(causeGone)
+		}
+	}
+}
+
+// admitMembers takes the members in that are not fed yet.
+func (r *rearrangement) admitMembers(delivery view.Delivery) {
+	if len(r.agents()) == 0 {
+		return // they wait for an agent, too
+	}
+	for _, member := range r.network.Receivers {
+		if _, has := r.tree.Node(placement.MemberID(member.GetName()).String()); has {
+			continue
+		}
+		if !delivery.Running() && !r.mayComeAfterEnd(delivery, member) {
+			continue
+		}
+		with, err := r.network.Join(r.tree, member)
+		if err != nil {
+			r.desk.log.Warn("a member cannot be fed", "delivery", r.id, "member", member.GetName(), "error", err)
+			continue
+		}
+		r.tree = with
+		r.because(causeJoined)
+	}
+}
+
+// mayComeAfterEnd tells whether a member may still get an ended delivery: it
+// joined late, or was not heard of when it ended.
+func (k *keeper) mayComeAfterEnd(delivery view.Delivery, member *groupv1.Member) bool {
+	return !isAtStart(delivery, member.GetName()) || finalState(delivery, member.GetName()) == groupv1.ReceiptState_RECEIPT_STATE_UNKNOWN
+}
+
+func (r *rearrangement) because(cause string) {
+	if !slices.Contains(r.causes, cause) {
+		r.causes = append(r.causes, cause)
+	}
+}
+
+// see returns what is seen of an agent of the tree, and who blames it.
+func (k *keeper) see(id identity.ID) (seen sight, by identity.ID) {
+	seen = k.desk.seen(id.Name)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	seen.blamed, by = k.blame(id, seen)
+	seen.evicted = k.progress.evicted(id)
+	return seen, by
+}
+
+// blame returns since when a neighbour says that an agent cannot be reached. The
+// word of one by whom alone another agent was removed does not count for a while,
+// unless the manager does not hear the agent either: it may be cut off itself, and
+// must not take the tree apart.
+func (k *keeper) blame(agent identity.ID, seen sight) (since time.Time, by identity.ID) {
+	for id, node := range k.progress.nodes {
+		if node.lost != agent.Name || k.tree == nil || !k.neighbours(id, agent) {
+			continue
+		}
+		heard := time.Since(seen.heard) < silentPatience
+		if heeded, has := k.heeded[id]; has && time.Since(heeded) < banTime && heard {
+			continue
+		}
+		if since.IsZero() || node.lostSince.Before(since) {
+			since, by = node.lostSince, id
+		}
+	}
+	return since, by
+}
+
+// neighbours tells whether an agent feeds a node, or is fed by the sender.
+func (k *keeper) neighbours(id, agent identity.ID) bool {
+	parent, _ := k.tree.Parent(id.String())
+	fedBy, _ := k.tree.Parent(agent.String())
+	return parent == agent.String() || id.String() == k.tree.Sender() && fedBy == id.String()
+}
+
+// forgetBlame forgets what was said of neighbours that are none any more.
+func (k *keeper) forgetBlame(next *tree.Tree) {
+	if k.tree == nil {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for id, node := range k.progress.nodes {
+		before, _ := k.tree.Parent(id.String())
+		after, _ := next.Parent(id.String())
+		if before != after || id.String() == next.Sender() {
+			node.lost, node.lostSince = "", time.Time{}
+		}
+	}
+}
