@@ -52,7 +52,7 @@ func checkClaims(t *testing.T, from, to string, r *receiver) (claimed int) {
 	t.Helper()
 	for name, roots := range r.begun {
 		for _, generation := range roots {
-			if generation < max(r.complete[receiverFile], r.complete[receiverTree])-generationsKept/2 {
+			if generation < max(r.complete[receiverFile], r.complete[receiverTree])-generationsKept {
 				continue // long complete
 			}
 			source, err := object.Open(filepath.Join(from, fmt.Sprint(generation), name))
@@ -110,9 +110,6 @@ func TestC50C51PowerCut(t *testing.T) {
 		r.mu.Unlock()
 		r.stop(t)
 		run(t, "cp", "--sparse=always", image, cut)
-		if err := r.Process.Signal(syscall.SIGCONT); err != nil {
-			t.Fatal(err)
-		}
 		after := filepath.Join(work, "after")
 		unmount := mount(t, "ext4", "loop", cut, after)
 		r.check(t, after, complete)
@@ -120,6 +117,9 @@ func TestC50C51PowerCut(t *testing.T) {
 		claimed += checkClaims(t, from, after, r)
 		r.mu.Unlock()
 		unmount()
+		if err := r.Process.Signal(syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
 		if t.Failed() {
 			t.Fatalf("at cut %d", i)
 		}
@@ -127,7 +127,7 @@ func TestC50C51PowerCut(t *testing.T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	t.Logf("%d cuts; complete: %v; partials with claims: %d", cuts, r.complete, claimed)
-	if r.complete[receiverFile] < 4 || r.complete[receiverTree] < 4 || claimed < 10 {
+	if r.complete[receiverFile] < 4 || r.complete[receiverTree] < 3 || claimed < 10 {
 		t.Error("too little has happened")
 	}
 }

@@ -25,7 +25,7 @@ const (
 	receiverVariable = "OBJECT_TEST_RECEIVER" // from, to, seed, first generation
 	receiverFile     = "file"
 	receiverTree     = "tree"
-	generationsKept  = 30 // more than land while one disk is looked at
+	generationsKept  = 8 // of what is sent
 )
 
 func receive() {
@@ -41,7 +41,7 @@ func receive() {
 		name := []string{receiverFile, receiverTree}[generation%2]
 		err := receiveOne(random, arguments[0], arguments[1], name, generation)
 		if err == nil {
-			err = os.RemoveAll(filepath.Join(arguments[0], fmt.Sprint(generation-generationsKept)))
+			err = os.RemoveAll(filepath.Join(arguments[0], fmt.Sprint(generation-2*generationsKept)))
 		}
 		if err != nil {
 			fmt.Println("failed", err)
