@@ -31,27 +31,33 @@ func (l *Landing) Complete(ctx context.Context, length uint64, root Root, durabl
 	if err := l.finishWriting(now.layout); err != nil {
 		return l.fail(err)
 	}
-	if now, err = l.progress.wait(ctx, func(s snapshot) bool { return s.hashed == length }); err != nil {
+	if _, err := l.progress.wait(ctx, func(s snapshot) bool { return s.hashed == length }); err != nil {
 		return err
 	}
 	l.halt()
-	if now, err = l.usable(); err != nil {
+	if _, err := l.usable(); err != nil { // the last claim may have gone wrong
 		return err
 	}
+	err = l.checkWhole(now.layout, root)
+	if err == nil {
+		err = l.appear(now.layout, durable)
+	}
+	switch {
+	case errors.Is(err, ErrDamaged):
+		return l.damaged(err)
+	case err != nil:
+		return l.fail(err)
+	}
+	_, _ = l.partial.remove(), l.end() // the object is there; what is left, Sweep removes
+	return nil
+}
+
+// checkWhole says whether what has landed is what was sent, and nothing else.
+func (l *Landing) checkWhole(known *layout, root Root) error {
 	if hashed := l.digest.root(); hashed != root {
-		return l.damaged(fmt.Errorf("%w: its root is %v, want %v", ErrDamaged, hashed, root))
+		return fmt.Errorf("%w: its root is %v, want %v", ErrDamaged, hashed, root)
 	}
-	if err := l.inspect(now.layout); err != nil {
-		if errors.Is(err, ErrDamaged) {
-			return l.damaged(err)
-		}
-		return l.fail(err)
-	}
-	if err := l.appear(now.layout, durable); err != nil {
-		return l.fail(err)
-	}
-	_ = l.partial.remove() // what is left, Sweep removes
-	return l.end()
+	return l.inspect(known)
 }
 
 func (l *Landing) finishWriting(known *layout) error {
@@ -186,8 +192,9 @@ func inspectEntry(e *entry, info fs.FileInfo) error {
 		return fmt.Errorf("%w: %s is %s in the partial, want a %v", ErrDamaged, e.path, describe(info.Mode()), e.kind)
 	case uint64(info.Size()) != e.size:
 		return fmt.Errorf("%w: %s has %d bytes in the partial, want %d", ErrDamaged, e.path, info.Size(), e.size)
-	case links(info) != 1:
-		return fmt.Errorf("%w: %s has %d names in the partial, want one", ErrDamaged, e.path, links(info))
+	}
+	if err := checkAlone(e.path, info); err != nil {
+		return fmt.Errorf("%w: in the partial %w", ErrDamaged, err)
 	}
 	return nil
 }

@@ -17,13 +17,18 @@ type identity struct {
 func identify(info fs.FileInfo) identity {
 	stat := info.Sys().(*syscall.Stat_t)
 	return identity{
-		device: uint64(stat.Dev), inode: stat.Ino, size: stat.Size,
+		device: stat.Dev, inode: stat.Ino, size: stat.Size,
 		modified: stat.Mtim, changed: stat.Ctim,
 	}
 }
 
-// links returns how many names a file has.
-func links(info fs.FileInfo) uint64 { return uint64(info.Sys().(*syscall.Stat_t).Nlink) }
+// checkAlone says that a file has other names: who knows one writes to all.
+func checkAlone(path string, info fs.FileInfo) error {
+	if names := info.Sys().(*syscall.Stat_t).Nlink; names != 1 {
+		return fmt.Errorf("%s has %d names, want one", path, names)
+	}
+	return nil
+}
 
 // describe says what something is that is no regular file or directory.
 func describe(mode fs.FileMode) string {

@@ -23,7 +23,10 @@ var errEnded = errors.New("landing has ended")
 // then calls Complete. Whatever happens, it ends with a Complete that returns nil
 // or ErrDamaged, with Keep, or with Remove; after that, Keep and Remove do nothing.
 //
-// Once anything went wrong with the disk, all but Keep and Remove return that
+// A write to a section that fails is the caller's: RoomError says what it was,
+// and Keep or Remove end the landing. Keep keeps what had landed before.
+//
+// Once anything else went wrong with the disk, all but Keep and Remove return that
 // error: what a failed write or sync has left is not known, and a second sync
 // that succeeds does not mean that the bytes of the first are there.
 type Landing struct {

@@ -9,11 +9,19 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 
 	"github.com/groupcast/groupcast/internal/object"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	unix.Umask(0o022) // modes are part of roots
+	if os.Getenv(receiverVariable) != "" {
+		receive()
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // open opens a source until the test ends.
 func open(t testing.TB, path string) *object.Source {

@@ -54,6 +54,10 @@ func TestResume(t *testing.T) {
 	if err := os.Chmod(filepath.Join(from, "it/b"), 0o555); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { // so that who is not root can remove them
+		_ = os.Chmod(filepath.Join(from, "it/b"), 0o755)
+		_ = os.Chmod(filepath.Join(to, "it/b"), 0o755)
+	})
 	source := open(t, filepath.Join(from, "it"))
 	for _, upTo := range []uint64{5, 40, 1 << 20, 4 << 20, source.Info().Length} {
 		landing := land(t, to, source.Info())

@@ -78,7 +78,7 @@ func (f folder) close() error {
 	if f.Root == nil {
 		return nil
 	}
-	return errors.Join(f.handle.Close(), f.Root.Close())
+	return errors.Join(f.handle.Close(), f.Close())
 }
 
 // partial is the directory of an object that has not landed whole. Whoever has
@@ -141,8 +141,8 @@ func lockJournal(home folder) (*os.File, error) {
 	if errors.Is(err, ErrChanged) {
 		err = fs.ErrNotExist
 	}
-	if err == nil && links(info) != 1 {
-		err = fmt.Errorf("journal has %d names, want one", links(info))
+	if err == nil {
+		err = checkAlone(journalName, info)
 	}
 	if err != nil {
 		return nil, errors.Join(err, file.Close())

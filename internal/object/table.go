@@ -141,11 +141,11 @@ func parseEntry(text string, at int, e *entry) (int, error) {
 // rules says, entry by entry, whether a table may be, and where each file's
 // bytes are. Sender and receivers go by the same.
 type rules struct {
-	end     uint64 // of the bytes that have a place
-	length  uint64 // no byte is beyond
-	within  []string
-	seed    maphash.Seed
-	folded  map[uint64]int // hash of the folded path → entry
+	end    uint64 // of the bytes that have a place
+	length uint64 // no byte is beyond
+	within []string
+	seed   maphash.Seed
+	folded map[uint64]int // hash of the folded path → entry
 }
 
 func newRules(head, length uint64) *rules {

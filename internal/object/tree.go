@@ -2,7 +2,6 @@ package object
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 )
@@ -114,9 +113,7 @@ func (l *Landing) reopen(e *entry) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if links(info) != 1 {
-		err = fmt.Errorf("%s has %d names, want one", e.path, links(info))
-	} else {
+	if err = checkAlone(e.path, info); err == nil {
 		err = file.Truncate(int64(l.resumed - e.start))
 	}
 	if err != nil {

@@ -1,0 +1,167 @@
+package object_test
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/object"
+)
+
+const crashSeed = 52
+
+// C52: the receiving process is killed at any moment. The final names hold whole
+// objects only, and the next process goes on.
+func TestC52Kill(t *testing.T) {
+	const kills = 120
+	from, to := memory(t, "size=256m"), memory(t, "size=256m")
+	random := rand.New(rand.NewPCG(crashSeed, 1))
+	r := newReceiver()
+	for i := range kills {
+		r.start(t, from, to, crashSeed+uint64(i), 1+max(r.complete[receiverFile], r.complete[receiverTree]))
+		pause(30*time.Millisecond + time.Duration(random.Int64N(int64(120*time.Millisecond))))
+		r.kill()
+		r.check(t, to, r.complete)
+		checkClaims(t, from, to, r)
+		if t.Failed() {
+			t.Fatalf("after kill %d", i)
+		}
+	}
+	r.wantProgress(t)
+	t.Logf("%d kills; complete: %v; resumed %d times", kills, r.complete, r.resumed)
+}
+
+// wantProgress makes sure that what was tested did happen.
+func (r *receiver) wantProgress(t *testing.T) {
+	t.Helper()
+	if r.complete[receiverFile] < 4 || r.complete[receiverTree] < 4 || r.resumed < 10 {
+		t.Errorf("complete: %v, resumed %d times: too little has happened", r.complete, r.resumed)
+	}
+}
+
+func pause(d time.Duration) { <-time.After(d) }
+
+// checkClaims makes sure that all that journals claim is there, by landing.
+func checkClaims(t *testing.T, from, to string, r *receiver) (claimed int) {
+	t.Helper()
+	for name, roots := range r.begun {
+		for _, generation := range roots {
+			if generation < max(r.complete[receiverFile], r.complete[receiverTree])-generationsKept {
+				continue // long complete
+			}
+			source, err := object.Open(filepath.Join(from, fmt.Sprint(generation), name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			info := source.Info()
+			_ = source.Close()
+			if missing(object.PartialOf(to, info)) {
+				continue
+			}
+			claim, head := object.LastClaim(to, info)
+			if claim < head {
+				claim = 0
+			}
+			landing, err := object.Land(t.Context(), to, info)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// After the rename of a tree the old one lies where the claims were about.
+			if appeared := r.begun[name][finalRoot(t, to, name)] == generation; landing.Offset() != claim && !appeared {
+				t.Errorf("%s %d: %d bytes are claimed and only %d are there", name, generation, claim, landing.Offset())
+			}
+			if claim > 0 {
+				claimed++
+			}
+			if err := landing.Keep(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	return claimed
+}
+
+// C50, C51: the power is cut at any moment: the disk is taken as it was, without
+// what was only in memory. What was complete is there, final names hold whole
+// objects only, and no journal claims a byte that is not there.
+func TestC50C51PowerCut(t *testing.T) {
+	const cuts = 120
+	from, work := memory(t, "size=256m"), memory(t, "size=512m")
+	image, cut := filepath.Join(work, "disk.img"), filepath.Join(work, "cut.img")
+	run(t, "truncate", "-s", "64M", image)
+	run(t, "mkfs.ext4", "-q", image)
+	disk := filepath.Join(work, "disk")
+	mount(t, "ext4", "loop,commit=300", image, disk) // the file system itself writes nothing back for 5 minutes
+	random := rand.New(rand.NewPCG(crashSeed, 2))
+	r := newReceiver()
+	r.start(t, from, disk, crashSeed, 0)
+	defer r.kill()
+	claimed := 0
+	for i := range cuts {
+		pause(time.Duration(random.Int64N(int64(60 * time.Millisecond))))
+		r.mu.Lock()
+		complete := maps.Clone(r.complete) // what was complete before the cut
+		r.mu.Unlock()
+		r.stop(t)
+		run(t, "cp", "--sparse=always", image, cut)
+		after := filepath.Join(work, "after")
+		unmount := mount(t, "ext4", "loop", cut, after)
+		r.check(t, after, complete)
+		r.mu.Lock()
+		claimed += checkClaims(t, from, after, r)
+		r.mu.Unlock()
+		unmount()
+		if err := r.Process.Signal(syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+		if t.Failed() {
+			t.Fatalf("at cut %d", i)
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t.Logf("%d cuts; complete: %v; partials with claims: %d", cuts, r.complete, claimed)
+	if r.complete[receiverFile] < 4 || r.complete[receiverTree] < 3 || claimed < 10 {
+		t.Error("too little has happened")
+	}
+}
+
+// stop stops the process and waits until none of its threads runs or writes.
+func (r *receiver) stop(t *testing.T) {
+	t.Helper()
+	if err := r.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); ; pause(time.Millisecond) {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", r.Process.Pid))
+		if err != nil || len(threads) == 0 {
+			t.Fatalf("threads of the receiver: %v %v", threads, err)
+		}
+		if stopped(threads) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the receiver does not stop")
+		}
+	}
+}
+
+func stopped(threads []string) bool {
+	for _, thread := range threads {
+		stat, err := os.ReadFile(thread)
+		if err != nil {
+			return false
+		}
+		_, state, _ := strings.Cut(string(stat), ") ")
+		if state[0] != 'T' {
+			return false
+		}
+	}
+	return true
+}

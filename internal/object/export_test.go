@@ -1,0 +1,87 @@
+package object
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"lukechampine.com/blake3"
+)
+
+// Entry is one of a table that a test makes up.
+type Entry struct {
+	Path string
+	Kind Kind
+	Mode fs.FileMode
+	Size uint64
+}
+
+// AppendHead writes a head, be it allowed or not.
+func AppendHead(to []byte, entries ...Entry) []byte {
+	made := make([]entry, len(entries))
+	for i, e := range entries {
+		made[i] = entry{path: e.Path, kind: e.Kind, mode: e.Mode, size: e.Size}
+	}
+	return appendHead(to, made)
+}
+
+// ParseHead reads a head.
+func ParseHead(from []byte, length uint64) ([]Entry, error) {
+	entries, err := parseHead(from, length)
+	parsed := make([]Entry, len(entries))
+	for i, e := range entries {
+		parsed[i] = Entry{e.path, e.kind, e.mode, e.size}
+	}
+	return parsed, err
+}
+
+// Layout returns where the parser would put the bytes of each file.
+func Layout(from []byte, length uint64) (starts []uint64) {
+	entries, _ := parseHead(from, length)
+	for _, e := range entries {
+		starts = append(starts, e.start)
+	}
+	return starts
+}
+
+// ClaimOften makes landings claim after so little, until the test ends.
+func ClaimOften(t testing.TB, bytes uint64, every time.Duration) {
+	oldBytes, oldEvery := claimBytes, claimEvery
+	claimBytes, claimEvery = bytes, every
+	t.Cleanup(func() { claimBytes, claimEvery = oldBytes, oldEvery })
+}
+
+// SetClaims is ClaimOften for a process of its own.
+func SetClaims(bytes uint64, every time.Duration) { claimBytes, claimEvery = bytes, every }
+
+// PartialOf returns the directory of an object's partial.
+func PartialOf(dir string, info Info) string { return filepath.Join(dir, reserved, tag(info)) }
+
+// LastClaim returns what the journal of a partial claims, and how long its head is.
+func LastClaim(dir string, info Info) (offset, head uint64) {
+	home := PartialOf(dir, info)
+	file, err := os.Open(filepath.Join(home, journalName))
+	if err != nil {
+		return 0, 0
+	}
+	defer file.Close()
+	claims, err := (&journal{file: file}).claims(info.Length)
+	if err != nil || len(claims) == 0 {
+		return 0, 0
+	}
+	if info.Kind == Directory {
+		if content, err := os.ReadFile(filepath.Join(home, headName)); err == nil && len(content) >= headSize {
+			opening, _ := parseOpening(content)
+			head = opening.head()
+		}
+	}
+	return claims[len(claims)-1].offset, head
+}
+
+// CheckRoom is checkRoom of a directory's file system.
+func CheckRoom(dir *os.File, bytes, files uint64) error { return checkRoom(dir, bytes, files) }
+
+// Sum is the root of these bytes.
+func Sum(content []byte) Root { return blake3.Sum256(content) }

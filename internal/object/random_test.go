@@ -1,0 +1,112 @@
+package object_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/groupcast/groupcast/internal/object"
+)
+
+// growRandom makes a random file or tree.
+func growRandom(t *rapid.T, dir string) (path string) {
+	path = filepath.Join(dir, "it")
+	sizes := rapid.OneOf(rapid.Just(0), rapid.IntRange(0, 20), rapid.IntRange(0, 3<<20))
+	modes := rapid.SampledFrom([]os.FileMode{0o644, 0o400, 0o755, 0o777, 0})
+	write := func(path string) {
+		content := make([]byte, sizes.Draw(t, "size"))
+		for i := range content {
+			content[i] = byte(i>>8 ^ i*len(content))
+		}
+		must(t, os.WriteFile(path, content, 0o600))
+		must(t, os.Chmod(path, modes.Draw(t, "mode")))
+	}
+	if rapid.Bool().Draw(t, "is file") {
+		write(path)
+		return path
+	}
+	must(t, os.Mkdir(path, 0o755))
+	directories := []string{path}
+	for i := range rapid.IntRange(0, 12).Draw(t, "entries") {
+		name := fmt.Sprint(rapid.SampledFrom([]string{"a", "a-", "é", "Z", " "}).Draw(t, "name"), i)
+		at := filepath.Join(rapid.SampledFrom(directories).Draw(t, "in"), name)
+		if rapid.Bool().Draw(t, "is directory") {
+			must(t, os.Mkdir(at, 0o755))
+			directories = append(directories, at)
+		} else {
+			write(at)
+		}
+	}
+	for i := len(directories) - 1; i >= 0; i-- {
+		must(t, os.Chmod(directories[i], rapid.SampledFrom([]os.FileMode{0o755, 0o700, 0o555}).Draw(t, "directory mode")))
+	}
+	return path
+}
+
+func must(t *rapid.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Whatever the tree, the sizes of pieces, and how often the landing is
+// interrupted or begun again: what lands is what was sent, and only claimed
+// bytes that are there are not asked for again.
+func TestRandomTreesLand(t *testing.T) {
+	needRoot(t) // it reads files of mode 0
+	object.ClaimOften(t, 1<<18, time.Millisecond)
+	rapid.Check(t, func(rt *rapid.T) {
+		from, to := t.TempDir(), t.TempDir()
+		source, err := object.Open(growRandom(rt, from))
+		must(rt, err)
+		defer source.Close()
+		length := source.Info().Length
+		root, err := source.Root(t.Context())
+		must(rt, err)
+		durable := rapid.Bool().Draw(rt, "durable")
+		landing, err := object.Land(t.Context(), to, source.Info())
+		must(rt, err)
+		defer func() { _ = landing.Remove() }()
+		for range rapid.IntRange(0, 4).Draw(rt, "interruptions") {
+			upTo := rapid.Uint64Range(landing.Offset(), length).Draw(rt, "up to")
+			must(rt, deliver(source, landing, upTo, pieces(rt)))
+			switch rapid.SampledFrom([]string{"keep", "keep", "restart", "remove"}).Draw(rt, "end") {
+			case "restart":
+				must(rt, landing.Restart())
+				continue
+			case "remove":
+				must(rt, landing.Remove())
+			case "keep":
+				must(rt, landing.Keep())
+			}
+			landing, err = object.Land(t.Context(), to, source.Info())
+			must(rt, err)
+		}
+		must(rt, deliver(source, landing, length, pieces(rt)))
+		must(rt, landing.Complete(t.Context(), length, root, durable))
+		if diff := cmp.Diff(tree(t, from), tree(t, to)); diff != "" {
+			rt.Fatalf("-sent +landed:\n%.2000s", diff)
+		}
+		there, found, err := object.Existing(t.Context(), to, source.Info())
+		if err != nil || !found || there != root {
+			rt.Fatalf("existing: %v %v %v, want %v", there, found, err, root)
+		}
+	})
+}
+
+// pieces chooses sizes of pieces; small ones for small sections only, so that it ends.
+func pieces(t *rapid.T) func(int64) int64 {
+	small := rapid.Bool().Draw(t, "small pieces")
+	return func(most int64) int64 {
+		if small && most < 100 {
+			return rapid.Int64Range(1, most).Draw(t, "piece")
+		}
+		return rapid.Int64Range(max(1, most/4), most).Draw(t, "piece")
+	}
+}

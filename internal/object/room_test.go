@@ -1,0 +1,143 @@
+package object_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/groupcast/groupcast/internal/object"
+)
+
+// landWhole lets a source land, from where a landing is to the end.
+func landWhole(t testing.TB, source *object.Source, landing *object.Landing) error {
+	t.Helper()
+	if err := deliver(source, landing, source.Info().Length, whole); err != nil {
+		return err
+	}
+	return landing.Complete(t.Context(), source.Info().Length, rootOf(t, source), true)
+}
+
+// C48: what cannot fit is refused before the first byte, and leaves nothing.
+func TestC48NoRoomAtOnce(t *testing.T) {
+	disk := memory(t, "size=8m,nr_inodes=40")
+	for name, content := range map[string]map[string]string{
+		"bytes":  {"it": strings.Repeat("x", 9<<20)},
+		"inodes": many(60),
+	} {
+		from := t.TempDir()
+		plant(t, from, content)
+		source := open(t, filepath.Join(from, "it"))
+		landing, err := object.Land(t.Context(), disk, source.Info())
+		if err == nil {
+			err = landWhole(t, source, landing)
+			if err := landing.Remove(); err != nil {
+				t.Error(err)
+			}
+		}
+		if !errors.Is(err, object.ErrNoRoom) {
+			t.Errorf("%s: %v, want no room", name, err)
+		}
+		if left := tree(t, disk); len(left) != 1 {
+			t.Errorf("%s left %v", name, left)
+		}
+	}
+}
+
+func many(files int) map[string]string {
+	content := make(map[string]string)
+	for i := range files {
+		content[fmt.Sprintf("it/%d", i)] = fmt.Sprint("content of ", i)
+	}
+	return content
+}
+
+// C48: the disk fills up half way, by bytes. The landing says so; removed, it
+// leaves nothing and gives others their room back; kept, it goes on later.
+func TestC48NoRoomHalfWay(t *testing.T) {
+	disk := memory(t, "size=8m")
+	from := t.TempDir()
+	plant(t, from, map[string]string{"it": strings.Repeat("x", 6<<20), "other": strings.Repeat("y", 1<<20)})
+	source, other := open(t, filepath.Join(from, "it")), open(t, filepath.Join(from, "other"))
+	for _, keep := range []bool{false, true} {
+		landing, neighbour := land(t, disk, source.Info()), land(t, disk, other.Info())
+		if err := deliver(other, neighbour, 1<<19, whole); err != nil {
+			t.Fatal(err)
+		}
+		if err := deliver(source, landing, 3<<20, whole); err != nil {
+			t.Fatal(err)
+		}
+		filler := filepath.Join(disk, "filler")
+		fill(t, filler)
+		if err := landWhole(t, source, landing); !errors.Is(err, object.ErrNoRoom) {
+			t.Fatalf("on a full disk: %v, want no room", err)
+		}
+		if !missing(filepath.Join(disk, "it")) {
+			t.Error("it has its name")
+		}
+		if keep {
+			if err := os.Truncate(filler, 0); err != nil { // without a page for the claim it could not be kept
+				t.Fatal(err)
+			}
+			if err := landing.Keep(); err != nil {
+				t.Fatal(err)
+			}
+			landing = land(t, disk, source.Info())
+			if landing.Offset() < 3<<20 {
+				t.Errorf("goes on at %d, want %d", landing.Offset(), 3<<20)
+			}
+		} else if err := landing.Remove(); err != nil || !missing(object.PartialOf(disk, source.Info())) {
+			t.Errorf("%v, want the partial gone", err)
+		}
+		if err := landWhole(t, other, neighbour); err != nil {
+			t.Errorf("the neighbour: %v", err)
+		}
+		if err := os.Remove(filler); err != nil {
+			t.Fatal(err)
+		}
+		if keep {
+			if err := landWhole(t, source, landing); err != nil {
+				t.Errorf("with room again: %v", err)
+			}
+		}
+	}
+	if !missing(filepath.Join(disk, ".groupcast-partial")) {
+		t.Error("partials are left")
+	}
+}
+
+// C48: the same, by files.
+func TestC48NoInodesHalfWay(t *testing.T) {
+	disk := memory(t, "size=8m,nr_inodes=100")
+	from := t.TempDir()
+	plant(t, from, many(60))
+	source := open(t, filepath.Join(from, "it"))
+	landing := land(t, disk, source.Info())
+	if err := deliver(source, landing, source.Info().Length/2, whole); err != nil {
+		t.Fatal(err)
+	}
+	var fillers []string
+	for i := 0; ; i++ {
+		filler := filepath.Join(disk, fmt.Sprint("filler-", i))
+		if err := os.WriteFile(filler, nil, 0o600); err != nil {
+			break
+		}
+		fillers = append(fillers, filler)
+	}
+	if err := landWhole(t, source, landing); !errors.Is(err, object.ErrNoRoom) {
+		t.Fatalf("without inodes: %v, want no room", err)
+	}
+	if err := landing.Keep(); err != nil {
+		t.Fatal(err)
+	}
+	for _, filler := range fillers {
+		if err := os.Remove(filler); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := landWhole(t, source, land(t, disk, source.Info())); err != nil {
+		t.Errorf("with inodes again: %v", err)
+	}
+}
