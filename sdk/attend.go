@@ -98,6 +98,9 @@ func (a *attendance) assignment(id string) (*groupv1.Assignment, <-chan struct{}
 // await waits until a delivery's assignment is as wanted, and returns it.
 func (a *attendance) await(ctx context.Context, id string, wanted func(*groupv1.Assignment) bool) (*groupv1.Assignment, error) {
 	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		assignment, changed := a.assignment(id)
 		if wanted(assignment) {
 			return assignment, nil

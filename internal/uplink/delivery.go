@@ -3,7 +3,6 @@ package uplink
 import (
 	"context"
 	"errors"
-	"io"
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 )
@@ -29,13 +28,15 @@ func (u *Uplink) WatchDelivery(ctx context.Context, id string, each func(*groupv
 				return &callerError{err}
 			}
 			if delivery.GetState() != groupv1.DeliveryState_DELIVERY_STATE_RUNNING {
-				return &callerError{io.EOF}
+				return &callerError{errEnded}
 			}
 		}
 	})
-	var fromCaller *callerError
-	if errors.As(err, &fromCaller) && errors.Is(fromCaller.cause, io.EOF) {
+	if errors.Is(err, errEnded) {
 		return nil
 	}
 	return err
 }
+
+// errEnded ends the watch of what has ended.
+var errEnded = errors.New("it has ended")
