@@ -58,7 +58,7 @@ func draw(seed uint64) scenario {
 		}
 		s.receivers = append(s.receivers, r)
 	}
-	span := []time.Duration{3 * time.Second, 12 * time.Second, 30 * time.Second}[random.IntN(3)]
+	span := []time.Duration{3 * time.Second, 12 * time.Second, 30 * time.Second, 80 * time.Second}[random.IntN(4)]
 	s.policy = drawPolicy(random)
 	for i := range 1 + random.IntN(5)/4 {
 		p := parcel{name: fmt.Sprintf("object-%d", i), after: time.Duration(random.Int64N(int64(span / 4))), size: drawSize(random)}
@@ -118,45 +118,43 @@ func drawPolicy(random *rand.Rand) sdk.Policy {
 }
 
 // drawFaults draws what happens: to the links and agents of the tree mostly, to the
-// manager, the members and the sender at times.
+// members, their links to the manager, the manager and the sender at times.
 func (s *scenario) drawFaults(random *rand.Rand, span time.Duration) simnet.Schedule {
-	chaos := simnet.Chaos{Faults: random.IntN(10), Span: span, Flips: true}
-	hosts := []string{senderHost}
+	chaos := simnet.Chaos{Faults: random.IntN(16), Span: span, Flips: random.IntN(2) == 0}
 	for _, agent := range s.agents {
-		chaos.Hosts = append(chaos.Hosts, agent.name)
-		hosts = append(hosts, agent.name)
-	}
-	for _, r := range s.receivers {
-		hosts = append(hosts, r.name)
-		if random.IntN(4) == 0 {
-			chaos.Hosts = append(chaos.Hosts, r.name)
+		if random.IntN(3) > 0 {
+			chaos.Hosts = append(chaos.Hosts, agent.name)
 		}
 	}
-	for i, a := range hosts {
-		for _, b := range hosts[i+1:] {
-			if strings.HasPrefix(a, "a") || strings.HasPrefix(b, "a") {
-				chaos.Links = append(chaos.Links, [2]string{a, b})
-			}
-		}
-		if random.IntN(3) == 0 {
-			chaos.Links = append(chaos.Links, [2]string{a, managerHost})
+	oneIn := map[string]int{managerHost: 6, senderHost: 12}
+	for _, host := range s.hosts() {
+		if !isAgent(host) && random.IntN(max(oneIn[host], 4)) == 0 {
+			chaos.Hosts = append(chaos.Hosts, host)
 		}
 	}
-	if random.IntN(8) == 0 {
-		chaos.Hosts = append(chaos.Hosts, managerHost)
-	}
-	if random.IntN(10) == 0 {
-		chaos.Hosts = append(chaos.Hosts, senderHost)
-	}
-	// The two ends of a dead link are not to be the only ones that are hit: half of
-	// the links are left out, so that the others are hit more often.
-	random.Shuffle(len(chaos.Links), func(i, j int) { chaos.Links[i], chaos.Links[j] = chaos.Links[j], chaos.Links[i] })
-	chaos.Links = chaos.Links[:len(chaos.Links)/2+1]
+	chaos.Links = s.drawLinks(random)
 	faults := chaos.Schedule(random)
 	if random.IntN(6) == 0 {
 		faults = s.partition(random, span, faults)
 	}
 	return faults
+}
+
+func isAgent(host string) bool { return strings.HasPrefix(host, "a") }
+
+// drawLinks draws some links that may be hit, few enough to be hit again and again.
+func (s *scenario) drawLinks(random *rand.Rand) [][2]string {
+	var links [][2]string
+	hosts := s.hosts()
+	for i, a := range hosts {
+		for _, b := range hosts[i+1:] {
+			if isAgent(a) || isAgent(b) || a == managerHost && random.IntN(2) == 0 {
+				links = append(links, [2]string{a, b})
+			}
+		}
+	}
+	random.Shuffle(len(links), func(i, j int) { links[i], links[j] = links[j], links[i] })
+	return links[:1+random.IntN(min(len(links), 8))]
 }
 
 // partition cuts a set of hosts off from all others for a time.

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
@@ -58,10 +59,19 @@ func TestAllIsWell(t *testing.T) {
 	}
 }
 
+// stillTime is how long a run may take of real time.
+const stillTime = 30 * time.Second
+
 func run(t *testing.T, s scenario, runs *tally) {
 	t.Run(fmt.Sprint(s.seed), func(t *testing.T) {
 		t.Parallel()
 		dir := scratch(t)
+		// A goroutine that waits for a mutex keeps virtual time from going on. If whoever
+		// has it waits for time, both wait for ever.
+		defer time.AfterFunc(stillTime, func() {
+			debug.SetTraceback("all")
+			panic(fmt.Sprintf("seed %d: time stands still", s.seed))
+		}).Stop()
 		synctest.Test(t, func(t *testing.T) { live(t, s, dir, runs) })
 	})
 }
