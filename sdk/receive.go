@@ -331,7 +331,7 @@ func isOver(a *groupv1.Assignment) bool { return a == nil || a.GetEnded() && a.G
 func fatal(err error) bool {
 	var known *DeliveryError
 	var storage *link.StorageError
-	return errors.As(err, &known) || errors.As(err, &storage) || link.IsStorage(err)
+	return errors.As(err, &known) || errors.As(err, &storage)
 }
 
 func (r *receiving) isWhole() bool {
