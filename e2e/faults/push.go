@@ -47,14 +47,19 @@ type Push struct {
 	ID      string
 	Object  Object
 	Process *lab.Process
-	began   time.Time
 }
 
 // Push pushes an object from the sender's machine, and waits until the delivery has begun.
 func (n *Net) Push(object Object, flags ...string) *Push {
 	n.Helper()
 	p := n.TryPush(object, flags...)
-	n.Await("the delivery of "+object.Name+" begins", func() bool {
+	n.awaitBegin(p)
+	return p
+}
+
+func (n *Net) awaitBegin(p *Push) {
+	n.Helper()
+	n.Await("the delivery of "+p.Object.Name+" begins", func() bool {
 		for _, d := range n.deliveries() {
 			if !slices.ContainsFunc(n.pushes, func(known *Push) bool { return known.ID == d.GetId() }) {
 				p.ID = d.GetId()
@@ -69,17 +74,70 @@ func (n *Net) Push(object Object, flags ...string) *Push {
 		return false
 	})
 	n.pushes = append(n.pushes, p)
-	return p
 }
 
 // TryPush starts a push of which nothing may come.
 func (n *Net) TryPush(object Object, flags ...string) *Push {
 	n.Helper()
-	s := n.Sender
-	args := slices.Concat([]string{"push", object.Path, "--group", group, "--as", s.name, "--node", s.node}, flags)
-	p := &Push{Object: object, Process: n.groupcast(s, s.config(), args...), began: time.Now()}
+	p := n.preparePush(object, object.Path, flags)
 	n.must(p.Process.Start())
 	return p
+}
+
+func (n *Net) preparePush(object Object, source string, flags []string) *Push {
+	s := n.Sender
+	args := slices.Concat([]string{"push", source, "--group", group, "--as", s.name, "--node", s.node}, flags)
+	return &Push{Object: object, Process: n.groupcast(s, s.config(), args...)}
+}
+
+// Stream is what a push reads.
+type Stream struct {
+	*Net
+	from *os.File
+	to   *os.File
+}
+
+// PushStream pushes a stream, of which an object will be written.
+func (n *Net) PushStream(object Object, flags ...string) (*Push, *Stream) {
+	n.Helper()
+	p := n.preparePush(object, "-", append([]string{"--stream", "--name", object.Name}, flags...))
+	from, err := os.Open(object.Path)
+	n.must(err)
+	read, write, err := os.Pipe()
+	n.must(err)
+	p.Process.Stdin = read
+	n.must(p.Process.Start())
+	n.must(read.Close())
+	n.Cleanup(func() {
+		from.Close()
+		write.Close()
+	})
+	n.awaitBegin(p)
+	return p, &Stream{n, from, write}
+}
+
+// Write writes a part of the object.
+func (s *Stream) Write(from, upTo int64) {
+	s.Helper()
+	_, err := io.Copy(s.to, io.NewSectionReader(s.from, from, upTo-from))
+	s.must(err)
+}
+
+// End ends the stream.
+func (s *Stream) End() {
+	s.Helper()
+	s.must(s.to.Close())
+}
+
+// AwaitStream waits until every member has so much of a stream.
+func (n *Net) AwaitStream(p *Push, bytes int64) {
+	n.Helper()
+	for _, m := range n.Members {
+		n.Await(m.name+" has what was streamed", func() bool {
+			info, err := os.Stat(filepath.Join(m.Into(), p.Object.Name))
+			return err == nil && info.Size() >= bytes
+		})
+	}
 }
 
 // Received returns how many bytes of an object a member has.
@@ -87,14 +145,7 @@ func (n *Net) Received(m *Machine, object Object) int64 {
 	if info, err := os.Stat(filepath.Join(m.Into(), object.Name)); err == nil && info.Size() == object.Size {
 		return object.Size
 	}
-	var sum int64
-	partials, _ := filepath.Glob(filepath.Join(m.Into(), ".groupcast-partial", "*", "content"))
-	for _, partial := range partials {
-		if info, err := os.Stat(partial); err == nil {
-			sum += info.Size()
-		}
-	}
-	return sum
+	return n.Partials(m.name)
 }
 
 // AwaitBytes waits until a member has so much of an object.
@@ -151,6 +202,37 @@ func (n *Net) WantOutcomes(d *groupv1.Delivery, p *Push, failed map[string]strin
 	if len(d.GetReceipts()) < len(failed) {
 		n.Errorf("%d receipts, want %d at least", len(d.GetReceipts()), len(failed))
 	}
+}
+
+// All returns the same reason for every member that was started with the others.
+func (n *Net) All(reason string) map[string]string {
+	failed := make(map[string]string)
+	for _, m := range n.Members[:len(n.topology.Members)] {
+		failed[m.name] = reason
+	}
+	return failed
+}
+
+// Partials returns how many bytes a member keeps of what has not arrived whole.
+func (n *Net) Partials(name string) (bytes int64) {
+	partials, _ := filepath.Glob(filepath.Join(n.Machine(name).Into(), ".groupcast-partial", "*", "content"))
+	for _, partial := range partials {
+		if info, err := os.Stat(partial); err == nil {
+			bytes += info.Size()
+		}
+	}
+	return bytes
+}
+
+// Has tells whether a member has an object in its place.
+func (n *Net) Has(name string, object Object) bool {
+	return n.hash(n.Machine(name), object.Name) == object.Hash
+}
+
+// HasDeliveries tells whether the managers know of any delivery.
+func (n *Net) HasDeliveries() bool {
+	n.Helper()
+	return len(n.deliveries()) > 0
 }
 
 // hash returns the hash of what a member has under a name; zero if there is nothing.

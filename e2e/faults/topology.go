@@ -23,6 +23,8 @@ type Topology struct {
 	Agents int
 	// Members are the nodes of the members m1, m2 and so on, a letter each.
 	Members string
+	// Late are the nodes of members after them that are not started: Restart does it.
+	Late string
 	// Policy are flags of the group.
 	Policy []string
 	// Cables are those that are to be changed or limited, by machine; others are perfect.
@@ -53,7 +55,7 @@ type Net struct {
 	Manager  *Machine
 	Sender   *Machine
 	Agents   []*Machine
-	Members  []*Machine
+	Members  []*Machine // the late among them
 	machines map[string]*Machine
 	topology Topology
 	dir      string
@@ -102,7 +104,7 @@ func (n *Net) declare() {
 		letter := string(rune('a' + i))
 		n.Agents = append(n.Agents, n.machine("agent-"+letter, letter))
 	}
-	for i, node := range n.topology.Members {
+	for i, node := range n.topology.Members + n.topology.Late {
 		n.Members = append(n.Members, n.machine(fmt.Sprintf("m%d", i+1), string(node)))
 	}
 }
@@ -178,6 +180,8 @@ func (n *Net) begin() {
 	}
 	for _, m := range n.Members {
 		m.command = func() *lab.Process { return n.pull(m) }
+	}
+	for _, m := range n.Members[:len(n.topology.Members)] {
 		n.Restart(m.name)
 	}
 }
@@ -240,7 +244,7 @@ func (n *Net) AwaitReady() {
 		})
 	}
 	for _, m := range n.Members {
-		n.Await(m.name+" has joined", func() bool { return strings.Contains(m.Process.Output(), "joined "+group) })
+		n.Await(m.name+" has joined", func() bool { return m.Process == nil || strings.Contains(m.Process.Output(), "joined "+group) })
 	}
 }
 
