@@ -2,6 +2,7 @@ package fleet_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -20,7 +21,7 @@ func TestMain(m *testing.M) {
 	code := m.Run()
 	fleet.Clean()
 	if err := goleak.Find(); code == 0 && err != nil {
-		println(err.Error())
+		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}
 	os.Exit(code)
