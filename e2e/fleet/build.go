@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"sync"
 )
@@ -13,40 +14,32 @@ const module = "github.com/groupcast/groupcast/"
 
 var built struct {
 	sync.Mutex
-	dir string
+	dir      string
+	programs map[string]string // by package
 }
 
-// commands builds the commands once and returns where they are, until Clean.
-func commands(ctx context.Context) (dir string, err error) {
+// Program builds a command of this module, as users get it, and returns where it is
+// until Clean. A second call finds it built.
+func Program(ctx context.Context, pkg string) (file string, err error) {
 	built.Lock()
 	defer built.Unlock()
-	if built.dir != "" {
-		return built.dir, nil
+	if file, has := built.programs[pkg]; has {
+		return file, nil
 	}
-	dir, err = os.MkdirTemp("", "groupcast-commands-")
-	if err != nil {
-		return "", err
+	if built.dir == "" {
+		if built.dir, err = os.MkdirTemp("", "groupcast-commands-"); err != nil {
+			return "", err
+		}
+		built.programs = map[string]string{}
 	}
-	if err := Build(ctx, dir, "services/cli/cmd/groupcast", "services/agent/cmd/groupcast-agent", "services/standalone/cmd/groupcast-standalone"); err != nil {
-		_ = os.RemoveAll(dir)
-		return "", err
-	}
-	built.dir = dir
-	return dir, nil
-}
-
-// Build builds commands of this module into a directory, as users get them.
-func Build(ctx context.Context, dir string, packages ...string) error {
-	arguments := []string{"build", "-trimpath", "-ldflags", "-s -w", "-o", dir + string(filepath.Separator)}
-	for _, name := range packages {
-		arguments = append(arguments, module+name)
-	}
-	command := exec.CommandContext(ctx, "go", arguments...)
+	file = filepath.Join(built.dir, path.Base(pkg))
+	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", file, module+pkg)
 	command.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := command.CombinedOutput(); err != nil {
-		return fmt.Errorf("build the commands: %w\n%s", err, output)
+		return "", fmt.Errorf("build %s: %w\n%s", pkg, err, output)
 	}
-	return nil
+	built.programs[pkg] = file
+	return file, nil
 }
 
 // Clean removes the commands that were built.
@@ -55,6 +48,6 @@ func Clean() {
 	defer built.Unlock()
 	if built.dir != "" {
 		_ = os.RemoveAll(built.dir)
-		built.dir = ""
+		built.dir, built.programs = "", nil
 	}
 }

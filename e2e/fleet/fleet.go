@@ -38,22 +38,21 @@ type Fleet struct {
 	manager *lab.Host
 	wires   []*wire
 	wired   map[*lab.Host]bool
-	bin     string
 	dir     string
 }
 
 // Start runs a manager on a host without links. Close is to be called also after an error.
 func Start(ctx context.Context, manager *lab.Host) (*Fleet, error) {
 	f := &Fleet{manager: manager, wired: map[*lab.Host]bool{}}
-	var err error
-	if f.bin, err = commands(ctx); err != nil {
+	server, err := Program(ctx, "services/standalone/cmd/groupcast-standalone")
+	if err != nil {
 		return f, err
 	}
 	if f.dir, err = os.MkdirTemp(scratch(), "groupcast-fleet-"); err != nil {
 		return f, err
 	}
 	data := filepath.Join(f.dir, "data")
-	process := manager.Command(f.command("groupcast-standalone"), "--data", data, "--agents-count", "0",
+	process := manager.Command(server, "--data", data, "--agents-count", "0",
 		"--grpc-listen", controlAddress, "--admin-listen", "", "--log-level", "warn")
 	process.Name = ManagerName
 	if err := process.Start(); err != nil {
@@ -94,8 +93,6 @@ func scratch() string {
 	return os.TempDir()
 }
 
-func (f *Fleet) command(name string) string { return filepath.Join(f.bin, name) }
-
 // Access is an operator's configuration file that works on every host that is Reached.
 func (f *Fleet) Access() string { return filepath.Join(f.dir, "data", "admin.yaml") }
 
@@ -118,6 +115,10 @@ func (f *Fleet) Agent(ctx context.Context, host *lab.Host, zone, cache string, f
 	if err := f.Reach(ctx, host); err != nil {
 		return nil, err
 	}
+	program, err := Program(ctx, "services/agent/cmd/groupcast-agent")
+	if err != nil {
+		return nil, err
+	}
 	name := strings.ToLower(host.Name())
 	token, _, err := f.Client.CreateToken(ctx, sdk.Token{Role: "agent", Name: name})
 	if err != nil {
@@ -130,7 +131,7 @@ func (f *Fleet) Agent(ctx context.Context, host *lab.Host, zone, cache string, f
 	if err := os.WriteFile(filepath.Join(own, "token"), []byte(token), 0o600); err != nil {
 		return nil, err
 	}
-	process := host.Command(f.command("groupcast-agent"), append([]string{
+	process := host.Command(program, append([]string{
 		"--managers", controlAddress, "--credentials-dir", filepath.Join(own, "credentials"), "--join-token-file", filepath.Join(own, "token"),
 		"--node", host.Name(), "--zone", zone, "--data-listen", fmt.Sprintf("0.0.0.0:%d", Port), "--data-addresses", host.At(Port),
 		"--cache-dir", filepath.Join(cache, "groupcast-cache"), "--admin-listen", "", "--log-level", "warn",
@@ -157,18 +158,27 @@ func (f *Fleet) isOnline(ctx context.Context, name string) bool {
 
 // Groupcast starts the groupcast command on a host, as an operator.
 func (f *Fleet) Groupcast(ctx context.Context, host *lab.Host, arguments ...string) (*lab.Process, error) {
-	return f.Run(ctx, host, f.command("groupcast"), arguments...)
+	process, err := f.Prepare(ctx, host, "services/cli/cmd/groupcast", arguments...)
+	if err != nil {
+		return nil, err
+	}
+	return process, process.Start()
 }
 
-// Run starts a program of ours on a host; GROUPCAST_CONFIG says how it reaches the manager.
-func (f *Fleet) Run(ctx context.Context, host *lab.Host, program string, arguments ...string) (*lab.Process, error) {
+// Prepare builds a command of this module, to be started on a host from which it can
+// reach the manager: GROUPCAST_CONFIG says how.
+func (f *Fleet) Prepare(ctx context.Context, host *lab.Host, pkg string, arguments ...string) (*lab.Process, error) {
+	program, err := Program(ctx, pkg)
+	if err != nil {
+		return nil, err
+	}
 	if err := f.Reach(ctx, host); err != nil {
 		return nil, err
 	}
 	process := host.Command(program, arguments...)
 	process.Name, process.Dir = filepath.Base(program), "/"
 	process.Env = []string{"GROUPCAST_CONFIG=" + f.Access()}
-	return process, process.Start()
+	return process, nil
 }
 
 // AwaitMembers returns when so many members have joined a group.
