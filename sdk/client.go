@@ -161,7 +161,7 @@ func (c *Client) UpdateGroup(ctx context.Context, name string, policy Policy, et
 	return newGroup(answer.GetGroup()), wrap(err)
 }
 
-// DeleteGroup removes a group; with force, although members are joined.
+// DeleteGroup removes a group; with force, although members are joined or deliveries run.
 func (c *Client) DeleteGroup(ctx context.Context, name string, force bool) error {
 	_, err := c.groups.DeleteGroup(ctx, &groupv1.DeleteGroupRequest{Name: name, Force: force, RequestId: requestID()})
 	return wrap(err)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/link"
@@ -189,18 +190,26 @@ func (r *receiving) receive(ctx context.Context) Arrived {
 	if err := object.CheckName(r.info.Name); err != nil {
 		return r.failed("refused", err)
 	}
-	if one, is := r.alreadyHere(ctx); is {
-		return one
+	for {
+		if one, is := r.alreadyHere(ctx); is {
+			return one
+		}
+		landing, err := object.Land(ctx, r.options.Into, r.info)
+		switch {
+		case errors.Is(err, object.ErrBusy) && ctx.Err() == nil:
+			pauseUntil(ctx, busyPause) // another delivery of the same: when that is done, it is here
+		case errors.Is(err, object.ErrNoRoom):
+			return r.failed("no_room", err)
+		case err != nil:
+			return r.failed("failed", err)
+		default:
+			return r.land(ctx, landing)
+		}
 	}
-	landing, err := object.Land(ctx, r.options.Into, r.info)
-	switch {
-	case errors.Is(err, object.ErrNoRoom):
-		return r.failed("no_room", err)
-	case err != nil:
-		return r.failed("failed", err)
-	}
-	return r.land(ctx, landing)
 }
+
+// busyPause is how often it is looked whether another delivery of the same object is done.
+const busyPause = 200 * time.Millisecond
 
 // alreadyHere finds out whether what is at the object's place is the object. That is
 // known when the sender has hashed it, which is long before it is sent.
@@ -337,7 +346,7 @@ func isOver(a *groupv1.Assignment) bool { return a == nil || a.GetEnded() && a.G
 func fatal(err error) bool {
 	var known *DeliveryError
 	var storage *link.StorageError
-	return errors.As(err, &known) || errors.As(err, &storage) || link.IsStorage(err)
+	return errors.As(err, &known) || errors.As(err, &storage)
 }
 
 func (r *receiving) isWhole() bool {

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -64,38 +65,22 @@ func show(ctx context.Context, bin string) error {
 	if err := d.run("group", "create", "models", "--ack", "durable", "--max-members", "64"); err != nil {
 		return err
 	}
-	d.say("Somebody watches who comes and goes.")
-	if _, err := d.background("member", "watch", "models"); err != nil {
+	d.say("Two session agents run in the server, in two zones. They relay, cache and duplicate.")
+	if err := d.run("agent", "list"); err != nil {
 		return err
 	}
-	d.pause(time.Second)
-	d.say("Three members join. Each holds a session, which heartbeats keep alive.")
+	d.say("Three members join to receive, one in zone a and two in zone b.")
 	members := make(map[string]*exec.Cmd)
-	for _, name := range []string{"node-1", "node-2", "node-3"} {
-		if members[name], err = d.background("join", "models", "--as", name, "--node", "rack-a-"+name, "--label", "zone=a"); err != nil {
+	for _, member := range []struct{ name, zone string }{{"node-1", "a"}, {"node-2", "b"}, {"node-3", "b"}} {
+		if members[member.name], err = d.receive(dir, member.name, member.zone); err != nil {
 			return err
 		}
-		d.pause(500 * time.Millisecond)
-	}
-	if err := d.run("member", "list", "models", "-o", "wide"); err != nil {
-		return err
-	}
-	d.say("node-1 leaves in order.")
-	if err := members["node-1"].Process.Signal(os.Interrupt); err != nil {
-		return err
 	}
 	d.pause(time.Second)
-	d.say("node-2 joins again from elsewhere: the new incarnation fences the old one.")
-	if _, err := d.background("join", "models", "--as", "node-2", "--node", "rack-b-node-2"); err != nil {
-		return err
-	}
-	d.pause(3 * time.Second)
-	d.say("node-3 crashes (kill -9). It is silent, and expires after 10 seconds.")
-	if err := members["node-3"].Process.Kill(); err != nil {
-		return err
-	}
-	d.pause(12 * time.Second)
 	if err := d.run("member", "list", "models"); err != nil {
+		return err
+	}
+	if err := d.push(dir, members); err != nil {
 		return err
 	}
 	if err := d.run("status", "-o", "wide"); err != nil {
@@ -105,12 +90,62 @@ func show(ctx context.Context, bin string) error {
 	return ctx.Err()
 }
 
+// push delivers an object, and shows what else that means.
+func (d *demo) push(dir string, members map[string]*exec.Cmd) error {
+	object := filepath.Join(dir, "model.bin")
+	if err := makeObject(object); err != nil {
+		return err
+	}
+	d.say("256 MB to all of them: once to the first agent, once between the agents, and from there to each member.")
+	if err := d.run("push", object, "--group", "models", "-o", "wide"); err != nil {
+		return err
+	}
+	d.say("The same again: everybody has it already, which their hashes prove. No byte is sent.")
+	if err := d.run("push", object, "--group", "models"); err != nil {
+		return err
+	}
+	d.say("Who joins late gets it from its agent's cache.")
+	if _, err := d.receive(dir, "node-4", "a"); err != nil {
+		return err
+	}
+	d.pause(2 * time.Second)
+	if err := d.run("delivery", "list"); err != nil {
+		return err
+	}
+	d.say("A member crashes (kill -9) in the middle of a delivery. It is told as it is.")
+	time.AfterFunc(time.Second, func() { _ = members["node-3"].Process.Kill() })
+	err := d.run("push", object, "--group", "models", "--name", "again.bin", "--rate", "60MB", "--deadline", "8s")
+	if status := new(exec.ExitError); errors.As(err, &status) && status.ExitCode() == partial {
+		d.say("The exit status is 3: some members have it, and not all.")
+		err = nil
+	}
+	return err
+}
+
+// partial is the exit status of a delivery that not every member has.
+const partial = 3
+
+// makeObject makes a file of 256 MB that nothing compresses.
+func makeObject(name string) error {
+	file, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	_, err = io.CopyN(file, rand.NewChaCha8([32]byte{}), 256e6)
+	return errors.Join(err, file.Close())
+}
+
+// receive starts a member that receives into a directory of its own.
+func (d *demo) receive(dir, name, zone string) (*exec.Cmd, error) {
+	return d.background("pull", "--group", "models", "--as", name, "--label", "zone="+zone, "--into", filepath.Join(dir, name))
+}
+
 // serve starts the server and waits until it is ready.
 func (d *demo) serve(dir string) error {
 	data := filepath.Join(dir, "data")
-	fmt.Printf("$ groupcast-standalone --data %s\n", data)
+	fmt.Printf("$ groupcast-standalone --data %s --agents-count 2\n", data)
 	server := exec.Command(filepath.Join(d.bin, "groupcast-standalone"), "--data", data,
-		"--grpc-listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--log-level", "error")
+		"--agents-count", "2", "--agents-listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--log-level", "error")
 	server.Stderr = os.Stderr
 	stdout, err := server.StdoutPipe()
 	if err != nil {
@@ -161,27 +196,24 @@ func (d *demo) run(args ...string) error {
 	return nil
 }
 
-// background starts a command that goes on. What a watch says is shown as it comes.
+// background starts a command that goes on. What it says is shown as it comes.
 func (d *demo) background(args ...string) (*exec.Cmd, error) {
 	if d.ctx.Err() != nil {
 		return nil, d.ctx.Err()
 	}
 	fmt.Printf("$ groupcast %s &\n", strings.Join(args, " "))
 	command := d.command(args)
-	if args[1] != "watch" {
-		return command, d.start(command)
-	}
 	stdout, err := command.StdoutPipe()
 	if err != nil {
 		return nil, err
 	}
-	go indent(stdout)
+	go indent(args[4], stdout)
 	return command, d.start(command)
 }
 
-func indent(from io.Reader) {
+func indent(who string, from io.Reader) {
 	for lines := bufio.NewScanner(from); lines.Scan(); {
-		fmt.Println("    watch |", lines.Text())
+		fmt.Printf("    %s | %s\n", who, lines.Text())
 	}
 }
 

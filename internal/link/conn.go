@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	// bufferSize is what one connection takes of user memory at most.
+	// bufferSize is what bytes pass through that the kernel cannot move by itself.
 	bufferSize = 64 << 10
 	// chunk is after how many bytes it is told that they have come, so that they can
 	// be passed on while the rest of their frame is still coming.
-	chunk = 256 << 10
+	chunk = 512 << 10
 	// patience is how long a neighbour may be silent: it is then given up.
 	patience = 2 * time.Second
 	// heartbeat is how long a side is silent at most.
@@ -36,9 +36,11 @@ var ErrSilent = errors.New("neighbour is silent")
 type Conn struct {
 	raw  net.Conn // as it came from the network
 	data net.Conn // what frames go through: raw, or TLS over it
+	gate *gate    // what TLS sees of raw
 
 	sending sync.Mutex
 	buffer  []byte // what bytes pass through that the kernel cannot move by itself
+	bulk    bool   // bytes come fast
 }
 
 // Close ends the link at once.
@@ -102,12 +104,8 @@ func handOver(socket *net.TCPConn, header wire.Header, file *os.File, at int64) 
 	}
 	begun, left := header.Append(nil), int(header.Length)
 	var failed error
-	err = raw.Write(func(fd uintptr) (done bool) {
-		for len(begun) > 0 && failed == nil {
-			var n int
-			n, failed = unix.SendmsgN(int(fd), begun, nil, nil, unix.MSG_MORE|unix.MSG_NOSIGNAL)
-			begun = begun[max(n, 0):]
-		}
+	err = raw.Write(func(fd uintptr) bool {
+		begun, failed = sendSome(int(fd), begun)
 		for left > 0 && failed == nil {
 			var n int
 			n, failed = unix.Sendfile(int(fd), int(file.Fd()), &at, left)
@@ -115,15 +113,7 @@ func handOver(socket *net.TCPConn, header wire.Header, file *os.File, at int64) 
 				failed = io.ErrUnexpectedEOF // the file is shorter than it was: the link cannot go on
 			}
 		}
-		switch {
-		case errors.Is(failed, unix.EAGAIN):
-			failed = nil
-			return false
-		case errors.Is(failed, unix.EINTR):
-			failed = nil
-			return false
-		}
-		return true
+		return failed == nil || !retried(&failed)
 	})
 	if err = errors.Join(err, failed); err != nil {
 		return fmt.Errorf("send frame of %d bytes: %w", header.Length, err)
@@ -137,16 +127,18 @@ func (c *Conn) copyFile(header wire.Header, file *os.File, at int64) error {
 		c.buffer = make([]byte, bufferSize)
 	}
 	begun := copy(c.buffer, header.Append(nil))
+	defer func() { c.gate.more = false }()
 	for left := int(header.Length); left > 0; begun = 0 {
 		part := c.buffer[begun:min(len(c.buffer), begun+left)]
 		if _, err := file.ReadAt(part, at); err != nil {
 			return fmt.Errorf("read %d bytes to send: %w", len(part), err)
 		}
 		at += int64(len(part))
+		left -= len(part)
+		c.gate.more = left > 0
 		if _, err := c.data.Write(c.buffer[:begun+len(part)]); err != nil {
 			return fmt.Errorf("send frame: %w", err)
 		}
-		left -= len(part)
 	}
 	return nil
 }
@@ -185,23 +177,30 @@ func (c *Conn) silent(err error) error {
 // receive moves payload to where it belongs, at most a chunk, and returns how much it
 // moved. Where both ends are the kernel's, it never leaves it.
 func (c *Conn) receive(to io.Writer, length int64) (moved int64, err error) {
-	c.raw.SetReadDeadline(time.Now().Add(patience))
+	begun := time.Now()
+	c.raw.SetReadDeadline(begun.Add(patience))
 	length = min(length, chunk)
-	if file, isFile := to.(*os.File); isFile && c.data == c.raw {
-		moved, err = file.ReadFrom(&io.LimitedReader{R: c.data, N: length})
+	file, isFile := to.(*os.File)
+	if socket, isSocket := c.data.(*net.TCPConn); isFile && isSocket {
+		moved, err = splice(file, socket, length, c.bulk && length >= wakeAt)
 	} else {
 		moved, err = c.copyTo(to, length)
 	}
+	c.bulk = moved == chunk && time.Since(begun) < bulkTime
 	switch {
 	case err == nil && moved < length:
 		return moved, fmt.Errorf("read payload: %w", io.ErrUnexpectedEOF)
 	case err == nil, errors.Is(err, os.ErrDeadlineExceeded) && moved >= leastProgress:
 		return moved, nil
-	case IsStorage(err):
+	case isStorage(err):
 		return moved, err
 	}
 	return moved, c.silent(err)
 }
+
+// bulkTime is how soon a chunk must have come for the next one to be waited for in
+// larger steps.
+const bulkTime = 5 * time.Millisecond
 
 // copyTo moves payload through the buffer.
 func (c *Conn) copyTo(to io.Writer, length int64) (moved int64, err error) {
@@ -235,17 +234,7 @@ type StorageError struct{ Err error }
 func (e *StorageError) Error() string { return e.Err.Error() }
 func (e *StorageError) Unwrap() error { return e.Err }
 
-// IsStorage reports whether an error is of where bytes go to, not of where they come
-// from: of a splice it cannot be told otherwise.
-func IsStorage(err error) bool {
+func isStorage(err error) bool {
 	var failed *StorageError
-	if errors.As(err, &failed) {
-		return true
-	}
-	for _, storage := range []error{unix.ENOSPC, unix.EDQUOT, unix.EIO, unix.EFBIG, unix.EROFS, unix.EBADF} {
-		if errors.Is(err, storage) {
-			return true
-		}
-	}
-	return false
+	return errors.As(err, &failed)
 }

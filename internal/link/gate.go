@@ -2,9 +2,12 @@ package link
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
+
+	"golang.org/x/sys/unix"
 )
 
 // TLS records, of which the opening of a link consists.
@@ -13,9 +16,11 @@ const (
 	maxRecord    = 16<<10 + 256
 )
 
-// gate lets no reader see further than the TLS record that it is reading. So it is
-// known, on both ends, where the last record of an opening ends and what is not
-// encrypted begins. Once open it is not there.
+// gate is what TLS sees of a connection.
+//
+// Until it is open it lets nobody see further than the TLS record that is being read.
+// So it is known, on both ends, where the last record of an opening ends and what is
+// not encrypted begins. Open, it has the records of a frame leave in full segments.
 type gate struct {
 	net.Conn
 	open   bool
@@ -23,6 +28,8 @@ type gate struct {
 	begun  int // bytes of the header that came
 	given  int // bytes of the header that were passed on
 	left   int // bytes of the record's body that are to come
+
+	more bool // what is written is followed by more at once
 }
 
 func (g *gate) Read(p []byte) (int, error) {
@@ -56,4 +63,50 @@ func (g *gate) next() error {
 		return fmt.Errorf("%w: record of %d bytes", errNotTLS, g.left)
 	}
 	return nil
+}
+
+// Write writes a record. Those that are followed by more wait for full segments.
+func (g *gate) Write(p []byte) (n int, err error) {
+	socket, isSocket := g.Conn.(*net.TCPConn)
+	if !isSocket || !g.more {
+		return g.Conn.Write(p)
+	}
+	if err := sendMore(socket, p); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// sendMore sends bytes that others follow at once.
+func sendMore(socket *net.TCPConn, p []byte) error {
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = raw.Write(func(fd uintptr) bool {
+		p, failed = sendSome(int(fd), p)
+		return failed == nil || !retried(&failed)
+	})
+	return errors.Join(err, failed)
+}
+
+// sendSome sends bytes that others follow at once, until all are sent or one cannot be.
+func sendSome(fd int, p []byte) (rest []byte, err error) {
+	for len(p) > 0 && err == nil {
+		var n int
+		n, err = unix.SendmsgN(fd, p, nil, nil, unix.MSG_MORE|unix.MSG_NOSIGNAL)
+		p = p[max(n, 0):]
+	}
+	return p, err
+}
+
+// retried clears an error after which the same is tried again, when the socket can
+// take more.
+func retried(err *error) bool {
+	if errors.Is(*err, unix.EAGAIN) || errors.Is(*err, unix.EINTR) {
+		*err = nil
+		return true
+	}
+	return false
 }

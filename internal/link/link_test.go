@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/link"
@@ -297,6 +298,16 @@ func TestSilentNeighbourIsGivenUp(t *testing.T) {
 	}
 }
 
+// cpuTime is what this process has used of processors.
+func cpuTime(b *testing.B) time.Duration {
+	var usage unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// BenchmarkLink moves 1 GB from a file over loopback to a file, or to nowhere.
 func BenchmarkLink(b *testing.B) {
 	n := newNeighbours(b)
 	const size = 1 << 30
@@ -314,6 +325,10 @@ func BenchmarkLink(b *testing.B) {
 			}
 			b.Run(name, func(b *testing.B) {
 				b.SetBytes(size)
+				before := cpuTime(b)
+				defer func() {
+					b.ReportMetric((cpuTime(b)-before).Seconds()/float64(b.N)/(size/1e9), "cpu-s/GB")
+				}()
 				for b.Loop() {
 					to := emptyFile(b)
 					if target != "" {

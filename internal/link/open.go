@@ -124,8 +124,8 @@ var past = time.Unix(1, 0)
 func established(raw net.Conn, held *gate, secure *tls.Conn, plaintext bool) *Conn {
 	raw.SetDeadline(time.Time{})
 	if plaintext {
-		return &Conn{raw: raw, data: raw}
+		return &Conn{raw: raw, data: raw, gate: held}
 	}
 	held.open = true
-	return &Conn{raw: raw, data: secure, buffer: make([]byte, bufferSize)}
+	return &Conn{raw: raw, data: secure, gate: held}
 }

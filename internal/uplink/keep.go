@@ -20,6 +20,10 @@ const (
 	patience = 10 * time.Second
 	// reattach is about how long to wait before a broken stream is opened again.
 	reattach = 500 * time.Millisecond
+	// reattachSoon is the same for a stream that held for settled, of a node that takes
+	// part in deliveries: one that stays away is replaced.
+	reattachSoon = 100 * time.Millisecond
+	settled      = 5 * time.Second
 )
 
 // Ended says how a session ended that was not left.
@@ -46,6 +50,14 @@ type Attendance struct {
 	Assign func(*groupv1.Assignments)
 	// Wake has the reports sent now.
 	Wake <-chan struct{}
+}
+
+// pause returns how long to wait before a stream is opened again that has held for a while.
+func (a *Attendance) pause() time.Duration {
+	if a == nil {
+		return reattach
+	}
+	return reattachSoon
 }
 
 func (a *Attendance) wake() <-chan struct{} {
@@ -97,7 +109,7 @@ func (u *Uplink) Keep(ctx context.Context, member *groupv1.Member, interval time
 }
 
 func (u *Uplink) keep(ctx context.Context, member *groupv1.Member, interval time.Duration, attendance *Attendance) error {
-	return u.attend(ctx, "keep session", func(ctx context.Context) error {
+	return u.attendWith(ctx, "keep session", attendance.pause(), func(ctx context.Context) error {
 		stream, err := groupv1.NewSessionServiceClient(u).KeepSession(ctx)
 		if err != nil {
 			return err
@@ -148,7 +160,7 @@ func (e *AgentFenced) Error() string {
 // is done, the agent says goodbye. Without attendance, it takes no part in deliveries.
 func (u *Uplink) Register(ctx context.Context, registration *agentv1.Registration, report func() *agentv1.Report, attendance *Attendance) error {
 	var incarnation uint64
-	err := u.attend(ctx, "register agent", func(ctx context.Context) error {
+	err := u.attendWith(ctx, "register agent", attendance.pause(), func(ctx context.Context) error {
 		stream, err := agentv1.NewAgentServiceClient(u).Control(ctx)
 		if err != nil {
 			return err
@@ -218,8 +230,14 @@ func (u *Uplink) goodbye(registration *agentv1.Registration) {
 // attend does a thing that goes on for long, again whenever it breaks, until ctx
 // is done or it fails for good.
 func (u *Uplink) attend(ctx context.Context, what string, do func(context.Context) error) error {
+	return u.attendWith(ctx, what, reattach, do)
+}
+
+// attendWith is attend with the pause after a stream that has held for a while.
+func (u *Uplink) attendWith(ctx context.Context, what string, soon time.Duration, do func(context.Context) error) error {
 	for {
 		attempt, cancel := context.WithCancel(ctx)
+		began := time.Now()
 		err := do(attempt)
 		cancel()
 		if ctx.Err() != nil {
@@ -229,7 +247,11 @@ func (u *Uplink) attend(ctx context.Context, what string, do func(context.Contex
 			return fmt.Errorf("%s: %w", what, err)
 		}
 		u.log.Debug("stream broke; opening it again", "what", what, "error", err)
-		if !sleep(ctx, reattach) {
+		pause := reattach
+		if time.Since(began) > settled {
+			pause = soon
+		}
+		if !sleep(ctx, pause) {
 			return nil
 		}
 	}

@@ -55,6 +55,7 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 		listener.Close()
 		return err
 	}
+	env.Log = env.Log.With("agent", id.Name)
 	hub := relay.New(relay.Env{
 		Log: env.Log, Cache: store, Security: managers.Security(), Now: managers.Clock().Now,
 		Dialer: env, Metrics: relay.NewMetrics(),
@@ -68,7 +69,7 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 		}
 		return nil
 	})
-	env.Log.Info("relaying", "agent", id.Name, "data", listener.Addr().String(), "cache", config.Cache.Bytes.String())
+	env.Log.Info("relaying", "data", listener.Addr().String(), "cache", config.Cache.Bytes.String())
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return hub.Run(ctx, listener) })
 	group.Go(func() error {

@@ -172,7 +172,7 @@ func (a *app) groupUpdate() *cobra.Command {
 
 func (a *app) groupDelete() *cobra.Command {
 	command := &cobra.Command{Use: "delete NAME", Short: "Delete a group", Args: cobra.ExactArgs(1)}
-	force := command.Flags().Bool("force", false, "delete although members are joined: their sessions end")
+	force := command.Flags().Bool("force", false, "delete although members are joined or deliveries run: they end")
 	command.RunE = func(command *cobra.Command, args []string) error {
 		return a.call(command, func(ctx context.Context, client *sdk.Client) error {
 			if err := client.DeleteGroup(ctx, args[0], *force); err != nil {

@@ -1,10 +1,16 @@
 package manager_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/sdk"
+	"github.com/groupcast/groupcast/services/manager/managertest"
 )
 
 const megabyte = 1 << 20
@@ -76,5 +82,485 @@ func TestDeliveryCompletes(t *testing.T) {
 	if m := measured.GetMeasurements(); m.GetSendBytesPerSecond() == 0 || m.GetReceptionBytesPerSecond() == 0 ||
 		m.GetEffectiveThroughput() <= 0 || len(m.GetCaches()) != 1 || m.GetCaches()[0].GetRatio() != 0.25 {
 		t.Errorf("measured as %v", m)
+	}
+}
+
+// pair is a party with two zones, an agent and a member in each, and a sender in the first.
+type pair struct {
+	*party
+	sender, a1, a2, m1, m2 *node
+}
+
+func newPair(t *testing.T, p *party) *pair {
+	t.Helper()
+	return &pair{
+		party: p, a1: p.agent(t, "a1", "node-1", "zone-a"), a2: p.agent(t, "a2", "node-2", "zone-b"),
+		sender: p.join(t, "s", "node-1", send), m1: p.join(t, "m1", "node-1", receiveToo), m2: p.join(t, "m2", "node-2", receiveToo),
+	}
+}
+
+// passOn has all nodes report that they have all bytes.
+func (p *pair) passOn(id string, length uint64) {
+	p.sender.report(&groupv1.DeliveryReport{Delivery: id, Bytes: length})
+	p.a1.report(&groupv1.DeliveryReport{Delivery: id, Bytes: length, Children: []*groupv1.ChildReport{
+		{Name: "a2", Connected: true, SentBytes: length}, {Name: "m1", Connected: true, SentBytes: length},
+	}})
+	p.a2.report(&groupv1.DeliveryReport{Delivery: id, Bytes: length, Children: []*groupv1.ChildReport{{Name: "m2", Connected: true, SentBytes: length}}})
+}
+
+func TestDeliveryWhoseSenderIsLost(t *testing.T) {
+	_, party := startParty(t)
+	p := newPair(t, party)
+	lost := p.create(t, p.sender, file(megabyte))
+	safe := p.create(t, p.sender, file(megabyte))
+	p.passOn(safe, megabyte)
+	p.seal(t, p.sender, safe, megabyte)
+	p.leave(t, p.sender)
+	d := p.becomes(t, lost, "failed", 5*time.Second, ended(groupv1.DeliveryState_DELIVERY_STATE_FAILED))
+	if r := receipt(d, "m1"); r.GetReason() != "sender_lost" || d.GetReason() != "sender_lost" || d.GetFailedCount() != 2 {
+		t.Errorf("it ended as %v", d)
+	}
+	p.m1.has(t, lost, "told why", func(a *groupv1.Assignment) bool { return a.GetEnded() && a.GetReason() == "sender_lost" })
+	// The other goes on: its agent has all.
+	p.mustComplete(t, p.m1, safe, megabyte)
+	p.mustComplete(t, p.m2, safe, megabyte)
+	p.becomes(t, safe, "complete", 5*time.Second, ended(groupv1.DeliveryState_DELIVERY_STATE_COMPLETE))
+}
+
+func TestDeliveryDeadline(t *testing.T) {
+	_, party := startParty(t)
+	p := newPair(t, party)
+	spec := file(megabyte)
+	spec.Deadline = durationpb.New(2 * time.Second)
+	id := p.create(t, p.sender, spec)
+	p.passOn(id, megabyte)
+	p.seal(t, p.sender, id, megabyte)
+	p.mustComplete(t, p.m1, id, megabyte)
+	p.m2.report(&groupv1.DeliveryReport{Delivery: id, Bytes: 77})
+	d := p.becomes(t, id, "partial", 10*time.Second, ended(groupv1.DeliveryState_DELIVERY_STATE_PARTIAL))
+	if r := receipt(d, "m2"); r.GetReason() != "deadline" || r.GetBytes() != 77 || d.GetReason() != "deadline" {
+		t.Errorf("it ended as %v", d)
+	}
+	if err := p.complete(t, p.m2, id, megabyte); err != nil {
+		t.Errorf("a receipt that comes too late: %v", err)
+	}
+	if r := receipt(p.get(t, id), "m2"); r.GetReason() != "deadline" {
+		t.Errorf("what was noted first became %v", r)
+	}
+}
+
+func TestDeliveryCanceled(t *testing.T) {
+	_, party := startParty(t)
+	p := newPair(t, party)
+	id := p.create(t, p.sender, file(megabyte))
+	p.a2.has(t, id, "a relay", fedBy("a1"))
+	answer, err := p.deliveries.CancelDelivery(t.Context(), &groupv1.CancelDeliveryRequest{Delivery: id[:8]})
+	if err != nil || answer.GetDelivery().GetState() != groupv1.DeliveryState_DELIVERY_STATE_FAILED || answer.GetDelivery().GetReason() != "canceled" {
+		t.Fatalf("canceled as %v %v", answer, err)
+	}
+	for _, n := range []*node{p.sender, p.m1, p.m2} {
+		n.has(t, id, "told that it is canceled", func(a *groupv1.Assignment) bool { return a.GetEnded() && a.GetReason() == "canceled" })
+	}
+	p.a2.has(t, id, "told to drop it", func(a *groupv1.Assignment) bool { return a == nil })
+	if _, err := p.deliveries.CancelDelivery(t.Context(), &groupv1.CancelDeliveryRequest{Delivery: id}); err != nil {
+		t.Errorf("canceled again: %v", err)
+	}
+	if _, err := p.deliveries.SealDelivery(t.Context(), &groupv1.SealDeliveryRequest{
+		Delivery: id, Sender: "s", Incarnation: p.sender.member.GetIncarnation(), Length: megabyte, Root: root(1),
+	}); managertest.Reason(err) != "DELIVERY_ENDED" {
+		t.Errorf("sealed after the end: %v", err)
+	}
+}
+
+func TestDeliveryMembersFail(t *testing.T) {
+	_, party := startParty(t)
+	p := newPair(t, party)
+	m3 := p.join(t, "m3", "node-2", receiveToo)
+	id := p.create(t, p.sender, file(megabyte))
+	p.passOn(id, megabyte)
+	p.seal(t, p.sender, id, megabyte)
+	p.leave(t, p.m1)
+	p.becomes(t, id, "without m1", 5*time.Second, func(d *groupv1.Delivery) bool { return receipt(d, "m1").GetReason() == "left" })
+	p.a1.has(t, id, "without m1", children("a2"))
+	_, err := p.deliveries.RecordReceipt(t.Context(), &groupv1.RecordReceiptRequest{
+		Delivery: id, Member: "m3", Incarnation: m3.member.GetIncarnation(),
+		State: groupv1.ReceiptState_RECEIPT_STATE_FAILED, Reason: "no_room", Detail: "the disk is full", Bytes: 4096,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.mustComplete(t, p.m2, id, megabyte)
+	d := p.becomes(t, id, "partial", 5*time.Second, ended(groupv1.DeliveryState_DELIVERY_STATE_PARTIAL))
+	if r := receipt(d, "m3"); r.GetReason() != "no_room" || r.GetDetail() == "" || r.GetBytes() != 4096 || d.GetCompleteCount() != 1 || d.GetFailedCount() != 2 {
+		t.Errorf("it ended as %v", d)
+	}
+}
+
+func TestDeliveryGivenUpBySender(t *testing.T) {
+	_, party := startParty(t)
+	p := newPair(t, party)
+	id := p.create(t, p.sender, file(megabyte))
+	_, err := p.deliveries.SealDelivery(t.Context(), &groupv1.SealDeliveryRequest{
+		Delivery: id, Sender: "s", Incarnation: p.sender.member.GetIncarnation(), Reason: "source_changed",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := p.becomes(t, id, "failed", 5*time.Second, ended(groupv1.DeliveryState_DELIVERY_STATE_FAILED))
+	if d.GetReason() != "source_changed" || receipt(d, "m1").GetReason() != "source_changed" {
+		t.Errorf("it ended as %v", d)
+	}
+}
+
+func TestDeliverySlowMemberEvicted(t *testing.T) {
+	_, party := startParty(t)
+	p := newPair(t, party)
+	id := p.create(t, p.sender, file(megabyte))
+	p.a2.report(&groupv1.DeliveryReport{Delivery: id, Children: []*groupv1.ChildReport{{Name: "m2", AckedOffset: 99, Evicted: true}}})
+	p.becomes(t, id, "without m2", 5*time.Second, func(d *groupv1.Delivery) bool { return receipt(d, "m2").GetReason() == "slow" })
+	p.m2.has(t, id, "told so", func(a *groupv1.Assignment) bool { return a.GetEnded() && a.GetReason() == "slow" })
+}
+
+func TestDeliveryLateMembers(t *testing.T) {
+	_, party := startParty(t)
+	p := newPair(t, party)
+	id := p.create(t, p.sender, file(megabyte))
+	early := p.join(t, "late1", "node-2", receiveToo)
+	early.has(t, id, "fed by its node's agent", fedBy("a2"))
+	p.passOn(id, megabyte)
+	p.seal(t, p.sender, id, megabyte)
+	p.mustComplete(t, p.m1, id, megabyte)
+	p.mustComplete(t, p.m2, id, megabyte)
+	d := p.becomes(t, id, "complete without late1", 5*time.Second, ended(groupv1.DeliveryState_DELIVERY_STATE_COMPLETE))
+	if r := receipt(d, "late1"); !r.GetLate() || r.GetState() != groupv1.ReceiptState_RECEIPT_STATE_RECEIVING || d.GetMemberCount() != 2 {
+		t.Errorf("it ended as %v", d)
+	}
+	early.has(t, id, "still to receive", func(a *groupv1.Assignment) bool { return a != nil && !a.GetEnded() })
+	p.mustComplete(t, early, id, megabyte)
+	early.has(t, id, "done", func(a *groupv1.Assignment) bool { return a.GetEnded() && a.GetReason() == "" })
+	// One that joins while the agents keep the object, on a machine whose agent was not used.
+	p.agent(t, "a3", "node-3", "zone-b")
+	after := p.join(t, "late2", "node-3", receiveToo)
+	a := after.has(t, id, "fed by its node's agent", fedBy("a3"))
+	if !a.GetSealed() || a.GetEnded() || a.GetDuty() != groupv1.Duty_DUTY_RECEIVE {
+		t.Errorf("it has %v", a)
+	}
+	p.mustComplete(t, after, id, megabyte)
+	d = p.get(t, id)
+	if r := receipt(d, "late2"); r.GetState() != groupv1.ReceiptState_RECEIPT_STATE_COMPLETE || !r.GetLate() || d.GetCompleteCount() != 2 {
+		t.Errorf("with late members it is %v", d)
+	}
+}
+
+// An agent whose connection is gone is replaced within a second, by a newer tree.
+func TestDeliveryAgentLost(t *testing.T) {
+	_, party := startParty(t)
+	p := newPair(t, party)
+	id := p.create(t, p.sender, file(megabyte))
+	before := p.m2.has(t, id, "fed by its node's agent", fedBy("a2"))
+	start := time.Now()
+	p.a2.link.Close()
+	after := p.m2.has(t, id, "fed by the other agent", fedBy("a1"))
+	if took := time.Since(start); took > time.Second {
+		t.Errorf("it took %v, want a second at most", took)
+	}
+	if after.GetTreeVersion() <= before.GetTreeVersion() || len(after.GetParent().GetAddresses()) != 1 {
+		t.Errorf("reassigned as %v after %v", after, before)
+	}
+	p.a1.has(t, id, "a relay of both", children("m1", "m2"))
+	// The ingress goes, too, in order: nobody is left, and nothing fails.
+	p.a1.stop()
+	alone := p.m2.has(t, id, "fed by nobody", func(a *groupv1.Assignment) bool { return a != nil && a.GetParent() == nil })
+	p.sender.has(t, id, "without an agent", children())
+	if d := p.get(t, id); d.GetState() != groupv1.DeliveryState_DELIVERY_STATE_RUNNING {
+		t.Errorf("without an agent it is %v", d)
+	}
+	// Another comes.
+	p.agent(t, "a3", "node-3", "zone-c")
+	again := p.m2.has(t, id, "fed by the new agent", fedBy("a3"))
+	if again.GetTreeVersion() <= alone.GetTreeVersion() {
+		t.Errorf("version %d after %d", again.GetTreeVersion(), alone.GetTreeVersion())
+	}
+	p.sender.has(t, id, "sending to it", children("a3"))
+}
+
+// The only agent comes back: its children are fed by it again.
+func TestDeliveryOnlyAgentReturns(t *testing.T) {
+	_, p := startParty(t)
+	agent := p.agent(t, "a1", "node-1", "zone-a")
+	sender, member := p.join(t, "s", "node-1", send), p.join(t, "m1", "node-1", receiveToo)
+	id := p.create(t, sender, file(megabyte))
+	first := member.has(t, id, "fed", fedBy("a1"))
+	agent.link.Close()
+	member.has(t, id, "fed by nobody", func(a *groupv1.Assignment) bool { return a != nil && a.GetParent() == nil })
+	p.register(t, agent, "node-1", "zone-a")
+	agent.has(t, id, "a relay again", children("m1"))
+	if again := member.has(t, id, "fed again", fedBy("a1")); again.GetTreeVersion() <= first.GetTreeVersion() {
+		t.Errorf("version %d after %d", again.GetTreeVersion(), first.GetTreeVersion())
+	}
+}
+
+// A neighbour's word counts against an agent that the manager hears, but not again
+// and again.
+func TestDeliveryAgentUnreachable(t *testing.T) {
+	_, party := startParty(t)
+	p := newPair(t, party)
+	p.agent(t, "a3", "node-3", "zone-b")
+	p.join(t, "m3", "node-3", receiveToo)
+	id := p.create(t, p.sender, file(megabyte))
+	p.m2.has(t, id, "fed by its node's agent", fedBy("a2"))
+	start := time.Now()
+	p.m2.report(&groupv1.DeliveryReport{Delivery: id, Lost: "a2"})
+	next := p.m2.has(t, id, "fed by another", func(a *groupv1.Assignment) bool {
+		return a.GetParent() != nil && a.GetParent().GetName() != "a2"
+	}).GetParent().GetName()
+	if took := time.Since(start); took < time.Second || took > 5*time.Second {
+		t.Errorf("it took %v, want 1.5s", took)
+	}
+	p.m2.report(&groupv1.DeliveryReport{Delivery: id, Lost: next})
+	wait(t, 3*time.Second)
+	p.m2.has(t, id, "still fed by "+next, fedBy(next))
+}
+
+func TestDeliveryExpiredMemberReturns(t *testing.T) {
+	_, party := startParty(t)
+	p := newPair(t, party)
+	id := p.create(t, p.sender, file(megabyte))
+	p.m2.stop()
+	p.becomes(t, id, "m2 unknown", 20*time.Second, func(d *groupv1.Delivery) bool {
+		r := receipt(d, "m2")
+		return r.GetState() == groupv1.ReceiptState_RECEIPT_STATE_UNKNOWN && r.GetChangeTime() != nil
+	})
+	p.a2.has(t, id, "without m2", children())
+	p.rejoin(t, p.m2, "node-2", receiveToo)
+	p.m2.has(t, id, "fed again", fedBy("a2"))
+	p.passOn(id, megabyte)
+	p.seal(t, p.sender, id, megabyte)
+	p.mustComplete(t, p.m1, id, megabyte)
+	p.mustComplete(t, p.m2, id, megabyte)
+	p.becomes(t, id, "complete", 5*time.Second, ended(groupv1.DeliveryState_DELIVERY_STATE_COMPLETE))
+}
+
+// A leader is killed in the middle: what was written stays, and trees grow on.
+func TestDeliverySurvivesItsLeader(t *testing.T) {
+	cluster := managertest.StartCluster(t, 3)
+	leader := cluster.Leader(t)
+	p := newPair(t, newParty(t, cluster.Config(), nil))
+	id := p.create(t, p.sender, file(megabyte))
+	p.passOn(id, megabyte)
+	p.seal(t, p.sender, id, megabyte)
+	p.mustComplete(t, p.m1, id, megabyte)
+	before := p.m2.has(t, id, "fed by its node's agent", fedBy("a2"))
+	tree := p.get(t, id).GetTreeVersion()
+	leader.Kill()
+	d := p.becomes(t, id, "known to the new leader", 30*time.Second, func(d *groupv1.Delivery) bool {
+		return receipt(d, "m1").GetState() == groupv1.ReceiptState_RECEIPT_STATE_COMPLETE
+	})
+	if d.GetState() != groupv1.DeliveryState_DELIVERY_STATE_RUNNING || d.GetTreeVersion() != tree {
+		t.Errorf("under the new leader it is %v, want version %d as before", d, tree)
+	}
+	if a := p.m2.has(t, id, "fed as before", fedBy("a2")); a.GetTreeVersion() < before.GetTreeVersion() {
+		t.Errorf("version %d after %d", a.GetTreeVersion(), before.GetTreeVersion())
+	}
+	p.becomes(t, id, "reported on again", 20*time.Second, func(d *groupv1.Delivery) bool { return d.GetSentBytes() == megabyte })
+	p.a2.stop()
+	if a := p.m2.has(t, id, "fed by the other agent", fedBy("a1")); a.GetTreeVersion() <= tree {
+		t.Errorf("version %d after %d", a.GetTreeVersion(), tree)
+	}
+	p.mustComplete(t, p.m2, id, megabyte)
+	p.becomes(t, id, "complete", 10*time.Second, ended(groupv1.DeliveryState_DELIVERY_STATE_COMPLETE))
+}
+
+func TestDeliveryRefused(t *testing.T) {
+	_, p := startParty(t)
+	sender, receiver := p.join(t, "s", "node-1", send), p.join(t, "m1", "node-1", receiveToo)
+	refused := func(from *node, spec *groupv1.DeliverySpec, reason string) {
+		t.Helper()
+		if _, err := p.tryCreate(t, from, spec); managertest.Reason(err) != reason {
+			t.Errorf("%v, want %s", err, reason)
+		}
+	}
+	refused(sender, file(1), "NO_AGENT")
+	p.agent(t, "a1", "node-1", "")
+	refused(receiver, file(1), "ROLE_NOT_ALLOWED")
+	for _, name := range []string{"", ".", "..", "a/b", "a\x00b", string(make([]byte, 300))} {
+		spec := file(1)
+		spec.Name = name
+		refused(sender, spec, "INVALID")
+	}
+	_, err := p.groups.UpdateGroup(t.Context(), &groupv1.UpdateGroupRequest{Name: partyGroup, Policy: &groupv1.Policy{
+		Limits: &groupv1.Limits{MaxDeliveries: 1, MaxObjectBytes: 100, MaxBytesPerSecond: 50},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused(sender, file(101), "OBJECT_TOO_LARGE")
+	spec := file(100)
+	spec.MaxBytesPerSecond = 1000
+	id := p.create(t, sender, spec)
+	if got := sender.has(t, id, "assigned", func(a *groupv1.Assignment) bool { return a != nil }).GetSpec().GetMaxBytesPerSecond(); got != 50 {
+		t.Errorf("it may send %d bytes per second, want the group's 50", got)
+	}
+	refused(sender, file(1), "TOO_MANY_DELIVERIES")
+	p.leave(t, receiver)
+	p.becomes(t, id, "ended", 5*time.Second, ended(groupv1.DeliveryState_DELIVERY_STATE_FAILED))
+	refused(sender, file(1), "NO_RECEIVERS")
+	stale := newNode("s")
+	stale.member = &groupv1.Member{Incarnation: 1}
+	refused(stale, file(1), "SESSION_ENDED")
+}
+
+func TestDeliveryOncePerRequest(t *testing.T) {
+	_, p := startParty(t)
+	p.agent(t, "a1", "node-1", "")
+	sender := p.join(t, "s", "node-1", send)
+	p.join(t, "m1", "node-1", receiveToo)
+	request := &groupv1.CreateDeliveryRequest{
+		Group: partyGroup, Sender: "s", Incarnation: sender.member.GetIncarnation(), Spec: file(1), RequestId: "once",
+	}
+	first, err := p.deliveries.CreateDelivery(t.Context(), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := p.deliveries.CreateDelivery(t.Context(), request)
+	if err != nil || !proto.Equal(first, again) {
+		t.Errorf("asked again: %v %v, want %v", again, err, first)
+	}
+	request.Spec.Length = 2
+	if _, err := p.deliveries.CreateDelivery(t.Context(), request); managertest.Reason(err) != "REQUEST_ID_REUSED" {
+		t.Errorf("another request with the same id: %v", err)
+	}
+	second := p.create(t, sender, file(1))
+	page, err := p.deliveries.ListDeliveries(t.Context(), &groupv1.ListDeliveriesRequest{Group: partyGroup, PageSize: 1})
+	if err != nil || len(page.GetDeliveries()) != 1 || page.GetDeliveries()[0].GetId() != second || page.GetNextPageToken() == "" {
+		t.Fatalf("the first page is %v %v, want the newest", page, err)
+	}
+	page, err = p.deliveries.ListDeliveries(t.Context(), &groupv1.ListDeliveriesRequest{PageSize: 1, PageToken: page.GetNextPageToken()})
+	if err != nil || len(page.GetDeliveries()) != 1 || page.GetDeliveries()[0].GetId() != first.GetDelivery().GetId() || page.GetNextPageToken() != "" {
+		t.Errorf("the second page is %v %v, want the other", page, err)
+	}
+	for prefix, reason := range map[string]string{"abc": "INVALID", second[:4] + "x": "NOT_FOUND", second + "0": "INVALID"} {
+		if _, err := p.deliveries.GetDelivery(t.Context(), &groupv1.GetDeliveryRequest{Delivery: prefix}); managertest.Reason(err) != reason {
+			t.Errorf("%s: %v, want %s", prefix, err, reason)
+		}
+	}
+}
+
+func TestDeliveryReceiptsAreChecked(t *testing.T) {
+	_, party := startParty(t)
+	p := newPair(t, party)
+	id := p.create(t, p.sender, file(megabyte))
+	record := func(n *node, change func(*groupv1.RecordReceiptRequest)) string {
+		request := &groupv1.RecordReceiptRequest{
+			Delivery: id, Member: n.name, Incarnation: n.member.GetIncarnation(),
+			State: groupv1.ReceiptState_RECEIPT_STATE_COMPLETE, Bytes: megabyte, Root: root(1),
+		}
+		change(request)
+		_, err := p.deliveries.RecordReceipt(t.Context(), request)
+		return managertest.Reason(err)
+	}
+	same := func(*groupv1.RecordReceiptRequest) {}
+	if got := record(p.m1, same); got != "NOT_SEALED" {
+		t.Errorf("before the seal: %s", got)
+	}
+	p.seal(t, p.sender, id, megabyte)
+	p.seal(t, p.sender, id, megabyte)
+	_, err := p.deliveries.SealDelivery(t.Context(), &groupv1.SealDeliveryRequest{
+		Delivery: id, Sender: "s", Incarnation: p.sender.member.GetIncarnation(), Length: megabyte, Root: root(2),
+	})
+	if managertest.Reason(err) != "SEALED_OTHERWISE" {
+		t.Errorf("sealed otherwise: %v", err)
+	}
+	for want, change := range map[string]func(*groupv1.RecordReceiptRequest){
+		"NOT_WHAT_WAS_SEALED": func(r *groupv1.RecordReceiptRequest) { r.Root = root(2) },
+		"INVALID":             func(r *groupv1.RecordReceiptRequest) { r.State = groupv1.ReceiptState_RECEIPT_STATE_UNKNOWN },
+		"SESSION_ENDED":       func(r *groupv1.RecordReceiptRequest) { r.Incarnation-- },
+	} {
+		if got := record(p.m1, change); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	if got := record(p.m1, func(r *groupv1.RecordReceiptRequest) { r.Bytes-- }); got != "NOT_WHAT_WAS_SEALED" {
+		t.Errorf("a byte less: %s", got)
+	}
+	if got := record(p.sender, same); got != "NO_PART" {
+		t.Errorf("the sender's own: %s", got)
+	}
+	if got := record(p.m1, same); got != "" {
+		t.Errorf("a good one: %s", got)
+	}
+}
+
+func TestDeliveryAndGroupDeletion(t *testing.T) {
+	_, party := startParty(t)
+	p := newPair(t, party)
+	id := p.create(t, p.sender, file(megabyte))
+	for _, force := range []bool{false, true} {
+		_, err := p.groups.DeleteGroup(t.Context(), &groupv1.DeleteGroupRequest{Name: partyGroup, Force: force})
+		if want := map[bool]string{false: "GROUP_IN_USE"}[force]; managertest.Reason(err) != want {
+			t.Errorf("force %v: %v, want %q", force, err, want)
+		}
+	}
+	d := p.becomes(t, id, "canceled", 5*time.Second, ended(groupv1.DeliveryState_DELIVERY_STATE_FAILED))
+	if d.GetReason() != "canceled" {
+		t.Errorf("it ended as %v", d)
+	}
+}
+
+// While nobody is joined, a delivery may still wait for one who is not heard of.
+func TestDeliveryKeepsItsGroup(t *testing.T) {
+	_, party := startParty(t)
+	p := newPair(t, party)
+	id := p.create(t, p.sender, file(megabyte))
+	p.passOn(id, megabyte)
+	p.seal(t, p.sender, id, megabyte)
+	p.mustComplete(t, p.m2, id, megabyte)
+	p.m1.stop()
+	p.becomes(t, id, "m1 unknown", 20*time.Second, func(d *groupv1.Delivery) bool {
+		return receipt(d, "m1").GetState() == groupv1.ReceiptState_RECEIPT_STATE_UNKNOWN
+	})
+	p.leave(t, p.m2)
+	p.leave(t, p.sender)
+	if _, err := p.groups.DeleteGroup(t.Context(), &groupv1.DeleteGroupRequest{Name: partyGroup}); managertest.Reason(err) != "GROUP_IN_USE" {
+		t.Errorf("%v, want GROUP_IN_USE", err)
+	}
+}
+
+func TestDeliveryOfMembersTheirOwn(t *testing.T) {
+	m, p := startParty(t)
+	p.agent(t, "a1", "node-1", "")
+	sender := p.join(t, "alice", "node-1", send)
+	p.join(t, "bob", "node-1", receiveToo)
+	id := p.create(t, sender, file(1))
+	as := func(name string, groups ...string) groupv1.DeliveryServiceClient {
+		return groupv1.NewDeliveryServiceClient(managertest.Dial(t, m.Enroll(t, sdk.Token{Role: "member", Name: name, Groups: groups})))
+	}
+	alice, bob, stranger := as("alice", partyGroup), as("bob", partyGroup), as("mallory", "elsewhere")
+	if _, err := bob.GetDelivery(t.Context(), &groupv1.GetDeliveryRequest{Delivery: id[:8]}); err != nil {
+		t.Errorf("a member of the group: %v", err)
+	}
+	_, real := stranger.GetDelivery(t.Context(), &groupv1.GetDeliveryRequest{Delivery: id})
+	ghostID := strings.Repeat("0", 32)
+	_, ghost := stranger.GetDelivery(t.Context(), &groupv1.GetDeliveryRequest{Delivery: ghostID})
+	if managertest.Reason(real) != "NOT_FOUND" || strings.ReplaceAll(real.Error(), id, ghostID) != ghost.Error() {
+		t.Errorf("to a stranger, a delivery: %v; none: %v", real, ghost)
+	}
+	if _, err := bob.CancelDelivery(t.Context(), &groupv1.CancelDeliveryRequest{Delivery: id}); managertest.Reason(err) != "DENIED" {
+		t.Errorf("canceled by a receiver: %v", err)
+	}
+	if _, err := bob.SealDelivery(t.Context(), &groupv1.SealDeliveryRequest{Delivery: id, Sender: "alice"}); managertest.Reason(err) != "DENIED" {
+		t.Errorf("sealed by a receiver: %v", err)
+	}
+	if _, err := bob.SealDelivery(t.Context(), &groupv1.SealDeliveryRequest{Delivery: id, Sender: "bob"}); managertest.Reason(err) != "DENIED" {
+		t.Errorf("sealed by a receiver as itself: %v", err)
+	}
+	if _, err := alice.RecordReceipt(t.Context(), &groupv1.RecordReceiptRequest{Delivery: id, Member: "bob"}); managertest.Reason(err) != "DENIED" {
+		t.Errorf("a receipt by somebody else: %v", err)
+	}
+	if _, err := alice.ListDeliveries(t.Context(), &groupv1.ListDeliveriesRequest{}); managertest.Reason(err) != "DENIED" {
+		t.Errorf("all groups' deliveries: %v", err)
+	}
+	if _, err := alice.CancelDelivery(t.Context(), &groupv1.CancelDeliveryRequest{Delivery: id}); err != nil {
+		t.Errorf("canceled by the sender: %v", err)
 	}
 }

@@ -113,6 +113,9 @@ func ownCredentials(config *Config, ca *identity.CA) (identity.Source, error) {
 		if credentials.ID.Role != identity.Manager {
 			return nil, fmt.Errorf("certificate in %s is of %s: want a manager's", config.Identity.TLSDir, credentials.ID)
 		}
+		if _, err := identity.SignCapability(credentials, identity.Capability{}); err != nil { // better now than with the first delivery
+			return nil, fmt.Errorf("certificate in %s: %w", config.Identity.TLSDir, err)
+		}
 		return files, nil
 	}
 	return identity.NewSelfIssued(ca, identity.ID{Role: identity.Manager, Name: config.Name})

@@ -165,16 +165,23 @@ func (p *party) register(t *testing.T, n *node, machine, zone string) {
 	t.Helper()
 	n.link = managertest.Dial(t, n.config)
 	ctx, cancel := context.WithCancel(context.Background())
-	n.stop, n.ended, n.begun = cancel, make(chan error, 1), false
+	n.restart(cancel)
 	t.Cleanup(cancel)
 	registration := &agentv1.Registration{
 		Node: machine, Zone: zone, Addresses: []string{n.name + ".example:7410"},
 		Capacity: &agentv1.Capacity{UplinkBytesPerSecond: 100},
 	}
+	link, ended := n.link, n.ended
 	p.running.Go(func() {
-		n.ended <- n.link.Register(ctx, registration, func() *agentv1.Report { return new(agentv1.Report) }, n.attendance())
+		ended <- link.Register(ctx, registration, func() *agentv1.Report { return new(agentv1.Report) }, n.attendance())
 	})
 	n.attached(t)
+}
+
+func (n *node) restart(stop context.CancelFunc) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.stop, n.ended, n.begun = stop, make(chan error, 1), false
 }
 
 // attached waits until the node was told what it has to do.
@@ -203,10 +210,11 @@ func (p *party) rejoin(t *testing.T, n *node, machine string, roles ...groupv1.R
 	}
 	n.member = answer.GetMember()
 	ctx, cancel := context.WithCancel(context.Background())
-	n.stop, n.ended, n.begun = cancel, make(chan error, 1), false
+	n.restart(cancel)
 	t.Cleanup(cancel)
+	ended := n.ended
 	p.running.Go(func() {
-		n.ended <- p.link.Keep(ctx, answer.GetMember(), answer.GetHeartbeatInterval().AsDuration(), n.attendance())
+		ended <- p.link.Keep(ctx, answer.GetMember(), answer.GetHeartbeatInterval().AsDuration(), n.attendance())
 	})
 	n.attached(t)
 }

@@ -82,6 +82,7 @@ func (d *delivery) attach(name string, from uint64, conn *link.Conn) *supply {
 	c.conn, c.offset = conn, from
 	d.mu.Unlock()
 	d.update(func() {
+		d.wanted = true
 		if !d.account.Expects(name) {
 			return // the tree has changed: it is told by its supply
 		}

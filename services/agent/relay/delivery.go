@@ -54,6 +54,7 @@ type delivery struct {
 	changed    chan struct{}
 	quiet      *sync.Cond         // a child's reading ended
 	untake     context.CancelFunc // ends the link from the parent; nil without one
+	wanted     bool               // some child has asked: until then nothing is taken
 	begin      *uint64            // from where to begin again
 	lost       string             // the parent that cannot be reached
 	trouble    string             // why this agent cannot go on
@@ -205,8 +206,8 @@ func (d *delivery) update(change func()) {
 
 // settle gives the parent credit as there is room, and makes room where there is none.
 func (d *delivery) settle() {
-	if d.begin != nil {
-		return // all this begins again
+	if !d.wanted || d.begin != nil {
+		return // nobody has asked yet, or all this begins again
 	}
 	length := d.length()
 	want := d.account.Want(length)
@@ -272,7 +273,7 @@ func (d *delivery) isStream() bool {
 func (d *delivery) starved() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.begin == nil && d.account.Stalled() && d.account.Offset() < d.length()
+	return d.wanted && d.begin == nil && d.account.Stalled() && d.account.Offset() < d.length()
 }
 
 // evictSlow gives up the children that are too slow by the rule.

@@ -62,7 +62,7 @@ func (d *delivery) dialledParent() (*groupv1.Neighbour, <-chan struct{}) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	parent := d.assignment.GetParent()
-	if len(parent.GetAddresses()) == 0 || d.answer().Done || d.gone || d.begin != nil || d.isOver() {
+	if !d.wanted || len(parent.GetAddresses()) == 0 || d.answer().Done || d.gone || d.begin != nil || d.isOver() {
 		parent = nil
 	}
 	return parent, d.changed

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -44,9 +45,9 @@ func (d *Desk) Create(ctx context.Context, caller ledger.Caller, asked *groupv1.
 	if err != nil {
 		return nil, err
 	}
-	release := d.reserve(asked.GetGroup())
-	defer release()
 	id, response := newID(), new(groupv1.CreateDeliveryResponse)
+	release := d.reserve(asked.GetGroup(), id)
+	defer release()
 	err = d.ledger.Write(ctx, as, response, func() (ledger.Plan, error) {
 		c := creation{desk: d, asked: asked, id: id, now: time.Now()}
 		return c.plan(response)
@@ -70,16 +71,14 @@ func newID() string {
 
 // reserve counts a delivery on its way, so that several at the same time cannot
 // exceed a group's limit together.
-func (d *Desk) reserve(group string) (release func()) {
+func (d *Desk) reserve(group, id string) (release func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.creating[group]++
+	d.creating[id] = group
 	return func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		if d.creating[group]--; d.creating[group] == 0 {
-			delete(d.creating, group)
-		}
+		delete(d.creating, id)
 	}
 }
 
@@ -222,12 +221,18 @@ func checkSize(group string, limits *groupv1.Limits, length uint64) error {
 	return nil
 }
 
-// countRunning counts the deliveries of a group that run or are on their way. One
-// that is both for a moment counts twice: it is about to count once.
+// countRunning counts the deliveries of a group that run or are on their way.
 func (d *Desk) countRunning(group string) int {
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.view.RunningDeliveries(group) + d.creating[group]
+	creating := maps.Clone(d.creating)
+	d.mu.Unlock()
+	running := d.view.RunningDeliveries(group)
+	for id, its := range creating {
+		if _, shown := d.view.Delivery(id); its == group && !shown {
+			running++
+		}
+	}
+	return running
 }
 
 // record returns what is stored of the new delivery.

@@ -47,7 +47,7 @@ type Desk struct {
 
 	mu       sync.Mutex
 	keepers  map[string]*keeper
-	creating map[string]int // deliveries on their way, by group
+	creating map[string]string // the groups of deliveries on their way, by id
 	agents   map[string]*presence
 	attached map[seat]map[*Attachment]bool
 	plans    map[seat]map[string]*groupv1.Assignment // what each has to do, by delivery
@@ -66,7 +66,7 @@ func Lead(by *ledger.Ledger, from *store.Store, shown *view.View, signer identit
 		ledger: by, store: from, view: shown, signer: signer, metrics: metrics,
 		log: log.With("term", by.Term().Number), started: time.Now(),
 		ended: make(chan struct{}), opened: make(chan *keeper),
-		keepers: make(map[string]*keeper), creating: make(map[string]int),
+		keepers: make(map[string]*keeper), creating: make(map[string]string),
 		agents: make(map[string]*presence), attached: make(map[seat]map[*Attachment]bool),
 		plans: make(map[seat]map[string]*groupv1.Assignment),
 	}

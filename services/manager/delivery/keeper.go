@@ -117,6 +117,8 @@ func (k *keeper) step(ctx context.Context) (due time.Time, done bool) {
 	case err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrFenced):
 		k.desk.log.Warn("a delivery could not be looked after; trying again", "delivery", k.id, "error", err)
 		due = now.Add(retryPause)
+	case err != nil: // the term is over, or about to be found so
+		due = now.Add(retryPause)
 	}
 	k.announce()
 	if delivery, found = k.desk.view.Delivery(k.id); found && !delivery.Running() && !now.Before(lingerUntil(delivery)) {
@@ -134,7 +136,7 @@ func (k *keeper) work(ctx context.Context, delivery view.Delivery, now time.Time
 			return due, err
 		}
 	}
-	if delivery.Running() || now.Before(keepUntil(delivery)) {
+	if delivery.Running() || now.Before(keepUntil(delivery)) && k.awaited(delivery) {
 		var treeDue time.Time
 		if delivery, treeDue, err = k.arrange(ctx, delivery, now); err != nil {
 			return due, err
@@ -157,6 +159,12 @@ func (k *keeper) work(ctx context.Context, delivery view.Delivery, now time.Time
 		due = sooner(due, lingerUntil(delivery))
 	}
 	return sooner(due, now.Add(idleStep)), nil
+}
+
+// awaited tells whether somebody still waits for a delivery that has ended: only
+// then does it matter who feeds whom.
+func (k *keeper) awaited(delivery view.Delivery) bool {
+	return slices.ContainsFunc(k.receivers(delivery), func(member *groupv1.Member) bool { return k.mayComeAfterEnd(delivery, member) })
 }
 
 // idleStep is how often a delivery is looked at although nothing seems due.
@@ -205,7 +213,7 @@ func (k *keeper) facts(delivery view.Delivery, now time.Time) facts {
 	p := k.progress
 	p.sealed, p.length = record.GetSealed(), record.GetLength()
 	p.noteSent(now)
-	f.handedOver, f.agentMoved = p.handedOver(), later(p.agentMoved, k.desk.started)
+	f.handedOver, f.agentMoved = p.handedOver(), later(p.agentMoved, k.desk.started.Add(HandoverPatience)) // agents have to find this leader
 	f.moved, f.trouble, f.connected = later(p.moved, k.desk.started), p.trouble(now), p.connected(now)
 	for _, participant := range delivery.GetMembers() {
 		f.members = append(f.members, k.member(delivery, participant.GetName(), now))

@@ -219,7 +219,7 @@ func (d *Desk) mayRecord(delivery view.Delivery, asked *groupv1.RecordReceiptReq
 	return nil
 }
 
-// fed tells whether a member is in the delivery's tree.
+// fed tells whether somebody feeds a member.
 func (d *Desk) fed(id, name string) bool {
 	k := d.find(id)
 	if k == nil {
@@ -227,7 +227,7 @@ func (d *Desk) fed(id, name string) bool {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.tree == nil {
+	if k.tree == nil || k.tree.Sender() == memberID(name).String() {
 		return false
 	}
 	_, has := k.tree.Node(memberID(name).String())

@@ -1,7 +1,6 @@
 package delivery
 
 import (
-	"slices"
 	"time"
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
@@ -105,13 +104,19 @@ func (f facts) whole(v *verdict) (reason, detail string) {
 
 // each fails the members that cannot have it any more.
 func (f facts) each(v *verdict) {
-	for _, m := range slices.Concat(f.members, f.late) {
+	slow := failure{Slow, "the member could not keep up, and the delivery's policy is to go on without"}
+	for _, m := range f.members {
 		switch {
 		case !m.waits():
 		case m.left:
 			v.failed[m.name] = failure{Left, "the member left its group"}
 		case m.evicted:
-			v.failed[m.name] = failure{Slow, "the member could not keep up, and the delivery's policy is to go on without"}
+			v.failed[m.name] = slow
+		}
+	}
+	for _, m := range f.late { // one that leaves may come again
+		if m.waits() && m.evicted {
+			v.failed[m.name] = slow
 		}
 	}
 }

@@ -35,22 +35,26 @@ func memberID(name string) identity.ID { return placement.MemberID(name) }
 // Find returns the delivery whose id begins so, among those of the groups that the
 // caller may see. Of others it does not tell whether there are any.
 func (d *Desk) Find(prefix string, sees func(group string) bool) (view.Delivery, error) {
-	if len(prefix) == idLength {
-		delivery, found := d.view.Delivery(prefix)
-		if !found || !sees(delivery.GetDelivery().GetGroup()) {
-			return view.Delivery{}, fmt.Errorf("delivery %.40q %w", prefix, ledger.ErrNotFound)
-		}
-		return delivery, nil
-	}
-	var problems ledger.Checks
-	problems.That(len(prefix) >= shortestPrefix, "delivery", "has %d digits: want %d at least", len(prefix), shortestPrefix)
-	problems.That(len(prefix) < idLength, "delivery", "has %d digits: an id has %d", len(prefix), idLength)
-	if err := problems.Err(); err != nil {
+	if err := checkPrefix(prefix); err != nil {
 		return view.Delivery{}, err
 	}
-	found := d.view.Deliveries(func(delivery view.Delivery) bool {
+	if delivery, found := d.view.Delivery(prefix); found && sees(delivery.GetDelivery().GetGroup()) {
+		return delivery, nil
+	}
+	return theOne(prefix, d.view.Deliveries(func(delivery view.Delivery) bool {
 		return strings.HasPrefix(delivery.ID(), prefix) && sees(delivery.GetDelivery().GetGroup())
-	})
+	}))
+}
+
+func checkPrefix(prefix string) error {
+	var problems ledger.Checks
+	problems.That(len(prefix) >= shortestPrefix, "delivery", "has %d digits: want %d at least", len(prefix), shortestPrefix)
+	problems.That(len(prefix) <= idLength, "delivery", "has %d digits: an id has %d", len(prefix), idLength)
+	return problems.Err()
+}
+
+// theOne returns the delivery that was found, if it is one.
+func theOne(prefix string, found []view.Delivery) (view.Delivery, error) {
 	switch len(found) {
 	case 0:
 		return view.Delivery{}, fmt.Errorf("delivery %.40q %w", prefix, ledger.ErrNotFound)
@@ -237,8 +241,20 @@ func (k *keeper) measureInto(record *managerv1.DeliveryRecord) {
 		m.now = d.GetEndTime().AsTime()
 	}
 	d.SentBytes = max(d.GetSentBytes(), p.nodes[p.sender].reported().GetBytes())
-	if d.GetState() == groupv1.DeliveryState_DELIVERY_STATE_COMPLETE {
+	// The last report may be on its way still. Where there was one and it says nothing,
+	// everybody had it already.
+	if d.GetState() == groupv1.DeliveryState_DELIVERY_STATE_COMPLETE && (d.GetSentBytes() > 0 || p.nodes[p.sender] == nil || p.carried()) {
 		d.SentBytes = d.GetLength()
 	}
 	m.measure()
+}
+
+// carried reports whether any link is known to have carried anything.
+func (p *progress) carried() bool {
+	for _, use := range p.links {
+		if use.bytes > 0 {
+			return true
+		}
+	}
+	return false
 }

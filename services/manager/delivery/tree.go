@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -96,6 +97,7 @@ func (k *keeper) network(delivery view.Delivery) placement.Network {
 type rearrangement struct {
 	*keeper
 	network placement.Network // without the agents that are lost or banned
+	reserve []*agentv1.Agent  // those that are merely banned: better than none
 	tree    *tree.Tree
 	absent  []string
 	causes  []string
@@ -169,17 +171,36 @@ func mayReceive(member *groupv1.Member) bool {
 	return slices.Contains(member.GetRoles(), groupv1.Role_ROLE_RECEIVE)
 }
 
-// leaveOutBanned leaves the agents out that were lost lately.
+// leaveOutBanned leaves the agents out that are lost, or were lately.
 func (r *rearrangement) leaveOutBanned() {
 	for name, until := range r.banned {
 		if !r.now.Before(until) {
 			delete(r.banned, name)
 		}
 	}
-	r.network.Agents = slices.DeleteFunc(r.network.Agents, func(agent *agentv1.Agent) bool {
+	var usable []*agentv1.Agent
+	for _, agent := range r.network.Agents {
 		_, banned := r.banned[agent.GetName()]
-		return banned || !r.desk.usable(agent, r.now)
-	})
+		switch {
+		case !placement.Usable(agent) || !r.desk.usable(agent, r.now):
+		case banned:
+			r.reserve = append(r.reserve, agent)
+		default:
+			usable = append(usable, agent)
+		}
+	}
+	r.network.Agents = usable
+}
+
+// build makes a tree anew; if need be, with agents that were lost lately.
+func (r *rearrangement) build() (*tree.Tree, error) {
+	built, err := r.network.Build()
+	if errors.Is(err, placement.ErrNoAgent) && len(r.reserve) > 0 {
+		again := r.network
+		again.Agents = r.reserve
+		return again.Build()
+	}
+	return built, err
 }
 
 // agents returns the agents of the tree that are not absent.
@@ -235,14 +256,14 @@ func (r *rearrangement) replace(name, cause string, lost map[string]string) {
 			return
 		}
 	}
-	if built, err := r.network.Build(); err == nil {
+	if built, err := r.build(); err == nil {
 		r.tree, r.absent = built, nil
 		r.causes = append(r.causes, cause)
 		ban()
 		return
 	}
-	if cause == causeBlamed || cause == causeSlow {
-		return // it is heard, and there is no better
+	if cause != causeOffline && cause != causeClosed {
+		return // it is there, and there is no better
 	}
 	r.absent = append(r.absent, name)
 	r.causes = append(r.causes, cause)
@@ -256,8 +277,9 @@ func (r *rearrangement) bringBack() {
 	}
 	before := len(r.absent)
 	r.absent = slices.DeleteFunc(r.absent, func(name string) bool {
-		seen, _ := r.see(placement.ParseID(name))
-		return seen.online && seen.attached
+		seen := r.desk.seen(placement.ParseID(name).Name)
+		cause, _ := seen.lost(r.now)
+		return cause == "" && seen.attached
 	})
 	if len(r.absent) < before {
 		r.causes = append(r.causes, causeReturned)
@@ -267,10 +289,10 @@ func (r *rearrangement) bringBack() {
 		return
 	}
 	// Whoever is online but not attached was just lost, or is about to attach.
-	r.network.Agents = slices.DeleteFunc(r.network.Agents, func(agent *agentv1.Agent) bool {
-		return !r.desk.seen(agent.GetName()).attached
-	})
-	if built, err := r.network.Build(); err == nil {
+	elsewhere := func(agent *agentv1.Agent) bool { return !r.desk.seen(agent.GetName()).attached }
+	r.network.Agents = slices.DeleteFunc(r.network.Agents, elsewhere)
+	r.reserve = slices.DeleteFunc(r.reserve, elsewhere)
+	if built, err := r.build(); err == nil {
 		r.tree, r.absent = built, nil
 		r.causes = append(r.causes, causeReturned)
 	}

@@ -25,6 +25,9 @@ func withDefaults(policy *groupv1.Policy) *groupv1.Policy {
 	if decided.GetAckLevel() == groupv1.AckLevel_ACK_LEVEL_UNSPECIFIED {
 		decided.AckLevel = groupv1.AckLevel_ACK_LEVEL_DURABLE
 	}
+	if decided.GetDataPlane() == groupv1.DataPlane_DATA_PLANE_UNSPECIFIED {
+		decided.DataPlane = groupv1.DataPlane_DATA_PLANE_TLS
+	}
 	if decided.SlowMember == nil {
 		decided.SlowMember = new(groupv1.SlowMemberPolicy)
 	}
@@ -46,6 +49,7 @@ func checkPolicy(problems *ledger.Checks, policy *groupv1.Policy) {
 	}
 	checkEnum(problems, "policy.control_mode", policy.GetControlMode())
 	checkEnum(problems, "policy.ack_level", policy.GetAckLevel())
+	checkEnum(problems, "policy.data_plane", policy.GetDataPlane())
 	checkEnum(problems, "policy.slow_member.action", policy.GetSlowMember().GetAction())
 	checkSpan(problems, "policy.slow_member.lag_time", policy.GetSlowMember().GetLagTime())
 	checkSpan(problems, "policy.latency_bound", policy.GetLatencyBound())

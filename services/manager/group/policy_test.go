@@ -22,19 +22,21 @@ const (
 	detach   = groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_DETACH
 	pace     = groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_PACE
 	evict    = groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_EVICT
+	secured  = groupv1.DataPlane_DATA_PLANE_TLS
+	plain    = groupv1.DataPlane_DATA_PLANE_PLAINTEXT
 )
 
 func TestDefaultsAreDecided(t *testing.T) {
 	for name, c := range map[string]struct{ asked, want *groupv1.Policy }{
 		"nothing": {nil, &groupv1.Policy{
-			ControlMode: hop, AckLevel: durable, SlowMember: &groupv1.SlowMemberPolicy{Action: detach},
+			ControlMode: hop, AckLevel: durable, SlowMember: &groupv1.SlowMemberPolicy{Action: detach}, DataPlane: secured,
 		}},
 		"end-to-end paces": {&groupv1.Policy{ControlMode: endToEnd}, &groupv1.Policy{
-			ControlMode: endToEnd, AckLevel: durable, SlowMember: &groupv1.SlowMemberPolicy{Action: pace},
+			ControlMode: endToEnd, AckLevel: durable, SlowMember: &groupv1.SlowMemberPolicy{Action: pace}, DataPlane: secured,
 		}},
 		"what is named stays": {
-			&groupv1.Policy{AckLevel: received, SlowMember: &groupv1.SlowMemberPolicy{Action: evict, LagBytes: 7}},
-			&groupv1.Policy{ControlMode: hop, AckLevel: received, SlowMember: &groupv1.SlowMemberPolicy{Action: evict, LagBytes: 7}},
+			&groupv1.Policy{AckLevel: received, SlowMember: &groupv1.SlowMemberPolicy{Action: evict, LagBytes: 7}, DataPlane: plain},
+			&groupv1.Policy{ControlMode: hop, AckLevel: received, SlowMember: &groupv1.SlowMemberPolicy{Action: evict, LagBytes: 7}, DataPlane: plain},
 		},
 	} {
 		if diff := cmp.Diff(c.want, withDefaults(c.asked), protocmp.Transform()); diff != "" {

@@ -1,0 +1,70 @@
+package faults_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/groupcast/groupcast/e2e/faults"
+	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
+)
+
+// mostStall is how long bytes may stand still when an agent is lost (E, goal 4).
+const mostStall = 5 * time.Second
+
+// lose loses agents one after the other, each in the middle of a delivery of its own,
+// and returns how long those stood still that it fed.
+func lose(t *testing.T, rounds int, lost, back func(n *faults.Net, agent string), flags ...string) {
+	n := faults.Start(t, faults.Topology{Agents: 3, Members: "abbc"})
+	var all faults.Distribution
+	for round := range rounds {
+		// The agent that the sender feeds, or one that others feed.
+		agent, witness := "agent-b", []string{"m2", "m3"}
+		if round%3 == 2 {
+			agent, witness = "agent-a", []string{"m1", "m2", "m3", "m4"}
+		}
+		p := n.Push(n.Object(fmt.Sprintf("model-%d", round), 16<<20), append(flags, "--rate", "8MB")...)
+		stalls := n.WatchStalls(p)
+		n.AwaitBytes(p, "m2", 3<<20)
+		lost(n, agent)
+		n.AwaitComplete(p)
+		for _, name := range witness {
+			all = append(all, stalls.Of(name))
+		}
+		stalls.End()
+		back(n, agent)
+		n.AwaitReady()
+	}
+	t.Logf("stalls: %v", all)
+	if worst := all.Quantile(0.99); worst > mostStall {
+		t.Errorf("bytes stood still for %v at p99, want %v at most", worst, mostStall)
+	}
+}
+
+func kill(n *faults.Net, agent string)    { n.Kill(agent) }
+func restart(n *faults.Net, agent string) { n.Restart(agent) }
+
+// An agent that dies in the middle of a delivery costs its children a pause, and nobody
+// a byte: they go on at another agent where they were.
+func TestC1AgentIsKilled(t *testing.T) {
+	lose(t, 10, kill, restart, "--mode", "end-to-end", "--ack", "received")
+}
+
+// The same where agents acknowledge what nobody else has yet: the sender keeps it.
+func TestC2AgentIsKilledThatAcknowledgedAlone(t *testing.T) {
+	lose(t, 6, kill, restart, "--mode", "hop", "--ack", "relayed")
+}
+
+// An agent that hangs is given up, and is of use again when it goes on, even after its
+// lease has ended.
+func TestC3AgentIsFrozen(t *testing.T) {
+	lose(t, 4,
+		func(n *faults.Net, agent string) { n.Freeze(agent) },
+		func(n *faults.Net, agent string) {
+			if agent == "agent-a" {
+				n.Await(agent+" is offline", func() bool { return n.Agent(agent).GetState() == agentv1.AgentState_AGENT_STATE_OFFLINE })
+			}
+			n.Thaw(agent)
+			n.Await(agent+" is online", func() bool { return n.Agent(agent).GetState() == agentv1.AgentState_AGENT_STATE_ONLINE })
+		})
+}

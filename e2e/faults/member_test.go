@@ -1,0 +1,169 @@
+package faults_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/groupcast/groupcast/e2e/faults"
+	"github.com/groupcast/groupcast/e2e/lab/link"
+)
+
+// smallCache has agents hold less than what is delivered.
+var smallCache = map[string][]string{"agent-a": {"--cache-bytes=4MiB"}, "agent-b": {"--cache-bytes=4MiB"}}
+
+const size = 16 << 20
+
+func slowMember(t *testing.T) *faults.Net {
+	return faults.Start(t, faults.Topology{Agents: 2, Members: "abb", Flags: smallCache, Cables: map[string]link.Shape{"m2": {}}})
+}
+
+// Pace: the others go as fast as the slowest, however small the caches are.
+func TestC7PaceWaitsForTheSlowest(t *testing.T) {
+	n := slowMember(t)
+	n.Throttle("m2", 32*link.Mbit)
+	p := n.Push(n.Object("model", size), "--mode", "end-to-end", "--slow", "pace")
+	n.AwaitBytes(p, "m3", size)
+	if has := n.Received(n.Machine("m2"), p.Object); has < size-8<<20-4<<20 {
+		t.Errorf("the slowest has %d of %d bytes when another has all: what two caches hold is 8 MiB", has, size)
+	}
+	n.AwaitComplete(p)
+}
+
+// Pace has a floor: who is below it is given up.
+func TestC7PaceHasAFloor(t *testing.T) {
+	n := slowMember(t)
+	n.Throttle("m2", link.Mbit)
+	p := n.Push(n.Object("model", size), "--mode", "end-to-end", "--slow", "pace", "--slow-floor", "500KB")
+	d := n.AwaitEnd(p)
+	n.WantOutcomes(d, p, map[string]string{"m2": "slow"})
+}
+
+// Detach: the others have all before the slow one, which gets all in the end.
+func TestC7DetachGoesOnWithout(t *testing.T) {
+	n := slowMember(t)
+	n.Throttle("m2", 4*link.Mbit)
+	p := n.Push(n.Object("model", size), "--slow", "detach")
+	n.AwaitWithin(8*time.Second, "the others have all", func() bool {
+		return n.Received(n.Machine("m1"), p.Object) == size && n.Received(n.Machine("m3"), p.Object) == size
+	})
+	if has := n.Received(n.Machine("m2"), p.Object); has > size/2 {
+		t.Errorf("the slow one has %d bytes already: nothing was shown", has)
+	}
+	n.Throttle("m2", 0)
+	n.AwaitComplete(p)
+}
+
+// Evict: who lags too far is told so, and the others have all.
+func TestC7EvictGivesUp(t *testing.T) {
+	n := slowMember(t)
+	n.Throttle("m2", link.Mbit)
+	p := n.Push(n.Object("model", size), "--slow", "evict", "--slow-lag", "2MB")
+	d := n.AwaitEnd(p)
+	n.WantOutcomes(d, p, map[string]string{"m2": "slow"})
+	// It goes on from where it was given up when the same is pushed again.
+	n.Throttle("m2", 0)
+	n.AwaitComplete(n.Push(p.Object))
+}
+
+// A member that stops reading while its TCP lives, for longer than its lease: whatever
+// the policy, the others get all before it goes on, and it has all soon after.
+func TestC6MemberStopsReading(t *testing.T) {
+	for _, flags := range [][]string{{"--slow", "detach"}, {"--mode", "end-to-end", "--slow", "pace"}} {
+		t.Run(flags[len(flags)-1], func(t *testing.T) {
+			n := slowMember(t)
+			p := n.Push(n.Object("model", size), append(flags, "--rate", "16MB")...)
+			n.AwaitBytes(p, "m2", 2<<20)
+			n.Freeze("m2")
+			n.AwaitWithin(20*time.Second, "the others have all", func() bool {
+				return n.Received(n.Machine("m1"), p.Object) == size && n.Received(n.Machine("m3"), p.Object) == size
+			})
+			n.Thaw("m2")
+			n.AwaitComplete(p)
+		})
+	}
+}
+
+// A cache of 4 MiB, an object many times as large, and a child that stalls: the agent
+// stays within its cache and 64 MiB (E, goal 8).
+func TestC8StalledChildBoundsMemory(t *testing.T) {
+	n := slowMember(t)
+	p := n.Push(n.Object("model", 4*size), "--mode", "end-to-end", "--slow", "pace", "--rate", "32MB")
+	n.AwaitBytes(p, "m2", size)
+	n.Freeze("m2")
+	<-time.After(3 * time.Second) // the fault lasts as long
+	n.Thaw("m2")
+	for ended := false; !ended; {
+		for _, agent := range []string{"agent-a", "agent-b"} {
+			if held := n.Metric(agent, "groupcast_agent_cache_reserved_bytes"); held > 4<<20 {
+				t.Fatalf("%s reserves %.0f bytes, its limit is 4 MiB", agent, held)
+			}
+		}
+		ended = n.Received(n.Machine("m2"), p.Object) == p.Object.Size
+	}
+	n.AwaitComplete(p)
+	for _, agent := range []string{"agent-a", "agent-b"} {
+		peak := n.Machine(agent).PeakMemory(t)
+		t.Logf("%s used %d MiB at most", agent, peak>>20)
+		if peak > 4<<20+64<<20 {
+			t.Errorf("%s used %d bytes of memory, want 68 MiB at most", agent, peak)
+		}
+	}
+}
+
+// A member that joins when all is over gets it from the cache: the sender is gone.
+func TestLateMemberIsFedFromTheCache(t *testing.T) {
+	n := faults.Start(t, faults.Topology{Agents: 2, Members: "ab", Late: "b"})
+	p := n.Push(n.Object("model", size))
+	n.AwaitComplete(p)
+	if err := n.AwaitExit(p); err != nil {
+		t.Error(err)
+	}
+	n.Restart("m3")
+	n.Await("the late member has it", func() bool { return n.Has("m3", p.Object) })
+}
+
+// A member that has the object already is COMPLETE without a byte of it.
+func TestMemberThatHasItGetsNoByte(t *testing.T) {
+	n := faults.Start(t, faults.Topology{Agents: 2, Members: "ab"})
+	object := n.Object("model", size)
+	n.AwaitComplete(n.Push(object))
+	before := n.Carried("m2")
+	n.AwaitComplete(n.Push(object))
+	if came := n.Carried("m2") - before; came > size/50 {
+		t.Errorf("%d bytes came to a member that has all", came)
+	}
+}
+
+// A disk that is too small, and one that fills up: FAILED(no_room) at that member, and
+// nothing is left there; the others have all.
+func TestC48NoRoomAtAMember(t *testing.T) {
+	n := faults.Start(t, faults.Topology{Agents: 2, Members: "abb", Disks: map[string]link.Bytes{"m2": 8 * link.MiB, "m3": 64 * link.MiB}})
+	p := n.Push(n.Object("model", size), "--rate", "8MB")
+	n.AwaitBytes(p, "m3", 3<<20)
+	n.FillDisk("m3")
+	n.WantOutcomes(n.AwaitEnd(p), p, map[string]string{"m2": "no_room", "m3": "no_room"})
+	for _, name := range []string{"m2", "m3"} {
+		if left := n.Partials(name); left > 0 {
+			t.Errorf("%s keeps %d bytes in the way", name, left)
+		}
+	}
+}
+
+// An agent whose cache has no disk left is gone round.
+func TestC48NoRoomAtAnAgent(t *testing.T) {
+	n := faults.Start(t, faults.Topology{Agents: 3, Members: "abbc", Disks: map[string]link.Bytes{"agent-b": 8 * link.MiB}})
+	n.AwaitComplete(n.Push(n.Object("model", 2*size), "--rate", "16MB"))
+}
+
+// What an agent's cache holds is changed behind its back: nobody whom it feeds is
+// COMPLETE with other bytes, and those it does not feed have all.
+func TestC12AgentDamagesWhatItFeeds(t *testing.T) {
+	n := faults.Start(t, faults.Topology{Agents: 2, Members: "abb"})
+	p := n.Push(n.Object("model", size), "--rate", "4MB")
+	n.AwaitBytes(p, "m1", 2<<20)
+	n.Freeze("m2") // it will be fed what has been damaged
+	n.AwaitBytes(p, "m3", 6<<20)
+	n.DamageCache("agent-b", 5<<20)
+	n.Thaw("m2")
+	n.WantOutcomes(n.AwaitEnd(p), p, map[string]string{"m2": "damaged"})
+}

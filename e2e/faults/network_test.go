@@ -1,0 +1,116 @@
+package faults_test
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/groupcast/groupcast/e2e/faults"
+	"github.com/groupcast/groupcast/e2e/lab/link"
+)
+
+// mostHalfOpen is how long a link may be held whose other end is gone (E, goal 4).
+const mostHalfOpen = 10 * time.Second
+
+// A cable that is cut without a word, in the middle of a delivery.
+func TestC4CutWithBytesUnderWay(t *testing.T) {
+	n := faults.Start(t, faults.Topology{Agents: 3, Members: "abbc", Cables: map[string]link.Shape{"agent-b": {}}})
+	p := n.Push(n.Object("model", 32<<20), "--rate", "8MB")
+	stalls := n.WatchStalls(p)
+	n.AwaitBytes(p, "m2", 4<<20)
+	n.Cut("agent-b")
+	n.AwaitComplete(p)
+	stalls.End()
+	wantShortStalls(t, stalls, "m2", "m3")
+	n.Heal("agent-b")
+	n.AwaitComplete(n.Push(n.Object("next", 1<<20)))
+}
+
+func wantShortStalls(t *testing.T, stalls *faults.Stalls, members ...string) {
+	t.Helper()
+	for _, name := range members {
+		t.Logf("%s stood still for %v", name, stalls.Of(name))
+		if got := stalls.Of(name); got > mostStall {
+			t.Errorf("%s stood still for %v, want %v at most", name, got, mostStall)
+		}
+	}
+}
+
+// The same while there is nothing to send: the agent finds out, and lets the link go.
+func TestC4CutWhileIdle(t *testing.T) {
+	n := faults.Start(t, faults.Topology{Agents: 2, Members: "abb", Cables: map[string]link.Shape{"m2": {}}})
+	p, stream := n.PushStream(n.Object("stream", 4<<20))
+	stream.Write(0, 2<<20)
+	n.AwaitStream(p, 2<<20)
+	linked := n.Metric("agent-b", "groupcast_agent_links")
+	n.Cut("m2")
+	n.AwaitWithin(mostHalfOpen, "the agent gives the link up", func() bool { return n.Metric("agent-b", "groupcast_agent_links") < linked })
+	n.Heal("m2")
+	stream.Write(2<<20, 4<<20)
+	stream.End()
+	n.AwaitComplete(p)
+}
+
+// A member that hangs takes nothing: its window closes. The agent lets the link go, the
+// others have all meanwhile, and so has the member when it goes on.
+func TestC4ZeroWindow(t *testing.T) {
+	n := faults.Start(t, faults.Topology{Agents: 2, Members: "abb"})
+	p := n.Push(n.Object("model", 24<<20), "--rate", "8MB")
+	n.AwaitBytes(p, "m2", 3<<20)
+	linked := n.Metric("agent-b", "groupcast_agent_links")
+	n.Freeze("m2")
+	n.AwaitWithin(mostHalfOpen, "the agent gives the link up", func() bool { return n.Metric("agent-b", "groupcast_agent_links") < linked })
+	n.AwaitBytes(p, "m1", 24<<20)
+	n.AwaitBytes(p, "m3", 24<<20)
+	n.Thaw("m2")
+	n.AwaitComplete(p)
+}
+
+// What goes to an agent is lost; what it says is heard.
+func TestC5OneWayCut(t *testing.T) {
+	n := faults.Start(t, faults.Topology{Agents: 3, Members: "abbc", Cables: map[string]link.Shape{"agent-b": {}}})
+	p := n.Push(n.Object("model", 32<<20), "--rate", "8MB")
+	stalls := n.WatchStalls(p)
+	n.AwaitBytes(p, "m2", 4<<20)
+	n.CutTo("agent-b")
+	n.AwaitComplete(p)
+	stalls.End()
+	wantShortStalls(t, stalls, "m2", "m3")
+	n.Heal("agent-b")
+}
+
+// Large packets to an agent vanish: signs of life come through, bytes do not.
+func TestC15LargePacketsVanish(t *testing.T) {
+	n := faults.Start(t, faults.Topology{Agents: 3, Members: "abbc", Cables: map[string]link.Shape{"agent-b": {}}})
+	p := n.Push(n.Object("model", 32<<20), "--rate", "8MB")
+	n.AwaitBytes(p, "m2", 4<<20)
+	proof := n.Swallow("agent-b")
+	n.AwaitComplete(p)
+	if err := proof(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Agents are cut off one after the other, and come back in another order: nothing is
+// lost while that lasts, and all is there soon after.
+func TestC18AgentsComeAndGo(t *testing.T) {
+	cables := map[string]link.Shape{"agent-a": {}, "agent-b": {}, "agent-c": {}}
+	n := faults.Start(t, faults.Topology{Agents: 3, Members: "abbc", Cables: cables})
+	for _, seed := range []uint64{1, 2, 3} {
+		random := rand.New(rand.NewPCG(seed, 0))
+		t.Logf("seed %d", seed)
+		p := n.Push(n.Object("model-"+string(rune('0'+seed)), 16<<20), "--rate", "8MB")
+		n.AwaitBytes(p, "m2", 1<<20)
+		for _, act := range []func(string){n.Cut, n.Heal} {
+			for _, agent := range random.Perm(3) {
+				act("agent-" + string(rune('a'+agent)))
+				<-time.After(time.Duration(random.IntN(1000)) * time.Millisecond) // the fault's own pace
+			}
+		}
+		healed := time.Now()
+		n.AwaitComplete(p)
+		if took := time.Since(healed); took > 30*time.Second {
+			t.Errorf("complete %v after all was healed, want 30s at most", took)
+		}
+	}
+}

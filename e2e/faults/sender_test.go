@@ -1,0 +1,138 @@
+package faults_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/groupcast/groupcast/e2e/faults"
+	"github.com/groupcast/groupcast/e2e/lab/link"
+)
+
+// A sender that dies: every member is FAILED(sender_lost) and keeps what it has. When the
+// same is pushed again, it goes on from there.
+func TestC61SenderDies(t *testing.T) {
+	n := faults.Start(t, faults.Topology{Agents: 2, Members: "abb", Cables: map[string]link.Shape{"sender": {}}})
+	object := n.Object("model", 2*size)
+	p := n.Push(object, "--rate", "8MB", "--deadline", "60s")
+	n.AwaitBytes(p, "m1", size)
+	n.AwaitBytes(p, "m2", size)
+	n.AwaitBytes(p, "m3", size)
+	if err := p.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	n.WantOutcomes(n.AwaitEnd(p), p, n.All("sender_lost"))
+	for _, m := range n.Members {
+		n.Await(m.Name()+" has given up", func() bool { return strings.Contains(m.Process.Output(), "sender_lost") })
+		if has := n.Partials(m.Name()); has < size {
+			t.Errorf("%s keeps %d bytes of %d", m.Name(), has, size)
+		}
+	}
+	before := n.SentBy("sender")
+	n.AwaitComplete(n.Push(object))
+	if sent := n.SentBy("sender") - before; sent > object.Size*3/4 {
+		t.Errorf("the second push sent %d bytes: members had half of %d", sent, object.Size)
+	}
+}
+
+// A source that changes while it is sent: FAILED(source_changed), and nobody has a
+// mixture of both.
+func TestSourceChanges(t *testing.T) {
+	n := faults.Start(t, faults.Topology{Agents: 2, Members: "abb"})
+	for name, change := range map[string]func(file *os.File) error{
+		"overwritten": func(file *os.File) error {
+			_, err := file.WriteAt([]byte("other"), size-100)
+			return err
+		},
+		"truncated": func(file *os.File) error { return file.Truncate(size / 2) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := n.Push(n.Object(name, size), "--rate", "4MB")
+			n.AwaitBytes(p, "m2", 2<<20)
+			file, err := os.OpenFile(p.Object.Path, os.O_WRONLY, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer file.Close()
+			if err := change(file); err != nil {
+				t.Fatal(err)
+			}
+			n.WantOutcomes(n.AwaitEnd(p), p, n.All("source_changed"))
+			if n.AwaitExit(p) == nil {
+				t.Error("the push says that all is well")
+			}
+		})
+	}
+}
+
+// What cannot be read is refused before anything begins.
+func TestSourceCannotBeRead(t *testing.T) {
+	n := faults.Start(t, faults.Topology{Agents: 1, Members: "a"})
+	there := n.Object("model", 1)
+	missing := there
+	missing.Path = filepath.Join(filepath.Dir(there.Path), "missing")
+	special := there
+	special.Path = "/dev/null"
+	for _, object := range []faults.Object{missing, special} {
+		if n.AwaitExit(n.TryPush(object)) == nil {
+			t.Errorf("a push of %s succeeded", object.Path)
+		}
+	}
+	if n.HasDeliveries() {
+		t.Error("a delivery has begun")
+	}
+}
+
+// Nobody receives: the sender is told at once.
+func TestNoReceivers(t *testing.T) {
+	n := faults.Start(t, faults.Topology{Agents: 1})
+	p := n.TryPush(n.Object("model", 1))
+	if n.AwaitExit(p) == nil || !strings.Contains(p.Process.Output(), "no ") {
+		t.Errorf("the push said: %s", p.Process.Output())
+	}
+}
+
+// away is how long managers are gone in the middle of a delivery. "make static-stability"
+// has it last ten minutes.
+func away(t *testing.T) time.Duration {
+	text := os.Getenv("GROUPCAST_FAULTS_AWAY")
+	if text == "" {
+		return 8 * time.Second
+	}
+	span, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return span
+}
+
+// All managers are gone while bytes flow: they flow on, members that have all put it in
+// its place, and when a manager is back the delivery ends COMPLETE.
+func TestP11ManagersAreGone(t *testing.T) {
+	for name, fault := range map[string]struct{ gone, back func(*faults.Net) }{
+		"killed": {func(n *faults.Net) { n.Kill("manager") }, func(n *faults.Net) { n.Restart("manager") }},
+		"frozen": {func(n *faults.Net) { n.Freeze("manager") }, func(n *faults.Net) { n.Thaw("manager") }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const rate = 2 << 20
+			span := away(t)
+			n := faults.Start(t, faults.Topology{Agents: 2, Members: "abb"})
+			p := n.Push(n.Object("model", rate*int64(span/time.Second)), "--rate", "2MiB")
+			stalls := n.WatchStalls(p)
+			n.AwaitBytes(p, "m2", 1<<20)
+			fault.gone(n)
+			for _, m := range n.Members {
+				n.AwaitWithin(span+30*time.Second, m.Name()+" has all", func() bool { return n.Received(m, p.Object) == p.Object.Size })
+			}
+			stalls.End()
+			wantShortStalls(t, stalls, "m1", "m2", "m3")
+			for _, m := range n.Members {
+				n.Await(m.Name()+" has put it in its place", func() bool { return n.Has(m.Name(), p.Object) })
+			}
+			fault.back(n)
+			n.AwaitComplete(p)
+		})
+	}
+}

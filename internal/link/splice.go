@@ -1,0 +1,130 @@
+package link
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// pipe is what bytes pass through between a socket and a file, in the kernel.
+type pipe struct{ read, write int }
+
+// pipeSize is how much a pipe holds.
+const pipeSize = 1 << 20
+
+// pipes are those that nobody uses; what the collector drops is closed.
+var pipes = sync.Pool{New: func() any { return nil }}
+
+func newPipe() (*pipe, error) {
+	if p, kept := pipes.Get().(*pipe); kept {
+		return p, nil
+	}
+	var ends [2]int
+	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
+		return nil, fmt.Errorf("make pipe: %w", err)
+	}
+	// A smaller one does, too.
+	_, _ = unix.FcntlInt(uintptr(ends[0]), unix.F_SETPIPE_SZ, pipeSize)
+	return &pipe{ends[0], ends[1]}, nil
+}
+
+func (p *pipe) close() {
+	unix.Close(p.read)
+	unix.Close(p.write)
+}
+
+// wakeAt is how many bytes must have come before a reader of bulk is woken. Waking it
+// for every segment costs more than moving the bytes.
+const wakeAt = 256 << 10
+
+// splice has the kernel move bytes from a socket into a file, from the file's position
+// on. It returns what it moved when that is all, or an error comes first.
+func splice(to *os.File, socket *net.TCPConn, length int64, bulk bool) (moved int64, err error) {
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	p, err := newPipe()
+	if err != nil {
+		return 0, err
+	}
+	s := &splicing{pipe: p, to: int(to.Fd()), left: length, bulk: bulk}
+	err = raw.Read(s.step)
+	if err = errors.Join(err, s.err); err != nil || s.held > 0 {
+		p.close()
+	} else {
+		pipes.Put(p)
+	}
+	if s.bulk {
+		_ = raw.Control(func(fd uintptr) { wakeAfter(int(fd), 1) })
+	}
+	return length - s.left, err
+}
+
+// splicing is one splice under way.
+type splicing struct {
+	pipe *pipe
+	to   int
+	left int64 // bytes to come into the file
+	held int   // bytes in the pipe
+	bulk bool
+	err  error
+}
+
+// step moves what there is, and reports whether nothing has to be waited for.
+func (s *splicing) step(fd uintptr) (done bool) {
+	for s.left > 0 {
+		n, err := unix.Splice(int(fd), nil, s.pipe.write, nil, int(min(s.left, pipeSize)), unix.SPLICE_F_MOVE|unix.SPLICE_F_NONBLOCK)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case errors.Is(err, unix.EAGAIN):
+			if s.bulk {
+				wakeAfter(int(fd), int(min(s.left, wakeAt)))
+			}
+			return false
+		case err != nil:
+			s.err = fmt.Errorf("read payload: %w", err)
+			return true
+		case n == 0:
+			s.err = fmt.Errorf("read payload: %w", io.ErrUnexpectedEOF)
+			return true
+		}
+		s.held = int(n)
+		if !s.empty() {
+			return true
+		}
+	}
+	return true
+}
+
+// empty moves what is in the pipe into the file.
+func (s *splicing) empty() bool {
+	for s.held > 0 {
+		n, err := unix.Splice(s.pipe.read, nil, s.to, nil, s.held, unix.SPLICE_F_MOVE)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err == nil && n == 0:
+			err = io.ErrShortWrite
+		}
+		if err != nil {
+			s.err = &StorageError{os.NewSyscallError("splice", err)}
+			return false
+		}
+		s.held -= int(n)
+		s.left -= n
+	}
+	return true
+}
+
+// wakeAfter has a reader woken when so many bytes are there. That it cannot be set costs
+// nothing but time.
+func wakeAfter(fd, bytes int) {
+	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVLOWAT, bytes)
+}

@@ -1,0 +1,166 @@
+package delivery
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+)
+
+var begin = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// after returns a time some seconds after the delivery began.
+func after(seconds float64) time.Time {
+	return begin.Add(time.Duration(seconds * float64(time.Second)))
+}
+
+const (
+	isComplete = groupv1.ReceiptState_RECEIPT_STATE_COMPLETE
+	isFailed   = groupv1.ReceiptState_RECEIPT_STATE_FAILED
+)
+
+// String shows a verdict as "a:left b:left; ended deadline; due +60s".
+func (v verdict) String() string {
+	var parts []string
+	var failed []string
+	for _, name := range slices.Sorted(maps.Keys(v.failed)) {
+		failed = append(failed, name+":"+v.failed[name].reason)
+	}
+	if len(failed) > 0 {
+		parts = append(parts, strings.Join(failed, " "))
+	}
+	if v.ended {
+		parts = append(parts, strings.TrimSpace("ended "+v.reason))
+	}
+	if !v.due.IsZero() {
+		parts = append(parts, fmt.Sprintf("due +%v", v.due.Sub(begin)))
+	}
+	return strings.Join(parts, "; ")
+}
+
+func TestOutcome(t *testing.T) {
+	under := memberFacts{name: "a"}
+	done, failed := memberFacts{name: "b", final: isComplete}, memberFacts{name: "c", final: isFailed}
+	unknown := func(name string, since float64) memberFacts {
+		return memberFacts{name: name, unknownSince: after(since)}
+	}
+	for _, tt := range []struct {
+		name  string
+		facts facts
+		want  string
+	}{
+		{"under way", facts{now: after(1), members: []memberFacts{under, done}}, ""},
+		{"all complete", facts{now: after(1), members: []memberFacts{done}}, "ended"},
+		{"all final", facts{now: after(1), members: []memberFacts{done, failed}}, "ended"},
+		{"nobody waits for late members", facts{now: after(1), members: []memberFacts{done}, late: []memberFacts{under}}, "ended"},
+		{"a member left", facts{now: after(1), members: []memberFacts{{name: "a", left: true}, {name: "d"}}}, "a:left"},
+		{"the last one left", facts{now: after(1), members: []memberFacts{{name: "a", left: true}, done}}, "a:left; ended"},
+		{"a member left that has it", facts{now: after(1), members: []memberFacts{{name: "b", left: true, final: isComplete}, under}}, ""},
+		{"a late member left: it may come again", facts{now: after(1), members: []memberFacts{under}, late: []memberFacts{{name: "l", left: true}}}, ""},
+		{"too slow", facts{now: after(1), members: []memberFacts{{name: "a", evicted: true}, {name: "d"}}, late: []memberFacts{{name: "l", evicted: true}}}, "a:slow l:slow"},
+		{"the group is gone", facts{now: after(1), groupGone: true, members: []memberFacts{under, done}}, "a:canceled; ended canceled"},
+
+		{"before the deadline", facts{now: after(9), deadline: after(10), members: []memberFacts{under}}, "due +10s"},
+		{"at the deadline", facts{now: after(10), deadline: after(10), members: []memberFacts{under, done, unknown("u", 1)}}, "a:deadline u:deadline; ended deadline"},
+
+		{"unknown for a while", facts{now: after(30), members: []memberFacts{done, unknown("u", 10)}}, "due +1m10s"},
+		{"unknown for long", facts{now: after(70), members: []memberFacts{done, unknown("u", 10)}}, "ended"},
+		{"unknown, one for long", facts{now: after(75), members: []memberFacts{unknown("u", 10), unknown("v", 20)}}, "due +1m20s"},
+		{"unknown for long, another under way", facts{now: after(90), members: []memberFacts{under, unknown("u", 10)}}, ""},
+
+		{"the sender is gone before the seal", facts{now: after(5), senderGone: after(5), members: []memberFacts{under, done}}, "a:sender_lost; ended sender_lost"},
+		{"it is gone, all is handed over", facts{now: after(5), senderGone: after(1), sealed: true, handedOver: true, members: []memberFacts{under}}, ""},
+		{"it is gone, the rest may be on its way", facts{now: after(5), senderGone: after(4), sealed: true, members: []memberFacts{under}}, "due +9s"},
+		{"it is gone, more came", facts{now: after(9), senderGone: after(4), agentMoved: after(8), sealed: true, members: []memberFacts{under}}, "due +13s"},
+		{"it is gone, no more came", facts{now: after(9), senderGone: after(4), sealed: true, members: []memberFacts{under}}, "a:sender_lost; ended sender_lost"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.facts.moved, tt.facts.connected = tt.facts.now, true
+			if got := decide(tt.facts).String(); got != tt.want {
+				t.Errorf("%q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestStuck(t *testing.T) {
+	members := []memberFacts{{name: "a", bytes: 5}, {name: "b", bytes: 10}, {name: "c", final: isComplete}, {name: "u", unknownSince: after(1)}}
+	for _, tt := range []struct {
+		name  string
+		facts facts
+		want  string
+	}{
+		{"in trouble for a while", facts{now: after(59), trouble: true, connected: true}, "due +1m0s"},
+		{"in trouble for long", facts{now: after(60), trouble: true, connected: true}, "a:no_path b:no_path"},
+		{"nobody is connected", facts{now: after(60)}, "a:no_path b:no_path"},
+		{"one has all and checks it", facts{now: after(60), sealed: true, length: 10}, "a:no_path"},
+		{"the sender pauses", facts{now: after(600), connected: true}, ""},
+		{"something moved", facts{now: after(60), moved: after(30)}, "due +1m30s"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.facts.members, tt.facts.moved = members, later(begin, tt.facts.moved)
+			v := decide(tt.facts)
+			if v.ended { // the unknown are waited for, or not, as TestOutcome says
+				v.ended = false
+			}
+			if strings.HasSuffix(tt.want, "no_path") {
+				v.due = time.Time{}
+			}
+			if got := v.String(); got != tt.want {
+				t.Errorf("%q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestAgentLost(t *testing.T) {
+	fine := sight{online: true, attached: true, heard: after(9.5)}
+	change := func(by func(*sight)) sight {
+		s := fine
+		by(&s)
+		return s
+	}
+	for _, tt := range []struct {
+		name  string
+		sight sight
+		want  string // the cause, or when it may be
+	}{
+		{"fine", fine, ""},
+		{"offline", change(func(s *sight) { s.online = false }), causeOffline},
+		{"said goodbye", change(func(s *sight) { s.goodbye = true }), causeOffline},
+		{"closed just now", change(func(s *sight) { s.attached, s.closed = false, after(9.8) }), "+10.3s"},
+		{"closed for long", change(func(s *sight) { s.attached, s.closed = false, after(9.5) }), causeClosed},
+		{"attached again", change(func(s *sight) { s.closed = after(1) }), ""},
+		{"not seen yet in this term", change(func(s *sight) { s.attached, s.heard = false, after(0) }), ""},
+		{"silent, nobody minds", change(func(s *sight) { s.heard = after(1) }), ""},
+		{"blamed just now", change(func(s *sight) { s.blamed = after(9.9) }), "+11.4s"},
+		{"blamed for long", change(func(s *sight) { s.blamed = after(8.5) }), causeBlamed},
+		{"blamed and silent", change(func(s *sight) { s.blamed, s.heard = after(9.9), after(7.5) }), causeSilent},
+		{"blamed and soon silent", change(func(s *sight) { s.blamed, s.heard = after(9.9), after(8) }), "+10.5s"},
+		{"too slow", change(func(s *sight) { s.evicted = true }), causeSlow},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, due := tt.sight.lost(after(10))
+			if got == "" && !due.IsZero() {
+				got = "+" + due.Sub(begin).String()
+			}
+			if got != tt.want {
+				t.Errorf("%q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestStates(t *testing.T) {
+	for complete, want := range []groupv1.DeliveryState{
+		groupv1.DeliveryState_DELIVERY_STATE_FAILED, groupv1.DeliveryState_DELIVERY_STATE_PARTIAL, groupv1.DeliveryState_DELIVERY_STATE_COMPLETE,
+	} {
+		if got := stateOf(2, complete); got != want {
+			t.Errorf("%d of 2: %v, want %v", complete, got, want)
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package delivery
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	managerv1 "github.com/groupcast/groupcast/internal/gen/groupcast/manager/v1"
+	"github.com/groupcast/groupcast/services/manager/ledger"
+	"github.com/groupcast/groupcast/services/manager/view"
+)
+
+func fileSpec() *groupv1.DeliverySpec {
+	return &groupv1.DeliverySpec{Name: "f", Kind: groupv1.DeliveryKind_DELIVERY_KIND_FILE, Length: 1}
+}
+
+func TestSpecs(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(*groupv1.DeliverySpec)
+		field  string
+	}{
+		"a file":             {func(*groupv1.DeliverySpec) {}, ""},
+		"any characters":     {func(s *groupv1.DeliverySpec) { s.Name = "…\n\\ weights" }, ""},
+		"the longest name":   {func(s *groupv1.DeliverySpec) { s.Name = strings.Repeat("x", 255) }, ""},
+		"a longer one":       {func(s *groupv1.DeliverySpec) { s.Name = strings.Repeat("x", 256) }, "spec.name"},
+		"no kind":            {func(s *groupv1.DeliverySpec) { s.Kind = 0 }, "spec.kind"},
+		"a kind to come":     {func(s *groupv1.DeliverySpec) { s.Kind = 99 }, "spec.kind"},
+		"a mode to come":     {func(s *groupv1.DeliverySpec) { s.ControlMode = 99 }, "spec.control_mode"},
+		"odd congestion":     {func(s *groupv1.DeliverySpec) { s.Congestion = 99 }, "spec.congestion"},
+		"odd permissions":    {func(s *groupv1.DeliverySpec) { s.Mode = 0o100644 }, "spec.mode"},
+		"a past deadline":    {func(s *groupv1.DeliverySpec) { s.Deadline = durationpb.New(-1) }, "spec.deadline"},
+		"kept for days":      {func(s *groupv1.DeliverySpec) { s.Keep = durationpb.New(48 * time.Hour) }, "spec.keep"},
+		"length and none":    {func(s *groupv1.DeliverySpec) { s.LengthUnknown = true }, "spec.length"},
+		"a stream's length":  {func(s *groupv1.DeliverySpec) { s.Kind = groupv1.DeliveryKind_DELIVERY_KIND_STREAM }, "spec.length_unknown"},
+		"odd slow policy":    {func(s *groupv1.DeliverySpec) { s.SlowMember = &groupv1.SlowMemberPolicy{Action: 99} }, "spec.slow_member.action"},
+		"an empty directory": {func(s *groupv1.DeliverySpec) { s.Kind, s.Length = groupv1.DeliveryKind_DELIVERY_KIND_DIRECTORY, 0 }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := fileSpec()
+			tt.change(spec)
+			err := checkSpec(spec)
+			var invalid *ledger.Invalid
+			if errors.As(err, &invalid) != (tt.field != "") || tt.field != "" && invalid.Violations[0].Field != tt.field {
+				t.Errorf("%v, want a problem with %q", err, tt.field)
+			}
+		})
+	}
+	if checkSpec(nil) == nil {
+		t.Error("no spec at all is fine")
+	}
+}
+
+func TestPolicyDecidesWhatIsLeftOpen(t *testing.T) {
+	const (
+		hop, endToEnd = groupv1.ControlMode_CONTROL_MODE_HOP, groupv1.ControlMode_CONTROL_MODE_END_TO_END
+		detach, pace  = groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_DETACH, groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_PACE
+		evict         = groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_EVICT
+	)
+	for _, tt := range []struct {
+		name         string
+		asked, group groupv1.ControlMode
+		slow         *groupv1.SlowMemberPolicy
+		want         groupv1.SlowMemberAction
+	}{
+		{"nothing asked, hop", 0, hop, slowDefault(hop), detach},
+		{"nothing asked, end to end", 0, endToEnd, slowDefault(endToEnd), pace},
+		{"the other mode, the group's default", endToEnd, hop, slowDefault(hop), pace},
+		{"the other mode back", hop, endToEnd, slowDefault(endToEnd), detach},
+		{"the other mode, decided by the group", endToEnd, hop, &groupv1.SlowMemberPolicy{Action: evict, LagBytes: 5}, evict},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			spec := fileSpec()
+			spec.ControlMode = tt.asked
+			got := withPolicy(spec, &groupv1.Policy{ControlMode: tt.group, SlowMember: tt.slow})
+			if got.GetSlowMember().GetAction() != tt.want {
+				t.Errorf("slow members: %v, want %v", got.GetSlowMember(), tt.want)
+			}
+		})
+	}
+	most := func(asked, limit uint64) uint64 {
+		spec := fileSpec()
+		spec.MaxBytesPerSecond = asked
+		return withPolicy(spec, &groupv1.Policy{Limits: &groupv1.Limits{MaxBytesPerSecond: limit}}).GetMaxBytesPerSecond()
+	}
+	if most(0, 0) != 0 || most(7, 0) != 7 || most(0, 5) != 5 || most(7, 5) != 5 || most(3, 5) != 3 {
+		t.Error("the rate is not the smaller of the two")
+	}
+	plain := withPolicy(fileSpec(), &groupv1.Policy{DataPlane: groupv1.DataPlane_DATA_PLANE_PLAINTEXT})
+	if plain.GetDataPlane() != groupv1.DataPlane_DATA_PLANE_PLAINTEXT || plain.GetKeep().AsDuration() != keepDefault {
+		t.Errorf("decided as %v", plain)
+	}
+}
+
+func TestPrefixes(t *testing.T) {
+	delivery := func(id string) view.Delivery {
+		return view.Delivery{DeliveryRecord: &managerv1.DeliveryRecord{Delivery: &groupv1.Delivery{Id: id}}}
+	}
+	if got, err := theOne("abcd", []view.Delivery{delivery("abcd1")}); err != nil || got.ID() != "abcd1" {
+		t.Errorf("%v %v", got.ID(), err)
+	}
+	if _, err := theOne("abcd", []view.Delivery{delivery("abcd1"), delivery("abcd2")}); !errors.Is(err, ErrAmbiguous) {
+		t.Errorf("two: %v", err)
+	}
+	if _, err := theOne("abcd", nil); !errors.Is(err, ledger.ErrNotFound) {
+		t.Errorf("none: %v", err)
+	}
+}
+
+// The indices of paper 000, section IV-B.
+func TestMeasurements(t *testing.T) {
+	record := &managerv1.DeliveryRecord{
+		Delivery: &groupv1.Delivery{Length: 1000, SentBytes: 1000, Sealed: true, Receipts: []*groupv1.Receipt{
+			{Member: "a", State: isComplete, Elapsed: durationpb.New(10 * time.Second)},
+			{Member: "b", State: isComplete, Elapsed: durationpb.New(20 * time.Second)},
+			{Member: "late", State: isComplete, Late: true, Elapsed: durationpb.New(500 * time.Second)},
+		}},
+		Members: []*managerv1.Participant{{Name: "a"}, {Name: "b"}},
+	}
+	p := newProgress(view.Delivery{DeliveryRecord: record}, begin)
+	p.begun, p.sent = begin, after(10)
+	measuring{record, p, after(20)}.measure()
+	m := record.GetDelivery().GetMeasurements()
+	if m.GetSendBytesPerSecond() != 100 || m.GetReceptionBytesPerSecond() != 50 || m.GetEffectiveThroughput() != 0.5 {
+		t.Errorf("measured as %v, want 100, 50 and 0.5", m)
+	}
+	if a, b := record.GetDelivery().GetReceipts()[0].GetStretch(), record.GetDelivery().GetReceipts()[1].GetStretch(); a != 1 || b != 2 {
+		t.Errorf("stretches %v and %v, want 1 and 2", a, b)
+	}
+	if stretch(time.Second, 2*time.Second) != 1 || stretch(time.Second, 0) != 1 {
+		t.Error("a member is faster than the sender")
+	}
+}

@@ -1,0 +1,162 @@
+package placement_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/groupcast/groupcast/internal/algo/tree"
+	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/services/manager/placement"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func member(name, node string, labels ...string) *groupv1.Member {
+	m := &groupv1.Member{Name: name, Node: node, Labels: make(map[string]string)}
+	for _, label := range labels {
+		key, value, _ := strings.Cut(label, "=")
+		m.Labels[key] = value
+	}
+	return m
+}
+
+func agent(name, node, zone string, uplink uint64) *agentv1.Agent {
+	return &agentv1.Agent{
+		Name: name, Node: node, Zone: zone, Addresses: []string{name + ":7410"}, State: agentv1.AgentState_AGENT_STATE_ONLINE,
+		Capacity: &agentv1.Capacity{UplinkBytesPerSecond: uplink},
+	}
+}
+
+var networks = map[string]placement.Network{
+	// A DaemonSet: an agent on every node; those of nodes without members stay out.
+	"daemonset": {
+		Sender:    member("s", "n1"),
+		Receivers: []*groupv1.Member{member("r2", "n2"), member("r3", "n3"), member("r4", "n4")},
+		Agents: []*agentv1.Agent{
+			agent("a1", "n1", "x", 10), agent("a2", "n2", "x", 10), agent("a3", "n3", "y", 10), agent("a4", "n4", "y", 20),
+			agent("a5", "n5", "y", 99), agent("a6", "n6", "z", 99),
+		},
+	},
+	// Members outside of Kubernetes name their zones by labels: the strongest agent of each is used.
+	"labels": {
+		Sender: member("s", ""),
+		Receivers: []*groupv1.Member{
+			member("r1", "", "zone=x"), member("r2", "", "topology.kubernetes.io/zone=y"), member("r3", "", "zone=nowhere"), member("r4", ""),
+		},
+		Agents: []*agentv1.Agent{
+			agent("a1", "n1", "x", 10), agent("a2", "n2", "x", 20), agent("a3", "n3", "y", 20), agent("a4", "n4", "y", 20), agent("a5", "n5", "z", 99),
+		},
+	},
+	// Nothing is known of where anybody is: the strongest agent does it.
+	"unknown": {
+		Sender:    member("s", ""),
+		Receivers: []*groupv1.Member{member("r1", ""), member("r2", "")},
+		Agents:    []*agentv1.Agent{agent("a1", "", "", 10), agent("a2", "", "", 20), agent("a3", "", "", 20)},
+	},
+	// An agent and a member of the same name are two nodes, and one that is offline or cannot be dialled is none.
+	"names": {
+		Sender:    member("node-1", "n1"),
+		Receivers: []*groupv1.Member{member("node-2", "n2"), member("node-3", "n3")},
+		Agents: []*agentv1.Agent{
+			agent("node-1", "n1", "", 10), agent("node-2", "n2", "", 10),
+			{Name: "node-3", Node: "n3", State: agentv1.AgentState_AGENT_STATE_ONLINE},
+			{Name: "node-4", Node: "n3", Addresses: []string{"node-4:7410"}, State: agentv1.AgentState_AGENT_STATE_OFFLINE},
+		},
+	},
+}
+
+func wantGolden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name+".txt")
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", file, diff)
+	}
+}
+
+// draw shows a tree and what it has everybody do.
+func draw(t *tree.Tree, absent ...string) string {
+	var text strings.Builder
+	fmt.Fprintln(&text, t)
+	directives := placement.Directives(t, absent, func(agent string) []string { return []string{agent + ":7410"} })
+	names := make(map[string]placement.Directive)
+	for id, directive := range directives {
+		names[id.String()] = directive
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		d := names[name]
+		fmt.Fprintf(&text, "%s: %s, parent %s, children", name, strings.TrimPrefix(d.Duty.String(), "DUTY_"), neighbour(d.Parent))
+		for _, child := range d.Children {
+			fmt.Fprintf(&text, " %s", neighbour(child))
+		}
+		fmt.Fprintln(&text)
+	}
+	return text.String()
+}
+
+func neighbour(n *groupv1.Neighbour) string {
+	if n == nil {
+		return "none"
+	}
+	return strings.TrimSuffix(n.GetRole()+"/"+n.GetName()+"@"+strings.Join(n.GetAddresses(), ","), "@")
+}
+
+func build(t *testing.T, n placement.Network) *tree.Tree {
+	t.Helper()
+	built, err := n.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return built
+}
+
+func TestPlacements(t *testing.T) {
+	for name, network := range networks {
+		t.Run(name, func(t *testing.T) { wantGolden(t, name, draw(build(t, network))) })
+	}
+}
+
+// One that joins is fed by the agent of its node, which is taken in if it was not used.
+func TestJoin(t *testing.T) {
+	network := networks["daemonset"]
+	joined, err := network.Join(build(t, network), member("late", "n5"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantGolden(t, "daemonset-joined", draw(joined))
+	if parent, _ := joined.Parent("member/late"); parent != "agent/a5" {
+		t.Errorf("fed by %s, want the agent of its node", parent)
+	}
+}
+
+// Who is absent is nobody's neighbour; the others' links stay.
+func TestAbsent(t *testing.T) {
+	built := build(t, networks["unknown"])
+	wantGolden(t, "unknown-absent", draw(built, "agent/a2"))
+}
+
+func TestNoAgent(t *testing.T) {
+	network := networks["names"]
+	network.Agents = network.Agents[2:]
+	if _, err := network.Build(); !errors.Is(err, placement.ErrNoAgent) {
+		t.Errorf("%v, want ErrNoAgent", err)
+	}
+}
