@@ -37,8 +37,9 @@ check: tools ## formatting, lint, vet, tidy, generated code, licences
 generate: tools ## rebuild what is generated from the contracts
 	buf generate
 
-bench: ## Go benchmarks of the manager; figures go to docs/benchmarks.md by hand
+bench: ## Go benchmarks; figures go to docs/benchmarks.md by hand
 	go test -run '^$$' -bench . -benchtime 1x -timeout 30m ./services/manager/...
+	TMPDIR=/dev/shm go test -run '^$$' -bench . -benchtime 3x -timeout 30m ./internal/link ./internal/object
 
 FUZZTIME ?= 30s
 fuzz: ## every fuzz target for FUZZTIME

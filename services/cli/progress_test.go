@@ -31,8 +31,10 @@ func TestRateIsOfWhatWasHeard(t *testing.T) {
 
 func TestOpenReceiptsAreShownFirst(t *testing.T) {
 	receipts := []sdk.Receipt{
-		{Member: "a", State: sdk.ReceiptComplete}, {Member: "b", State: sdk.ReceiptReceiving},
-		{Member: "c", State: sdk.ReceiptComplete}, {Member: "d", State: sdk.ReceiptUnknown},
+		{Member: "a", State: sdk.ReceiptComplete},
+		{Member: "b", State: sdk.ReceiptReceiving},
+		{Member: "c", State: sdk.ReceiptComplete},
+		{Member: "d", State: sdk.ReceiptUnknown},
 	}
 	shown, hidden := undone(receipts, 3)
 	if len(shown) != 2 || shown[0].Member != "b" || shown[1].Member != "d" || hidden != 2 {
