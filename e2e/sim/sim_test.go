@@ -29,7 +29,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // Sections 5 and 10 of the design: whatever fails and heals, each member that was
 // joined at the start has exactly what was sent, or a known reason why not.
 func TestSeeds(t *testing.T) {
-	runs := &tally{outcomes: make(map[string]int)}
+	runs := newTally()
 	t.Run("seed", func(t *testing.T) {
 		if *one >= 0 {
 			for range *again {
@@ -46,7 +46,7 @@ func TestSeeds(t *testing.T) {
 
 // Without faults, everybody has everything.
 func TestAllIsWell(t *testing.T) {
-	runs := &tally{outcomes: make(map[string]int)}
+	runs := newTally()
 	t.Run("seed", func(t *testing.T) {
 		for seed := range uint64(20) {
 			s := draw(seed)
@@ -96,6 +96,8 @@ type tally struct {
 	mu       sync.Mutex
 	outcomes map[string]int
 }
+
+func newTally() *tally { return &tally{outcomes: make(map[string]int)} }
 
 func (c *tally) count(delivery sdk.Delivery) {
 	c.mu.Lock()

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -61,9 +62,15 @@ func (k *keeper) assignments(delivery view.Delivery, now time.Time) map[identity
 	next := make(map[identity.ID]*groupv1.Assignment)
 	record := delivery.GetDelivery()
 	if k.tree != nil {
+		waiting := k.waiting(delivery)
 		for id, directive := range placement.Directives(k.tree, delivery.Tree.GetAbsent(), k.addresses) {
 			assignment := k.assignment(delivery, directive.Duty)
 			assignment.Parent, assignment.Children = directive.Parent, directive.Children
+			if directive.Duty == groupv1.Duty_DUTY_RELAY {
+				assignment.Children = slices.DeleteFunc(directive.Children, func(child *groupv1.Neighbour) bool {
+					return !waiting[identity.ID{Role: identity.Role(child.GetRole()), Name: child.GetName()}]
+				})
+			}
 			next[id] = assignment
 		}
 	}
@@ -83,6 +90,23 @@ func (k *keeper) assignments(delivery view.Delivery, now time.Time) map[identity
 		assignment.Capability = k.capability(id, assignment, now)
 	}
 	return next
+}
+
+// waiting returns the members of the tree that are not complete, and all who feed
+// them. Who has all never comes again: an agent that begins anew, or has another's
+// children now, would wait for its acknowledgements for ever.
+func (k *keeper) waiting(delivery view.Delivery) map[identity.ID]bool {
+	waiting := make(map[identity.ID]bool)
+	for _, name := range k.tree.Names() {
+		id := placement.ParseID(name)
+		if id.Role != identity.Member || finalState(delivery, id.Name) == groupv1.ReceiptState_RECEIPT_STATE_COMPLETE {
+			continue
+		}
+		for at, fed := name, true; fed && !waiting[placement.ParseID(at)]; at, fed = k.tree.Parent(at) {
+			waiting[placement.ParseID(at)] = true
+		}
+	}
+	return waiting
 }
 
 func (k *keeper) assignment(delivery view.Delivery, duty groupv1.Duty) *groupv1.Assignment {

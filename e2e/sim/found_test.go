@@ -1,0 +1,39 @@
+package sim
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/simnet"
+	"github.com/groupcast/groupcast/sdk"
+)
+
+// What seeds have found, with no more than is needed.
+
+// wantAll runs a scenario in which nothing is in the way of anybody in the end.
+func wantAll(t *testing.T, s scenario) {
+	t.Helper()
+	runs := newTally()
+	dir := scratch(t)
+	synctest.Test(t, func(t *testing.T) { live(t, s, dir, runs) })
+	if runs.outcomes["complete"] != len(s.receivers)*len(s.deliveries) {
+		t.Errorf("outcomes: %v, want all complete", runs)
+	}
+}
+
+// A member that has all never dials again. Its agent, begun anew with less room than
+// the object, must not wait for it.
+func TestWhoHasAllIsNotWaitedFor(t *testing.T) {
+	wantAll(t, scenario{
+		agents:     []place{{"a1", "a1", "x", 1 << 20}},
+		receivers:  []place{{name: "r1", node: "a1"}, {name: "r2", node: "a1"}},
+		shape:      simnet.Shape{Latency: time.Millisecond},
+		policy:     sdk.Policy{ControlMode: sdk.Hop, SlowMember: sdk.SlowMember{Action: sdk.Pace}},
+		deliveries: []parcel{{name: "object-0", size: 3 << 20}},
+		faults: simnet.Schedule{
+			{Until: 20 * time.Second, Kind: simnet.SlowDown, A: "a1", B: "r2", Rate: 300 << 10}, // r1 has all after 7 s, r2 after 10
+			{From: 8500 * time.Millisecond, Until: 8800 * time.Millisecond, Kind: simnet.Crash, A: "a1"},
+		},
+	})
+}
