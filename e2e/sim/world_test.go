@@ -44,6 +44,7 @@ type world struct {
 	programs map[string]*program
 	metrics  sync.Map // of agents: *prometheus.Registry by name
 	sending  *sdk.Session
+	tape     *tape // what is written on links is noted, unless it is nil
 }
 
 // program is what runs on a host, in one life after the other.
@@ -62,20 +63,40 @@ type program struct {
 type life struct {
 	*simnet.Host
 	over atomic.Bool
+	tape *tape
 }
 
 func (l *life) Listen(_, address string) (net.Listener, error) {
 	if l.over.Load() {
 		return nil, net.ErrClosed
 	}
-	return l.Host.Listen(address)
+	listener, err := l.Host.Listen(address)
+	return &listening{listener, l.tape}, err
+}
+
+// listening is a listener whose connections may be on tape.
+type listening struct {
+	net.Listener
+	tape *tape
+}
+
+func (l *listening) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return l.tape.wrap(conn), nil
 }
 
 func (l *life) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	if l.over.Load() {
 		return nil, net.ErrClosed
 	}
-	return l.Dial(ctx, network, address)
+	conn, err := l.Dial(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return l.tape.wrap(conn), nil
 }
 
 // newWorld starts the manager and makes the group.
@@ -122,7 +143,7 @@ func (w *world) await(what string, holds func() bool) {
 	}
 }
 
-func (w *world) host(name string) *life { return &life{Host: w.network.Host(name)} }
+func (w *world) host(name string) *life { return &life{Host: w.network.Host(name), tape: w.tape} }
 
 // start runs a program on the host of its name.
 func (w *world) start(name string, run func(ctx context.Context, on *life) error) {
@@ -258,10 +279,12 @@ func (w *world) startReceiver(at place) {
 				time.Sleep(time.Second / 2)
 				continue
 			}
-			for arrived, err := range session.Receive(ctx, sdk.ReceiveOptions{Into: w.into(at.name)}) {
+			options := sdk.ReceiveOptions{Into: w.into(at.name), Begun: func(sdk.Incoming) { w.tape.say(at.name, "", "is told to receive from its agent") }}
+			for arrived, err := range session.Receive(ctx, options) {
 				w.log.Debug("arrived", "host", at.name, "name", arrived.Name, "error", arrived.Err, "ended", err)
 				if err == nil && arrived.Err == nil {
 					w.checkWhole(at.name, arrived.Name)
+					w.tape.say(at.name, "", "has the object under its name, verified and synced; its receipt is taken")
 				}
 			}
 			session.Close()
