@@ -294,8 +294,9 @@ func (a *Account) ParkSlowest() (parked []string) {
 	return slow
 }
 
-// Unpark returns from where the delivery has to begin again for the children that
-// wait, once all others have everything. The owner then calls Restart.
+// Unpark has the children that wait go on, once all others have everything. It returns
+// from where the delivery has to begin again for them if the cache no longer holds
+// what they need: the owner then calls Restart.
 func (a *Account) Unpark() (from uint64, needed bool) {
 	from = a.arrived
 	for _, c := range a.children {
@@ -306,13 +307,21 @@ func (a *Account) Unpark() (from uint64, needed bool) {
 			return 0, false
 		}
 	}
-	return from, needed && a.ended
+	if !a.ended || needed {
+		return from, needed && a.ended
+	}
+	for _, c := range a.children {
+		c.parked = false
+	}
+	return from, false
 }
 
-// Serves reports whether the cache holds what a child needs next.
+// Serves reports whether a child can be sent what it needs next: the cache holds it, and
+// the child does not wait. What is being sent cannot be discarded, so that one who waits
+// and is served would hold up the others.
 func (a *Account) Serves(name string) bool {
 	c := a.children[name]
-	return c != nil && c.sent >= a.discarded
+	return c != nil && !c.parked && c.sent >= a.discarded
 }
 
 // Slow returns the children that are to be given up, by the rule for slow ones. It is

@@ -245,6 +245,28 @@ func TestDetachedChildIsServedAfterTheOthers(t *testing.T) {
 	}
 }
 
+// Who waits is not served, though the cache may still hold what it needs: what is being
+// read for it cannot be discarded, and the others would wait for that.
+func TestDetachedChildDoesNotHoldTheCache(t *testing.T) {
+	a := newAgent(t, relay.Rules{Mode: relay.Hop, Slow: relay.Detach}, 4*block, "fast", "slow")
+	a.length = 5 * block
+	a.receive(4)
+	a.ack("fast", 4)
+	a.ParkSlowest()
+	if a.Discard(block, 0); a.Serves("slow") {
+		t.Error("the one that waits is served")
+	}
+	a.ack("slow", 1) // it was on its way
+	a.Discard(block, math.MaxUint64)
+	a.settle()
+	a.receive(1)
+	a.ack("fast", 5)
+	a.End()
+	if _, needed := a.Unpark(); needed || !a.Serves("slow") {
+		t.Errorf("begin again: %t, serves: %t; the cache holds all that the slow one needs", needed, a.Serves("slow"))
+	}
+}
+
 func TestNobodyIsParkedWhileAllAreSlow(t *testing.T) {
 	a := newAgent(t, relay.Rules{Mode: relay.Hop, Slow: relay.Detach}, 4*block, "Rx1", "Rx2")
 	a.receive(4)
