@@ -20,6 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 )
@@ -126,6 +127,23 @@ func (a *Account) Attach(name string, from uint64, now time.Time) (served bool) 
 	}
 	*c = child{acked: from, sent: from, attached: true, mark: mark{a.arrived, from, now}}
 	return from >= a.discarded
+}
+
+// farAhead is how much has to be spared to begin again for it: opening links takes a while, too.
+const farAhead = 4 << 20
+
+// Ahead returns from where the children want the delivery, if all of them have come and
+// lack nothing of what would have to come first: they go on with what they had of an
+// earlier delivery, or from another agent. The owner then calls Restart.
+func (a *Account) Ahead() (from uint64, far bool) {
+	from = math.MaxUint64
+	for _, c := range a.children {
+		if !c.attached {
+			return 0, false
+		}
+		from = min(from, c.acked)
+	}
+	return from, len(a.children) > 0 && !a.ended && from >= a.arrived+farAhead
 }
 
 // Park has a child wait until the others are done: the cache no longer holds what it needs.
