@@ -211,6 +211,8 @@ type supplier interface {
 	begin(version, offset uint64)
 	// sent returns how much was sent, however often.
 	sentUpTo() uint64
+	// usable returns object.ErrChanged if what is fed is no longer what it was.
+	usable() error
 }
 
 // feed feeds the delivery's first agent, whichever that is, until ctx is done.
@@ -237,6 +239,10 @@ func (o *Outgoing) feed(ctx context.Context, supply supplier) {
 		})
 		err = o.offer(linked, assignment, child, supply, func() { lost.Store("") })
 		switch {
+		case errors.Is(err, object.ErrChanged):
+			release()
+			o.fail(ctx, "source_changed", err)
+			return
 		case err == nil:
 			attendance.reportNow()
 			pauseUntil(linked, doneCheck) // it has all, unless it asks again
@@ -267,7 +273,11 @@ func (o *Outgoing) offer(ctx context.Context, assignment *groupv1.Assignment, ch
 	opened()
 	tune(conn, assignment.GetSpec())
 	supply.begin(assignment.GetTreeVersion(), welcome.From)
-	return link.Feed(ctx, conn, welcome.From, supply)
+	if err = link.Feed(ctx, conn, welcome.From, supply); err != nil {
+		// A source that shrinks breaks the link.
+		return errors.Join(supply.usable(), err)
+	}
+	return nil
 }
 
 // tune sets what the delivery wants of a connection. What the machine cannot do is left.
@@ -310,6 +320,7 @@ type objectSupply struct {
 	version uint64
 	most    uint64 // up to where anything was sent
 	end     *link.End
+	checked bool // the source was what it was when all had been sent over this link
 	changed chan struct{}
 }
 
@@ -320,7 +331,7 @@ func newObjectSupply(out *Outgoing, source *object.Source) *objectSupply {
 func (s *objectSupply) begin(version, _ uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.version = version
+	s.version, s.checked = version, false
 	if s.reader == nil {
 		s.reader = s.source.NewReader()
 	}
@@ -345,7 +356,12 @@ func (s *objectSupply) Next(offset, most uint64) (link.Portion, error) {
 		return portion, &link.Bye{Reason: relay.Protocol, Text: "asked beyond the end"}
 	case offset == length:
 		portion.End = s.end
-		return portion, nil
+		if s.end == nil || s.checked {
+			return portion, nil
+		}
+		// What changed after it was hashed may have been sent: nobody is told that this is all.
+		s.checked = true
+		return portion, s.usable()
 	case most == 0:
 		return portion, nil
 	}
@@ -357,6 +373,8 @@ func (s *objectSupply) Next(offset, most uint64) (link.Portion, error) {
 	portion.File, portion.At, portion.Length = file, uint64(at), min(most, uint64(n))
 	return portion, err
 }
+
+func (s *objectSupply) usable() error { return s.source.Changed() }
 
 func (s *objectSupply) Sent(upTo uint64) {
 	s.mu.Lock()

@@ -190,6 +190,8 @@ func (s *streamSupply) sentUpTo() uint64 {
 	return s.most
 }
 
+func (s *streamSupply) usable() error { return nil }
+
 func (s *streamSupply) Acked(uint64, relay.Level) error { return nil }
 
 // receiveStream takes a stream to its end.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/groupcast/groupcast/e2e/lab"
 	"github.com/groupcast/groupcast/e2e/lab/labtest"
@@ -78,6 +79,7 @@ const commands = "github.com/groupcast/groupcast/services/"
 // joined. It ends with the test, which fails if what must hold always does not.
 func Start(t testing.TB, topology Topology) *Net {
 	t.Helper()
+	began := time.Now()
 	n := &Net{
 		TB: t, Lab: labtest.New(t, 1), topology: topology, dir: t.TempDir(),
 		machines: make(map[string]*Machine), objects: make(map[string][]Object),
@@ -93,6 +95,7 @@ func Start(t testing.TB, topology Topology) *Net {
 	n.startManager()
 	n.begin()
 	n.AwaitReady()
+	t.Logf("started in %v", time.Since(began).Round(time.Millisecond))
 	return n
 }
 

@@ -20,6 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 )
@@ -126,6 +127,23 @@ func (a *Account) Attach(name string, from uint64, now time.Time) (served bool) 
 	}
 	*c = child{acked: from, sent: from, attached: true, mark: mark{a.arrived, from, now}}
 	return from >= a.discarded
+}
+
+// farAhead is how much has to be spared to begin again for it: opening links takes a while, too.
+const farAhead = 4 << 20
+
+// Ahead returns from where the children want the delivery, if all of them have come and
+// lack nothing of what would have to come first: they go on with what they had of an
+// earlier delivery, or from another agent. The owner then calls Restart.
+func (a *Account) Ahead() (from uint64, far bool) {
+	from = math.MaxUint64
+	for _, c := range a.children {
+		if !c.attached {
+			return 0, false
+		}
+		from = min(from, c.acked)
+	}
+	return from, len(a.children) > 0 && !a.ended && from >= a.arrived+farAhead
 }
 
 // Park has a child wait until the others are done: the cache no longer holds what it needs.
@@ -294,8 +312,9 @@ func (a *Account) ParkSlowest() (parked []string) {
 	return slow
 }
 
-// Unpark returns from where the delivery has to begin again for the children that
-// wait, once all others have everything. The owner then calls Restart.
+// Unpark has the children that wait go on, once all others have everything. It returns
+// from where the delivery has to begin again for them if the cache no longer holds
+// what they need: the owner then calls Restart.
 func (a *Account) Unpark() (from uint64, needed bool) {
 	from = a.arrived
 	for _, c := range a.children {
@@ -306,13 +325,21 @@ func (a *Account) Unpark() (from uint64, needed bool) {
 			return 0, false
 		}
 	}
-	return from, needed && a.ended
+	if !a.ended || needed {
+		return from, needed && a.ended
+	}
+	for _, c := range a.children {
+		c.parked = false
+	}
+	return from, false
 }
 
-// Serves reports whether the cache holds what a child needs next.
+// Serves reports whether a child can be sent what it needs next: the cache holds it, and
+// the child does not wait. What is being sent cannot be discarded, so that one who waits
+// and is served would hold up the others.
 func (a *Account) Serves(name string) bool {
 	c := a.children[name]
-	return c != nil && c.sent >= a.discarded
+	return c != nil && !c.parked && c.sent >= a.discarded
 }
 
 // Slow returns the children that are to be given up, by the rule for slow ones. It is

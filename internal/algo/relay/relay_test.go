@@ -245,6 +245,48 @@ func TestDetachedChildIsServedAfterTheOthers(t *testing.T) {
 	}
 }
 
+// What every child has already does not have to come again.
+func TestChildrenThatAreFarAhead(t *testing.T) {
+	const far = 8 << 20
+	a := newAgent(t, relay.Rules{Mode: relay.Hop}, 4*far, "Rx1")
+	a.Expect([]string{"Rx1", "Rx2"})
+	a.Attach("Rx1", 2*far, start)
+	if _, ahead := a.Ahead(); ahead {
+		t.Error("one has not come, and may need all")
+	}
+	a.Attach("Rx2", far, start)
+	from, ahead := a.Ahead()
+	if !ahead || from != far {
+		t.Fatalf("all are ahead: %t, from %d, want from %d", ahead, from, far)
+	}
+	a.Restart(from)
+	if _, ahead := a.Ahead(); ahead {
+		t.Error("nobody is ahead of where it begins")
+	}
+}
+
+// Who waits is not served, though the cache may still hold what it needs: what is being
+// read for it cannot be discarded, and the others would wait for that.
+func TestDetachedChildDoesNotHoldTheCache(t *testing.T) {
+	a := newAgent(t, relay.Rules{Mode: relay.Hop, Slow: relay.Detach}, 4*block, "fast", "slow")
+	a.length = 5 * block
+	a.receive(4)
+	a.ack("fast", 4)
+	a.ParkSlowest()
+	if a.Discard(block, 0); a.Serves("slow") {
+		t.Error("the one that waits is served")
+	}
+	a.ack("slow", 1) // it was on its way
+	a.Discard(block, math.MaxUint64)
+	a.settle()
+	a.receive(1)
+	a.ack("fast", 5)
+	a.End()
+	if _, needed := a.Unpark(); needed || !a.Serves("slow") {
+		t.Errorf("begin again: %t, serves: %t; the cache holds all that the slow one needs", needed, a.Serves("slow"))
+	}
+}
+
 func TestNobodyIsParkedWhileAllAreSlow(t *testing.T) {
 	a := newAgent(t, relay.Rules{Mode: relay.Hop, Slow: relay.Detach}, 4*block, "Rx1", "Rx2")
 	a.receive(4)

@@ -87,6 +87,9 @@ func (d *delivery) attach(name string, from uint64, conn *link.Conn) *supply {
 			return // the tree has changed: it is told by its supply
 		}
 		if served := d.account.Attach(name, from, time.Now()); served {
+			if begin, ahead := d.account.Ahead(); ahead {
+				d.begin = &begin
+			}
 			return
 		}
 		if d.assignment.GetSpec().GetControlMode() == groupv1.ControlMode_CONTROL_MODE_END_TO_END {

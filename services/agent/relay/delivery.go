@@ -308,10 +308,11 @@ func (d *delivery) releaseKept() {
 	d.update(func() { d.discard(math.MaxUint64) })
 }
 
-// restart has the parent send again from an offset: the cache no longer has what
-// somebody needs. Everybody's links end; they come back with where they are.
+// restart has the parent send from an offset: the cache no longer has what somebody
+// needs, or nobody needs what is before it. Who is being sent something comes back with
+// where it is.
 func (d *delivery) restart(from uint64) {
-	d.log.Info("beginning again for a child that needs what was discarded", "from", from)
+	d.log.Info("beginning again from where children need it", "from", from)
 	d.hub.Metrics.restarts.Inc()
 	d.mu.Lock()
 	if d.untake != nil {

@@ -19,7 +19,7 @@ func NewMetrics() *Metrics {
 		received:  count("received_bytes", "Bytes of deliveries that came from parents."),
 		sent:      count("sent_bytes", "Bytes of deliveries that were sent to children."),
 		discarded: count("discarded_bytes", "Bytes of deliveries that left the cache. With what the cache holds they are those that were received."),
-		restarts:  count("restarts", "Deliveries begun again because a child needed what the cache no longer had."),
+		restarts:  count("restarts", "Deliveries begun again from another offset: a child needed what the cache no longer had, or all had what was to come."),
 		evicted:   count("evicted_children", "Children given up as too slow."),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "groupcast_agent_refused_links_total", Help: "Links that were refused or broken for cause, by reason.",
