@@ -16,10 +16,10 @@ run: build ## start a standalone server and show the main job at work
 	go run ./e2e/demo bin
 
 # What measures time in emulated networks runs by itself, after all else.
-MEASURING := ./e2e/lab/... ./e2e/papers/... ./e2e/peers/... ./e2e/faults/...
+MEASURING := ./e2e/lab/... ./e2e/fleet/... ./e2e/faults/... ./e2e/papers/... ./e2e/peers/...
 
 test: ## all that needs no cluster, network or tool installed by hand
-	go test -timeout 30m $(GOTESTFLAGS) $$(go list ./... | grep -vE '/e2e/(lab|papers|peers|faults)')
+	go test -timeout 30m $(GOTESTFLAGS) $$(go list ./... | grep -vE '/e2e/(lab|fleet|faults|papers|peers)')
 	go test -timeout 30m -p 1 $(GOTESTFLAGS) $(MEASURING)
 
 race: ## the tests under the race detector
@@ -37,8 +37,9 @@ check: tools ## formatting, lint, vet, tidy, generated code, licences
 generate: tools ## rebuild what is generated from the contracts
 	buf generate
 
-bench: ## Go benchmarks of the manager; figures go to docs/benchmarks.md by hand
+bench: ## Go benchmarks; figures go to docs/benchmarks.md by hand
 	go test -run '^$$' -bench . -benchtime 1x -timeout 30m ./services/manager/...
+	TMPDIR=/dev/shm go test -run '^$$' -bench . -benchtime 3x -timeout 30m ./internal/link ./internal/object
 
 FUZZTIME ?= 30s
 fuzz: ## every fuzz target for FUZZTIME

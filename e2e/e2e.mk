@@ -1,11 +1,16 @@
-# The network lab, the papers' experiments and the comparison with peers. All
-# need root and TUN; each says so if they are missing.
+# The simulation, which needs nothing; and the network lab, the papers' experiments and
+# the comparison with peers, which need root and TUN: each says so if they are missing.
 
 PAPER ?= list
 PAPER_FLAGS ?=
 PEER_FLAGS ?=
 
-.PHONY: lab papers peers
+SEEDS ?= 2000
+
+.PHONY: lab papers peers sim
+
+sim: ## whole services under random faults in virtual time: SEEDS=10000
+	go test ./e2e/sim -run 'TestSeeds$$' -count=1 -timeout 0 -v -seeds $(SEEDS) | grep -vE '^ *(===|--- PASS)'
 
 lab: ## the network lab's own tests (root; about two minutes)
 	CI=1 go test -count=1 -p 1 $(MEASURING)

@@ -171,7 +171,7 @@ func (s *Session) refuseUnclaimed(ctx context.Context) {
 				seen[id] = time.Now()
 			case !assignment.GetEnded() && time.Since(since) > claimTime:
 				seen[id] = time.Now().Add(time.Hour)
-				s.record(ctx, assignment.GetDelivery(), outcome{reason: "refused", detail: "the member is joined, but does not receive"})
+				s.refuse(ctx, id)
 			}
 		}
 		select {
@@ -180,6 +180,14 @@ func (s *Session) refuseUnclaimed(ctx context.Context) {
 		case <-changed:
 		case <-tick.C:
 		}
+	}
+}
+
+// refuse has a delivery fail here.
+func (s *Session) refuse(ctx context.Context, id string) {
+	err := s.record(ctx, id, outcome{reason: "refused", detail: "the member is joined, but does not receive"})
+	if err != nil && ctx.Err() == nil {
+		s.client.log.Warn("a delivery that nobody receives could not be refused", "delivery", id, "error", err)
 	}
 }
 

@@ -42,10 +42,29 @@ type Client struct {
 // Option changes how a client works.
 type Option func(*options)
 
-type options struct{ log *slog.Logger }
+type options struct {
+	log    *slog.Logger
+	dialer Dialer
+}
+
+func choose(opts []Option) options {
+	chosen := options{log: slog.New(slog.DiscardHandler)}
+	for _, opt := range opts {
+		opt(&chosen)
+	}
+	return chosen
+}
 
 // WithLog has the client log what it heals by itself.
 func WithLog(log *slog.Logger) Option { return func(o *options) { o.log = log } }
+
+// Dialer opens connections. A *net.Dialer is one.
+type Dialer interface {
+	DialContext(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// WithDialer has the client open all its connections, to managers and agents, with a dialer.
+func WithDialer(dialer Dialer) Option { return func(o *options) { o.dialer = dialer } }
 
 // Open reads a configuration file and dials.
 func Open(file string, opts ...Option) (*Client, error) {
@@ -58,13 +77,13 @@ func Open(file string, opts ...Option) (*Client, error) {
 
 // Dial returns a client. The connection is made when it is first used.
 func Dial(config Config, opts ...Option) (*Client, error) {
-	chosen := options{log: slog.New(slog.DiscardHandler)}
-	for _, opt := range opts {
-		opt(&chosen)
-	}
-	connection, err := uplink.Dial(config, chosen.log)
+	chosen := choose(opts)
+	connection, err := uplink.Dial(config, chosen.log, uplink.Over(chosen.dialer))
 	if err != nil {
 		return nil, err
+	}
+	if chosen.dialer == nil {
+		chosen.dialer = &net.Dialer{}
 	}
 	return &Client{
 		uplink:     connection,
@@ -75,7 +94,7 @@ func Dial(config Config, opts ...Option) (*Client, error) {
 		managers:   groupv1.NewManagerServiceClient(connection),
 		agents:     agentv1.NewAgentServiceClient(connection),
 		deliveries: groupv1.NewDeliveryServiceClient(connection),
-		dialer:     &net.Dialer{},
+		dialer:     chosen.dialer,
 	}, nil
 }
 
@@ -90,8 +109,8 @@ func (c *Client) Identity() (string, error) {
 
 // Enroll exchanges a join token for credentials, writes them where the configuration
 // says, and returns whose they are, as role/name.
-func Enroll(ctx context.Context, config Config, token string) (name string, err error) {
-	id, err := uplink.Enroll(ctx, config, token)
+func Enroll(ctx context.Context, config Config, token string, opts ...Option) (name string, err error) {
+	id, err := uplink.Enroll(ctx, config, token, uplink.Over(choose(opts).dialer))
 	if errors.Is(err, identity.ErrToken) {
 		return "", &Error{Code: InvalidArgument, Message: err.Error(), cause: err}
 	}

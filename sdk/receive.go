@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -178,6 +179,11 @@ func (r *receiving) failed(reason string, cause error) Arrived {
 
 // receive receives the delivery to its end.
 func (r *receiving) receive(ctx context.Context) Arrived {
+	if r.options.Into != "" {
+		if err := os.MkdirAll(r.options.Into, 0o755); err != nil {
+			return r.failed("failed", err)
+		}
+	}
 	if r.incoming.Kind == Stream {
 		return r.receiveStream(ctx)
 	}

@@ -226,6 +226,7 @@ func (o *Outgoing) feed(ctx context.Context, supply supplier) {
 			Delivery: o.id, TreeVersion: assignment.GetTreeVersion(), Bytes: supply.sentUpTo(), Lost: lost.Load().(string),
 		}
 	})
+	attendance.reportNow()
 	wait := newBackoff()
 	for {
 		assignment, err := attendance.await(ctx, o.id, func(a *groupv1.Assignment) bool { return len(a.GetChildren()) > 0 })

@@ -38,6 +38,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("HOME", env.WorkDir+"/home")
 			env.Setenv("GROUPCAST_CONFIG", "")
 			env.Setenv("XDG_CONFIG_HOME", "")
+			env.Setenv("GROUPCAST_AGENTS_LISTEN", "127.0.0.1:0") // scripts run side by side
 			env.Values[runningKey{}] = make(map[string]*program)
 			return nil
 		},
@@ -119,7 +120,7 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	p := &program{cmd: exec.Command(args[1], args[2:]...), ended: make(chan struct{})}
 	p.cmd.Dir = ts.MkAbs(".")
-	for _, name := range []string{"PATH", "HOME", "XDG_CONFIG_HOME", "GROUPCAST_CONFIG"} {
+	for _, name := range []string{"PATH", "HOME", "XDG_CONFIG_HOME", "GROUPCAST_CONFIG", "GROUPCAST_AGENTS_LISTEN"} {
 		p.cmd.Env = append(p.cmd.Env, name+"="+ts.Getenv(name))
 	}
 	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr

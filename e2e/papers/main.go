@@ -1,7 +1,7 @@
 // Command papers reruns the experiments of the papers on the network lab.
 //
 //	papers list
-//	papers run [-seed N] [-duration D] [-runs N] [-png] [-results FOLDER] PAPER[/EXPERIMENT]...
+//	papers run [-seed N] [-duration D] [-runs N] [-loads L,L] [-png] [-results FOLDER] PAPER[/EXPERIMENT]...
 //	papers draw FOLDER...
 //
 // A run replaces the folder of its results; draw makes tables and charts anew
@@ -16,9 +16,11 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 
+	"github.com/groupcast/groupcast/e2e/fleet"
 	"github.com/groupcast/groupcast/e2e/lab/measure"
 	"github.com/groupcast/groupcast/e2e/papers/experiment"
 	"github.com/groupcast/groupcast/e2e/papers/paper000"
@@ -27,13 +29,16 @@ import (
 
 var experiments = []experiment.Experiment{
 	paper000.Traditional,
+	paper000.Split,
 	paper001.Traditional,
 }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, os.Args[1:]); err != nil {
+	err := run(ctx, os.Args[1:])
+	fleet.Clean()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "papers:", err)
 		os.Exit(1)
 	}
@@ -74,8 +79,9 @@ func runSome(ctx context.Context, arguments []string) error {
 	s := settings{Options: experiment.Options{Origin: measure.Here(), Progress: progress}}
 	flags := flag.NewFlagSet("papers run", flag.ContinueOnError)
 	flags.Uint64Var(&s.Seed, "seed", 1, "from which all that is random follows")
-	flags.DurationVar(&s.Duration, "duration", 0, "of one run; 0 is as long as the paper's")
-	flags.IntVar(&s.Runs, "runs", 0, "that a point is the mean of; 0 is as many as the paper's")
+	flags.DurationVar(&s.Duration, "duration", 0, "of one run; 0 is as long as the experiment has it")
+	flags.IntVar(&s.Runs, "runs", 0, "that a point is the mean of; 0 is as many as the experiment has")
+	flags.Func("loads", "of traffic, with commas, where an experiment varies it", s.setLoads)
 	flags.StringVar(&s.results, "results", "e2e/papers/results", "`folder` to write to")
 	flags.BoolVar(&s.png, "png", false, "draw the charts as PNG too")
 	if err := flags.Parse(arguments); err != nil {
@@ -89,6 +95,17 @@ func runSome(ctx context.Context, arguments []string) error {
 		if err := s.runOne(ctx, e); err != nil {
 			return fmt.Errorf("%s: %w", e.ID(), err)
 		}
+	}
+	return nil
+}
+
+func (s *settings) setLoads(text string) error {
+	for field := range strings.SplitSeq(text, ",") {
+		load, err := strconv.ParseFloat(field, 64)
+		if err != nil || load <= 0 || load > 1 {
+			return fmt.Errorf("%q is no load: want more than 0, 1 at most", field)
+		}
+		s.Loads = append(s.Loads, load)
 	}
 	return nil
 }

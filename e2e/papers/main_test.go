@@ -3,15 +3,19 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 )
 
 func TestChooseByPaperAndByName(t *testing.T) {
-	for _, name := range []string{"000", "000/unicast", "000/unicast/"} {
+	for _, name := range []string{"001", "001/scenario1", "001/scenario1/"} {
 		chosen, err := choose([]string{name})
-		if err != nil || len(chosen) != 1 || chosen[0].ID() != "000/unicast" {
+		if err != nil || len(chosen) != 1 || chosen[0].ID() != "001/scenario1" {
 			t.Errorf("%s chose %v, %v", name, chosen, err)
 		}
+	}
+	if chosen, err := choose([]string{"000"}); err != nil || len(chosen) != 2 {
+		t.Errorf("000 chose %v, %v", chosen, err)
 	}
 	if _, err := choose([]string{"000", "999"}); err == nil {
 		t.Error("an unknown paper was chosen")
@@ -28,5 +32,17 @@ func TestExperimentsHaveNamesOfTheirOwn(t *testing.T) {
 			t.Errorf("experiment %q: twice, or incomplete", e.ID())
 		}
 		seen[e.ID()] = true
+	}
+}
+
+func TestLoadsAreSharesOfTime(t *testing.T) {
+	var s settings
+	if err := s.setLoads("0.2,1"); err != nil || !slices.Equal(s.Loads, []float64{0.2, 1}) {
+		t.Errorf("loads %v, %v", s.Loads, err)
+	}
+	for _, text := range []string{"", "0", "1.1", "a"} {
+		if err := s.setLoads(text); err == nil {
+			t.Errorf("%q is a load", text)
+		}
 	}
 }

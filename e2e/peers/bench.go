@@ -8,19 +8,26 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"slices"
+	"sync"
 	"time"
 
+	"github.com/groupcast/groupcast/e2e/fleet"
 	"github.com/groupcast/groupcast/e2e/lab"
 	"github.com/groupcast/groupcast/e2e/lab/link"
+	"github.com/groupcast/groupcast/e2e/lab/measure"
 	"github.com/groupcast/groupcast/e2e/peers/tool"
 )
 
 // sample is one delivery by one tool.
 type sample struct {
-	took      time.Duration // until the last receiver had all
-	processor time.Duration // of all programs on all hosts
-	peak      link.Bytes    // of the hungriest program
-	uplink    link.Bytes    // that the sender's link carried
+	took      time.Duration   // until the last receiver had all
+	landed    []time.Duration // until each receiver had a file of the whole size, the first to have it first
+	processor time.Duration   // of all programs on all hosts, but for control
+	control   time.Duration   // of the manager, which no byte of the file passes
+	peak      link.Bytes      // of the hungriest program, but for control
+	relay     link.Bytes      // of the hungriest agent
+	uplink    link.Bytes      // that the sender's link carried
 }
 
 // patience bounds one delivery.
@@ -39,27 +46,94 @@ func deliver(ctx context.Context, t tool.Tool, p place, size link.Bytes, seed ui
 	if err != nil {
 		return s, err
 	}
+	if closer, leaves := t.(tool.Closer); leaves {
+		defer func() { err = errors.Join(err, closer.Close()) }()
+	}
 	if err := t.Prepare(ctx, job); err != nil {
 		return s, fmt.Errorf("prepare: %w", err)
 	}
 	start := time.Now()
+	landed := watch(job, start)
 	if err := t.Deliver(ctx, job); err != nil {
+		_ = landed()
 		return s, fmt.Errorf("deliver: %w", err)
 	}
 	s.took = time.Since(start)
+	s.landed = landed()
 	s.uplink = n.uplink.Read().Count.Carried.Bytes
 	if err := verify(job, want); err != nil {
 		return s, err
 	}
-	s.processor, s.peak = n.EndPrograms()
+	n.EndPrograms()
+	s.account(n)
 	return s, nil
 }
 
+// account sums what the ended programs have used.
+func (s *sample) account(n *network) {
+	var all measure.Result
+	n.Report(&all)
+	for _, program := range all.Programs {
+		used := time.Duration(program.Processor * float64(time.Second))
+		if program.Name == fleet.ManagerName {
+			s.control += used
+			continue
+		}
+		s.processor += used
+		s.peak = max(s.peak, program.PeakMemory)
+		if program.Name == fleet.AgentName {
+			s.relay = max(s.relay, program.PeakMemory)
+		}
+	}
+}
+
+// watch notes when each receiver has a file of the whole size. The returned function
+// ends that, and returns the times since start in their order.
+func watch(job *tool.Job, start time.Time) (landed func() []time.Duration) {
+	times := make([]time.Duration, 0, len(job.Receivers))
+	waiting := slices.Clone(job.Receivers)
+	look := func() {
+		waiting = slices.DeleteFunc(waiting, func(receiver *lab.Host) bool {
+			if !job.Has(receiver) {
+				return false
+			}
+			times = append(times, time.Since(start))
+			return true
+		})
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		for ticker := time.NewTicker(watchInterval); ctx.Err() == nil; {
+			look()
+			select {
+			case <-ctx.Done():
+			case <-ticker.C:
+			}
+		}
+	})
+	return func() []time.Duration {
+		cancel()
+		watching.Wait()
+		look()
+		return times
+	}
+}
+
+// watchInterval is how exact the times of single receivers are.
+const watchInterval = 20 * time.Millisecond
+
 // furnish gives every host a disk and the sender the file.
 func furnish(n *network, size link.Bytes, seed uint64) (*tool.Job, [sha256.Size]byte, error) {
-	job := &tool.Job{Sender: n.sender, Receivers: n.receivers, Rate: n.rate, Size: size, Disks: map[*lab.Host]*lab.Disk{}}
-	for _, host := range append([]*lab.Host{n.sender}, n.receivers...) {
-		disk, err := host.Disk(2*size + 16*link.MiB)
+	job := &tool.Job{
+		Sender: n.sender, Receivers: n.receivers, Rate: n.rate, Size: size, Disks: map[*lab.Host]*lab.Disk{},
+		Manager: n.manager, Agents: n.agents, Near: n.near,
+	}
+	for _, host := range slices.Concat([]*lab.Host{n.sender}, n.receivers, n.agents) {
+		if job.Disks[host] != nil {
+			continue
+		}
+		disk, err := host.Disk(3*size + 16*link.MiB)
 		if err != nil {
 			return nil, [sha256.Size]byte{}, err
 		}

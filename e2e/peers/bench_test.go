@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/groupcast/groupcast/e2e/lab/labtest"
 	"github.com/groupcast/groupcast/e2e/lab/link"
@@ -63,11 +65,11 @@ func TestRowSaysWhyNothingWasMeasured(t *testing.T) {
 		"not possible: multicast does not pass the routers": {carrier{}, places[2]},
 		"failed in run 1: verify the copy at receiver1":     {carrier{damages: "receiver1"}, places[0]},
 	} {
-		r, err := s.compare(context.Background(), test.tool, test.place)
-		if err != nil || !strings.HasPrefix(r.without, want) {
-			t.Errorf("row says %q, error %v; want %q", r.without, err, want)
+		rows, err := s.compare(context.Background(), []tool.Tool{test.tool}, test.place)
+		if err != nil || !strings.HasPrefix(rows[0].without, want) {
+			t.Errorf("row says %q, error %v; want %q", rows, err, want)
 		}
-		if table := s.report(test.place, []row{r}).Markdown(); !strings.Contains(table, "| carrier | "+want) {
+		if table := s.report(test.place, rows).Markdown(); !strings.Contains(table, "| carrier | "+want) {
 			t.Errorf("the report does not say %q:\n%s", want, table)
 		}
 	}
@@ -75,11 +77,30 @@ func TestRowSaysWhyNothingWasMeasured(t *testing.T) {
 
 func TestMediansAndRatios(t *testing.T) {
 	s := settings{size: 10_000_000, runs: 3}
-	samples := []sample{{took: 4e9, processor: 8e7, uplink: 2e7}, {took: 1e9, processor: 4e7, uplink: 1e7}, {took: 1.6e9, processor: 4e7, uplink: 1e7}}
-	var r row
-	s.summarize(&r, places[0], samples) // 4 receivers, 100 Mbit/s: the line needs 0.8 s
-	got := fmt.Sprintf("%.1f Mbit/s, stretch %.2f, %.2f s/GB, %.1f copies", r.goodput, r.stretch, r.cpu, r.copies)
-	if want := "50.0 Mbit/s, stretch 2.00, 1.00 s/GB, 1.0 copies"; got != want {
+	r := row{samples: []sample{
+		{took: 4e9, processor: 8e7, uplink: 2e7, landed: []time.Duration{1e9, 2e9, 4e9}},
+		{took: 1e9, processor: 4e7, uplink: 1e7, landed: []time.Duration{5e8, 1e9}},
+		{took: 1.6e9, processor: 4e7, uplink: 1e7, landed: []time.Duration{1e9, 1.6e9}},
+	}}
+	base := []sample{{took: 8e9}, {took: 4e9}, {took: 1.6e9}}
+	s.summarize(&r, places[0], base) // 4 receivers, 100 Mbit/s: the line needs 0.8 s
+	got := fmt.Sprintf("%.1f Mbit/s, stretch %.2f, ratio %.2f, last but one %.1f s, %.2f s/GB, %.1f copies", r.goodput, r.stretch, r.ratio, r.fast, r.cpu, r.copies)
+	if want := "50.0 Mbit/s, stretch 2.00, ratio 0.50, last but one 1.0 s, 1.00 s/GB, 1.0 copies"; got != want {
 		t.Errorf("medians %s, want %s", got, want)
+	}
+}
+
+func TestHashingToolsAreComparedWhereAPlaceAsksForThem(t *testing.T) {
+	for _, p := range places {
+		var names []string
+		for _, chosen := range p.among(tool.All()) {
+			names = append(names, chosen.Name())
+		}
+		if hashes := slices.Contains(names, hashing[0]); hashes != slices.Contains(p.tools, hashing[0]) {
+			t.Errorf("%s compares %v", p.name, names)
+		}
+		if !slices.Contains(names, "groupcast (tls)") || len(p.tools) > 0 && len(names) != len(p.tools) {
+			t.Errorf("%s compares %v", p.name, names)
+		}
 	}
 }

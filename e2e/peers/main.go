@@ -16,6 +16,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/groupcast/groupcast/e2e/fleet"
 	"github.com/groupcast/groupcast/e2e/lab/link"
 	"github.com/groupcast/groupcast/e2e/lab/measure"
 	"github.com/groupcast/groupcast/e2e/peers/tool"
@@ -24,7 +25,9 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, os.Args[1:]); err != nil {
+	err := run(ctx, os.Args[1:])
+	fleet.Clean()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "peers:", err)
 		os.Exit(1)
 	}
@@ -73,7 +76,7 @@ type settings struct {
 func runSome(ctx context.Context, arguments []string) error {
 	s := settings{origin: measure.Here()}
 	flags := flag.NewFlagSet("peers run", flag.ContinueOnError)
-	size := flags.Int64("size", 32, "of the file, in `MiB`")
+	size := flags.Int64("size", 0, "of the file, in `MiB`; 0 is what the place has")
 	flags.IntVar(&s.runs, "runs", 3, "of which the median counts")
 	flags.Uint64Var(&s.seed, "seed", 1, "of the file and of the network")
 	names := flags.String("tools", "", "`names` to compare, with commas; empty is all")
@@ -125,14 +128,12 @@ func choosePlaces(names []string) ([]place, error) {
 
 func (s settings) comparePlace(ctx context.Context, p place) error {
 	progress("%s: %s", p.name, p.about)
-	var rows []row
-	for _, t := range s.tools {
-		r, err := s.compare(ctx, t, p)
-		if err != nil {
-			return err
-		}
-		progress("  %-20s %s", t.Name(), r)
-		rows = append(rows, r)
+	rows, err := s.compare(ctx, p.among(s.tools), p)
+	if err != nil {
+		return err
+	}
+	for _, r := range rows {
+		progress("  %-24s %s", r.tool, r)
 	}
 	return s.report(p, rows).Write(filepath.Join(s.results, p.name))
 }

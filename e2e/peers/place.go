@@ -2,10 +2,12 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/groupcast/groupcast/e2e/lab"
 	"github.com/groupcast/groupcast/e2e/lab/link"
+	"github.com/groupcast/groupcast/e2e/peers/tool"
 )
 
 // network is a started topology with one sender.
@@ -13,65 +15,151 @@ type network struct {
 	*lab.Lab
 	sender    *lab.Host
 	receivers []*lab.Host
-	rate      link.Rate
-	uplink    lab.Way // from the sender
+	rate      link.Rate // 0 is that of the kernel
+	uplink    lab.Way   // from the sender
+
+	manager *lab.Host // of our own tool: beside the network
+	agents  []*lab.Host
+	near    map[*lab.Host]*lab.Host // the agent near each receiver
 }
 
 // place is a topology that tools are compared on.
 type place struct {
 	name   string
 	about  string
-	routed bool // multicast does not pass
+	routed bool       // multicast does not pass
+	size   link.Bytes // of the file, unless the caller says another
+	tools  []string   // that are compared; none are all but those that hash by themselves
 	build  func(seed uint64) *network
 }
 
 const queue = 200 // packets, at every link
 
+var (
+	unicast = []string{"groupcast (plaintext)", "groupcast (tls)", "nginx + curl"}
+	hashing = []string{"nginx + curl + b3sum", "nginx + curl + sha256sum"}
+	fast    = append(append(slices.Clone(unicast), hashing...), "rsync")
+)
+
 var places = []place{
 	{
-		name: "lan4", about: "1 to 4 receivers on a LAN of 100 Mbit/s links",
+		name: "lan4", about: "1 to 4 receivers on a LAN of 100 Mbit/s links", size: 64 * link.MiB,
 		build: func(seed uint64) *network { return onLAN(seed, 4, 100*link.Mbit) },
 	},
 	{
-		name: "lan16", about: "1 to 16 receivers on a LAN of 40 Mbit/s links",
+		name: "lan16", about: "1 to 16 receivers on a LAN of 40 Mbit/s links", size: 16 * link.MiB,
 		build: func(seed uint64) *network { return onLAN(seed, 16, 40*link.Mbit) },
 	},
 	{
-		name: "figure5", about: "1 to 3 networks of 2 over two routers, figure 5 of paper 000, 50 Mbit/s, trunk of 50 ms", routed: true,
-		build: figure5,
+		name: "figure5", about: "1 to 3 networks of 2 over two routers, figure 5 of paper 000, 50 Mbit/s, trunk of 50 ms", routed: true, size: 16 * link.MiB,
+		build: func(seed uint64) *network { return figure5(seed, 2, 50*link.Mbit, 50*time.Millisecond) },
+	},
+	{
+		name: "fast4", about: "1 to 4 receivers at the speed of the machine", size: 512 * link.MiB, tools: fast,
+		build: func(seed uint64) *network { return onLAN(seed, 4, 0) },
+	},
+	{
+		name: "fast16", about: "1 to 16 receivers at the speed of the machine", size: 512 * link.MiB, tools: fast,
+		build: func(seed uint64) *network { return onLAN(seed, 16, 0) },
+	},
+	{
+		name: "figure5x3", about: "figure 5 of paper 000 with 3 receivers, 100 Mbit/s, 10 ms on every link", routed: true, size: 32 * link.MiB, tools: unicast,
+		build: func(seed uint64) *network { return figure5(seed, 1, 100*link.Mbit, 10*time.Millisecond) },
+	},
+	{
+		name: "figure5x15", about: "figure 5 of paper 000 with 15 receivers, 100 Mbit/s, 10 ms on every link", routed: true, size: 32 * link.MiB, tools: unicast,
+		build: func(seed uint64) *network { return figure5(seed, 5, 100*link.Mbit, 10*time.Millisecond) },
+	},
+	{
+		name: "far", about: "figure 5 of paper 000 with 3 receivers, 100 Mbit/s, 100 ms between the routers", routed: true, size: 50_000_000, tools: unicast,
+		build: func(seed uint64) *network { return figure5(seed, 1, 100*link.Mbit, 100*time.Millisecond) },
+	},
+	{
+		name: "slow1of4", about: "1 to 4 receivers, of which the last has 10 Mbit/s and the others 100", routed: true, size: 16 * link.MiB, tools: unicast,
+		build: slowOne,
+	},
+	{
+		name: "large16", about: "1 to 16 receivers at the speed of the machine, 1 GiB", size: 1024 * link.MiB, tools: unicast[:2],
+		build: func(seed uint64) *network { return onLAN(seed, 16, 0) },
 	},
 }
 
-// onLAN is a switch, with an emulated cable to every host.
+// among chooses the tools that are compared in a place.
+func (p place) among(tools []tool.Tool) []tool.Tool {
+	var chosen []tool.Tool
+	for _, t := range tools {
+		if slices.Contains(p.tools, t.Name()) || len(p.tools) == 0 && !slices.Contains(hashing, t.Name()) {
+			chosen = append(chosen, t)
+		}
+	}
+	return chosen
+}
+
+// onLAN is a switch, with a cable to every host: an emulated one, or a plain one if the
+// rate is 0. Agents run beside the first two receivers.
 func onLAN(seed uint64, receivers int, rate link.Rate) *network {
-	n := &network{Lab: lab.New(seed), rate: rate}
-	cable := link.Shape{Rate: rate, Delay: 100 * time.Microsecond, Queue: link.Packets(queue)}
+	n := begin(seed, rate)
+	cable := link.Shape{}
+	if rate > 0 {
+		cable = link.Shape{Rate: rate, Delay: 100 * time.Microsecond, Queue: link.Packets(queue)}
+	}
 	lan := n.LAN("lan")
 	n.sender = n.Host("sender")
 	n.uplink = n.Link(n.sender, lan, cable).From(n.sender)
 	n.receivers = n.Hosts("receiver", receivers)
-	for _, receiver := range n.receivers {
+	n.agents = n.receivers[:2]
+	for i, receiver := range n.receivers {
 		n.Link(receiver, lan, cable)
+		n.near[receiver] = n.agents[i%2]
 	}
 	return n
 }
 
-// figure5 is the topology of 000 §IV-A with two members in each network.
-func figure5(seed uint64) *network {
-	n := &network{Lab: lab.New(seed), rate: 50 * link.Mbit}
+func begin(seed uint64, rate link.Rate) *network {
+	n := &network{Lab: lab.New(seed), rate: rate, near: map[*lab.Host]*lab.Host{}}
+	n.manager = n.Host("manager")
+	return n
+}
+
+// figure5 is the topology of 000 §IV-A with so many members in each network, and an
+// agent at each router.
+func figure5(seed uint64, members int, rate link.Rate, delay time.Duration) *network {
+	n := begin(seed, rate)
 	edge := link.Shape{Rate: n.rate, Delay: 10 * time.Millisecond, Queue: link.Packets(queue)}
 	trunk := edge
-	trunk.Delay = 50 * time.Millisecond
+	trunk.Delay = delay
 	sa1, sa2 := n.Router("SA1"), n.Router("SA2")
+	n.agents = []*lab.Host{sa1, sa2}
 	n.Link(sa1, sa2, trunk)
 	n.sender = n.Host("ma1")
 	n.uplink = n.Link(n.sender, sa1, edge).From(n.sender)
 	for i, router := range []*lab.Host{sa1, sa2, sa2} {
-		members := n.Hosts(fmt.Sprintf("m%c", 'b'+i), 2)
-		for _, member := range members {
+		for _, member := range n.Hosts(fmt.Sprintf("m%c", 'b'+i), members) {
 			n.Link(member, router, edge)
+			n.near[member] = router
+			n.receivers = append(n.receivers, member)
 		}
-		n.receivers = append(n.receivers, members...)
+	}
+	return n
+}
+
+// slowOne is a star around a router with an agent. The last receiver has a tenth of the
+// rate of the others.
+func slowOne(seed uint64) *network {
+	n := begin(seed, 100*link.Mbit)
+	router := n.Router("router")
+	n.agents = []*lab.Host{router}
+	edge := link.Shape{Rate: n.rate, Delay: time.Millisecond, Queue: link.Packets(queue)}
+	n.sender = n.Host("sender")
+	n.uplink = n.Link(n.sender, router, edge).From(n.sender)
+	n.receivers = n.Hosts("receiver", 4)
+	for i, receiver := range n.receivers {
+		shape := edge
+		if i == len(n.receivers)-1 {
+			shape.Rate = n.rate / 10
+		}
+		n.Link(receiver, router, shape)
+		n.near[receiver] = router
 	}
 	return n
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/groupcast/groupcast/e2e/lab/link"
@@ -13,95 +14,182 @@ import (
 // row is the medians of one tool in one place, or why there are none.
 type row struct {
 	tool    string
-	without string  // why nothing was measured
-	goodput float64 // Mbit/s at the slowest receiver
-	stretch float64 // completion of the last receiver over size ÷ line rate
-	cpu     float64 // seconds of all programs per GB delivered
-	peak    float64 // MiB of the hungriest program
-	copies  float64 // of the file that crossed the sender's link
+	without string   // why nothing was measured
+	samples []sample // one for each round
+	took    float64  // seconds until the last receiver had all
+	fast    float64  // seconds until the last but one had
+	ratio   float64  // of took to that of the baseline in the same round; 0 without one
+	goodput float64  // Mbit/s at the slowest receiver
+	stretch float64  // completion of the last receiver over size ÷ line rate; 0 without a line rate
+	seconds float64  // CPU of all programs but for control
+	control float64  // CPU seconds of control
+	cpu     float64  // seconds of all programs per GB delivered
+	peak    float64  // MiB of the hungriest program
+	relay   float64  // MiB of the hungriest agent
+	copies  float64  // of the file that crossed the sender's link
 }
 
 func (r row) String() string {
 	if r.without != "" {
 		return r.without
 	}
-	return fmt.Sprintf("%.1f Mbit/s, stretch %.2f, %.1f CPU s/GB, %.1f MiB, %.2f copies", r.goodput, r.stretch, r.cpu, r.peak, r.copies)
+	return fmt.Sprintf("%.2f s, last but one %.2f s, %.1f Mbit/s, stretch %.2f, CPU %.2f s (%.1f s/GB) and %.2f s control, %.1f MiB (agents %.1f), %.2f copies",
+		r.took, r.fast, r.goodput, r.stretch, r.seconds, r.cpu, r.control, r.peak, r.relay, r.copies)
 }
 
-// compare measures t in place p. A tool that cannot run, or fails, is a row that
-// says so; an error is only what ends the comparison.
-func (s settings) compare(ctx context.Context, t tool.Tool, p place) (row, error) {
-	r := row{tool: t.Name()}
+// baseline is the tool that the others' times are compared with.
+const baseline = "nginx + curl"
+
+// compare measures tools in place p: all of them in every round, so that they meet the
+// same machine. A tool that cannot run, or fails, is a row that says so; an error is
+// only what ends the comparison.
+func (s settings) compare(ctx context.Context, tools []tool.Tool, p place) ([]row, error) {
+	rows := make([]row, len(tools))
+	for i, t := range tools {
+		rows[i] = row{tool: t.Name(), without: obstacle(t, p)}
+	}
+	for round := range s.runs {
+		for i, t := range tools {
+			r := &rows[i]
+			if r.without != "" {
+				continue
+			}
+			one, err := deliver(ctx, t, p, s.sizeIn(p), s.seed+uint64(round))
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			if err != nil {
+				r.without = fmt.Sprintf("failed in run %d: %v", round+1, err)
+				progress("  %d: %-24s %s", round+1, r.tool, r.without)
+				continue
+			}
+			progress("  %d: %-24s %.2f s, CPU %.2f s", round+1, r.tool, one.took.Seconds(), one.processor.Seconds())
+			r.samples = append(r.samples, one)
+		}
+	}
+	var base []sample
+	if i := slices.IndexFunc(rows, func(r row) bool { return r.tool == baseline && r.without == "" }); i >= 0 {
+		base = rows[i].samples
+	}
+	for i := range rows {
+		if rows[i].without == "" {
+			s.summarize(&rows[i], p, base)
+		}
+	}
+	return rows, nil
+}
+
+// obstacle tells why a tool cannot work in a place; it is empty if it can.
+func obstacle(t tool.Tool, p place) string {
 	if missing := tool.Missing(t); len(missing) > 0 {
-		r.without = "missing: " + strings.Join(missing, ", ")
-		return r, nil
+		return "missing: " + strings.Join(missing, ", ")
 	}
 	if t.Multicast() && p.routed {
-		r.without = "not possible: multicast does not pass the routers"
-		return r, nil
+		return "not possible: multicast does not pass the routers"
 	}
-	var samples []sample
-	for i := range s.runs {
-		one, err := deliver(ctx, t, p, s.size, s.seed+uint64(i))
-		if ctx.Err() != nil {
-			return r, ctx.Err()
-		}
-		if err != nil {
-			r.without = fmt.Sprintf("failed in run %d: %v", i+1, err)
-			return r, nil
-		}
-		samples = append(samples, one)
-	}
-	s.summarize(&r, p, samples)
-	return r, nil
+	return ""
 }
 
-func (s settings) summarize(r *row, p place, samples []sample) {
-	n := p.build(s.seed)
+// sizeIn is how big the file is in a place.
+func (s settings) sizeIn(p place) link.Bytes {
+	if s.size > 0 {
+		return s.size
+	}
+	return p.size
+}
+
+func (s settings) summarize(r *row, p place, base []sample) {
+	n, size := p.build(s.seed), s.sizeIn(p)
 	median := func(figure func(sample) float64) float64 {
 		var values []float64
-		for _, one := range samples {
+		for _, one := range r.samples {
 			values = append(values, figure(one))
 		}
 		return measure.Median(values)
 	}
-	took := median(func(one sample) float64 { return one.took.Seconds() })
-	delivered := float64(s.size) * float64(len(n.receivers)) / 1e9
-	r.goodput = float64(s.size) * 8 / took / float64(link.Mbit)
-	r.stretch = took / n.rate.Time(s.size).Seconds()
-	r.cpu = median(func(one sample) float64 { return one.processor.Seconds() }) / delivered
+	delivered := float64(size) * float64(len(n.receivers)) / 1e9
+	r.took = median(func(one sample) float64 { return one.took.Seconds() })
+	r.fast = median(lastButOne)
+	r.goodput = float64(size) * 8 / r.took / float64(link.Mbit)
+	if n.rate > 0 {
+		r.stretch = r.took / n.rate.Time(size).Seconds()
+	}
+	r.seconds = median(func(one sample) float64 { return one.processor.Seconds() })
+	r.control = median(func(one sample) float64 { return one.control.Seconds() })
+	r.cpu = r.seconds / delivered
 	r.peak = median(func(one sample) float64 { return float64(one.peak) }) / float64(link.MiB)
-	r.copies = median(func(one sample) float64 { return float64(one.uplink) }) / float64(s.size)
+	r.relay = median(func(one sample) float64 { return float64(one.relay) }) / float64(link.MiB)
+	r.copies = median(func(one sample) float64 { return float64(one.uplink) }) / float64(size)
+	r.ratio = ratio(r.samples, base)
+}
+
+// ratio is the median of the times over those of the baseline in the same round.
+func ratio(samples, base []sample) float64 {
+	var ratios []float64
+	for i := range min(len(samples), len(base)) {
+		ratios = append(ratios, samples[i].took.Seconds()/base[i].took.Seconds())
+	}
+	if len(ratios) == 0 {
+		return 0
+	}
+	return measure.Median(ratios)
+}
+
+// lastButOne is when all receivers but the last had the file.
+func lastButOne(one sample) float64 {
+	if len(one.landed) < 2 {
+		return 0
+	}
+	return one.landed[len(one.landed)-2].Seconds()
+}
+
+// orNone writes a figure, or nothing if there is none.
+func orNone(figure float64) string {
+	if figure == 0 {
+		return ""
+	}
+	return measure.Short(figure)
+}
+
+var columns = []string{
+	"tool", "seconds", "÷ nginx + curl", "all but one, s", "goodput, Mbit/s", "stretch", "CPU s", "CPU s of control", "CPU s per GB delivered",
+	"peak memory, MiB", "agent's, MiB", "copies on the sender's link",
 }
 
 func (s settings) report(p place, rows []row) *measure.Result {
-	t := measure.Table{Title: "Tools", Columns: []string{
-		"tool", "goodput, Mbit/s", "stretch", "CPU s per GB delivered", "peak memory, MiB", "copies on the sender's link",
-	}}
-	stretch := measure.Chart{
-		File: "stretch", Title: "Stretch: last receiver ÷ (size ÷ line rate)", Kind: measure.Columns, Y: measure.Axis{Label: "stretch"},
+	t := measure.Table{Title: "Tools", Columns: columns}
+	height, label := func(r row) float64 { return r.stretch }, "stretch"
+	chart := measure.Chart{
+		File: "stretch", Title: "Stretch: last receiver ÷ (size ÷ line rate)", Kind: measure.Columns,
 		Series: []measure.Series{{Name: p.name}},
 	}
+	if p.build(s.seed).rate == 0 {
+		chart.File, chart.Title = "seconds", "Time until the last receiver has all"
+		height, label = func(r row) float64 { return r.took }, "seconds"
+	}
+	chart.Y = measure.Axis{Label: label}
 	for _, r := range rows {
 		if r.without != "" {
-			t.Rows = append(t.Rows, []string{r.tool, r.without, "", "", "", ""})
+			t.Rows = append(t.Rows, append([]string{r.tool, r.without}, make([]string, len(columns)-2)...))
 			continue
 		}
 		t.Rows = append(t.Rows, []string{
-			r.tool, measure.Short(r.goodput), measure.Short(r.stretch), measure.Short(r.cpu), measure.Short(r.peak), measure.Short(r.copies),
+			r.tool, measure.Short(r.took), orNone(r.ratio), orNone(r.fast), measure.Short(r.goodput), orNone(r.stretch), measure.Short(r.seconds),
+			orNone(r.control), measure.Short(r.cpu), measure.Short(r.peak), orNone(r.relay), measure.Short(r.copies),
 		})
-		place := float64(len(stretch.Categories))
-		stretch.Categories = append(stretch.Categories, r.tool)
-		stretch.Series[0].Points = append(stretch.Series[0].Points, measure.Point{X: place, Y: r.stretch})
+		at := float64(len(chart.Categories))
+		chart.Categories = append(chart.Categories, r.tool)
+		chart.Series[0].Points = append(chart.Series[0].Points, measure.Point{X: at, Y: height(r)})
 	}
 	result := &measure.Result{
 		Title: "Peers: " + p.about, Seed: s.seed, Origin: s.origin, Tables: []measure.Table{t},
-		About: fmt.Sprintf(`One file of %d MiB, every copy compared by SHA-256, medians of %d runs, a new network for each. Goodput and stretch are
-those of the last receiver, from the start of the sending and fetching programs (servers run before). CPU and memory are of the tools'
-programs; what the kernel does for packets on the emulated links is not in them.`, s.size/link.MiB, s.runs),
+		About: fmt.Sprintf(`One file of %.4g MiB, every copy compared by SHA-256, medians of %d rounds in which the tools take turns, a new network for
+each delivery. Times are those of the last receiver, from the start of the sending and fetching programs (servers, agents and members run before).
+CPU and memory are of the tools' programs from their start to their end; what the kernel does for packets on emulated links is not in
+them, and the manager of groupcast, which no byte of the file passes, is in a column of its own.`, float64(s.sizeIn(p))/float64(link.MiB), s.runs),
 	}
-	if len(stretch.Categories) > 0 {
-		result.Charts = []measure.Chart{stretch}
+	if len(chart.Categories) > 0 {
+		result.Charts = []measure.Chart{chart}
 	}
 	return result
 }

@@ -64,6 +64,8 @@ type Env struct {
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
 	Admin   *Admin
+	// Network is the machine's own if it is nil.
+	Network Network
 	// Stdout is for data that other programs read, as the line that says that all is ready.
 	Stdout io.Writer
 }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -80,10 +81,17 @@ func TestAdminPort(t *testing.T) {
 	status, _, stderr := execute(func(_ context.Context, env daemon.Env, _ *settings) error {
 		wantPage(t, env, "/healthz", http.StatusOK, "ok")
 		wantPage(t, env, "/readyz", http.StatusServiceUnavailable, "starting")
-		env.Admin.Ready(func() error { return errors.New("no manager leads") })
+		var leads atomic.Bool
+		env.Admin.Ready(func() error {
+			if !leads.Load() {
+				return errors.New("no manager leads")
+			}
+			return nil
+		})
+		env.Admin.Ready(func() error { return nil }) // of another service
 		wantPage(t, env, "/readyz", http.StatusServiceUnavailable, "no manager leads")
 		wantPage(t, env, "/healthz", http.StatusOK, "ok")
-		env.Admin.Ready(func() error { return nil })
+		leads.Store(true)
 		wantPage(t, env, "/readyz", http.StatusOK, "ok")
 
 		env.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "groupcast_test_own"}, func() float64 { return 7 }))

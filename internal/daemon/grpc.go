@@ -55,12 +55,12 @@ type GRPC struct {
 }
 
 // ListenGRPC takes the port. Interceptors see every call after the limits were checked.
-func ListenGRPC(config GRPCConfig, security *tls.Config, log *slog.Logger, unary []grpc.UnaryServerInterceptor, stream []grpc.StreamServerInterceptor) (*GRPC, error) {
-	listener, err := net.Listen("tcp", config.Listen)
+func ListenGRPC(env Env, config GRPCConfig, security *tls.Config, unary []grpc.UnaryServerInterceptor, stream []grpc.StreamServerInterceptor) (*GRPC, error) {
+	listener, err := env.Listen("tcp", config.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("gRPC port (set another address): %w", err)
 	}
-	g := &GRPC{health: health.NewServer(), listener: netutil.LimitListener(newSourceListener(listener, config.MaxConnections/sourceShare), config.MaxConnections), log: log}
+	g := &GRPC{health: health.NewServer(), listener: netutil.LimitListener(newSourceListener(listener, config.MaxConnections/sourceShare), config.MaxConnections), log: env.Log}
 	g.draining, g.drain = context.WithCancel(context.Background())
 	g.Server = grpc.NewServer(
 		grpc.Creds(credentials.NewTLS(security)),

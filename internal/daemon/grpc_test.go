@@ -122,7 +122,7 @@ func TestGRPCPortInUse(t *testing.T) {
 	}
 	defer other.Close()
 	config := daemon.GRPCConfig{Listen: other.Addr().String(), MaxConnections: 1}
-	_, err = daemon.ListenGRPC(config, nil, slog.New(slog.DiscardHandler), nil, nil)
+	_, err = daemon.ListenGRPC(daemon.Env{Log: slog.New(slog.DiscardHandler)}, config, nil, nil, nil)
 	if err == nil || !strings.Contains(err.Error(), "gRPC port (set another address)") {
 		t.Errorf("error %v does not say what to do", err)
 	}
@@ -151,7 +151,7 @@ func serve(t *testing.T, log *bytes.Buffer, streams map[string]grpc.StreamHandle
 	}
 	security := identity.TLS{TrustDomain: ca.TrustDomain, Source: own}
 	config := daemon.GRPCConfig{Listen: "127.0.0.1:0", MaxConnections: 1}
-	port, err := daemon.ListenGRPC(config, security.Server(), slog.New(slog.NewTextHandler(log, nil)), unary, nil)
+	port, err := daemon.ListenGRPC(daemon.Env{Log: slog.New(slog.NewTextHandler(log, nil))}, config, security.Server(), unary, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

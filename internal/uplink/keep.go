@@ -288,6 +288,9 @@ func exchange[Q, A any](ctx context.Context, stream interface {
 }, talk talk[Q, A],
 ) error {
 	answers, failed := make(chan A), make(chan error, 1)
+	// Until the first answer gRPC may still open the stream anew, and holds up whoever
+	// sends meanwhile: nothing else is sent, so that silence is noticed.
+	opened := stream.Send(talk.next())
 	go func() {
 		for {
 			answer, err := stream.Recv()
@@ -303,14 +306,17 @@ func exchange[Q, A any](ctx context.Context, stream interface {
 			}
 		}
 	}()
+	if opened != nil {
+		return <-failed // Send only says EOF; the reason is with Recv
+	}
 	silence := time.NewTimer(patience)
 	defer silence.Stop()
-	due := time.NewTimer(0) // the first message
+	due := time.NewTimer(2 * patience) // not before the first answer
 	defer due.Stop()
-	var sent time.Time
+	sent := time.Now()
 	send := func() error {
 		if err := stream.Send(talk.next()); err != nil {
-			return <-failed // Send only says EOF; the reason is with Recv
+			return <-failed
 		}
 		sent = time.Now()
 		due.Reset(talk.every())

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"sync"
 	"time"
 
@@ -57,7 +58,7 @@ type Uplink struct {
 
 // Dial connects to the managers with the credentials of the configuration. The
 // connection is made when it is first used.
-func Dial(config Config, log *slog.Logger) (*Uplink, error) {
+func Dial(config Config, log *slog.Logger, opts ...grpc.DialOption) (*Uplink, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
@@ -66,7 +67,7 @@ func Dial(config Config, log *slog.Logger) (*Uplink, error) {
 		return nil, err
 	}
 	security := identity.TLS{TrustDomain: config.TrustDomain, Source: files}
-	connection, err := dial(config.Endpoints, security.Client(identity.Manager))
+	connection, err := dial(config.Endpoints, security.Client(identity.Manager), opts)
 	if err != nil {
 		return nil, err
 	}
@@ -78,24 +79,37 @@ func Dial(config Config, log *slog.Logger) (*Uplink, error) {
 	return u, nil
 }
 
-func dial(endpoints []string, security *tls.Config) (*grpc.ClientConn, error) {
+func dial(endpoints []string, security *tls.Config, opts []grpc.DialOption) (*grpc.ClientConn, error) {
 	managers := manual.NewBuilderWithScheme("groupcast")
 	var addresses []resolver.Address
 	for _, endpoint := range endpoints {
 		addresses = append(addresses, resolver.Address{Addr: endpoint})
 	}
 	managers.InitialState(resolver.State{Addresses: addresses})
-	connection, err := grpc.NewClient("groupcast:///managers",
+	connection, err := grpc.NewClient("groupcast:///managers", append([]grpc.DialOption{
 		grpc.WithResolvers(managers),
 		grpc.WithTransportCredentials(credentials.NewTLS(security)),
 		grpc.WithDefaultServiceConfig(callPolicy),
 		grpc.WithConnectParams(reconnect),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 5 * time.Second}),
-	)
+	}, opts...)...)
 	if err != nil {
 		return nil, fmt.Errorf("dial managers %v: %w", endpoints, err)
 	}
 	return connection, nil
+}
+
+// Over has the managers dialled by a dialer; nil changes nothing.
+func Over(dialer interface {
+	DialContext(ctx context.Context, network, address string) (net.Conn, error)
+},
+) grpc.DialOption {
+	if dialer == nil {
+		return grpc.EmptyDialOption{}
+	}
+	return grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+		return dialer.DialContext(ctx, "tcp", address)
+	})
 }
 
 // Close ends the connection and what keeps it usable.
@@ -159,7 +173,7 @@ func (u *Uplink) renewIfDue(ctx context.Context) error {
 
 // Enroll exchanges a join token for credentials, and writes them to the
 // configuration's directory.
-func Enroll(ctx context.Context, config Config, token string) (identity.ID, error) {
+func Enroll(ctx context.Context, config Config, token string, opts ...grpc.DialOption) (identity.ID, error) {
 	if err := config.Validate(); err != nil {
 		return identity.ID{}, err
 	}
@@ -167,7 +181,7 @@ func Enroll(ctx context.Context, config Config, token string) (identity.ID, erro
 	if err != nil {
 		return identity.ID{}, err
 	}
-	connection, err := dial(config.Endpoints, identity.EnrollTLS(parsed.CA, config.TrustDomain, time.Now))
+	connection, err := dial(config.Endpoints, identity.EnrollTLS(parsed.CA, config.TrustDomain, time.Now), opts)
 	if err != nil {
 		return identity.ID{}, err
 	}

@@ -27,10 +27,10 @@ import (
 
 // Run runs an agent until ctx is done.
 func Run(ctx context.Context, env daemon.Env, config *Config) error {
-	if err := enroll(ctx, config); err != nil {
+	if err := enroll(ctx, env, config); err != nil {
 		return err
 	}
-	managers, err := uplink.Dial(config.uplink(), env.Log)
+	managers, err := uplink.Dial(config.uplink(), env.Log, uplink.Over(env.Network))
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 	if err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", config.Data.Listen)
+	listener, err := env.Listen("tcp", config.Data.Listen)
 	if err != nil {
 		return fmt.Errorf("data port (set data.listen to another address): %w", err)
 	}
@@ -55,9 +55,10 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 		listener.Close()
 		return err
 	}
+	env.Log = env.Log.With("agent", id.Name)
 	hub := relay.New(relay.Env{
 		Log: env.Log, Cache: store, Security: managers.Security(), Now: managers.Clock().Now,
-		Dialer: &net.Dialer{}, Metrics: relay.NewMetrics(),
+		Dialer: env, Metrics: relay.NewMetrics(),
 	})
 	registerMetrics(env.Metrics, hub, store)
 
@@ -68,7 +69,7 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 		}
 		return nil
 	})
-	env.Log.Info("relaying", "agent", id.Name, "data", listener.Addr().String(), "cache", config.Cache.Bytes.String())
+	env.Log.Info("relaying", "data", listener.Addr().String(), "cache", config.Cache.Bytes.String())
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return hub.Run(ctx, listener) })
 	group.Go(func() error {
@@ -90,7 +91,7 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 }
 
 // enroll exchanges the join token for credentials, unless there are some.
-func enroll(ctx context.Context, config *Config) error {
+func enroll(ctx context.Context, env daemon.Env, config *Config) error {
 	_, err := identity.FilesIn(config.CredentialsDir).Credentials()
 	if err == nil || config.JoinTokenFile == "" {
 		return err
@@ -102,7 +103,7 @@ func enroll(ctx context.Context, config *Config) error {
 	if err != nil {
 		return fmt.Errorf("read join token: %w", err)
 	}
-	if _, err := uplink.Enroll(ctx, config.uplink(), strings.TrimSpace(string(token))); err != nil {
+	if _, err := uplink.Enroll(ctx, config.uplink(), strings.TrimSpace(string(token)), uplink.Over(env.Network)); err != nil {
 		return fmt.Errorf("enroll with the token in %s: %w", filepath.Clean(config.JoinTokenFile), err)
 	}
 	return nil

@@ -54,12 +54,19 @@ const leastCache = 1 << 20
 
 // Validate reports all that is wrong.
 func (c *Config) Validate() error {
-	problems := []error{c.uplink().Validate()}
+	var problems []error
 	note := func(ok bool, format string, args ...any) {
 		if !ok {
 			problems = append(problems, fmt.Errorf(format, args...))
 		}
 	}
+	note(len(c.Managers) > 0, "managers is empty: want their host:port, as in 127.0.0.1:7400")
+	for _, address := range c.Managers {
+		_, _, err := net.SplitHostPort(address)
+		note(err == nil, "managers: %q is not host:port", address)
+	}
+	note(c.TrustDomain != "", "trustDomain is empty")
+	note(c.CredentialsDir != "", "credentialsDir is empty: name a directory")
 	_, _, err := net.SplitHostPort(c.Data.Listen)
 	note(err == nil, "data.listen is %q: want host:port, as in 0.0.0.0:7410", c.Data.Listen)
 	for _, address := range c.Data.Addresses {

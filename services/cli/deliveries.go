@@ -120,6 +120,9 @@ func (a *app) printReceipts(d sdk.Delivery) error {
 func summary(d sdk.Delivery) string {
 	text := fmt.Sprintf("delivery %s of %s (%s) is %s: %d of %d members have it", shortID(d), d.Name, deliverySize(d), strings.ToLower(deliveryState(d)), d.Complete, d.Members)
 	m := d.Measurements
+	if d.State == sdk.DeliveryComplete && d.SentBytes == 0 && d.Length > 0 {
+		return text + "\nall had it already: nothing was sent"
+	}
 	if m.SendBytesPerSecond == 0 {
 		return text
 	}

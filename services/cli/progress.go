@@ -38,6 +38,8 @@ const (
 	barWidth = 24
 	// rateSpan is over how long a rate is measured at least.
 	rateSpan = 400 * time.Millisecond
+	// stillSpan is after how long without more a member counts as still.
+	stillSpan = 3 * time.Second
 )
 
 func newProgress(a *app) *progress {
@@ -137,17 +139,20 @@ func (p *progress) line(d sdk.Delivery, r sdk.Receipt) string {
 	return fmt.Sprintf("%s [%s] %s %10s %10s/s", name, bar, share, bytesize.Short(r.Bytes), bytesize.Short(uint64(p.rate(r))))
 }
 
-// rate returns at which rate a member receives.
+// rate returns at which rate a member receives: between the last two times that it
+// was heard to have more.
 func (p *progress) rate(r sdk.Receipt) float64 {
 	now, before := time.Now(), p.before[r.Member]
-	if before.at.IsZero() || r.Bytes < before.bytes {
-		p.before[r.Member] = sample{at: now, bytes: r.Bytes}
-		return 0
-	}
-	if passed := now.Sub(before.at); passed >= rateSpan {
+	passed := now.Sub(before.at)
+	switch {
+	case before.at.IsZero() || r.Bytes < before.bytes:
+		before = sample{at: now, bytes: r.Bytes}
+	case r.Bytes > before.bytes && passed >= rateSpan:
 		before = sample{now, r.Bytes, float64(r.Bytes-before.bytes) / passed.Seconds()}
-		p.before[r.Member] = before
+	case passed > stillSpan:
+		before.rate = 0
 	}
+	p.before[r.Member] = before
 	return before.rate
 }
 

@@ -13,7 +13,9 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
+	"github.com/groupcast/groupcast/internal/daemon"
 	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/uplink"
 	"github.com/groupcast/groupcast/services/manager/delivery"
 	"github.com/groupcast/groupcast/services/manager/group"
 	"github.com/groupcast/groupcast/services/manager/ledger"
@@ -29,6 +31,7 @@ type leadership struct {
 	security *tls.Config     // for dialling other managers
 	signer   identity.Source // of capabilities
 	metrics  *delivery.Metrics
+	network  daemon.Network // to other managers
 	log      *slog.Logger
 
 	mu       sync.RWMutex
@@ -154,7 +157,7 @@ func (l *leadership) follow(leader store.Leader) {
 		return
 	}
 	for len(l.links) < leaderLinks {
-		link, err := grpc.NewClient("passthrough:///"+leader.Address, grpc.WithTransportCredentials(credentials.NewTLS(l.security)))
+		link, err := grpc.NewClient("passthrough:///"+leader.Address, grpc.WithTransportCredentials(credentials.NewTLS(l.security)), uplink.Over(l.network))
 		if err != nil {
 			l.log.Error("the leader's address cannot be used", "address", leader.Address, "error", err)
 			return

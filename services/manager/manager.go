@@ -46,14 +46,14 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 	shown := view.New(state, env.Log)
 	leading := &leadership{
 		store: state, view: shown, security: security.Client(identity.Manager), signer: own,
-		metrics: delivery.NewMetrics(env.Metrics), log: env.Log,
+		metrics: delivery.NewMetrics(env.Metrics), network: env.Network, log: env.Log,
 	}
 	server := &api.Server{
 		Name: config.Name, TrustDomain: config.Identity.TrustDomain,
 		View: shown, Leading: leading, CA: ca, Started: time.Now(), Room: state.Room,
 	}
 	unary, stream := server.Interceptors(env.Metrics)
-	port, err := daemon.ListenGRPC(config.GRPC, security.Server(), env.Log, unary, stream)
+	port, err := daemon.ListenGRPC(env, config.GRPC, security.Server(), unary, stream)
 	if err != nil {
 		return err
 	}
@@ -112,6 +112,9 @@ func ownCredentials(config *Config, ca *identity.CA) (identity.Source, error) {
 		}
 		if credentials.ID.Role != identity.Manager {
 			return nil, fmt.Errorf("certificate in %s is of %s: want a manager's", config.Identity.TLSDir, credentials.ID)
+		}
+		if _, err := identity.SignCapability(credentials, identity.Capability{}); err != nil { // better now than with the first delivery
+			return nil, fmt.Errorf("certificate in %s: %w", config.Identity.TLSDir, err)
 		}
 		return files, nil
 	}

@@ -162,9 +162,20 @@ func (c *Config) startAgent(ctx context.Context, env daemon.Env, group *errgroup
 	if err := enroll(ctx, access, of, agentName(i)); err != nil {
 		return err
 	}
-	env.Log = env.Log.With("agent", agentName(i))
+	// The server is not ready before the agent is.
+	own, err := daemon.ListenAdmin(daemon.AdminConfig{})
+	if err != nil {
+		return err
+	}
+	env.Admin.Ready(own.IsReady)
+	env.Admin = own
 	env.Metrics = prometheus.WrapRegistererWith(prometheus.Labels{"agent": agentName(i)}, env.Metrics)
-	group.Go(func() error { return agent.Run(ctx, env, of) })
+	group.Go(func() error {
+		if err := agent.Run(ctx, env, of); err != nil {
+			return fmt.Errorf("%s (see --agents-count and --agents-listen): %w", agentName(i), err)
+		}
+		return nil
+	})
 	return nil
 }
 

@@ -23,7 +23,8 @@ func (e Experiment) ID() string { return e.Paper + "/" + e.Name }
 type Options struct {
 	Origin   measure.Origin
 	Seed     uint64
-	Duration time.Duration                    // of one run; zero is what the paper has
-	Runs     int                              // that a point is the mean of; zero is what the paper has
+	Duration time.Duration                    // of one run; zero is what the experiment has
+	Runs     int                              // that a point is the mean of; zero is what the experiment has
+	Loads    []float64                        // of traffic, where an experiment varies it; none are what the experiment has
 	Progress func(format string, args ...any) // one line at a time
 }

@@ -2,8 +2,10 @@ package paper000
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/groupcast/groupcast/e2e/lab"
@@ -13,35 +15,42 @@ import (
 
 // point is where on a figure's axes a run is.
 type point struct {
+	senders    int // 1, or 4 for many-to-many
 	members    int
 	trunkDelay time.Duration
 	load       float64 // t_r / (t_r + t_i), 000 §IV-A
 }
 
 func (p point) String() string {
-	return fmt.Sprintf("%d members, %v, load %.1f", p.members, p.trunkDelay, p.load)
+	return fmt.Sprintf("%d senders, %d members, %v, load %.1f", p.senders, p.members, p.trunkDelay, p.load)
 }
 
 // outcome is the indices of 000 §IV-B, in Mbit/s.
 type outcome struct {
-	consumption float64 // of the link between ma1 and SA1
-	sent        float64 // D: what the sender has to send
-	reception   float64 // T_r: of the member that gets least
-	late        link.Lateness
+	consumption float64 // of the link between a sender and its router, in the mean
+	sent        float64 // D: what a sender has to send, in the mean
+	// reception is T_r: of the member that gets least; with several senders, of all
+	// that a member gets, in the mean over the members (000 §V-B).
+	reception float64
+	sources   int     // how many senders a member receives from
+	cache     float64 // C_max / D_max of SA1
+	late      link.Lateness
+	tally     tally  // of our own deliveries
+	complaint string // of a member, if something failed
 }
 
-// effective is T_r / D.
+// effective is T_r / D, for each sender that a member receives from.
 func (o outcome) effective() float64 {
 	if o.sent == 0 {
 		return 0
 	}
-	return o.reception / o.sent
+	return o.reception / o.sent / float64(max(1, o.sources))
 }
 
-// unicast is the traditional method: one TCP connection from the sender to each
+// unicast is the traditional method: one TCP connection from each sender to each
 // receiver.
 func unicast(ctx context.Context, p point, seed uint64, duration time.Duration) (outcome, error) {
-	n := figure5(seed, p.members, p.trunkDelay)
+	n := figure5(seed, p)
 	defer n.Close()
 	if err := n.Start(); err != nil {
 		return outcome{}, err
@@ -55,70 +64,120 @@ func unicast(ctx context.Context, p point, seed uint64, duration time.Duration) 
 	if err != nil {
 		return outcome{}, err
 	}
-	start, before := time.Now(), n.uplink.Read().Count.Carried.Bytes
-	offered, err := offer(ctx, pushes, p.load, seed, duration)
+	m := n.begin()
+	err = n.offer(ctx, p.load, seed, duration, func(sender *lab.Host) error {
+		for _, push := range pushes {
+			if push.From == sender {
+				push.Offer(dataSize)
+			}
+		}
+		m.offer()
+		return nil
+	})
 	if err != nil {
 		return outcome{}, err
 	}
-	took := time.Since(start)
-	o := outcome{
-		consumption: mbit(n.uplink.Read().Count.Carried.Bytes-before, took),
-		sent:        mbit(offered, took),
-		late:        n.uplink.Lateness(),
-	}
-	o.reception = o.sent
+	received := map[*lab.Host]link.Bytes{}
 	for _, push := range pushes {
-		o.reception = min(o.reception, mbit(link.Bytes(push.Received.Load()), took))
+		received[push.To] += link.Bytes(push.Received.Load())
 	}
-	return o, nil
+	return m.end(received), nil
+}
+
+// open connects every sender to every receiver.
+func (n *network) open(ctx context.Context) (pushes []*traffic.Push, err error) {
+	if err := n.raiseBuffers(); err != nil {
+		return nil, err
+	}
+	for i, sender := range n.senders {
+		for _, receiver := range n.receivers {
+			if receiver == sender {
+				continue
+			}
+			push := &traffic.Push{From: sender, To: receiver, Port: 80 + uint16(i), Congestion: "reno"}
+			if err := push.Open(ctx); err != nil {
+				return pushes, err
+			}
+			pushes = append(pushes, push)
+		}
+	}
+	return pushes, nil
+}
+
+// measurement is what is read from the network over a run.
+type measurement struct {
+	*network
+	start  time.Time
+	before link.Bytes
+
+	mu      sync.Mutex
+	offered link.Bytes // to all senders
+}
+
+func (n *network) begin() *measurement {
+	return &measurement{network: n, start: time.Now(), before: n.sentBytes()}
+}
+
+// sentBytes is what all senders' links have carried.
+func (n *network) sentBytes() (sum link.Bytes) {
+	for _, uplink := range n.uplinks {
+		sum += uplink.Read().Count.Carried.Bytes
+	}
+	return sum
+}
+
+func (m *measurement) offer() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.offered += dataSize
+}
+
+func (m *measurement) end(received map[*lab.Host]link.Bytes) outcome {
+	took, senders := time.Since(m.start), float64(len(m.senders))
+	o := outcome{
+		consumption: mbit(m.sentBytes()-m.before, took) / senders,
+		sent:        mbit(m.offered, took) / senders,
+		sources:     max(1, len(m.senders)-1),
+		late:        m.uplinks[0].Lateness(),
+	}
+	least, sum := received[m.receivers[0]], link.Bytes(0)
+	for _, receiver := range m.receivers {
+		least = min(least, received[receiver])
+		sum += received[receiver]
+	}
+	o.reception = mbit(least, took)
+	if len(m.senders) > 1 {
+		o.reception = mbit(sum, took) / float64(len(m.receivers))
+	}
+	return o
 }
 
 func mbit(size link.Bytes, during time.Duration) float64 {
 	return float64(size) * 8 / during.Seconds() / float64(link.Mbit)
 }
 
-// open connects the sender to every receiver. The kernel's buffers are raised,
-// so that windows are bound by the network: 000 uses TCP SACK without a limit.
-func (n *network) open(ctx context.Context) (pushes []*traffic.Push, err error) {
-	for _, host := range append([]*lab.Host{n.sender}, n.receivers...) {
-		for _, name := range []string{"net/ipv4/tcp_rmem", "net/ipv4/tcp_wmem"} {
-			if err := host.Set(name, "4096 131072 33554432"); err != nil {
-				return nil, err
+// offer calls give for every sender at the times of 000 §IV-A: for the i-th time at
+// (t_r + t_i)(x + i), x uniform in -0.5 to 0.5. It returns after duration.
+func (n *network) offer(ctx context.Context, load float64, seed uint64, duration time.Duration, give func(*lab.Host) error) error {
+	start, period := time.Now(), time.Duration(float64(rate.Time(dataSize))/load)
+	errs := make([]error, len(n.senders))
+	var offering sync.WaitGroup
+	for s, sender := range n.senders {
+		offering.Go(func() {
+			random := rand.New(rand.NewPCG(seed, uint64(s)))
+			for i := 0; errs[s] == nil; i++ {
+				at := time.Duration((float64(i) + random.Float64() - 0.5) * float64(period))
+				if at >= duration {
+					break
+				}
+				if errs[s] = sleepUntil(ctx, start.Add(at)); errs[s] == nil {
+					errs[s] = give(sender)
+				}
 			}
-		}
+		})
 	}
-	for _, receiver := range n.receivers {
-		push := &traffic.Push{From: n.sender, To: receiver, Port: 80, Congestion: "reno"}
-		if err := push.Open(ctx); err != nil {
-			return pushes, err
-		}
-		pushes = append(pushes, push)
-	}
-	return pushes, nil
-}
-
-// offer gives every connection the same data at the times of 000 §IV-A: the
-// i-th at (t_r + t_i)(x + i), x uniform in -0.5 to 0.5. It returns after
-// duration what one connection was given.
-func offer(ctx context.Context, pushes []*traffic.Push, load float64, seed uint64, duration time.Duration) (link.Bytes, error) {
-	random := rand.New(rand.NewPCG(seed, 0))
-	period := time.Duration(float64(rate.Time(dataSize)) / load)
-	start := time.Now()
-	var offered link.Bytes
-	for i := 0; ; i++ {
-		at := time.Duration((float64(i) + random.Float64() - 0.5) * float64(period))
-		if at >= duration {
-			break
-		}
-		if err := sleepUntil(ctx, start.Add(at)); err != nil {
-			return offered, err
-		}
-		for _, push := range pushes {
-			push.Offer(dataSize)
-		}
-		offered += dataSize
-	}
-	return offered, sleepUntil(ctx, start.Add(duration))
+	offering.Wait()
+	return errors.Join(append(errs, sleepUntil(ctx, start.Add(duration)))...)
 }
 
 func sleepUntil(ctx context.Context, at time.Time) error {

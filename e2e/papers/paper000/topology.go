@@ -3,6 +3,7 @@
 package paper000
 
 import (
+	"slices"
 	"time"
 
 	"github.com/groupcast/groupcast/e2e/lab"
@@ -18,33 +19,56 @@ const (
 	mostMembers  = 5
 )
 
-// network is figure 5: networks a and b at router SA1, c and d at SA2. The
-// sender ma1 is the only member in a.
+// network is figure 5: networks a and b at router SA1, c and d at SA2.
 type network struct {
 	*lab.Lab
-	sender    *lab.Host
+	routers   [2]*lab.Host
+	senders   []*lab.Host
 	receivers []*lab.Host
-	uplink    lab.Way // from ma1 to SA1, whose consumption figure 6 shows
+	router    map[*lab.Host]*lab.Host // of each sender and receiver
+	uplinks   []lab.Way               // from each sender to its router
+	manager   *lab.Host               // of our own processes, beside the network
 }
 
-func figure5(seed uint64, members int, trunkDelay time.Duration) *network {
-	n := &network{Lab: lab.New(seed)}
-	sa1, sa2 := n.Router("SA1"), n.Router("SA2")
+// figure5 is the network at a point. With one sender it is ma1, the only member in a;
+// with four, the first members of all networks send to each other.
+func figure5(seed uint64, p point) *network {
+	n := &network{Lab: lab.New(seed), router: map[*lab.Host]*lab.Host{}}
+	n.routers = [2]*lab.Host{n.Router("SA1"), n.Router("SA2")}
 	edge := link.Shape{Rate: rate, Delay: edgeDelay, Queue: link.Packets(outputBuffer)}
 	trunk := edge
-	trunk.Delay = trunkDelay
-	n.Link(sa1, sa2, trunk)
-
-	n.sender = n.Host("ma1")
-	n.uplink = n.Link(n.sender, sa1, edge).From(n.sender)
-	for _, place := range []struct {
-		network string
-		router  *lab.Host
-	}{{"mb", sa1}, {"mc", sa2}, {"md", sa2}} {
-		for _, receiver := range n.Hosts(place.network, members) {
-			n.Link(receiver, place.router, edge)
-			n.receivers = append(n.receivers, receiver)
+	trunk.Delay = p.trunkDelay
+	n.Link(n.routers[0], n.routers[1], trunk)
+	for i, name := range []string{"ma", "mb", "mc", "md"} {
+		members := p.members
+		if i == 0 {
+			members = 1
+		}
+		for j, host := range n.Hosts(name, members) {
+			n.router[host] = n.routers[i/2]
+			wire := n.Link(host, n.router[host], edge)
+			if j == 0 && i < p.senders {
+				n.senders = append(n.senders, host)
+				n.uplinks = append(n.uplinks, wire.From(host))
+			}
+			if i > 0 || p.senders > 1 {
+				n.receivers = append(n.receivers, host)
+			}
 		}
 	}
+	n.manager = n.Host("manager")
 	return n
+}
+
+// raiseBuffers raises those of the kernel, so that windows are bound by the network:
+// 000 uses TCP SACK without a limit.
+func (n *network) raiseBuffers() error {
+	for _, host := range slices.Concat(n.senders, n.receivers, n.routers[:]) {
+		for _, name := range []string{"net/ipv4/tcp_rmem", "net/ipv4/tcp_wmem"} {
+			if err := host.Set(name, "4096 131072 33554432"); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

@@ -63,12 +63,12 @@ func points() []point {
 	}
 	for _, delay := range delays {
 		for _, load := range loads {
-			add(point{members: 1, trunkDelay: delay, load: load})
+			add(point{senders: 1, members: 1, trunkDelay: delay, load: load})
 		}
 	}
 	for members := 1; members <= mostMembers; members++ {
 		for _, load := range memberLoads {
-			add(point{members: members, trunkDelay: delays[0], load: load})
+			add(point{senders: 1, members: members, trunkDelay: delays[0], load: load})
 		}
 	}
 	return list
@@ -126,7 +126,7 @@ func (r results) figure6() measure.Chart {
 	for _, load := range memberLoads {
 		line := measure.Series{Name: fmt.Sprintf("Unicast, load %.1f", load)}
 		for members := 1; members <= mostMembers; members++ {
-			o := r[point{members: members, trunkDelay: delays[0], load: load}]
+			o := r[point{senders: 1, members: members, trunkDelay: delays[0], load: load}]
 			line.Points = append(line.Points, measure.Point{X: float64(members), Y: o.consumption})
 		}
 		chart.Series = append(chart.Series, line)
@@ -149,7 +149,7 @@ func (r results) overLoad(file, title string, y measure.Axis, index func(outcome
 	for _, delay := range delays {
 		line := measure.Series{Name: fmt.Sprintf("Unicast (%d ms)", delay.Milliseconds())}
 		for _, load := range loads {
-			line.Points = append(line.Points, measure.Point{X: load, Y: index(r[point{members: 1, trunkDelay: delay, load: load}])})
+			line.Points = append(line.Points, measure.Point{X: load, Y: index(r[point{senders: 1, members: 1, trunkDelay: delay, load: load}])})
 		}
 		chart.Series = append(chart.Series, line)
 	}

@@ -2,21 +2,32 @@ package paper000
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
+	"github.com/groupcast/groupcast/e2e/fleet"
 	"github.com/groupcast/groupcast/e2e/lab/labtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	code := m.Run()
+	fleet.Clean()
+	if err := goleak.Find(); code == 0 && err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
 
 // 000 §V-A: the traditional method consumes the first link in proportion to the
 // number of connections, and the member that gets least gets far less than its share.
 func TestUnicastSendsACopyForEveryReceiver(t *testing.T) {
 	labtest.Require(t)
-	o, err := unicast(context.Background(), point{members: 1, trunkDelay: 10 * time.Millisecond, load: 0.2}, 1, 5*time.Second)
+	o, err := unicast(context.Background(), point{senders: 1, members: 1, trunkDelay: 10 * time.Millisecond, load: 0.2}, 1, 5*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -75,7 +75,7 @@ func (j *Job) addresses() string {
 // landed waits until the file has its final name and size at every receiver.
 func (j *Job) landed(ctx context.Context) error {
 	for _, receiver := range j.Receivers {
-		for !j.has(receiver) {
+		for !j.Has(receiver) {
 			select {
 			case <-ctx.Done():
 				return fmt.Errorf("wait for the file at %s: %w; its programs wrote: %s", receiver.Name(), ctx.Err(), last(receiver.Output()))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/groupcast/groupcast/e2e/lab"
 	"github.com/groupcast/groupcast/e2e/lab/link"
+	"github.com/groupcast/groupcast/sdk"
 )
 
 // Tool is one way to get a file to many.
@@ -27,9 +28,15 @@ type Tool interface {
 	Deliver(context.Context, *Job) error
 }
 
+// Closer is a tool that leaves something to end, also after an error.
+type Closer interface{ Close() error }
+
 // All is every tool that is compared.
 func All() []Tool {
-	return []Tool{&udpcast{}, uftp{}, nginxCurl{}, rsync{}, &aria2{}}
+	return []Tool{
+		&groupcast{plane: sdk.Plaintext}, &groupcast{plane: sdk.TLS},
+		&udpcast{}, uftp{}, nginxCurl{}, nginxCurl{hash: "b3sum"}, nginxCurl{hash: "sha256sum"}, rsync{}, &aria2{},
+	}
 }
 
 // Missing names the programs of t that are not installed.
@@ -54,10 +61,16 @@ type Job struct {
 	Rate      link.Rate // of every host's link
 	Size      link.Bytes
 	Disks     map[*lab.Host]*lab.Disk
+
+	// Of our own tool: a host for the manager, those for agents, and the agent near each
+	// receiver.
+	Manager *lab.Host
+	Agents  []*lab.Host
+	Near    map[*lab.Host]*lab.Host
 }
 
-// has tells that a receiver's file has its final name and size.
-func (j *Job) has(receiver *lab.Host) bool {
+// Has tells that a receiver's file has its final name and size.
+func (j *Job) Has(receiver *lab.Host) bool {
 	state, err := os.Stat(j.Disks[receiver].Outside(FileName))
 	return err == nil && link.Bytes(state.Size()) == j.Size
 }

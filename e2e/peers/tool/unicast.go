@@ -3,6 +3,7 @@ package tool
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -25,12 +26,25 @@ func (j *Job) listening(ctx context.Context, port uint16) error {
 	}
 }
 
-// nginxCurl is a web server and as many downloads as receivers.
-type nginxCurl struct{}
+// nginxCurl is a web server and as many downloads as receivers. With a hash, every
+// receiver computes that of its copy when it has it.
+type nginxCurl struct{ hash string }
 
-func (nginxCurl) Name() string       { return "nginx + curl" }
-func (nginxCurl) Programs() []string { return []string{"nginx", "curl"} }
-func (nginxCurl) Multicast() bool    { return false }
+func (n nginxCurl) Name() string {
+	if n.hash != "" {
+		return "nginx + curl + " + n.hash
+	}
+	return "nginx + curl"
+}
+
+func (n nginxCurl) Programs() []string {
+	if n.hash != "" {
+		return []string{"nginx", "curl", n.hash}
+	}
+	return []string{"nginx", "curl"}
+}
+
+func (nginxCurl) Multicast() bool { return false }
 
 const nginxConfig = `daemon off; master_process off; pid /mnt/nginx.pid; error_log stderr;
 events { worker_connections 1024; }
@@ -52,8 +66,12 @@ func (nginxCurl) Prepare(ctx context.Context, j *Job) error {
 	return j.listening(ctx, 80)
 }
 
-func (nginxCurl) Deliver(ctx context.Context, j *Job) error {
-	downloads, err := j.startAll("curl", "--silent", "--show-error", "--fail", "--output", path(FileName), "http://"+j.Sender.At(80)+"/"+FileName)
+func (n nginxCurl) Deliver(ctx context.Context, j *Job) error {
+	command := []string{"curl", "--silent", "--show-error", "--fail", "--output", path(FileName), "http://" + j.Sender.At(80) + "/" + FileName}
+	if n.hash != "" {
+		command = []string{"sh", "-c", strings.Join(command, " ") + " && " + n.hash + " " + path(FileName)}
+	}
+	downloads, err := j.startAll(command[0], command[1:]...)
 	if err != nil {
 		return err
 	}

@@ -574,3 +574,27 @@ func TestSlowMemberIsEvicted(t *testing.T) {
 	cancel()
 	sending.Wait()
 }
+
+// An order of the tree that makes a loop moves nothing and harms nothing: the next one counts.
+func TestLoopDoesNoHarm(t *testing.T) {
+	w := newWorld(t, 1<<20, modes()["CONTROL_MODE_HOP-DATA_PLANE_TLS"])
+	w.start("sa1", 64<<20)
+	w.start("sa2", 64<<20)
+	w.tree("sa1", "sa2", "sa2", "r1")
+	w.tree("sa2", "sa1", "sa1")
+	r1 := newMember("r1")
+	var pulling sync.WaitGroup
+	pulling.Go(func() { _ = w.pull(t.Context(), r1, func() string { return "sa1" }) })
+	w.await("r1 has asked", func() bool { return w.agents["sa1"].Load().Links > 0 })
+	if r1.has() > 0 {
+		t.Errorf("%d bytes came out of nowhere", r1.has())
+	}
+	w.version = 2
+	w.tree("sa2", "sa1", "r2")
+	w.tree("sa1", "sender", "sa2", "r1")
+	w.deliver("sa1", map[*member]string{newMember("r2"): "sa2"})
+	pulling.Wait()
+	if !bytes.Equal(r1.got.Bytes(), w.content) {
+		t.Errorf("r1 has %d bytes", r1.has())
+	}
+}

@@ -72,19 +72,24 @@ func (a *agentService) Control(stream agentv1.AgentService_ControlServer) error 
 		empty: func() *agentv1.ControlResponse {
 			return controlAnswer(agentv1.AgentState_AGENT_STATE_ONLINE, incarnation, attachment)
 		},
-		add: func(to *agentv1.ControlResponse, assignments *groupv1.Assignments) { to.Assignments = assignments },
+		add: func(to *agentv1.ControlResponse, assignments *groupv1.Assignments) {
+			to.Assignments, to.ReportInterval = assignments, reportInterval(attachment)
+		},
 	})
 }
 
-// controlAnswer answers an agent: one with something to do is to report more often.
 func controlAnswer(state agentv1.AgentState, incarnation uint64, attachment *delivery.Attachment) *agentv1.ControlResponse {
-	interval := group.HeartbeatInterval
-	if attachment.Busy() {
-		interval = delivery.ReportInterval
-	}
 	return &agentv1.ControlResponse{
-		State: state, Incarnation: incarnation, ReportInterval: durationpb.New(interval), ManagerTime: timestamppb.Now(),
+		State: state, Incarnation: incarnation, ReportInterval: reportInterval(attachment), ManagerTime: timestamppb.Now(),
 	}
+}
+
+// reportInterval returns how often an agent is to report: more often while it has something to do.
+func reportInterval(attachment *delivery.Attachment) *durationpb.Duration {
+	if attachment.Busy() {
+		return durationpb.New(delivery.ReportInterval)
+	}
+	return durationpb.New(group.HeartbeatInterval)
 }
 
 func (a *agentService) ListAgents(ctx context.Context, req *agentv1.ListAgentsRequest) (*agentv1.ListAgentsResponse, error) {

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 
@@ -76,8 +75,11 @@ func (s *sessionService) beat(session group.Session) (answer *groupv1.KeepSessio
 // has to do in deliveries.
 func (s *sessionService) keepAttending(stream groupv1.SessionService_KeepSessionServer, session group.Session, first *groupv1.KeepSessionRequest) error {
 	answer, last, err := s.beat(session)
-	if err != nil || last { // a session that has ended takes no part
-		return cmp.Or(err, stream.Send(answer))
+	if err != nil {
+		return err
+	}
+	if last { // a session that has ended takes no part
+		return stream.Send(answer)
 	}
 	desk, err := s.server.desk()
 	if err != nil {

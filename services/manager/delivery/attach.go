@@ -19,7 +19,7 @@ type presence struct {
 	closed     time.Time
 	heard      time.Time
 	goodbye    bool
-	report     *agentv1.Report // without deliveries
+	report     *agentv1.Report // an outline
 }
 
 // Attachment is the stream of a node that takes part in deliveries. It belongs to
@@ -167,13 +167,31 @@ func (d *Desk) ReportAgent(name string, report *agentv1.Report) {
 	d.mu.Lock()
 	if agent, known := d.agents[name]; known {
 		agent.heard = time.Now()
-		agent.report = &agentv1.Report{CacheUsedBytes: report.GetCacheUsedBytes(), Connections: report.GetConnections()}
+		agent.report = outline(report)
 	}
 	d.mu.Unlock()
 	d.take("", placement.AgentID(name), report.GetDeliveries())
 }
 
-// LastReport returns what an agent said last, without its deliveries; nil if it
+// outlined is of how many deliveries an agent's outline tells.
+const outlined = 32
+
+// outline returns of a report what is shown in a list of agents.
+func outline(report *agentv1.Report) *agentv1.Report {
+	short := &agentv1.Report{CacheUsedBytes: report.GetCacheUsedBytes(), Connections: report.GetConnections()}
+	for _, delivery := range report.GetDeliveries()[:min(outlined, len(report.GetDeliveries()))] {
+		outlined := &groupv1.DeliveryReport{
+			Delivery: delivery.GetDelivery(), Bytes: delivery.GetBytes(), HeldBytes: delivery.GetHeldBytes(), CachedBytes: delivery.GetCachedBytes(),
+		}
+		for _, child := range delivery.GetChildren() {
+			outlined.Children = append(outlined.Children, &groupv1.ChildReport{Name: child.GetName(), Connected: child.GetConnected()})
+		}
+		short.Deliveries = append(short.Deliveries, outlined)
+	}
+	return short
+}
+
+// LastReport returns an outline of what an agent said last; nil if it
 // said nothing in this term.
 func (d *Desk) LastReport(name string) *agentv1.Report {
 	d.mu.Lock()

@@ -241,8 +241,20 @@ func (k *keeper) measureInto(record *managerv1.DeliveryRecord) {
 		m.now = d.GetEndTime().AsTime()
 	}
 	d.SentBytes = max(d.GetSentBytes(), p.nodes[p.sender].reported().GetBytes())
-	if d.GetState() == groupv1.DeliveryState_DELIVERY_STATE_COMPLETE {
+	// The last report may be on its way still. Where there was one and it says nothing,
+	// everybody had it already.
+	if d.GetState() == groupv1.DeliveryState_DELIVERY_STATE_COMPLETE && (d.GetSentBytes() > 0 || p.nodes[p.sender] == nil || p.carried()) {
 		d.SentBytes = d.GetLength()
 	}
 	m.measure()
+}
+
+// carried reports whether any link is known to have carried anything.
+func (p *progress) carried() bool {
+	for _, use := range p.links {
+		if use.bytes > 0 {
+			return true
+		}
+	}
+	return false
 }

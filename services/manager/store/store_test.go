@@ -82,6 +82,7 @@ func TestConformance(t *testing.T) {
 				test    func(*testing.T, *store.Store)
 			}{
 				{"a transaction is all or nothing", testAllOrNothing},
+				{"a condition on all below a prefix sees every one of them", testBelow},
 				{"a transaction of an earlier term is refused", testFence},
 				{"one candidate leads at a time, and a resigned term is followed at once", testElection},
 				{"a restarted candidate need not wait for its earlier self", testEndEarlierTerms},
@@ -118,6 +119,29 @@ func testAllOrNothing(t *testing.T, s *store.Store) {
 	}
 	wantValue(t, s, "all/x", "")
 	wantValue(t, s, "all/y", "2")
+}
+
+func testBelow(t *testing.T, s *store.Store) {
+	term := lead(t, s, "a")
+	holds := func(condition store.Cond) bool {
+		_, err := commit(t, s, term, []store.Cond{condition}, store.Put("elsewhere", nil))
+		if err != nil && !errors.Is(err, store.ErrConflict) {
+			t.Fatal(err)
+		}
+		return err == nil
+	}
+	if !holds(store.UnchangedBelow("below/", 1)) || !holds(store.NoneBelow("below/")) {
+		t.Error("nothing is there, and it does not hold")
+	}
+	first := mustCommit(t, s, term, store.Put("below/x", nil), store.Put("belowly", nil))
+	second := mustCommit(t, s, term, store.Put("below/y", nil))
+	if holds(store.UnchangedBelow("below/", first)) || holds(store.NoneBelow("below/")) {
+		t.Error("it holds although a key was written since")
+	}
+	mustCommit(t, s, term, store.Put("belowly", nil))
+	if !holds(store.UnchangedBelow("below/", second)) {
+		t.Error("it does not hold although all was written before")
+	}
 }
 
 func testFence(t *testing.T, s *store.Store) {

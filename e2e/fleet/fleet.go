@@ -1,0 +1,238 @@
+// Package fleet runs our own commands on the network lab: a manager on a host of its
+// own, session agents and whatever else is started on others.
+//
+// The managers are reached from every host through a wire of its own that is no part
+// of the network under test: what crosses the emulated links is deliveries alone.
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/groupcast/groupcast/e2e/lab"
+	"github.com/groupcast/groupcast/sdk"
+)
+
+// Port is where agents take deliveries.
+const Port = 7410
+
+// controlAddress is where every host finds the manager.
+const controlAddress = "127.0.0.1:7400"
+
+// ManagerName is what the manager's process is called in results.
+const ManagerName = "groupcast-manager"
+
+// AgentName is what agents' processes are called in results.
+const AgentName = "groupcast-agent"
+
+// Fleet is a running manager and what was started beside it.
+type Fleet struct {
+	// Client acts as an operator.
+	Client *sdk.Client
+
+	manager *lab.Host
+	wires   []*wire
+	wired   map[*lab.Host]bool
+	dir     string
+}
+
+// Start runs a manager on a host without links. Close is to be called also after an error.
+func Start(ctx context.Context, manager *lab.Host) (*Fleet, error) {
+	f := &Fleet{manager: manager, wired: map[*lab.Host]bool{}}
+	server, err := Program(ctx, "services/standalone/cmd/groupcast-standalone")
+	if err != nil {
+		return f, err
+	}
+	if f.dir, err = os.MkdirTemp(scratch(), "groupcast-fleet-"); err != nil {
+		return f, err
+	}
+	data := filepath.Join(f.dir, "data")
+	process := manager.Command(server, "--data", data, "--agents-count", "0",
+		"--grpc-listen", controlAddress, "--admin-listen", "", "--log-level", "warn")
+	process.Name = ManagerName
+	if err := process.Start(); err != nil {
+		return f, err
+	}
+	if err := await(ctx, process, func() bool { return strings.Contains(process.Output(), "ready: ") }); err != nil {
+		return f, err
+	}
+	outside, err := f.outside(ctx)
+	if err != nil {
+		return f, err
+	}
+	f.Client, err = sdk.Open(outside)
+	return f, err
+}
+
+// outside writes an operator's configuration for this process, which is on no host.
+func (f *Fleet) outside(ctx context.Context) (file string, err error) {
+	w, err := lay(ctx, nil, f.manager, "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	f.wires = append(f.wires, w)
+	text, err := os.ReadFile(f.Access())
+	if err != nil {
+		return "", err
+	}
+	file = filepath.Join(filepath.Dir(f.Access()), "outside.yaml")
+	return file, os.WriteFile(file, []byte(strings.ReplaceAll(string(text), controlAddress, w.address())), 0o600)
+}
+
+// scratch is a directory in memory, so that the manager does not wait for a disk.
+func scratch() string {
+	const memory = "/dev/shm"
+	if state, err := os.Stat(memory); err == nil && state.IsDir() {
+		return memory
+	}
+	return os.TempDir()
+}
+
+// Access is an operator's configuration file that works on every host that is Reached.
+func (f *Fleet) Access() string { return filepath.Join(f.dir, "data", "admin.yaml") }
+
+// Reach lets programs on a host reach the manager.
+func (f *Fleet) Reach(ctx context.Context, host *lab.Host) error {
+	if f.wired[host] {
+		return nil
+	}
+	w, err := lay(ctx, host, f.manager, controlAddress)
+	if err != nil {
+		return fmt.Errorf("reach the manager from %s: %w", host.Name(), err)
+	}
+	f.wires, f.wired[host] = append(f.wires, w), true
+	return nil
+}
+
+// Agent starts a session agent called after its host, with its cache below a directory,
+// and waits until the manager knows it.
+func (f *Fleet) Agent(ctx context.Context, host *lab.Host, zone, cache string, flags ...string) (*lab.Process, error) {
+	if err := f.Reach(ctx, host); err != nil {
+		return nil, err
+	}
+	program, err := Program(ctx, "services/agent/cmd/groupcast-agent")
+	if err != nil {
+		return nil, err
+	}
+	name := strings.ToLower(host.Name())
+	token, _, err := f.Client.CreateToken(ctx, sdk.Token{Role: "agent", Name: name})
+	if err != nil {
+		return nil, err
+	}
+	own := filepath.Join(f.dir, name)
+	if err := os.MkdirAll(own, 0o700); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(filepath.Join(own, "token"), []byte(token), 0o600); err != nil {
+		return nil, err
+	}
+	process := host.Command(program, append([]string{
+		"--managers", controlAddress, "--credentials-dir", filepath.Join(own, "credentials"), "--join-token-file", filepath.Join(own, "token"),
+		"--node", host.Name(), "--zone", zone, "--data-listen", fmt.Sprintf("0.0.0.0:%d", Port), "--data-addresses", host.At(Port),
+		"--cache-dir", filepath.Join(cache, "groupcast-cache"), "--admin-listen", "", "--log-level", "warn",
+	}, flags...)...)
+	process.Name = AgentName
+	if err := process.Start(); err != nil {
+		return nil, err
+	}
+	return process, await(ctx, process, func() bool { return f.isOnline(ctx, name) })
+}
+
+func (f *Fleet) isOnline(ctx context.Context, name string) bool {
+	agents, err := f.Client.Agents(ctx)
+	if err != nil {
+		return false
+	}
+	for _, agent := range agents {
+		if agent.Name == name && agent.State == "online" {
+			return true
+		}
+	}
+	return false
+}
+
+// Groupcast starts the groupcast command on a host, as an operator.
+func (f *Fleet) Groupcast(ctx context.Context, host *lab.Host, arguments ...string) (*lab.Process, error) {
+	process, err := f.Prepare(ctx, host, "services/cli/cmd/groupcast", arguments...)
+	if err != nil {
+		return nil, err
+	}
+	return process, process.Start()
+}
+
+// Prepare builds a command of this module, to be started on a host from which it can
+// reach the manager: GROUPCAST_CONFIG says how.
+func (f *Fleet) Prepare(ctx context.Context, host *lab.Host, pkg string, arguments ...string) (*lab.Process, error) {
+	program, err := Program(ctx, pkg)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Reach(ctx, host); err != nil {
+		return nil, err
+	}
+	process := host.Command(program, arguments...)
+	process.Name, process.Dir = filepath.Base(program), "/"
+	process.Env = []string{"GROUPCAST_CONFIG=" + f.Access()}
+	return process, nil
+}
+
+// AwaitMembers returns when so many members have joined a group.
+func (f *Fleet) AwaitMembers(ctx context.Context, group string, members int) error {
+	for {
+		there, err := f.Client.Members(ctx, group)
+		if err == nil && len(there) >= members {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("wait for %d members of %s: %d are there: %w", members, group, len(there), errors.Join(err, ctx.Err()))
+		}
+		pause(ctx)
+	}
+}
+
+// Close ends the wires and removes what was written. The lab ends the processes.
+func (f *Fleet) Close() error {
+	if f.Client != nil {
+		_ = f.Client.Close()
+	}
+	for _, w := range f.wires {
+		w.cut()
+	}
+	if f.dir == "" {
+		return nil
+	}
+	return os.RemoveAll(f.dir)
+}
+
+// patience bounds how long a process may take to serve.
+const patience = 30 * time.Second
+
+// await waits until a process serves.
+func await(ctx context.Context, process *lab.Process, serves func() bool) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for !serves() {
+		select {
+		case <-process.Ended():
+			return fmt.Errorf("%s has ended: %w; it wrote: %s", process.Name, process.Wait(), process.Output())
+		default:
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("wait for %s: %w; it wrote: %s", process.Name, ctx.Err(), process.Output())
+		}
+		pause(ctx)
+	}
+	return nil
+}
+
+func pause(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(10 * time.Millisecond):
+	}
+}

@@ -1,0 +1,254 @@
+package paper000
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/groupcast/groupcast/e2e/lab/measure"
+	"github.com/groupcast/groupcast/e2e/papers/experiment"
+	"github.com/groupcast/groupcast/sdk"
+)
+
+// Split is figures 6 to 12: our own processes beside unicast.
+var Split = experiment.Experiment{
+	Paper: "000",
+	Name:  "split",
+	About: "figures 6 to 12: session agents at the routers, hop and end-to-end, beside unicast; about 15 minutes",
+	Run:   compare,
+}
+
+// What a run has if the caller wants nothing else. It is less than the paper's, so that
+// all points together take 15 minutes.
+const (
+	splitDuration = 8 * time.Second
+	splitRuns     = 1
+	// splitAhead is how many deliveries a sender has under way at most: a connection is new
+	// for each, so the next ones start while one is still slow.
+	splitAhead = 4
+)
+
+// method is a line of the figures, as the paper calls it.
+type method string
+
+const (
+	byUnicast  method = "Unicast"
+	byEndToEnd method = "End-End"
+	byHop      method = "Node-Node"
+)
+
+var methods = []method{byUnicast, byEndToEnd, byHop}
+
+// measured are the means over all runs of each method at each point.
+type measured struct {
+	loads   []float64
+	members []int
+	at      map[method]map[point]outcome
+}
+
+func compare(ctx context.Context, options experiment.Options) (*measure.Result, error) {
+	if options.Duration == 0 {
+		options.Duration = splitDuration
+	}
+	if options.Runs == 0 {
+		options.Runs = splitRuns
+	}
+	m := measured{loads: options.Loads, members: []int{1, 2, 3, 4, 5}, at: map[method]map[point]outcome{}}
+	if len(m.loads) == 0 {
+		m.loads = loads
+	}
+	for _, p := range m.points() {
+		for _, how := range methods {
+			o, err := how.repeat(ctx, p, options)
+			if err != nil {
+				return nil, fmt.Errorf("%s, %v: %w", how, p, err)
+			}
+			options.Progress("  %v, %s: uplink %.1f, reception %.2f, effective %.3f, cache %.3f; emulator 99 %% within %v %s",
+				p, how, o.consumption, o.reception, o.effective(), o.cache, o.late.Within(0.99), o.complaint)
+			if m.at[how] == nil {
+				m.at[how] = map[point]outcome{}
+			}
+			m.at[how][p] = o
+		}
+	}
+	return m.report(options), nil
+}
+
+// points are those of all figures, each once.
+func (m measured) points() (list []point) {
+	add := func(p point) {
+		if !slices.Contains(list, p) {
+			list = append(list, p)
+		}
+	}
+	for _, load := range m.loads {
+		for _, delay := range delays {
+			add(m.one(1, delay, load))
+		}
+		add(many(load))
+	}
+	for _, members := range m.members {
+		for _, load := range m.figure6Loads() {
+			add(m.one(members, delays[0], load))
+		}
+	}
+	return list
+}
+
+// figure6Loads are the lowest and the highest: lines of figure 6.
+func (m measured) figure6Loads() []float64 {
+	return slices.Compact([]float64{slices.Min(m.loads), slices.Max(m.loads)})
+}
+
+func (measured) one(members int, delay time.Duration, load float64) point {
+	return point{senders: 1, members: members, trunkDelay: delay, load: load}
+}
+
+// many is a point with four senders.
+func many(load float64) point {
+	return point{senders: 4, members: 1, trunkDelay: delays[0], load: load}
+}
+
+// repeat is the mean of all runs at a point.
+func (how method) repeat(ctx context.Context, p point, options experiment.Options) (mean outcome, err error) {
+	share := 1 / float64(options.Runs)
+	for i := range options.Runs {
+		o, err := how.run(ctx, p, options.Seed+uint64(i), options.Duration)
+		if err != nil {
+			return outcome{}, err
+		}
+		mean.consumption += o.consumption * share
+		mean.sent += o.sent * share
+		mean.reception += o.reception * share
+		mean.cache += o.cache * share
+		mean.tally.add(o.tally)
+		mean.sources, mean.late = o.sources, o.late
+		mean.complaint += o.complaint
+	}
+	return mean, nil
+}
+
+func (how method) run(ctx context.Context, p point, seed uint64, duration time.Duration) (outcome, error) {
+	switch how {
+	case byHop:
+		return split(ctx, sdk.Hop, p, tuning{ahead: splitAhead}, seed, duration)
+	case byEndToEnd:
+		return split(ctx, sdk.EndToEnd, p, tuning{ahead: splitAhead}, seed, duration)
+	}
+	return unicast(ctx, p, seed, duration)
+}
+
+func (m measured) report(options experiment.Options) *measure.Result {
+	return &measure.Result{
+		Title:  "Paper 000, figures 6 to 12",
+		Seed:   options.Seed,
+		Origin: options.Origin,
+		About: fmt.Sprintf(`Figure 5 as in table I: links of 100 Mbit/s and 10 ms, 10 or 100 ms between the routers, queues of 200 packets, 5 MB at a time at
+random times for a given load, reno with SACK. Unicast is one lasting TCP connection from a sender to each receiver, as in the paper. Node-Node (hop)
+and End-End (end-to-end) are a session agent at each router and a process for each member, with TLS; every 5 MB are a delivery of their own with new
+connections, %d of a sender under way at most; a member counts what it has on its disk. The manager is reached past the network.
+%d run(s) of %v at a point; the paper has 5 of 100 s.`, splitAhead, options.Runs, options.Duration),
+		Tables: []measure.Table{m.verdicts(), m.table()},
+		Charts: m.figures(),
+	}
+}
+
+func (m measured) table() measure.Table {
+	t := measure.Table{Title: "Every point", Columns: []string{
+		"method", "senders", "members per network", "trunk delay", "load", "uplink, Mbit/s", "offered, Mbit/s", "reception, Mbit/s", "effective", "cache ratio",
+		"deliveries complete", "under way at the end", "failed", "emulator late, 99 %",
+	}}
+	for _, p := range m.points() {
+		for _, how := range methods {
+			o := m.at[how][p]
+			row := []string{
+				string(how), fmt.Sprint(p.senders), fmt.Sprint(p.members), p.trunkDelay.String(), measure.Short(p.load), measure.Short(o.consumption),
+				measure.Short(o.sent), measure.Short(o.reception), measure.Short(o.effective()), "", "", "", "", o.late.Within(0.99).String(),
+			}
+			if how != byUnicast {
+				row[9], row[10] = measure.Short(o.cache), fmt.Sprint(o.tally.complete)
+				row[11], row[12] = fmt.Sprint(o.tally.running+o.tally.waiting), fmt.Sprint(o.tally.unfulfilled)
+			}
+			t.Rows = append(t.Rows, row)
+		}
+	}
+	return t
+}
+
+// index is one of 000 §IV-B.
+type index func(outcome) float64
+
+func (m measured) figures() []measure.Chart {
+	consumption := func(o outcome) float64 { return o.consumption }
+	reception := func(o outcome) float64 { return o.reception }
+	cache := func(o outcome) float64 { return 100 * o.cache }
+	bandwidth := measure.Axis{Label: "Bandwidth consumption [Mb/s]", Max: 110}
+	throughput := measure.Axis{Label: "Reception throughput [Mb/s]", Max: 110}
+	effective := measure.Axis{Label: "Effective throughput", Max: 1.1}
+	return []measure.Chart{
+		m.figure6(bandwidth, consumption),
+		m.oneToMany("figure7", "Figure 7: reception throughput", throughput, reception),
+		m.oneToMany("figure8", "Figure 8: effective throughput", effective, outcome.effective),
+		m.manyToMany("figure9", "Figure 9: average consumption of the senders' links", bandwidth, consumption),
+		m.manyToMany("figure10", "Figure 10: average reception throughput", throughput, reception),
+		m.manyToMany("figure11", "Figure 11: average effective throughput", effective, outcome.effective),
+		m.figure12(measure.Axis{Label: "Cache ratio [%]"}, cache),
+	}
+}
+
+var loadAxis = measure.Axis{Label: "Traffic load", Max: 1}
+
+func (m measured) figure6(y measure.Axis, value index) measure.Chart {
+	chart := measure.Chart{
+		File: "figure6", Title: "Figure 6: bandwidth consumption between ma1 and SA1", Kind: measure.Marks, Y: y,
+		X: measure.Axis{Label: "Number of members in each network", Min: 0.5, Max: mostMembers + 0.5},
+	}
+	for _, load := range m.figure6Loads() {
+		for _, how := range methods {
+			line := measure.Series{Name: fmt.Sprintf("%s, load %.1f", how, load)}
+			for _, members := range m.members {
+				line.Points = append(line.Points, measure.Point{X: float64(members), Y: value(m.at[how][m.one(members, delays[0], load)])})
+			}
+			chart.Series = append(chart.Series, line)
+		}
+	}
+	return chart
+}
+
+func (m measured) line(name string, how method, value index, at func(load float64) point) measure.Series {
+	line := measure.Series{Name: name}
+	for _, load := range m.loads {
+		line.Points = append(line.Points, measure.Point{X: load, Y: value(m.at[how][at(load)])})
+	}
+	return line
+}
+
+func (m measured) oneToMany(file, title string, y measure.Axis, value index) measure.Chart {
+	chart := measure.Chart{File: file, Title: title, Kind: measure.Marks, X: loadAxis, Y: y}
+	for _, delay := range delays {
+		for _, how := range methods {
+			name := fmt.Sprintf("%s (%d ms)", how, delay.Milliseconds())
+			chart.Series = append(chart.Series, m.line(name, how, value, func(load float64) point { return m.one(1, delay, load) }))
+		}
+	}
+	return chart
+}
+
+func (m measured) manyToMany(file, title string, y measure.Axis, value index) measure.Chart {
+	chart := measure.Chart{File: file, Title: title, Kind: measure.Marks, X: loadAxis, Y: y}
+	for _, how := range methods {
+		chart.Series = append(chart.Series, m.line(string(how), how, value, many))
+	}
+	return chart
+}
+
+func (m measured) figure12(y measure.Axis, value index) measure.Chart {
+	chart := measure.Chart{File: "figure12", Title: "Figure 12: cache ratio of SA1", Kind: measure.Marks, X: loadAxis, Y: y}
+	for _, how := range methods[1:] {
+		chart.Series = append(chart.Series,
+			m.line(string(how)+", 1 sender", how, value, func(load float64) point { return m.one(1, delays[0], load) }),
+			m.line(string(how)+", 4 senders", how, value, many))
+	}
+	return chart
+}

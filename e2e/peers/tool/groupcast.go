@@ -1,0 +1,74 @@
+package tool
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/groupcast/groupcast/e2e/fleet"
+	"github.com/groupcast/groupcast/e2e/lab"
+	"github.com/groupcast/groupcast/sdk"
+)
+
+// groupcast is our own: agents, a pull on every receiver, and a push that returns when
+// every member has said that it has the file, verified and durable.
+type groupcast struct {
+	plane sdk.DataPlane
+	fleet *fleet.Fleet
+	pulls []*lab.Process
+}
+
+// payloadGroup is the group that the file is delivered to.
+const payloadGroup = "payload"
+
+func (g *groupcast) Name() string     { return "groupcast (" + string(g.plane) + ")" }
+func (*groupcast) Programs() []string { return []string{"go"} }
+func (*groupcast) Multicast() bool    { return false }
+
+// Prepare has every receiver joined, each in the zone of the agent that is to feed it.
+func (g *groupcast) Prepare(ctx context.Context, j *Job) (err error) {
+	if g.fleet, err = fleet.Start(ctx, j.Manager); err != nil {
+		return err
+	}
+	for _, agent := range j.Agents {
+		if _, err := g.fleet.Agent(ctx, agent, agent.Name(), lab.DiskPath); err != nil {
+			return err
+		}
+	}
+	policy := sdk.Policy{DataPlane: g.plane, AckLevel: sdk.Durable}
+	if _, err := g.fleet.Client.CreateGroup(ctx, payloadGroup, policy); err != nil {
+		return err
+	}
+	g.pulls = nil
+	for _, receiver := range j.Receivers {
+		pull, err := g.fleet.Groupcast(ctx, receiver, "pull", "--group", payloadGroup, "--as", receiver.Name(), "--node", "host-"+receiver.Name(),
+			"--label", "zone="+j.Near[receiver].Name(), "--into", lab.DiskPath, "--once")
+		if err != nil {
+			return err
+		}
+		g.pulls = append(g.pulls, pull)
+	}
+	return g.fleet.AwaitMembers(ctx, payloadGroup, len(j.Receivers))
+}
+
+func (g *groupcast) Deliver(ctx context.Context, j *Job) error {
+	push, err := g.fleet.Groupcast(ctx, j.Sender, "push", path(FileName), "--group", payloadGroup, "--as", "sender", "--node", "host-sender")
+	if err != nil {
+		return err
+	}
+	if err := await(ctx, push); err != nil {
+		return err
+	}
+	return await(ctx, g.pulls...)
+}
+
+// Close ends what the lab does not.
+func (g *groupcast) Close() error {
+	if g.fleet == nil {
+		return nil
+	}
+	if err := g.fleet.Close(); err != nil {
+		return fmt.Errorf("close the fleet: %w", err)
+	}
+	g.fleet = nil
+	return nil
+}

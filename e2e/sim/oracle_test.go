@@ -1,0 +1,229 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/groupcast/groupcast/internal/simnet"
+	"github.com/groupcast/groupcast/sdk"
+)
+
+// watchNames looks at all final names, as often as is affordable: what appears there
+// is whole and right from the first moment.
+func (w *world) watchNames(ctx context.Context) {
+	seen := make(map[string]fs.FileInfo)
+	for ctx.Err() == nil {
+		for _, r := range w.receivers {
+			for _, p := range w.deliveries {
+				path := filepath.Join(w.into(r.name), p.name)
+				now, err := os.Lstat(path)
+				if err != nil || seen[path] != nil && os.SameFile(now, seen[path]) {
+					continue
+				}
+				seen[path] = now
+				w.checkWhole(r.name, p.name)
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// checkWhole checks that a member has exactly what was sent, under its final name.
+func (w *world) checkWhole(member, name string) {
+	if err := same(filepath.Join(w.dir, senderHost, name), filepath.Join(w.into(member), name)); err != nil {
+		w.Errorf("%s: %v", member, err)
+	}
+}
+
+// same compares two files or directories.
+func same(want, got string) error {
+	wanted, err := contents(want)
+	if err != nil {
+		return err
+	}
+	has, err := contents(got)
+	if err != nil {
+		return err
+	}
+	for name, content := range wanted {
+		if other, there := has[name]; !there || !bytes.Equal(content, other) {
+			return fmt.Errorf("%s: %q is there: %t, with %d bytes; want %d bytes", got, name, there, len(other), len(content))
+		}
+	}
+	if len(has) != len(wanted) {
+		return fmt.Errorf("%s holds %d entries, want %d", got, len(has), len(wanted))
+	}
+	return nil
+}
+
+// contents returns all files below a path; directories are there without content.
+func contents(root string) (map[string][]byte, error) {
+	all := make(map[string][]byte)
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, _ := filepath.Rel(root, path)
+		if entry.IsDir() {
+			all[name] = nil
+			return nil
+		}
+		all[name], err = os.ReadFile(path)
+		return err
+	})
+	return all, err
+}
+
+// watchVersion checks that a delivery's tree version only grows.
+func (w *world) watchVersion(ctx context.Context, id string) {
+	var version uint64
+	for delivery, err := range w.operator.WatchDelivery(ctx, id) {
+		if err != nil {
+			return
+		}
+		if delivery.TreeVersion < version {
+			w.Errorf("tree version %d after %d", delivery.TreeVersion, version)
+		}
+		version = max(version, delivery.TreeVersion)
+	}
+}
+
+// checkOutcome checks a delivery that has ended, against what may have become of it.
+func (w *world) checkOutcome(p parcel, delivery sdk.Delivery) {
+	w.log.Info("outcome", "delivery", delivery.Name, "state", delivery.State, "reason", delivery.Reason, "receipts", fmt.Sprintf("%+v", delivery.Receipts))
+	if delivery.State == sdk.DeliveryRunning {
+		w.Errorf("delivery %s goes on: %s", p.name, standing(delivery))
+		return
+	}
+	atStart := 0
+	for _, receipt := range delivery.Receipts {
+		if !receipt.Late {
+			atStart++
+		}
+		switch {
+		case receipt.State == sdk.ReceiptComplete:
+			w.checkWhole(receipt.Member, p.name)
+		case receipt.Late: // the outcome does not wait for it
+		case receipt.State == sdk.ReceiptFailed:
+			if why := w.unexplained(receipt); why != "" {
+				w.Errorf("delivery %s at %s failed: %s (%s): %s", p.name, receipt.Member, receipt.Reason, receipt.Detail, why)
+			}
+		default:
+			w.Errorf("delivery %s at %s is %s", p.name, receipt.Member, receipt.State)
+		}
+	}
+	if atStart != delivery.Members {
+		w.Errorf("delivery %s has %d receipts, want %d", p.name, atStart, delivery.Members)
+	}
+}
+
+func standing(delivery sdk.Delivery) string {
+	text := fmt.Sprintf("sealed %t, sent %d of %d, tree %d", delivery.Sealed, delivery.SentBytes, delivery.Length, delivery.TreeVersion)
+	for _, r := range delivery.Receipts {
+		text += fmt.Sprintf("; %s %s has %d from %s %s", r.Member, r.State, r.Bytes, r.Parent, r.Reason)
+	}
+	return text
+}
+
+// away are faults that can end a session, if they last.
+var away = []simnet.Kind{simnet.CutBoth, simnet.CutOne, simnet.SlowDown, simnet.Stop, simnet.Crash, simnet.LosePower, simnet.TurnAway, simnet.Break, simnet.Flip}
+
+// unexplained says why a member had no reason to fail, if so.
+func (w *world) unexplained(receipt sdk.Receipt) string {
+	switch receipt.Reason {
+	case "sender_lost":
+		if !w.hits(senderHost, managerHost, away...) {
+			return "nothing kept the sender from the manager"
+		}
+	case "deadline":
+		if w.deadline == 0 {
+			return "there is none"
+		}
+	case "slow":
+		if w.policy.SlowMember.Action != sdk.Evict {
+			return "nobody is evicted by this policy"
+		}
+	case "damaged":
+		if w.policy.DataPlane != sdk.Plaintext || !slices.ContainsFunc(w.faults, func(f simnet.Fault) bool { return f.Kind == simnet.Flip }) {
+			return "nothing was damaged"
+		}
+	case "no_path":
+		if len(w.faults) == 0 {
+			return "nothing was in the way"
+		}
+	default:
+		return "this cannot be"
+	}
+	return ""
+}
+
+// checkBalance checks that all that came to an agent was discarded or is held, and
+// that what it holds is within its limit. Deliveries may be on their way out.
+func (w *world) checkBalance() {
+	for _, at := range w.agents {
+		var problem error
+		for range 100 {
+			if problem = w.balance(at); problem == nil {
+				break
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		if problem != nil {
+			w.Error(problem)
+		}
+	}
+}
+
+func (w *world) balance(at place) error {
+	metrics, _ := w.metrics.Load(at.name)
+	counts := sums(metrics.(*prometheus.Registry))
+	if received, gone := counts["received_bytes_total"], counts["discarded_bytes_total"]+counts["cache_held_bytes"]; received != gone {
+		return fmt.Errorf("%s received %v bytes; discarded and held are %v", at.name, received, gone)
+	}
+	if counts["cache_reserved_bytes"] > float64(at.cache) {
+		w.Errorf("%s has taken %v bytes of its cache, whose limit is %d", at.name, counts["cache_reserved_bytes"], at.cache)
+	}
+	return nil
+}
+
+// checkEnded checks an agent that has ended: nothing is left of what came.
+func (w *world) checkEnded(name string, metrics *prometheus.Registry) {
+	counts := sums(metrics)
+	if counts["received_bytes_total"] != counts["discarded_bytes_total"] {
+		w.Errorf("%s ended: %v bytes were received and %v discarded", name, counts["received_bytes_total"], counts["discarded_bytes_total"])
+	}
+	if counts["cache_reserved_bytes"] != 0 {
+		w.Errorf("%s ended: %v bytes of its cache are never given back", name, counts["cache_reserved_bytes"])
+	}
+}
+
+// sums returns an agent's metrics, without the prefix of their names.
+func sums(metrics *prometheus.Registry) map[string]float64 {
+	sums := make(map[string]float64)
+	families, _ := metrics.Gather()
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			sums[family.GetName()[len("groupcast_agent_"):]] += m.GetCounter().GetValue() + m.GetGauge().GetValue()
+		}
+	}
+	return sums
+}
+
+// isSessionOver reports whether an error says that the sender's session has ended.
+func isSessionOver(err error) bool {
+	var ended *sdk.SessionEnded
+	var failed *sdk.Error
+	return errors.As(err, &ended) || errors.As(err, &failed) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}

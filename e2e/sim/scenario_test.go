@@ -1,0 +1,219 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/simnet"
+	"github.com/groupcast/groupcast/sdk"
+)
+
+// scenario is what one run is made of.
+type scenario struct {
+	seed       uint64
+	agents     []place
+	receivers  []place
+	shape      simnet.Shape
+	policy     sdk.Policy
+	deliveries []parcel
+	faults     simnet.Schedule
+	deadline   time.Duration // of each delivery; zero for none
+}
+
+// place is where a program runs, and what it may take.
+type place struct {
+	name, node, zone string
+	cache            int64 // of an agent
+}
+
+// parcel is one delivery.
+type parcel struct {
+	name  string
+	after time.Duration // since the faults began
+	size  int
+	files int // of a directory; zero is a file
+}
+
+const (
+	managerHost = "manager"
+	senderHost  = "sender"
+)
+
+// draw draws a scenario.
+func draw(seed uint64) scenario {
+	random := rand.New(rand.NewPCG(seed, 1))
+	s := scenario{seed: seed}
+	zones := []string{"x", "y", "z"}[:1+random.IntN(3)]
+	for i := range 2 + random.IntN(3) {
+		name := fmt.Sprintf("a%d", i+1)
+		s.agents = append(s.agents, place{name, name, zones[random.IntN(len(zones))], drawCache(random)})
+	}
+	for i := range 2 + random.IntN(4) {
+		r := place{name: fmt.Sprintf("r%d", i+1), node: fmt.Sprintf("r%d", i+1)}
+		if random.IntN(4) > 0 {
+			r.node = s.agents[random.IntN(len(s.agents))].node
+		}
+		s.receivers = append(s.receivers, r)
+	}
+	span := []time.Duration{3 * time.Second, 12 * time.Second, 30 * time.Second, 80 * time.Second}[random.IntN(4)]
+	s.policy = drawPolicy(random)
+	for i := range 1 + random.IntN(5)/4 {
+		p := parcel{name: fmt.Sprintf("object-%d", i), after: time.Duration(random.Int64N(int64(span / 4))), size: drawSize(random)}
+		if random.IntN(6) == 0 {
+			p.files = 1 + random.IntN(5)
+		}
+		s.deliveries = append(s.deliveries, p)
+	}
+	s.shape = simnet.Shape{Latency: time.Duration(random.IntN(20)) * time.Millisecond}
+	if random.IntN(4) > 0 {
+		took := time.Duration(random.Int64N(int64(span))) + time.Second/2
+		s.shape.Rate = simnet.Rate(max(32<<10, float64(s.deliveries[0].size)/took.Seconds()))
+	}
+	if random.IntN(8) == 0 {
+		s.deadline = span
+	}
+	s.faults = s.drawFaults(random, span)
+	return s
+}
+
+func drawSize(random *rand.Rand) int {
+	switch random.IntN(8) {
+	case 0:
+		return random.IntN(3)
+	case 1:
+		return 1<<20 + random.IntN(2<<20)
+	}
+	return 1 + random.IntN(512<<10)
+}
+
+// drawCache returns a limit that is often smaller than the object.
+func drawCache(random *rand.Rand) int64 {
+	switch random.IntN(3) {
+	case 0:
+		return 1 << 20
+	case 1:
+		return int64(128<<10 + random.IntN(512<<10))
+	}
+	return 16 << 20
+}
+
+func drawPolicy(random *rand.Rand) sdk.Policy {
+	policy := sdk.Policy{
+		ControlMode: []sdk.ControlMode{sdk.Hop, sdk.EndToEnd}[random.IntN(2)],
+		AckLevel:    []sdk.AckLevel{sdk.Received, sdk.Durable}[random.IntN(2)],
+		DataPlane:   []sdk.DataPlane{sdk.TLS, sdk.Plaintext}[random.IntN(2)],
+	}
+	switch random.IntN(4) {
+	case 0:
+		policy.SlowMember = sdk.SlowMember{Action: sdk.Pace}
+	case 1:
+		policy.SlowMember = sdk.SlowMember{Action: sdk.Detach}
+	case 2:
+		policy.SlowMember = sdk.SlowMember{Action: sdk.Evict, LagBytes: uint64(64<<10 + random.IntN(1<<20)), LagTime: time.Duration(1+random.IntN(8)) * time.Second}
+	}
+	return policy
+}
+
+// drawFaults draws what happens: to the links and agents of the tree mostly, to the
+// members, their links to the manager, the manager and the sender at times.
+func (s *scenario) drawFaults(random *rand.Rand, span time.Duration) simnet.Schedule {
+	chaos := simnet.Chaos{Faults: random.IntN(16), Span: span, Flips: random.IntN(2) == 0}
+	for _, agent := range s.agents {
+		if random.IntN(3) > 0 {
+			chaos.Hosts = append(chaos.Hosts, agent.name)
+		}
+	}
+	oneIn := map[string]int{managerHost: 6, senderHost: 12}
+	for _, host := range s.hosts() {
+		if !isAgent(host) && random.IntN(max(oneIn[host], 4)) == 0 {
+			chaos.Hosts = append(chaos.Hosts, host)
+		}
+	}
+	chaos.Links = s.drawLinks(random)
+	faults := chaos.Schedule(random)
+	if random.IntN(6) == 0 {
+		faults = s.partition(random, span, faults)
+	}
+	return faults
+}
+
+func isAgent(host string) bool { return strings.HasPrefix(host, "a") }
+
+// drawLinks draws some links that may be hit, few enough to be hit again and again.
+func (s *scenario) drawLinks(random *rand.Rand) [][2]string {
+	var links [][2]string
+	hosts := s.hosts()
+	for i, a := range hosts {
+		for _, b := range hosts[i+1:] {
+			if isAgent(a) || isAgent(b) || a == managerHost && random.IntN(2) == 0 {
+				links = append(links, [2]string{a, b})
+			}
+		}
+	}
+	random.Shuffle(len(links), func(i, j int) { links[i], links[j] = links[j], links[i] })
+	return links[:1+random.IntN(min(len(links), 8))]
+}
+
+// partition cuts a set of hosts off from all others for a time.
+func (s *scenario) partition(random *rand.Rand, span time.Duration, faults simnet.Schedule) simnet.Schedule {
+	from := time.Duration(random.Int64N(int64(span)))
+	until := from + time.Duration(random.Int64N(int64(span/4)))
+	var sides [2][]string
+	for _, host := range s.hosts() {
+		side := random.IntN(2)
+		sides[side] = append(sides[side], host)
+	}
+	for _, a := range sides[0] {
+		for _, b := range sides[1] {
+			faults = slices.DeleteFunc(faults, func(f simnet.Fault) bool { // the end of one is not the end of another
+				return f.A == a && f.B == b || f.A == b && f.B == a
+			})
+			faults = append(faults, simnet.Fault{From: from, Until: until, Kind: simnet.CutBoth, A: a, B: b})
+		}
+	}
+	return faults
+}
+
+func (s *scenario) hosts() []string {
+	hosts := []string{managerHost, senderHost}
+	for _, p := range slices.Concat(s.agents, s.receivers) {
+		hosts = append(hosts, p.name)
+	}
+	return hosts
+}
+
+// hits reports whether a fault of some kind concerns a host, or its link to another if
+// that is named.
+func (s *scenario) hits(host, other string, kinds ...simnet.Kind) bool {
+	return slices.ContainsFunc(s.faults, func(f simnet.Fault) bool {
+		if len(kinds) > 0 && !slices.Contains(kinds, f.Kind) {
+			return false
+		}
+		if f.B == "" {
+			return f.A == host || other != "" && f.A == other
+		}
+		if other == "" {
+			return f.A == host || f.B == host
+		}
+		return f.A == host && f.B == other || f.A == other && f.B == host
+	})
+}
+
+func (s *scenario) String() string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "policy %+v\nshape %+v deadline %v\n", s.policy, s.shape, s.deadline)
+	for _, p := range s.agents {
+		fmt.Fprintf(&text, "agent %s zone %s cache %d\n", p.name, p.zone, p.cache)
+	}
+	for _, p := range s.receivers {
+		fmt.Fprintf(&text, "receiver %s on %s\n", p.name, p.node)
+	}
+	for _, p := range s.deliveries {
+		fmt.Fprintf(&text, "delivery %s after %v: %d bytes, %d files\n", p.name, p.after, p.size, p.files)
+	}
+	fmt.Fprintf(&text, "faults:\n%s", s.faults)
+	return text.String()
+}

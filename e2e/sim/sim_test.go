@@ -1,0 +1,213 @@
+package sim
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/groupcast/groupcast/sdk"
+)
+
+var (
+	seeds = flag.Uint64("seeds", 500, "how many seeds to run")
+	first = flag.Uint64("first", 0, "the first of them")
+	one   = flag.Int64("seed", -1, "run this seed alone, and show its log")
+	again = flag.Int("again", 1, "how often to run that one")
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// Sections 5 and 10 of the design: whatever fails and heals, each member that was
+// joined at the start has exactly what was sent, or a known reason why not.
+func TestSeeds(t *testing.T) {
+	runs := &tally{outcomes: make(map[string]int)}
+	t.Run("seed", func(t *testing.T) {
+		if *one >= 0 {
+			for range *again {
+				run(t, draw(uint64(*one)), runs)
+			}
+			return
+		}
+		for seed := *first; seed < *first+*seeds; seed++ {
+			run(t, draw(seed), runs)
+		}
+	})
+	t.Log(runs)
+}
+
+// Without faults, everybody has everything.
+func TestAllIsWell(t *testing.T) {
+	runs := &tally{outcomes: make(map[string]int)}
+	t.Run("seed", func(t *testing.T) {
+		for seed := range uint64(20) {
+			s := draw(seed)
+			s.faults, s.deadline, s.policy.SlowMember.Action = nil, 0, ""
+			run(t, s, runs)
+		}
+	})
+	if len(runs.outcomes) != 1 || runs.outcomes["complete"] == 0 {
+		t.Errorf("outcomes: %v, want all complete", runs)
+	}
+}
+
+// stillTime is how long a run may take of real time.
+const stillTime = 3 * time.Minute
+
+func run(t *testing.T, s scenario, runs *tally) {
+	t.Run(fmt.Sprint(s.seed), func(t *testing.T) {
+		t.Parallel()
+		dir := scratch(t)
+		// A goroutine that waits for a mutex keeps virtual time from going on. If whoever
+		// has it waits for time, both wait for ever.
+		defer time.AfterFunc(stillTime, func() {
+			debug.SetTraceback("all")
+			panic(fmt.Sprintf("seed %d: time stands still", s.seed))
+		}).Stop()
+		synctest.Test(t, func(t *testing.T) { live(t, s, dir, runs) })
+	})
+}
+
+// scratch returns a directory in memory, if there is such a place: syncing to a disk
+// takes longer than all else.
+func scratch(t *testing.T) string {
+	dir, err := os.MkdirTemp("/dev/shm", "groupcast-sim-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// tally counts what became of deliveries at members.
+type tally struct {
+	mu       sync.Mutex
+	outcomes map[string]int
+}
+
+func (c *tally) count(delivery sdk.Delivery) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, receipt := range delivery.Receipts {
+		c.outcomes[strings.TrimSpace(string(receipt.State)+" "+receipt.Reason)]++
+	}
+}
+
+func (c *tally) String() string { return fmt.Sprint(c.outcomes) }
+
+// endTime is how long after the last fault all must have ended: nothing moves for a
+// minute before a member is given up, twice over if there are others.
+const endTime = 5 * time.Minute
+
+// live runs a scenario to its end.
+func live(t *testing.T, s scenario, dir string, runs *tally) {
+	w := newWorld(t, s, dir)
+	defer w.say()
+	defer w.operator.Close()
+	defer w.stopAll()
+	w.populate()
+	w.log.Info("all are there")
+	w.network.ShapeAll(s.shape)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var background, sending sync.WaitGroup
+	background.Go(func() { w.watchNames(ctx) })
+	background.Go(func() { s.faults.Run(ctx, w.network, w.killed, w.restarted) })
+	limit := s.end()
+	sent := make([]*sdk.Outgoing, len(s.deliveries))
+	for i, p := range s.deliveries {
+		path := w.write(p)
+		sending.Go(func() { sent[i] = w.send(p, path) })
+	}
+	sending.Wait()
+	for i, out := range sent {
+		if out != nil {
+			background.Go(func() { w.watchVersion(ctx, out.ID()) })
+			ended := w.awaitEnd(out.ID(), limit)
+			w.checkOutcome(s.deliveries[i], ended)
+			runs.count(ended)
+		}
+	}
+	w.log.Info("all has ended")
+	time.Sleep(2 * time.Second) // the last answers are under way
+	w.settle(limit)
+	w.checkBalance()
+	cancel()
+	background.Wait()
+}
+
+// end is how long a run may take.
+func (s *scenario) end() time.Duration {
+	end := s.deadline
+	for _, f := range s.faults {
+		end = max(end, f.Until)
+	}
+	return end + endTime
+}
+
+// send begins a delivery; nil if the faults do not let it.
+func (w *world) send(p parcel, path string) *sdk.Outgoing {
+	time.Sleep(p.after)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	out, err := w.sending.Send(ctx, path, sdk.SendOptions{Deadline: w.deadline})
+	if err != nil {
+		if !isSessionOver(err) || len(w.faults) == 0 {
+			w.Errorf("send %s: %v", p.name, err)
+		}
+		w.log.Info("nothing is sent", "error", err)
+		return nil
+	}
+	return out
+}
+
+// awaitEnd waits until the manager says that a delivery has ended.
+func (w *world) awaitEnd(id string, limit time.Duration) (delivery sdk.Delivery) {
+	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(time.Second / 4) {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		now, err := w.operator.Delivery(ctx, id)
+		cancel()
+		if err != nil {
+			continue // the manager is away
+		}
+		if delivery = now; delivery.State != sdk.DeliveryRunning {
+			break
+		}
+	}
+	return delivery
+}
+
+// settle waits for the last fault to end, and for all agents to be back.
+func (w *world) settle(limit time.Duration) {
+	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(time.Second) {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		status, err := w.operator.Status(ctx)
+		cancel()
+		if err == nil && status.AgentsOnline == len(w.agents) {
+			return
+		}
+	}
+	w.Errorf("not all agents came back")
+}
+
+// say tells how to run a failed seed again, and what happened.
+func (w *world) say() {
+	if *one >= 0 || w.Failed() {
+		fmt.Fprintf(os.Stderr, "seed %d:\n%s%s", w.seed, &w.scenario, w.journal)
+	}
+	if w.Failed() {
+		w.Logf("the network at the end:\n%s\n%s\nagain: go test ./e2e/sim -run Seeds -seed %d", &w.journal.network, &w.scenario, w.seed)
+	}
+}

@@ -1,0 +1,342 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/groupcast/groupcast/internal/bytesize"
+	"github.com/groupcast/groupcast/internal/daemon"
+	"github.com/groupcast/groupcast/internal/simnet"
+	"github.com/groupcast/groupcast/sdk"
+	"github.com/groupcast/groupcast/services/agent"
+	"github.com/groupcast/groupcast/services/manager"
+)
+
+const (
+	group = "g"
+	// startTime is how long a service may take to be ready, and to stop.
+	startTime = 30 * time.Second
+)
+
+// world is one run: the network, and the programs on its hosts.
+type world struct {
+	testing.TB
+	scenario
+	network *simnet.Network
+	dir     string
+	journal *journal
+	log     *slog.Logger
+	began   time.Time
+
+	operator *sdk.Client
+	programs map[string]*program
+	metrics  sync.Map // of agents: *prometheus.Registry by name
+	sending  *sdk.Session
+}
+
+// program is what runs on a host, in one life after the other.
+type program struct {
+	name string
+	run  func(ctx context.Context, on *life) error
+
+	mu    sync.Mutex
+	stop  context.CancelFunc
+	ended chan struct{} // closed when this life is over
+	on    *life
+}
+
+// life is a process's own access to its host. It ends with the process: what that
+// leaves running reaches nobody.
+type life struct {
+	*simnet.Host
+	over atomic.Bool
+}
+
+func (l *life) Listen(_, address string) (net.Listener, error) {
+	if l.over.Load() {
+		return nil, net.ErrClosed
+	}
+	return l.Host.Listen(address)
+}
+
+func (l *life) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	if l.over.Load() {
+		return nil, net.ErrClosed
+	}
+	return l.Dial(ctx, network, address)
+}
+
+// newWorld starts the manager and makes the group.
+func newWorld(t testing.TB, s scenario, dir string) *world {
+	w := &world{TB: t, scenario: s, network: simnet.New(s.seed), dir: dir, journal: newJournal(), programs: make(map[string]*program), began: time.Now()}
+	w.log = slog.New(slog.NewTextHandler(w.journal, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: w.sinceStart}))
+	w.network.Trace(&w.journal.network)
+	for _, host := range append(s.hosts(), "operator") {
+		w.network.Host(host)
+	}
+	w.start(managerHost, w.runManager)
+	access := filepath.Join(dir, "admin.yaml")
+	w.await("the manager is ready", func() bool { _, err := os.Stat(access); return err == nil })
+	operator, err := sdk.Open(access, sdk.WithDialer(w.host("operator")))
+	w.must(err)
+	w.operator = operator
+	w.await("a manager leads", func() bool {
+		_, err := operator.CreateGroup(context.Background(), group, s.policy)
+		return err == nil
+	})
+	return w
+}
+
+func (w *world) sinceStart(_ []string, a slog.Attr) slog.Attr {
+	if a.Key == slog.TimeKey {
+		return slog.Duration("t", a.Value.Time().Sub(w.began).Round(time.Microsecond))
+	}
+	return a
+}
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) await(what string, holds func() bool) {
+	w.Helper()
+	for end := time.Now().Add(startTime); !holds(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			w.Fatalf("waited too long until %s", what)
+		}
+	}
+}
+
+func (w *world) host(name string) *life { return &life{Host: w.network.Host(name)} }
+
+// start runs a program on the host of its name.
+func (w *world) start(name string, run func(ctx context.Context, on *life) error) {
+	p := &program{name: name, run: run}
+	w.programs[name] = p
+	w.begin(p)
+}
+
+func (w *world) begin(p *program) {
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	on := w.host(p.name)
+	p.stop, p.ended, p.on = stop, ended, on
+	go func() {
+		defer close(ended)
+		if err := p.run(ctx, on); err != nil && ctx.Err() == nil {
+			w.Errorf("%s ended with: %v", p.name, err)
+		}
+	}()
+}
+
+// killed ends a host's program, whose connections are gone already.
+func (w *world) killed(host string) {
+	p := w.programs[host]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.on.over.Store(true)
+	p.stop()
+}
+
+// restarted runs it again, when its former life is over.
+func (w *world) restarted(host string) {
+	p := w.programs[host]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if w.isOver(p) {
+		w.begin(p)
+	}
+}
+
+func (w *world) isOver(p *program) bool {
+	select {
+	case <-p.ended:
+		return true
+	case <-time.After(startTime):
+		w.Errorf("%s does not stop", p.name)
+		return false
+	}
+}
+
+// stopAll ends all programs in order: those that serve others go last.
+func (w *world) stopAll() {
+	for _, name := range append(w.hosts()[1:], managerHost) {
+		if p := w.programs[name]; p != nil {
+			p.stop()
+			w.isOver(p)
+		}
+	}
+}
+
+func (w *world) env(name string, on *life, metrics prometheus.Registerer) daemon.Env {
+	admin, err := daemon.ListenAdmin(daemon.AdminConfig{})
+	w.must(err)
+	log := w.log.With("host", name)
+	if name == managerHost {
+		log = slog.New(atInfo{log.Handler()}) // etcd says a lot
+	}
+	return daemon.Env{Log: log, Metrics: metrics, Admin: admin, Network: on, Stdout: io.Discard}
+}
+
+// atInfo leaves out what is less severe than Info.
+type atInfo struct{ slog.Handler }
+
+func (h atInfo) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
+
+func (h atInfo) WithAttrs(attrs []slog.Attr) slog.Handler { return atInfo{h.Handler.WithAttrs(attrs)} }
+
+func (w *world) runManager(ctx context.Context, on *life) error {
+	config := manager.Defaults()
+	config.GRPC.Listen = managerHost + ":7400"
+	config.Store.DataDir, config.Identity.CADir = filepath.Join(w.dir, "store"), filepath.Join(w.dir, "ca")
+	config.Admin.File = filepath.Join(w.dir, "admin.yaml")
+	config.StopWait = daemon.Duration(time.Second)
+	return manager.Run(ctx, w.env(managerHost, on, prometheus.NewRegistry()), config)
+}
+
+// enroll gives a program an identity, and returns the configuration that uses it.
+func (w *world) enroll(role, name string) sdk.Config {
+	w.Helper()
+	token := sdk.Token{Role: role, Name: name}
+	if role == "member" {
+		token.Groups = []string{group}
+	}
+	text, _, err := w.operator.CreateToken(context.Background(), token)
+	w.must(err)
+	config := sdk.Config{
+		Endpoints: []string{managerHost + ":7400"}, TrustDomain: sdk.DefaultTrustDomain,
+		CredentialsDir: filepath.Join(w.dir, name, "credentials"), Renew: true,
+	}
+	_, err = sdk.Enroll(context.Background(), config, text, sdk.WithDialer(w.host(name)))
+	w.must(err)
+	return config
+}
+
+func (w *world) startAgent(at place) {
+	identity := w.enroll("agent", at.name)
+	w.start(at.name, func(ctx context.Context, on *life) error {
+		metrics := prometheus.NewRegistry()
+		w.metrics.Store(at.name, metrics)
+		config := agent.Defaults()
+		config.Managers, config.CredentialsDir = identity.Endpoints, identity.CredentialsDir
+		config.Node, config.Zone, config.Data.Listen = at.node, at.zone, at.name+":7410"
+		config.Cache.Dir, config.Cache.Bytes = filepath.Join(w.dir, at.name, "cache"), bytesize.Size(at.cache)
+		err := agent.Run(ctx, w.env(at.name, on, metrics), config)
+		w.checkEnded(at.name, metrics)
+		return err
+	})
+}
+
+// startReceiver runs a program that joins and receives, again when its session ends.
+func (w *world) startReceiver(at place) {
+	identity := w.enroll("member", at.name)
+	w.start(at.name, func(ctx context.Context, on *life) error {
+		client, err := sdk.Dial(identity, sdk.WithDialer(on), sdk.WithLog(w.log.With("host", at.name)))
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		for ctx.Err() == nil {
+			session, err := join(ctx, client, at, sdk.Receive)
+			if err != nil {
+				w.log.Debug("joining failed", "host", at.name, "error", err)
+				time.Sleep(time.Second / 2)
+				continue
+			}
+			for arrived, err := range session.Receive(ctx, sdk.ReceiveOptions{Into: w.into(at.name)}) {
+				w.log.Debug("arrived", "host", at.name, "name", arrived.Name, "error", arrived.Err, "ended", err)
+				if err == nil && arrived.Err == nil {
+					w.checkWhole(at.name, arrived.Name)
+				}
+			}
+			session.Close()
+		}
+		return nil
+	})
+}
+
+func join(ctx context.Context, client *sdk.Client, at place, role sdk.Role) (*sdk.Session, error) {
+	trying, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	return client.Join(trying, sdk.Join{Group: group, Name: at.name, Node: at.node, Roles: []sdk.Role{role}})
+}
+
+// into is where a member receives.
+func (w *world) into(name string) string { return filepath.Join(w.dir, name, "into") }
+
+// startSender runs a program that joins and keeps its session; the test sends with it.
+func (w *world) startSender() {
+	identity := w.enroll("member", senderHost)
+	joined := make(chan *sdk.Session, 1)
+	w.start(senderHost, func(ctx context.Context, on *life) error {
+		client, err := sdk.Dial(identity, sdk.WithDialer(on), sdk.WithLog(w.log.With("host", senderHost)))
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		session, err := join(ctx, client, place{name: senderHost, node: senderHost}, sdk.Send)
+		if err != nil {
+			return nil // it was killed before: nothing more is sent
+		}
+		defer session.Close()
+		select {
+		case joined <- session:
+		default:
+		}
+		<-ctx.Done()
+		return nil
+	})
+	w.sending = <-joined
+}
+
+// populate starts agents and members, and waits until the manager knows all.
+func (w *world) populate() {
+	w.Helper()
+	for _, at := range w.agents {
+		w.startAgent(at)
+	}
+	for _, at := range w.receivers {
+		w.startReceiver(at)
+	}
+	w.startSender()
+	w.await("all are there", func() bool {
+		status, err := w.operator.Status(context.Background())
+		return err == nil && status.AgentsOnline == len(w.agents) && status.Members == len(w.receivers)+1
+	})
+}
+
+// write makes what is sent, and returns where it is.
+func (w *world) write(p parcel) string {
+	random := rand.NewChaCha8([32]byte{byte(w.seed), byte(w.seed >> 8), byte(w.seed >> 16), p.name[len(p.name)-1]})
+	path := filepath.Join(w.dir, senderHost, p.name)
+	if p.files == 0 {
+		w.writeFile(path, p.size, random)
+		return path
+	}
+	for i := range p.files {
+		w.writeFile(filepath.Join(path, fmt.Sprintf("d%d", i%2), fmt.Sprintf("f%d", i)), p.size/p.files, random)
+	}
+	return path
+}
+
+func (w *world) writeFile(path string, size int, random io.Reader) {
+	content := make([]byte, size)
+	_, _ = random.Read(content)
+	w.must(os.MkdirAll(filepath.Dir(path), 0o755))
+	w.must(os.WriteFile(path, content, 0o644))
+}

@@ -1,0 +1,34 @@
+package agent_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/groupcast/groupcast/services/agent"
+)
+
+func TestDefaultsAreValid(t *testing.T) {
+	if err := agent.Defaults().Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAllThatIsWrongIsSaidAtOnce(t *testing.T) {
+	config := agent.Defaults()
+	config.Managers = nil
+	config.Data.Listen = "7410"
+	config.Data.Addresses = []string{"node-7"}
+	config.Cache.Bytes, config.Cache.Dir = 1000, ""
+	err := config.Validate()
+	if err == nil {
+		t.Fatal("nothing is wrong")
+	}
+	for _, want := range []string{
+		"managers is empty", `data.listen is "7410": want host:port, as in 0.0.0.0:7410`, `data.addresses: "node-7" is not host:port`,
+		"cache.dir is empty", "cache.bytes is 1000B: want at least 1MiB",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not in:\n%v", want, err)
+		}
+	}
+}

@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/groupcast/groupcast/sdk"
+)
+
+func TestRateIsOfWhatWasHeard(t *testing.T) {
+	p := newProgress(&app{stderr: new(bytes.Buffer)})
+	r := sdk.Receipt{Member: "node-1", Bytes: 1000}
+	if got := p.rate(r); got != 0 {
+		t.Errorf("the first rate is %v", got)
+	}
+	p.before["node-1"] = sample{at: time.Now().Add(-time.Second), bytes: 1000}
+	r.Bytes = 3000
+	if got := p.rate(r); got < 1900 || got > 2000 {
+		t.Errorf("2000 bytes in a second are %v per second", got)
+	}
+	if got := p.rate(r); got < 1900 {
+		t.Errorf("without news the rate is %v, want what it was", got)
+	}
+	p.before["node-1"] = sample{at: time.Now().Add(-time.Minute), bytes: 3000, rate: 2000}
+	if got := p.rate(r); got != 0 {
+		t.Errorf("after a minute without news the rate is %v", got)
+	}
+}
+
+func TestOpenReceiptsAreShownFirst(t *testing.T) {
+	receipts := []sdk.Receipt{
+		{Member: "a", State: sdk.ReceiptComplete},
+		{Member: "b", State: sdk.ReceiptReceiving},
+		{Member: "c", State: sdk.ReceiptComplete},
+		{Member: "d", State: sdk.ReceiptUnknown},
+	}
+	shown, hidden := undone(receipts, 3)
+	if len(shown) != 2 || shown[0].Member != "b" || shown[1].Member != "d" || hidden != 2 {
+		t.Errorf("shown %v, hidden %d", shown, hidden)
+	}
+}
+
+// Without a terminal, each change is a line, and nothing is told twice.
+func TestLinesWithoutTerminal(t *testing.T) {
+	var out bytes.Buffer
+	p := newProgress(&app{stderr: &out})
+	d := sdk.Delivery{ID: "0123456789", Receipts: []sdk.Receipt{{Member: "node-1", State: sdk.ReceiptReceiving}}}
+	p.show(d)
+	d.Receipts[0].State, d.Receipts[0].Reason = sdk.ReceiptFailed, "slow"
+	p.show(d)
+	p.show(d)
+	if got := out.String(); strings.Count(got, "node-1: FAILED(slow)") != 1 || strings.Contains(got, "\x1b") {
+		t.Errorf("it says %q", got)
+	}
+}

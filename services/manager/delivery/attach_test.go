@@ -1,0 +1,91 @@
+package delivery
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/services/manager/placement"
+)
+
+// told is what a node knows after it was told.
+type told map[string]*groupv1.Assignment
+
+// hear takes messages as uplink does.
+func (k told) hear(t *testing.T, messages []*groupv1.Assignments) {
+	t.Helper()
+	for i, message := range messages {
+		if message.GetComplete() && i == 0 {
+			clear(k)
+		}
+		if message.GetComplete() && message.GetContinues() != (i < len(messages)-1) {
+			t.Errorf("part %d of %d continues: %v", i, len(messages), message.GetContinues())
+		}
+		for _, assignment := range message.GetCurrent() {
+			k[assignment.GetDelivery()] = assignment
+		}
+		for _, id := range message.GetDropped() {
+			delete(k, id)
+		}
+	}
+}
+
+// A node knows all that it has to do, and is told each change once, in parts of
+// bounded size.
+func TestAttachment(t *testing.T) {
+	d := &Desk{attached: make(map[seat]map[*Attachment]bool), plans: make(map[seat]map[string]*groupv1.Assignment)}
+	me := placement.MemberID("m")
+	assign := func(delivery string, assignment *groupv1.Assignment) {
+		next := make(map[identity.ID]*groupv1.Assignment)
+		if assignment != nil {
+			assignment.Delivery = delivery
+			next[me] = assignment
+		}
+		d.assign("g", delivery, []identity.ID{me}, next)
+	}
+	knows := make(told)
+	a := d.AttachMember("g", "m")
+	first := a.Next()
+	if len(first) != 1 || !first[0].GetComplete() || a.Busy() {
+		t.Fatalf("first told %v, want that there is nothing to do", first)
+	}
+	knows.hear(t, first)
+	large := make([]byte, assignmentBytes/3)
+	for i := range 7 {
+		assign(fmt.Sprint(i), &groupv1.Assignment{Root: large})
+	}
+	assign("0", &groupv1.Assignment{Root: large, Ended: true})
+	assign("1", nil)
+	select {
+	case <-a.Wake():
+	default:
+		t.Error("it was not woken")
+	}
+	messages := a.Next()
+	if len(messages) < 3 {
+		t.Errorf("told in %d messages, want several", len(messages))
+	}
+	knows.hear(t, messages)
+	want := []string{"0", "2", "3", "4", "5", "6"}
+	if got := slices.Sorted(maps.Keys(knows)); !slices.Equal(got, want) || !knows["0"].GetEnded() || !a.Busy() {
+		t.Errorf("it knows %v, want %v", got, want)
+	}
+	if again := a.Next(); again != nil {
+		t.Errorf("told again %v", again)
+	}
+	assign("2", nil)
+	knows.hear(t, a.Next())
+	if _, knew := knows["2"]; knew {
+		t.Error("it was not told to drop one")
+	}
+	a.Close()
+	other := d.AttachMember("g", "m") // on another stream: all again
+	knows = told{"gone": nil}
+	knows.hear(t, other.Next())
+	if got := slices.Sorted(maps.Keys(knows)); !slices.Equal(got, []string{"0", "3", "4", "5", "6"}) {
+		t.Errorf("attached again, it knows %v", got)
+	}
+}
