@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -64,6 +65,11 @@ func (k *keeper) assignments(delivery view.Delivery, now time.Time) map[identity
 		for id, directive := range placement.Directives(k.tree, delivery.Tree.GetAbsent(), k.addresses) {
 			assignment := k.assignment(delivery, directive.Duty)
 			assignment.Parent, assignment.Children = directive.Parent, directive.Children
+			if assignment.GetDuty() == groupv1.Duty_DUTY_RELAY {
+				assignment.Children = slices.DeleteFunc(assignment.GetChildren(), func(child *groupv1.Neighbour) bool {
+					return !k.needs(delivery, identity.ID{Role: identity.Role(child.GetRole()), Name: child.GetName()})
+				})
+			}
 			next[id] = assignment
 		}
 	}
@@ -83,6 +89,18 @@ func (k *keeper) assignments(delivery view.Delivery, now time.Time) map[identity
 		assignment.Capability = k.capability(id, assignment, now)
 	}
 	return next
+}
+
+// needs tells whether a node of the tree, or anybody below it, may still have to be fed.
+// Nobody waits for the acknowledgements of others: a member that had it from earlier
+// never gives any, nor does one that has finished give them to another agent.
+func (k *keeper) needs(delivery view.Delivery, id identity.ID) bool {
+	if id.Role == identity.Member {
+		return finalState(delivery, id.Name) != groupv1.ReceiptState_RECEIPT_STATE_COMPLETE
+	}
+	return slices.ContainsFunc(k.tree.Children(id.String()), func(child string) bool {
+		return k.needs(delivery, placement.ParseID(child))
+	})
 }
 
 func (k *keeper) assignment(delivery view.Delivery, duty groupv1.Duty) *groupv1.Assignment {
