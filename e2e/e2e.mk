@@ -7,7 +7,7 @@ PEER_FLAGS ?=
 
 SEEDS ?= 2000
 
-.PHONY: lab papers peers sim
+.PHONY: lab papers peers sim static-stability
 
 sim: ## whole services under random faults in virtual time: SEEDS=10000
 	go test ./e2e/sim -run 'TestSeeds$$' -count=1 -timeout 0 -v -seeds $(SEEDS) | grep -vE '^ *(===|--- PASS)'
@@ -24,3 +24,8 @@ endif
 
 peers: ## compare tools that get one file to many: PEER_FLAGS="-size 64 lan4"
 	go run ./e2e/peers run $(PEER_FLAGS)
+
+AWAY ?= 10m
+
+static-stability: ## deliveries while all managers are gone for AWAY=10m (root; twice that long)
+	CI=1 GROUPCAST_FAULTS_AWAY=$(AWAY) go test -count=1 -timeout 0 -v -run 'TestP11' ./e2e/faults

@@ -23,9 +23,9 @@ func lose(t *testing.T, rounds int, lost, back func(n *faults.Net, agent string)
 		if round%3 == 2 {
 			agent, witness = "agent-a", []string{"m1", "m2", "m3", "m4"}
 		}
-		p := n.Push(n.Object(fmt.Sprintf("model-%d", round), 16<<20), append(flags, "--rate", "8MB")...)
+		p := n.Push(n.Object(fmt.Sprintf("model-%d", round), 16<<20), append(flags, "--rate", "12MB")...)
 		stalls := n.WatchStalls(p)
-		n.AwaitBytes(p, "m2", 3<<20)
+		n.AwaitBytes(p, "m2", 2<<20)
 		lost(n, agent)
 		n.AwaitComplete(p)
 		for _, name := range witness {

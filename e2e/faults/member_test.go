@@ -1,6 +1,8 @@
 package faults_test
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -132,6 +134,17 @@ func TestMemberThatHasItGetsNoByte(t *testing.T) {
 	if came := n.Carried("m2") - before; came > size/50 {
 		t.Errorf("%d bytes came to a member that has all", came)
 	}
+}
+
+// A member that has it needs nothing, and so nobody waits for what it would acknowledge.
+func TestMemberThatHasItHoldsUpNobody(t *testing.T) {
+	n := faults.Start(t, faults.Topology{Agents: 2, Members: "abb"})
+	object := n.Object("model", 3*size)
+	n.AwaitComplete(n.Push(object))
+	if err := os.Remove(filepath.Join(n.Machine("m1").Into(), object.Name)); err != nil {
+		t.Fatal(err)
+	}
+	n.AwaitComplete(n.Push(object, "--mode", "end-to-end"))
 }
 
 // A disk that is too small, and one that fills up: FAILED(no_room) at that member, and

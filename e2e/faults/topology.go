@@ -3,6 +3,7 @@ package faults
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,7 +33,9 @@ type Topology struct {
 	Cables map[string]link.Shape
 	// Flags are more flags of an agent, by machine.
 	Flags map[string][]string
-	// Disks are small ones for an agent's cache, or for what a member receives.
+	// Disks are small ones for an agent's cache, or for what a member receives. The
+	// manager's and members' are large otherwise, and in memory: how busy the machine's own
+	// disk is makes no difference.
 	Disks map[string]link.Bytes
 }
 
@@ -40,7 +43,7 @@ type Topology struct {
 type Machine struct {
 	*lab.Host
 	Cable   *lab.Link
-	Disk    *lab.Disk // nil without one of its own
+	Disk    *lab.Disk // nil without one
 	Process *lab.Process
 
 	name    string
@@ -57,6 +60,7 @@ type Net struct {
 	Sender   *Machine
 	Agents   []*Machine
 	Members  []*Machine // the late among them
+	intruder *Machine   // a machine without a part in anything
 	machines map[string]*Machine
 	topology Topology
 	dir      string
@@ -87,11 +91,7 @@ func Start(t testing.TB, topology Topology) *Net {
 	n.declare()
 	labtest.Start(t, n.Lab)
 	t.Cleanup(n.check)
-	for name, size := range topology.Disks {
-		disk, err := n.machines[name].Host.Disk(size)
-		n.must(err)
-		n.machines[name].Disk = disk
-	}
+	n.mountDisks()
 	n.startManager()
 	n.begin()
 	n.AwaitReady()
@@ -99,10 +99,25 @@ func Start(t testing.TB, topology Topology) *Net {
 	return n
 }
 
+func (n *Net) mountDisks() {
+	n.Helper()
+	sizes := make(map[string]link.Bytes)
+	for _, m := range append(n.Members, n.Manager) {
+		sizes[m.name] = 1 << 30
+	}
+	maps.Copy(sizes, n.topology.Disks)
+	for name, size := range sizes {
+		disk, err := n.machines[name].Host.Disk(size)
+		n.must(err)
+		n.machines[name].Disk = disk
+	}
+}
+
 // declare makes the machines.
 func (n *Net) declare() {
 	n.lan = n.Lab.LAN("lan")
 	n.Manager, n.Sender = n.machine("manager", ""), n.machine("sender", "a")
+	n.intruder = n.machine("intruder", "")
 	for i := range n.topology.Agents {
 		letter := string(rune('a' + i))
 		n.Agents = append(n.Agents, n.machine("agent-"+letter, letter))
@@ -146,7 +161,7 @@ func (n *Net) startManager() {
 	binary := testprocess.Binary(n, commands+"manager/cmd/groupcast-manager")
 	m := n.Manager
 	m.command = func() *lab.Process {
-		return m.Command(binary, "--grpc-listen="+m.At(grpcPort), "--address="+m.At(grpcPort), "--admin-listen=", "--store-data-dir="+filepath.Join(m.dir, "store"),
+		return m.Command(binary, "--grpc-listen="+m.At(grpcPort), "--address="+m.At(grpcPort), "--admin-listen=", "--store-data-dir="+n.place(m, "store"),
 			"--identity-ca-dir="+filepath.Join(m.dir, "ca"), "--admin-access-file="+n.access(), "--stop-wait=1s")
 	}
 	n.Restart("manager")
