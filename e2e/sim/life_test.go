@@ -72,6 +72,7 @@ func record(t *testing.T, dir string, tape *tape) {
 
 // follow notes what the manager knows of a delivery, as it learns it.
 func (w *world) follow(id string) {
+	time.Sleep(50 * time.Millisecond) // whether it is sealed at once is left to chance
 	sealed := false
 	complete := make(map[string]bool)
 	for delivery, err := range w.operator.WatchDelivery(context.Background(), id) {

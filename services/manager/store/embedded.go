@@ -138,8 +138,10 @@ func (e *engine) start(dir string) (*embed.Etcd, error) {
 	}
 }
 
+// etcd has this for the whole process: it is set before any store is open.
+func init() { wal.SegmentSizeBytes = walSegment }
+
 func (e *engine) config(dir string) *embed.Config {
-	wal.SegmentSizeBytes = walSegment
 	config := embed.NewConfig()
 	config.Name = "groupcast"
 	config.Dir = dir
