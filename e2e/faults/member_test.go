@@ -59,7 +59,7 @@ func TestC7DetachGoesOnWithout(t *testing.T) {
 func TestC7EvictGivesUp(t *testing.T) {
 	n := slowMember(t)
 	n.Throttle("m2", link.Mbit)
-	p := n.Push(n.Object("model", size), "--slow", "evict", "--slow-lag", "2MB")
+	p := n.Push(n.Object("model", size), "--slow", "evict", "--slow-lag", "3MB", "--rate", "3MB")
 	d := n.AwaitEnd(p)
 	n.WantOutcomes(d, p, map[string]string{"m2": "slow"})
 	// It goes on from where it was given up when the same is pushed again.

@@ -1,6 +1,7 @@
 package faults_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -116,11 +117,10 @@ func TestP11ManagersAreGone(t *testing.T) {
 		"frozen": {func(n *faults.Net) { n.Freeze("manager") }, func(n *faults.Net) { n.Thaw("manager") }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			const rate = 2 << 20
 			span := away(t)
 			n := faults.Start(t, faults.Topology{Agents: 2, Members: "abb"})
-			p := n.Push(n.Object("model", rate*int64(span/time.Second)), "--rate", "2MiB")
-			n.AwaitBytes(p, "m2", 1<<20)
+			p := n.Push(n.Object("model", size), "--rate", fmt.Sprint(size/int(span.Seconds())))
+			n.AwaitBytes(p, "m2", 1)
 			fault.gone(n)
 			for _, m := range n.Members {
 				n.AwaitWithin(span+30*time.Second, m.Name()+" has all", func() bool { return n.Received(m, p.Object) == p.Object.Size })

@@ -55,8 +55,7 @@ func lie(ctx context.Context, file, group, name, node, stranger string) error {
 	assigned := make(chan *groupv1.Assignment, 16)
 	keeping, stop := context.WithCancel(ctx)
 	defer stop()
-	go managers.Keep(keeping, member, joined.GetHeartbeatInterval().AsDuration(), &uplink.Attendance{
-		Reports: func() []*groupv1.DeliveryReport { return nil },
+	attendance := &uplink.Attendance{
 		Assign: func(all *groupv1.Assignments) {
 			for _, a := range all.GetCurrent() {
 				if len(a.GetParent().GetAddresses()) > 0 {
@@ -64,8 +63,11 @@ func lie(ctx context.Context, file, group, name, node, stranger string) error {
 				}
 			}
 		},
-		Wake: make(chan struct{}),
-	})
+	}
+	go func() {
+		// A session that ends early has the links refused.
+		_ = managers.Keep(keeping, member, joined.GetHeartbeatInterval().AsDuration(), attendance)
+	}()
 	l := liar{managers.Security(), <-assigned, stranger}
 	l.lieAll(ctx)
 	_, err = sessions.Leave(ctx, &groupv1.LeaveRequest{Group: group, Name: name, Incarnation: member.GetIncarnation(), RequestId: name + "-leaves"})
