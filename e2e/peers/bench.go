@@ -8,9 +8,12 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/groupcast/groupcast/e2e/fleet"
 	"github.com/groupcast/groupcast/e2e/lab"
@@ -161,20 +164,36 @@ func fill(name string, size link.Bytes, seed uint64) (sum [sha256.Size]byte, err
 
 // verify hashes every receiver's copy.
 func verify(job *tool.Job, want [sha256.Size]byte) error {
-	for _, receiver := range job.Receivers {
-		file, err := os.Open(job.Disks[receiver].Outside(tool.FileName))
+	errs := make([]error, len(job.Receivers))
+	var verifying errgroup.Group
+	verifying.SetLimit(runtime.NumCPU())
+	for i, receiver := range job.Receivers {
+		verifying.Go(func() error {
+			if err := verifyOne(job.Disks[receiver].Outside(tool.FileName), want); err != nil {
+				errs[i] = fmt.Errorf("verify the copy at %s: %w", receiver.Name(), err)
+			}
+			return nil
+		})
+	}
+	_ = verifying.Wait()
+	for _, err := range errs {
 		if err != nil {
-			return fmt.Errorf("verify the copy at %s: %w", receiver.Name(), err)
-		}
-		hash := sha256.New()
-		n, err := io.Copy(hash, file)
-		_ = file.Close()
-		if err != nil {
-			return fmt.Errorf("verify the copy at %s: %w", receiver.Name(), err)
-		}
-		if [sha256.Size]byte(hash.Sum(nil)) != want {
-			return fmt.Errorf("verify the copy at %s: its %d bytes are not those sent", receiver.Name(), n)
+			return err
 		}
 	}
 	return nil
+}
+
+func verifyOne(name string, want [sha256.Size]byte) error {
+	file, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	hash := sha256.New()
+	n, err := io.Copy(hash, file)
+	if err == nil && [sha256.Size]byte(hash.Sum(nil)) != want {
+		err = fmt.Errorf("its %d bytes are not those sent", n)
+	}
+	return err
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/groupcast/groupcast/e2e/lab/link"
 	"github.com/groupcast/groupcast/e2e/lab/measure"
 	"github.com/groupcast/groupcast/e2e/papers/experiment"
 	"github.com/groupcast/groupcast/sdk"
@@ -24,6 +25,9 @@ var Split = experiment.Experiment{
 const (
 	splitDuration = 8 * time.Second
 	splitRuns     = 1
+	// splitScale makes rates, sizes and queues a fifth of the paper's: split connections
+	// fill up to 17 links at once, which is more than two processors emulate at 100 Mbit/s.
+	splitScale = 5
 	// splitAhead is how many deliveries a sender has under way at most: a connection is new
 	// for each, so the next ones start while one is still slow.
 	splitAhead = 4
@@ -42,6 +46,7 @@ var methods = []method{byUnicast, byEndToEnd, byHop}
 
 // measured are the means over all runs of each method at each point.
 type measured struct {
+	scale   int
 	loads   []float64
 	members []int
 	at      map[method]map[point]outcome
@@ -54,7 +59,10 @@ func compare(ctx context.Context, options experiment.Options) (*measure.Result, 
 	if options.Runs == 0 {
 		options.Runs = splitRuns
 	}
-	m := measured{loads: options.Loads, members: []int{1, 2, 3, 4, 5}, at: map[method]map[point]outcome{}}
+	if options.Scale == 0 {
+		options.Scale = splitScale
+	}
+	m := measured{scale: options.Scale, loads: options.Loads, members: []int{1, 3, 5}, at: map[method]map[point]outcome{}}
 	if len(m.loads) == 0 {
 		m.loads = loads
 	}
@@ -86,7 +94,7 @@ func (m measured) points() (list []point) {
 		for _, delay := range delays {
 			add(m.one(1, delay, load))
 		}
-		add(many(load))
+		add(m.many(load))
 	}
 	for _, members := range m.members {
 		for _, load := range m.figure6Loads() {
@@ -101,13 +109,13 @@ func (m measured) figure6Loads() []float64 {
 	return slices.Compact([]float64{slices.Min(m.loads), slices.Max(m.loads)})
 }
 
-func (measured) one(members int, delay time.Duration, load float64) point {
-	return point{senders: 1, members: members, trunkDelay: delay, load: load}
+func (m measured) one(members int, delay time.Duration, load float64) point {
+	return point{senders: 1, members: members, trunkDelay: delay, load: load, scale: m.scale}
 }
 
 // many is a point with four senders.
-func many(load float64) point {
-	return point{senders: 4, members: 1, trunkDelay: delays[0], load: load}
+func (m measured) many(load float64) point {
+	return point{senders: 4, members: 1, trunkDelay: delays[0], load: load, scale: m.scale}
 }
 
 // repeat is the mean of all runs at a point.
@@ -144,11 +152,13 @@ func (m measured) report(options experiment.Options) *measure.Result {
 		Title:  "Paper 000, figures 6 to 12",
 		Seed:   options.Seed,
 		Origin: options.Origin,
-		About: fmt.Sprintf(`Figure 5 as in table I: links of 100 Mbit/s and 10 ms, 10 or 100 ms between the routers, queues of 200 packets, 5 MB at a time at
-random times for a given load, reno with SACK. Unicast is one lasting TCP connection from a sender to each receiver, as in the paper. Node-Node (hop)
+		About: fmt.Sprintf(`Figure 5 as in table I, but rates, sizes and queues divided by %d: links of %v and 10 ms, 10 or 100 ms between the
+routers, queues of %d packets, %.3g MB at a time at random times for a given load, reno with SACK. All rates here are multiplied by %[1]d again,
+so that 100 is a full link as in the paper. Unicast is one lasting TCP connection from a sender to each receiver, as in the paper. Node-Node (hop)
 and End-End (end-to-end) are a session agent at each router and a process for each member, with TLS; every 5 MB are a delivery of their own with new
 connections, %d of a sender under way at most; a member counts what it has on its disk. The manager is reached past the network.
-%d run(s) of %v at a point; the paper has 5 of 100 s.`, splitAhead, options.Runs, options.Duration),
+%d run(s) of %v at a point; the paper has 5 of 100 s.`, m.scale, rate/link.Rate(m.scale), outputBuffer/m.scale,
+			float64(dataSize)/float64(m.scale)/1e6, splitAhead, options.Runs, options.Duration),
 		Tables: []measure.Table{m.verdicts(), m.table()},
 		Charts: m.figures(),
 	}
@@ -238,7 +248,7 @@ func (m measured) oneToMany(file, title string, y measure.Axis, value index) mea
 func (m measured) manyToMany(file, title string, y measure.Axis, value index) measure.Chart {
 	chart := measure.Chart{File: file, Title: title, Kind: measure.Marks, X: loadAxis, Y: y}
 	for _, how := range methods {
-		chart.Series = append(chart.Series, m.line(string(how), how, value, many))
+		chart.Series = append(chart.Series, m.line(string(how), how, value, m.many))
 	}
 	return chart
 }
@@ -248,7 +258,7 @@ func (m measured) figure12(y measure.Axis, value index) measure.Chart {
 	for _, how := range methods[1:] {
 		chart.Series = append(chart.Series,
 			m.line(string(how)+", 1 sender", how, value, func(load float64) point { return m.one(1, delays[0], load) }),
-			m.line(string(how)+", 4 senders", how, value, many))
+			m.line(string(how)+", 4 senders", how, value, m.many))
 	}
 	return chart
 }
