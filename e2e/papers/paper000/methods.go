@@ -40,9 +40,25 @@ const (
 	byUnicast  method = "Unicast"
 	byEndToEnd method = "End-End"
 	byHop      method = "Node-Node"
+	// As the product delivers objects: new connections for each.
+	newEndToEnd method = "End-End, new"
+	newHop      method = "Node-Node, new"
 )
 
-var methods = []method{byUnicast, byEndToEnd, byHop}
+var methods = []method{byUnicast, byEndToEnd, byHop, newEndToEnd, newHop}
+
+// methodsAt are those that are measured at a point: new connections are not, where only
+// the number of members varies.
+func methodsAt(p point) []method {
+	if p.members > 1 {
+		return methods[:3]
+	}
+	return methods
+}
+
+// manyTimes is how much longer a run with four senders takes than others: the caches
+// have to fill.
+const manyTimes = 2
 
 // measured are the means over all runs of each method at each point.
 type measured struct {
@@ -67,7 +83,7 @@ func compare(ctx context.Context, options experiment.Options) (*measure.Result, 
 		m.loads = loads
 	}
 	for _, p := range m.points() {
-		for _, how := range methods {
+		for _, how := range methodsAt(p) {
 			o, err := how.repeat(ctx, p, options)
 			if err != nil {
 				return nil, fmt.Errorf("%s, %v: %w", how, p, err)
@@ -122,7 +138,11 @@ func (m measured) many(load float64) point {
 func (how method) repeat(ctx context.Context, p point, options experiment.Options) (mean outcome, err error) {
 	share := 1 / float64(options.Runs)
 	for i := range options.Runs {
-		o, err := how.run(ctx, p, options.Seed+uint64(i), options.Duration)
+		duration := options.Duration
+		if p.senders > 1 {
+			duration *= manyTimes
+		}
+		o, err := how.run(ctx, p, options.Seed+uint64(i), duration)
 		if err != nil {
 			return outcome{}, err
 		}
@@ -140,8 +160,12 @@ func (how method) repeat(ctx context.Context, p point, options experiment.Option
 func (how method) run(ctx context.Context, p point, seed uint64, duration time.Duration) (outcome, error) {
 	switch how {
 	case byHop:
-		return split(ctx, sdk.Hop, p, tuning{ahead: splitAhead}, seed, duration)
+		return split(ctx, sdk.Hop, p, tuning{lasting: true}, seed, duration)
 	case byEndToEnd:
+		return split(ctx, sdk.EndToEnd, p, tuning{lasting: true}, seed, duration)
+	case newHop:
+		return split(ctx, sdk.Hop, p, tuning{ahead: splitAhead}, seed, duration)
+	case newEndToEnd:
 		return split(ctx, sdk.EndToEnd, p, tuning{ahead: splitAhead}, seed, duration)
 	}
 	return unicast(ctx, p, seed, duration)
@@ -154,10 +178,11 @@ func (m measured) report(options experiment.Options) *measure.Result {
 		Origin: options.Origin,
 		About: fmt.Sprintf(`Figure 5 as in table I, but rates, sizes and queues divided by %d: links of %v and 10 ms, 10 or 100 ms between the
 routers, queues of %d packets, %.3g MB at a time at random times for a given load, reno with SACK. All rates here are multiplied by %[1]d again,
-so that 100 is a full link as in the paper. Unicast is one lasting TCP connection from a sender to each receiver, as in the paper. Node-Node (hop)
-and End-End (end-to-end) are a session agent at each router and a process for each member, with TLS; every 5 MB are a delivery of their own with new
-connections, %d of a sender under way at most; a member counts what it has on its disk. The manager is reached past the network.
-%d run(s) of %v at a point; the paper has 5 of 100 s.`, m.scale, rate/link.Rate(m.scale), outputBuffer/m.scale,
+so that 100 is a full link as in the paper. Unicast is one lasting TCP connection from a sender to each receiver, as in the paper. Node-Node
+(hop) and End-End (end-to-end) are a session agent at each router and a process for each member, with TLS; a sender sends one stream, over connections
+that last, as the paper's do. The lines called "new" are the same with an object for every %.3[4]g MB, each with new connections, %d of a sender
+under way at once. A member counts what it has on its disk. The manager is reached past the network.
+%d run(s) of %v at a point, twice that with four senders; the paper has 5 of 100 s.`, m.scale, rate/link.Rate(m.scale), outputBuffer/m.scale,
 			float64(dataSize)/float64(m.scale)/1e6, splitAhead, options.Runs, options.Duration),
 		Tables: []measure.Table{m.verdicts(), m.table()},
 		Charts: m.figures(),
@@ -170,7 +195,7 @@ func (m measured) table() measure.Table {
 		"deliveries complete", "under way at the end", "failed", "emulator late, 99 %",
 	}}
 	for _, p := range m.points() {
-		for _, how := range methods {
+		for _, how := range methodsAt(p) {
 			o := m.at[how][p]
 			row := []string{
 				string(how), fmt.Sprint(p.senders), fmt.Sprint(p.members), p.trunkDelay.String(), measure.Short(p.load), measure.Short(o.consumption),
@@ -215,7 +240,7 @@ func (m measured) figure6(y measure.Axis, value index) measure.Chart {
 		X: measure.Axis{Label: "Number of members in each network", Min: 0.5, Max: mostMembers + 0.5},
 	}
 	for _, load := range m.figure6Loads() {
-		for _, how := range methods {
+		for _, how := range methodsAt(point{members: mostMembers}) {
 			line := measure.Series{Name: fmt.Sprintf("%s, load %.1f", how, load)}
 			for _, members := range m.members {
 				line.Points = append(line.Points, measure.Point{X: float64(members), Y: value(m.at[how][m.one(members, delays[0], load)])})

@@ -66,7 +66,8 @@ func split(ctx context.Context, mode sdk.ControlMode, p point, options tuning, s
 
 // tuning is how members send.
 type tuning struct {
-	ahead int // deliveries that a sender has under way at once
+	ahead   int  // deliveries that a sender has under way at once
+	lasting bool // a sender sends all as one stream instead, over connections that last
 }
 
 // member is a running member of figure 5.
@@ -114,7 +115,7 @@ func (n *network) join(ctx context.Context, f *fleet.Fleet, host, router *lab.Ho
 		return nil, err
 	}
 	process, err := f.Prepare(ctx, host, "e2e/papers/member", "-group", group, "-as", host.Name(), "-zone", router.Name(),
-		"-file", disk.Inside("data"), "-into", disk.Inside("in"), "-ahead", fmt.Sprint(options.ahead))
+		"-file", disk.Inside("data"), "-into", disk.Inside("in"), "-ahead", fmt.Sprint(options.ahead), fmt.Sprintf("-lasting=%v", options.lasting))
 	if err != nil {
 		return nil, err
 	}
