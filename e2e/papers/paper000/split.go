@@ -2,6 +2,7 @@ package paper000
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -32,10 +33,10 @@ func split(ctx context.Context, mode sdk.ControlMode, p point, options tuning, s
 		return o, err
 	}
 	f, err := fleet.Start(ctx, n.manager)
-	defer f.Close()
 	if err != nil {
-		return o, err
+		return o, errors.Join(err, f.Close())
 	}
+	defer func() { err = errors.Join(err, f.Close()) }()
 	members, err := n.deploy(ctx, f, mode, options)
 	defer func() {
 		for _, m := range members {
