@@ -59,6 +59,7 @@ func run(ctx context.Context) error {
 	flag.StringVar(&m.file, "file", "", "file to send")
 	flag.StringVar(&m.into, "into", "", "directory to receive in")
 	ahead := flag.Int("ahead", 1, "how many deliveries may be sent at once")
+	flag.StringVar(&m.options.Congestion, "congestion", "reno", "congestion control")
 	lasting := flag.Bool("lasting", false, "send all as one stream, over connections that last")
 	flag.Parse()
 	if *lasting {
@@ -66,7 +67,7 @@ func run(ctx context.Context) error {
 	}
 	join.Node, join.Labels = "host-"+join.Name, map[string]string{"zone": *zone}
 	m.turns = make(chan struct{}, *ahead)
-	m.options = sdk.SendOptions{Congestion: "reno", Keep: time.Second}
+	m.options.Keep = time.Second
 
 	if err := os.MkdirAll(m.into, 0o755); err != nil {
 		return err

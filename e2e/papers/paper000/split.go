@@ -1,6 +1,7 @@
 package paper000
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,6 +70,8 @@ func split(ctx context.Context, mode sdk.ControlMode, p point, options tuning, s
 type tuning struct {
 	ahead   int  // deliveries that a sender has under way at once
 	lasting bool // a sender sends all as one stream instead, over connections that last
+	// congestion is the control of all connections; empty is reno, as in the paper.
+	congestion string
 }
 
 // member is a running member of figure 5.
@@ -116,7 +119,8 @@ func (n *network) join(ctx context.Context, f *fleet.Fleet, host, router *lab.Ho
 		return nil, err
 	}
 	process, err := f.Prepare(ctx, host, "e2e/papers/member", "-group", group, "-as", host.Name(), "-zone", router.Name(),
-		"-file", disk.Inside("data"), "-into", disk.Inside("in"), "-ahead", fmt.Sprint(options.ahead), fmt.Sprintf("-lasting=%v", options.lasting))
+		"-file", disk.Inside("data"), "-into", disk.Inside("in"), "-ahead", fmt.Sprint(options.ahead), fmt.Sprintf("-lasting=%v", options.lasting),
+		"-congestion", cmp.Or(options.congestion, "reno"))
 	if err != nil {
 		return nil, err
 	}
