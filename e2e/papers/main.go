@@ -1,7 +1,7 @@
 // Command papers reruns the experiments of the papers on the network lab.
 //
 //	papers list
-//	papers run [-seed N] [-duration D] [-runs N] [-loads L,L] [-png] [-results FOLDER] PAPER[/EXPERIMENT]...
+//	papers run [-seed N] [-duration D] [-runs N] [-loads L,L] [-scale N] [-png] [-results FOLDER] PAPER[/EXPERIMENT]...
 //	papers draw FOLDER...
 //
 // A run replaces the folder of its results; draw makes tables and charts anew
@@ -81,6 +81,7 @@ func runSome(ctx context.Context, arguments []string) error {
 	flags.Uint64Var(&s.Seed, "seed", 1, "from which all that is random follows")
 	flags.DurationVar(&s.Duration, "duration", 0, "of one run; 0 is as long as the experiment has it")
 	flags.IntVar(&s.Runs, "runs", 0, "that a point is the mean of; 0 is as many as the experiment has")
+	flags.IntVar(&s.Scale, "scale", 0, "by which rates and sizes are smaller than the paper's, where an experiment can; 0 is as the experiment has it")
 	flags.Func("loads", "of traffic, with commas, where an experiment varies it", s.setLoads)
 	flags.StringVar(&s.results, "results", "e2e/papers/results", "`folder` to write to")
 	flags.BoolVar(&s.png, "png", false, "draw the charts as PNG too")

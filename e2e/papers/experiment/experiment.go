@@ -26,5 +26,6 @@ type Options struct {
 	Duration time.Duration                    // of one run; zero is what the experiment has
 	Runs     int                              // that a point is the mean of; zero is what the experiment has
 	Loads    []float64                        // of traffic, where an experiment varies it; none are what the experiment has
+	Scale    int                              // by which a network is smaller than the paper's; zero is what the experiment has
 	Progress func(format string, args ...any) // one line at a time
 }

@@ -1,7 +1,8 @@
 // Command member is a member of a group that sends when it is told to, and receives.
 // It reads one command a line from standard input:
 //
-//	send   deliver the file to the group, when its turn comes
+//	send   deliver the file to the group, when its turn comes; or, as part of one lasting
+//	       stream, hand it to that
 //	count  print what was received and what became of what was sent
 //
 // What has arrived is removed: it is counted, not kept.
@@ -37,6 +38,7 @@ type member struct {
 	into    string
 	options sdk.SendOptions
 	turns   chan struct{} // as many as may be sent at once
+	stream  *backlog      // of a lasting stream; nil if every send is a delivery
 
 	mu    sync.Mutex
 	count tally
@@ -57,10 +59,15 @@ func run(ctx context.Context) error {
 	flag.StringVar(&m.file, "file", "", "file to send")
 	flag.StringVar(&m.into, "into", "", "directory to receive in")
 	ahead := flag.Int("ahead", 1, "how many deliveries may be sent at once")
+	flag.StringVar(&m.options.Congestion, "congestion", "reno", "congestion control")
+	lasting := flag.Bool("lasting", false, "send all as one stream, over connections that last")
 	flag.Parse()
+	if *lasting {
+		m.stream = newBacklog()
+	}
 	join.Node, join.Labels = "host-"+join.Name, map[string]string{"zone": *zone}
 	m.turns = make(chan struct{}, *ahead)
-	m.options = sdk.SendOptions{Congestion: "reno", Keep: time.Second}
+	m.options.Keep = time.Second
 
 	if err := os.MkdirAll(m.into, 0o755); err != nil {
 		return err
@@ -83,6 +90,12 @@ func (m *member) obey(ctx context.Context, from io.Reader) error {
 	for lines.Scan() {
 		switch lines.Text() {
 		case "send":
+			if m.stream != nil {
+				if err := m.extend(ctx); err != nil {
+					return err
+				}
+				continue
+			}
 			sends++
 			m.note(func(t *tally) { t.waiting++ })
 			go m.send(ctx, fmt.Sprintf("%s-%d", m.session.Member().Name, sends))
@@ -116,9 +129,10 @@ func (m *member) print() error {
 	return err
 }
 
-// underWay is how much there is of what has not arrived whole.
+// underWay is how much there is of what has not arrived whole: below the directory for
+// partial objects, or, of streams, in it.
 func (m *member) underWay() (bytes int64, err error) {
-	err = filepath.WalkDir(filepath.Join(m.into, ".groupcast-partial"), func(_ string, entry fs.DirEntry, err error) error {
+	err = filepath.WalkDir(m.into, func(_ string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return ignoreGone(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/groupcast/groupcast/e2e/lab/link"
 	"github.com/groupcast/groupcast/e2e/lab/measure"
 	"github.com/groupcast/groupcast/e2e/papers/experiment"
 	"github.com/groupcast/groupcast/sdk"
@@ -15,19 +16,24 @@ import (
 var Split = experiment.Experiment{
 	Paper: "000",
 	Name:  "split",
-	About: "figures 6 to 12: session agents at the routers, hop and end-to-end, beside unicast; about 15 minutes",
+	About: "figures 6 to 12: session agents at the routers, hop and end-to-end, beside unicast; about 13 minutes",
 	Run:   compare,
 }
 
 // What a run has if the caller wants nothing else. It is less than the paper's, so that
-// all points together take 15 minutes.
+// all points together take a quarter of an hour at most.
 const (
 	splitDuration = 8 * time.Second
 	splitRuns     = 1
+	// splitScale makes rates, sizes and queues a fifth of the paper's: split connections
+	// fill up to 17 links at once, which is more than two processors emulate at 100 Mbit/s.
+	splitScale = 5
 	// splitAhead is how many deliveries a sender has under way at most: a connection is new
 	// for each, so the next ones start while one is still slow.
 	splitAhead = 4
 )
+
+var splitLoads = []float64{0.2, 0.6, 1}
 
 // method is a line of the figures, as the paper calls it.
 type method string
@@ -36,12 +42,29 @@ const (
 	byUnicast  method = "Unicast"
 	byEndToEnd method = "End-End"
 	byHop      method = "Node-Node"
+	// As the product delivers objects: new connections for each.
+	newEndToEnd method = "End-End, new"
+	newHop      method = "Node-Node, new"
 )
 
-var methods = []method{byUnicast, byEndToEnd, byHop}
+var methods = []method{byUnicast, byEndToEnd, byHop, newEndToEnd, newHop}
+
+// methodsAt are those that are measured at a point: new connections are not, where only
+// the number of members varies.
+func methodsAt(p point) []method {
+	if p.members > 1 {
+		return methods[:3]
+	}
+	return methods
+}
+
+// manyTimes is how much longer a run with four senders takes than others: the caches
+// have to fill.
+const manyTimes = 2
 
 // measured are the means over all runs of each method at each point.
 type measured struct {
+	scale   int
 	loads   []float64
 	members []int
 	at      map[method]map[point]outcome
@@ -54,12 +77,15 @@ func compare(ctx context.Context, options experiment.Options) (*measure.Result, 
 	if options.Runs == 0 {
 		options.Runs = splitRuns
 	}
-	m := measured{loads: options.Loads, members: []int{1, 2, 3, 4, 5}, at: map[method]map[point]outcome{}}
+	if options.Scale == 0 {
+		options.Scale = splitScale
+	}
+	m := measured{scale: options.Scale, loads: options.Loads, members: []int{1, 3, 5}, at: map[method]map[point]outcome{}}
 	if len(m.loads) == 0 {
-		m.loads = loads
+		m.loads = splitLoads
 	}
 	for _, p := range m.points() {
-		for _, how := range methods {
+		for _, how := range methodsAt(p) {
 			o, err := how.repeat(ctx, p, options)
 			if err != nil {
 				return nil, fmt.Errorf("%s, %v: %w", how, p, err)
@@ -86,7 +112,7 @@ func (m measured) points() (list []point) {
 		for _, delay := range delays {
 			add(m.one(1, delay, load))
 		}
-		add(many(load))
+		add(m.many(load))
 	}
 	for _, members := range m.members {
 		for _, load := range m.figure6Loads() {
@@ -101,20 +127,24 @@ func (m measured) figure6Loads() []float64 {
 	return slices.Compact([]float64{slices.Min(m.loads), slices.Max(m.loads)})
 }
 
-func (measured) one(members int, delay time.Duration, load float64) point {
-	return point{senders: 1, members: members, trunkDelay: delay, load: load}
+func (m measured) one(members int, delay time.Duration, load float64) point {
+	return point{senders: 1, members: members, trunkDelay: delay, load: load, scale: m.scale}
 }
 
 // many is a point with four senders.
-func many(load float64) point {
-	return point{senders: 4, members: 1, trunkDelay: delays[0], load: load}
+func (m measured) many(load float64) point {
+	return point{senders: 4, members: 1, trunkDelay: delays[0], load: load, scale: m.scale}
 }
 
 // repeat is the mean of all runs at a point.
 func (how method) repeat(ctx context.Context, p point, options experiment.Options) (mean outcome, err error) {
 	share := 1 / float64(options.Runs)
 	for i := range options.Runs {
-		o, err := how.run(ctx, p, options.Seed+uint64(i), options.Duration)
+		duration := options.Duration
+		if p.senders > 1 {
+			duration *= manyTimes
+		}
+		o, err := how.run(ctx, p, options.Seed+uint64(i), duration)
 		if err != nil {
 			return outcome{}, err
 		}
@@ -132,8 +162,12 @@ func (how method) repeat(ctx context.Context, p point, options experiment.Option
 func (how method) run(ctx context.Context, p point, seed uint64, duration time.Duration) (outcome, error) {
 	switch how {
 	case byHop:
-		return split(ctx, sdk.Hop, p, tuning{ahead: splitAhead}, seed, duration)
+		return split(ctx, sdk.Hop, p, tuning{lasting: true}, seed, duration)
 	case byEndToEnd:
+		return split(ctx, sdk.EndToEnd, p, tuning{lasting: true}, seed, duration)
+	case newHop:
+		return split(ctx, sdk.Hop, p, tuning{ahead: splitAhead}, seed, duration)
+	case newEndToEnd:
 		return split(ctx, sdk.EndToEnd, p, tuning{ahead: splitAhead}, seed, duration)
 	}
 	return unicast(ctx, p, seed, duration)
@@ -144,11 +178,14 @@ func (m measured) report(options experiment.Options) *measure.Result {
 		Title:  "Paper 000, figures 6 to 12",
 		Seed:   options.Seed,
 		Origin: options.Origin,
-		About: fmt.Sprintf(`Figure 5 as in table I: links of 100 Mbit/s and 10 ms, 10 or 100 ms between the routers, queues of 200 packets, 5 MB at a time at
-random times for a given load, reno with SACK. Unicast is one lasting TCP connection from a sender to each receiver, as in the paper. Node-Node (hop)
-and End-End (end-to-end) are a session agent at each router and a process for each member, with TLS; every 5 MB are a delivery of their own with new
-connections, %d of a sender under way at most; a member counts what it has on its disk. The manager is reached past the network.
-%d run(s) of %v at a point; the paper has 5 of 100 s.`, splitAhead, options.Runs, options.Duration),
+		About: fmt.Sprintf(`Figure 5 as in table I, but rates, sizes and queues divided by %d: links of %v and 10 ms, 10 or 100 ms between the
+routers, queues of %d packets, %.3g MB at a time at random times for a given load, reno with SACK. All rates here are multiplied by %[1]d again,
+so that 100 is a full link as in the paper. Unicast is one lasting TCP connection from a sender to each receiver, as in the paper. Node-Node
+(hop) and End-End (end-to-end) are a session agent at each router and a process for each member, with TLS; a sender sends one stream, over connections
+that last, as the paper's do. The lines called "new" are the same with an object for every %.3[4]g MB, each with new connections, %d of a sender
+under way at once. A member counts what it has on its disk. The manager is reached past the network.
+%d run(s) of %v at a point, twice that with four senders; the paper has 5 of 100 s.`, m.scale, rate/link.Rate(m.scale), outputBuffer/m.scale,
+			float64(dataSize)/float64(m.scale)/1e6, splitAhead, options.Runs, options.Duration),
 		Tables: []measure.Table{m.verdicts(), m.table()},
 		Charts: m.figures(),
 	}
@@ -160,7 +197,7 @@ func (m measured) table() measure.Table {
 		"deliveries complete", "under way at the end", "failed", "emulator late, 99 %",
 	}}
 	for _, p := range m.points() {
-		for _, how := range methods {
+		for _, how := range methodsAt(p) {
 			o := m.at[how][p]
 			row := []string{
 				string(how), fmt.Sprint(p.senders), fmt.Sprint(p.members), p.trunkDelay.String(), measure.Short(p.load), measure.Short(o.consumption),
@@ -205,7 +242,7 @@ func (m measured) figure6(y measure.Axis, value index) measure.Chart {
 		X: measure.Axis{Label: "Number of members in each network", Min: 0.5, Max: mostMembers + 0.5},
 	}
 	for _, load := range m.figure6Loads() {
-		for _, how := range methods {
+		for _, how := range methodsAt(point{members: mostMembers}) {
 			line := measure.Series{Name: fmt.Sprintf("%s, load %.1f", how, load)}
 			for _, members := range m.members {
 				line.Points = append(line.Points, measure.Point{X: float64(members), Y: value(m.at[how][m.one(members, delays[0], load)])})
@@ -238,7 +275,7 @@ func (m measured) oneToMany(file, title string, y measure.Axis, value index) mea
 func (m measured) manyToMany(file, title string, y measure.Axis, value index) measure.Chart {
 	chart := measure.Chart{File: file, Title: title, Kind: measure.Marks, X: loadAxis, Y: y}
 	for _, how := range methods {
-		chart.Series = append(chart.Series, m.line(string(how), how, value, many))
+		chart.Series = append(chart.Series, m.line(string(how), how, value, m.many))
 	}
 	return chart
 }
@@ -248,7 +285,7 @@ func (m measured) figure12(y measure.Axis, value index) measure.Chart {
 	for _, how := range methods[1:] {
 		chart.Series = append(chart.Series,
 			m.line(string(how)+", 1 sender", how, value, func(load float64) point { return m.one(1, delays[0], load) }),
-			m.line(string(how)+", 4 senders", how, value, many))
+			m.line(string(how)+", 4 senders", how, value, m.many))
 	}
 	return chart
 }

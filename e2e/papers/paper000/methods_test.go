@@ -10,7 +10,7 @@ import (
 
 // paperLike is what the paper's text says, as figures.
 func paperLike() measured {
-	m := measured{loads: []float64{0.2, 1}, members: []int{1, 5}, at: map[method]map[point]outcome{byUnicast: {}, byEndToEnd: {}, byHop: {}}}
+	m := measured{scale: 5, loads: []float64{0.2, 1}, members: []int{1, 5}, at: map[method]map[point]outcome{byUnicast: {}, byEndToEnd: {}, byHop: {}}}
 	for _, p := range m.points() {
 		sent := 100 * p.load
 		if p.senders == 1 {
@@ -36,9 +36,9 @@ func TestVerdictsOnThePapersOwnFiguresAreYes(t *testing.T) {
 
 func TestVerdictSaysNo(t *testing.T) {
 	m := paperLike()
-	o := m.at[byEndToEnd][many(1)]
+	o := m.at[byEndToEnd][m.many(1)]
 	o.cache = 0.9
-	m.at[byEndToEnd][many(1)] = o
+	m.at[byEndToEnd][m.many(1)] = o
 	var no []string
 	for _, row := range m.verdicts().Rows {
 		if row[2] == "no" {

@@ -19,13 +19,15 @@ type point struct {
 	members    int
 	trunkDelay time.Duration
 	load       float64 // t_r / (t_r + t_i), 000 §IV-A
+	scale      int     // by which rates, sizes and queues are smaller than the paper's; 0 is 1
 }
 
 func (p point) String() string {
 	return fmt.Sprintf("%d senders, %d members, %v, load %.1f", p.senders, p.members, p.trunkDelay, p.load)
 }
 
-// outcome is the indices of 000 §IV-B, in Mbit/s.
+// outcome is the indices of 000 §IV-B, in Mbit/s; in a smaller network, in what they
+// would be if all rates were the paper's.
 type outcome struct {
 	consumption float64 // of the link between a sender and its router, in the mean
 	sent        float64 // D: what a sender has to send, in the mean
@@ -68,7 +70,7 @@ func unicast(ctx context.Context, p point, seed uint64, duration time.Duration) 
 	err = n.offer(ctx, p.load, seed, duration, func(sender *lab.Host) error {
 		for _, push := range pushes {
 			if push.From == sender {
-				push.Offer(dataSize)
+				push.Offer(n.data())
 			}
 		}
 		m.offer()
@@ -129,11 +131,12 @@ func (n *network) sentBytes() (sum link.Bytes) {
 func (m *measurement) offer() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.offered += dataSize
+	m.offered += m.data()
 }
 
 func (m *measurement) end(received map[*lab.Host]link.Bytes) outcome {
-	took, senders := time.Since(m.start), float64(len(m.senders))
+	senders := float64(len(m.senders))
+	took := time.Since(m.start) / time.Duration(m.scale)
 	o := outcome{
 		consumption: mbit(m.sentBytes()-m.before, took) / senders,
 		sent:        mbit(m.offered, took) / senders,

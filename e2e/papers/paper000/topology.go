@@ -22,6 +22,7 @@ const (
 // network is figure 5: networks a and b at router SA1, c and d at SA2.
 type network struct {
 	*lab.Lab
+	scale     int // by which rates, sizes and queues are smaller than the paper's
 	routers   [2]*lab.Host
 	senders   []*lab.Host
 	receivers []*lab.Host
@@ -35,7 +36,8 @@ type network struct {
 func figure5(seed uint64, p point) *network {
 	n := &network{Lab: lab.New(seed), router: map[*lab.Host]*lab.Host{}}
 	n.routers = [2]*lab.Host{n.Router("SA1"), n.Router("SA2")}
-	edge := link.Shape{Rate: rate, Delay: edgeDelay, Queue: link.Packets(outputBuffer)}
+	n.scale = max(1, p.scale)
+	edge := link.Shape{Rate: rate / link.Rate(n.scale), Delay: edgeDelay, Queue: link.Packets(outputBuffer / n.scale)}
 	trunk := edge
 	trunk.Delay = p.trunkDelay
 	n.Link(n.routers[0], n.routers[1], trunk)
@@ -59,6 +61,9 @@ func figure5(seed uint64, p point) *network {
 	n.manager = n.Host("manager")
 	return n
 }
+
+// data is what is sent at a time.
+func (n *network) data() link.Bytes { return dataSize / link.Bytes(n.scale) }
 
 // raiseBuffers raises those of the kernel, so that windows are bound by the network:
 // 000 uses TCP SACK without a limit.

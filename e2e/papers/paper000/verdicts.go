@@ -31,7 +31,7 @@ func (m measured) alone(how method, delay time.Duration, load float64) outcome {
 }
 
 // together is a method's outcome with four senders.
-func (m measured) together(how method, load float64) outcome { return m.at[how][many(load)] }
+func (m measured) together(how method, load float64) outcome { return m.at[how][m.many(load)] }
 
 // uplinks are the consumptions with the fewest and the most members.
 func (m measured) uplinks(how method, load float64) (fewest, most float64) {
@@ -77,7 +77,7 @@ func (m measured) unicastStarves() (sentence, seen string, same bool) {
 
 func (m measured) proportional() (sentence, seen string, same bool) {
 	same = true
-	for _, how := range methods[1:] {
+	for _, how := range []method{byHop, byEndToEnd} {
 		for _, load := range m.loads {
 			same = same && near(m.alone(how, delays[0], load).reception, 100*load, 0.2)
 		}
@@ -165,18 +165,18 @@ func (m measured) cacheOfOne() (sentence, seen string, same bool) {
 }
 
 func (m measured) cacheOfMany() (sentence, seen string, same bool) {
-	hop, end := m.largest(byHop, many), m.largest(byEndToEnd, many)
+	hop, end := m.largest(byHop, m.many), m.largest(byEndToEnd, m.many)
 	return "V-C: with four senders it is higher", fmt.Sprintf("at most: hop %.1f %%, end-to-end %.1f %%", 100*hop, 100*end),
 		hop > m.largest(byHop, m.ofOne) && end > m.largest(byEndToEnd, m.ofOne)
 }
 
 func (m measured) hopCachesMost() (sentence, seen string, same bool) {
-	hop := m.largest(byHop, many)
+	hop := m.largest(byHop, m.many)
 	return "V-C: with four senders hop reaches about 80 %", fmt.Sprintf("at most %.1f %%", 100*hop), near(hop, 0.8, 0.2)
 }
 
 func (m measured) endToEndCachesLess() (sentence, seen string, same bool) {
-	hop, end := m.largest(byHop, many), m.largest(byEndToEnd, many)
+	hop, end := m.largest(byHop, m.many), m.largest(byEndToEnd, m.many)
 	return "V-C: end-to-end suppresses the cache ratio", fmt.Sprintf("four senders, at most: hop %.1f %%, end-to-end %.1f %%", 100*hop, 100*end), end < hop
 }
 

@@ -35,7 +35,13 @@ type Closer interface{ Close() error }
 func All() []Tool {
 	return []Tool{
 		&groupcast{plane: sdk.Plaintext}, &groupcast{plane: sdk.TLS},
-		&udpcast{}, uftp{}, nginxCurl{}, nginxCurl{hash: "b3sum"}, nginxCurl{hash: "sha256sum"}, rsync{}, &aria2{},
+		&udpcast{},
+		uftp{},
+		nginxCurl{},
+		nginxCurl{hash: "b3sum"},
+		nginxCurl{hash: "sha256sum"},
+		rsync{},
+		&aria2{},
 	}
 }
 
