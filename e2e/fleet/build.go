@@ -18,7 +18,7 @@ var built struct {
 	programs map[string]string // by package
 }
 
-// Program builds a command of this module, as users get it, and returns where it is
+// Program builds a command of this module, with names for profiles, and returns where it is
 // until Clean. A second call finds it built.
 func Program(ctx context.Context, pkg string) (file string, err error) {
 	built.Lock()
@@ -33,7 +33,7 @@ func Program(ctx context.Context, pkg string) (file string, err error) {
 		built.programs = map[string]string{}
 	}
 	file = filepath.Join(built.dir, path.Base(pkg))
-	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", file, module+pkg)
+	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", file, module+pkg)
 	command.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := command.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build %s: %w\n%s", pkg, err, output)

@@ -79,7 +79,7 @@ func runSome(ctx context.Context, arguments []string) error {
 	size := flags.Int64("size", 0, "of the file, in `MiB`; 0 is what the place has")
 	flags.IntVar(&s.runs, "runs", 3, "of which the median counts")
 	flags.Uint64Var(&s.seed, "seed", 1, "of the file and of the network")
-	names := flags.String("tools", "", "`names` to compare, with commas; empty is all")
+	names := flags.String("tools", "", "`names` to compare, or their first words, with commas; empty is all")
 	flags.StringVar(&s.results, "results", "e2e/peers/results", "`folder` to write to")
 	if err := flags.Parse(arguments); err != nil {
 		return err
@@ -102,9 +102,10 @@ func runSome(ctx context.Context, arguments []string) error {
 
 func chooseTools(names string) []tool.Tool {
 	var chosen []tool.Tool
+	wanted := strings.Split(names, ",")
 	for _, t := range tool.All() {
 		first, _, _ := strings.Cut(t.Name(), " ")
-		if names == "" || slices.Contains(strings.Split(names, ","), first) {
+		if names == "" || slices.Contains(wanted, first) || slices.Contains(wanted, t.Name()) {
 			chosen = append(chosen, t)
 		}
 	}
