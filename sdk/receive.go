@@ -247,7 +247,7 @@ func (r *receiving) land(ctx context.Context, landing *object.Landing) Arrived {
 		}
 		r.root = assignment.GetRoot()
 		durable := r.spec.GetAckLevel() != groupv1.AckLevel_ACK_LEVEL_RECEIVED && r.spec.GetAckLevel() != groupv1.AckLevel_ACK_LEVEL_RELAYED
-		err = landing.Complete(ctx, assignment.GetLength(), object.Root(r.root), durable)
+		err = landing.Complete(assignment.GetLength(), object.Root(r.root), durable)
 		switch {
 		case errors.Is(err, object.ErrDamaged) && resumed:
 			resumed = false

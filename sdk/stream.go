@@ -9,8 +9,7 @@ import (
 	"path/filepath"
 	"sync"
 
-	"lukechampine.com/blake3"
-
+	"github.com/groupcast/groupcast/internal/digest"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/link"
 	"github.com/groupcast/groupcast/internal/object"
@@ -81,7 +80,7 @@ func (s *streamSupply) update(change func()) {
 
 // read keeps what comes until the stream ends, and seals the delivery then.
 func (s *streamSupply) read(ctx context.Context, from io.Reader) {
-	hash := blake3.New(32, nil)
+	var hash digest.Hash
 	buffer := make([]byte, 64<<10)
 	for {
 		if !s.awaitRoom(ctx) {
@@ -93,7 +92,7 @@ func (s *streamSupply) read(ctx context.Context, from io.Reader) {
 			return
 		}
 		n, err := from.Read(buffer[:min(uint64(len(buffer)), room)])
-		hash.Write(buffer[:n])
+		_, _ = hash.Write(buffer[:n])
 		if _, failed := to.Write(buffer[:n]); failed != nil {
 			s.out.fail(ctx, "no_room", fmt.Errorf("keep the stream: %w", failed))
 			return
@@ -107,7 +106,7 @@ func (s *streamSupply) read(ctx context.Context, from io.Reader) {
 			return
 		}
 	}
-	end := &link.End{Length: s.arrived, Root: [32]byte(hash.Sum(nil))}
+	end := &link.End{Length: s.arrived, Root: hash.Sum()}
 	s.update(func() { s.end = end })
 	s.out.seal(ctx, &groupv1.SealDeliveryRequest{Length: end.Length, Root: end.Root[:]})
 }
@@ -201,7 +200,7 @@ func (r *receiving) receiveStream(ctx context.Context) Arrived {
 		return r.failed("refused", err)
 	}
 	defer to.Close()
-	store := &streamStore{receiving: r, to: to, hash: blake3.New(32, nil)}
+	store := &streamStore{receiving: r, to: to}
 	durable := r.spec.GetAckLevel() == groupv1.AckLevel_ACK_LEVEL_DURABLE
 	syncer, canSync := to.(interface{ Sync() error })
 	if durable && !canSync {
@@ -217,7 +216,7 @@ func (r *receiving) receiveStream(ctx context.Context) Arrived {
 	switch {
 	case !assignment.GetSealed():
 		return r.failedStream(endedEarly(assignment))
-	case object.Root(assignment.GetRoot()) != object.Root(store.hash.Sum(nil)):
+	case object.Root(assignment.GetRoot()) != store.hash.Sum():
 		return r.failedStream(object.ErrDamaged)
 	}
 	if durable {
@@ -269,11 +268,11 @@ func (r *receiving) openStream() (to StreamWriter, path string, err error) {
 type streamStore struct {
 	*receiving
 	to   io.Writer
-	hash *blake3.Hasher
+	hash digest.Hash
 }
 
 func (s *streamStore) Section(uint64) (io.Writer, int64, error) {
-	return io.MultiWriter(s.to, s.hash), relay.MaxOffset, nil
+	return io.MultiWriter(s.to, &s.hash), relay.MaxOffset, nil
 }
 
 func (s *streamStore) Landed(upTo uint64) error {

@@ -17,7 +17,7 @@ func BenchmarkLand(b *testing.B) {
 		if err := deliver(source, landing, source.Info().Length, func(most int64) int64 { return min(most, 4<<20) }); err != nil {
 			b.Fatal(err)
 		}
-		if err := landing.Complete(b.Context(), source.Info().Length, root, true); err != nil {
+		if err := landing.Complete(source.Info().Length, root, true); err != nil {
 			b.Fatal(err)
 		}
 		if err := os.Remove(filepath.Join(to, "it")); err != nil {

@@ -1,7 +1,6 @@
 package object
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,14 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Complete waits until all is hashed, compares length and root, and lets the
-// object appear under its name, in place of a file or directory that had it. If
-// it is durable, all of it is on disk before, and its name when Complete returns.
-// If it is not, it outlives the process, but a power cut may leave anything.
+// Complete compares length and root, and lets the object appear under its name, in
+// place of a file or directory that had it. If it is durable, all of it is on disk
+// before, and its name when Complete returns. If it is not, it outlives the process,
+// but a power cut may leave anything.
 //
-// After ErrDamaged the partial is gone. When ctx ends before all is hashed, the
-// landing goes on.
-func (l *Landing) Complete(ctx context.Context, length uint64, root Root, durable bool) error {
+// After ErrDamaged the partial is gone.
+func (l *Landing) Complete(length uint64, root Root, durable bool) error {
 	now, err := l.usable()
 	if err != nil {
 		return err
@@ -30,9 +28,6 @@ func (l *Landing) Complete(ctx context.Context, length uint64, root Root, durabl
 	}
 	if err := l.finishWriting(now.layout); err != nil {
 		return l.fail(err)
-	}
-	if _, err := l.progress.wait(ctx, func(s snapshot) bool { return s.hashed == length }); err != nil {
-		return err
 	}
 	l.halt()
 	if _, err := l.usable(); err != nil { // the last claim may have gone wrong
@@ -54,7 +49,7 @@ func (l *Landing) Complete(ctx context.Context, length uint64, root Root, durabl
 
 // checkWhole says whether what has landed is what was sent, and nothing else.
 func (l *Landing) checkWhole(known *layout, root Root) error {
-	if hashed := l.digest.root(); hashed != root {
+	if hashed := l.tally.root(); hashed != root {
 		return fmt.Errorf("%w: its root is %v, want %v", ErrDamaged, hashed, root)
 	}
 	return l.inspect(known)

@@ -5,43 +5,47 @@ import (
 	"fmt"
 	"io"
 
-	"lukechampine.com/blake3"
+	"github.com/groupcast/groupcast/internal/digest"
 )
 
-// piece is how much is read and hashed at once.
-const piece = 1 << 20
-
-// digest hashes an object's bytes from the first on.
-type digest struct {
-	from   cursor
-	hasher *blake3.Hasher
+// tally is the hash of an object's first bytes. A copy goes on by itself.
+type tally struct {
+	hash   digest.Hash
 	offset uint64 // all before it is hashed
+}
+
+func (t *tally) add(p []byte) {
+	_, _ = t.hash.Write(p) // it never fails
+	t.offset += uint64(len(p))
+}
+
+// root returns the root of what is hashed so far.
+func (t *tally) root() Root { return t.hash.Sum() }
+
+// piece is how much is read and hashed at once: what stays in a core's cache.
+const piece = 256 << 10
+
+// rehash hashes what is on disk, from the first byte on.
+type rehash struct {
+	tally
+	from   cursor
 	buffer []byte
 }
 
-func newDigest(from cursor) *digest {
-	return &digest{from: from, hasher: blake3.New(len(Root{}), nil), buffer: make([]byte, piece)}
-}
+func newRehash(from cursor) *rehash { return &rehash{from: from, buffer: make([]byte, piece)} }
 
-// advance hashes at most a piece, and nothing from upTo on. It ends where a piece
-// of the object does: the hasher is fastest with whole ones.
-func (d *digest) advance(l *layout, upTo uint64) error {
-	size := min(piece-d.offset%piece, upTo-d.offset)
-	buffer := d.buffer[:size]
-	for filled := uint64(0); filled < size; {
-		file, position, left, err := d.from.at(l, d.offset+filled)
-		if err != nil {
-			return err
-		}
-		part := buffer[filled:min(size, filled+left)]
-		n, err := file.ReadAt(part, int64(position))
-		if n < len(part) {
-			return fmt.Errorf("read %s at %d: %w", file.Name(), position, unexpected(err))
-		}
-		filled += uint64(n)
+// advance hashes at most a piece, and nothing from upTo on.
+func (r *rehash) advance(l *layout, upTo uint64) error {
+	file, position, left, err := r.from.at(l, r.offset)
+	if err != nil {
+		return err
 	}
-	_, _ = d.hasher.Write(buffer) // it never fails
-	d.offset += size
+	part := r.buffer[:min(piece, left, upTo-r.offset)]
+	n, err := file.ReadAt(part, int64(position))
+	if n < len(part) {
+		return fmt.Errorf("read %s at %d: %w", file.Name(), position, unexpected(err))
+	}
+	r.add(part)
 	return nil
 }
 
@@ -52,7 +56,4 @@ func unexpected(err error) error {
 	return err
 }
 
-// root returns the root of what is hashed so far.
-func (d *digest) root() Root { return Root(d.hasher.Sum(nil)) }
-
-func (d *digest) close() error { return d.from.close() }
+func (r *rehash) close() error { return r.from.close() }

@@ -2,9 +2,9 @@
 // of bytes with a length and a root, the BLAKE3 hash of all of them.
 //
 // A Source gives the bytes of what lies on disk; a Landing takes them and lets
-// the object appear under its final name, whole and checked, or not at all. Both
-// hand out descriptors of plain files, so that bytes move by sendfile and splice
-// and never pass through here; hashing reads them from the page cache.
+// the object appear under its final name, whole and checked, or not at all. A Source
+// hands out descriptors of plain files, so that bytes move by sendfile; a Landing has
+// every byte in its hands once, hashes it there and writes it.
 //
 // A file's bytes are its own. A directory's bytes are a head and then the bytes
 // of its files, in the order of the head's table and without gaps, so that no

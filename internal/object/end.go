@@ -1,7 +1,6 @@
 package object
 
 import (
-	"context"
 	"errors"
 	"fmt"
 )
@@ -13,24 +12,16 @@ func (l *Landing) Keep() error {
 	}
 	l.halt()
 	err := l.writer.close()
-	if now := l.progress.now(); err == nil && now.err == nil {
-		err = l.claimAll(now)
+	if err == nil && l.progress.now().err == nil {
+		err = l.claim()
 	}
 	if l.claimed.offset == 0 { // there is nothing to keep
 		err = errors.Join(err, l.partial.remove())
 	}
 	if err := errors.Join(err, l.end()); err != nil {
-		return fmt.Errorf("keep partial of %s: %w", l.info.Name, RoomError(err))
+		return fmt.Errorf("keep partial of %s: %w", l.info.Name, roomError(err))
 	}
 	return nil
-}
-
-// claimAll hashes and claims all that has landed.
-func (l *Landing) claimAll(now snapshot) error {
-	if err := l.hashTo(context.Background(), now.layout, now.landed); err != nil {
-		return err
-	}
-	return l.claim()
 }
 
 // Remove ends the landing and removes what has landed.
@@ -76,10 +67,4 @@ func (l *Landing) end() error {
 }
 
 // release closes all descriptors, and with them gives up the lock.
-func (l *Landing) release() error {
-	var err error
-	if l.digest != nil {
-		err = l.digest.close()
-	}
-	return errors.Join(err, l.closeTree(), l.partial.close())
-}
+func (l *Landing) release() error { return errors.Join(l.closeTree(), l.partial.close()) }

@@ -316,9 +316,9 @@ func (e experiment) attempt() error {
 	if err := write(e.source, landing); err != nil {
 		return err
 	}
-	err = landing.Complete(e.t.Context(), info.Length, root, true)
+	err = landing.Complete(info.Length, root, true)
 	if err != nil {
-		if again := landing.Complete(e.t.Context(), info.Length, root, true); again == nil {
+		if again := landing.Complete(info.Length, root, true); again == nil {
 			e.t.Errorf("complete when tried again after: %v", err)
 		}
 	}

@@ -95,7 +95,7 @@ func (j *journal) claim(c claim) error {
 
 func (j *journal) write(content []byte, at int64) error {
 	if _, err := j.file.WriteAt(content, at); err != nil {
-		return fmt.Errorf("write journal: %w", RoomError(err))
+		return fmt.Errorf("write journal: %w", roomError(err))
 	}
 	j.size = at + int64(len(content))
 	return nil

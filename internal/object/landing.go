@@ -19,14 +19,12 @@ var (
 var errEnded = errors.New("landing has ended")
 
 // Landing is an object that is received into a directory. One goroutine uses it:
-// it takes a Section, writes to it, tells what has Landed, and so on to the end,
-// then calls Complete. Whatever happens, it ends with a Complete that returns nil
+// it writes all bytes from Offset on, and then calls Complete. They are hashed while
+// they are in its hands. Whatever happens, it ends with a Complete that returns nil
 // or ErrDamaged, with Keep, or with Remove; after that, Keep and Remove do nothing.
 //
-// A write to a section that fails is the caller's: RoomError says what it was,
-// and Keep or Remove end the landing. Keep keeps what had landed before.
-//
-// Once anything else went wrong with the disk, all but Keep and Remove return that
+// When a write fails, Keep keeps what had landed before. Once anything else went wrong
+// with the disk, all but Keep and Remove return that
 // error: what a failed write or sync has left is not known, and a second sync
 // that succeeds does not mean that the bytes of the first are there.
 type Landing struct {
@@ -34,15 +32,15 @@ type Landing struct {
 	partial *partial
 	tree    *os.Root // that the paths of entries are in
 	writer  cursor   // the file that is written
-	granted uint64   // end of the last section
 	resumed uint64   // all before it was claimed by an earlier landing
 	made    int      // entries that are there, but for bytes
 	settled int      // entries that are whole and on disk
 
 	progress *progress
-	hash     sync.Mutex // guards digest
-	digest   *digest
+	hashing  sync.Mutex // guards tally
+	tally    tally      // of what has landed
 	claimed  claim
+	asked    uint64        // all before it was asked to be claimed
 	due      chan struct{} // there is much to claim
 
 	stop   context.CancelFunc
@@ -64,7 +62,7 @@ func Land(ctx context.Context, dir string, info Info) (*Landing, error) {
 	l := &Landing{info: info, partial: partial, due: make(chan struct{}, 1)}
 	l.writer = cursor{open: l.openForWriting}
 	if err := l.begin(ctx); err != nil {
-		return nil, fmt.Errorf("land %s in %s: %w", info.Name, dir, errors.Join(RoomError(err), l.abandon()))
+		return nil, fmt.Errorf("land %s in %s: %w", info.Name, dir, errors.Join(roomError(err), l.abandon()))
 	}
 	return l, nil
 }
@@ -93,13 +91,12 @@ func (l *Landing) begin(ctx context.Context) error {
 	return nil
 }
 
-// start begins to hash and to claim.
+// start begins to claim.
 func (l *Landing) start(layout *layout) {
 	l.progress = newProgress(layout, l.resumed)
-	l.granted = l.resumed
+	l.asked = l.resumed
 	ctx, stop := context.WithCancel(context.Background())
 	l.stop = stop
-	l.ending.Go(func() { l.follow(ctx) })
 	l.ending.Go(func() { l.journal(ctx) })
 }
 
@@ -129,54 +126,55 @@ func (l *Landing) fail(err error) error {
 	if now := l.progress.now(); now.err != nil {
 		return now.err
 	}
-	err = fmt.Errorf("land %s: %w", l.info.Name, RoomError(err))
+	err = fmt.Errorf("land %s: %w", l.info.Name, roomError(err))
 	l.progress.fail(err)
 	return err
 }
 
-// Section returns a file that is positioned where the byte at offset belongs,
-// which must be the next one, and how many bytes from there on belong to it. The
-// file stays open until the next call of any method. At the end n is zero and
-// there is no file.
-func (l *Landing) Section(offset uint64) (file *os.File, n int64, err error) {
-	now, err := l.usable()
-	if err != nil {
-		return nil, 0, err
+// Write takes the next bytes. Those of a table that is not allowed, or has no room,
+// are an error, and so are those beyond the end.
+func (l *Landing) Write(p []byte) (written int, err error) {
+	for written < len(p) && err == nil {
+		var n int
+		n, err = l.writePart(p[written:])
+		written += n
 	}
-	if offset != now.landed {
-		return nil, 0, fmt.Errorf("section at %d: %d bytes have landed", offset, now.landed)
-	}
-	if offset == l.info.Length {
-		return nil, 0, nil
-	}
-	file, position, left, err := l.writer.at(now.layout, offset)
-	if err != nil {
-		return nil, 0, l.fail(err)
-	}
-	if _, err := file.Seek(int64(position), 0); err != nil {
-		return nil, 0, l.fail(err)
-	}
-	l.granted = offset + left
-	return file, int64(left), nil
+	return written, err
 }
 
-// Landed says that all bytes before upTo are written. A table that is not
-// allowed, or has no room, is an error here.
-func (l *Landing) Landed(upTo uint64) error {
+// writePart writes what belongs to one file.
+func (l *Landing) writePart(p []byte) (written int, err error) {
 	now, err := l.usable()
 	if err != nil {
-		return err
+		return 0, err
 	}
-	if upTo < now.landed || upTo > l.granted {
-		return fmt.Errorf("%d bytes landed: want between %d and %d", upTo, now.landed, l.granted)
+	if now.landed == l.info.Length {
+		return 0, fmt.Errorf("land %s: %d bytes beyond the end", l.info.Name, len(p))
 	}
-	layout := now.layout
+	file, position, left, err := l.writer.at(now.layout, now.landed)
+	if err != nil {
+		return 0, l.fail(err)
+	}
+	written, err = file.WriteAt(p[:min(uint64(len(p)), left)], int64(position))
+	if failed := l.advance(now, p[:written]); failed != nil {
+		return written, failed
+	}
+	if err != nil {
+		return written, fmt.Errorf("land %s: %w", l.info.Name, roomError(err))
+	}
+	return written, nil
+}
+
+// advance notes what was written.
+func (l *Landing) advance(now snapshot, landed []byte) (err error) {
+	layout, upTo := now.layout, now.landed+uint64(len(landed))
 	if upTo == layout.end && layout.entries == nil {
 		if layout, err = l.learn(layout); err != nil {
 			return l.fail(err)
 		}
 	}
-	l.progress.update(func() { l.progress.layout, l.progress.landed = layout, upTo })
+	l.progress.advance(layout, upTo)
+	l.hash(landed)
 	return nil
 }
 

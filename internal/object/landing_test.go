@@ -29,40 +29,28 @@ func TestBusy(t *testing.T) {
 
 func TestMisuse(t *testing.T) {
 	landing := land(t, t.TempDir(), hello)
-	if _, _, err := landing.Section(1); err == nil {
-		t.Error("a section beyond what landed")
-	}
-	if err := landing.Landed(1); err == nil {
-		t.Error("bytes landed that no section was for")
-	}
-	if _, _, err := landing.Section(0); err != nil {
-		t.Fatal(err)
-	}
-	if err := landing.Landed(6); err == nil {
-		t.Error("bytes landed after the end")
-	}
-	if err := landing.Complete(t.Context(), 5, object.Root{}, true); err == nil || errors.Is(err, object.ErrDamaged) {
+	if err := landing.Complete(5, object.Root{}, true); err == nil || errors.Is(err, object.ErrDamaged) {
 		t.Errorf("complete before all has landed: %v", err)
 	}
-	if err := landing.Landed(5); err != nil { // nothing was written
-		t.Fatal(err)
+	if n, err := landing.Write([]byte("hello!")); n != 5 || err == nil {
+		t.Errorf("%d bytes landed, 5 are the object's: %v", n, err)
 	}
-	if err := landing.Complete(t.Context(), 5, object.Root{}, true); err == nil {
-		t.Error("complete without a byte written")
+	if err := landing.Complete(5, object.Root{}, true); !errors.Is(err, object.ErrDamaged) {
+		t.Errorf("complete with another root: %v", err)
 	}
 	if err := errors.Join(landing.Keep(), landing.Keep(), landing.Remove()); err != nil {
 		t.Errorf("ends after the end: %v", err)
 	}
-	if _, _, err := landing.Section(0); err == nil {
-		t.Error("a section after the end")
+	if _, err := landing.Write([]byte("h")); err == nil {
+		t.Error("a byte landed after the end")
 	}
 }
 
 // A wrong root or length is never complete, and costs the partial.
 func TestDamaged(t *testing.T) {
 	for name, complete := range map[string]func(*object.Landing) error{
-		"root":   func(l *object.Landing) error { return l.Complete(t.Context(), 5, object.Sum([]byte("hullo")), true) },
-		"length": func(l *object.Landing) error { return l.Complete(t.Context(), 6, object.Sum([]byte("hello")), true) },
+		"root":   func(l *object.Landing) error { return l.Complete(5, object.Sum([]byte("hullo")), true) },
+		"length": func(l *object.Landing) error { return l.Complete(6, object.Sum([]byte("hello")), true) },
 	} {
 		to := t.TempDir()
 		landing := land(t, to, hello)
@@ -191,7 +179,7 @@ func TestC54EditedWhileLanding(t *testing.T) {
 		if err := edit(filepath.Join(object.PartialOf(to, hello), "content")); err != nil {
 			t.Fatal(err)
 		}
-		if err := landing.Complete(t.Context(), 5, object.Sum([]byte("hello")), true); err == nil || !missing(filepath.Join(to, "it")) {
+		if err := landing.Complete(5, object.Sum([]byte("hello")), true); err == nil || !missing(filepath.Join(to, "it")) {
 			t.Errorf("%s: it is complete", name)
 		}
 	}

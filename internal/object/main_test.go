@@ -64,18 +64,11 @@ func deliver(source *object.Source, landing *object.Landing, upTo uint64, next f
 		if err != nil {
 			return err
 		}
-		to, writable, err := landing.Section(offset)
-		if err != nil {
+		n := next(min(readable, int64(upTo-offset)))
+		if _, err := io.CopyN(landing, from, n); err != nil {
 			return err
-		}
-		n := next(min(readable, writable, int64(upTo-offset)))
-		if _, err := io.CopyN(to, from, n); err != nil {
-			return object.RoomError(err)
 		}
 		offset += uint64(n)
-		if err := landing.Landed(offset); err != nil {
-			return err
-		}
 	}
 	return nil
 }

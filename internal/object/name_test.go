@@ -88,7 +88,7 @@ func landTree(t *testing.T, to, path string) error {
 	if err := put(landing, content); err != nil {
 		return errors.Join(err, landing.Remove())
 	}
-	return landing.Complete(t.Context(), info.Length, object.Sum(content), false)
+	return landing.Complete(info.Length, object.Sum(content), false)
 }
 
 // hello is an object for the tests that are about where it lands.
@@ -99,7 +99,7 @@ func completeHello(t *testing.T, landing *object.Landing) error {
 	if err := put(landing, []byte("hello")); err != nil {
 		return err
 	}
-	return landing.Complete(t.Context(), 5, object.Sum([]byte("hello")), true)
+	return landing.Complete(5, object.Sum([]byte("hello")), true)
 }
 
 // C55: what has the final name and is no file is neither opened nor replaced.
@@ -212,7 +212,7 @@ func TestC55SwapWhileLanding(t *testing.T) {
 		}
 		err := put(landing, content[len(head)+5:])
 		if err == nil {
-			err = landing.Complete(t.Context(), info.Length, object.Sum(content), true)
+			err = landing.Complete(info.Length, object.Sum(content), true)
 		}
 		if err == nil || !missing(filepath.Join(to, "it")) {
 			t.Errorf("%s: a tree with a link in it landed", name)

@@ -75,10 +75,9 @@ func (i Info) check() error {
 	return nil
 }
 
-// RoomError makes an error that says that the disk is full, or the quota used
-// up, an ErrNoRoom, and leaves others alone. It is for what a caller writes to a
-// section itself.
-func RoomError(err error) error {
+// roomError makes an error that says that the disk is full, or the quota used up, an
+// ErrNoRoom, and leaves others alone.
+func roomError(err error) error {
 	if errors.Is(err, ErrNoRoom) || !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) {
 		return err
 	}

@@ -33,7 +33,7 @@ func TestRoundTrip(t *testing.T) {
 				if err := deliver(source, landing, source.Info().Length, whole); err != nil {
 					t.Fatal(err)
 				}
-				if err := landing.Complete(t.Context(), source.Info().Length, root, durable); err != nil {
+				if err := landing.Complete(source.Info().Length, root, durable); err != nil {
 					t.Fatal(err)
 				}
 				if diff := cmp.Diff(tree(t, from), tree(t, to)); diff != "" {
@@ -76,7 +76,7 @@ func TestResume(t *testing.T) {
 		}
 	}
 	landing := land(t, to, source.Info())
-	if err := landing.Complete(t.Context(), source.Info().Length, rootOf(t, source), true); err != nil {
+	if err := landing.Complete(source.Info().Length, rootOf(t, source), true); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(tree(t, from), tree(t, to)); diff != "" {

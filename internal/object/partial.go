@@ -62,7 +62,7 @@ func (f folder) below(name string) (folder, error) {
 // make opens a directory, and makes it if there is none.
 func (f folder) make(name string) (folder, error) {
 	if err := f.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return folder{}, RoomError(err)
+		return folder{}, roomError(err)
 	}
 	return f.below(name)
 }
@@ -132,7 +132,7 @@ func (p *partial) enter() (err error) {
 func lockJournal(home folder) (*os.File, error) {
 	file, err := home.OpenFile(journalName, os.O_RDWR|os.O_CREATE|unix.O_NONBLOCK, 0o600)
 	if err != nil {
-		return nil, RoomError(err)
+		return nil, roomError(err)
 	}
 	if err := lock(file); err != nil {
 		return nil, errors.Join(err, file.Close())

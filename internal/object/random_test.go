@@ -89,7 +89,7 @@ func TestRandomTreesLand(t *testing.T) {
 			must(rt, err)
 		}
 		must(rt, deliver(source, landing, length, pieces(rt)))
-		must(rt, landing.Complete(t.Context(), length, root, durable))
+		must(rt, landing.Complete(length, root, durable))
 		if diff := cmp.Diff(tree(t, from), tree(t, to)); diff != "" {
 			rt.Fatalf("-sent +landed:\n%.2000s", diff)
 		}

@@ -91,7 +91,7 @@ func receiveOne(random *rand.Rand, from, to, name string, generation int) error 
 			}
 			continue
 		}
-		if err := landing.Complete(context.Background(), upTo, root, true); err != nil {
+		if err := landing.Complete(upTo, root, true); err != nil {
 			return err
 		}
 		fmt.Println("complete", generation, name, root)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"golang.org/x/sys/unix"
-	"lukechampine.com/blake3"
 )
 
 // resume takes what earlier landings have claimed, as far as it still is what it
@@ -32,13 +31,10 @@ func (l *Landing) resume(ctx context.Context) (*layout, error) {
 
 // reset begins with nothing.
 func (l *Landing) reset() (*layout, error) {
-	if l.digest != nil {
-		_ = l.digest.close() // it only reads
-	}
 	if err := errors.Join(l.closeTree(), l.partial.empty()); err != nil {
 		return nil, fmt.Errorf("empty partial: %w", err)
 	}
-	l.digest = l.newDigest()
+	l.tally = tally{}
 	l.claimed, l.resumed, l.made, l.settled = claim{}, 0, 0, 0
 	if l.info.Kind == Directory {
 		return &layout{head: headSize, end: headSize}, nil
@@ -47,51 +43,46 @@ func (l *Landing) reset() (*layout, error) {
 	return fileLayout(contentName, l.info), nil
 }
 
-func (l *Landing) newDigest() *digest { return newDigest(cursor{open: l.openLanded}) }
-
-// verify hashes what is claimed. It returns how many claims hold, and leaves
-// the digest where the last of them ends.
+// verify hashes what is claimed. It returns how many claims hold, and has the tally
+// go on where the last of them ends.
 func (l *Landing) verify(ctx context.Context, claims []claim) (known *layout, good int, err error) {
 	known, err = l.recall()
 	if err != nil {
 		return nil, 0, notThere(err)
 	}
-	l.digest = l.newDigest()
-	held := *l.digest.hasher
+	landed := newRehash(cursor{open: l.openLanded})
+	defer func() { _ = landed.close() }() // it only reads
 	for good < len(claims) {
-		if err := l.hashTo(ctx, known, claims[good].offset); err != nil {
+		if err := landed.advanceTo(ctx, known, claims[good].offset); err != nil {
 			if err := notThere(err); err != nil {
 				return nil, 0, err
 			}
 			break
 		}
-		if l.digest.root() != claims[good].root {
+		if landed.root() != claims[good].root {
 			break
 		}
-		held = *l.digest.hasher
+		l.tally = landed.tally
 		good++
 	}
 	if good == 0 || claims[good-1].offset < known.head { // a head counts whole
 		return known, 0, nil
 	}
-	l.digest.rewind(held, claims[good-1].offset)
 	return known, good, nil
 }
 
-// hashTo hashes what has landed up to an offset.
-func (l *Landing) hashTo(ctx context.Context, known *layout, offset uint64) error {
-	for l.digest.offset < offset {
+// advanceTo hashes up to an offset.
+func (r *rehash) advanceTo(ctx context.Context, known *layout, offset uint64) error {
+	for r.offset < offset {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err := l.digest.advance(known, offset); err != nil {
+		if err := r.advance(known, offset); err != nil {
 			return err
 		}
 	}
 	return nil
 }
-
-func (d *digest) rewind(to blake3.Hasher, offset uint64) { *d.hasher, d.offset = to, offset }
 
 // recall returns the layout that an earlier landing knew.
 func (l *Landing) recall() (*layout, error) {

@@ -17,7 +17,7 @@ func landWhole(t testing.TB, source *object.Source, landing *object.Landing) err
 	if err := deliver(source, landing, source.Info().Length, whole); err != nil {
 		return err
 	}
-	return landing.Complete(t.Context(), source.Info().Length, rootOf(t, source), true)
+	return landing.Complete(source.Info().Length, rootOf(t, source), true)
 }
 
 // C48: what cannot fit is refused before the first byte, and leaves nothing.

@@ -258,15 +258,15 @@ func (s *Source) Root(ctx context.Context) (Root, error) {
 }
 
 func (s *Source) hash(ctx context.Context) (Root, error) {
-	digest := newDigest(s.cursor())
-	defer func() { _ = digest.close() }()
-	for digest.offset < s.info.Length {
+	all := newRehash(s.cursor())
+	defer func() { _ = all.close() }()
+	for all.offset < s.info.Length {
 		if ctx.Err() != nil {
 			return Root{}, ctx.Err()
 		}
-		if err := digest.advance(s.layout, s.info.Length); err != nil {
+		if err := all.advance(s.layout, s.info.Length); err != nil {
 			return Root{}, errors.Join(err, s.Changed())
 		}
 	}
-	return digest.root(), s.Changed()
+	return all.root(), s.Changed()
 }
