@@ -2,17 +2,30 @@ package lab
 
 import (
 	"runtime"
+	"runtime/debug"
 	"sync"
 )
 
+// heapLimit is how much memory this process takes before it collects garbage while
+// links are emulated.
+const heapLimit = 1 << 30
+
 // reserved counts the threads that must run the moment the kernel wakes them.
-// Go lends a thread that returns from the kernel one of GOMAXPROCS slots; with
-// as many slots as such threads none waits for a goroutine that computes, and
-// the kernel's priorities decide alone.
+//
+// Go lends a thread that returns from the kernel one of GOMAXPROCS slots; with as many
+// slots as such threads none waits for a goroutine that computes, and the kernel's
+// priorities decide alone.
+//
+// Garbage is not collected meanwhile. A collector that looks at such a thread's stack
+// has it spin until it is done; on a small machine, the threads that spin, with their
+// priority, keep the collector from being done, and everything stands still until the
+// kernel breaks in, after most of a second.
 var reserved struct {
 	sync.Mutex
-	threads int
-	before  int
+	threads     int
+	processors  int // as they were before
+	percent     int
+	memoryLimit int64
 }
 
 func reserveProcessors(threads int) (release func()) {
@@ -24,8 +37,13 @@ func adjust(threads int) {
 	reserved.Lock()
 	defer reserved.Unlock()
 	if reserved.threads == 0 {
-		reserved.before = runtime.GOMAXPROCS(0)
+		reserved.processors = runtime.GOMAXPROCS(0)
+		reserved.percent, reserved.memoryLimit = debug.SetGCPercent(-1), debug.SetMemoryLimit(heapLimit)
 	}
 	reserved.threads += threads
-	runtime.GOMAXPROCS(reserved.before + reserved.threads)
+	runtime.GOMAXPROCS(reserved.processors + reserved.threads)
+	if reserved.threads == 0 {
+		debug.SetGCPercent(reserved.percent)
+		debug.SetMemoryLimit(reserved.memoryLimit)
+	}
 }

@@ -44,3 +44,31 @@ func addRoutes(handle *netlink.Handle, routes []route) error {
 func ipNet(p netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
 }
+
+// SetCongestion has connections of this host use a congestion control, whatever this
+// machine's default is: its routes say so. A connection that chooses another after it
+// was made has that.
+func (h *Host) SetCongestion(name string) error {
+	if h.space == nil {
+		return fmt.Errorf("select congestion control %s: host %s is not running", name, h.name)
+	}
+	return within(h.space, func(handle *netlink.Handle) error {
+		for _, port := range h.ports {
+			device, err := handle.LinkByName(port.device)
+			if err != nil {
+				return fmt.Errorf("find device %s: %w", port.device, err)
+			}
+			routes, err := handle.RouteList(device, netlink.FAMILY_V4)
+			if err != nil {
+				return fmt.Errorf("list routes of %s: %w", port.device, err)
+			}
+			for _, route := range routes {
+				route.Congctl = name
+				if err := handle.RouteReplace(&route); err != nil {
+					return fmt.Errorf("select congestion control %s for %v: %w", name, route.Dst, err)
+				}
+			}
+		}
+		return nil
+	})
+}

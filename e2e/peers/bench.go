@@ -42,7 +42,7 @@ func deliver(ctx context.Context, t tool.Tool, p place, size link.Bytes, seed ui
 	defer cancel()
 	n := p.build(seed)
 	defer func() { err = errors.Join(err, n.Close()) }()
-	if err := n.Start(); err != nil {
+	if err := n.start(); err != nil {
 		return s, err
 	}
 	job, want, err := furnish(n, size, seed)

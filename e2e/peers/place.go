@@ -23,6 +23,19 @@ type network struct {
 	near    map[*lab.Host]*lab.Host // the agent near each receiver
 }
 
+// congestion is what all tools send with: the kernel's default, whatever this machine's is.
+const congestion = "cubic"
+
+func (n *network) start() error {
+	err := n.Start()
+	for _, host := range slices.Concat([]*lab.Host{n.sender}, n.receivers, n.agents) {
+		if err == nil {
+			err = host.SetCongestion(congestion)
+		}
+	}
+	return err
+}
+
 // place is a topology that tools are compared on.
 type place struct {
 	name   string
@@ -33,7 +46,8 @@ type place struct {
 	build  func(seed uint64) *network
 }
 
-const queue = 200 // packets, at every link
+// queueOf is how much waits at a link: as in paper 000, 200 packets at 100 Mbit/s.
+func queueOf(rate link.Rate) link.Queue { return link.Packets(int(200 * rate / (100 * link.Mbit))) }
 
 var (
 	unicast = []string{"groupcast (plaintext)", "groupcast (tls)", "nginx + curl"}
@@ -63,16 +77,16 @@ var places = []place{
 		build: func(seed uint64) *network { return onLAN(seed, 16, 0) },
 	},
 	{
-		name: "figure5x3", about: "figure 5 of paper 000 with 3 receivers, 100 Mbit/s, 10 ms on every link", routed: true, size: 32 * link.MiB, tools: unicast,
-		build: func(seed uint64) *network { return figure5(seed, 1, 100*link.Mbit, 10*time.Millisecond) },
+		name: "figure5x3", about: "figure 5 of paper 000 with 3 receivers, 20 Mbit/s, 10 ms on every link", routed: true, size: 10_000_000, tools: unicast,
+		build: func(seed uint64) *network { return figure5(seed, 1, 20*link.Mbit, 10*time.Millisecond) },
 	},
 	{
-		name: "figure5x15", about: "figure 5 of paper 000 with 15 receivers, 20 Mbit/s, 10 ms on every link", routed: true, size: 16 * link.MiB, tools: unicast,
-		build: func(seed uint64) *network { return figure5(seed, 5, 20*link.Mbit, 10*time.Millisecond) },
+		name: "figure5x15", about: "figure 5 of paper 000 with 15 receivers, 10 Mbit/s, 10 ms on every link", routed: true, size: 5_000_000, tools: unicast,
+		build: func(seed uint64) *network { return figure5(seed, 5, 10*link.Mbit, 10*time.Millisecond) },
 	},
 	{
-		name: "far", about: "figure 5 of paper 000 with 3 receivers, 100 Mbit/s, 100 ms between the routers", routed: true, size: 50_000_000, tools: unicast,
-		build: func(seed uint64) *network { return figure5(seed, 1, 100*link.Mbit, 100*time.Millisecond) },
+		name: "far", about: "figure 5 of paper 000 with 3 receivers, 20 Mbit/s, 100 ms between the routers", routed: true, size: 10_000_000, tools: unicast,
+		build: func(seed uint64) *network { return figure5(seed, 1, 20*link.Mbit, 100*time.Millisecond) },
 	},
 	{
 		name: "slow1of4", about: "1 to 4 receivers, of which the last has 10 Mbit/s and the others 100", routed: true, size: 16 * link.MiB, tools: unicast,
@@ -101,7 +115,7 @@ func onLAN(seed uint64, receivers int, rate link.Rate) *network {
 	n := begin(seed, rate)
 	cable := link.Shape{}
 	if rate > 0 {
-		cable = link.Shape{Rate: rate, Delay: 100 * time.Microsecond, Queue: link.Packets(queue)}
+		cable = link.Shape{Rate: rate, Delay: 100 * time.Microsecond, Queue: queueOf(rate)}
 	}
 	lan := n.LAN("lan")
 	n.sender = n.Host("sender")
@@ -134,7 +148,7 @@ func begin(seed uint64, rate link.Rate) *network {
 // agent at each router.
 func figure5(seed uint64, members int, rate link.Rate, delay time.Duration) *network {
 	n := begin(seed, rate)
-	edge := link.Shape{Rate: n.rate, Delay: 10 * time.Millisecond, Queue: link.Packets(queue)}
+	edge := link.Shape{Rate: n.rate, Delay: 10 * time.Millisecond, Queue: queueOf(rate)}
 	trunk := edge
 	trunk.Delay = delay
 	sa1, sa2 := n.Router("SA1"), n.Router("SA2")
@@ -158,7 +172,7 @@ func slowOne(seed uint64) *network {
 	n := begin(seed, 100*link.Mbit)
 	router := n.Router("router")
 	n.agents = []*lab.Host{router}
-	edge := link.Shape{Rate: n.rate, Delay: time.Millisecond, Queue: link.Packets(queue)}
+	edge := link.Shape{Rate: n.rate, Delay: time.Millisecond, Queue: queueOf(n.rate)}
 	n.sender = n.Host("sender")
 	n.uplink = n.Link(n.sender, router, edge).From(n.sender)
 	n.receivers = n.Hosts("receiver", 4)

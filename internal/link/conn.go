@@ -17,9 +17,6 @@ import (
 const (
 	// bufferSize is what bytes pass through that the kernel cannot move by itself.
 	bufferSize = 64 << 10
-	// chunk is after how many bytes it is told that they have come, so that they can
-	// be passed on while the rest of their frame is still coming.
-	chunk = 512 << 10
 	// patience is how long a neighbour may be silent: it is then given up.
 	patience = 2 * time.Second
 	// heartbeat is how long a side is silent at most.
@@ -40,7 +37,12 @@ type Conn struct {
 
 	sending sync.Mutex
 	buffer  []byte // what bytes pass through that the kernel cannot move by itself
-	bulk    bool   // bytes come fast
+
+	deadline time.Time // until then there must be progress
+	progress int64     // bytes that came since that was set
+	bulk     bool      // a chunk came fast
+	run      int64     // bytes of the next one
+	runBegun time.Time
 }
 
 // Close ends the link at once.
@@ -149,6 +151,7 @@ func (c *Conn) readHeader() (wire.Header, error) {
 	if err := c.readFull(header[:]); err != nil {
 		return wire.Header{}, err
 	}
+	c.expectProgress()
 	return wire.ParseHeader(header[:])
 }
 
@@ -173,60 +176,6 @@ func (c *Conn) silent(err error) error {
 	}
 	return fmt.Errorf("read frame: %w", err)
 }
-
-// receive moves payload to where it belongs, at most a chunk, and returns how much it
-// moved. Where both ends are the kernel's, it never leaves it.
-func (c *Conn) receive(to io.Writer, length int64) (moved int64, err error) {
-	begun := time.Now()
-	c.raw.SetReadDeadline(begun.Add(patience))
-	length = min(length, chunk)
-	file, isFile := to.(*os.File)
-	if socket, isSocket := c.data.(*net.TCPConn); isFile && isSocket {
-		moved, err = splice(file, socket, length, c.bulk && length >= wakeAt)
-	} else {
-		moved, err = c.copyTo(to, length)
-	}
-	c.bulk = moved == chunk && time.Since(begun) < bulkTime
-	switch {
-	case err == nil && moved < length:
-		return moved, fmt.Errorf("read payload: %w", io.ErrUnexpectedEOF)
-	case err == nil, errors.Is(err, os.ErrDeadlineExceeded) && moved >= leastProgress:
-		return moved, nil
-	case isStorage(err):
-		return moved, err
-	}
-	return moved, c.silent(err)
-}
-
-// bulkTime is how soon a chunk must have come for the next one to be waited for in
-// larger steps.
-const bulkTime = 5 * time.Millisecond
-
-// copyTo moves payload through the buffer.
-func (c *Conn) copyTo(to io.Writer, length int64) (moved int64, err error) {
-	if c.buffer == nil {
-		c.buffer = make([]byte, bufferSize)
-	}
-	for moved < length && err == nil {
-		part := c.buffer[:min(int64(len(c.buffer)), length-moved)]
-		filled := 0
-		// What comes in whole records is bulk: fewer and larger writes.
-		for n := tlsRecord; n == tlsRecord && filled < len(part) && err == nil; filled += n {
-			n, err = c.data.Read(part[filled:])
-		}
-		if filled > 0 {
-			written, failed := to.Write(part[:filled])
-			moved += int64(written)
-			if failed != nil {
-				return moved, &StorageError{failed}
-			}
-		}
-	}
-	return moved, err
-}
-
-// tlsRecord is how much a full TLS record carries.
-const tlsRecord = 16 << 10
 
 // StorageError says that what came could not be written.
 type StorageError struct{ Err error }

@@ -43,8 +43,8 @@ func (p *pipe) close() {
 const wakeAt = 256 << 10
 
 // splice has the kernel move bytes from a socket into a file, from the file's position
-// on. It returns what it moved when that is all, or an error comes first.
-func splice(to *os.File, socket *net.TCPConn, length int64, bulk bool) (moved int64, err error) {
+// on. It returns what it moved when that is all, or enough, or an error comes first.
+func splice(to *os.File, socket *net.TCPConn, length int64, bulk bool, enough func(moved int64) bool) (moved int64, err error) {
 	raw, err := socket.SyscallConn()
 	if err != nil {
 		return 0, err
@@ -53,7 +53,7 @@ func splice(to *os.File, socket *net.TCPConn, length int64, bulk bool) (moved in
 	if err != nil {
 		return 0, err
 	}
-	s := &splicing{pipe: p, to: int(to.Fd()), left: length, bulk: bulk}
+	s := &splicing{pipe: p, to: int(to.Fd()), length: length, left: length, bulk: bulk, enough: enough}
 	err = raw.Read(s.step)
 	if err = errors.Join(err, s.err); err != nil || s.held > 0 {
 		p.close()
@@ -68,12 +68,14 @@ func splice(to *os.File, socket *net.TCPConn, length int64, bulk bool) (moved in
 
 // splicing is one splice under way.
 type splicing struct {
-	pipe *pipe
-	to   int
-	left int64 // bytes to come into the file
-	held int   // bytes in the pipe
-	bulk bool
-	err  error
+	pipe   *pipe
+	to     int
+	length int64
+	left   int64 // bytes to come into the file
+	held   int   // bytes in the pipe
+	bulk   bool
+	enough func(moved int64) bool
+	err    error
 }
 
 // step moves what there is, and reports whether nothing has to be waited for.
@@ -84,6 +86,9 @@ func (s *splicing) step(fd uintptr) (done bool) {
 		case errors.Is(err, unix.EINTR):
 			continue
 		case errors.Is(err, unix.EAGAIN):
+			if s.enough(s.length - s.left) {
+				return true
+			}
 			if s.bulk {
 				wakeAfter(int(fd), int(min(s.left, wakeAt)))
 			}

@@ -116,10 +116,28 @@ func (d *Desk) Watch(ctx context.Context, id string, send func(*groupv1.Delivery
 				waiting = false
 			}
 		}
+		if err := d.rest(ctx, id, pace.C); err != nil {
+			return err
+		}
+	}
+}
+
+// rest waits until a delivery is to be sent again: what has ended, at once.
+func (d *Desk) rest(ctx context.Context, id string, pace <-chan time.Time) error {
+	for {
+		var changed <-chan struct{}
+		if d.find(id) != nil {
+			changed = d.changes(id)
+		}
+		if delivery, err := d.delivery(id); err != nil || !delivery.Running() {
+			return err
+		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-pace.C:
+		case <-pace:
+			return nil
+		case <-changed:
 		}
 	}
 }

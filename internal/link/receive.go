@@ -1,0 +1,107 @@
+package link
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"time"
+)
+
+const (
+	// chunk is after how many bytes it is told that they have come, so that they can
+	// be passed on while the rest of their frame is still coming.
+	chunk = 512 << 10
+	// worth is how many bytes are passed on although no more are there: at once, a
+	// link of 100 Mbit/s takes a millisecond for as many. Fewer wait for others.
+	worth = 16 << 10
+	// gatherTime is how long they wait at most. Bytes that come so fast that a chunk takes
+	// no longer are passed on in chunks.
+	gatherTime = 5 * time.Millisecond
+)
+
+// expectProgress gives the neighbour its time anew.
+func (c *Conn) expectProgress() { c.deadline, c.progress = time.Now().Add(patience), 0 }
+
+// receive moves payload to where it belongs, at most a chunk, and returns how much it
+// moved. Where both ends are the kernel's, it never leaves it.
+func (c *Conn) receive(to io.Writer, length int64) (moved int64, err error) {
+	c.raw.SetReadDeadline(c.deadline)
+	length = min(length, chunk)
+	gathering := false
+	// enough tells, when no more is there, whether what has come is passed on.
+	enough := func(moved int64) bool {
+		if moved > 0 && !gathering {
+			gathering = true
+			c.raw.SetReadDeadline(time.Now().Add(gatherTime))
+		}
+		return moved >= worth && !c.bulk
+	}
+	file, isFile := to.(*os.File)
+	if socket, isSocket := c.data.(*net.TCPConn); isFile && isSocket {
+		moved, err = splice(file, socket, length, c.bulk && length >= wakeAt, enough)
+	} else {
+		moved, err = c.copyTo(to, length, enough)
+	}
+	c.note(moved)
+	switch {
+	case err == nil, isStorage(err):
+		return moved, err
+	case gathering && errors.Is(err, os.ErrDeadlineExceeded):
+		return moved, nil
+	}
+	return moved, c.silent(err)
+}
+
+// note keeps account of how fast bytes come.
+func (c *Conn) note(moved int64) {
+	if c.progress += moved; c.progress >= leastProgress {
+		c.expectProgress()
+	}
+	if c.run += moved; c.run >= chunk {
+		now := time.Now()
+		c.bulk = now.Sub(c.runBegun) < gatherTime
+		c.run, c.runBegun = 0, now
+	}
+}
+
+// copyTo moves payload through the buffer.
+func (c *Conn) copyTo(to io.Writer, length int64, enough func(moved int64) bool) (moved int64, err error) {
+	if c.buffer == nil {
+		c.buffer = make([]byte, bufferSize)
+	}
+	for moved < length && err == nil {
+		part := c.buffer[:min(int64(len(c.buffer)), length-moved)]
+		var filled int
+		filled, err = c.fill(part)
+		if filled > 0 {
+			written, failed := to.Write(part[:filled])
+			moved += int64(written)
+			if failed != nil {
+				return moved, &StorageError{failed}
+			}
+		}
+		if filled < len(part) && enough(moved) {
+			break
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		err = fmt.Errorf("read payload: %w", io.ErrUnexpectedEOF)
+	}
+	return moved, err
+}
+
+// fill reads what there is. Of bulk, it gathers whole records.
+func (c *Conn) fill(part []byte) (filled int, err error) {
+	for {
+		n, err := c.data.Read(part[filled:])
+		filled += n
+		if err != nil || !c.bulk || n < tlsRecord || filled == len(part) {
+			return filled, err
+		}
+	}
+}
+
+// tlsRecord is how much a full TLS record carries.
+const tlsRecord = 16 << 10
