@@ -213,8 +213,7 @@ type SendOptions struct {
 	Keep time.Duration
 	// MaxBytesPerSecond bounds what is sent.
 	MaxBytesPerSecond uint64
-	// Congestion is cubic, bbr or reno.
-	Congestion string
+	Congestion        Congestion
 }
 
 // spec returns what the API takes.

@@ -64,6 +64,17 @@ const (
 	Plaintext DataPlane = "plaintext"
 )
 
+// Congestion is a congestion control of TCP. A machine that does not have it, or does not
+// let it be chosen, uses its own.
+type Congestion string
+
+// The congestion controls.
+const (
+	Cubic Congestion = "cubic"
+	BBR   Congestion = "bbr"
+	Reno  Congestion = "reno"
+)
+
 // MemberState is where a session is in its life: active, left, expired, fenced or expelled.
 type MemberState string
 
@@ -76,6 +87,7 @@ type Policy struct {
 	LatencyBound time.Duration
 	Limits       Limits
 	DataPlane    DataPlane
+	Congestion   Congestion
 }
 
 // SlowMember says when a member counts as slow, and what happens then.
@@ -198,7 +210,7 @@ func newGroup(m *groupv1.Group) Group {
 				MaxMembers: p.GetLimits().GetMaxMembers(), MaxDeliveries: p.GetLimits().GetMaxDeliveries(),
 				MaxObjectBytes: p.GetLimits().GetMaxObjectBytes(), MaxBytesPerSecond: p.GetLimits().GetMaxBytesPerSecond(),
 			},
-			DataPlane: name[DataPlane](p.GetDataPlane()),
+			DataPlane: name[DataPlane](p.GetDataPlane()), Congestion: name[Congestion](p.GetCongestion()),
 		},
 		wire: wire{m},
 	}
@@ -257,6 +269,9 @@ func (p Policy) message() (*groupv1.Policy, error) {
 		return nil, err
 	}
 	if m.DataPlane, err = value[groupv1.DataPlane](p.DataPlane); err != nil {
+		return nil, err
+	}
+	if m.Congestion, err = value[groupv1.Congestion](p.Congestion); err != nil {
 		return nil, err
 	}
 	m.SlowMember.Action, err = value[groupv1.SlowMemberAction](p.SlowMember.Action)

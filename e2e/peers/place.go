@@ -42,7 +42,7 @@ type place struct {
 	about  string
 	routed bool       // multicast does not pass
 	size   link.Bytes // of the file, unless the caller says another
-	tools  []string   // that are compared; none are all but those that hash by themselves
+	tools  []string   // that are compared; none are all but the special ones
 	build  func(seed uint64) *network
 }
 
@@ -52,6 +52,8 @@ func queueOf(rate link.Rate) link.Queue { return link.Packets(int(200 * rate / (
 var (
 	unicast = []string{"groupcast (plaintext)", "groupcast (tls)", "nginx + curl"}
 	hashing = []string{"nginx + curl + b3sum", "nginx + curl + sha256sum"}
+	special = append(slices.Clone(hashing), "groupcast (tls, bbr)")
+	far     = append(slices.Clone(unicast), "groupcast (tls, bbr)")
 	fast    = append(append(slices.Clone(unicast), hashing...), "rsync")
 )
 
@@ -85,7 +87,7 @@ var places = []place{
 		build: func(seed uint64) *network { return figure5(seed, 5, 10*link.Mbit, 10*time.Millisecond) },
 	},
 	{
-		name: "far", about: "figure 5 of paper 000 with 3 receivers, 20 Mbit/s, 100 ms between the routers", routed: true, size: 10_000_000, tools: unicast,
+		name: "far", about: "figure 5 of paper 000 with 3 receivers, 20 Mbit/s, 100 ms between the routers", routed: true, size: 10_000_000, tools: far,
 		build: func(seed uint64) *network { return figure5(seed, 1, 20*link.Mbit, 100*time.Millisecond) },
 	},
 	{
@@ -102,7 +104,7 @@ var places = []place{
 func (p place) among(tools []tool.Tool) []tool.Tool {
 	var chosen []tool.Tool
 	for _, t := range tools {
-		if slices.Contains(p.tools, t.Name()) || len(p.tools) == 0 && !slices.Contains(hashing, t.Name()) {
+		if slices.Contains(p.tools, t.Name()) || len(p.tools) == 0 && !slices.Contains(special, t.Name()) {
 			chosen = append(chosen, t)
 		}
 	}

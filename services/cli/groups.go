@@ -68,6 +68,8 @@ func addPolicyFlags(flags *pflag.FlagSet) *policyFlags {
 	add("latency-bound", "latency_bound")
 	flags.StringVar((*string)(&p.policy.DataPlane), "data-plane", "", "how bytes travel: tls, or plaintext for networks that only trusted machines reach (tls)")
 	add("data-plane", "data_plane")
+	flags.StringVar((*string)(&p.policy.Congestion), "congestion", "", "congestion control of deliveries: cubic, bbr (for far networks) or reno (each machine's own)")
+	add("congestion", "congestion")
 	flags.Uint32Var(&p.policy.Limits.MaxMembers, "max-members", 0, "members at most (no limit)")
 	add("max-members", "limits.max_members")
 	flags.Uint32Var(&p.policy.Limits.MaxDeliveries, "max-deliveries", 0, "deliveries at once at most (no limit)")

@@ -57,7 +57,7 @@ is delivered as it comes.`,
 	flags.IntVar(&p.wait, "wait", 0, "wait until so many members receive before it begins")
 	flags.Var(&p.rate, "rate", "bytes per second to send at most, as 100MB (no limit)")
 	flags.DurationVar(&p.options.Keep, "keep", 0, "how long agents hold it for members that join late (10m)")
-	flags.StringVar(&p.options.Congestion, "congestion", "", "congestion control of its connections: cubic, bbr or reno (the machine's)")
+	flags.StringVar((*string)(&p.options.Congestion), "congestion", "", "congestion control of its connections: cubic, bbr or reno (the group's, or the machine's)")
 	flags.BoolVar(&p.stream, "stream", false, "deliver standard input as it comes, without a known end")
 	if err := command.MarkFlagRequired("group"); err != nil {
 		panic("cli: " + err.Error())

@@ -59,7 +59,7 @@ func run(ctx context.Context) error {
 	flag.StringVar(&m.file, "file", "", "file to send")
 	flag.StringVar(&m.into, "into", "", "directory to receive in")
 	ahead := flag.Int("ahead", 1, "how many deliveries may be sent at once")
-	flag.StringVar(&m.options.Congestion, "congestion", "reno", "congestion control")
+	flag.StringVar((*string)(&m.options.Congestion), "congestion", "reno", "congestion control")
 	lasting := flag.Bool("lasting", false, "send all as one stream, over connections that last")
 	flag.Parse()
 	if *lasting {

@@ -12,15 +12,22 @@ import (
 // groupcast is our own: agents, a pull on every receiver, and a push that returns when
 // every member has said that it has the file, verified and durable.
 type groupcast struct {
-	plane sdk.DataPlane
-	fleet *fleet.Fleet
-	pulls []*lab.Process
+	plane      sdk.DataPlane
+	congestion sdk.Congestion // empty for what all tools have
+	fleet      *fleet.Fleet
+	pulls      []*lab.Process
 }
 
 // payloadGroup is the group that the file is delivered to.
 const payloadGroup = "payload"
 
-func (g *groupcast) Name() string     { return "groupcast (" + string(g.plane) + ")" }
+func (g *groupcast) Name() string {
+	if g.congestion != "" {
+		return fmt.Sprintf("groupcast (%s, %s)", g.plane, g.congestion)
+	}
+	return fmt.Sprintf("groupcast (%s)", g.plane)
+}
+
 func (*groupcast) Programs() []string { return []string{"go"} }
 func (*groupcast) Multicast() bool    { return false }
 
@@ -34,7 +41,7 @@ func (g *groupcast) Prepare(ctx context.Context, j *Job) (err error) {
 			return err
 		}
 	}
-	policy := sdk.Policy{DataPlane: g.plane, AckLevel: sdk.Durable}
+	policy := sdk.Policy{DataPlane: g.plane, AckLevel: sdk.Durable, Congestion: g.congestion}
 	if _, err := g.fleet.Client.CreateGroup(ctx, payloadGroup, policy); err != nil {
 		return err
 	}

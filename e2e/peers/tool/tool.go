@@ -34,7 +34,7 @@ type Closer interface{ Close() error }
 // All is every tool that is compared.
 func All() []Tool {
 	return []Tool{
-		&groupcast{plane: sdk.Plaintext}, &groupcast{plane: sdk.TLS},
+		&groupcast{plane: sdk.Plaintext}, &groupcast{plane: sdk.TLS}, &groupcast{plane: sdk.TLS, congestion: sdk.BBR},
 		&udpcast{},
 		uftp{},
 		nginxCurl{},

@@ -262,6 +262,9 @@ func withPolicy(spec *groupv1.DeliverySpec, policy *groupv1.Policy) *groupv1.Del
 	if decided.GetSlowMember().GetAction() == groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_UNSPECIFIED {
 		decided.SlowMember = slowMember(decided.GetControlMode(), policy)
 	}
+	if decided.GetCongestion() == groupv1.Congestion_CONGESTION_UNSPECIFIED {
+		decided.Congestion = policy.GetCongestion()
+	}
 	if decided.GetKeep().AsDuration() == 0 {
 		decided.Keep = durationpb.New(keepDefault)
 	}

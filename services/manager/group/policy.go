@@ -50,6 +50,9 @@ func checkPolicy(problems *ledger.Checks, policy *groupv1.Policy) {
 	checkEnum(problems, "policy.control_mode", policy.GetControlMode())
 	checkEnum(problems, "policy.ack_level", policy.GetAckLevel())
 	checkEnum(problems, "policy.data_plane", policy.GetDataPlane())
+	if policy.GetCongestion() != groupv1.Congestion_CONGESTION_UNSPECIFIED { // then it is left to each machine
+		checkEnum(problems, "policy.congestion", policy.GetCongestion())
+	}
 	checkEnum(problems, "policy.slow_member.action", policy.GetSlowMember().GetAction())
 	checkSpan(problems, "policy.slow_member.lag_time", policy.GetSlowMember().GetLagTime())
 	checkSpan(problems, "policy.latency_bound", policy.GetLatencyBound())

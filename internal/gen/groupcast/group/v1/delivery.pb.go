@@ -79,60 +79,6 @@ func (DeliveryKind) EnumDescriptor() ([]byte, []int) {
 	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{0}
 }
 
-// Congestion is the congestion control of a delivery's connections.
-type Congestion int32
-
-const (
-	// The machine's default.
-	Congestion_CONGESTION_UNSPECIFIED Congestion = 0
-	Congestion_CONGESTION_CUBIC       Congestion = 1
-	Congestion_CONGESTION_BBR         Congestion = 2
-	Congestion_CONGESTION_RENO        Congestion = 3
-)
-
-// Enum value maps for Congestion.
-var (
-	Congestion_name = map[int32]string{
-		0: "CONGESTION_UNSPECIFIED",
-		1: "CONGESTION_CUBIC",
-		2: "CONGESTION_BBR",
-		3: "CONGESTION_RENO",
-	}
-	Congestion_value = map[string]int32{
-		"CONGESTION_UNSPECIFIED": 0,
-		"CONGESTION_CUBIC":       1,
-		"CONGESTION_BBR":         2,
-		"CONGESTION_RENO":        3,
-	}
-)
-
-func (x Congestion) Enum() *Congestion {
-	p := new(Congestion)
-	*p = x
-	return p
-}
-
-func (x Congestion) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (Congestion) Descriptor() protoreflect.EnumDescriptor {
-	return file_groupcast_group_v1_delivery_proto_enumTypes[1].Descriptor()
-}
-
-func (Congestion) Type() protoreflect.EnumType {
-	return &file_groupcast_group_v1_delivery_proto_enumTypes[1]
-}
-
-func (x Congestion) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use Congestion.Descriptor instead.
-func (Congestion) EnumDescriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{1}
-}
-
 // DeliveryState is where a delivery is in its life.
 type DeliveryState int32
 
@@ -176,11 +122,11 @@ func (x DeliveryState) String() string {
 }
 
 func (DeliveryState) Descriptor() protoreflect.EnumDescriptor {
-	return file_groupcast_group_v1_delivery_proto_enumTypes[2].Descriptor()
+	return file_groupcast_group_v1_delivery_proto_enumTypes[1].Descriptor()
 }
 
 func (DeliveryState) Type() protoreflect.EnumType {
-	return &file_groupcast_group_v1_delivery_proto_enumTypes[2]
+	return &file_groupcast_group_v1_delivery_proto_enumTypes[1]
 }
 
 func (x DeliveryState) Number() protoreflect.EnumNumber {
@@ -189,7 +135,7 @@ func (x DeliveryState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use DeliveryState.Descriptor instead.
 func (DeliveryState) EnumDescriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{2}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{1}
 }
 
 // ReceiptState says what is known of a delivery at one member.
@@ -236,11 +182,11 @@ func (x ReceiptState) String() string {
 }
 
 func (ReceiptState) Descriptor() protoreflect.EnumDescriptor {
-	return file_groupcast_group_v1_delivery_proto_enumTypes[3].Descriptor()
+	return file_groupcast_group_v1_delivery_proto_enumTypes[2].Descriptor()
 }
 
 func (ReceiptState) Type() protoreflect.EnumType {
-	return &file_groupcast_group_v1_delivery_proto_enumTypes[3]
+	return &file_groupcast_group_v1_delivery_proto_enumTypes[2]
 }
 
 func (x ReceiptState) Number() protoreflect.EnumNumber {
@@ -249,7 +195,7 @@ func (x ReceiptState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ReceiptState.Descriptor instead.
 func (ReceiptState) EnumDescriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{3}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{2}
 }
 
 // Duty is what a member or an agent does in a delivery.
@@ -289,11 +235,11 @@ func (x Duty) String() string {
 }
 
 func (Duty) Descriptor() protoreflect.EnumDescriptor {
-	return file_groupcast_group_v1_delivery_proto_enumTypes[4].Descriptor()
+	return file_groupcast_group_v1_delivery_proto_enumTypes[3].Descriptor()
 }
 
 func (Duty) Type() protoreflect.EnumType {
-	return &file_groupcast_group_v1_delivery_proto_enumTypes[4]
+	return &file_groupcast_group_v1_delivery_proto_enumTypes[3]
 }
 
 func (x Duty) Number() protoreflect.EnumNumber {
@@ -302,7 +248,7 @@ func (x Duty) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Duty.Descriptor instead.
 func (Duty) EnumDescriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{4}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{3}
 }
 
 // DeliverySpec is what the sender wants. What it leaves open is decided by the group's policy.
@@ -2465,13 +2411,7 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\x19DELIVERY_KIND_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12DELIVERY_KIND_FILE\x10\x01\x12\x1b\n" +
 	"\x17DELIVERY_KIND_DIRECTORY\x10\x02\x12\x18\n" +
-	"\x14DELIVERY_KIND_STREAM\x10\x03*g\n" +
-	"\n" +
-	"Congestion\x12\x1a\n" +
-	"\x16CONGESTION_UNSPECIFIED\x10\x00\x12\x14\n" +
-	"\x10CONGESTION_CUBIC\x10\x01\x12\x12\n" +
-	"\x0eCONGESTION_BBR\x10\x02\x12\x13\n" +
-	"\x0fCONGESTION_RENO\x10\x03*\x9f\x01\n" +
+	"\x14DELIVERY_KIND_STREAM\x10\x03*\x9f\x01\n" +
 	"\rDeliveryState\x12\x1e\n" +
 	"\x1aDELIVERY_STATE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16DELIVERY_STATE_RUNNING\x10\x01\x12\x1b\n" +
@@ -2512,95 +2452,95 @@ func file_groupcast_group_v1_delivery_proto_rawDescGZIP() []byte {
 	return file_groupcast_group_v1_delivery_proto_rawDescData
 }
 
-var file_groupcast_group_v1_delivery_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
+var file_groupcast_group_v1_delivery_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
 var file_groupcast_group_v1_delivery_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_groupcast_group_v1_delivery_proto_goTypes = []any{
 	(DeliveryKind)(0),              // 0: groupcast.group.v1.DeliveryKind
-	(Congestion)(0),                // 1: groupcast.group.v1.Congestion
-	(DeliveryState)(0),             // 2: groupcast.group.v1.DeliveryState
-	(ReceiptState)(0),              // 3: groupcast.group.v1.ReceiptState
-	(Duty)(0),                      // 4: groupcast.group.v1.Duty
-	(*DeliverySpec)(nil),           // 5: groupcast.group.v1.DeliverySpec
-	(*Receipt)(nil),                // 6: groupcast.group.v1.Receipt
-	(*LinkUse)(nil),                // 7: groupcast.group.v1.LinkUse
-	(*CacheUse)(nil),               // 8: groupcast.group.v1.CacheUse
-	(*Measurements)(nil),           // 9: groupcast.group.v1.Measurements
-	(*Delivery)(nil),               // 10: groupcast.group.v1.Delivery
-	(*Neighbour)(nil),              // 11: groupcast.group.v1.Neighbour
-	(*Assignment)(nil),             // 12: groupcast.group.v1.Assignment
-	(*Assignments)(nil),            // 13: groupcast.group.v1.Assignments
-	(*DeliveryReport)(nil),         // 14: groupcast.group.v1.DeliveryReport
-	(*ChildReport)(nil),            // 15: groupcast.group.v1.ChildReport
-	(*CreateDeliveryRequest)(nil),  // 16: groupcast.group.v1.CreateDeliveryRequest
-	(*CreateDeliveryResponse)(nil), // 17: groupcast.group.v1.CreateDeliveryResponse
-	(*SealDeliveryRequest)(nil),    // 18: groupcast.group.v1.SealDeliveryRequest
-	(*SealDeliveryResponse)(nil),   // 19: groupcast.group.v1.SealDeliveryResponse
-	(*RecordReceiptRequest)(nil),   // 20: groupcast.group.v1.RecordReceiptRequest
-	(*RecordReceiptResponse)(nil),  // 21: groupcast.group.v1.RecordReceiptResponse
-	(*CancelDeliveryRequest)(nil),  // 22: groupcast.group.v1.CancelDeliveryRequest
-	(*CancelDeliveryResponse)(nil), // 23: groupcast.group.v1.CancelDeliveryResponse
-	(*GetDeliveryRequest)(nil),     // 24: groupcast.group.v1.GetDeliveryRequest
-	(*GetDeliveryResponse)(nil),    // 25: groupcast.group.v1.GetDeliveryResponse
-	(*ListDeliveriesRequest)(nil),  // 26: groupcast.group.v1.ListDeliveriesRequest
-	(*ListDeliveriesResponse)(nil), // 27: groupcast.group.v1.ListDeliveriesResponse
-	(*WatchDeliveryRequest)(nil),   // 28: groupcast.group.v1.WatchDeliveryRequest
-	(*WatchDeliveryResponse)(nil),  // 29: groupcast.group.v1.WatchDeliveryResponse
-	(*timestamppb.Timestamp)(nil),  // 30: google.protobuf.Timestamp
-	(ControlMode)(0),               // 31: groupcast.group.v1.ControlMode
-	(AckLevel)(0),                  // 32: groupcast.group.v1.AckLevel
-	(*SlowMemberPolicy)(nil),       // 33: groupcast.group.v1.SlowMemberPolicy
-	(*durationpb.Duration)(nil),    // 34: google.protobuf.Duration
+	(DeliveryState)(0),             // 1: groupcast.group.v1.DeliveryState
+	(ReceiptState)(0),              // 2: groupcast.group.v1.ReceiptState
+	(Duty)(0),                      // 3: groupcast.group.v1.Duty
+	(*DeliverySpec)(nil),           // 4: groupcast.group.v1.DeliverySpec
+	(*Receipt)(nil),                // 5: groupcast.group.v1.Receipt
+	(*LinkUse)(nil),                // 6: groupcast.group.v1.LinkUse
+	(*CacheUse)(nil),               // 7: groupcast.group.v1.CacheUse
+	(*Measurements)(nil),           // 8: groupcast.group.v1.Measurements
+	(*Delivery)(nil),               // 9: groupcast.group.v1.Delivery
+	(*Neighbour)(nil),              // 10: groupcast.group.v1.Neighbour
+	(*Assignment)(nil),             // 11: groupcast.group.v1.Assignment
+	(*Assignments)(nil),            // 12: groupcast.group.v1.Assignments
+	(*DeliveryReport)(nil),         // 13: groupcast.group.v1.DeliveryReport
+	(*ChildReport)(nil),            // 14: groupcast.group.v1.ChildReport
+	(*CreateDeliveryRequest)(nil),  // 15: groupcast.group.v1.CreateDeliveryRequest
+	(*CreateDeliveryResponse)(nil), // 16: groupcast.group.v1.CreateDeliveryResponse
+	(*SealDeliveryRequest)(nil),    // 17: groupcast.group.v1.SealDeliveryRequest
+	(*SealDeliveryResponse)(nil),   // 18: groupcast.group.v1.SealDeliveryResponse
+	(*RecordReceiptRequest)(nil),   // 19: groupcast.group.v1.RecordReceiptRequest
+	(*RecordReceiptResponse)(nil),  // 20: groupcast.group.v1.RecordReceiptResponse
+	(*CancelDeliveryRequest)(nil),  // 21: groupcast.group.v1.CancelDeliveryRequest
+	(*CancelDeliveryResponse)(nil), // 22: groupcast.group.v1.CancelDeliveryResponse
+	(*GetDeliveryRequest)(nil),     // 23: groupcast.group.v1.GetDeliveryRequest
+	(*GetDeliveryResponse)(nil),    // 24: groupcast.group.v1.GetDeliveryResponse
+	(*ListDeliveriesRequest)(nil),  // 25: groupcast.group.v1.ListDeliveriesRequest
+	(*ListDeliveriesResponse)(nil), // 26: groupcast.group.v1.ListDeliveriesResponse
+	(*WatchDeliveryRequest)(nil),   // 27: groupcast.group.v1.WatchDeliveryRequest
+	(*WatchDeliveryResponse)(nil),  // 28: groupcast.group.v1.WatchDeliveryResponse
+	(*timestamppb.Timestamp)(nil),  // 29: google.protobuf.Timestamp
+	(ControlMode)(0),               // 30: groupcast.group.v1.ControlMode
+	(AckLevel)(0),                  // 31: groupcast.group.v1.AckLevel
+	(*SlowMemberPolicy)(nil),       // 32: groupcast.group.v1.SlowMemberPolicy
+	(*durationpb.Duration)(nil),    // 33: google.protobuf.Duration
+	(Congestion)(0),                // 34: groupcast.group.v1.Congestion
 	(DataPlane)(0),                 // 35: groupcast.group.v1.DataPlane
 }
 var file_groupcast_group_v1_delivery_proto_depIdxs = []int32{
 	0,  // 0: groupcast.group.v1.DeliverySpec.kind:type_name -> groupcast.group.v1.DeliveryKind
-	30, // 1: groupcast.group.v1.DeliverySpec.source_time:type_name -> google.protobuf.Timestamp
-	31, // 2: groupcast.group.v1.DeliverySpec.control_mode:type_name -> groupcast.group.v1.ControlMode
-	32, // 3: groupcast.group.v1.DeliverySpec.ack_level:type_name -> groupcast.group.v1.AckLevel
-	33, // 4: groupcast.group.v1.DeliverySpec.slow_member:type_name -> groupcast.group.v1.SlowMemberPolicy
-	34, // 5: groupcast.group.v1.DeliverySpec.deadline:type_name -> google.protobuf.Duration
-	34, // 6: groupcast.group.v1.DeliverySpec.keep:type_name -> google.protobuf.Duration
-	1,  // 7: groupcast.group.v1.DeliverySpec.congestion:type_name -> groupcast.group.v1.Congestion
+	29, // 1: groupcast.group.v1.DeliverySpec.source_time:type_name -> google.protobuf.Timestamp
+	30, // 2: groupcast.group.v1.DeliverySpec.control_mode:type_name -> groupcast.group.v1.ControlMode
+	31, // 3: groupcast.group.v1.DeliverySpec.ack_level:type_name -> groupcast.group.v1.AckLevel
+	32, // 4: groupcast.group.v1.DeliverySpec.slow_member:type_name -> groupcast.group.v1.SlowMemberPolicy
+	33, // 5: groupcast.group.v1.DeliverySpec.deadline:type_name -> google.protobuf.Duration
+	33, // 6: groupcast.group.v1.DeliverySpec.keep:type_name -> google.protobuf.Duration
+	34, // 7: groupcast.group.v1.DeliverySpec.congestion:type_name -> groupcast.group.v1.Congestion
 	35, // 8: groupcast.group.v1.DeliverySpec.data_plane:type_name -> groupcast.group.v1.DataPlane
-	3,  // 9: groupcast.group.v1.Receipt.state:type_name -> groupcast.group.v1.ReceiptState
-	30, // 10: groupcast.group.v1.Receipt.change_time:type_name -> google.protobuf.Timestamp
-	34, // 11: groupcast.group.v1.Receipt.elapsed:type_name -> google.protobuf.Duration
-	7,  // 12: groupcast.group.v1.Measurements.links:type_name -> groupcast.group.v1.LinkUse
-	8,  // 13: groupcast.group.v1.Measurements.caches:type_name -> groupcast.group.v1.CacheUse
-	5,  // 14: groupcast.group.v1.Delivery.spec:type_name -> groupcast.group.v1.DeliverySpec
-	2,  // 15: groupcast.group.v1.Delivery.state:type_name -> groupcast.group.v1.DeliveryState
-	30, // 16: groupcast.group.v1.Delivery.create_time:type_name -> google.protobuf.Timestamp
-	30, // 17: groupcast.group.v1.Delivery.end_time:type_name -> google.protobuf.Timestamp
-	6,  // 18: groupcast.group.v1.Delivery.receipts:type_name -> groupcast.group.v1.Receipt
-	9,  // 19: groupcast.group.v1.Delivery.measurements:type_name -> groupcast.group.v1.Measurements
-	4,  // 20: groupcast.group.v1.Assignment.duty:type_name -> groupcast.group.v1.Duty
-	5,  // 21: groupcast.group.v1.Assignment.spec:type_name -> groupcast.group.v1.DeliverySpec
-	11, // 22: groupcast.group.v1.Assignment.parent:type_name -> groupcast.group.v1.Neighbour
-	11, // 23: groupcast.group.v1.Assignment.children:type_name -> groupcast.group.v1.Neighbour
-	30, // 24: groupcast.group.v1.Assignment.keep_until:type_name -> google.protobuf.Timestamp
-	12, // 25: groupcast.group.v1.Assignments.current:type_name -> groupcast.group.v1.Assignment
-	15, // 26: groupcast.group.v1.DeliveryReport.children:type_name -> groupcast.group.v1.ChildReport
-	5,  // 27: groupcast.group.v1.CreateDeliveryRequest.spec:type_name -> groupcast.group.v1.DeliverySpec
-	10, // 28: groupcast.group.v1.CreateDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
-	3,  // 29: groupcast.group.v1.RecordReceiptRequest.state:type_name -> groupcast.group.v1.ReceiptState
-	10, // 30: groupcast.group.v1.CancelDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
-	10, // 31: groupcast.group.v1.GetDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
-	10, // 32: groupcast.group.v1.ListDeliveriesResponse.deliveries:type_name -> groupcast.group.v1.Delivery
-	10, // 33: groupcast.group.v1.WatchDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
-	16, // 34: groupcast.group.v1.DeliveryService.CreateDelivery:input_type -> groupcast.group.v1.CreateDeliveryRequest
-	18, // 35: groupcast.group.v1.DeliveryService.SealDelivery:input_type -> groupcast.group.v1.SealDeliveryRequest
-	20, // 36: groupcast.group.v1.DeliveryService.RecordReceipt:input_type -> groupcast.group.v1.RecordReceiptRequest
-	22, // 37: groupcast.group.v1.DeliveryService.CancelDelivery:input_type -> groupcast.group.v1.CancelDeliveryRequest
-	24, // 38: groupcast.group.v1.DeliveryService.GetDelivery:input_type -> groupcast.group.v1.GetDeliveryRequest
-	26, // 39: groupcast.group.v1.DeliveryService.ListDeliveries:input_type -> groupcast.group.v1.ListDeliveriesRequest
-	28, // 40: groupcast.group.v1.DeliveryService.WatchDelivery:input_type -> groupcast.group.v1.WatchDeliveryRequest
-	17, // 41: groupcast.group.v1.DeliveryService.CreateDelivery:output_type -> groupcast.group.v1.CreateDeliveryResponse
-	19, // 42: groupcast.group.v1.DeliveryService.SealDelivery:output_type -> groupcast.group.v1.SealDeliveryResponse
-	21, // 43: groupcast.group.v1.DeliveryService.RecordReceipt:output_type -> groupcast.group.v1.RecordReceiptResponse
-	23, // 44: groupcast.group.v1.DeliveryService.CancelDelivery:output_type -> groupcast.group.v1.CancelDeliveryResponse
-	25, // 45: groupcast.group.v1.DeliveryService.GetDelivery:output_type -> groupcast.group.v1.GetDeliveryResponse
-	27, // 46: groupcast.group.v1.DeliveryService.ListDeliveries:output_type -> groupcast.group.v1.ListDeliveriesResponse
-	29, // 47: groupcast.group.v1.DeliveryService.WatchDelivery:output_type -> groupcast.group.v1.WatchDeliveryResponse
+	2,  // 9: groupcast.group.v1.Receipt.state:type_name -> groupcast.group.v1.ReceiptState
+	29, // 10: groupcast.group.v1.Receipt.change_time:type_name -> google.protobuf.Timestamp
+	33, // 11: groupcast.group.v1.Receipt.elapsed:type_name -> google.protobuf.Duration
+	6,  // 12: groupcast.group.v1.Measurements.links:type_name -> groupcast.group.v1.LinkUse
+	7,  // 13: groupcast.group.v1.Measurements.caches:type_name -> groupcast.group.v1.CacheUse
+	4,  // 14: groupcast.group.v1.Delivery.spec:type_name -> groupcast.group.v1.DeliverySpec
+	1,  // 15: groupcast.group.v1.Delivery.state:type_name -> groupcast.group.v1.DeliveryState
+	29, // 16: groupcast.group.v1.Delivery.create_time:type_name -> google.protobuf.Timestamp
+	29, // 17: groupcast.group.v1.Delivery.end_time:type_name -> google.protobuf.Timestamp
+	5,  // 18: groupcast.group.v1.Delivery.receipts:type_name -> groupcast.group.v1.Receipt
+	8,  // 19: groupcast.group.v1.Delivery.measurements:type_name -> groupcast.group.v1.Measurements
+	3,  // 20: groupcast.group.v1.Assignment.duty:type_name -> groupcast.group.v1.Duty
+	4,  // 21: groupcast.group.v1.Assignment.spec:type_name -> groupcast.group.v1.DeliverySpec
+	10, // 22: groupcast.group.v1.Assignment.parent:type_name -> groupcast.group.v1.Neighbour
+	10, // 23: groupcast.group.v1.Assignment.children:type_name -> groupcast.group.v1.Neighbour
+	29, // 24: groupcast.group.v1.Assignment.keep_until:type_name -> google.protobuf.Timestamp
+	11, // 25: groupcast.group.v1.Assignments.current:type_name -> groupcast.group.v1.Assignment
+	14, // 26: groupcast.group.v1.DeliveryReport.children:type_name -> groupcast.group.v1.ChildReport
+	4,  // 27: groupcast.group.v1.CreateDeliveryRequest.spec:type_name -> groupcast.group.v1.DeliverySpec
+	9,  // 28: groupcast.group.v1.CreateDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
+	2,  // 29: groupcast.group.v1.RecordReceiptRequest.state:type_name -> groupcast.group.v1.ReceiptState
+	9,  // 30: groupcast.group.v1.CancelDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
+	9,  // 31: groupcast.group.v1.GetDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
+	9,  // 32: groupcast.group.v1.ListDeliveriesResponse.deliveries:type_name -> groupcast.group.v1.Delivery
+	9,  // 33: groupcast.group.v1.WatchDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
+	15, // 34: groupcast.group.v1.DeliveryService.CreateDelivery:input_type -> groupcast.group.v1.CreateDeliveryRequest
+	17, // 35: groupcast.group.v1.DeliveryService.SealDelivery:input_type -> groupcast.group.v1.SealDeliveryRequest
+	19, // 36: groupcast.group.v1.DeliveryService.RecordReceipt:input_type -> groupcast.group.v1.RecordReceiptRequest
+	21, // 37: groupcast.group.v1.DeliveryService.CancelDelivery:input_type -> groupcast.group.v1.CancelDeliveryRequest
+	23, // 38: groupcast.group.v1.DeliveryService.GetDelivery:input_type -> groupcast.group.v1.GetDeliveryRequest
+	25, // 39: groupcast.group.v1.DeliveryService.ListDeliveries:input_type -> groupcast.group.v1.ListDeliveriesRequest
+	27, // 40: groupcast.group.v1.DeliveryService.WatchDelivery:input_type -> groupcast.group.v1.WatchDeliveryRequest
+	16, // 41: groupcast.group.v1.DeliveryService.CreateDelivery:output_type -> groupcast.group.v1.CreateDeliveryResponse
+	18, // 42: groupcast.group.v1.DeliveryService.SealDelivery:output_type -> groupcast.group.v1.SealDeliveryResponse
+	20, // 43: groupcast.group.v1.DeliveryService.RecordReceipt:output_type -> groupcast.group.v1.RecordReceiptResponse
+	22, // 44: groupcast.group.v1.DeliveryService.CancelDelivery:output_type -> groupcast.group.v1.CancelDeliveryResponse
+	24, // 45: groupcast.group.v1.DeliveryService.GetDelivery:output_type -> groupcast.group.v1.GetDeliveryResponse
+	26, // 46: groupcast.group.v1.DeliveryService.ListDeliveries:output_type -> groupcast.group.v1.ListDeliveriesResponse
+	28, // 47: groupcast.group.v1.DeliveryService.WatchDelivery:output_type -> groupcast.group.v1.WatchDeliveryResponse
 	41, // [41:48] is the sub-list for method output_type
 	34, // [34:41] is the sub-list for method input_type
 	34, // [34:34] is the sub-list for extension type_name
@@ -2619,7 +2559,7 @@ func file_groupcast_group_v1_delivery_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_groupcast_group_v1_delivery_proto_rawDesc), len(file_groupcast_group_v1_delivery_proto_rawDesc)),
-			NumEnums:      5,
+			NumEnums:      4,
 			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   1,

@@ -291,6 +291,60 @@ func (DataPlane) EnumDescriptor() ([]byte, []int) {
 	return file_groupcast_group_v1_group_proto_rawDescGZIP(), []int{4}
 }
 
+// Congestion is the congestion control of a delivery's connections.
+type Congestion int32
+
+const (
+	// The machine's default.
+	Congestion_CONGESTION_UNSPECIFIED Congestion = 0
+	Congestion_CONGESTION_CUBIC       Congestion = 1
+	Congestion_CONGESTION_BBR         Congestion = 2
+	Congestion_CONGESTION_RENO        Congestion = 3
+)
+
+// Enum value maps for Congestion.
+var (
+	Congestion_name = map[int32]string{
+		0: "CONGESTION_UNSPECIFIED",
+		1: "CONGESTION_CUBIC",
+		2: "CONGESTION_BBR",
+		3: "CONGESTION_RENO",
+	}
+	Congestion_value = map[string]int32{
+		"CONGESTION_UNSPECIFIED": 0,
+		"CONGESTION_CUBIC":       1,
+		"CONGESTION_BBR":         2,
+		"CONGESTION_RENO":        3,
+	}
+)
+
+func (x Congestion) Enum() *Congestion {
+	p := new(Congestion)
+	*p = x
+	return p
+}
+
+func (x Congestion) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Congestion) Descriptor() protoreflect.EnumDescriptor {
+	return file_groupcast_group_v1_group_proto_enumTypes[5].Descriptor()
+}
+
+func (Congestion) Type() protoreflect.EnumType {
+	return &file_groupcast_group_v1_group_proto_enumTypes[5]
+}
+
+func (x Congestion) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Congestion.Descriptor instead.
+func (Congestion) EnumDescriptor() ([]byte, []int) {
+	return file_groupcast_group_v1_group_proto_rawDescGZIP(), []int{5}
+}
+
 // ChangeType says what a change did.
 type ChangeType int32
 
@@ -328,11 +382,11 @@ func (x ChangeType) String() string {
 }
 
 func (ChangeType) Descriptor() protoreflect.EnumDescriptor {
-	return file_groupcast_group_v1_group_proto_enumTypes[5].Descriptor()
+	return file_groupcast_group_v1_group_proto_enumTypes[6].Descriptor()
 }
 
 func (ChangeType) Type() protoreflect.EnumType {
-	return &file_groupcast_group_v1_group_proto_enumTypes[5]
+	return &file_groupcast_group_v1_group_proto_enumTypes[6]
 }
 
 func (x ChangeType) Number() protoreflect.EnumNumber {
@@ -341,7 +395,7 @@ func (x ChangeType) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ChangeType.Descriptor instead.
 func (ChangeType) EnumDescriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_group_proto_rawDescGZIP(), []int{5}
+	return file_groupcast_group_v1_group_proto_rawDescGZIP(), []int{6}
 }
 
 // SlowMemberPolicy says when a member counts as slow and what happens then.
@@ -496,9 +550,11 @@ type Policy struct {
 	AckLevel   AckLevel          `protobuf:"varint,3,opt,name=ack_level,json=ackLevel,proto3,enum=groupcast.group.v1.AckLevel" json:"ack_level,omitempty"`
 	SlowMember *SlowMemberPolicy `protobuf:"bytes,4,opt,name=slow_member,json=slowMember,proto3" json:"slow_member,omitempty"`
 	// The end-to-end latency that a tree must keep. Zero means none is asked.
-	LatencyBound  *durationpb.Duration `protobuf:"bytes,5,opt,name=latency_bound,json=latencyBound,proto3" json:"latency_bound,omitempty"`
-	Limits        *Limits              `protobuf:"bytes,6,opt,name=limits,proto3" json:"limits,omitempty"`
-	DataPlane     DataPlane            `protobuf:"varint,7,opt,name=data_plane,json=dataPlane,proto3,enum=groupcast.group.v1.DataPlane" json:"data_plane,omitempty"`
+	LatencyBound *durationpb.Duration `protobuf:"bytes,5,opt,name=latency_bound,json=latencyBound,proto3" json:"latency_bound,omitempty"`
+	Limits       *Limits              `protobuf:"bytes,6,opt,name=limits,proto3" json:"limits,omitempty"`
+	DataPlane    DataPlane            `protobuf:"varint,7,opt,name=data_plane,json=dataPlane,proto3,enum=groupcast.group.v1.DataPlane" json:"data_plane,omitempty"`
+	// The congestion control of deliveries that name none. Unspecified is each machine's own.
+	Congestion    Congestion `protobuf:"varint,8,opt,name=congestion,proto3,enum=groupcast.group.v1.Congestion" json:"congestion,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -580,6 +636,13 @@ func (x *Policy) GetDataPlane() DataPlane {
 		return x.DataPlane
 	}
 	return DataPlane_DATA_PLANE_UNSPECIFIED
+}
+
+func (x *Policy) GetCongestion() Congestion {
+	if x != nil {
+		return x.Congestion
+	}
+	return Congestion_CONGESTION_UNSPECIFIED
 }
 
 // Group is a named set of members with a policy.
@@ -1421,7 +1484,7 @@ const file_groupcast_group_v1_group_proto_rawDesc = "" +
 	"maxMembers\x12%\n" +
 	"\x0emax_deliveries\x18\x02 \x01(\rR\rmaxDeliveries\x12(\n" +
 	"\x10max_object_bytes\x18\x03 \x01(\x04R\x0emaxObjectBytes\x12/\n" +
-	"\x14max_bytes_per_second\x18\x04 \x01(\x04R\x11maxBytesPerSecond\"\xbf\x03\n" +
+	"\x14max_bytes_per_second\x18\x04 \x01(\x04R\x11maxBytesPerSecond\"\xff\x03\n" +
 	"\x06Policy\x12=\n" +
 	"\rallowed_roles\x18\x01 \x03(\x0e2\x18.groupcast.group.v1.RoleR\fallowedRoles\x12B\n" +
 	"\fcontrol_mode\x18\x02 \x01(\x0e2\x1f.groupcast.group.v1.ControlModeR\vcontrolMode\x129\n" +
@@ -1431,7 +1494,10 @@ const file_groupcast_group_v1_group_proto_rawDesc = "" +
 	"\rlatency_bound\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\flatencyBound\x122\n" +
 	"\x06limits\x18\x06 \x01(\v2\x1a.groupcast.group.v1.LimitsR\x06limits\x12<\n" +
 	"\n" +
-	"data_plane\x18\a \x01(\x0e2\x1d.groupcast.group.v1.DataPlaneR\tdataPlane\"\xb8\x02\n" +
+	"data_plane\x18\a \x01(\x0e2\x1d.groupcast.group.v1.DataPlaneR\tdataPlane\x12>\n" +
+	"\n" +
+	"congestion\x18\b \x01(\x0e2\x1e.groupcast.group.v1.CongestionR\n" +
+	"congestion\"\xb8\x02\n" +
 	"\x05Group\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x122\n" +
 	"\x06policy\x18\x02 \x01(\v2\x1a.groupcast.group.v1.PolicyR\x06policy\x12\x12\n" +
@@ -1510,7 +1576,13 @@ const file_groupcast_group_v1_group_proto_rawDesc = "" +
 	"\tDataPlane\x12\x1a\n" +
 	"\x16DATA_PLANE_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eDATA_PLANE_TLS\x10\x01\x12\x18\n" +
-	"\x14DATA_PLANE_PLAINTEXT\x10\x02*r\n" +
+	"\x14DATA_PLANE_PLAINTEXT\x10\x02*g\n" +
+	"\n" +
+	"Congestion\x12\x1a\n" +
+	"\x16CONGESTION_UNSPECIFIED\x10\x00\x12\x14\n" +
+	"\x10CONGESTION_CUBIC\x10\x01\x12\x12\n" +
+	"\x0eCONGESTION_BBR\x10\x02\x12\x13\n" +
+	"\x0fCONGESTION_RENO\x10\x03*r\n" +
 	"\n" +
 	"ChangeType\x12\x1b\n" +
 	"\x17CHANGE_TYPE_UNSPECIFIED\x10\x00\x12\x15\n" +
@@ -1540,7 +1612,7 @@ func file_groupcast_group_v1_group_proto_rawDescGZIP() []byte {
 	return file_groupcast_group_v1_group_proto_rawDescData
 }
 
-var file_groupcast_group_v1_group_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
+var file_groupcast_group_v1_group_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
 var file_groupcast_group_v1_group_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_groupcast_group_v1_group_proto_goTypes = []any{
 	(Role)(0),                     // 0: groupcast.group.v1.Role
@@ -1548,69 +1620,71 @@ var file_groupcast_group_v1_group_proto_goTypes = []any{
 	(AckLevel)(0),                 // 2: groupcast.group.v1.AckLevel
 	(SlowMemberAction)(0),         // 3: groupcast.group.v1.SlowMemberAction
 	(DataPlane)(0),                // 4: groupcast.group.v1.DataPlane
-	(ChangeType)(0),               // 5: groupcast.group.v1.ChangeType
-	(*SlowMemberPolicy)(nil),      // 6: groupcast.group.v1.SlowMemberPolicy
-	(*Limits)(nil),                // 7: groupcast.group.v1.Limits
-	(*Policy)(nil),                // 8: groupcast.group.v1.Policy
-	(*Group)(nil),                 // 9: groupcast.group.v1.Group
-	(*CreateGroupRequest)(nil),    // 10: groupcast.group.v1.CreateGroupRequest
-	(*CreateGroupResponse)(nil),   // 11: groupcast.group.v1.CreateGroupResponse
-	(*GetGroupRequest)(nil),       // 12: groupcast.group.v1.GetGroupRequest
-	(*GetGroupResponse)(nil),      // 13: groupcast.group.v1.GetGroupResponse
-	(*ListGroupsRequest)(nil),     // 14: groupcast.group.v1.ListGroupsRequest
-	(*ListGroupsResponse)(nil),    // 15: groupcast.group.v1.ListGroupsResponse
-	(*UpdateGroupRequest)(nil),    // 16: groupcast.group.v1.UpdateGroupRequest
-	(*UpdateGroupResponse)(nil),   // 17: groupcast.group.v1.UpdateGroupResponse
-	(*DeleteGroupRequest)(nil),    // 18: groupcast.group.v1.DeleteGroupRequest
-	(*DeleteGroupResponse)(nil),   // 19: groupcast.group.v1.DeleteGroupResponse
-	(*WatchGroupsRequest)(nil),    // 20: groupcast.group.v1.WatchGroupsRequest
-	(*WatchGroupsResponse)(nil),   // 21: groupcast.group.v1.WatchGroupsResponse
-	(*GroupChange)(nil),           // 22: groupcast.group.v1.GroupChange
-	(*durationpb.Duration)(nil),   // 23: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
-	(*fieldmaskpb.FieldMask)(nil), // 25: google.protobuf.FieldMask
+	(Congestion)(0),               // 5: groupcast.group.v1.Congestion
+	(ChangeType)(0),               // 6: groupcast.group.v1.ChangeType
+	(*SlowMemberPolicy)(nil),      // 7: groupcast.group.v1.SlowMemberPolicy
+	(*Limits)(nil),                // 8: groupcast.group.v1.Limits
+	(*Policy)(nil),                // 9: groupcast.group.v1.Policy
+	(*Group)(nil),                 // 10: groupcast.group.v1.Group
+	(*CreateGroupRequest)(nil),    // 11: groupcast.group.v1.CreateGroupRequest
+	(*CreateGroupResponse)(nil),   // 12: groupcast.group.v1.CreateGroupResponse
+	(*GetGroupRequest)(nil),       // 13: groupcast.group.v1.GetGroupRequest
+	(*GetGroupResponse)(nil),      // 14: groupcast.group.v1.GetGroupResponse
+	(*ListGroupsRequest)(nil),     // 15: groupcast.group.v1.ListGroupsRequest
+	(*ListGroupsResponse)(nil),    // 16: groupcast.group.v1.ListGroupsResponse
+	(*UpdateGroupRequest)(nil),    // 17: groupcast.group.v1.UpdateGroupRequest
+	(*UpdateGroupResponse)(nil),   // 18: groupcast.group.v1.UpdateGroupResponse
+	(*DeleteGroupRequest)(nil),    // 19: groupcast.group.v1.DeleteGroupRequest
+	(*DeleteGroupResponse)(nil),   // 20: groupcast.group.v1.DeleteGroupResponse
+	(*WatchGroupsRequest)(nil),    // 21: groupcast.group.v1.WatchGroupsRequest
+	(*WatchGroupsResponse)(nil),   // 22: groupcast.group.v1.WatchGroupsResponse
+	(*GroupChange)(nil),           // 23: groupcast.group.v1.GroupChange
+	(*durationpb.Duration)(nil),   // 24: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 25: google.protobuf.Timestamp
+	(*fieldmaskpb.FieldMask)(nil), // 26: google.protobuf.FieldMask
 }
 var file_groupcast_group_v1_group_proto_depIdxs = []int32{
 	3,  // 0: groupcast.group.v1.SlowMemberPolicy.action:type_name -> groupcast.group.v1.SlowMemberAction
-	23, // 1: groupcast.group.v1.SlowMemberPolicy.lag_time:type_name -> google.protobuf.Duration
+	24, // 1: groupcast.group.v1.SlowMemberPolicy.lag_time:type_name -> google.protobuf.Duration
 	0,  // 2: groupcast.group.v1.Policy.allowed_roles:type_name -> groupcast.group.v1.Role
 	1,  // 3: groupcast.group.v1.Policy.control_mode:type_name -> groupcast.group.v1.ControlMode
 	2,  // 4: groupcast.group.v1.Policy.ack_level:type_name -> groupcast.group.v1.AckLevel
-	6,  // 5: groupcast.group.v1.Policy.slow_member:type_name -> groupcast.group.v1.SlowMemberPolicy
-	23, // 6: groupcast.group.v1.Policy.latency_bound:type_name -> google.protobuf.Duration
-	7,  // 7: groupcast.group.v1.Policy.limits:type_name -> groupcast.group.v1.Limits
+	7,  // 5: groupcast.group.v1.Policy.slow_member:type_name -> groupcast.group.v1.SlowMemberPolicy
+	24, // 6: groupcast.group.v1.Policy.latency_bound:type_name -> google.protobuf.Duration
+	8,  // 7: groupcast.group.v1.Policy.limits:type_name -> groupcast.group.v1.Limits
 	4,  // 8: groupcast.group.v1.Policy.data_plane:type_name -> groupcast.group.v1.DataPlane
-	8,  // 9: groupcast.group.v1.Group.policy:type_name -> groupcast.group.v1.Policy
-	24, // 10: groupcast.group.v1.Group.create_time:type_name -> google.protobuf.Timestamp
-	24, // 11: groupcast.group.v1.Group.update_time:type_name -> google.protobuf.Timestamp
-	8,  // 12: groupcast.group.v1.CreateGroupRequest.policy:type_name -> groupcast.group.v1.Policy
-	9,  // 13: groupcast.group.v1.CreateGroupResponse.group:type_name -> groupcast.group.v1.Group
-	9,  // 14: groupcast.group.v1.GetGroupResponse.group:type_name -> groupcast.group.v1.Group
-	9,  // 15: groupcast.group.v1.ListGroupsResponse.groups:type_name -> groupcast.group.v1.Group
-	8,  // 16: groupcast.group.v1.UpdateGroupRequest.policy:type_name -> groupcast.group.v1.Policy
-	25, // 17: groupcast.group.v1.UpdateGroupRequest.update_mask:type_name -> google.protobuf.FieldMask
-	9,  // 18: groupcast.group.v1.UpdateGroupResponse.group:type_name -> groupcast.group.v1.Group
-	9,  // 19: groupcast.group.v1.WatchGroupsResponse.snapshot:type_name -> groupcast.group.v1.Group
-	22, // 20: groupcast.group.v1.WatchGroupsResponse.changes:type_name -> groupcast.group.v1.GroupChange
-	5,  // 21: groupcast.group.v1.GroupChange.type:type_name -> groupcast.group.v1.ChangeType
-	9,  // 22: groupcast.group.v1.GroupChange.group:type_name -> groupcast.group.v1.Group
-	10, // 23: groupcast.group.v1.GroupService.CreateGroup:input_type -> groupcast.group.v1.CreateGroupRequest
-	12, // 24: groupcast.group.v1.GroupService.GetGroup:input_type -> groupcast.group.v1.GetGroupRequest
-	14, // 25: groupcast.group.v1.GroupService.ListGroups:input_type -> groupcast.group.v1.ListGroupsRequest
-	16, // 26: groupcast.group.v1.GroupService.UpdateGroup:input_type -> groupcast.group.v1.UpdateGroupRequest
-	18, // 27: groupcast.group.v1.GroupService.DeleteGroup:input_type -> groupcast.group.v1.DeleteGroupRequest
-	20, // 28: groupcast.group.v1.GroupService.WatchGroups:input_type -> groupcast.group.v1.WatchGroupsRequest
-	11, // 29: groupcast.group.v1.GroupService.CreateGroup:output_type -> groupcast.group.v1.CreateGroupResponse
-	13, // 30: groupcast.group.v1.GroupService.GetGroup:output_type -> groupcast.group.v1.GetGroupResponse
-	15, // 31: groupcast.group.v1.GroupService.ListGroups:output_type -> groupcast.group.v1.ListGroupsResponse
-	17, // 32: groupcast.group.v1.GroupService.UpdateGroup:output_type -> groupcast.group.v1.UpdateGroupResponse
-	19, // 33: groupcast.group.v1.GroupService.DeleteGroup:output_type -> groupcast.group.v1.DeleteGroupResponse
-	21, // 34: groupcast.group.v1.GroupService.WatchGroups:output_type -> groupcast.group.v1.WatchGroupsResponse
-	29, // [29:35] is the sub-list for method output_type
-	23, // [23:29] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	5,  // 9: groupcast.group.v1.Policy.congestion:type_name -> groupcast.group.v1.Congestion
+	9,  // 10: groupcast.group.v1.Group.policy:type_name -> groupcast.group.v1.Policy
+	25, // 11: groupcast.group.v1.Group.create_time:type_name -> google.protobuf.Timestamp
+	25, // 12: groupcast.group.v1.Group.update_time:type_name -> google.protobuf.Timestamp
+	9,  // 13: groupcast.group.v1.CreateGroupRequest.policy:type_name -> groupcast.group.v1.Policy
+	10, // 14: groupcast.group.v1.CreateGroupResponse.group:type_name -> groupcast.group.v1.Group
+	10, // 15: groupcast.group.v1.GetGroupResponse.group:type_name -> groupcast.group.v1.Group
+	10, // 16: groupcast.group.v1.ListGroupsResponse.groups:type_name -> groupcast.group.v1.Group
+	9,  // 17: groupcast.group.v1.UpdateGroupRequest.policy:type_name -> groupcast.group.v1.Policy
+	26, // 18: groupcast.group.v1.UpdateGroupRequest.update_mask:type_name -> google.protobuf.FieldMask
+	10, // 19: groupcast.group.v1.UpdateGroupResponse.group:type_name -> groupcast.group.v1.Group
+	10, // 20: groupcast.group.v1.WatchGroupsResponse.snapshot:type_name -> groupcast.group.v1.Group
+	23, // 21: groupcast.group.v1.WatchGroupsResponse.changes:type_name -> groupcast.group.v1.GroupChange
+	6,  // 22: groupcast.group.v1.GroupChange.type:type_name -> groupcast.group.v1.ChangeType
+	10, // 23: groupcast.group.v1.GroupChange.group:type_name -> groupcast.group.v1.Group
+	11, // 24: groupcast.group.v1.GroupService.CreateGroup:input_type -> groupcast.group.v1.CreateGroupRequest
+	13, // 25: groupcast.group.v1.GroupService.GetGroup:input_type -> groupcast.group.v1.GetGroupRequest
+	15, // 26: groupcast.group.v1.GroupService.ListGroups:input_type -> groupcast.group.v1.ListGroupsRequest
+	17, // 27: groupcast.group.v1.GroupService.UpdateGroup:input_type -> groupcast.group.v1.UpdateGroupRequest
+	19, // 28: groupcast.group.v1.GroupService.DeleteGroup:input_type -> groupcast.group.v1.DeleteGroupRequest
+	21, // 29: groupcast.group.v1.GroupService.WatchGroups:input_type -> groupcast.group.v1.WatchGroupsRequest
+	12, // 30: groupcast.group.v1.GroupService.CreateGroup:output_type -> groupcast.group.v1.CreateGroupResponse
+	14, // 31: groupcast.group.v1.GroupService.GetGroup:output_type -> groupcast.group.v1.GetGroupResponse
+	16, // 32: groupcast.group.v1.GroupService.ListGroups:output_type -> groupcast.group.v1.ListGroupsResponse
+	18, // 33: groupcast.group.v1.GroupService.UpdateGroup:output_type -> groupcast.group.v1.UpdateGroupResponse
+	20, // 34: groupcast.group.v1.GroupService.DeleteGroup:output_type -> groupcast.group.v1.DeleteGroupResponse
+	22, // 35: groupcast.group.v1.GroupService.WatchGroups:output_type -> groupcast.group.v1.WatchGroupsResponse
+	30, // [30:36] is the sub-list for method output_type
+	24, // [24:30] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_groupcast_group_v1_group_proto_init() }
@@ -1623,7 +1697,7 @@ func file_groupcast_group_v1_group_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_groupcast_group_v1_group_proto_rawDesc), len(file_groupcast_group_v1_group_proto_rawDesc)),
-			NumEnums:      6,
+			NumEnums:      7,
 			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
