@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -146,4 +147,45 @@ func TestMTUHoldsOnEveryKindOfLink(t *testing.T) {
 
 func doNotFragment(descriptor int) error {
 	return unix.SetsockoptInt(descriptor, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO)
+}
+
+func TestRoutesChooseTheCongestionControl(t *testing.T) {
+	l := labtest.New(t, 1)
+	a, b, r := l.Host("a"), l.Host("b"), l.Router("r")
+	l.Link(a, r, link.Shape{Delay: time.Millisecond})
+	l.Link(r, b, link.Shape{Delay: time.Millisecond})
+	labtest.Start(t, l)
+	listener, err := b.Listen(t.Context(), "tcp4", ":80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	for _, want := range []string{"reno", "cubic"} {
+		if err := a.SetCongestion(want); err != nil {
+			t.Fatal(err)
+		}
+		conn, err := a.Dial(t.Context(), "tcp4", b.At(80))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := congestionOf(t, conn); got != want {
+			t.Errorf("a connection uses %s, want %s", got, want)
+		}
+		conn.Close()
+	}
+}
+
+func congestionOf(t *testing.T, conn net.Conn) (name string) {
+	t.Helper()
+	raw, err := conn.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = raw.Control(func(descriptor uintptr) {
+		name, err = unix.GetsockoptString(int(descriptor), unix.IPPROTO_TCP, unix.TCP_CONGESTION)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimRight(name, "\x00")
 }

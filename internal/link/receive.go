@@ -7,6 +7,8 @@ import (
 	"net"
 	"os"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -19,6 +21,9 @@ const (
 	// gatherTime is how long they wait at most. Bytes that come so fast that a chunk takes
 	// no longer are passed on in chunks.
 	gatherTime = 5 * time.Millisecond
+	// wakeAt is how many bytes a reader of bulk is woken for. Waking it for every segment
+	// costs more than moving the bytes.
+	wakeAt = 256 << 10
 )
 
 // expectProgress gives the neighbour its time anew.
@@ -29,20 +34,29 @@ func (c *Conn) expectProgress() { c.deadline, c.progress = time.Now().Add(patien
 func (c *Conn) receive(to io.Writer, length int64) (moved int64, err error) {
 	c.raw.SetReadDeadline(c.deadline)
 	length = min(length, chunk)
+	least := int64(worth)
+	if c.bulk {
+		least = length
+	}
 	gathering := false
-	// enough tells, when no more is there, whether what has come is passed on.
+	// enough tells, when no more is there, whether what has come is passed on. If not, it
+	// has the reader woken when it is worth it.
 	enough := func(moved int64) bool {
-		if moved > 0 && !gathering {
+		if moved > 0 && moved < least && !gathering {
 			gathering = true
 			c.raw.SetReadDeadline(time.Now().Add(gatherTime))
+			c.wakeAfter(min(length-moved, least, wakeAt))
 		}
-		return moved >= worth && !c.bulk
+		return moved >= least
 	}
 	file, isFile := to.(*os.File)
 	if socket, isSocket := c.data.(*net.TCPConn); isFile && isSocket {
-		moved, err = splice(file, socket, length, c.bulk && length >= wakeAt, enough)
+		moved, err = splice(file, socket, length, enough)
 	} else {
 		moved, err = c.copyTo(to, length, enough)
+	}
+	if gathering {
+		c.wakeAfter(1)
 	}
 	c.note(moved)
 	switch {
@@ -52,6 +66,14 @@ func (c *Conn) receive(to io.Writer, length int64) (moved int64, err error) {
 		return moved, nil
 	}
 	return moved, c.silent(err)
+}
+
+// wakeAfter has the reader woken when so many bytes are there. That it cannot be set
+// costs nothing but time.
+func (c *Conn) wakeAfter(bytes int64) {
+	_ = c.control(func(fd int) error {
+		return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVLOWAT, int(bytes))
+	})
 }
 
 // note keeps account of how fast bytes come.

@@ -38,13 +38,9 @@ func (p *pipe) close() {
 	unix.Close(p.write)
 }
 
-// wakeAt is how many bytes must have come before a reader of bulk is woken. Waking it
-// for every segment costs more than moving the bytes.
-const wakeAt = 256 << 10
-
 // splice has the kernel move bytes from a socket into a file, from the file's position
 // on. It returns what it moved when that is all, or enough, or an error comes first.
-func splice(to *os.File, socket *net.TCPConn, length int64, bulk bool, enough func(moved int64) bool) (moved int64, err error) {
+func splice(to *os.File, socket *net.TCPConn, length int64, enough func(moved int64) bool) (moved int64, err error) {
 	raw, err := socket.SyscallConn()
 	if err != nil {
 		return 0, err
@@ -53,15 +49,12 @@ func splice(to *os.File, socket *net.TCPConn, length int64, bulk bool, enough fu
 	if err != nil {
 		return 0, err
 	}
-	s := &splicing{pipe: p, to: int(to.Fd()), length: length, left: length, bulk: bulk, enough: enough}
+	s := &splicing{pipe: p, to: int(to.Fd()), length: length, left: length, enough: enough}
 	err = raw.Read(s.step)
 	if err = errors.Join(err, s.err); err != nil || s.held > 0 {
 		p.close()
 	} else {
 		pipes.Put(p)
-	}
-	if s.bulk {
-		_ = raw.Control(func(fd uintptr) { wakeAfter(int(fd), 1) })
 	}
 	return length - s.left, err
 }
@@ -73,7 +66,6 @@ type splicing struct {
 	length int64
 	left   int64 // bytes to come into the file
 	held   int   // bytes in the pipe
-	bulk   bool
 	enough func(moved int64) bool
 	err    error
 }
@@ -86,13 +78,7 @@ func (s *splicing) step(fd uintptr) (done bool) {
 		case errors.Is(err, unix.EINTR):
 			continue
 		case errors.Is(err, unix.EAGAIN):
-			if s.enough(s.length - s.left) {
-				return true
-			}
-			if s.bulk {
-				wakeAfter(int(fd), int(min(s.left, wakeAt)))
-			}
-			return false
+			return s.enough(s.length - s.left)
 		case err != nil:
 			s.err = fmt.Errorf("read payload: %w", err)
 			return true
@@ -126,10 +112,4 @@ func (s *splicing) empty() bool {
 		s.left -= n
 	}
 	return true
-}
-
-// wakeAfter has a reader woken when so many bytes are there. That it cannot be set costs
-// nothing but time.
-func wakeAfter(fd, bytes int) {
-	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVLOWAT, bytes)
 }

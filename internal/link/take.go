@@ -32,7 +32,7 @@ type Answer struct {
 }
 
 // answerPause is how long small changes are collected before the parent is told.
-const answerPause = 2 * time.Millisecond
+const answerPause = 5 * time.Millisecond
 
 // taking is a link seen from the child.
 type taking struct {

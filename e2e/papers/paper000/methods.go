@@ -45,15 +45,20 @@ const (
 	// As the product delivers objects: new connections for each.
 	newEndToEnd method = "End-End, new"
 	newHop      method = "Node-Node, new"
+	// What a congestion control of today makes of it.
+	bbrHop method = "Node-Node, bbr"
 )
 
-var methods = []method{byUnicast, byEndToEnd, byHop, newEndToEnd, newHop}
+var methods = []method{byUnicast, byEndToEnd, byHop, newEndToEnd, newHop, bbrHop}
 
-// methodsAt are those that are measured at a point: new connections are not, where only
-// the number of members varies.
+// methodsAt are those that are measured at a point: another congestion control only with
+// one sender, and new connections only where not merely the number of members varies.
 func methodsAt(p point) []method {
-	if p.members > 1 {
+	switch {
+	case p.members > 1:
 		return methods[:3]
+	case p.senders > 1:
+		return methods[:5]
 	}
 	return methods
 }
@@ -165,6 +170,8 @@ func (how method) run(ctx context.Context, p point, seed uint64, duration time.D
 		return split(ctx, sdk.Hop, p, tuning{lasting: true}, seed, duration)
 	case byEndToEnd:
 		return split(ctx, sdk.EndToEnd, p, tuning{lasting: true}, seed, duration)
+	case bbrHop:
+		return split(ctx, sdk.Hop, p, tuning{lasting: true, congestion: string(sdk.BBR)}, seed, duration)
 	case newHop:
 		return split(ctx, sdk.Hop, p, tuning{ahead: splitAhead}, seed, duration)
 	case newEndToEnd:
@@ -183,7 +190,7 @@ routers, queues of %d packets, %.3g MB at a time at random times for a given loa
 so that 100 is a full link as in the paper. Unicast is one lasting TCP connection from a sender to each receiver, as in the paper. Node-Node
 (hop) and End-End (end-to-end) are a session agent at each router and a process for each member, with TLS; a sender sends one stream, over connections
 that last, as the paper's do. The lines called "new" are the same with an object for every %.3[4]g MB, each with new connections, %d of a sender
-under way at once. A member counts what it has on its disk. The manager is reached past the network.
+under way at once; the one called "bbr" has that in place of reno. A member counts what it has on its disk. The manager is reached past the network.
 %d run(s) of %v at a point, twice that with four senders; the paper has 5 of 100 s.`, m.scale, rate/link.Rate(m.scale), outputBuffer/m.scale,
 			float64(dataSize)/float64(m.scale)/1e6, splitAhead, options.Runs, options.Duration),
 		Tables: []measure.Table{m.verdicts(), m.table()},
@@ -274,7 +281,7 @@ func (m measured) oneToMany(file, title string, y measure.Axis, value index) mea
 
 func (m measured) manyToMany(file, title string, y measure.Axis, value index) measure.Chart {
 	chart := measure.Chart{File: file, Title: title, Kind: measure.Marks, X: loadAxis, Y: y}
-	for _, how := range methods {
+	for _, how := range methodsAt(m.many(1)) {
 		chart.Series = append(chart.Series, m.line(string(how), how, value, m.many))
 	}
 	return chart
@@ -282,7 +289,7 @@ func (m measured) manyToMany(file, title string, y measure.Axis, value index) me
 
 func (m measured) figure12(y measure.Axis, value index) measure.Chart {
 	chart := measure.Chart{File: "figure12", Title: "Figure 12: cache ratio of SA1", Kind: measure.Marks, X: loadAxis, Y: y}
-	for _, how := range methods[1:] {
+	for _, how := range methodsAt(m.many(1))[1:] {
 		chart.Series = append(chart.Series,
 			m.line(string(how)+", 1 sender", how, value, func(load float64) point { return m.one(1, delays[0], load) }),
 			m.line(string(how)+", 4 senders", how, value, m.many))

@@ -334,6 +334,16 @@ func (a *Account) Unpark() (from uint64, needed bool) {
 	return from, false
 }
 
+// Waiting returns how many children wait for the others to be done.
+func (a *Account) Waiting() (n int) {
+	for _, c := range a.children {
+		if c.parked {
+			n++
+		}
+	}
+	return n
+}
+
 // Serves reports whether a child can be sent what it needs next: the cache holds it, and
 // the child does not wait. What is being sent cannot be discarded, so that one who waits
 // and is served would hold up the others.

@@ -180,7 +180,7 @@ func (s *supply) Sent(upTo uint64) {
 
 // Acked notes what the child acknowledges.
 func (s *supply) Acked(upTo uint64, _ wire.Level) (err error) {
-	s.update(func() {
+	s.acknowledge(func() {
 		if err = s.account.Acked(s.name, upTo); err == nil {
 			s.child.acked = max(s.child.acked, upTo)
 		}

@@ -52,6 +52,7 @@ type delivery struct {
 	ended      time.Time // when the manager said so; zero before
 	children   map[string]*child
 	changed    chan struct{}
+	due        chan struct{}      // holds a token when watch has something to do
 	quiet      *sync.Cond         // a child's reading ended
 	untake     context.CancelFunc // ends the link from the parent; nil without one
 	wanted     bool               // some child has asked: until then nothing is taken
@@ -70,7 +71,7 @@ func newDelivery(h *Hub, assignment *groupv1.Assignment) (*delivery, error) {
 	d := &delivery{
 		hub: h, id: wire.DeliveryID(id), log: h.Log.With("delivery", assignment.GetDelivery()),
 		taking: make(chan struct{}, 1), entry: h.Cache.Create(), account: algo.New(rulesOf(assignment.GetSpec(), h.Cache.Segment())),
-		children: make(map[string]*child), changed: make(chan struct{}),
+		children: make(map[string]*child), changed: make(chan struct{}), due: make(chan struct{}, 1),
 	}
 	d.quiet = sync.NewCond(&d.mu)
 	d.ctx, d.stop = context.WithCancel(context.WithoutCancel(h.running)) // it ends after it has said so
@@ -131,7 +132,7 @@ func (d *delivery) watch() {
 	defer ticker.Stop()
 	for {
 		d.mu.Lock()
-		changed, begin := d.changed, d.begin
+		begin := d.begin
 		d.mu.Unlock()
 		if begin != nil {
 			d.restart(*begin)
@@ -140,7 +141,6 @@ func (d *delivery) watch() {
 		var freed <-chan struct{}
 		if d.starved() {
 			freed = d.hub.Cache.Freed()
-			changed = nil
 		}
 		select {
 		case <-d.ctx.Done():
@@ -151,7 +151,7 @@ func (d *delivery) watch() {
 			d.relieve()
 		case <-freed:
 			d.update(func() {})
-		case <-changed: // to begin again may have been asked for
+		case <-d.due:
 		}
 	}
 }
@@ -200,8 +200,44 @@ func (d *delivery) update(change func()) {
 	defer d.mu.Unlock()
 	change()
 	d.settle()
+	d.announce()
+}
+
+// announce tells everyone that the state is another.
+func (d *delivery) announce() {
 	close(d.changed)
 	d.changed = make(chan struct{})
+	if d.begin == nil && !d.isStarved() {
+		return
+	}
+	select {
+	case d.due <- struct{}{}:
+	default: // it knows
+	}
+}
+
+// outlook is what others see of the acknowledgements of children.
+type outlook struct {
+	ack, credit uint64
+	waiting     int
+	begins      bool
+}
+
+func (d *delivery) outlook() outlook {
+	return outlook{d.account.Ack(), d.account.Credit(), d.account.Waiting(), d.begin != nil}
+}
+
+// acknowledge changes what children have acknowledged, and tells everyone if that makes
+// a difference to anyone: with many children, most acknowledgements make none.
+func (d *delivery) acknowledge(change func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	before := d.outlook()
+	change()
+	d.settle()
+	if d.outlook() != before {
+		d.announce()
+	}
 }
 
 // settle gives the parent credit as there is room, and makes room where there is none.
@@ -273,6 +309,10 @@ func (d *delivery) isStream() bool {
 func (d *delivery) starved() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	return d.isStarved()
+}
+
+func (d *delivery) isStarved() bool {
 	return d.wanted && d.begin == nil && d.account.Stalled() && d.account.Offset() < d.length()
 }
 
