@@ -306,8 +306,22 @@ func exchange[Q, A any](ctx context.Context, stream interface {
 			}
 		}
 	}()
+	// reason is why a message could not be sent. Send only says EOF; the reason is with
+	// Recv, behind the answers that came before.
+	reason := func() error {
+		for {
+			select {
+			case err := <-failed:
+				return err
+			case answer := <-answers:
+				if err := talk.take(answer); err != nil {
+					return err
+				}
+			}
+		}
+	}
 	if opened != nil {
-		return <-failed // Send only says EOF; the reason is with Recv
+		return reason()
 	}
 	silence := time.NewTimer(patience)
 	defer silence.Stop()
@@ -316,7 +330,7 @@ func exchange[Q, A any](ctx context.Context, stream interface {
 	sent := time.Now()
 	send := func() error {
 		if err := stream.Send(talk.next()); err != nil {
-			return <-failed
+			return reason()
 		}
 		sent = time.Now()
 		due.Reset(talk.every())
