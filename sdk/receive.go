@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"iter"
 	"os"
@@ -233,7 +234,7 @@ func (r *receiving) alreadyHere(ctx context.Context) (one Arrived, is bool) {
 func (r *receiving) land(ctx context.Context, landing *object.Landing) Arrived {
 	resumed := landing.Offset() > 0
 	for {
-		store := &landingStore{r, landing}
+		store := &store{r, landing}
 		r.update(func() { r.offset, r.end = landing.Offset(), nil })
 		if err := r.takeAll(ctx, store); err != nil {
 			return r.leave(landing, err)
@@ -377,8 +378,16 @@ func (r *receiving) takeFrom(ctx context.Context, assignment *groupv1.Assignment
 	return err
 }
 
-// answer returns what a parent is to know.
-func (r *receiving) answer() link.Answer {
+// store hands on what a parent sends. What that is worth, its writer finds out.
+type store struct {
+	*receiving
+	to io.Writer
+}
+
+func (s *store) Section(uint64) (io.Writer, int64, error) { return s.to, relay.MaxOffset, nil }
+
+// Answer returns what a parent is to know.
+func (r *receiving) Answer() link.Answer {
 	assignment, _ := r.session.attendance.assignment(r.id)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -388,11 +397,14 @@ func (r *receiving) answer() link.Answer {
 	}
 }
 
-// landed notes that all before an offset is here.
-func (r *receiving) landed(upTo uint64) { r.update(func() { r.offset = upTo }) }
+// Landed notes that all before an offset is here.
+func (r *receiving) Landed(upTo uint64) error {
+	r.update(func() { r.offset = upTo })
+	return nil
+}
 
 // End notes what all is.
-func (r *receiving) ended(end link.End) error {
+func (r *receiving) End(end link.End) error {
 	r.update(func() { r.end = &end })
 	return nil
 }

@@ -200,13 +200,13 @@ func (r *receiving) receiveStream(ctx context.Context) Arrived {
 		return r.failed("refused", err)
 	}
 	defer to.Close()
-	store := &streamStore{receiving: r, to: to}
+	var hash digest.Hash
 	durable := r.spec.GetAckLevel() == groupv1.AckLevel_ACK_LEVEL_DURABLE
 	syncer, canSync := to.(interface{ Sync() error })
 	if durable && !canSync {
 		return r.failed("refused", errors.New("a stream to this member cannot be made durable: ask for received"))
 	}
-	if err := r.takeAll(ctx, store); err != nil {
+	if err := r.takeAll(ctx, &store{r, io.MultiWriter(to, &hash)}); err != nil {
 		return r.failedStream(err)
 	}
 	assignment, err := r.session.attendance.await(ctx, r.id, func(a *groupv1.Assignment) bool { return a == nil || a.GetSealed() || a.GetEnded() })
@@ -216,7 +216,7 @@ func (r *receiving) receiveStream(ctx context.Context) Arrived {
 	switch {
 	case !assignment.GetSealed():
 		return r.failedStream(endedEarly(assignment))
-	case object.Root(assignment.GetRoot()) != store.hash.Sum():
+	case object.Root(assignment.GetRoot()) != hash.Sum():
 		return r.failedStream(object.ErrDamaged)
 	}
 	if durable {
@@ -263,23 +263,3 @@ func (r *receiving) openStream() (to StreamWriter, path string, err error) {
 		return file, filepath.Join(r.options.Into, name), err
 	}
 }
-
-// streamStore hands on what a parent sends, and hashes it.
-type streamStore struct {
-	*receiving
-	to   io.Writer
-	hash digest.Hash
-}
-
-func (s *streamStore) Section(uint64) (io.Writer, int64, error) {
-	return io.MultiWriter(s.to, &s.hash), relay.MaxOffset, nil
-}
-
-func (s *streamStore) Landed(upTo uint64) error {
-	s.landed(upTo)
-	return nil
-}
-
-func (s *streamStore) End(end link.End) error { return s.ended(end) }
-
-func (s *streamStore) Answer() link.Answer { return s.answer() }

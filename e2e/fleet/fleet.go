@@ -10,11 +10,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/groupcast/groupcast/e2e/lab"
+	"github.com/groupcast/groupcast/internal/testprocess"
 	"github.com/groupcast/groupcast/sdk"
 )
 
@@ -23,6 +25,8 @@ const Port = 7410
 
 // controlAddress is where every host finds the manager.
 const controlAddress = "127.0.0.1:7400"
+
+const module = "github.com/groupcast/groupcast/"
 
 // ManagerName is what the manager's process is called in results.
 const ManagerName = "groupcast-manager"
@@ -44,7 +48,7 @@ type Fleet struct {
 // Start runs a manager on a host without links. Close is to be called also after an error.
 func Start(ctx context.Context, manager *lab.Host) (*Fleet, error) {
 	f := &Fleet{manager: manager, wired: map[*lab.Host]bool{}}
-	server, err := Program(ctx, "services/standalone/cmd/groupcast-standalone")
+	server, err := testprocess.Build(module + "services/standalone/cmd/groupcast-standalone")
 	if err != nil {
 		return f, err
 	}
@@ -115,7 +119,7 @@ func (f *Fleet) Agent(ctx context.Context, host *lab.Host, zone, cache string, f
 	if err := f.Reach(ctx, host); err != nil {
 		return nil, err
 	}
-	program, err := Program(ctx, "services/agent/cmd/groupcast-agent")
+	program, err := testprocess.Build(module + "services/agent/cmd/groupcast-agent")
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +172,7 @@ func (f *Fleet) Groupcast(ctx context.Context, host *lab.Host, arguments ...stri
 // Prepare builds a command of this module, to be started on a host from which it can
 // reach the manager: GROUPCAST_CONFIG says how.
 func (f *Fleet) Prepare(ctx context.Context, host *lab.Host, pkg string, arguments ...string) (*lab.Process, error) {
-	program, err := Program(ctx, pkg)
+	program, err := testprocess.Build(module + pkg)
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +180,7 @@ func (f *Fleet) Prepare(ctx context.Context, host *lab.Host, pkg string, argumen
 		return nil, err
 	}
 	process := host.Command(program, arguments...)
-	process.Name, process.Dir = filepath.Base(program), "/"
+	process.Name, process.Dir = path.Base(pkg), "/"
 	process.Env = []string{"GROUPCAST_CONFIG=" + f.Access()}
 	return process, nil
 }

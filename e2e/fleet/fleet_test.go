@@ -2,7 +2,6 @@ package fleet_test
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -14,17 +13,15 @@ import (
 	"github.com/groupcast/groupcast/e2e/lab"
 	"github.com/groupcast/groupcast/e2e/lab/labtest"
 	"github.com/groupcast/groupcast/e2e/lab/link"
+	"github.com/groupcast/groupcast/internal/testprocess"
 	"github.com/groupcast/groupcast/sdk"
 )
 
 func TestMain(m *testing.M) {
-	code := m.Run()
-	fleet.Clean()
-	if err := goleak.Find(); code == 0 && err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(status int) {
+		testprocess.Remove()
+		os.Exit(status)
+	}))
 }
 
 // What is delivered crosses the links; what the manager is told does not.

@@ -37,6 +37,10 @@ func (p *Process) Usage() Usage {
 	return u
 }
 
+// PeakMemory tells the largest resident size of a running program so far, without its
+// children.
+func (p *Process) PeakMemory() link.Bytes { return link.Bytes(highWater(p.Pid())) }
+
 // memoryWatch samples the peak resident size of a process and its children.
 //
 // The kernel's own ru_maxrss is no use for a small program: it starts with the

@@ -20,11 +20,11 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/groupcast/groupcast/e2e/fleet"
 	"github.com/groupcast/groupcast/e2e/lab/measure"
 	"github.com/groupcast/groupcast/e2e/papers/experiment"
 	"github.com/groupcast/groupcast/e2e/papers/paper000"
 	"github.com/groupcast/groupcast/e2e/papers/paper001"
+	"github.com/groupcast/groupcast/internal/testprocess"
 )
 
 var experiments = []experiment.Experiment{
@@ -37,7 +37,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	err := run(ctx, os.Args[1:])
-	fleet.Clean()
+	testprocess.Remove()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "papers:", err)
 		os.Exit(1)

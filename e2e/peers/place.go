@@ -27,13 +27,15 @@ type network struct {
 const congestion = "cubic"
 
 func (n *network) start() error {
-	err := n.Start()
+	if err := n.Start(); err != nil {
+		return err
+	}
 	for _, host := range slices.Concat([]*lab.Host{n.sender}, n.receivers, n.agents) {
-		if err == nil {
-			err = host.SetCongestion(congestion)
+		if err := host.SetCongestion(congestion); err != nil {
+			return err
 		}
 	}
-	return err
+	return nil
 }
 
 // place is a topology that tools are compared on.

@@ -15,8 +15,8 @@ const (
 	// chunk is after how many bytes it is told that they have come, so that they can
 	// be passed on while the rest of their frame is still coming.
 	chunk = 512 << 10
-	// worth is how many bytes are passed on although no more are there: at once, a
-	// link of 100 Mbit/s takes a millisecond for as many. Fewer wait for others.
+	// worth is how many bytes are passed on although no more are there: a link of
+	// 100 Mbit/s takes a millisecond for as many. Fewer wait for others.
 	worth = 16 << 10
 	// gatherTime is how long they wait at most. Bytes that come so fast that a chunk takes
 	// no longer are passed on in chunks.

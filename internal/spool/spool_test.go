@@ -86,6 +86,9 @@ func TestWhatIsKeptCanBeRead(t *testing.T) {
 func TestReleasedRoomIsFree(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatalf("mount tmpfs (needs root): %v", err)
+		}
 		t.Skipf("mount tmpfs (needs root): %v", err)
 	}
 	t.Cleanup(func() {

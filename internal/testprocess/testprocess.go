@@ -1,4 +1,4 @@
-// Package testprocess helps tests that run real programs: it builds them once,
+// Package testprocess helps tests and experiments that run real programs: it builds them once,
 // keeps what they say, and finds ports for them.
 package testprocess
 
@@ -13,16 +13,21 @@ import (
 	"testing"
 )
 
-// Binary builds a command of this module or of one that it depends on, once per
-// test process, and returns the program's file.
+// Binary is Build for a test.
 func Binary(t testing.TB, importPath string) string {
 	t.Helper()
-	built, _ := binaries.LoadOrStore(importPath, sync.OnceValues(func() (string, error) { return build(importPath) }))
-	binary, err := built.(func() (string, error))()
+	binary, err := Build(importPath)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return binary
+}
+
+// Build builds a command of this module or of one that it depends on, once per
+// process, and returns the program's file, which is there until Remove.
+func Build(importPath string) (binary string, err error) {
+	built, _ := binaries.LoadOrStore(importPath, sync.OnceValues(func() (string, error) { return build(importPath) }))
+	return built.(func() (string, error))()
 }
 
 var binaries sync.Map // from import path to a func() (string, error)
@@ -33,13 +38,15 @@ func build(importPath string) (string, error) {
 		return "", err
 	}
 	binary := filepath.Join(dir, filepath.Base(filepath.Dir(importPath))+"-"+filepath.Base(importPath))
-	if text, err := exec.Command("go", "build", "-o", binary, importPath).CombinedOutput(); err != nil {
+	command := exec.Command("go", "build", "-trimpath", "-o", binary, importPath)
+	command.Env = append(os.Environ(), "CGO_ENABLED=0") // as users get it
+	if text, err := command.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build %s: %w\n%s", importPath, err, text)
 	}
 	return binary, nil
 }
 
-// Remove removes what Binary has built. A package's TestMain calls it at the end.
+// Remove removes what was built. A package's TestMain calls it at the end.
 func Remove() {
 	binaries.Range(func(_, built any) bool {
 		if binary, err := built.(func() (string, error))(); err == nil {
