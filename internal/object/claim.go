@@ -5,16 +5,12 @@ import (
 	"time"
 )
 
-// hash adds what has landed to the tally, and has it claimed when it is much.
-func (l *Landing) hash(landed []byte) {
-	l.hashing.Lock()
-	l.tally.add(landed)
-	hashed := l.tally.offset
-	l.hashing.Unlock()
-	if hashed-l.asked < claimBytes {
+// askClaim has what has landed claimed when it is much.
+func (l *Landing) askClaim(landed uint64) {
+	if landed-l.asked < claimBytes {
 		return
 	}
-	l.asked = hashed
+	l.asked = landed
 	select {
 	case l.due <- struct{}{}:
 	default: // asked already
@@ -41,14 +37,11 @@ func (l *Landing) journal(ctx context.Context) {
 
 // claim puts what is hashed on disk, and then writes that it is there.
 func (l *Landing) claim() error {
-	l.hashing.Lock()
-	hashed := l.tally
-	l.hashing.Unlock()
-	next, now := claim{hashed.offset, hashed.root()}, l.progress.now()
-	if next.offset == l.claimed.offset || now.err != nil {
-		return now.err
+	next, known, err := l.progress.claimable()
+	if next.offset == l.claimed.offset || err != nil {
+		return err
 	}
-	if err := l.settle(now.layout, next.offset); err != nil {
+	if err := l.settle(known, next.offset); err != nil {
 		return err
 	}
 	if err := l.partial.journal.claim(next); err != nil {

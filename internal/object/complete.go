@@ -49,7 +49,7 @@ func (l *Landing) Complete(length uint64, root Root, durable bool) error {
 
 // checkWhole says whether what has landed is what was sent, and nothing else.
 func (l *Landing) checkWhole(known *layout, root Root) error {
-	if hashed := l.tally.root(); hashed != root {
+	if hashed := l.progress.tally.root(); hashed != root {
 		return fmt.Errorf("%w: its root is %v, want %v", ErrDamaged, hashed, root)
 	}
 	return l.inspect(known)

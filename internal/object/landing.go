@@ -36,9 +36,7 @@ type Landing struct {
 	made    int      // entries that are there, but for bytes
 	settled int      // entries that are whole and on disk
 
-	progress *progress
-	hashing  sync.Mutex // guards tally
-	tally    tally      // of what has landed
+	progress progress
 	claimed  claim
 	asked    uint64        // all before it was asked to be claimed
 	due      chan struct{} // there is much to claim
@@ -93,7 +91,7 @@ func (l *Landing) begin(ctx context.Context) error {
 
 // start begins to claim.
 func (l *Landing) start(layout *layout) {
-	l.progress = newProgress(layout, l.resumed)
+	l.progress.layout = layout
 	l.asked = l.resumed
 	ctx, stop := context.WithCancel(context.Background())
 	l.stop = stop
@@ -173,8 +171,8 @@ func (l *Landing) advance(now snapshot, landed []byte) (err error) {
 			return l.fail(err)
 		}
 	}
-	l.progress.advance(layout, upTo)
-	l.hash(landed)
+	l.progress.advance(layout, landed)
+	l.askClaim(upTo)
 	return nil
 }
 

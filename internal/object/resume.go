@@ -34,7 +34,7 @@ func (l *Landing) reset() (*layout, error) {
 	if err := errors.Join(l.closeTree(), l.partial.empty()); err != nil {
 		return nil, fmt.Errorf("empty partial: %w", err)
 	}
-	l.tally = tally{}
+	l.progress.tally = tally{}
 	l.claimed, l.resumed, l.made, l.settled = claim{}, 0, 0, 0
 	if l.info.Kind == Directory {
 		return &layout{head: headSize, end: headSize}, nil
@@ -62,7 +62,7 @@ func (l *Landing) verify(ctx context.Context, claims []claim) (known *layout, go
 		if landed.root() != claims[good].root {
 			break
 		}
-		l.tally = landed.tally
+		l.progress.tally = landed.tally
 		good++
 	}
 	if good == 0 || claims[good-1].offset < known.head { // a head counts whole
