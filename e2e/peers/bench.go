@@ -135,7 +135,7 @@ const watchInterval = 20 * time.Millisecond
 func furnish(n *network, size link.Bytes, seed uint64) (*tool.Job, [sha256.Size]byte, error) {
 	job := &tool.Job{
 		Sender: n.sender, Receivers: n.receivers, Rate: n.rate, Size: size, Disks: map[*lab.Host]*lab.Disk{},
-		Manager: n.manager, Agents: n.agents, Near: n.near,
+		Manager: n.manager, Agents: n.agents, Zones: n.zones,
 	}
 	for _, host := range slices.Concat([]*lab.Host{n.sender}, n.receivers, n.agents) {
 		if job.Disks[host] != nil {

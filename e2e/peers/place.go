@@ -20,7 +20,7 @@ type network struct {
 
 	manager *lab.Host // of our own tool: beside the network
 	agents  []*lab.Host
-	near    map[*lab.Host]*lab.Host // the agent near each receiver
+	zones   map[*lab.Host]string // of agents and receivers: those of one zone are near each other
 }
 
 // congestion is what all tools send with: the kernel's default, whatever this machine's is.
@@ -62,11 +62,11 @@ var (
 var places = []place{
 	{
 		name: "lan4", about: "1 to 4 receivers on a LAN of 100 Mbit/s links", size: 64 * link.MiB,
-		build: func(seed uint64) *network { return onLAN(seed, 4, 100*link.Mbit) },
+		build: func(seed uint64) *network { return onEach(seed, slices.Repeat([]link.Rate{100 * link.Mbit}, 4)...) },
 	},
 	{
 		name: "lan16", about: "1 to 16 receivers on a LAN of 40 Mbit/s links", size: 16 * link.MiB,
-		build: func(seed uint64) *network { return onLAN(seed, 16, 40*link.Mbit) },
+		build: func(seed uint64) *network { return onEach(seed, slices.Repeat([]link.Rate{40 * link.Mbit}, 16)...) },
 	},
 	{
 		name: "figure5", about: "1 to 3 networks of 2 over two routers, figure 5 of paper 000, 50 Mbit/s, trunk of 50 ms", routed: true, size: 16 * link.MiB,
@@ -74,11 +74,11 @@ var places = []place{
 	},
 	{
 		name: "fast4", about: "1 to 4 receivers at the speed of the machine", size: 512 * link.MiB, tools: fast,
-		build: func(seed uint64) *network { return onLAN(seed, 4, 0) },
+		build: func(seed uint64) *network { return onLAN(seed, make([]link.Rate, 4), 2) },
 	},
 	{
 		name: "fast16", about: "1 to 16 receivers at the speed of the machine", size: 512 * link.MiB, tools: fast,
-		build: func(seed uint64) *network { return onLAN(seed, 16, 0) },
+		build: func(seed uint64) *network { return onLAN(seed, make([]link.Rate, 16), 2) },
 	},
 	{
 		name: "figure5x3", about: "figure 5 of paper 000 with 3 receivers, 20 Mbit/s, 10 ms on every link", routed: true, size: 10_000_000, tools: unicast,
@@ -97,8 +97,12 @@ var places = []place{
 		build: slowOne,
 	},
 	{
+		name: "slowlan4", about: "1 to 4 receivers on a LAN, an agent beside each; the second has 10 Mbit/s and the others 100", size: 16 * link.MiB, tools: unicast,
+		build: func(seed uint64) *network { return onEach(seed, 100*link.Mbit, 10*link.Mbit, 100*link.Mbit, 100*link.Mbit) },
+	},
+	{
 		name: "one16", about: "1 to 16 receivers at the speed of the machine, all fed by one agent", size: 512 * link.MiB, tools: unicast,
-		build: func(seed uint64) *network { return withOneAgent(onLAN(seed, 16, 0)) },
+		build: func(seed uint64) *network { return onLAN(seed, make([]link.Rate, 16), 1) },
 	},
 }
 
@@ -113,37 +117,41 @@ func (p place) among(tools []tool.Tool) []tool.Tool {
 	return chosen
 }
 
-// onLAN is a switch, with a cable to every host: an emulated one, or a plain one if the
-// rate is 0. Agents run beside the first two receivers.
-func onLAN(seed uint64, receivers int, rate link.Rate) *network {
-	n := begin(seed, rate)
-	cable := link.Shape{}
-	if rate > 0 {
-		cable = link.Shape{Rate: rate, Delay: 100 * time.Microsecond, Queue: queueOf(rate)}
-	}
+// onLAN is a switch, with a cable to every receiver, and one to the sender like the first
+// of them: an emulated cable, or a plain one if its rate is 0. Agents run beside the first
+// receivers, and each is near its share of them.
+func onLAN(seed uint64, rates []link.Rate, agents int) *network {
+	n := begin(seed, rates[0])
 	lan := n.LAN("lan")
 	n.sender = n.Host("sender")
-	n.uplink = n.Link(n.sender, lan, cable).From(n.sender)
-	n.receivers = n.Hosts("receiver", receivers)
-	n.agents = n.receivers[:2]
+	n.uplink = n.Link(n.sender, lan, cable(n.rate)).From(n.sender)
+	n.receivers = n.Hosts("receiver", len(rates))
+	n.agents = n.receivers[:agents]
 	for i, receiver := range n.receivers {
-		n.Link(receiver, lan, cable)
-		n.near[receiver] = n.agents[i%2]
+		n.Link(receiver, lan, cable(rates[i]))
+		n.zones[receiver] = n.agents[i%agents].Name()
 	}
 	return n
 }
 
-// withOneAgent has all receivers fed by the first agent.
-func withOneAgent(n *network) *network {
-	n.agents = n.agents[:1]
+func cable(rate link.Rate) link.Shape {
+	if rate == 0 {
+		return link.Shape{}
+	}
+	return link.Shape{Rate: rate, Delay: 100 * time.Microsecond, Queue: queueOf(rate)}
+}
+
+// onEach is a LAN with an agent beside every receiver.
+func onEach(seed uint64, rates ...link.Rate) *network {
+	n := onLAN(seed, rates, len(rates))
 	for _, receiver := range n.receivers {
-		n.near[receiver] = n.agents[0]
+		n.zones[receiver] = "lan"
 	}
 	return n
 }
 
 func begin(seed uint64, rate link.Rate) *network {
-	n := &network{Lab: lab.New(seed), rate: rate, near: map[*lab.Host]*lab.Host{}}
+	n := &network{Lab: lab.New(seed), rate: rate, zones: map[*lab.Host]string{}}
 	n.manager = n.Host("manager")
 	return n
 }
@@ -157,13 +165,14 @@ func figure5(seed uint64, members int, rate link.Rate, delay time.Duration) *net
 	trunk.Delay = delay
 	sa1, sa2 := n.Router("SA1"), n.Router("SA2")
 	n.agents = []*lab.Host{sa1, sa2}
+	n.zones[sa1], n.zones[sa2] = sa1.Name(), sa2.Name()
 	n.Link(sa1, sa2, trunk)
 	n.sender = n.Host("ma1")
 	n.uplink = n.Link(n.sender, sa1, edge).From(n.sender)
 	for i, router := range []*lab.Host{sa1, sa2, sa2} {
 		for _, member := range n.Hosts(fmt.Sprintf("m%c", 'b'+i), members) {
 			n.Link(member, router, edge)
-			n.near[member] = router
+			n.zones[member] = router.Name()
 			n.receivers = append(n.receivers, member)
 		}
 	}
@@ -176,6 +185,7 @@ func slowOne(seed uint64) *network {
 	n := begin(seed, 100*link.Mbit)
 	router := n.Router("router")
 	n.agents = []*lab.Host{router}
+	n.zones[router] = router.Name()
 	edge := link.Shape{Rate: n.rate, Delay: time.Millisecond, Queue: queueOf(n.rate)}
 	n.sender = n.Host("sender")
 	n.uplink = n.Link(n.sender, router, edge).From(n.sender)
@@ -186,7 +196,7 @@ func slowOne(seed uint64) *network {
 			shape.Rate = n.rate / 10
 		}
 		n.Link(receiver, router, shape)
-		n.near[receiver] = router
+		n.zones[receiver] = router.Name()
 	}
 	return n
 }

@@ -31,13 +31,13 @@ func (g *groupcast) Name() string {
 func (*groupcast) Programs() []string { return []string{"go"} }
 func (*groupcast) Multicast() bool    { return false }
 
-// Prepare has every receiver joined, each in the zone of the agent that is to feed it.
+// Prepare has every receiver joined, each in its zone.
 func (g *groupcast) Prepare(ctx context.Context, j *Job) (err error) {
 	if g.fleet, err = fleet.Start(ctx, j.Manager); err != nil {
 		return err
 	}
 	for _, agent := range j.Agents {
-		if _, err := g.fleet.Agent(ctx, agent, agent.Name(), lab.DiskPath); err != nil {
+		if _, err := g.fleet.Agent(ctx, agent, j.Zones[agent], lab.DiskPath); err != nil {
 			return err
 		}
 	}
@@ -47,8 +47,8 @@ func (g *groupcast) Prepare(ctx context.Context, j *Job) (err error) {
 	}
 	g.pulls = nil
 	for _, receiver := range j.Receivers {
-		pull, err := g.fleet.Groupcast(ctx, receiver, "pull", "--group", payloadGroup, "--as", receiver.Name(), "--node", "host-"+receiver.Name(),
-			"--label", "zone="+j.Near[receiver].Name(), "--into", lab.DiskPath, "--once")
+		pull, err := g.fleet.Groupcast(ctx, receiver, "pull", "--group", payloadGroup, "--as", receiver.Name(), "--node", receiver.Name(),
+			"--label", "zone="+j.Zones[receiver], "--into", lab.DiskPath, "--once")
 		if err != nil {
 			return err
 		}
@@ -58,7 +58,7 @@ func (g *groupcast) Prepare(ctx context.Context, j *Job) (err error) {
 }
 
 func (g *groupcast) Deliver(ctx context.Context, j *Job) error {
-	push, err := g.fleet.Groupcast(ctx, j.Sender, "push", path(FileName), "--group", payloadGroup, "--as", "sender", "--node", "host-sender")
+	push, err := g.fleet.Groupcast(ctx, j.Sender, "push", path(FileName), "--group", payloadGroup, "--as", "sender", "--node", j.Sender.Name())
 	if err != nil {
 		return err
 	}

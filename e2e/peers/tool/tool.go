@@ -68,11 +68,11 @@ type Job struct {
 	Size      link.Bytes
 	Disks     map[*lab.Host]*lab.Disk
 
-	// Of our own tool: a host for the manager, those for agents, and the agent near each
-	// receiver.
+	// Of our own tool: a host for the manager, those for agents, and the zones of agents
+	// and receivers.
 	Manager *lab.Host
 	Agents  []*lab.Host
-	Near    map[*lab.Host]*lab.Host
+	Zones   map[*lab.Host]string
 }
 
 // Has tells that a receiver's file has its final name and size.

@@ -36,11 +36,14 @@ func TestBuildWithinLatencyBound(t *testing.T) {
 	})
 }
 
-// A limit that is not given is the default wherever that leaves room for all.
-func TestDefaultFanOut(t *testing.T) {
+// usualFanOut is the limit for a load of which nothing is known.
+const usualFanOut = 3
+
+// A limit that is not given is the usual wherever that leaves room for all.
+func TestUsualFanOut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		network := drawNetwork(t, 30)
-		network.bound.FanOut = tree.DefaultFanOut
+		network.bound.FanOut = usualFanOut
 		want := network.build(t).String()
 		network.bound.FanOut = 0
 		if got := network.build(t).String(); got != want {
@@ -49,16 +52,16 @@ func TestDefaultFanOut(t *testing.T) {
 	})
 }
 
-// A member is fed by its own node's agent, and the default limit suffices, where each node
+// A member is fed by the agent beside it, and the usual limit suffices, where each computer
 // has one of both.
-func TestPreferredAgents(t *testing.T) {
+func TestAgentsBesideMembers(t *testing.T) {
 	nodes, rtt := zones(100, 3)
 	built := build(t, "m-node-0000", nodes, tree.Bound{RTT: rtt})
 	for _, node := range nodes {
 		if parent, fed := built.Parent(node.Name); fed && node.Kind == tree.Member && parent != node.Agent {
 			t.Errorf("%s is fed by %s", node.Name, parent)
 		}
-		if fed := built.Children(node.Name); len(fed) > tree.DefaultFanOut {
+		if fed := built.Children(node.Name); len(fed) > 1+usualFanOut {
 			t.Errorf("%s feeds %v", node.Name, fed)
 		}
 	}

@@ -18,7 +18,7 @@ func Build(sender string, nodes []Node, bound Bound) (*Tree, error) {
 	}
 	start := unplaced(sender, nodes, bound, measure(bound.RTT))
 	var nearest *LatencyError
-	for _, attempt := range attempts(len(nodes), bound) {
+	for _, attempt := range attempts(start) {
 		t, err := start.clone().arrange(attempt)
 		if err == nil {
 			err = t.CheckLatency()
@@ -38,14 +38,14 @@ func Build(sender string, nodes []Node, bound Bound) (*Tree, error) {
 
 // attempt is one way to arrange a tree.
 type attempt struct {
-	fanOut    int
+	limit     int  // fan-out
 	byLatency bool // near nodes go before strong ones
 	ingress   int  // the best agent to be the ingress, the second best, …
 }
 
 // attempts returns the ways to try, the best tree's first.
-func attempts(nodes int, bound Bound) []attempt {
-	fanOut := cmp.Or(bound.FanOut, DefaultFanOut)
+func attempts(start *Tree) []attempt {
+	fanOut, bound := start.fanOut, start.bound
 	tries := []attempt{{fanOut, false, 0}}
 	if bound.MaxLatency == 0 {
 		return tries
@@ -54,7 +54,7 @@ func attempts(nodes int, bound Bound) []attempt {
 		for ingress := range ingresses {
 			tries = append(tries, attempt{fanOut, true, ingress}, attempt{fanOut, false, ingress})
 		}
-		if bound.FanOut > 0 || fanOut >= nodes {
+		if bound.FanOut > 0 || fanOut >= len(start.places) {
 			return tries
 		}
 		fanOut *= 4
@@ -74,13 +74,12 @@ type draft struct {
 	spare    int        // how many nodes the entered can feed that are not of their cluster
 	inside   []int      // the cluster in which a place is fed, or none
 	outside  []int      // members fed in none
-	free     []int      // how many more an agent may feed, but for those it keeps a place for
-	kept     []int      // how many members an agent keeps a place for
+	free     []int      // how many more an agent may feed
 }
 
 // arrange gives every place its parent.
 func (t *Tree) arrange(how attempt) (*Tree, error) {
-	d := &draft{Tree: t, attempt: how, free: make([]int, len(t.places)), kept: make([]int, len(t.places))}
+	d := &draft{Tree: t, attempt: how, free: make([]int, len(t.places))}
 	d.formClusters()
 	if len(d.clusters) == 0 {
 		for _, member := range d.outside {
@@ -94,7 +93,7 @@ func (t *Tree) arrange(how attempt) (*Tree, error) {
 		return nil, err
 	}
 	d.lead(ingress)
-	d.keepPlaces()
+	d.freePlaces()
 	d.queue(ingress)
 	d.enterWanted()
 	d.placeInside()
@@ -150,6 +149,6 @@ func (d *draft) compareGateways(ingress, a, b int) int {
 	if d.byLatency {
 		return d.compareFrom(ingress, a, b)
 	}
-	stronger := cmp.Compare(d.places[b].node.Uplink, d.places[a].node.Uplink)
+	stronger := cmp.Compare(d.places[b].node.capacity(), d.places[a].node.capacity())
 	return cmp.Or(stronger, d.compareFrom(ingress, a, b))
 }

@@ -10,8 +10,9 @@ import (
 type cluster struct {
 	label   string
 	agents  []int // the gateway first, the others by strength
-	members []int // fed inside, by strength
+	members []int // fed inside over a link, by strength
 	limit   int   // fan-out
+	extra   int   // how many more its gateway may feed
 	spare   int   // how many from outside the cluster can feed
 	wanted  bool  // it has members, or is the nearest to one
 	placed  int   // how many of the agents are
@@ -30,7 +31,7 @@ func (c *cluster) needs() int { return len(c.agents) - 1 + len(c.members) }
 
 func (c *cluster) limitTo(fanOut int) {
 	c.limit = fanOut
-	c.spare = len(c.agents)*fanOut - c.needs()
+	c.spare = len(c.agents)*fanOut + c.extra - c.needs()
 }
 
 // formClusters finds out who is fed in which cluster.
@@ -48,6 +49,9 @@ func (d *draft) formClusters() {
 	for i := 1; i < len(d.places); i++ {
 		switch home := d.inside[i]; {
 		case d.agent(i):
+		case d.beside(i) != none:
+			d.attach(i, d.beside(i))
+			d.clusters[home].wanted = true
 		case home == none:
 			d.outside = append(d.outside, i)
 		default:
@@ -81,15 +85,28 @@ func (t *Tree) homes() []int {
 		if homes[i] = number; !known {
 			homes[i] = none
 		}
+		if agent := t.beside(i); agent != none {
+			homes[i] = homes[agent]
+		}
 	}
 	return homes
+}
+
+// spareWeak lets a chain's gateways feed one more where the chain ends at a weak agent: that
+// one would hold up all clusters that it feeds.
+func (d *draft) spareWeak() {
+	for _, c := range d.clusters {
+		strongest, weakest := d.places[c.agents[0]].node.capacity(), d.places[c.agents[len(c.agents)-1]].node.capacity()
+		c.extra = rank(d.bound.FanOut == 0 && d.limit == 1 && weakest < strongest/2)
+	}
 }
 
 // setLimits gives each cluster its fan-out, and returns the ingress. Where the bound left
 // the fan-out open, it is raised as little as needed, first in the clusters that are short,
 // then in all.
 func (d *draft) setLimits() (ingress int, err error) {
-	for fanOut := d.fanOut; ; fanOut++ {
+	d.spareWeak()
+	for fanOut := d.limit; ; fanOut++ {
 		for _, c := range d.clusters {
 			c.limitTo(fanOut)
 			if c.spare < 0 && d.bound.FanOut > 0 {
@@ -125,48 +142,17 @@ func (d *draft) roomForAll(root *cluster) error {
 	for _, c := range d.clusters {
 		agents += len(c.agents)
 	}
-	return &FanOutError{"", d.fanOut, agents * d.fanOut, len(d.places) - 2}
+	return &FanOutError{"", d.limit, agents * d.limit, len(d.places) - 2}
 }
 
-// keepPlaces keeps places at the agents that members prefer. Each agent stays free to feed
-// one other, so that a cluster never locks itself; and a member that only prefers to be
-// fed in a cluster leaves it room for a node from outside.
-func (d *draft) keepPlaces() {
+// freePlaces lets every agent feed as many as it may.
+func (d *draft) freePlaces() {
 	for _, c := range d.clusters {
 		for _, agent := range c.agents {
 			d.free[agent] = c.limit
 		}
-		for _, member := range c.members {
-			d.keep(member)
-		}
+		d.free[c.agents[0]] += c.extra
 	}
-	var outside []int
-	for _, member := range d.outside {
-		agent, known := d.index[d.places[member].node.Agent]
-		if known && d.agent(agent) && d.clusters[d.inside[agent]].spare > 1 && d.keep(member) {
-			c := d.clusters[d.inside[agent]]
-			c.members, d.inside[member] = append(c.members, member), d.inside[agent]
-			c.spare--
-			c.wanted = true
-			continue
-		}
-		outside = append(outside, member)
-	}
-	d.outside = outside
-}
-
-// keep keeps a place for a member at the agent it prefers, if that is of its cluster.
-func (d *draft) keep(member int) bool {
-	agent, known := d.index[d.places[member].node.Agent]
-	if !known || !d.agent(agent) || d.free[agent] < 2 {
-		return false
-	}
-	if home := d.inside[member]; home != none && home != d.inside[agent] {
-		return false
-	}
-	d.free[agent]--
-	d.kept[agent]++
-	return true
 }
 
 // byGatewayOrder orders clusters: the one to enter first goes first.
@@ -178,7 +164,7 @@ func (d *draft) byGatewayOrder(ingress int) func(a, b *cluster) int {
 		return cmp.Or(
 			rank(b.wanted)-rank(a.wanted),
 			cmp.Compare(toA, toB),
-			cmp.Compare(gateB.node.Uplink, gateA.node.Uplink),
+			cmp.Compare(gateB.node.capacity(), gateA.node.capacity()),
 			cmp.Compare(b.needs(), a.needs()),
 			cmp.Compare(a.agents[0], b.agents[0]),
 		)

@@ -12,13 +12,15 @@
 //   - "Hosts having the least capacities are located at the lower levels of the delivery
 //     tree" (002 §2). A gateway is the strongest agent of its cluster, and inside a
 //     cluster no agent is fed by a weaker one, the ingress apart.
-//   - Members do not relay. One hangs from an agent of its cluster, the one it prefers if
-//     that has room; else, where its cluster has none, from the nearest agent. Clusters
-//     that are nearest to no member are entered last.
+//   - Members do not relay. One hangs from the agent beside it, on the same computer, which
+//     takes no link; else from an agent of its cluster; else, where its cluster has none,
+//     from the nearest agent. Clusters that are nearest to no member are entered last.
 //   - The tree stays "within a specified delay constraint" (002 §3): where placing by
 //     strength breaks the bound, Build places by latency, tries another ingress, makes the
 //     tree flatter if the fan-out was left to it, and then names the path that is too long.
 //   - No agent feeds more children than the fan-out limit; the tree gets deeper instead.
+//     Where none is given, it follows from the load: those that share an uplink share its
+//     rate, so a large object goes along a chain and a small one over a flat tree.
 //
 // Build is a greedy heuristic. Its objective, after the rules above, is the time to the
 // worst member, where a hop costs half of its RTT, and a pessimistic constant if that was

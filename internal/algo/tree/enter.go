@@ -9,7 +9,7 @@ import (
 // agent they have. The others are entered last: they would only be in the way.
 func (d *draft) want() {
 	for _, c := range d.clusters {
-		c.wanted = len(c.members) > 0
+		c.wanted = c.wanted || len(c.members) > 0
 	}
 	for _, member := range d.outside {
 		var nearest *cluster

@@ -29,30 +29,32 @@ type Node struct {
 	Name    string // unique among agents and members of the delivery
 	Kind    Kind
 	Cluster string // the label of its cluster; empty for none, which is nobody's cluster
-	Uplink  uint64 // capacity in bytes per second; 0 is unknown and counts as weakest
-	Agent   string // of a member: the agent it prefers, such as its own node's; may be absent
+	Uplink  uint64 // capacity in bytes per second; 0 is unknown and counts as ordinary Ethernet
+	Agent   string // of a member: the one beside it, which feeds it over no link; may be absent
 }
 
-// stronger orders nodes: the one that belongs higher in a tree first.
-func stronger(a, b Node) int {
-	return cmp.Or(cmp.Compare(b.Uplink, a.Uplink), cmp.Compare(a.Name, b.Name))
+// Stronger orders nodes: the one that belongs higher in a tree first.
+func Stronger(a, b Node) int {
+	return cmp.Or(cmp.Compare(b.capacity(), a.capacity()), cmp.Compare(a.Name, b.Name))
 }
 
-// DefaultFanOut is the limit of children per agent where a bound gives none. A link's rate
-// is shared by the children, so a small limit brings rate and a large one short paths:
-// with 4, an agent that feeds its own node's member feeds three more, and 500 nodes are
-// six levels deep.
-const DefaultFanOut = 4
+// assumedUplink is taken for an agent's where it is not known.
+const assumedUplink = 125_000_000
+
+func (n Node) capacity() uint64 { return cmp.Or(n.Uplink, assumedUplink) }
 
 // Bound is what a tree must keep.
 type Bound struct {
 	// MaxLatency is the longest time from the sender to a member, by what was measured;
 	// 0 is no limit. A hop that was not measured is not held against a tree.
 	MaxLatency time.Duration
-	// FanOut is the most children an agent may feed. 0 is DefaultFanOut, raised as little
-	// as needed where agents are too few or a path would be too long; a limit that is
-	// given is never exceeded. A sender without agents feeds all members itself.
+	// FanOut is the most children an agent may feed, not counting the members beside it.
+	// 0 is what suits the load, raised as little as needed where agents are too few or a
+	// path would be too long; a limit that is given is never exceeded. A sender without
+	// agents feeds all members itself.
 	FanOut int
+	// Load is what the tree is to carry.
+	Load Load
 	// RTT is what was measured.
 	RTT RTTs
 }

@@ -59,12 +59,12 @@ func (d *draft) placeAgents(c *cluster) {
 	}
 }
 
-// placeInside attaches what the entered clusters feed inside: the other agents, the members
-// whose place was kept, the other members.
+// placeInside attaches what the entered clusters feed inside: the other agents, then the
+// members without one beside them.
 func (d *draft) placeInside() {
 	for _, c := range d.entered {
 		d.placeAgents(c)
-		for _, member := range d.takeKept(c) {
+		for _, member := range c.members {
 			parent := d.best(c.open, member, d.total)
 			d.fill(c, parent)
 			d.attach(member, parent)
@@ -85,30 +85,12 @@ func (d *draft) placeOutside() {
 	}
 }
 
-// takeKept attaches the members of a cluster whose place was kept and returns the others.
-func (d *draft) takeKept(c *cluster) (others []int) {
-	for _, member := range c.members {
-		agent, known := d.index[d.places[member].node.Agent]
-		if !known || d.kept[agent] == 0 || d.inside[agent] != d.inside[member] {
-			others = append(others, member)
-			continue
-		}
-		d.kept[agent]--
-		d.attach(member, agent)
-	}
-	return others
-}
-
 // bestOutside returns the best parent for a node that no cluster feeds as its own.
 func (d *draft) bestOutside(entered []*cluster, child int, measure func(parent, child int) time.Duration) int {
-	preferred, known := d.index[d.places[child].node.Agent]
 	best := none
 	for _, c := range entered {
 		if c.spare <= 0 {
 			continue
-		}
-		if known && slices.Contains(c.open, preferred) {
-			return preferred
 		}
 		candidate := d.best(c.open, child, measure)
 		if best == none || d.compareParents(candidate, best, child, measure) < 0 {

@@ -1,6 +1,7 @@
 package tree_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -173,12 +174,15 @@ func TestWeakestLowest(t *testing.T) {
 			up, _ := built.Parent(node.Name)
 			parent, _ := built.Node(up)
 			ingress := up == first(built.Children("s"))
-			if parent.Kind == tree.Agent && !ingress && parent.Cluster != "" && parent.Cluster == node.Cluster && parent.Uplink < node.Uplink {
+			if parent.Kind == tree.Agent && !ingress && parent.Cluster != "" && parent.Cluster == node.Cluster && strength(parent) < strength(node) {
 				t.Errorf("%s feeds %s, which is stronger:\n%v", up, node.Name, built)
 			}
 		}
 	})
 }
+
+// strength is an agent's uplink, or that of ordinary Ethernet where it is unknown.
+func strength(node tree.Node) uint64 { return cmp.Or(node.Uplink, gigabit) }
 
 // parents returns who feeds whom.
 func parents(built *tree.Tree) map[string]string {

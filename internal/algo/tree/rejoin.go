@@ -36,7 +36,7 @@ func (r *repair) adopt(orphans []int, cluster string) error {
 		return cmp.Or(
 			cmp.Compare(r.turn(a, cluster), r.turn(b, cluster)),
 			rank(r.bringsRoom(b, cluster))-rank(r.bringsRoom(a, cluster)),
-			stronger(r.places[a].node, r.places[b].node),
+			Stronger(r.places[a].node, r.places[b].node),
 		)
 	})
 	r.makeWay(orphans, cluster)
@@ -54,7 +54,7 @@ func (r *repair) adopt(orphans []int, cluster string) error {
 func (r *repair) makeWay(orphans []int, cluster string) {
 	room, led := 0, false
 	for _, agent := range r.reached {
-		room += max(0, r.limit()-len(r.places[agent].children))
+		room += max(0, r.fanOut-r.links(agent))
 		led = led || cluster != "" && r.places[agent].node.Cluster == cluster
 	}
 	if len(r.reached) == 0 {
@@ -90,7 +90,7 @@ func (r *repair) bringsRoom(at int, cluster string) bool {
 func (r *repair) room(at int, cluster string, inside bool) int {
 	p, room := &r.places[at], 0
 	if r.agent(at) && (!inside || p.node.Cluster == cluster) {
-		room = max(0, r.limit()-len(p.children))
+		room = max(0, r.fanOut-r.links(at))
 	}
 	for _, child := range p.children {
 		room += r.room(child, cluster, inside)
@@ -98,10 +98,13 @@ func (r *repair) room(at int, cluster string, inside bool) int {
 	return room
 }
 
-func (r *repair) limit() int { return cmp.Or(r.bound.FanOut, DefaultFanOut) }
-
 // rejoin attaches a node, with all below it, to the best parent that has room.
 func (r *repair) rejoin(at int) error {
+	if beside := r.beside(at); beside != none && slices.Contains(r.reached, beside) {
+		r.goBeside(at)
+		r.attach(at, beside)
+		return nil
+	}
 	if len(r.reached) == 0 {
 		r.attach(at, 0)
 		r.reach(at)
@@ -134,27 +137,23 @@ func (r *repair) parents(at int) []int {
 // withRoom returns the agents that can feed another. Without a limit given there is always
 // one: if need be those that feed fewest.
 func (r *repair) withRoom(agents []int) (roomy []int) {
-	limit, fewest := r.limit(), len(r.places)
+	limit, fewest := r.fanOut, len(r.places)
 	for _, agent := range agents {
-		fewest = min(fewest, len(r.places[agent].children))
+		fewest = min(fewest, r.links(agent))
 	}
 	if r.bound.FanOut == 0 {
 		limit = max(limit, fewest+1)
 	}
 	for _, agent := range agents {
-		if len(r.places[agent].children) < limit {
+		if r.links(agent) < limit {
 			roomy = append(roomy, agent)
 		}
 	}
 	return roomy
 }
 
-// choose returns the agent that a member prefers, or the best one.
+// choose returns the best of several parents.
 func (r *repair) choose(agents []int, at int) int {
-	preferred, known := r.index[r.places[at].node.Agent]
-	if known && slices.Contains(agents, preferred) {
-		return preferred
-	}
 	if r.homes[at] == none {
 		return r.best(agents, at, r.nearest)
 	}
@@ -162,12 +161,12 @@ func (r *repair) choose(agents []int, at int) int {
 }
 
 func (r *repair) full(at int, agents []int) error {
-	err := &FanOutError{Limit: r.limit(), Places: r.limit() * len(agents), Nodes: 1}
+	err := &FanOutError{Limit: r.fanOut, Places: r.fanOut * len(agents), Nodes: 1}
 	if len(agents) < len(r.reached) {
 		err.Cluster = r.places[at].node.Cluster
 	}
 	for _, agent := range agents {
-		err.Nodes += len(r.places[agent].children)
+		err.Nodes += r.links(agent)
 	}
 	return err
 }

@@ -15,6 +15,7 @@ func (t *Tree) With(node Node) (*Tree, error) {
 	}
 	other := t.clone()
 	at := other.add(node)
+	other.goBeside(at)
 	r := other.repair()
 	if err := r.rejoin(at); err != nil {
 		return nil, err
@@ -41,7 +42,7 @@ func (t *Tree) Without(name string) (*Tree, error) {
 // remove takes a place out of the tree and returns those it fed.
 func (t *Tree) remove(gone int) (*Tree, []int) {
 	moved := func(at int) int { return at - rank(at > gone) }
-	other := &Tree{index: maps.Clone(t.index), bound: t.bound, dist: t.dist}
+	other := &Tree{index: maps.Clone(t.index), bound: t.bound, fanOut: t.fanOut, dist: t.dist}
 	delete(other.index, t.places[gone].node.Name)
 	for i, p := range t.places {
 		if i == gone {

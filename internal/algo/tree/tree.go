@@ -11,6 +11,7 @@ type Tree struct {
 	places []place        // the sender first
 	index  map[string]int // by name
 	bound  Bound
+	fanOut int // the limit that is given, or suits the load
 	dist   *distances
 }
 
@@ -41,13 +42,41 @@ func unplaced(sender string, nodes []Node, bound Bound, dist *distances) *Tree {
 		if a.Name == sender || b.Name == sender {
 			return rank(b.Name == sender) - rank(a.Name == sender)
 		}
-		return stronger(a, b)
+		return Stronger(a, b)
 	})
-	t := &Tree{index: make(map[string]int, len(nodes)), bound: bound, dist: dist}
+	t := &Tree{index: make(map[string]int, len(nodes)), bound: bound, fanOut: bound.fanOut(nodes), dist: dist}
 	for _, node := range sorted {
 		t.add(node)
 	}
+	for at := range t.places {
+		t.goBeside(at)
+	}
 	return t
+}
+
+// beside returns the agent that feeds a member over no link, or none.
+func (t *Tree) beside(member int) int {
+	at, known := t.index[t.places[member].node.Agent]
+	if !known || !t.agent(at) || t.agent(member) {
+		return none
+	}
+	return at
+}
+
+// goBeside has a member be of the cluster of the agent beside it.
+func (t *Tree) goBeside(member int) {
+	if agent := t.beside(member); agent != none {
+		p := &t.places[member]
+		p.node.Cluster, p.label = t.places[agent].node.Cluster, t.places[agent].label
+	}
+}
+
+// links returns how many a node feeds over links.
+func (t *Tree) links(at int) (count int) {
+	for _, child := range t.places[at].children {
+		count += rank(t.beside(child) != at)
+	}
+	return count
 }
 
 func (t *Tree) add(node Node) int {
@@ -79,7 +108,7 @@ func (t *Tree) settle(at int) {
 }
 
 func (t *Tree) clone() *Tree {
-	copied := &Tree{places: slices.Clone(t.places), index: maps.Clone(t.index), bound: t.bound, dist: t.dist}
+	copied := &Tree{places: slices.Clone(t.places), index: maps.Clone(t.index), bound: t.bound, fanOut: t.fanOut, dist: t.dist}
 	for i := range copied.places {
 		copied.places[i].children = slices.Clone(copied.places[i].children)
 	}

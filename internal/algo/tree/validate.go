@@ -17,8 +17,8 @@ func (t *Tree) Validate() error {
 		if i != 0 && !t.agent(i) && len(p.children) > 0 {
 			problems = append(problems, fmt.Errorf("tree: the member %q feeds others", p.node.Name))
 		}
-		if t.agent(i) && t.bound.FanOut > 0 && len(p.children) > t.bound.FanOut {
-			problems = append(problems, fmt.Errorf("tree: %q feeds %d, and the limit is %d", p.node.Name, len(p.children), t.bound.FanOut))
+		if t.agent(i) && t.bound.FanOut > 0 && t.links(i) > t.bound.FanOut {
+			problems = append(problems, fmt.Errorf("tree: %q feeds %d, and the limit is %d", p.node.Name, t.links(i), t.bound.FanOut))
 		}
 		if !t.agent(i) || p.node.Cluster == "" || t.fedInside(i) {
 			continue

@@ -82,7 +82,9 @@ func (k *keeper) readTree(delivery view.Delivery) {
 
 // network returns what the delivery can be spread over now.
 func (k *keeper) network(delivery view.Delivery) placement.Network {
-	n := placement.Network{Sender: &groupv1.Member{Name: delivery.GetDelivery().GetSender()}}
+	n := placement.Network{
+		Sender: &groupv1.Member{Name: delivery.GetDelivery().GetSender()}, Load: loadOf(delivery.GetDelivery().GetSpec()),
+	}
 	if sender, joined := k.desk.view.Member(k.group, n.Sender.GetName()); joined {
 		n.Sender = sender.Member
 	}
@@ -91,6 +93,11 @@ func (k *keeper) network(delivery view.Delivery) placement.Network {
 	}
 	n.Agents, _ = k.desk.view.Agents("", int(^uint(0)>>1))
 	return n
+}
+
+// loadOf returns what a delivery's tree carries.
+func loadOf(spec *groupv1.DeliverySpec) tree.Load {
+	return tree.Load{Bytes: spec.GetLength(), Rate: spec.GetMaxBytesPerSecond()}
 }
 
 // rearrangement is a tree on its way to another.

@@ -33,6 +33,8 @@ type Network struct {
 	Agents []*agentv1.Agent
 	// LatencyBound is what the tree must keep; zero is no bound.
 	LatencyBound time.Duration
+	// Load is what is delivered.
+	Load tree.Load
 }
 
 // Usable tells whether an agent can take part: it is heard, and can be dialled.
@@ -66,7 +68,7 @@ func (n Network) Restore(links []tree.Link) (*tree.Tree, error) {
 	return tree.Restore(links, n.bound())
 }
 
-func (n Network) bound() tree.Bound { return tree.Bound{MaxLatency: n.LatencyBound} }
+func (n Network) bound() tree.Bound { return tree.Bound{MaxLatency: n.LatencyBound, Load: n.Load} }
 
 // Join returns the tree with one more receiver and, if it has one that is not used
 // yet, the agent of its own node.
@@ -97,10 +99,7 @@ func (n Network) usable() []*agentv1.Agent {
 
 // stronger orders agents: the one to prefer first.
 func stronger(a, b *agentv1.Agent) int {
-	return cmp.Or(
-		cmp.Compare(b.GetCapacity().GetUplinkBytesPerSecond(), a.GetCapacity().GetUplinkBytesPerSecond()),
-		cmp.Compare(a.GetName(), b.GetName()),
-	)
+	return tree.Stronger(agentNode(a), agentNode(b))
 }
 
 // choose returns the agents to use: those on the nodes of the sender and the

@@ -1,0 +1,83 @@
+package tree
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// Load is what a tree carries.
+type Load struct {
+	Bytes uint64 // how much in all; 0 is unknown
+	Rate  uint64 // the most that the sender sends, in bytes per second; 0 is no limit
+}
+
+const (
+	// defaultFanOut suits a load of which nothing is known.
+	defaultFanOut = 3
+	// mostFanOut is the most that suits any load: so many connections share an uplink well.
+	mostFanOut = 16
+	// hopTime is by how much an agent is behind the one that feeds it, on a near link: it
+	// passes on what it gathered for up to 5 ms.
+	hopTime = 5 * time.Millisecond
+)
+
+// fanOut returns the limit that suits the load.
+//
+// Who feeds k others gives each of them a k-th of its uplink, so that L bytes take k L / U;
+// and the last of n agents is log_k n hops behind the first. A large object goes along a
+// chain, at the rate of one uplink; a small one over a flat tree. Where the sender is
+// slower than the uplinks, several copies cost nothing.
+func (b Bound) fanOut(nodes []Node) int {
+	if b.FanOut > 0 {
+		return b.FanOut
+	}
+	agents, uplink := relays(nodes)
+	if b.Load.Bytes == 0 {
+		if b.Load.Rate == 0 {
+			return defaultFanOut
+		}
+		return int(min(max(uplink/b.Load.Rate, 1), mostFanOut))
+	}
+	best, shortest := 1, time.Duration(math.MaxInt64)
+	for k := 1; k <= mostFanOut; k++ {
+		if expected := b.Load.time(k, agents, uplink); expected < shortest {
+			best, shortest = k, expected
+		}
+	}
+	return best
+}
+
+// time returns how long the load takes to the last of so many agents.
+func (l Load) time(fanOut, agents int, uplink uint64) time.Duration {
+	seconds := float64(l.Bytes) * float64(fanOut) / float64(uplink)
+	if l.Rate > 0 {
+		seconds = max(seconds, float64(l.Bytes)/float64(l.Rate))
+	}
+	return time.Duration(seconds*float64(time.Second)) + time.Duration(levels(fanOut, agents))*hopTime
+}
+
+// levels returns how deep a tree of so many nodes is.
+func levels(fanOut, nodes int) int {
+	deep := 0
+	for wide, held := fanOut, 1; held < nodes; wide *= fanOut {
+		held += wide
+		deep++
+	}
+	return deep
+}
+
+// relays returns how many agents there are, and the median of their uplinks.
+func relays(nodes []Node) (agents int, uplink uint64) {
+	var uplinks []uint64
+	for _, node := range nodes {
+		if node.Kind == Agent {
+			uplinks = append(uplinks, node.capacity())
+		}
+	}
+	if len(uplinks) == 0 {
+		return 0, assumedUplink
+	}
+	slices.Sort(uplinks)
+	return len(uplinks), uplinks[len(uplinks)/2]
+}
