@@ -98,7 +98,9 @@ var places = []place{
 	},
 	{
 		name: "slowlan4", about: "1 to 4 receivers on a LAN, an agent beside each; the second has 10 Mbit/s and the others 100", size: 16 * link.MiB, tools: unicast,
-		build: func(seed uint64) *network { return onEach(seed, 100*link.Mbit, 10*link.Mbit, 100*link.Mbit, 100*link.Mbit) },
+		build: func(seed uint64) *network {
+			return onEach(seed, 100*link.Mbit, 10*link.Mbit, 100*link.Mbit, 100*link.Mbit)
+		},
 	},
 	{
 		name: "one16", about: "1 to 16 receivers at the speed of the machine, all fed by one agent", size: 512 * link.MiB, tools: unicast,
