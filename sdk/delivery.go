@@ -116,7 +116,32 @@ type Delivery struct {
 	Measurements Measurements
 	// Reason is why it was ended before it was done; empty otherwise.
 	Reason string
+	// Tree is who feeds whom, each after its parent, the sender first. It is empty in lists,
+	// and once nobody is fed any more; so are TreeChanges, the latest last.
+	Tree        []TreeNode
+	TreeChanges []TreeChange
 	wire
+}
+
+// TreeNode is where a member or an agent sits in a delivery's tree.
+type TreeNode struct {
+	// ID is member/NAME or agent/NAME, and Parent that of the node that feeds it.
+	ID, Parent string
+	Cluster    string
+	// Why says why it sits there, for people.
+	Why            string
+	Bytes          uint64
+	BytesPerSecond uint64
+	// Absent tells that it is expected back, and feeds nobody for now.
+	Absent bool
+}
+
+// TreeChange is one change of a delivery's tree.
+type TreeChange struct {
+	Version uint64
+	Time    time.Time
+	Cause   string
+	Detail  string
 }
 
 func newDelivery(m *groupv1.Delivery) Delivery {
@@ -129,6 +154,12 @@ func newDelivery(m *groupv1.Delivery) Delivery {
 		Members: int(m.GetMemberCount()), Complete: int(m.GetCompleteCount()), Failed: int(m.GetFailedCount()),
 		Receipts: convert(m.GetReceipts(), newReceipt), Measurements: newMeasurements(m.GetMeasurements()),
 		Reason: m.GetReason(), wire: wire{m},
+		Tree: convert(m.GetTree(), func(n *groupv1.TreeNode) TreeNode {
+			return TreeNode{n.GetId(), n.GetParent(), n.GetCluster(), n.GetWhy(), n.GetBytes(), n.GetBytesPerSecond(), n.GetAbsent()}
+		}),
+		TreeChanges: convert(m.GetTreeChanges(), func(c *groupv1.TreeChange) TreeChange {
+			return TreeChange{c.GetVersion(), c.GetTime().AsTime(), c.GetCause(), c.GetDetail()}
+		}),
 	}
 	if m.GetSealed() {
 		d.Length = m.GetLength()

@@ -136,7 +136,7 @@ func summary(d sdk.Delivery) string {
 
 func (a *app) deliveryCommand() *cobra.Command {
 	delivery := &cobra.Command{Use: "delivery", Short: "See deliveries and cancel them", Aliases: []string{"deliveries"}}
-	delivery.AddCommand(a.deliveryList(), a.deliveryGet(), a.deliveryWatch(), a.deliveryCancel())
+	delivery.AddCommand(a.deliveryList(), a.deliveryGet(), a.deliveryExplain(), a.deliveryWatch(), a.deliveryCancel())
 	return delivery
 }
 
@@ -180,10 +180,13 @@ func (a *app) deliveryGet() *cobra.Command {
 func (a *app) deliveryWatch() *cobra.Command {
 	return &cobra.Command{
 		Use: "watch ID", Short: "Show how a delivery goes on, until it has ended", Args: cobra.ExactArgs(1),
+		Long: "Shows how a delivery goes on, until it has ended: on a terminal its tree, with how much\n" +
+			"each node has and at which rate it gets more; elsewhere a line for whatever is new.",
 		RunE: func(command *cobra.Command, args []string) error {
 			return a.stay(command, func(ctx context.Context, client *sdk.Client) error {
 				var last sdk.Delivery
 				shown := newProgress(a)
+				shown.tree = true
 				for d, err := range client.WatchDelivery(ctx, args[0]) {
 					if err != nil {
 						shown.end()

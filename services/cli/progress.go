@@ -18,6 +18,7 @@ import (
 type progress struct {
 	to       io.Writer
 	terminal *os.File // nil if it is none
+	tree     bool     // draw who feeds whom, not how far each member is
 	drawn    int      // lines on the terminal that are drawn over
 	told     map[string]sdk.ReceiptState
 	lastLine time.Time
@@ -88,12 +89,10 @@ func (p *progress) draw(d sdk.Delivery) {
 		width, height = 80, 24
 	}
 	lines := []string{fmt.Sprintf("%s  %s → %s  %s", shortID(d), d.Name, d.Group, deliverySize(d))}
-	receipts, hidden := undone(d.Receipts, max(height-3, 1))
-	for _, r := range receipts {
-		lines = append(lines, p.line(d, r))
-	}
-	if hidden > 0 {
-		lines = append(lines, fmt.Sprintf("and %d more: %d of %d complete", hidden, d.Complete, d.Members))
+	if p.tree && len(d.Tree) > 0 {
+		lines = append(lines, treeLines(d, max(height-3, 1))...)
+	} else {
+		lines = append(lines, p.members(d, max(height-3, 1))...)
 	}
 	var screen strings.Builder
 	if p.drawn > 0 {
@@ -105,6 +104,18 @@ func (p *progress) draw(d sdk.Delivery) {
 	screen.WriteString("\x1b[J")
 	p.drawn = len(lines)
 	fmt.Fprint(p.to, screen.String())
+}
+
+// members draws how far each member is.
+func (p *progress) members(d sdk.Delivery, fit int) (lines []string) {
+	receipts, hidden := undone(d.Receipts, fit)
+	for _, r := range receipts {
+		lines = append(lines, p.line(d, r))
+	}
+	if hidden > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more: %d of %d complete", hidden, d.Complete, d.Members))
+	}
+	return lines
 }
 
 // undone returns as many receipts as fit, those first that somebody waits for.

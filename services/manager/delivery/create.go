@@ -150,7 +150,9 @@ func (c *creation) plan(response *groupv1.CreateDeliveryResponse) (ledger.Plan, 
 	if err != nil {
 		return ledger.Plan{}, fmt.Errorf("encode delivery: %w", err)
 	}
-	encodedTree, err := proto.Marshal(encodeTree(built, 1, nil))
+	changes := new(history)
+	changes.because(causeCreated, fmt.Sprintf("%d nodes, %d hops deep", built.Len(), built.Depth()))
+	encodedTree, err := proto.Marshal(encodeTree(built, 1, nil, changes.after(nil, 1, c.now)))
 	if err != nil {
 		return ledger.Plan{}, fmt.Errorf("encode tree: %w", err)
 	}
@@ -192,7 +194,7 @@ func (c *creation) look() error {
 			c.network.Receivers = append(c.network.Receivers, member)
 		}
 	}
-	agents, _ := c.desk.view.Agents("", int(^uint(0)>>1))
+	agents := c.desk.agentRecords()
 	c.network.Agents = slices.DeleteFunc(agents, func(agent *agentv1.Agent) bool { return !c.desk.usable(agent, c.now) })
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/groupcast/groupcast/internal/algo/reshape"
 	"github.com/groupcast/groupcast/internal/algo/tree"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
@@ -42,6 +43,7 @@ type keeper struct {
 	senderGone   time.Time
 	capabilities map[identity.ID]capability
 	assigned     map[identity.ID]*groupv1.Assignment
+	lag          *reshape.Watch
 	settled      bool // the measurements are written for good
 
 	mu       sync.Mutex
@@ -55,7 +57,7 @@ func newKeeper(d *Desk, delivery view.Delivery) *keeper {
 		desk: d, id: delivery.ID(), group: delivery.GetDelivery().GetGroup(), pokes: make(chan struct{}, 1),
 		banned: make(map[string]time.Time), heeded: make(map[identity.ID]time.Time),
 		capabilities: make(map[identity.ID]capability), assigned: make(map[identity.ID]*groupv1.Assignment),
-		settled:  !delivery.Running(),
+		lag: reshape.NewWatch(), settled: !delivery.Running(),
 		progress: newProgress(delivery, time.Now()), changed: make(chan struct{}),
 	}
 }

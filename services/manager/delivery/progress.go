@@ -35,6 +35,24 @@ type nodeProgress struct {
 	lost      string    // the neighbour that it cannot reach
 	lostSince time.Time // since when it says so
 	bytesAt   time.Time // when its bytes last grew
+	sampled   time.Time // when its rate was last measured
+	sample    uint64    // its bytes then
+	rate      uint64    // in bytes per second
+}
+
+// ratePause is over how long a rate is measured at least.
+const ratePause = 500 * time.Millisecond
+
+// measureRate finds out at which rate a node gets more.
+func (n *nodeProgress) measureRate(bytes uint64, now time.Time) {
+	passed := now.Sub(n.sampled)
+	if passed < ratePause {
+		return
+	}
+	if !n.sampled.IsZero() {
+		n.rate = rate(bytes-min(bytes, n.sample), passed)
+	}
+	n.sampled, n.sample = now, bytes
 }
 
 func (n *nodeProgress) reported() *groupv1.DeliveryReport {
@@ -80,6 +98,7 @@ func (p *progress) take(from identity.ID, report *groupv1.DeliveryReport, curren
 	hasAll := p.sealed && report.GetBytes() >= p.length && node.report.GetBytes() < p.length
 	urgent = urgent || report.GetTrouble() != node.report.GetTrouble() || hasAll && from.Role == identity.Agent
 	urgent = p.takeLinks(from, report, current, now) || urgent
+	node.measureRate(report.GetBytes(), now)
 	node.report, node.at = report, now
 	p.noteSent(now)
 	return urgent

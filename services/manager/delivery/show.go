@@ -166,6 +166,9 @@ func (d *Desk) Show(delivery view.Delivery, whole bool) *groupv1.Delivery {
 	if k != nil {
 		k.addProgress(delivery, receipts)
 	}
+	if k != nil && whole {
+		shown.Tree, shown.TreeChanges = k.showTree(delivery.Tree.GetAbsent()), delivery.Tree.GetChanges()
+	}
 	count(shown, receipts)
 	if !delivery.Running() {
 		shown.State = stateOf(len(delivery.GetMembers()), int(shown.GetCompleteCount()))

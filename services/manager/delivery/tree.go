@@ -20,49 +20,6 @@ import (
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
-// Why a tree changes, beside the causes of an agent's loss.
-const (
-	causeCreated  = "created"
-	causeJoined   = "member_joined"
-	causeGone     = "member_gone"
-	causeReturned = "agent_returned"
-)
-
-var causes = []string{
-	causeCreated, causeJoined, causeGone, causeReturned,
-	causeOffline, causeClosed, causeSilent, causeBlamed, causeSlow,
-}
-
-// encodeTree writes a tree down.
-func encodeTree(t *tree.Tree, version uint64, absent []string) *managerv1.TreeRecord {
-	record := &managerv1.TreeRecord{Version: version, Absent: absent}
-	for _, link := range t.Links() {
-		record.Nodes = append(record.Nodes, &managerv1.TreeNode{
-			Id: link.Node.Name, Parent: link.Parent, Cluster: link.Node.Cluster,
-			UplinkBytesPerSecond: link.Node.Uplink, Agent: link.Node.Agent,
-		})
-	}
-	return record
-}
-
-func decodeTree(record *managerv1.TreeRecord) []tree.Link {
-	links := make([]tree.Link, 0, len(record.GetNodes()))
-	for _, node := range record.GetNodes() {
-		kind := tree.Member
-		if placement.ParseID(node.GetId()).Role == identity.Agent {
-			kind = tree.Agent
-		}
-		links = append(links, tree.Link{
-			Node: tree.Node{
-				Name: node.GetId(), Kind: kind, Cluster: node.GetCluster(),
-				Uplink: node.GetUplinkBytesPerSecond(), Agent: node.GetAgent(),
-			},
-			Parent: node.GetParent(),
-		})
-	}
-	return links
-}
-
 // readTree takes the tree from the record, if it is another than the one known.
 func (k *keeper) readTree(delivery view.Delivery) {
 	if delivery.TreeChanged == k.treeRead {
@@ -91,7 +48,7 @@ func (k *keeper) network(delivery view.Delivery) placement.Network {
 	if _, group, found := k.desk.view.Group(k.group); found {
 		n.LatencyBound = group.GetPolicy().GetLatencyBound().AsDuration()
 	}
-	n.Agents, _ = k.desk.view.Agents("", int(^uint(0)>>1))
+	n.Agents = k.desk.agentRecords()
 	return n
 }
 
@@ -107,9 +64,9 @@ type rearrangement struct {
 	reserve []*agentv1.Agent  // those that are merely banned: better than none
 	tree    *tree.Tree
 	absent  []string
-	causes  []string
-	now     time.Time
-	due     time.Time
+	history
+	now time.Time
+	due time.Time
 }
 
 // arrange makes the tree fit who is there, and writes it if it changes.
@@ -123,14 +80,17 @@ func (k *keeper) arrange(ctx context.Context, delivery view.Delivery, now time.T
 	r.bringBack()
 	r.releaseMembers(delivery)
 	r.admitMembers(delivery)
-	if len(r.causes) == 0 {
+	r.lowerSlow(delivery)
+	if len(r.history) == 0 {
 		return delivery, r.due, nil
 	}
-	if err := k.desk.writeTree(ctx, delivery, encodeTree(r.tree, delivery.Tree.GetVersion()+1, r.absent)); err != nil {
+	version := delivery.Tree.GetVersion() + 1
+	changes := r.after(delivery.Tree.GetChanges(), version, now)
+	if err := k.desk.writeTree(ctx, delivery, encodeTree(r.tree, version, r.absent, changes)); err != nil {
 		return delivery, r.due, err
 	}
-	for _, cause := range r.causes {
-		k.desk.metrics.treeChanged(cause)
+	for _, change := range r.history {
+		k.desk.metrics.treeChanged(change.GetCause())
 	}
 	k.forgetBlame(r.tree)
 	again, found := k.desk.view.Delivery(k.id)
@@ -138,7 +98,7 @@ func (k *keeper) arrange(ctx context.Context, delivery view.Delivery, now time.T
 		return delivery, r.due, store.ErrConflict
 	}
 	k.setTree(r.tree, again.TreeChanged)
-	k.desk.log.Info("a delivery's tree changed", "delivery", k.id, "version", again.Tree.GetVersion(), "causes", r.causes)
+	k.desk.log.Info("a delivery's tree changed", "delivery", k.id, "version", version, "why", r.String())
 	return again, r.due, nil
 }
 
@@ -258,14 +218,14 @@ func (r *rearrangement) replace(name, cause string, lost map[string]string) {
 	if len(others) > 1 {
 		if without, err := r.tree.Without(name); err == nil {
 			r.tree = without
-			r.causes = append(r.causes, cause)
+			r.because(cause, name+" is out")
 			ban()
 			return
 		}
 	}
 	if built, err := r.build(); err == nil {
 		r.tree, r.absent = built, nil
-		r.causes = append(r.causes, cause)
+		r.because(cause, name+" is out, and the tree made anew")
 		ban()
 		return
 	}
@@ -273,7 +233,7 @@ func (r *rearrangement) replace(name, cause string, lost map[string]string) {
 		return // it is there, and there is no better
 	}
 	r.absent = append(r.absent, name)
-	r.causes = append(r.causes, cause)
+	r.because(cause, name+" is waited for: nobody else can do its work")
 }
 
 // bringBack lets agents of the tree that were absent do their work again, or
@@ -282,15 +242,15 @@ func (r *rearrangement) bringBack() {
 	if len(r.absent) == 0 && r.tree != nil {
 		return
 	}
-	before := len(r.absent)
 	r.absent = slices.DeleteFunc(r.absent, func(name string) bool {
 		seen := r.desk.seen(placement.ParseID(name).Name)
 		cause, _ := seen.lost(r.now)
-		return cause == "" && seen.attached
+		back := cause == "" && seen.attached
+		if back {
+			r.because(causeReturned, name+" is back")
+		}
+		return back
 	})
-	if len(r.absent) < before {
-		r.causes = append(r.causes, causeReturned)
-	}
 	if len(r.agents()) > 0 {
 		r.removeAbsent()
 		return
@@ -301,7 +261,7 @@ func (r *rearrangement) bringBack() {
 	r.reserve = slices.DeleteFunc(r.reserve, elsewhere)
 	if built, err := r.build(); err == nil {
 		r.tree, r.absent = built, nil
-		r.causes = append(r.causes, causeReturned)
+		r.because(causeReturned, "others are there, and the tree made anew")
 	}
 }
 
@@ -336,7 +296,7 @@ func (r *rearrangement) releaseMembers(delivery view.Delivery) {
 		}
 		if without, err := r.tree.Without(name); err == nil {
 			r.tree = without
-			r.because(causeGone)
+			r.because(causeGone, name+" is not fed any more")
 		}
 	}
 }
@@ -359,7 +319,7 @@ func (r *rearrangement) admitMembers(delivery view.Delivery) {
 			continue
 		}
 		r.tree = with
-		r.because(causeJoined)
+		r.because(causeJoined, placement.MemberID(member.GetName()).String()+" is fed from now on")
 	}
 }
 
@@ -367,12 +327,6 @@ func (r *rearrangement) admitMembers(delivery view.Delivery) {
 // joined late, or was not heard of when it ended.
 func (k *keeper) mayComeAfterEnd(delivery view.Delivery, member *groupv1.Member) bool {
 	return !isAtStart(delivery, member.GetName()) || finalState(delivery, member.GetName()) == groupv1.ReceiptState_RECEIPT_STATE_UNKNOWN
-}
-
-func (r *rearrangement) because(cause string) {
-	if !slices.Contains(r.causes, cause) {
-		r.causes = append(r.causes, cause)
-	}
 }
 
 // see returns what is seen of an agent of the tree, and who blames it.

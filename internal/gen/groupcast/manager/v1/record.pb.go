@@ -174,7 +174,9 @@ type TreeRecord struct {
 	// The sender first, each other node after the one that feeds it.
 	Nodes []*TreeNode `protobuf:"bytes,2,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	// Agents of the tree that cannot be replaced and feed nobody for now.
-	Absent        []string `protobuf:"bytes,3,rep,name=absent,proto3" json:"absent,omitempty"`
+	Absent []string `protobuf:"bytes,3,rep,name=absent,proto3" json:"absent,omitempty"`
+	// The last changes, the latest last.
+	Changes       []*v1.TreeChange `protobuf:"bytes,4,rep,name=changes,proto3" json:"changes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -226,6 +228,13 @@ func (x *TreeRecord) GetNodes() []*TreeNode {
 func (x *TreeRecord) GetAbsent() []string {
 	if x != nil {
 		return x.Absent
+	}
+	return nil
+}
+
+func (x *TreeRecord) GetChanges() []*v1.TreeChange {
+	if x != nil {
+		return x.Changes
 	}
 	return nil
 }
@@ -324,12 +333,13 @@ const file_groupcast_manager_v1_record_proto_rawDesc = "" +
 	"\x06detail\x18\x06 \x01(\tR\x06detail\"C\n" +
 	"\vParticipant\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
-	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\"t\n" +
+	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\"\xae\x01\n" +
 	"\n" +
 	"TreeRecord\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x124\n" +
 	"\x05nodes\x18\x02 \x03(\v2\x1e.groupcast.manager.v1.TreeNodeR\x05nodes\x12\x16\n" +
-	"\x06absent\x18\x03 \x03(\tR\x06absent\"\x99\x01\n" +
+	"\x06absent\x18\x03 \x03(\tR\x06absent\x128\n" +
+	"\achanges\x18\x04 \x03(\v2\x1e.groupcast.group.v1.TreeChangeR\achanges\"\x99\x01\n" +
 	"\bTreeNode\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06parent\x18\x02 \x01(\tR\x06parent\x12\x18\n" +
@@ -358,17 +368,19 @@ var file_groupcast_manager_v1_record_proto_goTypes = []any{
 	(*TreeNode)(nil),              // 3: groupcast.manager.v1.TreeNode
 	(*v1.Delivery)(nil),           // 4: groupcast.group.v1.Delivery
 	(*timestamppb.Timestamp)(nil), // 5: google.protobuf.Timestamp
+	(*v1.TreeChange)(nil),         // 6: groupcast.group.v1.TreeChange
 }
 var file_groupcast_manager_v1_record_proto_depIdxs = []int32{
 	4, // 0: groupcast.manager.v1.DeliveryRecord.delivery:type_name -> groupcast.group.v1.Delivery
 	1, // 1: groupcast.manager.v1.DeliveryRecord.members:type_name -> groupcast.manager.v1.Participant
 	5, // 2: groupcast.manager.v1.DeliveryRecord.seal_time:type_name -> google.protobuf.Timestamp
 	3, // 3: groupcast.manager.v1.TreeRecord.nodes:type_name -> groupcast.manager.v1.TreeNode
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	6, // 4: groupcast.manager.v1.TreeRecord.changes:type_name -> groupcast.group.v1.TreeChange
+	5, // [5:5] is the sub-list for method output_type
+	5, // [5:5] is the sub-list for method input_type
+	5, // [5:5] is the sub-list for extension type_name
+	5, // [5:5] is the sub-list for extension extendee
+	0, // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_groupcast_manager_v1_record_proto_init() }

@@ -1,0 +1,49 @@
+package faults_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/groupcast/groupcast/e2e/faults"
+	"github.com/groupcast/groupcast/e2e/lab/link"
+)
+
+// "When data accumulation occurs, the host […] is moved to a lower level in the multicast
+// tree […] where it will no longer adversely affect other hosts" (002 §3.1.2): while data flows,
+// and no byte is sent twice for it. The next delivery starts with what was learnt.
+func TestSlowAgentMovesDown(t *testing.T) {
+	const size = 32 << 20
+	slow := link.Shape{Rate: 16 * link.Mbit, Delay: time.Millisecond, Queue: link.Packets(100)}
+	n := faults.Start(t, faults.Topology{Agents: 4, Members: "abcd", Cables: map[string]link.Shape{"agent-b": slow}})
+	first := n.Push(n.Object("first", size))
+	n.AwaitBytes(first, "m4", size)
+	if got := n.Received(n.Machine("m2"), first.Object); got > size*3/4 {
+		t.Errorf("m4 had all when m2 had %d bytes of %d: it was held up", got, size)
+	}
+	wantChanges(t, n, first, "created", "agent_lags")
+	n.AwaitComplete(first)
+	for _, agent := range n.Agents {
+		if got := n.Metric(agent.Name(), "groupcast_agent_received_bytes_total"); got > 1.02*size {
+			t.Errorf("%s received %.0f bytes for %d", agent.Name(), got, size)
+		}
+	}
+	second := n.Push(n.Object("second", size))
+	n.AwaitBytes(second, "m4", size)
+	wantChanges(t, n, second, "created")
+	n.AwaitComplete(second)
+}
+
+// wantChanges checks why a delivery's tree changed.
+func wantChanges(t *testing.T, n *faults.Net, p *faults.Push, want ...string) {
+	t.Helper()
+	changes := n.Delivery(p.ID).GetTreeChanges()
+	for i, change := range changes {
+		t.Logf("%d %s: %s", change.GetVersion(), change.GetCause(), change.GetDetail())
+		if i >= len(want) || change.GetCause() != want[i] {
+			t.Errorf("change %d is for %s, want %v", i, change.GetCause(), want)
+		}
+	}
+	if len(changes) < len(want) {
+		t.Errorf("the tree changed %d times, want %v", len(changes), want)
+	}
+}

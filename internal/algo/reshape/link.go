@@ -1,0 +1,71 @@
+package reshape
+
+import (
+	"time"
+
+	"github.com/groupcast/groupcast/internal/algo/tree"
+)
+
+// link is one from an agent to another that feeds agents itself.
+type link struct {
+	parent, child string
+	from, to      Flow
+	beside        uint64 // the rate of the best of the other agents that the parent feeds
+	share         uint64 // what its uplink has for each that it feeds; 0 if that is not known
+}
+
+// linkTo returns the link from an agent to another that feeds agents, if this is one.
+func linkTo(t *tree.Tree, child string, flows Flows) *link {
+	name, _ := t.Parent(child)
+	parent, _ := t.Node(name)
+	if parent.Kind != tree.Agent || len(agents(t, child)) == 0 {
+		return nil
+	}
+	l := &link{parent: name, child: child, from: flows[name], to: flows[child]}
+	fed := agents(t, name)
+	for _, other := range fed {
+		if other != child {
+			l.beside = max(l.beside, flows[other].Rate)
+		}
+	}
+	l.share = parent.Uplink / uint64(len(fed))
+	return l
+}
+
+// agents returns the agents that a node feeds.
+func agents(t *tree.Tree, name string) (fed []string) {
+	for _, child := range t.Children(name) {
+		if node, _ := t.Node(child); node.Kind == tree.Agent {
+			fed = append(fed, child)
+		}
+	}
+	return fed
+}
+
+// isKnown tells whether the child has told how fast it gets more.
+func (l *link) isKnown() bool { return l.to.Rate > 0 }
+
+// isBehind tells whether much waits for the child, and much is left.
+func (l *link) isBehind(length uint64) bool {
+	left := l.from.Bytes + l.to.Rate*uint64(minLeft/time.Second)
+	if length > 0 {
+		left = length - min(length, l.to.Bytes)
+	}
+	return l.waits() >= minBehind && l.lasts(l.waits()) >= minWait && l.lasts(left) >= minLeft
+}
+
+// waits returns how much the parent has that the child has not.
+func (l *link) waits() uint64 { return l.from.Bytes - min(l.from.Bytes, l.to.Bytes) }
+
+// lasts returns how long so much takes at the child's rate.
+func (l *link) lasts(bytes uint64) time.Duration {
+	return time.Duration(float64(bytes) / float64(l.to.Rate) * float64(time.Second))
+}
+
+// move returns the move that relieves the link.
+func (l *link) move() Move {
+	return Move{
+		Node: l.child, Parent: l.parent, Rate: l.to.Rate, Waiting: l.waits(),
+		Could: max(l.beside, l.share), Seen: l.beside > 0 && l.beside >= l.share,
+	}
+}

@@ -1,0 +1,195 @@
+package reshape_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/groupcast/groupcast/internal/algo/reshape"
+	"github.com/groupcast/groupcast/internal/algo/tree"
+)
+
+const (
+	megabyte = 1_000_000
+	tick     = 100 * time.Millisecond
+)
+
+// network is a chain of agents, each with a link of its own, and how data flows along it.
+type network struct {
+	t      *tree.Tree
+	watch  *reshape.Watch
+	now    time.Time
+	length uint64
+	down   map[string]uint64 // what an agent's link takes; of the first, what the sender sends
+	up     uint64            // what an agent gives to all that it feeds
+	bytes  map[string]uint64
+	looked map[string]uint64 // bytes at the last look
+	due    time.Time
+	moves  []reshape.Move
+}
+
+// chain returns a sender and agents a0, a1, … in a chain that takes the rates given.
+func chain(t rapid.TB, length, uplink uint64, rates ...uint64) *network {
+	t.Helper()
+	nodes := []tree.Node{{Name: "s", Cluster: "x"}}
+	n := &network{
+		watch: reshape.NewWatch(), now: time.Unix(0, 0), length: length, up: 100 * megabyte,
+		down: map[string]uint64{}, bytes: map[string]uint64{}, looked: map[string]uint64{},
+	}
+	for i, rate := range rates {
+		name := fmt.Sprintf("a%02d", i)
+		n.down[name] = rate
+		nodes = append(nodes, tree.Node{Name: name, Kind: tree.Agent, Cluster: "x", Uplink: uplink})
+	}
+	built, err := tree.Build("s", nodes, tree.Bound{Load: tree.Load{Bytes: 100_000 * megabyte}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.t = built
+	return n
+}
+
+// run lets time pass until all have all, or for so long.
+func (n *network) run(most time.Duration) {
+	for end := n.now.Add(most); n.now.Before(end) && !n.done(); n.now = n.now.Add(tick) {
+		n.flow()
+		if !n.now.Before(n.due) {
+			n.look()
+		}
+	}
+}
+
+func (n *network) done() bool {
+	for name := range n.down {
+		if n.bytes[name] < n.length {
+			return false
+		}
+	}
+	return true
+}
+
+// flow moves bytes down the tree, those at the bottom first: nothing passes two agents at once.
+func (n *network) flow() {
+	names := n.t.Names()
+	slices.Reverse(names)
+	for _, name := range names[:len(names)-1] {
+		parent, _ := n.t.Parent(name)
+		has, rate := n.length, n.down[name]
+		if parent != "s" {
+			has, rate = n.bytes[parent], min(rate, n.up/uint64(len(n.t.Children(parent))))
+		}
+		n.bytes[name] = min(has, n.bytes[name]+rate*uint64(tick)/uint64(time.Second))
+	}
+}
+
+func (n *network) look() {
+	flows := reshape.Flows{}
+	for name := range n.down {
+		flows[name] = reshape.Flow{Bytes: n.bytes[name], Rate: n.bytes[name] - n.looked[name]}
+		n.looked[name] = n.bytes[name]
+	}
+	n.due = n.now.Add(time.Second) // the rates are bytes per second
+	move, found, _ := n.watch.Next(n.t, flows, n.length, n.now)
+	if !found {
+		return
+	}
+	lowered, err := n.t.Lower(move.Node, move.Rate)
+	if err != nil {
+		n.watch.Stays(move.Node, n.now)
+		return
+	}
+	n.watch.Moved(move.Node, n.t, flows, n.now)
+	n.t, n.moves = lowered, append(n.moves, move)
+}
+
+func (n *network) wantMoves(t *testing.T, want ...string) {
+	t.Helper()
+	var got []string
+	for _, move := range n.moves {
+		got = append(got, move.Node)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%v moved, want %v\n%+v\n%v", got, want, n.moves, n.t)
+	}
+}
+
+// "This scheme forces a host with the longest latency to move to the bottom of its cluster
+// where it will no longer adversely affect other hosts" (002 §3.1.2).
+func TestSlowAgentMovesToTheBottom(t *testing.T) {
+	n := chain(t, 1000*megabyte, 0, 10*megabyte, megabyte, 10*megabyte, 10*megabyte, 10*megabyte)
+	n.run(110 * time.Second)
+	n.wantMoves(t, "a01")
+	if got := n.t.Path("a01"); len(got) != 6 {
+		t.Errorf("a01 is fed over %v", got)
+	}
+	for _, name := range []string{"a02", "a03", "a04"} {
+		if n.bytes[name] != n.length {
+			t.Errorf("%s has %d bytes of %d", name, n.bytes[name], n.length)
+		}
+	}
+	if slow := n.watch.Slow(); len(slow) != 1 || slow["a01"] == 0 || slow["a01"] > megabyte {
+		t.Errorf("known to be slow: %v, want a01 with a megabyte per second", slow)
+	}
+}
+
+// A network that does not change causes no moves: neither where the sender is the limit, nor
+// where the uplinks are, which are known.
+func TestEqualAgentsStay(t *testing.T) {
+	for name, n := range map[string]*network{
+		"the sender is the limit": chain(t, 1000*megabyte, 0, slices.Repeat([]uint64{10 * megabyte}, 5)...),
+		"the uplinks are":         chain(t, 1000*megabyte, 10*megabyte, 1000*megabyte, 10*megabyte, 10*megabyte, 10*megabyte),
+		"it is soon over":         chain(t, 4*megabyte, 0, 10*megabyte, megabyte, 10*megabyte, 10*megabyte),
+	} {
+		t.Run(name, func(t *testing.T) {
+			n.run(200 * time.Second)
+			n.wantMoves(t)
+		})
+	}
+}
+
+// Where nothing is known of the agent above, one move tells that it is the limit.
+func TestOneTrialForEachLimit(t *testing.T) {
+	n := chain(t, 3000*megabyte, 0, 1000*megabyte, 10*megabyte, 10*megabyte, 10*megabyte, 10*megabyte)
+	n.run(400 * time.Second)
+	n.wantMoves(t, "a01")
+	if slow := n.watch.Slow(); len(slow) != 0 {
+		t.Errorf("known to be slow: %v", slow)
+	}
+}
+
+func TestSeveralSlowAgents(t *testing.T) {
+	n := chain(t, 2000*megabyte, 0, 10*megabyte, megabyte, 2*megabyte, 10*megabyte, 10*megabyte, 10*megabyte)
+	n.run(210 * time.Second)
+	n.wantMoves(t, "a01", "a02", "a03")
+	for _, name := range []string{"a03", "a04", "a05"} {
+		if n.bytes[name] != n.length {
+			t.Errorf("%s has %d bytes of %d", name, n.bytes[name], n.length)
+		}
+	}
+}
+
+// "No node moves twice within its hysteresis time", however its link changes, and nobody ends
+// later than without any move by more than what the moves took.
+func TestOscillatingLinks(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rates := rapid.SliceOfN(rapid.SampledFrom([]uint64{megabyte, 5 * megabyte, 10 * megabyte}), 2, 8).Draw(t, "rates")
+		n := chain(t, 600*megabyte, 0, rates...)
+		for n.now.Before(time.Unix(120, 0)) && !n.done() {
+			n.run(time.Duration(rapid.IntRange(1, 10).Draw(t, "seconds")) * time.Second)
+			changed := fmt.Sprintf("a%02d", rapid.IntRange(0, len(rates)-1).Draw(t, "changed"))
+			n.down[changed] = rapid.SampledFrom([]uint64{megabyte, 5 * megabyte, 10 * megabyte}).Draw(t, "rate")
+			if err := n.t.Validate(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		moved := map[string]int{}
+		for _, move := range n.moves {
+			if moved[move.Node]++; moved[move.Node] > 1+int(n.now.Unix()/30) {
+				t.Fatalf("%s moved %d times in %d s", move.Node, moved[move.Node], n.now.Unix())
+			}
+		}
+	})
+}

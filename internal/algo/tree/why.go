@@ -1,0 +1,81 @@
+package tree
+
+import "fmt"
+
+// Why says in words why a node sits where it does, and by what was known of it; nothing of one
+// that is not in the tree.
+func (t *Tree) Why(name string) string {
+	at, known := t.index[name]
+	if !known {
+		return ""
+	}
+	why := t.rule(at)
+	if parent := t.places[at].parent; parent != none && t.beside(at) != parent && t.beside(parent) != at {
+		if rtt, measured := t.dist.rtt(&t.places[parent], &t.places[at]); measured {
+			why += fmt.Sprintf("; %v from there and back", rtt)
+		}
+	}
+	if uplink := t.places[at].node.Uplink; uplink > 0 {
+		why += fmt.Sprintf("; it carries %.1f MB/s", float64(uplink)/1e6)
+	}
+	return why
+}
+
+// rule says which rule gave a node its place.
+func (t *Tree) rule(at int) string {
+	p := &t.places[at]
+	switch {
+	case at == 0 && len(p.children) == 1 && t.agent(p.children[0]):
+		return "the sender: one link carries all"
+	case at == 0:
+		return "the sender: without an agent it feeds everybody"
+	case !t.agent(at):
+		return t.memberRule(at)
+	case p.parent == none:
+		return "nobody feeds it"
+	case p.parent == 0:
+		return t.ingressRule(at)
+	case t.fedInside(at):
+		return fmt.Sprintf("fed inside %s, where %s", p.node.Cluster, t.limitRule())
+	case p.node.Cluster != "":
+		return fmt.Sprintf("the one that enters %s, where %s", p.node.Cluster, t.limitRule())
+	}
+	return "an agent without zone: " + t.limitRule()
+}
+
+func (t *Tree) memberRule(at int) string {
+	p := &t.places[at]
+	switch {
+	case p.parent == none:
+		return "nobody feeds it"
+	case t.beside(at) == p.parent:
+		return "beside its agent"
+	case p.parent == 0:
+		return "fed by the sender: there is no agent"
+	case t.fedInside(at):
+		return "of the agent's cluster, " + p.node.Cluster
+	}
+	return "the nearest agent with room: none is of its cluster"
+}
+
+func (t *Tree) ingressRule(at int) string {
+	sender, node := &t.places[0], &t.places[at].node
+	switch {
+	case sender.node.Agent == node.Name:
+		return "beside the sender"
+	case sender.node.Cluster != "" && sender.node.Cluster == node.Cluster:
+		return "of the sender's cluster, " + node.Cluster
+	}
+	return "the nearest to the sender, or the strongest: none is of its cluster"
+}
+
+// limitRule says how many an agent feeds.
+func (t *Tree) limitRule() string {
+	switch {
+	case t.bound.FanOut > 0:
+		return fmt.Sprintf("each feeds at most %d", t.bound.FanOut)
+	case t.fanOut == 1:
+		return "a chain suits so much: every uplink carries one copy"
+	}
+	return fmt.Sprintf("each feeding %d suits what is sent", t.fanOut)
+}

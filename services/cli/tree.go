@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/groupcast/groupcast/internal/bytesize"
+	"github.com/groupcast/groupcast/sdk"
+)
+
+// branch is a node of a delivery's tree, and the line on which it is drawn.
+type branch struct {
+	sdk.TreeNode
+	drawn    string
+	delivery sdk.Delivery
+}
+
+// branches draws a delivery's tree: a line per node, below the one that feeds it.
+func branches(d sdk.Delivery) (lines []branch) {
+	children := make(map[string][]sdk.TreeNode)
+	for _, node := range d.Tree {
+		children[node.Parent] = append(children[node.Parent], node)
+	}
+	var draw func(node sdk.TreeNode, first, rest string)
+	draw = func(node sdk.TreeNode, first, rest string) {
+		lines = append(lines, branch{node, first + node.ID, d})
+		below := children[node.ID]
+		for i, child := range below {
+			if i == len(below)-1 {
+				draw(child, rest+"└─ ", rest+"   ")
+			} else {
+				draw(child, rest+"├─ ", rest+"│  ")
+			}
+		}
+	}
+	for _, root := range children[""] {
+		draw(root, "", "")
+	}
+	return lines
+}
+
+// share is how much of the delivery a node has.
+func (b branch) share() string {
+	if b.delivery.Length == 0 {
+		return bytesize.Short(b.Bytes)
+	}
+	return fmt.Sprintf("%.0f%%", 100*float64(min(b.Bytes, b.delivery.Length))/float64(b.delivery.Length))
+}
+
+// rate is how fast it gets more, or why it does not.
+func (b branch) rate() string {
+	switch {
+	case b.Absent:
+		return "absent"
+	case b.delivery.State != sdk.DeliveryRunning || b.BytesPerSecond == 0 || b.delivery.Length > 0 && b.Bytes >= b.delivery.Length:
+		return ""
+	}
+	return bytesize.Short(b.BytesPerSecond) + "/s"
+}
+
+var branchColumns = []column[branch]{
+	{title: "NODE", cell: func(b branch) string { return b.drawn }},
+	{title: "HAS", cell: branch.share},
+	{title: "RATE", cell: branch.rate},
+	{title: "WHY", cell: func(b branch) string { return b.Why }},
+}
+
+var changeColumns = []column[sdk.TreeChange]{
+	{title: "VERSION", cell: func(c sdk.TreeChange) string { return fmt.Sprint(c.Version) }},
+	{title: "AGE", cell: func(c sdk.TreeChange) string { return age(c.Time) }},
+	{title: "CAUSE", cell: func(c sdk.TreeChange) string { return c.Cause }},
+	{title: "WHAT", cell: func(c sdk.TreeChange) string { return c.Detail }},
+}
+
+func (a *app) deliveryExplain() *cobra.Command {
+	return &cobra.Command{
+		Use: "explain ID", Short: "Show who feeds whom in a delivery, why, and what has changed", Args: cobra.ExactArgs(1),
+		Long: "Draws a delivery's tree, says why each node sits where it does, and lists the tree's\n" +
+			"last changes with their causes. The tree is known while the delivery runs, and as long\n" +
+			"as agents keep it for those who come late. The first digits of the id are enough.",
+		RunE: func(command *cobra.Command, args []string) error {
+			return a.call(command, func(ctx context.Context, client *sdk.Client) error {
+				d, err := client.Delivery(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				if done, err := a.printData(d); done {
+					return err
+				}
+				return a.printTree(d)
+			})
+		},
+	}
+}
+
+// printTree shows a delivery's tree, and how it came to be.
+func (a *app) printTree(d sdk.Delivery) error {
+	if len(d.Tree) == 0 {
+		return fmt.Errorf("delivery %s is %s, and nobody is fed any more: its tree is forgotten", shortID(d), strings.ToLower(deliveryState(d)))
+	}
+	if err := printTable(a.stdout, branches(d), branchColumns, true); err != nil {
+		return err
+	}
+	fmt.Fprintln(a.stdout)
+	return printTable(a.stdout, d.TreeChanges, changeColumns, true)
+}
+
+// treeLines draws a delivery's tree for a screen that has room for so many lines.
+func treeLines(d sdk.Delivery, fit int) (lines []string) {
+	drawn, widest := branches(d), 0
+	for _, b := range drawn {
+		widest = max(widest, len([]rune(b.drawn)))
+	}
+	for i, b := range drawn {
+		if i == fit-1 && len(drawn) > fit {
+			return append(lines, fmt.Sprintf("and %d more: %d of %d complete", len(drawn)-i, d.Complete, d.Members))
+		}
+		lines = append(lines, fmt.Sprintf("%-*s %5s %12s", widest, b.drawn, b.share(), b.rate()))
+	}
+	return lines
+}

@@ -1,0 +1,103 @@
+package delivery
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/groupcast/groupcast/internal/algo/reshape"
+	"github.com/groupcast/groupcast/internal/algo/tree"
+	"github.com/groupcast/groupcast/internal/bytesize"
+	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/services/manager/placement"
+	"github.com/groupcast/groupcast/services/manager/view"
+)
+
+// slowMemory is for how long an agent counts as slow that held others up in a delivery.
+const slowMemory = 10 * time.Minute
+
+// slowAgent is what an agent was seen to take, in bytes per second.
+type slowAgent struct {
+	rate  uint64
+	until time.Time
+}
+
+// lowerSlow moves an agent lower that holds up those that it feeds.
+func (r *rearrangement) lowerSlow(delivery view.Delivery) {
+	if !delivery.Running() || r.tree == nil || len(r.history) > 0 || len(r.absent) > 0 {
+		return
+	}
+	flows := r.flows()
+	move, found, due := r.lag.Next(r.tree, flows, delivery.GetDelivery().GetSpec().GetLength(), r.now)
+	r.due = sooner(r.due, due)
+	r.desk.noteSlow(r.lag.Slow(), r.now)
+	if !found {
+		return
+	}
+	lowered, err := r.tree.Lower(move.Node, move.Rate)
+	if err != nil {
+		r.lag.Stays(move.Node, r.now)
+		return
+	}
+	r.lag.Moved(move.Node, r.tree, flows, r.now)
+	r.tree = lowered
+	r.because(causeLags, reason(move, lowered))
+}
+
+// reason says why an agent moved.
+func reason(move reshape.Move, after *tree.Tree) string {
+	now, _ := after.Parent(move.Node)
+	why := fmt.Sprintf("%s is fed by %s now: it took %s/s, and %s waited for it at %s", move.Node, now,
+		bytesize.Short(move.Rate), bytesize.Short(move.Waiting), move.Parent)
+	switch {
+	case move.Could == 0:
+		return why + ", of which it is not known what it can give to another"
+	case move.Seen:
+		return fmt.Sprintf("%s, which gave %s/s to another", why, bytesize.Short(move.Could))
+	}
+	return fmt.Sprintf("%s, whose uplink has %s/s for each", why, bytesize.Short(move.Could))
+}
+
+// flows returns how the delivery goes on at the agents that tell.
+func (k *keeper) flows() reshape.Flows {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	flows := make(reshape.Flows)
+	for id, node := range k.progress.nodes {
+		if id.Role == identity.Agent {
+			flows[id.String()] = reshape.Flow{Bytes: node.reported().GetBytes(), Rate: node.rate}
+		}
+	}
+	return flows
+}
+
+// noteSlow remembers agents that turned out to be slow.
+func (d *Desk) noteSlow(rates map[string]uint64, now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for name, rate := range rates {
+		d.slow[placement.ParseID(name).Name] = slowAgent{rate, now.Add(slowMemory)}
+	}
+	maps.DeleteFunc(d.slow, func(_ string, slow slowAgent) bool { return !now.Before(slow.until) })
+}
+
+// agentRecords returns all agents, each with no more uplink than it lately showed.
+func (d *Desk) agentRecords() []*agentv1.Agent {
+	agents, _ := d.view.Agents("", int(^uint(0)>>1))
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i, agent := range agents {
+		slow, is := d.slow[agent.GetName()]
+		if stated := agent.GetCapacity().GetUplinkBytesPerSecond(); !is || stated > 0 && stated < slow.rate {
+			continue
+		}
+		agents[i] = proto.CloneOf(agent)
+		agents[i].Capacity = cmp.Or(agents[i].Capacity, &agentv1.Capacity{})
+		agents[i].Capacity.UplinkBytesPerSecond = slow.rate
+	}
+	return agents
+}
