@@ -14,7 +14,7 @@ func TestWithoutFailsOnlyIfItMust(t *testing.T) {
 	const seed = 1
 	source := rand.New(rand.NewPCG(seed, 1))
 	failed, repaired := 0, 0
-	for range 20 * *networksToSearch {
+	for range 60 * *networksToSearch {
 		n := random(source, true)
 		n.bound.FanOut = 1 + source.IntN(3)
 		built, err := tree.Build(n.sender, n.nodes, n.bound)

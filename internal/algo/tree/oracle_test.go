@@ -12,7 +12,7 @@ import (
 	"github.com/groupcast/groupcast/internal/algo/tree"
 )
 
-var networksToSearch = flag.Int("networks", 300, "random networks that are searched for better trees")
+var networksToSearch = flag.Int("networks", 100, "random networks that are searched for better trees")
 
 // optimum returns the smallest time to the worst member over all trees that keep the rules,
 // found by trying every parent for every node, and whether there is any. All else equal it
@@ -103,12 +103,12 @@ func (n network) hop(a, b tree.Node) time.Duration {
 	return 50 * time.Millisecond
 }
 
-// random returns a network of up to 7 nodes with a fan-out limit; if measured, between all
+// random returns a network of up to 8 nodes with a fan-out limit; if measured, between all
 // pairs of nodes, as distances in a plane of 200 ms.
 func random(source *rand.Rand, measured bool) network {
 	n := network{sender: "n0", bound: tree.Bound{FanOut: 2 + source.IntN(3), RTT: tree.RTTs{Nodes: map[tree.Pair]time.Duration{}}}}
 	var x, y []float64
-	for i := range 3 + source.IntN(5) {
+	for i := range 3 + source.IntN(6) {
 		node := tree.Node{Name: fmt.Sprint("n", i), Cluster: []string{"", "x", "y"}[source.IntN(3)], Uplink: source.Uint64N(3)}
 		if i > 0 && source.IntN(2) == 0 {
 			node.Kind = tree.Agent
@@ -183,10 +183,10 @@ func TestGapToTheOptimum(t *testing.T) {
 		mean     float64 // at most
 		missed   float64 // of the networks, at most
 	}{
-		{"nothing measured", false, free, 1.03, 0},
+		{"nothing measured", false, free, 1.05, 0},
 		{"all measured", true, free, 1.15, 0},
 		{"bound 1.25 of the optimum", true, func(o time.Duration) time.Duration { return o * 5 / 4 }, 1.05, 0.1},
-		{"bound is the optimum", true, func(o time.Duration) time.Duration { return o }, 1, 0.15},
+		{"bound is the optimum", true, func(o time.Duration) time.Duration { return o }, 1, 0.2},
 	} {
 		g := search(t, c.measured, c.relax)
 		t.Logf("%s: %v", c.name, g)

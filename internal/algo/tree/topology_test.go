@@ -58,7 +58,7 @@ func routers(members int) []tree.Node {
 func zones(computers, zones int) ([]tree.Node, tree.RTTs) {
 	var nodes []tree.Node
 	for i := range computers {
-		zone, uplink := fmt.Sprintf("zone-%c", 'a'+rune(i%zones)), uint64(10*gigabit)
+		zone, uplink := zoneName(i%zones, zones), uint64(10*gigabit)
 		if i%4 == 3 {
 			uplink = gigabit
 		}
@@ -69,8 +69,15 @@ func zones(computers, zones int) ([]tree.Node, tree.RTTs) {
 	for a := range zones {
 		for b := range a + 1 {
 			time := 200*time.Microsecond + time.Duration(a-b)*time.Millisecond
-			rtt.Clusters[tree.Pair{A: fmt.Sprintf("zone-%c", 'a'+rune(a)), B: fmt.Sprintf("zone-%c", 'a'+rune(b))}] = time
+			rtt.Clusters[tree.Pair{A: zoneName(a, zones), B: zoneName(b, zones)}] = time
 		}
 	}
 	return nodes, rtt
+}
+
+func zoneName(number, of int) string {
+	if of <= 26 {
+		return fmt.Sprintf("zone-%c", 'a'+rune(number))
+	}
+	return fmt.Sprintf("zone-%03d", number)
 }

@@ -1,0 +1,235 @@
+package tree_test
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/algo/tree"
+)
+
+// internet is a network of the transit-stub kind: domains of routers that are joined, and at
+// each router some stubs, which are a router with computers around it.
+type internet struct {
+	delay [][]time.Duration // between routers that have a link, one way
+	next  [][]int           // the router to go over from one to another
+	stubs []int             // routers with computers
+	at    map[string]int    // the router of each computer
+}
+
+const (
+	domains, routersEach, stubsEach, computersEach = 4, 4, 3, 20
+
+	lanDelay = 500 * time.Microsecond
+)
+
+// transitStub returns a network of nearly a thousand computers.
+func transitStub(seed uint64) *internet {
+	source := rand.New(rand.NewPCG(seed, 0))
+	transit := domains * routersEach
+	n := &internet{at: map[string]int{}}
+	for range transit * (1 + stubsEach) {
+		n.delay = append(n.delay, make([]time.Duration, transit*(1+stubsEach)))
+	}
+	join := func(a, b int, least, most time.Duration) {
+		delay := least + time.Duration(source.Int64N(int64(most-least)))
+		n.delay[a][b], n.delay[b][a] = delay, delay
+	}
+	for router := range transit {
+		domain, inside := router/routersEach, router%routersEach
+		join(router, domain*routersEach+(inside+1)%routersEach, 5*time.Millisecond, 20*time.Millisecond)
+		for other := range domain {
+			if inside == 0 {
+				join(router, other*routersEach+source.IntN(routersEach), 20*time.Millisecond, 60*time.Millisecond)
+			}
+		}
+		for range stubsEach {
+			stub := transit + len(n.stubs)
+			n.stubs = append(n.stubs, stub)
+			join(router, stub, time.Millisecond, 5*time.Millisecond)
+			for i := range computersEach {
+				n.at[fmt.Sprintf("s%02d-%02d", len(n.stubs), i)] = stub
+			}
+		}
+	}
+	n.findRoutes()
+	return n
+}
+
+// findRoutes finds the shortest way between any two routers.
+func (n *internet) findRoutes() {
+	count := len(n.delay)
+	shortest := make([][]time.Duration, count)
+	n.next = make([][]int, count)
+	for a := range count {
+		shortest[a], n.next[a] = slices.Clone(n.delay[a]), make([]int, count)
+		for b := range count {
+			n.next[a][b] = b
+		}
+	}
+	for over := range count {
+		for a := range count {
+			for b := range count {
+				if shortest[a][over] == 0 || shortest[over][b] == 0 || a == b {
+					continue
+				}
+				if sum := shortest[a][over] + shortest[over][b]; shortest[a][b] == 0 || sum < shortest[a][b] {
+					shortest[a][b], n.next[a][b] = sum, n.next[a][over]
+				}
+			}
+		}
+	}
+}
+
+// walk goes from one computer to another and tells each link on the way.
+func (n *internet) walk(from, to string, link func(a, b string, delay time.Duration)) {
+	if from == to {
+		return
+	}
+	name := func(router int) string { return fmt.Sprint("r", router) }
+	link(from, name(n.at[from]), lanDelay)
+	for at := n.at[from]; at != n.at[to]; {
+		next := n.next[at][n.at[to]]
+		link(name(at), name(next), n.delay[at][next])
+		at = next
+	}
+	link(name(n.at[to]), to, lanDelay)
+}
+
+// nodes returns an agent and a member on each computer, and what is measured: the times
+// between stubs, which are the clusters.
+func (n *internet) nodes() (nodes []tree.Node, rtt tree.RTTs) {
+	rtt.Clusters = map[tree.Pair]time.Duration{}
+	for computer, stub := range n.at {
+		cluster := fmt.Sprint("stub-", stub)
+		nodes = append(nodes, agent(computer, cluster, gigabit), member("m-"+computer, cluster, computer))
+		for other, far := range n.at {
+			pair := tree.Pair{A: cluster, B: fmt.Sprint("stub-", far)}
+			if _, known := rtt.Clusters[pair]; !known && other != computer {
+				n.walk(computer, other, func(_, _ string, delay time.Duration) { rtt.Clusters[pair] += 2 * delay })
+			}
+		}
+	}
+	return nodes, rtt
+}
+
+// strain is what an arrangement asks of a network.
+type strain struct {
+	worst, mean float64 // stretch: the time to a computer, over that of unicast
+	most        int     // stress: copies of what is sent on the link that carries most
+	trunk       int     // the same of the links between routers
+	total       time.Duration
+	depth       int
+}
+
+// strain sends one copy along each edge of an arrangement.
+func (n *internet) strain(sender string, parent map[string]string) (s strain) {
+	copies, sum := map[string]int{}, 0.0
+	for computer := range n.at {
+		if up, fed := parent[computer]; fed {
+			n.walk(up, computer, func(a, b string, delay time.Duration) {
+				copies[a+">"+b]++
+				s.most = max(s.most, copies[a+">"+b])
+				if strings.HasPrefix(a, "r") && strings.HasPrefix(b, "r") {
+					s.trunk = max(s.trunk, copies[a+">"+b])
+				}
+				s.total += delay
+			})
+		}
+		var took, direct time.Duration
+		hops := 0
+		for at := computer; at != sender; at = parent[at] {
+			n.walk(parent[at], at, func(_, _ string, delay time.Duration) { took += delay })
+			hops++
+		}
+		n.walk(sender, computer, func(_, _ string, delay time.Duration) { direct += delay })
+		if computer != sender {
+			stretch := float64(took) / float64(direct)
+			sum, s.worst, s.depth = sum+stretch, max(s.worst, stretch), max(s.depth, hops)
+		}
+	}
+	s.mean = sum / float64(len(n.at)-1)
+	return s
+}
+
+// computers returns the parents of a tree's agents; the sender is at the ingress.
+func computersOf(built *tree.Tree) map[string]string {
+	parent := map[string]string{}
+	for _, name := range built.Names() {
+		node, _ := built.Node(name)
+		if up, _ := built.Parent(name); node.Kind == tree.Agent && up != built.Sender() {
+			parent[name] = up
+		}
+	}
+	return parent
+}
+
+// randomTree gives each computer a parent among those before it that feed fewer than the limit.
+func (n *internet) randomTree(source *rand.Rand, sender string, limit int) map[string]string {
+	names := []string{}
+	for computer := range n.at {
+		names = append(names, computer)
+	}
+	slices.Sort(names)
+	source.Shuffle(len(names), func(a, b int) { names[a], names[b] = names[b], names[a] })
+	at := slices.Index(names, sender)
+	names[0], names[at] = names[at], names[0]
+	parent, children := map[string]string{}, map[string]int{}
+	for i, name := range names[1:] {
+		for {
+			if up := names[source.IntN(i+1)]; children[up] < limit {
+				parent[name] = up
+				children[up]++
+				break
+			}
+		}
+	}
+	return parent
+}
+
+// "Minimize duplicate packets along router-to-router links which are more costly" (002 §3.1.2):
+// against a star, in which the sender feeds all, and a random tree.
+func TestStretchAndStress(t *testing.T) {
+	const seed, sender = 1, "s01-00"
+	n := transitStub(seed)
+	nodes, rtt := n.nodes()
+	star := map[string]string{}
+	for computer := range n.at {
+		if computer != sender {
+			star[computer] = sender
+		}
+	}
+	of := func(load tree.Load) strain {
+		return n.strain(sender, computersOf(build(t, "m-"+sender, nodes, tree.Bound{RTT: rtt, Load: load})))
+	}
+	rows := []struct {
+		name string
+		strain
+	}{
+		{"a stream", of(tree.Load{})},
+		{"100 KB", of(tree.Load{Bytes: 100_000})},
+		{"10 MB", of(tree.Load{Bytes: 10_000_000})},
+		{"1 GB", of(tree.Load{Bytes: 1_000_000_000})},
+		{"random tree, 3 each", n.strain(sender, n.randomTree(rand.New(rand.NewPCG(seed, 1)), sender, 3))},
+		{"star", n.strain(sender, star)},
+	}
+	var table strings.Builder
+	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "\tdepth\tmean stretch\tworst\tcopies on a link, most\tbetween routers, most\tlink seconds\t")
+	for _, r := range rows {
+		fmt.Fprintf(w, "%s\t%d\t%.2f\t%.2f\t%d\t%d\t%.1f\t\n", r.name, r.depth, r.mean, r.worst, r.most, r.trunk, r.total.Seconds())
+	}
+	w.Flush()
+	t.Logf("%d computers, seed %d\n%s", len(n.at), seed, &table)
+	last := rows[len(rows)-1].strain
+	for _, r := range rows[:4] {
+		if random := rows[4].strain; r.trunk*10 > last.trunk || r.total*10 > last.total || cmp.Compare(r.trunk, random.trunk) >= 0 {
+			t.Errorf("%s: %+v, the star %+v, the random tree %+v", r.name, r.strain, last, random)
+		}
+	}
+}
