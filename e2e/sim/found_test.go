@@ -37,3 +37,18 @@ func TestWhoHasAllIsNotWaitedFor(t *testing.T) {
 		},
 	})
 }
+
+// An agent in the middle of a chain that is slow moves to its end, and holds up nobody.
+func TestSlowAgentMovesLower(t *testing.T) {
+	s := scenario{
+		agents:     []place{{"a1", "a1", "x", 16 << 20}, {"a2", "a2", "x", 16 << 20}, {"a3", "a3", "x", 16 << 20}},
+		receivers:  []place{{name: "r1", node: "a1"}, {name: "r2", node: "a2"}, {name: "r3", node: "a3"}},
+		shape:      simnet.Shape{Latency: time.Millisecond, Rate: 2 << 20},
+		policy:     sdk.Policy{ControlMode: sdk.Hop},
+		deliveries: []parcel{{name: "object-0", size: 4 << 20}},
+	}
+	for _, host := range []string{"a1", "a3"} {
+		s.faults = append(s.faults, simnet.Fault{Until: time.Minute, Kind: simnet.SlowDown, A: host, B: "a2", Rate: slowRate})
+	}
+	wantAll(t, s)
+}

@@ -75,8 +75,64 @@ func draw(seed uint64) scenario {
 	if random.IntN(8) == 0 {
 		s.deadline = span
 	}
-	s.faults = s.drawFaults(random, span)
+	chain := random.IntN(6) == 0
+	if chain {
+		s.makeChain(random)
+	}
+	s.drawFaults(random, span)
+	if chain {
+		s.slowDown(random)
+	}
+	if random.IntN(8) == 0 {
+		s.drawDeaths(random, span)
+	}
 	return s
+}
+
+// makeChain has an agent beside each of some receivers, and something large be sent.
+func (s *scenario) makeChain(random *rand.Rand) {
+	s.agents, s.receivers = nil, nil
+	for i := range 3 + random.IntN(3) {
+		agent := fmt.Sprintf("a%d", i+1)
+		s.agents = append(s.agents, place{agent, agent, "x", drawCache(random)})
+		s.receivers = append(s.receivers, place{name: fmt.Sprintf("r%d", i+1), node: agent})
+	}
+	s.deliveries[0].size, s.deliveries[0].files = 2<<20+random.IntN(2<<20), 0
+	s.shape.Rate = 2 << 20
+}
+
+const slowRate = 96 << 10
+
+// slowDown has an agent in the middle of a chain be slow towards all but the manager.
+func (s *scenario) slowDown(random *rand.Rand) {
+	slow := s.agents[1+random.IntN(len(s.agents)-2)].name
+	for _, host := range s.hosts()[1:] {
+		if host != slow {
+			s.replaceFaults(slow, host, simnet.Fault{Until: time.Minute, Kind: simnet.SlowDown, A: slow, B: host, Rate: slowRate})
+			s.replaceFaults(host, slow, simnet.Fault{Until: time.Minute, Kind: simnet.SlowDown, A: host, B: slow, Rate: slowRate})
+		}
+	}
+}
+
+// drawDeaths has a third of all agents and receivers die within a second.
+func (s *scenario) drawDeaths(random *rand.Rand, span time.Duration) {
+	from := time.Duration(random.Int64N(int64(span)))
+	for _, host := range s.hosts()[2:] {
+		if random.IntN(3) == 0 {
+			died := from + time.Duration(random.Int64N(int64(time.Second)))
+			s.faults = slices.DeleteFunc(s.faults, func(f simnet.Fault) bool { return f.A == host && f.B == "" })
+			s.faults = append(s.faults, simnet.Fault{From: died, Until: died + 20*time.Second, Kind: simnet.Crash, A: host})
+		}
+	}
+}
+
+// replaceFaults puts one fault of a link in the place of all others of it: the end of one is
+// not the end of another.
+func (s *scenario) replaceFaults(a, b string, with simnet.Fault) {
+	s.faults = slices.DeleteFunc(s.faults, func(f simnet.Fault) bool {
+		return f.Kind != with.Kind && (f.A == a && f.B == b || f.A == b && f.B == a)
+	})
+	s.faults = append(s.faults, with)
 }
 
 func drawSize(random *rand.Rand) int {
@@ -119,7 +175,7 @@ func drawPolicy(random *rand.Rand) sdk.Policy {
 
 // drawFaults draws what happens: to the links and agents of the tree mostly, to the
 // members, their links to the manager, the manager and the sender at times.
-func (s *scenario) drawFaults(random *rand.Rand, span time.Duration) simnet.Schedule {
+func (s *scenario) drawFaults(random *rand.Rand, span time.Duration) {
 	chaos := simnet.Chaos{Faults: random.IntN(16), Span: span, Flips: random.IntN(2) == 0}
 	for _, agent := range s.agents {
 		if random.IntN(3) > 0 {
@@ -133,11 +189,10 @@ func (s *scenario) drawFaults(random *rand.Rand, span time.Duration) simnet.Sche
 		}
 	}
 	chaos.Links = s.drawLinks(random)
-	faults := chaos.Schedule(random)
+	s.faults = chaos.Schedule(random)
 	if random.IntN(6) == 0 {
-		faults = s.partition(random, span, faults)
+		s.partition(random, span)
 	}
-	return faults
 }
 
 func isAgent(host string) bool { return strings.HasPrefix(host, "a") }
@@ -158,7 +213,7 @@ func (s *scenario) drawLinks(random *rand.Rand) [][2]string {
 }
 
 // partition cuts a set of hosts off from all others for a time.
-func (s *scenario) partition(random *rand.Rand, span time.Duration, faults simnet.Schedule) simnet.Schedule {
+func (s *scenario) partition(random *rand.Rand, span time.Duration) {
 	from := time.Duration(random.Int64N(int64(span)))
 	until := from + time.Duration(random.Int64N(int64(span/4)))
 	var sides [2][]string
@@ -168,13 +223,9 @@ func (s *scenario) partition(random *rand.Rand, span time.Duration, faults simne
 	}
 	for _, a := range sides[0] {
 		for _, b := range sides[1] {
-			faults = slices.DeleteFunc(faults, func(f simnet.Fault) bool { // the end of one is not the end of another
-				return f.A == a && f.B == b || f.A == b && f.B == a
-			})
-			faults = append(faults, simnet.Fault{From: from, Until: until, Kind: simnet.CutBoth, A: a, B: b})
+			s.replaceFaults(a, b, simnet.Fault{From: from, Until: until, Kind: simnet.CutBoth, A: a, B: b})
 		}
 	}
-	return faults
 }
 
 func (s *scenario) hosts() []string {

@@ -42,6 +42,9 @@ func TestSeeds(t *testing.T) {
 		}
 	})
 	t.Log(runs)
+	if *seeds >= 100 && runs.moves == 0 {
+		t.Error("no slow agent moved lower in any run")
+	}
 }
 
 // Without faults, everybody has everything.
@@ -95,6 +98,7 @@ func scratch(t *testing.T) string {
 type tally struct {
 	mu       sync.Mutex
 	outcomes map[string]int
+	moves    int // of agents that held others up
 }
 
 func newTally() *tally { return &tally{outcomes: make(map[string]int)} }
@@ -102,12 +106,17 @@ func newTally() *tally { return &tally{outcomes: make(map[string]int)} }
 func (c *tally) count(delivery sdk.Delivery) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	for _, change := range delivery.TreeChanges {
+		if change.Cause == "agent_lags" {
+			c.moves++
+		}
+	}
 	for _, receipt := range delivery.Receipts {
 		c.outcomes[strings.TrimSpace(string(receipt.State)+" "+receipt.Reason)]++
 	}
 }
 
-func (c *tally) String() string { return fmt.Sprint(c.outcomes) }
+func (c *tally) String() string { return fmt.Sprint(c.outcomes, ", agents moved lower: ", c.moves) }
 
 // endTime is how long after the last fault all must have ended: nothing moves for a
 // minute before a member is given up, twice over if there are others.
