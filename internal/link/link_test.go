@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -103,7 +102,7 @@ func (s *source) Next(offset, most uint64) (link.Portion, error) {
 	return portion, nil
 }
 
-func (s *source) Sent(uint64) {}
+func (s *source) Sent(uint64, link.Portion) {}
 
 func (s *source) Acked(upTo uint64, _ wire.Level) error {
 	s.mu.Lock()
@@ -114,7 +113,8 @@ func (s *source) Acked(upTo uint64, _ wire.Level) error {
 
 // sink stores into a file.
 type sink struct {
-	to *os.File
+	to   *os.File
+	from uint64
 
 	mu      sync.Mutex
 	answer  link.Answer
@@ -124,10 +124,12 @@ type sink struct {
 }
 
 func newSink(to *os.File, from, window uint64) *sink {
-	return &sink{to: to, changed: make(chan struct{}), window: window, answer: link.Answer{Ack: from, Credit: from + window, Level: wire.Received, TreeVersion: 1}}
+	return &sink{to: to, from: from, changed: make(chan struct{}), window: window, answer: link.Answer{Ack: from, Credit: from + window, Level: wire.Received, TreeVersion: 1}}
 }
 
-func (s *sink) Section(uint64) (io.Writer, int64, error) { return s.to, 1 << 40, nil }
+func (s *sink) Section(offset uint64) (link.Place, int64, error) {
+	return link.Place{File: s.to, At: int64(offset - s.from)}, 1 << 40, nil
+}
 
 func (s *sink) Landed(upTo uint64) error {
 	s.mu.Lock()

@@ -60,9 +60,23 @@ type Facts struct {
 	Busy          time.Duration // in which there was something to send, in the mean over the stripes in use
 }
 
+// Bounds are how many stripes are allowed. Least is one if it is zero, and so is Most.
+type Bounds struct{ Least, Most int }
+
+// Within returns the bounds of somebody who allows so many at most.
+func (b Bounds) Within(most int) Bounds {
+	return Bounds{Least: min(b.Least, most), Most: min(b.Most, most)}
+}
+
+// within returns the allowed number that is nearest.
+func (b Bounds) within(stripes int) int {
+	most := max(1, min(b.Most, Most))
+	return min(max(stripes, b.Least, 1), most)
+}
+
 // Tuner decides for one link.
 type Tuner struct {
-	most   int
+	bounds Bounds
 	choice Choice
 	since  Facts     // the beginning of what is measured; zero while it settles
 	change time.Time // when the number was last changed; zero before the first facts
@@ -85,9 +99,9 @@ const (
 
 // New returns the tuner of a link that has its first stripe. The round trip is what its
 // opening took. earlier is the number that an earlier link between the two ended with, or
-// zero; most is how many are allowed.
-func New(rtt time.Duration, earlier, most int) *Tuner {
-	t := &Tuner{most: max(1, min(most, Most)), rest: firstRest}
+// zero.
+func New(rtt time.Duration, earlier int, bounds Bounds) *Tuner {
+	t := &Tuner{bounds: bounds, rest: firstRest}
 	t.choice = t.begin(rtt, earlier)
 	t.choice.now.RTT = rtt
 	t.choice.Piece = piece(0, t.choice.Stripes)
@@ -95,15 +109,16 @@ func New(rtt time.Duration, earlier, most int) *Tuner {
 }
 
 func (t *Tuner) begin(rtt time.Duration, earlier int) Choice {
+	least, most := t.bounds.within(1), t.bounds.within(Most)
 	switch {
-	case t.most == 1:
-		return Choice{Stripes: 1, Reason: Fixed}
+	case least == most:
+		return Choice{Stripes: least, Reason: Fixed}
 	case rtt < shortRTT:
-		return Choice{Stripes: 1, Reason: Short}
+		return Choice{Stripes: least, Reason: Short}
 	case earlier > 0:
-		return Choice{Stripes: min(earlier, t.most), Reason: Known}
+		return Choice{Stripes: t.bounds.within(earlier), Reason: Known}
 	}
-	return Choice{Stripes: min(1+int(rtt/eachRTT), beginMost, t.most), Reason: Begun}
+	return Choice{Stripes: t.bounds.within(min(1+int(rtt/eachRTT), beginMost)), Reason: Begun}
 }
 
 // Choice returns what the link should have now.
@@ -200,15 +215,11 @@ func (t *Tuner) try(now Measured, at time.Time) (changed bool) {
 // next returns the number to try. More and fewer take turns where neither was a gain.
 func (t *Tuner) next(now Measured) (stripes int, way trial) {
 	n := t.choice.Stripes
-	fewer, more := n-max(1, n/4), min(n+max(1, n/2), t.most)
+	fewer, more := t.bounds.within(n-max(1, n/4)), t.bounds.within(n+max(1, n/2))
 	switch {
-	case now.queues() && n > 1:
+	case fewer < n && (now.queues() || more == n || t.failed == up):
 		return fewer, down
-	case now.queues() || more == n && n == 1:
-		return n, none
-	case n > 1 && (more == n || t.failed == up):
-		return fewer, down
-	case more > n:
+	case more > n && !now.queues():
 		return more, up
 	}
 	return n, none

@@ -65,8 +65,10 @@ type ride struct {
 	told    []string
 }
 
+func upTo(most int) parallel.Bounds { return parallel.Bounds{Most: most} }
+
 func begin(t testing.TB, p path, earlier int) *ride {
-	r := &ride{TB: t, Tuner: parallel.New(p.rtt, earlier, parallel.Most), path: p, busy: 1}
+	r := &ride{TB: t, Tuner: parallel.New(p.rtt, earlier, upTo(parallel.Most)), path: p, busy: 1}
 	r.facts.At, r.facts.LeastRTT = time.Unix(1e9, 0), p.rtt
 	return r
 }
@@ -178,14 +180,14 @@ func TestFarPathsBeginWithMany(t *testing.T) {
 	for rtt, want := range map[time.Duration]int{
 		time.Millisecond: 1, 12 * time.Millisecond: 2, 28 * time.Millisecond: 3, 100 * time.Millisecond: 8, time.Second: 8,
 	} {
-		if got := parallel.New(rtt, 0, parallel.Most).Choice().Stripes; got != want {
+		if got := parallel.New(rtt, 0, upTo(parallel.Most)).Choice().Stripes; got != want {
 			t.Errorf("%v: %d stripes to begin with, want %d", rtt, got, want)
 		}
 	}
-	if got := parallel.New(100*time.Millisecond, 0, 4).Choice().Stripes; got != 4 {
+	if got := parallel.New(100*time.Millisecond, 0, upTo(4)).Choice().Stripes; got != 4 {
 		t.Errorf("%d stripes where 4 are allowed", got)
 	}
-	if got := parallel.New(100*time.Millisecond, 13, parallel.Most).Choice(); got.Stripes != 13 || got.Reason != parallel.Known {
+	if got := parallel.New(100*time.Millisecond, 13, upTo(parallel.Most)).Choice(); got.Stripes != 13 || got.Reason != parallel.Known {
 		t.Errorf("%d stripes, %s; an earlier link ended with 13", got.Stripes, got.Reason)
 	}
 }
@@ -231,7 +233,7 @@ func TestNeverLosesToOneConnection(t *testing.T) {
 			queue:      time.Duration(rapid.IntRange(0, 200).Draw(t, "queue")) * time.Millisecond,
 			neighbours: rapid.IntRange(0, 8).Draw(t, "neighbours"),
 		}
-		r := &ride{Tuner: parallel.New(p.rtt, 0, parallel.Most), path: p, busy: 1}
+		r := &ride{Tuner: parallel.New(p.rtt, 0, upTo(parallel.Most)), path: p, busy: 1}
 		r.facts.At, r.facts.LeastRTT = time.Unix(1e9, 0), p.rtt
 		for range 120 {
 			r.on(time.Second)
@@ -256,7 +258,7 @@ func TestBuffersHoldTwiceWhatIsUnderWay(t *testing.T) {
 	r.on(1500 * time.Millisecond)
 	rate, rtt, _ := r.carries(1)
 	want := 2 * rate * rtt.Seconds()
-	if got := float64(parallel.New(p40, 1, 1).Choice().Buffer); got != 0 {
+	if got := float64(parallel.New(p40, 1, upTo(1)).Choice().Buffer); got != 0 {
 		t.Errorf("%.0f before anything is known", got)
 	}
 	if got := float64(r.Choice().Buffer) * float64(r.Choice().Stripes); math.Abs(got-want) > want/10 {
