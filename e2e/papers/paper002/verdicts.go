@@ -1,6 +1,7 @@
 package paper002
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -9,13 +10,23 @@ import (
 )
 
 // verdicts tells for each sentence of 002 §3.2 about the measurements whether it is seen here.
-func (g grid) verdicts() measure.Table {
+func (o outcome) verdicts() measure.Table {
 	t := measure.Table{Title: "What the paper's text says, and what is seen here", Columns: []string{"section 3.2, in short", "seen", "same"}}
-	for _, v := range []func() (sentence, seen string, same bool){g.startsAlike, g.rises, g.falls, g.linear, g.bestLevel, g.sevenTimes, g.figureRises, g.figureFalls} {
+	for _, v := range []func() (sentence, seen string, same bool){
+		o.startsAlike, o.rises, o.falls, o.linear, o.bestLevel, o.sevenTimes, o.figureRises, o.figureFalls, o.tunesItself,
+	} {
 		sentence, seen, same := v()
 		t.Rows = append(t.Rows, []string{sentence, seen, map[bool]string{true: "yes", false: "no"}[same]})
 	}
 	return t
+}
+
+func (o outcome) tunesItself() (sentence, seen string, same bool) {
+	least := slices.MinFunc(o.links, func(a, b tuned) int { return cmp.Compare(a.rate, b.rate) }).rate
+	best, untuned := o.grid[o.best()], o.grid[cell{smallest, 1}]
+	return "(ours) a link that tunes itself has at least 95 % of the best cell, and 7 times the untuned connection",
+		fmt.Sprintf("the slowest of %d: %.0f %%, %.1f times", len(o.links), 100*float64(least)/float64(best), float64(least)/float64(untuned)),
+		float64(least) >= 0.95*float64(best) && float64(least) >= headline*float64(untuned)
 }
 
 func (g grid) startsAlike() (sentence, seen string, same bool) {
@@ -41,7 +52,7 @@ func (g grid) linear() (sentence, seen string, same bool) {
 func (g grid) bestLevel() (sentence, seen string, same bool) {
 	wins := 0
 	for n := 1; n <= tableMost; n++ {
-		top := slices.MaxFunc(levels, func(a, b link.Bytes) int { return int(g[cell{a, n}] - g[cell{b, n}]) })
+		top := slices.MaxFunc(levels, func(a, b link.Bytes) int { return cmp.Compare(g[cell{a, n}], g[cell{b, n}]) })
 		if top == best {
 			wins++
 		}

@@ -30,7 +30,7 @@ const (
 	// over a loss in no time.
 	shortRTT = 2 * time.Millisecond
 	// eachRTT is the round trip for which a link begins with one more stripe.
-	eachRTT = 10 * time.Millisecond
+	eachRTT = 6 * time.Millisecond
 	// beginMost is what a link begins with at most. "The best transfer times are achieved
 	// with the number of concurrent connections at between 8 and 13" (§3.2, figure 2).
 	beginMost = 8
@@ -49,6 +49,10 @@ const (
 	// busyEnough is for how much of the time there must be something to send, so that
 	// something is learnt.
 	busyEnough = 0.7
+	// enough is the share of the best rate with which fewer stripes are as good as more.
+	enough = 0.95
+	// tooLittle is that with which they are given up at once.
+	tooLittle = 0.85
 )
 
 // Facts are what is known of a link at a time. Counts are since it began.
@@ -81,6 +85,7 @@ type Tuner struct {
 	since  Facts     // the beginning of what is measured; zero while it settles
 	change time.Time // when the number was last changed; zero before the first facts
 	before Measured  // what the number before the one on trial did; or what the present one did
+	peak   float64   // the best rate since more were needed, or the path was another
 	trial  trial
 	rest   time.Duration
 	until  time.Time // nothing is tried before
@@ -138,12 +143,19 @@ func (t *Tuner) Step(facts Facts) (changed bool) {
 	case t.since.At.IsZero():
 		t.since = facts
 		return false
-	case facts.At.Sub(t.since.At) < max(leastEpoch, epochRTTs*facts.RTT):
-		return false
 	}
 	now := measure(t.since, facts)
+	span, epoch := facts.At.Sub(t.since.At), max(leastEpoch, epochRTTs*facts.RTT)
+	if span < epoch/2 || span < epoch && !t.fails(now) {
+		return false
+	}
 	t.since = facts
 	return t.judge(now, facts.At)
+}
+
+// fails reports whether fewer stripes carry so much less that this need not be seen to its end.
+func (t *Tuner) fails(now Measured) bool {
+	return t.trial == down && now.Rate < tooLittle*t.peak && !now.queues()
 }
 
 func measure(from, to Facts) Measured {
@@ -166,15 +178,15 @@ func (t *Tuner) judge(now Measured, at time.Time) (changed bool) {
 		return t.trial != none && t.conclude(now, at, false, NoGain)
 	case t.trial == up:
 		return t.conclude(now, at, gains(t.choice.was, t.choice.Stripes, t.before, now), Gained)
-	case t.trial == down && now.queues():
-		return t.conclude(now, at, true, Crowded)
-	case t.trial == down:
-		return t.conclude(now, at, now.Rate >= 0.95*t.before.Rate, Enough)
+	case t.trial == down && now.Rate >= enough*t.peak:
+		return t.conclude(now, at, true, Enough)
+	case t.trial == down: // if a queue stands all the same, others have what is missing
+		return t.conclude(now, at, now.queues(), Crowded)
 	}
 	if t.isAnother(now) { // the path has changed: what was found does not hold any more
-		t.until, t.rest, t.failed = t.missed.Add(firstRest), firstRest, none
+		t.until, t.rest, t.failed, t.peak = t.missed.Add(firstRest), firstRest, none, 0
 	}
-	t.before = now
+	t.before, t.peak = now, max(t.peak, now.Rate)
 	t.resize(now)
 	if at.Before(t.until) {
 		return false
@@ -187,13 +199,13 @@ func (t *Tuner) isAnother(now Measured) bool {
 	return t.lasted > 1 && (now.Rate < t.before.Rate*2/3 || now.Rate > t.before.Rate*3/2)
 }
 
-// gains reports whether more stripes are worth it: a quarter of what they would bring if each
+// gains reports whether more stripes are worth it: an eighth of what they would bring if each
 // carried as much as before. Much more loss than before says that it was taken from others. So
 // may a queue that stands now; but perhaps it stands only because there are more than
 // needed: trying fewer tells.
 func gains(was, is int, before, now Measured) bool {
 	linear := float64(is) / float64(was)
-	worth := 1 + (linear-1)/4
+	worth := 1 + (linear-1)/8
 	return now.Rate >= worth*before.Rate && now.Loss <= 2*before.Loss+0.01
 }
 
@@ -229,6 +241,9 @@ func (t *Tuner) next(now Measured) (stripes int, way trial) {
 func (t *Tuner) conclude(now Measured, at time.Time, kept bool, reason Reason) (changed bool) {
 	way, was := t.trial, t.choice.was
 	t.trial, t.lasted = none, 0
+	if kept && way == up {
+		t.peak = now.Rate
+	}
 	if kept {
 		t.choice.Reason, t.choice.before, t.choice.now = reason, t.before, now
 		t.before, t.failed = now, none

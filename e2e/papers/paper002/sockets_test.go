@@ -1,12 +1,14 @@
 package paper002
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/groupcast/groupcast/e2e/lab/labtest"
+	"github.com/groupcast/groupcast/internal/algo/parallel"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -42,5 +44,25 @@ func TestEveryCellIsMeasuredOnce(t *testing.T) {
 	}
 	if len(seen) != 4*tableMost+figureMost {
 		t.Errorf("%d cells", len(seen))
+	}
+}
+
+// A link that tunes itself is several times as fast as one that has a single stripe.
+func TestLinkTunesItself(t *testing.T) {
+	labtest.Require(t)
+	n := internet(1)
+	t.Cleanup(func() { n.Close() })
+	labtest.Start(t, n.Lab)
+	tuned, err := n.tune(t.Context(), parallel.Bounds{Least: 1, Most: parallel.Most})
+	if err != nil {
+		t.Fatal(err)
+	}
+	single, err := n.measure(t.Context(), cell{65536, 1}, 3*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("one connection: %v, a link: %v: %s", single, tuned.rate, strings.Join(tuned.choices, "\n"))
+	if ratio := float64(tuned.rate) / float64(single); ratio < 2 {
+		t.Errorf("it is %.1f times as fast as one connection", ratio)
 	}
 }

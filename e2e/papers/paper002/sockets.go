@@ -8,14 +8,15 @@ import (
 	"github.com/groupcast/groupcast/e2e/lab/link"
 	"github.com/groupcast/groupcast/e2e/lab/measure"
 	"github.com/groupcast/groupcast/e2e/papers/experiment"
+	"github.com/groupcast/groupcast/internal/algo/parallel"
 )
 
 // Parallel is tables 1 and 2 and figure 2, and all that lies between them.
 var Parallel = experiment.Experiment{
 	Paper: "002",
 	Name:  "parallel",
-	About: "tables 1 and 2, figure 2: socket buffers and parallel connections on a path with loss and delay",
-	Run:   parallel,
+	About: "tables 1 and 2, figure 2: socket buffers and parallel connections on a path with loss and delay; beside them a link that tunes itself",
+	Run:   sockets,
 }
 
 // What the paper has (§3.2). Its five buffer levels are those of table 1.
@@ -62,7 +63,7 @@ func cells() []cell {
 	return list
 }
 
-func parallel(ctx context.Context, options experiment.Options) (*measure.Result, error) {
+func sockets(ctx context.Context, options experiment.Options) (*measure.Result, error) {
 	if options.Duration == 0 {
 		options.Duration = cellTime
 	}
@@ -83,5 +84,35 @@ func parallel(ctx context.Context, options experiment.Options) (*measure.Result,
 		options.Progress("  %v: %v", c, rate)
 		measured[c] = rate
 	}
-	return report(options, measured, n.path.Lateness()), nil
+	one, err := n.tune(ctx, parallel.Bounds{Least: 1, Most: 1})
+	if err != nil {
+		return nil, fmt.Errorf("a link of one stripe: %w", err)
+	}
+	links, err := n.tuneAgain(ctx, options)
+	if err != nil {
+		return nil, fmt.Errorf("a link that tunes itself: %w", err)
+	}
+	return report(options, outcome{measured, one, links}, n.path.Lateness()), nil
+}
+
+// outcome is all that was measured.
+type outcome struct {
+	grid
+	one   tuned   // a link that may have but one stripe
+	links []tuned // those that tune themselves
+}
+
+// tunings is how many links tune themselves, one after the other, each from the start.
+const tunings = 3
+
+func (n *network) tuneAgain(ctx context.Context, options experiment.Options) (links []tuned, err error) {
+	for range max(options.Runs, tunings) {
+		link, err := n.tune(ctx, parallel.Bounds{Least: 1, Most: parallel.Most})
+		if err != nil {
+			return nil, err
+		}
+		options.Progress("  a link that tunes itself: %v", link.rate)
+		links = append(links, link)
+	}
+	return links, nil
 }
