@@ -27,10 +27,10 @@ type Outgoing struct {
 	id      string
 	stop    context.CancelFunc
 	done    chan struct{} // closed when all of it has ended
-	stripes int           // that the last link had
 
 	mu      sync.Mutex
 	latest  Delivery
+	stripes *groupv1.Stripes // of the last link; nil before there is one
 	err     error
 	changed chan struct{} // closed when the latest changes
 }
@@ -228,6 +228,7 @@ func (o *Outgoing) feed(ctx context.Context, supply supplier) {
 		assignment, _ := attendance.assignment(o.id)
 		return &groupv1.DeliveryReport{
 			Delivery: o.id, TreeVersion: assignment.GetTreeVersion(), Bytes: supply.sentUpTo(), Lost: lost.Load().(string),
+			Stripes: o.lastStripes(),
 		}
 	})
 	attendance.reportNow()
@@ -286,7 +287,7 @@ func (o *Outgoing) offer(ctx context.Context, assignment *groupv1.Assignment, ch
 	opened()
 	supply.begin(assignment.GetTreeVersion(), welcome.From)
 	feeding := link.NewFeeding(ctx, welcome.From, supply, link.Options{
-		Bounds: bounds, Earlier: o.stripes, Chosen: o.chosen,
+		Bounds: bounds, Earlier: int(o.lastStripes().GetCount()), Chosen: o.chosen,
 		Open: func(ctx context.Context, stripe int) (*link.Conn, error) {
 			conn, _, err := open(ctx, stripe, true)
 			return conn, err
@@ -310,9 +311,17 @@ func stripesOf(spec *groupv1.DeliverySpec) parallel.Bounds {
 
 // chosen notes how many connections do well, for when they have to be made again.
 func (o *Outgoing) chosen(choice parallel.Choice) {
-	o.stripes = choice.Stripes
+	o.mu.Lock()
+	o.stripes = &groupv1.Stripes{Count: uint32(choice.Stripes), Reason: string(choice.Reason), Why: choice.Explain()}
+	o.mu.Unlock()
 	o.session.client.log.Debug("the link to the first agent has another number of stripes",
 		"stripes", choice.Stripes, "reason", string(choice.Reason), "why", choice.Explain())
+}
+
+func (o *Outgoing) lastStripes() *groupv1.Stripes {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.stripes
 }
 
 // tune sets what the delivery wants of a connection. What the machine cannot do is left.

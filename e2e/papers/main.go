@@ -33,6 +33,7 @@ var experiments = []experiment.Experiment{
 	paper000.Split,
 	paper001.Traditional,
 	paper002.Parallel,
+	paper002.Children,
 }
 
 func main() {

@@ -81,8 +81,8 @@ type Feeding struct {
 	choice  parallel.Choice
 	lines   []*line // the stripes, in the order of their coming
 	next    uint64  // all before was given to a stripe
-	again   spans   // that were on their way on a stripe that broke
-	acked   uint64
+	again   spans   // that were on their way on a stripe that broke, or stands still
+	has     uint64  // all before is at the child
 	credit  uint64
 	version uint64        // of the tree, as last told
 	changed chan struct{} // closed when a stripe may have something to do
@@ -95,11 +95,13 @@ type line struct {
 	told   int   // the number of stripes that it last told of
 	ended  bool  // it has told the end
 	offset uint64
+	idle   [2]uint64 // what was next when it had nothing to do: at the last two beats, the older first
+	helped uint64    // what was given to it before this was given to others, too
 }
 
 // NewFeeding returns the link to a child that wants all from an offset on.
 func NewFeeding(ctx context.Context, from uint64, supply Supply, options Options) *Feeding {
-	f := &Feeding{supply: supply, next: from, acked: from, credit: from, changed: make(chan struct{})}
+	f := &Feeding{supply: supply, next: from, has: from, credit: from, changed: make(chan struct{})}
 	f.choice = parallel.New(0, 0, parallel.Bounds{}).Choice()
 	f.begin(ctx, options, f.feed)
 	return f
@@ -165,7 +167,7 @@ func (f *Feeding) detach(l *line) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.lines = slices.DeleteFunc(f.lines, func(one *line) bool { return one == l })
-	for _, run := range l.given.after(f.acked) {
+	for _, run := range l.given.after(f.has) {
 		f.again = f.again.add(run)
 	}
 	f.announce()
@@ -230,9 +232,40 @@ func (f *Feeding) send(ctx context.Context, l *line) error {
 			if err := f.say(l, wire.Status, l.offset, nil); err != nil {
 				return err
 			}
+			f.relieve(l)
 			beat.Reset(heartbeat)
 		}
 	}
+}
+
+// relieve has a stripe that has had nothing to do for two beats send what was given to
+// another before them, if the child waits for that: the other is slow, or stands still.
+func (f *Feeding) relieve(l *line) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	old := l.idle[0]
+	l.idle = [2]uint64{l.idle[1], f.next}
+	slow := f.awaited(old)
+	if slow == nil || slow == l || len(f.again) > 0 || slices.Index(f.lines, l) >= f.choice.Stripes {
+		return
+	}
+	for _, run := range slow.given {
+		if run.from < old && run.to > slow.helped {
+			f.again = f.again.add(span{max(run.from, slow.helped), run.to})
+		}
+	}
+	slow.helped = old
+	f.announce()
+}
+
+// awaited returns the stripe for whose bytes the child waits, of those before an offset.
+func (f *Feeding) awaited(before uint64) (slow *line) {
+	for _, l := range f.lines {
+		if run, found := l.given.next(f.has); found && run.from < before {
+			slow, before = l, run.from
+		}
+	}
+	return slow
 }
 
 // do does a task, and reports whether there may be another at once.
@@ -263,7 +296,7 @@ func (f *Feeding) claim(l *line) (task, error) {
 		return t, nil // it is not needed now
 	}
 	most := f.credit - min(f.credit, f.next)
-	if f.again = f.again.after(f.acked); len(f.again) > 0 {
+	if f.again = f.again.after(f.has); len(f.again) > 0 {
 		t.offset, most = f.again[0].from, f.again[0].to-f.again[0].from
 	}
 	portion, err := f.supply.Next(t.offset, min(f.piece(), most))
@@ -311,15 +344,14 @@ func (f *Feeding) grant(credit uint64) {
 	}
 }
 
-// acknowledged forgets what the child has.
-func (f *Feeding) acknowledged(header wire.Header) error {
+// landed forgets what the child has.
+func (f *Feeding) landed(upTo uint64) {
 	f.mu.Lock()
-	f.acked = max(f.acked, header.Offset)
+	defer f.mu.Unlock()
+	f.has = max(f.has, min(upTo, f.next))
 	for _, l := range f.lines {
-		l.given = l.given.after(f.acked)
+		l.given = l.given.after(f.has)
 	}
-	f.mu.Unlock()
-	return f.supply.Acked(header.Offset, header.Level)
 }
 
 // listen takes what the child says on a stripe until it is done or that breaks.
@@ -341,10 +373,12 @@ func (f *Feeding) hear(conn *Conn) error {
 	}
 	switch header.Type {
 	case wire.Ack:
-		return f.acknowledged(header)
+		f.landed(header.Offset)
+		return f.supply.Acked(header.Offset, header.Level)
 	case wire.Credit:
 		f.grant(header.Offset)
 	case wire.Status:
+		f.landed(header.Offset)
 	case wire.Bye:
 		return conn.bye(header)
 	default:

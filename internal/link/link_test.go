@@ -92,6 +92,7 @@ type source struct {
 
 	mu    sync.Mutex
 	acked uint64
+	sent  int
 }
 
 func (s *source) Next(offset, most uint64) (link.Portion, error) {
@@ -102,7 +103,11 @@ func (s *source) Next(offset, most uint64) (link.Portion, error) {
 	return portion, nil
 }
 
-func (s *source) Sent(uint64, link.Portion) {}
+func (s *source) Sent(_ uint64, portion link.Portion) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sent += int(portion.Length)
+}
 
 func (s *source) Acked(upTo uint64, _ wire.Level) error {
 	s.mu.Lock()

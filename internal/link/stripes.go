@@ -50,6 +50,7 @@ type stripes struct {
 	conns    []*Conn // those that live
 	kept     int     // this end keeps so many open
 	done     bool    // all that was wanted has come: none is opened again
+	alone    bool    // the neighbour takes no more than it has
 }
 
 func (s *stripes) begin(ctx context.Context, options Options, serve func(context.Context, *Conn) error) {
@@ -108,6 +109,25 @@ func (s *stripes) leave(conn *Conn, err error) {
 	}
 }
 
+// Admits reports whether a stripe may join: one that broke may come back before it is
+// noticed that it did.
+func (s *stripes) Admits() bool {
+	return s.options.Bounds.Most > 1 && s.living() < 2*s.options.Bounds.Most
+}
+
+// refuse notes that the neighbour takes no more stripes.
+func (s *stripes) refuse() {
+	s.counting.Lock()
+	defer s.counting.Unlock()
+	s.alone = true
+}
+
+func (s *stripes) refused() bool {
+	s.counting.Lock()
+	defer s.counting.Unlock()
+	return s.alone
+}
+
 // living returns how many stripes there are.
 func (s *stripes) living() int {
 	s.counting.Lock()
@@ -153,7 +173,8 @@ func (s *stripes) keep(stripe int, conn *Conn) {
 		conn, err := s.options.Open(s.ctx, stripe)
 		var refusal *wire.Refusal
 		if errors.As(err, &refusal) {
-			return // the neighbour wants no more of them, or has no such link
+			s.refuse()
+			return
 		}
 		if err == nil && s.lasts(conn) {
 			wait = firstPause

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -174,24 +175,30 @@ func TestStripesCarryTogether(t *testing.T) {
 	}
 }
 
-// A slow stripe never holds the others: what each carries is what it is ready for.
+// A slow stripe never holds the others: what each carries is what it is ready for, and when
+// there is nothing else to do, they carry what it does not.
 func TestSlowStripeHoldsNobody(t *testing.T) {
 	s := newStriped(t)
 	s.pace = func(stripe int) time.Duration {
 		if stripe == 2 {
-			return 20 * time.Millisecond
+			return 10 * time.Millisecond
 		}
-		return 20 * time.Microsecond
+		return 0
 	}
-	file, content := randomFile(t, 16<<20)
-	store := newSink(emptyFile(t), 0, 16<<20)
-	if fed, taken := s.transfer(4, false, 0, &source{file: file, length: uint64(len(content))}, store); fed != nil || taken != nil {
+	file, content := randomFile(t, 96<<20)
+	supply, store := &source{file: file, length: uint64(len(content))}, newSink(emptyFile(t), 0, 96<<20)
+	begun := time.Now()
+	if fed, taken := s.transfer(4, false, 0, supply, store); fed != nil || taken != nil {
 		t.Fatalf("fed: %v; taken: %v", fed, taken)
 	}
 	s.wantArrived(store, content)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	slow := s.carriers[2][0].came.Load()
+	t.Logf("the slow stripe brought %d bytes of %d in %v", slow, len(content), time.Since(begun))
+	if supply.sent <= len(content) {
+		t.Error("nobody sent what the slow one did not")
+	}
 	for stripe, opened := range s.carriers[:4] {
 		if came := opened[0].came.Load(); stripe != 2 && came < 2*slow {
 			t.Errorf("stripe %d carried %d bytes, the slow one %d", stripe, came, slow)
@@ -208,15 +215,15 @@ type breaking struct {
 	which int
 }
 
-// Landed breaks a stripe now and then, each in its turn.
+// Landed breaks a stripe now and then, each but the last in its turn, once all are open.
 func (b *breaking) Landed(upTo uint64) error {
-	if upTo >= b.next {
+	b.striped.mu.Lock()
+	defer b.striped.mu.Unlock()
+	allOpen := !slices.ContainsFunc(b.carriers[:4], func(opened []*carrier) bool { return len(opened) == 0 })
+	if upTo >= b.next && allOpen {
 		b.next = upTo + b.every
-		b.striped.mu.Lock()
-		if opened := b.carriers[b.which]; len(opened) > 0 {
-			opened[len(opened)-1].Close()
-		}
-		b.striped.mu.Unlock()
+		opened := b.carriers[b.which]
+		opened[len(opened)-1].Close()
 		b.which = (b.which + 1) % 3
 	}
 	return b.sink.Landed(upTo)

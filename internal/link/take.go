@@ -253,7 +253,9 @@ func (t *Taking) answer(ctx context.Context, conn *Conn) error {
 				return err
 			}
 			told = now
-			beat.Reset(heartbeat)
+			if !t.isStriped() { // of stripes, the parent has to know what has come, too
+				beat.Reset(heartbeat)
+			}
 		}
 		if now.Done {
 			return t.farewell(ctx, conn, now)
@@ -266,13 +268,20 @@ func (t *Taking) answer(ctx context.Context, conn *Conn) error {
 				return context.Cause(ctx)
 			}
 		case <-beat.C:
-			status := wire.Header{Type: wire.Status, Offset: now.Ack, TreeVersion: now.TreeVersion}
+			status := wire.Header{Type: wire.Status, Offset: t.has(), TreeVersion: now.TreeVersion}
 			if err := conn.Send(status.Append(nil)); err != nil {
 				return err
 			}
 			beat.Reset(heartbeat)
 		}
 	}
+}
+
+// has returns up to where everything has come.
+func (t *Taking) has() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.upTo
 }
 
 // farewell says that nothing more is wanted, and gives the parent time to close: a

@@ -66,3 +66,26 @@ func TestLinkTunesItself(t *testing.T) {
 		t.Errorf("it is %.1f times as fast as one connection", ratio)
 	}
 }
+
+// "An enhancement to the Cluster Tree protocol will allow parallel packet distribution between a
+// host and its direct children" (002 §3): one child's slowness delays no sibling.
+func TestSlowChildDelaysNoSibling(t *testing.T) {
+	labtest.Require(t)
+	f := newFamily(1)
+	t.Cleanup(func() { f.Close() })
+	labtest.Start(t, f.Lab)
+	inTurn, err := f.inTurn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	atOnce, err := f.atOnce(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("in turn: %v; at once: %v", inTurn, atOnce)
+	for i := range childCount {
+		if i != slowChild && (2*atOnce[i] > atOnce[slowChild] || 2*atOnce[i] > inTurn[i]) {
+			t.Errorf("child %d took %v at once, %v in turn; the slow one %v", i, atOnce[i], inTurn[i], atOnce[slowChild])
+		}
+	}
+}

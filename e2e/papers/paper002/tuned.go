@@ -30,11 +30,13 @@ var (
 	childID  = identity.ID{Role: identity.Agent, Name: "virginia"}
 )
 
-// trial is one link of the product's between the two machines.
+// trial is one link of the product's between two machines.
 type trial struct {
-	*network
+	from, to      *lab.Host
+	port          uint16
 	parent, child identity.TLS
 	bounds        parallel.Bounds
+	size          labLink.Bytes
 	source        *os.File
 	start         time.Time
 
@@ -46,29 +48,35 @@ type trial struct {
 // tune tells how fast a link carries the paper's bytes, from the first SYN to the last of
 // them, by itself: nothing but how many stripes it may have is given to it.
 func (n *network) tune(ctx context.Context, bounds parallel.Bounds) (tuned, error) {
-	t := &trial{network: n, bounds: bounds}
+	t := &trial{from: n.florida, to: n.virginia, port: linkPort, bounds: bounds, size: transferred}
+	took, err := t.run(ctx)
+	return tuned{labLink.Rate(float64(t.size) * 8 / took.Seconds()), t.choices}, err
+}
+
+// run tells how long the link takes, from the first SYN to the last byte in its file.
+func (t *trial) run(ctx context.Context) (time.Duration, error) {
 	if err := t.prepare(); err != nil {
-		return tuned{}, err
+		return 0, err
 	}
 	defer t.source.Close()
-	listener, err := n.florida.Listen(ctx, "tcp4", n.florida.At(linkPort), lab.Congestion(congestion))
+	listener, err := t.from.Listen(ctx, "tcp4", t.from.At(t.port), lab.Congestion(congestion))
 	if err != nil {
-		return tuned{}, err
+		return 0, err
 	}
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer listener.Close()
 	running.Go(func() { t.accept(ctx, listener, &running) })
-	store, err := newStore()
+	store, err := newStore(t.size)
 	if err != nil {
-		return tuned{}, err
+		return 0, err
 	}
 	defer store.to.Close()
 	t.start = time.Now()
 	if err := t.take(ctx, store); err != nil {
-		return tuned{}, err
+		return 0, err
 	}
-	return tuned{labLink.Rate(float64(transferred) * 8 / store.ended.Sub(t.start).Seconds()), t.choices}, nil
+	return store.ended.Sub(t.start), nil
 }
 
 // prepare makes what both ends need.
@@ -87,7 +95,7 @@ func (t *trial) prepare() error {
 		return err
 	}
 	t.source, err = unnamed()
-	return errors.Join(err, t.source.Truncate(int64(transferred)))
+	return errors.Join(err, t.source.Truncate(int64(t.size)))
 }
 
 // unnamed makes a file in memory that goes with its descriptor.
@@ -117,7 +125,7 @@ func (t *trial) feed(ctx context.Context, raw net.Conn) {
 	}
 	t.mu.Lock()
 	if !asked.Join {
-		t.feeding = link.NewFeeding(ctx, asked.From, supply{t.source}, link.Options{Bounds: t.bounds, Chosen: t.note})
+		t.feeding = link.NewFeeding(ctx, asked.From, supply{t.source, uint64(t.size)}, link.Options{Bounds: t.bounds, Chosen: t.note})
 	}
 	feeding := t.feeding
 	t.mu.Unlock()
@@ -149,7 +157,7 @@ func (t *trial) take(ctx context.Context, store *store) error {
 
 func (t *trial) dial(ctx context.Context, hello wire.Hello) (*link.Conn, error) {
 	hello.Stripes, hello.Plaintext = parallel.Most, true
-	conn, _, err := link.Dial(ctx, dialer{t.virginia}, t.florida.At(linkPort), t.child, parentID, hello)
+	conn, _, err := link.Dial(ctx, dialer{t.to}, t.from.At(t.port), t.child, parentID, hello)
 	return conn, err
 }
 
@@ -160,11 +168,14 @@ func (d dialer) DialContext(ctx context.Context, _, address string) (net.Conn, e
 }
 
 // supply is zeros.
-type supply struct{ file *os.File }
+type supply struct {
+	file *os.File
+	size uint64
+}
 
 func (s supply) Next(offset, most uint64) (link.Portion, error) {
-	portion := link.Portion{File: s.file, At: offset, Length: min(most, uint64(transferred)-offset), TreeVersion: 1}
-	if portion.Length == 0 && offset == uint64(transferred) {
+	portion := link.Portion{File: s.file, At: offset, Length: min(most, s.size-offset), TreeVersion: 1}
+	if portion.Length == 0 && offset == s.size {
 		portion.End = &link.End{Length: offset}
 	}
 	return portion, nil
@@ -175,7 +186,8 @@ func (supply) Acked(uint64, wire.Level) error { return nil }
 
 // store keeps what comes in a file.
 type store struct {
-	to *os.File
+	to   *os.File
+	size uint64
 
 	mu      sync.Mutex
 	landed  uint64
@@ -183,13 +195,13 @@ type store struct {
 	changed chan struct{}
 }
 
-func newStore() (*store, error) {
+func newStore(size labLink.Bytes) (*store, error) {
 	to, err := unnamed()
-	return &store{to: to, changed: make(chan struct{})}, err
+	return &store{to: to, size: uint64(size), changed: make(chan struct{})}, err
 }
 
 func (s *store) Section(offset uint64) (link.Place, int64, error) {
-	return link.Place{File: s.to, At: int64(offset)}, int64(transferred), nil
+	return link.Place{File: s.to, At: int64(offset)}, int64(s.size), nil
 }
 
 func (s *store) Landed(upTo uint64) error {
@@ -214,6 +226,6 @@ func (s *store) Answer() link.Answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return link.Answer{
-		Ack: s.landed, Level: wire.Relayed, Credit: uint64(transferred), TreeVersion: 1, Done: !s.ended.IsZero(), Changed: s.changed,
+		Ack: s.landed, Level: wire.Relayed, Credit: s.size, TreeVersion: 1, Done: !s.ended.IsZero(), Changed: s.changed,
 	}
 }

@@ -15,10 +15,10 @@ import (
 // child is one that is fed, over however many links one after the other. It belongs
 // to its delivery, and is guarded by its mutex.
 type child struct {
-	link    *link.Feeding // nil while it is not connected
-	reads   []uint64      // offsets from which bytes are being read from the file
-	stripes int           // that its latest link had
-	sent    uint64        // bytes, over all links
+	link    *link.Feeding    // nil while it is not connected
+	reads   []uint64         // offsets from which bytes are being read from the file
+	stripes *groupv1.Stripes // of its latest link; nil if that may have but one
+	sent    uint64           // bytes, over all links
 	acked   uint64
 	evicted bool
 }
@@ -65,7 +65,7 @@ func (d *delivery) feedStripe(asked *link.Asked, name string) {
 		there = c.link
 	}
 	d.mu.Unlock()
-	if there == nil {
+	if there == nil || !there.Admits() {
 		asked.Refuse(wire.Unknown, noLink)
 		return
 	}
@@ -75,7 +75,7 @@ func (d *delivery) feedStripe(asked *link.Asked, name string) {
 	}
 }
 
-// noLink is what a stripe is told that is too late for its link.
+// noLink is what a stripe is told that is too late for its link, or too many for it.
 const noLink = "there is no link to join"
 
 // unwelcome says why a child is not fed, if it is not.
@@ -109,7 +109,7 @@ func (d *delivery) attach(name string, asked *link.Asked) *supply {
 	}
 	supply := &supply{d, c, name}
 	c.link = link.NewFeeding(d.ctx, from, supply, link.Options{
-		Bounds: d.hub.Stripes.Within(int(asked.Stripes)), Earlier: c.stripes,
+		Bounds: d.hub.Stripes.Within(int(asked.Stripes)), Earlier: int(c.stripes.GetCount()),
 		Chosen: func(choice parallel.Choice) { d.chosen(supply, choice) },
 	})
 	d.mu.Unlock()
@@ -136,8 +136,9 @@ func (d *delivery) attach(name string, asked *link.Asked) *supply {
 // chosen notes how many stripes a child's link is to have.
 func (d *delivery) chosen(s *supply, choice parallel.Choice) {
 	d.mu.Lock()
-	s.child.stripes = choice.Stripes
+	s.child.stripes = &groupv1.Stripes{Count: uint32(choice.Stripes), Reason: string(choice.Reason), Why: choice.Explain()}
 	d.mu.Unlock()
+	d.hub.Metrics.tuned.WithLabelValues(string(choice.Reason)).Inc()
 	d.log.Info("the link to a child has another number of stripes",
 		"child", s.name, "stripes", choice.Stripes, "reason", string(choice.Reason), "why", choice.Explain())
 }

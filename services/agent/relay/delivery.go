@@ -460,7 +460,7 @@ func (d *delivery) report() *groupv1.DeliveryReport {
 	}
 	for name, c := range d.children {
 		report.Children = append(report.Children, &groupv1.ChildReport{
-			Name: name, Connected: c.link != nil, SentBytes: c.sent, AckedOffset: c.acked, Evicted: c.evicted,
+			Name: name, Connected: c.link != nil, SentBytes: c.sent, AckedOffset: c.acked, Evicted: c.evicted, Stripes: c.stripes,
 		})
 	}
 	return report

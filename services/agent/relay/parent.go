@@ -160,7 +160,7 @@ func (d *delivery) takeStripe(asked *link.Asked) {
 	d.mu.Lock()
 	there := d.intake
 	d.mu.Unlock()
-	if there == nil {
+	if there == nil || !there.Admits() {
 		asked.Refuse(wire.Unknown, noLink)
 		return
 	}

@@ -544,6 +544,70 @@ func (x *Receipt) GetParent() string {
 	return ""
 }
 
+// Stripes are the connections that a link is made of.
+type Stripes struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Count uint32                 `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
+	// Why there are so many: short_path, begun, known, try_more, try_fewer, gained, no_gain,
+	// enough, crowded, needed or fixed.
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The same for people.
+	Why           string `protobuf:"bytes,3,opt,name=why,proto3" json:"why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Stripes) Reset() {
+	*x = Stripes{}
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Stripes) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Stripes) ProtoMessage() {}
+
+func (x *Stripes) ProtoReflect() protoreflect.Message {
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Stripes.ProtoReflect.Descriptor instead.
+func (*Stripes) Descriptor() ([]byte, []int) {
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Stripes) GetCount() uint32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *Stripes) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Stripes) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
 // LinkUse is what one link of a delivery's tree carried.
 type LinkUse struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
@@ -551,13 +615,15 @@ type LinkUse struct {
 	To             string                 `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
 	Bytes          uint64                 `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	BytesPerSecond uint64                 `protobuf:"varint,4,opt,name=bytes_per_second,json=bytesPerSecond,proto3" json:"bytes_per_second,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Unset of a link that may have but one connection.
+	Stripes       *Stripes `protobuf:"bytes,5,opt,name=stripes,proto3" json:"stripes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LinkUse) Reset() {
 	*x = LinkUse{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[2]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -569,7 +635,7 @@ func (x *LinkUse) String() string {
 func (*LinkUse) ProtoMessage() {}
 
 func (x *LinkUse) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[2]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -582,7 +648,7 @@ func (x *LinkUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinkUse.ProtoReflect.Descriptor instead.
 func (*LinkUse) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{2}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *LinkUse) GetFrom() string {
@@ -613,6 +679,13 @@ func (x *LinkUse) GetBytesPerSecond() uint64 {
 	return 0
 }
 
+func (x *LinkUse) GetStripes() *Stripes {
+	if x != nil {
+		return x.Stripes
+	}
+	return nil
+}
+
 // CacheUse is what one agent cached of a delivery.
 type CacheUse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -628,7 +701,7 @@ type CacheUse struct {
 
 func (x *CacheUse) Reset() {
 	*x = CacheUse{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[3]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -640,7 +713,7 @@ func (x *CacheUse) String() string {
 func (*CacheUse) ProtoMessage() {}
 
 func (x *CacheUse) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[3]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -653,7 +726,7 @@ func (x *CacheUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CacheUse.ProtoReflect.Descriptor instead.
 func (*CacheUse) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{3}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *CacheUse) GetAgent() string {
@@ -701,7 +774,7 @@ type Measurements struct {
 
 func (x *Measurements) Reset() {
 	*x = Measurements{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[4]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -713,7 +786,7 @@ func (x *Measurements) String() string {
 func (*Measurements) ProtoMessage() {}
 
 func (x *Measurements) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[4]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -726,7 +799,7 @@ func (x *Measurements) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Measurements.ProtoReflect.Descriptor instead.
 func (*Measurements) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{4}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Measurements) GetSendBytesPerSecond() uint64 {
@@ -798,7 +871,7 @@ type Delivery struct {
 
 func (x *Delivery) Reset() {
 	*x = Delivery{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[5]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -810,7 +883,7 @@ func (x *Delivery) String() string {
 func (*Delivery) ProtoMessage() {}
 
 func (x *Delivery) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[5]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -823,7 +896,7 @@ func (x *Delivery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delivery.ProtoReflect.Descriptor instead.
 func (*Delivery) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{5}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Delivery) GetId() string {
@@ -966,7 +1039,7 @@ type Neighbour struct {
 
 func (x *Neighbour) Reset() {
 	*x = Neighbour{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[6]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -978,7 +1051,7 @@ func (x *Neighbour) String() string {
 func (*Neighbour) ProtoMessage() {}
 
 func (x *Neighbour) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[6]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -991,7 +1064,7 @@ func (x *Neighbour) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Neighbour.ProtoReflect.Descriptor instead.
 func (*Neighbour) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{6}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Neighbour) GetName() string {
@@ -1048,7 +1121,7 @@ type Assignment struct {
 
 func (x *Assignment) Reset() {
 	*x = Assignment{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[7]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1060,7 +1133,7 @@ func (x *Assignment) String() string {
 func (*Assignment) ProtoMessage() {}
 
 func (x *Assignment) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[7]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1073,7 +1146,7 @@ func (x *Assignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assignment.ProtoReflect.Descriptor instead.
 func (*Assignment) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{7}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Assignment) GetDelivery() string {
@@ -1197,7 +1270,7 @@ type Assignments struct {
 
 func (x *Assignments) Reset() {
 	*x = Assignments{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[8]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1209,7 +1282,7 @@ func (x *Assignments) String() string {
 func (*Assignments) ProtoMessage() {}
 
 func (x *Assignments) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[8]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1222,7 +1295,7 @@ func (x *Assignments) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assignments.ProtoReflect.Descriptor instead.
 func (*Assignments) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{8}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Assignments) GetComplete() bool {
@@ -1269,14 +1342,16 @@ type DeliveryReport struct {
 	// The parent (SEND: the child) that cannot be reached or is silent; empty while all is well.
 	Lost string `protobuf:"bytes,8,opt,name=lost,proto3" json:"lost,omitempty"`
 	// Why this node cannot go on by itself, such as no_room; empty while it can.
-	Trouble       string `protobuf:"bytes,9,opt,name=trouble,proto3" json:"trouble,omitempty"`
+	Trouble string `protobuf:"bytes,9,opt,name=trouble,proto3" json:"trouble,omitempty"`
+	// SEND: of the link to its agent.
+	Stripes       *Stripes `protobuf:"bytes,10,opt,name=stripes,proto3" json:"stripes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DeliveryReport) Reset() {
 	*x = DeliveryReport{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[9]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1288,7 +1363,7 @@ func (x *DeliveryReport) String() string {
 func (*DeliveryReport) ProtoMessage() {}
 
 func (x *DeliveryReport) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[9]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1301,7 +1376,7 @@ func (x *DeliveryReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliveryReport.ProtoReflect.Descriptor instead.
 func (*DeliveryReport) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{9}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *DeliveryReport) GetDelivery() string {
@@ -1367,6 +1442,13 @@ func (x *DeliveryReport) GetTrouble() string {
 	return ""
 }
 
+func (x *DeliveryReport) GetStripes() *Stripes {
+	if x != nil {
+		return x.Stripes
+	}
+	return nil
+}
+
 // ChildReport is how one child of a relay stands.
 type ChildReport struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -1377,14 +1459,16 @@ type ChildReport struct {
 	// All before this offset is acknowledged.
 	AckedOffset uint64 `protobuf:"varint,4,opt,name=acked_offset,json=ackedOffset,proto3" json:"acked_offset,omitempty"`
 	// It was given up as too slow.
-	Evicted       bool `protobuf:"varint,5,opt,name=evicted,proto3" json:"evicted,omitempty"`
+	Evicted bool `protobuf:"varint,5,opt,name=evicted,proto3" json:"evicted,omitempty"`
+	// Of the latest link to it; unset if that may have but one.
+	Stripes       *Stripes `protobuf:"bytes,6,opt,name=stripes,proto3" json:"stripes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ChildReport) Reset() {
 	*x = ChildReport{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[10]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1396,7 +1480,7 @@ func (x *ChildReport) String() string {
 func (*ChildReport) ProtoMessage() {}
 
 func (x *ChildReport) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[10]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1409,7 +1493,7 @@ func (x *ChildReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChildReport.ProtoReflect.Descriptor instead.
 func (*ChildReport) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{10}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ChildReport) GetName() string {
@@ -1447,6 +1531,13 @@ func (x *ChildReport) GetEvicted() bool {
 	return false
 }
 
+func (x *ChildReport) GetStripes() *Stripes {
+	if x != nil {
+		return x.Stripes
+	}
+	return nil
+}
+
 // CreateDeliveryRequest says who sends what.
 type CreateDeliveryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1462,7 +1553,7 @@ type CreateDeliveryRequest struct {
 
 func (x *CreateDeliveryRequest) Reset() {
 	*x = CreateDeliveryRequest{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[11]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1474,7 +1565,7 @@ func (x *CreateDeliveryRequest) String() string {
 func (*CreateDeliveryRequest) ProtoMessage() {}
 
 func (x *CreateDeliveryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[11]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1487,7 +1578,7 @@ func (x *CreateDeliveryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateDeliveryRequest.ProtoReflect.Descriptor instead.
 func (*CreateDeliveryRequest) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{11}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *CreateDeliveryRequest) GetGroup() string {
@@ -1535,7 +1626,7 @@ type CreateDeliveryResponse struct {
 
 func (x *CreateDeliveryResponse) Reset() {
 	*x = CreateDeliveryResponse{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[12]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1547,7 +1638,7 @@ func (x *CreateDeliveryResponse) String() string {
 func (*CreateDeliveryResponse) ProtoMessage() {}
 
 func (x *CreateDeliveryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[12]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1560,7 +1651,7 @@ func (x *CreateDeliveryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateDeliveryResponse.ProtoReflect.Descriptor instead.
 func (*CreateDeliveryResponse) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{12}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *CreateDeliveryResponse) GetDelivery() *Delivery {
@@ -1588,7 +1679,7 @@ type SealDeliveryRequest struct {
 
 func (x *SealDeliveryRequest) Reset() {
 	*x = SealDeliveryRequest{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[13]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1600,7 +1691,7 @@ func (x *SealDeliveryRequest) String() string {
 func (*SealDeliveryRequest) ProtoMessage() {}
 
 func (x *SealDeliveryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[13]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1613,7 +1704,7 @@ func (x *SealDeliveryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SealDeliveryRequest.ProtoReflect.Descriptor instead.
 func (*SealDeliveryRequest) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{13}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *SealDeliveryRequest) GetDelivery() string {
@@ -1674,7 +1765,7 @@ type SealDeliveryResponse struct {
 
 func (x *SealDeliveryResponse) Reset() {
 	*x = SealDeliveryResponse{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[14]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1686,7 +1777,7 @@ func (x *SealDeliveryResponse) String() string {
 func (*SealDeliveryResponse) ProtoMessage() {}
 
 func (x *SealDeliveryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[14]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1699,7 +1790,7 @@ func (x *SealDeliveryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SealDeliveryResponse.ProtoReflect.Descriptor instead.
 func (*SealDeliveryResponse) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{14}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{15}
 }
 
 // RecordReceiptRequest says how a delivery ended at a member. Repeating it has one effect.
@@ -1720,7 +1811,7 @@ type RecordReceiptRequest struct {
 
 func (x *RecordReceiptRequest) Reset() {
 	*x = RecordReceiptRequest{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[15]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1732,7 +1823,7 @@ func (x *RecordReceiptRequest) String() string {
 func (*RecordReceiptRequest) ProtoMessage() {}
 
 func (x *RecordReceiptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[15]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1745,7 +1836,7 @@ func (x *RecordReceiptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordReceiptRequest.ProtoReflect.Descriptor instead.
 func (*RecordReceiptRequest) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{15}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RecordReceiptRequest) GetDelivery() string {
@@ -1813,7 +1904,7 @@ type RecordReceiptResponse struct {
 
 func (x *RecordReceiptResponse) Reset() {
 	*x = RecordReceiptResponse{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[16]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1825,7 +1916,7 @@ func (x *RecordReceiptResponse) String() string {
 func (*RecordReceiptResponse) ProtoMessage() {}
 
 func (x *RecordReceiptResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[16]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1838,7 +1929,7 @@ func (x *RecordReceiptResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordReceiptResponse.ProtoReflect.Descriptor instead.
 func (*RecordReceiptResponse) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{16}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{17}
 }
 
 // CancelDeliveryRequest names the delivery.
@@ -1851,7 +1942,7 @@ type CancelDeliveryRequest struct {
 
 func (x *CancelDeliveryRequest) Reset() {
 	*x = CancelDeliveryRequest{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[17]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1863,7 +1954,7 @@ func (x *CancelDeliveryRequest) String() string {
 func (*CancelDeliveryRequest) ProtoMessage() {}
 
 func (x *CancelDeliveryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[17]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1876,7 +1967,7 @@ func (x *CancelDeliveryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelDeliveryRequest.ProtoReflect.Descriptor instead.
 func (*CancelDeliveryRequest) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{17}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CancelDeliveryRequest) GetDelivery() string {
@@ -1896,7 +1987,7 @@ type CancelDeliveryResponse struct {
 
 func (x *CancelDeliveryResponse) Reset() {
 	*x = CancelDeliveryResponse{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[18]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1908,7 +1999,7 @@ func (x *CancelDeliveryResponse) String() string {
 func (*CancelDeliveryResponse) ProtoMessage() {}
 
 func (x *CancelDeliveryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[18]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1921,7 +2012,7 @@ func (x *CancelDeliveryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelDeliveryResponse.ProtoReflect.Descriptor instead.
 func (*CancelDeliveryResponse) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{18}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CancelDeliveryResponse) GetDelivery() *Delivery {
@@ -1942,7 +2033,7 @@ type GetDeliveryRequest struct {
 
 func (x *GetDeliveryRequest) Reset() {
 	*x = GetDeliveryRequest{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[19]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1954,7 +2045,7 @@ func (x *GetDeliveryRequest) String() string {
 func (*GetDeliveryRequest) ProtoMessage() {}
 
 func (x *GetDeliveryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[19]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1967,7 +2058,7 @@ func (x *GetDeliveryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDeliveryRequest.ProtoReflect.Descriptor instead.
 func (*GetDeliveryRequest) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{19}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *GetDeliveryRequest) GetDelivery() string {
@@ -1987,7 +2078,7 @@ type GetDeliveryResponse struct {
 
 func (x *GetDeliveryResponse) Reset() {
 	*x = GetDeliveryResponse{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[20]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1999,7 +2090,7 @@ func (x *GetDeliveryResponse) String() string {
 func (*GetDeliveryResponse) ProtoMessage() {}
 
 func (x *GetDeliveryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[20]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2012,7 +2103,7 @@ func (x *GetDeliveryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDeliveryResponse.ProtoReflect.Descriptor instead.
 func (*GetDeliveryResponse) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{20}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GetDeliveryResponse) GetDelivery() *Delivery {
@@ -2036,7 +2127,7 @@ type ListDeliveriesRequest struct {
 
 func (x *ListDeliveriesRequest) Reset() {
 	*x = ListDeliveriesRequest{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[21]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2048,7 +2139,7 @@ func (x *ListDeliveriesRequest) String() string {
 func (*ListDeliveriesRequest) ProtoMessage() {}
 
 func (x *ListDeliveriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[21]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2061,7 +2152,7 @@ func (x *ListDeliveriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeliveriesRequest.ProtoReflect.Descriptor instead.
 func (*ListDeliveriesRequest) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{21}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListDeliveriesRequest) GetGroup() string {
@@ -2097,7 +2188,7 @@ type ListDeliveriesResponse struct {
 
 func (x *ListDeliveriesResponse) Reset() {
 	*x = ListDeliveriesResponse{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[22]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2109,7 +2200,7 @@ func (x *ListDeliveriesResponse) String() string {
 func (*ListDeliveriesResponse) ProtoMessage() {}
 
 func (x *ListDeliveriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[22]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2122,7 +2213,7 @@ func (x *ListDeliveriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeliveriesResponse.ProtoReflect.Descriptor instead.
 func (*ListDeliveriesResponse) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{22}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListDeliveriesResponse) GetDeliveries() []*Delivery {
@@ -2150,7 +2241,7 @@ type WatchDeliveryRequest struct {
 
 func (x *WatchDeliveryRequest) Reset() {
 	*x = WatchDeliveryRequest{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[23]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2162,7 +2253,7 @@ func (x *WatchDeliveryRequest) String() string {
 func (*WatchDeliveryRequest) ProtoMessage() {}
 
 func (x *WatchDeliveryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[23]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2175,7 +2266,7 @@ func (x *WatchDeliveryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchDeliveryRequest.ProtoReflect.Descriptor instead.
 func (*WatchDeliveryRequest) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{23}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *WatchDeliveryRequest) GetDelivery() string {
@@ -2196,7 +2287,7 @@ type WatchDeliveryResponse struct {
 
 func (x *WatchDeliveryResponse) Reset() {
 	*x = WatchDeliveryResponse{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[24]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2208,7 +2299,7 @@ func (x *WatchDeliveryResponse) String() string {
 func (*WatchDeliveryResponse) ProtoMessage() {}
 
 func (x *WatchDeliveryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[24]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2221,7 +2312,7 @@ func (x *WatchDeliveryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchDeliveryResponse.ProtoReflect.Descriptor instead.
 func (*WatchDeliveryResponse) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{24}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *WatchDeliveryResponse) GetDelivery() *Delivery {
@@ -2270,12 +2361,17 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\aelapsed\x18\t \x01(\v2\x19.google.protobuf.DurationR\aelapsed\x12\x18\n" +
 	"\astretch\x18\n" +
 	" \x01(\x01R\astretch\x12\x16\n" +
-	"\x06parent\x18\v \x01(\tR\x06parent\"m\n" +
+	"\x06parent\x18\v \x01(\tR\x06parent\"I\n" +
+	"\aStripes\x12\x14\n" +
+	"\x05count\x18\x01 \x01(\rR\x05count\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x10\n" +
+	"\x03why\x18\x03 \x01(\tR\x03why\"\xa4\x01\n" +
 	"\aLinkUse\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\x12\x14\n" +
 	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\x12(\n" +
-	"\x10bytes_per_second\x18\x04 \x01(\x04R\x0ebytesPerSecond\"i\n" +
+	"\x10bytes_per_second\x18\x04 \x01(\x04R\x0ebytesPerSecond\x125\n" +
+	"\astripes\x18\x05 \x01(\v2\x1b.groupcast.group.v1.StripesR\astripes\"i\n" +
 	"\bCacheUse\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\x12\x1b\n" +
@@ -2338,7 +2434,7 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\bcomplete\x18\x01 \x01(\bR\bcomplete\x128\n" +
 	"\acurrent\x18\x02 \x03(\v2\x1e.groupcast.group.v1.AssignmentR\acurrent\x12\x18\n" +
 	"\adropped\x18\x03 \x03(\tR\adropped\x12\x1c\n" +
-	"\tcontinues\x18\x04 \x01(\bR\tcontinues\"\xbc\x02\n" +
+	"\tcontinues\x18\x04 \x01(\bR\tcontinues\"\xf3\x02\n" +
 	"\x0eDeliveryReport\x12\x1a\n" +
 	"\bdelivery\x18\x01 \x01(\tR\bdelivery\x12!\n" +
 	"\ftree_version\x18\x02 \x01(\x04R\vtreeVersion\x12\x14\n" +
@@ -2349,14 +2445,17 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"held_bytes\x18\x06 \x01(\x04R\theldBytes\x12;\n" +
 	"\bchildren\x18\a \x03(\v2\x1f.groupcast.group.v1.ChildReportR\bchildren\x12\x12\n" +
 	"\x04lost\x18\b \x01(\tR\x04lost\x12\x18\n" +
-	"\atrouble\x18\t \x01(\tR\atrouble\"\x9b\x01\n" +
+	"\atrouble\x18\t \x01(\tR\atrouble\x125\n" +
+	"\astripes\x18\n" +
+	" \x01(\v2\x1b.groupcast.group.v1.StripesR\astripes\"\xd2\x01\n" +
 	"\vChildReport\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
 	"\tconnected\x18\x02 \x01(\bR\tconnected\x12\x1d\n" +
 	"\n" +
 	"sent_bytes\x18\x03 \x01(\x04R\tsentBytes\x12!\n" +
 	"\facked_offset\x18\x04 \x01(\x04R\vackedOffset\x12\x18\n" +
-	"\aevicted\x18\x05 \x01(\bR\aevicted\"\xbc\x01\n" +
+	"\aevicted\x18\x05 \x01(\bR\aevicted\x125\n" +
+	"\astripes\x18\x06 \x01(\v2\x1b.groupcast.group.v1.StripesR\astripes\"\xbc\x01\n" +
 	"\x15CreateDeliveryRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x16\n" +
 	"\x06sender\x18\x02 \x01(\tR\x06sender\x12 \n" +
@@ -2453,7 +2552,7 @@ func file_groupcast_group_v1_delivery_proto_rawDescGZIP() []byte {
 }
 
 var file_groupcast_group_v1_delivery_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_groupcast_group_v1_delivery_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_groupcast_group_v1_delivery_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_groupcast_group_v1_delivery_proto_goTypes = []any{
 	(DeliveryKind)(0),              // 0: groupcast.group.v1.DeliveryKind
 	(DeliveryState)(0),             // 1: groupcast.group.v1.DeliveryState
@@ -2461,91 +2560,95 @@ var file_groupcast_group_v1_delivery_proto_goTypes = []any{
 	(Duty)(0),                      // 3: groupcast.group.v1.Duty
 	(*DeliverySpec)(nil),           // 4: groupcast.group.v1.DeliverySpec
 	(*Receipt)(nil),                // 5: groupcast.group.v1.Receipt
-	(*LinkUse)(nil),                // 6: groupcast.group.v1.LinkUse
-	(*CacheUse)(nil),               // 7: groupcast.group.v1.CacheUse
-	(*Measurements)(nil),           // 8: groupcast.group.v1.Measurements
-	(*Delivery)(nil),               // 9: groupcast.group.v1.Delivery
-	(*Neighbour)(nil),              // 10: groupcast.group.v1.Neighbour
-	(*Assignment)(nil),             // 11: groupcast.group.v1.Assignment
-	(*Assignments)(nil),            // 12: groupcast.group.v1.Assignments
-	(*DeliveryReport)(nil),         // 13: groupcast.group.v1.DeliveryReport
-	(*ChildReport)(nil),            // 14: groupcast.group.v1.ChildReport
-	(*CreateDeliveryRequest)(nil),  // 15: groupcast.group.v1.CreateDeliveryRequest
-	(*CreateDeliveryResponse)(nil), // 16: groupcast.group.v1.CreateDeliveryResponse
-	(*SealDeliveryRequest)(nil),    // 17: groupcast.group.v1.SealDeliveryRequest
-	(*SealDeliveryResponse)(nil),   // 18: groupcast.group.v1.SealDeliveryResponse
-	(*RecordReceiptRequest)(nil),   // 19: groupcast.group.v1.RecordReceiptRequest
-	(*RecordReceiptResponse)(nil),  // 20: groupcast.group.v1.RecordReceiptResponse
-	(*CancelDeliveryRequest)(nil),  // 21: groupcast.group.v1.CancelDeliveryRequest
-	(*CancelDeliveryResponse)(nil), // 22: groupcast.group.v1.CancelDeliveryResponse
-	(*GetDeliveryRequest)(nil),     // 23: groupcast.group.v1.GetDeliveryRequest
-	(*GetDeliveryResponse)(nil),    // 24: groupcast.group.v1.GetDeliveryResponse
-	(*ListDeliveriesRequest)(nil),  // 25: groupcast.group.v1.ListDeliveriesRequest
-	(*ListDeliveriesResponse)(nil), // 26: groupcast.group.v1.ListDeliveriesResponse
-	(*WatchDeliveryRequest)(nil),   // 27: groupcast.group.v1.WatchDeliveryRequest
-	(*WatchDeliveryResponse)(nil),  // 28: groupcast.group.v1.WatchDeliveryResponse
-	(*timestamppb.Timestamp)(nil),  // 29: google.protobuf.Timestamp
-	(ControlMode)(0),               // 30: groupcast.group.v1.ControlMode
-	(AckLevel)(0),                  // 31: groupcast.group.v1.AckLevel
-	(*SlowMemberPolicy)(nil),       // 32: groupcast.group.v1.SlowMemberPolicy
-	(*durationpb.Duration)(nil),    // 33: google.protobuf.Duration
-	(Congestion)(0),                // 34: groupcast.group.v1.Congestion
-	(DataPlane)(0),                 // 35: groupcast.group.v1.DataPlane
+	(*Stripes)(nil),                // 6: groupcast.group.v1.Stripes
+	(*LinkUse)(nil),                // 7: groupcast.group.v1.LinkUse
+	(*CacheUse)(nil),               // 8: groupcast.group.v1.CacheUse
+	(*Measurements)(nil),           // 9: groupcast.group.v1.Measurements
+	(*Delivery)(nil),               // 10: groupcast.group.v1.Delivery
+	(*Neighbour)(nil),              // 11: groupcast.group.v1.Neighbour
+	(*Assignment)(nil),             // 12: groupcast.group.v1.Assignment
+	(*Assignments)(nil),            // 13: groupcast.group.v1.Assignments
+	(*DeliveryReport)(nil),         // 14: groupcast.group.v1.DeliveryReport
+	(*ChildReport)(nil),            // 15: groupcast.group.v1.ChildReport
+	(*CreateDeliveryRequest)(nil),  // 16: groupcast.group.v1.CreateDeliveryRequest
+	(*CreateDeliveryResponse)(nil), // 17: groupcast.group.v1.CreateDeliveryResponse
+	(*SealDeliveryRequest)(nil),    // 18: groupcast.group.v1.SealDeliveryRequest
+	(*SealDeliveryResponse)(nil),   // 19: groupcast.group.v1.SealDeliveryResponse
+	(*RecordReceiptRequest)(nil),   // 20: groupcast.group.v1.RecordReceiptRequest
+	(*RecordReceiptResponse)(nil),  // 21: groupcast.group.v1.RecordReceiptResponse
+	(*CancelDeliveryRequest)(nil),  // 22: groupcast.group.v1.CancelDeliveryRequest
+	(*CancelDeliveryResponse)(nil), // 23: groupcast.group.v1.CancelDeliveryResponse
+	(*GetDeliveryRequest)(nil),     // 24: groupcast.group.v1.GetDeliveryRequest
+	(*GetDeliveryResponse)(nil),    // 25: groupcast.group.v1.GetDeliveryResponse
+	(*ListDeliveriesRequest)(nil),  // 26: groupcast.group.v1.ListDeliveriesRequest
+	(*ListDeliveriesResponse)(nil), // 27: groupcast.group.v1.ListDeliveriesResponse
+	(*WatchDeliveryRequest)(nil),   // 28: groupcast.group.v1.WatchDeliveryRequest
+	(*WatchDeliveryResponse)(nil),  // 29: groupcast.group.v1.WatchDeliveryResponse
+	(*timestamppb.Timestamp)(nil),  // 30: google.protobuf.Timestamp
+	(ControlMode)(0),               // 31: groupcast.group.v1.ControlMode
+	(AckLevel)(0),                  // 32: groupcast.group.v1.AckLevel
+	(*SlowMemberPolicy)(nil),       // 33: groupcast.group.v1.SlowMemberPolicy
+	(*durationpb.Duration)(nil),    // 34: google.protobuf.Duration
+	(Congestion)(0),                // 35: groupcast.group.v1.Congestion
+	(DataPlane)(0),                 // 36: groupcast.group.v1.DataPlane
 }
 var file_groupcast_group_v1_delivery_proto_depIdxs = []int32{
 	0,  // 0: groupcast.group.v1.DeliverySpec.kind:type_name -> groupcast.group.v1.DeliveryKind
-	29, // 1: groupcast.group.v1.DeliverySpec.source_time:type_name -> google.protobuf.Timestamp
-	30, // 2: groupcast.group.v1.DeliverySpec.control_mode:type_name -> groupcast.group.v1.ControlMode
-	31, // 3: groupcast.group.v1.DeliverySpec.ack_level:type_name -> groupcast.group.v1.AckLevel
-	32, // 4: groupcast.group.v1.DeliverySpec.slow_member:type_name -> groupcast.group.v1.SlowMemberPolicy
-	33, // 5: groupcast.group.v1.DeliverySpec.deadline:type_name -> google.protobuf.Duration
-	33, // 6: groupcast.group.v1.DeliverySpec.keep:type_name -> google.protobuf.Duration
-	34, // 7: groupcast.group.v1.DeliverySpec.congestion:type_name -> groupcast.group.v1.Congestion
-	35, // 8: groupcast.group.v1.DeliverySpec.data_plane:type_name -> groupcast.group.v1.DataPlane
+	30, // 1: groupcast.group.v1.DeliverySpec.source_time:type_name -> google.protobuf.Timestamp
+	31, // 2: groupcast.group.v1.DeliverySpec.control_mode:type_name -> groupcast.group.v1.ControlMode
+	32, // 3: groupcast.group.v1.DeliverySpec.ack_level:type_name -> groupcast.group.v1.AckLevel
+	33, // 4: groupcast.group.v1.DeliverySpec.slow_member:type_name -> groupcast.group.v1.SlowMemberPolicy
+	34, // 5: groupcast.group.v1.DeliverySpec.deadline:type_name -> google.protobuf.Duration
+	34, // 6: groupcast.group.v1.DeliverySpec.keep:type_name -> google.protobuf.Duration
+	35, // 7: groupcast.group.v1.DeliverySpec.congestion:type_name -> groupcast.group.v1.Congestion
+	36, // 8: groupcast.group.v1.DeliverySpec.data_plane:type_name -> groupcast.group.v1.DataPlane
 	2,  // 9: groupcast.group.v1.Receipt.state:type_name -> groupcast.group.v1.ReceiptState
-	29, // 10: groupcast.group.v1.Receipt.change_time:type_name -> google.protobuf.Timestamp
-	33, // 11: groupcast.group.v1.Receipt.elapsed:type_name -> google.protobuf.Duration
-	6,  // 12: groupcast.group.v1.Measurements.links:type_name -> groupcast.group.v1.LinkUse
-	7,  // 13: groupcast.group.v1.Measurements.caches:type_name -> groupcast.group.v1.CacheUse
-	4,  // 14: groupcast.group.v1.Delivery.spec:type_name -> groupcast.group.v1.DeliverySpec
-	1,  // 15: groupcast.group.v1.Delivery.state:type_name -> groupcast.group.v1.DeliveryState
-	29, // 16: groupcast.group.v1.Delivery.create_time:type_name -> google.protobuf.Timestamp
-	29, // 17: groupcast.group.v1.Delivery.end_time:type_name -> google.protobuf.Timestamp
-	5,  // 18: groupcast.group.v1.Delivery.receipts:type_name -> groupcast.group.v1.Receipt
-	8,  // 19: groupcast.group.v1.Delivery.measurements:type_name -> groupcast.group.v1.Measurements
-	3,  // 20: groupcast.group.v1.Assignment.duty:type_name -> groupcast.group.v1.Duty
-	4,  // 21: groupcast.group.v1.Assignment.spec:type_name -> groupcast.group.v1.DeliverySpec
-	10, // 22: groupcast.group.v1.Assignment.parent:type_name -> groupcast.group.v1.Neighbour
-	10, // 23: groupcast.group.v1.Assignment.children:type_name -> groupcast.group.v1.Neighbour
-	29, // 24: groupcast.group.v1.Assignment.keep_until:type_name -> google.protobuf.Timestamp
-	11, // 25: groupcast.group.v1.Assignments.current:type_name -> groupcast.group.v1.Assignment
-	14, // 26: groupcast.group.v1.DeliveryReport.children:type_name -> groupcast.group.v1.ChildReport
-	4,  // 27: groupcast.group.v1.CreateDeliveryRequest.spec:type_name -> groupcast.group.v1.DeliverySpec
-	9,  // 28: groupcast.group.v1.CreateDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
-	2,  // 29: groupcast.group.v1.RecordReceiptRequest.state:type_name -> groupcast.group.v1.ReceiptState
-	9,  // 30: groupcast.group.v1.CancelDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
-	9,  // 31: groupcast.group.v1.GetDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
-	9,  // 32: groupcast.group.v1.ListDeliveriesResponse.deliveries:type_name -> groupcast.group.v1.Delivery
-	9,  // 33: groupcast.group.v1.WatchDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
-	15, // 34: groupcast.group.v1.DeliveryService.CreateDelivery:input_type -> groupcast.group.v1.CreateDeliveryRequest
-	17, // 35: groupcast.group.v1.DeliveryService.SealDelivery:input_type -> groupcast.group.v1.SealDeliveryRequest
-	19, // 36: groupcast.group.v1.DeliveryService.RecordReceipt:input_type -> groupcast.group.v1.RecordReceiptRequest
-	21, // 37: groupcast.group.v1.DeliveryService.CancelDelivery:input_type -> groupcast.group.v1.CancelDeliveryRequest
-	23, // 38: groupcast.group.v1.DeliveryService.GetDelivery:input_type -> groupcast.group.v1.GetDeliveryRequest
-	25, // 39: groupcast.group.v1.DeliveryService.ListDeliveries:input_type -> groupcast.group.v1.ListDeliveriesRequest
-	27, // 40: groupcast.group.v1.DeliveryService.WatchDelivery:input_type -> groupcast.group.v1.WatchDeliveryRequest
-	16, // 41: groupcast.group.v1.DeliveryService.CreateDelivery:output_type -> groupcast.group.v1.CreateDeliveryResponse
-	18, // 42: groupcast.group.v1.DeliveryService.SealDelivery:output_type -> groupcast.group.v1.SealDeliveryResponse
-	20, // 43: groupcast.group.v1.DeliveryService.RecordReceipt:output_type -> groupcast.group.v1.RecordReceiptResponse
-	22, // 44: groupcast.group.v1.DeliveryService.CancelDelivery:output_type -> groupcast.group.v1.CancelDeliveryResponse
-	24, // 45: groupcast.group.v1.DeliveryService.GetDelivery:output_type -> groupcast.group.v1.GetDeliveryResponse
-	26, // 46: groupcast.group.v1.DeliveryService.ListDeliveries:output_type -> groupcast.group.v1.ListDeliveriesResponse
-	28, // 47: groupcast.group.v1.DeliveryService.WatchDelivery:output_type -> groupcast.group.v1.WatchDeliveryResponse
-	41, // [41:48] is the sub-list for method output_type
-	34, // [34:41] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	30, // 10: groupcast.group.v1.Receipt.change_time:type_name -> google.protobuf.Timestamp
+	34, // 11: groupcast.group.v1.Receipt.elapsed:type_name -> google.protobuf.Duration
+	6,  // 12: groupcast.group.v1.LinkUse.stripes:type_name -> groupcast.group.v1.Stripes
+	7,  // 13: groupcast.group.v1.Measurements.links:type_name -> groupcast.group.v1.LinkUse
+	8,  // 14: groupcast.group.v1.Measurements.caches:type_name -> groupcast.group.v1.CacheUse
+	4,  // 15: groupcast.group.v1.Delivery.spec:type_name -> groupcast.group.v1.DeliverySpec
+	1,  // 16: groupcast.group.v1.Delivery.state:type_name -> groupcast.group.v1.DeliveryState
+	30, // 17: groupcast.group.v1.Delivery.create_time:type_name -> google.protobuf.Timestamp
+	30, // 18: groupcast.group.v1.Delivery.end_time:type_name -> google.protobuf.Timestamp
+	5,  // 19: groupcast.group.v1.Delivery.receipts:type_name -> groupcast.group.v1.Receipt
+	9,  // 20: groupcast.group.v1.Delivery.measurements:type_name -> groupcast.group.v1.Measurements
+	3,  // 21: groupcast.group.v1.Assignment.duty:type_name -> groupcast.group.v1.Duty
+	4,  // 22: groupcast.group.v1.Assignment.spec:type_name -> groupcast.group.v1.DeliverySpec
+	11, // 23: groupcast.group.v1.Assignment.parent:type_name -> groupcast.group.v1.Neighbour
+	11, // 24: groupcast.group.v1.Assignment.children:type_name -> groupcast.group.v1.Neighbour
+	30, // 25: groupcast.group.v1.Assignment.keep_until:type_name -> google.protobuf.Timestamp
+	12, // 26: groupcast.group.v1.Assignments.current:type_name -> groupcast.group.v1.Assignment
+	15, // 27: groupcast.group.v1.DeliveryReport.children:type_name -> groupcast.group.v1.ChildReport
+	6,  // 28: groupcast.group.v1.DeliveryReport.stripes:type_name -> groupcast.group.v1.Stripes
+	6,  // 29: groupcast.group.v1.ChildReport.stripes:type_name -> groupcast.group.v1.Stripes
+	4,  // 30: groupcast.group.v1.CreateDeliveryRequest.spec:type_name -> groupcast.group.v1.DeliverySpec
+	10, // 31: groupcast.group.v1.CreateDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
+	2,  // 32: groupcast.group.v1.RecordReceiptRequest.state:type_name -> groupcast.group.v1.ReceiptState
+	10, // 33: groupcast.group.v1.CancelDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
+	10, // 34: groupcast.group.v1.GetDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
+	10, // 35: groupcast.group.v1.ListDeliveriesResponse.deliveries:type_name -> groupcast.group.v1.Delivery
+	10, // 36: groupcast.group.v1.WatchDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
+	16, // 37: groupcast.group.v1.DeliveryService.CreateDelivery:input_type -> groupcast.group.v1.CreateDeliveryRequest
+	18, // 38: groupcast.group.v1.DeliveryService.SealDelivery:input_type -> groupcast.group.v1.SealDeliveryRequest
+	20, // 39: groupcast.group.v1.DeliveryService.RecordReceipt:input_type -> groupcast.group.v1.RecordReceiptRequest
+	22, // 40: groupcast.group.v1.DeliveryService.CancelDelivery:input_type -> groupcast.group.v1.CancelDeliveryRequest
+	24, // 41: groupcast.group.v1.DeliveryService.GetDelivery:input_type -> groupcast.group.v1.GetDeliveryRequest
+	26, // 42: groupcast.group.v1.DeliveryService.ListDeliveries:input_type -> groupcast.group.v1.ListDeliveriesRequest
+	28, // 43: groupcast.group.v1.DeliveryService.WatchDelivery:input_type -> groupcast.group.v1.WatchDeliveryRequest
+	17, // 44: groupcast.group.v1.DeliveryService.CreateDelivery:output_type -> groupcast.group.v1.CreateDeliveryResponse
+	19, // 45: groupcast.group.v1.DeliveryService.SealDelivery:output_type -> groupcast.group.v1.SealDeliveryResponse
+	21, // 46: groupcast.group.v1.DeliveryService.RecordReceipt:output_type -> groupcast.group.v1.RecordReceiptResponse
+	23, // 47: groupcast.group.v1.DeliveryService.CancelDelivery:output_type -> groupcast.group.v1.CancelDeliveryResponse
+	25, // 48: groupcast.group.v1.DeliveryService.GetDelivery:output_type -> groupcast.group.v1.GetDeliveryResponse
+	27, // 49: groupcast.group.v1.DeliveryService.ListDeliveries:output_type -> groupcast.group.v1.ListDeliveriesResponse
+	29, // 50: groupcast.group.v1.DeliveryService.WatchDelivery:output_type -> groupcast.group.v1.WatchDeliveryResponse
+	44, // [44:51] is the sub-list for method output_type
+	37, // [37:44] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_groupcast_group_v1_delivery_proto_init() }
@@ -2560,7 +2663,7 @@ func file_groupcast_group_v1_delivery_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_groupcast_group_v1_delivery_proto_rawDesc), len(file_groupcast_group_v1_delivery_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   25,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
