@@ -71,6 +71,10 @@ type LinkUse struct {
 	From, To       string
 	Bytes          uint64
 	BytesPerSecond uint64
+	// Stripes is how many connections it is made of; StripesReason and StripesWhy say why, in
+	// a word and in a sentence. They are empty of a link that may have but one.
+	Stripes                   int
+	StripesReason, StripesWhy string
 }
 
 // CacheUse is what one agent cached of a delivery that somebody had not acknowledged.
@@ -186,7 +190,10 @@ func newMeasurements(m *groupv1.Measurements) Measurements {
 		SendBytesPerSecond: m.GetSendBytesPerSecond(), ReceptionBytesPerSecond: m.GetReceptionBytesPerSecond(),
 		EffectiveThroughput: m.GetEffectiveThroughput(),
 		Links: convert(m.GetLinks(), func(l *groupv1.LinkUse) LinkUse {
-			return LinkUse{l.GetFrom(), l.GetTo(), l.GetBytes(), l.GetBytesPerSecond()}
+			return LinkUse{
+				From: l.GetFrom(), To: l.GetTo(), Bytes: l.GetBytes(), BytesPerSecond: l.GetBytesPerSecond(),
+				Stripes: int(l.GetStripes().GetCount()), StripesReason: l.GetStripes().GetReason(), StripesWhy: l.GetStripes().GetWhy(),
+			}
 		}),
 		Caches: convert(m.GetCaches(), func(c *groupv1.CacheUse) CacheUse {
 			return CacheUse{c.GetAgent(), c.GetBytes(), c.GetMaxBytes(), c.GetRatio()}

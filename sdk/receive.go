@@ -384,7 +384,9 @@ type store struct {
 	to io.Writer
 }
 
-func (s *store) Section(uint64) (io.Writer, int64, error) { return s.to, relay.MaxOffset, nil }
+func (s *store) Section(uint64) (link.Place, int64, error) {
+	return link.Place{To: s.to}, relay.MaxOffset, nil
+}
 
 // Answer returns what a parent is to know.
 func (r *receiving) Answer() link.Answer {

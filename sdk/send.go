@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/groupcast/groupcast/internal/algo/parallel"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/link"
 	"github.com/groupcast/groupcast/internal/object"
@@ -28,6 +30,7 @@ type Outgoing struct {
 
 	mu      sync.Mutex
 	latest  Delivery
+	stripes *groupv1.Stripes // of the last link; nil before there is one
 	err     error
 	changed chan struct{} // closed when the latest changes
 }
@@ -186,6 +189,7 @@ func (o *Outgoing) seal(ctx context.Context, request *groupv1.SealDeliveryReques
 // sendObject hashes an object and feeds it to the first agent.
 func (o *Outgoing) sendObject(ctx context.Context, source *object.Source) {
 	supply := newObjectSupply(o, source)
+	defer supply.close()
 	var hashing sync.WaitGroup
 	hashing.Go(func() {
 		root, err := source.Root(ctx)
@@ -224,6 +228,7 @@ func (o *Outgoing) feed(ctx context.Context, supply supplier) {
 		assignment, _ := attendance.assignment(o.id)
 		return &groupv1.DeliveryReport{
 			Delivery: o.id, TreeVersion: assignment.GetTreeVersion(), Bytes: supply.sentUpTo(), Lost: lost.Load().(string),
+			Stripes: o.lastStripes(),
 		}
 	})
 	attendance.reportNow()
@@ -262,7 +267,16 @@ const doneCheck = 2 * time.Second
 
 // offer dials the first agent and feeds it.
 func (o *Outgoing) offer(ctx context.Context, assignment *groupv1.Assignment, child *groupv1.Neighbour, supply supplier, opened func()) error {
-	conn, welcome, err := dialNeighbour(ctx, o.session.client, assignment, child, relay.Hello{Offer: true})
+	bounds := stripesOf(assignment.GetSpec())
+	open := func(ctx context.Context, stripe int, join bool) (*link.Conn, relay.Welcome, error) {
+		hello := relay.Hello{Offer: true, Join: join, Stripe: uint8(stripe), Stripes: uint8(bounds.Most)}
+		conn, welcome, err := dialNeighbour(ctx, o.session.client, assignment, child, hello)
+		if err == nil {
+			tune(conn, assignment.GetSpec())
+		}
+		return conn, welcome, err
+	}
+	conn, welcome, err := open(ctx, 0, false)
 	var refusal *relay.Refusal
 	if errors.As(err, &refusal) && refusal.Reason == relay.Done {
 		return nil
@@ -271,13 +285,43 @@ func (o *Outgoing) offer(ctx context.Context, assignment *groupv1.Assignment, ch
 		return err
 	}
 	opened()
-	tune(conn, assignment.GetSpec())
 	supply.begin(assignment.GetTreeVersion(), welcome.From)
-	if err = link.Feed(ctx, conn, welcome.From, supply); err != nil {
+	feeding := link.NewFeeding(ctx, welcome.From, supply, link.Options{
+		Bounds: bounds, Earlier: int(o.lastStripes().GetCount()), Chosen: o.chosen,
+		Open: func(ctx context.Context, stripe int) (*link.Conn, error) {
+			conn, _, err := open(ctx, stripe, true)
+			return conn, err
+		},
+	})
+	if err = feeding.Run(conn); err != nil {
 		// A source that shrinks breaks the link.
 		return errors.Join(supply.usable(), err)
 	}
 	return nil
+}
+
+// stripesOf returns how many connections may feed the first agent. A rate that must not be
+// exceeded is kept by one alone.
+func stripesOf(spec *groupv1.DeliverySpec) parallel.Bounds {
+	if spec.GetMaxBytesPerSecond() > 0 {
+		return parallel.Bounds{Least: 1, Most: 1}
+	}
+	return parallel.Bounds{Least: 1, Most: parallel.Most}
+}
+
+// chosen notes how many connections do well, for when they have to be made again.
+func (o *Outgoing) chosen(choice parallel.Choice) {
+	o.mu.Lock()
+	o.stripes = &groupv1.Stripes{Count: uint32(choice.Stripes), Reason: string(choice.Reason), Why: choice.Explain()}
+	o.mu.Unlock()
+	o.session.client.log.Debug("the link to the first agent has another number of stripes",
+		"stripes", choice.Stripes, "reason", string(choice.Reason), "why", choice.Explain())
+}
+
+func (o *Outgoing) lastStripes() *groupv1.Stripes {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.stripes
 }
 
 // tune sets what the delivery wants of a connection. What the machine cannot do is left.
@@ -296,7 +340,7 @@ func dialNeighbour(ctx context.Context, client *Client, assignment *groupv1.Assi
 	if err != nil {
 		return nil, relay.Welcome{}, err
 	}
-	hello.Stripes, hello.Delivery, hello.TreeVersion = 1, id, assignment.GetTreeVersion()
+	hello.Stripes, hello.Delivery, hello.TreeVersion = max(1, hello.Stripes), id, assignment.GetTreeVersion()
 	hello.Capability = assignment.GetCapability()
 	hello.Plaintext = assignment.GetSpec().GetDataPlane() == groupv1.DataPlane_DATA_PLANE_PLAINTEXT
 	failed := fmt.Errorf("%s has no address", to.GetName())
@@ -316,7 +360,8 @@ type objectSupply struct {
 	source *object.Source
 
 	mu      sync.Mutex
-	reader  *object.Reader
+	readers map[*os.File]*object.Reader // that send what was last read of them
+	resting []*object.Reader
 	version uint64
 	most    uint64 // up to where anything was sent
 	end     *link.End
@@ -325,15 +370,29 @@ type objectSupply struct {
 }
 
 func newObjectSupply(out *Outgoing, source *object.Source) *objectSupply {
-	return &objectSupply{out: out, source: source, changed: make(chan struct{})}
+	return &objectSupply{out: out, source: source, readers: make(map[*os.File]*object.Reader), changed: make(chan struct{})}
 }
 
 func (s *objectSupply) begin(version, _ uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.version, s.checked = version, false
-	if s.reader == nil {
-		s.reader = s.source.NewReader()
+}
+
+// reader returns one that nobody uses.
+func (s *objectSupply) reader() *object.Reader {
+	last := len(s.resting) - 1
+	if last < 0 {
+		return s.source.NewReader()
+	}
+	reader := s.resting[last]
+	s.resting = s.resting[:last]
+	return reader
+}
+
+func (s *objectSupply) close() {
+	for _, reader := range s.resting {
+		_ = reader.Close() // they were only read
 	}
 }
 
@@ -365,10 +424,13 @@ func (s *objectSupply) Next(offset, most uint64) (link.Portion, error) {
 	case most == 0:
 		return portion, nil
 	}
-	file, n, err := s.reader.Section(offset)
+	reader := s.reader()
+	file, n, err := reader.Section(offset)
 	if err != nil {
+		s.resting = append(s.resting, reader)
 		return portion, err
 	}
+	s.readers[file] = reader
 	at, err := file.Seek(0, io.SeekCurrent)
 	portion.File, portion.At, portion.Length = file, uint64(at), min(most, uint64(n))
 	return portion, err
@@ -376,10 +438,12 @@ func (s *objectSupply) Next(offset, most uint64) (link.Portion, error) {
 
 func (s *objectSupply) usable() error { return s.source.Changed() }
 
-func (s *objectSupply) Sent(upTo uint64) {
+func (s *objectSupply) Sent(offset uint64, portion link.Portion) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.most = max(s.most, upTo)
+	s.most = max(s.most, offset+portion.Length)
+	s.resting = append(s.resting, s.readers[portion.File])
+	delete(s.readers, portion.File)
 }
 
 func (s *objectSupply) sentUpTo() uint64 {

@@ -86,14 +86,14 @@ func (s *streamSupply) read(ctx context.Context, from io.Reader) {
 		if !s.awaitRoom(ctx) {
 			return
 		}
-		to, room, failed := s.kept.Section(s.arrived)
+		to, at, room, failed := s.kept.Section(s.arrived)
 		if failed != nil {
 			s.out.fail(ctx, "no_room", failed)
 			return
 		}
 		n, err := from.Read(buffer[:min(uint64(len(buffer)), room)])
 		_, _ = hash.Write(buffer[:n])
-		if _, failed := to.Write(buffer[:n]); failed != nil {
+		if _, failed := to.WriteAt(buffer[:n], int64(at)); failed != nil {
 			s.out.fail(ctx, "no_room", fmt.Errorf("keep the stream: %w", failed))
 			return
 		}
@@ -177,10 +177,10 @@ func (s *streamSupply) Next(offset, most uint64) (link.Portion, error) {
 	return portion, nil
 }
 
-func (s *streamSupply) Sent(upTo uint64) {
+func (s *streamSupply) Sent(offset uint64, portion link.Portion) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.most = max(s.most, upTo)
+	s.most = max(s.most, offset+portion.Length)
 }
 
 func (s *streamSupply) sentUpTo() uint64 {

@@ -24,6 +24,7 @@ import (
 	"github.com/groupcast/groupcast/e2e/papers/experiment"
 	"github.com/groupcast/groupcast/e2e/papers/paper000"
 	"github.com/groupcast/groupcast/e2e/papers/paper001"
+	"github.com/groupcast/groupcast/e2e/papers/paper002"
 	"github.com/groupcast/groupcast/internal/testprocess"
 )
 
@@ -31,6 +32,8 @@ var experiments = []experiment.Experiment{
 	paper000.Traditional,
 	paper000.Split,
 	paper001.Traditional,
+	paper002.Parallel,
+	paper002.Children,
 }
 
 func main() {

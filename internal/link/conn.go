@@ -62,6 +62,23 @@ func (c *Conn) SetMaxRate(bytesPerSecond uint64) error {
 	})
 }
 
+// setUnsent bounds how much may wait in the socket to be sent for the first time, so that
+// it takes more only when it is ready for it.
+func (c *Conn) setUnsent(bytes uint64) error {
+	return c.control(func(fd int) error {
+		return unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, int(bytes))
+	})
+}
+
+// info returns what the kernel knows of the connection, if it is the kernel's.
+func (c *Conn) info() (info *unix.TCPInfo) {
+	_ = c.control(func(fd int) (err error) {
+		info, err = unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+		return err
+	})
+	return info
+}
+
 // control sets an option of the socket, if there is one.
 func (c *Conn) control(set func(fd int) error) error {
 	socket, isSocket := c.raw.(*net.TCPConn)
@@ -172,9 +189,19 @@ func (c *Conn) readFull(p []byte) error {
 // silent gives a deadline that passed its meaning.
 func (c *Conn) silent(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return fmt.Errorf("%w for %v", ErrSilent, patience)
+		return &brokenError{fmt.Errorf("%w for %v", ErrSilent, patience)}
 	}
-	return fmt.Errorf("read frame: %w", err)
+	return &brokenError{fmt.Errorf("read frame: %w", err)}
+}
+
+// brokenError says that nothing comes on a connection any more. Others may go on.
+type brokenError struct{ error }
+
+func (e *brokenError) Unwrap() error { return e.error }
+
+func isBroken(err error) bool {
+	var broken *brokenError
+	return errors.As(err, &broken)
 }
 
 // StorageError says that what came could not be written.

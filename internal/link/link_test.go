@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -93,6 +92,7 @@ type source struct {
 
 	mu    sync.Mutex
 	acked uint64
+	sent  int
 }
 
 func (s *source) Next(offset, most uint64) (link.Portion, error) {
@@ -103,7 +103,11 @@ func (s *source) Next(offset, most uint64) (link.Portion, error) {
 	return portion, nil
 }
 
-func (s *source) Sent(uint64) {}
+func (s *source) Sent(_ uint64, portion link.Portion) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sent += int(portion.Length)
+}
 
 func (s *source) Acked(upTo uint64, _ wire.Level) error {
 	s.mu.Lock()
@@ -114,7 +118,8 @@ func (s *source) Acked(upTo uint64, _ wire.Level) error {
 
 // sink stores into a file.
 type sink struct {
-	to *os.File
+	to   *os.File
+	from uint64
 
 	mu      sync.Mutex
 	answer  link.Answer
@@ -124,10 +129,12 @@ type sink struct {
 }
 
 func newSink(to *os.File, from, window uint64) *sink {
-	return &sink{to: to, changed: make(chan struct{}), window: window, answer: link.Answer{Ack: from, Credit: from + window, Level: wire.Received, TreeVersion: 1}}
+	return &sink{to: to, from: from, changed: make(chan struct{}), window: window, answer: link.Answer{Ack: from, Credit: from + window, Level: wire.Received, TreeVersion: 1}}
 }
 
-func (s *sink) Section(uint64) (io.Writer, int64, error) { return s.to, 1 << 40, nil }
+func (s *sink) Section(offset uint64) (link.Place, int64, error) {
+	return link.Place{File: s.to, At: int64(offset - s.from)}, 1 << 40, nil
+}
 
 func (s *sink) Landed(upTo uint64) error {
 	s.mu.Lock()

@@ -31,7 +31,7 @@ func (c *Conn) expectProgress() { c.deadline, c.progress = time.Now().Add(patien
 
 // receive moves payload to where it belongs, at most a chunk, and returns how much it
 // moved. Where both ends are the kernel's, it never leaves it.
-func (c *Conn) receive(to io.Writer, length int64) (moved int64, err error) {
+func (c *Conn) receive(to Place, length int64) (moved int64, err error) {
 	c.raw.SetReadDeadline(c.deadline)
 	length = min(length, chunk)
 	least := int64(worth)
@@ -49,11 +49,10 @@ func (c *Conn) receive(to io.Writer, length int64) (moved int64, err error) {
 		}
 		return moved >= least
 	}
-	file, isFile := to.(*os.File)
-	if socket, isSocket := c.data.(*net.TCPConn); isFile && isSocket {
-		moved, err = splice(file, socket, length, enough)
+	if socket, isSocket := c.data.(*net.TCPConn); isSocket && to.File != nil {
+		moved, err = splice(to, socket, length, enough)
 	} else {
-		moved, err = c.copyTo(to, length, enough)
+		moved, err = c.copyTo(to.writer(), length, enough)
 	}
 	if gathering {
 		c.wakeAfter(1)

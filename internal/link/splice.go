@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -38,9 +39,9 @@ func (p *pipe) close() {
 	unix.Close(p.write)
 }
 
-// splice has the kernel move bytes from a socket into a file, from the file's position
-// on. It returns what it moved when that is all, or enough, or an error comes first.
-func splice(to *os.File, socket *net.TCPConn, length int64, enough func(moved int64) bool) (moved int64, err error) {
+// splice has the kernel move bytes from a socket into a file. It returns what it moved when
+// that is all, or enough, or an error comes first.
+func splice(to Place, socket *net.TCPConn, length int64, enough func(moved int64) bool) (moved int64, err error) {
 	raw, err := socket.SyscallConn()
 	if err != nil {
 		return 0, err
@@ -49,7 +50,12 @@ func splice(to *os.File, socket *net.TCPConn, length int64, enough func(moved in
 	if err != nil {
 		return 0, err
 	}
-	s := &splicing{pipe: p, to: int(to.Fd()), length: length, left: length, enough: enough}
+	file, err := to.File.SyscallConn()
+	if err != nil {
+		p.close()
+		return 0, err
+	}
+	s := &splicing{pipe: p, to: file, at: to.At, length: length, left: length, enough: enough}
 	err = raw.Read(s.step)
 	if err = errors.Join(err, s.err); err != nil || s.held > 0 {
 		p.close()
@@ -62,7 +68,8 @@ func splice(to *os.File, socket *net.TCPConn, length int64, enough func(moved in
 // splicing is one splice under way.
 type splicing struct {
 	pipe   *pipe
-	to     int
+	to     syscall.RawConn // of a file that others may close
+	at     int64
 	length int64
 	left   int64 // bytes to come into the file
 	held   int   // bytes in the pipe
@@ -96,20 +103,29 @@ func (s *splicing) step(fd uintptr) (done bool) {
 
 // empty moves what is in the pipe into the file.
 func (s *splicing) empty() bool {
-	for s.held > 0 {
-		n, err := unix.Splice(s.pipe.read, nil, s.to, nil, s.held, unix.SPLICE_F_MOVE)
-		switch {
-		case errors.Is(err, unix.EINTR):
-			continue
-		case err == nil && n == 0:
-			err = io.ErrShortWrite
+	err := s.to.Control(func(fd uintptr) {
+		for s.held > 0 && s.err == nil {
+			s.write(int(fd))
 		}
-		if err != nil {
-			s.err = &StorageError{os.NewSyscallError("splice", err)}
-			return false
-		}
-		s.held -= int(n)
-		s.left -= n
+	})
+	if err != nil {
+		s.err = &StorageError{err}
 	}
-	return true
+	return s.err == nil
+}
+
+func (s *splicing) write(fd int) {
+	n, err := unix.Splice(s.pipe.read, nil, fd, &s.at, s.held, unix.SPLICE_F_MOVE)
+	switch {
+	case errors.Is(err, unix.EINTR):
+		return
+	case err == nil && n == 0:
+		err = io.ErrShortWrite
+	}
+	if err != nil {
+		s.err = &StorageError{os.NewSyscallError("splice", err)}
+		return
+	}
+	s.held -= int(n)
+	s.left -= n
 }

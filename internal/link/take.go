@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
+	"sync"
 	"time"
 
 	wire "github.com/groupcast/groupcast/internal/wire/relay"
@@ -12,13 +14,29 @@ import (
 // Store is where a child puts what it is fed.
 type Store interface {
 	// Section returns where the bytes from an offset on go, and how many fit there.
-	Section(offset uint64) (to io.Writer, most int64, err error)
+	Section(offset uint64) (to Place, most int64, err error)
 	// Landed says that all before an offset was written.
 	Landed(upTo uint64) error
 	// End says what all is.
 	End(End) error
 	// Answer returns what the parent is to know now.
 	Answer() Answer
+}
+
+// Place is where bytes go: into a file from a position on, in any order; or, if there is
+// no file, to a writer, one after the other.
+type Place struct {
+	File *os.File
+	At   int64
+	To   io.Writer
+}
+
+// writer returns the place as a writer.
+func (p Place) writer() io.Writer {
+	if p.File != nil {
+		return io.NewOffsetWriter(p.File, p.At)
+	}
+	return p.To
 }
 
 // Answer is what a child tells its parent.
@@ -34,131 +52,224 @@ type Answer struct {
 // answerPause is how long small changes are collected before the parent is told.
 const answerPause = 5 * time.Millisecond
 
-// taking is a link seen from the child.
-type taking struct {
-	conn    *Conn
-	store   Store
-	offset  uint64
-	version uint64 // of the tree, as the parent last said: it only grows
-	done    bool   // the parent was told that nothing more is wanted
+// Taking is a link seen from the child. What its stripes bring goes to where it belongs, in
+// whatever order it comes; what all has come before is the store's.
+type Taking struct {
+	stripes
+	store Store
+
+	mu     sync.Mutex
+	upTo   uint64 // all before it has landed,
+	landed spans  // and these behind it
+	end    *End
+	told   bool // the store knows the end
+	bid    bool // the parent was told that nothing more is wanted
 }
 
-// Take takes what a parent sends, from an offset on, until the store is done, which is
-// nil, or the link breaks, or ctx is done. It closes the link.
+// NewTaking returns the link to a parent of which all from an offset on is wanted.
+func NewTaking(ctx context.Context, from uint64, store Store, options Options) *Taking {
+	t := &Taking{store: store, upTo: from}
+	t.begin(ctx, options, t.take)
+	return t
+}
+
+// Take takes what a parent sends over one connection, from an offset on, until the store is
+// done, which is nil, or the link breaks, or ctx is done. It closes the link.
 func Take(ctx context.Context, conn *Conn, from uint64, store Store) error {
-	t := &taking{conn: conn, store: store, offset: from}
+	return NewTaking(ctx, from, store, Options{}).Run(conn)
+}
+
+// Run takes what comes over a first stripe and those that join it, until the store is
+// done, which is nil, or all of them broke, or the context is done.
+func (t *Taking) Run(conn *Conn) error {
+	err := t.run(conn)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.bid {
+		return nil
+	}
+	return err
+}
+
+// take takes what comes over one stripe.
+func (t *Taking) take(ctx context.Context, conn *Conn) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	answered := make(chan struct{})
 	go func() {
 		defer close(answered)
-		cancel(t.answer(ctx))
+		cancel(t.answer(ctx, conn))
 		conn.Close() // whoever is reading ends
 	}()
-	err := t.read()
+	err := t.read(conn)
 	conn.Close()
 	cancel(err)
 	<-answered
-	if t.done {
-		return nil
-	}
 	return context.Cause(ctx)
 }
 
-// read takes frames until the link breaks.
-func (t *taking) read() error {
+// read takes frames until the stripe breaks.
+func (t *Taking) read(conn *Conn) error {
+	var version uint64 // of the tree, as the parent last said here: it only grows
 	for {
-		header, err := t.conn.readHeader()
-		if err != nil {
-			return err
+		header, err := conn.readHeader()
+		if err == nil && header.TreeVersion < version && header.Type != wire.Bye {
+			err = fmt.Errorf("%w: tree version %d after %d", wire.ErrProtocol, header.TreeVersion, version)
 		}
-		if header.TreeVersion < t.version && header.Type != wire.Bye {
-			return fmt.Errorf("%w: tree version %d after %d", wire.ErrProtocol, header.TreeVersion, t.version)
-		}
-		t.version = max(t.version, header.TreeVersion)
-		switch header.Type {
-		case wire.Data:
-			err = t.data(header)
-		case wire.End:
-			err = t.end(header)
-		case wire.Status:
-		case wire.Bye:
-			return t.conn.bye(header)
-		default:
-			err = fmt.Errorf("%w: %v from a parent", wire.ErrProtocol, header.Type)
+		if err == nil {
+			version = max(version, header.TreeVersion)
+			err = t.heed(conn, header)
 		}
 		if err != nil {
+			if !isBroken(err) {
+				t.stripes.end(err)
+			}
 			return err
 		}
 	}
 }
 
-// data lands a payload. Bytes come in order, and only those that may.
-func (t *taking) data(header wire.Header) error {
-	if header.Offset != t.offset {
-		return fmt.Errorf("%w: DATA at offset %d: want %d", wire.ErrProtocol, header.Offset, t.offset)
+func (t *Taking) heed(conn *Conn, header wire.Header) error {
+	switch header.Type {
+	case wire.Data:
+		return t.data(conn, header)
+	case wire.End:
+		return t.ended(conn, header)
+	case wire.Stripes:
+		t.want(int(header.Offset))
+	case wire.Status:
+	case wire.Bye:
+		return conn.bye(header)
+	default:
+		return fmt.Errorf("%w: %v from a parent", wire.ErrProtocol, header.Type)
 	}
-	if credit := t.store.Answer().Credit; header.Offset+uint64(header.Length) > credit {
+	return nil
+}
+
+// data lands a payload. Only bytes come that may; and those of a single stripe in order.
+func (t *Taking) data(conn *Conn, header wire.Header) error {
+	at, left := header.Offset, int64(header.Length)
+	if credit := t.store.Answer().Credit; at+uint64(left) > credit {
 		return fmt.Errorf("%w: DATA beyond the credit of %d", wire.ErrProtocol, credit)
 	}
-	for left := int64(header.Length); left > 0; {
-		to, most, err := t.store.Section(t.offset)
+	for left > 0 {
+		to, most, err := t.place(at, left)
 		if err != nil {
 			return err
 		}
-		moved, err := t.conn.receive(to, min(left, most))
-		t.offset += uint64(moved)
-		left -= moved
+		moved, err := conn.receive(to, most)
 		if moved > 0 {
-			if err := t.store.Landed(t.offset); err != nil {
+			if err := t.land(span{at, at + uint64(moved)}); err != nil {
 				return err
 			}
 		}
 		if err != nil {
 			return err
 		}
+		at += uint64(moved)
+		left -= moved
 	}
 	return nil
 }
 
-func (t *taking) end(header wire.Header) error {
-	root, err := t.conn.readPayload(header.Length)
+// place returns where bytes from an offset on go: nowhere, if they have landed before.
+func (t *Taking) place(at uint64, left int64) (to Place, most int64, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if at < t.upTo && t.isStriped() {
+		return Place{To: io.Discard}, min(left, int64(t.upTo-at)), nil
+	}
+	if at != t.upTo && !t.isStriped() {
+		return Place{}, 0, fmt.Errorf("%w: DATA at offset %d: want %d", wire.ErrProtocol, at, t.upTo)
+	}
+	if run, found := t.landed.next(at); found && run.from <= at {
+		return Place{To: io.Discard}, min(left, int64(run.to-at)), nil
+	} else if found {
+		left = min(left, int64(run.from-at))
+	}
+	to, most, err = t.store.Section(at)
+	return to, min(left, most), err
+}
+
+// isStriped reports whether bytes may come in any order.
+func (t *Taking) isStriped() bool { return t.options.Bounds.Most > 1 }
+
+// land notes that bytes are where they belong.
+func (t *Taking) land(run span) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.landed = t.landed.add(run)
+	if t.landed[0].from > t.upTo {
+		return nil
+	}
+	if first := t.landed[0]; first.to > t.upTo {
+		t.upTo = first.to
+		if err := t.store.Landed(t.upTo); err != nil {
+			return err
+		}
+	}
+	t.landed = t.landed.after(t.upTo)
+	return t.tell()
+}
+
+// ended takes what all is.
+func (t *Taking) ended(conn *Conn, header wire.Header) error {
+	root, err := conn.readPayload(header.Length)
 	if err != nil {
 		return err
 	}
-	if header.Offset != t.offset {
-		return fmt.Errorf("%w: END at offset %d: %d came", wire.ErrProtocol, header.Offset, t.offset)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	end := End{header.Offset, [wire.RootSize]byte(root)}
+	switch {
+	case t.end != nil && *t.end != end:
+		return fmt.Errorf("%w: END at offset %d after END at %d", wire.ErrProtocol, end.Length, t.end.Length)
+	case end.Length < t.upTo, end.Length != t.upTo && !t.isStriped():
+		return fmt.Errorf("%w: END at offset %d: %d came", wire.ErrProtocol, end.Length, t.upTo)
 	}
-	return t.store.End(End{header.Offset, [wire.RootSize]byte(root)})
+	t.end = &end
+	return t.tell()
 }
 
-// answer tells the parent what changes, and that this child lives.
-func (t *taking) answer(ctx context.Context) error {
+// tell tells the store the end when all has landed.
+func (t *Taking) tell() error {
+	if t.end == nil || t.told || t.upTo != t.end.Length {
+		return nil
+	}
+	t.told = true
+	return t.store.End(*t.end)
+}
+
+// answer tells the parent what changes, and that this child lives. All stripes do: what is
+// said on one that is slow was said on another before.
+func (t *Taking) answer(ctx context.Context, conn *Conn) error {
 	beat := time.NewTimer(heartbeat)
 	defer beat.Stop()
 	var told Answer
 	for {
 		now := t.store.Answer()
 		if frames := now.since(told); len(frames) > 0 {
-			if err := t.conn.Send(frames); err != nil {
+			if err := conn.Send(frames); err != nil {
 				return err
 			}
 			told = now
-			beat.Reset(heartbeat)
+			if !t.isStriped() { // of stripes, the parent has to know what has come, too
+				beat.Reset(heartbeat)
+			}
 		}
 		if now.Done {
-			return t.farewell(ctx, now)
+			return t.farewell(ctx, conn, now)
 		}
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-now.Changed:
-			if !pause(ctx, answerPause) {
+			if !pause(ctx, answerPause*time.Duration(t.living())) {
 				return context.Cause(ctx)
 			}
 		case <-beat.C:
-			status := wire.Header{Type: wire.Status, Offset: now.Ack, TreeVersion: now.TreeVersion}
-			if err := t.conn.Send(status.Append(nil)); err != nil {
+			status := wire.Header{Type: wire.Status, Offset: t.has(), TreeVersion: now.TreeVersion}
+			if err := conn.Send(status.Append(nil)); err != nil {
 				return err
 			}
 			beat.Reset(heartbeat)
@@ -166,13 +277,23 @@ func (t *taking) answer(ctx context.Context) error {
 	}
 }
 
+// has returns up to where everything has come.
+func (t *Taking) has() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.upTo
+}
+
 // farewell says that nothing more is wanted, and gives the parent time to close: a
 // connection that is closed with something unread in it takes back what was said.
-func (t *taking) farewell(ctx context.Context, now Answer) error {
-	if err := t.conn.Send(wire.AppendBye(nil, wire.Done, "", now.Ack, now.TreeVersion)); err != nil {
+func (t *Taking) farewell(ctx context.Context, conn *Conn, now Answer) error {
+	t.finish()
+	if err := conn.Send(wire.AppendBye(nil, wire.Done, "", now.Ack, now.TreeVersion)); err != nil {
 		return err
 	}
-	t.done = true
+	t.mu.Lock()
+	t.bid = true
+	t.mu.Unlock()
 	pause(ctx, heartbeat)
 	return errDone
 }

@@ -12,7 +12,6 @@ package spool
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"sync"
 
@@ -22,7 +21,8 @@ import (
 // ErrNoRoom says that the file system is full.
 var ErrNoRoom = errors.New("no room left")
 
-// Spool is a run of bytes in files. One goroutine appends; any may read.
+// Spool is a run of bytes in files. What is behind its end may be
+// written in any order; what is before it may be read.
 type Spool struct {
 	dir     string
 	segment uint64 // how many bytes a segment holds
@@ -38,23 +38,20 @@ func New(dir string, segment uint64) *Spool {
 	return &Spool{dir: dir, segment: segment, files: make(map[uint64]*os.File)}
 }
 
-// Section returns where the bytes from an offset on go: a file, positioned, and how
+// Section returns where the bytes from an offset on go: a file, where in it, and how
 // many fit there.
-func (s *Spool) Section(offset uint64) (file *os.File, room uint64, err error) {
+func (s *Spool) Section(offset uint64) (file *os.File, at, room uint64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	number := offset / s.segment
 	if file = s.files[number]; file == nil {
 		if file, err = unnamed(s.dir); err != nil {
-			return nil, 0, fmt.Errorf("create spool in %s: %w", s.dir, roomError(err))
+			return nil, 0, 0, fmt.Errorf("create spool in %s: %w", s.dir, roomError(err))
 		}
 		s.files[number] = file
 	}
-	at := offset % s.segment
-	if _, err := file.Seek(int64(at), io.SeekStart); err != nil {
-		return nil, 0, fmt.Errorf("seek in spool: %w", err)
-	}
-	return file, s.segment - at, nil
+	at = offset % s.segment
+	return file, at, s.segment - at, nil
 }
 
 // unnamed makes a file without a name.

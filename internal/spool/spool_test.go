@@ -20,12 +20,12 @@ const segment = 64 << 10
 func write(tb testing.TB, s *spool.Spool, offset uint64, content []byte) {
 	tb.Helper()
 	for len(content) > 0 {
-		file, room, err := s.Section(offset)
+		file, at, room, err := s.Section(offset)
 		if err != nil {
 			tb.Fatal(err)
 		}
 		n := min(room, uint64(len(content)))
-		if _, err := file.Write(content[:n]); err != nil {
+		if _, err := file.WriteAt(content[:n], int64(at)); err != nil {
 			tb.Fatal(err)
 		}
 		offset, content = offset+n, content[n:]
@@ -105,7 +105,7 @@ func TestReleasedRoomIsFree(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	file, _, err := s.Section(200 * segment)
+	file, _, _, err := s.Section(200 * segment)
 	if err != nil {
 		t.Fatal(err)
 	}

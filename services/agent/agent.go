@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/groupcast/groupcast/internal/algo/parallel"
 	"github.com/groupcast/groupcast/internal/daemon"
 	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
@@ -58,7 +59,7 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 	env.Log = env.Log.With("agent", id.Name)
 	hub := relay.New(relay.Env{
 		Log: env.Log, Cache: store, Security: managers.Security(), Now: managers.Clock().Now,
-		Dialer: env, Metrics: relay.NewMetrics(),
+		Dialer: env, Metrics: relay.NewMetrics(), Stripes: parallel.Bounds{Least: 1, Most: config.Data.Stripes},
 	})
 	registerMetrics(env.Metrics, hub, store)
 

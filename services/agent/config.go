@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 
+	"github.com/groupcast/groupcast/internal/algo/parallel"
 	"github.com/groupcast/groupcast/internal/bytesize"
 	"github.com/groupcast/groupcast/internal/daemon"
 	"github.com/groupcast/groupcast/internal/identity"
@@ -30,6 +31,7 @@ type Config struct {
 type DataConfig struct {
 	Listen    string   `json:"listen" usage:"address of the data port"`
 	Addresses []string `json:"addresses" usage:"where neighbours reach the data port, as host:port; empty is where it listens, or this machine's addresses if that is everywhere"`
+	Stripes   int      `json:"stripes" usage:"connections that a link to another agent or to a sender has at most, 1 to 16; how many serve it is found out while it runs"`
 }
 
 // CacheConfig says where deliveries are cached.
@@ -44,7 +46,7 @@ func Defaults() *Config {
 		CommonConfig: daemon.CommonDefaults("127.0.0.1:7411"),
 		Managers:     []string{"127.0.0.1:7400"}, TrustDomain: identity.DefaultTrustDomain,
 		CredentialsDir: "groupcast-data/agent/credentials",
-		Data:           DataConfig{Listen: "127.0.0.1:7410", Addresses: []string{}},
+		Data:           DataConfig{Listen: "127.0.0.1:7410", Addresses: []string{}, Stripes: parallel.Most},
 		Cache:          CacheConfig{Dir: "groupcast-data/agent/cache", Bytes: 4 << 30},
 	}
 }
@@ -73,6 +75,7 @@ func (c *Config) Validate() error {
 		host, _, err := net.SplitHostPort(address)
 		note(err == nil && host != "", "data.addresses: %q is not host:port", address)
 	}
+	note(c.Data.Stripes >= 1 && c.Data.Stripes <= parallel.Most, "data.stripes is %d: want 1 to %d", c.Data.Stripes, parallel.Most)
 	note(c.Cache.Dir != "", "cache.dir is empty: name a directory")
 	note(c.Cache.Bytes >= leastCache, "cache.bytes is %v: want at least %v", c.Cache.Bytes, bytesize.Size(leastCache))
 	return errors.Join(problems...)

@@ -87,6 +87,15 @@ var linkColumns = []column[sdk.LinkUse]{
 	{title: "LINK", cell: func(l sdk.LinkUse) string { return l.From + " → " + l.To }},
 	{title: "BYTES", cell: func(l sdk.LinkUse) string { return bytesize.Short(l.Bytes) }},
 	{title: "RATE", cell: func(l sdk.LinkUse) string { return bytesize.Short(l.BytesPerSecond) + "/s" }},
+	{title: "STRIPES", cell: stripes},
+}
+
+// stripes says how many there are, and why; of a link that may have but one, nothing.
+func stripes(l sdk.LinkUse) string {
+	if l.Stripes == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d (%s)", l.Stripes, l.StripesReason)
 }
 
 var cacheColumns = []column[sdk.CacheUse]{

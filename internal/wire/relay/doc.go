@@ -9,7 +9,9 @@
 // A child opens each stripe with a hello; the parent answers with a welcome, or with
 // a BYE frame that says why not. Only the sender, whom nobody can dial, opens its
 // link as the parent: it offers, with flag 1, and the welcome tells from where it is
-// to send. With flag 2, all that follows the welcome is plaintext.
+// to send. With flag 2, all that follows the welcome is plaintext. With flag 4 it is a
+// stripe more of the link that the two have already: from offset means nothing then.
+// stripes is how many the dialling end opens at most.
 //
 //	hello   0        4       5       6       7       8
 //	        +--------+-------+-------+-------+-------+
@@ -48,7 +50,12 @@
 //	ACK     up         all before it is acknowledged none; flags hold the ack level
 //	CREDIT  up         all before it may be sent    none
 //	STATUS  both       how much the sender of it has none; says that it lives
+//	STRIPES down       how many stripes there should be none; the child opens them
 //	BYE     both       where it stopped             reason (2), then text of up to 256 bytes
+//
+// On a link of several stripes any of them carries any frame. What comes on one has gaps
+// that others fill; what was on its way on one that broke comes again on another. END is
+// said on each when nothing is left to be sent.
 //
 // Offsets are absolute, so that a frame that comes twice, or late, does no harm,
 // and a child that returns says all with one number.

@@ -19,9 +19,10 @@ const (
 	Credit
 	Status
 	Bye
+	Stripes
 )
 
-var typeNames = map[Type]string{Data: "DATA", End: "END", Ack: "ACK", Credit: "CREDIT", Status: "STATUS", Bye: "BYE"}
+var typeNames = map[Type]string{Data: "DATA", End: "END", Ack: "ACK", Credit: "CREDIT", Status: "STATUS", Bye: "BYE", Stripes: "STRIPES"}
 
 func (t Type) String() string {
 	if name, known := typeNames[t]; known {
@@ -99,6 +100,8 @@ func (h Header) check() error {
 		return fmt.Errorf("%w: %v of %d bytes: want %d to %d", ErrProtocol, h.Type, h.Length, least, most)
 	case h.Offset > MaxOffset-uint64(h.Length):
 		return fmt.Errorf("%w: %v at offset %d", ErrProtocol, h.Type, h.Offset)
+	case h.Type == Stripes && (h.Offset < 1 || h.Offset > MaxStripes):
+		return fmt.Errorf("%w: %d stripes", ErrProtocol, h.Offset)
 	case h.Type == Ack && (h.Level < Relayed || h.Level > Durable), h.Type != Ack && h.Level != 0:
 		return fmt.Errorf("%w: %v with level %d", ErrProtocol, h.Type, h.Level)
 	}
@@ -112,7 +115,7 @@ func (t Type) lengths() (least, most uint32, known bool) {
 		return 1, MaxData, true
 	case End:
 		return RootSize, RootSize, true
-	case Ack, Credit, Status:
+	case Ack, Credit, Status, Stripes:
 		return 0, 0, true
 	case Bye:
 		return reasonSize, maxByeFrame, true

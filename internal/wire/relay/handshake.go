@@ -23,6 +23,7 @@ const (
 const (
 	flagOffer = 1 << iota
 	flagPlaintext
+	flagJoin
 	flagsKnown = iota
 )
 
@@ -31,12 +32,13 @@ type DeliveryID [16]byte
 
 // Hello is what a child opens a stripe with.
 type Hello struct {
-	Stripe, Stripes uint8 // Stripe counts from zero
+	Stripe, Stripes uint8 // Stripe counts from zero; Stripes is how many there will be at most
 	Delivery        DeliveryID
 	TreeVersion     uint64
 	From            uint64 // offset of the first byte wanted; zero in an offer
 	Offer           bool   // the one that opens is the parent
 	Plaintext       bool   // what follows the welcome is not encrypted
+	Join            bool   // it is a stripe more of the link that there is
 	Capability      []byte // proves that the child may have it
 }
 
@@ -58,6 +60,9 @@ func (h Hello) flags() (flags byte) {
 	if h.Plaintext {
 		flags |= flagPlaintext
 	}
+	if h.Join {
+		flags |= flagJoin
+	}
 	return flags
 }
 
@@ -75,6 +80,7 @@ func ReadHello(from io.Reader) (Hello, error) {
 		Stripe: fixed[5], Stripes: fixed[6], Delivery: DeliveryID(fixed[8:24]),
 		TreeVersion: binary.BigEndian.Uint64(fixed[24:]), From: binary.BigEndian.Uint64(fixed[32:]),
 		Offer: fixed[7]&flagOffer != 0, Plaintext: fixed[7]&flagPlaintext != 0,
+		Join: fixed[7]&flagJoin != 0,
 	}
 	length := binary.BigEndian.Uint16(fixed[40:])
 	switch {

@@ -25,6 +25,13 @@ func TestBytesOfVersion1(t *testing.T) {
 				"\x00\x00\x00\x00\x00\x00\x00\x07\x00\x00\x00\x00\x00\x10\x00\x00" + "\x00\x03cap"),
 		},
 		"welcome": {relay.Welcome{TreeVersion: 7, From: 1 << 20}.Append(nil), []byte("GCRL\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x07\x00\x00\x00\x00\x00\x10\x00\x00")},
+		"join": {
+			relay.Hello{Stripe: 3, Stripes: 4, Offer: true, Plaintext: true, Join: true}.Append(nil)[:8], []byte("GCRL\x01\x03\x04\x07"),
+		},
+		"stripes": {
+			relay.Header{Type: relay.Stripes, Offset: 4, TreeVersion: 3}.Append(nil),
+			[]byte("\x07\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x03"),
+		},
 		"data": {
 			relay.Header{Type: relay.Data, Length: 5, Offset: 258, TreeVersion: 3}.Append(nil),
 			[]byte("\x01\x00\x00\x00\x00\x00\x00\x05\x00\x00\x00\x00\x00\x00\x01\x02\x00\x00\x00\x00\x00\x00\x00\x03"),
@@ -41,7 +48,7 @@ func TestBytesOfVersion1(t *testing.T) {
 }
 
 func TestHandshakeRoundTrip(t *testing.T) {
-	hello := relay.Hello{Stripe: 15, Stripes: 16, Delivery: delivery, TreeVersion: math.MaxUint64, From: relay.MaxOffset, Capability: bytes.Repeat([]byte{1}, relay.MaxCapability)}
+	hello := relay.Hello{Stripe: 15, Stripes: 16, Join: true, Delivery: delivery, TreeVersion: math.MaxUint64, From: relay.MaxOffset, Capability: bytes.Repeat([]byte{1}, relay.MaxCapability)}
 	read, err := relay.ReadHello(bytes.NewReader(hello.Append(nil)))
 	if diff := cmp.Diff(hello, read); err != nil || diff != "" {
 		t.Errorf("hello: %v (-want +got):\n%s", err, diff)
@@ -77,7 +84,10 @@ func TestC11AbsurdFrames(t *testing.T) {
 		"a bye without reason": {Type: relay.Bye, Length: 1},
 		"a long bye":           {Type: relay.Bye, Length: 259},
 		"type 0":               {},
-		"type 7":               {Type: 7},
+		"no stripes":           {Type: relay.Stripes},
+		"17 stripes":           {Type: relay.Stripes, Offset: 17},
+		"stripes with payload": {Type: relay.Stripes, Offset: 2, Length: 1},
+		"type 8":               {Type: 8},
 	} {
 		if _, err := relay.ParseHeader(h.Append(nil)); !errors.Is(err, relay.ErrProtocol) {
 			t.Errorf("%s: %v, want it refused", name, err)
@@ -98,7 +108,7 @@ func TestAbsurdHellos(t *testing.T) {
 		"stripe past last":        func(b []byte) []byte { b[5] = 1; return b },
 		"no stripes":              func(b []byte) []byte { b[6] = 0; return b },
 		"17 stripes":              func(b []byte) []byte { b[6] = 17; return b },
-		"flags that nobody knows": func(b []byte) []byte { b[7] = 4; return b },
+		"flags that nobody knows": func(b []byte) []byte { b[7] = 8; return b },
 		"a negative offset":       func(b []byte) []byte { b[32] = 0x80; return b },
 		"a huge capability":       func(b []byte) []byte { b[40], b[41] = 0xff, 0xff; return b },
 	} {

@@ -2,8 +2,10 @@ package relay
 
 import (
 	"errors"
+	"slices"
 	"time"
 
+	"github.com/groupcast/groupcast/internal/algo/parallel"
 	algo "github.com/groupcast/groupcast/internal/algo/relay"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/link"
@@ -13,22 +15,26 @@ import (
 // child is one that is fed, over however many links one after the other. It belongs
 // to its delivery, and is guarded by its mutex.
 type child struct {
-	conn    *link.Conn // nil while it is not connected
-	offset  uint64     // where its link is
-	reading bool       // bytes from there on are being read from the file
-	sent    uint64     // bytes, over all links
+	link    *link.Feeding    // nil while it is not connected
+	reads   []uint64         // offsets from which bytes are being read from the file
+	stripes *groupv1.Stripes // of its latest link; nil if that may have but one
+	sent    uint64           // bytes, over all links
 	acked   uint64
 	evicted bool
 }
 
 func (c *child) close() {
-	if c.conn != nil {
-		c.conn.Close()
+	if c.link != nil {
+		c.link.Close()
 	}
 }
 
 // feed feeds a child from where it asks.
 func (d *delivery) feed(asked *link.Asked, name string) {
+	if asked.Join {
+		d.feedStripe(asked, name)
+		return
+	}
 	if reason, text := d.unwelcome(asked, name); text != "" {
 		asked.Refuse(reason, text)
 		return
@@ -39,8 +45,8 @@ func (d *delivery) feed(asked *link.Asked, name string) {
 		return
 	}
 	d.tune(conn)
-	supply := d.attach(name, asked.From, conn)
-	err = link.Feed(d.ctx, conn, asked.From, supply)
+	supply := d.attach(name, asked)
+	err = supply.child.link.Run(conn)
 	d.detach(supply)
 	switch {
 	case errors.Is(err, algo.ErrNotSent), errors.Is(err, wire.ErrProtocol):
@@ -50,6 +56,27 @@ func (d *delivery) feed(asked *link.Asked, name string) {
 		d.log.Info("the link to a child ended", "child", name, "error", err)
 	}
 }
+
+// feedStripe feeds a child over one stripe more of the link that it has.
+func (d *delivery) feedStripe(asked *link.Asked, name string) {
+	d.mu.Lock()
+	var there *link.Feeding
+	if c := d.children[name]; c != nil {
+		there = c.link
+	}
+	d.mu.Unlock()
+	if there == nil || !there.Admits() {
+		asked.Refuse(wire.Unknown, noLink)
+		return
+	}
+	if conn, err := asked.Welcome(wire.Welcome{TreeVersion: d.version(), From: asked.From}); err == nil {
+		d.tune(conn)
+		_ = there.Join(conn) // the link tells, if it ends
+	}
+}
+
+// noLink is what a stripe is told that is too late for its link, or too many for it.
+const noLink = "there is no link to join"
 
 // unwelcome says why a child is not fed, if it is not.
 func (d *delivery) unwelcome(asked *link.Asked, name string) (wire.Reason, string) {
@@ -68,18 +95,23 @@ func (d *delivery) unwelcome(asked *link.Asked, name string) (wire.Reason, strin
 }
 
 // attach makes a link the child's, in place of an earlier one.
-func (d *delivery) attach(name string, from uint64, conn *link.Conn) *supply {
+func (d *delivery) attach(name string, asked *link.Asked) *supply {
+	from := asked.From
 	d.mu.Lock()
 	c := d.children[name]
 	if c == nil {
 		c = &child{}
 		d.children[name] = c
 	}
-	for c.conn != nil { // the earlier link has to be gone before its place is taken
+	for c.link != nil { // the earlier link has to be gone before its place is taken
 		c.close()
 		d.quiet.Wait()
 	}
-	c.conn, c.offset = conn, from
+	supply := &supply{d, c, name}
+	c.link = link.NewFeeding(d.ctx, from, supply, link.Options{
+		Bounds: d.hub.Stripes.Within(int(asked.Stripes)), Earlier: int(c.stripes.GetCount()),
+		Chosen: func(choice parallel.Choice) { d.chosen(supply, choice) },
+	})
 	d.mu.Unlock()
 	d.update(func() {
 		d.wanted = true
@@ -98,12 +130,22 @@ func (d *delivery) attach(name string, from uint64, conn *link.Conn) *supply {
 		}
 		d.account.Park(name)
 	})
-	return &supply{d, c, name}
+	return supply
+}
+
+// chosen notes how many stripes a child's link is to have.
+func (d *delivery) chosen(s *supply, choice parallel.Choice) {
+	d.mu.Lock()
+	s.child.stripes = &groupv1.Stripes{Count: uint32(choice.Stripes), Reason: string(choice.Reason), Why: choice.Explain()}
+	d.mu.Unlock()
+	d.hub.Metrics.tuned.WithLabelValues(string(choice.Reason)).Inc()
+	d.log.Info("the link to a child has another number of stripes",
+		"child", s.name, "stripes", choice.Stripes, "reason", string(choice.Reason), "why", choice.Explain())
 }
 
 func (d *delivery) detach(s *supply) {
 	d.update(func() {
-		s.child.conn, s.child.reading = nil, false
+		s.child.link = nil
 		d.account.Detach(s.name)
 		d.quiet.Broadcast()
 	})
@@ -160,7 +202,7 @@ func (s *supply) Next(offset, most uint64) (link.Portion, error) {
 			return portion, err
 		}
 		portion.File, portion.At, portion.Length = file, at, min(most, arrived-offset, there)
-		s.child.reading, s.child.offset = true, offset
+		s.child.reads = append(s.child.reads, offset)
 		s.account.Sent(s.name, offset+portion.Length)
 	case s.end != nil && offset == s.end.Length:
 		portion.End = s.end
@@ -169,12 +211,13 @@ func (s *supply) Next(offset, most uint64) (link.Portion, error) {
 }
 
 // Sent notes that a portion was read.
-func (s *supply) Sent(upTo uint64) {
+func (s *supply) Sent(offset uint64, portion link.Portion) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.child.sent += upTo - s.child.offset
-	s.hub.Metrics.sent.Add(float64(upTo - s.child.offset))
-	s.child.offset, s.child.reading = upTo, false
+	s.child.sent += portion.Length
+	s.hub.Metrics.sent.Add(float64(portion.Length))
+	read := slices.Index(s.child.reads, offset)
+	s.child.reads = slices.Delete(s.child.reads, read, read+1)
 	s.quiet.Broadcast()
 }
 

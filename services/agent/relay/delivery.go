@@ -55,6 +55,7 @@ type delivery struct {
 	due        chan struct{}      // holds a token when watch has something to do
 	quiet      *sync.Cond         // a child's reading ended
 	untake     context.CancelFunc // ends the link from the parent; nil without one
+	intake     *link.Taking       // that link, while it is open
 	wanted     bool               // some child has asked: until then nothing is taken
 	begin      *uint64            // from where to begin again
 	lost       string             // the parent that cannot be reached
@@ -273,8 +274,8 @@ func (d *delivery) settle() {
 func (d *delivery) discard(needed uint64) {
 	limit := uint64(math.MaxUint64)
 	for _, c := range d.children {
-		if c.reading {
-			limit = min(limit, c.offset)
+		for _, offset := range c.reads {
+			limit = min(limit, offset)
 		}
 	}
 	before := d.account.Discarded()
@@ -386,7 +387,7 @@ func (d *delivery) restart(from uint64) {
 // reading reports whether some child's bytes are being read from the file.
 func (d *delivery) reading() bool {
 	for _, c := range d.children {
-		if c.reading {
+		if len(c.reads) > 0 {
 			return true
 		}
 	}
@@ -441,7 +442,7 @@ func (d *delivery) links() (n int) {
 		n++
 	}
 	for _, c := range d.children {
-		if c.conn != nil {
+		if c.link != nil {
 			n++
 		}
 	}
@@ -459,7 +460,7 @@ func (d *delivery) report() *groupv1.DeliveryReport {
 	}
 	for name, c := range d.children {
 		report.Children = append(report.Children, &groupv1.ChildReport{
-			Name: name, Connected: c.conn != nil, SentBytes: c.sent, AckedOffset: c.acked, Evicted: c.evicted,
+			Name: name, Connected: c.link != nil, SentBytes: c.sent, AckedOffset: c.acked, Evicted: c.evicted, Stripes: c.stripes,
 		})
 	}
 	return report

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/groupcast/groupcast/internal/algo/parallel"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/link"
@@ -29,6 +30,8 @@ type Env struct {
 	Now     func() time.Time
 	Dialer  link.Dialer
 	Metrics *Metrics
+	// Stripes are how many connections a link may have; the zero Bounds are one.
+	Stripes parallel.Bounds
 }
 
 // Hub relays all deliveries of an agent.
@@ -46,6 +49,9 @@ type Hub struct {
 
 // New returns a hub without deliveries.
 func New(env Env) *Hub {
+	if env.Stripes.Most == 0 {
+		env.Stripes = parallel.Bounds{Least: 1, Most: 1}
+	}
 	return &Hub{
 		Env: env, wake: make(chan struct{}, 1), deliveries: make(map[string]*delivery),
 		assigned: make(chan struct{}), opening: make(map[string]int),

@@ -7,7 +7,7 @@ import (
 // Metrics count what a hub does.
 type Metrics struct {
 	received, sent, discarded, restarts, evicted prometheus.Counter
-	refused                                      *prometheus.CounterVec
+	refused, tuned                               *prometheus.CounterVec
 }
 
 // NewMetrics returns metrics of an agent.
@@ -24,6 +24,9 @@ func NewMetrics() *Metrics {
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "groupcast_agent_refused_links_total", Help: "Links that were refused or broken for cause, by reason.",
 		}, []string{"reason"}),
+		tuned: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "groupcast_agent_stripe_choices_total", Help: "Choices of a link's number of stripes, by reason.",
+		}, []string{"reason"}),
 	}
 }
 
@@ -32,7 +35,7 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) { prometheus.DescribeByCo
 
 // Collect implements prometheus.Collector.
 func (m *Metrics) Collect(to chan<- prometheus.Metric) {
-	for _, metric := range []prometheus.Collector{m.received, m.sent, m.discarded, m.restarts, m.evicted, m.refused} {
+	for _, metric := range []prometheus.Collector{m.received, m.sent, m.discarded, m.restarts, m.evicted, m.refused, m.tuned} {
 		metric.Collect(to)
 	}
 }

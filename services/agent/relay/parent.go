@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
@@ -78,10 +77,16 @@ func (d *delivery) askParent(parent *groupv1.Neighbour) error {
 		return err
 	}
 	defer release()
-	conn, from, err := d.dial(ctx, parent)
+	conn, from, err := d.dial(ctx, parent, wire.Hello{})
 	if err == nil {
 		d.update(func() { d.lost = "" })
-		err = d.take(ctx, conn, from)
+		err = d.take(ctx, conn, from, link.Options{
+			Bounds: d.hub.Stripes,
+			Open: func(ctx context.Context, stripe int) (*link.Conn, error) {
+				conn, _, err := d.dial(ctx, parent, wire.Hello{Stripe: uint8(stripe), Join: true})
+				return conn, err
+			},
+		})
 	}
 	if err != nil && ctx.Err() == nil {
 		d.log.Info("the parent is lost", "parent", parent.GetName(), "error", err)
@@ -91,13 +96,13 @@ func (d *delivery) askParent(parent *groupv1.Neighbour) error {
 	return err
 }
 
-func (d *delivery) dial(ctx context.Context, parent *groupv1.Neighbour) (*link.Conn, uint64, error) {
+// dial opens a link to a parent, or a stripe more of the one that there is.
+func (d *delivery) dial(ctx context.Context, parent *groupv1.Neighbour, hello wire.Hello) (*link.Conn, uint64, error) {
 	d.mu.Lock()
-	hello := wire.Hello{
-		Stripes: 1, Delivery: d.id, TreeVersion: d.assignment.GetTreeVersion(), From: d.account.Offset(),
-		Plaintext:  d.assignment.GetSpec().GetDataPlane() == groupv1.DataPlane_DATA_PLANE_PLAINTEXT,
-		Capability: d.assignment.GetCapability(),
-	}
+	hello.Stripes, hello.Delivery = uint8(d.hub.Stripes.Most), d.id
+	hello.TreeVersion, hello.From = d.assignment.GetTreeVersion(), d.account.Offset()
+	hello.Plaintext = d.assignment.GetSpec().GetDataPlane() == groupv1.DataPlane_DATA_PLANE_PLAINTEXT
+	hello.Capability = d.assignment.GetCapability()
 	d.mu.Unlock()
 	peer := identity.ID{Role: identity.Role(parent.GetRole()), Name: parent.GetName()}
 	var failed error
@@ -117,6 +122,10 @@ func (d *delivery) dial(ctx context.Context, parent *groupv1.Neighbour) (*link.C
 
 // takeOffer takes what the sender offers.
 func (d *delivery) takeOffer(asked *link.Asked) {
+	if asked.Join {
+		d.takeStripe(asked)
+		return
+	}
 	d.mu.Lock()
 	if d.untake != nil {
 		d.untake() // the sender has come again
@@ -139,10 +148,24 @@ func (d *delivery) takeOffer(asked *link.Asked) {
 	}
 	conn, err := asked.Welcome(wire.Welcome{TreeVersion: version, From: from})
 	if err == nil {
-		err = d.take(ctx, conn, from)
+		err = d.take(ctx, conn, from, link.Options{Bounds: d.hub.Stripes.Within(int(asked.Stripes))})
 	}
 	if err != nil && ctx.Err() == nil {
 		d.log.Info("the link from the sender ended", "error", err)
+	}
+}
+
+// takeStripe takes what the sender offers over one stripe more of the link that there is.
+func (d *delivery) takeStripe(asked *link.Asked) {
+	d.mu.Lock()
+	there := d.intake
+	d.mu.Unlock()
+	if there == nil || !there.Admits() {
+		asked.Refuse(wire.Unknown, noLink)
+		return
+	}
+	if conn, err := asked.Welcome(wire.Welcome{TreeVersion: d.version(), From: asked.From}); err == nil {
+		_ = there.Join(conn) // the link tells, if it ends
 	}
 }
 
@@ -167,14 +190,18 @@ func (d *delivery) takePlace(waiting context.Context) (ctx context.Context, rele
 }
 
 // take takes bytes into the cache.
-func (d *delivery) take(ctx context.Context, conn *link.Conn, from uint64) error {
-	err := link.Take(ctx, conn, from, &store{d})
+func (d *delivery) take(ctx context.Context, conn *link.Conn, from uint64, options link.Options) error {
+	taking := link.NewTaking(ctx, from, &store{d}, options)
+	d.mu.Lock()
+	d.intake = taking
+	d.mu.Unlock()
+	err := taking.Run(conn)
 	trouble := ""
 	if spool.IsNoRoom(err) {
 		trouble = "no_room"
 	}
 	d.mu.Lock()
-	d.trouble = trouble
+	d.intake, d.trouble = nil, trouble
 	d.mu.Unlock()
 	return err
 }
@@ -182,12 +209,12 @@ func (d *delivery) take(ctx context.Context, conn *link.Conn, from uint64) error
 // store puts what a parent sends into the cache.
 type store struct{ *delivery }
 
-func (s *store) Section(offset uint64) (io.Writer, int64, error) {
-	file, room, err := s.entry.Section(offset)
+func (s *store) Section(offset uint64) (link.Place, int64, error) {
+	file, at, room, err := s.entry.Section(offset)
 	if err != nil {
-		return nil, 0, &link.StorageError{Err: err}
+		return link.Place{}, 0, &link.StorageError{Err: err}
 	}
-	return file, int64(room), nil
+	return link.Place{File: file, At: int64(at)}, int64(room), nil
 }
 
 func (s *store) Landed(upTo uint64) error {

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net"
@@ -21,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/groupcast/groupcast/internal/algo/parallel"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/link"
@@ -45,6 +45,8 @@ type world struct {
 	version uint64
 	agents  map[string]*agent
 	content []byte
+	stripes parallel.Bounds
+	dialer  link.Dialer // of agents
 }
 
 // agent is an agent's hub, listening on loopback.
@@ -61,7 +63,7 @@ func newWorld(t *testing.T, size int, spec *groupv1.DeliverySpec) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{T: t, ca: ca, spec: spec, version: 1, agents: make(map[string]*agent), content: make([]byte, size)}
+	w := &world{T: t, ca: ca, spec: spec, version: 1, agents: make(map[string]*agent), content: make([]byte, size), dialer: &net.Dialer{}}
 	rand.NewChaCha8([32]byte{1}).Read(w.content)
 	w.manager, err = w.identity(identity.ID{Role: identity.Manager, Name: "manager-0"}).Source.Credentials()
 	if err != nil {
@@ -94,7 +96,7 @@ func (w *world) start(name string, room uint64) *agent {
 	a := &agent{
 		Hub: relay.New(relay.Env{
 			Log: log, Cache: store, Security: w.identity(identity.ID{Role: identity.Agent, Name: name}),
-			Now: time.Now, Dialer: &net.Dialer{}, Metrics: relay.NewMetrics(),
+			Now: time.Now, Dialer: w.dialer, Metrics: relay.NewMetrics(), Stripes: w.stripes,
 		}),
 		address: listener.Addr().String(), metrics: prometheus.NewRegistry(),
 	}
@@ -247,7 +249,7 @@ func (s *supply) Next(offset, most uint64) (link.Portion, error) {
 	return link.Portion{File: s.file, At: offset, Length: min(most, s.length-offset), TreeVersion: 1}, nil
 }
 
-func (s *supply) Sent(uint64)                    {}
+func (s *supply) Sent(uint64, link.Portion)      {}
 func (s *supply) Acked(uint64, wire.Level) error { return nil }
 
 // member receives into memory.
@@ -263,7 +265,7 @@ type member struct {
 
 func newMember(name string) *member { return &member{name: name, changed: make(chan struct{})} }
 
-func (m *member) Section(uint64) (io.Writer, int64, error) { return m, 64 << 10, nil }
+func (m *member) Section(uint64) (link.Place, int64, error) { return link.Place{To: m}, 64 << 10, nil }
 
 func (m *member) Write(p []byte) (int, error) {
 	time.Sleep(m.pace)

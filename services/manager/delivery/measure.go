@@ -88,7 +88,7 @@ func (m measuring) links() (uses []*groupv1.LinkUse) {
 	for way, carried := range m.progress.links {
 		uses = append(uses, &groupv1.LinkUse{
 			From: way.from.Name, To: way.to.Name, Bytes: carried.bytes,
-			BytesPerSecond: rate(carried.bytes, carried.last.Sub(m.progress.begun)),
+			BytesPerSecond: rate(carried.bytes, carried.last.Sub(m.progress.begun)), Stripes: carried.stripes,
 		})
 	}
 	slices.SortFunc(uses, func(a, b *groupv1.LinkUse) int {

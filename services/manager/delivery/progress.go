@@ -66,8 +66,9 @@ func (n *nodeProgress) reported() *groupv1.DeliveryReport {
 type link struct{ from, to identity.ID }
 
 type linkProgress struct {
-	bytes uint64
-	last  time.Time // when they last grew
+	bytes   uint64
+	last    time.Time        // when they last grew
+	stripes *groupv1.Stripes // nil of a link that may have but one
 }
 
 func newProgress(delivery view.Delivery, now time.Time) *progress {
@@ -122,14 +123,14 @@ func (p *progress) takeLinks(from identity.ID, report *groupv1.DeliveryReport, c
 	}
 	if from == p.sender {
 		for _, child := range current.Children(from.String()) {
-			p.takeLink(link{from, placement.ParseID(child)}, report.GetBytes(), now)
+			p.takeLink(link{from, placement.ParseID(child)}, report.GetBytes(), report.GetStripes(), now)
 		}
 	}
 	for _, child := range report.GetChildren() {
 		for _, role := range []identity.Role{identity.Member, identity.Agent} {
 			to := identity.ID{Role: role, Name: child.GetName()}
 			if parent, _ := current.Parent(to.String()); parent == from.String() {
-				p.takeLink(link{from, to}, child.GetSentBytes(), now)
+				p.takeLink(link{from, to}, child.GetSentBytes(), child.GetStripes(), now)
 				evicted = evicted || child.GetEvicted()
 			}
 		}
@@ -137,12 +138,13 @@ func (p *progress) takeLinks(from identity.ID, report *groupv1.DeliveryReport, c
 	return evicted
 }
 
-func (p *progress) takeLink(way link, bytes uint64, now time.Time) {
+func (p *progress) takeLink(way link, bytes uint64, stripes *groupv1.Stripes, now time.Time) {
 	l, known := p.links[way]
 	if !known {
 		l = &linkProgress{last: now}
 		p.links[way] = l
 	}
+	l.stripes = stripes
 	if bytes > l.bytes {
 		l.bytes, l.last = bytes, now
 		p.moved = now

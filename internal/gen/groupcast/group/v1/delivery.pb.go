@@ -544,6 +544,70 @@ func (x *Receipt) GetParent() string {
 	return ""
 }
 
+// Stripes are the connections that a link is made of.
+type Stripes struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Count uint32                 `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
+	// Why there are so many: short_path, begun, known, try_more, try_fewer, gained, no_gain,
+	// enough, crowded, needed or fixed.
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The same for people.
+	Why           string `protobuf:"bytes,3,opt,name=why,proto3" json:"why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Stripes) Reset() {
+	*x = Stripes{}
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Stripes) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Stripes) ProtoMessage() {}
+
+func (x *Stripes) ProtoReflect() protoreflect.Message {
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Stripes.ProtoReflect.Descriptor instead.
+func (*Stripes) Descriptor() ([]byte, []int) {
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Stripes) GetCount() uint32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *Stripes) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Stripes) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
 // LinkUse is what one link of a delivery's tree carried.
 type LinkUse struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
@@ -551,13 +615,15 @@ type LinkUse struct {
 	To             string                 `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
 	Bytes          uint64                 `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	BytesPerSecond uint64                 `protobuf:"varint,4,opt,name=bytes_per_second,json=bytesPerSecond,proto3" json:"bytes_per_second,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Unset of a link that may have but one connection.
+	Stripes       *Stripes `protobuf:"bytes,5,opt,name=stripes,proto3" json:"stripes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LinkUse) Reset() {
 	*x = LinkUse{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[2]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -569,7 +635,7 @@ func (x *LinkUse) String() string {
 func (*LinkUse) ProtoMessage() {}
 
 func (x *LinkUse) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[2]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -582,7 +648,7 @@ func (x *LinkUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinkUse.ProtoReflect.Descriptor instead.
 func (*LinkUse) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{2}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *LinkUse) GetFrom() string {
@@ -613,6 +679,13 @@ func (x *LinkUse) GetBytesPerSecond() uint64 {
 	return 0
 }
 
+func (x *LinkUse) GetStripes() *Stripes {
+	if x != nil {
+		return x.Stripes
+	}
+	return nil
+}
+
 // CacheUse is what one agent cached of a delivery.
 type CacheUse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -628,7 +701,7 @@ type CacheUse struct {
 
 func (x *CacheUse) Reset() {
 	*x = CacheUse{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[3]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -640,7 +713,7 @@ func (x *CacheUse) String() string {
 func (*CacheUse) ProtoMessage() {}
 
 func (x *CacheUse) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[3]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -653,7 +726,7 @@ func (x *CacheUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CacheUse.ProtoReflect.Descriptor instead.
 func (*CacheUse) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{3}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *CacheUse) GetAgent() string {
@@ -701,7 +774,7 @@ type Measurements struct {
 
 func (x *Measurements) Reset() {
 	*x = Measurements{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[4]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -713,7 +786,7 @@ func (x *Measurements) String() string {
 func (*Measurements) ProtoMessage() {}
 
 func (x *Measurements) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[4]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -726,7 +799,7 @@ func (x *Measurements) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Measurements.ProtoReflect.Descriptor instead.
 func (*Measurements) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{4}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Measurements) GetSendBytesPerSecond() uint64 {
@@ -786,7 +859,7 @@ type TreeNode struct {
 
 func (x *TreeNode) Reset() {
 	*x = TreeNode{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[5]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -798,7 +871,7 @@ func (x *TreeNode) String() string {
 func (*TreeNode) ProtoMessage() {}
 
 func (x *TreeNode) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[5]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -811,7 +884,7 @@ func (x *TreeNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeNode.ProtoReflect.Descriptor instead.
 func (*TreeNode) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{5}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *TreeNode) GetId() string {
@@ -879,7 +952,7 @@ type TreeChange struct {
 
 func (x *TreeChange) Reset() {
 	*x = TreeChange{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[6]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -891,7 +964,7 @@ func (x *TreeChange) String() string {
 func (*TreeChange) ProtoMessage() {}
 
 func (x *TreeChange) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[6]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -904,7 +977,7 @@ func (x *TreeChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeChange.ProtoReflect.Descriptor instead.
 func (*TreeChange) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{6}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *TreeChange) GetVersion() uint64 {
@@ -974,7 +1047,7 @@ type Delivery struct {
 
 func (x *Delivery) Reset() {
 	*x = Delivery{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[7]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -986,7 +1059,7 @@ func (x *Delivery) String() string {
 func (*Delivery) ProtoMessage() {}
 
 func (x *Delivery) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[7]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -999,7 +1072,7 @@ func (x *Delivery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delivery.ProtoReflect.Descriptor instead.
 func (*Delivery) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{7}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Delivery) GetId() string {
@@ -1156,7 +1229,7 @@ type Neighbour struct {
 
 func (x *Neighbour) Reset() {
 	*x = Neighbour{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[8]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1168,7 +1241,7 @@ func (x *Neighbour) String() string {
 func (*Neighbour) ProtoMessage() {}
 
 func (x *Neighbour) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[8]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1181,7 +1254,7 @@ func (x *Neighbour) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Neighbour.ProtoReflect.Descriptor instead.
 func (*Neighbour) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{8}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Neighbour) GetName() string {
@@ -1238,7 +1311,7 @@ type Assignment struct {
 
 func (x *Assignment) Reset() {
 	*x = Assignment{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[9]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1250,7 +1323,7 @@ func (x *Assignment) String() string {
 func (*Assignment) ProtoMessage() {}
 
 func (x *Assignment) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[9]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1263,7 +1336,7 @@ func (x *Assignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assignment.ProtoReflect.Descriptor instead.
 func (*Assignment) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{9}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Assignment) GetDelivery() string {
@@ -1387,7 +1460,7 @@ type Assignments struct {
 
 func (x *Assignments) Reset() {
 	*x = Assignments{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[10]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1399,7 +1472,7 @@ func (x *Assignments) String() string {
 func (*Assignments) ProtoMessage() {}
 
 func (x *Assignments) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[10]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1412,7 +1485,7 @@ func (x *Assignments) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assignments.ProtoReflect.Descriptor instead.
 func (*Assignments) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{10}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Assignments) GetComplete() bool {
@@ -1459,14 +1532,16 @@ type DeliveryReport struct {
 	// The parent (SEND: the child) that cannot be reached or is silent; empty while all is well.
 	Lost string `protobuf:"bytes,8,opt,name=lost,proto3" json:"lost,omitempty"`
 	// Why this node cannot go on by itself, such as no_room; empty while it can.
-	Trouble       string `protobuf:"bytes,9,opt,name=trouble,proto3" json:"trouble,omitempty"`
+	Trouble string `protobuf:"bytes,9,opt,name=trouble,proto3" json:"trouble,omitempty"`
+	// SEND: of the link to its agent.
+	Stripes       *Stripes `protobuf:"bytes,10,opt,name=stripes,proto3" json:"stripes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DeliveryReport) Reset() {
 	*x = DeliveryReport{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[11]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1478,7 +1553,7 @@ func (x *DeliveryReport) String() string {
 func (*DeliveryReport) ProtoMessage() {}
 
 func (x *DeliveryReport) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[11]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1491,7 +1566,7 @@ func (x *DeliveryReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliveryReport.ProtoReflect.Descriptor instead.
 func (*DeliveryReport) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{11}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *DeliveryReport) GetDelivery() string {
@@ -1557,6 +1632,13 @@ func (x *DeliveryReport) GetTrouble() string {
 	return ""
 }
 
+func (x *DeliveryReport) GetStripes() *Stripes {
+	if x != nil {
+		return x.Stripes
+	}
+	return nil
+}
+
 // ChildReport is how one child of a relay stands.
 type ChildReport struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -1567,14 +1649,16 @@ type ChildReport struct {
 	// All before this offset is acknowledged.
 	AckedOffset uint64 `protobuf:"varint,4,opt,name=acked_offset,json=ackedOffset,proto3" json:"acked_offset,omitempty"`
 	// It was given up as too slow.
-	Evicted       bool `protobuf:"varint,5,opt,name=evicted,proto3" json:"evicted,omitempty"`
+	Evicted bool `protobuf:"varint,5,opt,name=evicted,proto3" json:"evicted,omitempty"`
+	// Of the latest link to it; unset if that may have but one.
+	Stripes       *Stripes `protobuf:"bytes,6,opt,name=stripes,proto3" json:"stripes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ChildReport) Reset() {
 	*x = ChildReport{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[12]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1586,7 +1670,7 @@ func (x *ChildReport) String() string {
 func (*ChildReport) ProtoMessage() {}
 
 func (x *ChildReport) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[12]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1599,7 +1683,7 @@ func (x *ChildReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChildReport.ProtoReflect.Descriptor instead.
 func (*ChildReport) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{12}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ChildReport) GetName() string {
@@ -1637,6 +1721,13 @@ func (x *ChildReport) GetEvicted() bool {
 	return false
 }
 
+func (x *ChildReport) GetStripes() *Stripes {
+	if x != nil {
+		return x.Stripes
+	}
+	return nil
+}
+
 // CreateDeliveryRequest says who sends what.
 type CreateDeliveryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1652,7 +1743,7 @@ type CreateDeliveryRequest struct {
 
 func (x *CreateDeliveryRequest) Reset() {
 	*x = CreateDeliveryRequest{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[13]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1664,7 +1755,7 @@ func (x *CreateDeliveryRequest) String() string {
 func (*CreateDeliveryRequest) ProtoMessage() {}
 
 func (x *CreateDeliveryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[13]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1677,7 +1768,7 @@ func (x *CreateDeliveryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateDeliveryRequest.ProtoReflect.Descriptor instead.
 func (*CreateDeliveryRequest) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{13}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *CreateDeliveryRequest) GetGroup() string {
@@ -1725,7 +1816,7 @@ type CreateDeliveryResponse struct {
 
 func (x *CreateDeliveryResponse) Reset() {
 	*x = CreateDeliveryResponse{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[14]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1737,7 +1828,7 @@ func (x *CreateDeliveryResponse) String() string {
 func (*CreateDeliveryResponse) ProtoMessage() {}
 
 func (x *CreateDeliveryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[14]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1750,7 +1841,7 @@ func (x *CreateDeliveryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateDeliveryResponse.ProtoReflect.Descriptor instead.
 func (*CreateDeliveryResponse) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{14}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CreateDeliveryResponse) GetDelivery() *Delivery {
@@ -1778,7 +1869,7 @@ type SealDeliveryRequest struct {
 
 func (x *SealDeliveryRequest) Reset() {
 	*x = SealDeliveryRequest{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[15]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1790,7 +1881,7 @@ func (x *SealDeliveryRequest) String() string {
 func (*SealDeliveryRequest) ProtoMessage() {}
 
 func (x *SealDeliveryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[15]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1803,7 +1894,7 @@ func (x *SealDeliveryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SealDeliveryRequest.ProtoReflect.Descriptor instead.
 func (*SealDeliveryRequest) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{15}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *SealDeliveryRequest) GetDelivery() string {
@@ -1864,7 +1955,7 @@ type SealDeliveryResponse struct {
 
 func (x *SealDeliveryResponse) Reset() {
 	*x = SealDeliveryResponse{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[16]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1876,7 +1967,7 @@ func (x *SealDeliveryResponse) String() string {
 func (*SealDeliveryResponse) ProtoMessage() {}
 
 func (x *SealDeliveryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[16]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1889,7 +1980,7 @@ func (x *SealDeliveryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SealDeliveryResponse.ProtoReflect.Descriptor instead.
 func (*SealDeliveryResponse) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{16}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{17}
 }
 
 // RecordReceiptRequest says how a delivery ended at a member. Repeating it has one effect.
@@ -1910,7 +2001,7 @@ type RecordReceiptRequest struct {
 
 func (x *RecordReceiptRequest) Reset() {
 	*x = RecordReceiptRequest{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[17]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1922,7 +2013,7 @@ func (x *RecordReceiptRequest) String() string {
 func (*RecordReceiptRequest) ProtoMessage() {}
 
 func (x *RecordReceiptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[17]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1935,7 +2026,7 @@ func (x *RecordReceiptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordReceiptRequest.ProtoReflect.Descriptor instead.
 func (*RecordReceiptRequest) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{17}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RecordReceiptRequest) GetDelivery() string {
@@ -2003,7 +2094,7 @@ type RecordReceiptResponse struct {
 
 func (x *RecordReceiptResponse) Reset() {
 	*x = RecordReceiptResponse{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[18]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2015,7 +2106,7 @@ func (x *RecordReceiptResponse) String() string {
 func (*RecordReceiptResponse) ProtoMessage() {}
 
 func (x *RecordReceiptResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[18]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2028,7 +2119,7 @@ func (x *RecordReceiptResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordReceiptResponse.ProtoReflect.Descriptor instead.
 func (*RecordReceiptResponse) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{18}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{19}
 }
 
 // CancelDeliveryRequest names the delivery.
@@ -2041,7 +2132,7 @@ type CancelDeliveryRequest struct {
 
 func (x *CancelDeliveryRequest) Reset() {
 	*x = CancelDeliveryRequest{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[19]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2053,7 +2144,7 @@ func (x *CancelDeliveryRequest) String() string {
 func (*CancelDeliveryRequest) ProtoMessage() {}
 
 func (x *CancelDeliveryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[19]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2066,7 +2157,7 @@ func (x *CancelDeliveryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelDeliveryRequest.ProtoReflect.Descriptor instead.
 func (*CancelDeliveryRequest) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{19}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *CancelDeliveryRequest) GetDelivery() string {
@@ -2086,7 +2177,7 @@ type CancelDeliveryResponse struct {
 
 func (x *CancelDeliveryResponse) Reset() {
 	*x = CancelDeliveryResponse{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[20]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2098,7 +2189,7 @@ func (x *CancelDeliveryResponse) String() string {
 func (*CancelDeliveryResponse) ProtoMessage() {}
 
 func (x *CancelDeliveryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[20]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2111,7 +2202,7 @@ func (x *CancelDeliveryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelDeliveryResponse.ProtoReflect.Descriptor instead.
 func (*CancelDeliveryResponse) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{20}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CancelDeliveryResponse) GetDelivery() *Delivery {
@@ -2132,7 +2223,7 @@ type GetDeliveryRequest struct {
 
 func (x *GetDeliveryRequest) Reset() {
 	*x = GetDeliveryRequest{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[21]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2144,7 +2235,7 @@ func (x *GetDeliveryRequest) String() string {
 func (*GetDeliveryRequest) ProtoMessage() {}
 
 func (x *GetDeliveryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[21]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2157,7 +2248,7 @@ func (x *GetDeliveryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDeliveryRequest.ProtoReflect.Descriptor instead.
 func (*GetDeliveryRequest) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{21}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GetDeliveryRequest) GetDelivery() string {
@@ -2177,7 +2268,7 @@ type GetDeliveryResponse struct {
 
 func (x *GetDeliveryResponse) Reset() {
 	*x = GetDeliveryResponse{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[22]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2189,7 +2280,7 @@ func (x *GetDeliveryResponse) String() string {
 func (*GetDeliveryResponse) ProtoMessage() {}
 
 func (x *GetDeliveryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[22]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2202,7 +2293,7 @@ func (x *GetDeliveryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDeliveryResponse.ProtoReflect.Descriptor instead.
 func (*GetDeliveryResponse) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{22}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *GetDeliveryResponse) GetDelivery() *Delivery {
@@ -2226,7 +2317,7 @@ type ListDeliveriesRequest struct {
 
 func (x *ListDeliveriesRequest) Reset() {
 	*x = ListDeliveriesRequest{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[23]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2238,7 +2329,7 @@ func (x *ListDeliveriesRequest) String() string {
 func (*ListDeliveriesRequest) ProtoMessage() {}
 
 func (x *ListDeliveriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[23]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2251,7 +2342,7 @@ func (x *ListDeliveriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeliveriesRequest.ProtoReflect.Descriptor instead.
 func (*ListDeliveriesRequest) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{23}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ListDeliveriesRequest) GetGroup() string {
@@ -2287,7 +2378,7 @@ type ListDeliveriesResponse struct {
 
 func (x *ListDeliveriesResponse) Reset() {
 	*x = ListDeliveriesResponse{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[24]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2299,7 +2390,7 @@ func (x *ListDeliveriesResponse) String() string {
 func (*ListDeliveriesResponse) ProtoMessage() {}
 
 func (x *ListDeliveriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[24]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2312,7 +2403,7 @@ func (x *ListDeliveriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeliveriesResponse.ProtoReflect.Descriptor instead.
 func (*ListDeliveriesResponse) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{24}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListDeliveriesResponse) GetDeliveries() []*Delivery {
@@ -2340,7 +2431,7 @@ type WatchDeliveryRequest struct {
 
 func (x *WatchDeliveryRequest) Reset() {
 	*x = WatchDeliveryRequest{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[25]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2352,7 +2443,7 @@ func (x *WatchDeliveryRequest) String() string {
 func (*WatchDeliveryRequest) ProtoMessage() {}
 
 func (x *WatchDeliveryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[25]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2365,7 +2456,7 @@ func (x *WatchDeliveryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchDeliveryRequest.ProtoReflect.Descriptor instead.
 func (*WatchDeliveryRequest) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{25}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *WatchDeliveryRequest) GetDelivery() string {
@@ -2386,7 +2477,7 @@ type WatchDeliveryResponse struct {
 
 func (x *WatchDeliveryResponse) Reset() {
 	*x = WatchDeliveryResponse{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[26]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2398,7 +2489,7 @@ func (x *WatchDeliveryResponse) String() string {
 func (*WatchDeliveryResponse) ProtoMessage() {}
 
 func (x *WatchDeliveryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[26]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2411,7 +2502,7 @@ func (x *WatchDeliveryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchDeliveryResponse.ProtoReflect.Descriptor instead.
 func (*WatchDeliveryResponse) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{26}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *WatchDeliveryResponse) GetDelivery() *Delivery {
@@ -2460,12 +2551,17 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\aelapsed\x18\t \x01(\v2\x19.google.protobuf.DurationR\aelapsed\x12\x18\n" +
 	"\astretch\x18\n" +
 	" \x01(\x01R\astretch\x12\x16\n" +
-	"\x06parent\x18\v \x01(\tR\x06parent\"m\n" +
+	"\x06parent\x18\v \x01(\tR\x06parent\"I\n" +
+	"\aStripes\x12\x14\n" +
+	"\x05count\x18\x01 \x01(\rR\x05count\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x10\n" +
+	"\x03why\x18\x03 \x01(\tR\x03why\"\xa4\x01\n" +
 	"\aLinkUse\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\x12\x14\n" +
 	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\x12(\n" +
-	"\x10bytes_per_second\x18\x04 \x01(\x04R\x0ebytesPerSecond\"i\n" +
+	"\x10bytes_per_second\x18\x04 \x01(\x04R\x0ebytesPerSecond\x125\n" +
+	"\astripes\x18\x05 \x01(\v2\x1b.groupcast.group.v1.StripesR\astripes\"i\n" +
 	"\bCacheUse\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\x12\x1b\n" +
@@ -2544,7 +2640,7 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\bcomplete\x18\x01 \x01(\bR\bcomplete\x128\n" +
 	"\acurrent\x18\x02 \x03(\v2\x1e.groupcast.group.v1.AssignmentR\acurrent\x12\x18\n" +
 	"\adropped\x18\x03 \x03(\tR\adropped\x12\x1c\n" +
-	"\tcontinues\x18\x04 \x01(\bR\tcontinues\"\xbc\x02\n" +
+	"\tcontinues\x18\x04 \x01(\bR\tcontinues\"\xf3\x02\n" +
 	"\x0eDeliveryReport\x12\x1a\n" +
 	"\bdelivery\x18\x01 \x01(\tR\bdelivery\x12!\n" +
 	"\ftree_version\x18\x02 \x01(\x04R\vtreeVersion\x12\x14\n" +
@@ -2555,14 +2651,17 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"held_bytes\x18\x06 \x01(\x04R\theldBytes\x12;\n" +
 	"\bchildren\x18\a \x03(\v2\x1f.groupcast.group.v1.ChildReportR\bchildren\x12\x12\n" +
 	"\x04lost\x18\b \x01(\tR\x04lost\x12\x18\n" +
-	"\atrouble\x18\t \x01(\tR\atrouble\"\x9b\x01\n" +
+	"\atrouble\x18\t \x01(\tR\atrouble\x125\n" +
+	"\astripes\x18\n" +
+	" \x01(\v2\x1b.groupcast.group.v1.StripesR\astripes\"\xd2\x01\n" +
 	"\vChildReport\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
 	"\tconnected\x18\x02 \x01(\bR\tconnected\x12\x1d\n" +
 	"\n" +
 	"sent_bytes\x18\x03 \x01(\x04R\tsentBytes\x12!\n" +
 	"\facked_offset\x18\x04 \x01(\x04R\vackedOffset\x12\x18\n" +
-	"\aevicted\x18\x05 \x01(\bR\aevicted\"\xbc\x01\n" +
+	"\aevicted\x18\x05 \x01(\bR\aevicted\x125\n" +
+	"\astripes\x18\x06 \x01(\v2\x1b.groupcast.group.v1.StripesR\astripes\"\xbc\x01\n" +
 	"\x15CreateDeliveryRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x16\n" +
 	"\x06sender\x18\x02 \x01(\tR\x06sender\x12 \n" +
@@ -2659,7 +2758,7 @@ func file_groupcast_group_v1_delivery_proto_rawDescGZIP() []byte {
 }
 
 var file_groupcast_group_v1_delivery_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_groupcast_group_v1_delivery_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_groupcast_group_v1_delivery_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_groupcast_group_v1_delivery_proto_goTypes = []any{
 	(DeliveryKind)(0),              // 0: groupcast.group.v1.DeliveryKind
 	(DeliveryState)(0),             // 1: groupcast.group.v1.DeliveryState
@@ -2667,96 +2766,100 @@ var file_groupcast_group_v1_delivery_proto_goTypes = []any{
 	(Duty)(0),                      // 3: groupcast.group.v1.Duty
 	(*DeliverySpec)(nil),           // 4: groupcast.group.v1.DeliverySpec
 	(*Receipt)(nil),                // 5: groupcast.group.v1.Receipt
-	(*LinkUse)(nil),                // 6: groupcast.group.v1.LinkUse
-	(*CacheUse)(nil),               // 7: groupcast.group.v1.CacheUse
-	(*Measurements)(nil),           // 8: groupcast.group.v1.Measurements
-	(*TreeNode)(nil),               // 9: groupcast.group.v1.TreeNode
-	(*TreeChange)(nil),             // 10: groupcast.group.v1.TreeChange
-	(*Delivery)(nil),               // 11: groupcast.group.v1.Delivery
-	(*Neighbour)(nil),              // 12: groupcast.group.v1.Neighbour
-	(*Assignment)(nil),             // 13: groupcast.group.v1.Assignment
-	(*Assignments)(nil),            // 14: groupcast.group.v1.Assignments
-	(*DeliveryReport)(nil),         // 15: groupcast.group.v1.DeliveryReport
-	(*ChildReport)(nil),            // 16: groupcast.group.v1.ChildReport
-	(*CreateDeliveryRequest)(nil),  // 17: groupcast.group.v1.CreateDeliveryRequest
-	(*CreateDeliveryResponse)(nil), // 18: groupcast.group.v1.CreateDeliveryResponse
-	(*SealDeliveryRequest)(nil),    // 19: groupcast.group.v1.SealDeliveryRequest
-	(*SealDeliveryResponse)(nil),   // 20: groupcast.group.v1.SealDeliveryResponse
-	(*RecordReceiptRequest)(nil),   // 21: groupcast.group.v1.RecordReceiptRequest
-	(*RecordReceiptResponse)(nil),  // 22: groupcast.group.v1.RecordReceiptResponse
-	(*CancelDeliveryRequest)(nil),  // 23: groupcast.group.v1.CancelDeliveryRequest
-	(*CancelDeliveryResponse)(nil), // 24: groupcast.group.v1.CancelDeliveryResponse
-	(*GetDeliveryRequest)(nil),     // 25: groupcast.group.v1.GetDeliveryRequest
-	(*GetDeliveryResponse)(nil),    // 26: groupcast.group.v1.GetDeliveryResponse
-	(*ListDeliveriesRequest)(nil),  // 27: groupcast.group.v1.ListDeliveriesRequest
-	(*ListDeliveriesResponse)(nil), // 28: groupcast.group.v1.ListDeliveriesResponse
-	(*WatchDeliveryRequest)(nil),   // 29: groupcast.group.v1.WatchDeliveryRequest
-	(*WatchDeliveryResponse)(nil),  // 30: groupcast.group.v1.WatchDeliveryResponse
-	(*timestamppb.Timestamp)(nil),  // 31: google.protobuf.Timestamp
-	(ControlMode)(0),               // 32: groupcast.group.v1.ControlMode
-	(AckLevel)(0),                  // 33: groupcast.group.v1.AckLevel
-	(*SlowMemberPolicy)(nil),       // 34: groupcast.group.v1.SlowMemberPolicy
-	(*durationpb.Duration)(nil),    // 35: google.protobuf.Duration
-	(Congestion)(0),                // 36: groupcast.group.v1.Congestion
-	(DataPlane)(0),                 // 37: groupcast.group.v1.DataPlane
+	(*Stripes)(nil),                // 6: groupcast.group.v1.Stripes
+	(*LinkUse)(nil),                // 7: groupcast.group.v1.LinkUse
+	(*CacheUse)(nil),               // 8: groupcast.group.v1.CacheUse
+	(*Measurements)(nil),           // 9: groupcast.group.v1.Measurements
+	(*TreeNode)(nil),               // 10: groupcast.group.v1.TreeNode
+	(*TreeChange)(nil),             // 11: groupcast.group.v1.TreeChange
+	(*Delivery)(nil),               // 12: groupcast.group.v1.Delivery
+	(*Neighbour)(nil),              // 13: groupcast.group.v1.Neighbour
+	(*Assignment)(nil),             // 14: groupcast.group.v1.Assignment
+	(*Assignments)(nil),            // 15: groupcast.group.v1.Assignments
+	(*DeliveryReport)(nil),         // 16: groupcast.group.v1.DeliveryReport
+	(*ChildReport)(nil),            // 17: groupcast.group.v1.ChildReport
+	(*CreateDeliveryRequest)(nil),  // 18: groupcast.group.v1.CreateDeliveryRequest
+	(*CreateDeliveryResponse)(nil), // 19: groupcast.group.v1.CreateDeliveryResponse
+	(*SealDeliveryRequest)(nil),    // 20: groupcast.group.v1.SealDeliveryRequest
+	(*SealDeliveryResponse)(nil),   // 21: groupcast.group.v1.SealDeliveryResponse
+	(*RecordReceiptRequest)(nil),   // 22: groupcast.group.v1.RecordReceiptRequest
+	(*RecordReceiptResponse)(nil),  // 23: groupcast.group.v1.RecordReceiptResponse
+	(*CancelDeliveryRequest)(nil),  // 24: groupcast.group.v1.CancelDeliveryRequest
+	(*CancelDeliveryResponse)(nil), // 25: groupcast.group.v1.CancelDeliveryResponse
+	(*GetDeliveryRequest)(nil),     // 26: groupcast.group.v1.GetDeliveryRequest
+	(*GetDeliveryResponse)(nil),    // 27: groupcast.group.v1.GetDeliveryResponse
+	(*ListDeliveriesRequest)(nil),  // 28: groupcast.group.v1.ListDeliveriesRequest
+	(*ListDeliveriesResponse)(nil), // 29: groupcast.group.v1.ListDeliveriesResponse
+	(*WatchDeliveryRequest)(nil),   // 30: groupcast.group.v1.WatchDeliveryRequest
+	(*WatchDeliveryResponse)(nil),  // 31: groupcast.group.v1.WatchDeliveryResponse
+	(*timestamppb.Timestamp)(nil),  // 32: google.protobuf.Timestamp
+	(ControlMode)(0),               // 33: groupcast.group.v1.ControlMode
+	(AckLevel)(0),                  // 34: groupcast.group.v1.AckLevel
+	(*SlowMemberPolicy)(nil),       // 35: groupcast.group.v1.SlowMemberPolicy
+	(*durationpb.Duration)(nil),    // 36: google.protobuf.Duration
+	(Congestion)(0),                // 37: groupcast.group.v1.Congestion
+	(DataPlane)(0),                 // 38: groupcast.group.v1.DataPlane
 }
 var file_groupcast_group_v1_delivery_proto_depIdxs = []int32{
 	0,  // 0: groupcast.group.v1.DeliverySpec.kind:type_name -> groupcast.group.v1.DeliveryKind
-	31, // 1: groupcast.group.v1.DeliverySpec.source_time:type_name -> google.protobuf.Timestamp
-	32, // 2: groupcast.group.v1.DeliverySpec.control_mode:type_name -> groupcast.group.v1.ControlMode
-	33, // 3: groupcast.group.v1.DeliverySpec.ack_level:type_name -> groupcast.group.v1.AckLevel
-	34, // 4: groupcast.group.v1.DeliverySpec.slow_member:type_name -> groupcast.group.v1.SlowMemberPolicy
-	35, // 5: groupcast.group.v1.DeliverySpec.deadline:type_name -> google.protobuf.Duration
-	35, // 6: groupcast.group.v1.DeliverySpec.keep:type_name -> google.protobuf.Duration
-	36, // 7: groupcast.group.v1.DeliverySpec.congestion:type_name -> groupcast.group.v1.Congestion
-	37, // 8: groupcast.group.v1.DeliverySpec.data_plane:type_name -> groupcast.group.v1.DataPlane
+	32, // 1: groupcast.group.v1.DeliverySpec.source_time:type_name -> google.protobuf.Timestamp
+	33, // 2: groupcast.group.v1.DeliverySpec.control_mode:type_name -> groupcast.group.v1.ControlMode
+	34, // 3: groupcast.group.v1.DeliverySpec.ack_level:type_name -> groupcast.group.v1.AckLevel
+	35, // 4: groupcast.group.v1.DeliverySpec.slow_member:type_name -> groupcast.group.v1.SlowMemberPolicy
+	36, // 5: groupcast.group.v1.DeliverySpec.deadline:type_name -> google.protobuf.Duration
+	36, // 6: groupcast.group.v1.DeliverySpec.keep:type_name -> google.protobuf.Duration
+	37, // 7: groupcast.group.v1.DeliverySpec.congestion:type_name -> groupcast.group.v1.Congestion
+	38, // 8: groupcast.group.v1.DeliverySpec.data_plane:type_name -> groupcast.group.v1.DataPlane
 	2,  // 9: groupcast.group.v1.Receipt.state:type_name -> groupcast.group.v1.ReceiptState
-	31, // 10: groupcast.group.v1.Receipt.change_time:type_name -> google.protobuf.Timestamp
-	35, // 11: groupcast.group.v1.Receipt.elapsed:type_name -> google.protobuf.Duration
-	6,  // 12: groupcast.group.v1.Measurements.links:type_name -> groupcast.group.v1.LinkUse
-	7,  // 13: groupcast.group.v1.Measurements.caches:type_name -> groupcast.group.v1.CacheUse
-	31, // 14: groupcast.group.v1.TreeChange.time:type_name -> google.protobuf.Timestamp
-	4,  // 15: groupcast.group.v1.Delivery.spec:type_name -> groupcast.group.v1.DeliverySpec
-	1,  // 16: groupcast.group.v1.Delivery.state:type_name -> groupcast.group.v1.DeliveryState
-	31, // 17: groupcast.group.v1.Delivery.create_time:type_name -> google.protobuf.Timestamp
-	31, // 18: groupcast.group.v1.Delivery.end_time:type_name -> google.protobuf.Timestamp
-	5,  // 19: groupcast.group.v1.Delivery.receipts:type_name -> groupcast.group.v1.Receipt
-	8,  // 20: groupcast.group.v1.Delivery.measurements:type_name -> groupcast.group.v1.Measurements
-	9,  // 21: groupcast.group.v1.Delivery.tree:type_name -> groupcast.group.v1.TreeNode
-	10, // 22: groupcast.group.v1.Delivery.tree_changes:type_name -> groupcast.group.v1.TreeChange
-	3,  // 23: groupcast.group.v1.Assignment.duty:type_name -> groupcast.group.v1.Duty
-	4,  // 24: groupcast.group.v1.Assignment.spec:type_name -> groupcast.group.v1.DeliverySpec
-	12, // 25: groupcast.group.v1.Assignment.parent:type_name -> groupcast.group.v1.Neighbour
-	12, // 26: groupcast.group.v1.Assignment.children:type_name -> groupcast.group.v1.Neighbour
-	31, // 27: groupcast.group.v1.Assignment.keep_until:type_name -> google.protobuf.Timestamp
-	13, // 28: groupcast.group.v1.Assignments.current:type_name -> groupcast.group.v1.Assignment
-	16, // 29: groupcast.group.v1.DeliveryReport.children:type_name -> groupcast.group.v1.ChildReport
-	4,  // 30: groupcast.group.v1.CreateDeliveryRequest.spec:type_name -> groupcast.group.v1.DeliverySpec
-	11, // 31: groupcast.group.v1.CreateDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
-	2,  // 32: groupcast.group.v1.RecordReceiptRequest.state:type_name -> groupcast.group.v1.ReceiptState
-	11, // 33: groupcast.group.v1.CancelDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
-	11, // 34: groupcast.group.v1.GetDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
-	11, // 35: groupcast.group.v1.ListDeliveriesResponse.deliveries:type_name -> groupcast.group.v1.Delivery
-	11, // 36: groupcast.group.v1.WatchDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
-	17, // 37: groupcast.group.v1.DeliveryService.CreateDelivery:input_type -> groupcast.group.v1.CreateDeliveryRequest
-	19, // 38: groupcast.group.v1.DeliveryService.SealDelivery:input_type -> groupcast.group.v1.SealDeliveryRequest
-	21, // 39: groupcast.group.v1.DeliveryService.RecordReceipt:input_type -> groupcast.group.v1.RecordReceiptRequest
-	23, // 40: groupcast.group.v1.DeliveryService.CancelDelivery:input_type -> groupcast.group.v1.CancelDeliveryRequest
-	25, // 41: groupcast.group.v1.DeliveryService.GetDelivery:input_type -> groupcast.group.v1.GetDeliveryRequest
-	27, // 42: groupcast.group.v1.DeliveryService.ListDeliveries:input_type -> groupcast.group.v1.ListDeliveriesRequest
-	29, // 43: groupcast.group.v1.DeliveryService.WatchDelivery:input_type -> groupcast.group.v1.WatchDeliveryRequest
-	18, // 44: groupcast.group.v1.DeliveryService.CreateDelivery:output_type -> groupcast.group.v1.CreateDeliveryResponse
-	20, // 45: groupcast.group.v1.DeliveryService.SealDelivery:output_type -> groupcast.group.v1.SealDeliveryResponse
-	22, // 46: groupcast.group.v1.DeliveryService.RecordReceipt:output_type -> groupcast.group.v1.RecordReceiptResponse
-	24, // 47: groupcast.group.v1.DeliveryService.CancelDelivery:output_type -> groupcast.group.v1.CancelDeliveryResponse
-	26, // 48: groupcast.group.v1.DeliveryService.GetDelivery:output_type -> groupcast.group.v1.GetDeliveryResponse
-	28, // 49: groupcast.group.v1.DeliveryService.ListDeliveries:output_type -> groupcast.group.v1.ListDeliveriesResponse
-	30, // 50: groupcast.group.v1.DeliveryService.WatchDelivery:output_type -> groupcast.group.v1.WatchDeliveryResponse
-	44, // [44:51] is the sub-list for method output_type
-	37, // [37:44] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	32, // 10: groupcast.group.v1.Receipt.change_time:type_name -> google.protobuf.Timestamp
+	36, // 11: groupcast.group.v1.Receipt.elapsed:type_name -> google.protobuf.Duration
+	6,  // 12: groupcast.group.v1.LinkUse.stripes:type_name -> groupcast.group.v1.Stripes
+	7,  // 13: groupcast.group.v1.Measurements.links:type_name -> groupcast.group.v1.LinkUse
+	8,  // 14: groupcast.group.v1.Measurements.caches:type_name -> groupcast.group.v1.CacheUse
+	32, // 15: groupcast.group.v1.TreeChange.time:type_name -> google.protobuf.Timestamp
+	4,  // 16: groupcast.group.v1.Delivery.spec:type_name -> groupcast.group.v1.DeliverySpec
+	1,  // 17: groupcast.group.v1.Delivery.state:type_name -> groupcast.group.v1.DeliveryState
+	32, // 18: groupcast.group.v1.Delivery.create_time:type_name -> google.protobuf.Timestamp
+	32, // 19: groupcast.group.v1.Delivery.end_time:type_name -> google.protobuf.Timestamp
+	5,  // 20: groupcast.group.v1.Delivery.receipts:type_name -> groupcast.group.v1.Receipt
+	9,  // 21: groupcast.group.v1.Delivery.measurements:type_name -> groupcast.group.v1.Measurements
+	10, // 22: groupcast.group.v1.Delivery.tree:type_name -> groupcast.group.v1.TreeNode
+	11, // 23: groupcast.group.v1.Delivery.tree_changes:type_name -> groupcast.group.v1.TreeChange
+	3,  // 24: groupcast.group.v1.Assignment.duty:type_name -> groupcast.group.v1.Duty
+	4,  // 25: groupcast.group.v1.Assignment.spec:type_name -> groupcast.group.v1.DeliverySpec
+	13, // 26: groupcast.group.v1.Assignment.parent:type_name -> groupcast.group.v1.Neighbour
+	13, // 27: groupcast.group.v1.Assignment.children:type_name -> groupcast.group.v1.Neighbour
+	32, // 28: groupcast.group.v1.Assignment.keep_until:type_name -> google.protobuf.Timestamp
+	14, // 29: groupcast.group.v1.Assignments.current:type_name -> groupcast.group.v1.Assignment
+	17, // 30: groupcast.group.v1.DeliveryReport.children:type_name -> groupcast.group.v1.ChildReport
+	6,  // 31: groupcast.group.v1.DeliveryReport.stripes:type_name -> groupcast.group.v1.Stripes
+	6,  // 32: groupcast.group.v1.ChildReport.stripes:type_name -> groupcast.group.v1.Stripes
+	4,  // 33: groupcast.group.v1.CreateDeliveryRequest.spec:type_name -> groupcast.group.v1.DeliverySpec
+	12, // 34: groupcast.group.v1.CreateDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
+	2,  // 35: groupcast.group.v1.RecordReceiptRequest.state:type_name -> groupcast.group.v1.ReceiptState
+	12, // 36: groupcast.group.v1.CancelDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
+	12, // 37: groupcast.group.v1.GetDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
+	12, // 38: groupcast.group.v1.ListDeliveriesResponse.deliveries:type_name -> groupcast.group.v1.Delivery
+	12, // 39: groupcast.group.v1.WatchDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
+	18, // 40: groupcast.group.v1.DeliveryService.CreateDelivery:input_type -> groupcast.group.v1.CreateDeliveryRequest
+	20, // 41: groupcast.group.v1.DeliveryService.SealDelivery:input_type -> groupcast.group.v1.SealDeliveryRequest
+	22, // 42: groupcast.group.v1.DeliveryService.RecordReceipt:input_type -> groupcast.group.v1.RecordReceiptRequest
+	24, // 43: groupcast.group.v1.DeliveryService.CancelDelivery:input_type -> groupcast.group.v1.CancelDeliveryRequest
+	26, // 44: groupcast.group.v1.DeliveryService.GetDelivery:input_type -> groupcast.group.v1.GetDeliveryRequest
+	28, // 45: groupcast.group.v1.DeliveryService.ListDeliveries:input_type -> groupcast.group.v1.ListDeliveriesRequest
+	30, // 46: groupcast.group.v1.DeliveryService.WatchDelivery:input_type -> groupcast.group.v1.WatchDeliveryRequest
+	19, // 47: groupcast.group.v1.DeliveryService.CreateDelivery:output_type -> groupcast.group.v1.CreateDeliveryResponse
+	21, // 48: groupcast.group.v1.DeliveryService.SealDelivery:output_type -> groupcast.group.v1.SealDeliveryResponse
+	23, // 49: groupcast.group.v1.DeliveryService.RecordReceipt:output_type -> groupcast.group.v1.RecordReceiptResponse
+	25, // 50: groupcast.group.v1.DeliveryService.CancelDelivery:output_type -> groupcast.group.v1.CancelDeliveryResponse
+	27, // 51: groupcast.group.v1.DeliveryService.GetDelivery:output_type -> groupcast.group.v1.GetDeliveryResponse
+	29, // 52: groupcast.group.v1.DeliveryService.ListDeliveries:output_type -> groupcast.group.v1.ListDeliveriesResponse
+	31, // 53: groupcast.group.v1.DeliveryService.WatchDelivery:output_type -> groupcast.group.v1.WatchDeliveryResponse
+	47, // [47:54] is the sub-list for method output_type
+	40, // [40:47] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_groupcast_group_v1_delivery_proto_init() }
@@ -2771,7 +2874,7 @@ func file_groupcast_group_v1_delivery_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_groupcast_group_v1_delivery_proto_rawDesc), len(file_groupcast_group_v1_delivery_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   27,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

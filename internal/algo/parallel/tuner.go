@@ -1,0 +1,300 @@
+// Package parallel finds how many connections a link between two neighbours should be
+// made of, its stripes, and how large their buffers should be.
+//
+// "Multiple sockets may be used to get a better use of the bandwidth capacity, often
+// yielding linear speedup" (002 §3.2), where a single connection is held back by
+// its buffers, or by loss on a long path. But "there is no optimal number of concurrent
+// connections that generates maximum throughput for all the socket buffer sizes", and
+// beyond a number "interferences among concurrent socket connections […] have adverse
+// impact". So a Tuner looks: it begins with a number that the round trip suggests, tries
+// more, keeps what is a gain, and goes back from what is not.
+//
+//	           ┌────────── gained: on ──────────┐
+//	           ▼                                │
+//	settle ─▶ measure ─▶ try more or fewer ─▶ measure ─▶ judge
+//	           ▲                                │
+//	           └── rest ◀── no gain: back ──────┘
+//
+// A standing queue is what more stripes do to others, and to themselves. While one stands
+// there are never more of them but fewer, until it costs something and the
+// queue is gone: then it was not the others' path that was filled.
+package parallel
+
+import "time"
+
+// Most is how many stripes a link has at most.
+const Most = 16
+
+const (
+	// shortRTT is the round trip under which one connection fills whatever there is: it gets
+	// over a loss in no time.
+	shortRTT = 2 * time.Millisecond
+	// eachRTT is the round trip for which a link begins with one more stripe.
+	eachRTT = 6 * time.Millisecond
+	// beginMost is what a link begins with at most. "The best transfer times are achieved
+	// with the number of concurrent connections at between 8 and 13" (§3.2, figure 2).
+	beginMost = 8
+	// queueTime is how long a queue must be to be called one.
+	queueTime = 5 * time.Millisecond
+	// leastEpoch and epochRTTs are how long something is measured at least.
+	leastEpoch = 700 * time.Millisecond
+	epochRTTs  = 10
+	// leastSettle and settleRTTs are how long nothing is measured after a change: slow start.
+	leastSettle = 200 * time.Millisecond
+	settleRTTs  = 5
+	// firstRest is after how long another number is tried when the last trial was no gain. It
+	// doubles with each, up to longRest.
+	firstRest = 5 * time.Second
+	longRest  = 40 * time.Second
+	// busyEnough is for how much of the time there must be something to send, so that
+	// something is learnt.
+	busyEnough = 0.7
+	// enough is the share of the best rate with which fewer stripes are as good as more.
+	enough = 0.95
+	// tooLittle is that with which they are given up at once.
+	tooLittle = 0.85
+)
+
+// Facts are what is known of a link at a time. Counts are since it began.
+type Facts struct {
+	At            time.Time
+	RTT, LeastRTT time.Duration
+	Delivered     uint64        // bytes that have arrived
+	Sent, Lost    uint64        // segments, and those of them that were sent again
+	Busy          time.Duration // in which there was something to send, in the mean over the stripes in use
+}
+
+// Bounds are how many stripes are allowed. Least is one if it is zero, and so is Most.
+type Bounds struct{ Least, Most int }
+
+// Within returns the bounds of somebody who allows so many at most.
+func (b Bounds) Within(most int) Bounds {
+	return Bounds{Least: min(b.Least, most), Most: min(b.Most, most)}
+}
+
+// within returns the allowed number that is nearest.
+func (b Bounds) within(stripes int) int {
+	most := max(1, min(b.Most, Most))
+	return min(max(stripes, b.Least, 1), most)
+}
+
+// Tuner decides for one link.
+type Tuner struct {
+	bounds Bounds
+	choice Choice
+	since  Facts     // the beginning of what is measured; zero while it settles
+	change time.Time // when the number was last changed; zero before the first facts
+	before Measured  // what the number before the one on trial did; or what the present one did
+	peak   float64   // the best rate since more were needed, or the path was another
+	trial  trial
+	rest   time.Duration
+	until  time.Time // nothing is tried before
+	missed time.Time // when a trial was no gain last
+	failed trial     // what was tried last, if it was no gain
+	lasted int       // measurements since the last trial
+}
+
+type trial int
+
+const (
+	none trial = iota
+	up
+	down
+)
+
+// New returns the tuner of a link that has its first stripe. The round trip is what its
+// opening took. earlier is the number that an earlier link between the two ended with, or
+// zero.
+func New(rtt time.Duration, earlier int, bounds Bounds) *Tuner {
+	t := &Tuner{bounds: bounds, rest: firstRest}
+	t.choice = t.begin(rtt, earlier)
+	t.choice.now.RTT = rtt
+	t.choice.Piece = piece(0, t.choice.Stripes)
+	return t
+}
+
+func (t *Tuner) begin(rtt time.Duration, earlier int) Choice {
+	least, most := t.bounds.within(1), t.bounds.within(Most)
+	switch {
+	case least == most:
+		return Choice{Stripes: least, Reason: Fixed}
+	case rtt < shortRTT:
+		return Choice{Stripes: least, Reason: Short}
+	case earlier > 0:
+		return Choice{Stripes: t.bounds.within(earlier), Reason: Known}
+	}
+	return Choice{Stripes: t.bounds.within(min(1+int(rtt/eachRTT), beginMost)), Reason: Begun}
+}
+
+// Choice returns what the link should have now.
+func (t *Tuner) Choice() Choice { return t.choice }
+
+// Step takes facts, and reports whether the choice is another.
+func (t *Tuner) Step(facts Facts) (changed bool) {
+	if t.choice.Reason == Fixed || t.choice.Reason == Short && facts.LeastRTT < shortRTT {
+		return false
+	}
+	if t.change.IsZero() {
+		t.change = facts.At
+	}
+	switch {
+	case facts.At.Sub(t.change) < max(leastSettle, settleRTTs*facts.RTT):
+		return false
+	case t.since.At.IsZero():
+		t.since = facts
+		return false
+	}
+	now := measure(t.since, facts)
+	span, epoch := facts.At.Sub(t.since.At), max(leastEpoch, epochRTTs*facts.RTT)
+	if span < epoch/2 || span < epoch && !t.fails(now) {
+		return false
+	}
+	t.since = facts
+	return t.judge(now, facts.At)
+}
+
+// fails reports whether fewer stripes carry so much less that this need not be seen to its end.
+func (t *Tuner) fails(now Measured) bool {
+	return t.trial == down && now.Rate < tooLittle*t.peak && !now.queues()
+}
+
+func measure(from, to Facts) Measured {
+	span := to.At.Sub(from.At).Seconds()
+	m := Measured{
+		Rate: float64(to.Delivered-from.Delivered) / span, RTT: (from.RTT + to.RTT) / 2, LeastRTT: to.LeastRTT,
+		Busy: (to.Busy - from.Busy).Seconds() / span,
+	}
+	if sent := to.Sent - from.Sent; sent > 0 {
+		m.Loss = float64(to.Lost-from.Lost) / float64(sent)
+	}
+	return m
+}
+
+// judge decides by what was measured with the present number.
+func (t *Tuner) judge(now Measured, at time.Time) (changed bool) {
+	t.lasted++
+	switch {
+	case now.Busy < busyEnough: // whoever feeds this link is slower than it
+		return t.trial != none && t.conclude(now, at, false, NoGain)
+	case t.trial == up:
+		return t.conclude(now, at, gains(t.choice.was, t.choice.Stripes, t.before, now), Gained)
+	case t.trial == down && now.Rate >= enough*t.peak:
+		return t.conclude(now, at, true, Enough)
+	case t.trial == down: // if a queue stands all the same, others have what is missing
+		return t.conclude(now, at, now.queues(), Crowded)
+	}
+	if t.isAnother(now) { // the path has changed: what was found does not hold any more
+		t.until, t.rest, t.failed, t.peak = t.missed.Add(firstRest), firstRest, none, 0
+	}
+	t.before, t.peak = now, max(t.peak, now.Rate)
+	t.resize(now)
+	if at.Before(t.until) {
+		return false
+	}
+	return t.try(now, at)
+}
+
+// isAnother reports whether the path is not what it was when the number was found.
+func (t *Tuner) isAnother(now Measured) bool {
+	return t.lasted > 1 && (now.Rate < t.before.Rate*2/3 || now.Rate > t.before.Rate*3/2)
+}
+
+// gains reports whether more stripes are worth it: an eighth of what they would bring if each
+// carried as much as before. Much more loss than before says that it was taken from others. So
+// may a queue that stands now; but perhaps it stands only because there are more than
+// needed: trying fewer tells.
+func gains(was, is int, before, now Measured) bool {
+	linear := float64(is) / float64(was)
+	worth := 1 + (linear-1)/8
+	return now.Rate >= worth*before.Rate && now.Loss <= 2*before.Loss+0.01
+}
+
+// try begins with another number.
+func (t *Tuner) try(now Measured, at time.Time) (changed bool) {
+	next, way := t.next(now)
+	if way == none {
+		return false
+	}
+	reason := More
+	if way == down {
+		reason = Fewer
+	}
+	t.trial = way
+	t.set(next, reason, now, at)
+	return true
+}
+
+// next returns the number to try. More and fewer take turns where neither was a gain.
+func (t *Tuner) next(now Measured) (stripes int, way trial) {
+	n := t.choice.Stripes
+	fewer, more := t.bounds.within(n-max(1, n/4)), t.bounds.within(n+max(1, n/2))
+	switch {
+	case fewer < n && (now.queues() || more == n || t.failed == up):
+		return fewer, down
+	case more > n && !now.queues():
+		return more, up
+	}
+	return n, none
+}
+
+// conclude ends a trial: the number is kept, or the one before taken again.
+func (t *Tuner) conclude(now Measured, at time.Time, kept bool, reason Reason) (changed bool) {
+	way, was := t.trial, t.choice.was
+	t.trial, t.lasted = none, 0
+	if kept && way == up {
+		t.peak = now.Rate
+	}
+	if kept {
+		t.choice.Reason, t.choice.before, t.choice.now = reason, t.before, now
+		t.before, t.failed = now, none
+		t.resize(now)
+		t.until = at // perhaps still more, or still fewer
+		return true
+	}
+	reason = NoGain
+	if way == down {
+		reason = Needed
+	}
+	tried := t.choice.Stripes
+	t.choice.before = t.before
+	t.set(was, reason, now, at)
+	t.choice.was = tried
+	t.failed, t.missed = way, at
+	t.until = at.Add(t.rest)
+	t.rest = min(2*t.rest, longRest)
+	return true
+}
+
+// set has the link have another number.
+func (t *Tuner) set(stripes int, reason Reason, now Measured, at time.Time) {
+	t.choice.was, t.choice.Stripes, t.choice.Reason, t.choice.now = t.choice.Stripes, stripes, reason, now
+	t.change, t.since = at, Facts{}
+	t.resize(t.before)
+}
+
+// resize chooses buffers. "To get maximum throughput, it is critical to use optimal TCP
+// send and receive socket buffer size […]. If the buffers are too small the TCP congestion
+// window will never fully open, and if they are too large the sender can overrun the
+// receiver" (§3.2).
+func (t *Tuner) resize(m Measured) {
+	share := m.Rate / float64(t.choice.Stripes)
+	t.choice.Buffer = max(leastBuffer, uint64(2*share*m.RTT.Seconds()))
+	t.choice.Piece = piece(share, t.choice.Stripes)
+}
+
+const (
+	leastBuffer = 32 << 10
+	leastPiece  = 16 << 10
+	mostPiece   = 1 << 20
+	// pieceTime is how long a stripe takes for a piece.
+	pieceTime = 20 * time.Millisecond
+)
+
+// piece returns how much a stripe that carries a rate is handed at once. A single one has
+// nobody to wait for it.
+func piece(rate float64, stripes int) uint64 {
+	if stripes == 1 {
+		return mostPiece
+	}
+	return max(leastPiece, min(mostPiece, uint64(rate*pieceTime.Seconds())))
+}

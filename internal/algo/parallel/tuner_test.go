@@ -1,0 +1,287 @@
+package parallel_test
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/groupcast/groupcast/internal/algo/parallel"
+)
+
+const (
+	mbit    = 1e6 / 8
+	segment = 1448
+)
+
+// path is a model of what lies between two neighbours.
+type path struct {
+	rate       float64       // of the bottleneck, bytes per second
+	rtt        time.Duration // without a queue
+	window     float64       // bytes that a connection's buffers hold; zero is enough
+	loss       float64       // at random
+	queue      time.Duration // how long the bottleneck's queue can become
+	neighbours int           // other connections, alike, that want all they can get
+}
+
+// each is what one connection would carry if there were no others: its window in each
+// round trip, or what loss leaves of it (Mathis).
+func (p path) each() float64 {
+	rate := math.Inf(1)
+	if p.window > 0 {
+		rate = p.window / p.rtt.Seconds()
+	}
+	if p.loss > 0 {
+		rate = min(rate, segment/p.rtt.Seconds()*1.22/math.Sqrt(p.loss))
+	}
+	return rate
+}
+
+// carries is what so many stripes carry together. Those that want more than there is
+// share it, and fill the queue.
+func (p path) carries(stripes int) (rate float64, rtt time.Duration, loss float64) {
+	wanted := p.each() * float64(stripes)
+	all := p.each() * float64(stripes+p.neighbours)
+	if all <= p.rate {
+		return wanted, p.rtt, p.loss
+	}
+	return p.rate * float64(stripes) / float64(stripes+p.neighbours), p.rtt + p.queue, p.loss + 0.001*float64(stripes)
+}
+
+// ride is a link on a path, in a time of its own.
+type ride struct {
+	testing.TB
+	*parallel.Tuner
+	path
+	facts   parallel.Facts
+	sent    float64
+	lost    float64
+	busy    float64
+	changes int
+	most    int
+	told    []string
+}
+
+func upTo(most int) parallel.Bounds { return parallel.Bounds{Most: most} }
+
+func begin(t testing.TB, p path, earlier int) *ride {
+	r := &ride{TB: t, Tuner: parallel.New(p.rtt, earlier, upTo(parallel.Most)), path: p, busy: 1}
+	r.facts.At, r.facts.LeastRTT = time.Unix(1e9, 0), p.rtt
+	return r
+}
+
+// on goes on for a while.
+func (r *ride) on(span time.Duration) *ride {
+	const tick = 100 * time.Millisecond
+	for range int(span / tick) {
+		rate, rtt, loss := r.carries(r.Choice().Stripes)
+		bytes := rate * tick.Seconds() * r.busy
+		r.facts.At, r.facts.RTT = r.facts.At.Add(tick), rtt
+		r.facts.Delivered += uint64(bytes)
+		r.sent += bytes / segment
+		r.lost += bytes / segment * loss
+		r.facts.Sent, r.facts.Lost = uint64(r.sent), uint64(r.lost)
+		r.facts.Busy += time.Duration(r.busy * float64(tick))
+		before := r.Choice().Stripes
+		if r.Step(r.facts) {
+			r.told = append(r.told, r.Choice().Explain())
+		}
+		if r.Choice().Stripes != before {
+			r.changes++
+		}
+		r.most = max(r.most, r.Choice().Stripes)
+	}
+	return r
+}
+
+func (r *ride) rate() float64 { rate, _, _ := r.carries(r.Choice().Stripes); return rate }
+
+func (r *ride) wantShare(least float64) {
+	r.Helper()
+	var best float64
+	for n := 1; n <= parallel.Most; n++ {
+		rate, _, _ := r.carries(n)
+		best = max(best, rate)
+	}
+	if got := r.rate() / best; got < least {
+		r.Errorf("%d stripes carry %.2f of the best, want %.2f:\n%s", r.Choice().Stripes, got, least, strings.Join(r.told, "\n"))
+	}
+}
+
+func (r *ride) wantStripes(least, most int) {
+	r.Helper()
+	if n := r.Choice().Stripes; n < least || n > most {
+		r.Errorf("%d stripes, want %d to %d:\n%s", n, least, most, strings.Join(r.told, "\n"))
+	}
+}
+
+// "Multiple sockets may be used to get a better use of the bandwidth capacity, often
+// yielding linear speedup." (002 §3.2, table 2: 8 KB, up to 9 connections)
+func TestBuffersHoldOneConnectionBack(t *testing.T) {
+	r := begin(t, path{rate: 20 * mbit, rtt: 28 * time.Millisecond, window: 8 << 10, queue: 20 * time.Millisecond}, 0)
+	r.on(30 * time.Second)
+	r.wantStripes(8, parallel.Most)
+	r.wantShare(0.95)
+}
+
+// Loss on a long path leaves a connection a part of it.
+func TestLossHoldsOneConnectionBack(t *testing.T) {
+	r := begin(t, path{rate: 20 * mbit, rtt: 28 * time.Millisecond, loss: 0.005, queue: 20 * time.Millisecond}, 0)
+	r.on(30 * time.Second)
+	r.wantStripes(3, 5)
+	r.wantShare(0.95)
+}
+
+// "Interferences among concurrent socket connections […] have adverse impact" (002 §3.2):
+// where one fills the path, there is one.
+func TestMoreStripesHelpNothing(t *testing.T) {
+	r := begin(t, path{rate: 20 * mbit, rtt: 100 * time.Millisecond, queue: 100 * time.Millisecond}, 0)
+	r.on(60 * time.Second)
+	r.wantStripes(1, 1)
+	r.wantShare(0.95)
+}
+
+// Where no queue stands although the path is full, more are tried, and given up.
+func TestWhatIsNoGainIsNotKept(t *testing.T) {
+	r := begin(t, path{rate: 20 * mbit, rtt: 15 * time.Millisecond}, 0)
+	r.on(5 * time.Minute)
+	if begun := parallel.New(r.rtt, 0, upTo(parallel.Most)).Choice().Stripes; r.most > begun+1 {
+		t.Errorf("up to %d stripes, though %d carry no more than one", r.most, begun)
+	}
+	r.wantStripes(1, 2)
+	if r.changes > 30 {
+		t.Errorf("%d changes in five minutes: it does not rest", r.changes)
+	}
+}
+
+// A path that others fill is shared with them as one connection among them.
+func TestNeighboursAreNotHurt(t *testing.T) {
+	p := path{rate: 20 * mbit, rtt: 60 * time.Millisecond, queue: 50 * time.Millisecond, neighbours: 4}
+	r := begin(t, p, 0).on(60 * time.Second)
+	r.wantStripes(1, 1)
+	r.neighbours = 0
+	r.loss = 0.01
+	r.on(2 * time.Minute) // they have gone, and the path turned bad
+	r.wantShare(0.9)
+}
+
+func TestShortPathsHaveOneStripe(t *testing.T) {
+	r := begin(t, path{rate: 10000 * mbit, rtt: 300 * time.Microsecond, loss: 0.0001}, 0)
+	r.on(time.Minute)
+	if r.most != 1 || r.changes != 0 {
+		t.Errorf("up to %d stripes in %d changes", r.most, r.changes)
+	}
+}
+
+// The first second of a far path is not spent on finding out that it is far.
+func TestFarPathsBeginWithMany(t *testing.T) {
+	for rtt, want := range map[time.Duration]int{
+		time.Millisecond: 1, 12 * time.Millisecond: 3, 28 * time.Millisecond: 5, 100 * time.Millisecond: 8, time.Second: 8,
+	} {
+		if got := parallel.New(rtt, 0, upTo(parallel.Most)).Choice().Stripes; got != want {
+			t.Errorf("%v: %d stripes to begin with, want %d", rtt, got, want)
+		}
+	}
+	if got := parallel.New(100*time.Millisecond, 0, upTo(4)).Choice().Stripes; got != 4 {
+		t.Errorf("%d stripes where 4 are allowed", got)
+	}
+	if got := parallel.New(100*time.Millisecond, 13, upTo(parallel.Most)).Choice(); got.Stripes != 13 || got.Reason != parallel.Known {
+		t.Errorf("%d stripes, %s; an earlier link ended with 13", got.Stripes, got.Reason)
+	}
+}
+
+// Of a link whose feeder is slow nothing can be learnt.
+func TestNothingIsTriedWithoutWork(t *testing.T) {
+	r := begin(t, path{rate: 20 * mbit, rtt: 28 * time.Millisecond, loss: 0.005}, 0)
+	r.busy = 0.3
+	if r.on(time.Minute); r.changes != 0 {
+		t.Errorf("changed %d times: %s", r.changes, strings.Join(r.told, "\n"))
+	}
+}
+
+// A path that comes and goes does not make the number come and go with it.
+func TestOscillatingPath(t *testing.T) {
+	good := path{rate: 20 * mbit, rtt: 50 * time.Millisecond, loss: 0.005, queue: 20 * time.Millisecond}
+	bad := good
+	bad.rate, bad.loss = mbit, 0.05
+	r := begin(t, good, 0)
+	for range 30 {
+		r.path = good
+		r.on(4 * time.Second)
+		r.path = bad
+		r.on(4 * time.Second)
+	}
+	if r.changes > 100 {
+		t.Errorf("%d changes while it came and went 30 times", r.changes)
+	}
+	r.path = good
+	r.on(time.Minute)
+	r.wantShare(0.85)
+}
+
+// Whatever the path: the number is within its bounds, and in the end never carries
+// noticeably less than one connection would.
+func TestNeverLosesToOneConnection(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := path{
+			rate:       rapid.Float64Range(1, 1000).Draw(t, "Mbit/s") * mbit,
+			rtt:        time.Duration(rapid.IntRange(1, 300).Draw(t, "ms")) * time.Millisecond,
+			loss:       rapid.Float64Range(0, 0.03).Draw(t, "loss"),
+			window:     rapid.Float64Range(0, 1<<20).Draw(t, "window"),
+			queue:      time.Duration(rapid.IntRange(0, 200).Draw(t, "queue")) * time.Millisecond,
+			neighbours: rapid.IntRange(0, 8).Draw(t, "neighbours"),
+		}
+		r := &ride{Tuner: parallel.New(p.rtt, 0, upTo(parallel.Most)), path: p, busy: 1}
+		r.facts.At, r.facts.LeastRTT = time.Unix(1e9, 0), p.rtt
+		for range 120 {
+			r.on(time.Second)
+			if n := r.Choice().Stripes; n < 1 || n > parallel.Most {
+				t.Fatalf("%d stripes", n)
+			}
+			if c := r.Choice(); c.Piece < 16<<10 || c.Piece > 1<<20 {
+				t.Fatalf("pieces of %d bytes", c.Piece)
+			}
+		}
+		one, _, _ := p.carries(1)
+		if r.rate() < 0.9*one {
+			t.Fatalf("%d stripes carry %.0f, one %.0f", r.Choice().Stripes, r.rate(), one)
+		}
+	})
+}
+
+// "If the buffers are too small the TCP congestion window will never fully open, and if they
+// are too large the sender can overrun the receiver" (002 §3.2): twice what is under way.
+func TestBuffersHoldTwiceWhatIsUnderWay(t *testing.T) {
+	r := begin(t, path{rate: 100 * mbit, rtt: 40 * time.Millisecond, loss: 0.0001}, 1)
+	r.on(1500 * time.Millisecond)
+	rate, rtt, _ := r.carries(1)
+	want := 2 * rate * rtt.Seconds()
+	if got := float64(parallel.New(p40, 1, upTo(1)).Choice().Buffer); got != 0 {
+		t.Errorf("%.0f before anything is known", got)
+	}
+	if got := float64(r.Choice().Buffer) * float64(r.Choice().Stripes); math.Abs(got-want) > want/10 {
+		t.Errorf("buffers of %.0f bytes, want %.0f", got, want)
+	}
+}
+
+const p40 = 40 * time.Millisecond
+
+func ExampleChoice_Explain() {
+	p := path{rate: 20 * mbit, rtt: 28 * time.Millisecond, loss: 0.005, queue: 20 * time.Millisecond}
+	r := begin(nil, p, 0)
+	fmt.Println(r.Choice().Explain())
+	for _, sentence := range r.on(7 * time.Second).told {
+		fmt.Println(sentence)
+	}
+	// Output:
+	// 5 stripes to begin with: the round trip is 28ms
+	// 4 stripes to see whether it is as fast as 5: 20.0 Mbit/s, round trip 48ms (at least 28ms), 0.99 % lost
+	// 4 stripes: with 5 it was no faster: 20.0 Mbit/s, round trip 48ms (at least 28ms), 0.99 % lost; now it is 20.0 Mbit/s, round trip 48ms (at least 28ms), 0.91 % lost
+	// 3 stripes to see whether it is as fast as 4: 20.0 Mbit/s, round trip 48ms (at least 28ms), 0.91 % lost
+	// 3 stripes: with 4 it was no faster: 20.0 Mbit/s, round trip 48ms (at least 28ms), 0.91 % lost; now it is 20.0 Mbit/s, round trip 48ms (at least 28ms), 0.83 % lost
+	// 2 stripes to see whether it is as fast as 3: 20.0 Mbit/s, round trip 48ms (at least 28ms), 0.74 % lost
+	// 3 stripes: with 2 it was 14.3 Mbit/s, round trip 28ms (at least 28ms), 0.41 % lost; before it was 20.0 Mbit/s, round trip 48ms (at least 28ms), 0.74 % lost
+}

@@ -1,0 +1,41 @@
+package link
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// Whatever runs are added in whatever order: they are what a set of single bytes is.
+func TestSpansAreASet(t *testing.T) {
+	const most = 64
+	rapid.Check(t, func(t *rapid.T) {
+		var runs spans
+		var set [most]bool
+		for range rapid.IntRange(1, 12).Draw(t, "steps") {
+			from := rapid.Uint64Range(0, most-1).Draw(t, "from")
+			if rapid.IntRange(0, 3).Draw(t, "step") == 0 {
+				runs = runs.after(from)
+				clear(set[:from])
+				continue
+			}
+			to := rapid.Uint64Range(from+1, most).Draw(t, "to")
+			runs = runs.add(span{from, to})
+			for i := from; i < to; i++ {
+				set[i] = true
+			}
+		}
+		var got [most]bool
+		for i, run := range runs {
+			if i > 0 && runs[i-1].to >= run.from {
+				t.Fatalf("%v touch each other", runs)
+			}
+			for i := run.from; i < run.to; i++ {
+				got[i] = true
+			}
+		}
+		if got != set {
+			t.Fatalf("%v are not %v", runs, set)
+		}
+	})
+}

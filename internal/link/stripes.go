@@ -1,0 +1,190 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/algo/parallel"
+	wire "github.com/groupcast/groupcast/internal/wire/relay"
+)
+
+// Open opens a stripe that joins a link. They count from zero, which is the first one, if
+// it has to be opened again.
+type Open func(ctx context.Context, stripe int) (*Conn, error)
+
+// Options say what a link may be made of.
+type Options struct {
+	// Bounds are how many stripes it may have; the zero Bounds are one.
+	Bounds parallel.Bounds
+	// Open opens more of them. It is nil at the end that accepts them.
+	Open Open
+	// Earlier is the number that a link to the same neighbour ended with; zero if there was none.
+	Earlier int
+	// Chosen, if it is set, hears what the parent's end decides about the number.
+	Chosen func(parallel.Choice)
+}
+
+// A stripe that breaks is opened again after a pause that doubles.
+const (
+	firstPause = 50 * time.Millisecond
+	longPause  = time.Second
+)
+
+// errEnded says that a stripe came to a link that has ended.
+var errEnded = errors.New("the link has ended")
+
+// stripes are the connections of a link. It goes on while one of them does: one that
+// breaks alone is opened again by the end that opened it.
+type stripes struct {
+	options Options
+	serve   func(ctx context.Context, conn *Conn) error // feeds or takes over one until it ends
+	ctx     context.Context
+	end     context.CancelCauseFunc // ends all of them
+	running sync.WaitGroup
+
+	counting sync.Mutex
+	conns    []*Conn // those that live
+	kept     int     // this end keeps so many open
+	done     bool    // all that was wanted has come: none is opened again
+	alone    bool    // the neighbour takes no more than it has
+}
+
+func (s *stripes) begin(ctx context.Context, options Options, serve func(context.Context, *Conn) error) {
+	s.options, s.serve, s.kept = options, serve, 1
+	s.ctx, s.end = context.WithCancelCause(ctx)
+}
+
+// run runs the link from its first stripe to its end, and returns why it ended.
+func (s *stripes) run(conn *Conn) error {
+	defer s.end(nil)
+	s.keep(0, conn)
+	s.running.Wait()
+	return context.Cause(s.ctx)
+}
+
+// Join runs another stripe until that ends.
+func (s *stripes) Join(conn *Conn) error {
+	if !s.enter(conn) {
+		conn.Close()
+		return errEnded
+	}
+	defer s.running.Done()
+	err := s.serve(s.ctx, conn)
+	s.leave(conn, err)
+	return err
+}
+
+// Close ends the link at once.
+func (s *stripes) Close() {
+	s.end(net.ErrClosed)
+	s.counting.Lock()
+	defer s.counting.Unlock()
+	for _, conn := range s.conns {
+		conn.Close()
+	}
+}
+
+func (s *stripes) enter(conn *Conn) bool {
+	s.counting.Lock()
+	defer s.counting.Unlock()
+	if s.ctx.Err() != nil {
+		return false
+	}
+	s.conns = append(s.conns, conn)
+	s.running.Add(1)
+	return true
+}
+
+// leave notes that a stripe has ended. The last one ends the link.
+func (s *stripes) leave(conn *Conn, err error) {
+	s.counting.Lock()
+	defer s.counting.Unlock()
+	s.conns = slices.DeleteFunc(s.conns, func(one *Conn) bool { return one == conn })
+	if len(s.conns) == 0 {
+		s.end(err)
+	}
+}
+
+// Admits reports whether a stripe may join: one that broke may come back before it is
+// noticed that it did.
+func (s *stripes) Admits() bool {
+	return s.options.Bounds.Most > 1 && s.living() < 2*s.options.Bounds.Most
+}
+
+// refuse notes that the neighbour takes no more stripes.
+func (s *stripes) refuse() {
+	s.counting.Lock()
+	defer s.counting.Unlock()
+	s.alone = true
+}
+
+func (s *stripes) refused() bool {
+	s.counting.Lock()
+	defer s.counting.Unlock()
+	return s.alone
+}
+
+// living returns how many stripes there are.
+func (s *stripes) living() int {
+	s.counting.Lock()
+	defer s.counting.Unlock()
+	return len(s.conns)
+}
+
+// finish says that no stripe is worth being opened again.
+func (s *stripes) finish() {
+	s.counting.Lock()
+	defer s.counting.Unlock()
+	s.done = true
+}
+
+func (s *stripes) finished() bool {
+	s.counting.Lock()
+	defer s.counting.Unlock()
+	return s.done
+}
+
+// want has this end open more stripes if there are fewer.
+func (s *stripes) want(number int) {
+	if s.options.Open == nil {
+		return
+	}
+	s.counting.Lock()
+	defer s.counting.Unlock()
+	for ; s.kept < min(number, s.options.Bounds.Most) && len(s.conns) > 0 && s.ctx.Err() == nil; s.kept++ {
+		stripe := s.kept
+		s.running.Go(func() { s.keep(stripe, nil) })
+	}
+}
+
+// keep keeps a stripe open until the link ends. The end that does not open it runs it once.
+func (s *stripes) keep(stripe int, conn *Conn) {
+	wait := time.Duration(0)
+	if conn != nil {
+		_ = s.Join(conn) // why it ended is told by the link, if that ends
+		wait = firstPause
+	}
+	for s.options.Open != nil && !s.finished() && pause(s.ctx, wait) {
+		wait = min(max(2*wait, firstPause), longPause)
+		conn, err := s.options.Open(s.ctx, stripe)
+		var refusal *wire.Refusal
+		if errors.As(err, &refusal) {
+			s.refuse()
+			return
+		}
+		if err == nil && s.lasts(conn) {
+			wait = firstPause
+		}
+	}
+}
+
+// lasts runs a stripe, and reports whether it was worth opening.
+func (s *stripes) lasts(conn *Conn) bool {
+	begun := time.Now()
+	_ = s.Join(conn)
+	return time.Since(begun) > longPause
+}

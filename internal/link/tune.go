@@ -1,0 +1,122 @@
+package link
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/groupcast/groupcast/internal/algo/parallel"
+)
+
+// lookInterval is how often the kernel is asked how a link does.
+const lookInterval = 100 * time.Millisecond
+
+// tune has the link have as many stripes as serve it, while it runs.
+func (f *Feeding) tune(first *Conn) {
+	if f.options.Bounds.Most <= 1 {
+		return
+	}
+	var rtt time.Duration
+	info := first.info()
+	if info != nil {
+		rtt = microseconds(info.Rtt)
+	}
+	tuner := parallel.New(rtt, f.options.Earlier, f.options.Bounds)
+	f.choose(tuner.Choice())
+	if info == nil {
+		return // no connection of the kernel's: nothing can be learnt of it
+	}
+	ticker := time.NewTicker(lookInterval)
+	defer ticker.Stop()
+	look := &lookout{seen: make(map[*Conn]unix.TCPInfo)}
+	for tuner.Choice().Reason != parallel.Fixed {
+		select {
+		case <-f.ctx.Done():
+			return
+		case now := <-ticker.C:
+			if f.refused() {
+				f.choose(parallel.New(0, 0, parallel.Bounds{}).Choice())
+				return
+			}
+			if tuner.Step(look.at(now, f.used())) {
+				f.choose(tuner.Choice())
+			}
+		}
+	}
+}
+
+// choose has the link have another number of stripes.
+func (f *Feeding) choose(choice parallel.Choice) {
+	f.mu.Lock()
+	f.choice = choice
+	for _, l := range f.lines {
+		f.ready(l)
+	}
+	f.announce()
+	f.mu.Unlock()
+	f.want(choice.Stripes)
+	if f.options.Chosen != nil {
+		f.options.Chosen(choice)
+	}
+}
+
+// unsentPieces and leastUnsent are how much waits in a stripe's socket at most. What
+// waits in one that turns slow, all wait for.
+const (
+	unsentPieces = 4
+	leastUnsent  = 128 << 10
+)
+
+// ready has a stripe among others take what it is ready for. That this cannot be set costs
+// nothing but time.
+func (f *Feeding) ready(l *line) {
+	if f.choice.Stripes > 1 {
+		_ = l.conn.setUnsent(max(leastUnsent, unsentPieces*f.choice.Piece))
+	}
+}
+
+// used returns the stripes that are in use.
+func (f *Feeding) used() (conns []*Conn) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, l := range f.lines[:min(len(f.lines), f.choice.Stripes)] {
+		conns = append(conns, l.conn)
+	}
+	return conns
+}
+
+// lookout adds up what the kernel knows of a link's stripes.
+type lookout struct {
+	seen  map[*Conn]unix.TCPInfo
+	facts parallel.Facts
+}
+
+// at returns the facts at a time.
+func (o *lookout) at(now time.Time, conns []*Conn) parallel.Facts {
+	o.facts.At = now
+	var rtt, busy, known time.Duration
+	for _, conn := range conns {
+		info := conn.info()
+		if info == nil {
+			continue // it ends
+		}
+		before := o.seen[conn]
+		o.seen[conn] = *info
+		o.facts.Delivered += info.Bytes_acked - before.Bytes_acked
+		o.facts.Sent += uint64(info.Data_segs_out - before.Data_segs_out)
+		o.facts.Lost += uint64(info.Total_retrans - before.Total_retrans)
+		if least := microseconds(info.Min_rtt); o.facts.LeastRTT == 0 || least < o.facts.LeastRTT {
+			o.facts.LeastRTT = least
+		}
+		rtt += microseconds(info.Rtt)
+		busy += time.Duration(info.Busy_time-before.Busy_time) * time.Microsecond
+		known++
+	}
+	if known > 0 {
+		o.facts.RTT = rtt / known
+		o.facts.Busy += busy / known
+	}
+	return o.facts
+}
+
+func microseconds(n uint32) time.Duration { return time.Duration(n) * time.Microsecond }

@@ -1,0 +1,104 @@
+package relay_test
+
+import (
+	"context"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/algo/parallel"
+)
+
+// lineman dials for agents, and can break what it dialled.
+type lineman struct {
+	mu    sync.Mutex
+	conns []net.Conn
+}
+
+func (l *lineman) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, network, address)
+	if err == nil {
+		l.mu.Lock()
+		l.conns = append(l.conns, conn)
+		l.mu.Unlock()
+	}
+	return conn, err
+}
+
+func (l *lineman) dialled() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.conns)
+}
+
+// breakSome breaks all but some of the latest connections, again and again until ctx is done.
+func (l *lineman) breakSome(ctx context.Context, every time.Duration) {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		l.mu.Lock()
+		for i, conn := range l.conns {
+			if i%3 != 0 || i < len(l.conns)-4 {
+				conn.Close()
+			}
+		}
+		l.mu.Unlock()
+	}
+}
+
+// Agents feed each other over several connections, and what they hand on is whole.
+func TestStripesBetweenAgents(t *testing.T) {
+	for name, spec := range modes() {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 20<<20+5, spec)
+			lines := &lineman{}
+			w.stripes, w.dialer = parallel.Bounds{Least: 4, Most: 4}, lines
+			w.start("sa1", 64<<20)
+			w.start("sa2", 64<<20)
+			w.tree("sa1", "sender", "sa2", "r1")
+			w.tree("sa2", "sa1", "r2", "r3")
+			w.deliver("sa1", map[*member]string{newMember("r1"): "sa1", newMember("r2"): "sa2", newMember("r3"): "sa2"})
+			if sent := w.agents["sa1"].count(w, "sent_bytes"); sent != 2*float64(len(w.content)) {
+				t.Errorf("SA1 sent %v bytes, want twice the object", sent)
+			}
+			if got := lines.dialled(); got != 4 {
+				t.Errorf("%d connections, want 4", got)
+			}
+		})
+	}
+}
+
+// Stripes that break and come back, over caches that hold a small part of the object: what
+// is sent again finds its place, though the room of what went before was given back.
+func TestStripesBreakOverSmallCaches(t *testing.T) {
+	for name, spec := range modes() {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 24<<20+5, spec)
+			lines := &lineman{}
+			w.stripes, w.dialer = parallel.Bounds{Least: 4, Most: 4}, lines
+			w.start("sa1", 2<<20)
+			w.start("sa2", 1<<20)
+			w.tree("sa1", "sender", "sa2")
+			w.tree("sa2", "sa1", "r1")
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var breaking sync.WaitGroup
+			breaking.Go(func() { lines.breakSome(ctx, 30*time.Millisecond) })
+			slow := newMember("r1")
+			slow.pace = time.Millisecond
+			w.deliver("sa1", map[*member]string{slow: "sa2"})
+			cancel()
+			breaking.Wait()
+			if got := lines.dialled(); got <= 4 {
+				t.Errorf("%d connections: none was broken", got)
+			}
+		})
+	}
+}
