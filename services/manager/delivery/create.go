@@ -183,7 +183,10 @@ func (c *creation) look() error {
 		return fmt.Errorf("deliver as %q in group %q: %w", c.asked.GetSender(), c.asked.GetGroup(), ErrSession)
 	}
 	c.sender = sender
-	c.network = placement.Network{Sender: sender.Member, LatencyBound: c.policy.GetLatencyBound().AsDuration()}
+	c.network = placement.Network{
+		Sender: sender.Member, LatencyBound: c.policy.GetLatencyBound().AsDuration(),
+		Measured: c.desk.measured(c.asked.GetGroup(), c.policy),
+	}
 	members, _ := c.desk.view.Members(c.asked.GetGroup(), "", int(^uint(0)>>1))
 	for _, member := range members {
 		if member.GetName() != sender.GetName() && mayReceive(member) {

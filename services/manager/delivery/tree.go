@@ -88,6 +88,7 @@ func (k *keeper) network(delivery view.Delivery) placement.Network {
 	}
 	if _, group, found := k.desk.view.Group(k.group); found {
 		n.LatencyBound = group.GetPolicy().GetLatencyBound().AsDuration()
+		n.Measured = k.desk.measured(k.group, group.GetPolicy())
 	}
 	n.Agents, _ = k.desk.view.Agents("", int(^uint(0)>>1))
 	return n
