@@ -250,7 +250,7 @@ func (r *rearrangement) replace(name, cause string, lost map[string]string) {
 	others := slices.DeleteFunc(r.agents(), func(other string) bool { return lost[other] != "" && other != name })
 	ban := func() { r.banned[placement.ParseID(name).Name] = r.now.Add(banTime) }
 	if len(others) > 1 {
-		if without, err := r.tree.Without(name); err == nil {
+		if without, err := r.network.Remeasured(r.tree).Without(name); err == nil {
 			r.tree = without
 			r.causes = append(r.causes, cause)
 			ban()

@@ -86,25 +86,41 @@ func (n Network) measured() Measured {
 	return n.Measured()
 }
 
-// Join returns the tree with one more receiver and, if it has one that is not used
-// yet, the agent of its own node.
+// Join returns the tree with one more receiver and the agent that it needs, if that is not
+// used yet: the one of its own node, the strongest of its cluster, or the nearest.
 func (n Network) Join(t *tree.Tree, receiver *groupv1.Member) (*tree.Tree, error) {
-	byNode := onNodes(n.usable())
-	if own, has := byNode[receiver.GetNode()]; has {
-		if _, used := t.Node(AgentID(own.GetName()).String()); !used {
-			with, err := t.With(n.agent(own))
-			if err != nil {
-				return nil, err
-			}
-			t = with
+	t = n.Remeasured(t)
+	c := n.begin()
+	for _, name := range t.Names() {
+		if node, _ := t.Node(name); node.Kind == tree.Agent {
+			c.entered[node.Cluster] = true
 		}
 	}
-	return t.With(n.member(receiver, byNode))
+	c.takeFor(receiver)
+	for name, agent := range c.agents {
+		if _, used := t.Node(AgentID(name).String()); used {
+			continue
+		}
+		with, err := t.With(n.agent(agent))
+		if err != nil {
+			return nil, err
+		}
+		t = with
+	}
+	return t.With(n.member(receiver, c.byNode))
 }
 
 // Return returns the tree with an agent that was out of it for a while.
 func (n Network) Return(t *tree.Tree, agent *agentv1.Agent) (*tree.Tree, error) {
-	return t.With(n.agent(agent))
+	return n.Remeasured(t).With(n.agent(agent))
+}
+
+// Remeasured returns the tree as it is by what is measured now.
+func (n Network) Remeasured(t *tree.Tree) *tree.Tree {
+	if n.Measured == nil {
+		return t
+	}
+	return t.Measured(n.Measured().RTT)
 }
 
 func (n Network) usable() []*agentv1.Agent {
@@ -125,8 +141,7 @@ func stronger(a, b *agentv1.Agent) int {
 // one for each other cluster that has receivers, the nearest for each receiver that is of
 // none, and one at least.
 func (n Network) choose() []*agentv1.Agent {
-	c := chosen{Network: n, usable: n.usable(), agents: make(map[string]*agentv1.Agent), entered: make(map[string]bool)}
-	c.byNode = onNodes(c.usable)
+	c := n.begin()
 	c.takeOccupied()
 	for _, receiver := range n.Receivers {
 		c.takeFor(receiver)
@@ -144,6 +159,13 @@ type chosen struct {
 	byNode  map[string]*agentv1.Agent
 	agents  map[string]*agentv1.Agent
 	entered map[string]bool // clusters
+}
+
+// begin chooses none yet.
+func (n Network) begin() *chosen {
+	c := &chosen{Network: n, usable: n.usable(), agents: make(map[string]*agentv1.Agent), entered: make(map[string]bool)}
+	c.byNode = onNodes(c.usable)
+	return c
 }
 
 func (c *chosen) take(agent *agentv1.Agent) {
@@ -164,10 +186,11 @@ func (c *chosen) takeOccupied() {
 	}
 }
 
-// takeFor takes the strongest agent of a receiver's cluster if none of it is taken, or the
-// nearest agent.
+// takeFor takes the agent of a receiver's node; else the strongest of its cluster if none of
+// it is taken; else the nearest.
 func (c *chosen) takeFor(receiver *groupv1.Member) {
-	if _, has := c.byNode[receiver.GetNode()]; has {
+	if own, has := c.byNode[receiver.GetNode()]; has {
+		c.take(own)
 		return
 	}
 	own := c.clusterOfMember(receiver, c.byNode)

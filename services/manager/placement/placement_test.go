@@ -174,6 +174,32 @@ func TestJoin(t *testing.T) {
 	}
 }
 
+// One that joins late takes along the agent of its cluster, or the nearest, if none of them is used yet.
+func TestJoinMeasured(t *testing.T) {
+	network := networks["measured"]
+	network.Receivers = network.Receivers[:2]
+	first := build(t, network)
+	if _, used := first.Node("agent/b3"); used {
+		t.Fatal("an agent is used that helps nobody")
+	}
+	for _, late := range []struct{ member, parent string }{{"guest", "agent/b5"}, {"far", "agent/c6"}} {
+		joined, err := network.Join(first, member(late.member, ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if parent, _ := joined.Parent("member/" + late.member); parent != late.parent {
+			t.Errorf("%s is fed by %s, want %s", late.member, parent, late.parent)
+		}
+		again, err := network.Join(joined, member("r5", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again.Len() != joined.Len()+1 {
+			t.Errorf("one of whom nothing is known brings %d nodes", again.Len()-joined.Len())
+		}
+	}
+}
+
 // Who is absent is nobody's neighbour; the others' links stay.
 func TestAbsent(t *testing.T) {
 	built := build(t, networks["unknown"])
