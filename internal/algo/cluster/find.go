@@ -82,8 +82,12 @@ func newFinder(nodes []Node, times *Times, threshold time.Duration, now time.Tim
 	for at, node := range nodes {
 		for name := range times.said[node.Name] {
 			to, there := index[name]
-			if rtt, known := times.Between(node.Name, name, now); there && known {
+			if !there || name < node.Name { // each pair once
+				continue
+			}
+			if rtt, known := times.Between(node.Name, name, now); known {
 				f.near[at] = append(f.near[at], edge{to, rtt})
+				f.near[to] = append(f.near[to], edge{at, rtt})
 			}
 		}
 	}

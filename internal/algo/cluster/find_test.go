@@ -234,6 +234,19 @@ func TestAge(t *testing.T) {
 	}
 }
 
+// A node that comes back elsewhere is measured anew: what was near is forgotten at once.
+func TestDrop(t *testing.T) {
+	n := newNetwork(t, "a", "b", "c")
+	n.all(ms, "a", "b", "c")
+	n.want("~a: a b c")
+	n.times.Drop("b")
+	n.want("~a: a c", "~b: b")
+	n.near("a", "b", 40*ms)
+	if rtt, known := n.times.Between("a", "b", n.now); rtt != 40*ms || !known {
+		t.Errorf("a to b is %v, %v", rtt, known)
+	}
+}
+
 // One who measures but is not measured is of the cluster to which it is near.
 func TestGuest(t *testing.T) {
 	n := newNetwork(t, "a", "b", "c", "d")

@@ -94,25 +94,45 @@ func (c *Clusters) outlook(who string, times *Times, now time.Time) *outlook {
 }
 
 func (o *outlook) consider(name string) candidate {
-	one := candidate{name: name, cluster: o.of[name], reason: noReason, guess: o.guess(name), order: order(o.who, name)}
-	_, measured := o.said[name]
-	_, one.owed = o.times.Said(name, o.who, o.now)
+	one := candidate{name: name, cluster: o.of[name], reason: noReason}
+	rtt, measured := o.said[name]
 	switch {
 	case name == o.who:
-	case !measured && slices.Contains(o.landmarks, name):
-		one.reason = isLandmark
-	case !measured && o.mayBeNear(one):
-		one.reason = mayBeNear
-	case !measured && one.owed:
-		one.reason = isOwed
-	case !measured:
-		one.reason = isStrange
-	case o.isDoubtful(one):
-		one.reason = isDoubtful
-	case o.times.age(o.who, name, o.now) >= Refresh:
-		one.reason = isOld
+	case measured:
+		one.guess, one.reason = rtt, o.reasonAgain(one)
+	default:
+		_, one.owed = o.times.Said(name, o.who, o.now)
+		one.guess = o.guess(name)
+		one.reason = o.reasonFirst(one)
+	}
+	if one.reason != noReason {
+		one.order = order(o.who, name)
 	}
 	return one
+}
+
+// reasonFirst is why to measure a node that was not measured.
+func (o *outlook) reasonFirst(one candidate) int {
+	switch {
+	case slices.Contains(o.landmarks, one.name):
+		return isLandmark
+	case o.mayBeNear(one):
+		return mayBeNear
+	case one.owed:
+		return isOwed
+	}
+	return isStrange
+}
+
+// reasonAgain is why to measure a node again.
+func (o *outlook) reasonAgain(one candidate) int {
+	switch {
+	case o.isDoubtful(one):
+		return isDoubtful
+	case o.times.age(o.who, one.name, o.now) >= Refresh:
+		return isOld
+	}
+	return noReason
 }
 
 func (o *outlook) isDoubtful(one candidate) bool {
@@ -147,12 +167,9 @@ func (o *outlook) takes(one candidate) bool {
 	return true
 }
 
-// guess returns what a node's round trip is at least: what was measured, or what the
-// triangle inequality says of two sides that were, to a landmark.
+// guess returns what a node's round trip is at least, by the triangle inequality, if that
+// node and this one have measured the same landmark.
 func (o *outlook) guess(name string) (least time.Duration) {
-	if rtt, measured := o.said[name]; measured {
-		return rtt
-	}
 	for _, landmark := range o.landmarks {
 		own, known := o.said[landmark]
 		others, also := o.times.Said(name, landmark, o.now)

@@ -76,6 +76,14 @@ func (t *Times) Of(from string, now time.Time) map[string]time.Duration {
 	return times
 }
 
+// Drop forgets what a node has said, and what others have said of it.
+func (t *Times) Drop(name string) {
+	delete(t.said, name)
+	for _, of := range t.said {
+		delete(of, name)
+	}
+}
+
 // Forget drops what is too old to count.
 func (t *Times) Forget(now time.Time) {
 	for from, of := range t.said {

@@ -10,30 +10,17 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/groupcast/groupcast/internal/algo/cluster"
 	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
-	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/placement"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
-const (
-	// urgentPause is how long a node rests at least between two rounds while there is
-	// something to find out, restPause otherwise. Rounds begin with heartbeats.
-	urgentPause = 1500 * time.Millisecond
-	restPause   = 10 * time.Second
-	// foundFor is how long clusters are taken for what they are.
-	foundFor = time.Second
-	// answerTime is how long a node may take to report what it was asked; until then it is
-	// not asked the same again.
-	answerTime = time.Minute
-	// reported is how many round trips a report has at most.
-	reported = 2 * cluster.Round
-)
+// foundFor is how long clusters are taken for what they are.
+const foundFor = time.Second
 
 // Survey is what is known of distances, and who is to measure what.
 type Survey struct {
@@ -46,55 +33,6 @@ type Survey struct {
 	findings map[time.Duration]*finding // by threshold
 	swept    time.Time
 	changed  <-chan struct{} // closed when there are other agents than those found
-}
-
-// Node is one who measures.
-type Node struct {
-	group string // empty for an agent
-	name  string
-}
-
-// Agent is an agent as one who measures, and Member a member of a group.
-func Agent(name string) Node         { return Node{name: name} }
-func Member(group, name string) Node { return Node{group, name} }
-
-// key is the node's name among all: an agent's own, in which there is no slash.
-func (n Node) key() string {
-	if n.group == "" {
-		return n.name
-	}
-	return n.group + "/" + n.name
-}
-
-// rounds are whom a node is to measure, and when it is asked again.
-type rounds struct {
-	asked  map[string]time.Time // since when it owes an answer, by agent
-	last   time.Time
-	urgent bool
-	agents int // how many there were
-}
-
-// isDue tells whether there is another round now that there are so many agents.
-func (r *rounds) isDue(agents int, now time.Time) bool {
-	if r.urgent || agents != r.agents {
-		return now.Sub(r.last) >= urgentPause
-	}
-	return now.Sub(r.last) >= restPause
-}
-
-// waits tells whether the node owes an answer.
-func (r *rounds) waits(agent string) bool {
-	_, asked := r.asked[agent]
-	return asked
-}
-
-// giveUp forgets what was not answered.
-func (r *rounds) giveUp(now time.Time) {
-	for agent, since := range r.asked {
-		if now.Sub(since) > answerTime {
-			delete(r.asked, agent)
-		}
-	}
 }
 
 // finding are the clusters at one threshold.
@@ -110,61 +48,6 @@ func Lead(shown *view.View, metrics *Metrics) *Survey {
 	return &Survey{
 		view: shown, metrics: metrics, times: cluster.NewTimes(),
 		rounds: make(map[Node]*rounds), findings: make(map[time.Duration]*finding), changed: changed,
-	}
-}
-
-// Ask returns whom a node is to measure now; nil if nobody.
-func (s *Survey) Ask(node Node) *groupv1.Measuring {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := time.Now()
-	s.sweep(now)
-	r := s.rounds[node]
-	if r == nil {
-		r = &rounds{asked: make(map[string]time.Time)}
-		s.rounds[node] = r
-	}
-	found := s.find(cluster.DefaultThreshold, now).clusters
-	if !r.isDue(found.Len(), now) {
-		return nil
-	}
-	r.giveUp(now)
-	r.last, r.agents = now, found.Len()
-	var names []string
-	names, r.urgent = found.Next(node.key(), s.times, r.waits, now)
-	return s.ask(r, names, now)
-}
-
-func (s *Survey) ask(r *rounds, agents []string, now time.Time) *groupv1.Measuring {
-	var measuring *groupv1.Measuring
-	for _, name := range agents {
-		agent, known := s.view.Agent(name)
-		if !known {
-			continue
-		}
-		if measuring == nil {
-			measuring = new(groupv1.Measuring)
-		}
-		measuring.Agents = append(measuring.Agents, &groupv1.Neighbour{Name: name, Role: string(identity.Agent), Addresses: agent.GetAddresses()})
-		r.asked[name] = now
-	}
-	return measuring
-}
-
-// Take takes what a node has measured. What it was not asked for, or cannot be, is dropped.
-func (s *Survey) Take(node Node, measured []*groupv1.RoundTrip) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r := s.rounds[node]
-	for _, one := range measured[:min(len(measured), reported)] {
-		if r == nil || !r.waits(one.GetAgent()) {
-			s.metrics.refuse(unasked)
-			continue
-		}
-		delete(r.asked, one.GetAgent())
-		if one.GetTime().CheckValid() != nil || !s.times.Take(node.key(), one.GetAgent(), one.GetTime().AsDuration(), time.Now()) {
-			s.metrics.refuse(impossible)
-		}
 	}
 }
 
@@ -268,26 +151,3 @@ func (s *Survey) Show(agent *agentv1.Agent) {
 	sortByTime(agent.GetRoundTrips())
 	agent.RoundTrips = agent.GetRoundTrips()[:min(shown, len(agent.GetRoundTrips()))]
 }
-
-// Why a round trip is not believed.
-const (
-	unasked    = "unasked"
-	impossible = "impossible"
-)
-
-// Metrics count what surveys do not believe. They outlive terms.
-type Metrics struct{ refused *prometheus.CounterVec }
-
-// NewMetrics returns metrics with all the series that they can have.
-func NewMetrics(registry prometheus.Registerer) *Metrics {
-	m := &Metrics{refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "groupcast_manager_round_trips_refused_total", Help: "Round trips that were reported and not believed, by reason: nobody had asked, or it cannot be.",
-	}, []string{"reason"})}
-	for _, reason := range []string{unasked, impossible} {
-		m.refused.WithLabelValues(reason)
-	}
-	registry.MustRegister(m.refused)
-	return m
-}
-
-func (m *Metrics) refuse(reason string) { m.refused.WithLabelValues(reason).Inc() }
