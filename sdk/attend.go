@@ -8,6 +8,7 @@ import (
 	"time"
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/probe"
 	"github.com/groupcast/groupcast/internal/uplink"
 )
 
@@ -17,7 +18,8 @@ const claimTime = 5 * time.Second
 // attendance is how a session takes part in deliveries: what it has to do in them, as
 // the managers say, and how they stand, as the managers are told.
 type attendance struct {
-	wake chan struct{}
+	wake   chan struct{}
+	prober *probe.Prober
 
 	mu        sync.Mutex
 	current   map[string]*groupv1.Assignment
@@ -26,16 +28,21 @@ type attendance struct {
 	receiving int           // how many receive
 }
 
-func newAttendance() *attendance {
-	return &attendance{
+func newAttendance(client *Client) *attendance {
+	a := &attendance{
 		wake: make(chan struct{}, 1), changed: make(chan struct{}),
 		current: make(map[string]*groupv1.Assignment), standing: make(map[string]func() *groupv1.DeliveryReport),
 	}
+	a.prober = probe.New(client.dialer, client.uplink.Security(), client.log, a.reportNow)
+	return a
 }
 
 // uplink returns the attendance as the uplink wants it.
 func (a *attendance) uplink() *uplink.Attendance {
-	return &uplink.Attendance{Reports: a.report, Assign: a.assign, Wake: a.wake}
+	return &uplink.Attendance{
+		Reports: a.report, Assign: a.assign, Wake: a.wake,
+		Measure: a.prober.Measure, RoundTrips: a.prober.RoundTrips,
+	}
 }
 
 func (a *attendance) assign(assignments *groupv1.Assignments) {
@@ -134,6 +141,21 @@ func (a *attendance) toReceive() ([]*groupv1.Assignment, <-chan struct{}) {
 		}
 	}
 	return all, a.changed
+}
+
+// settleTime is how long after joining it is waited until the managers know where the
+// member is: what a sender just joined to send would else be begun by an agent far away.
+const settleTime = time.Second
+
+// settle waits for that.
+func (s *Session) settle(ctx context.Context) {
+	ctx, cancel := context.WithDeadline(ctx, s.joined.Add(settleTime))
+	defer cancel()
+	select {
+	case <-s.attendance.prober.Settled():
+	case <-s.done:
+	case <-ctx.Done():
+	}
 }
 
 // claim notes that the program receives, until it calls the function returned.

@@ -77,6 +77,7 @@ func (s *Session) begin(ctx context.Context, spec *groupv1.DeliverySpec) (*Outgo
 	if err := object.CheckName(spec.GetName()); err != nil {
 		return nil, &Error{Code: InvalidArgument, Message: err.Error(), cause: err}
 	}
+	s.settle(ctx)
 	answer, err := s.client.deliveries.CreateDelivery(ctx, &groupv1.CreateDeliveryRequest{
 		Group: s.member.Group, Sender: s.member.Name, Incarnation: s.member.Incarnation, Spec: spec, RequestId: requestID(),
 	})

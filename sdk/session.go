@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"sync"
+	"time"
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/uplink"
@@ -30,6 +31,7 @@ type Session struct {
 	client     *Client
 	member     Member
 	attendance *attendance
+	joined     time.Time
 	keeping    context.Context // done when the session is not kept any more
 	stop       context.CancelFunc
 	done       chan struct{}
@@ -52,12 +54,15 @@ func (c *Client) Join(ctx context.Context, join Join) (*Session, error) {
 	}
 	keeping, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s := &Session{
-		client: c, member: newMember(answer.GetMember()), attendance: newAttendance(),
+		client: c, member: newMember(answer.GetMember()), attendance: newAttendance(c), joined: time.Now(),
 		keeping: keeping, stop: stop, done: make(chan struct{}),
 	}
 	go s.refuseUnclaimed(keeping)
+	var measuring sync.WaitGroup
+	measuring.Go(func() { _ = s.attendance.prober.Run(keeping) }) // it ends with the session
 	go func() {
 		defer close(s.done)
+		defer measuring.Wait()
 		defer stop()
 		s.err = ended(c.uplink.Keep(keeping, answer.GetMember(), answer.GetHeartbeatInterval().AsDuration(), s.attendance.uplink()))
 	}()

@@ -85,9 +85,12 @@ type Policy struct {
 	AckLevel     AckLevel
 	SlowMember   SlowMember
 	LatencyBound time.Duration
-	Limits       Limits
-	DataPlane    DataPlane
-	Congestion   Congestion
+	// ClusterThreshold is how long round trips within a cluster are at most that is found,
+	// not given by zones.
+	ClusterThreshold time.Duration
+	Limits           Limits
+	DataPlane        DataPlane
+	Congestion       Congestion
 }
 
 // SlowMember says when a member counts as slow, and what happens then.
@@ -149,7 +152,17 @@ type Agent struct {
 	Links                 int
 	// Deliveries is what it relays or keeps.
 	Deliveries []AgentDelivery
+	// Cluster is its zone, or the cluster that was found for it; empty while nobody knows.
+	Cluster string
+	// RoundTrips are the times to other agents and back, the nearest first.
+	RoundTrips []RoundTrip
 	wire
+}
+
+// RoundTrip is the time to an agent and back, as both sides have measured it.
+type RoundTrip struct {
+	Agent string
+	Time  time.Duration
 }
 
 // AgentDelivery is a delivery at an agent.
@@ -205,7 +218,7 @@ func newGroup(m *groupv1.Group) Group {
 				LagBytes:            p.GetSlowMember().GetLagBytes(),
 				LagTime:             p.GetSlowMember().GetLagTime().AsDuration(),
 			},
-			LatencyBound: p.GetLatencyBound().AsDuration(),
+			LatencyBound: p.GetLatencyBound().AsDuration(), ClusterThreshold: p.GetClusterThreshold().AsDuration(),
 			Limits: Limits{
 				MaxMembers: p.GetLimits().GetMaxMembers(), MaxDeliveries: p.GetLimits().GetMaxDeliveries(),
 				MaxObjectBytes: p.GetLimits().GetMaxObjectBytes(), MaxBytesPerSecond: p.GetLimits().GetMaxBytesPerSecond(),
@@ -233,6 +246,10 @@ func newAgent(m *agentv1.Agent) Agent {
 		Deliveries: convert(m.GetReport().GetDeliveries(), func(r *groupv1.DeliveryReport) AgentDelivery {
 			return AgentDelivery{r.GetDelivery(), r.GetBytes(), r.GetHeldBytes(), r.GetCachedBytes(), len(r.GetChildren())}
 		}),
+		Cluster: m.GetCluster(),
+		RoundTrips: convert(m.GetRoundTrips(), func(r *groupv1.RoundTrip) RoundTrip {
+			return RoundTrip{r.GetAgent(), r.GetTime().AsDuration()}
+		}),
 		wire: wire{m},
 	}
 }
@@ -252,7 +269,7 @@ func (p Policy) message() (*groupv1.Policy, error) {
 		SlowMember: &groupv1.SlowMemberPolicy{
 			FloorBytesPerSecond: p.SlowMember.FloorBytesPerSecond, LagBytes: p.SlowMember.LagBytes, LagTime: span(p.SlowMember.LagTime),
 		},
-		LatencyBound: span(p.LatencyBound),
+		LatencyBound: span(p.LatencyBound), ClusterThreshold: span(p.ClusterThreshold),
 		Limits: &groupv1.Limits{
 			MaxMembers: p.Limits.MaxMembers, MaxDeliveries: p.Limits.MaxDeliveries,
 			MaxObjectBytes: p.Limits.MaxObjectBytes, MaxBytesPerSecond: p.Limits.MaxBytesPerSecond,

@@ -56,6 +56,7 @@ func record(t *testing.T, dir string, tape *tape) {
 	defer w.operator.Close()
 	defer w.stopAll()
 	w.populate()
+	time.Sleep(10 * time.Second) // until all have measured each other: for a minute, nobody does it again
 	w.network.ShapeAll(simnet.Shape{Latency: 5 * time.Millisecond})
 	w.network.Shape(senderHost, "a1", simnet.Shape{Latency: 5 * time.Millisecond, Rate: 1_000_000})
 	for _, way := range [][2]string{{"a1", "a2"}, {"a2", "a1"}} {

@@ -50,6 +50,10 @@ type Attendance struct {
 	Assign func(*groupv1.Assignments)
 	// Wake has the reports sent now.
 	Wake <-chan struct{}
+	// Measure takes to which agents round trips are to be measured, with every answer; nil is to none now. It must not block.
+	Measure func(*groupv1.Measuring)
+	// RoundTrips returns what was measured since it was last asked.
+	RoundTrips func() []*groupv1.RoundTrip
 }
 
 // pause returns how long to wait before a stream is opened again that has held for a while.
@@ -72,6 +76,19 @@ func (a *Attendance) reports() []*groupv1.DeliveryReport {
 		return nil
 	}
 	return a.Reports()
+}
+
+func (a *Attendance) measure(measuring *groupv1.Measuring) {
+	if a != nil && a.Measure != nil {
+		a.Measure(measuring)
+	}
+}
+
+func (a *Attendance) roundTrips() []*groupv1.RoundTrip {
+	if a == nil || a.RoundTrips == nil {
+		return nil
+	}
+	return a.RoundTrips()
 }
 
 // assigner hands on what one stream says of what is to be done, the parts of a
@@ -121,7 +138,7 @@ func (u *Uplink) keep(ctx context.Context, member *groupv1.Member, interval time
 			next: func() *groupv1.KeepSessionRequest {
 				message := &groupv1.KeepSessionRequest{
 					Group: member.GetGroup(), Name: member.GetName(), Incarnation: member.GetIncarnation(),
-					Attends: attendance != nil, Reports: attendance.reports(),
+					Attends: attendance != nil, Reports: attendance.reports(), RoundTrips: attendance.roundTrips(),
 				}
 				every = interval
 				if len(message.GetReports()) > 0 {
@@ -135,6 +152,7 @@ func (u *Uplink) keep(ctx context.Context, member *groupv1.Member, interval time
 				}
 				u.learnTime(answer.GetManagerTime())
 				assigned.take(answer.GetAssignments())
+				attendance.measure(answer.GetMeasuring())
 				return nil
 			},
 		})
@@ -176,7 +194,7 @@ func (u *Uplink) Register(ctx context.Context, registration *agentv1.Registratio
 					return &agentv1.ControlRequest{Message: &agentv1.ControlRequest_Registration{Registration: registration}}
 				}
 				message := report()
-				message.Deliveries = attendance.reports()
+				message.Deliveries, message.RoundTrips = attendance.reports(), attendance.roundTrips()
 				return &agentv1.ControlRequest{Message: &agentv1.ControlRequest_Report{Report: message}}
 			},
 			take: func(answer *agentv1.ControlResponse) error {
@@ -188,6 +206,7 @@ func (u *Uplink) Register(ctx context.Context, registration *agentv1.Registratio
 					}
 					u.learnTime(answer.GetManagerTime())
 					assigned.take(answer.GetAssignments())
+					attendance.measure(answer.GetMeasuring())
 					return nil
 				case agentv1.AgentState_AGENT_STATE_OFFLINE:
 					return errSilent // it was given up: register again

@@ -21,6 +21,7 @@ import (
 	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/probe"
 	"github.com/groupcast/groupcast/internal/uplink"
 	"github.com/groupcast/groupcast/services/agent/cache"
 	"github.com/groupcast/groupcast/services/agent/relay"
@@ -62,6 +63,7 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 		Dialer: env, Metrics: relay.NewMetrics(), Stripes: parallel.Bounds{Least: 1, Most: config.Data.Stripes},
 	})
 	registerMetrics(env.Metrics, hub, store)
+	prober := probe.New(env, managers.Security(), env.Log, hub.Report)
 
 	var known atomic.Bool
 	env.Admin.Ready(func() error {
@@ -73,6 +75,7 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 	env.Log.Info("relaying", "data", listener.Addr().String(), "cache", config.Cache.Bytes.String())
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return hub.Run(ctx, listener) })
+	group.Go(func() error { return prober.Run(ctx) })
 	group.Go(func() error {
 		return managers.Register(ctx, registration,
 			func() *agentv1.Report {
@@ -85,7 +88,8 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 					known.Store(true)
 					hub.Assign(assignments)
 				},
-				Wake: hub.Wake(),
+				Wake:    hub.Wake(),
+				Measure: prober.Measure, RoundTrips: prober.RoundTrips,
 			})
 	})
 	return group.Wait()

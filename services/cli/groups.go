@@ -21,6 +21,7 @@ var groupColumns = []column[sdk.Group]{
 	{title: "ROLES", wide: true, cell: func(g sdk.Group) string { return join(g.Policy.AllowedRoles) }},
 	{title: "MAX-MEMBERS", wide: true, cell: func(g sdk.Group) string { return number(uint64(g.Policy.Limits.MaxMembers)) }},
 	{title: "LATENCY-BOUND", wide: true, cell: func(g sdk.Group) string { return duration(g.Policy.LatencyBound) }},
+	{title: "CLUSTER-THRESHOLD", wide: true, cell: func(g sdk.Group) string { return duration(g.Policy.ClusterThreshold) }},
 	{title: "DATA-PLANE", wide: true, cell: func(g sdk.Group) string { return string(g.Policy.DataPlane) }},
 	{title: "EPOCH", wide: true, cell: func(g sdk.Group) string { return fmt.Sprint(g.Epoch) }},
 	{title: "ETAG", wide: true, cell: func(g sdk.Group) string { return g.Etag }},
@@ -66,6 +67,8 @@ func addPolicyFlags(flags *pflag.FlagSet) *policyFlags {
 	add("slow-lag-time", "slow_member.lag_time")
 	flags.DurationVar(&p.policy.LatencyBound, "latency-bound", 0, "end-to-end latency that a tree must keep")
 	add("latency-bound", "latency_bound")
+	flags.DurationVar(&p.policy.ClusterThreshold, "cluster-threshold", 0, "round trip up to which agents and members without a zone are one cluster (2ms)")
+	add("cluster-threshold", "cluster_threshold")
 	flags.StringVar((*string)(&p.policy.DataPlane), "data-plane", "", "how bytes travel: tls, or plaintext for networks that only trusted machines reach (tls)")
 	add("data-plane", "data_plane")
 	flags.StringVar((*string)(&p.policy.Congestion), "congestion", "", "congestion control of deliveries: cubic, bbr (for far networks) or reno (each machine's own)")

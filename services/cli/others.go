@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -18,13 +19,14 @@ import (
 var agentColumns = []column[sdk.Agent]{
 	{title: "NAME", cell: func(a sdk.Agent) string { return a.Name }},
 	{title: "NODE", cell: func(a sdk.Agent) string { return a.Node }},
-	{title: "ZONE", cell: func(a sdk.Agent) string { return a.Zone }},
+	{title: "CLUSTER", cell: func(a sdk.Agent) string { return cmp.Or(a.Cluster, a.Zone) }},
 	{title: "STATE", cell: func(a sdk.Agent) string { return a.State }},
 	{title: "LINKS", cell: func(a sdk.Agent) string { return fmt.Sprint(a.Links) }},
 	{title: "DELIVERIES", cell: func(a sdk.Agent) string { return fmt.Sprint(len(a.Deliveries)) }},
 	{title: "CACHE", cell: func(a sdk.Agent) string { return bytesize.Short(a.CacheUsed) + " of " + bytesize.Short(a.CacheLimit) }},
 	{title: "AGE", cell: func(a sdk.Agent) string { return age(a.Registered) }},
 	{title: "HOLDS", wide: true, cell: held},
+	{title: "ZONE", wide: true, cell: func(a sdk.Agent) string { return a.Zone }},
 	{title: "ADDRESSES", wide: true, cell: func(a sdk.Agent) string { return join(a.Addresses) }},
 	{title: "LABELS", wide: true, cell: func(a sdk.Agent) string { return labels(a.Labels) }},
 	{title: "INCARNATION", wide: true, cell: func(a sdk.Agent) string { return fmt.Sprint(a.Incarnation) }},
@@ -52,8 +54,47 @@ func (a *app) agentCommand() *cobra.Command {
 				return printList(a, agents, agentColumns)
 			})
 		},
-	})
+	}, a.agentDistances())
 	return agent
+}
+
+// distance is how far one agent is from another.
+type distance struct {
+	Agent   string `json:"agent"`
+	Cluster string `json:"cluster,omitempty"`
+	To      string `json:"to"`
+	Time    string `json:"time"`
+}
+
+var distanceColumns = []column[distance]{
+	{title: "AGENT", cell: func(d distance) string { return d.Agent }},
+	{title: "CLUSTER", cell: func(d distance) string { return d.Cluster }},
+	{title: "TO", cell: func(d distance) string { return d.To }},
+	{title: "ROUND-TRIP", cell: func(d distance) string { return d.Time }},
+}
+
+func (a *app) agentDistances() *cobra.Command {
+	return &cobra.Command{
+		Use: "distances [NAME]", Short: "List the round trips that agents have measured to each other, the nearest first", Args: cobra.MaximumNArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			return a.call(command, func(ctx context.Context, client *sdk.Client) error {
+				agents, err := client.Agents(ctx)
+				if err != nil {
+					return err
+				}
+				var all []distance
+				for _, agent := range agents {
+					if len(args) > 0 && args[0] != agent.Name {
+						continue
+					}
+					for _, one := range agent.RoundTrips {
+						all = append(all, distance{agent.Name, agent.Cluster, one.Agent, one.Time.String()})
+					}
+				}
+				return printList(a, all, distanceColumns)
+			})
+		},
+	}
 }
 
 func (a *app) tokenCommand() *cobra.Command {

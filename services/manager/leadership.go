@@ -20,6 +20,7 @@ import (
 	"github.com/groupcast/groupcast/services/manager/group"
 	"github.com/groupcast/groupcast/services/manager/ledger"
 	"github.com/groupcast/groupcast/services/manager/store"
+	"github.com/groupcast/groupcast/services/manager/survey"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
@@ -31,6 +32,7 @@ type leadership struct {
 	security *tls.Config     // for dialling other managers
 	signer   identity.Source // of capabilities
 	metrics  *delivery.Metrics
+	surveyed *survey.Metrics
 	network  daemon.Network // to other managers
 	log      *slog.Logger
 
@@ -124,7 +126,7 @@ func (l *leadership) campaign(ctx context.Context) error {
 	}
 	by := ledger.Open(term, l.store, l.view)
 	registry := group.Lead(by, l.store, l.view, l.log)
-	desk := delivery.Lead(by, l.store, l.view, l.signer, l.metrics, l.log)
+	desk := delivery.Lead(by, l.store, l.view, l.signer, survey.Lead(l.view, l.surveyed), l.metrics, l.log)
 	l.lead(registry, desk)
 	defer l.lead(nil, nil)
 	l.log.Info("this manager leads", "term", term.Number)

@@ -19,6 +19,7 @@ import (
 	"github.com/groupcast/groupcast/services/manager/api"
 	"github.com/groupcast/groupcast/services/manager/delivery"
 	"github.com/groupcast/groupcast/services/manager/store"
+	"github.com/groupcast/groupcast/services/manager/survey"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
@@ -46,7 +47,7 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 	shown := view.New(state, env.Log)
 	leading := &leadership{
 		store: state, view: shown, security: security.Client(identity.Manager), signer: own,
-		metrics: delivery.NewMetrics(env.Metrics), network: env.Network, log: env.Log,
+		metrics: delivery.NewMetrics(env.Metrics), surveyed: survey.NewMetrics(env.Metrics), network: env.Network, log: env.Log,
 	}
 	server := &api.Server{
 		Name: config.Name, TrustDomain: config.Identity.TrustDomain,

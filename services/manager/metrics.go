@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/groupcast/groupcast/services/manager/store"
+	"github.com/groupcast/groupcast/services/manager/survey"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
@@ -16,10 +17,20 @@ func registerMetrics(registry prometheus.Registerer, shown *view.View, leading *
 	gauge("groupcast_manager_agents_online", "Agents that report.", func() float64 { return float64(shown.Count().AgentsOnline) })
 	gauge("groupcast_manager_agents_offline", "Agents that are silent.", func() float64 { return float64(shown.Count().AgentsOffline) })
 	gauge("groupcast_manager_deliveries_running", "Deliveries that run, over all groups.", func() float64 { return float64(shown.Count().DeliveriesRunning) })
+	gauge("groupcast_manager_round_trips", "Pairs of agents that have measured each other; 0 unless this manager leads.", func() float64 { return float64(surveyed(leading).RoundTrips) })
+	gauge("groupcast_manager_clusters", "Clusters of agents, given and found, at the default threshold; 0 unless this manager leads.", func() float64 { return float64(surveyed(leading).Clusters) })
 	gauge("groupcast_manager_leading", "1 while this manager leads.", func() float64 { return truth(leading.Registry() != nil) })
 	gauge("groupcast_manager_term", "The term of the manager that leads; 0 while none does.", func() float64 { return float64(leading.Leader().Term) })
 	gauge("groupcast_manager_revision", "The revision of the state that this manager sees.", func() float64 { return float64(shown.Revision()) })
 	gauge("groupcast_manager_read_only", "1 while writes are refused because the store has no room.", func() float64 { return truth(state.Room() != nil) })
+}
+
+func surveyed(leading *leadership) survey.Count {
+	desk := leading.Desk()
+	if desk == nil {
+		return survey.Count{}
+	}
+	return desk.Survey().Count()
 }
 
 func truth(is bool) float64 {

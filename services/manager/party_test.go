@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
@@ -26,6 +27,8 @@ type node struct {
 	member *groupv1.Member
 	link   *uplink.Uplink
 	config sdk.Config
+	// distance is what the node says its round trip to an agent is; nil measures nothing.
+	distance func(agent string) time.Duration
 
 	mu       sync.Mutex
 	begun    bool // the first list has come
@@ -33,6 +36,9 @@ type node struct {
 	dropped  map[string]bool
 	pushed   map[string]time.Time
 	reports  map[string]*groupv1.DeliveryReport
+	measured []*groupv1.RoundTrip
+	reporter bool // it has reported what it measured
+	surveyed bool // and that was answered
 	changed  chan struct{}
 	wake     chan struct{}
 }
@@ -46,7 +52,26 @@ func newNode(name string) *node {
 }
 
 func (n *node) attendance() *uplink.Attendance {
-	return &uplink.Attendance{Reports: n.reported, Assign: n.assign, Wake: n.wake}
+	return &uplink.Attendance{Reports: n.reported, Assign: n.assign, Wake: n.wake, Measure: n.measure, RoundTrips: n.roundTrips}
+}
+
+func (n *node) measure(measuring *groupv1.Measuring) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.surveyed = n.reporter
+	for _, agent := range measuring.GetAgents() {
+		if n.distance != nil {
+			n.measured = append(n.measured, &groupv1.RoundTrip{Agent: agent.GetName(), Time: durationpb.New(n.distance(agent.GetName()))})
+		}
+	}
+}
+
+func (n *node) roundTrips() (measured []*groupv1.RoundTrip) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	measured, n.measured = n.measured, nil
+	n.reporter = n.reporter || len(measured) > 0
+	return measured
 }
 
 func (n *node) reported() (reports []*groupv1.DeliveryReport) {
@@ -155,8 +180,14 @@ func startParty(t *testing.T) (*managertest.Manager, *party) {
 // agent starts an agent, and waits until the manager knows it.
 func (p *party) agent(t *testing.T, name, machine, zone string) *node {
 	t.Helper()
+	return p.agentAt(t, name, machine, zone, nil)
+}
+
+// agentAt is agent with what it measures.
+func (p *party) agentAt(t *testing.T, name, machine, zone string, distance func(agent string) time.Duration) *node {
+	t.Helper()
 	n := newNode(name)
-	n.config = p.enroll(name)
+	n.config, n.distance = p.enroll(name), distance
 	p.register(t, n, machine, zone)
 	return n
 }
@@ -197,7 +228,14 @@ func (n *node) attached(t *testing.T) {
 // join has a member join, and waits until it attends.
 func (p *party) join(t *testing.T, name, machine string, roles ...groupv1.Role) *node {
 	t.Helper()
+	return p.joinAt(t, name, machine, nil, roles...)
+}
+
+// joinAt is join with what the member measures.
+func (p *party) joinAt(t *testing.T, name, machine string, distance func(agent string) time.Duration, roles ...groupv1.Role) *node {
+	t.Helper()
 	n := newNode(name)
+	n.distance = distance
 	p.rejoin(t, n, machine, roles...)
 	return n
 }

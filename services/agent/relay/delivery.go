@@ -325,7 +325,7 @@ func (d *delivery) evictSlow() {
 			d.children[name].evicted = true
 			d.hub.Metrics.evicted.Inc()
 			d.expectChildren()
-			d.hub.report()
+			d.hub.Report()
 		}
 	})
 }

@@ -107,12 +107,15 @@ func (h *Hub) admit(ctx context.Context, raw net.Conn) {
 	h.links.Go(func() {
 		asked, err := link.Accept(ctx, raw, h.Security)
 		h.opened(source)
-		if err != nil {
+		switch {
+		case err == nil:
+			h.serve(ctx, asked)
+		case link.SaidNothing(err):
+			h.Metrics.probes.Inc()
+		default:
 			h.Metrics.refused.WithLabelValues("handshake").Inc()
 			h.Log.Debug("a link was not opened", "error", err)
-			return
 		}
-		h.serve(ctx, asked)
 	})
 }
 
@@ -290,7 +293,8 @@ func (h *Hub) end() {
 // Wake tells when there is something to report before it is time.
 func (h *Hub) Wake() <-chan struct{} { return h.wake }
 
-func (h *Hub) report() {
+// Report has a report sent soon.
+func (h *Hub) Report() {
 	select {
 	case h.wake <- struct{}{}:
 	default: // a report is due already

@@ -91,7 +91,7 @@ func (d *delivery) askParent(parent *groupv1.Neighbour) error {
 	if err != nil && ctx.Err() == nil {
 		d.log.Info("the parent is lost", "parent", parent.GetName(), "error", err)
 		d.update(func() { d.lost = parent.GetName() })
-		d.hub.report()
+		d.hub.Report()
 	}
 	return err
 }
@@ -230,7 +230,7 @@ func (s *store) End(end link.End) error {
 		s.end = &end
 		s.account.End()
 	})
-	s.hub.report()
+	s.hub.Report()
 	return nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/groupcast/groupcast/services/manager/delivery"
 	"github.com/groupcast/groupcast/services/manager/group"
 	"github.com/groupcast/groupcast/services/manager/ledger"
+	"github.com/groupcast/groupcast/services/manager/survey"
 )
 
 type agentService struct {
@@ -45,13 +46,16 @@ func (a *agentService) Control(stream agentv1.AgentService_ControlServer) error 
 	if err != nil {
 		return err
 	}
-	attachment := desk.AttachAgent(name)
+	attachment, measurer := desk.AttachAgent(name), survey.Agent(name)
 	defer attachment.Close()
+	desk.Survey().Begin(measurer, incarnation)
 	return converse(stream, first, attachment, conversation[*agentv1.ControlRequest, *agentv1.ControlResponse]{
 		patience: group.Expiry,
 		answer: func(req *agentv1.ControlRequest) (*agentv1.ControlResponse, bool, error) {
 			if req == first {
-				return controlAnswer(agentv1.AgentState_AGENT_STATE_ONLINE, incarnation, attachment), false, nil
+				answer := controlAnswer(agentv1.AgentState_AGENT_STATE_ONLINE, incarnation, attachment)
+				answer.Measuring = desk.Survey().Ask(measurer)
+				return answer, false, nil
 			}
 			registry, err := a.server.registry()
 			if err != nil {
@@ -63,11 +67,14 @@ func (a *agentService) Control(stream agentv1.AgentService_ControlServer) error 
 				return gone, true, registry.Goodbye(stream.Context(), name, incarnation)
 			}
 			state := registry.Report(name, incarnation)
+			answer := controlAnswer(state, incarnation, attachment)
 			online := state == agentv1.AgentState_AGENT_STATE_ONLINE
 			if online {
 				desk.ReportAgent(name, req.GetReport())
+				desk.Survey().Take(measurer, req.GetReport().GetRoundTrips())
+				answer.Measuring = desk.Survey().Ask(measurer)
 			}
-			return controlAnswer(state, incarnation, attachment), !online, nil
+			return answer, !online, nil
 		},
 		empty: func() *agentv1.ControlResponse {
 			return controlAnswer(agentv1.AgentState_AGENT_STATE_ONLINE, incarnation, attachment)
@@ -105,6 +112,7 @@ func (a *agentService) ListAgents(ctx context.Context, req *agentv1.ListAgentsRe
 		for i, agent := range agents {
 			agents[i] = proto.CloneOf(agent)
 			agents[i].Report = desk.LastReport(agent.GetName())
+			desk.Survey().Show(agents[i])
 		}
 	}
 	return &agentv1.ListAgentsResponse{Agents: agents, NextPageToken: nextPage(agents, more)}, nil

@@ -10,6 +10,7 @@ import (
 	"github.com/groupcast/groupcast/services/manager/group"
 	"github.com/groupcast/groupcast/services/manager/ledger"
 	"github.com/groupcast/groupcast/services/manager/store"
+	"github.com/groupcast/groupcast/services/manager/survey"
 )
 
 type sessionService struct {
@@ -85,13 +86,16 @@ func (s *sessionService) keepAttending(stream groupv1.SessionService_KeepSession
 	if err != nil {
 		return err
 	}
-	attachment := desk.AttachMember(session.Group, session.Member)
+	attachment, measurer := desk.AttachMember(session.Group, session.Member), survey.Member(session.Group, session.Member)
 	defer attachment.Close()
+	desk.Survey().Begin(measurer, session.Incarnation)
 	return converse(stream, first, attachment, conversation[*groupv1.KeepSessionRequest, *groupv1.KeepSessionResponse]{
 		answer: func(req *groupv1.KeepSessionRequest) (*groupv1.KeepSessionResponse, bool, error) {
 			answer, last, err := s.beat(session)
 			if err == nil && !last {
 				desk.ReportMember(session.Group, session.Member, req.GetReports())
+				desk.Survey().Take(measurer, req.GetRoundTrips())
+				answer.Measuring = desk.Survey().Ask(measurer)
 			}
 			return answer, last, err
 		},

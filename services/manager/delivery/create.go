@@ -187,6 +187,7 @@ func (c *creation) look() error {
 	c.sender = sender
 	c.network = placement.Network{
 		Sender: sender.Member, LatencyBound: c.policy.GetLatencyBound().AsDuration(), Load: loadOf(c.asked.GetSpec()),
+		Measured: c.desk.measured(c.asked.GetGroup(), c.policy),
 	}
 	members, _ := c.desk.view.Members(c.asked.GetGroup(), "", int(^uint(0)>>1))
 	for _, member := range members {

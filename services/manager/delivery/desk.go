@@ -19,7 +19,9 @@ import (
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/ledger"
+	"github.com/groupcast/groupcast/services/manager/placement"
 	"github.com/groupcast/groupcast/services/manager/store"
+	"github.com/groupcast/groupcast/services/manager/survey"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
@@ -39,6 +41,7 @@ type Desk struct {
 	store   *store.Store
 	view    *view.View
 	signer  identity.Source
+	survey  *survey.Survey
 	metrics *Metrics
 	log     *slog.Logger
 	started time.Time
@@ -62,9 +65,9 @@ type seat struct {
 
 // Lead returns the desk of a term. It has taken over all deliveries of earlier
 // terms: whoever attaches to it is told all that there is to do.
-func Lead(by *ledger.Ledger, from *store.Store, shown *view.View, signer identity.Source, metrics *Metrics, log *slog.Logger) *Desk {
+func Lead(by *ledger.Ledger, from *store.Store, shown *view.View, signer identity.Source, distances *survey.Survey, metrics *Metrics, log *slog.Logger) *Desk {
 	d := &Desk{
-		ledger: by, store: from, view: shown, signer: signer, metrics: metrics,
+		ledger: by, store: from, view: shown, signer: signer, survey: distances, metrics: metrics,
 		log: log.With("term", by.Term().Number), started: time.Now(),
 		ended: make(chan struct{}), opened: make(chan *keeper),
 		keepers: make(map[string]*keeper), creating: make(map[string]string),
@@ -122,6 +125,16 @@ func (d *Desk) Run(ctx context.Context) error {
 			d.forgetOld(ctx)
 		}
 	}
+}
+
+// Survey returns what is known of distances.
+func (d *Desk) Survey() *survey.Survey { return d.survey }
+
+// measured returns what is known of a group's distances when it is asked first.
+func (d *Desk) measured(group string, policy *groupv1.Policy) func() placement.Measured {
+	return sync.OnceValue(func() placement.Measured {
+		return d.survey.Measured(group, policy.GetClusterThreshold().AsDuration())
+	})
 }
 
 // Ended is closed when this desk is no longer kept.

@@ -47,6 +47,7 @@ func (k *keeper) network(delivery view.Delivery) placement.Network {
 	}
 	if _, group, found := k.desk.view.Group(k.group); found {
 		n.LatencyBound = group.GetPolicy().GetLatencyBound().AsDuration()
+		n.Measured = k.desk.measured(k.group, group.GetPolicy())
 	}
 	n.Agents = k.desk.agentRecords()
 	return n
@@ -216,7 +217,7 @@ func (r *rearrangement) replace(name, cause string, lost map[string]string) {
 	others := slices.DeleteFunc(r.agents(), func(other string) bool { return lost[other] != "" && other != name })
 	ban := func() { r.banned[placement.ParseID(name).Name] = r.now.Add(banTime) }
 	if len(others) > 1 {
-		if without, err := r.tree.Without(name); err == nil {
+		if without, err := r.network.Remeasured(r.tree).Without(name); err == nil {
 			r.tree = without
 			r.because(cause, name+" is out")
 			ban()

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/groupcast/groupcast/internal/algo/cluster"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/services/manager/ledger"
 )
@@ -27,6 +28,9 @@ func withDefaults(policy *groupv1.Policy) *groupv1.Policy {
 	}
 	if decided.GetDataPlane() == groupv1.DataPlane_DATA_PLANE_UNSPECIFIED {
 		decided.DataPlane = groupv1.DataPlane_DATA_PLANE_TLS
+	}
+	if decided.GetClusterThreshold().AsDuration() == 0 {
+		decided.ClusterThreshold = durationpb.New(cluster.DefaultThreshold)
 	}
 	if decided.SlowMember == nil {
 		decided.SlowMember = new(groupv1.SlowMemberPolicy)
@@ -56,6 +60,7 @@ func checkPolicy(problems *ledger.Checks, policy *groupv1.Policy) {
 	checkEnum(problems, "policy.slow_member.action", policy.GetSlowMember().GetAction())
 	checkSpan(problems, "policy.slow_member.lag_time", policy.GetSlowMember().GetLagTime())
 	checkSpan(problems, "policy.latency_bound", policy.GetLatencyBound())
+	checkSpan(problems, "policy.cluster_threshold", policy.GetClusterThreshold())
 }
 
 // checkEnum refuses values that this version does not know, and zero.

@@ -27,16 +27,17 @@ const (
 )
 
 func TestDefaultsAreDecided(t *testing.T) {
+	near, far := durationpb.New(2*time.Millisecond), durationpb.New(time.Second)
 	for name, c := range map[string]struct{ asked, want *groupv1.Policy }{
 		"nothing": {nil, &groupv1.Policy{
-			ControlMode: hop, AckLevel: durable, SlowMember: &groupv1.SlowMemberPolicy{Action: detach}, DataPlane: secured,
+			ControlMode: hop, AckLevel: durable, SlowMember: &groupv1.SlowMemberPolicy{Action: detach}, DataPlane: secured, ClusterThreshold: near,
 		}},
 		"end-to-end paces": {&groupv1.Policy{ControlMode: endToEnd}, &groupv1.Policy{
-			ControlMode: endToEnd, AckLevel: durable, SlowMember: &groupv1.SlowMemberPolicy{Action: pace}, DataPlane: secured,
+			ControlMode: endToEnd, AckLevel: durable, SlowMember: &groupv1.SlowMemberPolicy{Action: pace}, DataPlane: secured, ClusterThreshold: near,
 		}},
 		"what is named stays": {
-			&groupv1.Policy{AckLevel: received, SlowMember: &groupv1.SlowMemberPolicy{Action: evict, LagBytes: 7}, DataPlane: plain},
-			&groupv1.Policy{ControlMode: hop, AckLevel: received, SlowMember: &groupv1.SlowMemberPolicy{Action: evict, LagBytes: 7}, DataPlane: plain},
+			&groupv1.Policy{AckLevel: received, SlowMember: &groupv1.SlowMemberPolicy{Action: evict, LagBytes: 7}, DataPlane: plain, ClusterThreshold: far},
+			&groupv1.Policy{ControlMode: hop, AckLevel: received, SlowMember: &groupv1.SlowMemberPolicy{Action: evict, LagBytes: 7}, DataPlane: plain, ClusterThreshold: far},
 		},
 	} {
 		if diff := cmp.Diff(c.want, withDefaults(c.asked), protocmp.Transform()); diff != "" {

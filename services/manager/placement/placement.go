@@ -35,6 +35,15 @@ type Network struct {
 	LatencyBound time.Duration
 	// Load is what is delivered.
 	Load tree.Load
+	// Measured returns what was measured; nil if nothing was.
+	Measured func() Measured
+}
+
+// Measured is what was measured of agents and members, by their names in trees.
+type Measured struct {
+	// Clusters are those that were found.
+	Clusters map[string]string
+	RTT      tree.RTTs
 }
 
 // Usable tells whether an agent can take part: it is heard, and can be dialled.
@@ -58,7 +67,7 @@ func (n Network) Build() (*tree.Tree, error) {
 		nodes = append(nodes, n.member(receiver, byNode))
 	}
 	for _, agent := range agents {
-		nodes = append(nodes, agentNode(agent))
+		nodes = append(nodes, n.agent(agent))
 	}
 	return tree.Build(MemberID(n.Sender.GetName()).String(), nodes, n.bound())
 }
@@ -68,27 +77,52 @@ func (n Network) Restore(links []tree.Link) (*tree.Tree, error) {
 	return tree.Restore(links, n.bound())
 }
 
-func (n Network) bound() tree.Bound { return tree.Bound{MaxLatency: n.LatencyBound, Load: n.Load} }
+func (n Network) bound() tree.Bound {
+	return tree.Bound{MaxLatency: n.LatencyBound, Load: n.Load, RTT: n.measured().RTT}
+}
 
-// Join returns the tree with one more receiver and, if it has one that is not used
-// yet, the agent of its own node.
+func (n Network) measured() Measured {
+	if n.Measured == nil {
+		return Measured{}
+	}
+	return n.Measured()
+}
+
+// Join returns the tree with one more receiver and the agent that it needs, if that is not
+// used yet: the one of its own node, the strongest of its cluster, or the nearest.
 func (n Network) Join(t *tree.Tree, receiver *groupv1.Member) (*tree.Tree, error) {
-	byNode := onNodes(n.usable())
-	if own, has := byNode[receiver.GetNode()]; has {
-		if _, used := t.Node(AgentID(own.GetName()).String()); !used {
-			with, err := t.With(agentNode(own))
-			if err != nil {
-				return nil, err
-			}
-			t = with
+	t = n.Remeasured(t)
+	c := n.begin()
+	for _, name := range t.Names() {
+		if node, _ := t.Node(name); node.Kind == tree.Agent {
+			c.entered[node.Cluster] = true
 		}
 	}
-	return t.With(n.member(receiver, byNode))
+	c.takeFor(receiver)
+	for name, agent := range c.agents {
+		if _, used := t.Node(AgentID(name).String()); used {
+			continue
+		}
+		with, err := t.With(n.agent(agent))
+		if err != nil {
+			return nil, err
+		}
+		t = with
+	}
+	return t.With(n.member(receiver, c.byNode))
 }
 
 // Return returns the tree with an agent that was out of it for a while.
 func (n Network) Return(t *tree.Tree, agent *agentv1.Agent) (*tree.Tree, error) {
-	return t.With(agentNode(agent))
+	return n.Remeasured(t).With(n.agent(agent))
+}
+
+// Remeasured returns the tree as it is by what is measured now.
+func (n Network) Remeasured(t *tree.Tree) *tree.Tree {
+	if n.Measured == nil {
+		return t
+	}
+	return t.Measured(n.Measured().RTT)
 }
 
 func (n Network) usable() []*agentv1.Agent {
@@ -99,40 +133,88 @@ func (n Network) usable() []*agentv1.Agent {
 
 // stronger orders agents: the one to prefer first.
 func stronger(a, b *agentv1.Agent) int {
-	return tree.Stronger(agentNode(a), agentNode(b))
+	return tree.Stronger(Network{}.agent(a), Network{}.agent(b))
 }
 
-// choose returns the agents to use: those on the nodes of the sender and the
-// receivers, one for each other cluster that has receivers, and one at least.
+// choose returns the agents to use: those on the nodes of the sender and the receivers,
+// one for each other cluster that has receivers, the nearest for each receiver that is of
+// none, and one at least.
 func (n Network) choose() []*agentv1.Agent {
-	usable := n.usable()
-	chosen := make(map[string]*agentv1.Agent)
-	entered := make(map[string]bool)
-	take := func(agent *agentv1.Agent) {
-		chosen[agent.GetName()] = agent
-		entered[agent.GetZone()] = true
-	}
-	occupied := map[string]bool{n.Sender.GetNode(): true}
+	c := n.begin()
+	c.takeOccupied()
 	for _, receiver := range n.Receivers {
+		c.takeFor(receiver)
+	}
+	if len(c.agents) == 0 && len(c.usable) > 0 {
+		c.take(c.usable[0])
+	}
+	return slices.SortedFunc(maps.Values(c.agents), func(a, b *agentv1.Agent) int { return cmp.Compare(a.GetName(), b.GetName()) })
+}
+
+// chosen are the agents that are to be used.
+type chosen struct {
+	Network
+	usable  []*agentv1.Agent // the one to prefer first
+	byNode  map[string]*agentv1.Agent
+	agents  map[string]*agentv1.Agent
+	entered map[string]bool // clusters
+}
+
+// begin chooses none yet.
+func (n Network) begin() *chosen {
+	c := &chosen{Network: n, usable: n.usable(), agents: make(map[string]*agentv1.Agent), entered: make(map[string]bool)}
+	c.byNode = onNodes(c.usable)
+	return c
+}
+
+func (c *chosen) take(agent *agentv1.Agent) {
+	c.agents[agent.GetName()] = agent
+	c.entered[c.clusterOf(agent)] = true
+}
+
+// takeOccupied takes the agents on the nodes of the sender and the receivers.
+func (c *chosen) takeOccupied() {
+	occupied := map[string]bool{c.Sender.GetNode(): true}
+	for _, receiver := range c.Receivers {
 		occupied[receiver.GetNode()] = true
 	}
-	for _, agent := range usable {
+	for _, agent := range c.usable {
 		if agent.GetNode() != "" && occupied[agent.GetNode()] {
-			take(agent)
+			c.take(agent)
 		}
 	}
-	byNode := onNodes(usable)
-	for _, receiver := range n.Receivers {
-		zone := zoneOf(receiver, byNode)
-		strongest := slices.IndexFunc(usable, func(agent *agentv1.Agent) bool { return agent.GetZone() == zone })
-		if zone != "" && !entered[zone] && strongest >= 0 {
-			take(usable[strongest])
+}
+
+// takeFor takes the agent of a receiver's node; else the strongest of its cluster if none of
+// it is taken; else the nearest.
+func (c *chosen) takeFor(receiver *groupv1.Member) {
+	if own, has := c.byNode[receiver.GetNode()]; has {
+		c.take(own)
+		return
+	}
+	own := c.clusterOfMember(receiver, c.byNode)
+	if own == "" {
+		if nearest := c.nearest(receiver); nearest != nil {
+			c.take(nearest)
+		}
+		return
+	}
+	strongest := slices.IndexFunc(c.usable, func(agent *agentv1.Agent) bool { return c.clusterOf(agent) == own })
+	if !c.entered[own] && strongest >= 0 {
+		c.take(c.usable[strongest])
+	}
+}
+
+// nearest returns the agent with the shortest round trip to a member; nil if none was measured.
+func (c *chosen) nearest(member *groupv1.Member) (nearest *agentv1.Agent) {
+	times, shortest := c.measured().RTT.Nodes, time.Duration(0)
+	for _, agent := range c.usable {
+		rtt, known := times[tree.Pair{A: AgentID(agent.GetName()).String(), B: MemberID(member.GetName()).String()}]
+		if known && (nearest == nil || rtt < shortest) {
+			nearest, shortest = agent, rtt
 		}
 	}
-	if len(chosen) == 0 && len(usable) > 0 {
-		take(usable[0])
-	}
-	return slices.SortedFunc(maps.Values(chosen), func(a, b *agentv1.Agent) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	return nearest
 }
 
 // onNodes returns the agent of each node, the one to prefer where there are several.
@@ -147,22 +229,32 @@ func onNodes(agents []*agentv1.Agent) map[string]*agentv1.Agent {
 	return byNode
 }
 
-// zoneOf returns the cluster of a member.
-func zoneOf(member *groupv1.Member, byNode map[string]*agentv1.Agent) string {
-	return cmp.Or(byNode[member.GetNode()].GetZone(), member.GetLabels()[zoneLabel], member.GetLabels()[kubernetesZoneLabel])
+// clusterOf returns the cluster of an agent: its zone, or what was found.
+func (n Network) clusterOf(agent *agentv1.Agent) string {
+	return cmp.Or(agent.GetZone(), n.measured().Clusters[AgentID(agent.GetName()).String()])
+}
+
+// clusterOfMember returns the cluster of a member: that of its node's agent, what its
+// labels say, or what was found.
+func (n Network) clusterOfMember(member *groupv1.Member, byNode map[string]*agentv1.Agent) string {
+	if own, has := byNode[member.GetNode()]; has && n.clusterOf(own) != "" {
+		return n.clusterOf(own)
+	}
+	labels := member.GetLabels()
+	return cmp.Or(labels[zoneLabel], labels[kubernetesZoneLabel], n.measured().Clusters[MemberID(member.GetName()).String()])
 }
 
 func (n Network) member(member *groupv1.Member, byNode map[string]*agentv1.Agent) tree.Node {
-	node := tree.Node{Name: MemberID(member.GetName()).String(), Kind: tree.Member, Cluster: zoneOf(member, byNode)}
+	node := tree.Node{Name: MemberID(member.GetName()).String(), Kind: tree.Member, Cluster: n.clusterOfMember(member, byNode)}
 	if own, has := byNode[member.GetNode()]; has {
 		node.Agent = AgentID(own.GetName()).String()
 	}
 	return node
 }
 
-func agentNode(agent *agentv1.Agent) tree.Node {
+func (n Network) agent(agent *agentv1.Agent) tree.Node {
 	return tree.Node{
-		Name: AgentID(agent.GetName()).String(), Kind: tree.Agent, Cluster: agent.GetZone(),
+		Name: AgentID(agent.GetName()).String(), Kind: tree.Agent, Cluster: n.clusterOf(agent),
 		Uplink: agent.GetCapacity().GetUplinkBytesPerSecond(),
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -18,6 +19,8 @@ import (
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/services/manager/placement"
 )
+
+const ms = time.Millisecond
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
@@ -62,6 +65,30 @@ var networks = map[string]placement.Network{
 		Sender:    member("s", ""),
 		Receivers: []*groupv1.Member{member("r1", ""), member("r2", "")},
 		Agents:    []*agentv1.Agent{agent("a1", "", "", 10), agent("a2", "", "", 20), agent("a3", "", "", 20)},
+	},
+	// Nobody says where anything is, and it was measured: two sites, each entered once; the member without an agent on
+	// its node is fed in its cluster, and the one that is near nothing by the nearest agent.
+	"measured": {
+		Sender: member("s", ""),
+		Receivers: []*groupv1.Member{
+			member("r1", "n1"), member("r2", "n2"), member("r3", "n3"), member("r4", "n4"), member("guest", ""), member("far", ""),
+		},
+		Agents: []*agentv1.Agent{agent("a1", "n1", "", 10), agent("a2", "n2", "", 10), agent("b3", "n3", "", 10), agent("b4", "n4", "", 10), agent("b5", "", "", 99), agent("c6", "", "", 1)},
+		Measured: func() placement.Measured {
+			return placement.Measured{
+				Clusters: map[string]string{
+					"agent/a1": "~a1", "agent/a2": "~a1", "agent/b3": "~b3", "agent/b4": "~b3", "agent/b5": "~b3", "agent/c6": "~c6", "member/guest": "~b3",
+				},
+				RTT: tree.RTTs{
+					Nodes: map[tree.Pair]time.Duration{
+						{A: "agent/a1", B: "member/s"}: 1 * ms, {A: "agent/b3", B: "member/s"}: 40 * ms,
+						{A: "agent/c6", B: "member/far"}: 9 * ms, {A: "agent/a1", B: "member/far"}: 30 * ms,
+						{A: "agent/b3", B: "member/guest"}: 1 * ms, {A: "agent/c6", B: "agent/a1"}: 30 * ms,
+					},
+					Clusters: map[tree.Pair]time.Duration{{A: "~a1", B: "~b3"}: 40 * ms, {A: "~a1", B: "~a1"}: 1 * ms, {A: "~b3", B: "~b3"}: 1 * ms},
+				},
+			}
+		},
 	},
 	// An agent and a member of the same name are two nodes, and one that is offline or cannot be dialled is none.
 	"names": {
@@ -144,6 +171,32 @@ func TestJoin(t *testing.T) {
 	wantGolden(t, "daemonset-joined", draw(joined))
 	if parent, _ := joined.Parent("member/late"); parent != "agent/a5" {
 		t.Errorf("fed by %s, want the agent of its node", parent)
+	}
+}
+
+// One that joins late takes along the agent of its cluster, or the nearest, if none of them is used yet.
+func TestJoinMeasured(t *testing.T) {
+	network := networks["measured"]
+	network.Receivers = network.Receivers[:2]
+	first := build(t, network)
+	if _, used := first.Node("agent/b3"); used {
+		t.Fatal("an agent is used that helps nobody")
+	}
+	for _, late := range []struct{ member, parent string }{{"guest", "agent/b5"}, {"far", "agent/c6"}} {
+		joined, err := network.Join(first, member(late.member, ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if parent, _ := joined.Parent("member/" + late.member); parent != late.parent {
+			t.Errorf("%s is fed by %s, want %s", late.member, parent, late.parent)
+		}
+		again, err := network.Join(joined, member("r5", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again.Len() != joined.Len()+1 {
+			t.Errorf("one of whom nothing is known brings %d nodes", again.Len()-joined.Len())
+		}
 	}
 }
 

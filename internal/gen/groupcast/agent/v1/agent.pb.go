@@ -160,7 +160,12 @@ type Agent struct {
 	State        AgentState             `protobuf:"varint,8,opt,name=state,proto3,enum=groupcast.agent.v1.AgentState" json:"state,omitempty"`
 	RegisterTime *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=register_time,json=registerTime,proto3" json:"register_time,omitempty"`
 	// An outline of its last report, of up to 32 deliveries. Unset while the manager that answers has none.
-	Report        *Report `protobuf:"bytes,10,opt,name=report,proto3" json:"report,omitempty"`
+	Report *Report `protobuf:"bytes,10,opt,name=report,proto3" json:"report,omitempty"`
+	// Its zone, or the cluster that was found for it at the default threshold: "~" and the
+	// name of an agent. Unset while the manager that answers does not lead.
+	Cluster string `protobuf:"bytes,11,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	// Its round trips to other agents, as both sides have measured them, the nearest first: up to 32.
+	RoundTrips    []*v1.RoundTrip `protobuf:"bytes,12,rep,name=round_trips,json=roundTrips,proto3" json:"round_trips,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -261,6 +266,20 @@ func (x *Agent) GetRegisterTime() *timestamppb.Timestamp {
 func (x *Agent) GetReport() *Report {
 	if x != nil {
 		return x.Report
+	}
+	return nil
+}
+
+func (x *Agent) GetCluster() string {
+	if x != nil {
+		return x.Cluster
+	}
+	return ""
+}
+
+func (x *Agent) GetRoundTrips() []*v1.RoundTrip {
+	if x != nil {
+		return x.RoundTrips
 	}
 	return nil
 }
@@ -443,7 +462,9 @@ type Report struct {
 	// The agent stops now: forget it.
 	Goodbye bool `protobuf:"varint,3,opt,name=goodbye,proto3" json:"goodbye,omitempty"`
 	// How the deliveries stand that this agent relays.
-	Deliveries    []*v1.DeliveryReport `protobuf:"bytes,4,rep,name=deliveries,proto3" json:"deliveries,omitempty"`
+	Deliveries []*v1.DeliveryReport `protobuf:"bytes,4,rep,name=deliveries,proto3" json:"deliveries,omitempty"`
+	// What was measured since the last report.
+	RoundTrips    []*v1.RoundTrip `protobuf:"bytes,5,rep,name=round_trips,json=roundTrips,proto3" json:"round_trips,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -506,6 +527,13 @@ func (x *Report) GetDeliveries() []*v1.DeliveryReport {
 	return nil
 }
 
+func (x *Report) GetRoundTrips() []*v1.RoundTrip {
+	if x != nil {
+		return x.RoundTrips
+	}
+	return nil
+}
+
 // ControlResponse answers each message, and says what the agent has to do in deliveries.
 type ControlResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -517,7 +545,9 @@ type ControlResponse struct {
 	// What has changed of the agent's deliveries; unset if nothing has.
 	Assignments *v1.Assignments `protobuf:"bytes,4,opt,name=assignments,proto3" json:"assignments,omitempty"`
 	// The manager's clock.
-	ManagerTime   *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=manager_time,json=managerTime,proto3" json:"manager_time,omitempty"`
+	ManagerTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=manager_time,json=managerTime,proto3" json:"manager_time,omitempty"`
+	// To which agents the agent is to measure its round trips; unset if to none now.
+	Measuring     *v1.Measuring `protobuf:"bytes,6,opt,name=measuring,proto3" json:"measuring,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -583,6 +613,13 @@ func (x *ControlResponse) GetAssignments() *v1.Assignments {
 func (x *ControlResponse) GetManagerTime() *timestamppb.Timestamp {
 	if x != nil {
 		return x.ManagerTime
+	}
+	return nil
+}
+
+func (x *ControlResponse) GetMeasuring() *v1.Measuring {
+	if x != nil {
+		return x.Measuring
 	}
 	return nil
 }
@@ -699,12 +736,12 @@ var File_groupcast_agent_v1_agent_proto protoreflect.FileDescriptor
 
 const file_groupcast_agent_v1_agent_proto_rawDesc = "" +
 	"\n" +
-	"\x1egroupcast/agent/v1/agent.proto\x12\x12groupcast.agent.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a!groupcast/group/v1/delivery.proto\"\x84\x01\n" +
+	"\x1egroupcast/agent/v1/agent.proto\x12\x12groupcast.agent.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a!groupcast/group/v1/delivery.proto\x1a!groupcast/group/v1/distance.proto\"\x84\x01\n" +
 	"\bCapacity\x125\n" +
 	"\x17uplink_bytes_per_second\x18\x01 \x01(\x04R\x14uplinkBytesPerSecond\x12\x1f\n" +
 	"\vcache_bytes\x18\x02 \x01(\x04R\n" +
 	"cacheBytes\x12 \n" +
-	"\vconnections\x18\x03 \x01(\rR\vconnections\"\xe2\x03\n" +
+	"\vconnections\x18\x03 \x01(\rR\vconnections\"\xbc\x04\n" +
 	"\x05Agent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x12\n" +
@@ -716,7 +753,10 @@ const file_groupcast_agent_v1_agent_proto_rawDesc = "" +
 	"\x05state\x18\b \x01(\x0e2\x1e.groupcast.agent.v1.AgentStateR\x05state\x12?\n" +
 	"\rregister_time\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\fregisterTime\x122\n" +
 	"\x06report\x18\n" +
-	" \x01(\v2\x1a.groupcast.agent.v1.ReportR\x06report\x1a9\n" +
+	" \x01(\v2\x1a.groupcast.agent.v1.ReportR\x06report\x12\x18\n" +
+	"\acluster\x18\v \x01(\tR\acluster\x12>\n" +
+	"\vround_trips\x18\f \x03(\v2\x1d.groupcast.group.v1.RoundTripR\n" +
+	"roundTrips\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x99\x01\n" +
@@ -733,20 +773,23 @@ const file_groupcast_agent_v1_agent_proto_rawDesc = "" +
 	"\vincarnation\x18\x06 \x01(\x04R\vincarnation\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb2\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf2\x01\n" +
 	"\x06Report\x12(\n" +
 	"\x10cache_used_bytes\x18\x01 \x01(\x04R\x0ecacheUsedBytes\x12 \n" +
 	"\vconnections\x18\x02 \x01(\rR\vconnections\x12\x18\n" +
 	"\agoodbye\x18\x03 \x01(\bR\agoodbye\x12B\n" +
 	"\n" +
 	"deliveries\x18\x04 \x03(\v2\".groupcast.group.v1.DeliveryReportR\n" +
-	"deliveries\"\xaf\x02\n" +
+	"deliveries\x12>\n" +
+	"\vround_trips\x18\x05 \x03(\v2\x1d.groupcast.group.v1.RoundTripR\n" +
+	"roundTrips\"\xec\x02\n" +
 	"\x0fControlResponse\x124\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x1e.groupcast.agent.v1.AgentStateR\x05state\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12B\n" +
 	"\x0freport_interval\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x0ereportInterval\x12A\n" +
 	"\vassignments\x18\x04 \x01(\v2\x1f.groupcast.group.v1.AssignmentsR\vassignments\x12=\n" +
-	"\fmanager_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\vmanagerTime\"O\n" +
+	"\fmanager_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\vmanagerTime\x12;\n" +
+	"\tmeasuring\x18\x06 \x01(\v2\x1d.groupcast.group.v1.MeasuringR\tmeasuring\"O\n" +
 	"\x11ListAgentsRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
@@ -795,9 +838,11 @@ var file_groupcast_agent_v1_agent_proto_goTypes = []any{
 	nil,                           // 9: groupcast.agent.v1.Agent.LabelsEntry
 	nil,                           // 10: groupcast.agent.v1.Registration.LabelsEntry
 	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
-	(*v1.DeliveryReport)(nil),     // 12: groupcast.group.v1.DeliveryReport
-	(*durationpb.Duration)(nil),   // 13: google.protobuf.Duration
-	(*v1.Assignments)(nil),        // 14: groupcast.group.v1.Assignments
+	(*v1.RoundTrip)(nil),          // 12: groupcast.group.v1.RoundTrip
+	(*v1.DeliveryReport)(nil),     // 13: groupcast.group.v1.DeliveryReport
+	(*durationpb.Duration)(nil),   // 14: google.protobuf.Duration
+	(*v1.Assignments)(nil),        // 15: groupcast.group.v1.Assignments
+	(*v1.Measuring)(nil),          // 16: groupcast.group.v1.Measuring
 }
 var file_groupcast_agent_v1_agent_proto_depIdxs = []int32{
 	1,  // 0: groupcast.agent.v1.Agent.capacity:type_name -> groupcast.agent.v1.Capacity
@@ -805,25 +850,28 @@ var file_groupcast_agent_v1_agent_proto_depIdxs = []int32{
 	0,  // 2: groupcast.agent.v1.Agent.state:type_name -> groupcast.agent.v1.AgentState
 	11, // 3: groupcast.agent.v1.Agent.register_time:type_name -> google.protobuf.Timestamp
 	5,  // 4: groupcast.agent.v1.Agent.report:type_name -> groupcast.agent.v1.Report
-	4,  // 5: groupcast.agent.v1.ControlRequest.registration:type_name -> groupcast.agent.v1.Registration
-	5,  // 6: groupcast.agent.v1.ControlRequest.report:type_name -> groupcast.agent.v1.Report
-	1,  // 7: groupcast.agent.v1.Registration.capacity:type_name -> groupcast.agent.v1.Capacity
-	10, // 8: groupcast.agent.v1.Registration.labels:type_name -> groupcast.agent.v1.Registration.LabelsEntry
-	12, // 9: groupcast.agent.v1.Report.deliveries:type_name -> groupcast.group.v1.DeliveryReport
-	0,  // 10: groupcast.agent.v1.ControlResponse.state:type_name -> groupcast.agent.v1.AgentState
-	13, // 11: groupcast.agent.v1.ControlResponse.report_interval:type_name -> google.protobuf.Duration
-	14, // 12: groupcast.agent.v1.ControlResponse.assignments:type_name -> groupcast.group.v1.Assignments
-	11, // 13: groupcast.agent.v1.ControlResponse.manager_time:type_name -> google.protobuf.Timestamp
-	2,  // 14: groupcast.agent.v1.ListAgentsResponse.agents:type_name -> groupcast.agent.v1.Agent
-	3,  // 15: groupcast.agent.v1.AgentService.Control:input_type -> groupcast.agent.v1.ControlRequest
-	7,  // 16: groupcast.agent.v1.AgentService.ListAgents:input_type -> groupcast.agent.v1.ListAgentsRequest
-	6,  // 17: groupcast.agent.v1.AgentService.Control:output_type -> groupcast.agent.v1.ControlResponse
-	8,  // 18: groupcast.agent.v1.AgentService.ListAgents:output_type -> groupcast.agent.v1.ListAgentsResponse
-	17, // [17:19] is the sub-list for method output_type
-	15, // [15:17] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	12, // 5: groupcast.agent.v1.Agent.round_trips:type_name -> groupcast.group.v1.RoundTrip
+	4,  // 6: groupcast.agent.v1.ControlRequest.registration:type_name -> groupcast.agent.v1.Registration
+	5,  // 7: groupcast.agent.v1.ControlRequest.report:type_name -> groupcast.agent.v1.Report
+	1,  // 8: groupcast.agent.v1.Registration.capacity:type_name -> groupcast.agent.v1.Capacity
+	10, // 9: groupcast.agent.v1.Registration.labels:type_name -> groupcast.agent.v1.Registration.LabelsEntry
+	13, // 10: groupcast.agent.v1.Report.deliveries:type_name -> groupcast.group.v1.DeliveryReport
+	12, // 11: groupcast.agent.v1.Report.round_trips:type_name -> groupcast.group.v1.RoundTrip
+	0,  // 12: groupcast.agent.v1.ControlResponse.state:type_name -> groupcast.agent.v1.AgentState
+	14, // 13: groupcast.agent.v1.ControlResponse.report_interval:type_name -> google.protobuf.Duration
+	15, // 14: groupcast.agent.v1.ControlResponse.assignments:type_name -> groupcast.group.v1.Assignments
+	11, // 15: groupcast.agent.v1.ControlResponse.manager_time:type_name -> google.protobuf.Timestamp
+	16, // 16: groupcast.agent.v1.ControlResponse.measuring:type_name -> groupcast.group.v1.Measuring
+	2,  // 17: groupcast.agent.v1.ListAgentsResponse.agents:type_name -> groupcast.agent.v1.Agent
+	3,  // 18: groupcast.agent.v1.AgentService.Control:input_type -> groupcast.agent.v1.ControlRequest
+	7,  // 19: groupcast.agent.v1.AgentService.ListAgents:input_type -> groupcast.agent.v1.ListAgentsRequest
+	6,  // 20: groupcast.agent.v1.AgentService.Control:output_type -> groupcast.agent.v1.ControlResponse
+	8,  // 21: groupcast.agent.v1.AgentService.ListAgents:output_type -> groupcast.agent.v1.ListAgentsResponse
+	20, // [20:22] is the sub-list for method output_type
+	18, // [18:20] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_groupcast_agent_v1_agent_proto_init() }

@@ -554,9 +554,12 @@ type Policy struct {
 	Limits       *Limits              `protobuf:"bytes,6,opt,name=limits,proto3" json:"limits,omitempty"`
 	DataPlane    DataPlane            `protobuf:"varint,7,opt,name=data_plane,json=dataPlane,proto3,enum=groupcast.group.v1.DataPlane" json:"data_plane,omitempty"`
 	// The congestion control of deliveries that name none. Unspecified is each machine's own.
-	Congestion    Congestion `protobuf:"varint,8,opt,name=congestion,proto3,enum=groupcast.group.v1.Congestion" json:"congestion,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Congestion Congestion `protobuf:"varint,8,opt,name=congestion,proto3,enum=groupcast.group.v1.Congestion" json:"congestion,omitempty"`
+	// Agents without a zone whose round trips to each other are not longer are one cluster,
+	// as is a member without a zone with agents. Zero means 2 ms.
+	ClusterThreshold *durationpb.Duration `protobuf:"bytes,9,opt,name=cluster_threshold,json=clusterThreshold,proto3" json:"cluster_threshold,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Policy) Reset() {
@@ -643,6 +646,13 @@ func (x *Policy) GetCongestion() Congestion {
 		return x.Congestion
 	}
 	return Congestion_CONGESTION_UNSPECIFIED
+}
+
+func (x *Policy) GetClusterThreshold() *durationpb.Duration {
+	if x != nil {
+		return x.ClusterThreshold
+	}
+	return nil
 }
 
 // Group is a named set of members with a policy.
@@ -1484,7 +1494,7 @@ const file_groupcast_group_v1_group_proto_rawDesc = "" +
 	"maxMembers\x12%\n" +
 	"\x0emax_deliveries\x18\x02 \x01(\rR\rmaxDeliveries\x12(\n" +
 	"\x10max_object_bytes\x18\x03 \x01(\x04R\x0emaxObjectBytes\x12/\n" +
-	"\x14max_bytes_per_second\x18\x04 \x01(\x04R\x11maxBytesPerSecond\"\xff\x03\n" +
+	"\x14max_bytes_per_second\x18\x04 \x01(\x04R\x11maxBytesPerSecond\"\xc7\x04\n" +
 	"\x06Policy\x12=\n" +
 	"\rallowed_roles\x18\x01 \x03(\x0e2\x18.groupcast.group.v1.RoleR\fallowedRoles\x12B\n" +
 	"\fcontrol_mode\x18\x02 \x01(\x0e2\x1f.groupcast.group.v1.ControlModeR\vcontrolMode\x129\n" +
@@ -1497,7 +1507,8 @@ const file_groupcast_group_v1_group_proto_rawDesc = "" +
 	"data_plane\x18\a \x01(\x0e2\x1d.groupcast.group.v1.DataPlaneR\tdataPlane\x12>\n" +
 	"\n" +
 	"congestion\x18\b \x01(\x0e2\x1e.groupcast.group.v1.CongestionR\n" +
-	"congestion\"\xb8\x02\n" +
+	"congestion\x12F\n" +
+	"\x11cluster_threshold\x18\t \x01(\v2\x19.google.protobuf.DurationR\x10clusterThreshold\"\xb8\x02\n" +
 	"\x05Group\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x122\n" +
 	"\x06policy\x18\x02 \x01(\v2\x1a.groupcast.group.v1.PolicyR\x06policy\x12\x12\n" +
@@ -1654,37 +1665,38 @@ var file_groupcast_group_v1_group_proto_depIdxs = []int32{
 	8,  // 7: groupcast.group.v1.Policy.limits:type_name -> groupcast.group.v1.Limits
 	4,  // 8: groupcast.group.v1.Policy.data_plane:type_name -> groupcast.group.v1.DataPlane
 	5,  // 9: groupcast.group.v1.Policy.congestion:type_name -> groupcast.group.v1.Congestion
-	9,  // 10: groupcast.group.v1.Group.policy:type_name -> groupcast.group.v1.Policy
-	25, // 11: groupcast.group.v1.Group.create_time:type_name -> google.protobuf.Timestamp
-	25, // 12: groupcast.group.v1.Group.update_time:type_name -> google.protobuf.Timestamp
-	9,  // 13: groupcast.group.v1.CreateGroupRequest.policy:type_name -> groupcast.group.v1.Policy
-	10, // 14: groupcast.group.v1.CreateGroupResponse.group:type_name -> groupcast.group.v1.Group
-	10, // 15: groupcast.group.v1.GetGroupResponse.group:type_name -> groupcast.group.v1.Group
-	10, // 16: groupcast.group.v1.ListGroupsResponse.groups:type_name -> groupcast.group.v1.Group
-	9,  // 17: groupcast.group.v1.UpdateGroupRequest.policy:type_name -> groupcast.group.v1.Policy
-	26, // 18: groupcast.group.v1.UpdateGroupRequest.update_mask:type_name -> google.protobuf.FieldMask
-	10, // 19: groupcast.group.v1.UpdateGroupResponse.group:type_name -> groupcast.group.v1.Group
-	10, // 20: groupcast.group.v1.WatchGroupsResponse.snapshot:type_name -> groupcast.group.v1.Group
-	23, // 21: groupcast.group.v1.WatchGroupsResponse.changes:type_name -> groupcast.group.v1.GroupChange
-	6,  // 22: groupcast.group.v1.GroupChange.type:type_name -> groupcast.group.v1.ChangeType
-	10, // 23: groupcast.group.v1.GroupChange.group:type_name -> groupcast.group.v1.Group
-	11, // 24: groupcast.group.v1.GroupService.CreateGroup:input_type -> groupcast.group.v1.CreateGroupRequest
-	13, // 25: groupcast.group.v1.GroupService.GetGroup:input_type -> groupcast.group.v1.GetGroupRequest
-	15, // 26: groupcast.group.v1.GroupService.ListGroups:input_type -> groupcast.group.v1.ListGroupsRequest
-	17, // 27: groupcast.group.v1.GroupService.UpdateGroup:input_type -> groupcast.group.v1.UpdateGroupRequest
-	19, // 28: groupcast.group.v1.GroupService.DeleteGroup:input_type -> groupcast.group.v1.DeleteGroupRequest
-	21, // 29: groupcast.group.v1.GroupService.WatchGroups:input_type -> groupcast.group.v1.WatchGroupsRequest
-	12, // 30: groupcast.group.v1.GroupService.CreateGroup:output_type -> groupcast.group.v1.CreateGroupResponse
-	14, // 31: groupcast.group.v1.GroupService.GetGroup:output_type -> groupcast.group.v1.GetGroupResponse
-	16, // 32: groupcast.group.v1.GroupService.ListGroups:output_type -> groupcast.group.v1.ListGroupsResponse
-	18, // 33: groupcast.group.v1.GroupService.UpdateGroup:output_type -> groupcast.group.v1.UpdateGroupResponse
-	20, // 34: groupcast.group.v1.GroupService.DeleteGroup:output_type -> groupcast.group.v1.DeleteGroupResponse
-	22, // 35: groupcast.group.v1.GroupService.WatchGroups:output_type -> groupcast.group.v1.WatchGroupsResponse
-	30, // [30:36] is the sub-list for method output_type
-	24, // [24:30] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	24, // 10: groupcast.group.v1.Policy.cluster_threshold:type_name -> google.protobuf.Duration
+	9,  // 11: groupcast.group.v1.Group.policy:type_name -> groupcast.group.v1.Policy
+	25, // 12: groupcast.group.v1.Group.create_time:type_name -> google.protobuf.Timestamp
+	25, // 13: groupcast.group.v1.Group.update_time:type_name -> google.protobuf.Timestamp
+	9,  // 14: groupcast.group.v1.CreateGroupRequest.policy:type_name -> groupcast.group.v1.Policy
+	10, // 15: groupcast.group.v1.CreateGroupResponse.group:type_name -> groupcast.group.v1.Group
+	10, // 16: groupcast.group.v1.GetGroupResponse.group:type_name -> groupcast.group.v1.Group
+	10, // 17: groupcast.group.v1.ListGroupsResponse.groups:type_name -> groupcast.group.v1.Group
+	9,  // 18: groupcast.group.v1.UpdateGroupRequest.policy:type_name -> groupcast.group.v1.Policy
+	26, // 19: groupcast.group.v1.UpdateGroupRequest.update_mask:type_name -> google.protobuf.FieldMask
+	10, // 20: groupcast.group.v1.UpdateGroupResponse.group:type_name -> groupcast.group.v1.Group
+	10, // 21: groupcast.group.v1.WatchGroupsResponse.snapshot:type_name -> groupcast.group.v1.Group
+	23, // 22: groupcast.group.v1.WatchGroupsResponse.changes:type_name -> groupcast.group.v1.GroupChange
+	6,  // 23: groupcast.group.v1.GroupChange.type:type_name -> groupcast.group.v1.ChangeType
+	10, // 24: groupcast.group.v1.GroupChange.group:type_name -> groupcast.group.v1.Group
+	11, // 25: groupcast.group.v1.GroupService.CreateGroup:input_type -> groupcast.group.v1.CreateGroupRequest
+	13, // 26: groupcast.group.v1.GroupService.GetGroup:input_type -> groupcast.group.v1.GetGroupRequest
+	15, // 27: groupcast.group.v1.GroupService.ListGroups:input_type -> groupcast.group.v1.ListGroupsRequest
+	17, // 28: groupcast.group.v1.GroupService.UpdateGroup:input_type -> groupcast.group.v1.UpdateGroupRequest
+	19, // 29: groupcast.group.v1.GroupService.DeleteGroup:input_type -> groupcast.group.v1.DeleteGroupRequest
+	21, // 30: groupcast.group.v1.GroupService.WatchGroups:input_type -> groupcast.group.v1.WatchGroupsRequest
+	12, // 31: groupcast.group.v1.GroupService.CreateGroup:output_type -> groupcast.group.v1.CreateGroupResponse
+	14, // 32: groupcast.group.v1.GroupService.GetGroup:output_type -> groupcast.group.v1.GetGroupResponse
+	16, // 33: groupcast.group.v1.GroupService.ListGroups:output_type -> groupcast.group.v1.ListGroupsResponse
+	18, // 34: groupcast.group.v1.GroupService.UpdateGroup:output_type -> groupcast.group.v1.UpdateGroupResponse
+	20, // 35: groupcast.group.v1.GroupService.DeleteGroup:output_type -> groupcast.group.v1.DeleteGroupResponse
+	22, // 36: groupcast.group.v1.GroupService.WatchGroups:output_type -> groupcast.group.v1.WatchGroupsResponse
+	31, // [31:37] is the sub-list for method output_type
+	25, // [25:31] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_groupcast_group_v1_group_proto_init() }

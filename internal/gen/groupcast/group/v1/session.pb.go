@@ -365,7 +365,9 @@ type KeepSessionRequest struct {
 	// How the deliveries stand that this member sends or receives.
 	Reports []*DeliveryReport `protobuf:"bytes,4,rep,name=reports,proto3" json:"reports,omitempty"`
 	// In the first message: this member wants to know what it has to do in deliveries.
-	Attends       bool `protobuf:"varint,5,opt,name=attends,proto3" json:"attends,omitempty"`
+	Attends bool `protobuf:"varint,5,opt,name=attends,proto3" json:"attends,omitempty"`
+	// What was measured since the last message.
+	RoundTrips    []*RoundTrip `protobuf:"bytes,6,rep,name=round_trips,json=roundTrips,proto3" json:"round_trips,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -435,6 +437,13 @@ func (x *KeepSessionRequest) GetAttends() bool {
 	return false
 }
 
+func (x *KeepSessionRequest) GetRoundTrips() []*RoundTrip {
+	if x != nil {
+		return x.RoundTrips
+	}
+	return nil
+}
+
 // KeepSessionResponse answers each message, says what the member has to do in
 // deliveries, and when the session has ended.
 type KeepSessionResponse struct {
@@ -446,7 +455,9 @@ type KeepSessionResponse struct {
 	// What has changed of the member's deliveries; unset if nothing has.
 	Assignments *Assignments `protobuf:"bytes,3,opt,name=assignments,proto3" json:"assignments,omitempty"`
 	// The manager's clock.
-	ManagerTime   *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=manager_time,json=managerTime,proto3" json:"manager_time,omitempty"`
+	ManagerTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=manager_time,json=managerTime,proto3" json:"manager_time,omitempty"`
+	// To which agents the member is to measure its round trips; unset if to none now.
+	Measuring     *Measuring `protobuf:"bytes,5,opt,name=measuring,proto3" json:"measuring,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -505,6 +516,13 @@ func (x *KeepSessionResponse) GetAssignments() *Assignments {
 func (x *KeepSessionResponse) GetManagerTime() *timestamppb.Timestamp {
 	if x != nil {
 		return x.ManagerTime
+	}
+	return nil
+}
+
+func (x *KeepSessionResponse) GetMeasuring() *Measuring {
+	if x != nil {
+		return x.Measuring
 	}
 	return nil
 }
@@ -916,7 +934,7 @@ var File_groupcast_group_v1_session_proto protoreflect.FileDescriptor
 
 const file_groupcast_group_v1_session_proto_rawDesc = "" +
 	"\n" +
-	" groupcast/group/v1/session.proto\x12\x12groupcast.group.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a!groupcast/group/v1/delivery.proto\x1a\x1egroupcast/group/v1/group.proto\"\xa1\x03\n" +
+	" groupcast/group/v1/session.proto\x12\x12groupcast.group.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a!groupcast/group/v1/delivery.proto\x1a!groupcast/group/v1/distance.proto\x1a\x1egroupcast/group/v1/group.proto\"\xa1\x03\n" +
 	"\x06Member\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12 \n" +
@@ -945,18 +963,21 @@ const file_groupcast_group_v1_session_proto_rawDesc = "" +
 	"\fJoinResponse\x122\n" +
 	"\x06member\x18\x01 \x01(\v2\x1a.groupcast.group.v1.MemberR\x06member\x12H\n" +
 	"\x12heartbeat_interval\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x11heartbeatInterval\x121\n" +
-	"\x06expiry\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x06expiry\"\xb8\x01\n" +
+	"\x06expiry\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x06expiry\"\xf8\x01\n" +
 	"\x12KeepSessionRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12 \n" +
 	"\vincarnation\x18\x03 \x01(\x04R\vincarnation\x12<\n" +
 	"\areports\x18\x04 \x03(\v2\".groupcast.group.v1.DeliveryReportR\areports\x12\x18\n" +
-	"\aattends\x18\x05 \x01(\bR\aattends\"\xe4\x01\n" +
+	"\aattends\x18\x05 \x01(\bR\aattends\x12>\n" +
+	"\vround_trips\x18\x06 \x03(\v2\x1d.groupcast.group.v1.RoundTripR\n" +
+	"roundTrips\"\xa1\x02\n" +
 	"\x13KeepSessionResponse\x125\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x1f.groupcast.group.v1.MemberStateR\x05state\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12A\n" +
 	"\vassignments\x18\x03 \x01(\v2\x1f.groupcast.group.v1.AssignmentsR\vassignments\x12=\n" +
-	"\fmanager_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\vmanagerTime\"y\n" +
+	"\fmanager_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\vmanagerTime\x12;\n" +
+	"\tmeasuring\x18\x05 \x01(\v2\x1d.groupcast.group.v1.MeasuringR\tmeasuring\"y\n" +
 	"\fLeaveRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12 \n" +
@@ -1032,8 +1053,10 @@ var file_groupcast_group_v1_session_proto_goTypes = []any{
 	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
 	(*durationpb.Duration)(nil),   // 17: google.protobuf.Duration
 	(*DeliveryReport)(nil),        // 18: groupcast.group.v1.DeliveryReport
-	(*Assignments)(nil),           // 19: groupcast.group.v1.Assignments
-	(ChangeType)(0),               // 20: groupcast.group.v1.ChangeType
+	(*RoundTrip)(nil),             // 19: groupcast.group.v1.RoundTrip
+	(*Assignments)(nil),           // 20: groupcast.group.v1.Assignments
+	(*Measuring)(nil),             // 21: groupcast.group.v1.Measuring
+	(ChangeType)(0),               // 22: groupcast.group.v1.ChangeType
 }
 var file_groupcast_group_v1_session_proto_depIdxs = []int32{
 	13, // 0: groupcast.group.v1.Member.labels:type_name -> groupcast.group.v1.Member.LabelsEntry
@@ -1046,29 +1069,31 @@ var file_groupcast_group_v1_session_proto_depIdxs = []int32{
 	17, // 7: groupcast.group.v1.JoinResponse.heartbeat_interval:type_name -> google.protobuf.Duration
 	17, // 8: groupcast.group.v1.JoinResponse.expiry:type_name -> google.protobuf.Duration
 	18, // 9: groupcast.group.v1.KeepSessionRequest.reports:type_name -> groupcast.group.v1.DeliveryReport
-	0,  // 10: groupcast.group.v1.KeepSessionResponse.state:type_name -> groupcast.group.v1.MemberState
-	19, // 11: groupcast.group.v1.KeepSessionResponse.assignments:type_name -> groupcast.group.v1.Assignments
-	16, // 12: groupcast.group.v1.KeepSessionResponse.manager_time:type_name -> google.protobuf.Timestamp
-	1,  // 13: groupcast.group.v1.ListMembersResponse.members:type_name -> groupcast.group.v1.Member
-	1,  // 14: groupcast.group.v1.WatchMembersResponse.snapshot:type_name -> groupcast.group.v1.Member
-	12, // 15: groupcast.group.v1.WatchMembersResponse.changes:type_name -> groupcast.group.v1.MemberChange
-	20, // 16: groupcast.group.v1.MemberChange.type:type_name -> groupcast.group.v1.ChangeType
-	1,  // 17: groupcast.group.v1.MemberChange.member:type_name -> groupcast.group.v1.Member
-	2,  // 18: groupcast.group.v1.SessionService.Join:input_type -> groupcast.group.v1.JoinRequest
-	4,  // 19: groupcast.group.v1.SessionService.KeepSession:input_type -> groupcast.group.v1.KeepSessionRequest
-	6,  // 20: groupcast.group.v1.SessionService.Leave:input_type -> groupcast.group.v1.LeaveRequest
-	8,  // 21: groupcast.group.v1.SessionService.ListMembers:input_type -> groupcast.group.v1.ListMembersRequest
-	10, // 22: groupcast.group.v1.SessionService.WatchMembers:input_type -> groupcast.group.v1.WatchMembersRequest
-	3,  // 23: groupcast.group.v1.SessionService.Join:output_type -> groupcast.group.v1.JoinResponse
-	5,  // 24: groupcast.group.v1.SessionService.KeepSession:output_type -> groupcast.group.v1.KeepSessionResponse
-	7,  // 25: groupcast.group.v1.SessionService.Leave:output_type -> groupcast.group.v1.LeaveResponse
-	9,  // 26: groupcast.group.v1.SessionService.ListMembers:output_type -> groupcast.group.v1.ListMembersResponse
-	11, // 27: groupcast.group.v1.SessionService.WatchMembers:output_type -> groupcast.group.v1.WatchMembersResponse
-	23, // [23:28] is the sub-list for method output_type
-	18, // [18:23] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	19, // 10: groupcast.group.v1.KeepSessionRequest.round_trips:type_name -> groupcast.group.v1.RoundTrip
+	0,  // 11: groupcast.group.v1.KeepSessionResponse.state:type_name -> groupcast.group.v1.MemberState
+	20, // 12: groupcast.group.v1.KeepSessionResponse.assignments:type_name -> groupcast.group.v1.Assignments
+	16, // 13: groupcast.group.v1.KeepSessionResponse.manager_time:type_name -> google.protobuf.Timestamp
+	21, // 14: groupcast.group.v1.KeepSessionResponse.measuring:type_name -> groupcast.group.v1.Measuring
+	1,  // 15: groupcast.group.v1.ListMembersResponse.members:type_name -> groupcast.group.v1.Member
+	1,  // 16: groupcast.group.v1.WatchMembersResponse.snapshot:type_name -> groupcast.group.v1.Member
+	12, // 17: groupcast.group.v1.WatchMembersResponse.changes:type_name -> groupcast.group.v1.MemberChange
+	22, // 18: groupcast.group.v1.MemberChange.type:type_name -> groupcast.group.v1.ChangeType
+	1,  // 19: groupcast.group.v1.MemberChange.member:type_name -> groupcast.group.v1.Member
+	2,  // 20: groupcast.group.v1.SessionService.Join:input_type -> groupcast.group.v1.JoinRequest
+	4,  // 21: groupcast.group.v1.SessionService.KeepSession:input_type -> groupcast.group.v1.KeepSessionRequest
+	6,  // 22: groupcast.group.v1.SessionService.Leave:input_type -> groupcast.group.v1.LeaveRequest
+	8,  // 23: groupcast.group.v1.SessionService.ListMembers:input_type -> groupcast.group.v1.ListMembersRequest
+	10, // 24: groupcast.group.v1.SessionService.WatchMembers:input_type -> groupcast.group.v1.WatchMembersRequest
+	3,  // 25: groupcast.group.v1.SessionService.Join:output_type -> groupcast.group.v1.JoinResponse
+	5,  // 26: groupcast.group.v1.SessionService.KeepSession:output_type -> groupcast.group.v1.KeepSessionResponse
+	7,  // 27: groupcast.group.v1.SessionService.Leave:output_type -> groupcast.group.v1.LeaveResponse
+	9,  // 28: groupcast.group.v1.SessionService.ListMembers:output_type -> groupcast.group.v1.ListMembersResponse
+	11, // 29: groupcast.group.v1.SessionService.WatchMembers:output_type -> groupcast.group.v1.WatchMembersResponse
+	25, // [25:30] is the sub-list for method output_type
+	20, // [20:25] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_groupcast_group_v1_session_proto_init() }
@@ -1077,6 +1102,7 @@ func file_groupcast_group_v1_session_proto_init() {
 		return
 	}
 	file_groupcast_group_v1_delivery_proto_init()
+	file_groupcast_group_v1_distance_proto_init()
 	file_groupcast_group_v1_group_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -1,0 +1,181 @@
+package fleet_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/groupcast/groupcast/e2e/fleet"
+	"github.com/groupcast/groupcast/e2e/lab"
+	"github.com/groupcast/groupcast/e2e/lab/labtest"
+	"github.com/groupcast/groupcast/e2e/lab/link"
+	"github.com/groupcast/groupcast/sdk"
+)
+
+// sites are two LANs behind a slow link, whose agents and members say nothing of where
+// they are. The far site's names come first in the alphabet: they are what is taken where
+// nothing is known.
+type sites struct {
+	*testing.T
+	*fleet.Fleet
+	ctx     context.Context
+	sender  *lab.Host
+	agents  []*lab.Host // those of the far site first
+	guests  []*lab.Host // machines without an agent
+	there   lab.Way     // from the sender's site to the other
+	far     map[string]bool
+	objects int
+}
+
+const (
+	agentsOfSite = 3
+	objectSize   = 2 * link.MiB
+)
+
+func newSites(t *testing.T) *sites {
+	t.Helper()
+	labtest.Require(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	t.Cleanup(cancel)
+	s := &sites{T: t, ctx: ctx, far: make(map[string]bool)}
+	l := lab.New(1)
+	manager, far, near := l.Host("manager"), l.LAN("far"), l.LAN("near")
+	slow := l.Link(near, far, link.Shape{Rate: 50 * link.Mbit, Delay: 10 * time.Millisecond})
+	s.sender = l.Host("sender")
+	l.Link(s.sender, near, link.Shape{})
+	for _, site := range []struct {
+		prefix string
+		lan    *lab.LAN
+	}{{"a", far}, {"z", near}} {
+		for _, host := range l.Hosts(site.prefix, agentsOfSite) {
+			l.Link(host, site.lan, link.Shape{})
+			s.agents = append(s.agents, host)
+			s.far[host.Name()] = site.lan == far
+		}
+		guest := l.Host("guest-" + site.prefix)
+		l.Link(guest, site.lan, link.Shape{})
+		s.guests = append(s.guests, guest)
+	}
+	labtest.Start(t, l)
+	s.there = slow.Ways()[0]
+	s.start(manager)
+	for _, host := range s.agents {
+		if _, err := s.Agent(ctx, host, "", t.TempDir()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+func (s *sites) start(manager *lab.Host) {
+	s.Helper()
+	started, err := fleet.Start(s.ctx, manager)
+	s.Cleanup(func() {
+		if err := started.Close(); err != nil {
+			s.Error(err)
+		}
+	})
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Fleet = started
+}
+
+// await waits until something holds.
+func (s *sites) await(what string, holds func() bool) {
+	s.Helper()
+	for !holds() {
+		select {
+		case <-s.ctx.Done():
+			s.Fatalf("waited in vain until %s", what)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// clusters returns the clusters of agents, and how many there are.
+func (s *sites) clusters() (of map[string]string, count int) {
+	s.Helper()
+	agents, err := s.Client.Agents(s.ctx)
+	if err != nil {
+		s.Fatal(err)
+	}
+	of, all := make(map[string]string), make(map[string]bool)
+	for _, agent := range agents {
+		of[agent.Name] = agent.Cluster
+		all[agent.Cluster] = true
+	}
+	return of, len(all)
+}
+
+// populate makes a group with a member on every machine.
+func (s *sites) populate(group string, policy sdk.Policy) {
+	s.Helper()
+	if _, err := s.Client.CreateGroup(s.ctx, group, policy); err != nil {
+		s.Fatal(err)
+	}
+	for _, host := range slices.Concat(s.agents, s.guests) {
+		_, err := s.Groupcast(s.ctx, host, "pull", "--group", group, "--as", host.Name(), "--node", host.Name(), "--into", s.TempDir())
+		if err != nil {
+			s.Fatal(err)
+		}
+	}
+	if err := s.AwaitMembers(s.ctx, group, len(s.agents)+len(s.guests)); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// push pushes an object, and returns how often it crossed the slow link on its way.
+func (s *sites) push(group string) float64 {
+	s.Helper()
+	s.objects++
+	content := make([]byte, objectSize)
+	rand.NewChaCha8([32]byte{byte(s.objects)}).Read(content)
+	source := filepath.Join(s.TempDir(), fmt.Sprintf("object-%d", s.objects))
+	if err := os.WriteFile(source, content, 0o600); err != nil {
+		s.Fatal(err)
+	}
+	before := s.there.Read().Count.Carried.Bytes
+	push, err := s.Groupcast(s.ctx, s.sender, "push", source, "--group", group, "--as", "sender", "--node", "sender")
+	if err != nil {
+		s.Fatal(err)
+	}
+	if err := push.Wait(); err != nil {
+		s.Fatalf("%v: %s", err, push.Output())
+	}
+	return float64(s.there.Read().Count.Carried.Bytes-before) / float64(objectSize)
+}
+
+// "A cluster is entered once": with nothing said of where anybody is, the sites are found,
+// and an object crosses the slow link between them once. Where all are too far from each
+// other to be of one cluster, it crosses once for each agent.
+func TestSitesAreFoundAndEnteredOnce(t *testing.T) {
+	s := newSites(t)
+	began := time.Now()
+	s.await("the two sites are found", func() bool {
+		of, count := s.clusters()
+		for name, cluster := range of {
+			if cluster == "" || s.far[name] != s.far[cluster[1:]] {
+				return false
+			}
+		}
+		return count == 2
+	})
+	t.Logf("found %v after the last agent came", time.Since(began).Round(time.Millisecond))
+	s.populate("found", sdk.Policy{})
+	s.populate("alone", sdk.Policy{ClusterThreshold: time.Microsecond})
+	s.push("found") // the members have measured by the time that it ends
+	once, often := s.push("found"), s.push("alone")
+	t.Logf("crossed the slow link %.2f times with clusters, %.2f times without", once, often)
+	if once < 1 || once > 1.2 {
+		t.Errorf("with clusters the object crossed the slow link %.2f times, want once", once)
+	}
+	if often < 1.9 {
+		t.Errorf("without clusters the object crossed the slow link %.2f times: the test shows nothing", often)
+	}
+}

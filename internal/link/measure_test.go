@@ -1,0 +1,72 @@
+package link_test
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/link"
+)
+
+// accepting is a data port that accepts one connection after the other as an agent does.
+func (n neighbours) accepting(t *testing.T) (address string, ended <-chan error) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted := make(chan error, 16)
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			raw, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			_, err = link.Accept(context.Background(), raw, n.parent)
+			accepted <- err
+		}
+	}()
+	t.Cleanup(func() {
+		listener.Close()
+		<-stopped
+	})
+	return listener.Addr().String(), accepted
+}
+
+// A round trip over loopback is measured, and the other end does not take it for an attack.
+func TestRoundTrip(t *testing.T) {
+	n := newNeighbours(t)
+	address, accepted := n.accepting(t)
+	for name, measure := range map[string]func() (time.Duration, error){
+		"without a proof": func() (time.Duration, error) { return link.RoundTrip(t.Context(), &net.Dialer{}, address) },
+		"with a proof": func() (time.Duration, error) {
+			return link.ProveRoundTrip(t.Context(), &net.Dialer{}, address, n.child, parentID)
+		},
+	} {
+		began := time.Now()
+		rtt, err := measure()
+		if err != nil || rtt <= 0 || rtt > time.Since(began) {
+			t.Errorf("%s: %v, %v; it took %v", name, rtt, err, time.Since(began))
+		}
+		if err := <-accepted; !link.SaidNothing(err) {
+			t.Errorf("%s: the other end saw %v, want that nothing was said", name, err)
+		}
+	}
+}
+
+// Who is at an agent's address and is another is not measured.
+func TestRoundTripOfAnother(t *testing.T) {
+	n := newNeighbours(t)
+	address, accepted := n.accepting(t)
+	other := identity.ID{Role: identity.Agent, Name: "other"}
+	if rtt, err := link.ProveRoundTrip(t.Context(), &net.Dialer{}, address, n.child, other); err == nil {
+		t.Errorf("measured %v to one who is not there", rtt)
+	}
+	if err := <-accepted; err == nil || link.SaidNothing(err) {
+		t.Errorf("the other end saw %v", err)
+	}
+}

@@ -1,0 +1,214 @@
+// Package probe measures the round trips to agents that a manager names: the other side of
+// the manager's survey, for agents and members.
+package probe
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/link"
+)
+
+const (
+	// tries is how often a round trip is measured at once: the shortest counts.
+	tries = 3
+	// most is how many agents are measured in one round at most, whoever asks for more.
+	most = 16
+	// proofTime is how long it is believed that an agent is where it was found to be.
+	proofTime = time.Hour
+	// jitter is how long a round waits at most, so that not all nodes begin at the same time.
+	jitter = 200 * time.Millisecond
+)
+
+// Prober measures what it is asked to, one agent after the other.
+type Prober struct {
+	dialer   link.Dialer
+	security identity.TLS
+	log      *slog.Logger
+	asked    chan *groupv1.Measuring
+	proved   map[place]time.Time // belongs to Run
+	done     func()
+	settled  chan struct{} // closed when the manager has the first round
+
+	mu       sync.Mutex
+	measured map[string]time.Duration
+	first    progress
+}
+
+// progress is how far the first round is.
+type progress int
+
+const (
+	unasked progress = iota
+	underWay
+	finished
+	reported
+	known // or there was none
+)
+
+// place is where an agent says it is.
+type place struct{ agent, address string }
+
+// New returns a prober that dials as a link is dialled. It calls done after each round.
+func New(dialer link.Dialer, security identity.TLS, log *slog.Logger, done func()) *Prober {
+	return &Prober{
+		dialer: dialer, security: security, log: log, done: done, asked: make(chan *groupv1.Measuring, 1), settled: make(chan struct{}),
+		proved: make(map[place]time.Time), measured: make(map[string]time.Duration),
+	}
+}
+
+// Measure takes an answer of the manager: it has agents measured, if any are named,
+// instead of those that were named before and were not begun. It does not block; one
+// goroutine may call it.
+func (p *Prober) Measure(measuring *groupv1.Measuring) {
+	p.noteAnswer(measuring != nil)
+	if measuring == nil {
+		return
+	}
+	select {
+	case <-p.asked:
+	default:
+	}
+	p.asked <- measuring
+}
+
+// Settled is closed when the manager knows of the first round, or has asked for none.
+func (p *Prober) Settled() <-chan struct{} { return p.settled }
+
+func (p *Prober) noteAnswer(asks bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.first == unasked && asks:
+		p.first = underWay
+	case p.first == unasked || p.first == reported:
+		p.first = known
+		close(p.settled)
+	}
+}
+
+// RoundTrips returns what was measured since it was last asked.
+func (p *Prober) RoundTrips() (measured []*groupv1.RoundTrip) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for agent, rtt := range p.measured {
+		measured = append(measured, &groupv1.RoundTrip{Agent: agent, Time: durationpb.New(rtt)})
+	}
+	clear(p.measured)
+	if p.first == finished {
+		p.first = reported
+	}
+	return measured
+}
+
+// Run measures until ctx is done.
+func (p *Prober) Run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case measuring := <-p.asked:
+			p.round(ctx, measuring.GetAgents())
+		}
+	}
+}
+
+func (p *Prober) round(ctx context.Context, agents []*groupv1.Neighbour) {
+	if !p.pause(ctx) {
+		return
+	}
+	p.forget()
+	for _, agent := range agents[:min(len(agents), most)] {
+		rtt, err := p.measure(ctx, agent)
+		if err != nil {
+			p.log.Debug("an agent could not be measured", "agent", agent.GetName(), "error", err)
+			continue
+		}
+		p.mu.Lock()
+		p.measured[agent.GetName()] = max(rtt, time.Microsecond) // a clock that is too coarse for it
+		p.mu.Unlock()
+	}
+	p.finish()
+}
+
+// pause waits before a round, but not before the first: somebody may wait for that.
+func (p *Prober) pause(ctx context.Context) bool {
+	p.mu.Lock()
+	isFirst := p.first == underWay
+	p.mu.Unlock()
+	if isFirst {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(rand.N(jitter))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+func (p *Prober) finish() {
+	p.mu.Lock()
+	if p.first == underWay {
+		p.first = finished
+	}
+	p.mu.Unlock()
+	p.done()
+}
+
+var errNoAddress = errors.New("it has no address")
+
+// measure returns the shortest of several round trips to the first address that answers.
+func (p *Prober) measure(ctx context.Context, agent *groupv1.Neighbour) (shortest time.Duration, err error) {
+	err = errNoAddress
+	for _, address := range agent.GetAddresses() {
+		if shortest, err = p.measureAt(ctx, place{agent.GetName(), address}); err == nil {
+			break
+		}
+	}
+	return shortest, err
+}
+
+func (p *Prober) measureAt(ctx context.Context, at place) (shortest time.Duration, err error) {
+	for try := range tries {
+		rtt, err := p.once(ctx, at)
+		if err != nil {
+			return 0, err
+		}
+		if try == 0 || rtt < shortest {
+			shortest = rtt
+		}
+	}
+	return shortest, nil
+}
+
+// once measures once. The first time, the agent has to prove that it is there.
+func (p *Prober) once(ctx context.Context, at place) (time.Duration, error) {
+	if _, proved := p.proved[at]; proved {
+		return link.RoundTrip(ctx, p.dialer, at.address)
+	}
+	rtt, err := link.ProveRoundTrip(ctx, p.dialer, at.address, p.security, identity.ID{Role: identity.Agent, Name: at.agent})
+	if err == nil {
+		p.proved[at] = time.Now()
+	}
+	return rtt, err
+}
+
+// forget has agents prove again where they are, after a while.
+func (p *Prober) forget() {
+	for at, since := range p.proved {
+		if time.Since(since) > proofTime {
+			delete(p.proved, at)
+		}
+	}
+}

@@ -1,0 +1,168 @@
+package probe_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/link"
+	"github.com/groupcast/groupcast/internal/probe"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// site is a trust domain with agents that listen, and one who measures them.
+type site struct {
+	*testing.T
+	ca     *identity.CA
+	prober *probe.Prober
+	rounds chan struct{}
+	dials  atomic.Int64
+}
+
+func newSite(t *testing.T) *site {
+	ca, err := identity.NewCA(identity.DefaultTrustDomain, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &site{T: t, ca: ca, rounds: make(chan struct{}, 16)}
+	own := s.identity(identity.ID{Role: identity.Member, Name: "m"})
+	s.prober = probe.New(s, own, slog.New(slog.DiscardHandler), func() { s.rounds <- struct{}{} })
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.prober.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func (s *site) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	s.dials.Add(1)
+	return new(net.Dialer).DialContext(ctx, network, address)
+}
+
+func (s *site) identity(id identity.ID) identity.TLS {
+	source, err := identity.NewSelfIssued(s.ca, id)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return identity.TLS{TrustDomain: identity.DefaultTrustDomain, Source: source}
+}
+
+// agent starts one that takes links, and returns its address.
+func (s *site) agent(name string) string {
+	s.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		s.Fatal(err)
+	}
+	security, stopped := s.identity(identity.ID{Role: identity.Agent, Name: name}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			raw, err := listener.Accept()
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			if _, err := link.Accept(context.Background(), raw, security); err == nil {
+				s.Error("a link was asked for")
+			}
+		}
+	}()
+	s.Cleanup(func() {
+		listener.Close()
+		<-stopped
+	})
+	return listener.Addr().String()
+}
+
+// measure has a round measured, and returns who was.
+func (s *site) measure(agents ...*groupv1.Neighbour) map[string]time.Duration {
+	s.Helper()
+	s.prober.Measure(&groupv1.Measuring{Agents: agents})
+	<-s.rounds
+	measured := make(map[string]time.Duration)
+	for _, one := range s.prober.RoundTrips() {
+		measured[one.GetAgent()] = one.GetTime().AsDuration()
+	}
+	return measured
+}
+
+func at(name string, addresses ...string) *groupv1.Neighbour {
+	return &groupv1.Neighbour{Name: name, Role: "agent", Addresses: addresses}
+}
+
+// Agents are measured that are where they are said to be; one that is another, or nobody,
+// is left out, and so is what is said of it.
+func TestRound(t *testing.T) {
+	s := newSite(t)
+	a, b := s.agent("a"), s.agent("b")
+	const nobody = "127.0.0.1:1"
+	measured := s.measure(at("a", a), at("b", nobody, b), at("c", b), at("d", nobody), at("e"))
+	if len(measured) != 2 || measured["a"] <= 0 || measured["b"] <= 0 {
+		t.Errorf("measured %v, want a and b", measured)
+	}
+	if again := s.prober.RoundTrips(); len(again) != 0 {
+		t.Errorf("%v is reported twice", again)
+	}
+}
+
+// A round is bounded, whoever asks for more.
+func TestRoundIsBounded(t *testing.T) {
+	s := newSite(t)
+	a := s.agent("a")
+	many := make([]*groupv1.Neighbour, 1000)
+	for i := range many {
+		many[i] = at("a", a)
+	}
+	s.measure(many...)
+	if dials := s.dials.Load(); dials > 50 {
+		t.Errorf("%d connections for one round", dials)
+	}
+}
+
+// A sender waits until the manager knows of the first round, which the next answer says.
+func TestSettled(t *testing.T) {
+	s := newSite(t)
+	isSettled := func() bool {
+		select {
+		case <-s.prober.Settled():
+			return true
+		default:
+			return false
+		}
+	}
+	s.prober.Measure(&groupv1.Measuring{Agents: []*groupv1.Neighbour{at("a", s.agent("a"))}})
+	<-s.rounds
+	s.prober.Measure(nil) // an answer to what came before
+	if isSettled() {
+		t.Error("settled before anything was reported")
+	}
+	s.prober.RoundTrips()
+	s.prober.Measure(nil)
+	if !isSettled() {
+		t.Error("not settled after an answer to the report")
+	}
+}
+
+// Nothing is to be measured: there is nothing to wait for.
+func TestSettledAtOnce(t *testing.T) {
+	s := newSite(t)
+	s.prober.Measure(nil)
+	<-s.prober.Settled()
+	if measured := s.measure(at("a", s.agent("a"))); len(measured) != 1 {
+		t.Errorf("measured %v later", measured)
+	}
+}

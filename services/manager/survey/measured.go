@@ -1,0 +1,100 @@
+package survey
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/algo/cluster"
+	"github.com/groupcast/groupcast/internal/algo/tree"
+	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/services/manager/placement"
+)
+
+// grain is what trees take round trips in: smaller differences are the machines', not the
+// network's, and must not make a tree another one.
+const grain = 250 * time.Microsecond
+
+// coarse rounds up.
+func coarse(rtt time.Duration) time.Duration { return (rtt + grain - 1) / grain * grain }
+
+// Measured returns what is known of the agents and the members of a group.
+func (s *Survey) Measured(group string, threshold time.Duration) placement.Measured {
+	members, _ := s.view.Members(group, "", int(^uint(0)>>1))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	f, agents := s.find(cmp.Or(threshold, cluster.DefaultThreshold), now), s.agents()
+	m := measured{placement.Measured{
+		Clusters: make(map[string]string),
+		RTT:      tree.RTTs{Nodes: make(map[tree.Pair]time.Duration), Clusters: make(map[tree.Pair]time.Duration)},
+	}}
+	for _, agent := range agents {
+		m.Clusters[inTree(agent.GetName())] = f.clusters.Of(agent.GetName())
+	}
+	for pair, rtt := range s.between(agents, now) {
+		m.addAgents(pair, coarse(rtt))
+	}
+	for _, member := range members {
+		s.addMember(m, f, Member(group, member.GetName()), now)
+	}
+	return m.Measured
+}
+
+// inTree is what an agent is called in a tree.
+func inTree(agent string) string { return placement.AgentID(agent).String() }
+
+// between returns the round trips between agents that both sides have measured.
+func (s *Survey) between(agents []*agentv1.Agent, now time.Time) map[tree.Pair]time.Duration {
+	there, all := make(map[string]bool, len(agents)), make(map[tree.Pair]time.Duration)
+	for _, agent := range agents {
+		there[agent.GetName()] = true
+	}
+	for from := range there {
+		for to := range s.times.Of(from, now) {
+			if rtt, known := s.times.Between(from, to, now); known && there[to] && from < to {
+				all[tree.Pair{A: from, B: to}] = rtt
+			}
+		}
+	}
+	return all
+}
+
+// measured is what is measured while it is put together.
+type measured struct{ placement.Measured }
+
+// addAgents adds the round trip between two agents. Of clusters the shortest counts: of two
+// paths of which not all is known, that with fewer hops then is the shorter.
+func (m measured) addAgents(pair tree.Pair, rtt time.Duration) {
+	nodes := tree.Pair{A: inTree(pair.A), B: inTree(pair.B)}
+	m.RTT.Nodes[nodes] = rtt
+	between := ordered(m.Clusters[nodes.A], m.Clusters[nodes.B])
+	if known, has := m.RTT.Clusters[between]; !has || rtt < known {
+		m.RTT.Clusters[between] = rtt
+	}
+}
+
+func ordered(a, b string) tree.Pair { return tree.Pair{A: min(a, b), B: max(a, b)} }
+
+// addMember adds what a member has measured. Nobody measures a member: it feeds nobody,
+// and deceives itself alone.
+func (s *Survey) addMember(m measured, f *finding, member Node, now time.Time) {
+	times, key := s.times.Of(member.key(), now), placement.MemberID(member.name).String()
+	if len(times) == 0 {
+		return
+	}
+	if f.guests[member] = f.clusters.Guest(times, f.guests[member]); f.guests[member] != "" {
+		m.Clusters[key] = f.guests[member]
+	}
+	for agent, rtt := range times {
+		m.RTT.Nodes[tree.Pair{A: inTree(agent), B: key}] = coarse(rtt)
+	}
+}
+
+func sortByTime(all []*groupv1.RoundTrip) {
+	slices.SortFunc(all, func(a, b *groupv1.RoundTrip) int {
+		return cmp.Or(cmp.Compare(a.GetTime().AsDuration(), b.GetTime().AsDuration()), strings.Compare(a.GetAgent(), b.GetAgent()))
+	})
+}

@@ -1,0 +1,153 @@
+// Package survey knows how far agents and members are from each other, at the manager
+// that leads: it tells them whom to measure, keeps what they report, and says who belongs
+// together. The rules are algo/cluster's.
+//
+// A Survey lives as long as a term, in memory: a new leader has everything measured again,
+// which takes a few heartbeats. Until then trees are made as without it.
+package survey
+
+import (
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/groupcast/groupcast/internal/algo/cluster"
+	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/services/manager/placement"
+	"github.com/groupcast/groupcast/services/manager/view"
+)
+
+// foundFor is how long clusters are taken for what they are.
+const foundFor = time.Second
+
+// Survey is what is known of distances, and who is to measure what.
+type Survey struct {
+	view    *view.View
+	metrics *Metrics
+
+	mu       sync.Mutex
+	times    *cluster.Times
+	rounds   map[Node]*rounds
+	findings map[time.Duration]*finding // by threshold
+	swept    time.Time
+	changed  <-chan struct{} // closed when there are other agents than those found
+}
+
+// finding are the clusters at one threshold.
+type finding struct {
+	clusters *cluster.Clusters
+	at, used time.Time
+	guests   map[Node]string
+}
+
+// Lead returns the survey of a term.
+func Lead(shown *view.View, metrics *Metrics) *Survey {
+	_, changed := shown.Changes("") // of no group
+	return &Survey{
+		view: shown, metrics: metrics, times: cluster.NewTimes(),
+		rounds: make(map[Node]*rounds), findings: make(map[time.Duration]*finding), changed: changed,
+	}
+}
+
+// find returns the clusters at a threshold, as they are or were a moment ago.
+func (s *Survey) find(threshold time.Duration, now time.Time) *finding {
+	f := s.findings[threshold]
+	if f == nil {
+		f = &finding{guests: make(map[Node]string)}
+		s.findings[threshold] = f
+	}
+	f.used = now
+	s.noteChange()
+	if f.clusters == nil || now.Sub(f.at) >= foundFor {
+		f.clusters, f.at = cluster.Find(s.nodes(), s.times, threshold, f.clusters, now), now
+	}
+	return f
+}
+
+// noteChange has clusters found anew if an agent has come or gone.
+func (s *Survey) noteChange() {
+	select {
+	case <-s.changed:
+	default:
+		return
+	}
+	_, s.changed = s.view.Changes("")
+	for _, f := range s.findings {
+		f.at = time.Time{}
+	}
+}
+
+// nodes returns the agents that can be measured.
+func (s *Survey) nodes() (nodes []cluster.Node) {
+	for _, agent := range s.agents() {
+		nodes = append(nodes, cluster.Node{Name: agent.GetName(), Label: agent.GetZone()})
+	}
+	return nodes
+}
+
+func (s *Survey) agents() (usable []*agentv1.Agent) {
+	agents, _ := s.view.Agents("", int(^uint(0)>>1))
+	for _, agent := range agents {
+		if placement.Usable(agent) {
+			usable = append(usable, agent)
+		}
+	}
+	return usable
+}
+
+// sweep forgets what is old.
+func (s *Survey) sweep(now time.Time) {
+	if now.Sub(s.swept) < cluster.Refresh {
+		return
+	}
+	s.swept = now
+	s.times.Forget(now)
+	for node, r := range s.rounds {
+		if now.Sub(r.last) > cluster.MaxAge {
+			delete(s.rounds, node)
+		}
+	}
+	for threshold, f := range s.findings {
+		if now.Sub(f.used) > cluster.MaxAge {
+			delete(s.findings, threshold)
+			continue
+		}
+		for guest := range f.guests {
+			if s.rounds[guest] == nil {
+				delete(f.guests, guest)
+			}
+		}
+	}
+}
+
+// Count says how much is known.
+type Count struct{ RoundTrips, Clusters int }
+
+// Count counts the round trips between agents that both sides have measured, and the
+// clusters at the default threshold.
+func (s *Survey) Count() Count {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	return Count{len(s.between(s.agents(), now)), len(s.find(cluster.DefaultThreshold, now).clusters.All())}
+}
+
+// shown is how many round trips of an agent are shown.
+const shown = 32
+
+// Show adds to an agent what is known of where it is.
+func (s *Survey) Show(agent *agentv1.Agent) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	agent.Cluster = s.find(cluster.DefaultThreshold, now).clusters.Of(agent.GetName())
+	for to := range s.times.Of(agent.GetName(), now) {
+		if rtt, known := s.times.Between(agent.GetName(), to, now); known {
+			agent.RoundTrips = append(agent.RoundTrips, &groupv1.RoundTrip{Agent: to, Time: durationpb.New(rtt)})
+		}
+	}
+	sortByTime(agent.GetRoundTrips())
+	agent.RoundTrips = agent.GetRoundTrips()[:min(shown, len(agent.GetRoundTrips()))]
+}
