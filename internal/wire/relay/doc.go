@@ -9,7 +9,9 @@
 // A child opens each stripe with a hello; the parent answers with a welcome, or with
 // a BYE frame that says why not. Only the sender, whom nobody can dial, opens its
 // link as the parent: it offers, with flag 1, and the welcome tells from where it is
-// to send. With flag 2, all that follows the welcome is plaintext.
+// to send. With flag 2, all that follows the welcome is plaintext. With flag 4, the
+// delivery comes in datagrams (internal/wire/datagram), and the link carries REPORT,
+// STATUS and BYE alone.
 //
 //	hello   0        4       5       6       7       8
 //	        +--------+-------+-------+-------+-------+
@@ -49,6 +51,7 @@
 //	CREDIT  up         all before it may be sent    none
 //	STATUS  both       how much the sender of it has none; says that it lives
 //	BYE     both       where it stopped             reason (2), then text of up to 256 bytes
+//	REPORT  up         zero                         a report of datagrams, 56 bytes
 //
 // Offsets are absolute, so that a frame that comes twice, or late, does no harm,
 // and a child that returns says all with one number.

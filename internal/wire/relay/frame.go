@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"unicode/utf8"
+
+	"github.com/groupcast/groupcast/internal/wire/datagram"
 )
 
 // Type is what a frame is.
@@ -19,9 +21,10 @@ const (
 	Credit
 	Status
 	Bye
+	Report
 )
 
-var typeNames = map[Type]string{Data: "DATA", End: "END", Ack: "ACK", Credit: "CREDIT", Status: "STATUS", Bye: "BYE"}
+var typeNames = map[Type]string{Data: "DATA", End: "END", Ack: "ACK", Credit: "CREDIT", Status: "STATUS", Bye: "BYE", Report: "REPORT"}
 
 func (t Type) String() string {
 	if name, known := typeNames[t]; known {
@@ -116,6 +119,8 @@ func (t Type) lengths() (least, most uint32, known bool) {
 		return 0, 0, true
 	case Bye:
 		return reasonSize, maxByeFrame, true
+	case Report:
+		return datagram.ReportSize, datagram.ReportSize, true
 	}
 	return 0, 0, false
 }

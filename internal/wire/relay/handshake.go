@@ -23,6 +23,7 @@ const (
 const (
 	flagOffer = 1 << iota
 	flagPlaintext
+	flagDatagrams
 	flagsKnown = iota
 )
 
@@ -37,6 +38,7 @@ type Hello struct {
 	From            uint64 // offset of the first byte wanted; zero in an offer
 	Offer           bool   // the one that opens is the parent
 	Plaintext       bool   // what follows the welcome is not encrypted
+	Datagrams       bool   // the delivery comes in datagrams; here, only reports of them
 	Capability      []byte // proves that the child may have it
 }
 
@@ -58,6 +60,9 @@ func (h Hello) flags() (flags byte) {
 	if h.Plaintext {
 		flags |= flagPlaintext
 	}
+	if h.Datagrams {
+		flags |= flagDatagrams
+	}
 	return flags
 }
 
@@ -74,7 +79,7 @@ func ReadHello(from io.Reader) (Hello, error) {
 	h := Hello{
 		Stripe: fixed[5], Stripes: fixed[6], Delivery: DeliveryID(fixed[8:24]),
 		TreeVersion: binary.BigEndian.Uint64(fixed[24:]), From: binary.BigEndian.Uint64(fixed[32:]),
-		Offer: fixed[7]&flagOffer != 0, Plaintext: fixed[7]&flagPlaintext != 0,
+		Offer: fixed[7]&flagOffer != 0, Plaintext: fixed[7]&flagPlaintext != 0, Datagrams: fixed[7]&flagDatagrams != 0,
 	}
 	length := binary.BigEndian.Uint16(fixed[40:])
 	switch {
@@ -82,6 +87,8 @@ func ReadHello(from io.Reader) (Hello, error) {
 		return Hello{}, fmt.Errorf("%w: hello with flags %#x", ErrProtocol, fixed[7])
 	case h.Stripes < 1 || h.Stripes > MaxStripes || h.Stripe >= h.Stripes:
 		return Hello{}, fmt.Errorf("%w: stripe %d of %d", ErrProtocol, h.Stripe, h.Stripes)
+	case h.Plaintext && h.Datagrams:
+		return Hello{}, fmt.Errorf("%w: plaintext, and nothing but reports", ErrProtocol)
 	case h.From > MaxOffset:
 		return Hello{}, fmt.Errorf("%w: hello from offset %d", ErrProtocol, h.From)
 	case length > MaxCapability:
