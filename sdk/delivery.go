@@ -64,6 +64,8 @@ type Receipt struct {
 	Stretch float64
 	// Parent is who feeds it.
 	Parent string
+	// Datagrams is its account of a stream in datagrams; nil for all else.
+	Datagrams *DatagramCounts
 }
 
 // LinkUse is what one link of a delivery's tree carried.
@@ -71,6 +73,8 @@ type LinkUse struct {
 	From, To       string
 	Bytes          uint64
 	BytesPerSecond uint64
+	// Datagrams is of a stream in datagrams; nil for all else.
+	Datagrams *DatagramUse
 }
 
 // CacheUse is what one agent cached of a delivery that somebody had not acknowledged.
@@ -116,6 +120,10 @@ type Delivery struct {
 	Measurements Measurements
 	// Reason is why it was ended before it was done; empty otherwise.
 	Reason string
+	// Datagrams is how many a stream in datagrams had, once it is sealed.
+	Datagrams uint64
+	// InDatagrams says that the stream goes in datagrams.
+	InDatagrams bool
 	wire
 }
 
@@ -128,7 +136,7 @@ func newDelivery(m *groupv1.Delivery) Delivery {
 		Created: m.GetCreateTime().AsTime(), TreeVersion: m.GetTreeVersion(), SentBytes: m.GetSentBytes(),
 		Members: int(m.GetMemberCount()), Complete: int(m.GetCompleteCount()), Failed: int(m.GetFailedCount()),
 		Receipts: convert(m.GetReceipts(), newReceipt), Measurements: newMeasurements(m.GetMeasurements()),
-		Reason: m.GetReason(), wire: wire{m},
+		Reason: m.GetReason(), Datagrams: m.GetDatagrams(), InDatagrams: m.GetSpec().GetDatagrams() != nil, wire: wire{m},
 	}
 	if m.GetSealed() {
 		d.Length = m.GetLength()
@@ -143,6 +151,7 @@ func newReceipt(m *groupv1.Receipt) Receipt {
 	r := Receipt{
 		Member: m.GetMember(), State: name[ReceiptState](m.GetState()), Reason: m.GetReason(), Detail: m.GetDetail(),
 		Bytes: m.GetBytes(), Late: m.GetLate(), Elapsed: m.GetElapsed().AsDuration(), Stretch: m.GetStretch(), Parent: m.GetParent(),
+		Datagrams: newDatagramCounts(m.GetDatagrams()),
 	}
 	if m.GetChangeTime() != nil {
 		r.Changed = m.GetChangeTime().AsTime()
@@ -155,7 +164,7 @@ func newMeasurements(m *groupv1.Measurements) Measurements {
 		SendBytesPerSecond: m.GetSendBytesPerSecond(), ReceptionBytesPerSecond: m.GetReceptionBytesPerSecond(),
 		EffectiveThroughput: m.GetEffectiveThroughput(),
 		Links: convert(m.GetLinks(), func(l *groupv1.LinkUse) LinkUse {
-			return LinkUse{l.GetFrom(), l.GetTo(), l.GetBytes(), l.GetBytesPerSecond()}
+			return LinkUse{l.GetFrom(), l.GetTo(), l.GetBytes(), l.GetBytesPerSecond(), newDatagramUse(l.GetDatagrams())}
 		}),
 		Caches: convert(m.GetCaches(), func(c *groupv1.CacheUse) CacheUse {
 			return CacheUse{c.GetAgent(), c.GetBytes(), c.GetMaxBytes(), c.GetRatio()}
@@ -214,6 +223,8 @@ type SendOptions struct {
 	// MaxBytesPerSecond bounds what is sent.
 	MaxBytesPerSecond uint64
 	Congestion        Congestion
+	// Datagrams is for SendDatagrams.
+	Datagrams DatagramOptions
 }
 
 // spec returns what the API takes.

@@ -65,8 +65,15 @@ func (o *Out) Punched(whole []byte, from netip.AddrPort, host netip.Addr) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if header.Number >= o.punched {
-		o.punched, o.to = header.Number+1, from
+		o.punched, o.to = header.Number+1, netip.AddrPortFrom(from.Addr().Unmap(), from.Port())
 	}
+}
+
+// IsReady reports whether it is known where the child is.
+func (o *Out) IsReady() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.to.IsValid()
 }
 
 // Add seals a datagram into a batch, unless it may not be sent now: then it is held, and

@@ -65,9 +65,14 @@ func (r *Repair) Parity(h wire.Header, block []byte) (found []Found) {
 	if w == nil || w.passed[h.Index] || len(w.shards) > 0 && !w.fits(len(block)) {
 		return nil
 	}
-	w.shards[h.Index], w.passed[h.Index] = append([]byte(nil), block...), true
+	w.shards[h.Index] = append([]byte(nil), block...)
 	w.known++
-	return append([]Found{{h, w.shards[h.Index]}}, r.solve(w)...)
+	// What is recovered goes first, so that the next one does not have to recover it, too.
+	if found = r.solve(w); !w.passed[h.Index] {
+		w.passed[h.Index] = true
+		found = append(found, Found{h, w.shards[h.Index]})
+	}
+	return found
 }
 
 // fits reports whether a shard is as long as those that came before.

@@ -2,7 +2,7 @@ package datagram
 
 import "time"
 
-// Counts are what a member is told of a stream. Every datagram from the first that came
+// Counts are what a member is told of a stream. Every datagram from the first that counts
 // to the last that was sent is in one of Received, Late and Lost.
 type Counts struct {
 	// Received were handed on; Recovered of them were lost, and computed from parity.
@@ -26,12 +26,16 @@ type Account struct {
 	counts Counts
 }
 
-// NewAccount returns the account of a stream with a freshness bound; zero is none.
-func NewAccount(fresh time.Duration) *Account { return &Account{fresh: fresh} }
+// NewAccount returns the account of a stream with a freshness bound; zero is none. It
+// begins with the stream, or with the first datagram that comes, for a member that joined
+// in the middle.
+func NewAccount(fresh time.Duration, inTheMiddle bool) *Account {
+	return &Account{fresh: fresh, begun: !inTheMiddle}
+}
 
 // Arrived notes a datagram of some age, and returns whether it is to be handed on.
 func (a *Account) Arrived(sequence uint64, age time.Duration, recovered bool) (handOn bool) {
-	behind := a.begun && sequence < a.seen.Next()
+	behind := sequence < a.seen.Next()
 	if !a.seen.Note(sequence) {
 		a.counts.Duplicated++
 		return false

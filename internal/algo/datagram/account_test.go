@@ -27,7 +27,7 @@ func wantCounts(t *testing.T, a *algo.Account, want algo.Counts) {
 }
 
 func TestLossAndOrderAreReported(t *testing.T) {
-	a := algo.NewAccount(fresh)
+	a := algo.NewAccount(fresh, true)
 	wantCounts(t, a, algo.Counts{})
 	arrive(a, 5, 6, 8, 7, 7, 11)
 	wantCounts(t, a, algo.Counts{Received: 5, Lost: 2, Duplicated: 1, Reordered: 1})
@@ -44,7 +44,7 @@ func TestLossAndOrderAreReported(t *testing.T) {
 }
 
 func TestStaleIsCountedAndNotHandedOn(t *testing.T) {
-	a := algo.NewAccount(fresh)
+	a := algo.NewAccount(fresh, false)
 	for sequence, c := range []struct {
 		age    time.Duration
 		handOn bool
@@ -54,14 +54,21 @@ func TestStaleIsCountedAndNotHandedOn(t *testing.T) {
 		}
 	}
 	wantCounts(t, a, algo.Counts{Received: 2, Late: 1})
-	unbounded := algo.NewAccount(0)
+	unbounded := algo.NewAccount(0, false)
 	if !unbounded.Arrived(0, time.Hour, false) {
 		t.Error("without a bound something is too old")
 	}
 }
 
+// Who was there from the start has lost what came before the first.
+func TestStartCounts(t *testing.T) {
+	a := algo.NewAccount(fresh, false)
+	arrive(a, 3, 4)
+	wantCounts(t, a, algo.Counts{Received: 2, Lost: 3})
+}
+
 func TestWhoGetsNothingHasLostAll(t *testing.T) {
-	a := algo.NewAccount(fresh)
+	a := algo.NewAccount(fresh, true)
 	a.Ended(10)
 	wantCounts(t, a, algo.Counts{Lost: 10})
 }
@@ -70,7 +77,7 @@ func TestWhoGetsNothingHasLostAll(t *testing.T) {
 func TestNothingIsHidden(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		arrivals := rapid.SliceOfN(rapid.Uint64Range(100, 600), 1, 300).Draw(t, "arrivals")
-		a := algo.NewAccount(fresh)
+		a := algo.NewAccount(fresh, true)
 		came, first, last := map[uint64]bool{}, arrivals[0], arrivals[0]
 		for _, sequence := range arrivals {
 			a.Arrived(sequence, time.Duration(sequence%2)*time.Second, false)

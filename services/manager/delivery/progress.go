@@ -50,6 +50,7 @@ type link struct{ from, to identity.ID }
 type linkProgress struct {
 	bytes uint64
 	last  time.Time // when they last grew
+	use   *groupv1.DatagramUse
 }
 
 func newProgress(delivery view.Delivery, now time.Time) *progress {
@@ -103,14 +104,14 @@ func (p *progress) takeLinks(from identity.ID, report *groupv1.DeliveryReport, c
 	}
 	if from == p.sender {
 		for _, child := range current.Children(from.String()) {
-			p.takeLink(link{from, placement.ParseID(child)}, report.GetBytes(), now)
+			p.takeLink(link{from, placement.ParseID(child)}, report.GetBytes(), report.GetDatagramUse(), now)
 		}
 	}
 	for _, child := range report.GetChildren() {
 		for _, role := range []identity.Role{identity.Member, identity.Agent} {
 			to := identity.ID{Role: role, Name: child.GetName()}
 			if parent, _ := current.Parent(to.String()); parent == from.String() {
-				p.takeLink(link{from, to}, child.GetSentBytes(), now)
+				p.takeLink(link{from, to}, child.GetSentBytes(), child.GetDatagrams(), now)
 				evicted = evicted || child.GetEvicted()
 			}
 		}
@@ -118,11 +119,14 @@ func (p *progress) takeLinks(from identity.ID, report *groupv1.DeliveryReport, c
 	return evicted
 }
 
-func (p *progress) takeLink(way link, bytes uint64, now time.Time) {
+func (p *progress) takeLink(way link, bytes uint64, use *groupv1.DatagramUse, now time.Time) {
 	l, known := p.links[way]
 	if !known {
 		l = &linkProgress{last: now}
 		p.links[way] = l
+	}
+	if use != nil {
+		l.use = use
 	}
 	if bytes > l.bytes {
 		l.bytes, l.last = bytes, now

@@ -240,7 +240,8 @@ func (k *keeper) addProgress(delivery view.Delivery, receipts map[string]*groupv
 func (k *keeper) underWay(name string, late bool) *groupv1.Receipt {
 	receipt := &groupv1.Receipt{
 		Member: name, State: groupv1.ReceiptState_RECEIPT_STATE_RECEIVING, Late: late,
-		Bytes: k.progress.nodes[memberID(name)].reported().GetBytes(),
+		Bytes:     k.progress.nodes[memberID(name)].reported().GetBytes(),
+		Datagrams: k.progress.nodes[memberID(name)].reported().GetDatagrams(),
 	}
 	if since, unknown := k.progress.unknown[name]; unknown {
 		receipt.State, receipt.ChangeTime = groupv1.ReceiptState_RECEIPT_STATE_UNKNOWN, timestamppb.New(since)

@@ -277,7 +277,9 @@ type DeliverySpec struct {
 	MaxBytesPerSecond uint64     `protobuf:"varint,12,opt,name=max_bytes_per_second,json=maxBytesPerSecond,proto3" json:"max_bytes_per_second,omitempty"`
 	Congestion        Congestion `protobuf:"varint,13,opt,name=congestion,proto3,enum=groupcast.group.v1.Congestion" json:"congestion,omitempty"`
 	// Set by the manager from the group's policy.
-	DataPlane     DataPlane `protobuf:"varint,14,opt,name=data_plane,json=dataPlane,proto3,enum=groupcast.group.v1.DataPlane" json:"data_plane,omitempty"`
+	DataPlane DataPlane `protobuf:"varint,14,opt,name=data_plane,json=dataPlane,proto3,enum=groupcast.group.v1.DataPlane" json:"data_plane,omitempty"`
+	// Of a stream: it goes in datagrams, and what is lost is not sent again.
+	Datagrams     *DatagramSpec `protobuf:"bytes,20,opt,name=datagrams,proto3" json:"datagrams,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -410,6 +412,255 @@ func (x *DeliverySpec) GetDataPlane() DataPlane {
 	return DataPlane_DATA_PLANE_UNSPECIFIED
 }
 
+func (x *DeliverySpec) GetDatagrams() *DatagramSpec {
+	if x != nil {
+		return x.Datagrams
+	}
+	return nil
+}
+
+// DatagramSpec is how a stream goes in datagrams. Members prefer fresh over complete: loss
+// and order are reported, never hidden.
+type DatagramSpec struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How old a datagram may be when a member gets it; what is older is counted and dropped.
+	// Zero means no bound.
+	Fresh *durationpb.Duration `protobuf:"bytes,1,opt,name=fresh,proto3" json:"fresh,omitempty"`
+	// So many datagrams of parity are sent for every so many of the stream; both zero is none.
+	ParityData    uint32 `protobuf:"varint,2,opt,name=parity_data,json=parityData,proto3" json:"parity_data,omitempty"`
+	ParityShards  uint32 `protobuf:"varint,3,opt,name=parity_shards,json=parityShards,proto3" json:"parity_shards,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DatagramSpec) Reset() {
+	*x = DatagramSpec{}
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DatagramSpec) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DatagramSpec) ProtoMessage() {}
+
+func (x *DatagramSpec) ProtoReflect() protoreflect.Message {
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DatagramSpec.ProtoReflect.Descriptor instead.
+func (*DatagramSpec) Descriptor() ([]byte, []int) {
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *DatagramSpec) GetFresh() *durationpb.Duration {
+	if x != nil {
+		return x.Fresh
+	}
+	return nil
+}
+
+func (x *DatagramSpec) GetParityData() uint32 {
+	if x != nil {
+		return x.ParityData
+	}
+	return 0
+}
+
+func (x *DatagramSpec) GetParityShards() uint32 {
+	if x != nil {
+		return x.ParityShards
+	}
+	return 0
+}
+
+// DatagramCounts is a member's account of a stream in datagrams. Each one from the first
+// that came to the last that was sent is in one of received, late and lost.
+type DatagramCounts struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Received uint64                 `protobuf:"varint,1,opt,name=received,proto3" json:"received,omitempty"`
+	// Of those received, how many were lost and computed from parity.
+	Recovered uint64 `protobuf:"varint,2,opt,name=recovered,proto3" json:"recovered,omitempty"`
+	// Older than the freshness bound when they came.
+	Late          uint64 `protobuf:"varint,3,opt,name=late,proto3" json:"late,omitempty"`
+	Lost          uint64 `protobuf:"varint,4,opt,name=lost,proto3" json:"lost,omitempty"`
+	Duplicated    uint64 `protobuf:"varint,5,opt,name=duplicated,proto3" json:"duplicated,omitempty"`
+	Reordered     uint64 `protobuf:"varint,6,opt,name=reordered,proto3" json:"reordered,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DatagramCounts) Reset() {
+	*x = DatagramCounts{}
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DatagramCounts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DatagramCounts) ProtoMessage() {}
+
+func (x *DatagramCounts) ProtoReflect() protoreflect.Message {
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DatagramCounts.ProtoReflect.Descriptor instead.
+func (*DatagramCounts) Descriptor() ([]byte, []int) {
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *DatagramCounts) GetReceived() uint64 {
+	if x != nil {
+		return x.Received
+	}
+	return 0
+}
+
+func (x *DatagramCounts) GetRecovered() uint64 {
+	if x != nil {
+		return x.Recovered
+	}
+	return 0
+}
+
+func (x *DatagramCounts) GetLate() uint64 {
+	if x != nil {
+		return x.Late
+	}
+	return 0
+}
+
+func (x *DatagramCounts) GetLost() uint64 {
+	if x != nil {
+		return x.Lost
+	}
+	return 0
+}
+
+func (x *DatagramCounts) GetDuplicated() uint64 {
+	if x != nil {
+		return x.Duplicated
+	}
+	return 0
+}
+
+func (x *DatagramCounts) GetReordered() uint64 {
+	if x != nil {
+		return x.Reordered
+	}
+	return 0
+}
+
+// DatagramUse is what one link carried of a stream in datagrams, parity included.
+type DatagramUse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Sent  uint64                 `protobuf:"varint,1,opt,name=sent,proto3" json:"sent,omitempty"`
+	// What was not sent: the link's rate did not allow it, or it was not known where to.
+	Held uint64 `protobuf:"varint,2,opt,name=held,proto3" json:"held,omitempty"`
+	// What the child says that did not come.
+	Lost uint64 `protobuf:"varint,3,opt,name=lost,proto3" json:"lost,omitempty"`
+	// How fast the link may be used, by its congestion control.
+	AllowedBytesPerSecond uint64 `protobuf:"varint,4,opt,name=allowed_bytes_per_second,json=allowedBytesPerSecond,proto3" json:"allowed_bytes_per_second,omitempty"`
+	// How often its circuit breaker has tripped, and whether it stops the link now.
+	Trips         uint32 `protobuf:"varint,5,opt,name=trips,proto3" json:"trips,omitempty"`
+	Stopped       bool   `protobuf:"varint,6,opt,name=stopped,proto3" json:"stopped,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DatagramUse) Reset() {
+	*x = DatagramUse{}
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DatagramUse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DatagramUse) ProtoMessage() {}
+
+func (x *DatagramUse) ProtoReflect() protoreflect.Message {
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DatagramUse.ProtoReflect.Descriptor instead.
+func (*DatagramUse) Descriptor() ([]byte, []int) {
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *DatagramUse) GetSent() uint64 {
+	if x != nil {
+		return x.Sent
+	}
+	return 0
+}
+
+func (x *DatagramUse) GetHeld() uint64 {
+	if x != nil {
+		return x.Held
+	}
+	return 0
+}
+
+func (x *DatagramUse) GetLost() uint64 {
+	if x != nil {
+		return x.Lost
+	}
+	return 0
+}
+
+func (x *DatagramUse) GetAllowedBytesPerSecond() uint64 {
+	if x != nil {
+		return x.AllowedBytesPerSecond
+	}
+	return 0
+}
+
+func (x *DatagramUse) GetTrips() uint32 {
+	if x != nil {
+		return x.Trips
+	}
+	return 0
+}
+
+func (x *DatagramUse) GetStopped() bool {
+	if x != nil {
+		return x.Stopped
+	}
+	return false
+}
+
 // Receipt is what is known of a delivery at one member.
 type Receipt struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
@@ -432,14 +683,16 @@ type Receipt struct {
 	// Its time, over the time that the sender took to send: 1 is as fast as the sender.
 	Stretch float64 `protobuf:"fixed64,10,opt,name=stretch,proto3" json:"stretch,omitempty"`
 	// Who feeds it.
-	Parent        string `protobuf:"bytes,11,opt,name=parent,proto3" json:"parent,omitempty"`
+	Parent string `protobuf:"bytes,11,opt,name=parent,proto3" json:"parent,omitempty"`
+	// Of a stream in datagrams.
+	Datagrams     *DatagramCounts `protobuf:"bytes,20,opt,name=datagrams,proto3" json:"datagrams,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Receipt) Reset() {
 	*x = Receipt{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[1]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -451,7 +704,7 @@ func (x *Receipt) String() string {
 func (*Receipt) ProtoMessage() {}
 
 func (x *Receipt) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[1]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -464,7 +717,7 @@ func (x *Receipt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Receipt.ProtoReflect.Descriptor instead.
 func (*Receipt) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{1}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Receipt) GetMember() string {
@@ -544,6 +797,13 @@ func (x *Receipt) GetParent() string {
 	return ""
 }
 
+func (x *Receipt) GetDatagrams() *DatagramCounts {
+	if x != nil {
+		return x.Datagrams
+	}
+	return nil
+}
+
 // LinkUse is what one link of a delivery's tree carried.
 type LinkUse struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
@@ -551,13 +811,15 @@ type LinkUse struct {
 	To             string                 `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
 	Bytes          uint64                 `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	BytesPerSecond uint64                 `protobuf:"varint,4,opt,name=bytes_per_second,json=bytesPerSecond,proto3" json:"bytes_per_second,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Of a stream in datagrams.
+	Datagrams     *DatagramUse `protobuf:"bytes,20,opt,name=datagrams,proto3" json:"datagrams,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LinkUse) Reset() {
 	*x = LinkUse{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[2]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -569,7 +831,7 @@ func (x *LinkUse) String() string {
 func (*LinkUse) ProtoMessage() {}
 
 func (x *LinkUse) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[2]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -582,7 +844,7 @@ func (x *LinkUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinkUse.ProtoReflect.Descriptor instead.
 func (*LinkUse) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{2}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *LinkUse) GetFrom() string {
@@ -613,6 +875,13 @@ func (x *LinkUse) GetBytesPerSecond() uint64 {
 	return 0
 }
 
+func (x *LinkUse) GetDatagrams() *DatagramUse {
+	if x != nil {
+		return x.Datagrams
+	}
+	return nil
+}
+
 // CacheUse is what one agent cached of a delivery.
 type CacheUse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -628,7 +897,7 @@ type CacheUse struct {
 
 func (x *CacheUse) Reset() {
 	*x = CacheUse{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[3]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -640,7 +909,7 @@ func (x *CacheUse) String() string {
 func (*CacheUse) ProtoMessage() {}
 
 func (x *CacheUse) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[3]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -653,7 +922,7 @@ func (x *CacheUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CacheUse.ProtoReflect.Descriptor instead.
 func (*CacheUse) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{3}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *CacheUse) GetAgent() string {
@@ -701,7 +970,7 @@ type Measurements struct {
 
 func (x *Measurements) Reset() {
 	*x = Measurements{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[4]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -713,7 +982,7 @@ func (x *Measurements) String() string {
 func (*Measurements) ProtoMessage() {}
 
 func (x *Measurements) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[4]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -726,7 +995,7 @@ func (x *Measurements) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Measurements.ProtoReflect.Descriptor instead.
 func (*Measurements) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{4}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Measurements) GetSendBytesPerSecond() uint64 {
@@ -791,14 +1060,16 @@ type Delivery struct {
 	Receipts     []*Receipt    `protobuf:"bytes,16,rep,name=receipts,proto3" json:"receipts,omitempty"`
 	Measurements *Measurements `protobuf:"bytes,17,opt,name=measurements,proto3" json:"measurements,omitempty"`
 	// Why it was ended before it was done; empty otherwise. The words are those of receipts.
-	Reason        string `protobuf:"bytes,18,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,18,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Of a stream in datagrams that is sealed: how many the sender was given.
+	Datagrams     uint64 `protobuf:"varint,20,opt,name=datagrams,proto3" json:"datagrams,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Delivery) Reset() {
 	*x = Delivery{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[5]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -810,7 +1081,7 @@ func (x *Delivery) String() string {
 func (*Delivery) ProtoMessage() {}
 
 func (x *Delivery) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[5]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -823,7 +1094,7 @@ func (x *Delivery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delivery.ProtoReflect.Descriptor instead.
 func (*Delivery) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{5}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Delivery) GetId() string {
@@ -952,6 +1223,13 @@ func (x *Delivery) GetReason() string {
 	return ""
 }
 
+func (x *Delivery) GetDatagrams() uint64 {
+	if x != nil {
+		return x.Datagrams
+	}
+	return 0
+}
+
 // Neighbour is the other end of a link in a delivery's tree.
 type Neighbour struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -966,7 +1244,7 @@ type Neighbour struct {
 
 func (x *Neighbour) Reset() {
 	*x = Neighbour{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[6]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -978,7 +1256,7 @@ func (x *Neighbour) String() string {
 func (*Neighbour) ProtoMessage() {}
 
 func (x *Neighbour) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[6]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -991,7 +1269,7 @@ func (x *Neighbour) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Neighbour.ProtoReflect.Descriptor instead.
 func (*Neighbour) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{6}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Neighbour) GetName() string {
@@ -1041,14 +1319,18 @@ type Assignment struct {
 	// Why it was ended before it was done; empty otherwise.
 	Reason string `protobuf:"bytes,14,opt,name=reason,proto3" json:"reason,omitempty"`
 	// RELAY: how long an ended delivery is kept for those who come late.
-	KeepUntil     *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=keep_until,json=keepUntil,proto3" json:"keep_until,omitempty"`
+	KeepUntil *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=keep_until,json=keepUntil,proto3" json:"keep_until,omitempty"`
+	// Of a stream in datagrams that is sealed: how many the sender was given.
+	Datagrams uint64 `protobuf:"varint,20,opt,name=datagrams,proto3" json:"datagrams,omitempty"`
+	// RECEIVE: the member joined after the start, and gets a stream from where it joined.
+	Late          bool `protobuf:"varint,21,opt,name=late,proto3" json:"late,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Assignment) Reset() {
 	*x = Assignment{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[7]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1060,7 +1342,7 @@ func (x *Assignment) String() string {
 func (*Assignment) ProtoMessage() {}
 
 func (x *Assignment) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[7]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1073,7 +1355,7 @@ func (x *Assignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assignment.ProtoReflect.Descriptor instead.
 func (*Assignment) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{7}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Assignment) GetDelivery() string {
@@ -1181,6 +1463,20 @@ func (x *Assignment) GetKeepUntil() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Assignment) GetDatagrams() uint64 {
+	if x != nil {
+		return x.Datagrams
+	}
+	return 0
+}
+
+func (x *Assignment) GetLate() bool {
+	if x != nil {
+		return x.Late
+	}
+	return false
+}
+
 // Assignments are what has changed since the last message of this stream.
 type Assignments struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1197,7 +1493,7 @@ type Assignments struct {
 
 func (x *Assignments) Reset() {
 	*x = Assignments{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[8]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1209,7 +1505,7 @@ func (x *Assignments) String() string {
 func (*Assignments) ProtoMessage() {}
 
 func (x *Assignments) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[8]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1222,7 +1518,7 @@ func (x *Assignments) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assignments.ProtoReflect.Descriptor instead.
 func (*Assignments) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{8}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Assignments) GetComplete() bool {
@@ -1269,14 +1565,18 @@ type DeliveryReport struct {
 	// The parent (SEND: the child) that cannot be reached or is silent; empty while all is well.
 	Lost string `protobuf:"bytes,8,opt,name=lost,proto3" json:"lost,omitempty"`
 	// Why this node cannot go on by itself, such as no_room; empty while it can.
-	Trouble       string `protobuf:"bytes,9,opt,name=trouble,proto3" json:"trouble,omitempty"`
+	Trouble string `protobuf:"bytes,9,opt,name=trouble,proto3" json:"trouble,omitempty"`
+	// RECEIVE, of a stream in datagrams.
+	Datagrams *DatagramCounts `protobuf:"bytes,20,opt,name=datagrams,proto3" json:"datagrams,omitempty"`
+	// SEND, of a stream in datagrams: of the link to the one agent.
+	DatagramUse   *DatagramUse `protobuf:"bytes,21,opt,name=datagram_use,json=datagramUse,proto3" json:"datagram_use,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DeliveryReport) Reset() {
 	*x = DeliveryReport{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[9]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1288,7 +1588,7 @@ func (x *DeliveryReport) String() string {
 func (*DeliveryReport) ProtoMessage() {}
 
 func (x *DeliveryReport) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[9]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1301,7 +1601,7 @@ func (x *DeliveryReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliveryReport.ProtoReflect.Descriptor instead.
 func (*DeliveryReport) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{9}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *DeliveryReport) GetDelivery() string {
@@ -1367,6 +1667,20 @@ func (x *DeliveryReport) GetTrouble() string {
 	return ""
 }
 
+func (x *DeliveryReport) GetDatagrams() *DatagramCounts {
+	if x != nil {
+		return x.Datagrams
+	}
+	return nil
+}
+
+func (x *DeliveryReport) GetDatagramUse() *DatagramUse {
+	if x != nil {
+		return x.DatagramUse
+	}
+	return nil
+}
+
 // ChildReport is how one child of a relay stands.
 type ChildReport struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -1377,14 +1691,16 @@ type ChildReport struct {
 	// All before this offset is acknowledged.
 	AckedOffset uint64 `protobuf:"varint,4,opt,name=acked_offset,json=ackedOffset,proto3" json:"acked_offset,omitempty"`
 	// It was given up as too slow.
-	Evicted       bool `protobuf:"varint,5,opt,name=evicted,proto3" json:"evicted,omitempty"`
+	Evicted bool `protobuf:"varint,5,opt,name=evicted,proto3" json:"evicted,omitempty"`
+	// Of a stream in datagrams.
+	Datagrams     *DatagramUse `protobuf:"bytes,20,opt,name=datagrams,proto3" json:"datagrams,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ChildReport) Reset() {
 	*x = ChildReport{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[10]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1396,7 +1712,7 @@ func (x *ChildReport) String() string {
 func (*ChildReport) ProtoMessage() {}
 
 func (x *ChildReport) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[10]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1409,7 +1725,7 @@ func (x *ChildReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChildReport.ProtoReflect.Descriptor instead.
 func (*ChildReport) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{10}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ChildReport) GetName() string {
@@ -1447,6 +1763,13 @@ func (x *ChildReport) GetEvicted() bool {
 	return false
 }
 
+func (x *ChildReport) GetDatagrams() *DatagramUse {
+	if x != nil {
+		return x.Datagrams
+	}
+	return nil
+}
+
 // CreateDeliveryRequest says who sends what.
 type CreateDeliveryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1462,7 +1785,7 @@ type CreateDeliveryRequest struct {
 
 func (x *CreateDeliveryRequest) Reset() {
 	*x = CreateDeliveryRequest{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[11]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1474,7 +1797,7 @@ func (x *CreateDeliveryRequest) String() string {
 func (*CreateDeliveryRequest) ProtoMessage() {}
 
 func (x *CreateDeliveryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[11]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1487,7 +1810,7 @@ func (x *CreateDeliveryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateDeliveryRequest.ProtoReflect.Descriptor instead.
 func (*CreateDeliveryRequest) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{11}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *CreateDeliveryRequest) GetGroup() string {
@@ -1535,7 +1858,7 @@ type CreateDeliveryResponse struct {
 
 func (x *CreateDeliveryResponse) Reset() {
 	*x = CreateDeliveryResponse{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[12]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1547,7 +1870,7 @@ func (x *CreateDeliveryResponse) String() string {
 func (*CreateDeliveryResponse) ProtoMessage() {}
 
 func (x *CreateDeliveryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[12]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1560,7 +1883,7 @@ func (x *CreateDeliveryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateDeliveryResponse.ProtoReflect.Descriptor instead.
 func (*CreateDeliveryResponse) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{12}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CreateDeliveryResponse) GetDelivery() *Delivery {
@@ -1580,15 +1903,17 @@ type SealDeliveryRequest struct {
 	// The BLAKE3 hash of all bytes.
 	Root []byte `protobuf:"bytes,5,opt,name=root,proto3" json:"root,omitempty"`
 	// If set, the delivery fails: source_changed or failed.
-	Reason        string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
-	Detail        string `protobuf:"bytes,7,opt,name=detail,proto3" json:"detail,omitempty"`
+	Reason string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
+	Detail string `protobuf:"bytes,7,opt,name=detail,proto3" json:"detail,omitempty"`
+	// Of a stream in datagrams: how many were given to the sender.
+	Datagrams     uint64 `protobuf:"varint,20,opt,name=datagrams,proto3" json:"datagrams,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SealDeliveryRequest) Reset() {
 	*x = SealDeliveryRequest{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[13]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1600,7 +1925,7 @@ func (x *SealDeliveryRequest) String() string {
 func (*SealDeliveryRequest) ProtoMessage() {}
 
 func (x *SealDeliveryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[13]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1613,7 +1938,7 @@ func (x *SealDeliveryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SealDeliveryRequest.ProtoReflect.Descriptor instead.
 func (*SealDeliveryRequest) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{13}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *SealDeliveryRequest) GetDelivery() string {
@@ -1665,6 +1990,13 @@ func (x *SealDeliveryRequest) GetDetail() string {
 	return ""
 }
 
+func (x *SealDeliveryRequest) GetDatagrams() uint64 {
+	if x != nil {
+		return x.Datagrams
+	}
+	return 0
+}
+
 // SealDeliveryResponse is empty.
 type SealDeliveryResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1674,7 +2006,7 @@ type SealDeliveryResponse struct {
 
 func (x *SealDeliveryResponse) Reset() {
 	*x = SealDeliveryResponse{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[14]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1686,7 +2018,7 @@ func (x *SealDeliveryResponse) String() string {
 func (*SealDeliveryResponse) ProtoMessage() {}
 
 func (x *SealDeliveryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[14]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1699,7 +2031,7 @@ func (x *SealDeliveryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SealDeliveryResponse.ProtoReflect.Descriptor instead.
 func (*SealDeliveryResponse) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{14}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{17}
 }
 
 // RecordReceiptRequest says how a delivery ended at a member. Repeating it has one effect.
@@ -1709,18 +2041,20 @@ type RecordReceiptRequest struct {
 	Member      string                 `protobuf:"bytes,2,opt,name=member,proto3" json:"member,omitempty"`
 	Incarnation uint64                 `protobuf:"varint,3,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
 	// COMPLETE or FAILED.
-	State         ReceiptState `protobuf:"varint,4,opt,name=state,proto3,enum=groupcast.group.v1.ReceiptState" json:"state,omitempty"`
-	Reason        string       `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
-	Detail        string       `protobuf:"bytes,6,opt,name=detail,proto3" json:"detail,omitempty"`
-	Bytes         uint64       `protobuf:"varint,7,opt,name=bytes,proto3" json:"bytes,omitempty"`
-	Root          []byte       `protobuf:"bytes,8,opt,name=root,proto3" json:"root,omitempty"`
+	State  ReceiptState `protobuf:"varint,4,opt,name=state,proto3,enum=groupcast.group.v1.ReceiptState" json:"state,omitempty"`
+	Reason string       `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	Detail string       `protobuf:"bytes,6,opt,name=detail,proto3" json:"detail,omitempty"`
+	Bytes  uint64       `protobuf:"varint,7,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	// Of a stream in datagrams, the hash of what it got, whatever that was.
+	Root          []byte          `protobuf:"bytes,8,opt,name=root,proto3" json:"root,omitempty"`
+	Datagrams     *DatagramCounts `protobuf:"bytes,20,opt,name=datagrams,proto3" json:"datagrams,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RecordReceiptRequest) Reset() {
 	*x = RecordReceiptRequest{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[15]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1732,7 +2066,7 @@ func (x *RecordReceiptRequest) String() string {
 func (*RecordReceiptRequest) ProtoMessage() {}
 
 func (x *RecordReceiptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[15]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1745,7 +2079,7 @@ func (x *RecordReceiptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordReceiptRequest.ProtoReflect.Descriptor instead.
 func (*RecordReceiptRequest) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{15}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RecordReceiptRequest) GetDelivery() string {
@@ -1804,6 +2138,13 @@ func (x *RecordReceiptRequest) GetRoot() []byte {
 	return nil
 }
 
+func (x *RecordReceiptRequest) GetDatagrams() *DatagramCounts {
+	if x != nil {
+		return x.Datagrams
+	}
+	return nil
+}
+
 // RecordReceiptResponse is empty.
 type RecordReceiptResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1813,7 +2154,7 @@ type RecordReceiptResponse struct {
 
 func (x *RecordReceiptResponse) Reset() {
 	*x = RecordReceiptResponse{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[16]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1825,7 +2166,7 @@ func (x *RecordReceiptResponse) String() string {
 func (*RecordReceiptResponse) ProtoMessage() {}
 
 func (x *RecordReceiptResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[16]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1838,7 +2179,7 @@ func (x *RecordReceiptResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordReceiptResponse.ProtoReflect.Descriptor instead.
 func (*RecordReceiptResponse) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{16}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{19}
 }
 
 // CancelDeliveryRequest names the delivery.
@@ -1851,7 +2192,7 @@ type CancelDeliveryRequest struct {
 
 func (x *CancelDeliveryRequest) Reset() {
 	*x = CancelDeliveryRequest{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[17]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1863,7 +2204,7 @@ func (x *CancelDeliveryRequest) String() string {
 func (*CancelDeliveryRequest) ProtoMessage() {}
 
 func (x *CancelDeliveryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[17]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1876,7 +2217,7 @@ func (x *CancelDeliveryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelDeliveryRequest.ProtoReflect.Descriptor instead.
 func (*CancelDeliveryRequest) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{17}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *CancelDeliveryRequest) GetDelivery() string {
@@ -1896,7 +2237,7 @@ type CancelDeliveryResponse struct {
 
 func (x *CancelDeliveryResponse) Reset() {
 	*x = CancelDeliveryResponse{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[18]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1908,7 +2249,7 @@ func (x *CancelDeliveryResponse) String() string {
 func (*CancelDeliveryResponse) ProtoMessage() {}
 
 func (x *CancelDeliveryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[18]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1921,7 +2262,7 @@ func (x *CancelDeliveryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelDeliveryResponse.ProtoReflect.Descriptor instead.
 func (*CancelDeliveryResponse) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{18}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CancelDeliveryResponse) GetDelivery() *Delivery {
@@ -1942,7 +2283,7 @@ type GetDeliveryRequest struct {
 
 func (x *GetDeliveryRequest) Reset() {
 	*x = GetDeliveryRequest{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[19]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1954,7 +2295,7 @@ func (x *GetDeliveryRequest) String() string {
 func (*GetDeliveryRequest) ProtoMessage() {}
 
 func (x *GetDeliveryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[19]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1967,7 +2308,7 @@ func (x *GetDeliveryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDeliveryRequest.ProtoReflect.Descriptor instead.
 func (*GetDeliveryRequest) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{19}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GetDeliveryRequest) GetDelivery() string {
@@ -1987,7 +2328,7 @@ type GetDeliveryResponse struct {
 
 func (x *GetDeliveryResponse) Reset() {
 	*x = GetDeliveryResponse{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[20]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1999,7 +2340,7 @@ func (x *GetDeliveryResponse) String() string {
 func (*GetDeliveryResponse) ProtoMessage() {}
 
 func (x *GetDeliveryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[20]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2012,7 +2353,7 @@ func (x *GetDeliveryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDeliveryResponse.ProtoReflect.Descriptor instead.
 func (*GetDeliveryResponse) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{20}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *GetDeliveryResponse) GetDelivery() *Delivery {
@@ -2036,7 +2377,7 @@ type ListDeliveriesRequest struct {
 
 func (x *ListDeliveriesRequest) Reset() {
 	*x = ListDeliveriesRequest{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[21]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2048,7 +2389,7 @@ func (x *ListDeliveriesRequest) String() string {
 func (*ListDeliveriesRequest) ProtoMessage() {}
 
 func (x *ListDeliveriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[21]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2061,7 +2402,7 @@ func (x *ListDeliveriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeliveriesRequest.ProtoReflect.Descriptor instead.
 func (*ListDeliveriesRequest) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{21}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ListDeliveriesRequest) GetGroup() string {
@@ -2097,7 +2438,7 @@ type ListDeliveriesResponse struct {
 
 func (x *ListDeliveriesResponse) Reset() {
 	*x = ListDeliveriesResponse{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[22]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2109,7 +2450,7 @@ func (x *ListDeliveriesResponse) String() string {
 func (*ListDeliveriesResponse) ProtoMessage() {}
 
 func (x *ListDeliveriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[22]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2122,7 +2463,7 @@ func (x *ListDeliveriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeliveriesResponse.ProtoReflect.Descriptor instead.
 func (*ListDeliveriesResponse) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{22}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListDeliveriesResponse) GetDeliveries() []*Delivery {
@@ -2150,7 +2491,7 @@ type WatchDeliveryRequest struct {
 
 func (x *WatchDeliveryRequest) Reset() {
 	*x = WatchDeliveryRequest{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[23]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2162,7 +2503,7 @@ func (x *WatchDeliveryRequest) String() string {
 func (*WatchDeliveryRequest) ProtoMessage() {}
 
 func (x *WatchDeliveryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[23]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2175,7 +2516,7 @@ func (x *WatchDeliveryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchDeliveryRequest.ProtoReflect.Descriptor instead.
 func (*WatchDeliveryRequest) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{23}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *WatchDeliveryRequest) GetDelivery() string {
@@ -2196,7 +2537,7 @@ type WatchDeliveryResponse struct {
 
 func (x *WatchDeliveryResponse) Reset() {
 	*x = WatchDeliveryResponse{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[24]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2208,7 +2549,7 @@ func (x *WatchDeliveryResponse) String() string {
 func (*WatchDeliveryResponse) ProtoMessage() {}
 
 func (x *WatchDeliveryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[24]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2221,7 +2562,7 @@ func (x *WatchDeliveryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchDeliveryResponse.ProtoReflect.Descriptor instead.
 func (*WatchDeliveryResponse) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{24}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *WatchDeliveryResponse) GetDelivery() *Delivery {
@@ -2235,7 +2576,7 @@ var File_groupcast_group_v1_delivery_proto protoreflect.FileDescriptor
 
 const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\n" +
-	"!groupcast/group/v1/delivery.proto\x12\x12groupcast.group.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egroupcast/group/v1/group.proto\"\xc3\x05\n" +
+	"!groupcast/group/v1/delivery.proto\x12\x12groupcast.group.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egroupcast/group/v1/group.proto\"\x83\x06\n" +
 	"\fDeliverySpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x124\n" +
 	"\x04kind\x18\x02 \x01(\x0e2 .groupcast.group.v1.DeliveryKindR\x04kind\x12\x16\n" +
@@ -2256,7 +2597,29 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"congestion\x18\r \x01(\x0e2\x1e.groupcast.group.v1.CongestionR\n" +
 	"congestion\x12<\n" +
 	"\n" +
-	"data_plane\x18\x0e \x01(\x0e2\x1d.groupcast.group.v1.DataPlaneR\tdataPlane\"\xeb\x02\n" +
+	"data_plane\x18\x0e \x01(\x0e2\x1d.groupcast.group.v1.DataPlaneR\tdataPlane\x12>\n" +
+	"\tdatagrams\x18\x14 \x01(\v2 .groupcast.group.v1.DatagramSpecR\tdatagrams\"\x85\x01\n" +
+	"\fDatagramSpec\x12/\n" +
+	"\x05fresh\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x05fresh\x12\x1f\n" +
+	"\vparity_data\x18\x02 \x01(\rR\n" +
+	"parityData\x12#\n" +
+	"\rparity_shards\x18\x03 \x01(\rR\fparityShards\"\xb0\x01\n" +
+	"\x0eDatagramCounts\x12\x1a\n" +
+	"\breceived\x18\x01 \x01(\x04R\breceived\x12\x1c\n" +
+	"\trecovered\x18\x02 \x01(\x04R\trecovered\x12\x12\n" +
+	"\x04late\x18\x03 \x01(\x04R\x04late\x12\x12\n" +
+	"\x04lost\x18\x04 \x01(\x04R\x04lost\x12\x1e\n" +
+	"\n" +
+	"duplicated\x18\x05 \x01(\x04R\n" +
+	"duplicated\x12\x1c\n" +
+	"\treordered\x18\x06 \x01(\x04R\treordered\"\xb2\x01\n" +
+	"\vDatagramUse\x12\x12\n" +
+	"\x04sent\x18\x01 \x01(\x04R\x04sent\x12\x12\n" +
+	"\x04held\x18\x02 \x01(\x04R\x04held\x12\x12\n" +
+	"\x04lost\x18\x03 \x01(\x04R\x04lost\x127\n" +
+	"\x18allowed_bytes_per_second\x18\x04 \x01(\x04R\x15allowedBytesPerSecond\x12\x14\n" +
+	"\x05trips\x18\x05 \x01(\rR\x05trips\x12\x18\n" +
+	"\astopped\x18\x06 \x01(\bR\astopped\"\xad\x03\n" +
 	"\aReceipt\x12\x16\n" +
 	"\x06member\x18\x01 \x01(\tR\x06member\x126\n" +
 	"\x05state\x18\x02 \x01(\x0e2 .groupcast.group.v1.ReceiptStateR\x05state\x12\x16\n" +
@@ -2270,12 +2633,14 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\aelapsed\x18\t \x01(\v2\x19.google.protobuf.DurationR\aelapsed\x12\x18\n" +
 	"\astretch\x18\n" +
 	" \x01(\x01R\astretch\x12\x16\n" +
-	"\x06parent\x18\v \x01(\tR\x06parent\"m\n" +
+	"\x06parent\x18\v \x01(\tR\x06parent\x12@\n" +
+	"\tdatagrams\x18\x14 \x01(\v2\".groupcast.group.v1.DatagramCountsR\tdatagrams\"\xac\x01\n" +
 	"\aLinkUse\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\x12\x14\n" +
 	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\x12(\n" +
-	"\x10bytes_per_second\x18\x04 \x01(\x04R\x0ebytesPerSecond\"i\n" +
+	"\x10bytes_per_second\x18\x04 \x01(\x04R\x0ebytesPerSecond\x12=\n" +
+	"\tdatagrams\x18\x14 \x01(\v2\x1f.groupcast.group.v1.DatagramUseR\tdatagrams\"i\n" +
 	"\bCacheUse\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\x12\x1b\n" +
@@ -2286,7 +2651,7 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\x1areception_bytes_per_second\x18\x02 \x01(\x04R\x17receptionBytesPerSecond\x121\n" +
 	"\x14effective_throughput\x18\x03 \x01(\x01R\x13effectiveThroughput\x121\n" +
 	"\x05links\x18\x04 \x03(\v2\x1b.groupcast.group.v1.LinkUseR\x05links\x124\n" +
-	"\x06caches\x18\x05 \x03(\v2\x1c.groupcast.group.v1.CacheUseR\x06caches\"\xb5\x05\n" +
+	"\x06caches\x18\x05 \x03(\v2\x1c.groupcast.group.v1.CacheUseR\x06caches\"\xd3\x05\n" +
 	"\bDelivery\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05group\x18\x02 \x01(\tR\x05group\x12\x16\n" +
@@ -2308,11 +2673,12 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\ffailed_count\x18\x0f \x01(\rR\vfailedCount\x127\n" +
 	"\breceipts\x18\x10 \x03(\v2\x1b.groupcast.group.v1.ReceiptR\breceipts\x12D\n" +
 	"\fmeasurements\x18\x11 \x01(\v2 .groupcast.group.v1.MeasurementsR\fmeasurements\x12\x16\n" +
-	"\x06reason\x18\x12 \x01(\tR\x06reason\"Q\n" +
+	"\x06reason\x18\x12 \x01(\tR\x06reason\x12\x1c\n" +
+	"\tdatagrams\x18\x14 \x01(\x04R\tdatagrams\"Q\n" +
 	"\tNeighbour\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x1c\n" +
-	"\taddresses\x18\x03 \x03(\tR\taddresses\"\x9c\x04\n" +
+	"\taddresses\x18\x03 \x03(\tR\taddresses\"\xce\x04\n" +
 	"\n" +
 	"Assignment\x12\x1a\n" +
 	"\bdelivery\x18\x01 \x01(\tR\bdelivery\x12\x14\n" +
@@ -2333,12 +2699,14 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\x05ended\x18\r \x01(\bR\x05ended\x12\x16\n" +
 	"\x06reason\x18\x0e \x01(\tR\x06reason\x129\n" +
 	"\n" +
-	"keep_until\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\tkeepUntil\"\x9b\x01\n" +
+	"keep_until\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\tkeepUntil\x12\x1c\n" +
+	"\tdatagrams\x18\x14 \x01(\x04R\tdatagrams\x12\x12\n" +
+	"\x04late\x18\x15 \x01(\bR\x04late\"\x9b\x01\n" +
 	"\vAssignments\x12\x1a\n" +
 	"\bcomplete\x18\x01 \x01(\bR\bcomplete\x128\n" +
 	"\acurrent\x18\x02 \x03(\v2\x1e.groupcast.group.v1.AssignmentR\acurrent\x12\x18\n" +
 	"\adropped\x18\x03 \x03(\tR\adropped\x12\x1c\n" +
-	"\tcontinues\x18\x04 \x01(\bR\tcontinues\"\xbc\x02\n" +
+	"\tcontinues\x18\x04 \x01(\bR\tcontinues\"\xc2\x03\n" +
 	"\x0eDeliveryReport\x12\x1a\n" +
 	"\bdelivery\x18\x01 \x01(\tR\bdelivery\x12!\n" +
 	"\ftree_version\x18\x02 \x01(\x04R\vtreeVersion\x12\x14\n" +
@@ -2349,14 +2717,17 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"held_bytes\x18\x06 \x01(\x04R\theldBytes\x12;\n" +
 	"\bchildren\x18\a \x03(\v2\x1f.groupcast.group.v1.ChildReportR\bchildren\x12\x12\n" +
 	"\x04lost\x18\b \x01(\tR\x04lost\x12\x18\n" +
-	"\atrouble\x18\t \x01(\tR\atrouble\"\x9b\x01\n" +
+	"\atrouble\x18\t \x01(\tR\atrouble\x12@\n" +
+	"\tdatagrams\x18\x14 \x01(\v2\".groupcast.group.v1.DatagramCountsR\tdatagrams\x12B\n" +
+	"\fdatagram_use\x18\x15 \x01(\v2\x1f.groupcast.group.v1.DatagramUseR\vdatagramUse\"\xda\x01\n" +
 	"\vChildReport\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
 	"\tconnected\x18\x02 \x01(\bR\tconnected\x12\x1d\n" +
 	"\n" +
 	"sent_bytes\x18\x03 \x01(\x04R\tsentBytes\x12!\n" +
 	"\facked_offset\x18\x04 \x01(\x04R\vackedOffset\x12\x18\n" +
-	"\aevicted\x18\x05 \x01(\bR\aevicted\"\xbc\x01\n" +
+	"\aevicted\x18\x05 \x01(\bR\aevicted\x12=\n" +
+	"\tdatagrams\x18\x14 \x01(\v2\x1f.groupcast.group.v1.DatagramUseR\tdatagrams\"\xbc\x01\n" +
 	"\x15CreateDeliveryRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x16\n" +
 	"\x06sender\x18\x02 \x01(\tR\x06sender\x12 \n" +
@@ -2365,7 +2736,7 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\x05 \x01(\tR\trequestId\"R\n" +
 	"\x16CreateDeliveryResponse\x128\n" +
-	"\bdelivery\x18\x01 \x01(\v2\x1c.groupcast.group.v1.DeliveryR\bdelivery\"\xc7\x01\n" +
+	"\bdelivery\x18\x01 \x01(\v2\x1c.groupcast.group.v1.DeliveryR\bdelivery\"\xe5\x01\n" +
 	"\x13SealDeliveryRequest\x12\x1a\n" +
 	"\bdelivery\x18\x01 \x01(\tR\bdelivery\x12\x16\n" +
 	"\x06sender\x18\x02 \x01(\tR\x06sender\x12 \n" +
@@ -2373,8 +2744,9 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\x06length\x18\x04 \x01(\x04R\x06length\x12\x12\n" +
 	"\x04root\x18\x05 \x01(\fR\x04root\x12\x16\n" +
 	"\x06reason\x18\x06 \x01(\tR\x06reason\x12\x16\n" +
-	"\x06detail\x18\a \x01(\tR\x06detail\"\x16\n" +
-	"\x14SealDeliveryResponse\"\xfe\x01\n" +
+	"\x06detail\x18\a \x01(\tR\x06detail\x12\x1c\n" +
+	"\tdatagrams\x18\x14 \x01(\x04R\tdatagrams\"\x16\n" +
+	"\x14SealDeliveryResponse\"\xc0\x02\n" +
 	"\x14RecordReceiptRequest\x12\x1a\n" +
 	"\bdelivery\x18\x01 \x01(\tR\bdelivery\x12\x16\n" +
 	"\x06member\x18\x02 \x01(\tR\x06member\x12 \n" +
@@ -2383,7 +2755,8 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\x06reason\x18\x05 \x01(\tR\x06reason\x12\x16\n" +
 	"\x06detail\x18\x06 \x01(\tR\x06detail\x12\x14\n" +
 	"\x05bytes\x18\a \x01(\x04R\x05bytes\x12\x12\n" +
-	"\x04root\x18\b \x01(\fR\x04root\"\x17\n" +
+	"\x04root\x18\b \x01(\fR\x04root\x12@\n" +
+	"\tdatagrams\x18\x14 \x01(\v2\".groupcast.group.v1.DatagramCountsR\tdatagrams\"\x17\n" +
 	"\x15RecordReceiptResponse\"3\n" +
 	"\x15CancelDeliveryRequest\x12\x1a\n" +
 	"\bdelivery\x18\x01 \x01(\tR\bdelivery\"R\n" +
@@ -2453,99 +2826,110 @@ func file_groupcast_group_v1_delivery_proto_rawDescGZIP() []byte {
 }
 
 var file_groupcast_group_v1_delivery_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_groupcast_group_v1_delivery_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_groupcast_group_v1_delivery_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_groupcast_group_v1_delivery_proto_goTypes = []any{
 	(DeliveryKind)(0),              // 0: groupcast.group.v1.DeliveryKind
 	(DeliveryState)(0),             // 1: groupcast.group.v1.DeliveryState
 	(ReceiptState)(0),              // 2: groupcast.group.v1.ReceiptState
 	(Duty)(0),                      // 3: groupcast.group.v1.Duty
 	(*DeliverySpec)(nil),           // 4: groupcast.group.v1.DeliverySpec
-	(*Receipt)(nil),                // 5: groupcast.group.v1.Receipt
-	(*LinkUse)(nil),                // 6: groupcast.group.v1.LinkUse
-	(*CacheUse)(nil),               // 7: groupcast.group.v1.CacheUse
-	(*Measurements)(nil),           // 8: groupcast.group.v1.Measurements
-	(*Delivery)(nil),               // 9: groupcast.group.v1.Delivery
-	(*Neighbour)(nil),              // 10: groupcast.group.v1.Neighbour
-	(*Assignment)(nil),             // 11: groupcast.group.v1.Assignment
-	(*Assignments)(nil),            // 12: groupcast.group.v1.Assignments
-	(*DeliveryReport)(nil),         // 13: groupcast.group.v1.DeliveryReport
-	(*ChildReport)(nil),            // 14: groupcast.group.v1.ChildReport
-	(*CreateDeliveryRequest)(nil),  // 15: groupcast.group.v1.CreateDeliveryRequest
-	(*CreateDeliveryResponse)(nil), // 16: groupcast.group.v1.CreateDeliveryResponse
-	(*SealDeliveryRequest)(nil),    // 17: groupcast.group.v1.SealDeliveryRequest
-	(*SealDeliveryResponse)(nil),   // 18: groupcast.group.v1.SealDeliveryResponse
-	(*RecordReceiptRequest)(nil),   // 19: groupcast.group.v1.RecordReceiptRequest
-	(*RecordReceiptResponse)(nil),  // 20: groupcast.group.v1.RecordReceiptResponse
-	(*CancelDeliveryRequest)(nil),  // 21: groupcast.group.v1.CancelDeliveryRequest
-	(*CancelDeliveryResponse)(nil), // 22: groupcast.group.v1.CancelDeliveryResponse
-	(*GetDeliveryRequest)(nil),     // 23: groupcast.group.v1.GetDeliveryRequest
-	(*GetDeliveryResponse)(nil),    // 24: groupcast.group.v1.GetDeliveryResponse
-	(*ListDeliveriesRequest)(nil),  // 25: groupcast.group.v1.ListDeliveriesRequest
-	(*ListDeliveriesResponse)(nil), // 26: groupcast.group.v1.ListDeliveriesResponse
-	(*WatchDeliveryRequest)(nil),   // 27: groupcast.group.v1.WatchDeliveryRequest
-	(*WatchDeliveryResponse)(nil),  // 28: groupcast.group.v1.WatchDeliveryResponse
-	(*timestamppb.Timestamp)(nil),  // 29: google.protobuf.Timestamp
-	(ControlMode)(0),               // 30: groupcast.group.v1.ControlMode
-	(AckLevel)(0),                  // 31: groupcast.group.v1.AckLevel
-	(*SlowMemberPolicy)(nil),       // 32: groupcast.group.v1.SlowMemberPolicy
-	(*durationpb.Duration)(nil),    // 33: google.protobuf.Duration
-	(Congestion)(0),                // 34: groupcast.group.v1.Congestion
-	(DataPlane)(0),                 // 35: groupcast.group.v1.DataPlane
+	(*DatagramSpec)(nil),           // 5: groupcast.group.v1.DatagramSpec
+	(*DatagramCounts)(nil),         // 6: groupcast.group.v1.DatagramCounts
+	(*DatagramUse)(nil),            // 7: groupcast.group.v1.DatagramUse
+	(*Receipt)(nil),                // 8: groupcast.group.v1.Receipt
+	(*LinkUse)(nil),                // 9: groupcast.group.v1.LinkUse
+	(*CacheUse)(nil),               // 10: groupcast.group.v1.CacheUse
+	(*Measurements)(nil),           // 11: groupcast.group.v1.Measurements
+	(*Delivery)(nil),               // 12: groupcast.group.v1.Delivery
+	(*Neighbour)(nil),              // 13: groupcast.group.v1.Neighbour
+	(*Assignment)(nil),             // 14: groupcast.group.v1.Assignment
+	(*Assignments)(nil),            // 15: groupcast.group.v1.Assignments
+	(*DeliveryReport)(nil),         // 16: groupcast.group.v1.DeliveryReport
+	(*ChildReport)(nil),            // 17: groupcast.group.v1.ChildReport
+	(*CreateDeliveryRequest)(nil),  // 18: groupcast.group.v1.CreateDeliveryRequest
+	(*CreateDeliveryResponse)(nil), // 19: groupcast.group.v1.CreateDeliveryResponse
+	(*SealDeliveryRequest)(nil),    // 20: groupcast.group.v1.SealDeliveryRequest
+	(*SealDeliveryResponse)(nil),   // 21: groupcast.group.v1.SealDeliveryResponse
+	(*RecordReceiptRequest)(nil),   // 22: groupcast.group.v1.RecordReceiptRequest
+	(*RecordReceiptResponse)(nil),  // 23: groupcast.group.v1.RecordReceiptResponse
+	(*CancelDeliveryRequest)(nil),  // 24: groupcast.group.v1.CancelDeliveryRequest
+	(*CancelDeliveryResponse)(nil), // 25: groupcast.group.v1.CancelDeliveryResponse
+	(*GetDeliveryRequest)(nil),     // 26: groupcast.group.v1.GetDeliveryRequest
+	(*GetDeliveryResponse)(nil),    // 27: groupcast.group.v1.GetDeliveryResponse
+	(*ListDeliveriesRequest)(nil),  // 28: groupcast.group.v1.ListDeliveriesRequest
+	(*ListDeliveriesResponse)(nil), // 29: groupcast.group.v1.ListDeliveriesResponse
+	(*WatchDeliveryRequest)(nil),   // 30: groupcast.group.v1.WatchDeliveryRequest
+	(*WatchDeliveryResponse)(nil),  // 31: groupcast.group.v1.WatchDeliveryResponse
+	(*timestamppb.Timestamp)(nil),  // 32: google.protobuf.Timestamp
+	(ControlMode)(0),               // 33: groupcast.group.v1.ControlMode
+	(AckLevel)(0),                  // 34: groupcast.group.v1.AckLevel
+	(*SlowMemberPolicy)(nil),       // 35: groupcast.group.v1.SlowMemberPolicy
+	(*durationpb.Duration)(nil),    // 36: google.protobuf.Duration
+	(Congestion)(0),                // 37: groupcast.group.v1.Congestion
+	(DataPlane)(0),                 // 38: groupcast.group.v1.DataPlane
 }
 var file_groupcast_group_v1_delivery_proto_depIdxs = []int32{
 	0,  // 0: groupcast.group.v1.DeliverySpec.kind:type_name -> groupcast.group.v1.DeliveryKind
-	29, // 1: groupcast.group.v1.DeliverySpec.source_time:type_name -> google.protobuf.Timestamp
-	30, // 2: groupcast.group.v1.DeliverySpec.control_mode:type_name -> groupcast.group.v1.ControlMode
-	31, // 3: groupcast.group.v1.DeliverySpec.ack_level:type_name -> groupcast.group.v1.AckLevel
-	32, // 4: groupcast.group.v1.DeliverySpec.slow_member:type_name -> groupcast.group.v1.SlowMemberPolicy
-	33, // 5: groupcast.group.v1.DeliverySpec.deadline:type_name -> google.protobuf.Duration
-	33, // 6: groupcast.group.v1.DeliverySpec.keep:type_name -> google.protobuf.Duration
-	34, // 7: groupcast.group.v1.DeliverySpec.congestion:type_name -> groupcast.group.v1.Congestion
-	35, // 8: groupcast.group.v1.DeliverySpec.data_plane:type_name -> groupcast.group.v1.DataPlane
-	2,  // 9: groupcast.group.v1.Receipt.state:type_name -> groupcast.group.v1.ReceiptState
-	29, // 10: groupcast.group.v1.Receipt.change_time:type_name -> google.protobuf.Timestamp
-	33, // 11: groupcast.group.v1.Receipt.elapsed:type_name -> google.protobuf.Duration
-	6,  // 12: groupcast.group.v1.Measurements.links:type_name -> groupcast.group.v1.LinkUse
-	7,  // 13: groupcast.group.v1.Measurements.caches:type_name -> groupcast.group.v1.CacheUse
-	4,  // 14: groupcast.group.v1.Delivery.spec:type_name -> groupcast.group.v1.DeliverySpec
-	1,  // 15: groupcast.group.v1.Delivery.state:type_name -> groupcast.group.v1.DeliveryState
-	29, // 16: groupcast.group.v1.Delivery.create_time:type_name -> google.protobuf.Timestamp
-	29, // 17: groupcast.group.v1.Delivery.end_time:type_name -> google.protobuf.Timestamp
-	5,  // 18: groupcast.group.v1.Delivery.receipts:type_name -> groupcast.group.v1.Receipt
-	8,  // 19: groupcast.group.v1.Delivery.measurements:type_name -> groupcast.group.v1.Measurements
-	3,  // 20: groupcast.group.v1.Assignment.duty:type_name -> groupcast.group.v1.Duty
-	4,  // 21: groupcast.group.v1.Assignment.spec:type_name -> groupcast.group.v1.DeliverySpec
-	10, // 22: groupcast.group.v1.Assignment.parent:type_name -> groupcast.group.v1.Neighbour
-	10, // 23: groupcast.group.v1.Assignment.children:type_name -> groupcast.group.v1.Neighbour
-	29, // 24: groupcast.group.v1.Assignment.keep_until:type_name -> google.protobuf.Timestamp
-	11, // 25: groupcast.group.v1.Assignments.current:type_name -> groupcast.group.v1.Assignment
-	14, // 26: groupcast.group.v1.DeliveryReport.children:type_name -> groupcast.group.v1.ChildReport
-	4,  // 27: groupcast.group.v1.CreateDeliveryRequest.spec:type_name -> groupcast.group.v1.DeliverySpec
-	9,  // 28: groupcast.group.v1.CreateDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
-	2,  // 29: groupcast.group.v1.RecordReceiptRequest.state:type_name -> groupcast.group.v1.ReceiptState
-	9,  // 30: groupcast.group.v1.CancelDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
-	9,  // 31: groupcast.group.v1.GetDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
-	9,  // 32: groupcast.group.v1.ListDeliveriesResponse.deliveries:type_name -> groupcast.group.v1.Delivery
-	9,  // 33: groupcast.group.v1.WatchDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
-	15, // 34: groupcast.group.v1.DeliveryService.CreateDelivery:input_type -> groupcast.group.v1.CreateDeliveryRequest
-	17, // 35: groupcast.group.v1.DeliveryService.SealDelivery:input_type -> groupcast.group.v1.SealDeliveryRequest
-	19, // 36: groupcast.group.v1.DeliveryService.RecordReceipt:input_type -> groupcast.group.v1.RecordReceiptRequest
-	21, // 37: groupcast.group.v1.DeliveryService.CancelDelivery:input_type -> groupcast.group.v1.CancelDeliveryRequest
-	23, // 38: groupcast.group.v1.DeliveryService.GetDelivery:input_type -> groupcast.group.v1.GetDeliveryRequest
-	25, // 39: groupcast.group.v1.DeliveryService.ListDeliveries:input_type -> groupcast.group.v1.ListDeliveriesRequest
-	27, // 40: groupcast.group.v1.DeliveryService.WatchDelivery:input_type -> groupcast.group.v1.WatchDeliveryRequest
-	16, // 41: groupcast.group.v1.DeliveryService.CreateDelivery:output_type -> groupcast.group.v1.CreateDeliveryResponse
-	18, // 42: groupcast.group.v1.DeliveryService.SealDelivery:output_type -> groupcast.group.v1.SealDeliveryResponse
-	20, // 43: groupcast.group.v1.DeliveryService.RecordReceipt:output_type -> groupcast.group.v1.RecordReceiptResponse
-	22, // 44: groupcast.group.v1.DeliveryService.CancelDelivery:output_type -> groupcast.group.v1.CancelDeliveryResponse
-	24, // 45: groupcast.group.v1.DeliveryService.GetDelivery:output_type -> groupcast.group.v1.GetDeliveryResponse
-	26, // 46: groupcast.group.v1.DeliveryService.ListDeliveries:output_type -> groupcast.group.v1.ListDeliveriesResponse
-	28, // 47: groupcast.group.v1.DeliveryService.WatchDelivery:output_type -> groupcast.group.v1.WatchDeliveryResponse
-	41, // [41:48] is the sub-list for method output_type
-	34, // [34:41] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	32, // 1: groupcast.group.v1.DeliverySpec.source_time:type_name -> google.protobuf.Timestamp
+	33, // 2: groupcast.group.v1.DeliverySpec.control_mode:type_name -> groupcast.group.v1.ControlMode
+	34, // 3: groupcast.group.v1.DeliverySpec.ack_level:type_name -> groupcast.group.v1.AckLevel
+	35, // 4: groupcast.group.v1.DeliverySpec.slow_member:type_name -> groupcast.group.v1.SlowMemberPolicy
+	36, // 5: groupcast.group.v1.DeliverySpec.deadline:type_name -> google.protobuf.Duration
+	36, // 6: groupcast.group.v1.DeliverySpec.keep:type_name -> google.protobuf.Duration
+	37, // 7: groupcast.group.v1.DeliverySpec.congestion:type_name -> groupcast.group.v1.Congestion
+	38, // 8: groupcast.group.v1.DeliverySpec.data_plane:type_name -> groupcast.group.v1.DataPlane
+	5,  // 9: groupcast.group.v1.DeliverySpec.datagrams:type_name -> groupcast.group.v1.DatagramSpec
+	36, // 10: groupcast.group.v1.DatagramSpec.fresh:type_name -> google.protobuf.Duration
+	2,  // 11: groupcast.group.v1.Receipt.state:type_name -> groupcast.group.v1.ReceiptState
+	32, // 12: groupcast.group.v1.Receipt.change_time:type_name -> google.protobuf.Timestamp
+	36, // 13: groupcast.group.v1.Receipt.elapsed:type_name -> google.protobuf.Duration
+	6,  // 14: groupcast.group.v1.Receipt.datagrams:type_name -> groupcast.group.v1.DatagramCounts
+	7,  // 15: groupcast.group.v1.LinkUse.datagrams:type_name -> groupcast.group.v1.DatagramUse
+	9,  // 16: groupcast.group.v1.Measurements.links:type_name -> groupcast.group.v1.LinkUse
+	10, // 17: groupcast.group.v1.Measurements.caches:type_name -> groupcast.group.v1.CacheUse
+	4,  // 18: groupcast.group.v1.Delivery.spec:type_name -> groupcast.group.v1.DeliverySpec
+	1,  // 19: groupcast.group.v1.Delivery.state:type_name -> groupcast.group.v1.DeliveryState
+	32, // 20: groupcast.group.v1.Delivery.create_time:type_name -> google.protobuf.Timestamp
+	32, // 21: groupcast.group.v1.Delivery.end_time:type_name -> google.protobuf.Timestamp
+	8,  // 22: groupcast.group.v1.Delivery.receipts:type_name -> groupcast.group.v1.Receipt
+	11, // 23: groupcast.group.v1.Delivery.measurements:type_name -> groupcast.group.v1.Measurements
+	3,  // 24: groupcast.group.v1.Assignment.duty:type_name -> groupcast.group.v1.Duty
+	4,  // 25: groupcast.group.v1.Assignment.spec:type_name -> groupcast.group.v1.DeliverySpec
+	13, // 26: groupcast.group.v1.Assignment.parent:type_name -> groupcast.group.v1.Neighbour
+	13, // 27: groupcast.group.v1.Assignment.children:type_name -> groupcast.group.v1.Neighbour
+	32, // 28: groupcast.group.v1.Assignment.keep_until:type_name -> google.protobuf.Timestamp
+	14, // 29: groupcast.group.v1.Assignments.current:type_name -> groupcast.group.v1.Assignment
+	17, // 30: groupcast.group.v1.DeliveryReport.children:type_name -> groupcast.group.v1.ChildReport
+	6,  // 31: groupcast.group.v1.DeliveryReport.datagrams:type_name -> groupcast.group.v1.DatagramCounts
+	7,  // 32: groupcast.group.v1.DeliveryReport.datagram_use:type_name -> groupcast.group.v1.DatagramUse
+	7,  // 33: groupcast.group.v1.ChildReport.datagrams:type_name -> groupcast.group.v1.DatagramUse
+	4,  // 34: groupcast.group.v1.CreateDeliveryRequest.spec:type_name -> groupcast.group.v1.DeliverySpec
+	12, // 35: groupcast.group.v1.CreateDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
+	2,  // 36: groupcast.group.v1.RecordReceiptRequest.state:type_name -> groupcast.group.v1.ReceiptState
+	6,  // 37: groupcast.group.v1.RecordReceiptRequest.datagrams:type_name -> groupcast.group.v1.DatagramCounts
+	12, // 38: groupcast.group.v1.CancelDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
+	12, // 39: groupcast.group.v1.GetDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
+	12, // 40: groupcast.group.v1.ListDeliveriesResponse.deliveries:type_name -> groupcast.group.v1.Delivery
+	12, // 41: groupcast.group.v1.WatchDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
+	18, // 42: groupcast.group.v1.DeliveryService.CreateDelivery:input_type -> groupcast.group.v1.CreateDeliveryRequest
+	20, // 43: groupcast.group.v1.DeliveryService.SealDelivery:input_type -> groupcast.group.v1.SealDeliveryRequest
+	22, // 44: groupcast.group.v1.DeliveryService.RecordReceipt:input_type -> groupcast.group.v1.RecordReceiptRequest
+	24, // 45: groupcast.group.v1.DeliveryService.CancelDelivery:input_type -> groupcast.group.v1.CancelDeliveryRequest
+	26, // 46: groupcast.group.v1.DeliveryService.GetDelivery:input_type -> groupcast.group.v1.GetDeliveryRequest
+	28, // 47: groupcast.group.v1.DeliveryService.ListDeliveries:input_type -> groupcast.group.v1.ListDeliveriesRequest
+	30, // 48: groupcast.group.v1.DeliveryService.WatchDelivery:input_type -> groupcast.group.v1.WatchDeliveryRequest
+	19, // 49: groupcast.group.v1.DeliveryService.CreateDelivery:output_type -> groupcast.group.v1.CreateDeliveryResponse
+	21, // 50: groupcast.group.v1.DeliveryService.SealDelivery:output_type -> groupcast.group.v1.SealDeliveryResponse
+	23, // 51: groupcast.group.v1.DeliveryService.RecordReceipt:output_type -> groupcast.group.v1.RecordReceiptResponse
+	25, // 52: groupcast.group.v1.DeliveryService.CancelDelivery:output_type -> groupcast.group.v1.CancelDeliveryResponse
+	27, // 53: groupcast.group.v1.DeliveryService.GetDelivery:output_type -> groupcast.group.v1.GetDeliveryResponse
+	29, // 54: groupcast.group.v1.DeliveryService.ListDeliveries:output_type -> groupcast.group.v1.ListDeliveriesResponse
+	31, // 55: groupcast.group.v1.DeliveryService.WatchDelivery:output_type -> groupcast.group.v1.WatchDeliveryResponse
+	49, // [49:56] is the sub-list for method output_type
+	42, // [42:49] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_groupcast_group_v1_delivery_proto_init() }
@@ -2560,7 +2944,7 @@ func file_groupcast_group_v1_delivery_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_groupcast_group_v1_delivery_proto_rawDesc), len(file_groupcast_group_v1_delivery_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   25,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
