@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -118,11 +119,10 @@ func (s *Session) SendDatagrams(ctx context.Context, from io.Reader, options Sen
 // paritySpan is how long parity waits for a window to fill: what it brings back has to be
 // fresh still, after its way.
 func paritySpan(fresh time.Duration) time.Duration {
-	const longest = 100 * time.Millisecond
 	if fresh == 0 {
-		return longest
+		return 100 * time.Millisecond
 	}
-	return min(fresh/4, longest)
+	return fresh / 4
 }
 
 // datagramSender sends a stream in datagrams to the first agent.
@@ -147,9 +147,8 @@ type datagramSender struct {
 
 // run sends until the stream has ended and the delivery, too.
 func (s *datagramSender) run(ctx context.Context, from io.Reader) {
-	go s.read(ctx, from) // a read that blocks is left to its source
 	var sending sync.WaitGroup
-	sending.Go(func() { s.send(ctx) })
+	sending.Go(func() { s.send(ctx, from) })
 	s.out.keepOffering(ctx, s.standing, s.offer)
 	sending.Wait()
 }
@@ -176,12 +175,13 @@ func (s *datagramSender) read(ctx context.Context, from io.Reader) {
 }
 
 // send sends what was read, from when the first agent is there until the end.
-func (s *datagramSender) send(ctx context.Context) {
+func (s *datagramSender) send(ctx context.Context, from io.Reader) {
 	select {
 	case <-s.linked:
 	case <-ctx.Done():
 		return
 	}
+	go s.read(ctx, from) // a read that blocks is left to its source
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -298,14 +298,15 @@ func (s *datagramSender) offer(ctx context.Context, assignment *groupv1.Assignme
 	if err != nil {
 		return err
 	}
+	out := datagram.NewOutTo(w.secret, conn.RoundTrip(), assignment.GetSpec().GetMaxBytesPerSecond(), w.remote)
+	reading := w.receive(func(whole []byte, from netip.AddrPort) { out.Take(whole, from, time.Now()) })
+	defer reading.Wait()
 	defer w.socket.Close()
-	out := datagram.NewOut(w.secret, conn.RoundTrip(), assignment.GetSpec().GetMaxBytesPerSecond())
-	out.SendTo(w.remote)
 	opened()
 	s.attach(out, datagram.NewBatch(w.socket))
 	defer s.detach(out)
-	return link.Hear(ctx, conn, func(report wiredatagram.Report) {
-		if out.Report(report, time.Now()) {
+	return link.Keep(ctx, conn, func() {
+		if out.Check(time.Now()) {
 			s.out.session.client.log.Warn("too much is lost for too long on the way to the first agent; nothing is sent for a while", "agent", child.GetName())
 		}
 	})

@@ -156,15 +156,12 @@ func (d *datagramReceiver) takeFrom(ctx context.Context, assignment *groupv1.Ass
 		return err
 	}
 	d.update(func() { d.lost = "" })
-	in := datagram.NewIn(w.secret)
-	var reading sync.WaitGroup
-	reading.Go(func() {
-		// It ends when the socket is closed; what cannot be written ends the link.
-		_ = w.socket.Receive(func(whole []byte, _ netip.AddrPort) { d.arrived(in, whole, conn) }, func() {})
-	})
-	err = link.Tell(ctx, conn, func() wiredatagram.Report {
-		_ = w.socket.Send(in.Punch(nil), w.remote) // the next one may get through
-		return in.Report(time.Now())
+	in := datagram.NewIn(w.secret, w.remote)
+	reading := w.receive(func(whole []byte, from netip.AddrPort) { d.arrived(in, whole, from, conn) })
+	err = link.Keep(ctx, conn, func() {
+		if report, to, ok := in.Report(time.Now()); ok {
+			_ = w.socket.Send(report, to) // the next one may get through
+		}
 	})
 	w.socket.Close()
 	reading.Wait()
@@ -195,6 +192,13 @@ func openWay(conn *link.Conn) (w way, err error) {
 	return w, err
 }
 
+// receive hands on what comes, until the socket is closed.
+func (w way) receive(take func(whole []byte, from netip.AddrPort)) *sync.WaitGroup {
+	var reading sync.WaitGroup
+	reading.Go(func() { _ = w.socket.Receive(take, func() {}) })
+	return &reading
+}
+
 // anywhere is a port of this machine from which another can be reached.
 func anywhere(remote netip.AddrPort) string {
 	if remote.Addr().Is4() {
@@ -204,8 +208,8 @@ func anywhere(remote netip.AddrPort) string {
 }
 
 // arrived takes a datagram, and hands on what it brings.
-func (d *datagramReceiver) arrived(in *datagram.In, whole []byte, conn *link.Conn) {
-	h, payload, err := in.Open(whole, time.Now())
+func (d *datagramReceiver) arrived(in *datagram.In, whole []byte, from netip.AddrPort, conn *link.Conn) {
+	h, payload, err := in.Open(whole, from, time.Now())
 	if err != nil {
 		return // nobody's, or once more
 	}

@@ -2,6 +2,7 @@ package datagram
 
 import (
 	"errors"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -14,25 +15,29 @@ var ErrRepeated = errors.New("datagram came before")
 
 // In is a link seen from the child.
 type In struct {
-	mu      sync.Mutex
-	box     *wire.Box
-	punches *wire.Box
-	punched uint64
-	losses  algo.Losses
-	last    wire.Header
-	lastAt  time.Time
+	mu       sync.Mutex
+	box      *wire.Box
+	reports  *wire.Box
+	reported uint64         // how many reports there were
+	parent   netip.AddrPort // where they go; invalid before that is known
+	losses   algo.Losses
+	last     wire.Header
+	lastAt   time.Time
 }
 
-// NewIn returns the child's side of a link with a secret.
-func NewIn(secret wire.Secret) *In { return &In{box: secret.Down(), punches: secret.Up()} }
+// NewIn returns the child's side of a link with a secret. Where the parent is, is known if
+// it was dialled; otherwise what comes from it shows.
+func NewIn(secret wire.Secret, parent netip.AddrPort) *In {
+	return &In{box: secret.Down(), reports: secret.Up(), parent: parent}
+}
 
 // Open opens what came, in its own memory.
-func (in *In) Open(whole []byte, now time.Time) (wire.Header, []byte, error) {
+func (in *In) Open(whole []byte, from netip.AddrPort, now time.Time) (wire.Header, []byte, error) {
 	h, payload, err := in.box.Open(whole)
 	if err != nil {
 		return h, nil, err
 	}
-	if h.Kind == wire.Punch {
+	if h.Kind == wire.Feedback {
 		return h, nil, wire.ErrProtocol
 	}
 	in.mu.Lock()
@@ -41,11 +46,15 @@ func (in *In) Open(whole []byte, now time.Time) (wire.Header, []byte, error) {
 		return h, nil, ErrRepeated
 	}
 	in.last, in.lastAt = h, now
+	if !in.parent.IsValid() {
+		in.parent = from
+	}
 	return h, payload, nil
 }
 
-// Report returns what the parent is to know.
-func (in *In) Report(now time.Time) wire.Report {
+// Report returns a datagram that tells the parent what came, and where this child is; and
+// where to send it. There is none before it is known where the parent is.
+func (in *In) Report(now time.Time) (whole []byte, to netip.AddrPort, ok bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	r := wire.Report{
@@ -56,13 +65,7 @@ func (in *In) Report(now time.Time) wire.Report {
 		r.HeldFor = uint64(now.Sub(in.lastAt).Microseconds())
 		r.BytesPerSecond = uint64(in.losses.Rate(now))
 	}
-	return r
-}
-
-// Punch appends a datagram that tells the parent where this child is.
-func (in *In) Punch(to []byte) []byte {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	in.punched++
-	return in.punches.Seal(to, wire.Header{Number: in.punched, Kind: wire.Punch}, nil)
+	in.reported++
+	whole = in.reports.Seal(nil, wire.Header{Number: in.reported, Kind: wire.Feedback}, r.Append(nil))
+	return whole, in.parent, in.parent.IsValid()
 }

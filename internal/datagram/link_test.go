@@ -28,32 +28,33 @@ func addressOf(socket *datagram.Socket) netip.AddrPort {
 	return socket.Addr().(*net.UDPAddr).AddrPort()
 }
 
-// A child's punch tells the parent where it is, and what the parent sends then comes.
-func TestPunchedAndSent(t *testing.T) {
+// A child's report tells the parent where it is, and what the parent sends then comes.
+func TestReportedAndSent(t *testing.T) {
 	parent, child := listen(t), listen(t)
-	out, in := datagram.NewOut(secret, 10*time.Millisecond, 0), datagram.NewIn(secret)
+	out := datagram.NewOut(secret, 10*time.Millisecond, 0, addressOf(child).Addr())
+	in := datagram.NewIn(secret, addressOf(parent))
 	batch := datagram.NewBatch(parent)
 	const count = 5
 	go parent.Receive(func(whole []byte, from netip.AddrPort) {
-		out.Punched(whole, from, addressOf(child).Addr())
+		out.Take(whole, from, time.Now())
 		for i := range count {
 			out.Add(batch, wire.Header{Kind: wire.Data, Sequence: uint64(i)}, fmt.Appendf(nil, "datagram %d", i), time.Now())
 		}
 	}, batch.Flush)
-	if err := child.Send(in.Punch(nil), addressOf(parent)); err != nil {
+	if err := child.Send(report(t, in), addressOf(parent)); err != nil {
 		t.Fatal(err)
 	}
 	got := make([]string, count)
 	n := 0
-	err := child.Receive(func(whole []byte, _ netip.AddrPort) {
+	err := child.Receive(func(whole []byte, from netip.AddrPort) {
 		copied := append([]byte(nil), whole...)
-		h, payload, err := in.Open(whole, time.Now())
+		h, payload, err := in.Open(whole, from, time.Now())
 		if err != nil {
 			t.Error(err)
 			return
 		}
 		got[h.Sequence] = string(payload)
-		if _, _, err := in.Open(copied, time.Now()); !errors.Is(err, datagram.ErrRepeated) {
+		if _, _, err := in.Open(copied, from, time.Now()); !errors.Is(err, datagram.ErrRepeated) {
 			t.Errorf("the same again: %v", err)
 		}
 		if n++; n == count {
@@ -68,39 +69,44 @@ func TestPunchedAndSent(t *testing.T) {
 			t.Errorf("datagram %d is %q", i, payload)
 		}
 	}
-	report := in.Report(time.Now())
-	if report.Received != count || report.Lost != 0 {
-		t.Errorf("the child reports %+v", report)
-	}
-	out.Report(report, time.Now())
+	out.Take(report(t, in), addressOf(child), time.Now())
 	if use := out.Use(); use.Sent != count || use.Held != 0 || use.Bytes != count*10 {
 		t.Errorf("the parent counts %+v", use)
 	}
 }
 
+func report(t *testing.T, in *datagram.In) []byte {
+	t.Helper()
+	whole, _, ok := in.Report(time.Now())
+	if !ok {
+		t.Fatal("the child does not know where its parent is")
+	}
+	return whole
+}
+
 // What says where a child is may not send to anybody else.
-func TestPunchesOfOthersAreIgnored(t *testing.T) {
-	child := listen(t)
+func TestReportsOfOthersAreIgnored(t *testing.T) {
+	child, parent := listen(t), netip.MustParseAddrPort("127.0.0.1:9")
 	here, there := addressOf(child), netip.MustParseAddrPort("127.0.0.2:9")
 	for name, c := range map[string]struct {
-		punch []byte
-		from  netip.AddrPort
+		secret wire.Secret
+		from   netip.AddrPort
 	}{
-		"of another link":   {datagram.NewIn(wire.Secret{9}).Punch(nil), here},
-		"from another host": {datagram.NewIn(secret).Punch(nil), there},
+		"of another link":   {wire.Secret{9}, here},
+		"from another host": {secret, there},
 	} {
-		out := datagram.NewOut(secret, time.Millisecond, 0)
-		out.Punched(c.punch, c.from, here.Addr())
+		out := datagram.NewOut(secret, time.Millisecond, 0, here.Addr())
+		out.Take(report(t, datagram.NewIn(c.secret, parent)), c.from, time.Now())
 		out.Add(datagram.NewBatch(child), wire.Header{Kind: wire.Data}, nil, time.Now())
-		if use := out.Use(); use.Sent != 0 || use.Held != 1 {
+		if use := out.Use(); use.Sent != 0 || use.Held != 1 || out.IsReady() {
 			t.Errorf("%s: %+v", name, use)
 		}
 	}
-	// An earlier punch that comes late does not bring an earlier port back.
-	out, in := datagram.NewOut(secret, time.Millisecond, 0), datagram.NewIn(secret)
-	first, second := in.Punch(nil), in.Punch(nil)
-	out.Punched(second, here, here.Addr())
-	out.Punched(first, netip.AddrPortFrom(here.Addr(), 9), here.Addr())
+	// An earlier report that comes late does not bring an earlier port back.
+	out, in := datagram.NewOut(secret, time.Millisecond, 0, here.Addr()), datagram.NewIn(secret, parent)
+	first, second := report(t, in), report(t, in)
+	out.Take(second, here, time.Now())
+	out.Take(first, netip.AddrPortFrom(here.Addr(), 9), time.Now())
 	batch := datagram.NewBatch(listen(t))
 	out.Add(batch, wire.Header{Kind: wire.Data}, nil, time.Now())
 	batch.Flush()
@@ -111,11 +117,26 @@ func TestPunchesOfOthersAreIgnored(t *testing.T) {
 	}
 }
 
+// A child that did not dial learns from what comes where its parent is.
+func TestParentIsWhereItSendsFrom(t *testing.T) {
+	in := datagram.NewIn(secret, netip.AddrPort{})
+	if _, _, ok := in.Report(time.Now()); ok {
+		t.Error("it knows before anything came")
+	}
+	whole := secret.Down().Seal(nil, wire.Header{Kind: wire.Data}, nil)
+	parent := netip.MustParseAddrPort("127.0.0.1:9")
+	if _, _, err := in.Open(whole, parent, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if _, to, ok := in.Report(time.Now()); !ok || to != parent {
+		t.Errorf("it reports to %v", to)
+	}
+}
+
 // More than the pace allows is held, not queued.
 func TestPaceHolds(t *testing.T) {
 	parent := listen(t)
-	out := datagram.NewOut(secret, 100*time.Millisecond, 10_000)
-	out.SendTo(addressOf(parent))
+	out := datagram.NewOutTo(secret, 100*time.Millisecond, 10_000, addressOf(parent))
 	batch := datagram.NewBatch(parent)
 	for range 1000 {
 		out.Add(batch, wire.Header{Kind: wire.Data}, make([]byte, 1000), time.Now())
@@ -145,9 +166,7 @@ func BenchmarkDuplicate(b *testing.B) {
 	const children = 4
 	var outs []*datagram.Out
 	for i := range children {
-		out := datagram.NewOut(wire.Secret{byte(i)}, time.Nanosecond, 0)
-		out.SendTo(addressOf(sink))
-		outs = append(outs, out)
+		outs = append(outs, datagram.NewOutTo(wire.Secret{byte(i)}, time.Nanosecond, 0, addressOf(sink)))
 	}
 	batch, payload := datagram.NewBatch(socket), make([]byte, wire.MaxPayload)
 	b.SetBytes(children * int64(len(payload)))
@@ -156,8 +175,10 @@ func BenchmarkDuplicate(b *testing.B) {
 	for i := range b.N {
 		now = now.Add(time.Millisecond)
 		if i%100 == 1 { // children that get everything: the pace is no limit
-			for _, out := range outs {
-				out.Report(wire.Report{Received: out.Use().Sent, BytesPerSecond: 1 << 40}, now)
+			for child, out := range outs {
+				told := wire.Report{Received: out.Use().Sent, BytesPerSecond: 1 << 40}.Append(nil)
+				up := wire.Secret{byte(child)}.Up()
+				out.Take(up.Seal(nil, wire.Header{Number: uint64(i), Kind: wire.Feedback}, told), addressOf(sink), now)
 			}
 		}
 		for _, out := range outs {

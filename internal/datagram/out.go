@@ -15,16 +15,18 @@ const headers = 28
 // Out is a link seen from the parent: what leaves is sealed, within the pace, and while
 // the breaker lets it.
 type Out struct {
-	mu      sync.Mutex
-	box     *wire.Box
-	punches *wire.Box
-	epoch   time.Time // of departures
-	to      netip.AddrPort
-	punched uint64 // the number after that of the last punch
-	next    uint64
-	pace    *algo.Pace
-	breaker algo.Breaker
-	use     Use
+	mu       sync.Mutex
+	box      *wire.Box
+	reports  *wire.Box
+	epoch    time.Time      // of departures
+	host     netip.Addr     // of the child; invalid if its port is known, too
+	to       netip.AddrPort // where it is; invalid before that is known
+	next     uint64
+	reported uint64 // the number after that of the last report
+	received uint64 // as that says
+	pace     *algo.Pace
+	breaker  algo.Breaker
+	use      Use
 }
 
 // Use is what a link was used for.
@@ -42,31 +44,64 @@ type Use struct {
 }
 
 // NewOut returns the parent's side of a link with a secret and a first guess of its round
-// trip. It sends at most so many bytes per second; zero is no limit.
-func NewOut(secret wire.Secret, roundTrip time.Duration, most uint64) *Out {
+// trip, to a child on a host: at which port, its reports will say. It sends at most so
+// many bytes per second; zero is no limit.
+func NewOut(secret wire.Secret, roundTrip time.Duration, most uint64, host netip.Addr) *Out {
 	now := time.Now()
-	return &Out{box: secret.Down(), punches: secret.Up(), epoch: now, pace: algo.NewPace(roundTrip, float64(most), now)}
+	return &Out{
+		box: secret.Down(), reports: secret.Up(), epoch: now, host: host.Unmap(),
+		pace: algo.NewPace(roundTrip, float64(most), now),
+	}
 }
 
-// SendTo says where the child is, when that is known without a punch.
-func (o *Out) SendTo(to netip.AddrPort) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
+// NewOutTo is NewOut for a child that is known to be at a port.
+func NewOutTo(secret wire.Secret, roundTrip time.Duration, most uint64, to netip.AddrPort) *Out {
+	o := NewOut(secret, roundTrip, most, netip.Addr{})
 	o.to = to
+	return o
 }
 
-// Punched takes a punch, which says where the child is: on the host that opened the link,
-// for others might not want what is sent to them. The latest punch counts.
-func (o *Out) Punched(whole []byte, from netip.AddrPort, host netip.Addr) {
-	header, _, err := o.punches.Open(whole)
-	if err != nil || header.Kind != wire.Punch || from.Addr().Unmap() != host.Unmap() {
+// Take takes a child's report. Where it comes from is where the child is, unless that was
+// known before: on the host that opened the link, for others might not want what is sent
+// to them. Reports that others overtook are old.
+func (o *Out) Take(whole []byte, from netip.AddrPort, now time.Time) {
+	header, payload, err := o.reports.Open(whole)
+	if err != nil || header.Kind != wire.Feedback {
 		return
 	}
+	report, err := wire.ParseReport(payload)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if header.Number >= o.punched {
-		o.punched, o.to = header.Number+1, netip.AddrPortFrom(from.Addr().Unmap(), from.Port())
+	moved := o.host.IsValid() && from.Addr().Unmap() != o.host
+	if err != nil || moved || header.Number < o.reported {
+		return
 	}
+	o.reported = header.Number + 1
+	if o.host.IsValid() {
+		o.to = netip.AddrPortFrom(from.Addr().Unmap(), from.Port())
+	}
+	o.hear(report, now)
+}
+
+// hear has the pace follow what came.
+func (o *Out) hear(r wire.Report, now time.Time) {
+	o.use.Lost, o.received = r.Lost, r.Received
+	if r.Received == 0 || r.Number >= o.next {
+		return // it says nothing of what was sent
+	}
+	sinceDeparture := now.Sub(o.epoch) - time.Duration(r.Departure)*time.Microsecond
+	o.pace.Report(algo.Feedback{
+		RoundTrip:      sinceDeparture - time.Duration(r.HeldFor)*time.Microsecond,
+		BytesPerSecond: float64(r.BytesPerSecond), LossEventRate: float64(r.LossEventRate) / wire.Certain,
+	}, now)
+}
+
+// Check returns whether the breaker trips now. It is to be called now and then, whether
+// the child reports or not.
+func (o *Out) Check(now time.Time) (trips bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.breaker.Measure(o.next, o.received, o.pace.RoundTrip(), now)
 }
 
 // IsReady reports whether it is known where the child is.
@@ -108,23 +143,6 @@ func (o *Out) unsent(payload int) {
 	o.use.Sent--
 	o.use.Bytes -= uint64(payload)
 	o.use.Held++
-}
-
-// Report takes what the child reports, and returns whether the breaker trips.
-func (o *Out) Report(r wire.Report, now time.Time) (trips bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.use.Lost = r.Lost
-	trips = o.breaker.Measure(o.next, r.Received, o.pace.RoundTrip(), now)
-	if r.Received == 0 || r.Number >= o.next {
-		return trips // it says nothing of what was sent
-	}
-	sinceDeparture := now.Sub(o.epoch) - time.Duration(r.Departure)*time.Microsecond
-	o.pace.Report(algo.Feedback{
-		RoundTrip:      sinceDeparture - time.Duration(r.HeldFor)*time.Microsecond,
-		BytesPerSecond: float64(r.BytesPerSecond), LossEventRate: float64(r.LossEventRate) / wire.Certain,
-	}, now)
-	return trips
 }
 
 // Use returns what the link was used for.

@@ -18,9 +18,10 @@ const (
 	// bufferBytes is what the kernel is asked to hold for a socket: at a gigabit per second,
 	// what comes in 30 ms. It gives what net.core.rmem_max allows.
 	bufferBytes = 4 << 20
-	// sendPatience is how long a full socket is waited for: longer would hold up all other
-	// children, and what comes in meanwhile.
-	sendPatience = time.Millisecond
+	// sendPatience is how long a full socket is waited for: it is full when this machine's own
+	// interface is, and then for all children. It is more than a goroutine waits for a busy
+	// processor, for what is not tried in time is not sent.
+	sendPatience = 20 * time.Millisecond
 )
 
 // Socket sends and receives datagrams, many with one system call.
@@ -115,7 +116,8 @@ func (b *Batch) Flush() {
 	if b.n == 0 {
 		return
 	}
-	_ = b.socket.conn.SetWriteDeadline(time.Now().Add(sendPatience)) // of a closed socket: nothing is sent either way
+	// Of a closed socket a deadline cannot be set: nothing is sent either way.
+	_ = b.socket.conn.SetWriteDeadline(time.Now().Add(sendPatience))
 	for done := 0; done < b.n; {
 		sent, err := b.socket.batch.WriteBatch(b.messages[done:b.n], 0)
 		if done += max(sent, 0); err == nil && sent > 0 || done == b.n {
@@ -124,5 +126,6 @@ func (b *Batch) Flush() {
 		b.outs[done].unsent(len(b.messages[done].Buffers[0]) - wire.Overhead)
 		done++
 	}
+	_ = b.socket.conn.SetWriteDeadline(time.Time{}) // others send, too
 	b.n = 0
 }

@@ -32,7 +32,7 @@ type Kind uint8
 const (
 	Data Kind = 1 + iota
 	Parity
-	Punch
+	Feedback
 )
 
 // ErrProtocol says that something is not as any correct neighbour sends it.
@@ -80,8 +80,8 @@ func (h Header) check(payload int) error {
 		ok = payload <= MaxPayload && h.Count == 0 && h.Index == 0
 	case Parity:
 		ok = payload >= blockHead && payload <= MaxPayload+blockHead && h.Count >= 1 && h.Count <= MaxCount && h.Index < MaxCount
-	case Punch:
-		ok = payload == 0
+	case Feedback:
+		ok = payload == ReportSize && h.Count == 0 && h.Index == 0
 	}
 	if !ok {
 		return fmt.Errorf("%w: kind %d with count %d, index %d and %d bytes", ErrProtocol, h.Kind, h.Count, h.Index, payload)

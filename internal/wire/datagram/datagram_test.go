@@ -94,7 +94,7 @@ func TestImpossibleIsRefused(t *testing.T) {
 		"parity of nothing":      {wire.Header{Kind: wire.Parity}, 10},
 		"parity of too many":     {wire.Header{Kind: wire.Parity, Count: wire.MaxCount + 1}, 10},
 		"parity shorter than it": {wire.Header{Kind: wire.Parity, Count: 1}, 9},
-		"punch with a payload":   {wire.Header{Kind: wire.Punch}, 1},
+		"a report of one byte":   {wire.Header{Kind: wire.Feedback}, 1},
 	} {
 		whole := secret(1).Down().Seal(nil, c.Header, make([]byte, c.payload))
 		if _, _, err := secret(1).Down().Open(whole); !errors.Is(err, wire.ErrProtocol) {
@@ -137,7 +137,8 @@ func TestReports(t *testing.T) {
 func FuzzOpen(f *testing.F) {
 	f.Add([]byte("payload"), uint64(3), uint8(wire.Data), uint8(0), uint16(0), false)
 	f.Add(make([]byte, 30), uint64(3), uint8(wire.Parity), uint8(4), uint16(1), false)
-	f.Add([]byte{}, uint64(0), uint8(wire.Punch), uint8(0), uint16(0), true)
+	f.Add(make([]byte, wire.ReportSize), uint64(0), uint8(wire.Feedback), uint8(0), uint16(0), false)
+	f.Add(make([]byte, 100), uint64(0), uint8(0), uint8(0), uint16(0), true)
 	f.Fuzz(func(t *testing.T, payload []byte, number uint64, kind, count uint8, index uint16, raw bool) {
 		box := secret(1).Down()
 		if raw {

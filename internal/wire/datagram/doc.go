@@ -1,5 +1,6 @@
 // Package datagram is the byte layout of datagram streams: the datagrams that go from
-// neighbour to neighbour in a delivery's tree, and the reports of them that come back.
+// neighbour to neighbour in a delivery's tree, and the reports of them that come back, as
+// datagrams, too.
 // It encodes, decodes, seals and opens, and nothing else.
 //
 // All numbers are big-endian. A datagram belongs to a link, which both ends opened over
@@ -29,7 +30,8 @@
 //	DATA    down       its own            zero                  what was given, up to 1158 bytes
 //	PARITY  down       of the first that  how many it protects, a shard of the Reed-Solomon
 //	                   it protects        which shard it is     code over their blocks
-//	PUNCH   up         zero               zero                  none; says where the child is
+//	REPORT  up         zero               zero                  a report, 56 bytes; where it comes
+//	                                                            from is where the child is
 //
 // What parity protects of a DATA is its block: sent (8), the payload's length (2), and the
 // payload, filled with zeros to the longest of the window.

@@ -10,8 +10,8 @@
 // a BYE frame that says why not. Only the sender, whom nobody can dial, opens its
 // link as the parent: it offers, with flag 1, and the welcome tells from where it is
 // to send. With flag 2, all that follows the welcome is plaintext. With flag 4, the
-// delivery comes in datagrams (internal/wire/datagram), and the link carries REPORT,
-// STATUS and BYE alone.
+// delivery comes in datagrams (internal/wire/datagram), and the link carries STATUS and
+// BYE alone.
 //
 //	hello   0        4       5       6       7       8
 //	        +--------+-------+-------+-------+-------+
@@ -51,7 +51,6 @@
 //	CREDIT  up         all before it may be sent    none
 //	STATUS  both       how much the sender of it has none; says that it lives
 //	BYE     both       where it stopped             reason (2), then text of up to 256 bytes
-//	REPORT  up         zero                         a report of datagrams, 56 bytes
 //
 // Offsets are absolute, so that a frame that comes twice, or late, does no harm,
 // and a child that returns says all with one number.

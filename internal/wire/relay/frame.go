@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"math"
 	"unicode/utf8"
-
-	"github.com/groupcast/groupcast/internal/wire/datagram"
 )
 
 // Type is what a frame is.
@@ -21,10 +19,9 @@ const (
 	Credit
 	Status
 	Bye
-	Report
 )
 
-var typeNames = map[Type]string{Data: "DATA", End: "END", Ack: "ACK", Credit: "CREDIT", Status: "STATUS", Bye: "BYE", Report: "REPORT"}
+var typeNames = map[Type]string{Data: "DATA", End: "END", Ack: "ACK", Credit: "CREDIT", Status: "STATUS", Bye: "BYE"}
 
 func (t Type) String() string {
 	if name, known := typeNames[t]; known {
@@ -119,8 +116,6 @@ func (t Type) lengths() (least, most uint32, known bool) {
 		return 0, 0, true
 	case Bye:
 		return reasonSize, maxByeFrame, true
-	case Report:
-		return datagram.ReportSize, datagram.ReportSize, true
 	}
 	return 0, 0, false
 }

@@ -38,7 +38,7 @@ type Hello struct {
 	From            uint64 // offset of the first byte wanted; zero in an offer
 	Offer           bool   // the one that opens is the parent
 	Plaintext       bool   // what follows the welcome is not encrypted
-	Datagrams       bool   // the delivery comes in datagrams; here, only reports of them
+	Datagrams       bool   // the delivery comes in datagrams, sealed with the link's secret
 	Capability      []byte // proves that the child may have it
 }
 
@@ -88,7 +88,7 @@ func ReadHello(from io.Reader) (Hello, error) {
 	case h.Stripes < 1 || h.Stripes > MaxStripes || h.Stripe >= h.Stripes:
 		return Hello{}, fmt.Errorf("%w: stripe %d of %d", ErrProtocol, h.Stripe, h.Stripes)
 	case h.Plaintext && h.Datagrams:
-		return Hello{}, fmt.Errorf("%w: plaintext, and nothing but reports", ErrProtocol)
+		return Hello{}, fmt.Errorf("%w: plaintext, and no bytes", ErrProtocol)
 	case h.From > MaxOffset:
 		return Hello{}, fmt.Errorf("%w: hello from offset %d", ErrProtocol, h.From)
 	case length > MaxCapability:

@@ -99,7 +99,7 @@ func TestAbsurdHellos(t *testing.T) {
 		"no stripes":              func(b []byte) []byte { b[6] = 0; return b },
 		"17 stripes":              func(b []byte) []byte { b[6] = 17; return b },
 		"flags that nobody knows": func(b []byte) []byte { b[7] = 8; return b },
-		"plaintext reports":       func(b []byte) []byte { b[7] = 6; return b },
+		"plaintext datagrams":     func(b []byte) []byte { b[7] = 6; return b },
 		"a negative offset":       func(b []byte) []byte { b[32] = 0x80; return b },
 		"a huge capability":       func(b []byte) []byte { b[40], b[41] = 0xff, 0xff; return b },
 	} {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -97,8 +98,8 @@ func (f *flow) version() uint64 {
 
 // arrived takes a datagram from the parent, and passes on what it brings. It runs in the
 // port's goroutine.
-func (f *flow) arrived(in *datagram.In, whole []byte, now time.Time) {
-	h, payload, err := in.Open(whole, now)
+func (f *flow) arrived(in *datagram.In, whole []byte, from netip.AddrPort, now time.Time) {
+	h, payload, err := in.Open(whole, from, now)
 	if err != nil {
 		f.hub.Metrics.datagramsRefused.Inc()
 		return

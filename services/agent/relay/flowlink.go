@@ -34,15 +34,12 @@ func (f *flow) feedOver(ctx context.Context, cancel context.CancelFunc, conn *li
 		conn.Close()
 		return err
 	}
-	out := datagram.NewOut(secret, conn.RoundTrip(), 0)
-	defer f.hub.port.open(secret.Link(), func(whole []byte, from netip.AddrPort, _ time.Time) {
-		out.Punched(whole, from, remote.Addr())
-	})()
+	out := datagram.NewOut(secret, conn.RoundTrip(), 0, remote.Addr())
+	defer f.hub.port.open(secret.Link(), out.Take)()
 	defer f.attach(name, &fed{out, cancel})()
 	var counted datagram.Use
-	return link.Hear(ctx, conn, func(report wiredatagram.Report) {
-		trips := out.Report(report, time.Now())
-		use := out.Use()
+	return link.Keep(ctx, conn, func() {
+		trips, use := out.Check(time.Now()), out.Use()
 		f.hub.Metrics.used(use, counted)
 		if counted = use; trips {
 			f.log.Warn("too much is lost for too long on the way to a child; nothing is sent to it for a while", "child", name, "sent", use.Sent, "lost", use.Lost)
@@ -212,22 +209,24 @@ func (f *flow) takePlace(waiting context.Context) (ctx context.Context, release 
 	}, nil
 }
 
-// take takes datagrams over a link. A parent that was dialled is shown where to send
-// them, again and again: what translates addresses on the way forgets, and ports move.
+// take takes datagrams over a link. Where to send its reports, which show a parent that was
+// dialled where this agent is, the sender's first datagram shows.
 func (f *flow) take(ctx context.Context, conn *link.Conn, dialled bool) error {
 	secret, remote, err := endsOf(conn)
 	if err != nil {
 		conn.Close()
 		return err
 	}
-	in := datagram.NewIn(secret)
-	defer f.hub.port.open(secret.Link(), func(whole []byte, _ netip.AddrPort, now time.Time) {
-		f.arrived(in, whole, now)
+	if !dialled {
+		remote = netip.AddrPort{}
+	}
+	in := datagram.NewIn(secret, remote)
+	defer f.hub.port.open(secret.Link(), func(whole []byte, from netip.AddrPort, now time.Time) {
+		f.arrived(in, whole, from, now)
 	})()
-	return link.Tell(ctx, conn, func() wiredatagram.Report {
-		if dialled {
-			_ = f.hub.port.socket.Send(in.Punch(nil), remote) // the next one may get through
+	return link.Keep(ctx, conn, func() {
+		if report, to, ok := in.Report(time.Now()); ok {
+			_ = f.hub.port.socket.Send(report, to) // the next one may get through
 		}
-		return in.Report(time.Now())
 	})
 }

@@ -11,14 +11,14 @@ import (
 	wire "github.com/groupcast/groupcast/internal/wire/relay"
 )
 
-func reporting() wire.Hello { return wire.Hello{Stripes: 1, Datagrams: true} }
+func datagrams() wire.Hello { return wire.Hello{Stripes: 1, Datagrams: true} }
 
 // Both ends have one secret, another for every link.
 func TestSecretIsTheLinks(t *testing.T) {
 	n := newNeighbours(t)
 	secrets := make(map[datagram.Secret]bool)
 	for range 2 {
-		parent, child := n.connect(t, reporting(), 0)
+		parent, child := n.connect(t, datagrams(), 0)
 		defer parent.Close()
 		defer child.Close()
 		of, err := parent.Secret()
@@ -41,9 +41,9 @@ func TestSecretIsTheLinks(t *testing.T) {
 	}
 }
 
-// What a child tells is heard, until the link ends.
-func TestReportsAreHeard(t *testing.T) {
-	parent, child := newNeighbours(t).connect(t, reporting(), 0)
+// Both ends keep the link for longer than silence would be borne, and end it together.
+func TestLinkIsKept(t *testing.T) {
+	parent, child := newNeighbours(t).connect(t, datagrams(), 0)
 	if at, err := child.Remote(); err != nil || !at.Addr().IsLoopback() {
 		t.Errorf("the parent is at %v: %v", at, err)
 	}
@@ -51,40 +51,31 @@ func TestReportsAreHeard(t *testing.T) {
 		t.Errorf("a round trip of %v over loopback", trip)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	told := make(chan error, 1)
+	kept := make(chan error, 1)
+	begun := time.Now()
 	go func() {
-		count := uint64(0)
-		told <- link.Tell(ctx, child, func() datagram.Report {
-			count++
-			return datagram.Report{Received: count}
+		kept <- link.Keep(ctx, child, func() {
+			if time.Since(begun) > 2500*time.Millisecond { // silence is borne for two seconds
+				cancel()
+			}
 		})
 	}()
-	var heard []uint64
-	err := link.Hear(t.Context(), parent, func(report datagram.Report) {
-		if heard = append(heard, report.Received); len(heard) == 3 {
-			cancel()
-		}
-	})
-	if err == nil {
-		t.Error("the link has ended, and nobody says so")
+	if err := link.Keep(t.Context(), parent, func() {}); err == nil || errors.Is(err, link.ErrSilent) {
+		t.Errorf("the parent ended by %v", err)
 	}
-	if err := <-told; !errors.Is(err, context.Canceled) {
+	if err := <-kept; !errors.Is(err, context.Canceled) {
 		t.Errorf("the child ended by %v", err)
-	}
-	if len(heard) < 3 || heard[0] != 1 || heard[2] != 3 {
-		t.Errorf("heard %v", heard)
 	}
 }
 
 // Bytes have no place on such a link.
-func TestBytesAreRefusedAmongReports(t *testing.T) {
-	parent, child := newNeighbours(t).connect(t, reporting(), 0)
+func TestBytesAreRefusedBesideDatagrams(t *testing.T) {
+	parent, child := newNeighbours(t).connect(t, datagrams(), 0)
 	if err := parent.Send(wire.Header{Type: wire.Data, Length: 1}.Append(nil)); err != nil {
 		t.Fatal(err)
 	}
 	defer parent.Close()
-	err := link.Tell(t.Context(), child, func() datagram.Report { return datagram.Report{} })
-	if !errors.Is(err, wire.ErrProtocol) {
+	if err := link.Keep(t.Context(), child, func() {}); !errors.Is(err, wire.ErrProtocol) {
 		t.Errorf("ended by %v", err)
 	}
 }

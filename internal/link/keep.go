@@ -16,8 +16,7 @@ import (
 )
 
 // A delivery in datagrams has links, too: they prove who the neighbours are, give both a
-// secret to seal datagrams with, and carry the child's reports of what came. Tell is the
-// child's side of one, Hear the parent's.
+// secret to seal datagrams with, and show that the other lives.
 
 // Secret returns what only the two ends of the link know.
 func (c *Conn) Secret() (secret datagram.Secret, err error) {
@@ -58,81 +57,48 @@ func (c *Conn) RoundTrip() time.Duration {
 	return measured
 }
 
-// Tell tells the parent what comes in datagrams, whenever it is time, until the link ends
-// or ctx is done. It closes the link.
-func Tell(ctx context.Context, conn *Conn, report func() datagram.Report) error {
-	return converse(ctx, conn, algo.ReportInterval, func(wire.Header) error { return conn.unexpected() }, func() []byte {
-		header := wire.Header{Type: wire.Report, Length: datagram.ReportSize}
-		return report().Append(header.Append(nil))
-	})
-}
-
-// Hear takes what a child reports, until the link ends or ctx is done. It closes the link.
-func Hear(ctx context.Context, conn *Conn, hear func(datagram.Report)) error {
-	take := func(header wire.Header) error {
-		if header.Type != wire.Report {
-			return conn.unexpected()
-		}
-		payload, err := conn.readPayload(header.Length)
-		if err != nil {
-			return err
-		}
-		report, err := datagram.ParseReport(payload)
-		if err == nil {
-			hear(report)
-		}
-		return err
-	}
-	return converse(ctx, conn, heartbeat, take, func() []byte { return wire.Header{Type: wire.Status}.Append(nil) })
-}
-
-func (c *Conn) unexpected() error {
-	return fmt.Errorf("%w: a frame of bytes where datagrams are reported", wire.ErrProtocol)
-}
-
-// converse says something at every interval, and takes what the other end says.
-func converse(ctx context.Context, conn *Conn, interval time.Duration, take func(wire.Header) error, say func() []byte) error {
+// Keep keeps a link beside which datagrams go, at either end, until it breaks or ctx is
+// done, and closes it. It calls each whenever a child's report is due.
+func Keep(ctx context.Context, conn *Conn, each func()) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	listened := make(chan struct{})
 	go func() {
 		defer close(listened)
-		cancel(conn.listen(take))
+		cancel(conn.listen())
 	}()
 	defer func() {
 		conn.Close()
 		<-listened
 	}()
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
+	beat, tick := time.NewTicker(heartbeat), time.NewTicker(algo.ReportInterval)
+	defer beat.Stop()
+	defer tick.Stop()
 	for {
-		if err := conn.Send(say()); err != nil {
-			return err
-		}
+		each()
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-ticker.C:
+		case <-tick.C:
+		case <-beat.C:
+			if err := conn.Send(wire.Header{Type: wire.Status}.Append(nil)); err != nil {
+				return err
+			}
 		}
 	}
 }
 
-// listen takes frames until the link ends.
-func (c *Conn) listen(take func(wire.Header) error) error {
+// listen takes signs of life until the link ends.
+func (c *Conn) listen() error {
 	for {
 		header, err := c.readHeader()
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
-		}
-		switch header.Type {
-		case wire.Status:
-		case wire.Bye:
+		case header.Type == wire.Bye:
 			return c.bye(header)
-		default:
-			err = take(header)
-		}
-		if err != nil {
-			return err
+		case header.Type != wire.Status:
+			return fmt.Errorf("%w: %v beside datagrams", wire.ErrProtocol, header.Type)
 		}
 	}
 }
