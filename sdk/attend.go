@@ -218,6 +218,7 @@ type outcome struct {
 	reason, detail string
 	bytes          uint64
 	root           []byte
+	datagrams      *groupv1.DatagramCounts
 }
 
 // recordPause is how long to wait before a receipt is sent again that no manager took.
@@ -227,7 +228,7 @@ const recordPause = time.Second
 func (s *Session) record(ctx context.Context, id string, end outcome) error {
 	request := &groupv1.RecordReceiptRequest{
 		Delivery: id, Member: s.member.Name, Incarnation: s.member.Incarnation,
-		State: groupv1.ReceiptState_RECEIPT_STATE_COMPLETE, Bytes: end.bytes, Root: end.root,
+		State: groupv1.ReceiptState_RECEIPT_STATE_COMPLETE, Bytes: end.bytes, Root: end.root, Datagrams: end.datagrams,
 	}
 	if end.reason != "" {
 		request.State, request.Reason, request.Detail = groupv1.ReceiptState_RECEIPT_STATE_FAILED, end.reason, end.detail

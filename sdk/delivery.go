@@ -64,6 +64,8 @@ type Receipt struct {
 	Stretch float64
 	// Parent is who feeds it.
 	Parent string
+	// Datagrams is its account of a stream in datagrams; nil for all else.
+	Datagrams *DatagramCounts
 }
 
 // LinkUse is what one link of a delivery's tree carried.
@@ -75,6 +77,8 @@ type LinkUse struct {
 	// a word and in a sentence. They are empty of a link that may have but one.
 	Stripes                   int
 	StripesReason, StripesWhy string
+	// Datagrams is of a stream in datagrams; nil for all else.
+	Datagrams *DatagramUse
 }
 
 // CacheUse is what one agent cached of a delivery that somebody had not acknowledged.
@@ -124,6 +128,10 @@ type Delivery struct {
 	// and once nobody is fed any more; so are TreeChanges, the latest last.
 	Tree        []TreeNode
 	TreeChanges []TreeChange
+	// Datagrams is how many a stream in datagrams had, once it is sealed.
+	Datagrams uint64
+	// InDatagrams says that the stream goes in datagrams.
+	InDatagrams bool
 	wire
 }
 
@@ -157,7 +165,7 @@ func newDelivery(m *groupv1.Delivery) Delivery {
 		Created: m.GetCreateTime().AsTime(), TreeVersion: m.GetTreeVersion(), SentBytes: m.GetSentBytes(),
 		Members: int(m.GetMemberCount()), Complete: int(m.GetCompleteCount()), Failed: int(m.GetFailedCount()),
 		Receipts: convert(m.GetReceipts(), newReceipt), Measurements: newMeasurements(m.GetMeasurements()),
-		Reason: m.GetReason(), wire: wire{m},
+		Reason: m.GetReason(), Datagrams: m.GetDatagrams(), InDatagrams: m.GetSpec().GetDatagrams() != nil, wire: wire{m},
 		Tree: convert(m.GetTree(), func(n *groupv1.TreeNode) TreeNode {
 			return TreeNode{n.GetId(), n.GetParent(), n.GetCluster(), n.GetWhy(), n.GetBytes(), n.GetBytesPerSecond(), n.GetAbsent()}
 		}),
@@ -178,6 +186,7 @@ func newReceipt(m *groupv1.Receipt) Receipt {
 	r := Receipt{
 		Member: m.GetMember(), State: name[ReceiptState](m.GetState()), Reason: m.GetReason(), Detail: m.GetDetail(),
 		Bytes: m.GetBytes(), Late: m.GetLate(), Elapsed: m.GetElapsed().AsDuration(), Stretch: m.GetStretch(), Parent: m.GetParent(),
+		Datagrams: newDatagramCounts(m.GetDatagrams()),
 	}
 	if m.GetChangeTime() != nil {
 		r.Changed = m.GetChangeTime().AsTime()
@@ -193,6 +202,7 @@ func newMeasurements(m *groupv1.Measurements) Measurements {
 			return LinkUse{
 				From: l.GetFrom(), To: l.GetTo(), Bytes: l.GetBytes(), BytesPerSecond: l.GetBytesPerSecond(),
 				Stripes: int(l.GetStripes().GetCount()), StripesReason: l.GetStripes().GetReason(), StripesWhy: l.GetStripes().GetWhy(),
+				Datagrams: newDatagramUse(l.GetDatagrams()),
 			}
 		}),
 		Caches: convert(m.GetCaches(), func(c *groupv1.CacheUse) CacheUse {
@@ -252,6 +262,8 @@ type SendOptions struct {
 	// MaxBytesPerSecond bounds what is sent.
 	MaxBytesPerSecond uint64
 	Congestion        Congestion
+	// Datagrams is for SendDatagrams.
+	Datagrams DatagramOptions
 }
 
 // spec returns what the API takes.

@@ -47,6 +47,9 @@ type Arrived struct {
 	Bytes uint64
 	// Err is a *DeliveryError where the delivery failed; it is nil if all is there, verified.
 	Err error
+	// Datagrams is the account of a stream in datagrams: what of it is not there. It is nil
+	// for all else.
+	Datagrams *DatagramCounts
 }
 
 // DeliveryError says why a delivery failed at a member.
@@ -128,7 +131,7 @@ func (s *Session) receiveOne(ctx context.Context, options ReceiveOptions, assign
 	if ctx.Err() != nil && one.Err != nil {
 		return // interrupted: nobody is told that it ended
 	}
-	end := outcome{bytes: one.Bytes, root: r.root}
+	end := outcome{bytes: one.Bytes, root: r.root, datagrams: one.Datagrams.message()}
 	var failed *DeliveryError
 	if errors.As(one.Err, &failed) {
 		end.reason, end.detail = failed.Reason, failed.Detail
@@ -151,6 +154,7 @@ type receiving struct {
 	options  ReceiveOptions
 	info     object.Info
 	root     []byte
+	counts   func() *DatagramCounts // of a stream in datagrams, once that runs
 
 	mu      sync.Mutex
 	offset  uint64
@@ -163,7 +167,11 @@ func (r *receiving) standing() *groupv1.DeliveryReport {
 	assignment, _ := r.session.attendance.assignment(r.id)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return &groupv1.DeliveryReport{Delivery: r.id, TreeVersion: assignment.GetTreeVersion(), Bytes: r.offset, Lost: r.lost}
+	report := &groupv1.DeliveryReport{Delivery: r.id, TreeVersion: assignment.GetTreeVersion(), Bytes: r.offset, Lost: r.lost}
+	if r.counts != nil {
+		report.Datagrams = r.counts().message()
+	}
+	return report
 }
 
 func (r *receiving) update(change func()) {
@@ -185,7 +193,10 @@ func (r *receiving) receive(ctx context.Context) Arrived {
 			return r.failed("failed", err)
 		}
 	}
-	if r.incoming.Kind == Stream {
+	switch {
+	case r.spec.GetDatagrams() != nil:
+		return r.receiveDatagrams(ctx)
+	case r.incoming.Kind == Stream:
 		return r.receiveStream(ctx)
 	}
 	if err := object.CheckName(r.info.Name); err != nil {
@@ -304,6 +315,13 @@ func endedEarly(assignment *groupv1.Assignment) error {
 
 // takeAll takes all that comes, over however many links, until the end is known.
 func (r *receiving) takeAll(ctx context.Context, store link.Store) error {
+	return r.keepTaking(ctx, func(ctx context.Context, assignment *groupv1.Assignment, parent *groupv1.Neighbour) error {
+		return r.takeFrom(ctx, assignment, parent, store)
+	})
+}
+
+// keepTaking takes from whoever is the parent until the end is known.
+func (r *receiving) keepTaking(ctx context.Context, take func(context.Context, *groupv1.Assignment, *groupv1.Neighbour) error) error {
 	attendance := r.session.attendance
 	wait := newBackoff()
 	for !r.isWhole() {
@@ -320,7 +338,7 @@ func (r *receiving) takeAll(ctx context.Context, store link.Store) error {
 		linked, release := attendance.while(ctx, r.id, func(a *groupv1.Assignment) bool {
 			return a != nil && !isOver(a) && (a.GetParent() == nil || sameNeighbour(a.GetParent(), parent))
 		})
-		err = r.takeFrom(linked, assignment, parent, store)
+		err = take(linked, assignment, parent)
 		moved := linked.Err() != nil
 		switch {
 		case fatal(err):

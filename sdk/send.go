@@ -222,15 +222,29 @@ type supplier interface {
 
 // feed feeds the delivery's first agent, whichever that is, until ctx is done.
 func (o *Outgoing) feed(ctx context.Context, supply supplier) {
+	o.keepOffering(ctx, func(report *groupv1.DeliveryReport) {
+		report.Bytes, report.Stripes = supply.sentUpTo(), o.lastStripes()
+	},
+		func(ctx context.Context, assignment *groupv1.Assignment, child *groupv1.Neighbour, opened func()) error {
+			return o.offer(ctx, assignment, child, supply, opened)
+		})
+}
+
+// offering dials the first agent and feeds it, until it has all, which is nil, or the link
+// ends. It calls opened when the agent is there.
+type offering func(ctx context.Context, assignment *groupv1.Assignment, child *groupv1.Neighbour, opened func()) error
+
+// keepOffering feeds the delivery's first agent, whichever that is, until ctx is done, and
+// has it reported how that stands.
+func (o *Outgoing) keepOffering(ctx context.Context, standing func(*groupv1.DeliveryReport), offer offering) {
 	attendance := o.session.attendance
 	var lost atomic.Value
 	lost.Store("")
 	attendance.attend(o.id, func() *groupv1.DeliveryReport {
 		assignment, _ := attendance.assignment(o.id)
-		return &groupv1.DeliveryReport{
-			Delivery: o.id, TreeVersion: assignment.GetTreeVersion(), Bytes: supply.sentUpTo(), Lost: lost.Load().(string),
-			Stripes: o.lastStripes(),
-		}
+		report := &groupv1.DeliveryReport{Delivery: o.id, TreeVersion: assignment.GetTreeVersion(), Lost: lost.Load().(string)}
+		standing(report)
+		return report
 	})
 	attendance.reportNow()
 	wait := newBackoff()
@@ -243,7 +257,7 @@ func (o *Outgoing) feed(ctx context.Context, supply supplier) {
 		linked, release := attendance.while(ctx, o.id, func(a *groupv1.Assignment) bool {
 			return len(a.GetChildren()) > 0 && sameNeighbour(a.GetChildren()[0], child)
 		})
-		err = o.offer(linked, assignment, child, supply, func() { lost.Store("") })
+		err = offer(linked, assignment, child, func() { lost.Store("") })
 		switch {
 		case errors.Is(err, object.ErrChanged):
 			release()

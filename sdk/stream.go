@@ -193,6 +193,15 @@ func (s *streamSupply) usable() error { return nil }
 
 func (s *streamSupply) Acked(uint64, relay.Level) error { return nil }
 
+// syncer is a StreamWriter that can be acknowledged as durable.
+type syncer interface{ Sync() error }
+
+var errNotDurable = errors.New("a stream to this member cannot be made durable: ask for received")
+
+func (r *receiving) isDurable() bool {
+	return r.spec.GetAckLevel() == groupv1.AckLevel_ACK_LEVEL_DURABLE
+}
+
 // receiveStream takes a stream to its end.
 func (r *receiving) receiveStream(ctx context.Context) Arrived {
 	to, path, err := r.openStream()
@@ -201,10 +210,10 @@ func (r *receiving) receiveStream(ctx context.Context) Arrived {
 	}
 	defer to.Close()
 	var hash digest.Hash
-	durable := r.spec.GetAckLevel() == groupv1.AckLevel_ACK_LEVEL_DURABLE
-	syncer, canSync := to.(interface{ Sync() error })
+	durable := r.isDurable()
+	synced, canSync := to.(syncer)
 	if durable && !canSync {
-		return r.failed("refused", errors.New("a stream to this member cannot be made durable: ask for received"))
+		return r.failed("refused", errNotDurable)
 	}
 	if err := r.takeAll(ctx, &store{r, io.MultiWriter(to, &hash)}); err != nil {
 		return r.failedStream(err)
@@ -220,7 +229,7 @@ func (r *receiving) receiveStream(ctx context.Context) Arrived {
 		return r.failedStream(object.ErrDamaged)
 	}
 	if durable {
-		if err := syncer.Sync(); err != nil {
+		if err := synced.Sync(); err != nil {
 			return r.failedStream(err)
 		}
 	}

@@ -48,19 +48,23 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 	if err != nil {
 		return err
 	}
-	listener, err := env.Listen("tcp", config.Data.Listen)
+	listener, datagrams, err := listen(env, config.Data.Listen)
 	if err != nil {
 		return fmt.Errorf("data port (set data.listen to another address): %w", err)
 	}
 	registration, err := register(config, listener.Addr().String())
 	if err != nil {
 		listener.Close()
+		if datagrams != nil {
+			datagrams.Close()
+		}
 		return err
 	}
 	env.Log = env.Log.With("agent", id.Name)
 	hub := relay.New(relay.Env{
 		Log: env.Log, Cache: store, Security: managers.Security(), Now: managers.Clock().Now,
-		Dialer: env, Metrics: relay.NewMetrics(), Stripes: parallel.Bounds{Least: 1, Most: config.Data.Stripes},
+		Dialer: env, Metrics: relay.NewMetrics(), Datagrams: datagrams,
+		Stripes: parallel.Bounds{Least: 1, Most: config.Data.Stripes},
 	})
 	registerMetrics(env.Metrics, hub, store)
 	prober := probe.New(env, managers.Security(), env.Log, hub.Report)

@@ -114,6 +114,9 @@ func (a *app) printDelivery(d sdk.Delivery) error {
 		return err
 	}
 	fmt.Fprintln(a.stdout)
+	if d.InDatagrams { // nothing of it is cached
+		return printTable(a.stdout, d.Measurements.Links, datagramLinkColumns, true)
+	}
 	if err := printTable(a.stdout, d.Measurements.Links, linkColumns, true); err != nil {
 		return err
 	}
@@ -122,11 +125,18 @@ func (a *app) printDelivery(d sdk.Delivery) error {
 }
 
 func (a *app) printReceipts(d sdk.Delivery) error {
-	return printTable(a.stdout, d.Receipts, receiptColumns, a.output == "wide")
+	columns := receiptColumns
+	if d.InDatagrams {
+		columns = datagramColumns
+	}
+	return printTable(a.stdout, d.Receipts, columns, a.output == "wide")
 }
 
 // summary says how a delivery went, as the paper measures it.
 func summary(d sdk.Delivery) string {
+	if d.InDatagrams {
+		return datagramSummary(d)
+	}
 	text := fmt.Sprintf("delivery %s of %s (%s) is %s: %d of %d members have it", shortID(d), d.Name, deliverySize(d), strings.ToLower(deliveryState(d)), d.Complete, d.Members)
 	m := d.Measurements
 	if d.State == sdk.DeliveryComplete && d.SentBytes == 0 && d.Length > 0 {

@@ -114,15 +114,20 @@ type arrivedEvent struct {
 	Path     string `json:"path,omitempty"`
 	Bytes    uint64 `json:"bytes"`
 	Error    string `json:"error,omitempty"`
+
+	Datagrams *sdk.DatagramCounts `json:"datagrams,omitempty"`
 }
 
 // arrived says what has arrived, and runs the command for it.
 func (a *app) arrived(ctx context.Context, p *pull, one sdk.Arrived) error {
-	event := arrivedEvent{one.ID, one.Name, one.Sender, one.Path, one.Bytes, ""}
+	event := arrivedEvent{one.ID, one.Name, one.Sender, one.Path, one.Bytes, "", one.Datagrams}
 	line := fmt.Sprintf("%s received %s (%s) from %s", a.paint(green, "✓"), one.Name, bytesize.Short(one.Bytes), one.Sender)
 	if one.Err != nil {
 		event.Error = one.Err.Error()
 		line = fmt.Sprintf("%s %s from %s failed: %v", a.paint(red, "✗"), one.Name, one.Sender, one.Err)
+	}
+	if one.Datagrams != nil {
+		fmt.Fprintf(a.stderr, "%s  of %s came %s\n", time.Now().Format(time.TimeOnly), one.Name, cameOf(*one.Datagrams))
 	}
 	if !p.stdout {
 		if err := a.event(event, line); err != nil {

@@ -22,6 +22,8 @@ type push struct {
 	join    sdk.Join
 	options sdk.SendOptions
 	stream  bool
+	grams   bool
+	parity  parity
 	wait    int
 	rate    bytesize.Size
 	floor   bytesize.Size
@@ -38,8 +40,9 @@ outcome: the exit status is 0 when each of them has it, verified, 3 when some do
 and 1 when none does. Interrupted, it cancels the delivery.
 
 With -, standard input is read to its end and delivered as a file; with --stream it
-is delivered as it comes.`,
-		Example: "  groupcast push model.bin --group models\n  groupcast push release/ --group edge --ack received --deadline 10m\n  tail -f log | groupcast push - --stream --group watchers",
+is delivered as it comes, and with --datagrams besides in datagrams: members get what is
+fresh, and what is lost is counted and not sent again.`,
+		Example: "  groupcast push model.bin --group models\n  groupcast push release/ --group edge --ack received --deadline 10m\n  tail -f log | groupcast push - --stream --group watchers\n  sensor | groupcast push - --stream --datagrams --fresh 200ms --parity 10+2 --group watchers",
 	}
 	hostname, _ := os.Hostname()
 	flags := command.Flags()
@@ -59,12 +62,18 @@ is delivered as it comes.`,
 	flags.DurationVar(&p.options.Keep, "keep", 0, "how long agents hold it for members that join late (10m)")
 	flags.StringVar((*string)(&p.options.Congestion), "congestion", "", "congestion control of its connections: cubic, bbr or reno (the group's, or the machine's)")
 	flags.BoolVar(&p.stream, "stream", false, "deliver standard input as it comes, without a known end")
+	flags.BoolVar(&p.grams, "datagrams", false, fmt.Sprintf("with --stream: what is read at once, up to %d bytes, is a datagram", sdk.MaxDatagram))
+	flags.DurationVar(&p.options.Datagrams.Fresh, "fresh", 0, "with --datagrams: how old one may be when a member gets it, as 200ms (no bound)")
+	flags.Var(&p.parity, "parity", "with --datagrams: how many are sent as parity for how many, as 10+2: so many may be lost on each link (none)")
 	if err := command.MarkFlagRequired("group"); err != nil {
 		panic("cli: " + err.Error())
 	}
 	command.RunE = func(command *cobra.Command, args []string) error {
 		if p.stream && args[0] != "-" {
 			return usageError{errors.New("--stream needs - for standard input")}
+		}
+		if err := p.checkDatagrams(); err != nil {
+			return err
 		}
 		p.options.MaxBytesPerSecond = uint64(p.rate)
 		p.options.SlowMember.FloorBytesPerSecond, p.options.SlowMember.LagBytes = uint64(p.floor), uint64(p.lag)
@@ -73,6 +82,18 @@ is delivered as it comes.`,
 		})
 	}
 	return command
+}
+
+// checkDatagrams refuses flags of datagrams without them.
+func (p *push) checkDatagrams() error {
+	switch {
+	case p.grams && !p.stream:
+		return usageError{errors.New("--datagrams needs --stream")}
+	case !p.grams && (p.options.Datagrams.Fresh != 0 || p.parity != parity{}):
+		return usageError{errors.New("--fresh and --parity need --datagrams")}
+	}
+	p.options.Datagrams.ParityData, p.options.Datagrams.ParityShards = p.parity.data, p.parity.shards
+	return nil
 }
 
 func (a *app) push(ctx context.Context, client *sdk.Client, p *push, what string) error {
@@ -96,9 +117,12 @@ func (a *app) push(ctx context.Context, client *sdk.Client, p *push, what string
 	beginning, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
 	var out *sdk.Outgoing
-	if p.stream {
+	switch {
+	case p.grams:
+		out, err = session.SendDatagrams(beginning, os.Stdin, p.options)
+	case p.stream:
 		out, err = session.SendStream(beginning, os.Stdin, p.options)
-	} else {
+	default:
 		out, err = session.Send(beginning, source, p.options)
 	}
 	if err != nil {

@@ -11,7 +11,8 @@
 // link as the parent: it offers, with flag 1, and the welcome tells from where it is
 // to send. With flag 2, all that follows the welcome is plaintext. With flag 4 it is a
 // stripe more of the link that the two have already: from offset means nothing then.
-// stripes is how many the dialling end opens at most.
+// stripes is how many the dialling end opens at most. With flag 8, the delivery comes in
+// datagrams (internal/wire/datagram), and the link carries STATUS and BYE alone.
 //
 //	hello   0        4       5       6       7       8
 //	        +--------+-------+-------+-------+-------+

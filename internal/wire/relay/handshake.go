@@ -24,6 +24,7 @@ const (
 	flagOffer = 1 << iota
 	flagPlaintext
 	flagJoin
+	flagDatagrams
 	flagsKnown = iota
 )
 
@@ -39,6 +40,7 @@ type Hello struct {
 	Offer           bool   // the one that opens is the parent
 	Plaintext       bool   // what follows the welcome is not encrypted
 	Join            bool   // it is a stripe more of the link that there is
+	Datagrams       bool   // the delivery comes in datagrams, sealed with the link's secret
 	Capability      []byte // proves that the child may have it
 }
 
@@ -63,6 +65,9 @@ func (h Hello) flags() (flags byte) {
 	if h.Join {
 		flags |= flagJoin
 	}
+	if h.Datagrams {
+		flags |= flagDatagrams
+	}
 	return flags
 }
 
@@ -80,7 +85,7 @@ func ReadHello(from io.Reader) (Hello, error) {
 		Stripe: fixed[5], Stripes: fixed[6], Delivery: DeliveryID(fixed[8:24]),
 		TreeVersion: binary.BigEndian.Uint64(fixed[24:]), From: binary.BigEndian.Uint64(fixed[32:]),
 		Offer: fixed[7]&flagOffer != 0, Plaintext: fixed[7]&flagPlaintext != 0,
-		Join: fixed[7]&flagJoin != 0,
+		Join: fixed[7]&flagJoin != 0, Datagrams: fixed[7]&flagDatagrams != 0,
 	}
 	length := binary.BigEndian.Uint16(fixed[40:])
 	switch {
@@ -88,6 +93,8 @@ func ReadHello(from io.Reader) (Hello, error) {
 		return Hello{}, fmt.Errorf("%w: hello with flags %#x", ErrProtocol, fixed[7])
 	case h.Stripes < 1 || h.Stripes > MaxStripes || h.Stripe >= h.Stripes:
 		return Hello{}, fmt.Errorf("%w: stripe %d of %d", ErrProtocol, h.Stripe, h.Stripes)
+	case h.Plaintext && h.Datagrams:
+		return Hello{}, fmt.Errorf("%w: plaintext, and no bytes", ErrProtocol)
 	case h.From > MaxOffset:
 		return Hello{}, fmt.Errorf("%w: hello from offset %d", ErrProtocol, h.From)
 	case length > MaxCapability:

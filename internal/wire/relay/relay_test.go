@@ -108,7 +108,8 @@ func TestAbsurdHellos(t *testing.T) {
 		"stripe past last":        func(b []byte) []byte { b[5] = 1; return b },
 		"no stripes":              func(b []byte) []byte { b[6] = 0; return b },
 		"17 stripes":              func(b []byte) []byte { b[6] = 17; return b },
-		"flags that nobody knows": func(b []byte) []byte { b[7] = 8; return b },
+		"flags that nobody knows": func(b []byte) []byte { b[7] = 16; return b },
+		"plaintext datagrams":     func(b []byte) []byte { b[7] = 10; return b },
 		"a negative offset":       func(b []byte) []byte { b[32] = 0x80; return b },
 		"a huge capability":       func(b []byte) []byte { b[40], b[41] = 0xff, 0xff; return b },
 	} {
@@ -152,6 +153,7 @@ func FuzzParseHeader(f *testing.F) {
 
 // Whatever comes, a hello either is refused or is written back as it came.
 func FuzzReadHello(f *testing.F) {
+	f.Add(relay.Hello{Stripes: 1, Delivery: delivery, Datagrams: true}.Append(nil))
 	f.Add(relay.Hello{Stripe: 1, Stripes: 2, Delivery: delivery, TreeVersion: 1, From: 9, Capability: []byte("cap")}.Append(nil))
 	f.Fuzz(func(t *testing.T, begun []byte) {
 		hello, err := relay.ReadHello(bytes.NewReader(begun))

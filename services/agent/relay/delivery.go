@@ -65,12 +65,12 @@ type delivery struct {
 }
 
 func newDelivery(h *Hub, assignment *groupv1.Assignment) (*delivery, error) {
-	id, err := hex.DecodeString(assignment.GetDelivery())
-	if err != nil || len(id) != len(wire.DeliveryID{}) {
-		return nil, fmt.Errorf("delivery id %q is not 32 hexadecimal digits", assignment.GetDelivery())
+	id, err := parseID(assignment.GetDelivery())
+	if err != nil {
+		return nil, err
 	}
 	d := &delivery{
-		hub: h, id: wire.DeliveryID(id), log: h.Log.With("delivery", assignment.GetDelivery()),
+		hub: h, id: id, log: h.Log.With("delivery", assignment.GetDelivery()),
 		taking: make(chan struct{}, 1), entry: h.Cache.Create(), account: algo.New(rulesOf(assignment.GetSpec(), h.Cache.Segment())),
 		children: make(map[string]*child), changed: make(chan struct{}), due: make(chan struct{}, 1),
 	}
@@ -78,6 +78,14 @@ func newDelivery(h *Hub, assignment *groupv1.Assignment) (*delivery, error) {
 	d.ctx, d.stop = context.WithCancel(context.WithoutCancel(h.running)) // it ends after it has said so
 	d.assign(assignment)
 	return d, nil
+}
+
+func parseID(text string) (id wire.DeliveryID, err error) {
+	digits, err := hex.DecodeString(text)
+	if err != nil || len(digits) != len(id) {
+		return id, fmt.Errorf("delivery id %q is not 32 hexadecimal digits", text)
+	}
+	return wire.DeliveryID(digits), nil
 }
 
 // rulesOf returns the rules that a delivery goes by.
@@ -405,11 +413,15 @@ func (d *delivery) drop() {
 func (d *delivery) expects(id identity.ID, offer bool) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	return isNeighbour(d.assignment, id, offer)
+}
+
+func isNeighbour(assignment *groupv1.Assignment, id identity.ID, offer bool) bool {
 	if offer {
-		parent := d.assignment.GetParent()
+		parent := assignment.GetParent()
 		return parent.GetName() == id.Name && parent.GetRole() == string(id.Role) && len(parent.GetAddresses()) == 0
 	}
-	return slices.ContainsFunc(d.assignment.GetChildren(), func(child *groupv1.Neighbour) bool {
+	return slices.ContainsFunc(assignment.GetChildren(), func(child *groupv1.Neighbour) bool {
 		return child.GetName() == id.Name && child.GetRole() == string(id.Role)
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/groupcast/groupcast/internal/algo/parallel"
+	"github.com/groupcast/groupcast/internal/datagram"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/link"
@@ -32,15 +33,20 @@ type Env struct {
 	Metrics *Metrics
 	// Stripes are how many connections a link may have; the zero Bounds are one.
 	Stripes parallel.Bounds
+	// Datagrams is where datagrams come and go, at the port of the listener. Nil has
+	// deliveries in datagrams go past this agent. The hub closes it.
+	Datagrams *datagram.Socket
 }
 
 // Hub relays all deliveries of an agent.
 type Hub struct {
 	Env
 	wake chan struct{}
+	port *port // nil without datagrams
 
 	mu         sync.Mutex
 	deliveries map[string]*delivery
+	flows      map[string]*flow
 	assigned   chan struct{} // closed when assignments come
 	links      sync.WaitGroup
 	running    context.Context // nil until Run
@@ -52,10 +58,14 @@ func New(env Env) *Hub {
 	if env.Stripes.Most == 0 {
 		env.Stripes = parallel.Bounds{Least: 1, Most: 1}
 	}
-	return &Hub{
-		Env: env, wake: make(chan struct{}, 1), deliveries: make(map[string]*delivery),
+	h := &Hub{
+		Env: env, wake: make(chan struct{}, 1), deliveries: make(map[string]*delivery), flows: make(map[string]*flow),
 		assigned: make(chan struct{}), opening: make(map[string]int),
 	}
+	if env.Datagrams != nil {
+		h.port = newPort(env.Datagrams, env.Metrics)
+	}
+	return h
 }
 
 // Run accepts links until ctx is done, and ends all of them then.
@@ -66,6 +76,10 @@ func (h *Hub) Run(ctx context.Context, listener net.Listener) error {
 	h.running = ctx
 	h.mu.Unlock()
 	defer h.end()
+	defer cancel() // the port waits for nothing else
+	if h.port != nil {
+		h.links.Go(func() { h.port.run(ctx) })
+	}
 	defer context.AfterFunc(ctx, func() { listener.Close() })()
 	for {
 		raw, err := listener.Accept()
@@ -141,7 +155,11 @@ func (h *Hub) serve(ctx context.Context, asked *link.Asked) {
 	}
 	waiting, cancel := context.WithTimeout(ctx, assignPatience)
 	defer cancel()
-	d, err := h.expecting(waiting, id, func(d *delivery) bool { return d.expects(held.Holder, asked.Offer) })
+	if asked.Datagrams {
+		h.serveFlow(waiting, asked, id, held.Holder)
+		return
+	}
+	d, err := expecting(waiting, h, func() *delivery { return h.deliveries[id] }, held.Holder, asked.Offer)
 	var reason *refusal
 	switch {
 	case errors.As(err, &reason):
@@ -203,14 +221,22 @@ func (h *Hub) permitted(asked *link.Asked, id string) (identity.Capability, erro
 	return held, held.Permits(holder, held.Group, id, duty)
 }
 
-// expecting waits for a delivery that a condition holds of. A neighbour may hear of
-// a new tree a little before this agent does.
-func (h *Hub) expecting(ctx context.Context, id string, holds func(*delivery) bool) (*delivery, error) {
+// assigned is a delivery at this agent, in bytes or in datagrams.
+type assigned interface {
+	comparable
+	expects(id identity.ID, offer bool) bool
+	version() uint64
+}
+
+// expecting waits for a delivery that expects a neighbour, which may hear of a new tree a
+// little before this agent does.
+func expecting[D assigned](ctx context.Context, h *Hub, find func() D, holder identity.ID, offer bool) (D, error) {
+	var none D
 	for {
 		h.mu.Lock()
-		d, assigned := h.deliveries[id], h.assigned
+		d, assigned := find(), h.assigned
 		h.mu.Unlock()
-		if d != nil && holds(d) {
+		if d != none && d.expects(holder, offer) {
 			return d, nil
 		}
 		select {
@@ -218,10 +244,10 @@ func (h *Hub) expecting(ctx context.Context, id string, holds func(*delivery) bo
 			continue
 		case <-ctx.Done():
 		}
-		if d == nil {
-			return nil, &refusal{wire.Unknown, "no such delivery here"}
+		if d == none {
+			return none, &refusal{wire.Unknown, "no such delivery here"}
 		}
-		return nil, &refusal{wire.Stale, fmt.Sprintf("not a neighbour in tree version %d", d.version())}
+		return none, &refusal{wire.Stale, fmt.Sprintf("not a neighbour in tree version %d", d.version())}
 	}
 }
 
@@ -234,6 +260,7 @@ func (h *Hub) Assign(assignments *groupv1.Assignments) {
 			delete(h.deliveries, id)
 			dropped = append(dropped, d)
 		}
+		h.dropFlow(id)
 	}
 	listed := make(map[string]bool)
 	for _, assignment := range assignments.GetCurrent() {
@@ -245,7 +272,7 @@ func (h *Hub) Assign(assignments *groupv1.Assignments) {
 	for _, id := range assignments.GetDropped() {
 		drop(id)
 	}
-	for id := range h.deliveries {
+	for _, id := range h.known() {
 		if assignments.GetComplete() && !listed[id] {
 			drop(id)
 		}
@@ -266,6 +293,9 @@ func (h *Hub) assign(assignment *groupv1.Assignment) error {
 	}
 	if h.running == nil || h.running.Err() != nil {
 		return errStopping
+	}
+	if assignment.GetSpec().GetDatagrams() != nil {
+		return h.assignFlow(assignment)
 	}
 	d, err := newDelivery(h, assignment)
 	if err != nil {
@@ -307,6 +337,9 @@ func (h *Hub) Reports() []*groupv1.DeliveryReport {
 	for _, d := range h.all() {
 		reports = append(reports, d.report())
 	}
+	for _, f := range h.allFlows() {
+		reports = append(reports, f.report())
+	}
 	return reports
 }
 
@@ -331,6 +364,9 @@ func (h *Hub) Load() Load {
 	load := Load{CacheBytes: h.Cache.Reserved()}
 	for _, d := range h.all() {
 		load.Links += d.links()
+	}
+	for _, f := range h.allFlows() {
+		load.Links += f.links()
 	}
 	return load
 }

@@ -2,12 +2,16 @@ package relay
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/groupcast/groupcast/internal/datagram"
 )
 
 // Metrics count what a hub does.
 type Metrics struct {
 	received, sent, discarded, restarts, evicted, probes prometheus.Counter
 	refused, tuned                                       *prometheus.CounterVec
+
+	datagramsReceived, datagramsRecovered, datagramsSent, datagramsHeld, datagramsRefused, breakerTrips prometheus.Counter
 }
 
 // NewMetrics returns metrics of an agent.
@@ -28,7 +32,20 @@ func NewMetrics() *Metrics {
 		tuned: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "groupcast_agent_stripe_choices_total", Help: "Choices of a link's number of stripes, by reason.",
 		}, []string{"reason"}),
+		datagramsReceived:  count("datagrams_received", "Datagrams that came from parents, parity among them."),
+		datagramsRecovered: count("datagrams_recovered", "Datagrams that were lost and computed from parity."),
+		datagramsSent:      count("datagrams_sent", "Datagrams that were sent to children, parity among them."),
+		datagramsHeld:      count("datagrams_held", "Datagrams that were not sent to a child, for its link's rate did not allow it, or it was not known where to."),
+		datagramsRefused:   count("datagrams_refused", "Datagrams that belong to no link, were not sealed by the neighbour, or came again."),
+		breakerTrips:       count("circuit_breaker_trips", "Links that were stopped for a while, for too much was lost for too long."),
 	}
+}
+
+// used counts what a link to a child was used for since it was last counted.
+func (m *Metrics) used(use, before datagram.Use) {
+	m.datagramsSent.Add(float64(use.Sent - before.Sent))
+	m.datagramsHeld.Add(float64(use.Held - before.Held))
+	m.breakerTrips.Add(float64(use.Trips - before.Trips))
 }
 
 // Describe implements prometheus.Collector.
@@ -36,7 +53,10 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) { prometheus.DescribeByCo
 
 // Collect implements prometheus.Collector.
 func (m *Metrics) Collect(to chan<- prometheus.Metric) {
-	for _, metric := range []prometheus.Collector{m.received, m.sent, m.discarded, m.restarts, m.evicted, m.probes, m.refused, m.tuned} {
+	for _, metric := range []prometheus.Collector{
+		m.received, m.sent, m.discarded, m.restarts, m.evicted, m.probes, m.refused, m.tuned,
+		m.datagramsReceived, m.datagramsRecovered, m.datagramsSent, m.datagramsHeld, m.datagramsRefused, m.breakerTrips,
+	} {
 		metric.Collect(to)
 	}
 }

@@ -54,7 +54,7 @@ func (d *Desk) failedReceipt(delivery view.Delivery, name string, why failure, n
 		ChangeTime: timestamppb.New(now), Late: !isAtStart(delivery, name),
 	}
 	if k := d.find(delivery.ID()); k != nil {
-		receipt.Bytes = k.bytesOf(name)
+		receipt.Bytes, receipt.Datagrams = k.reportOf(name).GetBytes(), k.reportOf(name).GetDatagrams()
 	}
 	return receipt
 }
@@ -130,11 +130,11 @@ func (d *Desk) finalReceipts(delivery view.Delivery, v verdict, now time.Time) (
 
 func compareNames(a, b string) int { return cmp.Compare(a, b) }
 
-// bytesOf returns how much a member has, as far as it was reported.
-func (k *keeper) bytesOf(name string) uint64 {
+// reportOf returns what a member reported last; nil if nothing.
+func (k *keeper) reportOf(name string) *groupv1.DeliveryReport {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.progress.nodes[memberID(name)].reported().GetBytes()
+	return k.progress.nodes[memberID(name)].reported()
 }
 
 // unknownReceipt says that a member is not heard of. There may be no keeper.
@@ -147,7 +147,8 @@ func (k *keeper) unknownReceipt(name string, now time.Time) *groupv1.Receipt {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	receipt.Bytes = k.progress.nodes[memberID(name)].reported().GetBytes()
+	reported := k.progress.nodes[memberID(name)].reported()
+	receipt.Bytes, receipt.Datagrams = reported.GetBytes(), reported.GetDatagrams()
 	if since, known := k.progress.unknown[name]; known {
 		receipt.ChangeTime = timestamppb.New(since)
 	}

@@ -215,7 +215,7 @@ func (k *keeper) facts(delivery view.Delivery, now time.Time) facts {
 	p := k.progress
 	p.sealed, p.length = record.GetSealed(), record.GetLength()
 	p.noteSent(now)
-	f.handedOver, f.agentMoved = p.handedOver(), later(p.agentMoved, k.desk.started.Add(HandoverPatience)) // agents have to find this leader
+	f.handedOver, f.agentMoved = p.handedOver() || isDatagrams(delivery), later(p.agentMoved, k.desk.started.Add(HandoverPatience)) // agents have to find this leader
 	f.moved, f.trouble, f.connected = later(p.moved, k.desk.started), p.trouble(now), p.connected(now)
 	for _, participant := range delivery.GetMembers() {
 		f.members = append(f.members, k.member(delivery, participant.GetName(), now))

@@ -74,7 +74,11 @@ func (m measuring) reception() uint64 {
 
 func (m measuring) memberRate(name string, receipt *groupv1.Receipt) uint64 {
 	if receipt.GetState() == groupv1.ReceiptState_RECEIPT_STATE_COMPLETE {
-		return rate(m.record.GetDelivery().GetLength(), receipt.GetElapsed().AsDuration())
+		got := m.record.GetDelivery().GetLength()
+		if m.record.GetDelivery().GetSpec().GetDatagrams() != nil {
+			got = receipt.GetBytes() // what was lost is not had
+		}
+		return rate(got, receipt.GetElapsed().AsDuration())
 	}
 	until := m.now
 	if receipt != nil {
@@ -88,7 +92,7 @@ func (m measuring) links() (uses []*groupv1.LinkUse) {
 	for way, carried := range m.progress.links {
 		uses = append(uses, &groupv1.LinkUse{
 			From: way.from.Name, To: way.to.Name, Bytes: carried.bytes,
-			BytesPerSecond: rate(carried.bytes, carried.last.Sub(m.progress.begun)), Stripes: carried.stripes,
+			BytesPerSecond: rate(carried.bytes, carried.last.Sub(m.progress.begun)), Stripes: carried.stripes, Datagrams: carried.use,
 		})
 	}
 	slices.SortFunc(uses, func(a, b *groupv1.LinkUse) int {

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -65,10 +66,16 @@ func (n *nodeProgress) reported() *groupv1.DeliveryReport {
 // link is a way that bytes took.
 type link struct{ from, to identity.ID }
 
-type linkProgress struct {
+// carriage is what a link carried, by the word of the one that sends.
+type carriage struct {
 	bytes   uint64
-	last    time.Time        // when they last grew
-	stripes *groupv1.Stripes // nil of a link that may have but one
+	stripes *groupv1.Stripes     // nil of a link that may have but one
+	use     *groupv1.DatagramUse // nil but of a stream in datagrams
+}
+
+type linkProgress struct {
+	carriage
+	last time.Time // when its bytes last grew
 }
 
 func newProgress(delivery view.Delivery, now time.Time) *progress {
@@ -123,14 +130,14 @@ func (p *progress) takeLinks(from identity.ID, report *groupv1.DeliveryReport, c
 	}
 	if from == p.sender {
 		for _, child := range current.Children(from.String()) {
-			p.takeLink(link{from, placement.ParseID(child)}, report.GetBytes(), report.GetStripes(), now)
+			p.takeLink(link{from, placement.ParseID(child)}, carriage{report.GetBytes(), report.GetStripes(), report.GetDatagramUse()}, now)
 		}
 	}
 	for _, child := range report.GetChildren() {
 		for _, role := range []identity.Role{identity.Member, identity.Agent} {
 			to := identity.ID{Role: role, Name: child.GetName()}
 			if parent, _ := current.Parent(to.String()); parent == from.String() {
-				p.takeLink(link{from, to}, child.GetSentBytes(), child.GetStripes(), now)
+				p.takeLink(link{from, to}, carriage{child.GetSentBytes(), child.GetStripes(), child.GetDatagrams()}, now)
 				evicted = evicted || child.GetEvicted()
 			}
 		}
@@ -138,15 +145,15 @@ func (p *progress) takeLinks(from identity.ID, report *groupv1.DeliveryReport, c
 	return evicted
 }
 
-func (p *progress) takeLink(way link, bytes uint64, stripes *groupv1.Stripes, now time.Time) {
+func (p *progress) takeLink(way link, carried carriage, now time.Time) {
 	l, known := p.links[way]
 	if !known {
 		l = &linkProgress{last: now}
 		p.links[way] = l
 	}
-	l.stripes = stripes
-	if bytes > l.bytes {
-		l.bytes, l.last = bytes, now
+	l.stripes, l.use = carried.stripes, cmp.Or(carried.use, l.use)
+	if carried.bytes > l.bytes {
+		l.bytes, l.last = carried.bytes, now
 		p.moved = now
 	}
 }

@@ -83,6 +83,7 @@ func (k *keeper) assignments(delivery view.Delivery, now time.Time) map[identity
 		next[sender] = k.assignment(delivery, groupv1.Duty_DUTY_SEND)
 	}
 	for id, assignment := range next {
+		assignment.Late = assignment.GetDuty() == groupv1.Duty_DUTY_RECEIVE && !isAtStart(delivery, id.Name)
 		if !k.finish(delivery, id, assignment, now) {
 			delete(next, id)
 			continue
@@ -114,6 +115,7 @@ func (k *keeper) assignment(delivery view.Delivery, duty groupv1.Duty) *groupv1.
 	return &groupv1.Assignment{
 		Delivery: k.id, Group: k.group, Duty: duty, TreeVersion: delivery.Tree.GetVersion(), Spec: record.GetSpec(),
 		Sender: record.GetSender(), Sealed: record.GetSealed(), Length: record.GetLength(), Root: record.GetRoot(),
+		Datagrams: record.GetDatagrams(),
 	}
 }
 

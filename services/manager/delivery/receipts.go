@@ -117,7 +117,7 @@ func (d *Desk) planSeal(delivery view.Delivery, asked *groupv1.SealDeliveryReque
 	}
 	record := proto.CloneOf(delivery.DeliveryRecord)
 	record.Delivery.Sealed, record.Delivery.Length, record.Delivery.Root = true, asked.GetLength(), asked.GetRoot()
-	record.SealTime = timestamppb.Now()
+	record.Delivery.Datagrams, record.SealTime = asked.GetDatagrams(), timestamppb.Now()
 	encoded, err := proto.Marshal(record)
 	if err != nil {
 		return ledger.Plan{}, fmt.Errorf("encode delivery: %w", err)
@@ -176,6 +176,7 @@ func (d *Desk) planReceipt(asked *groupv1.RecordReceiptRequest) (ledger.Plan, *g
 	receipt := &groupv1.Receipt{
 		Member: name, State: asked.GetState(), Reason: asked.GetReason(), Detail: asked.GetDetail(),
 		Bytes: asked.GetBytes(), Root: asked.GetRoot(), Late: !isAtStart(delivery, name), ChangeTime: timestamppb.New(now),
+		Datagrams: clipCounts(asked.GetDatagrams()),
 	}
 	if receipt.GetState() == groupv1.ReceiptState_RECEIPT_STATE_COMPLETE {
 		receipt.Elapsed = durationpb.New(now.Sub(delivery.GetDelivery().GetCreateTime().AsTime()))
@@ -211,8 +212,8 @@ func (d *Desk) mayRecord(delivery view.Delivery, asked *groupv1.RecordReceiptReq
 	switch {
 	case !known.GetSealed():
 		return ErrNotSealed
-	case late && known.GetSpec().GetKind() == groupv1.DeliveryKind_DELIVERY_KIND_STREAM:
-		return nil // it has a stream from where it joined: there is nothing to compare with
+	case late && known.GetSpec().GetKind() == groupv1.DeliveryKind_DELIVERY_KIND_STREAM, isDatagrams(delivery):
+		return nil // it has a stream from where it joined, or what was not lost: there is nothing to compare with
 	case asked.GetBytes() != known.GetLength() || !bytes.Equal(asked.GetRoot(), known.GetRoot()):
 		return ErrMismatch
 	}

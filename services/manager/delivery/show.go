@@ -167,7 +167,7 @@ func (d *Desk) Show(delivery view.Delivery, whole bool) *groupv1.Delivery {
 		k.addProgress(delivery, receipts)
 	}
 	if k != nil && whole {
-		shown.Tree, shown.TreeChanges = k.showTree(delivery.Tree.GetAbsent()), delivery.Tree.GetChanges()
+		shown.Tree, shown.TreeChanges = k.showTree(delivery.Tree.GetAbsent(), receipts), delivery.Tree.GetChanges()
 	}
 	count(shown, receipts)
 	if !delivery.Running() {
@@ -243,7 +243,8 @@ func (k *keeper) addProgress(delivery view.Delivery, receipts map[string]*groupv
 func (k *keeper) underWay(name string, late bool) *groupv1.Receipt {
 	receipt := &groupv1.Receipt{
 		Member: name, State: groupv1.ReceiptState_RECEIPT_STATE_RECEIVING, Late: late,
-		Bytes: k.progress.nodes[memberID(name)].reported().GetBytes(),
+		Bytes:     k.progress.nodes[memberID(name)].reported().GetBytes(),
+		Datagrams: k.progress.nodes[memberID(name)].reported().GetDatagrams(),
 	}
 	if since, unknown := k.progress.unknown[name]; unknown {
 		receipt.State, receipt.ChangeTime = groupv1.ReceiptState_RECEIPT_STATE_UNKNOWN, timestamppb.New(since)

@@ -18,6 +18,12 @@ func fileSpec() *groupv1.DeliverySpec {
 	return &groupv1.DeliverySpec{Name: "f", Kind: groupv1.DeliveryKind_DELIVERY_KIND_FILE, Length: 1}
 }
 
+func datagrams(how *groupv1.DatagramSpec) func(*groupv1.DeliverySpec) {
+	return func(s *groupv1.DeliverySpec) {
+		s.Kind, s.Length, s.LengthUnknown, s.Datagrams = groupv1.DeliveryKind_DELIVERY_KIND_STREAM, 0, true, how
+	}
+}
+
 func TestSpecs(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(*groupv1.DeliverySpec)
@@ -37,6 +43,11 @@ func TestSpecs(t *testing.T) {
 		"length and none":    {func(s *groupv1.DeliverySpec) { s.LengthUnknown = true }, "spec.length"},
 		"a stream's length":  {func(s *groupv1.DeliverySpec) { s.Kind = groupv1.DeliveryKind_DELIVERY_KIND_STREAM }, "spec.length_unknown"},
 		"odd slow policy":    {func(s *groupv1.DeliverySpec) { s.SlowMember = &groupv1.SlowMemberPolicy{Action: 99} }, "spec.slow_member.action"},
+		"datagrams":          {datagrams(&groupv1.DatagramSpec{ParityData: 10, ParityShards: 2}), ""},
+		"a file in them":     {func(s *groupv1.DeliverySpec) { s.Datagrams = &groupv1.DatagramSpec{} }, "spec.datagrams"},
+		"fresh for hours":    {datagrams(&groupv1.DatagramSpec{Fresh: durationpb.New(time.Hour)}), "spec.datagrams.fresh"},
+		"parity of nothing":  {datagrams(&groupv1.DatagramSpec{ParityShards: 2}), "spec.datagrams.parity_shards"},
+		"too much parity":    {datagrams(&groupv1.DatagramSpec{ParityData: 10, ParityShards: 129}), "spec.datagrams.parity_data"},
 		"an empty directory": {func(s *groupv1.DeliverySpec) { s.Kind, s.Length = groupv1.DeliveryKind_DELIVERY_KIND_DIRECTORY, 0 }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

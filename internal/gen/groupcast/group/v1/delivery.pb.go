@@ -277,7 +277,9 @@ type DeliverySpec struct {
 	MaxBytesPerSecond uint64     `protobuf:"varint,12,opt,name=max_bytes_per_second,json=maxBytesPerSecond,proto3" json:"max_bytes_per_second,omitempty"`
 	Congestion        Congestion `protobuf:"varint,13,opt,name=congestion,proto3,enum=groupcast.group.v1.Congestion" json:"congestion,omitempty"`
 	// Set by the manager from the group's policy.
-	DataPlane     DataPlane `protobuf:"varint,14,opt,name=data_plane,json=dataPlane,proto3,enum=groupcast.group.v1.DataPlane" json:"data_plane,omitempty"`
+	DataPlane DataPlane `protobuf:"varint,14,opt,name=data_plane,json=dataPlane,proto3,enum=groupcast.group.v1.DataPlane" json:"data_plane,omitempty"`
+	// Of a stream: it goes in datagrams, and what is lost is not sent again.
+	Datagrams     *DatagramSpec `protobuf:"bytes,20,opt,name=datagrams,proto3" json:"datagrams,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -410,6 +412,255 @@ func (x *DeliverySpec) GetDataPlane() DataPlane {
 	return DataPlane_DATA_PLANE_UNSPECIFIED
 }
 
+func (x *DeliverySpec) GetDatagrams() *DatagramSpec {
+	if x != nil {
+		return x.Datagrams
+	}
+	return nil
+}
+
+// DatagramSpec is how a stream goes in datagrams. Members prefer fresh over complete: loss
+// and order are reported, never hidden.
+type DatagramSpec struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How old a datagram may be when a member gets it; what is older is counted and dropped.
+	// Zero means no bound.
+	Fresh *durationpb.Duration `protobuf:"bytes,1,opt,name=fresh,proto3" json:"fresh,omitempty"`
+	// So many datagrams of parity are sent for every so many of the stream; both zero is none.
+	ParityData    uint32 `protobuf:"varint,2,opt,name=parity_data,json=parityData,proto3" json:"parity_data,omitempty"`
+	ParityShards  uint32 `protobuf:"varint,3,opt,name=parity_shards,json=parityShards,proto3" json:"parity_shards,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DatagramSpec) Reset() {
+	*x = DatagramSpec{}
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DatagramSpec) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DatagramSpec) ProtoMessage() {}
+
+func (x *DatagramSpec) ProtoReflect() protoreflect.Message {
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DatagramSpec.ProtoReflect.Descriptor instead.
+func (*DatagramSpec) Descriptor() ([]byte, []int) {
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *DatagramSpec) GetFresh() *durationpb.Duration {
+	if x != nil {
+		return x.Fresh
+	}
+	return nil
+}
+
+func (x *DatagramSpec) GetParityData() uint32 {
+	if x != nil {
+		return x.ParityData
+	}
+	return 0
+}
+
+func (x *DatagramSpec) GetParityShards() uint32 {
+	if x != nil {
+		return x.ParityShards
+	}
+	return 0
+}
+
+// DatagramCounts is a member's account of a stream in datagrams. Each one from the first
+// that came to the last that was sent is in one of received, late and lost.
+type DatagramCounts struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Received uint64                 `protobuf:"varint,1,opt,name=received,proto3" json:"received,omitempty"`
+	// Of those received, how many were lost and computed from parity.
+	Recovered uint64 `protobuf:"varint,2,opt,name=recovered,proto3" json:"recovered,omitempty"`
+	// Older than the freshness bound when they came.
+	Late          uint64 `protobuf:"varint,3,opt,name=late,proto3" json:"late,omitempty"`
+	Lost          uint64 `protobuf:"varint,4,opt,name=lost,proto3" json:"lost,omitempty"`
+	Duplicated    uint64 `protobuf:"varint,5,opt,name=duplicated,proto3" json:"duplicated,omitempty"`
+	Reordered     uint64 `protobuf:"varint,6,opt,name=reordered,proto3" json:"reordered,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DatagramCounts) Reset() {
+	*x = DatagramCounts{}
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DatagramCounts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DatagramCounts) ProtoMessage() {}
+
+func (x *DatagramCounts) ProtoReflect() protoreflect.Message {
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DatagramCounts.ProtoReflect.Descriptor instead.
+func (*DatagramCounts) Descriptor() ([]byte, []int) {
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *DatagramCounts) GetReceived() uint64 {
+	if x != nil {
+		return x.Received
+	}
+	return 0
+}
+
+func (x *DatagramCounts) GetRecovered() uint64 {
+	if x != nil {
+		return x.Recovered
+	}
+	return 0
+}
+
+func (x *DatagramCounts) GetLate() uint64 {
+	if x != nil {
+		return x.Late
+	}
+	return 0
+}
+
+func (x *DatagramCounts) GetLost() uint64 {
+	if x != nil {
+		return x.Lost
+	}
+	return 0
+}
+
+func (x *DatagramCounts) GetDuplicated() uint64 {
+	if x != nil {
+		return x.Duplicated
+	}
+	return 0
+}
+
+func (x *DatagramCounts) GetReordered() uint64 {
+	if x != nil {
+		return x.Reordered
+	}
+	return 0
+}
+
+// DatagramUse is what one link carried of a stream in datagrams, parity included.
+type DatagramUse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Sent  uint64                 `protobuf:"varint,1,opt,name=sent,proto3" json:"sent,omitempty"`
+	// What was not sent: the link's rate did not allow it, or it was not known where to.
+	Held uint64 `protobuf:"varint,2,opt,name=held,proto3" json:"held,omitempty"`
+	// What the child says that did not come.
+	Lost uint64 `protobuf:"varint,3,opt,name=lost,proto3" json:"lost,omitempty"`
+	// How fast the link may be used, by its congestion control.
+	AllowedBytesPerSecond uint64 `protobuf:"varint,4,opt,name=allowed_bytes_per_second,json=allowedBytesPerSecond,proto3" json:"allowed_bytes_per_second,omitempty"`
+	// How often its circuit breaker has tripped, and whether it stops the link now.
+	Trips         uint32 `protobuf:"varint,5,opt,name=trips,proto3" json:"trips,omitempty"`
+	Stopped       bool   `protobuf:"varint,6,opt,name=stopped,proto3" json:"stopped,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DatagramUse) Reset() {
+	*x = DatagramUse{}
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DatagramUse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DatagramUse) ProtoMessage() {}
+
+func (x *DatagramUse) ProtoReflect() protoreflect.Message {
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DatagramUse.ProtoReflect.Descriptor instead.
+func (*DatagramUse) Descriptor() ([]byte, []int) {
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *DatagramUse) GetSent() uint64 {
+	if x != nil {
+		return x.Sent
+	}
+	return 0
+}
+
+func (x *DatagramUse) GetHeld() uint64 {
+	if x != nil {
+		return x.Held
+	}
+	return 0
+}
+
+func (x *DatagramUse) GetLost() uint64 {
+	if x != nil {
+		return x.Lost
+	}
+	return 0
+}
+
+func (x *DatagramUse) GetAllowedBytesPerSecond() uint64 {
+	if x != nil {
+		return x.AllowedBytesPerSecond
+	}
+	return 0
+}
+
+func (x *DatagramUse) GetTrips() uint32 {
+	if x != nil {
+		return x.Trips
+	}
+	return 0
+}
+
+func (x *DatagramUse) GetStopped() bool {
+	if x != nil {
+		return x.Stopped
+	}
+	return false
+}
+
 // Receipt is what is known of a delivery at one member.
 type Receipt struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
@@ -432,14 +683,16 @@ type Receipt struct {
 	// Its time, over the time that the sender took to send: 1 is as fast as the sender.
 	Stretch float64 `protobuf:"fixed64,10,opt,name=stretch,proto3" json:"stretch,omitempty"`
 	// Who feeds it.
-	Parent        string `protobuf:"bytes,11,opt,name=parent,proto3" json:"parent,omitempty"`
+	Parent string `protobuf:"bytes,11,opt,name=parent,proto3" json:"parent,omitempty"`
+	// Of a stream in datagrams.
+	Datagrams     *DatagramCounts `protobuf:"bytes,20,opt,name=datagrams,proto3" json:"datagrams,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Receipt) Reset() {
 	*x = Receipt{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[1]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -451,7 +704,7 @@ func (x *Receipt) String() string {
 func (*Receipt) ProtoMessage() {}
 
 func (x *Receipt) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[1]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -464,7 +717,7 @@ func (x *Receipt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Receipt.ProtoReflect.Descriptor instead.
 func (*Receipt) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{1}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Receipt) GetMember() string {
@@ -544,6 +797,13 @@ func (x *Receipt) GetParent() string {
 	return ""
 }
 
+func (x *Receipt) GetDatagrams() *DatagramCounts {
+	if x != nil {
+		return x.Datagrams
+	}
+	return nil
+}
+
 // Stripes are the connections that a link is made of.
 type Stripes struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -559,7 +819,7 @@ type Stripes struct {
 
 func (x *Stripes) Reset() {
 	*x = Stripes{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[2]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -571,7 +831,7 @@ func (x *Stripes) String() string {
 func (*Stripes) ProtoMessage() {}
 
 func (x *Stripes) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[2]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -584,7 +844,7 @@ func (x *Stripes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stripes.ProtoReflect.Descriptor instead.
 func (*Stripes) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{2}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Stripes) GetCount() uint32 {
@@ -616,14 +876,16 @@ type LinkUse struct {
 	Bytes          uint64                 `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	BytesPerSecond uint64                 `protobuf:"varint,4,opt,name=bytes_per_second,json=bytesPerSecond,proto3" json:"bytes_per_second,omitempty"`
 	// Unset of a link that may have but one connection.
-	Stripes       *Stripes `protobuf:"bytes,5,opt,name=stripes,proto3" json:"stripes,omitempty"`
+	Stripes *Stripes `protobuf:"bytes,5,opt,name=stripes,proto3" json:"stripes,omitempty"`
+	// Of a stream in datagrams.
+	Datagrams     *DatagramUse `protobuf:"bytes,20,opt,name=datagrams,proto3" json:"datagrams,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LinkUse) Reset() {
 	*x = LinkUse{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[3]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -635,7 +897,7 @@ func (x *LinkUse) String() string {
 func (*LinkUse) ProtoMessage() {}
 
 func (x *LinkUse) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[3]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -648,7 +910,7 @@ func (x *LinkUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinkUse.ProtoReflect.Descriptor instead.
 func (*LinkUse) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{3}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *LinkUse) GetFrom() string {
@@ -686,6 +948,13 @@ func (x *LinkUse) GetStripes() *Stripes {
 	return nil
 }
 
+func (x *LinkUse) GetDatagrams() *DatagramUse {
+	if x != nil {
+		return x.Datagrams
+	}
+	return nil
+}
+
 // CacheUse is what one agent cached of a delivery.
 type CacheUse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -701,7 +970,7 @@ type CacheUse struct {
 
 func (x *CacheUse) Reset() {
 	*x = CacheUse{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[4]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -713,7 +982,7 @@ func (x *CacheUse) String() string {
 func (*CacheUse) ProtoMessage() {}
 
 func (x *CacheUse) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[4]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -726,7 +995,7 @@ func (x *CacheUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CacheUse.ProtoReflect.Descriptor instead.
 func (*CacheUse) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{4}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *CacheUse) GetAgent() string {
@@ -774,7 +1043,7 @@ type Measurements struct {
 
 func (x *Measurements) Reset() {
 	*x = Measurements{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[5]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -786,7 +1055,7 @@ func (x *Measurements) String() string {
 func (*Measurements) ProtoMessage() {}
 
 func (x *Measurements) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[5]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -799,7 +1068,7 @@ func (x *Measurements) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Measurements.ProtoReflect.Descriptor instead.
 func (*Measurements) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{5}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Measurements) GetSendBytesPerSecond() uint64 {
@@ -859,7 +1128,7 @@ type TreeNode struct {
 
 func (x *TreeNode) Reset() {
 	*x = TreeNode{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[6]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -871,7 +1140,7 @@ func (x *TreeNode) String() string {
 func (*TreeNode) ProtoMessage() {}
 
 func (x *TreeNode) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[6]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -884,7 +1153,7 @@ func (x *TreeNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeNode.ProtoReflect.Descriptor instead.
 func (*TreeNode) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{6}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *TreeNode) GetId() string {
@@ -952,7 +1221,7 @@ type TreeChange struct {
 
 func (x *TreeChange) Reset() {
 	*x = TreeChange{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[7]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -964,7 +1233,7 @@ func (x *TreeChange) String() string {
 func (*TreeChange) ProtoMessage() {}
 
 func (x *TreeChange) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[7]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -977,7 +1246,7 @@ func (x *TreeChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeChange.ProtoReflect.Descriptor instead.
 func (*TreeChange) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{7}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *TreeChange) GetVersion() uint64 {
@@ -1040,14 +1309,16 @@ type Delivery struct {
 	// once nobody is fed any more.
 	Tree []*TreeNode `protobuf:"bytes,19,rep,name=tree,proto3" json:"tree,omitempty"`
 	// The tree's last changes, the latest last. Empty in lists.
-	TreeChanges   []*TreeChange `protobuf:"bytes,20,rep,name=tree_changes,json=treeChanges,proto3" json:"tree_changes,omitempty"`
+	TreeChanges []*TreeChange `protobuf:"bytes,20,rep,name=tree_changes,json=treeChanges,proto3" json:"tree_changes,omitempty"`
+	// Of a stream in datagrams that is sealed: how many the sender was given.
+	Datagrams     uint64 `protobuf:"varint,21,opt,name=datagrams,proto3" json:"datagrams,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Delivery) Reset() {
 	*x = Delivery{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[8]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1059,7 +1330,7 @@ func (x *Delivery) String() string {
 func (*Delivery) ProtoMessage() {}
 
 func (x *Delivery) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[8]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1072,7 +1343,7 @@ func (x *Delivery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delivery.ProtoReflect.Descriptor instead.
 func (*Delivery) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{8}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Delivery) GetId() string {
@@ -1215,6 +1486,13 @@ func (x *Delivery) GetTreeChanges() []*TreeChange {
 	return nil
 }
 
+func (x *Delivery) GetDatagrams() uint64 {
+	if x != nil {
+		return x.Datagrams
+	}
+	return 0
+}
+
 // Neighbour is the other end of a link in a delivery's tree.
 type Neighbour struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1229,7 +1507,7 @@ type Neighbour struct {
 
 func (x *Neighbour) Reset() {
 	*x = Neighbour{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[9]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1241,7 +1519,7 @@ func (x *Neighbour) String() string {
 func (*Neighbour) ProtoMessage() {}
 
 func (x *Neighbour) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[9]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1254,7 +1532,7 @@ func (x *Neighbour) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Neighbour.ProtoReflect.Descriptor instead.
 func (*Neighbour) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{9}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Neighbour) GetName() string {
@@ -1304,14 +1582,18 @@ type Assignment struct {
 	// Why it was ended before it was done; empty otherwise.
 	Reason string `protobuf:"bytes,14,opt,name=reason,proto3" json:"reason,omitempty"`
 	// RELAY: how long an ended delivery is kept for those who come late.
-	KeepUntil     *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=keep_until,json=keepUntil,proto3" json:"keep_until,omitempty"`
+	KeepUntil *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=keep_until,json=keepUntil,proto3" json:"keep_until,omitempty"`
+	// Of a stream in datagrams that is sealed: how many the sender was given.
+	Datagrams uint64 `protobuf:"varint,20,opt,name=datagrams,proto3" json:"datagrams,omitempty"`
+	// RECEIVE: the member joined after the start, and gets a stream from where it joined.
+	Late          bool `protobuf:"varint,21,opt,name=late,proto3" json:"late,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Assignment) Reset() {
 	*x = Assignment{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[10]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1323,7 +1605,7 @@ func (x *Assignment) String() string {
 func (*Assignment) ProtoMessage() {}
 
 func (x *Assignment) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[10]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1336,7 +1618,7 @@ func (x *Assignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assignment.ProtoReflect.Descriptor instead.
 func (*Assignment) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{10}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Assignment) GetDelivery() string {
@@ -1444,6 +1726,20 @@ func (x *Assignment) GetKeepUntil() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Assignment) GetDatagrams() uint64 {
+	if x != nil {
+		return x.Datagrams
+	}
+	return 0
+}
+
+func (x *Assignment) GetLate() bool {
+	if x != nil {
+		return x.Late
+	}
+	return false
+}
+
 // Assignments are what has changed since the last message of this stream.
 type Assignments struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1460,7 +1756,7 @@ type Assignments struct {
 
 func (x *Assignments) Reset() {
 	*x = Assignments{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[11]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1472,7 +1768,7 @@ func (x *Assignments) String() string {
 func (*Assignments) ProtoMessage() {}
 
 func (x *Assignments) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[11]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1485,7 +1781,7 @@ func (x *Assignments) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assignments.ProtoReflect.Descriptor instead.
 func (*Assignments) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{11}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Assignments) GetComplete() bool {
@@ -1534,14 +1830,18 @@ type DeliveryReport struct {
 	// Why this node cannot go on by itself, such as no_room; empty while it can.
 	Trouble string `protobuf:"bytes,9,opt,name=trouble,proto3" json:"trouble,omitempty"`
 	// SEND: of the link to its agent.
-	Stripes       *Stripes `protobuf:"bytes,10,opt,name=stripes,proto3" json:"stripes,omitempty"`
+	Stripes *Stripes `protobuf:"bytes,10,opt,name=stripes,proto3" json:"stripes,omitempty"`
+	// RECEIVE, of a stream in datagrams.
+	Datagrams *DatagramCounts `protobuf:"bytes,20,opt,name=datagrams,proto3" json:"datagrams,omitempty"`
+	// SEND, of a stream in datagrams: of the link to the one agent.
+	DatagramUse   *DatagramUse `protobuf:"bytes,21,opt,name=datagram_use,json=datagramUse,proto3" json:"datagram_use,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DeliveryReport) Reset() {
 	*x = DeliveryReport{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[12]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1553,7 +1853,7 @@ func (x *DeliveryReport) String() string {
 func (*DeliveryReport) ProtoMessage() {}
 
 func (x *DeliveryReport) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[12]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1566,7 +1866,7 @@ func (x *DeliveryReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliveryReport.ProtoReflect.Descriptor instead.
 func (*DeliveryReport) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{12}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *DeliveryReport) GetDelivery() string {
@@ -1639,6 +1939,20 @@ func (x *DeliveryReport) GetStripes() *Stripes {
 	return nil
 }
 
+func (x *DeliveryReport) GetDatagrams() *DatagramCounts {
+	if x != nil {
+		return x.Datagrams
+	}
+	return nil
+}
+
+func (x *DeliveryReport) GetDatagramUse() *DatagramUse {
+	if x != nil {
+		return x.DatagramUse
+	}
+	return nil
+}
+
 // ChildReport is how one child of a relay stands.
 type ChildReport struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -1651,14 +1965,16 @@ type ChildReport struct {
 	// It was given up as too slow.
 	Evicted bool `protobuf:"varint,5,opt,name=evicted,proto3" json:"evicted,omitempty"`
 	// Of the latest link to it; unset if that may have but one.
-	Stripes       *Stripes `protobuf:"bytes,6,opt,name=stripes,proto3" json:"stripes,omitempty"`
+	Stripes *Stripes `protobuf:"bytes,6,opt,name=stripes,proto3" json:"stripes,omitempty"`
+	// Of a stream in datagrams.
+	Datagrams     *DatagramUse `protobuf:"bytes,20,opt,name=datagrams,proto3" json:"datagrams,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ChildReport) Reset() {
 	*x = ChildReport{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[13]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1670,7 +1986,7 @@ func (x *ChildReport) String() string {
 func (*ChildReport) ProtoMessage() {}
 
 func (x *ChildReport) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[13]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1683,7 +1999,7 @@ func (x *ChildReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChildReport.ProtoReflect.Descriptor instead.
 func (*ChildReport) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{13}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ChildReport) GetName() string {
@@ -1728,6 +2044,13 @@ func (x *ChildReport) GetStripes() *Stripes {
 	return nil
 }
 
+func (x *ChildReport) GetDatagrams() *DatagramUse {
+	if x != nil {
+		return x.Datagrams
+	}
+	return nil
+}
+
 // CreateDeliveryRequest says who sends what.
 type CreateDeliveryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1743,7 +2066,7 @@ type CreateDeliveryRequest struct {
 
 func (x *CreateDeliveryRequest) Reset() {
 	*x = CreateDeliveryRequest{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[14]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1755,7 +2078,7 @@ func (x *CreateDeliveryRequest) String() string {
 func (*CreateDeliveryRequest) ProtoMessage() {}
 
 func (x *CreateDeliveryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[14]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1768,7 +2091,7 @@ func (x *CreateDeliveryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateDeliveryRequest.ProtoReflect.Descriptor instead.
 func (*CreateDeliveryRequest) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{14}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *CreateDeliveryRequest) GetGroup() string {
@@ -1816,7 +2139,7 @@ type CreateDeliveryResponse struct {
 
 func (x *CreateDeliveryResponse) Reset() {
 	*x = CreateDeliveryResponse{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[15]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1828,7 +2151,7 @@ func (x *CreateDeliveryResponse) String() string {
 func (*CreateDeliveryResponse) ProtoMessage() {}
 
 func (x *CreateDeliveryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[15]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1841,7 +2164,7 @@ func (x *CreateDeliveryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateDeliveryResponse.ProtoReflect.Descriptor instead.
 func (*CreateDeliveryResponse) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{15}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CreateDeliveryResponse) GetDelivery() *Delivery {
@@ -1861,15 +2184,17 @@ type SealDeliveryRequest struct {
 	// The BLAKE3 hash of all bytes.
 	Root []byte `protobuf:"bytes,5,opt,name=root,proto3" json:"root,omitempty"`
 	// If set, the delivery fails: source_changed or failed.
-	Reason        string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
-	Detail        string `protobuf:"bytes,7,opt,name=detail,proto3" json:"detail,omitempty"`
+	Reason string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
+	Detail string `protobuf:"bytes,7,opt,name=detail,proto3" json:"detail,omitempty"`
+	// Of a stream in datagrams: how many were given to the sender.
+	Datagrams     uint64 `protobuf:"varint,20,opt,name=datagrams,proto3" json:"datagrams,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SealDeliveryRequest) Reset() {
 	*x = SealDeliveryRequest{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[16]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1881,7 +2206,7 @@ func (x *SealDeliveryRequest) String() string {
 func (*SealDeliveryRequest) ProtoMessage() {}
 
 func (x *SealDeliveryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[16]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1894,7 +2219,7 @@ func (x *SealDeliveryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SealDeliveryRequest.ProtoReflect.Descriptor instead.
 func (*SealDeliveryRequest) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{16}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *SealDeliveryRequest) GetDelivery() string {
@@ -1946,6 +2271,13 @@ func (x *SealDeliveryRequest) GetDetail() string {
 	return ""
 }
 
+func (x *SealDeliveryRequest) GetDatagrams() uint64 {
+	if x != nil {
+		return x.Datagrams
+	}
+	return 0
+}
+
 // SealDeliveryResponse is empty.
 type SealDeliveryResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1955,7 +2287,7 @@ type SealDeliveryResponse struct {
 
 func (x *SealDeliveryResponse) Reset() {
 	*x = SealDeliveryResponse{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[17]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1967,7 +2299,7 @@ func (x *SealDeliveryResponse) String() string {
 func (*SealDeliveryResponse) ProtoMessage() {}
 
 func (x *SealDeliveryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[17]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1980,7 +2312,7 @@ func (x *SealDeliveryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SealDeliveryResponse.ProtoReflect.Descriptor instead.
 func (*SealDeliveryResponse) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{17}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{20}
 }
 
 // RecordReceiptRequest says how a delivery ended at a member. Repeating it has one effect.
@@ -1990,18 +2322,20 @@ type RecordReceiptRequest struct {
 	Member      string                 `protobuf:"bytes,2,opt,name=member,proto3" json:"member,omitempty"`
 	Incarnation uint64                 `protobuf:"varint,3,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
 	// COMPLETE or FAILED.
-	State         ReceiptState `protobuf:"varint,4,opt,name=state,proto3,enum=groupcast.group.v1.ReceiptState" json:"state,omitempty"`
-	Reason        string       `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
-	Detail        string       `protobuf:"bytes,6,opt,name=detail,proto3" json:"detail,omitempty"`
-	Bytes         uint64       `protobuf:"varint,7,opt,name=bytes,proto3" json:"bytes,omitempty"`
-	Root          []byte       `protobuf:"bytes,8,opt,name=root,proto3" json:"root,omitempty"`
+	State  ReceiptState `protobuf:"varint,4,opt,name=state,proto3,enum=groupcast.group.v1.ReceiptState" json:"state,omitempty"`
+	Reason string       `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	Detail string       `protobuf:"bytes,6,opt,name=detail,proto3" json:"detail,omitempty"`
+	Bytes  uint64       `protobuf:"varint,7,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	// Of a stream in datagrams, the hash of what it got, whatever that was.
+	Root          []byte          `protobuf:"bytes,8,opt,name=root,proto3" json:"root,omitempty"`
+	Datagrams     *DatagramCounts `protobuf:"bytes,20,opt,name=datagrams,proto3" json:"datagrams,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RecordReceiptRequest) Reset() {
 	*x = RecordReceiptRequest{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[18]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2013,7 +2347,7 @@ func (x *RecordReceiptRequest) String() string {
 func (*RecordReceiptRequest) ProtoMessage() {}
 
 func (x *RecordReceiptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[18]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2026,7 +2360,7 @@ func (x *RecordReceiptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordReceiptRequest.ProtoReflect.Descriptor instead.
 func (*RecordReceiptRequest) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{18}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RecordReceiptRequest) GetDelivery() string {
@@ -2085,6 +2419,13 @@ func (x *RecordReceiptRequest) GetRoot() []byte {
 	return nil
 }
 
+func (x *RecordReceiptRequest) GetDatagrams() *DatagramCounts {
+	if x != nil {
+		return x.Datagrams
+	}
+	return nil
+}
+
 // RecordReceiptResponse is empty.
 type RecordReceiptResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2094,7 +2435,7 @@ type RecordReceiptResponse struct {
 
 func (x *RecordReceiptResponse) Reset() {
 	*x = RecordReceiptResponse{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[19]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2106,7 +2447,7 @@ func (x *RecordReceiptResponse) String() string {
 func (*RecordReceiptResponse) ProtoMessage() {}
 
 func (x *RecordReceiptResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[19]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2119,7 +2460,7 @@ func (x *RecordReceiptResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordReceiptResponse.ProtoReflect.Descriptor instead.
 func (*RecordReceiptResponse) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{19}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{22}
 }
 
 // CancelDeliveryRequest names the delivery.
@@ -2132,7 +2473,7 @@ type CancelDeliveryRequest struct {
 
 func (x *CancelDeliveryRequest) Reset() {
 	*x = CancelDeliveryRequest{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[20]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2144,7 +2485,7 @@ func (x *CancelDeliveryRequest) String() string {
 func (*CancelDeliveryRequest) ProtoMessage() {}
 
 func (x *CancelDeliveryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[20]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2157,7 +2498,7 @@ func (x *CancelDeliveryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelDeliveryRequest.ProtoReflect.Descriptor instead.
 func (*CancelDeliveryRequest) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{20}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CancelDeliveryRequest) GetDelivery() string {
@@ -2177,7 +2518,7 @@ type CancelDeliveryResponse struct {
 
 func (x *CancelDeliveryResponse) Reset() {
 	*x = CancelDeliveryResponse{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[21]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2189,7 +2530,7 @@ func (x *CancelDeliveryResponse) String() string {
 func (*CancelDeliveryResponse) ProtoMessage() {}
 
 func (x *CancelDeliveryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[21]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2202,7 +2543,7 @@ func (x *CancelDeliveryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelDeliveryResponse.ProtoReflect.Descriptor instead.
 func (*CancelDeliveryResponse) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{21}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CancelDeliveryResponse) GetDelivery() *Delivery {
@@ -2223,7 +2564,7 @@ type GetDeliveryRequest struct {
 
 func (x *GetDeliveryRequest) Reset() {
 	*x = GetDeliveryRequest{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[22]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2235,7 +2576,7 @@ func (x *GetDeliveryRequest) String() string {
 func (*GetDeliveryRequest) ProtoMessage() {}
 
 func (x *GetDeliveryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[22]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2248,7 +2589,7 @@ func (x *GetDeliveryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDeliveryRequest.ProtoReflect.Descriptor instead.
 func (*GetDeliveryRequest) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{22}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *GetDeliveryRequest) GetDelivery() string {
@@ -2268,7 +2609,7 @@ type GetDeliveryResponse struct {
 
 func (x *GetDeliveryResponse) Reset() {
 	*x = GetDeliveryResponse{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[23]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2280,7 +2621,7 @@ func (x *GetDeliveryResponse) String() string {
 func (*GetDeliveryResponse) ProtoMessage() {}
 
 func (x *GetDeliveryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[23]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2293,7 +2634,7 @@ func (x *GetDeliveryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDeliveryResponse.ProtoReflect.Descriptor instead.
 func (*GetDeliveryResponse) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{23}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GetDeliveryResponse) GetDelivery() *Delivery {
@@ -2317,7 +2658,7 @@ type ListDeliveriesRequest struct {
 
 func (x *ListDeliveriesRequest) Reset() {
 	*x = ListDeliveriesRequest{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[24]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2329,7 +2670,7 @@ func (x *ListDeliveriesRequest) String() string {
 func (*ListDeliveriesRequest) ProtoMessage() {}
 
 func (x *ListDeliveriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[24]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2342,7 +2683,7 @@ func (x *ListDeliveriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeliveriesRequest.ProtoReflect.Descriptor instead.
 func (*ListDeliveriesRequest) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{24}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListDeliveriesRequest) GetGroup() string {
@@ -2378,7 +2719,7 @@ type ListDeliveriesResponse struct {
 
 func (x *ListDeliveriesResponse) Reset() {
 	*x = ListDeliveriesResponse{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[25]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2390,7 +2731,7 @@ func (x *ListDeliveriesResponse) String() string {
 func (*ListDeliveriesResponse) ProtoMessage() {}
 
 func (x *ListDeliveriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[25]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2403,7 +2744,7 @@ func (x *ListDeliveriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeliveriesResponse.ProtoReflect.Descriptor instead.
 func (*ListDeliveriesResponse) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{25}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ListDeliveriesResponse) GetDeliveries() []*Delivery {
@@ -2431,7 +2772,7 @@ type WatchDeliveryRequest struct {
 
 func (x *WatchDeliveryRequest) Reset() {
 	*x = WatchDeliveryRequest{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[26]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2443,7 +2784,7 @@ func (x *WatchDeliveryRequest) String() string {
 func (*WatchDeliveryRequest) ProtoMessage() {}
 
 func (x *WatchDeliveryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[26]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2456,7 +2797,7 @@ func (x *WatchDeliveryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchDeliveryRequest.ProtoReflect.Descriptor instead.
 func (*WatchDeliveryRequest) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{26}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *WatchDeliveryRequest) GetDelivery() string {
@@ -2477,7 +2818,7 @@ type WatchDeliveryResponse struct {
 
 func (x *WatchDeliveryResponse) Reset() {
 	*x = WatchDeliveryResponse{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[27]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2489,7 +2830,7 @@ func (x *WatchDeliveryResponse) String() string {
 func (*WatchDeliveryResponse) ProtoMessage() {}
 
 func (x *WatchDeliveryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[27]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2502,7 +2843,7 @@ func (x *WatchDeliveryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchDeliveryResponse.ProtoReflect.Descriptor instead.
 func (*WatchDeliveryResponse) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{27}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *WatchDeliveryResponse) GetDelivery() *Delivery {
@@ -2516,7 +2857,7 @@ var File_groupcast_group_v1_delivery_proto protoreflect.FileDescriptor
 
 const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\n" +
-	"!groupcast/group/v1/delivery.proto\x12\x12groupcast.group.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egroupcast/group/v1/group.proto\"\xc3\x05\n" +
+	"!groupcast/group/v1/delivery.proto\x12\x12groupcast.group.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egroupcast/group/v1/group.proto\"\x83\x06\n" +
 	"\fDeliverySpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x124\n" +
 	"\x04kind\x18\x02 \x01(\x0e2 .groupcast.group.v1.DeliveryKindR\x04kind\x12\x16\n" +
@@ -2537,7 +2878,29 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"congestion\x18\r \x01(\x0e2\x1e.groupcast.group.v1.CongestionR\n" +
 	"congestion\x12<\n" +
 	"\n" +
-	"data_plane\x18\x0e \x01(\x0e2\x1d.groupcast.group.v1.DataPlaneR\tdataPlane\"\xeb\x02\n" +
+	"data_plane\x18\x0e \x01(\x0e2\x1d.groupcast.group.v1.DataPlaneR\tdataPlane\x12>\n" +
+	"\tdatagrams\x18\x14 \x01(\v2 .groupcast.group.v1.DatagramSpecR\tdatagrams\"\x85\x01\n" +
+	"\fDatagramSpec\x12/\n" +
+	"\x05fresh\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x05fresh\x12\x1f\n" +
+	"\vparity_data\x18\x02 \x01(\rR\n" +
+	"parityData\x12#\n" +
+	"\rparity_shards\x18\x03 \x01(\rR\fparityShards\"\xb0\x01\n" +
+	"\x0eDatagramCounts\x12\x1a\n" +
+	"\breceived\x18\x01 \x01(\x04R\breceived\x12\x1c\n" +
+	"\trecovered\x18\x02 \x01(\x04R\trecovered\x12\x12\n" +
+	"\x04late\x18\x03 \x01(\x04R\x04late\x12\x12\n" +
+	"\x04lost\x18\x04 \x01(\x04R\x04lost\x12\x1e\n" +
+	"\n" +
+	"duplicated\x18\x05 \x01(\x04R\n" +
+	"duplicated\x12\x1c\n" +
+	"\treordered\x18\x06 \x01(\x04R\treordered\"\xb2\x01\n" +
+	"\vDatagramUse\x12\x12\n" +
+	"\x04sent\x18\x01 \x01(\x04R\x04sent\x12\x12\n" +
+	"\x04held\x18\x02 \x01(\x04R\x04held\x12\x12\n" +
+	"\x04lost\x18\x03 \x01(\x04R\x04lost\x127\n" +
+	"\x18allowed_bytes_per_second\x18\x04 \x01(\x04R\x15allowedBytesPerSecond\x12\x14\n" +
+	"\x05trips\x18\x05 \x01(\rR\x05trips\x12\x18\n" +
+	"\astopped\x18\x06 \x01(\bR\astopped\"\xad\x03\n" +
 	"\aReceipt\x12\x16\n" +
 	"\x06member\x18\x01 \x01(\tR\x06member\x126\n" +
 	"\x05state\x18\x02 \x01(\x0e2 .groupcast.group.v1.ReceiptStateR\x05state\x12\x16\n" +
@@ -2551,17 +2914,19 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\aelapsed\x18\t \x01(\v2\x19.google.protobuf.DurationR\aelapsed\x12\x18\n" +
 	"\astretch\x18\n" +
 	" \x01(\x01R\astretch\x12\x16\n" +
-	"\x06parent\x18\v \x01(\tR\x06parent\"I\n" +
+	"\x06parent\x18\v \x01(\tR\x06parent\x12@\n" +
+	"\tdatagrams\x18\x14 \x01(\v2\".groupcast.group.v1.DatagramCountsR\tdatagrams\"I\n" +
 	"\aStripes\x12\x14\n" +
 	"\x05count\x18\x01 \x01(\rR\x05count\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x10\n" +
-	"\x03why\x18\x03 \x01(\tR\x03why\"\xa4\x01\n" +
+	"\x03why\x18\x03 \x01(\tR\x03why\"\xe3\x01\n" +
 	"\aLinkUse\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\x12\x14\n" +
 	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\x12(\n" +
 	"\x10bytes_per_second\x18\x04 \x01(\x04R\x0ebytesPerSecond\x125\n" +
-	"\astripes\x18\x05 \x01(\v2\x1b.groupcast.group.v1.StripesR\astripes\"i\n" +
+	"\astripes\x18\x05 \x01(\v2\x1b.groupcast.group.v1.StripesR\astripes\x12=\n" +
+	"\tdatagrams\x18\x14 \x01(\v2\x1f.groupcast.group.v1.DatagramUseR\tdatagrams\"i\n" +
 	"\bCacheUse\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\x12\x1b\n" +
@@ -2586,7 +2951,7 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x14\n" +
 	"\x05cause\x18\x03 \x01(\tR\x05cause\x12\x16\n" +
-	"\x06detail\x18\x04 \x01(\tR\x06detail\"\xaa\x06\n" +
+	"\x06detail\x18\x04 \x01(\tR\x06detail\"\xc8\x06\n" +
 	"\bDelivery\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05group\x18\x02 \x01(\tR\x05group\x12\x16\n" +
@@ -2610,11 +2975,12 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\fmeasurements\x18\x11 \x01(\v2 .groupcast.group.v1.MeasurementsR\fmeasurements\x12\x16\n" +
 	"\x06reason\x18\x12 \x01(\tR\x06reason\x120\n" +
 	"\x04tree\x18\x13 \x03(\v2\x1c.groupcast.group.v1.TreeNodeR\x04tree\x12A\n" +
-	"\ftree_changes\x18\x14 \x03(\v2\x1e.groupcast.group.v1.TreeChangeR\vtreeChanges\"Q\n" +
+	"\ftree_changes\x18\x14 \x03(\v2\x1e.groupcast.group.v1.TreeChangeR\vtreeChanges\x12\x1c\n" +
+	"\tdatagrams\x18\x15 \x01(\x04R\tdatagrams\"Q\n" +
 	"\tNeighbour\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x1c\n" +
-	"\taddresses\x18\x03 \x03(\tR\taddresses\"\x9c\x04\n" +
+	"\taddresses\x18\x03 \x03(\tR\taddresses\"\xce\x04\n" +
 	"\n" +
 	"Assignment\x12\x1a\n" +
 	"\bdelivery\x18\x01 \x01(\tR\bdelivery\x12\x14\n" +
@@ -2635,12 +3001,14 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\x05ended\x18\r \x01(\bR\x05ended\x12\x16\n" +
 	"\x06reason\x18\x0e \x01(\tR\x06reason\x129\n" +
 	"\n" +
-	"keep_until\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\tkeepUntil\"\x9b\x01\n" +
+	"keep_until\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\tkeepUntil\x12\x1c\n" +
+	"\tdatagrams\x18\x14 \x01(\x04R\tdatagrams\x12\x12\n" +
+	"\x04late\x18\x15 \x01(\bR\x04late\"\x9b\x01\n" +
 	"\vAssignments\x12\x1a\n" +
 	"\bcomplete\x18\x01 \x01(\bR\bcomplete\x128\n" +
 	"\acurrent\x18\x02 \x03(\v2\x1e.groupcast.group.v1.AssignmentR\acurrent\x12\x18\n" +
 	"\adropped\x18\x03 \x03(\tR\adropped\x12\x1c\n" +
-	"\tcontinues\x18\x04 \x01(\bR\tcontinues\"\xf3\x02\n" +
+	"\tcontinues\x18\x04 \x01(\bR\tcontinues\"\xf9\x03\n" +
 	"\x0eDeliveryReport\x12\x1a\n" +
 	"\bdelivery\x18\x01 \x01(\tR\bdelivery\x12!\n" +
 	"\ftree_version\x18\x02 \x01(\x04R\vtreeVersion\x12\x14\n" +
@@ -2653,7 +3021,9 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\x04lost\x18\b \x01(\tR\x04lost\x12\x18\n" +
 	"\atrouble\x18\t \x01(\tR\atrouble\x125\n" +
 	"\astripes\x18\n" +
-	" \x01(\v2\x1b.groupcast.group.v1.StripesR\astripes\"\xd2\x01\n" +
+	" \x01(\v2\x1b.groupcast.group.v1.StripesR\astripes\x12@\n" +
+	"\tdatagrams\x18\x14 \x01(\v2\".groupcast.group.v1.DatagramCountsR\tdatagrams\x12B\n" +
+	"\fdatagram_use\x18\x15 \x01(\v2\x1f.groupcast.group.v1.DatagramUseR\vdatagramUse\"\x91\x02\n" +
 	"\vChildReport\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
 	"\tconnected\x18\x02 \x01(\bR\tconnected\x12\x1d\n" +
@@ -2661,7 +3031,8 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"sent_bytes\x18\x03 \x01(\x04R\tsentBytes\x12!\n" +
 	"\facked_offset\x18\x04 \x01(\x04R\vackedOffset\x12\x18\n" +
 	"\aevicted\x18\x05 \x01(\bR\aevicted\x125\n" +
-	"\astripes\x18\x06 \x01(\v2\x1b.groupcast.group.v1.StripesR\astripes\"\xbc\x01\n" +
+	"\astripes\x18\x06 \x01(\v2\x1b.groupcast.group.v1.StripesR\astripes\x12=\n" +
+	"\tdatagrams\x18\x14 \x01(\v2\x1f.groupcast.group.v1.DatagramUseR\tdatagrams\"\xbc\x01\n" +
 	"\x15CreateDeliveryRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x16\n" +
 	"\x06sender\x18\x02 \x01(\tR\x06sender\x12 \n" +
@@ -2670,7 +3041,7 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\x05 \x01(\tR\trequestId\"R\n" +
 	"\x16CreateDeliveryResponse\x128\n" +
-	"\bdelivery\x18\x01 \x01(\v2\x1c.groupcast.group.v1.DeliveryR\bdelivery\"\xc7\x01\n" +
+	"\bdelivery\x18\x01 \x01(\v2\x1c.groupcast.group.v1.DeliveryR\bdelivery\"\xe5\x01\n" +
 	"\x13SealDeliveryRequest\x12\x1a\n" +
 	"\bdelivery\x18\x01 \x01(\tR\bdelivery\x12\x16\n" +
 	"\x06sender\x18\x02 \x01(\tR\x06sender\x12 \n" +
@@ -2678,8 +3049,9 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\x06length\x18\x04 \x01(\x04R\x06length\x12\x12\n" +
 	"\x04root\x18\x05 \x01(\fR\x04root\x12\x16\n" +
 	"\x06reason\x18\x06 \x01(\tR\x06reason\x12\x16\n" +
-	"\x06detail\x18\a \x01(\tR\x06detail\"\x16\n" +
-	"\x14SealDeliveryResponse\"\xfe\x01\n" +
+	"\x06detail\x18\a \x01(\tR\x06detail\x12\x1c\n" +
+	"\tdatagrams\x18\x14 \x01(\x04R\tdatagrams\"\x16\n" +
+	"\x14SealDeliveryResponse\"\xc0\x02\n" +
 	"\x14RecordReceiptRequest\x12\x1a\n" +
 	"\bdelivery\x18\x01 \x01(\tR\bdelivery\x12\x16\n" +
 	"\x06member\x18\x02 \x01(\tR\x06member\x12 \n" +
@@ -2688,7 +3060,8 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\x06reason\x18\x05 \x01(\tR\x06reason\x12\x16\n" +
 	"\x06detail\x18\x06 \x01(\tR\x06detail\x12\x14\n" +
 	"\x05bytes\x18\a \x01(\x04R\x05bytes\x12\x12\n" +
-	"\x04root\x18\b \x01(\fR\x04root\"\x17\n" +
+	"\x04root\x18\b \x01(\fR\x04root\x12@\n" +
+	"\tdatagrams\x18\x14 \x01(\v2\".groupcast.group.v1.DatagramCountsR\tdatagrams\"\x17\n" +
 	"\x15RecordReceiptResponse\"3\n" +
 	"\x15CancelDeliveryRequest\x12\x1a\n" +
 	"\bdelivery\x18\x01 \x01(\tR\bdelivery\"R\n" +
@@ -2758,108 +3131,119 @@ func file_groupcast_group_v1_delivery_proto_rawDescGZIP() []byte {
 }
 
 var file_groupcast_group_v1_delivery_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_groupcast_group_v1_delivery_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_groupcast_group_v1_delivery_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_groupcast_group_v1_delivery_proto_goTypes = []any{
 	(DeliveryKind)(0),              // 0: groupcast.group.v1.DeliveryKind
 	(DeliveryState)(0),             // 1: groupcast.group.v1.DeliveryState
 	(ReceiptState)(0),              // 2: groupcast.group.v1.ReceiptState
 	(Duty)(0),                      // 3: groupcast.group.v1.Duty
 	(*DeliverySpec)(nil),           // 4: groupcast.group.v1.DeliverySpec
-	(*Receipt)(nil),                // 5: groupcast.group.v1.Receipt
-	(*Stripes)(nil),                // 6: groupcast.group.v1.Stripes
-	(*LinkUse)(nil),                // 7: groupcast.group.v1.LinkUse
-	(*CacheUse)(nil),               // 8: groupcast.group.v1.CacheUse
-	(*Measurements)(nil),           // 9: groupcast.group.v1.Measurements
-	(*TreeNode)(nil),               // 10: groupcast.group.v1.TreeNode
-	(*TreeChange)(nil),             // 11: groupcast.group.v1.TreeChange
-	(*Delivery)(nil),               // 12: groupcast.group.v1.Delivery
-	(*Neighbour)(nil),              // 13: groupcast.group.v1.Neighbour
-	(*Assignment)(nil),             // 14: groupcast.group.v1.Assignment
-	(*Assignments)(nil),            // 15: groupcast.group.v1.Assignments
-	(*DeliveryReport)(nil),         // 16: groupcast.group.v1.DeliveryReport
-	(*ChildReport)(nil),            // 17: groupcast.group.v1.ChildReport
-	(*CreateDeliveryRequest)(nil),  // 18: groupcast.group.v1.CreateDeliveryRequest
-	(*CreateDeliveryResponse)(nil), // 19: groupcast.group.v1.CreateDeliveryResponse
-	(*SealDeliveryRequest)(nil),    // 20: groupcast.group.v1.SealDeliveryRequest
-	(*SealDeliveryResponse)(nil),   // 21: groupcast.group.v1.SealDeliveryResponse
-	(*RecordReceiptRequest)(nil),   // 22: groupcast.group.v1.RecordReceiptRequest
-	(*RecordReceiptResponse)(nil),  // 23: groupcast.group.v1.RecordReceiptResponse
-	(*CancelDeliveryRequest)(nil),  // 24: groupcast.group.v1.CancelDeliveryRequest
-	(*CancelDeliveryResponse)(nil), // 25: groupcast.group.v1.CancelDeliveryResponse
-	(*GetDeliveryRequest)(nil),     // 26: groupcast.group.v1.GetDeliveryRequest
-	(*GetDeliveryResponse)(nil),    // 27: groupcast.group.v1.GetDeliveryResponse
-	(*ListDeliveriesRequest)(nil),  // 28: groupcast.group.v1.ListDeliveriesRequest
-	(*ListDeliveriesResponse)(nil), // 29: groupcast.group.v1.ListDeliveriesResponse
-	(*WatchDeliveryRequest)(nil),   // 30: groupcast.group.v1.WatchDeliveryRequest
-	(*WatchDeliveryResponse)(nil),  // 31: groupcast.group.v1.WatchDeliveryResponse
-	(*timestamppb.Timestamp)(nil),  // 32: google.protobuf.Timestamp
-	(ControlMode)(0),               // 33: groupcast.group.v1.ControlMode
-	(AckLevel)(0),                  // 34: groupcast.group.v1.AckLevel
-	(*SlowMemberPolicy)(nil),       // 35: groupcast.group.v1.SlowMemberPolicy
-	(*durationpb.Duration)(nil),    // 36: google.protobuf.Duration
-	(Congestion)(0),                // 37: groupcast.group.v1.Congestion
-	(DataPlane)(0),                 // 38: groupcast.group.v1.DataPlane
+	(*DatagramSpec)(nil),           // 5: groupcast.group.v1.DatagramSpec
+	(*DatagramCounts)(nil),         // 6: groupcast.group.v1.DatagramCounts
+	(*DatagramUse)(nil),            // 7: groupcast.group.v1.DatagramUse
+	(*Receipt)(nil),                // 8: groupcast.group.v1.Receipt
+	(*Stripes)(nil),                // 9: groupcast.group.v1.Stripes
+	(*LinkUse)(nil),                // 10: groupcast.group.v1.LinkUse
+	(*CacheUse)(nil),               // 11: groupcast.group.v1.CacheUse
+	(*Measurements)(nil),           // 12: groupcast.group.v1.Measurements
+	(*TreeNode)(nil),               // 13: groupcast.group.v1.TreeNode
+	(*TreeChange)(nil),             // 14: groupcast.group.v1.TreeChange
+	(*Delivery)(nil),               // 15: groupcast.group.v1.Delivery
+	(*Neighbour)(nil),              // 16: groupcast.group.v1.Neighbour
+	(*Assignment)(nil),             // 17: groupcast.group.v1.Assignment
+	(*Assignments)(nil),            // 18: groupcast.group.v1.Assignments
+	(*DeliveryReport)(nil),         // 19: groupcast.group.v1.DeliveryReport
+	(*ChildReport)(nil),            // 20: groupcast.group.v1.ChildReport
+	(*CreateDeliveryRequest)(nil),  // 21: groupcast.group.v1.CreateDeliveryRequest
+	(*CreateDeliveryResponse)(nil), // 22: groupcast.group.v1.CreateDeliveryResponse
+	(*SealDeliveryRequest)(nil),    // 23: groupcast.group.v1.SealDeliveryRequest
+	(*SealDeliveryResponse)(nil),   // 24: groupcast.group.v1.SealDeliveryResponse
+	(*RecordReceiptRequest)(nil),   // 25: groupcast.group.v1.RecordReceiptRequest
+	(*RecordReceiptResponse)(nil),  // 26: groupcast.group.v1.RecordReceiptResponse
+	(*CancelDeliveryRequest)(nil),  // 27: groupcast.group.v1.CancelDeliveryRequest
+	(*CancelDeliveryResponse)(nil), // 28: groupcast.group.v1.CancelDeliveryResponse
+	(*GetDeliveryRequest)(nil),     // 29: groupcast.group.v1.GetDeliveryRequest
+	(*GetDeliveryResponse)(nil),    // 30: groupcast.group.v1.GetDeliveryResponse
+	(*ListDeliveriesRequest)(nil),  // 31: groupcast.group.v1.ListDeliveriesRequest
+	(*ListDeliveriesResponse)(nil), // 32: groupcast.group.v1.ListDeliveriesResponse
+	(*WatchDeliveryRequest)(nil),   // 33: groupcast.group.v1.WatchDeliveryRequest
+	(*WatchDeliveryResponse)(nil),  // 34: groupcast.group.v1.WatchDeliveryResponse
+	(*timestamppb.Timestamp)(nil),  // 35: google.protobuf.Timestamp
+	(ControlMode)(0),               // 36: groupcast.group.v1.ControlMode
+	(AckLevel)(0),                  // 37: groupcast.group.v1.AckLevel
+	(*SlowMemberPolicy)(nil),       // 38: groupcast.group.v1.SlowMemberPolicy
+	(*durationpb.Duration)(nil),    // 39: google.protobuf.Duration
+	(Congestion)(0),                // 40: groupcast.group.v1.Congestion
+	(DataPlane)(0),                 // 41: groupcast.group.v1.DataPlane
 }
 var file_groupcast_group_v1_delivery_proto_depIdxs = []int32{
 	0,  // 0: groupcast.group.v1.DeliverySpec.kind:type_name -> groupcast.group.v1.DeliveryKind
-	32, // 1: groupcast.group.v1.DeliverySpec.source_time:type_name -> google.protobuf.Timestamp
-	33, // 2: groupcast.group.v1.DeliverySpec.control_mode:type_name -> groupcast.group.v1.ControlMode
-	34, // 3: groupcast.group.v1.DeliverySpec.ack_level:type_name -> groupcast.group.v1.AckLevel
-	35, // 4: groupcast.group.v1.DeliverySpec.slow_member:type_name -> groupcast.group.v1.SlowMemberPolicy
-	36, // 5: groupcast.group.v1.DeliverySpec.deadline:type_name -> google.protobuf.Duration
-	36, // 6: groupcast.group.v1.DeliverySpec.keep:type_name -> google.protobuf.Duration
-	37, // 7: groupcast.group.v1.DeliverySpec.congestion:type_name -> groupcast.group.v1.Congestion
-	38, // 8: groupcast.group.v1.DeliverySpec.data_plane:type_name -> groupcast.group.v1.DataPlane
-	2,  // 9: groupcast.group.v1.Receipt.state:type_name -> groupcast.group.v1.ReceiptState
-	32, // 10: groupcast.group.v1.Receipt.change_time:type_name -> google.protobuf.Timestamp
-	36, // 11: groupcast.group.v1.Receipt.elapsed:type_name -> google.protobuf.Duration
-	6,  // 12: groupcast.group.v1.LinkUse.stripes:type_name -> groupcast.group.v1.Stripes
-	7,  // 13: groupcast.group.v1.Measurements.links:type_name -> groupcast.group.v1.LinkUse
-	8,  // 14: groupcast.group.v1.Measurements.caches:type_name -> groupcast.group.v1.CacheUse
-	32, // 15: groupcast.group.v1.TreeChange.time:type_name -> google.protobuf.Timestamp
-	4,  // 16: groupcast.group.v1.Delivery.spec:type_name -> groupcast.group.v1.DeliverySpec
-	1,  // 17: groupcast.group.v1.Delivery.state:type_name -> groupcast.group.v1.DeliveryState
-	32, // 18: groupcast.group.v1.Delivery.create_time:type_name -> google.protobuf.Timestamp
-	32, // 19: groupcast.group.v1.Delivery.end_time:type_name -> google.protobuf.Timestamp
-	5,  // 20: groupcast.group.v1.Delivery.receipts:type_name -> groupcast.group.v1.Receipt
-	9,  // 21: groupcast.group.v1.Delivery.measurements:type_name -> groupcast.group.v1.Measurements
-	10, // 22: groupcast.group.v1.Delivery.tree:type_name -> groupcast.group.v1.TreeNode
-	11, // 23: groupcast.group.v1.Delivery.tree_changes:type_name -> groupcast.group.v1.TreeChange
-	3,  // 24: groupcast.group.v1.Assignment.duty:type_name -> groupcast.group.v1.Duty
-	4,  // 25: groupcast.group.v1.Assignment.spec:type_name -> groupcast.group.v1.DeliverySpec
-	13, // 26: groupcast.group.v1.Assignment.parent:type_name -> groupcast.group.v1.Neighbour
-	13, // 27: groupcast.group.v1.Assignment.children:type_name -> groupcast.group.v1.Neighbour
-	32, // 28: groupcast.group.v1.Assignment.keep_until:type_name -> google.protobuf.Timestamp
-	14, // 29: groupcast.group.v1.Assignments.current:type_name -> groupcast.group.v1.Assignment
-	17, // 30: groupcast.group.v1.DeliveryReport.children:type_name -> groupcast.group.v1.ChildReport
-	6,  // 31: groupcast.group.v1.DeliveryReport.stripes:type_name -> groupcast.group.v1.Stripes
-	6,  // 32: groupcast.group.v1.ChildReport.stripes:type_name -> groupcast.group.v1.Stripes
-	4,  // 33: groupcast.group.v1.CreateDeliveryRequest.spec:type_name -> groupcast.group.v1.DeliverySpec
-	12, // 34: groupcast.group.v1.CreateDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
-	2,  // 35: groupcast.group.v1.RecordReceiptRequest.state:type_name -> groupcast.group.v1.ReceiptState
-	12, // 36: groupcast.group.v1.CancelDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
-	12, // 37: groupcast.group.v1.GetDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
-	12, // 38: groupcast.group.v1.ListDeliveriesResponse.deliveries:type_name -> groupcast.group.v1.Delivery
-	12, // 39: groupcast.group.v1.WatchDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
-	18, // 40: groupcast.group.v1.DeliveryService.CreateDelivery:input_type -> groupcast.group.v1.CreateDeliveryRequest
-	20, // 41: groupcast.group.v1.DeliveryService.SealDelivery:input_type -> groupcast.group.v1.SealDeliveryRequest
-	22, // 42: groupcast.group.v1.DeliveryService.RecordReceipt:input_type -> groupcast.group.v1.RecordReceiptRequest
-	24, // 43: groupcast.group.v1.DeliveryService.CancelDelivery:input_type -> groupcast.group.v1.CancelDeliveryRequest
-	26, // 44: groupcast.group.v1.DeliveryService.GetDelivery:input_type -> groupcast.group.v1.GetDeliveryRequest
-	28, // 45: groupcast.group.v1.DeliveryService.ListDeliveries:input_type -> groupcast.group.v1.ListDeliveriesRequest
-	30, // 46: groupcast.group.v1.DeliveryService.WatchDelivery:input_type -> groupcast.group.v1.WatchDeliveryRequest
-	19, // 47: groupcast.group.v1.DeliveryService.CreateDelivery:output_type -> groupcast.group.v1.CreateDeliveryResponse
-	21, // 48: groupcast.group.v1.DeliveryService.SealDelivery:output_type -> groupcast.group.v1.SealDeliveryResponse
-	23, // 49: groupcast.group.v1.DeliveryService.RecordReceipt:output_type -> groupcast.group.v1.RecordReceiptResponse
-	25, // 50: groupcast.group.v1.DeliveryService.CancelDelivery:output_type -> groupcast.group.v1.CancelDeliveryResponse
-	27, // 51: groupcast.group.v1.DeliveryService.GetDelivery:output_type -> groupcast.group.v1.GetDeliveryResponse
-	29, // 52: groupcast.group.v1.DeliveryService.ListDeliveries:output_type -> groupcast.group.v1.ListDeliveriesResponse
-	31, // 53: groupcast.group.v1.DeliveryService.WatchDelivery:output_type -> groupcast.group.v1.WatchDeliveryResponse
-	47, // [47:54] is the sub-list for method output_type
-	40, // [40:47] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	35, // 1: groupcast.group.v1.DeliverySpec.source_time:type_name -> google.protobuf.Timestamp
+	36, // 2: groupcast.group.v1.DeliverySpec.control_mode:type_name -> groupcast.group.v1.ControlMode
+	37, // 3: groupcast.group.v1.DeliverySpec.ack_level:type_name -> groupcast.group.v1.AckLevel
+	38, // 4: groupcast.group.v1.DeliverySpec.slow_member:type_name -> groupcast.group.v1.SlowMemberPolicy
+	39, // 5: groupcast.group.v1.DeliverySpec.deadline:type_name -> google.protobuf.Duration
+	39, // 6: groupcast.group.v1.DeliverySpec.keep:type_name -> google.protobuf.Duration
+	40, // 7: groupcast.group.v1.DeliverySpec.congestion:type_name -> groupcast.group.v1.Congestion
+	41, // 8: groupcast.group.v1.DeliverySpec.data_plane:type_name -> groupcast.group.v1.DataPlane
+	5,  // 9: groupcast.group.v1.DeliverySpec.datagrams:type_name -> groupcast.group.v1.DatagramSpec
+	39, // 10: groupcast.group.v1.DatagramSpec.fresh:type_name -> google.protobuf.Duration
+	2,  // 11: groupcast.group.v1.Receipt.state:type_name -> groupcast.group.v1.ReceiptState
+	35, // 12: groupcast.group.v1.Receipt.change_time:type_name -> google.protobuf.Timestamp
+	39, // 13: groupcast.group.v1.Receipt.elapsed:type_name -> google.protobuf.Duration
+	6,  // 14: groupcast.group.v1.Receipt.datagrams:type_name -> groupcast.group.v1.DatagramCounts
+	9,  // 15: groupcast.group.v1.LinkUse.stripes:type_name -> groupcast.group.v1.Stripes
+	7,  // 16: groupcast.group.v1.LinkUse.datagrams:type_name -> groupcast.group.v1.DatagramUse
+	10, // 17: groupcast.group.v1.Measurements.links:type_name -> groupcast.group.v1.LinkUse
+	11, // 18: groupcast.group.v1.Measurements.caches:type_name -> groupcast.group.v1.CacheUse
+	35, // 19: groupcast.group.v1.TreeChange.time:type_name -> google.protobuf.Timestamp
+	4,  // 20: groupcast.group.v1.Delivery.spec:type_name -> groupcast.group.v1.DeliverySpec
+	1,  // 21: groupcast.group.v1.Delivery.state:type_name -> groupcast.group.v1.DeliveryState
+	35, // 22: groupcast.group.v1.Delivery.create_time:type_name -> google.protobuf.Timestamp
+	35, // 23: groupcast.group.v1.Delivery.end_time:type_name -> google.protobuf.Timestamp
+	8,  // 24: groupcast.group.v1.Delivery.receipts:type_name -> groupcast.group.v1.Receipt
+	12, // 25: groupcast.group.v1.Delivery.measurements:type_name -> groupcast.group.v1.Measurements
+	13, // 26: groupcast.group.v1.Delivery.tree:type_name -> groupcast.group.v1.TreeNode
+	14, // 27: groupcast.group.v1.Delivery.tree_changes:type_name -> groupcast.group.v1.TreeChange
+	3,  // 28: groupcast.group.v1.Assignment.duty:type_name -> groupcast.group.v1.Duty
+	4,  // 29: groupcast.group.v1.Assignment.spec:type_name -> groupcast.group.v1.DeliverySpec
+	16, // 30: groupcast.group.v1.Assignment.parent:type_name -> groupcast.group.v1.Neighbour
+	16, // 31: groupcast.group.v1.Assignment.children:type_name -> groupcast.group.v1.Neighbour
+	35, // 32: groupcast.group.v1.Assignment.keep_until:type_name -> google.protobuf.Timestamp
+	17, // 33: groupcast.group.v1.Assignments.current:type_name -> groupcast.group.v1.Assignment
+	20, // 34: groupcast.group.v1.DeliveryReport.children:type_name -> groupcast.group.v1.ChildReport
+	9,  // 35: groupcast.group.v1.DeliveryReport.stripes:type_name -> groupcast.group.v1.Stripes
+	6,  // 36: groupcast.group.v1.DeliveryReport.datagrams:type_name -> groupcast.group.v1.DatagramCounts
+	7,  // 37: groupcast.group.v1.DeliveryReport.datagram_use:type_name -> groupcast.group.v1.DatagramUse
+	9,  // 38: groupcast.group.v1.ChildReport.stripes:type_name -> groupcast.group.v1.Stripes
+	7,  // 39: groupcast.group.v1.ChildReport.datagrams:type_name -> groupcast.group.v1.DatagramUse
+	4,  // 40: groupcast.group.v1.CreateDeliveryRequest.spec:type_name -> groupcast.group.v1.DeliverySpec
+	15, // 41: groupcast.group.v1.CreateDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
+	2,  // 42: groupcast.group.v1.RecordReceiptRequest.state:type_name -> groupcast.group.v1.ReceiptState
+	6,  // 43: groupcast.group.v1.RecordReceiptRequest.datagrams:type_name -> groupcast.group.v1.DatagramCounts
+	15, // 44: groupcast.group.v1.CancelDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
+	15, // 45: groupcast.group.v1.GetDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
+	15, // 46: groupcast.group.v1.ListDeliveriesResponse.deliveries:type_name -> groupcast.group.v1.Delivery
+	15, // 47: groupcast.group.v1.WatchDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
+	21, // 48: groupcast.group.v1.DeliveryService.CreateDelivery:input_type -> groupcast.group.v1.CreateDeliveryRequest
+	23, // 49: groupcast.group.v1.DeliveryService.SealDelivery:input_type -> groupcast.group.v1.SealDeliveryRequest
+	25, // 50: groupcast.group.v1.DeliveryService.RecordReceipt:input_type -> groupcast.group.v1.RecordReceiptRequest
+	27, // 51: groupcast.group.v1.DeliveryService.CancelDelivery:input_type -> groupcast.group.v1.CancelDeliveryRequest
+	29, // 52: groupcast.group.v1.DeliveryService.GetDelivery:input_type -> groupcast.group.v1.GetDeliveryRequest
+	31, // 53: groupcast.group.v1.DeliveryService.ListDeliveries:input_type -> groupcast.group.v1.ListDeliveriesRequest
+	33, // 54: groupcast.group.v1.DeliveryService.WatchDelivery:input_type -> groupcast.group.v1.WatchDeliveryRequest
+	22, // 55: groupcast.group.v1.DeliveryService.CreateDelivery:output_type -> groupcast.group.v1.CreateDeliveryResponse
+	24, // 56: groupcast.group.v1.DeliveryService.SealDelivery:output_type -> groupcast.group.v1.SealDeliveryResponse
+	26, // 57: groupcast.group.v1.DeliveryService.RecordReceipt:output_type -> groupcast.group.v1.RecordReceiptResponse
+	28, // 58: groupcast.group.v1.DeliveryService.CancelDelivery:output_type -> groupcast.group.v1.CancelDeliveryResponse
+	30, // 59: groupcast.group.v1.DeliveryService.GetDelivery:output_type -> groupcast.group.v1.GetDeliveryResponse
+	32, // 60: groupcast.group.v1.DeliveryService.ListDeliveries:output_type -> groupcast.group.v1.ListDeliveriesResponse
+	34, // 61: groupcast.group.v1.DeliveryService.WatchDelivery:output_type -> groupcast.group.v1.WatchDeliveryResponse
+	55, // [55:62] is the sub-list for method output_type
+	48, // [48:55] is the sub-list for method input_type
+	48, // [48:48] is the sub-list for extension type_name
+	48, // [48:48] is the sub-list for extension extendee
+	0,  // [0:48] is the sub-list for field type_name
 }
 
 func init() { file_groupcast_group_v1_delivery_proto_init() }
@@ -2874,7 +3258,7 @@ func file_groupcast_group_v1_delivery_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_groupcast_group_v1_delivery_proto_rawDesc), len(file_groupcast_group_v1_delivery_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   28,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

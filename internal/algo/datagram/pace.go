@@ -1,0 +1,147 @@
+package datagram
+
+import "time"
+
+const (
+	// backoffMost is how many seconds lie between two datagrams at most: RFC 5348's t_mbi.
+	backoffMost = 64
+	// firstWindow is how many bytes go out in the first round trip: W_init of section 4.2.
+	firstWindow = 4380
+	// ReportInterval is how often a child reports.
+	ReportInterval = 100 * time.Millisecond
+	// leastRoundTrip keeps the equation finite on a path without delay.
+	leastRoundTrip = 100 * time.Microsecond
+	// burst is how many datagrams may leave at once whatever the rate.
+	burst = 8
+	// recent is how many reports the receive rate is looked up in: X_recv_set of section 4.3.
+	recent = 3
+)
+
+// Feedback is what a child's report says.
+type Feedback struct {
+	RoundTrip      time.Duration // from a datagram's departure to its report, less what the child held it
+	BytesPerSecond float64       // received
+	LossEventRate  float64
+}
+
+// Pace is what a parent may send to one child: the sender of RFC 5348, section 4. Where the
+// RFC's sender waits, an agent lets go: a datagram that may not leave now would be late.
+type Pace struct {
+	most      float64 // bytes per second; zero is no limit
+	size      float64 // of datagrams, in the mean
+	rate      float64
+	roundTrip time.Duration
+	received  [recent]float64
+	heard     time.Time // the last report, or what stands for one
+	raised    time.Time // when the rate was last doubled
+	lossy     bool      // there was a loss event
+
+	credit   float64
+	credited time.Time
+	sent     float64 // bytes since the last report
+}
+
+// NewPace returns the pace of a link with a round trip, which sends at most so many bytes
+// per second; zero is no limit.
+func NewPace(roundTrip time.Duration, most float64, now time.Time) *Pace {
+	p := &Pace{most: most, size: 1, roundTrip: max(roundTrip, leastRoundTrip), heard: now, raised: now, credited: now}
+	p.set(p.first())
+	p.credit = p.depth()
+	return p
+}
+
+func (p *Pace) first() float64 { return firstWindow / p.roundTrip.Seconds() }
+
+func (p *Pace) set(rate float64) {
+	p.rate = max(rate, p.size/backoffMost)
+	if p.most > 0 {
+		p.rate = min(p.rate, p.most)
+	}
+}
+
+// Rate returns how many bytes per second may be sent.
+func (p *Pace) Rate() float64 { return p.rate }
+
+// RoundTrip returns the link's round trip, smoothed.
+func (p *Pace) RoundTrip() time.Duration { return p.roundTrip }
+
+// Report takes a child's report: section 4.3.
+func (p *Pace) Report(f Feedback, now time.Time) {
+	p.measure(f.RoundTrip)
+	p.remember(f.BytesPerSecond, now)
+	limit := 2 * max(p.received[0], p.received[1], p.received[2])
+	switch {
+	case f.LossEventRate > 0:
+		p.lossy = true
+		p.set(min(Throughput(p.size, p.roundTrip, f.LossEventRate), limit))
+	case now.Sub(p.raised) >= p.roundTrip:
+		p.set(max(min(2*p.rate, limit), p.first()))
+		p.raised = now
+	}
+	p.heard, p.sent = now, 0
+}
+
+func (p *Pace) measure(sample time.Duration) {
+	if sample = max(sample, leastRoundTrip); p.received == [recent]float64{} {
+		p.roundTrip = sample
+	}
+	p.roundTrip = (9*p.roundTrip + sample) / 10
+}
+
+// remember notes what came through. While the stream itself is slower than it may be,
+// what came through says nothing of the path: what did before stays.
+func (p *Pace) remember(rate float64, now time.Time) {
+	limited := p.sent < 0.9*p.rate*now.Sub(p.heard).Seconds()
+	if limited {
+		best := max(p.received[0], p.received[1], p.received[2], rate)
+		p.received = [recent]float64{best, best, best}
+		return
+	}
+	p.received = [recent]float64{rate, p.received[0], p.received[1]}
+}
+
+// Take returns whether a datagram may leave now, and counts it if it may.
+func (p *Pace) Take(size int, now time.Time) bool {
+	p.fill(now)
+	if p.credit < float64(size) {
+		return false
+	}
+	p.credit -= float64(size)
+	p.sent += float64(size)
+	p.size += (float64(size) - p.size) / 16
+	if p.size < float64(size)/4 { // the first one
+		p.size = float64(size)
+	}
+	return true
+}
+
+// Wait returns how long it takes until a datagram may leave.
+func (p *Pace) Wait(size int, now time.Time) time.Duration {
+	p.fill(now)
+	missing := float64(size) - p.credit
+	if missing <= 0 {
+		return 0
+	}
+	return time.Duration(missing / p.rate * float64(time.Second))
+}
+
+// fill gives what the time that has passed is worth: at most a round trip's (section 4.6).
+func (p *Pace) fill(now time.Time) {
+	p.silence(now)
+	p.credit = min(p.credit+p.rate*now.Sub(p.credited).Seconds(), p.depth())
+	p.credited = now
+}
+
+func (p *Pace) depth() float64 {
+	return max(p.rate*max(p.roundTrip, ReportInterval/10).Seconds(), burst*max(p.size, firstWindow/4))
+}
+
+// silence halves the rate for every while in which nothing was heard although something
+// was sent: the nofeedback timer of section 4.4.
+func (p *Pace) silence(now time.Time) {
+	patience := max(4*p.roundTrip, 4*ReportInterval, time.Duration(2*p.size/p.rate*float64(time.Second)))
+	if p.sent > 0 && now.Sub(p.heard) > patience {
+		p.set(p.rate / 2)
+		p.heard, p.sent = now, 0
+	}
+}

@@ -1,0 +1,71 @@
+package datagram
+
+import (
+	"errors"
+	"net/netip"
+	"sync"
+	"time"
+
+	algo "github.com/groupcast/groupcast/internal/algo/datagram"
+	wire "github.com/groupcast/groupcast/internal/wire/datagram"
+)
+
+// ErrRepeated says that a datagram of the link came before.
+var ErrRepeated = errors.New("datagram came before")
+
+// In is a link seen from the child.
+type In struct {
+	mu       sync.Mutex
+	box      *wire.Box
+	reports  *wire.Box
+	reported uint64         // how many reports there were
+	parent   netip.AddrPort // where they go; invalid before that is known
+	losses   algo.Losses
+	last     wire.Header
+	lastAt   time.Time
+}
+
+// NewIn returns the child's side of a link with a secret. Where the parent is, is known if
+// it was dialled; otherwise what comes from it shows.
+func NewIn(secret wire.Secret, parent netip.AddrPort) *In {
+	return &In{box: secret.Down(), reports: secret.Up(), parent: parent}
+}
+
+// Open opens what came, in its own memory.
+func (in *In) Open(whole []byte, from netip.AddrPort, now time.Time) (wire.Header, []byte, error) {
+	h, payload, err := in.box.Open(whole)
+	if err != nil {
+		return h, nil, err
+	}
+	if h.Kind == wire.Feedback {
+		return h, nil, wire.ErrProtocol
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if !in.losses.Arrived(h.Number, len(whole)+headers, time.Duration(h.RoundTrip)*time.Microsecond, now) {
+		return h, nil, ErrRepeated
+	}
+	in.last, in.lastAt = h, now
+	if !in.parent.IsValid() {
+		in.parent = from
+	}
+	return h, payload, nil
+}
+
+// Report returns a datagram that tells the parent what came, and where this child is; and
+// where to send it. There is none before it is known where the parent is.
+func (in *In) Report(now time.Time) (whole []byte, to netip.AddrPort, ok bool) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	r := wire.Report{
+		Number: in.last.Number, Departure: in.last.Departure,
+		Received: in.losses.Received(), Lost: in.losses.Lost(), LossEventRate: uint64(in.losses.EventRate() * wire.Certain),
+	}
+	if r.Received > 0 {
+		r.HeldFor = uint64(now.Sub(in.lastAt).Microseconds())
+		r.BytesPerSecond = uint64(in.losses.Rate(now))
+	}
+	in.reported++
+	whole = in.reports.Seal(nil, wire.Header{Number: in.reported, Kind: wire.Feedback}, r.Append(nil))
+	return whole, in.parent, in.parent.IsValid()
+}

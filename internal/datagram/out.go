@@ -1,0 +1,155 @@
+package datagram
+
+import (
+	"net/netip"
+	"sync"
+	"time"
+
+	algo "github.com/groupcast/groupcast/internal/algo/datagram"
+	wire "github.com/groupcast/groupcast/internal/wire/datagram"
+)
+
+// headers is how many bytes IP and UDP add: the network carries them, so they count.
+const headers = 28
+
+// Out is a link seen from the parent: what leaves is sealed, within the pace, and while
+// the breaker lets it.
+type Out struct {
+	mu       sync.Mutex
+	box      *wire.Box
+	reports  *wire.Box
+	epoch    time.Time      // of departures
+	host     netip.Addr     // of the child; invalid if its port is known, too
+	to       netip.AddrPort // where it is; invalid before that is known
+	next     uint64
+	reported uint64 // the number after that of the last report
+	received uint64 // as that says
+	pace     *algo.Pace
+	breaker  algo.Breaker
+	use      Use
+}
+
+// Use is what a link was used for.
+type Use struct {
+	// Sent left, Bytes of payload with it. Held were not sent: the pace did not allow it, or
+	// it was not known where to, or there was no room.
+	Sent, Bytes, Held uint64
+	// Lost is what the child says that did not come.
+	Lost uint64
+	// Rate is how many bytes per second may be sent now.
+	Rate float64
+	// Trips is how often the breaker has tripped; Open tells whether it stops the link now.
+	Trips int
+	Open  bool
+}
+
+// NewOut returns the parent's side of a link with a secret and a first guess of its round
+// trip, to a child on a host: at which port, its reports will say. It sends at most so
+// many bytes per second; zero is no limit.
+func NewOut(secret wire.Secret, roundTrip time.Duration, most uint64, host netip.Addr) *Out {
+	now := time.Now()
+	return &Out{
+		box: secret.Down(), reports: secret.Up(), epoch: now, host: host.Unmap(),
+		pace: algo.NewPace(roundTrip, float64(most), now),
+	}
+}
+
+// NewOutTo is NewOut for a child that is known to be at a port.
+func NewOutTo(secret wire.Secret, roundTrip time.Duration, most uint64, to netip.AddrPort) *Out {
+	o := NewOut(secret, roundTrip, most, netip.Addr{})
+	o.to = to
+	return o
+}
+
+// Take takes a child's report. Where it comes from is where the child is, unless that was
+// known before: on the host that opened the link, for others might not want what is sent
+// to them. Reports that others overtook are old.
+func (o *Out) Take(whole []byte, from netip.AddrPort, now time.Time) {
+	header, payload, err := o.reports.Open(whole)
+	if err != nil || header.Kind != wire.Feedback {
+		return
+	}
+	report, err := wire.ParseReport(payload)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	moved := o.host.IsValid() && from.Addr().Unmap() != o.host
+	if err != nil || moved || header.Number < o.reported {
+		return
+	}
+	o.reported = header.Number + 1
+	if o.host.IsValid() {
+		o.to = netip.AddrPortFrom(from.Addr().Unmap(), from.Port())
+	}
+	o.hear(report, now)
+}
+
+// hear has the pace follow what came.
+func (o *Out) hear(r wire.Report, now time.Time) {
+	o.use.Lost, o.received = r.Lost, r.Received
+	if r.Received == 0 || r.Number >= o.next {
+		return // it says nothing of what was sent
+	}
+	sinceDeparture := now.Sub(o.epoch) - time.Duration(r.Departure)*time.Microsecond
+	o.pace.Report(algo.Feedback{
+		RoundTrip:      sinceDeparture - time.Duration(r.HeldFor)*time.Microsecond,
+		BytesPerSecond: float64(r.BytesPerSecond), LossEventRate: float64(r.LossEventRate) / wire.Certain,
+	}, now)
+}
+
+// Check returns whether the breaker trips now. It is to be called now and then, whether
+// the child reports or not.
+func (o *Out) Check(now time.Time) (trips bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.breaker.Measure(o.next, o.received, o.pace.RoundTrip(), now)
+}
+
+// IsReady reports whether it is known where the child is.
+func (o *Out) IsReady() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.to.IsValid()
+}
+
+// Add seals a datagram into a batch, unless it may not be sent now: then it is held, and
+// will never be sent.
+func (o *Out) Add(batch *Batch, h wire.Header, payload []byte, now time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	size := len(payload) + wire.Overhead + headers
+	if !o.to.IsValid() || o.breaker.IsOpen(now) || !o.pace.Take(size, now) {
+		o.use.Held++
+		return
+	}
+	h.Number, h.Departure = o.next, uint64(now.Sub(o.epoch).Microseconds())
+	h.RoundTrip = uint32(min(o.pace.RoundTrip().Microseconds(), 1<<32-1))
+	o.next++
+	o.use.Sent++
+	o.use.Bytes += uint64(len(payload))
+	batch.add(o, o.to, h, payload)
+}
+
+// Wait returns how long it takes until a datagram may leave.
+func (o *Out) Wait(payload int, now time.Time) time.Duration {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.pace.Wait(payload+wire.Overhead+headers, now)
+}
+
+// unsent notes that a datagram found no room in the socket.
+func (o *Out) unsent(payload int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.use.Sent--
+	o.use.Bytes -= uint64(payload)
+	o.use.Held++
+}
+
+// Use returns what the link was used for.
+func (o *Out) Use() Use {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	use := o.use
+	use.Rate, use.Trips, use.Open = o.pace.Rate(), o.breaker.Trips(), o.breaker.IsOpen(time.Now())
+	return use
+}

@@ -1,0 +1,49 @@
+// Package datagram is the byte layout of datagram streams: the datagrams that go from
+// neighbour to neighbour in a delivery's tree, and the reports of them that come back, as
+// datagrams, too.
+// It encodes, decodes, seals and opens, and nothing else.
+//
+// All numbers are big-endian. A datagram belongs to a link, which both ends opened over
+// TLS: the keys, one for each direction, and the link's name are exported from that
+// handshake, so that nobody but the two ends can make or read a datagram of the link.
+//
+//	datagram 0                       8                       16
+//	         +-----------------------+-----------------------+
+//	         | link (8)              | number (8)            |  clear, but authenticated
+//	         +=======================+=======================+
+//	      16 | departure (8)         | sequence (8)          |  sealed: AES-128-GCM, the
+//	         +-----------------------+-----------+---+---+---+  nonce is the number
+//	      32 | sent (8)              | round trip| k | n | i |
+//	         +-----------------------+---(4)-----+---+---+---+  k kind (1), n count (1),
+//	      48 | payload (0 to 1168)                           |  i index (2)
+//	         +-----------------------------------------------+
+//	         | tag (16)                                      |
+//	         +-----------------------------------------------+
+//
+// The number counts datagrams of the link in one direction. Departure is when it left,
+// in microseconds of a clock of its sender's own, and the round trip what that knows of
+// the link, in microseconds: both are for congestion control. The sequence counts what
+// the stream's sender was given, and sent is when, in microseconds since 1970 by the
+// managers' clock; these stay the same from link to link.
+//
+//	kind    direction  sequence           count, index          payload
+//	DATA    down       its own            zero                  what was given, up to 1158 bytes
+//	PARITY  down       of the first that  how many it protects, a shard of the Reed-Solomon
+//	                   it protects        which shard it is     code over their blocks
+//	REPORT  up         zero               zero                  a report, 56 bytes; where it comes
+//	                                                            from is where the child is
+//
+// What parity protects of a DATA is its block: sent (8), the payload's length (2), and the
+// payload, filled with zeros to the longest of the window.
+//
+//	report  0                       8                       16
+//	        +-----------------------+-----------------------+
+//	        | number (8)            | departure (8)         |  of the last that came
+//	        +-----------------------+-----------------------+
+//	     16 | held for (8), µs      | received (8)          |  since it came; datagrams in all
+//	        +-----------------------+-----------------------+
+//	     32 | lost (8)              | bytes per second (8)  |  in all; of late
+//	        +-----------------------+-----------------------+
+//	     48 | loss event rate (8)   |                          in billionths
+//	        +-----------------------+
+package datagram

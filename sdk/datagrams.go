@@ -1,0 +1,331 @@
+package sdk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/datagram"
+	"github.com/groupcast/groupcast/internal/digest"
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/link"
+	wiredatagram "github.com/groupcast/groupcast/internal/wire/datagram"
+	"github.com/groupcast/groupcast/internal/wire/relay"
+)
+
+// MaxDatagram is how many bytes one datagram of a stream carries at most.
+const MaxDatagram = wiredatagram.MaxPayload
+
+// DatagramOptions say how a stream goes in datagrams.
+type DatagramOptions struct {
+	// Fresh is how old a datagram may be when a member gets it; zero is no bound.
+	Fresh time.Duration
+	// For every ParityData datagrams, ParityShards more are sent: as many may be lost of
+	// them on each link. Both zero is no parity.
+	ParityData, ParityShards int
+}
+
+// DatagramCounts is a member's account of a stream in datagrams.
+type DatagramCounts struct {
+	// Received were handed on; Recovered of them were lost, and computed from parity.
+	Received  uint64 `json:"received"`
+	Recovered uint64 `json:"recovered"`
+	// Late were older than the bound when they came, and were not handed on.
+	Late       uint64 `json:"late"`
+	Lost       uint64 `json:"lost"`
+	Duplicated uint64 `json:"duplicated"`
+	Reordered  uint64 `json:"reordered"`
+}
+
+// DatagramUse is what one link carried of a stream in datagrams, parity included.
+type DatagramUse struct {
+	// Held were not sent, for the link's rate did not allow it; Lost did not come.
+	Sent, Held, Lost uint64
+	// AllowedBytesPerSecond is how fast the link may be used, by its congestion control.
+	AllowedBytesPerSecond uint64
+	// Trips is how often its circuit breaker has tripped; Stopped, whether it stops it now.
+	Trips   int
+	Stopped bool
+}
+
+func newDatagramCounts(m *groupv1.DatagramCounts) *DatagramCounts {
+	if m == nil {
+		return nil
+	}
+	return &DatagramCounts{
+		Received: m.GetReceived(), Recovered: m.GetRecovered(), Late: m.GetLate(), Lost: m.GetLost(),
+		Duplicated: m.GetDuplicated(), Reordered: m.GetReordered(),
+	}
+}
+
+func (c *DatagramCounts) message() *groupv1.DatagramCounts {
+	if c == nil {
+		return nil
+	}
+	return &groupv1.DatagramCounts{
+		Received: c.Received, Recovered: c.Recovered, Late: c.Late, Lost: c.Lost, Duplicated: c.Duplicated, Reordered: c.Reordered,
+	}
+}
+
+func newDatagramUse(m *groupv1.DatagramUse) *DatagramUse {
+	if m == nil {
+		return nil
+	}
+	return &DatagramUse{
+		Sent: m.GetSent(), Held: m.GetHeld(), Lost: m.GetLost(), AllowedBytesPerSecond: m.GetAllowedBytesPerSecond(),
+		Trips: int(m.GetTrips()), Stopped: m.GetStopped(),
+	}
+}
+
+// SendDatagrams delivers what a reader gives, each Read as one datagram of at most
+// MaxDatagram bytes, to the members of the session's group that receive. They get what is
+// fresh: what is lost on the way is not sent again, and counted. The reader is read no
+// faster than the way to the first agent allows.
+func (s *Session) SendDatagrams(ctx context.Context, from io.Reader, options SendOptions) (*Outgoing, error) {
+	code := datagram.Code{Data: options.Datagrams.ParityData, Parity: options.Datagrams.ParityShards}
+	if err := code.Validate(); err != nil {
+		return nil, &Error{Code: InvalidArgument, Message: err.Error(), cause: err}
+	}
+	if options.AckLevel == "" {
+		options.AckLevel = Received
+	}
+	spec, err := options.spec()
+	if err != nil {
+		return nil, err
+	}
+	spec.Kind, spec.LengthUnknown = groupv1.DeliveryKind_DELIVERY_KIND_STREAM, true
+	spec.Datagrams = &groupv1.DatagramSpec{
+		Fresh: span(options.Datagrams.Fresh), ParityData: uint32(code.Data), ParityShards: uint32(code.Parity),
+	}
+	if spec.Name == "" {
+		spec.Name = "stream"
+	}
+	out, err := s.begin(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	sender := &datagramSender{out: out, linked: make(chan struct{}), given: make(chan []byte), fresh: options.Datagrams.Fresh}
+	if !code.IsNone() {
+		sender.encoder = datagram.NewEncoder(code, paritySpan(options.Datagrams.Fresh))
+	}
+	out.run(func(ctx context.Context) { sender.run(ctx, from) })
+	return out, nil
+}
+
+// paritySpan is how long parity waits for a window to fill: what it brings back has to be
+// fresh still, after its way.
+func paritySpan(fresh time.Duration) time.Duration {
+	if fresh == 0 {
+		return 100 * time.Millisecond
+	}
+	return fresh / 4
+}
+
+// datagramSender sends a stream in datagrams to the first agent.
+type datagramSender struct {
+	out     *Outgoing
+	fresh   time.Duration
+	encoder *datagram.Encoder // nil without parity
+	given   chan []byte       // what was read; closed at the end of the stream
+	failed  error             // of reading, once that is closed
+
+	mu     sync.Mutex
+	link   *datagram.Out // nil while no agent is there
+	batch  *datagram.Batch
+	linked chan struct{} // closed when one was there for the first time
+	use    datagram.Use  // of earlier links
+	bytes  uint64
+
+	// Only the sending goroutine touches these.
+	next uint64
+	hash digest.Hash
+}
+
+// run sends until the stream has ended and the delivery, too.
+func (s *datagramSender) run(ctx context.Context, from io.Reader) {
+	var sending sync.WaitGroup
+	sending.Go(func() { s.send(ctx, from) })
+	s.out.keepOffering(ctx, s.standing, s.offer)
+	sending.Wait()
+}
+
+func (s *datagramSender) read(ctx context.Context, from io.Reader) {
+	defer close(s.given)
+	for {
+		payload := make([]byte, MaxDatagram)
+		n, err := from.Read(payload)
+		if n > 0 {
+			select {
+			case s.given <- payload[:n]:
+			case <-ctx.Done():
+				return
+			}
+		}
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				s.failed = err
+			}
+			return
+		}
+	}
+}
+
+// send sends what was read, from when the first agent is there until the end.
+func (s *datagramSender) send(ctx context.Context, from io.Reader) {
+	select {
+	case <-s.linked:
+	case <-ctx.Done():
+		return
+	}
+	go s.read(ctx, from) // a read that blocks is left to its source
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		s.arm(timer)
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+			s.flush()
+		case payload, more := <-s.given:
+			if !more {
+				s.end(ctx)
+				return
+			}
+			s.emit(ctx, payload)
+		}
+	}
+}
+
+// arm has a timer end the window of parity in time.
+func (s *datagramSender) arm(timer *time.Timer) {
+	timer.Stop()
+	if s.encoder != nil && !s.encoder.Due().IsZero() {
+		timer.Reset(time.Until(s.encoder.Due()))
+	}
+}
+
+// emit sends one datagram when the pace allows it, unless it would not be fresh any more.
+func (s *datagramSender) emit(ctx context.Context, payload []byte) {
+	given := s.out.session.client.uplink.Clock().Now()
+	_, _ = s.hash.Write(payload)
+	h := wiredatagram.Header{Kind: wiredatagram.Data, Sequence: s.next, Sent: uint64(given.UnixMicro())}
+	s.next++
+	s.mu.Lock()
+	s.bytes += uint64(len(payload))
+	out := s.link
+	s.mu.Unlock()
+	if out != nil {
+		if wait := out.Wait(len(payload), time.Now()); s.fresh == 0 || wait <= s.fresh {
+			pauseUntil(ctx, wait)
+		}
+	}
+	s.add(h, payload)
+	if s.encoder != nil {
+		s.addParity(s.encoder.Add(h.Sequence, h.Sent, payload, time.Now()))
+	}
+}
+
+// flush ends a window of parity.
+func (s *datagramSender) flush() {
+	if s.encoder != nil {
+		s.addParity(s.encoder.Flush())
+	}
+}
+
+func (s *datagramSender) addParity(shards []datagram.Shard) {
+	for _, shard := range shards {
+		s.add(shard.Header(), shard.Block)
+	}
+}
+
+// add sends a datagram to the first agent. While there is none, it is lost to all.
+func (s *datagramSender) add(h wiredatagram.Header, payload []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.link == nil {
+		s.use.Held++
+		return
+	}
+	s.link.Add(s.batch, h, payload, time.Now())
+	s.batch.Flush()
+}
+
+// end says what was sent.
+func (s *datagramSender) end(ctx context.Context) {
+	s.flush()
+	if s.failed != nil {
+		s.out.fail(ctx, "failed", fmt.Errorf("read the stream: %w", s.failed))
+		return
+	}
+	root := s.hash.Sum()
+	s.out.seal(ctx, &groupv1.SealDeliveryRequest{Length: s.bytes, Root: root[:], Datagrams: s.next})
+}
+
+func (s *datagramSender) standing(report *groupv1.DeliveryReport) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	use := s.use
+	if s.link != nil {
+		use = together(use, s.link.Use())
+	}
+	report.Bytes = s.bytes
+	report.DatagramUse = &groupv1.DatagramUse{
+		Sent: use.Sent, Held: use.Held, Lost: use.Lost, AllowedBytesPerSecond: uint64(use.Rate), Trips: uint32(use.Trips), Stopped: use.Open,
+	}
+}
+
+// together returns the use of earlier links and the one that there is.
+func together(before, now datagram.Use) datagram.Use {
+	now.Sent += before.Sent
+	now.Held += before.Held
+	now.Lost += before.Lost
+	now.Trips += before.Trips
+	return now
+}
+
+// offer opens a link to the first agent and hears its reports until it ends.
+func (s *datagramSender) offer(ctx context.Context, assignment *groupv1.Assignment, child *groupv1.Neighbour, opened func()) error {
+	conn, _, err := dialNeighbour(ctx, s.out.session.client, assignment, child, relay.Hello{Offer: true, Datagrams: true})
+	if err != nil {
+		return err
+	}
+	w, err := openWay(conn)
+	if err != nil {
+		return err
+	}
+	out := datagram.NewOutTo(w.secret, conn.RoundTrip(), assignment.GetSpec().GetMaxBytesPerSecond(), w.remote)
+	reading := w.receive(func(whole []byte, from netip.AddrPort) { out.Take(whole, from, time.Now()) })
+	defer reading.Wait()
+	defer w.socket.Close()
+	opened()
+	s.attach(out, datagram.NewBatch(w.socket))
+	defer s.detach(out)
+	return link.Keep(ctx, conn, func() {
+		if out.Check(time.Now()) {
+			s.out.session.client.log.Warn("too much is lost for too long on the way to the first agent; nothing is sent for a while", "agent", child.GetName())
+		}
+	})
+}
+
+func (s *datagramSender) attach(out *datagram.Out, batch *datagram.Batch) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.link, s.batch = out, batch
+	select {
+	case <-s.linked:
+	default:
+		close(s.linked)
+	}
+}
+
+func (s *datagramSender) detach(out *datagram.Out) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.use = together(s.use, out.Use())
+	s.link, s.batch = nil, nil
+}

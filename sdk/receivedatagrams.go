@@ -1,0 +1,256 @@
+package sdk
+
+import (
+	"context"
+	"net/netip"
+	"sync"
+	"time"
+
+	algo "github.com/groupcast/groupcast/internal/algo/datagram"
+	"github.com/groupcast/groupcast/internal/datagram"
+	"github.com/groupcast/groupcast/internal/digest"
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/link"
+	wiredatagram "github.com/groupcast/groupcast/internal/wire/datagram"
+	"github.com/groupcast/groupcast/internal/wire/relay"
+)
+
+// Datagram is one datagram of a stream, as a member gets it.
+type Datagram struct {
+	// Sequence counts what the sender was given, from zero.
+	Sequence uint64
+	// Sent is when the sender was given it, and Age how old it was when it came, by the
+	// managers' clock.
+	Sent time.Time
+	Age  time.Duration
+	// Recovered says that it was lost, and computed from parity.
+	Recovered bool
+	// Payload is valid until WriteDatagram returns.
+	Payload []byte
+}
+
+// DatagramWriter is a StreamWriter that wants to know more of each datagram than its
+// payload. Its Write is not called then.
+type DatagramWriter interface {
+	WriteDatagram(Datagram) error
+}
+
+// receiveDatagrams takes a stream in datagrams to its end.
+func (r *receiving) receiveDatagrams(ctx context.Context) Arrived {
+	to, path, err := r.openStream()
+	if err != nil {
+		return r.failed("refused", err)
+	}
+	defer to.Close()
+	if _, can := to.(syncer); !can && r.isDurable() {
+		return r.failed("refused", errNotDurable)
+	}
+	assignment, _ := r.session.attendance.assignment(r.id)
+	d := newDatagramReceiver(r, to, assignment.GetLate())
+	r.mu.Lock()
+	r.counts = d.counts
+	r.mu.Unlock()
+	one := d.receive(ctx)
+	one.Path, one.Datagrams = path, d.counts()
+	return one
+}
+
+// datagramReceiver is a stream in datagrams on its way here.
+type datagramReceiver struct {
+	*receiving
+	to    StreamWriter
+	clock func() time.Time
+
+	guard   sync.Mutex
+	account *algo.Account
+	repair  *datagram.Repair // nil without parity
+	bytes   uint64
+	hash    digest.Hash
+	failure error // of writing
+}
+
+func newDatagramReceiver(r *receiving, to StreamWriter, late bool) *datagramReceiver {
+	spec := r.spec.GetDatagrams()
+	d := &datagramReceiver{
+		receiving: r, to: to, clock: r.session.client.uplink.Clock().Now,
+		account: algo.NewAccount(spec.GetFresh().AsDuration(), late),
+	}
+	if code := (datagram.Code{Data: int(spec.GetParityData()), Parity: int(spec.GetParityShards())}); !code.IsNone() {
+		d.repair = datagram.NewRepair(code)
+	}
+	return d
+}
+
+func (d *datagramReceiver) counts() *DatagramCounts {
+	d.guard.Lock()
+	defer d.guard.Unlock()
+	c := d.account.Counts()
+	return &DatagramCounts{
+		Received: c.Received, Recovered: c.Recovered, Late: c.Late, Lost: c.Lost, Duplicated: c.Duplicated, Reordered: c.Reordered,
+	}
+}
+
+// receive takes what comes until the sender has sealed the stream, and a little longer.
+func (d *datagramReceiver) receive(ctx context.Context) Arrived {
+	taking, stop := context.WithCancel(ctx)
+	defer stop()
+	var ending sync.WaitGroup
+	var sealed *groupv1.Assignment
+	ending.Go(func() {
+		defer stop()
+		sealed = d.awaitEnd(taking)
+	})
+	err := d.keepTaking(taking, d.takeFrom)
+	stop()
+	ending.Wait()
+	if sealed == nil || fatal(err) {
+		return d.failedStream(err)
+	}
+	return d.conclude(sealed)
+}
+
+// lastGrace is how long datagrams may take that are under way when the end is known, where
+// no bound says it.
+const lastGrace = 500 * time.Millisecond
+
+// awaitEnd waits until the stream is sealed and what was under way then has come, or is
+// not fresh any more.
+func (d *datagramReceiver) awaitEnd(ctx context.Context) *groupv1.Assignment {
+	assignment, err := d.session.attendance.await(ctx, d.id, func(a *groupv1.Assignment) bool { return a.GetSealed() })
+	if err != nil {
+		return nil
+	}
+	grace := lastGrace
+	if fresh := d.spec.GetDatagrams().GetFresh().AsDuration(); fresh > 0 {
+		grace = min(fresh, lastGrace)
+	}
+	if pauseUntil(ctx, grace); ctx.Err() != nil {
+		return nil
+	}
+	return assignment
+}
+
+func (d *datagramReceiver) conclude(sealed *groupv1.Assignment) Arrived {
+	d.guard.Lock()
+	d.account.Ended(sealed.GetDatagrams())
+	root := d.hash.Sum()
+	bytes := d.bytes
+	d.guard.Unlock()
+	if d.isDurable() {
+		if err := d.to.(syncer).Sync(); err != nil {
+			return d.failedStream(err)
+		}
+	}
+	d.root = root[:]
+	return Arrived{Incoming: d.incoming, Bytes: bytes}
+}
+
+// takeFrom takes what one parent sends.
+func (d *datagramReceiver) takeFrom(ctx context.Context, assignment *groupv1.Assignment, parent *groupv1.Neighbour) error {
+	conn, _, err := dialNeighbour(ctx, d.session.client, assignment, parent, relay.Hello{Datagrams: true})
+	if err != nil {
+		return err
+	}
+	w, err := openWay(conn)
+	if err != nil {
+		return err
+	}
+	d.update(func() { d.lost = "" })
+	in := datagram.NewIn(w.secret, w.remote)
+	reading := w.receive(func(whole []byte, from netip.AddrPort) { d.arrived(in, whole, from, conn) })
+	err = link.Keep(ctx, conn, func() {
+		if report, to, ok := in.Report(time.Now()); ok {
+			_ = w.socket.Send(report, to) // the next one may get through
+		}
+	})
+	w.socket.Close()
+	reading.Wait()
+	if d.failure != nil {
+		return &DeliveryError{Reason: "failed", Detail: d.failure.Error()}
+	}
+	return err
+}
+
+// way is how datagrams go between this program and an agent.
+type way struct {
+	secret wiredatagram.Secret
+	remote netip.AddrPort
+	socket *datagram.Socket
+}
+
+// openWay opens one beside a link, which it closes if that fails.
+func openWay(conn *link.Conn) (w way, err error) {
+	if w.secret, err = conn.Secret(); err == nil {
+		w.remote, err = conn.Remote()
+	}
+	if err == nil {
+		w.socket, err = datagram.Listen(anywhere(w.remote))
+	}
+	if err != nil {
+		conn.Close()
+	}
+	return w, err
+}
+
+// receive hands on what comes, until the socket is closed.
+func (w way) receive(take func(whole []byte, from netip.AddrPort)) *sync.WaitGroup {
+	var reading sync.WaitGroup
+	reading.Go(func() { _ = w.socket.Receive(take, func() {}) })
+	return &reading
+}
+
+// anywhere is a port of this machine from which another can be reached.
+func anywhere(remote netip.AddrPort) string {
+	if remote.Addr().Is4() {
+		return "0.0.0.0:0"
+	}
+	return "[::]:0"
+}
+
+// arrived takes a datagram, and hands on what it brings.
+func (d *datagramReceiver) arrived(in *datagram.In, whole []byte, from netip.AddrPort, conn *link.Conn) {
+	h, payload, err := in.Open(whole, from, time.Now())
+	if err != nil {
+		return // nobody's, or once more
+	}
+	d.guard.Lock()
+	defer d.guard.Unlock()
+	var found []datagram.Found
+	switch {
+	case h.Kind == wiredatagram.Data:
+		d.handOn(h, payload, false)
+		if d.repair != nil {
+			found = d.repair.Data(h.Sequence, h.Sent, payload)
+		}
+	case d.repair != nil:
+		found = d.repair.Parity(h, payload)
+	}
+	for _, one := range found {
+		if one.Kind == wiredatagram.Data {
+			d.handOn(one.Header, one.Payload, true)
+		}
+	}
+	if d.failure != nil {
+		conn.Close()
+	}
+}
+
+// handOn writes a datagram that is fresh.
+func (d *datagramReceiver) handOn(h wiredatagram.Header, payload []byte, recovered bool) {
+	sent := time.UnixMicro(int64(h.Sent))
+	age := d.clock().Sub(sent)
+	if !d.account.Arrived(h.Sequence, age, recovered) || d.failure != nil {
+		return
+	}
+	_, _ = d.hash.Write(payload)
+	d.bytes += uint64(len(payload))
+	if writer, wants := d.to.(DatagramWriter); wants {
+		d.failure = writer.WriteDatagram(Datagram{Sequence: h.Sequence, Sent: sent, Age: age, Recovered: recovered, Payload: payload})
+	} else {
+		_, d.failure = d.to.Write(payload)
+	}
+	bytes := d.bytes
+	d.mu.Lock()
+	d.offset = bytes
+	d.mu.Unlock()
+}

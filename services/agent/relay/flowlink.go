@@ -1,0 +1,232 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/datagram"
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/link"
+	wiredatagram "github.com/groupcast/groupcast/internal/wire/datagram"
+	wire "github.com/groupcast/groupcast/internal/wire/relay"
+)
+
+// feed feeds a child, for as long as it is one.
+func (f *flow) feed(asked *link.Asked, name string) {
+	conn, err := asked.Welcome(wire.Welcome{TreeVersion: f.version()})
+	if err != nil {
+		f.log.Info("a child was not welcomed", "child", name, "error", err)
+		return
+	}
+	ctx, cancel := context.WithCancel(f.ctx)
+	defer cancel()
+	if err := f.feedOver(ctx, cancel, conn, name); ctx.Err() == nil {
+		f.log.Info("the link to a child ended", "child", name, "error", err)
+	}
+}
+
+func (f *flow) feedOver(ctx context.Context, cancel context.CancelFunc, conn *link.Conn, name string) error {
+	secret, remote, err := endsOf(conn)
+	if err != nil {
+		conn.Close()
+		return err
+	}
+	out := datagram.NewOut(secret, conn.RoundTrip(), 0, remote.Addr())
+	defer f.hub.port.open(secret.Link(), out.Take)()
+	defer f.attach(name, &fed{out, cancel})()
+	var counted datagram.Use
+	return link.Keep(ctx, conn, func() {
+		trips, use := out.Check(time.Now()), out.Use()
+		f.hub.Metrics.used(use, counted)
+		if counted = use; trips {
+			f.log.Warn("too much is lost for too long on the way to a child; nothing is sent to it for a while", "child", name, "sent", use.Sent, "lost", use.Lost)
+		}
+	})
+}
+
+func endsOf(conn *link.Conn) (secret wiredatagram.Secret, remote netip.AddrPort, err error) {
+	if secret, err = conn.Secret(); err == nil {
+		remote, err = conn.Remote()
+	}
+	return secret, remote, err
+}
+
+// run keeps a link to the parent, where that is dialled.
+func (f *flow) run() {
+	wait := firstPause
+	for f.ctx.Err() == nil {
+		parent, changed := f.parent()
+		if len(parent.GetAddresses()) == 0 {
+			select {
+			case <-changed:
+			case <-f.ctx.Done():
+			}
+			continue
+		}
+		begun := time.Now()
+		err := f.askParent(parent)
+		if now, _ := f.parent(); f.ctx.Err() != nil || !sameNeighbour(now, parent) {
+			wait = firstPause
+			continue
+		}
+		f.log.Info("the parent is lost", "parent", parent.GetName(), "error", err)
+		f.lose(parent.GetName())
+		if time.Since(begun) > longPause {
+			wait = firstPause
+		}
+		select {
+		case <-changed:
+		case <-f.ctx.Done():
+		case <-time.After(wait):
+		}
+		wait = min(2*wait, longPause)
+	}
+}
+
+func (f *flow) parent() (*groupv1.Neighbour, <-chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.assignment.GetEnded() {
+		return nil, f.changed
+	}
+	return f.assignment.GetParent(), f.changed
+}
+
+// lose has it reported that a parent cannot be reached; an empty name is that it can.
+func (f *flow) lose(name string) {
+	f.mu.Lock()
+	before := f.lost
+	f.lost = name
+	f.mu.Unlock()
+	if before != name {
+		f.hub.Report()
+	}
+}
+
+// askParent asks a parent to be fed, and takes what it sends until that ends.
+func (f *flow) askParent(parent *groupv1.Neighbour) error {
+	ctx, release, err := f.takePlace(f.ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	f.awaitChildren(ctx)
+	f.mu.Lock()
+	hello := wire.Hello{
+		Stripes: 1, TreeVersion: f.assignment.GetTreeVersion(), Datagrams: true, Capability: f.assignment.GetCapability(),
+	}
+	id := f.assignment.GetDelivery()
+	f.mu.Unlock()
+	if hello.Delivery, err = parseID(id); err != nil {
+		return err
+	}
+	peer := identity.ID{Role: identity.Role(parent.GetRole()), Name: parent.GetName()}
+	var failed error
+	for _, address := range parent.GetAddresses() {
+		conn, _, err := link.Dial(ctx, f.hub.Dialer, address, f.hub.Security, peer, hello)
+		if err == nil {
+			f.lose("")
+			return f.take(ctx, conn, true)
+		}
+		failed = errors.Join(failed, err)
+	}
+	return failed
+}
+
+// takeOffer takes what the sender offers.
+func (f *flow) takeOffer(asked *link.Asked) {
+	f.mu.Lock()
+	if f.untake != nil {
+		f.untake() // the sender has come again
+	}
+	f.mu.Unlock()
+	waiting, cancel := context.WithTimeout(f.ctx, assignPatience)
+	defer cancel()
+	ctx, release, err := f.takePlace(waiting)
+	if err != nil {
+		asked.Refuse(wire.Stopping, "busy with an earlier link")
+		return
+	}
+	defer release()
+	f.awaitChildren(ctx)
+	conn, err := asked.Welcome(wire.Welcome{TreeVersion: f.version()})
+	if err == nil {
+		err = f.take(ctx, conn, false)
+	}
+	if err != nil && ctx.Err() == nil {
+		f.log.Info("the link from the sender ended", "error", err)
+	}
+}
+
+const (
+	// childrenPatience is how long children are waited for at most, and childrenPoll how
+	// often it is looked whether they are there.
+	childrenPatience = time.Second
+	childrenPoll     = 5 * time.Millisecond
+)
+
+// awaitChildren waits until all children can be fed: what comes before is lost to them, and
+// all of a tree is ready so when its sender is welcomed. Those that do not come are not
+// waited for long.
+func (f *flow) awaitChildren(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, childrenPatience)
+	defer cancel()
+	for !f.hasAllChildren() && pause(ctx, childrenPoll) {
+	}
+}
+
+func (f *flow) hasAllChildren() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, neighbour := range f.assignment.GetChildren() {
+		if child := f.children[neighbour.GetName()]; child == nil || !child.out.IsReady() {
+			return false
+		}
+	}
+	return true
+}
+
+// takePlace waits to be the one link from the parent. The context ends when the link has to.
+func (f *flow) takePlace(waiting context.Context) (ctx context.Context, release func(), err error) {
+	select {
+	case f.taking <- struct{}{}:
+	case <-waiting.Done():
+		return nil, nil, waiting.Err()
+	}
+	ctx, cancel := context.WithCancel(f.ctx)
+	f.mu.Lock()
+	f.untake = cancel
+	f.mu.Unlock()
+	return ctx, func() {
+		f.mu.Lock()
+		f.untake = nil
+		f.mu.Unlock()
+		cancel()
+		<-f.taking
+	}, nil
+}
+
+// take takes datagrams over a link. Where to send its reports, which show a parent that was
+// dialled where this agent is, the sender's first datagram shows.
+func (f *flow) take(ctx context.Context, conn *link.Conn, dialled bool) error {
+	secret, remote, err := endsOf(conn)
+	if err != nil {
+		conn.Close()
+		return err
+	}
+	if !dialled {
+		remote = netip.AddrPort{}
+	}
+	in := datagram.NewIn(secret, remote)
+	defer f.hub.port.open(secret.Link(), func(whole []byte, from netip.AddrPort, now time.Time) {
+		f.arrived(in, whole, from, now)
+	})()
+	return link.Keep(ctx, conn, func() {
+		if report, to, ok := in.Report(time.Now()); ok {
+			_ = f.hub.port.socket.Send(report, to) // the next one may get through
+		}
+	})
+}
