@@ -100,6 +100,10 @@ func (d *demo) push(dir string, members map[string]*exec.Cmd) error {
 	if err := d.run("push", object, "--group", "models", "-o", "wide"); err != nil {
 		return err
 	}
+	d.say("Who fed whom, and why.")
+	if err := d.run("delivery", "explain"); err != nil {
+		return err
+	}
 	d.say("The same again: everybody has it already, which their hashes prove. No byte is sent.")
 	if err := d.run("push", object, "--group", "models"); err != nil {
 		return err

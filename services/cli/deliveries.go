@@ -179,11 +179,11 @@ func (a *app) deliveryList() *cobra.Command {
 
 func (a *app) deliveryGet() *cobra.Command {
 	return &cobra.Command{
-		Use: "get ID", Short: "Show a delivery and who has it", Args: cobra.ExactArgs(1),
-		Long: "Shows a delivery and what is known of every member; with -o wide also what every\nlink carried and every agent cached. The first digits of the id are enough.",
+		Use: "get [ID]", Short: "Show a delivery and who has it", Args: cobra.MaximumNArgs(1),
+		Long: "Shows a delivery and what is known of every member; with -o wide also what every\nlink carried and every agent cached. The first digits of the id are enough; without any\nit is the newest delivery.",
 		RunE: func(command *cobra.Command, args []string) error {
 			return a.call(command, func(ctx context.Context, client *sdk.Client) error {
-				d, err := client.Delivery(ctx, args[0])
+				d, err := named(ctx, client, args)
 				if err != nil {
 					return err
 				}
@@ -198,15 +198,19 @@ func (a *app) deliveryGet() *cobra.Command {
 
 func (a *app) deliveryWatch() *cobra.Command {
 	return &cobra.Command{
-		Use: "watch ID", Short: "Show how a delivery goes on, until it has ended", Args: cobra.ExactArgs(1),
+		Use: "watch [ID]", Short: "Show how a delivery goes on, until it has ended", Args: cobra.MaximumNArgs(1),
 		Long: "Shows how a delivery goes on, until it has ended: on a terminal its tree, with how much\n" +
-			"each node has and at which rate it gets more; elsewhere a line for whatever is new.",
+			"each node has and at which rate it gets more; elsewhere a line for whatever is new.\n" +
+			"Without an id it is the newest delivery.",
 		RunE: func(command *cobra.Command, args []string) error {
 			return a.stay(command, func(ctx context.Context, client *sdk.Client) error {
-				var last sdk.Delivery
+				last, err := named(ctx, client, args)
+				if err != nil {
+					return err
+				}
 				shown := newProgress(a)
 				shown.tree = true
-				for d, err := range client.WatchDelivery(ctx, args[0]) {
+				for d, err := range client.WatchDelivery(ctx, last.ID) {
 					if err != nil {
 						shown.end()
 						return err

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -77,13 +78,14 @@ var changeColumns = []column[sdk.TreeChange]{
 
 func (a *app) deliveryExplain() *cobra.Command {
 	return &cobra.Command{
-		Use: "explain ID", Short: "Show who feeds whom in a delivery, why, and what has changed", Args: cobra.ExactArgs(1),
+		Use: "explain [ID]", Short: "Show who feeds whom in a delivery, why, and what has changed", Args: cobra.MaximumNArgs(1),
 		Long: "Draws a delivery's tree, says why each node sits where it does, and lists the tree's\n" +
 			"last changes with their causes. The tree is known while the delivery runs, and as long\n" +
-			"as agents keep it for those who come late. The first digits of the id are enough.",
+			"as agents keep it for those who come late. The first digits of the id are enough;\n" +
+			"without any it is the newest delivery.",
 		RunE: func(command *cobra.Command, args []string) error {
 			return a.call(command, func(ctx context.Context, client *sdk.Client) error {
-				d, err := client.Delivery(ctx, args[0])
+				d, err := named(ctx, client, args)
 				if err != nil {
 					return err
 				}
@@ -94,6 +96,24 @@ func (a *app) deliveryExplain() *cobra.Command {
 			})
 		},
 	}
+}
+
+// errNoDelivery says that there is none to show.
+var errNoDelivery = errors.New("there is no delivery: begin one with groupcast push")
+
+// named returns the delivery that the arguments name, or the newest.
+func named(ctx context.Context, client *sdk.Client, args []string) (sdk.Delivery, error) {
+	if len(args) > 0 {
+		return client.Delivery(ctx, args[0])
+	}
+	all, err := client.Deliveries(ctx, "")
+	switch {
+	case err != nil:
+		return sdk.Delivery{}, err
+	case len(all) == 0:
+		return sdk.Delivery{}, errNoDelivery
+	}
+	return client.Delivery(ctx, all[0].ID)
 }
 
 // printTree shows a delivery's tree, and how it came to be.
