@@ -113,6 +113,21 @@ func (s *sites) clusters() (of map[string]string, count int) {
 	return of, len(all)
 }
 
+// awaitSites waits until the clusters of agents are the two sites.
+func (s *sites) awaitSites() {
+	s.Helper()
+	s.await("the two sites are found", func() bool {
+		of, count := s.clusters()
+		for _, host := range s.agents {
+			cluster := of[host.Name()]
+			if cluster == "" || s.far[host.Name()] != s.far[cluster[1:]] {
+				return false
+			}
+		}
+		return count == 2
+	})
+}
+
 // populate makes a group with a member on every machine.
 func (s *sites) populate(group string, policy sdk.Policy) {
 	s.Helper()
@@ -158,15 +173,7 @@ func (s *sites) push(group string) float64 {
 func TestSitesAreFoundAndEnteredOnce(t *testing.T) {
 	s := newSites(t)
 	began := time.Now()
-	s.await("the two sites are found", func() bool {
-		of, count := s.clusters()
-		for name, cluster := range of {
-			if cluster == "" || s.far[name] != s.far[cluster[1:]] {
-				return false
-			}
-		}
-		return count == 2
-	})
+	s.awaitSites()
 	t.Logf("found %v after the last agent came", time.Since(began).Round(time.Millisecond))
 	s.populate("found", sdk.Policy{})
 	s.populate("alone", sdk.Policy{ClusterThreshold: time.Microsecond})
