@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -108,6 +109,36 @@ func TestLiarAttractsNobody(t *testing.T) {
 	far.has(t, id, "fed nearby", fedBy("b1"))
 	sender.has(t, id, "sent nearby", func(a *groupv1.Assignment) bool {
 		return len(a.GetChildren()) == 1 && strings.HasPrefix(a.GetChildren()[0].GetName(), "a")
+	})
+}
+
+// An agent that comes back elsewhere is measured anew: what it was near to counts no more.
+func TestAgentThatMoved(t *testing.T) {
+	m, p := startParty(t)
+	var moved atomic.Bool
+	away := func(name string) func(agent string) time.Duration {
+		return func(agent string) time.Duration {
+			if moved.Load() && (name == "a2" || agent == "a2") {
+				return 40 * time.Millisecond
+			}
+			return time.Millisecond
+		}
+	}
+	p.agentAt(t, "a1", "a1", "", away("a1"))
+	second := p.agentAt(t, "a2", "a2", "", away("a2"))
+	clustersBecome(t, m.Client(t), "~a1: a1 a2")
+	second.stop()
+	<-second.ended
+	moved.Store(true)
+	p.register(t, second, "a2", "")
+	clustersBecome(t, m.Client(t), "~a1: a1", "~a2: a2")
+	eventually(t, 40*time.Second, "they are known to be far", func() bool {
+		for _, agent := range clustersBecome(t, m.Client(t), "~a1: a1", "~a2: a2") {
+			if len(agent.RoundTrips) != 1 || agent.RoundTrips[0].Time != 40*time.Millisecond {
+				return false
+			}
+		}
+		return true
 	})
 }
 

@@ -125,10 +125,8 @@ func (t ties) joins(size int, threshold time.Duration) bool {
 	return t.known >= min(size, enough) && t.worst <= threshold
 }
 
-// stays tells whether a node with these ties may stay in a cluster of a size.
-func (t ties) stays(size int, threshold time.Duration) bool {
-	return t.known >= min(size, 1) && t.worst <= threshold+threshold/2
-}
+// bearable is how far apart those may be who are together already.
+func bearable(threshold time.Duration) time.Duration { return threshold + threshold/2 }
 
 // keep leaves nodes where they were, as far as they still belong there, and returns the others.
 func (f *finder) keep(before *Clusters) (rest []int) {
@@ -148,12 +146,13 @@ func (f *finder) keep(before *Clusters) (rest []int) {
 			placed = append(placed, at)
 		}
 	}
-	far := f.countFar(was)
+	with := f.companions(was)
 	slices.SortFunc(placed, func(a, b int) int {
-		return cmp.Or(strings.Compare(was(a), was(b)), cmp.Compare(far[a], far[b]), f.byName(a, b))
+		return cmp.Or(strings.Compare(was(a), was(b)), cmp.Compare(with[a].far, with[b].far), f.byName(a, b))
 	})
 	for _, at := range placed {
-		if label := was(at); f.ties(at)[label].stays(len(f.members[label]), f.threshold) {
+		label := was(at)
+		if with[at].someKnown() && f.ties(at)[label].worst <= bearable(f.threshold) {
 			f.add(at, label)
 		} else {
 			rest = append(rest, at)
@@ -162,18 +161,28 @@ func (f *finder) keep(before *Clusters) (rest []int) {
 	return rest
 }
 
-// countFar returns of how many nodes of its cluster each is too far to stay with them: of
-// two that cannot both stay, the one that fewer are far from does.
-func (f *finder) countFar(was func(at int) string) []int {
-	far := make([]int, len(f.nodes))
+// companions are the others of the cluster that a node was in.
+type companions struct{ all, known, far int }
+
+func (c companions) someKnown() bool { return c.known > 0 || c.all == 0 }
+
+// companions returns those of each node. Of two that cannot both stay, the one does that is
+// too far from fewer.
+func (f *finder) companions(was func(at int) string) []companions {
+	size, with := make(map[string]int), make([]companions, len(f.nodes))
 	for at := range f.nodes {
+		size[was(at)]++
+	}
+	for at := range f.nodes {
+		with[at].all = size[was(at)] - 1
 		for _, edge := range f.near[at] {
-			if was(at) == was(edge.to) && edge.rtt > f.threshold+f.threshold/2 {
-				far[at]++
+			if was(at) == was(edge.to) {
+				with[at].known++
+				with[at].far += rank(edge.rtt > bearable(f.threshold))
 			}
 		}
 	}
-	return far
+	return with
 }
 
 // place puts a node into the nearest cluster that it may join, or into one of its own.
@@ -283,7 +292,7 @@ func (c *Clusters) Guest(times map[string]time.Duration, before string) string {
 		}
 	}
 	size := func(label string) int { return len(c.nodes[label]) }
-	if t, tied := all[before]; tied && t.stays(size(before), c.threshold) {
+	if t, tied := all[before]; tied && t.worst <= bearable(c.threshold) {
 		return before
 	}
 	return nearest(all, c.threshold, size)

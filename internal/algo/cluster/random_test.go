@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -114,6 +115,28 @@ func TestSitesAreFound(t *testing.T) {
 				t.Errorf("seed %d: %d × %d: after %d rounds there are %d clusters too many", seed, size.sites, size.each, rounds, split)
 			}
 			t.Logf("%d × %d: %d rounds, %.1f measurements of each", size.sites, size.each, rounds, float64(measured)/float64(len(p.nodes)))
+		}
+	}
+}
+
+// Noise moves nobody either where each knows only some of the others, and those have gone
+// that came first.
+func TestNoiseWhereAPartIsKnown(t *testing.T) {
+	p := newPlane(t, 1, 1, 100)
+	for p.find(); len(p.found.All()) > 1; {
+		p.round()
+	}
+	slices.SortFunc(p.nodes, func(a, b cluster.Node) int { return strings.Compare(a.Name, b.Name) })
+	p.nodes = p.nodes[20:]
+	for range 10 {
+		p.now = p.now.Add(cluster.Refresh)
+		for _, node := range p.nodes {
+			for other := range p.times.Of(node.Name, p.now) {
+				p.say(node.Name, other, 2050*time.Microsecond+time.Duration(p.random.IntN(900))*time.Microsecond)
+			}
+		}
+		if p.find(); len(p.found.All()) != 1 {
+			t.Fatalf("one cluster became %d", len(p.found.All()))
 		}
 	}
 }

@@ -600,3 +600,27 @@ func TestLoopDoesNoHarm(t *testing.T) {
 		t.Errorf("r1 has %d bytes", r1.has())
 	}
 }
+
+// Who measures a round trip is no attack: it is counted apart from what is refused.
+func TestMeasuringIsNotRefused(t *testing.T) {
+	w := newWorld(t, 0, &groupv1.DeliverySpec{})
+	a := w.start("sa1", 1<<20)
+	measure := func(prove bool) error {
+		if prove {
+			own := w.identity(identity.ID{Role: identity.Member, Name: "m"})
+			_, err := link.ProveRoundTrip(t.Context(), &net.Dialer{}, a.address, own, identity.ID{Role: identity.Agent, Name: "sa1"})
+			return err
+		}
+		_, err := link.RoundTrip(t.Context(), &net.Dialer{}, a.address)
+		return err
+	}
+	for i := range 20 {
+		if err := measure(i%2 == 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.await("all are counted", func() bool { return a.count(w, "probes") == 20 })
+	if refused := a.count(w, "refused_links"); refused != 0 {
+		t.Errorf("%v were refused", refused)
+	}
+}

@@ -174,6 +174,34 @@ func TestJoin(t *testing.T) {
 	}
 }
 
+// "A cluster is entered once": what crosses between two sites crosses for each agent of the
+// far one until the sites are found.
+func TestFoundClustersAreEnteredOnce(t *testing.T) {
+	network := placement.Network{Sender: member("s", "z1")}
+	clusters := make(map[string]string)
+	for _, name := range []string{"a1", "a2", "a3", "z1", "z2"} {
+		network.Receivers = append(network.Receivers, member("m"+name, name))
+		network.Agents = append(network.Agents, agent(name, name, "", 10))
+		clusters["agent/"+name] = "~" + name[:1]
+	}
+	crossings := func() (crossed int) {
+		built := build(t, network)
+		for _, name := range []string{"agent/a1", "agent/a2", "agent/a3", "member/ma1", "member/ma2", "member/ma3"} {
+			if parent, _ := built.Parent(name); strings.Contains(parent, "/z") {
+				crossed++
+			}
+		}
+		return crossed
+	}
+	if before := crossings(); before != 3 {
+		t.Errorf("with nothing known the far site is entered %d times, want 3", before)
+	}
+	network.Measured = func() placement.Measured { return placement.Measured{Clusters: clusters} }
+	if after := crossings(); after != 1 {
+		t.Errorf("the far site is entered %d times, want once", after)
+	}
+}
+
 // One that joins late takes along the agent of its cluster, or the nearest, if none of them is used yet.
 func TestJoinMeasured(t *testing.T) {
 	network := networks["measured"]
