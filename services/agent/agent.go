@@ -59,7 +59,7 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 	env.Log = env.Log.With("agent", id.Name)
 	hub := relay.New(relay.Env{
 		Log: env.Log, Cache: store, Security: managers.Security(), Now: managers.Clock().Now,
-		Dialer: env, Metrics: relay.NewMetrics(), Stripes: parallel.Bounds{Least: 1, Most: config.Data.Stripes},
+		Dialer: env, Metrics: relay.NewMetrics(), Stripes: parallel.Bounds{Least: config.Data.LeastStripes, Most: config.Data.Stripes},
 	})
 	registerMetrics(env.Metrics, hub, store)
 
