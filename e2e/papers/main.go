@@ -34,6 +34,7 @@ var experiments = []experiment.Experiment{
 	paper001.Traditional,
 	paper002.Parallel,
 	paper002.Children,
+	paper002.Neighbour,
 }
 
 func main() {

@@ -21,6 +21,7 @@ type scenario struct {
 	deliveries []parcel
 	faults     simnet.Schedule
 	deadline   time.Duration // of each delivery; zero for none
+	stripes    int           // of a link between two agents at least
 }
 
 // place is where a program runs, and what it may take.
@@ -85,6 +86,9 @@ func draw(seed uint64) scenario {
 	}
 	if random.IntN(8) == 0 {
 		s.drawDeaths(random, span)
+	}
+	if random.IntN(2) == 0 {
+		s.stripes = 2 + random.IntN(3)
 	}
 	return s
 }
@@ -255,7 +259,7 @@ func (s *scenario) hits(host, other string, kinds ...simnet.Kind) bool {
 
 func (s *scenario) String() string {
 	var text strings.Builder
-	fmt.Fprintf(&text, "policy %+v\nshape %+v deadline %v\n", s.policy, s.shape, s.deadline)
+	fmt.Fprintf(&text, "policy %+v\nshape %+v deadline %v stripes %d\n", s.policy, s.shape, s.deadline, s.stripes)
 	for _, p := range s.agents {
 		fmt.Fprintf(&text, "agent %s zone %s cache %d\n", p.name, p.zone, p.cache)
 	}

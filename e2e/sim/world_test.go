@@ -257,6 +257,7 @@ func (w *world) startAgent(at place) {
 		config.Managers, config.CredentialsDir = identity.Endpoints, identity.CredentialsDir
 		config.Node, config.Zone, config.Data.Listen = at.node, at.zone, at.name+":7410"
 		config.Cache.Dir, config.Cache.Bytes = filepath.Join(w.dir, at.name, "cache"), bytesize.Size(at.cache)
+		config.Data.LeastStripes = max(1, w.stripes)
 		err := agent.Run(ctx, w.env(at.name, on, metrics), config)
 		w.checkEnded(at.name, metrics)
 		return err

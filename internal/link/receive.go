@@ -99,7 +99,10 @@ func (c *Conn) copyTo(to io.Writer, length int64, enough func(moved int64) bool)
 		if filled > 0 {
 			written, failed := to.Write(part[:filled])
 			moved += int64(written)
-			if failed != nil {
+			switch {
+			case errors.Is(failed, os.ErrClosed): // what belongs there has come on another stripe
+				return moved, failed
+			case failed != nil:
 				return moved, &StorageError{failed}
 			}
 		}

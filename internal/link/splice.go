@@ -108,8 +108,8 @@ func (s *splicing) empty() bool {
 			s.write(int(fd))
 		}
 	})
-	if err != nil {
-		s.err = &StorageError{err}
+	if err != nil { // it is closed: what belongs there has come on another stripe
+		s.err = err
 	}
 	return s.err == nil
 }

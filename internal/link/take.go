@@ -3,51 +3,11 @@ package link
 import (
 	"context"
 	"fmt"
-	"io"
-	"os"
 	"sync"
 	"time"
 
 	wire "github.com/groupcast/groupcast/internal/wire/relay"
 )
-
-// Store is where a child puts what it is fed.
-type Store interface {
-	// Section returns where the bytes from an offset on go, and how many fit there.
-	Section(offset uint64) (to Place, most int64, err error)
-	// Landed says that all before an offset was written.
-	Landed(upTo uint64) error
-	// End says what all is.
-	End(End) error
-	// Answer returns what the parent is to know now.
-	Answer() Answer
-}
-
-// Place is where bytes go: into a file from a position on, in any order; or, if there is
-// no file, to a writer, one after the other.
-type Place struct {
-	File *os.File
-	At   int64
-	To   io.Writer
-}
-
-// writer returns the place as a writer.
-func (p Place) writer() io.Writer {
-	if p.File != nil {
-		return io.NewOffsetWriter(p.File, p.At)
-	}
-	return p.To
-}
-
-// Answer is what a child tells its parent.
-type Answer struct {
-	Ack         uint64     // all before it is acknowledged,
-	Level       wire.Level // and what that means
-	Credit      uint64     // all before it may be sent
-	TreeVersion uint64
-	Done        bool            // nothing more is wanted
-	Changed     <-chan struct{} // closed when asking again brings something else
-}
 
 // answerPause is how long small changes are collected before the parent is told.
 const answerPause = 5 * time.Millisecond
@@ -172,74 +132,6 @@ func (t *Taking) data(conn *Conn, header wire.Header) error {
 	return nil
 }
 
-// place returns where bytes from an offset on go: nowhere, if they have landed before.
-func (t *Taking) place(at uint64, left int64) (to Place, most int64, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if at < t.upTo && t.isStriped() {
-		return Place{To: io.Discard}, min(left, int64(t.upTo-at)), nil
-	}
-	if at != t.upTo && !t.isStriped() {
-		return Place{}, 0, fmt.Errorf("%w: DATA at offset %d: want %d", wire.ErrProtocol, at, t.upTo)
-	}
-	if run, found := t.landed.next(at); found && run.from <= at {
-		return Place{To: io.Discard}, min(left, int64(run.to-at)), nil
-	} else if found {
-		left = min(left, int64(run.from-at))
-	}
-	to, most, err = t.store.Section(at)
-	return to, min(left, most), err
-}
-
-// isStriped reports whether bytes may come in any order.
-func (t *Taking) isStriped() bool { return t.options.Bounds.Most > 1 }
-
-// land notes that bytes are where they belong.
-func (t *Taking) land(run span) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.landed = t.landed.add(run)
-	if t.landed[0].from > t.upTo {
-		return nil
-	}
-	if first := t.landed[0]; first.to > t.upTo {
-		t.upTo = first.to
-		if err := t.store.Landed(t.upTo); err != nil {
-			return err
-		}
-	}
-	t.landed = t.landed.after(t.upTo)
-	return t.tell()
-}
-
-// ended takes what all is.
-func (t *Taking) ended(conn *Conn, header wire.Header) error {
-	root, err := conn.readPayload(header.Length)
-	if err != nil {
-		return err
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	end := End{header.Offset, [wire.RootSize]byte(root)}
-	switch {
-	case t.end != nil && *t.end != end:
-		return fmt.Errorf("%w: END at offset %d after END at %d", wire.ErrProtocol, end.Length, t.end.Length)
-	case end.Length < t.upTo, end.Length != t.upTo && !t.isStriped():
-		return fmt.Errorf("%w: END at offset %d: %d came", wire.ErrProtocol, end.Length, t.upTo)
-	}
-	t.end = &end
-	return t.tell()
-}
-
-// tell tells the store the end when all has landed.
-func (t *Taking) tell() error {
-	if t.end == nil || t.told || t.upTo != t.end.Length {
-		return nil
-	}
-	t.told = true
-	return t.store.End(*t.end)
-}
-
 // answer tells the parent what changes, and that this child lives. All stripes do: what is
 // said on one that is slow was said on another before.
 func (t *Taking) answer(ctx context.Context, conn *Conn) error {
@@ -277,13 +169,6 @@ func (t *Taking) answer(ctx context.Context, conn *Conn) error {
 	}
 }
 
-// has returns up to where everything has come.
-func (t *Taking) has() uint64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.upTo
-}
-
 // farewell says that nothing more is wanted, and gives the parent time to close: a
 // connection that is closed with something unread in it takes back what was said.
 func (t *Taking) farewell(ctx context.Context, conn *Conn, now Answer) error {
@@ -296,17 +181,6 @@ func (t *Taking) farewell(ctx context.Context, conn *Conn, now Answer) error {
 	t.mu.Unlock()
 	pause(ctx, heartbeat)
 	return errDone
-}
-
-// since returns the frames that tell what has changed.
-func (a Answer) since(told Answer) (frames []byte) {
-	if a.Ack != told.Ack || a.Level != told.Level {
-		frames = wire.Header{Type: wire.Ack, Level: a.Level, Offset: a.Ack, TreeVersion: a.TreeVersion}.Append(frames)
-	}
-	if a.Credit != told.Credit {
-		frames = wire.Header{Type: wire.Credit, Offset: a.Credit, TreeVersion: a.TreeVersion}.Append(frames)
-	}
-	return frames
 }
 
 // pause waits, and reports whether ctx goes on.

@@ -64,7 +64,7 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 	hub := relay.New(relay.Env{
 		Log: env.Log, Cache: store, Security: managers.Security(), Now: managers.Clock().Now,
 		Dialer: env, Metrics: relay.NewMetrics(), Datagrams: datagrams,
-		Stripes: parallel.Bounds{Least: 1, Most: config.Data.Stripes},
+		Stripes: parallel.Bounds{Least: config.Data.LeastStripes, Most: config.Data.Stripes},
 	})
 	registerMetrics(env.Metrics, hub, store)
 	prober := probe.New(env, managers.Security(), env.Log, hub.Report)

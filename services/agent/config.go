@@ -31,7 +31,9 @@ type Config struct {
 type DataConfig struct {
 	Listen    string   `json:"listen" usage:"address of the data port"`
 	Addresses []string `json:"addresses" usage:"where neighbours reach the data port, as host:port; empty is where it listens, or this machine's addresses if that is everywhere"`
-	Stripes   int      `json:"stripes" usage:"connections that a link to another agent or to a sender has at most, 1 to 16; how many serve it is found out while it runs"`
+	// How many of them serve a link is found out while it runs.
+	Stripes      int `json:"stripes" usage:"connections that a link to another agent or to a sender has at most, 1 to 16"`
+	LeastStripes int `json:"leastStripes" usage:"connections that it has at least, if its other end allows it"`
 }
 
 // CacheConfig says where deliveries are cached.
@@ -46,7 +48,7 @@ func Defaults() *Config {
 		CommonConfig: daemon.CommonDefaults("127.0.0.1:7411"),
 		Managers:     []string{"127.0.0.1:7400"}, TrustDomain: identity.DefaultTrustDomain,
 		CredentialsDir: "groupcast-data/agent/credentials",
-		Data:           DataConfig{Listen: "127.0.0.1:7410", Addresses: []string{}, Stripes: parallel.Most},
+		Data:           DataConfig{Listen: "127.0.0.1:7410", Addresses: []string{}, Stripes: parallel.Most, LeastStripes: 1},
 		Cache:          CacheConfig{Dir: "groupcast-data/agent/cache", Bytes: 4 << 30},
 	}
 }
@@ -76,6 +78,7 @@ func (c *Config) Validate() error {
 		note(err == nil && host != "", "data.addresses: %q is not host:port", address)
 	}
 	note(c.Data.Stripes >= 1 && c.Data.Stripes <= parallel.Most, "data.stripes is %d: want 1 to %d", c.Data.Stripes, parallel.Most)
+	note(c.Data.LeastStripes >= 1 && c.Data.LeastStripes <= c.Data.Stripes, "data.leastStripes is %d: want 1 to data.stripes, %d", c.Data.LeastStripes, c.Data.Stripes)
 	note(c.Cache.Dir != "", "cache.dir is empty: name a directory")
 	note(c.Cache.Bytes >= leastCache, "cache.bytes is %v: want at least %v", c.Cache.Bytes, bytesize.Size(leastCache))
 	return errors.Join(problems...)

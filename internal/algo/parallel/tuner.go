@@ -53,6 +53,8 @@ const (
 	enough = 0.95
 	// tooLittle is that with which they are given up at once.
 	tooLittle = 0.85
+	// mostDoubts is for how many epochs more fewer are tried at most.
+	mostDoubts = 4
 )
 
 // Facts are what is known of a link at a time. Counts are since it began.
@@ -90,8 +92,9 @@ type Tuner struct {
 	rest   time.Duration
 	until  time.Time // nothing is tried before
 	missed time.Time // when a trial was no gain last
-	failed trial     // what was tried last, if it was no gain
+	failed trial     // what is not worth being tried next
 	lasted int       // measurements since the last trial
+	doubts int       // trials of fewer in a row that were none: the next one is seen for longer
 }
 
 type trial int
@@ -101,6 +104,9 @@ const (
 	up
 	down
 )
+
+// opposite is what is not tried after a trial that was a gain.
+var opposite = map[trial]trial{up: down, down: up}
 
 // New returns the tuner of a link that has its first stripe. The round trip is what its
 // opening took. earlier is the number that an earlier link between the two ended with, or
@@ -146,6 +152,9 @@ func (t *Tuner) Step(facts Facts) (changed bool) {
 	}
 	now := measure(t.since, facts)
 	span, epoch := facts.At.Sub(t.since.At), max(leastEpoch, epochRTTs*facts.RTT)
+	if t.trial == down {
+		epoch *= time.Duration(1 + min(t.doubts, mostDoubts))
+	}
 	if span < epoch/2 || span < epoch && !t.fails(now) {
 		return false
 	}
@@ -153,9 +162,11 @@ func (t *Tuner) Step(facts Facts) (changed bool) {
 	return t.judge(now, facts.At)
 }
 
-// fails reports whether fewer stripes carry so much less that this need not be seen to its end.
+// fails reports whether fewer stripes carry so much less that this need not be seen to its
+// end, the first time. A neighbour needs a while to take what it is left, and to fill the
+// queue with it.
 func (t *Tuner) fails(now Measured) bool {
-	return t.trial == down && now.Rate < tooLittle*t.peak && !now.queues()
+	return t.trial == down && t.doubts == 0 && now.Rate < tooLittle*t.peak && !now.queues()
 }
 
 func measure(from, to Facts) Measured {
@@ -184,7 +195,7 @@ func (t *Tuner) judge(now Measured, at time.Time) (changed bool) {
 		return t.conclude(now, at, now.queues(), Crowded)
 	}
 	if t.isAnother(now) { // the path has changed: what was found does not hold any more
-		t.until, t.rest, t.failed, t.peak = t.missed.Add(firstRest), firstRest, none, 0
+		t.until, t.rest, t.failed, t.peak, t.doubts = t.missed.Add(firstRest), firstRest, none, 0, 0
 	}
 	t.before, t.peak = now, max(t.peak, now.Rate)
 	t.resize(now)
@@ -242,11 +253,11 @@ func (t *Tuner) conclude(now Measured, at time.Time, kept bool, reason Reason) (
 	way, was := t.trial, t.choice.was
 	t.trial, t.lasted = none, 0
 	if kept && way == up {
-		t.peak = now.Rate
+		t.peak, t.doubts = now.Rate, 0
 	}
 	if kept {
 		t.choice.Reason, t.choice.before, t.choice.now = reason, t.before, now
-		t.before, t.failed = now, none
+		t.before, t.failed = now, opposite[way]
 		t.resize(now)
 		t.until = at // perhaps still more, or still fewer
 		return true
@@ -254,6 +265,7 @@ func (t *Tuner) conclude(now Measured, at time.Time, kept bool, reason Reason) (
 	reason = NoGain
 	if way == down {
 		reason = Needed
+		t.doubts++
 	}
 	tried := t.choice.Stripes
 	t.choice.before = t.before

@@ -25,6 +25,7 @@ type path struct {
 	loss       float64       // at random
 	queue      time.Duration // how long the bottleneck's queue can become
 	neighbours int           // other connections, alike, that want all they can get
+	refill     time.Duration // that they take to fill the queue with what they are left
 }
 
 // each is what one connection would carry if there were no others: its window in each
@@ -61,6 +62,7 @@ type ride struct {
 	lost    float64
 	busy    float64
 	changes int
+	fewer   time.Time // when they became fewer last
 	most    int
 	told    []string
 }
@@ -78,6 +80,9 @@ func (r *ride) on(span time.Duration) *ride {
 	const tick = 100 * time.Millisecond
 	for range int(span / tick) {
 		rate, rtt, loss := r.carries(r.Choice().Stripes)
+		if r.facts.At.Before(r.fewer.Add(r.refill)) {
+			rtt = r.rtt
+		}
 		bytes := rate * tick.Seconds() * r.busy
 		r.facts.At, r.facts.RTT = r.facts.At.Add(tick), rtt
 		r.facts.Delivered += uint64(bytes)
@@ -91,6 +96,9 @@ func (r *ride) on(span time.Duration) *ride {
 		}
 		if r.Choice().Stripes != before {
 			r.changes++
+		}
+		if r.Choice().Stripes < before {
+			r.fewer = r.facts.At
 		}
 		r.most = max(r.most, r.Choice().Stripes)
 	}
@@ -166,6 +174,12 @@ func TestNeighboursAreNotHurt(t *testing.T) {
 	r.loss = 0.01
 	r.on(2 * time.Minute) // they have gone, and the path turned bad
 	r.wantShare(0.9)
+}
+
+// A neighbour that is slow in taking what it is left gets it in the end.
+func TestSlowNeighboursAreNotHurt(t *testing.T) {
+	p := path{rate: 20 * mbit, rtt: 30 * time.Millisecond, queue: 30 * time.Millisecond, neighbours: 1, refill: 2 * time.Second}
+	begin(t, p, 0).on(3*time.Minute).wantStripes(1, 1)
 }
 
 func TestShortPathsHaveOneStripe(t *testing.T) {

@@ -2,12 +2,17 @@ package relay_test
 
 import (
 	"context"
+	"errors"
 	"net"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/groupcast/groupcast/internal/algo/parallel"
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/link"
+	wire "github.com/groupcast/groupcast/internal/wire/relay"
 )
 
 // lineman dials for agents, and can break what it dialled.
@@ -101,4 +106,42 @@ func TestStripesBreakOverSmallCaches(t *testing.T) {
 			}
 		})
 	}
+}
+
+// C14: a stripe joins only the link of the one who brings it, and only while there is one.
+func TestStripeWithoutLinkIsRefused(t *testing.T) {
+	w := newWorld(t, 1<<20, &groupv1.DeliverySpec{})
+	w.stripes = parallel.Bounds{Least: 1, Most: parallel.Most}
+	w.start("sa1", 64<<20)
+	w.tree("sa1", "sender", "r1", "r2")
+	r1, r2 := identity.ID{Role: identity.Member, Name: "r1"}, identity.ID{Role: identity.Member, Name: "r2"}
+	dial := func(as identity.ID, join bool) error {
+		hello := w.hello(w.capability(as, identity.Receive))
+		hello.Join, hello.Stripes = join, parallel.Most
+		conn, _, err := link.Dial(t.Context(), &net.Dialer{}, w.agents["sa1"].address, w.identity(as), identity.ID{Role: identity.Agent, Name: "sa1"}, hello)
+		if err == nil {
+			t.Cleanup(func() { conn.Close() })
+		}
+		return err
+	}
+	wantRefused := func(err error, what string) {
+		t.Helper()
+		var refusal *wire.Refusal
+		if !errors.As(err, &refusal) || refusal.Reason != wire.Unknown {
+			t.Errorf("%s: %v, want it refused", what, err)
+		}
+	}
+	wantRefused(dial(r1, true), "a stripe before its link")
+	if err := dial(r1, false); err != nil {
+		t.Fatal(err)
+	}
+	wantRefused(dial(r2, true), "a stripe to another's link")
+	w.await("the link takes stripes", func() bool { return dial(r1, true) == nil })
+	for range 2 * parallel.Most {
+		if err := dial(r1, true); err != nil {
+			wantRefused(err, "a stripe too many")
+			return
+		}
+	}
+	t.Error("any number of stripes is taken")
 }

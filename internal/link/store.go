@@ -1,0 +1,57 @@
+package link
+
+import (
+	"io"
+	"os"
+
+	wire "github.com/groupcast/groupcast/internal/wire/relay"
+)
+
+// Store is where a child puts what it is fed.
+type Store interface {
+	// Section returns where the bytes from an offset on go, and how many fit there.
+	Section(offset uint64) (to Place, most int64, err error)
+	// Landed says that all before an offset was written.
+	Landed(upTo uint64) error
+	// End says what all is.
+	End(End) error
+	// Answer returns what the parent is to know now.
+	Answer() Answer
+}
+
+// Place is where bytes go: into a file from a position on, in any order; or, if there is
+// no file, to a writer, one after the other.
+type Place struct {
+	File *os.File
+	At   int64
+	To   io.Writer
+}
+
+// writer returns the place as a writer.
+func (p Place) writer() io.Writer {
+	if p.File != nil {
+		return io.NewOffsetWriter(p.File, p.At)
+	}
+	return p.To
+}
+
+// Answer is what a child tells its parent.
+type Answer struct {
+	Ack         uint64     // all before it is acknowledged,
+	Level       wire.Level // and what that means
+	Credit      uint64     // all before it may be sent
+	TreeVersion uint64
+	Done        bool            // nothing more is wanted
+	Changed     <-chan struct{} // closed when asking again brings something else
+}
+
+// since returns the frames that tell what has changed.
+func (a Answer) since(told Answer) (frames []byte) {
+	if a.Ack != told.Ack || a.Level != told.Level {
+		frames = wire.Header{Type: wire.Ack, Level: a.Level, Offset: a.Ack, TreeVersion: a.TreeVersion}.Append(frames)
+	}
+	if a.Credit != told.Credit {
+		frames = wire.Header{Type: wire.Credit, Offset: a.Credit, TreeVersion: a.TreeVersion}.Append(frames)
+	}
+	return frames
+}

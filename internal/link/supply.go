@@ -1,0 +1,62 @@
+package link
+
+import (
+	"fmt"
+	"os"
+
+	wire "github.com/groupcast/groupcast/internal/wire/relay"
+)
+
+// Ended says that the other end ended the link, and why.
+type Ended struct {
+	Reason wire.Reason
+	Text   string
+	Offset uint64
+}
+
+func (e *Ended) Error() string {
+	if e.Text == "" {
+		return "link ended: " + e.Reason.String()
+	}
+	return fmt.Sprintf("link ended: %v: %s", e.Reason, e.Text)
+}
+
+// Portion is what a child can be sent now.
+type Portion struct {
+	// The bytes are in File from At on, Length of them; zero for none.
+	File   *os.File
+	At     uint64
+	Length uint64
+	// End is set when all was sent before, and it is known what all is.
+	End *End
+	// Changed is closed when asking again can bring something else.
+	Changed <-chan struct{}
+	// TreeVersion is that of the tree by which the child is fed.
+	TreeVersion uint64
+}
+
+// End is the end of an object.
+type End struct {
+	Length uint64
+	Root   [wire.RootSize]byte
+}
+
+// Supply is where a parent takes from what it feeds one child. Stripes ask it one after
+// the other, and send at once.
+type Supply interface {
+	// Next returns what there is for the child from an offset on, at most so many bytes.
+	// An error ends the link; a *Bye tells the child why.
+	Next(offset, most uint64) (Portion, error)
+	// Sent says that a portion from an offset on has been sent, or as much of it as could be.
+	Sent(offset uint64, portion Portion)
+	// Acked says what the child acknowledges. An error ends the link.
+	Acked(upTo uint64, level wire.Level) error
+}
+
+// Bye ends a link from this side.
+type Bye struct {
+	Reason wire.Reason
+	Text   string
+}
+
+func (b *Bye) Error() string { return fmt.Sprintf("%v: %s", b.Reason, b.Text) }
