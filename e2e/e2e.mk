@@ -7,7 +7,7 @@ PEER_FLAGS ?=
 
 SEEDS ?= 2000
 
-.PHONY: lab papers peers sim static-stability
+.PHONY: lab papers peers sim datagrams static-stability
 
 sim: ## whole services under random faults in virtual time: SEEDS=10000
 	go test ./e2e/sim -run 'TestSeeds$$' -count=1 -timeout 0 -v -seeds $(SEEDS) | grep -vE '^ *(===|--- PASS)'
@@ -24,6 +24,11 @@ endif
 
 peers: ## compare tools that get one file to many: PEER_FLAGS="-size 64 lan4"
 	go run ./e2e/peers run $(PEER_FLAGS)
+
+DATAGRAM_FLAGS ?=
+
+datagrams: ## streams in datagrams over links that lose, and beside TCP: the tables of docs/datagrams.md
+	go run ./e2e/datagrams $(DATAGRAM_FLAGS)
 
 AWAY ?= 10m
 

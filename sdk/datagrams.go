@@ -133,12 +133,12 @@ type datagramSender struct {
 	given   chan []byte       // what was read; closed at the end of the stream
 	failed  error             // of reading, once that is closed
 
-	mu     sync.Mutex
-	link   *datagram.Out // nil while no agent is there
-	batch  *datagram.Batch
-	linked chan struct{} // closed when one was there for the first time
-	use    datagram.Use  // of earlier links
-	bytes  uint64
+	mu      sync.Mutex
+	link    *datagram.Out // nil while no agent is there
+	batch   *datagram.Batch
+	linked  chan struct{} // closed when one was there for the first time
+	earlier datagram.Use  // of links that have ended
+	bytes   uint64
 
 	// Only the sending goroutine touches these.
 	next uint64
@@ -248,7 +248,7 @@ func (s *datagramSender) add(h wiredatagram.Header, payload []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.link == nil {
-		s.use.Held++
+		s.earlier.Held++
 		return
 	}
 	s.link.Add(s.batch, h, payload, time.Now())
@@ -269,23 +269,17 @@ func (s *datagramSender) end(ctx context.Context) {
 func (s *datagramSender) standing(report *groupv1.DeliveryReport) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	use := s.use
-	if s.link != nil {
-		use = together(use, s.link.Use())
-	}
-	report.Bytes = s.bytes
-	report.DatagramUse = &groupv1.DatagramUse{
-		Sent: use.Sent, Held: use.Held, Lost: use.Lost, AllowedBytesPerSecond: uint64(use.Rate), Trips: uint32(use.Trips), Stopped: use.Open,
-	}
+	use := s.used()
+	report.Bytes, report.DatagramUse = s.bytes, use.Message()
 }
 
-// together returns the use of earlier links and the one that there is.
-func together(before, now datagram.Use) datagram.Use {
-	now.Sent += before.Sent
-	now.Held += before.Held
-	now.Lost += before.Lost
-	now.Trips += before.Trips
-	return now
+// used returns what all links were used for.
+func (s *datagramSender) used() (use datagram.Use) {
+	if s.link != nil {
+		use = s.link.Use()
+	}
+	use.Add(s.earlier)
+	return use
 }
 
 // offer opens a link to the first agent and hears its reports until it ends.
@@ -304,7 +298,7 @@ func (s *datagramSender) offer(ctx context.Context, assignment *groupv1.Assignme
 	defer w.socket.Close()
 	opened()
 	s.attach(out, datagram.NewBatch(w.socket))
-	defer s.detach(out)
+	defer s.detach()
 	return link.Keep(ctx, conn, func() {
 		if out.Check(time.Now()) {
 			s.out.session.client.log.Warn("too much is lost for too long on the way to the first agent; nothing is sent for a while", "agent", child.GetName())
@@ -323,9 +317,9 @@ func (s *datagramSender) attach(out *datagram.Out, batch *datagram.Batch) {
 	}
 }
 
-func (s *datagramSender) detach(out *datagram.Out) {
+func (s *datagramSender) detach() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.use = together(s.use, out.Use())
+	s.earlier = s.used()
 	s.link, s.batch = nil, nil
 }

@@ -29,20 +29,6 @@ type Out struct {
 	use      Use
 }
 
-// Use is what a link was used for.
-type Use struct {
-	// Sent left, Bytes of payload with it. Held were not sent: the pace did not allow it, or
-	// it was not known where to, or there was no room.
-	Sent, Bytes, Held uint64
-	// Lost is what the child says that did not come.
-	Lost uint64
-	// Rate is how many bytes per second may be sent now.
-	Rate float64
-	// Trips is how often the breaker has tripped; Open tells whether it stops the link now.
-	Trips int
-	Open  bool
-}
-
 // NewOut returns the parent's side of a link with a secret and a first guess of its round
 // trip, to a child on a host: at which port, its reports will say. It sends at most so
 // many bytes per second; zero is no limit.

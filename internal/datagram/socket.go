@@ -3,8 +3,10 @@ package datagram
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
+	"os"
 	"time"
 
 	"golang.org/x/net/ipv4"
@@ -19,9 +21,8 @@ const (
 	// what comes in 30 ms. It gives what net.core.rmem_max allows.
 	bufferBytes = 4 << 20
 	// sendPatience is how long a full socket is waited for: it is full when this machine's own
-	// interface is, and then for all children. It is more than a goroutine waits for a busy
-	// processor, for what is not tried in time is not sent.
-	sendPatience = 20 * time.Millisecond
+	// interface is, and then for all children.
+	sendPatience = 5 * time.Millisecond
 )
 
 // Socket sends and receives datagrams, many with one system call.
@@ -116,16 +117,30 @@ func (b *Batch) Flush() {
 	if b.n == 0 {
 		return
 	}
-	// Of a closed socket a deadline cannot be set: nothing is sent either way.
-	_ = b.socket.conn.SetWriteDeadline(time.Now().Add(sendPatience))
 	for done := 0; done < b.n; {
-		sent, err := b.socket.batch.WriteBatch(b.messages[done:b.n], 0)
-		if done += max(sent, 0); err == nil && sent > 0 || done == b.n {
-			continue
+		sent, err := b.write(b.messages[done:b.n])
+		if errors.Is(err, os.ErrDeadlineExceeded) { // perhaps untried: this goroutine may have waited for a processor
+			sent, err = b.write(b.messages[done:b.n])
 		}
-		b.outs[done].unsent(len(b.messages[done].Buffers[0]) - wire.Overhead)
-		done++
+		if done += max(sent, 0); err != nil {
+			b.outs[done].unsent(len(b.messages[done].Buffers[0]) - wire.Overhead)
+			done++
+		}
 	}
 	_ = b.socket.conn.SetWriteDeadline(time.Time{}) // others send, too
 	b.n = 0
+}
+
+// write sends some of what there is, or returns why not even the first was sent.
+func (b *Batch) write(messages []ipv4.Message) (sent int, err error) {
+	// Of a closed socket a deadline cannot be set: nothing is sent either way.
+	_ = b.socket.conn.SetWriteDeadline(time.Now().Add(sendPatience))
+	sent, err = b.socket.batch.WriteBatch(messages, 0)
+	if sent > 0 {
+		return sent, nil
+	}
+	if err == nil {
+		err = io.ErrShortWrite
+	}
+	return 0, err
 }

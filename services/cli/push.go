@@ -19,15 +19,15 @@ import (
 
 // push is what the push command was asked for.
 type push struct {
-	join    sdk.Join
-	options sdk.SendOptions
-	stream  bool
-	grams   bool
-	parity  parity
-	wait    int
-	rate    bytesize.Size
-	floor   bytesize.Size
-	lag     bytesize.Size
+	join      sdk.Join
+	options   sdk.SendOptions
+	stream    bool
+	datagrams bool
+	parity    parity
+	wait      int
+	rate      bytesize.Size
+	floor     bytesize.Size
+	lag       bytesize.Size
 }
 
 func (a *app) pushCommand() *cobra.Command {
@@ -62,7 +62,7 @@ fresh, and what is lost is counted and not sent again.`,
 	flags.DurationVar(&p.options.Keep, "keep", 0, "how long agents hold it for members that join late (10m)")
 	flags.StringVar((*string)(&p.options.Congestion), "congestion", "", "congestion control of its connections: cubic, bbr or reno (the group's, or the machine's)")
 	flags.BoolVar(&p.stream, "stream", false, "deliver standard input as it comes, without a known end")
-	flags.BoolVar(&p.grams, "datagrams", false, fmt.Sprintf("with --stream: what is read at once, up to %d bytes, is a datagram", sdk.MaxDatagram))
+	flags.BoolVar(&p.datagrams, "datagrams", false, fmt.Sprintf("with --stream: what is read at once, up to %d bytes, is a datagram", sdk.MaxDatagram))
 	flags.DurationVar(&p.options.Datagrams.Fresh, "fresh", 0, "with --datagrams: how old one may be when a member gets it, as 200ms (no bound)")
 	flags.Var(&p.parity, "parity", "with --datagrams: how many are sent as parity for how many, as 10+2: so many may be lost on each link (none)")
 	if err := command.MarkFlagRequired("group"); err != nil {
@@ -87,9 +87,9 @@ fresh, and what is lost is counted and not sent again.`,
 // checkDatagrams refuses flags of datagrams without them.
 func (p *push) checkDatagrams() error {
 	switch {
-	case p.grams && !p.stream:
+	case p.datagrams && !p.stream:
 		return usageError{errors.New("--datagrams needs --stream")}
-	case !p.grams && (p.options.Datagrams.Fresh != 0 || p.parity != parity{}):
+	case !p.datagrams && (p.options.Datagrams.Fresh != 0 || p.parity != parity{}):
 		return usageError{errors.New("--fresh and --parity need --datagrams")}
 	}
 	p.options.Datagrams.ParityData, p.options.Datagrams.ParityShards = p.parity.data, p.parity.shards
@@ -118,7 +118,7 @@ func (a *app) push(ctx context.Context, client *sdk.Client, p *push, what string
 	defer cancel()
 	var out *sdk.Outgoing
 	switch {
-	case p.grams:
+	case p.datagrams:
 		out, err = session.SendDatagrams(beginning, os.Stdin, p.options)
 	case p.stream:
 		out, err = session.SendStream(beginning, os.Stdin, p.options)

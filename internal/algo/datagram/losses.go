@@ -38,7 +38,7 @@ type Losses struct {
 func (l *Losses) Arrived(number uint64, size int, roundTrip time.Duration, now time.Time) (first bool) {
 	if !l.begun {
 		// What came before the child listened was not for it.
-		l.begun, l.judged, l.since = true, number, now
+		l.begun, l.judged, l.eventAt, l.since = true, number, number, now
 	}
 	if !l.seen.Note(number) {
 		return false
@@ -80,7 +80,7 @@ func (l *Losses) lose(number, count uint64, now time.Time) {
 	}
 	interval := float64(number - l.eventAt)
 	if l.events == 0 {
-		interval = l.firstInterval(now)
+		interval = max(interval, l.firstInterval(now))
 	}
 	l.intervals = append([]float64{interval}, l.intervals[:min(len(l.intervals), len(intervalWeights)-1)]...)
 	l.events++
@@ -88,7 +88,8 @@ func (l *Losses) lose(number, count uint64, now time.Time) {
 }
 
 // firstInterval is what stands for the time before the first loss: the interval at which
-// TCP would have had the rate that came through (RFC 5348, section 6.3.1).
+// TCP would have had the rate that came through (RFC 5348, section 6.3.1). A stream that
+// sends less than it might has that interval at least for which nothing was lost.
 func (l *Losses) firstInterval(now time.Time) float64 {
 	rate := l.rate
 	if elapsed := now.Sub(l.since).Seconds(); elapsed > 0 {

@@ -116,6 +116,19 @@ func TestFirstIntervalGoesByTheRate(t *testing.T) {
 	}
 }
 
+// A stream that sends little, and has lost nothing for long, is not slowed down to what it
+// sends by the first loss.
+func TestFirstIntervalIsNoShorterThanItWas(t *testing.T) {
+	c := &child{T: t, now: start}
+	for n := range uint64(1000) {
+		c.now = c.now.Add(20 * time.Millisecond)
+		if n != 990 {
+			c.losses.Arrived(n, size, rtt, c.now)
+		}
+	}
+	c.wantEventRate(1.0 / 990)
+}
+
 // A neighbour that claims to have sent far more does no harm. What came just before a gap
 // that is larger than the window, and was not judged yet, counts as lost with it.
 func TestHugeGap(t *testing.T) {

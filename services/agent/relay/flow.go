@@ -24,8 +24,9 @@ type flow struct {
 	ctx  context.Context
 	stop context.CancelFunc
 
-	// taking is held by the one link from the parent.
+	// taking is held by the one link from the parent, and begun belongs to it.
 	taking chan struct{}
+	begun  bool // there was one already
 
 	mu         sync.Mutex
 	assignment *groupv1.Assignment
@@ -162,17 +163,10 @@ func (f *flow) report() *groupv1.DeliveryReport {
 	for _, name := range slices.Sorted(maps.Keys(f.children)) {
 		use := f.children[name].out.Use()
 		report.Children = append(report.Children, &groupv1.ChildReport{
-			Name: name, Connected: true, SentBytes: use.Bytes, Datagrams: useMessage(use),
+			Name: name, Connected: true, SentBytes: use.Bytes, Datagrams: use.Message(),
 		})
 	}
 	return report
-}
-
-func useMessage(use datagram.Use) *groupv1.DatagramUse {
-	return &groupv1.DatagramUse{
-		Sent: use.Sent, Held: use.Held, Lost: use.Lost, AllowedBytesPerSecond: uint64(use.Rate),
-		Trips: uint32(use.Trips), Stopped: use.Open,
-	}
 }
 
 func (f *flow) links() int {

@@ -168,10 +168,14 @@ const (
 	childrenPoll     = 5 * time.Millisecond
 )
 
-// awaitChildren waits until all children can be fed: what comes before is lost to them, and
-// all of a tree is ready so when its sender is welcomed. Those that do not come are not
-// waited for long.
+// awaitChildren waits, the first time, until all children can be fed: what comes before is
+// lost to them, and all of a tree is ready so when its sender is welcomed. Those that do
+// not come are not waited for long.
 func (f *flow) awaitChildren(ctx context.Context) {
+	if f.begun {
+		return
+	}
+	f.begun = true
 	ctx, cancel := context.WithTimeout(ctx, childrenPatience)
 	defer cancel()
 	for !f.hasAllChildren() && pause(ctx, childrenPoll) {

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/groupcast/groupcast/internal/algo/parallel"
+	"github.com/groupcast/groupcast/internal/datagram"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/link"
@@ -92,11 +93,15 @@ func (w *world) start(name string, room uint64) *agent {
 	if err != nil {
 		w.Fatal(err)
 	}
+	datagrams, err := datagram.Listen(listener.Addr().String())
+	if err != nil {
+		w.Fatal(err)
+	}
 	log := slog.New(slog.NewTextHandler(w.Output(), &slog.HandlerOptions{Level: slog.LevelInfo})).With("agent", name)
 	a := &agent{
 		Hub: relay.New(relay.Env{
 			Log: log, Cache: store, Security: w.identity(identity.ID{Role: identity.Agent, Name: name}),
-			Now: time.Now, Dialer: w.dialer, Metrics: relay.NewMetrics(), Stripes: w.stripes,
+			Now: time.Now, Dialer: w.dialer, Metrics: relay.NewMetrics(), Stripes: w.stripes, Datagrams: datagrams,
 		}),
 		address: listener.Addr().String(), metrics: prometheus.NewRegistry(),
 	}

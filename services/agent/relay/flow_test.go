@@ -1,0 +1,265 @@
+package relay_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/datagram"
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/link"
+	wiredatagram "github.com/groupcast/groupcast/internal/wire/datagram"
+)
+
+// newFlowWorld is a stream in datagrams without managers.
+func newFlowWorld(t *testing.T, spec *groupv1.DatagramSpec) *world {
+	w := newWorld(t, 0, &groupv1.DeliverySpec{Datagrams: spec})
+	w.spec.Kind, w.spec.LengthUnknown = groupv1.DeliveryKind_DELIVERY_KIND_STREAM, true
+	return w
+}
+
+// end is one end of a stream in datagrams: its sender, or a member.
+type end struct {
+	conn   *link.Conn
+	secret wiredatagram.Secret
+	remote netip.AddrPort
+	socket *datagram.Socket
+}
+
+// connect opens a link to an agent, as the sender or a member.
+func (w *world) connect(name, to string, duty identity.Duty) (*end, error) {
+	w.Helper()
+	id := identity.ID{Role: identity.Member, Name: name}
+	hello := w.hello(w.capability(id, duty))
+	hello.Datagrams, hello.Offer = true, duty == identity.Send
+	e := &end{}
+	var err error
+	if e.conn, _, err = link.Dial(w.Context(), &net.Dialer{}, w.agents[to].address, w.identity(id), identity.ID{Role: identity.Agent, Name: to}, hello); err != nil {
+		return nil, err
+	}
+	w.Cleanup(func() { e.conn.Close() })
+	if e.secret, err = e.conn.Secret(); err != nil {
+		w.Fatal(err)
+	}
+	if e.remote, err = e.conn.Remote(); err != nil {
+		w.Fatal(err)
+	}
+	if e.socket, err = datagram.Listen("127.0.0.1:0"); err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(func() { e.socket.Close() })
+	return e, nil
+}
+
+// listener is a member of a stream in datagrams.
+type listener struct {
+	*end
+	ended chan error // of the link
+
+	mu    sync.Mutex
+	got   map[uint64]string
+	extra int // datagrams of parity
+}
+
+// listen has a member be fed by an agent, from when this returns until the test ends.
+func (w *world) listen(name, from string) *listener {
+	w.Helper()
+	e, err := w.connect(name, from, identity.Receive)
+	if err != nil {
+		w.Fatal(err)
+	}
+	l := &listener{end: e, ended: make(chan error, 1), got: make(map[uint64]string)}
+	in := datagram.NewIn(e.secret, e.remote)
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		_ = e.socket.Receive(func(whole []byte, at netip.AddrPort) { l.take(in, whole, at) }, func() {})
+	})
+	running.Go(func() {
+		l.ended <- link.Keep(ctx, e.conn, func() {
+			if report, to, ok := in.Report(time.Now()); ok {
+				_ = e.socket.Send(report, to)
+			}
+		})
+	})
+	w.Cleanup(func() {
+		cancel()
+		e.socket.Close()
+		running.Wait()
+	})
+	return l
+}
+
+func (l *listener) take(in *datagram.In, whole []byte, at netip.AddrPort) {
+	h, payload, err := in.Open(whole, at, time.Now())
+	if err != nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if h.Kind == wiredatagram.Data {
+		l.got[h.Sequence] = string(payload)
+	} else {
+		l.extra++
+	}
+}
+
+func (l *listener) has() (datagrams, parity int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.got), l.extra
+}
+
+// talker is the sender of a stream in datagrams.
+type talker struct {
+	*end
+	out   *datagram.Out
+	batch *datagram.Batch
+}
+
+// talk has the sender feed an agent, when the tree is ready.
+func (w *world) talk(to string) *talker {
+	w.Helper()
+	var e *end
+	w.await("the agent knows the sender", func() (ok bool) {
+		var err error
+		e, err = w.connect("sender", to, identity.Send)
+		return err == nil
+	})
+	t := &talker{e, datagram.NewOutTo(e.secret, time.Millisecond, 0, e.remote), datagram.NewBatch(e.socket)}
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		_ = e.socket.Receive(func(whole []byte, at netip.AddrPort) { t.out.Take(whole, at, time.Now()) }, func() {})
+	})
+	running.Go(func() { _ = link.Keep(ctx, e.conn, func() {}) })
+	w.Cleanup(func() {
+		cancel()
+		e.socket.Close()
+		running.Wait()
+	})
+	return t
+}
+
+// say sends datagrams, but for some that are lost on the way.
+func (t *talker) say(from, to uint64, lost ...uint64) {
+	for sequence := from; sequence < to; sequence++ {
+		if !slices.Contains(lost, sequence) {
+			t.add(wiredatagram.Header{Kind: wiredatagram.Data, Sequence: sequence, Sent: sequence}, []byte(spoken(sequence)))
+		}
+	}
+}
+
+func (t *talker) add(h wiredatagram.Header, payload []byte) {
+	t.out.Add(t.batch, h, payload, time.Now())
+	t.batch.Flush()
+}
+
+func spoken(sequence uint64) string { return fmt.Sprintf("datagram %d", sequence) }
+
+// wantAll waits until a member has all datagrams before one, and checks them.
+func (w *world) wantAll(name string, l *listener, before uint64) {
+	w.Helper()
+	w.await(name+" has all", func() bool { n, _ := l.has(); return uint64(n) == before })
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for sequence := range before {
+		if l.got[sequence] != spoken(sequence) {
+			w.Errorf("%s: datagram %d is %q", name, sequence, l.got[sequence])
+		}
+	}
+}
+
+func TestDatagramsReachEveryMember(t *testing.T) {
+	w := newFlowWorld(t, &groupv1.DatagramSpec{})
+	w.start("sa1", 1<<20)
+	w.start("sa2", 1<<20)
+	w.tree("sa1", "sender", "sa2", "r1", "r2")
+	w.tree("sa2", "sa1", "r3")
+	members := map[string]*listener{"r1": w.listen("r1", "sa1"), "r2": w.listen("r2", "sa1"), "r3": w.listen("r3", "sa2")}
+	w.talk("sa1").say(0, 100)
+	for name, l := range members {
+		w.wantAll(name, l, 100)
+	}
+	if got := w.agents["sa1"].count(w, "datagrams_received"); got != 100 {
+		t.Errorf("SA1 received %v datagrams", got)
+	}
+	w.await("what was sent is counted", func() bool { return w.agents["sa1"].count(w, "datagrams_sent") == 300 })
+	for _, report := range w.agents["sa1"].Reports() {
+		for _, child := range report.GetChildren() {
+			if use := child.GetDatagrams(); use.GetSent() != 100 || use.GetHeld() != 0 || use.GetAllowedBytesPerSecond() == 0 {
+				t.Errorf("%s: %v", child.GetName(), use)
+			}
+		}
+	}
+}
+
+// What is lost on one link is repaired at its end, with the parity for all that follow.
+func TestAgentRepairs(t *testing.T) {
+	code := datagram.Code{Data: 10, Parity: 2}
+	w := newFlowWorld(t, &groupv1.DatagramSpec{ParityData: 10, ParityShards: 2})
+	w.start("sa1", 1<<20)
+	w.tree("sa1", "sender", "r1")
+	l := w.listen("r1", "sa1")
+	sender := w.talk("sa1")
+	encoder := datagram.NewEncoder(code, time.Hour)
+	sender.say(0, 10, 3)
+	var shards []datagram.Shard
+	for sequence := range uint64(10) {
+		shards = append(shards, encoder.Add(sequence, sequence, []byte(spoken(sequence)), time.Now())...)
+	}
+	sender.add(shards[1].Header(), shards[1].Block) // the other one is lost, too
+	w.wantAll("r1", l, 10)
+	w.await("all parity is there", func() bool { _, parity := l.has(); return parity == code.Parity })
+	if got := w.agents["sa1"].count(w, "datagrams_recovered"); got != 1 {
+		t.Errorf("SA1 recovered %v datagrams", got)
+	}
+}
+
+// A child that never says where it is holds up nobody.
+func TestSilentChildIsAlone(t *testing.T) {
+	w := newFlowWorld(t, &groupv1.DatagramSpec{})
+	w.start("sa1", 1<<20)
+	w.tree("sa1", "sender", "r1", "silent")
+	if _, err := w.connect("silent", "sa1", identity.Receive); err != nil {
+		t.Fatal(err)
+	}
+	l := w.listen("r1", "sa1")
+	w.talk("sa1").say(0, 50)
+	w.wantAll("r1", l, 50)
+	for _, child := range w.agents["sa1"].Reports()[0].GetChildren() {
+		if use := child.GetDatagrams(); child.GetName() == "silent" && (use.GetSent() != 0 || use.GetHeld() != 50) {
+			t.Errorf("to the silent child: %v", use)
+		}
+	}
+}
+
+// Who is no child of the tree is not fed, nor who asks for bytes; who is one no more, not any longer.
+func TestStrangersAreNotFed(t *testing.T) {
+	w := newFlowWorld(t, &groupv1.DatagramSpec{})
+	w.start("sa1", 1<<20)
+	w.tree("sa1", "sender", "r1", "r2")
+	first := w.listen("r1", "sa1")
+	if _, err := w.connect("stranger", "sa1", identity.Receive); err == nil {
+		t.Error("a stranger is fed")
+	}
+	id := identity.ID{Role: identity.Member, Name: "r2"}
+	_, _, err := link.Dial(t.Context(), &net.Dialer{}, w.agents["sa1"].address, w.identity(id),
+		identity.ID{Role: identity.Agent, Name: "sa1"}, w.hello(w.capability(id, identity.Receive)))
+	if err == nil {
+		t.Error("a stream in datagrams comes in bytes")
+	}
+	w.version++
+	w.tree("sa1", "sender", "r2")
+	select {
+	case <-first.ended:
+	case <-time.After(patience):
+		t.Error("who is no child any more is kept")
+	}
+}

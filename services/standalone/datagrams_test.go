@@ -1,0 +1,147 @@
+package standalone_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/testprocess"
+	"github.com/groupcast/groupcast/sdk"
+)
+
+// patience bounds what a test waits for.
+const patience = 30 * time.Second
+
+// serve starts a server of a test's own, and returns an operator's client.
+func serve(t *testing.T) *sdk.Client {
+	t.Helper()
+	binary := testprocess.Binary(t, "github.com/groupcast/groupcast/services/standalone/cmd/groupcast-standalone")
+	data := filepath.Join(t.TempDir(), "data")
+	server := exec.Command(binary, "--data", data, "--grpc-listen", "127.0.0.1:0", "--admin-listen", "", "--agents-listen", "127.0.0.1:0")
+	server.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	stdout, err := server.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		server.Process.Kill()
+		server.Wait()
+	})
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil || !strings.HasPrefix(line, "ready: ") {
+		t.Fatalf("it said %q (%v), want that it is ready", line, err)
+	}
+	client, err := sdk.Open(filepath.Join(data, "admin.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	if _, err := client.CreateGroup(t.Context(), "g", sdk.Policy{}); err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// notes are what a member got, datagram by datagram.
+type notes struct {
+	got []sdk.Datagram
+	err error // that WriteDatagram returns
+}
+
+func (n *notes) WriteDatagram(d sdk.Datagram) error {
+	d.Payload = append([]byte(nil), d.Payload...)
+	n.got = append(n.got, d)
+	return n.err
+}
+
+func (n *notes) Write([]byte) (int, error) { return 0, errors.New("a datagram came as bytes") }
+func (n *notes) Close() error              { return nil }
+
+// counting gives so many datagrams.
+type counting struct{ next, end int }
+
+func (c *counting) Read(to []byte) (int, error) {
+	if c.next == c.end {
+		return 0, io.EOF
+	}
+	c.next++
+	return copy(to, fmt.Sprintf("datagram %d", c.next-1)), nil
+}
+
+// pass sends datagrams to one member, and returns what it says when the stream has ended.
+func pass(t *testing.T, client *sdk.Client, to *notes, how sdk.DatagramOptions) sdk.Arrived {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	join := func(role sdk.Role) *sdk.Session {
+		session, err := client.Join(ctx, sdk.Join{Group: "g", Name: string(role), Node: "a", Roles: []sdk.Role{role}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return session
+	}
+	receiver, sender := join(sdk.Receive), join(sdk.Send)
+	defer receiver.Leave(ctx)
+	defer sender.Leave(ctx)
+	if _, err := sender.SendDatagrams(ctx, &counting{end: count}, sdk.SendOptions{Datagrams: how}); err != nil {
+		t.Fatal(err)
+	}
+	for arrived, err := range receiver.Receive(ctx, sdk.ReceiveOptions{Stream: func(sdk.Incoming) (sdk.StreamWriter, error) { return to, nil }}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return arrived
+	}
+	t.Fatal("nothing has arrived")
+	return sdk.Arrived{}
+}
+
+const count = 50
+
+// A program is told of each datagram where it stands and how old it is.
+func TestDatagramsAreDescribed(t *testing.T) {
+	var to notes
+	arrived := pass(t, serve(t), &to, sdk.DatagramOptions{ParityData: 10, ParityShards: 2})
+	c := arrived.Datagrams
+	if arrived.Err != nil || c == nil || c.Received != count || c.Lost != 0 || c.Late != 0 || len(to.got) != count {
+		t.Fatalf("%d came: %v, %+v", len(to.got), arrived.Err, c)
+	}
+	for _, d := range to.got {
+		if want := fmt.Sprintf("datagram %d", d.Sequence); string(d.Payload) != want {
+			t.Errorf("%s is %q", want, d.Payload)
+		}
+		if d.Age > patience || d.Age < -time.Second || time.Since(d.Sent) > patience {
+			t.Errorf("datagram %d is %v old", d.Sequence, d.Age)
+		}
+	}
+}
+
+// What is older than the bound is counted, and not handed on.
+func TestStaleDatagramsAreNotHandedOn(t *testing.T) {
+	var to notes
+	arrived := pass(t, serve(t), &to, sdk.DatagramOptions{Fresh: time.Nanosecond})
+	if c := arrived.Datagrams; arrived.Err != nil || c.Received != 0 || c.Late+c.Lost != count || c.Late == 0 || len(to.got) != 0 {
+		t.Errorf("%d came: %v, %+v", len(to.got), arrived.Err, c)
+	}
+}
+
+// A member that cannot write says so.
+func TestMemberThatCannotWrite(t *testing.T) {
+	to := notes{err: errors.New("no paper")}
+	arrived := pass(t, serve(t), &to, sdk.DatagramOptions{})
+	var failed *sdk.DeliveryError
+	if !errors.As(arrived.Err, &failed) || failed.Reason != "failed" || !strings.Contains(failed.Detail, "no paper") {
+		t.Errorf("it ended by %v", arrived.Err)
+	}
+}
