@@ -166,10 +166,11 @@ type receiving struct {
 func (r *receiving) standing() *groupv1.DeliveryReport {
 	assignment, _ := r.session.attendance.assignment(r.id)
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	report := &groupv1.DeliveryReport{Delivery: r.id, TreeVersion: assignment.GetTreeVersion(), Bytes: r.offset, Lost: r.lost}
-	if r.counts != nil {
-		report.Datagrams = r.counts().message()
+	counts := r.counts
+	r.mu.Unlock()
+	if counts != nil { // it has a lock of its own, which is taken first elsewhere
+		report.Datagrams = counts().message()
 	}
 	return report
 }

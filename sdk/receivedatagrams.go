@@ -84,10 +84,8 @@ func newDatagramReceiver(r *receiving, to StreamWriter, late bool) *datagramRece
 func (d *datagramReceiver) counts() *DatagramCounts {
 	d.guard.Lock()
 	defer d.guard.Unlock()
-	c := d.account.Counts()
-	return &DatagramCounts{
-		Received: c.Received, Recovered: c.Recovered, Late: c.Late, Lost: c.Lost, Duplicated: c.Duplicated, Reordered: c.Reordered,
-	}
+	counts := DatagramCounts(d.account.Counts())
+	return &counts
 }
 
 // receive takes what comes until the sender has sealed the stream, and a little longer.

@@ -122,8 +122,13 @@ func (n *network) member(ctx context.Context, t *tree, host *lab.Host, arguments
 	return process, process.Start()
 }
 
-// wait returns when the stream has ended at all members.
-func (t *tree) wait(ctx context.Context) error {
+// endPatience bounds how long a stream may take to end, from when it was begun.
+const endPatience = time.Minute
+
+// wait returns when a stream has ended at all members.
+func (t *tree) wait(ctx context.Context, s spec) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(s.count)*s.interval+endPatience)
+	defer cancel()
 	for _, process := range append(t.receivers, t.sender) {
 		select {
 		case <-process.Ended():

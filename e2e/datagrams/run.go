@@ -25,7 +25,7 @@ func overTree(ctx context.Context, seed uint64, loss float64, s spec) (result ta
 	if err != nil {
 		return result, err
 	}
-	if err := t.wait(ctx); err != nil {
+	if err := t.wait(ctx, s); err != nil {
 		return result, err
 	}
 	for _, process := range append([]*lab.Process{t.sender}, t.receivers...) {

@@ -1,0 +1,226 @@
+package sdk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/datagram"
+	"github.com/groupcast/groupcast/internal/digest"
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/link"
+	wiredatagram "github.com/groupcast/groupcast/internal/wire/datagram"
+	"github.com/groupcast/groupcast/internal/wire/relay"
+)
+
+// paritySpan is how long parity waits for a window to fill: what it brings back has to be
+// fresh still, after its way.
+func paritySpan(fresh time.Duration) time.Duration {
+	if fresh == 0 {
+		return 100 * time.Millisecond
+	}
+	return fresh / 4
+}
+
+// datagramSender sends a stream in datagrams to the first agent.
+type datagramSender struct {
+	out     *Outgoing
+	fresh   time.Duration
+	encoder *datagram.Encoder // nil without parity
+	given   chan []byte       // what was read; closed at the end of the stream
+	failed  error             // of reading, once that is closed
+
+	mu      sync.Mutex
+	link    *datagram.Out // nil while no agent is there
+	batch   *datagram.Batch
+	linked  chan struct{} // closed when one was there for the first time
+	earlier datagram.Use  // of links that have ended
+	bytes   uint64
+
+	// Only the sending goroutine touches these.
+	next uint64
+	hash digest.Hash
+}
+
+// run sends until the stream has ended and the delivery, too.
+func (s *datagramSender) run(ctx context.Context, from io.Reader) {
+	var sending sync.WaitGroup
+	sending.Go(func() { s.send(ctx, from) })
+	s.out.keepOffering(ctx, s.standing, s.offer)
+	sending.Wait()
+}
+
+func (s *datagramSender) read(ctx context.Context, from io.Reader) {
+	defer close(s.given)
+	for {
+		payload := make([]byte, MaxDatagram)
+		n, err := from.Read(payload)
+		if n > 0 {
+			select {
+			case s.given <- payload[:n]:
+			case <-ctx.Done():
+				return
+			}
+		}
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				s.failed = err
+			}
+			return
+		}
+	}
+}
+
+// send sends what was read, from when the first agent is there until the end.
+func (s *datagramSender) send(ctx context.Context, from io.Reader) {
+	select {
+	case <-s.linked:
+	case <-ctx.Done():
+		return
+	}
+	go s.read(ctx, from) // a read that blocks is left to its source
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		s.arm(timer)
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+			s.flush()
+		case payload, more := <-s.given:
+			if !more {
+				s.end(ctx)
+				return
+			}
+			s.emit(ctx, payload)
+		}
+	}
+}
+
+// arm has a timer end the window of parity in time.
+func (s *datagramSender) arm(timer *time.Timer) {
+	timer.Stop()
+	if s.encoder != nil && !s.encoder.Due().IsZero() {
+		timer.Reset(time.Until(s.encoder.Due()))
+	}
+}
+
+// emit sends one datagram when the pace allows it, unless it would not be fresh any more.
+func (s *datagramSender) emit(ctx context.Context, payload []byte) {
+	given := s.out.session.client.uplink.Clock().Now()
+	_, _ = s.hash.Write(payload)
+	h := wiredatagram.Header{Kind: wiredatagram.Data, Sequence: s.next, Sent: uint64(given.UnixMicro())}
+	s.next++
+	s.mu.Lock()
+	s.bytes += uint64(len(payload))
+	out := s.link
+	s.mu.Unlock()
+	if out != nil {
+		if wait := out.Wait(len(payload), time.Now()); s.fresh == 0 || wait <= s.fresh {
+			pauseUntil(ctx, wait)
+		}
+	}
+	s.add(h, payload)
+	if s.encoder != nil {
+		s.addParity(s.encoder.Add(h.Sequence, h.Sent, payload, time.Now()))
+	}
+}
+
+// flush ends a window of parity.
+func (s *datagramSender) flush() {
+	if s.encoder != nil {
+		s.addParity(s.encoder.Flush())
+	}
+}
+
+func (s *datagramSender) addParity(shards []datagram.Shard) {
+	for _, shard := range shards {
+		s.add(shard.Header(), shard.Block)
+	}
+}
+
+// add sends a datagram to the first agent. While there is none, it is lost to all.
+func (s *datagramSender) add(h wiredatagram.Header, payload []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.link == nil {
+		s.earlier.Held++
+		return
+	}
+	s.link.Add(s.batch, h, payload, time.Now())
+	s.batch.Flush()
+}
+
+// end says what was sent.
+func (s *datagramSender) end(ctx context.Context) {
+	s.flush()
+	if s.failed != nil {
+		s.out.fail(ctx, "failed", fmt.Errorf("read the stream: %w", s.failed))
+		return
+	}
+	root := s.hash.Sum()
+	s.out.seal(ctx, &groupv1.SealDeliveryRequest{Length: s.bytes, Root: root[:], Datagrams: s.next})
+}
+
+func (s *datagramSender) standing(report *groupv1.DeliveryReport) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	use := s.used()
+	report.Bytes, report.DatagramUse = s.bytes, use.Message()
+}
+
+// used returns what all links were used for.
+func (s *datagramSender) used() (use datagram.Use) {
+	if s.link != nil {
+		use = s.link.Use()
+	}
+	use.Add(s.earlier)
+	return use
+}
+
+// offer opens a link to the first agent and hears its reports until it ends.
+func (s *datagramSender) offer(ctx context.Context, assignment *groupv1.Assignment, child *groupv1.Neighbour, opened func()) error {
+	conn, _, err := dialNeighbour(ctx, s.out.session.client, assignment, child, relay.Hello{Offer: true, Datagrams: true})
+	if err != nil {
+		return err
+	}
+	w, err := openWay(conn)
+	if err != nil {
+		return err
+	}
+	out := datagram.NewOutTo(w.secret, conn.RoundTrip(), assignment.GetSpec().GetMaxBytesPerSecond(), w.remote)
+	reading := w.receive(func(whole []byte, from netip.AddrPort) { out.Take(whole, from, time.Now()) })
+	defer reading.Wait()
+	defer w.socket.Close()
+	opened()
+	s.attach(out, datagram.NewBatch(w.socket))
+	defer s.detach()
+	return link.Keep(ctx, conn, func() {
+		if out.Check(time.Now()) {
+			s.out.session.client.log.Warn("too much is lost for too long on the way to the first agent; nothing is sent for a while", "agent", child.GetName())
+		}
+	})
+}
+
+func (s *datagramSender) attach(out *datagram.Out, batch *datagram.Batch) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.link, s.batch = out, batch
+	select {
+	case <-s.linked:
+	default:
+		close(s.linked)
+	}
+}
+
+func (s *datagramSender) detach() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.earlier = s.used()
+	s.link, s.batch = nil, nil
+}
