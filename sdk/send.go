@@ -330,7 +330,7 @@ func (o *Outgoing) chosen(choice parallel.Choice) {
 	o.stripes = &groupv1.Stripes{Count: uint32(choice.Stripes), Reason: string(choice.Reason), Why: choice.Explain()}
 	o.mu.Unlock()
 	o.session.client.log.Debug("the link to the first agent has another number of stripes",
-		"stripes", choice.Stripes, "reason", string(choice.Reason), "why", choice.Explain())
+		"stripes", choice.Stripes, "buffer", choice.Buffer, "reason", string(choice.Reason), "why", choice.Explain())
 }
 
 func (o *Outgoing) lastStripes() *groupv1.Stripes {

@@ -84,7 +84,9 @@ func (b Bounds) within(stripes int) int {
 type Tuner struct {
 	bounds Bounds
 	choice Choice
-	since  Facts     // the beginning of what is measured; zero while it settles
+	since  Facts // the beginning of what is measured; zero while it settles
+	rtts   time.Duration
+	looks  int       // that rtts is the sum of, since then
 	change time.Time // when the number was last changed; zero before the first facts
 	before Measured  // what the number before the one on trial did; or what the present one did
 	peak   float64   // the best rate since more were needed, or the path was another
@@ -147,10 +149,11 @@ func (t *Tuner) Step(facts Facts) (changed bool) {
 	case facts.At.Sub(t.change) < max(leastSettle, settleRTTs*facts.RTT):
 		return false
 	case t.since.At.IsZero():
-		t.since = facts
+		t.begun(facts)
 		return false
 	}
-	now := measure(t.since, facts)
+	t.rtts, t.looks = t.rtts+facts.RTT, t.looks+1
+	now := t.measure(facts)
 	span, epoch := facts.At.Sub(t.since.At), max(leastEpoch, epochRTTs*facts.RTT)
 	if t.trial == down {
 		epoch *= time.Duration(1 + min(t.doubts, mostDoubts))
@@ -158,9 +161,12 @@ func (t *Tuner) Step(facts Facts) (changed bool) {
 	if span < epoch/2 || span < epoch && !t.fails(now) {
 		return false
 	}
-	t.since = facts
+	t.begun(facts)
 	return t.judge(now, facts.At)
 }
+
+// begun begins to measure.
+func (t *Tuner) begun(facts Facts) { t.since, t.rtts, t.looks = facts, 0, 0 }
 
 // fails reports whether fewer stripes carry so much less that this need not be seen to its
 // end, the first time. A neighbour needs a while to take what it is left, and to fill the
@@ -169,10 +175,11 @@ func (t *Tuner) fails(now Measured) bool {
 	return t.trial == down && t.doubts == 0 && now.Rate < tooLittle*t.peak && !now.queues()
 }
 
-func measure(from, to Facts) Measured {
+func (t *Tuner) measure(to Facts) Measured {
+	from := t.since
 	span := to.At.Sub(from.At).Seconds()
 	m := Measured{
-		Rate: float64(to.Delivered-from.Delivered) / span, RTT: (from.RTT + to.RTT) / 2, LeastRTT: to.LeastRTT,
+		Rate: float64(to.Delivered-from.Delivered) / span, RTT: t.rtts / time.Duration(t.looks), LeastRTT: to.LeastRTT,
 		Busy: (to.Busy - from.Busy).Seconds() / span,
 	}
 	if sent := to.Sent - from.Sent; sent > 0 {
@@ -260,6 +267,9 @@ func (t *Tuner) conclude(now Measured, at time.Time, kept bool, reason Reason) (
 		t.before, t.failed = now, opposite[way]
 		t.resize(now)
 		t.until = at // perhaps still more, or still fewer
+		if way == down && !now.queues() {
+			t.until = at.Add(firstRest) // they are in nobody's way now
+		}
 		return true
 	}
 	reason = NoGain
@@ -280,7 +290,8 @@ func (t *Tuner) conclude(now Measured, at time.Time, kept bool, reason Reason) (
 // set has the link have another number.
 func (t *Tuner) set(stripes int, reason Reason, now Measured, at time.Time) {
 	t.choice.was, t.choice.Stripes, t.choice.Reason, t.choice.now = t.choice.Stripes, stripes, reason, now
-	t.change, t.since = at, Facts{}
+	t.change = at
+	t.begun(Facts{})
 	t.resize(t.before)
 }
 

@@ -140,7 +140,7 @@ func (d *delivery) chosen(s *supply, choice parallel.Choice) {
 	d.mu.Unlock()
 	d.hub.Metrics.tuned.WithLabelValues(string(choice.Reason)).Inc()
 	d.log.Info("the link to a child has another number of stripes",
-		"child", s.name, "stripes", choice.Stripes, "reason", string(choice.Reason), "why", choice.Explain())
+		"child", s.name, "stripes", choice.Stripes, "buffer", choice.Buffer, "reason", string(choice.Reason), "why", choice.Explain())
 }
 
 func (d *delivery) detach(s *supply) {

@@ -41,8 +41,7 @@ type delivery struct {
 	stop context.CancelFunc
 	work sync.WaitGroup // links that use the entry
 
-	// taking is held by the one link from the parent.
-	taking chan struct{}
+	inlet *inlet
 
 	mu         sync.Mutex
 	entry      *cache.Entry
@@ -52,16 +51,15 @@ type delivery struct {
 	ended      time.Time // when the manager said so; zero before
 	children   map[string]*child
 	changed    chan struct{}
-	due        chan struct{}      // holds a token when watch has something to do
-	quiet      *sync.Cond         // a child's reading ended
-	untake     context.CancelFunc // ends the link from the parent; nil without one
-	intake     *link.Taking       // that link, while it is open
-	wanted     bool               // some child has asked: until then nothing is taken
-	begin      *uint64            // from where to begin again
-	lost       string             // the parent that cannot be reached
-	trouble    string             // why this agent cannot go on
-	gone       bool               // children are to be told that it is no longer here
-	closed     bool               // no link can begin any more
+	due        chan struct{} // holds a token when watch has something to do
+	quiet      *sync.Cond    // a child's reading ended
+	intake     *link.Taking  // that link, while it is open
+	wanted     bool          // some child has asked: until then nothing is taken
+	begin      *uint64       // from where to begin again
+	lost       string        // the parent that cannot be reached
+	trouble    string        // why this agent cannot go on
+	gone       bool          // children are to be told that it is no longer here
+	closed     bool          // no link can begin any more
 }
 
 func newDelivery(h *Hub, assignment *groupv1.Assignment) (*delivery, error) {
@@ -71,11 +69,12 @@ func newDelivery(h *Hub, assignment *groupv1.Assignment) (*delivery, error) {
 	}
 	d := &delivery{
 		hub: h, id: id, log: h.Log.With("delivery", assignment.GetDelivery()),
-		taking: make(chan struct{}, 1), entry: h.Cache.Create(), account: algo.New(rulesOf(assignment.GetSpec(), h.Cache.Segment())),
+		entry: h.Cache.Create(), account: algo.New(rulesOf(assignment.GetSpec(), h.Cache.Segment())),
 		children: make(map[string]*child), changed: make(chan struct{}), due: make(chan struct{}, 1),
 	}
 	d.quiet = sync.NewCond(&d.mu)
 	d.ctx, d.stop = context.WithCancel(context.WithoutCancel(h.running)) // it ends after it has said so
+	d.inlet = newInlet(d.ctx)
 	d.assign(assignment)
 	return d, nil
 }
@@ -180,9 +179,7 @@ func (d *delivery) assign(assignment *groupv1.Assignment) {
 		}
 		if before != nil && !sameNeighbour(before.GetParent(), assignment.GetParent()) {
 			d.lost = ""
-			if d.untake != nil {
-				d.untake()
-			}
+			d.inlet.end()
 		}
 	})
 }
@@ -363,17 +360,12 @@ func (d *delivery) releaseKept() {
 func (d *delivery) restart(from uint64) {
 	d.log.Info("beginning again from where children need it", "from", from)
 	d.hub.Metrics.restarts.Inc()
-	d.mu.Lock()
-	if d.untake != nil {
-		d.untake()
-	}
-	d.mu.Unlock()
-	select {
-	case d.taking <- struct{}{}:
-	case <-d.ctx.Done():
+	d.inlet.end()
+	_, release, err := d.inlet.take(d.ctx)
+	if err != nil {
 		return
 	}
-	defer func() { <-d.taking }()
+	defer release()
 	d.mu.Lock()
 	for d.reading() {
 		for _, c := range d.children {
@@ -450,9 +442,7 @@ func (d *delivery) endedAt() (at time.Time, ended bool) {
 func (d *delivery) links() (n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.untake != nil {
-		n++
-	}
+	n = d.inlet.links()
 	for _, c := range d.children {
 		if c.link != nil {
 			n++

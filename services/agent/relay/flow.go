@@ -24,15 +24,13 @@ type flow struct {
 	ctx  context.Context
 	stop context.CancelFunc
 
-	// taking is held by the one link from the parent, and begun belongs to it.
-	taking chan struct{}
-	begun  bool // there was one already
+	inlet *inlet
+	begun bool // there was a link from the parent already; belongs to the one that there is
 
 	mu         sync.Mutex
 	assignment *groupv1.Assignment
-	changed    chan struct{}      // closed when the assignment changes
-	untake     context.CancelFunc // ends the link from the parent; nil without one
-	lost       string             // the parent that cannot be reached
+	changed    chan struct{} // closed when the assignment changes
+	lost       string        // the parent that cannot be reached
 	children   map[string]*fed
 	seen       algo.Seen
 	repair     *datagram.Repair // nil without parity
@@ -47,7 +45,7 @@ type fed struct {
 
 func newFlow(h *Hub, assignment *groupv1.Assignment) *flow {
 	f := &flow{
-		hub: h, log: h.Log.With("delivery", assignment.GetDelivery()), taking: make(chan struct{}, 1),
+		hub: h, log: h.Log.With("delivery", assignment.GetDelivery()),
 		changed: make(chan struct{}), children: make(map[string]*fed),
 	}
 	spec := assignment.GetSpec().GetDatagrams()
@@ -55,6 +53,7 @@ func newFlow(h *Hub, assignment *groupv1.Assignment) *flow {
 		f.repair = datagram.NewRepair(code)
 	}
 	f.ctx, f.stop = context.WithCancel(h.running)
+	f.inlet = newInlet(f.ctx)
 	f.assign(assignment)
 	return f
 }
@@ -71,9 +70,7 @@ func (f *flow) assign(assignment *groupv1.Assignment) {
 	f.assignment = assignment
 	if !sameNeighbour(before.GetParent(), assignment.GetParent()) {
 		f.lost = ""
-		if f.untake != nil {
-			f.untake()
-		}
+		f.inlet.end()
 	}
 	for name, child := range f.children {
 		isChild := func(n *groupv1.Neighbour) bool { return n.GetName() == name }
@@ -172,11 +169,7 @@ func (f *flow) report() *groupv1.DeliveryReport {
 func (f *flow) links() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	n := len(f.children)
-	if f.untake != nil {
-		n++
-	}
-	return n
+	return len(f.children) + f.inlet.links()
 }
 
 // attach makes a link the child's, in place of an earlier one.

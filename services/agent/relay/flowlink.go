@@ -108,7 +108,7 @@ func (f *flow) lose(name string) {
 
 // askParent asks a parent to be fed, and takes what it sends until that ends.
 func (f *flow) askParent(parent *groupv1.Neighbour) error {
-	ctx, release, err := f.takePlace(f.ctx)
+	ctx, release, err := f.inlet.take(f.ctx)
 	if err != nil {
 		return err
 	}
@@ -138,14 +138,10 @@ func (f *flow) askParent(parent *groupv1.Neighbour) error {
 
 // takeOffer takes what the sender offers.
 func (f *flow) takeOffer(asked *link.Asked) {
-	f.mu.Lock()
-	if f.untake != nil {
-		f.untake() // the sender has come again
-	}
-	f.mu.Unlock()
+	f.inlet.end() // the sender has come again
 	waiting, cancel := context.WithTimeout(f.ctx, assignPatience)
 	defer cancel()
-	ctx, release, err := f.takePlace(waiting)
+	ctx, release, err := f.inlet.take(waiting)
 	if err != nil {
 		asked.Refuse(wire.Stopping, "busy with an earlier link")
 		return
@@ -191,26 +187,6 @@ func (f *flow) hasAllChildren() bool {
 		}
 	}
 	return true
-}
-
-// takePlace waits to be the one link from the parent. The context ends when the link has to.
-func (f *flow) takePlace(waiting context.Context) (ctx context.Context, release func(), err error) {
-	select {
-	case f.taking <- struct{}{}:
-	case <-waiting.Done():
-		return nil, nil, waiting.Err()
-	}
-	ctx, cancel := context.WithCancel(f.ctx)
-	f.mu.Lock()
-	f.untake = cancel
-	f.mu.Unlock()
-	return ctx, func() {
-		f.mu.Lock()
-		f.untake = nil
-		f.mu.Unlock()
-		cancel()
-		<-f.taking
-	}, nil
 }
 
 // take takes datagrams over a link. Where to send its reports, which show a parent that was

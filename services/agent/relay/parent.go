@@ -72,7 +72,7 @@ func (d *delivery) isOver() bool { return d.assignment.GetEnded() && d.assignmen
 
 // askParent dials a parent and takes what it sends until that ends.
 func (d *delivery) askParent(parent *groupv1.Neighbour) error {
-	ctx, release, err := d.takePlace(d.ctx)
+	ctx, release, err := d.inlet.take(d.ctx)
 	if err != nil {
 		return err
 	}
@@ -126,14 +126,10 @@ func (d *delivery) takeOffer(asked *link.Asked) {
 		d.takeStripe(asked)
 		return
 	}
-	d.mu.Lock()
-	if d.untake != nil {
-		d.untake() // the sender has come again
-	}
-	d.mu.Unlock()
+	d.inlet.end() // the sender has come again
 	waiting, cancel := context.WithTimeout(d.ctx, assignPatience)
 	defer cancel()
-	ctx, release, err := d.takePlace(waiting)
+	ctx, release, err := d.inlet.take(waiting)
 	if err != nil {
 		asked.Refuse(wire.Stopping, "busy with an earlier link")
 		return
@@ -167,26 +163,6 @@ func (d *delivery) takeStripe(asked *link.Asked) {
 	if conn, err := asked.Welcome(wire.Welcome{TreeVersion: d.version(), From: asked.From}); err == nil {
 		_ = there.Join(conn) // the link tells, if it ends
 	}
-}
-
-// takePlace waits to be the one link from the parent. The context ends when the link has to.
-func (d *delivery) takePlace(waiting context.Context) (ctx context.Context, release func(), err error) {
-	select {
-	case d.taking <- struct{}{}:
-	case <-waiting.Done():
-		return nil, nil, waiting.Err()
-	}
-	ctx, cancel := context.WithCancel(d.ctx)
-	d.mu.Lock()
-	d.untake = cancel
-	d.mu.Unlock()
-	return ctx, func() {
-		d.mu.Lock()
-		d.untake = nil
-		d.mu.Unlock()
-		cancel()
-		<-d.taking
-	}, nil
 }
 
 // take takes bytes into the cache.
