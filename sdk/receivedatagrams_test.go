@@ -20,7 +20,7 @@ func (discarding) Close() error                { return nil }
 // How a stream stands is reported while its datagrams come: neither waits for the other.
 func TestStandingWhileDatagramsCome(t *testing.T) {
 	const count = 20_000
-	r := &receiving{session: &Session{attendance: newAttendance()}, changed: make(chan struct{})}
+	r := &receiving{session: &Session{attendance: &attendance{wake: make(chan struct{}, 1), changed: make(chan struct{})}}, changed: make(chan struct{})}
 	d := &datagramReceiver{receiving: r, to: discarding{}, clock: time.Now, account: algo.NewAccount(0, false)}
 	r.counts = d.counts
 	secret := wiredatagram.Secret{1}
