@@ -1,15 +1,16 @@
 package datagram
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/netip"
-	"os"
 	"time"
 
 	"golang.org/x/net/ipv4"
+	"golang.org/x/sys/unix"
 
 	wire "github.com/groupcast/groupcast/internal/wire/datagram"
 )
@@ -20,9 +21,10 @@ const (
 	// bufferBytes is what the kernel is asked to hold for a socket: at a gigabit per second,
 	// what comes in 30 ms. It gives what net.core.rmem_max allows.
 	bufferBytes = 4 << 20
-	// sendPatience is how long a full socket is waited for: it is full when this machine's own
-	// interface is, and then for all children.
-	sendPatience = 5 * time.Millisecond
+	// sendTries is how often a full socket is tried, and sendPause how long it is waited for
+	// in between: it is full when this machine's own interface is, and then for all children.
+	sendTries = 5
+	sendPause = time.Millisecond
 )
 
 // Socket sends and receives datagrams, many with one system call.
@@ -119,28 +121,28 @@ func (b *Batch) Flush() {
 	}
 	for done := 0; done < b.n; {
 		sent, err := b.write(b.messages[done:b.n])
-		if errors.Is(err, os.ErrDeadlineExceeded) { // perhaps untried: this goroutine may have waited for a processor
-			sent, err = b.write(b.messages[done:b.n])
-		}
 		if done += max(sent, 0); err != nil {
 			b.outs[done].unsent(len(b.messages[done].Buffers[0]) - wire.Overhead)
 			done++
 		}
 	}
-	_ = b.socket.conn.SetWriteDeadline(time.Time{}) // others send, too
 	b.n = 0
 }
 
-// write sends some of what there is, or returns why not even the first was sent.
+// write sends some of what there is, or returns why not even the first was sent. A deadline
+// would be that of all who send, and pass while this goroutine waits for a processor.
 func (b *Batch) write(messages []ipv4.Message) (sent int, err error) {
-	// Of a closed socket a deadline cannot be set: nothing is sent either way.
-	_ = b.socket.conn.SetWriteDeadline(time.Now().Add(sendPatience))
-	sent, err = b.socket.batch.WriteBatch(messages, 0)
-	if sent > 0 {
-		return sent, nil
+	for try := range sendTries {
+		if try > 0 {
+			time.Sleep(sendPause)
+		}
+		sent, err = b.socket.batch.WriteBatch(messages, unix.MSG_DONTWAIT)
+		if sent > 0 {
+			return sent, nil
+		}
+		if !errors.Is(err, unix.EAGAIN) {
+			break
+		}
 	}
-	if err == nil {
-		err = io.ErrShortWrite
-	}
-	return 0, err
+	return 0, cmp.Or(err, io.ErrShortWrite)
 }

@@ -24,6 +24,13 @@ func (c *Conn) Secret() (secret datagram.Secret, err error) {
 	if !is {
 		return secret, errors.New("a plaintext link has no secret")
 	}
+	return secretOf(secure)
+}
+
+// Secret is that of the link which is asked for: whoever is welcomed may use it at once.
+func (a *Asked) Secret() (datagram.Secret, error) { return secretOf(a.secure) }
+
+func secretOf(secure *tls.Conn) (secret datagram.Secret, err error) {
 	state := secure.ConnectionState()
 	exported, err := state.ExportKeyingMaterial(datagram.Label, nil, len(secret))
 	if err != nil {

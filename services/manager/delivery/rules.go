@@ -121,11 +121,12 @@ func (f facts) each(v *verdict) {
 	}
 }
 
-// stuck fails those who wait for bytes while nothing moves at all, and either
-// somebody says that it cannot go on or nobody is connected. A sender that merely
-// pauses fails nobody, nor does a member fail that has all and checks it.
+// stuck fails those who wait for bytes while nothing moves at all, and somebody says that
+// it cannot go on, nobody is connected, or the sender has gone: agents that have what it
+// sent would go on. A sender that merely pauses fails nobody, nor does a member fail that
+// has all and checks it.
 func (f facts) stuck(v *verdict) {
-	if !f.trouble && f.connected {
+	if !f.trouble && f.connected && f.senderGone.IsZero() {
 		return
 	}
 	until := f.moved.Add(StuckPatience)

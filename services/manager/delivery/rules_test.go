@@ -73,7 +73,7 @@ func TestOutcome(t *testing.T) {
 		{"unknown for long, another under way", facts{now: after(90), members: []memberFacts{under, unknown("u", 10)}}, ""},
 
 		{"the sender is gone before the seal", facts{now: after(5), senderGone: after(5), members: []memberFacts{under, done}}, "a:sender_lost; ended sender_lost"},
-		{"it is gone, all is handed over", facts{now: after(5), senderGone: after(1), sealed: true, handedOver: true, members: []memberFacts{under}}, ""},
+		{"it is gone, all is handed over", facts{now: after(5), senderGone: after(1), sealed: true, handedOver: true, members: []memberFacts{under}}, "due +1m5s"},
 		{"it is gone, the rest may be on its way", facts{now: after(5), senderGone: after(4), sealed: true, members: []memberFacts{under}}, "due +9s"},
 		{"it is gone, more came", facts{now: after(9), senderGone: after(4), agentMoved: after(8), sealed: true, members: []memberFacts{under}}, "due +13s"},
 		{"it is gone, no more came", facts{now: after(9), senderGone: after(4), sealed: true, members: []memberFacts{under}}, "a:sender_lost; ended sender_lost"},
@@ -99,6 +99,9 @@ func TestStuck(t *testing.T) {
 		{"nobody is connected", facts{now: after(60)}, "a:no_path b:no_path"},
 		{"one has all and checks it", facts{now: after(60), sealed: true, length: 10}, "a:no_path"},
 		{"the sender pauses", facts{now: after(600), connected: true}, ""},
+		{"the sender has gone, and what it sent with an agent", facts{
+			now: after(60), connected: true, senderGone: after(1), sealed: true, handedOver: true, length: 20,
+		}, "a:no_path b:no_path"},
 		{"something moved", facts{now: after(60), moved: after(30)}, "due +1m30s"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
