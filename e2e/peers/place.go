@@ -61,11 +61,11 @@ var (
 
 var places = []place{
 	{
-		name: "lan4", about: "1 to 4 receivers on a LAN of 100 Mbit/s links", size: 64 * link.MiB,
-		build: func(seed uint64) *network { return onEach(seed, slices.Repeat([]link.Rate{100 * link.Mbit}, 4)...) },
+		name: "lan4", about: "1 to 4 receivers on a LAN of 25 Mbit/s links, an agent beside each", size: 16 * link.MiB,
+		build: func(seed uint64) *network { return onEach(seed, slices.Repeat([]link.Rate{25 * link.Mbit}, 4)...) },
 	},
 	{
-		name: "lan16", about: "1 to 16 receivers on a LAN of 40 Mbit/s links", size: 16 * link.MiB,
+		name: "lan16", about: "1 to 16 receivers on a LAN of 40 Mbit/s links, an agent beside each", size: 16 * link.MiB,
 		build: func(seed uint64) *network { return onEach(seed, slices.Repeat([]link.Rate{40 * link.Mbit}, 16)...) },
 	},
 	{
