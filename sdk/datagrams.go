@@ -83,19 +83,12 @@ func (s *Session) SendDatagrams(ctx context.Context, from io.Reader, options Sen
 	if err := code.Validate(); err != nil {
 		return nil, &Error{Code: InvalidArgument, Message: err.Error(), cause: err}
 	}
-	if options.AckLevel == "" {
-		options.AckLevel = Received
-	}
-	spec, err := options.spec()
+	spec, err := options.streamSpec()
 	if err != nil {
 		return nil, err
 	}
-	spec.Kind, spec.LengthUnknown = groupv1.DeliveryKind_DELIVERY_KIND_STREAM, true
 	spec.Datagrams = &groupv1.DatagramSpec{
 		Fresh: span(options.Datagrams.Fresh), ParityData: uint32(code.Data), ParityShards: uint32(code.Parity),
-	}
-	if spec.Name == "" {
-		spec.Name = "stream"
 	}
 	out, err := s.begin(ctx, spec)
 	if err != nil {

@@ -28,20 +28,29 @@ type StreamWriter interface {
 // acknowledged it. When they have, it reads on.
 const streamRoom = 1 << 30
 
-// SendStream delivers all that a reader gives, as it comes, to the members of the
-// session's group that receive. What members have not acknowledged is kept in a
-// temporary file.
-func (s *Session) SendStream(ctx context.Context, from io.Reader, options SendOptions) (*Outgoing, error) {
-	if options.AckLevel == "" {
-		options.AckLevel = Received
+// streamSpec says what a stream is to be like.
+func (o SendOptions) streamSpec() (*groupv1.DeliverySpec, error) {
+	if o.AckLevel == "" {
+		o.AckLevel = Received
 	}
-	spec, err := options.spec()
+	spec, err := o.spec()
 	if err != nil {
 		return nil, err
 	}
 	spec.Kind, spec.LengthUnknown = groupv1.DeliveryKind_DELIVERY_KIND_STREAM, true
 	if spec.Name == "" {
 		spec.Name = "stream"
+	}
+	return spec, nil
+}
+
+// SendStream delivers all that a reader gives, as it comes, to the members of the
+// session's group that receive. What members have not acknowledged is kept in a
+// temporary file.
+func (s *Session) SendStream(ctx context.Context, from io.Reader, options SendOptions) (*Outgoing, error) {
+	spec, err := options.streamSpec()
+	if err != nil {
+		return nil, err
 	}
 	out, err := s.begin(ctx, spec)
 	if err != nil {
