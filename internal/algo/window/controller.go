@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/groupcast/groupcast/internal/algo/parallel"
 )
 
 // Interval is how long there should be between two steps (003 §III-A: "every fixed time
@@ -33,9 +35,16 @@ const (
 )
 
 // Options are what the papers' methods have to be told. Each has a default.
-type Options struct{}
+type Options struct {
+	// Buffer is the receive buffer that 003's methods divide, in bytes. Zero is 100 KB (003
+	// Table I).
+	Buffer int
+}
 
 var controllers = map[string]func(Options) Controller{
+	Groupcast:   newGroupcast,
+	Gathering:   func(o Options) Controller { return newGathering(o, map[string]*parallel.Search{}) },
+	Buffers:     func(o Options) Controller { return newGathering(o, nil) },
 	Traditional: func(Options) Controller { return traditional{} },
 }
 
