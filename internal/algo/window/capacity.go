@@ -9,6 +9,7 @@ import (
 type summary struct {
 	delivered Rate // by all
 	planned   Rate // what the last plan meant to be used
+	full      Rate // what of it was meant for those that used all they were granted
 	targets   Rate // of those that use theirs
 	// queue is how long what comes waits before the access link: the lower quartile of
 	// what the round trips are longer than they were at least. "When the RTT of most of TCP
@@ -16,7 +17,8 @@ type summary struct {
 	// congestion occurring at the identical link" (001 §3.3).
 	queue   time.Duration
 	mss     int
-	initial int // connections that may turn out to be short
+	initial int  // connections that may turn out to be short
+	crowded bool // others fill the queue
 	limit   Rate
 	weight  Rate // of clients without a target: the smallest target of others
 }
@@ -27,6 +29,9 @@ func summarize(all []*history) summary {
 	for _, h := range all {
 		s.delivered += h.client.Throughput
 		s.planned += h.counted
+		if h.leaves == 0 {
+			s.full += h.counted
+		}
 		if h.client.Active {
 			s.targets += min(h.client.Target, h.use)
 		}
@@ -90,7 +95,7 @@ func (c *capacity) step(seen summary) Rate {
 	case seen.queue > standing && seen.delivered > 0:
 		c.rate += (margin*seen.delivered - c.rate) / 2
 		c.growth = leastGrowth
-	case seen.queue < standing/2 && seen.delivered >= usedEnough*min(seen.planned, c.rate):
+	case seen.queue < standing/2 && max(seen.delivered, seen.full) >= usedEnough*min(seen.planned, c.rate):
 		c.rate = max(c.rate, seen.delivered) * Rate(1+c.growth)
 		c.growth = min(2*c.growth, mostGrowth)
 	}

@@ -18,9 +18,9 @@ const (
 // From outside both look the same, so it is tried.
 //
 //	open ──targets missed, a queue stands──▶ trying ──the queue goes──▶ short
-//	  ▲                                        │                          │
-//	  │                                it stays│         the targets fit  │
-//	  │                                        ▼                          │
+//	  ▲                                        │                        │ │
+//	  │                               it stays │    ┌───it comes back───┘ │ the targets fit
+//	  │                                        ▼    ▼                     │
 //	  ├──no queue for a while───────────── contested                      │
 //	  └───────────────────────────────────────────────────────────────────┘
 type contest struct {
@@ -28,7 +28,10 @@ type contest struct {
 	since  time.Time // when the mode began
 	missed int       // steps in a row in which targets were missed while a queue stood
 	calm   int       // steps in a row without a queue
-	queue  time.Duration
+	queued int       // steps in a row with one
+	// crowded is whether a queue stands that is not of our making: ours goes in a few steps.
+	crowded bool
+	queue   time.Duration
 }
 
 const (
@@ -39,6 +42,8 @@ const (
 	tryFor = 2 * time.Second
 	// calmSteps is how long no queue must have stood until others are taken to have gone.
 	calmSteps = 4
+	// crowdedSteps is for how long a queue stands that is not of our making.
+	crowdedSteps = 4
 	// again is after how long it is tried again whether others have gone.
 	again = time.Minute
 )
@@ -46,20 +51,23 @@ const (
 func (c *contest) step(now time.Time, seen summary) mode {
 	standing := seen.stands(seen.delivered)
 	missed, queued := seen.delivered < missedShare*seen.targets, seen.queue > standing
-	c.missed, c.calm = c.missed+1, c.calm+1
+	c.missed, c.calm, c.queued = c.missed+1, c.calm+1, c.queued+1
 	if !missed || !queued {
 		c.missed = 0
 	}
 	if queued {
 		c.calm = 0
+	} else {
+		c.queued = 0
 	}
+	c.crowded = c.queued >= crowdedSteps || c.crowded && c.calm < calmSteps
 	switch {
 	case c.mode == open && c.missed >= missedSteps, c.mode == contested && c.missed >= missedSteps && now.Sub(c.since) >= again:
 		c.queue = seen.queue
 		c.enter(trying, now)
 	case c.mode == trying && seen.queue < max(standing, c.queue/2):
 		c.enter(short, now)
-	case c.mode == trying && now.Sub(c.since) >= tryFor:
+	case c.mode == trying && now.Sub(c.since) >= tryFor, c.mode == short && c.queued >= crowdedSteps:
 		c.enter(contested, now)
 	case c.mode == contested && c.calm >= calmSteps, c.mode == short && !missed && c.calm > 0:
 		c.enter(open, now)

@@ -20,6 +20,9 @@ const (
 	largestWindow = 2 << 20
 	// mostConnections is how many a client has at most if its policy does not say.
 	mostConnections = 8
+	// crowdedExtra is how many more connections a client has at least while others fill the
+	// queue, and make everybody lose.
+	crowdedExtra = 2
 	// leastSegments is what each connection's window must have, that a loss is repaired
 	// without a timeout.
 	leastSegments = 4
@@ -34,7 +37,7 @@ const (
 // connections in a session, higher throughput is expected. […] However, when the number of
 // aggregated TCP connections is too large, throughput decreases. This is because window size
 // per TCP connection becomes small, and time out occurs frequently" (003 §III-B).
-func (c *count) step(now time.Time, h *history, bytes float64) int {
+func (c *count) step(now time.Time, h *history, bytes float64, crowded bool) int {
 	most := h.client.MaxConnections
 	if most == 0 {
 		most = mostConnections
@@ -42,6 +45,9 @@ func (c *count) step(now time.Time, h *history, bytes float64) int {
 	c.against(now, h)
 	fits := max(1, int(bytes/float64(leastSegments*h.client.mss())))
 	needed := int(math.Ceil(bytes / largestWindow))
+	if crowded && h.client.Target > 0 {
+		c.extra = max(c.extra, crowdedExtra)
+	}
 	c.extra = min(c.extra, max(0, most-1))
 	wanted := min(max(1, needed, min(1+c.extra, fits)), most)
 	if c.now == 0 {

@@ -36,13 +36,15 @@ func (g *groupcast) Step(now time.Time, facts Facts) Decision {
 	seen.limit = facts.Link.left()
 	available := g.capacity.step(seen)
 	mode := g.contest.step(now, seen)
+	seen.crowded = g.contest.crowded && mode != short
 	if mode != short {
 		available = max(available, seen.targets)
 	}
 	decision.Available = available
 	g.plan(all, available, mode, seen)
+	damping := damping(all, mode, seen)
 	for i, h := range all {
-		h.decide(now, mode, seen, &decision.Shares[i])
+		h.decide(now, mode, seen, damping, &decision.Shares[i])
 	}
 	fit(&decision, facts)
 	g.first = firstWindow(available, seen)
@@ -130,5 +132,8 @@ func firstWindow(available Rate, seen summary) int {
 		return mostFirst
 	}
 	each := available.bytes(firstTime) / float64(1+seen.initial)
+	if seen.crowded {
+		each /= 4
+	}
 	return int(min(max(each, leastFirst), mostFirst))
 }

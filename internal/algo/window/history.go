@@ -15,11 +15,14 @@ type history struct {
 	// rule how it came about.
 	rate, counted Rate
 	rule          Reason
+	// meant is the rate with what it is owed and reserved besides.
+	meant Rate
 	// use is what it is thought to be able to use; infinite while it uses all it may.
 	use     Rate
 	recent  [4]Rate // throughput in the last steps, the latest first
 	plans   [4]Rate // what the windows were made for in them
 	leaves  int     // steps in a row in which it left some of its windows unused
+	long    bool    // it has sent more than a short transfer
 	initial int     // connections that may turn out to be short
 	// owed is how many bytes it is behind its target.
 	owed float64
@@ -48,8 +51,9 @@ const (
 	// owedTime is how much a client can be behind its target, in time, and repayTime in how
 	// long it is to be made up.
 	owedTime, repayTime = 3 * time.Second, 2 * time.Second
-	// tooMuch is how much more than planned is too much, and leastGain bounds the correction.
-	tooMuch, leastGain = 1.15, 1. / 32
+	// tooMuch is how much more than planned is too much, leastGain and mostGain bound the
+	// correction.
+	tooMuch, leastGain, mostGain = 1.15, 1. / 32, 1.5
 )
 
 func (h *history) observe(now time.Time, span time.Duration, c Client) {
@@ -59,7 +63,7 @@ func (h *history) observe(now time.Time, span time.Duration, c Client) {
 	h.client, h.step = c, now
 	copy(h.recent[1:], h.recent[:])
 	copy(h.plans[1:], h.plans[:])
-	h.recent[0], h.plans[0] = c.Throughput, h.rate
+	h.recent[0], h.plans[0] = c.Throughput, h.meant
 	h.trips()
 	h.losses(now)
 	h.watch()
@@ -72,6 +76,9 @@ func (h *history) observe(now time.Time, span time.Duration, c Client) {
 func (h *history) trips() {
 	sum, n := time.Duration(0), time.Duration(0)
 	h.initial = 0
+	for _, one := range h.client.Connections {
+		h.long = h.long || one.Received >= shortBytes
+	}
 	for _, one := range h.client.Connections {
 		if one.LeastRTT > 0 && (h.base == 0 || one.LeastRTT < h.base) {
 			h.base = one.LeastRTT
@@ -88,9 +95,10 @@ func (h *history) trips() {
 	}
 }
 
-// isInitial reports whether a connection may turn out to be a short one (001 §3.2).
+// isInitial reports whether a connection may turn out to be a short one (001 §3.2). One more
+// connection of an upload that is no short one is none.
 func (h *history) isInitial(one Connection) bool {
-	return one.Received < shortBytes && one.Age < shortAge && h.client.Remaining < shortBytes
+	return !h.long && one.Received < shortBytes && one.Age < shortAge && h.client.Remaining < shortBytes
 }
 
 // losses notices that segments were missing on the way.
@@ -151,6 +159,10 @@ func (h *history) correct() {
 	case meant == 0 || got == 0:
 	case got > tooMuch*meant:
 		h.gain = max(leastGain, h.gain*max(.5, float64(meant/got)))
+	case h.leaves == 0 && h.recent[0] < .93*h.plans[0] && h.plans[0] <= h.plans[1] && h.rtt-h.base < leastQueue:
+		h.gain = min(mostGain, h.gain*min(1.1, float64(h.plans[0]/h.recent[0])))
+	case h.gain > 1 && h.recent[0] > h.plans[0]:
+		h.gain = max(1, h.gain*.95)
 	case h.gain < 1 && h.recent[0] < h.plans[0]:
 		h.gain = min(1, h.gain*max(1.1, min(2, float64(h.plans[0]/h.recent[0]))))
 	}

@@ -68,7 +68,7 @@ func (f *flow) send() {
 		switch {
 		case len(f.lost) > 0:
 			segment, f.lost = f.lost[0], f.lost[1:]
-		case (f.next+1)*payload > f.edge || f.next >= f.more():
+		case f.next*payload+payload/2 > f.edge || f.next >= f.more():
 			return
 		default:
 			f.next++
@@ -180,7 +180,10 @@ func (f *flow) receive(one packet) {
 		f.received += payload
 	}
 	f.pending++
-	if !inOrder || f.pending >= 2 || len(f.early) > 0 {
+	// A sender pushes the last segment that a window allows, and is answered at once; but not
+	// where the window is so small that it has no other to push.
+	pushed := (one.segment+1)*payload+payload/2 > f.allowed && (f.clamp == 0 || f.clamp >= 5*payload/2)
+	if !inOrder || f.pending >= 2 || len(f.early) > 0 || pushed {
 		f.reply()
 	} else {
 		waits := f.newest

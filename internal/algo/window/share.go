@@ -13,32 +13,63 @@ const (
 	steady = .03
 	// refSegments is how many segments may wait at the access link, that it never idles.
 	refSegments = 2
+	// reserve is how much more a target's window is while others fill the queue, and cut
+	// congestion windows with what they make it lose.
+	reserve = 1.3
 )
 
 // decide makes windows and connections of the rate that was planned.
-func (h *history) decide(now time.Time, mode mode, seen summary, share *Share) {
+func (h *history) decide(now time.Time, mode mode, seen summary, damping float64, share *Share) {
 	share.Rate, share.Reason, share.Bottleneck = h.rate, h.reason(), h.bottleneck(mode, seen)
-	bytes := h.bytes(mode, seen)
-	share.Connections = h.connections.step(now, h, bytes)
+	bytes := h.bytes(mode, seen, damping)
+	share.Connections = h.connections.step(now, h, bytes, seen.crowded)
 	h.spread(bytes, share)
 }
 
 // bytes is the window of all connections together. What the target needs is reckoned with the
 // queue that stands, and what is owed added; the rest with the queue that should.
-func (h *history) bytes(mode mode, seen summary) float64 {
+func (h *history) bytes(mode mode, seen summary, damping float64) float64 {
 	want := min(h.rate, h.client.Target)
 	rest := h.rate - want
-	queue := min(seen.queue, 3*h.trip()+100*time.Millisecond)
-	reference := refSegments * seen.segment(max(seen.delivered, seen.targets, 1))
+	trip := h.trip() + h.queue(seen)
 	if mode == short {
-		queue = min(queue, reference)
-	} else if want > 0 {
-		want += min(want/2, Rate(h.owed/repayTime.Seconds()))
+		h.meant = h.rate
+		return h.gain * damping * h.rate.bytes(trip)
+	}
+	if seen.crowded {
+		want = want*reserve + min(want/2, Rate(h.owed/repayTime.Seconds()))
 	}
 	if h.client.Cap > 0 {
 		want = min(want, h.client.Cap)
 	}
-	return h.gain * (want.bytes(h.trip()+queue) + rest.bytes(h.trip()+min(reference, queue+reference/2)))
+	h.meant = want + rest
+	return h.gain * (want.bytes(trip) + damping*rest.bytes(trip))
+}
+
+// queue is what a client's segments wait now, as far as it is believed.
+func (h *history) queue(seen summary) time.Duration {
+	return min(seen.queue, 3*h.trip()+100*time.Millisecond)
+}
+
+// damping is by how much windows that are reckoned with the queue that stands are to be made
+// smaller together, so that only the queue stands that should. Reckoned with that one alone,
+// those with short round trips would get less than their part.
+func damping(all []*history, mode mode, seen summary) float64 {
+	should := refSegments * seen.segment(max(seen.delivered, seen.targets, 1))
+	meant, would := Rate(0), Rate(0)
+	for _, h := range all {
+		rest := h.counted
+		if mode != short {
+			rest = max(0, rest-h.client.Target)
+		}
+		queue := h.queue(seen)
+		meant += rest
+		would += rest * Rate((h.trip()+queue).Seconds()/(h.trip()+min(queue, should)).Seconds())
+	}
+	if would == 0 {
+		return 1
+	}
+	return float64(meant / would)
 }
 
 // spread divides a client's window among its connections: evenly, but what one does not use
