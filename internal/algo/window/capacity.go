@@ -66,7 +66,7 @@ const (
 	// leastGrowth and mostGrowth are how much more is planned per step.
 	leastGrowth, mostGrowth = .04, .5
 	// usedEnough is the share of a plan that must be used before there is a larger one.
-	usedEnough = .85
+	usedEnough = .9
 	// leastQueue is what is no queue: the noise of round trips.
 	leastQueue = 5 * time.Millisecond
 	// queuedSegments is how many segments make a queue where they take longer.
@@ -95,7 +95,7 @@ func (c *capacity) step(seen summary) Rate {
 	case seen.queue > standing && seen.delivered > 0:
 		c.rate += (margin*seen.delivered - c.rate) / 2
 		c.growth = leastGrowth
-	case seen.queue < standing/2 && max(seen.delivered, seen.full) >= usedEnough*min(seen.planned, c.rate):
+	case seen.queue < standing/2 && seen.delivered >= usedEnough*min(seen.planned, c.rate):
 		c.rate = max(c.rate, seen.delivered) * Rate(1+c.growth)
 		c.growth = min(2*c.growth, mostGrowth)
 	}

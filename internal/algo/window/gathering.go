@@ -1,7 +1,6 @@
 package window
 
 import (
-	"cmp"
 	"time"
 
 	"github.com/groupcast/groupcast/internal/algo/parallel"
@@ -14,11 +13,8 @@ type gathering struct {
 	searches map[string]*parallel.Search // by client; nil is buffers alone
 }
 
-// usualBuffer is "Receive socket buffer size on the server" (003 Table I).
-const usualBuffer = 100e3
-
 func newGathering(options Options, searches map[string]*parallel.Search) Controller {
-	return &gathering{budget: cmp.Or(options.Buffer, usualBuffer), searches: searches}
+	return &gathering{budget: options.buffer(), searches: searches}
 }
 
 func (g *gathering) First() int { return 0 }
