@@ -19,12 +19,15 @@ type summary struct {
 	mss     int
 	initial int  // connections that may turn out to be short
 	crowded bool // others fill the queue
-	limit   Rate
-	weight  Rate // of clients without a target: the smallest target of others
+	// disturbed is whether most clients have lost something of late.
+	disturbed bool
+	limit     Rate
+	weight    Rate // of clients without a target: the smallest target of others
 }
 
 func summarize(all []*history) summary {
 	s := summary{mss: usualMSS}
+	disturbed := 0
 	queues := make([]time.Duration, 0, len(all))
 	for _, h := range all {
 		s.delivered += h.client.Throughput
@@ -42,7 +45,11 @@ func summarize(all []*history) summary {
 			queues = append(queues, h.rtt-h.base)
 		}
 		s.initial += h.initial
+		if !h.disturbed.IsZero() && h.step.Sub(h.disturbed) < owedTime {
+			disturbed++
+		}
 	}
+	s.disturbed = 2*disturbed > len(all)
 	if len(queues) > 0 {
 		slices.Sort(queues)
 		s.queue = queues[(len(queues)-1)/4]
@@ -62,15 +69,15 @@ type capacity struct {
 const (
 	// margin is how much more is planned than comes while a queue stands: a few percent too
 	// much are a short queue, a few too little are a link that is not full.
-	margin = 1.02
+	margin = .98
 	// leastGrowth and mostGrowth are how much more is planned per step.
 	leastGrowth, mostGrowth = .04, .5
 	// usedEnough is the share of a plan that must be used before there is a larger one.
-	usedEnough = .9
+	usedEnough = .97
 	// leastQueue is what is no queue: the noise of round trips.
 	leastQueue = 5 * time.Millisecond
 	// queuedSegments is how many segments make a queue where they take longer.
-	queuedSegments = 8
+	queuedSegments = 6
 )
 
 // stands is how long a queue has to be to be called one: few segments come at once anyway.

@@ -29,7 +29,8 @@ type contest struct {
 	missed int       // steps in a row in which targets were missed while a queue stood
 	calm   int       // steps in a row without a queue
 	queued int       // steps in a row with one
-	// crowded is whether a queue stands that is not of our making: ours goes in a few steps.
+	// crowded is whether a queue stands that is not of our making: ours goes in a few steps, is
+	// short, and loses nothing.
 	crowded bool
 	queue   time.Duration
 }
@@ -60,7 +61,8 @@ func (c *contest) step(now time.Time, seen summary) mode {
 	} else {
 		c.queued = 0
 	}
-	c.crowded = c.queued >= crowdedSteps || c.crowded && c.calm < calmSteps
+	others := seen.queue > 2*standing || seen.disturbed
+	c.crowded = c.queued >= crowdedSteps && others || c.crowded && c.calm < calmSteps
 	switch {
 	case c.mode == open && c.missed >= missedSteps, c.mode == contested && c.missed >= missedSteps && now.Sub(c.since) >= again:
 		c.queue = seen.queue

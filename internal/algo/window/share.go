@@ -12,7 +12,7 @@ const (
 	// steady is by how much a window has to change to be changed.
 	steady = .03
 	// refSegments is how many segments may wait at the access link, that it never idles.
-	refSegments = 2
+	refSegments = 1
 	// reserve is how much more a target's window is while others fill the queue, and cut
 	// congestion windows with what they make it lose.
 	reserve = 1.3
