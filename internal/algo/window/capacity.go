@@ -64,16 +64,18 @@ func summarize(all []*history) summary {
 type capacity struct {
 	rate   Rate
 	growth float64
+	// known is what came when a queue stood last.
+	known Rate
 }
 
 const (
 	// margin is how much more is planned than comes while a queue stands: a few percent too
 	// much are a short queue, a few too little are a link that is not full.
-	margin = .98
+	margin = 1
 	// leastGrowth and mostGrowth are how much more is planned per step.
 	leastGrowth, mostGrowth = .04, .5
 	// usedEnough is the share of a plan that must be used before there is a larger one.
-	usedEnough = .97
+	usedEnough = .94
 	// leastQueue is what is no queue: the noise of round trips.
 	leastQueue = 5 * time.Millisecond
 	// queuedSegments is how many segments make a queue where they take longer.
@@ -93,6 +95,14 @@ func (s summary) segment(rate Rate) time.Duration {
 	return time.Duration(min(float64(s.mss)/float64(rate), 1) * float64(time.Second))
 }
 
+// used reports whether what was planned is used. That windows are full says so only where the
+// link is known to carry more or less than before: near what it carries they are full because
+// the queue is.
+func (c *capacity) used(seen summary) bool {
+	near := seen.delivered > .9*c.known && seen.delivered < 1.1*c.known
+	return seen.delivered >= usedEnough*min(seen.planned, c.rate) || !near && seen.full >= usedEnough*seen.planned
+}
+
 func (c *capacity) step(seen summary) Rate {
 	standing := seen.stands(max(c.rate, seen.delivered))
 	switch {
@@ -101,8 +111,8 @@ func (c *capacity) step(seen summary) Rate {
 		c.growth = mostGrowth
 	case seen.queue > standing && seen.delivered > 0:
 		c.rate += (margin*seen.delivered - c.rate) / 2
-		c.growth = leastGrowth
-	case seen.queue < standing/2 && seen.delivered >= usedEnough*min(seen.planned, c.rate):
+		c.growth, c.known = leastGrowth, seen.delivered
+	case seen.queue < standing/2 && c.used(seen):
 		c.rate = max(c.rate, seen.delivered) * Rate(1+c.growth)
 		c.growth = min(2*c.growth, mostGrowth)
 	}
