@@ -109,6 +109,8 @@ func (c *capacity) step(seen summary) Rate {
 	case c.rate == 0:
 		c.rate = max(seen.limit, seen.targets, seen.delivered)
 		c.growth = mostGrowth
+	case seen.queue > 2*standing && seen.delivered > 0:
+		c.rate, c.growth, c.known = margin*seen.delivered, leastGrowth, seen.delivered
 	case seen.queue > standing && seen.delivered > 0:
 		c.rate += (margin*seen.delivered - c.rate) / 2
 		c.growth, c.known = leastGrowth, seen.delivered

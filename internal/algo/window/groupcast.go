@@ -42,7 +42,7 @@ func (g *groupcast) Step(now time.Time, facts Facts) Decision {
 	}
 	decision.Available = available
 	g.plan(all, available, mode, seen)
-	damping := damping(all, mode, seen)
+	damping := damping(all, seen)
 	for i, h := range all {
 		h.decide(now, mode, seen, damping, &decision.Shares[i])
 	}

@@ -26,8 +26,10 @@ type history struct {
 	initial int     // connections that may turn out to be short
 	// owed is how many bytes it is behind its target.
 	owed float64
-	// gain corrects the windows by what they bring.
+	// gain corrects the windows by what they bring. free is whether it may grow: the link has
+	// room, or is others'.
 	gain        float64
+	free        bool
 	outOfOrder  uint64
 	disturbed   time.Time // when segments came out of order last
 	connections count
@@ -51,9 +53,9 @@ const (
 	// owedTime is how much a client can be behind its target, in time, and repayTime in how
 	// long it is to be made up.
 	owedTime, repayTime = 3 * time.Second, 2 * time.Second
-	// tooMuch is how much more than planned is too much, leastGain and mostGain bound the
-	// correction.
-	tooMuch, leastGain, mostGain = 1.15, 1. / 32, 1.5
+	// tooMuch is how much more than planned is too much. leastGain and mostGain bound the
+	// correction, someGain where it is for more than the target.
+	tooMuch, leastGain, mostGain, someGain = 1.15, 1. / 32, 2, 1.5
 )
 
 func (h *history) observe(now time.Time, span time.Duration, c Client) {
@@ -159,8 +161,10 @@ func (h *history) correct() {
 	case meant == 0 || got == 0:
 	case got > tooMuch*meant:
 		h.gain = max(leastGain, h.gain*max(.5, float64(meant/got)))
-	case h.leaves == 0 && h.recent[0] < .93*h.plans[0] && h.plans[0] <= h.plans[1] && h.rtt-h.base < leastQueue:
-		h.gain = min(mostGain, h.gain*min(1.1, float64(h.plans[0]/h.recent[0])))
+	case h.free && max(h.recent[0], h.recent[1]) < .97*min(h.client.Target, h.rate):
+		h.gain = min(mostGain, h.gain*1.1)
+	case h.free && h.leaves == 0 && h.recent[0] < .93*h.plans[0] && h.plans[0] <= h.plans[1] && h.rtt-h.base < leastQueue:
+		h.gain = min(someGain, h.gain*min(1.1, float64(h.plans[0]/h.recent[0])))
 	case h.gain > 1 && h.recent[0] > h.plans[0]:
 		h.gain = max(1, h.gain*.95)
 	case h.gain < 1 && h.recent[0] < h.plans[0]:

@@ -20,25 +20,25 @@ const (
 
 // decide makes windows and connections of the rate that was planned.
 func (h *history) decide(now time.Time, mode mode, seen summary, damping float64, share *Share) {
+	h.free = mode != short && (seen.crowded || seen.queue < seen.stands(seen.delivered))
 	share.Rate, share.Reason, share.Bottleneck = h.rate, h.reason(), h.bottleneck(mode, seen)
-	bytes := h.bytes(mode, seen, damping)
+	bytes := h.bytes(seen, damping)
 	share.Connections = h.connections.step(now, h, bytes, seen.crowded)
 	h.spread(bytes, share)
 }
 
-// bytes is the window of all connections together. What the target needs is reckoned with the
-// queue that stands, and what is owed added; the rest with the queue that should.
-func (h *history) bytes(mode mode, seen summary, damping float64) float64 {
+// bytes is the window of all connections together. While others fill the queue, what the
+// target needs is reckoned with the queue that stands, and what is owed and a reserve added;
+// else it is reckoned with the queue that should stand.
+func (h *history) bytes(seen summary, damping float64) float64 {
 	want := min(h.rate, h.client.Target)
 	rest := h.rate - want
 	trip := h.trip() + h.queue(seen)
-	if mode == short {
+	if !seen.crowded {
 		h.meant = h.rate
 		return h.gain * damping * h.rate.bytes(trip)
 	}
-	if seen.crowded {
-		want = want*reserve + min(want/2, Rate(h.owed/repayTime.Seconds()))
-	}
+	want = want*reserve + min(want/2, Rate(h.owed/repayTime.Seconds()))
 	if h.client.Cap > 0 {
 		want = min(want, h.client.Cap)
 	}
@@ -54,12 +54,12 @@ func (h *history) queue(seen summary) time.Duration {
 // damping is by how much windows that are reckoned with the queue that stands are to be made
 // smaller together, so that only the queue stands that should. Reckoned with that one alone,
 // those with short round trips would get less than their part.
-func damping(all []*history, mode mode, seen summary) float64 {
+func damping(all []*history, seen summary) float64 {
 	should := refSegments * seen.segment(max(seen.delivered, seen.targets, 1))
 	meant, would := Rate(0), Rate(0)
 	for _, h := range all {
 		rest := h.counted
-		if mode != short {
+		if seen.crowded {
 			rest = max(0, rest-h.client.Target)
 		}
 		queue := h.queue(seen)
