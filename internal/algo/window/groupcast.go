@@ -34,6 +34,9 @@ func (g *groupcast) Step(now time.Time, facts Facts) Decision {
 	all := g.observe(now, span, facts)
 	seen := summarize(all)
 	seen.limit = facts.Link.left()
+	for _, h := range all {
+		h.path.step(now, h, seen.queue)
+	}
 	available := g.capacity.step(seen)
 	mode := g.contest.step(now, seen)
 	seen.crowded = g.contest.crowded && mode != short
@@ -91,7 +94,8 @@ func (g *groupcast) plan(all []*history, available Rate, mode mode, seen summary
 	for i, h := range all {
 		h.rate, h.counted, h.rule = rates[i], rates[i], rule
 		if rule == Surplus && mode != short {
-			h.rate = max(rates[i], h.client.Target) // it costs nothing while it is not used
+			// It costs nothing while it is not used.
+			h.rate = max(rates[i], min(h.client.Target, h.path.limit(h.client.Target)))
 		}
 	}
 }

@@ -33,6 +33,7 @@ type history struct {
 	outOfOrder  uint64
 	disturbed   time.Time // when segments came out of order last
 	connections count
+	path        path // what it does not share with the others
 }
 
 const (
@@ -188,7 +189,7 @@ func (h *history) claim(seen summary) claim {
 	if !c.Active {
 		return claim{}
 	}
-	limit, weight := h.use, float64(c.Target)
+	limit, weight := min(h.use, h.path.limit(c.Target)), float64(c.Target)
 	if c.Cap > 0 {
 		limit = min(limit, c.Cap)
 	}
