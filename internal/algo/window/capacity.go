@@ -10,6 +10,7 @@ type summary struct {
 	delivered Rate // by all
 	planned   Rate // what the last plan meant to be used
 	full      Rate // what of it was meant for those that used all they were granted
+	filled    Rate // what of what was delivered came from them
 	targets   Rate // of those that use theirs
 	// queue is how long what comes waits before the access link: the lower quartile of
 	// what the round trips are longer than they were at least. "When the RTT of most of TCP
@@ -17,7 +18,9 @@ type summary struct {
 	// congestion occurring at the identical link" (001 §3.3).
 	queue   time.Duration
 	mss     int
-	initial int  // connections that may turn out to be short
+	initial int // connections that may turn out to be short
+	// served is what share of their part those get that use all they may.
+	served  float64
 	crowded bool // others fill the queue
 	// disturbed is whether most clients have lost something of late.
 	disturbed bool
@@ -34,6 +37,7 @@ func summarize(all []*history) summary {
 		s.planned += h.counted
 		if h.leaves == 0 {
 			s.full += h.counted
+			s.filled += h.client.Throughput
 		}
 		if h.client.Active {
 			s.targets += min(h.client.Target, h.use)
@@ -50,6 +54,10 @@ func summarize(all []*history) summary {
 		}
 	}
 	s.disturbed = 2*disturbed > len(all)
+	s.served = 1
+	if s.full > 0 && s.filled > 0 {
+		s.served = float64(s.filled / s.full)
+	}
 	if len(queues) > 0 {
 		slices.Sort(queues)
 		s.queue = queues[(len(queues)-1)/4]
@@ -74,6 +82,8 @@ const (
 	margin = 1
 	// leastGrowth and mostGrowth are how much more is planned per step.
 	leastGrowth, mostGrowth = .04, .5
+	// mostAhead is how many times more than comes is planned at most.
+	mostAhead = 1.6
 	// usedEnough is the share of a plan that must be used before there is a larger one.
 	usedEnough = .94
 	// leastQueue is what is no queue: the noise of round trips.
@@ -100,7 +110,7 @@ func (s summary) segment(rate Rate) time.Duration {
 // the queue is.
 func (c *capacity) used(seen summary) bool {
 	near := seen.delivered > .9*c.known && seen.delivered < 1.1*c.known
-	return seen.delivered >= usedEnough*min(seen.planned, c.rate) || !near && seen.full >= usedEnough*seen.planned
+	return seen.full > 0 && (seen.filled >= usedEnough*seen.full || !near && seen.full >= usedEnough*seen.planned)
 }
 
 func (c *capacity) step(seen summary) Rate {
@@ -115,7 +125,8 @@ func (c *capacity) step(seen summary) Rate {
 		c.rate += (margin*seen.delivered - c.rate) / 2
 		c.growth, c.known = leastGrowth, seen.delivered
 	case seen.queue < standing/2 && c.used(seen):
-		c.rate = max(c.rate, seen.delivered) * Rate(1+c.growth)
+		more := max(c.rate, seen.delivered) * Rate(1+c.growth)
+		c.rate = max(c.rate, min(more, mostAhead*max(seen.delivered, seen.targets)))
 		c.growth = min(2*c.growth, mostGrowth)
 	}
 	if seen.limit > 0 {

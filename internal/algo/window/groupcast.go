@@ -15,10 +15,11 @@ type groupcast struct {
 	contest   contest
 	last      time.Time
 	first     int
+	served    float64
 }
 
 func newGroupcast(Options) Controller {
-	return &groupcast{histories: map[string]*history{}, first: mostFirst}
+	return &groupcast{histories: map[string]*history{}, first: mostFirst, served: 1}
 }
 
 func (g *groupcast) First() int { return g.first }
@@ -33,6 +34,7 @@ func (g *groupcast) Step(now time.Time, facts Facts) Decision {
 	g.last = now
 	all := g.observe(now, span, facts)
 	seen := summarize(all)
+	g.served = seen.served
 	seen.limit = facts.Link.left()
 	for _, h := range all {
 		h.path.step(now, h, seen.queue)
@@ -50,7 +52,7 @@ func (g *groupcast) Step(now time.Time, facts Facts) Decision {
 		h.decide(now, mode, seen, damping, &decision.Shares[i])
 	}
 	fit(&decision, facts)
-	g.first = firstWindow(available, seen)
+	g.first = g.firstWindow(max(available, g.capacity.known), seen)
 	return decision
 }
 
@@ -72,7 +74,7 @@ func (g *groupcast) observe(now time.Time, span time.Duration, facts Facts) []*h
 		if h == nil || h.step.Equal(now) { // two of one name: each has its own
 			h = &history{}
 		}
-		h.observe(now, span, c)
+		h.observe(now, span, c, g.served)
 		all[i] = h
 		g.histories[c.Name] = h
 	}
@@ -131,8 +133,8 @@ const (
 
 // firstWindow is what a connection gets before its first step: enough that a short transfer is
 // done by then, but many that come at once do not fill the queue.
-func firstWindow(available Rate, seen summary) int {
-	if available == 0 {
+func (g *groupcast) firstWindow(available Rate, seen summary) int {
+	if g.capacity.known == 0 { // no queue has stood yet
 		return mostFirst
 	}
 	each := available.bytes(firstTime) / float64(1+seen.initial)

@@ -41,7 +41,7 @@ func (p *path) step(now time.Time, h *history, shared time.Duration) {
 		mss: h.client.mss(), disturbed: disturbed,
 	}
 	if h.leaves == 0 {
-		seen.full = seen.planned
+		seen.full, seen.filled = seen.planned, seen.delivered
 	}
 	p.mode = p.contest.step(now, seen)
 	if p.queue > seen.stands(seen.delivered) {

@@ -20,10 +20,11 @@ const (
 
 // decide makes windows and connections of the rate that was planned.
 func (h *history) decide(now time.Time, mode mode, seen summary, damping float64, share *Share) {
-	h.free = mode != short && h.path.mode != short && (h.crowded(seen) || seen.queue < seen.stands(seen.delivered))
+	h.jostled = h.crowded(seen)
+	h.free = mode != short && h.path.mode != short && (h.jostled || seen.queue < seen.stands(seen.delivered))
 	share.Rate, share.Reason, share.Bottleneck = h.rate, h.reason(), h.bottleneck(mode, seen)
 	bytes := h.bytes(seen, damping)
-	share.Connections = h.connections.step(now, h, bytes, h.crowded(seen))
+	share.Connections = h.connections.step(now, h, bytes, h.jostled)
 	h.spread(bytes, share)
 }
 
