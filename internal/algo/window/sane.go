@@ -11,7 +11,7 @@ import (
 const (
 	// usualMSS is taken where a segment's size is not known: Ethernet, with timestamps.
 	usualMSS = 1448
-	leastMSS = 88 // what the kernel takes at least
+	leastMSS = 88   // what the kernel takes at least
 	mostMSS  = 9000 // jumbo frames; the loopback has more, but needs not
 	// usualRTT is taken where a round trip is not known: 003's RTT_std.
 	usualRTT = 100 * time.Millisecond
