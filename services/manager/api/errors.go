@@ -3,15 +3,11 @@ package api
 import (
 	"context"
 	"errors"
-	"strings"
-	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/protoadapt"
-	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/groupcast/groupcast/internal/daemon"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/delivery"
 	"github.com/groupcast/groupcast/services/manager/group"
@@ -20,9 +16,6 @@ import (
 	"github.com/groupcast/groupcast/services/manager/store"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
-
-// errorDomain is the domain of the reasons in google.rpc.ErrorInfo.
-const errorDomain = "groupcast.dev"
 
 // Errors of the API itself.
 var (
@@ -33,15 +26,8 @@ var (
 	errSilent     = errors.New("nothing was sent for too long")
 )
 
-// retrySoon is when to try again what failed only for the moment.
-const retrySoon = 500 * time.Millisecond
-
 // mapping gives every error that this API returns a code, and a reason for programs.
-var mapping = []struct {
-	err    error
-	code   codes.Code
-	reason string
-}{
+var mapping = []daemon.Code{
 	{ledger.ErrNotFound, codes.NotFound, "NOT_FOUND"},
 	{ledger.ErrExists, codes.AlreadyExists, "EXISTS"},
 	{group.ErrStale, codes.Aborted, "ETAG_MISMATCH"},
@@ -85,60 +71,22 @@ var mapping = []struct {
 
 // toStatus turns a domain error into what the API returns.
 func toStatus(err error) error {
-	if err == nil {
-		return nil
-	}
-	if _, is := status.FromError(err); is {
-		return err
-	}
 	var invalid *ledger.Invalid
 	if errors.As(err, &invalid) {
-		return newStatus(codes.InvalidArgument, "INVALID", err, violations(invalid))
+		return daemon.NewStatus(codes.InvalidArgument, "INVALID", err, violations(invalid))
 	}
 	var limited *ledger.RateLimited
 	if errors.As(err, &limited) {
-		return newStatus(codes.ResourceExhausted, "RATE_LIMITED", err, retryIn(limited.Retry))
+		return daemon.NewStatus(codes.ResourceExhausted, "RATE_LIMITED", err, daemon.RetryIn(limited.Retry))
 	}
-	for _, m := range mapping {
-		switch {
-		case !errors.Is(err, m.err):
-		case m.code == codes.Unavailable:
-			return newStatus(m.code, m.reason, err, retryIn(retrySoon))
-		default:
-			return newStatus(m.code, m.reason, err)
-		}
-	}
-	return newStatus(codes.Internal, "INTERNAL", err)
-}
-
-func newStatus(code codes.Code, reason string, err error, details ...protoadapt.MessageV1) error {
-	s := status.New(code, clip(err.Error()))
-	detailed, detailErr := s.WithDetails(append(details, &errdetails.ErrorInfo{Reason: reason, Domain: errorDomain})...)
-	if detailErr != nil {
-		return s.Err()
-	}
-	return detailed.Err()
-}
-
-// maxText bounds what an answer says: it may repeat what the caller said.
-const maxText = 1 << 10
-
-func clip(text string) string {
-	if len(text) <= maxText {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxText], "") + "…"
-}
-
-func retryIn(delay time.Duration) *errdetails.RetryInfo {
-	return &errdetails.RetryInfo{RetryDelay: durationpb.New(delay)}
+	return daemon.Status(err, mapping)
 }
 
 func violations(invalid *ledger.Invalid) *errdetails.BadRequest {
 	request := new(errdetails.BadRequest)
 	for _, violation := range invalid.Violations {
 		request.FieldViolations = append(request.FieldViolations,
-			&errdetails.BadRequest_FieldViolation{Field: violation.Field, Description: clip(violation.Problem)})
+			&errdetails.BadRequest_FieldViolation{Field: violation.Field, Description: daemon.Clip(violation.Problem)})
 	}
 	return request
 }

@@ -99,7 +99,6 @@ type AttachResponse struct {
 	Paused string `protobuf:"bytes,4,opt,name=paused,proto3" json:"paused,omitempty"`
 	// Why the session ends with this message: fenced, refused, stopping; empty if it goes on.
 	Ended         string `protobuf:"bytes,5,opt,name=ended,proto3" json:"ended,omitempty"`
-	Detail        string `protobuf:"bytes,6,opt,name=detail,proto3" json:"detail,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -165,13 +164,6 @@ func (x *AttachResponse) GetPaused() string {
 func (x *AttachResponse) GetEnded() string {
 	if x != nil {
 		return x.Ended
-	}
-	return ""
-}
-
-func (x *AttachResponse) GetDetail() string {
-	if x != nil {
-		return x.Detail
 	}
 	return ""
 }
@@ -680,7 +672,9 @@ type Policy struct {
 	LinkBytesPerSecond uint64 `protobuf:"varint,3,opt,name=link_bytes_per_second,json=linkBytesPerSecond,proto3" json:"link_bytes_per_second,omitempty"`
 	// What happens to a client whose minimum does not fit beside the others': admit (all get
 	// less, by priority), queue or refuse. Empty is admit.
-	Admission     string `protobuf:"bytes,4,opt,name=admission,proto3" json:"admission,omitempty"`
+	Admission string `protobuf:"bytes,4,opt,name=admission,proto3" json:"admission,omitempty"`
+	// The labels count that clients say they have, and not only those that an operator says.
+	TrustLabels   bool `protobuf:"varint,5,opt,name=trust_labels,json=trustLabels,proto3" json:"trust_labels,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -741,6 +735,13 @@ func (x *Policy) GetAdmission() string {
 		return x.Admission
 	}
 	return ""
+}
+
+func (x *Policy) GetTrustLabels() bool {
+	if x != nil {
+		return x.TrustLabels
+	}
+	return false
 }
 
 // GetPolicyRequest asks for the policy.
@@ -960,9 +961,8 @@ type Client struct {
 	Reason        string                 `protobuf:"bytes,11,opt,name=reason,proto3" json:"reason,omitempty"`
 	Paused        string                 `protobuf:"bytes,12,opt,name=paused,proto3" json:"paused,omitempty"`
 	ReceivedBytes uint64                 `protobuf:"varint,13,opt,name=received_bytes,json=receivedBytes,proto3" json:"received_bytes,omitempty"`
-	StoredBytes   uint64                 `protobuf:"varint,14,opt,name=stored_bytes,json=storedBytes,proto3" json:"stored_bytes,omitempty"`
-	Uploads       uint32                 `protobuf:"varint,15,opt,name=uploads,proto3" json:"uploads,omitempty"`
-	AttachTime    *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=attach_time,json=attachTime,proto3" json:"attach_time,omitempty"`
+	Uploads       uint32                 `protobuf:"varint,14,opt,name=uploads,proto3" json:"uploads,omitempty"`
+	AttachTime    *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=attach_time,json=attachTime,proto3" json:"attach_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1084,13 +1084,6 @@ func (x *Client) GetPaused() string {
 func (x *Client) GetReceivedBytes() uint64 {
 	if x != nil {
 		return x.ReceivedBytes
-	}
-	return 0
-}
-
-func (x *Client) GetStoredBytes() uint64 {
-	if x != nil {
-		return x.StoredBytes
 	}
 	return 0
 }
@@ -1387,14 +1380,13 @@ const file_groupcast_gather_v1_gather_proto_rawDesc = "" +
 	"\rwaiting_bytes\x18\x03 \x01(\x04R\fwaitingBytes\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc9\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb1\x01\n" +
 	"\x0eAttachResponse\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x125\n" +
 	"\binterval\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\binterval\x12 \n" +
 	"\vconnections\x18\x03 \x01(\rR\vconnections\x12\x16\n" +
 	"\x06paused\x18\x04 \x01(\tR\x06paused\x12\x14\n" +
-	"\x05ended\x18\x05 \x01(\tR\x05ended\x12\x16\n" +
-	"\x06detail\x18\x06 \x01(\tR\x06detail\"\xa1\x01\n" +
+	"\x05ended\x18\x05 \x01(\tR\x05ended\"\xa1\x01\n" +
 	"\n" +
 	"UploadSpec\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x16\n" +
@@ -1433,12 +1425,13 @@ const file_groupcast_gather_v1_gather_proto_rawDesc = "" +
 	"\x05share\x18\x03 \x01(\v2\x1a.groupcast.gather.v1.ShareR\x05share\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xcb\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xee\x01\n" +
 	"\x06Policy\x12/\n" +
 	"\x05rules\x18\x01 \x03(\v2\x19.groupcast.gather.v1.RuleR\x05rules\x12?\n" +
 	"\rdefault_share\x18\x02 \x01(\v2\x1a.groupcast.gather.v1.ShareR\fdefaultShare\x121\n" +
 	"\x15link_bytes_per_second\x18\x03 \x01(\x04R\x12linkBytesPerSecond\x12\x1c\n" +
-	"\tadmission\x18\x04 \x01(\tR\tadmission\"\x12\n" +
+	"\tadmission\x18\x04 \x01(\tR\tadmission\x12!\n" +
+	"\ftrust_labels\x18\x05 \x01(\bR\vtrustLabels\"\x12\n" +
 	"\x10GetPolicyRequest\"d\n" +
 	"\x11GetPolicyResponse\x123\n" +
 	"\x06policy\x18\x01 \x01(\v2\x1b.groupcast.gather.v1.PolicyR\x06policy\x12\x1a\n" +
@@ -1448,7 +1441,7 @@ const file_groupcast_gather_v1_gather_proto_rawDesc = "" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\"d\n" +
 	"\x11SetPolicyResponse\x123\n" +
 	"\x06policy\x18\x01 \x01(\v2\x1b.groupcast.gather.v1.PolicyR\x06policy\x12\x1a\n" +
-	"\brevision\x18\x02 \x01(\x04R\brevision\"\xc9\x04\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevision\"\xa6\x04\n" +
 	"\x06Client\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\battached\x18\x02 \x01(\bR\battached\x120\n" +
@@ -1466,10 +1459,9 @@ const file_groupcast_gather_v1_gather_proto_rawDesc = "" +
 	"bottleneck\x12\x16\n" +
 	"\x06reason\x18\v \x01(\tR\x06reason\x12\x16\n" +
 	"\x06paused\x18\f \x01(\tR\x06paused\x12%\n" +
-	"\x0ereceived_bytes\x18\r \x01(\x04R\rreceivedBytes\x12!\n" +
-	"\fstored_bytes\x18\x0e \x01(\x04R\vstoredBytes\x12\x18\n" +
-	"\auploads\x18\x0f \x01(\rR\auploads\x12;\n" +
-	"\vattach_time\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"\x0ereceived_bytes\x18\r \x01(\x04R\rreceivedBytes\x12\x18\n" +
+	"\auploads\x18\x0e \x01(\rR\auploads\x12;\n" +
+	"\vattach_time\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"attachTime\"\xa1\x02\n" +
 	"\x05Round\x12\x1e\n" +
 	"\n" +
