@@ -1,10 +1,13 @@
 package window
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/groupcast/groupcast/internal/algo/parallel"
 )
 
 // Interval is how long there should be between two steps (003 §III-A: "every fixed time
@@ -33,9 +36,33 @@ const (
 )
 
 // Options are what the papers' methods have to be told. Each has a default.
-type Options struct{}
+type Options struct {
+	// Buffer is the receive buffer that 003's methods divide, in bytes. Zero is 100 KB (003
+	// Table I).
+	Buffer int
+	// Interval is how often the thesis's method checks round trips. Zero is 5 s (001 §4.1.1).
+	Interval time.Duration
+	// Link is what spring takes for the access link where Facts.Link.Rate does not say. Zero is
+	// 4 Mbit/s (001 Table 1).
+	Link Rate
+}
+
+// usualBuffer is "Receive socket buffer size on the server" (003 Table I).
+const usualBuffer = 100e3
+
+func (o Options) buffer() int { return cmp.Or(o.Buffer, usualBuffer) }
+
+// Default is the controller of who does not choose.
+const Default = Groupcast
 
 var controllers = map[string]func(Options) Controller{
+	Groupcast:   newGroupcast,
+	Gathering:   func(o Options) Controller { return newGathering(o, map[string]*parallel.Search{}) },
+	Buffers:     func(o Options) Controller { return newGathering(o, nil) },
+	Proposed:    newProposed,
+	Spring:      func(o Options) Controller { return spring{link: cmp.Or(o.Link, springLink)} },
+	Mehra:       func(Options) Controller { return &mehra{} },
+	Matsuo:      newMatsuo,
 	Traditional: func(Options) Controller { return traditional{} },
 }
 
