@@ -18,7 +18,7 @@ import (
 func TestScatteredBytesLand(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		dir := t.TempDir()
-		random := rand.NewChaCha8([32]byte{byte(rapid.Byte().Draw(r, "seed"))})
+		random := rand.NewChaCha8([32]byte{rapid.Byte().Draw(r, "seed")})
 		content := make([]byte, rapid.IntRange(1, 1<<20).Draw(r, "length"))
 		_, _ = random.Read(content)
 		info := object.Info{Name: "file", Kind: object.File, Length: uint64(len(content)), Mode: 0o640, Time: time.Unix(1, 0)}

@@ -11,7 +11,7 @@ func (p Policy) Message() *gatherv1.Policy {
 		DefaultShare: p.Default.Message(), LinkBytesPerSecond: uint64(p.Link), Admission: string(p.Admission), TrustLabels: p.TrustLabels,
 	}
 	for _, rule := range p.Rules {
-		message.Rules = append(message.Rules, &gatherv1.Rule{Clients: rule.Clients, Labels: rule.Labels, Share: rule.Share.Message()})
+		message.Rules = append(message.Rules, &gatherv1.Rule{Clients: rule.Clients, Labels: rule.Labels, Share: rule.Message()})
 	}
 	return message
 }

@@ -27,6 +27,7 @@ import (
 type Server struct {
 	gatherv1.UnimplementedGatherServiceServer
 
+	Name        string
 	TrustDomain string
 	Roster      *roster.Roster
 	Policy      *roster.Agreed

@@ -15,18 +15,17 @@ import (
 
 // OpenUpload begins an upload, or goes on with one.
 func (s *Server) OpenUpload(ctx context.Context, request *gatherv1.OpenUploadRequest) (*gatherv1.OpenUploadResponse, error) {
-	opened, err := s.Roster.Open(ctx, request.GetSession(), callerOf(ctx), specOf(request.GetSpec()))
-	if err != nil {
+	opened, err := s.Roster.Open(ctx, request.GetSession(), callerOf(ctx), specOf(request.GetSpec()), request.GetReplace())
+	switch {
+	case err != nil:
 		return nil, err
+	case opened.Existing != nil:
+		return &gatherv1.OpenUploadResponse{ExistingRoot: opened.Existing[:]}, nil
 	}
-	response := &gatherv1.OpenUploadResponse{
+	return &gatherv1.OpenUploadResponse{
 		Upload: hex.EncodeToString(opened.Upload.ID[:]), Offset: opened.Offset,
-		Addresses: s.Addresses, Ticket: opened.Upload.Ticket, Plaintext: s.Plaintext,
-	}
-	if opened.Existing != nil {
-		response.ExistingRoot = opened.Existing[:]
-	}
-	return response, nil
+		Addresses: s.Addresses, Ticket: opened.Upload.Ticket, Plaintext: s.Plaintext, Gatherer: s.Name,
+	}, nil
 }
 
 func specOf(message *gatherv1.UploadSpec) sink.Spec {

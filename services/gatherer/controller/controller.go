@@ -15,7 +15,7 @@ type Plant interface {
 	// Review gives every client the share that the policy has for it now.
 	Review()
 	// Observe reads how everything stands.
-	Observe(now time.Time, others window.Rate) window.Facts
+	Observe(now time.Time) window.Facts
 	// Apply sets what was decided on what was observed last.
 	Apply(facts window.Facts, decision window.Decision)
 }
@@ -26,6 +26,7 @@ type Round struct {
 	Received  window.Rate
 	Available window.Rate
 	Window    int // the sum of all windows
+	First     int // of a connection that is accepted
 	Took      time.Duration
 	Facts     window.Facts
 	Decision  window.Decision
@@ -43,7 +44,8 @@ type Controller struct {
 	changed chan struct{} // closed after a round
 }
 
-// New returns a controller. others tells what other transfers of this node take.
+// New returns a controller. others tells what comes over the link, uploads among it; zero
+// where that is not known.
 func New(name string, options window.Options, plant Plant, others func() window.Rate) (*Controller, error) {
 	rules, err := window.New(name, options)
 	if err != nil {
@@ -76,13 +78,15 @@ func (c *Controller) Run(ctx context.Context, each func(Round)) error {
 // step is one round.
 func (c *Controller) step(now time.Time) Round {
 	c.plant.Review()
-	round := Round{At: now, Facts: c.plant.Observe(now, c.others())}
-	round.Decision = c.rules.Step(now, round.Facts)
-	c.plant.Apply(round.Facts, round.Decision)
-	round.Available = round.Decision.Available
+	round := Round{At: now, Facts: c.plant.Observe(now)}
 	for _, client := range round.Facts.Clients {
 		round.Received += client.Throughput
 	}
+	round.Facts.Link.Others = max(0, c.others()-round.Received)
+	round.Decision = c.rules.Step(now, round.Facts)
+	c.plant.Apply(round.Facts, round.Decision)
+	round.Available = round.Decision.Available
+	round.First = c.rules.First()
 	for _, share := range round.Decision.Shares {
 		for _, one := range share.Windows {
 			round.Window += one.Bytes

@@ -29,11 +29,11 @@ type Seen struct {
 }
 
 // Observe reads what the kernel knows of every connection.
-func (r *Roster) Observe(now time.Time, others window.Rate) window.Facts {
+func (r *Roster) Observe(now time.Time) window.Facts {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	current, _ := r.Policy.Get()
-	facts := window.Facts{Link: window.Link{Rate: window.Rate(current.Link), Others: others}}
+	facts := window.Facts{Link: window.Link{Rate: window.Rate(current.Link)}}
 	for _, name := range slices.Sorted(maps.Keys(r.clients)) {
 		if client := r.clients[name]; client.session != nil || len(client.uploads) > 0 {
 			facts.Clients = append(facts.Clients, client.observe(now))

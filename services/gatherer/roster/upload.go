@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -61,19 +62,20 @@ type finish struct {
 	length uint64
 	root   object.Root
 	done   chan struct{}
-	path   string
+	file   string
 	err    error
 }
 
-// Opened is how an upload is to be sent.
+// Opened is how an upload is to be sent; or the root of what is there already, without one.
 type Opened struct {
 	Upload   *Upload
 	Offset   uint64
 	Existing *object.Root
 }
 
-// Open begins an upload, or goes on with it.
-func (r *Roster) Open(ctx context.Context, session string, peer identity.ID, spec sink.Spec) (Opened, error) {
+// Open begins an upload, or goes on with it. What is there already is replaced if that
+// is said.
+func (r *Roster) Open(ctx context.Context, session string, peer identity.ID, spec sink.Spec, replace bool) (Opened, error) {
 	client, share, known, err := r.find(session, peer, &spec)
 	if err != nil {
 		return Opened{}, err
@@ -84,9 +86,11 @@ func (r *Roster) Open(ctx context.Context, session string, peer identity.ID, spe
 		}
 		r.drop(known) // it was of something else, or cannot go on
 	}
-	root, found, err := sink.Existing(ctx, r.Dir, spec)
-	if err != nil {
-		return Opened{}, err
+	if !replace {
+		root, found, err := sink.Existing(ctx, r.Dir, spec)
+		if err != nil || found {
+			return Opened{Existing: &root}, err
+		}
 	}
 	room, err := r.room(share, spec)
 	if err != nil {
@@ -102,11 +106,7 @@ func (r *Roster) Open(ctx context.Context, session string, peer identity.ID, spe
 	}
 	upload.limit = to.Offset() + room
 	upload.run(client.Name)
-	opened := Opened{Upload: upload, Offset: to.Offset()}
-	if found {
-		opened.Existing = &root
-	}
-	return opened, nil
+	return Opened{Upload: upload, Offset: to.Offset()}, nil
 }
 
 // find returns the session's client, and its upload under the path.
@@ -233,7 +233,7 @@ func (u *Upload) progress(hashed, committed uint64) {
 
 // conclude compares what has come with what was sent, and makes it durable.
 func (u *Upload) conclude(asked *finish) error {
-	asked.path, asked.err = u.sink.Finish(asked.length, asked.root)
+	asked.file, asked.err = u.sink.Finish(asked.length, asked.root)
 	close(asked.done)
 	return nil
 }
@@ -329,7 +329,10 @@ func (r *Roster) Finish(ctx context.Context, session string, peer identity.ID, i
 	case <-asked.done:
 	}
 	r.conclude(u, asked)
-	return asked.path, asked.err
+	if asked.err != nil {
+		return "", asked.err
+	}
+	return filepath.Rel(r.Dir, asked.file)
 }
 
 // finish has the upload finished when all of it has come.
@@ -373,7 +376,7 @@ func (r *Roster) conclude(u *Upload, asked *finish) {
 	u.close()
 	if asked.err == nil {
 		r.Log.Info("upload finished", "client", u.client.Name, "path", u.spec.Path, "bytes", asked.length)
-		r.runFor(u, asked.path)
+		r.runFor(u, asked.file)
 	}
 }
 

@@ -251,9 +251,11 @@ func (x *UploadSpec) GetSourceTime() *timestamppb.Timestamp {
 
 // OpenUploadRequest asks for an upload.
 type OpenUploadRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Session       string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
-	Spec          *UploadSpec            `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Session string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	Spec    *UploadSpec            `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
+	// What has the path and the length already is something else: it is to be replaced.
+	Replace       bool `protobuf:"varint,3,opt,name=replace,proto3" json:"replace,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -302,6 +304,13 @@ func (x *OpenUploadRequest) GetSpec() *UploadSpec {
 	return nil
 }
 
+func (x *OpenUploadRequest) GetReplace() bool {
+	if x != nil {
+		return x.Replace
+	}
+	return false
+}
+
 // OpenUploadResponse says how to send it.
 type OpenUploadResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -313,10 +322,13 @@ type OpenUploadResponse struct {
 	Addresses []string `protobuf:"bytes,3,rep,name=addresses,proto3" json:"addresses,omitempty"`
 	// Shown when a data connection is opened.
 	Ticket []byte `protobuf:"bytes,4,opt,name=ticket,proto3" json:"ticket,omitempty"`
-	// Of a file that is under its path already and has the same length: its root.
+	// A file of the same length is under the path already, and has this root. There is no upload
+	// then: if it is another file, ask again with replace.
 	ExistingRoot []byte `protobuf:"bytes,5,opt,name=existing_root,json=existingRoot,proto3" json:"existing_root,omitempty"`
 	// Data connections are not encrypted.
-	Plaintext     bool `protobuf:"varint,6,opt,name=plaintext,proto3" json:"plaintext,omitempty"`
+	Plaintext bool `protobuf:"varint,6,opt,name=plaintext,proto3" json:"plaintext,omitempty"`
+	// The gatherer's name, which it proves there.
+	Gatherer      string `protobuf:"bytes,7,opt,name=gatherer,proto3" json:"gatherer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -391,6 +403,13 @@ func (x *OpenUploadResponse) GetPlaintext() bool {
 		return x.Plaintext
 	}
 	return false
+}
+
+func (x *OpenUploadResponse) GetGatherer() string {
+	if x != nil {
+		return x.Gatherer
+	}
+	return ""
 }
 
 // FinishUploadRequest says what was uploaded.
@@ -1394,17 +1413,19 @@ const file_groupcast_gather_v1_gather_proto_rawDesc = "" +
 	"\x06length\x18\x03 \x01(\x04R\x06length\x12\x12\n" +
 	"\x04mode\x18\x04 \x01(\rR\x04mode\x12;\n" +
 	"\vsource_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"sourceTime\"b\n" +
+	"sourceTime\"|\n" +
 	"\x11OpenUploadRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x123\n" +
-	"\x04spec\x18\x02 \x01(\v2\x1f.groupcast.gather.v1.UploadSpecR\x04spec\"\xbd\x01\n" +
+	"\x04spec\x18\x02 \x01(\v2\x1f.groupcast.gather.v1.UploadSpecR\x04spec\x12\x18\n" +
+	"\areplace\x18\x03 \x01(\bR\areplace\"\xd9\x01\n" +
 	"\x12OpenUploadResponse\x12\x16\n" +
 	"\x06upload\x18\x01 \x01(\tR\x06upload\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\x04R\x06offset\x12\x1c\n" +
 	"\taddresses\x18\x03 \x03(\tR\taddresses\x12\x16\n" +
 	"\x06ticket\x18\x04 \x01(\fR\x06ticket\x12#\n" +
 	"\rexisting_root\x18\x05 \x01(\fR\fexistingRoot\x12\x1c\n" +
-	"\tplaintext\x18\x06 \x01(\bR\tplaintext\"s\n" +
+	"\tplaintext\x18\x06 \x01(\bR\tplaintext\x12\x1a\n" +
+	"\bgatherer\x18\a \x01(\tR\bgatherer\"s\n" +
 	"\x13FinishUploadRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x16\n" +
 	"\x06upload\x18\x02 \x01(\tR\x06upload\x12\x16\n" +
