@@ -29,9 +29,12 @@ type contest struct {
 	missed int       // steps in a row in which targets were missed while a queue stood
 	calm   int       // steps in a row without a queue
 	queued int       // steps in a row with one
-	// crowded is whether a queue stands that is not of our making: ours goes in a few steps.
+	// crowded is whether a queue stands that is not of our making: ours goes in a few steps, is
+	// short, and loses nothing.
 	crowded bool
-	queue   time.Duration
+	// peak is what was delivered at most without a queue: who gets that has nobody beside him.
+	peak  Rate
+	queue time.Duration
 }
 
 const (
@@ -43,7 +46,9 @@ const (
 	// calmSteps is how long no queue must have stood until others are taken to have gone.
 	calmSteps = 4
 	// crowdedSteps is for how long a queue stands that is not of our making.
-	crowdedSteps = 4
+	crowdedSteps = 3
+	// peakKept is what is left per step of what was delivered at most.
+	peakKept = .999
 	// again is after how long it is tried again whether others have gone.
 	again = time.Minute
 )
@@ -60,7 +65,12 @@ func (c *contest) step(now time.Time, seen summary) mode {
 	} else {
 		c.queued = 0
 	}
-	c.crowded = c.queued >= crowdedSteps || c.crowded && c.calm < calmSteps
+	c.peak *= peakKept
+	if !queued {
+		c.peak = max(c.peak, seen.delivered)
+	}
+	others := (seen.queue > 2*standing || seen.disturbed) && !(seen.delivered > .93*c.peak && c.peak > 0)
+	c.crowded = c.queued >= crowdedSteps && others || c.crowded && c.calm < calmSteps && !(seen.delivered > .96*c.peak && c.peak > 0)
 	switch {
 	case c.mode == open && c.missed >= missedSteps, c.mode == contested && c.missed >= missedSteps && now.Sub(c.since) >= again:
 		c.queue = seen.queue

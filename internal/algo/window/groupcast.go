@@ -15,10 +15,11 @@ type groupcast struct {
 	contest   contest
 	last      time.Time
 	first     int
+	served    float64
 }
 
 func newGroupcast(Options) Controller {
-	return &groupcast{histories: map[string]*history{}, first: mostFirst}
+	return &groupcast{histories: map[string]*history{}, first: mostFirst, served: 1}
 }
 
 func (g *groupcast) First() int { return g.first }
@@ -33,7 +34,11 @@ func (g *groupcast) Step(now time.Time, facts Facts) Decision {
 	g.last = now
 	all := g.observe(now, span, facts)
 	seen := summarize(all)
+	g.served = seen.served
 	seen.limit = facts.Link.left()
+	for _, h := range all {
+		h.path.step(now, h, seen.queue)
+	}
 	available := g.capacity.step(seen)
 	mode := g.contest.step(now, seen)
 	seen.crowded = g.contest.crowded && mode != short
@@ -42,12 +47,12 @@ func (g *groupcast) Step(now time.Time, facts Facts) Decision {
 	}
 	decision.Available = available
 	g.plan(all, available, mode, seen)
-	damping := damping(all, mode, seen)
+	damping := damping(all, seen)
 	for i, h := range all {
 		h.decide(now, mode, seen, damping, &decision.Shares[i])
 	}
 	fit(&decision, facts)
-	g.first = firstWindow(available, seen)
+	g.first = g.firstWindow(max(available, g.capacity.known), seen)
 	return decision
 }
 
@@ -69,7 +74,7 @@ func (g *groupcast) observe(now time.Time, span time.Duration, facts Facts) []*h
 		if h == nil || h.step.Equal(now) { // two of one name: each has its own
 			h = &history{}
 		}
-		h.observe(now, span, c)
+		h.observe(now, span, c, g.served)
 		all[i] = h
 		g.histories[c.Name] = h
 	}
@@ -91,7 +96,8 @@ func (g *groupcast) plan(all []*history, available Rate, mode mode, seen summary
 	for i, h := range all {
 		h.rate, h.counted, h.rule = rates[i], rates[i], rule
 		if rule == Surplus && mode != short {
-			h.rate = max(rates[i], h.client.Target) // it costs nothing while it is not used
+			// It costs nothing while it is not used.
+			h.rate = max(rates[i], min(h.client.Target, h.path.limit(h.client.Target)))
 		}
 	}
 }
@@ -127,8 +133,8 @@ const (
 
 // firstWindow is what a connection gets before its first step: enough that a short transfer is
 // done by then, but many that come at once do not fill the queue.
-func firstWindow(available Rate, seen summary) int {
-	if available == 0 {
+func (g *groupcast) firstWindow(available Rate, seen summary) int {
+	if g.capacity.known == 0 { // no queue has stood yet
 		return mostFirst
 	}
 	each := available.bytes(firstTime) / float64(1+seen.initial)

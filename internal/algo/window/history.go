@@ -26,11 +26,15 @@ type history struct {
 	initial int     // connections that may turn out to be short
 	// owed is how many bytes it is behind its target.
 	owed float64
-	// gain corrects the windows by what they bring.
+	// gain corrects the windows by what they bring. free is whether it may grow: the link has
+	// room, or is others'.
 	gain        float64
+	free        bool
+	jostled     bool // others filled a queue on its way
 	outOfOrder  uint64
 	disturbed   time.Time // when segments came out of order last
 	connections count
+	path        path // what it does not share with the others
 }
 
 const (
@@ -51,12 +55,15 @@ const (
 	// owedTime is how much a client can be behind its target, in time, and repayTime in how
 	// long it is to be made up.
 	owedTime, repayTime = 3 * time.Second, 2 * time.Second
-	// tooMuch is how much more than planned is too much, leastGain and mostGain bound the
+	// tooMuch is how much more than planned is too much. leastGain and mostGain bound the
 	// correction.
-	tooMuch, leastGain, mostGain = 1.15, 1. / 32, 1.5
+	tooMuch, leastGain, mostGain = 1.15, 1. / 32, 2
+	// evenly is by how much the parts that clients get may differ, and leastEven what is
+	// left at least of a window for others' sake.
+	evenly, leastEven = .04, .5
 )
 
-func (h *history) observe(now time.Time, span time.Duration, c Client) {
+func (h *history) observe(now time.Time, span time.Duration, c Client, served float64) {
 	if h.step.IsZero() {
 		h.use, h.gain = Rate(math.Inf(1)), 1
 	}
@@ -67,7 +74,7 @@ func (h *history) observe(now time.Time, span time.Duration, c Client) {
 	h.trips()
 	h.losses(now)
 	h.watch()
-	h.correct()
+	h.correct(served)
 	h.account(span)
 }
 
@@ -113,14 +120,16 @@ func (h *history) losses(now time.Time) {
 	h.outOfOrder = sum
 }
 
-// granted is what the windows that are set would bring; infinite if one is not set.
+// granted is what the windows that are set would bring at least; infinite if one is not set.
 func (h *history) granted() Rate {
 	sum := Rate(0)
 	for _, one := range h.client.Connections {
 		if one.Window == 0 || one.RTT == 0 {
 			return Rate(math.Inf(1))
 		}
-		sum += Rate(float64(one.Window) / one.RTT.Seconds())
+		// Up to two segments wait for acknowledgements that are delayed.
+		full := max(one.Window-2*one.MSS, one.Window/3)
+		sum += Rate(float64(full) / one.RTT.Seconds())
 	}
 	return sum
 }
@@ -152,19 +161,27 @@ func (h *history) trip() time.Duration {
 }
 
 // correct makes the windows of a client smaller that gets more from them than they should
-// bring, for longer than a change takes: then its round trip is not what it seems.
-func (h *history) correct() {
+// bring, for longer than a change takes: then its round trip is not what it seems. And it makes
+// those larger of one that misses its target while there is room. Apart from that, those that get
+// more of their part than all together do leave a little to those that get less.
+func (h *history) correct(served float64) {
 	got, meant := min(h.recent[0], h.recent[1], h.recent[2]), max(h.plans[0], h.plans[1], h.plans[2])
+	recent := (h.recent[0] + h.recent[1]) / 2
 	switch {
 	case meant == 0 || got == 0:
 	case got > tooMuch*meant:
 		h.gain = max(leastGain, h.gain*max(.5, float64(meant/got)))
-	case h.leaves == 0 && h.recent[0] < .93*h.plans[0] && h.plans[0] <= h.plans[1] && h.rtt-h.base < leastQueue:
-		h.gain = min(mostGain, h.gain*min(1.1, float64(h.plans[0]/h.recent[0])))
-	case h.gain > 1 && h.recent[0] > h.plans[0]:
-		h.gain = max(1, h.gain*.95)
-	case h.gain < 1 && h.recent[0] < h.plans[0]:
+	case h.free && max(h.recent[0], h.recent[1]) < .97*min(h.client.Target, h.rate):
+		h.gain = min(mostGain, h.gain*1.1)
+	case h.gain < 1 && h.recent[0] < .9*h.plans[0]:
 		h.gain = min(1, h.gain*max(1.1, min(2, float64(h.plans[0]/h.recent[0]))))
+	case h.jostled && h.gain > 1 && recent > h.client.Target:
+		h.gain = max(1, h.gain*.95)
+	case h.jostled:
+	case h.leaves == 0 && recent < (1-evenly)*Rate(served)*h.plans[0]:
+		h.gain = min(mostGain, h.gain*(1+evenly/2))
+	case h.gain > leastEven && recent > (1+evenly)*Rate(served)*h.plans[0]:
+		h.gain = max(leastEven, h.gain*(1-evenly/2))
 	}
 }
 
@@ -184,7 +201,7 @@ func (h *history) claim(seen summary) claim {
 	if !c.Active {
 		return claim{}
 	}
-	limit, weight := h.use, float64(c.Target)
+	limit, weight := min(h.use, h.path.limit(c.Target)), float64(c.Target)
 	if c.Cap > 0 {
 		limit = min(limit, c.Cap)
 	}

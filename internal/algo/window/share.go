@@ -12,7 +12,7 @@ const (
 	// steady is by how much a window has to change to be changed.
 	steady = .03
 	// refSegments is how many segments may wait at the access link, that it never idles.
-	refSegments = 2
+	refSegments = 1
 	// reserve is how much more a target's window is while others fill the queue, and cut
 	// congestion windows with what they make it lose.
 	reserve = 1.3
@@ -20,25 +20,26 @@ const (
 
 // decide makes windows and connections of the rate that was planned.
 func (h *history) decide(now time.Time, mode mode, seen summary, damping float64, share *Share) {
+	h.jostled = h.crowded(seen)
+	h.free = mode != short && h.path.mode != short && (h.jostled || seen.queue < seen.stands(seen.delivered))
 	share.Rate, share.Reason, share.Bottleneck = h.rate, h.reason(), h.bottleneck(mode, seen)
-	bytes := h.bytes(mode, seen, damping)
-	share.Connections = h.connections.step(now, h, bytes, seen.crowded)
+	bytes := h.bytes(seen, damping)
+	share.Connections = h.connections.step(now, h, bytes, h.jostled)
 	h.spread(bytes, share)
 }
 
-// bytes is the window of all connections together. What the target needs is reckoned with the
-// queue that stands, and what is owed added; the rest with the queue that should.
-func (h *history) bytes(mode mode, seen summary, damping float64) float64 {
+// bytes is the window of all connections together. While others fill the queue, what the
+// target needs is reckoned with the queue that stands, and what is owed and a reserve added;
+// else it is reckoned with the queue that should stand.
+func (h *history) bytes(seen summary, damping float64) float64 {
 	want := min(h.rate, h.client.Target)
 	rest := h.rate - want
 	trip := h.trip() + h.queue(seen)
-	if mode == short {
+	if !h.crowded(seen) {
 		h.meant = h.rate
 		return h.gain * damping * h.rate.bytes(trip)
 	}
-	if seen.crowded {
-		want = want*reserve + min(want/2, Rate(h.owed/repayTime.Seconds()))
-	}
+	want = want*reserve + min(want/2, Rate(h.owed/repayTime.Seconds()))
 	if h.client.Cap > 0 {
 		want = min(want, h.client.Cap)
 	}
@@ -48,18 +49,25 @@ func (h *history) bytes(mode mode, seen summary, damping float64) float64 {
 
 // queue is what a client's segments wait now, as far as it is believed.
 func (h *history) queue(seen summary) time.Duration {
-	return min(seen.queue, 3*h.trip()+100*time.Millisecond)
+	queue := seen.queue
+	if h.path.crowded() {
+		queue += h.path.queue
+	}
+	return min(queue, 3*h.trip()+100*time.Millisecond)
 }
+
+// crowded is whether others fill a queue on the client's way.
+func (h *history) crowded(seen summary) bool { return seen.crowded || h.path.crowded() }
 
 // damping is by how much windows that are reckoned with the queue that stands are to be made
 // smaller together, so that only the queue stands that should. Reckoned with that one alone,
 // those with short round trips would get less than their part.
-func damping(all []*history, mode mode, seen summary) float64 {
+func damping(all []*history, seen summary) float64 {
 	should := refSegments * seen.segment(max(seen.delivered, seen.targets, 1))
 	meant, would := Rate(0), Rate(0)
 	for _, h := range all {
 		rest := h.counted
-		if mode != short {
+		if h.crowded(seen) {
 			rest = max(0, rest-h.client.Target)
 		}
 		queue := h.queue(seen)
@@ -139,16 +147,16 @@ func (h *history) reason() Reason {
 // host increase, […] the bandwidth of the link other than the access link is a bottleneck"
 // (001 §3.3).
 func (h *history) bottleneck(mode mode, seen summary) Bottleneck {
-	standing := seen.stands(seen.delivered)
-	own := h.rtt - h.base - seen.queue
+	disturbed := !h.disturbed.IsZero() && h.step.Sub(h.disturbed) < owedTime
+	queued := seen.queue > seen.stands(seen.delivered)
 	switch {
 	case !h.client.Active || len(h.client.Connections) == 0:
 		return None
-	case h.leaves >= leavesAfter && (own > 2*standing || h.step.Sub(h.disturbed) < owedTime && seen.queue < standing):
+	case h.path.narrow, h.path.crowded(), h.leaves >= leavesAfter && disturbed && !queued:
 		return Elsewhere
-	case h.leaves >= leavesAfter && h.step.Sub(h.disturbed) >= owedTime:
+	case h.leaves >= leavesAfter && !disturbed:
 		return AtClient
-	case mode != open || seen.queue > standing:
+	case mode != open || queued:
 		return AccessLink
 	}
 	return None
