@@ -175,14 +175,13 @@ func (n *network) pass(at time.Time, free *time.Time, s *segment, packet wire.Pa
 
 // flood sends a packet from the server's side through all LANs, or to one client.
 func (n *network) flood(packet wire.Packet, only *client) {
-	at, passed := n.now, true
+	at := n.now
 	for number, lan := range n.lans {
-		if only != nil && only.lan < number {
+		through, passed := n.pass(at, &lan.down, lan, packet)
+		if !passed || only != nil && only.lan < number {
 			return
 		}
-		if at, passed = n.pass(at, &lan.down, lan, packet); !passed {
-			return
-		}
+		at = through
 		for _, c := range n.clients {
 			if c.lan == number && (only == nil || only == c) {
 				n.deliver(at, len(packet.Payload), func() { n.toClient(c, paper.Packet{From: serverAddress, Packet: packet}) })

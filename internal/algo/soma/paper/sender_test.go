@@ -334,6 +334,7 @@ func TestNumbersDoNotWrap(t *testing.T) {
 	o.ErrorCorrection = false
 	s := serve(t, o, wire.MaxSN, false)
 	s.SkipTo(wire.MaxSN - 10)
+	s.expire()
 	for range 20 {
 		s.ack(wired)
 	}
