@@ -177,8 +177,11 @@ func (n *network) pass(at time.Time, free *time.Time, s *segment, packet wire.Pa
 func (n *network) flood(packet wire.Packet, only *client) {
 	at := n.now
 	for number, lan := range n.lans {
+		if only != nil && only.lan < number {
+			return
+		}
 		through, passed := n.pass(at, &lan.down, lan, packet)
-		if !passed || only != nil && only.lan < number {
+		if !passed {
 			return
 		}
 		at = through
