@@ -103,6 +103,7 @@ type Reason string
 const (
 	Done          Reason = "done"
 	NobodyListens Reason = "nobody_listens" // no LAN that takes part is left
+	GroupTaken    Reason = "group_taken"    // another server sends to the group, and goes on
 	NumbersSpent  Reason = "numbers_spent"  // a stream that was longer than numbers last
 	SenderLost    Reason = "sender_lost"    // the server has been silent for too long
 )

@@ -39,6 +39,8 @@ const (
 // SenderOptions are what a sender is told.
 type SenderOptions struct {
 	Flow Flow
+	// Address is the sender's own. With it, another server on the group is noticed.
+	Address netip.AddrPort
 	// LANs are the subnets that take part from the start.
 	LANs []netip.Prefix
 	// StrangerBits is the length of the prefix by which other LANs are known, from which a

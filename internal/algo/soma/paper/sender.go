@@ -112,6 +112,12 @@ func (s *Sender) wait(now time.Time) {
 
 // take is what a packet changes.
 func (s *Sender) take(now time.Time, p Packet) (actions []Action) {
+	if p.Type == wire.Data && s.yields(p) {
+		return s.finish(nil, GroupTaken)
+	}
+	if p.Type == wire.Data || p.Type == wire.RepairResponse {
+		return nil // a server's, no client's
+	}
 	lan, isNew, known := s.lans.of(p.From.Addr(), now)
 	if !known {
 		return nil
@@ -136,6 +142,19 @@ func (s *Sender) take(now time.Time, p Packet) (actions []Action) {
 	return actions
 }
 
+// yields reports whether another server, which sends to the same group, is the one that goes
+// on: who is a window ahead, else who has the lower address. The paper has one server.
+func (s *Sender) yields(p Packet) bool {
+	if own := s.options.Address; !own.IsValid() || p.From == own {
+		return false
+	}
+	ahead := int64(p.SN) - int64(s.sent)
+	if ahead > DefaultMaxWindow || ahead < -DefaultMaxWindow {
+		return ahead > 0
+	}
+	return s.options.Address.Compare(p.From) > 0
+}
+
 // answer answers a request once "the entire file has been transmitted" (§III-A).
 func (s *Sender) answer(now time.Time, p Packet) []Action {
 	if !s.options.ErrorCorrection || s.last == 0 || s.sent != s.last || p.SN > s.last || s.phase == finished {
@@ -155,6 +174,9 @@ func (s *Sender) proceed(now time.Time, actions []Action) []Action {
 			return s.finish(actions, NobodyListens)
 		}
 		s.judge(now)
+	}
+	if s.phase == finished {
+		return actions
 	}
 	if s.phase == correcting && !now.Before(s.asked.Add(s.options.Linger)) {
 		return s.finish(actions, Done)

@@ -328,6 +328,35 @@ func TestFrozenServerDropsNobody(t *testing.T) {
 	s.wantWindow(10, least)
 }
 
+// C61: of two servers on one group one goes on: who is further, or of two that begin who has the
+// lower address.
+func TestTwoServers(t *testing.T) {
+	low, high := netip.MustParseAddrPort("10.0.0.1:7431"), netip.MustParseAddrPort("10.0.0.2:7431")
+	for _, c := range []struct {
+		own, other netip.AddrPort
+		sn         uint32
+		yields     bool
+	}{
+		{low, high, 20, false},
+		{high, low, 20, true},
+		{low, high, 1000, true},
+		{high, low, 1000, true},
+		{low, low, 1000, false},
+	} {
+		o := options(1)
+		o.Address = c.own
+		s := serve(t, o, 100_000, true)
+		s.grow(10, wired)
+		s.hear(c.other, wire.Data, c.sn)
+		if (s.finished == paper.GroupTaken) != c.yields {
+			t.Errorf("%v hears packet %d of %v: %q", c.own, c.sn, c.other, s.finished)
+		}
+		if s.finished != "" && s.window.Last == 1 {
+			t.Error("it has not begun")
+		}
+	}
+}
+
 // C60: numbers do not wrap. A stream that needs more ends, and says why.
 func TestNumbersDoNotWrap(t *testing.T) {
 	o := options(1)
