@@ -25,15 +25,16 @@ type Receiver struct {
 	Rules algo.ReceiverOptions
 	// Seed is what ARTPs are drawn from; clients of one LAN have different ones. Zero is any.
 	Seed uint64
-	// Trace is told of every ACK that was sent; nil is nobody.
-	Trace func(Acknowledged)
+	// Trace is told how every competition for an ACK went; nil is nobody.
+	Trace func(Competition)
 	Log   *slog.Logger // nil is none
 }
 
-// Acknowledged is an ACK: when the last packet of its window came, and when it was sent.
-type Acknowledged struct {
-	SN          uint32
-	Heard, Sent time.Time
+// Competition is one for an ACK: when the last packet of its window came, when an ACK of one's
+// own was due, and when it was sent; zero if another's made it needless.
+type Competition struct {
+	SN               uint32
+	Heard, Due, Sent time.Time
 }
 
 // Received is what became of a transfer.
@@ -90,7 +91,7 @@ type incoming struct {
 	lost  func(uint64)
 	got   Received
 	began time.Time
-	heard Acknowledged // the last packet of the last window
+	rival Competition // that is going on
 }
 
 func (i *incoming) receive(ctx context.Context) (Received, error) {
@@ -128,11 +129,33 @@ func (i *incoming) Step(now time.Time, event algo.Event) []algo.Action {
 			i.began = now
 			i.station.log.Info("a transfer has begun", "server", p.From)
 		}
-		if p.SN == p.LWSN {
-			i.heard = Acknowledged{SN: p.SN, Heard: now}
-		}
 	}
-	return i.rules.Step(now, event)
+	actions := i.rules.Step(now, event)
+	i.compete(now)
+	return actions
+}
+
+// compete notes how the competition goes, apart from an ACK that is about to be sent.
+func (i *incoming) compete(now time.Time) {
+	sn, due := i.rules.Competing()
+	if sn == i.rival.SN {
+		return
+	}
+	if i.rival.SN != 0 && now.Before(i.rival.Due) {
+		i.settle(time.Time{})
+	}
+	if sn != 0 {
+		i.rival = Competition{SN: sn, Heard: now, Due: due}
+	}
+}
+
+// settle ends a competition.
+func (i *incoming) settle(sent time.Time) {
+	i.rival.Sent = sent
+	if i.Trace != nil {
+		i.Trace(i.rival)
+	}
+	i.rival = Competition{}
 }
 
 // Deadline is the machine's.
@@ -164,9 +187,8 @@ func (i *incoming) acknowledge(p wire.Packet) error {
 		return err
 	}
 	i.got.ACKs++
-	if i.Trace != nil && i.heard.SN == p.SN {
-		i.heard.Sent = time.Now()
-		i.Trace(i.heard)
+	if i.rival.SN == p.SN {
+		i.settle(time.Now())
 	}
 	return nil
 }

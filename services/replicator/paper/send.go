@@ -190,7 +190,7 @@ func (o *outgoing) transmit(w algo.Transmit) (over bool, err error) {
 
 // write sends the packets of a window, those of one size with as few system calls as can be.
 func (o *outgoing) write(w algo.Transmit) (err error) {
-	run := multicast.Run{To: o.place.Group}
+	run := multicast.Run{To: o.place.Group, Apart: true}
 	o.window = o.window[:0]
 	begin := 0
 	for sn := w.First; ; sn++ {

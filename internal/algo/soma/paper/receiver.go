@@ -57,6 +57,10 @@ func (r *Receiver) Deadline() time.Time {
 	return earlier(r.ack.due, r.repair.due)
 }
 
+// Competing is the window whose ACK the client competes for, and when its own is due; 0 is
+// none.
+func (r *Receiver) Competing() (sn uint32, due time.Time) { return r.ack.sn, r.ack.due }
+
 // Missing is how many error marks there are, and Expected the number that comes next.
 func (r *Receiver) Missing() uint64 { return r.missing.count() }
 
