@@ -1,0 +1,70 @@
+package multicast
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+
+	"golang.org/x/net/ipv4"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	mergedMessages = 8  // each of up to 64 KiB
+	plainMessages  = 64 // each of one datagram
+	controlBytes   = 64
+)
+
+// MaxDatagram is the largest datagram that is received whole.
+const MaxDatagram = 9216
+
+// Receive hands on what comes, and calls rested whenever no more has been read, until the
+// socket is closed, which is nil, or its deadline passes, which is os.ErrDeadlineExceeded.
+// What is handed on is the caller's until rested returns, and may be overwritten by it.
+func (s *Socket) Receive(take func(datagram []byte, from netip.AddrPort), rested func()) error {
+	messages := s.messages()
+	for {
+		n, err := s.batch.ReadBatch(messages, 0)
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return nil
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return err
+		case err != nil:
+			continue // about a datagram that was sent: nobody listens there, as a rule
+		}
+		for i := range messages[:n] {
+			split(&messages[i], take)
+		}
+		rested()
+	}
+}
+
+func (s *Socket) messages() []ipv4.Message {
+	count, size := plainMessages, MaxDatagram
+	if s.merge {
+		count, size = mergedMessages, 1<<16
+	}
+	messages := make([]ipv4.Message, count)
+	for i := range messages {
+		messages[i].Buffers = [][]byte{make([]byte, size)}
+		messages[i].OOB = make([]byte, controlBytes)
+	}
+	return messages
+}
+
+// split hands on each datagram of those that the kernel merged. One that was cut off is lost.
+func split(message *ipv4.Message, take func([]byte, netip.AddrPort)) {
+	from, is := message.Addr.(*net.UDPAddr)
+	if !is || message.Flags&unix.MSG_TRUNC != 0 {
+		return
+	}
+	whole := message.Buffers[0][:message.N]
+	segment := segmentOf(message.OOB[:message.NN], len(whole))
+	for len(whole) > 0 {
+		n := min(segment, len(whole))
+		take(whole[:n:n], from.AddrPort())
+		whole = whole[n:]
+	}
+}
