@@ -21,10 +21,13 @@ const MaxDatagram = 9216
 
 // Receive hands on what comes, and calls rested whenever no more has been read, until the
 // socket is closed, which is nil, or its deadline passes, which is os.ErrDeadlineExceeded.
-// What is handed on is the caller's until rested returns, and may be overwritten by it.
+// What is handed on is the caller's until rested returns, and may be overwritten by it. It is for
+// one goroutine.
 func (s *Socket) Receive(take func(datagram []byte, from netip.AddrPort), rested func()) error {
-	messages := s.messages()
-	for {
+	if s.reading == nil {
+		s.reading = s.messages()
+	}
+	for messages := s.reading; ; {
 		n, err := s.batch.ReadBatch(messages, 0)
 		switch {
 		case errors.Is(err, net.ErrClosed):
