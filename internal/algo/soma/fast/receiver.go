@@ -86,7 +86,7 @@ func (r *Receiver) Has(block uint32) bool { return r.done[block/64]&(1<<(block%6
 // Wants reports whether a packet or shard is of use. It can be asked of what is not
 // authenticated.
 func (r *Receiver) Wants(block uint32, index int) bool {
-	if block >= r.shape.Blocks() || r.Has(block) {
+	if r.state != wire.Receiving || block >= r.shape.Blocks() || r.Has(block) {
 		return false
 	}
 	if index < wire.PacketsPerBlock && index >= r.shape.Packets(block) {
@@ -143,6 +143,9 @@ func (r *Receiver) Whole(block uint32) {
 	r.done[block/64] |= 1 << (block % 64)
 	r.advance()
 }
+
+// Drop forgets what has come of a block: there is no room for it.
+func (r *Receiver) Drop(block uint32) { delete(r.open, block) }
 
 func (r *Receiver) advance() {
 	for r.frontier < r.shape.Blocks() && r.Has(r.frontier) {

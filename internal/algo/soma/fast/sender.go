@@ -46,6 +46,8 @@ type Settings struct {
 	Slow   Slow
 	// Patience is how long a member may be silent, or have nothing new, before it is given up.
 	Patience time.Duration
+	// First is the first block that somebody misses.
+	First uint32
 	// Number is the first number that is free.
 	Number uint64
 }
@@ -129,7 +131,7 @@ func NewSender(set Settings, now time.Time) (*Sender, error) {
 	if set.Ceiling <= 0 || set.Window < 1 || set.Patience <= 0 {
 		return nil, fmt.Errorf("a ceiling of %g bytes per second, a window of %d packets, a patience of %v: all have to be positive", set.Ceiling, set.Window, set.Patience)
 	}
-	s := &Sender{set: set, next: set.Number, window: NewWindow(set.Window), repair: repairs{blocks: map[uint32]*repair{}}}
+	s := &Sender{set: set, next: set.Number, passed: min(set.First, set.Blocks()), window: NewWindow(set.Window), repair: repairs{blocks: map[uint32]*repair{}}}
 	s.pace = pace{ceiling: set.Ceiling / float64(set.Packet+wire.Overhead+headers), at: now}
 	s.polls = polls{roundTrip: time.Millisecond, at: now}
 	s.breaker.begun, s.breaker.pause = now, breakerPause

@@ -44,8 +44,8 @@
 //
 //	announced  kind (1), zero (1), permissions (2), length (8), seconds (8),
 //	           nanoseconds (4), size of datagrams or zero (2), name bytes (1), name
-//	joining    largest datagram heard (2), receive buffer (4), name bytes (1), name,
-//	           LAN bytes (1), LAN
+//	joining    largest datagram heard (2), receive buffer (4), bytes that it has (8),
+//	           name bytes (1), name, LAN bytes (1), LAN
 //
 //	poll    0               4               8              12              16
 //	        +---------------+---------------+---------------+---------------+

@@ -133,7 +133,7 @@ func TestAnnouncementsAndJoins(t *testing.T) {
 			t.Errorf("another group opens it: %v", err)
 		}
 	}
-	join := fast.Joining{Heard: 1472, Buffer: 8 << 20, Name: strings.Repeat("m", 64), LAN: strings.Repeat("l", 64)}
+	join := fast.Joining{Heard: 1472, Buffer: 8 << 20, Have: 1 << 50, Name: strings.Repeat("m", 64), LAN: strings.Repeat("l", 64)}
 	datagram := secret.JoinAs(9, public, join)
 	got, key, err := secret.OpenJoin(head(t, datagram), datagram)
 	if err != nil || !bytes.Equal(key, public) || got != join {

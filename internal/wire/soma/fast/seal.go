@@ -41,6 +41,9 @@ func NewSecret(group []byte, salt Salt) Secret {
 	return Secret{salt: salt, root: root}
 }
 
+// Session is the name of the session.
+func (s Secret) Session() uint32 { return s.salt.Session() }
+
 // Group returns the box for what the sender says to the group.
 func (s Secret) Group() *Box {
 	return newBox(s.salt.Session(), s.root, "groupcast replication 1 group")

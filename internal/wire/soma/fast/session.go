@@ -8,8 +8,8 @@ import (
 
 const (
 	announcedSize = 27
-	joiningSize   = 8
-	// maxJoin is how long a JOIN is, always: longer than what it is answered with.
+	joiningSize   = 14
+	// joinPayload is how long what a JOIN seals is, always: a JOIN is longer than its answer.
 	joinPayload = 160
 	// MaxMember is the longest name of a member, and of a LAN, in bytes.
 	MaxMember = 64
@@ -88,6 +88,7 @@ func parseAnnouncement(from []byte) (Announcement, error) {
 type Joining struct {
 	Heard  uint16 // the largest datagram that came
 	Buffer uint32 // bytes that its socket holds
+	Have   uint64 // bytes of the object that it has already, from the first on
 	Name   string
 	LAN    string
 }
@@ -96,6 +97,7 @@ type Joining struct {
 func (s Secret) JoinAs(number uint64, public []byte, j Joining) []byte {
 	payload := binary.BigEndian.AppendUint16(nil, j.Heard)
 	payload = binary.BigEndian.AppendUint32(payload, j.Buffer)
+	payload = binary.BigEndian.AppendUint64(payload, j.Have)
 	payload = append(append(payload, byte(len(j.Name))), j.Name...)
 	payload = append(append(payload, byte(len(j.LAN))), j.LAN...)
 	payload = append(payload, make([]byte, max(0, joinPayload-len(payload)))...)
@@ -121,7 +123,8 @@ func parseJoining(from []byte) (j Joining, err error) {
 		return j, fmt.Errorf("%w: JOIN of %d bytes", ErrProtocol, len(from))
 	}
 	j.Heard, j.Buffer = binary.BigEndian.Uint16(from), binary.BigEndian.Uint32(from[2:])
-	rest := from[6:]
+	j.Have = binary.BigEndian.Uint64(from[6:])
+	rest := from[joiningSize:]
 	for _, to := range []*string{&j.Name, &j.LAN} {
 		if len(rest) == 0 || rest[0] > MaxMember || len(rest) < 1+int(rest[0]) {
 			return Joining{}, fmt.Errorf("%w: a name in a JOIN is cut off or too long", ErrProtocol)
