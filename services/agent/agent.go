@@ -101,6 +101,9 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 
 // enroll exchanges the join token for credentials, unless there are some.
 func enroll(ctx context.Context, env daemon.Env, config *Config) error {
+	if config.ServiceAccountTokenFile != "" {
+		return enrollPod(ctx, env, config)
+	}
 	_, err := identity.FilesIn(config.CredentialsDir).Credentials()
 	if err == nil || config.JoinTokenFile == "" {
 		return err
@@ -124,16 +127,33 @@ func register(config *Config, listening string) (*agentv1.Registration, error) {
 	if err != nil && config.Node == "" {
 		return nil, fmt.Errorf("name of this machine (set node): %w", err)
 	}
-	addresses := config.Data.Addresses
-	if len(addresses) == 0 {
-		if addresses, err = reachable(listening); err != nil {
-			return nil, err
-		}
+	addresses, err := advertised(config, listening)
+	if err != nil {
+		return nil, err
 	}
 	return &agentv1.Registration{
 		Node: cmp.Or(config.Node, hostname), Zone: config.Zone, Addresses: addresses,
 		Capacity: &agentv1.Capacity{CacheBytes: uint64(config.Cache.Bytes)},
 	}, nil
+}
+
+// advertised returns where neighbours are told that the data port is.
+func advertised(config *Config, listening string) ([]string, error) {
+	if len(config.Data.Addresses) > 0 {
+		return config.Data.Addresses, nil
+	}
+	if len(config.Data.Hosts) == 0 {
+		return reachable(listening)
+	}
+	_, port, err := net.SplitHostPort(listening)
+	if err != nil {
+		return nil, fmt.Errorf("data port: %w", err)
+	}
+	var addresses []string
+	for _, host := range config.Data.Hosts {
+		addresses = append(addresses, net.JoinHostPort(host, port))
+	}
+	return addresses, nil
 }
 
 // reachable returns where others reach what listens at an address: everywhere stands

@@ -17,6 +17,7 @@ import (
 	"github.com/groupcast/groupcast/services/manager/group"
 	"github.com/groupcast/groupcast/services/manager/ledger"
 	"github.com/groupcast/groupcast/services/manager/placement"
+	"github.com/groupcast/groupcast/services/manager/serviceaccount"
 	"github.com/groupcast/groupcast/services/manager/store"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
@@ -67,6 +68,8 @@ var mapping = []struct {
 	{delivery.ErrNoPart, codes.FailedPrecondition, "NO_PART"},
 	{delivery.ErrAmbiguous, codes.InvalidArgument, "AMBIGUOUS"},
 	{placement.ErrNoAgent, codes.FailedPrecondition, "NO_AGENT"},
+	{serviceaccount.ErrRefused, codes.Unauthenticated, "TOKEN_REFUSED"},
+	{serviceaccount.ErrUnavailable, codes.Unavailable, "KUBERNETES_UNAVAILABLE"},
 	{identity.ErrToken, codes.Unauthenticated, "TOKEN_REFUSED"},
 	{identity.ErrForeign, codes.Unauthenticated, "FOREIGN_IDENTITY"},
 	{store.ErrFull, codes.ResourceExhausted, "STORE_FULL"},
@@ -77,6 +80,7 @@ var mapping = []struct {
 	{errNoIdentity, codes.Unauthenticated, "NO_IDENTITY"},
 	{errRevoked, codes.Unauthenticated, "REVOKED"},
 	{errDenied, codes.PermissionDenied, "DENIED"},
+	{errGatewayHeader, codes.Unauthenticated, "NO_IDENTITY"},
 	{errNoLeader, codes.Unavailable, "NO_LEADER"},
 	{errSilent, codes.DeadlineExceeded, "SILENT"},
 	{context.DeadlineExceeded, codes.DeadlineExceeded, "DEADLINE"},
