@@ -7,8 +7,9 @@ WORKDIR /src
 ENV CGO_ENABLED=0 GOFLAGS="-trimpath -buildvcs=false"
 COPY go.mod go.sum ./
 # What is long to compile and seldom changes is a layer of its own.
-RUN go mod download && go build go.etcd.io/etcd/server/v3/embed go.etcd.io/etcd/server/v3/etcdserver/api/v3client \
-    google.golang.org/grpc/... github.com/prometheus/client_golang/prometheus/promhttp github.com/spf13/cobra \
+RUN go mod download
+RUN go build go.etcd.io/etcd/server/v3/embed go.etcd.io/etcd/server/v3/etcdserver/api/v3client \
+    google.golang.org/grpc google.golang.org/grpc/health google.golang.org/grpc/reflection github.com/prometheus/client_golang/prometheus/promhttp github.com/spf13/cobra \
     github.com/klauspost/reedsolomon lukechampine.com/blake3 sigs.k8s.io/yaml golang.org/x/net/http2
 COPY internal internal
 COPY sdk sdk
