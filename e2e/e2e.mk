@@ -52,3 +52,8 @@ images: ## an image of every service, and how large each is: IMAGES="manager age
 	  docker build --quiet $(DOCKER_BUILD_FLAGS) --build-arg SERVICE=$$service --build-arg VERSION=$(VERSION) \
 	    -t $(IMAGE_REGISTRY)/groupcast-$$service:$(IMAGE_TAG) . >/dev/null || exit 1; done
 	docker images --format '{{.Repository}}:{{.Tag}} {{.Size}}' '$(IMAGE_REGISTRY)/groupcast-*'
+
+.PHONY: chart
+chart: tools ## what of the chart is made of other files: Envoy's configuration, the schema and the table of values
+	buf build -o charts/groupcast/files/groupcast.binpb
+	cd charts && go run ./generate groupcast

@@ -4,6 +4,7 @@ import (
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	dnsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/clusters/dns/v3"
 	upstreamv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/protobuf/types/known/anypb"
@@ -21,10 +22,10 @@ const (
 // never more than half of them.
 func (o Options) base(name string) *clusterv3.Cluster {
 	return &clusterv3.Cluster{
-		Name:                          name,
-		ClusterDiscoveryType:          &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STRICT_DNS},
-		DnsRefreshRate:                seconds(2),
-		RespectDnsTtl:                 false,
+		Name: name,
+		ClusterDiscoveryType: &clusterv3.Cluster_ClusterType{ClusterType: &clusterv3.Cluster_CustomClusterType{
+			Name: "envoy.clusters.dns", TypedConfig: packed(&dnsv3.DnsCluster{DnsRefreshRate: seconds(2)}),
+		}},
 		ConnectTimeout:                seconds(3),
 		PerConnectionBufferLimitBytes: number(1 << 20),
 		LoadAssignment:                endpoints(name, address(o.Managers, o.ManagersPort)),
