@@ -6,12 +6,22 @@ import (
 	"net"
 )
 
-// Reachable returns where others reach what listens at an address: everywhere stands for
-// each of this machine's addresses that others can use.
-func Reachable(listening string) ([]string, error) {
+// Reachable returns where others reach what listens at an address: at addresses, or at hosts
+// on its port, where some are given; else everywhere stands for each of this machine's
+// addresses that others can use.
+func Reachable(listening string, addresses, hosts []string) ([]string, error) {
+	if len(addresses) > 0 {
+		return addresses, nil
+	}
 	host, port, err := net.SplitHostPort(listening)
 	if err != nil {
 		return nil, fmt.Errorf("data port: %w", err)
+	}
+	if len(hosts) > 0 {
+		for _, name := range hosts {
+			addresses = append(addresses, net.JoinHostPort(name, port))
+		}
+		return addresses, nil
 	}
 	if ip := net.ParseIP(host); !ip.IsUnspecified() {
 		return []string{listening}, nil
@@ -20,7 +30,6 @@ func Reachable(listening string) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("addresses of this machine (set data.addresses): %w", err)
 	}
-	var addresses []string
 	for _, address := range own {
 		if network, is := address.(*net.IPNet); is && network.IP.IsGlobalUnicast() {
 			addresses = append(addresses, net.JoinHostPort(network.IP.String(), port))

@@ -186,7 +186,20 @@ func Enroll(ctx context.Context, config Config, token string, opts ...grpc.DialO
 	if err != nil {
 		return identity.ID{}, err
 	}
-	connection, err := dial(config.Endpoints, identity.EnrollTLS(parsed.CA, config.TrustDomain, time.Now), opts)
+	return enroll(ctx, config, parsed.CA, parsed.String(), opts)
+}
+
+// EnrollPod exchanges the token of a pod's ServiceAccount for credentials. Unlike a join
+// token it does not say who the managers are: that is known by their CA.
+func EnrollPod(ctx context.Context, config Config, ca identity.Fingerprint, token string, opts ...grpc.DialOption) (identity.ID, error) {
+	if err := config.Validate(); err != nil {
+		return identity.ID{}, err
+	}
+	return enroll(ctx, config, ca, token, opts)
+}
+
+func enroll(ctx context.Context, config Config, ca identity.Fingerprint, token string, opts []grpc.DialOption) (identity.ID, error) {
+	connection, err := dial(config.Endpoints, identity.EnrollTLS(ca, config.TrustDomain, time.Now), opts)
 	if err != nil {
 		return identity.ID{}, err
 	}
@@ -196,7 +209,7 @@ func Enroll(ctx context.Context, config Config, token string, opts ...grpc.DialO
 		return identity.ID{}, err
 	}
 	answer, err := groupv1.NewIdentityServiceClient(connection).Enroll(ctx,
-		&groupv1.EnrollRequest{Token: parsed.String(), CertificateRequest: key.Request()})
+		&groupv1.EnrollRequest{Token: token, CertificateRequest: key.Request()})
 	if err != nil {
 		return identity.ID{}, err
 	}

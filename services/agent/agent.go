@@ -25,10 +25,10 @@ import (
 
 // Run runs an agent until ctx is done.
 func Run(ctx context.Context, env daemon.Env, config *Config) error {
-	if err := uplink.EnrollOnce(ctx, config.uplink(), config.JoinTokenFile, uplink.Over(env.Network)); err != nil {
+	if err := config.Tickets().Enter(ctx, config.Uplink(), env.Log, uplink.Over(env.Network)); err != nil {
 		return err
 	}
-	managers, err := uplink.Dial(config.uplink(), env.Log, uplink.Over(env.Network))
+	managers, err := uplink.Dial(config.Uplink(), env.Log, uplink.Over(env.Network))
 	if err != nil {
 		return err
 	}
@@ -101,11 +101,9 @@ func register(config *Config, listening string) (*agentv1.Registration, error) {
 	if err != nil && config.Node == "" {
 		return nil, fmt.Errorf("name of this machine (set node): %w", err)
 	}
-	addresses := config.Data.Addresses
-	if len(addresses) == 0 {
-		if addresses, err = daemon.Reachable(listening); err != nil {
-			return nil, err
-		}
+	addresses, err := daemon.Reachable(listening, config.Data.Addresses, config.Data.Hosts)
+	if err != nil {
+		return nil, err
 	}
 	return &agentv1.Registration{
 		Node: cmp.Or(config.Node, hostname), Zone: config.Zone, Addresses: addresses,

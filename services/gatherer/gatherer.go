@@ -27,10 +27,10 @@ import (
 
 // Run runs a gatherer until ctx is done.
 func Run(ctx context.Context, env daemon.Env, config *Config) error {
-	if err := uplink.EnrollOnce(ctx, config.uplink(), config.JoinTokenFile, uplink.Over(env.Network)); err != nil {
+	if err := config.Tickets().Enter(ctx, config.Uplink(), env.Log, uplink.Over(env.Network)); err != nil {
 		return err
 	}
-	managers, err := uplink.Dial(config.uplink(), env.Log, uplink.Over(env.Network))
+	managers, err := uplink.Dial(config.Uplink(), env.Log, uplink.Over(env.Network))
 	if err != nil {
 		return err
 	}
@@ -106,12 +106,9 @@ func openRoster(env daemon.Env, config *Config) (*roster.Roster, error) {
 
 // serveAPI takes the gRPC port.
 func serveAPI(env daemon.Env, config *Config, security identity.TLS, clients *roster.Roster, control *controller.Controller, name, data string) (*daemon.GRPC, error) {
-	addresses := config.Data.Addresses
-	if len(addresses) == 0 {
-		var err error
-		if addresses, err = daemon.Reachable(data); err != nil {
-			return nil, err
-		}
+	addresses, err := daemon.Reachable(data, config.Data.Addresses, config.Data.Hosts)
+	if err != nil {
+		return nil, err
 	}
 	server := &api.Server{
 		Name: name, TrustDomain: config.TrustDomain, Roster: clients, Policy: clients.Policy, Controller: control,

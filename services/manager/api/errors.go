@@ -13,6 +13,7 @@ import (
 	"github.com/groupcast/groupcast/services/manager/group"
 	"github.com/groupcast/groupcast/services/manager/ledger"
 	"github.com/groupcast/groupcast/services/manager/placement"
+	"github.com/groupcast/groupcast/services/manager/serviceaccount"
 	"github.com/groupcast/groupcast/services/manager/store"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
@@ -53,6 +54,8 @@ var mapping = []daemon.Code{
 	{Err: delivery.ErrNoPart, Code: codes.FailedPrecondition, Reason: "NO_PART"},
 	{Err: delivery.ErrAmbiguous, Code: codes.InvalidArgument, Reason: "AMBIGUOUS"},
 	{Err: placement.ErrNoAgent, Code: codes.FailedPrecondition, Reason: "NO_AGENT"},
+	{Err: serviceaccount.ErrRefused, Code: codes.Unauthenticated, Reason: "TOKEN_REFUSED"},
+	{Err: serviceaccount.ErrUnavailable, Code: codes.Unavailable, Reason: "KUBERNETES_UNAVAILABLE"},
 	{Err: identity.ErrToken, Code: codes.Unauthenticated, Reason: "TOKEN_REFUSED"},
 	{Err: identity.ErrForeign, Code: codes.Unauthenticated, Reason: "FOREIGN_IDENTITY"},
 	{Err: store.ErrFull, Code: codes.ResourceExhausted, Reason: "STORE_FULL"},
@@ -63,6 +66,7 @@ var mapping = []daemon.Code{
 	{Err: errNoIdentity, Code: codes.Unauthenticated, Reason: "NO_IDENTITY"},
 	{Err: errRevoked, Code: codes.Unauthenticated, Reason: "REVOKED"},
 	{Err: errDenied, Code: codes.PermissionDenied, Reason: "DENIED"},
+	{Err: errGatewayHeader, Code: codes.Unauthenticated, Reason: "NO_IDENTITY"},
 	{Err: errNoLeader, Code: codes.Unavailable, Reason: "NO_LEADER"},
 	{Err: errSilent, Code: codes.DeadlineExceeded, Reason: "SILENT"},
 	{Err: context.DeadlineExceeded, Code: codes.DeadlineExceeded, Reason: "DEADLINE"},
