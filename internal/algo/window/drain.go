@@ -9,15 +9,18 @@ type drain struct {
 	next    time.Time
 	pause   time.Duration
 	running bool
-	shorter bool // a round trip was learnt that is shorter than was known
+	shorter bool // a round trip has been learnt that is shorter than was known
 }
 
 const (
-	// drainShare is what of the windows is left for the length of a step.
-	drainShare = .75
-	// firstDrain is how long after the first queue it is done first, and again where something
-	// was learnt. Where nothing was, it takes twice as long, up to lastDrain.
-	firstDrain, lastDrain = 4 * time.Second, 2 * time.Minute
+	// drainShare is what of the windows is left for the length of a step, and deepShare where
+	// nothing was learnt yet, or something the last time.
+	drainShare, deepShare = .75, .5
+	// drainTarget is what of its target a client is left all the same.
+	drainTarget = .9
+	// firstDrain is how long after the first queue it is done first, and nextDrain how long
+	// after something was learnt. Where nothing was, it takes twice as long, up to lastDrain.
+	firstDrain, nextDrain, lastDrain = time.Second, 4 * time.Second, 2 * time.Minute
 )
 
 // step returns what of their windows all are to have until the next.
@@ -27,17 +30,21 @@ func (d *drain) step(now time.Time, possible bool, all []*history) float64 {
 	}
 	switch {
 	case d.running:
-		d.pause = min(2*d.pause, lastDrain)
+		d.pause = max(nextDrain, min(2*d.pause, lastDrain))
 		if d.shorter {
-			d.pause = firstDrain
+			d.pause = nextDrain
 		}
 		d.running, d.next = false, now.Add(d.pause)
 	case !possible:
 	case d.next.IsZero():
-		d.pause, d.next = firstDrain, now.Add(firstDrain)
+		d.shorter, d.next = true, now.Add(firstDrain)
 	case !now.Before(d.next):
+		share := drainShare
+		if d.shorter {
+			share = deepShare
+		}
 		d.running, d.shorter = true, false
-		return drainShare
+		return share
 	}
 	return 1
 }

@@ -51,13 +51,14 @@ func (g *groupcast) Step(now time.Time, facts Facts) Decision {
 	}
 	decision.Available = available
 	g.plan(all, available, mode, seen)
+	g.first = g.firstWindow(max(available, g.capacity.known), seen)
+	seen.first = g.first
 	seen.drain = g.drain.step(now, mode == open && !seen.crowded && g.capacity.known > 0, all)
 	damping := damping(all, seen)
 	for i, h := range all {
 		h.decide(now, mode, seen, damping, &decision.Shares[i])
 	}
 	fit(&decision, facts)
-	g.first = g.firstWindow(max(available, g.capacity.known), seen)
 	return decision
 }
 
@@ -129,7 +130,7 @@ func fit(decision *Decision, facts Facts) {
 }
 
 const (
-	mostFirst  = 64 << 10
+	mostFirst  = 32 << 10
 	leastFirst = 8 << 10
 	// firstTime is for how long the link may be busy with the first windows of new
 	// connections: what a short transfer would wait for others of its kind.

@@ -102,7 +102,7 @@ func (h *history) trips() {
 	if n > 0 {
 		h.rtt = max(sum/n, h.base)
 	}
-	h.shorter = before-h.base > max(time.Millisecond, before/50)
+	h.shorter = before-h.base > max(2*time.Millisecond, before/20)
 }
 
 // isInitial reports whether a connection may turn out to be a short one (001 §3.2). One more
