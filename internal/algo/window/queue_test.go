@@ -1,15 +1,17 @@
 package window_test
 
 import (
+	"math"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/groupcast/groupcast/internal/algo/window"
 )
 
-// Who has learnt its round trip while a queue stood believes that it is the path's, and with it
-// the queue. It is let run empty now and then, so that it goes.
-func TestQueueThatWasLearntIsForgotten(t *testing.T) {
+// Who joins while a queue stands keeps none of it when it is gone.
+func TestJoiningInAQueueLeavesNone(t *testing.T) {
 	s := newSite(10*mbit, 200e3, controller(t, window.Groupcast))
 	s.access.stream(12*mbit, 4*second)
 	s.run(1 * second) // a queue of 200 KB stands
@@ -21,6 +23,48 @@ func TestQueueThatWasLearntIsForgotten(t *testing.T) {
 	t.Logf("queue %.0f bytes", queue())
 	if queue() > 25e3 || sum < .95*goodput*10*mbit {
 		t.Errorf("a queue of %.0f bytes, and %.2f Mbit/s", queue(), sum/mbit)
+	}
+}
+
+// Who has learnt its round trip while a queue stood believes that it is the path's, and with it
+// the queue. So for a step the windows leave it to run empty: a second after a queue was first
+// seen, and then after 4, 8, 16 s where nothing is learnt from it; 4 s after something was.
+func TestQueueIsLetRunEmptyNowAndThen(t *testing.T) {
+	drains := func(facts func(drains int) window.Facts) (at []time.Duration) {
+		b := newBench(t, window.Groupcast, window.Options{})
+		b.advance(second, uploading(32e3).queued(1)) // a queue was seen
+		before := 0
+		for now := time.Duration(0); now < 32*second; now += window.Interval {
+			d := b.step(facts(len(at)))
+			got := d.Shares[0].Windows[0].Bytes
+			if float64(got) < .85*float64(before) {
+				at = append(at, now)
+			}
+			before = got
+		}
+		return at
+	}
+	gaps := func(at []time.Duration) (gaps []time.Duration) {
+		for i := 1; i < len(at); i++ {
+			gaps = append(gaps, (at[i] - at[i-1]).Truncate(second))
+		}
+		return gaps
+	}
+	nothing := drains(func(int) window.Facts { return uploading(64e3).Facts })
+	if diff := cmp.Diff([]time.Duration{4 * second, 8 * second, 16 * second}, gaps(nothing)); diff != "" || nothing[0] > 2*second {
+		t.Errorf("at %v: %s", nothing, diff)
+	}
+	shorter := drains(func(drains int) window.Facts { // a tenth with each
+		facts := uploading(64e3).Facts
+		for i := range facts.Clients {
+			one := &facts.Clients[i].Connections[0]
+			one.RTT = time.Duration(float64(one.RTT) * math.Pow(.9, float64(drains)))
+			one.LeastRTT = one.RTT
+		}
+		return facts
+	})
+	if len(shorter) < 6 {
+		t.Errorf("at %v only, though each time something was learnt", shorter)
 	}
 }
 
