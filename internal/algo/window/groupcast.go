@@ -45,6 +45,9 @@ func (g *groupcast) Step(now time.Time, facts Facts) Decision {
 	if mode != short {
 		available = max(available, seen.targets)
 	}
+	if seen.limit > 0 {
+		available = min(available, seen.limit)
+	}
 	decision.Available = available
 	g.plan(all, available, mode, seen)
 	damping := damping(all, seen)

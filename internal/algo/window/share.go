@@ -109,9 +109,9 @@ func (h *history) spread(bytes float64, share *Share) {
 		}
 		if h.isInitial(one) {
 			w.State = Initial
-			w.Bytes = max(w.Bytes, one.Window) // what it was given first
+			w.Bytes = max(w.Bytes, min(one.Window, mostFirst)) // what it was given first
 		}
-		w.Bytes = hold(one.Window, max(w.Bytes, floorSegments*one.MSS), one.MSS)
+		w.Bytes = hold(one.Window, max(w.Bytes, floorSegments*min(one.MSS, usualMSS)), one.MSS)
 	}
 }
 
