@@ -127,7 +127,7 @@ func (i *incoming) Step(now time.Time, event algo.Event) []algo.Action {
 	if p, is := event.(algo.Packet); is && p.Type == wire.Data {
 		if i.began.IsZero() {
 			i.began = now
-			i.station.log.Info("a transfer has begun", "server", p.From)
+			i.log.Info("a transfer has begun", "server", p.From)
 		}
 	}
 	actions := i.rules.Step(now, event)
@@ -174,7 +174,7 @@ func (i *incoming) perform(action algo.Action) (over bool, err error) {
 	case algo.Multicast:
 		return false, i.acknowledge(action.Packet)
 	case algo.Unicast:
-		return false, i.tell(action)
+		i.tell(action)
 	case algo.Finished:
 		i.got.Bytes = action.Length
 		return true, errorOf(action.Reason)
@@ -183,7 +183,7 @@ func (i *incoming) perform(action algo.Action) (over bool, err error) {
 }
 
 func (i *incoming) acknowledge(p wire.Packet) error {
-	if err := i.send(p, i.station.place.Group); err != nil {
+	if err := i.send(p, i.place.Group); err != nil {
 		return err
 	}
 	i.got.ACKs++
@@ -193,16 +193,15 @@ func (i *incoming) acknowledge(p wire.Packet) error {
 	return nil
 }
 
-func (i *incoming) tell(u algo.Unicast) error {
+func (i *incoming) tell(u algo.Unicast) {
 	if u.Type == wire.NACK {
 		i.got.NACKs++
 	} else {
 		i.got.Asked++
 	}
 	if err := i.send(u.Packet, u.To); err != nil {
-		i.station.log.Debug("the server was not told", "server", u.To, "error", err) // its port may be closed by now
+		i.log.Debug("the server was not told", "server", u.To, "error", err) // its port may be closed by now
 	}
-	return nil
 }
 
 // subnet is the first IPv4 subnet of an interface.
