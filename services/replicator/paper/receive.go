@@ -57,7 +57,7 @@ func (r Receiver) ReceiveFile(ctx context.Context, name string) (Received, error
 		return Received{}, err
 	}
 	r.Rules.ErrorCorrection = true
-	i := &incoming{Receiver: r, store: func(s algo.Store) error { return into.store(s.Offset, s.Payload) }, rest: into.flush}
+	i := &incoming{Receiver: r, store: func(s algo.Store) error { return into.store(s.Offset, s.Payload) }}
 	got, err := i.receive(ctx)
 	if err != nil {
 		return got, errors.Join(err, into.remove())
@@ -87,7 +87,6 @@ type incoming struct {
 	*station
 	rules *algo.Receiver
 	store func(algo.Store) error
-	rest  func() error
 	lost  func(uint64)
 	got   Received
 	began time.Time
@@ -114,7 +113,7 @@ func (i *incoming) receive(ctx context.Context) (Received, error) {
 		i.Seed = rand.Uint64()
 	}
 	i.station, i.rules = at, algo.NewReceiver(i.Rules, rand.New(rand.NewPCG(i.Seed, i.Seed)))
-	err = at.loop(ctx, i, func() <-chan algo.Event { return nil }, i.perform, i.rest)
+	err = at.loop(ctx, i, func() <-chan algo.Event { return nil }, i.perform)
 	i.got.Server = i.rules.Server()
 	if !i.began.IsZero() {
 		i.got.Took = time.Since(i.began)
