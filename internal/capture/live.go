@@ -91,8 +91,11 @@ func (l *Live) Next() (Packet, error) {
 		n, _, failed = unix.Recvfrom(int(descriptor), l.buffer, 0)
 		return !errors.Is(failed, unix.EAGAIN)
 	})
-	if err = errors.Join(err, failed); err != nil {
-		return Packet{}, err
+	if err != nil {
+		return Packet{}, os.ErrClosed // the only way in which a socket without deadlines ends
+	}
+	if failed != nil {
+		return Packet{}, fmt.Errorf("take a packet from %s: %w", l.socket.Name(), failed)
 	}
 	return Packet{At: time.Now(), Link: Raw, Bytes: append([]byte(nil), l.buffer[:n]...)}, nil
 }

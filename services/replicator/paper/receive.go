@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
+	"slices"
 	"time"
 
 	algo "github.com/groupcast/groupcast/internal/algo/soma/paper"
@@ -130,17 +131,21 @@ func (i *incoming) Step(now time.Time, event algo.Event) []algo.Action {
 		}
 	}
 	actions := i.rules.Step(now, event)
-	i.compete(now)
+	i.compete(now, actions)
 	return actions
 }
 
 // compete notes how the competition goes, apart from an ACK that is about to be sent.
-func (i *incoming) compete(now time.Time) {
+func (i *incoming) compete(now time.Time, actions []algo.Action) {
 	sn, due := i.rules.Competing()
-	if sn == i.rival.SN {
+	isWon := slices.ContainsFunc(actions, func(a algo.Action) bool {
+		_, is := a.(algo.Multicast)
+		return is
+	})
+	if sn == i.rival.SN || isWon {
 		return
 	}
-	if i.rival.SN != 0 && now.Before(i.rival.Due) {
+	if i.rival.SN != 0 {
 		i.settle(time.Time{})
 	}
 	if sn != 0 {
