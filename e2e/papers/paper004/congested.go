@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/groupcast/groupcast/e2e/lab/measure"
 	"github.com/groupcast/groupcast/e2e/papers/experiment"
 	algo "github.com/groupcast/groupcast/internal/algo/soma/paper"
@@ -25,9 +27,9 @@ var Congested = experiment.Experiment{
 // in which the window is steady for some 13 s.
 const tableSize = 2_500_000
 
-// atOnce is how many transfers run at a time, each in a network of its own. They have some 370
+// atOnce is how many clients there are at a time, in networks of their own: each gets some 370
 // packets a second.
-const atOnce = 5
+const atOnce = 40
 
 // paperTable is table I, theory and simulation: by N_C2, for 80 to 120 ms.
 var paperTable = [][]int{{29, 33, 37, 40, 44}, {28, 32, 36, 39, 43}, {27, 31, 35, 38, 42}, {26, 30, 34, 37, 41}}
@@ -44,6 +46,8 @@ type cell struct {
 
 func (c cell) String() string { return fmt.Sprintf("N_C2 = %d, dflt_Tout = %v", c.slowLANs, c.timeout) }
 
+func (c cell) clients() int64 { return int64(clientsPerLAN * (c.slowLANs + 1)) }
+
 func (c cell) theory() int { return path(c.slowLANs).SteadyWindow(c.timeout, meanARTP) }
 
 func cells() (list []cell) {
@@ -59,12 +63,15 @@ func congested(ctx context.Context, options experiment.Options) (*measure.Result
 	measured := map[cell]outcome{}
 	var guard sync.Mutex
 	var wrong []error
-	places := make(chan struct{}, atOnce)
+	places := semaphore.NewWeighted(atOnce)
 	var running sync.WaitGroup
 	for _, c := range cells() {
-		places <- struct{}{}
+		if err := places.Acquire(ctx, c.clients()); err != nil {
+			wrong = append(wrong, err)
+			break
+		}
 		running.Go(func() {
-			defer func() { <-places }()
+			defer places.Release(c.clients())
 			o, err := c.measure(ctx, options.Seed)
 			guard.Lock()
 			defer guard.Unlock()
