@@ -31,6 +31,7 @@ type summary struct {
 	// disturbed is whether most clients have lost something of late.
 	disturbed bool
 	limit     Rate
+	most      Rate // what was delivered at most, without a queue
 	weight    Rate // of clients without a target: the smallest target of others
 }
 
@@ -101,6 +102,7 @@ const (
 
 // stands is how long a queue has to be to be called one: few segments come at once anyway.
 func (s summary) stands(rate Rate) time.Duration {
+	rate = max(rate, s.most)
 	if rate <= 0 {
 		return leastQueue
 	}

@@ -36,6 +36,7 @@ func (g *groupcast) Step(now time.Time, facts Facts) Decision {
 	all := g.observe(now, span, facts)
 	seen := summarize(all)
 	g.served = seen.served
+	seen.most = g.contest.peak
 	seen.limit = facts.Link.left()
 	for _, h := range all {
 		h.path.step(now, h, seen.queue)

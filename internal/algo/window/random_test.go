@@ -12,7 +12,7 @@ import (
 // Any clients that have a link for themselves, with room for a third more than their targets, have
 // them, and use the link, within ten seconds.
 func TestAnyClientsWithRoomHaveTheirTargets(t *testing.T) {
-	for seed := range uint64(40) {
+	for seed := range uint64(12) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 0))
 			link := (4 + 60*random.Float64()) * mbit
