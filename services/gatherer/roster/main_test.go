@@ -48,7 +48,7 @@ func start(t *testing.T, now policy.Policy, change func(*roster.Env)) *fixture {
 	f.Roster = roster.New(env)
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { _ = f.Run(ctx) }) // it ends with ctx
+	running.Go(func() { _ = f.Roster.Run(ctx) }) // it ends with ctx
 	t.Cleanup(func() {
 		stop()
 		running.Wait()
