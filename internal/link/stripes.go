@@ -180,7 +180,7 @@ func (s *stripes) keep(stripe int, conn *Conn) {
 		wait = min(max(2*wait, firstPause), longPause)
 		conn, err := s.options.Open(s.ctx, stripe)
 		var refusal *wire.Refusal
-		if errors.As(err, &refusal) {
+		if errors.As(err, &refusal) && !s.options.Steered {
 			s.refuse()
 			return
 		}

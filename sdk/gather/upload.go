@@ -69,7 +69,7 @@ func (u *upload) run(ctx context.Context) (path string, err error) {
 	defer showing.Wait()
 	defer stop()
 	showing.Go(func() { u.show(ctx) })
-	wait, ended := firstPause, ""
+	wait, ended, damaged := firstPause, "", 0
 	for {
 		session, err := u.client.awaitSession(ctx, ended)
 		if err != nil {
@@ -79,6 +79,10 @@ func (u *upload) run(ctx context.Context) (path string, err error) {
 		switch reason := reasonOf(err); {
 		case err == nil, errors.Is(err, errThere), ctx.Err() != nil, reason == hopeless:
 			return path, err
+		case reason == spoilt && (damaged == damagedMost || u.spec.GetStream()):
+			return "", err
+		case reason == spoilt:
+			damaged++
 		case reason == sessionEnded:
 			ended = session
 			continue
@@ -98,8 +102,13 @@ type outlook int
 const (
 	passing      outlook = iota // going on may help
 	sessionEnded                // going on helps with another session
+	spoilt                      // beginning anew helps, unless what is read changes
 	hopeless
 )
+
+// damagedMost is how often a file is sent anew of which other bytes came: what an earlier
+// upload has left may have been damaged on the gatherer's disk.
+const damagedMost = 1
 
 // reasonOf says what an error means for the upload.
 func reasonOf(err error) outlook {
@@ -112,6 +121,8 @@ func reasonOf(err error) outlook {
 		return sessionEnded
 	case "UPLOAD_UNKNOWN", "UNFINISHED", "BUSY", "DISK_FULL":
 		return passing
+	case "DAMAGED":
+		return spoilt
 	}
 	switch known.Code {
 	case sdk.Unavailable, sdk.TimedOut, sdk.Interrupted:

@@ -43,6 +43,9 @@ type StoreConfig struct {
 	Dir     string          `json:"dir" usage:"directory that every client has a directory in"`
 	Reserve bytesize.Size   `json:"reserve" usage:"clients are paused while the disk has less room than this"`
 	Grace   daemon.Duration `json:"grace" usage:"how long the uploads of a client that is gone stay open; later it goes on with what is on disk"`
+
+	KeepFor   daemon.Duration `json:"keepFor" usage:"files, and the whole segments of streams, are removed that came so long ago; 0 keeps them"`
+	KeepBytes bytesize.Size   `json:"keepBytes" usage:"the oldest are removed of a client that has more bytes here; 0 keeps them"`
 }
 
 // PolicyConfig says who gets what until somebody sets a policy.
@@ -79,6 +82,7 @@ func (c *Config) Validate() error {
 	note(len(c.Data.Hosts) == 0 || len(c.Data.Addresses) == 0, "data.hosts and data.addresses: name one")
 	note(c.Store.Dir != "", "store.dir is empty: name a directory")
 	note(c.Store.Grace >= 0, "store.grace is %v: want 0 or more", c.Store.Grace)
+	note(c.Store.KeepFor >= 0, "store.keepFor is %v: want 0 or more", c.Store.KeepFor)
 	note(c.Policy.File != "", "policy.file is empty: name a file")
 	_, err := window.New(c.Controller, window.Options{})
 	note(err == nil, "controller: %v", err)

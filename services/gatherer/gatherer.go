@@ -23,6 +23,7 @@ import (
 	"github.com/groupcast/groupcast/services/gatherer/api"
 	"github.com/groupcast/groupcast/services/gatherer/controller"
 	"github.com/groupcast/groupcast/services/gatherer/roster"
+	"github.com/groupcast/groupcast/services/gatherer/sink"
 )
 
 // Run runs a gatherer until ctx is done.
@@ -74,6 +75,7 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 		return door.Run(ctx, listener)
 	})
 	group.Go(func() error { return clients.Run(ctx) })
+	group.Go(func() error { return clients.Retain(ctx) })
 	group.Go(func() error {
 		return control.Run(ctx, func(round controller.Round) {
 			first.set(round.First)
@@ -101,6 +103,7 @@ func openRoster(env daemon.Env, config *Config) (*roster.Roster, error) {
 	return roster.New(roster.Env{
 		Log: env.Log, Dir: config.Store.Dir, Policy: agreed, Grace: config.Store.Grace.Std(),
 		Reserve: uint64(config.Store.Reserve), Exec: config.Exec,
+		Retention: sink.Retention{Age: config.Store.KeepFor.Std(), Bytes: uint64(config.Store.KeepBytes)},
 	}), nil
 }
 

@@ -24,7 +24,7 @@ func (s *Server) OpenUpload(ctx context.Context, request *gatherv1.OpenUploadReq
 	}
 	return &gatherv1.OpenUploadResponse{
 		Upload: hex.EncodeToString(opened.Upload.ID[:]), Offset: opened.Offset,
-		Addresses: s.Addresses, Ticket: opened.Upload.Ticket, Plaintext: s.Plaintext, Gatherer: s.Name,
+		Addresses: s.Addresses, Ticket: opened.Ticket, Plaintext: s.Plaintext, Gatherer: s.Name,
 	}, nil
 }
 

@@ -1,29 +1,20 @@
 package roster
 
 import (
-	"context"
 	"errors"
 	"io/fs"
-	"math"
-	"os/exec"
 	"path/filepath"
-	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/groupcast/groupcast/internal/policy"
-	wire "github.com/groupcast/groupcast/internal/wire/relay"
-	"github.com/groupcast/groupcast/services/gatherer/sink"
 )
 
 // lookAtDisk pauses all clients when the disk has no more room than the reserve, and lets
 // them go on when it has more again.
 func (r *Roster) lookAtDisk() {
-	var disk unix.Statfs_t
-	if unix.Statfs(r.Dir, &disk) != nil {
+	free, err := r.Free(r.Dir)
+	if err != nil {
 		return // what writes will tell
 	}
-	free := disk.Bavail * uint64(disk.Bsize)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	was := r.full
@@ -38,30 +29,17 @@ func (r *Roster) lookAtDisk() {
 		r.Log.Info("the disk has room again", "dir", r.Dir, "free", free)
 	}
 	for _, client := range r.clients {
-		client.tell(func(order *directive) {
-			switch {
-			case r.full && order.paused == "":
-				order.paused = DiskFull
-			case !r.full && order.paused == DiskFull:
-				order.paused = ""
-			}
-		})
+		r.settle(client)
 	}
 }
 
-// room returns how many bytes of an upload may come.
-func (r *Roster) room(share policy.Share, spec sink.Spec) (uint64, error) {
-	if share.MaxStored == 0 {
-		return math.MaxInt64, nil
-	}
-	stored, err := r.Stored(spec.Client)
-	switch {
-	case err != nil:
+// freeOn returns how many bytes there is room for on a directory's disk.
+func freeOn(dir string) (uint64, error) {
+	var disk unix.Statfs_t
+	if err := unix.Statfs(dir, &disk); err != nil {
 		return 0, err
-	case stored+spec.Info.Length > uint64(share.MaxStored):
-		return 0, ErrStored
 	}
-	return uint64(share.MaxStored) - stored, nil
+	return disk.Bavail * uint64(disk.Bsize), nil
 }
 
 // Stored returns how many bytes a client has on the disk.
@@ -84,35 +62,4 @@ func ignoreGone(err error) error {
 		return nil // it was renamed or removed meanwhile
 	}
 	return err
-}
-
-// rememberMost is how many finished uploads are known, for clients that ask again.
-const rememberMost = 4096
-
-// remember keeps a finished upload known, with the roster locked.
-func (r *Roster) remember(u *Upload) {
-	r.finished = append(r.finished, u.ID)
-	if len(r.finished) > rememberMost {
-		delete(r.uploads, r.finished[0])
-		r.finished = append([]wire.DeliveryID(nil), r.finished[1:]...)
-	}
-}
-
-// execTime is how long a command may run.
-const execTime = 10 * time.Minute
-
-// runFor runs the command for a file that is finished: with its path as the last argument.
-func (r *Roster) runFor(u *Upload, path string) {
-	if len(r.Exec) == 0 || u.spec.Stream {
-		return
-	}
-	r.running.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), execTime)
-		defer cancel()
-		command := exec.CommandContext(ctx, r.Exec[0], append(r.Exec[1:len(r.Exec):len(r.Exec)], path)...)
-		command.Env = append(command.Environ(), "GROUPCAST_CLIENT="+u.client.Name, "GROUPCAST_PATH="+u.spec.Path)
-		if output, err := command.CombinedOutput(); err != nil {
-			r.Log.Warn("the command for a finished file failed", "file", path, "error", err, "output", string(output[:min(len(output), 1000)]))
-		}
-	})
 }

@@ -109,6 +109,7 @@ func (r *Roster) Apply(facts window.Facts, decision window.Decision) {
 			continue
 		}
 		client.apply(facts.Clients[i], share)
+		client.prune(time.Now())
 	}
 }
 
@@ -138,6 +139,16 @@ func (c *Client) apply(facts window.Client, share window.Share) {
 	}
 	if share.Connections > 0 {
 		c.tell(func(order *directive) { order.connections = share.Connections })
+	}
+}
+
+// prune ends connections that are more than the client was told to have.
+func (c *Client) prune(now time.Time) {
+	told := c.perUpload()
+	for _, upload := range c.uploads {
+		upload.mu.Lock()
+		upload.prune(now, told)
+		upload.mu.Unlock()
 	}
 }
 

@@ -3,6 +3,7 @@
 package roster
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/policy"
 	wire "github.com/groupcast/groupcast/internal/wire/relay"
+	"github.com/groupcast/groupcast/services/gatherer/sink"
 )
 
 // What is wrong with a request.
@@ -27,6 +29,7 @@ var (
 	ErrCrowded    = errors.New("there are too many clients or uploads")
 	ErrStored     = errors.New("the client has as many bytes here as it may: remove some, or raise maxStored in the policy")
 	ErrUnfinished = errors.New("not all of it has come yet")
+	ErrStopping   = errors.New("the gatherer stops: open the upload again when it is back")
 )
 
 // Limits, so that no client can take what others need.
@@ -44,6 +47,10 @@ type Env struct {
 	Grace time.Duration
 	// Reserve is how many bytes of the disk are left free.
 	Reserve uint64
+	// Free returns how many bytes there is room for on a directory's disk; nil asks the kernel.
+	Free func(dir string) (uint64, error)
+	// Retention says how long what came stays.
+	Retention sink.Retention
 	// Exec is run for each file that is finished; empty runs nothing.
 	Exec []string
 }
@@ -52,21 +59,34 @@ type Env struct {
 type Roster struct {
 	Env
 
-	mu       sync.Mutex
+	mu       sync.Mutex // before that of any upload
 	clients  map[string]*Client
 	sessions map[string]*Session
 	uploads  map[wire.DeliveryID]*Upload
-	finished []wire.DeliveryID // uploads that are known for those who ask again
-	full     bool              // the disk has no room but for the reserve
-	lastID   uint64            // of a connection
-	running  sync.WaitGroup    // what uploads do, and what is run for them
+	openings map[place]*opening
+	finished remembered
+	full     bool           // the disk has no room but for the reserve
+	lastID   uint64         // of a connection
+	running  sync.WaitGroup // what uploads do, and what is run for them
+
+	life     context.Context // of what is done for clients that may have gone
+	end      context.CancelFunc
+	reading  chan struct{} // holds those that read what is on disk already,
+	commands commands      // and those that run
 }
 
 // New returns a roster without clients.
 func New(env Env) *Roster {
-	return &Roster{
+	r := &Roster{
 		Env: env, clients: make(map[string]*Client), sessions: make(map[string]*Session), uploads: make(map[wire.DeliveryID]*Upload),
+		openings: make(map[place]*opening), finished: remembered{known: make(map[wire.DeliveryID]finished)},
+		reading: make(chan struct{}, readMost), commands: newCommands(),
 	}
+	if r.Free == nil {
+		r.Free = freeOn
+	}
+	r.life, r.end = context.WithCancel(context.Background())
+	return r
 }
 
 // Client is one that is attached, or was.
@@ -80,7 +100,9 @@ type Client struct {
 	uploads map[string]*Upload // by path
 	gone    uint64             // bytes that came over connections that have ended
 	order   directive
+	queued  bool // others have to leave first
 	waiting uint64
+	allowed allowance
 	seen    Seen
 }
 
@@ -92,8 +114,9 @@ type directive struct {
 
 // Why a client is to send nothing.
 const (
-	Queued   = "queued"    // others have to leave first
-	DiskFull = "disk_full" // the gatherer's disk has no room
+	Queued   = "queued"          // others have to leave first
+	DiskFull = "disk_full"       // the gatherer's disk has no room
+	TooMuch  = "stored_too_much" // the client has as many bytes here as it may
 )
 
 // Session is a client's attachment.
@@ -127,7 +150,7 @@ func (r *Roster) Attach(name string, labels map[string]string, peer identity.ID)
 		labels = nil
 	}
 	share := now.ShareFor(name, labels)
-	paused, err := r.admit(now, name, share)
+	queued, err := r.admit(now, name, share)
 	if err != nil {
 		return nil, err
 	}
@@ -138,12 +161,31 @@ func (r *Roster) Attach(name string, labels map[string]string, peer identity.ID)
 	} else if client.session != nil {
 		client.session.end(Fenced)
 	}
-	client.labels, client.Share, client.Since = maps.Clone(labels), share, time.Now()
-	client.order.paused = paused
+	client.labels, client.Share, client.Since, client.queued = maps.Clone(labels), share, time.Now(), queued
 	client.session = &Session{ID: rand.Text(), Peer: peer, client: client, roster: r, change: make(chan struct{})}
 	r.sessions[client.session.ID] = client.session
-	r.Log.Info("client attached", "client", name, "peer", peer.String(), "paused", paused)
+	for _, upload := range client.uploads {
+		upload.fence()
+	}
+	r.settle(client)
+	r.Log.Info("client attached", "client", name, "peer", peer.String(), "paused", client.order.paused)
 	return client.session, nil
+}
+
+// settle tells a client whether it may send.
+func (r *Roster) settle(client *Client) {
+	client.tell(func(order *directive) {
+		switch {
+		case client.queued:
+			order.paused = Queued
+		case r.full:
+			order.paused = DiskFull
+		case client.allowed.isShort():
+			order.paused = TooMuch
+		default:
+			order.paused = ""
+		}
+	})
 }
 
 // mayBe says whether a peer may attach as a client. A member is itself alone; an operator
@@ -163,27 +205,24 @@ func mayBe(name *string, peer identity.ID) error {
 
 // admit says whether a client's minimum fits beside those of the others that are attached:
 // if not, it is refused or has to wait, as the policy says.
-func (r *Roster) admit(now policy.Policy, name string, share policy.Share) (paused string, err error) {
+func (r *Roster) admit(now policy.Policy, name string, share policy.Share) (queued bool, err error) {
 	if now.Admission == "" || now.Admission == policy.Admit || now.Link == 0 {
-		return "", nil
+		return false, nil
 	}
 	sum := share.Minimum
 	for _, other := range r.clients {
-		if other.Name != name && other.session != nil && other.order.paused != Queued {
+		if other.Name != name && other.session != nil && !other.queued {
 			sum += other.Share.Minimum
 		}
 	}
-	switch {
-	case sum <= now.Link:
-		return "", nil
-	case now.Admission == policy.Refuse:
-		return "", fmt.Errorf("%w (%v of %v)", ErrRefused, sum, now.Link)
+	if sum > now.Link && now.Admission == policy.Refuse {
+		return false, fmt.Errorf("%w (%v of %v)", ErrRefused, sum, now.Link)
 	}
-	return Queued, nil
+	return sum > now.Link, nil
 }
 
 // Review gives every client the share that the policy has for it now, and lets those in that
-// waited and fit, the highest priority first.
+// waited and fit: the highest priority first, and of one priority who attached first.
 func (r *Roster) Review() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -192,13 +231,17 @@ func (r *Roster) Review() {
 	for _, client := range attached {
 		client.Share = now.ShareFor(client.Name, client.labels)
 	}
-	slices.SortStableFunc(attached, func(a, b *Client) int { return b.Share.Priority - a.Share.Priority })
+	slices.SortStableFunc(attached, func(a, b *Client) int {
+		return cmp.Or(cmp.Compare(b.Share.Priority, a.Share.Priority), a.Since.Compare(b.Since))
+	})
 	for _, client := range attached {
-		if client.order.paused != Queued {
+		if !client.queued {
+			r.settle(client)
 			continue
 		}
-		if paused, err := r.admit(now, client.Name, client.Share); err == nil && paused == "" {
-			client.tell(func(order *directive) { order.paused = "" })
+		if queued, err := r.admit(now, client.Name, client.Share); err == nil && !queued {
+			client.queued = false
+			r.settle(client)
 		}
 	}
 }
@@ -315,6 +358,7 @@ func (r *Roster) Run(ctx context.Context) error {
 func (r *Roster) sweep(now time.Time) {
 	r.mu.Lock()
 	var closing []*Upload
+	r.forgetOpenings(now)
 	for name, client := range r.clients {
 		if client.session != nil || now.Sub(client.left) < r.Grace {
 			continue
@@ -333,6 +377,7 @@ func (r *Roster) sweep(now time.Time) {
 
 // stop ends all sessions and uploads.
 func (r *Roster) stop() {
+	r.end()
 	r.mu.Lock()
 	uploads := slices.Collect(maps.Values(r.uploads))
 	for _, client := range r.clients {

@@ -2,6 +2,8 @@ package roster
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/groupcast/groupcast/internal/link"
@@ -45,11 +47,47 @@ func (r *Roster) Serve(ctx context.Context, asked *link.Asked) {
 
 func (r *Roster) join(upload *Upload, asked *link.Asked) {
 	taking := upload.link()
-	if taking == nil || !taking.Admits() {
+	switch {
+	case taking == nil || !taking.Admits():
 		asked.Refuse(wire.Stale, "there is no link to join")
+	case !r.mayJoin(upload):
+		asked.Refuse(wire.Stale, "the upload has as many connections as it is to have")
+	default:
+		r.carry(upload, asked, 0, taking.Join)
+	}
+}
+
+// mayJoin says whether an upload may have another connection: as many as its client was
+// told, and as many again, since those that broke may come back before that is noticed.
+func (r *Roster) mayJoin(upload *Upload) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	told := upload.client.perUpload()
+	upload.mu.Lock()
+	defer upload.mu.Unlock()
+	return len(upload.conns) < 2*told
+}
+
+// tooManyTime is how long an upload may have more connections than its client was told:
+// one that is told to have fewer ends them when what they carry has come.
+const tooManyTime = 10 * time.Second
+
+// prune ends the youngest connections of an upload that has had too many for too long.
+// The roster and the upload are locked.
+func (u *Upload) prune(now time.Time, told int) {
+	if len(u.conns) <= told {
+		u.tooMany = time.Time{}
 		return
 	}
-	r.carry(upload, asked, 0, taking.Join)
+	if u.tooMany.IsZero() {
+		u.tooMany = now
+	}
+	if now.Sub(u.tooMany) < tooManyTime {
+		return
+	}
+	for _, id := range slices.Sorted(maps.Keys(u.conns))[told:] {
+		u.conns[id].conn.Close()
+	}
 }
 
 // carry runs a data connection, and has the controller see it meanwhile.

@@ -4,17 +4,12 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
-	"errors"
-	"fmt"
-	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/groupcast/groupcast/internal/algo/parallel"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/link"
-	"github.com/groupcast/groupcast/internal/object"
-	"github.com/groupcast/groupcast/internal/policy"
 	wire "github.com/groupcast/groupcast/internal/wire/relay"
 	"github.com/groupcast/groupcast/services/gatherer/sink"
 )
@@ -30,7 +25,6 @@ const (
 // Upload is a file or a stream on its way here. It is the store of its link.
 type Upload struct {
 	ID     wire.DeliveryID
-	Ticket []byte
 	spec   sink.Spec
 	client *Client // that has it
 	roster *Roster
@@ -41,13 +35,15 @@ type Upload struct {
 	stopped chan struct{} // closed when all that landed is kept
 	serving chan struct{} // holds the one link
 
-	mu       sync.Mutex
+	mu       sync.Mutex // after the roster's
 	peer     identity.ID
+	ticket   []byte // of who may bring bytes
 	taking   *link.Taking
 	conns    map[uint64]*tracked
-	came     uint64 // all before it was written,
-	hashed   uint64 // read back and hashed,
-	acked    uint64 // and, of a stream, is on disk
+	tooMany  time.Time // since when there are more of them than the client was told
+	came     uint64    // all before it was written,
+	hashed   uint64    // read back and hashed,
+	acked    uint64    // and, of a stream, is on disk
 	granted  uint64
 	rate     uint64 // bytes per second, as the controller saw it last
 	held     bool   // nothing more is to be asked for
@@ -55,96 +51,6 @@ type Upload struct {
 	finished *finish
 	err      error         // why the sink takes nothing more
 	changed  chan struct{} // closed when any of these changes
-}
-
-// finish is the end of an upload, once for all who ask for it.
-type finish struct {
-	length uint64
-	root   object.Root
-	done   chan struct{}
-	file   string
-	err    error
-}
-
-// Opened is how an upload is to be sent; or the root of what is there already, without one.
-type Opened struct {
-	Upload   *Upload
-	Offset   uint64
-	Existing *object.Root
-}
-
-// Open begins an upload, or goes on with it. What is there already is replaced if that
-// is said.
-func (r *Roster) Open(ctx context.Context, session string, peer identity.ID, spec sink.Spec, replace bool) (Opened, error) {
-	client, share, known, err := r.find(session, peer, &spec)
-	if err != nil {
-		return Opened{}, err
-	}
-	if known != nil {
-		if known.spec == spec && known.goesOn() {
-			return Opened{Upload: known, Offset: known.resume(peer)}, nil
-		}
-		r.drop(known) // it was of something else, or cannot go on
-	}
-	if !replace {
-		root, found, err := sink.Existing(ctx, r.Dir, spec)
-		if err != nil || found {
-			return Opened{Existing: &root}, err
-		}
-	}
-	room, err := r.room(share, spec)
-	if err != nil {
-		return Opened{}, err
-	}
-	to, err := sink.Open(ctx, r.Dir, spec)
-	if err != nil {
-		return Opened{}, err
-	}
-	upload, err := r.enter(session, peer, spec, to)
-	if err != nil {
-		return Opened{}, errors.Join(err, to.Close())
-	}
-	upload.limit = to.Offset() + room
-	upload.run(client.Name)
-	return Opened{Upload: upload, Offset: to.Offset()}, nil
-}
-
-// find returns the session's client, and its upload under the path.
-func (r *Roster) find(session string, peer identity.ID, spec *sink.Spec) (*Client, policy.Share, *Upload, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	client, err := r.clientOf(session, peer)
-	if err != nil {
-		return nil, policy.Share{}, nil, err
-	}
-	spec.Client = client.Name
-	known := client.uploads[spec.Path]
-	if known == nil && len(client.uploads) >= maxUploads {
-		return nil, policy.Share{}, nil, fmt.Errorf("%w: %d uploads of %s", ErrCrowded, len(client.uploads), client.Name)
-	}
-	return client, client.Share, known, nil
-}
-
-// enter makes the upload known. Another of the path, opened meanwhile, has the sink's lock: there is none.
-func (r *Roster) enter(session string, peer identity.ID, spec sink.Spec, to sink.Sink) (*Upload, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	client, err := r.clientOf(session, peer)
-	if err != nil {
-		return nil, err
-	}
-	u := &Upload{
-		Ticket: make([]byte, 32), spec: spec, client: client, roster: r, sink: to, peer: peer, stopped: make(chan struct{}), serving: make(chan struct{}, 1),
-		conns: make(map[uint64]*tracked), came: to.Offset(), hashed: to.Offset(), acked: to.Offset(), granted: to.Offset(),
-		held: client.order.paused != "", changed: make(chan struct{}),
-	}
-	_, _ = rand.Read(u.ID[:]) // it never fails
-	_, _ = rand.Read(u.Ticket)
-	client.uploads[spec.Path], r.uploads[u.ID] = u, u
-	if client.session != nil {
-		client.session.changed() // how many connections each has
-	}
-	return u, nil
 }
 
 // forget removes an upload from those that are known, with the roster locked.
@@ -199,7 +105,8 @@ func (u *Upload) land(ctx context.Context) error {
 		came, hashed, asked, changed := u.came, u.hashed, u.finished, u.changed
 		u.mu.Unlock()
 		if asked != nil && came == hashed {
-			return u.conclude(asked)
+			u.conclude(asked)
+			return nil
 		}
 		if came > hashed {
 			if err := u.sink.Landed(came); err != nil {
@@ -231,13 +138,6 @@ func (u *Upload) progress(hashed, committed uint64) {
 	}
 }
 
-// conclude compares what has come with what was sent, and makes it durable.
-func (u *Upload) conclude(asked *finish) error {
-	asked.file, asked.err = u.sink.Finish(asked.length, asked.root)
-	close(asked.done)
-	return nil
-}
-
 func (u *Upload) update(change func()) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -256,7 +156,12 @@ func (u *Upload) extend() {
 		return
 	}
 	ahead := min(max(leastCredit, u.rate*uint64(creditTime/time.Second)), mostCredit)
-	u.granted = max(u.granted, min(u.hashed+ahead, u.limit))
+	more := min(u.hashed+ahead, u.limit)
+	more -= min(more, u.granted)
+	if u.spec.Stream && more > 0 {
+		more = u.client.allowed.draw(more)
+	}
+	u.granted += more
 }
 
 // grant asks for more, or for nothing more, as the client may send or not. The roster is locked.
@@ -269,12 +174,26 @@ func (u *Upload) grant() {
 }
 
 // resume returns from where on bytes are wanted, of a client that has come back.
-func (u *Upload) resume(peer identity.ID) uint64 {
-	u.cut()
+func (u *Upload) resume(peer identity.ID) Opened {
+	u.fence()
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.peer, u.end = peer, nil
-	return u.came
+	return Opened{Upload: u, Ticket: u.ticket, Offset: u.came}
+}
+
+// fence has nobody bring bytes who was permitted to before.
+func (u *Upload) fence() {
+	u.mu.Lock()
+	u.ticket = newTicket()
+	u.mu.Unlock()
+	u.cut()
+}
+
+func newTicket() []byte {
+	ticket := make([]byte, 32)
+	_, _ = rand.Read(ticket) // it never fails
+	return ticket
 }
 
 func (u *Upload) goesOn() bool {
@@ -306,85 +225,18 @@ func (u *Upload) close() {
 	<-u.stopped
 }
 
-// Finish compares what has come with what was sent, makes it durable, and returns where it
-// is. Who asks again gets the same answer, until the client has gone or asked for another upload.
-func (r *Roster) Finish(ctx context.Context, session string, peer identity.ID, id wire.DeliveryID, length uint64, root object.Root) (string, error) {
-	r.mu.Lock()
-	client, err := r.clientOf(session, peer)
-	u := r.uploads[id]
-	r.mu.Unlock()
-	switch {
-	case err != nil:
-		return "", err
-	case u == nil || u.client != client:
-		return "", ErrUpload
-	}
-	asked, err := u.finish(length, root)
-	if err != nil {
-		return "", err
-	}
-	select {
-	case <-ctx.Done():
-		return "", ctx.Err()
-	case <-asked.done:
-	}
-	r.conclude(u, asked)
-	if asked.err != nil {
-		return "", asked.err
-	}
-	return filepath.Rel(r.Dir, asked.file)
-}
-
-// finish has the upload finished when all of it has come.
-func (u *Upload) finish(length uint64, root object.Root) (*finish, error) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	switch {
-	case u.finished != nil && (u.finished.length != length || u.finished.root != root):
-		return nil, fmt.Errorf("%w: it was finished with another length or root", ErrUpload)
-	case u.finished != nil:
-		return u.finished, nil
-	case u.err != nil:
-		return nil, u.err
-	case u.came != length:
-		return nil, fmt.Errorf("%w: %d bytes of %d", ErrUnfinished, u.came, length)
-	}
-	u.finished = &finish{length: length, root: root, done: make(chan struct{})}
-	u.announce()
-	return u.finished, nil
-}
-
-// conclude closes an upload that is finished, and has done once what is due then.
-func (r *Roster) conclude(u *Upload, asked *finish) {
-	r.mu.Lock()
-	first := u.client.uploads[u.spec.Path] == u
-	if first {
-		delete(u.client.uploads, u.spec.Path)
-		if u.client.session != nil {
-			u.client.session.changed()
-		}
-		if asked.err != nil {
-			delete(r.uploads, u.ID)
-		} else {
-			r.remember(u)
-		}
-	}
-	r.mu.Unlock()
-	if !first {
-		return
-	}
-	u.close()
-	if asked.err == nil {
-		r.Log.Info("upload finished", "client", u.client.Name, "path", u.spec.Path, "bytes", asked.length)
-		r.runFor(u, asked.file)
-	}
-}
-
 // permitted says whether a link may bring an upload's bytes.
 func (u *Upload) permitted(asked *link.Asked) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return asked.Offer && asked.Peer.ID == u.peer && subtle.ConstantTimeCompare(asked.Capability, u.Ticket) == 1
+	return asked.Offer && asked.Peer.ID == u.peer && subtle.ConstantTimeCompare(asked.Capability, u.ticket) == 1
+}
+
+// permits says whether a ticket is still that of a peer's.
+func (u *Upload) permits(peer identity.ID, ticket []byte) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.peer == peer && subtle.ConstantTimeCompare(ticket, u.ticket) == 1
 }
 
 // begin makes a new link that takes from where the last one ended, when that one has.

@@ -117,5 +117,11 @@ func (s Spec) below() ([]string, error) {
 			return nil, fmt.Errorf("%w: %.200q: %w", ErrPath, s.Path, err)
 		}
 	}
-	return elements[:len(elements)-1], nil
+	directories := elements[:len(elements)-1]
+	for _, name := range directories {
+		if strings.HasSuffix(name, streamSuffix) && name != s.Client {
+			return nil, fmt.Errorf("%w: %.200q: what ends with %s is a stream's own directory", ErrPath, s.Path, streamSuffix)
+		}
+	}
+	return directories, nil
 }

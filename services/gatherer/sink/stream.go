@@ -1,14 +1,11 @@
 package sink
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
-	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"time"
 
@@ -20,8 +17,8 @@ import (
 )
 
 // segmentSize is how many bytes of a stream a file holds: the n-th has those from
-// n*segmentSize on, and their offset as its name.
-const segmentSize = 64 << 20
+// n*segmentSize on, and their offset as its name. Tests make it smaller.
+var segmentSize uint64 = 64 << 20
 
 // What has landed is committed when it is so much, or has waited so long: one sync for many
 // small writes.
@@ -37,29 +34,30 @@ const streamSuffix = ".stream"
 //
 //	NAME.stream/00000000000000000000   the first 64 MiB
 //	NAME.stream/00000000000067108864   the next
-//	NAME.stream/committed              up to where all is on disk: offset (8), its CRC-32C (4)
+//	NAME.stream/committed              up to where all is on disk: see record.go
 //
 // What is behind the committed offset is cut off when the stream is opened.
 type stream struct {
 	dir       string
 	lock      *os.File // of committed
+	slot      int      // of what is committed
 	hash      digest.Hash
 	opened    uint64 // all before it was there when it was opened
 	landed    uint64
 	committed uint64
 	due       time.Time // when what has landed is committed at the latest; zero without any
-	buffer    []byte
+	failed    error     // of a commit: a second sync that succeeds says nothing of the first one's bytes
 
 	mu       sync.Mutex
 	segments map[uint64]*os.File // those that are open, by number
 }
 
 func openStream(dir string) (*stream, error) {
-	lock, err := os.OpenFile(filepath.Join(dir, "committed"), os.O_RDWR|os.O_CREATE, 0o640)
+	lock, err := os.OpenFile(filepath.Join(dir, committedName), os.O_RDWR|os.O_CREATE, 0o640)
 	if err != nil {
 		return nil, fmt.Errorf("open stream: %w", err)
 	}
-	s := &stream{dir: dir, lock: lock, segments: make(map[uint64]*os.File), buffer: make([]byte, 256<<10)}
+	s := &stream{dir: dir, lock: lock, segments: make(map[uint64]*os.File)}
 	if err := s.recover(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open stream %s: %w", dir, err), lock.Close())
 	}
@@ -67,56 +65,70 @@ func openStream(dir string) (*stream, error) {
 }
 
 // recover finds out what is committed, and cuts off the rest.
-func (s *stream) recover() error {
+func (s *stream) recover() (err error) {
 	if err := unix.Flock(int(s.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return object.ErrBusy
 	}
-	var record [12]byte
-	switch n, err := s.lock.ReadAt(record[:], 0); {
-	case err == io.EOF && n == 0:
-	case err != nil:
-		return fmt.Errorf("read what is committed: %w", err)
-	case binary.BigEndian.Uint32(record[8:]) != check(record[:8]):
-		return fmt.Errorf("%w: the file committed is not what was written", object.ErrDamaged)
-	default:
-		s.committed = binary.BigEndian.Uint64(record[:])
+	if s.committed, s.slot, err = readRecord(s.lock); err != nil {
+		return err
 	}
 	s.opened, s.landed = s.committed, s.committed
 	return s.cut()
 }
 
-func check(bytes []byte) uint32 { return crc32.Checksum(bytes, crc32.MakeTable(crc32.Castagnoli)) }
-
-// cut removes what is not committed.
+// cut removes what is not committed. There may be gaps: bytes come in any order, and names
+// that were not synced may outlive a power cut or not.
 func (s *stream) cut() error {
-	for number := s.committed / segmentSize; ; number++ {
-		info, err := os.Lstat(s.name(number))
-		if errors.Is(err, fs.ErrNotExist) {
-			if number == s.committed/segmentSize && s.committed%segmentSize > 0 {
-				return fmt.Errorf("%w: %s is gone", object.ErrDamaged, s.name(number))
-			}
-			return nil
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return err
+	}
+	last := s.committed%segmentSize == 0 // whether the one that is committed in part is there
+	for _, entry := range entries {
+		offset, isSegment := offsetOf(entry.Name())
+		if !isSegment || offset+segmentSize <= s.committed {
+			continue
 		}
-		if err != nil {
-			return err
-		}
-		keep := int64(s.committed - min(s.committed, number*segmentSize))
-		if info.Size() < keep {
-			return fmt.Errorf("%w: %s has %d bytes, and %d were committed", object.ErrDamaged, s.name(number), info.Size(), keep)
-		}
-		if keep == 0 {
-			err = os.Remove(s.name(number))
-		} else {
-			err = os.Truncate(s.name(number), keep)
-		}
-		if err != nil {
+		last = last || offset < s.committed
+		if err := s.shorten(offset); err != nil {
 			return err
 		}
 	}
+	if !last {
+		return fmt.Errorf("%w: %s is gone, which has the last committed bytes: restore it, or move %s away and begin anew",
+			object.ErrDamaged, s.name(s.committed/segmentSize), s.dir)
+	}
+	return nil
+}
+
+// shorten leaves of a segment what is committed.
+func (s *stream) shorten(offset uint64) error {
+	name := s.name(offset / segmentSize)
+	info, err := os.Lstat(name)
+	if err != nil {
+		return err
+	}
+	keep := int64(s.committed - min(s.committed, offset))
+	if info.Size() < keep {
+		return fmt.Errorf("%w: %s has %d bytes, and %d were committed: restore it, or move %s away and begin anew", object.ErrDamaged, name, info.Size(), keep, s.dir)
+	}
+	if keep == 0 {
+		return os.Remove(name)
+	}
+	return os.Truncate(name, keep)
+}
+
+// nameDigits is how long the name of a segment is.
+const nameDigits = 20
+
+// offsetOf returns the offset of a segment by its name.
+func offsetOf(name string) (offset uint64, isSegment bool) {
+	offset, err := strconv.ParseUint(name, 10, 64)
+	return offset, err == nil && len(name) == nameDigits && offset%segmentSize == 0
 }
 
 func (s *stream) name(number uint64) string {
-	return filepath.Join(s.dir, fmt.Sprintf("%020d", number*segmentSize))
+	return filepath.Join(s.dir, fmt.Sprintf("%0*d", nameDigits, number*segmentSize))
 }
 
 // segment returns a segment's file.
@@ -142,15 +154,20 @@ func (s *stream) Place(offset uint64) (link.Place, int64, error) {
 	return link.Place{File: segment, At: int64(at)}, int64(segmentSize - at), err
 }
 
+// buffers are what streams are read back through, for as long as that takes.
+var buffers = sync.Pool{New: func() any { return new([256 << 10]byte) }}
+
 // Landed hashes what has come, mostly out of memory.
 func (s *stream) Landed(upTo uint64) error {
+	buffer := buffers.Get().(*[256 << 10]byte)
+	defer buffers.Put(buffer)
 	for s.landed < upTo {
 		segment, err := s.segment(s.landed / segmentSize)
 		if err != nil {
 			return err
 		}
 		at := s.landed % segmentSize
-		part := s.buffer[:min(uint64(len(s.buffer)), upTo-s.landed, segmentSize-at)]
+		part := buffer[:min(uint64(len(buffer)), upTo-s.landed, segmentSize-at)]
 		if _, err := segment.ReadAt(part, int64(at)); err != nil {
 			return fmt.Errorf("read segment: %w", err)
 		}
@@ -171,31 +188,35 @@ func (s *stream) Commit() (uint64, error) {
 	return s.committed, s.commit()
 }
 
-// commit syncs the segments first and then what says that they are there.
+// commit commits, unless that went wrong before: then what is on disk is not known.
 func (s *stream) commit() error {
-	upTo := s.landed
+	if s.failed == nil && s.landed > s.committed {
+		if err := s.sync(s.landed); err != nil {
+			s.failed = fmt.Errorf("commit stream: %w", err)
+		}
+	}
+	return s.failed
+}
+
+// sync syncs the segments first and then what says that they are there.
+func (s *stream) sync(upTo uint64) error {
 	for number := s.committed / segmentSize; number*segmentSize < upTo; number++ {
 		segment, err := s.segment(number)
 		if err == nil {
 			err = segment.Sync()
 		}
 		if err != nil {
-			return fmt.Errorf("commit stream: %w", err)
+			return err
 		}
 	}
 	if err := s.syncNames(upTo); err != nil {
-		return fmt.Errorf("commit stream: %w", err)
+		return err
 	}
-	record := binary.BigEndian.AppendUint64(nil, upTo)
-	record = binary.BigEndian.AppendUint32(record, check(record))
-	if _, err := s.lock.WriteAt(record, 0); err != nil {
-		return fmt.Errorf("commit stream: %w", err)
-	}
-	if err := s.lock.Sync(); err != nil {
-		return fmt.Errorf("commit stream: %w", err)
+	if err := writeRecord(s.lock, 1-s.slot, upTo); err != nil {
+		return err
 	}
 	s.release(upTo)
-	s.committed, s.due = upTo, time.Time{}
+	s.slot, s.committed, s.due = 1-s.slot, upTo, time.Time{}
 	return nil
 }
 
