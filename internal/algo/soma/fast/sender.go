@@ -121,6 +121,8 @@ type Sender struct {
 	drain   drain
 	breaker breaker
 	counts  Counts
+	judged  time.Time
+	sent    uint64 // when it was judged
 }
 
 // NewSender returns a sender that has nobody to send to yet.
@@ -345,6 +347,17 @@ func earlier(a, b time.Time) time.Time {
 		return b
 	}
 	return a
+}
+
+// behind is the first block that somebody misses.
+func (s *Sender) behind() uint32 {
+	behind := s.passed
+	for _, m := range s.members {
+		if m.outcome == Running {
+			behind = min(behind, m.frontier)
+		}
+	}
+	return behind
 }
 
 // isOver reports whether it is known how it went for everybody.
