@@ -38,6 +38,7 @@ type member struct {
 	received uint64
 	seen     uint64
 	detached bool
+	left     bool
 
 	heard    time.Time // last
 	moved    time.Time // when it had more than before, last

@@ -101,7 +101,7 @@ func (s *Sender) slowest(id ID) {
 // follow notes how far a member is, and answers what it waits for.
 func (s *Sender) follow(id ID, r wire.Reported) {
 	m := s.members[id]
-	if m.outcome == Unknown && r.State < wire.Complete {
+	if m.outcome == Unknown && !m.left && r.State < wire.Complete {
 		m.outcome = Running // it is back
 	}
 	m.state = max(m.state, r.State)
@@ -111,7 +111,7 @@ func (s *Sender) follow(id ID, r wire.Reported) {
 			s.mail = append(s.mail, Decision{Do: SendSeal, Member: id})
 		}
 	case wire.Complete, wire.Failed:
-		if m.outcome == Running || m.outcome == Unknown {
+		if m.outcome == Running || m.outcome == Unknown && !m.left {
 			m.settle(r, s.root, s.sealed)
 		}
 		s.mail = append(s.mail, Decision{Do: SendBye, Member: id})

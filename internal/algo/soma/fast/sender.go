@@ -150,6 +150,9 @@ func (s *Sender) Join(lan string, now time.Time) ID {
 	return ID(len(s.members) - 1)
 }
 
+// Leave gives a member up: another took its place.
+func (s *Sender) Leave(id ID) { s.members[id].outcome, s.members[id].left = Unknown, true }
+
 // Take takes a number for something else that is sent to the group.
 func (s *Sender) Take() uint64 {
 	s.next++
