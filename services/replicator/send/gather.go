@@ -248,7 +248,7 @@ func (s *session) report(head wire.Head, datagram []byte) {
 	p.heard = head.Number + 1
 	reported, err := wire.ParseReport(payload)
 	if err == nil {
-		err = s.rules.Report(p.id, reported, time.Now())
+		err = s.rules.Report(p.id, reported, s.socket.Arrived())
 	}
 	if err != nil {
 		s.env.Log.Warn("receiver reports nonsense", "receiver", p.Name, "error", err)

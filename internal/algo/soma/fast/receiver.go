@@ -165,7 +165,8 @@ func (r *Receiver) Enter(state wire.State, reason wire.Reason, root [wire.RootSi
 	r.reportAt = now
 }
 
-// Polled takes a poll that was opened.
+// Polled takes a poll that was opened, and when it came to this machine: how long it waited there
+// for its reader is no delay of the network.
 func (r *Receiver) Polled(p wire.Polled, number uint64, now time.Time) {
 	if p.Poll <= r.last.Poll {
 		return

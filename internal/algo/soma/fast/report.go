@@ -12,7 +12,8 @@ import (
 // ErrLie says that a member reports what cannot be.
 var ErrLie = errors.New("report that cannot be true")
 
-// Report takes what a member says. The report was opened with the member's own key.
+// Report takes what a member says, and when that came to this machine. The report was opened with
+// the member's own key.
 func (s *Sender) Report(id ID, r wire.Reported, now time.Time) error {
 	m := s.members[id]
 	if r.Seen > s.next || r.Poll > s.polls.last || r.Frontier > s.set.Blocks() || r.Received > s.next || s.claimsTooMuch(r) {
