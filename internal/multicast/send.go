@@ -23,6 +23,9 @@ type Run struct {
 	Bytes   []byte
 	Segment int // the size of each
 	To      netip.AddrPort
+	// Apart has each sent by itself, even if the kernel could cut the run later. Linux as a
+	// multicast router loses runs that are not cut yet, as they come over virtual cables.
+	Apart bool
 }
 
 // Longest is how many datagrams of a size one Run may have.
@@ -40,7 +43,7 @@ func (s *Socket) SendRun(run Run) error {
 	if len(run.Bytes) <= run.Segment {
 		return s.Send(run.Bytes, run.To)
 	}
-	if s.segment.Load() {
+	if s.segment.Load() && !run.Apart {
 		err := s.sendCut(run)
 		if !cannotCut(err) {
 			return err
