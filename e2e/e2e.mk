@@ -34,3 +34,26 @@ AWAY ?= 10m
 
 static-stability: ## deliveries while all managers are gone for AWAY=10m (root; twice that long)
 	CI=1 GROUPCAST_FAULTS_AWAY=$(AWAY) go test -count=1 -timeout 0 -v -run 'TestP11' ./e2e/faults
+
+# Images of every service that can be in a cluster; their names are those of the chart.
+IMAGE_REGISTRY ?= ghcr.io/groupcast
+IMAGES ?= $(patsubst services/%/cmd/,%,$(wildcard services/*/cmd/))
+IMAGE_TAG ?= $(VERSION)
+DOCKER_BUILD_FLAGS ?=
+# Where no registry can be reached, only the classic builder takes base images that exist locally.
+ifneq ($(wildcard ../shared/cluster/prepare),)
+DOCKER_BUILD_FLAGS := --network host
+export DOCKER_BUILDKIT := 0
+endif
+
+.PHONY: images
+images: ## an image of every service, and how large each is: IMAGES="manager agent cli" IMAGE_TAG=dev
+	for service in $(IMAGES); do \
+	  docker build --quiet $(DOCKER_BUILD_FLAGS) --build-arg SERVICE=$$service --build-arg VERSION=$(VERSION) \
+	    -t $(IMAGE_REGISTRY)/groupcast-$$service:$(IMAGE_TAG) . >/dev/null || exit 1; done
+	docker images --format '{{.Repository}}:{{.Tag}} {{.Size}}' '$(IMAGE_REGISTRY)/groupcast-*'
+
+.PHONY: chart
+chart: tools ## what of the chart is made of other files: Envoy's configuration, the schema and the table of values
+	buf build -o charts/groupcast/files/groupcast.binpb
+	cd charts && go run ./generate groupcast

@@ -57,17 +57,26 @@ func OpenCA(dir, trustDomain string) (*CA, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read CA: %w", err)
 	}
+	ca, err := ParseCA(certificatePEM, keyPEM, trustDomain)
+	if err != nil {
+		return nil, fmt.Errorf("%w (in %s)", err, dir)
+	}
+	return ca, nil
+}
+
+// ParseCA reads a CA from its two PEM texts.
+func ParseCA(certificatePEM, keyPEM []byte, trustDomain string) (*CA, error) {
 	certificates, err := parseCertificates(certificatePEM)
 	if err != nil {
-		return nil, fmt.Errorf("read CA %s: %w", filepath.Join(dir, caCertificateFile), err)
+		return nil, fmt.Errorf("read CA %s: %w", caCertificateFile, err)
 	}
 	key, err := parseKey(keyPEM)
 	if err != nil {
-		return nil, fmt.Errorf("read CA %s: %w", filepath.Join(dir, caKeyFile), err)
+		return nil, fmt.Errorf("read CA %s: %w", caKeyFile, err)
 	}
 	ca := &CA{TrustDomain: trustDomain, Now: time.Now, certificate: certificates[0], key: key}
 	if public, ok := ca.certificate.PublicKey.(*ecdsa.PublicKey); !ok || !public.Equal(key.Public()) {
-		return nil, fmt.Errorf("read CA: %s and %s in %s do not belong together", caCertificateFile, caKeyFile, dir)
+		return nil, fmt.Errorf("read CA: %s and %s do not belong together", caCertificateFile, caKeyFile)
 	}
 	return ca, nil
 }
@@ -78,25 +87,49 @@ func createCA(dir, trustDomain string) (*CA, error) {
 	if _, err := os.Stat(filepath.Join(dir, caKeyFile)); !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read CA: %s is there but %s is missing in %s: restore it, or remove the key to make a new CA", caKeyFile, caCertificateFile, dir)
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("create CA: %w", err)
-	}
 	ca, err := NewCA(trustDomain, time.Now)
 	if err != nil {
 		return nil, err
 	}
-	keyPEM, err := encodeKey(ca.key)
+	return ca, ca.Save(dir)
+}
+
+// Save writes the CA into its directory.
+func (ca *CA) Save(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("create CA: %w", err)
+	}
+	certificatePEM, keyPEM, err := ca.PEM()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	// The key goes first: a certificate without its key would not be a CA, but look like one.
 	if err := WriteFile(filepath.Join(dir, caKeyFile), keyPEM, 0o600); err != nil {
-		return nil, fmt.Errorf("create CA: %w", err)
+		return fmt.Errorf("create CA: %w", err)
 	}
-	if err := WriteFile(filepath.Join(dir, caCertificateFile), encodeCertificates(ca.certificate.Raw), 0o644); err != nil {
-		return nil, fmt.Errorf("create CA: %w", err)
+	if err := WriteFile(filepath.Join(dir, caCertificateFile), certificatePEM, 0o644); err != nil {
+		return fmt.Errorf("create CA: %w", err)
 	}
-	return ca, nil
+	return nil
+}
+
+// PEM returns the CA as the two texts that ParseCA reads.
+func (ca *CA) PEM() (certificate, key []byte, err error) {
+	key, err = encodeKey(ca.key)
+	return encodeCertificates(ca.certificate.Raw), key, err
+}
+
+// ReadAuthority returns the fingerprint of the CA whose certificate is in a PEM file.
+func ReadAuthority(name string) (Fingerprint, error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return Fingerprint{}, fmt.Errorf("read the managers' CA: %w", err)
+	}
+	certificates, err := parseCertificates(text)
+	if err != nil {
+		return Fingerprint{}, fmt.Errorf("read the managers' CA %s: %w", name, err)
+	}
+	return sha256.Sum256(certificates[0].Raw), nil
 }
 
 // NewCA makes a CA that lives in memory.
@@ -143,8 +176,9 @@ func (f Fingerprint) String() string { return hex.EncodeToString(f[:]) }
 type Stamp uint64
 
 // Issue certifies that the holder of the public key is id. Everything else that
-// the requester might wish for is written here, not taken from a request.
-func (ca *CA) Issue(id ID, public crypto.PublicKey, stamp Stamp) ([]byte, error) {
+// the requester might wish for is written here, not taken from a request. Hosts are DNS
+// names, for clients of a gateway that know servers by them, as curl does.
+func (ca *CA) Issue(id ID, public crypto.PublicKey, stamp Stamp, hosts ...string) ([]byte, error) {
 	if err := id.Validate(); err != nil {
 		return nil, fmt.Errorf("issue certificate: %w", err)
 	}
@@ -153,6 +187,7 @@ func (ca *CA) Issue(id ID, public crypto.PublicKey, stamp Stamp) ([]byte, error)
 		SerialNumber: newSerial(),
 		Subject:      pkix.Name{CommonName: id.String(), SerialNumber: strconv.FormatUint(uint64(stamp), 10)},
 		URIs:         []*url.URL{id.URI(ca.TrustDomain)},
+		DNSNames:     hosts,
 		NotBefore:    now.Add(-time.Minute),
 		NotAfter:     now.Add(CertificateLifetime),
 		KeyUsage:     x509.KeyUsageDigitalSignature,

@@ -85,7 +85,7 @@ func (k *Key) Certified(certificate []byte, authorities [][]byte) (*Bundle, erro
 }
 
 // IssueBundle makes a key and certifies it at once: for the CA's own process.
-func (ca *CA) IssueBundle(id ID, stamp Stamp) (*Bundle, error) {
+func (ca *CA) IssueBundle(id ID, stamp Stamp, hosts ...string) (*Bundle, error) {
 	key, err := NewKey()
 	if err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func (ca *CA) IssueBundle(id ID, stamp Stamp) (*Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	certificate, err := ca.Issue(id, public, stamp)
+	certificate, err := ca.Issue(id, public, stamp, hosts...)
 	if err != nil {
 		return nil, err
 	}

@@ -28,10 +28,12 @@ const (
 	Replicator Role = "replicator"
 	Member     Role = "member"
 	Operator   Role = "operator"
+	// Gateway is the proxy in front of the managers: it says who called it, and may do nothing itself.
+	Gateway Role = "gateway"
 )
 
 // Roles lists every role.
-var Roles = []Role{Manager, Agent, Gatherer, Replicator, Member, Operator}
+var Roles = []Role{Manager, Agent, Gatherer, Replicator, Member, Operator, Gateway}
 
 // DefaultTrustDomain is the trust domain where the configuration names none.
 const DefaultTrustDomain = "groupcast.local"

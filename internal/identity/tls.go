@@ -145,6 +145,16 @@ func PeerOf(state tls.ConnectionState, trustDomain string) (peer Peer, ok bool) 
 	return Peer{ID: id, Stamp: stampOf(state.PeerCertificates[0])}, err == nil
 }
 
+// PeerFrom returns whose certificate it is that a gateway was shown, and says that it was. It must
+// be as good as if it had been shown here.
+func (t TLS) PeerFrom(certificate *x509.Certificate) (Peer, error) {
+	credentials, err := t.Source.Credentials()
+	if err != nil {
+		return Peer{}, err
+	}
+	return verifyChain([]*x509.Certificate{certificate}, credentials.Roots, t.TrustDomain, x509.ExtKeyUsageClientAuth, t.now())
+}
+
 func (t TLS) verify(state tls.ConnectionState, usage x509.ExtKeyUsage) (Peer, error) {
 	credentials, err := t.Source.Credentials()
 	if err != nil {

@@ -21,24 +21,35 @@ const MaxDatagram = 9216
 
 // Receive hands on what comes, and calls rested whenever no more has been read, until the
 // socket is closed, which is nil, or its deadline passes, which is os.ErrDeadlineExceeded.
-// What is handed on is the caller's until rested returns, and may be overwritten by it.
+// What is handed on is the caller's until rested returns, and may be overwritten by it. It is for
+// one goroutine.
 func (s *Socket) Receive(take func(datagram []byte, from netip.AddrPort), rested func()) error {
-	messages := s.messages()
 	for {
-		n, err := s.batch.ReadBatch(messages, 0)
-		switch {
+		switch err := s.ReceiveOnce(take); {
 		case errors.Is(err, net.ErrClosed):
 			return nil
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			return err
-		case err != nil:
-			continue // about a datagram that was sent: nobody listens there, as a rule
+		case err == nil:
+			rested()
 		}
-		for i := range messages[:n] {
-			split(&messages[i], take)
-		}
-		rested()
 	}
+}
+
+// ReceiveOnce hands on what one system call brings. Errors other than those of a closed
+// socket and of a deadline are about a datagram that was sent: nobody listens there, as a rule.
+func (s *Socket) ReceiveOnce(take func(datagram []byte, from netip.AddrPort)) error {
+	if s.reading == nil {
+		s.reading = s.messages()
+	}
+	n, err := s.batch.ReadBatch(s.reading, 0)
+	if err != nil {
+		return err
+	}
+	for i := range s.reading[:n] {
+		split(&s.reading[i], take)
+	}
+	return nil
 }
 
 func (s *Socket) messages() []ipv4.Message {

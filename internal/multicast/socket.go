@@ -51,6 +51,7 @@ func (p Place) device() (*net.Interface, error) {
 type Socket struct {
 	conn    *net.UDPConn
 	batch   *ipv4.PacketConn
+	reading []ipv4.Message
 	buffer  int
 	segment atomic.Bool // the kernel cuts what is sent
 	merge   bool        // the kernel hands over several datagrams as one

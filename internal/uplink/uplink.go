@@ -94,9 +94,14 @@ func dial(endpoints []string, security *tls.Config, opts []grpc.DialOption) (*gr
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 5 * time.Second}),
 	}, opts...)...)
 	if err != nil {
-		return nil, fmt.Errorf("dial managers %v: %w", endpoints, err)
+		return nil, fmt.Errorf("dial %v: %w", endpoints, err)
 	}
 	return connection, nil
+}
+
+// Gatherer returns a connection to a gatherer, with the same credentials.
+func (u *Uplink) Gatherer(address string, opts ...grpc.DialOption) (*grpc.ClientConn, error) {
+	return dial([]string{address}, u.security.Client(identity.Gatherer), opts)
 }
 
 // Over has the managers dialled by a dialer; nil changes nothing.
@@ -181,7 +186,20 @@ func Enroll(ctx context.Context, config Config, token string, opts ...grpc.DialO
 	if err != nil {
 		return identity.ID{}, err
 	}
-	connection, err := dial(config.Endpoints, identity.EnrollTLS(parsed.CA, config.TrustDomain, time.Now), opts)
+	return enroll(ctx, config, parsed.CA, parsed.String(), opts)
+}
+
+// EnrollPod exchanges the token of a pod's ServiceAccount for credentials. Unlike a join
+// token it does not say who the managers are: that is known by their CA.
+func EnrollPod(ctx context.Context, config Config, ca identity.Fingerprint, token string, opts ...grpc.DialOption) (identity.ID, error) {
+	if err := config.Validate(); err != nil {
+		return identity.ID{}, err
+	}
+	return enroll(ctx, config, ca, token, opts)
+}
+
+func enroll(ctx context.Context, config Config, ca identity.Fingerprint, token string, opts []grpc.DialOption) (identity.ID, error) {
+	connection, err := dial(config.Endpoints, identity.EnrollTLS(ca, config.TrustDomain, time.Now), opts)
 	if err != nil {
 		return identity.ID{}, err
 	}
@@ -191,7 +209,7 @@ func Enroll(ctx context.Context, config Config, token string, opts ...grpc.DialO
 		return identity.ID{}, err
 	}
 	answer, err := groupv1.NewIdentityServiceClient(connection).Enroll(ctx,
-		&groupv1.EnrollRequest{Token: parsed.String(), CertificateRequest: key.Request()})
+		&groupv1.EnrollRequest{Token: token, CertificateRequest: key.Request()})
 	if err != nil {
 		return identity.ID{}, err
 	}

@@ -48,9 +48,10 @@ const (
 )
 
 var (
-	roles    = []string{"manager", "agent", "gatherer", "replicator", "member", "operator"}
+	roles    = []string{"manager", "agent", "gatherer", "replicator", "member", "operator", "gateway"}
 	anyRole  = strings.Join(roles, " ")
-	refused  = []string{foreign, expired, otherTrust} // before a call can be made
+	renewing = strings.TrimSuffix(anyRole, " gateway") // a gateway gets its certificates otherwise
+	refused  = []string{foreign, expired, otherTrust}  // before a call can be made
 	matrixed = append([]string{nobody, revoked}, slices.Concat(refused, roles)...)
 )
 
@@ -82,8 +83,8 @@ var matrix = []struct {
 	{"groupcast.group.v1.DeliveryService", "ListDeliveries", "operator member", &groupv1.ListDeliveriesRequest{Group: "models"}},
 	{"groupcast.group.v1.DeliveryService", "WatchDelivery", "operator member", nil},
 	{"groupcast.group.v1.IdentityService", "CreateToken", "operator", nil},
-	{"groupcast.group.v1.IdentityService", "Enroll", nobody + " " + anyRole, nil},
-	{"groupcast.group.v1.IdentityService", "Renew", anyRole, nil},
+	{"groupcast.group.v1.IdentityService", "Enroll", nobody + " " + renewing, nil},
+	{"groupcast.group.v1.IdentityService", "Renew", renewing, nil},
 	{"groupcast.group.v1.IdentityService", "RevokeIdentity", "operator", nil},
 	{"groupcast.group.v1.ManagerService", "GetStatus", anyRole, nil},
 	{"groupcast.agent.v1.AgentService", "Control", "agent", nil},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 
 	"github.com/groupcast/groupcast/internal/daemon"
 	"github.com/groupcast/groupcast/internal/identity"
@@ -13,12 +14,26 @@ import (
 type Config struct {
 	daemon.CommonConfig
 
-	Name     string            `json:"name" usage:"name of this manager, a DNS label; unique among the managers of one store"`
-	GRPC     daemon.GRPCConfig `json:"grpc"`
-	Address  string            `json:"address" usage:"host:port where other managers reach this one; empty is the gRPC port on loopback"`
-	Store    StoreConfig       `json:"store"`
-	Identity IdentityConfig    `json:"identity"`
-	Admin    AdminAccess       `json:"adminAccess"`
+	Name       string            `json:"name" usage:"name of this manager, a DNS label; unique among the managers of one store"`
+	GRPC       daemon.GRPCConfig `json:"grpc"`
+	Address    string            `json:"address" usage:"host:port where other managers reach this one; empty is the gRPC port on loopback"`
+	Store      StoreConfig       `json:"store"`
+	Identity   IdentityConfig    `json:"identity"`
+	Admin      AdminAccess       `json:"adminAccess"`
+	Kubernetes KubernetesConfig  `json:"kubernetes"`
+}
+
+// KubernetesConfig is for a manager that is a pod. The Secrets and ConfigMaps are of its
+// own namespace, and made by others, as by the chart: it fills them.
+type KubernetesConfig struct {
+	CASecret         string   `json:"caSecret" usage:"Secret that the managers of one store share their CA through; empty leaves it in identity.caDir"`
+	CAConfigMap      string   `json:"caConfigMap" usage:"ConfigMap to write the CA's certificate to, as ca.crt, for those who enroll"`
+	OperatorSecret   string   `json:"operatorSecret" usage:"Secret to keep an operator's fresh credentials and config.yaml in; empty has none"`
+	OperatorEndpoint string   `json:"operatorEndpoint" usage:"host:port in that config.yaml; empty is this manager's own address"`
+	GatewaySecret    string   `json:"gatewaySecret" usage:"Secret to keep fresh credentials for the proxy in front of the managers in; empty has none"`
+	GatewayNames     []string `json:"gatewayNames" usage:"DNS names of that proxy"`
+	Audience         string   `json:"audience" usage:"audience that ServiceAccount tokens must be made for"`
+	AgentAccounts    []string `json:"agentAccounts" usage:"ServiceAccounts, as namespace/name, whose pods are agents; the token is checked by the API server"`
 }
 
 // StoreConfig says where the state is kept.
@@ -50,6 +65,7 @@ func Defaults() *Config {
 		GRPC:         daemon.GRPCConfig{Listen: "127.0.0.1:7400", MaxConnections: 20000},
 		Store:        StoreConfig{DataDir: "groupcast-data/store", Endpoints: []string{}},
 		Identity:     IdentityConfig{TrustDomain: identity.DefaultTrustDomain, CADir: "groupcast-data/ca"},
+		Kubernetes:   KubernetesConfig{Audience: "groupcast", AgentAccounts: []string{}, GatewayNames: []string{}},
 	}
 }
 
@@ -72,5 +88,10 @@ func (c *Config) Validate() error {
 	note(c.Store.CertFile == "" || c.Store.CAFile != "", "store.certFile needs store.caFile")
 	note(c.Identity.TrustDomain != "", "identity.trustDomain is empty")
 	note(c.Identity.CADir != "", "identity.caDir is empty")
+	for _, account := range c.Kubernetes.AgentAccounts {
+		namespace, name, ok := strings.Cut(account, "/")
+		note(ok && namespace != "" && name != "", "kubernetes.agentAccounts: %q is not namespace/name", account)
+	}
+	note(len(c.Kubernetes.AgentAccounts) == 0 || c.Kubernetes.Audience != "", "kubernetes.audience is empty: a token for anybody would be one for the managers")
 	return errors.Join(problems...)
 }

@@ -25,16 +25,20 @@ import (
 
 // Run runs a manager until ctx is done.
 func Run(ctx context.Context, env daemon.Env, config *Config) error {
+	inCluster, err := newPod(config)
+	if err != nil {
+		return err
+	}
+	ca, err := inCluster.openCA(ctx, config)
+	if err != nil {
+		return err
+	}
 	state, err := openStore(ctx, env, config)
 	if err != nil {
 		return err
 	}
 	defer state.Close()
 
-	ca, err := identity.OpenCA(config.Identity.CADir, config.Identity.TrustDomain)
-	if err != nil {
-		return err
-	}
 	if err := state.Belongs(ctx, ca.Fingerprint().String()); err != nil {
 		return fmt.Errorf("CA in %s: %w", config.Identity.CADir, err)
 	}
@@ -52,6 +56,7 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 	server := &api.Server{
 		Name: config.Name, TrustDomain: config.Identity.TrustDomain,
 		View: shown, Leading: leading, CA: ca, Started: time.Now(), Room: state.Room,
+		Security: security, ServiceAccounts: inCluster.reviewer(),
 	}
 	unary, stream := server.Interceptors(env.Metrics)
 	port, err := daemon.ListenGRPC(env, config.GRPC, security.Server(), unary, stream)
@@ -83,6 +88,7 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 		group.Go(func() error {
 			return keepAccess(ctx, env, config, ca, shown, port.Addr(), sync.OnceFunc(func() { close(accessible) }))
 		})
+		group.Go(func() error { return inCluster.publish(ctx, env, ca, shown, leading) })
 		env.Log.Info("serving", "grpc", port.Addr())
 		return port.Serve(ctx, config.StopWait.Std())
 	})

@@ -28,6 +28,9 @@ type rule struct {
 	roles     []identity.Role
 	anonymous bool // callers without an identity may, too
 	leader    bool // only the leading manager can do it: others pass it on
+	// direct calls are refused from behind a gateway: with them, whoever controls one could make
+	// what outlives the call, an identity, out of what a gateway sees of its callers.
+	direct bool
 }
 
 var (
@@ -35,6 +38,7 @@ var (
 	members   = []identity.Role{identity.Operator, identity.Member}
 	agents    = []identity.Role{identity.Agent}
 	everyone  = identity.Roles
+	renewing  = slices.DeleteFunc(slices.Clone(identity.Roles), func(role identity.Role) bool { return role == identity.Gateway })
 )
 
 // rules is the whole of who may call what. Which groups a member may touch is
@@ -62,10 +66,10 @@ var rules = map[string]rule{
 	groupv1.DeliveryService_ListDeliveries_FullMethodName: {roles: members, leader: true},
 	groupv1.DeliveryService_WatchDelivery_FullMethodName:  {roles: members, leader: true},
 
-	groupv1.IdentityService_CreateToken_FullMethodName:    {roles: operators, leader: true},
-	groupv1.IdentityService_Enroll_FullMethodName:         {roles: everyone, anonymous: true, leader: true},
-	groupv1.IdentityService_Renew_FullMethodName:          {roles: everyone, leader: true},
-	groupv1.IdentityService_RevokeIdentity_FullMethodName: {roles: operators, leader: true},
+	groupv1.IdentityService_CreateToken_FullMethodName:    {roles: operators, leader: true, direct: true},
+	groupv1.IdentityService_Enroll_FullMethodName:         {roles: renewing, anonymous: true, leader: true, direct: true},
+	groupv1.IdentityService_Renew_FullMethodName:          {roles: renewing, leader: true, direct: true},
+	groupv1.IdentityService_RevokeIdentity_FullMethodName: {roles: operators, leader: true, direct: true},
 
 	groupv1.ManagerService_GetStatus_FullMethodName: {roles: everyone},
 
@@ -101,6 +105,9 @@ func (s *Server) authorize(ctx context.Context, method string) (context.Context,
 		return nil, rule{}, fmt.Errorf("%s: %w", method, errDenied)
 	}
 	caller, err := s.identify(ctx)
+	if err == nil && permitted.direct && s.behindGateway(ctx) {
+		err = fmt.Errorf("%s through a gateway: %w (call a manager itself)", method, errDenied)
+	}
 	id := caller.ID
 	switch {
 	case err != nil:
@@ -127,6 +134,9 @@ func (s *Server) identify(ctx context.Context) (identity.Peer, error) {
 	}
 	if err := s.checkRevoked(caller); err != nil {
 		return identity.Peer{}, err
+	}
+	if caller.ID.Role == identity.Gateway {
+		return s.identifyBehind(ctx, caller)
 	}
 	forwarded := metadata.ValueFromIncomingContext(ctx, callerHeader)
 	if caller.ID.Role != identity.Manager || len(forwarded) == 0 {

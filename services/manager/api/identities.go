@@ -7,7 +7,9 @@ import (
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/services/manager/group"
 	"github.com/groupcast/groupcast/services/manager/ledger"
+	"github.com/groupcast/groupcast/services/manager/serviceaccount"
 )
 
 type identityService struct {
@@ -33,12 +35,24 @@ func (i *identityService) Enroll(ctx context.Context, req *groupv1.EnrollRequest
 		return nil, err
 	}
 	stamp := registry.Stamp()
-	id, err := registry.Redeem(ctx, req.GetToken(), req.GetCertificateRequest())
+	id, err := i.admit(ctx, registry, req)
 	if err != nil {
 		return nil, err
 	}
 	certificate, err := i.issue(id, stamp, req.GetCertificateRequest())
 	return &groupv1.EnrollResponse{Certificate: certificate}, err
+}
+
+// admit returns whom a token is for: a join token, which is used up, or a pod's.
+func (i *identityService) admit(ctx context.Context, registry *group.Registry, req *groupv1.EnrollRequest) (identity.ID, error) {
+	if i.server.ServiceAccounts == nil || !serviceaccount.IsToken(req.GetToken()) {
+		return registry.Redeem(ctx, req.GetToken(), req.GetCertificateRequest())
+	}
+	id, err := i.server.ServiceAccounts.Review(ctx, req.GetToken())
+	if err != nil {
+		return identity.ID{}, err
+	}
+	return id, registry.Admit(id)
 }
 
 func (i *identityService) Renew(ctx context.Context, req *groupv1.RenewRequest) (*groupv1.RenewResponse, error) {

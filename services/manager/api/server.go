@@ -20,6 +20,7 @@ import (
 	"github.com/groupcast/groupcast/services/manager/delivery"
 	"github.com/groupcast/groupcast/services/manager/group"
 	"github.com/groupcast/groupcast/services/manager/ledger"
+	"github.com/groupcast/groupcast/services/manager/serviceaccount"
 	"github.com/groupcast/groupcast/services/manager/store"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
@@ -44,6 +45,10 @@ type Server struct {
 	Leading     Leading
 	CA          *identity.CA
 	Started     time.Time
+	// Security checks the certificates of those who call through a gateway.
+	Security identity.TLS
+	// ServiceAccounts lets pods in by their ServiceAccount; nil lets none in.
+	ServiceAccounts *serviceaccount.Reviewer
 	// Room returns why writes are refused.
 	Room func() error
 

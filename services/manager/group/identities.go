@@ -154,6 +154,16 @@ func (r *Registry) planRedeem(item store.Item, record tokenRecord) (ledger.Plan,
 	}, nil
 }
 
+// Admit says whether an identity may be certified that Kubernetes vouches for. One that was
+// revoked may not: its pod would be back at once. An operator lets it in by a join token.
+func (r *Registry) Admit(id identity.ID) error {
+	if r.view.Identity(id).Revoked != 0 {
+		return fmt.Errorf("%w: %s was revoked: its ServiceAccount does not let it in again, a join token does", ErrToken, id)
+	}
+	r.log.Info("a pod was let in by its service account", "as", id.String())
+	return nil
+}
+
 // Revoke refuses all certificates that an identity was issued so far, and ends
 // its sessions.
 func (r *Registry) Revoke(ctx context.Context, id identity.ID) error {

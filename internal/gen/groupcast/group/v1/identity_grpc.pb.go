@@ -34,7 +34,8 @@ const (
 type IdentityServiceClient interface {
 	// CreateToken makes a join token: it can be exchanged once, soon, for a certificate.
 	CreateToken(ctx context.Context, in *CreateTokenRequest, opts ...grpc.CallOption) (*CreateTokenResponse, error)
-	// Enroll exchanges a join token for a certificate. It is the one call that needs no certificate.
+	// Enroll exchanges a join token, or the token of a pod's Kubernetes ServiceAccount where the
+	// managers take those, for a certificate. It is the one call that needs no certificate.
 	Enroll(ctx context.Context, in *EnrollRequest, opts ...grpc.CallOption) (*EnrollResponse, error)
 	// Renew issues a fresh certificate for the caller's own identity.
 	Renew(ctx context.Context, in *RenewRequest, opts ...grpc.CallOption) (*RenewResponse, error)
@@ -99,7 +100,8 @@ func (c *identityServiceClient) RevokeIdentity(ctx context.Context, in *RevokeId
 type IdentityServiceServer interface {
 	// CreateToken makes a join token: it can be exchanged once, soon, for a certificate.
 	CreateToken(context.Context, *CreateTokenRequest) (*CreateTokenResponse, error)
-	// Enroll exchanges a join token for a certificate. It is the one call that needs no certificate.
+	// Enroll exchanges a join token, or the token of a pod's Kubernetes ServiceAccount where the
+	// managers take those, for a certificate. It is the one call that needs no certificate.
 	Enroll(context.Context, *EnrollRequest) (*EnrollResponse, error)
 	// Renew issues a fresh certificate for the caller's own identity.
 	Renew(context.Context, *RenewRequest) (*RenewResponse, error)

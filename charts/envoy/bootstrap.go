@@ -1,0 +1,107 @@
+// Package envoy draws the configuration of the proxy in front of the managers, from
+// Envoy's own types: a field that does not exist does not compile.
+//
+// It has three listeners:
+//
+//   - 7480 passes TLS through to the managers. The command and the SDKs come this way: both ends
+//     check each other, and Envoy sees nothing and can forge nothing.
+//   - 7481 ends TLS with a gateway's certificate, asks for a member's or an operator's, and takes HTTP with
+//     JSON, gRPC-Web and gRPC. Envoy tells the managers which certificate it was shown, and removes what
+//     callers write there; the managers check that certificate again.
+//   - 7482 is for probes and Prometheus: /ready and /stats/prometheus of the admin interface, which itself is on loopback.
+package envoy
+
+import (
+	"time"
+
+	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	metricsv3 "github.com/envoyproxy/go-control-plane/envoy/config/metrics/v3"
+	overloadv3 "github.com/envoyproxy/go-control-plane/envoy/config/overload/v3"
+	downstreamv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/resource_monitors/downstream_connections/v3"
+	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+// Options are what differs from one installation to another.
+type Options struct {
+	// Managers is a DNS name with an address for each manager, and their port.
+	Managers     string
+	ManagersPort uint32
+	TrustDomain  string
+	// Burst and PerSecond are how many HTTP requests are taken.
+	Burst, PerSecond uint32
+	// Dir has the secrets' files and the descriptors, TLSDir the certificate.
+	Dir, TLSDir string
+	// Listen is the address of all listeners; GRPC, HTTP and Status are their ports, Admin the one on loopback.
+	Listen                    string
+	GRPC, HTTP, Status, Admin uint32
+}
+
+// Defaults are the chart's, with stand-ins for what its values decide.
+func Defaults() Options {
+	return Options{
+		Managers: "managers.invalid", ManagersPort: 7400, TrustDomain: "trust-domain.invalid", Burst: 1000001, PerSecond: 1000002,
+		Dir: "/etc/envoy", TLSDir: "/etc/envoy-tls", Listen: "::", GRPC: 7480, HTTP: 7481, Status: 7482, Admin: 9901,
+	}
+}
+
+// maxConnections is how many connections Envoy takes at once.
+const maxConnections = 10000
+
+// Bootstrap draws the configuration.
+func Bootstrap(o Options) *bootstrapv3.Bootstrap {
+	return &bootstrapv3.Bootstrap{
+		Node: &corev3.Node{Id: "groupcast", Cluster: "groupcast"},
+		Admin: &bootstrapv3.Admin{
+			Address: address("127.0.0.1", o.Admin),
+		},
+		StaticResources: &bootstrapv3.Bootstrap_StaticResources{
+			Listeners: []*listenerv3.Listener{o.passthrough(), o.http(), o.status()},
+			Clusters:  []*clusterv3.Cluster{o.managers(), o.managersTCP(), o.adminCluster()},
+		},
+		OverloadManager: &overloadv3.OverloadManager{
+			ResourceMonitors: []*overloadv3.ResourceMonitor{{
+				Name:       "envoy.resource_monitors.global_downstream_max_connections",
+				ConfigType: &overloadv3.ResourceMonitor_TypedConfig{TypedConfig: packed(&downstreamv3.DownstreamConnectionsConfig{MaxActiveDownstreamConnections: maxConnections})},
+			}},
+		},
+		StatsConfig: &metricsv3.StatsConfig{StatsTags: []*metricsv3.TagSpecifier{
+			tag("grpc_method", `^cluster\.[^.]+\.grpc\.(?:[^.]+\.)+(([A-Za-z0-9_]+)\.)(?:\d+|success|failure|total|request_message_count|response_message_count|upstream_rq_time)$`),
+			tag("grpc_service", `^cluster\.[^.]+\.grpc\.(((?:[a-z][a-z0-9_]*\.)+[A-Z][A-Za-z0-9_]*)\.)`),
+		}},
+	}
+}
+
+func tag(name, regex string) *metricsv3.TagSpecifier {
+	return &metricsv3.TagSpecifier{TagName: name, TagValue: &metricsv3.TagSpecifier_Regex{Regex: regex}}
+}
+
+func address(host string, port uint32) *corev3.Address {
+	return &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{
+		Address: host, PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: port}, Ipv4Compat: host == "::",
+	}}}
+}
+
+func packed(message proto.Message) *anypb.Any {
+	any, err := anypb.New(message)
+	if err != nil {
+		panic("envoy: " + err.Error()) // only a message that is invalid in itself
+	}
+	return any
+}
+
+func seconds(n float64) *durationpb.Duration {
+	return durationpb.New(time.Duration(n * float64(time.Second)))
+}
+
+func number(n uint32) *wrapperspb.UInt32Value { return wrapperspb.UInt32(n) }
+
+func prefix(text string) *matcherv3.StringMatcher {
+	return &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Prefix{Prefix: text}}
+}

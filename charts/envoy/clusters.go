@@ -1,0 +1,103 @@
+package envoy
+
+import (
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	dnsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/clusters/dns/v3"
+	upstreamv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+// Clusters.
+const (
+	managersCluster = "managers"
+	tcpCluster      = "managers_tcp"
+	adminCluster    = "admin"
+)
+
+// base is a cluster of all managers. Who fails again and again gets nothing for a while, but
+// never more than half of them.
+func (o Options) base(name string) *clusterv3.Cluster {
+	return &clusterv3.Cluster{
+		Name: name,
+		ClusterDiscoveryType: &clusterv3.Cluster_ClusterType{ClusterType: &clusterv3.Cluster_CustomClusterType{
+			Name: "envoy.clusters.dns", TypedConfig: packed(&dnsv3.DnsCluster{DnsRefreshRate: seconds(2)}),
+		}},
+		ConnectTimeout:                seconds(3),
+		PerConnectionBufferLimitBytes: number(1 << 20),
+		LoadAssignment:                endpoints(name, address(o.Managers, o.ManagersPort)),
+		OutlierDetection: &clusterv3.OutlierDetection{
+			Consecutive_5Xx: number(5), Interval: seconds(2), BaseEjectionTime: seconds(5), MaxEjectionPercent: number(50),
+		},
+		CircuitBreakers: &clusterv3.CircuitBreakers{Thresholds: []*clusterv3.CircuitBreakers_Thresholds{{
+			MaxConnections: number(maxConnections), MaxPendingRequests: number(maxConnections), MaxRequests: number(maxConnections), MaxRetries: number(10),
+		}}},
+		IgnoreHealthOnHostRemoval: true,
+	}
+}
+
+// managers is for what ends here: HTTP/2 over TLS, as a gateway.
+func (o Options) managers() *clusterv3.Cluster {
+	c := o.base(managersCluster)
+	c.TransportSocket = &corev3.TransportSocket{
+		Name:       "envoy.transport_sockets.tls",
+		ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: packed(o.upstreamTLS())},
+	}
+	c.TypedExtensionProtocolOptions = map[string]*anypb.Any{
+		"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": packed(&upstreamv3.HttpProtocolOptions{
+			UpstreamProtocolOptions: &upstreamv3.HttpProtocolOptions_ExplicitHttpConfig_{
+				ExplicitHttpConfig: &upstreamv3.HttpProtocolOptions_ExplicitHttpConfig{
+					ProtocolConfig: &upstreamv3.HttpProtocolOptions_ExplicitHttpConfig_Http2ProtocolOptions{
+						Http2ProtocolOptions: &corev3.Http2ProtocolOptions{
+							ConnectionKeepalive: &corev3.KeepaliveSettings{Interval: seconds(20), Timeout: seconds(5)},
+						},
+					},
+				},
+			},
+		}),
+	}
+	c.HealthChecks = []*corev3.HealthCheck{{
+		Timeout: seconds(2), Interval: seconds(3), UnhealthyThreshold: number(2), HealthyThreshold: number(1), NoTrafficInterval: seconds(3),
+		HealthChecker: &corev3.HealthCheck_GrpcHealthCheck_{GrpcHealthCheck: &corev3.HealthCheck_GrpcHealthCheck{}},
+	}}
+	return c
+}
+
+// managersTCP is for what goes through: whether a manager takes connections is all that can be known.
+func (o Options) managersTCP() *clusterv3.Cluster {
+	c := o.base(tcpCluster)
+	c.HealthChecks = []*corev3.HealthCheck{{
+		Timeout: seconds(2), Interval: seconds(3), UnhealthyThreshold: number(2), HealthyThreshold: number(1), NoTrafficInterval: seconds(3),
+		HealthChecker: &corev3.HealthCheck_TcpHealthCheck_{TcpHealthCheck: &corev3.HealthCheck_TcpHealthCheck{}},
+	}}
+	return c
+}
+
+func (o Options) adminCluster() *clusterv3.Cluster {
+	return &clusterv3.Cluster{
+		Name:                 adminCluster,
+		ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC},
+		ConnectTimeout:       seconds(1),
+		LoadAssignment:       endpoints(adminCluster, address("127.0.0.1", o.Admin)),
+	}
+}
+
+func endpoints(name string, at *corev3.Address) *endpointv3.ClusterLoadAssignment {
+	return &endpointv3.ClusterLoadAssignment{
+		ClusterName: name,
+		Endpoints: []*endpointv3.LocalityLbEndpoints{{LbEndpoints: []*endpointv3.LbEndpoint{{
+			HostIdentifier: &endpointv3.LbEndpoint_Endpoint{Endpoint: &endpointv3.Endpoint{Address: at}},
+		}}}},
+		Policy: &endpointv3.ClusterLoadAssignment_Policy{OverprovisioningFactor: number(140)},
+	}
+}
+
+// percent of all requests.
+func all() *corev3.RuntimeFractionalPercent {
+	return &corev3.RuntimeFractionalPercent{DefaultValue: &typev3.FractionalPercent{Numerator: 100}}
+}
+
+func yes() *wrapperspb.BoolValue { return wrapperspb.Bool(true) }

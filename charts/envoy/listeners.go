@@ -1,0 +1,185 @@
+package envoy
+
+import (
+	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	streamv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/access_loggers/stream/v3"
+	transcoderv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/grpc_json_transcoder/v3"
+	statsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/grpc_stats/v3"
+	webv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/grpc_web/v3"
+	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/local_ratelimit/v3"
+	routerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	tcpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+)
+
+// Services are those of the public API: what is not here cannot be called by JSON.
+var Services = []string{
+	"groupcast.group.v1.GroupService", "groupcast.group.v1.SessionService", "groupcast.group.v1.DeliveryService",
+	"groupcast.group.v1.ManagerService", "groupcast.agent.v1.AgentService",
+}
+
+// idle is after how long a stream is ended in which nothing is said: watches have a heartbeat every 10 s.
+const idle = 60
+
+func (o Options) listener(name string, port uint32, filter string, config proto.Message) *listenerv3.Listener {
+	return &listenerv3.Listener{
+		Name: name, Address: address(o.Listen, port), PerConnectionBufferLimitBytes: number(1 << 20),
+		FilterChains: []*listenerv3.FilterChain{{Filters: []*listenerv3.Filter{{
+			Name: filter, ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: packed(config)},
+		}}}},
+	}
+}
+
+// passthrough passes TLS through. There is no limit of time: sessions last.
+func (o Options) passthrough() *listenerv3.Listener {
+	return o.listener("grpc", o.GRPC, "envoy.filters.network.tcp_proxy", &tcpv3.TcpProxy{
+		StatPrefix:       "grpc",
+		ClusterSpecifier: &tcpv3.TcpProxy_Cluster{Cluster: tcpCluster},
+		IdleTimeout:      seconds(3600),
+		AccessLog: jsonLog(map[string]string{
+			"listener": "grpc", "start": "%START_TIME%", "duration_ms": "%DURATION%", "peer": "%DOWNSTREAM_REMOTE_ADDRESS%",
+			"manager": "%UPSTREAM_HOST%", "received": "%BYTES_RECEIVED%", "sent": "%BYTES_SENT%", "flags": "%RESPONSE_FLAGS%",
+		}),
+	})
+}
+
+// http takes HTTP with JSON, gRPC-Web and gRPC from whoever shows a member's or an operator's certificate.
+func (o Options) http() *listenerv3.Listener {
+	l := o.listener("http", o.HTTP, "envoy.filters.network.http_connection_manager", o.connections())
+	l.FilterChains[0].TransportSocket = &corev3.TransportSocket{
+		Name:       "envoy.transport_sockets.tls",
+		ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: packed(o.downstreamTLS())},
+	}
+	l.FilterChains[0].TransportSocketConnectTimeout = seconds(5)
+	return l
+}
+
+func (o Options) connections() *hcmv3.HttpConnectionManager {
+	return &hcmv3.HttpConnectionManager{
+		StatPrefix: "http",
+		CodecType:  hcmv3.HttpConnectionManager_AUTO,
+		// What callers write into x-forwarded-client-cert is thrown away: it is what Envoy itself has seen, or nothing.
+		ForwardClientCertDetails:    hcmv3.HttpConnectionManager_SANITIZE_SET,
+		SetCurrentClientCertDetails: &hcmv3.HttpConnectionManager_SetCurrentClientCertDetails{Cert: true, Uri: true},
+		UseRemoteAddress:            yes(),
+		NormalizePath:               yes(),
+		MergeSlashes:                true,
+		StreamIdleTimeout:           seconds(idle),
+		RequestHeadersTimeout:       seconds(10),
+		CommonHttpProtocolOptions: &corev3.HttpProtocolOptions{
+			IdleTimeout: seconds(300), HeadersWithUnderscoresAction: corev3.HttpProtocolOptions_REJECT_REQUEST,
+		},
+		Http2ProtocolOptions: &corev3.Http2ProtocolOptions{
+			MaxConcurrentStreams: number(100), InitialStreamWindowSize: number(64 << 10), InitialConnectionWindowSize: number(1 << 20),
+			ConnectionKeepalive: &corev3.KeepaliveSettings{Interval: seconds(20), Timeout: seconds(5)},
+		},
+		AccessLog: jsonLog(map[string]string{
+			"listener": "http", "start": "%START_TIME%", "duration_ms": "%DURATION%", "peer": "%DOWNSTREAM_REMOTE_ADDRESS%",
+			"caller": "%DOWNSTREAM_PEER_URI_SAN%", "method": "%REQ(:METHOD)%", "path": "%REQ(X-ENVOY-ORIGINAL-PATH?:PATH)%",
+			"status": "%RESPONSE_CODE%", "grpc_status": "%GRPC_STATUS%", "details": "%RESPONSE_CODE_DETAILS%",
+			"manager": "%UPSTREAM_HOST%", "received": "%BYTES_RECEIVED%", "sent": "%BYTES_SENT%", "flags": "%RESPONSE_FLAGS%",
+		}),
+		HttpFilters:    o.filters(),
+		RouteSpecifier: &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: routes()},
+	}
+}
+
+func filter(name string, config proto.Message) *hcmv3.HttpFilter {
+	return &hcmv3.HttpFilter{Name: name, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: packed(config)}}
+}
+
+func (o Options) filters() []*hcmv3.HttpFilter {
+	return []*hcmv3.HttpFilter{
+		filter("envoy.filters.http.local_ratelimit", &ratelimitv3.LocalRateLimit{
+			StatPrefix:                     "http",
+			TokenBucket:                    &typev3.TokenBucket{MaxTokens: o.Burst, TokensPerFill: number(o.PerSecond), FillInterval: seconds(1)},
+			FilterEnabled:                  all(),
+			FilterEnforced:                 all(),
+			RateLimitedAsResourceExhausted: true,
+		}),
+		filter("envoy.filters.http.grpc_web", &webv3.GrpcWeb{}),
+		filter("envoy.filters.http.grpc_json_transcoder", &transcoderv3.GrpcJsonTranscoder{
+			DescriptorSet:             &transcoderv3.GrpcJsonTranscoder_ProtoDescriptor{ProtoDescriptor: o.Dir + "/groupcast.binpb"},
+			Services:                  Services,
+			AutoMapping:               true,
+			ConvertGrpcStatus:         true,
+			MatchIncomingRequestRoute: false,
+			PrintOptions:              &transcoderv3.GrpcJsonTranscoder_PrintOptions{StreamNewlineDelimited: true},
+			RequestValidationOptions: &transcoderv3.GrpcJsonTranscoder_RequestValidationOptions{
+				RejectUnknownMethod: true, RejectUnknownQueryParameters: true,
+			},
+		}),
+		filter("envoy.filters.http.grpc_stats", &statsv3.FilterConfig{
+			PerMethodStatSpecifier: &statsv3.FilterConfig_StatsForAllMethods{StatsForAllMethods: yes()},
+			EnableUpstreamStats:    true,
+		}),
+		filter("envoy.filters.http.router", &routerv3.Router{}),
+	}
+}
+
+// routes sends all to the managers. No stream is cut by the time that it lasts: what a caller says
+// with grpc-timeout holds, and silence ends it. A call is tried again elsewhere only if no manager has had it.
+func routes() *routev3.RouteConfiguration {
+	return &routev3.RouteConfiguration{
+		Name: "managers",
+		VirtualHosts: []*routev3.VirtualHost{{
+			Name: "managers", Domains: []string{"*"},
+			Routes: []*routev3.Route{{
+				Match: &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}},
+				Action: &routev3.Route_Route{Route: &routev3.RouteAction{
+					ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: managersCluster},
+					Timeout:          seconds(0),
+					MaxStreamDuration: &routev3.RouteAction_MaxStreamDuration{
+						MaxStreamDuration: seconds(0), GrpcTimeoutHeaderMax: seconds(0),
+					},
+					RetryPolicy: &routev3.RetryPolicy{
+						RetryOn: "connect-failure,refused-stream,reset-before-request", NumRetries: number(3),
+						RetryHostPredicate:            []*routev3.RetryPolicy_RetryHostPredicate{previousHosts()},
+						HostSelectionRetryMaxAttempts: 3,
+					},
+				}},
+			}},
+		}},
+	}
+}
+
+// status shows the two pages of the admin interface that others may see.
+func (o Options) status() *listenerv3.Listener {
+	page := func(path string) *routev3.Route {
+		return &routev3.Route{
+			Match:  &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Path{Path: path}},
+			Action: &routev3.Route_Route{Route: &routev3.RouteAction{ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: adminCluster}}},
+		}
+	}
+	return o.listener("status", o.Status, "envoy.filters.network.http_connection_manager", &hcmv3.HttpConnectionManager{
+		StatPrefix:  "status",
+		HttpFilters: []*hcmv3.HttpFilter{filter("envoy.filters.http.router", &routerv3.Router{})},
+		RouteSpecifier: &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: &routev3.RouteConfiguration{
+			Name: "status",
+			VirtualHosts: []*routev3.VirtualHost{{
+				Name: "status", Domains: []string{"*"}, Routes: []*routev3.Route{page("/ready"), page("/stats/prometheus")},
+			}},
+		}},
+	})
+}
+
+func jsonLog(fields map[string]string) []*accesslogv3.AccessLog {
+	format := &structpb.Struct{Fields: make(map[string]*structpb.Value)}
+	for name, value := range fields {
+		format.Fields[name] = structpb.NewStringValue(value)
+	}
+	return []*accesslogv3.AccessLog{{
+		Name: "envoy.access_loggers.stdout",
+		ConfigType: &accesslogv3.AccessLog_TypedConfig{TypedConfig: packed(&streamv3.StdoutAccessLog{
+			AccessLogFormat: &streamv3.StdoutAccessLog_LogFormat{LogFormat: &corev3.SubstitutionFormatString{
+				Format: &corev3.SubstitutionFormatString_JsonFormat{JsonFormat: format},
+			}},
+		})},
+	}}
+}

@@ -1,0 +1,57 @@
+// Generate writes what is made of other files of the chart: Envoy's configuration, the schema
+// of the values, and their table in the README. `make chart` runs it, `make check` compares.
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/groupcast/groupcast/charts/envoy"
+)
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: generate CHART-DIR")
+		os.Exit(2)
+	}
+	if err := run(os.Args[1]); err != nil {
+		fmt.Fprintln(os.Stderr, "generate:", err)
+		os.Exit(1)
+	}
+}
+
+func run(dir string) error {
+	files, err := envoy.Files(envoy.Defaults())
+	if err != nil {
+		return err
+	}
+	for name, text := range files {
+		if err := write(filepath.Join(dir, "files", name), text); err != nil {
+			return err
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "values.yaml"))
+	if err != nil {
+		return err
+	}
+	root, err := parse(text)
+	if err != nil {
+		return err
+	}
+	schema, err := schemaOf(root)
+	if err != nil {
+		return err
+	}
+	if err := write(filepath.Join(dir, "values.schema.json"), schema); err != nil {
+		return err
+	}
+	return writeTable(filepath.Join(dir, "README.md"), root)
+}
+
+func write(name string, text []byte) error {
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(name, text, 0o644)
+}

@@ -1,0 +1,175 @@
+{{/* The pod of a manager, for a StatefulSet (embedded store) or a Deployment (external etcd). */}}
+{{- define "groupcast.manager.pod" -}}
+{{- $external := not (empty .Values.store.external.endpoints) -}}
+metadata:
+  labels:
+    {{- include "groupcast.labels" (list . "manager") | nindent 4 }}
+    {{- with .Values.manager.podLabels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  annotations:
+    checksum/config: {{ include "groupcast.manager.config" . | sha256sum }}
+    {{- with .Values.manager.podAnnotations }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+spec:
+  serviceAccountName: {{ include "groupcast.fullname" . }}-manager
+  automountServiceAccountToken: true
+  terminationGracePeriodSeconds: 60
+  {{- include "groupcast.pullSecrets" . | nindent 2 }}
+  {{- with .Values.manager.priorityClassName }}
+  priorityClassName: {{ . }}
+  {{- end }}
+  securityContext:
+    {{- include "groupcast.podSecurity" . | nindent 4 }}
+  containers:
+    - name: manager
+      image: {{ include "groupcast.image" (list . .Values.manager.image) }}
+      imagePullPolicy: {{ .Values.image.pullPolicy }}
+      args: [--config=/etc/groupcast/manager.yaml]
+      env:
+        - name: POD_NAME
+          valueFrom:
+            fieldRef: {fieldPath: metadata.name}
+        - name: POD_IP
+          valueFrom:
+            fieldRef: {fieldPath: status.podIP}
+        - name: GROUPCAST_NAME
+          value: $(POD_NAME)
+        - name: GROUPCAST_ADDRESS
+          {{- if $external }}
+          value: $(POD_IP):7400
+          {{- else }}
+          value: $(POD_NAME).{{ include "groupcast.fullname" . }}-managers.{{ include "groupcast.namespace" . }}.svc:7400
+          {{- end }}
+        {{- if and (not $external) (gt (int .Values.manager.replicas) 1) }}
+        - name: GROUPCAST_STORE_CLUSTER_SELF
+          value: $(POD_NAME).{{ include "groupcast.fullname" . }}-managers.{{ include "groupcast.namespace" . }}.svc
+        {{- end }}
+        {{- include "groupcast.memoryLimit" .Values.manager | trim | nindent 8 }}
+        {{- with .Values.manager.extraEnv }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      ports:
+        - {name: grpc, containerPort: 7400}
+        - {name: admin, containerPort: 7401}
+      startupProbe:
+        httpGet: {path: /healthz, port: admin}
+        periodSeconds: 2
+        failureThreshold: 60
+      livenessProbe:
+        httpGet: {path: /healthz, port: admin}
+        periodSeconds: 10
+        timeoutSeconds: 5
+        failureThreshold: 6
+      readinessProbe:
+        httpGet: {path: /readyz, port: admin}
+        periodSeconds: 3
+        timeoutSeconds: 3
+      resources:
+        {{- toYaml .Values.manager.resources | nindent 8 }}
+      securityContext:
+        {{- include "groupcast.containerSecurity" . | nindent 8 }}
+      volumeMounts:
+        - {name: config, mountPath: /etc/groupcast, readOnly: true}
+        - {name: data, mountPath: /var/lib/groupcast}
+        - {name: tmp, mountPath: /tmp}
+        {{- if .Values.manager.tls.existingSecret }}
+        - {name: tls, mountPath: /etc/groupcast-tls, readOnly: true}
+        {{- end }}
+        {{- if and $external .Values.store.external.tlsSecret }}
+        - {name: etcd-tls, mountPath: /etc/etcd-tls, readOnly: true}
+        {{- end }}
+  volumes:
+    - name: config
+      configMap:
+        name: {{ include "groupcast.fullname" . }}-manager
+    - name: tmp
+      emptyDir: {}
+    {{- if $external }}
+    - name: data
+      emptyDir: {medium: Memory, sizeLimit: 16Mi}
+    {{- end }}
+    {{- with .Values.manager.tls.existingSecret }}
+    - name: tls
+      secret: {secretName: {{ . }}, defaultMode: 0440}
+    {{- end }}
+    {{- if and $external .Values.store.external.tlsSecret }}
+    - name: etcd-tls
+      secret: {secretName: {{ .Values.store.external.tlsSecret }}, defaultMode: 0440}
+    {{- end }}
+  {{- with .Values.manager.nodeSelector }}
+  nodeSelector:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .Values.manager.tolerations }}
+  tolerations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .Values.manager.affinity }}
+  affinity:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  topologySpreadConstraints:
+    {{- if .Values.manager.topologySpreadConstraints }}
+    {{- toYaml .Values.manager.topologySpreadConstraints | nindent 4 }}
+    {{- else }}
+    - maxSkew: 1
+      topologyKey: topology.kubernetes.io/zone
+      whenUnsatisfiable: ScheduleAnyway
+      labelSelector:
+        matchLabels:
+          {{- include "groupcast.selector" (list . "manager") | nindent 10 }}
+    - maxSkew: 1
+      topologyKey: kubernetes.io/hostname
+      whenUnsatisfiable: ScheduleAnyway
+      labelSelector:
+        matchLabels:
+          {{- include "groupcast.selector" (list . "manager") | nindent 10 }}
+    {{- end }}
+{{- end -}}
+
+{{/* The manager's configuration file. */}}
+{{- define "groupcast.manager.config" -}}
+{{- $name := include "groupcast.fullname" . -}}
+{{- $config := dict
+  "admin" (dict "listen" ":7401")
+  "grpc" (dict "listen" ":7400" "maxConnections" (int .Values.manager.maxConnections))
+  "stopWait" .Values.manager.stopWait
+  "log" (dict "level" (upper .Values.log.level) "format" .Values.log.format)
+  "identity" (dict "trustDomain" .Values.trustDomain "caDir" "/var/lib/groupcast/ca")
+  "store" (dict "dataDir" "/var/lib/groupcast/store")
+  "kubernetes" (dict
+    "caSecret" (printf "%s-ca" $name)
+    "caConfigMap" (printf "%s-ca" $name)
+    "audience" (include "groupcast.audience" .)) -}}
+{{- if .Values.manager.tls.existingSecret -}}
+{{- $_ := set $config.identity "tlsDir" "/etc/groupcast-tls" -}}
+{{- end -}}
+{{- if .Values.store.external.endpoints -}}
+{{- $_ := set $config.store "endpoints" .Values.store.external.endpoints -}}
+{{- if .Values.store.external.tlsSecret -}}
+{{- $_ := set $config.store "caFile" "/etc/etcd-tls/ca.crt" -}}
+{{- end -}}
+{{- else if gt (int .Values.manager.replicas) 1 -}}
+{{- $members := list -}}
+{{- range $i := until (int .Values.manager.replicas) -}}
+{{- $members = append $members (printf "%s-manager-%d.%s-managers.%s.svc" $name $i $name (include "groupcast.namespace" $)) -}}
+{{- end -}}
+{{- $_ := set $config.store "cluster" (dict "members" $members) -}}
+{{- end -}}
+{{- if .Values.manager.operatorSecret -}}
+{{- $_ := set $config.kubernetes "operatorSecret" (printf "%s-operator" $name) -}}
+{{- $_ := set $config.kubernetes "operatorEndpoint" (printf "%s:%d" (include "groupcast.managerHost" .) (int .Values.manager.service.port)) -}}
+{{- end -}}
+{{- if .Values.envoy.enabled -}}
+{{- $host := printf "%s-envoy" $name -}}
+{{- $namespace := include "groupcast.namespace" . -}}
+{{- $_ := set $config.kubernetes "gatewaySecret" $host -}}
+{{- $_ := set $config.kubernetes "gatewayNames" (concat (list "localhost" $host (printf "%s.%s" $host $namespace) (printf "%s.%s.svc" $host $namespace)) .Values.envoy.hostnames) -}}
+{{- end -}}
+{{- if .Values.agent.enabled -}}
+{{- $_ := set $config.kubernetes "agentAccounts" (list (printf "%s/%s-agent" (include "groupcast.namespace" .) $name)) -}}
+{{- end -}}
+{{- toYaml (mergeOverwrite $config (deepCopy .Values.manager.config)) -}}
+{{- end -}}

@@ -1,0 +1,221 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/groupcast/groupcast/internal/bytesize"
+	"github.com/groupcast/groupcast/sdk"
+)
+
+// check is what the check command was asked for.
+type check struct {
+	size   bytesize.Size
+	wait   time.Duration
+	agents int
+	dir    string
+}
+
+// checked is what one receiver of a check got.
+type checked struct {
+	Agent  string `json:"agent"`
+	Node   string `json:"node"`
+	State  string `json:"state"`
+	Bytes  uint64 `json:"bytes"`
+	SHA256 string `json:"sha256,omitempty"`
+	Error  string `json:"error,omitempty"`
+}
+
+var checkedColumns = []column[checked]{
+	{title: "AGENT", cell: func(c checked) string { return c.Agent }},
+	{title: "NODE", cell: func(c checked) string { return c.Node }},
+	{title: "STATE", cell: func(c checked) string { return c.State }},
+	{title: "BYTES", cell: func(c checked) string { return bytesize.Short(c.Bytes) }},
+	{title: "SHA256", cell: func(c checked) string { return fmt.Sprintf("%.16s", c.SHA256) }},
+	{title: "ERROR", cell: func(c checked) string { return c.Error }},
+}
+
+var errDiffers = errors.New("a copy differs from what was sent")
+
+func (a *app) checkCommand() *cobra.Command {
+	c := &check{size: 4 << 20}
+	command := &cobra.Command{
+		Use: "check", Short: "Make a real delivery by way of every agent, and compare what arrives", Args: cobra.NoArgs,
+		Long: `Makes a group of its own with one receiver for each agent that is online, delivers random
+bytes to them, compares the SHA-256 of every copy with that of what was sent, and removes
+all of it again. Sender and receivers are in this process: it needs an operator's
+configuration, and must reach the agents' data ports.`,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return a.stay(command, func(ctx context.Context, client *sdk.Client) error {
+				ctx, cancel := context.WithTimeout(ctx, c.wait)
+				defer cancel()
+				return a.check(ctx, client, c)
+			})
+		},
+	}
+	flags := command.Flags()
+	flags.Var(&c.size, "size", "how much to deliver")
+	flags.DurationVar(&c.wait, "wait", 2*time.Minute, "how long all of it may take")
+	flags.IntVar(&c.agents, "agents", 1, "agents that must be online: they are waited for")
+	flags.StringVar(&c.dir, "dir", "", "directory for the copies while it runs (the system's for temporary files)")
+	return command
+}
+
+func (a *app) check(ctx context.Context, client *sdk.Client, c *check) error {
+	agents, err := onlineAgents(ctx, client, c.agents)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp(c.dir, "groupcast-check-")
+	if err != nil {
+		return usageError{err}
+	}
+	defer os.RemoveAll(dir)
+	group := "check-" + strings.ToLower(rand.Text()[:8])
+	if _, err := client.CreateGroup(ctx, group, sdk.Policy{}); err != nil {
+		return err
+	}
+	defer func() {
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+		defer cancel()
+		_ = client.DeleteGroup(ending, group, true)
+	}()
+	fmt.Fprintf(a.stderr, "delivering %s to %d receivers, each by way of its agent\n", bytesize.Short(uint64(c.size)), len(agents))
+	results, sent, err := a.deliverTo(ctx, client, agents, group, dir, uint64(c.size))
+	if err != nil {
+		return err
+	}
+	for i := range results {
+		if results[i].Error == "" && results[i].SHA256 != sent {
+			results[i].Error, err = errDiffers.Error(), &sdk.DeliveryError{Reason: "damaged", Detail: errDiffers.Error()}
+		}
+		if results[i].Error != "" && err == nil {
+			err = errPartial
+		}
+	}
+	return errors.Join(printList(a, results, checkedColumns), err)
+}
+
+// onlineAgents waits until enough agents are online.
+func onlineAgents(ctx context.Context, client *sdk.Client, enough int) ([]sdk.Agent, error) {
+	ticker := time.NewTicker(500 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		agents, err := client.Agents(ctx)
+		if err != nil && ctx.Err() == nil && sdk.CodeOf(err) != sdk.Unavailable {
+			return nil, err
+		}
+		var online []sdk.Agent
+		for _, agent := range agents {
+			if agent.State == "online" {
+				online = append(online, agent)
+			}
+		}
+		if len(online) >= enough {
+			return online, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, &sdk.Error{Code: sdk.TimedOut, Message: fmt.Sprintf("%d agents are online, want %d: 'groupcast agent list' shows those that are known", len(online), enough)}
+		case <-ticker.C:
+		}
+	}
+}
+
+// deliverTo delivers random bytes to a receiver by way of each agent, and says what each got, and the hash of what was sent.
+func (a *app) deliverTo(ctx context.Context, client *sdk.Client, agents []sdk.Agent, group, dir string, size uint64) ([]checked, string, error) {
+	source := filepath.Join(dir, "source")
+	sent, err := writeRandom(source, size)
+	if err != nil {
+		return nil, "", err
+	}
+	results := make([]checked, len(agents))
+	var receiving sync.WaitGroup
+	for i, agent := range agents {
+		join := sdk.Join{Group: group, Name: fmt.Sprintf("receiver-%d", i), Node: agent.Node, Roles: []sdk.Role{sdk.Receive}}
+		session, err := client.Join(ctx, join)
+		if err != nil {
+			return nil, "", err
+		}
+		defer a.leave(ctx, session)
+		receiving.Go(func() { results[i] = receiveOne(ctx, session, agent, filepath.Join(dir, join.Name)) })
+	}
+	sender, err := client.Join(ctx, sdk.Join{Group: group, Name: "sender", Node: agents[0].Node, Roles: []sdk.Role{sdk.Send}})
+	if err != nil {
+		return nil, "", err
+	}
+	defer a.leave(ctx, sender)
+	out, err := sender.Send(ctx, source, sdk.SendOptions{AckLevel: sdk.Durable})
+	if err != nil {
+		return nil, "", err
+	}
+	if _, err := out.Wait(ctx); err != nil {
+		return nil, "", err
+	}
+	receiving.Wait()
+	return results, sent, nil
+}
+
+// receiveOne waits for the one delivery of a check.
+func receiveOne(ctx context.Context, session *sdk.Session, agent sdk.Agent, into string) checked {
+	result := checked{Agent: agent.Name, Node: agent.Node, State: "failed"}
+	if err := os.MkdirAll(into, 0o700); err != nil {
+		result.Error = err.Error()
+		return result
+	}
+	for arrived, err := range session.Receive(ctx, sdk.ReceiveOptions{Into: into}) {
+		if err == nil {
+			err = arrived.Err
+		}
+		result.Bytes = arrived.Bytes
+		if err == nil {
+			result.SHA256, err = hashOf(arrived.Path)
+		}
+		if err != nil {
+			result.Error = err.Error()
+			return result
+		}
+		result.State = "complete"
+		return result
+	}
+	result.Error = "nothing arrived"
+	return result
+}
+
+// writeRandom writes a file of random bytes, and returns their hash.
+func writeRandom(name string, size uint64) (string, error) {
+	file, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	hash := sha256.New()
+	if _, err := io.CopyN(io.MultiWriter(file, hash), rand.Reader, int64(size)); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%x", hash.Sum(nil)), file.Close()
+}
+
+func hashOf(name string) (string, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	hash := sha256.New()
+	if _, err := io.Copy(hash, file); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%x", hash.Sum(nil)), nil
+}

@@ -1,0 +1,89 @@
+package manager
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/groupcast/groupcast/internal/daemon"
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/kubernetes"
+	"github.com/groupcast/groupcast/services/manager/publish"
+	"github.com/groupcast/groupcast/services/manager/serviceaccount"
+	"github.com/groupcast/groupcast/services/manager/view"
+)
+
+// asked reports whether the configuration needs an API server at all.
+func (c KubernetesConfig) asked() bool {
+	return c.CASecret != "" || c.CAConfigMap != "" || c.OperatorSecret != "" || c.GatewaySecret != "" || len(c.AgentAccounts) > 0
+}
+
+// pod is what Kubernetes gives to a manager that is a pod; without it, nil.
+type pod struct {
+	client *kubernetes.Client
+	config *Config
+}
+
+func newPod(config *Config) (*pod, error) {
+	if !config.Kubernetes.asked() {
+		return nil, nil
+	}
+	client, err := kubernetes.InCluster()
+	if err != nil {
+		return nil, fmt.Errorf("kubernetes settings: %w", err)
+	}
+	return &pod{client, config}, nil
+}
+
+// openCA opens the CA of this manager, which all managers of the store share.
+func (p *pod) openCA(ctx context.Context, config *Config) (*identity.CA, error) {
+	if p != nil && config.Kubernetes.CASecret != "" {
+		if err := publish.ShareCA(ctx, p.client, config.Kubernetes.CASecret, config.Identity.CADir, config.Identity.TrustDomain); err != nil {
+			return nil, err
+		}
+	}
+	return identity.OpenCA(config.Identity.CADir, config.Identity.TrustDomain)
+}
+
+// reviewer returns who lets pods in; nil lets none in.
+func (p *pod) reviewer() *serviceaccount.Reviewer {
+	if p == nil || len(p.config.Kubernetes.AgentAccounts) == 0 {
+		return nil
+	}
+	accounts := make(map[string]identity.Role)
+	for _, account := range p.config.Kubernetes.AgentAccounts {
+		accounts[account] = identity.Agent
+	}
+	return serviceaccount.New(p.client, p.config.Kubernetes.Audience, accounts)
+}
+
+// publish keeps in Kubernetes what others need, until ctx is done.
+func (p *pod) publish(ctx context.Context, env daemon.Env, ca *identity.CA, shown *view.View, leading *leadership) error {
+	if p == nil {
+		return nil
+	}
+	settings := p.config.Kubernetes
+	if settings.CAConfigMap != "" {
+		if err := publish.Authority(ctx, p.client, settings.CAConfigMap, ca); err != nil {
+			return err
+		}
+	}
+	var credentials []publish.Credential
+	if settings.OperatorSecret != "" {
+		credentials = append(credentials, publish.Credential{
+			Secret: settings.OperatorSecret, ID: identity.ID{Role: identity.Operator, Name: operatorName},
+			Endpoint: cmp.Or(settings.OperatorEndpoint, leading.self.Address),
+		})
+	}
+	if settings.GatewaySecret != "" {
+		credentials = append(credentials, publish.Credential{
+			Secret: settings.GatewaySecret, ID: identity.ID{Role: identity.Gateway, Name: "gateway"}, Hosts: settings.GatewayNames,
+		})
+	}
+	keeper := &publish.Keeper{
+		Objects: p.client, CA: ca, Credentials: credentials, Log: env.Log,
+		Leading: func() bool { return leading.Registry() != nil },
+		Stamp:   func() identity.Stamp { return identity.Stamp(shown.Revision()) + 1 },
+	}
+	return keeper.Run(ctx)
+}

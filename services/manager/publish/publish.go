@@ -1,0 +1,170 @@
+// Package publish puts into Kubernetes objects what others need to reach the managers:
+// the CA that the managers share, its certificate, and fresh credentials of the operator and
+// of the proxy. The objects are made by others; this only fills them, and so needs no right to make any.
+package publish
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/kubernetes"
+	"github.com/groupcast/groupcast/internal/uplink"
+)
+
+// Objects are the Secrets and ConfigMaps of this pod's namespace.
+type Objects interface {
+	Secret(ctx context.Context, name string) (map[string][]byte, kubernetes.Version, error)
+	SetSecret(ctx context.Context, name string, data map[string][]byte, read kubernetes.Version) error
+	SetConfigMap(ctx context.Context, name string, data map[string]string) error
+}
+
+// Keys of the objects; those of credentials are the file names that all of Groupcast and cert-manager use.
+const (
+	caCertificate  = "ca.crt"
+	caKey          = "ca.key"
+	certificateKey = "tls.crt"
+	privateKey     = "tls.key"
+	operatorConfig = "config.yaml"
+)
+
+// ShareCA has the directory hold the CA that is in a Secret. Where the Secret is empty,
+// the directory's CA, or else a new one, goes into it: whichever manager is first.
+func ShareCA(ctx context.Context, objects Objects, secret, dir, trustDomain string) error {
+	for {
+		shared, version, err := objects.Secret(ctx, secret)
+		if err != nil {
+			return fmt.Errorf("share the CA: %w", err)
+		}
+		if len(shared[caKey]) > 0 {
+			return adopt(shared, secret, dir, trustDomain)
+		}
+		ca, err := offered(dir, trustDomain)
+		if err != nil {
+			return err
+		}
+		certificate, key, err := ca.PEM()
+		if err != nil {
+			return err
+		}
+		err = objects.SetSecret(ctx, secret, map[string][]byte{caCertificate: certificate, caKey: key}, version)
+		switch {
+		case errors.Is(err, kubernetes.ErrConflict): // another manager was faster
+			continue
+		case err != nil:
+			return fmt.Errorf("share the CA: %w", err)
+		}
+		return ca.Save(dir)
+	}
+}
+
+// offered returns the CA of a directory, or a new one that is nowhere yet.
+func offered(dir, trustDomain string) (*identity.CA, error) {
+	if _, err := os.Stat(filepath.Join(dir, caKey)); errors.Is(err, fs.ErrNotExist) {
+		return identity.NewCA(trustDomain, time.Now)
+	}
+	return identity.OpenCA(dir, trustDomain)
+}
+
+// adopt writes the shared CA into the directory, unless another one is there.
+func adopt(shared map[string][]byte, secret, dir, trustDomain string) error {
+	ca, err := identity.ParseCA(shared[caCertificate], shared[caKey], trustDomain)
+	if err != nil {
+		return fmt.Errorf("Secret %s: %w", secret, err)
+	}
+	own, err := os.ReadFile(filepath.Join(dir, caCertificate))
+	if err == nil && !bytes.Equal(own, shared[caCertificate]) {
+		return fmt.Errorf("the CA in %s is not the one in Secret %s: empty the Secret if the directory's is the right one", dir, secret)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("read CA: %w", err)
+	}
+	return ca.Save(dir)
+}
+
+// Authority writes the CA's certificate where those find it who are to enroll.
+func Authority(ctx context.Context, objects Objects, configMap string, ca *identity.CA) error {
+	certificate, _, err := ca.PEM()
+	if err != nil {
+		return err
+	}
+	if err := objects.SetConfigMap(ctx, configMap, map[string]string{caCertificate: string(certificate)}); err != nil {
+		return fmt.Errorf("publish the CA's certificate: %w", err)
+	}
+	return nil
+}
+
+// Credential is what is kept fresh in a Secret.
+type Credential struct {
+	Secret string
+	ID     identity.ID
+	// Hosts are DNS names of who has it.
+	Hosts []string
+	// Endpoint is where its config.yaml says that the managers are; empty writes none.
+	Endpoint string
+}
+
+// Keeper keeps credentials fresh in Secrets while this manager leads.
+type Keeper struct {
+	Objects     Objects
+	CA          *identity.CA
+	Credentials []Credential
+	// Leading says whether this manager leads; Stamp is the stamp of a certificate of now.
+	Leading func() bool
+	Stamp   func() identity.Stamp
+	Log     *slog.Logger
+}
+
+// look is how often it is looked whether something is due.
+const look = 2 * time.Second
+
+// Run keeps them fresh until ctx is done.
+func (k *Keeper) Run(ctx context.Context) error {
+	ticker := time.NewTicker(look)
+	defer ticker.Stop()
+	due := make([]time.Time, len(k.Credentials))
+	for {
+		for i, credential := range k.Credentials {
+			if !k.Leading() {
+				due[i] = time.Time{}
+				continue
+			}
+			if now := time.Now(); !now.Before(due[i]) {
+				due[i] = now.Add(identity.CertificateLifetime / 2)
+				if err := k.publish(ctx, credential); err != nil && ctx.Err() == nil {
+					due[i] = now.Add(look)
+					k.Log.Warn("credentials could not be published; trying again", "secret", credential.Secret, "error", err)
+				}
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+func (k *Keeper) publish(ctx context.Context, credential Credential) error {
+	bundle, err := k.CA.IssueBundle(credential.ID, k.Stamp(), credential.Hosts...)
+	if err != nil {
+		return err
+	}
+	data := map[string][]byte{certificateKey: bundle.Certificate, privateKey: bundle.Key, caCertificate: bundle.Authorities}
+	if credential.Endpoint != "" {
+		access := uplink.Config{Endpoints: []string{credential.Endpoint}, TrustDomain: k.CA.TrustDomain, CredentialsDir: "."}
+		if data[operatorConfig], err = yaml.Marshal(access); err != nil {
+			return fmt.Errorf("encode %s: %w", operatorConfig, err)
+		}
+	}
+	return k.Objects.SetSecret(ctx, credential.Secret, data, "")
+}

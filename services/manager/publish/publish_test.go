@@ -1,0 +1,172 @@
+package publish
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/kubernetes"
+	"github.com/groupcast/groupcast/internal/uplink"
+)
+
+// memory is a namespace's objects, with versions as the API server has them.
+type memory struct {
+	mu         sync.Mutex
+	secrets    map[string]map[string][]byte
+	configMaps map[string]map[string]string
+	version    int
+	raced      func() // called once before a Secret is set, as if by a faster manager
+}
+
+func newMemory() *memory {
+	return &memory{secrets: map[string]map[string][]byte{}, configMaps: map[string]map[string]string{}}
+}
+
+func (m *memory) Secret(_ context.Context, name string) (map[string][]byte, kubernetes.Version, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return maps.Clone(m.secrets[name]), kubernetes.Version(strconv.Itoa(m.version)), nil
+}
+
+func (m *memory) SetSecret(_ context.Context, name string, data map[string][]byte, read kubernetes.Version) error {
+	if raced := m.raced; raced != nil {
+		m.raced = nil
+		raced()
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if read != "" && read != kubernetes.Version(strconv.Itoa(m.version)) {
+		return kubernetes.ErrConflict
+	}
+	m.version++
+	m.secrets[name] = data
+	return nil
+}
+
+func (m *memory) SetConfigMap(_ context.Context, name string, data map[string]string) error {
+	m.configMaps[name] = data
+	return nil
+}
+
+func share(t *testing.T, objects Objects, dir string) error {
+	t.Helper()
+	return ShareCA(t.Context(), objects, "ca", dir, "example.org")
+}
+
+func certificateIn(t *testing.T, dir string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, caCertificate))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// Whoever is first decides, and all have the same CA: also when two are first at once.
+func TestManagersShareOneCA(t *testing.T) {
+	objects := newMemory()
+	first, second := t.TempDir(), t.TempDir()
+	objects.raced = func() {
+		if err := share(t, objects, second); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := share(t, objects, first); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(certificateIn(t, first), certificateIn(t, second)) || !bytes.Equal(certificateIn(t, first), objects.secrets["ca"][caCertificate]) {
+		t.Error("two CAs")
+	}
+	if _, err := identity.OpenCA(first, "example.org"); err != nil {
+		t.Error(err)
+	}
+}
+
+// After an uninstallation the Secret is gone and the volume is there: the store belongs to the volume's CA.
+func TestTheVolumesCAComesBack(t *testing.T) {
+	dir := t.TempDir()
+	if err := share(t, newMemory(), dir); err != nil {
+		t.Fatal(err)
+	}
+	before, fresh := certificateIn(t, dir), newMemory()
+	if err := share(t, fresh, dir); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(before, fresh.secrets["ca"][caCertificate]) {
+		t.Error("another CA was made")
+	}
+}
+
+func TestAnotherCAIsNotOverwritten(t *testing.T) {
+	one, other, dir := newMemory(), newMemory(), t.TempDir()
+	if err := share(t, one, dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := share(t, other, t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	before := certificateIn(t, dir)
+	if err := share(t, other, dir); err == nil || !strings.Contains(err.Error(), "is not the one in Secret ca") {
+		t.Errorf("%v", err)
+	}
+	if !bytes.Equal(before, certificateIn(t, dir)) {
+		t.Error("the directory's CA was replaced")
+	}
+}
+
+// Credentials are good, say where the managers are, and are made anew at half of their life: by the leader alone.
+func TestCredentialsStayFresh(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		objects := newMemory()
+		ca, err := identity.NewCA("example.org", time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var leads atomic.Bool
+		keeper := &Keeper{
+			Objects: objects, CA: ca, Log: slog.New(slog.DiscardHandler),
+			Credentials: []Credential{{Secret: "operator", ID: identity.ID{Role: identity.Operator, Name: "admin"}, Endpoint: "managers:7400"}},
+			Leading:     leads.Load, Stamp: func() identity.Stamp { return 1 },
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go keeper.Run(ctx)
+		time.Sleep(time.Minute)
+		if objects.version != 0 {
+			t.Error("published by one that does not lead")
+		}
+		leads.Store(true)
+		time.Sleep(look)
+		synctest.Wait()
+		dir := t.TempDir()
+		for name, content := range objects.secrets["operator"] {
+			if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		access, err := uplink.ReadConfig(filepath.Join(dir, operatorConfig))
+		if err != nil || access.Endpoints[0] != "managers:7400" {
+			t.Fatalf("%+v %v", access, err)
+		}
+		if credentials, err := identity.FilesIn(access.CredentialsDir).Credentials(); err != nil || credentials.ID.Role != identity.Operator {
+			t.Errorf("%+v %v", credentials, err)
+		}
+		before := objects.version
+		time.Sleep(identity.CertificateLifetime)
+		synctest.Wait()
+		if renewed := objects.version - before; renewed != 2 {
+			t.Errorf("renewed %d times within a life, want 2", renewed)
+		}
+	})
+}

@@ -1,0 +1,83 @@
+// Package serviceaccount lets pods in by their Kubernetes ServiceAccount: beside
+// join tokens, a second way to a first certificate, for which nobody has to make or carry a secret.
+package serviceaccount
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/kubernetes"
+	"github.com/groupcast/groupcast/services/manager/ledger"
+)
+
+// Errors that the API's edge tells apart.
+var (
+	// ErrRefused says that a token gives no identity.
+	ErrRefused = errors.New("ServiceAccount token refused")
+	// ErrUnavailable says that the API server could not be asked.
+	ErrUnavailable = errors.New("ServiceAccount tokens cannot be checked at the moment")
+)
+
+// Server is who knows whose a token is.
+type Server interface {
+	Review(ctx context.Context, token, audience string) (pod kubernetes.Pod, problem string, err error)
+}
+
+// Reviewer knows which ServiceAccounts' pods are what.
+type Reviewer struct {
+	server   Server
+	audience string
+	accounts map[string]identity.Role // by namespace/name
+	limit    *rate.Limiter
+}
+
+// Reviews at once and per second: who has no identity yet must not make us flood the API server.
+const (
+	reviewBurst = 100
+	reviewRate  = 50
+)
+
+// New returns a reviewer of tokens for an audience.
+func New(server Server, audience string, accounts map[string]identity.Role) *Reviewer {
+	return &Reviewer{server: server, audience: audience, accounts: accounts, limit: rate.NewLimiter(reviewRate, reviewBurst)}
+}
+
+// IsToken reports whether text looks like a ServiceAccount's token, a JWT, and not like a join token.
+func IsToken(text string) bool {
+	return strings.HasPrefix(text, "ey") && strings.Count(text, ".") == 2
+}
+
+// maxToken is the length of the longest token that the API server is asked about.
+const maxToken = 8 << 10
+
+// Review returns the identity that a pod's token stands for: the role of its
+// ServiceAccount, under the name of its node. So a pod can be nobody but the one of its own node.
+func (r *Reviewer) Review(ctx context.Context, token string) (identity.ID, error) {
+	if len(token) > maxToken {
+		return identity.ID{}, fmt.Errorf("%w: it has %d bytes", ErrRefused, len(token))
+	}
+	if !r.limit.Allow() {
+		return identity.ID{}, &ledger.RateLimited{What: "ServiceAccount tokens are checked", Retry: time.Second}
+	}
+	pod, problem, err := r.server.Review(ctx, token, r.audience)
+	switch {
+	case err != nil:
+		return identity.ID{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	case problem != "":
+		return identity.ID{}, fmt.Errorf("%w: %s", ErrRefused, problem)
+	}
+	role, known := r.accounts[pod.Account]
+	switch {
+	case !known:
+		return identity.ID{}, fmt.Errorf("%w: ServiceAccount %s has no role here", ErrRefused, pod.Account)
+	case pod.Node == "":
+		return identity.ID{}, fmt.Errorf("%w: it is bound to no pod on a node (want a projected token; Kubernetes 1.30 or later)", ErrRefused)
+	}
+	return identity.ID{Role: role, Name: kubernetes.Label(pod.Node)}, nil
+}

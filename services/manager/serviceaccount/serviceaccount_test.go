@@ -1,0 +1,71 @@
+package serviceaccount
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/kubernetes"
+	"github.com/groupcast/groupcast/services/manager/ledger"
+)
+
+// answers is an API server that knows one answer.
+type answers struct {
+	pod     kubernetes.Pod
+	problem string
+	err     error
+}
+
+func (a answers) Review(context.Context, string, string) (kubernetes.Pod, string, error) {
+	return a.pod, a.problem, a.err
+}
+
+var accounts = map[string]identity.Role{"ns/agent": identity.Agent}
+
+// A pod can be nobody but the agent of its own node.
+func TestNameIsTheNodes(t *testing.T) {
+	reviewer := New(answers{pod: kubernetes.Pod{Account: "ns/agent", Name: "agent-x", Node: "node-7"}}, "groupcast", accounts)
+	id, err := reviewer.Review(t.Context(), "token")
+	if err != nil || id != (identity.ID{Role: identity.Agent, Name: "node-7"}) {
+		t.Errorf("%v %v", id, err)
+	}
+}
+
+func TestRefuses(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer answers
+		token  string
+		want   error
+	}{
+		"another account":   {answers{pod: kubernetes.Pod{Account: "ns/default", Node: "n"}}, "t", ErrRefused},
+		"another namespace": {answers{pod: kubernetes.Pod{Account: "other/agent", Node: "n"}}, "t", ErrRefused},
+		"no pod":            {answers{pod: kubernetes.Pod{Account: "ns/agent"}}, "t", ErrRefused},
+		"unknown":           {answers{problem: "expired"}, "t", ErrRefused},
+		"too long":          {answers{pod: kubernetes.Pod{Account: "ns/agent", Node: "n"}}, strings.Repeat("t", maxToken+1), ErrRefused},
+		"no server":         {answers{err: errors.New("refused")}, "t", ErrUnavailable},
+	} {
+		if id, err := New(c.answer, "groupcast", accounts).Review(t.Context(), c.token); !errors.Is(err, c.want) || id != (identity.ID{}) {
+			t.Errorf("%s: %v %v", name, id, err)
+		}
+	}
+}
+
+// Who has no identity yet cannot have the API server asked without end.
+func TestAsksTheServerSoOften(t *testing.T) {
+	reviewer := New(answers{problem: "no"}, "groupcast", accounts)
+	var limited *ledger.RateLimited
+	for range 10 * reviewBurst {
+		if _, err := reviewer.Review(t.Context(), "t"); errors.As(err, &limited) {
+			return
+		}
+	}
+	t.Error("never limited")
+}
+
+func TestJoinTokensAreNoServiceAccountTokens(t *testing.T) {
+	if IsToken(identity.NewToken(identity.Fingerprint{}).String()) || IsToken("") || IsToken("ey.") || !IsToken("eyJhbGciOi.eyJpc3M.c2ln") {
+		t.Error("mistaken")
+	}
+}
