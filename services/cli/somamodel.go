@@ -62,6 +62,9 @@ func (n network) check() error {
 	if n.c1 <= 0 || n.c2 <= 0 || n.headers < 0 || n.artpMax < 0 || n.timeout <= 0 {
 		wrong = append(wrong, errors.New("capacities and times have to be positive"))
 	}
+	if artp := (model.Feedback{Clients: n.clients, Max: n.artpMax}).Mean(); n.timeout <= artp {
+		wrong = append(wrong, fmt.Errorf("--dflt-timeout %v is not greater than the mean ARTP, %v: no window would be confirmed", n.timeout, artp))
+	}
 	return errors.Join(wrong...)
 }
 
