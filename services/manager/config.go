@@ -38,11 +38,19 @@ type KubernetesConfig struct {
 
 // StoreConfig says where the state is kept.
 type StoreConfig struct {
-	DataDir   string   `json:"dataDir" usage:"directory of the embedded store"`
-	Endpoints []string `json:"endpoints" usage:"external etcd, as https://host:2379; empty embeds one in this process"`
-	CertFile  string   `json:"certFile" usage:"certificate for the external etcd"`
-	KeyFile   string   `json:"keyFile" usage:"key for the external etcd"`
-	CAFile    string   `json:"caFile" usage:"authorities of the external etcd; empty speaks to it without TLS"`
+	DataDir   string        `json:"dataDir" usage:"directory of the embedded store"`
+	Cluster   ClusterConfig `json:"cluster"`
+	Endpoints []string      `json:"endpoints" usage:"external etcd, as https://host:2379; empty embeds one in this process"`
+	CertFile  string        `json:"certFile" usage:"certificate for the external etcd"`
+	KeyFile   string        `json:"keyFile" usage:"key for the external etcd"`
+	CAFile    string        `json:"caFile" usage:"authorities of the external etcd; empty speaks to it without TLS"`
+}
+
+// ClusterConfig makes the embedded store one of several.
+type ClusterConfig struct {
+	Self  string `json:"self" usage:"DNS name of this manager; with it, the embedded store is one of a cluster, each in a manager, on ports 2379 and 2380"`
+	Seed  string `json:"seed" usage:"DNS name with the addresses of all managers"`
+	First string `json:"first" usage:"DNS name of the manager that founds the cluster where there is none; the others join it"`
 }
 
 // IdentityConfig says who the managers are and how they certify others.
@@ -84,6 +92,9 @@ func (c *Config) Validate() error {
 	note(err == nil, "grpc.listen is %q: want host:port, as in 127.0.0.1:7400", c.GRPC.Listen)
 	note(c.GRPC.MaxConnections > 0, "grpc.maxConnections is %d: want at least 1", c.GRPC.MaxConnections)
 	note(len(c.Store.Endpoints) > 0 || c.Store.DataDir != "", "store.dataDir is empty: name a directory, or store.endpoints of an external etcd")
+	cluster := c.Store.Cluster
+	note(cluster.Self == "" || cluster.Seed != "" && cluster.First != "", "store.cluster.self needs store.cluster.seed and store.cluster.first")
+	note(cluster.Self == "" || len(c.Store.Endpoints) == 0, "store.cluster and store.endpoints: name one")
 	note((c.Store.CertFile == "") == (c.Store.KeyFile == ""), "store.certFile and store.keyFile go together")
 	note(c.Store.CertFile == "" || c.Store.CAFile != "", "store.certFile needs store.caFile")
 	note(c.Identity.TrustDomain != "", "identity.trustDomain is empty")

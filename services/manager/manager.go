@@ -33,7 +33,7 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 	if err != nil {
 		return err
 	}
-	state, err := openStore(ctx, env, config)
+	state, err := openStore(ctx, env, config, ca)
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,10 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 	return group.Wait()
 }
 
-func openStore(ctx context.Context, env daemon.Env, config *Config) (*store.Store, error) {
+func openStore(ctx context.Context, env daemon.Env, config *Config, ca *identity.CA) (*store.Store, error) {
+	if config.Store.Cluster.Self != "" {
+		return openCluster(ctx, env, config, ca)
+	}
 	if len(config.Store.Endpoints) == 0 {
 		return store.OpenEmbedded(config.Store.DataDir, env.Log)
 	}

@@ -18,7 +18,8 @@ type summary struct {
 	// congestion occurring at the identical link" (001 §3.3).
 	queue   time.Duration
 	mss     int
-	initial int // connections that may turn out to be short
+	drain   float64 // what of the windows is left, to let the queue run empty
+	initial int     // connections that may turn out to be short
 	// served is what share of their part those get that use all they may.
 	served  float64
 	crowded bool // others fill the queue

@@ -13,6 +13,7 @@ type groupcast struct {
 	histories map[string]*history
 	capacity  capacity
 	contest   contest
+	drain     drain
 	last      time.Time
 	first     int
 	served    float64
@@ -50,6 +51,7 @@ func (g *groupcast) Step(now time.Time, facts Facts) Decision {
 	}
 	decision.Available = available
 	g.plan(all, available, mode, seen)
+	seen.drain = g.drain.step(now, mode == open && !seen.crowded && g.capacity.known > 0, all)
 	damping := damping(all, seen)
 	for i, h := range all {
 		h.decide(now, mode, seen, damping, &decision.Shares[i])

@@ -36,8 +36,8 @@ func (h *history) bytes(seen summary, damping float64) float64 {
 	rest := h.rate - want
 	trip := h.trip() + h.queue(seen)
 	if !h.crowded(seen) {
-		h.meant = h.rate
-		return h.gain * damping * h.rate.bytes(trip)
+		h.meant = h.rate * Rate(seen.drain)
+		return h.gain * damping * h.meant.bytes(trip)
 	}
 	want = want*reserve + min(want/2, Rate(h.owed/repayTime.Seconds()))
 	if h.client.Cap > 0 {
