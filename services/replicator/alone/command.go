@@ -46,6 +46,7 @@ type app struct {
 	lan            string
 	group          string
 	ttl            int
+	profile        string
 }
 
 // garbagePercent: a replication holds what it needs, and makes little garbage.
@@ -111,6 +112,7 @@ func (a *app) flags(command *cobra.Command) {
 	flags.StringVar(&a.lan, "lan", "", "network interface that leads to the LAN, as eth0")
 	flags.StringVar(&a.group, "group", "", "multicast group and port, as 239.1.2.3:5000 (one that follows from the phrase)")
 	flags.IntVar(&a.ttl, "ttl", 1, "how many networks a packet may see: 1 stays in the LAN")
+	flags.StringVar(&a.profile, "profile", "fast", "fast, or paper: SOMA as it was published, which believes whoever is in the LAN")
 	flags.BoolVarP(&a.quiet, "quiet", "q", false, "show no progress")
 	if err := command.MarkFlagRequired("lan"); err != nil {
 		panic("alone: " + err.Error())

@@ -49,12 +49,18 @@ goes on from there when it is called again.`,
 	flags.StringSliceVar(&r.target.Allowed, "allow-device", nil, "block device that may be overwritten")
 	flags.StringVar(&r.target.Serial, "serial", "", "serial number that the device must have")
 	flags.StringVar(&r.target.State, "state", "", "directory that says after an interruption how much of a device is there (begin anew)")
-	for _, name := range []string{"into", "key"} {
-		if err := command.MarkFlagRequired(name); err != nil {
-			panic("alone: " + err.Error())
-		}
+	if err := command.MarkFlagRequired("into"); err != nil {
+		panic("alone: " + err.Error())
 	}
-	command.RunE = func(command *cobra.Command, _ []string) error { return a.receive(command.Context(), r) }
+	command.RunE = func(command *cobra.Command, _ []string) error {
+		if isPaper, err := a.isPaper(); isPaper || err != nil {
+			return a.receivePaper(command.Context(), r, err)
+		}
+		if a.phrase == "" {
+			return usageError{errors.New("--key is missing: give the phrase that the sender has")}
+		}
+		return a.receive(command.Context(), r)
+	}
 	return command
 }
 

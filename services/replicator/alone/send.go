@@ -16,6 +16,7 @@ import (
 	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
 	"github.com/groupcast/groupcast/internal/bytesize"
 	"github.com/groupcast/groupcast/services/replicator/device"
+	"github.com/groupcast/groupcast/services/replicator/paper"
 	"github.com/groupcast/groupcast/services/replicator/receive"
 	"github.com/groupcast/groupcast/services/replicator/send"
 )
@@ -34,7 +35,7 @@ type sending struct {
 const defaultCeiling = 1.25e9
 
 func (a *app) sendCommand() *cobra.Command {
-	s := &sending{}
+	s, p := &sending{}, &paperSending{}
 	command := &cobra.Command{
 		Use: "send FILE|DIR|DEVICE --lan INTERFACE", Short: "Send a file, a directory or a block device to all that receive", Args: cobra.ExactArgs(1),
 		Example: "  groupcast-replicator send disk.img --lan eth0 --receivers 20\n  groupcast-replicator send /dev/sda2 --lan eth0 --key k7qd-92mf-xw3p-bt6h --wait 1m",
@@ -48,7 +49,13 @@ func (a *app) sendCommand() *cobra.Command {
 	flags.Var(&s.rate, "rate", "bytes per second to send at most, as 100MB (what the interface can)")
 	flags.IntVar(&s.datagram, "datagram", 0, "bytes of the largest datagram (what the interface's MTU allows)")
 	flags.StringVar(&s.slow, "slow", "pace", "what happens to a slow receiver: pace has all wait for it, detach serves it last")
-	command.RunE = func(command *cobra.Command, args []string) error { return a.send(command.Context(), s, args[0]) }
+	p.flags(command)
+	command.RunE = func(command *cobra.Command, args []string) error {
+		if isPaper, err := a.isPaper(); isPaper || err != nil {
+			return a.sendPaper(command.Context(), p, args[0], err)
+		}
+		return a.send(command.Context(), s, args[0])
+	}
 	return command
 }
 
@@ -145,5 +152,6 @@ func verdict(members []send.Receipt) error {
 }
 
 func isUnheard(err error) bool {
-	return errors.Is(err, send.ErrNobody) || errors.Is(err, receive.ErrNotHeard) || errors.Is(err, receive.ErrSenderGone)
+	return errors.Is(err, send.ErrNobody) || errors.Is(err, receive.ErrNotHeard) || errors.Is(err, receive.ErrSenderGone) ||
+		errors.Is(err, paper.ErrNobodyListens) || errors.Is(err, paper.ErrSenderLost)
 }

@@ -1,0 +1,85 @@
+package replicas_test
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/groupcast/groupcast/e2e/lab"
+	"github.com/groupcast/groupcast/e2e/lab/labtest"
+	"github.com/groupcast/groupcast/e2e/lab/link"
+	"github.com/groupcast/groupcast/internal/testprocess"
+)
+
+// The paper profile, which has to be asked for by name, replicates a file by the real program: to
+// two receivers, one of them over a link that loses. A capture of it says what the windows were.
+func TestPaperProfileByName(t *testing.T) {
+	l := labtest.New(t, 1)
+	lan, sender, receivers := l.LAN("lan"), l.Host("sender"), l.Hosts("receiver", 2)
+	l.Link(sender, lan, link.Shape{})
+	l.Link(receivers[0], lan, link.Shape{})
+	l.Link(receivers[1], lan, link.Shape{}).Back(link.Shape{Loss: 0.01})
+	labtest.Start(t, l)
+	dir, binary := t.TempDir(), testprocess.Binary(t, "github.com/groupcast/groupcast/services/replicator/cmd/groupcast-replicator")
+	content := make([]byte, 200_000)
+	_, _ = rand.NewChaCha8([32]byte{1}).Read(content)
+	source := filepath.Join(dir, "source")
+	if err := os.WriteFile(source, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const group = "239.7.7.7:7431"
+	var running []*lab.Process
+	for _, host := range receivers {
+		p := host.Command(binary, "receive", "--profile", "paper", "--lan", "eth0", "--group", group, "--into", filepath.Join(dir, host.Name()))
+		if err := p.Start(); err != nil {
+			t.Fatal(err)
+		}
+		running = append(running, p)
+		awaitGroup(t, host)
+	}
+	send := sender.Command(binary, "send", "--profile", "paper", "--lan", "eth0", "--group", group, source)
+	if err := send.Run(); err != nil {
+		t.Fatalf("%v: %s", err, send.Output())
+	}
+	for i, p := range running {
+		if err := p.Wait(); err != nil {
+			t.Fatalf("%v: %s", err, p.Output())
+		}
+		got, err := os.ReadFile(filepath.Join(dir, receivers[i].Name()))
+		if err != nil || !bytes.Equal(got, content) {
+			t.Errorf("%s has %d of %d bytes, %v", receivers[i].Name(), len(got), len(content), err)
+		}
+	}
+	if !strings.Contains(send.Output(), "no receipts") {
+		t.Errorf("the sender said %q", send.Output())
+	}
+	for want, arguments := range map[string][]string{
+		"--key: ":           {"--profile", "paper", "--key", "k7qd-92mf-xw3p-bt6h"},
+		"--group is":        {"--profile", "paper"},
+		"fast or paper":     {"--profile", "published", "--group", group},
+		"--group nonsense:": {"--profile", "paper", "--group", "nonsense"},
+	} {
+		p := sender.Command(binary, append([]string{"send", "--lan", "eth0", source}, arguments...)...)
+		if err := p.Run(); err == nil || !strings.Contains(p.Output(), want) {
+			t.Errorf("%v: %v, %q; want %q", arguments, err, p.Output(), want)
+		}
+	}
+}
+
+// awaitGroup returns when the host's kernel has joined 239.7.7.7.
+func awaitGroup(t *testing.T, host *lab.Host) {
+	t.Helper()
+	for joined := false; !joined; {
+		err := host.Do(func() error {
+			list, err := os.ReadFile("/proc/thread-self/net/igmp")
+			joined = strings.Contains(string(list), "070707EF")
+			return err
+		})
+		if err != nil || t.Context().Err() != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package alone
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	algo "github.com/groupcast/groupcast/internal/algo/soma/paper"
+	"github.com/groupcast/groupcast/internal/bytesize"
+	"github.com/groupcast/groupcast/internal/multicast"
+	"github.com/groupcast/groupcast/services/replicator/paper"
+)
+
+// paperSending is what send was asked for in the paper profile.
+type paperSending struct {
+	lans    []string
+	payload int
+	timeout time.Duration
+}
+
+func (p *paperSending) flags(command *cobra.Command) {
+	flags := command.Flags()
+	flags.StringSliceVar(&p.lans, "lans", nil, "paper profile: subnets that take part from the start, as 10.0.1.0/24; others join when something comes from them")
+	flags.IntVar(&p.payload, "payload", 0, "paper profile: bytes of the file in a packet (512)")
+	flags.DurationVar(&p.timeout, "dflt-timeout", algo.DefaultTimeout, "paper profile: the least timeout, dflt_Tout")
+}
+
+// isPaper tells which profile was asked for. There is no way into the paper's but by its name.
+func (a *app) isPaper() (bool, error) {
+	switch a.profile {
+	case "fast":
+		return false, nil
+	case "paper":
+	default:
+		return false, usageError{fmt.Errorf("--profile %s: it can be fast or paper", a.profile)}
+	}
+	if a.phrase != "" {
+		return true, usageError{errors.New("--key: the paper profile has no keys, and would send and believe in the clear; leave it out")}
+	}
+	if a.group == "" {
+		return true, usageError{errors.New("--group is missing: the paper profile has no phrase that it could follow from; give one, as 239.7.7.7:7431")}
+	}
+	return true, nil
+}
+
+// paperPlace is where to meet.
+func (a *app) paperPlace() (multicast.Place, error) {
+	group, err := netip.ParseAddrPort(a.group)
+	if err != nil {
+		return multicast.Place{}, usageError{fmt.Errorf("--group %s: give an address and a port, as 239.7.7.7:7431", a.group)}
+	}
+	return multicast.Place{Group: group, Interface: a.lan, TTL: a.ttl}, nil
+}
+
+func (a *app) sendPaper(ctx context.Context, p *paperSending, path string, wrong error) error {
+	place, err := a.paperPlace()
+	if err = errors.Join(wrong, err); err != nil {
+		return err
+	}
+	s := paper.Sender{Place: place, Payload: p.payload, Log: a.log(), Rules: algo.SenderOptions{Flow: algo.Flow{Timeout: p.timeout}, StrangerBits: 24}}
+	for _, text := range p.lans {
+		lan, err := netip.ParsePrefix(text)
+		if err != nil {
+			return usageError{fmt.Errorf("--lans %s: give a subnet, as 10.0.1.0/24", text)}
+		}
+		s.Rules.LANs = append(s.Rules.LANs, lan)
+	}
+	from, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = from.Close() }()
+	began := time.Now()
+	sent, err := s.SendFile(ctx, from)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stdout, "%d packets in %d windows, %d repairs, %.2fs; the paper has no receipts: nobody asks for more\n", sent.Packets, sent.Windows, sent.Repairs, time.Since(began).Seconds())
+	for _, lan := range sent.Dropped {
+		fmt.Fprintf(a.stdout, "LAN %v was silent for too long\n", lan)
+	}
+	if len(sent.Dropped) > 0 {
+		return errPartial
+	}
+	return nil
+}
+
+func (a *app) receivePaper(ctx context.Context, r *receiving, wrong error) error {
+	place, err := a.paperPlace()
+	if err = errors.Join(wrong, err); err != nil {
+		return err
+	}
+	if r.await > 0 {
+		return usageError{errors.New("--await: the paper profile waits until it is interrupted; leave it out")}
+	}
+	got, err := paper.Receiver{Place: place, Log: a.log(), Rules: algo.ReceiverOptions{GivingUp: r.patience}}.ReceiveFile(ctx, r.into)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stdout, "%s  %s in %.2fs from %v, %d packets repaired; nothing proves that it is what was sent\n", r.into, bytesize.Short(uint64(got.Bytes)), got.Took.Seconds(), got.Server, got.Marked)
+	return nil
+}
