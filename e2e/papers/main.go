@@ -34,6 +34,7 @@ var experiments = []experiment.Experiment{
 	paper000.Traditional,
 	paper000.Split,
 	paper001.Traditional,
+	paper001.Gathered,
 	paper002.Parallel,
 	paper002.Children,
 	paper002.Neighbour,

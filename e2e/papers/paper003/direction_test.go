@@ -40,7 +40,7 @@ func TestWindowsKeepTheQueueShortAndFollowTargets(t *testing.T) {
 		if err := s.StreamAll(); err != nil {
 			return err
 		}
-		return s.Until(time.Duration(until*float64(time.Second)))
+		return s.Until(time.Duration(until * float64(time.Second)))
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -37,7 +37,7 @@ func figure3(ctx context.Context, options experiment.Options) (*measure.Result, 
 	r := &measure.Result{
 		Title: "Paper 003, model 1", Seed: options.Seed, Origin: options.Origin,
 		About: fmt.Sprintf(`Figure 2's six clients and one server; the link to the server carries %v and has a queue of %d packets, which the text does not tell. Terminals 0 to 2
-are of low priority, 20 to 60 ms away; 3 to 5 of high, 80 to 120 ms. TCP is reno, as in table I. All four ran at the same time for %v; what is measured begins after %v.`,
+are of low priority, 20 to 60 ms away; 3 to 5 of high, 80 to 120 ms. TCP is reno, as in table I. Two ran at a time, for %v each; what is measured begins after %v.`,
 			modelRate, modelQueue, options.Duration, settle),
 		Tables: []measure.Table{held(all, from, until), gathering.Clients("Each client", all, from, until)},
 	}
@@ -133,7 +133,7 @@ func figures5and6(ctx context.Context, options experiment.Options) (*measure.Res
 		Title: "Paper 003, model 2", Seed: options.Seed, Origin: options.Origin,
 		About: fmt.Sprintf(`Figure 4's six clients: terminals 0 to 2 behind router 1, 3 to 5 behind router 2, and from %v to %v three TCP connections that take what they can over the link
 from router 2 to router 3. That carries %v, and the link to the server %v, with queues of %d packets: the text tells neither. 0, 2 and 3 are of high priority. **A second stands for ten of
-the paper's.** TCP is reno. All three ran at the same time; the tables are of the time of interference from its fifth second on.`,
+the paper's.** TCP is reno. Two ran at a time; the tables are of the time of interference from its fifth second on.`,
 			interferenceFrom, interferenceUntil, routerRate, modelRate, modelQueue),
 		Tables: []measure.Table{gathering.Clients("Each client amid interference", all, from, until)},
 	}
@@ -168,7 +168,7 @@ func table2(ctx context.Context, options experiment.Options) (*measure.Result, e
 	}
 	r := &measure.Result{
 		Title: "Paper 003, versions of TCP", Seed: options.Seed, Origin: options.Origin,
-		About: fmt.Sprintf("Model 1 as for figure 3, with the kernel's congestion controls. Those of a controller ran at the same time for %v; what is measured begins after %v.", options.Duration, settle),
+		About: fmt.Sprintf("Model 1 as for figure 3, with the kernel's congestion controls. Two ran at a time, for %v each; what is measured begins after %v.", options.Duration, settle),
 	}
 	t := measure.Table{Title: "Table II: average throughput of each TCP version, Mbit/s", Columns: []string{"controller", "TCP version", "high priority", "low priority"}}
 	from, until := settle.Seconds(), options.Duration.Seconds()
@@ -183,8 +183,10 @@ func table2(ctx context.Context, options experiment.Options) (*measure.Result, e
 			return nil, err
 		}
 		for _, s := range all {
-			t.Rows = append(t.Rows, []string{s.Controller, s.Congestion,
-				measure.Short(s.Mean("", s.OfPriority(1)...).Between(from, until).Mean()), measure.Short(s.Mean("", s.OfPriority(0)...).Between(from, until).Mean())})
+			t.Rows = append(t.Rows, []string{
+				s.Controller, s.Congestion,
+				measure.Short(s.Mean("", s.OfPriority(1)...).Between(from, until).Mean()), measure.Short(s.Mean("", s.OfPriority(0)...).Between(from, until).Mean()),
+			})
 			options.Progress("  %v", t.Rows[len(t.Rows)-1])
 		}
 	}

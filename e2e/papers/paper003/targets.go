@@ -29,8 +29,8 @@ func targets(ctx context.Context, options experiment.Options) (*measure.Result, 
 	r := &measure.Result{
 		Title: "Paper 003, targets on a shared link", Seed: options.Seed, Origin: options.Origin,
 		About: fmt.Sprintf(`Six clients (targets of 1.0 and 0.5 Mbit/s in turn, of priority 1 and 0) upload without an end to a gatherer over a link of %v with a
-queue of %v, over round trips of 20 to 120 ms. Then the same with three TCP connections beside them over the same link that take what they can. The networks of a
-table ran at the same time, %v each; what is measured begins after %v. A client's rate is what the gatherer's kernel received, TLS among it.`,
+queue of %v, over round trips of 20 to 120 ms. Then the same with three TCP connections beside them over the same link that take what they can. Two networks ran at a time, in the
+order of the tables, %v each; what is measured begins after %v. A client's rate is what the gatherer's kernel received, TLS among it.`,
 			stepRate, stepQueue, options.Duration, settle),
 	}
 	for _, interferers := range []int{0, 3} {
