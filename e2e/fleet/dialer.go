@@ -3,16 +3,26 @@ package fleet
 import (
 	"context"
 	"net"
+	"time"
 
 	"github.com/groupcast/groupcast/e2e/lab"
 )
 
-// dialer dials from a host.
-type dialer struct {
-	host     *lab.Host
-	controls []lab.Control
+// Dialer dials from a host.
+type Dialer struct {
+	Host *lab.Host
+	// Controls prepare each socket.
+	Controls []lab.Control
+	// Dialed, if it is set, is told how long a handshake took.
+	Dialed func(address string, took time.Duration)
 }
 
-func (d dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
-	return d.host.Dial(ctx, network, address, d.controls...)
+// DialContext connects.
+func (d Dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	start := time.Now()
+	conn, err := d.Host.Dial(ctx, network, address, d.Controls...)
+	if err == nil && d.Dialed != nil {
+		d.Dialed(address, time.Since(start))
+	}
+	return conn, err
 }

@@ -41,7 +41,7 @@ func (f *Fleet) Gatherer(ctx context.Context, host *lab.Host, policy gather.Poli
 	if err != nil {
 		return nil, err
 	}
-	watcher, err := f.Uploader(ctx, host, host, "")
+	watcher, err := f.Uploader(ctx, Dialer{Host: host}, host, "")
 	if err != nil {
 		return nil, err
 	}
@@ -52,11 +52,10 @@ func (f *Fleet) Gatherer(ctx context.Context, host *lab.Host, policy gather.Poli
 	})
 }
 
-// Uploader is a client on one host of the gatherer on another. It calls itself what it is
-// told to; the controls prepare each of its sockets.
-func (f *Fleet) Uploader(ctx context.Context, host, gatherer *lab.Host, name string, controls ...lab.Control) (*gather.Client, error) {
-	if err := f.Reach(ctx, host); err != nil {
+// Uploader is a client of the gatherer on a host, and calls itself what it is told to.
+func (f *Fleet) Uploader(ctx context.Context, dialer Dialer, gatherer *lab.Host, name string) (*gather.Client, error) {
+	if err := f.Reach(ctx, dialer.Host); err != nil {
 		return nil, err
 	}
-	return gather.Open(f.Access(), gatherer.At(GathererPort), gather.Options{As: name, Dialer: dialer{host, controls}})
+	return gather.Open(f.Access(), gatherer.At(GathererPort), gather.Options{As: name, Dialer: dialer})
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/groupcast/groupcast/e2e/papers/paper000"
 	"github.com/groupcast/groupcast/e2e/papers/paper001"
 	"github.com/groupcast/groupcast/e2e/papers/paper002"
+	"github.com/groupcast/groupcast/e2e/papers/paper003"
 	"github.com/groupcast/groupcast/e2e/papers/paper004"
 	"github.com/groupcast/groupcast/internal/testprocess"
 )
@@ -33,9 +34,14 @@ var experiments = []experiment.Experiment{
 	paper000.Traditional,
 	paper000.Split,
 	paper001.Traditional,
+	paper001.Gathered,
 	paper002.Parallel,
 	paper002.Children,
 	paper002.Neighbour,
+	paper003.Targets,
+	paper003.Model1,
+	paper003.Model2,
+	paper003.Versions,
 	paper004.Congested,
 	paper004.Wired,
 	paper004.Joined,

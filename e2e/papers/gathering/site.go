@@ -56,7 +56,7 @@ func Start(ctx context.Context, c Case) (*Site, error) {
 	if _, err := s.fleet.Gatherer(ctx, s.server, c.policy(), "--controller", c.Controller); err != nil {
 		return s, err
 	}
-	if s.operator, err = s.fleet.Uploader(ctx, s.server, s.server, ""); err != nil {
+	if s.operator, err = s.fleet.Uploader(ctx, fleet.Dialer{Host: s.server}, s.server, ""); err != nil {
 		return s, err
 	}
 	s.start = time.Now()
@@ -109,7 +109,7 @@ func (s *Site) Until(at time.Duration) error {
 
 // Stream has a terminal upload without an end, until it is told to leave.
 func (s *Site) Stream(terminal string) (leave func(), err error) {
-	client, err := s.fleet.Uploader(s.ctx, s.hosts[terminal], s.server, terminal, lab.Congestion(s.Congestion))
+	client, err := s.fleet.Uploader(s.ctx, s.dialer(terminal), s.server, terminal)
 	if err != nil {
 		return nil, err
 	}
@@ -121,6 +121,10 @@ func (s *Site) Stream(terminal string) (leave func(), err error) {
 		}
 	})
 	return cancel, nil
+}
+
+func (s *Site) dialer(terminal string) fleet.Dialer {
+	return fleet.Dialer{Host: s.hosts[terminal], Controls: []lab.Control{lab.Congestion(s.Congestion)}}
 }
 
 // Interfere has another send as much as it can over TCP, until it is told to leave.
