@@ -51,6 +51,7 @@ func TestScripts(t *testing.T) {
 			"interrupt": interrupt,
 			"endpoint":  endpoint,
 			"ndjson":    ndjson,
+			"soma":      soma,
 		},
 	})
 }

@@ -40,6 +40,7 @@ type Conn struct {
 	buffer  []byte // what bytes pass through that the kernel cannot move by itself
 
 	windowed atomic.Bool // the window is smaller than what a reader of bulk waits for
+	window   int         // that SetWindow has set last, of whose callers there is one
 
 	deadline time.Time // until then there must be progress
 	progress int64     // bytes that came since that was set
@@ -70,15 +71,6 @@ func (c *Conn) SetMaxRate(bytesPerSecond uint64) error {
 func (c *Conn) setUnsent(bytes uint64) error {
 	return c.control(func(fd int) error {
 		return unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, int(bytes))
-	})
-}
-
-// SetWindow bounds the window that the other end is shown: it sends so many bytes in a
-// round trip at most. More takes effect at once, less when what was shown is used up.
-func (c *Conn) SetWindow(bytes int) error {
-	c.windowed.Store(bytes < wakeAt)
-	return c.control(func(fd int) error {
-		return unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_WINDOW_CLAMP, bytes)
 	})
 }
 

@@ -2,6 +2,7 @@ package multicast
 
 import (
 	"encoding/binary"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -15,20 +16,25 @@ func appendSegment(control []byte, segment int) {
 	binary.NativeEndian.PutUint16(control[unix.CmsgLen(0):], uint16(segment))
 }
 
-// segmentOf returns how large the datagrams are that came as one; without a word of the
-// kernel's, there is one.
-func segmentOf(control []byte, whole int) int {
+// told is what the kernel tells of what came.
+type told struct {
+	segment int       // the size of the datagrams that came as one; zero if there is one
+	at      time.Time // when it came; zero if it does not tell
+}
+
+func parse(control []byte) (t told) {
 	for len(control) > 0 {
 		header, data, rest, err := unix.ParseOneSocketControlMessage(control)
 		if err != nil {
-			return whole
+			return t
 		}
-		if header.Level == unix.IPPROTO_UDP && header.Type == unix.UDP_GRO && len(data) >= 2 {
-			if size := int(binary.NativeEndian.Uint16(data)); size > 0 {
-				return size
-			}
+		switch {
+		case header.Level == unix.IPPROTO_UDP && header.Type == unix.UDP_GRO && len(data) >= 2:
+			t.segment = int(binary.NativeEndian.Uint16(data))
+		case header.Level == unix.SOL_SOCKET && header.Type == unix.SO_TIMESTAMPNS && len(data) >= 16:
+			t.at = time.Unix(int64(binary.NativeEndian.Uint64(data)), int64(binary.NativeEndian.Uint64(data[8:])))
 		}
 		control = rest
 	}
-	return whole
+	return t
 }

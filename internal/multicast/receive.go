@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"time"
 
 	"golang.org/x/net/ipv4"
 	"golang.org/x/sys/unix"
@@ -47,7 +48,7 @@ func (s *Socket) ReceiveOnce(take func(datagram []byte, from netip.AddrPort)) er
 		return err
 	}
 	for i := range s.reading[:n] {
-		split(&s.reading[i], take)
+		s.split(&s.reading[i], take)
 	}
 	return nil
 }
@@ -65,16 +66,31 @@ func (s *Socket) messages() []ipv4.Message {
 	return messages
 }
 
+// Arrived is when what is handed on came to this machine, however long it waited for its
+// reader. It is of use while it is handed on.
+func (s *Socket) Arrived() time.Time { return s.arrived }
+
+// longWait is how long what came waits for its reader at most, as far as is believed: clocks
+// are set, too.
+const longWait = 10 * time.Second
+
 // split hands on each datagram of those that the kernel merged. One that was cut off is lost.
-func split(message *ipv4.Message, take func([]byte, netip.AddrPort)) {
+func (s *Socket) split(message *ipv4.Message, take func([]byte, netip.AddrPort)) {
 	from, is := message.Addr.(*net.UDPAddr)
 	if !is || message.Flags&unix.MSG_TRUNC != 0 {
 		return
 	}
 	whole := message.Buffers[0][:message.N]
-	segment := segmentOf(message.OOB[:message.NN], len(whole))
+	t := parse(message.OOB[:message.NN])
+	now := time.Now()
+	if s.arrived = t.at; now.Before(t.at) || now.Sub(t.at) > longWait {
+		s.arrived = now
+	}
 	for len(whole) > 0 {
-		n := min(segment, len(whole))
+		n := len(whole)
+		if t.segment > 0 {
+			n = min(t.segment, n)
+		}
 		take(whole[:n:n], from.AddrPort())
 		whole = whole[n:]
 	}

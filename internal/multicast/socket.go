@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"golang.org/x/net/ipv4"
 	"golang.org/x/sys/unix"
@@ -52,6 +53,7 @@ type Socket struct {
 	conn    *net.UDPConn
 	batch   *ipv4.PacketConn
 	reading []ipv4.Message
+	arrived time.Time
 	buffer  int
 	segment atomic.Bool // the kernel cuts what is sent
 	merge   bool        // the kernel hands over several datagrams as one
@@ -152,6 +154,7 @@ func (s *Socket) tune() error {
 		return err
 	}
 	return raw.Control(func(descriptor uintptr) {
+		_ = unix.SetsockoptInt(int(descriptor), unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1)
 		s.merge = unix.SetsockoptInt(int(descriptor), unix.IPPROTO_UDP, unix.UDP_GRO, 1) == nil
 		_, err := unix.GetsockoptInt(int(descriptor), unix.IPPROTO_UDP, unix.UDP_SEGMENT)
 		s.segment.Store(err == nil)

@@ -126,8 +126,7 @@ func serveAPI(env daemon.Env, config *Config, security identity.TLS, clients *ro
 	return port, nil
 }
 
-// firstWindow is the window of connections that are accepted: that of the listening socket,
-// which they inherit.
+// firstWindow is the window of connections that are accepted: the listening socket's.
 type firstWindow struct {
 	listener net.Listener
 	bytes    int

@@ -8,6 +8,7 @@ import (
 
 	"github.com/groupcast/groupcast/internal/daemon"
 	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/services/manager/replication"
 )
 
 // Config is the manager's configuration.
@@ -21,6 +22,14 @@ type Config struct {
 	Identity   IdentityConfig    `json:"identity"`
 	Admin      AdminAccess       `json:"adminAccess"`
 	Kubernetes KubernetesConfig  `json:"kubernetes"`
+
+	Replication ReplicationConfig `json:"replication"`
+}
+
+// ReplicationConfig says where replications meet: each has a multicast group of its own on every LAN.
+type ReplicationConfig struct {
+	Groups string `json:"groups" usage:"network of IPv4 multicast addresses that replications take theirs from; an organization's own are in 239.192.0.0/14 (RFC 2365)"`
+	Ports  string `json:"ports" usage:"UDP port that replications go to, or a range of them, as 7431-7440"`
 }
 
 // KubernetesConfig is for a manager that is a pod. The Secrets and ConfigMaps are of its
@@ -38,11 +47,19 @@ type KubernetesConfig struct {
 
 // StoreConfig says where the state is kept.
 type StoreConfig struct {
-	DataDir   string   `json:"dataDir" usage:"directory of the embedded store"`
-	Endpoints []string `json:"endpoints" usage:"external etcd, as https://host:2379; empty embeds one in this process"`
-	CertFile  string   `json:"certFile" usage:"certificate for the external etcd"`
-	KeyFile   string   `json:"keyFile" usage:"key for the external etcd"`
-	CAFile    string   `json:"caFile" usage:"authorities of the external etcd; empty speaks to it without TLS"`
+	DataDir   string        `json:"dataDir" usage:"directory of the embedded store"`
+	Cluster   ClusterConfig `json:"cluster"`
+	Endpoints []string      `json:"endpoints" usage:"external etcd, as https://host:2379; empty embeds one in this process"`
+	CertFile  string        `json:"certFile" usage:"certificate for the external etcd"`
+	KeyFile   string        `json:"keyFile" usage:"key for the external etcd"`
+	CAFile    string        `json:"caFile" usage:"authorities of the external etcd; empty speaks to it without TLS"`
+}
+
+// ClusterConfig makes the embedded store one of several.
+type ClusterConfig struct {
+	Self  string `json:"self" usage:"DNS name of this manager; with it, the embedded store is one of a cluster, each in a manager, on ports 2379 and 2380"`
+	Seed  string `json:"seed" usage:"DNS name with the addresses of all managers"`
+	First string `json:"first" usage:"DNS name of the manager that founds the cluster where there is none; the others join it"`
 }
 
 // IdentityConfig says who the managers are and how they certify others.
@@ -65,6 +82,7 @@ func Defaults() *Config {
 		GRPC:         daemon.GRPCConfig{Listen: "127.0.0.1:7400", MaxConnections: 20000},
 		Store:        StoreConfig{DataDir: "groupcast-data/store", Endpoints: []string{}},
 		Identity:     IdentityConfig{TrustDomain: identity.DefaultTrustDomain, CADir: "groupcast-data/ca"},
+		Replication:  ReplicationConfig{Groups: "239.195.0.0/16", Ports: "7431"},
 		Kubernetes:   KubernetesConfig{Audience: "groupcast", AgentAccounts: []string{}, GatewayNames: []string{}},
 	}
 }
@@ -84,10 +102,15 @@ func (c *Config) Validate() error {
 	note(err == nil, "grpc.listen is %q: want host:port, as in 127.0.0.1:7400", c.GRPC.Listen)
 	note(c.GRPC.MaxConnections > 0, "grpc.maxConnections is %d: want at least 1", c.GRPC.MaxConnections)
 	note(len(c.Store.Endpoints) > 0 || c.Store.DataDir != "", "store.dataDir is empty: name a directory, or store.endpoints of an external etcd")
+	cluster := c.Store.Cluster
+	note(cluster.Self == "" || cluster.Seed != "" && cluster.First != "", "store.cluster.self needs store.cluster.seed and store.cluster.first")
+	note(cluster.Self == "" || len(c.Store.Endpoints) == 0, "store.cluster and store.endpoints: name one")
 	note((c.Store.CertFile == "") == (c.Store.KeyFile == ""), "store.certFile and store.keyFile go together")
 	note(c.Store.CertFile == "" || c.Store.CAFile != "", "store.certFile needs store.caFile")
 	note(c.Identity.TrustDomain != "", "identity.trustDomain is empty")
 	note(c.Identity.CADir != "", "identity.caDir is empty")
+	_, err = replication.ParsePlaces(c.Replication.Groups, c.Replication.Ports)
+	note(err == nil, "replication: %v", err)
 	for _, account := range c.Kubernetes.AgentAccounts {
 		namespace, name, ok := strings.Cut(account, "/")
 		note(ok && namespace != "" && name != "", "kubernetes.agentAccounts: %q is not namespace/name", account)

@@ -38,7 +38,11 @@ func newPod(config *Config) (*pod, error) {
 // openCA opens the CA of this manager, which all managers of the store share.
 func (p *pod) openCA(ctx context.Context, config *Config) (*identity.CA, error) {
 	if p != nil && config.Kubernetes.CASecret != "" {
-		if err := publish.ShareCA(ctx, p.client, config.Kubernetes.CASecret, config.Identity.CADir, config.Identity.TrustDomain); err != nil {
+		sharing := publish.Sharing{
+			Objects: p.client, Secret: config.Kubernetes.CASecret, Dir: config.Identity.CADir, TrustDomain: config.Identity.TrustDomain,
+			Follow: config.Store.Cluster.Self != config.Store.Cluster.First, Founding: foundingFile(config),
+		}
+		if err := sharing.Run(ctx); err != nil {
 			return nil, err
 		}
 	}

@@ -2,7 +2,6 @@ package replicator_test
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net/netip"
@@ -28,7 +27,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 var (
 	group = netip.MustParseAddrPort("239.7.7.7:4000")
 	key   = []byte("a key of the test's own")
-	quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
+	quiet = slog.New(slog.DiscardHandler)
 )
 
 // bench is a LAN with one sender and its receivers.

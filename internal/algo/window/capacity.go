@@ -16,15 +16,22 @@ type summary struct {
 	// what the round trips are longer than they were at least. "When the RTT of most of TCP
 	// connections increase, we can consider that these connections are affected by the
 	// congestion occurring at the identical link" (001 §3.3).
-	queue   time.Duration
+	queue time.Duration
+	// deepest is the upper quartile. Where it is much more, some have learnt their round
+	// trips while a queue stood.
+	deepest time.Duration
 	mss     int
-	initial int // connections that may turn out to be short
+	drain   float64 // what of the windows is left, to let the queue run empty
+	initial int     // connections that may turn out to be short
+	later   int     // the other ones
+	first   int     // the window of the initial ones
 	// served is what share of their part those get that use all they may.
 	served  float64
 	crowded bool // others fill the queue
 	// disturbed is whether most clients have lost something of late.
 	disturbed bool
 	limit     Rate
+	most      Rate // what was delivered at most, without a queue
 	weight    Rate // of clients without a target: the smallest target of others
 }
 
@@ -49,6 +56,7 @@ func summarize(all []*history) summary {
 			queues = append(queues, h.rtt-h.base)
 		}
 		s.initial += h.initial
+		s.later += len(h.client.Connections) - h.initial
 		if !h.disturbed.IsZero() && h.step.Sub(h.disturbed) < owedTime {
 			disturbed++
 		}
@@ -60,7 +68,7 @@ func summarize(all []*history) summary {
 	}
 	if len(queues) > 0 {
 		slices.Sort(queues)
-		s.queue = queues[(len(queues)-1)/4]
+		s.queue, s.deepest = queues[(len(queues)-1)/4], queues[(len(queues)-1)*3/4]
 	}
 	return s
 }
@@ -94,6 +102,7 @@ const (
 
 // stands is how long a queue has to be to be called one: few segments come at once anyway.
 func (s summary) stands(rate Rate) time.Duration {
+	rate = max(rate, s.most)
 	if rate <= 0 {
 		return leastQueue
 	}
@@ -124,7 +133,7 @@ func (c *capacity) step(seen summary) Rate {
 	case seen.queue > standing && seen.delivered > 0:
 		c.rate += (margin*seen.delivered - c.rate) / 2
 		c.growth, c.known = leastGrowth, seen.delivered
-	case seen.queue < standing/2 && c.used(seen):
+	case seen.queue < standing/2 && seen.deepest < 2*standing && c.used(seen):
 		more := max(c.rate, seen.delivered) * Rate(1+c.growth)
 		c.rate = max(c.rate, min(more, mostAhead*max(seen.delivered, seen.targets)))
 		c.growth = min(2*c.growth, mostGrowth)

@@ -62,7 +62,8 @@ func (c *contest) step(now time.Time, seen summary) mode {
 	}
 	if queued {
 		c.calm = 0
-	} else {
+	}
+	if !queued || seen.initial > seen.later { // short ones make queues that go by themselves
 		c.queued = 0
 	}
 	c.peak *= peakKept

@@ -31,6 +31,8 @@ const (
 	// missingSteps is after how long behind its target a client gets more connections,
 	// calmFor after how long without loss it gets fewer.
 	missingSteps, calmFor = 3, 30 * time.Second
+	// tooManyFor is how long more connections stay than its window fits.
+	tooManyFor = 2 * time.Second
 )
 
 // step decides by the window that all connections have together. "By using multiple TCP
@@ -53,7 +55,13 @@ func (c *count) step(now time.Time, h *history, bytes float64, crowded bool) int
 	if c.now == 0 {
 		c.now = wanted
 	}
-	if wanted != c.now && c.may(now, wanted > c.now) {
+	wait := calmFor / 3
+	if wanted > c.now {
+		wait = 0
+	} else if !crowded && c.now > max(fits, needed) {
+		wait = tooManyFor // each has more than its part, as no window is less than three segments
+	}
+	if wanted != c.now && c.may(now, wait) {
 		c.now = wanted
 		c.changes = append(c.changes, now)
 	}
@@ -80,14 +88,11 @@ func (c *count) against(now time.Time, h *history) {
 	}
 }
 
-// may reports whether the number may change now. Fewer wait longer.
-func (c *count) may(now time.Time, more bool) bool {
+// may reports whether the number may change now, if it did not for a while.
+func (c *count) may(now time.Time, wait time.Duration) bool {
 	for len(c.changes) > 0 && now.Sub(c.changes[0]) >= time.Minute {
 		c.changes = c.changes[1:]
 	}
-	since := time.Hour
-	if n := len(c.changes); n > 0 {
-		since = now.Sub(c.changes[n-1])
-	}
-	return len(c.changes) < changesPerMinute && (more || since > calmFor/3)
+	n := len(c.changes)
+	return n == 0 || n < changesPerMinute && now.Sub(c.changes[n-1]) >= wait
 }

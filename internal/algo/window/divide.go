@@ -2,7 +2,6 @@ package window
 
 import (
 	"cmp"
-	"math"
 	"slices"
 )
 
@@ -93,9 +92,9 @@ func fill(rates []Rate, amount Rate, among []int, vessel func(i int) (weight flo
 	full := func(l level) float64 { return float64(l.room) / l.weight }
 	slices.SortStableFunc(levels, func(a, b level) int { return cmp.Compare(full(a), full(b)) })
 	for _, l := range levels {
-		part := min(l.room, amount*Rate(l.weight/weights))
-		if math.IsNaN(float64(part)) {
-			part = 0
+		part := min(l.room, amount)
+		if l.weight < weights { // else it is the last, but for rounding
+			part = min(l.room, amount*Rate(l.weight/weights))
 		}
 		rates[l.i] += part
 		amount, weights = max(0, amount-part), weights-l.weight

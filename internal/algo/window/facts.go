@@ -53,7 +53,8 @@ type Connection struct {
 	// Age is how long ago it was accepted.
 	Age time.Duration
 	// RTT is the round trip as the kernel has it now; LeastRTT the least that was seen on this
-	// connection. Zero is unknown.
+	// connection. Zero is unknown. For who only receives that is tcpi_rcv_rtt: tcpi_rtt stays
+	// what it was when the connection was opened, and shows no queue.
 	RTT, LeastRTT time.Duration
 	// MSS is how many bytes a segment has. Zero is unknown.
 	MSS int
@@ -63,7 +64,9 @@ type Connection struct {
 	// OutOfOrder is how many segments came before one that was missing, since it was opened:
 	// the trace that loss leaves at a receiver (tcpi_rcv_ooopack).
 	OutOfOrder uint64
-	// Window is the clamp that is set now. Zero is none.
+	// Window is the clamp that was set last. Zero is none. The kernel moves it by itself: when
+	// the first segments tell it how much memory they take, and when it tunes the buffer
+	// (unless SO_BUF_LOCK says no). So it is to be set again with every step.
 	Window int
 	// Idle is whether nothing has come since the last step.
 	Idle bool

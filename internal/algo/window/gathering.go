@@ -1,6 +1,7 @@
 package window
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/groupcast/groupcast/internal/algo/parallel"
@@ -57,7 +58,7 @@ func (g *gathering) connections(c Client, bytes float64) int {
 		g.searches[c.Name] = search
 	}
 	if !c.Active {
-		return search.Connections()
+		return min(search.Connections(), cmp.Or(c.MaxConnections, parallel.Most))
 	}
 	return search.Step(parallel.Seen{
 		Target: float64(c.Target), Throughput: float64(c.Throughput), Window: bytes, RTT: c.rtt(), Most: c.MaxConnections,

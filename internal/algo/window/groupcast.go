@@ -13,6 +13,7 @@ type groupcast struct {
 	histories map[string]*history
 	capacity  capacity
 	contest   contest
+	drain     drain
 	last      time.Time
 	first     int
 	served    float64
@@ -35,6 +36,7 @@ func (g *groupcast) Step(now time.Time, facts Facts) Decision {
 	all := g.observe(now, span, facts)
 	seen := summarize(all)
 	g.served = seen.served
+	seen.most = g.contest.peak
 	seen.limit = facts.Link.left()
 	for _, h := range all {
 		h.path.step(now, h, seen.queue)
@@ -45,14 +47,19 @@ func (g *groupcast) Step(now time.Time, facts Facts) Decision {
 	if mode != short {
 		available = max(available, seen.targets)
 	}
+	if seen.limit > 0 {
+		available = min(available, seen.limit)
+	}
 	decision.Available = available
 	g.plan(all, available, mode, seen)
+	g.first = g.firstWindow(max(available, g.capacity.known), seen)
+	seen.first = g.first
+	seen.drain = g.drain.step(now, mode == open && !seen.crowded && g.capacity.known > 0, all)
 	damping := damping(all, seen)
 	for i, h := range all {
 		h.decide(now, mode, seen, damping, &decision.Shares[i])
 	}
 	fit(&decision, facts)
-	g.first = g.firstWindow(max(available, g.capacity.known), seen)
 	return decision
 }
 
@@ -124,7 +131,7 @@ func fit(decision *Decision, facts Facts) {
 }
 
 const (
-	mostFirst  = 64 << 10
+	mostFirst  = 32 << 10
 	leastFirst = 8 << 10
 	// firstTime is for how long the link may be busy with the first windows of new
 	// connections: what a short transfer would wait for others of its kind.

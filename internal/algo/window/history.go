@@ -11,6 +11,7 @@ type history struct {
 	step   time.Time // when it was seen last
 	// rtt and base are its round trip now, and without a queue. Zero is unknown.
 	rtt, base time.Duration
+	shorter   bool // base has just become so
 	// rate is what its windows are made for, counted what of that the plan reckons with, and
 	// rule how it came about.
 	rate, counted Rate
@@ -83,6 +84,7 @@ func (h *history) observe(now time.Time, span time.Duration, c Client, served fl
 func (h *history) trips() {
 	sum, n := time.Duration(0), time.Duration(0)
 	h.initial = 0
+	before := h.base
 	for _, one := range h.client.Connections {
 		h.long = h.long || one.Received >= shortBytes
 	}
@@ -100,6 +102,7 @@ func (h *history) trips() {
 	if n > 0 {
 		h.rtt = max(sum/n, h.base)
 	}
+	h.shorter = before-h.base > max(2*time.Millisecond, before/20)
 }
 
 // isInitial reports whether a connection may turn out to be a short one (001 §3.2). One more

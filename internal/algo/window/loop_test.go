@@ -163,7 +163,7 @@ func TestShortLinkGoesByPriority(t *testing.T) {
 		}
 		for _, u := range all {
 			want := []float64{2.5, 7.5}[u.Priority] * mbit
-			if got := u.mean(30*second, 60*second); got < .9*want || got > 1.15*want {
+			if got := u.mean(30*second, 60*second); got < .85*want || got > 1.15*want {
 				t.Errorf("%s: %.3f Mbit/s, want %.3f", u.Name, got/mbit, want/mbit)
 			}
 		}
@@ -188,12 +188,12 @@ func TestChangesAreFollowedWithin3Seconds(t *testing.T) {
 	all = append(all, s.join(late))
 	s.run(10 * second)
 	tell(t, all, 23*second, 30*second)
-	wantTargets(t, all, .95, 2*second, 23*second, 30*second)
+	wantTargets(t, all, .95, 3*second, 23*second, 30*second)
 	all[0].leave()
 	all[1].Target = 3 * mbit
 	s.run(10 * second)
 	tell(t, all[1:], 33*second, 40*second)
-	wantTargets(t, all[1:], .95, 2*second, 33*second, 40*second)
+	wantTargets(t, all[1:], .95, 3*second, 33*second, 40*second)
 }
 
 func TestRoundTripsMayDifferMuch(t *testing.T) {

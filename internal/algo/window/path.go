@@ -38,7 +38,7 @@ func (p *path) step(now time.Time, h *history, shared time.Duration) {
 	}
 	seen := summary{
 		delivered: h.client.Throughput, planned: h.counted, targets: h.client.Target, queue: p.queue,
-		mss: h.client.mss(), disturbed: disturbed,
+		mss: h.client.mss(), disturbed: disturbed, most: p.contest.peak,
 	}
 	if h.leaves == 0 {
 		seen.full, seen.filled = seen.planned, seen.delivered

@@ -67,6 +67,9 @@ func (p *proposed) Step(now time.Time, facts Facts) Decision {
 		total = min(total, float64(facts.Link.Memory))
 	}
 	decision.Budget = whole(total)
+	if total > 0 {
+		p.first = int(min(total, firstPackets*usualMSS))
+	}
 	p.assign(facts, total, &decision)
 	return decision
 }
@@ -142,6 +145,8 @@ type place struct {
 	client, connection int
 	initial            bool
 	size, threshold    float64 // bytes
+	lack               float64 // threshold_i − 2·2^t_i
+	needs              bool    // all that it gets
 	weight             float64 // p_i · rtt_i
 	used               float64
 }
@@ -156,6 +161,7 @@ func (p *proposed) assign(facts Facts, total float64, decision *Decision) {
 		w := Window{ID: one.ID, State: Persistent}
 		if at.initial {
 			w.State = Initial
+			p.connections[one.ID].persistent = total == 0 || at.size > at.threshold
 		}
 		if total > 0 {
 			w.Bytes = max(1, whole(at.size))
@@ -185,7 +191,7 @@ func orUsual(rtt time.Duration) time.Duration {
 	return rtt
 }
 
-// places finds who is initial. "The threshold value is set to the receive socket buffer size, in
+// places finds who is initial: who has not yet been assigned more than its threshold. "The threshold value is set to the receive socket buffer size, in
 // case we consider all of the TCP connections currently at the receiver host to be in a
 // persistent state" (§3.2).
 func (p *proposed) places(facts Facts, total float64) []place {
@@ -207,9 +213,8 @@ func (p *proposed) places(facts Facts, total float64) []place {
 		at := &places[i]
 		one := facts.Clients[at.client].Connections[at.connection]
 		at.threshold = total * at.weight / weights
-		t := p.connections[one.ID]
-		t.persistent = t.persistent || at.size > at.threshold
-		at.initial = !t.persistent
+		at.initial = !p.connections[one.ID].persistent
+		at.lack = max(at.threshold-at.size, float64(one.MSS))
 	}
 	return places
 }
@@ -226,25 +231,23 @@ func haveTargets(facts Facts) bool {
 // slowStart is 2·2^t packets, in bytes, where t is "the number of RTTs from the beginning of the
 // connection" (§3.2).
 func slowStart(one Connection) float64 {
-	t := min(math.Floor(one.Age.Seconds()/orUsual(one.RTT).Seconds()), 30)
-	return 2 * math.Pow(2, t) * float64(one.MSS)
+	t := min(one.Age/orUsual(one.RTT), 30)
+	return 2 * math.Pow(2, float64(t)) * float64(one.MSS)
 }
 
-// initial is (1-a) where there is enough for all of them, else (1-b).
+// initial is (1-a) where there is enough for all of them, else (1-b). A difference to the
+// threshold that is none counts for one segment.
 func (p *proposed) initial(places []place, total float64) {
 	sum, lack := 0.0, 0.0
 	for _, at := range places {
 		if at.initial {
 			sum += at.size
-			lack += at.threshold - at.size
+			lack += at.lack
 		}
 	}
-	if sum <= total || lack <= 0 {
-		return
-	}
-	for i, at := range places {
-		if at.initial {
-			places[i].size = total * (at.threshold - at.size) / lack
+	for i := range places {
+		if at := &places[i]; at.initial && sum > total {
+			at.size = total * at.lack / lack
 		}
 	}
 }
@@ -274,12 +277,12 @@ func (p *proposed) persistent(facts Facts, places []place, total float64) {
 			spare += at.size - required
 			at.size = required
 		} else {
-			at.threshold = -1 // needs all it gets
+			at.needs = true
 			needing += at.weight
 		}
 	}
 	for i := range places {
-		if at := &places[i]; !at.initial && at.threshold == -1 {
+		if at := &places[i]; at.needs {
 			at.size += spare * at.weight / needing
 		}
 	}

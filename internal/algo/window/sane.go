@@ -4,13 +4,15 @@ import (
 	"cmp"
 	"math"
 	"time"
+
+	"github.com/groupcast/groupcast/internal/algo/parallel"
 )
 
 const (
 	// usualMSS is taken where a segment's size is not known: Ethernet, with timestamps.
 	usualMSS = 1448
-	leastMSS = 88 // what the kernel takes at least
-	mostMSS  = 65535
+	leastMSS = 88   // what the kernel takes at least
+	mostMSS  = 9000 // jumbo frames; the loopback has more, but needs not
 	// usualRTT is taken where a round trip is not known: 003's RTT_std.
 	usualRTT = 100 * time.Millisecond
 	// longestRTT is more than any path has; shortestRTT less than a machine has to itself.
@@ -37,7 +39,8 @@ func sane(facts Facts) Facts {
 		if c.Cap > 0 {
 			c.Target = min(c.Target, c.Cap)
 		}
-		c.Minimum, c.MaxConnections = min(c.Minimum, c.Target), max(0, c.MaxConnections)
+		c.Minimum = min(c.Minimum, c.Target)
+		c.MaxConnections = min(max(0, c.MaxConnections), parallel.Most)
 		from := len(connections)
 		for _, one := range c.Connections {
 			connections = append(connections, one.sane())
@@ -50,14 +53,14 @@ func sane(facts Facts) Facts {
 }
 
 func (r Rate) sane() Rate {
-	if math.IsNaN(float64(r)) || r <= 0 {
+	if math.IsNaN(float64(r)) || r <= 0 || r > mostRate {
 		return 0
 	}
-	return min(r, mostRate)
+	return r
 }
 
 func (c Connection) sane() Connection {
-	c.Throughput, c.Window, c.Age = c.Throughput.sane(), max(0, c.Window), max(0, c.Age)
+	c.Throughput, c.Window, c.Age = c.Throughput.sane(), min(max(0, c.Window), math.MaxInt32), max(0, c.Age)
 	if c.MSS <= 0 {
 		c.MSS = usualMSS
 	}

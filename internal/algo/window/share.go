@@ -25,7 +25,7 @@ func (h *history) decide(now time.Time, mode mode, seen summary, damping float64
 	share.Rate, share.Reason, share.Bottleneck = h.rate, h.reason(), h.bottleneck(mode, seen)
 	bytes := h.bytes(seen, damping)
 	share.Connections = h.connections.step(now, h, bytes, h.jostled)
-	h.spread(bytes, share)
+	h.spread(bytes, seen.first, share)
 }
 
 // bytes is the window of all connections together. While others fill the queue, what the
@@ -37,7 +37,10 @@ func (h *history) bytes(seen summary, damping float64) float64 {
 	trip := h.trip() + h.queue(seen)
 	if !h.crowded(seen) {
 		h.meant = h.rate
-		return h.gain * damping * h.rate.bytes(trip)
+		if seen.drain < 1 {
+			h.meant = max(h.rate*Rate(seen.drain), min(h.rate, drainTarget*h.client.Target))
+		}
+		return h.gain * damping * h.meant.bytes(trip)
 	}
 	want = want*reserve + min(want/2, Rate(h.owed/repayTime.Seconds()))
 	if h.client.Cap > 0 {
@@ -81,8 +84,8 @@ func damping(all []*history, seen summary) float64 {
 }
 
 // spread divides a client's window among its connections: evenly, but what one does not use
-// another may have.
-func (h *history) spread(bytes float64, share *Share) {
+// another may have. One that may be a short one keeps what it was given first.
+func (h *history) spread(bytes float64, first int, share *Share) {
 	connections := h.client.Connections
 	if len(connections) == 0 {
 		return
@@ -109,9 +112,9 @@ func (h *history) spread(bytes float64, share *Share) {
 		}
 		if h.isInitial(one) {
 			w.State = Initial
-			w.Bytes = max(w.Bytes, one.Window) // what it was given first
+			w.Bytes = max(w.Bytes, min(one.Window, first))
 		}
-		w.Bytes = hold(one.Window, max(w.Bytes, floorSegments*one.MSS), one.MSS)
+		w.Bytes = hold(one.Window, max(w.Bytes, floorSegments*min(one.MSS, usualMSS)), one.MSS)
 	}
 }
 

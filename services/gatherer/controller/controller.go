@@ -59,14 +59,16 @@ func (c *Controller) First() int { return c.rules.First() }
 
 // Run controls until ctx is done. each, if it is set, sees every round.
 func (c *Controller) Run(ctx context.Context, each func(Round)) error {
-	ticker := time.NewTicker(window.Interval)
-	defer ticker.Stop()
+	pause := time.NewTimer(window.Interval)
+	defer pause.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case now := <-ticker.C:
-			round := c.step(now)
+		case <-pause.C:
+			// On a busy machine the timer's time is long ago, and the next may be near.
+			round := c.step(time.Now())
+			pause.Reset(window.Interval - round.Took)
 			if each != nil {
 				each(round)
 			}

@@ -152,9 +152,9 @@ func (c *Client) prune(now time.Time) {
 	}
 }
 
-// apply bounds a connection's window, if that is new.
+// apply bounds a connection's window, also if that is not new: it may not have lasted.
 func (t *tracked) apply(bytes int) {
-	if bytes <= 0 || bytes == t.window {
+	if bytes <= 0 {
 		return
 	}
 	if t.conn.SetWindow(bytes) == nil { // one that has ended needs none

@@ -13,6 +13,7 @@ import (
 	"github.com/groupcast/groupcast/services/manager/group"
 	"github.com/groupcast/groupcast/services/manager/ledger"
 	"github.com/groupcast/groupcast/services/manager/placement"
+	"github.com/groupcast/groupcast/services/manager/replication"
 	"github.com/groupcast/groupcast/services/manager/serviceaccount"
 	"github.com/groupcast/groupcast/services/manager/store"
 	"github.com/groupcast/groupcast/services/manager/view"
@@ -53,6 +54,11 @@ var mapping = []daemon.Code{
 	{Err: delivery.ErrEnded, Code: codes.FailedPrecondition, Reason: "DELIVERY_ENDED"},
 	{Err: delivery.ErrNoPart, Code: codes.FailedPrecondition, Reason: "NO_PART"},
 	{Err: delivery.ErrAmbiguous, Code: codes.InvalidArgument, Reason: "AMBIGUOUS"},
+	{Err: replication.ErrNoReplicas, Code: codes.FailedPrecondition, Reason: "NO_REPLICAS"},
+	{Err: replication.ErrNoSender, Code: codes.FailedPrecondition, Reason: "NO_SENDER"},
+	{Err: replication.ErrOffline, Code: codes.FailedPrecondition, Reason: "REPLICATOR_OFFLINE"},
+	{Err: replication.ErrTooMany, Code: codes.ResourceExhausted, Reason: "TOO_MANY_REPLICATIONS"},
+	{Err: replication.ErrAmbiguous, Code: codes.InvalidArgument, Reason: "AMBIGUOUS"},
 	{Err: placement.ErrNoAgent, Code: codes.FailedPrecondition, Reason: "NO_AGENT"},
 	{Err: serviceaccount.ErrRefused, Code: codes.Unauthenticated, Reason: "TOKEN_REFUSED"},
 	{Err: serviceaccount.ErrUnavailable, Code: codes.Unavailable, Reason: "KUBERNETES_UNAVAILABLE"},

@@ -37,42 +37,75 @@ const (
 	operatorConfig = "config.yaml"
 )
 
-// ShareCA has the directory hold the CA that is in a Secret. Where the Secret is empty,
-// the directory's CA, or else a new one, goes into it: whichever manager is first.
-func ShareCA(ctx context.Context, objects Objects, secret, dir, trustDomain string) error {
+// Sharing is how managers come to the same CA, through a Secret.
+type Sharing struct {
+	Objects                  Objects
+	Secret, Dir, TrustDomain string
+	// Follow says that this manager waits for another one's CA, unless it has had one before.
+	Follow bool
+	// Founding is a file that is there from before a new CA is offered: who has made the CA, and nobody else, may
+	// found what belongs to it. Empty writes none.
+	Founding string
+}
+
+// followPause is the pause before a manager looks again for the CA of another.
+const followPause = time.Second
+
+// Run has the directory hold the CA that is in the Secret. Where the Secret is empty, the
+// directory's CA, or else a new one, goes into it: whichever manager is first.
+func (s Sharing) Run(ctx context.Context) error {
 	for {
-		shared, version, err := objects.Secret(ctx, secret)
+		shared, version, err := s.Objects.Secret(ctx, s.Secret)
 		if err != nil {
 			return fmt.Errorf("share the CA: %w", err)
 		}
 		if len(shared[caKey]) > 0 {
-			return adopt(shared, secret, dir, trustDomain)
+			return adopt(shared, s.Secret, s.Dir, s.TrustDomain)
 		}
-		ca, err := offered(dir, trustDomain)
+		ca, isNew, err := offered(s.Dir, s.TrustDomain)
 		if err != nil {
 			return err
 		}
-		certificate, key, err := ca.PEM()
-		if err != nil {
-			return err
+		if isNew && s.Follow {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(followPause):
+				continue
+			}
 		}
-		err = objects.SetSecret(ctx, secret, map[string][]byte{caCertificate: certificate, caKey: key}, version)
-		switch {
-		case errors.Is(err, kubernetes.ErrConflict): // another manager was faster
+		if isNew && s.Founding != "" {
+			if err := founding(s.Founding); err != nil {
+				return fmt.Errorf("share the CA: %w", err)
+			}
+		}
+		err = s.offer(ctx, ca, version)
+		if errors.Is(err, kubernetes.ErrConflict) { // another manager was faster
 			continue
-		case err != nil:
+		}
+		if err != nil {
 			return fmt.Errorf("share the CA: %w", err)
 		}
-		return ca.Save(dir)
+		return ca.Save(s.Dir)
 	}
 }
 
-// offered returns the CA of a directory, or a new one that is nowhere yet.
-func offered(dir, trustDomain string) (*identity.CA, error) {
-	if _, err := os.Stat(filepath.Join(dir, caKey)); errors.Is(err, fs.ErrNotExist) {
-		return identity.NewCA(trustDomain, time.Now)
+func (s Sharing) offer(ctx context.Context, ca *identity.CA, read kubernetes.Version) error {
+	certificate, key, err := ca.PEM()
+	if err != nil {
+		return err
 	}
-	return identity.OpenCA(dir, trustDomain)
+	return s.Objects.SetSecret(ctx, s.Secret, map[string][]byte{caCertificate: certificate, caKey: key}, read)
+}
+
+// offered returns the CA of a directory, or a new one that is nowhere yet.
+func offered(dir, trustDomain string) (ca *identity.CA, isNew bool, err error) {
+	if _, err := os.Stat(filepath.Join(dir, caKey)); errors.Is(err, fs.ErrNotExist) {
+		ca, err = identity.NewCA(trustDomain, time.Now)
+		return ca, true, err
+	}
+	ca, err = identity.OpenCA(dir, trustDomain)
+	return ca, false, err
 }
 
 // adopt writes the shared CA into the directory, unless another one is there.
@@ -167,4 +200,11 @@ func (k *Keeper) publish(ctx context.Context, credential Credential) error {
 		}
 	}
 	return k.Objects.SetSecret(ctx, credential.Secret, data, "")
+}
+
+func founding(name string) error {
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		return err
+	}
+	return identity.WriteFile(name, nil, 0o600)
 }

@@ -61,7 +61,7 @@ func (m *memory) SetConfigMap(_ context.Context, name string, data map[string]st
 
 func share(t *testing.T, objects Objects, dir string) error {
 	t.Helper()
-	return ShareCA(t.Context(), objects, "ca", dir, "example.org")
+	return Sharing{Objects: objects, Secret: "ca", Dir: dir, TrustDomain: "example.org"}.Run(t.Context())
 }
 
 func certificateIn(t *testing.T, dir string) []byte {
@@ -91,6 +91,41 @@ func TestManagersShareOneCA(t *testing.T) {
 	if _, err := identity.OpenCA(first, "example.org"); err != nil {
 		t.Error(err)
 	}
+}
+
+// Who follows never makes a CA; who has made one, and nobody else, may found a store that belongs to it.
+func TestFollowersWaitForTheFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		objects, first, second := newMemory(), t.TempDir(), t.TempDir()
+		sharing := func(dir string, follow bool) Sharing {
+			return Sharing{Objects: objects, Secret: "ca", Dir: dir, TrustDomain: "example.org", Follow: follow, Founding: filepath.Join(dir, "founding")}
+		}
+		following := make(chan error)
+		go func() { following <- sharing(second, true).Run(t.Context()) }()
+		time.Sleep(time.Minute)
+		if len(objects.secrets) > 0 {
+			t.Error("a follower has made a CA")
+		}
+		if err := sharing(first, false).Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-following; err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(filepath.Join(first, "founding")); err != nil {
+			t.Error("the first may not found a store")
+		}
+		if _, err := os.Stat(filepath.Join(second, "founding")); err == nil {
+			t.Error("a follower may found a store")
+		}
+		lost := t.TempDir()
+		if err := sharing(lost, false).Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(filepath.Join(lost, "founding")); err == nil {
+			t.Error("a first manager that has lost its volume may found another store")
+		}
+	})
 }
 
 // After an uninstallation the Secret is gone and the volume is there: the store belongs to the volume's CA.

@@ -41,6 +41,11 @@ var ErrInUse = errors.New("in use by another process")
 // OpenEmbedded opens the store in a directory of this machine, which no other
 // process may use meanwhile. It listens on no port.
 func OpenEmbedded(dir string, log *slog.Logger) (*Store, error) {
+	return openEmbedded(dir, log, func(*embed.Config) {}, readyTimeout)
+}
+
+// openEmbedded opens the store with an etcd that is configured further, and serves within a time.
+func openEmbedded(dir string, log *slog.Logger, configure func(*embed.Config), serves time.Duration) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
@@ -54,7 +59,9 @@ func OpenEmbedded(dir string, log *slog.Logger) (*Store, error) {
 		return nil, fmt.Errorf("open store %s: %w", dir, err)
 	}
 	engine := &engine{log: log, failed: make(chan error, 1)}
-	server, err := engine.start(dir)
+	config := engine.config(dir)
+	configure(config)
+	server, err := engine.start(config, serves)
 	if err != nil {
 		unlock()
 		return nil, fmt.Errorf("open store %s: %w", dir, err)
@@ -104,7 +111,7 @@ type engine struct {
 
 // start runs etcd. What etcd logs as fatal, such as a corrupt file, ends only
 // the goroutine that found it, and becomes the error.
-func (e *engine) start(dir string) (*embed.Etcd, error) {
+func (e *engine) start(config *embed.Config, serves time.Duration) (*embed.Etcd, error) {
 	var server *embed.Etcd
 	started := make(chan error, 1)
 	go func() {
@@ -114,7 +121,7 @@ func (e *engine) start(dir string) (*embed.Etcd, error) {
 			}
 		}()
 		var err error
-		server, err = embed.StartEtcd(e.config(dir))
+		server, err = embed.StartEtcd(config)
 		started <- err
 	}()
 	select {
@@ -132,9 +139,9 @@ func (e *engine) start(dir string) (*embed.Etcd, error) {
 		return server, nil
 	case err := <-e.failed:
 		return nil, err
-	case <-time.After(readyTimeout):
+	case <-time.After(serves):
 		server.Close()
-		return nil, fmt.Errorf("not ready within %v: its log may have lost its end", readyTimeout)
+		return nil, fmt.Errorf("not ready within %v: its log may have lost its end", serves)
 	}
 }
 

@@ -41,3 +41,9 @@ func OpenSmallForTest(t *testing.T, dir string, bytes int64) (s *Store, tidy fun
 	t.Cleanup(s.Close)
 	return s, s.tidy
 }
+
+// PutForTest writes a key, without a term.
+func (s *Store) PutForTest(ctx context.Context, key, value string) error {
+	_, err := s.client.Put(ctx, prefix+key, string(seal(key, []byte(value))))
+	return err
+}

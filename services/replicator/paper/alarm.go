@@ -42,16 +42,14 @@ func (a *alarm) run() {
 	}
 }
 
-// at has the alarm ring at a time; zero is never. It may ring once more for an earlier one.
+// at has the alarm ring at a time; zero is never. It may ring before, for an earlier one that
+// it was set to: deadlines move away with every packet, and each setting is a system call.
 func (a *alarm) at(when time.Time) error {
-	if when.Equal(a.set) {
+	if when.IsZero() || !a.set.IsZero() && !when.Before(a.set) {
 		return nil
 	}
 	a.set = when
-	var value unix.ItimerSpec // zero turns it off
-	if !when.IsZero() {
-		value.Value = unix.NsecToTimespec(int64(max(time.Until(when), 1)))
-	}
+	value := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(max(time.Until(when), 1)))}
 	raw, err := a.file.SyscallConn()
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
+	"slices"
 	"time"
 
 	algo "github.com/groupcast/groupcast/internal/algo/soma/paper"
@@ -57,7 +58,7 @@ func (r Receiver) ReceiveFile(ctx context.Context, name string) (Received, error
 		return Received{}, err
 	}
 	r.Rules.ErrorCorrection = true
-	i := &incoming{Receiver: r, store: func(s algo.Store) error { return into.store(s.Offset, s.Payload) }, rest: into.flush}
+	i := &incoming{Receiver: r, store: func(s algo.Store) error { return into.store(s.Offset, s.Payload) }}
 	got, err := i.receive(ctx)
 	if err != nil {
 		return got, errors.Join(err, into.remove())
@@ -87,7 +88,6 @@ type incoming struct {
 	*station
 	rules *algo.Receiver
 	store func(algo.Store) error
-	rest  func() error
 	lost  func(uint64)
 	got   Received
 	began time.Time
@@ -114,7 +114,7 @@ func (i *incoming) receive(ctx context.Context) (Received, error) {
 		i.Seed = rand.Uint64()
 	}
 	i.station, i.rules = at, algo.NewReceiver(i.Rules, rand.New(rand.NewPCG(i.Seed, i.Seed)))
-	err = at.loop(ctx, i, func() <-chan algo.Event { return nil }, i.perform, i.rest)
+	err = at.loop(ctx, i, func() <-chan algo.Event { return nil }, i.perform)
 	i.got.Server = i.rules.Server()
 	if !i.began.IsZero() {
 		i.got.Took = time.Since(i.began)
@@ -127,21 +127,25 @@ func (i *incoming) Step(now time.Time, event algo.Event) []algo.Action {
 	if p, is := event.(algo.Packet); is && p.Type == wire.Data {
 		if i.began.IsZero() {
 			i.began = now
-			i.station.log.Info("a transfer has begun", "server", p.From)
+			i.log.Info("a transfer has begun", "server", p.From)
 		}
 	}
 	actions := i.rules.Step(now, event)
-	i.compete(now)
+	i.compete(now, actions)
 	return actions
 }
 
 // compete notes how the competition goes, apart from an ACK that is about to be sent.
-func (i *incoming) compete(now time.Time) {
+func (i *incoming) compete(now time.Time, actions []algo.Action) {
 	sn, due := i.rules.Competing()
-	if sn == i.rival.SN {
+	isWon := slices.ContainsFunc(actions, func(a algo.Action) bool {
+		_, is := a.(algo.Multicast)
+		return is
+	})
+	if sn == i.rival.SN || isWon {
 		return
 	}
-	if i.rival.SN != 0 && now.Before(i.rival.Due) {
+	if i.rival.SN != 0 {
 		i.settle(time.Time{})
 	}
 	if sn != 0 {
@@ -174,7 +178,7 @@ func (i *incoming) perform(action algo.Action) (over bool, err error) {
 	case algo.Multicast:
 		return false, i.acknowledge(action.Packet)
 	case algo.Unicast:
-		return false, i.tell(action)
+		i.tell(action)
 	case algo.Finished:
 		i.got.Bytes = action.Length
 		return true, errorOf(action.Reason)
@@ -183,7 +187,7 @@ func (i *incoming) perform(action algo.Action) (over bool, err error) {
 }
 
 func (i *incoming) acknowledge(p wire.Packet) error {
-	if err := i.send(p, i.station.place.Group); err != nil {
+	if err := i.send(p, i.place.Group); err != nil {
 		return err
 	}
 	i.got.ACKs++
@@ -193,16 +197,15 @@ func (i *incoming) acknowledge(p wire.Packet) error {
 	return nil
 }
 
-func (i *incoming) tell(u algo.Unicast) error {
+func (i *incoming) tell(u algo.Unicast) {
 	if u.Type == wire.NACK {
 		i.got.NACKs++
 	} else {
 		i.got.Asked++
 	}
 	if err := i.send(u.Packet, u.To); err != nil {
-		i.station.log.Debug("the server was not told", "server", u.To, "error", err) // its port may be closed by now
+		i.log.Debug("the server was not told", "server", u.To, "error", err) // its port may be closed by now
 	}
-	return nil
 }
 
 // subnet is the first IPv4 subnet of an interface.

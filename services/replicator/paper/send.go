@@ -120,7 +120,7 @@ func (s Sender) send(ctx context.Context, from source) (Sent, error) {
 	defer at.close()
 	s.Rules.Address = at.mouth.Addr()
 	o := &outgoing{station: at, Sender: s, rules: algo.NewSender(s.Rules), from: from}
-	err = at.loop(ctx, o, o.others, o.perform, nil)
+	err = at.loop(ctx, o, o.others, o.perform)
 	return o.sent, err
 }
 

@@ -99,9 +99,8 @@ func (s *station) close() {
 }
 
 // loop tells the machine what happens, and has perform do what it says, until that reports the
-// end. Others are events that come in other ways; rest is called whenever all has been done
-// for now.
-func (s *station) loop(ctx context.Context, m machine, others func() <-chan algo.Event, perform func(algo.Action) (over bool, err error), rest func() error) error {
+// end. Others are events that come in other ways.
+func (s *station) loop(ctx context.Context, m machine, others func() <-chan algo.Event, perform func(algo.Action) (over bool, err error)) error {
 	step := func(event algo.Event) (over bool, err error) {
 		for _, action := range m.Step(time.Now(), event) {
 			if over, err = perform(action); over || err != nil {
@@ -126,9 +125,6 @@ func (s *station) loop(ctx context.Context, m machine, others func() <-chan algo
 			over, err = step(event)
 		case <-ctx.Done():
 			err = ctx.Err()
-		}
-		if err == nil && rest != nil {
-			err = rest()
 		}
 		if over || err != nil {
 			return err

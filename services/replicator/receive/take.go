@@ -113,7 +113,7 @@ func (r *replica) control(head wire.Head, datagram []byte) error {
 			return err
 		}
 		r.pollHeard = time.Now()
-		r.rules.Polled(poll, head.Number, r.pollHeard)
+		r.rules.Polled(poll, head.Number, r.ear.Arrived())
 		return nil
 	}
 	count, err := wire.ParseZero(payload)

@@ -209,11 +209,27 @@ func (s *session) join(head wire.Head, datagram []byte, from netip.AddrPort) {
 		return
 	}
 	p := &peer{Joining: j, at: from, up: pair.Up(), down: pair.Down()}
+	s.replace(p)
 	s.joined[key] = p
 	if s.rules != nil {
 		s.admit(p)
 	}
 	s.env.Log.Info("receiver joined", "receiver", j.Name, "address", from.String(), "lan", j.LAN)
+}
+
+// replace gives up what a receiver was before it began anew: it has the name and the address.
+func (s *session) replace(p *peer) {
+	for key, old := range s.joined {
+		if old.Name != p.Name || old.at.Addr() != p.at.Addr() || old.isOld {
+			continue
+		}
+		old.isOld = true
+		if s.rules == nil {
+			delete(s.joined, key)
+		} else if s.rules.Member(old.id).Outcome != algo.Complete {
+			s.rules.Leave(old.id)
+		}
+	}
 }
 
 // maxMembers is how many one sender serves.
@@ -232,7 +248,7 @@ func (s *session) report(head wire.Head, datagram []byte) {
 	p.heard = head.Number + 1
 	reported, err := wire.ParseReport(payload)
 	if err == nil {
-		err = s.rules.Report(p.id, reported, time.Now())
+		err = s.rules.Report(p.id, reported, s.socket.Arrived())
 	}
 	if err != nil {
 		s.env.Log.Warn("receiver reports nonsense", "receiver", p.Name, "error", err)

@@ -141,6 +141,7 @@ type peer struct {
 	down   *wire.Box
 	number uint64 // of the next to it alone
 	heard  uint64 // after the highest from it
+	isOld  bool   // it began anew as another
 }
 
 func newSession(env Env, config Config, socket *multicast.Socket) (*session, error) {
@@ -212,6 +213,9 @@ func (s *session) result() Result {
 
 func (s *session) receipts() (all []Receipt) {
 	for _, p := range s.peers {
+		if p.isOld {
+			continue
+		}
 		status := s.rules.Member(p.id)
 		all = append(all, Receipt{
 			Name: p.Name, LAN: p.LAN, Address: p.at, Outcome: status.Outcome, Reason: status.Reason.String(),

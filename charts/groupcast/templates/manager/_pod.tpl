@@ -42,7 +42,7 @@ spec:
           {{- else }}
           value: $(POD_NAME).{{ include "groupcast.fullname" . }}-managers.{{ include "groupcast.namespace" . }}.svc:7400
           {{- end }}
-        {{- if and (not $external) (gt (int .Values.manager.replicas) 1) }}
+        {{- if not $external }}
         - name: GROUPCAST_STORE_CLUSTER_SELF
           value: $(POD_NAME).{{ include "groupcast.fullname" . }}-managers.{{ include "groupcast.namespace" . }}.svc
         {{- end }}
@@ -151,12 +151,10 @@ spec:
 {{- if .Values.store.external.tlsSecret -}}
 {{- $_ := set $config.store "caFile" "/etc/etcd-tls/ca.crt" -}}
 {{- end -}}
-{{- else if gt (int .Values.manager.replicas) 1 -}}
-{{- $members := list -}}
-{{- range $i := until (int .Values.manager.replicas) -}}
-{{- $members = append $members (printf "%s-manager-%d.%s-managers.%s.svc" $name $i $name (include "groupcast.namespace" $)) -}}
-{{- end -}}
-{{- $_ := set $config.store "cluster" (dict "members" $members) -}}
+{{- else -}}
+{{- /* Also where there is one: it can become three without being started anew. */ -}}
+{{- $domain := printf "%s-managers.%s.svc" $name (include "groupcast.namespace" .) -}}
+{{- $_ := set $config.store "cluster" (dict "seed" $domain "first" (printf "%s-manager-0.%s" $name $domain)) -}}
 {{- end -}}
 {{- if .Values.manager.operatorSecret -}}
 {{- $_ := set $config.kubernetes "operatorSecret" (printf "%s-operator" $name) -}}

@@ -38,6 +38,7 @@ type member struct {
 	received uint64
 	seen     uint64
 	detached bool
+	left     bool
 
 	heard    time.Time // last
 	moved    time.Time // when it had more than before, last
@@ -49,11 +50,12 @@ type member struct {
 	roundTrip time.Duration
 	base      shortest
 	perSend   time.Duration
-	lost      float64 // share, of late
-	toldOf    uint64  // packets that this share is not of yet, and
-	came      uint64  // how many of them came
-	wanted    float64 // packets asked for per packet sent, of late
-	waits     time.Duration
+	lost      float64       // share, of late
+	toldOf    uint64        // packets that this share is not of yet, and
+	came      uint64        // how many of them came
+	wanted    int           // packets asked for since it was judged last
+	waits     time.Duration // longer than the shortest round trip, at the last answer
+	delay     time.Duration // that, smoothed
 }
 
 // tell counts what came of what was sent, and returns the share that was lost when that is

@@ -14,22 +14,32 @@ import (
 // network is one sender and its members in virtual time: every member has a link from a switch
 // with a rate, a queue and faults, behind one from the sender.
 type network struct {
+	*world
 	t       testing.TB
-	random  *rand.Rand
-	now     time.Time
 	begun   time.Time
-	events  events
-	order   int
 	shape   fast.Shape
 	sender  *fast.Sender
 	uplink  *cable
 	members []*node
 	wake    time.Time // of the sender
 
-	reports, wants, sentPackets, repairs int
-	lost                                 int // packets that a member that was there did not get
-	root                                 [32]byte
-	tamper                               func(*wire.Reported) // of member 0
+	reports, acks, wants          int
+	sentPackets, carried, repairs int // carried arrived at the switch
+	lost                          int // packets that a member that was there did not get
+	root                          [32]byte
+	tamper                        func(*wire.Reported) // of member 0
+}
+
+// world is time and chance. Two networks may share one, and its cables.
+type world struct {
+	random *rand.Rand
+	now    time.Time
+	events events
+	order  int
+}
+
+func newWorld(seed uint64) *world {
+	return &world{random: rand.New(rand.NewPCG(seed, 7)), now: time.Unix(1e9, 0)}
 }
 
 type node struct {
@@ -85,13 +95,17 @@ type setting struct {
 	uplink  cable
 	cable   func(member int) cable
 	seed    uint64
+	beside  *network // whose world and cables are shared
 	change  func(*fast.Settings)
 }
 
 func begin(t testing.TB, with setting) *network {
 	t.Helper()
 	t.Logf("seed %d", with.seed)
-	n := &network{t: t, random: rand.New(rand.NewPCG(with.seed, 7)), now: time.Unix(1e9, 0), root: [32]byte{1, 2, 3}}
+	n := &network{t: t, root: [32]byte{1, 2, 3}}
+	if n.world = newWorld(with.seed); with.beside != nil {
+		n.world = with.beside.world
+	}
 	n.begun = n.now
 	var err error
 	if n.shape, err = fast.ShapeOf(with.length, datagram); err != nil {
@@ -108,6 +122,10 @@ func begin(t testing.TB, with setting) *network {
 	n.uplink = &up
 	for i := range with.members {
 		down := with.cable(i)
+		if with.beside != nil {
+			n.join(with.beside.members[i].cable)
+			continue
+		}
 		n.join(&down)
 	}
 	n.sender.Seal(n.root)
@@ -123,13 +141,13 @@ func (n *network) join(down *cable) *node {
 	return m
 }
 
-func (n *network) at(when time.Time, do func()) {
+func (n *world) at(when time.Time, do func()) {
 	n.order++
 	heap.Push(&n.events, event{when, n.order, do})
 }
 
 // carry brings a packet through a cable, perhaps.
-func (n *network) carry(c *cable, size int, do func()) (arrives bool) {
+func (n *world) carry(c *cable, size int, do func()) (arrives bool) {
 	if c.cut || c.loss > 0 && n.random.Float64() < c.loss {
 		return false
 	}
@@ -243,6 +261,7 @@ func (n *network) multicast(size int, isRepair bool, number uint64, block uint32
 		n.repairs++
 	}
 	n.carry(n.uplink, size, func() {
+		n.carried++
 		for _, m := range n.members {
 			if m.isDead {
 				continue
@@ -276,6 +295,14 @@ func (m *node) whole(n *network, block uint32) {
 	}
 }
 
+// landIfEmpty has a member of an empty object have all of it.
+func (m *node) landIfEmpty(n *network) {
+	if n.shape.Blocks() == 0 {
+		m.r.Enter(wire.Landed, wire.NoReason, [32]byte{}, n.now)
+		m.look(n)
+	}
+}
+
 // look has a member report if it is time to.
 func (m *node) look(n *network) {
 	if m.isDead || m.isDone {
@@ -283,7 +310,12 @@ func (m *node) look(n *network) {
 	}
 	if report, ok := m.r.Report(n.now); ok {
 		n.reports++
-		n.wants += len(report.Wants)
+		if len(report.Wants) == 0 {
+			n.acks++
+		}
+		for _, w := range report.Wants {
+			n.wants += int(w.Need) + int(w.Run)*wire.PacketsPerBlock
+		}
 		if m.id == 0 && n.tamper != nil {
 			n.tamper(&report)
 		}
@@ -308,8 +340,8 @@ func (m *node) look(n *network) {
 }
 
 // run lets time pass until all is over, or for so long.
-func (n *network) run(most time.Duration) {
-	end := n.begun.Add(most)
+func (n *world) run(most time.Duration) {
+	end := n.now.Add(most)
 	for len(n.events) > 0 {
 		if n.events[0].at.After(end) {
 			n.now = end
@@ -322,8 +354,6 @@ func (n *network) run(most time.Duration) {
 		e.do()
 	}
 }
-
-func (n *network) took() time.Duration { return n.now.Sub(n.begun) }
 
 func (n *network) wantComplete(ids ...fast.ID) {
 	n.t.Helper()

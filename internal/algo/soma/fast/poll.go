@@ -19,7 +19,6 @@ type polls struct {
 	now       bool
 	roundTrip time.Duration // to the slowest
 	slowest   ID
-	many      int
 	memory    [pollMemory]struct {
 		number uint64
 		at     time.Time
@@ -59,6 +58,9 @@ func (p *polls) of(poll uint32) (at time.Time, number uint64, ok bool) {
 func (s *Sender) poll(now time.Time) Decision {
 	p := &s.polls
 	s.counts.Polls++
+	if p.last%256 == 0 {
+		s.repair.forget(s.behind())
+	}
 	p.last++
 	p.at, p.now, p.unheard = now, false, p.unheard+1
 	p.every = min(max(s.window.Packets()/4, 4), 256)
@@ -71,17 +73,13 @@ func (s *Sender) poll(now time.Time) Decision {
 // asked is what a poll says.
 func (s *Sender) asked() wire.Polled {
 	count := len(s.members)
-	every := 1
-	slots := count
+	every, slot := 1, s.polls.roundTrip/4
 	if count > manyMembers {
-		every, slots = count, count/2
-	}
-	slot := max(200*time.Microsecond, s.polls.roundTrip+s.polls.roundTrip/4)
-	if count == 1 {
-		slot = 0
+		// A repair has to come before the next would ask for it.
+		every, slot = count, max(200*time.Microsecond, s.polls.roundTrip*5/4)
 	}
 	asked := wire.Polled{
-		Poll: s.polls.last, Passed: s.passed, Slot: slot, Hold: 2*s.polls.roundTrip + time.Duration(slots)*slot,
+		Poll: s.polls.last, Passed: s.passed, Slot: slot, Hold: 2*s.polls.roundTrip + time.Duration(count)*slot,
 		Members: uint16(count), Every: uint16(every), Turn: uint16(s.polls.last % uint32(every)), Slowest: uint16(s.polls.slowest),
 	}
 	if s.sealed {

@@ -33,6 +33,7 @@ type Receiver struct {
 	received uint64
 	last     wire.Polled
 	lastAt   time.Time
+	then     uint64    // received when that came: more may have come since
 	pending  []passing // polls that may still be overtaking packets
 	ripe     uint32    // what is missing before it is lost
 
@@ -164,12 +165,13 @@ func (r *Receiver) Enter(state wire.State, reason wire.Reason, root [wire.RootSi
 	r.reportAt = now
 }
 
-// Polled takes a poll that was opened.
+// Polled takes a poll that was opened, and when it came to this machine: how long it waited there
+// for its reader is no delay of the network.
 func (r *Receiver) Polled(p wire.Polled, number uint64, now time.Time) {
 	if p.Poll <= r.last.Poll {
 		return
 	}
-	r.last, r.lastAt = p, now
+	r.last, r.lastAt, r.then = p, now, r.received
 	if p.Passed > r.shape.Blocks() {
 		return
 	}
@@ -189,11 +191,7 @@ func (r *Receiver) Polled(p wire.Polled, number uint64, now time.Time) {
 // slot is how long this member waits before it asks for something, so that others who miss the
 // same need not: each poll has another order.
 func (r *Receiver) slot() time.Duration {
-	slots := max(uint32(r.last.Members), 1)
-	if slots > manyMembers {
-		slots /= 2
-	}
-	return r.last.Slot * time.Duration((uint32(r.id)+r.last.Poll)%slots)
+	return r.last.Slot * time.Duration((uint32(r.id)+r.last.Poll)%max(uint32(r.last.Members), 1))
 }
 
 // ripen finds out what is lost, not only late.
@@ -236,7 +234,7 @@ func (r *Receiver) Report(now time.Time) (report wire.Reported, ok bool) {
 		r.reportAt = now.Add(max(keepTelling, r.last.Hold))
 	}
 	return wire.Reported{
-		Poll: r.last.Poll, Held: now.Sub(r.lastAt), Seen: r.seen.Next(), Received: r.received,
+		Poll: r.last.Poll, Held: now.Sub(r.lastAt), Seen: r.seen.Next(), Received: r.then,
 		Frontier: r.frontier, State: r.state, Reason: r.reason, Root: r.root, Wants: wants,
 	}, true
 }

@@ -12,7 +12,8 @@ import (
 // ErrLie says that a member reports what cannot be.
 var ErrLie = errors.New("report that cannot be true")
 
-// Report takes what a member says. The report was opened with the member's own key.
+// Report takes what a member says, and when that came to this machine. The report was opened with
+// the member's own key.
 func (s *Sender) Report(id ID, r wire.Reported, now time.Time) error {
 	m := s.members[id]
 	if r.Seen > s.next || r.Poll > s.polls.last || r.Frontier > s.set.Blocks() || r.Received > s.next || s.claimsTooMuch(r) {
@@ -55,7 +56,8 @@ func (s *Sender) measure(id ID, r wire.Reported, now time.Time) {
 	}
 	m.roundTrip += (roundTrip - m.roundTrip) / 4
 	m.waits = roundTrip - m.base.note(roundTrip, now)
-	answer := Answer{Number: number, Waited: m.waits}
+	m.delay += (m.waits - m.delay) / 4
+	answer := Answer{Waited: m.waits}
 	if m.answered > 0 && number > m.number {
 		passed := number - m.number
 		came := r.Received - min(r.Received, m.received)
@@ -71,8 +73,21 @@ func (s *Sender) measure(id ID, r wire.Reported, now time.Time) {
 	s.slowest(id)
 	s.drain.answered(number)
 	if !s.drain.isOn {
+		answer.Number = s.answered()
 		s.window.Answer(answer, s.next)
 	}
+}
+
+// answered is the number that all have answered for who answer every poll: a round is over when the
+// slowest has judged it, too.
+func (s *Sender) answered() uint64 {
+	least := s.next
+	for id, m := range s.members {
+		if m.counts() && s.polls.answers(ID(id), s) {
+			least = min(least, m.number)
+		}
+	}
+	return least
 }
 
 // slowest finds out who is the slowest: its round trip is what polls and pace go by.
@@ -87,7 +102,7 @@ func (s *Sender) slowest(id ID) {
 // follow notes how far a member is, and answers what it waits for.
 func (s *Sender) follow(id ID, r wire.Reported) {
 	m := s.members[id]
-	if m.outcome == Unknown && r.State < wire.Complete {
+	if m.outcome == Unknown && !m.left && r.State < wire.Complete {
 		m.outcome = Running // it is back
 	}
 	m.state = max(m.state, r.State)
@@ -97,7 +112,7 @@ func (s *Sender) follow(id ID, r wire.Reported) {
 			s.mail = append(s.mail, Decision{Do: SendSeal, Member: id})
 		}
 	case wire.Complete, wire.Failed:
-		if m.outcome == Running || m.outcome == Unknown {
+		if m.outcome == Running || m.outcome == Unknown && !m.left {
 			m.settle(r, s.root, s.sealed)
 		}
 		s.mail = append(s.mail, Decision{Do: SendBye, Member: id})
@@ -123,6 +138,10 @@ func (s *Sender) wants(m *member, r wire.Reported) {
 	for _, w := range r.Wants {
 		switch {
 		case w.Block >= s.passed:
+		case m.detached:
+			for block := w.Block; block < w.Block+max(uint32(w.Run), 1) && block < s.passed; block++ {
+				s.repair.run(r.Poll, block)
+			}
 		case w.Run > 0:
 			s.runs(r.Poll, w.Block, min(s.passed-w.Block, uint32(w.Run)))
 		default:
@@ -131,12 +150,12 @@ func (s *Sender) wants(m *member, r wire.Reported) {
 			s.repair.want(s.set.Shape, r.Poll, w, several)
 		}
 	}
-	m.wanted += float64(asked)
+	m.wanted += asked
 }
 
 // nearBlocks is how far back whole blocks are sent again at once: before that, somebody was
 // away, and waits until the others have everything.
-const nearBlocks = 64
+const nearBlocks = 8
 
 // runs takes a want for whole blocks.
 func (s *Sender) runs(poll, first, count uint32) {

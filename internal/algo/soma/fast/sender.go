@@ -121,6 +121,8 @@ type Sender struct {
 	drain   drain
 	breaker breaker
 	counts  Counts
+	judged  time.Time
+	sent    uint64 // when it was judged
 }
 
 // NewSender returns a sender that has nobody to send to yet.
@@ -147,6 +149,9 @@ func (s *Sender) Join(lan string, now time.Time) ID {
 	s.polls.soon()
 	return ID(len(s.members) - 1)
 }
+
+// Leave gives a member up: another took its place.
+func (s *Sender) Leave(id ID) { s.members[id].outcome, s.members[id].left = Unknown, true }
 
 // Take takes a number for something else that is sent to the group.
 func (s *Sender) Take() uint64 {
@@ -345,6 +350,17 @@ func earlier(a, b time.Time) time.Time {
 		return b
 	}
 	return a
+}
+
+// behind is the first block that somebody misses.
+func (s *Sender) behind() uint32 {
+	behind := s.passed
+	for _, m := range s.members {
+		if m.outcome == Running {
+			behind = min(behind, m.frontier)
+		}
+	}
+	return behind
 }
 
 // isOver reports whether it is known how it went for everybody.

@@ -7,11 +7,16 @@ import (
 )
 
 const (
-	// detachSpan is over how long it is watched who is slow.
-	detachSpan = 200 * time.Millisecond
-	// greedy is what share of what was sent a member may ask for again while the others do
-	// not: more is a broken link, or a lie.
+	// judgeSpan is over how long it is watched who is slow, and judgeLeast how many packets
+	// have to be sent meanwhile.
+	judgeSpan  = 200 * time.Millisecond
+	judgeLeast = 16
+	// greedy is what share of what was sent a member may ask for again while no other asks
+	// for modest: more is a broken link, or a lie.
 	greedy = 0.25
+	modest = 0.05
+	// slower is how much longer packets wait on the way to a slow member than to any other.
+	slower = 4
 )
 
 // watch looks at who is silent, who is slow, and whether the network carries anything.
@@ -30,6 +35,7 @@ func (s *Sender) watch(now time.Time) {
 			s.another()
 		}
 	}
+	s.judge(now)
 	s.attach()
 	s.drain.watch(s, now)
 	if s.breaker.isTripped(now) {
@@ -58,6 +64,50 @@ func (s *Sender) another() {
 	if found {
 		s.polls.roundTrip = max(s.members[s.polls.slowest].roundTrip, 100*time.Microsecond)
 	}
+}
+
+// judge detaches a member that asks for far more than all others and, if that is wanted,
+// one that is far slower. It gets what it misses when the others have everything.
+func (s *Sender) judge(now time.Time) {
+	sent := s.counts.Packets - s.sent
+	if now.Sub(s.judged) < judgeSpan || sent < judgeLeast {
+		return
+	}
+	var all []*member
+	for _, m := range s.members {
+		if m.counts() && m.answered > 0 {
+			all = append(all, m)
+		}
+	}
+	for _, m := range all {
+		if len(all) > 1 && (s.isGreedy(m, all, sent) || s.set.Slow == Detach && isSlow(m, all)) {
+			m.detached = true
+			s.window.Again()
+			break
+		}
+	}
+	for _, m := range s.members {
+		m.wanted = 0
+	}
+	s.judged, s.sent = now, s.counts.Packets
+}
+
+func (s *Sender) isGreedy(m *member, all []*member, sent uint64) bool {
+	for _, other := range all {
+		if other != m && float64(other.wanted) > modest*float64(sent) {
+			return false
+		}
+	}
+	return float64(m.wanted) > greedy*float64(sent)
+}
+
+func isSlow(m *member, all []*member) bool {
+	for _, other := range all {
+		if other != m && slower*other.delay > m.delay {
+			return false
+		}
+	}
+	return m.delay > leastDelay
 }
 
 // attach has the detached be paced by when all others have everything.

@@ -45,7 +45,7 @@ func (w *Window) Limit() { w.limited = true }
 
 // Answer is what the answer of a member tells of the way to it.
 type Answer struct {
-	Number  uint64        // up to which was sent when it was asked
+	Number  uint64        // up to which all have answered
 	Waited  time.Duration // longer than the shortest round trip
 	Lost    float64       // share of what was sent, if that was enough to tell; else zero
 	PerSend time.Duration // from one packet that arrives to the next

@@ -1,0 +1,269 @@
+package render
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/pod-security-admission/api"
+	"k8s.io/pod-security-admission/policy"
+	sigsyaml "sigs.k8s.io/yaml"
+
+	"github.com/groupcast/groupcast/charts/envoy"
+)
+
+// profiles are the files of ci/, each with the pod security level of every pod: the exact one.
+var profiles = map[string]map[string]api.Level{
+	"default":       {"manager": api.LevelRestricted, "agent": api.LevelPrivileged, "envoy": api.LevelRestricted, "test": api.LevelRestricted},
+	"restricted":    {"manager": api.LevelRestricted, "agent": api.LevelRestricted, "envoy": api.LevelRestricted, "test": api.LevelRestricted},
+	"ha":            {"manager": api.LevelRestricted, "agent": api.LevelPrivileged, "envoy": api.LevelRestricted, "test": api.LevelRestricted},
+	"external-etcd": {"manager": api.LevelRestricted, "agent": api.LevelPrivileged, "envoy": api.LevelRestricted, "test": api.LevelRestricted},
+	"minimal":       {"manager": api.LevelRestricted},
+	"everything":    {"manager": api.LevelRestricted, "agent": api.LevelPrivileged, "envoy": api.LevelRestricted, "test": api.LevelRestricted},
+}
+
+func rendered(t *testing.T, profile, name, namespace string) ([]Object, string, string) {
+	t.Helper()
+	values, err := Values(profile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, manifest, notes, err := Render(t.Context(), name, namespace, values)
+	if err != nil {
+		t.Fatalf("%s: %v", profile, err)
+	}
+	return objects, manifest, notes
+}
+
+// pod returns the pod of an object that has one.
+func pod(t *testing.T, o Object) (meta map[string]string, spec *corev1.PodSpec) {
+	t.Helper()
+	strict := func(into any) {
+		t.Helper()
+		if err := sigsyaml.UnmarshalStrict(o.Text, into); err != nil {
+			t.Errorf("%s %s: %v", o.Kind.Kind, o.Name, err)
+		}
+	}
+	switch o.Kind.Kind {
+	case "StatefulSet":
+		var s appsv1.StatefulSet
+		strict(&s)
+		return s.Spec.Template.Labels, &s.Spec.Template.Spec
+	case "DaemonSet":
+		var s appsv1.DaemonSet
+		strict(&s)
+		return s.Spec.Template.Labels, &s.Spec.Template.Spec
+	case "Deployment":
+		var s appsv1.Deployment
+		strict(&s)
+		return s.Spec.Template.Labels, &s.Spec.Template.Spec
+	case "Pod":
+		var s corev1.Pod
+		strict(&s)
+		return s.Labels, &s.Spec
+	case "NetworkPolicy":
+		strict(new(networkingv1.NetworkPolicy))
+	case "PodDisruptionBudget":
+		strict(new(policyv1.PodDisruptionBudget))
+	case "Role":
+		strict(new(rbacv1.Role))
+	case "ClusterRole":
+		strict(new(rbacv1.ClusterRole))
+	case "Service":
+		strict(new(corev1.Service))
+	case "ConfigMap":
+		strict(new(corev1.ConfigMap))
+	case "Secret":
+		strict(new(corev1.Secret))
+	}
+	return nil, nil
+}
+
+// "A test asserts the exact pod-security level of each pod for each values file"; and each container is
+// without root and capabilities, with a root file system that cannot be written, in every profile.
+func TestPodSecurity(t *testing.T) {
+	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for profile, want := range profiles {
+		seen := make(map[string]bool)
+		objects, _, _ := rendered(t, profile, "release", "default")
+		for _, o := range objects {
+			labels, spec := pod(t, o)
+			if spec == nil {
+				continue
+			}
+			component := labels["app.kubernetes.io/component"]
+			seen[component] = true
+			if got := level(evaluator, spec); got != want[component] {
+				t.Errorf("%s: %s is %s, want %s", profile, component, got, want[component])
+			}
+			spec.HostNetwork = false // what is left of the agents but for the nodes' network?
+			for i := range spec.Containers {
+				for j := range spec.Containers[i].Ports {
+					spec.Containers[i].Ports[j].HostPort = 0
+				}
+				security := spec.Containers[i].SecurityContext
+				if security.ReadOnlyRootFilesystem == nil || !*security.ReadOnlyRootFilesystem || len(security.Capabilities.Add) > 0 {
+					t.Errorf("%s: %s writes to its root or has capabilities", profile, component)
+				}
+			}
+			if got := level(evaluator, spec); got != api.LevelRestricted {
+				t.Errorf("%s: %s is %s but for the network", profile, component, got)
+			}
+		}
+		if len(seen) != len(want) {
+			t.Errorf("%s: pods of %v, want %v", profile, seen, want)
+		}
+	}
+}
+
+func level(evaluator policy.Evaluator, spec *corev1.PodSpec) api.Level {
+	for _, level := range []api.Level{api.LevelRestricted, api.LevelBaseline} {
+		allowed := true
+		for _, result := range evaluator.EvaluatePod(api.LevelVersion{Level: level, Version: api.LatestVersion()}, nil, spec) {
+			allowed = allowed && result.Allowed
+		}
+		if allowed {
+			return level
+		}
+	}
+	return api.LevelPrivileged
+}
+
+// "deterministic render"
+func TestSameValuesSameBytes(t *testing.T) {
+	for profile := range profiles {
+		_, first, _ := rendered(t, profile, "release", "default")
+		_, second, _ := rendered(t, profile, "release", "default")
+		if first != second {
+			t.Errorf("%s renders otherwise the second time", profile)
+		}
+	}
+}
+
+// "works in any namespace, twice in one cluster": no two objects of the cluster have one name, and nothing is in another namespace.
+func TestTwiceInOneCluster(t *testing.T) {
+	seen := make(map[string]string)
+	for _, at := range [][2]string{{"one", "a"}, {"two", "a"}, {"one", "b"}} {
+		objects, _, _ := rendered(t, "restricted", at[0], at[1])
+		for _, o := range objects {
+			var head struct {
+				Metadata struct{ Namespace string }
+			}
+			if err := sigsyaml.Unmarshal(o.Text, &head); err != nil {
+				t.Fatal(err)
+			}
+			if head.Metadata.Namespace != at[1] && !strings.HasPrefix(o.Kind.Kind, "ClusterRole") {
+				t.Errorf("%s %s is in %q", o.Kind.Kind, o.Name, head.Metadata.Namespace)
+			}
+			key := o.Kind.Kind + "/" + head.Metadata.Namespace + "/" + o.Name
+			if other, there := seen[key]; there {
+				t.Errorf("%s is of %v and of %s", key, at, other)
+			}
+			seen[key] = fmt.Sprint(at)
+		}
+	}
+}
+
+// "strict `values.schema.json` with negative tests": the message names the path.
+func TestBadValuesAreRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"manager": {"replica": 3}}`:                             "replica",
+		`{"manager": {"replicas": "3"}}`:                          "/manager/replicas",
+		`{"manager": {"replicas": 2}}`:                            "with the embedded store it can be 1 or 3",
+		`{"dataplane": {"hostNetwork": false}}`:                   "dataplane",
+		`{"dataPlane": {"hostNetwork": "no"}}`:                    "/dataPlane/hostNetwork",
+		`{"agent": {"port": 80}}`:                                 "/agent/port",
+		`{"agent": {"port": 7411}}`:                               "agent.port and agent.adminPort are the same",
+		`{"agent": {"cache": {"size": "4G"}}}`:                    "/agent/cache/size",
+		`{"agent": {"image": {"digest": "latest"}}}`:              "/agent/image/digest",
+		`{"log": {"level": "verbose"}}`:                           "/log/level",
+		`{"store": {"external": {"endpoints": "https://etcd"}}}`:  "/store/external/endpoints",
+		`{"envoy": {"rateLimit": {"requestsPerSecond": 0}}}`:      "/envoy/rateLimit/requestsPerSecond",
+		`{"monitoring": {"podMonitor": {"interval": "often"}}}`:   "/monitoring/podMonitor/interval",
+		`{"monitoring": {"prometheusRule": {"disabled": ["X"]}}}`: "/monitoring/prometheusRule/disabled/0",
+	} {
+		var values map[string]any
+		if err := json.Unmarshal([]byte(text), &values); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, _, err := Render(t.Context(), "release", "default", values); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// What the chart installs is what Envoy's own types draw with the same values.
+func TestEnvoyIsAsDrawn(t *testing.T) {
+	objects, _, _ := rendered(t, "everything", "release", "default")
+	o := envoy.Defaults()
+	o.Managers, o.TrustDomain, o.Burst, o.PerSecond = "release-groupcast-managers.elsewhere.svc", "groupcast.local", 9, 7
+	want, err := envoy.Files(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, object := range objects {
+		if object.Kind.Kind != "ConfigMap" || object.Name != "release-groupcast-envoy" {
+			continue
+		}
+		var config corev1.ConfigMap
+		if err := sigsyaml.Unmarshal(object.Text, &config); err != nil {
+			t.Fatal(err)
+		}
+		for name, text := range want {
+			if strings.TrimSpace(config.Data[name]) != string(bytes.TrimSpace(text)) {
+				t.Errorf("%s is not what Go draws", name)
+			}
+		}
+		return
+	}
+	t.Error("there is no configuration of Envoy")
+}
+
+// "least privilege": nothing but managers may ask the API server for anything, and they may make nothing.
+func TestRights(t *testing.T) {
+	for profile := range profiles {
+		objects, _, _ := rendered(t, profile, "release", "default")
+		for _, o := range objects {
+			labels, spec := pod(t, o)
+			if spec != nil && labels["app.kubernetes.io/component"] != "manager" && (spec.AutomountServiceAccountToken == nil || *spec.AutomountServiceAccountToken) {
+				t.Errorf("%s: %s has a token of the API server", profile, o.Name)
+			}
+			if o.Kind.Kind != "Role" {
+				continue
+			}
+			var role rbacv1.Role
+			if err := sigsyaml.UnmarshalStrict(o.Text, &role); err != nil {
+				t.Fatal(err)
+			}
+			for _, rule := range role.Rules {
+				if len(rule.ResourceNames) == 0 || strings.Join(rule.Verbs, " ") != "get patch" {
+					t.Errorf("%s: %+v", profile, rule)
+				}
+			}
+		}
+	}
+}
+
+// The notes name what to do about what may go wrong.
+func TestNotes(t *testing.T) {
+	_, _, notes := rendered(t, "default", "release", "models")
+	for _, want := range []string{"helm test release -n models", "dataPlane.hostNetwork=false", "pod-security.kubernetes.io/enforce=privileged", "store.storageClass", "release-groupcast-operator"} {
+		if !strings.Contains(notes, want) {
+			t.Errorf("the notes do not say %q:\n%s", want, notes)
+		}
+	}
+	_, _, tight := rendered(t, "restricted", "release", "models")
+	if strings.Contains(tight, "enforce=privileged") {
+		t.Error("the restricted profile asks for a privileged namespace")
+	}
+}

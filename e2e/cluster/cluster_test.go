@@ -1,0 +1,271 @@
+//go:build cluster
+
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/testprocess"
+	"github.com/groupcast/groupcast/sdk"
+)
+
+const (
+	nodes        = 3
+	grpcNodePort = 30480
+	httpNodePort = 30481
+	mebibyte     = 1 << 20
+)
+
+// gc is the release of the default profile, which the tests from A to H use one after another.
+var gc = release{
+	name: "gc", namespace: "gc",
+	values: []string{
+		"image.pullPolicy=Never", "agent.cache.size=512Mi", fmt.Sprintf("tests.agents=%d", nodes),
+		"envoy.service.type=NodePort", fmt.Sprintf("envoy.service.nodePort=%d,envoy.service.httpNodePort=%d", grpcNodePort, httpNodePort),
+	},
+}
+
+// "`helm install` on a cluster gives a working Groupcast."
+func TestAInstallAndTest(t *testing.T) {
+	gc.keepArtifacts(t)
+	mustKubectl(t, "create", "namespace", gc.namespace)
+	gc.apply(t)
+	gc.check(t)
+	if restarts := gc.kubectl(t, "get", "pods", "-l", "app.kubernetes.io/instance=gc", "-o", "jsonpath={.items[*].status.containerStatuses[*].restartCount}"); strings.Trim(restarts, "0 ") != "" {
+		t.Errorf("containers were restarted: %s", restarts)
+	}
+}
+
+// "one-to-many to all nodes with verified receipts", by the real command from outside through Envoy.
+func TestBOneToManyByTheCommand(t *testing.T) {
+	gc.keepArtifacts(t)
+	access := gc.operator(t)
+	p := newParty(t, access, "models", sdk.Receive)
+	defer p.leave()
+	source, hash := random(t, 64*mebibyte)
+	groupcast := testprocess.Binary(t, "github.com/groupcast/groupcast/services/cli/cmd/groupcast")
+	output, err := command(3*time.Minute, groupcast, "--config", access, "push", source, "--group", "models")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Count(output, " COMPLETE ") != nodes {
+		t.Errorf("receipts:\n%s", output)
+	}
+	p.all(hash)
+}
+
+// "whatever one sends reaches all others"
+func TestCManyToMany(t *testing.T) {
+	gc.keepArtifacts(t)
+	p := newParty(t, gc.operator(t), "crowd", sdk.Send, sdk.Receive)
+	defer p.leave()
+	hashes := make(map[string]int)
+	for i, session := range p.sessions {
+		source, hash := random(t, 8*mebibyte)
+		hashes[hash] = i
+		out, err := session.Send(t.Context(), source, sdk.SendOptions{Name: fmt.Sprintf("from-%d", i), AckLevel: sdk.Durable})
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() { _, _ = out.Wait(t.Context()) }()
+	}
+	for i := range p.sessions {
+		for range nodes - 1 {
+			name, hash := p.next(i)
+			if from, known := hashes[hash]; !known || from == i || name != fmt.Sprintf("from-%d", from) {
+				t.Errorf("member %d got %s with %.12s", i, name, hash)
+			}
+		}
+	}
+}
+
+// "agent pod killed mid-delivery"
+func TestDAgentKilled(t *testing.T) {
+	gc.keepArtifacts(t)
+	p := newParty(t, gc.operator(t), "models", sdk.Receive)
+	defer p.leave()
+	s := p.send(64*mebibyte, 4*mebibyte)
+	p.until(s, 8*mebibyte)
+	victim := strings.Fields(gc.kubectl(t, "get", "pods", "-l", "app.kubernetes.io/component=agent", "-o", "jsonpath={.items[*].metadata.name}"))[0]
+	gc.kubectl(t, "delete", "pod", victim, "--force", "--grace-period=0")
+	p.complete(s)
+	gc.kubectl(t, "rollout", "status", "ds/gc-groupcast-agent", "--timeout=2m")
+}
+
+// "scale the manager 1 → 3", while a delivery runs; what one knew, all know.
+func TestEScaleManagers(t *testing.T) {
+	gc.keepArtifacts(t)
+	p := newParty(t, gc.operator(t), "models", sdk.Receive)
+	defer p.leave()
+	s := p.send(32*mebibyte, 2*mebibyte)
+	before := gc.kubectl(t, "get", "pod", "gc-groupcast-manager-0", "-o", "jsonpath={.metadata.uid}")
+	gc.apply(t, "manager.replicas=3")
+	if gc.kubectl(t, "get", "pod", "gc-groupcast-manager-0", "-o", "jsonpath={.metadata.uid}") != before {
+		t.Error("the first manager was restarted to become one of three")
+	}
+	p.complete(s)
+	groups, err := p.client.Groups(t.Context())
+	if err != nil || len(groups) != 2 {
+		t.Errorf("groups %v, %v", groups, err)
+	}
+}
+
+// "manager leader killed": the delivery goes on, and another leads.
+func TestFLeaderKilled(t *testing.T) {
+	gc.keepArtifacts(t)
+	p := newParty(t, gc.operator(t), "models", sdk.Receive)
+	defer p.leave()
+	status, err := p.client.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := p.send(48*mebibyte, 3*mebibyte)
+	p.until(s, 6*mebibyte)
+	gc.kubectl(t, "delete", "pod", status.Leader, "--force", "--grace-period=0")
+	p.complete(s)
+	leads := func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		now, err := p.client.Status(ctx)
+		return err == nil && now.Leader != ""
+	}
+	for deadline := time.Now().Add(time.Minute); !leads(); {
+		if time.Now().After(deadline) {
+			t.Fatal("nobody leads")
+		}
+	}
+	gc.kubectl(t, "rollout", "status", "sts/gc-groupcast-manager", "--timeout=4m")
+}
+
+// "upgrade and rollback: running deliveries survive a rolling restart of managers and agents"
+func TestGUpgradeAndRollback(t *testing.T) {
+	gc.keepArtifacts(t)
+	p := newParty(t, gc.operator(t), "models", sdk.Receive)
+	defer p.leave()
+	s := p.send(96*mebibyte, 2*mebibyte)
+	p.until(s, 4*mebibyte)
+	gc.apply(t, "manager.replicas=3", "log.level=debug")
+	p.complete(s)
+	s = p.send(96*mebibyte, 2*mebibyte)
+	p.until(s, 4*mebibyte)
+	if _, err := gc.helm(6*time.Minute, "rollback", gc.name, "--wait", "--timeout", "5m"); err != nil {
+		t.Fatal(err)
+	}
+	p.complete(s)
+	gc.check(t)
+}
+
+// "HTTP/JSON … (`curl` works)", and the identity that reaches the managers is the one that Envoy was shown.
+func TestHJSONThroughEnvoy(t *testing.T) {
+	gc.keepArtifacts(t)
+	secret := gc.secret(t, "gc-groupcast-operator")
+	operator := httpClient(t, secret["tls.crt"], secret["tls.key"], secret["ca.crt"])
+	if code, body := post(t, operator, "GroupService/ListGroups", nil); code != http.StatusOK || !strings.Contains(body, `"models"`) {
+		t.Errorf("an operator: %d %s", code, body)
+	}
+	// Who is an operator to nobody cannot make itself one by a header.
+	member := enrolled(t, gc.operator(t))
+	forged := http.Header{"X-Forwarded-Client-Cert": {`Cert="` + url.PathEscape(string(secret["tls.crt"])) + `"`}}
+	if code, body := post(t, member, "GroupService/ListGroups", forged); code != http.StatusForbidden {
+		t.Errorf("a member with a forged header: %d %s", code, body)
+	}
+	nobody := httpClient(t, nil, nil, secret["ca.crt"])
+	if _, err := nobody.Post(jsonURL(t)+"GroupService/ListGroups", "application/json", strings.NewReader("{}")); err == nil {
+		t.Error("without a certificate it is let in")
+	}
+	if code, _ := post(t, operator, "IdentityService/CreateToken", nil); code != http.StatusNotFound {
+		t.Errorf("identities are made through the gateway: %d", code)
+	}
+}
+
+func jsonURL(t *testing.T) string {
+	return fmt.Sprintf("https://%s:%d/groupcast.group.v1.", nodeAddresses(t)[0], httpNodePort)
+}
+
+func httpClient(t *testing.T, certificate, key, authority []byte) *http.Client {
+	t.Helper()
+	config := &tls.Config{MinVersion: tls.VersionTLS13, ServerName: "gc-groupcast-envoy.gc.svc", RootCAs: x509.NewCertPool()}
+	config.RootCAs.AppendCertsFromPEM(authority)
+	if certificate != nil {
+		pair, err := tls.X509KeyPair(certificate, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	transport := &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport, Timeout: 20 * time.Second}
+}
+
+func post(t *testing.T, client *http.Client, method string, header http.Header) (int, string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, jsonURL(t)+method, strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, values := range header {
+		request.Header[key] = values
+	}
+	request.Header.Set("Content-Type", "application/json")
+	answer, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, string(bytes.TrimSpace(body))
+}
+
+// "two releases in one cluster", and "the core again under the restricted profile": the namespace refuses all else.
+func TestIRestrictedProfile(t *testing.T) {
+	restricted := release{
+		name: "tight", namespace: "tight",
+		values: []string{"image.pullPolicy=Never", "dataPlane.hostNetwork=false", "agent.cache.size=256Mi", fmt.Sprintf("tests.agents=%d", nodes), "networkPolicy.enabled=true"},
+	}
+	restricted.keepArtifacts(t)
+	mustKubectl(t, "create", "namespace", restricted.namespace)
+	mustKubectl(t, "label", "namespace", restricted.namespace, "pod-security.kubernetes.io/enforce=restricted")
+	restricted.apply(t)
+	restricted.check(t)
+	gc.check(t) // the other one is as well as before
+	if _, err := restricted.helm(3*time.Minute, "uninstall", restricted.name, "--wait"); err != nil {
+		t.Fatal(err)
+	}
+	left := restricted.kubectl(t, "get", "all,secret,configmap,serviceaccount,role,rolebinding,networkpolicy,pdb,pvc", "-o", "name")
+	for name := range strings.FieldsSeq(left) {
+		if !strings.HasPrefix(name, "persistentvolumeclaim/") && !strings.HasSuffix(name, "/default") && !strings.HasSuffix(name, "/kube-root-ca.crt") && !strings.HasPrefix(name, "pod/") {
+			t.Errorf("uninstalled, %s is left", name)
+		}
+	}
+}
+
+// "a namespace that enforces `restricted` under the default profile (the message names the value to set)"
+func TestJRefusedByTheNamespace(t *testing.T) {
+	refused := release{name: "refused", namespace: "refused"}
+	mustKubectl(t, "create", "namespace", refused.namespace)
+	mustKubectl(t, "label", "namespace", refused.namespace, "pod-security.kubernetes.io/enforce=restricted")
+	output, err := refused.helm(time.Minute, "install", refused.name, chart, "--set", "agent.port=17410,agent.adminPort=17411,envoy.enabled=false")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(output, "dataPlane.hostNetwork=false") {
+		t.Errorf("the notes do not name the value:\n%s", output)
+	}
+	if _, err := refused.helm(time.Minute, "uninstall", refused.name); err != nil {
+		t.Error(err)
+	}
+}

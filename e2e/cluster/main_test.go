@@ -1,0 +1,116 @@
+//go:build cluster
+
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/testprocess"
+)
+
+const (
+	defaultName = "groupcast-e2e"
+	nodeImage   = "kindest/node:v1.34.3"
+	chart       = "../../charts/groupcast"
+	artifacts   = "artifacts"
+)
+
+var (
+	clusterName = defaultName
+	kubeconfig  string
+	images      = []string{"ghcr.io/groupcast/groupcast-manager:dev", "ghcr.io/groupcast/groupcast-agent:dev", "ghcr.io/groupcast/groupcast-cli:dev", "envoyproxy/envoy:v1.40.0"}
+)
+
+func TestMain(m *testing.M) {
+	status, err := withCluster(m.Run)
+	testprocess.Remove()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "e2e/cluster:", err)
+		status = 1
+	}
+	os.Exit(status)
+}
+
+// withCluster runs tests in a cluster of their own, and removes it.
+func withCluster(run func() int) (status int, err error) {
+	if err := preflight(); err != nil {
+		return 1, err
+	}
+	if name := os.Getenv("GROUPCAST_E2E_CLUSTER"); name != "" {
+		clusterName = name
+	}
+	dir, err := os.MkdirTemp("", "groupcast-e2e-")
+	if err != nil {
+		return 1, err
+	}
+	defer os.RemoveAll(dir)
+	kubeconfig = filepath.Join(dir, "kubeconfig")
+	keep := os.Getenv("GROUPCAST_E2E_KEEP") != ""
+	if keep && exec.Command("kind", "export", "kubeconfig", "--name", clusterName, "--kubeconfig", kubeconfig).Run() == nil {
+		return run(), nil
+	}
+	started := time.Now()
+	if !keep {
+		defer func() { _, _ = command(2*time.Minute, "kind", "delete", "cluster", "--name", clusterName) }()
+	}
+	_, _ = command(2*time.Minute, "kind", "delete", "cluster", "--name", clusterName) // what an earlier run has left
+	if _, err := command(6*time.Minute, "kind", "create", "cluster", "--name", clusterName, "--image", nodeImage,
+		"--config", "kind.yaml", "--kubeconfig", kubeconfig, "--wait", "300s"); err != nil {
+		return 1, err
+	}
+	if _, err := command(8*time.Minute, "kind", append([]string{"load", "docker-image", "--name", clusterName}, images...)...); err != nil {
+		return 1, err
+	}
+	// Some node images name the account of their storage's helper pods otherwise than the provisioner does.
+	_, _ = command(time.Minute, "kubectl", "--kubeconfig", kubeconfig, "-n", "local-path-storage", "create", "serviceaccount", "local-path-provisioner-service-account")
+	fmt.Printf("the cluster is there after %v\n", time.Since(started).Round(time.Second))
+	return run(), nil
+}
+
+// preflight says what is missing, and what to do about it.
+func preflight() error {
+	for _, tool := range []string{"docker", "kind", "helm", "kubectl"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			return fmt.Errorf("%s is not on the PATH: install it (docs/kubernetes.md, \"The tests\")", tool)
+		}
+	}
+	if _, err := command(20*time.Second, "docker", "info"); err != nil {
+		return fmt.Errorf("no Docker engine answers: start one: %w", err)
+	}
+	for _, image := range append([]string{nodeImage}, images...) {
+		if _, err := command(20*time.Second, "docker", "image", "inspect", image); err == nil {
+			continue
+		}
+		if strings.Contains(image, "/groupcast-") {
+			return fmt.Errorf("image %s is not there: make images", image)
+		}
+		if _, err := command(10*time.Minute, "docker", "pull", image); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// command runs a program within a time, and returns what it wrote.
+func command(limit time.Duration, name string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	run := exec.CommandContext(ctx, name, args...)
+	run.WaitDelay = 5 * time.Second
+	output, err := run.CombinedOutput()
+	if err != nil {
+		return string(output), fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, last(string(output), 3000))
+	}
+	return string(output), nil
+}
+
+func last(text string, n int) string {
+	return text[max(0, len(text)-n):]
+}

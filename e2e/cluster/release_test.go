@@ -1,0 +1,165 @@
+//go:build cluster
+
+package cluster
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/groupcast/groupcast/sdk"
+)
+
+// Release is an installation of the chart.
+type release struct {
+	name, namespace string
+	values          []string
+}
+
+func kubectl(args ...string) (string, error) {
+	return insist(2*time.Minute, "kubectl", append([]string{"--kubeconfig", kubeconfig}, args...)...)
+}
+
+// unanswered is what is said where an API server is too busy: it says nothing of what is tested.
+var unanswered = []string{"TLS handshake timeout", "i/o timeout", "connection refused", "etcdserver: request timed out", "etcdserver: leader changed", "context deadline exceeded (Client.Timeout", "http2: client connection lost"}
+
+// insist runs a program again, up to twice, if the API server did not answer.
+func insist(limit time.Duration, name string, args ...string) (output string, err error) {
+	for range 3 {
+		output, err = command(limit, name, args...)
+		busy := func(sign string) bool { return strings.Contains(output, sign) }
+		if err == nil || !slices.ContainsFunc(unanswered, busy) {
+			break
+		}
+	}
+	return output, err
+}
+
+func mustKubectl(t *testing.T, args ...string) string {
+	t.Helper()
+	output, err := kubectl(args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(output)
+}
+
+func (r release) kubectl(t *testing.T, args ...string) string {
+	t.Helper()
+	return mustKubectl(t, append([]string{"-n", r.namespace}, args...)...)
+}
+
+func (r release) helm(limit time.Duration, args ...string) (string, error) {
+	return insist(limit, "helm", append([]string{"--kubeconfig", kubeconfig, "--namespace", r.namespace}, args...)...)
+}
+
+// apply installs or upgrades, and waits until all is ready.
+func (r release) apply(t *testing.T, values ...string) {
+	t.Helper()
+	args := []string{"upgrade", "--install", r.name, chart, "--wait", "--timeout", "5m"}
+	for _, value := range append(r.values, values...) {
+		args = append(args, "--set", value)
+	}
+	started := time.Now()
+	if _, err := r.helm(6*time.Minute, args...); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s is ready after %v", r.name, time.Since(started).Round(time.Second))
+}
+
+// check runs helm's test: a real delivery by way of every agent.
+func (r release) check(t *testing.T) {
+	t.Helper()
+	output, err := r.helm(5*time.Minute, "test", r.name, "--logs", "--timeout", "4m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Count(output, " complete ") != nodes {
+		t.Errorf("a delivery to %d nodes:\n%s", nodes, last(output, 2000))
+	}
+}
+
+// keepArtifacts saves what explains a failure.
+func (r release) keepArtifacts(t *testing.T) {
+	t.Cleanup(func() {
+		if !t.Failed() {
+			return
+		}
+		dir := filepath.Join(artifacts, strings.ReplaceAll(t.Name(), "/", "-"), r.namespace)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Error(err)
+			return
+		}
+		for name, args := range map[string][]string{
+			"pods.txt":    {"get", "pods,pvc,svc,ds,sts,deploy", "-o", "wide"},
+			"pods.yaml":   {"get", "pods", "-o", "yaml"},
+			"events.txt":  {"get", "events", "--sort-by=.lastTimestamp"},
+			"manager.log": {"logs", "-l", "app.kubernetes.io/component=manager", "--tail=-1", "--prefix"},
+			"agent.log":   {"logs", "-l", "app.kubernetes.io/component=agent", "--tail=-1", "--prefix"},
+			"envoy.log":   {"logs", "-l", "app.kubernetes.io/component=envoy", "--tail=-1", "--prefix"},
+		} {
+			output, err := kubectl(append([]string{"-n", r.namespace}, args...)...)
+			if err != nil {
+				output += "\n" + err.Error()
+			}
+			_ = os.WriteFile(filepath.Join(dir, name), []byte(output), 0o644)
+		}
+		t.Logf("logs and events are in %s", dir)
+	})
+}
+
+// secret returns what a Secret holds.
+func (r release) secret(t *testing.T, name string) map[string][]byte {
+	t.Helper()
+	var secret struct{ Data map[string]string }
+	if err := json.Unmarshal([]byte(r.kubectl(t, "get", "secret", name, "-o", "json")), &secret); err != nil {
+		t.Fatal(err)
+	}
+	data := make(map[string][]byte)
+	for key, text := range secret.Data {
+		value, err := base64.StdEncoding.DecodeString(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data[key] = value
+	}
+	return data
+}
+
+// operator writes an operator's configuration that goes through Envoy from outside of the
+// cluster, and returns its file.
+func (r release) operator(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, content := range r.secret(t, r.name+"-groupcast-operator") {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var endpoints []string
+	for _, address := range nodeAddresses(t) {
+		endpoints = append(endpoints, fmt.Sprintf("%s:%d", address, grpcNodePort))
+	}
+	config := sdk.Config{Endpoints: endpoints, TrustDomain: sdk.DefaultTrustDomain, CredentialsDir: "."}
+	file := filepath.Join(dir, "config.yaml")
+	if err := config.Write(file); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func nodeAddresses(t *testing.T) []string {
+	t.Helper()
+	return strings.Fields(mustKubectl(t, "get", "nodes", "-o", `jsonpath={.items[*].status.addresses[?(@.type=="InternalIP")].address}`))
+}
+
+func nodeNames(t *testing.T) []string {
+	t.Helper()
+	return strings.Fields(mustKubectl(t, "get", "nodes", "-o", "jsonpath={.items[*].metadata.name}"))
+}

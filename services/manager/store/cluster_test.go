@@ -1,0 +1,161 @@
+package store_test
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/services/manager/store"
+)
+
+// party is managers' stores on addresses of their own of this machine.
+type party struct {
+	t     *testing.T
+	ca    *identity.CA
+	dir   string
+	hosts []string
+}
+
+func newParty(t *testing.T, hosts ...string) *party {
+	t.Helper()
+	ca, err := identity.NewCA("example.org", time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &party{t, ca, t.TempDir(), hosts}
+}
+
+// credentials certifies somebody, with DNS names.
+func (p *party) credentials(name string, hosts ...string) *identity.Files {
+	p.t.Helper()
+	bundle, err := p.ca.IssueBundle(identity.ID{Role: identity.Manager, Name: "someone"}, 1, hosts...)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	files := identity.FilesIn(filepath.Join(p.dir, name))
+	if err := files.Write(bundle); err != nil {
+		p.t.Fatal(err)
+	}
+	return files
+}
+
+func (p *party) member(host string, found bool) (dir string, cluster store.Cluster) {
+	files := p.credentials(host+"-tls", store.PeerName)
+	return filepath.Join(p.dir, host), store.Cluster{
+		Self: host, Seed: "all", Listen: host, Found: found,
+		CertificateFile: files.Certificate, KeyFile: files.Key, AuthorityFile: files.Authorities,
+		Lookup: func(_ context.Context, name string) ([]string, error) {
+			if name == "all" {
+				return p.hosts, nil
+			}
+			return []string{name}, nil
+		},
+	}
+}
+
+type opened struct {
+	*store.Store
+	err error
+}
+
+func (p *party) open(host string, found bool) <-chan opened {
+	dir, cluster := p.member(host, found)
+	result := make(chan opened, 1)
+	go func() {
+		s, err := store.OpenCluster(p.t.Context(), dir, cluster, slog.New(slog.DiscardHandler))
+		result <- opened{s, err}
+	}()
+	return result
+}
+
+func (p *party) wait(result <-chan opened) *store.Store {
+	p.t.Helper()
+	got := <-result
+	if got.err != nil {
+		p.t.Fatal(got.err)
+	}
+	p.t.Cleanup(got.Close)
+	return got.Store
+}
+
+// set writes a key, as often as it takes while the others elect.
+func (p *party) set(s *store.Store, key, value string) {
+	p.t.Helper()
+	for try := range 100 {
+		ctx, cancel := context.WithTimeout(p.t.Context(), 2*time.Second)
+		err := s.PutForTest(ctx, key, value)
+		cancel()
+		if err == nil {
+			return
+		}
+		if try == 99 {
+			p.t.Fatalf("set %s: %v", key, err)
+		}
+	}
+}
+
+func (p *party) has(s *store.Store, key, want string) {
+	p.t.Helper()
+	item, found, err := s.Get(p.t.Context(), key)
+	if err != nil || !found || string(item.Value) != want {
+		p.t.Errorf("%s is %q, %v, %v: want %q", key, item.Value, found, err, want)
+	}
+}
+
+// "scale 1 → 3": two join at once what one has founded; then any one can be lost, its disk too.
+func TestClusterGrowsAndLosesAny(t *testing.T) {
+	p := newParty(t, "127.23.0.1", "127.23.0.2", "127.23.0.3")
+	first := p.wait(p.open(p.hosts[0], true))
+	p.set(first, "a", "1")
+	second, third := p.open(p.hosts[1], false), p.open(p.hosts[2], false)
+	two, three := p.wait(second), p.wait(third)
+	p.has(two, "a", "1")
+	p.has(three, "a", "1")
+
+	first.Close()
+	p.set(two, "b", "2")
+	p.has(three, "b", "2")
+	first = p.wait(p.open(p.hosts[0], false)) // its disk says who it is
+	p.has(first, "b", "2")
+
+	three.Close()
+	if err := os.RemoveAll(filepath.Join(p.dir, p.hosts[2])); err != nil {
+		t.Fatal(err)
+	}
+	three = p.wait(p.open(p.hosts[2], false))
+	p.has(three, "b", "2")
+	first.Close()
+	p.set(three, "c", "3") // with two of three: the one that came back votes
+	p.has(two, "c", "3")
+}
+
+// Who is certified by the same CA, as every agent, is no manager.
+func TestClusterRefusesOthersOfTheCA(t *testing.T) {
+	p := newParty(t, "127.23.1.1")
+	p.wait(p.open(p.hosts[0], true))
+	for name, hosts := range map[string][]string{"manager": {store.PeerName}, "agent": nil, "gateway": {"envoy.example.org"}} {
+		files := p.credentials(name, hosts...)
+		security, err := identity.PlainTLS(files.Authorities, files.Certificate, files.Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		security.InsecureSkipVerify = true // it is the server's check that is tested
+		client, err := clientv3.New(clientv3.Config{Endpoints: []string{"https://" + p.hosts[0] + ":2379"}, TLS: security})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		_, err = client.MemberList(ctx)
+		cancel()
+		client.Close()
+		if (err == nil) != (name == "manager") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
