@@ -61,7 +61,7 @@ func TestDiskFull(t *testing.T) {
 	s := start(t, "--store-dir="+disk+"/gathered", "--store-reserve=16MiB")
 	s.store = disk + "/gathered"
 	name, content := s.file("model", 8, 64<<20)
-	s.must(os.WriteFile(disk+"/ballast", make([]byte, 100<<20), 0o600))
+	s.must(os.WriteFile(disk+"/ballast", make([]byte, 116<<20), 0o600))
 	p := s.upload("alice", name)
 	s.await("it is paused", func() bool { return strings.Contains(p.said.String(), "paused by the gatherer: disk full") })
 	if s.status("alice").Paused != "disk_full" {
