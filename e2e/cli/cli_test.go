@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"net"
 	"os"
 	"os/exec"
 	"regexp"
@@ -50,6 +51,7 @@ func TestScripts(t *testing.T) {
 			"await":     await,
 			"interrupt": interrupt,
 			"endpoint":  endpoint,
+			"address":   address,
 			"ndjson":    ndjson,
 			"soma":      soma,
 		},
@@ -185,6 +187,19 @@ func endpoint(ts *testscript.TestScript, neg bool, args []string) {
 	config, err := uplink.ReadConfig(ts.MkAbs(args[1]))
 	ts.Check(err)
 	ts.Setenv(args[0], config.Endpoints[0])
+}
+
+// address VARIABLE... sets variables to an address on loopback that nobody listened on a moment ago.
+func address(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: address VARIABLE...")
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	defer listener.Close()
+	for _, variable := range args {
+		ts.Setenv(variable, listener.Addr().String())
+	}
 }
 
 // ndjson FILE fails unless each line of the file is a JSON object.

@@ -1,6 +1,7 @@
 package gather
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -56,6 +57,8 @@ type upload struct {
 	opened func(offset uint64) error
 	// end returns what all is, when all was sent.
 	end func(ctx context.Context) (link.End, error)
+	// hindered is why it cannot be opened now; with the client locked.
+	hindered string
 }
 
 // errThere says that there is nothing to send.
@@ -76,6 +79,7 @@ func (u *upload) run(ctx context.Context) (path string, err error) {
 			return "", err
 		}
 		path, moved, err := u.once(ctx, session)
+		u.hinder(err)
 		switch reason := reasonOf(err); {
 		case err == nil, errors.Is(err, errThere), ctx.Err() != nil, reason == hopeless:
 			return path, err
@@ -94,6 +98,17 @@ func (u *upload) run(ctx context.Context) (path string, err error) {
 			return "", ctx.Err()
 		}
 		wait = min(2*wait, longPause)
+	}
+}
+
+// hinder notes that there is no room for the upload, for who watches.
+func (u *upload) hinder(err error) {
+	var known *sdk.Error
+	u.client.mu.Lock()
+	defer u.client.mu.Unlock()
+	u.hindered = ""
+	if errors.As(err, &known) && known.Reason == "DISK_FULL" {
+		u.hindered = "disk_full"
 	}
 }
 
@@ -259,9 +274,10 @@ func (u *upload) show(ctx context.Context) {
 		sent, length := u.from.SentUpTo(), u.length()
 		u.client.mu.Lock()
 		u.client.waiting[u] = length - min(sent, length)
+		hindered := u.hindered
 		u.client.mu.Unlock()
 		if now, err := u.client.standing(); err == nil && u.progress != nil {
-			u.progress(Progress{Path: u.spec.GetPath(), Sent: sent, Length: length, Connections: now.connections, Paused: now.paused})
+			u.progress(Progress{Path: u.spec.GetPath(), Sent: sent, Length: length, Connections: now.connections, Paused: cmp.Or(now.paused, hindered)})
 		}
 		select {
 		case <-ctx.Done():

@@ -1,0 +1,135 @@
+package gather_test
+
+import (
+	"bytes"
+	"io"
+	"math/rand/v2"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/groupcast/groupcast/sdk/gather"
+)
+
+// C66: the gatherer and its client are killed again and again while a stream comes. It goes on
+// at the committed offset: nothing is doubled, and nothing is missing.
+func TestC66KillsOfBothEnds(t *testing.T) {
+	const kills, seed = 12, 66
+	s := start(t)
+	name, content := s.file("log", 1, 0)
+	to, err := os.OpenFile(name, os.O_APPEND|os.O_WRONLY, 0)
+	s.must(err)
+	defer to.Close()
+	chance := rand.New(rand.NewPCG(seed, 0))
+	p := s.upload("alice", name, "--follow")
+	for i := range kills {
+		more := random(uint64(100+i), 4<<20)
+		_, err := to.Write(more)
+		s.must(err)
+		content = append(content, more...)
+		pause(time.Duration(chance.IntN(400)) * time.Millisecond)
+		if got := s.stored("alice", "log"); !bytes.HasPrefix(content, got[:min(len(got), len(content))]) {
+			t.Fatalf("before kill %d other bytes are there", i)
+		}
+		if chance.IntN(2) == 0 {
+			s.gatherer.kill()
+			s.startGatherer()
+		} else {
+			p.kill()
+			p = s.upload("alice", name, "--follow")
+		}
+	}
+	s.await("all has come", func() bool { return len(s.stored("alice", "log")) >= len(content) })
+	if got := s.stored("alice", "log"); !bytes.Equal(got, content) {
+		t.Errorf("%d bytes are there, or other ones, want %d", len(got), len(content))
+	}
+	if status := p.end(); status != 0 {
+		t.Errorf("exit status %d: %s", status, p.said.String())
+	}
+	if got := s.stored("alice", "log"); !bytes.Equal(got, content) {
+		t.Errorf("in the end there are %d bytes, or other ones, want %d", len(got), len(content))
+	}
+}
+
+// A file goes on where it was when the gatherer comes back; and its upload is the same file.
+func TestFileGoesOnWhenTheGathererComesBack(t *testing.T) {
+	s := start(t)
+	s.policy("default: {max: 12MB}")
+	name, content := s.file("model", 5, 48<<20)
+	p := s.upload("alice", name)
+	s.await("some has come", func() bool { return s.status("alice").Received > 8<<20 })
+	if status := s.gatherer.end(); status != 0 {
+		t.Errorf("the gatherer ends with status %d", status)
+	}
+	s.startGatherer()
+	s.await("it goes on", func() bool { return s.status("alice").Received > 2<<20 })
+	s.policy("{}")
+	if p.status() != 0 {
+		t.Fatal(p.said.String())
+	}
+	s.wantFile("alice", "model", content)
+	s.gatherer.kill()
+	s.startGatherer()
+	if p := s.upload("alice", name); p.status() != 0 || !bytes.Contains([]byte(p.said.String()), []byte("was there already")) {
+		t.Errorf("after a kill: %s", p.said.String())
+	}
+}
+
+// A client that hangs is let go, and hinders nobody; when it goes on, so does its upload.
+func TestClientHangs(t *testing.T) {
+	s := start(t)
+	s.policy("default: {max: 12MB}")
+	name, content := s.file("model", 6, 48<<20)
+	stalled := s.upload("stalled", name)
+	s.await("some has come", func() bool { return s.status("stalled").Received > 4<<20 })
+	signal(s, stalled, syscall.SIGSTOP)
+	s.await("its connections are gone", func() bool { return s.status("stalled").Connections == 0 })
+	s.policy("{}")
+	if other := s.upload("other", name); other.status() != 0 {
+		t.Error(other.said.String())
+	}
+	signal(s, stalled, syscall.SIGCONT)
+	if stalled.status() != 0 {
+		t.Error(stalled.said.String())
+	}
+	s.wantFile("stalled", "model", content)
+	s.wantFile("other", "model", content)
+}
+
+// The newer of two clients with one name fences the older, which ends and says why. The stream goes
+// on behind what was committed of the older's.
+func TestTwoOfOneName(t *testing.T) {
+	s := start(t)
+	from, older := io.Pipe()
+	defer older.Close()
+	first := s.client("alice")
+	ended := make(chan error, 1)
+	go func() {
+		_, err := first.UploadStream(t.Context(), func(uint64) (io.Reader, error) { return from, nil }, gather.StreamOptions{Path: "log"})
+		ended <- err
+	}()
+	_, err := older.Write(bytes.Repeat([]byte("old."), 1000))
+	s.must(err)
+	s.await("the older's bytes are there", func() bool { return len(s.stored("alice", "log")) == 4000 })
+	second := s.client("alice")
+	done, err := second.UploadStream(t.Context(), func(offset uint64) (io.Reader, error) {
+		if offset != 4000 {
+			t.Errorf("it goes on at %d, want 4000", offset)
+		}
+		return bytes.NewReader(bytes.Repeat([]byte("new."), 1000)), nil
+	}, gather.StreamOptions{Path: "log"})
+	if err != nil || done.Bytes != 4000 {
+		t.Errorf("the newer: %+v, %v", done, err)
+	}
+	go older.Write([]byte("too late")) //nolint:errcheck // nobody reads it
+	if err := <-ended; err == nil {
+		t.Error("the older goes on")
+	} else {
+		t.Logf("the older: %v", err)
+	}
+	want := append(bytes.Repeat([]byte("old."), 1000), bytes.Repeat([]byte("new."), 1000)...)
+	if got := s.stored("alice", "log"); !bytes.Equal(got, want) {
+		t.Errorf("there are %d bytes, or other ones, want %d", len(got), len(want))
+	}
+}

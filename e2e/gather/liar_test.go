@@ -1,0 +1,209 @@
+package gather_test
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	gatherv1 "github.com/groupcast/groupcast/internal/gen/groupcast/gather/v1"
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/link"
+	"github.com/groupcast/groupcast/internal/uplink"
+	"github.com/groupcast/groupcast/internal/wire/relay"
+)
+
+// liar is a client that does as it likes.
+type liar struct {
+	*site
+	security identity.TLS
+	rpc      gatherv1.GatherServiceClient
+}
+
+func (s *site) liar() *liar {
+	s.Helper()
+	config, err := uplink.ReadConfig(s.access())
+	s.must(err)
+	up, err := uplink.Dial(config, nil)
+	s.must(err)
+	conn, err := up.Gatherer(s.grpc)
+	s.must(err)
+	s.Cleanup(func() {
+		conn.Close()
+		up.Close()
+	})
+	return &liar{s, up.Security(), gatherv1.NewGatherServiceClient(conn)}
+}
+
+// attach attaches, and returns the session and how to leave.
+func (l *liar) attach(name string) (session string, leave func()) {
+	l.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	stream, err := l.rpc.Attach(ctx)
+	l.must(err)
+	l.must(stream.Send(&gatherv1.AttachRequest{Client: name}))
+	told, err := stream.Recv()
+	l.must(err)
+	return told.GetSession(), cancel
+}
+
+func (l *liar) open(session, path string, length uint64) *gatherv1.OpenUploadResponse {
+	l.Helper()
+	answer, err := l.rpc.OpenUpload(l.Context(), &gatherv1.OpenUploadRequest{Session: session, Spec: &gatherv1.UploadSpec{Path: path, Length: length, Mode: 0o600}})
+	l.must(err)
+	return answer
+}
+
+// dial opens a data connection.
+func (l *liar) dial(answer *gatherv1.OpenUploadResponse, change func(*relay.Hello)) (*link.Conn, error) {
+	l.Helper()
+	id, err := hex.DecodeString(answer.GetUpload())
+	l.must(err)
+	hello := relay.Hello{Offer: true, Stripes: 16, Delivery: relay.DeliveryID(id), TreeVersion: 1, Capability: answer.GetTicket()}
+	if change != nil {
+		change(&hello)
+	}
+	peer := identity.ID{Role: identity.Gatherer, Name: answer.GetGatherer()}
+	conn, _, err := link.Dial(l.Context(), &net.Dialer{}, l.data, l.security, peer, hello)
+	return conn, err
+}
+
+// alive has a data connection live until it is closed: whoever is silent is let go.
+func alive(ctx context.Context, conn *link.Conn) { _ = link.Keep(ctx, conn, func() {}) }
+
+// C62: a client that is told to have one connection opens a thousand: it has no more than twice as
+// many as it was told at any time, and what are too many are ended. Others are as before.
+func TestC62TooManyConnections(t *testing.T) {
+	s := start(t)
+	l := s.liar()
+	session, leave := l.attach("greedy")
+	defer leave()
+	answer := l.open(session, "big", 1<<30)
+	ctx, stop := context.WithCancel(t.Context())
+	var living sync.WaitGroup
+	defer living.Wait()
+	defer stop()
+	admitted, refused := 0, 0
+	for i := range 1000 {
+		conn, err := l.dial(answer, func(hello *relay.Hello) { hello.Join, hello.Stripe = i > 0, uint8(i%16) })
+		if err != nil {
+			refused++
+			continue
+		}
+		admitted++
+		living.Go(func() { alive(ctx, conn) })
+	}
+	if admitted > 20 || refused < 900 { // those that were silent for 2 s made room
+		t.Errorf("%d were admitted, %d refused", admitted, refused)
+	}
+	if status := s.status("greedy"); status.Connections > 2 {
+		t.Errorf("it has %d connections", status.Connections)
+	}
+	name, content := s.file("f", 1, 1<<20)
+	if p := s.upload("other", name); p.status() != 0 {
+		t.Error(p.said.String())
+	}
+	s.wantFile("other", "f", content)
+	s.await("what is too many is ended", func() bool { return s.status("greedy").Connections <= 1 })
+}
+
+// Whoever shows no ticket, an old one, or another's is denied; and what is no link is closed.
+func TestBadTicketsAndGarbage(t *testing.T) {
+	s := start(t)
+	l := s.liar()
+	session, leave := l.attach("alice")
+	defer leave()
+	answer, other := l.open(session, "a", 100), l.open(session, "b", 100)
+	for name, change := range map[string]func(*relay.Hello){
+		"none":           func(h *relay.Hello) { h.Capability = nil },
+		"another's":      func(h *relay.Hello) { h.Capability = other.GetTicket() },
+		"shorter":        func(h *relay.Hello) { h.Capability = h.Capability[:31] },
+		"longer":         func(h *relay.Hello) { h.Capability = append(h.Capability[:32:32], 0) },
+		"other upload":   func(h *relay.Hello) { h.Delivery[0]++ },
+		"not offering":   func(h *relay.Hello) { h.Offer = false },
+		"join of no one": func(h *relay.Hello) { h.Join = true },
+	} {
+		conn, err := l.dial(answer, change)
+		var refusal *relay.Refusal
+		if !errors.As(err, &refusal) {
+			t.Errorf("%s: %v, want it refused", name, err)
+		}
+		if err == nil {
+			conn.Close()
+		}
+	}
+	again := l.open(session, "a", 100)
+	if conn, err := l.dial(answer, nil); err == nil {
+		t.Error("an old ticket is permitted")
+		conn.Close()
+	}
+	if conn, err := l.dial(again, nil); err != nil {
+		t.Errorf("the new ticket: %v", err)
+	} else {
+		conn.Close()
+	}
+	for _, garbage := range []string{"GET / HTTP/1.1\r\n\r\n", string(random(1, 64<<10)), "\x16\x03\x01\xff\xff", ""} {
+		conn, err := net.Dial("tcp", s.data)
+		s.must(err)
+		_, _ = conn.Write([]byte(garbage)) // it may be closed before all is written
+		s.must(conn.SetReadDeadline(time.Now().Add(patience)))
+		for buffer := make([]byte, 1024); err == nil; {
+			_, err = conn.Read(buffer)
+		}
+		if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() {
+			t.Errorf("%.20q was not closed", garbage)
+		}
+		conn.Close()
+	}
+	if s.metric("groupcast_gatherer_refused_links_total") < 3 {
+		t.Error("what was refused is not counted")
+	}
+}
+
+// A client that attaches a thousand times, and opens an upload each time, leaves nothing behind.
+func TestReconnectsAThousandTimes(t *testing.T) {
+	s := start(t)
+	l := s.liar()
+	once := func(i int) {
+		session, leave := l.attach("restless")
+		defer leave()
+		answer := l.open(session, fmt.Sprintf("f%d", i%3), 1<<20)
+		if i%10 != 0 {
+			return
+		}
+		if conn, err := l.dial(answer, nil); err == nil {
+			conn.Close()
+		}
+	}
+	for i := range 50 {
+		once(i)
+	}
+	settled := func() (goroutines float64, descriptors int) {
+		s.await("it has left", func() bool { return !s.status("restless").Attached })
+		return s.metric("go_goroutines"), s.descriptors()
+	}
+	goroutines, descriptors := settled()
+	for i := range 950 {
+		once(i)
+	}
+	s.await("nothing is left behind", func() bool {
+		now, open := settled()
+		return now <= goroutines+20 && open <= descriptors+20
+	})
+	if uploads := s.status("restless").Uploads; uploads != 3 {
+		t.Errorf("it has %d uploads, want 3", uploads)
+	}
+}
+
+// A client that is silent on its control stream is let go; so is one that never says who it is.
+func TestSilentSession(t *testing.T) {
+	s := start(t)
+	l := s.liar()
+	_, leave := l.attach("silent")
+	defer leave()
+	s.await("it is let go", func() bool { return !s.status("silent").Attached })
+}

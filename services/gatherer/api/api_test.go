@@ -1,0 +1,92 @@
+package api_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	reflectionv1 "google.golang.org/grpc/reflection/grpc_reflection_v1"
+	reflectionv1alpha "google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
+	"google.golang.org/grpc/status"
+
+	gatherv1 "github.com/groupcast/groupcast/internal/gen/groupcast/gather/v1"
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/services/gatherer/api"
+	"github.com/groupcast/groupcast/services/gatherer/roster"
+	"github.com/groupcast/groupcast/services/gatherer/sink"
+)
+
+// matrix says who may call what: it is written from the documents of the RPCs, not from the
+// server's own table.
+var matrix = map[string]string{
+	"Attach": "agent member operator", "OpenUpload": "agent member operator", "FinishUpload": "agent member operator",
+	"GetPolicy": "operator", "SetPolicy": "operator", "ListClients": "operator", "WatchClients": "operator",
+}
+
+// Every method of the service is in the table, with exactly who may call it; what anybody may call
+// is health alone, and nothing is in the table that is no method.
+func TestWhoMayCallWhat(t *testing.T) {
+	known := make(map[string]bool)
+	for _, service := range []grpc.ServiceDesc{gatherv1.GatherService_ServiceDesc, healthv1.Health_ServiceDesc, reflectionv1.ServerReflection_ServiceDesc, reflectionv1alpha.ServerReflection_ServiceDesc} {
+		for _, method := range methodsOf(service) {
+			full := fmt.Sprintf("/%s/%s", service.ServiceName, method)
+			known[full] = true
+			want, listed := matrix[method]
+			switch service.ServiceName {
+			case healthv1.Health_ServiceDesc.ServiceName:
+				want = names(identity.Roles)
+			case gatherv1.GatherService_ServiceDesc.ServiceName:
+				if !listed {
+					t.Errorf("nobody has said who may call %s", method)
+				}
+			default:
+				want = "operator"
+			}
+			if got := names(api.Rules[full]); got != want {
+				t.Errorf("%s may be called by %q, want %q", full, got, want)
+			}
+		}
+	}
+	for full := range api.Rules {
+		if !known[full] {
+			t.Errorf("%s is no method", full)
+		}
+	}
+}
+
+func methodsOf(service grpc.ServiceDesc) (methods []string) {
+	for _, method := range service.Methods {
+		methods = append(methods, method.MethodName)
+	}
+	for _, stream := range service.Streams {
+		methods = append(methods, stream.StreamName)
+	}
+	return methods
+}
+
+func names(roles []identity.Role) string {
+	set := make(map[string]bool)
+	for _, role := range roles {
+		set[fmt.Sprint(role)] = true
+	}
+	return strings.Join(slices.Sorted(maps.Keys(set)), " ")
+}
+
+// Every error that the roster and sinks return on purpose has a code of its own, and none is an
+// internal one.
+func TestErrorsHaveCodes(t *testing.T) {
+	for _, err := range []error{
+		roster.ErrSession, roster.ErrUpload, roster.ErrName, roster.ErrRefused, roster.ErrCrowded, roster.ErrStored, roster.ErrUnfinished,
+		roster.ErrStopping, roster.ErrStale, sink.ErrPath, object.ErrName, object.ErrDamaged, object.ErrNoRoom, object.ErrBusy,
+	} {
+		if code := status.Code(api.ToStatus(fmt.Errorf("open: %w", err))); code == codes.Internal || code == codes.Unknown {
+			t.Errorf("%v is %v", err, code)
+		}
+	}
+}
