@@ -231,7 +231,7 @@ func (l *loop) show(now time.Time) {
 	}
 	l.mu.Lock()
 	l.shown = now
-	p := Progress{Sent: min(uint64(l.rules.Passed())*l.shape.Block(), l.shape.Length), Length: l.shape.Length, Members: l.receipts()}
+	p := Progress{Sent: min(uint64(l.rules.Passed())*l.shape.Block(), l.shape.Length), Length: l.shape.Length, Members: l.receipts(), Root: l.root}
 	l.mu.Unlock()
 	l.env.Progress(p)
 }

@@ -66,6 +66,8 @@ type Env struct {
 type Progress struct {
 	Sent, Length uint64
 	Members      []Receipt
+	// Root is zero until all was read.
+	Root object.Root
 }
 
 // Receipt is how it went for a member.

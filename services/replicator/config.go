@@ -1,0 +1,120 @@
+package replicator
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/groupcast/groupcast/internal/bytesize"
+	"github.com/groupcast/groupcast/internal/daemon"
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/uplink"
+)
+
+// Config is a replicator's configuration.
+type Config struct {
+	daemon.CommonConfig
+
+	uplink.ServiceConfig
+
+	Node    string        `json:"node" usage:"name of the machine; empty is its host name"`
+	LANs    []string      `json:"lans" usage:"LANs that this machine is on, each as NAME=INTERFACE, as rack1=eth0; an interface alone is the LAN named lan; the first leads to LANs that it is not on"`
+	Labels  []string      `json:"labels" usage:"what replications can select this machine by, each as KEY=VALUE"`
+	Sources []string      `json:"sources" usage:"directories below which everything may be replicated from here, and block devices that may be"`
+	Targets []string      `json:"targets" usage:"directories below which replicas may be written"`
+	Devices []string      `json:"devices" usage:"block devices that may be overwritten"`
+	State   string        `json:"state" usage:"directory that says after an interruption how much of a device is there"`
+	TTL     int           `json:"ttl" usage:"how many networks a packet may see: 1 stays in the LAN"`
+	Rate    bytesize.Size `json:"rate" usage:"bytes per second to send at most, on each LAN; 0 is what the network interface can"`
+}
+
+// defaultLAN is what a LAN is called that was given no name.
+const defaultLAN = "lan"
+
+// Defaults returns the configuration of a replicator on its own.
+func Defaults() *Config {
+	return &Config{
+		CommonConfig:  daemon.CommonDefaults("127.0.0.1:7432"),
+		ServiceConfig: uplink.ServiceDefaults("groupcast-data/replicator/credentials"),
+		LANs:          []string{}, Labels: []string{}, Sources: []string{}, Devices: []string{},
+		Targets: []string{"groupcast-data/replicator/replicas"}, State: "groupcast-data/replicator/state", TTL: 1,
+	}
+}
+
+// Validate reports all that is wrong.
+func (c *Config) Validate() error {
+	var problems []error
+	note := func(ok bool, format string, args ...any) {
+		if !ok {
+			problems = append(problems, fmt.Errorf(format, args...))
+		}
+	}
+	note(len(c.LANs) > 0, "lans is empty: name the network interface that leads to the LAN, as rack1=eth0")
+	seen := make(map[string]bool)
+	for _, lan := range c.lans() {
+		err := identity.CheckName(lan.name)
+		note(err == nil, "lans: %v", err)
+		note(lan.device != "", "lans: %q names no network interface: want NAME=INTERFACE", lan.name)
+		note(!seen[lan.name], "lans: %q is named twice", lan.name)
+		seen[lan.name] = true
+	}
+	for _, label := range c.Labels {
+		key, _, ok := strings.Cut(label, "=")
+		note(ok && key != "", "labels: %q is not KEY=VALUE", label)
+		note(key != "lan" && key != "node" && key != "name", "labels: %q is no key for a label: selectors ask for the replicator's own with it", key)
+	}
+	for _, path := range slices.Concat(c.Sources, c.Targets, c.Devices) {
+		note(path != "", "sources, targets, devices: a path is empty")
+	}
+	note(c.TTL >= 1 && c.TTL <= 255, "ttl is %d: want 1 to 255", c.TTL)
+	return errors.Join(append(problems, c.Check())...)
+}
+
+// lan is a LAN that this machine is on.
+type lan struct{ name, device string }
+
+func (c *Config) lans() (all []lan) {
+	for _, text := range c.LANs {
+		name, device, named := strings.Cut(text, "=")
+		if !named {
+			name, device = defaultLAN, text
+		}
+		all = append(all, lan{name, device})
+	}
+	return all
+}
+
+// device is the network interface that leads to a LAN.
+func (c *Config) device(name string) string {
+	all := c.lans()
+	for _, one := range all {
+		if one.name == name {
+			return one.device
+		}
+	}
+	return all[0].device
+}
+
+// labels are those that were given, by key.
+func (c *Config) labels() map[string]string {
+	all := make(map[string]string)
+	for _, label := range c.Labels {
+		key, value, _ := strings.Cut(label, "=")
+		all[key] = value
+	}
+	return all
+}
+
+// absolute returns paths as others name them.
+func absolute(paths ...string) (all []string, err error) {
+	for _, path := range paths {
+		whole, err := filepath.Abs(path)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, whole)
+	}
+	return all, nil
+}

@@ -1,0 +1,126 @@
+package replicator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/services/replicator/device"
+	"github.com/groupcast/groupcast/services/replicator/receive"
+	"github.com/groupcast/groupcast/services/replicator/send"
+)
+
+// errNotAllowed says that the configuration does not let a path be used.
+var errNotAllowed = errors.New("not allowed here")
+
+// places is what may be sent and written: whoever may begin replications gets no further.
+type places struct {
+	sources, targets, devices []string
+	state                     string
+}
+
+func newPlaces(config *Config) (*places, error) {
+	p := new(places)
+	var err error
+	if p.sources, err = absolute(config.Sources...); err != nil {
+		return nil, fmt.Errorf("sources: %w", err)
+	}
+	if p.targets, err = absolute(config.Targets...); err != nil {
+		return nil, fmt.Errorf("targets: %w", err)
+	}
+	if p.devices, err = absolute(config.Devices...); err != nil {
+		return nil, fmt.Errorf("devices: %w", err)
+	}
+	if config.State != "" {
+		if err := os.MkdirAll(config.State, 0o700); err != nil {
+			return nil, fmt.Errorf("state: %w", err)
+		}
+		p.state = config.State
+	}
+	return p, nil
+}
+
+// source is what is sent.
+type source interface {
+	send.Source
+	io.Closer
+}
+
+// source opens what is to be sent, if that may be.
+func (p *places) source(path string) (source, error) {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return nil, err
+	}
+	if !isBelow(real, p.sources) {
+		return nil, fmt.Errorf("%w: %s is not below one of sources (%s) in the configuration of this replicator", errNotAllowed, path, orNone(p.sources))
+	}
+	if device.IsDevice(real) {
+		return device.OpenSource(real)
+	}
+	return send.OpenObject(real)
+}
+
+// landing opens where something lands, if it may there.
+func (p *places) landing(ctx context.Context, path, serial string, info object.Info) (receive.Landing, error) {
+	if device.IsDevice(path) {
+		return device.Land(ctx, device.Target{Path: path, Allowed: p.devices, Serial: serial, State: p.state}, info)
+	}
+	if serial != "" {
+		return nil, fmt.Errorf("%w: %s is no block device, so it has no serial number", errNotAllowed, path)
+	}
+	for _, target := range p.targets { // those that were named are made
+		if err := os.MkdirAll(target, 0o750); err != nil {
+			return nil, err
+		}
+	}
+	real, err := resolve(path)
+	if err != nil {
+		return nil, err
+	}
+	if !isBelow(real, p.targets) {
+		return nil, fmt.Errorf("%w: %s is not below one of targets (%s) in the configuration of this replicator", errNotAllowed, path, orNone(p.targets))
+	}
+	if err := os.MkdirAll(real, 0o750); err != nil {
+		return nil, err
+	}
+	return object.Land(ctx, real, info)
+}
+
+// resolve follows links in as much of a path as exists.
+func resolve(path string) (string, error) {
+	path = filepath.Clean(path)
+	real, err := filepath.EvalSymlinks(path)
+	if !errors.Is(err, fs.ErrNotExist) || path == filepath.Dir(path) {
+		return real, err
+	}
+	if _, err := os.Lstat(path); err == nil {
+		return "", fmt.Errorf("%w: %s is a link to nothing", errNotAllowed, path)
+	}
+	above, err := resolve(filepath.Dir(path))
+	return filepath.Join(above, filepath.Base(path)), err
+}
+
+// isBelow reports whether a path without links is one of those that are allowed, or below it.
+func isBelow(path string, allowed []string) bool {
+	for _, one := range allowed {
+		real, err := filepath.EvalSymlinks(one)
+		if err == nil && (path == real || strings.HasPrefix(path, strings.TrimSuffix(real, "/")+"/")) {
+			return true
+		}
+	}
+	return false
+}
+
+func orNone(paths []string) string {
+	if len(paths) == 0 {
+		return "none"
+	}
+	return strings.Join(paths, ", ")
+}

@@ -1,0 +1,85 @@
+package replicator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
+	"github.com/groupcast/groupcast/internal/multicast"
+	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/services/replicator/device"
+	"github.com/groupcast/groupcast/services/replicator/receive"
+)
+
+// silence is how long the other side of a replication may be silent on the LAN.
+const silence = 30 * time.Second
+
+// receive receives a replica, until it is there, or failed, or the task is withdrawn.
+func (w *worker) receive(ctx context.Context, j *job, key []byte, task *replicav1.ReceiveTask) {
+	said := j.receiving
+	receipt, err := w.receiveFrom(ctx, j, key, task)
+	if ctx.Err() != nil && err != nil {
+		return // withdrawn: nobody asks how it went
+	}
+	if err != nil {
+		w.log.Warn("a replication failed here", "replication", said.GetReplication(), "error", err)
+		w.note(true, func() {
+			said.State, said.Reason, said.Detail = replicav1.ReplicaState_REPLICA_STATE_FAILED, reasonOf(err), err.Error()
+		})
+		return
+	}
+	w.log.Info("a replica is complete", "replication", said.GetReplication(), "name", receipt.Info.Name, "bytes", receipt.Info.Length, "took", receipt.Took)
+	w.note(true, func() {
+		said.State, said.Root = replicav1.ReplicaState_REPLICA_STATE_COMPLETE, receipt.Root[:]
+		said.Bytes, said.ResumedBytes = receipt.Info.Length, receipt.Resumed
+	})
+}
+
+func (w *worker) receiveFrom(ctx context.Context, j *job, key []byte, task *replicav1.ReceiveTask) (receive.Receipt, error) {
+	place, err := w.place(task.GetLan(), task.GetGroup())
+	if err != nil {
+		return receive.Receipt{}, err
+	}
+	said := j.receiving
+	return receive.Run(ctx, receive.Env{
+		Log: w.log.With("replication", said.GetReplication()),
+		Progress: func(landed, _ uint64) {
+			w.note(false, func() { said.Bytes = landed })
+		},
+	}, receive.Config{
+		Place: place, Key: key, Name: w.name, LAN: task.GetLan(), Durable: true, Patience: silence,
+		Open: func(ctx context.Context, info object.Info) (receive.Landing, error) {
+			w.note(true, func() { said.State = replicav1.ReplicaState_REPLICA_STATE_RECEIVING })
+			return w.places.landing(ctx, task.GetPath(), task.GetDeviceSerial(), info)
+		},
+	})
+}
+
+// place is where a replication meets on a LAN.
+func (w *worker) place(lan, group string) (multicast.Place, error) {
+	at, err := netip.ParseAddrPort(group)
+	if err != nil {
+		return multicast.Place{}, fmt.Errorf("multicast group %q: %w", group, err)
+	}
+	return multicast.Place{Group: at, Interface: w.config.device(lan), TTL: w.config.TTL}, nil
+}
+
+// reasonOf is the word for why a replica did not come to be.
+func reasonOf(err error) string {
+	switch {
+	case errors.Is(err, object.ErrNoRoom):
+		return "no_room"
+	case errors.Is(err, receive.ErrDamaged), errors.Is(err, object.ErrDamaged):
+		return "damaged"
+	case errors.Is(err, errNotAllowed), errors.Is(err, device.ErrRefused), errors.Is(err, object.ErrBusy):
+		return "refused"
+	case errors.Is(err, receive.ErrSenderGone):
+		return "sender_lost"
+	case errors.Is(err, receive.ErrNotHeard):
+		return "no_multicast"
+	}
+	return "disk"
+}

@@ -1,0 +1,85 @@
+package replicator
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/groupcast/groupcast/internal/daemon"
+	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/uplink"
+)
+
+// Run runs a replicator until ctx is done.
+func Run(ctx context.Context, env daemon.Env, config *Config) error {
+	if err := config.Tickets().Enter(ctx, config.Uplink(), env.Log, uplink.Over(env.Network)); err != nil {
+		return err
+	}
+	managers, err := uplink.Dial(config.Uplink(), env.Log, uplink.Over(env.Network))
+	if err != nil {
+		return err
+	}
+	defer managers.Close()
+	id, err := managers.ID()
+	if err != nil {
+		return err
+	}
+	if id.Role != identity.Replicator {
+		return fmt.Errorf("credentials in %s are of %s: want a replicator's", config.CredentialsDir, id)
+	}
+	for _, lan := range config.lans() {
+		if _, err := net.InterfaceByName(lan.device); err != nil {
+			return fmt.Errorf("lans: network interface %s: %w", lan.device, err)
+		}
+	}
+	places, err := newPlaces(config)
+	if err != nil {
+		return err
+	}
+	registration, err := register(config, places)
+	if err != nil {
+		return err
+	}
+	env.Log = env.Log.With("replicator", id.Name)
+	work := newWorker(env.Log, config, places, id.Name)
+	env.Admin.Ready(func() error {
+		if !work.isKnown() {
+			return errors.New("no manager knows this replicator yet")
+		}
+		return nil
+	})
+	env.Log.Info("replicating", "lans", config.LANs, "sources", places.sources, "targets", places.targets, "devices", places.devices)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		<-ctx.Done()
+		work.stop()
+		return nil
+	})
+	group.Go(func() error {
+		return managers.RegisterReplicator(ctx, registration, uplink.Duty{Report: work.report, Assign: work.assign, Wake: work.wake})
+	})
+	return group.Wait()
+}
+
+// register describes the replicator to the managers.
+func register(config *Config, places *places) (*replicav1.Registration, error) {
+	hostname, err := os.Hostname()
+	if err != nil && config.Node == "" {
+		return nil, fmt.Errorf("name of this machine (set node): %w", err)
+	}
+	registration := &replicav1.Registration{
+		Node: cmp.Or(config.Node, hostname), Labels: config.labels(),
+		Sources: places.sources, Targets: slices.Concat(places.targets, places.devices),
+	}
+	for _, lan := range config.lans() {
+		registration.Lans = append(registration.Lans, lan.name)
+	}
+	return registration, nil
+}

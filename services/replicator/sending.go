@@ -1,0 +1,154 @@
+package replicator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
+	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
+	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/services/replicator/send"
+)
+
+const (
+	// gathering is how long replicas are waited for: those that are not there by then hear
+	// nothing, and the others do not wait for them.
+	gathering = 5 * time.Second
+	// defaultCeiling is the rate, in bytes per second, that is never exceeded where the
+	// interface does not tell its own.
+	defaultCeiling = 1.25e9
+)
+
+// leg is the part of a replication that goes to one LAN.
+type leg struct {
+	task     *replicav1.Leg
+	progress send.Progress
+	nobody   bool
+}
+
+// send sends to all LANs at once, until all have it, or the task is withdrawn.
+func (w *worker) send(ctx context.Context, j *job, key []byte, task *replicav1.SendTask) {
+	legs := make([]*leg, len(task.GetLegs()))
+	sending, inner := errgroup.WithContext(ctx)
+	for i, one := range task.GetLegs() {
+		legs[i] = &leg{task: one}
+		sending.Go(func() error { return w.sendTo(inner, j, legs, i, key, task) })
+	}
+	err := sending.Wait()
+	if ctx.Err() != nil {
+		return // withdrawn
+	}
+	nobody := len(legs) > 0
+	for _, l := range legs {
+		nobody = nobody && l.nobody
+	}
+	w.note(true, func() {
+		j.sending.Ended = true
+		switch {
+		case err != nil:
+			w.log.Warn("a replication cannot be sent", "replication", j.sending.GetReplication(), "error", err)
+			j.sending.Reason, j.sending.Detail = "source_failed", err.Error()
+		case nobody:
+			j.sending.Reason = "no_multicast"
+		}
+	})
+}
+
+// sendTo sends to one LAN.
+func (w *worker) sendTo(ctx context.Context, j *job, legs []*leg, i int, key []byte, task *replicav1.SendTask) error {
+	l := legs[i]
+	place, err := w.place(l.task.GetLan(), l.task.GetGroup())
+	if err != nil {
+		return err
+	}
+	from, err := w.places.source(task.GetPath())
+	if err != nil {
+		return fmt.Errorf("open %s: %w", task.GetPath(), err)
+	}
+	defer func() { _ = from.Close() }()
+	w.note(true, func() {
+		j.sending.Announcing, j.sending.Name, j.sending.Length = true, from.Info().Name, from.Info().Length
+	})
+	slow := algo.Pace
+	if task.GetSlow() == replicav1.SlowReplica_SLOW_REPLICA_DETACH {
+		slow = algo.Detach
+	}
+	result, err := send.Run(ctx, send.Env{
+		Log:      w.log.With("replication", j.sending.GetReplication(), "lan", l.task.GetLan()),
+		Progress: func(p send.Progress) { w.sent(j, legs, i, p) },
+	}, send.Config{
+		Place: place, Key: key, Source: from, Receivers: int(l.task.GetAwaited()), Wait: gathering,
+		Ceiling: w.ceiling(place.Interface, task.GetMaxBytesPerSecond()), Slow: slow, Patience: silence,
+	})
+	if errors.Is(err, send.ErrNobody) {
+		w.note(false, func() { l.nobody = true }) // the managers say so to each replica
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("send %s to LAN %s: %w", task.GetPath(), l.task.GetLan(), err)
+	}
+	length := from.Info().Length
+	w.sent(j, legs, i, send.Progress{Sent: length, Length: length, Members: result.Members, Root: result.Root})
+	return nil
+}
+
+// sent notes how far a leg is, and what that makes of the whole.
+func (w *worker) sent(j *job, legs []*leg, i int, p send.Progress) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	legs[i].progress = p
+	said := j.sending
+	hadRoot := len(said.GetRoot()) > 0
+	said.SentBytes, said.Members = p.Sent, nil
+	root, differ := p.Root, false
+	for _, l := range legs {
+		if l.nobody {
+			continue
+		}
+		said.SentBytes = min(said.GetSentBytes(), l.progress.Sent)
+		differ = differ || l.progress.Root != root
+		for _, member := range l.progress.Members {
+			said.Members = append(said.Members, &replicav1.SendMember{
+				Name: member.Name, Lost: member.Lost, Detached: member.Detached, Reason: givenUp(member),
+			})
+		}
+	}
+	if !differ && root != (object.Root{}) {
+		said.Root = root[:]
+	}
+	if !hadRoot && len(said.GetRoot()) > 0 {
+		w.poke()
+	}
+}
+
+// givenUp says why the sender serves a replica no more.
+func givenUp(member send.Receipt) string {
+	if member.Outcome == algo.Unknown {
+		return "silent"
+	}
+	return ""
+}
+
+// ceiling is the most bytes per second: the least of what was asked for, what is configured,
+// and what the interface can.
+func (w *worker) ceiling(device string, asked uint64) float64 {
+	most := defaultCeiling
+	text, err := os.ReadFile(filepath.Join("/sys/class/net", filepath.Base(device), "speed"))
+	if megabits, wrong := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && wrong == nil && megabits > 0 {
+		most = float64(megabits) * 1e6 / 8
+	}
+	for _, bound := range []float64{float64(asked), float64(w.config.Rate)} {
+		if bound > 0 {
+			most = min(most, bound)
+		}
+	}
+	return most
+}

@@ -1,0 +1,130 @@
+package replicator
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+
+	"google.golang.org/protobuf/proto"
+
+	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
+)
+
+// worker does the tasks that the managers give.
+type worker struct {
+	log    *slog.Logger
+	config *Config
+	places *places
+	name   string
+	wake   chan struct{}
+
+	mu      sync.Mutex
+	known   bool
+	stopped bool
+	jobs    map[string]*job
+	working sync.WaitGroup
+}
+
+// job is a task that is being done, or was: how it went is reported until it is withdrawn.
+type job struct {
+	cancel    context.CancelFunc
+	sending   *replicav1.SendReport
+	receiving *replicav1.ReceiveReport
+}
+
+func newWorker(log *slog.Logger, config *Config, places *places, name string) *worker {
+	return &worker{log: log, config: config, places: places, name: name, wake: make(chan struct{}, 1), jobs: make(map[string]*job)}
+}
+
+func (w *worker) isKnown() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.known
+}
+
+// assign begins tasks that are new, and ends those that are withdrawn.
+func (w *worker) assign(tasks *replicav1.Tasks) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.known = true
+	current := make(map[string]bool)
+	for _, task := range tasks.GetCurrent() {
+		current[task.GetReplication()] = true
+		if w.jobs[task.GetReplication()] == nil && !w.stopped {
+			w.begin(task)
+		}
+	}
+	for id, j := range w.jobs {
+		if !current[id] {
+			j.cancel()
+			delete(w.jobs, id)
+		}
+	}
+}
+
+// begin does a task beside all else. The caller has the lock.
+func (w *worker) begin(task *replicav1.Task) {
+	ctx, cancel := context.WithCancel(context.Background())
+	j := &job{cancel: cancel}
+	id := task.GetReplication()
+	do := func() {}
+	switch duty := task.GetDuty().(type) {
+	case *replicav1.Task_Send:
+		j.sending = &replicav1.SendReport{Replication: id}
+		do = func() { w.send(ctx, j, task.GetKey(), duty.Send) }
+	case *replicav1.Task_Receive:
+		j.receiving = &replicav1.ReceiveReport{Replication: id, State: replicav1.ReplicaState_REPLICA_STATE_WAITING}
+		do = func() { w.receive(ctx, j, task.GetKey(), duty.Receive) }
+	}
+	w.jobs[id] = j
+	w.working.Go(func() {
+		defer cancel()
+		do()
+	})
+	w.poke()
+}
+
+// stop ends all tasks, and waits until they have ended.
+func (w *worker) stop() {
+	w.mu.Lock()
+	w.stopped = true
+	for _, j := range w.jobs {
+		j.cancel()
+	}
+	w.mu.Unlock()
+	w.working.Wait()
+}
+
+// report says how all tasks stand.
+func (w *worker) report() *replicav1.Report {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	report := new(replicav1.Report)
+	for _, j := range w.jobs {
+		if j.sending != nil {
+			report.Sending = append(report.Sending, proto.CloneOf(j.sending))
+		}
+		if j.receiving != nil {
+			report.Receiving = append(report.Receiving, proto.CloneOf(j.receiving))
+		}
+	}
+	return report
+}
+
+// note changes what is reported of a task; at once has it reported now.
+func (w *worker) note(atOnce bool, change func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	change()
+	if atOnce {
+		w.poke()
+	}
+}
+
+// poke has a report sent now.
+func (w *worker) poke() {
+	select {
+	case w.wake <- struct{}{}:
+	default: // it will be
+	}
+}
