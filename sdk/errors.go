@@ -70,6 +70,9 @@ var codeOf = map[codes.Code]Code{
 	codes.Canceled:           Interrupted,
 }
 
+// Reported makes an Error of what gRPC reported, for packages beside this one.
+func Reported(err error) error { return wrap(err) }
+
 // wrap makes an Error of what gRPC reported.
 func wrap(err error) error {
 	if err == nil {

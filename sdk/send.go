@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,6 +15,7 @@ import (
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/link"
 	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/supply"
 	"github.com/groupcast/groupcast/internal/wire/relay"
 )
 
@@ -189,8 +188,8 @@ func (o *Outgoing) seal(ctx context.Context, request *groupv1.SealDeliveryReques
 
 // sendObject hashes an object and feeds it to the first agent.
 func (o *Outgoing) sendObject(ctx context.Context, source *object.Source) {
-	supply := newObjectSupply(o, source)
-	defer supply.close()
+	from := supply.NewObject(source)
+	defer from.Close()
 	var hashing sync.WaitGroup
 	hashing.Go(func() {
 		root, err := source.Root(ctx)
@@ -201,11 +200,11 @@ func (o *Outgoing) sendObject(ctx context.Context, source *object.Source) {
 		case err != nil:
 			o.fail(ctx, "failed", err)
 		default:
-			supply.known(root)
+			from.Known(root)
 			o.seal(ctx, &groupv1.SealDeliveryRequest{Length: source.Info().Length, Root: root[:]})
 		}
 	})
-	o.feed(ctx, supply)
+	o.feed(ctx, objectSupply{from})
 	hashing.Wait()
 }
 
@@ -220,13 +219,20 @@ type supplier interface {
 	usable() error
 }
 
+// objectSupply is what an object is fed from.
+type objectSupply struct{ *supply.Object }
+
+func (s objectSupply) begin(version, _ uint64) { s.Begin(version) }
+func (s objectSupply) sentUpTo() uint64        { return s.SentUpTo() }
+func (s objectSupply) usable() error           { return s.Usable() }
+
 // feed feeds the delivery's first agent, whichever that is, until ctx is done.
-func (o *Outgoing) feed(ctx context.Context, supply supplier) {
+func (o *Outgoing) feed(ctx context.Context, from supplier) {
 	o.keepOffering(ctx, func(report *groupv1.DeliveryReport) {
-		report.Bytes, report.Stripes = supply.sentUpTo(), o.lastStripes()
+		report.Bytes, report.Stripes = from.sentUpTo(), o.lastStripes()
 	},
 		func(ctx context.Context, assignment *groupv1.Assignment, child *groupv1.Neighbour, opened func()) error {
-			return o.offer(ctx, assignment, child, supply, opened)
+			return o.offer(ctx, assignment, child, from, opened)
 		})
 }
 
@@ -281,7 +287,7 @@ func (o *Outgoing) keepOffering(ctx context.Context, standing func(*groupv1.Deli
 const doneCheck = 2 * time.Second
 
 // offer dials the first agent and feeds it.
-func (o *Outgoing) offer(ctx context.Context, assignment *groupv1.Assignment, child *groupv1.Neighbour, supply supplier, opened func()) error {
+func (o *Outgoing) offer(ctx context.Context, assignment *groupv1.Assignment, child *groupv1.Neighbour, from supplier, opened func()) error {
 	bounds := stripesOf(assignment.GetSpec())
 	open := func(ctx context.Context, stripe int, join bool) (*link.Conn, relay.Welcome, error) {
 		hello := relay.Hello{Offer: true, Join: join, Stripe: uint8(stripe), Stripes: uint8(bounds.Most)}
@@ -300,8 +306,8 @@ func (o *Outgoing) offer(ctx context.Context, assignment *groupv1.Assignment, ch
 		return err
 	}
 	opened()
-	supply.begin(assignment.GetTreeVersion(), welcome.From)
-	feeding := link.NewFeeding(ctx, welcome.From, supply, link.Options{
+	from.begin(assignment.GetTreeVersion(), welcome.From)
+	feeding := link.NewFeeding(ctx, welcome.From, from, link.Options{
 		Bounds: bounds, Earlier: int(o.lastStripes().GetCount()), Chosen: o.chosen,
 		Open: func(ctx context.Context, stripe int) (*link.Conn, error) {
 			conn, _, err := open(ctx, stripe, true)
@@ -310,7 +316,7 @@ func (o *Outgoing) offer(ctx context.Context, assignment *groupv1.Assignment, ch
 	})
 	if err = feeding.Run(conn); err != nil {
 		// A source that shrinks breaks the link.
-		return errors.Join(supply.usable(), err)
+		return errors.Join(from.usable(), err)
 	}
 	return nil
 }
@@ -368,104 +374,3 @@ func dialNeighbour(ctx context.Context, client *Client, assignment *groupv1.Assi
 	}
 	return nil, relay.Welcome{}, failed
 }
-
-// objectSupply feeds from an object's files.
-type objectSupply struct {
-	out    *Outgoing
-	source *object.Source
-
-	mu      sync.Mutex
-	readers map[*os.File]*object.Reader // that send what was last read of them
-	resting []*object.Reader
-	version uint64
-	most    uint64 // up to where anything was sent
-	end     *link.End
-	checked bool // the source was what it was when all had been sent over this link
-	changed chan struct{}
-}
-
-func newObjectSupply(out *Outgoing, source *object.Source) *objectSupply {
-	return &objectSupply{out: out, source: source, readers: make(map[*os.File]*object.Reader), changed: make(chan struct{})}
-}
-
-func (s *objectSupply) begin(version, _ uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.version, s.checked = version, false
-}
-
-// reader returns one that nobody uses.
-func (s *objectSupply) reader() *object.Reader {
-	last := len(s.resting) - 1
-	if last < 0 {
-		return s.source.NewReader()
-	}
-	reader := s.resting[last]
-	s.resting = s.resting[:last]
-	return reader
-}
-
-func (s *objectSupply) close() {
-	for _, reader := range s.resting {
-		_ = reader.Close() // they were only read
-	}
-}
-
-// known says that the root is known, so that the end can be told.
-func (s *objectSupply) known(root object.Root) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.end = &link.End{Length: s.source.Info().Length, Root: root}
-	close(s.changed)
-	s.changed = make(chan struct{})
-}
-
-func (s *objectSupply) Next(offset, most uint64) (link.Portion, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	portion := link.Portion{Changed: s.changed, TreeVersion: s.version}
-	length := s.source.Info().Length
-	switch {
-	case offset > length:
-		return portion, &link.Bye{Reason: relay.Protocol, Text: "asked beyond the end"}
-	case offset == length:
-		portion.End = s.end
-		if s.end == nil || s.checked {
-			return portion, nil
-		}
-		// What changed after it was hashed may have been sent: nobody is told that this is all.
-		s.checked = true
-		return portion, s.usable()
-	case most == 0:
-		return portion, nil
-	}
-	reader := s.reader()
-	file, n, err := reader.Section(offset)
-	if err != nil {
-		s.resting = append(s.resting, reader)
-		return portion, err
-	}
-	s.readers[file] = reader
-	at, err := file.Seek(0, io.SeekCurrent)
-	portion.File, portion.At, portion.Length = file, uint64(at), min(most, uint64(n))
-	return portion, err
-}
-
-func (s *objectSupply) usable() error { return s.source.Changed() }
-
-func (s *objectSupply) Sent(offset uint64, portion link.Portion) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.most = max(s.most, offset+portion.Length)
-	s.resting = append(s.resting, s.readers[portion.File])
-	delete(s.readers, portion.File)
-}
-
-func (s *objectSupply) sentUpTo() uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.most
-}
-
-// Acked has nothing to do: the source stays as long as the delivery runs.
-func (s *objectSupply) Acked(uint64, relay.Level) error { return nil }

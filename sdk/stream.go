@@ -7,13 +7,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"sync"
 
 	"github.com/groupcast/groupcast/internal/digest"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/link"
 	"github.com/groupcast/groupcast/internal/object"
-	"github.com/groupcast/groupcast/internal/spool"
+	"github.com/groupcast/groupcast/internal/supply"
 	"github.com/groupcast/groupcast/internal/wire/relay"
 )
 
@@ -47,7 +46,7 @@ func (o SendOptions) streamSpec() (*groupv1.DeliverySpec, error) {
 // SendStream delivers all that a reader gives, as it comes, to the members of the
 // session's group that receive. What members have not acknowledged is kept in a
 // temporary file.
-func (s *Session) SendStream(ctx context.Context, from io.Reader, options SendOptions) (*Outgoing, error) {
+func (s *Session) SendStream(ctx context.Context, reader io.Reader, options SendOptions) (*Outgoing, error) {
 	spec, err := options.streamSpec()
 	if err != nil {
 		return nil, err
@@ -56,78 +55,54 @@ func (s *Session) SendStream(ctx context.Context, from io.Reader, options SendOp
 	if err != nil {
 		return nil, err
 	}
-	supply := &streamSupply{out: out, kept: spool.New(os.TempDir(), streamSegment), changed: make(chan struct{})}
+	from := &streamSupply{Stream: supply.NewStream(os.TempDir(), 0), out: out}
 	out.run(func(ctx context.Context) {
-		defer supply.kept.Close()
-		go supply.read(ctx, from) // a read that blocks is left to its source
-		out.feed(ctx, supply)
+		defer from.Close()
+		go from.read(ctx, reader) // a read that blocks is left to its source
+		out.feed(ctx, from)
 	})
 	return out, nil
 }
 
 // streamSupply feeds from a stream as it comes.
 type streamSupply struct {
-	out  *Outgoing
-	kept *spool.Spool
-
-	mu       sync.Mutex
-	version  uint64
-	arrived  uint64
-	released uint64
-	most     uint64
-	end      *link.End
-	changed  chan struct{}
+	*supply.Stream
+	out *Outgoing
 }
 
-func (s *streamSupply) update(change func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	change()
-	close(s.changed)
-	s.changed = make(chan struct{})
-}
+func (s *streamSupply) begin(version, _ uint64) { s.Begin(version) }
+func (s *streamSupply) sentUpTo() uint64        { return s.SentUpTo() }
+func (s *streamSupply) usable() error           { return nil }
 
 // read keeps what comes until the stream ends, and seals the delivery then.
 func (s *streamSupply) read(ctx context.Context, from io.Reader) {
 	var hash digest.Hash
 	buffer := make([]byte, 64<<10)
-	for {
-		if !s.awaitRoom(ctx) {
-			return
-		}
-		to, at, room, failed := s.kept.Section(s.arrived)
-		if failed != nil {
+	for s.awaitRoom(ctx) {
+		n, err := from.Read(buffer)
+		_, _ = hash.Write(buffer[:n])
+		if failed := s.Append(buffer[:n]); failed != nil {
 			s.out.fail(ctx, "no_room", failed)
 			return
 		}
-		n, err := from.Read(buffer[:min(uint64(len(buffer)), room)])
-		_, _ = hash.Write(buffer[:n])
-		if _, failed := to.WriteAt(buffer[:n], int64(at)); failed != nil {
-			s.out.fail(ctx, "no_room", fmt.Errorf("keep the stream: %w", failed))
-			return
-		}
-		s.update(func() { s.arrived += uint64(n) })
 		if err == io.EOF {
-			break
+			end := &link.End{Length: s.Arrived(), Root: hash.Sum()}
+			s.End(end)
+			s.out.seal(ctx, &groupv1.SealDeliveryRequest{Length: end.Length, Root: end.Root[:]})
+			return
 		}
 		if err != nil {
 			s.out.fail(ctx, "failed", fmt.Errorf("read the stream: %w", err))
 			return
 		}
 	}
-	end := &link.End{Length: s.arrived, Root: hash.Sum()}
-	s.update(func() { s.end = end })
-	s.out.seal(ctx, &groupv1.SealDeliveryRequest{Length: end.Length, Root: end.Root[:]})
 }
 
 // awaitRoom waits until members have acknowledged enough to read on.
 func (s *streamSupply) awaitRoom(ctx context.Context) bool {
 	for {
 		s.release()
-		s.mu.Lock()
-		full := s.arrived-s.released >= streamRoom
-		s.mu.Unlock()
-		if !full {
+		if s.Kept() < streamRoom {
 			return ctx.Err() == nil
 		}
 		s.out.mu.Lock()
@@ -152,55 +127,10 @@ func (s *streamSupply) release() {
 			upTo = min(upTo, receipt.Bytes)
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if upTo = min(upTo, s.most); len(receipts) > 0 && upTo >= s.released+streamSegment {
-		s.released = upTo - upTo%streamSegment
-		_ = s.kept.Release(s.released) // files that cannot be closed are closed with the process
+	if len(receipts) > 0 {
+		s.Release(upTo)
 	}
 }
-
-// streamSegment is how much of a stream is given back at once.
-const streamSegment = 16 << 20
-
-func (s *streamSupply) begin(version, _ uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.version = version
-}
-
-func (s *streamSupply) Next(offset, most uint64) (link.Portion, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	portion := link.Portion{Changed: s.changed, TreeVersion: s.version}
-	switch {
-	case offset > s.arrived, offset < s.released:
-		return portion, &link.Bye{Reason: relay.Protocol, Text: "asked for what is not kept"}
-	case offset < s.arrived:
-		file, at, there, err := s.kept.At(offset)
-		portion.File, portion.At, portion.Length = file, at, min(most, s.arrived-offset, there)
-		return portion, err
-	case s.end != nil:
-		portion.End = s.end
-	}
-	return portion, nil
-}
-
-func (s *streamSupply) Sent(offset uint64, portion link.Portion) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.most = max(s.most, offset+portion.Length)
-}
-
-func (s *streamSupply) sentUpTo() uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.most
-}
-
-func (s *streamSupply) usable() error { return nil }
-
-func (s *streamSupply) Acked(uint64, relay.Level) error { return nil }
 
 // syncer is a StreamWriter that can be acknowledged as durable.
 type syncer interface{ Sync() error }

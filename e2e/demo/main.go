@@ -24,11 +24,15 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if len(os.Args) != 2 {
+	arguments, part := os.Args[1:], show
+	if len(arguments) == 2 && arguments[0] == gathering {
+		arguments, part = arguments[1:], gather
+	}
+	if len(arguments) != 1 {
 		fmt.Fprintln(os.Stderr, "usage: demo DIRECTORY-OF-THE-COMMANDS")
 		os.Exit(2)
 	}
-	if err := show(ctx, os.Args[1]); err != nil {
+	if err := part(ctx, arguments[0]); err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
 	}
@@ -84,6 +88,9 @@ func show(ctx context.Context, bin string) error {
 		return err
 	}
 	if err := d.run("status", "-o", "wide"); err != nil {
+		return err
+	}
+	if err := showGathering(ctx, bin); err != nil {
 		return err
 	}
 	d.say("That was all on this machine. Next: README.md, 'Use it'.")
@@ -149,7 +156,7 @@ func (d *demo) serve(dir string) error {
 	data := filepath.Join(dir, "data")
 	fmt.Printf("$ groupcast-standalone --data %s --agents-count 2\n", data)
 	server := exec.Command(filepath.Join(d.bin, "groupcast-standalone"), "--data", data,
-		"--agents-count", "2", "--agents-listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--log-level", "error")
+		"--agents-count", "2", "--agents-listen", "127.0.0.1:0", "--gatherer-grpc", "", "--grpc-listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--log-level", "error")
 	server.Stderr = os.Stderr
 	stdout, err := server.StdoutPipe()
 	if err != nil {

@@ -56,7 +56,7 @@ func Start(ctx context.Context, manager *lab.Host) (*Fleet, error) {
 		return f, err
 	}
 	data := filepath.Join(f.dir, "data")
-	process := manager.Command(server, "--data", data, "--agents-count", "0",
+	process := manager.Command(server, "--data", data, "--agents-count", "0", "--gatherer-grpc", "",
 		"--grpc-listen", controlAddress, "--admin-listen", "", "--log-level", "warn")
 	process.Name = ManagerName
 	if err := process.Start(); err != nil {
@@ -116,15 +116,27 @@ func (f *Fleet) Reach(ctx context.Context, host *lab.Host) error {
 // Agent starts a session agent called after its host, with its cache below a directory,
 // and waits until the manager knows it.
 func (f *Fleet) Agent(ctx context.Context, host *lab.Host, zone, cache string, flags ...string) (*lab.Process, error) {
-	if err := f.Reach(ctx, host); err != nil {
-		return nil, err
-	}
-	program, err := testprocess.Build(module + "services/agent/cmd/groupcast-agent")
+	name := strings.ToLower(host.Name())
+	process, err := f.service(ctx, host, "agent", name, append([]string{
+		"--node", host.Name(), "--zone", zone, "--data-listen", fmt.Sprintf("0.0.0.0:%d", Port), "--data-addresses", host.At(Port),
+		"--cache-dir", filepath.Join(cache, "groupcast-cache"),
+	}, flags...)...)
 	if err != nil {
 		return nil, err
 	}
-	name := strings.ToLower(host.Name())
-	token, _, err := f.Client.CreateToken(ctx, sdk.Token{Role: "agent", Name: name})
+	return process, await(ctx, process, func() bool { return f.isOnline(ctx, name) })
+}
+
+// service starts a service on a host, with a token to become of a role under a name.
+func (f *Fleet) service(ctx context.Context, host *lab.Host, role, name string, flags ...string) (*lab.Process, error) {
+	if err := f.Reach(ctx, host); err != nil {
+		return nil, err
+	}
+	program, err := testprocess.Build(module + "services/" + role + "/cmd/groupcast-" + role)
+	if err != nil {
+		return nil, err
+	}
+	token, _, err := f.Client.CreateToken(ctx, sdk.Token{Role: role, Name: name})
 	if err != nil {
 		return nil, err
 	}
@@ -137,14 +149,10 @@ func (f *Fleet) Agent(ctx context.Context, host *lab.Host, zone, cache string, f
 	}
 	process := host.Command(program, append([]string{
 		"--managers", controlAddress, "--credentials-dir", filepath.Join(own, "credentials"), "--join-token-file", filepath.Join(own, "token"),
-		"--node", host.Name(), "--zone", zone, "--data-listen", fmt.Sprintf("0.0.0.0:%d", Port), "--data-addresses", host.At(Port),
-		"--cache-dir", filepath.Join(cache, "groupcast-cache"), "--admin-listen", "", "--log-level", "warn",
+		"--admin-listen", "", "--log-level", "warn",
 	}, flags...)...)
-	process.Name = AgentName
-	if err := process.Start(); err != nil {
-		return nil, err
-	}
-	return process, await(ctx, process, func() bool { return f.isOnline(ctx, name) })
+	process.Name = "groupcast-" + role
+	return process, process.Start()
 }
 
 func (f *Fleet) isOnline(ctx context.Context, name string) bool {

@@ -14,7 +14,7 @@ func (l *Lab) Close() error {
 	}
 	l.endProcesses()
 	l.endLinks()
-	errs := []error{l.broken, l.unmount()}
+	errs := []error{l.broken, l.unmount(), l.endMulticast()}
 	errs = append(errs, l.closeSpaces())
 	if l.freeCores != nil {
 		l.freeCores()
@@ -34,6 +34,17 @@ func (l *Lab) closeSpaces() error {
 	}
 	for _, lan := range l.lans {
 		lan.space = nil
+	}
+	return errors.Join(errs...)
+}
+
+func (l *Lab) endMulticast() error {
+	var errs []error
+	for _, h := range l.hosts {
+		if h.multicast != nil {
+			errs = append(errs, h.multicast.close())
+			h.multicast = nil
+		}
 	}
 	return errors.Join(errs...)
 }

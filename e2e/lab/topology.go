@@ -24,6 +24,8 @@ type Host struct {
 	space    *space
 	output   capture
 	mounted  *Disk
+
+	multicast *multicastRouter
 }
 
 // Name is the name it was declared with.

@@ -25,6 +25,7 @@ import (
 	"github.com/groupcast/groupcast/e2e/papers/paper000"
 	"github.com/groupcast/groupcast/e2e/papers/paper001"
 	"github.com/groupcast/groupcast/e2e/papers/paper002"
+	"github.com/groupcast/groupcast/e2e/papers/paper004"
 	"github.com/groupcast/groupcast/internal/testprocess"
 )
 
@@ -35,6 +36,10 @@ var experiments = []experiment.Experiment{
 	paper002.Parallel,
 	paper002.Children,
 	paper002.Neighbour,
+	paper004.Congested,
+	paper004.Wired,
+	paper004.Joined,
+	paper004.Feedback,
 }
 
 func main() {

@@ -54,10 +54,14 @@ func queueOf(rate link.Rate) link.Queue { return link.Packets(int(200 * rate / (
 var (
 	unicast = []string{"groupcast (plaintext)", "groupcast (tls)", "nginx + curl"}
 	hashing = []string{"nginx + curl + b3sum", "nginx + curl + sha256sum"}
-	special = append(slices.Clone(hashing), "groupcast (tls, bbr)")
+	special = append(slices.Clone(hashing), "groupcast (tls, bbr)", detach)
+	group   = []string{"groupcast (multicast)", "udpcast", "uftp"}
 	far     = append(slices.Clone(unicast), "groupcast (tls, bbr)")
 	fast    = append(append(slices.Clone(unicast), hashing...), "rsync")
 )
+
+// detach is our multicast where a slow receiver holds up nobody.
+const detach = "groupcast (multicast, detach)"
 
 var places = []place{
 	{
@@ -106,6 +110,52 @@ var places = []place{
 		name: "one16", about: "1 to 16 receivers at the speed of the machine, all fed by one agent", size: 512 * link.MiB, tools: unicast,
 		build: func(seed uint64) *network { return onLAN(seed, make([]link.Rate, 16), 1) },
 	},
+	{
+		name: "bridge1", about: "multicast to 1 receiver at the speed of the machine", size: 512 * link.MiB, tools: group,
+		build: func(seed uint64) *network { return onLAN(seed, make([]link.Rate, 1), 1) },
+	},
+	{
+		name: "bridge4", about: "multicast to 4 receivers at the speed of the machine", size: 512 * link.MiB, tools: group,
+		build: func(seed uint64) *network { return onLAN(seed, make([]link.Rate, 4), 1) },
+	},
+	{
+		name: "bridge8", about: "multicast to 8 receivers at the speed of the machine", size: 256 * link.MiB, tools: group,
+		build: func(seed uint64) *network { return onLAN(seed, make([]link.Rate, 8), 1) },
+	},
+	{
+		name: "bridge16", about: "multicast to 16 receivers at the speed of the machine", size: 256 * link.MiB, tools: group,
+		build: func(seed uint64) *network { return onLAN(seed, make([]link.Rate, 16), 1) },
+	},
+	{
+		name: "switch4", about: "multicast to 4 receivers on a LAN of 100 Mbit/s", size: 10_000_000, tools: group,
+		build: func(seed uint64) *network { return lossyLAN(seed, 4, 0) },
+	},
+	{
+		name: "switch8", about: "multicast to 8 receivers on a LAN of 100 Mbit/s", size: 10_000_000, tools: group,
+		build: func(seed uint64) *network { return lossyLAN(seed, 8, 0) },
+	},
+	{
+		name: "switch4long", about: "multicast to 4 receivers on a LAN of 100 Mbit/s, a longer file", size: 100_000_000, tools: group,
+		build: func(seed uint64) *network { return lossyLAN(seed, 4, 0) },
+	},
+	{
+		name: "lossy8", about: "multicast to 8 receivers on a LAN of 100 Mbit/s that loses 1 % on each cable", size: 20_000_000, tools: group,
+		build: func(seed uint64) *network { return lossyLAN(seed, 8, 0.01) },
+	},
+	{
+		name: "lossy8low", about: "multicast to 8 receivers on a LAN of 100 Mbit/s that loses 0.1 % on each cable", size: 20_000_000, tools: group,
+		build: func(seed uint64) *network { return lossyLAN(seed, 8, 0.001) },
+	},
+	{
+		name: "lossy8high", about: "multicast to 8 receivers on a LAN of 100 Mbit/s that loses 5 % on each cable", size: 20_000_000, tools: group,
+		build: func(seed uint64) *network { return lossyLAN(seed, 8, 0.05) },
+	},
+	{
+		name: "mixed4", about: "multicast to 4 receivers, of which the last has 2 Mbit/s and the others 100", size: 4_000_000, tools: append(slices.Clone(group), detach),
+		build: func(seed uint64) *network {
+			return onLAN(seed, []link.Rate{100 * link.Mbit, 100 * link.Mbit, 100 * link.Mbit, 2 * link.Mbit}, 1)
+		},
+	},
 }
 
 // among chooses the tools that are compared in a place.
@@ -132,6 +182,21 @@ func onLAN(seed uint64, rates []link.Rate, agents int) *network {
 	for i, receiver := range n.receivers {
 		n.Link(receiver, lan, cable(rates[i]))
 		n.zones[receiver] = n.agents[i%agents].Name()
+	}
+	return n
+}
+
+// lossyLAN is a LAN of 100 Mbit/s whose cables to the receivers lose a share of the packets.
+func lossyLAN(seed uint64, receivers int, loss float64) *network {
+	n := begin(seed, 100*link.Mbit)
+	lan := n.LAN("lan")
+	n.sender = n.Host("sender")
+	n.uplink = n.Link(n.sender, lan, cable(n.rate)).From(n.sender)
+	n.receivers = n.Hosts("receiver", receivers)
+	shape := cable(n.rate)
+	shape.Loss = loss
+	for _, receiver := range n.receivers {
+		n.Link(receiver, lan, shape)
 	}
 	return n
 }

@@ -11,10 +11,13 @@ type Network interface {
 	DialContext(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// Listen takes a port of the service's network.
+// Listen takes a port of the service's network. Of TCP it is plain TCP: the options of a socket
+// for MPTCP, which Go listens with by itself, do not reach the connections that it accepts.
 func (e Env) Listen(network, address string) (net.Listener, error) {
 	if e.Network == nil {
-		return net.Listen(network, address)
+		var plain net.ListenConfig
+		plain.SetMultipathTCP(false)
+		return plain.Listen(context.Background(), network, address)
 	}
 	return e.Network.Listen(network, address)
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -37,6 +38,9 @@ type Conn struct {
 
 	sending sync.Mutex
 	buffer  []byte // what bytes pass through that the kernel cannot move by itself
+
+	windowed atomic.Bool // the window is smaller than what a reader of bulk waits for
+	window   int         // that SetWindow has set last, of whose callers there is one
 
 	deadline time.Time // until then there must be progress
 	progress int64     // bytes that came since that was set
@@ -69,6 +73,10 @@ func (c *Conn) setUnsent(bytes uint64) error {
 		return unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, int(bytes))
 	})
 }
+
+// Info returns what the kernel knows of the connection; nil if it is not the kernel's, or
+// has ended.
+func (c *Conn) Info() *unix.TCPInfo { return c.info() }
 
 // info returns what the kernel knows of the connection, if it is the kernel's.
 func (c *Conn) info() (info *unix.TCPInfo) {

@@ -107,6 +107,9 @@ func (f *Feeding) send(ctx context.Context, l *line) error {
 	defer beat.Stop()
 	for {
 		task, err := f.claim(l)
+		if isBroken(err) {
+			return err
+		}
 		if err != nil {
 			f.end(err)
 			return err

@@ -35,7 +35,10 @@ func (c *Conn) receive(to Place, length int64) (moved int64, err error) {
 	c.raw.SetReadDeadline(c.deadline)
 	length = min(length, chunk)
 	least := int64(worth)
-	if c.bulk {
+	switch {
+	case c.windowed.Load():
+		least = 1 // the other end waits for what is read
+	case c.bulk:
 		least = length
 	}
 	gathering := false

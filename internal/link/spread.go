@@ -1,6 +1,9 @@
 package link
 
-import "slices"
+import (
+	"errors"
+	"slices"
+)
 
 // blockSize is the most that one frame carries.
 const blockSize = 1 << 20
@@ -15,6 +18,9 @@ type line struct {
 	idle   [2]uint64 // what was next when it had nothing to do: at the last two beats, the older first
 	helped uint64    // what was given to it before this was given to others, too
 }
+
+// errTooMany ends a stripe that is one more than were asked for.
+var errTooMany = &brokenError{errors.New("stripe is not wanted any more")}
 
 func (f *Feeding) attach(conn *Conn) *line {
 	f.mu.Lock()
@@ -61,6 +67,9 @@ func (f *Feeding) claim(l *line) (task, error) {
 		return t, nil
 	}
 	if place >= f.choice.Stripes {
+		if f.options.Steered && len(l.given.after(f.has)) == 0 {
+			return t, errTooMany
+		}
 		return t, nil // it is not needed now
 	}
 	most := f.credit - min(f.credit, f.next)

@@ -26,6 +26,8 @@ type Options struct {
 	Earlier int
 	// Chosen, if it is set, hears what the parent's end decides about the number.
 	Chosen func(parallel.Choice)
+	// Steered says that Steer decides about the number, and not what the parent's end measures.
+	Steered bool
 }
 
 // A stripe that breaks is opened again after a pause that doubles.
@@ -48,13 +50,14 @@ type stripes struct {
 
 	counting sync.Mutex
 	conns    []*Conn // those that live
-	kept     int     // this end keeps so many open
+	kept     int     // this end keeps so many open,
+	wanted   int     // and so many are asked for
 	done     bool    // all that was wanted has come: none is opened again
 	alone    bool    // the neighbour takes no more than it has
 }
 
 func (s *stripes) begin(ctx context.Context, options Options, serve func(context.Context, *Conn) error) {
-	s.options, s.serve, s.kept = options, serve, 1
+	s.options, s.serve, s.kept, s.wanted = options, serve, 1, 1
 	s.ctx, s.end = context.WithCancelCause(ctx)
 }
 
@@ -148,14 +151,16 @@ func (s *stripes) finished() bool {
 	return s.done
 }
 
-// want has this end open more stripes if there are fewer.
+// want has this end open more stripes if there are fewer. Of a link that is steered it
+// opens none again that are more.
 func (s *stripes) want(number int) {
 	if s.options.Open == nil {
 		return
 	}
 	s.counting.Lock()
 	defer s.counting.Unlock()
-	for ; s.kept < min(number, s.options.Bounds.Most) && len(s.conns) > 0 && s.ctx.Err() == nil; s.kept++ {
+	s.wanted = number
+	for ; s.kept < min(number, s.options.Bounds.Most) && s.ctx.Err() == nil; s.kept++ {
 		stripe := s.kept
 		s.running.Go(func() { s.keep(stripe, nil) })
 	}
@@ -169,10 +174,13 @@ func (s *stripes) keep(stripe int, conn *Conn) {
 		wait = firstPause
 	}
 	for s.options.Open != nil && !s.finished() && pause(s.ctx, wait) {
+		if s.tooMany() {
+			return
+		}
 		wait = min(max(2*wait, firstPause), longPause)
 		conn, err := s.options.Open(s.ctx, stripe)
 		var refusal *wire.Refusal
-		if errors.As(err, &refusal) {
+		if errors.As(err, &refusal) && !s.options.Steered {
 			s.refuse()
 			return
 		}
@@ -180,6 +188,18 @@ func (s *stripes) keep(stripe int, conn *Conn) {
 			wait = firstPause
 		}
 	}
+}
+
+// tooMany reports whether one that ended is not kept open, since the link is steered and
+// fewer are wanted.
+func (s *stripes) tooMany() bool {
+	s.counting.Lock()
+	defer s.counting.Unlock()
+	if !s.options.Steered || s.kept <= s.wanted {
+		return false
+	}
+	s.kept--
+	return true
 }
 
 // lasts runs a stripe, and reports whether it was worth opening.

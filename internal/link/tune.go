@@ -13,7 +13,7 @@ const lookInterval = 100 * time.Millisecond
 
 // tune has the link have as many stripes as serve it, while it runs.
 func (f *Feeding) tune(first *Conn) {
-	if f.options.Bounds.Most <= 1 {
+	if f.options.Bounds.Most <= 1 || f.options.Steered {
 		return
 	}
 	var rtt time.Duration
@@ -43,6 +43,17 @@ func (f *Feeding) tune(first *Conn) {
 			}
 		}
 	}
+}
+
+// steeredPiece is how much a stripe of a link that is steered gets at once: its window may
+// be small.
+const steeredPiece = 64 << 10
+
+// Steer has a link that is steered have so many stripes. What is too many of them
+// ends when it has nothing under way.
+func (f *Feeding) Steer(stripes int) {
+	stripes = min(max(1, stripes), f.options.Bounds.Most)
+	f.choose(parallel.Choice{Stripes: stripes, Reason: parallel.Fixed, Piece: steeredPiece})
 }
 
 // choose has the link have another number of stripes.

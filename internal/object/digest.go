@@ -36,17 +36,25 @@ func newRehash(from cursor) *rehash { return &rehash{from: from, buffer: make([]
 
 // advance hashes at most a piece, and nothing from upTo on.
 func (r *rehash) advance(l *layout, upTo uint64) error {
+	part, err := r.next(l, upTo)
+	if err == nil {
+		r.add(part)
+	}
+	return err
+}
+
+// next reads at most a piece, and nothing from upTo on. It is good until the next one.
+func (r *rehash) next(l *layout, upTo uint64) ([]byte, error) {
 	file, position, left, err := r.from.at(l, r.offset)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	part := r.buffer[:min(piece, left, upTo-r.offset)]
 	n, err := file.ReadAt(part, int64(position))
 	if n < len(part) {
-		return fmt.Errorf("read %s at %d: %w", file.Name(), position, unexpected(err))
+		return nil, fmt.Errorf("read %s at %d: %w", file.Name(), position, unexpected(err))
 	}
-	r.add(part)
-	return nil
+	return part, nil
 }
 
 func unexpected(err error) error {

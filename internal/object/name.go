@@ -86,3 +86,7 @@ func weight(b byte) int {
 func parent(path string) string {
 	return path[:max(0, strings.LastIndexByte(path, '/'))]
 }
+
+// IsPartial reports whether a name is that of the directory that has what has not landed
+// whole.
+func IsPartial(name string) bool { return name == reserved }

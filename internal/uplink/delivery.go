@@ -10,8 +10,24 @@ import (
 // WatchDelivery calls each with a delivery as it is, and again as it changes, until it
 // has ended, or ctx is done. Broken connections and changing leaders are survived.
 func (u *Uplink) WatchDelivery(ctx context.Context, id string, each func(*groupv1.Delivery) error) error {
-	err := u.attend(ctx, "watch delivery", func(ctx context.Context) error {
-		stream, err := groupv1.NewDeliveryServiceClient(u).WatchDelivery(ctx, &groupv1.WatchDeliveryRequest{Delivery: id})
+	return watchWhole(ctx, u, "watch delivery",
+		func(ctx context.Context) (receiver[*groupv1.WatchDeliveryResponse], error) {
+			return groupv1.NewDeliveryServiceClient(u).WatchDelivery(ctx, &groupv1.WatchDeliveryRequest{Delivery: id})
+		},
+		func(message *groupv1.WatchDeliveryResponse) (ended bool, err error) {
+			delivery := message.GetDelivery()
+			if delivery == nil {
+				return false, nil // a heartbeat
+			}
+			return delivery.GetState() != groupv1.DeliveryState_DELIVERY_STATE_RUNNING, each(delivery)
+		})
+}
+
+// watchWhole takes the messages of a watch each of which shows the whole of a thing, over
+// broken connections, until take says that the thing has ended.
+func watchWhole[M any](ctx context.Context, u *Uplink, what string, open func(context.Context) (receiver[M], error), take func(M) (ended bool, err error)) error {
+	err := u.attend(ctx, what, func(ctx context.Context) error {
+		stream, err := open(ctx)
 		if err != nil {
 			return err
 		}
@@ -20,14 +36,11 @@ func (u *Uplink) WatchDelivery(ctx context.Context, id string, each func(*groupv
 			if err != nil {
 				return err
 			}
-			delivery := message.GetDelivery()
-			if delivery == nil {
-				continue // a heartbeat
-			}
-			if err := each(delivery); err != nil {
+			ended, err := take(message)
+			if err != nil {
 				return &callerError{err}
 			}
-			if delivery.GetState() != groupv1.DeliveryState_DELIVERY_STATE_RUNNING {
+			if ended {
 				return &callerError{errEnded}
 			}
 		}

@@ -94,9 +94,14 @@ func dial(endpoints []string, security *tls.Config, opts []grpc.DialOption) (*gr
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 5 * time.Second}),
 	}, opts...)...)
 	if err != nil {
-		return nil, fmt.Errorf("dial managers %v: %w", endpoints, err)
+		return nil, fmt.Errorf("dial %v: %w", endpoints, err)
 	}
 	return connection, nil
+}
+
+// Gatherer returns a connection to a gatherer, with the same credentials.
+func (u *Uplink) Gatherer(address string, opts ...grpc.DialOption) (*grpc.ClientConn, error) {
+	return dial([]string{address}, u.security.Client(identity.Gatherer), opts)
 }
 
 // Over has the managers dialled by a dialer; nil changes nothing.

@@ -7,11 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"net"
 	"os"
-	"path/filepath"
-	"strings"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
@@ -29,10 +25,10 @@ import (
 
 // Run runs an agent until ctx is done.
 func Run(ctx context.Context, env daemon.Env, config *Config) error {
-	if err := enroll(ctx, env, config); err != nil {
+	if err := config.Tickets().Enter(ctx, config.Uplink(), env.Log, uplink.Over(env.Network)); err != nil {
 		return err
 	}
-	managers, err := uplink.Dial(config.uplink(), env.Log, uplink.Over(env.Network))
+	managers, err := uplink.Dial(config.Uplink(), env.Log, uplink.Over(env.Network))
 	if err != nil {
 		return err
 	}
@@ -99,35 +95,13 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 	return group.Wait()
 }
 
-// enroll exchanges the join token for credentials, unless there are some.
-func enroll(ctx context.Context, env daemon.Env, config *Config) error {
-	if config.ServiceAccountTokenFile != "" {
-		return enrollPod(ctx, env, config)
-	}
-	_, err := identity.FilesIn(config.CredentialsDir).Credentials()
-	if err == nil || config.JoinTokenFile == "" {
-		return err
-	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	token, err := os.ReadFile(config.JoinTokenFile)
-	if err != nil {
-		return fmt.Errorf("read join token: %w", err)
-	}
-	if _, err := uplink.Enroll(ctx, config.uplink(), strings.TrimSpace(string(token)), uplink.Over(env.Network)); err != nil {
-		return fmt.Errorf("enroll with the token in %s: %w", filepath.Clean(config.JoinTokenFile), err)
-	}
-	return nil
-}
-
 // register describes the agent to the managers.
 func register(config *Config, listening string) (*agentv1.Registration, error) {
 	hostname, err := os.Hostname()
 	if err != nil && config.Node == "" {
 		return nil, fmt.Errorf("name of this machine (set node): %w", err)
 	}
-	addresses, err := advertised(config, listening)
+	addresses, err := daemon.Reachable(listening, config.Data.Addresses, config.Data.Hosts)
 	if err != nil {
 		return nil, err
 	}
@@ -135,49 +109,4 @@ func register(config *Config, listening string) (*agentv1.Registration, error) {
 		Node: cmp.Or(config.Node, hostname), Zone: config.Zone, Addresses: addresses,
 		Capacity: &agentv1.Capacity{CacheBytes: uint64(config.Cache.Bytes)},
 	}, nil
-}
-
-// advertised returns where neighbours are told that the data port is.
-func advertised(config *Config, listening string) ([]string, error) {
-	if len(config.Data.Addresses) > 0 {
-		return config.Data.Addresses, nil
-	}
-	if len(config.Data.Hosts) == 0 {
-		return reachable(listening)
-	}
-	_, port, err := net.SplitHostPort(listening)
-	if err != nil {
-		return nil, fmt.Errorf("data port: %w", err)
-	}
-	var addresses []string
-	for _, host := range config.Data.Hosts {
-		addresses = append(addresses, net.JoinHostPort(host, port))
-	}
-	return addresses, nil
-}
-
-// reachable returns where others reach what listens at an address: everywhere stands
-// for each of this machine's addresses that others can use.
-func reachable(listening string) ([]string, error) {
-	host, port, err := net.SplitHostPort(listening)
-	if err != nil {
-		return nil, fmt.Errorf("data port: %w", err)
-	}
-	if ip := net.ParseIP(host); !ip.IsUnspecified() {
-		return []string{listening}, nil
-	}
-	own, err := net.InterfaceAddrs()
-	if err != nil {
-		return nil, fmt.Errorf("addresses of this machine (set data.addresses): %w", err)
-	}
-	var addresses []string
-	for _, address := range own {
-		if network, is := address.(*net.IPNet); is && network.IP.IsGlobalUnicast() {
-			addresses = append(addresses, net.JoinHostPort(network.IP.String(), port))
-		}
-	}
-	if len(addresses) == 0 {
-		return nil, errors.New("this machine has no address that others reach: set data.addresses")
-	}
-	return addresses, nil
 }

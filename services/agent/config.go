@@ -8,7 +8,6 @@ import (
 	"github.com/groupcast/groupcast/internal/algo/parallel"
 	"github.com/groupcast/groupcast/internal/bytesize"
 	"github.com/groupcast/groupcast/internal/daemon"
-	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/uplink"
 )
 
@@ -16,18 +15,12 @@ import (
 type Config struct {
 	daemon.CommonConfig
 
-	Managers       []string `json:"managers" usage:"the managers' gRPC ports, as host:port"`
-	TrustDomain    string   `json:"trustDomain" usage:"trust domain of all identities"`
-	CredentialsDir string   `json:"credentialsDir" usage:"directory of this agent's tls.crt, tls.key and ca.crt; the certificate names the agent"`
-	JoinTokenFile  string   `json:"joinTokenFile" usage:"file with a join token, exchanged for credentials where credentialsDir has none; empty if others put them there"`
-	// A pod needs no join token: the API server vouches for it.
-	ServiceAccountTokenFile string      `json:"serviceAccountTokenFile" usage:"file with a token of this pod's Kubernetes ServiceAccount for the managers' audience, exchanged for credentials at every start"`
-	AuthorityFile           string      `json:"authorityFile" usage:"certificate of the managers' CA, which a ServiceAccount's token is shown to"`
-	RenewalByOther          bool        `json:"renewalByOther" usage:"somebody else, as cert-manager, renews the credentials; otherwise this agent does"`
-	Node                    string      `json:"node" usage:"name of the machine; members on it are fed from here; empty is its host name"`
-	Zone                    string      `json:"zone" usage:"where the machine is, as a rack or an availability zone: a delivery enters each zone once"`
-	Data                    DataConfig  `json:"data"`
-	Cache                   CacheConfig `json:"cache"`
+	uplink.ServiceConfig
+
+	Node  string      `json:"node" usage:"name of the machine; members on it are fed from here; empty is its host name"`
+	Zone  string      `json:"zone" usage:"where the machine is, as a rack or an availability zone: a delivery enters each zone once"`
+	Data  DataConfig  `json:"data"`
+	Cache CacheConfig `json:"cache"`
 }
 
 // DataConfig says where neighbours reach the agent.
@@ -49,11 +42,10 @@ type CacheConfig struct {
 // Defaults returns the configuration of an agent on its own.
 func Defaults() *Config {
 	return &Config{
-		CommonConfig: daemon.CommonDefaults("127.0.0.1:7411"),
-		Managers:     []string{"127.0.0.1:7400"}, TrustDomain: identity.DefaultTrustDomain,
-		CredentialsDir: "groupcast-data/agent/credentials",
-		Data:           DataConfig{Listen: "127.0.0.1:7410", Addresses: []string{}, Hosts: []string{}, Stripes: parallel.Most, LeastStripes: 1},
-		Cache:          CacheConfig{Dir: "groupcast-data/agent/cache", Bytes: 4 << 30},
+		CommonConfig:  daemon.CommonDefaults("127.0.0.1:7411"),
+		ServiceConfig: uplink.ServiceDefaults("groupcast-data/agent/credentials"),
+		Data:          DataConfig{Listen: "127.0.0.1:7410", Addresses: []string{}, Hosts: []string{}, Stripes: parallel.Most, LeastStripes: 1},
+		Cache:         CacheConfig{Dir: "groupcast-data/agent/cache", Bytes: 4 << 30},
 	}
 }
 
@@ -68,13 +60,6 @@ func (c *Config) Validate() error {
 			problems = append(problems, fmt.Errorf(format, args...))
 		}
 	}
-	note(len(c.Managers) > 0, "managers is empty: want their host:port, as in 127.0.0.1:7400")
-	for _, address := range c.Managers {
-		_, _, err := net.SplitHostPort(address)
-		note(err == nil, "managers: %q is not host:port", address)
-	}
-	note(c.TrustDomain != "", "trustDomain is empty")
-	note(c.CredentialsDir != "", "credentialsDir is empty: name a directory")
 	_, _, err := net.SplitHostPort(c.Data.Listen)
 	note(err == nil, "data.listen is %q: want host:port, as in 0.0.0.0:7410", c.Data.Listen)
 	for _, address := range c.Data.Addresses {
@@ -82,17 +67,9 @@ func (c *Config) Validate() error {
 		note(err == nil && host != "", "data.addresses: %q is not host:port", address)
 	}
 	note(len(c.Data.Hosts) == 0 || len(c.Data.Addresses) == 0, "data.hosts and data.addresses: name one")
-	note((c.ServiceAccountTokenFile == "") == (c.AuthorityFile == ""), "serviceAccountTokenFile and authorityFile go together")
-	note(c.ServiceAccountTokenFile == "" || c.JoinTokenFile == "", "serviceAccountTokenFile and joinTokenFile: name one")
 	note(c.Data.Stripes >= 1 && c.Data.Stripes <= parallel.Most, "data.stripes is %d: want 1 to %d", c.Data.Stripes, parallel.Most)
 	note(c.Data.LeastStripes >= 1 && c.Data.LeastStripes <= c.Data.Stripes, "data.leastStripes is %d: want 1 to data.stripes, %d", c.Data.LeastStripes, c.Data.Stripes)
 	note(c.Cache.Dir != "", "cache.dir is empty: name a directory")
 	note(c.Cache.Bytes >= leastCache, "cache.bytes is %v: want at least %v", c.Cache.Bytes, bytesize.Size(leastCache))
-	return errors.Join(problems...)
-}
-
-func (c *Config) uplink() uplink.Config {
-	return uplink.Config{
-		Endpoints: c.Managers, TrustDomain: c.TrustDomain, CredentialsDir: c.CredentialsDir, Renew: !c.RenewalByOther,
-	}
+	return errors.Join(append(problems, c.Check())...)
 }

@@ -2,12 +2,8 @@ package cli
 
 import (
 	"fmt"
-	"io"
-	"os"
 	"strings"
 	"time"
-
-	"golang.org/x/term"
 
 	"github.com/groupcast/groupcast/internal/bytesize"
 	"github.com/groupcast/groupcast/sdk"
@@ -16,10 +12,8 @@ import (
 // progress shows how a delivery goes on: on a terminal, a screen that is drawn again
 // and again; elsewhere, a line for whatever is new.
 type progress struct {
-	to       io.Writer
-	terminal *os.File // nil if it is none
-	tree     bool     // draw who feeds whom, not how far each member is
-	drawn    int      // lines on the terminal that are drawn over
+	*screen
+	tree     bool // draw who feeds whom, not how far each member is
 	told     map[string]sdk.ReceiptState
 	lastLine time.Time
 	before   map[string]sample
@@ -44,11 +38,7 @@ const (
 )
 
 func newProgress(a *app) *progress {
-	p := &progress{to: a.stderr, told: make(map[string]sdk.ReceiptState), before: make(map[string]sample), lastLine: time.Now()}
-	if file, isFile := a.stderr.(*os.File); isFile && term.IsTerminal(int(file.Fd())) {
-		p.terminal = file
-	}
-	return p
+	return &progress{screen: newScreen(a.stderr), told: make(map[string]sdk.ReceiptState), before: make(map[string]sample), lastLine: time.Now()}
 }
 
 // show shows a delivery as it is now.
@@ -58,14 +48,6 @@ func (p *progress) show(d sdk.Delivery) {
 		return
 	}
 	p.draw(d)
-}
-
-// end leaves the screen to what comes next.
-func (p *progress) end() {
-	if p.drawn > 0 {
-		fmt.Fprintf(p.to, "\x1b[%dA\x1b[J", p.drawn)
-		p.drawn = 0
-	}
 }
 
 // tell writes a line for each member whose state has changed, and one now and then.
@@ -84,26 +66,14 @@ func (p *progress) tell(d sdk.Delivery) {
 
 // draw draws the screen over what was drawn before.
 func (p *progress) draw(d sdk.Delivery) {
-	width, height, err := term.GetSize(int(p.terminal.Fd()))
-	if err != nil || width <= 0 {
-		width, height = 80, 24
-	}
+	_, height := p.size()
 	lines := []string{fmt.Sprintf("%s  %s → %s  %s", shortID(d), d.Name, d.Group, deliverySize(d))}
 	if p.tree && len(d.Tree) > 0 {
 		lines = append(lines, treeLines(d, max(height-3, 1))...)
 	} else {
 		lines = append(lines, p.members(d, max(height-3, 1))...)
 	}
-	var screen strings.Builder
-	if p.drawn > 0 {
-		fmt.Fprintf(&screen, "\x1b[%dA", p.drawn)
-	}
-	for _, line := range lines {
-		fmt.Fprintf(&screen, "%s\x1b[K\n", cutRunes(line, width-1))
-	}
-	screen.WriteString("\x1b[J")
-	p.drawn = len(lines)
-	fmt.Fprint(p.to, screen.String())
+	p.drawLines(lines)
 }
 
 // members draws how far each member is.
@@ -165,10 +135,4 @@ func (p *progress) rate(r sdk.Receipt) float64 {
 	}
 	p.before[r.Member] = before
 	return before.rate
-}
-
-// cutRunes shortens a line, so that it stays one.
-func cutRunes(text string, width int) string {
-	runes := []rune(text)
-	return string(runes[:min(len(runes), max(width, 1))])
 }

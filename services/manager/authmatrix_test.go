@@ -26,6 +26,7 @@ import (
 
 	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/sdk"
 	"github.com/groupcast/groupcast/services/manager/managertest"
@@ -89,6 +90,13 @@ var matrix = []struct {
 	{"groupcast.group.v1.ManagerService", "GetStatus", anyRole, nil},
 	{"groupcast.agent.v1.AgentService", "Control", "agent", nil},
 	{"groupcast.agent.v1.AgentService", "ListAgents", "operator", nil},
+	{"groupcast.replica.v1.ReplicationService", "CreateReplication", "operator", nil},
+	{"groupcast.replica.v1.ReplicationService", "GetReplication", "operator", nil},
+	{"groupcast.replica.v1.ReplicationService", "ListReplications", "operator", nil},
+	{"groupcast.replica.v1.ReplicationService", "WatchReplication", "operator", nil},
+	{"groupcast.replica.v1.ReplicationService", "CancelReplication", "operator", nil},
+	{"groupcast.replica.v1.ReplicatorService", "Control", "replicator", nil},
+	{"groupcast.replica.v1.ReplicatorService", "ListReplicators", "operator", nil},
 	{healthv1.Health_ServiceDesc.ServiceName, "Check", anyRole, nil},
 	{healthv1.Health_ServiceDesc.ServiceName, "List", anyRole, nil},
 	{healthv1.Health_ServiceDesc.ServiceName, "Watch", anyRole, nil},
@@ -123,7 +131,7 @@ func TestC29MatrixIsWhole(t *testing.T) {
 	for _, file := range []protoreflect.FileDescriptor{
 		groupv1.File_groupcast_group_v1_group_proto, groupv1.File_groupcast_group_v1_session_proto,
 		groupv1.File_groupcast_group_v1_delivery_proto, groupv1.File_groupcast_group_v1_identity_proto, groupv1.File_groupcast_group_v1_manager_proto,
-		agentv1.File_groupcast_agent_v1_agent_proto,
+		agentv1.File_groupcast_agent_v1_agent_proto, replicav1.File_groupcast_replica_v1_replication_proto,
 		healthv1.File_grpc_health_v1_health_proto, reflectionv1.File_grpc_reflection_v1_reflection_proto,
 	} {
 		for i := range file.Services().Len() {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/groupcast/groupcast/internal/daemon"
 	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/services/manager/replication"
 )
 
 // Config is the manager's configuration.
@@ -21,6 +22,14 @@ type Config struct {
 	Identity   IdentityConfig    `json:"identity"`
 	Admin      AdminAccess       `json:"adminAccess"`
 	Kubernetes KubernetesConfig  `json:"kubernetes"`
+
+	Replication ReplicationConfig `json:"replication"`
+}
+
+// ReplicationConfig says where replications meet: each has a multicast group of its own on every LAN.
+type ReplicationConfig struct {
+	Groups string `json:"groups" usage:"network of IPv4 multicast addresses that replications take theirs from; an organization's own are in 239.192.0.0/14 (RFC 2365)"`
+	Ports  string `json:"ports" usage:"UDP port that replications go to, or a range of them, as 7431-7440"`
 }
 
 // KubernetesConfig is for a manager that is a pod. The Secrets and ConfigMaps are of its
@@ -73,6 +82,7 @@ func Defaults() *Config {
 		GRPC:         daemon.GRPCConfig{Listen: "127.0.0.1:7400", MaxConnections: 20000},
 		Store:        StoreConfig{DataDir: "groupcast-data/store", Endpoints: []string{}},
 		Identity:     IdentityConfig{TrustDomain: identity.DefaultTrustDomain, CADir: "groupcast-data/ca"},
+		Replication:  ReplicationConfig{Groups: "239.195.0.0/16", Ports: "7431"},
 		Kubernetes:   KubernetesConfig{Audience: "groupcast", AgentAccounts: []string{}, GatewayNames: []string{}},
 	}
 }
@@ -99,6 +109,8 @@ func (c *Config) Validate() error {
 	note(c.Store.CertFile == "" || c.Store.CAFile != "", "store.certFile needs store.caFile")
 	note(c.Identity.TrustDomain != "", "identity.trustDomain is empty")
 	note(c.Identity.CADir != "", "identity.caDir is empty")
+	_, err = replication.ParsePlaces(c.Replication.Groups, c.Replication.Ports)
+	note(err == nil, "replication: %v", err)
 	for _, account := range c.Kubernetes.AgentAccounts {
 		namespace, name, ok := strings.Cut(account, "/")
 		note(ok && namespace != "" && name != "", "kubernetes.agentAccounts: %q is not namespace/name", account)

@@ -19,6 +19,7 @@ import (
 	"github.com/groupcast/groupcast/services/manager/delivery"
 	"github.com/groupcast/groupcast/services/manager/group"
 	"github.com/groupcast/groupcast/services/manager/ledger"
+	"github.com/groupcast/groupcast/services/manager/replication"
 	"github.com/groupcast/groupcast/services/manager/store"
 	"github.com/groupcast/groupcast/services/manager/survey"
 	"github.com/groupcast/groupcast/services/manager/view"
@@ -33,12 +34,14 @@ type leadership struct {
 	signer   identity.Source // of capabilities
 	metrics  *delivery.Metrics
 	surveyed *survey.Metrics
-	network  daemon.Network // to other managers
+	places   replication.Places // where replications meet
+	network  daemon.Network     // to other managers
 	log      *slog.Logger
 
 	mu       sync.RWMutex
 	registry *group.Registry
 	desk     *delivery.Desk
+	replicas *replication.Desk
 	leader   store.Leader
 	links    []*grpc.ClientConn // to the leader, unless it is this manager
 	next     atomic.Uint64
@@ -60,6 +63,13 @@ func (l *leadership) Desk() *delivery.Desk {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return l.desk
+}
+
+// Replications returns the rules of replications; nil unless this manager leads.
+func (l *leadership) Replications() *replication.Desk {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.replicas
 }
 
 // Connection returns a connection to the manager that leads; nil while none other does.
@@ -127,21 +137,23 @@ func (l *leadership) campaign(ctx context.Context) error {
 	by := ledger.Open(term, l.store, l.view)
 	registry := group.Lead(by, l.store, l.view, l.log)
 	desk := delivery.Lead(by, l.store, l.view, l.signer, survey.Lead(l.view, l.surveyed), l.metrics, l.log)
-	l.lead(registry, desk)
-	defer l.lead(nil, nil)
+	replicas := replication.Lead(by, l.store, l.view, l.places, l.log)
+	l.lead(registry, desk, replicas)
+	defer l.lead(nil, nil, nil)
 	l.log.Info("this manager leads", "term", term.Number)
 	working, ctx := errgroup.WithContext(ctx)
 	working.Go(func() error { return registry.Run(ctx) })
 	working.Go(func() error { return desk.Run(ctx) })
+	working.Go(func() error { return replicas.Run(ctx) })
 	err = working.Wait()
 	l.log.Info("this manager no longer leads", "term", term.Number)
 	return err
 }
 
-func (l *leadership) lead(registry *group.Registry, desk *delivery.Desk) {
+func (l *leadership) lead(registry *group.Registry, desk *delivery.Desk, replicas *replication.Desk) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.registry, l.desk = registry, desk
+	l.registry, l.desk, l.replicas = registry, desk, replicas
 }
 
 // follow notes who leads, and keeps connections to it.

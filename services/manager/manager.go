@@ -18,6 +18,7 @@ import (
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/api"
 	"github.com/groupcast/groupcast/services/manager/delivery"
+	"github.com/groupcast/groupcast/services/manager/replication"
 	"github.com/groupcast/groupcast/services/manager/store"
 	"github.com/groupcast/groupcast/services/manager/survey"
 	"github.com/groupcast/groupcast/services/manager/view"
@@ -48,10 +49,14 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 	}
 	security := identity.TLS{TrustDomain: config.Identity.TrustDomain, Source: own}
 
+	places, err := replication.ParsePlaces(config.Replication.Groups, config.Replication.Ports)
+	if err != nil {
+		return err
+	}
 	shown := view.New(state, env.Log)
 	leading := &leadership{
 		store: state, view: shown, security: security.Client(identity.Manager), signer: own,
-		metrics: delivery.NewMetrics(env.Metrics), surveyed: survey.NewMetrics(env.Metrics), network: env.Network, log: env.Log,
+		metrics: delivery.NewMetrics(env.Metrics), surveyed: survey.NewMetrics(env.Metrics), places: places, network: env.Network, log: env.Log,
 	}
 	server := &api.Server{
 		Name: config.Name, TrustDomain: config.Identity.TrustDomain,

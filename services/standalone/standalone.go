@@ -22,6 +22,7 @@ import (
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/uplink"
 	"github.com/groupcast/groupcast/services/agent"
+	"github.com/groupcast/groupcast/services/gatherer"
 	"github.com/groupcast/groupcast/services/manager"
 )
 
@@ -33,6 +34,15 @@ type Config struct {
 	GRPC        daemon.GRPCConfig `json:"grpc"`
 	TrustDomain string            `json:"trustDomain" usage:"trust domain of all identities"`
 	Agents      AgentsConfig      `json:"agents"`
+	Gatherer    GathererConfig    `json:"gatherer"`
+}
+
+// GathererConfig says how the server gathers.
+type GathererConfig struct {
+	GRPC       string `json:"grpc" usage:"address of the gatherer's gRPC port, which clients upload to; empty has none"`
+	Data       string `json:"data" usage:"address of the gatherer's data port"`
+	Policy     string `json:"policy" usage:"YAML file with who gets what, until somebody sets it; empty gives every client the same"`
+	Controller string `json:"controller" usage:"who decides about windows and connections: groupcast, or one to compare with, as traditional"`
 }
 
 // AgentsConfig says which session agents the server has. The first is agent-a, in zone
@@ -45,10 +55,11 @@ type AgentsConfig struct {
 
 // Defaults returns the default configuration.
 func Defaults() *Config {
-	of := manager.Defaults()
+	of, gathers := manager.Defaults(), gatherer.Defaults()
 	return &Config{
 		CommonConfig: of.CommonConfig, Data: "groupcast-data", GRPC: of.GRPC, TrustDomain: identity.DefaultTrustDomain,
-		Agents: AgentsConfig{Count: 1, Listen: agent.Defaults().Data.Listen, Cache: agent.Defaults().Cache.Bytes},
+		Agents:   AgentsConfig{Count: 1, Listen: agent.Defaults().Data.Listen, Cache: agent.Defaults().Cache.Bytes},
+		Gatherer: GathererConfig{GRPC: gathers.GRPC.Listen, Data: gathers.Data.Listen, Controller: gathers.Controller},
 	}
 }
 
@@ -67,6 +78,9 @@ func (c *Config) Validate() error {
 			err = of.Validate()
 		}
 		problems = append(problems, err)
+	}
+	if c.Gatherer.GRPC != "" {
+		problems = append(problems, c.gatherer("127.0.0.1:7400").Validate())
 	}
 	return errors.Join(problems...)
 }
@@ -106,6 +120,19 @@ func (c *Config) agent(i int, managers string) (*agent.Config, error) {
 	return of, nil
 }
 
+// gatherer returns the configuration of the gatherer.
+func (c *Config) gatherer(managers string) *gatherer.Config {
+	of := gatherer.Defaults()
+	dir := filepath.Join(c.Data, gathererName)
+	of.CommonConfig, of.Managers, of.TrustDomain = c.CommonConfig, []string{managers}, c.TrustDomain
+	of.CredentialsDir, of.Store.Dir = filepath.Join(dir, "credentials"), filepath.Join(dir, "gathered")
+	of.Policy = gatherer.PolicyConfig{File: filepath.Join(dir, "policy.yaml"), First: c.Gatherer.Policy}
+	of.GRPC.Listen, of.Data.Listen, of.Controller = c.Gatherer.GRPC, c.Gatherer.Data, c.Gatherer.Controller
+	return of
+}
+
+const gathererName = "gatherer"
+
 func agentName(i int) string { return "agent-" + string(rune('a'+i)) }
 
 // Run runs all services until ctx is done. When all of them serve, it says so on
@@ -120,6 +147,11 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 		for i := range config.Agents.Count {
 			if err := config.startAgent(ctx, env, group, i); err != nil {
 				return fmt.Errorf("%s: %w", agentName(i), err)
+			}
+		}
+		if config.Gatherer.GRPC != "" {
+			if err := config.startGatherer(ctx, env, group); err != nil {
+				return fmt.Errorf("%s: %w", gathererName, err)
 			}
 		}
 		if !awaitReady(ctx, env.Admin) {
@@ -159,16 +191,14 @@ func (c *Config) startAgent(ctx context.Context, env daemon.Env, group *errgroup
 	if err != nil {
 		return err
 	}
-	if err := enroll(ctx, access, of, agentName(i)); err != nil {
+	as := uplink.Config{Endpoints: of.Managers, TrustDomain: of.TrustDomain, CredentialsDir: of.CredentialsDir}
+	if err := enroll(ctx, access, as, identity.ID{Role: identity.Agent, Name: agentName(i)}); err != nil {
 		return err
 	}
-	// The server is not ready before the agent is.
-	own, err := daemon.ListenAdmin(daemon.AdminConfig{})
+	env, err = awaited(env)
 	if err != nil {
 		return err
 	}
-	env.Admin.Ready(own.IsReady)
-	env.Admin = own
 	env.Metrics = prometheus.WrapRegistererWith(prometheus.Labels{"agent": agentName(i)}, env.Metrics)
 	group.Go(func() error {
 		if err := agent.Run(ctx, env, of); err != nil {
@@ -179,18 +209,52 @@ func (c *Config) startAgent(ctx context.Context, env daemon.Env, group *errgroup
 	return nil
 }
 
-// enroll gives an agent a fresh identity.
-func enroll(ctx context.Context, access uplink.Config, of *agent.Config, name string) error {
+// startGatherer runs the gatherer, likewise.
+func (c *Config) startGatherer(ctx context.Context, env daemon.Env, group *errgroup.Group) error {
+	access, err := uplink.ReadConfig(filepath.Join(c.Data, adminFile))
+	if err != nil {
+		return err
+	}
+	of := c.gatherer(access.Endpoints[0])
+	as := uplink.Config{Endpoints: of.Managers, TrustDomain: of.TrustDomain, CredentialsDir: of.CredentialsDir}
+	if err := enroll(ctx, access, as, identity.ID{Role: identity.Gatherer, Name: gathererName}); err != nil {
+		return err
+	}
+	env, err = awaited(env)
+	if err != nil {
+		return err
+	}
+	group.Go(func() error {
+		if err := gatherer.Run(ctx, env, of); err != nil {
+			return fmt.Errorf("%s (see --gatherer-grpc and --gatherer-data): %w", gathererName, err)
+		}
+		return nil
+	})
+	return nil
+}
+
+// awaited returns the environment of a service that the server is not ready before.
+func awaited(env daemon.Env) (daemon.Env, error) {
+	own, err := daemon.ListenAdmin(daemon.AdminConfig{})
+	if err != nil {
+		return env, err
+	}
+	env.Admin.Ready(own.IsReady)
+	env.Admin = own
+	return env, nil
+}
+
+// enroll gives a service a fresh identity.
+func enroll(ctx context.Context, access, as uplink.Config, id identity.ID) error {
 	operator, err := uplink.Dial(access, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}
 	defer operator.Close()
-	token, err := groupv1.NewIdentityServiceClient(operator).CreateToken(ctx, &groupv1.CreateTokenRequest{Role: string(identity.Agent), Name: name})
+	token, err := groupv1.NewIdentityServiceClient(operator).CreateToken(ctx, &groupv1.CreateTokenRequest{Role: string(id.Role), Name: id.Name})
 	if err != nil {
 		return fmt.Errorf("make a join token: %w", err)
 	}
-	as := uplink.Config{Endpoints: of.Managers, TrustDomain: of.TrustDomain, CredentialsDir: of.CredentialsDir}
 	_, err = uplink.Enroll(ctx, as, token.GetToken())
 	return err
 }

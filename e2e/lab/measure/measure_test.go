@@ -17,15 +17,15 @@ import (
 )
 
 func TestSlopeOfATotalIsItsSpeed(t *testing.T) {
-	total := measure.Series{Points: []measure.Point{{0, 0}, {1, 100}, {3, 500}}}
-	want := []measure.Point{{1, 800}, {3, 1600}}
+	total := measure.Series{Points: []measure.Point{{X: 0, Y: 0}, {X: 1, Y: 100}, {X: 3, Y: 500}}}
+	want := []measure.Point{{X: 1, Y: 800}, {X: 3, Y: 1600}}
 	if got := total.Slope(8).Points; !slices.Equal(got, want) {
 		t.Errorf("slope %v, want %v", got, want)
 	}
 }
 
 func TestDistributionClimbsToOne(t *testing.T) {
-	want := []measure.Point{{1, 0}, {1, 0.25}, {2, 0.5}, {2, 0.75}, {4, 1}}
+	want := []measure.Point{{X: 1, Y: 0}, {X: 1, Y: 0.25}, {X: 2, Y: 0.5}, {X: 2, Y: 0.75}, {X: 4, Y: 1}}
 	if got := measure.Distribution("", []float64{2, 4, 1, 2}).Points; !slices.Equal(got, want) {
 		t.Errorf("distribution %v, want %v", got, want)
 	}
@@ -48,7 +48,7 @@ func TestRecorderReadsAtEveryInterval(t *testing.T) {
 		reads := 0.0
 		series := recorder.Track("reads", func() float64 { reads++; return reads })
 		recorder.Run(ctx)
-		if want := []measure.Point{{0, 1}, {1, 2}, {2, 3}, {3, 4}}; !slices.Equal(series.Points, want) {
+		if want := []measure.Point{{X: 0, Y: 1}, {X: 1, Y: 2}, {X: 2, Y: 3}, {X: 3, Y: 4}}; !slices.Equal(series.Points, want) {
 			t.Errorf("recorded %v, want %v", series.Points, want)
 		}
 	})
@@ -64,7 +64,7 @@ func result() *measure.Result {
 		r.Charts = append(r.Charts, measure.Chart{
 			File: string(kind), Title: "Chart of " + string(kind), Kind: kind, Categories: []string{"a", "b"},
 			X: measure.Axis{Label: "Time [s]"}, Y: measure.Axis{Label: "Share", Max: 1},
-			Series: []measure.Series{{Name: "one", Points: []measure.Point{{0, 0.5}, {1.234567, 1}}}},
+			Series: []measure.Series{{Name: "one", Points: []measure.Point{{X: 0, Y: 0.5}, {X: 1.234567, Y: 1}}}},
 		})
 	}
 	return r

@@ -18,6 +18,10 @@ const device = "eth0"
 // rate: the rest is for headers.
 const paceShare = 0.95
 
+// bridgeKilobits is what uftp is told where the machine itself is the line: about the
+// fastest at which it does not lose most of what it sends.
+const bridgeKilobits = 700_000
+
 // udpcast is udp-sender and udp-receiver, with their own flow control.
 type udpcast struct{ receivers []*lab.Process }
 
@@ -52,8 +56,11 @@ func (uftp) Prepare(_ context.Context, j *Job) error {
 }
 
 func (uftp) Deliver(ctx context.Context, j *Job) error {
-	kilobits := paceShare * float64(j.Rate) / float64(link.Kbit)
-	sender, err := start(j.Sender, "uftp", "-R", strconv.Itoa(int(kilobits)), "-I", device, "-B", "4194304", "-H", j.addresses(), path(FileName))
+	kilobits := int(paceShare * float64(j.Rate) / float64(link.Kbit))
+	if j.Rate == 0 {
+		kilobits = bridgeKilobits
+	}
+	sender, err := start(j.Sender, "uftp", "-R", strconv.Itoa(kilobits), "-I", device, "-B", "4194304", "-H", j.addresses(), path(FileName))
 	if err != nil {
 		return err
 	}

@@ -35,6 +35,7 @@ type Closer interface{ Close() error }
 func All() []Tool {
 	return []Tool{
 		&groupcast{plane: sdk.Plaintext}, &groupcast{plane: sdk.TLS}, &groupcast{plane: sdk.TLS, congestion: sdk.BBR},
+		&replicator{}, &replicator{slow: "detach"},
 		&udpcast{},
 		uftp{},
 		nginxCurl{},

@@ -50,7 +50,6 @@ type Hub struct {
 	assigned   chan struct{} // closed when assignments come
 	links      sync.WaitGroup
 	running    context.Context // nil until Run
-	opening    map[string]int  // links being opened, by source
 }
 
 // New returns a hub without deliveries.
@@ -60,7 +59,7 @@ func New(env Env) *Hub {
 	}
 	h := &Hub{
 		Env: env, wake: make(chan struct{}, 1), deliveries: make(map[string]*delivery), flows: make(map[string]*flow),
-		assigned: make(chan struct{}), opening: make(map[string]int),
+		assigned: make(chan struct{}),
 	}
 	if env.Datagrams != nil {
 		h.port = newPort(env.Datagrams, env.Metrics)
@@ -75,71 +74,14 @@ func (h *Hub) Run(ctx context.Context, listener net.Listener) error {
 	h.mu.Lock()
 	h.running = ctx
 	h.mu.Unlock()
+	door := &link.Door{Security: h.Security, Log: h.Log, Serve: h.serve, Refused: h.Metrics.turnAway}
+	defer door.Wait()
 	defer h.end()
 	defer cancel() // the port waits for nothing else
 	if h.port != nil {
 		h.links.Go(func() { h.port.run(ctx) })
 	}
-	defer context.AfterFunc(ctx, func() { listener.Close() })()
-	for {
-		raw, err := listener.Accept()
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case errors.Is(err, net.ErrClosed):
-			return fmt.Errorf("accept links: %w", err)
-		case err != nil:
-			// Mostly too many open files: others will be closed.
-			h.Log.Warn("a link could not be accepted; trying again", "error", err)
-			pause(ctx, acceptPause)
-			continue
-		}
-		h.admit(ctx, raw)
-	}
-}
-
-const (
-	acceptPause = 100 * time.Millisecond
-	// openingMost and openingEach are how many links are opened at once, of all and of
-	// one source: who opens has not proved anything yet.
-	openingMost = 256
-	openingEach = 64
-)
-
-// admit has a link opened, unless too many are.
-func (h *Hub) admit(ctx context.Context, raw net.Conn) {
-	source, _, _ := net.SplitHostPort(raw.RemoteAddr().String())
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.opening[""] >= openingMost || h.opening[source] >= openingEach {
-		h.Metrics.refused.WithLabelValues("crowded").Inc()
-		raw.Close()
-		return
-	}
-	h.opening[""]++
-	h.opening[source]++
-	h.links.Go(func() {
-		asked, err := link.Accept(ctx, raw, h.Security)
-		h.opened(source)
-		switch {
-		case err == nil:
-			h.serve(ctx, asked)
-		case link.SaidNothing(err):
-			h.Metrics.probes.Inc()
-		default:
-			h.Metrics.refused.WithLabelValues("handshake").Inc()
-			h.Log.Debug("a link was not opened", "error", err)
-		}
-	})
-}
-
-func (h *Hub) opened(source string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.opening[""]--
-	if h.opening[source]--; h.opening[source] == 0 {
-		delete(h.opening, source)
-	}
+	return door.Run(ctx, listener)
 }
 
 // assignPatience is how long a neighbour waits here that knows of a tree before this agent does.

@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/groupcast/groupcast/internal/datagram"
+	"github.com/groupcast/groupcast/internal/link"
 )
 
 // Metrics count what a hub does.
@@ -39,6 +40,15 @@ func NewMetrics() *Metrics {
 		datagramsRefused:   count("datagrams_refused", "Datagrams that belong to no link, were not sealed by the neighbour, or came again."),
 		breakerTrips:       count("circuit_breaker_trips", "Links that were stopped for a while, for too much was lost for too long."),
 	}
+}
+
+// turnAway counts a link that was not opened.
+func (m *Metrics) turnAway(reason string) {
+	if reason == link.Probe {
+		m.probes.Inc()
+		return
+	}
+	m.refused.WithLabelValues(reason).Inc()
 }
 
 // used counts what a link to a child was used for since it was last counted.

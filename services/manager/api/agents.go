@@ -49,7 +49,7 @@ func (a *agentService) Control(stream agentv1.AgentService_ControlServer) error 
 	attachment, measurer := desk.AttachAgent(name), survey.Agent(name)
 	defer attachment.Close()
 	desk.Survey().Begin(measurer, incarnation)
-	return converse(stream, first, attachment, conversation[*agentv1.ControlRequest, *agentv1.ControlResponse]{
+	return converse(stream, first, attachment, conversation[*agentv1.ControlRequest, *agentv1.ControlResponse, *groupv1.Assignments]{
 		patience: group.Expiry,
 		answer: func(req *agentv1.ControlRequest) (*agentv1.ControlResponse, bool, error) {
 			if req == first {

@@ -17,6 +17,7 @@ import (
 
 	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/group"
 	"github.com/groupcast/groupcast/services/manager/ledger"
@@ -37,8 +38,10 @@ var (
 	operators = []identity.Role{identity.Operator}
 	members   = []identity.Role{identity.Operator, identity.Member}
 	agents    = []identity.Role{identity.Agent}
-	everyone  = identity.Roles
-	renewing  = slices.DeleteFunc(slices.Clone(identity.Roles), func(role identity.Role) bool { return role == identity.Gateway })
+
+	replicators = []identity.Role{identity.Replicator}
+	everyone    = identity.Roles
+	renewing    = slices.DeleteFunc(slices.Clone(identity.Roles), func(role identity.Role) bool { return role == identity.Gateway })
 )
 
 // rules is the whole of who may call what. Which groups a member may touch is
@@ -75,6 +78,16 @@ var rules = map[string]rule{
 
 	agentv1.AgentService_Control_FullMethodName:    {roles: agents, leader: true},
 	agentv1.AgentService_ListAgents_FullMethodName: {roles: operators},
+
+	// How far a replication is, and who is online, only the leader's memory knows.
+	replicav1.ReplicationService_CreateReplication_FullMethodName: {roles: operators, leader: true},
+	replicav1.ReplicationService_GetReplication_FullMethodName:    {roles: operators, leader: true},
+	replicav1.ReplicationService_ListReplications_FullMethodName:  {roles: operators, leader: true},
+	replicav1.ReplicationService_WatchReplication_FullMethodName:  {roles: operators, leader: true},
+	replicav1.ReplicationService_CancelReplication_FullMethodName: {roles: operators, leader: true},
+	// A replicator is told keys: what passes a gateway could be read there.
+	replicav1.ReplicatorService_Control_FullMethodName:         {roles: replicators, leader: true, direct: true},
+	replicav1.ReplicatorService_ListReplicators_FullMethodName: {roles: operators, leader: true},
 
 	healthv1.Health_Check_FullMethodName: {roles: everyone},
 	healthv1.Health_List_FullMethodName:  {roles: everyone},

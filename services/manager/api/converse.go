@@ -4,19 +4,25 @@ import (
 	"context"
 	"time"
 
-	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
-	"github.com/groupcast/groupcast/services/manager/delivery"
 	"github.com/groupcast/groupcast/services/manager/ledger"
 )
 
+// attachment is where a node learns what it has to do, in messages T.
+type attachment[T any] interface {
+	// Next returns what has changed since it was last asked; the first time, all.
+	Next() []T
+	Wake() <-chan struct{}
+	Ended() <-chan struct{}
+}
+
 // conversation is a stream on which a node reports, and is told what it has to do.
-type conversation[Q, A any] struct {
+type conversation[Q, A, T any] struct {
 	// answer answers a message; last says that nothing follows.
 	answer func(Q) (answer A, last bool, err error)
-	// empty makes a message that is no answer, for assignments.
+	// empty makes a message that is no answer, for what there is to do.
 	empty func() A
-	// add puts assignments into a message.
-	add func(A, *groupv1.Assignments)
+	// add puts what there is to do into a message.
+	add func(A, T)
 	// patience is how long the node may be silent; zero is for ever.
 	patience time.Duration
 }
@@ -24,11 +30,11 @@ type conversation[Q, A any] struct {
 // converse answers the messages of a stream, the first of which was received
 // already, and tells the node what it has to do as soon as that changes. The
 // answer to the first message says all.
-func converse[Q, A any](stream interface {
+func converse[Q, A, T any](stream interface {
 	Context() context.Context
 	Recv() (Q, error)
 	Send(A) error
-}, first Q, attachment *delivery.Attachment, c conversation[Q, A],
+}, first Q, at attachment[T], c conversation[Q, A, T],
 ) error {
 	messages, failed := receiveAll(stream)
 	answer, last, err := c.answer(first)
@@ -44,7 +50,7 @@ func converse[Q, A any](stream interface {
 		if last {
 			return stream.Send(answer)
 		}
-		if err := c.tell(stream.Send, answer, attachment.Next()); err != nil {
+		if err := c.tell(stream.Send, answer, at.Next()); err != nil {
 			return err
 		}
 		if c.patience > 0 {
@@ -54,14 +60,14 @@ func converse[Q, A any](stream interface {
 			select {
 			case <-stream.Context().Done():
 				return endOfStream(stream.Context().Err())
-			case <-attachment.Ended():
+			case <-at.Ended():
 				return ledger.ErrNotLeading
 			case <-silence.C:
 				return errSilent
 			case err := <-failed:
 				return endOfStream(err)
-			case <-attachment.Wake():
-				if changes := attachment.Next(); changes != nil {
+			case <-at.Wake():
+				if changes := at.Next(); changes != nil {
 					err = c.tell(stream.Send, c.empty(), changes)
 				}
 			case message := <-messages:
@@ -75,15 +81,15 @@ func converse[Q, A any](stream interface {
 	}
 }
 
-// tell sends a message with the first of the assignments, and the others in messages of their own.
-func (c conversation[Q, A]) tell(send func(A) error, message A, assignments []*groupv1.Assignments) error {
-	if len(assignments) > 0 {
-		c.add(message, assignments[0])
+// tell sends a message with the first of what there is to do, and the others in messages of their own.
+func (c conversation[Q, A, T]) tell(send func(A) error, message A, todo []T) error {
+	if len(todo) > 0 {
+		c.add(message, todo[0])
 	}
-	if err := send(message); err != nil || len(assignments) < 2 {
+	if err := send(message); err != nil || len(todo) < 2 {
 		return err
 	}
-	return c.tell(send, c.empty(), assignments[1:])
+	return c.tell(send, c.empty(), todo[1:])
 }
 
 // receiveAll receives until the stream ends, as it does when its handler returns.

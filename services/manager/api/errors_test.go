@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/groupcast/groupcast/internal/daemon"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/delivery"
 	"github.com/groupcast/groupcast/services/manager/group"
@@ -81,8 +82,8 @@ func TestErrorsBecomeCodesAndReasons(t *testing.T) {
 				t.Errorf("code %v, want %v", returned.Code(), tt.code)
 			}
 			info, _ := detail[*errdetails.ErrorInfo](returned)
-			if info.GetReason() != tt.reason || info.GetDomain() != errorDomain {
-				t.Errorf("reason %s of %s, want %s of %s", info.GetReason(), info.GetDomain(), tt.reason, errorDomain)
+			if info.GetReason() != tt.reason || info.GetDomain() != daemon.ErrorDomain {
+				t.Errorf("reason %s of %s, want %s of %s", info.GetReason(), info.GetDomain(), tt.reason, daemon.ErrorDomain)
 			}
 			if !strings.Contains(returned.Message(), `group "models"`) {
 				t.Errorf("message %q does not say what it is about", returned.Message())
@@ -91,8 +92,8 @@ func TestErrorsBecomeCodesAndReasons(t *testing.T) {
 			if want := tt.code == codes.Unavailable || tt.reason == "RATE_LIMITED"; retriable != want {
 				t.Errorf("says when to try again: %v, want %v", retriable, want)
 			}
-			if tt.code == codes.Unavailable && retry.GetRetryDelay().AsDuration() != retrySoon {
-				t.Errorf("try again in %v, want %v", retry.GetRetryDelay().AsDuration(), retrySoon)
+			if tt.code == codes.Unavailable && retry.GetRetryDelay().AsDuration() != daemon.RetrySoon {
+				t.Errorf("try again in %v, want %v", retry.GetRetryDelay().AsDuration(), daemon.RetrySoon)
 			}
 		})
 	}
@@ -138,7 +139,7 @@ var neverAnswered = []string{
 func TestEverySentinelHasACode(t *testing.T) {
 	mapped := make(map[string]bool)
 	for _, m := range mapping {
-		mapped[m.err.Error()] = true
+		mapped[m.Err.Error()] = true
 	}
 	for _, dir := range []string{"../group", "../ledger", "../delivery", "../placement", "../store", "../view", "../../../internal/identity", "."} {
 		for name, text := range sentinels(t, dir) {

@@ -16,10 +16,12 @@ import (
 
 	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/delivery"
 	"github.com/groupcast/groupcast/services/manager/group"
 	"github.com/groupcast/groupcast/services/manager/ledger"
+	"github.com/groupcast/groupcast/services/manager/replication"
 	"github.com/groupcast/groupcast/services/manager/serviceaccount"
 	"github.com/groupcast/groupcast/services/manager/store"
 	"github.com/groupcast/groupcast/services/manager/view"
@@ -31,6 +33,8 @@ type Leading interface {
 	Registry() *group.Registry
 	// Desk returns the rules of deliveries; nil unless this manager leads.
 	Desk() *delivery.Desk
+	// Replications returns the rules of replications; nil unless this manager leads.
+	Replications() *replication.Desk
 	// Connection returns a connection to the manager that leads; nil while none other does.
 	Connection() *grpc.ClientConn
 	// Leader returns who leads.
@@ -63,6 +67,8 @@ func (s *Server) Register(to grpc.ServiceRegistrar) {
 	groupv1.RegisterIdentityServiceServer(to, &identityService{server: s})
 	groupv1.RegisterManagerServiceServer(to, &managerService{server: s})
 	agentv1.RegisterAgentServiceServer(to, &agentService{server: s})
+	replicav1.RegisterReplicationServiceServer(to, &replicationService{server: s})
+	replicav1.RegisterReplicatorServiceServer(to, &replicatorService{server: s})
 }
 
 // Interceptors returns what must see every call, in order.
@@ -89,6 +95,14 @@ func (s *Server) registry() (*group.Registry, error) {
 // desk returns the rules of deliveries.
 func (s *Server) desk() (*delivery.Desk, error) {
 	if desk := s.Leading.Desk(); desk != nil {
+		return desk, nil
+	}
+	return nil, errNoLeader
+}
+
+// replications returns the rules of replications.
+func (s *Server) replications() (*replication.Desk, error) {
+	if desk := s.Leading.Replications(); desk != nil {
 		return desk, nil
 	}
 	return nil, errNoLeader

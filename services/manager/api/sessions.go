@@ -89,7 +89,7 @@ func (s *sessionService) keepAttending(stream groupv1.SessionService_KeepSession
 	attachment, measurer := desk.AttachMember(session.Group, session.Member), survey.Member(session.Group, session.Member)
 	defer attachment.Close()
 	desk.Survey().Begin(measurer, session.Incarnation)
-	return converse(stream, first, attachment, conversation[*groupv1.KeepSessionRequest, *groupv1.KeepSessionResponse]{
+	return converse(stream, first, attachment, conversation[*groupv1.KeepSessionRequest, *groupv1.KeepSessionResponse, *groupv1.Assignments]{
 		answer: func(req *groupv1.KeepSessionRequest) (*groupv1.KeepSessionResponse, bool, error) {
 			answer, last, err := s.beat(session)
 			if err == nil && !last {

@@ -2,8 +2,6 @@ package delivery
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -45,7 +43,7 @@ func (d *Desk) Create(ctx context.Context, caller ledger.Caller, asked *groupv1.
 	if err != nil {
 		return nil, err
 	}
-	id, response := newID(), new(groupv1.CreateDeliveryResponse)
+	id, response := ledger.NewID(), new(groupv1.CreateDeliveryResponse)
 	release := d.reserve(asked.GetGroup(), id)
 	defer release()
 	err = d.ledger.Write(ctx, as, response, func() (ledger.Plan, error) {
@@ -61,12 +59,6 @@ func (d *Desk) Create(ctx context.Context, caller ledger.Caller, asked *groupv1.
 	}
 	d.open(ctx, response.GetDelivery().GetId())
 	return response, nil
-}
-
-func newID() string {
-	var id [16]byte
-	rand.Read(id[:]) // it never fails
-	return hex.EncodeToString(id[:])
 }
 
 // reserve counts a delivery on its way, so that several at the same time cannot

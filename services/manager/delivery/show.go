@@ -25,9 +25,6 @@ const (
 	watchPace = 200 * time.Millisecond
 	// watchHeartbeat is how long a watch is silent at most.
 	watchHeartbeat = 5 * time.Second
-	// shortestPrefix is how many digits of an id are taken for one at least.
-	shortestPrefix = 4
-	idLength       = 32
 )
 
 func memberID(name string) identity.ID { return placement.MemberID(name) }
@@ -35,7 +32,7 @@ func memberID(name string) identity.ID { return placement.MemberID(name) }
 // Find returns the delivery whose id begins so, among those of the groups that the
 // caller may see. Of others it does not tell whether there are any.
 func (d *Desk) Find(prefix string, sees func(group string) bool) (view.Delivery, error) {
-	if err := checkPrefix(prefix); err != nil {
+	if err := ledger.CheckPrefix("delivery", prefix); err != nil {
 		return view.Delivery{}, err
 	}
 	if delivery, found := d.view.Delivery(prefix); found && sees(delivery.GetDelivery().GetGroup()) {
@@ -44,13 +41,6 @@ func (d *Desk) Find(prefix string, sees func(group string) bool) (view.Delivery,
 	return theOne(prefix, d.view.Deliveries(func(delivery view.Delivery) bool {
 		return strings.HasPrefix(delivery.ID(), prefix) && sees(delivery.GetDelivery().GetGroup())
 	}))
-}
-
-func checkPrefix(prefix string) error {
-	var problems ledger.Checks
-	problems.That(len(prefix) >= shortestPrefix, "delivery", "has %d digits: want %d at least", len(prefix), shortestPrefix)
-	problems.That(len(prefix) <= idLength, "delivery", "has %d digits: an id has %d", len(prefix), idLength)
-	return problems.Err()
 }
 
 // theOne returns the delivery that was found, if it is one.
@@ -79,9 +69,7 @@ func (d *Desk) List(group, after string, limit int) (page []*groupv1.Delivery, l
 
 // placeOf returns where a delivery stands in lists: strings that order as CompareDeliveries does.
 func placeOf(delivery view.Delivery) string {
-	created := delivery.GetDelivery().GetCreateTime().AsTime().UnixNano()
-	newestFirst := fmt.Appendf(nil, "%016x", ^uint64(created))
-	return string(newestFirst) + delivery.ID()
+	return ledger.NewestFirst(delivery.GetDelivery().GetCreateTime().AsTime(), delivery.ID())
 }
 
 // Watch sends a delivery as it is, and again as it changes, until it has ended.

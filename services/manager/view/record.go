@@ -26,6 +26,8 @@ import (
 //	delivery-tree/ID        managerv1.TreeRecord; gone once the delivery is kept no more
 //	receipt/ID/MEMBER       groupv1.Receipt, final; those of before the end go into the record with it
 //	running/GROUP/ID        nothing; there while a delivery runs, so that a group is not deleted meanwhile
+//	replicator/REPLICATOR   replicav1.Replicator without its state
+//	replication/ID          managerv1.ReplicationRecord; with the key while it runs
 //	identity/ROLE/NAME      Identity
 //	token/ID, request/…     read by those who write them; not part of the view, as running/…
 const (
@@ -39,6 +41,9 @@ const (
 	treeKind     = "delivery-tree"
 	receiptKind  = "receipt"
 	runningKind  = "running"
+
+	replicatorKind  = "replicator"
+	replicationKind = "replication"
 )
 
 // GroupKey is where a group is stored.
@@ -58,6 +63,12 @@ func EndedKey(group, name string) string { return endedKind + "/" + group + "/" 
 
 // AgentKey is where an agent is stored.
 func AgentKey(name string) string { return agentKind + "/" + name }
+
+// ReplicatorKey is where a replicator is stored.
+func ReplicatorKey(name string) string { return replicatorKind + "/" + name }
+
+// ReplicationKey is where a replication is stored.
+func ReplicationKey(id string) string { return replicationKind + "/" + id }
 
 // IdentityKey is where an identity is stored.
 func IdentityKey(id identity.ID) string { return identityKind + "/" + id.String() }
@@ -133,6 +144,10 @@ func (v *View) put(item store.Item) error {
 		err = v.putTree(name, item)
 	case receiptKind:
 		err = v.putReceipt(name, item)
+	case replicatorKind:
+		err = v.putReplicator(item)
+	case replicationKind:
+		err = v.putReplication(item)
 	case identityKind:
 		record := Identity{Changed: item.Changed}
 		if err = json.Unmarshal(item.Value, &record); err == nil {
@@ -171,6 +186,10 @@ func (v *View) delete(key string, at store.Revision) {
 		v.deleteTree(name)
 	case receiptKind:
 		v.deleteReceipt(name)
+	case replicatorKind:
+		delete(v.replicators, name)
+	case replicationKind:
+		delete(v.replications, name)
 	case identityKind:
 		delete(v.identities, parseIdentity(name))
 	}

@@ -1,5 +1,5 @@
 // Package view is the state that every manager keeps in memory: groups, members,
-// agents, identities and deliveries as of a revision of the store, and their latest changes
+// agents, identities, deliveries and replications as of a revision of the store, and their latest changes
 // for those who watch. It is read from the store and follows it; nothing is
 // written here.
 package view
@@ -33,6 +33,9 @@ type View struct {
 	members    int
 	deliveries map[string]*delivery
 	running    map[string]int // deliveries, by group
+
+	replicators  map[string]Replicator
+	replications map[string]Replication
 
 	agentsChanged chan struct{} // closed when an agent comes, changes or goes
 
@@ -94,6 +97,8 @@ func (v *View) reset(at store.Revision) {
 	v.members = 0
 	v.deliveries = make(map[string]*delivery)
 	v.running = make(map[string]int)
+	v.replicators = make(map[string]Replicator)
+	v.replications = make(map[string]Replication)
 	v.announceAgents()
 }
 

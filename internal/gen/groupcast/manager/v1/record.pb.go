@@ -8,6 +8,7 @@ package managerv1
 
 import (
 	v1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	v11 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -319,11 +320,75 @@ func (x *TreeNode) GetAgent() string {
 	return ""
 }
 
+// ReplicationRecord is how managers store a replication.
+type ReplicationRecord struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// With every replica: those that are not final are as they were at the beginning.
+	Replication *v11.Replication `protobuf:"bytes,1,opt,name=replication,proto3" json:"replication,omitempty"`
+	// The replication's key, until it has ended.
+	Key []byte `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	// The registration of the replicator that sends.
+	SenderIncarnation uint64 `protobuf:"varint,3,opt,name=sender_incarnation,json=senderIncarnation,proto3" json:"sender_incarnation,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *ReplicationRecord) Reset() {
+	*x = ReplicationRecord{}
+	mi := &file_groupcast_manager_v1_record_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReplicationRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReplicationRecord) ProtoMessage() {}
+
+func (x *ReplicationRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_groupcast_manager_v1_record_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReplicationRecord.ProtoReflect.Descriptor instead.
+func (*ReplicationRecord) Descriptor() ([]byte, []int) {
+	return file_groupcast_manager_v1_record_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ReplicationRecord) GetReplication() *v11.Replication {
+	if x != nil {
+		return x.Replication
+	}
+	return nil
+}
+
+func (x *ReplicationRecord) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *ReplicationRecord) GetSenderIncarnation() uint64 {
+	if x != nil {
+		return x.SenderIncarnation
+	}
+	return 0
+}
+
 var File_groupcast_manager_v1_record_proto protoreflect.FileDescriptor
 
 const file_groupcast_manager_v1_record_proto_rawDesc = "" +
 	"\n" +
-	"!groupcast/manager/v1/record.proto\x12\x14groupcast.manager.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a!groupcast/group/v1/delivery.proto\"\xb4\x02\n" +
+	"!groupcast/manager/v1/record.proto\x12\x14groupcast.manager.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a!groupcast/group/v1/delivery.proto\x1a&groupcast/replica/v1/replication.proto\"\xb4\x02\n" +
 	"\x0eDeliveryRecord\x128\n" +
 	"\bdelivery\x18\x01 \x01(\v2\x1c.groupcast.group.v1.DeliveryR\bdelivery\x12+\n" +
 	"\x11group_incarnation\x18\x02 \x01(\x04R\x10groupIncarnation\x12-\n" +
@@ -345,7 +410,11 @@ const file_groupcast_manager_v1_record_proto_rawDesc = "" +
 	"\x06parent\x18\x02 \x01(\tR\x06parent\x12\x18\n" +
 	"\acluster\x18\x03 \x01(\tR\acluster\x125\n" +
 	"\x17uplink_bytes_per_second\x18\x04 \x01(\x04R\x14uplinkBytesPerSecond\x12\x14\n" +
-	"\x05agent\x18\x05 \x01(\tR\x05agentB\xe5\x01\n" +
+	"\x05agent\x18\x05 \x01(\tR\x05agent\"\x9e\x01\n" +
+	"\x11ReplicationRecord\x12C\n" +
+	"\vreplication\x18\x01 \x01(\v2!.groupcast.replica.v1.ReplicationR\vreplication\x12\x15\n" +
+	"\x03key\x18\x02 \x01(\fB\x03\x80\x01\x01R\x03key\x12-\n" +
+	"\x12sender_incarnation\x18\x03 \x01(\x04R\x11senderIncarnationB\xe5\x01\n" +
 	"\x18com.groupcast.manager.v1B\vRecordProtoP\x01ZJgithub.com/groupcast/groupcast/internal/gen/groupcast/manager/v1;managerv1\xa2\x02\x03GMX\xaa\x02\x14Groupcast.Manager.V1\xca\x02\x14Groupcast\\Manager\\V1\xe2\x02 Groupcast\\Manager\\V1\\GPBMetadata\xea\x02\x16Groupcast::Manager::V1b\x06proto3"
 
 var (
@@ -360,27 +429,30 @@ func file_groupcast_manager_v1_record_proto_rawDescGZIP() []byte {
 	return file_groupcast_manager_v1_record_proto_rawDescData
 }
 
-var file_groupcast_manager_v1_record_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_groupcast_manager_v1_record_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_groupcast_manager_v1_record_proto_goTypes = []any{
 	(*DeliveryRecord)(nil),        // 0: groupcast.manager.v1.DeliveryRecord
 	(*Participant)(nil),           // 1: groupcast.manager.v1.Participant
 	(*TreeRecord)(nil),            // 2: groupcast.manager.v1.TreeRecord
 	(*TreeNode)(nil),              // 3: groupcast.manager.v1.TreeNode
-	(*v1.Delivery)(nil),           // 4: groupcast.group.v1.Delivery
-	(*timestamppb.Timestamp)(nil), // 5: google.protobuf.Timestamp
-	(*v1.TreeChange)(nil),         // 6: groupcast.group.v1.TreeChange
+	(*ReplicationRecord)(nil),     // 4: groupcast.manager.v1.ReplicationRecord
+	(*v1.Delivery)(nil),           // 5: groupcast.group.v1.Delivery
+	(*timestamppb.Timestamp)(nil), // 6: google.protobuf.Timestamp
+	(*v1.TreeChange)(nil),         // 7: groupcast.group.v1.TreeChange
+	(*v11.Replication)(nil),       // 8: groupcast.replica.v1.Replication
 }
 var file_groupcast_manager_v1_record_proto_depIdxs = []int32{
-	4, // 0: groupcast.manager.v1.DeliveryRecord.delivery:type_name -> groupcast.group.v1.Delivery
+	5, // 0: groupcast.manager.v1.DeliveryRecord.delivery:type_name -> groupcast.group.v1.Delivery
 	1, // 1: groupcast.manager.v1.DeliveryRecord.members:type_name -> groupcast.manager.v1.Participant
-	5, // 2: groupcast.manager.v1.DeliveryRecord.seal_time:type_name -> google.protobuf.Timestamp
+	6, // 2: groupcast.manager.v1.DeliveryRecord.seal_time:type_name -> google.protobuf.Timestamp
 	3, // 3: groupcast.manager.v1.TreeRecord.nodes:type_name -> groupcast.manager.v1.TreeNode
-	6, // 4: groupcast.manager.v1.TreeRecord.changes:type_name -> groupcast.group.v1.TreeChange
-	5, // [5:5] is the sub-list for method output_type
-	5, // [5:5] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	7, // 4: groupcast.manager.v1.TreeRecord.changes:type_name -> groupcast.group.v1.TreeChange
+	8, // 5: groupcast.manager.v1.ReplicationRecord.replication:type_name -> groupcast.replica.v1.Replication
+	6, // [6:6] is the sub-list for method output_type
+	6, // [6:6] is the sub-list for method input_type
+	6, // [6:6] is the sub-list for extension type_name
+	6, // [6:6] is the sub-list for extension extendee
+	0, // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_groupcast_manager_v1_record_proto_init() }
@@ -394,7 +466,7 @@ func file_groupcast_manager_v1_record_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_groupcast_manager_v1_record_proto_rawDesc), len(file_groupcast_manager_v1_record_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,4 +1,4 @@
-package measure
+package chart
 
 import (
 	"encoding/json"

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/groupcast/groupcast/e2e/lab"
+	"github.com/groupcast/groupcast/e2e/lab/link"
+)
+
+// The network of the second part: four clients, and one link to the gatherer that all
+// of them share.
+const (
+	sharedRate  = 8 * link.Mbit
+	sharedQueue = 64 * link.KiB
+	gatherPort  = 7420
+	// settle is how long windows take to take effect, and clients to fill the link.
+	settle = 10 * time.Second
+)
+
+// wards come first; archives are near and have short round trips, which TCP prefers.
+var clients = []struct {
+	name  string
+	delay time.Duration
+}{
+	{"ward-1", 40 * time.Millisecond},
+	{"ward-2", 60 * time.Millisecond},
+	{"archive-1", 3 * time.Millisecond},
+	{"archive-2", 5 * time.Millisecond},
+}
+
+const gatherPolicy = `rules:
+- clients: [ward-*]
+  target: 300kB      # 2.4 Mbit/s
+  minimum: 150kB
+  priority: 1
+default:
+  target: 100kB      # 0.8 Mbit/s
+`
+
+// gathering is the argument of the process that shows the second part where that needs
+// rights of its own.
+const gathering = "gathering"
+
+// showGathering shows a gatherer and its clients over an emulated network. Without root that
+// is done in a user namespace, where the machine allows it.
+func showGathering(ctx context.Context, bin string) error {
+	if os.Geteuid() == 0 {
+		return gather(ctx, bin)
+	}
+	self := exec.CommandContext(ctx, "/proc/self/exe", gathering, bin)
+	self.Stdout, self.Stderr = os.Stdout, os.Stderr
+	self.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWNET,
+		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
+	}
+	if err := self.Start(); err != nil {
+		fmt.Printf("\n# Left out: the gatherer with four clients. That needs a network of its own: root, or user namespaces (%v).\n", err)
+		return nil
+	}
+	return self.Wait()
+}
+
+// gather shows what four clients get, before and after the controller is on.
+func gather(ctx context.Context, bin string) error {
+	if err := lab.Missing(); err != nil {
+		fmt.Printf("\n# Left out: the gatherer with four clients. %v.\n", err)
+		return nil
+	}
+	dir, err := os.MkdirTemp("", "groupcast-demo-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	policy := filepath.Join(dir, "policy.yaml")
+	if err := os.WriteFile(policy, []byte(gatherPolicy), 0o600); err != nil {
+		return err
+	}
+	fmt.Printf("\n# Many to one: four clients upload over one link of %v to a gatherer. Two of them come first.\n$ cat policy.yaml\n%s", sharedRate, gatherPolicy)
+	fmt.Println("\n# TCP alone shares by chance and by distance, whoever comes first:")
+	if err := uploads(ctx, bin, dir, policy, "traditional"); err != nil {
+		return err
+	}
+	fmt.Println("\n# The controller shows each client the window that its target takes, and nobody's TCP is changed:")
+	return uploads(ctx, bin, dir, policy, "groupcast")
+}
+
+// uploads has all clients upload for a while, and shows what they get.
+func uploads(ctx context.Context, bin, dir, policy, controller string) error {
+	network := lab.New(1)
+	defer network.Close()
+	server, router := network.Host("gatherer"), network.Router("router")
+	network.Link(router, server, link.Shape{Rate: sharedRate, Delay: time.Millisecond, Queue: link.Size(sharedQueue)})
+	hosts := make([]*lab.Host, len(clients))
+	for i, client := range clients {
+		hosts[i] = network.Host(client.name)
+		network.Link(hosts[i], router, link.Shape{Rate: 100 * link.Mbit, Delay: client.delay})
+	}
+	if err := network.Start(); err != nil {
+		return err
+	}
+	data := filepath.Join(dir, controller)
+	process := server.Command(filepath.Join(bin, "groupcast-standalone"), "--data", data, "--agents-count", "0",
+		"--grpc-listen", "127.0.0.1:7400", "--admin-listen", "", "--log-level", "error", "--gatherer-policy", policy,
+		"--gatherer-controller", controller, "--gatherer-grpc", server.At(gatherPort), "--gatherer-data", server.At(gatherPort+1))
+	if err := process.Start(); err != nil {
+		return err
+	}
+	if err := awaitOutput(ctx, process, "ready: "); err != nil {
+		return err
+	}
+	fmt.Printf("$ groupcast-standalone --gatherer-policy policy.yaml --gatherer-controller %s\n", controller)
+	access := filepath.Join(data, "admin.yaml")
+	for i, client := range clients {
+		upload := hosts[i].Command("/bin/sh", "-c", `"$0" --config "$1" upload - --name samples --as "$2" --to "$3" </dev/zero >/dev/null 2>&1`,
+			filepath.Join(bin, "groupcast"), access, client.name, server.At(gatherPort))
+		if err := upload.Start(); err != nil {
+			return err
+		}
+		fmt.Printf("$ sensor | groupcast upload - --name samples --as %s &\n", client.name)
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(settle):
+	}
+	fmt.Println("$ groupcast gather clients")
+	list := server.Command(filepath.Join(bin, "groupcast"), "--config", access, "gather", "clients", "--to", server.At(gatherPort))
+	if err := list.Run(); err != nil {
+		return err
+	}
+	fmt.Print(list.Output())
+	return nil
+}
+
+// awaitOutput waits until a program has said something.
+func awaitOutput(ctx context.Context, process *lab.Process, text string) error {
+	for !strings.Contains(process.Output(), text) {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-process.Ended():
+			return fmt.Errorf("the server ended: %s", process.Output())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	return nil
+}

@@ -1,0 +1,62 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/groupcast/groupcast/e2e/lab"
+	"github.com/groupcast/groupcast/sdk/gather"
+)
+
+// Ports of gatherers: where clients call them, and where their bytes come.
+const (
+	GathererPort     = 7420
+	GathererDataPort = 7421
+)
+
+// Gatherer starts a gatherer called after its host, and waits until it answers. Its policy
+// holds from the beginning; what it gathers is gone with the fleet.
+func (f *Fleet) Gatherer(ctx context.Context, host *lab.Host, policy gather.Policy, flags ...string) (*lab.Process, error) {
+	text, err := policy.Text()
+	if err != nil {
+		return nil, err
+	}
+	name := strings.ToLower(host.Name())
+	own := filepath.Join(f.dir, name)
+	if err := os.MkdirAll(own, 0o700); err != nil {
+		return nil, err
+	}
+	first := filepath.Join(own, "first.yaml")
+	if err := os.WriteFile(first, text, 0o600); err != nil {
+		return nil, err
+	}
+	process, err := f.service(ctx, host, "gatherer", name, append([]string{
+		"--grpc-listen", fmt.Sprintf("0.0.0.0:%d", GathererPort), "--data-listen", fmt.Sprintf("0.0.0.0:%d", GathererDataPort),
+		"--data-addresses", host.At(GathererDataPort), "--store-dir", filepath.Join(own, "gathered"), "--store-reserve", "0",
+		"--policy-first", first, "--policy-file", filepath.Join(own, "policy.yaml"),
+	}, flags...)...)
+	if err != nil {
+		return nil, err
+	}
+	watcher, err := f.Uploader(ctx, host, host, "")
+	if err != nil {
+		return nil, err
+	}
+	defer watcher.Close()
+	return process, await(ctx, process, func() bool {
+		_, err := watcher.Clients(ctx)
+		return err == nil
+	})
+}
+
+// Uploader is a client on one host of the gatherer on another. It calls itself what it is
+// told to; the controls prepare each of its sockets.
+func (f *Fleet) Uploader(ctx context.Context, host, gatherer *lab.Host, name string, controls ...lab.Control) (*gather.Client, error) {
+	if err := f.Reach(ctx, host); err != nil {
+		return nil, err
+	}
+	return gather.Open(f.Access(), gatherer.At(GathererPort), gather.Options{As: name, Dialer: dialer{host, controls}})
+}

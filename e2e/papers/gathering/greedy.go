@@ -1,0 +1,59 @@
+package gathering
+
+import (
+	"context"
+	"io"
+	"sync"
+
+	"github.com/groupcast/groupcast/sdk/gather"
+)
+
+// ahead is how many bytes of a stream are given before they are sent.
+const ahead = 2 << 20
+
+// endless is a stream that always has more, but gives no more than a little ahead of what
+// was sent: what is not sent is kept.
+type endless struct {
+	ctx   context.Context
+	mu    sync.Mutex
+	given uint64
+	sent  uint64
+	more  chan struct{}
+}
+
+// greedy uploads without an end.
+func greedy(ctx context.Context, client *gather.Client) error {
+	e := &endless{ctx: ctx, more: make(chan struct{}, 1)}
+	open := func(uint64) (io.Reader, error) { return e, nil }
+	_, err := client.UploadStream(ctx, open, gather.StreamOptions{Path: "stream", Progress: e.progress})
+	return err
+}
+
+func (e *endless) progress(p gather.Progress) {
+	e.mu.Lock()
+	e.sent = p.Sent
+	e.mu.Unlock()
+	select {
+	case e.more <- struct{}{}:
+	default: // it will look
+	}
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	for {
+		e.mu.Lock()
+		room := int(max(0, int64(e.sent)+ahead-int64(e.given)))
+		n := min(len(p), room)
+		e.given += uint64(n)
+		e.mu.Unlock()
+		if n > 0 {
+			clear(p[:n])
+			return n, nil
+		}
+		select {
+		case <-e.more:
+		case <-e.ctx.Done():
+			return 0, e.ctx.Err()
+		}
+	}
+}

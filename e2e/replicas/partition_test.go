@@ -1,0 +1,210 @@
+package replicas_test
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/groupcast/groupcast/e2e/lab"
+	"github.com/groupcast/groupcast/e2e/lab/labtest"
+	"github.com/groupcast/groupcast/e2e/lab/link"
+	"github.com/groupcast/groupcast/internal/bytesize"
+	"github.com/groupcast/groupcast/internal/testprocess"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(status int) {
+		testprocess.Remove()
+		os.Exit(status)
+	}))
+}
+
+// partitionSize is what the partition has; GROUPCAST_PARTITION=1GiB makes it another.
+func partitionSize(t *testing.T) int64 {
+	size := bytesize.Size(48 << 20)
+	if text := os.Getenv("GROUPCAST_PARTITION"); text != "" {
+		if err := size.Set(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return int64(size)
+}
+
+func must(t *testing.T, program string, arguments ...string) string {
+	t.Helper()
+	output, err := exec.Command(program, arguments...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", program, strings.Join(arguments, " "), err, output)
+	}
+	return strings.TrimSpace(string(output))
+}
+
+// loop makes a file of a size a block device.
+func loop(t *testing.T, path string, size int64) string {
+	t.Helper()
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := file.Truncate(size); err != nil {
+		t.Fatal(err)
+	}
+	file.Close()
+	device := must(t, "losetup", "--find", "--show", path)
+	t.Cleanup(func() { must(t, "losetup", "--detach", device) })
+	return device
+}
+
+// fill makes an ext4 file system with files on a device.
+func fill(t *testing.T, device string) {
+	t.Helper()
+	must(t, "mkfs.ext4", "-q", "-F", device)
+	at := t.TempDir()
+	must(t, "mount", device, at)
+	defer must(t, "umount", at)
+	content := bytes.Repeat([]byte("what a partition has on it, again and again\n"), 20000)
+	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
+		content[0]++
+		if err := os.WriteFile(filepath.Join(at, name), content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// partitions is a LAN that loses 1 %, a partition, and devices for its copies.
+type partitions struct {
+	t         *testing.T
+	program   string
+	sender    *lab.Host
+	uplink    lab.Way
+	receivers []*lab.Host
+	source    string
+	devices   []string
+	files     []string
+	size      int64
+}
+
+func onLossyLAN(t *testing.T) *partitions {
+	t.Helper()
+	l := labtest.New(t, 1)
+	p := &partitions{t: t, size: partitionSize(t), sender: l.Host("sender"), receivers: l.Hosts("receiver", 3)}
+	lan := l.LAN("lan")
+	p.uplink = l.Link(p.sender, lan, link.Shape{Rate: 100 * link.Mbit, Queue: link.Packets(200)}).From(p.sender)
+	for _, host := range p.receivers {
+		l.Link(host, lan, link.Shape{Rate: 100 * link.Mbit, Queue: link.Packets(200), Loss: 0.01})
+	}
+	dir := t.TempDir()
+	p.files = append(p.files, filepath.Join(dir, "source"))
+	p.source = loop(t, p.files[0], p.size)
+	fill(t, p.source)
+	for _, host := range p.receivers {
+		p.files = append(p.files, filepath.Join(dir, host.Name()))
+		p.devices = append(p.devices, loop(t, filepath.Join(dir, host.Name()), p.size))
+	}
+	labtest.Start(t, l)
+	p.program = testprocess.Binary(t, "github.com/groupcast/groupcast/services/replicator/cmd/groupcast-replicator")
+	return p
+}
+
+const phrase = "a phrase of the test's own"
+
+func (p *partitions) start(host *lab.Host, arguments ...string) *lab.Process {
+	p.t.Helper()
+	device, err := host.Interface()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	process := host.Command(p.program, append(arguments, "--lan", device.Name, "--key", phrase)...)
+	if err := process.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	return process
+}
+
+func (p *partitions) receive(i int, state string) *lab.Process {
+	return p.start(p.receivers[i], "receive", "--into", p.devices[i], "--allow-device", p.devices[i], "--state", state,
+		"--name", p.receivers[i].Name(), "--serial", p.files[i+1])
+}
+
+// await waits until a share of the partition has left the sender.
+func (p *partitions) await(share float64) {
+	p.t.Helper()
+	deadline := time.Now().Add(2 * time.Minute)
+	for p.uplink.Read().Count.Delivered.Bytes < link.Bytes(share*float64(p.size)) {
+		if time.Now().After(deadline) {
+			p.t.Fatalf("%.0f %% of the partition never left the sender:\n%s", 100*share, p.sender.Output())
+		}
+		time.Sleep(10 * time.Millisecond) // the state of another process is polled
+	}
+}
+
+// A partition goes to three devices through 1 % loss; one receiver is killed and begins anew, one
+// reboots and goes on: all are clean and byte-identical.
+func TestPartitionThroughLossAndKills(t *testing.T) {
+	p := onLossyLAN(t)
+	states := []string{t.TempDir(), t.TempDir(), t.TempDir()}
+	var running []*lab.Process
+	for i := range p.receivers {
+		running = append(running, p.receive(i, states[i]))
+	}
+	sender := p.start(p.sender, "send", p.source, "--receivers", "3", "--wait", "30s")
+	p.await(0.3)
+	if err := running[1].Kill(); err != nil {
+		t.Fatal(err)
+	}
+	running[1] = p.receive(1, states[1])
+	p.await(0.6)
+	if err := running[2].Kill(); err != nil {
+		t.Fatal(err)
+	}
+	running[2] = p.receive(2, t.TempDir())
+	if err := sender.Wait(); err != nil {
+		t.Errorf("%v\n%s", err, sender.Output())
+	}
+	t.Log(sender.Output())
+	for i, one := range running {
+		if err := one.Wait(); err != nil {
+			t.Errorf("%v\n%s", err, one.Output())
+			continue
+		}
+		must(t, "fsck.ext4", "-f", "-n", p.devices[i])
+		must(t, "cmp", p.source, p.devices[i])
+	}
+}
+
+// C57: a device that is mounted, too small, read-only, not allowed or another than was meant
+// is refused, and nothing is written to it.
+func TestDevicesAreRefused(t *testing.T) {
+	p := onLossyLAN(t)
+	small := loop(t, filepath.Join(t.TempDir(), "small"), 1<<20)
+	fixed := p.devices[1]
+	must(t, "blockdev", "--setro", fixed)
+	mounted := p.devices[2]
+	must(t, "mkfs.ext4", "-q", "-F", mounted)
+	at := t.TempDir()
+	must(t, "mount", mounted, at)
+	defer must(t, "umount", at)
+	sender := p.start(p.sender, "send", p.source)
+	for why, arguments := range map[string][]string{
+		"is not among":    {"--into", p.devices[0]},
+		"needed":          {"--into", small, "--allow-device", small},
+		"read-only":       {"--into", fixed, "--allow-device", fixed},
+		"is in use":       {"--into", mounted, "--allow-device", mounted},
+		"another device":  {"--into", p.devices[0], "--allow-device", p.devices[0], "--serial", "another"},
+		"is no block dev": {"--into", "/dev/zero", "--allow-device", "/dev/zero"},
+	} {
+		one := p.start(p.receivers[0], append([]string{"receive", "--await", "20s"}, arguments...)...)
+		if err := one.Wait(); err == nil || !strings.Contains(one.Output(), why) && !strings.Contains(one.Output(), "directory or a block device") {
+			t.Errorf("want a refusal with %q, have %v:\n%s", why, err, one.Output())
+		}
+	}
+	if err := sender.Kill(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,114 @@
+package fast
+
+import (
+	"time"
+
+	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
+)
+
+// baseSpan is for how long a shortest round trip counts at least, and twice that at most.
+const baseSpan = 2 * time.Second
+
+// ID is a member's number, in the order in which they joined.
+type ID uint16
+
+// Outcome is how it went for a member, as far as the sender knows.
+type Outcome uint8
+
+// The outcomes.
+const (
+	Running Outcome = iota
+	Complete
+	Failed
+	Unknown // nothing was heard of it for too long
+)
+
+func (o Outcome) String() string {
+	return [...]string{"RUNNING", "COMPLETE", "FAILED", "UNKNOWN"}[o]
+}
+
+// member is what the sender knows of one.
+type member struct {
+	lan      string
+	outcome  Outcome
+	reason   wire.Reason
+	state    wire.State
+	root     [wire.RootSize]byte
+	frontier uint32
+	received uint64
+	seen     uint64
+	detached bool
+	left     bool
+
+	heard    time.Time // last
+	moved    time.Time // when it had more than before, last
+	isSilent bool
+	answered uint32 // poll
+	number   uint64 // when that was sent
+	sentAt   time.Time
+
+	roundTrip time.Duration
+	base      shortest
+	perSend   time.Duration
+	lost      float64       // share, of late
+	toldOf    uint64        // packets that this share is not of yet, and
+	came      uint64        // how many of them came
+	wanted    int           // packets asked for since it was judged last
+	waits     time.Duration // longer than the shortest round trip, at the last answer
+	delay     time.Duration // that, smoothed
+}
+
+// tell counts what came of what was sent, and returns the share that was lost when that is
+// enough to tell.
+func (m *member) tell(passed, came uint64) (share float64) {
+	m.toldOf, m.came = m.toldOf+passed, m.came+min(came, passed)
+	if m.toldOf < crowdedOver {
+		return 0
+	}
+	share = 1 - float64(m.came)/float64(m.toldOf)
+	m.lost += (share - m.lost) / 4
+	m.toldOf, m.came = 0, 0
+	return share
+}
+
+// shortest is the shortest round trip of late.
+type shortest struct {
+	now, before time.Duration // of this span, and of the one before; zero if there was none
+	turned      time.Time
+	fresh       time.Time // when one was as short, last
+}
+
+// note takes a round trip, and returns the shortest of late.
+func (s *shortest) note(roundTrip time.Duration, now time.Time) time.Duration {
+	if now.Sub(s.turned) > baseSpan {
+		s.before, s.now, s.turned = s.now, 0, now
+	}
+	if s.now == 0 || roundTrip < s.now {
+		s.now = roundTrip
+	}
+	least := s.now
+	if s.before != 0 {
+		least = min(least, s.before)
+	}
+	if roundTrip <= least+least/8+200*time.Microsecond {
+		s.fresh = now
+	}
+	return least
+}
+
+// counts reports whether a member is paced by.
+func (m *member) counts() bool {
+	return m.outcome == Running && m.state == wire.Receiving && !m.isSilent && !m.detached
+}
+
+// Status is what is known of a member.
+type Status struct {
+	Outcome  Outcome
+	Reason   wire.Reason
+	Root     [wire.RootSize]byte
+	Blocks   uint32 // that it has without a gap
+	Lost     float64
+	Wait     time.Duration
+	Detached bool
+	Silent   bool
+}

@@ -1,0 +1,379 @@
+package fast_test
+
+import (
+	"container/heap"
+	"math/bits"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/algo/soma/fast"
+	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
+)
+
+// network is one sender and its members in virtual time: every member has a link from a switch
+// with a rate, a queue and faults, behind one from the sender.
+type network struct {
+	*world
+	t       testing.TB
+	begun   time.Time
+	shape   fast.Shape
+	sender  *fast.Sender
+	uplink  *cable
+	members []*node
+	wake    time.Time // of the sender
+
+	reports, acks, wants          int
+	sentPackets, carried, repairs int // carried arrived at the switch
+	lost                          int // packets that a member that was there did not get
+	root                          [32]byte
+	tamper                        func(*wire.Reported) // of member 0
+}
+
+// world is time and chance. Two networks may share one, and its cables.
+type world struct {
+	random *rand.Rand
+	now    time.Time
+	events events
+	order  int
+}
+
+func newWorld(seed uint64) *world {
+	return &world{random: rand.New(rand.NewPCG(seed, 7)), now: time.Unix(1e9, 0)}
+}
+
+type node struct {
+	id       fast.ID
+	r        *fast.Receiver
+	cable    *cable
+	isDead   bool
+	isDone   bool // the sender knows
+	finished time.Time
+	have     map[uint32]bool
+	wake     time.Time
+}
+
+// cable carries packets at a rate, after a queue.
+type cable struct {
+	rate  float64 // bytes per second; zero is without end
+	queue int     // packets that fit
+	delay time.Duration
+	loss  float64
+	dup   float64
+	shake time.Duration // how much later some packets are
+	cut   bool
+	free  time.Time
+	drops int
+}
+
+type event struct {
+	at    time.Time
+	order int
+	do    func()
+}
+
+type events []event
+
+func (e events) Len() int { return len(e) }
+func (e events) Less(i, j int) bool {
+	return e[i].at.Before(e[j].at) || e[i].at.Equal(e[j].at) && e[i].order < e[j].order
+}
+func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
+func (e *events) Push(x any)   { *e = append(*e, x.(event)) }
+func (e *events) Pop() any {
+	old := *e
+	last := old[len(old)-1]
+	*e = old[:len(old)-1]
+	return last
+}
+
+const datagram = 1472
+
+type setting struct {
+	length  uint64
+	members int
+	uplink  cable
+	cable   func(member int) cable
+	seed    uint64
+	beside  *network // whose world and cables are shared
+	change  func(*fast.Settings)
+}
+
+func begin(t testing.TB, with setting) *network {
+	t.Helper()
+	t.Logf("seed %d", with.seed)
+	n := &network{t: t, root: [32]byte{1, 2, 3}}
+	if n.world = newWorld(with.seed); with.beside != nil {
+		n.world = with.beside.world
+	}
+	n.begun = n.now
+	var err error
+	if n.shape, err = fast.ShapeOf(with.length, datagram); err != nil {
+		t.Fatal(err)
+	}
+	set := fast.Settings{Shape: n.shape, Ceiling: 1.25e9, Window: 1450, Patience: 10 * time.Second}
+	if with.change != nil {
+		with.change(&set)
+	}
+	if n.sender, err = fast.NewSender(set, n.now); err != nil {
+		t.Fatal(err)
+	}
+	up := with.uplink
+	n.uplink = &up
+	for i := range with.members {
+		down := with.cable(i)
+		if with.beside != nil {
+			n.join(with.beside.members[i].cable)
+			continue
+		}
+		n.join(&down)
+	}
+	n.sender.Seal(n.root)
+	n.act()
+	return n
+}
+
+func (n *network) join(down *cable) *node {
+	m := &node{id: n.sender.Join("lan", n.now), cable: down, have: map[uint32]bool{}}
+	m.r = fast.NewReceiver(n.shape, 0, 1024)
+	m.r.Welcome(m.id)
+	n.members = append(n.members, m)
+	return m
+}
+
+func (n *world) at(when time.Time, do func()) {
+	n.order++
+	heap.Push(&n.events, event{when, n.order, do})
+}
+
+// carry brings a packet through a cable, perhaps.
+func (n *world) carry(c *cable, size int, do func()) (arrives bool) {
+	if c.cut || c.loss > 0 && n.random.Float64() < c.loss {
+		return false
+	}
+	leaves := n.now
+	if c.rate > 0 {
+		takes := time.Duration(float64(size) / c.rate * float64(time.Second))
+		if c.free.Before(n.now) {
+			c.free = n.now
+		}
+		if c.queue > 0 && c.free.Sub(n.now).Seconds() > float64(c.queue*(datagram+28))/c.rate {
+			c.drops++
+			return false
+		}
+		c.free = c.free.Add(takes)
+		leaves = c.free
+	}
+	leaves = leaves.Add(c.delay)
+	if c.shake > 0 && n.random.IntN(10) == 0 {
+		leaves = leaves.Add(time.Duration(n.random.Int64N(int64(c.shake))))
+	}
+	n.at(leaves, do)
+	if c.dup > 0 && n.random.Float64() < c.dup {
+		n.at(leaves.Add(time.Millisecond), do)
+	}
+	return true
+}
+
+// act has the sender do all that it wants to do now.
+func (n *network) act() {
+	for range 100000 {
+		d := n.sender.Next(n.now, 44)
+		switch d.Do {
+		case fast.Wait:
+			n.wake = d.Until
+			n.at(d.Until, func() {
+				if !n.now.Before(n.wake) {
+					n.act()
+				}
+			})
+			return
+		case fast.End:
+			return
+		}
+		n.perform(d)
+	}
+	n.t.Fatal("the sender never waits")
+}
+
+func (n *network) perform(d fast.Decision) {
+	switch d.Do {
+	case fast.SendData:
+		number := d.Number
+		for mask := d.Mask; mask != 0; mask &= mask - 1 {
+			n.multicast(datagram+28, d.Repair, number, d.Block, bits.TrailingZeros64(mask))
+			number++
+		}
+	case fast.SendParity:
+		for i := range d.Count {
+			n.multicast(datagram+28, d.Repair, d.Number+uint64(i), d.Block, wire.PacketsPerBlock+d.First+i)
+		}
+	case fast.SendZero:
+		n.toAll(70, func(m *node) {
+			if m.r.Came(d.Number) {
+				for block := d.Block; block < d.Block+uint32(d.Count); block++ {
+					if !m.r.Has(block) {
+						m.whole(n, block)
+					}
+				}
+			}
+		})
+	case fast.SendPoll:
+		n.toAll(116, func(m *node) {
+			if m.r.Came(d.Number) {
+				m.r.Polled(d.Poll, d.Number, n.now)
+			}
+		})
+	case fast.SendSeal:
+		m := n.members[d.Member]
+		n.carry(n.uplink, 100, func() {
+			n.carry(m.cable, 100, func() {
+				if !m.isDead && m.r.State() == wire.Landed {
+					m.r.Enter(wire.Complete, wire.NoReason, n.root, n.now)
+					m.look(n)
+				}
+			})
+		})
+	case fast.SendBye:
+		m := n.members[d.Member]
+		n.carry(n.uplink, 60, func() {
+			n.carry(m.cable, 60, func() { m.isDone = true })
+		})
+	}
+}
+
+func (n *network) toAll(size int, do func(m *node)) {
+	n.carry(n.uplink, size, func() {
+		for _, m := range n.members {
+			n.carry(m.cable, size, func() {
+				if !m.isDead {
+					do(m)
+					m.look(n)
+				}
+			})
+		}
+	})
+}
+
+func (n *network) multicast(size int, isRepair bool, number uint64, block uint32, index int) {
+	n.sentPackets++
+	if isRepair {
+		n.repairs++
+	}
+	n.carry(n.uplink, size, func() {
+		n.carried++
+		for _, m := range n.members {
+			if m.isDead {
+				continue
+			}
+			arrives := n.carry(m.cable, size, func() {
+				if m.isDead || !m.r.Came(number) || !m.r.Wants(block, index) {
+					return
+				}
+				if m.r.Took(block, index) {
+					m.whole(n, block)
+				}
+				m.look(n)
+			})
+			if !arrives && !m.cable.cut {
+				n.lost++
+			}
+		}
+	})
+}
+
+// whole is a block's arrival: the oracle of what a member has.
+func (m *node) whole(n *network, block uint32) {
+	if m.have[block] {
+		n.t.Errorf("member %d has block %d twice", m.id, block)
+	}
+	m.have[block] = true
+	m.r.Whole(block)
+	if m.r.Frontier() == n.shape.Blocks() && m.r.State() == wire.Receiving {
+		m.finished = n.now
+		m.r.Enter(wire.Landed, wire.NoReason, [32]byte{}, n.now)
+	}
+}
+
+// landIfEmpty has a member of an empty object have all of it.
+func (m *node) landIfEmpty(n *network) {
+	if n.shape.Blocks() == 0 {
+		m.r.Enter(wire.Landed, wire.NoReason, [32]byte{}, n.now)
+		m.look(n)
+	}
+}
+
+// look has a member report if it is time to.
+func (m *node) look(n *network) {
+	if m.isDead || m.isDone {
+		return
+	}
+	if report, ok := m.r.Report(n.now); ok {
+		n.reports++
+		if len(report.Wants) == 0 {
+			n.acks++
+		}
+		for _, w := range report.Wants {
+			n.wants += int(w.Need) + int(w.Run)*wire.PacketsPerBlock
+		}
+		if m.id == 0 && n.tamper != nil {
+			n.tamper(&report)
+		}
+		parsed, err := wire.ParseReport(report.Append(nil))
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		back := &cable{delay: m.cable.delay + n.uplink.delay, loss: m.cable.loss, dup: m.cable.dup, cut: m.cable.cut}
+		n.carry(back, 150, func() {
+			if err := n.sender.Report(m.id, parsed, n.now); err != nil && n.tamper == nil {
+				n.t.Error(err)
+			}
+			n.act()
+		})
+	}
+	due := m.r.Due()
+	if due.IsZero() || due.Equal(m.wake) && due.After(n.now) {
+		return
+	}
+	m.wake = due
+	n.at(due, func() { m.look(n) })
+}
+
+// run lets time pass until all is over, or for so long.
+func (n *world) run(most time.Duration) {
+	end := n.now.Add(most)
+	for len(n.events) > 0 {
+		if n.events[0].at.After(end) {
+			n.now = end
+			return
+		}
+		e := heap.Pop(&n.events).(event)
+		if e.at.After(n.now) {
+			n.now = e.at
+		}
+		e.do()
+	}
+}
+
+func (n *network) wantComplete(ids ...fast.ID) {
+	n.t.Helper()
+	if len(ids) == 0 {
+		for _, m := range n.members {
+			ids = append(ids, m.id)
+		}
+	}
+	for _, id := range ids {
+		m := n.members[id]
+		if got := n.sender.Member(id); got.Outcome != fast.Complete || len(m.have) != int(n.shape.Blocks()) {
+			n.t.Errorf("member %d has %d of %d blocks, and the sender says %v, %+v", id, len(m.have), n.shape.Blocks(), got.Outcome, got)
+		}
+	}
+}
+
+func (n *network) last() time.Duration {
+	var last time.Duration
+	for _, m := range n.members {
+		last = max(last, m.finished.Sub(n.begun))
+	}
+	return last
+}

@@ -1,0 +1,89 @@
+package fast
+
+import (
+	"time"
+
+	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
+)
+
+// pollMemory is how many polls are remembered: answers to earlier ones tell no round trip.
+const pollMemory = 1 << 10
+
+// polls is what was asked, and when.
+type polls struct {
+	last      uint32
+	at        time.Time // of the last
+	since     int       // packets since then
+	every     int       // after how many packets the next is due
+	unheard   int       // polls in a row that nobody has answered
+	now       bool
+	roundTrip time.Duration // to the slowest
+	slowest   ID
+	memory    [pollMemory]struct {
+		number uint64
+		at     time.Time
+	}
+}
+
+// soon has the next poll leave at once.
+func (p *polls) soon() { p.now = true }
+
+func (p *polls) isDue(now time.Time) bool {
+	return p.now || p.since >= max(p.every, 1) || !now.Before(p.next())
+}
+
+// next is when a poll is due in any case.
+func (p *polls) next() time.Time { return p.at.Add(p.gap()) }
+
+func (p *polls) gap() time.Duration {
+	gap := max(minPollGap, p.roundTrip*3/2)
+	return min(gap<<min(p.unheard, 10), maxPollGap)
+}
+
+// answers reports whether a member answers every poll.
+func (p *polls) answers(id ID, s *Sender) bool {
+	return len(s.members) <= manyMembers || id == p.slowest
+}
+
+// of returns when a poll was sent, and the number after it.
+func (p *polls) of(poll uint32) (at time.Time, number uint64, ok bool) {
+	if poll == 0 || poll > p.last || p.last-poll >= pollMemory {
+		return time.Time{}, 0, false
+	}
+	one := p.memory[poll%pollMemory]
+	return one.at, one.number, true
+}
+
+// poll asks all members.
+func (s *Sender) poll(now time.Time) Decision {
+	p := &s.polls
+	s.counts.Polls++
+	if p.last%256 == 0 {
+		s.repair.forget(s.behind())
+	}
+	p.last++
+	p.at, p.now, p.unheard = now, false, p.unheard+1
+	p.every = min(max(s.window.Packets()/4, 4), 256)
+	d := s.sends(Decision{Do: SendPoll, Poll: s.asked()})
+	p.since = 0
+	p.memory[p.last%pollMemory].number, p.memory[p.last%pollMemory].at = s.next, now
+	return d
+}
+
+// asked is what a poll says.
+func (s *Sender) asked() wire.Polled {
+	count := len(s.members)
+	every, slot := 1, s.polls.roundTrip/4
+	if count > manyMembers {
+		// A repair has to come before the next would ask for it.
+		every, slot = count, max(200*time.Microsecond, s.polls.roundTrip*5/4)
+	}
+	asked := wire.Polled{
+		Poll: s.polls.last, Passed: s.passed, Slot: slot, Hold: 2*s.polls.roundTrip + time.Duration(count)*slot,
+		Members: uint16(count), Every: uint16(every), Turn: uint16(s.polls.last % uint32(every)), Slowest: uint16(s.polls.slowest),
+	}
+	if s.sealed {
+		asked.Root = s.root
+	}
+	return asked
+}

@@ -1,0 +1,177 @@
+package fast
+
+import (
+	"slices"
+
+	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
+)
+
+// parities is how many shards of parity a block can have.
+const parities = wire.MaxShards - wire.PacketsPerBlock
+
+// repair is what is to be sent again of a block. A round of it begins with a poll after the
+// last time that something was sent: answers to earlier polls did not know of that.
+type repair struct {
+	poll    uint32 // the latest when something was sent
+	need    int    // packets that the neediest misses in this round
+	sent    int    // shards of parity, in this round
+	missing uint64 // by anybody in this round
+	gone    uint64 // packets that were sent again in this round
+	isPlain bool   // packets are sent again, not parity
+	cursor  int    // the next shard of parity
+	queued  bool
+}
+
+func (k *repair) isOver() bool {
+	if k.isPlain {
+		return k.missing&^k.gone == 0
+	}
+	return k.sent >= k.need
+}
+
+// repairs is what is to be sent again.
+type repairs struct {
+	blocks map[uint32]*repair
+	queue  []uint32
+	refill spans  // whole blocks, for those who were away
+	gone   uint64 // of the first of them
+}
+
+func (r *repairs) of(block uint32) *repair {
+	known, has := r.blocks[block]
+	if !has {
+		known = &repair{}
+		r.blocks[block] = known
+	}
+	return known
+}
+
+// want notes what a member misses of a block, in answer to a poll. If several members listen,
+// parity is sent: one shard repairs whatever packet each has lost.
+func (r *repairs) want(s Shape, poll uint32, w wire.Want, several bool) {
+	known := r.of(w.Block)
+	if known.isOver() && poll > known.poll {
+		*known = repair{poll: known.poll, cursor: known.cursor, queued: known.queued}
+		known.isPlain = !several || int(w.Need) > wire.PacketsPerBlock/2
+	}
+	known.need = max(known.need, int(w.Need))
+	known.missing |= w.Missing & s.all(w.Block)
+	if !known.isOver() && !known.queued {
+		known.queued = true
+		r.queue = append(r.queue, w.Block)
+	}
+}
+
+// run notes that a member misses a whole block, and can wait.
+func (r *repairs) run(poll uint32, block uint32) {
+	if known := r.blocks[block]; known == nil || poll > known.poll {
+		r.refill.add(block)
+	}
+}
+
+// next takes what to send for a block that waits.
+func (r *repairs) next(poll uint32, room int) (d Decision, ok bool) {
+	for len(r.queue) > 0 {
+		block := r.queue[0]
+		known := r.blocks[block]
+		if known.isOver() {
+			known.queued = false
+			r.queue = r.queue[1:]
+			continue
+		}
+		known.poll = poll
+		if !known.isPlain {
+			return known.parity(block, min(known.need-known.sent, room)), true
+		}
+		mask := lowest(known.missing&^known.gone, room)
+		known.gone |= mask
+		return Decision{Do: SendData, Block: block, Mask: mask, Repair: true}, true
+	}
+	return Decision{}, false
+}
+
+func (k *repair) parity(block uint32, count int) Decision {
+	count = min(count, parities-k.cursor)
+	d := Decision{Do: SendParity, Block: block, First: k.cursor, Count: count, Repair: true}
+	k.sent += count
+	k.cursor = (k.cursor + count) % parities
+	return d
+}
+
+// again takes what to send of blocks that are sent whole.
+func (r *repairs) again(s Shape, poll uint32, room int) (d Decision, ok bool) {
+	block, has := r.refill.first()
+	if !has {
+		return Decision{}, false
+	}
+	mask := lowest(s.all(block)&^r.gone, room)
+	r.gone |= mask
+	r.of(block).poll = poll
+	if r.gone == s.all(block) {
+		r.refill.drop()
+		r.gone = 0
+	}
+	return Decision{Do: SendData, Block: block, Mask: mask, Repair: true}, true
+}
+
+// forget drops what nobody can ask for any more.
+func (r *repairs) forget(before uint32) {
+	for block, known := range r.blocks {
+		if block < before && !known.queued {
+			delete(r.blocks, block)
+		}
+	}
+}
+
+// lowest returns the lowest bits of a mask, at most so many.
+func lowest(mask uint64, most int) (low uint64) {
+	for ; mask != 0 && most > 0; most-- {
+		bit := mask & -mask
+		low, mask = low|bit, mask&^bit
+	}
+	return low
+}
+
+// span is blocks in a row.
+type span struct{ first, end uint32 }
+
+// spans is blocks, in order.
+type spans []span
+
+// add puts in a block.
+func (s *spans) add(block uint32) {
+	at, _ := slices.BinarySearchFunc(*s, block, func(one span, b uint32) int {
+		if one.end < b {
+			return -1
+		}
+		return 1
+	})
+	all := *s
+	switch {
+	case at < len(all) && all[at].first <= block && block < all[at].end:
+	case at < len(all) && all[at].end == block:
+		all[at].end++
+		if at+1 < len(all) && all[at+1].first == all[at].end {
+			all[at].end = all[at+1].end
+			*s = slices.Delete(all, at+1, at+2)
+		}
+	case at < len(all) && all[at].first == block+1:
+		all[at].first--
+	default:
+		*s = slices.Insert(all, at, span{block, block + 1})
+	}
+}
+
+func (s spans) first() (block uint32, ok bool) {
+	if len(s) == 0 {
+		return 0, false
+	}
+	return s[0].first, true
+}
+
+// drop takes out the first block.
+func (s *spans) drop() {
+	if (*s)[0].first++; (*s)[0].first == (*s)[0].end {
+		*s = (*s)[1:]
+	}
+}

@@ -1,0 +1,180 @@
+package fast
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"time"
+
+	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
+)
+
+// ErrLie says that a member reports what cannot be.
+var ErrLie = errors.New("report that cannot be true")
+
+// Report takes what a member says, and when that came to this machine. The report was opened with
+// the member's own key.
+func (s *Sender) Report(id ID, r wire.Reported, now time.Time) error {
+	m := s.members[id]
+	if r.Seen > s.next || r.Poll > s.polls.last || r.Frontier > s.set.Blocks() || r.Received > s.next || s.claimsTooMuch(r) {
+		return fmt.Errorf("%w: poll %d of %d, %d of %d seen, block %d of %d", ErrLie, r.Poll, s.polls.last, r.Seen, s.next, r.Frontier, s.set.Blocks())
+	}
+	s.counts.Reports++
+	m.heard = now
+	if m.isSilent {
+		m.isSilent = false
+		m.number = s.next // what it missed meanwhile is not on its way
+	}
+	s.polls.unheard = 0
+	if r.Frontier > m.frontier || r.Received > m.received || r.State != m.state {
+		m.moved = now
+	}
+	m.frontier = max(m.frontier, r.Frontier)
+	s.measure(id, r, now)
+	s.follow(id, r)
+	if m.outcome == Running && r.State == wire.Receiving {
+		s.wants(m, r)
+	}
+	return nil
+}
+
+// claimsTooMuch reports whether somebody has landed what was not sent.
+func (s *Sender) claimsTooMuch(r wire.Reported) bool {
+	return r.State != wire.Receiving && r.State != wire.Failed && r.Frontier != s.set.Blocks()
+}
+
+// measure learns of the way to a member from its answer.
+func (s *Sender) measure(id ID, r wire.Reported, now time.Time) {
+	m := s.members[id]
+	at, number, ok := s.polls.of(r.Poll)
+	if !ok || r.Poll <= m.answered {
+		return
+	}
+	roundTrip := max(now.Sub(at)-r.Held, time.Microsecond)
+	if m.roundTrip == 0 {
+		m.roundTrip = roundTrip
+	}
+	m.roundTrip += (roundTrip - m.roundTrip) / 4
+	m.waits = roundTrip - m.base.note(roundTrip, now)
+	m.delay += (m.waits - m.delay) / 4
+	answer := Answer{Waited: m.waits}
+	if m.answered > 0 && number > m.number {
+		passed := number - m.number
+		came := r.Received - min(r.Received, m.received)
+		answer.Lost = m.tell(passed, came)
+		m.perSend += (at.Sub(m.sentAt)/time.Duration(passed) - m.perSend) / 4
+		answer.PerSend = m.perSend
+		s.breaker.note(passed, came)
+	}
+	m.answered, m.number, m.sentAt, m.received, m.seen = r.Poll, max(m.number, number), at, r.Received, r.Seen
+	if !m.counts() {
+		return
+	}
+	s.slowest(id)
+	s.drain.answered(number)
+	if !s.drain.isOn {
+		answer.Number = s.answered()
+		s.window.Answer(answer, s.next)
+	}
+}
+
+// answered is the number that all have answered for who answer every poll: a round is over when the
+// slowest has judged it, too.
+func (s *Sender) answered() uint64 {
+	least := s.next
+	for id, m := range s.members {
+		if m.counts() && s.polls.answers(ID(id), s) {
+			least = min(least, m.number)
+		}
+	}
+	return least
+}
+
+// slowest finds out who is the slowest: its round trip is what polls and pace go by.
+func (s *Sender) slowest(id ID) {
+	p := &s.polls
+	m, now := s.members[id], s.members[p.slowest]
+	if id == p.slowest || !now.counts() || m.roundTrip > now.roundTrip+now.roundTrip/4+500*time.Microsecond {
+		p.slowest, p.roundTrip = id, m.roundTrip
+	}
+}
+
+// follow notes how far a member is, and answers what it waits for.
+func (s *Sender) follow(id ID, r wire.Reported) {
+	m := s.members[id]
+	if m.outcome == Unknown && !m.left && r.State < wire.Complete {
+		m.outcome = Running // it is back
+	}
+	m.state = max(m.state, r.State)
+	switch r.State {
+	case wire.Landed:
+		if s.sealed {
+			s.mail = append(s.mail, Decision{Do: SendSeal, Member: id})
+		}
+	case wire.Complete, wire.Failed:
+		if m.outcome == Running || m.outcome == Unknown && !m.left {
+			m.settle(r, s.root, s.sealed)
+		}
+		s.mail = append(s.mail, Decision{Do: SendBye, Member: id})
+	}
+}
+
+// settle is the member's receipt: only one that quotes the root counts.
+func (m *member) settle(r wire.Reported, root [wire.RootSize]byte, sealed bool) {
+	m.root, m.reason = r.Root, r.Reason
+	m.outcome = Complete
+	switch {
+	case r.State == wire.Failed:
+		m.outcome = Failed
+	case !sealed || r.Root != root:
+		m.outcome, m.reason = Failed, wire.Damaged
+	}
+}
+
+// wants takes what a member asks for. What was not sent yet nobody can miss.
+func (s *Sender) wants(m *member, r wire.Reported) {
+	several := s.listeners() > 1
+	asked := 0
+	for _, w := range r.Wants {
+		switch {
+		case w.Block >= s.passed:
+		case m.detached:
+			for block := w.Block; block < w.Block+max(uint32(w.Run), 1) && block < s.passed; block++ {
+				s.repair.run(r.Poll, block)
+			}
+		case w.Run > 0:
+			s.runs(r.Poll, w.Block, min(s.passed-w.Block, uint32(w.Run)))
+		default:
+			asked += int(w.Need)
+			s.counts.Wants += uint64(w.Need)
+			s.repair.want(s.set.Shape, r.Poll, w, several)
+		}
+	}
+	m.wanted += asked
+}
+
+// nearBlocks is how far back whole blocks are sent again at once: before that, somebody was
+// away, and waits until the others have everything.
+const nearBlocks = 8
+
+// runs takes a want for whole blocks.
+func (s *Sender) runs(poll, first, count uint32) {
+	for block := first; block < first+count; block++ {
+		if s.passed-block <= nearBlocks {
+			all := s.set.all(block)
+			s.repair.want(s.set.Shape, poll, wire.Want{Block: block, Need: uint8(bits.OnesCount64(all)), Missing: all}, false)
+			continue
+		}
+		s.repair.run(poll, block)
+	}
+}
+
+// listeners is how many want something.
+func (s *Sender) listeners() (count int) {
+	for _, m := range s.members {
+		if m.outcome == Running && m.state == wire.Receiving && !m.isSilent {
+			count++
+		}
+	}
+	return count
+}

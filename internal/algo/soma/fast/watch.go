@@ -1,0 +1,191 @@
+package fast
+
+import (
+	"time"
+
+	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
+)
+
+const (
+	// judgeSpan is over how long it is watched who is slow, and judgeLeast how many packets
+	// have to be sent meanwhile.
+	judgeSpan  = 200 * time.Millisecond
+	judgeLeast = 16
+	// greedy is what share of what was sent a member may ask for again while no other asks
+	// for modest: more is a broken link, or a lie.
+	greedy = 0.25
+	modest = 0.05
+	// slower is how much longer packets wait on the way to a slow member than to any other.
+	slower = 4
+)
+
+// watch looks at who is silent, who is slow, and whether the network carries anything.
+func (s *Sender) watch(now time.Time) {
+	patience := s.patience()
+	for id, m := range s.members {
+		switch {
+		case m.outcome != Running:
+			continue
+		case now.Sub(m.heard) > s.set.Patience, m.state == wire.Receiving && s.sealed && now.Sub(m.moved) > s.set.Patience:
+			m.outcome = Unknown
+		case !m.isSilent && now.Sub(m.heard) > patience && s.polls.unheard > 0:
+			m.isSilent = true
+		}
+		if ID(id) == s.polls.slowest && !m.counts() {
+			s.another()
+		}
+	}
+	s.judge(now)
+	s.attach()
+	s.drain.watch(s, now)
+	if s.breaker.isTripped(now) {
+		s.counts.Trips++
+		s.window.Again()
+	}
+}
+
+// patience is after how long a member counts as silent.
+func (s *Sender) patience() time.Duration {
+	wait := max(silence, 8*s.polls.roundTrip)
+	if n := len(s.members); n > manyMembers {
+		wait = max(wait, 3*time.Duration(n)*s.polls.gap())
+	}
+	return wait
+}
+
+// another chooses who is the slowest of those that are left.
+func (s *Sender) another() {
+	found := false
+	for id, m := range s.members {
+		if m.counts() && (!found || m.roundTrip > s.members[s.polls.slowest].roundTrip) {
+			s.polls.slowest, found = ID(id), true
+		}
+	}
+	if found {
+		s.polls.roundTrip = max(s.members[s.polls.slowest].roundTrip, 100*time.Microsecond)
+	}
+}
+
+// judge detaches a member that asks for far more than all others and, if that is wanted,
+// one that is far slower. It gets what it misses when the others have everything.
+func (s *Sender) judge(now time.Time) {
+	sent := s.counts.Packets - s.sent
+	if now.Sub(s.judged) < judgeSpan || sent < judgeLeast {
+		return
+	}
+	var all []*member
+	for _, m := range s.members {
+		if m.counts() && m.answered > 0 {
+			all = append(all, m)
+		}
+	}
+	for _, m := range all {
+		if len(all) > 1 && (s.isGreedy(m, all, sent) || s.set.Slow == Detach && isSlow(m, all)) {
+			m.detached = true
+			s.window.Again()
+			break
+		}
+	}
+	for _, m := range s.members {
+		m.wanted = 0
+	}
+	s.judged, s.sent = now, s.counts.Packets
+}
+
+func (s *Sender) isGreedy(m *member, all []*member, sent uint64) bool {
+	for _, other := range all {
+		if other != m && float64(other.wanted) > modest*float64(sent) {
+			return false
+		}
+	}
+	return float64(m.wanted) > greedy*float64(sent)
+}
+
+func isSlow(m *member, all []*member) bool {
+	for _, other := range all {
+		if other != m && slower*other.delay > m.delay {
+			return false
+		}
+	}
+	return m.delay > leastDelay
+}
+
+// attach has the detached be paced by when all others have everything.
+func (s *Sender) attach() {
+	var detached []*member
+	for _, m := range s.members {
+		switch {
+		case m.counts():
+			return
+		case m.detached && m.outcome == Running && m.state == wire.Receiving && !m.isSilent:
+			detached = append(detached, m)
+		}
+	}
+	if len(detached) == 0 || s.passed < s.set.Blocks() {
+		return
+	}
+	for _, m := range detached {
+		m.detached, m.number = false, s.next
+	}
+	s.another()
+	s.window.Again()
+}
+
+// drain empties the way now and then, so that the shortest round trip becomes known to all who
+// share it: without that, who comes later takes the queue of the others for a part of the way.
+type drain struct {
+	isOn  bool
+	until time.Time
+	ends  uint64 // and when this number is answered
+	began time.Time
+}
+
+const (
+	drainFor  = 8 * time.Millisecond
+	drainMost = 100 * time.Millisecond
+)
+
+func (d *drain) watch(s *Sender, now time.Time) {
+	m := &member{}
+	if int(s.polls.slowest) < len(s.members) {
+		m = s.members[s.polls.slowest]
+	}
+	switch {
+	case d.isOn && (now.After(d.until) && d.ends == 0 || now.Sub(d.began) > drainMost):
+		d.isOn = false
+	case !d.isOn && m.counts() && m.answered > 0 && now.Sub(m.base.fresh) > baseSpan && now.Sub(d.began) > baseSpan:
+		*d = drain{isOn: true, began: now, until: now.Add(drainFor), ends: s.next}
+	}
+}
+
+func (d *drain) answered(number uint64) {
+	if number > d.ends {
+		d.ends = 0
+	}
+}
+
+// breaker stops a sender whose packets do not arrive, whatever the window says.
+type breaker struct {
+	begun      time.Time
+	sent, came uint64
+	pause      time.Duration
+	until      time.Time
+}
+
+func (b *breaker) note(sent, came uint64) { b.sent, b.came = b.sent+sent, b.came+came }
+
+// isTripped reports whether the breaker trips now.
+func (b *breaker) isTripped(now time.Time) bool {
+	if now.Sub(b.begun) < breakerSpan || now.Before(b.until) {
+		return false
+	}
+	trips := b.sent > 100 && float64(b.came) < (1-breakerLoss)*float64(b.sent)
+	b.begun, b.sent, b.came = now, 0, 0
+	if !trips {
+		b.pause = breakerPause
+		return false
+	}
+	b.until = now.Add(b.pause)
+	b.begun, b.pause = b.until, min(2*b.pause, maxPause)
+	return true
+}

@@ -1,0 +1,4 @@
+package paper
+
+// SkipTo has a sender be where it has sent this many packets.
+func (s *Sender) SkipTo(sent uint32) { s.sent = sent }

@@ -1,0 +1,145 @@
+package window
+
+import (
+	"slices"
+	"time"
+)
+
+// summary is what was seen of all clients together.
+type summary struct {
+	delivered Rate // by all
+	planned   Rate // what the last plan meant to be used
+	full      Rate // what of it was meant for those that used all they were granted
+	filled    Rate // what of what was delivered came from them
+	targets   Rate // of those that use theirs
+	// queue is how long what comes waits before the access link: the lower quartile of
+	// what the round trips are longer than they were at least. "When the RTT of most of TCP
+	// connections increase, we can consider that these connections are affected by the
+	// congestion occurring at the identical link" (001 §3.3).
+	queue time.Duration
+	// deepest is the upper quartile. Where it is much more, some have learnt their round
+	// trips while a queue stood.
+	deepest time.Duration
+	mss     int
+	drain   float64 // what of the windows is left, to let the queue run empty
+	initial int     // connections that may turn out to be short
+	later   int     // the other ones
+	first   int     // the window of the initial ones
+	// served is what share of their part those get that use all they may.
+	served  float64
+	crowded bool // others fill the queue
+	// disturbed is whether most clients have lost something of late.
+	disturbed bool
+	limit     Rate
+	most      Rate // what was delivered at most, without a queue
+	weight    Rate // of clients without a target: the smallest target of others
+}
+
+func summarize(all []*history) summary {
+	s := summary{mss: usualMSS}
+	disturbed := 0
+	queues := make([]time.Duration, 0, len(all))
+	for _, h := range all {
+		s.delivered += h.client.Throughput
+		s.planned += h.counted
+		if h.leaves == 0 {
+			s.full += h.counted
+			s.filled += h.client.Throughput
+		}
+		if h.client.Active {
+			s.targets += min(h.client.Target, h.use)
+		}
+		if target := h.client.Target; target > 0 && (s.weight == 0 || target < s.weight) {
+			s.weight = target
+		}
+		if h.client.Throughput > 0 && h.rtt > 0 {
+			queues = append(queues, h.rtt-h.base)
+		}
+		s.initial += h.initial
+		s.later += len(h.client.Connections) - h.initial
+		if !h.disturbed.IsZero() && h.step.Sub(h.disturbed) < owedTime {
+			disturbed++
+		}
+	}
+	s.disturbed = 2*disturbed > len(all)
+	s.served = 1
+	if s.full > 0 && s.filled > 0 {
+		s.served = float64(s.filled / s.full)
+	}
+	if len(queues) > 0 {
+		slices.Sort(queues)
+		s.queue, s.deepest = queues[(len(queues)-1)/4], queues[(len(queues)-1)*3/4]
+	}
+	return s
+}
+
+// capacity estimates what the access link gives to the clients. While a queue stands, that is
+// what comes; while none does and what was planned is used, there may be more, and the plan
+// grows: a little at first, then faster with every step without a queue, so that bandwidth
+// that comes back is found in a few.
+type capacity struct {
+	rate   Rate
+	growth float64
+	// known is what came when a queue stood last.
+	known Rate
+}
+
+const (
+	// margin is how much more is planned than comes while a queue stands: a few percent too
+	// much are a short queue, a few too little are a link that is not full.
+	margin = 1
+	// leastGrowth and mostGrowth are how much more is planned per step.
+	leastGrowth, mostGrowth = .04, .5
+	// mostAhead is how many times more than comes is planned at most.
+	mostAhead = 1.6
+	// usedEnough is the share of a plan that must be used before there is a larger one.
+	usedEnough = .94
+	// leastQueue is what is no queue: the noise of round trips.
+	leastQueue = 5 * time.Millisecond
+	// queuedSegments is how many segments make a queue where they take longer.
+	queuedSegments = 6
+)
+
+// stands is how long a queue has to be to be called one: few segments come at once anyway.
+func (s summary) stands(rate Rate) time.Duration {
+	rate = max(rate, s.most)
+	if rate <= 0 {
+		return leastQueue
+	}
+	return max(leastQueue, min(queuedSegments*s.segment(rate), 100*time.Millisecond))
+}
+
+// segment is how long the link takes for one.
+func (s summary) segment(rate Rate) time.Duration {
+	return time.Duration(min(float64(s.mss)/float64(rate), 1) * float64(time.Second))
+}
+
+// used reports whether what was planned is used. That windows are full says so only where the
+// link is known to carry more or less than before: near what it carries they are full because
+// the queue is.
+func (c *capacity) used(seen summary) bool {
+	near := seen.delivered > .9*c.known && seen.delivered < 1.1*c.known
+	return seen.full > 0 && (seen.filled >= usedEnough*seen.full || !near && seen.full >= usedEnough*seen.planned)
+}
+
+func (c *capacity) step(seen summary) Rate {
+	standing := seen.stands(max(c.rate, seen.delivered))
+	switch {
+	case c.rate == 0:
+		c.rate = max(seen.limit, seen.targets, seen.delivered)
+		c.growth = mostGrowth
+	case seen.queue > 2*standing && seen.delivered > 0:
+		c.rate, c.growth, c.known = margin*seen.delivered, leastGrowth, seen.delivered
+	case seen.queue > standing && seen.delivered > 0:
+		c.rate += (margin*seen.delivered - c.rate) / 2
+		c.growth, c.known = leastGrowth, seen.delivered
+	case seen.queue < standing/2 && seen.deepest < 2*standing && c.used(seen):
+		more := max(c.rate, seen.delivered) * Rate(1+c.growth)
+		c.rate = max(c.rate, min(more, mostAhead*max(seen.delivered, seen.targets)))
+		c.growth = min(2*c.growth, mostGrowth)
+	}
+	if seen.limit > 0 {
+		c.rate = min(c.rate, seen.limit)
+	}
+	return c.rate
+}

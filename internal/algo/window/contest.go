@@ -1,0 +1,92 @@
+package window
+
+import "time"
+
+// mode says what the targets are up against.
+type mode int
+
+const (
+	open      mode = iota // they are met, or could be
+	trying                // less is planned, to see whether the queue goes
+	short                 // the link has less than the targets
+	contested             // others, whom nobody controls here, fill the queue
+)
+
+// contest finds out why targets are not met while a queue stands. Either the link has less than
+// the targets together: then planning for what it has takes the queue away, and priority
+// decides who gets it. Or others fill the queue: then planning for less only leaves them more.
+// From outside both look the same, so it is tried.
+//
+//	open ──targets missed, a queue stands──▶ trying ──the queue goes──▶ short
+//	  ▲                                        │                        │ │
+//	  │                               it stays │    ┌───it comes back───┘ │ the targets fit
+//	  │                                        ▼    ▼                     │
+//	  ├──no queue for a while───────────── contested                      │
+//	  └───────────────────────────────────────────────────────────────────┘
+type contest struct {
+	mode   mode
+	since  time.Time // when the mode began
+	missed int       // steps in a row in which targets were missed while a queue stood
+	calm   int       // steps in a row without a queue
+	queued int       // steps in a row with one
+	// crowded is whether a queue stands that is not of our making: ours goes in a few steps, is
+	// short, and loses nothing.
+	crowded bool
+	// peak is what was delivered at most without a queue: who gets that has nobody beside him.
+	peak  Rate
+	queue time.Duration
+}
+
+const (
+	// missedShare is the share of the targets below which they are missed, missedSteps for
+	// how many steps.
+	missedShare, missedSteps = .93, 3
+	// tryFor is how long a try takes: until what was granted is used up, and was measured.
+	tryFor = 2 * time.Second
+	// calmSteps is how long no queue must have stood until others are taken to have gone.
+	calmSteps = 4
+	// crowdedSteps is for how long a queue stands that is not of our making.
+	crowdedSteps = 3
+	// peakKept is what is left per step of what was delivered at most.
+	peakKept = .999
+	// again is after how long it is tried again whether others have gone.
+	again = time.Minute
+)
+
+func (c *contest) step(now time.Time, seen summary) mode {
+	standing := seen.stands(seen.delivered)
+	missed, queued := seen.delivered < missedShare*seen.targets, seen.queue > standing
+	c.missed, c.calm, c.queued = c.missed+1, c.calm+1, c.queued+1
+	if !missed || !queued {
+		c.missed = 0
+	}
+	if queued {
+		c.calm = 0
+	}
+	if !queued || seen.initial > seen.later { // short ones make queues that go by themselves
+		c.queued = 0
+	}
+	c.peak *= peakKept
+	if !queued {
+		c.peak = max(c.peak, seen.delivered)
+	}
+	others := (seen.queue > 2*standing || seen.disturbed) && !(seen.delivered > .93*c.peak && c.peak > 0)
+	c.crowded = c.queued >= crowdedSteps && others || c.crowded && c.calm < calmSteps && !(seen.delivered > .96*c.peak && c.peak > 0)
+	switch {
+	case c.mode == open && c.missed >= missedSteps, c.mode == contested && c.missed >= missedSteps && now.Sub(c.since) >= again:
+		c.queue = seen.queue
+		c.enter(trying, now)
+	case c.mode == trying && seen.queue < max(standing, c.queue/2):
+		c.enter(short, now)
+	case c.mode == trying && now.Sub(c.since) >= tryFor, c.mode == short && c.queued >= crowdedSteps:
+		c.enter(contested, now)
+	case c.mode == contested && c.calm >= calmSteps, c.mode == short && !missed && c.calm > 0:
+		c.enter(open, now)
+	}
+	if c.mode == trying {
+		return short
+	}
+	return c.mode
+}
+
+func (c *contest) enter(next mode, now time.Time) { c.mode, c.since = next, now }

@@ -1,0 +1,98 @@
+package window
+
+import (
+	"math"
+	"time"
+)
+
+// count is how many connections a client should have.
+type count struct {
+	now     int
+	extra   int         // more than its window needs, against loss
+	missing int         // steps in a row in which it was behind its target for loss
+	changes []time.Time // of the last minute
+	calm    time.Time   // since when nothing was lost
+}
+
+const (
+	// largestWindow is what one connection can be relied on to fill: kernels buffer not much
+	// more for a sender unless they are told to.
+	largestWindow = 2 << 20
+	// mostConnections is how many a client has at most if its policy does not say.
+	mostConnections = 8
+	// crowdedExtra is how many more connections a client has at least while others fill the
+	// queue, and make everybody lose.
+	crowdedExtra = 2
+	// leastSegments is what each connection's window must have, that a loss is repaired
+	// without a timeout.
+	leastSegments = 4
+	// changesPerMinute bounds how often a client opens and closes connections.
+	changesPerMinute = 6
+	// missingSteps is after how long behind its target a client gets more connections,
+	// calmFor after how long without loss it gets fewer.
+	missingSteps, calmFor = 3, 30 * time.Second
+	// tooManyFor is how long more connections stay than its window fits.
+	tooManyFor = 2 * time.Second
+)
+
+// step decides by the window that all connections have together. "By using multiple TCP
+// connections in a session, higher throughput is expected. […] However, when the number of
+// aggregated TCP connections is too large, throughput decreases. This is because window size
+// per TCP connection becomes small, and time out occurs frequently" (003 §III-B).
+func (c *count) step(now time.Time, h *history, bytes float64, crowded bool) int {
+	most := h.client.MaxConnections
+	if most == 0 {
+		most = mostConnections
+	}
+	c.against(now, h)
+	fits := max(1, int(bytes/float64(leastSegments*h.client.mss())))
+	needed := int(math.Ceil(bytes / largestWindow))
+	if crowded && h.client.Target > 0 {
+		c.extra = max(c.extra, crowdedExtra)
+	}
+	c.extra = min(c.extra, max(0, most-1))
+	wanted := min(max(1, needed, min(1+c.extra, fits)), most)
+	if c.now == 0 {
+		c.now = wanted
+	}
+	wait := calmFor / 3
+	if wanted > c.now {
+		wait = 0
+	} else if !crowded && c.now > max(fits, needed) {
+		wait = tooManyFor // each has more than its part, as no window is less than three segments
+	}
+	if wanted != c.now && c.may(now, wait) {
+		c.now = wanted
+		c.changes = append(c.changes, now)
+	}
+	return min(c.now, most)
+}
+
+// against has more connections against loss: where one is cut to half, the others go on.
+func (c *count) against(now time.Time, h *history) {
+	if h.disturbed.After(c.calm) {
+		c.calm = h.disturbed
+	}
+	got := (h.recent[0] + h.recent[1] + h.recent[2]) / 3
+	disturbed := !h.disturbed.IsZero() && now.Sub(h.disturbed) < 2*owedTime
+	if disturbed && got < .97*min(h.client.Target, h.rate) {
+		c.missing++
+	} else {
+		c.missing = 0
+	}
+	switch {
+	case c.missing >= missingSteps:
+		c.extra, c.missing = c.extra+max(1, (c.extra+1)/2), 0
+	case c.extra > 0 && now.Sub(c.calm) > calmFor:
+		c.extra, c.calm = c.extra-1, now
+	}
+}
+
+// may reports whether the number may change now, if it did not for a while.
+func (c *count) may(now time.Time, wait time.Duration) bool {
+	for len(c.changes) > 0 && now.Sub(c.changes[0]) >= time.Minute {
+		c.changes = c.changes[1:]
+	}
+	n := len(c.changes)
+	return n == 0 || n < changesPerMinute && now.Sub(c.changes[n-1]) >= wait
+}

@@ -1,0 +1,50 @@
+package window
+
+import "time"
+
+// drain has the queue run empty for a moment, now and then: a round trip that was learnt while a
+// queue stood is too long, and whoever believes it keeps the queue for ever. What is learnt
+// says when to do it next.
+type drain struct {
+	next    time.Time
+	pause   time.Duration
+	running bool
+	shorter bool // a round trip has been learnt that is shorter than was known
+}
+
+const (
+	// drainShare is what of the windows is left for the length of a step, and deepShare where
+	// nothing was learnt yet, or something the last time.
+	drainShare, deepShare = .75, .5
+	// drainTarget is what of its target a client is left all the same.
+	drainTarget = .9
+	// firstDrain is how long after the first queue it is done first, and nextDrain how long
+	// after something was learnt. Where nothing was, it takes twice as long, up to lastDrain.
+	firstDrain, nextDrain, lastDrain = time.Second, 4 * time.Second, 2 * time.Minute
+)
+
+// step returns what of their windows all are to have until the next.
+func (d *drain) step(now time.Time, possible bool, all []*history) float64 {
+	for _, h := range all {
+		d.shorter = d.shorter || h.shorter
+	}
+	switch {
+	case d.running:
+		d.pause = max(nextDrain, min(2*d.pause, lastDrain))
+		if d.shorter {
+			d.pause = nextDrain
+		}
+		d.running, d.next = false, now.Add(d.pause)
+	case !possible:
+	case d.next.IsZero():
+		d.shorter, d.next = true, now.Add(firstDrain)
+	case !now.Before(d.next):
+		share := drainShare
+		if d.shorter {
+			share = deepShare
+		}
+		d.running, d.shorter = true, false
+		return share
+	}
+	return 1
+}

@@ -1,0 +1,152 @@
+package window
+
+import (
+	"time"
+)
+
+// groupcast is our own controller. It plans in rates, and makes windows of them with the round
+// trip that each path has without a queue: so the windows together are what the access link
+// holds without one, and if the plan is a few percent too much, then what stands in the queue
+// is these few percent. What targets need is planned with the queue that stands, so that
+// others who fill it take nothing from them.
+type groupcast struct {
+	histories map[string]*history
+	capacity  capacity
+	contest   contest
+	drain     drain
+	last      time.Time
+	first     int
+	served    float64
+}
+
+func newGroupcast(Options) Controller {
+	return &groupcast{histories: map[string]*history{}, first: mostFirst, served: 1}
+}
+
+func (g *groupcast) First() int { return g.first }
+
+func (g *groupcast) Step(now time.Time, facts Facts) Decision {
+	facts = sane(facts)
+	decision := begin(facts)
+	span := Interval
+	if !g.last.IsZero() {
+		span = min(max(now.Sub(g.last), time.Millisecond), 10*Interval)
+	}
+	g.last = now
+	all := g.observe(now, span, facts)
+	seen := summarize(all)
+	g.served = seen.served
+	seen.most = g.contest.peak
+	seen.limit = facts.Link.left()
+	for _, h := range all {
+		h.path.step(now, h, seen.queue)
+	}
+	available := g.capacity.step(seen)
+	mode := g.contest.step(now, seen)
+	seen.crowded = g.contest.crowded && mode != short
+	if mode != short {
+		available = max(available, seen.targets)
+	}
+	if seen.limit > 0 {
+		available = min(available, seen.limit)
+	}
+	decision.Available = available
+	g.plan(all, available, mode, seen)
+	g.first = g.firstWindow(max(available, g.capacity.known), seen)
+	seen.first = g.first
+	seen.drain = g.drain.step(now, mode == open && !seen.crowded && g.capacity.known > 0, all)
+	damping := damping(all, seen)
+	for i, h := range all {
+		h.decide(now, mode, seen, damping, &decision.Shares[i])
+	}
+	fit(&decision, facts)
+	return decision
+}
+
+// left is what the others of this node leave of the link; zero is unknown. Something is
+// always left: what others take now they need not take in a moment.
+func (l Link) left() Rate {
+	if l.Rate == 0 {
+		return 0
+	}
+	return max(l.Rate-l.Others, l.Rate/20)
+}
+
+// observe brings the histories up to date, and returns them in the order of the facts. Those
+// of clients that have gone are forgotten.
+func (g *groupcast) observe(now time.Time, span time.Duration, facts Facts) []*history {
+	all := make([]*history, len(facts.Clients))
+	for i, c := range facts.Clients {
+		h := g.histories[c.Name]
+		if h == nil || h.step.Equal(now) { // two of one name: each has its own
+			h = &history{}
+		}
+		h.observe(now, span, c, g.served)
+		all[i] = h
+		g.histories[c.Name] = h
+	}
+	for name, h := range g.histories {
+		if now.Sub(h.step) > forgetAfter {
+			delete(g.histories, name)
+		}
+	}
+	return all
+}
+
+// plan divides the bandwidth that is there.
+func (g *groupcast) plan(all []*history, available Rate, mode mode, seen summary) {
+	claims := make([]claim, len(all))
+	for i, h := range all {
+		claims[i] = h.claim(seen)
+	}
+	rates, rule := divide(available, claims)
+	for i, h := range all {
+		h.rate, h.counted, h.rule = rates[i], rates[i], rule
+		if rule == Surplus && mode != short {
+			// It costs nothing while it is not used.
+			h.rate = max(rates[i], min(h.client.Target, h.path.limit(h.client.Target)))
+		}
+	}
+}
+
+// fit makes the windows smaller together where they are more than the memory, and adds them up.
+func fit(decision *Decision, facts Facts) {
+	sum := 0
+	for _, share := range decision.Shares {
+		for _, w := range share.Windows {
+			sum += w.Bytes
+		}
+	}
+	decision.Budget = sum
+	if facts.Link.Memory == 0 || sum <= facts.Link.Memory {
+		return
+	}
+	part := float64(facts.Link.Memory) / float64(sum)
+	for _, share := range decision.Shares {
+		for j := range share.Windows {
+			share.Windows[j].Bytes = max(1, int(part*float64(share.Windows[j].Bytes)))
+		}
+	}
+	decision.Budget = facts.Link.Memory
+}
+
+const (
+	mostFirst  = 32 << 10
+	leastFirst = 8 << 10
+	// firstTime is for how long the link may be busy with the first windows of new
+	// connections: what a short transfer would wait for others of its kind.
+	firstTime = 100 * time.Millisecond
+)
+
+// firstWindow is what a connection gets before its first step: enough that a short transfer is
+// done by then, but many that come at once do not fill the queue.
+func (g *groupcast) firstWindow(available Rate, seen summary) int {
+	if g.capacity.known == 0 { // no queue has stood yet
+		return mostFirst
+	}
+	each := available.bytes(firstTime) / float64(1+seen.initial)
+	if seen.crowded {
+		each /= 4
+	}
+	return int(min(max(each, leastFirst), mostFirst))
+}

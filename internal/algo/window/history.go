@@ -1,0 +1,215 @@
+package window
+
+import (
+	"math"
+	"time"
+)
+
+// history is what groupcast knows of a client.
+type history struct {
+	client Client
+	step   time.Time // when it was seen last
+	// rtt and base are its round trip now, and without a queue. Zero is unknown.
+	rtt, base time.Duration
+	shorter   bool // base has just become so
+	// rate is what its windows are made for, counted what of that the plan reckons with, and
+	// rule how it came about.
+	rate, counted Rate
+	rule          Reason
+	// meant is the rate with what it is owed and reserved besides.
+	meant Rate
+	// use is what it is thought to be able to use; infinite while it uses all it may.
+	use     Rate
+	recent  [4]Rate // throughput in the last steps, the latest first
+	plans   [4]Rate // what the windows were made for in them
+	leaves  int     // steps in a row in which it left some of its windows unused
+	long    bool    // it has sent more than a short transfer
+	initial int     // connections that may turn out to be short
+	// owed is how many bytes it is behind its target.
+	owed float64
+	// gain corrects the windows by what they bring. free is whether it may grow: the link has
+	// room, or is others'.
+	gain        float64
+	free        bool
+	jostled     bool // others filled a queue on its way
+	outOfOrder  uint64
+	disturbed   time.Time // when segments came out of order last
+	connections count
+	path        path // what it does not share with the others
+}
+
+const (
+	// forgetAfter is for how long a client that has gone is known.
+	forgetAfter = time.Minute
+	// leavesAfter is for how many steps some of a window must be unused to be given to others.
+	leavesAfter = 2
+	// leavesShare is the share of its windows with less than which a client leaves some.
+	leavesShare = .75
+	// usableShare is how much more than it has used a client may, to begin to use more.
+	usableShare = 1.25
+	// usableSegments is what it may use besides per round trip.
+	usableSegments = 4
+	// shortBytes is what no short transfer is more than.
+	shortBytes = 128 << 10
+	// shortAge is how long no short transfer takes.
+	shortAge = 2 * time.Second
+	// owedTime is how much a client can be behind its target, in time, and repayTime in how
+	// long it is to be made up.
+	owedTime, repayTime = 3 * time.Second, 2 * time.Second
+	// tooMuch is how much more than planned is too much. leastGain and mostGain bound the
+	// correction.
+	tooMuch, leastGain, mostGain = 1.15, 1. / 32, 2
+	// evenly is by how much the parts that clients get may differ, and leastEven what is
+	// left at least of a window for others' sake.
+	evenly, leastEven = .04, .5
+)
+
+func (h *history) observe(now time.Time, span time.Duration, c Client, served float64) {
+	if h.step.IsZero() {
+		h.use, h.gain = Rate(math.Inf(1)), 1
+	}
+	h.client, h.step = c, now
+	copy(h.recent[1:], h.recent[:])
+	copy(h.plans[1:], h.plans[:])
+	h.recent[0], h.plans[0] = c.Throughput, h.meant
+	h.trips()
+	h.losses(now)
+	h.watch()
+	h.correct(served)
+	h.account(span)
+}
+
+// trips finds the round trips: those of connections over which something comes, and the least
+// of all, as the path is the same.
+func (h *history) trips() {
+	sum, n := time.Duration(0), time.Duration(0)
+	h.initial = 0
+	before := h.base
+	for _, one := range h.client.Connections {
+		h.long = h.long || one.Received >= shortBytes
+	}
+	for _, one := range h.client.Connections {
+		if one.LeastRTT > 0 && (h.base == 0 || one.LeastRTT < h.base) {
+			h.base = one.LeastRTT
+		}
+		if one.RTT > 0 && !one.Idle {
+			sum, n = sum+one.RTT, n+1
+		}
+		if h.isInitial(one) {
+			h.initial++
+		}
+	}
+	if n > 0 {
+		h.rtt = max(sum/n, h.base)
+	}
+	h.shorter = before-h.base > max(2*time.Millisecond, before/20)
+}
+
+// isInitial reports whether a connection may turn out to be a short one (001 §3.2). One more
+// connection of an upload that is no short one is none.
+func (h *history) isInitial(one Connection) bool {
+	return !h.long && one.Received < shortBytes && one.Age < shortAge && h.client.Remaining < shortBytes
+}
+
+// losses notices that segments were missing on the way.
+func (h *history) losses(now time.Time) {
+	sum := uint64(0)
+	for _, one := range h.client.Connections {
+		sum += one.OutOfOrder
+	}
+	if sum > h.outOfOrder {
+		h.disturbed = now
+	}
+	h.outOfOrder = sum
+}
+
+// granted is what the windows that are set would bring at least; infinite if one is not set.
+func (h *history) granted() Rate {
+	sum := Rate(0)
+	for _, one := range h.client.Connections {
+		if one.Window == 0 || one.RTT == 0 {
+			return Rate(math.Inf(1))
+		}
+		// Up to two segments wait for acknowledgements that are delayed.
+		full := max(one.Window-2*one.MSS, one.Window/3)
+		sum += Rate(float64(full) / one.RTT.Seconds())
+	}
+	return sum
+}
+
+// watch finds what the client can use. What it leaves for two steps others get: "the excess
+// buffer is reassigned to other connections" (001 §5.1).
+func (h *history) watch() {
+	if h.client.Throughput >= leavesShare*h.granted() || h.initial > 0 && h.leaves == 0 {
+		h.leaves = 0
+	} else {
+		h.leaves++
+	}
+	h.use = Rate(math.Inf(1))
+	if h.leaves >= leavesAfter || h.initial > 0 {
+		best := max(h.recent[0], h.recent[1])
+		h.use = best*usableShare + Rate(usableSegments*float64(h.client.mss())/h.trip().Seconds())
+	}
+	if !h.client.Active {
+		h.use = h.client.Throughput
+	}
+}
+
+// trip is the round trip without a queue, or a guess.
+func (h *history) trip() time.Duration {
+	if h.base == 0 {
+		return usualRTT
+	}
+	return h.base
+}
+
+// correct makes the windows of a client smaller that gets more from them than they should
+// bring, for longer than a change takes: then its round trip is not what it seems. And it makes
+// those larger of one that misses its target while there is room. Apart from that, those that get
+// more of their part than all together do leave a little to those that get less.
+func (h *history) correct(served float64) {
+	got, meant := min(h.recent[0], h.recent[1], h.recent[2]), max(h.plans[0], h.plans[1], h.plans[2])
+	recent := (h.recent[0] + h.recent[1]) / 2
+	switch {
+	case meant == 0 || got == 0:
+	case got > tooMuch*meant:
+		h.gain = max(leastGain, h.gain*max(.5, float64(meant/got)))
+	case h.free && max(h.recent[0], h.recent[1]) < .97*min(h.client.Target, h.rate):
+		h.gain = min(mostGain, h.gain*1.1)
+	case h.gain < 1 && h.recent[0] < .9*h.plans[0]:
+		h.gain = min(1, h.gain*max(1.1, min(2, float64(h.plans[0]/h.recent[0]))))
+	case h.jostled && h.gain > 1 && recent > h.client.Target:
+		h.gain = max(1, h.gain*.95)
+	case h.jostled:
+	case h.leaves == 0 && recent < (1-evenly)*Rate(served)*h.plans[0]:
+		h.gain = min(mostGain, h.gain*(1+evenly/2))
+	case h.gain > leastEven && recent > (1+evenly)*Rate(served)*h.plans[0]:
+		h.gain = max(leastEven, h.gain*(1-evenly/2))
+	}
+}
+
+// account keeps what the client is behind its target.
+func (h *history) account(span time.Duration) {
+	target := h.client.Target
+	h.owed += (target - h.client.Throughput).bytes(span)
+	h.owed = min(max(h.owed, 0), target.bytes(owedTime))
+	if !h.client.Active || h.leaves >= leavesAfter && h.step.Sub(h.disturbed) > owedTime {
+		h.owed = 0 // it is not for want of window
+	}
+}
+
+// claim is what it may claim.
+func (h *history) claim(seen summary) claim {
+	c := h.client
+	if !c.Active {
+		return claim{}
+	}
+	limit, weight := min(h.use, h.path.limit(c.Target)), float64(c.Target)
+	if c.Cap > 0 {
+		limit = min(limit, c.Cap)
+	}
+	if weight == 0 {
+		weight = max(1, float64(seen.weight))
+	}
+	return claim{target: c.Target, minimum: c.Minimum, limit: limit, weight: weight, priority: c.Priority}
+}

@@ -1,0 +1,67 @@
+package window
+
+import (
+	"math"
+	"time"
+)
+
+// path is the way of one client up to the access link, which it does not share with the other
+// clients: perhaps with others. It is seen to as the access link is. "If the RTTs of a few TCP
+// connections at the receiver host increase, our proposed scheme determines that the bandwidth
+// of the link other than the access link is a bottleneck" (001 §3.3).
+type path struct {
+	capacity capacity
+	contest  contest
+	mode     mode
+	narrow   bool          // a queue has stood on it
+	queue    time.Duration // its own
+}
+
+const (
+	// ownShare is the share of a round trip that a queue on a client's own path must be to
+	// be one.
+	ownShare = .25
+	// wide is how many times more than comes a path must be thought to give to be none that
+	// holds anybody back.
+	wide = 4
+)
+
+// step takes what was seen of the client after the access link.
+func (p *path) step(now time.Time, h *history, shared time.Duration) {
+	p.queue = 0
+	disturbed := !h.disturbed.IsZero() && now.Sub(h.disturbed) < owedTime
+	if h.leaves == 0 || disturbed { // else it is the client that waits, not its segments
+		p.queue = max(0, h.rtt-h.base-shared)
+	}
+	if p.queue < time.Duration(ownShare*float64(h.trip())) {
+		p.queue = 0
+	}
+	seen := summary{
+		delivered: h.client.Throughput, planned: h.counted, targets: h.client.Target, queue: p.queue,
+		mss: h.client.mss(), disturbed: disturbed, most: p.contest.peak,
+	}
+	if h.leaves == 0 {
+		seen.full, seen.filled = seen.planned, seen.delivered
+	}
+	p.mode = p.contest.step(now, seen)
+	if p.queue > seen.stands(seen.delivered) {
+		p.narrow = true
+	}
+	if p.narrow && p.capacity.step(seen) > wide*max(seen.delivered, seen.targets) {
+		*p = path{contest: p.contest, mode: p.mode}
+	}
+}
+
+// crowded is whether others fill its queue.
+func (p *path) crowded() bool { return p.contest.crowded && p.mode != short }
+
+// limit is what it gives at most.
+func (p *path) limit(target Rate) Rate {
+	switch {
+	case !p.narrow:
+		return Rate(math.Inf(1))
+	case p.mode == short:
+		return p.capacity.rate
+	}
+	return max(p.capacity.rate, target)
+}

@@ -1,0 +1,8 @@
+// Package capture reads and writes captures of network traffic, and takes them from a
+// network interface: the datagrams of UDP over IPv4 in files as tcpdump writes them (pcap)
+// and as Wireshark does (pcapng).
+//
+//	file ──▶ Reader ──▶ Packet ──▶ Packet.Datagram        Live ──▶ Packet
+//
+// A packet that was cut short, fragments and whatever is no UDP over IPv4 are no Datagram.
+package capture

@@ -1,0 +1,95 @@
+package link
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// largestFirst is the largest window that a handshake can tell of: it is not scaled.
+const largestFirst = 64 << 10
+
+// SetFirstWindow bounds the window of all connections that a listener accepts from now on,
+// from their first segment on.
+//
+// It is the listener's buffer that is set, of which half is a window, and not the clamp of
+// its windows, which accepted sockets inherit as well: by a small one the kernel would choose
+// a small window scale, and the connection could never have more than 64 or 128 KiB. The
+// buffer is unlocked again, so that it grows with what an accepted connection is allowed.
+func SetFirstWindow(listener net.Listener, bytes int) error {
+	socket, isSocket := listener.(syscall.Conn)
+	if !isSocket {
+		return errors.ErrUnsupported
+	}
+	control, err := socket.SyscallConn()
+	if err != nil {
+		return fmt.Errorf("bound first windows: %w", err)
+	}
+	var failed error
+	err = control.Control(func(fd uintptr) {
+		failed = setBuffer(int(fd), min(bytes, largestFirst), unlocked)
+	})
+	return errors.Join(err, failed)
+}
+
+// What SO_BUF_LOCK says of a socket's receive buffer.
+const (
+	unlocked = 0 // the kernel makes it larger as it sees fit, and the window's clamp with it
+	locked   = 2 // SOCK_RCVBUF_LOCK: it stays as it is
+)
+
+// setBuffer sets the receive buffer; the kernel doubles what it is told.
+func setBuffer(fd, bytes, lock int) error {
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, bytes); err != nil {
+		return err
+	}
+	return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_BUF_LOCK, lock)
+}
+
+// largestHeld is the largest window for which the kernel is not left the choice of the buffer.
+// Whenever it enlarges that, it sets the clamp to what of it can be a window.
+const largestHeld = 256 << 10
+
+// SetWindow bounds the window that the other end is shown: it sends so many bytes in a
+// round trip at most. More takes effect at once, less when what was shown is used up.
+//
+// It is to be called again from time to time, also with the same: when the kernel learns that
+// segments are larger than it thought, it sets the clamp to what of the buffer can be a window.
+func (c *Conn) SetWindow(bytes int) error {
+	c.windowed.Store(bytes < wakeAt)
+	return c.control(func(fd int) error {
+		if bytes != c.window {
+			if err := prepareBuffer(fd, bytes); err != nil {
+				return err
+			}
+			c.window = bytes
+		}
+		return unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_WINDOW_CLAMP, bytes)
+	})
+}
+
+// prepareBuffer gives a socket a buffer that is large enough for a window, and that the kernel
+// does not enlarge. Where the window is large, or the buffer may not be, it does.
+func prepareBuffer(fd, bytes int) error {
+	has, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
+	if err != nil {
+		return err
+	}
+	if has < 2*bytes && bytes <= largestHeld {
+		if err := setBuffer(fd, 2*bytes, locked); err != nil {
+			return err
+		}
+		if has, err = unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF); err != nil {
+			return err
+		}
+	}
+	lock := locked
+	if has < 2*bytes {
+		lock = unlocked
+	}
+	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_BUF_LOCK, lock) // before 5.15 there is none
+	return nil
+}

@@ -1,0 +1,92 @@
+package object
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Ahead writes bytes that are not next where they belong, if that is known already: in a file,
+// or in the file of a tree that is being written. Nothing is claimed of them before Adopt has
+// taken them in: a crash loses them.
+func (l *Landing) Ahead(offset uint64, p []byte) (taken bool, err error) {
+	now, err := l.usable()
+	if err != nil {
+		return false, err
+	}
+	end := offset + uint64(len(p))
+	if offset < now.landed || end > l.info.Length || end < offset {
+		return false, fmt.Errorf("land %s: %d bytes at %d, with %d of %d landed", l.info.Name, len(p), offset, now.landed, l.info.Length)
+	}
+	if end > now.layout.end || offset < now.layout.head {
+		return false, nil
+	}
+	file, position, left, err := l.writer.at(now.layout, now.landed)
+	if err != nil {
+		return false, l.fail(err)
+	}
+	if end > now.landed+left || now.landed < now.layout.head {
+		return false, nil
+	}
+	if _, err := file.WriteAt(p, int64(position+offset-now.landed)); err != nil {
+		return false, fmt.Errorf("land %s: %w", l.info.Name, roomError(err))
+	}
+	return true, nil
+}
+
+// Adopt takes in the next bytes, which Ahead has written: it reads and hashes them.
+func (l *Landing) Adopt(count uint64) error {
+	return l.within(count, func(now snapshot, part []byte) error {
+		file, position, _, err := l.writer.at(now.layout, now.landed)
+		if err != nil {
+			return l.fail(err)
+		}
+		if n, err := file.ReadAt(part, int64(position)); n < len(part) {
+			return l.fail(fmt.Errorf("read again at %d: %w", position, unexpected(err)))
+		}
+		return l.advance(now, part)
+	})
+}
+
+// Zeros takes zeros as the next bytes. A file has a hole there; a tree has zeros.
+func (l *Landing) Zeros(count uint64) error {
+	return l.within(count, func(now snapshot, part []byte) error {
+		clear(part)
+		if l.info.Kind != File {
+			_, err := l.Write(part)
+			return err
+		}
+		file, position, _, err := l.writer.at(now.layout, now.landed)
+		if err != nil {
+			return l.fail(err)
+		}
+		info, err := file.Stat()
+		if end := int64(position) + int64(len(part)); err == nil && info.Size() < end {
+			err = file.Truncate(end)
+		}
+		if err != nil {
+			return l.fail(err)
+		}
+		return l.advance(now, part)
+	})
+}
+
+// within does something for the next bytes, piece by piece, none of which is of two files.
+func (l *Landing) within(count uint64, do func(now snapshot, part []byte) error) error {
+	buffer := make([]byte, min(count, piece))
+	for count > 0 {
+		now, err := l.usable()
+		if err != nil {
+			return err
+		}
+		if now.landed >= now.layout.end {
+			return errors.New("land " + l.info.Name + ": bytes beyond the end")
+		}
+		_, _, left := now.layout.at(now.landed)
+		part := buffer[:min(count, left, uint64(len(buffer)))]
+		if err := do(now, part); err != nil {
+			return err
+		}
+		count -= uint64(len(part))
+	}
+	return nil
+}

@@ -1,0 +1,161 @@
+// Package policy says which client of a gatherer is to get what: by its name and its
+// labels, never by what it claims.
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/groupcast/groupcast/internal/bytesize"
+)
+
+// Admission is what happens to a client whose minimum does not fit beside the others'.
+type Admission string
+
+// The admissions.
+const (
+	// Admit lets it in: all get less, the minimums first and then by priority.
+	Admit Admission = "admit"
+	// Queue lets it wait until others have left.
+	Queue Admission = "queue"
+	// Refuse sends it away.
+	Refuse Admission = "refuse"
+)
+
+// Share is what a client gets. Rates are bytes per second.
+type Share struct {
+	// Target is what it should get, Minimum what it should get even where the targets do not fit.
+	Target  bytesize.Size `json:"target,omitempty"`
+	Minimum bytesize.Size `json:"minimum,omitempty"`
+	// Priority says who comes first: the higher one.
+	Priority int `json:"priority,omitempty"`
+	// Max is what it gets at most; zero is no bound.
+	Max bytesize.Size `json:"max,omitempty"`
+	// MaxConnections is how many data connections it has at most; zero leaves it to the controller.
+	MaxConnections int `json:"maxConnections,omitempty"`
+	// MaxStored is how many bytes it may have on the gatherer's disk; zero is no bound.
+	MaxStored bytesize.Size `json:"maxStored,omitempty"`
+}
+
+// Rule gives a share to the clients that it fits.
+type Rule struct {
+	// Clients are names, or patterns with * and ?; none fits every name.
+	Clients []string `json:"clients,omitempty"`
+	// Labels are all to be those of the client. What a client says of itself counts only with
+	// TrustLabels.
+	Labels map[string]string `json:"labels,omitempty"`
+
+	Share
+}
+
+// Policy is what is agreed.
+type Policy struct {
+	// Rules are tried in their order.
+	Rules []Rule `json:"rules,omitempty"`
+	// Default is for clients that no rule fits.
+	Default Share `json:"default"`
+	// Link is how many bytes per second the way to the gatherer carries; zero is found out.
+	Link bytesize.Size `json:"link,omitempty"`
+	// TrustLabels has the labels count that clients say they have. Without it only those count
+	// that an operator attaches a client with: a client could claim any.
+	TrustLabels bool `json:"trustLabels,omitempty"`
+	// Admission is admit where it is empty.
+	Admission Admission `json:"admission,omitempty"`
+}
+
+// Parse reads a policy as YAML.
+func Parse(text []byte) (Policy, error) {
+	var p Policy
+	if err := yaml.UnmarshalStrict(text, &p); err != nil {
+		return Policy{}, fmt.Errorf("read policy: %w", err)
+	}
+	return p, p.Validate()
+}
+
+// Text writes the policy as YAML.
+func (p Policy) Text() ([]byte, error) { return yaml.Marshal(p) }
+
+// Limits of a policy.
+const (
+	maxRules       = 10_000
+	maxConnections = 16
+	maxPriority    = 1000
+)
+
+// Validate reports all that is wrong.
+func (p Policy) Validate() error {
+	var problems []error
+	if len(p.Rules) > maxRules {
+		problems = append(problems, fmt.Errorf("%d rules: want at most %d", len(p.Rules), maxRules))
+	}
+	switch p.Admission {
+	case "", Admit, Queue, Refuse:
+	default:
+		problems = append(problems, fmt.Errorf("admission is %q: want admit, queue or refuse", p.Admission))
+	}
+	if p.Admission != "" && p.Admission != Admit && p.Link == 0 {
+		problems = append(problems, fmt.Errorf("admission is %q, and link is not said: nobody knows then what fits", p.Admission))
+	}
+	problems = append(problems, p.Default.validate("default"))
+	for i, rule := range p.Rules {
+		problems = append(problems, rule.validate(fmt.Sprintf("rules[%d]", i)))
+	}
+	return errors.Join(problems...)
+}
+
+func (r Rule) validate(where string) error {
+	var problems []error
+	if len(r.Clients) == 0 && len(r.Labels) == 0 {
+		problems = append(problems, fmt.Errorf("%s names neither clients nor labels: what is for all is the default", where))
+	}
+	for _, pattern := range r.Clients {
+		if _, err := path.Match(pattern, ""); err != nil || strings.Contains(pattern, "/") {
+			problems = append(problems, fmt.Errorf("%s: %q is no name or pattern of names, as cam-*", where, pattern))
+		}
+	}
+	return errors.Join(append(problems, r.Share.validate(where))...)
+}
+
+func (s Share) validate(where string) error {
+	var problems []error
+	note := func(ok bool, format string, args ...any) {
+		if !ok {
+			problems = append(problems, fmt.Errorf(where+": "+format, args...))
+		}
+	}
+	note(s.Minimum <= s.Target || s.Target == 0, "minimum %v is more than target %v", s.Minimum, s.Target)
+	note(s.Max == 0 || s.Target <= s.Max, "target %v is more than max %v", s.Target, s.Max)
+	note(s.Max == 0 || s.Minimum <= s.Max, "minimum %v is more than max %v", s.Minimum, s.Max)
+	note(s.Priority >= -maxPriority && s.Priority <= maxPriority, "priority is %d: want %d to %d", s.Priority, -maxPriority, maxPriority)
+	note(s.MaxConnections >= 0 && s.MaxConnections <= maxConnections, "maxConnections is %d: want 0 to %d", s.MaxConnections, maxConnections)
+	return errors.Join(problems...)
+}
+
+// ShareFor returns what a client gets.
+func (p Policy) ShareFor(name string, labels map[string]string) Share {
+	for _, rule := range p.Rules {
+		if rule.fits(name, labels) {
+			return rule.Share
+		}
+	}
+	return p.Default
+}
+
+func (r Rule) fits(name string, labels map[string]string) bool {
+	named := len(r.Clients) == 0
+	for _, pattern := range r.Clients {
+		if match, err := path.Match(pattern, name); match && err == nil {
+			named = true
+		}
+	}
+	for key, value := range r.Labels {
+		if found, is := labels[key]; !is || found != value {
+			return false
+		}
+	}
+	return named
+}

@@ -1,0 +1,129 @@
+package policy_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/groupcast/groupcast/internal/bytesize"
+	"github.com/groupcast/groupcast/internal/policy"
+)
+
+const text = `
+rules:
+- clients: [ward-*, 'icu?']
+  target: 125kB
+  minimum: 60kB
+  priority: 1
+- clients: [archive]
+  labels: {site: b}
+  max: 1MB
+  maxConnections: 2
+  maxStored: 100GiB
+- labels: {site: a}
+  target: 2MB
+default: {target: 62kB}
+link: 10MB
+admission: queue
+`
+
+// The first rule that fits a client holds for it: its name has to fit one of the patterns, and it
+// has to have all labels. The default is for the others.
+func TestTheFirstRuleThatFitsHolds(t *testing.T) {
+	p, err := policy.Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range []struct {
+		name   string
+		labels map[string]string
+		target bytesize.Size
+		max    bytesize.Size
+	}{
+		{"ward-7", nil, 125_000, 0},
+		{"ward-7", map[string]string{"site": "a"}, 125_000, 0}, // the first of two that fit
+		{"ward", nil, 62_000, 0},
+		{"icu1", nil, 125_000, 0},
+		{"icu12", nil, 62_000, 0},
+		{"archive", nil, 62_000, 0}, // without the label
+		{"archive", map[string]string{"site": "b", "more": "x"}, 0, 1_000_000},
+		{"archive", map[string]string{"site": "a"}, 2_000_000, 0},
+		{"other", map[string]string{"site": ""}, 62_000, 0},
+	} {
+		if got := p.ShareFor(one.name, one.labels); got.Target != one.target || got.Max != one.max {
+			t.Errorf("%s %v gets %+v, want target %v, max %v", one.name, one.labels, got, one.target, one.max)
+		}
+	}
+}
+
+// Every mistake is named with where it is and what is wanted.
+func TestMistakesAreNamed(t *testing.T) {
+	for yaml, want := range map[string]string{
+		"default: {targte: 1}":                             `unknown field "targte"`,
+		"default: {target: many}":                          "read policy",
+		"default: {target: -1}":                            "read policy",
+		"rules: [{target: 1kB}]":                           "rules[0] names neither clients nor labels",
+		"rules: [{clients: ['a[']}]":                       `rules[0]: "a[" is no name or pattern`,
+		"rules: [{clients: ['a/b']}]":                      `rules[0]: "a/b" is no name or pattern`,
+		"default: {target: 1kB, minimum: 2kB}":             "default: minimum 2000B is more than target 1000B",
+		"default: {target: 2kB, max: 1kB}":                 "default: target 2000B is more than max 1000B",
+		"default: {minimum: 2kB, max: 1kB}":                "default: minimum 2000B is more than max 1000B",
+		"default: {priority: 1001}":                        "priority is 1001: want -1000 to 1000",
+		"default: {maxConnections: 17}":                    "maxConnections is 17: want 0 to 16",
+		"default: {maxConnections: -1}":                    "maxConnections is -1: want 0 to 16",
+		"admission: maybe":                                 `admission is "maybe": want admit, queue or refuse`,
+		"admission: refuse":                                "link is not said",
+		"rules: [{clients: [a]}, {clients: [b], max: -2}]": "read policy",
+	} {
+		if _, err := policy.Parse([]byte(yaml)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", yaml, err, want)
+		}
+	}
+}
+
+// Whatever was parsed is the same after it was written, and after it went over the API.
+func TestPoliciesOutliveTheirForms(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		size := rapid.Map(rapid.Uint64Range(0, 1<<40), func(n uint64) bytesize.Size { return bytesize.Size(n) })
+		share := rapid.Custom(func(t *rapid.T) policy.Share {
+			s := policy.Share{
+				Target: size.Draw(t, "target"), Priority: rapid.IntRange(-1000, 1000).Draw(t, "priority"),
+				MaxConnections: rapid.IntRange(0, 16).Draw(t, "connections"), MaxStored: size.Draw(t, "stored"),
+			}
+			s.Minimum = s.Target / 2
+			return s
+		})
+		p := policy.Policy{Default: share.Draw(t, "default"), Link: 1 + size.Draw(t, "link"), TrustLabels: rapid.Bool().Draw(t, "trust")}
+		p.Admission = rapid.SampledFrom([]policy.Admission{"", policy.Admit, policy.Queue, policy.Refuse}).Draw(t, "admission")
+		for range rapid.IntRange(0, 3).Draw(t, "rules") {
+			p.Rules = append(p.Rules, policy.Rule{
+				Clients: []string{rapid.StringMatching(`[a-z*?]{1,8}`).Draw(t, "client")},
+				Labels:  map[string]string{rapid.StringMatching(`[a-z]{1,8}`).Draw(t, "label"): "x"}, Share: share.Draw(t, "share"),
+			})
+		}
+		written, err := p.Text()
+		if err != nil {
+			t.Fatal(err)
+		}
+		parsed, err := policy.Parse(written)
+		if diff := cmp.Diff(p, parsed); err != nil || diff != "" {
+			t.Fatalf("%v %s\n%s", err, diff, written)
+		}
+		if diff := cmp.Diff(p, policy.Of(p.Message())); diff != "" {
+			t.Fatal(diff)
+		}
+	})
+}
+
+// What a message of the API says that is no policy is named, and nothing in it panics.
+func TestMessagesThatAreNoPolicy(t *testing.T) {
+	if err := policy.Of(nil).Validate(); err != nil {
+		t.Errorf("an empty policy: %v", err)
+	}
+	bad := policy.Policy{Default: policy.Share{MaxConnections: 99}}.Message()
+	if err := policy.Of(bad).Validate(); err == nil {
+		t.Error("99 connections are allowed")
+	}
+}

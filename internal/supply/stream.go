@@ -1,0 +1,158 @@
+package supply
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/groupcast/groupcast/internal/link"
+	"github.com/groupcast/groupcast/internal/spool"
+	"github.com/groupcast/groupcast/internal/wire/relay"
+)
+
+// streamSegment is how much of a stream is given back at once.
+const streamSegment = 16 << 20
+
+// Stream supplies a stream as it comes. What may be asked for again is kept in temporary
+// files until it is released.
+type Stream struct {
+	kept *spool.Spool
+
+	mu       sync.Mutex
+	version  uint64
+	arrived  uint64
+	released uint64
+	most     uint64
+	held     bool // nothing is handed out
+	end      *link.End
+	changed  chan struct{}
+}
+
+// NewStream returns a stream that begins at an offset, kept in a directory.
+func NewStream(dir string, from uint64) *Stream {
+	return &Stream{kept: spool.New(dir, streamSegment), arrived: from, released: from, most: from, changed: make(chan struct{})}
+}
+
+func (s *Stream) update(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// Append takes the stream's next bytes. One goroutine calls it.
+func (s *Stream) Append(p []byte) error {
+	for len(p) > 0 {
+		to, at, room, err := s.kept.Section(s.arrived)
+		if err != nil {
+			return err
+		}
+		part := p[:min(uint64(len(p)), room)]
+		if _, err := to.WriteAt(part, int64(at)); err != nil {
+			return fmt.Errorf("keep the stream: %w", err)
+		}
+		s.update(func() { s.arrived += uint64(len(part)) })
+		p = p[len(part):]
+	}
+	return nil
+}
+
+// End says that nothing more comes.
+func (s *Stream) End(end *link.End) { s.update(func() { s.end = end }) }
+
+// Hold has nothing handed out for as long as it is held.
+func (s *Stream) Hold(held bool) { s.update(func() { s.held = held }) }
+
+// Arrived returns up to where bytes have come.
+func (s *Stream) Arrived() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.arrived
+}
+
+// Kept returns how many bytes are kept.
+func (s *Stream) Kept() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.arrived - s.released
+}
+
+// Released returns before where nothing is kept.
+func (s *Stream) Released() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.released
+}
+
+// Release gives back what nobody will ask for: whole segments, of what was sent.
+func (s *Stream) Release(upTo uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if upTo = min(upTo, s.most); upTo >= s.released+streamSegment {
+		s.released = upTo - upTo%streamSegment
+		_ = s.kept.Release(s.released) // files that cannot be closed are closed with the process
+	}
+}
+
+// ReadAt reads what is kept from an offset on into p, as far as it has come.
+func (s *Stream) ReadAt(p []byte, offset uint64) (n int, err error) {
+	s.mu.Lock()
+	p = p[:min(uint64(len(p)), s.arrived-min(offset, s.arrived))]
+	s.mu.Unlock()
+	for n < len(p) && err == nil {
+		file, at, there, failed := s.kept.At(offset + uint64(n))
+		if failed != nil {
+			return n, failed
+		}
+		var read int
+		read, err = file.ReadAt(p[n:min(uint64(len(p)), uint64(n)+there)], int64(at))
+		n += read
+	}
+	return n, err
+}
+
+// Close gives back all.
+func (s *Stream) Close() error { return s.kept.Close() }
+
+// Begin says that another link begins, by a tree of a version.
+func (s *Stream) Begin(version uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.version = version
+}
+
+// Next implements link.Supply.
+func (s *Stream) Next(offset, most uint64) (link.Portion, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	portion := link.Portion{Changed: s.changed, TreeVersion: s.version}
+	switch {
+	case offset > s.arrived, offset < s.released:
+		return portion, &link.Bye{Reason: relay.Protocol, Text: "asked for what is not kept"}
+	case s.held:
+	case offset < s.arrived:
+		file, at, there, err := s.kept.At(offset)
+		portion.File, portion.At, portion.Length = file, at, min(most, s.arrived-offset, there)
+		return portion, err
+	case s.end != nil:
+		portion.End = s.end
+	}
+	return portion, nil
+}
+
+// Sent implements link.Supply.
+func (s *Stream) Sent(offset uint64, portion link.Portion) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.most = max(s.most, offset+portion.Length)
+}
+
+// SentUpTo returns up to where anything was sent.
+func (s *Stream) SentUpTo() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.most
+}
+
+// Acked has nothing to do: who sends releases what is acknowledged.
+func (s *Stream) Acked(uint64, relay.Level) error { return nil }

@@ -1,0 +1,85 @@
+package uplink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/groupcast/groupcast/internal/identity"
+)
+
+// Tickets are files that a service can be let in by. Without any, somebody else puts its
+// credentials where they belong.
+type Tickets struct {
+	// JoinToken is exchanged once, where there are no credentials yet.
+	JoinToken string
+	// ServiceAccountToken is exchanged at every start: what an earlier start left may have
+	// expired while the pod was not running. Authority is the managers' CA.
+	ServiceAccountToken string
+	Authority           string
+}
+
+// Enter exchanges the ticket that there is for credentials, if they are needed.
+func (t Tickets) Enter(ctx context.Context, config Config, log *slog.Logger, opts ...grpc.DialOption) error {
+	if t.ServiceAccountToken != "" {
+		return t.enterPod(ctx, config, log, opts)
+	}
+	_, err := identity.FilesIn(config.CredentialsDir).Credentials()
+	if err == nil || t.JoinToken == "" || !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	token, err := os.ReadFile(t.JoinToken)
+	if err != nil {
+		return fmt.Errorf("read join token: %w", err)
+	}
+	if _, err := Enroll(ctx, config, strings.TrimSpace(string(token)), opts...); err != nil {
+		return fmt.Errorf("enroll with the token in %s: %w", filepath.Clean(t.JoinToken), err)
+	}
+	return nil
+}
+
+// enterPause is the pause before managers are asked again that could not answer: where
+// a cluster starts, others are often there first.
+const enterPause = time.Second
+
+// enterPod exchanges the token of this pod's ServiceAccount.
+func (t Tickets) enterPod(ctx context.Context, config Config, log *slog.Logger, opts []grpc.DialOption) error {
+	for {
+		err := t.enterPodOnce(ctx, config, opts)
+		code := status.Code(err)
+		if err == nil || code != codes.Unavailable && code != codes.ResourceExhausted && code != codes.DeadlineExceeded {
+			return err
+		}
+		log.Warn("not let in yet; trying again", "error", err)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(enterPause):
+		}
+	}
+}
+
+func (t Tickets) enterPodOnce(ctx context.Context, config Config, opts []grpc.DialOption) error {
+	ca, err := identity.ReadAuthority(t.Authority)
+	if err != nil {
+		return err
+	}
+	token, err := os.ReadFile(t.ServiceAccountToken) // the kubelet renews it
+	if err != nil {
+		return fmt.Errorf("read the ServiceAccount's token: %w", err)
+	}
+	if _, err = EnrollPod(ctx, config, ca, strings.TrimSpace(string(token)), opts...); err != nil {
+		return fmt.Errorf("enroll with the ServiceAccount's token: %w", err)
+	}
+	return nil
+}

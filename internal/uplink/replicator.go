@@ -1,0 +1,113 @@
+package uplink
+
+import (
+	"context"
+	"time"
+
+	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
+)
+
+// ReplicatorFenced says that another process registered as the same replicator.
+type ReplicatorFenced struct{ State replicav1.ReplicatorState }
+
+func (e *ReplicatorFenced) Error() string {
+	return "registration ended: " + e.State.String()
+}
+
+// Duty is how a replicator takes part in replications.
+type Duty struct {
+	// Report says how its replications stand.
+	Report func() *replicav1.Report
+	// Assign takes all that there is to do, whenever that has changed. It must not block.
+	Assign func(*replicav1.Tasks)
+	// Wake has a report sent now.
+	Wake <-chan struct{}
+}
+
+// RegisterReplicator registers a replicator and reports for it until ctx is done, or until a
+// newer incarnation of it has registered: then it returns *ReplicatorFenced. When ctx is
+// done, the replicator says goodbye.
+func (u *Uplink) RegisterReplicator(ctx context.Context, registration *replicav1.Registration, duty Duty) error {
+	var incarnation uint64
+	err := u.attendWith(ctx, "register replicator", reattachSoon, func(ctx context.Context) error {
+		stream, err := replicav1.NewReplicatorServiceClient(u).Control(ctx)
+		if err != nil {
+			return err
+		}
+		registration.Incarnation = incarnation
+		first, every := true, reportInterval
+		return exchange(ctx, stream, talk[*replicav1.ControlRequest, *replicav1.ControlResponse]{
+			wake:  duty.Wake,
+			every: func() time.Duration { return every },
+			next: func() *replicav1.ControlRequest {
+				if first {
+					first = false
+					return &replicav1.ControlRequest{Message: &replicav1.ControlRequest_Registration{Registration: registration}}
+				}
+				return &replicav1.ControlRequest{Message: &replicav1.ControlRequest_Report{Report: duty.Report()}}
+			},
+			take: func(answer *replicav1.ControlResponse) error {
+				switch answer.GetState() {
+				case replicav1.ReplicatorState_REPLICATOR_STATE_ONLINE:
+				case replicav1.ReplicatorState_REPLICATOR_STATE_OFFLINE:
+					incarnation = 0 // it was forgotten
+					return errSilent
+				default:
+					return &ReplicatorFenced{answer.GetState()}
+				}
+				incarnation = answer.GetIncarnation()
+				if interval := answer.GetReportInterval().AsDuration(); interval > 0 {
+					every = interval
+				}
+				u.learnTime(answer.GetManagerTime())
+				if answer.GetTasks() != nil {
+					duty.Assign(answer.GetTasks())
+				}
+				return nil
+			},
+		})
+	})
+	if ctx.Err() != nil && incarnation != 0 {
+		u.sayGoodbye(registration, incarnation)
+	}
+	return err
+}
+
+// sayGoodbye tells the manager that the replicator stops. It is a courtesy: without it, it
+// counts as offline.
+func (u *Uplink) sayGoodbye(registration *replicav1.Registration, incarnation uint64) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	stream, err := replicav1.NewReplicatorServiceClient(u).Control(ctx)
+	if err != nil {
+		return
+	}
+	registration.Incarnation = incarnation
+	for _, message := range []*replicav1.ControlRequest{
+		{Message: &replicav1.ControlRequest_Registration{Registration: registration}},
+		{Message: &replicav1.ControlRequest_Report{Report: &replicav1.Report{Goodbye: true}}},
+	} {
+		if stream.Send(message) != nil {
+			return
+		}
+	}
+	for err == nil {
+		_, err = stream.Recv()
+	}
+}
+
+// WatchReplication calls each with a replication as it is, and again as it changes, until it
+// has ended, or ctx is done. Broken connections and changing leaders are survived.
+func (u *Uplink) WatchReplication(ctx context.Context, id string, each func(*replicav1.Replication) error) error {
+	return watchWhole(ctx, u, "watch replication",
+		func(ctx context.Context) (receiver[*replicav1.WatchReplicationResponse], error) {
+			return replicav1.NewReplicationServiceClient(u).WatchReplication(ctx, &replicav1.WatchReplicationRequest{Replication: id})
+		},
+		func(message *replicav1.WatchReplicationResponse) (ended bool, err error) {
+			replication := message.GetReplication()
+			if replication == nil {
+				return false, nil // a heartbeat
+			}
+			return replication.GetState() != replicav1.ReplicationState_REPLICATION_STATE_RUNNING, each(replication)
+		})
+}

@@ -1,0 +1,57 @@
+package uplink
+
+import (
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/groupcast/groupcast/internal/identity"
+)
+
+// ServiceConfig is the part of a service's configuration that says who the managers are,
+// and how it proves itself to them.
+type ServiceConfig struct {
+	Managers       []string `json:"managers" usage:"the managers' gRPC ports, as host:port"`
+	TrustDomain    string   `json:"trustDomain" usage:"trust domain of all identities"`
+	CredentialsDir string   `json:"credentialsDir" usage:"directory of this service's tls.crt, tls.key and ca.crt; the certificate names it"`
+	JoinTokenFile  string   `json:"joinTokenFile" usage:"file with a join token, exchanged for credentials where credentialsDir has none; empty if others put them there"`
+	// A pod needs no join token: the API server vouches for it.
+	ServiceAccountTokenFile string `json:"serviceAccountTokenFile" usage:"file with a token of this pod's Kubernetes ServiceAccount for the managers' audience, exchanged for credentials at every start"`
+	AuthorityFile           string `json:"authorityFile" usage:"certificate of the managers' CA, which a ServiceAccount's token is shown to"`
+	RenewalByOther          bool   `json:"renewalByOther" usage:"somebody else, as cert-manager, renews the credentials; otherwise this service does"`
+}
+
+// ServiceDefaults returns the configuration of a service beside a manager.
+func ServiceDefaults(credentialsDir string) ServiceConfig {
+	return ServiceConfig{Managers: []string{"127.0.0.1:7400"}, TrustDomain: identity.DefaultTrustDomain, CredentialsDir: credentialsDir}
+}
+
+// Check reports all that is wrong.
+func (c ServiceConfig) Check() error {
+	var problems []error
+	note := func(ok bool, format string, args ...any) {
+		if !ok {
+			problems = append(problems, fmt.Errorf(format, args...))
+		}
+	}
+	note(len(c.Managers) > 0, "managers is empty: want their host:port, as in 127.0.0.1:7400")
+	for _, address := range c.Managers {
+		_, _, err := net.SplitHostPort(address)
+		note(err == nil, "managers: %q is not host:port", address)
+	}
+	note(c.TrustDomain != "", "trustDomain is empty")
+	note(c.CredentialsDir != "", "credentialsDir is empty: name a directory")
+	note((c.ServiceAccountTokenFile == "") == (c.AuthorityFile == ""), "serviceAccountTokenFile and authorityFile go together")
+	note(c.ServiceAccountTokenFile == "" || c.JoinTokenFile == "", "serviceAccountTokenFile and joinTokenFile: name one")
+	return errors.Join(problems...)
+}
+
+// Uplink is how the managers are reached.
+func (c ServiceConfig) Uplink() Config {
+	return Config{Endpoints: c.Managers, TrustDomain: c.TrustDomain, CredentialsDir: c.CredentialsDir, Renew: !c.RenewalByOther}
+}
+
+// Tickets are what the service is let in by.
+func (c ServiceConfig) Tickets() Tickets {
+	return Tickets{JoinToken: c.JoinTokenFile, ServiceAccountToken: c.ServiceAccountTokenFile, Authority: c.AuthorityFile}
+}

@@ -1,0 +1,77 @@
+// Package fast is the byte layout of replications in the fast profile: what a sender says
+// to a group, and what the members and it say to each other. It encodes, decodes, seals
+// and opens, and nothing else.
+//
+// All numbers are big-endian. Every datagram begins with the same 16 bytes, which are
+// clear, but authenticated; all that follows is sealed with AES-128-GCM, unless it is said
+// to be clear.
+//
+//	head     0       1       2               4               6               8
+//	         +-------+-------+-------------------------------+---------------+
+//	         | kind  | index | session (4)                   | block, high   |
+//	         +-------+-------+---------------+---------------+---------------+
+//	       8 | block, low    | number (6)                                    |
+//	         +===============+===============================================+
+//	      16 | payload                                       | tag (16)      |
+//	         +-----------------------------------------------+---------------+
+//
+// The number counts the datagrams of one key, and is its nonce; no number is used twice. The
+// session is the beginning of a salt that the sender draws anew each time it starts, and all
+// keys of the session come from that salt: a sender that starts again uses other keys.
+// Every 2^22 numbers the key of a direction is replaced by one derived from its first.
+//
+//	kind      direction        key       index, block                payload
+//	ANNOUNCE  sender → group   group     zero                        clear: salt (16), public key (32);
+//	                                                                 sealed: what is replicated; zeros
+//	                                                                 up to the size that it tests
+//	JOIN      member → sender  joining   zero                        clear: public key (32); sealed: who
+//	                                                                 it is, zeros up to 160 bytes
+//	WELCOME   sender → member  member's  zero, its id                the size of datagrams (2)
+//	DATA      sender → group   group     which packet, which block   a packet of the object
+//	PARITY    sender → group   group     64 + which shard, block     a shard of the block's code
+//	ZERO      sender → group   group     zero, the first block       how many blocks of zeros (4)
+//	POLL      sender → group   group     zero                        a poll
+//	REPORT    member → sender  member's  zero, its id                a report
+//	SEAL      sender → member  member's  zero, its id                length (8), root (32)
+//	BYE       sender → member  member's  zero, its id                nothing
+//
+// A member's keys, one for each direction, come from the two public keys (X25519) and
+// the group's key: other members do not know them. So nobody can report in another's
+// name, and the root that a member compares with is the sender's own.
+//
+// The object is cut into packets of one size, and 64 packets are a block, as is what remains at the
+// end. PARITY is a Reed-Solomon code over a block's packets, filled with zeros to one size.
+//
+//	announced  kind (1), zero (1), permissions (2), length (8), seconds (8),
+//	           nanoseconds (4), size of datagrams or zero (2), name bytes (1), name
+//	joining    largest datagram heard (2), receive buffer (4), bytes that it has (8),
+//	           name bytes (1), name, LAN bytes (1), LAN
+//
+//	poll    0               4               8              12              16
+//	        +---------------+---------------+---------------+---------------+
+//	        | poll (4)      | passed (4)    | slot (4), µs  | hold (4), µs  |
+//	        +-------+-------+-------+-------+-------+-------+---------------+
+//	     16 |members| every | turn  | slowest (2) ..| root (32), zero if not known
+//	        +-------+-------+-------+-------+-------+-------------------
+//
+// Members, every, turn and slowest have two bytes each. Blocks before passed were sent at least once.
+// A member answers at once if it is the slowest or if its id and turn are the same modulo
+// every; it asks for what it misses in its slot, and again only after hold.
+//
+//	report  0               4               8                              16
+//	        +---------------+---------------+-------------------------------+
+//	        | poll (4)      | held (4), µs  | seen (8)                      |
+//	        +---------------+---------------+---------------+---+---+-------+
+//	     16 | received (8)                  | frontier (4)  | s | r | zero  |  s state (1), r reason (1)
+//	        +-------------------------------+---------------+---+---+-------+
+//	     32 | root (32), zero until it is complete          | wants, 16 bytes each
+//	        +-----------------------------------------------+
+//
+//	want    0               4       6   7   8                              16
+//	        +---------------+-------+---+---+-------------------------------+
+//	        | block (4)     | run   | n | 0 | missing (8): bit i is packet i|
+//	        +---------------+-------+---+---+-------------------------------+
+//
+// A want with a run is for so many whole blocks. One without is for n more packets, of data
+// or parity, of a block that misses those.
+package fast

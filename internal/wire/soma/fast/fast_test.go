@@ -1,0 +1,221 @@
+package fast_test
+
+import (
+	"bytes"
+	"crypto/ecdh"
+	"crypto/rand"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/groupcast/groupcast/internal/wire/soma/fast"
+)
+
+var (
+	salt   = fast.Salt{1, 2, 3, 4, 5}
+	group  = []byte("the group's key")
+	secret = fast.NewSecret(group, salt)
+)
+
+func private(t testing.TB) *ecdh.PrivateKey {
+	t.Helper()
+	key, err := ecdh.X25519().GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func head(t testing.TB, datagram []byte) fast.Head {
+	t.Helper()
+	h, err := fast.ParseHead(datagram)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func TestDataIsOpenedWhereItBelongs(t *testing.T) {
+	out, in := secret.Group(), secret.Group()
+	payload := bytes.Repeat([]byte("x"), 1440)
+	want := fast.Head{Kind: fast.Data, Index: 63, Block: 1<<32 - 1, Number: fast.MaxNumber}
+	datagram := out.Seal(nil, want, payload)
+	if len(datagram) != 1472 {
+		t.Errorf("a packet of 1440 bytes is a datagram of %d", len(datagram))
+	}
+	h := head(t, datagram)
+	want.Session = salt.Session()
+	if h != want {
+		t.Errorf("head %+v, want %+v", h, want)
+	}
+	block := make([]byte, 3*1440)
+	got, err := in.Open(block[1440:1440:2880], h, datagram)
+	if err != nil || &got[0] != &block[1440] || !bytes.Equal(block[1440:2880], payload) {
+		t.Errorf("opened %d bytes: %v", len(got), err)
+	}
+}
+
+// Every bit of a datagram is authenticated, the clear ones too.
+func TestEveryBitCounts(t *testing.T) {
+	box := secret.Group()
+	datagram := box.Seal(nil, fast.Head{Kind: fast.Data, Number: 7}, []byte("payload"))
+	for bit := range len(datagram) * 8 {
+		forged := bytes.Clone(datagram)
+		forged[bit/8] ^= 1 << (bit % 8)
+		h, err := fast.ParseHead(forged)
+		if err == nil {
+			_, err = box.Open(nil, h, forged)
+		}
+		if err == nil {
+			t.Errorf("bit %d can be flipped", bit)
+		}
+	}
+}
+
+// RFC 9001, section 6.6: a key seals at most 2^23 datagrams.
+func TestKeysAreReplaced(t *testing.T) {
+	out, in := secret.Group(), secret.Group()
+	for _, number := range []uint64{0, 1<<22 - 1, 1 << 22, 1<<22 + 1, 1<<22 - 2, 9 << 22, fast.MaxNumber} {
+		datagram := out.Seal(nil, fast.Head{Kind: fast.Data, Number: number}, []byte("same"))
+		if got, err := in.Open(nil, head(t, datagram), datagram); err != nil || string(got) != "same" {
+			t.Errorf("number %d: %q, %v", number, got, err)
+		}
+	}
+}
+
+// reliability D 6: feedback uses a secret known only to that member and the sender.
+func TestNobodySpeaksForAnother(t *testing.T) {
+	sender, member, other := private(t), private(t), private(t)
+	mine, err := secret.Pair(member, sender.PublicKey().Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := secret.Pair(sender, member.PublicKey().Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	datagram := mine.Up().Seal(nil, fast.Head{Kind: fast.Report}, []byte("mine"))
+	if got, err := theirs.Up().Open(nil, head(t, datagram), datagram); err != nil || string(got) != "mine" {
+		t.Errorf("the sender opens %q, %v", got, err)
+	}
+	if _, err := theirs.Down().Open(nil, head(t, datagram), datagram); !errors.Is(err, fast.ErrForged) {
+		t.Errorf("a report was sent back and opened: %v", err)
+	}
+	forger, err := secret.Pair(other, sender.PublicKey().Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	datagram = forger.Up().Seal(nil, fast.Head{Kind: fast.Report}, []byte("forged"))
+	if _, err := theirs.Up().Open(nil, head(t, datagram), datagram); !errors.Is(err, fast.ErrForged) {
+		t.Errorf("another member's report was opened: %v", err)
+	}
+	if _, err := secret.Pair(member, make([]byte, 32)); err == nil {
+		t.Error("a public key of small order was taken")
+	}
+}
+
+func TestAnnouncementsAndJoins(t *testing.T) {
+	want := fast.Announcement{Kind: 1, Permissions: 0o640, Length: 1 << 40, Time: time.Unix(1e9, 5), Datagram: 1472, Name: strings.Repeat("n", 255)}
+	public := private(t).PublicKey().Bytes()
+	for _, size := range []int{fast.MinDatagram, 1472, fast.MaxDatagram} {
+		datagram := secret.Group().Announce(3, salt, public, want, size)
+		got, err := fast.OpenAnnouncement(group, head(t, datagram), datagram)
+		if err != nil || got.Size != size || len(datagram) != size || !bytes.Equal(got.Public, public) {
+			t.Errorf("announcement of %d bytes: %d, %v", size, got.Size, err)
+		}
+		if diff := cmp.Diff(want, got.Announcement); diff != "" {
+			t.Error(diff)
+		}
+		if _, err := fast.OpenAnnouncement([]byte("another key"), head(t, datagram), datagram); !errors.Is(err, fast.ErrForged) {
+			t.Errorf("another group opens it: %v", err)
+		}
+	}
+	join := fast.Joining{Heard: 1472, Buffer: 8 << 20, Have: 1 << 50, Name: strings.Repeat("m", 64), LAN: strings.Repeat("l", 64)}
+	datagram := secret.JoinAs(9, public, join)
+	got, key, err := secret.OpenJoin(head(t, datagram), datagram)
+	if err != nil || !bytes.Equal(key, public) || got != join {
+		t.Errorf("join %+v, %v", got, err)
+	}
+	pair, err := secret.Pair(private(t), public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// P14: no answer is larger than what it answers.
+	welcome := pair.Down().Seal(nil, fast.Head{Kind: fast.Welcome, Block: 1}, fast.AppendWelcome(nil, 1472))
+	if len(welcome) > len(datagram) {
+		t.Errorf("a JOIN of %d bytes is answered by %d", len(datagram), len(welcome))
+	}
+}
+
+func TestPollsAndReports(t *testing.T) {
+	poll := fast.Polled{Poll: 1, Passed: 2, Slot: 3 * time.Microsecond, Hold: time.Second, Members: 4, Every: 5, Turn: 6, Slowest: 7, Root: [32]byte{8}}
+	got, err := fast.ParsePoll(poll.Append(nil))
+	if diff := cmp.Diff(poll, got); err != nil || diff != "" {
+		t.Error(err, diff)
+	}
+	report := fast.Reported{
+		Poll: 1, Held: time.Millisecond, Seen: 3, Received: 2, Frontier: 4, State: fast.Failed, Reason: fast.NoRoom, Root: [32]byte{9},
+		Wants: []fast.Want{{Block: 5, Run: 6}, {Block: 7, Need: 2, Missing: 1<<63 | 1<<1 | 1}},
+	}
+	read, err := fast.ParseReport(report.Append(nil))
+	if diff := cmp.Diff(report, read); err != nil || diff != "" {
+		t.Error(err, diff)
+	}
+	report.Wants = make([]fast.Want, 1000)
+	for i := range report.Wants {
+		report.Wants[i].Run = 1
+	}
+	if whole := len(report.Append(nil)) + fast.Overhead; whole > fast.MinDatagram {
+		t.Errorf("a report has %d bytes", whole)
+	}
+}
+
+func FuzzOpen(f *testing.F) {
+	member := private(f)
+	box := secret.Group()
+	f.Add(box.Seal(nil, fast.Head{Kind: fast.Data}, []byte("x")), true)
+	f.Add(box.Announce(1, salt, member.PublicKey().Bytes(), fast.Announcement{Name: "x"}, 1232), true)
+	f.Add(secret.JoinAs(1, member.PublicKey().Bytes(), fast.Joining{Heard: 1472, Name: "m"}), true)
+	f.Fuzz(func(t *testing.T, datagram []byte, _ bool) {
+		h, err := fast.ParseHead(datagram)
+		if err != nil {
+			return
+		}
+		_, _ = box.Open(nil, h, datagram)
+		_, _ = fast.OpenAnnouncement(group, h, datagram)
+		_, _, _ = secret.OpenJoin(h, datagram)
+	})
+}
+
+// What a member sealed may be anything all the same.
+func FuzzSealed(f *testing.F) {
+	f.Add(fast.Polled{Every: 1}.Append(nil), uint8(fast.Poll))
+	f.Add(fast.Reported{Wants: []fast.Want{{Run: 1}}}.Append(nil), uint8(fast.Report))
+	f.Add(fast.AppendSeal(nil, 1, [32]byte{}), uint8(fast.Seal))
+	f.Add(fast.AppendZero(nil, 1), uint8(fast.Zero))
+	f.Add(fast.AppendWelcome(nil, 1472), uint8(fast.Welcome))
+	member := private(f).PublicKey().Bytes()
+	f.Fuzz(func(t *testing.T, payload []byte, kind uint8) {
+		if p, err := fast.ParsePoll(payload); err == nil {
+			if again, err := fast.ParsePoll(p.Append(nil)); err != nil || again != p {
+				t.Errorf("poll %+v is read as %+v, %v", p, again, err)
+			}
+		}
+		if r, err := fast.ParseReport(payload); err == nil {
+			if again, err := fast.ParseReport(r.Append(nil)); err != nil || !cmp.Equal(again, r) {
+				t.Errorf("report %+v is read as %+v, %v", r, again, err)
+			}
+		}
+		_, _, _ = fast.ParseSeal(payload)
+		_, _ = fast.ParseZero(payload)
+		_, _ = fast.ParseWelcome(payload)
+		clear := append(append([]byte(nil), salt[:]...), member...)
+		announced := secret.Group().SealAfter(nil, fast.Head{Kind: fast.Announce}, clear, payload)
+		if len(announced) <= fast.MaxDatagram {
+			_, _ = fast.OpenAnnouncement(group, head(t, announced), announced)
+		}
+	})
+}

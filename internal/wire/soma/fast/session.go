@@ -1,0 +1,167 @@
+package fast
+
+import (
+	"encoding/binary"
+	"fmt"
+	"time"
+)
+
+const (
+	announcedSize = 27
+	joiningSize   = 14
+	// joinPayload is how long what a JOIN seals is, always: a JOIN is longer than its answer.
+	joinPayload = 160
+	// MaxMember is the longest name of a member, and of a LAN, in bytes.
+	MaxMember = 64
+	maxName   = 255
+)
+
+// Announcement is what is replicated.
+type Announcement struct {
+	Kind        uint8
+	Permissions uint16
+	Length      uint64
+	Time        time.Time
+	Datagram    uint16 // how large datagrams are; zero before that is decided
+	Name        string
+}
+
+// Announce seals an announcement into a datagram of a size, which must have room for it.
+func (b *Box) Announce(number uint64, salt Salt, public []byte, a Announcement, size int) []byte {
+	clear := append(append([]byte(nil), salt[:]...), public...)
+	payload := []byte{a.Kind, 0}
+	payload = binary.BigEndian.AppendUint16(payload, a.Permissions)
+	payload = binary.BigEndian.AppendUint64(payload, a.Length)
+	payload = binary.BigEndian.AppendUint64(payload, uint64(a.Time.Unix()))
+	payload = binary.BigEndian.AppendUint32(payload, uint32(a.Time.Nanosecond()))
+	payload = binary.BigEndian.AppendUint16(payload, a.Datagram)
+	payload = append(append(payload, byte(len(a.Name))), a.Name...)
+	payload = append(payload, make([]byte, max(0, size-Overhead-len(clear)-len(payload)))...)
+	return b.SealAfter(nil, Head{Kind: Announce, Number: number}, clear, payload)
+}
+
+// Announced is an announcement that was opened, and what it was opened with.
+type Announced struct {
+	Announcement
+	Secret Secret
+	Public []byte // the sender's
+	Size   int    // of the datagram that came
+}
+
+// OpenAnnouncement opens an announcement with the group's key.
+func OpenAnnouncement(group []byte, h Head, datagram []byte) (Announced, error) {
+	const clear = SaltSize + PublicSize
+	if h.Kind != Announce || len(datagram) < Overhead+clear {
+		return Announced{}, ErrForged
+	}
+	salt := Salt(datagram[headSize:])
+	a := Announced{Secret: NewSecret(group, salt), Size: len(datagram)}
+	payload, err := a.Secret.Group().OpenAfter(nil, h, clear, datagram)
+	if err != nil {
+		return Announced{}, err
+	}
+	a.Public = append(a.Public, datagram[headSize+SaltSize:headSize+clear]...)
+	a.Announcement, err = parseAnnouncement(payload)
+	return a, err
+}
+
+func parseAnnouncement(from []byte) (Announcement, error) {
+	if len(from) < announcedSize || len(from) < announcedSize+int(from[announcedSize-1]) {
+		return Announcement{}, fmt.Errorf("%w: announcement of %d bytes", ErrProtocol, len(from))
+	}
+	nanoseconds := binary.BigEndian.Uint32(from[20:])
+	if nanoseconds >= 1e9 {
+		return Announcement{}, fmt.Errorf("%w: %d nanoseconds", ErrProtocol, nanoseconds)
+	}
+	a := Announcement{
+		Kind: from[0], Permissions: binary.BigEndian.Uint16(from[2:]), Length: binary.BigEndian.Uint64(from[4:]),
+		Time:     time.Unix(int64(binary.BigEndian.Uint64(from[12:])), int64(nanoseconds)),
+		Datagram: binary.BigEndian.Uint16(from[24:]), Name: string(from[announcedSize : announcedSize+int(from[announcedSize-1])]),
+	}
+	if a.Datagram != 0 && (a.Datagram < MinDatagram || a.Datagram > MaxDatagram) {
+		return Announcement{}, fmt.Errorf("%w: datagrams of %d bytes", ErrProtocol, a.Datagram)
+	}
+	return a, nil
+}
+
+// Joining is what a member says of itself.
+type Joining struct {
+	Heard  uint16 // the largest datagram that came
+	Buffer uint32 // bytes that its socket holds
+	Have   uint64 // bytes of the object that it has already, from the first on
+	Name   string
+	LAN    string
+}
+
+// JoinAs seals a JOIN. Names are at most MaxMember bytes.
+func (s Secret) JoinAs(number uint64, public []byte, j Joining) []byte {
+	payload := binary.BigEndian.AppendUint16(nil, j.Heard)
+	payload = binary.BigEndian.AppendUint32(payload, j.Buffer)
+	payload = binary.BigEndian.AppendUint64(payload, j.Have)
+	payload = append(append(payload, byte(len(j.Name))), j.Name...)
+	payload = append(append(payload, byte(len(j.LAN))), j.LAN...)
+	payload = append(payload, make([]byte, max(0, joinPayload-len(payload)))...)
+	return s.Joining(public).SealAfter(nil, Head{Kind: Join, Number: number}, public, payload)
+}
+
+// OpenJoin opens a JOIN, and returns the member's public key.
+func (s Secret) OpenJoin(h Head, datagram []byte) (Joining, []byte, error) {
+	if h.Kind != Join || len(datagram) != Overhead+PublicSize+joinPayload {
+		return Joining{}, nil, ErrForged
+	}
+	public := append([]byte(nil), datagram[headSize:headSize+PublicSize]...)
+	payload, err := s.Joining(public).OpenAfter(nil, h, PublicSize, datagram)
+	if err != nil {
+		return Joining{}, nil, err
+	}
+	j, err := parseJoining(payload)
+	return j, public, err
+}
+
+func parseJoining(from []byte) (j Joining, err error) {
+	if len(from) < joiningSize {
+		return j, fmt.Errorf("%w: JOIN of %d bytes", ErrProtocol, len(from))
+	}
+	j.Heard, j.Buffer = binary.BigEndian.Uint16(from), binary.BigEndian.Uint32(from[2:])
+	j.Have = binary.BigEndian.Uint64(from[6:])
+	rest := from[joiningSize:]
+	for _, to := range []*string{&j.Name, &j.LAN} {
+		if len(rest) == 0 || rest[0] > MaxMember || len(rest) < 1+int(rest[0]) {
+			return Joining{}, fmt.Errorf("%w: a name in a JOIN is cut off or too long", ErrProtocol)
+		}
+		*to, rest = string(rest[1:1+rest[0]]), rest[1+rest[0]:]
+	}
+	if j.Name == "" || j.Heard < MinDatagram {
+		return Joining{}, fmt.Errorf("%w: JOIN of %q, who heard %d bytes", ErrProtocol, j.Name, j.Heard)
+	}
+	return j, nil
+}
+
+// AppendWelcome writes the payload of a WELCOME.
+func AppendWelcome(to []byte, datagram uint16) []byte {
+	return binary.BigEndian.AppendUint16(to, datagram)
+}
+
+// ParseWelcome reads the payload of a WELCOME.
+func ParseWelcome(from []byte) (datagram uint16, err error) {
+	if len(from) != 2 {
+		return 0, fmt.Errorf("%w: WELCOME of %d bytes", ErrProtocol, len(from))
+	}
+	if datagram = binary.BigEndian.Uint16(from); datagram < MinDatagram || datagram > MaxDatagram {
+		return 0, fmt.Errorf("%w: datagrams of %d bytes", ErrProtocol, datagram)
+	}
+	return datagram, nil
+}
+
+// AppendSeal writes the payload of a SEAL.
+func AppendSeal(to []byte, length uint64, root [RootSize]byte) []byte {
+	return append(binary.BigEndian.AppendUint64(to, length), root[:]...)
+}
+
+// ParseSeal reads the payload of a SEAL.
+func ParseSeal(from []byte) (length uint64, root [RootSize]byte, err error) {
+	if len(from) != 8+RootSize {
+		return 0, root, fmt.Errorf("%w: SEAL of %d bytes", ErrProtocol, len(from))
+	}
+	return binary.BigEndian.Uint64(from), [RootSize]byte(from[8:]), nil
+}

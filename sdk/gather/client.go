@@ -1,0 +1,244 @@
+// Package gather uploads files and streams to a gathering server, and sets what its clients get.
+//
+// A Client holds a control stream to the gatherer for as long as it uploads: it is told how
+// many data connections to have and when to send nothing, and comes back by itself, where
+// it left off, whatever breaks.
+package gather
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+
+	gatherv1 "github.com/groupcast/groupcast/internal/gen/groupcast/gather/v1"
+	"github.com/groupcast/groupcast/internal/uplink"
+	"github.com/groupcast/groupcast/sdk"
+)
+
+// Options say how a client attaches.
+type Options struct {
+	// As is the client's name; empty is the name in its certificate. An operator can attach
+	// as anybody, a member as itself alone.
+	As string
+	// Labels are what the gatherer's policy may ask for.
+	Labels map[string]string
+	// Log has what the client heals by itself; nil keeps silent.
+	Log *slog.Logger
+	// Dialer opens all connections; nil dials.
+	Dialer sdk.Dialer
+}
+
+// Client is a client of one gatherer. It can be used by many goroutines.
+type Client struct {
+	uplink  *uplink.Uplink
+	conn    *grpc.ClientConn
+	rpc     gatherv1.GatherServiceClient
+	options Options
+	dialer  sdk.Dialer
+
+	attaching sync.Once
+	life      context.Context
+	end       context.CancelFunc
+	attached  sync.WaitGroup
+
+	mu      sync.Mutex
+	told    *gatherv1.AttachResponse // nil while there is no session
+	err     error                    // why there will be none
+	waiting map[*upload]uint64
+	changed chan struct{} // closed when any of these changes
+}
+
+// Open returns a client of the gatherer at an address, as host:port, with the identity of
+// a configuration file.
+func Open(file, gatherer string, options Options) (*Client, error) {
+	config, err := uplink.ReadConfig(file)
+	if err != nil {
+		return nil, err
+	}
+	return Dial(config, gatherer, options)
+}
+
+// Dial returns a client of the gatherer at an address, as host:port.
+func Dial(config sdk.Config, gatherer string, options Options) (*Client, error) {
+	if _, _, err := net.SplitHostPort(gatherer); err != nil {
+		return nil, &sdk.Error{Code: sdk.InvalidArgument, Message: fmt.Sprintf("gatherer %q is not host:port, as in gather.example:7420", gatherer)}
+	}
+	if options.Log == nil {
+		options.Log = slog.New(slog.DiscardHandler)
+	}
+	up, err := uplink.Dial(config, options.Log, uplink.Over(options.Dialer))
+	if err != nil {
+		return nil, err
+	}
+	conn, err := up.Gatherer(gatherer, uplink.Over(options.Dialer))
+	if err != nil {
+		return nil, errors.Join(err, up.Close())
+	}
+	c := &Client{
+		uplink: up, conn: conn, rpc: gatherv1.NewGatherServiceClient(conn), options: options, dialer: options.Dialer,
+		waiting: make(map[*upload]uint64), changed: make(chan struct{}),
+	}
+	if c.dialer == nil {
+		c.dialer = &net.Dialer{}
+	}
+	c.life, c.end = context.WithCancel(context.Background())
+	return c, nil
+}
+
+// Close ends the session. What was not finished is gone on with another time.
+func (c *Client) Close() error {
+	c.end()
+	c.attached.Wait()
+	return errors.Join(c.conn.Close(), c.uplink.Close())
+}
+
+func (c *Client) update(change func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change()
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// attach keeps a session from the first upload on.
+func (c *Client) attach() {
+	c.attaching.Do(func() { c.attached.Go(c.keepAttached) })
+}
+
+// Pauses before the gatherer is asked again.
+const (
+	firstPause = 100 * time.Millisecond
+	longPause  = 3 * time.Second
+)
+
+// keepAttached attaches, again and again, until the client is closed or may not.
+func (c *Client) keepAttached() {
+	wait := firstPause
+	for c.life.Err() == nil {
+		err := c.hold(func() { wait = firstPause })
+		c.update(func() { c.told = nil })
+		if final(err) {
+			c.update(func() { c.err = sdk.Reported(err) })
+			return
+		}
+		if c.life.Err() == nil {
+			c.options.Log.Debug("not attached to the gatherer; trying again", "error", err)
+		}
+		pause(c.life, wait/2+rand.N(wait))
+		wait = min(2*wait, longPause)
+	}
+}
+
+// ErrFenced says that the same client has attached elsewhere.
+var ErrFenced = errors.New("another process has attached as this client: only one can")
+
+// final reports whether attaching again cannot help.
+func final(err error) bool {
+	switch sdk.CodeOf(sdk.Reported(err)) {
+	case sdk.Forbidden, sdk.InvalidArgument, sdk.NoRoom:
+		return true
+	}
+	return errors.Is(err, ErrFenced)
+}
+
+// hold holds one session until it ends.
+func (c *Client) hold(heard func()) error {
+	ctx, cancel := context.WithCancel(c.life)
+	defer cancel()
+	stream, err := c.rpc.Attach(ctx)
+	if err == nil {
+		err = stream.Send(&gatherv1.AttachRequest{Client: c.options.As, Labels: c.options.Labels, WaitingBytes: c.wait()})
+	}
+	if err != nil {
+		return fmt.Errorf("attach: %w", err)
+	}
+	var beating sync.WaitGroup
+	defer beating.Wait()
+	defer cancel()
+	for beat := false; ; beat = true {
+		told, err := stream.Recv()
+		switch {
+		case err != nil:
+			return fmt.Errorf("attach: %w", err)
+		case told.GetEnded() == "fenced":
+			return ErrFenced
+		case told.GetEnded() != "":
+			return fmt.Errorf("attach: the gatherer ends the session: %s", told.GetEnded())
+		}
+		if !beat {
+			beating.Go(func() { c.beat(ctx, stream, told.GetInterval().AsDuration()) })
+		}
+		heard()
+		c.update(func() { c.told = told })
+	}
+}
+
+// beat says that the client lives.
+func (c *Client) beat(ctx context.Context, stream grpc.BidiStreamingClient[gatherv1.AttachRequest, gatherv1.AttachResponse], interval time.Duration) {
+	for pause(ctx, max(interval, firstPause)) {
+		if stream.Send(&gatherv1.AttachRequest{WaitingBytes: c.wait()}) != nil {
+			return // receiving says why
+		}
+	}
+}
+
+// wait returns how many bytes wait to be sent.
+func (c *Client) wait() (bytes uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, one := range c.waiting {
+		bytes += one
+	}
+	return bytes
+}
+
+// standing is what the client is told now.
+type standing struct {
+	session     string
+	connections int
+	paused      string
+	changed     <-chan struct{}
+}
+
+func (c *Client) standing() (standing, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return standing{c.told.GetSession(), int(c.told.GetConnections()), c.told.GetPaused(), c.changed}, c.err
+}
+
+// awaitSession returns the session when there is one, other than one that is known to have ended.
+func (c *Client) awaitSession(ctx context.Context, ended string) (string, error) {
+	c.attach()
+	for {
+		now, err := c.standing()
+		if err != nil || now.session != "" && now.session != ended {
+			return now.session, err
+		}
+		select {
+		case <-ctx.Done():
+			return "", ctx.Err()
+		case <-c.life.Done():
+			return "", net.ErrClosed
+		case <-now.changed:
+		}
+	}
+}
+
+// pause waits, and reports whether ctx goes on.
+func pause(ctx context.Context, span time.Duration) bool {
+	timer := time.NewTimer(span)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

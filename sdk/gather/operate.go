@@ -1,0 +1,117 @@
+package gather
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"time"
+
+	gatherv1 "github.com/groupcast/groupcast/internal/gen/groupcast/gather/v1"
+	"github.com/groupcast/groupcast/internal/policy"
+	"github.com/groupcast/groupcast/sdk"
+)
+
+// Policy says who gets what: see its fields. It is what the YAML of the command is.
+type Policy = policy.Policy
+
+// Rule gives a share to the clients that it fits.
+type Rule = policy.Rule
+
+// Share is what a client gets.
+type Share = policy.Share
+
+// ParsePolicy reads a policy as YAML.
+func ParsePolicy(text []byte) (Policy, error) {
+	parsed, err := policy.Parse(text)
+	if err != nil {
+		return Policy{}, &sdk.Error{Code: sdk.InvalidArgument, Message: err.Error()}
+	}
+	return parsed, nil
+}
+
+// Policy returns the policy, and its revision.
+func (c *Client) Policy(ctx context.Context) (Policy, uint64, error) {
+	answer, err := c.rpc.GetPolicy(ctx, &gatherv1.GetPolicyRequest{})
+	return policy.Of(answer.GetPolicy()), answer.GetRevision(), sdk.Reported(err)
+}
+
+// SetPolicy replaces the policy, if the revision is the one that was read; zero replaces any.
+func (c *Client) SetPolicy(ctx context.Context, next Policy, revision uint64) (uint64, error) {
+	answer, err := c.rpc.SetPolicy(ctx, &gatherv1.SetPolicyRequest{Policy: next.Message(), Revision: revision})
+	return answer.GetRevision(), sdk.Reported(err)
+}
+
+// ClientStatus is a client as the gatherer sees it.
+type ClientStatus struct {
+	Name        string        `json:"name"`
+	Attached    bool          `json:"attached"`
+	Share       Share         `json:"share"`
+	Rate        uint64        `json:"bytesPerSecond"`
+	RTT         time.Duration `json:"roundTrip"`
+	Window      uint64        `json:"windowBytes"`
+	Connections int           `json:"connections"`
+	Wanted      int           `json:"wantedConnections"`
+	State       string        `json:"state"`
+	Bottleneck  string        `json:"bottleneck"`
+	Reason      string        `json:"reason"`
+	Paused      string        `json:"paused,omitempty"`
+	Received    uint64        `json:"receivedBytes"`
+	Uploads     int           `json:"uploads"`
+}
+
+// Snapshot is how all clients are after a round of the controller.
+type Snapshot struct {
+	Controller string         `json:"controller"`
+	Time       time.Time      `json:"time"`
+	Available  uint64         `json:"availableBytesPerSecond"`
+	Received   uint64         `json:"receivedBytesPerSecond"`
+	Window     uint64         `json:"windowBytes"`
+	Took       time.Duration  `json:"took"`
+	Clients    []ClientStatus `json:"clients"`
+}
+
+// Clients returns how all clients are.
+func (c *Client) Clients(ctx context.Context) (Snapshot, error) {
+	answer, err := c.rpc.ListClients(ctx, &gatherv1.ListClientsRequest{})
+	return snapshot(answer), sdk.Reported(err)
+}
+
+// Watch yields how all clients are, after every round of the controller.
+func (c *Client) Watch(ctx context.Context) iter.Seq2[Snapshot, error] {
+	return func(yield func(Snapshot, error) bool) {
+		stream, err := c.rpc.WatchClients(ctx, &gatherv1.WatchClientsRequest{})
+		for err == nil {
+			var answer *gatherv1.WatchClientsResponse
+			if answer, err = stream.Recv(); err == nil && !yield(snapshot(answer), nil) {
+				return
+			}
+		}
+		if !errors.Is(err, io.EOF) {
+			yield(Snapshot{}, sdk.Reported(err))
+		}
+	}
+}
+
+// listing is what both messages have.
+type listing interface {
+	GetClients() []*gatherv1.Client
+	GetRound() *gatherv1.Round
+}
+
+func snapshot(answer listing) Snapshot {
+	round := answer.GetRound()
+	all := Snapshot{
+		Controller: round.GetController(), Time: round.GetTime().AsTime(), Available: round.GetAvailableBytesPerSecond(),
+		Received: round.GetReceivedBytesPerSecond(), Window: round.GetWindowBytes(), Took: round.GetTook().AsDuration(),
+	}
+	for _, client := range answer.GetClients() {
+		all.Clients = append(all.Clients, ClientStatus{
+			Name: client.GetName(), Attached: client.GetAttached(), Share: policy.ShareOf(client.GetShare()), Rate: client.GetBytesPerSecond(),
+			RTT: client.GetRoundTrip().AsDuration(), Window: client.GetWindowBytes(), Connections: int(client.GetConnections()),
+			Wanted: int(client.GetWantedConnections()), State: client.GetState(), Bottleneck: client.GetBottleneck(), Reason: client.GetReason(),
+			Paused: client.GetPaused(), Received: client.GetReceivedBytes(), Uploads: int(client.GetUploads()),
+		})
+	}
+	return all
+}

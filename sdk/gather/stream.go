@@ -1,0 +1,210 @@
+package gather
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/digest"
+	gatherv1 "github.com/groupcast/groupcast/internal/gen/groupcast/gather/v1"
+	"github.com/groupcast/groupcast/internal/link"
+	"github.com/groupcast/groupcast/internal/supply"
+	"github.com/groupcast/groupcast/internal/wire/relay"
+	"github.com/groupcast/groupcast/sdk"
+)
+
+// StreamOptions say how a stream is uploaded.
+type StreamOptions struct {
+	// Path is where it goes below the client's directory, with slashes. What was uploaded
+	// under it earlier goes on.
+	Path string
+	// Progress, if it is set, is called a few times a second.
+	Progress func(Progress)
+}
+
+// streamRoom is how much of a stream is kept at most that is not yet on the gatherer's
+// disk. Then nothing more is read.
+const streamRoom = 1 << 30
+
+// UploadStream uploads all that a reader gives, as it comes, and returns when all of it is on
+// the gatherer's disk. open is told the offset from which on the gatherer wants bytes:
+// how much of the stream it has from earlier.
+func (c *Client) UploadStream(ctx context.Context, open func(offset uint64) (io.Reader, error), options StreamOptions) (Uploaded, error) {
+	if options.Path == "" {
+		return Uploaded{}, &sdk.Error{Code: sdk.InvalidArgument, Message: "a stream needs a path: name it"}
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	s := &stream{open: open, begun: make(chan struct{}), ended: make(chan struct{}), fail: stop}
+	u := &upload{
+		client: c, from: s, progress: options.Progress, length: s.arrived,
+		spec:   &gatherv1.UploadSpec{Path: options.Path, Stream: true},
+		opened: func(offset uint64) error { return s.opened(ctx, offset) },
+		end:    s.end,
+	}
+	path, err := u.run(ctx)
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		err = cause
+	}
+	if s.kept != nil {
+		err = errors.Join(err, s.kept.Close())
+	}
+	return Uploaded{Path: path, Bytes: s.arrived() - s.base}, err
+}
+
+// stream is a stream that is uploaded, over however many openings.
+type stream struct {
+	open  func(offset uint64) (io.Reader, error)
+	begun chan struct{} // closed when kept is set
+	ended chan struct{} // closed when all was read
+	fail  context.CancelCauseFunc
+	kept  *supply.Stream
+	base  uint64 // offset of the first byte that was read here
+
+	hashing sync.Mutex
+	hash    digest.Hash // of what came since the upload was opened last
+	sum     link.End
+}
+
+// opened begins to read, or has what is kept hashed from where the gatherer goes on.
+func (s *stream) opened(ctx context.Context, offset uint64) error {
+	if s.kept != nil {
+		return s.rehash(offset)
+	}
+	from, err := s.open(offset)
+	if err != nil {
+		return &sdk.Error{Code: sdk.Failed, Message: fmt.Sprintf("read the stream from %d: %v", offset, err)}
+	}
+	s.kept, s.base = supply.NewStream(os.TempDir(), offset), offset
+	close(s.begun)
+	go s.read(ctx, from) // a read that blocks is left to its source
+	return nil
+}
+
+// rehash has the hash be of all from an offset on.
+func (s *stream) rehash(offset uint64) error {
+	s.hashing.Lock()
+	defer s.hashing.Unlock()
+	if offset < s.kept.Released() {
+		return &sdk.Error{Code: sdk.Failed, Reason: "STREAM_LOST", Message: fmt.Sprintf("the gatherer has the stream up to %d alone, and said that it had it up to %d", offset, s.kept.Released())}
+	}
+	s.hash = digest.Hash{}
+	buffer := make([]byte, 256<<10)
+	for {
+		n, err := s.kept.ReadAt(buffer, offset)
+		if err != nil {
+			return fmt.Errorf("read what is kept of the stream: %w", err)
+		}
+		if n == 0 {
+			break
+		}
+		_, _ = s.hash.Write(buffer[:n]) // it never fails
+		offset += uint64(n)
+	}
+	select {
+	case <-s.ended:
+		s.seal()
+	default:
+	}
+	return nil
+}
+
+// seal says what all is, with hashing locked.
+func (s *stream) seal() {
+	s.sum = link.End{Length: s.kept.Arrived(), Root: s.hash.Sum()}
+	s.kept.End(&s.sum)
+}
+
+// roomCheck is how often it is looked whether more can be read.
+const roomCheck = 50 * time.Millisecond
+
+// read keeps what comes until the stream ends.
+func (s *stream) read(ctx context.Context, from io.Reader) {
+	buffer := make([]byte, 64<<10)
+	for ctx.Err() == nil {
+		if s.kept.Kept() >= streamRoom {
+			pause(ctx, roomCheck)
+			continue
+		}
+		n, err := from.Read(buffer)
+		if failed := s.take(buffer[:n], err == io.EOF); failed != nil {
+			s.fail(failed)
+			return
+		}
+		switch {
+		case err == io.EOF:
+			return
+		case err != nil:
+			s.fail(fmt.Errorf("read the stream: %w", err))
+			return
+		}
+	}
+}
+
+// take keeps the next bytes, which may be the last.
+func (s *stream) take(p []byte, last bool) error {
+	s.hashing.Lock()
+	defer s.hashing.Unlock()
+	_, _ = s.hash.Write(p) // it never fails
+	if err := s.kept.Append(p); err != nil {
+		return err
+	}
+	if last {
+		close(s.ended)
+		s.seal()
+	}
+	return nil
+}
+
+// end returns what all is, once all was read.
+func (s *stream) end(ctx context.Context) (link.End, error) {
+	select {
+	case <-s.ended:
+	case <-ctx.Done():
+		return link.End{}, ctx.Err()
+	}
+	s.hashing.Lock()
+	defer s.hashing.Unlock()
+	return s.sum, nil
+}
+
+// arrived returns up to where the stream was read.
+func (s *stream) arrived() uint64 {
+	select {
+	case <-s.begun:
+		return s.kept.Arrived()
+	default:
+		return 0
+	}
+}
+
+// SentUpTo implements supplier.
+func (s *stream) SentUpTo() uint64 {
+	select {
+	case <-s.begun:
+		return s.kept.SentUpTo()
+	default:
+		return 0
+	}
+}
+
+// Hold implements supplier.
+func (s *stream) Hold(held bool) { s.kept.Hold(held) }
+
+// Next implements link.Supply.
+func (s *stream) Next(offset, most uint64) (link.Portion, error) { return s.kept.Next(offset, most) }
+
+// Sent implements link.Supply.
+func (s *stream) Sent(offset uint64, portion link.Portion) { s.kept.Sent(offset, portion) }
+
+// Acked gives back what is on the gatherer's disk.
+func (s *stream) Acked(upTo uint64, level relay.Level) error {
+	if level == relay.Durable {
+		s.kept.Release(upTo)
+	}
+	return nil
+}

@@ -1,0 +1,275 @@
+package gather
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/algo/parallel"
+	gatherv1 "github.com/groupcast/groupcast/internal/gen/groupcast/gather/v1"
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/link"
+	"github.com/groupcast/groupcast/internal/wire/relay"
+	"github.com/groupcast/groupcast/sdk"
+)
+
+// Progress is how an upload stands.
+type Progress struct {
+	Path string
+	// Sent is up to where bytes were sent, Length how many there are: of a stream, so far.
+	Sent, Length uint64
+	// Connections is how many the gatherer asks for.
+	Connections int
+	// Paused is why nothing is sent now, as queued or disk_full; empty if something is.
+	Paused string
+}
+
+// Uploaded is an upload that is finished: on the gatherer's disk, and what it was here.
+type Uploaded struct {
+	// Path is where it is on the gatherer.
+	Path  string
+	Bytes uint64
+	// There says that it was there already: nothing was sent.
+	There bool
+}
+
+// supplier is what is uploaded.
+type supplier interface {
+	link.Supply
+	Hold(held bool)
+	SentUpTo() uint64
+}
+
+// upload is one upload, over however many sessions and links.
+type upload struct {
+	client   *Client
+	spec     *gatherv1.UploadSpec
+	from     supplier
+	progress func(Progress)
+	length   func() uint64
+	// same reports whether a root that is at the gatherer already is that of what is uploaded.
+	same func(ctx context.Context, root []byte) (bool, error)
+	// opened is told from where on bytes are wanted.
+	opened func(offset uint64) error
+	// end returns what all is, when all was sent.
+	end func(ctx context.Context) (link.End, error)
+}
+
+// errThere says that there is nothing to send.
+var errThere = errors.New("it is there already")
+
+// run uploads, until it is finished or cannot be.
+func (u *upload) run(ctx context.Context) (path string, err error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var showing sync.WaitGroup
+	defer showing.Wait()
+	defer stop()
+	showing.Go(func() { u.show(ctx) })
+	wait, ended, damaged := firstPause, "", 0
+	for {
+		session, err := u.client.awaitSession(ctx, ended)
+		if err != nil {
+			return "", err
+		}
+		path, moved, err := u.once(ctx, session)
+		switch reason := reasonOf(err); {
+		case err == nil, errors.Is(err, errThere), ctx.Err() != nil, reason == hopeless:
+			return path, err
+		case reason == spoilt && (damaged == damagedMost || u.spec.GetStream()):
+			return "", err
+		case reason == spoilt:
+			damaged++
+		case reason == sessionEnded:
+			ended = session
+			continue
+		case moved:
+			wait = firstPause
+		}
+		u.client.options.Log.Debug("the upload was interrupted; going on", "path", u.spec.GetPath(), "error", err)
+		if !pause(ctx, wait) {
+			return "", ctx.Err()
+		}
+		wait = min(2*wait, longPause)
+	}
+}
+
+type outlook int
+
+const (
+	passing      outlook = iota // going on may help
+	sessionEnded                // going on helps with another session
+	spoilt                      // beginning anew helps, unless what is read changes
+	hopeless
+)
+
+// damagedMost is how often a file is sent anew of which other bytes came: what an earlier
+// upload has left may have been damaged on the gatherer's disk.
+const damagedMost = 1
+
+// reasonOf says what an error means for the upload.
+func reasonOf(err error) outlook {
+	var known *sdk.Error
+	if !errors.As(err, &known) {
+		return passing
+	}
+	switch known.Reason {
+	case "SESSION_ENDED":
+		return sessionEnded
+	case "UPLOAD_UNKNOWN", "UNFINISHED", "BUSY", "DISK_FULL":
+		return passing
+	case "DAMAGED":
+		return spoilt
+	}
+	switch known.Code {
+	case sdk.Unavailable, sdk.TimedOut, sdk.Interrupted:
+		return passing
+	}
+	return hopeless
+}
+
+// once opens the upload and feeds it, and finishes it when all was taken.
+func (u *upload) once(ctx context.Context, session string) (path string, moved bool, err error) {
+	answer, err := u.open(ctx, session)
+	if err != nil {
+		return "", false, err
+	}
+	if err := u.opened(answer.GetOffset()); err != nil {
+		return "", false, err
+	}
+	before := u.from.SentUpTo()
+	if err := u.feed(ctx, answer); err != nil {
+		return "", u.from.SentUpTo() > before, err
+	}
+	end, err := u.end(ctx)
+	if err != nil {
+		return "", true, err
+	}
+	path, err = u.finish(ctx, session, answer.GetUpload(), end)
+	return path, true, err
+}
+
+// open opens the upload, unless it is there already.
+func (u *upload) open(ctx context.Context, session string) (*gatherv1.OpenUploadResponse, error) {
+	request := &gatherv1.OpenUploadRequest{Session: session, Spec: u.spec}
+	answer, err := u.client.rpc.OpenUpload(ctx, request)
+	if root := answer.GetExistingRoot(); err == nil && len(root) > 0 {
+		same, err := u.same(ctx, root)
+		if err != nil {
+			return nil, err
+		}
+		if same {
+			return nil, errThere
+		}
+		request.Replace = true
+		answer, err = u.client.rpc.OpenUpload(ctx, request)
+		return answer, sdk.Reported(err)
+	}
+	return answer, sdk.Reported(err)
+}
+
+// finish has the upload made durable. That may take longer than one call does.
+func (u *upload) finish(ctx context.Context, session, id string, end link.End) (string, error) {
+	for {
+		answer, err := u.client.rpc.FinishUpload(ctx, &gatherv1.FinishUploadRequest{Session: session, Upload: id, Length: end.Length, Root: end.Root[:]})
+		if err == nil {
+			return answer.GetPath(), nil
+		}
+		if err = sdk.Reported(err); sdk.CodeOf(err) != sdk.TimedOut || ctx.Err() != nil {
+			return "", err
+		}
+	}
+}
+
+// feed sends over as many connections as it is told to have, until the gatherer has all.
+func (u *upload) feed(ctx context.Context, answer *gatherv1.OpenUploadResponse) error {
+	id, err := hex.DecodeString(answer.GetUpload())
+	if err != nil || len(id) != len(relay.DeliveryID{}) {
+		return fmt.Errorf("the gatherer answers with upload %q: want 32 hexadecimal digits", answer.GetUpload())
+	}
+	open := func(ctx context.Context, stripe int, join bool) (*link.Conn, relay.Welcome, error) {
+		return u.dial(ctx, answer, relay.Hello{
+			Offer: true, Join: join, Stripe: uint8(stripe), Stripes: parallel.Most, Delivery: relay.DeliveryID(id), TreeVersion: 1,
+			Plaintext: answer.GetPlaintext(), Capability: answer.GetTicket(),
+		})
+	}
+	first, welcome, err := open(ctx, 0, false)
+	if err != nil {
+		return err
+	}
+	feeding := link.NewFeeding(ctx, welcome.From, u.from, link.Options{
+		Bounds: parallel.Bounds{Least: 1, Most: parallel.Most}, Steered: true,
+		Open: func(ctx context.Context, stripe int) (*link.Conn, error) {
+			conn, _, err := open(ctx, stripe, true)
+			return conn, err
+		},
+	})
+	steering, stop := context.WithCancel(ctx)
+	var steered sync.WaitGroup
+	steered.Go(func() { u.steer(steering, feeding) })
+	defer steered.Wait()
+	defer stop()
+	return feeding.Run(first)
+}
+
+func (u *upload) dial(ctx context.Context, answer *gatherv1.OpenUploadResponse, hello relay.Hello) (*link.Conn, relay.Welcome, error) {
+	failed := errors.New("the gatherer has no data port")
+	for _, address := range answer.GetAddresses() {
+		peer := identity.ID{Role: identity.Gatherer, Name: answer.GetGatherer()}
+		conn, welcome, err := link.Dial(ctx, u.client.dialer, address, u.client.uplink.Security(), peer, hello)
+		if err == nil {
+			return conn, welcome, nil
+		}
+		failed = err
+	}
+	return nil, relay.Welcome{}, failed
+}
+
+// steer does what the gatherer says while the upload is fed.
+func (u *upload) steer(ctx context.Context, feeding *link.Feeding) {
+	for {
+		now, err := u.client.standing()
+		if err != nil { // the session is gone for good
+			feeding.Close()
+			return
+		}
+		if now.session != "" {
+			feeding.Steer(now.connections)
+			u.from.Hold(now.paused != "")
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-now.changed:
+		}
+	}
+}
+
+// showInterval is how often progress is told.
+const showInterval = 200 * time.Millisecond
+
+// show tells how the upload stands, here and to the gatherer, until ctx is done.
+func (u *upload) show(ctx context.Context) {
+	ticker := time.NewTicker(showInterval)
+	defer ticker.Stop()
+	for {
+		sent, length := u.from.SentUpTo(), u.length()
+		u.client.mu.Lock()
+		u.client.waiting[u] = length - min(sent, length)
+		u.client.mu.Unlock()
+		if now, err := u.client.standing(); err == nil && u.progress != nil {
+			u.progress(Progress{Path: u.spec.GetPath(), Sent: sent, Length: length, Connections: now.connections, Paused: now.paused})
+		}
+		select {
+		case <-ctx.Done():
+			u.client.mu.Lock()
+			delete(u.client.waiting, u)
+			u.client.mu.Unlock()
+			return
+		case <-ticker.C:
+		}
+	}
+}

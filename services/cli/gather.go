@@ -1,0 +1,223 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/groupcast/groupcast/internal/bytesize"
+	"github.com/groupcast/groupcast/sdk/gather"
+)
+
+var clientColumns = []column[gather.ClientStatus]{
+	{"CLIENT", false, func(c gather.ClientStatus) string { return c.Name }},
+	{"PRIORITY", false, func(c gather.ClientStatus) string { return fmt.Sprint(c.Share.Priority) }},
+	{"TARGET", false, func(c gather.ClientStatus) string { return rateOf(uint64(c.Share.Target)) }},
+	{"RATE", false, func(c gather.ClientStatus) string { return rateOf(c.Rate) }},
+	{"ROUND TRIP", false, func(c gather.ClientStatus) string { return milliseconds(c.RTT) }},
+	{"WINDOW", false, func(c gather.ClientStatus) string { return bytesize.Short(c.Window) }},
+	{"CONNECTIONS", false, func(c gather.ClientStatus) string { return fmt.Sprintf("%d of %d", c.Connections, max(c.Wanted, 1)) }},
+	{"STATE", false, func(c gather.ClientStatus) string { return clientState(c) }},
+	{"HELD UP", false, func(c gather.ClientStatus) string { return c.Bottleneck }},
+	{"WHY", true, func(c gather.ClientStatus) string { return c.Reason }},
+	{"UPLOADS", true, func(c gather.ClientStatus) string { return fmt.Sprint(c.Uploads) }},
+	{"RECEIVED", true, func(c gather.ClientStatus) string { return bytesize.Short(c.Received) }},
+}
+
+func clientState(c gather.ClientStatus) string {
+	switch {
+	case !c.Attached:
+		return "gone"
+	case c.Paused != "":
+		return "paused: " + strings.ReplaceAll(c.Paused, "_", " ")
+	case c.Connections == 0:
+		return "idle"
+	}
+	return c.State
+}
+
+// rateOf writes bytes per second as networks are spoken of.
+func rateOf(bytesPerSecond uint64) string {
+	bits := float64(bytesPerSecond) * 8
+	switch {
+	case bytesPerSecond == 0:
+		return ""
+	case bits >= 1e9:
+		return fmt.Sprintf("%.2f Gbit/s", bits/1e9)
+	case bits >= 1e6:
+		return fmt.Sprintf("%.2f Mbit/s", bits/1e6)
+	}
+	return fmt.Sprintf("%.0f kbit/s", bits/1e3)
+}
+
+func milliseconds(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.1f ms", d.Seconds()*1000)
+}
+
+func (a *app) gatherCommand() *cobra.Command {
+	command := &cobra.Command{Use: "gather", Short: "See and decide what a gatherer's clients get"}
+	policy := &cobra.Command{Use: "policy", Short: "Read and set who is to get what"}
+	policy.AddCommand(a.gatherPolicyGet(), a.gatherPolicySet())
+	command.AddCommand(a.gatherClients(), a.gatherWatch(), policy)
+	return command
+}
+
+// withGatherer makes a command that talks to a gatherer.
+func (a *app) withGatherer(command *cobra.Command, do func(ctx context.Context, client *gather.Client, args []string) error) *cobra.Command {
+	var to string
+	a.gathererFlags(command, &to)
+	command.RunE = func(command *cobra.Command, args []string) error {
+		client, err := a.gatherer(to, gather.Options{})
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		return do(command.Context(), client, args)
+	}
+	return command
+}
+
+// bounded has a call take no longer than calls may.
+func (a *app) bounded(do func(ctx context.Context, client *gather.Client, args []string) error) func(context.Context, *gather.Client, []string) error {
+	return func(ctx context.Context, client *gather.Client, args []string) error {
+		ctx, cancel := context.WithTimeout(ctx, a.timeout)
+		defer cancel()
+		return do(ctx, client, args)
+	}
+}
+
+func (a *app) gatherClients() *cobra.Command {
+	command := &cobra.Command{Use: "clients", Short: "List the clients: what each should get, and gets", Args: cobra.NoArgs}
+	return a.withGatherer(command, a.bounded(func(ctx context.Context, client *gather.Client, _ []string) error {
+		all, err := client.Clients(ctx)
+		if err != nil {
+			return err
+		}
+		return printList(a, all.Clients, clientColumns)
+	}))
+}
+
+func (a *app) gatherWatch() *cobra.Command {
+	command := &cobra.Command{
+		Use: "watch", Short: "Watch what the clients get, round by round", Args: cobra.NoArgs,
+		Long: "Shows all clients after every round of the controller, on a terminal as a table that is\ndrawn again, elsewhere as a line for each round.",
+	}
+	return a.withGatherer(command, func(ctx context.Context, client *gather.Client, _ []string) error {
+		shown := newScreen(a.stdout)
+		for all, err := range client.Watch(ctx) {
+			if err != nil {
+				shown.end()
+				return interrupted(ctx, err)
+			}
+			if err := a.showClients(shown, all); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (a *app) showClients(shown *screen, all gather.Snapshot) error {
+	line := fmt.Sprintf("%s: %s of %s, windows of %s", all.Controller, orDash(rateOf(all.Received)), orDash(rateOf(all.Available)), bytesize.Short(all.Window))
+	if shown.terminal == nil || a.output == "json" || a.output == "yaml" {
+		return a.event(all, line+clientLine(all.Clients))
+	}
+	var text strings.Builder
+	if err := printTable(&text, all.Clients, clientColumns, a.output == "wide"); err != nil {
+		return err
+	}
+	_, height := shown.size()
+	lines := append([]string{line}, strings.Split(strings.TrimRight(text.String(), "\n"), "\n")...)
+	shown.drawLines(lines[:min(len(lines), max(height-1, 2))])
+	return nil
+}
+
+// clientLine tells in a line what each client gets.
+func clientLine(clients []gather.ClientStatus) string {
+	var line strings.Builder
+	for _, c := range clients {
+		fmt.Fprintf(&line, "  %s %s", c.Name, orDash(rateOf(c.Rate)))
+	}
+	return line.String()
+}
+
+func (a *app) gatherPolicyGet() *cobra.Command {
+	command := &cobra.Command{Use: "get", Short: "Write the policy, as YAML that can be set again", Args: cobra.NoArgs}
+	return a.withGatherer(command, a.bounded(func(ctx context.Context, client *gather.Client, _ []string) error {
+		policy, _, err := client.Policy(ctx)
+		if err != nil {
+			return err
+		}
+		if !slices.Contains([]string{"json", "yaml"}, a.output) {
+			a.output = "yaml"
+		}
+		_, err = a.printData(policy)
+		return err
+	}))
+}
+
+func (a *app) gatherPolicySet() *cobra.Command {
+	command := &cobra.Command{
+		Use: "set FILE|-", Short: "Set the policy from a YAML file", Args: cobra.ExactArgs(1),
+		Long: `Sets who gets what. The first rule that fits a client holds for it; default is for the
+others. It holds from the next half second on. Rates are bytes per second.
+
+  rules:
+  - clients: [ward-*]        # names, with * for any rest
+    target: 125kB            # what they should get,
+    minimum: 60kB            # and get even where targets do not fit
+    priority: 1              # the higher comes first
+  - clients: [archive]
+    max: 1MB
+    maxConnections: 2
+    maxStored: 100GiB        # on the gatherer's disk
+  default: {target: 62kB}
+  link: 0                    # what the link carries; 0 is found out
+  admission: admit           # or, with a link: queue, refuse`,
+	}
+	return a.withGatherer(command, a.bounded(func(ctx context.Context, client *gather.Client, args []string) error {
+		text, err := readAll(args[0])
+		if err != nil {
+			return err
+		}
+		policy, err := gather.ParsePolicy(text)
+		if err != nil {
+			return err
+		}
+		revision, err := client.SetPolicy(ctx, policy, 0)
+		if err == nil {
+			fmt.Fprintf(a.stderr, "policy set, revision %d\n", revision)
+		}
+		return err
+	}))
+}
+
+// maxPolicyText bounds what is read as a policy.
+const maxPolicyText = 4 << 20
+
+// readAll reads a file, or standard input.
+func readAll(name string) ([]byte, error) {
+	from := io.ReadCloser(os.Stdin)
+	if name != "-" {
+		var err error
+		if from, err = os.Open(name); err != nil {
+			return nil, err
+		}
+		defer from.Close()
+	}
+	text, err := io.ReadAll(io.LimitReader(from, maxPolicyText+1))
+	if err == nil && len(text) > maxPolicyText {
+		err = usageError{errors.New("the policy is longer than 4 MiB")}
+	}
+	return text, err
+}

@@ -1,0 +1,63 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+)
+
+// screen is where something is drawn again and again, if it is a terminal.
+type screen struct {
+	to       io.Writer
+	terminal *os.File // nil if it is none
+	drawn    int      // lines on the terminal that are drawn over
+}
+
+func newScreen(to io.Writer) *screen {
+	s := &screen{to: to}
+	if file, isFile := to.(*os.File); isFile && term.IsTerminal(int(file.Fd())) {
+		s.terminal = file
+	}
+	return s
+}
+
+// size returns how many columns and lines there are.
+func (s *screen) size() (width, height int) {
+	width, height, err := term.GetSize(int(s.terminal.Fd()))
+	if err != nil || width <= 0 {
+		return 80, 24
+	}
+	return width, height
+}
+
+// drawLines draws over what was drawn before.
+func (s *screen) drawLines(lines []string) {
+	width, _ := s.size()
+	var text strings.Builder
+	if s.drawn > 0 {
+		fmt.Fprintf(&text, "\x1b[%dA", s.drawn)
+	}
+	for _, line := range lines {
+		fmt.Fprintf(&text, "%s\x1b[K\n", cutRunes(line, width-1))
+	}
+	text.WriteString("\x1b[J")
+	s.drawn = len(lines)
+	fmt.Fprint(s.to, text.String())
+}
+
+// end leaves the screen to what comes next.
+func (s *screen) end() {
+	if s.drawn > 0 {
+		fmt.Fprintf(s.to, "\x1b[%dA\x1b[J", s.drawn)
+		s.drawn = 0
+	}
+}
+
+// cutRunes shortens a line, so that it stays one.
+func cutRunes(text string, width int) string {
+	runes := []rune(text)
+	return string(runes[:min(len(runes), max(width, 1))])
+}

@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/groupcast/groupcast/internal/capture"
+	wire "github.com/groupcast/groupcast/internal/wire/soma/paper"
+)
+
+const somaAbout = `SOMA is how replicas are made by multicast. These commands look at its traffic in the
+profile of its paper, in a capture that tcpdump or Wireshark wrote, or as it passes a
+network interface, which needs root or the capability NET_RAW.`
+
+func (a *app) somaCommand() *cobra.Command {
+	soma := &cobra.Command{Use: "soma", Short: "See SOMA's packets, windows and equations", Long: somaAbout}
+	soma.AddCommand(a.somaDecode(), a.somaFigures(), a.somaModel())
+	return soma
+}
+
+// traffic is where packets come from.
+type traffic struct {
+	device string
+	port   uint16
+	count  int
+}
+
+func (t *traffic) flags(command *cobra.Command) {
+	command.Flags().StringVarP(&t.device, "interface", "i", "", "network interface to listen on, instead of a file")
+	command.Flags().Uint16VarP(&t.port, "port", "p", 7431, "UDP port by which SOMA is known")
+	command.Flags().IntVarP(&t.count, "count", "c", 0, "end after so many packets; 0 is all")
+	command.Args = cobra.MaximumNArgs(1)
+}
+
+// packets is a file or an interface.
+type packets interface {
+	Next() (capture.Packet, error)
+}
+
+// open opens the file that is named, "-" for standard input, or the interface.
+func (t *traffic) open(ctx context.Context, args []string) (from packets, closed func(), err error) {
+	switch {
+	case (len(args) == 1) == (t.device != ""):
+		return nil, nil, usageError{errors.New("give a FILE, or an interface with -i")}
+	case t.device != "":
+		live, err := capture.Listen(t.device, t.port)
+		if err != nil {
+			return nil, nil, err
+		}
+		stop := context.AfterFunc(ctx, func() { _ = live.Close() })
+		return live, func() { stop(); _ = live.Close() }, nil
+	}
+	file := os.Stdin
+	if args[0] != "-" {
+		if file, err = os.Open(args[0]); err != nil {
+			return nil, nil, err
+		}
+	}
+	reader, err := capture.NewReader(file)
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("read %s: %w", args[0], err), file.Close())
+	}
+	return reader, func() { _ = file.Close() }, nil
+}
+
+// each calls take with every datagram of SOMA's port, until there are no more, or as many as were
+// asked for. An interface ends when the user interrupts it, which is no failure.
+func (t *traffic) each(ctx context.Context, args []string, take func(capture.Packet, capture.Datagram) error) error {
+	from, closed, err := t.open(ctx, args)
+	if err != nil {
+		return err
+	}
+	defer closed()
+	for seen := 0; t.count == 0 || seen < t.count; {
+		packet, err := from.Next()
+		if errors.Is(err, io.EOF) || ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read packets: %w", err)
+		}
+		datagram, is := packet.Datagram()
+		if !is || datagram.From.Port() != t.port && datagram.To.Port() != t.port {
+			continue
+		}
+		seen++
+		if err := take(packet, datagram); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// line is a packet as JSON has it.
+type line struct {
+	Time    time.Time `json:"time"`
+	From    string    `json:"from"`
+	To      string    `json:"to"`
+	Type    string    `json:"type,omitempty"`
+	SN      uint32    `json:"sn,omitempty"`
+	LWSN    uint32    `json:"lwsn,omitempty"`
+	PL      int       `json:"pl,omitempty"`
+	Refused string    `json:"refused,omitempty"`
+}
+
+func (a *app) somaDecode() *cobra.Command {
+	var from traffic
+	var keep string
+	command := &cobra.Command{
+		Use: "decode [FILE]", Short: "Print one line for each packet of a capture or an interface",
+		Example: "  groupcast soma decode transfer.pcap\n  groupcast soma decode -i eth0 --write transfer.pcap",
+	}
+	from.flags(command)
+	command.Flags().StringVarP(&keep, "write", "w", "", "write the packets of an interface to a file, too")
+	command.RunE = func(command *cobra.Command, args []string) error {
+		if keep == "" {
+			return from.each(command.Context(), args, func(_ capture.Packet, d capture.Datagram) error { return a.printPacket(d) })
+		}
+		if from.device == "" {
+			return usageError{errors.New("--write needs an interface")}
+		}
+		return a.keepPackets(command.Context(), &from, keep)
+	}
+	return command
+}
+
+// keepPackets prints what passes an interface, and writes it to a file.
+func (a *app) keepPackets(ctx context.Context, from *traffic, name string) error {
+	file, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	writer, err := capture.NewWriter(file, capture.Raw)
+	if err == nil {
+		err = from.each(ctx, nil, func(p capture.Packet, d capture.Datagram) error {
+			return errors.Join(writer.Write(p), a.printPacket(d))
+		})
+	}
+	return errors.Join(err, file.Close())
+}
+
+// printPacket prints "all the packet information in only one line" (004 §V).
+func (a *app) printPacket(d capture.Datagram) error {
+	record := line{Time: d.At, From: d.From.String(), To: d.To.String()}
+	said := ""
+	if p, err := wire.Parse(d.Payload); err != nil {
+		record.Refused, said = err.Error(), err.Error()
+	} else {
+		record.Type, record.SN, record.LWSN, record.PL, said = p.Type.String(), p.SN, p.LWSN, p.Length(), p.String()
+	}
+	if a.output == "json" || a.output == "yaml" {
+		return a.event(record, "")
+	}
+	_, err := fmt.Fprintf(a.stdout, "%s %v > %v %s\n", d.At.UTC().Format("15:04:05.000000"), d.From, d.To, said)
+	return err
+}

@@ -1,0 +1,197 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/groupcast/groupcast/internal/bytesize"
+	"github.com/groupcast/groupcast/sdk/gather"
+)
+
+// upload is what the upload command was asked for.
+type upload struct {
+	to     string
+	as     string
+	path   string
+	follow bool
+	labels map[string]string
+}
+
+// gathererVariable names the gatherer where --to does not.
+const gathererVariable = "GROUPCAST_GATHERER"
+
+// defaultGatherer is where a standalone server gathers.
+const defaultGatherer = "127.0.0.1:7420"
+
+func (a *app) uploadCommand() *cobra.Command {
+	u := &upload{}
+	command := &cobra.Command{
+		Use: "upload FILE|DIR|- [--to GATHERER]", Short: "Upload a file, a directory or standard input to a gatherer", Args: cobra.ExactArgs(1),
+		Long: `Uploads a file, or all files of a directory, to a gatherer, and ends when they are
+on its disk, whole and compared. With - it uploads standard input, and with --follow
+what is added to a file, as it comes: what came earlier under its name goes on.
+
+Which rate it gets is the gatherer's to say, by its policy. Interrupted or cut off, it goes
+on where it was: by itself while it runs, and else when it is called again.`,
+		Example: "  groupcast upload checkpoint.bin --to gather.example:7420\n  groupcast upload results/ --as node-7\n  sensor | groupcast upload - --name sensor\n  groupcast upload /var/log/app.log --follow",
+	}
+	flags := command.Flags()
+	a.gathererFlags(command, &u.to)
+	flags.StringVar(&u.as, "as", "", "the client's name (the name of the identity)")
+	flags.StringVar(&u.path, "name", "", "what it is called at the gatherer, as logs/app.log (its own name)")
+	flags.BoolVar(&u.follow, "follow", false, "upload what is added to the file, until interrupted")
+	flags.StringToStringVar(&u.labels, "label", nil, "labels of the client, as site=a, for policies that trust them")
+	command.RunE = func(command *cobra.Command, args []string) error {
+		switch {
+		case u.follow && args[0] == "-":
+			return usageError{errors.New("--follow is for files: standard input is uploaded as it comes anyway")}
+		case args[0] == "-" && u.path == "":
+			return usageError{errors.New("standard input has no name: give it one with --name")}
+		}
+		client, err := a.gatherer(u.to, gather.Options{As: u.as, Labels: u.labels})
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		return a.upload(command.Context(), client, u, args[0])
+	}
+	return command
+}
+
+// gathererFlags adds the flag that names the gatherer.
+func (a *app) gathererFlags(command *cobra.Command, to *string) {
+	command.Flags().StringVar(to, "to", cmp.Or(os.Getenv(gathererVariable), defaultGatherer), "the gatherer's gRPC port, as host:port ("+gathererVariable+")")
+}
+
+// gatherer returns a client of a gatherer.
+func (a *app) gatherer(to string, options gather.Options) (*gather.Client, error) {
+	file, err := a.configFile()
+	if err != nil {
+		return nil, err
+	}
+	return gather.Open(file, to, options)
+}
+
+func (a *app) upload(ctx context.Context, client *gather.Client, u *upload, what string) error {
+	shown := &uploading{screen: newScreen(a.stderr), begun: time.Now(), last: time.Now()}
+	defer shown.end()
+	switch {
+	case what == "-":
+		return a.uploadStream(ctx, client, u, shown, func(uint64) (io.Reader, error) { return os.Stdin, nil })
+	case u.follow:
+		if _, err := os.Stat(what); err != nil {
+			return err
+		}
+		u.path = cmp.Or(u.path, filepath.Base(what))
+		return a.uploadStream(ctx, client, u, shown, func(offset uint64) (io.Reader, error) { return follow(ctx, what, offset) })
+	}
+	info, err := os.Stat(what)
+	if err != nil {
+		return err
+	}
+	options := gather.FileOptions{Path: u.path, Progress: shown.show}
+	if info.IsDir() {
+		return client.UploadTree(ctx, what, options, func(one gather.Uploaded) { a.uploaded(shown, one) })
+	}
+	one, err := client.Upload(ctx, what, options)
+	if err == nil {
+		a.uploaded(shown, one)
+	}
+	return interrupted(ctx, err)
+}
+
+func (a *app) uploadStream(ctx context.Context, client *gather.Client, u *upload, shown *uploading, open func(uint64) (io.Reader, error)) error {
+	// A stream that is interrupted ends: what was read is uploaded first.
+	uploading, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	one, err := client.UploadStream(uploading, func(offset uint64) (io.Reader, error) {
+		from, err := open(offset)
+		return &until{ctx, from}, err
+	}, gather.StreamOptions{Path: u.path, Progress: shown.show})
+	if err == nil {
+		a.uploaded(shown, one)
+	}
+	return err
+}
+
+// until is a reader that ends when ctx does. What is read of it is not lost.
+type until struct {
+	ctx  context.Context
+	from io.Reader
+}
+
+func (u *until) Read(p []byte) (int, error) {
+	type result struct {
+		n   int
+		err error
+	}
+	if u.ctx.Err() != nil {
+		return 0, io.EOF
+	}
+	done, buffer := make(chan result, 1), make([]byte, len(p))
+	go func() { // a read that blocks is left to its source
+		n, err := u.from.Read(buffer)
+		done <- result{n, err}
+	}()
+	select {
+	case one := <-done:
+		return copy(p, buffer[:one.n]), one.err
+	case <-u.ctx.Done():
+		return 0, io.EOF
+	}
+}
+
+// interrupted tells an interruption from a failure.
+func interrupted(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return errInterrupted
+	}
+	return err
+}
+
+// uploaded tells of an upload that is finished.
+func (a *app) uploaded(shown *uploading, one gather.Uploaded) {
+	shown.end()
+	how := ""
+	if one.There {
+		how = ", was there already"
+	}
+	_ = a.event(one, fmt.Sprintf("%s  %s%s", one.Path, bytesize.Short(one.Bytes), how)) // nobody reads what cannot be written
+}
+
+// uploading shows how an upload goes on.
+type uploading struct {
+	*screen
+	begun, last time.Time
+	before      uint64
+	rate        float64
+	paused      string
+}
+
+func (u *uploading) show(p gather.Progress) {
+	now := time.Now()
+	if passed := now.Sub(u.begun); passed >= rateSpan {
+		u.rate = float64(p.Sent-min(u.before, p.Sent)) / passed.Seconds()
+		u.before, u.begun = p.Sent, now
+	}
+	line := fmt.Sprintf("%s  %s of %s  %s/s over %d connections", p.Path, bytesize.Short(p.Sent), bytesize.Short(p.Length), bytesize.Short(uint64(u.rate)), p.Connections)
+	if p.Paused != "" {
+		line = fmt.Sprintf("%s  %s of %s  paused by the gatherer: %s", p.Path, bytesize.Short(p.Sent), bytesize.Short(p.Length), strings.ReplaceAll(p.Paused, "_", " "))
+	}
+	switch {
+	case u.terminal != nil:
+		u.drawLines([]string{line})
+	case p.Paused != u.paused || now.Sub(u.last) >= linePause:
+		u.last, u.paused = now, p.Paused
+		fmt.Fprintln(u.to, line)
+	}
+}

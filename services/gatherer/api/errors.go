@@ -1,0 +1,47 @@
+package api
+
+import (
+	"context"
+	"errors"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/groupcast/groupcast/internal/daemon"
+	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/services/gatherer/roster"
+	"github.com/groupcast/groupcast/services/gatherer/sink"
+)
+
+// Errors of the API itself.
+var (
+	errNoIdentity = errors.New("no certificate: enroll with a join token first")
+	errDenied     = errors.New("not allowed")
+	errSilent     = errors.New("nothing was sent for too long")
+	errInvalid    = errors.New("request not understood")
+)
+
+// codesOf gives every error that this API returns a code, and a reason for programs.
+var codesOf = []daemon.Code{
+	{Err: errNoIdentity, Code: codes.Unauthenticated, Reason: "NO_IDENTITY"},
+	{Err: errDenied, Code: codes.PermissionDenied, Reason: "DENIED"},
+	{Err: errSilent, Code: codes.DeadlineExceeded, Reason: "SILENT"},
+	{Err: errInvalid, Code: codes.InvalidArgument, Reason: "INVALID"},
+	{Err: roster.ErrName, Code: codes.PermissionDenied, Reason: "NAME_REFUSED"},
+	{Err: roster.ErrSession, Code: codes.FailedPrecondition, Reason: "SESSION_ENDED"},
+	{Err: roster.ErrUpload, Code: codes.NotFound, Reason: "UPLOAD_UNKNOWN"},
+	{Err: roster.ErrRefused, Code: codes.ResourceExhausted, Reason: "MINIMUM_DOES_NOT_FIT"},
+	{Err: roster.ErrCrowded, Code: codes.ResourceExhausted, Reason: "TOO_MANY"},
+	{Err: roster.ErrStored, Code: codes.ResourceExhausted, Reason: "STORED_TOO_MUCH"},
+	{Err: roster.ErrUnfinished, Code: codes.Aborted, Reason: "UNFINISHED"},
+	{Err: roster.ErrStopping, Code: codes.Unavailable, Reason: "STOPPING"},
+	{Err: sink.ErrPath, Code: codes.InvalidArgument, Reason: "PATH_REFUSED"},
+	{Err: roster.ErrStale, Code: codes.Aborted, Reason: "POLICY_CHANGED"},
+	{Err: object.ErrName, Code: codes.FailedPrecondition, Reason: "NAME_TAKEN"},
+	{Err: object.ErrDamaged, Code: codes.DataLoss, Reason: "DAMAGED"},
+	{Err: object.ErrNoRoom, Code: codes.Unavailable, Reason: "DISK_FULL"},
+	{Err: object.ErrBusy, Code: codes.Unavailable, Reason: "BUSY"},
+	{Err: context.DeadlineExceeded, Code: codes.DeadlineExceeded, Reason: "DEADLINE"},
+	{Err: context.Canceled, Code: codes.Canceled, Reason: "CANCELED"},
+}
+
+func toStatus(err error) error { return daemon.Status(err, codesOf) }

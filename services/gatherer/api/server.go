@@ -1,0 +1,183 @@
+// Package api is a gatherer's gRPC API: it knows who calls and what they may, and turns
+// messages into what the roster and the policy understand.
+package api
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/peer"
+	reflectionv1 "google.golang.org/grpc/reflection/grpc_reflection_v1"
+	reflectionv1alpha "google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	gatherv1 "github.com/groupcast/groupcast/internal/gen/groupcast/gather/v1"
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/services/gatherer/controller"
+	"github.com/groupcast/groupcast/services/gatherer/roster"
+)
+
+// Server answers a gatherer's API.
+type Server struct {
+	gatherv1.UnimplementedGatherServiceServer
+
+	Name        string
+	TrustDomain string
+	Roster      *roster.Roster
+	Policy      *roster.Agreed
+	Controller  *controller.Controller
+	// Addresses are where the data port is reached.
+	Addresses []string
+	Plaintext bool
+}
+
+var (
+	operators = []identity.Role{identity.Operator}
+	clients   = []identity.Role{identity.Operator, identity.Member, identity.Agent}
+	everyone  = identity.Roles
+)
+
+// rules is the whole of who may call what. What is not named is refused.
+var rules = map[string][]identity.Role{
+	gatherv1.GatherService_Attach_FullMethodName:       clients,
+	gatherv1.GatherService_OpenUpload_FullMethodName:   clients,
+	gatherv1.GatherService_FinishUpload_FullMethodName: clients,
+	gatherv1.GatherService_GetPolicy_FullMethodName:    operators,
+	gatherv1.GatherService_SetPolicy_FullMethodName:    operators,
+	gatherv1.GatherService_ListClients_FullMethodName:  operators,
+	gatherv1.GatherService_WatchClients_FullMethodName: operators,
+
+	healthv1.Health_Check_FullMethodName: everyone,
+	healthv1.Health_List_FullMethodName:  everyone,
+	healthv1.Health_Watch_FullMethodName: everyone,
+
+	reflectionv1.ServerReflection_ServerReflectionInfo_FullMethodName:      operators,
+	reflectionv1alpha.ServerReflection_ServerReflectionInfo_FullMethodName: operators,
+}
+
+type callerKey struct{}
+
+// callerOf returns who makes the call.
+func callerOf(ctx context.Context) identity.ID {
+	caller, _ := ctx.Value(callerKey{}).(identity.ID)
+	return caller
+}
+
+// authorize returns the call's context with its caller, or why it is refused.
+func (s *Server) authorize(ctx context.Context, method string) (context.Context, error) {
+	roles, known := rules[method]
+	if !known {
+		return nil, fmt.Errorf("%s: %w", method, errDenied)
+	}
+	connection, _ := peer.FromContext(ctx)
+	security, _ := connection.AuthInfo.(credentials.TLSInfo)
+	caller, proven := identity.PeerOf(security.State, s.TrustDomain)
+	switch {
+	case !proven:
+		return nil, errNoIdentity
+	case !slices.Contains(roles, caller.ID.Role):
+		return nil, fmt.Errorf("%s by %s: %w", method, caller.ID, errDenied)
+	}
+	return context.WithValue(ctx, callerKey{}, caller.ID), nil
+}
+
+// Unary authorizes a call.
+func (s *Server) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	ctx, err := s.authorize(ctx, info.FullMethod)
+	if err != nil {
+		return nil, toStatus(err)
+	}
+	response, err := handler(ctx, req)
+	return response, toStatus(err)
+}
+
+// Stream authorizes a stream.
+func (s *Server) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+	ctx, err := s.authorize(stream.Context(), info.FullMethod)
+	if err != nil {
+		return toStatus(err)
+	}
+	return toStatus(handler(srv, &known{stream, ctx}))
+}
+
+// known is a stream whose caller is known.
+type known struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (k *known) Context() context.Context { return k.ctx }
+
+// How often clients say something, and how long they may be silent.
+const (
+	heartbeat = 2 * time.Second
+	patience  = 10 * time.Second
+)
+
+// Attach keeps a client's session until it leaves, falls silent or is fenced.
+func (s *Server) Attach(stream grpc.BidiStreamingServer[gatherv1.AttachRequest, gatherv1.AttachResponse]) error {
+	first, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	session, err := s.Roster.Attach(first.GetClient(), first.GetLabels(), callerOf(stream.Context()))
+	if err != nil {
+		return err
+	}
+	defer session.Leave()
+	session.Report(first.GetWaitingBytes())
+	ctx, cancel := context.WithCancelCause(stream.Context())
+	defer cancel(nil)
+	heard := make(chan struct{}, 1)
+	go func() { cancel(listen(stream, session, heard)) }()
+	return tell(ctx, stream, session, heard)
+}
+
+// listen takes what a client says of itself, until it leaves.
+func listen(stream grpc.BidiStreamingServer[gatherv1.AttachRequest, gatherv1.AttachResponse], session *roster.Session, heard chan<- struct{}) error {
+	for {
+		request, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		session.Report(request.GetWaitingBytes())
+		select {
+		case heard <- struct{}{}:
+		default: // it is to be noted anyway
+		}
+	}
+}
+
+// tell tells a client what to do, as that changes and in answer to its signs of life.
+func tell(ctx context.Context, stream grpc.BidiStreamingServer[gatherv1.AttachRequest, gatherv1.AttachResponse], session *roster.Session, heard <-chan struct{}) error {
+	silence := time.NewTimer(patience)
+	defer silence.Stop()
+	for {
+		told := session.Told()
+		err := stream.Send(&gatherv1.AttachResponse{
+			Session: session.ID, Interval: durationpb.New(heartbeat),
+			Connections: uint32(told.Connections), Paused: told.Paused, Ended: told.Ended,
+		})
+		if err != nil || told.Ended != "" {
+			return err
+		}
+		select {
+		case <-told.Changed:
+		case <-heard:
+			silence.Reset(patience)
+		case <-silence.C:
+			return errSilent
+		case <-ctx.Done():
+			if err := context.Cause(ctx); err != io.EOF { //nolint:errorlint // the stream returns it as it is
+				return err
+			}
+			return nil
+		}
+	}
+}

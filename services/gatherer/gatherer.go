@@ -1,0 +1,150 @@
+// Package gatherer is the gathering server: clients upload to it, and its controller gives
+// each what the policy says, by the windows that it is shown and the connections that it
+// is told to have.
+package gatherer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+
+	"github.com/groupcast/groupcast/internal/algo/window"
+	"github.com/groupcast/groupcast/internal/daemon"
+	gatherv1 "github.com/groupcast/groupcast/internal/gen/groupcast/gather/v1"
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/link"
+	"github.com/groupcast/groupcast/internal/uplink"
+	"github.com/groupcast/groupcast/services/gatherer/api"
+	"github.com/groupcast/groupcast/services/gatherer/controller"
+	"github.com/groupcast/groupcast/services/gatherer/roster"
+	"github.com/groupcast/groupcast/services/gatherer/sink"
+)
+
+// Run runs a gatherer until ctx is done.
+func Run(ctx context.Context, env daemon.Env, config *Config) error {
+	if err := config.Tickets().Enter(ctx, config.Uplink(), env.Log, uplink.Over(env.Network)); err != nil {
+		return err
+	}
+	managers, err := uplink.Dial(config.Uplink(), env.Log, uplink.Over(env.Network))
+	if err != nil {
+		return err
+	}
+	defer managers.Close()
+	id, err := managers.ID()
+	if err != nil {
+		return err
+	}
+	if id.Role != identity.Gatherer {
+		return fmt.Errorf("credentials in %s are of %s: want a gatherer's", config.CredentialsDir, id)
+	}
+	env.Log = env.Log.With("gatherer", id.Name)
+	clients, err := openRoster(env, config)
+	if err != nil {
+		return err
+	}
+	control, err := controller.New(config.Controller, window.Options{}, clients, newNeighbours(config.Data.Interface).rate)
+	if err != nil {
+		return err
+	}
+	listener, err := env.Listen("tcp", config.Data.Listen)
+	if err != nil {
+		return fmt.Errorf("data port (set data.listen to another address): %w", err)
+	}
+	defer listener.Close()
+	port, err := serveAPI(env, config, managers.Security(), clients, control, id.Name, listener.Addr().String())
+	if err != nil {
+		return err
+	}
+	metrics := newMetrics(env.Metrics)
+	door := &link.Door{Security: managers.Security(), Log: env.Log, Serve: clients.Serve, Refused: metrics.turnAway}
+	first := &firstWindow{listener: listener}
+	first.set(control.First())
+
+	env.Admin.Ready(func() error { return nil })
+	env.Log.Info("gathering", "grpc", port.Addr(), "data", listener.Addr().String(), "dir", config.Store.Dir, "controller", config.Controller)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return port.Serve(ctx, config.StopWait.Std()) })
+	group.Go(func() error {
+		defer door.Wait()
+		return door.Run(ctx, listener)
+	})
+	group.Go(func() error { return clients.Run(ctx) })
+	group.Go(func() error { return clients.Retain(ctx) })
+	group.Go(func() error {
+		return control.Run(ctx, func(round controller.Round) {
+			first.set(round.First)
+			metrics.note(round, clients.Clients())
+		})
+	})
+	return group.Wait()
+}
+
+// openRoster makes the directory that clients upload into, and reads the policy.
+func openRoster(env daemon.Env, config *Config) (*roster.Roster, error) {
+	for _, dir := range []string{config.Store.Dir, filepath.Dir(config.Policy.File)} {
+		if err := os.MkdirAll(dir, 0o750); err != nil {
+			return nil, fmt.Errorf("make directory: %w", err)
+		}
+	}
+	before, err := config.first()
+	if err != nil {
+		return nil, fmt.Errorf("policy.first: %w", err)
+	}
+	agreed, err := roster.OpenPolicy(config.Policy.File, before)
+	if err != nil {
+		return nil, err
+	}
+	return roster.New(roster.Env{
+		Log: env.Log, Dir: config.Store.Dir, Policy: agreed, Grace: config.Store.Grace.Std(),
+		Reserve: uint64(config.Store.Reserve), Exec: config.Exec,
+		Retention: sink.Retention{Age: config.Store.KeepFor.Std(), Bytes: uint64(config.Store.KeepBytes)},
+	}), nil
+}
+
+// serveAPI takes the gRPC port.
+func serveAPI(env daemon.Env, config *Config, security identity.TLS, clients *roster.Roster, control *controller.Controller, name, data string) (*daemon.GRPC, error) {
+	addresses, err := daemon.Reachable(data, config.Data.Addresses, config.Data.Hosts)
+	if err != nil {
+		return nil, err
+	}
+	server := &api.Server{
+		Name: name, TrustDomain: config.TrustDomain, Roster: clients, Policy: clients.Policy, Controller: control,
+		Addresses: addresses, Plaintext: config.Data.Plaintext,
+	}
+	port, err := daemon.ListenGRPC(env, config.GRPC, security.Server(),
+		[]grpc.UnaryServerInterceptor{server.Unary}, []grpc.StreamServerInterceptor{server.Stream})
+	if err != nil {
+		return nil, err
+	}
+	gatherv1.RegisterGatherServiceServer(port.Server, server)
+	return port, nil
+}
+
+// firstWindow is the window of connections that are accepted: the listening socket's.
+type firstWindow struct {
+	listener net.Listener
+	bytes    int
+}
+
+// unbounded is a window that bounds nothing.
+const unbounded = 1 << 30
+
+// set bounds the window of connections to come, if that is new. That it cannot be set costs
+// the first round of the controller.
+func (f *firstWindow) set(bytes int) {
+	if bytes == 0 && f.bytes != 0 {
+		bytes = unbounded
+	}
+	if bytes == f.bytes {
+		return
+	}
+	if err := link.SetFirstWindow(f.listener, bytes); err == nil || errors.Is(err, errors.ErrUnsupported) {
+		f.bytes = bytes
+	}
+}

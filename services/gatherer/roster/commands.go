@@ -1,0 +1,68 @@
+package roster
+
+import (
+	"context"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+// Commands for finished files: how long one may run, how many run at once, and how many
+// wait. Then who finishes another upload waits, too.
+const (
+	commandTime  = 10 * time.Minute
+	commandsMost = 4
+	commandsWait = 1024
+	// commandPatience is how long one may take to end after it was told to.
+	commandPatience = 5 * time.Second
+)
+
+// commands holds those that run, and those that are known at all.
+type commands struct{ running, known chan struct{} }
+
+func newCommands() commands {
+	return commands{make(chan struct{}, commandsMost), make(chan struct{}, commandsMost+commandsWait)}
+}
+
+// runFor runs the command for a file that is finished: with its path as the last argument.
+func (r *Roster) runFor(u *Upload, path string) {
+	if len(r.Exec) == 0 || u.spec.Stream {
+		return
+	}
+	r.commands.known <- struct{}{}
+	r.running.Go(func() {
+		defer func() { <-r.commands.known }()
+		select {
+		case r.commands.running <- struct{}{}:
+			defer func() { <-r.commands.running }()
+			r.command(u.client.Name, u.spec.Path, path)
+		case <-r.life.Done():
+			r.Log.Warn("the gatherer stops: the command for a finished file was not run", "file", path)
+		}
+	})
+}
+
+func (r *Roster) command(client, path, file string) {
+	ctx, cancel := context.WithTimeout(r.life, commandTime)
+	defer cancel()
+	command := exec.CommandContext(ctx, r.Exec[0], append(r.Exec[1:len(r.Exec):len(r.Exec)], file)...)
+	command.Env = append(command.Environ(), "GROUPCAST_CLIENT="+client, "GROUPCAST_PATH="+path)
+	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
+	command.WaitDelay = commandPatience
+	said := &clipped{}
+	command.Stdout, command.Stderr = said, said
+	if err := command.Run(); err != nil {
+		r.Log.Warn("the command for a finished file failed", "file", file, "error", err, "output", string(said.text))
+	}
+}
+
+// clippedAt is how much is kept of what a command says.
+const clippedAt = 1000
+
+// clipped keeps the beginning of what is written.
+type clipped struct{ text []byte }
+
+func (c *clipped) Write(p []byte) (int, error) {
+	c.text = append(c.text, p[:min(len(p), clippedAt-len(c.text))]...)
+	return len(p), nil
+}

@@ -1,0 +1,48 @@
+package roster
+
+import (
+	"time"
+
+	"github.com/groupcast/groupcast/internal/identity"
+)
+
+// Sweep, LookAtDisk and RecountAll are what Run and Retain do now and then.
+func (r *Roster) Sweep(now time.Time) { r.sweep(now) }
+
+// LookAtDisk looks how full the disk is.
+func (r *Roster) LookAtDisk() { r.lookAtDisk() }
+
+// RecountAll looks at clients again that have too much on the disk.
+func (r *Roster) RecountAll() { r.recountAll() }
+
+// Came says that bytes of an upload were written.
+func (u *Upload) Came(content []byte) error {
+	for len(content) > 0 {
+		u.mu.Lock()
+		at := u.came
+		u.mu.Unlock()
+		place, most, err := u.Section(at)
+		if err != nil {
+			return err
+		}
+		part := content[:min(int64(len(content)), most)]
+		if _, err := place.File.WriteAt(part, place.At); err != nil {
+			return err
+		}
+		if err := u.Landed(at + uint64(len(part))); err != nil {
+			return err
+		}
+		content = content[len(part):]
+	}
+	return nil
+}
+
+// Permits says whether what was answered still permits to bring bytes.
+func (o Opened) Permits(peer identity.ID) bool { return o.Upload.permits(peer, o.Ticket) }
+
+// Known returns how many uploads, openings and finished ones are known.
+func (r *Roster) Known() (uploads, openings, finished int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.uploads), len(r.openings), len(r.finished.known)
+}

@@ -1,0 +1,130 @@
+package roster
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/object"
+	wire "github.com/groupcast/groupcast/internal/wire/relay"
+)
+
+// finish is the end of an upload, once for all who ask for it.
+type finish struct {
+	length uint64
+	root   object.Root
+	done   chan struct{}
+	file   string
+	err    error
+}
+
+func (f *finish) isOf(length uint64, root object.Root) error {
+	if f.length != length || f.root != root {
+		return fmt.Errorf("%w: it was finished with another length or root", ErrUpload)
+	}
+	return nil
+}
+
+// Finish compares what has come with what was sent, makes it durable, and returns where it
+// is. Who asks again gets the same answer, until many others have finished.
+func (r *Roster) Finish(ctx context.Context, session string, peer identity.ID, id wire.DeliveryID, length uint64, root object.Root) (string, error) {
+	r.mu.Lock()
+	client, err := r.clientOf(session, peer)
+	u, past := r.uploads[id], r.finished.known[id]
+	r.mu.Unlock()
+	switch {
+	case err != nil:
+		return "", err
+	case past.finish != nil && past.client == client.Name:
+		return past.path(r.Dir, length, root)
+	case u == nil || u.client != client:
+		return "", ErrUpload
+	}
+	asked, err := u.finish(length, root)
+	if err != nil {
+		return "", err
+	}
+	select {
+	case <-ctx.Done():
+		return "", ctx.Err()
+	case <-u.stopped:
+	}
+	return finished{client.Name, asked}.path(r.Dir, length, root)
+}
+
+// finish has the upload finished when all of it has come.
+func (u *Upload) finish(length uint64, root object.Root) (*finish, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	switch {
+	case u.finished != nil:
+		return u.finished, u.finished.isOf(length, root)
+	case u.err != nil:
+		return nil, u.err
+	case u.came != length:
+		return nil, fmt.Errorf("%w: %d bytes of %d", ErrUnfinished, u.came, length)
+	}
+	u.finished = &finish{length: length, root: root, done: make(chan struct{})}
+	u.announce()
+	return u.finished, nil
+}
+
+// conclude compares what has come with what was sent, makes it durable, and has done what
+// is due then, whether its client still asks or not. The upload ends.
+func (u *Upload) conclude(asked *finish) {
+	asked.file, asked.err = u.sink.Finish(asked.length, asked.root)
+	r := u.roster
+	r.mu.Lock()
+	r.forget(u)
+	if asked.err == nil {
+		r.finished.add(u.ID, finished{u.client.Name, asked})
+	}
+	r.mu.Unlock()
+	if asked.err == nil {
+		r.Log.Info("upload finished", "client", u.client.Name, "path", u.spec.Path, "bytes", asked.length)
+		r.runFor(u, asked.file)
+	} else {
+		r.Log.Warn("an upload could not be finished", "client", u.client.Name, "path", u.spec.Path, "error", asked.err)
+	}
+	close(asked.done)
+	u.stop()
+}
+
+// finished is an upload that is known for those who ask again.
+type finished struct {
+	client string
+	*finish
+}
+
+// path returns where it is below a directory.
+func (f finished) path(dir string, length uint64, root object.Root) (string, error) {
+	if err := f.isOf(length, root); err != nil {
+		return "", err
+	}
+	select {
+	case <-f.done:
+	default:
+		return "", ErrStopping // it was closed first
+	}
+	if f.err != nil {
+		return "", f.err
+	}
+	return filepath.Rel(dir, f.file)
+}
+
+// rememberMost is how many finished uploads are known.
+const rememberMost = 4096
+
+// remembered are the uploads that were finished last.
+type remembered struct {
+	known map[wire.DeliveryID]finished
+	ring  [rememberMost]wire.DeliveryID
+	next  int
+}
+
+func (m *remembered) add(id wire.DeliveryID, one finished) {
+	delete(m.known, m.ring[m.next])
+	m.known[id], m.ring[m.next] = one, id
+	m.next = (m.next + 1) % rememberMost
+}

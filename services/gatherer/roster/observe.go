@@ -1,0 +1,163 @@
+package roster
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/groupcast/groupcast/internal/algo/window"
+)
+
+// reading is what was read of a connection when it was last looked at.
+type reading struct {
+	at       time.Time
+	received uint64
+}
+
+// Seen is how a client did when it was last looked at.
+type Seen struct {
+	Rate        uint64 // bytes per second
+	RTT         time.Duration
+	Window      int // the sum
+	Connections int
+	Wanted      int
+	State       window.State
+	Bottleneck  window.Bottleneck
+	Reason      window.Reason
+}
+
+// Observe reads what the kernel knows of every connection.
+func (r *Roster) Observe(now time.Time) window.Facts {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	current, _ := r.Policy.Get()
+	facts := window.Facts{Link: window.Link{Rate: window.Rate(current.Link)}}
+	for _, name := range slices.Sorted(maps.Keys(r.clients)) {
+		if client := r.clients[name]; client.session != nil || len(client.uploads) > 0 {
+			facts.Clients = append(facts.Clients, client.observe(now))
+		}
+	}
+	return facts
+}
+
+// observe returns what is known of a client.
+func (c *Client) observe(now time.Time) window.Client {
+	facts := window.Client{
+		Name: c.Name, Target: window.Rate(c.Share.Target), Minimum: window.Rate(c.Share.Minimum), Cap: window.Rate(c.Share.Max),
+		Priority: c.Share.Priority, MaxConnections: c.Share.MaxConnections, Remaining: c.waiting,
+	}
+	for _, path := range slices.Sorted(maps.Keys(c.uploads)) {
+		upload := c.uploads[path]
+		rate := window.Rate(0)
+		upload.mu.Lock()
+		for _, id := range slices.Sorted(maps.Keys(upload.conns)) {
+			if seen, is := upload.conns[id].observe(now); is {
+				facts.Connections = append(facts.Connections, seen)
+				rate += seen.Throughput
+			}
+		}
+		upload.rate = uint64(rate)
+		facts.Active = facts.Active || upload.end == nil && c.order.paused == "" && !upload.held
+		upload.mu.Unlock()
+		facts.Throughput += rate
+	}
+	return facts
+}
+
+// observe returns what the kernel knows of a connection; nothing if it has ended.
+func (t *tracked) observe(now time.Time) (window.Connection, bool) {
+	info := t.conn.Info()
+	if info == nil {
+		return window.Connection{}, false
+	}
+	seen := window.Connection{
+		ID: t.id, Age: now.Sub(t.begun), RTT: roundTrip(info), LeastRTT: microseconds(info.Min_rtt), MSS: int(max(info.Rcv_mss, info.Advmss)),
+		Received: info.Bytes_received, OutOfOrder: uint64(info.Rcv_ooopack), Window: t.window,
+	}
+	since, before := t.begun, uint64(0)
+	if !t.last.at.IsZero() {
+		since, before = t.last.at, t.last.received
+	}
+	if elapsed := now.Sub(since).Seconds(); elapsed > 0 {
+		seen.Throughput = window.Rate(float64(info.Bytes_received-min(before, info.Bytes_received)) / elapsed)
+	}
+	seen.Idle = info.Bytes_received == before
+	t.last = reading{now, info.Bytes_received}
+	return seen, true
+}
+
+// roundTrip returns the shorter of the two that the kernel knows. The receiver's is too long
+// where the sender has nothing to send, the sender's where acknowledgements are delayed.
+func roundTrip(info *unix.TCPInfo) time.Duration {
+	if info.Rcv_rtt == 0 || info.Rtt == 0 {
+		return microseconds(max(info.Rcv_rtt, info.Rtt))
+	}
+	return microseconds(min(info.Rcv_rtt, info.Rtt))
+}
+
+func microseconds(n uint32) time.Duration { return time.Duration(n) * time.Microsecond }
+
+// Apply sets what was decided, and tells clients. The decision is of the facts that were observed last.
+func (r *Roster) Apply(facts window.Facts, decision window.Decision) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, share := range decision.Shares {
+		client := r.clients[share.Name]
+		if client == nil || i >= len(facts.Clients) {
+			continue
+		}
+		client.apply(facts.Clients[i], share)
+		client.prune(time.Now())
+	}
+}
+
+func (c *Client) apply(facts window.Client, share window.Share) {
+	windows := make(map[uint64]window.Window, len(share.Windows))
+	for _, one := range share.Windows {
+		windows[one.ID] = one
+	}
+	seen := Seen{
+		Rate: uint64(facts.Throughput), Connections: len(facts.Connections), Wanted: share.Connections,
+		State: window.Persistent, Bottleneck: share.Bottleneck, Reason: share.Reason,
+	}
+	for _, one := range facts.Connections {
+		seen.RTT += one.RTT / time.Duration(len(facts.Connections))
+		seen.Window += windows[one.ID].Bytes
+		if windows[one.ID].State == window.Initial {
+			seen.State = window.Initial
+		}
+	}
+	c.seen = seen
+	for _, upload := range c.uploads {
+		upload.mu.Lock()
+		for id, one := range upload.conns {
+			one.apply(windows[id].Bytes)
+		}
+		upload.mu.Unlock()
+	}
+	if share.Connections > 0 {
+		c.tell(func(order *directive) { order.connections = share.Connections })
+	}
+}
+
+// prune ends connections that are more than the client was told to have.
+func (c *Client) prune(now time.Time) {
+	told := c.perUpload()
+	for _, upload := range c.uploads {
+		upload.mu.Lock()
+		upload.prune(now, told)
+		upload.mu.Unlock()
+	}
+}
+
+// apply bounds a connection's window, also if that is not new: it may not have lasted.
+func (t *tracked) apply(bytes int) {
+	if bytes <= 0 {
+		return
+	}
+	if t.conn.SetWindow(bytes) == nil { // one that has ended needs none
+		t.window = bytes
+	}
+}

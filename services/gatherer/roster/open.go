@@ -1,0 +1,201 @@
+package roster
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/policy"
+	"github.com/groupcast/groupcast/services/gatherer/sink"
+)
+
+// Opened is how an upload is to be sent; or the root of what is there already, without one.
+type Opened struct {
+	Upload   *Upload
+	Ticket   []byte // that permits to bring its bytes
+	Offset   uint64
+	Existing *object.Root
+}
+
+// place is where an upload goes.
+type place struct{ client, path string }
+
+// opening is the opening of an upload. It goes on while nobody waits for it: what is there
+// already is read, which may take longer than a call does.
+type opening struct {
+	spec    sink.Spec
+	replace bool
+	done    chan struct{}
+	ended   time.Time // of one that is done
+	opened  Opened
+	err     error
+}
+
+// readMost is for how many uploads at once it is read what is there already, and
+// keepOpening how long it is known for who asks again.
+const (
+	readMost    = 8
+	keepOpening = 5 * time.Minute
+)
+
+// Open begins an upload, or goes on with it. What is there already is replaced if that
+// is said. Who asks again waits for the same.
+func (r *Roster) Open(ctx context.Context, session string, peer identity.ID, spec sink.Spec, replace bool) (Opened, error) {
+	for {
+		opened, begun, err := r.begin(session, peer, &spec, replace)
+		if err != nil || begun == nil {
+			return opened, err
+		}
+		select {
+		case <-ctx.Done():
+			return Opened{}, ctx.Err()
+		case <-begun.done:
+		}
+		if opened, taken, err := r.take(session, peer, begun, spec, replace); taken || err != nil {
+			return opened, err
+		}
+	}
+}
+
+// begin returns an upload that goes on, or one that is being opened.
+func (r *Roster) begin(session string, peer identity.ID, spec *sink.Spec, replace bool) (Opened, *opening, error) {
+	r.mu.Lock()
+	client, err := r.clientOf(session, peer)
+	if err != nil {
+		r.mu.Unlock()
+		return Opened{}, nil, err
+	}
+	spec.Client = client.Name
+	at := place{client.Name, spec.Path}
+	if under := r.openings[at]; under != nil {
+		r.mu.Unlock()
+		return Opened{}, under, nil
+	}
+	known := client.uploads[spec.Path]
+	if known != nil && known.spec == *spec && known.goesOn() {
+		r.mu.Unlock()
+		return known.resume(peer), nil, nil
+	}
+	defer r.mu.Unlock()
+	if known == nil && r.openOf(client) >= maxUploads {
+		return Opened{}, nil, fmt.Errorf("%w: %d uploads of %s", ErrCrowded, maxUploads, client.Name)
+	}
+	if r.life.Err() != nil {
+		return Opened{}, nil, ErrStopping
+	}
+	next := &opening{spec: *spec, replace: replace, done: make(chan struct{})}
+	r.openings[at] = next
+	share := client.Share
+	r.running.Go(func() { r.carryOut(at, next, known, share, peer) })
+	return Opened{}, next, nil
+}
+
+// openOf returns how many uploads a client has, and is about to have.
+func (r *Roster) openOf(client *Client) int {
+	count := len(client.uploads)
+	for at := range r.openings {
+		if at.client == client.Name {
+			count++
+		}
+	}
+	return count
+}
+
+// carryOut opens an upload in place of one that was of something else, or cannot go on.
+func (r *Roster) carryOut(at place, o *opening, known *Upload, share policy.Share, peer identity.ID) {
+	if known != nil {
+		r.drop(known)
+	}
+	select {
+	case r.reading <- struct{}{}:
+		o.opened, o.err = r.open(o, share, peer)
+		<-r.reading
+	case <-r.life.Done():
+		o.err = ErrStopping
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	o.ended = time.Now()
+	if o.opened.Upload != nil {
+		delete(r.openings, at) // it is known as an upload
+	}
+	close(o.done)
+}
+
+// open looks whether it is there already, and makes the sink.
+func (r *Roster) open(o *opening, share policy.Share, peer identity.ID) (Opened, error) {
+	if !o.replace {
+		root, found, err := sink.Existing(r.life, r.Dir, o.spec)
+		if err != nil || found {
+			return Opened{Existing: &root}, err
+		}
+	}
+	to, err := sink.Open(r.life, r.Dir, o.spec)
+	if err != nil {
+		return Opened{}, err
+	}
+	if err := r.recount(o.spec.Client, share); err != nil {
+		return Opened{}, errors.Join(err, to.Close())
+	}
+	opened, err := r.enter(peer, o.spec, to)
+	if err != nil {
+		return Opened{}, errors.Join(err, to.Close())
+	}
+	return opened, nil
+}
+
+// take returns what an opening came to, if it is what was asked for. It is forgotten then.
+func (r *Roster) take(session string, peer identity.ID, o *opening, spec sink.Spec, replace bool) (Opened, bool, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if at := (place{spec.Client, spec.Path}); r.openings[at] == o {
+		delete(r.openings, at)
+	}
+	if _, err := r.clientOf(session, peer); err != nil {
+		return Opened{}, false, err
+	}
+	if o.spec != spec || o.replace != replace || o.opened.Upload != nil && !o.opened.Upload.permits(peer, o.opened.Ticket) {
+		return Opened{}, false, nil
+	}
+	return o.opened, true, o.err
+}
+
+// forgetOpenings forgets what nobody has asked for again, with the roster locked.
+func (r *Roster) forgetOpenings(now time.Time) {
+	for at, o := range r.openings {
+		if !o.ended.IsZero() && now.Sub(o.ended) > keepOpening {
+			delete(r.openings, at)
+		}
+	}
+}
+
+// enter makes an upload known, and has what comes of it kept.
+func (r *Roster) enter(peer identity.ID, spec sink.Spec, to sink.Sink) (Opened, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	client := r.clients[spec.Client]
+	if client == nil || r.life.Err() != nil {
+		return Opened{}, ErrSession
+	}
+	limit, err := client.admitBytes(spec, to.Offset())
+	if err != nil {
+		return Opened{}, err
+	}
+	u := &Upload{
+		spec: spec, client: client, roster: r, sink: to, peer: peer, ticket: newTicket(), limit: limit,
+		stopped: make(chan struct{}), serving: make(chan struct{}, 1),
+		conns: make(map[uint64]*tracked), came: to.Offset(), hashed: to.Offset(), acked: to.Offset(), granted: to.Offset(),
+		held: client.order.paused != "", changed: make(chan struct{}),
+	}
+	_, _ = rand.Read(u.ID[:]) // it never fails
+	client.uploads[spec.Path], r.uploads[u.ID] = u, u
+	if client.session != nil {
+		client.session.changed() // how many connections each has
+	}
+	u.run(client.Name)
+	return Opened{Upload: u, Ticket: u.ticket, Offset: to.Offset()}, nil
+}

@@ -1,0 +1,393 @@
+// Package roster knows a gatherer's clients: who is attached, what each uploads and over which
+// connections, and what it has been told. Its uploads are the stores that links put bytes into.
+package roster
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/policy"
+	wire "github.com/groupcast/groupcast/internal/wire/relay"
+	"github.com/groupcast/groupcast/services/gatherer/sink"
+)
+
+// What is wrong with a request.
+var (
+	ErrSession    = errors.New("the session has ended: attach again")
+	ErrUpload     = errors.New("there is no such upload: open it again")
+	ErrName       = errors.New("the client cannot have this name")
+	ErrRefused    = errors.New("there is no room for the client's minimum on the link: others have to leave first, or the policy has to change")
+	ErrCrowded    = errors.New("there are too many clients or uploads")
+	ErrStored     = errors.New("the client has as many bytes here as it may: remove some, or raise maxStored in the policy")
+	ErrUnfinished = errors.New("not all of it has come yet")
+	ErrStopping   = errors.New("the gatherer stops: open the upload again when it is back")
+)
+
+// Limits, so that no client can take what others need.
+const (
+	maxClients = 10_000
+	maxUploads = 64 // of one client
+)
+
+// Env is what a roster needs of the world.
+type Env struct {
+	Log    *slog.Logger
+	Dir    string // that clients have their directories in
+	Policy *Agreed
+	// Grace is how long a client that is gone keeps its uploads open.
+	Grace time.Duration
+	// Reserve is how many bytes of the disk are left free.
+	Reserve uint64
+	// Free returns how many bytes there is room for on a directory's disk; nil asks the kernel.
+	Free func(dir string) (uint64, error)
+	// Retention says how long what came stays.
+	Retention sink.Retention
+	// Exec is run for each file that is finished; empty runs nothing.
+	Exec []string
+}
+
+// Roster are the clients of a gatherer.
+type Roster struct {
+	Env
+
+	mu       sync.Mutex // before that of any upload
+	clients  map[string]*Client
+	sessions map[string]*Session
+	uploads  map[wire.DeliveryID]*Upload
+	openings map[place]*opening
+	finished remembered
+	full     bool           // the disk has no room but for the reserve
+	lastID   uint64         // of a connection
+	running  sync.WaitGroup // what uploads do, and what is run for them
+
+	life     context.Context // of what is done for clients that may have gone
+	end      context.CancelFunc
+	reading  chan struct{} // holds those that read what is on disk already,
+	commands commands      // and those that run
+}
+
+// New returns a roster without clients.
+func New(env Env) *Roster {
+	r := &Roster{
+		Env: env, clients: make(map[string]*Client), sessions: make(map[string]*Session), uploads: make(map[wire.DeliveryID]*Upload),
+		openings: make(map[place]*opening), finished: remembered{known: make(map[wire.DeliveryID]finished)},
+		reading: make(chan struct{}, readMost), commands: newCommands(),
+	}
+	if r.Free == nil {
+		r.Free = freeOn
+	}
+	r.life, r.end = context.WithCancel(context.Background())
+	return r
+}
+
+// Client is one that is attached, or was.
+type Client struct {
+	Name    string
+	Since   time.Time
+	Share   policy.Share
+	labels  map[string]string
+	session *Session // nil while it is not attached
+	left    time.Time
+	uploads map[string]*Upload // by path
+	gone    uint64             // bytes that came over connections that have ended
+	order   directive
+	queued  bool // others have to leave first
+	waiting uint64
+	allowed allowance
+	seen    Seen
+}
+
+// directive is what a client is told.
+type directive struct {
+	connections int
+	paused      string
+}
+
+// Why a client is to send nothing.
+const (
+	Queued   = "queued"          // others have to leave first
+	DiskFull = "disk_full"       // the gatherer's disk has no room
+	TooMuch  = "stored_too_much" // the client has as many bytes here as it may
+)
+
+// Session is a client's attachment.
+type Session struct {
+	ID     string
+	Peer   identity.ID
+	client *Client
+	roster *Roster
+	ended  string        // why; empty while it goes on
+	change chan struct{} // closed when there is something to tell
+}
+
+// Why a session ends.
+const (
+	Fenced   = "fenced"   // the same client attached again
+	Stopping = "stopping" // the gatherer stops
+)
+
+// Attach makes a client's session. An earlier one of the same client ends.
+func (r *Roster) Attach(name string, labels map[string]string, peer identity.ID) (*Session, error) {
+	if err := mayBe(&name, peer); err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.clients) >= maxClients && r.clients[name] == nil {
+		return nil, fmt.Errorf("%w: %d clients", ErrCrowded, len(r.clients))
+	}
+	now, _ := r.Policy.Get()
+	if !now.TrustLabels && peer.Role != identity.Operator {
+		labels = nil
+	}
+	share := now.ShareFor(name, labels)
+	queued, err := r.admit(now, name, share)
+	if err != nil {
+		return nil, err
+	}
+	client := r.clients[name]
+	if client == nil {
+		client = &Client{Name: name, uploads: make(map[string]*Upload), order: directive{connections: 1}}
+		r.clients[name] = client
+	} else if client.session != nil {
+		client.session.end(Fenced)
+	}
+	client.labels, client.Share, client.Since, client.queued = maps.Clone(labels), share, time.Now(), queued
+	client.session = &Session{ID: rand.Text(), Peer: peer, client: client, roster: r, change: make(chan struct{})}
+	r.sessions[client.session.ID] = client.session
+	for _, upload := range client.uploads {
+		upload.fence()
+	}
+	r.settle(client)
+	r.Log.Info("client attached", "client", name, "peer", peer.String(), "paused", client.order.paused)
+	return client.session, nil
+}
+
+// settle tells a client whether it may send.
+func (r *Roster) settle(client *Client) {
+	client.tell(func(order *directive) {
+		switch {
+		case client.queued:
+			order.paused = Queued
+		case r.full:
+			order.paused = DiskFull
+		case client.allowed.isShort():
+			order.paused = TooMuch
+		default:
+			order.paused = ""
+		}
+	})
+}
+
+// mayBe says whether a peer may attach as a client. A member is itself alone; an operator
+// attaches for anybody.
+func mayBe(name *string, peer identity.ID) error {
+	if *name == "" {
+		*name = peer.Name
+	}
+	if err := identity.CheckName(*name); err != nil {
+		return fmt.Errorf("%w: %w", ErrName, err)
+	}
+	if peer.Role != identity.Operator && peer.Name != *name {
+		return fmt.Errorf("%w: %s is not %s", ErrName, peer, *name)
+	}
+	return nil
+}
+
+// admit says whether a client's minimum fits beside those of the others that are attached:
+// if not, it is refused or has to wait, as the policy says.
+func (r *Roster) admit(now policy.Policy, name string, share policy.Share) (queued bool, err error) {
+	if now.Admission == "" || now.Admission == policy.Admit || now.Link == 0 {
+		return false, nil
+	}
+	sum := share.Minimum
+	for _, other := range r.clients {
+		if other.Name != name && other.session != nil && !other.queued {
+			sum += other.Share.Minimum
+		}
+	}
+	if sum > now.Link && now.Admission == policy.Refuse {
+		return false, fmt.Errorf("%w (%v of %v)", ErrRefused, sum, now.Link)
+	}
+	return sum > now.Link, nil
+}
+
+// Review gives every client the share that the policy has for it now, and lets those in that
+// waited and fit: the highest priority first, and of one priority who attached first.
+func (r *Roster) Review() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now, _ := r.Policy.Get()
+	attached := r.attached()
+	for _, client := range attached {
+		client.Share = now.ShareFor(client.Name, client.labels)
+	}
+	slices.SortStableFunc(attached, func(a, b *Client) int {
+		return cmp.Or(cmp.Compare(b.Share.Priority, a.Share.Priority), a.Since.Compare(b.Since))
+	})
+	for _, client := range attached {
+		if !client.queued {
+			r.settle(client)
+			continue
+		}
+		if queued, err := r.admit(now, client.Name, client.Share); err == nil && !queued {
+			client.queued = false
+			r.settle(client)
+		}
+	}
+}
+
+// attached returns the clients that have a session, in the order of their names.
+func (r *Roster) attached() (attached []*Client) {
+	for _, name := range slices.Sorted(maps.Keys(r.clients)) {
+		if client := r.clients[name]; client.session != nil {
+			attached = append(attached, client)
+		}
+	}
+	return attached
+}
+
+// tell changes what a client is told, and lets its uploads know.
+func (c *Client) tell(change func(*directive)) {
+	before := c.order
+	change(&c.order)
+	if c.order == before || c.session == nil {
+		return
+	}
+	c.session.changed()
+	for _, upload := range c.uploads {
+		upload.grant()
+	}
+}
+
+func (s *Session) changed() {
+	close(s.change)
+	s.change = make(chan struct{})
+}
+
+// end ends the session, with the roster locked.
+func (s *Session) end(reason string) {
+	if s.ended == "" {
+		s.ended = reason
+		delete(s.roster.sessions, s.ID)
+		s.changed()
+	}
+}
+
+// Told is what a client is told now.
+type Told struct {
+	Connections int
+	Paused      string
+	Ended       string
+	Changed     <-chan struct{} // closed when that changes
+}
+
+// Told returns what the client is told now.
+func (s *Session) Told() Told {
+	s.roster.mu.Lock()
+	defer s.roster.mu.Unlock()
+	return Told{Connections: s.client.perUpload(), Paused: s.client.order.paused, Ended: s.ended, Changed: s.change}
+}
+
+// perUpload is how many connections each upload should have.
+func (c *Client) perUpload() int {
+	active := 0
+	for _, upload := range c.uploads {
+		if !upload.isWhole() {
+			active++
+		}
+	}
+	return max(1, c.order.connections/max(1, active))
+}
+
+// Report takes what a client says of itself.
+func (s *Session) Report(waiting uint64) {
+	s.roster.mu.Lock()
+	defer s.roster.mu.Unlock()
+	s.client.waiting = waiting
+}
+
+// Leave ends the session. The uploads stay open for a while, for the client to come back.
+func (s *Session) Leave() {
+	s.roster.mu.Lock()
+	defer s.roster.mu.Unlock()
+	if s.client.session == s {
+		s.client.session, s.client.left = nil, time.Now()
+		s.roster.Log.Info("client left", "client", s.client.Name)
+	}
+	s.end(Fenced)
+}
+
+// clientOf returns the client whose session it is.
+func (r *Roster) clientOf(session string, peer identity.ID) (*Client, error) {
+	if found := r.sessions[session]; found != nil && found.Peer == peer {
+		return found.client, nil
+	}
+	return nil, ErrSession
+}
+
+// sweepEvery is how often it is looked who is gone, and how full the disk is.
+const sweepEvery = time.Second
+
+// Run does what is due until ctx is done, and ends all uploads then.
+func (r *Roster) Run(ctx context.Context) error {
+	ticker := time.NewTicker(sweepEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			r.stop()
+			return nil
+		case now := <-ticker.C:
+			r.sweep(now)
+			r.lookAtDisk()
+		}
+	}
+}
+
+// sweep closes the uploads of clients that are gone, and forgets those that have none.
+func (r *Roster) sweep(now time.Time) {
+	r.mu.Lock()
+	var closing []*Upload
+	r.forgetOpenings(now)
+	for name, client := range r.clients {
+		if client.session != nil || now.Sub(client.left) < r.Grace {
+			continue
+		}
+		for _, upload := range client.uploads {
+			closing = append(closing, upload)
+			r.forget(upload)
+		}
+		delete(r.clients, name)
+	}
+	r.mu.Unlock()
+	for _, upload := range closing {
+		upload.close()
+	}
+}
+
+// stop ends all sessions and uploads.
+func (r *Roster) stop() {
+	r.end()
+	r.mu.Lock()
+	uploads := slices.Collect(maps.Values(r.uploads))
+	for _, client := range r.clients {
+		if client.session != nil {
+			client.session.end(Stopping)
+		}
+	}
+	r.mu.Unlock()
+	for _, upload := range uploads {
+		upload.close()
+	}
+	r.running.Wait()
+}

@@ -1,0 +1,345 @@
+package roster_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/bytesize"
+	"github.com/groupcast/groupcast/internal/policy"
+	"github.com/groupcast/groupcast/services/gatherer/roster"
+	"github.com/groupcast/groupcast/services/gatherer/sink"
+)
+
+// A member is itself alone; an operator attaches for anybody.
+func TestWhoMayBeWhom(t *testing.T) {
+	f := start(t, policy.Policy{}, nil)
+	for _, one := range []struct {
+		name string
+		fits bool
+	}{{"alice", true}, {"", true}, {"bob", false}, {"../x", false}} {
+		if _, err := f.Attach(one.name, nil, member("alice")); (err == nil) != one.fits {
+			t.Errorf("alice as %q: %v", one.name, err)
+		} else if err != nil && !errors.Is(err, roster.ErrName) {
+			t.Errorf("alice as %q: %v", one.name, err)
+		}
+	}
+	if _, err := f.Attach("bob", nil, operator); err != nil {
+		t.Error(err)
+	}
+}
+
+// Labels count that an operator says; those that a client says of itself count only where the
+// policy trusts them.
+func TestLabelsAreNotTrusted(t *testing.T) {
+	for _, trust := range []bool{false, true} {
+		f := start(t, policy.Policy{
+			Rules: []policy.Rule{{Labels: map[string]string{"site": "a"}, Share: policy.Share{Priority: 7}}}, TrustLabels: trust,
+		}, nil)
+		labels := map[string]string{"site": "a"}
+		_, err := f.Attach("alice", labels, member("alice"))
+		f.must(err)
+		_, err = f.Attach("bob", labels, operator)
+		f.must(err)
+		labels["site"] = "b" // it is the client's own map
+		f.Review()
+		want := map[string]int{"alice": 0, "bob": 7}
+		if trust {
+			want["alice"] = 7
+		}
+		for _, client := range f.Clients() {
+			if client.Share.Priority != want[client.Name] {
+				t.Errorf("trust %t: %s has priority %d, want %d", trust, client.Name, client.Share.Priority, want[client.Name])
+			}
+		}
+	}
+}
+
+// The newer of two with one name fences the older: its session has ended, it opens and finishes nothing,
+// and its tickets permit nothing.
+func TestTheNewerFencesTheOlder(t *testing.T) {
+	f := start(t, policy.Policy{}, nil)
+	old := f.attach("alice")
+	content := []byte("content")
+	opened := f.open(old, file("f", len(content)))
+	changed := old.Told().Changed
+	next := f.attach("alice")
+	<-changed
+	if told := old.Told(); told.Ended != roster.Fenced {
+		t.Errorf("the older is told %+v", told)
+	}
+	if opened.Permits(member("alice")) {
+		t.Error("the older's ticket still permits")
+	}
+	if _, err := f.Open(t.Context(), old.ID, old.Peer, file("g", 1), false); !errors.Is(err, roster.ErrSession) {
+		t.Errorf("the older opens: %v", err)
+	}
+	if _, err := f.finish(old, opened, content); !errors.Is(err, roster.ErrSession) {
+		t.Errorf("the older finishes: %v", err)
+	}
+	again := f.open(next, file("f", len(content)))
+	if again.Upload != opened.Upload || !again.Permits(member("alice")) {
+		t.Error("the newer does not go on with the older's upload")
+	}
+	old.Leave() // late: the newer stays
+	if _, err := f.Open(t.Context(), next.ID, next.Peer, file("g", 1), false); err != nil {
+		t.Error(err)
+	}
+	f.must(again.Upload.Came(content))
+	if path, err := f.finish(next, again, content); err != nil || path != "alice/f" {
+		t.Errorf("%q, %v", path, err)
+	}
+}
+
+func limited(admission policy.Admission) policy.Policy {
+	rule := func(name string, minimum bytesize.Size, priority int) policy.Rule {
+		return policy.Rule{Clients: []string{name}, Share: policy.Share{Minimum: minimum, Priority: priority}}
+	}
+	return policy.Policy{
+		Rules: []policy.Rule{rule("large*", 60, 0), rule("high", 50, 5), rule("low*", 50, 1)}, Link: 100, Admission: admission,
+	}
+}
+
+// What does not fit beside the others' minimums is admitted, refused or has to wait, as the policy says.
+func TestAdmission(t *testing.T) {
+	f := start(t, limited(policy.Admit), nil)
+	f.attach("large-1")
+	if told := f.attach("large-2").Told(); told.Paused != "" {
+		t.Errorf("admit: %+v", told)
+	}
+	f = start(t, limited(policy.Refuse), nil)
+	f.attach("large-1")
+	if _, err := f.Attach("large-2", nil, member("large-2")); !errors.Is(err, roster.ErrRefused) {
+		t.Errorf("refuse: %v", err)
+	}
+	f.attach("large-1") // it takes its own place
+}
+
+// Those that wait come in when others have left: the highest priority first, and then who came first.
+func TestQueueLetsInByPriority(t *testing.T) {
+	f := start(t, limited(policy.Queue), nil)
+	first := f.attach("large-1")
+	waiting := make(map[string]*roster.Session)
+	for _, name := range []string{"low-b", "low-a", "high"} {
+		waiting[name] = f.attach(name)
+		f.Review()
+		if told := waiting[name].Told(); told.Paused != roster.Queued {
+			t.Fatalf("%s is told %+v", name, told)
+		}
+	}
+	wantQueued := func(names ...string) {
+		t.Helper()
+		f.Review()
+		for name, session := range waiting {
+			want := strings.Contains(" "+strings.Join(names, " ")+" ", " "+name+" ")
+			if queued := session.Told().Paused == roster.Queued; queued != want {
+				t.Errorf("%s: queued %t, want %t", name, queued, want)
+			}
+		}
+	}
+	first.Leave()
+	wantQueued("low-a")
+	waiting["high"].Leave()
+	delete(waiting, "high")
+	wantQueued()
+}
+
+// While the disk is full every client is paused, and told why: those that come meanwhile, too. With room
+// again all go on, and are asked for more.
+func TestFullDiskPausesAll(t *testing.T) {
+	f := start(t, policy.Policy{}, nil)
+	early := f.attach("early")
+	opened := f.open(early, stream("s"))
+	f.free.Store(100)
+	f.LookAtDisk()
+	late := f.attach("late")
+	held := f.open(late, stream("s"))
+	for _, session := range []*roster.Session{early, late} {
+		if told := session.Told(); told.Paused != roster.DiskFull {
+			t.Errorf("it is told %+v", told)
+		}
+	}
+	early = f.attach("early") // a new session is no way round
+	if told := early.Told(); told.Paused != roster.DiskFull {
+		t.Errorf("a new session is told %+v", told)
+	}
+	if credit := held.Upload.Answer().Credit; credit != 0 {
+		t.Errorf("%d bytes are asked for", credit)
+	}
+	f.free.Store(1 << 20) // just the reserve: it would be full again at once
+	f.LookAtDisk()
+	if told := late.Told(); told.Paused != roster.DiskFull {
+		t.Errorf("at the reserve: %+v", told)
+	}
+	f.free.Store(1 << 30)
+	f.LookAtDisk()
+	for _, session := range []*roster.Session{early, late} {
+		if told := session.Told(); told.Paused != "" {
+			t.Errorf("with room it is told %+v", told)
+		}
+	}
+	for _, one := range []roster.Opened{opened, held} {
+		if credit := one.Upload.Answer().Credit; credit == 0 {
+			t.Error("nothing is asked for")
+		}
+	}
+}
+
+// A client that waits for others waits on when the disk has room again.
+func TestFullDiskAndQueue(t *testing.T) {
+	f := start(t, limited(policy.Queue), nil)
+	f.attach("large-1")
+	second := f.attach("large-2")
+	f.free.Store(0)
+	f.LookAtDisk()
+	f.free.Store(1 << 30)
+	f.LookAtDisk()
+	if told := second.Told(); told.Paused != roster.Queued {
+		t.Errorf("it is told %+v", told)
+	}
+}
+
+func bounded(most bytesize.Size) policy.Policy {
+	return policy.Policy{Default: policy.Share{MaxStored: most}}
+}
+
+// A client has no more bytes on the disk than it may, however many uploads it has at once.
+func TestMaxStoredBoundsAllUploads(t *testing.T) {
+	f := start(t, bounded(100), nil)
+	alice := f.attach("alice")
+	content := make([]byte, 60)
+	opened := f.open(alice, file("a", 60))
+	if _, err := f.Open(t.Context(), alice.ID, alice.Peer, file("b", 60), false); !errors.Is(err, roster.ErrStored) {
+		t.Errorf("a second beside one that is under way: %v", err)
+	}
+	f.must(opened.Upload.Came(content))
+	_, err := f.finish(alice, opened, content)
+	f.must(err)
+	if _, err := f.Open(t.Context(), alice.ID, alice.Peer, file("b", 60), false); !errors.Is(err, roster.ErrStored) {
+		t.Errorf("a second when the first is there: %v", err)
+	}
+	one, two := f.open(alice, stream("one")), f.open(alice, stream("two"))
+	if sum := one.Upload.Answer().Credit + two.Upload.Answer().Credit; sum > 40 {
+		t.Errorf("%d bytes are asked for, and there is room for 40", sum)
+	}
+	f.Review()
+	if told := alice.Told(); told.Paused != roster.TooMuch {
+		t.Errorf("it is told %+v", told)
+	}
+	f.must(os.Remove(filepath.Join(f.Dir, "alice/a")))
+	f.must(f.setPolicy(bounded(1 << 30)))
+	f.Review()
+	f.RecountAll()
+	f.Review()
+	if told := alice.Told(); told.Paused != "" {
+		t.Errorf("with room it is told %+v", told)
+	}
+	if two.Upload.Answer().Credit == 0 {
+		t.Error("nothing is asked for though there is room")
+	}
+}
+
+func (f *fixture) setPolicy(p policy.Policy) error {
+	_, err := f.policy.Set(p, 0)
+	return err
+}
+
+// The uploads of a client that is gone stay for its grace, and it goes on with them. Then they are closed, and it
+// goes on with what is on the disk.
+func TestGrace(t *testing.T) {
+	f := start(t, policy.Policy{}, nil)
+	alice := f.attach("alice")
+	content := bytes.Repeat([]byte("content."), 10)
+	spec := file("f", len(content))
+	opened := f.open(alice, spec)
+	f.must(opened.Upload.Came(content[:30]))
+	alice.Leave()
+	f.Sweep(time.Now().Add(30 * time.Second))
+	alice = f.attach("alice")
+	if again := f.open(alice, spec); again.Upload != opened.Upload || again.Offset != 30 {
+		t.Errorf("within its grace it goes on at %d", again.Offset)
+	}
+	alice.Leave()
+	f.Sweep(time.Now().Add(2 * time.Minute))
+	if len(f.Clients()) != 0 {
+		t.Errorf("%+v are known", f.Clients())
+	}
+	alice = f.attach("alice")
+	again := f.open(alice, spec)
+	if again.Upload == opened.Upload || again.Offset != 30 {
+		t.Errorf("after its grace it goes on at %d", again.Offset)
+	}
+}
+
+// Finished uploads answer the same to who asks again: by the one who has them, with the same root.
+func TestFinishedIsRemembered(t *testing.T) {
+	f := start(t, policy.Policy{}, nil)
+	alice, bob := f.attach("alice"), f.attach("bob")
+	content := []byte("it")
+	opened := f.open(alice, file("f", len(content)))
+	if _, err := f.finish(alice, opened, content); !errors.Is(err, roster.ErrUnfinished) {
+		t.Errorf("before all came: %v", err)
+	}
+	f.must(opened.Upload.Came(content))
+	for range 2 {
+		if path, err := f.finish(alice, opened, content); err != nil || path != "alice/f" {
+			t.Errorf("%q, %v", path, err)
+		}
+	}
+	if _, err := f.finish(alice, opened, []byte("at")); !errors.Is(err, roster.ErrUpload) {
+		t.Errorf("with another root: %v", err)
+	}
+	if _, err := f.finish(bob, opened, content); !errors.Is(err, roster.ErrUpload) {
+		t.Errorf("by another: %v", err)
+	}
+	again, err := f.Open(t.Context(), alice.ID, alice.Peer, file("f", len(content)), false)
+	if err != nil || again.Existing == nil || *again.Existing != rootOf(content) {
+		t.Errorf("opened again: %+v, %v", again, err)
+	}
+	replaced, err := f.Open(t.Context(), alice.ID, alice.Peer, file("f", len(content)), true)
+	if err != nil || replaced.Upload == nil {
+		t.Errorf("to be replaced: %+v, %v", replaced, err)
+	}
+}
+
+// Nothing is kept of uploads that are finished but their answers, and of those no more than some.
+func TestFinishedUploadsAreForgotten(t *testing.T) {
+	f := start(t, policy.Policy{}, nil)
+	alice := f.attach("alice")
+	for i := range 5000 {
+		opened := f.open(alice, file(fmt.Sprintf("d%d/f%d", i%10, i), 0))
+		if _, err := f.finish(alice, opened, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if uploads, openings, finished := f.Known(); uploads != 0 || openings != 0 || finished > 4096 {
+		t.Errorf("%d uploads, %d openings, %d finished are known", uploads, openings, finished)
+	}
+}
+
+// A client has so many uploads at once and no more.
+func TestUploadsAreBounded(t *testing.T) {
+	f := start(t, policy.Policy{}, nil)
+	alice := f.attach("alice")
+	var refused error
+	for i := range 65 {
+		_, refused = f.Open(t.Context(), alice.ID, alice.Peer, stream(fmt.Sprint(i)), false)
+	}
+	if !errors.Is(refused, roster.ErrCrowded) {
+		t.Errorf("the 65th: %v", refused)
+	}
+}
+
+// A path that leads elsewhere is refused.
+func TestPathsOfUploads(t *testing.T) {
+	f := start(t, policy.Policy{}, nil)
+	alice := f.attach("alice")
+	if _, err := f.Open(t.Context(), alice.ID, alice.Peer, file("../bob/f", 1), false); !errors.Is(err, sink.ErrPath) {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,43 @@
+package roster
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/policy"
+)
+
+// Status is how a client is.
+type Status struct {
+	Seen
+	Name     string
+	Attached bool
+	Share    policy.Share
+	Since    time.Time
+	Paused   string
+	Received uint64 // bytes, over its data connections
+	Uploads  int    // that are open
+}
+
+// Clients returns how every client is, in the order of their names.
+func (r *Roster) Clients() (all []Status) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(r.clients)) {
+		client := r.clients[name]
+		status := Status{
+			Seen: client.seen, Name: name, Attached: client.session != nil, Share: client.Share, Since: client.Since,
+			Paused: client.order.paused, Received: client.gone, Uploads: len(client.uploads),
+		}
+		for _, upload := range client.uploads {
+			upload.mu.Lock()
+			for _, one := range upload.conns {
+				status.Received += one.last.received
+			}
+			upload.mu.Unlock()
+		}
+		all = append(all, status)
+	}
+	return all
+}

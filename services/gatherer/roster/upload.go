@@ -1,0 +1,291 @@
+package roster
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"sync"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/algo/parallel"
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/link"
+	wire "github.com/groupcast/groupcast/internal/wire/relay"
+	"github.com/groupcast/groupcast/services/gatherer/sink"
+)
+
+// How much is asked for beyond what was read back and hashed: as much as comes in
+// creditTime, within bounds. So much can still come when a client has been paused.
+const (
+	leastCredit = 1 << 20
+	mostCredit  = 256 << 20
+	creditTime  = 2 * time.Second
+)
+
+// Upload is a file or a stream on its way here. It is the store of its link.
+type Upload struct {
+	ID     wire.DeliveryID
+	spec   sink.Spec
+	client *Client // that has it
+	roster *Roster
+	sink   sink.Sink
+	limit  uint64 // the offset up to which there may be any bytes
+
+	stop    context.CancelFunc
+	stopped chan struct{} // closed when all that landed is kept
+	serving chan struct{} // holds the one link
+
+	mu       sync.Mutex // after the roster's
+	peer     identity.ID
+	ticket   []byte // of who may bring bytes
+	taking   *link.Taking
+	conns    map[uint64]*tracked
+	tooMany  time.Time // since when there are more of them than the client was told
+	came     uint64    // all before it was written,
+	hashed   uint64    // read back and hashed,
+	acked    uint64    // and, of a stream, is on disk
+	granted  uint64
+	rate     uint64 // bytes per second, as the controller saw it last
+	held     bool   // nothing more is to be asked for
+	end      *link.End
+	finished *finish
+	err      error         // why the sink takes nothing more
+	changed  chan struct{} // closed when any of these changes
+}
+
+// forget removes an upload from those that are known, with the roster locked.
+func (r *Roster) forget(u *Upload) {
+	delete(r.uploads, u.ID)
+	if u.client.uploads[u.spec.Path] == u {
+		delete(u.client.uploads, u.spec.Path)
+	}
+	if u.client.session != nil {
+		u.client.session.changed()
+	}
+}
+
+// drop ends an upload.
+func (r *Roster) drop(u *Upload) {
+	r.mu.Lock()
+	r.forget(u)
+	r.mu.Unlock()
+	u.close()
+}
+
+// run has what comes hashed and committed until the upload is closed.
+func (u *Upload) run(client string) {
+	ctx, stop := context.WithCancel(context.Background())
+	u.stop = stop
+	u.update(u.extend)
+	u.roster.running.Go(func() {
+		defer close(u.stopped)
+		if err := u.land(ctx); err != nil {
+			u.roster.Log.Warn("an upload cannot go on", "client", client, "path", u.spec.Path, "error", err)
+			u.update(func() { u.err = err })
+			u.cut()
+		}
+		<-ctx.Done()
+		u.cut()
+		u.serving <- struct{}{} // nobody writes any more, and nobody will
+		if err := u.sink.Close(); err != nil {
+			u.roster.Log.Warn("what has come of an upload was not kept", "client", client, "path", u.spec.Path, "error", err)
+		}
+	})
+}
+
+// commitCheck is how often it is looked whether a commit is due.
+const commitCheck = 50 * time.Millisecond
+
+// land hashes and commits what comes until ctx is done, and finishes the upload when that is asked for.
+func (u *Upload) land(ctx context.Context) error {
+	ticker := time.NewTicker(commitCheck)
+	defer ticker.Stop()
+	for {
+		u.mu.Lock()
+		came, hashed, asked, changed := u.came, u.hashed, u.finished, u.changed
+		u.mu.Unlock()
+		if asked != nil && came == hashed {
+			u.conclude(asked)
+			return nil
+		}
+		if came > hashed {
+			if err := u.sink.Landed(came); err != nil {
+				return err
+			}
+		}
+		committed, err := u.sink.Commit()
+		if err != nil {
+			return err
+		}
+		u.progress(came, committed)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+		case <-ticker.C:
+		}
+	}
+}
+
+// progress notes what was hashed and committed, and asks for more.
+func (u *Upload) progress(hashed, committed uint64) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.hashed != hashed || u.acked != committed {
+		u.hashed, u.acked = hashed, committed
+		u.extend()
+		u.announce()
+	}
+}
+
+func (u *Upload) update(change func()) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	change()
+	u.announce()
+}
+
+func (u *Upload) announce() {
+	close(u.changed)
+	u.changed = make(chan struct{})
+}
+
+// extend asks for as much more as may come: never less than was asked for before.
+func (u *Upload) extend() {
+	if u.held {
+		return
+	}
+	ahead := min(max(leastCredit, u.rate*uint64(creditTime/time.Second)), mostCredit)
+	more := min(u.hashed+ahead, u.limit)
+	more -= min(more, u.granted)
+	if u.spec.Stream && more > 0 {
+		more = u.client.allowed.draw(more)
+	}
+	u.granted += more
+}
+
+// grant asks for more, or for nothing more, as the client may send or not. The roster is locked.
+func (u *Upload) grant() {
+	held := u.client.order.paused != ""
+	u.update(func() {
+		u.held = held
+		u.extend()
+	})
+}
+
+// resume returns from where on bytes are wanted, of a client that has come back.
+func (u *Upload) resume(peer identity.ID) Opened {
+	u.fence()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.peer, u.end = peer, nil
+	return Opened{Upload: u, Ticket: u.ticket, Offset: u.came}
+}
+
+// fence has nobody bring bytes who was permitted to before.
+func (u *Upload) fence() {
+	u.mu.Lock()
+	u.ticket = newTicket()
+	u.mu.Unlock()
+	u.cut()
+}
+
+func newTicket() []byte {
+	ticket := make([]byte, 32)
+	_, _ = rand.Read(ticket) // it never fails
+	return ticket
+}
+
+func (u *Upload) goesOn() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.err == nil && u.finished == nil && !u.spec.Stream
+}
+
+// isWhole reports whether all of it has come.
+func (u *Upload) isWhole() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.end != nil
+}
+
+// cut ends the upload's link.
+func (u *Upload) cut() {
+	u.mu.Lock()
+	taking := u.taking
+	u.mu.Unlock()
+	if taking != nil {
+		taking.Close()
+	}
+}
+
+// close ends the upload, and returns when all that landed is kept.
+func (u *Upload) close() {
+	u.stop()
+	<-u.stopped
+}
+
+// permitted says whether a link may bring an upload's bytes.
+func (u *Upload) permitted(asked *link.Asked) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return asked.Offer && asked.Peer.ID == u.peer && subtle.ConstantTimeCompare(asked.Capability, u.ticket) == 1
+}
+
+// permits says whether a ticket is still that of a peer's.
+func (u *Upload) permits(peer identity.ID, ticket []byte) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.peer == peer && subtle.ConstantTimeCompare(ticket, u.ticket) == 1
+}
+
+// begin makes a new link that takes from where the last one ended, when that one has.
+func (u *Upload) begin(ctx context.Context) (taking *link.Taking, from uint64, err error) {
+	u.cut()
+	select {
+	case u.serving <- struct{}{}:
+	case <-ctx.Done():
+		return nil, 0, ctx.Err()
+	case <-u.stopped:
+		return nil, 0, ErrUpload
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.taking = link.NewTaking(ctx, u.came, u, link.Options{Bounds: parallel.Bounds{Least: 1, Most: parallel.Most}})
+	return u.taking, u.came, nil
+}
+
+// over says that the link has ended.
+func (u *Upload) over() { <-u.serving }
+
+func (u *Upload) link() *link.Taking {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.taking
+}
+
+// Section implements link.Store.
+func (u *Upload) Section(offset uint64) (link.Place, int64, error) { return u.sink.Place(offset) }
+
+// Landed implements link.Store.
+func (u *Upload) Landed(upTo uint64) error {
+	u.update(func() { u.came = upTo })
+	return nil
+}
+
+// End implements link.Store.
+func (u *Upload) End(end link.End) error {
+	u.update(func() { u.end = &end })
+	return nil
+}
+
+// Answer implements link.Store.
+func (u *Upload) Answer() link.Answer {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	level, acked := wire.Received, u.hashed
+	if u.spec.Stream {
+		level, acked = wire.Durable, u.acked
+	}
+	return link.Answer{Ack: acked, Level: level, Credit: u.granted, Done: u.end != nil, Changed: u.changed}
+}

@@ -1,0 +1,51 @@
+package sink
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+
+	"github.com/groupcast/groupcast/internal/link"
+	"github.com/groupcast/groupcast/internal/object"
+)
+
+// file is a file that appears when it is whole.
+type file struct {
+	parent  string
+	landing *object.Landing
+	content *os.File // nil of one without bytes
+	resumed bool     // a part of it is from an earlier landing
+}
+
+func openFile(ctx context.Context, parent string, info object.Info) (*file, error) {
+	landing, err := object.Land(ctx, parent, info)
+	if err != nil {
+		return nil, err
+	}
+	f := &file{parent: parent, landing: landing, resumed: landing.Offset() > 0}
+	if info.Length > 0 {
+		if f.content, err = landing.Content(); err != nil {
+			_ = landing.Keep() // what went wrong is told
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+func (f *file) Offset() uint64 { return f.landing.Offset() }
+
+func (f *file) Place(offset uint64) (link.Place, int64, error) {
+	return link.Place{File: f.content, At: int64(offset)}, int64(f.landing.Info().Length - offset), nil
+}
+
+func (f *file) Landed(upTo uint64) error { return f.landing.Landed(upTo) }
+
+// Commit has nothing to do: a landing claims by itself what is on disk.
+func (f *file) Commit() (uint64, error) { return f.landing.Offset(), nil }
+
+// Finish lets the file appear. If it is damaged, that may be what an earlier landing has left.
+func (f *file) Finish(length uint64, root object.Root) (string, error) {
+	return filepath.Join(f.parent, f.landing.Info().Name), f.landing.Complete(length, root, true)
+}
+
+func (f *file) Close() error { return f.landing.Keep() }

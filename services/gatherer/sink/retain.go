@@ -1,0 +1,132 @@
+package sink
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/object"
+)
+
+// Retention says how long what clients uploaded stays. Zero is for ever, and as much as comes.
+type Retention struct {
+	Age   time.Duration // since it came
+	Bytes uint64        // of one client: the oldest goes first
+}
+
+// abandoned is how long what has come of an upload waits for its client.
+const abandoned = 7 * 24 * time.Hour
+
+// surelyCommitted is behind how many full segments a stream's are committed: more is never
+// asked for.
+const surelyCommitted = 5
+
+// kept is a file that can go.
+type kept struct {
+	path string
+	came time.Time
+	size uint64
+}
+
+// Retain removes from a client's directory what need not stay: whole files, and whole segments of
+// streams but the last ones, which the stream goes on behind. It returns how many files and bytes.
+func (r Retention) Retain(dir string, now time.Time) (files int, bytes uint64, err error) {
+	all, err := survey(dir)
+	if r == (Retention{}) || err != nil {
+		return 0, 0, err
+	}
+	slices.SortStableFunc(all, func(a, b kept) int { return cmp.Or(a.came.Compare(b.came), cmp.Compare(a.path, b.path)) })
+	var sum uint64
+	for _, one := range all {
+		sum += one.size
+	}
+	for _, one := range all {
+		old := r.Age > 0 && now.Sub(one.came) > r.Age
+		if !old && (r.Bytes == 0 || sum <= r.Bytes) {
+			continue
+		}
+		if failed := os.Remove(one.path); failed != nil {
+			err = errors.Join(err, failed)
+			continue
+		}
+		sum -= one.size
+		files, bytes = files+1, bytes+one.size
+	}
+	return files, bytes, err
+}
+
+// survey returns the files below a directory that can go, and removes what was abandoned of uploads.
+func survey(dir string) (all []kept, err error) {
+	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return ignoreGone(err)
+		case entry.IsDir() && object.IsPartial(entry.Name()):
+			_, _ = object.Sweep(filepath.Dir(path), abandoned) // what is left is swept another time
+			return filepath.SkipDir
+		case entry.IsDir() && strings.HasSuffix(entry.Name(), streamSuffix):
+			segments, err := surveyStream(path)
+			all = append(all, segments...)
+			if err != nil {
+				return err
+			}
+			return filepath.SkipDir
+		case !entry.Type().IsRegular():
+			return nil
+		}
+		one, err := keptAt(path)
+		if err == nil {
+			all = append(all, one)
+		}
+		return ignoreGone(err)
+	})
+	return all, err
+}
+
+// surveyStream returns the segments of a stream but the last ones.
+func surveyStream(dir string) (all []kept, err error) {
+	entries, err := os.ReadDir(dir) // in the order of their names, which is that of their offsets
+	if err != nil {
+		return nil, ignoreGone(err)
+	}
+	for _, entry := range entries {
+		if _, isSegment := offsetOf(entry.Name()); !isSegment {
+			continue
+		}
+		one, err := keptAt(filepath.Join(dir, entry.Name()))
+		if err != nil {
+			return nil, ignoreGone(err)
+		}
+		if one.size == segmentSize {
+			all = append(all, one)
+		}
+	}
+	// Bytes come in any order: full ones at the end may not be committed yet.
+	return all[:max(0, len(all)-surelyCommitted)], nil
+}
+
+// keptAt tells when a file came by when it was last changed here: its time is its source's.
+func keptAt(path string) (kept, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return kept{}, err
+	}
+	one := kept{path: path, came: info.ModTime(), size: uint64(info.Size())}
+	if own, is := info.Sys().(*syscall.Stat_t); is {
+		one.came = time.Unix(own.Ctim.Unix())
+	}
+	return one, nil
+}
+
+func ignoreGone(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // it was removed or renamed meanwhile
+	}
+	return err
+}

@@ -1,0 +1,127 @@
+// Package sink is where the bytes of an upload go on the gatherer's disk: below a
+// directory of its client's, as a whole file that appears at once, or as the segments of
+// a stream. What is committed is on disk, and is never asked for again.
+package sink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/groupcast/groupcast/internal/link"
+	"github.com/groupcast/groupcast/internal/object"
+)
+
+// Sink takes the bytes of one upload. They are written to where Place says in any order,
+// by many; the other methods are called by one goroutine.
+type Sink interface {
+	// Offset is from where on bytes are wanted.
+	Offset() uint64
+	// Place returns where the bytes from an offset on go, and how many fit there.
+	Place(offset uint64) (to link.Place, most int64, err error)
+	// Landed says that all before an offset was written.
+	Landed(upTo uint64) error
+	// Commit brings what has landed to the disk, if there is enough of it or it is due, and
+	// returns up to where all is there.
+	Commit() (uint64, error)
+	// Finish compares what has come with what was sent, and makes it durable. It returns where
+	// it is. After object.ErrDamaged all of it is wanted again.
+	Finish(length uint64, root object.Root) (path string, err error)
+	// Close ends the sink, and keeps what has landed.
+	Close() error
+}
+
+// Spec says what an upload is.
+type Spec struct {
+	Client string
+	// Path is below the client's directory, with slashes.
+	Path   string
+	Stream bool
+	Info   object.Info // of a file; its name is the path's last element
+}
+
+// Open returns the sink of an upload below a directory. There is at most one of a path at once.
+func Open(ctx context.Context, dir string, spec Spec) (Sink, error) {
+	below, err := spec.below()
+	if err != nil {
+		return nil, err
+	}
+	parent := dir
+	for _, name := range below {
+		if parent, err = makeDirectory(parent, name); err != nil {
+			return nil, fmt.Errorf("make room for %s: %w", spec.Path, err)
+		}
+	}
+	if !spec.Stream {
+		return openFile(ctx, parent, spec.Info)
+	}
+	if parent, err = makeDirectory(parent, spec.Info.Name+streamSuffix); err != nil {
+		return nil, fmt.Errorf("make room for %s: %w", spec.Path, err)
+	}
+	return openStream(parent)
+}
+
+// makeDirectory makes a directory that outlives a power cut, unless there is one.
+func makeDirectory(parent, name string) (string, error) {
+	path := filepath.Join(parent, name)
+	err := os.Mkdir(path, 0o750)
+	if errors.Is(err, fs.ErrExist) {
+		return path, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return path, syncDirectory(parent)
+}
+
+func syncDirectory(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// Existing returns the root of what is under an upload's path already.
+func Existing(ctx context.Context, dir string, spec Spec) (object.Root, bool, error) {
+	below, err := spec.below()
+	if err != nil || spec.Stream {
+		return object.Root{}, false, err
+	}
+	root, found, err := object.Existing(ctx, filepath.Join(append([]string{dir}, below...)...), spec.Info)
+	if errors.Is(err, fs.ErrNotExist) {
+		return object.Root{}, false, nil
+	}
+	return root, found, err
+}
+
+// maxDepth is how many directories an upload can be below its client's.
+const maxDepth = 32
+
+// ErrPath says that an upload cannot have its path.
+var ErrPath = errors.New("path not allowed")
+
+// below returns the names of the directories that an upload goes into. Each element of its
+// path is a name that an object can have: none leads elsewhere.
+func (s Spec) below() ([]string, error) {
+	elements := append([]string{s.Client}, strings.Split(s.Path, "/")...)
+	if len(elements) > maxDepth {
+		return nil, fmt.Errorf("%w: %.200q is below %d directories: want at most %d", ErrPath, s.Path, len(elements)-1, maxDepth)
+	}
+	for _, element := range elements {
+		if err := object.CheckName(element); err != nil {
+			return nil, fmt.Errorf("%w: %.200q: %w", ErrPath, s.Path, err)
+		}
+	}
+	directories := elements[:len(elements)-1]
+	for _, name := range directories {
+		if strings.HasSuffix(name, streamSuffix) && name != s.Client {
+			return nil, fmt.Errorf("%w: %.200q: what ends with %s is a stream's own directory", ErrPath, s.Path, streamSuffix)
+		}
+	}
+	return directories, nil
+}

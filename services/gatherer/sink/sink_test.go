@@ -1,0 +1,163 @@
+package sink_test
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/digest"
+	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/services/gatherer/sink"
+)
+
+func rootOf(content []byte) object.Root {
+	var hash digest.Hash
+	_, _ = hash.Write(content) // it never fails
+	return hash.Sum()
+}
+
+func random(seed uint64, size int) []byte {
+	source, content := rand.New(rand.NewPCG(seed, 1)), make([]byte, size)
+	for i := range content {
+		content[i] = byte(source.Uint32())
+	}
+	return content
+}
+
+func streamSpec(path string) sink.Spec {
+	return sink.Spec{Client: "alice", Path: path, Stream: true, Info: object.Info{Name: filepath.Base(path), Kind: object.File}}
+}
+
+func fileSpec(path string, content []byte) sink.Spec {
+	return sink.Spec{Client: "alice", Path: path, Info: object.Info{
+		Name: filepath.Base(path), Kind: object.File, Length: uint64(len(content)), Mode: 0o640, Time: time.Unix(1_700_000_000, 0),
+	}}
+}
+
+func open(t testing.TB, dir string, spec sink.Spec) sink.Sink {
+	t.Helper()
+	to, err := sink.Open(t.Context(), dir, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+type failing interface {
+	Helper()
+	Fatal(args ...any)
+}
+
+func must(t failing, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// write writes where the sink says that bytes go.
+func write(t failing, to sink.Sink, content []byte, at uint64) {
+	t.Helper()
+	for len(content) > 0 {
+		place, most, err := to.Place(at)
+		must(t, err)
+		part := content[:min(int64(len(content)), most)]
+		_, err = place.File.WriteAt(part, place.At)
+		must(t, err)
+		content, at = content[len(part):], at+uint64(len(part))
+	}
+}
+
+// What an upload is called leads nowhere but below its client's directory, and into no stream.
+func TestPathsThatAreRefused(t *testing.T) {
+	for _, path := range []string{
+		"", "/", "..", "../x", "a/../b", "a//b", "a/", "/etc/passwd", ".", "a\x00b", strings.Repeat("d/", 40) + "f", strings.Repeat("n", 300),
+		".groupcast-partial", ".groupcast-partial/x", "log.stream/committed", "log.stream/00000000000000000000", "a\xff",
+	} {
+		if _, err := sink.Open(t.Context(), t.TempDir(), fileSpec(path, nil)); err == nil {
+			t.Errorf("%q was opened", path)
+		} else if !errors.Is(err, sink.ErrPath) {
+			t.Errorf("%q: %v", path, err)
+		}
+	}
+}
+
+// Bytes of a file come in any order; it appears when it is whole, and not before.
+func TestFileAppearsWhole(t *testing.T) {
+	dir, content := t.TempDir(), random(1, 300_000)
+	spec := fileSpec("a/b/c.bin", content)
+	to := open(t, dir, spec)
+	write(t, to, content[200_000:], 200_000)
+	write(t, to, content[:200_000], 0)
+	name := filepath.Join(dir, "alice/a/b/c.bin")
+	if _, err := os.Stat(name); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("it is there before it is whole: %v", err)
+	}
+	must(t, to.Landed(uint64(len(content))))
+	path, err := to.Finish(uint64(len(content)), rootOf(content))
+	must(t, err)
+	must(t, to.Close())
+	if got, err := os.ReadFile(path); err != nil || path != name || !bytes.Equal(got, content) {
+		t.Errorf("%s: %v, %d bytes", path, err, len(got))
+	}
+	root, found, err := sink.Existing(t.Context(), dir, spec)
+	if err != nil || !found || root != rootOf(content) {
+		t.Errorf("what is there: %v %v %v", root, found, err)
+	}
+}
+
+// A file without bytes is one, too.
+func TestFileWithoutBytes(t *testing.T) {
+	to := open(t, t.TempDir(), fileSpec("empty", nil))
+	path, err := to.Finish(0, rootOf(nil))
+	must(t, err)
+	must(t, to.Close())
+	if info, err := os.Stat(path); err != nil || info.Size() != 0 {
+		t.Errorf("%v %v", info, err)
+	}
+}
+
+// What has landed of a file is kept when its sink is closed, and is not wanted again. Of other
+// bytes than were sent, nothing appears, and all is wanted again.
+func TestFileGoesOnOrBeginsAnew(t *testing.T) {
+	dir, content := t.TempDir(), random(2, 300_000)
+	spec := fileSpec("it", content)
+	to := open(t, dir, spec)
+	write(t, to, content[:100_000], 0)
+	must(t, to.Landed(100_000))
+	must(t, to.Close())
+	to = open(t, dir, spec)
+	if to.Offset() != 100_000 {
+		t.Errorf("it goes on at %d, want 100000", to.Offset())
+	}
+	write(t, to, content[1:200_001], 100_000)
+	must(t, to.Landed(300_000))
+	if _, err := to.Finish(300_000, rootOf(content)); !errors.Is(err, object.ErrDamaged) {
+		t.Errorf("%v, want it damaged", err)
+	}
+	must(t, to.Close())
+	to = open(t, dir, spec)
+	if to.Offset() != 0 {
+		t.Errorf("it begins at %d, want 0", to.Offset())
+	}
+	must(t, to.Close())
+}
+
+// Only one has a path at once.
+func TestOneSinkOfAPath(t *testing.T) {
+	dir := t.TempDir()
+	for _, spec := range []sink.Spec{streamSpec("s"), fileSpec("f", make([]byte, 10))} {
+		to := open(t, dir, spec)
+		if _, err := sink.Open(t.Context(), dir, spec); !errors.Is(err, object.ErrBusy) {
+			t.Errorf("%s: %v, want it busy", spec.Path, err)
+		}
+		must(t, to.Close())
+		must(t, open(t, dir, spec).Close())
+	}
+}

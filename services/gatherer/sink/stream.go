@@ -1,0 +1,263 @@
+package sink
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/groupcast/groupcast/internal/digest"
+	"github.com/groupcast/groupcast/internal/link"
+	"github.com/groupcast/groupcast/internal/object"
+)
+
+// segmentSize is how many bytes of a stream a file holds: the n-th has those from
+// n*segmentSize on, and their offset as its name. Tests make it smaller.
+var segmentSize uint64 = 64 << 20
+
+// What has landed is committed when it is so much, or has waited so long: one sync for many
+// small writes.
+const (
+	commitBytes = 16 << 20
+	commitEvery = 200 * time.Millisecond
+)
+
+// streamSuffix is at the end of the name of a stream's directory.
+const streamSuffix = ".stream"
+
+// stream is the segments of a stream.
+//
+//	NAME.stream/00000000000000000000   the first 64 MiB
+//	NAME.stream/00000000000067108864   the next
+//	NAME.stream/committed              up to where all is on disk: see record.go
+//
+// What is behind the committed offset is cut off when the stream is opened.
+type stream struct {
+	dir       string
+	lock      *os.File // of committed
+	slot      int      // of what is committed
+	hash      digest.Hash
+	opened    uint64 // all before it was there when it was opened
+	landed    uint64
+	committed uint64
+	due       time.Time // when what has landed is committed at the latest; zero without any
+	failed    error     // of a commit: a second sync that succeeds says nothing of the first one's bytes
+
+	mu       sync.Mutex
+	segments map[uint64]*os.File // those that are open, by number
+}
+
+func openStream(dir string) (*stream, error) {
+	lock, err := os.OpenFile(filepath.Join(dir, committedName), os.O_RDWR|os.O_CREATE, 0o640)
+	if err != nil {
+		return nil, fmt.Errorf("open stream: %w", err)
+	}
+	s := &stream{dir: dir, lock: lock, segments: make(map[uint64]*os.File)}
+	if err := s.recover(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open stream %s: %w", dir, err), lock.Close())
+	}
+	return s, nil
+}
+
+// recover finds out what is committed, and cuts off the rest.
+func (s *stream) recover() (err error) {
+	if err := unix.Flock(int(s.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return object.ErrBusy
+	}
+	if s.committed, s.slot, err = readRecord(s.lock); err != nil {
+		return err
+	}
+	s.opened, s.landed = s.committed, s.committed
+	return s.cut()
+}
+
+// cut removes what is not committed. There may be gaps: bytes come in any order, and names
+// that were not synced may outlive a power cut or not.
+func (s *stream) cut() error {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return err
+	}
+	last := s.committed%segmentSize == 0 // whether the one that is committed in part is there
+	for _, entry := range entries {
+		offset, isSegment := offsetOf(entry.Name())
+		if !isSegment || offset+segmentSize <= s.committed {
+			continue
+		}
+		last = last || offset < s.committed
+		if err := s.shorten(offset); err != nil {
+			return err
+		}
+	}
+	if !last {
+		return fmt.Errorf("%w: %s is gone, which has the last committed bytes: restore it, or move %s away and begin anew",
+			object.ErrDamaged, s.name(s.committed/segmentSize), s.dir)
+	}
+	return nil
+}
+
+// shorten leaves of a segment what is committed.
+func (s *stream) shorten(offset uint64) error {
+	name := s.name(offset / segmentSize)
+	info, err := os.Lstat(name)
+	if err != nil {
+		return err
+	}
+	keep := int64(s.committed - min(s.committed, offset))
+	if info.Size() < keep {
+		return fmt.Errorf("%w: %s has %d bytes, and %d were committed: restore it, or move %s away and begin anew", object.ErrDamaged, name, info.Size(), keep, s.dir)
+	}
+	if keep == 0 {
+		return os.Remove(name)
+	}
+	return os.Truncate(name, keep)
+}
+
+// nameDigits is how long the name of a segment is.
+const nameDigits = 20
+
+// offsetOf returns the offset of a segment by its name.
+func offsetOf(name string) (offset uint64, isSegment bool) {
+	offset, err := strconv.ParseUint(name, 10, 64)
+	return offset, err == nil && len(name) == nameDigits && offset%segmentSize == 0
+}
+
+func (s *stream) name(number uint64) string {
+	return filepath.Join(s.dir, fmt.Sprintf("%0*d", nameDigits, number*segmentSize))
+}
+
+// segment returns a segment's file.
+func (s *stream) segment(number uint64) (*os.File, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if open := s.segments[number]; open != nil {
+		return open, nil
+	}
+	open, err := os.OpenFile(s.name(number), os.O_RDWR|os.O_CREATE, 0o640)
+	if err != nil {
+		return nil, fmt.Errorf("open segment: %w", err)
+	}
+	s.segments[number] = open
+	return open, nil
+}
+
+func (s *stream) Offset() uint64 { return s.landed }
+
+func (s *stream) Place(offset uint64) (link.Place, int64, error) {
+	segment, err := s.segment(offset / segmentSize)
+	at := offset % segmentSize
+	return link.Place{File: segment, At: int64(at)}, int64(segmentSize - at), err
+}
+
+// buffers are what streams are read back through, for as long as that takes.
+var buffers = sync.Pool{New: func() any { return new([256 << 10]byte) }}
+
+// Landed hashes what has come, mostly out of memory.
+func (s *stream) Landed(upTo uint64) error {
+	buffer := buffers.Get().(*[256 << 10]byte)
+	defer buffers.Put(buffer)
+	for s.landed < upTo {
+		segment, err := s.segment(s.landed / segmentSize)
+		if err != nil {
+			return err
+		}
+		at := s.landed % segmentSize
+		part := buffer[:min(uint64(len(buffer)), upTo-s.landed, segmentSize-at)]
+		if _, err := segment.ReadAt(part, int64(at)); err != nil {
+			return fmt.Errorf("read segment: %w", err)
+		}
+		_, _ = s.hash.Write(part) // it never fails
+		s.landed += uint64(len(part))
+	}
+	if s.due.IsZero() {
+		s.due = time.Now().Add(commitEvery)
+	}
+	return nil
+}
+
+func (s *stream) Commit() (uint64, error) {
+	enough := s.landed-s.committed >= commitBytes || !s.due.IsZero() && !time.Now().Before(s.due)
+	if s.landed == s.committed || !enough {
+		return s.committed, nil
+	}
+	return s.committed, s.commit()
+}
+
+// commit commits, unless that went wrong before: then what is on disk is not known.
+func (s *stream) commit() error {
+	if s.failed == nil && s.landed > s.committed {
+		if err := s.sync(s.landed); err != nil {
+			s.failed = fmt.Errorf("commit stream: %w", err)
+		}
+	}
+	return s.failed
+}
+
+// sync syncs the segments first and then what says that they are there.
+func (s *stream) sync(upTo uint64) error {
+	for number := s.committed / segmentSize; number*segmentSize < upTo; number++ {
+		segment, err := s.segment(number)
+		if err == nil {
+			err = segment.Sync()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := s.syncNames(upTo); err != nil {
+		return err
+	}
+	if err := writeRecord(s.lock, 1-s.slot, upTo); err != nil {
+		return err
+	}
+	s.release(upTo)
+	s.slot, s.committed, s.due = 1-s.slot, upTo, time.Time{}
+	return nil
+}
+
+// syncNames makes names durable where a segment has begun since the last commit.
+func (s *stream) syncNames(upTo uint64) error {
+	if s.committed > 0 && (s.committed-1)/segmentSize == (upTo-1)/segmentSize {
+		return nil
+	}
+	return syncDirectory(s.dir)
+}
+
+// release closes segments that nobody writes to any more.
+func (s *stream) release(upTo uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for number, open := range s.segments {
+		if (number+1)*segmentSize <= upTo {
+			_ = open.Close() // it is synced
+			delete(s.segments, number)
+		}
+	}
+}
+
+// Finish compares what has come since the stream was opened.
+func (s *stream) Finish(length uint64, root object.Root) (string, error) {
+	switch {
+	case length != s.landed:
+		return "", fmt.Errorf("%w: the stream ends at %d, and %d have come", object.ErrDamaged, length, s.landed)
+	case s.hash.Sum() != root:
+		return "", fmt.Errorf("%w: what came since %d is not what was sent", object.ErrDamaged, s.opened)
+	}
+	return s.dir, s.commit()
+}
+
+func (s *stream) Close() error {
+	err := s.commit()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, open := range s.segments {
+		err = errors.Join(err, open.Close())
+	}
+	s.segments = make(map[uint64]*os.File)
+	return errors.Join(err, s.lock.Close())
+}

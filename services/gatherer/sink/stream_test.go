@@ -1,0 +1,218 @@
+package sink_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/services/gatherer/sink"
+)
+
+const segment = 1000
+
+// read returns what is in a stream's segments.
+func read(t failing, dir string) (content []byte) {
+	t.Helper()
+	entries, err := os.ReadDir(filepath.Join(dir, "alice/log.stream"))
+	must(t, err)
+	for _, entry := range entries {
+		if entry.Name() == sink.CommittedName {
+			continue
+		}
+		at, err := strconv.ParseInt(entry.Name(), 10, 64)
+		must(t, err)
+		text, err := os.ReadFile(filepath.Join(dir, "alice/log.stream", entry.Name()))
+		must(t, err)
+		content = append(content, make([]byte, max(0, int(at)+len(text)-len(content)))...)
+		copy(content[at:], text)
+	}
+	return content
+}
+
+func copyOf(t testing.TB, dir string) string {
+	t.Helper()
+	to := memory(t)
+	must(t, os.CopyFS(to, os.DirFS(dir)))
+	return to
+}
+
+// memory returns a directory in memory: how busy the disk is makes no difference.
+func memory(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "groupcast-sink-")
+	must(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// A stream is the bytes of its segments, each of which has its size, wherever pieces end.
+func TestStreamIsItsSegments(t *testing.T) {
+	sink.Segments(t, segment)
+	dir, content := memory(t), random(3, 10*segment)
+	for _, upTo := range []uint64{1, segment - 1, segment, segment + 1, 2 * segment, 5*segment + 7, 10 * segment} {
+		to := open(t, dir, streamSpec("log"))
+		from := to.Offset()
+		write(t, to, content[from:upTo], from)
+		must(t, to.Landed(upTo))
+		_, err := to.Finish(upTo, rootOf(content[from:upTo]))
+		must(t, err)
+		must(t, to.Close())
+		if got := read(t, dir); !bytes.Equal(got, content[:upTo]) {
+			t.Fatalf("up to %d: %d bytes, or other ones", upTo, len(got))
+		}
+	}
+}
+
+// What came and is not what was sent is told at the end.
+func TestStreamThatIsDamaged(t *testing.T) {
+	to := open(t, t.TempDir(), streamSpec("log"))
+	defer to.Close()
+	write(t, to, []byte("abc"), 0)
+	must(t, to.Landed(3))
+	for length, root := range map[uint64]object.Root{3: rootOf([]byte("abd")), 4: rootOf([]byte("abc"))} {
+		if _, err := to.Finish(length, root); !errors.Is(err, object.ErrDamaged) {
+			t.Errorf("%d: %v, want it damaged", length, err)
+		}
+	}
+}
+
+// Whatever a power cut leaves of the record that is being written, the stream goes on where one of
+// the two last commits left it, and what comes then is behind that.
+func TestTornRecordCostsOneCommit(t *testing.T) {
+	sink.Segments(t, segment)
+	dir, content := memory(t), random(4, 3*segment)
+	var commits []uint64
+	for _, upTo := range []uint64{700, 1700, 2600} {
+		to := open(t, dir, streamSpec("log"))
+		write(t, to, content[to.Offset():upTo], to.Offset())
+		must(t, to.Landed(upTo))
+		must(t, to.Close())
+		commits = append(commits, upTo)
+	}
+	for name, spoil := range map[string]func([]byte){
+		"nothing": func([]byte) {},
+		"first":   func(b []byte) { b[3] ^= 0xff },
+		"second":  func(b []byte) { b[4096+5] ^= 0xff },
+		"cut off": func(b []byte) { clear(b[4096+6:]) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := copyOf(t, dir)
+			file := filepath.Join(dir, "alice/log.stream", sink.CommittedName)
+			record, err := os.ReadFile(file)
+			must(t, err)
+			spoil(record)
+			must(t, os.WriteFile(file, record, 0o600))
+			to := open(t, dir, streamSpec("log"))
+			defer to.Close()
+			if at := to.Offset(); at != commits[1] && at != commits[2] {
+				t.Errorf("it goes on at %d, want one of %v", at, commits[1:])
+			}
+			if got := read(t, dir); !bytes.Equal(got, content[:to.Offset()]) {
+				t.Errorf("%d bytes are there, or other ones, want %d", len(got), to.Offset())
+			}
+		})
+	}
+}
+
+// A first commit that was torn was none: nobody was told of it.
+func TestTornFirstRecord(t *testing.T) {
+	dir := memory(t)
+	must(t, open(t, dir, streamSpec("log")).Close())
+	file := filepath.Join(dir, "alice/log.stream", sink.CommittedName)
+	must(t, os.WriteFile(file, append(make([]byte, 4096), 1, 2, 3), 0o600))
+	to := open(t, dir, streamSpec("log"))
+	defer to.Close()
+	if to.Offset() != 0 {
+		t.Errorf("it goes on at %d", to.Offset())
+	}
+}
+
+// Both records damaged, or committed bytes gone, are no beginning: a stream would silently lose what
+// it said that it has.
+func TestLostCommitIsNoBeginning(t *testing.T) {
+	sink.Segments(t, segment)
+	dir := memory(t)
+	for upTo := uint64(600); upTo < 3000; upTo += 600 {
+		to := open(t, dir, streamSpec("log"))
+		write(t, to, make([]byte, upTo-to.Offset()), to.Offset())
+		must(t, to.Landed(upTo))
+		must(t, to.Close())
+	}
+	for name, spoil := range map[string]func(dir string) error{
+		"records": func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, sink.CommittedName), bytes.Repeat([]byte{7}, 8192), 0o600)
+		},
+		"segment":   func(dir string) error { return os.Remove(filepath.Join(dir, "00000000000000002000")) },
+		"its bytes": func(dir string) error { return os.Truncate(filepath.Join(dir, "00000000000000002000"), 10) },
+	} {
+		dir := copyOf(t, dir)
+		must(t, spoil(filepath.Join(dir, "alice/log.stream")))
+		if _, err := sink.Open(t.Context(), dir, streamSpec("log")); !errors.Is(err, object.ErrDamaged) {
+			t.Errorf("%s: %v, want it damaged", name, err)
+		}
+	}
+}
+
+// Whatever comes in whatever order, however often the power is cut or the process is killed: what was
+// committed is there and is the first bytes of the stream, and behind it is nothing else.
+func TestStreamOutlivesCuts(t *testing.T) {
+	sink.Segments(t, segment)
+	content := random(5, 1<<16)
+	rapid.Check(t, func(r *rapid.T) {
+		dir, committed := memory(t), uint64(0)
+		to := open(t, dir, streamSpec("log"))
+		landed := uint64(0)
+		for range rapid.IntRange(1, 30).Draw(r, "steps") {
+			switch step := rapid.SampledFrom([]string{"write", "ahead", "close", "kill", "cut"}).Draw(r, "step"); step {
+			case "write":
+				upTo := min(landed+uint64(rapid.IntRange(1, 2500).Draw(r, "bytes")), uint64(len(content)))
+				write(r, to, content[landed:upTo], landed)
+				landed = upTo
+				must(r, to.Landed(landed))
+				continue
+			case "ahead": // by another connection, behind a gap
+				from := landed + uint64(rapid.IntRange(1, 4000).Draw(r, "gap"))
+				if upTo := from + 300; upTo < uint64(len(content)) {
+					write(r, to, content[from:upTo], from)
+				}
+				continue
+			case "close":
+				committed = landed
+			default: // what was written after the last commit may be there, or parts of it
+				before := dir
+				dir = copyOf(t, before)
+				if step == "cut" {
+					lose(r, dir, committed)
+				}
+			}
+			must(r, to.Close())
+			to = open(t, dir, streamSpec("log"))
+			landed = to.Offset()
+			if got := read(r, dir); landed != committed || !bytes.Equal(got, content[:landed]) {
+				r.Fatalf("%d bytes are committed, %d are said to be, and %d are there, or other ones", committed, landed, len(got))
+			}
+		}
+		must(r, to.Close())
+	})
+}
+
+// lose removes segments that were never synced.
+func lose(t *rapid.T, dir string, committed uint64) {
+	for at := (committed + segment - 1) / segment * segment; at < 1<<17; at += segment {
+		file := filepath.Join(dir, "alice/log.stream", name(at))
+		if _, err := os.Stat(file); err == nil && rapid.Bool().Draw(t, "lost") {
+			must(t, os.Remove(file))
+		}
+	}
+}
+
+func name(offset uint64) string {
+	digits := strconv.FormatUint(offset, 10)
+	return "00000000000000000000"[len(digits):] + digits
+}

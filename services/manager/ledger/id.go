@@ -1,0 +1,35 @@
+package ledger
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"time"
+)
+
+const (
+	// shortestPrefix is how many digits of an id are taken for one at least.
+	shortestPrefix = 4
+	idLength       = 32
+)
+
+// NewID makes an id up, as deliveries and replications have.
+func NewID() string {
+	var id [idLength / 2]byte
+	rand.Read(id[:]) // it never fails
+	return hex.EncodeToString(id[:])
+}
+
+// CheckPrefix says why the first digits of an id cannot be any's.
+func CheckPrefix(field, prefix string) error {
+	var problems Checks
+	problems.That(len(prefix) >= shortestPrefix, field, "has %d digits: want %d at least", len(prefix), shortestPrefix)
+	problems.That(len(prefix) <= idLength, field, "has %d digits: an id has %d", len(prefix), idLength)
+	return problems.Err()
+}
+
+// NewestFirst returns where something stands in lists that begin with the newest: strings
+// that order so.
+func NewestFirst(created time.Time, id string) string {
+	return fmt.Sprintf("%016x%s", ^uint64(created.UnixNano()), id)
+}

@@ -1,0 +1,296 @@
+package replication
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/services/manager/ledger"
+	"github.com/groupcast/groupcast/services/manager/store"
+	"github.com/groupcast/groupcast/services/manager/view"
+)
+
+// presence is how the manager hears a replicator.
+type presence struct {
+	attachment *Attachment // nil while its control stream is closed
+	since      time.Time   // when it was opened or closed
+}
+
+// seen returns since when a replicator's stream is open, or closed. The caller has the lock.
+func (d *Desk) seen(name string) (online, away time.Time) {
+	switch p := d.presences[name]; {
+	case p == nil:
+		return time.Time{}, d.started
+	case p.attachment == nil:
+		return time.Time{}, p.since
+	default:
+		return p.since, time.Time{}
+	}
+}
+
+func (d *Desk) isOnline(name string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	online, _ := d.seen(name)
+	return !online.IsZero()
+}
+
+const (
+	// maxItems is how many LANs, labels, sources and targets a replicator can have.
+	maxItems = 64
+	// maxWord is how long each of them can be, maxPath a path.
+	maxWord = 253
+)
+
+func checkRegistration(asked *replicav1.Registration) error {
+	var problems ledger.Checks
+	problems.That(asked.GetNode() != "" && len(asked.GetNode()) <= maxWord, "node", "has %d characters: want 1 to %d", len(asked.GetNode()), maxWord)
+	problems.That(len(asked.GetLans()) > 0 && len(asked.GetLans()) <= maxItems, "lans", "has %d items: want 1 to %d", len(asked.GetLans()), maxItems)
+	problems.That(len(asked.GetLabels()) <= maxItems, "labels", "has %d items: at most %d", len(asked.GetLabels()), maxItems)
+	problems.That(len(asked.GetSources()) <= maxItems && len(asked.GetTargets()) <= maxItems, "targets", "of them and of sources there can be %d", maxItems)
+	if err := problems.Err(); err != nil {
+		return err
+	}
+	for _, lan := range asked.GetLans() {
+		problems.No("lans", identity.CheckName(lan))
+	}
+	for key, value := range asked.GetLabels() {
+		problems.That(key != "" && len(key) <= maxWord && len(value) <= maxWord && !strings.ContainsAny(key+value, ",="), "labels",
+			"%.80q: keys have 1 to %d characters, values up to as many, none of them a comma or =", key, maxWord)
+	}
+	for _, path := range slices.Concat(asked.GetSources(), asked.GetTargets()) {
+		problems.That(len(path) <= maxText, "targets", "a path is longer than %d bytes", maxText)
+	}
+	return problems.Err()
+}
+
+// Register notes a replicator and returns its incarnation. One that goes on as an
+// incarnation that is still the newest keeps it.
+func (d *Desk) Register(ctx context.Context, name string, asked *replicav1.Registration) (incarnation uint64, err error) {
+	if err := checkRegistration(asked); err != nil {
+		return 0, err
+	}
+	err = d.ledger.Write(ctx, ledger.Request{}, nil, func() (ledger.Plan, error) {
+		current, known := d.view.Replicator(name)
+		goesOn := known && asked.GetIncarnation() == current.GetIncarnation()
+		if asked.GetIncarnation() != 0 && known && !goesOn {
+			return ledger.Plan{}, fmt.Errorf("replicator %q, incarnation %d: %w", name, asked.GetIncarnation(), ledger.ErrReplaced)
+		}
+		if goesOn {
+			incarnation = current.GetIncarnation()
+			return ledger.Plan{}, nil
+		}
+		incarnation = d.ledger.Next()
+		record := &replicav1.Replicator{
+			Name: name, Incarnation: incarnation, Node: asked.GetNode(), Lans: asked.GetLans(), Labels: asked.GetLabels(),
+			Sources: asked.GetSources(), Targets: asked.GetTargets(), RegisterTime: timestamppb.Now(),
+		}
+		encoded, err := proto.Marshal(record)
+		if err != nil {
+			return ledger.Plan{}, fmt.Errorf("encode replicator: %w", err)
+		}
+		key := view.ReplicatorKey(name)
+		return ledger.Plan{Conditions: []store.Cond{store.Unchanged(key, current.Changed)}, Changes: []store.Op{store.Put(key, encoded)}}, nil
+	})
+	return incarnation, err
+}
+
+// Goodbye forgets a replicator that stops.
+func (d *Desk) Goodbye(ctx context.Context, name string, incarnation uint64) error {
+	defer d.poke()
+	return d.ledger.Write(ctx, ledger.Request{}, nil, func() (ledger.Plan, error) {
+		known, found := d.view.Replicator(name)
+		if !found || known.GetIncarnation() != incarnation {
+			return ledger.Plan{}, nil
+		}
+		key := view.ReplicatorKey(name)
+		return ledger.Plan{Conditions: []store.Cond{store.Unchanged(key, known.Changed)}, Changes: []store.Op{store.Delete(key)}}, nil
+	})
+}
+
+// Attachment is the control stream of a replicator. It belongs to one goroutine.
+type Attachment struct {
+	desk        *Desk
+	name        string
+	incarnation uint64
+	wake        chan struct{}
+	sent        *replicav1.Tasks // what it knows; nil at first
+}
+
+// Attach attaches the control stream of a replicator that has registered.
+func (d *Desk) Attach(name string, incarnation uint64) *Attachment {
+	a := &Attachment{desk: d, name: name, incarnation: incarnation, wake: make(chan struct{}, 1)}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.presences[name] = &presence{attachment: a, since: time.Now()}
+	d.announce()
+	return a
+}
+
+// Close notes that the stream has ended.
+func (a *Attachment) Close() {
+	a.desk.mu.Lock()
+	defer a.desk.mu.Unlock()
+	if p := a.desk.presences[a.name]; p.attachment == a {
+		p.attachment, p.since = nil, time.Now()
+	}
+	a.desk.announce()
+}
+
+// Wake yields when there may be something to tell the replicator.
+func (a *Attachment) Wake() <-chan struct{} { return a.wake }
+
+// Ended is closed when the desk is no longer kept: another leader may be found.
+func (a *Attachment) Ended() <-chan struct{} { return a.desk.ended }
+
+// Busy tells whether the replicator has anything to do.
+func (a *Attachment) Busy() bool { return len(a.sent.GetCurrent()) > 0 }
+
+// Next returns all that the replicator has to do, in one message, if that has changed since
+// it was last asked for.
+func (a *Attachment) Next() []*replicav1.Tasks {
+	tasks := a.desk.tasks(a.name, a.incarnation)
+	if a.sent != nil && proto.Equal(tasks, a.sent) {
+		return nil
+	}
+	a.sent = tasks
+	return []*replicav1.Tasks{tasks}
+}
+
+// wakeAll has every replicator be told what has changed for it.
+func (d *Desk) wakeAll() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, p := range d.presences {
+		if p.attachment == nil {
+			continue
+		}
+		select {
+		case p.attachment.wake <- struct{}{}:
+		default: // it is awake
+		}
+	}
+	d.announce()
+}
+
+// tasks returns all that a replicator has to do, the same whichever manager leads. Who took
+// no part from the beginning is never told the key.
+func (d *Desk) tasks(name string, incarnation uint64) *replicav1.Tasks {
+	tasks := new(replicav1.Tasks)
+	for _, r := range d.view.Replications(view.Replication.Running) {
+		record := r.GetReplication()
+		task := &replicav1.Task{Replication: r.ID(), Key: r.GetKey()}
+		if record.GetSender() == name && r.GetSenderIncarnation() == incarnation {
+			task.Duty = &replicav1.Task_Send{Send: &replicav1.SendTask{
+				Path: record.GetSpec().GetSourcePath(), Legs: record.GetLegs(), Slow: record.GetSpec().GetSlow(),
+				MaxBytesPerSecond: record.GetSpec().GetMaxBytesPerSecond(),
+			}}
+			tasks.Current = append(tasks.Current, task)
+			continue
+		}
+		for _, replica := range record.GetReplicas() {
+			if replica.GetName() == name && replica.GetState() == replicav1.ReplicaState_REPLICA_STATE_WAITING {
+				task.Duty = &replicav1.Task_Receive{Receive: receiveTask(record, replica)}
+				tasks.Current = append(tasks.Current, task)
+			}
+		}
+	}
+	return tasks
+}
+
+func receiveTask(record *replicav1.Replication, replica *replicav1.Replica) *replicav1.ReceiveTask {
+	task := &replicav1.ReceiveTask{
+		Path: record.GetSpec().GetTargetPath(), Lan: replica.GetLan(), DeviceSerial: record.GetSpec().GetDeviceSerial(),
+	}
+	for _, leg := range record.GetLegs() {
+		if leg.GetLan() == replica.GetLan() {
+			task.Group = leg.GetGroup()
+		}
+	}
+	return task
+}
+
+// Report notes how a replicator is. It returns FENCED if a newer incarnation has come, and
+// OFFLINE if the replicator was forgotten meanwhile and must register again.
+func (a *Attachment) Report(report *replicav1.Report) replicav1.ReplicatorState {
+	d := a.desk
+	known, found := d.view.Replicator(a.name)
+	switch {
+	case found && known.GetIncarnation() > a.incarnation:
+		return replicav1.ReplicatorState_REPLICATOR_STATE_FENCED
+	case !found:
+		return replicav1.ReplicatorState_REPLICATOR_STATE_OFFLINE
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, said := range report.GetSending() {
+		d.takeSending(a, said, time.Now())
+	}
+	for _, said := range report.GetReceiving() {
+		d.takeReceiving(a.name, said)
+	}
+	if len(report.GetSending())+len(report.GetReceiving()) > 0 {
+		d.announce()
+	}
+	return replicav1.ReplicatorState_REPLICATOR_STATE_ONLINE
+}
+
+// takeSending notes what a sender says. The caller has the lock.
+func (d *Desk) takeSending(from *Attachment, said *replicav1.SendReport, now time.Time) {
+	r, found := d.view.Replication(said.GetReplication())
+	if !found || !r.Running() || r.GetReplication().GetSender() != from.name || r.GetSenderIncarnation() != from.incarnation {
+		return
+	}
+	if len(said.GetRoot()) != rootBytes {
+		said.Root = nil
+	}
+	if said.GetReason() != "" && !slices.Contains(senderReasons, said.GetReason()) {
+		said.Reason = SourceFailed
+	}
+	said.Name, said.Detail = clip(said.GetName()), clip(said.GetDetail())
+	p := d.of(r.ID())
+	if said.GetAnnouncing() && p.announcing.IsZero() {
+		p.announcing = now
+	}
+	if said.GetEnded() && p.ended.IsZero() {
+		p.ended = now
+		d.poke()
+	}
+	if len(said.GetRoot()) > 0 && len(p.sending.GetRoot()) == 0 {
+		d.poke()
+	}
+	p.sending = said
+}
+
+// takeReceiving notes what a replica says. The caller has the lock.
+func (d *Desk) takeReceiving(from string, said *replicav1.ReceiveReport) {
+	r, found := d.view.Replication(said.GetReplication())
+	isPart := slices.ContainsFunc(r.GetReplication().GetReplicas(), func(replica *replicav1.Replica) bool { return replica.GetName() == from })
+	if !found || !r.Running() || !isPart {
+		return
+	}
+	if said.GetState() == replicav1.ReplicaState_REPLICA_STATE_FAILED && !slices.Contains(replicaReasons, said.GetReason()) {
+		said.Reason = Disk
+	}
+	said.Detail = clip(said.GetDetail())
+	p := d.of(r.ID())
+	if said.GetState() != p.receiving[from].GetState() {
+		d.poke()
+	}
+	p.receiving[from] = said
+}
+
+const (
+	rootBytes = 32
+	maxDetail = 1024
+)
+
+// clip bounds what a replicator says for people.
+func clip(text string) string { return strings.ToValidUTF8(text[:min(len(text), maxDetail)], "") }

@@ -1,0 +1,177 @@
+// Package replication holds the rules of replications, as the leading manager applies them:
+// who sends and who gets it, over which multicast group and under which key, when a replica
+// has it and when it has failed, and how it ends.
+//
+// A Desk lives as long as a term. What must survive it is written to the store: which
+// replicators there are, and each replication with its key and its receipts. How far
+// everybody is, is what replicators report, and only in the desk's memory: a new leader
+// waits for new reports. The transfer itself goes on without any manager.
+package replication
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
+	"github.com/groupcast/groupcast/services/manager/ledger"
+	"github.com/groupcast/groupcast/services/manager/store"
+	"github.com/groupcast/groupcast/services/manager/view"
+)
+
+const (
+	// BusyInterval is how often replicators report while they have something to do,
+	// IdleInterval otherwise; Patience is how long they may be silent.
+	BusyInterval = 500 * time.Millisecond
+	IdleInterval = 2 * time.Second
+	Patience     = 10 * time.Second
+	// stepInterval is how often all that run are looked at.
+	stepInterval = 250 * time.Millisecond
+	// forgetInterval is how often old ones are looked for.
+	forgetInterval = 10 * time.Second
+)
+
+// Desk is the state and the rules of replications at the manager that leads.
+type Desk struct {
+	ledger  *ledger.Ledger
+	store   *store.Store
+	view    *view.View
+	places  Places
+	log     *slog.Logger
+	started time.Time
+	ended   chan struct{} // closed when the desk is no longer kept
+	pokes   chan struct{}
+
+	mu        sync.Mutex
+	presences map[string]*presence
+	progress  map[string]*progress
+	changed   chan struct{} // closed when there is something new to show
+}
+
+// Lead returns the desk of a term.
+func Lead(by *ledger.Ledger, from *store.Store, shown *view.View, places Places, log *slog.Logger) *Desk {
+	return &Desk{
+		ledger: by, store: from, view: shown, places: places, log: log.With("term", by.Term().Number), started: time.Now(),
+		ended: make(chan struct{}), pokes: make(chan struct{}, 1),
+		presences: make(map[string]*presence), progress: make(map[string]*progress), changed: make(chan struct{}),
+	}
+}
+
+// Run looks after all replications until ctx is done or the term is over.
+func (d *Desk) Run(ctx context.Context) error {
+	defer close(d.ended)
+	step, forget := time.NewTicker(stepInterval), time.NewTicker(forgetInterval)
+	defer step.Stop()
+	defer forget.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-d.ledger.Term().Ended():
+			return ledger.ErrNotLeading
+		case <-d.pokes:
+		case <-step.C:
+		case <-forget.C:
+			d.forget(ctx)
+		}
+		d.step(ctx)
+	}
+}
+
+// Ended is closed when this desk is no longer kept.
+func (d *Desk) Ended() <-chan struct{} { return d.ended }
+
+// poke has all replications looked at now.
+func (d *Desk) poke() {
+	select {
+	case d.pokes <- struct{}{}:
+	default: // they will be
+	}
+}
+
+// step does for each replication that runs what is due.
+func (d *Desk) step(ctx context.Context) {
+	running := make(map[string]bool)
+	for _, r := range d.view.Replications(view.Replication.Running) {
+		running[r.ID()] = true
+		if err := d.settle(ctx, r, time.Now()); err != nil && ctx.Err() == nil {
+			d.log.Warn("a replication could not be looked after; trying again", "replication", r.ID(), "error", err)
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for id := range d.progress {
+		if !running[id] {
+			delete(d.progress, id)
+		}
+	}
+}
+
+// progress is how far a replication is, by what was reported in this term.
+type progress struct {
+	sending    *replicav1.SendReport // nil before the first
+	announcing time.Time             // since when
+	ended      time.Time
+	receiving  map[string]*replicav1.ReceiveReport
+}
+
+// of returns the progress of a replication. The caller has the lock.
+func (d *Desk) of(id string) *progress {
+	p := d.progress[id]
+	if p == nil {
+		p = &progress{receiving: make(map[string]*replicav1.ReceiveReport)}
+		d.progress[id] = p
+	}
+	return p
+}
+
+// facts collects what the outcome is decided by.
+func (d *Desk) facts(r view.Replication, now time.Time) facts {
+	record := r.GetReplication()
+	f := facts{now: now}
+	if limit := record.GetSpec().GetDeadline().AsDuration(); limit > 0 {
+		f.deadline = record.GetCreateTime().AsTime().Add(limit)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p := d.of(r.ID())
+	_, f.sender.away = d.seen(record.GetSender())
+	known, registered := d.view.Replicator(record.GetSender())
+	f.sender.gone = !registered || known.GetIncarnation() != r.GetSenderIncarnation()
+	f.sender.announcing, f.sender.ended = p.announcing, p.ended
+	f.sender.reason, f.sender.detail = p.sending.GetReason(), p.sending.GetDetail()
+	f.sender.root = record.GetRoot()
+	if root := p.sending.GetRoot(); len(root) > 0 {
+		f.sender.root = root
+	}
+	groups := make(map[string]string)
+	for _, leg := range record.GetLegs() {
+		groups[leg.GetLan()] = leg.GetGroup()
+	}
+	for _, replica := range record.GetReplicas() {
+		f.replicas = append(f.replicas, d.replicaFacts(p, replica, groups[replica.GetLan()]))
+	}
+	return f
+}
+
+// replicaFacts collects what is known of a replica. The caller has the lock.
+func (d *Desk) replicaFacts(p *progress, replica *replicav1.Replica, group string) replicaFacts {
+	name := replica.GetName()
+	f := replicaFacts{name: name, place: "LAN " + replica.GetLan() + " (" + group + ")", state: replica.GetState(), report: p.receiving[name]}
+	f.online, f.away = d.seen(name)
+	_, registered := d.view.Replicator(name)
+	f.left = !registered
+	for _, member := range p.sending.GetMembers() {
+		if member.GetName() == name {
+			f.givenUp = member.GetReason()
+		}
+	}
+	return f
+}
+
+// announce tells those who watch that there is something new. The caller has the lock.
+func (d *Desk) announce() {
+	close(d.changed)
+	d.changed = make(chan struct{})
+}

@@ -1,0 +1,181 @@
+package replication
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+
+	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
+)
+
+const (
+	// hearingPatience is how long a replica may hear nothing of a sender that announces:
+	// multicast does not get there.
+	hearingPatience = 5 * time.Second
+	// awayPatience is how long a replica that is not heard of is waited for.
+	awayPatience = 15 * time.Second
+	// senderPatience is how long the sender may be away from the managers. It goes on without
+	// them meanwhile.
+	senderPatience = 10 * time.Second
+	// endPatience is how long replicas have to say how it went after the sender has ended.
+	endPatience = 5 * time.Second
+)
+
+// facts are what the outcome of a replication is decided by.
+type facts struct {
+	now      time.Time
+	deadline time.Time // zero is none
+	sender   senderFacts
+	replicas []replicaFacts
+}
+
+// senderFacts are what is known of the sender; times are zero for what is not so.
+type senderFacts struct {
+	away       time.Time // since when its stream is closed
+	gone       bool      // it left, or is another process by now: it does not come back
+	announcing time.Time
+	ended      time.Time
+	reason     string
+	detail     string
+	root       []byte // empty until all was read
+}
+
+// replicaFacts are what is known of a replica.
+type replicaFacts struct {
+	name, place string // its name, and its LAN and group
+	state       replicav1.ReplicaState
+	report      *replicav1.ReceiveReport // nil while it has said nothing
+	online      time.Time                // since when its stream is open
+	away        time.Time                // since when it is closed
+	left        bool
+	givenUp     string // why the sender has given it up
+}
+
+// outcome is how it went at one replica.
+type outcome struct {
+	state          replicav1.ReplicaState
+	reason, detail string
+}
+
+// verdict says what is to be written.
+type verdict struct {
+	outcomes       map[string]outcome
+	ended          bool
+	reason, detail string
+}
+
+// decide says how a replication stands. It ends when it is known how it went for every
+// replica, when nobody sends any more, or when its time is over.
+func decide(f facts) verdict {
+	v := verdict{outcomes: make(map[string]outcome)}
+	v.reason, v.detail = f.over()
+	waiting := false
+	for _, r := range f.replicas {
+		if r.isFinal() {
+			continue
+		}
+		o, settled := f.judge(r)
+		switch {
+		case settled:
+		case v.reason != "" && r.away.IsZero():
+			o, settled = failed(v.reason, v.detail), true
+		case v.reason != "" || f.isUnknown(r):
+			o, settled = outcome{state: replicav1.ReplicaState_REPLICA_STATE_UNKNOWN}, true
+		}
+		if settled {
+			v.outcomes[r.name] = o
+		}
+		waiting = waiting || !settled
+	}
+	v.ended = !waiting
+	if !v.ended || v.reason == "" {
+		v.reason, v.detail = "", ""
+	}
+	for name, o := range v.outcomes {
+		if !v.ended && o.state == replicav1.ReplicaState_REPLICA_STATE_UNKNOWN {
+			delete(v.outcomes, name) // it may be heard of again while others are waited for
+		}
+	}
+	return v
+}
+
+// isFinal reports whether it is written already how it went.
+func (r replicaFacts) isFinal() bool {
+	return r.state == replicav1.ReplicaState_REPLICA_STATE_COMPLETE || r.state == replicav1.ReplicaState_REPLICA_STATE_FAILED
+}
+
+// over says why the replication cannot go on, if so.
+func (f facts) over() (reason, detail string) {
+	s := f.sender
+	switch {
+	case s.reason == SourceFailed:
+		return SourceFailed, s.detail
+	case s.gone:
+		return SenderLost, "the sender's replicator stopped or began anew: replicate again, replicas go on from what they have"
+	case !s.away.IsZero() && f.now.Sub(s.away) >= senderPatience && s.ended.IsZero():
+		return SenderLost, "the managers do not hear of the sender's replicator: see that it runs, and replicate again; replicas go on from what they have"
+	case !f.deadline.IsZero() && !f.now.Before(f.deadline):
+		return Deadline, "it took longer than the deadline that was given"
+	}
+	return "", ""
+}
+
+// isUnknown reports whether a replica is waited for no more.
+func (f facts) isUnknown(r replicaFacts) bool {
+	return !r.away.IsZero() && f.now.Sub(r.away) >= awayPatience
+}
+
+// judge says how it went at a replica, if that is known for good.
+func (f facts) judge(r replicaFacts) (o outcome, settled bool) {
+	switch state := r.report.GetState(); {
+	case state == replicav1.ReplicaState_REPLICA_STATE_COMPLETE && len(f.sender.root) > 0:
+		if !bytes.Equal(r.report.GetRoot(), f.sender.root) {
+			return failed(Damaged, "what it has is not what the sender read: replicate again"), true
+		}
+		return outcome{state: state}, true
+	case state == replicav1.ReplicaState_REPLICA_STATE_FAILED:
+		return failed(r.report.GetReason(), r.report.GetDetail()), true
+	case r.left:
+		return failed(Left, "its replicator was stopped: start it, and replicate again"), true
+	case !r.away.IsZero():
+		return outcome{}, false
+	}
+	return f.judgeByTime(r)
+}
+
+// judgeByTime says what has taken too long at a replica that is online.
+func (f facts) judgeByTime(r replicaFacts) (o outcome, settled bool) {
+	s, heard := f.sender, r.report.GetState() != replicav1.ReplicaState_REPLICA_STATE_UNSPECIFIED && r.report.GetState() != replicav1.ReplicaState_REPLICA_STATE_WAITING
+	if !s.announcing.IsZero() && !heard && f.now.Sub(later(s.announcing, r.online)) >= hearingPatience || !heard && s.reason == NoMulticast {
+		return failed(NoMulticast, fmt.Sprintf("nothing was heard of the sender on %s within %v: see that both are on this LAN, that its switches carry multicast (IGMP snooping needs a querier) and no firewall drops UDP; or deliver with 'groupcast push'", r.place, hearingPatience)), true
+	}
+	if s.ended.IsZero() || f.now.Sub(s.ended) < endPatience {
+		return outcome{}, false
+	}
+	if r.givenUp != "" {
+		return failed(r.givenUp, "the sender has given it up: see the replicator's log there, and replicate again"), true
+	}
+	return failed(SenderLost, "the sender has ended, and did not confirm that this replica has all: replicate again"), true
+}
+
+func failed(reason, detail string) outcome {
+	return outcome{replicav1.ReplicaState_REPLICA_STATE_FAILED, reason, detail}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// stateOf is how a replication ended of which so many replicas are complete.
+func stateOf(replicas, complete int) replicav1.ReplicationState {
+	switch complete {
+	case replicas:
+		return replicav1.ReplicationState_REPLICATION_STATE_COMPLETE
+	case 0:
+		return replicav1.ReplicationState_REPLICATION_STATE_FAILED
+	}
+	return replicav1.ReplicationState_REPLICATION_STATE_PARTIAL
+}

@@ -1,0 +1,192 @@
+package replication
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	managerv1 "github.com/groupcast/groupcast/internal/gen/groupcast/manager/v1"
+	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
+	"github.com/groupcast/groupcast/services/manager/ledger"
+	"github.com/groupcast/groupcast/services/manager/store"
+	"github.com/groupcast/groupcast/services/manager/view"
+)
+
+// settle writes what was decided of a replication, and what the sender said of its source.
+func (d *Desk) settle(ctx context.Context, r view.Replication, now time.Time) error {
+	v := decide(d.facts(r, now))
+	record := proto.CloneOf(r.ReplicationRecord)
+	d.describe(record.GetReplication())
+	d.apply(record, v, now)
+	if proto.Equal(record, r.ReplicationRecord) {
+		return nil
+	}
+	err := d.ledger.Write(ctx, ledger.Request{}, nil, func() (ledger.Plan, error) {
+		current, found := d.view.Replication(r.ID())
+		if !found || current.Changed != r.Changed {
+			return ledger.Plan{}, errChanged
+		}
+		return putReplication(record, r.Changed)
+	})
+	switch {
+	case errors.Is(err, errChanged): // it is looked at again as it is now
+		d.poke()
+		return nil
+	case err != nil:
+		return err
+	}
+	if v.ended {
+		d.noteEnd(record.GetReplication())
+	}
+	d.wakeAll()
+	return nil
+}
+
+var errChanged = errors.New("the replication was changed meanwhile")
+
+func putReplication(record *managerv1.ReplicationRecord, changed store.Revision) (ledger.Plan, error) {
+	encoded, err := proto.Marshal(record)
+	if err != nil {
+		return ledger.Plan{}, fmt.Errorf("encode replication: %w", err)
+	}
+	key := view.ReplicationKey(record.GetReplication().GetId())
+	return ledger.Plan{Conditions: []store.Cond{store.Unchanged(key, changed)}, Changes: []store.Op{store.Put(key, encoded)}}, nil
+}
+
+// describe notes what the sender said of its source.
+func (d *Desk) describe(record *replicav1.Replication) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	said := d.of(record.GetId()).sending
+	if said.GetName() != "" {
+		record.Name, record.Length = said.GetName(), said.GetLength()
+	}
+	if len(said.GetRoot()) > 0 {
+		record.Root = said.GetRoot()
+	}
+}
+
+// apply puts a verdict into a record. What has ended has no key any more.
+func (d *Desk) apply(record *managerv1.ReplicationRecord, v verdict, now time.Time) {
+	replication := record.GetReplication()
+	for _, replica := range replication.GetReplicas() {
+		if o, decided := v.outcomes[replica.GetName()]; decided {
+			d.receipt(replication, replica, o, now)
+		}
+	}
+	if !v.ended {
+		return
+	}
+	d.mu.Lock()
+	replication.SentBytes = d.of(replication.GetId()).sending.GetSentBytes()
+	d.mu.Unlock()
+	count(replication)
+	record.Key = nil
+	replication.EndTime, replication.Reason, replication.Detail = timestamppb.New(now), v.reason, v.detail
+	replication.State = stateOf(len(replication.GetReplicas()), int(replication.GetCompleteCount()))
+}
+
+// receipt makes a replica's receipt.
+func (d *Desk) receipt(of *replicav1.Replication, replica *replicav1.Replica, o outcome, now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.addProgress(replica, d.of(of.GetId()))
+	replica.State, replica.Reason, replica.Detail = o.state, o.reason, o.detail
+	replica.ChangeTime = timestamppb.New(now)
+	switch o.state {
+	case replicav1.ReplicaState_REPLICA_STATE_UNKNOWN:
+		if _, away := d.seen(replica.GetName()); !away.IsZero() {
+			replica.ChangeTime = timestamppb.New(away)
+		}
+	case replicav1.ReplicaState_REPLICA_STATE_COMPLETE:
+		replica.Bytes = of.GetLength()
+		replica.Elapsed = durationpb.New(now.Sub(of.GetCreateTime().AsTime()))
+	}
+}
+
+// count counts how it went for how many.
+func count(r *replicav1.Replication) {
+	r.ReplicaCount, r.CompleteCount, r.FailedCount = uint32(len(r.GetReplicas())), 0, 0
+	for _, replica := range r.GetReplicas() {
+		switch replica.GetState() {
+		case replicav1.ReplicaState_REPLICA_STATE_COMPLETE:
+			r.CompleteCount++
+		case replicav1.ReplicaState_REPLICA_STATE_FAILED:
+			r.FailedCount++
+		}
+	}
+}
+
+func (d *Desk) noteEnd(r *replicav1.Replication) {
+	d.log.Info("a replication ended", "replication", r.GetId(), "state", r.GetState().String(), "reason", r.GetReason(),
+		"complete", r.GetCompleteCount(), "replicas", r.GetReplicaCount())
+}
+
+// Cancel ends a replication. One that has ended stays as it is.
+func (d *Desk) Cancel(ctx context.Context, id string) (*replicav1.CancelReplicationResponse, error) {
+	err := d.ledger.Write(ctx, ledger.Request{}, nil, func() (ledger.Plan, error) {
+		r, err := d.replication(id)
+		if err != nil || !r.Running() {
+			return ledger.Plan{}, err
+		}
+		record, now := proto.CloneOf(r.ReplicationRecord), time.Now()
+		v := verdict{outcomes: make(map[string]outcome), ended: true, reason: Canceled, detail: "the replication was canceled"}
+		for _, replica := range d.facts(r, now).replicas {
+			if !replica.isFinal() {
+				v.outcomes[replica.name] = failed(v.reason, v.detail)
+			}
+		}
+		d.describe(record.GetReplication())
+		d.apply(record, v, now)
+		return putReplication(record, r.Changed)
+	})
+	if err != nil {
+		return nil, err
+	}
+	d.wakeAll()
+	r, err := d.replication(id)
+	if err != nil {
+		return nil, err
+	}
+	return &replicav1.CancelReplicationResponse{Replication: d.Show(r, true)}, nil
+}
+
+const (
+	// forgetAfter is how long a replication is remembered that has ended, maxRemembered how
+	// many are at most; forgetReplicator is how long a replicator is that is away.
+	forgetAfter      = 24 * time.Hour
+	maxRemembered    = 1000
+	forgetReplicator = time.Hour
+)
+
+// forget deletes what ended long ago, and replicators that are away for long.
+func (d *Desk) forget(ctx context.Context) {
+	now := time.Now()
+	for i, r := range d.view.Replications(func(r view.Replication) bool { return !r.Running() }) {
+		if i >= maxRemembered || now.Sub(r.GetReplication().GetEndTime().AsTime()) > forgetAfter {
+			d.remove(ctx, view.ReplicationKey(r.ID()), r.Changed)
+		}
+	}
+	all, _ := d.view.Replicators("", int(^uint(0)>>1))
+	for _, r := range all {
+		d.mu.Lock()
+		_, away := d.seen(r.GetName())
+		d.mu.Unlock()
+		if !away.IsZero() && now.Sub(away) > forgetReplicator {
+			if known, found := d.view.Replicator(r.GetName()); found {
+				d.remove(ctx, view.ReplicatorKey(r.GetName()), known.Changed)
+			}
+		}
+	}
+}
+
+func (d *Desk) remove(ctx context.Context, key string, changed store.Revision) {
+	if _, err := d.store.Commit(ctx, d.ledger.Term(), []store.Cond{store.Unchanged(key, changed)}, []store.Op{store.Delete(key)}); err != nil {
+		d.log.Debug("what is old could not be forgotten; trying again later", "key", key, "error", err)
+	}
+}

@@ -1,0 +1,136 @@
+package alone
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/groupcast/groupcast/internal/multicast"
+	"github.com/groupcast/groupcast/services/replicator/receive"
+)
+
+// Exit statuses: those of groupcast push and pull.
+const (
+	exitOK          = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitPartial     = 3
+	exitUnavailable = 6
+	exitDamaged     = 7
+	exitInterrupted = 130
+)
+
+var (
+	errPartial     = errors.New("not every receiver has it")
+	errNone        = errors.New("no receiver has it")
+	errInterrupted = errors.New("interrupted")
+)
+
+// usageError says that the command was called wrongly.
+type usageError struct{ error }
+
+// app is one invocation.
+type app struct {
+	stdout, stderr io.Writer
+	quiet          bool
+	phrase         string
+	lan            string
+	group          string
+	ttl            int
+}
+
+// garbagePercent: a replication holds what it needs, and makes little garbage.
+const garbagePercent = 400
+
+// Main runs a command and returns its exit status.
+func Main(args []string, stdout, stderr io.Writer) int {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(garbagePercent)
+	}
+	a := &app{stdout: stdout, stderr: stderr}
+	root := &cobra.Command{
+		Use: "groupcast-replicator", Short: "Replicate files and block devices to a whole LAN by multicast",
+		SilenceErrors: true, SilenceUsage: true, Long: about,
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.AddCommand(a.sendCommand(), a.receiveCommand())
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := root.ExecuteContext(ctx)
+	if err != nil && ctx.Err() != nil {
+		err = errInterrupted
+	}
+	status := statusOf(err)
+	if err != nil && status != exitInterrupted {
+		fmt.Fprintf(stderr, "groupcast-replicator: %v\n", err)
+	}
+	return status
+}
+
+const about = `Replicates a file, a directory or a block device to every machine of a LAN at once,
+without a manager: one sends, all others receive, and a phrase that all are given is how
+they find and believe each other. The exit status is
+  0 ok                3 not everybody has it     7 content damaged
+  1 failed            6 nobody was heard         130 interrupted
+  2 called wrongly`
+
+func statusOf(err error) int {
+	var usage usageError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &usage):
+		return exitUsage
+	case errors.Is(err, errInterrupted):
+		return exitInterrupted
+	case errors.Is(err, errPartial):
+		return exitPartial
+	case errors.Is(err, receive.ErrDamaged):
+		return exitDamaged
+	case isUnheard(err):
+		return exitUnavailable
+	}
+	return exitFailed
+}
+
+// flags are those of both commands.
+func (a *app) flags(command *cobra.Command) {
+	flags := command.Flags()
+	flags.StringVar(&a.lan, "lan", "", "network interface that leads to the LAN, as eth0")
+	flags.StringVar(&a.group, "group", "", "multicast group and port, as 239.1.2.3:5000 (one that follows from the phrase)")
+	flags.IntVar(&a.ttl, "ttl", 1, "how many networks a packet may see: 1 stays in the LAN")
+	flags.BoolVarP(&a.quiet, "quiet", "q", false, "show no progress")
+	if err := command.MarkFlagRequired("lan"); err != nil {
+		panic("alone: " + err.Error())
+	}
+}
+
+// meet is where and with which key to meet.
+func (a *app) meet() (multicast.Place, []byte, error) {
+	m, err := meet(a.phrase)
+	if err != nil {
+		return multicast.Place{}, nil, usageError{err}
+	}
+	if a.group != "" {
+		if m.group, err = netip.ParseAddrPort(a.group); err != nil {
+			return multicast.Place{}, nil, usageError{fmt.Errorf("--group %s: give an address and a port, as 239.1.2.3:5000", a.group)}
+		}
+	}
+	return multicast.Place{Group: m.group, Interface: a.lan, TTL: a.ttl}, m.key, nil
+}
+
+func (a *app) log() *slog.Logger {
+	return slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+}

@@ -1,0 +1,101 @@
+package alone
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/groupcast/groupcast/internal/bytesize"
+	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/services/replicator/device"
+	"github.com/groupcast/groupcast/services/replicator/receive"
+)
+
+// receiving is what receive was asked for.
+type receiving struct {
+	into     string
+	name     string
+	site     string
+	await    time.Duration
+	patience time.Duration
+	ack      string
+	target   device.Target
+}
+
+func (a *app) receiveCommand() *cobra.Command {
+	r := &receiving{}
+	command := &cobra.Command{
+		Use: "receive --into DIR|DEVICE --lan INTERFACE --key PHRASE", Short: "Receive what is sent with the same phrase", Args: cobra.NoArgs,
+		Long: `Waits for a sender with the same phrase and receives one object: into a directory, where it
+appears under its own name when it is whole and verified, or onto a block device, which
+has to be allowed by name and is read back before it counts. Interrupted, it keeps what it has, and
+goes on from there when it is called again.`,
+		Example: "  groupcast-replicator receive --into /srv/images --lan eth0 --key k7qd-92mf-xw3p-bt6h\n  groupcast-replicator receive --into /dev/sda2 --allow-device /dev/sda2 --serial S3Z9NB0K --lan eth0 --key k7qd-92mf-xw3p-bt6h",
+	}
+	a.flags(command)
+	hostname, _ := os.Hostname()
+	flags := command.Flags()
+	flags.StringVar(&a.phrase, "key", "", "phrase that the sender has")
+	flags.StringVar(&r.into, "into", "", "directory or block device that receives it")
+	flags.StringVar(&r.name, "name", hostname, "what the sender calls this machine")
+	flags.StringVar(&r.site, "site", "", "name of the LAN, where several take part")
+	flags.DurationVar(&r.await, "await", 0, "how long a sender is waited for (for ever)")
+	flags.DurationVar(&r.patience, "patience", time.Minute, "how long the sender may be silent")
+	flags.StringVar(&r.ack, "ack", "durable", "when it counts as complete: received (verified) or durable (and on disk)")
+	flags.StringSliceVar(&r.target.Allowed, "allow-device", nil, "block device that may be overwritten")
+	flags.StringVar(&r.target.Serial, "serial", "", "serial number that the device must have")
+	flags.StringVar(&r.target.State, "state", "", "directory that says after an interruption how much of a device is there (begin anew)")
+	for _, name := range []string{"into", "key"} {
+		if err := command.MarkFlagRequired(name); err != nil {
+			panic("alone: " + err.Error())
+		}
+	}
+	command.RunE = func(command *cobra.Command, _ []string) error { return a.receive(command.Context(), r) }
+	return command
+}
+
+func (a *app) receive(ctx context.Context, r *receiving) error {
+	if r.ack != "received" && r.ack != "durable" {
+		return usageError{fmt.Errorf("--ack %s: it can be received or durable", r.ack)}
+	}
+	place, key, err := a.meet()
+	if err != nil {
+		return err
+	}
+	shown := &line{to: a.stderr, quiet: a.quiet}
+	receipt, err := receive.Run(ctx, receive.Env{Log: a.log(), Progress: shown.receiving}, receive.Config{
+		Place: place, Key: key, Name: r.name, LAN: r.site, Durable: r.ack == "durable",
+		Await: r.await, Patience: r.patience, Open: r.open,
+	})
+	shown.end()
+	if err != nil {
+		return err
+	}
+	seconds := max(receipt.Took.Seconds(), 1e-6)
+	fmt.Fprintf(a.stdout, "%s  %s in %.2fs, root %s\n", receipt.Info.Name, bytesize.Short(receipt.Info.Length), seconds, receipt.Root)
+	if receipt.Resumed > 0 {
+		fmt.Fprintf(a.stdout, "%s of it were there before\n", bytesize.Short(receipt.Resumed))
+	}
+	return nil
+}
+
+// open opens where it lands.
+func (r *receiving) open(ctx context.Context, info object.Info) (receive.Landing, error) {
+	if device.IsDevice(r.into) {
+		target := r.target
+		target.Path = r.into
+		return device.Land(ctx, target, info)
+	}
+	there, err := os.Stat(r.into)
+	if err != nil {
+		return nil, err
+	}
+	if !there.IsDir() {
+		return nil, usageError{errors.New("--into " + r.into + ": give a directory or a block device")}
+	}
+	return object.Land(ctx, r.into, info)
+}

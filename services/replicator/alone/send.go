@@ -1,0 +1,149 @@
+package alone
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
+	"github.com/groupcast/groupcast/internal/bytesize"
+	"github.com/groupcast/groupcast/services/replicator/device"
+	"github.com/groupcast/groupcast/services/replicator/receive"
+	"github.com/groupcast/groupcast/services/replicator/send"
+)
+
+// sending is what send was asked for.
+type sending struct {
+	receivers int
+	wait      time.Duration
+	patience  time.Duration
+	rate      bytesize.Size
+	datagram  int
+	slow      string
+}
+
+// defaultCeiling is the rate that is never exceeded where the interface does not tell its own.
+const defaultCeiling = 1.25e9
+
+func (a *app) sendCommand() *cobra.Command {
+	s := &sending{}
+	command := &cobra.Command{
+		Use: "send FILE|DIR|DEVICE --lan INTERFACE", Short: "Send a file, a directory or a block device to all that receive", Args: cobra.ExactArgs(1),
+		Example: "  groupcast-replicator send disk.img --lan eth0 --receivers 20\n  groupcast-replicator send /dev/sda2 --lan eth0 --key k7qd-92mf-xw3p-bt6h --wait 1m",
+	}
+	a.flags(command)
+	flags := command.Flags()
+	flags.StringVar(&a.phrase, "key", "", "phrase that the receivers are given, too (one is made up and shown)")
+	flags.IntVar(&s.receivers, "receivers", 0, "wait until so many receive (begin with the first)")
+	flags.DurationVar(&s.wait, "wait", 0, "after this, begin with those that are there (wait for ever)")
+	flags.DurationVar(&s.patience, "patience", 30*time.Second, "how long a receiver may be silent before it is given up")
+	flags.Var(&s.rate, "rate", "bytes per second to send at most, as 100MB (what the interface can)")
+	flags.IntVar(&s.datagram, "datagram", 0, "bytes of the largest datagram (what the interface's MTU allows)")
+	flags.StringVar(&s.slow, "slow", "pace", "what happens to a slow receiver: pace has all wait for it, detach serves it last")
+	command.RunE = func(command *cobra.Command, args []string) error { return a.send(command.Context(), s, args[0]) }
+	return command
+}
+
+// source is a send.Source that is closed after use.
+type source interface {
+	send.Source
+	Close() error
+}
+
+func openSource(path string) (source, error) {
+	if device.IsDevice(path) {
+		return device.OpenSource(path)
+	}
+	return send.OpenObject(path)
+}
+
+func (a *app) send(ctx context.Context, s *sending, path string) error {
+	slow, known := map[string]algo.Slow{"pace": algo.Pace, "detach": algo.Detach}[s.slow]
+	if !known {
+		return usageError{fmt.Errorf("--slow %s: it can be pace or detach", s.slow)}
+	}
+	if a.phrase == "" {
+		a.phrase = NewPhrase()
+		fmt.Fprintf(a.stderr, "receive with: groupcast-replicator receive --into PATH --lan INTERFACE --key %s\n", a.phrase)
+	}
+	place, key, err := a.meet()
+	if err != nil {
+		return err
+	}
+	from, err := openSource(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = from.Close() }()
+	shown := &line{to: a.stderr, quiet: a.quiet}
+	result, err := send.Run(ctx, send.Env{Log: a.log(), Progress: shown.sending}, send.Config{
+		Place: place, Key: key, Source: from, Receivers: s.receivers, Wait: s.wait, Ceiling: s.ceiling(a.lan),
+		Datagram: s.datagram, Slow: slow, Patience: s.patience,
+	})
+	shown.end()
+	if err != nil {
+		return err
+	}
+	a.receipts(result)
+	return verdict(result.Members)
+}
+
+// ceiling is the most bytes per second: what was asked for, or what the interface can.
+func (s *sending) ceiling(device string) float64 {
+	if s.rate > 0 {
+		return float64(s.rate)
+	}
+	content, err := os.ReadFile(filepath.Join("/sys/class/net", filepath.Base(device), "speed"))
+	if err != nil {
+		return defaultCeiling
+	}
+	megabits, err := strconv.Atoi(strings.TrimSpace(string(content)))
+	if err != nil || megabits <= 0 {
+		return defaultCeiling
+	}
+	return float64(megabits) * 1e6 / 8
+}
+
+// receipts shows who has it.
+func (a *app) receipts(r send.Result) {
+	seconds := max(r.Took.Seconds(), 1e-6)
+	fmt.Fprintf(a.stdout, "%s  %s in %.2fs, %s/s, root %s\n", r.Info.Name, bytesize.Short(r.Info.Length), seconds,
+		bytesize.Short(uint64(float64(r.Info.Length)/seconds)), r.Root)
+	fmt.Fprintf(a.stdout, "datagrams of %d bytes: %d, %d of them sent again; cut by the kernel: %v; the breaker tripped %d times\n",
+		r.Datagram, r.Counts.Packets, r.Counts.Repairs, r.Offload.Segment, r.Counts.Trips)
+	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "RECEIVER\tADDRESS\tOUTCOME\tLANDED\tLOST\tREASON")
+	for _, m := range r.Members {
+		fmt.Fprintf(table, "%s\t%s\t%v\t%s\t%.2f%%\t%s\n", m.Name, m.Address.Addr(), m.Outcome, bytesize.Short(m.Landed), 100*m.Lost, m.Reason)
+	}
+	_ = table.Flush()
+}
+
+// verdict makes the exit status of receipts.
+func verdict(members []send.Receipt) error {
+	complete := 0
+	for _, m := range members {
+		if m.Outcome == algo.Complete {
+			complete++
+		}
+	}
+	switch complete {
+	case len(members):
+		return nil
+	case 0:
+		return errNone
+	}
+	return errPartial
+}
+
+func isUnheard(err error) bool {
+	return errors.Is(err, send.ErrNobody) || errors.Is(err, receive.ErrNotHeard) || errors.Is(err, receive.ErrSenderGone)
+}

@@ -1,0 +1,163 @@
+package device
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrRefused says that a device is not written to.
+var ErrRefused = errors.New("device refused")
+
+// Target is a device that may be overwritten.
+type Target struct {
+	Path string
+	// Allowed are the devices that may be, as paths; links are followed.
+	Allowed []string
+	// Serial is that of the device that is meant; empty does not ask.
+	Serial string
+	// State is the directory where it is kept how far an interrupted replication is.
+	State string
+}
+
+// IsDevice reports whether a path is that of a block device.
+func IsDevice(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode()&os.ModeDevice != 0 && info.Mode()&os.ModeCharDevice == 0
+}
+
+// open opens the device if it may be overwritten with so many bytes.
+func (t Target) open(length uint64) (*os.File, error) {
+	if err := t.isAllowed(); err != nil {
+		return nil, err
+	}
+	// The kernel refuses with O_EXCL what is mounted, swapped to, or part of something.
+	file, err := os.OpenFile(t.Path, os.O_RDWR|unix.O_EXCL|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.EBUSY) {
+		return nil, fmt.Errorf("%w: %s is in use%s: unmount it, or name another", ErrRefused, t.Path, mountedAt(t.Path))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open device: %w", err)
+	}
+	if err := t.check(file, length); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
+
+func (t Target) isAllowed() error {
+	real, err := filepath.EvalSymlinks(t.Path)
+	if err != nil {
+		return fmt.Errorf("open device: %w", err)
+	}
+	allowed := slices.ContainsFunc(t.Allowed, func(one string) bool {
+		other, err := filepath.EvalSymlinks(one)
+		return err == nil && other == real
+	})
+	switch {
+	case !allowed:
+		return fmt.Errorf("%w: %s is not among the devices that may be overwritten: allow it by name", ErrRefused, t.Path)
+	case !IsDevice(real):
+		return fmt.Errorf("%w: %s is no block device", ErrRefused, t.Path)
+	}
+	return nil
+}
+
+// check looks at the device that is open, not at what its path leads to.
+func (t Target) check(file *os.File, length uint64) error {
+	readOnly, err := unix.IoctlGetInt(int(file.Fd()), unix.BLKROGET)
+	if err != nil {
+		return fmt.Errorf("ask whether %s is read-only: %w", t.Path, err)
+	}
+	if readOnly != 0 {
+		return fmt.Errorf("%w: %s is read-only", ErrRefused, t.Path)
+	}
+	size, err := sizeOf(file)
+	if err != nil {
+		return err
+	}
+	if size < length {
+		return fmt.Errorf("%w: %s has %d bytes and %d are needed: name a larger one", ErrRefused, t.Path, size, length)
+	}
+	if t.Serial == "" {
+		return nil
+	}
+	serial, err := serialOf(file)
+	if err != nil || serial != t.Serial {
+		return fmt.Errorf("%w: %s has the serial number %q and %q was asked for: it is another device", ErrRefused, t.Path, serial, t.Serial)
+	}
+	return nil
+}
+
+// sizeOf is how many bytes a device has.
+func sizeOf(file *os.File) (uint64, error) {
+	end, err := file.Seek(0, 2)
+	if err != nil {
+		return 0, fmt.Errorf("size of %s: %w", file.Name(), err)
+	}
+	return uint64(end), nil
+}
+
+// serialOf reads a device's serial number, or that of the disk that it is a part of.
+func serialOf(file *os.File) (string, error) {
+	number, err := numberOf(file)
+	if err != nil {
+		return "", err
+	}
+	folder, err := filepath.EvalSymlinks("/sys/dev/block/" + number)
+	if err != nil {
+		return "", fmt.Errorf("serial number of %s: %w", file.Name(), err)
+	}
+	for _, at := range []string{"device/serial", "serial", "../device/serial", "../serial", "loop/backing_file"} {
+		if content, err := os.ReadFile(filepath.Join(folder, at)); err == nil {
+			return strings.TrimSpace(string(content)), nil
+		}
+	}
+	return "", fmt.Errorf("serial number of %s: it tells none", file.Name())
+}
+
+// numberOf is "major:minor" of a device.
+func numberOf(file *os.File) (string, error) {
+	var stat unix.Stat_t
+	if err := unix.Fstat(int(file.Fd()), &stat); err != nil {
+		return "", fmt.Errorf("look at %s: %w", file.Name(), err)
+	}
+	return fmt.Sprintf("%d:%d", unix.Major(stat.Rdev), unix.Minor(stat.Rdev)), nil
+}
+
+// mount is where and how a device is mounted.
+type mount struct{ at, options string }
+
+// mounts returns where a device is mounted.
+func mounts(number string) (found []mount) {
+	file, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = file.Close() }()
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		// "36 35 98:0 /root /at rw,noatime ..."
+		if fields := strings.Fields(lines.Text()); len(fields) > 5 && fields[2] == number {
+			found = append(found, mount{fields[4], fields[5]})
+		}
+	}
+	return found
+}
+
+// mountedAt says where a device is mounted, if it is.
+func mountedAt(path string) string {
+	var stat unix.Stat_t
+	if err := unix.Stat(path, &stat); err != nil {
+		return ""
+	}
+	for _, one := range mounts(fmt.Sprintf("%d:%d", unix.Major(stat.Rdev), unix.Minor(stat.Rdev))) {
+		return ", mounted at " + one.at
+	}
+	return ""
+}

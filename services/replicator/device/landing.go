@@ -1,0 +1,267 @@
+package device
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/groupcast/groupcast/internal/digest"
+	"github.com/groupcast/groupcast/internal/object"
+)
+
+const (
+	// claimBytes and claimEvery are how much and how long nothing is claimed: a crash
+	// costs as much.
+	claimBytes = 256 << 20
+	claimEvery = 5 * time.Second
+	// piece is how much is read and hashed at once.
+	piece = 256 << 10
+)
+
+// Landing is a device that is overwritten. One goroutine writes.
+type Landing struct {
+	file   *os.File
+	info   object.Info
+	claims claims
+	mu     sync.Mutex // guards hash and offset for those who ask how far it is
+	hash   digest.Hash
+	offset uint64
+	buffer []byte
+	failed error
+
+	claimed   uint64
+	claimedAt time.Time
+	claiming  sync.WaitGroup
+	busy      chan struct{} // holds a token while nothing is claimed
+	ended     bool
+}
+
+// Land begins to overwrite a device, or goes on where an earlier landing of the same object
+// was interrupted: what that has claimed is hashed again first.
+func Land(ctx context.Context, target Target, info object.Info) (*Landing, error) {
+	if info.Kind != object.File {
+		return nil, fmt.Errorf("%w: %s gets the bytes of a file or a device, not a directory", ErrRefused, target.Path)
+	}
+	file, err := target.open(info.Length)
+	if err != nil {
+		return nil, err
+	}
+	l := &Landing{file: file, info: info, buffer: make([]byte, piece), busy: make(chan struct{}, 1), claimedAt: time.Now()}
+	l.busy <- struct{}{}
+	number, err := numberOf(file)
+	if err == nil {
+		l.claims = claimsIn(target.State, number, info)
+		err = l.resume(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return l, nil
+}
+
+// resume goes on after what was claimed, if it is still there.
+func (l *Landing) resume(ctx context.Context) error {
+	c, has := l.claims.read()
+	if !has || c.offset > l.info.Length {
+		return l.claims.mark()
+	}
+	hash, err := l.rehash(ctx, c.offset)
+	if err != nil {
+		return err
+	}
+	if object.Root(hash.Sum()) == c.root {
+		l.hash, l.offset, l.claimed = hash, c.offset, c.offset
+	}
+	return nil
+}
+
+// rehash reads what is on the device.
+func (l *Landing) rehash(ctx context.Context, length uint64) (hash digest.Hash, err error) {
+	for offset := uint64(0); offset < length; {
+		if ctx.Err() != nil {
+			return hash, context.Cause(ctx)
+		}
+		part := l.buffer[:min(piece, length-offset)]
+		if n, err := l.file.ReadAt(part, int64(offset)); n < len(part) {
+			return hash, fmt.Errorf("read %s at %d: %w", l.file.Name(), offset, err)
+		}
+		_, _ = hash.Write(part)
+		offset += uint64(len(part))
+	}
+	return hash, nil
+}
+
+// Offset is before which all bytes are there.
+func (l *Landing) Offset() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.offset
+}
+
+func (l *Landing) fail(err error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.failed == nil {
+		l.failed = err
+	}
+	return l.failed
+}
+
+// usable returns why nothing can land any more, and how far it is.
+func (l *Landing) usable(offset, count uint64) (uint64, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.failed == nil && (offset > l.info.Length || count > l.info.Length-offset) {
+		return 0, fmt.Errorf("%d bytes at %d are beyond the end of %s", count, offset, l.info.Name)
+	}
+	return l.offset, l.failed
+}
+
+// Write takes the next bytes.
+func (l *Landing) Write(p []byte) (int, error) {
+	offset, err := l.usable(l.offset, uint64(len(p)))
+	if err != nil {
+		return 0, err
+	}
+	if n, err := l.file.WriteAt(p, int64(offset)); err != nil {
+		return n, l.fail(fmt.Errorf("write %s at %d: %w", l.file.Name(), offset, err))
+	}
+	l.advance(p)
+	return len(p), nil
+}
+
+func (l *Landing) advance(p []byte) {
+	l.mu.Lock()
+	_, _ = l.hash.Write(p)
+	l.offset += uint64(len(p))
+	isDue := l.offset-l.claimed >= claimBytes || time.Since(l.claimedAt) >= claimEvery
+	hash, offset := l.hash, l.offset
+	l.mu.Unlock()
+	if !isDue {
+		return
+	}
+	select {
+	case <-l.busy:
+		l.claiming.Go(func() {
+			defer func() { l.busy <- struct{}{} }()
+			if err := l.claim(offset, hash); err != nil {
+				_ = l.fail(err)
+			}
+		})
+	default: // it is being claimed
+	}
+}
+
+// claim has what was written be on the device, and notes that.
+func (l *Landing) claim(offset uint64, hash digest.Hash) error {
+	if err := l.file.Sync(); err != nil {
+		return fmt.Errorf("sync %s: %w", l.file.Name(), err)
+	}
+	if err := l.claims.write(claim{offset, object.Root(hash.Sum())}); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.claimed, l.claimedAt = offset, time.Now()
+	return nil
+}
+
+// Zeros takes zeros as the next bytes: a device may have others there, so they are written.
+func (l *Landing) Zeros(count uint64) error {
+	zeros := make([]byte, min(count, piece))
+	for count > 0 {
+		n, err := l.Write(zeros[:min(count, piece)])
+		if err != nil {
+			return err
+		}
+		count -= uint64(n)
+	}
+	return nil
+}
+
+// Ahead writes bytes that are not next.
+func (l *Landing) Ahead(offset uint64, p []byte) (taken bool, err error) {
+	if _, err := l.usable(offset, uint64(len(p))); err != nil {
+		return false, err
+	}
+	if _, err := l.file.WriteAt(p, int64(offset)); err != nil {
+		return false, l.fail(fmt.Errorf("write %s at %d: %w", l.file.Name(), offset, err))
+	}
+	return true, nil
+}
+
+// Adopt makes bytes that Ahead has written the next ones.
+func (l *Landing) Adopt(count uint64) error {
+	for count > 0 {
+		part := l.buffer[:min(count, piece)]
+		offset, err := l.usable(l.offset, uint64(len(part)))
+		if err != nil {
+			return err
+		}
+		if n, err := l.file.ReadAt(part, int64(offset)); n < len(part) {
+			return l.fail(fmt.Errorf("read %s at %d: %w", l.file.Name(), offset, err))
+		}
+		l.advance(part)
+		count -= uint64(len(part))
+	}
+	return nil
+}
+
+// Complete compares length and root, and reads back what is on the device.
+func (l *Landing) Complete(length uint64, root object.Root, _ bool) error {
+	l.claiming.Wait()
+	if _, err := l.usable(0, 0); err != nil {
+		return err
+	}
+	if length != l.info.Length || l.offset != length || object.Root(l.hash.Sum()) != root {
+		return errors.Join(fmt.Errorf("%w: %s is not what was sent", object.ErrDamaged, l.file.Name()), l.Remove())
+	}
+	if err := l.file.Sync(); err != nil {
+		return l.fail(fmt.Errorf("sync %s: %w", l.file.Name(), err))
+	}
+	// What is read has to come from the device: the kernel forgets what it has of it.
+	if err := unix.IoctlSetInt(int(l.file.Fd()), unix.BLKFLSBUF, 0); err != nil {
+		return l.fail(fmt.Errorf("flush %s: %w", l.file.Name(), err))
+	}
+	hash, err := l.rehash(context.Background(), length)
+	if err != nil {
+		return l.fail(err)
+	}
+	if object.Root(hash.Sum()) != root {
+		return errors.Join(fmt.Errorf("%w: %s does not give back what was written to it", object.ErrDamaged, l.file.Name()), l.Remove())
+	}
+	l.ended = true
+	return errors.Join(l.claims.remove(), l.file.Close())
+}
+
+// Keep ends the landing and leaves what is there to a later one.
+func (l *Landing) Keep() error {
+	if l.ended {
+		return nil
+	}
+	l.ended = true
+	l.claiming.Wait()
+	var err error
+	if l.failed == nil && l.offset > l.claimed {
+		err = l.claim(l.offset, l.hash)
+	}
+	return errors.Join(err, l.file.Close())
+}
+
+// Remove ends the landing. What the device holds is of no use.
+func (l *Landing) Remove() error {
+	if l.ended {
+		return nil
+	}
+	l.ended = true
+	l.claiming.Wait()
+	return errors.Join(l.claims.mark(), l.file.Close())
+}
+
+var _ io.Writer = (*Landing)(nil)

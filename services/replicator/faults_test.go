@@ -1,0 +1,256 @@
+package replicator_test
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/groupcast/groupcast/e2e/lab/link"
+	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
+	"github.com/groupcast/groupcast/internal/multicast"
+	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/services/replicator/receive"
+	"github.com/groupcast/groupcast/services/replicator/send"
+)
+
+var lanShape = link.Shape{Rate: 50 * link.Mbit, Delay: 100 * time.Microsecond, Queue: link.Packets(200)}
+
+func (b *bench) receiveAll(ctx context.Context, change ...func(*receive.Config)) (receipts []<-chan received) {
+	for i := range b.receivers {
+		receipts = append(receipts, b.receive(ctx, i, change...))
+	}
+	return receipts
+}
+
+// C37, C41, C44: who has no key, flips bits, sends junk, or sends again what was sent, changes
+// nothing.
+func TestStrangersChangeNothing(t *testing.T) {
+	b := onLAN(t, 3, lanShape)
+	b.file(2_000_000)
+	stranger := b.receivers[2]
+	b.receivers = b.receivers[:2]
+	place := b.place(stranger)
+	var ear, mouth *multicast.Socket
+	err := stranger.Do(func() (err error) {
+		if ear, err = multicast.Join(place); err != nil {
+			return err
+		}
+		mouth, err = multicast.Open(place, 0)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mouth.Close()
+	ended := make(chan error)
+	sent := 0
+	go func() {
+		ended <- ear.Receive(func(datagram []byte, from netip.AddrPort) {
+			if from == mouth.Addr() {
+				return
+			}
+			sent += 3
+			_ = mouth.Send(datagram, group) // replayed
+			forged := append([]byte(nil), datagram...)
+			forged[sent%len(forged)] ^= 1 << (sent % 8)
+			_ = mouth.Send(forged, group)
+			_ = mouth.Send(forged[:sent%len(forged)], from) // junk, to the sender
+		}, func() {})
+	}()
+	receipts := b.receiveAll(t.Context())
+	result, err := b.send(t.Context())
+	b.wantComplete(result, err, receipts...)
+	b.wantCopies(0, 1)
+	ear.Close()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if sent == 0 {
+		t.Error("the stranger heard nothing")
+	}
+}
+
+// C58: two sessions on one group and port are told apart by their keys.
+func TestTwoSessionsOnOneGroup(t *testing.T) {
+	b := onLAN(t, 2, lanShape)
+	b.file(2_000_000)
+	other := []byte("another key")
+	first, second := *b, *b
+	first.receivers, second.receivers = b.receivers[:1], b.receivers[1:]
+	second.dirs = b.dirs[1:]
+	second.file(1_500_000)
+	mine := first.receive(t.Context(), 0)
+	theirs := second.receive(t.Context(), 0, func(c *receive.Config) { c.Key = other })
+	type sent struct {
+		send.Result
+		err error
+	}
+	done := make(chan sent)
+	go func() {
+		result, err := second.send(t.Context(), func(c *send.Config) { c.Key = other })
+		done <- sent{result, err}
+	}()
+	result, err := first.send(t.Context())
+	first.wantComplete(result, err, mine)
+	also := <-done
+	second.wantComplete(also.Result, also.err, theirs)
+	first.wantCopies(0)
+	second.wantCopies(0)
+}
+
+// C38: a path that carries only small packets is found out before anything is sent.
+func TestSmallPacketsWhereLargeOnesAreLost(t *testing.T) {
+	b := onLAN(t, 1, link.Shape{MTU: 1280})
+	b.file(500_000)
+	receipts := b.receiveAll(t.Context())
+	result, err := b.send(t.Context())
+	b.wantComplete(result, err, receipts...)
+	b.wantCopies(0)
+	if result.Datagram > 1280-28 {
+		t.Errorf("datagrams have %d bytes on a path of 1280", result.Datagram)
+	}
+}
+
+// full is a disk that is full at some point.
+type full struct {
+	receive.Landing
+	room int
+}
+
+func (f *full) Write(p []byte) (int, error) {
+	if f.room -= len(p); f.room < 0 {
+		return 0, object.ErrNoRoom
+	}
+	return f.Landing.Write(p)
+}
+
+// C48: a receiver whose disk is full says so, and others are not affected.
+func TestFullDiskFailsAlone(t *testing.T) {
+	b := onLAN(t, 3, lanShape)
+	b.file(2_000_000)
+	receipts := b.receiveAll(t.Context(), func(c *receive.Config) {
+		if c.Name != "receiver2" {
+			return
+		}
+		land := c.Open
+		c.Open = func(ctx context.Context, info object.Info) (receive.Landing, error) {
+			landing, err := land(ctx, info)
+			return &full{landing, 1_000_000}, err
+		}
+	})
+	result, err := b.send(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, one := range receipts {
+		if r := <-one; (i == 1) != errors.Is(r.err, object.ErrNoRoom) || i != 1 && r.err != nil {
+			t.Errorf("receiver %d: %v", i+1, r.err)
+		}
+	}
+	for _, m := range result.Members {
+		if (m.Name == "receiver2") != (m.Outcome == algo.Failed && m.Reason == "no room on disk") {
+			t.Errorf("%s: %v %s", m.Name, m.Outcome, m.Reason)
+		}
+	}
+	b.wantCopies(0, 2)
+}
+
+// C61, P2: a sender that goes leaves nobody waiting, and who receives again goes on where it was.
+func TestReceiversGoOnAfterTheSender(t *testing.T) {
+	b := onLAN(t, 2, lanShape)
+	b.file(6_000_000)
+	ctx, kill := context.WithCancel(t.Context())
+	receipts := b.receiveAll(t.Context(), func(c *receive.Config) { c.Patience = 2 * time.Second })
+	source, err := send.OpenObject(b.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+	_, err = b.send(ctx, func(c *send.Config) { c.Source = &failing{Object: source, after: 3_000_000, then: kill} })
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("the sender ended with %v", err)
+	}
+	for i, one := range receipts {
+		if r := <-one; !errors.Is(r.err, receive.ErrSenderGone) {
+			t.Errorf("receiver %d: %v", i+1, r.err)
+		}
+	}
+	receipts = b.receiveAll(t.Context())
+	result, err := b.send(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, one := range receipts {
+		if r := <-one; r.err != nil || r.Resumed == 0 {
+			t.Errorf("receiver %d went on from %d: %v", i+1, r.Resumed, r.err)
+		}
+	}
+	if packets := result.Counts.Packets; packets > 3500 {
+		t.Errorf("%d packets were sent for the second half", packets)
+	}
+	b.wantCopies(0, 1)
+}
+
+// failing is a source whose sender ends when so much was read.
+type failing struct {
+	*send.Object
+	after uint64
+	then  func()
+}
+
+func (f *failing) ReadAt(p []byte, offset uint64) error {
+	if offset > f.after {
+		f.then()
+	}
+	return f.Object.ReadAt(p, offset)
+}
+
+// C59: a receiver that hears no sender says so, and so does a sender whom nobody hears.
+func TestSilenceIsReported(t *testing.T) {
+	b := onLAN(t, 1, link.Shape{})
+	b.file(1000)
+	heard := b.receive(t.Context(), 0, func(c *receive.Config) { c.Key, c.Await = []byte("another key"), 500*time.Millisecond })
+	if _, err := b.send(t.Context(), func(c *send.Config) { c.Wait = 500 * time.Millisecond }); !errors.Is(err, send.ErrNobody) {
+		t.Errorf("the sender: %v", err)
+	}
+	if r := <-heard; !errors.Is(r.err, receive.ErrNotHeard) {
+		t.Errorf("the receiver: %v", r.err)
+	}
+}
+
+// Directories, empty files and holes.
+func TestReplicateWhatIsNoPlainFile(t *testing.T) {
+	b := onLAN(t, 2, link.Shape{})
+	tree := filepath.Join(t.TempDir(), "tree")
+	if err := os.MkdirAll(filepath.Join(tree, "below", "empty"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, size := range map[string]int{"a": 300_000, "below/b": 1, "below/c": 0, "d": 200_000} {
+		if err := os.WriteFile(filepath.Join(tree, name), make([]byte, size), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	empty, holes := filepath.Join(t.TempDir(), "empty"), filepath.Join(t.TempDir(), "holes")
+	if err := errors.Join(os.WriteFile(empty, nil, 0o600), os.WriteFile(holes, []byte("begin"), 0o600), os.Truncate(holes, 10_000_000)); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{tree, empty, holes} {
+		b.path = path
+		receipts := b.receiveAll(t.Context())
+		result, err := b.send(t.Context())
+		b.wantComplete(result, err, receipts...)
+		for i := range b.receivers {
+			root, there, err := object.Existing(t.Context(), b.dirs[i], result.Info)
+			if err != nil || !there || root != result.Root {
+				t.Errorf("receiver %d has of %s: %v, %v", i+1, path, there, err)
+			}
+		}
+		if path == holes && result.Counts.Packets > 200 {
+			t.Errorf("%d packets were sent for a file that is a hole", result.Counts.Packets)
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package receive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/multicast"
+	"github.com/groupcast/groupcast/internal/object"
+	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
+)
+
+// largerWait is how long a larger announcement is waited for when a small one came: a path
+// that does not carry the larger ones is known by that.
+const largerWait = 30 * time.Millisecond
+
+// announced is an announcement, and where it came from.
+type announced struct {
+	wire.Announced
+	from netip.AddrPort
+}
+
+func (a announced) info() object.Info {
+	return object.Info{
+		Name: a.Name, Kind: object.Kind(a.Kind), Length: a.Length,
+		Mode: fs.FileMode(a.Permissions) & fs.ModePerm, Time: a.Time,
+	}
+}
+
+// listen waits for an announcement that the group's key opens, and for the largest that passes.
+func listen(ctx context.Context, ear *multicast.Socket, config Config) (announced, error) {
+	var best announced
+	var until time.Time
+	if config.Await > 0 {
+		until = time.Now().Add(config.Await)
+	}
+	for {
+		wait := time.Now().Add(idle)
+		if best.Size > 0 {
+			wait = until
+		}
+		if err := ear.Conn().SetReadDeadline(wait); err != nil {
+			return best, err
+		}
+		_ = ear.ReceiveOnce(func(datagram []byte, from netip.AddrPort) {
+			one, ok := announcement(config.Key, datagram, from)
+			switch {
+			case !ok || best.Size > 0 && (one.from != best.from || one.Secret.Session() != best.Secret.Session()):
+			case best.Size == 0:
+				best, until = one, time.Now().Add(largerWait)
+			case one.Size > best.Size:
+				best = one
+			}
+		})
+		switch {
+		case ctx.Err() != nil:
+			return best, context.Cause(ctx)
+		case best.Size > wire.MinDatagram, best.Size > 0 && !time.Now().Before(until):
+			return best, nil
+		case best.Size == 0 && !until.IsZero() && time.Now().After(until):
+			return best, fmt.Errorf("%w on %s for %v: does it send to %v with this key, and does the switch carry multicast?", ErrNotHeard, config.Place.Interface, config.Await, config.Place.Group)
+		}
+	}
+}
+
+// announcement opens an announcement that can be one.
+func announcement(key, datagram []byte, from netip.AddrPort) (announced, bool) {
+	head, err := wire.ParseHead(datagram)
+	if err != nil || head.Kind != wire.Announce {
+		return announced{}, false
+	}
+	a, err := wire.OpenAnnouncement(key, head, datagram)
+	if err != nil || errors.Is(object.CheckName(a.Name), object.ErrName) {
+		return announced{}, false
+	}
+	return announced{a, from}, true
+}

@@ -1,0 +1,237 @@
+package receive
+
+import (
+	"fmt"
+	"math/bits"
+
+	"github.com/klauspost/reedsolomon"
+
+	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
+	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
+)
+
+const (
+	// maxOpen is how many blocks may be open at once, and maxHeld how many whole ones are
+	// held in memory because others before them are not there; more are written ahead.
+	maxOpen = 512
+	maxHeld = 64
+)
+
+// where tells where a whole block is that is ahead of others.
+type where uint8
+
+const (
+	inMemory where = 1 + iota
+	onDisk
+	zeros
+)
+
+// blocks is the bytes of what has come and has not landed.
+type blocks struct {
+	shape   algo.Shape
+	landing Landing
+	stats   *Stats
+	open    map[uint32]*open
+	ahead   map[uint32]where
+	held    map[uint32][]byte
+	next    uint32 // the block that lands next
+	free    [][]byte
+	scratch []byte
+	parity  [][]byte // unused shards
+	coders  map[[2]int]reedsolomon.Encoder
+}
+
+// open is a block that is not whole.
+type open struct {
+	data   []byte
+	parity map[int][]byte
+}
+
+func newBlocks(shape algo.Shape, landing Landing, stats *Stats) *blocks {
+	b := &blocks{
+		shape: shape, landing: landing, stats: stats, open: map[uint32]*open{}, ahead: map[uint32]where{}, held: map[uint32][]byte{},
+		scratch: make([]byte, shape.Packet), coders: map[[2]int]reedsolomon.Encoder{},
+	}
+	b.next = b.have()
+	return b
+}
+
+// have is how many whole blocks have landed.
+func (b *blocks) have() uint32 {
+	if b.landing.Offset() == b.shape.Length {
+		return b.shape.Blocks()
+	}
+	return uint32(b.landing.Offset() / b.shape.Block())
+}
+
+// length is how many bytes a packet has; a shard of parity is as long as the longest.
+func (b *blocks) length(block uint32, index int) int {
+	if index >= wire.PacketsPerBlock {
+		return b.shape.Packet
+	}
+	return min(b.shape.Packet, b.shape.Size(block)-index*b.shape.Packet)
+}
+
+// place returns memory for a packet, of which the block keeps what keep says.
+func (b *blocks) place(block uint32, index int) []byte {
+	if index >= wire.PacketsPerBlock {
+		if n := len(b.parity); n > 0 {
+			return b.parity[n-1]
+		}
+		b.parity = append(b.parity, make([]byte, b.shape.Packet))
+		return b.parity[0]
+	}
+	data := b.block(block).data
+	return data[index*b.shape.Packet : (index+1)*b.shape.Packet : (index+1)*b.shape.Packet]
+}
+
+func (b *blocks) block(block uint32) *open {
+	one := b.open[block]
+	if one == nil {
+		one = &open{data: b.take()}
+		b.open[block] = one
+	}
+	return one
+}
+
+func (b *blocks) take() []byte {
+	if n := len(b.free); n > 0 {
+		data := b.free[n-1]
+		b.free = b.free[:n-1]
+		return data
+	}
+	return make([]byte, b.shape.Block())
+}
+
+// keep notes that what was put where place said is real.
+func (b *blocks) keep(block uint32, index int, at []byte) {
+	if index < wire.PacketsPerBlock {
+		return
+	}
+	one := b.block(block)
+	if one.parity == nil {
+		one.parity = map[int][]byte{}
+	}
+	one.parity[index-wire.PacketsPerBlock] = at
+	b.parity = b.parity[:len(b.parity)-1]
+}
+
+// rebuild makes the missing packets of a block from its parity.
+func (b *blocks) rebuild(block uint32, missing uint64) error {
+	one, count := b.open[block], b.shape.Packets(block)
+	most := 0
+	for index := range one.parity {
+		most = max(most, index+1)
+	}
+	coder, err := b.coder(count, 1<<bits.Len(uint(most-1)))
+	if err != nil {
+		return err
+	}
+	shards := make([][]byte, count+1<<bits.Len(uint(most-1)))
+	for i := range count {
+		at := i * b.shape.Packet
+		shards[i] = one.data[at : at+b.shape.Packet : at+b.shape.Packet]
+		if missing&(1<<i) != 0 {
+			shards[i] = shards[i][:0]
+		}
+	}
+	if last := b.shape.Size(block); missing&(1<<(count-1)) == 0 {
+		clear(one.data[last : count*b.shape.Packet])
+	}
+	for index, shard := range one.parity {
+		shards[count+index] = shard
+	}
+	if err := coder.ReconstructData(shards); err != nil {
+		return fmt.Errorf("rebuild block %d: %w", block, err)
+	}
+	return nil
+}
+
+func (b *blocks) coder(data, parity int) (reedsolomon.Encoder, error) {
+	coder := b.coders[[2]int{data, parity}]
+	if coder != nil {
+		return coder, nil
+	}
+	coder, err := reedsolomon.New(data, min(parity, wire.MaxShards-data), reedsolomon.WithMaxGoroutines(1))
+	if err != nil {
+		return nil, fmt.Errorf("code of %d and %d shards: %w", data, parity, err)
+	}
+	b.coders[[2]int{data, parity}] = coder
+	return coder, nil
+}
+
+// close takes a block out of those that are not whole.
+func (b *blocks) close(block uint32) []byte {
+	one := b.open[block]
+	delete(b.open, block)
+	for _, shard := range one.parity {
+		b.parity = append(b.parity, shard)
+	}
+	return one.data
+}
+
+// land lands a whole block if it is next, or keeps it until it is.
+func (b *blocks) land(block, _ uint32) (taken bool, err error) {
+	data := b.close(block)
+	size := b.shape.Size(block)
+	if block == b.next {
+		if _, err := b.landing.Write(data[b.into(block):size]); err != nil {
+			return false, err
+		}
+		b.next++
+		b.free = append(b.free, data)
+		return true, nil
+	}
+	if len(b.held) < maxHeld {
+		b.held[block], b.ahead[block] = data, inMemory
+		return true, nil
+	}
+	b.free = append(b.free, data)
+	taken, err = b.landing.Ahead(uint64(block)*b.shape.Block(), data[:size])
+	if taken {
+		b.ahead[block] = onDisk
+		b.stats.Spilled++
+	}
+	return taken, err
+}
+
+// into is where in its first block a landing goes on that was interrupted.
+func (b *blocks) into(block uint32) int {
+	return int(b.landing.Offset() - uint64(block)*b.shape.Block())
+}
+
+// landZeros lands a block of zeros.
+func (b *blocks) landZeros(block, _ uint32) (taken bool, err error) {
+	if b.open[block] != nil {
+		b.free = append(b.free, b.close(block))
+	}
+	if b.ahead[block] = zeros; block == b.next {
+		return true, b.catchUp(block + 1)
+	}
+	return true, nil
+}
+
+// catchUp lands what was ahead, up to a block.
+func (b *blocks) catchUp(frontier uint32) error {
+	for ; b.next < frontier; b.next++ {
+		size := b.shape.Size(b.next)
+		left := uint64(size - b.into(b.next))
+		var err error
+		switch b.ahead[b.next] {
+		case inMemory:
+			data := b.held[b.next]
+			_, err = b.landing.Write(data[b.into(b.next):size])
+			b.free = append(b.free, data)
+			delete(b.held, b.next)
+		case onDisk:
+			err = b.landing.Adopt(left)
+		case zeros:
+			err = b.landing.Zeros(left)
+		}
+		if err != nil {
+			return err
+		}
+		delete(b.ahead, b.next)
+	}
+	return nil
+}

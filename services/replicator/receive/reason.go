@@ -1,0 +1,32 @@
+package receive
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/groupcast/groupcast/internal/object"
+	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
+)
+
+// reasonOf is what the sender is told of an error.
+func reasonOf(err error) wire.Reason {
+	switch {
+	case errors.Is(err, object.ErrNoRoom):
+		return wire.NoRoom
+	case errors.Is(err, object.ErrDamaged):
+		return wire.Damaged
+	}
+	return wire.Disk
+}
+
+// reasoned is what the user is told of it.
+func reasoned(err error) error {
+	if errors.Is(err, object.ErrDamaged) {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return err
+}
+
+func errTooLarge(size, heard int) error {
+	return fmt.Errorf("datagrams have %d bytes and the path to this replica carries %d (MTU): have the sender use smaller ones", size, heard)
+}

@@ -1,0 +1,300 @@
+package receive
+
+import (
+	"context"
+	"crypto/ecdh"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
+	"github.com/groupcast/groupcast/internal/multicast"
+	"github.com/groupcast/groupcast/internal/object"
+	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
+)
+
+// Why a replica did not come to be.
+var (
+	ErrDamaged    = errors.New("what came is not what was sent")
+	ErrSenderGone = errors.New("the sender is gone")
+	ErrNotHeard   = errors.New("nothing is heard of a sender")
+)
+
+// Config is what a replica is told.
+type Config struct {
+	Place multicast.Place
+	// Key is the group's: who has it may send and receive.
+	Key []byte
+	// Name is what the sender calls this replica by, and LAN where it is.
+	Name, LAN string
+	// Open opens what lands, once it is known what.
+	Open func(ctx context.Context, info object.Info) (Landing, error)
+	// Durable has what landed be on disk before it counts as complete.
+	Durable bool
+	// Await is how long a sender is waited for; zero waits for ever.
+	Await time.Duration
+	// Patience is how long a sender may be silent before it is given up.
+	Patience time.Duration
+}
+
+// Env is what a receiver runs in.
+type Env struct {
+	Log *slog.Logger
+	// Progress is told how much has landed, now and then. It may be nil.
+	Progress func(landed, length uint64)
+}
+
+// Landing is where bytes land. One goroutine uses it.
+type Landing interface {
+	// Offset is before which all bytes are there.
+	Offset() uint64
+	// Write takes the next bytes; Zeros takes zeros as those.
+	Write(p []byte) (int, error)
+	Zeros(count uint64) error
+	// Ahead writes bytes that are not next, if it can, and Adopt makes them the next ones.
+	Ahead(offset uint64, p []byte) (taken bool, err error)
+	Adopt(count uint64) error
+	// Complete compares length and root and has the whole appear.
+	Complete(length uint64, root object.Root, durable bool) error
+	// Keep ends the landing and leaves what is there to a later one, Remove does not.
+	Keep() error
+	Remove() error
+}
+
+// Receipt is what became of a replication here.
+type Receipt struct {
+	Info object.Info
+	Root object.Root
+	// Resumed is how many bytes were there before.
+	Resumed uint64
+	Took    time.Duration // from the WELCOME on
+	Stats   Stats
+}
+
+// Stats is what came.
+type Stats struct {
+	Datagrams, Forged, Rebuilt, Spilled, Reports uint64
+	Offload                                      multicast.Offload
+}
+
+// Run receives one object, and returns once it is there, or why it is not.
+func Run(ctx context.Context, env Env, config Config) (Receipt, error) {
+	ear, err := multicast.Join(config.Place)
+	if err != nil {
+		return Receipt{}, err
+	}
+	defer func() { _ = ear.Close() }()
+	mouth, err := multicast.Open(config.Place, 0)
+	if err != nil {
+		return Receipt{}, err
+	}
+	defer func() { _ = mouth.Close() }()
+	heard, err := listen(ctx, ear, config)
+	if err != nil {
+		return Receipt{}, err
+	}
+	env.Log.Info("sender found", "sender", heard.from.String(), "object", heard.Name, "bytes", heard.Length)
+	return replicate(ctx, env, config, ear, mouth, heard)
+}
+
+// replicate receives what was announced.
+func replicate(ctx context.Context, env Env, config Config, ear, mouth *multicast.Socket, heard announced) (Receipt, error) {
+	landing, err := config.Open(ctx, heard.info())
+	if err != nil {
+		return Receipt{}, err
+	}
+	r, err := newReplica(env, config, ear, mouth, heard, landing)
+	if err != nil {
+		return Receipt{}, errors.Join(err, landing.Keep())
+	}
+	err = r.run(ctx)
+	if r.ended != nil {
+		err = r.ended
+	}
+	if !r.isSettled {
+		err = errors.Join(err, landing.Keep())
+	}
+	return r.receipt(), err
+}
+
+// replica is one object that is received.
+type replica struct {
+	env    Env
+	config Config
+	ear    *multicast.Socket
+	mouth  *multicast.Socket
+	heard  announced
+	public []byte
+	up     *wire.Box
+	down   *wire.Box
+	group  *wire.Box
+
+	mu        sync.Mutex
+	welcomed  bool
+	shape     algo.Shape
+	rules     *algo.Receiver
+	blocks    *blocks
+	landing   Landing
+	number    uint64 // of the next that is sent
+	down64    uint64 // after the highest that came from the sender to this member alone
+	id        algo.ID
+	began     time.Time
+	pollHeard time.Time
+	root      object.Root
+	resumed   uint64
+	ended     error
+	isSettled bool
+	isOver    bool
+	settling  sync.WaitGroup
+	stats     Stats
+	stop      context.CancelFunc
+	shown     time.Time
+}
+
+func newReplica(env Env, config Config, ear, mouth *multicast.Socket, heard announced, landing Landing) (*replica, error) {
+	private, err := ecdh.X25519().GenerateKey(rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("make a key: %w", err)
+	}
+	pair, err := heard.Secret.Pair(private, heard.Public)
+	if err != nil {
+		return nil, err
+	}
+	return &replica{
+		env: env, config: config, ear: ear, mouth: mouth, heard: heard, landing: landing, resumed: landing.Offset(),
+		public: private.PublicKey().Bytes(), up: pair.Up(), down: pair.Down(), group: heard.Secret.Group(),
+		began: time.Now(), pollHeard: time.Now(),
+	}, nil
+}
+
+// run joins and receives until it is over.
+func (r *replica) run(ctx context.Context) error {
+	ctx, r.stop = context.WithCancel(ctx)
+	defer r.stop()
+	tasks, inner := errgroup.WithContext(ctx)
+	tasks.Go(func() error { return r.serve(r.mouth, r.letter) })
+	tasks.Go(func() error { return r.serve(r.ear, r.take) })
+	tasks.Go(func() error { return r.keepJoining(inner) })
+	tasks.Go(func() error {
+		<-inner.Done()
+		r.mu.Lock()
+		r.isOver = true
+		r.mu.Unlock()
+		now := time.Now()
+		return errors.Join(r.mouth.Conn().SetReadDeadline(now), r.ear.Conn().SetReadDeadline(now))
+	})
+	err := tasks.Wait()
+	r.settling.Wait()
+	if ctx.Err() != nil && !r.isSettled && err == nil && r.ended == nil {
+		err = context.Cause(ctx)
+	}
+	return err
+}
+
+// serve takes what comes to a socket, and does what is due meanwhile.
+func (r *replica) serve(socket *multicast.Socket, take func(datagram []byte, from netip.AddrPort)) error {
+	for {
+		r.mu.Lock()
+		isOver, due := r.isOver, r.due()
+		r.mu.Unlock()
+		if isOver {
+			return nil
+		}
+		if err := socket.Conn().SetReadDeadline(due); err != nil {
+			return err
+		}
+		_ = socket.ReceiveOnce(take)
+		r.tick(time.Now())
+	}
+}
+
+const (
+	joinEvery = 50 * time.Millisecond
+	idle      = 100 * time.Millisecond
+)
+
+// keepJoining says that this replica is there until it is welcomed, and ends when the sender is gone.
+func (r *replica) keepJoining(ctx context.Context) error {
+	ticker := time.NewTicker(joinEvery)
+	defer ticker.Stop()
+	for {
+		r.mu.Lock()
+		silent := time.Since(r.pollHeard)
+		done := r.isOver || r.isSettled && silent > time.Second
+		if !r.welcomed {
+			r.join()
+		}
+		r.mu.Unlock()
+		switch {
+		case done:
+			r.finish(nil)
+			return nil
+		case silent > r.config.Patience:
+			r.finish(fmt.Errorf("%w: nothing came for %v; what is there is kept, receive again to go on", ErrSenderGone, silent.Round(time.Second)))
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// join sends a JOIN. The caller has the lock.
+func (r *replica) join() {
+	j := wire.Joining{Heard: uint16(r.heard.Size), Buffer: uint32(r.ear.Buffer()), Have: r.resumed, Name: r.config.Name, LAN: r.config.LAN}
+	_ = r.mouth.Send(r.heard.Secret.JoinAs(r.number, r.public, j), r.heard.from)
+	r.number++
+}
+
+// due is when something is to be done in any case. The caller has the lock.
+func (r *replica) due() time.Time {
+	now := time.Now()
+	if r.rules != nil {
+		if due := r.rules.Due(); !due.IsZero() && due.Before(now.Add(idle)) {
+			return due
+		}
+	}
+	return now.Add(idle)
+}
+
+// tick reports if it is time to, and shows how far it is.
+func (r *replica) tick(now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.rules == nil || r.isOver {
+		return
+	}
+	if report, ok := r.rules.Report(now); ok {
+		r.stats.Reports++
+		_ = r.mouth.Send(r.up.Seal(nil, wire.Head{Kind: wire.Report, Block: uint32(r.id), Number: r.number}, report.Append(nil)), r.heard.from)
+		r.number++
+	}
+	if r.env.Progress != nil && now.Sub(r.shown) > idle {
+		r.shown = now
+		r.env.Progress(r.landing.Offset(), r.heard.Length)
+	}
+}
+
+// finish ends the replica for a reason, or because all is done.
+func (r *replica) finish(reason error) {
+	r.mu.Lock()
+	if r.ended == nil {
+		r.ended = reason
+	}
+	r.isOver = true
+	r.mu.Unlock()
+	r.stop()
+}
+
+func (r *replica) receipt() Receipt {
+	r.stats.Offload = r.ear.Offload()
+	return Receipt{Info: r.heard.info(), Root: r.root, Resumed: r.resumed, Took: time.Since(r.began), Stats: r.stats}
+}

@@ -1,0 +1,224 @@
+package receive
+
+import (
+	"net/netip"
+	"time"
+
+	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
+	"github.com/groupcast/groupcast/internal/object"
+	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
+)
+
+// take takes a datagram that was sent to the group.
+func (r *replica) take(datagram []byte, _ netip.AddrPort) {
+	head, err := wire.ParseHead(datagram)
+	if err != nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.rules == nil || r.isOver {
+		return
+	}
+	r.stats.Datagrams++
+	switch head.Kind {
+	case wire.Data, wire.Parity:
+		err = r.packet(head, datagram)
+	case wire.Zero, wire.Poll:
+		err = r.control(head, datagram)
+	case wire.Announce:
+		_, err = wire.OpenAnnouncement(r.config.Key, head, datagram)
+		if err == nil && head.Session == r.heard.Secret.Session() {
+			r.rules.Came(head.Number)
+		}
+	}
+	if err != nil {
+		r.stats.Forged++
+	}
+}
+
+// packet opens a packet or shard where it belongs.
+func (r *replica) packet(head wire.Head, datagram []byte) error {
+	index := int(head.Index)
+	if (head.Kind == wire.Parity) != (index >= wire.PacketsPerBlock) || len(datagram) > r.shape.Packet+wire.Overhead {
+		return wire.ErrProtocol
+	}
+	isWanted := r.rules.Wants(head.Block, index)
+	to := r.blocks.scratch
+	if isWanted {
+		to = r.blocks.place(head.Block, index)
+	}
+	payload, err := r.group.Open(to[:0], head, datagram)
+	if err != nil {
+		return err
+	}
+	r.rules.Came(head.Number)
+	if !isWanted {
+		return nil
+	}
+	if len(payload) != r.blocks.length(head.Block, index) {
+		return wire.ErrProtocol
+	}
+	r.blocks.keep(head.Block, index, to)
+	if !r.rules.Took(head.Block, index) {
+		return nil
+	}
+	if missing := r.rules.Missing(head.Block); missing != 0 {
+		r.stats.Rebuilt++
+		if err := r.blocks.rebuild(head.Block, missing); err != nil {
+			return err
+		}
+	}
+	r.whole(head.Block, r.blocks.land)
+	return nil
+}
+
+// whole has a block land, and ends the landing if that fails. The caller has the lock.
+func (r *replica) whole(block uint32, land func(block uint32, frontier uint32) (bool, error)) {
+	taken, err := land(block, r.rules.Frontier())
+	if err != nil {
+		r.fail(err)
+		return
+	}
+	if !taken {
+		r.rules.Drop(block)
+		return
+	}
+	r.rules.Whole(block)
+	if err := r.blocks.catchUp(r.rules.Frontier()); err != nil {
+		r.fail(err)
+		return
+	}
+	r.landed()
+}
+
+// landed says so when all blocks are there.
+func (r *replica) landed() {
+	if r.rules.Frontier() == r.shape.Blocks() && r.rules.State() == wire.Receiving {
+		r.rules.Enter(wire.Landed, wire.NoReason, [wire.RootSize]byte{}, time.Now())
+	}
+}
+
+func (r *replica) control(head wire.Head, datagram []byte) error {
+	payload, err := r.group.Open(r.blocks.scratch[:0], head, datagram)
+	if err != nil {
+		return err
+	}
+	if !r.rules.Came(head.Number) {
+		return nil
+	}
+	if head.Kind == wire.Poll {
+		poll, err := wire.ParsePoll(payload)
+		if err != nil {
+			return err
+		}
+		r.pollHeard = time.Now()
+		r.rules.Polled(poll, head.Number, r.ear.Arrived())
+		return nil
+	}
+	count, err := wire.ParseZero(payload)
+	if err != nil || uint64(head.Block)+uint64(count) > uint64(r.shape.Blocks()) {
+		return wire.ErrProtocol
+	}
+	for block := head.Block; block < head.Block+count && r.rules.State() == wire.Receiving; block++ {
+		if !r.rules.Has(block) {
+			r.whole(block, r.blocks.landZeros)
+		}
+	}
+	return nil
+}
+
+// letter takes a datagram that was sent to this replica alone.
+func (r *replica) letter(datagram []byte, _ netip.AddrPort) {
+	head, err := wire.ParseHead(datagram)
+	if err != nil || head.Kind != wire.Welcome && head.Kind != wire.Seal && head.Kind != wire.Bye {
+		return
+	}
+	r.mu.Lock()
+	payload, err := r.down.Open(nil, head, datagram)
+	switch {
+	case err != nil:
+		r.stats.Forged++
+	case head.Number < r.down64: // it came before, or another overtook it
+	default:
+		r.down64 = head.Number + 1
+		err = r.opened(head, payload)
+	}
+	r.mu.Unlock()
+	if err == nil && head.Kind == wire.Bye {
+		r.bye()
+	}
+}
+
+func (r *replica) opened(head wire.Head, payload []byte) error {
+	switch head.Kind {
+	case wire.Welcome:
+		return r.welcome(algo.ID(head.Block), payload)
+	case wire.Seal:
+		length, root, err := wire.ParseSeal(payload)
+		if err == nil && r.rules != nil && r.rules.State() == wire.Landed {
+			r.settle(length, root)
+		}
+		return err
+	}
+	return nil
+}
+
+// welcome begins: it is known now how the object is cut.
+func (r *replica) welcome(id algo.ID, payload []byte) error {
+	size, err := wire.ParseWelcome(payload)
+	if err != nil || r.welcomed {
+		return err
+	}
+	if int(size) > r.heard.Size {
+		r.ended = errTooLarge(int(size), r.heard.Size)
+		r.stop()
+		return nil
+	}
+	if r.shape, err = algo.ShapeOf(r.heard.Length, int(size)); err != nil {
+		return err
+	}
+	r.blocks = newBlocks(r.shape, r.landing, &r.stats)
+	r.rules = algo.NewReceiver(r.shape, r.blocks.have(), maxOpen)
+	r.rules.Welcome(id)
+	r.welcomed, r.id, r.began, r.pollHeard = true, id, time.Now(), time.Now()
+	r.landed()
+	return nil
+}
+
+// settle compares the root and has the object appear, beside what goes on.
+func (r *replica) settle(length uint64, root [wire.RootSize]byte) {
+	r.rules.Enter(wire.Settling, wire.NoReason, [wire.RootSize]byte{}, time.Now())
+	r.settling.Go(func() {
+		err := r.landing.Complete(length, object.Root(root), r.config.Durable)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.isSettled = err == nil
+		if err != nil {
+			r.fail(err)
+			return
+		}
+		r.root = object.Root(root)
+		r.rules.Enter(wire.Complete, wire.NoReason, root, time.Now())
+		_ = r.ear.Conn().SetReadDeadline(time.Now()) // to report it now
+	})
+}
+
+// bye ends the replica: the sender knows how it went, or goes.
+func (r *replica) bye() {
+	r.mu.Lock()
+	reason := error(nil)
+	if !r.isSettled && r.ended == nil {
+		reason = ErrSenderGone
+	}
+	r.mu.Unlock()
+	r.finish(reason)
+}
+
+// fail tells the sender why this replica will not be. The caller has the lock.
+func (r *replica) fail(err error) {
+	if r.ended == nil {
+		r.ended = reasoned(err)
+		r.rules.Enter(wire.Failed, reasonOf(err), [wire.RootSize]byte{}, time.Now())
+	}
+}

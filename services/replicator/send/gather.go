@@ -1,0 +1,256 @@
+package send
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+
+	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
+	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
+)
+
+const (
+	announceFirst = 10 * time.Millisecond
+	announceMost  = 200 * time.Millisecond
+	// announceLate is how often those are told who come later.
+	announceLate = 500 * time.Millisecond
+	// ipHeaders is how many bytes of a frame are IP and UDP.
+	ipHeaders = 28
+	// leastBuffer is what every receiver's socket is taken to hold.
+	leastBuffer = 200 << 10
+	// mostFlying is the most bytes that may be on their way.
+	mostFlying = 2 << 20
+)
+
+// largest is the largest datagram that is tried.
+func largest(config Config) (int, error) {
+	device, err := net.InterfaceByName(config.Place.Interface)
+	if err != nil {
+		return 0, fmt.Errorf("interface %s: %w", config.Place.Interface, err)
+	}
+	most := min(device.MTU-ipHeaders, wire.MaxDatagram)
+	if config.Datagram > 0 {
+		most = min(most, config.Datagram)
+	}
+	if most < wire.MinDatagram {
+		return 0, fmt.Errorf("interface %s has an MTU of %d: replication needs %d", config.Place.Interface, device.MTU, wire.MinDatagram+ipHeaders)
+	}
+	return most, nil
+}
+
+// announce tells the group what there is, in the largest datagram and in the smallest: who
+// hears only that has a path that does not carry more.
+func (s *session) announce(take func() uint64) error {
+	info := s.config.Source.Info()
+	a := wire.Announcement{
+		Kind: uint8(info.Kind), Permissions: uint16(info.Mode.Perm()), Length: info.Length, Time: info.Time,
+		Datagram: uint16(s.datagram), Name: info.Name,
+	}
+	sizes := []int{s.largest, wire.MinDatagram}
+	if s.datagram > 0 {
+		sizes[0] = s.datagram
+	}
+	if sizes[0] == sizes[1] {
+		sizes = sizes[:1]
+	}
+	for _, size := range sizes {
+		whole := s.group.Announce(take(), s.salt, s.private.PublicKey().Bytes(), a, size)
+		if err := s.socket.Send(whole, s.config.Place.Group); err != nil {
+			return fmt.Errorf("announce to %v: %w", s.config.Place.Group, err)
+		}
+	}
+	return nil
+}
+
+// take0 takes a number before the rules know any.
+func (s *session) take0() uint64 {
+	s.number++
+	return s.number - 1
+}
+
+// gather announces until enough have joined.
+func (s *session) gather(ctx context.Context) error {
+	begun, pause := time.Now(), announceFirst
+	wanted := max(s.config.Receivers, 1)
+	for {
+		if err := s.announce(s.take0); err != nil {
+			return err
+		}
+		next := time.Now().Add(pause)
+		pause = min(2*pause, announceMost)
+		for time.Now().Before(next) {
+			s.mu.Lock()
+			count := len(s.joined)
+			s.mu.Unlock()
+			late := s.config.Wait > 0 && time.Since(begun) >= s.config.Wait
+			switch {
+			case count >= wanted, late && count > 0:
+				return s.begin()
+			case late:
+				return fmt.Errorf("%w within %v: do receivers listen on %v with this key, and does the switch carry multicast?", ErrNobody, s.config.Wait, s.config.Place.Group)
+			}
+			if err := s.sleep(ctx, next); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// sleep waits until a time, until somebody was heard, or the end.
+func (s *session) sleep(ctx context.Context, until time.Time) error {
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-s.wake:
+	case <-timer.C:
+	}
+	return nil
+}
+
+// begin decides how the object is cut, and welcomes all who joined.
+func (s *session) begin() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.datagram = s.largest
+	buffer, have := uint32(1<<31), s.config.Source.Info().Length
+	for _, p := range s.joined {
+		s.datagram = min(s.datagram, int(p.Heard))
+		buffer, have = min(buffer, p.Buffer), min(have, p.Have)
+	}
+	var err error
+	if s.shape, err = algo.ShapeOf(s.config.Source.Info().Length, s.datagram); err != nil {
+		return err
+	}
+	first := uint32(min(have/s.shape.Block(), uint64(s.shape.Blocks())))
+	if s.source, err = newReader(s.config.Source, s.shape); err != nil {
+		return err
+	}
+	s.began = time.Now()
+	s.rules, err = algo.NewSender(algo.Settings{
+		Shape: s.shape, Zeros: s.source.zeros, Ceiling: s.config.Ceiling, Window: window(buffer, s.datagram),
+		Slow: s.config.Slow, Patience: s.config.Patience, Number: s.number, First: first,
+	}, s.began)
+	if err != nil {
+		return err
+	}
+	for _, p := range s.joined {
+		s.admit(p)
+	}
+	return nil
+}
+
+// window is how many packets may be on their way to a socket that holds so many bytes: the
+// kernel counts more than their payload.
+func window(buffer uint32, datagram int) int {
+	return max(min(int(max(buffer, leastBuffer))/3, mostFlying)/datagram, 8)
+}
+
+// admit gives a member its number. The caller has the lock.
+func (s *session) admit(p *peer) {
+	p.id = s.rules.Join(p.LAN, time.Now())
+	s.peers = append(s.peers, p)
+	s.welcome(p)
+}
+
+func (s *session) welcome(p *peer) {
+	s.letter(p, wire.Welcome, wire.AppendWelcome(nil, uint16(s.datagram)))
+}
+
+// letter sends something to one member. The caller has the lock.
+func (s *session) letter(p *peer, kind wire.Kind, payload []byte) {
+	_ = s.socket.Send(p.down.Seal(nil, wire.Head{Kind: kind, Block: uint32(p.id), Number: p.number}, payload), p.at)
+	p.number++
+}
+
+// take takes what comes from members.
+func (s *session) take(datagram []byte, from netip.AddrPort) {
+	head, err := wire.ParseHead(datagram)
+	if err != nil || head.Session != s.salt.Session() {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch head.Kind {
+	case wire.Join:
+		s.join(head, datagram, from)
+	case wire.Report:
+		s.report(head, datagram)
+	default:
+		return
+	}
+	select {
+	case s.wake <- struct{}{}:
+	default: // it is awake
+	}
+}
+
+// join takes a member in. One that says so again was not heard to be welcomed.
+func (s *session) join(head wire.Head, datagram []byte, from netip.AddrPort) {
+	j, public, err := s.secret.OpenJoin(head, datagram)
+	if err != nil {
+		return
+	}
+	key := [wire.PublicSize]byte(public)
+	if known := s.joined[key]; known != nil {
+		if s.rules != nil && int(known.id) < len(s.peers) && s.peers[known.id] == known {
+			s.welcome(known)
+		}
+		return
+	}
+	if s.rules != nil && int(j.Heard) < s.datagram || len(s.joined) >= maxMembers {
+		return
+	}
+	pair, err := s.secret.Pair(s.private, public)
+	if err != nil {
+		return
+	}
+	p := &peer{Joining: j, at: from, up: pair.Up(), down: pair.Down()}
+	s.replace(p)
+	s.joined[key] = p
+	if s.rules != nil {
+		s.admit(p)
+	}
+	s.env.Log.Info("receiver joined", "receiver", j.Name, "address", from.String(), "lan", j.LAN)
+}
+
+// replace gives up what a receiver was before it began anew: it has the name and the address.
+func (s *session) replace(p *peer) {
+	for key, old := range s.joined {
+		if old.Name != p.Name || old.at.Addr() != p.at.Addr() || old.isOld {
+			continue
+		}
+		old.isOld = true
+		if s.rules == nil {
+			delete(s.joined, key)
+		} else if s.rules.Member(old.id).Outcome != algo.Complete {
+			s.rules.Leave(old.id)
+		}
+	}
+}
+
+// maxMembers is how many one sender serves.
+const maxMembers = 1024
+
+// report hands a member's report to the rules.
+func (s *session) report(head wire.Head, datagram []byte) {
+	if s.rules == nil || head.Block >= uint32(len(s.peers)) {
+		return
+	}
+	p := s.peers[head.Block]
+	payload, err := p.up.Open(nil, head, datagram)
+	if err != nil || head.Number < p.heard {
+		return
+	}
+	p.heard = head.Number + 1
+	reported, err := wire.ParseReport(payload)
+	if err == nil {
+		err = s.rules.Report(p.id, reported, s.socket.Arrived())
+	}
+	if err != nil {
+		s.env.Log.Warn("receiver reports nonsense", "receiver", p.Name, "error", err)
+	}
+}

@@ -1,0 +1,257 @@
+package send
+
+import (
+	"context"
+	"fmt"
+	"math/bits"
+	"time"
+
+	"github.com/klauspost/reedsolomon"
+
+	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
+	"github.com/groupcast/groupcast/internal/multicast"
+	"github.com/groupcast/groupcast/internal/object"
+	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
+)
+
+const (
+	// progressEvery is how often progress is told.
+	progressEvery = 100 * time.Millisecond
+	// hashSpan is how long is hashed at once of what is not sent.
+	hashSpan = 5 * time.Millisecond
+	// farewells is how often it is said that a sender goes.
+	farewells = 3
+)
+
+// loop is what the goroutine that sends has to itself.
+type loop struct {
+	*session
+	run       multicast.Run
+	parity    [][]byte
+	coders    map[[2]int]reedsolomon.Encoder
+	announced time.Time
+}
+
+// send does what the rules decide, until all is over.
+func (s *session) send(ctx context.Context) error {
+	l := &loop{session: s, coders: map[[2]int]reedsolomon.Encoder{}, announced: time.Now()}
+	l.run = multicast.Run{Segment: s.datagram, To: s.config.Place.Group}
+	most := multicast.Longest(s.datagram)
+	l.run.Bytes = make([]byte, 0, most*s.datagram)
+	defer func() { s.took = time.Since(s.began) }()
+	for ctx.Err() == nil {
+		s.mu.Lock()
+		d := s.rules.Next(time.Now(), most-len(l.run.Bytes)/s.datagram)
+		s.mu.Unlock()
+		if d.Do == algo.End {
+			return l.end()
+		}
+		if err := l.perform(ctx, d); err != nil {
+			return err
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// perform does one thing.
+func (l *loop) perform(ctx context.Context, d algo.Decision) error {
+	switch d.Do {
+	case algo.SendData:
+		return l.data(d)
+	case algo.SendParity:
+		return l.shards(d)
+	case algo.SendZero:
+		l.seal(wire.Head{Kind: wire.Zero, Block: d.Block, Number: d.Number}, wire.AppendZero(nil, uint32(d.Count)))
+		return l.flush()
+	case algo.SendPoll:
+		l.seal(wire.Head{Kind: wire.Poll, Number: d.Number}, d.Poll.Append(nil))
+		return l.flush()
+	case algo.SendSeal:
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.letter(l.peers[d.Member], wire.Seal, wire.AppendSeal(nil, l.shape.Length, l.root))
+	case algo.SendBye:
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.letter(l.peers[d.Member], wire.Bye, nil)
+	case algo.Wait:
+		return l.wait(ctx, d.Until)
+	}
+	return nil
+}
+
+// seal adds a datagram to the run.
+func (l *loop) seal(head wire.Head, payload []byte) {
+	l.run.Bytes = l.group.Seal(l.run.Bytes, head, payload)
+}
+
+// flush sends the run.
+func (l *loop) flush() error {
+	if len(l.run.Bytes) == 0 {
+		return nil
+	}
+	err := l.socket.SendRun(l.run)
+	l.run.Bytes = l.run.Bytes[:0]
+	if err != nil {
+		return fmt.Errorf("send to %v: %w", l.run.To, err)
+	}
+	return nil
+}
+
+// flushIfFull sends the run if no more fits into it, or the last of it is short.
+func (l *loop) flushIfFull() error {
+	if len(l.run.Bytes)%l.run.Segment != 0 || len(l.run.Bytes) > cap(l.run.Bytes)-l.run.Segment {
+		return l.flush()
+	}
+	return nil
+}
+
+func (l *loop) data(d algo.Decision) error {
+	data, err := l.source.block(d.Block)
+	if err != nil {
+		return err
+	}
+	number, size := d.Number, l.shape.Size(d.Block)
+	for mask := d.Mask; mask != 0; mask &= mask - 1 {
+		index := bits.TrailingZeros64(mask)
+		at := index * l.shape.Packet
+		l.seal(wire.Head{Kind: wire.Data, Index: uint8(index), Block: d.Block, Number: number}, data[at:min(at+l.shape.Packet, size)])
+		number++
+		if err := l.flushIfFull(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shards sends parity of a block.
+func (l *loop) shards(d algo.Decision) error {
+	data, err := l.source.block(d.Block)
+	if err != nil {
+		return err
+	}
+	shards, err := l.encode(data, l.shape.Packets(d.Block), d.First+d.Count)
+	if err != nil {
+		return err
+	}
+	for i := range d.Count {
+		head := wire.Head{Kind: wire.Parity, Index: uint8(wire.PacketsPerBlock + d.First + i), Block: d.Block, Number: d.Number + uint64(i)}
+		l.seal(head, shards[d.First+i])
+		if err := l.flushIfFull(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// encode returns at least so many shards of parity.
+func (l *loop) encode(data []byte, count, parity int) ([][]byte, error) {
+	parity = min(1<<bits.Len(uint(parity-1)), wire.MaxShards-wire.PacketsPerBlock)
+	coder := l.coders[[2]int{count, parity}]
+	if coder == nil {
+		var err error
+		if coder, err = reedsolomon.New(count, parity, reedsolomon.WithMaxGoroutines(1)); err != nil {
+			return nil, fmt.Errorf("code of %d and %d shards: %w", count, parity, err)
+		}
+		l.coders[[2]int{count, parity}] = coder
+	}
+	for len(l.parity) < parity {
+		l.parity = append(l.parity, make([]byte, l.shape.Packet))
+	}
+	shards := make([][]byte, count, count+parity)
+	for i := range shards {
+		shards[i] = data[i*l.shape.Packet : (i+1)*l.shape.Packet]
+	}
+	shards = append(shards, l.parity[:parity]...)
+	if err := coder.Encode(shards); err != nil {
+		return nil, fmt.Errorf("encode: %w", err)
+	}
+	return shards[count:], nil
+}
+
+// wait sends what there is, and uses the time until something happens.
+func (l *loop) wait(ctx context.Context, until time.Time) error {
+	if err := l.flush(); err != nil {
+		return err
+	}
+	now := time.Now()
+	if now.Sub(l.announced) > announceLate {
+		l.announced = now
+		if err := l.announce(l.takeLate); err != nil {
+			return err
+		}
+	}
+	if err := l.hash(now); err != nil {
+		return err
+	}
+	l.show(now)
+	return l.sleep(ctx, until)
+}
+
+func (l *loop) takeLate() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.rules.Take()
+}
+
+// hash goes on with what was sent and not hashed, for a while, and seals the whole when
+// nothing is left.
+func (l *loop) hash(now time.Time) error {
+	l.mu.Lock()
+	passed, isSealed := l.rules.Passed(), l.root != object.Root{}
+	l.mu.Unlock()
+	for !isSealed {
+		done, err := l.source.hashOn(passed)
+		if err != nil {
+			return err
+		}
+		if done {
+			break
+		}
+		if time.Since(now) > hashSpan {
+			return nil
+		}
+	}
+	if isSealed || passed < l.shape.Blocks() {
+		return nil
+	}
+	if err := l.config.Source.Changed(); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.root = object.Root(l.source.hash.Sum())
+	l.rules.Seal(l.root)
+	return nil
+}
+
+func (l *loop) show(now time.Time) {
+	if l.env.Progress == nil || now.Sub(l.shown) < progressEvery {
+		return
+	}
+	l.mu.Lock()
+	l.shown = now
+	p := Progress{Sent: min(uint64(l.rules.Passed())*l.shape.Block(), l.shape.Length), Length: l.shape.Length, Members: l.receipts()}
+	l.mu.Unlock()
+	l.env.Progress(p)
+}
+
+// end tells everybody once more.
+func (l *loop) end() error {
+	if err := l.flush(); err != nil {
+		return err
+	}
+	l.farewell()
+	return nil
+}
+
+// farewell tells all members that the sender goes.
+func (s *session) farewell() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for range farewells {
+		for _, p := range s.peers {
+			s.letter(p, wire.Bye, nil)
+		}
+	}
+}

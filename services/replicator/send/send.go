@@ -1,0 +1,227 @@
+package send
+
+import (
+	"context"
+	"crypto/ecdh"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
+	"github.com/groupcast/groupcast/internal/multicast"
+	"github.com/groupcast/groupcast/internal/object"
+	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
+)
+
+// ErrNobody says that nobody joined.
+var ErrNobody = errors.New("nobody joined")
+
+// Config is what a sender is told.
+type Config struct {
+	Place multicast.Place
+	// Key is the group's: who has it may send and receive.
+	Key []byte
+	// Source is what is replicated.
+	Source Source
+	// Receivers is how many are waited for; the first of them begins it if it is 0.
+	Receivers int
+	// Wait is how long they are waited for. When it has passed, it begins with those that
+	// are there; zero waits for ever.
+	Wait time.Duration
+	// Ceiling is the most bytes per second, headers included.
+	Ceiling float64
+	// Datagram is the largest that is sent; zero is what the interface carries.
+	Datagram int
+	Slow     algo.Slow
+	// Patience is how long a receiver may be silent before it is given up.
+	Patience time.Duration
+}
+
+// Source is what is replicated.
+type Source interface {
+	Info() object.Info
+	// ReadAt fills p with the bytes from offset on.
+	ReadAt(p []byte, offset uint64) error
+	// Holes are the ranges of zeros that need not be read, in order.
+	Holes() ([]object.Hole, error)
+	// Changed says why what was read is of no use.
+	Changed() error
+}
+
+// Env is what a sender runs in.
+type Env struct {
+	Log *slog.Logger
+	// Progress is told how far it is, now and then. It may be nil.
+	Progress func(Progress)
+}
+
+// Progress is how far a replication is.
+type Progress struct {
+	Sent, Length uint64
+	Members      []Receipt
+}
+
+// Receipt is how it went for a member.
+type Receipt struct {
+	Name, LAN string
+	Address   netip.AddrPort
+	Outcome   algo.Outcome
+	Reason    string
+	Landed    uint64 // bytes, without a gap
+	Lost      float64
+	Detached  bool
+	Silent    bool
+}
+
+// Result is how a replication went.
+type Result struct {
+	Info     object.Info
+	Root     object.Root
+	Members  []Receipt
+	Took     time.Duration // from the first packet on
+	Counts   algo.Counts
+	Datagram int
+	Offload  multicast.Offload
+}
+
+// Run replicates a source to who joins, and returns once it is known how it went for each.
+func Run(ctx context.Context, env Env, config Config) (Result, error) {
+	ear, err := multicast.Open(config.Place, 0)
+	if err != nil {
+		return Result{}, err
+	}
+	defer func() { _ = ear.Close() }()
+	s, err := newSession(env, config, ear)
+	if err != nil {
+		return Result{}, err
+	}
+	err = s.run(ctx)
+	return s.result(), err
+}
+
+// session is one replication.
+type session struct {
+	env     Env
+	config  Config
+	socket  *multicast.Socket
+	salt    wire.Salt
+	secret  wire.Secret
+	private *ecdh.PrivateKey
+	group   *wire.Box // of the goroutine that sends
+	largest int       // datagram that is tried
+	source  *reader
+
+	mu       sync.Mutex
+	joined   map[[wire.PublicSize]byte]*peer
+	peers    []*peer // in the order of their numbers, once it has begun
+	rules    *algo.Sender
+	shape    algo.Shape
+	datagram int
+	number   uint64 // of the next datagram to the group, before it has begun
+	wake     chan struct{}
+	began    time.Time
+	took     time.Duration
+	shown    time.Time
+	root     object.Root
+}
+
+// peer is a member.
+type peer struct {
+	wire.Joining
+	id     algo.ID
+	at     netip.AddrPort
+	up     *wire.Box
+	down   *wire.Box
+	number uint64 // of the next to it alone
+	heard  uint64 // after the highest from it
+	isOld  bool   // it began anew as another
+}
+
+func newSession(env Env, config Config, socket *multicast.Socket) (*session, error) {
+	if err := object.CheckName(config.Source.Info().Name); err != nil {
+		return nil, err
+	}
+	private, err := ecdh.X25519().GenerateKey(rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("make a key: %w", err)
+	}
+	s := &session{
+		env: env, config: config, socket: socket, private: private,
+		joined: map[[wire.PublicSize]byte]*peer{}, wake: make(chan struct{}, 1),
+	}
+	if _, err := rand.Read(s.salt[:]); err != nil {
+		return nil, fmt.Errorf("draw a salt: %w", err)
+	}
+	s.secret = wire.NewSecret(config.Key, s.salt)
+	s.group = s.secret.Group()
+	if s.largest, err = largest(config); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// run announces, waits, sends, and ends.
+func (s *session) run(ctx context.Context) error {
+	inner, stop := context.WithCancel(ctx)
+	defer stop()
+	tasks, inner := errgroup.WithContext(inner)
+	tasks.Go(func() error {
+		err := s.socket.Receive(s.take, func() {})
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return nil
+		}
+		return err
+	})
+	tasks.Go(func() error {
+		defer func() {
+			stop()
+			_ = s.socket.Conn().SetReadDeadline(time.Now())
+		}()
+		if err := s.gather(inner); err != nil {
+			return err
+		}
+		return s.send(inner)
+	})
+	err := tasks.Wait()
+	if ctx.Err() != nil {
+		s.farewell()
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// result is how it went.
+func (s *session) result() Result {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	result := Result{
+		Info: s.config.Source.Info(), Root: s.root, Members: s.receipts(), Took: s.took,
+		Datagram: s.datagram, Offload: s.socket.Offload(),
+	}
+	if s.rules != nil {
+		result.Counts = s.rules.Counts()
+	}
+	return result
+}
+
+func (s *session) receipts() (all []Receipt) {
+	for _, p := range s.peers {
+		if p.isOld {
+			continue
+		}
+		status := s.rules.Member(p.id)
+		all = append(all, Receipt{
+			Name: p.Name, LAN: p.LAN, Address: p.at, Outcome: status.Outcome, Reason: status.Reason.String(),
+			Landed: min(uint64(status.Blocks)*s.shape.Block(), s.shape.Length), Lost: status.Lost,
+			Detached: status.Detached, Silent: status.Silent,
+		})
+	}
+	return all
+}

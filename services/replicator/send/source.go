@@ -1,0 +1,37 @@
+package send
+
+import (
+	"errors"
+
+	"github.com/groupcast/groupcast/internal/object"
+)
+
+// Object is a file or a directory as a source.
+type Object struct {
+	source *object.Source
+	reader *object.Reader
+}
+
+// OpenObject opens a file or a directory.
+func OpenObject(path string) (*Object, error) {
+	source, err := object.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	return &Object{source, source.NewReader()}, nil
+}
+
+// Info returns what receivers must know.
+func (o *Object) Info() object.Info { return o.source.Info() }
+
+// ReadAt fills p with the bytes from offset on.
+func (o *Object) ReadAt(p []byte, offset uint64) error { return o.reader.ReadAt(p, offset) }
+
+// Holes returns the holes of a file.
+func (o *Object) Holes() ([]object.Hole, error) { return o.source.Holes() }
+
+// Changed says why what was read is of no use.
+func (o *Object) Changed() error { return o.source.Changed() }
+
+// Close ends the source.
+func (o *Object) Close() error { return errors.Join(o.reader.Close(), o.source.Close()) }
