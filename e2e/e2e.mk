@@ -66,3 +66,7 @@ e2e: ## the chart on a real Kubernetes cluster (Docker, kind, helm, kubectl; abo
 
 e2e-tests: # with images that are there; GROUPCAST_E2E_KEEP=1 keeps the cluster, E2E_FLAGS="-run TestA"
 	go test -tags cluster -count=1 -timeout 25m -v $(E2E_FLAGS) ./e2e/cluster
+
+.PHONY: rules
+rules: ## the alerts against their tests, by promtool
+	cd charts/groupcast/files && promtool check rules rules.yaml && promtool test rules rules_test.yaml

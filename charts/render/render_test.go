@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -265,5 +268,55 @@ func TestNotes(t *testing.T) {
 	_, _, tight := rendered(t, "restricted", "release", "models")
 	if strings.Contains(tight, "enforce=privileged") {
 		t.Error("the restricted profile asks for a privileged namespace")
+	}
+}
+
+// "each with a runbook page": every alert has one, every page is of an alert, and each is tested firing and quiet.
+func TestAlertsHaveRunbooksAndTests(t *testing.T) {
+	read := func(name string) []byte {
+		text, err := os.ReadFile(filepath.Join(Chart, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	var rules struct {
+		Groups []struct {
+			Rules []struct {
+				Alert, For          string
+				Labels, Annotations map[string]string
+			}
+		}
+	}
+	if err := sigsyaml.Unmarshal(read("files/rules.yaml"), &rules); err != nil {
+		t.Fatal(err)
+	}
+	tests := string(read("files/rules_test.yaml"))
+	pages, err := filepath.Glob(filepath.Join(Chart, "..", "..", "docs", "runbooks", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	alerts := 0
+	for _, group := range rules.Groups {
+		for _, rule := range group.Rules {
+			if rule.Alert == "" {
+				continue
+			}
+			alerts++
+			if rule.For == "" || rule.Labels["severity"] == "" || rule.Annotations["summary"] == "" || rule.Annotations["description"] == "" {
+				t.Errorf("%s has no for, severity, summary or description", rule.Alert)
+			}
+			if !slices.ContainsFunc(pages, func(page string) bool { return filepath.Base(page) == rule.Alert+".md" }) {
+				t.Errorf("%s has no page in docs/runbooks", rule.Alert)
+			}
+			for _, way := range []string{" fires\n", " is quiet\n"} {
+				if !strings.Contains(tests, "name: "+rule.Alert+way) {
+					t.Errorf("no test of rules has %q", rule.Alert+way)
+				}
+			}
+		}
+	}
+	if len(pages) != alerts {
+		t.Errorf("%d pages for %d alerts", len(pages), alerts)
 	}
 }
