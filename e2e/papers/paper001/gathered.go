@@ -3,6 +3,7 @@ package paper001
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/groupcast/groupcast/e2e/lab/link"
@@ -67,7 +68,7 @@ func gatheredCase(controller string, seed uint64) gathering.Case {
 }
 
 func (m *measured) happen(s *gathering.Site, seed uint64) (err error) {
-	short := gathering.Short{Terminal: "flowD", Count: idleShorts, Size: shortSize}
+	short := gathering.Short{Terminal: "d", Count: idleShorts, Size: shortSize}
 	if m.idle, err = s.Upload(short); err != nil {
 		return err
 	}
@@ -97,7 +98,7 @@ func (m *measured) row() []string {
 		measure.Short(m.Utilization.Between(from, until).Mean()), measure.Short(m.Queue.Between(from, until).Mean() / 1024), fmt.Sprint(m.Dropped),
 	}
 	for _, sender := range senders[:3] {
-		row = append(row, measure.Short(1000*m.Rate("flow"+sender.name, from, until)))
+		row = append(row, measure.Short(1000*m.Rate(strings.ToLower(sender.name), from, until)))
 	}
 	return append(row, m.Late.Within(.99).String())
 }
