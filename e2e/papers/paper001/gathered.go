@@ -17,7 +17,7 @@ import (
 var Gathered = experiment.Experiment{
 	Paper: "001",
 	Name:  "scenario1-gathered",
-	About: "figures 8 and 9: ours, proposed, spring, mehra and traditional with the gatherer, reno, time a tenth, 4 minutes",
+	About: "figures 8 and 9: ours, proposed, spring and traditional with the gatherer, reno, time a tenth, 2 minutes",
 	Run:   gathered,
 }
 
@@ -37,7 +37,7 @@ type measured struct {
 }
 
 func gathered(ctx context.Context, options experiment.Options) (*measure.Result, error) {
-	names := []string{window.Groupcast, window.Traditional, window.Proposed, window.Spring, window.Mehra}
+	names := []string{window.Groupcast, window.Traditional, window.Proposed, window.Spring}
 	cases, runs := make([]gathering.Case, len(names)), map[string]*measured{}
 	for i, name := range names {
 		cases[i] = gatheredCase(name, options.Seed)
@@ -62,7 +62,7 @@ func gatheredCase(controller string, seed uint64) gathering.Case {
 		Access: link.Shape{Rate: accessRate, Queue: link.Size(routerBuffer)},
 	}
 	for _, sender := range senders {
-		c.Terminals = append(c.Terminals, gathering.Terminal{Name: "flow" + sender.name, Delay: sender.delay})
+		c.Terminals = append(c.Terminals, gathering.Terminal{Name: strings.ToLower(sender.name), Delay: sender.delay})
 	}
 	return c
 }
@@ -76,7 +76,7 @@ func (m *measured) happen(s *gathering.Site, seed uint64) (err error) {
 		return err
 	}
 	for _, sender := range senders[:3] {
-		if _, err := s.Stream("flow" + sender.name); err != nil {
+		if _, err := s.Stream(strings.ToLower(sender.name)); err != nil {
 			return err
 		}
 	}
