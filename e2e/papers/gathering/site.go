@@ -46,7 +46,7 @@ const sample = 500 * time.Millisecond
 func Start(ctx context.Context, c Case) (*Site, error) {
 	s := &Site{Case: c, network: c.build()}
 	s.ctx, s.cancel = context.WithCancel(ctx)
-	if err := s.Lab.Start(); err != nil {
+	if err := s.Start(); err != nil {
 		return s, err
 	}
 	var err error

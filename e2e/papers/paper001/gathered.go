@@ -3,6 +3,7 @@ package paper001
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/groupcast/groupcast/e2e/lab/link"
@@ -16,7 +17,7 @@ import (
 var Gathered = experiment.Experiment{
 	Paper: "001",
 	Name:  "scenario1-gathered",
-	About: "figures 8 and 9: ours, proposed, spring, mehra and traditional with the gatherer, reno, time a tenth, 4 minutes",
+	About: "figures 8 and 9: ours, proposed, spring and traditional with the gatherer, reno, time a tenth, 2 minutes",
 	Run:   gathered,
 }
 
@@ -36,7 +37,7 @@ type measured struct {
 }
 
 func gathered(ctx context.Context, options experiment.Options) (*measure.Result, error) {
-	names := []string{window.Groupcast, window.Traditional, window.Proposed, window.Spring, window.Mehra}
+	names := []string{window.Groupcast, window.Traditional, window.Proposed, window.Spring}
 	cases, runs := make([]gathering.Case, len(names)), map[string]*measured{}
 	for i, name := range names {
 		cases[i] = gatheredCase(name, options.Seed)
@@ -61,13 +62,13 @@ func gatheredCase(controller string, seed uint64) gathering.Case {
 		Access: link.Shape{Rate: accessRate, Queue: link.Size(routerBuffer)},
 	}
 	for _, sender := range senders {
-		c.Terminals = append(c.Terminals, gathering.Terminal{Name: "flow" + sender.name, Delay: sender.delay})
+		c.Terminals = append(c.Terminals, gathering.Terminal{Name: strings.ToLower(sender.name), Delay: sender.delay})
 	}
 	return c
 }
 
 func (m *measured) happen(s *gathering.Site, seed uint64) (err error) {
-	short := gathering.Short{Terminal: "flowD", Count: idleShorts, Size: shortSize}
+	short := gathering.Short{Terminal: "d", Count: idleShorts, Size: shortSize}
 	if m.idle, err = s.Upload(short); err != nil {
 		return err
 	}
@@ -75,7 +76,7 @@ func (m *measured) happen(s *gathering.Site, seed uint64) (err error) {
 		return err
 	}
 	for _, sender := range senders[:3] {
-		if _, err := s.Stream("flow" + sender.name); err != nil {
+		if _, err := s.Stream(strings.ToLower(sender.name)); err != nil {
 			return err
 		}
 	}
@@ -97,7 +98,7 @@ func (m *measured) row() []string {
 		measure.Short(m.Utilization.Between(from, until).Mean()), measure.Short(m.Queue.Between(from, until).Mean() / 1024), fmt.Sprint(m.Dropped),
 	}
 	for _, sender := range senders[:3] {
-		row = append(row, measure.Short(1000*m.Rate("flow"+sender.name, from, until)))
+		row = append(row, measure.Short(1000*m.Rate(strings.ToLower(sender.name), from, until)))
 	}
 	return append(row, m.Late.Within(.99).String())
 }
