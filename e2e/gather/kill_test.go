@@ -122,7 +122,7 @@ func TestTwoOfOneName(t *testing.T) {
 	if err != nil || done.Bytes != 4000 {
 		t.Errorf("the newer: %+v, %v", done, err)
 	}
-	go older.Write([]byte("too late")) //nolint:errcheck // nobody reads it
+	go older.Write([]byte("too late"))
 	if err := <-ended; err == nil {
 		t.Error("the older goes on")
 	} else {

@@ -47,7 +47,7 @@ func (r *Reader) nextBlocks() (Packet, error) {
 
 // block reads one block. That of a section tells the byte order of what follows.
 func (r *Reader) block() (kind uint32, body []byte, err error) {
-	head, err := r.from.Peek(12)
+	head, _ := r.from.Peek(12) // taking says what went wrong
 	if len(head) < 12 {
 		_, err = r.take(12) // all that is left, and the error that this is
 		return 0, nil, err

@@ -148,7 +148,7 @@ func (a *app) keepPackets(ctx context.Context, from *traffic, name string) error
 // printPacket prints "all the packet information in only one line" (004 §V).
 func (a *app) printPacket(d capture.Datagram) error {
 	record := line{Time: d.At, From: d.From.String(), To: d.To.String()}
-	said := ""
+	var said string
 	if p, err := wire.Parse(d.Payload); err != nil {
 		record.Refused, said = err.Error(), err.Error()
 	} else {

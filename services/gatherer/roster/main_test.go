@@ -59,7 +59,7 @@ func start(t *testing.T, now policy.Policy, change func(*roster.Env)) *fixture {
 // memory returns a directory in memory: how busy the disk is makes no difference.
 func memory(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "groupcast-roster-")
+	dir, err := os.MkdirTemp("/dev/shm", "groupcast-roster-") //nolint:usetesting // the test framework chooses the disk
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,19 +97,6 @@ func (f *fixture) open(session *roster.Session, spec sink.Spec) roster.Opened {
 
 func (f *fixture) finish(session *roster.Session, opened roster.Opened, content []byte) (string, error) {
 	return f.Finish(f.Context(), session.ID, session.Peer, opened.Upload.ID, uint64(len(content)), rootOf(content))
-}
-
-// await waits until something holds.
-func (f *fixture) await(what string, holds func() bool) {
-	f.Helper()
-	deadline := time.After(30 * time.Second)
-	for !holds() {
-		select {
-		case <-deadline:
-			f.Fatalf("not within 30 s: %s", what)
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
 }
 
 func rootOf(content []byte) object.Root {

@@ -45,7 +45,7 @@ func copyOf(t testing.TB, dir string) string {
 // memory returns a directory in memory: how busy the disk is makes no difference.
 func memory(t testing.TB) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "groupcast-sink-")
+	dir, err := os.MkdirTemp("/dev/shm", "groupcast-sink-") //nolint:usetesting // the test framework chooses the disk
 	must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	return dir

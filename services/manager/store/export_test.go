@@ -44,6 +44,6 @@ func OpenSmallForTest(t *testing.T, dir string, bytes int64) (s *Store, tidy fun
 
 // PutForTest writes a key, without a term.
 func (s *Store) PutForTest(ctx context.Context, key, value string) error {
-	_, err := s.client.Put(ctx, prefix+key, string(seal(key, []byte(value))))
+	_, err := s.client.Put(ctx, prefix+key, seal(key, []byte(value)))
 	return err
 }

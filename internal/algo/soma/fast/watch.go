@@ -110,7 +110,7 @@ func isSlow(m *member, all []*member) bool {
 	return m.delay > leastDelay
 }
 
-// attach has the detached be paced by when all others have everything.
+// attach has the detached be paced by when all others have everything, or are gone.
 func (s *Sender) attach() {
 	var detached []*member
 	for _, m := range s.members {
@@ -121,7 +121,7 @@ func (s *Sender) attach() {
 			detached = append(detached, m)
 		}
 	}
-	if len(detached) == 0 || s.passed < s.set.Blocks() {
+	if len(detached) == 0 {
 		return
 	}
 	for _, m := range detached {
