@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -111,16 +112,14 @@ func (a *app) check(ctx context.Context, client *sdk.Client, c *check) error {
 func onlineAgents(ctx context.Context, client *sdk.Client, enough int) ([]sdk.Agent, error) {
 	ticker := time.NewTicker(500 * time.Millisecond)
 	defer ticker.Stop()
+	var online []sdk.Agent // as they were last listed
 	for {
 		agents, err := client.Agents(ctx)
 		if err != nil && ctx.Err() == nil && sdk.CodeOf(err) != sdk.Unavailable {
 			return nil, err
 		}
-		var online []sdk.Agent
-		for _, agent := range agents {
-			if agent.State == "online" {
-				online = append(online, agent)
-			}
+		if err == nil {
+			online = slices.DeleteFunc(agents, func(agent sdk.Agent) bool { return agent.State != "online" })
 		}
 		if len(online) >= enough {
 			return online, nil
