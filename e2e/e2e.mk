@@ -30,6 +30,10 @@ DATAGRAM_FLAGS ?=
 datagrams: ## streams in datagrams over links that lose, and beside TCP: the tables of docs/datagrams.md
 	go run ./e2e/datagrams $(DATAGRAM_FLAGS)
 
+.PHONY: gather
+gather: ## a gatherer under kills, lies and full disks, with real programs (ten minutes; not all of it passes: docs/gathering.md)
+	go test -count=1 -timeout 20m -v ./e2e/gather
+
 AWAY ?= 10m
 
 static-stability: ## deliveries while all managers are gone for AWAY=10m (root; twice that long)

@@ -84,6 +84,7 @@ func (t *tracked) observe(now time.Time) (window.Connection, bool) {
 		seen.Throughput = window.Rate(float64(info.Bytes_received-min(before, info.Bytes_received)) / elapsed)
 	}
 	seen.Idle = info.Bytes_received == before
+	t.segment = int(info.Advmss)
 	t.last = reading{now, info.Bytes_received}
 	return seen, true
 }
@@ -152,11 +153,20 @@ func (c *Client) prune(now time.Time) {
 	}
 }
 
+// leastSegments is how many segments a window has room for at least: with less than one a sender
+// waits for its persist timer.
+const leastSegments = 3
+
+// jumbo is the largest segment of a network. The loopback's are larger: within a machine there is
+// no link to be shared, and windows that suit a link hold less than a segment.
+const jumbo = 16 << 10
+
 // apply bounds a connection's window, also if that is not new: it may not have lasted.
 func (t *tracked) apply(bytes int) {
-	if bytes <= 0 {
+	if bytes <= 0 || t.segment > jumbo {
 		return
 	}
+	bytes = max(bytes, leastSegments*t.segment)
 	if t.conn.SetWindow(bytes) == nil { // one that has ended needs none
 		t.window = bytes
 	}

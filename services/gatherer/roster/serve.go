@@ -16,7 +16,9 @@ type tracked struct {
 	conn   *link.Conn
 	begun  time.Time
 	window int // that was set last
-	last   reading
+	// segment is how many bytes one has at most here.
+	segment int
+	last    reading
 }
 
 // Serve takes the bytes of an upload from whoever may bring them.
