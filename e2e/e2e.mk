@@ -34,6 +34,10 @@ datagrams: ## streams in datagrams over links that lose, and beside TCP: the tab
 gather: ## a gatherer under kills, lies and full disks, with real programs (ten minutes; not all of it passes: docs/gathering.md)
 	go test -count=1 -timeout 20m -v ./e2e/gather
 
+.PHONY: replicas
+replicas: ## a partition replicated through loss and kills (root, loop devices; not all of it passes: docs/faults.md)
+	go test -count=1 -timeout 20m -v ./e2e/replicas
+
 AWAY ?= 10m
 
 static-stability: ## deliveries while all managers are gone for AWAY=10m (root; twice that long)

@@ -19,6 +19,10 @@ var allowed = map[string]string{
 	"BSD":        "Redistribution and use in source and binary forms, with or without modification, are permitted provided that",
 	"ISC":        "Permission to use, copy, modify, and/or distribute this software for any purpose with or without fee is hereby granted",
 	"MPL-2.0":    "Mozilla Public License Version 2.0",
+	// What draws charts brings these two, which ask for the authors to be named: the first leaves the
+	// choice between the FreeType License, which is ours, and another.
+	"FTL":       "Use of the Freetype-Go software is subject to your choice of exactly one of the following two licenses: * The FreeType License",
+	"CC-BY-4.0": "Creative Commons Attribution 4.0 International",
 }
 
 // refused are words of licences that do not, wherever they stand.

@@ -160,7 +160,7 @@ func (s *stripes) want(number int) {
 	s.counting.Lock()
 	defer s.counting.Unlock()
 	s.wanted = number
-	for ; s.kept < min(number, s.options.Bounds.Most) && s.ctx.Err() == nil; s.kept++ {
+	for ; s.kept < min(number, s.options.Bounds.Most) && (s.options.Steered || len(s.conns) > 0) && s.ctx.Err() == nil; s.kept++ {
 		stripe := s.kept
 		s.running.Go(func() { s.keep(stripe, nil) })
 	}
