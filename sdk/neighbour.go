@@ -1,7 +1,6 @@
 package sdk
 
 import (
-	"context"
 	"encoding/hex"
 	"fmt"
 	"slices"
@@ -42,14 +41,4 @@ func (b *backoff) next() time.Duration {
 	pause := b.pause
 	b.pause = min(2*b.pause, longPause)
 	return pause
-}
-
-// pauseUntil waits, but not longer than ctx.
-func pauseUntil(ctx context.Context, span time.Duration) {
-	timer := time.NewTimer(span)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }

@@ -15,6 +15,7 @@ import (
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/link"
 	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/pause"
 	"github.com/groupcast/groupcast/internal/spool"
 	"github.com/groupcast/groupcast/internal/wire/relay"
 )
@@ -210,7 +211,7 @@ func (r *receiving) receive(ctx context.Context) Arrived {
 		landing, err := object.Land(ctx, r.options.Into, r.info)
 		switch {
 		case errors.Is(err, object.ErrBusy) && ctx.Err() == nil:
-			pauseUntil(ctx, busyPause) // another delivery of the same: when that is done, it is here
+			pause.For(ctx, busyPause) // another delivery of the same: when that is done, it is here
 		case errors.Is(err, object.ErrNoRoom):
 			return r.failed("no_room", err)
 		case err != nil:
@@ -351,7 +352,7 @@ func (r *receiving) keepTaking(ctx context.Context, take func(context.Context, *
 			r.session.client.log.Debug("the parent is lost", "parent", parent.GetName(), "error", err)
 			r.update(func() { r.lost = parent.GetName() })
 			attendance.reportNow()
-			pauseUntil(linked, wait.next())
+			pause.For(linked, wait.next())
 		}
 		release()
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/groupcast/groupcast/internal/digest"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/link"
+	"github.com/groupcast/groupcast/internal/pause"
 	wiredatagram "github.com/groupcast/groupcast/internal/wire/datagram"
 	"github.com/groupcast/groupcast/internal/wire/relay"
 )
@@ -122,7 +123,7 @@ func (d *datagramReceiver) awaitEnd(ctx context.Context) *groupv1.Assignment {
 	if fresh := d.spec.GetDatagrams().GetFresh().AsDuration(); fresh > 0 {
 		grace = min(fresh, lastGrace)
 	}
-	if pauseUntil(ctx, grace); ctx.Err() != nil {
+	if pause.For(ctx, grace); ctx.Err() != nil {
 		return nil
 	}
 	return assignment

@@ -15,6 +15,7 @@ import (
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/link"
 	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/pause"
 	"github.com/groupcast/groupcast/internal/supply"
 	"github.com/groupcast/groupcast/internal/wire/relay"
 )
@@ -271,11 +272,11 @@ func (o *Outgoing) keepOffering(ctx context.Context, standing func(*groupv1.Deli
 			return
 		case err == nil:
 			attendance.reportNow()
-			pauseUntil(linked, doneCheck) // it has all, unless it asks again
+			pause.For(linked, doneCheck) // it has all, unless it asks again
 		case linked.Err() == nil:
 			lost.Store(child.GetName())
 			attendance.reportNow()
-			pauseUntil(linked, wait.next())
+			pause.For(linked, wait.next())
 		default: // there is another
 			wait = newBackoff()
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/groupcast/groupcast/internal/digest"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/link"
+	"github.com/groupcast/groupcast/internal/pause"
 	wiredatagram "github.com/groupcast/groupcast/internal/wire/datagram"
 	"github.com/groupcast/groupcast/internal/wire/relay"
 )
@@ -122,7 +123,7 @@ func (s *datagramSender) emit(ctx context.Context, payload []byte) {
 	s.mu.Unlock()
 	if out != nil {
 		if wait := out.Wait(len(payload), time.Now()); s.fresh == 0 || wait <= s.fresh {
-			pauseUntil(ctx, wait)
+			pause.For(ctx, wait)
 		}
 	}
 	s.add(h, payload)

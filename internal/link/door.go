@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/pause"
 )
 
 const (
@@ -58,7 +59,7 @@ func (d *Door) Run(ctx context.Context, listener net.Listener) error {
 		case err != nil:
 			// Mostly too many open files: others will be closed.
 			d.Log.Warn("a link could not be accepted; trying again", "error", err)
-			pause(ctx, acceptPause)
+			pause.For(ctx, acceptPause)
 			continue
 		}
 		d.admit(ctx, raw)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/groupcast/groupcast/internal/algo/parallel"
+	"github.com/groupcast/groupcast/internal/pause"
 	wire "github.com/groupcast/groupcast/internal/wire/relay"
 )
 
@@ -173,7 +174,7 @@ func (s *stripes) keep(stripe int, conn *Conn) {
 		_ = s.Join(conn) // why it ended is told by the link, if that ends
 		wait = firstPause
 	}
-	for s.options.Open != nil && !s.finished() && pause(s.ctx, wait) {
+	for s.options.Open != nil && !s.finished() && pause.For(s.ctx, wait) {
 		if s.tooMany() {
 			return
 		}

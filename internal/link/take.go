@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/groupcast/groupcast/internal/pause"
 	wire "github.com/groupcast/groupcast/internal/wire/relay"
 )
 
@@ -156,7 +157,7 @@ func (t *Taking) answer(ctx context.Context, conn *Conn) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-now.Changed:
-			if !pause(ctx, answerPause*time.Duration(t.living())) {
+			if !pause.For(ctx, answerPause*time.Duration(t.living())) {
 				return context.Cause(ctx)
 			}
 		case <-beat.C:
@@ -179,18 +180,6 @@ func (t *Taking) farewell(ctx context.Context, conn *Conn, now Answer) error {
 	t.mu.Lock()
 	t.bid = true
 	t.mu.Unlock()
-	pause(ctx, heartbeat)
+	pause.For(ctx, heartbeat)
 	return errDone
-}
-
-// pause waits, and reports whether ctx goes on.
-func pause(ctx context.Context, span time.Duration) bool {
-	timer := time.NewTimer(span)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }

@@ -1,9 +1,13 @@
 package uplink
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
+
+	"google.golang.org/grpc"
 
 	"github.com/groupcast/groupcast/internal/identity"
 )
@@ -54,4 +58,24 @@ func (c ServiceConfig) Uplink() Config {
 // Tickets are what the service is let in by.
 func (c ServiceConfig) Tickets() Tickets {
 	return Tickets{JoinToken: c.JoinTokenFile, ServiceAccountToken: c.ServiceAccountTokenFile, Authority: c.AuthorityFile}
+}
+
+// Connect lets the service in, if it is not yet, and returns its connection to the managers
+// and its name. The credentials have to be of its role.
+func (c ServiceConfig) Connect(ctx context.Context, role identity.Role, log *slog.Logger, opts ...grpc.DialOption) (*Uplink, string, error) {
+	if err := c.Tickets().Enter(ctx, c.Uplink(), log, opts...); err != nil {
+		return nil, "", err
+	}
+	managers, err := Dial(c.Uplink(), log, opts...)
+	if err != nil {
+		return nil, "", err
+	}
+	id, err := managers.ID()
+	if err == nil && id.Role != role {
+		err = fmt.Errorf("credentials in %s are of %s: want those of a process with role %s", c.CredentialsDir, id, role)
+	}
+	if err != nil {
+		return nil, "", errors.Join(err, managers.Close())
+	}
+	return managers, id.Name, nil
 }

@@ -22,6 +22,7 @@ import (
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/pause"
 )
 
 // callPolicy retries what a manager could not do for the moment. That is safe: a
@@ -240,14 +241,7 @@ func Reason(err error) string {
 // sleep waits about so long, give or take half, so that many who were cut off at
 // once do not come back at once. It returns false when ctx is done.
 func sleep(ctx context.Context, about time.Duration) bool {
-	timer := time.NewTimer(about/2 + rand.N(about))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
+	return pause.For(ctx, about/2+rand.N(about))
 }
 
 // Errors after which trying again helps.

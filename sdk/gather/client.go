@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc"
 
 	gatherv1 "github.com/groupcast/groupcast/internal/gen/groupcast/gather/v1"
+	"github.com/groupcast/groupcast/internal/pause"
 	"github.com/groupcast/groupcast/internal/uplink"
 	"github.com/groupcast/groupcast/sdk"
 )
@@ -131,7 +132,7 @@ func (c *Client) keepAttached() {
 		if c.life.Err() == nil {
 			c.options.Log.Debug("not attached to the gatherer; trying again", "error", err)
 		}
-		pause(c.life, wait/2+rand.N(wait))
+		pause.For(c.life, wait/2+rand.N(wait))
 		wait = min(2*wait, longPause)
 	}
 }
@@ -182,7 +183,7 @@ func (c *Client) hold(heard func()) error {
 
 // beat says that the client lives.
 func (c *Client) beat(ctx context.Context, stream grpc.BidiStreamingClient[gatherv1.AttachRequest, gatherv1.AttachResponse], interval time.Duration) {
-	for pause(ctx, max(interval, firstPause)) {
+	for pause.For(ctx, max(interval, firstPause)) {
 		if stream.Send(&gatherv1.AttachRequest{WaitingBytes: c.wait()}) != nil {
 			return // receiving says why
 		}
@@ -228,17 +229,5 @@ func (c *Client) awaitSession(ctx context.Context, ended string) (string, error)
 			return "", net.ErrClosed
 		case <-now.changed:
 		}
-	}
-}
-
-// pause waits, and reports whether ctx goes on.
-func pause(ctx context.Context, span time.Duration) bool {
-	timer := time.NewTimer(span)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
 	}
 }

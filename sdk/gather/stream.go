@@ -12,6 +12,7 @@ import (
 	"github.com/groupcast/groupcast/internal/digest"
 	gatherv1 "github.com/groupcast/groupcast/internal/gen/groupcast/gather/v1"
 	"github.com/groupcast/groupcast/internal/link"
+	"github.com/groupcast/groupcast/internal/pause"
 	"github.com/groupcast/groupcast/internal/supply"
 	"github.com/groupcast/groupcast/internal/wire/relay"
 	"github.com/groupcast/groupcast/sdk"
@@ -127,7 +128,7 @@ func (s *stream) read(ctx context.Context, from io.Reader) {
 	buffer := make([]byte, 64<<10)
 	for ctx.Err() == nil {
 		if s.kept.Kept() >= streamRoom {
-			pause(ctx, roomCheck)
+			pause.For(ctx, roomCheck)
 			continue
 		}
 		n, err := from.Read(buffer)

@@ -13,6 +13,7 @@ import (
 	gatherv1 "github.com/groupcast/groupcast/internal/gen/groupcast/gather/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/link"
+	"github.com/groupcast/groupcast/internal/pause"
 	"github.com/groupcast/groupcast/internal/wire/relay"
 	"github.com/groupcast/groupcast/sdk"
 )
@@ -94,7 +95,7 @@ func (u *upload) run(ctx context.Context) (path string, err error) {
 			wait = firstPause
 		}
 		u.client.options.Log.Debug("the upload was interrupted; going on", "path", u.spec.GetPath(), "error", err)
-		if !pause(ctx, wait) {
+		if !pause.For(ctx, wait) {
 			return "", ctx.Err()
 		}
 		wait = min(2*wait, longPause)

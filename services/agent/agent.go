@@ -25,21 +25,11 @@ import (
 
 // Run runs an agent until ctx is done.
 func Run(ctx context.Context, env daemon.Env, config *Config) error {
-	if err := config.Tickets().Enter(ctx, config.Uplink(), env.Log, uplink.Over(env.Network)); err != nil {
-		return err
-	}
-	managers, err := uplink.Dial(config.Uplink(), env.Log, uplink.Over(env.Network))
+	managers, name, err := config.Connect(ctx, identity.Agent, env.Log, uplink.Over(env.Network))
 	if err != nil {
 		return err
 	}
 	defer managers.Close()
-	id, err := managers.ID()
-	if err != nil {
-		return err
-	}
-	if id.Role != identity.Agent {
-		return fmt.Errorf("credentials in %s are of %s: want an agent's", config.CredentialsDir, id)
-	}
 	store, err := cache.Open(config.Cache.Dir, uint64(config.Cache.Bytes))
 	if err != nil {
 		return err
@@ -56,7 +46,7 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 		}
 		return err
 	}
-	env.Log = env.Log.With("agent", id.Name)
+	env.Log = env.Log.With("agent", name)
 	hub := relay.New(relay.Env{
 		Log: env.Log, Cache: store, Security: managers.Security(), Now: managers.Clock().Now,
 		Dialer: env, Metrics: relay.NewMetrics(), Datagrams: datagrams,

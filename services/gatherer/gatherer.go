@@ -28,22 +28,12 @@ import (
 
 // Run runs a gatherer until ctx is done.
 func Run(ctx context.Context, env daemon.Env, config *Config) error {
-	if err := config.Tickets().Enter(ctx, config.Uplink(), env.Log, uplink.Over(env.Network)); err != nil {
-		return err
-	}
-	managers, err := uplink.Dial(config.Uplink(), env.Log, uplink.Over(env.Network))
+	managers, name, err := config.Connect(ctx, identity.Gatherer, env.Log, uplink.Over(env.Network))
 	if err != nil {
 		return err
 	}
 	defer managers.Close()
-	id, err := managers.ID()
-	if err != nil {
-		return err
-	}
-	if id.Role != identity.Gatherer {
-		return fmt.Errorf("credentials in %s are of %s: want a gatherer's", config.CredentialsDir, id)
-	}
-	env.Log = env.Log.With("gatherer", id.Name)
+	env.Log = env.Log.With("gatherer", name)
 	clients, err := openRoster(env, config)
 	if err != nil {
 		return err
@@ -57,7 +47,7 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 		return fmt.Errorf("data port (set data.listen to another address): %w", err)
 	}
 	defer listener.Close()
-	port, err := serveAPI(env, config, managers.Security(), clients, control, id.Name, listener.Addr().String())
+	port, err := serveAPI(env, config, managers.Security(), clients, control, name, listener.Addr().String())
 	if err != nil {
 		return err
 	}

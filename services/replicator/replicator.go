@@ -19,21 +19,11 @@ import (
 
 // Run runs a replicator until ctx is done.
 func Run(ctx context.Context, env daemon.Env, config *Config) error {
-	if err := config.Tickets().Enter(ctx, config.Uplink(), env.Log, uplink.Over(env.Network)); err != nil {
-		return err
-	}
-	managers, err := uplink.Dial(config.Uplink(), env.Log, uplink.Over(env.Network))
+	managers, name, err := config.Connect(ctx, identity.Replicator, env.Log, uplink.Over(env.Network))
 	if err != nil {
 		return err
 	}
 	defer managers.Close()
-	id, err := managers.ID()
-	if err != nil {
-		return err
-	}
-	if id.Role != identity.Replicator {
-		return fmt.Errorf("credentials in %s are of %s: want a replicator's", config.CredentialsDir, id)
-	}
 	for _, lan := range config.lans() {
 		if _, err := net.InterfaceByName(lan.device); err != nil {
 			return fmt.Errorf("lans: network interface %s: %w", lan.device, err)
@@ -47,8 +37,8 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 	if err != nil {
 		return err
 	}
-	env.Log = env.Log.With("replicator", id.Name)
-	work := newWorker(env.Log, config, places, id.Name)
+	env.Log = env.Log.With("replicator", name)
+	work := newWorker(env.Log, config, places, name)
 	env.Admin.Ready(func() error {
 		if !work.isKnown() {
 			return errors.New("no manager knows this replicator yet")

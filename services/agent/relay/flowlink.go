@@ -10,6 +10,7 @@ import (
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/link"
+	"github.com/groupcast/groupcast/internal/pause"
 	wiredatagram "github.com/groupcast/groupcast/internal/wire/datagram"
 	wire "github.com/groupcast/groupcast/internal/wire/relay"
 )
@@ -187,7 +188,7 @@ func (f *flow) awaitChildren(ctx context.Context) {
 	f.begun = true
 	ctx, cancel := context.WithTimeout(ctx, childrenPatience)
 	defer cancel()
-	for !f.hasAllChildren() && pause(ctx, childrenPoll) {
+	for !f.hasAllChildren() && pause.For(ctx, childrenPoll) {
 	}
 }
 

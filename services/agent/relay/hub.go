@@ -335,14 +335,3 @@ func (h *Hub) giveUpKept() {
 		first.releaseKept()
 	}
 }
-
-func pause(ctx context.Context, span time.Duration) bool {
-	timer := time.NewTimer(span)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
-}
