@@ -25,7 +25,7 @@ func TestInterfaceByNameAddressOrNetwork(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"nothing0":       "network interface nothing0",
+		"nothing0":         "network interface nothing0",
 		"203.0.113.0/24":   "no network interface has an address of 203.0.113.0/24",
 		"203.0.113.1":      "no network interface has an address of 203.0.113.1/32",
 		"203.0.113.0/2400": "network interface 203.0.113.0/2400",

@@ -35,7 +35,7 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 		return err
 	}
 	env.Log = env.Log.With("replicator", name)
-	work := newWorker(env.Log, config, places, name)
+	work := newWorker(env.Log, config, places, newMetrics(env.Metrics), name)
 	env.Admin.Ready(func() error {
 		if !work.isKnown() {
 			return errors.New("no manager knows this replicator yet")
