@@ -1,0 +1,149 @@
+package replicas_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
+)
+
+// What an operator replicates is at every replica of both LANs, the same bytes, when the command
+// ends with 0: a file, and a directory with an empty file in it. Again, nothing changes.
+func TestFileAndDirectoryReachBothLANs(t *testing.T) {
+	r := startRacks(t)
+	file := r.file("disk.img", 9<<20+123)
+	r.file("release/weights", 3<<20)
+	r.file("release/below/empty", 0)
+	for _, source := range []string{file, filepath.Join(r.dir, "release")} {
+		said := r.run(0, "replicate", source, "--from", "node-of-store", "--to", "/mnt/replicas", "--on", "role=worker")
+		for i, one := range r.replicas {
+			r.wantCopy(one, source)
+			if want := one.Name() + " +" + []string{"rack1", "rack2"}[i/2] + " +COMPLETE "; !matches(said, want) {
+				t.Errorf("no line as %q:\n%s", want, said)
+			}
+		}
+		if !strings.Contains(said, "is complete: 4 of 4 replicas") || !strings.Contains(said, "2 on LAN rack1 (239.195.") {
+			t.Errorf("it said:\n%s", said)
+		}
+	}
+	said := r.run(0, "replicate", "store:"+file, "--to", "/mnt/replicas", "--on", "lan=rack2")
+	r.wantCopy(r.replicas[3], file)
+	if strings.Contains(said, "rack1") || !strings.Contains(said, "2 of 2 replicas") {
+		t.Errorf("of rack2 alone it said:\n%s", said)
+	}
+	if list := r.run(0, "replication", "list"); len(regexp.MustCompile(`COMPLETE +(\d)/\d`).FindAllString(list, -1)) != 3 {
+		t.Errorf("the replications are:\n%s", list)
+	}
+}
+
+// A replica that is killed in the middle is UNKNOWN and never counts as success; all others are
+// complete, and the command ends with 3.
+func TestKilledReplicaIsUnknown(t *testing.T) {
+	r := startRacks(t)
+	source := r.file("disk.img", 24<<20)
+	p, id := r.begin(source)
+	r.awaitReceiving(id)
+	r.must(r.replicas[3].process.Kill())
+	said := r.wait(3, p)
+	for i, one := range r.replicas[:3] {
+		r.wantCopy(one, source)
+		if !matches(said, one.Name()+" +rack[12] +COMPLETE ") {
+			t.Errorf("replica %d is not complete:\n%s", i, said)
+		}
+	}
+	if !matches(said, `r4 +rack2 +UNKNOWN\(\d+[sm]\)`) || !strings.Contains(said, "3 of 4") {
+		t.Errorf("it said:\n%s", said)
+	}
+	r.wantNothing(3, source)
+	// It goes on from what it has when it is there again.
+	r.restart(r.replicas[3])
+	r.await("r4 is online again", func() bool { return matches(r.run(0, "replicator", "list"), "r4 .* online ") })
+	r.run(0, "replicate", "store:"+source, "--to", "/mnt/replicas", "--on", "r4")
+	r.wantCopy(r.replicas[3], source)
+	last := r.replication("").GetReplicas()
+	if len(last) != 1 || last[0].GetResumedBytes() == 0 {
+		t.Errorf("r4 did not go on from what it had: %v", last)
+	}
+}
+
+// A replication that is canceled, by whoever watches or by the one who began it, ends at once:
+// nobody has half of it under its name.
+func TestCanceledWhileItRuns(t *testing.T) {
+	r := startRacks(t)
+	source := r.file("disk.img", 32<<20)
+	p, id := r.begin(source)
+	r.awaitReceiving(id)
+	if said := r.run(0, "replication", "cancel", id); !strings.Contains(said, "FAILED(canceled)") {
+		t.Errorf("canceled, it is:\n%s", said)
+	}
+	if said := r.wait(1, p); !strings.Contains(said, "no replica has it: canceled") {
+		t.Errorf("it said:\n%s", said)
+	}
+	p, id = r.begin(source)
+	r.awaitReceiving(id)
+	r.must(p.Signal(syscall.SIGINT))
+	if said := r.wait(130, p); !strings.Contains(said, "replication "+id+" canceled") {
+		t.Errorf("interrupted, it said:\n%s", said)
+	}
+	ended := r.replication(id)
+	if ended.GetState() != replicav1.ReplicationState_REPLICATION_STATE_FAILED || ended.GetReason() != "canceled" {
+		t.Errorf("it ended as %v", ended)
+	}
+	for i := range r.replicas {
+		r.wantNothing(i, source)
+	}
+	p, id = r.begin(source, "--no-wait")
+	r.wait(0, p)
+	watch := r.command("replication", "watch", id)
+	r.must(watch.Start())
+	r.awaitReceiving(id)
+	r.run(0, "replication", "cancel", id)
+	r.wait(1, watch)
+}
+
+// What cannot be replicated is said, with what to do.
+func TestWhatCannotBeReplicated(t *testing.T) {
+	r := startRacks(t)
+	source := r.file("disk.img", 1<<20)
+	for _, tt := range []struct {
+		name   string
+		status int
+		want   []string
+		args   []string
+	}{
+		{"the source is missing", 1, []string{"source_failed", "no such file"}, []string{"store:" + source + ".missing", "--to", "/mnt/replicas", "--on", "*"}},
+		{"it may not be sent", 1, []string{"source_failed", "is not below one of sources"}, []string{"store:/etc/hostname", "--to", "/mnt/replicas", "--on", "*"}},
+		{"it may not be written there", 1, []string{"refused", "is not below one of targets"}, []string{"store:" + source, "--to", "/etc", "--on", "r1,r2"}},
+		{"nobody is selected", 1, []string{"no replicator is selected", "the LANs are rack1, rack2"}, []string{"store:" + source, "--to", "/mnt/replicas", "--on", "role=database"}},
+		{"no such replicator", 1, []string{`did you mean "r1"`}, []string{"store:" + source, "--to", "/mnt/replicas", "--on", "r11"}},
+		{"no such sender", 1, []string{"no replicator has this name or runs on this node"}, []string{"shop:" + source, "--to", "/mnt/replicas", "--on", "*"}},
+		{"no node", 2, []string{"want NODE:PATH"}, []string{source, "--to", "/mnt/replicas", "--on", "*"}},
+		{"a relative path", 2, []string{"want an absolute path"}, []string{"store:disk.img", "--to", "/mnt/replicas", "--on", "*"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			said := (&racks{T: t, dir: r.dir, manager: r.manager}).run(tt.status, append([]string{"replicate"}, tt.args...)...)
+			for _, want := range tt.want {
+				if !strings.Contains(said, want) {
+					t.Errorf("it does not say %q:\n%s", want, said)
+				}
+			}
+		})
+	}
+	for i := range r.replicas {
+		r.wantNothing(i, source)
+	}
+}
+
+// wantNothing wants a replica to have nothing under the source's name.
+func (r *racks) wantNothing(i int, source string) {
+	r.Helper()
+	if _, err := os.Stat(copyAt(r.replicas[i], source)); !errors.Is(err, fs.ErrNotExist) {
+		r.Errorf("%s has something under the name of %s (%v)", r.replicas[i].Name(), source, err)
+	}
+}
