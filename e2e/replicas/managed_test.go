@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -42,13 +43,23 @@ func TestFileAndDirectoryReachBothLANs(t *testing.T) {
 	}
 }
 
+// journalHead is how long a journal is that claims nothing (internal/object).
+const journalHead = 8
+
 // A replica that is killed in the middle is UNKNOWN and never counts as success; all others are
 // complete, and the command ends with 3.
 func TestKilledReplicaIsUnknown(t *testing.T) {
 	r := startRacks(t)
-	source := r.file("disk.img", 24<<20)
-	p, id := r.begin(source)
-	r.awaitReceiving(id)
+	source := r.file("disk.img", 40<<20)
+	p, _ := r.begin(source)
+	r.await("r4 has noted what is on its disk", func() bool {
+		journals, err := filepath.Glob(r.replicas[3].disk.Outside("replicas/.groupcast-partial/*/journal"))
+		r.must(err)
+		return slices.ContainsFunc(journals, func(path string) bool {
+			journal, err := os.Stat(path)
+			return err == nil && journal.Size() > journalHead
+		})
+	})
 	r.must(r.replicas[3].process.Kill())
 	said := r.wait(3, p)
 	for i, one := range r.replicas[:3] {
