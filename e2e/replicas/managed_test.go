@@ -83,6 +83,73 @@ func TestKilledReplicaIsUnknown(t *testing.T) {
 	}
 }
 
+// One that is killed and comes back while others are waited for is waited for, too. It goes on.
+func TestKilledReplicaComesBack(t *testing.T) {
+	r := startRacks(t)
+	source := r.file("disk.img", 32<<20)
+	p, id := r.begin(source)
+	r.awaitReceiving(id)
+	r.must(r.replicas[3].process.Kill())
+	r.restart(r.replicas[3])
+	if said := r.wait(0, p); !strings.Contains(said, "4 of 4 replicas are complete") {
+		t.Errorf("it said:\n%s", said)
+	}
+	for _, one := range r.replicas {
+		r.wantCopy(one, source)
+	}
+}
+
+// The transfer goes on without any manager: all replicas have it, and the next manager that
+// comes is told so.
+func TestManagerIsGoneForAWhile(t *testing.T) {
+	r := startRacks(t)
+	source := r.file("disk.img", 24<<20)
+	p, id := r.begin(source)
+	r.awaitReceiving(id)
+	r.must(r.serving.Kill())
+	for _, one := range r.replicas {
+		r.await(one.Name()+" has all", func() bool {
+			_, err := os.Stat(copyAt(one, source))
+			return err == nil
+		})
+	}
+	r.startManager()
+	if said := r.wait(0, p); !strings.Contains(said, "4 of 4 replicas are complete") {
+		t.Errorf("it said:\n%s", said)
+	}
+	for _, one := range r.replicas {
+		r.wantCopy(one, source)
+	}
+}
+
+// A partition goes onto a device that is on the replicator's list and has the serial number that was
+// meant, and onto no other.
+func TestPartitionThroughManagers(t *testing.T) {
+	r := startRacks(t)
+	image, backing := filepath.Join(r.dir, "golden"), filepath.Join(r.dir, "backing")
+	fill(t, loop(t, image, 24<<20))
+	device := loop(t, backing, 24<<20)
+	one := r.replicas[0]
+	replicate := func(status int, serial string) string {
+		t.Helper()
+		return r.run(status, "replicate", "store:"+image, "--to", device, "--serial", serial, "--on", one.Name())
+	}
+	if said := replicate(1, backing); !strings.Contains(said, "refused") || !strings.Contains(said, "allow it by name") {
+		t.Errorf("onto a device that is not on the list: %s", said)
+	}
+	r.must(one.process.Signal(syscall.SIGTERM))
+	r.must(one.process.Wait())
+	one.flags = append(one.flags, "--devices="+device)
+	r.restart(one)
+	r.await("r1 is online again", func() bool { return matches(r.run(0, "replicator", "list"), "r1 .* online ") })
+	if said := replicate(1, "another"); !strings.Contains(said, "another device") {
+		t.Errorf("onto another device than was meant: %s", said)
+	}
+	replicate(0, backing)
+	must(t, "fsck.ext4", "-f", "-n", device)
+	must(t, "cmp", image, device)
+}
+
 // A replication that is canceled, by whoever watches or by the one who began it, ends at once:
 // nobody has half of it under its name.
 func TestCanceledWhileItRuns(t *testing.T) {
