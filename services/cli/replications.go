@@ -134,7 +134,9 @@ func (l lanStanding) line(length uint64) string {
 }
 
 // showReplication shows a replication as it is now: per LAN, and per replica.
-func (p *progress) showReplication(r sdk.Replication) {
+func (p *progress) showReplication(r sdk.Replication) { p.present(p.standingOf(r)) }
+
+func (p *progress) standingOf(r sdk.Replication) standing {
 	s := standing{complete: r.Complete, all: r.ReplicaCount, length: r.Length}
 	var lans []string
 	for _, l := range lanStandings(r) {
@@ -152,7 +154,7 @@ func (p *progress) showReplication(r sdk.Replication) {
 		shown := lans[:min(len(lans), max(fit/3, 1))]
 		return append(shown, p.partLines(s, max(fit-len(shown), 1))...)
 	}
-	p.present(s)
+	return s
 }
 
 // printReplication shows a replication with its replicas; wide, with its LANs.
