@@ -122,6 +122,40 @@ func TestManagerIsGoneForAWhile(t *testing.T) {
 	}
 }
 
+// A LAN that multicast does not reach is found within 5 s: who is in rack2 and says that it is in
+// rack1 hears nothing. It is told so, and nobody else waits for it.
+func TestUnheardReplicaIsFound(t *testing.T) {
+	r := startRacks(t)
+	source := r.file("disk.img", 4<<20)
+	lost := r.replicas[3]
+	r.must(lost.process.Signal(syscall.SIGTERM))
+	r.must(lost.process.Wait())
+	lost.flags = append(lost.flags, "--lans=rack1=eth0")
+	r.restart(lost)
+	r.await("r4 is online again", func() bool { return matches(r.run(0, "replicator", "list"), "r4 .* online ") })
+	said := r.run(3, "replicate", "store:"+source, "--to", "/mnt/replicas", "--on", "role=worker")
+	if !matches(said, `r4 +rack1 +FAILED\(no_multicast\) `) || !strings.Contains(said, "IGMP snooping") || !strings.Contains(said, "3 of 4") {
+		t.Errorf("it said:\n%s", said)
+	}
+	for _, one := range r.replicas[:3] {
+		r.wantCopy(one, source)
+	}
+}
+
+// Two replications at once do not hear each other: each has groups of its own.
+func TestTwoReplicationsAtOnce(t *testing.T) {
+	r := startRacks(t)
+	one, two := r.file("one.img", 6<<20), r.file("two.img", 6<<20)
+	first, _ := r.begin(one)
+	second, _ := r.begin(two)
+	r.wait(0, first)
+	r.wait(0, second)
+	for _, replica := range r.replicas {
+		r.wantCopy(replica, one)
+		r.wantCopy(replica, two)
+	}
+}
+
 // A partition goes onto a device that is on the replicator's list and has the serial number that was
 // meant, and onto no other.
 func TestPartitionThroughManagers(t *testing.T) {
