@@ -69,7 +69,7 @@ chart: tools ## what of the chart is made of other files: Envoy's configuration,
 .PHONY: e2e e2e-tests
 e2e: ## the chart on a real Kubernetes cluster (Docker, kind, helm, kubectl; about 12 minutes)
 	@docker info >/dev/null 2>&1 || { echo 'make e2e needs a Docker engine, and none answers: start one, and install kind, helm and kubectl' >&2; exit 1; }
-	$(MAKE) images VERSION=dev IMAGES="manager agent cli"
+	$(MAKE) images VERSION=dev IMAGES="manager agent gatherer replicator cli"
 	$(MAKE) e2e-tests
 
 e2e-tests: # with images that are there; GROUPCAST_E2E_KEEP=1 keeps the cluster, E2E_FLAGS="-run TestA"
