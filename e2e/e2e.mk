@@ -35,7 +35,7 @@ gather: ## a gatherer under kills, lies and full disks, with real programs (ten 
 	go test -count=1 -timeout 20m -v ./e2e/gather
 
 .PHONY: replicas
-replicas: ## a partition replicated through loss and kills (root, loop devices; not all of it passes: docs/faults.md)
+replicas: ## replication through the managers on two LANs, and of partitions through loss and kills (root, loop devices)
 	go test -count=1 -timeout 20m -v ./e2e/replicas
 
 AWAY ?= 10m
