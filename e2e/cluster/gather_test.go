@@ -13,7 +13,7 @@ import (
 
 // "gathering with two priorities": clients outside of the cluster upload through Envoy and the
 // node's data port; who has priority gets more while both are there, and both are whole.
-func TestHaGatheringWithTwoPriorities(t *testing.T) {
+func TestKGatheringWithTwoPriorities(t *testing.T) {
 	gc.keepArtifacts(t)
 	access := gc.operator(t)
 	operator := uploader(t, access, "")

@@ -25,7 +25,7 @@ const (
 var (
 	clusterName = defaultName
 	kubeconfig  string
-	images      = []string{own("manager"), own("agent"), own("gatherer"), own("replicator"), own("cli"), "envoyproxy/envoy:v1.40.0"}
+	images      = []string{own("manager"), own("agent"), own("gatherer"), own("replicator"), own("cli"), "envoyproxy/envoy:v1.40.0", "prom/prometheus:v3"}
 )
 
 func own(service string) string { return "ghcr.io/groupcast/groupcast-" + service + ":dev" }
