@@ -35,7 +35,7 @@ func (w *worker) receive(ctx context.Context, j *job, key []byte, task *replicav
 	w.log.Info("a replica is complete", "replication", said.GetReplication(), "name", receipt.Info.Name, "bytes", receipt.Info.Length, "took", receipt.Took)
 	w.note(true, func() {
 		said.State, said.Root = replicav1.ReplicaState_REPLICA_STATE_COMPLETE, receipt.Root[:]
-		w.metrics.received.Add(float64(receipt.Info.Length - receipt.Resumed - j.counted))
+		w.metrics.received.Add(max(0, float64(receipt.Info.Length)-float64(receipt.Resumed)-float64(j.counted)))
 		said.Bytes, said.ResumedBytes = receipt.Info.Length, receipt.Resumed
 		w.metrics.ended(said, receipt.Stats)
 	})
@@ -51,9 +51,9 @@ func (w *worker) receiveFrom(ctx context.Context, j *job, key []byte, task *repl
 		Log: w.log.With("replication", said.GetReplication()),
 		Progress: func(landed, _ uint64) {
 			w.note(false, func() {
-				if said.GetBytes() > 0 { // before that it is not known how much was there already
-					j.counted += landed - said.GetBytes()
-					w.metrics.received.Add(float64(landed - said.GetBytes()))
+				if before := said.GetBytes(); 0 < before && before < landed { // at first it is not known how much was there already
+					j.counted += landed - before
+					w.metrics.received.Add(float64(landed - before))
 				}
 				said.Bytes = landed
 			})
