@@ -1,0 +1,158 @@
+package envoy_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/status"
+
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/testprocess"
+	"github.com/groupcast/groupcast/sdk"
+)
+
+// All cases share two managers; those who break something come last.
+func TestEnvoy(t *testing.T) {
+	s := newSite(t)
+	t.Run("whole", func(t *testing.T) {
+		for name, test := range map[string]func(*testing.T){
+			"the SDK and the command": s.testNative, "gRPC of others": s.testOtherGRPC, "JSON": s.testJSON, "a watch lives": s.testWatch,
+			"a deadline ends a watch": s.testDeadline, "the rate": s.testRate, "who is refused": s.testRefused, "the header": s.testForged,
+			"the admin interface": s.testAdmin, "the gatherer": s.testGatherer, "drain": s.testDrain, "stop": s.testStop,
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				test(t)
+			})
+		}
+	})
+	t.Run("a deadline over frozen managers", s.testFrozen)
+	t.Run("a manager killed", s.testKilled)
+}
+
+// "native gRPC": both ends check each other, through a proxy that cannot.
+func (s *site) testNative(t *testing.T) {
+	client, err := sdk.Dial(s.access(s.proxy))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if _, err := client.CreateGroup(t.Context(), "native", sdk.Policy{}); err != nil {
+		t.Fatal(err)
+	}
+	session, err := client.Join(t.Context(), sdk.Join{Group: "native", Name: "nora", Node: "n"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	text, err := json.Marshal(s.access(s.proxy))
+	if err != nil {
+		t.Fatal(err)
+	}
+	access := filepath.Join(t.TempDir(), "config.yaml")
+	write(t, access, text)
+	said := groupcast(t, access, "group", "list")
+	if !strings.Contains(said, "native") {
+		t.Errorf("the command lists %s", said)
+	}
+}
+
+// groupcast runs the command, which must end well.
+func groupcast(t testing.TB, access string, arguments ...string) string {
+	t.Helper()
+	command := exec.Command(testprocess.Binary(t, "github.com/groupcast/groupcast/services/cli/cmd/groupcast"), arguments...)
+	command.Env = append(os.Environ(), "GROUPCAST_CONFIG="+access, "HOME="+t.TempDir())
+	said, err := command.CombinedOutput()
+	if err != nil {
+		t.Fatalf("groupcast %s: %v: %s", strings.Join(arguments, " "), err, said)
+	}
+	return string(said)
+}
+
+func (s *site) groups(t testing.TB, p *proxy) groupv1.GroupServiceClient {
+	t.Helper()
+	tls := credentials.NewTLS(s.shows(t, certificate(t, s.ca, operator)))
+	connection, err := grpc.NewClient(p.at("7481"), grpc.WithTransportCredentials(tls))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { connection.Close() })
+	return groupv1.NewGroupServiceClient(connection)
+}
+
+// gRPC of a client without our SDK goes where JSON goes, and errors arrive as they are.
+func (s *site) testOtherGRPC(t *testing.T) {
+	groups := s.groups(t, s.proxy)
+	if _, err := groups.ListGroups(t.Context(), &groupv1.ListGroupsRequest{}); err != nil {
+		t.Error(err)
+	}
+	_, err := groups.GetGroup(t.Context(), &groupv1.GetGroupRequest{Name: "nowhere"})
+	if status.Code(err) != codes.NotFound || len(status.Convert(err).Details()) == 0 {
+		t.Errorf("%v with %v, want NOT_FOUND with details", err, status.Convert(err).Details())
+	}
+}
+
+// "HTTP/JSON transcoding of the whole public API": methods that have no path of their own by their full name.
+func (s *site) testJSON(t *testing.T) {
+	c := s.caller(t, s.proxy, certificate(t, s.ca, operator))
+	c.wants(t, http.MethodPost, createGroup, `{"name": "json"}`, `"name":"json"`, `"etag"`)
+	c.wants(t, http.MethodPost, listGroups, `{}`, `"json"`)
+	c.wants(t, http.MethodPost, "/groupcast.group.v1.SessionService/ListMembers", `{"group": "json"}`, "{}")
+	c.wants(t, http.MethodPost, "/groupcast.group.v1.DeliveryService/ListDeliveries", `{"group": "json"}`, "{}")
+	c.wants(t, http.MethodPost, "/groupcast.group.v1.ManagerService/GetStatus", `{}`, `"leader":"manager-`)
+	c.wants(t, http.MethodPost, "/groupcast.agent.v1.AgentService/ListAgents", `{}`, "{}")
+	c.wants(t, http.MethodPost, "/groupcast.replica.v1.ReplicationService/ListReplications", `{}`, "{}")
+	c.wants(t, http.MethodPost, "/groupcast.replica.v1.ReplicatorService/ListReplicators", `{}`, "{}")
+	for path, want := range map[string]int{
+		"/groupcast.group.v1.GroupService/GetGroup":       http.StatusNotFound,
+		"/groupcast.group.v1.IdentityService/CreateToken": http.StatusNotFound, // identities are not made this way
+		"/groupcast.gather.v1.GatherService/ListClients":  http.StatusNotFound,
+		"/": http.StatusNotFound,
+	} {
+		if code, said := c.call(t, http.MethodPost, path, `{"name": "nowhere"}`, nil); code != want {
+			t.Errorf("%s: %d %s, want %d", path, code, said, want)
+		}
+	}
+	if code, said := c.call(t, http.MethodPost, createGroup, `{"nmae": "x"}`, nil); code != http.StatusBadRequest {
+		t.Errorf("a field that there is not: %d %s", code, said)
+	}
+}
+
+// long is beyond where Envoy cuts calls unless it is told not to: 15 s.
+const long = 20 * time.Second
+
+// "no 15-second cut of streams": a watch says that it is there, and goes on.
+func (s *site) testWatch(t *testing.T) {
+	c := s.caller(t, s.proxy, certificate(t, s.ca, operator))
+	w := c.watch(t, nil)
+	for time.Since(w.begun) < long {
+		if _, on := w.next(t); !on {
+			t.Fatalf("the watch ended after %v", time.Since(w.begun))
+		}
+	}
+	c.wants(t, http.MethodPost, createGroup, `{"name": "late"}`)
+	w.until(t, `"late"`)
+}
+
+// "deadlines": what a caller says with grpc-timeout holds, for what would go on for ever otherwise.
+func (s *site) testDeadline(t *testing.T) {
+	c := s.caller(t, s.proxy, certificate(t, s.ca, operator))
+	w := c.watch(t, http.Header{"Grpc-Timeout": {"2S"}})
+	for {
+		if _, on := w.next(t); !on {
+			break
+		}
+	}
+	if took := time.Since(w.begun); took > long {
+		t.Errorf("a watch with a deadline of 2 s took %v", took)
+	}
+}

@@ -1,0 +1,133 @@
+package envoy_test
+
+import (
+	"encoding/pem"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/sdk"
+)
+
+// "local rate limits → RESOURCE_EXHAUSTED", which is 429 to those who speak JSON; what passes through is not counted.
+func (s *site) testRate(t *testing.T) {
+	p := s.front(t, settings{burst: 2, perSecond: 1})
+	c, groups := s.caller(t, p, certificate(t, s.ca, operator)), s.groups(t, p)
+	eventually(t, "429", func() bool {
+		code, said := c.list(t)
+		if code != http.StatusOK && code != http.StatusTooManyRequests {
+			t.Fatalf("%d %s", code, said)
+		}
+		return code == http.StatusTooManyRequests
+	})
+	eventually(t, "RESOURCE_EXHAUSTED", func() bool {
+		_, err := groups.ListGroups(t.Context(), &groupv1.ListGroupsRequest{})
+		if err != nil && status.Code(err) != codes.ResourceExhausted {
+			t.Fatal(err)
+		}
+		return err != nil
+	})
+	client, err := sdk.Dial(s.access(p))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	for range 20 {
+		if _, err := client.Groups(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// "refused certificates": Envoy takes none that is not a member's or an operator's of our CA, and the managers none that is revoked.
+func (s *site) testRefused(t *testing.T) {
+	stranger, err := identity.NewCA(identity.DefaultTrustDomain, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	past, neighbour := *s.ca, *s.ca
+	past.Now = func() time.Time { return time.Now().Add(-2 * identity.CertificateLifetime) }
+	neighbour.TrustDomain = "elsewhere.example"
+	for name, c := range map[string]caller{
+		"nobody":            s.caller(t, s.proxy, nil),
+		"of another CA":     s.caller(t, s.proxy, certificate(t, stranger, operator)),
+		"of another domain": s.caller(t, s.proxy, certificate(t, &neighbour, operator)),
+		"expired":           s.caller(t, s.proxy, certificate(t, &past, operator)),
+		"an agent":          s.caller(t, s.proxy, certificate(t, s.ca, identity.ID{Role: identity.Agent, Name: "a"})),
+		"a manager":         s.caller(t, s.proxy, certificate(t, s.ca, identity.ID{Role: identity.Manager, Name: "manager-0"})),
+		"a gateway":         s.caller(t, s.proxy, certificate(t, s.ca, identity.ID{Role: identity.Gateway, Name: "gateway"})),
+	} {
+		if code, said := c.list(t); code != 0 || !strings.Contains(said, "tls: ") {
+			t.Errorf("%s: %d %s, want a handshake that breaks", name, code, said)
+		}
+	}
+	left := identity.ID{Role: identity.Operator, Name: "left"}
+	c := s.caller(t, s.proxy, certificate(t, s.ca, left))
+	if code, said := c.list(t); code != http.StatusOK {
+		t.Errorf("before it is revoked: %d %s", code, said)
+	}
+	if err := s.Client(t).Revoke(t.Context(), string(left.Role), left.Name); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "both managers refuse the revoked", func() bool {
+		first, _ := c.list(t)
+		second, _ := c.list(t)
+		return first == http.StatusUnauthorized && second == http.StatusUnauthorized
+	})
+}
+
+// Who writes into x-forwarded-client-cert becomes nobody else by it.
+func (s *site) testForged(t *testing.T) {
+	shown := certificate(t, s.ca, operator)
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: shown.Certificate[0]})
+	forged := `Cert="` + url.PathEscape(string(text)) + `"`
+	c := s.caller(t, s.proxy, certificate(t, s.ca, member))
+	for _, values := range [][]string{nil, {forged}, {forged, forged}, {forged + "," + forged}, {"URI=" + operator.URI(identity.DefaultTrustDomain).String()}} {
+		header := http.Header{"X-Forwarded-Client-Cert": values}
+		if code, said := c.call(t, http.MethodPost, listGroups, "{}", header); code != http.StatusForbidden {
+			t.Errorf("a member with %.40q: %d %s", values, code, said)
+		}
+	}
+}
+
+// "admin on loopback": others see whether Envoy is ready, and its metrics, and nothing else.
+func (s *site) testAdmin(t *testing.T) {
+	_, port, err := net.SplitHostPort(s.proxy.admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if connection, err := net.Dial("tcp", net.JoinHostPort(s.proxy.address, port)); err == nil {
+		connection.Close()
+		t.Error("the admin interface is on every address")
+	}
+	for path, want := range map[string]int{
+		"/ready": http.StatusOK, "/stats/prometheus": http.StatusOK,
+		"/": http.StatusNotFound, "/config_dump": http.StatusNotFound, "/certs": http.StatusNotFound, "/quitquitquit": http.StatusNotFound,
+		"/drain_listeners": http.StatusNotFound, "/ready/../config_dump": http.StatusNotFound, "/stats": http.StatusNotFound,
+	} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+s.proxy.at("7482")+path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want == http.StatusOK {
+			request.Method = http.MethodGet
+		}
+		request.Close = true
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != want {
+			t.Errorf("%s: %s, want %d", path, answer.Status, want)
+		}
+	}
+}

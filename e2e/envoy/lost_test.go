@@ -1,0 +1,133 @@
+package envoy_test
+
+import (
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/testprocess"
+	"github.com/groupcast/groupcast/sdk"
+)
+
+// taken tells whether a port takes connections.
+func taken(address string) bool {
+	connection, err := net.Dial("tcp", address)
+	if err != nil {
+		return false
+	}
+	connection.Close()
+	return true
+}
+
+// "drain": who is there goes on, who comes is sent elsewhere.
+func (s *site) testDrain(t *testing.T) {
+	p := s.front(t, settings{burst: plenty, perSecond: plenty})
+	c := s.caller(t, p, certificate(t, s.ca, operator))
+	w := c.watch(t, nil)
+	if said := p.ask(http.MethodPost, "/drain_listeners?graceful"); said != "OK\n" {
+		t.Fatal(said)
+	}
+	eventually(t, "the ports are closed", func() bool { return !taken(p.at("7481")) && !taken(p.at("7480")) })
+	s.caller(t, s.proxy, certificate(t, s.ca, operator)).wants(t, http.MethodPost, createGroup, `{"name": "drained"}`)
+	w.until(t, `"drained"`)
+}
+
+// What ends Envoy at once, as SIGTERM does, ends streams; with nothing left behind.
+func (s *site) testStop(t *testing.T) {
+	p := s.front(t, settings{burst: plenty, perSecond: plenty})
+	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-p.ended:
+	case <-time.After(patience):
+		t.Fatalf("Envoy runs on %v after SIGTERM", patience)
+	}
+	if code := p.ProcessState.ExitCode(); code != 0 {
+		t.Errorf("Envoy ended with %d", code)
+	}
+}
+
+// "deadlines", of a call that nobody answers.
+func (s *site) testFrozen(t *testing.T) {
+	c := s.caller(t, s.proxy, certificate(t, s.ca, operator))
+	c.list(t)
+	for _, manager := range s.Managers {
+		manager.Signal(t, syscall.SIGSTOP)
+	}
+	code, said := c.call(t, http.MethodPost, listGroups, "{}", http.Header{"Grpc-Timeout": {"300m"}})
+	for _, manager := range s.Managers {
+		manager.Signal(t, syscall.SIGCONT)
+	}
+	if code != http.StatusGatewayTimeout {
+		t.Errorf("frozen managers: %d %s, want %d", code, said, http.StatusGatewayTimeout)
+	}
+	eventually(t, "they are back", func() bool {
+		code, _ := c.list(t)
+		return code == http.StatusOK
+	})
+	s.Leader(t)
+}
+
+// "backend killed": calls go on, and so do changes once another manager leads.
+func (s *site) testKilled(t *testing.T) {
+	c := s.caller(t, s.proxy, certificate(t, s.ca, operator))
+	client, err := sdk.Dial(s.access(s.proxy))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	both := func() (lost int) {
+		for range 20 {
+			if code, said := c.list(t); code != http.StatusOK {
+				t.Logf("%d %s", code, said)
+				lost++
+			}
+			if _, err := client.Groups(t.Context()); err != nil {
+				t.Errorf("by the SDK: %v", err)
+			}
+		}
+		return lost
+	}
+	if lost := both(); lost > 0 {
+		t.Errorf("%d calls were lost while both managers are well", lost)
+	}
+	s.Leader(t).Kill()
+	// What Envoy has sent when it hears of it is not sent again: it may have had an effect.
+	if lost := both(); lost > 2 {
+		t.Errorf("%d of 20 calls were lost with the manager", lost)
+	}
+	eventually(t, "the other one leads", func() bool {
+		code, _ := c.call(t, http.MethodPost, createGroup, `{"name": "after", "requestId": "after"}`, nil)
+		return code == http.StatusOK
+	})
+	if lost := both(); lost > 0 {
+		t.Errorf("%d calls were lost long after the manager", lost)
+	}
+}
+
+// The gatherer's control passes through; what is uploaded goes past.
+func (s *site) testGatherer(t *testing.T) {
+	dir := t.TempDir()
+	access := filepath.Join(s.Managers[0].Dir, "admin.yaml")
+	token := filepath.Join(dir, "token")
+	write(t, token, []byte(groupcast(t, access, "token", "create", "gatherer", "--role", "gatherer")))
+	grpc := testprocess.FreeAddress(t)
+	run(t, testprocess.Binary(t, "github.com/groupcast/groupcast/services/gatherer/cmd/groupcast-gatherer"),
+		"--managers="+s.Managers[0].Address, "--credentials-dir="+filepath.Join(dir, "credentials"), "--join-token-file="+token,
+		"--grpc-listen="+grpc, "--data-listen="+testprocess.FreeAddress(t), "--admin-listen=", "--store-dir="+filepath.Join(dir, "gathered"),
+		"--policy-file="+filepath.Join(dir, "policy.yaml"), "--stop-wait=1s")
+	eventually(t, "the gatherer takes connections", func() bool { return taken(grpc) })
+	p := s.front(t, settings{burst: plenty, perSecond: plenty, gatherer: grpc})
+	name := filepath.Join(dir, "log")
+	write(t, name, []byte("what was gathered\n"))
+	groupcast(t, access, "upload", name, "--to", p.at("7483"), "--as", "carl")
+	got, err := os.ReadFile(filepath.Join(dir, "gathered", "carl", "log"))
+	if err != nil || string(got) != "what was gathered\n" {
+		t.Errorf("%q, %v", got, err)
+	}
+}

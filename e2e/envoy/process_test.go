@@ -1,0 +1,40 @@
+package envoy_test
+
+import (
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/groupcast/groupcast/internal/testprocess"
+)
+
+// process is a program that runs.
+type process struct {
+	*exec.Cmd
+	said  testprocess.Output
+	ended chan struct{}
+}
+
+// run starts a program that is killed when the test ends.
+func run(t testing.TB, program string, arguments ...string) *process {
+	t.Helper()
+	p := &process{Cmd: exec.Command(program, arguments...), ended: make(chan struct{})}
+	p.Stdout, p.Stderr = &p.said, &p.said
+	p.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(p.ended)
+		_ = p.Wait() // it is killed
+	}()
+	t.Cleanup(func() {
+		_ = p.Process.Kill() // it may have ended
+		<-p.ended
+		if said := p.said.String(); t.Failed() {
+			t.Logf("%s said:\n%s", filepath.Base(program), said[max(0, len(said)-8000):])
+		}
+	})
+	return p
+}

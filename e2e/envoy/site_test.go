@@ -1,0 +1,224 @@
+package envoy_test
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/sdk"
+	"github.com/groupcast/groupcast/services/manager/managertest"
+)
+
+// site is two managers with their CA, and an Envoy in front of them.
+type site struct {
+	*managertest.Cluster
+	ca    *identity.CA
+	proxy *proxy
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	s := &site{Cluster: managertest.StartCluster(t, 2)}
+	ca, err := identity.OpenCA(filepath.Join(filepath.Dir(s.Managers[0].Dir), "ca"), identity.DefaultTrustDomain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.ca = ca
+	s.Leader(t)
+	s.proxy = s.front(t, settings{burst: plenty, perSecond: plenty})
+	return s
+}
+
+// front starts one more Envoy.
+func (s *site) front(t testing.TB, of settings) *proxy {
+	t.Helper()
+	for _, manager := range s.Managers {
+		of.managers = append(of.managers, manager.Address)
+	}
+	if of.gatherer == "" {
+		of.gatherer = "127.0.0.1:1"
+	}
+	return start(t, s.ca, of)
+}
+
+var (
+	operator = identity.ID{Role: identity.Operator, Name: "olga"}
+	member   = identity.ID{Role: identity.Member, Name: "alice"}
+)
+
+// certificate issues one.
+func certificate(t testing.TB, ca *identity.CA, id identity.ID) *tls.Certificate {
+	t.Helper()
+	bundle, err := ca.IssueBundle(id, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, err := bundle.Credentials()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &held.Certificate
+}
+
+// shows is the TLS of a client that is none of ours, such as curl, and shows a certificate, or none.
+func (s *site) shows(t testing.TB, own *tls.Certificate) *tls.Config {
+	t.Helper()
+	authority, err := x509.ParseCertificate(s.ca.Certificate())
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS13, ServerName: host, RootCAs: x509.NewCertPool()}
+	config.RootCAs.AddCert(authority)
+	if own != nil {
+		config.Certificates = []tls.Certificate{*own}
+	}
+	return config
+}
+
+// caller speaks HTTP with JSON to an Envoy.
+type caller struct {
+	*http.Client
+	base string
+}
+
+func (s *site) caller(t testing.TB, p *proxy, own *tls.Certificate) caller {
+	t.Helper()
+	transport := &http.Transport{TLSClientConfig: s.shows(t, own), ForceAttemptHTTP2: true}
+	t.Cleanup(transport.CloseIdleConnections)
+	return caller{&http.Client{Transport: transport}, "https://" + p.at("7481")}
+}
+
+// open begins a call; what comes back is read by the caller.
+func (c caller) open(t testing.TB, method, path, body string, header http.Header) (*http.Response, error) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, c.base+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, values := range header {
+		request.Header[key] = values
+	}
+	if body != "" {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	return c.Do(request)
+}
+
+// call calls, and returns the status and what is said.
+func (c caller) call(t testing.TB, method, path, body string, header http.Header) (int, string) {
+	t.Helper()
+	answer, err := c.open(t, method, path, body, header)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return answer.StatusCode, string(bytes.TrimSpace(text))
+}
+
+const (
+	listGroups  = "/groupcast.group.v1.GroupService/ListGroups"
+	createGroup = "/groupcast.group.v1.GroupService/CreateGroup"
+	watchGroups = "/groupcast.group.v1.GroupService/WatchGroups"
+)
+
+// list asks for the groups, as every case does that is about who may ask.
+func (c caller) list(t testing.TB) (int, string) {
+	t.Helper()
+	return c.call(t, http.MethodPost, listGroups, "{}", nil)
+}
+
+// wants makes sure that a call is answered well, with these words in the answer.
+func (c caller) wants(t testing.TB, method, path, body string, words ...string) {
+	t.Helper()
+	code, said := c.call(t, method, path, body, nil)
+	if code != http.StatusOK {
+		t.Errorf("%s %s: %d %s", method, path, code, said)
+	}
+	for _, word := range words {
+		if !strings.Contains(said, word) {
+			t.Errorf("%s %s says %s, want %s in it", method, path, said, word)
+		}
+	}
+}
+
+// watch reads a watch, a JSON object per line, in a goroutine of its own.
+type watch struct {
+	lines chan string // closed when it has ended
+	begun time.Time
+}
+
+func (c caller) watch(t testing.TB, header http.Header) *watch {
+	t.Helper()
+	answer, err := c.open(t, http.MethodPost, watchGroups, "{}", header)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if answer.StatusCode != http.StatusOK {
+		answer.Body.Close()
+		t.Fatalf("a watch is answered by %s", answer.Status)
+	}
+	w := &watch{lines: make(chan string, 100), begun: time.Now()}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer close(w.lines)
+		decoder := json.NewDecoder(answer.Body)
+		for {
+			var line json.RawMessage
+			if decoder.Decode(&line) != nil {
+				return
+			}
+			w.lines <- string(line)
+		}
+	}()
+	t.Cleanup(func() {
+		answer.Body.Close()
+		<-ended
+	})
+	return w
+}
+
+// next returns the next line; there is none when the watch has ended.
+func (w *watch) next(t testing.TB) (line string, on bool) {
+	t.Helper()
+	select {
+	case line, on = <-w.lines:
+		return line, on
+	case <-time.After(patience):
+		t.Fatalf("a watch said nothing for %v, not even that it is there", patience)
+		return "", false
+	}
+}
+
+// until reads on until a line has these words.
+func (w *watch) until(t testing.TB, words string) {
+	t.Helper()
+	for {
+		line, on := w.next(t)
+		if !on {
+			t.Fatalf("the watch ended after %v, before it said %s", time.Since(w.begun).Round(time.Millisecond), words)
+		}
+		if strings.Contains(line, words) {
+			return
+		}
+	}
+}
+
+// access returns an operator's configuration that knows nothing but an Envoy.
+func (s *site) access(p *proxy) sdk.Config {
+	config := s.Config()
+	config.Endpoints = []string{p.at("7480")}
+	return config
+}
