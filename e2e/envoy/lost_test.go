@@ -113,9 +113,12 @@ func (s *site) testKilled(t *testing.T) {
 // The gatherer's control passes through; what is uploaded goes past.
 func (s *site) testGatherer(t *testing.T) {
 	dir := t.TempDir()
-	access := filepath.Join(s.Managers[0].Dir, "admin.yaml")
+	text, _, err := s.Client(t).CreateToken(t.Context(), sdk.Token{Role: "gatherer", Name: "gatherer"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	token := filepath.Join(dir, "token")
-	write(t, token, []byte(groupcast(t, access, "token", "create", "gatherer", "--role", "gatherer")))
+	write(t, token, []byte(text))
 	grpc := testprocess.FreeAddress(t)
 	run(t, testprocess.Binary(t, "github.com/groupcast/groupcast/services/gatherer/cmd/groupcast-gatherer"),
 		"--managers="+s.Managers[0].Address, "--credentials-dir="+filepath.Join(dir, "credentials"), "--join-token-file="+token,
@@ -125,7 +128,7 @@ func (s *site) testGatherer(t *testing.T) {
 	p := s.front(t, settings{burst: plenty, perSecond: plenty, gatherer: grpc})
 	name := filepath.Join(dir, "log")
 	write(t, name, []byte("what was gathered\n"))
-	groupcast(t, access, "upload", name, "--to", p.at("7483"), "--as", "carl")
+	groupcast(t, s.Managers[0].Access, "upload", name, "--to", p.at("7483"), "--as", "carl")
 	got, err := os.ReadFile(filepath.Join(dir, "gathered", "carl", "log"))
 	if err != nil || string(got) != "what was gathered\n" {
 		t.Errorf("%q, %v", got, err)

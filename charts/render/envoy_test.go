@@ -1,0 +1,74 @@
+package render
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	sigsyaml "sigs.k8s.io/yaml"
+)
+
+// Where `make check-chart` puts Envoy.
+const envoyProgram = "../../.bin/envoy-1.40.0"
+
+// "Every rendered configuration passes envoy --mode validate", and one that is not Envoy's does not.
+func TestEnvoyAcceptsEveryProfile(t *testing.T) {
+	if _, err := os.Stat(envoyProgram); err != nil {
+		t.Fatalf("%v: `make .bin/%s` fetches it", err, filepath.Base(envoyProgram))
+	}
+	for profile, pods := range profiles {
+		if _, has := pods["envoy"]; !has {
+			continue
+		}
+		dir := unpack(t, profile)
+		if said, err := validate(t, dir); err != nil {
+			t.Errorf("%s: %v:\n%s", profile, err, said)
+		}
+		name := filepath.Join(dir, "envoy.json")
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		broken := strings.Replace(string(text), `"auto_mapping"`, `"auto_napping"`, 1)
+		if err := os.WriteFile(name, []byte(broken), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if said, err := validate(t, dir); err == nil || !strings.Contains(said, "auto_napping") {
+			t.Errorf("%s: what does not exist is valid: %v:\n%s", profile, err, said)
+		}
+	}
+}
+
+func validate(t *testing.T, dir string) (string, error) {
+	t.Helper()
+	said, err := exec.CommandContext(t.Context(), envoyProgram, "--mode", "validate", "--config-path", filepath.Join(dir, "envoy.json")).CombinedOutput()
+	return string(said), err
+}
+
+// unpack writes Envoy's ConfigMap of a profile into a directory, as the kubelet does, which the configuration then names.
+func unpack(t *testing.T, profile string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	objects, _, _ := rendered(t, profile, "release", "default")
+	for _, o := range objects {
+		if o.Kind.Kind != "ConfigMap" || o.Name != "release-groupcast-envoy" {
+			continue
+		}
+		var config corev1.ConfigMap
+		if err := sigsyaml.Unmarshal(o.Text, &config); err != nil {
+			t.Fatal(err)
+		}
+		for name, text := range config.Data {
+			config.BinaryData[name] = []byte(strings.ReplaceAll(text, `"/etc/envoy`, `"`+dir))
+		}
+		for name, text := range config.BinaryData {
+			if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return dir
+}
