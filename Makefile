@@ -28,14 +28,15 @@ race: ## the tests under the race detector
 check: tools ## formatting, lint, vet, tidy, generated code, licences
 	golangci-lint run ./...
 	buf lint
-	buf format --diff --exit-code
+	buf format --path proto/groupcast --diff --exit-code
 	go vet ./...
 	go mod tidy -diff
-	$(MAKE) generate && git diff --exit-code -- internal/gen
+	$(MAKE) generate && git diff --exit-code -- internal/gen docs/openapi.yaml
 	go test ./e2e/licences
 
 generate: tools ## rebuild what is generated from the contracts
 	buf generate
+	buf generate --template buf.gen.openapi.yaml
 
 bench: ## Go benchmarks; figures go to docs/benchmarks.md by hand
 	go test -run '^$$' -bench . -benchtime 1x -timeout 30m ./services/manager/...
@@ -53,10 +54,11 @@ clean: ## remove what was built
 include e2e/e2e.mk
 
 # Tools, pinned, built from their Go modules into .bin/.
-tools: .bin/golangci-lint-v2.15.0 .bin/buf-v1.72.0 .bin/protoc-gen-go-v1.36.12 .bin/protoc-gen-go-grpc-v1.6.2
+tools: .bin/golangci-lint-v2.15.0 .bin/buf-v1.72.0 .bin/protoc-gen-go-v1.36.12 .bin/protoc-gen-go-grpc-v1.6.2 .bin/protoc-gen-openapi-v0.7.1
 .bin/golangci-lint-%: ; go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$* && touch $@
 .bin/buf-%: ; go install github.com/bufbuild/buf/cmd/buf@$* && touch $@
 .bin/protoc-gen-go-grpc-%: ; go install google.golang.org/grpc/cmd/protoc-gen-go-grpc@$* && touch $@
 .bin/protoc-gen-go-%: ; go install google.golang.org/protobuf/cmd/protoc-gen-go@$* && touch $@
+.bin/protoc-gen-openapi-%: ; go install github.com/google/gnostic/cmd/protoc-gen-openapi@$* && touch $@
 
 .PHONY: help build run test race check generate bench fuzz clean tools

@@ -69,7 +69,7 @@ images: ## an image of every service, and how large each is: IMAGES="manager age
 
 .PHONY: chart
 chart: tools ## what of the chart is made of other files: Envoy's configuration, the schema and the table of values
-	buf build -o charts/groupcast/files/groupcast.binpb
+	buf build --exclude-source-info -o charts/groupcast/files/groupcast.binpb
 	cd charts && go run ./generate groupcast
 
 .PHONY: e2e e2e-tests

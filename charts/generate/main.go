@@ -1,4 +1,4 @@
-// Generate writes what is made of other files of the chart: Envoy's configuration, the schema
+// Generate writes what is made of other files of the chart: Envoy's configuration and descriptors, the schema
 // of the values, and their table in the README. `make chart` runs it, `make check` compares.
 package main
 
@@ -31,6 +31,9 @@ func run(dir string) error {
 			return err
 		}
 	}
+	if err := writeDescriptors(filepath.Join(dir, "files", "groupcast.binpb")); err != nil {
+		return err
+	}
 	text, err := os.ReadFile(filepath.Join(dir, "values.yaml"))
 	if err != nil {
 		return err
@@ -47,6 +50,19 @@ func run(dir string) error {
 		return err
 	}
 	return writeTable(filepath.Join(dir, "README.md"), root)
+}
+
+// writeDescriptors makes Envoy's descriptors of what buf has written there; made again, they stay as they are.
+func writeDescriptors(name string) error {
+	contracts, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	text, err := envoy.Descriptors(contracts)
+	if err != nil {
+		return err
+	}
+	return write(name, text)
 }
 
 func write(name string, text []byte) error {

@@ -25,7 +25,7 @@ func TestEnvoy(t *testing.T) {
 	s := newSite(t)
 	t.Run("whole", func(t *testing.T) {
 		for name, test := range map[string]func(*testing.T){
-			"the SDK and the command": s.testNative, "gRPC of others": s.testOtherGRPC, "JSON": s.testJSON, "a watch lives": s.testWatch,
+			"the SDK and the command": s.testNative, "gRPC of others": s.testOtherGRPC, "full names": s.testFullNames, "paths": s.testPaths, "what is published": s.testPublished, "a watch lives": s.testWatch,
 			"a deadline ends a watch": s.testDeadline, "the rate": s.testRate, "who is refused": s.testRefused, "the header": s.testForged,
 			"the admin interface": s.testAdmin, "the gatherer": s.testGatherer, "drain": s.testDrain, "stop": s.testStop,
 		} {
@@ -78,7 +78,7 @@ func groupcast(t testing.TB, access string, arguments ...string) string {
 	return string(said)
 }
 
-func (s *site) groups(t testing.TB, p *proxy) groupv1.GroupServiceClient {
+func (s *site) groupService(t testing.TB, p *proxy) groupv1.GroupServiceClient {
 	t.Helper()
 	tls := credentials.NewTLS(s.shows(t, certificate(t, s.ca, operator)))
 	connection, err := grpc.NewClient(p.at("7481"), grpc.WithTransportCredentials(tls))
@@ -91,38 +91,42 @@ func (s *site) groups(t testing.TB, p *proxy) groupv1.GroupServiceClient {
 
 // gRPC of a client without our SDK goes where JSON goes, and errors arrive as they are.
 func (s *site) testOtherGRPC(t *testing.T) {
-	groups := s.groups(t, s.proxy)
-	if _, err := groups.ListGroups(t.Context(), &groupv1.ListGroupsRequest{}); err != nil {
+	service := s.groupService(t, s.proxy)
+	if _, err := service.ListGroups(t.Context(), &groupv1.ListGroupsRequest{}); err != nil {
 		t.Error(err)
 	}
-	_, err := groups.GetGroup(t.Context(), &groupv1.GetGroupRequest{Name: "nowhere"})
+	_, err := service.GetGroup(t.Context(), &groupv1.GetGroupRequest{Name: "nowhere"})
 	if status.Code(err) != codes.NotFound || len(status.Convert(err).Details()) == 0 {
 		t.Errorf("%v with %v, want NOT_FOUND with details", err, status.Convert(err).Details())
 	}
 }
 
-// "HTTP/JSON transcoding of the whole public API": methods that have no path of their own by their full name.
-func (s *site) testJSON(t *testing.T) {
+// "HTTP/JSON transcoding of the whole public API": by the full names of the methods, with a path of their own or without.
+func (s *site) testFullNames(t *testing.T) {
+	const service = "/groupcast.group.v1."
 	c := s.caller(t, s.proxy, certificate(t, s.ca, operator))
-	c.wants(t, http.MethodPost, createGroup, `{"name": "json"}`, `"name":"json"`, `"etag"`)
-	c.wants(t, http.MethodPost, listGroups, `{}`, `"json"`)
-	c.wants(t, http.MethodPost, "/groupcast.group.v1.SessionService/ListMembers", `{"group": "json"}`, "{}")
-	c.wants(t, http.MethodPost, "/groupcast.group.v1.DeliveryService/ListDeliveries", `{"group": "json"}`, "{}")
-	c.wants(t, http.MethodPost, "/groupcast.group.v1.ManagerService/GetStatus", `{}`, `"leader":"manager-`)
+	c.wants(t, http.MethodPost, service+"GroupService/CreateGroup", `{"name": "json"}`, `"name":"json"`, `"etag"`)
+	c.wants(t, http.MethodPost, service+"GroupService/ListGroups", `{}`, `"json"`)
+	c.wants(t, http.MethodPost, service+"SessionService/ListMembers", `{"group": "json"}`, "{}")
+	c.wants(t, http.MethodPost, service+"DeliveryService/ListDeliveries", `{"group": "json"}`, "{}")
+	c.wants(t, http.MethodPost, service+"ManagerService/GetStatus", `{}`, `"leader":"manager-`)
 	c.wants(t, http.MethodPost, "/groupcast.agent.v1.AgentService/ListAgents", `{}`, "{}")
 	c.wants(t, http.MethodPost, "/groupcast.replica.v1.ReplicationService/ListReplications", `{}`, "{}")
 	c.wants(t, http.MethodPost, "/groupcast.replica.v1.ReplicatorService/ListReplicators", `{}`, "{}")
+	if code, said := c.call(t, http.MethodPost, service+"SessionService/KeepSession", `[{"group": "json", "name": "n"}]`, nil); code != http.StatusNotFound || !strings.Contains(said, "n") {
+		t.Errorf("a method without a path: %d %s", code, said)
+	}
 	for path, want := range map[string]int{
-		"/groupcast.group.v1.GroupService/GetGroup":       http.StatusNotFound,
-		"/groupcast.group.v1.IdentityService/CreateToken": http.StatusNotFound, // identities are not made this way
-		"/groupcast.gather.v1.GatherService/ListClients":  http.StatusNotFound,
+		service + "GroupService/GetGroup":                http.StatusNotFound,
+		service + "IdentityService/CreateToken":          http.StatusNotFound, // identities are not made this way
+		"/groupcast.gather.v1.GatherService/ListClients": http.StatusNotFound,
 		"/": http.StatusNotFound,
 	} {
 		if code, said := c.call(t, http.MethodPost, path, `{"name": "nowhere"}`, nil); code != want {
 			t.Errorf("%s: %d %s, want %d", path, code, said, want)
 		}
 	}
-	if code, said := c.call(t, http.MethodPost, createGroup, `{"nmae": "x"}`, nil); code != http.StatusBadRequest {
+	if code, said := c.call(t, http.MethodPost, groups, `{"nmae": "x"}`, nil); code != http.StatusBadRequest {
 		t.Errorf("a field that there is not: %d %s", code, said)
 	}
 }
@@ -133,20 +137,20 @@ const long = 20 * time.Second
 // "no 15-second cut of streams": a watch says that it is there, and goes on.
 func (s *site) testWatch(t *testing.T) {
 	c := s.caller(t, s.proxy, certificate(t, s.ca, operator))
-	w := c.watch(t, nil)
+	w := c.watch(t, http.MethodGet, watchGroups, nil)
 	for time.Since(w.begun) < long {
 		if _, on := w.next(t); !on {
 			t.Fatalf("the watch ended after %v", time.Since(w.begun))
 		}
 	}
-	c.wants(t, http.MethodPost, createGroup, `{"name": "late"}`)
+	c.wants(t, http.MethodPost, groups, `{"name": "late"}`)
 	w.until(t, `"late"`)
 }
 
 // "deadlines": what a caller says with grpc-timeout holds, for what would go on for ever otherwise.
 func (s *site) testDeadline(t *testing.T) {
 	c := s.caller(t, s.proxy, certificate(t, s.ca, operator))
-	w := c.watch(t, http.Header{"Grpc-Timeout": {"2S"}})
+	w := c.watch(t, http.MethodPost, "/groupcast.group.v1.GroupService/WatchGroups", http.Header{"Grpc-Timeout": {"2S"}})
 	for {
 		if _, on := w.next(t); !on {
 			break

@@ -19,7 +19,7 @@ import (
 // "local rate limits → RESOURCE_EXHAUSTED", which is 429 to those who speak JSON; what passes through is not counted.
 func (s *site) testRate(t *testing.T) {
 	p := s.front(t, settings{burst: 2, perSecond: 1})
-	c, groups := s.caller(t, p, certificate(t, s.ca, operator)), s.groups(t, p)
+	c, service := s.caller(t, p, certificate(t, s.ca, operator)), s.groupService(t, p)
 	eventually(t, "429", func() bool {
 		code, said := c.list(t)
 		if code != http.StatusOK && code != http.StatusTooManyRequests {
@@ -28,7 +28,7 @@ func (s *site) testRate(t *testing.T) {
 		return code == http.StatusTooManyRequests
 	})
 	eventually(t, "RESOURCE_EXHAUSTED", func() bool {
-		_, err := groups.ListGroups(t.Context(), &groupv1.ListGroupsRequest{})
+		_, err := service.ListGroups(t.Context(), &groupv1.ListGroupsRequest{})
 		if err != nil && status.Code(err) != codes.ResourceExhausted {
 			t.Fatal(err)
 		}
@@ -91,7 +91,7 @@ func (s *site) testForged(t *testing.T) {
 	c := s.caller(t, s.proxy, certificate(t, s.ca, member))
 	for _, values := range [][]string{nil, {forged}, {forged, forged}, {forged + "," + forged}, {"URI=" + operator.URI(identity.DefaultTrustDomain).String()}} {
 		header := http.Header{"X-Forwarded-Client-Cert": values}
-		if code, said := c.call(t, http.MethodPost, listGroups, "{}", header); code != http.StatusForbidden {
+		if code, said := c.call(t, http.MethodGet, groups, "", header); code != http.StatusForbidden {
 			t.Errorf("a member with %.40q: %d %s", values, code, said)
 		}
 	}

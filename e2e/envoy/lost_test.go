@@ -27,12 +27,12 @@ func taken(address string) bool {
 func (s *site) testDrain(t *testing.T) {
 	p := s.front(t, settings{burst: plenty, perSecond: plenty})
 	c := s.caller(t, p, certificate(t, s.ca, operator))
-	w := c.watch(t, nil)
+	w := c.watch(t, http.MethodGet, watchGroups, nil)
 	if said := p.ask(http.MethodPost, "/drain_listeners?graceful"); said != "OK\n" {
 		t.Fatal(said)
 	}
 	eventually(t, "the ports are closed", func() bool { return !taken(p.at("7481")) && !taken(p.at("7480")) })
-	s.caller(t, s.proxy, certificate(t, s.ca, operator)).wants(t, http.MethodPost, createGroup, `{"name": "drained"}`)
+	s.caller(t, s.proxy, certificate(t, s.ca, operator)).wants(t, http.MethodPost, groups, `{"name": "drained"}`)
 	w.until(t, `"drained"`)
 }
 
@@ -59,7 +59,7 @@ func (s *site) testFrozen(t *testing.T) {
 	for _, manager := range s.Managers {
 		manager.Signal(t, syscall.SIGSTOP)
 	}
-	code, said := c.call(t, http.MethodPost, listGroups, "{}", http.Header{"Grpc-Timeout": {"300m"}})
+	code, said := c.call(t, http.MethodGet, groups, "", http.Header{"Grpc-Timeout": {"300m"}})
 	for _, manager := range s.Managers {
 		manager.Signal(t, syscall.SIGCONT)
 	}
@@ -102,7 +102,7 @@ func (s *site) testKilled(t *testing.T) {
 		t.Errorf("%d of 20 calls were lost with the manager", lost)
 	}
 	eventually(t, "the other one leads", func() bool {
-		code, _ := c.call(t, http.MethodPost, createGroup, `{"name": "after", "requestId": "after"}`, nil)
+		code, _ := c.call(t, http.MethodPost, groups, `{"name": "after", "requestId": "after"}`, nil)
 		return code == http.StatusOK
 	})
 	if lost := both(); lost > 0 {

@@ -128,15 +128,14 @@ func (c caller) call(t testing.TB, method, path, body string, header http.Header
 }
 
 const (
-	listGroups  = "/groupcast.group.v1.GroupService/ListGroups"
-	createGroup = "/groupcast.group.v1.GroupService/CreateGroup"
-	watchGroups = "/groupcast.group.v1.GroupService/WatchGroups"
+	groups      = "/v1/groups"
+	watchGroups = "/v1/groups:watch"
 )
 
 // list asks for the groups, as every case does that is about who may ask.
 func (c caller) list(t testing.TB) (int, string) {
 	t.Helper()
-	return c.call(t, http.MethodPost, listGroups, "{}", nil)
+	return c.call(t, http.MethodGet, groups, "", nil)
 }
 
 // wants makes sure that a call is answered well, with these words in the answer.
@@ -159,9 +158,9 @@ type watch struct {
 	begun time.Time
 }
 
-func (c caller) watch(t testing.TB, header http.Header) *watch {
+func (c caller) watch(t testing.TB, method, path string, header http.Header) *watch {
 	t.Helper()
-	answer, err := c.open(t, http.MethodPost, watchGroups, "{}", header)
+	answer, err := c.open(t, method, path, "", header)
 	if err != nil {
 		t.Fatal(err)
 	}

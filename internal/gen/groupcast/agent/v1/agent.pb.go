@@ -8,6 +8,7 @@ package agentv1
 
 import (
 	v1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
@@ -736,7 +737,7 @@ var File_groupcast_agent_v1_agent_proto protoreflect.FileDescriptor
 
 const file_groupcast_agent_v1_agent_proto_rawDesc = "" +
 	"\n" +
-	"\x1egroupcast/agent/v1/agent.proto\x12\x12groupcast.agent.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a!groupcast/group/v1/delivery.proto\x1a!groupcast/group/v1/distance.proto\"\x84\x01\n" +
+	"\x1egroupcast/agent/v1/agent.proto\x12\x12groupcast.agent.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a!groupcast/group/v1/delivery.proto\x1a!groupcast/group/v1/distance.proto\"\x84\x01\n" +
 	"\bCapacity\x125\n" +
 	"\x17uplink_bytes_per_second\x18\x01 \x01(\x04R\x14uplinkBytesPerSecond\x12\x1f\n" +
 	"\vcache_bytes\x18\x02 \x01(\x04R\n" +
@@ -803,11 +804,12 @@ const file_groupcast_agent_v1_agent_proto_rawDesc = "" +
 	"\x12AGENT_STATE_ONLINE\x10\x01\x12\x17\n" +
 	"\x13AGENT_STATE_OFFLINE\x10\x02\x12\x16\n" +
 	"\x12AGENT_STATE_FENCED\x10\x03\x12\x18\n" +
-	"\x14AGENT_STATE_EXPELLED\x10\x042\xc3\x01\n" +
+	"\x14AGENT_STATE_EXPELLED\x10\x042\xd7\x01\n" +
 	"\fAgentService\x12V\n" +
-	"\aControl\x12\".groupcast.agent.v1.ControlRequest\x1a#.groupcast.agent.v1.ControlResponse(\x010\x01\x12[\n" +
+	"\aControl\x12\".groupcast.agent.v1.ControlRequest\x1a#.groupcast.agent.v1.ControlResponse(\x010\x01\x12o\n" +
 	"\n" +
-	"ListAgents\x12%.groupcast.agent.v1.ListAgentsRequest\x1a&.groupcast.agent.v1.ListAgentsResponseB\xd6\x01\n" +
+	"ListAgents\x12%.groupcast.agent.v1.ListAgentsRequest\x1a&.groupcast.agent.v1.ListAgentsResponse\"\x12\x82\xd3\xe4\x93\x02\f\x12\n" +
+	"/v1/agentsB\xd6\x01\n" +
 	"\x16com.groupcast.agent.v1B\n" +
 	"AgentProtoP\x01ZFgithub.com/groupcast/groupcast/internal/gen/groupcast/agent/v1;agentv1\xa2\x02\x03GAX\xaa\x02\x12Groupcast.Agent.V1\xca\x02\x12Groupcast\\Agent\\V1\xe2\x02\x1eGroupcast\\Agent\\V1\\GPBMetadata\xea\x02\x14Groupcast::Agent::V1b\x06proto3"
 

@@ -7,6 +7,7 @@
 package groupv1
 
 import (
+	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
@@ -2857,7 +2858,7 @@ var File_groupcast_group_v1_delivery_proto protoreflect.FileDescriptor
 
 const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\n" +
-	"!groupcast/group/v1/delivery.proto\x12\x12groupcast.group.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egroupcast/group/v1/group.proto\"\x83\x06\n" +
+	"!groupcast/group/v1/delivery.proto\x12\x12groupcast.group.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egroupcast/group/v1/group.proto\"\x83\x06\n" +
 	"\fDeliverySpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x124\n" +
 	"\x04kind\x18\x02 \x01(\x0e2 .groupcast.group.v1.DeliveryKindR\x04kind\x12\x16\n" +
@@ -3107,15 +3108,15 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\tDUTY_SEND\x10\x01\x12\x10\n" +
 	"\fDUTY_RECEIVE\x10\x02\x12\x0e\n" +
 	"\n" +
-	"DUTY_RELAY\x10\x032\xdd\x05\n" +
-	"\x0fDeliveryService\x12g\n" +
-	"\x0eCreateDelivery\x12).groupcast.group.v1.CreateDeliveryRequest\x1a*.groupcast.group.v1.CreateDeliveryResponse\x12a\n" +
-	"\fSealDelivery\x12'.groupcast.group.v1.SealDeliveryRequest\x1a(.groupcast.group.v1.SealDeliveryResponse\x12d\n" +
-	"\rRecordReceipt\x12(.groupcast.group.v1.RecordReceiptRequest\x1a).groupcast.group.v1.RecordReceiptResponse\x12g\n" +
-	"\x0eCancelDelivery\x12).groupcast.group.v1.CancelDeliveryRequest\x1a*.groupcast.group.v1.CancelDeliveryResponse\x12^\n" +
-	"\vGetDelivery\x12&.groupcast.group.v1.GetDeliveryRequest\x1a'.groupcast.group.v1.GetDeliveryResponse\x12g\n" +
-	"\x0eListDeliveries\x12).groupcast.group.v1.ListDeliveriesRequest\x1a*.groupcast.group.v1.ListDeliveriesResponse\x12f\n" +
-	"\rWatchDelivery\x12(.groupcast.group.v1.WatchDeliveryRequest\x1a).groupcast.group.v1.WatchDeliveryResponse0\x01B\xd9\x01\n" +
+	"DUTY_RELAY\x10\x032\xe9\a\n" +
+	"\x0fDeliveryService\x12\x82\x01\n" +
+	"\x0eCreateDelivery\x12).groupcast.group.v1.CreateDeliveryRequest\x1a*.groupcast.group.v1.CreateDeliveryResponse\"\x19\x82\xd3\xe4\x93\x02\x13:\x01*\"\x0e/v1/deliveries\x12\x8c\x01\n" +
+	"\fSealDelivery\x12'.groupcast.group.v1.SealDeliveryRequest\x1a(.groupcast.group.v1.SealDeliveryResponse\")\x82\xd3\xe4\x93\x02#:\x01*\"\x1e/v1/deliveries/{delivery}:seal\x12\x93\x01\n" +
+	"\rRecordReceipt\x12(.groupcast.group.v1.RecordReceiptRequest\x1a).groupcast.group.v1.RecordReceiptResponse\"-\x82\xd3\xe4\x93\x02':\x01*\"\"/v1/deliveries/{delivery}/receipts\x12\x94\x01\n" +
+	"\x0eCancelDelivery\x12).groupcast.group.v1.CancelDeliveryRequest\x1a*.groupcast.group.v1.CancelDeliveryResponse\"+\x82\xd3\xe4\x93\x02%:\x01*\" /v1/deliveries/{delivery}:cancel\x12\x81\x01\n" +
+	"\vGetDelivery\x12&.groupcast.group.v1.GetDeliveryRequest\x1a'.groupcast.group.v1.GetDeliveryResponse\"!\x82\xd3\xe4\x93\x02\x1b\x12\x19/v1/deliveries/{delivery}\x12\x7f\n" +
+	"\x0eListDeliveries\x12).groupcast.group.v1.ListDeliveriesRequest\x1a*.groupcast.group.v1.ListDeliveriesResponse\"\x16\x82\xd3\xe4\x93\x02\x10\x12\x0e/v1/deliveries\x12\x8f\x01\n" +
+	"\rWatchDelivery\x12(.groupcast.group.v1.WatchDeliveryRequest\x1a).groupcast.group.v1.WatchDeliveryResponse\"'\x82\xd3\xe4\x93\x02!\x12\x1f/v1/deliveries/{delivery}:watch0\x01B\xd9\x01\n" +
 	"\x16com.groupcast.group.v1B\rDeliveryProtoP\x01ZFgithub.com/groupcast/groupcast/internal/gen/groupcast/group/v1;groupv1\xa2\x02\x03GGX\xaa\x02\x12Groupcast.Group.V1\xca\x02\x12Groupcast\\Group\\V1\xe2\x02\x1eGroupcast\\Group\\V1\\GPBMetadata\xea\x02\x14Groupcast::Group::V1b\x06proto3"
 
 var (

@@ -7,6 +7,7 @@
 package groupv1
 
 import (
+	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
@@ -1483,7 +1484,7 @@ var File_groupcast_group_v1_group_proto protoreflect.FileDescriptor
 
 const file_groupcast_group_v1_group_proto_rawDesc = "" +
 	"\n" +
-	"\x1egroupcast/group/v1/group.proto\x12\x12groupcast.group.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd8\x01\n" +
+	"\x1egroupcast/group/v1/group.proto\x12\x12groupcast.group.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd8\x01\n" +
 	"\x10SlowMemberPolicy\x12<\n" +
 	"\x06action\x18\x01 \x01(\x0e2$.groupcast.group.v1.SlowMemberActionR\x06action\x123\n" +
 	"\x16floor_bytes_per_second\x18\x02 \x01(\x04R\x13floorBytesPerSecond\x12\x1b\n" +
@@ -1599,15 +1600,17 @@ const file_groupcast_group_v1_group_proto_rawDesc = "" +
 	"\x17CHANGE_TYPE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11CHANGE_TYPE_ADDED\x10\x01\x12\x17\n" +
 	"\x13CHANGE_TYPE_UPDATED\x10\x02\x12\x17\n" +
-	"\x13CHANGE_TYPE_REMOVED\x10\x032\xc4\x04\n" +
-	"\fGroupService\x12^\n" +
-	"\vCreateGroup\x12&.groupcast.group.v1.CreateGroupRequest\x1a'.groupcast.group.v1.CreateGroupResponse\x12U\n" +
-	"\bGetGroup\x12#.groupcast.group.v1.GetGroupRequest\x1a$.groupcast.group.v1.GetGroupResponse\x12[\n" +
+	"\x13CHANGE_TYPE_REMOVED\x10\x032\xdd\x05\n" +
+	"\fGroupService\x12u\n" +
+	"\vCreateGroup\x12&.groupcast.group.v1.CreateGroupRequest\x1a'.groupcast.group.v1.CreateGroupResponse\"\x15\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
+	"/v1/groups\x12p\n" +
+	"\bGetGroup\x12#.groupcast.group.v1.GetGroupRequest\x1a$.groupcast.group.v1.GetGroupResponse\"\x19\x82\xd3\xe4\x93\x02\x13\x12\x11/v1/groups/{name}\x12o\n" +
 	"\n" +
-	"ListGroups\x12%.groupcast.group.v1.ListGroupsRequest\x1a&.groupcast.group.v1.ListGroupsResponse\x12^\n" +
-	"\vUpdateGroup\x12&.groupcast.group.v1.UpdateGroupRequest\x1a'.groupcast.group.v1.UpdateGroupResponse\x12^\n" +
-	"\vDeleteGroup\x12&.groupcast.group.v1.DeleteGroupRequest\x1a'.groupcast.group.v1.DeleteGroupResponse\x12`\n" +
-	"\vWatchGroups\x12&.groupcast.group.v1.WatchGroupsRequest\x1a'.groupcast.group.v1.WatchGroupsResponse0\x01B\xd6\x01\n" +
+	"ListGroups\x12%.groupcast.group.v1.ListGroupsRequest\x1a&.groupcast.group.v1.ListGroupsResponse\"\x12\x82\xd3\xe4\x93\x02\f\x12\n" +
+	"/v1/groups\x12|\n" +
+	"\vUpdateGroup\x12&.groupcast.group.v1.UpdateGroupRequest\x1a'.groupcast.group.v1.UpdateGroupResponse\"\x1c\x82\xd3\xe4\x93\x02\x16:\x01*2\x11/v1/groups/{name}\x12y\n" +
+	"\vDeleteGroup\x12&.groupcast.group.v1.DeleteGroupRequest\x1a'.groupcast.group.v1.DeleteGroupResponse\"\x19\x82\xd3\xe4\x93\x02\x13*\x11/v1/groups/{name}\x12z\n" +
+	"\vWatchGroups\x12&.groupcast.group.v1.WatchGroupsRequest\x1a'.groupcast.group.v1.WatchGroupsResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/v1/groups:watch0\x01B\xd6\x01\n" +
 	"\x16com.groupcast.group.v1B\n" +
 	"GroupProtoP\x01ZFgithub.com/groupcast/groupcast/internal/gen/groupcast/group/v1;groupv1\xa2\x02\x03GGX\xaa\x02\x12Groupcast.Group.V1\xca\x02\x12Groupcast\\Group\\V1\xe2\x02\x1eGroupcast\\Group\\V1\\GPBMetadata\xea\x02\x14Groupcast::Group::V1b\x06proto3"
 

@@ -7,6 +7,7 @@
 package groupv1
 
 import (
+	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -201,7 +202,7 @@ var File_groupcast_group_v1_manager_proto protoreflect.FileDescriptor
 
 const file_groupcast_group_v1_manager_proto_rawDesc = "" +
 	"\n" +
-	" groupcast/group/v1/manager.proto\x12\x12groupcast.group.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x12\n" +
+	" groupcast/group/v1/manager.proto\x12\x12groupcast.group.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x12\n" +
 	"\x10GetStatusRequest\"\x8f\x03\n" +
 	"\x11GetStatusResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
@@ -217,9 +218,10 @@ const file_groupcast_group_v1_manager_proto_rawDesc = "" +
 	"start_time\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x12!\n" +
 	"\ftrust_domain\x18\v \x01(\tR\vtrustDomain\x12(\n" +
-	"\x10read_only_reason\x18\f \x01(\tR\x0ereadOnlyReason2j\n" +
-	"\x0eManagerService\x12X\n" +
-	"\tGetStatus\x12$.groupcast.group.v1.GetStatusRequest\x1a%.groupcast.group.v1.GetStatusResponseB\xd8\x01\n" +
+	"\x10read_only_reason\x18\f \x01(\tR\x0ereadOnlyReason2~\n" +
+	"\x0eManagerService\x12l\n" +
+	"\tGetStatus\x12$.groupcast.group.v1.GetStatusRequest\x1a%.groupcast.group.v1.GetStatusResponse\"\x12\x82\xd3\xe4\x93\x02\f\x12\n" +
+	"/v1/statusB\xd8\x01\n" +
 	"\x16com.groupcast.group.v1B\fManagerProtoP\x01ZFgithub.com/groupcast/groupcast/internal/gen/groupcast/group/v1;groupv1\xa2\x02\x03GGX\xaa\x02\x12Groupcast.Group.V1\xca\x02\x12Groupcast\\Group\\V1\xe2\x02\x1eGroupcast\\Group\\V1\\GPBMetadata\xea\x02\x14Groupcast::Group::V1b\x06proto3"
 
 var (

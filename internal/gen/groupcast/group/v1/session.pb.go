@@ -7,6 +7,7 @@
 package groupv1
 
 import (
+	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
@@ -934,7 +935,7 @@ var File_groupcast_group_v1_session_proto protoreflect.FileDescriptor
 
 const file_groupcast_group_v1_session_proto_rawDesc = "" +
 	"\n" +
-	" groupcast/group/v1/session.proto\x12\x12groupcast.group.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a!groupcast/group/v1/delivery.proto\x1a!groupcast/group/v1/distance.proto\x1a\x1egroupcast/group/v1/group.proto\"\xa1\x03\n" +
+	" groupcast/group/v1/session.proto\x12\x12groupcast.group.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a!groupcast/group/v1/delivery.proto\x1a!groupcast/group/v1/distance.proto\x1a\x1egroupcast/group/v1/group.proto\"\xa1\x03\n" +
 	"\x06Member\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12 \n" +
@@ -1010,13 +1011,13 @@ const file_groupcast_group_v1_session_proto_rawDesc = "" +
 	"\x11MEMBER_STATE_LEFT\x10\x02\x12\x18\n" +
 	"\x14MEMBER_STATE_EXPIRED\x10\x03\x12\x17\n" +
 	"\x13MEMBER_STATE_FENCED\x10\x04\x12\x19\n" +
-	"\x15MEMBER_STATE_EXPELLED\x10\x052\xd2\x03\n" +
-	"\x0eSessionService\x12I\n" +
-	"\x04Join\x12\x1f.groupcast.group.v1.JoinRequest\x1a .groupcast.group.v1.JoinResponse\x12b\n" +
-	"\vKeepSession\x12&.groupcast.group.v1.KeepSessionRequest\x1a'.groupcast.group.v1.KeepSessionResponse(\x010\x01\x12L\n" +
-	"\x05Leave\x12 .groupcast.group.v1.LeaveRequest\x1a!.groupcast.group.v1.LeaveResponse\x12^\n" +
-	"\vListMembers\x12&.groupcast.group.v1.ListMembersRequest\x1a'.groupcast.group.v1.ListMembersResponse\x12c\n" +
-	"\fWatchMembers\x12'.groupcast.group.v1.WatchMembersRequest\x1a(.groupcast.group.v1.WatchMembersResponse0\x01B\xd8\x01\n" +
+	"\x15MEMBER_STATE_EXPELLED\x10\x052\xf4\x04\n" +
+	"\x0eSessionService\x12p\n" +
+	"\x04Join\x12\x1f.groupcast.group.v1.JoinRequest\x1a .groupcast.group.v1.JoinResponse\"%\x82\xd3\xe4\x93\x02\x1f:\x01*\"\x1a/v1/groups/{group}/members\x12b\n" +
+	"\vKeepSession\x12&.groupcast.group.v1.KeepSessionRequest\x1a'.groupcast.group.v1.KeepSessionResponse(\x010\x01\x12w\n" +
+	"\x05Leave\x12 .groupcast.group.v1.LeaveRequest\x1a!.groupcast.group.v1.LeaveResponse\")\x82\xd3\xe4\x93\x02#*!/v1/groups/{group}/members/{name}\x12\x82\x01\n" +
+	"\vListMembers\x12&.groupcast.group.v1.ListMembersRequest\x1a'.groupcast.group.v1.ListMembersResponse\"\"\x82\xd3\xe4\x93\x02\x1c\x12\x1a/v1/groups/{group}/members\x12\x8d\x01\n" +
+	"\fWatchMembers\x12'.groupcast.group.v1.WatchMembersRequest\x1a(.groupcast.group.v1.WatchMembersResponse\"(\x82\xd3\xe4\x93\x02\"\x12 /v1/groups/{group}/members:watch0\x01B\xd8\x01\n" +
 	"\x16com.groupcast.group.v1B\fSessionProtoP\x01ZFgithub.com/groupcast/groupcast/internal/gen/groupcast/group/v1;groupv1\xa2\x02\x03GGX\xaa\x02\x12Groupcast.Group.V1\xca\x02\x12Groupcast\\Group\\V1\xe2\x02\x1eGroupcast\\Group\\V1\\GPBMetadata\xea\x02\x14Groupcast::Group::V1b\x06proto3"
 
 var (

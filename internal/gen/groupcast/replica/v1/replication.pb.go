@@ -7,6 +7,7 @@
 package replicav1
 
 import (
+	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
@@ -2352,7 +2353,7 @@ var File_groupcast_replica_v1_replication_proto protoreflect.FileDescriptor
 
 const file_groupcast_replica_v1_replication_proto_rawDesc = "" +
 	"\n" +
-	"&groupcast/replica/v1/replication.proto\x12\x14groupcast.replica.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc1\x03\n" +
+	"&groupcast/replica/v1/replication.proto\x12\x14groupcast.replica.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc1\x03\n" +
 	"\n" +
 	"Replicator\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
@@ -2547,16 +2548,16 @@ const file_groupcast_replica_v1_replication_proto_rawDesc = "" +
 	"\x17REPLICA_STATE_RECEIVING\x10\x02\x12\x1a\n" +
 	"\x16REPLICA_STATE_COMPLETE\x10\x03\x12\x18\n" +
 	"\x14REPLICA_STATE_FAILED\x10\x04\x12\x19\n" +
-	"\x15REPLICA_STATE_UNKNOWN\x10\x052\xd5\x04\n" +
-	"\x12ReplicationService\x12t\n" +
-	"\x11CreateReplication\x12..groupcast.replica.v1.CreateReplicationRequest\x1a/.groupcast.replica.v1.CreateReplicationResponse\x12k\n" +
-	"\x0eGetReplication\x12+.groupcast.replica.v1.GetReplicationRequest\x1a,.groupcast.replica.v1.GetReplicationResponse\x12q\n" +
-	"\x10ListReplications\x12-.groupcast.replica.v1.ListReplicationsRequest\x1a..groupcast.replica.v1.ListReplicationsResponse\x12s\n" +
-	"\x10WatchReplication\x12-.groupcast.replica.v1.WatchReplicationRequest\x1a..groupcast.replica.v1.WatchReplicationResponse0\x01\x12t\n" +
-	"\x11CancelReplication\x12..groupcast.replica.v1.CancelReplicationRequest\x1a/.groupcast.replica.v1.CancelReplicationResponse2\xdf\x01\n" +
+	"\x15REPLICA_STATE_UNKNOWN\x10\x052\x99\x06\n" +
+	"\x12ReplicationService\x12\x91\x01\n" +
+	"\x11CreateReplication\x12..groupcast.replica.v1.CreateReplicationRequest\x1a/.groupcast.replica.v1.CreateReplicationResponse\"\x1b\x82\xd3\xe4\x93\x02\x15:\x01*\"\x10/v1/replications\x12\x93\x01\n" +
+	"\x0eGetReplication\x12+.groupcast.replica.v1.GetReplicationRequest\x1a,.groupcast.replica.v1.GetReplicationResponse\"&\x82\xd3\xe4\x93\x02 \x12\x1e/v1/replications/{replication}\x12\x8b\x01\n" +
+	"\x10ListReplications\x12-.groupcast.replica.v1.ListReplicationsRequest\x1a..groupcast.replica.v1.ListReplicationsResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/v1/replications\x12\xa1\x01\n" +
+	"\x10WatchReplication\x12-.groupcast.replica.v1.WatchReplicationRequest\x1a..groupcast.replica.v1.WatchReplicationResponse\",\x82\xd3\xe4\x93\x02&\x12$/v1/replications/{replication}:watch0\x01\x12\xa6\x01\n" +
+	"\x11CancelReplication\x12..groupcast.replica.v1.CancelReplicationRequest\x1a/.groupcast.replica.v1.CancelReplicationResponse\"0\x82\xd3\xe4\x93\x02*:\x01*\"%/v1/replications/{replication}:cancel2\xf9\x01\n" +
 	"\x11ReplicatorService\x12Z\n" +
-	"\aControl\x12$.groupcast.replica.v1.ControlRequest\x1a%.groupcast.replica.v1.ControlResponse(\x010\x01\x12n\n" +
-	"\x0fListReplicators\x12,.groupcast.replica.v1.ListReplicatorsRequest\x1a-.groupcast.replica.v1.ListReplicatorsResponseB\xea\x01\n" +
+	"\aControl\x12$.groupcast.replica.v1.ControlRequest\x1a%.groupcast.replica.v1.ControlResponse(\x010\x01\x12\x87\x01\n" +
+	"\x0fListReplicators\x12,.groupcast.replica.v1.ListReplicatorsRequest\x1a-.groupcast.replica.v1.ListReplicatorsResponse\"\x17\x82\xd3\xe4\x93\x02\x11\x12\x0f/v1/replicatorsB\xea\x01\n" +
 	"\x18com.groupcast.replica.v1B\x10ReplicationProtoP\x01ZJgithub.com/groupcast/groupcast/internal/gen/groupcast/replica/v1;replicav1\xa2\x02\x03GRX\xaa\x02\x14Groupcast.Replica.V1\xca\x02\x14Groupcast\\Replica\\V1\xe2\x02 Groupcast\\Replica\\V1\\GPBMetadata\xea\x02\x16Groupcast::Replica::V1b\x06proto3"
 
 var (

@@ -1,0 +1,121 @@
+package envoy_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"google.golang.org/genproto/googleapis/api/annotations"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"sigs.k8s.io/yaml"
+
+	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
+)
+
+// document is where the API is published as HTTP.
+const document = "../../docs/openapi.yaml"
+
+// operations returns what the document has: a path's verbs, and which method each is.
+func operations(t testing.TB) (paths map[string]map[string]struct{ OperationID string }) {
+	t.Helper()
+	var published struct {
+		Paths map[string]map[string]struct{ OperationID string }
+	}
+	if err := yaml.Unmarshal(read(t, document), &published); err != nil {
+		t.Fatal(err)
+	}
+	return published.Paths
+}
+
+// "the whole public API": all but what has two streams, and identities, which are not made through a gateway, is published.
+func TestEveryMethodIsPublished(t *testing.T) {
+	published := make(map[string]bool)
+	for _, verbs := range operations(t) {
+		for _, operation := range verbs {
+			published[operation.OperationID] = true
+		}
+	}
+	for _, file := range []protoreflect.FileDescriptor{
+		groupv1.File_groupcast_group_v1_group_proto, groupv1.File_groupcast_group_v1_session_proto, groupv1.File_groupcast_group_v1_delivery_proto,
+		groupv1.File_groupcast_group_v1_manager_proto, agentv1.File_groupcast_agent_v1_agent_proto, replicav1.File_groupcast_replica_v1_replication_proto,
+	} {
+		for i := range file.Services().Len() {
+			methods := file.Services().Get(i).Methods()
+			for j := range methods.Len() {
+				method := methods.Get(j)
+				named := proto.HasExtension(method.Options(), annotations.E_Http)
+				name := string(method.Parent().Name() + "_" + method.Name())
+				if named == method.IsStreamingClient() || published[name] != named {
+					t.Errorf("%s: has a path: %v, is published: %v, takes a stream: %v", name, named, published[name], method.IsStreamingClient())
+				}
+			}
+		}
+	}
+}
+
+var variable = regexp.MustCompile(`\{[^}]*\}`)
+
+// What the document has, Envoy takes: a manager answers, be it with an error.
+func (s *site) testPublished(t *testing.T) {
+	c := s.caller(t, s.proxy, certificate(t, s.ca, operator))
+	for path, verbs := range operations(t) {
+		for verb, operation := range verbs {
+			body := ""
+			if verb == "post" || verb == "patch" {
+				body = "{}"
+			}
+			answer, err := c.open(t, strings.ToUpper(verb), variable.ReplaceAllString(path, "0000"), body, http.Header{"Grpc-Timeout": {"5S"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if answer.StatusCode != http.StatusOK && !ofManager(answer.Body) {
+				t.Errorf("%s, %s %s: %s, and not by a manager", operation.OperationID, verb, path, answer.Status)
+			}
+			answer.Body.Close()
+		}
+	}
+}
+
+// ofManager tells whether an error is one of the managers' own: with a code, and words for people.
+func ofManager(body io.Reader) bool {
+	var said struct {
+		Code    int
+		Message string
+	}
+	return json.NewDecoder(body).Decode(&said) == nil && said.Code > 0 && said.Message != ""
+}
+
+// "so that curl is pleasant"
+func (s *site) testPaths(t *testing.T) {
+	c := s.caller(t, s.proxy, certificate(t, s.ca, operator))
+	c.wants(t, http.MethodPost, "/v1/groups", `{"name": "paths", "policy": {"ackLevel": "ACK_LEVEL_DURABLE"}}`, `"name":"paths"`)
+	c.wants(t, http.MethodGet, "/v1/groups", "", `"paths"`)
+	c.wants(t, http.MethodGet, "/v1/groups/paths", "", `"ACK_LEVEL_DURABLE"`)
+	c.wants(t, http.MethodPatch, "/v1/groups/paths", `{"policy": {"latencyBound": "3s"}, "updateMask": "latencyBound"}`, `"3s"`, `"ACK_LEVEL_DURABLE"`)
+	c.wants(t, http.MethodPost, "/v1/groups/paths/members", `{"name": "peter", "node": "n", "addresses": ["127.0.0.1:1"]}`, `"peter"`)
+	c.wants(t, http.MethodGet, "/v1/groups/paths/members?page_size=7", "", `"peter"`)
+	c.wants(t, http.MethodDelete, "/v1/groups/paths/members/peter", "")
+	c.wants(t, http.MethodGet, "/v1/deliveries?group=paths", "")
+	c.wants(t, http.MethodGet, "/v1/status", "", `"leader":"manager-`)
+	c.wants(t, http.MethodGet, "/v1/agents", "")
+	c.wants(t, http.MethodGet, "/v1/replications", "")
+	c.wants(t, http.MethodGet, "/v1/replicators", "")
+	w := c.watch(t, http.MethodGet, "/v1/groups:watch?name=paths", nil)
+	w.until(t, `"snapshot":[{"name":"paths"`)
+	c.wants(t, http.MethodDelete, "/v1/groups/paths?force=true", "")
+	w.until(t, "CHANGE_TYPE_REMOVED")
+	for path, want := range map[string]int{
+		"/v1/groups/paths": http.StatusNotFound, "/v1/nothing": http.StatusNotFound,
+		"/v1/groups?pagesize=7": http.StatusBadRequest, "/v1/groups?page_size=many": http.StatusBadRequest,
+	} {
+		if code, said := c.call(t, http.MethodGet, path, "", nil); code != want {
+			t.Errorf("%s: %d %s, want %d", path, code, said, want)
+		}
+	}
+}
