@@ -5,12 +5,17 @@ import (
 	"slices"
 
 	"google.golang.org/genproto/googleapis/api/annotations"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/known/durationpb"
 )
 
 // Descriptors returns the descriptors that Envoy transcodes by: those of the contracts, in which each method that has
-// a path of its own can be called by its full name, too. Envoy itself gives that only to those that have none.
+// a path of its own can be called by its full name, too, and those of the details of errors. Envoy itself gives full
+// names only to methods that have no path, and answers an error with an empty body if it does not know one of its details.
 func Descriptors(contracts []byte) ([]byte, error) {
 	set := new(descriptorpb.FileDescriptorSet)
 	if err := proto.Unmarshal(contracts, set); err != nil {
@@ -28,7 +33,17 @@ func Descriptors(contracts []byte) ([]byte, error) {
 			}
 		}
 	}
+	addDetails(set)
 	return proto.MarshalOptions{Deterministic: true}.Marshal(set)
+}
+
+// addDetails adds the details of errors, and what they are made of.
+func addDetails(set *descriptorpb.FileDescriptorSet) {
+	for _, file := range []protoreflect.FileDescriptor{durationpb.File_google_protobuf_duration_proto, errdetails.File_google_rpc_error_details_proto} {
+		if !slices.ContainsFunc(set.GetFile(), func(has *descriptorpb.FileDescriptorProto) bool { return has.GetName() == file.Path() }) {
+			set.File = append(set.File, protodesc.ToFileDescriptorProto(file))
+		}
+	}
 }
 
 func addFullName(method *descriptorpb.MethodDescriptorProto, path string) {
