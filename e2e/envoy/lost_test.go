@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -23,7 +24,7 @@ func taken(address string) bool {
 	return true
 }
 
-// "drain": who is there goes on, who comes is sent elsewhere.
+// "drain": who is there goes on, who comes is sent elsewhere; until SIGTERM, which waits for nobody.
 func (s *site) testDrain(t *testing.T) {
 	p := s.front(t, settings{burst: plenty, perSecond: plenty})
 	c := s.caller(t, p, certificate(t, s.ca, operator))
@@ -34,22 +35,46 @@ func (s *site) testDrain(t *testing.T) {
 	eventually(t, "the ports are closed", func() bool { return !taken(p.at("7481")) && !taken(p.at("7480")) })
 	s.caller(t, s.proxy, certificate(t, s.ca, operator)).wants(t, http.MethodPost, groups, `{"name": "drained"}`)
 	w.until(t, `"drained"`)
-}
-
-// What ends Envoy at once, as SIGTERM does, ends streams; with nothing left behind.
-func (s *site) testStop(t *testing.T) {
-	p := s.front(t, settings{burst: plenty, perSecond: plenty})
 	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
+	p.wants(t, 0)
+	for on := true; on; {
+		_, on = w.next(t)
+	}
+}
+
+// "drain on SIGTERM", as a pod of the chart does it: what ends a pod waits for streams that are there, and then nothing is left.
+func (s *site) testStop(t *testing.T) {
+	p := s.front(t, settings{burst: plenty, perSecond: plenty})
+	c := s.caller(t, p, certificate(t, s.ca, operator))
+	w := c.watch(t, http.MethodGet, watchGroups, nil)
+	_, port, err := net.SplitHostPort(p.admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := strings.ReplaceAll(string(read(t, filepath.Join(chartFiles, "drain.sh"))), "9901", port)
+	before := run(t, "bash", "-c", script)
+	eventually(t, "the ports are closed", func() bool { return !taken(p.at("7481")) && !taken(p.at("7480")) })
+	s.caller(t, s.proxy, certificate(t, s.ca, operator)).wants(t, http.MethodPost, groups, `{"name": "stopped"}`)
+	w.until(t, `"stopped"`)
+	for time.Since(w.begun) < 8*time.Second { // longer than the script waits for nobody
+		if _, on := w.next(t); !on {
+			t.Fatal("the watch has ended before its caller did")
+		}
+	}
 	select {
-	case <-p.ended:
-	case <-time.After(patience):
-		t.Fatalf("Envoy runs on %v after SIGTERM", patience)
+	case <-before.ended:
+		t.Errorf("nobody waits for the watch:\n%s", before.said.String())
+	default:
 	}
-	if code := p.ProcessState.ExitCode(); code != 0 {
-		t.Errorf("Envoy ended with %d", code)
+	w.end()
+	c.CloseIdleConnections()
+	before.wants(t, 0)
+	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
 	}
+	p.wants(t, 0)
 }
 
 // "deadlines", of a call that nobody answers.

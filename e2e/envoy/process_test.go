@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/groupcast/groupcast/internal/testprocess"
 )
@@ -37,4 +38,17 @@ func run(t testing.TB, program string, arguments ...string) *process {
 		}
 	})
 	return p
+}
+
+// wants makes sure that the program ends by itself, with this exit status.
+func (p *process) wants(t testing.TB, status int) {
+	t.Helper()
+	select {
+	case <-p.ended:
+	case <-time.After(patience):
+		t.Fatalf("%s runs on", filepath.Base(p.Path))
+	}
+	if got := p.ProcessState.ExitCode(); got != status {
+		t.Errorf("%s ended with %d, want %d:\n%s", filepath.Base(p.Path), got, status, p.said.String())
+	}
 }

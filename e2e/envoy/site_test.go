@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -156,11 +157,12 @@ func (c caller) wants(t testing.TB, method, path, body string, words ...string) 
 type watch struct {
 	lines chan string // closed when it has ended
 	begun time.Time
+	end   func() // ends it
 }
 
 func (c caller) watch(t testing.TB, method, path string, header http.Header) *watch {
 	t.Helper()
-	answer, err := c.open(t, method, path, "", header)
+	answer, err := c.open(t, method, path, "", header) //nolint:bodyclose // end closes it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,10 +184,11 @@ func (c caller) watch(t testing.TB, method, path string, header http.Header) *wa
 			w.lines <- string(line)
 		}
 	}()
-	t.Cleanup(func() {
+	w.end = sync.OnceFunc(func() {
 		answer.Body.Close()
 		<-ended
 	})
+	t.Cleanup(w.end)
 	return w
 }
 
