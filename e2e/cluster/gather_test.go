@@ -17,7 +17,7 @@ func TestKGatheringWithTwoPriorities(t *testing.T) {
 	gc.keepArtifacts(t)
 	access := gc.operator(t)
 	operator := uploader(t, access, "")
-	policy, err := gather.ParsePolicy([]byte("clients:\n- {name: high, target: 40MB, priority: 9}\n- {name: low, target: 8MB, max: 8MB, priority: 1}\n"))
+	policy, err := gather.ParsePolicy([]byte("rules:\n- {clients: [high], target: 40MB, priority: 9}\n- {clients: [low], target: 8MB, max: 8MB, priority: 1}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -161,18 +161,21 @@ func queries(t *testing.T, file string) map[string][]string {
 
 // answer is Prometheus's.
 type answer struct {
-	Status          string
-	Error           string
-	Warnings, Infos []string
-	Data            struct {
-		Result []struct{ Value [2]any }
+	Status   string
+	Error    string
+	Warnings []string
+	Data     struct {
+		Result []struct{ Values [][2]any }
 	}
 }
 
-// ask asks Prometheus, and says what is wrong with the answer: an error, a warning, nothing, or a number that cannot be.
+// ask asks Prometheus as a panel does, and says what is wrong with the answer: an error, a warning, nothing, or a
+// number that cannot be.
 func ask(t *testing.T, expression string) (problem string) {
 	t.Helper()
-	text := gc.kubectl(t, "get", "--raw", "/api/v1/namespaces/gc/pods/prometheus:9090/proxy/api/v1/query?query="+url.QueryEscape(expression))
+	now := time.Now().Unix()
+	asked := url.Values{"query": {expression}, "start": {fmt.Sprint(now - 180)}, "end": {fmt.Sprint(now)}, "step": {"2"}}
+	text := gc.kubectl(t, "get", "--raw", "/api/v1/namespaces/gc/pods/prometheus:9090/proxy/api/v1/query_range?"+asked.Encode())
 	var got answer
 	if err := json.Unmarshal([]byte(text), &got); err != nil {
 		return err.Error()
@@ -180,16 +183,23 @@ func ask(t *testing.T, expression string) (problem string) {
 	switch {
 	case got.Status != "success":
 		return got.Error
-	case len(got.Warnings)+len(got.Infos) > 0:
-		return fmt.Sprint(got.Warnings, got.Infos)
-	case len(got.Data.Result) == 0:
-		return "no data"
+	case len(got.Warnings) > 0:
+		return fmt.Sprint(got.Warnings)
 	}
+	numbers := 0
 	for _, line := range got.Data.Result {
-		value, err := strconv.ParseFloat(fmt.Sprint(line.Value[1]), 64)
-		if err != nil || math.IsInf(value, 0) || value < 0 || value > 1e13 {
-			return fmt.Sprintf("%v is no sane number", line.Value[1])
+		for _, point := range line.Values {
+			value, err := strconv.ParseFloat(fmt.Sprint(point[1]), 64)
+			if err != nil || math.IsInf(value, 0) || value < 0 || value > 1e13 {
+				return fmt.Sprintf("%v is no sane number", point[1])
+			}
+			if !math.IsNaN(value) { // a quantile of nothing
+				numbers++
+			}
 		}
+	}
+	if numbers == 0 {
+		return "no data"
 	}
 	return ""
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/groupcast/groupcast/internal/algo/window"
+	"github.com/groupcast/groupcast/internal/link"
 	"github.com/groupcast/groupcast/services/gatherer/controller"
 	"github.com/groupcast/groupcast/services/gatherer/roster"
 )
@@ -48,6 +49,9 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 			Name: "groupcast_gatherer_round_seconds", Help: "How long a round of the controller took.",
 			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 12), NativeHistogramBucketFactor: 1.1,
 		}),
+	}
+	for _, reason := range []string{link.Crowded, link.Handshake} { // a rate can be taken before the first
+		m.refused.WithLabelValues(reason)
 	}
 	registry.MustRegister(m.refused, m.rate, m.target, m.below, m.connections, m.windows, m.clients, m.available, m.budget, m.others, m.paused, m.roundTrip, m.round)
 	return m

@@ -10,13 +10,16 @@ import (
 // the silent ones take constant time per peer concerned, however many there are.
 type Table[K comparable] struct {
 	patience time.Duration
+	most     time.Duration // that passes between two questions while all is well; 0 is not known
+	asked    time.Time
+	stood    time.Duration // how long the owner stood still, which is nobody's silence
 	entries  map[K]*list.Element
 	order    *list.List // of entry[K], the one heard longest ago first
 }
 
 type entry[K comparable] struct {
 	key   K
-	heard time.Time
+	heard time.Time // less what the owner had stood still by then
 }
 
 // NewTable returns an empty table. A peer is silent once it was not heard for patience.
@@ -24,14 +27,22 @@ func NewTable[K comparable](patience time.Duration) *Table[K] {
 	return &Table[K]{patience: patience, entries: make(map[K]*list.Element), order: list.New()}
 }
 
+// AskedWithin says that the owner asks for the silent again within so long. When it does not, it
+// stood still itself, as on a machine with too much to do, and could have heard nobody: what is
+// more than that counts as no silence.
+func (t *Table[K]) AskedWithin(most time.Duration) *Table[K] {
+	t.most = most
+	return t
+}
+
 // Heard notes that the peer lives. Time must not run backwards between calls.
 func (t *Table[K]) Heard(key K, now time.Time) {
 	if element, known := t.entries[key]; known {
-		element.Value = entry[K]{key, now}
+		element.Value = entry[K]{key, now.Add(-t.stood)}
 		t.order.MoveToBack(element)
 		return
 	}
-	t.entries[key] = t.order.PushBack(entry[K]{key, now})
+	t.entries[key] = t.order.PushBack(entry[K]{key, now.Add(-t.stood)})
 }
 
 // Forget drops a peer.
@@ -45,6 +56,11 @@ func (t *Table[K]) Forget(key K) {
 // Silent returns the peers that were not heard for the patience, the most silent
 // first, and forgets them.
 func (t *Table[K]) Silent(now time.Time) []K {
+	if gap := now.Sub(t.asked); t.most > 0 && !t.asked.IsZero() && gap > t.most {
+		t.stood += gap - t.most
+	}
+	t.asked = now
+	now = now.Add(-t.stood)
 	var silent []K
 	for front := t.order.Front(); front != nil; front = t.order.Front() {
 		oldest := front.Value.(entry[K])

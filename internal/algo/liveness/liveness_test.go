@@ -75,3 +75,32 @@ func TestTableAgainstOracle(t *testing.T) {
 		})
 	})
 }
+
+// Who stood still has heard nobody, and blames nobody: but for its standing still, silence counts.
+func TestStandingStillIsNobodysSilence(t *testing.T) {
+	table := liveness.NewTable[string](10 * time.Second).AskedWithin(time.Second)
+	at := func(seconds float64) time.Time { return epoch.Add(time.Duration(seconds * float64(time.Second))) }
+	table.Heard("a", at(0))
+	table.Silent(at(0))
+	for second := 1.0; second <= 4; second++ {
+		table.Silent(at(second))
+	}
+	if silent := table.Silent(at(30)); len(silent) > 0 { // 25 of these 26 seconds are the owner's
+		t.Errorf("%v are silent after the owner stood still", silent)
+	}
+	table.Heard("b", at(30))
+	for second := 31.0; second < 35; second++ { // 5 of a's own silence until 30
+		if silent := table.Silent(at(second)); len(silent) > 0 {
+			t.Fatalf("%v are silent after %v s", silent, second)
+		}
+	}
+	if silent := table.Silent(at(35)); !slices.Equal(silent, []string{"a"}) {
+		t.Errorf("%v are silent after 10 s of their own, want a", silent)
+	}
+	for second := 36.0; second < 40; second++ {
+		table.Silent(at(second))
+	}
+	if silent := table.Silent(at(40)); !slices.Equal(silent, []string{"b"}) {
+		t.Errorf("%v are silent, want b", silent)
+	}
+}

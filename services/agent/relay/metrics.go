@@ -20,7 +20,7 @@ func NewMetrics() *Metrics {
 	count := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: "groupcast_agent_" + name + "_total", Help: help})
 	}
-	return &Metrics{
+	m := &Metrics{
 		received:  count("received_bytes", "Bytes of deliveries that came from parents."),
 		sent:      count("sent_bytes", "Bytes of deliveries that were sent to children."),
 		discarded: count("discarded_bytes", "Bytes of deliveries that left the cache. With what the cache holds they are those that were received."),
@@ -40,6 +40,10 @@ func NewMetrics() *Metrics {
 		datagramsRefused:   count("datagrams_refused", "Datagrams that belong to no link, were not sealed by the neighbour, or came again."),
 		breakerTrips:       count("circuit_breaker_trips", "Links that were stopped for a while, for too much was lost for too long."),
 	}
+	for _, reason := range []string{link.Crowded, link.Handshake} { // a rate can be taken before the first
+		m.refused.WithLabelValues(reason)
+	}
+	return m
 }
 
 // turnAway counts a link that was not opened.

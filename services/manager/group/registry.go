@@ -32,6 +32,8 @@ const (
 const (
 	// sweepInterval is how often the silent are looked for.
 	sweepInterval = 250 * time.Millisecond
+	// lateSweep is after how long a sweep is late, because this manager stood still.
+	lateSweep = 4 * sweepInterval
 	// epochInterval is how often a group's epoch grows at most.
 	epochInterval = time.Second
 	// forgetAgents is how long an agent stays listed that is offline.
@@ -75,8 +77,8 @@ func Lead(by *ledger.Ledger, from *store.Store, shown *view.View, log *slog.Logg
 	term := by.Term()
 	r := &Registry{
 		store: from, ledger: by, view: shown, term: term, log: log.With("term", term.Number),
-		sessions: liveness.NewTable[Session](Expiry),
-		agents:   liveness.NewTable[string](Expiry),
+		sessions: liveness.NewTable[Session](Expiry).AskedWithin(lateSweep),
+		agents:   liveness.NewTable[string](Expiry).AskedWithin(lateSweep),
 		offline:  liveness.NewTable[string](forgetAgents),
 		flaps:    make(map[seat]*rate.Limiter),
 		joining:  make(map[seat]int),
