@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -25,9 +26,9 @@ func TestEnvoy(t *testing.T) {
 	s := newSite(t)
 	t.Run("whole", func(t *testing.T) {
 		for name, test := range map[string]func(*testing.T){
-			"the SDK and the command": s.testNative, "gRPC of others": s.testOtherGRPC, "full names": s.testFullNames, "paths": s.testPaths, "what is published": s.testPublished, "a watch lives": s.testWatch,
+			"the SDK and the command": s.testNative, "gRPC of others": s.testOtherGRPC, "gRPC-Web": s.testWeb, "full names": s.testFullNames, "paths": s.testPaths, "what is published": s.testPublished, "a watch lives": s.testWatch,
 			"a deadline ends a watch": s.testDeadline, "the rate": s.testRate, "who is refused": s.testRefused, "the header": s.testForged,
-			"the admin interface": s.testAdmin, "the gatherer": s.testGatherer, "drain": s.testDrain, "stop": s.testStop,
+			"the admin interface": s.testAdmin, "the gatherer": s.testGatherer, "a certificate renewed": s.testRenewed, "drain": s.testDrain, "stop": s.testStop,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -99,6 +100,19 @@ func (s *site) testOtherGRPC(t *testing.T) {
 	if status.Code(err) != codes.NotFound || len(status.Convert(err).Details()) == 0 {
 		t.Errorf("%v with %v, want NOT_FOUND with details", err, status.Convert(err).Details())
 	}
+}
+
+// gRPC-Web, as a browser speaks it: the end of the call is a part of the answer's body.
+func (s *site) testWeb(t *testing.T) {
+	c := s.caller(t, s.proxy, certificate(t, s.ca, operator))
+	code, said := c.call(t, http.MethodPost, "/groupcast.group.v1.GroupService/ListGroups", "\x00\x00\x00\x00\x00", http.Header{"Content-Type": {"application/grpc-web+proto"}})
+	if code != http.StatusOK || !strings.Contains(said, "grpc-status:0") {
+		t.Errorf("%d %q", code, said)
+	}
+	counted := regexp.MustCompile(`\{[^}]*grpc_method="ListGroups"[^}]*grpc_service="groupcast\.group\.v1\.GroupService"|\{[^}]*grpc_service="groupcast\.group\.v1\.GroupService"[^}]*grpc_method="ListGroups"`)
+	eventually(t, "it is counted by service and method", func() bool {
+		return counted.MatchString(s.proxy.ask(http.MethodGet, "/stats/prometheus"))
+	})
 }
 
 // "HTTP/JSON transcoding of the whole public API": by the full names of the methods, with a path of their own or without.

@@ -1,6 +1,7 @@
 package envoy_test
 
 import (
+	"crypto/tls"
 	"encoding/pem"
 	"net"
 	"net/http"
@@ -129,4 +130,24 @@ func (s *site) testAdmin(t *testing.T) {
 			t.Errorf("%s: %s, want %d", path, answer.Status, want)
 		}
 	}
+}
+
+// Certificates live an hour: a new one is taken when it is moved into place, and who is there notices nothing.
+func (s *site) testRenewed(t *testing.T) {
+	p := s.front(t, settings{burst: plenty, perSecond: plenty})
+	own := certificate(t, s.ca, operator)
+	shown := func() string {
+		connection, err := tls.Dial("tcp", p.at("7481"), s.shows(t, own))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer connection.Close()
+		return connection.ConnectionState().PeerCertificates[0].SerialNumber.String()
+	}
+	w := s.caller(t, p, own).watch(t, http.MethodGet, watchGroups, nil)
+	first := shown()
+	writeCredentials(t, s.ca, p.tls)
+	eventually(t, "another certificate is shown", func() bool { return shown() != first })
+	s.caller(t, p, own).wants(t, http.MethodPost, groups, `{"name": "renewed"}`)
+	w.until(t, `"renewed"`)
 }

@@ -2,6 +2,7 @@ package envoy_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -32,6 +33,7 @@ const host = "envoy.test"
 type proxy struct {
 	address string // of its four listeners
 	admin   string
+	tls     string // the directory of its certificate
 	*process
 }
 
@@ -53,7 +55,8 @@ func start(t testing.TB, ca *identity.CA, s settings) *proxy {
 	}
 	p := &proxy{address: nextAddress(), admin: testprocess.FreeAddress(t)}
 	dir := t.TempDir()
-	writeCredentials(t, ca, filepath.Join(dir, "tls"))
+	p.tls = filepath.Join(dir, "tls")
+	writeCredentials(t, ca, p.tls)
 	p.configure(t, dir, s)
 	p.process = run(t, program, "--config-path", filepath.Join(dir, "envoy.json"), "--concurrency", "2", "--log-level", "warning",
 		"--drain-time-s", "2", "--disable-hot-restart")
@@ -115,19 +118,30 @@ func (p *proxy) ask(method, path string) string {
 	return string(text)
 }
 
-// writeCredentials writes what the managers write for a gateway.
+// writeCredentials writes what the managers write for a gateway, as the kubelet does: with one move, anew if they are there.
 func writeCredentials(t testing.TB, ca *identity.CA, dir string) {
 	t.Helper()
 	bundle, err := ca.IssueBundle(identity.ID{Role: identity.Gateway, Name: "gateway"}, 1, host)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
+	must(os.MkdirAll(dir, 0o700))
+	version, err := os.MkdirTemp(dir, "..version-") //nolint:usetesting // it is a part of the directory
+	must(err)
 	for name, text := range map[string][]byte{"tls.crt": bundle.Certificate, "tls.key": bundle.Key, "ca.crt": bundle.Authorities} {
-		write(t, filepath.Join(dir, name), text)
+		write(t, filepath.Join(version, name), text)
+		if err := os.Symlink(filepath.Join("..data", name), filepath.Join(dir, name)); err != nil && !errors.Is(err, os.ErrExist) {
+			t.Fatal(err)
+		}
 	}
+	must(os.Symlink(filepath.Base(version), filepath.Join(dir, "..data_tmp")))
+	must(os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")))
 }
 
 func write(t testing.TB, name string, text []byte) {
@@ -143,7 +157,7 @@ func (p *proxy) configure(t testing.TB, dir string, s settings) {
 	gatherer, gathererPort, _ := net.SplitHostPort(s.gatherer)
 	_, adminPort, _ := net.SplitHostPort(p.admin)
 	stand := strings.NewReplacer(
-		`"/etc/envoy-tls`, `"`+filepath.Join(dir, "tls"), `"/etc/envoy`, `"`+dir,
+		`"/etc/envoy-tls`, `"`+p.tls, `"/etc/envoy`, `"`+dir,
 		"trust-domain.invalid", sdk.DefaultTrustDomain, "gatherer.invalid", gatherer, "1000003", gathererPort,
 		"1000001", strconv.Itoa(s.burst), "1000002", strconv.Itoa(s.perSecond),
 		`"::"`, `"`+p.address+`"`, "9901", adminPort,

@@ -107,7 +107,7 @@ func (c caller) open(t testing.TB, method, path, body string, header http.Header
 	for key, values := range header {
 		request.Header[key] = values
 	}
-	if body != "" {
+	if body != "" && header.Get("Content-Type") == "" {
 		request.Header.Set("Content-Type", "application/json")
 	}
 	return c.Do(request)
