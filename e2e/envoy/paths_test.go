@@ -70,7 +70,7 @@ func (s *site) testPublished(t *testing.T) {
 			if verb == "post" || verb == "patch" {
 				body = "{}"
 			}
-			answer, err := c.open(t, strings.ToUpper(verb), variable.ReplaceAllString(path, "0000"), body, http.Header{"Grpc-Timeout": {"5S"}})
+			answer, err := c.open(t, strings.ToUpper(verb), variable.ReplaceAllString(path, "0000"), body, http.Header{"Grpc-Timeout": {"30S"}})
 			if err != nil {
 				t.Fatal(err)
 			}
