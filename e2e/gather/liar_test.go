@@ -72,37 +72,47 @@ func (l *liar) dial(answer *gatherv1.OpenUploadResponse, change func(*relay.Hell
 	return conn, err
 }
 
-// alive has a data connection live until it is closed: whoever is silent is let go.
-func alive(ctx context.Context, conn *link.Conn) { _ = link.Keep(ctx, conn, func() {}) }
+// nothing is what a client supplies that only says that it lives.
+type nothing struct{}
 
-// C62: a client that is told to have one connection opens a thousand: it has no more than twice as
-// many as it was told at any time, and what are too many are ended. Others are as before.
+func (nothing) Next(uint64, uint64) (link.Portion, error) { return link.Portion{}, nil }
+func (nothing) Sent(uint64, link.Portion)                 {}
+func (nothing) Acked(uint64, relay.Level) error           { return nil }
+
+// alive has a data connection live until it is closed: whoever is silent is let go.
+func alive(ctx context.Context, conn *link.Conn) { _ = link.Feed(ctx, conn, 0, nothing{}) }
+
+// C62: a client that is told to have one connection opens a thousand, and has them all live: it
+// has no more than twice as many as it was told at any time, and what are too many are ended.
+// By more uploads it has no more than its policy permits. Others are as before.
 func TestC62TooManyConnections(t *testing.T) {
 	s := start(t)
+	s.policy("rules: [{clients: [greedy], maxConnections: 2}]")
 	l := s.liar()
 	session, leave := l.attach("greedy")
 	defer leave()
-	answer := l.open(session, "big", 1<<30)
+	answers := []*gatherv1.OpenUploadResponse{l.open(session, "big", 1<<30), l.open(session, "too", 1<<30)}
 	ctx, stop := context.WithCancel(t.Context())
 	var living sync.WaitGroup
 	defer living.Wait()
 	defer stop()
-	admitted, refused := 0, 0
+	admitted := 0
 	for i := range 1000 {
-		conn, err := l.dial(answer, func(hello *relay.Hello) { hello.Join, hello.Stripe = i > 0, uint8(i%16) })
+		conn, err := l.dial(answers[i/900], func(hello *relay.Hello) { hello.Join, hello.Stripe = i%900 > 0, uint8(i%16) })
+		var refusal *relay.Refusal
 		if err != nil {
-			refused++
+			if !errors.As(err, &refusal) {
+				t.Fatalf("connection %d: %v, want it refused", i, err)
+			}
 			continue
 		}
 		admitted++
 		living.Go(func() { alive(ctx, conn) })
 	}
-	if admitted > 20 || refused < 900 { // those that were silent for 2 s made room
-		t.Errorf("%d were admitted, %d refused", admitted, refused)
+	if admitted != 2 {
+		t.Errorf("%d were admitted of 1000, want 2 and the others refused", admitted)
 	}
-	if status := s.status("greedy"); status.Connections > 2 {
-		t.Errorf("it has %d connections", status.Connections)
-	}
+	s.await("they are seen", func() bool { return s.status("greedy").Connections == 2 })
 	name, content := s.file("f", 1, 1<<20)
 	if p := s.upload("other", name); p.status() != 0 {
 		t.Error(p.said.String())

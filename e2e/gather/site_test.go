@@ -137,9 +137,14 @@ func (p *process) end() int {
 	return p.status()
 }
 
+// status returns the program's exit status when it has ended, and -1 if it does not.
 func (p *process) status() int {
-	<-p.ended
-	return p.ProcessState.ExitCode()
+	select {
+	case <-p.ended:
+		return p.ProcessState.ExitCode()
+	case <-time.After(patience):
+		return -1
+	}
 }
 
 // command is the groupcast command, with an operator's access.
