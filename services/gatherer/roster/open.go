@@ -188,7 +188,7 @@ func (r *Roster) enter(peer identity.ID, spec sink.Spec, to sink.Sink) (Opened, 
 	u := &Upload{
 		spec: spec, client: client, roster: r, sink: to, peer: peer, ticket: newTicket(), limit: limit,
 		stopped: make(chan struct{}), serving: make(chan struct{}, 1),
-		conns: make(map[uint64]*tracked), came: to.Offset(), standing: standing{to.Offset(), to.Offset(), to.Offset()},
+		conns: make(map[uint64]*tracked), begun: to.Offset(), came: to.Offset(), standing: standing{to.Offset(), to.Offset(), to.Offset()},
 		held: client.order.paused != "", changed: make(chan struct{}),
 	}
 	_, _ = rand.Read(u.ID[:]) // it never fails

@@ -49,6 +49,7 @@ type Upload struct {
 	conns    map[uint64]*tracked
 	coming   int       // connections that are counted, and being welcomed
 	tooMany  time.Time // since when there are more of them than the client was told
+	begun    uint64    // where it was when it was opened
 	came     uint64    // all before it was written
 	standing           // and what of it was more
 	rate     uint64    // bytes per second, as the controller saw it last
@@ -162,7 +163,11 @@ func (u *Upload) extend() {
 	if u.held {
 		return
 	}
-	ahead := min(max(leastCredit, u.rate*uint64(creditTime/time.Second)), mostCredit)
+	ahead := u.rate * uint64(creditTime/time.Second)
+	if u.rate == 0 { // it is not known yet: twice as much with every round trip
+		ahead = u.hashed - u.begun
+	}
+	ahead = min(max(leastCredit, ahead), mostCredit)
 	more := min(u.hashed+ahead, u.limit)
 	more = u.client.paced.draw(time.Now(), more-min(more, u.granted))
 	if u.spec.Stream && more > 0 {
