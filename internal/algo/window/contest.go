@@ -78,6 +78,7 @@ func (c *contest) step(now time.Time, seen summary) mode {
 		c.enter(trying, now)
 	case c.mode == trying && seen.queue < max(standing, c.queue/2):
 		c.enter(short, now)
+		c.queued = 0 // what is left of the queue goes now
 	case c.mode == trying && now.Sub(c.since) >= tryFor, c.mode == short && c.queued >= crowdedSteps:
 		c.enter(contested, now)
 	case c.mode == contested && c.calm >= calmSteps, c.mode == short && !missed && c.calm > 0:
