@@ -202,16 +202,21 @@ func pause(d time.Duration) { <-time.After(d) }
 // status returns how a client is.
 func (s *site) status(name string) (found gather.ClientStatus) {
 	s.Helper()
-	text, err := s.command("gather", "clients", "--to", s.grpc, "-o", "json").Output()
-	s.must(err)
-	var all []gather.ClientStatus
-	s.must(json.Unmarshal(text, &all))
-	for _, one := range all {
+	for _, one := range s.clients() {
 		if one.Name == name {
 			found = one
 		}
 	}
 	return found
+}
+
+// clients returns how all clients are.
+func (s *site) clients() (all []gather.ClientStatus) {
+	s.Helper()
+	text, err := s.command("gather", "clients", "--to", s.grpc, "-o", "json").Output()
+	s.must(err)
+	s.must(json.Unmarshal(text, &all))
+	return all
 }
 
 // metric returns the sum of a metric's samples.
