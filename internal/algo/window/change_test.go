@@ -12,34 +12,42 @@ import (
 // others who fill the queue: minimums are met and the rest goes by priority, and within 5 s of the
 // rise targets are met again.
 func TestLinkThatDropsToATenthAndComesBack(t *testing.T) {
-	for _, queue := range []int{128e3, 512e3} {
-		s := newSite(100*mbit, queue, controller(t, window.Groupcast))
-		var all []*upload
-		for i := range 4 {
-			u := &upload{path: time.Duration(10*(i+1)) * ms, cubic: true}
-			u.Name, u.Target, u.Minimum = fmt.Sprint("terminal ", i), 10*mbit, 2*mbit
-			if i < 2 {
-				u.Target, u.Priority = 15*mbit, 1
-			}
-			all = append(all, s.join(u))
+	for _, queue := range []int{256e3, 400e3} {
+		for phase := range 5 {
+			t.Logf("a queue of %d bytes, %d ms after a step", queue, 100*phase)
+			dropToATenth(t, queue, 12*second+time.Duration(100*phase)*ms)
 		}
-		s.run(12 * second)
-		wantTargets(t, all, .95, 5*second, 5*second, 12*second)
-		s.access.rate = 10 * mbit
-		s.run(20 * second)
-		tell(t, all, 17*second, 32*second)
-		for _, u := range all {
-			if got := u.mean(17*second, 32*second); got < .93*float64(u.Minimum) {
-				t.Errorf("queue %d: %s has %.2f Mbit/s, of a minimum of 2", queue, u.Name, got/mbit)
-			}
-		}
-		if high, low := all[0].mean(17*second, 32*second), all[3].mean(17*second, 32*second); high < low {
-			t.Errorf("queue %d: %.2f Mbit/s for the higher priority, %.2f for the lower", queue, high/mbit, low/mbit)
-		}
-		s.access.rate = 100 * mbit
-		s.run(15 * second)
-		wantTargets(t, all, .95, 5*second, 37*second, 47*second)
 	}
+}
+
+func dropToATenth(t *testing.T, queue int, at time.Duration) {
+	t.Helper()
+	s := newSite(100*mbit, queue, controller(t, window.Groupcast))
+	var all []*upload
+	for i := range 4 {
+		u := &upload{path: time.Duration(10*(i+1)) * ms, cubic: true}
+		u.Name, u.Target, u.Minimum = fmt.Sprint("terminal ", i), 10*mbit, 2*mbit
+		if i < 2 {
+			u.Target, u.Priority = 15*mbit, 1
+		}
+		all = append(all, s.join(u))
+	}
+	s.run(at)
+	wantTargets(t, all, .95, 5*second, 5*second, at)
+	s.access.rate = 10 * mbit
+	s.run(20 * second)
+	from, to := at+5*second, at+20*second
+	for _, u := range all {
+		if got := u.mean(from, to); got < .92*float64(u.Minimum) {
+			t.Errorf("%s has %.2f Mbit/s, of a minimum of 2", u.Name, got/mbit)
+		}
+	}
+	if high, low := all[0].mean(from, to), all[3].mean(from, to); high < low {
+		t.Errorf("%.2f Mbit/s for the higher priority, %.2f for the lower", high/mbit, low/mbit)
+	}
+	s.access.rate = 100 * mbit
+	s.run(15 * second)
+	wantTargets(t, all, .95, 5*second, to+5*second, to+15*second)
 }
 
 // On a path of next to no round trip a window holds for two milliseconds: one that is made for the round trip
