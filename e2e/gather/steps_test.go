@@ -189,6 +189,32 @@ func TestC65LinkChangesItsRate(t *testing.T) {
 	}
 }
 
+// Who has no target and no cap is as fast as without a controller, from the first second on.
+func TestUnboundClientIsAsFastAsTCP(t *testing.T) {
+	labtest.Require(t)
+	const end = 10
+	c := gathering.Case{
+		Seed: 72, Congestion: "cubic", Access: link.Shape{Rate: 100 * link.Mbit, Queue: link.Size(512 * link.KiB)},
+		Terminals: []gathering.Terminal{terminal("near", 2*time.Millisecond, gather.Share{})},
+	}
+	ours, plain := c, c
+	ours.Controller, plain.Controller = window.Default, window.Traditional
+	seen, err := gathering.Beside(t.Context(), []gathering.Case{ours, plain}, func(s *gathering.Site) error {
+		if err := s.StreamAll(); err != nil {
+			return err
+		}
+		return s.Until(end * time.Second)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, tcp := seen[0].Rate("near", 0, end), seen[1].Rate("near", 0, end)
+	t.Logf("seed %d: %.1f Mbit/s, TCP alone %.1f; late %v and %v", c.Seed, got, tcp, seen[0].Late, seen[1].Late)
+	if got < .93*tcp {
+		t.Errorf("%.1f Mbit/s, TCP alone %.1f", got, tcp)
+	}
+}
+
 // changes counts how often a client was told another number of connections.
 func changes(s *gathering.Seen, client string) (n int) {
 	last := 0
