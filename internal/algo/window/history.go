@@ -132,7 +132,7 @@ func (h *history) granted() Rate {
 		}
 		// Up to two segments wait for acknowledgements that are delayed.
 		full := max(one.Window-2*one.MSS, one.Window/3)
-		sum += Rate(float64(full) / max(one.RTT, leastTrip).Seconds())
+		sum += Rate(float64(full) / (one.RTT + reading).Seconds())
 	}
 	return sum
 }
