@@ -90,8 +90,12 @@ func TestC63AbsurdClaims(t *testing.T) {
 	told, err := stream.Recv()
 	s.must(err)
 	for _, spec := range []*gatherv1.UploadSpec{
-		{Path: "huge", Length: math.MaxUint64}, {Path: "huge", Length: math.MaxInt64}, {Path: "huge", Length: 1 << 62},
-		{Path: "../../etc/passwd", Length: 1}, {Path: "", Length: 1}, {Path: "a\x00b", Length: 1},
+		{Path: "huge", Length: math.MaxUint64},
+		{Path: "huge", Length: math.MaxInt64},
+		{Path: "huge", Length: 1 << 62},
+		{Path: "../../etc/passwd", Length: 1},
+		{Path: "", Length: 1},
+		{Path: "a\x00b", Length: 1},
 	} {
 		answer, err := l.rpc.OpenUpload(t.Context(), &gatherv1.OpenUploadRequest{Session: told.GetSession(), Spec: spec})
 		if err == nil && answer.GetUpload() == "" {
