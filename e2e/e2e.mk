@@ -35,7 +35,7 @@ gather: ## a gatherer under kills, lies, full disks and links that change, with 
 	CI=1 go test -count=1 -timeout 20m -v ./e2e/gather
 
 .PHONY: replicas
-replicas: ## a partition replicated through loss and kills (root, loop devices; not all of it passes: docs/faults.md)
+replicas: ## replication through the managers on two LANs, and of partitions through loss and kills (root, loop devices)
 	go test -count=1 -timeout 20m -v ./e2e/replicas
 
 AWAY ?= 10m
@@ -69,12 +69,25 @@ chart: tools ## what of the chart is made of other files: Envoy's configuration,
 .PHONY: e2e e2e-tests
 e2e: ## the chart on a real Kubernetes cluster (Docker, kind, helm, kubectl; about 12 minutes)
 	@docker info >/dev/null 2>&1 || { echo 'make e2e needs a Docker engine, and none answers: start one, and install kind, helm and kubectl' >&2; exit 1; }
-	$(MAKE) images VERSION=dev IMAGES="manager agent cli"
+	$(MAKE) images VERSION=dev IMAGES="manager agent gatherer replicator cli"
 	$(MAKE) e2e-tests
 
 e2e-tests: # with images that are there; GROUPCAST_E2E_KEEP=1 keeps the cluster, E2E_FLAGS="-run TestA"
 	go test -tags cluster -count=1 -timeout 25m -v $(E2E_FLAGS) ./e2e/cluster
 
+.PHONY: dashboards
+dashboards: .bin/venv ## Grafana's dashboards, from dashboards/
+	cd dashboards && ../.bin/venv/bin/python build.py ../charts/groupcast/dashboards
+
+.bin/venv: dashboards/requirements.txt
+	python3 -m venv $@ && $@/bin/pip install --quiet --requirement $< && touch $@
+
 .PHONY: rules
-rules: ## the alerts against their tests, by promtool
+rules: .bin/promtool-v0.315.0 ## the alerts against their tests, by promtool
 	cd charts/groupcast/files && promtool check rules rules.yaml && promtool test rules rules_test.yaml
+.bin/promtool-%: ; command -v promtool >/dev/null || go install -tags remove_all_sd github.com/prometheus/prometheus/cmd/promtool@$* ; touch $@
+
+.PHONY: check-chart
+check-chart: chart dashboards rules ## the chart, rendered and by its own tests; what is made of other files must be as it is kept
+	git diff --exit-code -- charts/groupcast
+	cd charts && golangci-lint run ./... && go mod tidy -diff && go test ./...

@@ -14,6 +14,7 @@ import (
 
 	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/link"
 	"github.com/groupcast/groupcast/internal/uplink"
@@ -28,15 +29,17 @@ const DefaultTrustDomain = identity.DefaultTrustDomain
 
 // Client is a connection to the managers. It can be used by many goroutines.
 type Client struct {
-	uplink     *uplink.Uplink
-	log        *slog.Logger
-	groups     groupv1.GroupServiceClient
-	sessions   groupv1.SessionServiceClient
-	identities groupv1.IdentityServiceClient
-	managers   groupv1.ManagerServiceClient
-	agents     agentv1.AgentServiceClient
-	deliveries groupv1.DeliveryServiceClient
-	dialer     link.Dialer
+	uplink       *uplink.Uplink
+	log          *slog.Logger
+	groups       groupv1.GroupServiceClient
+	sessions     groupv1.SessionServiceClient
+	identities   groupv1.IdentityServiceClient
+	managers     groupv1.ManagerServiceClient
+	agents       agentv1.AgentServiceClient
+	deliveries   groupv1.DeliveryServiceClient
+	replications replicav1.ReplicationServiceClient
+	replicators  replicav1.ReplicatorServiceClient
+	dialer       link.Dialer
 }
 
 // Option changes how a client works.
@@ -86,15 +89,17 @@ func Dial(config Config, opts ...Option) (*Client, error) {
 		chosen.dialer = &net.Dialer{}
 	}
 	return &Client{
-		uplink:     connection,
-		log:        chosen.log,
-		groups:     groupv1.NewGroupServiceClient(connection),
-		sessions:   groupv1.NewSessionServiceClient(connection),
-		identities: groupv1.NewIdentityServiceClient(connection),
-		managers:   groupv1.NewManagerServiceClient(connection),
-		agents:     agentv1.NewAgentServiceClient(connection),
-		deliveries: groupv1.NewDeliveryServiceClient(connection),
-		dialer:     chosen.dialer,
+		uplink:       connection,
+		log:          chosen.log,
+		groups:       groupv1.NewGroupServiceClient(connection),
+		sessions:     groupv1.NewSessionServiceClient(connection),
+		identities:   groupv1.NewIdentityServiceClient(connection),
+		managers:     groupv1.NewManagerServiceClient(connection),
+		agents:       agentv1.NewAgentServiceClient(connection),
+		deliveries:   groupv1.NewDeliveryServiceClient(connection),
+		replications: replicav1.NewReplicationServiceClient(connection),
+		replicators:  replicav1.NewReplicatorServiceClient(connection),
+		dialer:       chosen.dialer,
 	}, nil
 }
 

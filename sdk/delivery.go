@@ -2,7 +2,6 @@ package sdk
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -235,17 +234,7 @@ func (c *Client) CancelDelivery(ctx context.Context, id string) (Delivery, error
 // WatchDelivery yields a delivery as it is, and again as it changes, until it has
 // ended, ctx is done, or the iteration is broken off.
 func (c *Client) WatchDelivery(ctx context.Context, id string) iter.Seq2[Delivery, error] {
-	return func(yield func(Delivery, error) bool) {
-		err := c.uplink.WatchDelivery(ctx, id, func(m *groupv1.Delivery) error {
-			return proceed(yield(newDelivery(m), nil))
-		})
-		if err == nil && ctx.Err() != nil {
-			err = ctx.Err()
-		}
-		if err != nil && !errors.Is(err, errEnough) {
-			yield(Delivery{}, wrap(err))
-		}
-	}
+	return watchUntilEnded(ctx, c.uplink.WatchDelivery, id, newDelivery)
 }
 
 // SendOptions are what a sender can choose. What is zero is decided by the group's policy.

@@ -113,3 +113,30 @@ func ExampleCodeOf() {
 	// Output:
 	// NOT_FOUND: group "nothing" not found
 }
+
+// A file goes to all replicators of a LAN.
+func ExampleClient_Replicate() {
+	ctx := context.Background()
+	client, err := sdk.Open("admin.yaml")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	begun, err := client.Replicate(ctx, sdk.ReplicationSpec{
+		SourceNode: "store-1", SourcePath: "/srv/disk.img", TargetPath: "/srv/images", Selector: "lan=rack1",
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for r, err := range client.WatchReplication(ctx, begun.ID) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Printf("%s: %d of %d complete\n", r.State, r.Complete, r.ReplicaCount)
+		for _, replica := range r.Replicas {
+			if replica.State == sdk.ReplicaFailed {
+				fmt.Println(replica.Name, replica.Reason, replica.Detail)
+			}
+		}
+	}
+}

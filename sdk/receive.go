@@ -97,11 +97,7 @@ func (s *Session) Receive(ctx context.Context, options ReceiveOptions) iter.Seq2
 					return
 				}
 			case <-ctx.Done():
-				err := s.Err()
-				if err == nil {
-					err = ctx.Err()
-				}
-				yield(Arrived{}, err)
+				yield(Arrived{}, s.whyDone(ctx))
 				return
 			}
 		}

@@ -115,3 +115,28 @@ func open(t *testing.T) *sdk.Client {
 	t.Cleanup(func() { client.Close() })
 	return client
 }
+
+// What cannot be replicated is refused with an error that a program can use.
+func TestReplicationsOfNobody(t *testing.T) {
+	client := open(t)
+	spec := sdk.ReplicationSpec{SourceNode: "store", SourcePath: "/srv/disk.img", TargetPath: "/srv", Selector: "*"}
+	if _, err := client.Replicate(t.Context(), spec); sdk.CodeOf(err) != sdk.Conflict || !strings.Contains(err.Error(), "no replicator") {
+		t.Errorf("from nobody: %v", err)
+	}
+	spec.Slow = sdk.Evict
+	if _, err := client.Replicate(t.Context(), spec); sdk.CodeOf(err) != sdk.InvalidArgument || !strings.Contains(err.Error(), "pace, detach") {
+		t.Errorf("with a word of deliveries: %v", err)
+	}
+	if err := failure(client.WatchReplication(t.Context(), "00000000")); sdk.CodeOf(err) != sdk.NotFound || strings.Contains(err.Error(), "rpc error") {
+		t.Errorf("a watch of nothing: %v", err)
+	}
+	if _, err := client.CancelReplication(t.Context(), "00000000"); sdk.CodeOf(err) != sdk.NotFound {
+		t.Errorf("canceled nothing: %v", err)
+	}
+	if all, err := client.Replications(t.Context()); err != nil || all == nil || len(all) != 0 {
+		t.Errorf("replications are %v, %v", all, err)
+	}
+	if all, err := client.Replicators(t.Context()); err != nil || all == nil || len(all) != 0 {
+		t.Errorf("replicators are %v, %v", all, err)
+	}
+}

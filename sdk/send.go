@@ -99,6 +99,9 @@ func (o *Outgoing) run(send func(ctx context.Context)) {
 	sending.Go(func() {
 		defer stop() // what has ended needs nothing any more
 		for delivery, err := range o.session.client.WatchDelivery(ctx, o.id) {
+			if err != nil && ctx.Err() != nil {
+				err = o.session.whyDone(ctx)
+			}
 			o.note(delivery, err)
 		}
 	})

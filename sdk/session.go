@@ -102,6 +102,17 @@ func (s *Session) Err() error {
 	}
 }
 
+// whyDone says why a context that ends with the session is done.
+func (s *Session) whyDone(ctx context.Context) error {
+	if s.keeping.Err() != nil {
+		<-s.done // how it ended is known a little later
+	}
+	if err := s.Err(); err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
 // Members returns the members of the session's group.
 func (s *Session) Members(ctx context.Context) ([]Member, error) {
 	return s.client.Members(ctx, s.member.Group)

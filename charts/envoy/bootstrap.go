@@ -1,13 +1,14 @@
 // Package envoy draws the configuration of the proxy in front of the managers, from
 // Envoy's own types: a field that does not exist does not compile.
 //
-// It has three listeners:
+// It has four listeners:
 //
 //   - 7480 passes TLS through to the managers. The command and the SDKs come this way: both ends
 //     check each other, and Envoy sees nothing and can forge nothing.
 //   - 7481 ends TLS with a gateway's certificate, asks for a member's or an operator's, and takes HTTP with
 //     JSON, gRPC-Web and gRPC. Envoy tells the managers which certificate it was shown, and removes what
 //     callers write there; the managers check that certificate again.
+//   - 7483 passes TLS through to the gatherer, for its control; the data goes past Envoy.
 //   - 7482 is for probes and Prometheus: /ready and /stats/prometheus of the admin interface, which itself is on loopback.
 package envoy
 
@@ -33,21 +34,24 @@ type Options struct {
 	// Managers is a DNS name with an address for each manager, and their port.
 	Managers     string
 	ManagersPort uint32
+	// Gatherer is a DNS name of the gatherer, and its port.
+	Gatherer     string
+	GathererPort uint32
 	TrustDomain  string
 	// Burst and PerSecond are how many HTTP requests are taken.
 	Burst, PerSecond uint32
 	// Dir has the secrets' files and the descriptors, TLSDir the certificate.
 	Dir, TLSDir string
-	// Listen is the address of all listeners; GRPC, HTTP and Status are their ports, Admin the one on loopback.
-	Listen                    string
-	GRPC, HTTP, Status, Admin uint32
+	// Listen is the address of all listeners; GRPC, HTTP, Status and Gathering are their ports, Admin the one on loopback.
+	Listen                               string
+	GRPC, HTTP, Status, Gathering, Admin uint32
 }
 
 // Defaults are the chart's, with stand-ins for what its values decide.
 func Defaults() Options {
 	return Options{
-		Managers: "managers.invalid", ManagersPort: 7400, TrustDomain: "trust-domain.invalid", Burst: 1000001, PerSecond: 1000002,
-		Dir: "/etc/envoy", TLSDir: "/etc/envoy-tls", Listen: "::", GRPC: 7480, HTTP: 7481, Status: 7482, Admin: 9901,
+		Managers: "managers.invalid", ManagersPort: 7400, Gatherer: "gatherer.invalid", GathererPort: 1000003, TrustDomain: "trust-domain.invalid", Burst: 1000001, PerSecond: 1000002,
+		Dir: "/etc/envoy", TLSDir: "/etc/envoy-tls", Listen: "::", GRPC: 7480, HTTP: 7481, Status: 7482, Gathering: 7483, Admin: 9901,
 	}
 }
 
@@ -62,8 +66,8 @@ func Bootstrap(o Options) *bootstrapv3.Bootstrap {
 			Address: address("127.0.0.1", o.Admin),
 		},
 		StaticResources: &bootstrapv3.Bootstrap_StaticResources{
-			Listeners: []*listenerv3.Listener{o.passthrough(), o.http(), o.status()},
-			Clusters:  []*clusterv3.Cluster{o.managers(), o.managersTCP(), o.adminCluster()},
+			Listeners: []*listenerv3.Listener{o.passthrough(), o.http(), o.status(), o.gathering()},
+			Clusters:  []*clusterv3.Cluster{o.managers(), o.managersTCP(), o.gatherer(), o.adminCluster()},
 		},
 		OverloadManager: &overloadv3.OverloadManager{
 			ResourceMonitors: []*overloadv3.ResourceMonitor{{

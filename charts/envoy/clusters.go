@@ -15,12 +15,13 @@ import (
 const (
 	managersCluster = "managers"
 	tcpCluster      = "managers_tcp"
+	gathererCluster = "gatherer"
 	adminCluster    = "admin"
 )
 
-// base is a cluster of all managers. Who fails again and again gets nothing for a while, but
+// base is a cluster of all that a DNS name has addresses for. Who fails again and again gets nothing for a while, but
 // never more than half of them.
-func (o Options) base(name string) *clusterv3.Cluster {
+func base(name, host string, port uint32) *clusterv3.Cluster {
 	return &clusterv3.Cluster{
 		Name: name,
 		ClusterDiscoveryType: &clusterv3.Cluster_ClusterType{ClusterType: &clusterv3.Cluster_CustomClusterType{
@@ -28,7 +29,7 @@ func (o Options) base(name string) *clusterv3.Cluster {
 		}},
 		ConnectTimeout:                seconds(3),
 		PerConnectionBufferLimitBytes: number(1 << 20),
-		LoadAssignment:                endpoints(name, address(o.Managers, o.ManagersPort)),
+		LoadAssignment:                endpoints(name, address(host, port)),
 		OutlierDetection: &clusterv3.OutlierDetection{
 			Consecutive_5Xx: number(5), Interval: seconds(2), BaseEjectionTime: seconds(5), MaxEjectionPercent: number(50),
 		},
@@ -41,7 +42,7 @@ func (o Options) base(name string) *clusterv3.Cluster {
 
 // managers is for what ends here: HTTP/2 over TLS, as a gateway.
 func (o Options) managers() *clusterv3.Cluster {
-	c := o.base(managersCluster)
+	c := base(managersCluster, o.Managers, o.ManagersPort)
 	c.TransportSocket = &corev3.TransportSocket{
 		Name:       "envoy.transport_sockets.tls",
 		ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: packed(o.upstreamTLS())},
@@ -66,9 +67,18 @@ func (o Options) managers() *clusterv3.Cluster {
 	return c
 }
 
-// managersTCP is for what goes through: whether a manager takes connections is all that can be known.
+// managersTCP is for what goes through to them.
 func (o Options) managersTCP() *clusterv3.Cluster {
-	c := o.base(tcpCluster)
+	return reachable(base(tcpCluster, o.Managers, o.ManagersPort))
+}
+
+// gatherer is for what goes through to it.
+func (o Options) gatherer() *clusterv3.Cluster {
+	return reachable(base(gathererCluster, o.Gatherer, o.GathererPort))
+}
+
+// reachable checks whether connections are taken: it is all that can be known of what TLS hides.
+func reachable(c *clusterv3.Cluster) *clusterv3.Cluster {
 	c.HealthChecks = []*corev3.HealthCheck{{
 		Timeout: seconds(2), Interval: seconds(3), UnhealthyThreshold: number(2), HealthyThreshold: number(1), NoTrafficInterval: seconds(3),
 		HealthChecker: &corev3.HealthCheck_TcpHealthCheck_{TcpHealthCheck: &corev3.HealthCheck_TcpHealthCheck{}},

@@ -22,6 +22,7 @@ import (
 var Services = []string{
 	"groupcast.group.v1.GroupService", "groupcast.group.v1.SessionService", "groupcast.group.v1.DeliveryService",
 	"groupcast.group.v1.ManagerService", "groupcast.agent.v1.AgentService",
+	"groupcast.replica.v1.ReplicationService", "groupcast.replica.v1.ReplicatorService",
 }
 
 // idle is after how long a stream is ended in which nothing is said: watches have a heartbeat every 10 s.
@@ -36,15 +37,23 @@ func (o Options) listener(name string, port uint32, filter string, config proto.
 	}
 }
 
-// passthrough passes TLS through. There is no limit of time: sessions last.
-func (o Options) passthrough() *listenerv3.Listener {
-	return o.listener("grpc", o.GRPC, "envoy.filters.network.tcp_proxy", &tcpv3.TcpProxy{
-		StatPrefix:       "grpc",
-		ClusterSpecifier: &tcpv3.TcpProxy_Cluster{Cluster: tcpCluster},
+// passthrough passes TLS through to the managers.
+func (o Options) passthrough() *listenerv3.Listener { return o.through("grpc", o.GRPC, tcpCluster) }
+
+// gathering passes TLS through to the gatherer.
+func (o Options) gathering() *listenerv3.Listener {
+	return o.through("gathering", o.Gathering, gathererCluster)
+}
+
+// through passes TLS through. There is no limit of time: sessions last.
+func (o Options) through(name string, port uint32, cluster string) *listenerv3.Listener {
+	return o.listener(name, port, "envoy.filters.network.tcp_proxy", &tcpv3.TcpProxy{
+		StatPrefix:       name,
+		ClusterSpecifier: &tcpv3.TcpProxy_Cluster{Cluster: cluster},
 		IdleTimeout:      seconds(3600),
 		AccessLog: jsonLog(map[string]string{
-			"listener": "grpc", "start": "%START_TIME%", "duration_ms": "%DURATION%", "peer": "%DOWNSTREAM_REMOTE_ADDRESS%",
-			"manager": "%UPSTREAM_HOST%", "received": "%BYTES_RECEIVED%", "sent": "%BYTES_SENT%", "flags": "%RESPONSE_FLAGS%",
+			"listener": name, "start": "%START_TIME%", "duration_ms": "%DURATION%", "peer": "%DOWNSTREAM_REMOTE_ADDRESS%",
+			"upstream": "%UPSTREAM_HOST%", "received": "%BYTES_RECEIVED%", "sent": "%BYTES_SENT%", "flags": "%RESPONSE_FLAGS%",
 		}),
 	})
 }

@@ -4,6 +4,7 @@ package render
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -75,7 +76,7 @@ func split(manifest string) (objects []Object, err error) {
 	reader := yaml.NewYAMLReader(bufferedReader(manifest))
 	for {
 		text, err := reader.Read()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return objects, nil
 		}
 		if err != nil {

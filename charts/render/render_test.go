@@ -15,6 +15,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
 	sigsyaml "sigs.k8s.io/yaml"
@@ -24,12 +25,12 @@ import (
 
 // profiles are the files of ci/, each with the pod security level of every pod: the exact one.
 var profiles = map[string]map[string]api.Level{
-	"default":       {"manager": api.LevelRestricted, "agent": api.LevelPrivileged, "envoy": api.LevelRestricted, "test": api.LevelRestricted},
-	"restricted":    {"manager": api.LevelRestricted, "agent": api.LevelRestricted, "envoy": api.LevelRestricted, "test": api.LevelRestricted},
-	"ha":            {"manager": api.LevelRestricted, "agent": api.LevelPrivileged, "envoy": api.LevelRestricted, "test": api.LevelRestricted},
-	"external-etcd": {"manager": api.LevelRestricted, "agent": api.LevelPrivileged, "envoy": api.LevelRestricted, "test": api.LevelRestricted},
+	"default":       {"manager": api.LevelRestricted, "agent": api.LevelPrivileged, "gatherer": api.LevelPrivileged, "replicator": api.LevelPrivileged, "envoy": api.LevelRestricted, "test": api.LevelRestricted},
+	"restricted":    {"manager": api.LevelRestricted, "agent": api.LevelRestricted, "gatherer": api.LevelRestricted, "envoy": api.LevelRestricted, "test": api.LevelRestricted},
+	"ha":            {"manager": api.LevelRestricted, "agent": api.LevelPrivileged, "gatherer": api.LevelPrivileged, "replicator": api.LevelPrivileged, "envoy": api.LevelRestricted, "test": api.LevelRestricted},
+	"external-etcd": {"manager": api.LevelRestricted, "agent": api.LevelPrivileged, "gatherer": api.LevelPrivileged, "replicator": api.LevelPrivileged, "envoy": api.LevelRestricted, "test": api.LevelRestricted},
 	"minimal":       {"manager": api.LevelRestricted},
-	"everything":    {"manager": api.LevelRestricted, "agent": api.LevelPrivileged, "envoy": api.LevelRestricted, "test": api.LevelRestricted},
+	"everything":    {"manager": api.LevelRestricted, "agent": api.LevelPrivileged, "gatherer": api.LevelPrivileged, "replicator": api.LevelPrivileged, "envoy": api.LevelRestricted, "test": api.LevelRestricted},
 }
 
 func rendered(t *testing.T, profile, name, namespace string) ([]Object, string, string) {
@@ -132,7 +133,7 @@ func TestPodSecurity(t *testing.T) {
 func level(evaluator policy.Evaluator, spec *corev1.PodSpec) api.Level {
 	for _, level := range []api.Level{api.LevelRestricted, api.LevelBaseline} {
 		allowed := true
-		for _, result := range evaluator.EvaluatePod(api.LevelVersion{Level: level, Version: api.LatestVersion()}, nil, spec) {
+		for _, result := range evaluator.EvaluatePod(api.LevelVersion{Level: level, Version: api.LatestVersion()}, &metav1.ObjectMeta{}, spec) {
 			allowed = allowed && result.Allowed
 		}
 		if allowed {
@@ -187,6 +188,9 @@ func TestBadValuesAreRefused(t *testing.T) {
 		`{"dataPlane": {"hostNetwork": "no"}}`:                    "/dataPlane/hostNetwork",
 		`{"agent": {"port": 80}}`:                                 "/agent/port",
 		`{"agent": {"port": 7411}}`:                               "agent.port and agent.adminPort are the same",
+		`{"gatherer": {"dataPort": 7410}}`:                        "agent.port and gatherer.dataPort are the same",
+		`{"gatherer": {"controller": "best"}}`:                    "/gatherer/controller",
+		`{"replicator": {"lans": "eth0"}}`:                        "/replicator/lans",
 		`{"agent": {"cache": {"size": "4G"}}}`:                    "/agent/cache/size",
 		`{"agent": {"image": {"digest": "latest"}}}`:              "/agent/image/digest",
 		`{"log": {"level": "verbose"}}`:                           "/log/level",
@@ -210,6 +214,7 @@ func TestEnvoyIsAsDrawn(t *testing.T) {
 	objects, _, _ := rendered(t, "everything", "release", "default")
 	o := envoy.Defaults()
 	o.Managers, o.TrustDomain, o.Burst, o.PerSecond = "release-groupcast-managers.elsewhere.svc", "groupcast.local", 9, 7
+	o.Gatherer, o.GathererPort = "release-groupcast-gatherer.elsewhere.svc", 7420
 	want, err := envoy.Files(o)
 	if err != nil {
 		t.Fatal(err)

@@ -4,12 +4,14 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"net"
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -19,7 +21,9 @@ import (
 
 	"github.com/groupcast/groupcast/internal/daemon"
 	"github.com/groupcast/groupcast/internal/uplink"
+	"github.com/groupcast/groupcast/sdk"
 	"github.com/groupcast/groupcast/services/cli"
+	"github.com/groupcast/groupcast/services/replicator"
 	"github.com/groupcast/groupcast/services/standalone"
 )
 
@@ -29,6 +33,7 @@ func TestMain(m *testing.M) {
 		"groupcast":            groupcast,
 		"kubectl-groupcast":    groupcast,
 		"groupcast-standalone": func() { daemon.Main("standalone", standalone.Defaults(), standalone.Run) },
+		"groupcast-replicator": func() { daemon.Main("replicator", replicator.Defaults(), replicator.Run) },
 	})
 }
 
@@ -54,6 +59,7 @@ func TestScripts(t *testing.T) {
 			"address":   address,
 			"ndjson":    ndjson,
 			"soma":      soma,
+			"online":    online,
 		},
 	})
 }
@@ -199,6 +205,33 @@ func address(ts *testscript.TestScript, neg bool, args []string) {
 	defer listener.Close()
 	for _, variable := range args {
 		ts.Setenv(variable, listener.Addr().String())
+	}
+}
+
+// online NAME... waits until the managers hear of all these replicators.
+func online(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: online NAME...")
+	}
+	client, err := sdk.Open(ts.MkAbs(ts.Getenv("GROUPCAST_CONFIG")))
+	ts.Check(err)
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for known := 0; known < len(args); {
+		all, err := client.Replicators(ctx)
+		ts.Check(err)
+		known = 0
+		for _, r := range all {
+			if r.State == "online" && slices.Contains(args, r.Name) {
+				known++
+			}
+		}
+		select {
+		case <-ctx.Done():
+			ts.Fatalf("%d of %v are online", known, args)
+		case <-time.After(10 * time.Millisecond):
+		}
 	}
 }
 

@@ -20,10 +20,11 @@ import (
 )
 
 const (
-	nodes        = 3
-	grpcNodePort = 30480
-	httpNodePort = 30481
-	mebibyte     = 1 << 20
+	nodes             = 3
+	grpcNodePort      = 30480
+	httpNodePort      = 30481
+	gatheringNodePort = 30483
+	mebibyte          = 1 << 20
 )
 
 // gc is the release of the default profile, which the tests from A to H use one after another.
@@ -31,7 +32,8 @@ var gc = release{
 	name: "gc", namespace: "gc",
 	values: []string{
 		"image.pullPolicy=Never", "agent.cache.size=512Mi", fmt.Sprintf("tests.agents=%d", nodes),
-		"envoy.service.type=NodePort", fmt.Sprintf("envoy.service.nodePort=%d,envoy.service.httpNodePort=%d", grpcNodePort, httpNodePort),
+		"gatherer.storage.size=1Gi", "gatherer.storage.reserve=16Mi", "replicator.sources={/usr/local/bin}",
+		"envoy.service.type=NodePort", fmt.Sprintf("envoy.service.nodePort=%d,envoy.service.httpNodePort=%d,envoy.service.gatheringNodePort=%d", grpcNodePort, httpNodePort, gatheringNodePort),
 	},
 }
 
@@ -258,7 +260,7 @@ func TestJRefusedByTheNamespace(t *testing.T) {
 	refused := release{name: "refused", namespace: "refused"}
 	mustKubectl(t, "create", "namespace", refused.namespace)
 	mustKubectl(t, "label", "namespace", refused.namespace, "pod-security.kubernetes.io/enforce=restricted")
-	output, err := refused.helm(time.Minute, "install", refused.name, chart, "--set", "agent.port=17410,agent.adminPort=17411,envoy.enabled=false")
+	output, err := refused.helm(time.Minute, "install", refused.name, chart, "--set", "agent.port=17410,agent.adminPort=17411,envoy.enabled=false,gatherer.enabled=false,replicator.enabled=false")
 	if err != nil {
 		t.Fatal(err)
 	}

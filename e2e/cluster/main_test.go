@@ -25,8 +25,10 @@ const (
 var (
 	clusterName = defaultName
 	kubeconfig  string
-	images      = []string{"ghcr.io/groupcast/groupcast-manager:dev", "ghcr.io/groupcast/groupcast-agent:dev", "ghcr.io/groupcast/groupcast-cli:dev", "envoyproxy/envoy:v1.40.0"}
+	images      = []string{own("manager"), own("agent"), own("gatherer"), own("replicator"), own("cli"), "envoyproxy/envoy:v1.40.0", "prom/prometheus:v3"}
 )
+
+func own(service string) string { return "ghcr.io/groupcast/groupcast-" + service + ":dev" }
 
 func TestMain(m *testing.M) {
 	status, err := withCluster(m.Run)

@@ -97,12 +97,14 @@ func (r release) keepArtifacts(t *testing.T) {
 			return
 		}
 		for name, args := range map[string][]string{
-			"pods.txt":    {"get", "pods,pvc,svc,ds,sts,deploy", "-o", "wide"},
-			"pods.yaml":   {"get", "pods", "-o", "yaml"},
-			"events.txt":  {"get", "events", "--sort-by=.lastTimestamp"},
-			"manager.log": {"logs", "-l", "app.kubernetes.io/component=manager", "--tail=-1", "--prefix"},
-			"agent.log":   {"logs", "-l", "app.kubernetes.io/component=agent", "--tail=-1", "--prefix"},
-			"envoy.log":   {"logs", "-l", "app.kubernetes.io/component=envoy", "--tail=-1", "--prefix"},
+			"pods.txt":       {"get", "pods,pvc,svc,ds,sts,deploy", "-o", "wide"},
+			"pods.yaml":      {"get", "pods", "-o", "yaml"},
+			"events.txt":     {"get", "events", "--sort-by=.lastTimestamp"},
+			"manager.log":    {"logs", "-l", "app.kubernetes.io/component=manager", "--tail=-1", "--prefix"},
+			"agent.log":      {"logs", "-l", "app.kubernetes.io/component=agent", "--tail=-1", "--prefix"},
+			"gatherer.log":   {"logs", "-l", "app.kubernetes.io/component=gatherer", "--tail=-1", "--prefix"},
+			"replicator.log": {"logs", "-l", "app.kubernetes.io/component=replicator", "--tail=-1", "--prefix"},
+			"envoy.log":      {"logs", "-l", "app.kubernetes.io/component=envoy", "--tail=-1", "--prefix"},
 		} {
 			output, err := kubectl(append([]string{"-n", r.namespace}, args...)...)
 			if err != nil {

@@ -57,6 +57,11 @@ func loop(t *testing.T, path string, size int64) string {
 	}
 	file.Close()
 	device := must(t, "losetup", "--find", "--show", path)
+	if must(t, "blockdev", "--getro", device) == "1" { // whoever had it last left it so, and did not live to undo it
+		must(t, "losetup", "--detach", device)
+		must(t, "blockdev", "--setrw", device)
+		must(t, "losetup", device, path)
+	}
 	t.Cleanup(func() { must(t, "losetup", "--detach", device) })
 	return device
 }
@@ -185,6 +190,7 @@ func TestDevicesAreRefused(t *testing.T) {
 	small := loop(t, filepath.Join(t.TempDir(), "small"), 1<<20)
 	fixed := p.devices[1]
 	must(t, "blockdev", "--setro", fixed)
+	t.Cleanup(func() { must(t, "blockdev", "--setrw", fixed) }) // a loop device stays read-only when it is detached
 	mounted := p.devices[2]
 	must(t, "mkfs.ext4", "-q", "-F", mounted)
 	at := t.TempDir()

@@ -115,7 +115,8 @@ func onlineAgents(ctx context.Context, client *sdk.Client, enough int) ([]sdk.Ag
 	var online []sdk.Agent // as they were last listed
 	for {
 		agents, err := client.Agents(ctx)
-		if err != nil && ctx.Err() == nil && sdk.CodeOf(err) != sdk.Unavailable {
+		code := sdk.CodeOf(err) // a call may end by the deadline before ctx says so
+		if err != nil && ctx.Err() == nil && code != sdk.Unavailable && code != sdk.TimedOut {
 			return nil, err
 		}
 		if err == nil {

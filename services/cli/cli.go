@@ -84,7 +84,7 @@ func (e usageError) Unwrap() error { return e.error }
 
 var (
 	errInterrupted = errors.New("interrupted")
-	errPartial     = errors.New("not every member has it")
+	errPartial     = errors.New("not everybody has it")
 )
 
 func exitStatus(err error) int {
@@ -130,7 +130,7 @@ func (a *app) root() *cobra.Command {
 	root.SetFlagErrorFunc(func(command *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w (see '%s --help')", err, command.CommandPath())}
 	})
-	root.AddCommand(a.pushCommand(), a.pullCommand(), a.uploadCommand(), a.gatherCommand(), a.deliveryCommand(), a.groupCommand(), a.memberCommand(), a.agentCommand(), a.joinCommand(),
+	root.AddCommand(a.pushCommand(), a.pullCommand(), a.uploadCommand(), a.gatherCommand(), a.replicateCommand(), a.deliveryCommand(), a.replicationCommand(), a.groupCommand(), a.memberCommand(), a.agentCommand(), a.replicatorCommand(), a.joinCommand(),
 		a.tokenCommand(), a.identityCommand(), a.enrollCommand(), a.somaCommand(), a.statusCommand(), a.checkCommand(), a.versionCommand())
 	root.InitDefaultCompletionCmd() // made now, to be marked with the others
 	markUsageErrors(root)

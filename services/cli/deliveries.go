@@ -204,27 +204,16 @@ func (a *app) deliveryWatch() *cobra.Command {
 			"Without an id it is the newest delivery.",
 		RunE: func(command *cobra.Command, args []string) error {
 			return a.stay(command, func(ctx context.Context, client *sdk.Client) error {
-				last, err := named(ctx, client, args)
+				named, err := named(ctx, client, args)
 				if err != nil {
 					return err
 				}
 				shown := newProgress(a)
 				shown.tree = true
-				for d, err := range client.WatchDelivery(ctx, last.ID) {
-					if err != nil {
-						shown.end()
-						return err
-					}
-					last = d
-					if a.output == "json" || a.output == "yaml" {
-						if err := a.event(d, ""); err != nil {
-							return err
-						}
-						continue
-					}
-					shown.show(d)
+				last, err := watchToEnd(a, client.WatchDelivery(ctx, named.ID), shown.show, shown)
+				if err != nil {
+					return err
 				}
-				shown.end()
 				if a.output == "json" || a.output == "yaml" {
 					return outcomeOf(last)
 				}

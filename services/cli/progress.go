@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"iter"
 	"strings"
 	"time"
 
@@ -9,17 +10,35 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// progress shows how a delivery goes on: on a terminal, a screen that is drawn again
+// standing is how far a delivery or a replication is, as progress shows it.
+type standing struct {
+	title, sent   string // what it is, and a line that says how much of it was sent
+	parts         []part
+	drawn         func(fit int) []string // what is drawn instead of the parts; nil draws them
+	complete, all int
+	length        uint64
+}
+
+// part is how far one of those is that get it.
+type part struct {
+	name, state, text string // the text is the state with its reason
+	moving            bool   // it gets more
+	open              bool   // somebody waits for it
+	bytes             uint64
+	elapsed           time.Duration
+}
+
+// progress shows how something goes on: on a terminal, a screen that is drawn again
 // and again; elsewhere, a line for whatever is new.
 type progress struct {
 	*screen
-	tree     bool // draw who feeds whom, not how far each member is
-	told     map[string]sdk.ReceiptState
+	tree     bool // draw who feeds whom in a delivery, not how far each member is
+	told     map[string]string
 	lastLine time.Time
 	before   map[string]sample
 }
 
-// sample is what a member had at a time, for its rate.
+// sample is what somebody had at a time, for the rate.
 type sample struct {
 	at    time.Time
 	bytes uint64
@@ -27,112 +46,150 @@ type sample struct {
 }
 
 const (
-	// linePause is how often it is told, where there is no terminal, how far a delivery is.
+	// linePause is how often it is told, where there is no terminal, how far it is.
 	linePause = 5 * time.Second
-	// barWidth is how many characters a member's bar has.
+	// barWidth is how many characters a bar has.
 	barWidth = 24
 	// rateSpan is over how long a rate is measured at least.
 	rateSpan = 400 * time.Millisecond
-	// stillSpan is after how long without more a member counts as still.
+	// stillSpan is after how long without more somebody counts as still.
 	stillSpan = 3 * time.Second
 )
 
 func newProgress(a *app) *progress {
-	return &progress{screen: newScreen(a.stderr), told: make(map[string]sdk.ReceiptState), before: make(map[string]sample), lastLine: time.Now()}
+	return &progress{screen: newScreen(a.stderr), told: make(map[string]string), before: make(map[string]sample), lastLine: time.Now()}
+}
+
+// watchToEnd shows all that a watch yields, or writes it as data, and returns the last.
+func watchToEnd[R any](a *app, states iter.Seq2[R, error], show func(R), shown *progress) (last R, err error) {
+	defer shown.end()
+	for state, err := range states {
+		if err != nil {
+			return last, err
+		}
+		last = state
+		if a.output != "json" && a.output != "yaml" {
+			show(state)
+			continue
+		}
+		if err := a.event(state, ""); err != nil {
+			return last, err
+		}
+	}
+	return last, nil
 }
 
 // show shows a delivery as it is now.
 func (p *progress) show(d sdk.Delivery) {
-	if p.terminal == nil {
-		p.tell(d)
-		return
+	s := standing{
+		title:    fmt.Sprintf("%s  %s → %s  %s", shortID(d), d.Name, d.Group, deliverySize(d)),
+		sent:     fmt.Sprintf("%s: %s of %s sent, %d of %d members complete", shortID(d), bytesize.Short(d.SentBytes), deliverySize(d), d.Complete, d.Members),
+		complete: d.Complete, all: d.Members, length: d.Length,
 	}
-	p.draw(d)
+	for _, r := range d.Receipts {
+		moving := r.State == sdk.ReceiptReceiving
+		s.parts = append(s.parts, part{
+			r.Member, string(r.State), receiptState(r), moving, moving || r.State == sdk.ReceiptUnknown, r.Bytes, r.Elapsed,
+		})
+	}
+	if p.tree && len(d.Tree) > 0 {
+		s.drawn = func(fit int) []string { return treeLines(d, fit) }
+	}
+	p.present(s)
 }
 
-// tell writes a line for each member whose state has changed, and one now and then.
-func (p *progress) tell(d sdk.Delivery) {
-	for _, r := range d.Receipts {
-		if p.told[r.Member] != r.State && r.State != sdk.ReceiptReceiving {
-			fmt.Fprintf(p.to, "%s: %s (%s)\n", r.Member, receiptState(r), bytesize.Short(r.Bytes))
+// present shows how something stands now.
+func (p *progress) present(s standing) {
+	if p.terminal == nil {
+		p.tell(s)
+		return
+	}
+	p.draw(s)
+}
+
+// tell writes a line for each part whose state has changed, and one now and then.
+func (p *progress) tell(s standing) {
+	for _, one := range s.parts {
+		if p.told[one.name] != one.state && !one.moving {
+			fmt.Fprintf(p.to, "%s: %s (%s)\n", one.name, one.text, bytesize.Short(one.bytes))
 		}
-		p.told[r.Member] = r.State
+		p.told[one.name] = one.state
 	}
 	if time.Since(p.lastLine) >= linePause {
 		p.lastLine = time.Now()
-		fmt.Fprintf(p.to, "%s: %s of %s sent, %d of %d members complete\n", shortID(d), bytesize.Short(d.SentBytes), deliverySize(d), d.Complete, d.Members)
+		fmt.Fprintln(p.to, s.sent)
 	}
 }
 
 // draw draws the screen over what was drawn before.
-func (p *progress) draw(d sdk.Delivery) {
+func (p *progress) draw(s standing) {
 	_, height := p.size()
-	lines := []string{fmt.Sprintf("%s  %s → %s  %s", shortID(d), d.Name, d.Group, deliverySize(d))}
-	if p.tree && len(d.Tree) > 0 {
-		lines = append(lines, treeLines(d, max(height-3, 1))...)
+	fit, lines := max(height-3, 1), []string{s.title}
+	if s.drawn != nil {
+		lines = append(lines, s.drawn(fit)...)
 	} else {
-		lines = append(lines, p.members(d, max(height-3, 1))...)
+		lines = append(lines, p.partLines(s, fit)...)
 	}
 	p.drawLines(lines)
 }
 
-// members draws how far each member is.
-func (p *progress) members(d sdk.Delivery, fit int) (lines []string) {
-	receipts, hidden := undone(d.Receipts, fit)
-	for _, r := range receipts {
-		lines = append(lines, p.line(d, r))
+// partLines draws how far each part is.
+func (p *progress) partLines(s standing, fit int) (lines []string) {
+	parts, hidden := undone(s.parts, fit)
+	for _, one := range parts {
+		lines = append(lines, p.line(s, one))
 	}
 	if hidden > 0 {
-		lines = append(lines, fmt.Sprintf("and %d more: %d of %d complete", hidden, d.Complete, d.Members))
+		lines = append(lines, fmt.Sprintf("and %d more: %d of %d complete", hidden, s.complete, s.all))
 	}
 	return lines
 }
 
-// undone returns as many receipts as fit, those first that somebody waits for.
-func undone(all []sdk.Receipt, fit int) (shown []sdk.Receipt, hidden int) {
+// undone returns as many parts as fit, those first that somebody waits for.
+func undone(all []part, fit int) (shown []part, hidden int) {
 	if len(all) <= fit {
 		return all, 0
 	}
 	fit-- // for the line that says so
 	for _, want := range []bool{true, false} {
-		for _, r := range all {
-			if open := r.State == sdk.ReceiptReceiving || r.State == sdk.ReceiptUnknown; open == want && len(shown) < fit {
-				shown = append(shown, r)
+		for _, one := range all {
+			if one.open == want && len(shown) < fit {
+				shown = append(shown, one)
 			}
 		}
 	}
 	return shown, len(all) - len(shown)
 }
 
-func (p *progress) line(d sdk.Delivery, r sdk.Receipt) string {
-	name := fmt.Sprintf("%-16.32s", r.Member)
-	if r.State != sdk.ReceiptReceiving {
-		return fmt.Sprintf("%s %-*s %s", name, barWidth+2, receiptState(r), seconds(r.Elapsed))
+func (p *progress) line(s standing, one part) string {
+	name := fmt.Sprintf("%-16.32s", one.name)
+	if !one.moving {
+		return fmt.Sprintf("%s %-*s %s", name, barWidth+2, one.text, seconds(one.elapsed))
 	}
 	bar := strings.Repeat(" ", barWidth)
 	share := ""
-	if d.Length > 0 {
-		done := min(float64(r.Bytes)/float64(d.Length), 1)
+	if s.length > 0 {
+		done := min(float64(one.bytes)/float64(s.length), 1)
 		full := int(done * barWidth)
 		bar = strings.Repeat("█", full) + strings.Repeat("░", barWidth-full)
 		share = fmt.Sprintf("%3.0f%%", 100*done)
 	}
-	return fmt.Sprintf("%s [%s] %s %10s %10s/s", name, bar, share, bytesize.Short(r.Bytes), bytesize.Short(uint64(p.rate(r))))
+	return fmt.Sprintf("%s [%s] %s %10s %10s/s", name, bar, share, bytesize.Short(one.bytes), bytesize.Short(uint64(p.rate(one))))
 }
 
-// rate returns at which rate a member receives: between the last two times that it
+// rate returns at which rate somebody receives: between the last two times that it
 // was heard to have more.
-func (p *progress) rate(r sdk.Receipt) float64 {
-	now, before := time.Now(), p.before[r.Member]
+func (p *progress) rate(one part) float64 {
+	now, before := time.Now(), p.before[one.name]
 	passed := now.Sub(before.at)
 	switch {
-	case before.at.IsZero() || r.Bytes < before.bytes:
-		before = sample{at: now, bytes: r.Bytes}
-	case r.Bytes > before.bytes && passed >= rateSpan:
-		before = sample{now, r.Bytes, float64(r.Bytes-before.bytes) / passed.Seconds()}
+	case before.at.IsZero() || one.bytes < before.bytes:
+		before = sample{at: now, bytes: one.bytes}
+	case one.bytes > before.bytes && passed >= rateSpan:
+		before = sample{now, one.bytes, float64(one.bytes-before.bytes) / passed.Seconds()}
 	case passed > stillSpan:
 		before.rate = 0
 	}
-	p.before[r.Member] = before
+	p.before[one.name] = before
 	return before.rate
 }

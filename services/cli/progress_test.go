@@ -11,12 +11,12 @@ import (
 
 func TestRateIsOfWhatWasHeard(t *testing.T) {
 	p := newProgress(&app{stderr: new(bytes.Buffer)})
-	r := sdk.Receipt{Member: "node-1", Bytes: 1000}
+	r := part{name: "node-1", bytes: 1000}
 	if got := p.rate(r); got != 0 {
 		t.Errorf("the first rate is %v", got)
 	}
 	p.before["node-1"] = sample{at: time.Now().Add(-time.Second), bytes: 1000}
-	r.Bytes = 3000
+	r.bytes = 3000
 	if got := p.rate(r); got < 1900 || got > 2000 {
 		t.Errorf("2000 bytes in a second are %v per second", got)
 	}
@@ -29,15 +29,10 @@ func TestRateIsOfWhatWasHeard(t *testing.T) {
 	}
 }
 
-func TestOpenReceiptsAreShownFirst(t *testing.T) {
-	receipts := []sdk.Receipt{
-		{Member: "a", State: sdk.ReceiptComplete},
-		{Member: "b", State: sdk.ReceiptReceiving},
-		{Member: "c", State: sdk.ReceiptComplete},
-		{Member: "d", State: sdk.ReceiptUnknown},
-	}
-	shown, hidden := undone(receipts, 3)
-	if len(shown) != 2 || shown[0].Member != "b" || shown[1].Member != "d" || hidden != 2 {
+func TestOpenPartsAreShownFirst(t *testing.T) {
+	parts := []part{{name: "a"}, {name: "b", open: true}, {name: "c"}, {name: "d", open: true}}
+	shown, hidden := undone(parts, 3)
+	if len(shown) != 2 || shown[0].name != "b" || shown[1].name != "d" || hidden != 2 {
 		t.Errorf("shown %v, hidden %d", shown, hidden)
 	}
 }

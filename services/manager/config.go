@@ -42,7 +42,10 @@ type KubernetesConfig struct {
 	GatewaySecret    string   `json:"gatewaySecret" usage:"Secret to keep fresh credentials for the proxy in front of the managers in; empty has none"`
 	GatewayNames     []string `json:"gatewayNames" usage:"DNS names of that proxy"`
 	Audience         string   `json:"audience" usage:"audience that ServiceAccount tokens must be made for"`
-	AgentAccounts    []string `json:"agentAccounts" usage:"ServiceAccounts, as namespace/name, whose pods are agents; the token is checked by the API server"`
+
+	AgentAccounts      []string `json:"agentAccounts" usage:"ServiceAccounts, as namespace/name, whose pods are agents, each by its node's name; the token is checked by the API server"`
+	GathererAccounts   []string `json:"gathererAccounts" usage:"ServiceAccounts whose pods are gatherers, each by its own name"`
+	ReplicatorAccounts []string `json:"replicatorAccounts" usage:"ServiceAccounts whose pods are replicators, each by its node's name"`
 }
 
 // StoreConfig says where the state is kept.
@@ -83,7 +86,10 @@ func Defaults() *Config {
 		Store:        StoreConfig{DataDir: "groupcast-data/store", Endpoints: []string{}},
 		Identity:     IdentityConfig{TrustDomain: identity.DefaultTrustDomain, CADir: "groupcast-data/ca"},
 		Replication:  ReplicationConfig{Groups: "239.195.0.0/16", Ports: "7431"},
-		Kubernetes:   KubernetesConfig{Audience: "groupcast", AgentAccounts: []string{}, GatewayNames: []string{}},
+		Kubernetes: KubernetesConfig{
+			Audience: "groupcast", GatewayNames: []string{},
+			AgentAccounts: []string{}, GathererAccounts: []string{}, ReplicatorAccounts: []string{},
+		},
 	}
 }
 
@@ -111,10 +117,11 @@ func (c *Config) Validate() error {
 	note(c.Identity.CADir != "", "identity.caDir is empty")
 	_, err = replication.ParsePlaces(c.Replication.Groups, c.Replication.Ports)
 	note(err == nil, "replication: %v", err)
-	for _, account := range c.Kubernetes.AgentAccounts {
+	accounts := c.Kubernetes.accounts()
+	for account, role := range accounts {
 		namespace, name, ok := strings.Cut(account, "/")
-		note(ok && namespace != "" && name != "", "kubernetes.agentAccounts: %q is not namespace/name", account)
+		note(ok && namespace != "" && name != "", "kubernetes.%sAccounts: %q is not namespace/name", role, account)
 	}
-	note(len(c.Kubernetes.AgentAccounts) == 0 || c.Kubernetes.Audience != "", "kubernetes.audience is empty: a token for anybody would be one for the managers")
+	note(len(accounts) == 0 || c.Kubernetes.Audience != "", "kubernetes.audience is empty: a token for anybody would be one for the managers")
 	return errors.Join(problems...)
 }

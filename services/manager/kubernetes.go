@@ -15,7 +15,20 @@ import (
 
 // asked reports whether the configuration needs an API server at all.
 func (c KubernetesConfig) asked() bool {
-	return c.CASecret != "" || c.CAConfigMap != "" || c.OperatorSecret != "" || c.GatewaySecret != "" || len(c.AgentAccounts) > 0
+	return c.CASecret != "" || c.CAConfigMap != "" || c.OperatorSecret != "" || c.GatewaySecret != "" || len(c.accounts()) > 0
+}
+
+// accounts says what the pods of ServiceAccounts are.
+func (c KubernetesConfig) accounts() map[string]identity.Role {
+	all := make(map[string]identity.Role)
+	for role, accounts := range map[identity.Role][]string{
+		identity.Agent: c.AgentAccounts, identity.Gatherer: c.GathererAccounts, identity.Replicator: c.ReplicatorAccounts,
+	} {
+		for _, account := range accounts {
+			all[account] = role
+		}
+	}
+	return all
 }
 
 // pod is what Kubernetes gives to a manager that is a pod; without it, nil.
@@ -51,12 +64,12 @@ func (p *pod) openCA(ctx context.Context, config *Config) (*identity.CA, error) 
 
 // reviewer returns who lets pods in; nil lets none in.
 func (p *pod) reviewer() *serviceaccount.Reviewer {
-	if p == nil || len(p.config.Kubernetes.AgentAccounts) == 0 {
+	if p == nil {
 		return nil
 	}
-	accounts := make(map[string]identity.Role)
-	for _, account := range p.config.Kubernetes.AgentAccounts {
-		accounts[account] = identity.Agent
+	accounts := p.config.Kubernetes.accounts()
+	if len(accounts) == 0 {
+		return nil
 	}
 	return serviceaccount.New(p.client, p.config.Kubernetes.Audience, accounts)
 }

@@ -151,23 +151,26 @@ func newParty(t *testing.T, config sdk.Config, policy *groupv1.Policy) *party {
 	p := &party{config: config, link: managertest.Dial(t, config)}
 	p.groups, p.sessions = groupv1.NewGroupServiceClient(p.link), groupv1.NewSessionServiceClient(p.link)
 	p.deliveries = groupv1.NewDeliveryServiceClient(p.link)
-	p.enroll = func(name string) sdk.Config {
-		client := dial(t, config)
-		text, _, err := client.CreateToken(t.Context(), sdk.Token{Role: "agent", Name: name})
-		if err != nil {
-			t.Fatal(err)
-		}
-		own := sdk.Config{Endpoints: config.Endpoints, TrustDomain: config.TrustDomain, CredentialsDir: t.TempDir()}
-		if _, err := sdk.Enroll(t.Context(), own, text); err != nil {
-			t.Fatal(err)
-		}
-		return own
-	}
+	p.enroll = func(name string) sdk.Config { return letIn(t, config, "agent", name) }
 	if _, err := p.groups.CreateGroup(t.Context(), &groupv1.CreateGroupRequest{Name: partyGroup, Policy: policy}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.running.Wait)
 	return p
+}
+
+// letIn gives somebody an identity by an operator's connection.
+func letIn(t *testing.T, operator sdk.Config, role, name string) sdk.Config {
+	t.Helper()
+	text, _, err := dial(t, operator).CreateToken(t.Context(), sdk.Token{Role: role, Name: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := sdk.Config{Endpoints: operator.Endpoints, TrustDomain: operator.TrustDomain, CredentialsDir: t.TempDir()}
+	if _, err := sdk.Enroll(t.Context(), own, text); err != nil {
+		t.Fatal(err)
+	}
+	return own
 }
 
 // startParty makes a manager with a group.

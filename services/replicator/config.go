@@ -20,7 +20,7 @@ type Config struct {
 	uplink.ServiceConfig
 
 	Node    string        `json:"node" usage:"name of the machine; empty is its host name"`
-	LANs    []string      `json:"lans" usage:"LANs that this machine is on, each as NAME=INTERFACE, as rack1=eth0; an interface alone is the LAN named lan; the first leads to LANs that it is not on"`
+	LANs    []string      `json:"lans" usage:"LANs that this machine is on, each as NAME=INTERFACE, as rack1=eth0, or NAME=NETWORK for the interface with an address of that, as rack1=10.1.0.0/16; without NAME= it is the LAN named lan; the first leads to LANs that it is not on"`
 	Labels  []string      `json:"labels" usage:"what replications can select this machine by, each as KEY=VALUE"`
 	Sources []string      `json:"sources" usage:"directories below which everything may be replicated from here, and block devices that may be"`
 	Targets []string      `json:"targets" usage:"directories below which replicas may be written"`
@@ -70,31 +70,6 @@ func (c *Config) Validate() error {
 	}
 	note(c.TTL >= 1 && c.TTL <= 255, "ttl is %d: want 1 to 255", c.TTL)
 	return errors.Join(append(problems, c.Check())...)
-}
-
-// lan is a LAN that this machine is on.
-type lan struct{ name, device string }
-
-func (c *Config) lans() (all []lan) {
-	for _, text := range c.LANs {
-		name, device, named := strings.Cut(text, "=")
-		if !named {
-			name, device = defaultLAN, text
-		}
-		all = append(all, lan{name, device})
-	}
-	return all
-}
-
-// device is the network interface that leads to a LAN.
-func (c *Config) device(name string) string {
-	all := c.lans()
-	for _, one := range all {
-		if one.name == name {
-			return one.device
-		}
-	}
-	return all[0].device
 }
 
 // labels are those that were given, by key.

@@ -28,13 +28,16 @@ func (w *worker) receive(ctx context.Context, j *job, key []byte, task *replicav
 		w.log.Warn("a replication failed here", "replication", said.GetReplication(), "error", err)
 		w.note(true, func() {
 			said.State, said.Reason, said.Detail = replicav1.ReplicaState_REPLICA_STATE_FAILED, reasonOf(err), err.Error()
+			w.metrics.ended(said, receipt.Stats)
 		})
 		return
 	}
 	w.log.Info("a replica is complete", "replication", said.GetReplication(), "name", receipt.Info.Name, "bytes", receipt.Info.Length, "took", receipt.Took)
 	w.note(true, func() {
 		said.State, said.Root = replicav1.ReplicaState_REPLICA_STATE_COMPLETE, receipt.Root[:]
+		w.metrics.received.Add(max(0, float64(receipt.Info.Length)-float64(receipt.Resumed)-float64(j.counted)))
 		said.Bytes, said.ResumedBytes = receipt.Info.Length, receipt.Resumed
+		w.metrics.ended(said, receipt.Stats)
 	})
 }
 
@@ -47,7 +50,13 @@ func (w *worker) receiveFrom(ctx context.Context, j *job, key []byte, task *repl
 	return receive.Run(ctx, receive.Env{
 		Log: w.log.With("replication", said.GetReplication()),
 		Progress: func(landed, _ uint64) {
-			w.note(false, func() { said.Bytes = landed })
+			w.note(false, func() {
+				if before := said.GetBytes(); 0 < before && before < landed { // at first it is not known how much was there already
+					j.counted += landed - before
+					w.metrics.received.Add(float64(landed - before))
+				}
+				said.Bytes = landed
+			})
 		},
 	}, receive.Config{
 		Place: place, Key: key, Name: w.name, LAN: task.GetLan(), Durable: true, Patience: silence,

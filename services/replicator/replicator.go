@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"slices"
 
@@ -24,10 +23,8 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 		return err
 	}
 	defer managers.Close()
-	for _, lan := range config.lans() {
-		if _, err := net.InterfaceByName(lan.device); err != nil {
-			return fmt.Errorf("lans: network interface %s: %w", lan.device, err)
-		}
+	if config, err = config.here(); err != nil {
+		return err
 	}
 	places, err := newPlaces(config)
 	if err != nil {
@@ -38,7 +35,7 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 		return err
 	}
 	env.Log = env.Log.With("replicator", name)
-	work := newWorker(env.Log, config, places, name)
+	work := newWorker(env.Log, config, places, newMetrics(env.Metrics), name)
 	env.Admin.Ready(func() error {
 		if !work.isKnown() {
 			return errors.New("no manager knows this replicator yet")

@@ -96,7 +96,7 @@ func (w *worker) sendTo(ctx context.Context, j *job, legs []*leg, i int, key []b
 		return fmt.Errorf("send %s to LAN %s: %w", task.GetPath(), l.task.GetLan(), err)
 	}
 	length := from.Info().Length
-	w.sent(j, legs, i, send.Progress{Sent: length, Length: length, Members: result.Members, Root: result.Root})
+	w.sent(j, legs, i, send.Progress{Sent: length, Length: length, Members: result.Members, Root: result.Root, Counts: result.Counts})
 	return nil
 }
 
@@ -104,6 +104,7 @@ func (w *worker) sendTo(ctx context.Context, j *job, legs []*leg, i int, key []b
 func (w *worker) sent(j *job, legs []*leg, i int, p send.Progress) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.metrics.sent(legs[i].task.GetLan(), legs[i].progress, p)
 	legs[i].progress = p
 	said := j.sending
 	hadRoot := len(said.GetRoot()) > 0

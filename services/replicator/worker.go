@@ -12,11 +12,12 @@ import (
 
 // worker does the tasks that the managers give.
 type worker struct {
-	log    *slog.Logger
-	config *Config
-	places *places
-	name   string
-	wake   chan struct{}
+	log     *slog.Logger
+	config  *Config
+	places  *places
+	metrics *metrics
+	name    string
+	wake    chan struct{}
 
 	mu      sync.Mutex
 	known   bool
@@ -30,10 +31,11 @@ type job struct {
 	cancel    context.CancelFunc
 	sending   *replicav1.SendReport
 	receiving *replicav1.ReceiveReport
+	counted   uint64 // bytes received that are in the metrics
 }
 
-func newWorker(log *slog.Logger, config *Config, places *places, name string) *worker {
-	return &worker{log: log, config: config, places: places, name: name, wake: make(chan struct{}, 1), jobs: make(map[string]*job)}
+func newWorker(log *slog.Logger, config *Config, places *places, metrics *metrics, name string) *worker {
+	return &worker{log: log, config: config, places: places, metrics: metrics, name: name, wake: make(chan struct{}, 1), jobs: make(map[string]*job)}
 }
 
 func (w *worker) isKnown() bool {
@@ -67,18 +69,21 @@ func (w *worker) begin(task *replicav1.Task) {
 	ctx, cancel := context.WithCancel(context.Background())
 	j := &job{cancel: cancel}
 	id := task.GetReplication()
-	do := func() {}
-	switch duty := task.GetDuty().(type) {
+	duty, do := "", func() {}
+	switch part := task.GetDuty().(type) {
 	case *replicav1.Task_Send:
 		j.sending = &replicav1.SendReport{Replication: id}
-		do = func() { w.send(ctx, j, task.GetKey(), duty.Send) }
+		duty, do = "send", func() { w.send(ctx, j, task.GetKey(), part.Send) }
 	case *replicav1.Task_Receive:
 		j.receiving = &replicav1.ReceiveReport{Replication: id, State: replicav1.ReplicaState_REPLICA_STATE_WAITING}
-		do = func() { w.receive(ctx, j, task.GetKey(), duty.Receive) }
+		duty, do = "receive", func() { w.receive(ctx, j, task.GetKey(), part.Receive) }
 	}
 	w.jobs[id] = j
 	w.working.Go(func() {
 		defer cancel()
+		if duty != "" { // a newer manager may ask for what is not known here
+			defer w.metrics.begin(duty)()
+		}
 		do()
 	})
 	w.poke()

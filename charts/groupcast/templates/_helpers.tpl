@@ -113,12 +113,169 @@ groupcast/{{ include "groupcast.namespace" . }}/{{ include "groupcast.fullname" 
 {{- end -}}
 {{- end -}}
 
+{{/* The annotations of an object: what values say. Call with a map. */}}
+{{- define "groupcast.annotations" -}}
+{{- with . }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* Where pods may run: call with the values of a component. */}}
+{{- define "groupcast.scheduling" -}}
+{{- with .priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* The probes of a pod of the data plane. */}}
+{{- define "groupcast.probes" -}}
+startupProbe:
+  httpGet: {path: /healthz, port: admin}
+  periodSeconds: 2
+  failureThreshold: 90
+livenessProbe:
+  httpGet: {path: /healthz, port: admin}
+  periodSeconds: 10
+  timeoutSeconds: 5
+  failureThreshold: 6
+readinessProbe:
+  httpGet: {path: /readyz, port: admin}
+  periodSeconds: 3
+  timeoutSeconds: 3
+{{- end -}}
+
+{{/* The ports of a pod of the data plane, which are the node's own on its network: (list $ (list "data" 7410 "TCP") …). */}}
+{{- define "groupcast.ports" -}}
+{{- $host := (index . 0).Values.dataPlane.hostNetwork -}}
+{{- range rest . }}
+- name: {{ index . 0 }}
+  containerPort: {{ index . 1 }}
+  {{- if $host }}
+  hostPort: {{ index . 1 }}
+  {{- end }}
+  protocol: {{ index . 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* What every pod of the data plane has in its spec: (list $ "agent" .Values.agent). */}}
+{{- define "groupcast.dataPlanePod" -}}
+{{- $root := index . 0 -}}
+serviceAccountName: {{ include "groupcast.fullname" $root }}-{{ index . 1 }}
+automountServiceAccountToken: false
+{{- if $root.Values.dataPlane.hostNetwork }}
+hostNetwork: true
+dnsPolicy: ClusterFirstWithHostNet
+{{- end }}
+terminationGracePeriodSeconds: 45
+{{- include "groupcast.pullSecrets" $root }}
+{{- include "groupcast.scheduling" (index . 2) }}
+securityContext:
+  {{- include "groupcast.podSecurity" $root | nindent 2 }}
+{{- end -}}
+
+{{/* The labels and annotations of such a pod: (list $ "agent" .Values.agent). A change of its configuration starts it anew. */}}
+{{- define "groupcast.dataPlaneMetadata" -}}
+{{- $root := index . 0 -}}
+{{- $values := index . 2 -}}
+labels:
+  {{- include "groupcast.labels" (list $root (index . 1)) | nindent 2 }}
+  {{- with $values.podLabels }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+annotations:
+  checksum/config: {{ include (printf "groupcast.%s.config" (index . 1)) $root | sha256sum }}
+  {{- with $values.podAnnotations }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end -}}
+
+{{/* The ServiceAccount and the configuration of a component of the data plane: (list $ "agent" .Values.agent). */}}
+{{- define "groupcast.dataPlaneObjects" -}}
+{{- $root := index . 0 -}}
+{{- $component := index . 1 -}}
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  {{- include "groupcast.metadata" (list $root $component $component) | nindent 2 }}
+  {{- include "groupcast.annotations" (index . 2).serviceAccount.annotations | nindent 2 }}
+automountServiceAccountToken: false
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  {{- include "groupcast.metadata" (list $root $component $component) | nindent 2 }}
+data:
+  {{ $component }}.yaml: |
+    {{- include (printf "groupcast.%s.config" $component) $root | nindent 4 }}
+{{- end -}}
+
+{{/* The volumes that such a pod shows the managers who it is by: the pod starts when they have written their CA's certificate. */}}
+{{- define "groupcast.dataPlaneVolumes" -}}
+{{- $root := index . 0 -}}
+{{- $name := include "groupcast.fullname" $root -}}
+- name: config
+  configMap:
+    name: {{ $name }}-{{ index . 1 }}
+- name: identity
+  projected:
+    sources:
+      - serviceAccountToken:
+          audience: {{ include "groupcast.audience" $root }}
+          expirationSeconds: 3600
+          path: token
+      - configMap:
+          name: {{ $name }}-ca
+          items: [{key: ca.crt, path: ca.crt}]
+- name: credentials
+  emptyDir: {medium: Memory, sizeLimit: 1Mi}
+{{- end -}}
+
+{{- define "groupcast.dataPlaneMounts" -}}
+- {name: config, mountPath: /etc/groupcast, readOnly: true}
+- {name: identity, mountPath: /var/run/groupcast-identity, readOnly: true}
+- {name: credentials, mountPath: /var/run/groupcast}
+{{- end -}}
+
+{{/* What all configurations of the data plane begin with: (list $ .Values.agent), as YAML. */}}
+{{- define "groupcast.dataPlaneConfig" -}}
+{{- $root := index . 0 -}}
+{{- $values := index . 1 -}}
+{{- toYaml (dict
+  "admin" (dict "listen" (printf ":%d" (int $values.adminPort)))
+  "managers" (list (printf "%s:%d" (include "groupcast.managerHost" $root) (int $root.Values.manager.service.port)))
+  "trustDomain" $root.Values.trustDomain
+  "credentialsDir" "/var/run/groupcast/credentials"
+  "serviceAccountTokenFile" "/var/run/groupcast-identity/token"
+  "authorityFile" "/var/run/groupcast-identity/ca.crt"
+  "stopWait" $values.stopWait
+  "log" (dict "level" (upper $root.Values.log.level) "format" $root.Values.log.format)) -}}
+{{- end -}}
+
 {{/* What the schema cannot say. */}}
 {{- define "groupcast.check" -}}
 {{- if and (not .Values.store.external.endpoints) (not (has (int .Values.manager.replicas) (list 1 3))) -}}
 {{- fail (printf "manager.replicas is %v: with the embedded store it can be 1 or 3; name an external etcd in store.external.endpoints for another number" .Values.manager.replicas) -}}
 {{- end -}}
-{{- if eq (int .Values.agent.port) (int .Values.agent.adminPort) -}}
-{{- fail "agent.port and agent.adminPort are the same: each needs one of its own" -}}
+{{- $ports := dict -}}
+{{- range $key := list "agent.port" "agent.adminPort" "gatherer.port" "gatherer.dataPort" "gatherer.adminPort" "replicator.adminPort" -}}
+{{- $path := splitList "." $key -}}
+{{- $port := index $.Values (first $path) (last $path) | int | toString -}}
+{{- if hasKey $ports $port -}}
+{{- fail (printf "%s and %s are the same: each needs one of its own" (get $ports $port) $key) -}}
+{{- end -}}
+{{- $_ := set $ports $port $key -}}
 {{- end -}}
 {{- end -}}

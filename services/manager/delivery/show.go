@@ -18,13 +18,7 @@ import (
 	"github.com/groupcast/groupcast/services/manager/ledger"
 	"github.com/groupcast/groupcast/services/manager/placement"
 	"github.com/groupcast/groupcast/services/manager/view"
-)
-
-const (
-	// watchPace is how long changes are collected before a delivery is sent again.
-	watchPace = 200 * time.Millisecond
-	// watchHeartbeat is how long a watch is silent at most.
-	watchHeartbeat = 5 * time.Second
+	"github.com/groupcast/groupcast/services/manager/watch"
 )
 
 func memberID(name string) identity.ID { return placement.MemberID(name) }
@@ -75,59 +69,21 @@ func placeOf(delivery view.Delivery) string {
 // Watch sends a delivery as it is, and again as it changes, until it has ended.
 // Heartbeats are sent as nil.
 func (d *Desk) Watch(ctx context.Context, id string, send func(*groupv1.Delivery) error) error {
-	heartbeat := time.NewTicker(watchHeartbeat)
-	defer heartbeat.Stop()
-	pace := time.NewTimer(watchPace)
-	defer pace.Stop()
-	for {
-		changed := d.changes(id)
-		delivery, err := d.delivery(id)
-		if err != nil {
-			return err
-		}
-		if err := send(d.Show(delivery, true)); err != nil || !delivery.Running() {
-			return err
-		}
-		heartbeat.Reset(watchHeartbeat)
-		pace.Reset(watchPace)
-		for waiting := true; waiting; {
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-d.ended:
-				return ledger.ErrNotLeading
-			case <-heartbeat.C:
-				if err := send(nil); err != nil {
-					return err
-				}
-			case <-changed:
-				waiting = false
+	return watch.Watched[*groupv1.Delivery]{
+		Changed: func() <-chan struct{} { return d.changes(id) },
+		Show: func() (*groupv1.Delivery, bool, error) {
+			delivery, err := d.delivery(id)
+			if err != nil {
+				return nil, false, err
 			}
-		}
-		if err := d.rest(ctx, id, pace.C); err != nil {
-			return err
-		}
-	}
-}
-
-// rest waits until a delivery is to be sent again: what has ended, at once.
-func (d *Desk) rest(ctx context.Context, id string, pace <-chan time.Time) error {
-	for {
-		var changed <-chan struct{}
-		if d.find(id) != nil {
-			changed = d.changes(id)
-		}
-		if delivery, err := d.delivery(id); err != nil || !delivery.Running() {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-pace:
-			return nil
-		case <-changed:
-		}
-	}
+			return d.Show(delivery, true), delivery.Running(), nil
+		},
+		Running: func() (bool, error) {
+			delivery, err := d.delivery(id)
+			return err == nil && delivery.Running(), err
+		},
+		Ended: d.ended, Send: send,
+	}.Run(ctx)
 }
 
 // changes returns what is closed when there is something new to show of a delivery.

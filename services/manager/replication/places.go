@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net/netip"
+	"strconv"
+	"strings"
 )
 
 // Places is where replications can meet: multicast groups and ports.
@@ -20,13 +22,24 @@ func ParsePlaces(groups, ports string) (Places, error) {
 		return Places{}, fmt.Errorf("groups %q: want a network of IPv4 multicast addresses, as in 239.195.0.0/16", groups)
 	}
 	p := Places{Groups: network.Masked()}
-	if n, _ := fmt.Sscanf(ports, "%d-%d", &p.FirstPort, &p.Last); n == 1 {
-		p.Last = p.FirstPort
+	first, last, isRange := strings.Cut(ports, "-")
+	if !isRange {
+		last = first
 	}
+	p.FirstPort, p.Last = portOf(first), portOf(last)
 	if p.FirstPort == 0 || p.Last < p.FirstPort {
 		return Places{}, fmt.Errorf("ports %q: want one or a range, as in 7431 or 7431-7440", ports)
 	}
 	return p, nil
+}
+
+// portOf reads a port; what is none is 0.
+func portOf(text string) uint16 {
+	port, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		return 0
+	}
+	return uint16(port)
 }
 
 // draws is how often a place is drawn that may be taken.

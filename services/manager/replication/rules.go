@@ -65,30 +65,33 @@ type verdict struct {
 }
 
 // decide says how a replication stands. It ends when it is known how it went for every
-// replica, when nobody sends any more, or when its time is over.
+// replica, when nobody sends any more, or when its time is over. It has a reason only if it
+// would have gone on otherwise.
 func decide(f facts) verdict {
 	v := verdict{outcomes: make(map[string]outcome)}
 	v.reason, v.detail = f.over()
-	waiting := false
+	waiting, cut := false, false // somebody is waited for; somebody could not be
 	for _, r := range f.replicas {
 		if r.isFinal() {
 			continue
 		}
-		o, settled := f.judge(r)
+		o, known := f.judge(r)
+		settled := known
 		switch {
-		case settled:
+		case known:
 		case v.reason != "" && r.away.IsZero():
 			o, settled = failed(v.reason, v.detail), true
 		case v.reason != "" || f.isUnknown(r):
 			o, settled = outcome{state: replicav1.ReplicaState_REPLICA_STATE_UNKNOWN}, true
 		}
+		cut = cut || !known && v.reason != ""
 		if settled {
 			v.outcomes[r.name] = o
 		}
 		waiting = waiting || !settled
 	}
 	v.ended = !waiting
-	if !v.ended || v.reason == "" {
+	if !v.ended || !cut {
 		v.reason, v.detail = "", ""
 	}
 	for name, o := range v.outcomes {

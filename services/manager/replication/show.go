@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -12,13 +11,7 @@ import (
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 	"github.com/groupcast/groupcast/services/manager/ledger"
 	"github.com/groupcast/groupcast/services/manager/view"
-)
-
-const (
-	// watchPace is how long changes are collected before a replication is sent again.
-	watchPace = 200 * time.Millisecond
-	// watchHeartbeat is how long a watch is silent at most.
-	watchHeartbeat = 5 * time.Second
+	"github.com/groupcast/groupcast/services/manager/watch"
 )
 
 // replication returns a replication by its whole id.
@@ -61,42 +54,25 @@ func (d *Desk) List(after string, limit int) (page []*replicav1.Replication, las
 // Watch sends a replication as it is, and again as it changes, until it has ended.
 // Heartbeats are sent as nil.
 func (d *Desk) Watch(ctx context.Context, id string, send func(*replicav1.Replication) error) error {
-	heartbeat := time.NewTicker(watchHeartbeat)
-	defer heartbeat.Stop()
-	for {
-		d.mu.Lock()
-		changed := d.changed
-		d.mu.Unlock()
-		r, err := d.replication(id)
-		if err != nil {
-			return err
-		}
-		if err := send(d.Show(r, true)); err != nil || !r.Running() {
-			return err
-		}
-		heartbeat.Reset(watchHeartbeat)
-		pace := time.NewTimer(watchPace) // what changes at once is sent together
-		select {
-		case <-pace.C:
-		case <-ctx.Done():
-			pace.Stop()
-			return ctx.Err()
-		}
-		for waiting := true; waiting; {
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-d.ended:
-				return ledger.ErrNotLeading
-			case <-heartbeat.C:
-				if err := send(nil); err != nil {
-					return err
-				}
-			case <-changed:
-				waiting = false
+	return watch.Watched[*replicav1.Replication]{
+		Changed: func() <-chan struct{} {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			return d.changed
+		},
+		Show: func() (*replicav1.Replication, bool, error) {
+			r, err := d.replication(id)
+			if err != nil {
+				return nil, false, err
 			}
-		}
-	}
+			return d.Show(r, true), r.Running(), nil
+		},
+		Running: func() (bool, error) {
+			r, err := d.replication(id)
+			return err == nil && r.Running(), err
+		},
+		Ended: d.ended, Send: send,
+	}.Run(ctx)
 }
 
 // Show returns a replication as the API shows it: never with its key.

@@ -56,8 +56,9 @@ func IsToken(text string) bool {
 // maxToken is the length of the longest token that the API server is asked about.
 const maxToken = 8 << 10
 
-// Review returns the identity that a pod's token stands for: the role of its
-// ServiceAccount, under the name of its node. So a pod can be nobody but the one of its own node.
+// Review returns the identity that a pod's token stands for: the role of its ServiceAccount,
+// under the name of its node, so that a pod can be nobody but the one of its own node. A
+// gatherer's data is its pod's, wherever that runs: it has its pod's name.
 func (r *Reviewer) Review(ctx context.Context, token string) (identity.ID, error) {
 	if len(token) > maxToken {
 		return identity.ID{}, fmt.Errorf("%w: it has %d bytes", ErrRefused, len(token))
@@ -78,6 +79,9 @@ func (r *Reviewer) Review(ctx context.Context, token string) (identity.ID, error
 		return identity.ID{}, fmt.Errorf("%w: ServiceAccount %s has no role here", ErrRefused, pod.Account)
 	case pod.Node == "":
 		return identity.ID{}, fmt.Errorf("%w: it is bound to no pod on a node (want a projected token; Kubernetes 1.30 or later)", ErrRefused)
+	}
+	if role == identity.Gatherer {
+		return identity.ID{Role: role, Name: kubernetes.Label(pod.Name)}, nil
 	}
 	return identity.ID{Role: role, Name: kubernetes.Label(pod.Node)}, nil
 }

@@ -22,14 +22,19 @@ func (a answers) Review(context.Context, string, string) (kubernetes.Pod, string
 	return a.pod, a.problem, a.err
 }
 
-var accounts = map[string]identity.Role{"ns/agent": identity.Agent}
+var accounts = map[string]identity.Role{"ns/agent": identity.Agent, "ns/gatherer": identity.Gatherer, "ns/replicator": identity.Replicator}
 
-// A pod can be nobody but the agent of its own node.
-func TestNameIsTheNodes(t *testing.T) {
-	reviewer := New(answers{pod: kubernetes.Pod{Account: "ns/agent", Name: "agent-x", Node: "node-7"}}, "groupcast", accounts)
-	id, err := reviewer.Review(t.Context(), "token")
-	if err != nil || id != (identity.ID{Role: identity.Agent, Name: "node-7"}) {
-		t.Errorf("%v %v", id, err)
+// A pod can be nobody but the agent or the replicator of its own node, or the gatherer of its own name.
+func TestNameIsTheNodesOrThePods(t *testing.T) {
+	for account, want := range map[string]identity.ID{
+		"ns/agent":      {Role: identity.Agent, Name: "node-7"},
+		"ns/replicator": {Role: identity.Replicator, Name: "node-7"},
+		"ns/gatherer":   {Role: identity.Gatherer, Name: "gatherer-0"},
+	} {
+		reviewer := New(answers{pod: kubernetes.Pod{Account: account, Name: "gatherer-0", Node: "node-7"}}, "groupcast", accounts)
+		if id, err := reviewer.Review(t.Context(), "token"); err != nil || id != want {
+			t.Errorf("%s: %v %v, want %v", account, id, err, want)
+		}
 	}
 }
 

@@ -231,7 +231,10 @@ func (l *loop) show(now time.Time) {
 	}
 	l.mu.Lock()
 	l.shown = now
-	p := Progress{Sent: min(uint64(l.rules.Passed())*l.shape.Block(), l.shape.Length), Length: l.shape.Length, Members: l.receipts(), Root: l.root}
+	p := Progress{
+		Sent: min(uint64(l.rules.Passed())*l.shape.Block(), l.shape.Length), Length: l.shape.Length, Members: l.receipts(), Root: l.root,
+		Window: l.rules.Window(), Counts: l.rules.Counts(),
+	}
 	l.mu.Unlock()
 	l.env.Progress(p)
 }

@@ -68,6 +68,9 @@ type Progress struct {
 	Members      []Receipt
 	// Root is zero until all was read.
 	Root object.Root
+	// Window is how many packets may be on their way.
+	Window int
+	Counts algo.Counts
 }
 
 // Receipt is how it went for a member.

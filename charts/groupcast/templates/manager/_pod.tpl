@@ -166,8 +166,15 @@ spec:
 {{- $_ := set $config.kubernetes "gatewaySecret" $host -}}
 {{- $_ := set $config.kubernetes "gatewayNames" (concat (list "localhost" $host (printf "%s.%s" $host $namespace) (printf "%s.%s.svc" $host $namespace)) .Values.envoy.hostnames) -}}
 {{- end -}}
+{{- $account := printf "%s/%s" (include "groupcast.namespace" .) $name -}}
 {{- if .Values.agent.enabled -}}
-{{- $_ := set $config.kubernetes "agentAccounts" (list (printf "%s/%s-agent" (include "groupcast.namespace" .) $name)) -}}
+{{- $_ := set $config.kubernetes "agentAccounts" (list (printf "%s-agent" $account)) -}}
+{{- end -}}
+{{- if .Values.gatherer.enabled -}}
+{{- $_ := set $config.kubernetes "gathererAccounts" (list (printf "%s-gatherer" $account)) -}}
+{{- end -}}
+{{- if include "groupcast.replicator.enabled" . -}}
+{{- $_ := set $config.kubernetes "replicatorAccounts" (list (printf "%s-replicator" $account)) -}}
 {{- end -}}
 {{- toYaml (mergeOverwrite $config (deepCopy .Values.manager.config)) -}}
 {{- end -}}

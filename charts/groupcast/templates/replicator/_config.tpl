@@ -1,0 +1,16 @@
+{{/* Multicast goes over the nodes' network: there is no replicator without. */}}
+{{- define "groupcast.replicator.enabled" -}}
+{{- if and .Values.replicator.enabled .Values.dataPlane.hostNetwork -}}true{{- end -}}
+{{- end -}}
+
+{{/* The replicator's configuration file. */}}
+{{- define "groupcast.replicator.config" -}}
+{{- $config := include "groupcast.dataPlaneConfig" (list . .Values.replicator) | fromYaml -}}
+{{- $_ := set $config "sources" .Values.replicator.sources -}}
+{{- $_ := set $config "targets" (list "/var/lib/groupcast/replicas") -}}
+{{- $_ := set $config "state" "/var/lib/groupcast/state" -}}
+{{- with .Values.replicator.lans -}}
+{{- $_ := set $config "lans" . -}}
+{{- end -}}
+{{- toYaml (mergeOverwrite $config (deepCopy .Values.replicator.config)) -}}
+{{- end -}}

@@ -1,0 +1,136 @@
+package render
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+)
+
+// dashboard is what the rules below look at.
+type dashboard struct {
+	UID, Title, Description string
+	Editable                bool
+	Panels                  []panel
+	Templating              struct {
+		List []struct {
+			Name, Type string
+			Multi      bool
+			IncludeAll bool
+			Refresh    int
+		}
+	}
+}
+
+type panel struct {
+	ID                       int
+	Type, Title, Description string
+	Datasource               struct{ UID string }
+	FieldConfig              struct{ Defaults struct{ Unit string } }
+	Targets                  []struct{ Expr, LegendFormat string }
+}
+
+func dashboards(t *testing.T) map[string]dashboard {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(Chart, "dashboards", "*.json"))
+	if err != nil || len(files) < 6 {
+		t.Fatalf("%d dashboards, %v", len(files), err)
+	}
+	all := make(map[string]dashboard)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var one dashboard
+		if err := json.Unmarshal(text, &one); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		all[filepath.Base(file)] = one
+	}
+	return all
+}
+
+// The rules of dashboard-linter, as far as they hold here.
+func TestDashboardsFollowTheRules(t *testing.T) {
+	uids, titles := make(map[string]string), make(map[string]string)
+	for file, d := range dashboards(t) {
+		if uids[d.UID] != "" || titles[d.Title] != "" || d.UID == "" || d.Title == "" || d.Description == "" {
+			t.Errorf("%s: uid %q and title %q are empty or those of %s%s", file, d.UID, d.Title, uids[d.UID], titles[d.Title])
+		}
+		uids[d.UID], titles[d.Title] = file, file
+		if d.Editable {
+			t.Errorf("%s can be edited in Grafana: the next upgrade would undo it", file)
+		}
+		variables := d.Templating.List
+		if len(variables) != 2 || variables[0].Name != "datasource" || variables[0].Type != "datasource" || variables[1].Name != "namespace" ||
+			!variables[1].Multi || !variables[1].IncludeAll || variables[1].Refresh != 2 {
+			t.Errorf("%s: variables %+v", file, variables)
+		}
+		ids, names := make(map[int]bool), make(map[string]bool)
+		for _, p := range d.Panels {
+			if ids[p.ID] || names[p.Type+p.Title] || p.ID == 0 {
+				t.Errorf("%s: the id %d or the title %q is there twice", file, p.ID, p.Title)
+			}
+			ids[p.ID], names[p.Type+p.Title] = true, true
+			if p.Type != "row" {
+				p.check(t, file)
+			}
+		}
+	}
+}
+
+// ranges stands for what Grafana replaces.
+var ranges = strings.NewReplacer("$__rate_interval", "1m", "$namespace", ".*")
+
+func (p panel) check(t *testing.T, file string) {
+	t.Helper()
+	if p.Title == "" || !strings.HasSuffix(p.Description, ".") || p.FieldConfig.Defaults.Unit == "" || len(p.Targets) == 0 || p.Datasource.UID != "${datasource}" {
+		t.Errorf("%s: %q lacks a description, a unit, a query or the data source", file, p.Title)
+	}
+	for _, target := range p.Targets {
+		if target.LegendFormat == "" {
+			t.Errorf("%s: %q has a query without a legend", file, p.Title)
+		}
+		expression, err := parser.NewParser(parser.Options{}).ParseExpr(ranges.Replace(target.Expr))
+		if err != nil {
+			t.Errorf("%s: %q: %v", file, p.Title, err)
+			continue
+		}
+		parser.Inspect(expression, func(node parser.Node, path []parser.Node) error {
+			if selector, is := node.(*parser.VectorSelector); is {
+				checkSelector(t, file+": "+p.Title, selector, path)
+			}
+			return nil
+		})
+		if windows := regexp.MustCompile(`\[([^\]]+)\]`).FindAllStringSubmatch(target.Expr, -1); len(windows) > 0 && windows[0][1] != "$__rate_interval" {
+			t.Errorf("%s: %q takes a rate over %s", file, p.Title, windows[0][1])
+		}
+	}
+}
+
+// A counter is shown by its rate, and every metric of the namespaces that were chosen.
+func checkSelector(t *testing.T, where string, selector *parser.VectorSelector, path []parser.Node) {
+	t.Helper()
+	rated := false
+	for _, above := range path {
+		if call, is := above.(*parser.Call); is && (call.Func.Name == "rate" || call.Func.Name == "increase") {
+			rated = true
+		}
+	}
+	counter := strings.HasSuffix(selector.Name, "_total") || strings.HasSuffix(selector.Name, "_bucket") || strings.HasSuffix(selector.Name, "_count") || strings.HasSuffix(selector.Name, "_xx")
+	if counter != rated {
+		t.Errorf("%s: %s: counter %v, rated %v", where, selector.Name, counter, rated)
+	}
+	for _, matcher := range selector.LabelMatchers {
+		if matcher.Name == "namespace" && matcher.Type == labels.MatchRegexp {
+			return
+		}
+	}
+	t.Errorf("%s: %s is of any namespace", where, selector.Name)
+}

@@ -1,0 +1,67 @@
+//go:build cluster
+
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/groupcast/groupcast/sdk/gather"
+)
+
+// "gathering with two priorities": clients outside of the cluster upload through Envoy and the
+// node's data port; who has priority gets more while both are there, and both are whole.
+func TestKGatheringWithTwoPriorities(t *testing.T) {
+	gc.keepArtifacts(t)
+	access := gc.operator(t)
+	operator := uploader(t, access, "")
+	policy, err := gather.ParsePolicy([]byte("clients:\n- {name: high, target: 40MB, priority: 9}\n- {name: low, target: 8MB, max: 8MB, priority: 1}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, revision, err := operator.Policy(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := operator.SetPolicy(t.Context(), policy, revision); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(map[string]chan time.Time)
+	for _, name := range []string{"high", "low"} {
+		source, _ := random(t, 48*mebibyte)
+		client, end := uploader(t, access, name), make(chan time.Time, 1)
+		ended[name] = end
+		go func() {
+			defer close(end)
+			ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+			defer cancel()
+			uploaded, err := client.Upload(ctx, source, gather.FileOptions{})
+			if err != nil || uploaded.Bytes != 48*mebibyte {
+				t.Errorf("%s: %+v %v", name, uploaded, err)
+			}
+			end <- time.Now()
+		}()
+	}
+	high, low := <-ended["high"], <-ended["low"]
+	t.Logf("high was done %v before low", low.Sub(high))
+	if !high.Before(low) {
+		t.Error("who has priority was done later")
+	}
+	clients, err := operator.Clients(t.Context())
+	if err != nil || len(clients.Clients) < 2 {
+		t.Errorf("clients %+v, %v", clients, err)
+	}
+}
+
+// uploader returns a client of the gatherer by way of Envoy.
+func uploader(t *testing.T, access, name string) *gather.Client {
+	t.Helper()
+	client, err := gather.Open(access, fmt.Sprintf("%s:%d", nodeAddresses(t)[0], gatheringNodePort), gather.Options{As: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	return client
+}

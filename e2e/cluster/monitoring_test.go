@@ -1,0 +1,195 @@
+//go:build cluster
+
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/groupcast/groupcast/sdk"
+	"github.com/groupcast/groupcast/sdk/gather"
+)
+
+// prometheus is a real one, in a pod, that scrapes the release.
+const prometheus = `
+apiVersion: v1
+kind: Pod
+metadata: {name: prometheus, namespace: gc}
+spec:
+  automountServiceAccountToken: false
+  containers:
+    - name: prometheus
+      image: prom/prometheus:v3
+      imagePullPolicy: Never
+      args: [--config.file=/etc/prometheus/prometheus.yml, --storage.tsdb.path=/tmp/prometheus]
+      ports: [{containerPort: 9090}]
+      readinessProbe: {httpGet: {path: /-/ready, port: 9090}, periodSeconds: 1}
+      volumeMounts: [{name: config, mountPath: /etc/prometheus}]
+  volumes: [{name: config, configMap: {name: prometheus}}]
+`
+
+// adminPorts are where the parts show their metrics, and where in a pod's description their host is.
+var adminPorts = map[string]int{"manager": 7401, "agent": 7411, "gatherer": 7422, "replicator": 7432, "envoy": 7482}
+
+// scraped says what Prometheus scrapes: every pod of the release, with the labels that the chart's monitors give them.
+func scraped(t *testing.T) string {
+	t.Helper()
+	var config strings.Builder
+	config.WriteString("global: {scrape_interval: 2s, evaluation_interval: 2s}\nrule_files: [rules.yaml]\nscrape_configs:\n")
+	for job, port := range adminPorts {
+		path := "/metrics"
+		if job == "envoy" {
+			path = "/stats/prometheus"
+		}
+		fmt.Fprintf(&config, "- job_name: %s\n  metrics_path: %s\n  static_configs:\n", job, path)
+		pods := gc.kubectl(t, "get", "pods", "-l", "app.kubernetes.io/instance=gc,app.kubernetes.io/component="+job, "-o",
+			`jsonpath={range .items[*]}{.metadata.name} {.spec.nodeName} {.status.podIP}{"\n"}{end}`)
+		for line := range strings.Lines(pods) {
+			fields := strings.Fields(line)
+			if len(fields) != 3 {
+				t.Fatalf("pods of %s: %q", job, pods)
+			}
+			fmt.Fprintf(&config, "  - {targets: ['%s:%d'], labels: {namespace: gc, pod: %s, node: %s}}\n", fields[2], port, fields[0], fields[1])
+		}
+	}
+	return config.String()
+}
+
+// "every panel and variable of every dashboard must return data of a sane range while a delivery, a gathering and a
+// replication run"
+func TestMEveryPanelHasData(t *testing.T) {
+	gc.keepArtifacts(t)
+	file := filepath.Join(t.TempDir(), "prometheus.yml")
+	if err := os.WriteFile(file, []byte(scraped(t)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	gc.kubectl(t, "create", "configmap", "prometheus", "--from-file=prometheus.yml="+file, "--from-file=rules.yaml="+chart+"/files/rules.yaml")
+	pod := filepath.Join(t.TempDir(), "pod.yaml")
+	if err := os.WriteFile(pod, []byte(prometheus), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	gc.kubectl(t, "apply", "-f", pod)
+	gc.kubectl(t, "wait", "--for=condition=Ready", "pod/prometheus", "--timeout=2m")
+	work(t)
+	files, err := filepath.Glob(chart + "/dashboards/*.json")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("dashboards: %v, %v", files, err)
+	}
+	for _, file := range files {
+		for title, expressions := range queries(t, file) {
+			for _, expression := range expressions {
+				if problem := ask(t, expression); problem != "" {
+					t.Errorf("%s: %s: %s: %s", filepath.Base(file), title, problem, expression)
+				}
+			}
+		}
+	}
+}
+
+// work has a delivery, a gathering and a replication run, for long enough to be seen.
+func work(t *testing.T) {
+	t.Helper()
+	access := gc.operator(t)
+	p := newParty(t, access, "models", sdk.Receive)
+	defer p.leave()
+	s := p.send(40*mebibyte, 2*mebibyte)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	client := uploader(t, access, "watched")
+	gathered := make(chan error, 1)
+	source, _ := random(t, 64*mebibyte)
+	go func() {
+		_, err := client.Upload(ctx, source, gather.FileOptions{})
+		gathered <- err
+	}()
+	replication, err := p.client.Replicate(ctx, sdk.ReplicationSpec{
+		SourceNode: nodeNames(t)[1], SourcePath: "/usr/local/bin/groupcast", TargetPath: "/var/lib/groupcast/replicas/again",
+		Selector: "*", MaxBytesPerSecond: mebibyte,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.until(s, 30*mebibyte)
+	for latest, err := range p.client.WatchReplication(ctx, replication.ID) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		replication = latest
+	}
+	if replication.State != sdk.ReplicationComplete {
+		t.Errorf("the replication is %s: %s", replication.State, replication.Detail)
+	}
+	p.complete(s)
+	if err := <-gathered; err != nil {
+		t.Error(err)
+	}
+}
+
+// queries returns what each panel of a dashboard asks for.
+func queries(t *testing.T, file string) map[string][]string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dashboard struct {
+		Panels []struct {
+			Title   string
+			Targets []struct{ Expr string }
+		}
+	}
+	if err := json.Unmarshal(text, &dashboard); err != nil {
+		t.Fatal(err)
+	}
+	all := make(map[string][]string)
+	for _, panel := range dashboard.Panels {
+		for _, target := range panel.Targets {
+			all[panel.Title] = append(all[panel.Title], strings.NewReplacer("$__rate_interval", "2m", "$namespace", "gc").Replace(target.Expr))
+		}
+	}
+	return all
+}
+
+// answer is Prometheus's.
+type answer struct {
+	Status          string
+	Error           string
+	Warnings, Infos []string
+	Data            struct {
+		Result []struct{ Value [2]any }
+	}
+}
+
+// ask asks Prometheus, and says what is wrong with the answer: an error, a warning, nothing, or a number that cannot be.
+func ask(t *testing.T, expression string) (problem string) {
+	t.Helper()
+	text := gc.kubectl(t, "get", "--raw", "/api/v1/namespaces/gc/pods/prometheus:9090/proxy/api/v1/query?query="+url.QueryEscape(expression))
+	var got answer
+	if err := json.Unmarshal([]byte(text), &got); err != nil {
+		return err.Error()
+	}
+	switch {
+	case got.Status != "success":
+		return got.Error
+	case len(got.Warnings)+len(got.Infos) > 0:
+		return fmt.Sprint(got.Warnings, got.Infos)
+	case len(got.Data.Result) == 0:
+		return "no data"
+	}
+	for _, line := range got.Data.Result {
+		value, err := strconv.ParseFloat(fmt.Sprint(line.Value[1]), 64)
+		if err != nil || math.IsInf(value, 0) || value < 0 || value > 1e13 {
+			return fmt.Sprintf("%v is no sane number", line.Value[1])
+		}
+	}
+	return ""
+}

@@ -1,0 +1,261 @@
+package replicas_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
+)
+
+// What an operator replicates is at every replica of both LANs, the same bytes, when the command
+// ends with 0: a file, and a directory with an empty file in it. Again, nothing changes.
+func TestFileAndDirectoryReachBothLANs(t *testing.T) {
+	r := startRacks(t)
+	file := r.file("disk.img", 9<<20+123)
+	r.file("release/weights", 3<<20)
+	r.file("release/below/empty", 0)
+	for _, source := range []string{file, filepath.Join(r.dir, "release")} {
+		said := r.run(0, "replicate", source, "--from", "node-of-store", "--to", "/mnt/replicas", "--on", "role=worker")
+		for i, one := range r.replicas {
+			r.wantCopy(one, source)
+			if want := one.Name() + " +" + []string{"rack1", "rack2"}[i/2] + " +COMPLETE "; !matches(said, want) {
+				t.Errorf("no line as %q:\n%s", want, said)
+			}
+		}
+		if !strings.Contains(said, "is complete: 4 of 4 replicas") || !strings.Contains(said, "2 on LAN rack1 (239.195.") {
+			t.Errorf("it said:\n%s", said)
+		}
+	}
+	said := r.run(0, "replicate", "store:"+file, "--to", "/mnt/replicas", "--on", "lan=rack2")
+	r.wantCopy(r.replicas[3], file)
+	if strings.Contains(said, "rack1") || !strings.Contains(said, "2 of 2 replicas") {
+		t.Errorf("of rack2 alone it said:\n%s", said)
+	}
+	if list := r.run(0, "replication", "list"); len(regexp.MustCompile(`COMPLETE +(\d)/\d`).FindAllString(list, -1)) != 3 {
+		t.Errorf("the replications are:\n%s", list)
+	}
+}
+
+// journalHead is how long a journal is that claims nothing (internal/object).
+const journalHead = 8
+
+// A replica that is killed in the middle is UNKNOWN and never counts as success; all others are
+// complete, and the command ends with 3.
+func TestKilledReplicaIsUnknown(t *testing.T) {
+	r := startRacks(t)
+	source := r.file("disk.img", 40<<20)
+	p, _ := r.begin(source)
+	r.await("r4 has noted what is on its disk", func() bool {
+		journals, err := filepath.Glob(r.replicas[3].disk.Outside("replicas/.groupcast-partial/*/journal"))
+		r.must(err)
+		return slices.ContainsFunc(journals, func(path string) bool {
+			journal, err := os.Stat(path)
+			return err == nil && journal.Size() > journalHead
+		})
+	})
+	r.must(r.replicas[3].process.Kill())
+	said := r.wait(3, p)
+	for i, one := range r.replicas[:3] {
+		r.wantCopy(one, source)
+		if !matches(said, one.Name()+" +rack[12] +COMPLETE ") {
+			t.Errorf("replica %d is not complete:\n%s", i, said)
+		}
+	}
+	if !matches(said, `r4 +rack2 +UNKNOWN\(\d+[sm]\)`) || !strings.Contains(said, "3 of 4") {
+		t.Errorf("it said:\n%s", said)
+	}
+	r.wantNothing(3, source)
+	// It goes on from what it has when it is there again.
+	r.restart(r.replicas[3])
+	r.await("r4 is online again", func() bool { return matches(r.run(0, "replicator", "list"), "r4 .* online ") })
+	r.run(0, "replicate", "store:"+source, "--to", "/mnt/replicas", "--on", "r4")
+	r.wantCopy(r.replicas[3], source)
+	last := r.replication("").GetReplicas()
+	if len(last) != 1 || last[0].GetResumedBytes() == 0 {
+		t.Errorf("r4 did not go on from what it had: %v", last)
+	}
+}
+
+// One that is killed and comes back while others are waited for is waited for, too. It goes on.
+func TestKilledReplicaComesBack(t *testing.T) {
+	r := startRacks(t)
+	source := r.file("disk.img", 32<<20)
+	p, id := r.begin(source)
+	r.awaitReceiving(id)
+	r.must(r.replicas[3].process.Kill())
+	r.restart(r.replicas[3])
+	if said := r.wait(0, p); !strings.Contains(said, "4 of 4 replicas are complete") {
+		t.Errorf("it said:\n%s", said)
+	}
+	for _, one := range r.replicas {
+		r.wantCopy(one, source)
+	}
+}
+
+// The transfer goes on without any manager: all replicas have it, and the next manager that
+// comes is told so.
+func TestManagerIsGoneForAWhile(t *testing.T) {
+	r := startRacks(t)
+	source := r.file("disk.img", 24<<20)
+	p, id := r.begin(source)
+	r.awaitReceiving(id)
+	r.must(r.serving.Kill())
+	for _, one := range r.replicas {
+		r.await(one.Name()+" has all", func() bool {
+			_, err := os.Stat(copyAt(one, source))
+			return err == nil
+		})
+	}
+	r.startManager()
+	if said := r.wait(0, p); !strings.Contains(said, "4 of 4 replicas are complete") {
+		t.Errorf("it said:\n%s", said)
+	}
+	for _, one := range r.replicas {
+		r.wantCopy(one, source)
+	}
+}
+
+// A LAN that multicast does not reach is found within 5 s: who is in rack2 and says that it is in
+// rack1 hears nothing. It is told so, and nobody else waits for it.
+func TestUnheardReplicaIsFound(t *testing.T) {
+	r := startRacks(t)
+	source := r.file("disk.img", 4<<20)
+	lost := r.replicas[3]
+	r.must(lost.process.Signal(syscall.SIGTERM))
+	r.must(lost.process.Wait())
+	lost.flags = append(lost.flags, "--lans=rack1=eth0")
+	r.restart(lost)
+	r.await("r4 is online again", func() bool { return matches(r.run(0, "replicator", "list"), "r4 .* online ") })
+	said := r.run(3, "replicate", "store:"+source, "--to", "/mnt/replicas", "--on", "role=worker")
+	if !matches(said, `r4 +rack1 +FAILED\(no_multicast\) `) || !strings.Contains(said, "IGMP snooping") || !strings.Contains(said, "3 of 4") {
+		t.Errorf("it said:\n%s", said)
+	}
+	for _, one := range r.replicas[:3] {
+		r.wantCopy(one, source)
+	}
+}
+
+// Two replications at once do not hear each other: each has groups of its own.
+func TestTwoReplicationsAtOnce(t *testing.T) {
+	r := startRacks(t)
+	one, two := r.file("one.img", 6<<20), r.file("two.img", 6<<20)
+	first, _ := r.begin(one)
+	second, _ := r.begin(two)
+	r.wait(0, first)
+	r.wait(0, second)
+	for _, replica := range r.replicas {
+		r.wantCopy(replica, one)
+		r.wantCopy(replica, two)
+	}
+}
+
+// A partition goes onto a device that is on the replicator's list and has the serial number that was
+// meant, and onto no other.
+func TestPartitionThroughManagers(t *testing.T) {
+	r := startRacks(t)
+	image, backing := filepath.Join(r.dir, "golden"), filepath.Join(r.dir, "backing")
+	fill(t, loop(t, image, 24<<20))
+	device := loop(t, backing, 24<<20)
+	one := r.replicas[0]
+	replicate := func(status int, serial string) string {
+		t.Helper()
+		return r.run(status, "replicate", "store:"+image, "--to", device, "--serial", serial, "--on", one.Name())
+	}
+	if said := replicate(1, backing); !strings.Contains(said, "refused") || !strings.Contains(said, "allow it by name") {
+		t.Errorf("onto a device that is not on the list: %s", said)
+	}
+	r.must(one.process.Signal(syscall.SIGTERM))
+	r.must(one.process.Wait())
+	one.flags = append(one.flags, "--devices="+device)
+	r.restart(one)
+	r.await("r1 is online again", func() bool { return matches(r.run(0, "replicator", "list"), "r1 .* online ") })
+	if said := replicate(1, "another"); !strings.Contains(said, "another device") {
+		t.Errorf("onto another device than was meant: %s", said)
+	}
+	replicate(0, backing)
+	must(t, "fsck.ext4", "-f", "-n", device)
+	must(t, "cmp", image, device)
+}
+
+// A replication that is canceled, by whoever watches or by the one who began it, ends at once:
+// nobody has half of it under its name.
+func TestCanceledWhileItRuns(t *testing.T) {
+	r := startRacks(t)
+	source := r.file("disk.img", 32<<20)
+	p, id := r.begin(source)
+	r.awaitReceiving(id)
+	if said := r.run(0, "replication", "cancel", id); !strings.Contains(said, "FAILED(canceled)") {
+		t.Errorf("canceled, it is:\n%s", said)
+	}
+	if said := r.wait(1, p); !strings.Contains(said, "no replica has it: canceled") {
+		t.Errorf("it said:\n%s", said)
+	}
+	p, id = r.begin(source)
+	r.awaitReceiving(id)
+	r.must(p.Signal(syscall.SIGINT))
+	if said := r.wait(130, p); !strings.Contains(said, "replication "+id+" canceled") {
+		t.Errorf("interrupted, it said:\n%s", said)
+	}
+	ended := r.replication(id)
+	if ended.GetState() != replicav1.ReplicationState_REPLICATION_STATE_FAILED || ended.GetReason() != "canceled" {
+		t.Errorf("it ended as %v", ended)
+	}
+	for i := range r.replicas {
+		r.wantNothing(i, source)
+	}
+	p, id = r.begin(source, "--no-wait")
+	r.wait(0, p)
+	watch := r.command("replication", "watch", id)
+	r.must(watch.Start())
+	r.awaitReceiving(id)
+	r.run(0, "replication", "cancel", id)
+	r.wait(1, watch)
+}
+
+// What cannot be replicated is said, with what to do.
+func TestWhatCannotBeReplicated(t *testing.T) {
+	r := startRacks(t)
+	source := r.file("disk.img", 1<<20)
+	for _, tt := range []struct {
+		name   string
+		status int
+		want   []string
+		args   []string
+	}{
+		{"the source is missing", 1, []string{"source_failed", "no such file"}, []string{"store:" + source + ".missing", "--to", "/mnt/replicas", "--on", "*"}},
+		{"it may not be sent", 1, []string{"source_failed", "is not below one of sources"}, []string{"store:/etc/hostname", "--to", "/mnt/replicas", "--on", "*"}},
+		{"it may not be written there", 1, []string{"refused", "is not below one of targets"}, []string{"store:" + source, "--to", "/etc", "--on", "r1,r2"}},
+		{"nobody is selected", 1, []string{"no replicator is selected", "the LANs are rack1, rack2"}, []string{"store:" + source, "--to", "/mnt/replicas", "--on", "role=database"}},
+		{"no such replicator", 1, []string{`did you mean "r1"`}, []string{"store:" + source, "--to", "/mnt/replicas", "--on", "r11"}},
+		{"no such sender", 1, []string{"no replicator has this name or runs on this node"}, []string{"shop:" + source, "--to", "/mnt/replicas", "--on", "*"}},
+		{"no node", 2, []string{"want NODE:PATH"}, []string{source, "--to", "/mnt/replicas", "--on", "*"}},
+		{"a relative path", 2, []string{"want an absolute path"}, []string{"store:disk.img", "--to", "/mnt/replicas", "--on", "*"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			said := (&racks{T: t, dir: r.dir, manager: r.manager}).run(tt.status, append([]string{"replicate"}, tt.args...)...)
+			for _, want := range tt.want {
+				if !strings.Contains(said, want) {
+					t.Errorf("it does not say %q:\n%s", want, said)
+				}
+			}
+		})
+	}
+	for i := range r.replicas {
+		r.wantNothing(i, source)
+	}
+}
+
+// wantNothing wants a replica to have nothing under the source's name.
+func (r *racks) wantNothing(i int, source string) {
+	r.Helper()
+	if _, err := os.Stat(copyAt(r.replicas[i], source)); !errors.Is(err, fs.ErrNotExist) {
+		r.Errorf("%s has something under the name of %s (%v)", r.replicas[i].Name(), source, err)
+	}
+}

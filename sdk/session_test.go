@@ -1,0 +1,35 @@
+package sdk
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+)
+
+// A session that expires is not kept any more a moment before it is known how it ended:
+// whoever receives learns that it expired, and can join again.
+func TestReceiversLearnHowTheSessionEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		keeping, stop := context.WithCancel(t.Context())
+		s := &Session{
+			keeping: keeping, stop: stop, done: make(chan struct{}),
+			attendance: &attendance{changed: make(chan struct{}), current: make(map[string]*groupv1.Assignment)},
+		}
+		go func() {
+			stop()
+			<-time.After(time.Second)
+			s.err = &SessionEnded{State: "expired"}
+			close(s.done)
+		}()
+		for _, err := range s.Receive(t.Context(), ReceiveOptions{}) {
+			var ended *SessionEnded
+			if !errors.As(err, &ended) || ended.State != "expired" {
+				t.Errorf("received %v, want that the session expired", err)
+			}
+		}
+	})
+}

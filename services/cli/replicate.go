@@ -1,0 +1,154 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/groupcast/groupcast/internal/bytesize"
+	"github.com/groupcast/groupcast/sdk"
+)
+
+// replicate is what the replicate command was asked for.
+type replicate struct {
+	spec   sdk.ReplicationSpec
+	rate   bytesize.Size
+	noWait bool
+}
+
+func (a *app) replicateCommand() *cobra.Command {
+	r := new(replicate)
+	command := &cobra.Command{
+		Use: "replicate NODE:PATH --to PATH --on SELECTOR", Short: "Replicate a file, a directory or a block device to whole LANs by multicast", Args: cobra.ExactArgs(1),
+		Long: `Has the replicator on a node send a file, a directory or a block device to other
+replicators, once over each of their LANs, and says who has it. It goes by multicast:
+replicators have to run on all of these machines, and their configuration says what
+may be read and written there.
+
+The selector has terms separated by commas: NAME names a replicator; KEY=VALUE asks for
+a label, lan=NAME for a LAN, node=NAME for a node; * is every replicator. The exit
+status is 0 when each replica is complete, verified and on disk, 3 when some are, and 1
+when none is. Interrupted, it cancels the replication; with --no-wait it returns when
+the replication has begun, and 'groupcast replication watch' shows how it goes on.`,
+		Example: "  groupcast replicate store-1:/srv/images/disk.img --to /srv/images --on lan=rack1\n" +
+			"  groupcast replicate /srv/models --from store-1 --to /srv --on role=worker --slow detach\n" +
+			"  groupcast replicate store-1:/dev/vg0/golden-snapshot --to /dev/sdb --serial WD-1234 --on node-7",
+	}
+	flags := command.Flags()
+	flags.StringVar(&r.spec.TargetPath, "to", "", "directory in which it appears at each replica under its own name, or block device that it overwrites")
+	flags.StringVar(&r.spec.Selector, "on", "", "who gets it: names of replicators, KEY=VALUE, lan=NAME, node=NAME, or *")
+	flags.StringVar(&r.spec.SourceNode, "from", "", "replicator that sends, or its node, if the source does not say it")
+	flags.StringVar((*string)(&r.spec.Slow), "slow", "", "what happens when a replica cannot keep up: pace (all wait for it) or detach (it is served last) (pace)")
+	flags.DurationVar(&r.spec.Deadline, "deadline", 0, "how long it may take (no limit)")
+	flags.Var(&r.rate, "rate", "bytes per second to send at most to each LAN, as 100MB (what the network interface carries)")
+	flags.StringVar(&r.spec.DeviceSerial, "serial", "", "serial number that the block device must have that is overwritten (any)")
+	flags.BoolVar(&r.noWait, "no-wait", false, "return when it has begun")
+	for _, name := range []string{"to", "on"} {
+		if err := command.MarkFlagRequired(name); err != nil {
+			panic("cli: " + err.Error())
+		}
+	}
+	command.RunE = func(command *cobra.Command, args []string) error {
+		if err := r.parse(args[0]); err != nil {
+			return err
+		}
+		return a.stay(command, func(ctx context.Context, client *sdk.Client) error { return a.replicate(ctx, client, r) })
+	}
+	return command
+}
+
+// parse reads NODE:PATH, or with --from a path alone.
+func (r *replicate) parse(source string) error {
+	r.spec.MaxBytesPerSecond = uint64(r.rate)
+	node, path, named := strings.Cut(source, ":")
+	switch {
+	case r.spec.SourceNode != "":
+		r.spec.SourcePath = source
+	case !named || node == "" || strings.Contains(node, "/"):
+		return usageError{fmt.Errorf("%q does not say where it is: want NODE:PATH, as store-1:/srv/disk.img, or --from NODE ('groupcast replicator list' shows who is there)", source)}
+	default:
+		r.spec.SourceNode, r.spec.SourcePath = node, path
+	}
+	return nil
+}
+
+func (a *app) replicate(ctx context.Context, client *sdk.Client, r *replicate) error {
+	beginning, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	begun, err := client.Replicate(beginning, r.spec)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stderr, "replication %s from %s to %s; 'groupcast replication watch %[1]s' shows it elsewhere, 'groupcast replication cancel %[1]s' ends it\n",
+		shortReplicationID(begun), begun.Sender, legs(begun))
+	if r.noWait {
+		return printOne(a, begun, replicationColumns)
+	}
+	last, err := a.followReplication(ctx, client, begun)
+	if ctx.Err() != nil {
+		return a.cancelReplication(ctx, client, begun)
+	}
+	if err != nil {
+		return fmt.Errorf("replication %s was lost sight of, and goes on (see 'groupcast replication watch %[1]s'): %w", shortReplicationID(begun), err)
+	}
+	return a.concludeReplication(last)
+}
+
+// followReplication shows how a replication goes on until it has ended.
+func (a *app) followReplication(ctx context.Context, client *sdk.Client, begun sdk.Replication) (last sdk.Replication, err error) {
+	shown := newProgress(a)
+	defer shown.end()
+	for state, err := range client.WatchReplication(ctx, begun.ID) {
+		if err != nil {
+			return last, err
+		}
+		last = state
+		shown.showReplication(state)
+	}
+	return last, nil
+}
+
+// cancelReplication ends a replication that was followed and interrupted.
+func (a *app) cancelReplication(ctx context.Context, client *sdk.Client, begun sdk.Replication) error {
+	canceling, stop := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+	defer stop()
+	ended, err := client.CancelReplication(canceling, begun.ID)
+	if err != nil {
+		return fmt.Errorf("cancel replication %s, which goes on (try 'groupcast replication cancel %[1]s'): %w", shortReplicationID(begun), err)
+	}
+	if err := a.printReplication(ended); err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stderr, "replication %s canceled\n", shortReplicationID(begun))
+	return errInterrupted
+}
+
+// concludeReplication shows how a replication ended, and makes the exit status of it.
+func (a *app) concludeReplication(r sdk.Replication) error {
+	if a.output == "table" || a.output == "wide" {
+		fmt.Fprintln(a.stderr, replicationSummary(r))
+	}
+	return errors.Join(a.printReplication(r), replicationOutcome(r))
+}
+
+// replicationOutcome returns why a replication is no success, if it is not.
+func replicationOutcome(r sdk.Replication) error {
+	switch r.State {
+	case sdk.ReplicationComplete:
+		return nil
+	case sdk.ReplicationPartial:
+		return fmt.Errorf("%w: %d of %d are complete", errPartial, r.Complete, r.ReplicaCount)
+	case sdk.ReplicationRunning:
+		return errInterrupted
+	}
+	reason := r.Reason
+	for _, replica := range r.Replicas {
+		if reason == "" {
+			reason = replica.Reason
+		}
+	}
+	return fmt.Errorf("no replica has it: %s", orDash(reason))
+}

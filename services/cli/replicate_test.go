@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/groupcast/groupcast/sdk"
+)
+
+// The source is NODE:PATH, or with --from a path alone, whatever is in it.
+func TestSourceSaysWhereItIs(t *testing.T) {
+	for _, tt := range []struct {
+		from, source string
+		node, path   string // empty is refused
+	}{
+		{"", "store-1:/srv/disk.img", "store-1", "/srv/disk.img"},
+		{"", "store-1:/srv/a:b", "store-1", "/srv/a:b"},
+		{"", "store-1:disk.img", "store-1", "disk.img"}, // the manager says what is wrong with it
+		{"store-1", "/srv/disk.img", "store-1", "/srv/disk.img"},
+		{"store-1", "/srv/a:b", "store-1", "/srv/a:b"},
+		{"", "/srv/disk.img", "", ""},
+		{"", "/srv/a:b", "", ""},
+		{"", ":/srv/disk.img", "", ""},
+	} {
+		r := &replicate{spec: sdk.ReplicationSpec{SourceNode: tt.from}, rate: 7}
+		err := r.parse(tt.source)
+		if tt.node == "" {
+			if err == nil || exitStatus(err) != exitUsage || !strings.Contains(err.Error(), "--from NODE") {
+				t.Errorf("%q: %v, want how it is called", tt.source, err)
+			}
+			continue
+		}
+		if err != nil || r.spec.SourceNode != tt.node || r.spec.SourcePath != tt.path || r.spec.MaxBytesPerSecond != 7 {
+			t.Errorf("%q from %q: %+v, %v", tt.source, tt.from, r.spec, err)
+		}
+	}
+}
+
+func replicated(state sdk.ReplicationState, replicas ...sdk.Replica) sdk.Replication {
+	r := sdk.Replication{
+		ID: "0123456789", State: state, Name: "disk.img", Length: 100, ReplicaCount: len(replicas), Replicas: replicas,
+		Legs: []sdk.Leg{{LAN: "rack1", Group: "239.195.0.1:7431", Replicas: 2}, {LAN: "rack2", Group: "239.195.0.2:7431", Replicas: 1}},
+	}
+	for _, replica := range replicas {
+		if replica.State == sdk.ReplicaComplete {
+			r.Complete++
+		}
+	}
+	return r
+}
+
+// Exit codes are those of push: 0 all complete, 3 some, 1 none, 130 interrupted.
+func TestOutcomeOfReplication(t *testing.T) {
+	complete, failed := sdk.Replica{State: sdk.ReplicaComplete}, sdk.Replica{State: sdk.ReplicaFailed, Reason: "no_multicast"}
+	for _, tt := range []struct {
+		r      sdk.Replication
+		status int
+		says   string
+	}{
+		{replicated(sdk.ReplicationComplete, complete, complete), exitOK, ""},
+		{replicated(sdk.ReplicationPartial, complete, failed), exitPartial, "1 of 2"},
+		{replicated(sdk.ReplicationFailed, failed), exitFailed, "no_multicast"},
+		{replicated(sdk.ReplicationRunning, failed), exitInterrupted, ""},
+	} {
+		err, status := replicationOutcome(tt.r), exitOK
+		if err != nil {
+			status = exitStatus(err)
+		}
+		if status != tt.status || err != nil && !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%s: %v, exit status %d, want %d", tt.r.State, err, status, tt.status)
+		}
+	}
+}
+
+// Progress is live per LAN: how many are complete, and what the last of the others has.
+func TestProgressPerLAN(t *testing.T) {
+	r := replicated(sdk.ReplicationRunning,
+		sdk.Replica{Name: "a", LAN: "rack1", State: sdk.ReplicaReceiving, Bytes: 40},
+		sdk.Replica{Name: "b", LAN: "rack1", State: sdk.ReplicaComplete, Bytes: 100},
+		sdk.Replica{Name: "c", LAN: "rack2", State: sdk.ReplicaFailed, Reason: "disk"})
+	var lines []string
+	for _, l := range lanStandings(r) {
+		lines = append(lines, l.line(r.Length))
+	}
+	if got := strings.Join(lines, "; "); got != "LAN rack1: 1 of 2 complete, the others have 40% at least; LAN rack2: 0 of 1 complete" {
+		t.Errorf("it says %q", got)
+	}
+	var out bytes.Buffer
+	p := newProgress(&app{stderr: &out})
+	p.showReplication(r)
+	p.lastLine = time.Now().Add(-linePause)
+	p.showReplication(r)
+	want := "b: COMPLETE (100 B)\nc: FAILED(disk) (0 B)\n01234567: 0 B of 100 B sent; LAN rack1: 1 of 2 complete, the others have 40% at least; LAN rack2: 0 of 1 complete\n"
+	if got := out.String(); got != want {
+		t.Errorf("it says %q, want %q", got, want)
+	}
+}
+
+// On a terminal the LANs are drawn above the replicas, and nothing more than fits.
+func TestDrawnReplicationFits(t *testing.T) {
+	var replicas []sdk.Replica
+	for i := range 50 {
+		replicas = append(replicas, sdk.Replica{Name: string(rune('a' + i%26)), LAN: "rack1", State: sdk.ReplicaReceiving})
+	}
+	p := newProgress(&app{stderr: new(bytes.Buffer)})
+	for fit := 2; fit < 60; fit++ {
+		if lines := p.standingOf(replicated(sdk.ReplicationRunning, replicas...)).drawn(fit); len(lines) > fit || !strings.HasPrefix(lines[0], "LAN rack1: 0 of 2") {
+			t.Errorf("%d lines where %d fit: %q", len(lines), fit, lines)
+		}
+	}
+}
+
+// Each reason is told once, with what to do.
+func TestSummaryTellsReasonsOnce(t *testing.T) {
+	failed := sdk.Replica{Name: "a", State: sdk.ReplicaFailed, Reason: "refused", Detail: "allow it by name"}
+	r := replicated(sdk.ReplicationFailed, failed, failed)
+	r.Reason, r.Detail = "canceled", "the replication was canceled"
+	text := replicationSummary(r)
+	if strings.Count(text, "allow it by name") != 1 || !strings.Contains(text, "\ncanceled: the replication was canceled") || !strings.Contains(text, "failed(canceled): 0 of 2") {
+		t.Errorf("it says %q", text)
+	}
+}

@@ -1,0 +1,288 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/groupcast/groupcast/internal/bytesize"
+	"github.com/groupcast/groupcast/sdk"
+)
+
+var replicationColumns = []column[sdk.Replication]{
+	{title: "ID", cell: shortReplicationID},
+	{title: "NAME", cell: replicationName},
+	{title: "SENDER", cell: func(r sdk.Replication) string { return r.Sender }},
+	{title: "ON", cell: func(r sdk.Replication) string { return r.Spec.Selector }},
+	{title: "STATE", cell: replicationState},
+	{title: "COMPLETE", cell: func(r sdk.Replication) string { return fmt.Sprintf("%d/%d", r.Complete, r.ReplicaCount) }},
+	{title: "SIZE", cell: replicationSize},
+	{title: "AGE", cell: func(r sdk.Replication) string { return age(r.Created) }},
+	{title: "SOURCE", wide: true, cell: func(r sdk.Replication) string { return r.Spec.SourcePath }},
+	{title: "TO", wide: true, cell: func(r sdk.Replication) string { return r.Spec.TargetPath }},
+	{title: "SLOW", wide: true, cell: func(r sdk.Replication) string { return string(r.Spec.Slow) }},
+	{title: "ROOT", wide: true, cell: func(r sdk.Replication) string { return fmt.Sprintf("%x", r.Root) }},
+}
+
+// shortReplicationID is enough of an id to name the replication by.
+func shortReplicationID(r sdk.Replication) string { return fmt.Sprintf("%.8s", r.ID) }
+
+// replicationName is what the source is called: until the sender has opened it, by its path.
+func replicationName(r sdk.Replication) string {
+	return cmp.Or(r.Name, path.Base(r.Spec.SourcePath))
+}
+
+func replicationState(r sdk.Replication) string {
+	if r.Reason == "" {
+		return strings.ToUpper(string(r.State))
+	}
+	return fmt.Sprintf("%s(%s)", strings.ToUpper(string(r.State)), r.Reason)
+}
+
+// replicationSize is how long the source is, unknown until the sender has opened it.
+func replicationSize(r sdk.Replication) string {
+	if r.Name == "" {
+		return ""
+	}
+	return bytesize.Short(r.Length)
+}
+
+// legs says on which LANs how many replicas are.
+func legs(r sdk.Replication) string {
+	var all []string
+	for _, leg := range r.Legs {
+		all = append(all, fmt.Sprintf("%d on LAN %s (%s)", leg.Replicas, leg.LAN, leg.Group))
+	}
+	return strings.Join(all, ", ")
+}
+
+var replicaColumns = []column[sdk.Replica]{
+	{title: "REPLICA", cell: func(r sdk.Replica) string { return r.Name }},
+	{title: "LAN", cell: func(r sdk.Replica) string { return r.LAN }},
+	{title: "STATE", cell: replicaState},
+	{title: "BYTES", cell: func(r sdk.Replica) string { return bytesize.Short(r.Bytes) }},
+	{title: "TIME", cell: func(r sdk.Replica) string { return seconds(r.Elapsed) }},
+	{title: "LOST", cell: func(r sdk.Replica) string { return fmt.Sprintf("%.2f%%", 100*r.Lost) }},
+	{title: "NODE", wide: true, cell: func(r sdk.Replica) string { return r.Node }},
+	{title: "RESUMED", wide: true, cell: func(r sdk.Replica) string { return bytesize.Short(r.Resumed) }},
+	{title: "DETAIL", wide: true, cell: func(r sdk.Replica) string { return r.Detail }},
+}
+
+func replicaState(r sdk.Replica) string {
+	text := strings.ToUpper(string(r.State))
+	switch r.State {
+	case sdk.ReplicaFailed:
+		text += "(" + r.Reason + ")"
+	case sdk.ReplicaUnknown:
+		text += "(" + age(r.Changed) + ")"
+	}
+	if r.Detached {
+		text += ", detached"
+	}
+	return text
+}
+
+var legColumns = []column[lanStanding]{
+	{title: "LAN", cell: func(l lanStanding) string { return l.LAN }},
+	{title: "GROUP", cell: func(l lanStanding) string { return l.Group }},
+	{title: "COMPLETE", cell: func(l lanStanding) string { return fmt.Sprintf("%d/%d", l.complete, l.Replicas) }},
+	{title: "LEAST", cell: func(l lanStanding) string { return bytesize.Short(l.least) }},
+}
+
+// lanStanding is how far a replication is on one LAN.
+type lanStanding struct {
+	sdk.Leg
+	complete, ended int
+	least           uint64 // what the last one has of those that have not failed
+}
+
+// lanStandings returns how far a replication is on each LAN.
+func lanStandings(r sdk.Replication) (all []lanStanding) {
+	for _, leg := range r.Legs {
+		l, first := lanStanding{Leg: leg}, true
+		for _, replica := range r.Replicas {
+			switch {
+			case replica.LAN != leg.LAN:
+				continue
+			case replica.State == sdk.ReplicaFailed:
+				l.ended++
+				continue
+			case replica.State == sdk.ReplicaComplete:
+				l.complete++
+				l.ended++
+			}
+			if l.least = min(l.least, replica.Bytes); first {
+				l.least, first = replica.Bytes, false
+			}
+		}
+		all = append(all, l)
+	}
+	return all
+}
+
+func (l lanStanding) line(length uint64) string {
+	text := fmt.Sprintf("LAN %s: %d of %d complete", l.LAN, l.complete, l.Replicas)
+	if l.ended < l.Replicas && length > 0 {
+		text += fmt.Sprintf(", the others have %.0f%% at least", 100*min(float64(l.least)/float64(length), 1))
+	}
+	return text
+}
+
+// showReplication shows a replication as it is now: per LAN, and per replica.
+func (p *progress) showReplication(r sdk.Replication) { p.present(p.standingOf(r)) }
+
+func (p *progress) standingOf(r sdk.Replication) standing {
+	s := standing{complete: r.Complete, all: r.ReplicaCount, length: r.Length}
+	var lans []string
+	for _, l := range lanStandings(r) {
+		lans = append(lans, l.line(r.Length))
+	}
+	s.title = fmt.Sprintf("%s  %s → %s  %s", shortReplicationID(r), replicationName(r), r.Spec.Selector, replicationSize(r))
+	s.sent = fmt.Sprintf("%s: %s of %s sent; %s", shortReplicationID(r), bytesize.Short(r.SentBytes), orDash(replicationSize(r)), strings.Join(lans, "; "))
+	for _, replica := range r.Replicas {
+		moving := replica.State == sdk.ReplicaReceiving || replica.State == sdk.ReplicaWaiting
+		s.parts = append(s.parts, part{
+			replica.Name, string(replica.State), replicaState(replica), moving, moving || replica.State == sdk.ReplicaUnknown, replica.Bytes, replica.Elapsed,
+		})
+	}
+	s.drawn = func(fit int) []string {
+		shown := lans[:min(len(lans), max(fit/3, 1))]
+		return append(shown, p.partLines(s, max(fit-len(shown), 1))...)
+	}
+	return s
+}
+
+// printReplication shows a replication with its replicas; wide, with its LANs.
+func (a *app) printReplication(r sdk.Replication) error {
+	if done, err := a.printData(r); done {
+		return err
+	}
+	if err := printTable(a.stdout, r.Replicas, replicaColumns, a.output == "wide"); err != nil || a.output != "wide" {
+		return err
+	}
+	fmt.Fprintln(a.stdout)
+	return printTable(a.stdout, lanStandings(r), legColumns, true)
+}
+
+// replicationSummary says how a replication went, and of each reason once what to do.
+func replicationSummary(r sdk.Replication) string {
+	text := fmt.Sprintf("replication %s of %s (%s) from %s is %s: %d of %d replicas are complete", shortReplicationID(r), replicationName(r),
+		orDash(replicationSize(r)), r.Sender, strings.ToLower(replicationState(r)), r.Complete, r.ReplicaCount)
+	if r.State == sdk.ReplicationComplete {
+		text += " after " + seconds(r.Ended.Sub(r.Created))
+	}
+	told := make(map[string]bool)
+	if r.Detail != "" {
+		text, told[r.Reason] = text+"\n"+r.Reason+": "+r.Detail, true
+	}
+	for _, replica := range r.Replicas {
+		if replica.Detail != "" && !told[replica.Reason] {
+			text, told[replica.Reason] = text+fmt.Sprintf("\n%s (%s): %s", replica.Reason, replica.Name, replica.Detail), true
+		}
+	}
+	return text
+}
+
+func (a *app) replicationCommand() *cobra.Command {
+	replication := &cobra.Command{Use: "replication", Short: "See replications and cancel them", Aliases: []string{"replications"}}
+	replication.AddCommand(a.replicationList(), a.replicationGet(), a.replicationWatch(), a.replicationCancel())
+	return replication
+}
+
+func (a *app) replicationList() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List replications, the newest first", Aliases: []string{"ls"}, Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return a.call(command, func(ctx context.Context, client *sdk.Client) error {
+				all, err := client.Replications(ctx)
+				if err != nil {
+					return err
+				}
+				return printList(a, all, replicationColumns)
+			})
+		},
+	}
+}
+
+// errNoReplication says that there is none to show.
+var errNoReplication = errors.New("there is no replication: begin one with groupcast replicate")
+
+// namedReplication returns the replication that the arguments name, or the newest.
+func namedReplication(ctx context.Context, client *sdk.Client, args []string) (sdk.Replication, error) {
+	if len(args) > 0 {
+		return client.Replication(ctx, args[0])
+	}
+	all, err := client.Replications(ctx)
+	switch {
+	case err != nil:
+		return sdk.Replication{}, err
+	case len(all) == 0:
+		return sdk.Replication{}, errNoReplication
+	}
+	return client.Replication(ctx, all[0].ID)
+}
+
+func (a *app) replicationGet() *cobra.Command {
+	return &cobra.Command{
+		Use: "get [ID]", Short: "Show a replication and who has it", Args: cobra.MaximumNArgs(1),
+		Long: "Shows a replication and what is known of every replica; with -o wide also every LAN.\nThe first digits of the id are enough; without any it is the newest replication.",
+		RunE: func(command *cobra.Command, args []string) error {
+			return a.call(command, func(ctx context.Context, client *sdk.Client) error {
+				r, err := namedReplication(ctx, client, args)
+				if err != nil {
+					return err
+				}
+				if a.output == "table" || a.output == "wide" {
+					fmt.Fprintln(a.stderr, replicationSummary(r))
+				}
+				return a.printReplication(r)
+			})
+		},
+	}
+}
+
+func (a *app) replicationWatch() *cobra.Command {
+	return &cobra.Command{
+		Use: "watch [ID]", Short: "Show how a replication goes on, until it has ended", Args: cobra.MaximumNArgs(1),
+		Long: "Shows how a replication goes on at each LAN and replica, until it has ended; the exit\n" +
+			"status is that of 'groupcast replicate'. Interrupted, the replication goes on. Without\n" +
+			"an id it is the newest replication.",
+		RunE: func(command *cobra.Command, args []string) error {
+			return a.stay(command, func(ctx context.Context, client *sdk.Client) error {
+				named, err := namedReplication(ctx, client, args)
+				if err != nil {
+					return err
+				}
+				shown := newProgress(a)
+				last, err := watchToEnd(a, client.WatchReplication(ctx, named.ID), shown.showReplication, shown)
+				if err != nil {
+					return err
+				}
+				if a.output == "json" || a.output == "yaml" {
+					return replicationOutcome(last)
+				}
+				return a.concludeReplication(last)
+			})
+		},
+	}
+}
+
+func (a *app) replicationCancel() *cobra.Command {
+	return &cobra.Command{
+		Use: "cancel ID", Short: "End a replication: replicas that are not complete get no more of it", Args: cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			return a.call(command, func(ctx context.Context, client *sdk.Client) error {
+				r, err := client.CancelReplication(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				return printOne(a, r, replicationColumns)
+			})
+		},
+	}
+}

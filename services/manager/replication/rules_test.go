@@ -1,0 +1,150 @@
+package replication
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
+)
+
+var begin = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// after returns a time some seconds after the replication began.
+func after(seconds float64) time.Time {
+	return begin.Add(time.Duration(seconds * float64(time.Second)))
+}
+
+// String shows a verdict as "a:COMPLETE b:FAILED(slow); ended deadline".
+func (v verdict) String() string {
+	var parts, outcomes []string
+	for _, name := range slices.Sorted(maps.Keys(v.outcomes)) {
+		o := v.outcomes[name]
+		text := name + ":" + strings.TrimPrefix(o.state.String(), "REPLICA_STATE_")
+		if o.reason != "" {
+			text += "(" + o.reason + ")"
+		}
+		outcomes = append(outcomes, text)
+	}
+	if len(outcomes) > 0 {
+		parts = append(parts, strings.Join(outcomes, " "))
+	}
+	if v.ended {
+		parts = append(parts, strings.TrimSpace("ended "+v.reason))
+	}
+	return strings.Join(parts, "; ")
+}
+
+var (
+	root  = bytes.Repeat([]byte{1}, rootBytes)
+	other = bytes.Repeat([]byte{2}, rootBytes)
+)
+
+// online is a replica that is connected since the beginning, and has said so.
+func online(name string, said *replicav1.ReceiveReport) replicaFacts {
+	return replicaFacts{name: name, place: "LAN rack1 (239.195.0.1:7431)", state: replicav1.ReplicaState_REPLICA_STATE_WAITING, online: begin, report: said}
+}
+
+func receiving() *replicav1.ReceiveReport {
+	return &replicav1.ReceiveReport{State: replicav1.ReplicaState_REPLICA_STATE_RECEIVING}
+}
+
+func waitingFor() *replicav1.ReceiveReport {
+	return &replicav1.ReceiveReport{State: replicav1.ReplicaState_REPLICA_STATE_WAITING}
+}
+
+func hasAll(root []byte) *replicav1.ReceiveReport {
+	return &replicav1.ReceiveReport{State: replicav1.ReplicaState_REPLICA_STATE_COMPLETE, Root: root}
+}
+
+func away(since float64) replicaFacts {
+	r := online("u", receiving())
+	r.online, r.away = time.Time{}, after(since)
+	return r
+}
+
+func change(r replicaFacts, by func(*replicaFacts)) replicaFacts {
+	by(&r)
+	return r
+}
+
+// Each replica ends with all bytes, verified, or with a reason, and what is not known is never
+// called a success.
+func TestOutcome(t *testing.T) {
+	sending := senderFacts{announcing: after(0.1)}
+	sealed, done := senderFacts{announcing: after(0.1), root: root}, senderFacts{announcing: after(0.1), root: root, ended: after(4)}
+	a, b := online("a", receiving()), online("b", hasAll(root))
+	final := change(b, func(r *replicaFacts) { r.state = replicav1.ReplicaState_REPLICA_STATE_COMPLETE })
+	failedThere := online("f", &replicav1.ReceiveReport{State: replicav1.ReplicaState_REPLICA_STATE_FAILED, Reason: NoRoom})
+	left := online("l", receiving())
+	left.left, left.away = true, after(1)
+	for _, tt := range []struct {
+		name  string
+		facts facts
+		want  string
+	}{
+		{"under way", facts{now: after(1), sender: sending, replicas: []replicaFacts{a}}, ""},
+		{"all complete", facts{now: after(1), sender: sealed, replicas: []replicaFacts{b}}, "b:COMPLETE; ended"},
+		{"complete, and the root not known yet", facts{now: after(1), sender: sending, replicas: []replicaFacts{b}}, ""},
+		{"complete with other bytes", facts{now: after(1), sender: sealed, replicas: []replicaFacts{online("c", hasAll(other))}}, "c:FAILED(damaged); ended"},
+		{"one complete, one under way", facts{now: after(1), sender: sealed, replicas: []replicaFacts{a, b}}, "b:COMPLETE"},
+		{"written before", facts{now: after(1), sender: sealed, replicas: []replicaFacts{final}}, "ended"},
+		{"it says why it failed", facts{now: after(1), sender: sealed, replicas: []replicaFacts{b, failedThere}}, "b:COMPLETE f:FAILED(no_room); ended"},
+		{"its replicator was stopped", facts{now: after(2), sender: sending, replicas: []replicaFacts{a, left}}, "l:FAILED(left)"},
+
+		{"it is away for a while", facts{now: after(14), sender: sealed, replicas: []replicaFacts{final, away(0)}}, ""},
+		{"it is away for long", facts{now: after(15), sender: sealed, replicas: []replicaFacts{final, away(0)}}, "u:UNKNOWN; ended"},
+		{"for long, while another is waited for", facts{now: after(60), sender: sending, replicas: []replicaFacts{a, away(0)}}, ""},
+		{"away, but it said that it has all", facts{now: after(3), sender: sealed, replicas: []replicaFacts{change(away(1), func(r *replicaFacts) { r.report = hasAll(root) })}}, "u:COMPLETE; ended"},
+
+		{"it hears nothing for a while", facts{now: after(5), sender: sending, replicas: []replicaFacts{online("a", waitingFor())}}, ""},
+		{"it hears nothing within 5 s", facts{now: after(5.1), sender: sending, replicas: []replicaFacts{online("a", waitingFor()), a}}, "a:FAILED(no_multicast)"},
+		{"it came late", facts{now: after(8), sender: sending, replicas: []replicaFacts{change(online("a", nil), func(r *replicaFacts) { r.online = after(4) })}}, ""},
+		{"the sender heard nobody", facts{now: after(5), sender: senderFacts{announcing: after(0.1), ended: after(5), reason: NoMulticast}, replicas: []replicaFacts{online("a", waitingFor())}}, "a:FAILED(no_multicast); ended"},
+		{"nothing was announced yet", facts{now: after(50), replicas: []replicaFacts{online("a", waitingFor())}}, ""},
+
+		{"the sender has ended, a moment ago", facts{now: after(8), sender: done, replicas: []replicaFacts{a}}, ""},
+		{"it has ended without a word of this one", facts{now: after(9), sender: done, replicas: []replicaFacts{a, final}}, "a:FAILED(sender_lost); ended"},
+		{"it has given one up", facts{now: after(9), sender: done, replicas: []replicaFacts{change(a, func(r *replicaFacts) { r.givenUp = Silent })}}, "a:FAILED(silent); ended"},
+
+		{"the source cannot be read", facts{now: after(1), sender: senderFacts{reason: SourceFailed, ended: after(1)}, replicas: []replicaFacts{a, online("z", nil)}}, "a:FAILED(source_failed) z:FAILED(source_failed); ended source_failed"},
+		{"the sender is away for a while", facts{now: after(9), sender: senderFacts{announcing: after(0.1), away: after(0)}, replicas: []replicaFacts{a}}, ""},
+		{"the sender is away for long", facts{now: after(10), sender: senderFacts{announcing: after(0.1), away: after(0)}, replicas: []replicaFacts{a, away(1)}}, "a:FAILED(sender_lost) u:UNKNOWN; ended sender_lost"},
+		{"the sender is away, its work done", facts{now: after(30), sender: senderFacts{announcing: after(0.1), away: after(15), ended: after(26), root: root}, replicas: []replicaFacts{a}}, ""},
+		{"the sender began anew", facts{now: after(1), sender: senderFacts{gone: true}, replicas: []replicaFacts{a}}, "a:FAILED(sender_lost); ended sender_lost"},
+		{"it is gone, and all have it", facts{now: after(1), sender: senderFacts{gone: true, root: root}, replicas: []replicaFacts{b}}, "b:COMPLETE; ended"},
+
+		{"all have it at the deadline", facts{now: after(10), deadline: after(10), sender: sealed, replicas: []replicaFacts{b}}, "b:COMPLETE; ended"},
+		{"before the deadline", facts{now: after(9.9), deadline: after(10), sender: sending, replicas: []replicaFacts{a}}, ""},
+		{"at the deadline", facts{now: after(10), deadline: after(10), sender: sealed, replicas: []replicaFacts{a, b, away(3)}}, "a:FAILED(deadline) b:COMPLETE u:UNKNOWN; ended deadline"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := decide(tt.facts).String(); got != tt.want {
+				t.Errorf("%q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// Whoever reads a failure is told where it is and what to do.
+func TestFailuresSayWhatToDo(t *testing.T) {
+	v := decide(facts{now: after(6), sender: senderFacts{announcing: after(0.1)}, replicas: []replicaFacts{online("a", waitingFor())}})
+	for _, want := range []string{"LAN rack1 (239.195.0.1:7431)", "IGMP snooping", "groupcast push"} {
+		if detail := v.outcomes["a"].detail; !strings.Contains(detail, want) {
+			t.Errorf("%q does not say %q", detail, want)
+		}
+	}
+}
+
+func TestStates(t *testing.T) {
+	for complete, want := range []replicav1.ReplicationState{
+		replicav1.ReplicationState_REPLICATION_STATE_FAILED, replicav1.ReplicationState_REPLICATION_STATE_PARTIAL, replicav1.ReplicationState_REPLICATION_STATE_COMPLETE,
+	} {
+		if got := stateOf(2, complete); got != want {
+			t.Errorf("%d of 2: %v, want %v", complete, got, want)
+		}
+	}
+}

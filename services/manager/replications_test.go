@@ -1,0 +1,221 @@
+package manager_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
+	"github.com/groupcast/groupcast/internal/uplink"
+	"github.com/groupcast/groupcast/sdk"
+	"github.com/groupcast/groupcast/services/manager/managertest"
+)
+
+const (
+	isReceiving       = replicav1.ReplicaState_REPLICA_STATE_RECEIVING
+	isCompleteReplica = replicav1.ReplicaState_REPLICA_STATE_COMPLETE
+)
+
+// The main way: begun, told to those that take part and to nobody else, reported, complete. The key
+// is in no answer to operators.
+func TestReplicationCompletes(t *testing.T) {
+	s := newSite(t, mustRead(t, managertest.Start(t).Access))
+	sender, one, two, none := s.replicator(t, "s", "rack1", "rack2"), s.replicator(t, "r1", "rack1"), s.replicator(t, "r2", "rack2"), s.replicator(t, "r3", "rack2")
+	begun := s.begin(t, "r1,r2")
+	if len(begun.Legs) != 2 || begun.Legs[0].Group == begun.Legs[1].Group || begun.Legs[1].Awaited != 1 || begun.ReplicaCount != 2 || begun.Sender != "s" {
+		t.Errorf("it begins as %+v", begun)
+	}
+	duty := sender.has(t, begun.ID, "the sender", isTask)
+	if send := duty.GetSend(); send.GetPath() != "/srv/disk.img" || len(send.GetLegs()) != 2 || len(duty.GetKey()) != 32 {
+		t.Errorf("the sender is told %v", duty.GetSend())
+	}
+	for i, r := range []*replicator{one, two} {
+		task := r.has(t, begun.ID, "a replica", isTask)
+		if got := task.GetReceive(); got.GetLan() != begun.Legs[i].LAN || got.GetGroup() != begun.Legs[i].Group || !bytes.Equal(task.GetKey(), duty.GetKey()) {
+			t.Errorf("%s is told %v", r.name, got)
+		}
+	}
+	root := root(1)
+	sender.sends(&replicav1.SendReport{Replication: begun.ID, Announcing: true, Name: "disk.img", Length: megabyte, SentBytes: megabyte, Members: []*replicav1.SendMember{{Name: "r1", Lost: 0.25, Detached: true}}})
+	one.receives(&replicav1.ReceiveReport{Replication: begun.ID, State: isReceiving, Bytes: megabyte / 2})
+	s.becomes(t, begun.ID, "half received", func(r sdk.Replication) bool {
+		replica := replicaOf(r, "r1")
+		return r.Name == "disk.img" && r.SentBytes == megabyte && replica.Bytes == megabyte/2 && replica.State == sdk.ReplicaReceiving && replica.Detached && replica.Lost == 0.25
+	})
+	one.receives(&replicav1.ReceiveReport{Replication: begun.ID, State: isCompleteReplica, Bytes: megabyte, Root: root})
+	two.receives(&replicav1.ReceiveReport{Replication: begun.ID, State: isCompleteReplica, Bytes: megabyte, ResumedBytes: 7, Root: root})
+	sender.sends(&replicav1.SendReport{Replication: begun.ID, Announcing: true, Name: "disk.img", Length: megabyte, SentBytes: megabyte, Root: root, Ended: true})
+	ended := s.becomes(t, begun.ID, "complete", func(r sdk.Replication) bool { return r.State == sdk.ReplicationComplete })
+	if ended.Complete != 2 || ended.Ended.IsZero() || ended.Reason != "" || !bytes.Equal(ended.Root, root) || replicaOf(ended, "r2").Resumed != 7 || replicaOf(ended, "r1").Elapsed <= 0 {
+		t.Errorf("it ended as %+v", ended)
+	}
+	for _, r := range []*replicator{sender, one, two} {
+		r.has(t, begun.ID, "without a task", isWithdrawn)
+	}
+	if told := none.task(begun.ID); told != nil {
+		t.Errorf("who takes no part was told %v", told.GetDuty())
+	}
+	text, err := json.Marshal(ended)
+	if err != nil || strings.Contains(string(text), base64.StdEncoding.EncodeToString(duty.GetKey())) {
+		t.Errorf("operators are shown the key: %s, %v", text, err)
+	}
+	list, err := s.client.Replications(t.Context())
+	if err != nil || len(list) != 1 || len(list[0].Replicas) != 0 || list[0].Complete != 2 {
+		t.Errorf("listed as %+v, %v", list, err)
+	}
+}
+
+// A replica that has failed, one whose replicator was stopped, and a cancellation are told apart.
+func TestReplicationEndsOtherwise(t *testing.T) {
+	s := newSite(t, mustRead(t, managertest.Start(t).Access))
+	sender, one, two := s.replicator(t, "s", "rack1"), s.replicator(t, "r1", "rack1"), s.replicator(t, "r2", "rack1")
+	begun := s.begin(t, "role=worker")
+	sender.has(t, begun.ID, "the sender", isTask)
+	sender.sends(&replicav1.SendReport{Replication: begun.ID, Announcing: true, Name: "disk.img", Length: 1, Root: root(1)})
+	one.receives(&replicav1.ReceiveReport{
+		Replication: begun.ID, State: replicav1.ReplicaState_REPLICA_STATE_FAILED, Reason: "no_room", Detail: strings.Repeat("x", 5000),
+	})
+	failed := s.becomes(t, begun.ID, "failed at one", func(r sdk.Replication) bool { return replicaOf(r, "r1").State == sdk.ReplicaFailed })
+	if replica := replicaOf(failed, "r1"); replica.Reason != "no_room" || len(replica.Detail) > 1024 {
+		t.Errorf("it failed as %s, with %d bytes", replica.Reason, len(replica.Detail))
+	}
+	two.stop()
+	ended := s.becomes(t, begun.ID, "failed", func(r sdk.Replication) bool { return r.State == sdk.ReplicationFailed })
+	if replicaOf(ended, "r2").Reason != "left" || ended.Failed != 2 {
+		t.Errorf("it ended as %+v", ended)
+	}
+
+	begun = s.begin(t, "r1")
+	canceled, err := s.client.CancelReplication(t.Context(), begun.ID[:8])
+	if err != nil || canceled.State != sdk.ReplicationFailed || canceled.Reason != "canceled" || replicaOf(canceled, "r1").Reason != "canceled" {
+		t.Errorf("canceled, it is %+v, %v", canceled, err)
+	}
+	again, err := s.client.CancelReplication(t.Context(), begun.ID)
+	if err != nil || !again.Ended.Equal(canceled.Ended) {
+		t.Errorf("canceled again, it is %+v, %v", again, err)
+	}
+	sender.has(t, begun.ID, "without a task", isWithdrawn)
+}
+
+// A sender that is another process by now does not come back: who has it all has it, the others
+// are told. The earlier process is fenced.
+func TestReplicationLosesItsSender(t *testing.T) {
+	s := newSite(t, mustRead(t, managertest.Start(t).Access))
+	config := letIn(t, s.config, "replicator", "s")
+	sender, one := s.register(t, "s", config, "rack1"), s.replicator(t, "r1", "rack1")
+	begun := s.begin(t, "r1")
+	one.has(t, begun.ID, "a replica", isTask)
+	later := s.register(t, "s", config, "rack1")
+	ended := s.becomes(t, begun.ID, "failed", func(r sdk.Replication) bool { return r.State == sdk.ReplicationFailed })
+	if ended.Reason != "sender_lost" || replicaOf(ended, "r1").Reason != "sender_lost" || !strings.Contains(ended.Detail, "replicate again") {
+		t.Errorf("it ended as %+v", ended)
+	}
+	if task := later.task(begun.ID); task != nil {
+		t.Errorf("the later process was told %v", task.GetDuty())
+	}
+	var fenced *uplink.ReplicatorFenced
+	if err := <-sender.ended; !errors.As(err, &fenced) {
+		t.Errorf("the earlier process ended with %v", err)
+	}
+}
+
+// Which replications there are, their keys and receipts survive the leader; how far everybody is,
+// is reported again.
+func TestReplicationSurvivesItsLeader(t *testing.T) {
+	cluster := managertest.StartCluster(t, 2)
+	leader := cluster.Leader(t)
+	s := newSite(t, cluster.Config())
+	sender, one, two := s.replicator(t, "s", "rack1"), s.replicator(t, "r1", "rack1"), s.replicator(t, "r2", "rack1")
+	begun := s.begin(t, "r1,r2")
+	before := two.has(t, begun.ID, "a replica", isTask)
+	sender.sends(&replicav1.SendReport{Replication: begun.ID, Announcing: true, Name: "disk.img", Length: 5, Root: root(1)})
+	one.receives(&replicav1.ReceiveReport{Replication: begun.ID, State: isCompleteReplica, Bytes: 5, Root: root(1)})
+	s.becomes(t, begun.ID, "complete at one", func(r sdk.Replication) bool { return replicaOf(r, "r1").State == sdk.ReplicaComplete })
+	leader.Kill()
+	s.becomes(t, begun.ID, "known to the new leader", func(r sdk.Replication) bool {
+		return replicaOf(r, "r1").State == sdk.ReplicaComplete && r.State == sdk.ReplicationRunning
+	})
+	two.receives(&replicav1.ReceiveReport{Replication: begun.ID, State: isCompleteReplica, Bytes: 5, Root: root(1)})
+	s.becomes(t, begun.ID, "complete", func(r sdk.Replication) bool {
+		if task := two.task(begun.ID); task != nil && !bytes.Equal(task.GetKey(), before.GetKey()) {
+			t.Error("under the new leader it has another key")
+		}
+		return r.State == sdk.ReplicationComplete
+	})
+}
+
+// What makes no sense is refused with what is wrong; repeated, a request has one effect.
+func TestReplicationRefused(t *testing.T) {
+	s := newSite(t, mustRead(t, managertest.Start(t).Access))
+	good := func(by func(*sdk.ReplicationSpec)) sdk.ReplicationSpec {
+		spec := sdk.ReplicationSpec{SourceNode: "s", SourcePath: "/srv/disk.img", TargetPath: "/srv", Selector: "*"}
+		by(&spec)
+		return spec
+	}
+	refused := func(want string, by func(*sdk.ReplicationSpec)) {
+		t.Helper()
+		if begun, err := s.client.Replicate(t.Context(), good(by)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v, %v; want %q", begun, err, want)
+		}
+	}
+	refused("no replicator has this name or runs on this node", func(*sdk.ReplicationSpec) {})
+	sender := s.replicator(t, "s", "rack1")
+	refused("no replicator is selected, other than the sender", func(*sdk.ReplicationSpec) {})
+	s.replicator(t, "r1", "rack1")
+	refused("spec.source_path", func(spec *sdk.ReplicationSpec) { spec.SourcePath = "disk.img" })
+	refused("spec.target_path", func(spec *sdk.ReplicationSpec) { spec.TargetPath = "" })
+	refused("spec.selector", func(spec *sdk.ReplicationSpec) { spec.Selector = "role=" })
+	refused("spec.source_path", func(spec *sdk.ReplicationSpec) { spec.SourcePath = "/" + strings.Repeat("x", 5000) })
+	refused("not one of pace, detach", func(spec *sdk.ReplicationSpec) { spec.Slow = sdk.Evict })
+	refused("the LANs are rack1, the replicators r1, s", func(spec *sdk.ReplicationSpec) { spec.Selector = "lan=rack7" })
+	refused(`did you mean "r1"`, func(spec *sdk.ReplicationSpec) { spec.Selector = "r2" })
+
+	api, ctx := replicav1.NewReplicationServiceClient(managertest.Dial(t, s.config)), t.Context()
+	asked := &replicav1.CreateReplicationRequest{RequestId: "again", Spec: &replicav1.ReplicationSpec{
+		SourceNode: "node-of-s", SourcePath: "/srv/disk.img", TargetPath: "/srv", Selector: "r1",
+	}}
+	first, err := api.CreateReplication(ctx, asked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := api.CreateReplication(ctx, asked)
+	if err != nil || second.GetReplication().GetId() != first.GetReplication().GetId() {
+		t.Errorf("repeated, it is %v, %v", second, err)
+	}
+	if _, err := s.client.Replication(ctx, "0000"); sdk.CodeOf(err) != sdk.NotFound {
+		t.Errorf("one that there is not: %v", err)
+	}
+	sender.stop()
+	<-sender.ended
+	refused("no replicator has this name", func(*sdk.ReplicationSpec) {})
+}
+
+// So many run at once, each on places of its own, and no more.
+func TestReplicationsHaveTheirOwnPlaces(t *testing.T) {
+	config := managertest.Config(t.TempDir())
+	config.Replication.Groups = "239.195.7.0/25" // for 64 replications of one leg: collisions are sure to be drawn
+	s := newSite(t, mustRead(t, managertest.Run(t, config).Access))
+	s.replicator(t, "s", "rack1")
+	s.replicator(t, "r1", "rack1")
+	places := make(map[string]string)
+	for i := range 64 {
+		begun := s.begin(t, "r1")
+		at := begun.Legs[0].Group
+		if other := places[at]; other != "" || !strings.HasPrefix(at, "239.195.7.") {
+			t.Errorf("replication %d is on %s, as %q is", i, at, other)
+		}
+		places[at] = begun.ID
+	}
+	_, err := s.client.Replicate(t.Context(), sdk.ReplicationSpec{SourceNode: "s", SourcePath: "/srv/disk.img", TargetPath: "/srv", Selector: "r1"})
+	if err == nil || !strings.Contains(err.Error(), "wait for one to end") {
+		t.Errorf("the 65th: %v", err)
+	}
+	replicators, err := s.client.Replicators(t.Context())
+	if err != nil || len(replicators) != 2 || replicators[0].Replications != 64 || replicators[1].State != "online" || fmt.Sprint(replicators[0].LANs) != "[rack1]" {
+		t.Errorf("the replicators are %+v, %v", replicators, err)
+	}
+}

@@ -1,0 +1,78 @@
+package replicator
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+)
+
+// lan is a LAN that this machine is on.
+type lan struct{ name, device string }
+
+func (c *Config) lans() (all []lan) {
+	for _, text := range c.LANs {
+		name, device, named := strings.Cut(text, "=")
+		if !named {
+			name, device = defaultLAN, text
+		}
+		all = append(all, lan{name, device})
+	}
+	return all
+}
+
+// device is the network interface that leads to a LAN.
+func (c *Config) device(name string) string {
+	all := c.lans()
+	for _, one := range all {
+		if one.name == name {
+			return one.device
+		}
+	}
+	return all[0].device
+}
+
+// here returns the configuration with the network interfaces of this machine for its LANs.
+func (c *Config) here() (*Config, error) {
+	found := *c
+	found.LANs = nil
+	for _, lan := range c.lans() {
+		device, err := interfaceOf(lan.device)
+		if err != nil {
+			return nil, fmt.Errorf("lans: %w", err)
+		}
+		found.LANs = append(found.LANs, lan.name+"="+device)
+	}
+	return &found, nil
+}
+
+// interfaceOf returns the name of the network interface that a text names, or that has an
+// address of the network that it names.
+func interfaceOf(text string) (string, error) {
+	network, err := netip.ParsePrefix(text)
+	if address, failed := netip.ParseAddr(text); failed == nil {
+		network, err = netip.PrefixFrom(address, address.BitLen()), nil
+	}
+	if err != nil {
+		if _, err := net.InterfaceByName(text); err != nil {
+			return "", fmt.Errorf("network interface %s: %w", text, err)
+		}
+		return text, nil
+	}
+	interfaces, err := net.Interfaces()
+	if err != nil {
+		return "", fmt.Errorf("list network interfaces: %w", err)
+	}
+	for _, one := range interfaces {
+		addresses, err := one.Addrs()
+		if err != nil {
+			return "", fmt.Errorf("addresses of %s: %w", one.Name, err)
+		}
+		for _, address := range addresses {
+			if has, err := netip.ParsePrefix(address.String()); err == nil && network.Contains(has.Addr()) {
+				return one.Name, nil
+			}
+		}
+	}
+	return "", fmt.Errorf("no network interface has an address of %s", network)
+}

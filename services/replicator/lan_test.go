@@ -1,0 +1,38 @@
+package replicator
+
+import (
+	"net"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A LAN is led to by an interface's name, by an address of this machine, or by a network that it has one of.
+func TestInterfaceByNameAddressOrNetwork(t *testing.T) {
+	interfaces, err := net.Interfaces()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(interfaces, func(one net.Interface) bool { return one.Flags&net.FlagLoopback != 0 })
+	if at < 0 {
+		t.Fatal("there is no loopback")
+	}
+	loopback := interfaces[at].Name
+	for _, text := range []string{loopback, "127.0.0.1", "127.0.0.0/8"} {
+		config := Config{LANs: []string{"rack=" + text}}
+		if here, err := config.here(); err != nil || here.device("rack") != loopback {
+			t.Errorf("%s: %v, %v, want %s", text, here, err, loopback)
+		}
+	}
+	for text, want := range map[string]string{
+		"nothing0":         "network interface nothing0",
+		"203.0.113.0/24":   "no network interface has an address of 203.0.113.0/24",
+		"203.0.113.1":      "no network interface has an address of 203.0.113.1/32",
+		"203.0.113.0/2400": "network interface 203.0.113.0/2400",
+	} {
+		config := Config{LANs: []string{text}}
+		if _, err := config.here(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}

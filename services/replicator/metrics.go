@@ -1,0 +1,88 @@
+package replicator
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
+	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
+	"github.com/groupcast/groupcast/services/replicator/receive"
+	"github.com/groupcast/groupcast/services/replicator/send"
+)
+
+// metrics show what the paper plots of a sender, its window and what it sends again and why,
+// and what comes to receivers.
+type metrics struct {
+	tasks                                           *prometheus.GaugeVec
+	window                                          *prometheus.GaugeVec
+	packets, repairs, polls, reports, wanted, trips prometheus.Counter
+	received, rebuilt, refused, spilled             prometheus.Counter
+	replicas                                        *prometheus.CounterVec
+}
+
+func newMetrics(registry prometheus.Registerer) *metrics {
+	count := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: "groupcast_replicator_" + name + "_total", Help: help})
+	}
+	gauges := func(name, help, label string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "groupcast_replicator_" + name, Help: help}, []string{label})
+	}
+	m := &metrics{
+		tasks:    gauges("tasks", "Replications under way here, by what is done in them: send or receive.", "duty"),
+		window:   gauges("window_packets", "How many packets may be on their way unanswered, by LAN, while a replication is sent.", "lan"),
+		packets:  count("sent_packets", "Packets with data that were sent to LANs, those sent again among them."),
+		repairs:  count("repair_packets", "Packets that were sent again, or with parity, for members that had not got all."),
+		polls:    count("polls", "Questions to members about what they have."),
+		reports:  count("reports", "Answers of members that were taken."),
+		wanted:   count("wanted_packets", "Packets that members said they lacked: what the paper's NACKs ask for."),
+		trips:    count("circuit_breaker_trips", "Senders that were stopped for a while, for nothing was answered or too much was lost."),
+		received: count("received_bytes", "Bytes of replicas that landed here."),
+		rebuilt:  count("rebuilt_blocks", "Blocks that were computed from parity."),
+		refused:  count("refused_packets", "Packets that were not sealed with the replication's key, or came again."),
+		spilled:  count("spilled_blocks", "Blocks that had to be written before those that come before them."),
+		replicas: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "groupcast_replicator_replicas_total", Help: "Replicas that ended here, by state: complete or failed, and reason.",
+		}, []string{"state", "reason"}),
+	}
+	m.tasks.WithLabelValues("send")
+	m.tasks.WithLabelValues("receive")
+	m.replicas.WithLabelValues("complete", "")
+	registry.MustRegister(m.tasks, m.window, m.packets, m.repairs, m.polls, m.reports, m.wanted, m.trips,
+		m.received, m.rebuilt, m.refused, m.spilled, m.replicas)
+	return m
+}
+
+// begin counts a task until it calls the function returned.
+func (m *metrics) begin(duty string) (end func()) {
+	m.tasks.WithLabelValues(duty).Inc()
+	return m.tasks.WithLabelValues(duty).Dec
+}
+
+// sent adds what a leg has sent since it was last looked at.
+func (m *metrics) sent(lan string, before, now send.Progress) {
+	m.window.WithLabelValues(lan).Set(float64(now.Window))
+	for _, one := range []struct {
+		counter prometheus.Counter
+		count   func(algo.Counts) uint64
+	}{
+		{m.packets, func(c algo.Counts) uint64 { return c.Packets }},
+		{m.repairs, func(c algo.Counts) uint64 { return c.Repairs }},
+		{m.polls, func(c algo.Counts) uint64 { return c.Polls }},
+		{m.reports, func(c algo.Counts) uint64 { return c.Reports }},
+		{m.wanted, func(c algo.Counts) uint64 { return c.Wants }},
+		{m.trips, func(c algo.Counts) uint64 { return c.Trips }},
+	} {
+		one.counter.Add(float64(one.count(now.Counts) - one.count(before.Counts)))
+	}
+}
+
+// ended counts a replica, and what came of it.
+func (m *metrics) ended(report *replicav1.ReceiveReport, stats receive.Stats) {
+	state := "failed"
+	if report.GetState() == replicav1.ReplicaState_REPLICA_STATE_COMPLETE {
+		state = "complete"
+	}
+	m.replicas.WithLabelValues(state, report.GetReason()).Inc()
+	m.rebuilt.Add(float64(stats.Rebuilt))
+	m.refused.Add(float64(stats.Forged))
+	m.spilled.Add(float64(stats.Spilled))
+}
