@@ -44,7 +44,7 @@ func TestC64CrowdAndStalled(t *testing.T) {
 		s.wantFile(fmt.Sprint("c", i), "f", content)
 	}
 	for _, status := range s.clients() {
-		if status.Paused != "" {
+		if status.Attached && status.Paused != "" { // one whose session broke had to wait again, with all sent
 			t.Errorf("%s still waits: %s", status.Name, status.Paused)
 		}
 		if strings.HasPrefix(status.Name, "stalled-") && status.Rate > 1000 { // signs of life
