@@ -29,7 +29,7 @@ check: tools ## formatting, lint, vet, tidy, generated code, licences
 	golangci-lint run ./...
 	buf lint
 	buf format --diff --exit-code
-	go vet ./...
+	go vet ./... && go vet -tags cluster ./e2e/cluster
 	go mod tidy -diff
 	$(MAKE) generate && git diff --exit-code -- internal/gen
 	go test ./e2e/licences
