@@ -16,7 +16,7 @@ run: build ## start a standalone server and show the main job at work
 	go run ./e2e/demo bin
 
 # What measures time in emulated networks runs by itself, after all else.
-MEASURING := ./e2e/lab/... ./e2e/fleet/... ./e2e/faults/... ./e2e/datagrams/... ./e2e/papers/... ./e2e/peers/...
+MEASURING := $(addprefix ./e2e/,$(addsuffix /...,lab fleet faults datagrams gather replicas papers peers))
 
 test: ## all that needs no cluster, network or tool installed by hand
 	go test -timeout 30m $(GOTESTFLAGS) $$(go list ./... | grep -vE '/e2e/(lab|fleet|faults|datagrams|gather|replicas|envoy|papers|peers)')
@@ -29,7 +29,7 @@ check: tools ## formatting, lint, vet, tidy, generated code, licences
 	golangci-lint run ./...
 	buf lint
 	buf format --path proto/groupcast --diff --exit-code
-	go vet ./...
+	go vet ./... && go vet -tags cluster ./e2e/cluster
 	go mod tidy -diff
 	$(MAKE) generate && git diff --exit-code -- internal/gen docs/openapi.yaml
 	go test ./e2e/licences

@@ -15,7 +15,7 @@ import (
 // C66: the gatherer and its client are killed again and again while a stream comes. It goes on
 // at the committed offset: nothing is doubled, and nothing is missing.
 func TestC66KillsOfBothEnds(t *testing.T) {
-	const kills, seed = 12, 66
+	const kills, seed = 8, 66
 	s := start(t)
 	name, content := s.file("log", 1, 0)
 	to, err := os.OpenFile(name, os.O_APPEND|os.O_WRONLY, 0)

@@ -1,11 +1,16 @@
 package gather_test
 
 import (
+	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/groupcast/groupcast/sdk/gather"
 )
 
 // A policy holds from the next round on, for uploads under way, too; and it outlives a kill.
@@ -31,6 +36,41 @@ func TestPolicyChangesWhileRunning(t *testing.T) {
 		t.Error(p.said.String())
 	}
 	s.wantFile("slow-1", "model", content)
+}
+
+// A cap holds within one machine, where windows bound nothing, and for all uploads of a client together. Others
+// are not held up by it.
+func TestMaxHoldsOnLoopback(t *testing.T) {
+	const most, size = 2_000_000, 4 << 20
+	s := start(t)
+	s.policy("rules: [{clients: [capped], max: 2MB}]")
+	client := s.client("capped")
+	begun := time.Now()
+	var running sync.WaitGroup
+	for i := range 2 {
+		name, _ := s.file(fmt.Sprint("f", i), uint64(i), size)
+		running.Go(func() {
+			if _, err := client.Upload(t.Context(), name, gather.FileOptions{}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	free, content := s.file("free", 9, 4*size)
+	if p := s.upload("free", free); p.status() != 0 {
+		t.Error(p.said.String())
+	}
+	freed := time.Since(begun)
+	running.Wait()
+	took := time.Since(begun)
+	t.Logf("%d bytes at %d a second took %v; without a cap %d took %v", 2*size, most, took, 4*size, freed)
+	// What may come at once is what comes in a quarter of a second.
+	if least := (2*size - most/4) / float64(most); took.Seconds() < least {
+		t.Errorf("%d bytes at %d a second have come in %v", 2*size, most, took)
+	}
+	if freed > took {
+		t.Errorf("one without a cap took %v, the capped one %v", freed, took)
+	}
+	s.wantFile("free", "free", content)
 }
 
 // With a policy that refuses what does not fit, the command says so, and what to do.

@@ -137,9 +137,14 @@ func (p *process) end() int {
 	return p.status()
 }
 
+// status returns the program's exit status when it has ended, and -1 if it does not.
 func (p *process) status() int {
-	<-p.ended
-	return p.ProcessState.ExitCode()
+	select {
+	case <-p.ended:
+		return p.ProcessState.ExitCode()
+	case <-time.After(patience):
+		return -1
+	}
 }
 
 // command is the groupcast command, with an operator's access.
@@ -197,16 +202,21 @@ func pause(d time.Duration) { <-time.After(d) }
 // status returns how a client is.
 func (s *site) status(name string) (found gather.ClientStatus) {
 	s.Helper()
-	text, err := s.command("gather", "clients", "--to", s.grpc, "-o", "json").Output()
-	s.must(err)
-	var all []gather.ClientStatus
-	s.must(json.Unmarshal(text, &all))
-	for _, one := range all {
+	for _, one := range s.clients() {
 		if one.Name == name {
 			found = one
 		}
 	}
 	return found
+}
+
+// clients returns how all clients are.
+func (s *site) clients() (all []gather.ClientStatus) {
+	s.Helper()
+	text, err := s.command("gather", "clients", "--to", s.grpc, "-o", "json").Output()
+	s.must(err)
+	s.must(json.Unmarshal(text, &all))
+	return all
 }
 
 // metric returns the sum of a metric's samples.

@@ -114,9 +114,9 @@ func (s *stripes) leave(conn *Conn, err error) {
 }
 
 // Admits reports whether a stripe may join: one that broke may come back before it is
-// noticed that it did.
+// noticed that it did. None joins a link that has ended.
 func (s *stripes) Admits() bool {
-	return s.options.Bounds.Most > 1 && s.living() < 2*s.options.Bounds.Most
+	return s.options.Bounds.Most > 1 && s.living() < 2*s.options.Bounds.Most && s.ctx.Err() == nil
 }
 
 // refuse notes that the neighbour takes no more stripes.

@@ -9,7 +9,7 @@ import (
 )
 
 // ahead is how many bytes of a stream are given before they are sent.
-const ahead = 2 << 20
+const ahead = 16 << 20
 
 // endless is a stream that always has more, but gives no more than a little ahead of what
 // was sent: what is not sent is kept.

@@ -47,7 +47,7 @@ type Other struct {
 
 const (
 	// fast is a link that queues nothing here.
-	fast = 100 * link.Mbit
+	fast = 200 * link.Mbit
 	// accessDelay is what of all delays is the access link's.
 	accessDelay = 2 * time.Millisecond
 	// routerDelay is what of a delay is a router's link.
@@ -60,6 +60,7 @@ type network struct {
 	manager, server, past *lab.Host
 	hosts                 map[string]*lab.Host
 	access                lab.Way
+	back                  map[string]lab.Way // by which terminals are answered
 	routers               []lab.Way
 }
 
@@ -69,7 +70,7 @@ type network struct {
 //	terminals ──────────── edge ── server
 //	                        └───── past
 func (c Case) build() *network {
-	n := &network{Lab: lab.New(c.Seed), hosts: map[string]*lab.Host{}}
+	n := &network{Lab: lab.New(c.Seed), hosts: map[string]*lab.Host{}, back: map[string]lab.Way{}}
 	n.manager = n.Host("manager")
 	edge := n.Router("edge")
 	n.server, n.past = n.Host("server"), n.Host("past")
@@ -94,7 +95,7 @@ func (c Case) build() *network {
 		if rate == 0 {
 			rate = fast
 		}
-		n.Link(host, at[router], link.Shape{Rate: rate, Delay: max(0, delay)})
+		n.back[name] = n.Link(host, at[router], link.Shape{Rate: rate, Delay: max(0, delay)}).From(at[router])
 		n.hosts[name] = host
 	}
 	for _, t := range c.Terminals {

@@ -168,6 +168,14 @@ func (s *Site) SetPolicy(policy gather.Policy) error {
 	return err
 }
 
+// Carry has the link that all share carry so much from now on.
+func (s *Site) Carry(rate link.Rate) error { return s.access.Step(rate) }
+
+// Answer has what a terminal is sent, as acknowledgements, take so long from now on.
+func (s *Site) Answer(terminal string, delay time.Duration) error {
+	return s.back[terminal].Change(func(shape *link.Shape) { shape.Delay = delay })
+}
+
 // Close ends everything.
 func (s *Site) Close() error {
 	s.cancel()

@@ -90,8 +90,9 @@ const (
 	margin = 1
 	// leastGrowth and mostGrowth are how much more is planned per step.
 	leastGrowth, mostGrowth = .04, .5
-	// mostAhead is how many times more than comes is planned at most.
-	mostAhead = 1.6
+	// mostAhead is how many times more than comes is planned at most, and blindAhead as long as
+	// no queue has stood: nothing is known of the link then, as in TCP's slow start.
+	mostAhead, blindAhead = 1.6, 2.5
 	// usedEnough is the share of a plan that must be used before there is a larger one.
 	usedEnough = .94
 	// leastQueue is what is no queue: the noise of round trips.
@@ -125,8 +126,11 @@ func (c *capacity) used(seen summary) bool {
 func (c *capacity) step(seen summary) Rate {
 	standing := seen.stands(max(c.rate, seen.delivered))
 	switch {
-	case c.rate == 0:
+	case c.rate == 0 && seen.queue > standing:
 		c.rate = max(seen.limit, seen.targets, seen.delivered)
+		c.growth = mostGrowth
+	case c.rate == 0:
+		c.rate = max(seen.limit, seen.targets, blindAhead*seen.delivered)
 		c.growth = mostGrowth
 	case seen.queue > 2*standing && seen.delivered > 0:
 		c.rate, c.growth, c.known = margin*seen.delivered, leastGrowth, seen.delivered
@@ -134,8 +138,11 @@ func (c *capacity) step(seen summary) Rate {
 		c.rate += (margin*seen.delivered - c.rate) / 2
 		c.growth, c.known = leastGrowth, seen.delivered
 	case seen.queue < standing/2 && seen.deepest < 2*standing && c.used(seen):
-		more := max(c.rate, seen.delivered) * Rate(1+c.growth)
-		c.rate = max(c.rate, min(more, mostAhead*max(seen.delivered, seen.targets)))
+		more, ahead := max(c.rate, seen.delivered)*Rate(1+c.growth), Rate(mostAhead)
+		if c.known == 0 {
+			more, ahead = blindAhead*seen.delivered, blindAhead
+		}
+		c.rate = max(c.rate, min(more, ahead*max(seen.delivered, seen.targets)))
 		c.growth = min(2*c.growth, mostGrowth)
 	}
 	if seen.limit > 0 {

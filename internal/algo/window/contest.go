@@ -71,6 +71,9 @@ func (c *contest) step(now time.Time, seen summary) mode {
 		c.peak = max(c.peak, seen.delivered)
 	}
 	others := (seen.queue > 2*standing || seen.disturbed) && !(seen.delivered > .93*c.peak && c.peak > 0)
+	if c.mode == open && c.missed > 0 && c.missed < missedSteps {
+		others = false // it is tried first: windows and connections for a crowd would only fill the queue
+	}
 	c.crowded = c.queued >= crowdedSteps && others || c.crowded && c.calm < calmSteps && !(seen.delivered > .96*c.peak && c.peak > 0)
 	switch {
 	case c.mode == open && c.missed >= missedSteps, c.mode == contested && c.missed >= missedSteps && now.Sub(c.since) >= again:
@@ -78,6 +81,7 @@ func (c *contest) step(now time.Time, seen summary) mode {
 		c.enter(trying, now)
 	case c.mode == trying && seen.queue < max(standing, c.queue/2):
 		c.enter(short, now)
+		c.queued = 0 // what is left of the queue goes now
 	case c.mode == trying && now.Sub(c.since) >= tryFor, c.mode == short && c.queued >= crowdedSteps:
 		c.enter(contested, now)
 	case c.mode == contested && c.calm >= calmSteps, c.mode == short && !missed && c.calm > 0:

@@ -132,7 +132,7 @@ func (h *history) granted() Rate {
 		}
 		// Up to two segments wait for acknowledgements that are delayed.
 		full := max(one.Window-2*one.MSS, one.Window/3)
-		sum += Rate(float64(full) / one.RTT.Seconds())
+		sum += Rate(float64(full) / (one.RTT + reading).Seconds())
 	}
 	return sum
 }
@@ -165,7 +165,7 @@ func (h *history) trip() time.Duration {
 
 // correct makes the windows of a client smaller that gets more from them than they should
 // bring, for longer than a change takes: then its round trip is not what it seems. And it makes
-// those larger of one that misses its target while there is room. Apart from that, those that get
+// those larger of one that misses its target while there is room, or its minimum. Apart from that, those that get
 // more of their part than all together do leave a little to those that get less.
 func (h *history) correct(served float64) {
 	got, meant := min(h.recent[0], h.recent[1], h.recent[2]), max(h.plans[0], h.plans[1], h.plans[2])
@@ -176,6 +176,8 @@ func (h *history) correct(served float64) {
 		h.gain = max(leastGain, h.gain*max(.5, float64(meant/got)))
 	case h.free && max(h.recent[0], h.recent[1]) < .97*min(h.client.Target, h.rate):
 		h.gain = min(mostGain, h.gain*1.1)
+	case h.rule == Priority && h.leaves == 0 && max(h.recent[0], h.recent[1]) < .97*h.client.Minimum:
+		h.gain = min(mostGain, h.gain*1.05) // a queue too short to be one takes a part of everybody's
 	case h.gain < 1 && h.recent[0] < .9*h.plans[0]:
 		h.gain = min(1, h.gain*max(1.1, min(2, float64(h.plans[0]/h.recent[0]))))
 	case h.jostled && h.gain > 1 && recent > h.client.Target:

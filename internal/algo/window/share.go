@@ -16,6 +16,10 @@ const (
 	// reserve is how much more a target's window is while others fill the queue, and cut
 	// congestion windows with what they make it lose.
 	reserve = 1.3
+	// reading is what a window holds for besides the round trip. Until a program has read what came,
+	// it is not shown again, and it comes in bursts: a window for the round trip alone is never
+	// full, least of all on short paths. A queue of so long does no harm (leastQueue).
+	reading = 2 * time.Millisecond
 )
 
 // decide makes windows and connections of the rate that was planned.
@@ -34,7 +38,7 @@ func (h *history) decide(now time.Time, mode mode, seen summary, damping float64
 func (h *history) bytes(seen summary, damping float64) float64 {
 	want := min(h.rate, h.client.Target)
 	rest := h.rate - want
-	trip := h.trip() + h.queue(seen)
+	trip := h.trip() + h.queue(seen) + reading
 	if !h.crowded(seen) {
 		h.meant = h.rate
 		if seen.drain < 1 {
@@ -75,7 +79,7 @@ func damping(all []*history, seen summary) float64 {
 		}
 		queue := h.queue(seen)
 		meant += rest
-		would += rest * Rate((h.trip()+queue).Seconds()/(h.trip()+min(queue, should)).Seconds())
+		would += rest * Rate((h.trip()+queue+reading).Seconds()/(h.trip()+min(queue, should)+reading).Seconds())
 	}
 	if would == 0 {
 		return 1
@@ -94,7 +98,7 @@ func (h *history) spread(bytes float64, first int, share *Share) {
 	spare, takers := 0.0, 0
 	for j, one := range connections {
 		each := even
-		used := one.Throughput.bytes(max(one.RTT, h.trip()))*usableShare + 2*float64(one.MSS)
+		used := one.Throughput.bytes(max(one.RTT, h.trip())+reading)*usableShare + 2*float64(one.MSS)
 		if used < leavesShare*even && one.Window > 0 && !h.isInitial(one) {
 			each = used
 			spare += even - used

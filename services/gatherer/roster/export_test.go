@@ -46,3 +46,10 @@ func (r *Roster) Known() (uploads, openings, finished int) {
 	defer r.mu.Unlock()
 	return len(r.uploads), len(r.openings), len(r.finished.known)
 }
+
+// Pace returns what a capped client's uploads ask for: how many bytes at a time, of those wanted.
+func Pace(rate uint64, among int) (draw func(now time.Time, want uint64) uint64) {
+	p := &pace{}
+	p.set(rate, among)
+	return p.draw
+}

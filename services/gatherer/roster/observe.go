@@ -59,7 +59,8 @@ func (c *Client) observe(now time.Time) window.Client {
 			}
 		}
 		upload.rate = uint64(rate)
-		facts.Active = facts.Active || upload.end == nil && c.order.paused == "" && !upload.held
+		// Who has no connection uses nothing: others have that until it comes back.
+		facts.Active = facts.Active || len(upload.conns) > 0 && upload.end == nil && c.order.paused == "" && !upload.held
 		upload.mu.Unlock()
 		facts.Throughput += rate
 	}

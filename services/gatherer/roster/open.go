@@ -188,11 +188,12 @@ func (r *Roster) enter(peer identity.ID, spec sink.Spec, to sink.Sink) (Opened, 
 	u := &Upload{
 		spec: spec, client: client, roster: r, sink: to, peer: peer, ticket: newTicket(), limit: limit,
 		stopped: make(chan struct{}), serving: make(chan struct{}, 1),
-		conns: make(map[uint64]*tracked), came: to.Offset(), hashed: to.Offset(), acked: to.Offset(), granted: to.Offset(),
+		conns: make(map[uint64]*tracked), begun: to.Offset(), came: to.Offset(), standing: standing{to.Offset(), to.Offset(), to.Offset()},
 		held: client.order.paused != "", changed: make(chan struct{}),
 	}
 	_, _ = rand.Read(u.ID[:]) // it never fails
 	client.uploads[spec.Path], r.uploads[u.ID] = u, u
+	client.repace()
 	if client.session != nil {
 		client.session.changed() // how many connections each has
 	}

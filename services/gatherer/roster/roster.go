@@ -103,6 +103,7 @@ type Client struct {
 	queued  bool // others have to leave first
 	waiting uint64
 	allowed allowance
+	paced   pace
 	seen    Seen
 }
 
@@ -162,6 +163,7 @@ func (r *Roster) Attach(name string, labels map[string]string, peer identity.ID)
 		client.session.end(Fenced)
 	}
 	client.labels, client.Share, client.Since, client.queued = maps.Clone(labels), share, time.Now(), queued
+	client.repace()
 	client.session = &Session{ID: rand.Text(), Peer: peer, client: client, roster: r, change: make(chan struct{})}
 	r.sessions[client.session.ID] = client.session
 	for _, upload := range client.uploads {
@@ -230,6 +232,7 @@ func (r *Roster) Review() {
 	attached := r.attached()
 	for _, client := range attached {
 		client.Share = now.ShareFor(client.Name, client.labels)
+		client.repace()
 	}
 	slices.SortStableFunc(attached, func(a, b *Client) int {
 		return cmp.Or(cmp.Compare(b.Share.Priority, a.Share.Priority), a.Since.Compare(b.Since))
@@ -298,15 +301,20 @@ func (s *Session) Told() Told {
 	return Told{Connections: s.client.perUpload(), Paused: s.client.order.paused, Ended: s.ended, Changed: s.change}
 }
 
+// repace has the client asked for no more than its share permits.
+func (c *Client) repace() { c.paced.set(uint64(c.Share.Max), c.active()) }
+
 // perUpload is how many connections each upload should have.
-func (c *Client) perUpload() int {
-	active := 0
+func (c *Client) perUpload() int { return max(1, c.order.connections/max(1, c.active())) }
+
+// active is how many uploads have not come whole.
+func (c *Client) active() (active int) {
 	for _, upload := range c.uploads {
 		if !upload.isWhole() {
 			active++
 		}
 	}
-	return max(1, c.order.connections/max(1, active))
+	return active
 }
 
 // Report takes what a client says of itself.

@@ -44,30 +44,58 @@ func (r *Roster) Serve(ctx context.Context, asked *link.Asked) {
 		return
 	}
 	defer upload.over()
+	if !r.comes(upload, asked.Join) {
+		asked.Refuse(wire.Stale, tooMany)
+		return
+	}
 	r.carry(upload, asked, from, func(conn *link.Conn) error { return taking.Run(conn) })
 }
+
+// tooMany is what one is told that is refused for the number of connections there are.
+const tooMany = "the client has as many connections as it is to have"
 
 func (r *Roster) join(upload *Upload, asked *link.Asked) {
 	taking := upload.link()
 	switch {
 	case taking == nil || !taking.Admits():
 		asked.Refuse(wire.Stale, "there is no link to join")
-	case !r.mayJoin(upload):
-		asked.Refuse(wire.Stale, "the upload has as many connections as it is to have")
+	case !r.comes(upload, asked.Join):
+		asked.Refuse(wire.Stale, tooMany)
 	default:
 		r.carry(upload, asked, 0, taking.Join)
 	}
 }
 
-// mayJoin says whether an upload may have another connection: as many as its client was
-// told, and as many again, since those that broke may come back before that is noticed.
-func (r *Roster) mayJoin(upload *Upload) bool {
+// comes says whether an upload may have one more connection, and counts it if so. It may have
+// as many as its client was told, and as many again, since those that broke may come
+// back before that is noticed. All uploads of a client have no more than its policy permits.
+func (r *Roster) comes(upload *Upload, joins bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	told := upload.client.perUpload()
+	client := upload.client
+	told, most, all := client.perUpload(), client.Share.MaxConnections, 0
+	for _, one := range client.uploads {
+		if joins || one != upload { // those of a link that this one replaces are closed
+			all += one.carried()
+		}
+	}
+	if most > 0 && all >= most || joins && upload.carried() >= 2*told {
+		return false
+	}
 	upload.mu.Lock()
 	defer upload.mu.Unlock()
-	return len(upload.conns) < 2*told
+	upload.coming++
+	return true
+}
+
+// carried is how many connections an upload has that may bring something.
+func (u *Upload) carried() int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.end != nil {
+		return 0
+	}
+	return len(u.conns) + u.coming
 }
 
 // tooManyTime is how long an upload may have more connections than its client was told:
@@ -92,17 +120,24 @@ func (u *Upload) prune(now time.Time, told int) {
 	}
 }
 
-// carry runs a data connection, and has the controller see it meanwhile.
+// carry runs a data connection that was counted, and has the controller see it meanwhile.
 func (r *Roster) carry(upload *Upload, asked *link.Asked, from uint64, run func(*link.Conn) error) {
 	conn, err := asked.Welcome(wire.Welcome{TreeVersion: 1, From: from})
 	if err != nil {
+		upload.stays()
 		return // it comes again
 	}
-	leave := r.track(upload, conn)
-	defer leave()
+	defer r.track(upload, conn)()
 	if err := run(conn); err != nil {
 		r.Log.Debug("a data connection has ended", "client", upload.client.Name, "path", upload.spec.Path, "error", err)
 	}
+}
+
+// stays notes that a connection that was counted is not there.
+func (u *Upload) stays() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.coming--
 }
 
 // track shows a connection to the controller until it has left.
@@ -112,6 +147,7 @@ func (r *Roster) track(upload *Upload, conn *link.Conn) (leave func()) {
 	one := &tracked{id: r.lastID, conn: conn, begun: time.Now()}
 	r.mu.Unlock()
 	upload.mu.Lock()
+	upload.coming--
 	upload.conns[one.id] = one
 	upload.mu.Unlock()
 	return func() {

@@ -22,6 +22,13 @@ const (
 	creditTime  = 2 * time.Second
 )
 
+// standing is up to where bytes were asked for, and what became of them.
+type standing struct {
+	hashed  uint64 // all before it was read back and hashed,
+	acked   uint64 // and, of a stream, is on disk
+	granted uint64 // all before it may come
+}
+
 // Upload is a file or a stream on its way here. It is the store of its link.
 type Upload struct {
 	ID     wire.DeliveryID
@@ -40,13 +47,13 @@ type Upload struct {
 	ticket   []byte // of who may bring bytes
 	taking   *link.Taking
 	conns    map[uint64]*tracked
+	coming   int       // connections that are counted, and being welcomed
 	tooMany  time.Time // since when there are more of them than the client was told
-	came     uint64    // all before it was written,
-	hashed   uint64    // read back and hashed,
-	acked    uint64    // and, of a stream, is on disk
-	granted  uint64
-	rate     uint64 // bytes per second, as the controller saw it last
-	held     bool   // nothing more is to be asked for
+	begun    uint64    // where it was when it was opened
+	came     uint64    // all before it was written
+	standing           // and what of it was more
+	rate     uint64    // bytes per second, as the controller saw it last
+	held     bool      // nothing more is to be asked for
 	end      *link.End
 	finished *finish
 	err      error         // why the sink takes nothing more
@@ -131,9 +138,10 @@ func (u *Upload) land(ctx context.Context) error {
 func (u *Upload) progress(hashed, committed uint64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.hashed != hashed || u.acked != committed {
-		u.hashed, u.acked = hashed, committed
-		u.extend()
+	before := u.standing
+	u.hashed, u.acked = hashed, committed
+	u.extend()
+	if u.standing != before {
 		u.announce()
 	}
 }
@@ -155,9 +163,13 @@ func (u *Upload) extend() {
 	if u.held {
 		return
 	}
-	ahead := min(max(leastCredit, u.rate*uint64(creditTime/time.Second)), mostCredit)
+	ahead := u.rate * uint64(creditTime/time.Second)
+	if u.rate == 0 { // it is not known yet: twice as much with every round trip
+		ahead = u.hashed - u.begun
+	}
+	ahead = min(max(leastCredit, ahead), mostCredit)
 	more := min(u.hashed+ahead, u.limit)
-	more -= min(more, u.granted)
+	more = u.client.paced.draw(time.Now(), more-min(more, u.granted))
 	if u.spec.Stream && more > 0 {
 		more = u.client.allowed.draw(more)
 	}

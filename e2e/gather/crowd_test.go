@@ -1,0 +1,127 @@
+package gather_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	gatherv1 "github.com/groupcast/groupcast/internal/gen/groupcast/gather/v1"
+	"github.com/groupcast/groupcast/sdk/gather"
+)
+
+// C64: 500 clients come at once, of whom 20 open connections, hold what they are shown and send nothing. Of the
+// others those whose minimums fit are let in, and the rest wait until they have left; all files come whole. Those
+// that stall get nothing that others could use.
+func TestC64CrowdAndStalled(t *testing.T) {
+	const crowd, stalled = 480, 20
+	s := start(t)
+	s.policy("default: {minimum: 100kB}\nlink: 30MB\nadmission: queue")
+	l := s.liar()
+	ctx, stop := context.WithCancel(t.Context())
+	var living sync.WaitGroup
+	defer living.Wait()
+	defer stop()
+	for i := range stalled {
+		session, leave := l.attach(fmt.Sprint("stalled-", i))
+		defer leave()
+		conn, err := l.dial(l.open(session, "f", 1<<30), nil)
+		s.must(err)
+		living.Go(func() { alive(ctx, conn) })
+	}
+	name, content := s.file("f", 1, 64<<10)
+	failures := s.all(crowd, name)
+	for _, err := range failures[:min(len(failures), 3)] {
+		t.Error(err)
+	}
+	if len(failures) > 0 {
+		t.Errorf("%d of %d uploads failed", len(failures), crowd)
+	}
+	for i := range crowd {
+		s.wantFile(fmt.Sprint("c", i), "f", content)
+	}
+	for _, status := range s.clients() {
+		if status.Attached && status.Paused != "" { // one whose session broke had to wait again, with all sent
+			t.Errorf("%s still waits: %s", status.Name, status.Paused)
+		}
+		if strings.HasPrefix(status.Name, "stalled-") && status.Rate > 1000 { // signs of life
+			t.Errorf("%s stalls, and is said to bring %d bytes/s", status.Name, status.Rate)
+		}
+	}
+}
+
+// all has many clients upload a file at once, and returns what went wrong.
+func (s *site) all(clients int, name string) (failures []error) {
+	s.Helper()
+	var mu sync.Mutex
+	var running sync.WaitGroup
+	for i := range clients {
+		client, err := gather.Open(s.access(), s.grpc, gather.Options{As: fmt.Sprint("c", i)})
+		s.must(err)
+		running.Go(func() {
+			defer client.Close()
+			if _, err := client.Upload(s.Context(), name, gather.FileOptions{Path: filepath.Base(name)}); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				failures = append(failures, fmt.Errorf("c%d: %w", i, err))
+			}
+		})
+	}
+	running.Wait()
+	return failures
+}
+
+// C63: what a client says of itself is not to be believed: that more waits than there is in the world, uploads
+// longer than any disk, a thousand labels, and a name it may not have. It gains nothing, and others upload.
+func TestC63AbsurdClaims(t *testing.T) {
+	s := start(t)
+	s.policy("rules: [{labels: {tier: gold}, priority: 9, target: 1GB}]\ndefault: {target: 1MB}")
+	l := s.liar()
+	labels := map[string]string{"tier": "gold"}
+	for i := range 1000 {
+		labels[fmt.Sprint("label-", i)] = "x"
+	}
+	stream, err := l.rpc.Attach(t.Context())
+	s.must(err)
+	s.must(stream.Send(&gatherv1.AttachRequest{Client: "liar", WaitingBytes: math.MaxUint64}))
+	told, err := stream.Recv()
+	s.must(err)
+	for _, spec := range []*gatherv1.UploadSpec{
+		{Path: "huge", Length: math.MaxUint64},
+		{Path: "huge", Length: math.MaxInt64},
+		{Path: "huge", Length: 1 << 62},
+		{Path: "../../etc/passwd", Length: 1},
+		{Path: "", Length: 1},
+		{Path: "a\x00b", Length: 1},
+	} {
+		answer, err := l.rpc.OpenUpload(t.Context(), &gatherv1.OpenUploadRequest{Session: told.GetSession(), Spec: spec})
+		if err == nil && answer.GetUpload() == "" {
+			t.Errorf("%q of %d bytes: neither opened nor refused", spec.GetPath(), spec.GetLength())
+		}
+		if err == nil && spec.GetPath() != "huge" {
+			t.Errorf("%q is opened", spec.GetPath())
+		}
+	}
+	for _, name := range []string{"../x", "a/b", "A B", string(make([]byte, 1000))} {
+		other, err := l.rpc.Attach(t.Context())
+		s.must(err)
+		s.must(other.Send(&gatherv1.AttachRequest{Client: name, Labels: labels}))
+		if _, err := other.Recv(); err == nil {
+			t.Errorf("%.20q may be a client's name", name)
+		}
+	}
+	if connections := told.GetConnections(); connections != 1 {
+		t.Errorf("it is told to have %d connections", connections)
+	}
+	name, content := s.file("f", 1, 1<<20)
+	if p := s.upload("other", name); p.status() != 0 {
+		t.Error(p.said.String())
+	}
+	s.wantFile("other", "f", content)
+	if status := s.status("liar"); status.Share.Priority != 0 || status.Share.Target != 1e6 {
+		t.Errorf("the liar has %+v", status.Share)
+	}
+}

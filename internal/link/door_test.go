@@ -1,0 +1,167 @@
+package link_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/link"
+	wire "github.com/groupcast/groupcast/internal/wire/relay"
+)
+
+// entrance is a door at work, which welcomes all who ask.
+type entrance struct {
+	*testing.T
+	neighbours
+	address string
+	served  atomic.Int32
+	refused chan string
+}
+
+// open opens a door at a listener until the test ends.
+func open(t *testing.T, listener net.Listener) *entrance {
+	t.Helper()
+	e := &entrance{T: t, neighbours: newNeighbours(t), address: listener.Addr().String(), refused: make(chan string, 1000)}
+	door := &link.Door{
+		Security: e.parent, Log: slog.New(slog.DiscardHandler), Refused: func(reason string) { e.refused <- reason },
+		Serve: func(_ context.Context, asked *link.Asked) {
+			e.served.Add(1)
+			if conn, err := asked.Welcome(wire.Welcome{TreeVersion: 1}); err == nil {
+				conn.Close()
+			}
+		},
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := door.Run(ctx, listener); err != nil {
+			t.Error(err)
+		}
+		door.Wait()
+	})
+	t.Cleanup(func() {
+		stop()
+		running.Wait()
+	})
+	return e
+}
+
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return listener
+}
+
+// come opens a connection and says nothing.
+func (e *entrance) come() net.Conn {
+	e.Helper()
+	raw, err := net.Dial("tcp", e.address)
+	if err != nil {
+		e.Fatal(err)
+	}
+	return raw
+}
+
+// enter asks for a link as it should be.
+func (e *entrance) enter() error {
+	conn, _, err := link.Dial(e.Context(), &net.Dialer{}, e.address, e.child, parentID, wire.Hello{Offer: true, Stripes: 1, TreeVersion: 1})
+	if err == nil {
+		conn.Close()
+	}
+	return err
+}
+
+func (e *entrance) wantRefused(reason string) {
+	e.Helper()
+	select {
+	case got := <-e.refused:
+		if got != reason {
+			e.Errorf("refused as %q, want %q", got, reason)
+		}
+	case <-time.After(time.Minute):
+		e.Fatalf("not refused, want %q", reason)
+	}
+}
+
+// Who speaks something else, and who only measures the way, is not served, and it is said which.
+func TestDoorTellsWhyItRefuses(t *testing.T) {
+	e := open(t, listen(t))
+	raw := e.come()
+	if _, err := raw.Write([]byte("GET / HTTP/1.1\r\n\r\n")); err != nil {
+		t.Error(err)
+	}
+	e.wantRefused(link.Handshake)
+	raw.Close()
+	e.come().Close()
+	e.wantRefused(link.Probe)
+	if err := e.enter(); err != nil {
+		t.Error(err)
+	}
+	if n := e.served.Load(); n != 1 {
+		t.Errorf("%d were served, want 1", n)
+	}
+}
+
+// One source has 64 links being opened at most: more are closed at once, and when those have
+// gone, others come in again.
+func TestDoorIsNotCrowdedByOneSource(t *testing.T) {
+	const each = 64
+	e := open(t, listen(t))
+	silent := make([]net.Conn, each)
+	for i := range silent {
+		silent[i] = e.come()
+	}
+	if err := e.enter(); err == nil {
+		t.Error("one more came in")
+	}
+	e.wantRefused(link.Crowded)
+	for _, raw := range silent {
+		raw.Close()
+	}
+	for range each {
+		e.wantRefused(link.Probe)
+	}
+	if err := e.enter(); err != nil {
+		t.Errorf("when the others have gone: %v", err)
+	}
+}
+
+// failing is a listener that cannot accept at first, as one without descriptors.
+type failing struct {
+	net.Listener
+	failures atomic.Int32
+}
+
+func (f *failing) Accept() (net.Conn, error) {
+	if f.failures.Add(-1) >= 0 {
+		return nil, errors.New("too many open files")
+	}
+	return f.Listener.Accept()
+}
+
+// A door that cannot accept for a while is there again afterwards.
+func TestDoorOutlivesWantOfDescriptors(t *testing.T) {
+	listener := &failing{Listener: listen(t)}
+	listener.failures.Store(2)
+	if err := open(t, listener).enter(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A door whose listener is closed by somebody else says so.
+func TestDoorWithoutListener(t *testing.T) {
+	listener := listen(t)
+	listener.Close()
+	door := &link.Door{Log: slog.New(slog.DiscardHandler)}
+	if err := door.Run(t.Context(), listener); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("%v, want that it is closed", err)
+	}
+}

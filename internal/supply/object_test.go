@@ -1,0 +1,96 @@
+package supply_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/supply"
+)
+
+// source is a file as an object, and how it is supplied.
+func source(t *testing.T, content []byte) (name string, from *supply.Object) {
+	t.Helper()
+	name = filepath.Join(t.TempDir(), "f")
+	must(t, os.WriteFile(name, content, 0o600))
+	opened, err := object.Open(name)
+	must(t, err)
+	from = supply.NewObject(opened)
+	t.Cleanup(func() {
+		from.Close()
+		must(t, opened.Close())
+	})
+	return name, from
+}
+
+// What stripes take in turn, in pieces of any size and again, is the file; it is known how far it was sent.
+func TestObjectIsItsFile(t *testing.T) {
+	content := random(1, 100_000)
+	_, from := source(t, content)
+	from.Begin(7)
+	var got []byte
+	for size := uint64(1); len(got) < len(content); size = 3*size + 1 {
+		at := uint64(len(got))
+		one, other := next(t, from, at, size), next(t, from, at, size) // both are under way at once
+		if one.TreeVersion != 7 {
+			t.Errorf("tree version %d, want 7", one.TreeVersion)
+		}
+		first := bytesOf(t, from, at, one)
+		if again := bytesOf(t, from, at, other); !bytes.Equal(first, again) {
+			t.Fatalf("at %d two stripes are given other bytes", at)
+		}
+		got = append(got, first...)
+		if sent := from.SentUpTo(); sent != uint64(len(got)) {
+			t.Errorf("sent up to %d, want %d", sent, len(got))
+		}
+	}
+	if !bytes.Equal(got, content) {
+		t.Error("other bytes than the file's")
+	}
+	wantBye(t, from, uint64(len(content))+1)
+}
+
+// While it is held nothing is handed out, and who waits is told when it is not any more. The
+// end is told when the root is known.
+func TestObjectIsHeldAndEnds(t *testing.T) {
+	_, from := source(t, make([]byte, 10))
+	from.Hold(true)
+	held := next(t, from, 0, 10)
+	if held.Length != 0 || held.End != nil {
+		t.Errorf("while it is held: %+v", held)
+	}
+	from.Hold(false)
+	wantChanged(t, held)
+	if portion := next(t, from, 0, 10); portion.Length != 10 {
+		t.Errorf("%d bytes, want 10", portion.Length)
+	} else {
+		bytesOf(t, from, 0, portion)
+	}
+	unknown := next(t, from, 10, 10)
+	if unknown.End != nil {
+		t.Error("the end is told before the root is known")
+	}
+	from.Known(object.Root{1})
+	wantChanged(t, unknown)
+	if end := next(t, from, 10, 10).End; end == nil || end.Length != 10 || end.Root != [32]byte{1} {
+		t.Errorf("the end is %+v", end)
+	}
+}
+
+// Who changes the file meanwhile is found out before the end is told, over every link anew.
+func TestObjectThatChanges(t *testing.T) {
+	name, from := source(t, make([]byte, 10))
+	from.Known(object.Root{1})
+	from.Begin(1)
+	if _, err := from.Next(10, 1); err != nil {
+		t.Errorf("unchanged: %v", err)
+	}
+	must(t, os.WriteFile(name, make([]byte, 11), 0o600))
+	from.Begin(2)
+	if _, err := from.Next(10, 1); !errors.Is(err, object.ErrChanged) {
+		t.Errorf("changed: %v", err)
+	}
+}

@@ -1,0 +1,90 @@
+package supply_test
+
+import (
+	"bytes"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/groupcast/groupcast/internal/link"
+	"github.com/groupcast/groupcast/internal/supply"
+)
+
+// segment is how much is given back at once.
+const segment = 16 << 20
+
+// Whatever comes, is sent, sent again and released in whatever order: what is handed out from an
+// offset on is what came there.
+func TestStreamIsWhatCame(t *testing.T) {
+	dir := t.TempDir()
+	content := random(2, 3*segment)
+	rapid.Check(t, func(t *rapid.T) {
+		const from = 12345
+		s := supply.NewStream(dir, from)
+		defer s.Close()
+		came, sent := 0, 0
+		t.Repeat(map[string]func(*rapid.T){
+			"append": func(t *rapid.T) {
+				n := min(rapid.IntRange(0, segment).Draw(t, "n"), len(content)-came)
+				must(t, s.Append(content[came:came+n]))
+				came += n
+			},
+			"send": func(t *rapid.T) {
+				at := rapid.IntRange(int(s.Released())-from, came).Draw(t, "at")
+				most := rapid.Uint64Range(0, 1<<20).Draw(t, "most")
+				portion := next(t, s, uint64(from+at), most)
+				if portion.Length == 0 {
+					if at < came && most > 0 {
+						t.Fatalf("nothing at %d of %d", at, came)
+					}
+					return
+				}
+				got := bytesOf(t, s, uint64(from+at), portion)
+				if !bytes.Equal(got, content[at:at+len(got)]) {
+					t.Fatalf("other bytes at %d", at)
+				}
+				sent = max(sent, at+len(got))
+			},
+			"release": func(t *rapid.T) { s.Release(rapid.Uint64Range(0, from+3*segment).Draw(t, "up to")) },
+			"": func(t *rapid.T) {
+				if s.Arrived() != uint64(from+came) || s.SentUpTo() != uint64(from+sent) || s.Released() > s.SentUpTo() || s.Kept() != s.Arrived()-s.Released() {
+					t.Fatalf("%d came, %d was sent, %d released, %d are kept; want %d and %d", s.Arrived(), s.SentUpTo(), s.Released(), s.Kept(), from+came, from+sent)
+				}
+			},
+		})
+		wantBye(t, s, s.Arrived()+1)
+		if s.Released() > 0 {
+			wantBye(t, s, s.Released()-1)
+		}
+		kept := make([]byte, s.Kept()+1)
+		n, err := s.ReadAt(kept, s.Released())
+		if err != nil || uint64(n) != s.Kept() || !bytes.Equal(kept[:n], content[came-n:came]) {
+			t.Fatalf("read %d bytes of the %d that are kept, or other ones: %v", n, s.Kept(), err)
+		}
+	})
+}
+
+// A stream that is held hands nothing out, not even its end; who waits is told of all that changes.
+func TestStreamIsHeldAndEnds(t *testing.T) {
+	s := supply.NewStream(t.TempDir(), 0)
+	defer s.Close()
+	s.Begin(3)
+	empty := next(t, s, 0, 10)
+	must(t, s.Append([]byte("abc")))
+	wantChanged(t, empty)
+	s.Hold(true)
+	held := next(t, s, 0, 10)
+	s.End(&link.End{Length: 3})
+	if held.Length != 0 || next(t, s, 3, 10).End != nil {
+		t.Error("something is handed out while it is held")
+	}
+	wantChanged(t, held)
+	s.Hold(false)
+	portion := next(t, s, 0, 10)
+	if got := bytesOf(t, s, 0, portion); string(got) != "abc" || portion.TreeVersion != 3 {
+		t.Errorf("%q by tree version %d", got, portion.TreeVersion)
+	}
+	if end := next(t, s, 3, 10).End; end == nil || end.Length != 3 {
+		t.Errorf("the end is %+v", end)
+	}
+}

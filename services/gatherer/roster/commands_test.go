@@ -1,0 +1,158 @@
+package roster_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/policy"
+	"github.com/groupcast/groupcast/services/gatherer/roster"
+	"github.com/groupcast/groupcast/services/gatherer/sink"
+)
+
+// run has a script be the command for finished files.
+func run(script string) func(*roster.Env) {
+	return func(env *roster.Env) { env.Exec = []string{"/bin/sh", "-c", script, "sh"} }
+}
+
+// await waits until something holds.
+func (f *fixture) await(what string, holds func() bool) {
+	f.Helper()
+	ticker, late := time.NewTicker(5*time.Millisecond), time.After(time.Minute)
+	defer ticker.Stop()
+	for !holds() {
+		select {
+		case <-ticker.C:
+		case <-late:
+			f.Fatalf("not within a minute: %s", what)
+		}
+	}
+}
+
+// said returns the lines of a file.
+func said(name string) []string {
+	text, _ := os.ReadFile(name) // it may not be there yet
+	return strings.FieldsFunc(string(text), func(r rune) bool { return r == '\n' })
+}
+
+// bring uploads a file.
+func (f *fixture) bring(session *roster.Session, path string, content []byte) {
+	f.Helper()
+	opened := f.open(session, file(path, len(content)))
+	f.must(opened.Upload.Came(content))
+	if _, err := f.finish(session, opened, content); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// The command runs for each file that is finished, once, with where it is and whose; not for streams. That one fails
+// harms nobody.
+func TestCommandRunsForFiles(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "out")
+	f := start(t, policy.Policy{}, run(fmt.Sprintf(`echo "$GROUPCAST_CLIENT $GROUPCAST_PATH $1" >> %s; exit 3`, out)))
+	session := f.attach("alice")
+	f.bring(session, "a/b", []byte("content"))
+	log := f.open(session, stream("log"))
+	f.must(log.Upload.Came([]byte("log")))
+	if _, err := f.finish(session, log, []byte("log")); err != nil {
+		t.Fatal(err)
+	}
+	f.bring(session, "c", []byte("more"))
+	f.await("the command has run twice", func() bool { return len(said(out)) == 2 })
+	want := []string{"alice a/b " + filepath.Join(f.Dir, "alice/a/b"), "alice c " + filepath.Join(f.Dir, "alice/c")}
+	for _, line := range want {
+		if !strings.Contains(strings.Join(said(out), "\n")+"\n", line+"\n") {
+			t.Errorf("%q, want %q among it", said(out), line)
+		}
+	}
+}
+
+// Four commands run at once: others wait, and uploads are finished all the same.
+func TestCommandsAreBounded(t *testing.T) {
+	dir := t.TempDir()
+	begun, go_ := filepath.Join(dir, "begun"), filepath.Join(dir, "go")
+	f := start(t, policy.Policy{}, run(fmt.Sprintf(`echo "$GROUPCAST_PATH" >> %s; while [ ! -e %s ]; do sleep 0.02; done; echo "$GROUPCAST_PATH" >> %s.done`, begun, go_, begun)))
+	session := f.attach("alice")
+	for i := range 7 {
+		f.bring(session, fmt.Sprintf("f%d", i), []byte("content"))
+	}
+	f.await("four run", func() bool { return len(said(begun)) == 4 })
+	f.must(os.WriteFile(go_, nil, 0o600))
+	f.await("all have run", func() bool { return len(said(begun+".done")) == 7 })
+	if n := len(said(begun)); n != 7 {
+		t.Errorf("%d have begun, want 7", n)
+	}
+}
+
+// A gatherer that stops ends the commands that run, and begins none.
+func TestCommandsEndWithTheGatherer(t *testing.T) {
+	dir := memory(t)
+	begun := filepath.Join(t.TempDir(), "begun")
+	agreed, err := roster.OpenPolicy(filepath.Join(t.TempDir(), "policy.yaml"), policy.Policy{})
+	env := roster.Env{Log: slog.New(slog.DiscardHandler), Dir: dir, Policy: agreed, Grace: time.Minute}
+	run("echo begun >> " + begun + "; exec sleep 600")(&env)
+	f := &fixture{T: t, Roster: roster.New(env), policy: agreed}
+	f.must(err)
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { _ = f.Roster.Run(ctx) }) // it ends with ctx
+	session := f.attach("alice")
+	for i := range 6 {
+		f.bring(session, fmt.Sprintf("f%d", i), []byte("content"))
+	}
+	f.await("four run", func() bool { return len(said(begun)) == 4 })
+	stop()
+	running.Wait()
+	if n := len(said(begun)); n != 4 {
+		t.Errorf("%d have begun, want 4", n)
+	}
+}
+
+// What need not stay goes, of each client for itself; and who waited for room of its own is asked for more.
+func TestRetentionMakesRoom(t *testing.T) {
+	f := start(t, policy.Policy{Default: policy.Share{MaxStored: 1_000_000}}, func(env *roster.Env) { env.Retention = sink.Retention{Bytes: 600_000} })
+	alice, bob := f.attach("alice"), f.attach("bob")
+	f.bring(alice, "a0", make([]byte, 500_000))
+	f.bring(alice, "a1", make([]byte, 450_000))
+	f.bring(bob, "b", make([]byte, 500_000))
+	if _, err := f.Open(t.Context(), alice.ID, alice.Peer, file("a2", 400_000), false); err == nil {
+		t.Error("there is more room than it may have")
+	}
+	over, stop := context.WithCancel(t.Context())
+	stop()
+	f.must(f.Retain(over)) // it looks once
+	for path, want := range map[string]bool{"alice/a0": false, "alice/a1": true, "bob/b": true} {
+		if _, err := os.Stat(filepath.Join(f.Dir, path)); (err == nil) != want {
+			t.Errorf("%s is there: %t, want %t", path, err == nil, want)
+		}
+	}
+	f.bring(alice, "a2", make([]byte, 400_000))
+}
+
+// A ticket permits who opened the upload, for that upload, until it is opened again.
+func TestTickets(t *testing.T) {
+	f := start(t, policy.Policy{}, nil)
+	session := f.attach("alice")
+	one, other := f.open(session, file("a", 10)), f.open(session, file("b", 10))
+	if !one.Permits(session.Peer) || !other.Permits(session.Peer) {
+		t.Error("a ticket does not permit what it is for")
+	}
+	if one.Permits(member("bob")) || one.Permits(operator) {
+		t.Error("a ticket permits somebody else")
+	}
+	for name, ticket := range map[string][]byte{"none": nil, "another's": other.Ticket, "shorter": one.Ticket[:31], "longer": append(one.Ticket[:32:32], 0)} {
+		if (roster.Opened{Upload: one.Upload, Ticket: ticket}).Permits(session.Peer) {
+			t.Errorf("%s: it permits", name)
+		}
+	}
+	again := f.open(session, file("a", 10))
+	if again.Upload != one.Upload || one.Permits(session.Peer) || !again.Permits(session.Peer) || !other.Permits(session.Peer) {
+		t.Error("when it is opened again, the new ticket alone is to permit, and others' as before")
+	}
+}

@@ -1,0 +1,56 @@
+package roster
+
+import (
+	"sync"
+	"time"
+)
+
+// pace bounds how fast a client is asked for bytes whose policy caps its rate. Windows bound it
+// on the way, where they can; what is not asked for does not come anywhere, within one
+// machine and from a client that does as it likes included.
+type pace struct {
+	mu    sync.Mutex
+	rate  uint64  // bytes per second; zero is no bound
+	level float64 // how many may be asked for
+	at    time.Time
+	among int // uploads that share it
+}
+
+// paceTime is for how long a client may be asked for nothing and for so much more at once
+// afterwards. At least are leastPace bytes asked for, and pacePiece at once, that
+// no segment carries next to nothing.
+const (
+	paceTime  = 250 * time.Millisecond
+	leastPace = 16 << 10
+	pacePiece = paceTime / 5
+)
+
+// set says what the rate is, and how many uploads share it.
+func (p *pace) set(rate uint64, among int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rate, p.among = rate, max(1, among)
+}
+
+// draw takes some of what is wanted: a part of what there is for each upload, or none.
+func (p *pace) draw(now time.Time, want uint64) uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.rate == 0 {
+		return want
+	}
+	most := max(leastPace, float64(p.rate)*paceTime.Seconds())
+	if p.at.IsZero() {
+		p.level = most
+	} else {
+		p.level = min(most, p.level+float64(p.rate)*max(0, now.Sub(p.at).Seconds()))
+	}
+	p.at = now
+	piece := min(float64(want), leastPace, max(1, float64(p.rate)*pacePiece.Seconds()))
+	if p.level < piece {
+		return 0
+	}
+	given := min(float64(want), max(piece, p.level/float64(max(1, p.among))))
+	p.level -= given
+	return uint64(given)
+}

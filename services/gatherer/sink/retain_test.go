@@ -1,0 +1,114 @@
+package sink_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/groupcast/groupcast/services/gatherer/sink"
+)
+
+// lay puts a file below a client's directory.
+func lay(t *testing.T, dir, path string, size int) {
+	t.Helper()
+	at := filepath.Join(dir, path)
+	must(t, os.MkdirAll(filepath.Dir(at), 0o700))
+	must(t, os.WriteFile(at, make([]byte, size), 0o600))
+}
+
+// there returns what is below a directory.
+func there(t *testing.T, dir string) (all []string) {
+	t.Helper()
+	must(t, filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
+		if err == nil && entry.Type().IsRegular() {
+			all = append(all, strings.TrimPrefix(path, dir+"/"))
+		}
+		return err
+	}))
+	slices.Sort(all)
+	return all
+}
+
+func wantThere(t *testing.T, dir string, want ...string) {
+	t.Helper()
+	if got := there(t, dir); !slices.Equal(got, want) {
+		t.Errorf("there is %q, want %q", got, want)
+	}
+}
+
+// Without a bound all stays. What came longer ago than it may stay goes; of a client that has too many bytes, as
+// much as is needed, the oldest first.
+func TestRetention(t *testing.T) {
+	dir := memory(t)
+	for i := range 4 {
+		lay(t, dir, fmt.Sprintf("d%d/f", i), 100)
+	}
+	now := time.Now()
+	for _, one := range []struct {
+		sink.Retention
+		now   time.Time
+		files int
+		want  []string
+	}{
+		{sink.Retention{}, now.Add(1000 * time.Hour), 0, []string{"d0/f", "d1/f", "d2/f", "d3/f"}},
+		{sink.Retention{Age: time.Hour, Bytes: 400}, now, 0, []string{"d0/f", "d1/f", "d2/f", "d3/f"}},
+		{sink.Retention{Bytes: 399}, now, 1, []string{"d1/f", "d2/f", "d3/f"}},
+		{sink.Retention{Bytes: 100}, now, 2, []string{"d3/f"}},
+		{sink.Retention{Age: time.Hour}, now.Add(59 * time.Minute), 0, []string{"d3/f"}},
+		{sink.Retention{Age: time.Hour}, now.Add(61 * time.Minute), 1, nil},
+	} {
+		files, bytes, err := one.Retain(dir, one.now)
+		must(t, err)
+		if files != one.files || bytes != uint64(100*one.files) {
+			t.Errorf("%+v: %d files of %d bytes are removed, want %d", one.Retention, files, bytes, one.files)
+		}
+		wantThere(t, dir, one.want...)
+	}
+}
+
+// Of a stream the full segments go but for the last five; the one that is written and what is committed stay, and
+// the stream goes on where it was.
+func TestRetentionOfStreams(t *testing.T) {
+	sink.Segments(t, segment)
+	dir := memory(t)
+	content := random(5, 8*segment+10)
+	to := open(t, dir, streamSpec("log"))
+	write(t, to, content, 0)
+	must(t, to.Landed(uint64(len(content))))
+	must(t, to.Close())
+	files, _, err := sink.Retention{Age: time.Hour}.Retain(filepath.Join(dir, "alice"), time.Now().Add(2*time.Hour))
+	must(t, err)
+	if files != 3 {
+		t.Errorf("%d segments are removed of 8 full ones, want 3", files)
+	}
+	if got := read(t, dir); string(got[3*segment:]) != string(content[3*segment:]) {
+		t.Error("what stays is not what came")
+	}
+	again := open(t, dir, streamSpec("log"))
+	if again.Offset() != uint64(len(content)) {
+		t.Errorf("it goes on at %d, want %d", again.Offset(), len(content))
+	}
+	must(t, again.Close())
+}
+
+// What has come of an upload that goes on is never removed for its age or its size.
+func TestRetentionLeavesWhatComes(t *testing.T) {
+	dir, content := memory(t), random(6, 5000)
+	to := open(t, dir, fileSpec("f", content))
+	write(t, to, content, 0)
+	files, _, err := sink.Retention{Age: time.Hour, Bytes: 1}.Retain(filepath.Join(dir, "alice"), time.Now().Add(2*time.Hour))
+	if files != 0 || err != nil {
+		t.Errorf("%d files are removed, %v", files, err)
+	}
+	must(t, to.Landed(uint64(len(content))))
+	_, err = to.Finish(uint64(len(content)), rootOf(content))
+	must(t, err)
+	must(t, to.Close())
+	if got, err := os.ReadFile(filepath.Join(dir, "alice/f")); err != nil || string(got) != string(content) {
+		t.Errorf("the upload has not come whole: %v", err)
+	}
+}
