@@ -27,7 +27,7 @@ const (
 	mebibyte          = 1 << 20
 )
 
-// gc is the release of the default profile, which the tests from A to H use one after another.
+// gc is the release of the default profile, which all but I and J use one after another.
 var gc = release{
 	name: "gc", namespace: "gc",
 	values: []string{

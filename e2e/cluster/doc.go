@@ -2,5 +2,6 @@
 // commit, the real helm, the real Envoy, driven from outside through Envoy and from pods.
 //
 // Its tests need a Docker engine, kind, helm and kubectl, so they are behind the build tag
-// cluster: `make e2e`. They go in the order of their names, since each stands on what the last has left: a cluster is dear.
+// cluster: `make e2e`. They go in the order in which they
+// stand in their files, since most stand on what the first has installed: a cluster is dear.
 package cluster
