@@ -116,18 +116,26 @@ func (n *node) report(report *groupv1.DeliveryReport) {
 // has waits until the node's assignment in a delivery is as it should be.
 func (n *node) has(t *testing.T, delivery, what string, is func(*groupv1.Assignment) bool) *groupv1.Assignment {
 	t.Helper()
-	deadline := time.After(15 * time.Second)
-	for {
+	return told(t, 15*time.Second, is, func() (*groupv1.Assignment, <-chan struct{}) {
 		n.mu.Lock()
-		assignment, changed := n.assigned[delivery], n.changed
-		n.mu.Unlock()
-		if is(assignment) {
-			return assignment
+		defer n.mu.Unlock()
+		return n.assigned[delivery], n.changed
+	}, func(last *groupv1.Assignment) string { return fmt.Sprintf("%s: not %s: %v", n.name, what, last) })
+}
+
+// told waits until what somebody is told is as it should be; complain says what it is instead.
+func told[T any](t *testing.T, patience time.Duration, is func(T) bool, look func() (T, <-chan struct{}), complain func(T) string) T {
+	t.Helper()
+	deadline := time.After(patience)
+	for {
+		now, changed := look()
+		if is(now) {
+			return now
 		}
 		select {
 		case <-changed:
 		case <-deadline:
-			t.Fatalf("%s: not %s: %v", n.name, what, assignment)
+			t.Fatal(complain(now))
 		}
 	}
 }

@@ -2,6 +2,7 @@ package manager_test
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -117,20 +118,11 @@ func (r *replicator) task(replication string) *replicav1.Task {
 // has waits until the replicator's task in a replication is as it should be.
 func (r *replicator) has(t *testing.T, replication, what string, is func(*replicav1.Task) bool) *replicav1.Task {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
-	for {
+	return told(t, 20*time.Second, is, func() (*replicav1.Task, <-chan struct{}) {
 		r.mu.Lock()
-		task, changed := r.tasks[replication], r.changed
-		r.mu.Unlock()
-		if is(task) {
-			return task
-		}
-		select {
-		case <-changed:
-		case <-deadline:
-			t.Fatalf("%s: not %s: %v", r.name, what, task.GetDuty())
-		}
-	}
+		defer r.mu.Unlock()
+		return r.tasks[replication], r.changed
+	}, func(last *replicav1.Task) string { return fmt.Sprintf("%s: not %s: %v", r.name, what, last.GetDuty()) })
 }
 
 // begin replicates /srv/disk.img from s to those that are selected.
