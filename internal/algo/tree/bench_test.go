@@ -71,7 +71,7 @@ type cast struct {
 	back                    tree.Node
 }
 
-func newCast(b *testing.B, built *tree.Tree) cast {
+func newCast(b testing.TB, built *tree.Tree) cast {
 	c := cast{ingress: first(built.Children(built.Sender()))}
 	for _, name := range built.Names() {
 		node, _ := built.Node(name)
@@ -86,7 +86,7 @@ func newCast(b *testing.B, built *tree.Tree) cast {
 			inside += one(fed.Kind == tree.Agent && fed.Cluster == node.Cluster)
 			entries += one(fed.Cluster != node.Cluster)
 		}
-		if c.inner == "" && parent.Cluster == node.Cluster && inside > 1 {
+		if c.inner == "" && parent.Cluster == node.Cluster && inside > 1 && entries == 0 {
 			c.inner = name
 		}
 		if c.gateway == "" && parent.Cluster != node.Cluster && inside > 0 && entries > 0 {

@@ -227,6 +227,9 @@ func (t *Tree) agent(at int) bool { return t.at(at).node.Kind == Agent }
 // Measured returns the same tree seen with other RTTs: its latencies, and what With and
 // Without go by. Nobody moves.
 func (t *Tree) Measured(rtt RTTs) *Tree {
+	if rtt.Version != 0 && rtt.Version == t.bound.RTT.Version {
+		return t
+	}
 	other := t.next()
 	other.bound.RTT, other.dist = rtt, measure(rtt)
 	for at := range t.all() {

@@ -374,10 +374,11 @@ func (k *keeper) forgetBlame(next *tree.Tree) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for id, node := range k.progress.nodes {
-		before, _ := k.tree.Parent(id.String())
-		after, _ := next.Parent(id.String())
-		if before != after || id.String() == next.Sender() {
+	for _, name := range append(next.Differing(k.tree), next.Sender()) {
+		node := k.progress.nodes[placement.ParseID(name)]
+		before, _ := k.tree.Parent(name)
+		after, _ := next.Parent(name)
+		if node != nil && (before != after || name == next.Sender()) {
 			node.lost, node.lostSince = "", time.Time{}
 		}
 	}
