@@ -1,0 +1,133 @@
+package tree
+
+import "time"
+
+// Gain is what a node has of another parent.
+type Gain struct {
+	Node, From, To string
+	Inside         bool // To is beside the node or of its cluster, and From is not
+	// Was and Is are the round trips to a member's parents, or to an agent and back over the
+	// path from where the tree begins; 0 where one was not measured.
+	Was, Is time.Duration
+}
+
+const (
+	// nearer is how many times nearer a parent is that is clearly better, and leastNearer by
+	// how much at least.
+	nearer      = 2
+	leastNearer = 2 * time.Millisecond
+)
+
+// Nearer returns the tree with a node, and all below it, at a clearly better parent than it has:
+// at the one that With would give it, by what is known of the node now. Clearly better is who is
+// beside it or of its cluster, where the other is not; or is twice as near, by what was measured.
+// There is none if it would make a path too long or feed more than suits the load. Who enters the
+// tree, and agents that are fed inside their cluster, where all is near, stay.
+func (t *Tree) Nearer(node Node) (*Tree, Gain, bool) {
+	at, known := t.index.find(node.Name)
+	if !known || !t.mayGain(at, node) {
+		return nil, Gain{}, false
+	}
+	r := t.next().repair()
+	before := r.stand(at, node)
+	r.detach(at)
+	if !r.agent(at) {
+		p := r.change(at)
+		p.node, p.label, p.site = node, r.dist.labels[node.Cluster], r.siteOf(node.Cluster)
+	}
+	r.ways = r.Tree.ways()
+	if err := r.rejoin(at); err != nil {
+		return nil, Gain{}, false
+	}
+	after := r.stand(at, r.at(at).node)
+	gain := after.over(before)
+	gain.Node, gain.From, gain.To = node.Name, t.at(before.parent).node.Name, r.at(after.parent).node.Name
+	if !after.isBetter(before) || !r.keeps(at, before, after) {
+		return nil, Gain{}, false
+	}
+	return r.done(), gain, true
+}
+
+// mayGain tells whether another parent may be better for a node.
+func (t *Tree) mayGain(at int, node Node) bool {
+	p := t.at(at)
+	if at == 0 || p.parent == none || p.node.Kind != node.Kind {
+		return false
+	}
+	up := t.at(p.parent)
+	if node.Kind == Agent {
+		return p.parent != 0 && nearness(up, node) == elsewhere
+	}
+	beside, has := t.index.find(node.Agent)
+	return nearness(up, node) == elsewhere || has && t.agent(beside) && beside != p.parent
+}
+
+const (
+	besideIt = iota
+	insideIts
+	elsewhere
+)
+
+// nearness tells where a parent is from a node.
+func nearness(parent *place, node Node) int {
+	switch {
+	case node.isBeside(parent.node):
+		return besideIt
+	case parent.node.Kind == Agent && parent.node.Cluster != "" && parent.node.Cluster == node.Cluster:
+		return insideIts
+	}
+	return elsewhere
+}
+
+// stand is how a node stands at its parent.
+type stand struct {
+	parent   int
+	nearness int
+	path     way
+	rtt      time.Duration // by which it is judged
+	measured bool
+}
+
+func (r *repair) stand(at int, node Node) stand {
+	p := r.at(at)
+	s := stand{parent: p.parent, nearness: nearness(r.at(p.parent), node)}
+	s.path, _ = r.to(at)
+	if s.rtt, s.measured = r.dist.rtt(r.at(p.parent), p); node.Kind == Agent {
+		ingress, _ := r.to(r.at(0).children[0])
+		from := s.path.since(ingress).latency
+		s.rtt, s.measured = 2*from.Measured, from.Unmeasured == 0
+	}
+	return s
+}
+
+// isBetter tells whether one stand is clearly better than another.
+func (s stand) isBetter(than stand) bool {
+	if s.nearness != than.nearness {
+		return s.nearness < than.nearness
+	}
+	return s.nearness == elsewhere && s.measured && than.measured &&
+		nearer*s.rtt <= than.rtt && than.rtt-s.rtt >= leastNearer
+}
+
+func (s stand) over(than stand) Gain {
+	gain := Gain{Inside: s.nearness < than.nearness}
+	if s.measured && than.measured {
+		gain.Was, gain.Is = than.rtt, s.rtt
+	}
+	return gain
+}
+
+// keeps tells whether a tree is still what it has to be: no agent feeds more than suits, no path
+// is too long that was not, and none is longer by more than half of what the last hop is shorter.
+func (r *repair) keeps(at int, before, after stand) bool {
+	p, up := r.at(at), r.at(after.parent)
+	if linked(up, p) && up.links > r.fanOut {
+		return false
+	}
+	longer := after.path.cost - before.path.cost
+	limit, late := r.bound.MaxLatency, after.path.latency.Measured
+	if limit > 0 && late > limit && late > before.path.latency.Measured {
+		return false
+	}
+	return after.nearness < before.nearness || 4*longer <= before.rtt-after.rtt
+}
