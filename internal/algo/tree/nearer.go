@@ -21,8 +21,9 @@ const (
 // Nearer returns the tree with a node, and all below it, at a clearly better parent than it has:
 // at the one that With would give it, by what is known of the node now. Clearly better is who is
 // beside it or of its cluster, where the other is not; or is twice as near, by what was measured.
-// There is none if it would make a path too long or feed more than suits the load. Who enters the
-// tree, and agents that are fed inside their cluster, where all is near, stay.
+// There is none if it would make a path too long, or feed more than suits the load and more than
+// the other did. Who enters the tree stays, and so do agents that are fed inside their cluster,
+// where all is near, or feed nobody; one that feeds nobody any more after a move is left out.
 func (t *Tree) Nearer(node Node) (*Tree, Gain, bool) {
 	at, known := t.index.find(node.Name)
 	if !known || !t.mayGain(at, node) {
@@ -30,7 +31,11 @@ func (t *Tree) Nearer(node Node) (*Tree, Gain, bool) {
 	}
 	r := t.next().repair()
 	before := r.stand(at, node)
+	if r.limit = r.fanOut; r.bound.FanOut == 0 {
+		r.limit = max(r.limit, r.at(before.parent).links)
+	}
 	r.detach(at)
+	r.leaveOut(before.parent)
 	if !r.agent(at) {
 		p := r.change(at)
 		p.node, p.label, p.site = node, r.dist.labels[node.Cluster], r.siteOf(node.Cluster)
@@ -42,10 +47,20 @@ func (t *Tree) Nearer(node Node) (*Tree, Gain, bool) {
 	after := r.stand(at, r.at(at).node)
 	gain := after.over(before)
 	gain.Node, gain.From, gain.To = node.Name, t.at(before.parent).node.Name, r.at(after.parent).node.Name
-	if !after.isBetter(before) || !r.keeps(at, before, after) {
+	if !after.isBetter(before) || !r.keeps(before, after) {
 		return nil, Gain{}, false
 	}
 	return r.done(), gain, true
+}
+
+// leaveOut takes an agent out that feeds nobody any more, and those that feed nobody then.
+func (t *Tree) leaveOut(agent int) {
+	for t.agent(agent) && len(t.at(agent).children) == 0 && t.at(agent).parent != 0 {
+		up := t.at(agent).parent
+		t.detach(agent)
+		t.vacate(agent)
+		agent = up
+	}
 }
 
 // mayGain tells whether another parent may be better for a node.
@@ -56,7 +71,7 @@ func (t *Tree) mayGain(at int, node Node) bool {
 	}
 	up := t.at(p.parent)
 	if node.Kind == Agent {
-		return p.parent != 0 && nearness(up, node) == elsewhere
+		return p.parent != 0 && len(p.children) > 0 && nearness(up, node) == elsewhere
 	}
 	beside, has := t.index.find(node.Agent)
 	return nearness(up, node) == elsewhere || has && t.agent(beside) && beside != p.parent
@@ -117,13 +132,9 @@ func (s stand) over(than stand) Gain {
 	return gain
 }
 
-// keeps tells whether a tree is still what it has to be: no agent feeds more than suits, no path
-// is too long that was not, and none is longer by more than half of what the last hop is shorter.
-func (r *repair) keeps(at int, before, after stand) bool {
-	p, up := r.at(at), r.at(after.parent)
-	if linked(up, p) && up.links > r.fanOut {
-		return false
-	}
+// keeps tells whether a tree is still what it has to be: no path is too long that was not, and none
+// is longer by more than half of what the last hop is shorter.
+func (r *repair) keeps(before, after stand) bool {
 	longer := after.path.cost - before.path.cost
 	limit, late := r.bound.MaxLatency, after.path.latency.Measured
 	if limit > 0 && late > limit && late > before.path.latency.Measured {

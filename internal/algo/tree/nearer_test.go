@@ -138,7 +138,12 @@ func TestNearerKeepsTheRules(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !joined { // else those of its cluster have not moved yet
-				wantRules(t, network, after)
+				left := network
+				left.nodes = slices.DeleteFunc(slices.Clone(network.nodes), func(node tree.Node) bool {
+					_, stays := after.Node(node.Name)
+					return !stays && len(before.Children(node.Name)) == 1
+				})
+				wantRules(t, left, after)
 			}
 			if got := moved(before, after); !slices.Equal(got, []string{node.Name}) {
 				t.Fatalf("%s was to move to %s; %v moved", node.Name, gain.To, got)
@@ -146,8 +151,10 @@ func TestNearerKeepsTheRules(t *testing.T) {
 			if !gain.Inside && 2*gain.Is > gain.Was {
 				t.Fatalf("%+v is no gain", gain)
 			}
-			if again, gain, found := after.Nearer(node); found {
-				t.Fatalf("%s moves again (%+v)\n%v\n%v", node.Name, gain, after, again)
+			for times := 0; found; times++ { // where one is left out, there is room for the next
+				if after, _, found = after.Nearer(node); times > 5 {
+					t.Fatalf("%s moves for ever\n%v", node.Name, after)
+				}
 			}
 		}
 		if before.String() != drawn {

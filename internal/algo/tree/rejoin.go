@@ -6,9 +6,12 @@ import (
 )
 
 // repair is a tree while nodes of it have no parent.
-type repair struct{ ways }
+type repair struct {
+	ways
+	limit int // that no agent feeds more than, if one could also stay where it is; else 0
+}
 
-func (t *Tree) repair() *repair { return &repair{t.ways()} }
+func (t *Tree) repair() *repair { return &repair{ways: t.ways()} }
 
 // adopt gives the orphans of a cluster's dead agent new parents. Those that go where the
 // choice is small come first, and of these the agents that bring room; so it fails only if
@@ -217,7 +220,10 @@ func (r *repair) withRoom(agents []int) (roomy []int) {
 	for _, agent := range agents {
 		fewest = min(fewest, r.at(agent).links)
 	}
-	if r.bound.FanOut == 0 {
+	switch {
+	case r.limit > 0:
+		limit = r.limit
+	case r.bound.FanOut == 0:
 		limit = max(limit, fewest+1)
 	}
 	for _, agent := range agents {

@@ -82,6 +82,7 @@ func (k *keeper) arrange(ctx context.Context, delivery view.Delivery, now time.T
 	r.releaseMembers(delivery)
 	r.admitMembers(delivery)
 	r.lowerSlow(delivery)
+	r.seekNearer(delivery)
 	if len(r.history) == 0 {
 		return delivery, r.due, nil
 	}
