@@ -37,7 +37,7 @@ type keeper struct {
 	pokes     chan struct{}
 
 	// Only the keeper's goroutine touches these.
-	treeRead     store.Revision
+	treeRead     store.Revision            // changed with the tree, under its lock
 	banned       map[string]time.Time      // agents that were lost, and until when they stay out
 	heeded       map[identity.ID]time.Time // nodes by whose word alone an agent was removed, and when
 	senderGone   time.Time
