@@ -152,7 +152,7 @@ func TestOscillatingDistances(t *testing.T) {
 	total, most := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		pick := rapid.SampledFrom([]time.Duration{ms, 4 * ms, 20 * ms, 60 * ms})
-		d := sites(t, rapid.IntRange(2, 5).Draw(t, "agents"), rapid.IntRange(1, 6).Draw(t, "members"), func(string, string) time.Duration {
+		d := sites(t, rapid.IntRange(2, 4).Draw(t, "agents"), rapid.IntRange(1, 3).Draw(t, "members"), func(string, string) time.Duration {
 			return pick.Draw(t, "rtt")
 		})
 		node := rapid.Custom(func(t *rapid.T) string { return rapid.SampledFrom(d.nodes).Draw(t, "node").Name })
