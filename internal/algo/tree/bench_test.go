@@ -101,3 +101,18 @@ func newCast(b testing.TB, built *tree.Tree) cast {
 	c.back, _ = built.Node(c.inner)
 	return c
 }
+
+// BenchmarkLook looks for a better parent for every node of a tree.
+func BenchmarkLook(b *testing.B) {
+	for _, count := range computers {
+		nodes, rtt := zones(count, max(10, count/100))
+		built := build(b, "m-node-0000", nodes, tree.Bound{RTT: rtt})
+		b.Run(fmt.Sprint(len(nodes)), func(b *testing.B) {
+			for b.Loop() {
+				for _, node := range nodes {
+					built.Nearer(node)
+				}
+			}
+		})
+	}
+}

@@ -71,10 +71,20 @@ func (t *Tree) mayGain(at int, node Node) bool {
 	}
 	up := t.at(p.parent)
 	if node.Kind == Agent {
-		return p.parent != 0 && len(p.children) > 0 && nearness(up, node) == elsewhere
+		return p.parent != 0 && len(p.children) > 0 && nearness(up, node) == elsewhere && t.isFar(at)
 	}
 	beside, has := t.index.find(node.Agent)
 	return nearness(up, node) == elsewhere || has && t.agent(beside) && beside != p.parent
+}
+
+// isFar tells whether there is an agent over which the path to another would be so much shorter,
+// whatever room it has. Those below that one are farther than itself.
+func (t *Tree) isFar(at int) bool {
+	r := t.repair()
+	path, _ := r.to(at)
+	ingress, _ := r.to(r.at(0).children[0])
+	best := r.best(r.anywhere(at), at, total)
+	return nearer*(best.measure-ingress.cost) <= path.cost-ingress.cost
 }
 
 const (

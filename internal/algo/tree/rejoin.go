@@ -181,22 +181,26 @@ func (r *repair) fedOf(s *site) (fed []int) {
 // candidates returns those of a node's parents that may be the best: of a site all of whose
 // agents are as far from it, one.
 func (r *repair) candidates(at int) []int {
-	own := r.own(at)
-	if len(own) > 0 {
+	if own := r.own(at); len(own) > 0 {
 		return own
 	}
+	return r.anywhere(at)
+}
+
+// anywhere is candidates without regard to clusters.
+func (r *repair) anywhere(at int) (all []int) {
 	apart := r.sitesApart(at)
 	for number := range r.sites.length {
 		s := r.sites.at(number)
 		switch {
 		case len(s.agents) == 0:
 		case !s.settled || apart[number]:
-			own = append(own, r.fedOf(s)...)
+			all = append(all, r.fedOf(s)...)
 		case r.fed(s.best):
-			own = append(own, s.best)
+			all = append(all, s.best)
 		}
 	}
-	return own
+	return all
 }
 
 // sitesApart returns the sites of which not all agents are as far from a node.
