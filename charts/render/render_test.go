@@ -237,28 +237,31 @@ func TestEnvoyIsAsDrawn(t *testing.T) {
 	t.Error("there is no configuration of Envoy")
 }
 
-// Managers keep away from nodes and zones where another is. It is asked for apart, for each: a scheduler spreads nothing over
+// Managers and Envoys keep away from nodes and zones where another is. It is asked for apart, for each: a scheduler spreads nothing over
 // nodes that lack one of several labels that it is to spread by.
-func TestManagersKeepApart(t *testing.T) {
+func TestPodsKeepApart(t *testing.T) {
 	objects, _, _ := rendered(t, "ha", "gc", "gc")
-	var apart []string
+	apart := make(map[string][]string)
 	for _, o := range objects {
 		labels, spec := pod(t, o)
-		if spec == nil || labels["app.kubernetes.io/component"] != "manager" {
+		component := labels["app.kubernetes.io/component"]
+		if spec == nil || component != "manager" && component != "envoy" {
 			continue
 		}
 		for _, term := range spec.Affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
 			if metav1.FormatLabelSelector(term.PodAffinityTerm.LabelSelector) != metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: selected(labels)}) {
-				t.Errorf("managers keep away from %v", term.PodAffinityTerm.LabelSelector)
+				t.Errorf("%s keeps away from %v", component, term.PodAffinityTerm.LabelSelector)
 			}
-			apart = append(apart, term.PodAffinityTerm.TopologyKey)
+			apart[component] = append(apart[component], term.PodAffinityTerm.TopologyKey)
 		}
 		if len(spec.TopologySpreadConstraints) > 0 {
-			t.Errorf("they are spread by %v, too", spec.TopologySpreadConstraints)
+			t.Errorf("%s is spread by %v, too", component, spec.TopologySpreadConstraints)
 		}
 	}
-	if want := []string{corev1.LabelHostname, corev1.LabelTopologyZone}; !slices.Equal(apart, want) {
-		t.Errorf("managers are apart by %v, want %v", apart, want)
+	for _, component := range []string{"manager", "envoy"} {
+		if want := []string{corev1.LabelHostname, corev1.LabelTopologyZone}; !slices.Equal(apart[component], want) {
+			t.Errorf("pods of %s are apart by %v, want %v", component, apart[component], want)
+		}
 	}
 }
 

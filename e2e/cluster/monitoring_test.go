@@ -20,13 +20,14 @@ import (
 	"github.com/groupcast/groupcast/sdk/gather"
 )
 
-// prometheus is a real one, in a pod, that scrapes the release.
+// prometheus is a real one, in a pod, that scrapes the release. It is where the control plane is, so that it sees other nodes stop.
 const prometheus = `
 apiVersion: v1
 kind: Pod
 metadata: {name: prometheus, namespace: gc}
 spec:
   automountServiceAccountToken: false
+  nodeName: NODE
   containers:
     - name: prometheus
       image: prom/prometheus:v3
@@ -89,7 +90,7 @@ func TestMEveryPanelHasData(t *testing.T) {
 	}
 	gc.kubectl(t, "create", "configmap", "prometheus", "--from-file=prometheus.yml="+file, "--from-file=rules.yaml="+impatient(t))
 	pod := filepath.Join(t.TempDir(), "pod.yaml")
-	if err := os.WriteFile(pod, []byte(prometheus), 0o600); err != nil {
+	if err := os.WriteFile(pod, []byte(strings.Replace(prometheus, "NODE", clusterName+"-control-plane", 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	gc.kubectl(t, "apply", "-f", pod)

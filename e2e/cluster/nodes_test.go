@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -71,12 +72,12 @@ func (r release) settled(t *testing.T) {
 	}
 }
 
-// spareNode returns a node that the cluster can do without: neither the control plane is there, nor who watches.
+// spareNode returns a node that has neither the control plane nor Envoy's one pod, through which the test comes in.
 func spareNode(t *testing.T) string {
 	t.Helper()
-	watching := gc.kubectl(t, "get", "pod", "prometheus", "-o", "jsonpath={.spec.nodeName}")
+	taken := gc.kubectl(t, "get", "pods", "-l", "app.kubernetes.io/component=envoy", "-o", "jsonpath={.items[*].spec.nodeName}") + " " + clusterName + "-control-plane"
 	for _, node := range nodeNames(t) {
-		if node != watching && !strings.HasSuffix(node, "-control-plane") {
+		if !slices.Contains(strings.Fields(taken), node) {
 			return node
 		}
 	}

@@ -121,6 +121,25 @@ annotations:
 {{- end }}
 {{- end -}}
 
+{{/*
+Has the pods of a component keep apart: call with the root and its name. It is no topologySpreadConstraint: of several, those that
+the scheduler may ignore, it ignores all on nodes that lack any one's label, and where nodes have no zone all would come to be on one.
+*/}}
+{{- define "groupcast.apart" -}}
+{{- $selector := include "groupcast.selector" . -}}
+affinity:
+  podAntiAffinity:
+    preferredDuringSchedulingIgnoredDuringExecution:
+      {{- range $key, $weight := dict "kubernetes.io/hostname" 100 "topology.kubernetes.io/zone" 50 }}
+      - weight: {{ $weight }}
+        podAffinityTerm:
+          topologyKey: {{ $key }}
+          labelSelector:
+            matchLabels:
+              {{- $selector | nindent 14 }}
+      {{- end }}
+{{- end -}}
+
 {{/* Where pods may run: call with the values of a component. */}}
 {{- define "groupcast.scheduling" -}}
 {{- with .priorityClassName }}

@@ -106,34 +106,17 @@ spec:
   tolerations:
     {{- toYaml . | nindent 4 }}
   {{- end }}
+  {{- if not .Values.manager.affinity }}
+  {{- include "groupcast.apart" (list . "manager") | nindent 2 }}
+  {{- end }}
+  {{- with .Values.manager.affinity }}
   affinity:
-    {{- with .Values.manager.affinity }}
     {{- toYaml . | nindent 4 }}
-    {{- else }}
-    podAntiAffinity:
-      preferredDuringSchedulingIgnoredDuringExecution:
-        - weight: 100
-          podAffinityTerm:
-            {{- include "groupcast.manager.apart" (list . "kubernetes.io/hostname") | nindent 12 }}
-        - weight: 50
-          podAffinityTerm:
-            {{- include "groupcast.manager.apart" (list . "topology.kubernetes.io/zone") | nindent 12 }}
-    {{- end }}
+  {{- end }}
   {{- with .Values.manager.topologySpreadConstraints }}
   topologySpreadConstraints:
     {{- toYaml . | nindent 4 }}
   {{- end }}
-{{- end -}}
-
-{{/*
-Managers that are where another is. It is no topologySpreadConstraint: of several, those that the scheduler may ignore, it ignores
-all on nodes that lack any one's label, and where nodes have no zone the managers would come to be on one node.
-*/}}
-{{- define "groupcast.manager.apart" -}}
-topologyKey: {{ index . 1 }}
-labelSelector:
-  matchLabels:
-    {{- include "groupcast.selector" (list (index . 0) "manager") | nindent 4 }}
 {{- end -}}
 
 {{/* The manager's configuration file. */}}
