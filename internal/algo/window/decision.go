@@ -19,6 +19,9 @@ type Share struct {
 	Rate Rate
 	// Connections is how many it should have. Zero leaves it to the client.
 	Connections int
+	// Pace is what it should be asked for per second, where no window is as small as its part.
+	// Zero is no bound.
+	Pace Rate
 	// Bottleneck is what holds the client back, and Reason why it gets what it gets.
 	Bottleneck Bottleneck
 	Reason     Reason

@@ -10,13 +10,14 @@ import (
 // is these few percent. What targets need is planned with the queue that stands, so that
 // others who fill it take nothing from them.
 type groupcast struct {
-	histories map[string]*history
-	capacity  capacity
-	contest   contest
-	drain     drain
-	last      time.Time
-	first     int
-	served    float64
+	histories  map[string]*history
+	capacity   capacity
+	contest    contest
+	precedence precedence
+	drain      drain
+	last       time.Time
+	first      int
+	served     float64
 }
 
 func newGroupcast(Options) Controller {
@@ -51,7 +52,7 @@ func (g *groupcast) Step(now time.Time, facts Facts) Decision {
 		available = min(available, seen.limit)
 	}
 	decision.Available = available
-	g.plan(all, available, mode, seen)
+	g.plan(now, all, available, mode, seen)
 	g.first = g.firstWindow(max(available, g.capacity.known), seen)
 	seen.first = g.first
 	seen.drain = g.drain.step(now, mode == open && !seen.crowded && g.capacity.known > 0, all)
@@ -94,10 +95,11 @@ func (g *groupcast) observe(now time.Time, span time.Duration, facts Facts) []*h
 }
 
 // plan divides the bandwidth that is there.
-func (g *groupcast) plan(all []*history, available Rate, mode mode, seen summary) {
+func (g *groupcast) plan(now time.Time, all []*history, available Rate, mode mode, seen summary) {
 	claims := make([]claim, len(all))
+	below, holds := g.precedence.step(now, all)
 	for i, h := range all {
-		claims[i] = h.claim(seen)
+		claims[i] = h.claim(seen, holds && h.client.Priority < below)
 	}
 	rates, rule := divide(available, claims)
 	for i, h := range all {

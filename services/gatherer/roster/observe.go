@@ -59,6 +59,7 @@ func (c *Client) observe(now time.Time) window.Client {
 			}
 		}
 		upload.rate = uint64(rate)
+		upload.known = upload.known || rate > 0
 		// Who has no connection uses nothing: others have that until it comes back.
 		facts.Active = facts.Active || len(upload.conns) > 0 && upload.end == nil && c.order.paused == "" && !upload.held
 		upload.mu.Unlock()
@@ -111,6 +112,7 @@ func (r *Roster) Apply(facts window.Facts, decision window.Decision) {
 			continue
 		}
 		client.apply(facts.Clients[i], share)
+		client.pace(share.Pace)
 		client.prune(time.Now())
 	}
 }
@@ -142,6 +144,21 @@ func (c *Client) apply(facts window.Client, share window.Share) {
 	if share.Connections > 0 {
 		c.tell(func(order *directive) { order.connections = share.Connections })
 	}
+}
+
+// pace bounds what the client is asked for. Within one machine there is no link to be shared.
+func (c *Client) pace(part window.Rate) {
+	for _, upload := range c.uploads {
+		upload.mu.Lock()
+		for _, one := range upload.conns {
+			if one.segment > jumbo {
+				part = 0
+			}
+		}
+		upload.mu.Unlock()
+	}
+	c.part = part
+	c.repace()
 }
 
 // prune ends connections that are more than the client was told to have.

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/groupcast/groupcast/internal/algo/window"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/policy"
 	wire "github.com/groupcast/groupcast/internal/wire/relay"
@@ -104,6 +105,7 @@ type Client struct {
 	waiting uint64
 	allowed allowance
 	paced   pace
+	part    window.Rate // of the link, where windows cannot be as small; else zero
 	seen    Seen
 }
 
@@ -301,8 +303,8 @@ func (s *Session) Told() Told {
 	return Told{Connections: s.client.perUpload(), Paused: s.client.order.paused, Ended: s.ended, Changed: s.change}
 }
 
-// repace has the client asked for no more than its share permits.
-func (c *Client) repace() { c.paced.set(uint64(c.Share.Max), c.active()) }
+// repace has the client asked for no more than its share permits, and its part of the link is.
+func (c *Client) repace() { c.paced.set(uint64(c.Share.Max), uint64(c.part), c.active()) }
 
 // perUpload is how many connections each upload should have.
 func (c *Client) perUpload() int { return max(1, c.order.connections/max(1, c.active())) }

@@ -17,9 +17,9 @@ import (
 // How much is asked for beyond what was read back and hashed: as much as comes in
 // creditTime, within bounds. So much can still come when a client has been paused.
 const (
-	leastCredit = 1 << 20
+	leastCredit = 128 << 10 // what no short upload is more than
 	mostCredit  = 256 << 20
-	creditTime  = 2 * time.Second
+	creditTime  = time.Second
 )
 
 // standing is up to where bytes were asked for, and what became of them.
@@ -53,6 +53,7 @@ type Upload struct {
 	came     uint64    // all before it was written
 	standing           // and what of it was more
 	rate     uint64    // bytes per second, as the controller saw it last
+	known    bool      // something has come since it looks
 	held     bool      // nothing more is to be asked for
 	end      *link.End
 	finished *finish
@@ -164,10 +165,10 @@ func (u *Upload) extend() {
 		return
 	}
 	ahead := u.rate * uint64(creditTime/time.Second)
-	if u.rate == 0 { // it is not known yet: twice as much with every round trip
+	if !u.known { // twice as much with every round trip
 		ahead = u.hashed - u.begun
 	}
-	ahead = min(max(leastCredit, ahead), mostCredit)
+	ahead = u.client.paced.ahead(min(max(leastCredit, ahead), mostCredit))
 	more := min(u.hashed+ahead, u.limit)
 	more = u.client.paced.draw(time.Now(), more-min(more, u.granted))
 	if u.spec.Stream && more > 0 {
