@@ -140,6 +140,9 @@ func (c *Client) keepAttached() {
 // ErrFenced says that the same client has attached elsewhere.
 var ErrFenced = errors.New("another process has attached as this client: only one can")
 
+// errRevoked says that the gatherer was told of a revocation.
+var errRevoked = &sdk.Error{Code: sdk.Forbidden, Reason: "REVOKED", Message: "the identity was revoked: enroll with a new join token"}
+
 // final reports whether attaching again cannot help.
 func final(err error) bool {
 	switch sdk.CodeOf(sdk.Reported(err)) {
@@ -170,6 +173,8 @@ func (c *Client) hold(heard func()) error {
 			return fmt.Errorf("attach: %w", err)
 		case told.GetEnded() == "fenced":
 			return ErrFenced
+		case told.GetEnded() == "revoked":
+			return errRevoked
 		case told.GetEnded() != "":
 			return fmt.Errorf("attach: the gatherer ends the session: %s", told.GetEnded())
 		}

@@ -50,6 +50,8 @@ type Env struct {
 	Reserve uint64
 	// Free returns how many bytes there is room for on a directory's disk; nil asks the kernel.
 	Free func(dir string) (uint64, error)
+	// Revoked says why a peer counts no more; nil revokes nobody.
+	Revoked func(identity.Peer) error
 	// Retention says how long what came stays.
 	Retention sink.Retention
 	// Exec is run for each file that is finished; empty runs nothing.
@@ -85,6 +87,9 @@ func New(env Env) *Roster {
 	}
 	if r.Free == nil {
 		r.Free = freeOn
+	}
+	if r.Revoked == nil {
+		r.Revoked = func(identity.Peer) error { return nil }
 	}
 	r.life, r.end = context.WithCancel(context.Background())
 	return r
@@ -126,6 +131,7 @@ const (
 type Session struct {
 	ID     string
 	Peer   identity.ID
+	stamp  identity.Stamp // of the certificate that it attached with
 	client *Client
 	roster *Roster
 	ended  string        // why; empty while it goes on
@@ -136,15 +142,20 @@ type Session struct {
 const (
 	Fenced   = "fenced"   // the same client attached again
 	Stopping = "stopping" // the gatherer stops
+	Revoked  = "revoked"  // the identity that attached was revoked
 )
 
 // Attach makes a client's session. An earlier one of the same client ends.
-func (r *Roster) Attach(name string, labels map[string]string, peer identity.ID) (*Session, error) {
+func (r *Roster) Attach(name string, labels map[string]string, caller identity.Peer) (*Session, error) {
+	peer := caller.ID
 	if err := mayBe(&name, peer); err != nil {
 		return nil, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if err := r.Revoked(caller); err != nil { // since the call began
+		return nil, err
+	}
 	if len(r.clients) >= maxClients && r.clients[name] == nil {
 		return nil, fmt.Errorf("%w: %d clients", ErrCrowded, len(r.clients))
 	}
@@ -166,7 +177,7 @@ func (r *Roster) Attach(name string, labels map[string]string, peer identity.ID)
 	}
 	client.labels, client.Share, client.Since, client.queued = maps.Clone(labels), share, time.Now(), queued
 	client.repace()
-	client.session = &Session{ID: rand.Text(), Peer: peer, client: client, roster: r, change: make(chan struct{})}
+	client.session = &Session{ID: rand.Text(), Peer: peer, stamp: caller.Stamp, client: client, roster: r, change: make(chan struct{})}
 	r.sessions[client.session.ID] = client.session
 	for _, upload := range client.uploads {
 		upload.fence()

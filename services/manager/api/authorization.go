@@ -40,6 +40,7 @@ var (
 	agents    = []identity.Role{identity.Agent}
 
 	replicators = []identity.Role{identity.Replicator}
+	gatherers   = []identity.Role{identity.Operator, identity.Gatherer}
 	everyone    = identity.Roles
 	renewing    = slices.DeleteFunc(slices.Clone(identity.Roles), func(role identity.Role) bool { return role == identity.Gateway })
 )
@@ -73,6 +74,8 @@ var rules = map[string]rule{
 	groupv1.IdentityService_Enroll_FullMethodName:         {roles: renewing, anonymous: true, leader: true, direct: true},
 	groupv1.IdentityService_Renew_FullMethodName:          {roles: renewing, leader: true, direct: true},
 	groupv1.IdentityService_RevokeIdentity_FullMethodName: {roles: operators, leader: true, direct: true},
+
+	groupv1.IdentityService_WatchRevocations_FullMethodName: {roles: gatherers},
 
 	groupv1.ManagerService_GetStatus_FullMethodName: {roles: everyone},
 

@@ -154,7 +154,7 @@ func (v *View) put(item store.Item) error {
 			if record.RevokedHere {
 				record.Revoked, record.RevokedHere = identity.Stamp(item.Changed), false
 			}
-			v.identities[parseIdentity(name)] = record
+			v.putIdentity(parseIdentity(name), record)
 		}
 	}
 	if err != nil {
