@@ -78,6 +78,7 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 		defer door.Wait()
 		return door.Run(ctx, listener)
 	})
+	group.Go(func() error { return register(ctx, config, managers, port.Addr(), control, clients) })
 	group.Go(func() error { return clients.Run(ctx) })
 	group.Go(func() error { return revocations.Run(ctx, managers, clients.Expel) })
 	group.Go(func() error { return clients.Retain(ctx) })
@@ -88,6 +89,19 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 		})
 	})
 	return group.Wait()
+}
+
+// register has the managers know where this gatherer is, and how, until ctx is done.
+func register(ctx context.Context, config *Config, managers *uplink.Uplink, at string, control *controller.Controller, clients *roster.Roster) error {
+	addresses, err := daemon.Reachable(at, config.Addresses, config.Data.Hosts)
+	if err != nil {
+		return err
+	}
+	registration := &gatherv1.GathererRegistration{Addresses: addresses, Labels: config.labels()}
+	return managers.RegisterGatherer(ctx, registration, func() *gatherv1.GathererReport {
+		round, _ := control.Last()
+		return &gatherv1.GathererReport{Clients: uint32(clients.Attached()), ReceivedBytesPerSecond: uint64(round.Received)}
+	})
 }
 
 // openRoster makes the directory that clients upload into, and reads the policy.
