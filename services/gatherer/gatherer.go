@@ -121,7 +121,7 @@ func openRoster(env daemon.Env, config *Config, revocations *revocation.List) (*
 	}
 	return roster.New(roster.Env{
 		Log: env.Log, Dir: config.Store.Dir, Policy: agreed, Grace: config.Store.Grace.Std(),
-		Reserve: uint64(config.Store.Reserve), Revoked: revocations.Revoked, Exec: config.Exec,
+		Reserve: uint64(config.Store.Reserve), Revoked: revocations.Revoked, Memory: windowMemory(uint64(config.Data.Memory), os.DirFS("/")), Exec: config.Exec,
 		Retention: sink.Retention{Age: config.Store.KeepFor.Std(), Bytes: uint64(config.Store.KeepBytes)},
 	}), nil
 }

@@ -5,6 +5,8 @@ type Decision struct {
 	// Budget is the sum that the windows were cut from, in bytes: the B of 001 §3.1, the
 	// receive socket buffer of 003 §III-A. Zero is without a bound.
 	Budget int
+	// Scarce is whether the windows were cut to fit the memory.
+	Scarce bool
 	// Available is what the access link is thought to give to the clients together. Zero is
 	// unknown.
 	Available Rate

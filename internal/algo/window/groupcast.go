@@ -61,6 +61,7 @@ func (g *groupcast) Step(now time.Time, facts Facts) Decision {
 		h.decide(now, mode, seen, damping, &decision.Shares[i])
 	}
 	fit(&decision, facts)
+	g.first = g.spare(g.first, decision, facts.Link)
 	return decision
 }
 
@@ -109,27 +110,6 @@ func (g *groupcast) plan(now time.Time, all []*history, available Rate, mode mod
 			h.rate = max(rates[i], min(h.client.Target, h.path.limit(h.client.Target)))
 		}
 	}
-}
-
-// fit makes the windows smaller together where they are more than the memory, and adds them up.
-func fit(decision *Decision, facts Facts) {
-	sum := 0
-	for _, share := range decision.Shares {
-		for _, w := range share.Windows {
-			sum += w.Bytes
-		}
-	}
-	decision.Budget = sum
-	if facts.Link.Memory == 0 || sum <= facts.Link.Memory {
-		return
-	}
-	part := float64(facts.Link.Memory) / float64(sum)
-	for _, share := range decision.Shares {
-		for j := range share.Windows {
-			share.Windows[j].Bytes = max(1, int(part*float64(share.Windows[j].Bytes)))
-		}
-	}
-	decision.Budget = facts.Link.Memory
 }
 
 const (

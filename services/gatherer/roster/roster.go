@@ -50,6 +50,8 @@ type Env struct {
 	Reserve uint64
 	// Free returns how many bytes there is room for on a directory's disk; nil asks the kernel.
 	Free func(dir string) (uint64, error)
+	// Memory is how many bytes all windows may be together; zero is no bound.
+	Memory int
 	// Revoked says why a peer counts no more; nil revokes nobody.
 	Revoked func(identity.Peer) error
 	// Retention says how long what came stays.
@@ -69,6 +71,7 @@ type Roster struct {
 	openings map[place]*opening
 	finished remembered
 	full     bool           // the disk has no room but for the reserve
+	scarce   bool           // windows are cut to the memory there is
 	lastID   uint64         // of a connection
 	running  sync.WaitGroup // what uploads do, and what is run for them
 
