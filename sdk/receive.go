@@ -28,8 +28,10 @@ type ReceiveOptions struct {
 	// Stream returns where a stream goes. Without it a stream goes into a file in Into.
 	// What is returned is closed at the end of the stream.
 	Stream func(Incoming) (StreamWriter, error)
-	// Begun is called when a delivery to this member begins, if it is set.
-	Begun func(Incoming)
+	// Begun is called when a delivery to this member begins, and Progress as bytes of an object
+	// land, with how many there are, if they are set.
+	Begun    func(Incoming)
+	Progress func(in Incoming, bytes uint64)
 }
 
 // Incoming is a delivery to this member.
@@ -46,6 +48,8 @@ type Arrived struct {
 	// Path is where the object is; empty if it failed, or went elsewhere.
 	Path  string
 	Bytes uint64
+	// Root is that of an object's bytes (BLAKE3), once it is there.
+	Root []byte
 	// Err is a *DeliveryError where the delivery failed; it is nil if all is there, verified.
 	Err error
 	// Datagrams is the account of a stream in datagrams: what of it is not there. It is nil
@@ -234,7 +238,7 @@ func (r *receiving) alreadyHere(ctx context.Context) (one Arrived, is bool) {
 	}
 	r.root = root[:]
 	r.update(func() { r.offset = r.info.Length })
-	return Arrived{Incoming: r.incoming, Path: filepath.Join(r.options.Into, r.info.Name), Bytes: r.info.Length}, true
+	return Arrived{Incoming: r.incoming, Path: filepath.Join(r.options.Into, r.info.Name), Bytes: r.info.Length, Root: r.root}, true
 }
 
 // land takes the object from whoever feeds it, and puts it into its place when it is
@@ -268,7 +272,7 @@ func (r *receiving) land(ctx context.Context, landing *object.Landing) Arrived {
 		case err != nil:
 			return r.leave(landing, err)
 		}
-		return Arrived{Incoming: r.incoming, Path: filepath.Join(r.options.Into, r.info.Name), Bytes: assignment.GetLength()}
+		return Arrived{Incoming: r.incoming, Path: filepath.Join(r.options.Into, r.info.Name), Bytes: assignment.GetLength(), Root: r.root}
 	}
 }
 
@@ -418,6 +422,9 @@ func (r *receiving) Answer() link.Answer {
 // Landed notes that all before an offset is here.
 func (r *receiving) Landed(upTo uint64) error {
 	r.update(func() { r.offset = upTo })
+	if r.options.Progress != nil {
+		r.options.Progress(r.incoming, upTo)
+	}
 	return nil
 }
 

@@ -73,6 +73,8 @@ type Replica struct {
 	Lost float64
 	// Detached says that it is served last.
 	Detached bool
+	// OverAgents says that multicast does not reach it: session agents carry it there.
+	OverAgents bool
 	// Changed is since when it is unknown, or when it became final.
 	Changed time.Time
 	Elapsed time.Duration
@@ -142,7 +144,7 @@ func newReplica(m *replicav1.Replica) Replica {
 	r := Replica{
 		Name: m.GetName(), Node: m.GetNode(), LAN: m.GetLan(), State: name[ReplicaState](m.GetState()),
 		Reason: m.GetReason(), Detail: m.GetDetail(), Bytes: m.GetBytes(), Resumed: m.GetResumedBytes(),
-		Lost: m.GetLost(), Detached: m.GetDetached(), Elapsed: m.GetElapsed().AsDuration(),
+		Lost: m.GetLost(), Detached: m.GetDetached(), OverAgents: m.GetOverAgents(), Elapsed: m.GetElapsed().AsDuration(),
 	}
 	if m.GetChangeTime() != nil {
 		r.Changed = m.GetChangeTime().AsTime()

@@ -25,7 +25,7 @@ func TestFileAndDirectoryReachBothLANs(t *testing.T) {
 		said := r.run(0, "replicate", source, "--from", "node-of-store", "--to", "/mnt/replicas", "--on", "role=worker")
 		for i, one := range r.replicas {
 			r.wantCopy(one, source)
-			if want := one.Name() + " +" + []string{"rack1", "rack2"}[i/2] + " +COMPLETE "; !matches(said, want) {
+			if want := one.Name() + " +" + []string{"rack1", "rack2"}[i/2] + " +multicast +COMPLETE "; !matches(said, want) {
 				t.Errorf("no line as %q:\n%s", want, said)
 			}
 		}
@@ -64,11 +64,11 @@ func TestKilledReplicaIsUnknown(t *testing.T) {
 	said := r.wait(3, p)
 	for i, one := range r.replicas[:3] {
 		r.wantCopy(one, source)
-		if !matches(said, one.Name()+" +rack[12] +COMPLETE ") {
+		if !matches(said, one.Name()+" +rack[12] +multicast +COMPLETE ") {
 			t.Errorf("replica %d is not complete:\n%s", i, said)
 		}
 	}
-	if !matches(said, `r4 +rack2 +UNKNOWN\(\d+[sm]\)`) || !strings.Contains(said, "3 of 4") {
+	if !matches(said, `r4 +rack2 +multicast +UNKNOWN\(\d+[sm]\)`) || !strings.Contains(said, "3 of 4") {
 		t.Errorf("it said:\n%s", said)
 	}
 	r.wantNothing(3, source)
@@ -122,24 +122,56 @@ func TestManagerIsGoneForAWhile(t *testing.T) {
 	}
 }
 
-// A LAN that multicast does not reach is found within 5 s: who is in rack2 and says that it is in
-// rack1 hears nothing. It is told so, and nobody else waits for it.
-func TestUnheardReplicaIsFound(t *testing.T) {
-	r := startRacks(t)
-	source := r.file("disk.img", 4<<20)
+// mislead has r4, which is in rack2, say that it is in rack1: it hears nothing.
+func (r *racks) mislead() {
+	r.Helper()
 	lost := r.replicas[3]
 	r.must(lost.process.Signal(syscall.SIGTERM))
 	r.must(lost.process.Wait())
 	lost.flags = append(lost.flags, "--lans=rack1=eth0")
 	r.restart(lost)
 	r.await("r4 is online again", func() bool { return matches(r.run(0, "replicator", "list"), "r4 .* online ") })
+}
+
+// A LAN that multicast does not reach is found within 5 s. Without session agents who is there is told so, and
+// nobody else waits for it.
+func TestUnheardReplicaIsFound(t *testing.T) {
+	r := startRacks(t)
+	source := r.file("disk.img", 4<<20)
+	r.mislead()
 	said := r.run(3, "replicate", "store:"+source, "--to", "/mnt/replicas", "--on", "role=worker")
-	if !matches(said, `r4 +rack1 +FAILED\(no_multicast\) `) || !strings.Contains(said, "IGMP snooping") || !strings.Contains(said, "3 of 4") {
+	if !matches(said, `r4 +rack1 +multicast +FAILED\(no_multicast\) `) || !strings.Contains(said, "IGMP snooping") || !strings.Contains(said, "3 of 4") {
 		t.Errorf("it said:\n%s", said)
 	}
 	for _, one := range r.replicas[:3] {
 		r.wantCopy(one, source)
 	}
+}
+
+// Where there are session agents, they carry it there: in the same replication, with the same receipts. A file and
+// a directory, to one that is alone in hearing nothing, and where nobody hears anything.
+func TestSessionAgentsCarryWhatMulticastDoesNot(t *testing.T) {
+	r := startRacks(t)
+	file := r.file("disk.img", 5<<20+77)
+	r.file("release/weights", 3<<20)
+	r.file("release/below/empty", 0)
+	r.startAgent(r.replicas[2])
+	r.mislead()
+	for _, source := range []string{file, filepath.Join(r.dir, "release")} {
+		said := r.run(0, "replicate", "store:"+source, "--to", "/mnt/replicas", "--on", "role=worker")
+		if !matches(said, "r4 +rack1 +agents +COMPLETE ") || !matches(said, "r1 +rack1 +multicast +COMPLETE ") || !strings.Contains(said, "4 of 4") {
+			t.Errorf("it said:\n%s", said)
+		}
+		for _, one := range r.replicas {
+			r.wantCopy(one, source)
+		}
+	}
+	alone := r.file("alone.img", 2<<20+1)
+	if said := r.run(0, "replicate", "store:"+alone, "--to", "/mnt/replicas", "--on", "r4"); !matches(said, "r4 +rack1 +agents +COMPLETE ") {
+		t.Errorf("it said:\n%s", said)
+	}
+	r.wantCopy(r.replicas[3], alone)
+	r.await("no group is left", func() bool { return !strings.Contains(r.run(0, "group", "list"), "replication-") })
 }
 
 // Two replications at once do not hear each other: each has groups of its own.

@@ -31,6 +31,7 @@ type racks struct {
 	serving  *lab.Process // on the manager
 	store    *replicator
 	replicas []*replicator
+	agent    *lab.Process
 }
 
 // replicator is a machine with a disk of its own, in memory.
@@ -79,6 +80,9 @@ func (r *racks) log() {
 		return
 	}
 	r.Logf("the manager said:\n%s", r.serving.Output())
+	if r.agent != nil {
+		r.Logf("the agent said:\n%s", r.agent.Output())
+	}
 	for _, one := range append(r.replicas, r.store) {
 		r.Logf("%s said:\n%s", one.Name(), one.Output())
 	}
@@ -116,6 +120,20 @@ func (r *racks) start(one *replicator, flags ...string) {
 		"--node=node-of-" + one.Name(), "--targets=" + one.disk.Inside("replicas"), "--state=" + one.disk.Inside("state"), "--admin-listen=",
 	}, flags...)
 	r.restart(one)
+}
+
+// startAgent starts a session agent beside a replicator.
+func (r *racks) startAgent(one *replicator) {
+	r.Helper()
+	name := "agent-" + one.Name()
+	token := filepath.Join(r.dir, name+".token")
+	said := r.run(0, "token", "create", name, "--role", "agent")
+	r.must(os.WriteFile(token, []byte(regexp.MustCompile(`gct1\S+`).FindString(said)), 0o600))
+	r.agent = one.Command(testprocess.Binary(r, commands+"agent/cmd/groupcast-agent"), "--managers="+r.manager.At(grpcPort),
+		"--credentials-dir="+one.disk.Inside("agent"), "--join-token-file="+token, "--node=node-of-"+one.Name(),
+		"--data-listen="+one.At(7411), "--admin-listen=", "--cache-dir="+one.disk.Inside("cache"))
+	r.must(r.agent.Start())
+	r.await("the agent is online", func() bool { return matches(r.run(0, "agent", "list"), name+" .* online") })
 }
 
 func (r *racks) restart(one *replicator) {

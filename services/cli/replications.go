@@ -64,6 +64,12 @@ func legs(r sdk.Replication) string {
 var replicaColumns = []column[sdk.Replica]{
 	{title: "REPLICA", cell: func(r sdk.Replica) string { return r.Name }},
 	{title: "LAN", cell: func(r sdk.Replica) string { return r.LAN }},
+	{title: "BY", cell: func(r sdk.Replica) string {
+		if r.OverAgents {
+			return "agents"
+		}
+		return "multicast"
+	}},
 	{title: "STATE", cell: replicaState},
 	{title: "BYTES", cell: func(r sdk.Replica) string { return bytesize.Short(r.Bytes) }},
 	{title: "TIME", cell: func(r sdk.Replica) string { return seconds(r.Elapsed) }},

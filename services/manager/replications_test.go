@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 	"github.com/groupcast/groupcast/internal/uplink"
@@ -99,6 +100,56 @@ func TestReplicationEndsOtherwise(t *testing.T) {
 		t.Errorf("canceled again, it is %+v, %v", again, err)
 	}
 	sender.has(t, begun.ID, "without a task", isWithdrawn)
+}
+
+// What multicast does not bring to a replica, session agents do: sender and replica are told of a group,
+// which those two alone may join, each as itself, and which goes with the replication.
+func TestReplicationGoesOverAgents(t *testing.T) {
+	access := mustRead(t, managertest.Start(t).Access)
+	newParty(t, access, nil).agent(t, "agent-1", "node-1", "")
+	s := newSite(t, access)
+	sender, one := s.replicator(t, "s", "rack1"), s.replicator(t, "r1", "rack1")
+	configs := map[string]sdk.Config{"r2": letIn(t, access, "replicator", "r2"), "s": letIn(t, access, "replicator", "s")}
+	two := s.register(t, "r2", configs["r2"], "rack1")
+	begun := s.begin(t, "r1,r2")
+	sender.has(t, begun.ID, "the sender", isTask)
+	sender.sends(&replicav1.SendReport{Replication: begun.ID, Announcing: true, Name: "disk.img", Length: 5})
+	one.receives(&replicav1.ReceiveReport{Replication: begun.ID, State: isReceiving})
+	two.receives(&replicav1.ReceiveReport{Replication: begun.ID, State: replicav1.ReplicaState_REPLICA_STATE_WAITING})
+	isDelivered := func(task *replicav1.Task) bool {
+		return task.GetSend().GetDeliveryGroup() != "" || task.GetReceive().GetDeliveryGroup() != ""
+	}
+	group := two.has(t, begun.ID, "a member of a group", isDelivered).GetReceive().GetDeliveryGroup()
+	told := sender.has(t, begun.ID, "a member of a group", isDelivered).GetSend()
+	if told.GetDeliveryGroup() != group || len(told.GetDeliverTo()) != 1 || told.GetDeliverTo()[0] != "r2" || isDelivered(one.task(begun.ID)) {
+		t.Errorf("the sender is told %v, who hears it %v", told, one.task(begun.ID))
+	}
+	for _, tt := range []struct {
+		as, name, group string
+		denied          bool
+	}{
+		{"r2", "r2", group, false},
+		{"s", "s", group, false},
+		{"r2", "s", group, true},
+		{"r2", "r2", partyGroup, true},
+		{"r1", "r1", group, true},
+	} {
+		config, known := configs[tt.as]
+		if !known {
+			config = letIn(t, access, "replicator", tt.as)
+		}
+		_, err := dial(t, config).Join(t.Context(), sdk.Join{Group: tt.group, Name: tt.name})
+		if denied := sdk.CodeOf(err) == sdk.Forbidden; denied != tt.denied || !denied && err != nil {
+			t.Errorf("%s joins %s as %s: %v", tt.as, tt.group, tt.name, err)
+		}
+	}
+	if _, err := s.client.CancelReplication(t.Context(), begun.ID); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 30*time.Second, "the group is gone", func() bool {
+		_, err := s.client.Group(t.Context(), group)
+		return sdk.CodeOf(err) == sdk.NotFound
+	})
 }
 
 // A sender that is another process by now does not come back: who has it all has it, the others

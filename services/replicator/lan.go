@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"strings"
 )
 
@@ -32,10 +33,15 @@ func (c *Config) device(name string) string {
 	return all[0].device
 }
 
-// here returns the configuration with the network interfaces of this machine for its LANs.
+// here returns the configuration with this machine's name, and its network interfaces for the LANs.
 func (c *Config) here() (*Config, error) {
 	found := *c
 	found.LANs = nil
+	if hostname, err := os.Hostname(); c.Node == "" && err != nil {
+		return nil, fmt.Errorf("name of this machine (set node): %w", err)
+	} else if c.Node == "" {
+		found.Node = hostname
+	}
 	for _, lan := range c.lans() {
 		device, err := interfaceOf(lan.device)
 		if err != nil {

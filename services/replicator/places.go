@@ -52,14 +52,22 @@ type source interface {
 	io.Closer
 }
 
-// source opens what is to be sent, if that may be.
-func (p *places) source(path string) (source, error) {
-	real, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return nil, err
+// sendable returns where what is to be sent really is, if that may be.
+func (p *places) sendable(path string) (real string, err error) {
+	if real, err = filepath.EvalSymlinks(path); err != nil {
+		return "", err
 	}
 	if !isBelow(real, p.sources) {
-		return nil, fmt.Errorf("%w: %s is not below one of sources (%s) in the configuration of this replicator", errNotAllowed, path, orNone(p.sources))
+		return "", fmt.Errorf("%w: %s is not below one of sources (%s) in the configuration of this replicator", errNotAllowed, path, orNone(p.sources))
+	}
+	return real, nil
+}
+
+// source opens what is to be sent, if that may be.
+func (p *places) source(path string) (source, error) {
+	real, err := p.sendable(path)
+	if err != nil {
+		return nil, err
 	}
 	if device.IsDevice(real) {
 		return device.OpenSource(real)
@@ -75,22 +83,27 @@ func (p *places) landing(ctx context.Context, path, serial string, info object.I
 	if serial != "" {
 		return nil, fmt.Errorf("%w: %s is no block device, so it has no serial number", errNotAllowed, path)
 	}
-	for _, target := range p.targets { // those that were named are made
-		if err := os.MkdirAll(target, 0o750); err != nil {
-			return nil, err
-		}
-	}
-	real, err := resolve(path)
+	real, err := p.directory(path)
 	if err != nil {
 		return nil, err
 	}
-	if !isBelow(real, p.targets) {
-		return nil, fmt.Errorf("%w: %s is not below one of targets (%s) in the configuration of this replicator", errNotAllowed, path, orNone(p.targets))
-	}
-	if err := os.MkdirAll(real, 0o750); err != nil {
-		return nil, err
-	}
 	return object.Land(ctx, real, info)
+}
+
+// directory makes a directory in which something is to land, if it may there.
+func (p *places) directory(path string) (real string, err error) {
+	for _, target := range p.targets { // those that were named are made
+		if err := os.MkdirAll(target, 0o750); err != nil {
+			return "", err
+		}
+	}
+	if real, err = resolve(path); err != nil {
+		return "", err
+	}
+	if !isBelow(real, p.targets) {
+		return "", fmt.Errorf("%w: %s is not below one of targets (%s) in the configuration of this replicator", errNotAllowed, path, orNone(p.targets))
+	}
+	return real, os.MkdirAll(real, 0o750)
 }
 
 // resolve follows links in as much of a path as exists.

@@ -19,25 +19,48 @@ const silence = 30 * time.Second
 
 // receive receives a replica, until it is there, or failed, or the task is withdrawn.
 func (w *worker) receive(ctx context.Context, j *job, key []byte, task *replicav1.ReceiveTask) {
-	said := j.receiving
 	receipt, err := w.receiveFrom(ctx, j, key, task)
-	if ctx.Err() != nil && err != nil {
-		return // withdrawn: nobody asks how it went
-	}
 	if err != nil {
-		w.log.Warn("a replication failed here", "replication", said.GetReplication(), "error", err)
-		w.note(true, func() {
-			said.State, said.Reason, said.Detail = replicav1.ReplicaState_REPLICA_STATE_FAILED, reasonOf(err), err.Error()
-			w.metrics.ended(said, receipt.Stats)
-		})
+		w.failed(ctx, j, reasonOf(err), err, receipt.Stats)
 		return
 	}
-	w.log.Info("a replica is complete", "replication", said.GetReplication(), "name", receipt.Info.Name, "bytes", receipt.Info.Length, "took", receipt.Took)
 	w.note(true, func() {
-		said.State, said.Root = replicav1.ReplicaState_REPLICA_STATE_COMPLETE, receipt.Root[:]
 		w.metrics.received.Add(max(0, float64(receipt.Info.Length)-float64(receipt.Resumed)-float64(j.counted)))
-		said.Bytes, said.ResumedBytes = receipt.Info.Length, receipt.Resumed
-		w.metrics.ended(said, receipt.Stats)
+		j.receiving.ResumedBytes = receipt.Resumed
+		w.complete(j, receipt.Info, receipt.Root[:], receipt.Stats)
+	})
+}
+
+// failed reports that a replica will not be.
+func (w *worker) failed(ctx context.Context, j *job, reason string, err error, stats receive.Stats) {
+	if ctx.Err() != nil {
+		return // withdrawn: nobody asks how it went
+	}
+	w.log.Warn("a replication failed here", "replication", j.receiving.GetReplication(), "error", err)
+	w.note(true, func() {
+		said := j.receiving
+		said.State, said.Reason, said.Detail = replicav1.ReplicaState_REPLICA_STATE_FAILED, reason, err.Error()
+		w.metrics.ended(said, stats)
+	})
+}
+
+// complete reports that a replica is there. The caller has the lock.
+func (w *worker) complete(j *job, info object.Info, root []byte, stats receive.Stats) {
+	said := j.receiving
+	w.log.Info("a replica is complete", "replication", said.GetReplication(), "name", info.Name, "bytes", info.Length)
+	said.State, said.Root, said.Bytes = replicav1.ReplicaState_REPLICA_STATE_COMPLETE, root, info.Length
+	w.metrics.ended(said, stats)
+}
+
+// landed notes how much of a replica is there.
+func (w *worker) landed(j *job, bytes uint64) {
+	w.note(false, func() {
+		said := j.receiving
+		if before := said.GetBytes(); 0 < before && before < bytes { // at first it is not known how much was there already
+			j.counted += bytes - before
+			w.metrics.received.Add(float64(bytes - before))
+		}
+		said.Bytes = bytes
 	})
 }
 
@@ -48,16 +71,8 @@ func (w *worker) receiveFrom(ctx context.Context, j *job, key []byte, task *repl
 	}
 	said := j.receiving
 	return receive.Run(ctx, receive.Env{
-		Log: w.log.With("replication", said.GetReplication()),
-		Progress: func(landed, _ uint64) {
-			w.note(false, func() {
-				if before := said.GetBytes(); 0 < before && before < landed { // at first it is not known how much was there already
-					j.counted += landed - before
-					w.metrics.received.Add(float64(landed - before))
-				}
-				said.Bytes = landed
-			})
-		},
+		Log:      w.log.With("replication", said.GetReplication()),
+		Progress: func(landed, _ uint64) { w.landed(j, landed) },
 	}, receive.Config{
 		Place: place, Key: key, Name: w.name, LAN: task.GetLan(), Durable: true, Patience: silence,
 		Open: func(ctx context.Context, info object.Info) (receive.Landing, error) {

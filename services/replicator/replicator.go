@@ -1,11 +1,8 @@
 package replicator
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"os"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
@@ -14,6 +11,7 @@ import (
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/uplink"
+	"github.com/groupcast/groupcast/sdk"
 )
 
 // Run runs a replicator until ctx is done.
@@ -30,12 +28,14 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 	if err != nil {
 		return err
 	}
-	registration, err := register(config, places)
+	registration := register(config, places)
+	env.Log = env.Log.With("replicator", name)
+	client, err := dialAsMember(env, config)
 	if err != nil {
 		return err
 	}
-	env.Log = env.Log.With("replicator", name)
-	work := newWorker(env.Log, config, places, newMetrics(env.Metrics), name)
+	defer func() { _ = client.Close() }()
+	work := newWorker(env.Log, config, places, newMetrics(env.Metrics), client, name)
 	env.Admin.Ready(func() error {
 		if !work.isKnown() {
 			return errors.New("no manager knows this replicator yet")
@@ -55,18 +55,26 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 	return group.Wait()
 }
 
-// register describes the replicator to the managers.
-func register(config *Config, places *places) (*replicav1.Registration, error) {
-	hostname, err := os.Hostname()
-	if err != nil && config.Node == "" {
-		return nil, fmt.Errorf("name of this machine (set node): %w", err)
+// dialAsMember returns the client with which the replicator is a member of groups, for what session
+// agents carry. It goes by the credentials that the other connection renews.
+func dialAsMember(env daemon.Env, config *Config) (*sdk.Client, error) {
+	settings := config.Uplink()
+	settings.Renew = false
+	options := []sdk.Option{sdk.WithLog(env.Log)}
+	if env.Network != nil {
+		options = append(options, sdk.WithDialer(env.Network))
 	}
+	return sdk.Dial(settings, options...)
+}
+
+// register describes the replicator to the managers.
+func register(config *Config, places *places) *replicav1.Registration {
 	registration := &replicav1.Registration{
-		Node: cmp.Or(config.Node, hostname), Labels: config.labels(),
+		Node: config.Node, Labels: config.labels(),
 		Sources: places.sources, Targets: slices.Concat(places.targets, places.devices),
 	}
 	for _, lan := range config.lans() {
 		registration.Lans = append(registration.Lans, lan.name)
 	}
-	return registration, nil
+	return registration
 }

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
+	"github.com/groupcast/groupcast/sdk"
 )
 
 // worker does the tasks that the managers give.
@@ -16,6 +17,7 @@ type worker struct {
 	config  *Config
 	places  *places
 	metrics *metrics
+	client  *sdk.Client // for what session agents carry
 	name    string
 	wake    chan struct{}
 
@@ -28,14 +30,17 @@ type worker struct {
 
 // job is a task that is being done, or was: how it went is reported until it is withdrawn.
 type job struct {
+	ctx       context.Context // done when the task is withdrawn
 	cancel    context.CancelFunc
 	sending   *replicav1.SendReport
 	receiving *replicav1.ReceiveReport
 	counted   uint64 // bytes received that are in the metrics
+	delivery  *delivery
+	delivers  bool // it is received from session agents
 }
 
-func newWorker(log *slog.Logger, config *Config, places *places, metrics *metrics, name string) *worker {
-	return &worker{log: log, config: config, places: places, metrics: metrics, name: name, wake: make(chan struct{}, 1), jobs: make(map[string]*job)}
+func newWorker(log *slog.Logger, config *Config, places *places, metrics *metrics, client *sdk.Client, name string) *worker {
+	return &worker{log: log, config: config, places: places, metrics: metrics, client: client, name: name, wake: make(chan struct{}, 1), jobs: make(map[string]*job)}
 }
 
 func (w *worker) isKnown() bool {
@@ -52,7 +57,14 @@ func (w *worker) assign(tasks *replicav1.Tasks) {
 	current := make(map[string]bool)
 	for _, task := range tasks.GetCurrent() {
 		current[task.GetReplication()] = true
-		if w.jobs[task.GetReplication()] == nil && !w.stopped {
+		switch j := w.jobs[task.GetReplication()]; {
+		case w.stopped:
+		case j == nil:
+			w.begin(task)
+		case j.sending != nil:
+			w.carry(j, task)
+		case j.receiving != nil && !j.delivers && task.GetReceive().GetDeliveryGroup() != "":
+			j.cancel() // nothing was heard
 			w.begin(task)
 		}
 	}
@@ -67,7 +79,7 @@ func (w *worker) assign(tasks *replicav1.Tasks) {
 // begin does a task beside all else. The caller has the lock.
 func (w *worker) begin(task *replicav1.Task) {
 	ctx, cancel := context.WithCancel(context.Background())
-	j := &job{cancel: cancel}
+	j := &job{cancel: cancel, ctx: ctx}
 	id := task.GetReplication()
 	duty, do := "", func() {}
 	switch part := task.GetDuty().(type) {
@@ -77,10 +89,13 @@ func (w *worker) begin(task *replicav1.Task) {
 	case *replicav1.Task_Receive:
 		j.receiving = &replicav1.ReceiveReport{Replication: id, State: replicav1.ReplicaState_REPLICA_STATE_WAITING}
 		duty, do = "receive", func() { w.receive(ctx, j, task.GetKey(), part.Receive) }
+		if j.delivers = part.Receive.GetDeliveryGroup() != ""; j.delivers {
+			do = func() { w.receiveDelivery(ctx, j, part.Receive) }
+		}
 	}
 	w.jobs[id] = j
+	w.carry(j, task)
 	w.working.Go(func() {
-		defer cancel()
 		if duty != "" { // a newer manager may ask for what is not known here
 			defer w.metrics.begin(duty)()
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/group"
 	"github.com/groupcast/groupcast/services/manager/ledger"
+	"github.com/groupcast/groupcast/services/manager/view"
 )
 
 // rule says who may call a method, and who carries it out. What is not named is
@@ -38,7 +39,9 @@ type rule struct {
 var (
 	operators = []identity.Role{identity.Operator}
 	members   = []identity.Role{identity.Operator, identity.Member}
-	agents    = []identity.Role{identity.Agent}
+	// Replicators are members of the groups in which their replications are delivered.
+	deliverers = []identity.Role{identity.Operator, identity.Member, identity.Replicator}
+	agents     = []identity.Role{identity.Agent}
 
 	replicators = []identity.Role{identity.Replicator}
 	gatherers   = []identity.Role{identity.Operator, identity.Gatherer}
@@ -57,20 +60,20 @@ var rules = map[string]rule{
 	groupv1.GroupService_DeleteGroup_FullMethodName: {roles: operators, leader: true},
 	groupv1.GroupService_WatchGroups_FullMethodName: {roles: operators},
 
-	groupv1.SessionService_Join_FullMethodName:         {roles: members, leader: true},
-	groupv1.SessionService_KeepSession_FullMethodName:  {roles: members, leader: true},
-	groupv1.SessionService_Leave_FullMethodName:        {roles: members, leader: true},
-	groupv1.SessionService_ListMembers_FullMethodName:  {roles: members},
-	groupv1.SessionService_WatchMembers_FullMethodName: {roles: members},
+	groupv1.SessionService_Join_FullMethodName:         {roles: deliverers, leader: true},
+	groupv1.SessionService_KeepSession_FullMethodName:  {roles: deliverers, leader: true},
+	groupv1.SessionService_Leave_FullMethodName:        {roles: deliverers, leader: true},
+	groupv1.SessionService_ListMembers_FullMethodName:  {roles: deliverers},
+	groupv1.SessionService_WatchMembers_FullMethodName: {roles: deliverers},
 
 	// How far a delivery is, only the leader's memory knows.
-	groupv1.DeliveryService_CreateDelivery_FullMethodName: {roles: members, leader: true},
-	groupv1.DeliveryService_SealDelivery_FullMethodName:   {roles: members, leader: true},
-	groupv1.DeliveryService_RecordReceipt_FullMethodName:  {roles: members, leader: true},
-	groupv1.DeliveryService_CancelDelivery_FullMethodName: {roles: members, leader: true},
-	groupv1.DeliveryService_GetDelivery_FullMethodName:    {roles: members, leader: true},
-	groupv1.DeliveryService_ListDeliveries_FullMethodName: {roles: members, leader: true},
-	groupv1.DeliveryService_WatchDelivery_FullMethodName:  {roles: members, leader: true},
+	groupv1.DeliveryService_CreateDelivery_FullMethodName: {roles: deliverers, leader: true},
+	groupv1.DeliveryService_SealDelivery_FullMethodName:   {roles: deliverers, leader: true},
+	groupv1.DeliveryService_RecordReceipt_FullMethodName:  {roles: deliverers, leader: true},
+	groupv1.DeliveryService_CancelDelivery_FullMethodName: {roles: deliverers, leader: true},
+	groupv1.DeliveryService_GetDelivery_FullMethodName:    {roles: deliverers, leader: true},
+	groupv1.DeliveryService_ListDeliveries_FullMethodName: {roles: deliverers, leader: true},
+	groupv1.DeliveryService_WatchDelivery_FullMethodName:  {roles: deliverers, leader: true},
 
 	groupv1.IdentityService_CreateToken_FullMethodName:    {roles: operators, leader: true, direct: true},
 	groupv1.IdentityService_Enroll_FullMethodName:         {roles: renewing, anonymous: true, leader: true, direct: true},
@@ -214,6 +217,9 @@ func (s *Server) mayUse(ctx context.Context, groupName string) error {
 	if id.Role == identity.Operator {
 		return nil
 	}
+	if id.Role == identity.Replicator {
+		return s.mayDeliver(id, groupName)
+	}
 	groups := s.View.Identity(id).Groups
 	if slices.Contains(groups, groupName) || slices.Contains(groups, group.AllGroups) {
 		return nil
@@ -221,9 +227,19 @@ func (s *Server) mayUse(ctx context.Context, groupName string) error {
 	return fmt.Errorf("%s in group %q: %w", id, groupName, errDenied)
 }
 
+// mayDeliver refuses replicators in all groups but those in which a replication that they take part in
+// is delivered, as long as it runs.
+func (s *Server) mayDeliver(id identity.ID, groupName string) error {
+	delivers := s.View.Replications(func(r view.Replication) bool { return r.Delivers(groupName, id.Name) })
+	if len(delivers) == 0 {
+		return fmt.Errorf("%s in group %q: %w", id, groupName, errDenied)
+	}
+	return nil
+}
+
 // mayBe refuses callers that may not act as a member of a group.
 func (s *Server) mayBe(ctx context.Context, groupName, member string) error {
-	if id := callerOf(ctx).ID; id.Role == identity.Member && id.Name != member {
+	if id := callerOf(ctx).ID; id.Role != identity.Operator && id.Name != member {
 		return fmt.Errorf("%s as member %q: %w", id, member, errDenied)
 	}
 	return s.mayUse(ctx, groupName)

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	managerv1 "github.com/groupcast/groupcast/internal/gen/groupcast/manager/v1"
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/ledger"
@@ -190,14 +191,14 @@ func (d *Desk) tasks(name string, incarnation uint64) *replicav1.Tasks {
 		if record.GetSender() == name && r.GetSenderIncarnation() == incarnation {
 			task.Duty = &replicav1.Task_Send{Send: &replicav1.SendTask{
 				Path: record.GetSpec().GetSourcePath(), Legs: record.GetLegs(), Slow: record.GetSpec().GetSlow(),
-				MaxBytesPerSecond: record.GetSpec().GetMaxBytesPerSecond(),
+				MaxBytesPerSecond: record.GetSpec().GetMaxBytesPerSecond(), DeliveryGroup: r.GetDeliveryGroup(), DeliverTo: overAgents(record),
 			}}
 			tasks.Current = append(tasks.Current, task)
 			continue
 		}
 		for _, replica := range record.GetReplicas() {
 			if replica.GetName() == name && replica.GetState() == replicav1.ReplicaState_REPLICA_STATE_WAITING {
-				task.Duty = &replicav1.Task_Receive{Receive: receiveTask(record, replica)}
+				task.Duty = &replicav1.Task_Receive{Receive: receiveTask(r.ReplicationRecord, replica)}
 				tasks.Current = append(tasks.Current, task)
 			}
 		}
@@ -205,9 +206,23 @@ func (d *Desk) tasks(name string, incarnation uint64) *replicav1.Tasks {
 	return tasks
 }
 
-func receiveTask(record *replicav1.Replication, replica *replicav1.Replica) *replicav1.ReceiveTask {
+// overAgents are the replicas to which session agents carry it.
+func overAgents(record *replicav1.Replication) (names []string) {
+	for _, replica := range record.GetReplicas() {
+		if replica.GetOverAgents() {
+			names = append(names, replica.GetName())
+		}
+	}
+	return names
+}
+
+func receiveTask(r *managerv1.ReplicationRecord, replica *replicav1.Replica) *replicav1.ReceiveTask {
+	record := r.GetReplication()
 	task := &replicav1.ReceiveTask{
 		Path: record.GetSpec().GetTargetPath(), Lan: replica.GetLan(), DeviceSerial: record.GetSpec().GetDeviceSerial(),
+	}
+	if replica.GetOverAgents() {
+		task.DeliveryGroup = r.GetDeliveryGroup()
 	}
 	for _, leg := range record.GetLegs() {
 		if leg.GetLan() == replica.GetLan() {
@@ -254,7 +269,7 @@ func (d *Desk) takeSending(from *Attachment, said *replicav1.SendReport, now tim
 	if said.GetReason() != "" && !slices.Contains(senderReasons, said.GetReason()) {
 		said.Reason = SourceFailed
 	}
-	said.Name, said.Detail = clip(said.GetName()), clip(said.GetDetail())
+	said.Name, said.Detail, said.DeliveryProblem = clip(said.GetName()), clip(said.GetDetail()), clip(said.GetDeliveryProblem())
 	p := d.of(r.ID())
 	if said.GetAnnouncing() && p.announcing.IsZero() {
 		p.announcing = now
@@ -266,14 +281,22 @@ func (d *Desk) takeSending(from *Attachment, said *replicav1.SendReport, now tim
 	if len(said.GetRoot()) > 0 && len(p.sending.GetRoot()) == 0 {
 		d.poke()
 	}
+	for _, name := range said.GetDelivered() {
+		if p.delivered[name].IsZero() && isReplica(r, name) {
+			p.delivered[name] = now
+		}
+	}
 	p.sending = said
+}
+
+func isReplica(of view.Replication, name string) bool {
+	return slices.ContainsFunc(of.GetReplication().GetReplicas(), func(replica *replicav1.Replica) bool { return replica.GetName() == name })
 }
 
 // takeReceiving notes what a replica says. The caller has the lock.
 func (d *Desk) takeReceiving(from string, said *replicav1.ReceiveReport) {
 	r, found := d.view.Replication(said.GetReplication())
-	isPart := slices.ContainsFunc(r.GetReplication().GetReplicas(), func(replica *replicav1.Replica) bool { return replica.GetName() == from })
-	if !found || !r.Running() || !isPart {
+	if !found || !r.Running() || !isReplica(r, from) {
 		return
 	}
 	if said.GetState() == replicav1.ReplicaState_REPLICA_STATE_FAILED && !slices.Contains(replicaReasons, said.GetReason()) {

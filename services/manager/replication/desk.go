@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 	"github.com/groupcast/groupcast/services/manager/ledger"
 	"github.com/groupcast/groupcast/services/manager/store"
@@ -32,11 +33,18 @@ const (
 	forgetInterval = 10 * time.Second
 )
 
+// Groups are the groups in which session agents deliver.
+type Groups interface {
+	Create(context.Context, ledger.Caller, *groupv1.CreateGroupRequest) (*groupv1.CreateGroupResponse, error)
+	Delete(context.Context, ledger.Caller, *groupv1.DeleteGroupRequest) (*groupv1.DeleteGroupResponse, error)
+}
+
 // Desk is the state and the rules of replications at the manager that leads.
 type Desk struct {
 	ledger  *ledger.Ledger
 	store   *store.Store
 	view    *view.View
+	groups  Groups
 	places  Places
 	log     *slog.Logger
 	started time.Time
@@ -50,9 +58,9 @@ type Desk struct {
 }
 
 // Lead returns the desk of a term.
-func Lead(by *ledger.Ledger, from *store.Store, shown *view.View, places Places, log *slog.Logger) *Desk {
+func Lead(by *ledger.Ledger, from *store.Store, shown *view.View, groups Groups, places Places, log *slog.Logger) *Desk {
 	return &Desk{
-		ledger: by, store: from, view: shown, places: places, log: log.With("term", by.Term().Number), started: time.Now(),
+		ledger: by, store: from, view: shown, groups: groups, places: places, log: log.With("term", by.Term().Number), started: time.Now(),
 		ended: make(chan struct{}), pokes: make(chan struct{}, 1),
 		presences: make(map[string]*presence), progress: make(map[string]*progress), changed: make(chan struct{}),
 	}
@@ -114,13 +122,14 @@ type progress struct {
 	announcing time.Time             // since when
 	ended      time.Time
 	receiving  map[string]*replicav1.ReceiveReport
+	delivered  map[string]time.Time // by session agents, since when
 }
 
 // of returns the progress of a replication. The caller has the lock.
 func (d *Desk) of(id string) *progress {
 	p := d.progress[id]
 	if p == nil {
-		p = &progress{receiving: make(map[string]*replicav1.ReceiveReport)}
+		p = &progress{receiving: make(map[string]*replicav1.ReceiveReport), delivered: make(map[string]time.Time)}
 		d.progress[id] = p
 	}
 	return p
@@ -129,7 +138,7 @@ func (d *Desk) of(id string) *progress {
 // facts collects what the outcome is decided by.
 func (d *Desk) facts(r view.Replication, now time.Time) facts {
 	record := r.GetReplication()
-	f := facts{now: now}
+	f := facts{now: now, agents: d.canDeliver(record)}
 	if limit := record.GetSpec().GetDeadline().AsDuration(); limit > 0 {
 		f.deadline = record.GetCreateTime().AsTime().Add(limit)
 	}
@@ -141,7 +150,7 @@ func (d *Desk) facts(r view.Replication, now time.Time) facts {
 	f.sender.gone = !registered || known.GetIncarnation() != r.GetSenderIncarnation()
 	f.sender.announcing, f.sender.ended = p.announcing, p.ended
 	f.sender.reason, f.sender.detail = p.sending.GetReason(), p.sending.GetDetail()
-	f.sender.root = record.GetRoot()
+	f.sender.root, f.sender.problem = record.GetRoot(), p.sending.GetDeliveryProblem()
 	if root := p.sending.GetRoot(); len(root) > 0 {
 		f.sender.root = root
 	}
@@ -159,6 +168,7 @@ func (d *Desk) facts(r view.Replication, now time.Time) facts {
 func (d *Desk) replicaFacts(p *progress, replica *replicav1.Replica, group string) replicaFacts {
 	name := replica.GetName()
 	f := replicaFacts{name: name, place: "LAN " + replica.GetLan() + " (" + group + ")", state: replica.GetState(), report: p.receiving[name]}
+	f.overAgents, f.delivered = replica.GetOverAgents(), p.delivered[name]
 	f.online, f.away = d.seen(name)
 	_, registered := d.view.Replicator(name)
 	f.left = !registered

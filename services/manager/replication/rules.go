@@ -3,6 +3,7 @@ package replication
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"time"
 
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
@@ -25,6 +26,7 @@ const (
 type facts struct {
 	now      time.Time
 	deadline time.Time // zero is none
+	agents   bool      // session agents can carry it to replicas that multicast does not reach
 	sender   senderFacts
 	replicas []replicaFacts
 }
@@ -38,6 +40,7 @@ type senderFacts struct {
 	reason     string
 	detail     string
 	root       []byte // empty until all was read
+	problem    string // why session agents carry nothing
 }
 
 // replicaFacts are what is known of a replica.
@@ -49,6 +52,8 @@ type replicaFacts struct {
 	away        time.Time                // since when it is closed
 	left        bool
 	givenUp     string // why the sender has given it up
+	overAgents  bool   // session agents carry it
+	delivered   time.Time
 }
 
 // outcome is how it went at one replica.
@@ -60,6 +65,7 @@ type outcome struct {
 // verdict says what is to be written.
 type verdict struct {
 	outcomes       map[string]outcome
+	overAgents     []string // to whom session agents are to carry it from now on
 	ended          bool
 	reason, detail string
 }
@@ -73,6 +79,10 @@ func decide(f facts) verdict {
 	waiting, cut := false, false // somebody is waited for; somebody could not be
 	for _, r := range f.replicas {
 		if r.isFinal() {
+			continue
+		}
+		if v.reason == "" && f.needsAgents(r) {
+			v.overAgents, waiting = append(v.overAgents, r.name), true
 			continue
 		}
 		o, known := f.judge(r)
@@ -115,12 +125,32 @@ func (f facts) over() (reason, detail string) {
 		return SourceFailed, s.detail
 	case s.gone:
 		return SenderLost, "the sender's replicator stopped or began anew: replicate again, replicas go on from what they have"
-	case !s.away.IsZero() && f.now.Sub(s.away) >= senderPatience && s.ended.IsZero():
+	case !s.away.IsZero() && f.now.Sub(s.away) >= senderPatience && (s.ended.IsZero() || f.isDelivering()):
 		return SenderLost, "the managers do not hear of the sender's replicator: see that it runs, and replicate again; replicas go on from what they have"
 	case !f.deadline.IsZero() && !f.now.Before(f.deadline):
 		return Deadline, "it took longer than the deadline that was given"
 	}
 	return "", ""
+}
+
+// isDelivering reports whether session agents are carrying it to anybody.
+func (f facts) isDelivering() bool {
+	return slices.ContainsFunc(f.replicas, func(r replicaFacts) bool { return r.overAgents && !r.isFinal() })
+}
+
+// isUnheard reports whether multicast does not get to a replica that is online.
+func (f facts) isUnheard(r replicaFacts) bool {
+	s := f.sender
+	switch r.report.GetState() {
+	case replicav1.ReplicaState_REPLICA_STATE_UNSPECIFIED, replicav1.ReplicaState_REPLICA_STATE_WAITING:
+		return s.reason == NoMulticast || !s.announcing.IsZero() && f.now.Sub(later(s.announcing, r.online)) >= hearingPatience
+	}
+	return false
+}
+
+// needsAgents reports whether session agents are to carry it to a replica from now on.
+func (f facts) needsAgents(r replicaFacts) bool {
+	return f.agents && !r.overAgents && !r.left && r.away.IsZero() && f.isUnheard(r)
 }
 
 // isUnknown reports whether a replica is waited for no more.
@@ -148,9 +178,12 @@ func (f facts) judge(r replicaFacts) (o outcome, settled bool) {
 
 // judgeByTime says what has taken too long at a replica that is online.
 func (f facts) judgeByTime(r replicaFacts) (o outcome, settled bool) {
-	s, heard := f.sender, r.report.GetState() != replicav1.ReplicaState_REPLICA_STATE_UNSPECIFIED && r.report.GetState() != replicav1.ReplicaState_REPLICA_STATE_WAITING
-	if !s.announcing.IsZero() && !heard && f.now.Sub(later(s.announcing, r.online)) >= hearingPatience || !heard && s.reason == NoMulticast {
-		return failed(NoMulticast, fmt.Sprintf("nothing was heard of the sender on %s within %v: see that both are on this LAN, that its switches carry multicast (IGMP snooping needs a querier) and no firewall drops UDP; or deliver with 'groupcast push'", r.place, hearingPatience)), true
+	s := f.sender
+	switch {
+	case r.overAgents:
+		return f.judgeDelivery(r)
+	case f.isUnheard(r):
+		return failed(NoMulticast, fmt.Sprintf("nothing was heard of the sender on %s within %v: see that both are on this LAN, that its switches carry multicast (IGMP snooping needs a querier) and no firewall drops UDP; or run session agents, which carry files where multicast does not", r.place, hearingPatience)), true
 	}
 	if s.ended.IsZero() || f.now.Sub(s.ended) < endPatience {
 		return outcome{}, false
@@ -159,6 +192,17 @@ func (f facts) judgeByTime(r replicaFacts) (o outcome, settled bool) {
 		return failed(r.givenUp, "the sender has given it up: see the replicator's log there, and replicate again"), true
 	}
 	return failed(SenderLost, "the sender has ended, and did not confirm that this replica has all: replicate again"), true
+}
+
+// judgeDelivery says how it went at a replica to which session agents carry it.
+func (f facts) judgeDelivery(r replicaFacts) (o outcome, settled bool) {
+	switch s := f.sender; {
+	case s.problem != "":
+		return failed(NoMulticast, fmt.Sprintf("nothing was heard of the sender on %s, and session agents cannot carry it: %s", r.place, s.problem)), true
+	case r.delivered.IsZero() || f.now.Sub(r.delivered) < endPatience:
+		return outcome{}, false
+	}
+	return failed(SenderLost, "session agents carried it, and it has not all: see the replicator's log there, and replicate again"), true
 }
 
 func failed(reason, detail string) outcome {

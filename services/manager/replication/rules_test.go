@@ -18,7 +18,7 @@ func after(seconds float64) time.Time {
 	return begin.Add(time.Duration(seconds * float64(time.Second)))
 }
 
-// String shows a verdict as "a:COMPLETE b:FAILED(slow); ended deadline".
+// String shows a verdict as "a:COMPLETE b:FAILED(slow); agents for c; ended deadline".
 func (v verdict) String() string {
 	var parts, outcomes []string
 	for _, name := range slices.Sorted(maps.Keys(v.outcomes)) {
@@ -31,6 +31,9 @@ func (v verdict) String() string {
 	}
 	if len(outcomes) > 0 {
 		parts = append(parts, strings.Join(outcomes, " "))
+	}
+	if len(v.overAgents) > 0 {
+		parts = append(parts, "agents for "+strings.Join(v.overAgents, ","))
 	}
 	if v.ended {
 		parts = append(parts, strings.TrimSpace("ended "+v.reason))
@@ -129,10 +132,48 @@ func TestOutcome(t *testing.T) {
 	}
 }
 
+// A LAN that multicast does not reach is found within 5 s and fed by session agents, where there are any,
+// in the same replication: it is COMPLETE and FAILED by the same rules, and nobody waits for ever.
+func TestOutcomeOverAgents(t *testing.T) {
+	unheard := online("u", waitingFor())
+	carried := change(unheard, func(r *replicaFacts) { r.overAgents = true })
+	complete := change(carried, func(r *replicaFacts) { r.report = hasAll(root) })
+	delivered := change(carried, func(r *replicaFacts) { r.delivered = after(20) })
+	sending := senderFacts{announcing: after(0), root: root}
+	nobody := senderFacts{announcing: after(0), ended: after(5), reason: NoMulticast}
+	problem := sending
+	problem.problem = "no agent is online"
+	lost := nobody
+	lost.away = after(20)
+	for _, tt := range []struct {
+		name  string
+		facts facts
+		want  string
+	}{
+		{"nothing is heard for a while", facts{agents: true, now: after(4.9), sender: sending, replicas: []replicaFacts{unheard}}, ""},
+		{"nothing is heard within 5 s", facts{agents: true, now: after(5), sender: sending, replicas: []replicaFacts{unheard, online("a", receiving())}}, "agents for u"},
+		{"the sender heard nobody", facts{agents: true, now: after(5), sender: nobody, replicas: []replicaFacts{unheard}}, "agents for u"},
+		{"who has left needs none", facts{agents: true, now: after(5), sender: sending, replicas: []replicaFacts{change(unheard, func(r *replicaFacts) { r.left = true })}}, "u:FAILED(left); ended"},
+		{"after the deadline nothing begins", facts{agents: true, now: after(5), deadline: after(5), sender: sending, replicas: []replicaFacts{unheard}}, "u:FAILED(no_multicast); ended"},
+		{"it is carried for long", facts{agents: true, now: after(900), sender: nobody, replicas: []replicaFacts{carried}}, ""},
+		{"it is there", facts{agents: true, now: after(9), sender: sending, replicas: []replicaFacts{complete}}, "u:COMPLETE; ended"},
+		{"it has arrived, and was said to a moment ago", facts{agents: true, now: after(24), sender: sending, replicas: []replicaFacts{delivered}}, ""},
+		{"it was delivered without a word of this one", facts{agents: true, now: after(25), sender: sending, replicas: []replicaFacts{delivered}}, "u:FAILED(sender_lost); ended"},
+		{"it cannot be carried", facts{agents: true, now: after(9), sender: problem, replicas: []replicaFacts{carried}}, "u:FAILED(no_multicast); ended"},
+		{"the sender is away while it is carried", facts{agents: true, now: after(30), sender: lost, replicas: []replicaFacts{carried}}, "u:FAILED(sender_lost); ended sender_lost"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := decide(tt.facts).String(); got != tt.want {
+				t.Errorf("%q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
 // Whoever reads a failure is told where it is and what to do.
 func TestFailuresSayWhatToDo(t *testing.T) {
 	v := decide(facts{now: after(6), sender: senderFacts{announcing: after(0.1)}, replicas: []replicaFacts{online("a", waitingFor())}})
-	for _, want := range []string{"LAN rack1 (239.195.0.1:7431)", "IGMP snooping", "groupcast push"} {
+	for _, want := range []string{"LAN rack1 (239.195.0.1:7431)", "IGMP snooping", "run session agents"} {
 		if detail := v.outcomes["a"].detail; !strings.Contains(detail, want) {
 			t.Errorf("%q does not say %q", detail, want)
 		}

@@ -21,6 +21,9 @@ import (
 func (d *Desk) settle(ctx context.Context, r view.Replication, now time.Time) error {
 	v := decide(d.facts(r, now))
 	record := proto.CloneOf(r.ReplicationRecord)
+	if err := d.reroute(ctx, record, v.overAgents); err != nil {
+		return err
+	}
 	d.describe(record.GetReplication())
 	d.apply(record, v, now)
 	if proto.Equal(record, r.ReplicationRecord) {
@@ -168,6 +171,7 @@ const (
 func (d *Desk) forget(ctx context.Context) {
 	now := time.Now()
 	for i, r := range d.view.Replications(func(r view.Replication) bool { return !r.Running() }) {
+		d.disband(ctx, r)
 		if i >= maxRemembered || now.Sub(r.GetReplication().GetEndTime().AsTime()) > forgetAfter {
 			d.remove(ctx, view.ReplicationKey(r.ID()), r.Changed)
 		}

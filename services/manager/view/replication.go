@@ -32,6 +32,16 @@ func (r Replication) Running() bool {
 	return r.GetReplication().GetState() == replicav1.ReplicationState_REPLICATION_STATE_RUNNING
 }
 
+// Delivers reports whether it is delivered in a group in which a replicator takes part.
+func (r Replication) Delivers(group, replicator string) bool {
+	if group == "" || r.GetDeliveryGroup() != group || !r.Running() {
+		return false
+	}
+	return r.GetReplication().GetSender() == replicator || slices.ContainsFunc(r.GetReplication().GetReplicas(), func(replica *replicav1.Replica) bool {
+		return replica.GetName() == replicator && replica.GetOverAgents()
+	})
+}
+
 func (v *View) putReplicator(item store.Item) error {
 	record := new(replicav1.Replicator)
 	if err := proto.Unmarshal(item.Value, record); err != nil {

@@ -329,8 +329,10 @@ type ReplicationRecord struct {
 	Key []byte `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
 	// The registration of the replicator that sends.
 	SenderIncarnation uint64 `protobuf:"varint,3,opt,name=sender_incarnation,json=senderIncarnation,proto3" json:"sender_incarnation,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// The group in which it is delivered to replicas that multicast does not reach. Empty while there is none.
+	DeliveryGroup string `protobuf:"bytes,4,opt,name=delivery_group,json=deliveryGroup,proto3" json:"delivery_group,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReplicationRecord) Reset() {
@@ -384,6 +386,13 @@ func (x *ReplicationRecord) GetSenderIncarnation() uint64 {
 	return 0
 }
 
+func (x *ReplicationRecord) GetDeliveryGroup() string {
+	if x != nil {
+		return x.DeliveryGroup
+	}
+	return ""
+}
+
 var File_groupcast_manager_v1_record_proto protoreflect.FileDescriptor
 
 const file_groupcast_manager_v1_record_proto_rawDesc = "" +
@@ -410,11 +419,12 @@ const file_groupcast_manager_v1_record_proto_rawDesc = "" +
 	"\x06parent\x18\x02 \x01(\tR\x06parent\x12\x18\n" +
 	"\acluster\x18\x03 \x01(\tR\acluster\x125\n" +
 	"\x17uplink_bytes_per_second\x18\x04 \x01(\x04R\x14uplinkBytesPerSecond\x12\x14\n" +
-	"\x05agent\x18\x05 \x01(\tR\x05agent\"\x9e\x01\n" +
+	"\x05agent\x18\x05 \x01(\tR\x05agent\"\xc5\x01\n" +
 	"\x11ReplicationRecord\x12C\n" +
 	"\vreplication\x18\x01 \x01(\v2!.groupcast.replica.v1.ReplicationR\vreplication\x12\x15\n" +
 	"\x03key\x18\x02 \x01(\fB\x03\x80\x01\x01R\x03key\x12-\n" +
-	"\x12sender_incarnation\x18\x03 \x01(\x04R\x11senderIncarnationB\xe5\x01\n" +
+	"\x12sender_incarnation\x18\x03 \x01(\x04R\x11senderIncarnation\x12%\n" +
+	"\x0edelivery_group\x18\x04 \x01(\tR\rdeliveryGroupB\xe5\x01\n" +
 	"\x18com.groupcast.manager.v1B\vRecordProtoP\x01ZJgithub.com/groupcast/groupcast/internal/gen/groupcast/manager/v1;managerv1\xa2\x02\x03GMX\xaa\x02\x14Groupcast.Manager.V1\xca\x02\x14Groupcast\\Manager\\V1\xe2\x02 Groupcast\\Manager\\V1\\GPBMetadata\xea\x02\x16Groupcast::Manager::V1b\x06proto3"
 
 var (

@@ -508,7 +508,9 @@ type Replica struct {
 	// Since when it is unknown, or when it became final.
 	ChangeTime *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=change_time,json=changeTime,proto3" json:"change_time,omitempty"`
 	// From the beginning until it was complete.
-	Elapsed       *durationpb.Duration `protobuf:"bytes,12,opt,name=elapsed,proto3" json:"elapsed,omitempty"`
+	Elapsed *durationpb.Duration `protobuf:"bytes,12,opt,name=elapsed,proto3" json:"elapsed,omitempty"`
+	// Multicast does not reach it: session agents carry it there.
+	OverAgents    bool `protobuf:"varint,13,opt,name=over_agents,json=overAgents,proto3" json:"over_agents,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -625,6 +627,13 @@ func (x *Replica) GetElapsed() *durationpb.Duration {
 		return x.Elapsed
 	}
 	return nil
+}
+
+func (x *Replica) GetOverAgents() bool {
+	if x != nil {
+		return x.OverAgents
+	}
+	return false
 }
 
 // Leg is the part of a replication that goes to one LAN.
@@ -1605,10 +1614,14 @@ type SendReport struct {
 	// It sends no more.
 	Ended bool `protobuf:"varint,8,opt,name=ended,proto3" json:"ended,omitempty"`
 	// Why, if not because it is done: source_failed, no_multicast.
-	Reason        string `protobuf:"bytes,9,opt,name=reason,proto3" json:"reason,omitempty"`
-	Detail        string `protobuf:"bytes,10,opt,name=detail,proto3" json:"detail,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Reason string `protobuf:"bytes,9,opt,name=reason,proto3" json:"reason,omitempty"`
+	Detail string `protobuf:"bytes,10,opt,name=detail,proto3" json:"detail,omitempty"`
+	// The replicas to which a delivery in the delivery group was made, and has ended, however it went.
+	Delivered []string `protobuf:"bytes,11,rep,name=delivered,proto3" json:"delivered,omitempty"`
+	// Why no delivery can be made, for people. Empty while one can.
+	DeliveryProblem string `protobuf:"bytes,12,opt,name=delivery_problem,json=deliveryProblem,proto3" json:"delivery_problem,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *SendReport) Reset() {
@@ -1707,6 +1720,20 @@ func (x *SendReport) GetReason() string {
 func (x *SendReport) GetDetail() string {
 	if x != nil {
 		return x.Detail
+	}
+	return ""
+}
+
+func (x *SendReport) GetDelivered() []string {
+	if x != nil {
+		return x.Delivered
+	}
+	return nil
+}
+
+func (x *SendReport) GetDeliveryProblem() string {
+	if x != nil {
+		return x.DeliveryProblem
 	}
 	return ""
 }
@@ -2109,8 +2136,11 @@ type SendTask struct {
 	Legs              []*Leg                 `protobuf:"bytes,2,rep,name=legs,proto3" json:"legs,omitempty"`
 	Slow              SlowReplica            `protobuf:"varint,3,opt,name=slow,proto3,enum=groupcast.replica.v1.SlowReplica" json:"slow,omitempty"`
 	MaxBytesPerSecond uint64                 `protobuf:"varint,4,opt,name=max_bytes_per_second,json=maxBytesPerSecond,proto3" json:"max_bytes_per_second,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// The group in which it is delivered as well, to these replicas, which multicast does not reach.
+	DeliveryGroup string   `protobuf:"bytes,5,opt,name=delivery_group,json=deliveryGroup,proto3" json:"delivery_group,omitempty"`
+	DeliverTo     []string `protobuf:"bytes,6,rep,name=deliver_to,json=deliverTo,proto3" json:"deliver_to,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SendTask) Reset() {
@@ -2171,14 +2201,30 @@ func (x *SendTask) GetMaxBytesPerSecond() uint64 {
 	return 0
 }
 
+func (x *SendTask) GetDeliveryGroup() string {
+	if x != nil {
+		return x.DeliveryGroup
+	}
+	return ""
+}
+
+func (x *SendTask) GetDeliverTo() []string {
+	if x != nil {
+		return x.DeliverTo
+	}
+	return nil
+}
+
 // ReceiveTask says what to receive from where.
 type ReceiveTask struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Path  string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
 	// Which LAN it comes over, and the multicast group and port there.
-	Lan           string `protobuf:"bytes,2,opt,name=lan,proto3" json:"lan,omitempty"`
-	Group         string `protobuf:"bytes,3,opt,name=group,proto3" json:"group,omitempty"`
-	DeviceSerial  string `protobuf:"bytes,4,opt,name=device_serial,json=deviceSerial,proto3" json:"device_serial,omitempty"`
+	Lan          string `protobuf:"bytes,2,opt,name=lan,proto3" json:"lan,omitempty"`
+	Group        string `protobuf:"bytes,3,opt,name=group,proto3" json:"group,omitempty"`
+	DeviceSerial string `protobuf:"bytes,4,opt,name=device_serial,json=deviceSerial,proto3" json:"device_serial,omitempty"`
+	// It comes by a delivery in this group, and not by multicast.
+	DeliveryGroup string `protobuf:"bytes,5,opt,name=delivery_group,json=deliveryGroup,proto3" json:"delivery_group,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2237,6 +2283,13 @@ func (x *ReceiveTask) GetGroup() string {
 func (x *ReceiveTask) GetDeviceSerial() string {
 	if x != nil {
 		return x.DeviceSerial
+	}
+	return ""
+}
+
+func (x *ReceiveTask) GetDeliveryGroup() string {
+	if x != nil {
+		return x.DeliveryGroup
 	}
 	return ""
 }
@@ -2381,7 +2434,7 @@ const file_groupcast_replica_v1_replication_proto_rawDesc = "" +
 	"\x04slow\x18\x05 \x01(\x0e2!.groupcast.replica.v1.SlowReplicaR\x04slow\x125\n" +
 	"\bdeadline\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\bdeadline\x12/\n" +
 	"\x14max_bytes_per_second\x18\a \x01(\x04R\x11maxBytesPerSecond\x12#\n" +
-	"\rdevice_serial\x18\b \x01(\tR\fdeviceSerial\"\x8a\x03\n" +
+	"\rdevice_serial\x18\b \x01(\tR\fdeviceSerial\"\xab\x03\n" +
 	"\aReplica\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x10\n" +
@@ -2396,7 +2449,9 @@ const file_groupcast_replica_v1_replication_proto_rawDesc = "" +
 	" \x01(\bR\bdetached\x12;\n" +
 	"\vchange_time\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"changeTime\x123\n" +
-	"\aelapsed\x18\f \x01(\v2\x19.google.protobuf.DurationR\aelapsed\"c\n" +
+	"\aelapsed\x18\f \x01(\v2\x19.google.protobuf.DurationR\aelapsed\x12\x1f\n" +
+	"\vover_agents\x18\r \x01(\bR\n" +
+	"overAgents\"c\n" +
 	"\x03Leg\x12\x10\n" +
 	"\x03lan\x18\x01 \x01(\tR\x03lan\x12\x14\n" +
 	"\x05group\x18\x02 \x01(\tR\x05group\x12\x1a\n" +
@@ -2465,7 +2520,7 @@ const file_groupcast_replica_v1_replication_proto_rawDesc = "" +
 	"\x06Report\x12\x18\n" +
 	"\agoodbye\x18\x01 \x01(\bR\agoodbye\x12:\n" +
 	"\asending\x18\x02 \x03(\v2 .groupcast.replica.v1.SendReportR\asending\x12A\n" +
-	"\treceiving\x18\x03 \x03(\v2#.groupcast.replica.v1.ReceiveReportR\treceiving\"\xaf\x02\n" +
+	"\treceiving\x18\x03 \x03(\v2#.groupcast.replica.v1.ReceiveReportR\treceiving\"\xf8\x02\n" +
 	"\n" +
 	"SendReport\x12 \n" +
 	"\vreplication\x18\x01 \x01(\tR\vreplication\x12\x1e\n" +
@@ -2481,7 +2536,9 @@ const file_groupcast_replica_v1_replication_proto_rawDesc = "" +
 	"\x05ended\x18\b \x01(\bR\x05ended\x12\x16\n" +
 	"\x06reason\x18\t \x01(\tR\x06reason\x12\x16\n" +
 	"\x06detail\x18\n" +
-	" \x01(\tR\x06detail\"h\n" +
+	" \x01(\tR\x06detail\x12\x1c\n" +
+	"\tdelivered\x18\v \x03(\tR\tdelivered\x12)\n" +
+	"\x10delivery_problem\x18\f \x01(\tR\x0fdeliveryProblem\"h\n" +
 	"\n" +
 	"SendMember\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
@@ -2509,17 +2566,21 @@ const file_groupcast_replica_v1_replication_proto_rawDesc = "" +
 	"\x03key\x18\x02 \x01(\fB\x03\x80\x01\x01R\x03key\x124\n" +
 	"\x04send\x18\x03 \x01(\v2\x1e.groupcast.replica.v1.SendTaskH\x00R\x04send\x12=\n" +
 	"\areceive\x18\x04 \x01(\v2!.groupcast.replica.v1.ReceiveTaskH\x00R\areceiveB\x06\n" +
-	"\x04duty\"\xb5\x01\n" +
+	"\x04duty\"\xfb\x01\n" +
 	"\bSendTask\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12-\n" +
 	"\x04legs\x18\x02 \x03(\v2\x19.groupcast.replica.v1.LegR\x04legs\x125\n" +
 	"\x04slow\x18\x03 \x01(\x0e2!.groupcast.replica.v1.SlowReplicaR\x04slow\x12/\n" +
-	"\x14max_bytes_per_second\x18\x04 \x01(\x04R\x11maxBytesPerSecond\"n\n" +
+	"\x14max_bytes_per_second\x18\x04 \x01(\x04R\x11maxBytesPerSecond\x12%\n" +
+	"\x0edelivery_group\x18\x05 \x01(\tR\rdeliveryGroup\x12\x1d\n" +
+	"\n" +
+	"deliver_to\x18\x06 \x03(\tR\tdeliverTo\"\x95\x01\n" +
 	"\vReceiveTask\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x10\n" +
 	"\x03lan\x18\x02 \x01(\tR\x03lan\x12\x14\n" +
 	"\x05group\x18\x03 \x01(\tR\x05group\x12#\n" +
-	"\rdevice_serial\x18\x04 \x01(\tR\fdeviceSerial\"T\n" +
+	"\rdevice_serial\x18\x04 \x01(\tR\fdeviceSerial\x12%\n" +
+	"\x0edelivery_group\x18\x05 \x01(\tR\rdeliveryGroup\"T\n" +
 	"\x16ListReplicatorsRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +

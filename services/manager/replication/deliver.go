@@ -1,0 +1,71 @@
+package replication
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	managerv1 "github.com/groupcast/groupcast/internal/gen/groupcast/manager/v1"
+	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
+	"github.com/groupcast/groupcast/services/manager/ledger"
+	"github.com/groupcast/groupcast/services/manager/view"
+)
+
+// Where multicast does not get, session agents carry a replication: it is delivered in a group of its own,
+// whose members are the sender's replicator and those of the replicas that heard nothing.
+
+// groupPrefix begins the names of these groups; the replication's id follows.
+const groupPrefix = "replication-"
+
+// canDeliver reports whether session agents can carry a replication: there are any, and it goes
+// into a directory. Members of groups have no block devices.
+func (d *Desk) canDeliver(r *replicav1.Replication) bool {
+	agents, _ := d.view.Agents("", 1)
+	isDevice := r.GetSpec().GetDeviceSerial() != "" || strings.HasPrefix(r.GetSpec().GetTargetPath(), "/dev/")
+	return len(agents) > 0 && !isDevice
+}
+
+// reroute has session agents carry it to some replicas from now on.
+func (d *Desk) reroute(ctx context.Context, record *managerv1.ReplicationRecord, to []string) error {
+	if len(to) == 0 {
+		return nil
+	}
+	if record.GetDeliveryGroup() == "" {
+		name := groupPrefix + record.GetReplication().GetId()
+		_, err := d.groups.Create(ctx, ledger.Caller{}, &groupv1.CreateGroupRequest{Name: name})
+		if err != nil && !errors.Is(err, ledger.ErrExists) {
+			return fmt.Errorf("make the group in which session agents deliver it: %w", err)
+		}
+		record.DeliveryGroup = name
+	}
+	for _, replica := range record.GetReplication().GetReplicas() {
+		if slices.Contains(to, replica.GetName()) {
+			replica.OverAgents = true
+		}
+	}
+	d.log.Info("multicast does not reach some replicas: session agents carry it", "replication", record.GetReplication().GetId(), "replicas", to)
+	return nil
+}
+
+// disband deletes the group of a replication that has ended.
+func (d *Desk) disband(ctx context.Context, r view.Replication) {
+	if r.GetDeliveryGroup() == "" {
+		return
+	}
+	_, err := d.groups.Delete(ctx, ledger.Caller{}, &groupv1.DeleteGroupRequest{Name: r.GetDeliveryGroup(), Force: true})
+	if err == nil || errors.Is(err, ledger.ErrNotFound) {
+		err = d.ledger.Write(ctx, ledger.Request{}, nil, func() (ledger.Plan, error) {
+			record := proto.CloneOf(r.ReplicationRecord)
+			record.DeliveryGroup = ""
+			return putReplication(record, r.Changed)
+		})
+	}
+	if err != nil {
+		d.log.Debug("a group could not be deleted; trying again later", "group", r.GetDeliveryGroup(), "error", err)
+	}
+}

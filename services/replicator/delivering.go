@@ -1,0 +1,196 @@
+package replicator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
+	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/sdk"
+	"github.com/groupcast/groupcast/services/replicator/receive"
+)
+
+// Replicas that multicast does not reach are members of a group in which the sender delivers what
+// it replicates: session agents carry it to them. The replication's receipts are the same.
+
+// joining is how long a sender waits until those whom it delivers to have joined the group.
+const joining = 10 * time.Second
+
+// delivery is to whom a sender delivers.
+type delivery struct {
+	to      []string      // of the task
+	changed chan struct{} // closed when that changes
+}
+
+// carry has a sender deliver to those that its task names. The caller has the lock.
+func (w *worker) carry(j *job, task *replicav1.Task) {
+	part := task.GetSend()
+	if part.GetDeliveryGroup() == "" || j.delivery != nil && slices.Equal(j.delivery.to, part.GetDeliverTo()) {
+		return
+	}
+	if j.delivery == nil {
+		j.delivery = &delivery{changed: make(chan struct{})}
+		w.working.Go(func() {
+			if err := w.deliver(j, part); err != nil && j.ctx.Err() == nil {
+				w.log.Warn("session agents cannot carry a replication", "replication", task.GetReplication(), "error", err)
+				w.note(true, func() { j.sending.DeliveryProblem = err.Error() })
+			}
+		})
+	}
+	j.delivery.to = part.GetDeliverTo()
+	close(j.delivery.changed)
+	j.delivery.changed = make(chan struct{})
+}
+
+// deliver delivers what is replicated to all that the task names, those that it names later by
+// deliveries of their own, until the task is withdrawn.
+func (w *worker) deliver(j *job, task *replicav1.SendTask) error {
+	path, err := w.places.sendable(task.GetPath())
+	if err != nil {
+		return err
+	}
+	session, err := w.join(j.ctx, task.GetDeliveryGroup(), sdk.Send)
+	if err != nil {
+		return err
+	}
+	defer leave(session)
+	for j.ctx.Err() == nil {
+		w.mu.Lock()
+		to, changed := j.delivery.to, j.delivery.changed
+		open := slices.DeleteFunc(slices.Clone(to), func(name string) bool { return slices.Contains(j.sending.GetDelivered(), name) })
+		w.mu.Unlock()
+		if len(open) == 0 {
+			select {
+			case <-changed:
+			case <-j.ctx.Done():
+			}
+			continue
+		}
+		if err := w.deliverTo(j, session, open, path, task.GetMaxBytesPerSecond()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deliverTo makes one delivery, and waits for its end.
+func (w *worker) deliverTo(j *job, session *sdk.Session, to []string, path string, most uint64) error {
+	if awaitMembers(j.ctx, session, to) == 0 {
+		w.note(true, func() { j.sending.Delivered = append(j.sending.Delivered, to...) })
+		return nil
+	}
+	out, err := session.Send(j.ctx, path, sdk.SendOptions{AckLevel: sdk.Durable, MaxBytesPerSecond: most})
+	if err != nil {
+		return err
+	}
+	for state, err := range out.Progress(j.ctx) {
+		if err != nil {
+			return fmt.Errorf("delivery %s: %w", out.ID(), err)
+		}
+		w.note(false, func() { w.delivered(j, state) })
+	}
+	w.note(true, func() { j.sending.Delivered = append(j.sending.Delivered, to...) })
+	return nil
+}
+
+// delivered notes what a delivery tells of the source: where nobody heard the multicast, nothing else
+// does. The caller has the lock.
+func (w *worker) delivered(j *job, state sdk.Delivery) {
+	said := j.sending
+	if said.GetName() == "" {
+		said.Name, said.Length = state.Name, state.Length
+	}
+	said.SentBytes = max(said.GetSentBytes(), state.SentBytes)
+	if state.Sealed && len(said.GetRoot()) == 0 {
+		said.Root = state.Root
+		w.poke()
+	}
+}
+
+// awaitMembers waits until members have joined, for a while, and returns how many have.
+func awaitMembers(ctx context.Context, session *sdk.Session, names []string) (joined int) {
+	ctx, cancel := context.WithTimeout(ctx, joining)
+	defer cancel()
+	missing := slices.Clone(names)
+	for event, err := range session.Events(ctx) {
+		if err != nil {
+			break
+		}
+		for _, member := range append(event.Snapshot, event.Member) {
+			missing = slices.DeleteFunc(missing, func(name string) bool { return name == member.Name })
+		}
+		if len(missing) == 0 {
+			break
+		}
+	}
+	return len(names) - len(missing)
+}
+
+// receiveDelivery receives a replica from session agents.
+func (w *worker) receiveDelivery(ctx context.Context, j *job, task *replicav1.ReceiveTask) {
+	arrived, err := w.arrive(ctx, j, task)
+	if err != nil {
+		w.failed(ctx, j, reasonOfDelivery(err), err, receive.Stats{})
+		return
+	}
+	w.note(true, func() {
+		w.metrics.received.Add(max(0, float64(arrived.Bytes)-float64(j.counted)))
+		w.complete(j, object.Info{Name: arrived.Name, Length: arrived.Bytes}, arrived.Root, receive.Stats{})
+	})
+}
+
+// arrive joins the group and returns what arrives there first.
+func (w *worker) arrive(ctx context.Context, j *job, task *replicav1.ReceiveTask) (arrived sdk.Arrived, err error) {
+	into, err := w.places.directory(task.GetPath())
+	if err != nil {
+		return arrived, err
+	}
+	session, err := w.join(ctx, task.GetDeliveryGroup(), sdk.Receive)
+	if err != nil {
+		return arrived, err
+	}
+	defer leave(session)
+	w.log.Info("multicast does not reach this replica: session agents carry it", "replication", j.receiving.GetReplication())
+	options := sdk.ReceiveOptions{
+		Into: into,
+		Begun: func(sdk.Incoming) {
+			w.note(true, func() { j.receiving.State = replicav1.ReplicaState_REPLICA_STATE_RECEIVING })
+		},
+		Progress: func(_ sdk.Incoming, bytes uint64) { w.landed(j, bytes) },
+	}
+	for arrived, err = range session.Receive(ctx, options) {
+		break
+	}
+	return arrived, errors.Join(err, arrived.Err)
+}
+
+// join joins a delivery group.
+func (w *worker) join(ctx context.Context, group string, role sdk.Role) (*sdk.Session, error) {
+	session, err := w.client.Join(ctx, sdk.Join{Group: group, Name: w.name, Node: w.config.Node, Roles: []sdk.Role{role}})
+	if err != nil {
+		return nil, fmt.Errorf("join group %s: %w", group, err)
+	}
+	return session, nil
+}
+
+// leave leaves a group, which may be gone.
+func leave(session *sdk.Session) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = session.Leave(ctx)
+}
+
+// reasonOfDelivery is the word for why a replica did not come from session agents.
+func reasonOfDelivery(err error) string {
+	var failed *sdk.DeliveryError
+	switch {
+	case !errors.As(err, &failed):
+		return reasonOf(err)
+	case failed.Reason == "no_room", failed.Reason == "damaged", failed.Reason == "refused":
+		return failed.Reason
+	}
+	return "sender_lost"
+}
