@@ -1,6 +1,7 @@
 package roster
 
 import (
+	"math"
 	"sync"
 	"time"
 )
@@ -38,17 +39,24 @@ func (p *pace) set(cap, part uint64, among int) {
 	}
 }
 
-// most is how much may be asked for at once.
-func (p *pace) most() float64 { return max(leastPace, float64(p.rate)*paceTime.Seconds()) }
+// burst is how much may be asked for at once.
+func (p *pace) burst() float64 { return max(leastPace, float64(p.rate)*paceTime.Seconds()) }
 
-// ahead bounds how much more than has come an upload may be asked for.
-func (p *pace) ahead(usual uint64) uint64 {
+// most returns up to where an upload may be asked for bytes of which so many have come.
+func (p *pace) most(came uint64) uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.near {
-		return min(usual, uint64(p.most()))
+		return came + uint64(p.burst())
 	}
-	return usual
+	return math.MaxUint64
+}
+
+// bounds reports whether more may be asked for by time alone.
+func (p *pace) bounds() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.rate > 0
 }
 
 // draw takes some of what is wanted: a part of what there is for each upload, or none.
@@ -58,7 +66,7 @@ func (p *pace) draw(now time.Time, want uint64) uint64 {
 	if p.rate == 0 {
 		return want
 	}
-	most := p.most()
+	most := p.burst()
 	if p.at.IsZero() {
 		p.level = most
 	} else {

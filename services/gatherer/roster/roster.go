@@ -364,16 +364,34 @@ const sweepEvery = time.Second
 
 // Run does what is due until ctx is done, and ends all uploads then.
 func (r *Roster) Run(ctx context.Context) error {
-	ticker := time.NewTicker(sweepEvery)
+	ticker, pacing := time.NewTicker(sweepEvery), time.NewTicker(pacePiece)
 	defer ticker.Stop()
+	defer pacing.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			r.stop()
 			return nil
+		case <-pacing.C:
+			r.drawAll()
 		case now := <-ticker.C:
 			r.sweep(now)
 			r.lookAtDisk()
+		}
+	}
+}
+
+// drawAll asks those for more that are paced. Uploads do so themselves when something was committed, which takes
+// long on a busy disk.
+func (r *Roster) drawAll() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, client := range r.clients {
+		if !client.paced.bounds() {
+			continue
+		}
+		for _, upload := range client.uploads {
+			upload.draw()
 		}
 	}
 }

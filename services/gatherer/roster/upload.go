@@ -17,9 +17,10 @@ import (
 // How much is asked for beyond what was read back and hashed: as much as comes in
 // creditTime, within bounds. So much can still come when a client has been paused.
 const (
-	leastCredit = 128 << 10 // what no short upload is more than
+	firstCredit = 256 << 10 // until it is known whether it is to be paced: more than a short upload is
+	leastCredit = 1 << 20
 	mostCredit  = 256 << 20
-	creditTime  = time.Second
+	creditTime  = 2 * time.Second
 )
 
 // standing is up to where bytes were asked for, and what became of them.
@@ -164,17 +165,28 @@ func (u *Upload) extend() {
 	if u.held {
 		return
 	}
-	ahead := u.rate * uint64(creditTime/time.Second)
+	ahead := max(leastCredit, u.rate*uint64(creditTime/time.Second))
 	if !u.known { // twice as much with every round trip
-		ahead = u.hashed - u.begun
+		ahead = max(firstCredit, u.hashed-u.begun)
 	}
-	ahead = u.client.paced.ahead(min(max(leastCredit, ahead), mostCredit))
-	more := min(u.hashed+ahead, u.limit)
+	more := min(u.hashed+min(ahead, mostCredit), u.limit)
+	// Who is paced is so by what comes: hashing and committing may take longer than a pause.
+	more = min(more, u.client.paced.most(u.came))
 	more = u.client.paced.draw(time.Now(), more-min(more, u.granted))
 	if u.spec.Stream && more > 0 {
 		more = u.client.allowed.draw(more)
 	}
 	u.granted += more
+}
+
+// draw asks for more, as time permits.
+func (u *Upload) draw() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	before := u.granted
+	if u.extend(); u.granted != before {
+		u.announce()
+	}
 }
 
 // grant asks for more, or for nothing more, as the client may send or not. The roster is locked.
