@@ -237,6 +237,40 @@ func TestEnvoyIsAsDrawn(t *testing.T) {
 	t.Error("there is no configuration of Envoy")
 }
 
+// Managers keep away from nodes and zones where another is. It is asked for apart, for each: a scheduler spreads nothing over
+// nodes that lack one of several labels that it is to spread by.
+func TestManagersKeepApart(t *testing.T) {
+	objects, _, _ := rendered(t, "ha", "gc", "gc")
+	var apart []string
+	for _, o := range objects {
+		labels, spec := pod(t, o)
+		if spec == nil || labels["app.kubernetes.io/component"] != "manager" {
+			continue
+		}
+		for _, term := range spec.Affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
+			if metav1.FormatLabelSelector(term.PodAffinityTerm.LabelSelector) != metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: selected(labels)}) {
+				t.Errorf("managers keep away from %v", term.PodAffinityTerm.LabelSelector)
+			}
+			apart = append(apart, term.PodAffinityTerm.TopologyKey)
+		}
+		if len(spec.TopologySpreadConstraints) > 0 {
+			t.Errorf("they are spread by %v, too", spec.TopologySpreadConstraints)
+		}
+	}
+	if want := []string{corev1.LabelHostname, corev1.LabelTopologyZone}; !slices.Equal(apart, want) {
+		t.Errorf("managers are apart by %v, want %v", apart, want)
+	}
+}
+
+// selected are the labels that a selector of a pod has.
+func selected(labels map[string]string) map[string]string {
+	chosen := make(map[string]string)
+	for _, key := range []string{"name", "instance", "component"} {
+		chosen["app.kubernetes.io/"+key] = labels["app.kubernetes.io/"+key]
+	}
+	return chosen
+}
+
 // "least privilege": nothing but managers may ask the API server for anything, and they may make nothing.
 func TestRights(t *testing.T) {
 	for profile := range profiles {

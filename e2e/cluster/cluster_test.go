@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -116,6 +117,10 @@ func TestEScaleManagers(t *testing.T) {
 	gc.apply(t, "manager.replicas=3")
 	if gc.kubectl(t, "get", "pod", "gc-groupcast-manager-0", "-o", "jsonpath={.metadata.uid}") != before {
 		t.Error("the first manager was restarted to become one of three")
+	}
+	at := strings.Fields(gc.kubectl(t, "get", "pods", "-l", "app.kubernetes.io/component=manager", "-o", "jsonpath={.items[*].spec.nodeName}"))
+	if slices.Sort(at); len(slices.Compact(at)) != nodes {
+		t.Errorf("three managers are on %v: one node takes the majority along", at)
 	}
 	p.complete(s)
 	groups, err := p.client.Groups(t.Context())

@@ -72,6 +72,11 @@ func withCluster(run func() int) (status int, err error) {
 	}
 	// Some node images name the account of their storage's helper pods otherwise than the provisioner does.
 	_, _ = command(time.Minute, "kubectl", "--kubeconfig", kubeconfig, "-n", "local-path-storage", "create", "serviceaccount", "local-path-provisioner-service-account")
+	// Three managers are on three nodes only if one of them may be where the control plane is.
+	const controlPlane = "node-role.kubernetes.io/control-plane"
+	if _, err := command(time.Minute, "kubectl", "--kubeconfig", kubeconfig, "taint", "nodes", "-l", controlPlane, controlPlane+":NoSchedule-"); err != nil {
+		return 1, err
+	}
 	fmt.Printf("the cluster is there after %v\n", time.Since(started).Round(time.Second))
 	return run(), nil
 }

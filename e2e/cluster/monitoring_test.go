@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -64,6 +65,20 @@ func scraped(t *testing.T) string {
 	return config.String()
 }
 
+// impatient returns the chart's rules, with alerts that fire soon.
+func impatient(t *testing.T) (file string) {
+	t.Helper()
+	rules, err := os.ReadFile(chart + "/files/rules.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file = filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(file, regexp.MustCompile(`for: \d+m`).ReplaceAll(rules, []byte("for: 10s")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
 // "every panel and variable of every dashboard must return data of a sane range while a delivery, a gathering and a
 // replication run"
 func TestMEveryPanelHasData(t *testing.T) {
@@ -72,7 +87,7 @@ func TestMEveryPanelHasData(t *testing.T) {
 	if err := os.WriteFile(file, []byte(scraped(t)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	gc.kubectl(t, "create", "configmap", "prometheus", "--from-file=prometheus.yml="+file, "--from-file=rules.yaml="+chart+"/files/rules.yaml")
+	gc.kubectl(t, "create", "configmap", "prometheus", "--from-file=prometheus.yml="+file, "--from-file=rules.yaml="+impatient(t))
 	pod := filepath.Join(t.TempDir(), "pod.yaml")
 	if err := os.WriteFile(pod, []byte(prometheus), 0o600); err != nil {
 		t.Fatal(err)

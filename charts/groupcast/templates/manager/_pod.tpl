@@ -106,27 +106,34 @@ spec:
   tolerations:
     {{- toYaml . | nindent 4 }}
   {{- end }}
-  {{- with .Values.manager.affinity }}
   affinity:
+    {{- with .Values.manager.affinity }}
+    {{- toYaml . | nindent 4 }}
+    {{- else }}
+    podAntiAffinity:
+      preferredDuringSchedulingIgnoredDuringExecution:
+        - weight: 100
+          podAffinityTerm:
+            {{- include "groupcast.manager.apart" (list . "kubernetes.io/hostname") | nindent 12 }}
+        - weight: 50
+          podAffinityTerm:
+            {{- include "groupcast.manager.apart" (list . "topology.kubernetes.io/zone") | nindent 12 }}
+    {{- end }}
+  {{- with .Values.manager.topologySpreadConstraints }}
+  topologySpreadConstraints:
     {{- toYaml . | nindent 4 }}
   {{- end }}
-  topologySpreadConstraints:
-    {{- if .Values.manager.topologySpreadConstraints }}
-    {{- toYaml .Values.manager.topologySpreadConstraints | nindent 4 }}
-    {{- else }}
-    - maxSkew: 1
-      topologyKey: topology.kubernetes.io/zone
-      whenUnsatisfiable: ScheduleAnyway
-      labelSelector:
-        matchLabels:
-          {{- include "groupcast.selector" (list . "manager") | nindent 10 }}
-    - maxSkew: 1
-      topologyKey: kubernetes.io/hostname
-      whenUnsatisfiable: ScheduleAnyway
-      labelSelector:
-        matchLabels:
-          {{- include "groupcast.selector" (list . "manager") | nindent 10 }}
-    {{- end }}
+{{- end -}}
+
+{{/*
+Managers that are where another is. It is no topologySpreadConstraint: of several, those that the scheduler may ignore, it ignores
+all on nodes that lack any one's label, and where nodes have no zone the managers would come to be on one node.
+*/}}
+{{- define "groupcast.manager.apart" -}}
+topologyKey: {{ index . 1 }}
+labelSelector:
+  matchLabels:
+    {{- include "groupcast.selector" (list (index . 0) "manager") | nindent 4 }}
 {{- end -}}
 
 {{/* The manager's configuration file. */}}

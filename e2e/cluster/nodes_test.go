@@ -1,0 +1,122 @@
+//go:build cluster
+
+package cluster
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/groupcast/groupcast/sdk"
+)
+
+// A node that stops without a word, as by a power cut: the delivery is complete at all members, those whose agent is gone
+// among them; "killing an agent must move the panels and fire the alert that claim to show it". It comes back, and the
+// alert ends.
+func TestNNodeStopsWithoutAWord(t *testing.T) {
+	gc.keepArtifacts(t)
+	p := newParty(t, gc.operator(t), "models", sdk.Receive)
+	defer p.leave()
+	s := p.send(48*mebibyte, 2*mebibyte)
+	p.until(s, 4*mebibyte)
+	const online, firing = `max(groupcast_manager_agents_online{job="manager"})`, `count(ALERTS{alertname="GroupcastAgentDown", alertstate="firing"})`
+	eventually(t, "all agents are online", func() bool { return number(t, online) == nodes && number(t, firing) == 0 })
+	node := spareNode(t)
+	docker(t, "pause", node)
+	paused := true
+	resume := func() {
+		if paused {
+			docker(t, "unpause", node)
+		}
+		paused = false
+	}
+	t.Cleanup(resume)
+	p.complete(s)
+	eventually(t, "the panels show that an agent is gone, and the alert fires", func() bool { return number(t, online) == nodes-1 && number(t, firing) == 1 })
+	resume()
+	eventually(t, "the agent is back, and the alert has ended", func() bool { return number(t, online) == nodes && number(t, firing) == 0 })
+	mustKubectl(t, "wait", "--for=condition=Ready", "node/"+node, "--timeout=2m")
+	gc.settled(t)
+}
+
+// "node drained": what can be elsewhere goes there, and a delivery goes on; the managers that are left decide.
+func TestONodeDrained(t *testing.T) {
+	gc.keepArtifacts(t)
+	p := newParty(t, gc.operator(t), "models", sdk.Receive)
+	defer p.leave()
+	s := p.send(48*mebibyte, 3*mebibyte)
+	p.until(s, 4*mebibyte)
+	node := spareNode(t)
+	t.Cleanup(func() { mustKubectl(t, "uncordon", node) })
+	if output, err := command(4*time.Minute, "kubectl", "--kubeconfig", kubeconfig, "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=3m"); err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	p.complete(s)
+	if status, err := p.client.Status(t.Context()); err != nil || status.Leader == "" {
+		t.Errorf("with a node drained: %+v, %v", status, err)
+	}
+	mustKubectl(t, "uncordon", node)
+	gc.settled(t)
+}
+
+// settled waits until all of a release is ready.
+func (r release) settled(t *testing.T) {
+	t.Helper()
+	for _, one := range strings.Fields(r.kubectl(t, "get", "sts,ds,deploy", "-l", "app.kubernetes.io/instance="+r.name, "-o", "name")) {
+		r.kubectl(t, "rollout", "status", one, "--timeout=100s")
+	}
+}
+
+// spareNode returns a node that the cluster can do without: neither the control plane is there, nor who watches.
+func spareNode(t *testing.T) string {
+	t.Helper()
+	watching := gc.kubectl(t, "get", "pod", "prometheus", "-o", "jsonpath={.spec.nodeName}")
+	for _, node := range nodeNames(t) {
+		if node != watching && !strings.HasSuffix(node, "-control-plane") {
+			return node
+		}
+	}
+	t.Fatal("no node can be spared")
+	return ""
+}
+
+func docker(t *testing.T, args ...string) {
+	t.Helper()
+	if output, err := command(time.Minute, "docker", args...); err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+}
+
+// number returns what an expression is now in Prometheus; 0 if it is nothing.
+func number(t *testing.T, expression string) float64 {
+	t.Helper()
+	text := gc.kubectl(t, "get", "--raw", "/api/v1/namespaces/gc/pods/prometheus:9090/proxy/api/v1/query?"+url.Values{"query": {expression}}.Encode())
+	var got struct {
+		Data struct{ Result []struct{ Value [2]any } }
+	}
+	if err := json.Unmarshal([]byte(text), &got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Data.Result) == 0 {
+		return 0
+	}
+	value, err := strconv.ParseFloat(fmt.Sprint(got.Data.Result[0].Value[1]), 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+// eventually waits until something holds that the cluster brings about.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(3 * time.Minute); !holds(); time.Sleep(time.Second) {
+		if time.Now().After(end) {
+			t.Fatalf("waited in vain until %s", what)
+		}
+	}
+}

@@ -1,0 +1,85 @@
+//go:build cluster
+
+package cluster
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// small is a release of no more than a manager and agents.
+func small(name string, values ...string) release {
+	return release{name: name, namespace: name, values: append([]string{"image.pullPolicy=Never", "envoy.enabled=false,gatherer.enabled=false,replicator.enabled=false"}, values...)}
+}
+
+// install installs without waiting, and returns the notes. What it has installed goes at the end.
+func (r release) install(t *testing.T) (notes string) {
+	t.Helper()
+	args := []string{"install", r.name, chart, "--create-namespace"}
+	for _, value := range r.values {
+		args = append(args, "--set", value)
+	}
+	notes, err := r.helm(2*time.Minute, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if _, err := r.helm(2*time.Minute, "uninstall", r.name); err != nil {
+			t.Error(err)
+		}
+		mustKubectl(t, "delete", "namespace", r.namespace, "--wait=false")
+	})
+	return notes
+}
+
+// events returns what has happened to a part of a release.
+func (r release) events(t *testing.T) string {
+	t.Helper()
+	return r.kubectl(t, "get", "events", "-o", `jsonpath={range .items[*]}{.involvedObject.name}: {.message}{"\n"}{end}`)
+}
+
+// Where a cluster cannot run what is asked for, its own words and the notes together say what to do.
+func TestPWrongForTheCluster(t *testing.T) {
+	for _, tt := range []struct {
+		release
+		notes, seen string
+		sign        func(release, *testing.T) string
+		prepare     func(*testing.T)
+	}{
+		{release: small("ports", "agent.cache.size=64Mi"), notes: "free ports", seen: "free ports", sign: release.events},
+		{release: small("nodisk", "agent.enabled=false"), notes: "store.storageClass", seen: "unbound", sign: release.events, prepare: withoutDefaultStorage},
+		{release: small("unlabelled", "agent.port=17410,agent.adminPort=17411,agent.nodeSelector.disk=ssd"), notes: "kubectl get nodes -l disk=ssd", seen: "0", sign: release.asAgents},
+		{release: small("noetcd", "agent.enabled=false", "store.external.endpoints={http://etcd.nowhere.svc:2379}"), notes: "etcd does not answer", seen: "etcd.nowhere.svc", sign: release.asLog},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.keepArtifacts(t)
+			if tt.prepare != nil {
+				tt.prepare(t)
+			}
+			if notes := tt.install(t); !strings.Contains(notes, tt.notes) {
+				t.Errorf("the notes do not say %q:\n%s", tt.notes, notes)
+			}
+			eventually(t, "the cluster says "+tt.seen, func() bool { return strings.Contains(tt.sign(tt.release, t), tt.seen) })
+		})
+	}
+}
+
+// asAgents is how many agents there are to be.
+func (r release) asAgents(t *testing.T) string {
+	return r.kubectl(t, "get", "ds/"+r.name+"-groupcast-agent", "-o", "jsonpath={.status.desiredNumberScheduled}")
+}
+
+// asLog is what the managers say; until they have said anything, it is nothing.
+func (r release) asLog(t *testing.T) string {
+	output, _ := kubectl("-n", r.namespace, "logs", "-l", "app.kubernetes.io/component=manager", "--tail=-1")
+	return output
+}
+
+// withoutDefaultStorage has no class of storage be the default, until the test has ended.
+func withoutDefaultStorage(t *testing.T) {
+	t.Helper()
+	const isDefault = "storageclass.kubernetes.io/is-default-class="
+	mustKubectl(t, "annotate", "storageclass", "standard", "--overwrite", isDefault+"false")
+	t.Cleanup(func() { mustKubectl(t, "annotate", "storageclass", "standard", "--overwrite", isDefault+"true") })
+}
