@@ -123,8 +123,8 @@ type Delivery struct {
 	Measurements Measurements
 	// Reason is why it was ended before it was done; empty otherwise.
 	Reason string
-	// Tree is who feeds whom, each after its parent, the sender first. It is empty in lists,
-	// and once nobody is fed any more; so are TreeChanges, the latest last.
+	// Tree is who feeds whom, each after its parent, the sender first. It is empty in lists, where
+	// WatchDelivery or Outgoing yield it, and once nobody is fed any more; so are TreeChanges, the latest last.
 	Tree        []TreeNode
 	TreeChanges []TreeChange
 	// Datagrams is how many a stream in datagrams had, once it is sealed.
@@ -232,9 +232,14 @@ func (c *Client) CancelDelivery(ctx context.Context, id string) (Delivery, error
 }
 
 // WatchDelivery yields a delivery as it is, and again as it changes, until it has
-// ended, ctx is done, or the iteration is broken off.
+// ended, ctx is done, or the iteration is broken off; without its tree.
 func (c *Client) WatchDelivery(ctx context.Context, id string) iter.Seq2[Delivery, error] {
 	return watchUntilEnded(ctx, c.uplink.WatchDelivery, id, newDelivery)
+}
+
+// WatchDeliveryTree is WatchDelivery with the tree.
+func (c *Client) WatchDeliveryTree(ctx context.Context, id string) iter.Seq2[Delivery, error] {
+	return watchUntilEnded(ctx, c.uplink.WatchDeliveryTree, id, newDelivery)
 }
 
 // SendOptions are what a sender can choose. What is zero is decided by the group's policy.

@@ -3,24 +3,61 @@ package uplink
 import (
 	"context"
 	"errors"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 )
 
 // WatchDelivery calls each with a delivery as it is, and again as it changes, until it
-// has ended, or ctx is done. Broken connections and changing leaders are survived.
+// has ended, or ctx is done; without its tree. Broken connections and changing leaders are survived.
 func (u *Uplink) WatchDelivery(ctx context.Context, id string, each func(*groupv1.Delivery) error) error {
+	return u.watchDelivery(ctx, &groupv1.WatchDeliveryRequest{Delivery: id}, each)
+}
+
+// WatchDeliveryTree is WatchDelivery with the tree as it is each time.
+func (u *Uplink) WatchDeliveryTree(ctx context.Context, id string, each func(*groupv1.Delivery) error) error {
+	return u.watchDelivery(ctx, &groupv1.WatchDeliveryRequest{Delivery: id, Tree: true}, each)
+}
+
+func (u *Uplink) watchDelivery(ctx context.Context, request *groupv1.WatchDeliveryRequest, each func(*groupv1.Delivery) error) error {
+	var tree toldTree
 	return watchWhole(ctx, u, "watch delivery",
 		func(ctx context.Context) (receiver[*groupv1.WatchDeliveryResponse], error) {
-			return groupv1.NewDeliveryServiceClient(u).WatchDelivery(ctx, &groupv1.WatchDeliveryRequest{Delivery: id})
+			return groupv1.NewDeliveryServiceClient(u).WatchDelivery(ctx, request)
 		},
 		func(message *groupv1.WatchDeliveryResponse) (ended bool, err error) {
 			delivery := message.GetDelivery()
 			if delivery == nil {
 				return false, nil // a heartbeat
 			}
+			tree.complete(message)
 			return delivery.GetState() != groupv1.DeliveryState_DELIVERY_STATE_RUNNING, each(delivery)
 		})
+}
+
+// toldTree is the tree of a delivery as it was told last.
+type toldTree struct {
+	nodes   []*groupv1.TreeNode
+	changes []*groupv1.TreeChange
+}
+
+// complete puts the tree into a message that has only what is new of it.
+func (t *toldTree) complete(message *groupv1.WatchDeliveryResponse) {
+	delivery := message.GetDelivery()
+	if !message.GetTreeUnchanged() {
+		t.nodes, t.changes = delivery.GetTree(), delivery.GetTreeChanges()
+		return
+	}
+	t.nodes = slices.Clone(t.nodes) // the earlier ones are the caller's
+	for _, node := range message.GetNodes() {
+		if place := int(node.GetPlace()); place < len(t.nodes) {
+			t.nodes[place] = proto.CloneOf(t.nodes[place])
+			t.nodes[place].Bytes, t.nodes[place].BytesPerSecond = node.GetBytes(), node.GetBytesPerSecond()
+		}
+	}
+	delivery.Tree, delivery.TreeChanges = t.nodes, t.changes
 }
 
 // watchWhole takes the messages of a watch each of which shows the whole of a thing, over

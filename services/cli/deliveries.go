@@ -210,7 +210,7 @@ func (a *app) deliveryWatch() *cobra.Command {
 				}
 				shown := newProgress(a)
 				shown.tree = true
-				last, err := watchToEnd(a, client.WatchDelivery(ctx, named.ID), shown.show, shown)
+				last, err := watchToEnd(a, client.WatchDeliveryTree(ctx, named.ID), shown.show, shown)
 				if err != nil {
 					return err
 				}

@@ -19,14 +19,14 @@ func Build(sender string, nodes []Node, bound Bound) (*Tree, error) {
 	start := unplaced(sender, nodes, bound, measure(bound.RTT))
 	var nearest *LatencyError
 	for _, attempt := range attempts(start) {
-		t, err := start.clone().arrange(attempt)
+		t, err := start.next().arrange(attempt)
 		if err == nil {
 			err = t.CheckLatency()
 		}
 		var late *LatencyError
 		switch {
 		case err == nil:
-			return t, nil
+			return t.done(), nil
 		case errors.As(err, &late) && (nearest == nil || late.Latency.Measured < nearest.Latency.Measured):
 			nearest = late
 		case nearest == nil:
@@ -54,7 +54,7 @@ func attempts(start *Tree) []attempt {
 		for ingress := range ingresses {
 			tries = append(tries, attempt{fanOut, true, ingress}, attempt{fanOut, false, ingress})
 		}
-		if bound.FanOut > 0 || fanOut >= len(start.places) {
+		if bound.FanOut > 0 || fanOut >= start.places.length {
 			return tries
 		}
 		fanOut *= 4
@@ -66,7 +66,7 @@ const ingresses = 4
 
 // draft is a tree while Build works on it.
 type draft struct {
-	*Tree
+	ways
 	attempt
 	clusters []*cluster
 	entered  []*cluster
@@ -79,7 +79,7 @@ type draft struct {
 
 // arrange gives every place its parent.
 func (t *Tree) arrange(how attempt) (*Tree, error) {
-	d := &draft{Tree: t, attempt: how, free: make([]int, len(t.places))}
+	d := &draft{ways: t.ways(), attempt: how, free: make([]int, t.places.length)}
 	d.formClusters()
 	if len(d.clusters) == 0 {
 		for _, member := range d.outside {
@@ -113,14 +113,14 @@ func (d *draft) chooseIngress() int {
 	for _, c := range clusters {
 		candidates = append(candidates, c.agents...)
 	}
-	sender := &d.places[0]
+	sender := d.at(0)
 	slices.SortFunc(candidates, func(a, b int) int {
 		return cmp.Or(
 			rank(d.clusters[d.inside[b]].spare > 0)-rank(d.clusters[d.inside[a]].spare > 0),
-			rank(d.places[b].node.Name == sender.node.Agent)-rank(d.places[a].node.Name == sender.node.Agent),
-			cmp.Compare(d.nearest(0, a), d.nearest(0, b)),
+			rank(d.at(b).node.Name == sender.node.Agent)-rank(d.at(a).node.Name == sender.node.Agent),
+			cmp.Compare(d.hop(0, a), d.hop(0, b)),
 			rank(d.clusters[d.inside[b]].wanted)-rank(d.clusters[d.inside[a]].wanted),
-			cmp.Compare(a, b),
+			d.compareOrder(a, b),
 		)
 	})
 	return candidates[min(d.ingress, len(candidates)-1)]
@@ -139,9 +139,7 @@ func (d *draft) lead(ingress int) {
 
 // compareFrom orders places by nearness, then by strength.
 func (d *draft) compareFrom(from, a, b int) int {
-	toA, _ := d.dist.hop(&d.places[from], &d.places[a])
-	toB, _ := d.dist.hop(&d.places[from], &d.places[b])
-	return cmp.Or(cmp.Compare(toA, toB), cmp.Compare(a, b))
+	return cmp.Or(cmp.Compare(d.hop(from, a), d.hop(from, b)), d.compareOrder(a, b))
 }
 
 // compareGateways orders the agents of a cluster: the better gateway first.
@@ -149,6 +147,6 @@ func (d *draft) compareGateways(ingress, a, b int) int {
 	if d.byLatency {
 		return d.compareFrom(ingress, a, b)
 	}
-	stronger := cmp.Compare(d.places[b].node.capacity(), d.places[a].node.capacity())
+	stronger := cmp.Compare(d.at(b).node.capacity(), d.at(a).node.capacity())
 	return cmp.Or(stronger, d.compareFrom(ingress, a, b))
 }

@@ -36,17 +36,18 @@ func (c *cluster) limitTo(fanOut int) {
 
 // formClusters finds out who is fed in which cluster.
 func (d *draft) formClusters() {
-	d.inside = d.homes()
-	for i := range d.places {
+	order := d.inOrder()
+	d.inside = d.homes(order)
+	for _, i := range order {
 		home := d.inside[i]
 		switch {
 		case d.agent(i) && home == len(d.clusters):
-			d.clusters = append(d.clusters, &cluster{label: d.places[i].node.Cluster, agents: []int{i}})
+			d.clusters = append(d.clusters, &cluster{label: d.at(i).node.Cluster, agents: []int{i}})
 		case d.agent(i):
 			d.clusters[home].agents = append(d.clusters[home].agents, i)
 		}
 	}
-	for i := 1; i < len(d.places); i++ {
+	for _, i := range order[1:] {
 		switch home := d.inside[i]; {
 		case d.agent(i):
 		case d.beside(i) != none:
@@ -62,13 +63,13 @@ func (d *draft) formClusters() {
 
 // homes returns for each place the number of its cluster, among those that have agents, by
 // the strength of their strongest; or none.
-func (t *Tree) homes() []int {
-	numbers, homes, next := map[string]int{}, make([]int, len(t.places)), 0
-	for i := range t.places {
+func (t *Tree) homes(order []int) []int {
+	numbers, homes, next := map[string]int{}, make([]int, t.places.length), 0
+	for _, i := range order {
 		if !t.agent(i) {
 			continue
 		}
-		label := t.places[i].node.Cluster
+		label := t.at(i).node.Cluster
 		number, known := numbers[label]
 		if !known || label == "" {
 			number, next = next, next+1
@@ -77,11 +78,11 @@ func (t *Tree) homes() []int {
 		homes[i] = number
 	}
 	delete(numbers, "")
-	for i := range t.places {
+	for _, i := range order {
 		if t.agent(i) {
 			continue
 		}
-		number, known := numbers[t.places[i].node.Cluster]
+		number, known := numbers[t.at(i).node.Cluster]
 		if homes[i] = number; !known {
 			homes[i] = none
 		}
@@ -96,7 +97,7 @@ func (t *Tree) homes() []int {
 // one would hold up all clusters that it feeds.
 func (d *draft) spareWeak() {
 	for _, c := range d.clusters {
-		strongest, weakest := d.places[c.agents[0]].node.capacity(), d.places[c.agents[len(c.agents)-1]].node.capacity()
+		strongest, weakest := d.at(c.agents[0]).node.capacity(), d.at(c.agents[len(c.agents)-1]).node.capacity()
 		c.extra = rank(d.bound.FanOut == 0 && d.limit == 1 && weakest < strongest/2)
 	}
 }
@@ -142,7 +143,7 @@ func (d *draft) roomForAll(root *cluster) error {
 	for _, c := range d.clusters {
 		agents += len(c.agents)
 	}
-	return &FanOutError{"", d.limit, agents * d.limit, len(d.places) - 2}
+	return &FanOutError{"", d.limit, agents * d.limit, d.places.length - 2}
 }
 
 // freePlaces lets every agent feed as many as it may.
@@ -158,15 +159,13 @@ func (d *draft) freePlaces() {
 // byGatewayOrder orders clusters: the one to enter first goes first.
 func (d *draft) byGatewayOrder(ingress int) func(a, b *cluster) int {
 	return func(a, b *cluster) int {
-		from, gateA, gateB := &d.places[ingress], &d.places[a.agents[0]], &d.places[b.agents[0]]
-		toA, _ := d.dist.hop(from, gateA)
-		toB, _ := d.dist.hop(from, gateB)
+		gateA, gateB := d.at(a.agents[0]), d.at(b.agents[0])
 		return cmp.Or(
 			rank(b.wanted)-rank(a.wanted),
-			cmp.Compare(toA, toB),
+			cmp.Compare(d.hop(ingress, a.agents[0]), d.hop(ingress, b.agents[0])),
 			cmp.Compare(gateB.node.capacity(), gateA.node.capacity()),
 			cmp.Compare(b.needs(), a.needs()),
-			cmp.Compare(a.agents[0], b.agents[0]),
+			d.compareOrder(a.agents[0], b.agents[0]),
 		)
 	}
 }

@@ -15,12 +15,17 @@ const (
 type distances struct {
 	ids, labels     map[string]uint32
 	nodes, clusters map[[2]uint32]time.Duration
+	peers           map[uint32][]string // by the number of a node: those with which a time was measured
 }
 
 func measure(rtt RTTs) *distances {
-	d := &distances{ids: map[string]uint32{"": 0}, labels: map[string]uint32{"": 0}}
+	d := &distances{ids: map[string]uint32{"": 0}, labels: map[string]uint32{"": 0}, peers: map[uint32][]string{}}
 	d.nodes = number(rtt.Nodes, d.ids)
 	d.clusters = number(rtt.Clusters, d.labels)
+	for pair := range rtt.Nodes {
+		d.peers[d.ids[pair.A]] = append(d.peers[d.ids[pair.A]], pair.B)
+		d.peers[d.ids[pair.B]] = append(d.peers[d.ids[pair.B]], pair.A)
+	}
 	return d
 }
 
@@ -56,6 +61,12 @@ func (d *distances) rtt(a, b *place) (time.Duration, bool) {
 	return 0, false
 }
 
+// step returns what the hop from a parent to a child adds to a way.
+func (d *distances) step(parent, child *place) way {
+	hop, unmeasured := d.hop(parent, child)
+	return way{hop, 1, Latency{hop * time.Duration(1-unmeasured), unmeasured}}
+}
+
 // hop returns what the hop between two nodes costs, and how many of it were not measured.
 func (d *distances) hop(a, b *place) (time.Duration, int) {
 	if rtt, measured := d.rtt(a, b); measured {
@@ -67,7 +78,12 @@ func (d *distances) hop(a, b *place) (time.Duration, int) {
 	return assumedBetween, 1
 }
 
-// near tells whether two nodes are of one cluster, or say that they belong together.
+// near tells whether two nodes are of one cluster, or one is a member beside the other.
 func near(a, b Node) bool {
-	return a.Cluster != "" && a.Cluster == b.Cluster || a.Agent != "" && a.Agent == b.Name || b.Agent != "" && b.Agent == a.Name
+	return a.Cluster != "" && a.Cluster == b.Cluster || a.isBeside(b) || b.isBeside(a)
+}
+
+// isBeside tells whether a node is a member that has another beside it.
+func (n Node) isBeside(other Node) bool {
+	return n.Kind == Member && other.Kind == Agent && n.Agent == other.Name
 }

@@ -48,7 +48,11 @@
 // A tree that keeps the fan-out limit is found whenever there is one, and so are new parents
 // for the children of an agent that died.
 //
-// A tree is a value: With, Without and Measured return another one. Which of them is in
-// force, and its version, is the caller's business. What Build returns depends on the set
+// A tree is a value: With, Without, Lower and Measured return another one. Which of them is in
+// force, and its version, is the caller's business. Trees that come from each other share what
+// is alike: a change copies the pages on which something changes (pages.go), what a path costs
+// is kept from where it enters a cluster on (ways.go), and for a parent in other clusters one
+// agent of each is looked at (site.go). So a change takes as long as its cluster is large, and
+// as there are clusters; and as the tree is, where nodes have no cluster. What Build returns depends on the set
 // of nodes alone, not on their order.
 package tree

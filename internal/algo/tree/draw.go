@@ -9,13 +9,15 @@ import (
 // uplink if that is known, and the time from the sender.
 func (t *Tree) String() string {
 	var b strings.Builder
-	t.draw(&b, 0)
+	ways := t.ways()
+	ways.draw(&b, 0)
 	return b.String()
 }
 
-func (t *Tree) draw(b *strings.Builder, at int) {
-	p := &t.places[at]
-	fmt.Fprintf(b, "%s%s %s", strings.Repeat("  ", p.depth), t.word(at), p.node.Name)
+func (w *ways) draw(b *strings.Builder, at int) {
+	p := w.at(at)
+	path, _ := w.to(at)
+	fmt.Fprintf(b, "%s%s %s", strings.Repeat("  ", path.depth), w.word(at), p.node.Name)
 	if p.node.Cluster != "" {
 		fmt.Fprintf(b, " [%s]", p.node.Cluster)
 	}
@@ -23,11 +25,11 @@ func (t *Tree) draw(b *strings.Builder, at int) {
 		fmt.Fprintf(b, " %d B/s", p.node.Uplink)
 	}
 	if at != 0 {
-		fmt.Fprintf(b, " %v", p.latency)
+		fmt.Fprintf(b, " %v", path.latency)
 	}
 	b.WriteByte('\n')
 	for _, child := range p.children {
-		t.draw(b, child)
+		w.draw(b, child)
 	}
 }
 
@@ -36,19 +38,19 @@ func (t *Tree) word(at int) string {
 	switch {
 	case at == 0:
 		return "sender"
-	case t.agent(at) && t.places[at].parent == 0:
+	case t.agent(at) && t.at(at).parent == 0:
 		return "ingress"
 	case t.agent(at) && !t.fedInside(at):
 		return "gateway"
 	}
-	return t.places[at].node.Kind.String()
+	return t.at(at).node.Kind.String()
 }
 
 // fedInside tells whether a node's parent is an agent of its own cluster.
 func (t *Tree) fedInside(at int) bool {
-	p := &t.places[at]
+	p := t.at(at)
 	if p.parent == none || !t.agent(p.parent) {
 		return false
 	}
-	return p.node.Cluster != "" && p.node.Cluster == t.places[p.parent].node.Cluster
+	return p.node.Cluster != "" && p.node.Cluster == t.at(p.parent).node.Cluster
 }

@@ -16,7 +16,7 @@ func (d *draft) want() {
 		var hop time.Duration
 		for _, c := range d.clusters {
 			for _, agent := range c.agents {
-				rtt, measured := d.dist.rtt(&d.places[agent], &d.places[member])
+				rtt, measured := d.dist.rtt(d.at(agent), d.at(member))
 				if measured && (nearest == nil || rtt < hop) {
 					nearest, hop = c, rtt
 				}
@@ -63,7 +63,7 @@ func (d *draft) enterNext() {
 	}
 	c := d.waiting[at]
 	d.waiting = slices.Delete(d.waiting, at, at+1)
-	d.enter(c, d.bestOutside(d.entered, c.agents[0], d.total))
+	d.enter(c, d.bestOutside(d.entered, c.agents[0], total))
 }
 
 // enter attaches a cluster's gateway.

@@ -47,24 +47,25 @@ func (l Latency) String() string {
 // for. Build never returns such a tree; With and Without may, for a delivery that goes on
 // late is better than one that ends.
 func (t *Tree) CheckLatency() error {
-	worst := t.worst()
-	if t.bound.MaxLatency == 0 || t.places[worst].latency.Measured <= t.bound.MaxLatency {
+	worst, latency := t.worst()
+	if t.bound.MaxLatency == 0 || latency.Measured <= t.bound.MaxLatency {
 		return nil
 	}
-	return &LatencyError{Path: t.path(worst), Latency: t.places[worst].latency, Limit: t.bound.MaxLatency}
+	return &LatencyError{Path: t.path(worst), Latency: latency, Limit: t.bound.MaxLatency}
 }
 
 // worst returns the member with the longest measured time; of several the first by name.
-func (t *Tree) worst() int {
-	worst := 0
-	for i := range t.places {
-		p, than := &t.places[i], &t.places[worst]
-		if p.node.Kind != Member || p.latency.Measured < than.latency.Measured {
+func (t *Tree) worst() (worst int, longest Latency) {
+	ways := t.ways()
+	for at, p := range t.all() {
+		path, _ := ways.to(at)
+		latency := path.latency
+		if p.node.Kind != Member || latency.Measured < longest.Measured {
 			continue
 		}
-		if p.latency.Measured > than.latency.Measured || p.node.Name < than.node.Name {
-			worst = i
+		if latency.Measured > longest.Measured || p.node.Name < t.at(worst).node.Name {
+			worst, longest = at, latency
 		}
 	}
-	return worst
+	return worst, longest
 }

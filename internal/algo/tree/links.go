@@ -11,11 +11,11 @@ type Link struct {
 // Links returns what the tree consists of, to be written down: the sender first, each
 // node after its parent.
 func (t *Tree) Links() []Link {
-	links := make([]Link, 0, len(t.places))
+	links := make([]Link, 0, t.Len())
 	for _, at := range t.topDown() {
-		link := Link{Node: t.places[at].node}
-		if parent := t.places[at].parent; parent != none {
-			link.Parent = t.places[parent].node.Name
+		link := Link{Node: t.at(at).node}
+		if parent := t.at(at).parent; parent != none {
+			link.Parent = t.at(parent).node.Name
 		}
 		links = append(links, link)
 	}
@@ -37,11 +37,12 @@ func Restore(links []Link, bound Bound) (*Tree, error) {
 	}
 	t := unplaced(nodes[0].Name, nodes, bound, measure(bound.RTT))
 	for i, link := range links[1:] {
-		parent, known := t.index[link.Parent]
-		if !known || parent != 0 && t.places[parent].parent == none {
+		parent, known := t.index.find(link.Parent)
+		if !known || parent != 0 && t.at(parent).parent == none {
 			return nil, fmt.Errorf("tree: restore: %q comes before its parent %q", links[i+1].Node.Name, link.Parent)
 		}
-		t.attach(t.index[link.Node.Name], parent)
+		child, _ := t.index.find(link.Node.Name)
+		t.attach(child, parent)
 	}
-	return t, t.Validate()
+	return t.done(), t.Validate()
 }

@@ -68,6 +68,8 @@ type Pair struct{ A, B string }
 type RTTs struct {
 	Nodes    map[Pair]time.Duration
 	Clusters map[Pair]time.Duration
+	// Version tells that times are the same: two that have one have all. 0 tells nothing.
+	Version uint64
 }
 
 // check returns all that is wrong with what Build was given.

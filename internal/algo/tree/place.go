@@ -1,7 +1,6 @@
 package tree
 
 import (
-	"cmp"
 	"slices"
 	"time"
 )
@@ -44,7 +43,7 @@ func (d *draft) makeRoom(c *cluster) {
 
 // placeAgent attaches the cluster's next agent inside of it.
 func (d *draft) placeAgent(c *cluster) {
-	parent := d.best(c.open, c.agents[c.placed], d.total)
+	parent := d.best(c.open, c.agents[c.placed], total).agent
 	d.fill(c, parent)
 	d.open(c, parent)
 }
@@ -65,7 +64,7 @@ func (d *draft) placeInside() {
 	for _, c := range d.entered {
 		d.placeAgents(c)
 		for _, member := range c.members {
-			parent := d.best(c.open, member, d.total)
+			parent := d.best(c.open, member, total).agent
 			d.fill(c, parent)
 			d.attach(member, parent)
 		}
@@ -74,62 +73,33 @@ func (d *draft) placeInside() {
 
 // placeOutside attaches the members of no cluster that has agents.
 func (d *draft) placeOutside() {
-	measure := d.nearest
+	by := nearest
 	if d.byLatency {
-		measure = d.total
+		by = total
 	}
 	for _, member := range d.outside {
-		parent := d.bestOutside(d.entered, member, measure)
+		parent := d.bestOutside(d.entered, member, by)
 		d.use(parent)
 		d.attach(member, parent)
 	}
 }
 
 // bestOutside returns the best parent for a node that no cluster feeds as its own.
-func (d *draft) bestOutside(entered []*cluster, child int, measure func(parent, child int) time.Duration) int {
-	best := none
+func (d *draft) bestOutside(entered []*cluster, child int, by choice) int {
+	best, found := offer{}, false
 	for _, c := range entered {
 		if c.spare <= 0 {
 			continue
 		}
-		candidate := d.best(c.open, child, measure)
-		if best == none || d.compareParents(candidate, best, child, measure) < 0 {
-			best = candidate
+		if other := d.best(c.open, child, by); !found || other.compare(best) < 0 {
+			best, found = other, true
 		}
 	}
-	return best
+	return best.agent
 }
 
-// best returns the best parent of several.
-func (t *Tree) best(parents []int, child int, measure func(parent, child int) time.Duration) int {
-	best := parents[0]
-	for _, parent := range parents[1:] {
-		if t.compareParents(parent, best, child, measure) < 0 {
-			best = parent
-		}
-	}
-	return best
-}
-
-// compareParents orders parents for a child: the better one first.
-func (t *Tree) compareParents(a, b, child int, measure func(parent, child int) time.Duration) int {
-	if byMeasure := cmp.Compare(measure(a, child), measure(b, child)); byMeasure != 0 {
-		return byMeasure
-	}
-	return cmp.Or(
-		cmp.Compare(t.places[a].cost, t.places[b].cost),
-		cmp.Compare(t.places[a].depth, t.places[b].depth),
-		cmp.Compare(a, b),
-	)
-}
-
-// total is what a child's path costs below a parent.
-func (t *Tree) total(parent, child int) time.Duration {
-	return t.places[parent].cost + t.nearest(parent, child)
-}
-
-// nearest is what the hop from a parent to a child costs.
-func (t *Tree) nearest(parent, child int) time.Duration {
-	hop, _ := t.dist.hop(&t.places[parent], &t.places[child])
+// hop is what the hop between two nodes costs.
+func (t *Tree) hop(from, to int) time.Duration {
+	hop, _ := t.dist.hop(t.at(from), t.at(to))
 	return hop
 }

@@ -5,59 +5,59 @@ import (
 )
 
 // Sender returns the sender's name.
-func (t *Tree) Sender() string { return t.places[0].node.Name }
+func (t *Tree) Sender() string { return t.at(0).node.Name }
 
 // Len returns how many nodes the tree has, the sender included.
-func (t *Tree) Len() int { return len(t.places) }
+func (t *Tree) Len() int { return t.index.count }
 
 // Node returns the node of a name.
 func (t *Tree) Node(name string) (Node, bool) {
-	at, known := t.index[name]
+	at, known := t.index.find(name)
 	if !known {
 		return Node{}, false
 	}
-	return t.places[at].node, true
+	return t.at(at).node, true
 }
 
 // Names returns all nodes, each after its parent.
 func (t *Tree) Names() []string {
-	names := make([]string, 0, len(t.places))
+	names := make([]string, 0, t.Len())
 	for _, at := range t.topDown() {
-		names = append(names, t.places[at].node.Name)
+		names = append(names, t.at(at).node.Name)
 	}
 	return names
 }
 
 func (t *Tree) topDown() []int {
-	order := append(make([]int, 0, len(t.places)), 0)
+	order := append(make([]int, 0, t.Len()), 0)
 	for next := 0; next < len(order); next++ {
-		order = append(order, t.places[order[next]].children...)
+		order = append(order, t.at(order[next]).children...)
 	}
 	return order
 }
 
 // Parent returns who feeds a node; nobody feeds the sender or a node that is not in the tree.
 func (t *Tree) Parent(name string) (parent string, fed bool) {
-	at, known := t.index[name]
-	if !known || t.places[at].parent == none {
+	at, known := t.index.find(name)
+	if !known || t.at(at).parent == none {
 		return "", false
 	}
-	return t.places[t.places[at].parent].node.Name, true
+	return t.at(t.at(at).parent).node.Name, true
 }
 
 // Children returns whom a node feeds, in the order they were placed.
 func (t *Tree) Children(name string) []string {
-	at, known := t.index[name]
+	at, known := t.index.find(name)
 	if !known {
 		return nil
 	}
-	return t.names(t.places[at].children)
+	return t.names(t.at(at).children)
 }
 
 func (t *Tree) names(places []int) []string {
 	var names []string
 	for _, at := range places {
-		names = append(names, t.places[at].node.Name)
+		names = append(names, t.at(at).node.Name)
 	}
 	return names
 }
@@ -65,7 +65,7 @@ func (t *Tree) names(places []int) []string {
 // Path returns the nodes from the sender to the named one, both included; nil if it is not
 // in the tree.
 func (t *Tree) Path(name string) []string {
-	at, known := t.index[name]
+	at, known := t.index.find(name)
 	if !known {
 		return nil
 	}
@@ -74,8 +74,8 @@ func (t *Tree) Path(name string) []string {
 
 func (t *Tree) path(at int) []string {
 	var path []string
-	for ; at != none; at = t.places[at].parent {
-		path = append(path, t.places[at].node.Name)
+	for ; at != none; at = t.at(at).parent {
+		path = append(path, t.at(at).node.Name)
 	}
 	slices.Reverse(path)
 	return path
@@ -83,20 +83,23 @@ func (t *Tree) path(at int) []string {
 
 // Depth returns the number of hops from the sender to the node farthest from it.
 func (t *Tree) Depth() int {
-	deepest := 0
-	for i := range t.places {
-		deepest = max(deepest, t.places[i].depth)
+	deepest, ways := 0, t.ways()
+	for at := range t.all() {
+		path, _ := ways.to(at)
+		deepest = max(deepest, path.depth)
 	}
 	return deepest
 }
 
 // Latency returns the estimated time from the sender to a node.
 func (t *Tree) Latency(name string) (Latency, bool) {
-	at, known := t.index[name]
+	at, known := t.index.find(name)
 	if !known {
 		return Latency{}, false
 	}
-	return t.places[at].latency, true
+	ways := t.ways()
+	path, _ := ways.to(at)
+	return path.latency, true
 }
 
 // Entered returns, for each cluster with a label, how many of its nodes are fed from
@@ -104,12 +107,11 @@ func (t *Tree) Latency(name string) (Latency, bool) {
 // if its ingress is there; one without agents is entered for each of its members.
 func (t *Tree) Entered() map[string]int {
 	entered := map[string]int{}
-	for i := range t.places {
-		p := &t.places[i]
+	for _, p := range t.all() {
 		if p.node.Cluster == "" {
 			continue
 		}
-		entered[p.node.Cluster] += rank(p.parent != none && t.places[p.parent].node.Cluster != p.node.Cluster)
+		entered[p.node.Cluster] += rank(p.parent != none && t.at(p.parent).node.Cluster != p.node.Cluster)
 	}
 	return entered
 }
@@ -120,4 +122,41 @@ func rank(fact bool) int {
 		return 1
 	}
 	return 0
+}
+
+// Differing returns the nodes of the tree whose parent or children are others than in an earlier
+// tree, or that were not in it; in no order. It takes as long as the trees differ.
+func (t *Tree) Differing(earlier *Tree) (names []string) {
+	for number, of := range t.places.all {
+		if number < len(earlier.places.all) && of == earlier.places.all[number] {
+			continue
+		}
+		for i := range of.on {
+			if p := &of.on[i]; p.node.Name != "" && !t.isAlike(p, earlier) {
+				names = append(names, p.node.Name)
+			}
+		}
+	}
+	return names
+}
+
+// isAlike tells whether a node has the parent and the children that it has in another tree.
+func (t *Tree) isAlike(p *place, other *Tree) bool {
+	at, known := other.index.find(p.node.Name)
+	if !known {
+		return false
+	}
+	was := other.at(at)
+	if (p.parent == none) != (was.parent == none) || len(p.children) != len(was.children) {
+		return false
+	}
+	if p.parent != none && t.at(p.parent).node.Name != other.at(was.parent).node.Name {
+		return false
+	}
+	for i, child := range p.children {
+		if t.at(child).node.Name != other.at(was.children[i]).node.Name {
+			return false
+		}
+	}
+	return true
 }

@@ -7,26 +7,11 @@ import (
 
 // repair is a tree while nodes of it have no parent.
 type repair struct {
-	*Tree
-	homes   []int // the cluster of each place, or none
-	reached []int // the agents that are fed
+	ways
+	limit int // that no agent feeds more than, if one could also stay where it is; else 0
 }
 
-func (t *Tree) repair() *repair {
-	r := &repair{Tree: t, homes: t.homes()}
-	r.reach(0)
-	return r
-}
-
-// reach notes that a node and those below it are fed.
-func (r *repair) reach(at int) {
-	if r.agent(at) {
-		r.reached = append(r.reached, at)
-	}
-	for _, child := range r.places[at].children {
-		r.reach(child)
-	}
-}
+func (t *Tree) repair() *repair { return &repair{ways: t.ways()} }
 
 // adopt gives the orphans of a cluster's dead agent new parents. Those that go where the
 // choice is small come first, and of these the agents that bring room; so it fails only if
@@ -36,7 +21,7 @@ func (r *repair) adopt(orphans []int, cluster string) error {
 		return cmp.Or(
 			cmp.Compare(r.turn(a, cluster), r.turn(b, cluster)),
 			rank(r.bringsRoom(b, cluster))-rank(r.bringsRoom(a, cluster)),
-			Stronger(r.places[a].node, r.places[b].node),
+			Stronger(r.at(a).node, r.at(b).node),
 		)
 	})
 	r.makeWay(orphans, cluster)
@@ -52,121 +37,214 @@ func (r *repair) adopt(orphans []int, cluster string) error {
 // gateway would otherwise be first, leave no room for any. A cluster with a gateway needs no
 // other, and a sender in its own cluster stays there.
 func (r *repair) makeWay(orphans []int, cluster string) {
-	room, led := 0, false
-	for _, agent := range r.reached {
-		room += max(0, r.fanOut-r.links(agent))
-		led = led || cluster != "" && r.places[agent].node.Cluster == cluster
+	elsewhere := func(orphan int) bool { return r.agent(orphan) && r.turn(orphan, cluster) >= 2 }
+	if !slices.ContainsFunc(orphans, elsewhere) || r.isLed(cluster) {
+		return
 	}
-	if len(r.reached) == 0 {
-		room, led = room+1, r.homes[0] != none && r.places[0].node.Cluster == cluster
-	}
+	most := len(orphans) + 1 // what is more than they can take is as good
+	room := r.roomLeft(most)
 	for i, orphan := range orphans {
-		outside := r.turn(orphan, cluster) >= 2
-		if !outside {
-			room += r.room(orphan, "", false) - 1
-		}
-		if outside && r.agent(orphan) && r.room(orphan, "", false) > 0 && room <= 0 && !led {
+		if elsewhere(orphan) && r.room(orphan, "", false, 1) > 0 && room <= 0 {
 			copy(orphans[1:i+1], orphans[:i])
 			orphans[0] = orphan
 			return
 		}
+		if r.turn(orphan, cluster) < 2 {
+			room += r.room(orphan, "", false, most) - 1
+		}
 	}
 }
+
+// isLed tells whether a cluster has a gateway, or the sender in its place.
+func (r *repair) isLed(cluster string) bool {
+	if !r.anyFed() {
+		return r.home(0) != none && r.at(0).node.Cluster == cluster
+	}
+	number, known := r.labels.find(cluster)
+	return cluster != "" && known && slices.ContainsFunc(r.sites.at(number).agents, r.fed)
+}
+
+// anyFed tells whether any agent is fed: the sender then feeds one.
+func (r *repair) anyFed() bool { return slices.ContainsFunc(r.at(0).children, r.agent) }
 
 // turn is when an orphan chooses: the agents and then the members that were fed inside the
 // cluster, then agents and then members that can go anywhere.
 func (r *repair) turn(orphan int, cluster string) int {
-	local := cluster != "" && r.places[orphan].node.Cluster == cluster && r.homes[orphan] != none
+	local := cluster != "" && r.at(orphan).node.Cluster == cluster && r.home(orphan) != none
 	return 2*rank(!local) + rank(!r.agent(orphan))
 }
 
 // bringsRoom tells whether other orphans may hang below this one: those of its cluster if
 // it was fed inside it, all if not.
 func (r *repair) bringsRoom(at int, cluster string) bool {
-	inside := cluster != "" && r.places[at].node.Cluster == cluster
-	return r.room(at, cluster, inside) > 0
+	inside := cluster != "" && r.at(at).node.Cluster == cluster
+	return r.room(at, cluster, inside, 1) > 0
 }
 
-func (r *repair) room(at int, cluster string, inside bool) int {
-	p, room := &r.places[at], 0
-	if r.agent(at) && (!inside || p.node.Cluster == cluster) {
-		room = max(0, r.fanOut-r.links(at))
+// room returns how many more may hang below a node, counting up to a number; inside, below
+// those of a cluster.
+func (r *repair) room(at int, cluster string, inside bool, most int) (room int) {
+	p := r.at(at)
+	if inside && p.node.Cluster != cluster {
+		return 0 // those below are elsewhere, too: a cluster is entered once
+	}
+	if r.agent(at) {
+		room = max(0, r.fanOut-p.links)
 	}
 	for _, child := range p.children {
-		room += r.room(child, cluster, inside)
+		if room >= most {
+			break
+		}
+		room += r.room(child, cluster, inside, most-room)
+	}
+	return room
+}
+
+// roomLeft returns how many more the agents that are fed may feed, counting up to a number.
+func (r *repair) roomLeft(most int) (room int) {
+	if !r.anyFed() {
+		return 1
+	}
+	for number := range r.sites.length {
+		s := r.sites.at(number)
+		if s.settled && (s.least >= r.fanOut || !r.fed(s.best)) {
+			continue
+		}
+		for _, agent := range s.agents {
+			if r.fed(agent) {
+				room += max(0, r.fanOut-r.at(agent).links)
+			}
+		}
+		if room >= most {
+			break
+		}
 	}
 	return room
 }
 
 // rejoin attaches a node, with all below it, to the best parent that has room.
 func (r *repair) rejoin(at int) error {
-	if beside := r.beside(at); beside != none && slices.Contains(r.reached, beside) {
+	if beside := r.beside(at); beside != none && r.fed(beside) {
 		r.goBeside(at)
 		r.attach(at, beside)
 		return nil
 	}
-	if len(r.reached) == 0 {
+	if !r.anyFed() {
 		r.attach(at, 0)
-		r.reach(at)
 		return nil
 	}
-	parents := r.parents(at)
-	roomy := r.withRoom(parents)
+	roomy := r.withRoom(r.candidates(at))
 	if len(roomy) == 0 {
-		return r.full(at, parents)
+		return r.full(at, r.parents(at))
 	}
-	r.attach(at, r.choose(roomy, at))
-	r.reach(at)
+	by := total
+	if r.home(at) == none {
+		by = nearest
+	}
+	r.attach(at, r.best(roomy, at, by).agent)
 	return nil
 }
 
 // parents returns the agents that may feed a node: those of its cluster if any is fed.
 func (r *repair) parents(at int) []int {
-	var own []int
-	for _, agent := range r.reached {
-		if r.homes[agent] == r.homes[at] {
-			own = append(own, agent)
-		}
-	}
-	if len(own) > 0 {
+	if own := r.own(at); len(own) > 0 {
 		return own
 	}
-	return r.reached
+	return r.allFed()
+}
+
+func (r *repair) allFed() (all []int) {
+	for number := range r.sites.length {
+		all = append(all, r.fedOf(r.sites.at(number))...)
+	}
+	return all
+}
+
+// own returns the agents of a node's cluster that are fed.
+func (r *repair) own(at int) []int {
+	home := r.home(at)
+	if home < 0 {
+		return nil
+	}
+	return r.fedOf(r.sites.at(home))
+}
+
+func (r *repair) fedOf(s *site) (fed []int) {
+	for _, agent := range s.agents {
+		if r.fed(agent) {
+			fed = append(fed, agent)
+		}
+	}
+	return fed
+}
+
+// candidates returns those of a node's parents that may be the best: of a site all of whose
+// agents are as far from it, one.
+func (r *repair) candidates(at int) []int {
+	if own := r.own(at); len(own) > 0 {
+		return own
+	}
+	return r.anywhere(at)
+}
+
+// anywhere is candidates without regard to clusters.
+func (r *repair) anywhere(at int) (all []int) {
+	apart := r.sitesApart(at)
+	for number := range r.sites.length {
+		s := r.sites.at(number)
+		switch {
+		case len(s.agents) == 0:
+		case !s.settled || apart[number]:
+			all = append(all, r.fedOf(s)...)
+		case r.fed(s.best):
+			all = append(all, s.best)
+		}
+	}
+	return all
+}
+
+// sitesApart returns the sites of which not all agents are as far from a node.
+func (r *repair) sitesApart(at int) map[int]bool {
+	p, apart := r.at(at), map[int]bool{}
+	if beside := r.beside(at); beside != none {
+		apart[r.at(beside).site] = true
+	}
+	for _, peer := range r.dist.peers[p.id] {
+		if other, known := r.index.find(peer); known && p.id != 0 {
+			apart[r.at(other).site] = true
+		}
+	}
+	return apart
 }
 
 // withRoom returns the agents that can feed another. Without a limit given there is always
 // one: if need be those that feed fewest.
 func (r *repair) withRoom(agents []int) (roomy []int) {
-	limit, fewest := r.fanOut, len(r.places)
+	limit, fewest := r.fanOut, r.places.length
 	for _, agent := range agents {
-		fewest = min(fewest, r.links(agent))
+		fewest = min(fewest, r.at(agent).links)
 	}
-	if r.bound.FanOut == 0 {
+	switch {
+	case r.limit > 0:
+		limit = r.limit
+	case r.bound.FanOut == 0:
 		limit = max(limit, fewest+1)
 	}
 	for _, agent := range agents {
-		if r.links(agent) < limit {
+		if r.at(agent).links < limit {
 			roomy = append(roomy, agent)
 		}
 	}
 	return roomy
 }
 
-// choose returns the best of several parents.
-func (r *repair) choose(agents []int, at int) int {
-	if r.homes[at] == none {
-		return r.best(agents, at, r.nearest)
-	}
-	return r.best(agents, at, r.total)
-}
-
 func (r *repair) full(at int, agents []int) error {
 	err := &FanOutError{Limit: r.fanOut, Places: r.fanOut * len(agents), Nodes: 1}
-	if len(agents) < len(r.reached) {
-		err.Cluster = r.places[at].node.Cluster
+	if len(agents) < len(r.allFed()) {
+		err.Cluster = r.at(at).node.Cluster
 	}
 	for _, agent := range agents {
-		err.Nodes += r.links(agent)
+		err.Nodes += r.at(agent).links
 	}
 	return err
 }

@@ -1,32 +1,48 @@
 package tree
 
 import (
-	"maps"
+	"cmp"
+	"iter"
 	"slices"
 	"time"
 )
 
 // Tree is who is fed by whom. It does not change.
 type Tree struct {
-	places []place        // the sender first
-	index  map[string]int // by name
-	bound  Bound
-	fanOut int // the limit that is given, or suits the load
-	dist   *distances
+	edition uint64 // of a tree that comes from another, one more
+	places  pages[place]
+	hole    int       // a place that nobody has, or none; its parent is the next
+	joined  int       // how many ever were in the tree
+	index   directory // the places, by name
+	sites   pages[site]
+	labels  directory // the sites, by label
+	fresh   bool      // no other tree has any of it
+	bound   Bound
+	fanOut  int // the limit that is given, or suits the load
+	dist    *distances
 }
 
-// place is where a node sits.
+// place is where a node sits. The first is the sender's.
 type place struct {
 	node      Node
 	id, label uint32 // its numbers in the distances
-	parent    int    // none at the sender, and while it is not placed
+	site      int
+	order     int // of two that are alike, the one with the lower comes first
+	parent    int // none at the sender, and while it is not placed
 	children  []int
-	depth     int
-	cost      time.Duration // of the path from the sender, hops without measurement included
-	latency   Latency
+	links     int // how many it feeds over links
+	entry     int // the place at which the path from the sender comes to its site last
+	way       way // from the one that feeds the entry
 }
 
 const none = -1
+
+// way is what a path costs.
+type way struct {
+	cost    time.Duration // hops without measurement included
+	depth   int
+	latency Latency
+}
 
 // Latency is the time from the sender to a node, without any of the agents' own.
 type Latency struct {
@@ -34,98 +50,196 @@ type Latency struct {
 	Unmeasured int           // how many hops have none
 }
 
-// unplaced returns the nodes before any of them is fed; the sender first, then the others
-// by strength.
-func unplaced(sender string, nodes []Node, bound Bound, dist *distances) *Tree {
-	sorted := slices.Clone(nodes)
-	slices.SortFunc(sorted, func(a, b Node) int {
-		if a.Name == sender || b.Name == sender {
-			return rank(b.Name == sender) - rank(a.Name == sender)
-		}
-		return Stronger(a, b)
-	})
-	t := &Tree{index: make(map[string]int, len(nodes)), bound: bound, fanOut: bound.fanOut(nodes), dist: dist}
-	for _, node := range sorted {
-		t.add(node)
+// then returns what a path costs that goes on.
+func (w way) then(next way) way {
+	return way{
+		w.cost + next.cost, w.depth + next.depth,
+		Latency{w.latency.Measured + next.latency.Measured, w.latency.Unmeasured + next.latency.Unmeasured},
 	}
-	for at := range t.places {
-		t.goBeside(at)
+}
+
+// since returns what is left of a path behind its beginning.
+func (w way) since(begin way) way {
+	return way{
+		w.cost - begin.cost, w.depth - begin.depth,
+		Latency{w.latency.Measured - begin.latency.Measured, w.latency.Unmeasured - begin.latency.Unmeasured},
+	}
+}
+
+// next returns the tree as one that is about to be another.
+func (t *Tree) next() *Tree {
+	other := *t
+	other.edition++
+	other.places.all, other.sites.all = slices.Clone(t.places.all), slices.Clone(t.sites.all)
+	other.index.shelves, other.labels.shelves = slices.Clone(t.index.shelves), slices.Clone(t.labels.shelves)
+	return &other
+}
+
+// done returns the tree as one that does not change any more.
+func (t *Tree) done() *Tree {
+	t.fresh = false
+	for number := range t.sites.length {
+		t.review(number)
 	}
 	return t
 }
 
+// at returns a place, to be read only, and change one to be changed.
+func (t *Tree) at(at int) *place     { return t.places.at(at) }
+func (t *Tree) change(at int) *place { return t.places.change(t.edition, at) }
+
+// all returns the places that somebody has.
+func (t *Tree) all() iter.Seq2[int, *place] {
+	return func(yield func(int, *place) bool) {
+		for at := range t.places.length {
+			if p := t.at(at); p.node.Name != "" && !yield(at, p) {
+				return
+			}
+		}
+	}
+}
+
+// inOrder returns all places of a tree that is built.
+func (t *Tree) inOrder() []int {
+	places := make([]int, t.places.length)
+	for at := range places {
+		places[t.at(at).order] = at
+	}
+	return places
+}
+
+// compareOrder orders places that are alike.
+func (t *Tree) compareOrder(a, b int) int { return cmp.Compare(t.at(a).order, t.at(b).order) }
+
 // beside returns the agent that feeds a member over no link, or none.
 func (t *Tree) beside(member int) int {
-	at, known := t.index[t.places[member].node.Agent]
-	if !known || !t.agent(at) || t.agent(member) {
+	node := &t.at(member).node
+	if node.Kind == Agent || node.Agent == "" {
+		return none
+	}
+	at, known := t.index.find(node.Agent)
+	if !known || !t.agent(at) {
 		return none
 	}
 	return at
 }
 
+// linked tells whether one node would feed another over a link.
+func linked(parent, child *place) bool { return !child.node.isBeside(parent.node) }
+
 // goBeside has a member be of the cluster of the agent beside it.
 func (t *Tree) goBeside(member int) {
-	if agent := t.beside(member); agent != none {
-		p := &t.places[member]
-		p.node.Cluster, p.label = t.places[agent].node.Cluster, t.places[agent].label
+	if agent := t.beside(member); agent != none && t.at(agent).site != t.at(member).site {
+		p, of := t.change(member), t.at(agent)
+		p.node.Cluster, p.label, p.site = of.node.Cluster, of.label, of.site
 	}
 }
 
-// links returns how many a node feeds over links.
-func (t *Tree) links(at int) (count int) {
-	for _, child := range t.places[at].children {
-		count += rank(t.beside(child) != at)
-	}
-	return count
-}
-
+// add takes a node in that nobody feeds yet.
 func (t *Tree) add(node Node) int {
-	at := len(t.places)
-	t.index[node.Name] = at
-	t.places = append(t.places, place{node: node, id: t.dist.ids[node.Name], label: t.dist.labels[node.Cluster], parent: none})
+	at := t.hole
+	if at == none {
+		at = t.places.add(t.edition, place{})
+	} else {
+		t.hole = t.at(at).parent
+	}
+	*t.change(at) = place{
+		node: node, id: t.dist.ids[node.Name], label: t.dist.labels[node.Cluster],
+		site: t.siteOf(node.Cluster), order: t.joined, parent: none, entry: at,
+	}
+	t.joined++
+	t.index.put(t.edition, node.Name, at)
+	if node.Kind == Agent {
+		t.settleIn(at)
+	}
 	return at
+}
+
+// vacate takes a node out that feeds nobody and is not fed.
+func (t *Tree) vacate(at int) {
+	if t.agent(at) {
+		t.moveOut(at)
+	}
+	t.index.remove(t.edition, t.at(at).node.Name)
+	*t.change(at) = place{parent: t.hole}
+	t.hole = at
 }
 
 // attach makes one node the parent of another, whatever that one feeds included.
 func (t *Tree) attach(child, parent int) {
-	t.places[child].parent = parent
-	t.places[parent].children = append(t.places[parent].children, child)
+	t.change(child).parent = parent
+	p := t.change(parent)
+	if !t.fresh {
+		p.children = slices.Clip(p.children) // what is behind them may be another tree's
+	}
+	p.children = append(p.children, child)
+	p.links += rank(linked(p, t.at(child)))
+	t.unsettle(p.site)
 	t.settle(child)
 }
 
-// settle computes anew what follows from a node's parent.
+// detach takes a node, with all below it, from its parent.
+func (t *Tree) detach(at int) {
+	p := t.change(t.at(at).parent)
+	p.children = slices.DeleteFunc(slices.Clone(p.children), func(child int) bool { return child == at })
+	p.links -= rank(linked(p, t.at(at)))
+	t.unsettle(p.site)
+	t.change(at).parent = none
+	t.settle(at)
+}
+
+// settle finds the way to a node from where its site is entered, and so to those below it as
+// far as the site goes.
 func (t *Tree) settle(at int) {
-	p := &t.places[at]
-	if p.parent != none {
-		up := &t.places[p.parent]
-		hop, unmeasured := t.dist.hop(up, p)
-		p.depth, p.cost = up.depth+1, up.cost+hop
-		p.latency = Latency{up.latency.Measured + hop*time.Duration(1-unmeasured), up.latency.Unmeasured + unmeasured}
+	entry, way := t.arrive(at)
+	t.shift(at, entry, way.since(t.at(at).way))
+}
+
+// arrive returns where the site of a node is entered, and the way to the node from whom that
+// place is fed by.
+func (t *Tree) arrive(at int) (entry int, from way) {
+	p := t.at(at)
+	if p.parent == none {
+		return at, way{}
 	}
+	up := t.at(p.parent)
+	step := t.dist.step(up, p)
+	if up.site != p.site {
+		return at, step
+	}
+	return up.entry, up.way.then(step)
+}
+
+// shift makes the way to a node, and to those below it in its site, longer.
+func (t *Tree) shift(at, entry int, by way) {
+	p := t.change(at)
+	p.entry, p.way = entry, p.way.then(by)
+	t.unsettle(p.site)
 	for _, child := range p.children {
-		t.settle(child)
+		if t.at(child).site == p.site {
+			t.shift(child, entry, by)
+		}
 	}
 }
 
-func (t *Tree) clone() *Tree {
-	copied := &Tree{places: slices.Clone(t.places), index: maps.Clone(t.index), bound: t.bound, fanOut: t.fanOut, dist: t.dist}
-	for i := range copied.places {
-		copied.places[i].children = slices.Clone(copied.places[i].children)
-	}
-	return copied
-}
-
-func (t *Tree) agent(at int) bool { return t.places[at].node.Kind == Agent }
+func (t *Tree) agent(at int) bool { return t.at(at).node.Kind == Agent }
 
 // Measured returns the same tree seen with other RTTs: its latencies, and what With and
 // Without go by. Nobody moves.
 func (t *Tree) Measured(rtt RTTs) *Tree {
-	other := t.clone()
+	if rtt.Version != 0 && rtt.Version == t.bound.RTT.Version {
+		return t
+	}
+	other := t.next()
 	other.bound.RTT, other.dist = rtt, measure(rtt)
-	for i := range other.places {
-		p := &other.places[i]
+	for at := range t.all() {
+		p := other.change(at)
 		p.id, p.label = other.dist.ids[p.node.Name], other.dist.labels[p.node.Cluster]
 	}
-	other.settle(0)
-	return other
+	for _, at := range other.topDown() {
+		p := other.change(at)
+		p.entry, p.way = other.arrive(at)
+		other.unsettle(p.site)
+	}
+	return other.done()
 }

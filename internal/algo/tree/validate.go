@@ -12,13 +12,12 @@ import (
 func (t *Tree) Validate() error {
 	problems := t.checkReach()
 	gateways := map[string]string{}
-	for i := range t.places {
-		p := &t.places[i]
+	for i, p := range t.all() {
 		if i != 0 && !t.agent(i) && len(p.children) > 0 {
 			problems = append(problems, fmt.Errorf("tree: the member %q feeds others", p.node.Name))
 		}
-		if t.agent(i) && t.bound.FanOut > 0 && t.links(i) > t.bound.FanOut {
-			problems = append(problems, fmt.Errorf("tree: %q feeds %d, and the limit is %d", p.node.Name, t.links(i), t.bound.FanOut))
+		if t.agent(i) && t.bound.FanOut > 0 && p.links > t.bound.FanOut {
+			problems = append(problems, fmt.Errorf("tree: %q feeds %d, and the limit is %d", p.node.Name, p.links, t.bound.FanOut))
 		}
 		if !t.agent(i) || p.node.Cluster == "" || t.fedInside(i) {
 			continue
@@ -32,13 +31,13 @@ func (t *Tree) Validate() error {
 }
 
 func (t *Tree) checkReach() (problems []error) {
-	reached := make([]int, len(t.places))
+	reached := make([]int, t.places.length)
 	reached[0] = 1
 	var reach func(at int)
 	reach = func(at int) {
-		for _, child := range t.places[at].children {
-			if t.places[child].parent != at {
-				problems = append(problems, fmt.Errorf("tree: %q is among the children of %q, who is not its parent", t.places[child].node.Name, t.places[at].node.Name))
+		for _, child := range t.at(at).children {
+			if t.at(child).parent != at {
+				problems = append(problems, fmt.Errorf("tree: %q is among the children of %q, who is not its parent", t.at(child).node.Name, t.at(at).node.Name))
 			}
 			if reached[child]++; reached[child] == 1 {
 				reach(child)
@@ -46,9 +45,9 @@ func (t *Tree) checkReach() (problems []error) {
 		}
 	}
 	reach(0)
-	for i, times := range reached {
-		if times != 1 {
-			problems = append(problems, fmt.Errorf("tree: %q is reached %d times", t.places[i].node.Name, times))
+	for i, p := range t.all() {
+		if reached[i] != 1 {
+			problems = append(problems, fmt.Errorf("tree: %q is reached %d times", p.node.Name, reached[i]))
 		}
 	}
 	return problems
@@ -56,7 +55,7 @@ func (t *Tree) checkReach() (problems []error) {
 
 func (t *Tree) checkSender() (problems []error) {
 	agents := 0
-	for _, child := range t.places[0].children {
+	for _, child := range t.at(0).children {
 		agents += rank(t.agent(child))
 	}
 	if agents > 1 {

@@ -42,18 +42,23 @@ func TestValidateFindsDamage(t *testing.T) {
 	}
 }
 
+func (t *Tree) number(name string) int {
+	at, _ := t.index.find(name)
+	return at
+}
+
 // feed adds a child without its knowing.
 func (t *Tree) feed(parent, child string) {
-	p := &t.places[t.index[parent]]
-	p.children = append(p.children, t.index[child])
+	p := t.change(t.number(parent))
+	p.children = append(p.children, t.number(child))
 }
 
 // cut takes a child from its parent without its knowing.
 func (t *Tree) cut(child string) {
-	p := &t.places[t.places[t.index[child]].parent]
+	p := t.change(t.at(t.number(child)).parent)
 	var others []int
 	for _, other := range p.children {
-		if other != t.index[child] {
+		if other != t.number(child) {
 			others = append(others, other)
 		}
 	}
@@ -62,11 +67,11 @@ func (t *Tree) cut(child string) {
 
 func (t *Tree) move(child, parent string) {
 	t.cut(child)
-	t.attach(t.index[child], t.index[parent])
+	t.attach(t.number(child), t.number(parent))
 }
 
 func (t *Tree) crowd(parent string, children int) {
 	for i := range children {
-		t.attach(t.add(Node{Name: strings.Repeat("z", i+1)}), t.index[parent])
+		t.attach(t.add(Node{Name: strings.Repeat("z", i+1)}), t.number(parent))
 	}
 }

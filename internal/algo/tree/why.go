@@ -5,17 +5,17 @@ import "fmt"
 // Why says in words why a node sits where it does, and by what was known of it; nothing of one
 // that is not in the tree.
 func (t *Tree) Why(name string) string {
-	at, known := t.index[name]
+	at, known := t.index.find(name)
 	if !known {
 		return ""
 	}
 	why := t.rule(at)
-	if parent := t.places[at].parent; parent != none && t.beside(at) != parent && t.beside(parent) != at {
-		if rtt, measured := t.dist.rtt(&t.places[parent], &t.places[at]); measured {
+	if parent := t.at(at).parent; parent != none && t.beside(at) != parent && t.beside(parent) != at {
+		if rtt, measured := t.dist.rtt(t.at(parent), t.at(at)); measured {
 			why += fmt.Sprintf("; %v from there and back", rtt)
 		}
 	}
-	if uplink := t.places[at].node.Uplink; uplink > 0 {
+	if uplink := t.at(at).node.Uplink; uplink > 0 {
 		why += fmt.Sprintf("; it carries %.1f MB/s", float64(uplink)/1e6)
 	}
 	return why
@@ -23,7 +23,7 @@ func (t *Tree) Why(name string) string {
 
 // rule says which rule gave a node its place.
 func (t *Tree) rule(at int) string {
-	p := &t.places[at]
+	p := t.at(at)
 	switch {
 	case at == 0 && len(p.children) == 1 && t.agent(p.children[0]):
 		return "the sender: one link carries all"
@@ -44,7 +44,7 @@ func (t *Tree) rule(at int) string {
 }
 
 func (t *Tree) memberRule(at int) string {
-	p := &t.places[at]
+	p := t.at(at)
 	switch {
 	case p.parent == none:
 		return "nobody feeds it"
@@ -59,7 +59,7 @@ func (t *Tree) memberRule(at int) string {
 }
 
 func (t *Tree) ingressRule(at int) string {
-	sender, node := &t.places[0], &t.places[at].node
+	sender, node := t.at(0), t.at(at).node
 	switch {
 	case sender.node.Agent == node.Name:
 		return "beside the sender"

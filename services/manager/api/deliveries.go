@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -116,7 +117,7 @@ func (d *deliveryService) WatchDelivery(req *groupv1.WatchDeliveryRequest, strea
 	if err != nil {
 		return err
 	}
-	return desk.Watch(stream.Context(), found.ID(), func(shown *groupv1.Delivery) error {
-		return stream.Send(&groupv1.WatchDeliveryResponse{Delivery: shown})
+	return desk.Watch(stream.Context(), found.ID(), req.GetTree(), func(message *groupv1.WatchDeliveryResponse) error {
+		return stream.Send(cmp.Or(message, &groupv1.WatchDeliveryResponse{}))
 	})
 }

@@ -6,27 +6,94 @@ import (
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/placement"
+	"github.com/groupcast/groupcast/services/manager/store"
+	"github.com/groupcast/groupcast/services/manager/view"
 )
 
 // showTree returns who feeds whom and why, and how far everybody is.
-func (k *keeper) showTree(absent []string, receipts map[string]*groupv1.Receipt) (nodes []*groupv1.TreeNode) {
+func (k *keeper) showTree(absent []string, receipts []*groupv1.Receipt) (nodes []*groupv1.TreeNode) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.tree == nil {
 		return nil
 	}
-	for _, link := range k.tree.Links() {
+	links := k.tree.Links()
+	got := received(receipts)
+	for _, link := range links {
 		name := link.Node.Name
-		node := &groupv1.TreeNode{
+		how := k.howFar(placement.ParseID(name), got)
+		nodes = append(nodes, &groupv1.TreeNode{
 			Id: name, Parent: link.Parent, Cluster: link.Node.Cluster, Why: k.tree.Why(name), Absent: slices.Contains(absent, name),
+			Bytes: how.bytes, BytesPerSecond: how.rate,
+		})
+	}
+	return nodes
+}
+
+// received returns what receipts say that members have.
+func received(receipts []*groupv1.Receipt) map[string]uint64 {
+	got := make(map[string]uint64, len(receipts))
+	for _, receipt := range receipts {
+		got[receipt.GetMember()] = receipt.GetBytes()
+	}
+	return got
+}
+
+// howFar is what a node has, and at which rate it lately got more.
+type howFar struct{ bytes, rate uint64 }
+
+// howFar returns how far a node is; a member's receipt may be newer than its report.
+func (k *keeper) howFar(id identity.ID, receipts map[string]uint64) (how howFar) {
+	if node := k.progress.nodes[id]; node != nil {
+		how = howFar{node.report.GetBytes(), node.rate}
+	}
+	if id.Role == identity.Member {
+		how.bytes = max(how.bytes, receipts[id.Name])
+	}
+	return how
+}
+
+// toldTree is the tree of a delivery as one who watches was told it last.
+type toldTree struct {
+	begun   bool
+	read    store.Revision // of the keeper's tree
+	version uint64         // of the record, which changes before
+	nodes   []identity.ID
+	had     []howFar
+}
+
+// tell adds to a message what is new of the tree.
+func (t *toldTree) tell(k *keeper, delivery view.Delivery, message *groupv1.WatchDeliveryResponse) {
+	shown, read := message.GetDelivery(), k.treeIs()
+	if t.begun && t.read == read && t.version == delivery.Tree.GetVersion() {
+		message.TreeUnchanged, message.Nodes = true, t.progressed(k, shown.GetReceipts())
+		return
+	}
+	shown.Tree, shown.TreeChanges = k.showTree(delivery.Tree.GetAbsent(), shown.GetReceipts()), delivery.Tree.GetChanges()
+	*t = toldTree{begun: true, read: read, version: delivery.Tree.GetVersion()}
+	for _, node := range shown.GetTree() {
+		t.nodes = append(t.nodes, placement.ParseID(node.GetId()))
+		t.had = append(t.had, howFar{node.GetBytes(), node.GetBytesPerSecond()})
+	}
+}
+
+// treeIs tells which tree the keeper has.
+func (k *keeper) treeIs() store.Revision {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.treeRead
+}
+
+// progressed returns how far those nodes are of which that is new.
+func (t *toldTree) progressed(k *keeper, receipts []*groupv1.Receipt) (nodes []*groupv1.NodeProgress) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	got := received(receipts)
+	for place, id := range t.nodes {
+		if how := k.howFar(id, got); how != t.had[place] {
+			t.had[place] = how
+			nodes = append(nodes, &groupv1.NodeProgress{Place: uint32(place), Bytes: how.bytes, BytesPerSecond: how.rate})
 		}
-		if progress := k.progress.nodes[placement.ParseID(name)]; progress != nil {
-			node.Bytes, node.BytesPerSecond = progress.report.GetBytes(), progress.rate
-		}
-		if id := placement.ParseID(name); id.Role == identity.Member { // its receipt may be newer than its report
-			node.Bytes = max(node.GetBytes(), receipts[id.Name].GetBytes())
-		}
-		nodes = append(nodes, node)
 	}
 	return nodes
 }

@@ -16,11 +16,12 @@ const (
 	causeGone     = "member_gone"
 	causeReturned = "agent_returned"
 	causeLags     = "agent_lags"
+	causeNearer   = "parent_nearer"
 )
 
 var causes = []string{
 	causeCreated, causeJoined, causeGone, causeReturned,
-	causeOffline, causeClosed, causeSilent, causeBlamed, causeSlow, causeLags,
+	causeOffline, causeClosed, causeSilent, causeBlamed, causeSlow, causeLags, causeNearer,
 }
 
 const (

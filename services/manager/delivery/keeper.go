@@ -37,14 +37,16 @@ type keeper struct {
 	pokes     chan struct{}
 
 	// Only the keeper's goroutine touches these.
-	treeRead     store.Revision
+	treeRead     store.Revision            // changed with the tree, under its lock
 	banned       map[string]time.Time      // agents that were lost, and until when they stay out
 	heeded       map[identity.ID]time.Time // nodes by whose word alone an agent was removed, and when
 	senderGone   time.Time
 	capabilities map[identity.ID]capability
 	assigned     map[identity.ID]*groupv1.Assignment
 	lag          *reshape.Watch
-	settled      bool // the measurements are written for good
+	seek         *reshape.Seek
+	sought       time.Time // when it was last looked for better parents
+	settled      bool      // the measurements are written for good
 
 	mu       sync.Mutex
 	tree     *tree.Tree // as of treeRead; nil if nobody can be fed; only the keeper's goroutine changes it
@@ -57,7 +59,7 @@ func newKeeper(d *Desk, delivery view.Delivery) *keeper {
 		desk: d, id: delivery.ID(), group: delivery.GetDelivery().GetGroup(), pokes: make(chan struct{}, 1),
 		banned: make(map[string]time.Time), heeded: make(map[identity.ID]time.Time),
 		capabilities: make(map[identity.ID]capability), assigned: make(map[identity.ID]*groupv1.Assignment),
-		lag: reshape.NewWatch(), settled: !delivery.Running(),
+		lag: reshape.NewWatch(), seek: reshape.NewSeek(), sought: time.Now(), settled: !delivery.Running(),
 		progress: newProgress(delivery, time.Now()), changed: make(chan struct{}),
 	}
 }

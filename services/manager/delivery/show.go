@@ -66,17 +66,22 @@ func placeOf(delivery view.Delivery) string {
 	return ledger.NewestFirst(delivery.GetDelivery().GetCreateTime().AsTime(), delivery.ID())
 }
 
-// Watch sends a delivery as it is, and again as it changes, until it has ended.
-// Heartbeats are sent as nil.
-func (d *Desk) Watch(ctx context.Context, id string, send func(*groupv1.Delivery) error) error {
-	return watch.Watched[*groupv1.Delivery]{
+// Watch sends a delivery as it is, and again as it changes, until it has ended; if its tree is
+// asked for, with what is new of that. Heartbeats are sent as nil.
+func (d *Desk) Watch(ctx context.Context, id string, tree bool, send func(*groupv1.WatchDeliveryResponse) error) error {
+	told := new(toldTree)
+	return watch.Watched[*groupv1.WatchDeliveryResponse]{
 		Changed: func() <-chan struct{} { return d.changes(id) },
-		Show: func() (*groupv1.Delivery, bool, error) {
+		Show: func() (*groupv1.WatchDeliveryResponse, bool, error) {
 			delivery, err := d.delivery(id)
 			if err != nil {
 				return nil, false, err
 			}
-			return d.Show(delivery, true), delivery.Running(), nil
+			message := &groupv1.WatchDeliveryResponse{Delivery: d.show(delivery, true)}
+			if k := d.find(id); k != nil && tree {
+				told.tell(k, delivery, message)
+			}
+			return message, delivery.Running(), nil
 		},
 		Running: func() (bool, error) {
 			delivery, err := d.delivery(id)
@@ -101,6 +106,15 @@ func (d *Desk) changes(id string) <-chan struct{} {
 
 // Show returns a delivery as the API shows it.
 func (d *Desk) Show(delivery view.Delivery, whole bool) *groupv1.Delivery {
+	shown := d.show(delivery, whole)
+	if k := d.find(delivery.ID()); k != nil && whole {
+		shown.Tree, shown.TreeChanges = k.showTree(delivery.Tree.GetAbsent(), shown.GetReceipts()), delivery.Tree.GetChanges()
+	}
+	return shown
+}
+
+// show is Show without the tree.
+func (d *Desk) show(delivery view.Delivery, whole bool) *groupv1.Delivery {
 	record := proto.CloneOf(delivery.DeliveryRecord)
 	shown := record.GetDelivery()
 	shown.TreeVersion = max(shown.GetTreeVersion(), delivery.Tree.GetVersion())
@@ -109,9 +123,6 @@ func (d *Desk) Show(delivery view.Delivery, whole bool) *groupv1.Delivery {
 	k := d.find(delivery.ID())
 	if k != nil {
 		k.addProgress(delivery, receipts)
-	}
-	if k != nil && whole {
-		shown.Tree, shown.TreeChanges = k.showTree(delivery.Tree.GetAbsent(), receipts), delivery.Tree.GetChanges()
 	}
 	count(shown, receipts)
 	if !delivery.Running() {

@@ -82,6 +82,7 @@ func (k *keeper) arrange(ctx context.Context, delivery view.Delivery, now time.T
 	r.releaseMembers(delivery)
 	r.admitMembers(delivery)
 	r.lowerSlow(delivery)
+	r.seekNearer(delivery)
 	if len(r.history) == 0 {
 		return delivery, r.due, nil
 	}
@@ -374,10 +375,11 @@ func (k *keeper) forgetBlame(next *tree.Tree) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for id, node := range k.progress.nodes {
-		before, _ := k.tree.Parent(id.String())
-		after, _ := next.Parent(id.String())
-		if before != after || id.String() == next.Sender() {
+	for _, name := range append(next.Differing(k.tree), next.Sender()) {
+		node := k.progress.nodes[placement.ParseID(name)]
+		before, _ := k.tree.Parent(name)
+		after, _ := next.Parent(name)
+		if node != nil && (before != after || name == next.Sender()) {
 			node.lost, node.lostSince = "", time.Time{}
 		}
 	}

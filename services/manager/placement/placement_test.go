@@ -241,3 +241,31 @@ func TestNoAgent(t *testing.T) {
 		t.Errorf("%v, want ErrNoAgent", err)
 	}
 }
+
+// A better parent that appears is found among all agents that would be used now, and of those
+// that were not in the tree only the one that feeds somebody stays.
+func TestBetterParents(t *testing.T) {
+	network := networks["daemonset"]
+	network.Agents = slices.DeleteFunc(slices.Clone(network.Agents), func(a *agentv1.Agent) bool { return a.GetName() == "a3" || a.GetName() == "a2" })
+	first := build(t, network)
+	network.Agents = networks["daemonset"].Agents
+	grown := network.Enlarged(first)
+	var moved []string
+	for _, node := range network.Nodes(grown) {
+		after, gain, found := grown.Nearer(node)
+		if !found {
+			continue
+		}
+		moved = append(moved, gain.Node+" to "+gain.To)
+		reduced := placement.Reduced(after, first)
+		if _, has := reduced.Node(gain.To); !has || reduced.Len() != first.Len()+1 {
+			t.Errorf("%s is in a tree of %d, of %d before\n%v", gain.To, reduced.Len(), first.Len(), reduced)
+		}
+	}
+	if want := []string{"member/r2 to agent/a2", "member/r3 to agent/a3"}; !slices.Equal(slices.Sorted(slices.Values(moved)), want) {
+		t.Errorf("%v would move, want %v\n%v", moved, want, grown)
+	}
+	if same := placement.Reduced(grown, first); same.Len() != first.Len() {
+		t.Errorf("%d nodes are left of %d\n%v", same.Len(), first.Len(), same)
+	}
+}

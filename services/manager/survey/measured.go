@@ -25,11 +25,14 @@ func (s *Survey) Measured(group string, threshold time.Duration) placement.Measu
 	members, _ := s.view.Members(group, "", int(^uint(0)>>1))
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.told++
 	now := time.Now()
 	f, agents := s.find(cmp.Or(threshold, cluster.DefaultThreshold), now), s.agents()
 	m := measured{placement.Measured{
 		Clusters: make(map[string]string),
-		RTT:      tree.RTTs{Nodes: make(map[tree.Pair]time.Duration), Clusters: make(map[tree.Pair]time.Duration)},
+		RTT: tree.RTTs{
+			Nodes: make(map[tree.Pair]time.Duration), Clusters: make(map[tree.Pair]time.Duration), Version: s.told,
+		},
 	}}
 	for _, agent := range agents {
 		m.Clusters[inTree(agent.GetName())] = f.clusters.Of(agent.GetName())

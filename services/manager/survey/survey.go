@@ -31,6 +31,7 @@ type Survey struct {
 	times    *cluster.Times
 	rounds   map[Node]*rounds
 	findings map[time.Duration]*finding // by threshold
+	told     uint64                     // how often it was told what is measured
 	swept    time.Time
 	changed  <-chan struct{} // closed when there are other agents than those found
 }

@@ -1212,7 +1212,7 @@ type TreeChange struct {
 	// The tree's version from then on.
 	Version uint64                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
 	Time    *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
-	// Such as created, member_joined, agent_lags.
+	// Such as created, member_joined, agent_lags, parent_nearer.
 	Cause string `protobuf:"bytes,3,opt,name=cause,proto3" json:"cause,omitempty"`
 	// What moved and why, for people.
 	Detail        string `protobuf:"bytes,4,opt,name=detail,proto3" json:"detail,omitempty"`
@@ -1306,10 +1306,10 @@ type Delivery struct {
 	Measurements *Measurements `protobuf:"bytes,17,opt,name=measurements,proto3" json:"measurements,omitempty"`
 	// Why it was ended before it was done; empty otherwise. The words are those of receipts.
 	Reason string `protobuf:"bytes,18,opt,name=reason,proto3" json:"reason,omitempty"`
-	// Who feeds whom: the sender first, each other node after its parent. Empty in lists, and
-	// once nobody is fed any more.
+	// Who feeds whom: the sender first, each other node after its parent. Empty in lists, in
+	// watches as they say, and once nobody is fed any more.
 	Tree []*TreeNode `protobuf:"bytes,19,rep,name=tree,proto3" json:"tree,omitempty"`
-	// The tree's last changes, the latest last. Empty in lists.
+	// The tree's last changes, the latest last. Empty where the tree is.
 	TreeChanges []*TreeChange `protobuf:"bytes,20,rep,name=tree_changes,json=treeChanges,proto3" json:"tree_changes,omitempty"`
 	// Of a stream in datagrams that is sealed: how many the sender was given.
 	Datagrams     uint64 `protobuf:"varint,21,opt,name=datagrams,proto3" json:"datagrams,omitempty"`
@@ -2766,7 +2766,9 @@ func (x *ListDeliveriesResponse) GetNextPageToken() string {
 type WatchDeliveryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The id, or as many of its first digits as tell it from all others.
-	Delivery      string `protobuf:"bytes,1,opt,name=delivery,proto3" json:"delivery,omitempty"`
+	Delivery string `protobuf:"bytes,1,opt,name=delivery,proto3" json:"delivery,omitempty"`
+	// Who feeds whom is to be told, too.
+	Tree          bool `protobuf:"varint,2,opt,name=tree,proto3" json:"tree,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2808,11 +2810,24 @@ func (x *WatchDeliveryRequest) GetDelivery() string {
 	return ""
 }
 
+func (x *WatchDeliveryRequest) GetTree() bool {
+	if x != nil {
+		return x.Tree
+	}
+	return false
+}
+
 // WatchDeliveryResponse holds the delivery as it is now; without one, it is a heartbeat.
 // After a delivery that has ended no message follows.
 type WatchDeliveryResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Delivery      *Delivery              `protobuf:"bytes,1,opt,name=delivery,proto3" json:"delivery,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its tree and that tree's changes are there if they were asked for and are others than at the
+	// last message.
+	Delivery *Delivery `protobuf:"bytes,1,opt,name=delivery,proto3" json:"delivery,omitempty"`
+	// The tree and its changes are those of an earlier message, the last that had them.
+	TreeUnchanged bool `protobuf:"varint,2,opt,name=tree_unchanged,json=treeUnchanged,proto3" json:"tree_unchanged,omitempty"`
+	// Then, those nodes of the tree that have more, or get more at another rate.
+	Nodes         []*NodeProgress `protobuf:"bytes,3,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2852,6 +2867,82 @@ func (x *WatchDeliveryResponse) GetDelivery() *Delivery {
 		return x.Delivery
 	}
 	return nil
+}
+
+func (x *WatchDeliveryResponse) GetTreeUnchanged() bool {
+	if x != nil {
+		return x.TreeUnchanged
+	}
+	return false
+}
+
+func (x *WatchDeliveryResponse) GetNodes() []*NodeProgress {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+// NodeProgress is how far a node of a tree is.
+type NodeProgress struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The node's place in the tree, from 0.
+	Place          uint32 `protobuf:"varint,1,opt,name=place,proto3" json:"place,omitempty"`
+	Bytes          uint64 `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	BytesPerSecond uint64 `protobuf:"varint,3,opt,name=bytes_per_second,json=bytesPerSecond,proto3" json:"bytes_per_second,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *NodeProgress) Reset() {
+	*x = NodeProgress{}
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeProgress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeProgress) ProtoMessage() {}
+
+func (x *NodeProgress) ProtoReflect() protoreflect.Message {
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeProgress.ProtoReflect.Descriptor instead.
+func (*NodeProgress) Descriptor() ([]byte, []int) {
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *NodeProgress) GetPlace() uint32 {
+	if x != nil {
+		return x.Place
+	}
+	return 0
+}
+
+func (x *NodeProgress) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *NodeProgress) GetBytesPerSecond() uint64 {
+	if x != nil {
+		return x.BytesPerSecond
+	}
+	return 0
 }
 
 var File_groupcast_group_v1_delivery_proto protoreflect.FileDescriptor
@@ -3081,11 +3172,18 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\n" +
 	"deliveries\x18\x01 \x03(\v2\x1c.groupcast.group.v1.DeliveryR\n" +
 	"deliveries\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"2\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"F\n" +
 	"\x14WatchDeliveryRequest\x12\x1a\n" +
-	"\bdelivery\x18\x01 \x01(\tR\bdelivery\"Q\n" +
+	"\bdelivery\x18\x01 \x01(\tR\bdelivery\x12\x12\n" +
+	"\x04tree\x18\x02 \x01(\bR\x04tree\"\xb0\x01\n" +
 	"\x15WatchDeliveryResponse\x128\n" +
-	"\bdelivery\x18\x01 \x01(\v2\x1c.groupcast.group.v1.DeliveryR\bdelivery*|\n" +
+	"\bdelivery\x18\x01 \x01(\v2\x1c.groupcast.group.v1.DeliveryR\bdelivery\x12%\n" +
+	"\x0etree_unchanged\x18\x02 \x01(\bR\rtreeUnchanged\x126\n" +
+	"\x05nodes\x18\x03 \x03(\v2 .groupcast.group.v1.NodeProgressR\x05nodes\"d\n" +
+	"\fNodeProgress\x12\x14\n" +
+	"\x05place\x18\x01 \x01(\rR\x05place\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\x12(\n" +
+	"\x10bytes_per_second\x18\x03 \x01(\x04R\x0ebytesPerSecond*|\n" +
 	"\fDeliveryKind\x12\x1d\n" +
 	"\x19DELIVERY_KIND_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12DELIVERY_KIND_FILE\x10\x01\x12\x1b\n" +
@@ -3132,7 +3230,7 @@ func file_groupcast_group_v1_delivery_proto_rawDescGZIP() []byte {
 }
 
 var file_groupcast_group_v1_delivery_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_groupcast_group_v1_delivery_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_groupcast_group_v1_delivery_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_groupcast_group_v1_delivery_proto_goTypes = []any{
 	(DeliveryKind)(0),              // 0: groupcast.group.v1.DeliveryKind
 	(DeliveryState)(0),             // 1: groupcast.group.v1.DeliveryState
@@ -3169,39 +3267,40 @@ var file_groupcast_group_v1_delivery_proto_goTypes = []any{
 	(*ListDeliveriesResponse)(nil), // 32: groupcast.group.v1.ListDeliveriesResponse
 	(*WatchDeliveryRequest)(nil),   // 33: groupcast.group.v1.WatchDeliveryRequest
 	(*WatchDeliveryResponse)(nil),  // 34: groupcast.group.v1.WatchDeliveryResponse
-	(*timestamppb.Timestamp)(nil),  // 35: google.protobuf.Timestamp
-	(ControlMode)(0),               // 36: groupcast.group.v1.ControlMode
-	(AckLevel)(0),                  // 37: groupcast.group.v1.AckLevel
-	(*SlowMemberPolicy)(nil),       // 38: groupcast.group.v1.SlowMemberPolicy
-	(*durationpb.Duration)(nil),    // 39: google.protobuf.Duration
-	(Congestion)(0),                // 40: groupcast.group.v1.Congestion
-	(DataPlane)(0),                 // 41: groupcast.group.v1.DataPlane
+	(*NodeProgress)(nil),           // 35: groupcast.group.v1.NodeProgress
+	(*timestamppb.Timestamp)(nil),  // 36: google.protobuf.Timestamp
+	(ControlMode)(0),               // 37: groupcast.group.v1.ControlMode
+	(AckLevel)(0),                  // 38: groupcast.group.v1.AckLevel
+	(*SlowMemberPolicy)(nil),       // 39: groupcast.group.v1.SlowMemberPolicy
+	(*durationpb.Duration)(nil),    // 40: google.protobuf.Duration
+	(Congestion)(0),                // 41: groupcast.group.v1.Congestion
+	(DataPlane)(0),                 // 42: groupcast.group.v1.DataPlane
 }
 var file_groupcast_group_v1_delivery_proto_depIdxs = []int32{
 	0,  // 0: groupcast.group.v1.DeliverySpec.kind:type_name -> groupcast.group.v1.DeliveryKind
-	35, // 1: groupcast.group.v1.DeliverySpec.source_time:type_name -> google.protobuf.Timestamp
-	36, // 2: groupcast.group.v1.DeliverySpec.control_mode:type_name -> groupcast.group.v1.ControlMode
-	37, // 3: groupcast.group.v1.DeliverySpec.ack_level:type_name -> groupcast.group.v1.AckLevel
-	38, // 4: groupcast.group.v1.DeliverySpec.slow_member:type_name -> groupcast.group.v1.SlowMemberPolicy
-	39, // 5: groupcast.group.v1.DeliverySpec.deadline:type_name -> google.protobuf.Duration
-	39, // 6: groupcast.group.v1.DeliverySpec.keep:type_name -> google.protobuf.Duration
-	40, // 7: groupcast.group.v1.DeliverySpec.congestion:type_name -> groupcast.group.v1.Congestion
-	41, // 8: groupcast.group.v1.DeliverySpec.data_plane:type_name -> groupcast.group.v1.DataPlane
+	36, // 1: groupcast.group.v1.DeliverySpec.source_time:type_name -> google.protobuf.Timestamp
+	37, // 2: groupcast.group.v1.DeliverySpec.control_mode:type_name -> groupcast.group.v1.ControlMode
+	38, // 3: groupcast.group.v1.DeliverySpec.ack_level:type_name -> groupcast.group.v1.AckLevel
+	39, // 4: groupcast.group.v1.DeliverySpec.slow_member:type_name -> groupcast.group.v1.SlowMemberPolicy
+	40, // 5: groupcast.group.v1.DeliverySpec.deadline:type_name -> google.protobuf.Duration
+	40, // 6: groupcast.group.v1.DeliverySpec.keep:type_name -> google.protobuf.Duration
+	41, // 7: groupcast.group.v1.DeliverySpec.congestion:type_name -> groupcast.group.v1.Congestion
+	42, // 8: groupcast.group.v1.DeliverySpec.data_plane:type_name -> groupcast.group.v1.DataPlane
 	5,  // 9: groupcast.group.v1.DeliverySpec.datagrams:type_name -> groupcast.group.v1.DatagramSpec
-	39, // 10: groupcast.group.v1.DatagramSpec.fresh:type_name -> google.protobuf.Duration
+	40, // 10: groupcast.group.v1.DatagramSpec.fresh:type_name -> google.protobuf.Duration
 	2,  // 11: groupcast.group.v1.Receipt.state:type_name -> groupcast.group.v1.ReceiptState
-	35, // 12: groupcast.group.v1.Receipt.change_time:type_name -> google.protobuf.Timestamp
-	39, // 13: groupcast.group.v1.Receipt.elapsed:type_name -> google.protobuf.Duration
+	36, // 12: groupcast.group.v1.Receipt.change_time:type_name -> google.protobuf.Timestamp
+	40, // 13: groupcast.group.v1.Receipt.elapsed:type_name -> google.protobuf.Duration
 	6,  // 14: groupcast.group.v1.Receipt.datagrams:type_name -> groupcast.group.v1.DatagramCounts
 	9,  // 15: groupcast.group.v1.LinkUse.stripes:type_name -> groupcast.group.v1.Stripes
 	7,  // 16: groupcast.group.v1.LinkUse.datagrams:type_name -> groupcast.group.v1.DatagramUse
 	10, // 17: groupcast.group.v1.Measurements.links:type_name -> groupcast.group.v1.LinkUse
 	11, // 18: groupcast.group.v1.Measurements.caches:type_name -> groupcast.group.v1.CacheUse
-	35, // 19: groupcast.group.v1.TreeChange.time:type_name -> google.protobuf.Timestamp
+	36, // 19: groupcast.group.v1.TreeChange.time:type_name -> google.protobuf.Timestamp
 	4,  // 20: groupcast.group.v1.Delivery.spec:type_name -> groupcast.group.v1.DeliverySpec
 	1,  // 21: groupcast.group.v1.Delivery.state:type_name -> groupcast.group.v1.DeliveryState
-	35, // 22: groupcast.group.v1.Delivery.create_time:type_name -> google.protobuf.Timestamp
-	35, // 23: groupcast.group.v1.Delivery.end_time:type_name -> google.protobuf.Timestamp
+	36, // 22: groupcast.group.v1.Delivery.create_time:type_name -> google.protobuf.Timestamp
+	36, // 23: groupcast.group.v1.Delivery.end_time:type_name -> google.protobuf.Timestamp
 	8,  // 24: groupcast.group.v1.Delivery.receipts:type_name -> groupcast.group.v1.Receipt
 	12, // 25: groupcast.group.v1.Delivery.measurements:type_name -> groupcast.group.v1.Measurements
 	13, // 26: groupcast.group.v1.Delivery.tree:type_name -> groupcast.group.v1.TreeNode
@@ -3210,7 +3309,7 @@ var file_groupcast_group_v1_delivery_proto_depIdxs = []int32{
 	4,  // 29: groupcast.group.v1.Assignment.spec:type_name -> groupcast.group.v1.DeliverySpec
 	16, // 30: groupcast.group.v1.Assignment.parent:type_name -> groupcast.group.v1.Neighbour
 	16, // 31: groupcast.group.v1.Assignment.children:type_name -> groupcast.group.v1.Neighbour
-	35, // 32: groupcast.group.v1.Assignment.keep_until:type_name -> google.protobuf.Timestamp
+	36, // 32: groupcast.group.v1.Assignment.keep_until:type_name -> google.protobuf.Timestamp
 	17, // 33: groupcast.group.v1.Assignments.current:type_name -> groupcast.group.v1.Assignment
 	20, // 34: groupcast.group.v1.DeliveryReport.children:type_name -> groupcast.group.v1.ChildReport
 	9,  // 35: groupcast.group.v1.DeliveryReport.stripes:type_name -> groupcast.group.v1.Stripes
@@ -3226,25 +3325,26 @@ var file_groupcast_group_v1_delivery_proto_depIdxs = []int32{
 	15, // 45: groupcast.group.v1.GetDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
 	15, // 46: groupcast.group.v1.ListDeliveriesResponse.deliveries:type_name -> groupcast.group.v1.Delivery
 	15, // 47: groupcast.group.v1.WatchDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
-	21, // 48: groupcast.group.v1.DeliveryService.CreateDelivery:input_type -> groupcast.group.v1.CreateDeliveryRequest
-	23, // 49: groupcast.group.v1.DeliveryService.SealDelivery:input_type -> groupcast.group.v1.SealDeliveryRequest
-	25, // 50: groupcast.group.v1.DeliveryService.RecordReceipt:input_type -> groupcast.group.v1.RecordReceiptRequest
-	27, // 51: groupcast.group.v1.DeliveryService.CancelDelivery:input_type -> groupcast.group.v1.CancelDeliveryRequest
-	29, // 52: groupcast.group.v1.DeliveryService.GetDelivery:input_type -> groupcast.group.v1.GetDeliveryRequest
-	31, // 53: groupcast.group.v1.DeliveryService.ListDeliveries:input_type -> groupcast.group.v1.ListDeliveriesRequest
-	33, // 54: groupcast.group.v1.DeliveryService.WatchDelivery:input_type -> groupcast.group.v1.WatchDeliveryRequest
-	22, // 55: groupcast.group.v1.DeliveryService.CreateDelivery:output_type -> groupcast.group.v1.CreateDeliveryResponse
-	24, // 56: groupcast.group.v1.DeliveryService.SealDelivery:output_type -> groupcast.group.v1.SealDeliveryResponse
-	26, // 57: groupcast.group.v1.DeliveryService.RecordReceipt:output_type -> groupcast.group.v1.RecordReceiptResponse
-	28, // 58: groupcast.group.v1.DeliveryService.CancelDelivery:output_type -> groupcast.group.v1.CancelDeliveryResponse
-	30, // 59: groupcast.group.v1.DeliveryService.GetDelivery:output_type -> groupcast.group.v1.GetDeliveryResponse
-	32, // 60: groupcast.group.v1.DeliveryService.ListDeliveries:output_type -> groupcast.group.v1.ListDeliveriesResponse
-	34, // 61: groupcast.group.v1.DeliveryService.WatchDelivery:output_type -> groupcast.group.v1.WatchDeliveryResponse
-	55, // [55:62] is the sub-list for method output_type
-	48, // [48:55] is the sub-list for method input_type
-	48, // [48:48] is the sub-list for extension type_name
-	48, // [48:48] is the sub-list for extension extendee
-	0,  // [0:48] is the sub-list for field type_name
+	35, // 48: groupcast.group.v1.WatchDeliveryResponse.nodes:type_name -> groupcast.group.v1.NodeProgress
+	21, // 49: groupcast.group.v1.DeliveryService.CreateDelivery:input_type -> groupcast.group.v1.CreateDeliveryRequest
+	23, // 50: groupcast.group.v1.DeliveryService.SealDelivery:input_type -> groupcast.group.v1.SealDeliveryRequest
+	25, // 51: groupcast.group.v1.DeliveryService.RecordReceipt:input_type -> groupcast.group.v1.RecordReceiptRequest
+	27, // 52: groupcast.group.v1.DeliveryService.CancelDelivery:input_type -> groupcast.group.v1.CancelDeliveryRequest
+	29, // 53: groupcast.group.v1.DeliveryService.GetDelivery:input_type -> groupcast.group.v1.GetDeliveryRequest
+	31, // 54: groupcast.group.v1.DeliveryService.ListDeliveries:input_type -> groupcast.group.v1.ListDeliveriesRequest
+	33, // 55: groupcast.group.v1.DeliveryService.WatchDelivery:input_type -> groupcast.group.v1.WatchDeliveryRequest
+	22, // 56: groupcast.group.v1.DeliveryService.CreateDelivery:output_type -> groupcast.group.v1.CreateDeliveryResponse
+	24, // 57: groupcast.group.v1.DeliveryService.SealDelivery:output_type -> groupcast.group.v1.SealDeliveryResponse
+	26, // 58: groupcast.group.v1.DeliveryService.RecordReceipt:output_type -> groupcast.group.v1.RecordReceiptResponse
+	28, // 59: groupcast.group.v1.DeliveryService.CancelDelivery:output_type -> groupcast.group.v1.CancelDeliveryResponse
+	30, // 60: groupcast.group.v1.DeliveryService.GetDelivery:output_type -> groupcast.group.v1.GetDeliveryResponse
+	32, // 61: groupcast.group.v1.DeliveryService.ListDeliveries:output_type -> groupcast.group.v1.ListDeliveriesResponse
+	34, // 62: groupcast.group.v1.DeliveryService.WatchDelivery:output_type -> groupcast.group.v1.WatchDeliveryResponse
+	56, // [56:63] is the sub-list for method output_type
+	49, // [49:56] is the sub-list for method input_type
+	49, // [49:49] is the sub-list for extension type_name
+	49, // [49:49] is the sub-list for extension extendee
+	0,  // [0:49] is the sub-list for field type_name
 }
 
 func init() { file_groupcast_group_v1_delivery_proto_init() }
@@ -3259,7 +3359,7 @@ func file_groupcast_group_v1_delivery_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_groupcast_group_v1_delivery_proto_rawDesc), len(file_groupcast_group_v1_delivery_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   31,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,84 @@
+package reshape
+
+import (
+	"time"
+
+	"github.com/groupcast/groupcast/internal/algo/tree"
+)
+
+const (
+	// SeekPause is how often it is looked for better parents.
+	SeekPause = 5 * time.Second
+	// seekPatience is how long a parent must be better.
+	seekPatience = 10 * time.Second
+	// seekMost is how many nodes move at a time, and seekCalm how long nobody does afterwards.
+	seekMost = 8
+	seekCalm = 5 * time.Second
+	// seekRest is how long a node that moved stays, the first time; each time twice as long, up
+	// to mostRest. So in the first ten minutes it moves five times at most, whatever its links do.
+	seekRest = 30 * time.Second
+	mostRest = 10 * time.Minute
+)
+
+// Seek finds better parents for the nodes of one delivery.
+//
+// The tree is to have "the capability to reconstruct the structures in response to changing
+// network conditions that affect delay and bandwidth utilization" (002 §3.1.2): a node moves to
+// a parent that is clearly better by now (tree.Nearer), and was at several looks.
+type Seek struct {
+	since map[string]time.Time // since when there is a better parent
+	rests map[string]rests     // of those that moved
+	calm  time.Time
+}
+
+// rests is until when a node stays, and for how long it was told to.
+type rests struct {
+	until time.Time
+	pause time.Duration
+}
+
+// NewSeek returns one that has seen nothing.
+func NewSeek() *Seek { return &Seek{since: map[string]time.Time{}, rests: map[string]rests{}} }
+
+// Next returns the tree in which those of the nodes have moved that are to, and what they gain;
+// without any it is the tree that was given. The nodes are as they are known now.
+func (s *Seek) Next(t *tree.Tree, nodes []tree.Node, now time.Time) (*tree.Tree, []tree.Gain) {
+	if now.Before(s.calm) {
+		return t, nil
+	}
+	var gains []tree.Gain
+	seen := make(map[string]time.Time, len(s.since))
+	for _, node := range nodes {
+		if now.Before(s.rests[node.Name].until) {
+			continue
+		}
+		after, gain, found := t.Nearer(node)
+		if !found {
+			continue
+		}
+		since, known := s.since[node.Name]
+		if !known {
+			since = now
+		}
+		if now.Sub(since) < seekPatience || len(gains) == seekMost {
+			seen[node.Name] = since
+			continue
+		}
+		t, gains = after, append(gains, gain)
+		s.rest(node.Name, now)
+	}
+	if s.since = seen; len(gains) > 0 {
+		s.calm = now.Add(seekCalm)
+	}
+	return t, gains
+}
+
+// rest has a node that moved stay for a while.
+func (s *Seek) rest(name string, now time.Time) {
+	last := s.rests[name]
+	pause := min(2*last.pause, mostRest)
+	if last.pause == 0 || now.Sub(last.until) >= mostRest {
+		pause = seekRest
+	}
+	s.rests[name] = rests{now.Add(pause), pause}
+}

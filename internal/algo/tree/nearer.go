@@ -1,0 +1,154 @@
+package tree
+
+import "time"
+
+// Gain is what a node has of another parent.
+type Gain struct {
+	Node, From, To string
+	Inside         bool // To is beside the node or of its cluster, and From is not
+	// Was and Is are the round trips to a member's parents, or to an agent and back over the
+	// path from where the tree begins; 0 where one was not measured.
+	Was, Is time.Duration
+}
+
+const (
+	// nearer is how many times nearer a parent is that is clearly better, and leastNearer by
+	// how much at least.
+	nearer      = 2
+	leastNearer = 2 * time.Millisecond
+)
+
+// Nearer returns the tree with a node, and all below it, at a clearly better parent than it has:
+// at the one that With would give it, by what is known of the node now. Clearly better is who is
+// beside it or of its cluster, where the other is not; or is twice as near, by what was measured.
+// There is none if it would make a path too long, or feed more than suits the load and more than
+// the other did. Who enters the tree stays, and so do agents that are fed inside their cluster,
+// where all is near, or feed nobody; one that feeds nobody any more after a move is left out.
+func (t *Tree) Nearer(node Node) (*Tree, Gain, bool) {
+	at, known := t.index.find(node.Name)
+	if !known || !t.mayGain(at, node) {
+		return nil, Gain{}, false
+	}
+	r := t.next().repair()
+	before := r.stand(at, node)
+	if r.limit = r.fanOut; r.bound.FanOut == 0 {
+		r.limit = max(r.limit, r.at(before.parent).links)
+	}
+	r.detach(at)
+	r.leaveOut(before.parent)
+	if !r.agent(at) {
+		p := r.change(at)
+		p.node, p.label, p.site = node, r.dist.labels[node.Cluster], r.siteOf(node.Cluster)
+	}
+	r.ways = r.Tree.ways()
+	if err := r.rejoin(at); err != nil {
+		return nil, Gain{}, false
+	}
+	after := r.stand(at, r.at(at).node)
+	gain := after.over(before)
+	gain.Node, gain.From, gain.To = node.Name, t.at(before.parent).node.Name, r.at(after.parent).node.Name
+	if !after.isBetter(before) || !r.keeps(before, after) {
+		return nil, Gain{}, false
+	}
+	return r.done(), gain, true
+}
+
+// leaveOut takes an agent out that feeds nobody any more, and those that feed nobody then.
+func (t *Tree) leaveOut(agent int) {
+	for t.agent(agent) && len(t.at(agent).children) == 0 && t.at(agent).parent != 0 {
+		up := t.at(agent).parent
+		t.detach(agent)
+		t.vacate(agent)
+		agent = up
+	}
+}
+
+// mayGain tells whether another parent may be better for a node.
+func (t *Tree) mayGain(at int, node Node) bool {
+	p := t.at(at)
+	if at == 0 || p.parent == none || p.node.Kind != node.Kind {
+		return false
+	}
+	up := t.at(p.parent)
+	if node.Kind == Agent {
+		return p.parent != 0 && len(p.children) > 0 && nearness(up, node) == elsewhere && t.isFar(at)
+	}
+	beside, has := t.index.find(node.Agent)
+	return nearness(up, node) == elsewhere || has && t.agent(beside) && beside != p.parent
+}
+
+// isFar tells whether there is an agent over which the path to another would be so much shorter,
+// whatever room it has. Those below that one are farther than itself.
+func (t *Tree) isFar(at int) bool {
+	r := t.repair()
+	path, _ := r.to(at)
+	ingress, _ := r.to(r.at(0).children[0])
+	best := r.best(r.anywhere(at), at, total)
+	return nearer*(best.measure-ingress.cost) <= path.cost-ingress.cost
+}
+
+const (
+	besideIt = iota
+	insideIts
+	elsewhere
+)
+
+// nearness tells where a parent is from a node.
+func nearness(parent *place, node Node) int {
+	switch {
+	case node.isBeside(parent.node):
+		return besideIt
+	case parent.node.Kind == Agent && parent.node.Cluster != "" && parent.node.Cluster == node.Cluster:
+		return insideIts
+	}
+	return elsewhere
+}
+
+// stand is how a node stands at its parent.
+type stand struct {
+	parent   int
+	nearness int
+	path     way
+	rtt      time.Duration // by which it is judged
+	measured bool
+}
+
+func (r *repair) stand(at int, node Node) stand {
+	p := r.at(at)
+	s := stand{parent: p.parent, nearness: nearness(r.at(p.parent), node)}
+	s.path, _ = r.to(at)
+	if s.rtt, s.measured = r.dist.rtt(r.at(p.parent), p); node.Kind == Agent {
+		ingress, _ := r.to(r.at(0).children[0])
+		from := s.path.since(ingress).latency
+		s.rtt, s.measured = 2*from.Measured, from.Unmeasured == 0
+	}
+	return s
+}
+
+// isBetter tells whether one stand is clearly better than another.
+func (s stand) isBetter(than stand) bool {
+	if s.nearness != than.nearness {
+		return s.nearness < than.nearness
+	}
+	return s.nearness == elsewhere && s.measured && than.measured &&
+		nearer*s.rtt <= than.rtt && than.rtt-s.rtt >= leastNearer
+}
+
+func (s stand) over(than stand) Gain {
+	gain := Gain{Inside: s.nearness < than.nearness}
+	if s.measured && than.measured {
+		gain.Was, gain.Is = than.rtt, s.rtt
+	}
+	return gain
+}
+
+// keeps tells whether a tree is still what it has to be: no path is too long that was not, and none
+// is longer by more than half of what the last hop is shorter.
+func (r *repair) keeps(before, after stand) bool {
+	longer := after.path.cost - before.path.cost
+	limit, late := r.bound.MaxLatency, after.path.latency.Measured
+	if limit > 0 && late > limit && late > before.path.latency.Measured {
+		return false
+	}
+	return after.nearness < before.nearness || 4*longer <= before.rtt-after.rtt
+}

@@ -1,0 +1,89 @@
+package tree
+
+import (
+	"cmp"
+	"time"
+)
+
+// ways finds what the paths from the sender cost. Places know the way inside of their site; what
+// leads there is looked up once.
+type ways struct {
+	*Tree
+	entries []arrival // by site, the last that was asked for
+}
+
+// arrival is a path to the one that feeds an entry, if that is fed.
+type arrival struct {
+	entry int
+	way   way
+	fed   bool
+}
+
+func (t *Tree) ways() ways { return ways{t, make([]arrival, t.sites.length)} }
+
+// to returns the way from the sender to a node, if it is fed.
+func (w *ways) to(at int) (way, bool) {
+	p := w.at(at)
+	before := w.toEntry(p.entry, p.site)
+	return before.way.then(p.way), before.fed
+}
+
+func (w *ways) fed(at int) bool {
+	p := w.at(at)
+	return w.toEntry(p.entry, p.site).fed
+}
+
+func (w *ways) toEntry(entry, site int) arrival {
+	known := w.entries[site]
+	if known.fed && known.entry == entry {
+		return known
+	}
+	a := arrival{entry: entry, fed: entry == 0}
+	if parent := w.at(entry).parent; parent != none {
+		a.way, a.fed = w.to(parent)
+	}
+	w.entries[site] = a // one that is not fed may be the next time
+	return a
+}
+
+// offer is an agent that may feed a node.
+type offer struct {
+	agent   int
+	measure time.Duration // by which it is chosen
+	way     way           // from the sender to the agent
+	order   int
+}
+
+// compare orders offers: the better one first.
+func (o offer) compare(other offer) int {
+	return cmp.Or(
+		cmp.Compare(o.measure, other.measure),
+		cmp.Compare(o.way.cost, other.way.cost),
+		cmp.Compare(o.way.depth, other.way.depth),
+		cmp.Compare(o.order, other.order),
+	)
+}
+
+// choice is by what a parent is chosen.
+type choice func(parent way, hop time.Duration) time.Duration
+
+// total is what the child's path costs, and nearest what the hop does.
+func total(parent way, hop time.Duration) time.Duration { return parent.cost + hop }
+func nearest(_ way, hop time.Duration) time.Duration    { return hop }
+
+// best returns the best parent of several.
+func (w *ways) best(parents []int, child int, by choice) (best offer) {
+	of := w.at(child)
+	for i, parent := range parents {
+		way, _ := w.to(parent)
+		if i > 0 && by(way, 0) > best.measure {
+			continue
+		}
+		p := w.at(parent)
+		hop, _ := w.dist.hop(p, of)
+		if other := (offer{parent, by(way, hop), way, p.order}); i == 0 || other.compare(best) < 0 {
+			best = other
+		}
+	}
+	return best
+}

@@ -1,0 +1,70 @@
+package delivery
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/algo/reshape"
+	"github.com/groupcast/groupcast/internal/algo/tree"
+	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
+	"github.com/groupcast/groupcast/services/manager/placement"
+	"github.com/groupcast/groupcast/services/manager/view"
+)
+
+// nearlyDone is what a node must have left at least, at its rate, to get another parent.
+const nearlyDone = 10 * time.Second
+
+// seekNearer has nodes move to parents that are better by now: others were measured to be near, or
+// an agent has come.
+func (r *rearrangement) seekNearer(delivery view.Delivery) {
+	if !delivery.Running() || r.tree == nil || len(r.history) > 0 || len(r.absent) > 0 {
+		return
+	}
+	if next := r.sought.Add(reshape.SeekPause); r.now.Before(next) {
+		r.due = sooner(r.due, next)
+		return
+	}
+	r.sought = r.now
+	r.due = sooner(r.due, r.now.Add(reshape.SeekPause))
+	there := r.network
+	there.Agents = slices.DeleteFunc(slices.Clone(there.Agents), func(agent *agentv1.Agent) bool {
+		return !r.desk.seen(agent.GetName()).attached
+	})
+	before := there.Enlarged(r.tree)
+	nodes := slices.DeleteFunc(there.Nodes(before), func(node tree.Node) bool {
+		return r.isNearlyDone(node.Name, delivery.GetDelivery().GetSpec().GetLength())
+	})
+	after, gains := r.seek.Next(before, nodes, r.now)
+	if len(gains) == 0 {
+		return
+	}
+	r.tree = placement.Reduced(after, r.tree)
+	for _, gain := range gains {
+		r.because(causeNearer, gained(gain))
+	}
+}
+
+// isNearlyDone tells whether a node has all of a length, or nearly; never where that is not known.
+func (k *keeper) isNearlyDone(name string, length uint64) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	node := k.progress.nodes[placement.ParseID(name)]
+	if node == nil || length == 0 {
+		return false
+	}
+	left := length - min(length, node.report.GetBytes())
+	return left == 0 || node.rate > 0 && left < node.rate*uint64(nearlyDone/time.Second)
+}
+
+// gained says what a node has of its new parent.
+func gained(gain tree.Gain) string {
+	why := fmt.Sprintf("%s is fed by %s now, and was by %s", gain.Node, gain.To, gain.From)
+	switch {
+	case gain.Inside:
+		return why + ", which is not as near to it"
+	case placement.ParseID(gain.Node).Role == placement.AgentID("").Role:
+		return fmt.Sprintf("%s: the path is %v there and back, and was %v", why, gain.Is, gain.Was)
+	}
+	return fmt.Sprintf("%s: it is %v there and back, and was %v", why, gain.Is, gain.Was)
+}

@@ -1,0 +1,54 @@
+package placement
+
+import (
+	"github.com/groupcast/groupcast/internal/algo/tree"
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+)
+
+// Enlarged returns the tree, as it is by what is measured now, with those agents that would be
+// used for its receivers and are not in it. They feed nobody yet.
+func (n Network) Enlarged(t *tree.Tree) *tree.Tree {
+	t = n.Remeasured(t)
+	for _, agent := range n.choose() {
+		if with, err := n.Return(t, agent); err == nil { // it fails for those that are there
+			t = with
+		}
+	}
+	return t
+}
+
+// Reduced returns the tree without the agents that feed nobody and were not in an earlier one.
+func Reduced(t, earlier *tree.Tree) *tree.Tree {
+	names := t.Names()
+	for i := len(names) - 1; i >= 0; i-- { // from the bottom up
+		node, _ := t.Node(names[i])
+		if _, was := earlier.Node(names[i]); was || node.Kind != tree.Agent || len(t.Children(names[i])) > 0 {
+			continue
+		}
+		if without, err := t.Without(names[i]); err == nil {
+			t = without
+		}
+	}
+	return t
+}
+
+// Nodes returns the nodes of a tree for which there may be better parents, as they are known now:
+// its agents, and the receivers.
+func (n Network) Nodes(t *tree.Tree) (nodes []tree.Node) {
+	receivers := make(map[string]*groupv1.Member, len(n.Receivers))
+	for _, receiver := range n.Receivers {
+		receivers[MemberID(receiver.GetName()).String()] = receiver
+	}
+	byNode := onNodes(n.usable())
+	for _, name := range t.Names() {
+		node, _ := t.Node(name)
+		receiver, waits := receivers[name]
+		switch {
+		case node.Kind == tree.Agent:
+			nodes = append(nodes, node)
+		case waits:
+			nodes = append(nodes, n.member(receiver, byNode))
+		}
+	}
+	return nodes
+}
