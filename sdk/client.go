@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
+	gatherv1 "github.com/groupcast/groupcast/internal/gen/groupcast/gather/v1"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 	"github.com/groupcast/groupcast/internal/identity"
@@ -39,6 +40,7 @@ type Client struct {
 	deliveries   groupv1.DeliveryServiceClient
 	replications replicav1.ReplicationServiceClient
 	replicators  replicav1.ReplicatorServiceClient
+	gatherers    gatherv1.GathererServiceClient
 	dialer       link.Dialer
 }
 
@@ -99,6 +101,7 @@ func Dial(config Config, opts ...Option) (*Client, error) {
 		deliveries:   groupv1.NewDeliveryServiceClient(connection),
 		replications: replicav1.NewReplicationServiceClient(connection),
 		replicators:  replicav1.NewReplicatorServiceClient(connection),
+		gatherers:    gatherv1.NewGathererServiceClient(connection),
 		dialer:       chosen.dialer,
 	}, nil
 }

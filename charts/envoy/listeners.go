@@ -22,7 +22,7 @@ import (
 var Services = []string{
 	"groupcast.group.v1.GroupService", "groupcast.group.v1.SessionService", "groupcast.group.v1.DeliveryService",
 	"groupcast.group.v1.ManagerService", "groupcast.agent.v1.AgentService",
-	"groupcast.replica.v1.ReplicationService", "groupcast.replica.v1.ReplicatorService",
+	"groupcast.gather.v1.GathererService", "groupcast.replica.v1.ReplicationService", "groupcast.replica.v1.ReplicatorService",
 }
 
 // idle is after how long a stream is ended in which nothing is said: watches have a heartbeat every 10 s.

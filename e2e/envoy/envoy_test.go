@@ -125,6 +125,8 @@ func (s *site) testFullNames(t *testing.T) {
 	c.wants(t, http.MethodPost, service+"DeliveryService/ListDeliveries", `{"group": "json"}`, "{}")
 	c.wants(t, http.MethodPost, service+"ManagerService/GetStatus", `{}`, `"leader":"manager-`)
 	c.wants(t, http.MethodPost, "/groupcast.agent.v1.AgentService/ListAgents", `{}`, "{}")
+	c.wants(t, http.MethodPost, "/groupcast.gather.v1.GathererService/ListGatherers", `{}`, "{}")
+	c.wants(t, http.MethodGet, "/v1/gatherers", "", "{}")
 	c.wants(t, http.MethodPost, "/groupcast.replica.v1.ReplicationService/ListReplications", `{}`, "{}")
 	c.wants(t, http.MethodPost, "/groupcast.replica.v1.ReplicatorService/ListReplicators", `{}`, "{}")
 	c.wants(t, http.MethodPost, service+"SessionService/KeepSession", `[{"group": "json", "name": "nobody"}]`, `"managerTime"`)

@@ -36,6 +36,7 @@ type site struct {
 	store    string // what was gathered
 	flags    []string
 	gatherer *process
+	leader   *process // the manager
 }
 
 // process is a program that runs.
@@ -55,14 +56,20 @@ func start(t testing.TB, flags ...string) *site {
 		TB: t, dir: dir, manager: testprocess.FreeAddress(t), grpc: testprocess.FreeAddress(t), data: testprocess.FreeAddress(t),
 		admin: testprocess.FreeAddress(t), store: filepath.Join(dir, "gathered"), flags: flags,
 	}
-	s.run("manager/cmd/groupcast-manager", "--grpc-listen="+s.manager, "--address="+s.manager, "--admin-listen=", "--store-data-dir="+s.place("store"),
-		"--identity-ca-dir="+s.place("ca"), "--admin-access-file="+s.access(), "--stop-wait=1s")
-	s.await("the manager serves", func() bool { return s.command("status").Run() == nil })
+	s.startManager()
 	token, err := s.command("token", "create", "gatherer", "--role", "gatherer").Output()
 	s.must(err)
 	s.must(os.WriteFile(s.place("token"), token, 0o600))
 	s.startGatherer()
 	return s
+}
+
+// startManager starts the manager, again if it was killed.
+func (s *site) startManager() {
+	s.Helper()
+	s.leader = s.run("manager/cmd/groupcast-manager", "--grpc-listen="+s.manager, "--address="+s.manager, "--admin-listen=", "--store-data-dir="+s.place("store"),
+		"--identity-ca-dir="+s.place("ca"), "--admin-access-file="+s.access(), "--stop-wait=1s")
+	s.await("the manager serves", func() bool { return s.command("status").Run() == nil })
 }
 
 // memory returns a directory in memory: how busy the disk is makes no difference.

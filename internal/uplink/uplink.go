@@ -100,9 +100,14 @@ func dial(endpoints []string, security *tls.Config, opts []grpc.DialOption) (*gr
 	return connection, nil
 }
 
-// Gatherer returns a connection to a gatherer, with the same credentials.
+// Gatherer returns a connection to whichever gatherer is at an address, with the same credentials.
 func (u *Uplink) Gatherer(address string, opts ...grpc.DialOption) (*grpc.ClientConn, error) {
 	return dial([]string{address}, u.security.Client(identity.Gatherer), opts)
+}
+
+// GathererNamed returns a connection to the gatherer of a name, which it has to prove, at one of its addresses.
+func (u *Uplink) GathererNamed(name string, addresses []string, opts ...grpc.DialOption) (*grpc.ClientConn, error) {
+	return dial(addresses, u.security.Dial(identity.ID{Role: identity.Gatherer, Name: name}, "h2"), opts)
 }
 
 // Over has the managers dialled by a dialer; nil changes nothing.

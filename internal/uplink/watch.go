@@ -44,6 +44,39 @@ func (u *Uplink) WatchGroups(ctx context.Context, group string, each func(GroupE
 		func(change *groupv1.GroupChange) error { return each(GroupEvent{Change: change}) })
 }
 
+// RevocationEvent is one step of a watch: a whole snapshot, or a change.
+type RevocationEvent struct {
+	// Snapshot holds all revocations, where Change is nil.
+	Snapshot []*groupv1.Revocation
+	Change   *groupv1.Revocation
+}
+
+// WatchRevocations is WatchMembers for who was revoked. heard is called with everything that a
+// manager says, heartbeats among it.
+func (u *Uplink) WatchRevocations(ctx context.Context, each func(RevocationEvent) error, heard func()) error {
+	return watch(ctx, u, "watch revocations",
+		func(ctx context.Context, resume uint64) (receiver[*groupv1.WatchRevocationsResponse], error) {
+			stream, err := groupv1.NewIdentityServiceClient(u).WatchRevocations(ctx, &groupv1.WatchRevocationsRequest{ResumeRevision: resume})
+			return noting[*groupv1.WatchRevocationsResponse]{stream, heard}, err
+		},
+		func(snapshot []*groupv1.Revocation) error { return each(RevocationEvent{Snapshot: snapshot}) },
+		func(change *groupv1.Revocation) error { return each(RevocationEvent{Change: change}) })
+}
+
+// noting notes that something was received.
+type noting[M any] struct {
+	from  receiver[M]
+	heard func()
+}
+
+func (n noting[M]) Recv() (M, error) {
+	message, err := n.from.Recv()
+	if err == nil {
+		n.heard()
+	}
+	return message, err
+}
+
 // receiver is the stream of a watch.
 type receiver[M any] interface{ Recv() (M, error) }
 

@@ -56,8 +56,8 @@ type Client struct {
 	changed chan struct{} // closed when any of these changes
 }
 
-// Open returns a client of the gatherer at an address, as host:port, with the identity of
-// a configuration file.
+// Open returns a client of the gatherer at an address, as host:port, or of a name, with the
+// identity of a configuration file.
 func Open(file, gatherer string, options Options) (*Client, error) {
 	config, err := uplink.ReadConfig(file)
 	if err != nil {
@@ -66,10 +66,11 @@ func Open(file, gatherer string, options Options) (*Client, error) {
 	return Dial(config, gatherer, options)
 }
 
-// Dial returns a client of the gatherer at an address, as host:port.
+// Dial returns a client of the gatherer at an address, as host:port, or of a name: then the managers
+// are asked where it is, and it has to prove its name.
 func Dial(config sdk.Config, gatherer string, options Options) (*Client, error) {
-	if _, _, err := net.SplitHostPort(gatherer); err != nil {
-		return nil, &sdk.Error{Code: sdk.InvalidArgument, Message: fmt.Sprintf("gatherer %q is not host:port, as in gather.example:7420", gatherer)}
+	if err := checkGatherer(gatherer); err != nil {
+		return nil, err
 	}
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)
@@ -78,7 +79,7 @@ func Dial(config sdk.Config, gatherer string, options Options) (*Client, error) 
 	if err != nil {
 		return nil, err
 	}
-	conn, err := up.Gatherer(gatherer, uplink.Over(options.Dialer))
+	conn, err := connect(up, gatherer, uplink.Over(options.Dialer))
 	if err != nil {
 		return nil, errors.Join(err, up.Close())
 	}
@@ -140,6 +141,9 @@ func (c *Client) keepAttached() {
 // ErrFenced says that the same client has attached elsewhere.
 var ErrFenced = errors.New("another process has attached as this client: only one can")
 
+// errRevoked says that the gatherer was told of a revocation.
+var errRevoked = &sdk.Error{Code: sdk.Forbidden, Reason: "REVOKED", Message: "the identity was revoked: enroll with a new join token"}
+
 // final reports whether attaching again cannot help.
 func final(err error) bool {
 	switch sdk.CodeOf(sdk.Reported(err)) {
@@ -170,6 +174,8 @@ func (c *Client) hold(heard func()) error {
 			return fmt.Errorf("attach: %w", err)
 		case told.GetEnded() == "fenced":
 			return ErrFenced
+		case told.GetEnded() == "revoked":
+			return errRevoked
 		case told.GetEnded() != "":
 			return fmt.Errorf("attach: the gatherer ends the session: %s", told.GetEnded())
 		}

@@ -130,7 +130,7 @@ func (a *app) root() *cobra.Command {
 	root.SetFlagErrorFunc(func(command *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w (see '%s --help')", err, command.CommandPath())}
 	})
-	root.AddCommand(a.pushCommand(), a.pullCommand(), a.uploadCommand(), a.gatherCommand(), a.replicateCommand(), a.deliveryCommand(), a.replicationCommand(), a.groupCommand(), a.memberCommand(), a.agentCommand(), a.replicatorCommand(), a.joinCommand(),
+	root.AddCommand(a.pushCommand(), a.pullCommand(), a.uploadCommand(), a.gatherCommand(), a.replicateCommand(), a.deliveryCommand(), a.replicationCommand(), a.groupCommand(), a.memberCommand(), a.agentCommand(), a.gathererCommand(), a.replicatorCommand(), a.joinCommand(),
 		a.tokenCommand(), a.identityCommand(), a.enrollCommand(), a.somaCommand(), a.statusCommand(), a.checkCommand(), a.versionCommand())
 	root.InitDefaultCompletionCmd() // made now, to be marked with the others
 	markUsageErrors(root)

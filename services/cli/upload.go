@@ -69,7 +69,7 @@ on where it was: by itself while it runs, and else when it is called again.`,
 
 // gathererFlags adds the flag that names the gatherer.
 func (a *app) gathererFlags(command *cobra.Command, to *string) {
-	command.Flags().StringVar(to, "to", cmp.Or(os.Getenv(gathererVariable), defaultGatherer), "the gatherer's gRPC port, as host:port ("+gathererVariable+")")
+	command.Flags().StringVar(to, "to", cmp.Or(os.Getenv(gathererVariable), defaultGatherer), "the gatherer: its name, or its gRPC port as host:port ("+gathererVariable+")")
 }
 
 // gatherer returns a client of a gatherer.

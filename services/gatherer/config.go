@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/groupcast/groupcast/internal/algo/window"
@@ -22,6 +23,8 @@ type Config struct {
 	uplink.ServiceConfig
 
 	GRPC       daemon.GRPCConfig `json:"grpc"`
+	Addresses  []string          `json:"addresses" usage:"where clients reach the gRPC port, as host:port, which the managers tell those that name this gatherer; empty is where it listens, at data.hosts or this machine's addresses if that is everywhere"`
+	Labels     []string          `json:"labels" usage:"labels of this gatherer, as site=a"`
 	Data       DataConfig        `json:"data"`
 	Store      StoreConfig       `json:"store"`
 	Policy     PolicyConfig      `json:"policy"`
@@ -31,11 +34,12 @@ type Config struct {
 
 // DataConfig says where clients send their bytes.
 type DataConfig struct {
-	Listen    string   `json:"listen" usage:"address of the data port"`
-	Addresses []string `json:"addresses" usage:"where clients reach the data port, as host:port; empty is where it listens, or this machine's addresses if that is everywhere"`
-	Hosts     []string `json:"hosts" usage:"names or addresses alone where clients reach the data port, in place of data.addresses; the port is the one listened on"`
-	Plaintext bool     `json:"plaintext" usage:"bytes come unencrypted over data connections, each of which still proves whose it is; for networks that are trusted"`
-	Interface string   `json:"interface" usage:"network interface of the link that clients share, as eth0: what else comes over it is taken into account; empty counts uploads alone"`
+	Listen    string        `json:"listen" usage:"address of the data port"`
+	Addresses []string      `json:"addresses" usage:"where clients reach the data port, as host:port; empty is where it listens, or this machine's addresses if that is everywhere"`
+	Hosts     []string      `json:"hosts" usage:"names or addresses alone where clients reach the data port, in place of data.addresses; the port is the one listened on"`
+	Plaintext bool          `json:"plaintext" usage:"bytes come unencrypted over data connections, each of which still proves whose it is; for networks that are trusted"`
+	Memory    bytesize.Size `json:"memory" usage:"what the receive buffers of all data connections may take together: windows are made to fit, by priority; 0 is a quarter of the memory that this process may have"`
+	Interface string        `json:"interface" usage:"network interface of the link that clients share, as eth0: what else comes over it is taken into account; empty counts uploads alone"`
 }
 
 // StoreConfig says where the bytes go.
@@ -63,7 +67,7 @@ func Defaults() *Config {
 		Data:          DataConfig{Listen: "127.0.0.1:7421", Addresses: []string{}, Hosts: []string{}},
 		Store:         StoreConfig{Dir: "groupcast-data/gatherer/gathered", Reserve: 256 << 20, Grace: daemon.Duration(time.Minute)},
 		Policy:        PolicyConfig{File: "groupcast-data/gatherer/policy.yaml"},
-		Controller:    window.Default, Exec: []string{},
+		Addresses:     []string{}, Labels: []string{}, Controller: window.Default, Exec: []string{},
 	}
 }
 
@@ -75,11 +79,14 @@ func (c *Config) Validate() error {
 			problems = append(problems, fmt.Errorf(format, args...))
 		}
 	}
-	for _, address := range append(slices.Clone(c.Data.Addresses), c.GRPC.Listen, c.Data.Listen) {
+	for _, address := range append(slices.Concat(c.Data.Addresses, c.Addresses), c.GRPC.Listen, c.Data.Listen) {
 		_, _, err := net.SplitHostPort(address)
 		note(err == nil, "%q is not host:port", address)
 	}
 	note(len(c.Data.Hosts) == 0 || len(c.Data.Addresses) == 0, "data.hosts and data.addresses: name one")
+	for _, label := range c.Labels {
+		note(strings.Contains(label, "="), "labels: %q is not key=value", label)
+	}
 	note(c.Store.Dir != "", "store.dir is empty: name a directory")
 	note(c.Store.Grace >= 0, "store.grace is %v: want 0 or more", c.Store.Grace)
 	note(c.Store.KeepFor >= 0, "store.keepFor is %v: want 0 or more", c.Store.KeepFor)
@@ -89,6 +96,16 @@ func (c *Config) Validate() error {
 	_, err = c.first()
 	note(err == nil, "policy.first: %v", err)
 	return errors.Join(append(problems, c.Check())...)
+}
+
+// labels returns the labels by their keys.
+func (c *Config) labels() map[string]string {
+	all := make(map[string]string)
+	for _, label := range c.Labels {
+		key, value, _ := strings.Cut(label, "=")
+		all[key] = value
+	}
+	return all
 }
 
 // first returns the policy that holds before one was set.

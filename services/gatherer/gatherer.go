@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
@@ -22,6 +23,7 @@ import (
 	"github.com/groupcast/groupcast/internal/uplink"
 	"github.com/groupcast/groupcast/services/gatherer/api"
 	"github.com/groupcast/groupcast/services/gatherer/controller"
+	"github.com/groupcast/groupcast/services/gatherer/revocation"
 	"github.com/groupcast/groupcast/services/gatherer/roster"
 	"github.com/groupcast/groupcast/services/gatherer/sink"
 )
@@ -34,7 +36,8 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 	}
 	defer managers.Close()
 	env.Log = env.Log.With("gatherer", name)
-	clients, err := openRoster(env, config)
+	revocations := revocation.New(time.Now)
+	clients, err := openRoster(env, config, revocations)
 	if err != nil {
 		return err
 	}
@@ -47,7 +50,11 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 		return fmt.Errorf("data port (set data.listen to another address): %w", err)
 	}
 	defer listener.Close()
-	port, err := serveAPI(env, config, managers.Security(), clients, control, name, listener.Addr().String())
+	server := &api.Server{
+		Name: name, TrustDomain: config.TrustDomain, Roster: clients, Policy: clients.Policy, Controller: control,
+		Revocations: revocations, Plaintext: config.Data.Plaintext,
+	}
+	port, err := serveAPI(env, config, managers.Security(), server, listener.Addr().String())
 	if err != nil {
 		return err
 	}
@@ -56,7 +63,14 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 	first := &firstWindow{listener: listener}
 	first.set(control.First())
 
-	env.Admin.Ready(func() error { return nil })
+	env.Admin.Ready(func() error {
+		select {
+		case <-revocations.Known():
+			return nil
+		default:
+			return revocation.ErrUnsure
+		}
+	})
 	env.Log.Info("gathering", "grpc", port.Addr(), "data", listener.Addr().String(), "dir", config.Store.Dir, "controller", config.Controller)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return port.Serve(ctx, config.StopWait.Std()) })
@@ -64,7 +78,9 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 		defer door.Wait()
 		return door.Run(ctx, listener)
 	})
+	group.Go(func() error { return register(ctx, config, managers, port.Addr(), control, clients) })
 	group.Go(func() error { return clients.Run(ctx) })
+	group.Go(func() error { return revocations.Run(ctx, managers, clients.Expel) })
 	group.Go(func() error { return clients.Retain(ctx) })
 	group.Go(func() error {
 		return control.Run(ctx, func(round controller.Round) {
@@ -75,8 +91,21 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 	return group.Wait()
 }
 
+// register has the managers know where this gatherer is, and how, until ctx is done.
+func register(ctx context.Context, config *Config, managers *uplink.Uplink, at string, control *controller.Controller, clients *roster.Roster) error {
+	addresses, err := daemon.Reachable(at, config.Addresses, config.Data.Hosts)
+	if err != nil {
+		return err
+	}
+	registration := &gatherv1.GathererRegistration{Addresses: addresses, Labels: config.labels()}
+	return managers.RegisterGatherer(ctx, registration, func() *gatherv1.GathererReport {
+		round, _ := control.Last()
+		return &gatherv1.GathererReport{Clients: uint32(clients.Attached()), ReceivedBytesPerSecond: uint64(round.Received)}
+	})
+}
+
 // openRoster makes the directory that clients upload into, and reads the policy.
-func openRoster(env daemon.Env, config *Config) (*roster.Roster, error) {
+func openRoster(env daemon.Env, config *Config, revocations *revocation.List) (*roster.Roster, error) {
 	for _, dir := range []string{config.Store.Dir, filepath.Dir(config.Policy.File)} {
 		if err := os.MkdirAll(dir, 0o750); err != nil {
 			return nil, fmt.Errorf("make directory: %w", err)
@@ -92,21 +121,18 @@ func openRoster(env daemon.Env, config *Config) (*roster.Roster, error) {
 	}
 	return roster.New(roster.Env{
 		Log: env.Log, Dir: config.Store.Dir, Policy: agreed, Grace: config.Store.Grace.Std(),
-		Reserve: uint64(config.Store.Reserve), Exec: config.Exec,
+		Reserve: uint64(config.Store.Reserve), Revoked: revocations.Revoked, Memory: windowMemory(uint64(config.Data.Memory), os.DirFS("/")), Exec: config.Exec,
 		Retention: sink.Retention{Age: config.Store.KeepFor.Std(), Bytes: uint64(config.Store.KeepBytes)},
 	}), nil
 }
 
 // serveAPI takes the gRPC port.
-func serveAPI(env daemon.Env, config *Config, security identity.TLS, clients *roster.Roster, control *controller.Controller, name, data string) (*daemon.GRPC, error) {
+func serveAPI(env daemon.Env, config *Config, security identity.TLS, server *api.Server, data string) (*daemon.GRPC, error) {
 	addresses, err := daemon.Reachable(data, config.Data.Addresses, config.Data.Hosts)
 	if err != nil {
 		return nil, err
 	}
-	server := &api.Server{
-		Name: name, TrustDomain: config.TrustDomain, Roster: clients, Policy: clients.Policy, Controller: control,
-		Addresses: addresses, Plaintext: config.Data.Plaintext,
-	}
+	server.Addresses = addresses
 	port, err := daemon.ListenGRPC(env, config.GRPC, security.Server(),
 		[]grpc.UnaryServerInterceptor{server.Unary}, []grpc.StreamServerInterceptor{server.Stream})
 	if err != nil {

@@ -33,8 +33,9 @@ type Case struct {
 	// Others are machines whose traffic nobody controls. It ends at the server, or behind the
 	// last router if Past.
 	Others []Other
-	// Policy holds the rest of what the gatherer is told.
+	// Policy holds the rest of what the gatherer is told, Flags how it is started.
 	Policy gather.Policy
+	Flags  []string
 }
 
 // Other is a machine that does not upload to the gatherer.

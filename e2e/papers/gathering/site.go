@@ -53,7 +53,7 @@ func Start(ctx context.Context, c Case) (*Site, error) {
 	if s.fleet, err = fleet.Start(ctx, s.manager); err != nil {
 		return s, err
 	}
-	if _, err := s.fleet.Gatherer(ctx, s.server, c.policy(), "--controller", c.Controller); err != nil {
+	if _, err := s.fleet.Gatherer(ctx, s.server, c.policy(), append([]string{"--controller", c.Controller}, c.Flags...)...); err != nil {
 		return s, err
 	}
 	if s.operator, err = s.fleet.Uploader(ctx, fleet.Dialer{Host: s.server}, s.server, ""); err != nil {

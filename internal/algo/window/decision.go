@@ -5,6 +5,8 @@ type Decision struct {
 	// Budget is the sum that the windows were cut from, in bytes: the B of 001 §3.1, the
 	// receive socket buffer of 003 §III-A. Zero is without a bound.
 	Budget int
+	// Scarce is whether the windows were cut to fit the memory.
+	Scarce bool
 	// Available is what the access link is thought to give to the clients together. Zero is
 	// unknown.
 	Available Rate
@@ -19,6 +21,9 @@ type Share struct {
 	Rate Rate
 	// Connections is how many it should have. Zero leaves it to the client.
 	Connections int
+	// Pace is what it should be asked for per second, where no window is as small as its part.
+	// Zero is no bound.
+	Pace Rate
 	// Bottleneck is what holds the client back, and Reason why it gets what it gets.
 	Bottleneck Bottleneck
 	Reason     Reason

@@ -10,13 +10,14 @@ import (
 // is these few percent. What targets need is planned with the queue that stands, so that
 // others who fill it take nothing from them.
 type groupcast struct {
-	histories map[string]*history
-	capacity  capacity
-	contest   contest
-	drain     drain
-	last      time.Time
-	first     int
-	served    float64
+	histories  map[string]*history
+	capacity   capacity
+	contest    contest
+	precedence precedence
+	drain      drain
+	last       time.Time
+	first      int
+	served     float64
 }
 
 func newGroupcast(Options) Controller {
@@ -51,7 +52,7 @@ func (g *groupcast) Step(now time.Time, facts Facts) Decision {
 		available = min(available, seen.limit)
 	}
 	decision.Available = available
-	g.plan(all, available, mode, seen)
+	g.plan(now, all, available, mode, seen)
 	g.first = g.firstWindow(max(available, g.capacity.known), seen)
 	seen.first = g.first
 	seen.drain = g.drain.step(now, mode == open && !seen.crowded && g.capacity.known > 0, all)
@@ -60,6 +61,7 @@ func (g *groupcast) Step(now time.Time, facts Facts) Decision {
 		h.decide(now, mode, seen, damping, &decision.Shares[i])
 	}
 	fit(&decision, facts)
+	g.first = g.spare(g.first, decision, facts.Link)
 	return decision
 }
 
@@ -94,10 +96,11 @@ func (g *groupcast) observe(now time.Time, span time.Duration, facts Facts) []*h
 }
 
 // plan divides the bandwidth that is there.
-func (g *groupcast) plan(all []*history, available Rate, mode mode, seen summary) {
+func (g *groupcast) plan(now time.Time, all []*history, available Rate, mode mode, seen summary) {
 	claims := make([]claim, len(all))
+	below, holds := g.precedence.step(now, all)
 	for i, h := range all {
-		claims[i] = h.claim(seen)
+		claims[i] = h.claim(seen, holds && h.client.Priority < below)
 	}
 	rates, rule := divide(available, claims)
 	for i, h := range all {
@@ -107,27 +110,6 @@ func (g *groupcast) plan(all []*history, available Rate, mode mode, seen summary
 			h.rate = max(rates[i], min(h.client.Target, h.path.limit(h.client.Target)))
 		}
 	}
-}
-
-// fit makes the windows smaller together where they are more than the memory, and adds them up.
-func fit(decision *Decision, facts Facts) {
-	sum := 0
-	for _, share := range decision.Shares {
-		for _, w := range share.Windows {
-			sum += w.Bytes
-		}
-	}
-	decision.Budget = sum
-	if facts.Link.Memory == 0 || sum <= facts.Link.Memory {
-		return
-	}
-	part := float64(facts.Link.Memory) / float64(sum)
-	for _, share := range decision.Shares {
-		for j := range share.Windows {
-			share.Windows[j].Bytes = max(1, int(part*float64(share.Windows[j].Bytes)))
-		}
-	}
-	decision.Budget = facts.Link.Memory
 }
 
 const (

@@ -35,6 +35,7 @@ type history struct {
 	outOfOrder  uint64
 	disturbed   time.Time // when segments came out of order last
 	connections count
+	paced       Rate // what it is asked for at most; zero is no bound
 	path        path // what it does not share with the others
 }
 
@@ -123,8 +124,12 @@ func (h *history) losses(now time.Time) {
 	h.outOfOrder = sum
 }
 
-// granted is what the windows that are set would bring at least; infinite if one is not set.
+// granted is what the windows that are set would bring at least, and what is asked for;
+// infinite if one is not set.
 func (h *history) granted() Rate {
+	if h.paced > 0 {
+		return h.paced
+	}
 	sum := Rate(0)
 	for _, one := range h.client.Connections {
 		if one.Window == 0 || one.RTT == 0 {
@@ -171,7 +176,7 @@ func (h *history) correct(served float64) {
 	got, meant := min(h.recent[0], h.recent[1], h.recent[2]), max(h.plans[0], h.plans[1], h.plans[2])
 	recent := (h.recent[0] + h.recent[1]) / 2
 	switch {
-	case meant == 0 || got == 0:
+	case meant == 0 || got == 0 || h.paced > 0: // it is not windows that bound it
 	case got > tooMuch*meant:
 		h.gain = max(leastGain, h.gain*max(.5, float64(meant/got)))
 	case h.free && max(h.recent[0], h.recent[1]) < .97*min(h.client.Target, h.rate):
@@ -201,7 +206,7 @@ func (h *history) account(span time.Duration) {
 }
 
 // claim is what it may claim.
-func (h *history) claim(seen summary) claim {
+func (h *history) claim(seen summary, held bool) claim {
 	c := h.client
 	if !c.Active {
 		return claim{}
@@ -212,6 +217,11 @@ func (h *history) claim(seen summary) claim {
 	}
 	if weight == 0 {
 		weight = max(1, float64(seen.weight))
+	}
+	if held && c.Target > 0 {
+		limit = min(limit, c.Target)
+	} else if held { // who has no target has what the least of them is
+		limit = min(limit, max(seen.weight, c.Minimum))
 	}
 	return claim{target: c.Target, minimum: c.Minimum, limit: limit, weight: weight, priority: c.Priority}
 }

@@ -73,7 +73,7 @@ func (f *flow) send() {
 		default:
 			f.next++
 		}
-		one := packet{f, f.transmissions, segment, f.echo}
+		one := packet{f, f.transmissions, segment, f.echo, f.next >= f.more()}
 		f.transmissions++
 		f.outstanding = append(f.outstanding, one)
 		f.world.after(f.path/2, func() { f.first.take(one) })
@@ -180,9 +180,9 @@ func (f *flow) receive(one packet) {
 		f.received += payload
 	}
 	f.pending++
-	// A sender pushes the last segment that a window allows, and is answered at once; but not
-	// where the window is so small that it has no other to push.
-	pushed := (one.segment+1)*payload+payload/2 > f.allowed && (f.clamp == 0 || f.clamp >= 5*payload/2)
+	// A sender pushes the last segment that it has, or that a window allows, and is answered at
+	// once; but not where the window is so small that it has no other to push.
+	pushed := one.last || (one.segment+1)*payload+payload/2 > f.allowed && (f.clamp == 0 || f.clamp >= 5*payload/2)
 	if !inOrder || f.pending >= 2 || len(f.early) > 0 || pushed {
 		f.reply()
 	} else {

@@ -65,6 +65,7 @@ type packet struct {
 	transmission uint64 // counts up by one for each that the flow sends
 	segment      uint64
 	echo         time.Duration // when the latest acknowledgement that the sender had was sent
+	last         bool          // the sender had no more then
 }
 
 // pipe is a link with a drop-tail queue.

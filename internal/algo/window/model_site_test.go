@@ -41,6 +41,11 @@ type upload struct {
 	left    bool
 	changes int
 	ended   time.Duration
+	// paced is what is asked for per second, asked what was asked for up to now; zero is all.
+	paced float64
+	asked float64
+	last  float64 // bytes per second in the last step
+	idle  float64 // what may be asked for, and was not
 }
 
 type conn struct {
@@ -61,6 +66,7 @@ func newSite(rate float64, limit int, controller window.Controller) *site {
 	}
 	s.after(window.Interval, s.step)
 	s.after(bin, s.bin)
+	s.after(asks, s.ask)
 	return s
 }
 
@@ -91,7 +97,9 @@ func (u *upload) open() {
 	}
 	s.ids++
 	c := &conn{flow: newFlow(&s.world, first, u.path, nil), id: s.ids}
-	c.more, c.cubic, c.clamp = u.more(s.now), u.cubic, s.controller.First()
+	more := u.more(s.now)
+	c.more = func() uint64 { return min(more(), u.credit(c)) }
+	c.cubic, c.clamp = u.cubic, s.controller.First()
 	if u.bytes > 0 {
 		c.done = func() { u.ended = s.now; u.leave() }
 	}
@@ -111,6 +119,62 @@ func (u *upload) more(from time.Duration) func() uint64 {
 		}
 	}
 	return func() uint64 { return math.MaxUint64 / 2 / payload }
+}
+
+const (
+	// asks is how often more is asked for, ahead what is of who is not paced, in bytes
+	// and in time.
+	asks, aheadBytes, aheadTime = 50 * time.Millisecond, 128 << 10, 1
+)
+
+// credit is how many segments a connection may have sent by now, of what was asked for.
+func (u *upload) credit(c *conn) uint64 {
+	if u.paced == 0 {
+		return math.MaxUint64
+	}
+	left := max(0, u.asked-float64(u.sent()))
+	return c.next + uint64(left/payload)
+}
+
+// sent is how many bytes were sent over all connections.
+func (u *upload) sent() (sum uint64) {
+	sum = u.gone
+	for _, c := range u.flows {
+		sum += c.next * payload
+	}
+	return sum
+}
+
+// pace sets what a client is asked for. Of what it was asked for before it sends what it likes.
+func (u *upload) pace(rate float64) {
+	if rate > 0 && u.paced == 0 {
+		u.asked = float64(u.total()) + max(aheadBytes, aheadTime*float64(u.last))
+		u.idle = 0
+	}
+	u.paced = rate
+	u.resume()
+}
+
+// resume has the connections send what they may, those that are established.
+func (u *upload) resume() {
+	for _, c := range u.flows {
+		if c.heard > 0 {
+			c.send()
+		}
+	}
+}
+
+// ask asks for more.
+func (s *site) ask() {
+	for _, u := range s.uploads {
+		if u.paced > 0 {
+			u.idle = min(u.idle+u.paced*asks.Seconds(), max(16<<10, u.paced/4))
+			more := min(u.idle, max(0, float64(u.total())+max(16<<10, u.paced/4)-u.asked))
+			u.idle, u.asked = u.idle-more, u.asked+more
+			u.resume()
+		}
+	}
+	s.after(asks, s.ask)
 }
 
 func (s *site) bin() {
@@ -164,6 +228,7 @@ func (s *site) facts() window.Facts {
 		client := u.Client
 		total := u.total()
 		client.Active, client.Throughput = true, window.Rate(float64(total-u.was)/span)
+		u.last = float64(client.Throughput)
 		u.was = total
 		for _, c := range u.flows {
 			client.Connections = append(client.Connections, window.Connection{
@@ -184,6 +249,7 @@ func (s *site) apply(u *upload, share window.Share) {
 			c.clamp = w
 		}
 	}
+	u.pace(float64(share.Pace))
 	if share.Connections == 0 || share.Connections == len(u.flows) || u.bytes > 0 {
 		return
 	}

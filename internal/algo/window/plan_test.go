@@ -86,21 +86,6 @@ func TestPlanOfLessThanTheMinimums(t *testing.T) {
 	wantPlan(t, "scarce", b.advance(2*second, uploading(8e3).queued(.3)))
 }
 
-// Memory that is less than the windows is shared by what they would have been.
-func TestMemoryBoundsTheWindows(t *testing.T) {
-	b := newBench(t, window.Groupcast, window.Options{})
-	whole := b.advance(2*second, uploading(32e3).Facts)
-	facts := uploading(32e3).Facts
-	facts.Link.Memory = whole.Budget / 2
-	half := newBench(t, window.Groupcast, window.Options{}).advance(2*second, facts)
-	b.wantBudget(half, facts.Link.Memory)
-	for i := range whole.Shares {
-		if got, want := half.Shares[i].Windows[0].Bytes, whole.Shares[i].Windows[0].Bytes/2; got < want-1 || got > want+1 {
-			t.Errorf("%d bytes, want %d", got, want)
-		}
-	}
-}
-
 // 003 §III-B: "the optimal number of aggregated TCP connections should be decided depending on
 // network condition". One that needs more than a window can hold has as many as it needs: 10
 // Gbit/s over 10 ms are 12.5 MB, of windows of 2 MiB.

@@ -29,6 +29,8 @@ func (h *history) decide(now time.Time, mode mode, seen summary, damping float64
 	share.Rate, share.Reason, share.Bottleneck = h.rate, h.reason(), h.bottleneck(mode, seen)
 	bytes := h.bytes(seen, damping)
 	share.Connections = h.connections.step(now, h, bytes, h.jostled)
+	h.paced = h.pace()
+	share.Pace = h.paced
 	h.spread(bytes, seen.first, share)
 }
 

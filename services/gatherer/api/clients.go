@@ -23,6 +23,9 @@ func (s *Server) ListClients(context.Context, *gatherv1.ListClientsRequest) (*ga
 // WatchClients sends all clients after every round.
 func (s *Server) WatchClients(_ *gatherv1.WatchClientsRequest, stream grpc.ServerStreamingServer[gatherv1.WatchClientsResponse]) error {
 	for {
+		if err := s.Revocations.Revoked(peerOf(stream.Context())); err != nil {
+			return err
+		}
 		round, changed := s.Controller.Last()
 		if err := stream.Send(&gatherv1.WatchClientsResponse{Clients: s.clients(), Round: s.round(round)}); err != nil {
 			return err

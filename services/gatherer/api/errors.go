@@ -8,6 +8,7 @@ import (
 
 	"github.com/groupcast/groupcast/internal/daemon"
 	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/services/gatherer/revocation"
 	"github.com/groupcast/groupcast/services/gatherer/roster"
 	"github.com/groupcast/groupcast/services/gatherer/sink"
 )
@@ -24,6 +25,8 @@ var (
 var codesOf = []daemon.Code{
 	{Err: errNoIdentity, Code: codes.Unauthenticated, Reason: "NO_IDENTITY"},
 	{Err: errDenied, Code: codes.PermissionDenied, Reason: "DENIED"},
+	{Err: revocation.ErrRevoked, Code: codes.Unauthenticated, Reason: "REVOKED"},
+	{Err: revocation.ErrUnsure, Code: codes.Unavailable, Reason: "REVOCATIONS_UNKNOWN"},
 	{Err: errSilent, Code: codes.DeadlineExceeded, Reason: "SILENT"},
 	{Err: errInvalid, Code: codes.InvalidArgument, Reason: "INVALID"},
 	{Err: roster.ErrName, Code: codes.PermissionDenied, Reason: "NAME_REFUSED"},

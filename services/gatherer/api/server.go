@@ -20,6 +20,7 @@ import (
 	gatherv1 "github.com/groupcast/groupcast/internal/gen/groupcast/gather/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/gatherer/controller"
+	"github.com/groupcast/groupcast/services/gatherer/revocation"
 	"github.com/groupcast/groupcast/services/gatherer/roster"
 )
 
@@ -32,6 +33,7 @@ type Server struct {
 	Roster      *roster.Roster
 	Policy      *roster.Agreed
 	Controller  *controller.Controller
+	Revocations *revocation.List
 	// Addresses are where the data port is reached.
 	Addresses []string
 	Plaintext bool
@@ -61,11 +63,21 @@ var rules = map[string][]identity.Role{
 	reflectionv1alpha.ServerReflection_ServerReflectionInfo_FullMethodName: operators,
 }
 
+// letIn are the calls of clients that were let in by Attach, and those that tell nothing: they go on
+// while it is not known who was revoked last.
+var letIn = []string{
+	gatherv1.GatherService_OpenUpload_FullMethodName, gatherv1.GatherService_FinishUpload_FullMethodName,
+	healthv1.Health_Check_FullMethodName, healthv1.Health_List_FullMethodName, healthv1.Health_Watch_FullMethodName,
+}
+
 type callerKey struct{}
 
 // callerOf returns who makes the call.
-func callerOf(ctx context.Context) identity.ID {
-	caller, _ := ctx.Value(callerKey{}).(identity.ID)
+func callerOf(ctx context.Context) identity.ID { return peerOf(ctx).ID }
+
+// peerOf returns who makes the call, and by which certificate.
+func peerOf(ctx context.Context) identity.Peer {
+	caller, _ := ctx.Value(callerKey{}).(identity.Peer)
 	return caller
 }
 
@@ -84,7 +96,14 @@ func (s *Server) authorize(ctx context.Context, method string) (context.Context,
 	case !slices.Contains(roles, caller.ID.Role):
 		return nil, fmt.Errorf("%s by %s: %w", method, caller.ID, errDenied)
 	}
-	return context.WithValue(ctx, callerKey{}, caller.ID), nil
+	admits := s.Revocations.Admit
+	if slices.Contains(letIn, method) {
+		admits = s.Revocations.Revoked
+	}
+	if err := admits(caller); err != nil {
+		return nil, fmt.Errorf("%s: %w", caller.ID, err)
+	}
+	return context.WithValue(ctx, callerKey{}, caller), nil
 }
 
 // Unary authorizes a call.
@@ -126,7 +145,7 @@ func (s *Server) Attach(stream grpc.BidiStreamingServer[gatherv1.AttachRequest, 
 	if err != nil {
 		return err
 	}
-	session, err := s.Roster.Attach(first.GetClient(), first.GetLabels(), callerOf(stream.Context()))
+	session, err := s.Roster.Attach(first.GetClient(), first.GetLabels(), peerOf(stream.Context()))
 	if err != nil {
 		return err
 	}

@@ -50,6 +50,6 @@ func (r *Roster) Known() (uploads, openings, finished int) {
 // Pace returns what a capped client's uploads ask for: how many bytes at a time, of those wanted.
 func Pace(rate uint64, among int) (draw func(now time.Time, want uint64) uint64) {
 	p := &pace{}
-	p.set(rate, among)
+	p.set(rate, 0, among)
 	return p.draw
 }

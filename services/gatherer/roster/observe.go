@@ -33,7 +33,7 @@ func (r *Roster) Observe(now time.Time) window.Facts {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	current, _ := r.Policy.Get()
-	facts := window.Facts{Link: window.Link{Rate: window.Rate(current.Link)}}
+	facts := window.Facts{Link: window.Link{Rate: window.Rate(current.Link), Memory: r.Memory}}
 	for _, name := range slices.Sorted(maps.Keys(r.clients)) {
 		if client := r.clients[name]; client.session != nil || len(client.uploads) > 0 {
 			facts.Clients = append(facts.Clients, client.observe(now))
@@ -59,6 +59,7 @@ func (c *Client) observe(now time.Time) window.Client {
 			}
 		}
 		upload.rate = uint64(rate)
+		upload.known = upload.known || rate > 0
 		// Who has no connection uses nothing: others have that until it comes back.
 		facts.Active = facts.Active || len(upload.conns) > 0 && upload.end == nil && c.order.paused == "" && !upload.held
 		upload.mu.Unlock()
@@ -105,17 +106,22 @@ func microseconds(n uint32) time.Duration { return time.Duration(n) * time.Micro
 func (r *Roster) Apply(facts window.Facts, decision window.Decision) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if decision.Scarce != r.scarce {
+		r.scarce = decision.Scarce
+		r.Log.Info("memory for receive buffers: whether windows are cut to fit has changed", "cut", r.scarce, "windows", decision.Budget, "most", r.Memory)
+	}
 	for i, share := range decision.Shares {
 		client := r.clients[share.Name]
 		if client == nil || i >= len(facts.Clients) {
 			continue
 		}
-		client.apply(facts.Clients[i], share)
+		client.apply(facts.Clients[i], share, decision.Scarce)
+		client.pace(share.Pace)
 		client.prune(time.Now())
 	}
 }
 
-func (c *Client) apply(facts window.Client, share window.Share) {
+func (c *Client) apply(facts window.Client, share window.Share, scarce bool) {
 	windows := make(map[uint64]window.Window, len(share.Windows))
 	for _, one := range share.Windows {
 		windows[one.ID] = one
@@ -135,13 +141,28 @@ func (c *Client) apply(facts window.Client, share window.Share) {
 	for _, upload := range c.uploads {
 		upload.mu.Lock()
 		for id, one := range upload.conns {
-			one.apply(windows[id].Bytes)
+			one.apply(windows[id].Bytes, scarce)
 		}
 		upload.mu.Unlock()
 	}
 	if share.Connections > 0 {
 		c.tell(func(order *directive) { order.connections = share.Connections })
 	}
+}
+
+// pace bounds what the client is asked for. Within one machine there is no link to be shared.
+func (c *Client) pace(part window.Rate) {
+	for _, upload := range c.uploads {
+		upload.mu.Lock()
+		for _, one := range upload.conns {
+			if one.segment > jumbo {
+				part = 0
+			}
+		}
+		upload.mu.Unlock()
+	}
+	c.part = part
+	c.repace()
 }
 
 // prune ends connections that are more than the client was told to have.
@@ -162,13 +183,27 @@ const leastSegments = 3
 // no link to be shared, and windows that suit a link hold less than a segment.
 const jumbo = 16 << 10
 
-// apply bounds a connection's window, also if that is not new: it may not have lasted.
-func (t *tracked) apply(bytes int) {
-	if bytes <= 0 || t.segment > jumbo {
+// unbounded is a window that bounds nothing.
+const unbounded = 1 << 30
+
+// apply bounds a connection's window, also if that is not new: it may not have lasted. Within one machine
+// that is done for want of memory alone.
+func (t *tracked) apply(bytes int, scarce bool) {
+	if t.segment > jumbo && !scarce {
+		if t.window == 0 {
+			return
+		}
+		bytes = unbounded
+	}
+	if bytes <= 0 {
 		return
 	}
 	bytes = max(bytes, leastSegments*t.segment)
-	if t.conn.SetWindow(bytes) == nil { // one that has ended needs none
-		t.window = bytes
+	if t.conn.SetWindow(bytes) != nil {
+		return // one that has ended needs none
+	}
+	t.window = bytes
+	if bytes >= unbounded {
+		t.window = 0
 	}
 }

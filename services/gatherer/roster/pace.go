@@ -1,16 +1,19 @@
 package roster
 
 import (
+	"math"
 	"sync"
 	"time"
 )
 
-// pace bounds how fast a client is asked for bytes whose policy caps its rate. Windows bound it
+// pace bounds how fast a client is asked for bytes whose policy caps its rate, or whose part of
+// the link is less than any window brings. Windows bound it
 // on the way, where they can; what is not asked for does not come anywhere, within one
 // machine and from a client that does as it likes included.
 type pace struct {
 	mu    sync.Mutex
 	rate  uint64  // bytes per second; zero is no bound
+	near  bool    // no more is to be under way than comes in a moment
 	level float64 // how many may be asked for
 	at    time.Time
 	among int // uploads that share it
@@ -25,11 +28,35 @@ const (
 	pacePiece = paceTime / 5
 )
 
-// set says what the rate is, and how many uploads share it.
-func (p *pace) set(rate uint64, among int) {
+// set says what the rate is by the policy and by the controller, zero where there is no bound, and
+// how many uploads share it.
+func (p *pace) set(cap, part uint64, among int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.rate, p.among = rate, max(1, among)
+	p.rate, p.near, p.among = cap, part > 0, max(1, among)
+	if part > 0 && (cap == 0 || part < cap) {
+		p.rate = part
+	}
+}
+
+// burst is how much may be asked for at once.
+func (p *pace) burst() float64 { return max(leastPace, float64(p.rate)*paceTime.Seconds()) }
+
+// most returns up to where an upload may be asked for bytes of which so many have come.
+func (p *pace) most(came uint64) uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.near {
+		return came + uint64(p.burst())
+	}
+	return math.MaxUint64
+}
+
+// bounds reports whether more may be asked for by time alone.
+func (p *pace) bounds() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.rate > 0
 }
 
 // draw takes some of what is wanted: a part of what there is for each upload, or none.
@@ -39,7 +66,7 @@ func (p *pace) draw(now time.Time, want uint64) uint64 {
 	if p.rate == 0 {
 		return want
 	}
-	most := max(leastPace, float64(p.rate)*paceTime.Seconds())
+	most := p.burst()
 	if p.at.IsZero() {
 		p.level = most
 	} else {

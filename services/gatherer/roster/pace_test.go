@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/groupcast/groupcast/internal/algo/window"
 	"github.com/groupcast/groupcast/internal/policy"
 	"github.com/groupcast/groupcast/services/gatherer/roster"
 )
@@ -66,11 +67,32 @@ func TestCapFollowsThePolicy(t *testing.T) {
 	_, err := f.policy.Set(policy.Policy{}, 0)
 	f.must(err)
 	f.Review()
-	for answer := opened.Upload.Answer(); answer.Credit < 1<<20; answer = opened.Upload.Answer() {
+	for answer := opened.Upload.Answer(); answer.Credit < 100<<10; answer = opened.Upload.Answer() {
 		select {
 		case <-answer.Changed:
 		case <-time.After(time.Minute):
 			t.Fatalf("without a cap it is asked for %d bytes alone", answer.Credit)
 		}
 	}
+}
+
+// Who is asked for no more than its part of the link has no more under way than comes in a quarter of a second, and
+// is asked as before when its windows are small enough again.
+func TestPartOfTheLinkIsAskedFor(t *testing.T) {
+	f := start(t, policy.Policy{}, nil)
+	opened := f.open(f.attach("alice"), file("f", 64<<20))
+	decide := func(part window.Rate) {
+		facts := window.Facts{Clients: []window.Client{{Name: "alice"}}}
+		f.Apply(facts, window.Decision{Shares: []window.Share{{Name: "alice", Pace: part}}})
+	}
+	credit := func() uint64 { return opened.Upload.Answer().Credit }
+	before := credit()
+	decide(100e3)
+	f.must(opened.Upload.Came(make([]byte, before)))
+	f.await("more is asked for", func() bool { return credit() > before })
+	if more := credit() - before; more > 25_000 {
+		t.Errorf("it is asked for %d bytes at once, of 100,000 a second", more)
+	}
+	decide(0)
+	f.await("it is asked as before", func() bool { return credit() >= before+100<<10 })
 }

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/groupcast/groupcast/internal/algo/window"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/policy"
 	wire "github.com/groupcast/groupcast/internal/wire/relay"
@@ -49,6 +50,10 @@ type Env struct {
 	Reserve uint64
 	// Free returns how many bytes there is room for on a directory's disk; nil asks the kernel.
 	Free func(dir string) (uint64, error)
+	// Memory is how many bytes all windows may be together; zero is no bound.
+	Memory int
+	// Revoked says why a peer counts no more; nil revokes nobody.
+	Revoked func(identity.Peer) error
 	// Retention says how long what came stays.
 	Retention sink.Retention
 	// Exec is run for each file that is finished; empty runs nothing.
@@ -66,6 +71,7 @@ type Roster struct {
 	openings map[place]*opening
 	finished remembered
 	full     bool           // the disk has no room but for the reserve
+	scarce   bool           // windows are cut to the memory there is
 	lastID   uint64         // of a connection
 	running  sync.WaitGroup // what uploads do, and what is run for them
 
@@ -84,6 +90,9 @@ func New(env Env) *Roster {
 	}
 	if r.Free == nil {
 		r.Free = freeOn
+	}
+	if r.Revoked == nil {
+		r.Revoked = func(identity.Peer) error { return nil }
 	}
 	r.life, r.end = context.WithCancel(context.Background())
 	return r
@@ -104,6 +113,7 @@ type Client struct {
 	waiting uint64
 	allowed allowance
 	paced   pace
+	part    window.Rate // of the link, where windows cannot be as small; else zero
 	seen    Seen
 }
 
@@ -124,6 +134,7 @@ const (
 type Session struct {
 	ID     string
 	Peer   identity.ID
+	stamp  identity.Stamp // of the certificate that it attached with
 	client *Client
 	roster *Roster
 	ended  string        // why; empty while it goes on
@@ -134,15 +145,20 @@ type Session struct {
 const (
 	Fenced   = "fenced"   // the same client attached again
 	Stopping = "stopping" // the gatherer stops
+	Revoked  = "revoked"  // the identity that attached was revoked
 )
 
 // Attach makes a client's session. An earlier one of the same client ends.
-func (r *Roster) Attach(name string, labels map[string]string, peer identity.ID) (*Session, error) {
+func (r *Roster) Attach(name string, labels map[string]string, caller identity.Peer) (*Session, error) {
+	peer := caller.ID
 	if err := mayBe(&name, peer); err != nil {
 		return nil, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if err := r.Revoked(caller); err != nil { // since the call began
+		return nil, err
+	}
 	if len(r.clients) >= maxClients && r.clients[name] == nil {
 		return nil, fmt.Errorf("%w: %d clients", ErrCrowded, len(r.clients))
 	}
@@ -164,7 +180,7 @@ func (r *Roster) Attach(name string, labels map[string]string, peer identity.ID)
 	}
 	client.labels, client.Share, client.Since, client.queued = maps.Clone(labels), share, time.Now(), queued
 	client.repace()
-	client.session = &Session{ID: rand.Text(), Peer: peer, client: client, roster: r, change: make(chan struct{})}
+	client.session = &Session{ID: rand.Text(), Peer: peer, stamp: caller.Stamp, client: client, roster: r, change: make(chan struct{})}
 	r.sessions[client.session.ID] = client.session
 	for _, upload := range client.uploads {
 		upload.fence()
@@ -301,8 +317,8 @@ func (s *Session) Told() Told {
 	return Told{Connections: s.client.perUpload(), Paused: s.client.order.paused, Ended: s.ended, Changed: s.change}
 }
 
-// repace has the client asked for no more than its share permits.
-func (c *Client) repace() { c.paced.set(uint64(c.Share.Max), c.active()) }
+// repace has the client asked for no more than its share permits, and its part of the link is.
+func (c *Client) repace() { c.paced.set(uint64(c.Share.Max), uint64(c.part), c.active()) }
 
 // perUpload is how many connections each upload should have.
 func (c *Client) perUpload() int { return max(1, c.order.connections/max(1, c.active())) }
@@ -348,16 +364,34 @@ const sweepEvery = time.Second
 
 // Run does what is due until ctx is done, and ends all uploads then.
 func (r *Roster) Run(ctx context.Context) error {
-	ticker := time.NewTicker(sweepEvery)
+	ticker, pacing := time.NewTicker(sweepEvery), time.NewTicker(pacePiece)
 	defer ticker.Stop()
+	defer pacing.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			r.stop()
 			return nil
+		case <-pacing.C:
+			r.drawAll()
 		case now := <-ticker.C:
 			r.sweep(now)
 			r.lookAtDisk()
+		}
+	}
+}
+
+// drawAll asks those for more that are paced. Uploads do so themselves when something was committed, which takes
+// long on a busy disk.
+func (r *Roster) drawAll() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, client := range r.clients {
+		if !client.paced.bounds() {
+			continue
+		}
+		for _, upload := range client.uploads {
+			upload.draw()
 		}
 	}
 }

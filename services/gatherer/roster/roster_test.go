@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/groupcast/groupcast/internal/bytesize"
+	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/policy"
 	"github.com/groupcast/groupcast/services/gatherer/roster"
 	"github.com/groupcast/groupcast/services/gatherer/sink"
@@ -23,13 +24,13 @@ func TestWhoMayBeWhom(t *testing.T) {
 		name string
 		fits bool
 	}{{"alice", true}, {"", true}, {"bob", false}, {"../x", false}} {
-		if _, err := f.Attach(one.name, nil, member("alice")); (err == nil) != one.fits {
+		if _, err := f.Attach(one.name, nil, identity.Peer{ID: member("alice")}); (err == nil) != one.fits {
 			t.Errorf("alice as %q: %v", one.name, err)
 		} else if err != nil && !errors.Is(err, roster.ErrName) {
 			t.Errorf("alice as %q: %v", one.name, err)
 		}
 	}
-	if _, err := f.Attach("bob", nil, operator); err != nil {
+	if _, err := f.Attach("bob", nil, identity.Peer{ID: operator}); err != nil {
 		t.Error(err)
 	}
 }
@@ -42,9 +43,9 @@ func TestLabelsAreNotTrusted(t *testing.T) {
 			Rules: []policy.Rule{{Labels: map[string]string{"site": "a"}, Share: policy.Share{Priority: 7}}}, TrustLabels: trust,
 		}, nil)
 		labels := map[string]string{"site": "a"}
-		_, err := f.Attach("alice", labels, member("alice"))
+		_, err := f.Attach("alice", labels, identity.Peer{ID: member("alice")})
 		f.must(err)
-		_, err = f.Attach("bob", labels, operator)
+		_, err = f.Attach("bob", labels, identity.Peer{ID: operator})
 		f.must(err)
 		labels["site"] = "b" // it is the client's own map
 		f.Review()
@@ -114,7 +115,7 @@ func TestAdmission(t *testing.T) {
 	}
 	f = start(t, limited(policy.Refuse), nil)
 	f.attach("large-1")
-	if _, err := f.Attach("large-2", nil, member("large-2")); !errors.Is(err, roster.ErrRefused) {
+	if _, err := f.Attach("large-2", nil, identity.Peer{ID: member("large-2")}); !errors.Is(err, roster.ErrRefused) {
 		t.Errorf("refuse: %v", err)
 	}
 	f.attach("large-1") // it takes its own place

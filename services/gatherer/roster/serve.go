@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/link"
 	wire "github.com/groupcast/groupcast/internal/wire/relay"
 )
@@ -14,6 +15,7 @@ import (
 type tracked struct {
 	id     uint64
 	conn   *link.Conn
+	peer   identity.Peer
 	begun  time.Time
 	window int // that was set last
 	// segment is how many bytes one has at most here.
@@ -27,6 +29,9 @@ func (r *Roster) Serve(ctx context.Context, asked *link.Asked) {
 	upload := r.uploads[asked.Delivery]
 	r.mu.Unlock()
 	switch {
+	case r.Revoked(asked.Peer) != nil:
+		asked.Refuse(wire.Denied, r.Revoked(asked.Peer).Error())
+		return
 	case upload == nil:
 		asked.Refuse(wire.Unknown, ErrUpload.Error())
 		return
@@ -127,7 +132,7 @@ func (r *Roster) carry(upload *Upload, asked *link.Asked, from uint64, run func(
 		upload.stays()
 		return // it comes again
 	}
-	defer r.track(upload, conn)()
+	defer r.track(upload, conn, asked.Peer)()
 	if err := run(conn); err != nil {
 		r.Log.Debug("a data connection has ended", "client", upload.client.Name, "path", upload.spec.Path, "error", err)
 	}
@@ -141,10 +146,10 @@ func (u *Upload) stays() {
 }
 
 // track shows a connection to the controller until it has left.
-func (r *Roster) track(upload *Upload, conn *link.Conn) (leave func()) {
+func (r *Roster) track(upload *Upload, conn *link.Conn, peer identity.Peer) (leave func()) {
 	r.mu.Lock()
 	r.lastID++
-	one := &tracked{id: r.lastID, conn: conn, begun: time.Now()}
+	one := &tracked{id: r.lastID, conn: conn, peer: peer, begun: time.Now()}
 	r.mu.Unlock()
 	upload.mu.Lock()
 	upload.coming--

@@ -41,3 +41,10 @@ func (r *Roster) Clients() (all []Status) {
 	}
 	return all
 }
+
+// Attached returns how many clients are attached.
+func (r *Roster) Attached() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.sessions)
+}

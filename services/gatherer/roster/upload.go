@@ -17,6 +17,7 @@ import (
 // How much is asked for beyond what was read back and hashed: as much as comes in
 // creditTime, within bounds. So much can still come when a client has been paused.
 const (
+	firstCredit = 256 << 10 // until it is known whether it is to be paced: more than a short upload is
 	leastCredit = 1 << 20
 	mostCredit  = 256 << 20
 	creditTime  = 2 * time.Second
@@ -53,6 +54,7 @@ type Upload struct {
 	came     uint64    // all before it was written
 	standing           // and what of it was more
 	rate     uint64    // bytes per second, as the controller saw it last
+	known    bool      // something has come since it looks
 	held     bool      // nothing more is to be asked for
 	end      *link.End
 	finished *finish
@@ -163,17 +165,28 @@ func (u *Upload) extend() {
 	if u.held {
 		return
 	}
-	ahead := u.rate * uint64(creditTime/time.Second)
-	if u.rate == 0 { // it is not known yet: twice as much with every round trip
-		ahead = u.hashed - u.begun
+	ahead := max(leastCredit, u.rate*uint64(creditTime/time.Second))
+	if !u.known { // twice as much with every round trip
+		ahead = max(firstCredit, u.hashed-u.begun)
 	}
-	ahead = min(max(leastCredit, ahead), mostCredit)
-	more := min(u.hashed+ahead, u.limit)
+	more := min(u.hashed+min(ahead, mostCredit), u.limit)
+	// Who is paced is so by what comes: hashing and committing may take longer than a pause.
+	more = min(more, u.client.paced.most(u.came))
 	more = u.client.paced.draw(time.Now(), more-min(more, u.granted))
 	if u.spec.Stream && more > 0 {
 		more = u.client.allowed.draw(more)
 	}
 	u.granted += more
+}
+
+// draw asks for more, as time permits.
+func (u *Upload) draw() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	before := u.granted
+	if u.extend(); u.granted != before {
+		u.announce()
+	}
 }
 
 // grant asks for more, or for nothing more, as the client may send or not. The roster is locked.

@@ -16,6 +16,7 @@ import (
 	reflectionv1alpha "google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
 
 	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
+	gatherv1 "github.com/groupcast/groupcast/internal/gen/groupcast/gather/v1"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 	"github.com/groupcast/groupcast/internal/identity"
@@ -43,6 +44,8 @@ var (
 	agents     = []identity.Role{identity.Agent}
 
 	replicators = []identity.Role{identity.Replicator}
+	gatherers   = []identity.Role{identity.Operator, identity.Gatherer}
+	uploaders   = []identity.Role{identity.Operator, identity.Member, identity.Agent}
 	everyone    = identity.Roles
 	renewing    = slices.DeleteFunc(slices.Clone(identity.Roles), func(role identity.Role) bool { return role == identity.Gateway })
 )
@@ -77,10 +80,17 @@ var rules = map[string]rule{
 	groupv1.IdentityService_Renew_FullMethodName:          {roles: renewing, leader: true, direct: true},
 	groupv1.IdentityService_RevokeIdentity_FullMethodName: {roles: operators, leader: true, direct: true},
 
+	groupv1.IdentityService_WatchRevocations_FullMethodName: {roles: gatherers},
+
 	groupv1.ManagerService_GetStatus_FullMethodName: {roles: everyone},
 
 	agentv1.AgentService_Control_FullMethodName:    {roles: agents, leader: true},
 	agentv1.AgentService_ListAgents_FullMethodName: {roles: operators},
+
+	// Who is online, only the leader's memory knows. Whoever may upload may find a gatherer by its name.
+	gatherv1.GathererService_Control_FullMethodName:       {roles: []identity.Role{identity.Gatherer}, leader: true},
+	gatherv1.GathererService_GetGatherer_FullMethodName:   {roles: uploaders, leader: true},
+	gatherv1.GathererService_ListGatherers_FullMethodName: {roles: operators, leader: true},
 
 	// How far a replication is, and who is online, only the leader's memory knows.
 	replicav1.ReplicationService_CreateReplication_FullMethodName: {roles: operators, leader: true},

@@ -10,6 +10,7 @@ import (
 	"github.com/groupcast/groupcast/services/manager/group"
 	"github.com/groupcast/groupcast/services/manager/ledger"
 	"github.com/groupcast/groupcast/services/manager/serviceaccount"
+	"github.com/groupcast/groupcast/services/manager/store"
 )
 
 type identityService struct {
@@ -101,4 +102,11 @@ func (i *identityService) RevokeIdentity(ctx context.Context, req *groupv1.Revok
 	}
 	id := identity.ID{Role: identity.Role(req.GetRole()), Name: req.GetName()}
 	return &groupv1.RevokeIdentityResponse{}, registry.Revoke(ctx, id)
+}
+
+func (i *identityService) WatchRevocations(req *groupv1.WatchRevocationsRequest, stream groupv1.IdentityService_WatchRevocationsServer) error {
+	if err := i.server.View.Sync(stream.Context()); err != nil {
+		return err
+	}
+	return i.server.View.WatchRevocations(stream.Context(), store.Revision(req.GetResumeRevision()), stream.Send)
 }

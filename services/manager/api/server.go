@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 
 	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
+	gatherv1 "github.com/groupcast/groupcast/internal/gen/groupcast/gather/v1"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 	"github.com/groupcast/groupcast/internal/identity"
@@ -67,6 +68,7 @@ func (s *Server) Register(to grpc.ServiceRegistrar) {
 	groupv1.RegisterIdentityServiceServer(to, &identityService{server: s})
 	groupv1.RegisterManagerServiceServer(to, &managerService{server: s})
 	agentv1.RegisterAgentServiceServer(to, &agentService{server: s})
+	gatherv1.RegisterGathererServiceServer(to, &gathererService{server: s})
 	replicav1.RegisterReplicationServiceServer(to, &replicationService{server: s})
 	replicav1.RegisterReplicatorServiceServer(to, &replicatorService{server: s})
 }

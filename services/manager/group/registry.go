@@ -36,7 +36,7 @@ const (
 	lateSweep = 4 * sweepInterval
 	// epochInterval is how often a group's epoch grows at most.
 	epochInterval = time.Second
-	// forgetAgents is how long an agent stays listed that is offline.
+	// forgetAgents is how long an agent, or a gatherer, stays listed that is offline.
 	forgetAgents = time.Hour
 )
 
@@ -65,10 +65,12 @@ type Registry struct {
 	sessions     *liveness.Table[Session]
 	agents       *liveness.Table[string]
 	offline      *liveness.Table[string] // agents, by when they went offline
-	flaps        map[seat]*rate.Limiter  // joins of one member
-	joining      map[seat]int            // joins on their way
-	changed      map[string]bool         // groups whose epoch is to grow
-	enrollFailed *rate.Limiter           // refused join tokens
+	gatherers    map[string]heard
+	led          time.Time              // since when
+	flaps        map[seat]*rate.Limiter // joins of one member
+	joining      map[seat]int           // joins on their way
+	changed      map[string]bool        // groups whose epoch is to grow
+	enrollFailed *rate.Limiter          // refused join tokens
 }
 
 // Lead returns the registry of a term. All members get the time of one expiry to
@@ -77,12 +79,14 @@ func Lead(by *ledger.Ledger, from *store.Store, shown *view.View, log *slog.Logg
 	term := by.Term()
 	r := &Registry{
 		store: from, ledger: by, view: shown, term: term, log: log.With("term", term.Number),
-		sessions: liveness.NewTable[Session](Expiry).AskedWithin(lateSweep),
-		agents:   liveness.NewTable[string](Expiry).AskedWithin(lateSweep),
-		offline:  liveness.NewTable[string](forgetAgents),
-		flaps:    make(map[seat]*rate.Limiter),
-		joining:  make(map[seat]int),
-		changed:  make(map[string]bool),
+		sessions:  liveness.NewTable[Session](Expiry).AskedWithin(lateSweep),
+		agents:    liveness.NewTable[string](Expiry).AskedWithin(lateSweep),
+		offline:   liveness.NewTable[string](forgetAgents),
+		gatherers: make(map[string]heard),
+		led:       time.Now(),
+		flaps:     make(map[seat]*rate.Limiter),
+		joining:   make(map[seat]int),
+		changed:   make(map[string]bool),
 		// Guessing 256 bits is hopeless; the limit keeps the log readable.
 		enrollFailed: rate.NewLimiter(10, 50),
 	}
@@ -110,6 +114,7 @@ func (r *Registry) Run(ctx context.Context) error {
 		{epochInterval, r.growEpochs},
 		{ledger.RenewalInterval, r.remember},
 		{time.Minute, r.forgetFlaps},
+		{time.Minute, r.sweepGatherers},
 	} {
 		group.Go(func() error { return r.every(ctx, duty.every, duty.do) })
 	}

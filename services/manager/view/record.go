@@ -42,6 +42,7 @@ const (
 	receiptKind  = "receipt"
 	runningKind  = "running"
 
+	gathererKind    = "gatherer"
 	replicatorKind  = "replicator"
 	replicationKind = "replication"
 )
@@ -63,6 +64,9 @@ func EndedKey(group, name string) string { return endedKind + "/" + group + "/" 
 
 // AgentKey is where an agent is stored.
 func AgentKey(name string) string { return agentKind + "/" + name }
+
+// GathererKey is where a gatherer is stored.
+func GathererKey(name string) string { return gathererKind + "/" + name }
 
 // ReplicatorKey is where a replicator is stored.
 func ReplicatorKey(name string) string { return replicatorKind + "/" + name }
@@ -144,6 +148,8 @@ func (v *View) put(item store.Item) error {
 		err = v.putTree(name, item)
 	case receiptKind:
 		err = v.putReceipt(name, item)
+	case gathererKind:
+		err = v.putGatherer(item)
 	case replicatorKind:
 		err = v.putReplicator(item)
 	case replicationKind:
@@ -154,7 +160,7 @@ func (v *View) put(item store.Item) error {
 			if record.RevokedHere {
 				record.Revoked, record.RevokedHere = identity.Stamp(item.Changed), false
 			}
-			v.identities[parseIdentity(name)] = record
+			v.putIdentity(parseIdentity(name), record)
 		}
 	}
 	if err != nil {
@@ -186,6 +192,8 @@ func (v *View) delete(key string, at store.Revision) {
 		v.deleteTree(name)
 	case receiptKind:
 		v.deleteReceipt(name)
+	case gathererKind:
+		delete(v.gatherers, name)
 	case replicatorKind:
 		delete(v.replicators, name)
 	case replicationKind:

@@ -30,10 +30,12 @@ type View struct {
 	groupLog   changeLog[*groupv1.GroupChange]
 	agents     map[string]Agent
 	identities map[identity.ID]Identity
+	revoked    changeLog[*groupv1.Revocation]
 	members    int
 	deliveries map[string]*delivery
 	running    map[string]int // deliveries, by group
 
+	gatherers    map[string]Gatherer
 	replicators  map[string]Replicator
 	replications map[string]Replication
 
@@ -94,9 +96,11 @@ func (v *View) reset(at store.Revision) {
 	v.groupLog = changeLog[*groupv1.GroupChange]{base: at}
 	v.agents = make(map[string]Agent)
 	v.identities = make(map[identity.ID]Identity)
+	v.revoked = changeLog[*groupv1.Revocation]{base: at}
 	v.members = 0
 	v.deliveries = make(map[string]*delivery)
 	v.running = make(map[string]int)
+	v.gatherers = make(map[string]Gatherer)
 	v.replicators = make(map[string]Replicator)
 	v.replications = make(map[string]Replication)
 	v.announceAgents()
@@ -160,6 +164,7 @@ func (v *View) load(ctx context.Context) (store.Revision, error) {
 	}
 	// What was just read is state, not change.
 	v.groupLog = changeLog[*groupv1.GroupChange]{base: at}
+	v.revoked = changeLog[*groupv1.Revocation]{base: at}
 	for _, g := range v.groups {
 		g.log = changeLog[*groupv1.MemberChange]{base: at}
 	}

@@ -510,6 +510,186 @@ func (*RevokeIdentityResponse) Descriptor() ([]byte, []int) {
 	return file_groupcast_group_v1_identity_proto_rawDescGZIP(), []int{8}
 }
 
+// WatchRevocationsRequest starts or resumes a watch.
+type WatchRevocationsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Zero starts with a snapshot. Otherwise the watch goes on after this revision,
+	// or ends with OUT_OF_RANGE and reason RELIST if that is no longer possible.
+	ResumeRevision uint64 `protobuf:"varint,1,opt,name=resume_revision,json=resumeRevision,proto3" json:"resume_revision,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *WatchRevocationsRequest) Reset() {
+	*x = WatchRevocationsRequest{}
+	mi := &file_groupcast_group_v1_identity_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchRevocationsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchRevocationsRequest) ProtoMessage() {}
+
+func (x *WatchRevocationsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_groupcast_group_v1_identity_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchRevocationsRequest.ProtoReflect.Descriptor instead.
+func (*WatchRevocationsRequest) Descriptor() ([]byte, []int) {
+	return file_groupcast_group_v1_identity_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *WatchRevocationsRequest) GetResumeRevision() uint64 {
+	if x != nil {
+		return x.ResumeRevision
+	}
+	return 0
+}
+
+// WatchRevocationsResponse is a part of the snapshot, some changes, or, with neither, a heartbeat.
+type WatchRevocationsResponse struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Snapshot []*Revocation          `protobuf:"bytes,1,rep,name=snapshot,proto3" json:"snapshot,omitempty"`
+	// Another part of the snapshot follows.
+	SnapshotContinues bool          `protobuf:"varint,2,opt,name=snapshot_continues,json=snapshotContinues,proto3" json:"snapshot_continues,omitempty"`
+	Changes           []*Revocation `protobuf:"bytes,3,rep,name=changes,proto3" json:"changes,omitempty"`
+	// Where to resume after this message.
+	Revision      uint64 `protobuf:"varint,4,opt,name=revision,proto3" json:"revision,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchRevocationsResponse) Reset() {
+	*x = WatchRevocationsResponse{}
+	mi := &file_groupcast_group_v1_identity_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchRevocationsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchRevocationsResponse) ProtoMessage() {}
+
+func (x *WatchRevocationsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_groupcast_group_v1_identity_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchRevocationsResponse.ProtoReflect.Descriptor instead.
+func (*WatchRevocationsResponse) Descriptor() ([]byte, []int) {
+	return file_groupcast_group_v1_identity_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *WatchRevocationsResponse) GetSnapshot() []*Revocation {
+	if x != nil {
+		return x.Snapshot
+	}
+	return nil
+}
+
+func (x *WatchRevocationsResponse) GetSnapshotContinues() bool {
+	if x != nil {
+		return x.SnapshotContinues
+	}
+	return false
+}
+
+func (x *WatchRevocationsResponse) GetChanges() []*Revocation {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
+func (x *WatchRevocationsResponse) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+// Revocation says which certificates of an identity count no more.
+type Revocation struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Role  string                 `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
+	Name  string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Those with this stamp or a lower one.
+	Stamp         uint64 `protobuf:"varint,3,opt,name=stamp,proto3" json:"stamp,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Revocation) Reset() {
+	*x = Revocation{}
+	mi := &file_groupcast_group_v1_identity_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Revocation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Revocation) ProtoMessage() {}
+
+func (x *Revocation) ProtoReflect() protoreflect.Message {
+	mi := &file_groupcast_group_v1_identity_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Revocation.ProtoReflect.Descriptor instead.
+func (*Revocation) Descriptor() ([]byte, []int) {
+	return file_groupcast_group_v1_identity_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Revocation) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *Revocation) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Revocation) GetStamp() uint64 {
+	if x != nil {
+		return x.Stamp
+	}
+	return 0
+}
+
 var File_groupcast_group_v1_identity_proto protoreflect.FileDescriptor
 
 const file_groupcast_group_v1_identity_proto_rawDesc = "" +
@@ -542,12 +722,25 @@ const file_groupcast_group_v1_identity_proto_rawDesc = "" +
 	"\x15RevokeIdentityRequest\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\tR\x04role\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\"\x18\n" +
-	"\x16RevokeIdentityResponse2\xf9\x02\n" +
+	"\x16RevokeIdentityResponse\"B\n" +
+	"\x17WatchRevocationsRequest\x12'\n" +
+	"\x0fresume_revision\x18\x01 \x01(\x04R\x0eresumeRevision\"\xdb\x01\n" +
+	"\x18WatchRevocationsResponse\x12:\n" +
+	"\bsnapshot\x18\x01 \x03(\v2\x1e.groupcast.group.v1.RevocationR\bsnapshot\x12-\n" +
+	"\x12snapshot_continues\x18\x02 \x01(\bR\x11snapshotContinues\x128\n" +
+	"\achanges\x18\x03 \x03(\v2\x1e.groupcast.group.v1.RevocationR\achanges\x12\x1a\n" +
+	"\brevision\x18\x04 \x01(\x04R\brevision\"J\n" +
+	"\n" +
+	"Revocation\x12\x12\n" +
+	"\x04role\x18\x01 \x01(\tR\x04role\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
+	"\x05stamp\x18\x03 \x01(\x04R\x05stamp2\xea\x03\n" +
 	"\x0fIdentityService\x12^\n" +
 	"\vCreateToken\x12&.groupcast.group.v1.CreateTokenRequest\x1a'.groupcast.group.v1.CreateTokenResponse\x12O\n" +
 	"\x06Enroll\x12!.groupcast.group.v1.EnrollRequest\x1a\".groupcast.group.v1.EnrollResponse\x12L\n" +
 	"\x05Renew\x12 .groupcast.group.v1.RenewRequest\x1a!.groupcast.group.v1.RenewResponse\x12g\n" +
-	"\x0eRevokeIdentity\x12).groupcast.group.v1.RevokeIdentityRequest\x1a*.groupcast.group.v1.RevokeIdentityResponseB\xd9\x01\n" +
+	"\x0eRevokeIdentity\x12).groupcast.group.v1.RevokeIdentityRequest\x1a*.groupcast.group.v1.RevokeIdentityResponse\x12o\n" +
+	"\x10WatchRevocations\x12+.groupcast.group.v1.WatchRevocationsRequest\x1a,.groupcast.group.v1.WatchRevocationsResponse0\x01B\xd9\x01\n" +
 	"\x16com.groupcast.group.v1B\rIdentityProtoP\x01ZFgithub.com/groupcast/groupcast/internal/gen/groupcast/group/v1;groupv1\xa2\x02\x03GGX\xaa\x02\x12Groupcast.Group.V1\xca\x02\x12Groupcast\\Group\\V1\xe2\x02\x1eGroupcast\\Group\\V1\\GPBMetadata\xea\x02\x14Groupcast::Group::V1b\x06proto3"
 
 var (
@@ -562,40 +755,47 @@ func file_groupcast_group_v1_identity_proto_rawDescGZIP() []byte {
 	return file_groupcast_group_v1_identity_proto_rawDescData
 }
 
-var file_groupcast_group_v1_identity_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_groupcast_group_v1_identity_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_groupcast_group_v1_identity_proto_goTypes = []any{
-	(*CreateTokenRequest)(nil),     // 0: groupcast.group.v1.CreateTokenRequest
-	(*CreateTokenResponse)(nil),    // 1: groupcast.group.v1.CreateTokenResponse
-	(*EnrollRequest)(nil),          // 2: groupcast.group.v1.EnrollRequest
-	(*EnrollResponse)(nil),         // 3: groupcast.group.v1.EnrollResponse
-	(*RenewRequest)(nil),           // 4: groupcast.group.v1.RenewRequest
-	(*RenewResponse)(nil),          // 5: groupcast.group.v1.RenewResponse
-	(*Certificate)(nil),            // 6: groupcast.group.v1.Certificate
-	(*RevokeIdentityRequest)(nil),  // 7: groupcast.group.v1.RevokeIdentityRequest
-	(*RevokeIdentityResponse)(nil), // 8: groupcast.group.v1.RevokeIdentityResponse
-	(*durationpb.Duration)(nil),    // 9: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),  // 10: google.protobuf.Timestamp
+	(*CreateTokenRequest)(nil),       // 0: groupcast.group.v1.CreateTokenRequest
+	(*CreateTokenResponse)(nil),      // 1: groupcast.group.v1.CreateTokenResponse
+	(*EnrollRequest)(nil),            // 2: groupcast.group.v1.EnrollRequest
+	(*EnrollResponse)(nil),           // 3: groupcast.group.v1.EnrollResponse
+	(*RenewRequest)(nil),             // 4: groupcast.group.v1.RenewRequest
+	(*RenewResponse)(nil),            // 5: groupcast.group.v1.RenewResponse
+	(*Certificate)(nil),              // 6: groupcast.group.v1.Certificate
+	(*RevokeIdentityRequest)(nil),    // 7: groupcast.group.v1.RevokeIdentityRequest
+	(*RevokeIdentityResponse)(nil),   // 8: groupcast.group.v1.RevokeIdentityResponse
+	(*WatchRevocationsRequest)(nil),  // 9: groupcast.group.v1.WatchRevocationsRequest
+	(*WatchRevocationsResponse)(nil), // 10: groupcast.group.v1.WatchRevocationsResponse
+	(*Revocation)(nil),               // 11: groupcast.group.v1.Revocation
+	(*durationpb.Duration)(nil),      // 12: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),    // 13: google.protobuf.Timestamp
 }
 var file_groupcast_group_v1_identity_proto_depIdxs = []int32{
-	9,  // 0: groupcast.group.v1.CreateTokenRequest.lifetime:type_name -> google.protobuf.Duration
-	9,  // 1: groupcast.group.v1.CreateTokenResponse.lifetime:type_name -> google.protobuf.Duration
+	12, // 0: groupcast.group.v1.CreateTokenRequest.lifetime:type_name -> google.protobuf.Duration
+	12, // 1: groupcast.group.v1.CreateTokenResponse.lifetime:type_name -> google.protobuf.Duration
 	6,  // 2: groupcast.group.v1.EnrollResponse.certificate:type_name -> groupcast.group.v1.Certificate
 	6,  // 3: groupcast.group.v1.RenewResponse.certificate:type_name -> groupcast.group.v1.Certificate
-	10, // 4: groupcast.group.v1.Certificate.expire_time:type_name -> google.protobuf.Timestamp
-	10, // 5: groupcast.group.v1.Certificate.manager_time:type_name -> google.protobuf.Timestamp
-	0,  // 6: groupcast.group.v1.IdentityService.CreateToken:input_type -> groupcast.group.v1.CreateTokenRequest
-	2,  // 7: groupcast.group.v1.IdentityService.Enroll:input_type -> groupcast.group.v1.EnrollRequest
-	4,  // 8: groupcast.group.v1.IdentityService.Renew:input_type -> groupcast.group.v1.RenewRequest
-	7,  // 9: groupcast.group.v1.IdentityService.RevokeIdentity:input_type -> groupcast.group.v1.RevokeIdentityRequest
-	1,  // 10: groupcast.group.v1.IdentityService.CreateToken:output_type -> groupcast.group.v1.CreateTokenResponse
-	3,  // 11: groupcast.group.v1.IdentityService.Enroll:output_type -> groupcast.group.v1.EnrollResponse
-	5,  // 12: groupcast.group.v1.IdentityService.Renew:output_type -> groupcast.group.v1.RenewResponse
-	8,  // 13: groupcast.group.v1.IdentityService.RevokeIdentity:output_type -> groupcast.group.v1.RevokeIdentityResponse
-	10, // [10:14] is the sub-list for method output_type
-	6,  // [6:10] is the sub-list for method input_type
-	6,  // [6:6] is the sub-list for extension type_name
-	6,  // [6:6] is the sub-list for extension extendee
-	0,  // [0:6] is the sub-list for field type_name
+	13, // 4: groupcast.group.v1.Certificate.expire_time:type_name -> google.protobuf.Timestamp
+	13, // 5: groupcast.group.v1.Certificate.manager_time:type_name -> google.protobuf.Timestamp
+	11, // 6: groupcast.group.v1.WatchRevocationsResponse.snapshot:type_name -> groupcast.group.v1.Revocation
+	11, // 7: groupcast.group.v1.WatchRevocationsResponse.changes:type_name -> groupcast.group.v1.Revocation
+	0,  // 8: groupcast.group.v1.IdentityService.CreateToken:input_type -> groupcast.group.v1.CreateTokenRequest
+	2,  // 9: groupcast.group.v1.IdentityService.Enroll:input_type -> groupcast.group.v1.EnrollRequest
+	4,  // 10: groupcast.group.v1.IdentityService.Renew:input_type -> groupcast.group.v1.RenewRequest
+	7,  // 11: groupcast.group.v1.IdentityService.RevokeIdentity:input_type -> groupcast.group.v1.RevokeIdentityRequest
+	9,  // 12: groupcast.group.v1.IdentityService.WatchRevocations:input_type -> groupcast.group.v1.WatchRevocationsRequest
+	1,  // 13: groupcast.group.v1.IdentityService.CreateToken:output_type -> groupcast.group.v1.CreateTokenResponse
+	3,  // 14: groupcast.group.v1.IdentityService.Enroll:output_type -> groupcast.group.v1.EnrollResponse
+	5,  // 15: groupcast.group.v1.IdentityService.Renew:output_type -> groupcast.group.v1.RenewResponse
+	8,  // 16: groupcast.group.v1.IdentityService.RevokeIdentity:output_type -> groupcast.group.v1.RevokeIdentityResponse
+	10, // 17: groupcast.group.v1.IdentityService.WatchRevocations:output_type -> groupcast.group.v1.WatchRevocationsResponse
+	13, // [13:18] is the sub-list for method output_type
+	8,  // [8:13] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_groupcast_group_v1_identity_proto_init() }
@@ -609,7 +809,7 @@ func file_groupcast_group_v1_identity_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_groupcast_group_v1_identity_proto_rawDesc), len(file_groupcast_group_v1_identity_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

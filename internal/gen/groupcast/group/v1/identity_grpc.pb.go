@@ -19,10 +19,11 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	IdentityService_CreateToken_FullMethodName    = "/groupcast.group.v1.IdentityService/CreateToken"
-	IdentityService_Enroll_FullMethodName         = "/groupcast.group.v1.IdentityService/Enroll"
-	IdentityService_Renew_FullMethodName          = "/groupcast.group.v1.IdentityService/Renew"
-	IdentityService_RevokeIdentity_FullMethodName = "/groupcast.group.v1.IdentityService/RevokeIdentity"
+	IdentityService_CreateToken_FullMethodName      = "/groupcast.group.v1.IdentityService/CreateToken"
+	IdentityService_Enroll_FullMethodName           = "/groupcast.group.v1.IdentityService/Enroll"
+	IdentityService_Renew_FullMethodName            = "/groupcast.group.v1.IdentityService/Renew"
+	IdentityService_RevokeIdentity_FullMethodName   = "/groupcast.group.v1.IdentityService/RevokeIdentity"
+	IdentityService_WatchRevocations_FullMethodName = "/groupcast.group.v1.IdentityService/WatchRevocations"
 )
 
 // IdentityServiceClient is the client API for IdentityService service.
@@ -41,6 +42,9 @@ type IdentityServiceClient interface {
 	Renew(ctx context.Context, in *RenewRequest, opts ...grpc.CallOption) (*RenewResponse, error)
 	// RevokeIdentity refuses every certificate issued to an identity so far, and ends its sessions.
 	RevokeIdentity(ctx context.Context, in *RevokeIdentityRequest, opts ...grpc.CallOption) (*RevokeIdentityResponse, error)
+	// WatchRevocations sends who was revoked, and then every revocation as it is made: for services
+	// that let clients in by their certificates, without a manager.
+	WatchRevocations(ctx context.Context, in *WatchRevocationsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchRevocationsResponse], error)
 }
 
 type identityServiceClient struct {
@@ -91,6 +95,25 @@ func (c *identityServiceClient) RevokeIdentity(ctx context.Context, in *RevokeId
 	return out, nil
 }
 
+func (c *identityServiceClient) WatchRevocations(ctx context.Context, in *WatchRevocationsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchRevocationsResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &IdentityService_ServiceDesc.Streams[0], IdentityService_WatchRevocations_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[WatchRevocationsRequest, WatchRevocationsResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type IdentityService_WatchRevocationsClient = grpc.ServerStreamingClient[WatchRevocationsResponse]
+
 // IdentityServiceServer is the server API for IdentityService service.
 // All implementations must embed UnimplementedIdentityServiceServer
 // for forward compatibility.
@@ -107,6 +130,9 @@ type IdentityServiceServer interface {
 	Renew(context.Context, *RenewRequest) (*RenewResponse, error)
 	// RevokeIdentity refuses every certificate issued to an identity so far, and ends its sessions.
 	RevokeIdentity(context.Context, *RevokeIdentityRequest) (*RevokeIdentityResponse, error)
+	// WatchRevocations sends who was revoked, and then every revocation as it is made: for services
+	// that let clients in by their certificates, without a manager.
+	WatchRevocations(*WatchRevocationsRequest, grpc.ServerStreamingServer[WatchRevocationsResponse]) error
 	mustEmbedUnimplementedIdentityServiceServer()
 }
 
@@ -128,6 +154,9 @@ func (UnimplementedIdentityServiceServer) Renew(context.Context, *RenewRequest) 
 }
 func (UnimplementedIdentityServiceServer) RevokeIdentity(context.Context, *RevokeIdentityRequest) (*RevokeIdentityResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RevokeIdentity not implemented")
+}
+func (UnimplementedIdentityServiceServer) WatchRevocations(*WatchRevocationsRequest, grpc.ServerStreamingServer[WatchRevocationsResponse]) error {
+	return status.Error(codes.Unimplemented, "method WatchRevocations not implemented")
 }
 func (UnimplementedIdentityServiceServer) mustEmbedUnimplementedIdentityServiceServer() {}
 func (UnimplementedIdentityServiceServer) testEmbeddedByValue()                         {}
@@ -222,6 +251,17 @@ func _IdentityService_RevokeIdentity_Handler(srv interface{}, ctx context.Contex
 	return interceptor(ctx, in, info, handler)
 }
 
+func _IdentityService_WatchRevocations_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(WatchRevocationsRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(IdentityServiceServer).WatchRevocations(m, &grpc.GenericServerStream[WatchRevocationsRequest, WatchRevocationsResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type IdentityService_WatchRevocationsServer = grpc.ServerStreamingServer[WatchRevocationsResponse]
+
 // IdentityService_ServiceDesc is the grpc.ServiceDesc for IdentityService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -246,6 +286,12 @@ var IdentityService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _IdentityService_RevokeIdentity_Handler,
 		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "WatchRevocations",
+			Handler:       _IdentityService_WatchRevocations_Handler,
+			ServerStreams: true,
+		},
+	},
 	Metadata: "groupcast/group/v1/identity.proto",
 }

@@ -1,0 +1,98 @@
+package window_test
+
+import (
+	"testing"
+
+	"github.com/groupcast/groupcast/internal/algo/window"
+)
+
+// within decides with so much memory on what uploading sees: probe of priority 2, archive of 0, sensor of 1.
+func within(t *testing.T, memory int) window.Decision {
+	facts := uploading(32e3).Facts
+	facts.Link.Memory = memory
+	return newBench(t, window.Groupcast, window.Options{}).advance(2*second, facts)
+}
+
+// forTargets are the windows that targets take, of those that were planned without a bound.
+func forTargets(d window.Decision) (bytes [3]int, sum int) {
+	for i, client := range uploading(0).Clients {
+		w := float64(d.Shares[i].Windows[0].Bytes)
+		bytes[i] = int(w * min(1, float64(client.Target/d.Shares[i].Rate)))
+		sum += bytes[i]
+	}
+	return bytes, sum
+}
+
+func wantWithin(t *testing.T, d window.Decision, memory int, want ...int) {
+	t.Helper()
+	sum := 0
+	for i, share := range d.Shares {
+		got := share.Windows[0].Bytes
+		sum += got
+		if got < want[i]-2 || got > want[i]+2 {
+			t.Errorf("%s: a window of %d bytes, want %d", share.Name, got, want[i])
+		}
+	}
+	if sum > memory || d.Budget != sum {
+		t.Errorf("windows of %d bytes in %d of memory, and %d are said", sum, memory, d.Budget)
+	}
+}
+
+// Windows together are never more than the memory. What targets take comes first, and what is left of it goes
+// as it would have gone.
+func TestMemoryBoundsTheWindows(t *testing.T) {
+	whole := within(t, 0)
+	if whole.Scarce {
+		t.Error("without a bound it is scarce")
+	}
+	targets, sum := forTargets(whole)
+	rest := whole.Budget - sum
+	half := sum + rest/2
+	d := within(t, half)
+	want := make([]int, 3)
+	for i, share := range whole.Shares {
+		want[i] = targets[i] + (share.Windows[0].Bytes-targets[i])*(rest/2)/rest
+	}
+	wantWithin(t, d, half, want...)
+	if !d.Scarce {
+		t.Error("it is not said that memory is scarce")
+	}
+}
+
+// Where targets take more than there is, three segments of 1000 bytes are everybody's, and the rest goes by decreasing
+// priority: the first has what its target takes, and then the second as far as it goes.
+func TestMemoryGoesByPriority(t *testing.T) {
+	targets, _ := forTargets(within(t, 0))
+	memory := targets[0] + 3000 + 3000
+	wantWithin(t, within(t, memory), memory, targets[0], 3000, 3000)
+	wantWithin(t, within(t, memory+1000), memory+1000, targets[0], 3000, 4000)
+	wantWithin(t, within(t, 15000), 15000, 9000, 3000, 3000)
+}
+
+// Where there is not even memory for three segments of each, all have less, over one connection.
+func TestNextToNoMemory(t *testing.T) {
+	d := within(t, 3000)
+	sum := 0
+	for _, share := range d.Shares {
+		if share.Connections != 1 || share.Windows[0].Bytes < 1 {
+			t.Errorf("%s: %d bytes over %d connections", share.Name, share.Windows[0].Bytes, share.Connections)
+		}
+		sum += share.Windows[0].Bytes
+	}
+	if sum > 3000 || d.Budget != sum {
+		t.Errorf("%d bytes of 3000, and %d are said", sum, d.Budget)
+	}
+}
+
+// Those that come are shown no more at first than the memory that is free has for many of them, and three segments at least.
+func TestFirstWindowFitsTheMemory(t *testing.T) {
+	for memory, want := range map[int]int{0: 32 << 10, 64 << 20: 32 << 10, 1e6: 12e3, 1000: 4344} {
+		b := newBench(t, window.Groupcast, window.Options{})
+		facts := uploading(32e3).Facts
+		facts.Link.Memory = memory
+		b.step(facts)
+		if got := b.First(); got > want+2000 || got < want-2000 {
+			t.Errorf("of %d bytes the first window is %d, want about %d", memory, got, want)
+		}
+	}
+}

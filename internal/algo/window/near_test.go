@@ -1,0 +1,119 @@
+package window_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/algo/window"
+)
+
+// near is a far client of high priority beside one of low priority that is near: of 8 Mbit/s the first should
+// have 2.4, and the second .8.
+func near(ward, archive float64) window.Facts {
+	facts := long(82*ms, 12*ms)
+	facts.Link.Rate = mbits(8)
+	first, second := &facts.Clients[0], &facts.Clients[1]
+	first.Name, first.Target, first.Minimum, first.Priority = "ward", mbits(2.4), mbits(1.2), 1
+	second.Name, second.Target = "archive", mbits(.8)
+	first.Throughput, second.Throughput = mbits(ward), mbits(archive)
+	first.Connections[0].Throughput, first.Connections[0].Window = mbits(ward), 28000
+	one := second.Connections[0]
+	one.Throughput, one.Window = mbits(archive/2), 3000
+	two := one
+	two.ID = 3
+	second.Connections = []window.Connection{one, two}
+	return facts
+}
+
+func (b *bench) wantRate(d window.Decision, client int, want float64) {
+	b.Helper()
+	if got := float64(d.Shares[client].Rate) / mbit; got < .99*want || got > 1.01*want {
+		b.Errorf("%s: %.2f Mbit/s are planned, want %.2f", d.Shares[client].Name, got, want)
+	}
+}
+
+func (b *bench) wantPace(d window.Decision, client int, want float64) {
+	b.Helper()
+	if got := float64(d.Shares[client].Pace) / mbit; got < .99*want || got > 1.01*want {
+		b.Errorf("%s: %.2f Mbit/s are asked for, want %.2f", d.Shares[client].Name, got, want)
+	}
+}
+
+// Nobody is given more than its target while one of higher priority lacks its own: 8 - .8 are the other's.
+// Once it has that, what is more than the targets, 4.8, goes by their ratio: a quarter of it to the one with .8.
+func TestNobodyHasMoreWhileOneOfHigherPriorityLacks(t *testing.T) {
+	b := newBench(t, window.Groupcast, window.Options{})
+	lacking := b.step(near(1.99, 3.18))
+	b.wantRate(lacking, 0, 7.2)
+	b.wantRate(lacking, 1, .8)
+	met := b.advance(1*second, near(2.5, .8))
+	b.wantRate(met, 0, 6)
+	b.wantRate(met, 1, 2)
+	first := near(1.99, 3.18) // the lower priority has been there for a while, and the higher one comes
+	ward := first.Clients[0]
+	first.Clients = first.Clients[1:]
+	b = newBench(t, window.Groupcast, window.Options{})
+	b.wantRate(b.advance(3*second, first), 0, 8)
+	first.Clients = append(first.Clients, ward)
+	b.wantRate(b.step(first), 0, .8)
+}
+
+// Two windows of three segments bring 4 Mbit/s over 12 ms, whatever is planned: so what is planned is
+// asked for, and no more.
+func TestWhoseWindowsCannotBeSmallEnoughIsPaced(t *testing.T) {
+	b := newBench(t, window.Groupcast, window.Options{})
+	d := b.step(near(1.99, 3.18))
+	b.wantPace(d, 1, .8)
+	b.wantPace(d, 0, 0)
+	if got := d.Shares[1].Windows[0].Bytes; got != 3000 {
+		t.Errorf("a window of %d bytes, want three segments of 1000", got)
+	}
+	b.wantPace(b.advance(1*second, near(2.5, .8)), 1, 2)
+	alone := near(0, 4)
+	alone.Clients = alone.Clients[1:]
+	b.wantPace(b.advance(3*second, alone), 0, 0) // 8 Mbit/s over 14 ms are 14,000 bytes
+}
+
+// What one lacks may not be what others have: it is tried for 5 s, and tried again after 10 s, after 20 s, and so on.
+func TestOthersAreHeldNoLongerThanItHelps(t *testing.T) {
+	b := newBench(t, window.Groupcast, window.Options{})
+	held, was := []int{}, false
+	for range int(40 * second / window.Interval) {
+		is := b.step(near(1.99, .8)).Shares[1].Rate < mbits(.81)
+		if is != was {
+			held = append(held, 0)
+		}
+		was = is
+		held[len(held)-1]++
+	}
+	for i, want := range []int{10, 20, 10, 40} { // half seconds: held, free, held, free
+		if i < len(held)-1 && held[i] != want || len(held) != 4 {
+			t.Fatalf("held and free for %d half seconds in turn, want 10, 20, 10", held)
+		}
+	}
+}
+
+// The demonstration's network: archives over 8 and 12 ms, of which three segments are 4 and 3 Mbit/s, beside wards over 82
+// and 122. All have their parts within a tenth: targets of 6.4 Mbit/s, and of what the link has besides as much for each of a target.
+func TestShortPathsTakeNothingFromLongOnes(t *testing.T) {
+	for _, cubic := range []bool{true, false} {
+		s := newSite(8*mbit, 64<<10, controller(t, window.Groupcast))
+		join := func(name string, path time.Duration, target, minimum float64, priority int) *upload {
+			u := &upload{path: path, cubic: cubic}
+			u.Name, u.Target, u.Minimum, u.Priority = name, mbits(target), mbits(minimum), priority
+			return s.join(u)
+		}
+		all := []*upload{
+			join("archive-1", 8*ms, .8, 0, 0), join("archive-2", 12*ms, .8, 0, 0),
+			join("ward-1", 82*ms, 2.4, 1.2, 1), join("ward-2", 122*ms, 2.4, 1.2, 1),
+		}
+		s.run(20 * second)
+		sum := tell(t, all, 5*second, 20*second)
+		wantTargets(t, all, 1, 5*second, 5*second, 20*second)
+		for _, u := range all {
+			if part := u.mean(5*second, 20*second) / sum * 6.4 * mbit / float64(u.Target); part < .9 || part > 1.1 {
+				t.Errorf("%s has %.2f times its part", u.Name, part)
+			}
+		}
+	}
+}

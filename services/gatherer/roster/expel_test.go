@@ -1,0 +1,61 @@
+package roster_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/policy"
+	"github.com/groupcast/groupcast/services/gatherer/roster"
+)
+
+var errGone = errors.New("it was revoked")
+
+// Whoever attached with a certificate that counts no more is put out: its session ends with the reason, its tickets
+// permit nothing, and it comes back with a later certificate alone, to what it has uploaded. Nobody else is touched, not even
+// who uploads in its name with an identity of his own.
+func TestRevokedAreExpelled(t *testing.T) {
+	revoked := identity.Peer{}
+	f := start(t, policy.Policy{}, func(env *roster.Env) {
+		env.Revoked = func(peer identity.Peer) error {
+			if peer.ID == revoked.ID && peer.Stamp <= revoked.Stamp {
+				return errGone
+			}
+			return nil
+		}
+	})
+	attach := func(name string, id identity.ID, stamp identity.Stamp) *roster.Session {
+		session, err := f.Attach(name, nil, identity.Peer{ID: id, Stamp: stamp})
+		f.must(err)
+		return session
+	}
+	alice, bob, byOperator := attach("alice", member("alice"), 7), attach("bob", member("bob"), 7), attach("carol", operator, 7)
+	content := []byte("content")
+	opened := f.open(alice, file("f", len(content)))
+	f.must(opened.Upload.Came(content[:3]))
+	changed := alice.Told().Changed
+	revoked = identity.Peer{ID: member("alice"), Stamp: 7}
+	f.Expel()
+	<-changed
+	if told := alice.Told(); told.Ended != roster.Revoked {
+		t.Errorf("who was revoked is told %+v", told)
+	}
+	if opened.Permits(member("alice")) {
+		t.Error("the ticket still permits")
+	}
+	if _, err := f.finish(alice, opened, content); !errors.Is(err, roster.ErrSession) {
+		t.Errorf("who was revoked finishes: %v", err)
+	}
+	for _, other := range []*roster.Session{bob, byOperator} {
+		if told := other.Told(); told.Ended != "" {
+			t.Errorf("%v is told %+v", other.Peer, told)
+		}
+	}
+	if _, err := f.Attach("alice", nil, revoked); !errors.Is(err, errGone) {
+		t.Errorf("with the same certificate: %v", err)
+	}
+	again := f.open(attach("alice", member("alice"), 8), file("f", len(content)))
+	if again.Upload != opened.Upload || again.Offset != 3 {
+		t.Errorf("it goes on at %d", again.Offset)
+	}
+}

@@ -1,0 +1,120 @@
+package manager_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	gatherv1 "github.com/groupcast/groupcast/internal/gen/groupcast/gather/v1"
+	"github.com/groupcast/groupcast/internal/uplink"
+	"github.com/groupcast/groupcast/sdk"
+	"github.com/groupcast/groupcast/services/manager/managertest"
+)
+
+// startGatherer is the manager's side of a gatherer: its registration and reports.
+func startGatherer(t *testing.T, config sdk.Config, address string) (stop context.CancelFunc, ended chan error) {
+	t.Helper()
+	link := managertest.Dial(t, config)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended = make(chan error, 1)
+	var running sync.WaitGroup
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+	})
+	running.Go(func() {
+		ended <- link.RegisterGatherer(ctx, &gatherv1.GathererRegistration{Addresses: []string{address}, Labels: map[string]string{"site": "a"}},
+			func() *gatherv1.GathererReport {
+				return &gatherv1.GathererReport{Clients: 3, ReceivedBytesPerSecond: 1000}
+			})
+	})
+	return cancel, ended
+}
+
+// gathererIs waits until a gatherer has a state, or is gone.
+func gathererIs(t *testing.T, client *sdk.Client, name, state string, holds func(sdk.Gatherer) bool) {
+	t.Helper()
+	eventually(t, time.Minute, name+" is "+state, func() bool {
+		all, err := client.Gatherers(t.Context())
+		if err != nil {
+			return false // no manager leads
+		}
+		for _, one := range all {
+			if one.Name == name {
+				return string(one.State) == state && (holds == nil || holds(one))
+			}
+		}
+		return state == "gone"
+	})
+}
+
+// A gatherer is listed with where it is and what it said last; a newer one of its name fences it; who stops is
+// forgotten at once. A member finds a gatherer by its name, and lists none.
+func TestGathererLife(t *testing.T) {
+	m := managertest.Start(t)
+	client, access := m.Client(t), mustRead(t, m.Access)
+	config := letIn(t, access, "gatherer", "g1")
+	_, ended := startGatherer(t, config, "10.0.0.1:7420")
+	gathererIs(t, client, "g1", "online", func(g sdk.Gatherer) bool {
+		return g.Addresses[0] == "10.0.0.1:7420" && g.Labels["site"] == "a" && g.Clients == 3 && g.BytesPerSecond == 1000
+	})
+	stop, last := startGatherer(t, config, "10.0.0.2:7420")
+	var fenced *uplink.GathererFenced
+	if err := <-ended; !errors.As(err, &fenced) {
+		t.Errorf("the older one ends with %v", err)
+	}
+	member := dial(t, letIn(t, access, "agent", "edge"))
+	eventually(t, 10*time.Second, "the newer one is found", func() bool {
+		found, err := member.Gatherer(t.Context(), "g1")
+		return err == nil && found.State == "online" && found.Addresses[0] == "10.0.0.2:7420"
+	})
+	if _, err := member.Gatherers(t.Context()); sdk.CodeOf(err) != sdk.Forbidden {
+		t.Errorf("a client lists gatherers: %v", err)
+	}
+	if _, err := member.Gatherer(t.Context(), "g2"); sdk.CodeOf(err) != sdk.NotFound {
+		t.Errorf("a gatherer that there is not: %v", err)
+	}
+	stop()
+	if err := <-last; err != nil {
+		t.Errorf("one that stops ends with %v", err)
+	}
+	gathererIs(t, client, "g1", "gone", nil)
+}
+
+// A new leader knows the gatherers, and they go on under it with the incarnation that they had.
+func TestGatherersOutliveTheLeader(t *testing.T) {
+	cluster := managertest.StartCluster(t, 2)
+	leader := cluster.Leader(t)
+	other := cluster.Managers[0]
+	if other == leader {
+		other = cluster.Managers[1]
+	}
+	access := mustRead(t, leader.Access)
+	config := letIn(t, access, "gatherer", "g1")
+	config.Endpoints = append(config.Endpoints, mustRead(t, other.Access).Endpoints...)
+	startGatherer(t, config, "10.0.0.1:7420")
+	var before uint64
+	gathererIs(t, leader.Client(t), "g1", "online", func(g sdk.Gatherer) bool { before = g.Incarnation; return g.Clients == 3 })
+	freeze(t, leader)
+	defer thaw(t, leader)
+	gathererIs(t, other.Client(t), "g1", "online", func(g sdk.Gatherer) bool { return g.Incarnation == before && g.Clients == 3 })
+}
+
+// One that is silent for ten seconds is offline, and is known all the same.
+func TestSilentGathererGoesOffline(t *testing.T) {
+	m := managertest.Start(t)
+	link := managertest.Dial(t, letIn(t, mustRead(t, m.Access), "gatherer", "g1"))
+	stream, err := gatherv1.NewGathererServiceClient(link).Control(t.Context())
+	if err == nil {
+		err = stream.Send(&gatherv1.ControlRequest{Message: &gatherv1.ControlRequest_Registration{
+			Registration: &gatherv1.GathererRegistration{Addresses: []string{"10.0.0.1:7420"}},
+		}})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	gathererIs(t, m.Client(t), "g1", "online", nil)
+	gathererIs(t, m.Client(t), "g1", "offline", nil)
+}

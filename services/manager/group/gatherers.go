@@ -1,0 +1,143 @@
+package group
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	gatherv1 "github.com/groupcast/groupcast/internal/gen/groupcast/gather/v1"
+	"github.com/groupcast/groupcast/services/manager/ledger"
+	"github.com/groupcast/groupcast/services/manager/store"
+	"github.com/groupcast/groupcast/services/manager/view"
+)
+
+// heard is what a gatherer said last, and when. Only the leader knows it.
+type heard struct {
+	at     time.Time
+	report *gatherv1.GathererReport
+}
+
+// RegisterGatherer notes a gatherer and returns its incarnation. One that goes on as an
+// incarnation that is still the newest keeps it.
+func (r *Registry) RegisterGatherer(ctx context.Context, name string, asked *gatherv1.GathererRegistration) (incarnation uint64, err error) {
+	var problems ledger.Checks
+	problems.That(len(asked.GetAddresses()) > 0, "addresses", "is empty: say where clients reach the gatherer")
+	checkPlace(&problems, "", asked.GetAddresses(), asked.GetLabels())
+	if err := problems.Err(); err != nil {
+		return 0, err
+	}
+	err = r.ledger.Write(ctx, ledger.Request{}, nil, func() (ledger.Plan, error) {
+		current, known := r.view.Gatherer(name)
+		incarnation = r.ledger.Next()
+		switch {
+		case known && asked.GetIncarnation() == current.GetIncarnation():
+			incarnation = current.GetIncarnation()
+		case known && asked.GetIncarnation() != 0:
+			return ledger.Plan{}, fmt.Errorf("gatherer %q, incarnation %d: %w", name, asked.GetIncarnation(), ledger.ErrReplaced)
+		}
+		encoded, err := proto.Marshal(&gatherv1.Gatherer{
+			Name: name, Incarnation: incarnation, Addresses: asked.GetAddresses(), Labels: asked.GetLabels(), RegisterTime: timestamppb.Now(),
+		})
+		if err != nil {
+			return ledger.Plan{}, fmt.Errorf("encode gatherer: %w", err)
+		}
+		key := view.GathererKey(name)
+		return ledger.Plan{Conditions: []store.Cond{store.Unchanged(key, current.Changed)}, Changes: []store.Op{store.Put(key, encoded)}}, nil
+	})
+	if err == nil {
+		r.hear(name, nil)
+	}
+	return incarnation, err
+}
+
+func (r *Registry) hear(name string, report *gatherv1.GathererReport) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.gatherers[name] = heard{time.Now(), report}
+}
+
+// ReportGatherer notes that a gatherer lives, and how it is. It returns FENCED if a newer
+// incarnation has come, and OFFLINE if the gatherer was forgotten and must register again.
+func (r *Registry) ReportGatherer(name string, incarnation uint64, report *gatherv1.GathererReport) gatherv1.GathererState {
+	known, found := r.view.Gatherer(name)
+	switch {
+	case found && known.GetIncarnation() > incarnation:
+		return gatherv1.GathererState_GATHERER_STATE_FENCED
+	case !found:
+		return gatherv1.GathererState_GATHERER_STATE_OFFLINE
+	}
+	r.hear(name, report)
+	return gatherv1.GathererState_GATHERER_STATE_ONLINE
+}
+
+// ForgetGatherer forgets a gatherer that stops, or was silent for long.
+func (r *Registry) ForgetGatherer(ctx context.Context, name string, incarnation uint64) error {
+	err := r.ledger.Write(ctx, ledger.Request{}, nil, func() (ledger.Plan, error) {
+		known, found := r.view.Gatherer(name)
+		if !found || known.GetIncarnation() != incarnation {
+			return ledger.Plan{}, nil
+		}
+		key := view.GathererKey(name)
+		return ledger.Plan{Conditions: []store.Cond{store.Unchanged(key, known.Changed)}, Changes: []store.Op{store.Delete(key)}}, nil
+	})
+	if err == nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.gatherers, name)
+	}
+	return err
+}
+
+// sweepGatherers forgets gatherers that have been silent for long.
+func (r *Registry) sweepGatherers(ctx context.Context) {
+	all, _ := r.view.Gatherers("", math.MaxInt)
+	for _, gatherer := range all {
+		if time.Since(r.lastHeard(gatherer.GetName()).at) < forgetAgents {
+			continue
+		}
+		if err := r.ForgetGatherer(ctx, gatherer.GetName(), gatherer.GetIncarnation()); err != nil {
+			r.log.Warn("a gatherer that is gone could not be forgotten; trying again", "gatherer", gatherer.GetName(), "error", err)
+		}
+	}
+}
+
+// lastHeard returns what a gatherer said last; who said nothing under this leader might have until it began.
+func (r *Registry) lastHeard(name string) heard {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if last, known := r.gatherers[name]; known {
+		return last
+	}
+	return heard{at: r.led}
+}
+
+// GetGatherer returns a gatherer as it is.
+func (r *Registry) GetGatherer(name string) (*gatherv1.Gatherer, error) {
+	record, found := r.view.Gatherer(name)
+	if !found {
+		return nil, fmt.Errorf("gatherer %q %w", name, ledger.ErrNotFound)
+	}
+	return r.showGatherer(record.Gatherer), nil
+}
+
+// Gatherers returns up to limit gatherers as they are whose names come after the one given.
+func (r *Registry) Gatherers(after string, limit int) (page []*gatherv1.Gatherer, more bool) {
+	records, more := r.view.Gatherers(after, limit)
+	for _, record := range records {
+		page = append(page, r.showGatherer(record))
+	}
+	return page, more
+}
+
+func (r *Registry) showGatherer(record *gatherv1.Gatherer) *gatherv1.Gatherer {
+	shown, last := proto.CloneOf(record), r.lastHeard(record.GetName())
+	shown.State, shown.Report = gatherv1.GathererState_GATHERER_STATE_OFFLINE, last.report
+	if time.Since(last.at) < Expiry {
+		shown.State = gatherv1.GathererState_GATHERER_STATE_ONLINE
+	}
+	return shown
+}
