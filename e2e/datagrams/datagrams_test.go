@@ -41,6 +41,7 @@ func TestParityRepairsEveryLink(t *testing.T) {
 	}
 	s := stream1000()
 	s.data, s.parity = 10, 2
+	s.fresh = 3 * time.Second // a machine that stands still for a moment is not what is tested
 	protected, err := overTree(ctx, seed, 0.03, s)
 	if err != nil {
 		t.Fatal(err)
