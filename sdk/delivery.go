@@ -123,8 +123,8 @@ type Delivery struct {
 	Measurements Measurements
 	// Reason is why it was ended before it was done; empty otherwise.
 	Reason string
-	// Tree is who feeds whom, each after its parent, the sender first. It is empty in lists, where
-	// WatchDelivery or Outgoing yield it, and once nobody is fed any more; so are TreeChanges, the latest last.
+	// Tree is who feeds whom, each after its parent, the sender first. It is empty in lists, in what
+	// WatchDelivery and Outgoing yield, and once nobody is fed any more; so are TreeChanges, the latest last.
 	Tree        []TreeNode
 	TreeChanges []TreeChange
 	// Datagrams is how many a stream in datagrams had, once it is sealed.
