@@ -29,7 +29,8 @@ type ReceiveOptions struct {
 	// What is returned is closed at the end of the stream.
 	Stream func(Incoming) (StreamWriter, error)
 	// Begun is called when a delivery to this member begins, and Progress as bytes of an object
-	// land, with how many there are, if they are set.
+	// land, with how many there are: first those that were there already. Where these turn out to
+	// be of something else, there are none again. Both may be nil.
 	Begun    func(Incoming)
 	Progress func(in Incoming, bytes uint64)
 }
@@ -237,7 +238,7 @@ func (r *receiving) alreadyHere(ctx context.Context) (one Arrived, is bool) {
 		return Arrived{}, false
 	}
 	r.root = root[:]
-	r.update(func() { r.offset = r.info.Length })
+	_ = r.Landed(r.info.Length)
 	return Arrived{Incoming: r.incoming, Path: filepath.Join(r.options.Into, r.info.Name), Bytes: r.info.Length, Root: r.root}, true
 }
 
@@ -248,7 +249,8 @@ func (r *receiving) land(ctx context.Context, landing *object.Landing) Arrived {
 	resumed := landing.Offset() > 0
 	for {
 		store := &store{r, landing}
-		r.update(func() { r.offset, r.end = landing.Offset(), nil })
+		r.update(func() { r.end = nil })
+		_ = r.Landed(landing.Offset())
 		if err := r.takeAll(ctx, store); err != nil {
 			return r.leave(landing, err)
 		}

@@ -91,6 +91,8 @@ type Policy struct {
 	Limits           Limits
 	DataPlane        DataPlane
 	Congestion       Congestion
+	// MembersRelay lets members be session agents of the group.
+	MembersRelay bool
 }
 
 // SlowMember says when a member counts as slow, and what happens then.
@@ -224,6 +226,7 @@ func newGroup(m *groupv1.Group) Group {
 				MaxObjectBytes: p.GetLimits().GetMaxObjectBytes(), MaxBytesPerSecond: p.GetLimits().GetMaxBytesPerSecond(),
 			},
 			DataPlane: name[DataPlane](p.GetDataPlane()), Congestion: name[Congestion](p.GetCongestion()),
+			MembersRelay: p.GetMembersRelay(),
 		},
 		wire: wire{m},
 	}
@@ -274,6 +277,7 @@ func (p Policy) message() (*groupv1.Policy, error) {
 			MaxMembers: p.Limits.MaxMembers, MaxDeliveries: p.Limits.MaxDeliveries,
 			MaxObjectBytes: p.Limits.MaxObjectBytes, MaxBytesPerSecond: p.Limits.MaxBytesPerSecond,
 		},
+		MembersRelay: p.MembersRelay,
 	}
 	var err error
 	if m.AllowedRoles, err = messages(p.AllowedRoles); err != nil {

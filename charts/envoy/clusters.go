@@ -20,14 +20,14 @@ const (
 )
 
 // base is a cluster of all that a DNS name has addresses for. Who fails again and again gets nothing for a while, but
-// never more than half of them.
+// never more than half of them; what goes over who is ill ends, so that it comes back over another.
 func base(name, host string, port uint32) *clusterv3.Cluster {
 	return &clusterv3.Cluster{
 		Name: name,
 		ClusterDiscoveryType: &clusterv3.Cluster_ClusterType{ClusterType: &clusterv3.Cluster_CustomClusterType{
 			Name: "envoy.clusters.dns", TypedConfig: packed(&dnsv3.DnsCluster{DnsRefreshRate: seconds(2)}),
 		}},
-		ConnectTimeout:                seconds(3),
+		ConnectTimeout:                seconds(1),
 		PerConnectionBufferLimitBytes: number(1 << 20),
 		LoadAssignment:                endpoints(name, address(host, port)),
 		OutlierDetection: &clusterv3.OutlierDetection{
@@ -36,7 +36,9 @@ func base(name, host string, port uint32) *clusterv3.Cluster {
 		CircuitBreakers: &clusterv3.CircuitBreakers{Thresholds: []*clusterv3.CircuitBreakers_Thresholds{{
 			MaxConnections: number(maxConnections), MaxPendingRequests: number(maxConnections), MaxRequests: number(maxConnections), MaxRetries: number(10),
 		}}},
-		IgnoreHealthOnHostRemoval: true,
+		IgnoreHealthOnHostRemoval:           true,
+		CloseConnectionsOnHostHealthFailure: true,
+		CommonLbConfig:                      &clusterv3.Cluster_CommonLbConfig{UpdateMergeWindow: seconds(0)}, // what is found out counts at once
 	}
 }
 
@@ -60,10 +62,9 @@ func (o Options) managers() *clusterv3.Cluster {
 			},
 		}),
 	}
-	c.HealthChecks = []*corev3.HealthCheck{{
-		Timeout: seconds(2), Interval: seconds(3), UnhealthyThreshold: number(2), HealthyThreshold: number(1), NoTrafficInterval: seconds(3),
-		HealthChecker: &corev3.HealthCheck_GrpcHealthCheck_{GrpcHealthCheck: &corev3.HealthCheck_GrpcHealthCheck{}},
-	}}
+	check := checked()
+	check.HealthChecker = &corev3.HealthCheck_GrpcHealthCheck_{GrpcHealthCheck: &corev3.HealthCheck_GrpcHealthCheck{}}
+	c.HealthChecks = []*corev3.HealthCheck{check}
 	return c
 }
 
@@ -79,11 +80,17 @@ func (o Options) gatherer() *clusterv3.Cluster {
 
 // reachable checks whether connections are taken: it is all that can be known of what TLS hides.
 func reachable(c *clusterv3.Cluster) *clusterv3.Cluster {
-	c.HealthChecks = []*corev3.HealthCheck{{
-		Timeout: seconds(2), Interval: seconds(3), UnhealthyThreshold: number(2), HealthyThreshold: number(1), NoTrafficInterval: seconds(3),
-		HealthChecker: &corev3.HealthCheck_TcpHealthCheck_{TcpHealthCheck: &corev3.HealthCheck_TcpHealthCheck{}},
-	}}
+	check := checked()
+	check.HealthChecker = &corev3.HealthCheck_TcpHealthCheck_{TcpHealthCheck: &corev3.HealthCheck_TcpHealthCheck{}}
+	c.HealthChecks = []*corev3.HealthCheck{check}
 	return c
+}
+
+// checked is how often it is asked how somebody is: who does not answer is ill before the sessions that lead there expire.
+func checked() *corev3.HealthCheck {
+	return &corev3.HealthCheck{
+		Timeout: seconds(2), Interval: seconds(2), UnhealthyThreshold: number(2), HealthyThreshold: number(1), NoTrafficInterval: seconds(2),
+	}
 }
 
 func (o Options) adminCluster() *clusterv3.Cluster {

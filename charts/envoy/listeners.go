@@ -15,6 +15,7 @@ import (
 	tcpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
@@ -51,6 +52,8 @@ func (o Options) through(name string, port uint32, cluster string) *listenerv3.L
 		StatPrefix:       name,
 		ClusterSpecifier: &tcpv3.TcpProxy_Cluster{Cluster: cluster},
 		IdleTimeout:      seconds(3600),
+		// Who cannot be reached may be ill for longer than it takes to find that out: the next one is tried.
+		MaxConnectAttempts: number(3),
 		AccessLog: jsonLog(map[string]string{
 			"listener": name, "start": "%START_TIME%", "duration_ms": "%DURATION%", "peer": "%DOWNSTREAM_REMOTE_ADDRESS%",
 			"upstream": "%UPSTREAM_HOST%", "received": "%BYTES_RECEIVED%", "sent": "%BYTES_SENT%", "flags": "%RESPONSE_FLAGS%",
@@ -95,9 +98,12 @@ func (o Options) connections() *hcmv3.HttpConnectionManager {
 			"manager": "%UPSTREAM_HOST%", "received": "%BYTES_RECEIVED%", "sent": "%BYTES_SENT%", "flags": "%RESPONSE_FLAGS%",
 		}),
 		HttpFilters:    o.filters(),
-		RouteSpecifier: &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: routes()},
+		RouteSpecifier: &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: o.routes()},
 	}
 }
+
+// transcoder makes gRPC of JSON.
+const transcoder = "envoy.filters.http.grpc_json_transcoder"
 
 func filter(name string, config proto.Message) *hcmv3.HttpFilter {
 	return &hcmv3.HttpFilter{Name: name, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: packed(config)}}
@@ -113,7 +119,7 @@ func (o Options) filters() []*hcmv3.HttpFilter {
 			RateLimitedAsResourceExhausted: true,
 		}),
 		filter("envoy.filters.http.grpc_web", &webv3.GrpcWeb{}),
-		filter("envoy.filters.http.grpc_json_transcoder", &transcoderv3.GrpcJsonTranscoder{
+		filter(transcoder, &transcoderv3.GrpcJsonTranscoder{
 			DescriptorSet:             &transcoderv3.GrpcJsonTranscoder_ProtoDescriptor{ProtoDescriptor: o.Dir + "/groupcast.binpb"},
 			Services:                  Services,
 			AutoMapping:               true,
@@ -134,12 +140,13 @@ func (o Options) filters() []*hcmv3.HttpFilter {
 
 // routes sends all to the managers. No stream is cut by the time that it lasts: what a caller says
 // with grpc-timeout holds, and silence ends it. A call is tried again elsewhere only if no manager has had it.
-func routes() *routev3.RouteConfiguration {
+func (o Options) routes() *routev3.RouteConfiguration {
 	return &routev3.RouteConfiguration{
-		Name: "managers",
+		Name:                           "managers",
+		MaxDirectResponseBodySizeBytes: number(1 << 20),
 		VirtualHosts: []*routev3.VirtualHost{{
 			Name: "managers", Domains: []string{"*"},
-			Routes: []*routev3.Route{{
+			Routes: []*routev3.Route{o.document(), {
 				Match: &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}},
 				Action: &routev3.Route_Route{Route: &routev3.RouteAction{
 					ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: managersCluster},
@@ -155,6 +162,21 @@ func routes() *routev3.RouteConfiguration {
 				}},
 			}},
 		}},
+	}
+}
+
+// document is what the API is as HTTP, for those who make clients of it.
+func (o Options) document() *routev3.Route {
+	const name = "openapi.yaml"
+	return &routev3.Route{
+		Match: &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Path{Path: "/" + name}},
+		Action: &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{
+			Status: 200, Body: &corev3.DataSource{Specifier: &corev3.DataSource_Filename{Filename: o.Dir + "/" + name}},
+		}},
+		ResponseHeadersToAdd: []*corev3.HeaderValueOption{{
+			Header: &corev3.HeaderValue{Key: "content-type", Value: "application/yaml"}, AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
+		}},
+		TypedPerFilterConfig: map[string]*anypb.Any{transcoder: packed(&routev3.FilterConfig{Disabled: true})},
 	}
 }
 

@@ -1,4 +1,4 @@
-// Generate writes what is made of other files of the chart: Envoy's configuration and descriptors, the schema
+// Generate writes what is made of other files: Envoy's configuration and descriptors, the API as HTTP, the schema
 // of the values, and their table in the README. `make chart` runs it, `make check` compares.
 package main
 
@@ -32,6 +32,13 @@ func run(dir string) error {
 		}
 	}
 	if err := writeDescriptors(filepath.Join(dir, "files", "groupcast.binpb")); err != nil {
+		return err
+	}
+	document, err := os.ReadFile(filepath.Join(dir, "..", "..", "docs", "openapi.yaml"))
+	if err != nil {
+		return err
+	}
+	if err := write(filepath.Join(dir, "files", "openapi.yaml"), document); err != nil {
 		return err
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "values.yaml"))

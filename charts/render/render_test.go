@@ -26,7 +26,7 @@ import (
 // profiles are the files of ci/, each with the pod security level of every pod: the exact one.
 var profiles = map[string]map[string]api.Level{
 	"default":       {"manager": api.LevelRestricted, "agent": api.LevelPrivileged, "gatherer": api.LevelPrivileged, "replicator": api.LevelPrivileged, "envoy": api.LevelRestricted, "test": api.LevelRestricted},
-	"restricted":    {"manager": api.LevelRestricted, "agent": api.LevelRestricted, "gatherer": api.LevelRestricted, "envoy": api.LevelRestricted, "test": api.LevelRestricted},
+	"restricted":    {"manager": api.LevelRestricted, "agent": api.LevelRestricted, "gatherer": api.LevelRestricted, "replicator": api.LevelRestricted, "envoy": api.LevelRestricted, "test": api.LevelRestricted},
 	"ha":            {"manager": api.LevelRestricted, "agent": api.LevelPrivileged, "gatherer": api.LevelPrivileged, "replicator": api.LevelPrivileged, "envoy": api.LevelRestricted, "test": api.LevelRestricted},
 	"external-etcd": {"manager": api.LevelRestricted, "agent": api.LevelPrivileged, "gatherer": api.LevelPrivileged, "replicator": api.LevelPrivileged, "envoy": api.LevelRestricted, "test": api.LevelRestricted},
 	"minimal":       {"manager": api.LevelRestricted},

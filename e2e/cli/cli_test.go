@@ -54,6 +54,7 @@ func TestScripts(t *testing.T) {
 			"exits":     exits,
 			"start":     start,
 			"await":     await,
+			"ends":      ends,
 			"interrupt": interrupt,
 			"endpoint":  endpoint,
 			"address":   address,
@@ -154,14 +155,30 @@ func await(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	p, pattern := named(ts, args[0]), regexp.MustCompile("(?m)"+args[1])
 	deadline := time.After(patience)
-	for !pattern.MatchString(p.stdout.String()) && !pattern.MatchString(p.stderr.String()) {
+	said := func() bool { return pattern.MatchString(p.stdout.String()) || pattern.MatchString(p.stderr.String()) }
+	for !said() {
 		select {
 		case <-deadline:
 			ts.Fatalf("%s did not say %s:\n%s%s", args[0], args[1], &p.stdout, &p.stderr)
 		case <-p.ended:
+			if said() {
+				return
+			}
 			ts.Fatalf("%s ended:\n%s%s", args[0], &p.stdout, &p.stderr)
 		case <-time.After(10 * time.Millisecond):
 		}
+	}
+}
+
+// ends NAME waits until a program has ended by itself.
+func ends(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: ends NAME")
+	}
+	select {
+	case <-named(ts, args[0]).ended:
+	case <-time.After(patience):
+		ts.Fatalf("%s goes on", args[0])
 	}
 }
 
@@ -208,7 +225,7 @@ func address(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// online NAME... waits until the managers hear of all these replicators.
+// online NAME... waits until the managers hear of all these replicators and agents.
 func online(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: online NAME...")
@@ -219,13 +236,21 @@ func online(ts *testscript.TestScript, neg bool, args []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for known := 0; known < len(args); {
-		all, err := client.Replicators(ctx)
+		replicators, err := client.Replicators(ctx)
+		ts.Check(err)
+		agents, err := client.Agents(ctx)
 		ts.Check(err)
 		known = 0
-		for _, r := range all {
-			if r.State == "online" && slices.Contains(args, r.Name) {
+		note := func(name, state string) {
+			if state == "online" && slices.Contains(args, name) {
 				known++
 			}
+		}
+		for _, r := range replicators {
+			note(r.Name, string(r.State))
+		}
+		for _, a := range agents {
+			note(a.Name, a.State)
 		}
 		select {
 		case <-ctx.Done():

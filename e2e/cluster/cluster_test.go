@@ -25,15 +25,16 @@ const (
 	grpcNodePort      = 30480
 	httpNodePort      = 30481
 	gatheringNodePort = 30483
+	tightNodePort     = 30490
 	mebibyte          = 1 << 20
 )
 
 // gc is the release of the default profile, which all but I and J use one after another.
 var gc = release{
-	name: "gc", namespace: "gc",
+	name: "gc", namespace: "gc", port: grpcNodePort,
 	values: []string{
 		"image.pullPolicy=Never", "agent.cache.size=512Mi", fmt.Sprintf("tests.agents=%d", nodes),
-		"gatherer.storage.size=1Gi", "gatherer.storage.reserve=16Mi", "replicator.sources={/usr/local/bin}",
+		"gatherer.storage.size=1Gi", "gatherer.storage.reserve=16Mi", "replicator.sources={/usr/local/bin}", "networkPolicy.enabled=true",
 		"envoy.service.type=NodePort", fmt.Sprintf("envoy.service.nodePort=%d,envoy.service.httpNodePort=%d,envoy.service.gatheringNodePort=%d", grpcNodePort, httpNodePort, gatheringNodePort),
 	},
 }
@@ -243,13 +244,18 @@ func post(t *testing.T, client *http.Client, method string, header http.Header) 
 func TestIRestrictedProfile(t *testing.T) {
 	restricted := release{
 		name: "tight", namespace: "tight",
-		values: []string{"image.pullPolicy=Never", "dataPlane.hostNetwork=false", "agent.cache.size=256Mi", fmt.Sprintf("tests.agents=%d", nodes), "networkPolicy.enabled=true"},
+		values: []string{
+			"image.pullPolicy=Never", "dataPlane.hostNetwork=false", "agent.cache.size=256Mi", fmt.Sprintf("tests.agents=%d", nodes), "networkPolicy.enabled=true",
+			"replicator.sources={/usr/local/bin}", "envoy.service.type=NodePort", fmt.Sprintf("envoy.service.nodePort=%d", tightNodePort),
+		},
+		port: tightNodePort,
 	}
 	restricted.keepArtifacts(t)
 	mustKubectl(t, "create", "namespace", restricted.namespace)
 	mustKubectl(t, "label", "namespace", restricted.namespace, "pod-security.kubernetes.io/enforce=restricted")
 	restricted.apply(t)
 	restricted.check(t)
+	restricted.replicates(t, true)
 	gc.check(t) // the other one is as well as before
 	if _, err := restricted.helm(3*time.Minute, "uninstall", restricted.name, "--wait"); err != nil {
 		t.Fatal(err)

@@ -15,17 +15,20 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// A node whose cable is pulled: "killing an agent must move the panels and fire the alert that claim to show it". Who comes now
-// finds managers that decide, and a delivery reaches all by the agents that are left. The node comes back, and the alert ends.
+// A node whose cable is pulled: "killing an agent must move the panels and fire the alert that claim to show it". A delivery that is
+// under way goes on: the managers that are left decide, the agents that are left carry it, and no session is lost, whichever manager
+// it led to. The node comes back, and the alert ends.
 func TestNNodeIsCutOff(t *testing.T) {
 	gc.keepArtifacts(t)
-	access := gc.operator(t)
 	const online, firing = `max(groupcast_manager_agents_online{job="manager"})`, `count(ALERTS{alertname="GroupcastAgentDown", alertstate="firing"})`
 	eventually(t, "all agents are online", func() bool { return number(t, online) == nodes && number(t, firing) == 0 })
+	p := newParty(t, gc.operator(t), "models", sdk.Receive)
+	s := p.send(48*mebibyte, 2*mebibyte)
+	p.until(s, 4*mebibyte)
 	node := spareNode(t)
 	mend := cutOff(t, node)
+	p.complete(s)
 	eventually(t, "the panels show that an agent is gone, and the alert fires", func() bool { return number(t, online) == nodes-1 && number(t, firing) == 1 })
-	p := newParty(t, access, "models", sdk.Receive)
 	p.complete(p.send(16*mebibyte, 0))
 	p.leave()
 	mend()

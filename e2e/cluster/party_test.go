@@ -16,7 +16,7 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// party is members outside of the cluster, each fed by the agent of one node.
+// party is members outside of the cluster, each with a connection of its own, and fed by the agent of one node.
 type party struct {
 	t        *testing.T
 	client   *sdk.Client
@@ -39,7 +39,12 @@ func newParty(t *testing.T, access, group string, roles ...sdk.Role) *party {
 		t.Fatal(err)
 	}
 	for i, node := range nodeNames(t) {
-		session, err := client.Join(ctx, sdk.Join{Group: group, Name: fmt.Sprintf("member-%d", i), Node: node, Roles: roles})
+		own, err := sdk.Open(access)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { own.Close() })
+		session, err := own.Join(ctx, sdk.Join{Group: group, Name: fmt.Sprintf("member-%d", i), Node: node, Roles: roles})
 		if err != nil {
 			t.Fatal(err)
 		}

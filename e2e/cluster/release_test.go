@@ -20,6 +20,7 @@ import (
 type release struct {
 	name, namespace string
 	values          []string
+	port            int // of Envoy on the nodes, for those outside
 }
 
 func kubectl(args ...string) (string, error) {
@@ -146,7 +147,7 @@ func (r release) operator(t *testing.T) string {
 	}
 	var endpoints []string
 	for _, address := range nodeAddresses(t) {
-		endpoints = append(endpoints, fmt.Sprintf("%s:%d", address, grpcNodePort))
+		endpoints = append(endpoints, fmt.Sprintf("%s:%d", address, r.port))
 	}
 	config := sdk.Config{Endpoints: endpoints, TrustDomain: sdk.DefaultTrustDomain, CredentialsDir: "."}
 	file := filepath.Join(dir, "config.yaml")

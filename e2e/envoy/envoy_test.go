@@ -26,9 +26,10 @@ func TestEnvoy(t *testing.T) {
 	s := newSite(t)
 	t.Run("whole", func(t *testing.T) {
 		for name, test := range map[string]func(*testing.T){
-			"the SDK and the command": s.testNative, "gRPC of others": s.testOtherGRPC, "gRPC-Web": s.testWeb, "full names": s.testFullNames, "paths": s.testPaths, "what is published": s.testPublished, "a watch lives": s.testWatch,
+			"the SDK and the command": s.testNative, "gRPC of others": s.testOtherGRPC, "gRPC-Web": s.testWeb, "full names": s.testFullNames, "paths": s.testPaths, "what is published": s.testPublished, "the document": s.testDocument, "a watch lives": s.testWatch,
 			"a deadline ends a watch": s.testDeadline, "the rate": s.testRate, "who is refused": s.testRefused, "the header": s.testForged,
 			"the admin interface": s.testAdmin, "the gatherer": s.testGatherer, "a certificate renewed": s.testRenewed, "drain": s.testDrain, "stop": s.testStop,
+			"too much at once": s.testBreaker, "one that only fails": s.testOutlier,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -37,6 +38,7 @@ func TestEnvoy(t *testing.T) {
 		}
 	})
 	t.Run("a deadline over frozen managers", s.testFrozen)
+	t.Run("a manager hangs", s.testHangs)
 	t.Run("a manager killed", s.testKilled)
 }
 

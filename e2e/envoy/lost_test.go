@@ -98,6 +98,38 @@ func (s *site) testFrozen(t *testing.T) {
 	s.Leader(t)
 }
 
+// What leads to a manager that hangs ends, so that whoever asked asks another.
+func (s *site) testHangs(t *testing.T) {
+	c := s.caller(t, s.proxy, certificate(t, s.ca, operator))
+	watches := make([]*watch, 12)
+	for i := range watches {
+		watches[i] = c.watch(t, http.MethodGet, watchGroups, nil)
+		watches[i].next(t)
+	}
+	follower := s.Managers[0]
+	if follower == s.Leader(t) {
+		follower = s.Managers[1]
+	}
+	follower.Signal(t, syscall.SIGSTOP)
+	defer func() {
+		follower.Signal(t, syscall.SIGCONT)
+		s.proxy.awaitReady(t, len(s.Managers))
+	}()
+	eventually(t, "the watches that lead there have ended", func() bool {
+		return strings.Contains(s.proxy.ask(http.MethodGet, "/clusters"), "managers::"+follower.Address+"::rq_active::0\n")
+	})
+	c.wants(t, http.MethodPost, groups, `{"name": "hangs"}`)
+	ended := 0
+	for _, w := range watches {
+		if !w.says(t, `"hangs"`) {
+			ended++
+		}
+	}
+	if ended == 0 || ended == len(watches) {
+		t.Errorf("%d of %d watches have ended, want those that led to one of two managers", ended, len(watches))
+	}
+}
+
 // "backend killed": calls go on, and so do changes once another manager leads.
 func (s *site) testKilled(t *testing.T) {
 	c := s.caller(t, s.proxy, certificate(t, s.ca, operator))

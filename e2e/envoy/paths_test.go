@@ -59,6 +59,20 @@ func TestEveryMethodIsPublished(t *testing.T) {
 	}
 }
 
+// "OpenAPI document published": where the API is, too.
+func (s *site) testDocument(t *testing.T) {
+	c := s.caller(t, s.proxy, certificate(t, s.ca, operator))
+	answer, err := c.open(t, http.MethodGet, "/openapi.yaml", "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Type") != "application/yaml" || string(text) != string(read(t, document)) {
+		t.Errorf("%s of %s, %d bytes, %v; want %s", answer.Status, answer.Header.Get("Content-Type"), len(text), err, document)
+	}
+}
+
 var variable = regexp.MustCompile(`\{[^}]*\}`)
 
 // What the document has, Envoy takes: a manager answers, be it with an error.

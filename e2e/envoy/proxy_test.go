@@ -42,6 +42,7 @@ type settings struct {
 	managers         []string
 	gatherer         string
 	burst, perSecond int
+	atOnce           int // how many calls; 0 is what the chart says
 }
 
 // plenty is a rate that no test comes near.
@@ -60,7 +61,7 @@ func start(t testing.TB, ca *identity.CA, s settings) *proxy {
 	p.configure(t, dir, s)
 	p.process = run(t, program, "--config-path", filepath.Join(dir, "envoy.json"), "--concurrency", "2", "--log-level", "warning",
 		"--drain-time-s", "2", "--disable-hot-restart")
-	p.awaitReady(t)
+	p.awaitReady(t, len(s.managers))
 	return p
 }
 
@@ -74,7 +75,7 @@ func nextAddress() string {
 func (p *proxy) at(port string) string { return net.JoinHostPort(p.address, port) }
 
 // awaitReady waits until Envoy knows managers that are well.
-func (p *proxy) awaitReady(t testing.TB) {
+func (p *proxy) awaitReady(t testing.TB, managers int) {
 	t.Helper()
 	eventually(t, "Envoy is ready and finds the managers well", func() bool {
 		select {
@@ -82,12 +83,9 @@ func (p *proxy) awaitReady(t testing.TB) {
 			t.Fatalf("Envoy ended:\n%s", p.said.String())
 		default:
 		}
-		return strings.HasPrefix(p.ask(http.MethodGet, "/ready"), "LIVE") && p.well() == both
+		return strings.HasPrefix(p.ask(http.MethodGet, "/ready"), "LIVE") && p.well() == 2*managers // where TLS passes through, and where it ends
 	})
 }
-
-// both managers, each where TLS passes through and where it ends.
-const both = 4
 
 // well returns how many of the managers' addresses Envoy has found well.
 func (p *proxy) well() (count int) {
@@ -165,11 +163,13 @@ func (p *proxy) configure(t testing.TB, dir string, s settings) {
 	for _, name := range []string{"envoy.json", "own.json", "callers.json", "managers.json"} {
 		text := []byte(stand.Replace(string(read(t, filepath.Join(chartFiles, name)))))
 		if name == "envoy.json" {
-			text = adjusted(t, text, s.managers)
+			text = adjusted(t, text, s)
 		}
 		write(t, filepath.Join(dir, name), text)
 	}
-	write(t, filepath.Join(dir, "groupcast.binpb"), read(t, filepath.Join(chartFiles, "groupcast.binpb")))
+	for _, name := range []string{"groupcast.binpb", "openapi.yaml"} {
+		write(t, filepath.Join(dir, name), read(t, filepath.Join(chartFiles, name)))
+	}
 }
 
 func read(t testing.TB, name string) []byte {
@@ -182,7 +182,7 @@ func read(t testing.TB, name string) []byte {
 }
 
 // adjusted puts addresses in the place of a DNS name that has one for each manager, and takes out what only IPv6 has.
-func adjusted(t testing.TB, text []byte, managers []string) []byte {
+func adjusted(t testing.TB, text []byte, s settings) []byte {
 	t.Helper()
 	var tree any
 	if err := json.Unmarshal(text, &tree); err != nil {
@@ -191,13 +191,16 @@ func adjusted(t testing.TB, text []byte, managers []string) []byte {
 	replaced := 0
 	walk(tree, func(object map[string]any) {
 		delete(object, "ipv4_compat")
+		if _, limits := object["max_requests"]; limits && s.atOnce > 0 {
+			object["max_requests"] = s.atOnce
+		}
 		named, err := json.Marshal(object["lb_endpoints"])
 		if err != nil || !strings.Contains(string(named), "managers.invalid") {
 			return
 		}
 		replaced++
 		var endpoints []any
-		for _, manager := range managers {
+		for _, manager := range s.managers {
 			ip, port, _ := net.SplitHostPort(manager)
 			number, _ := strconv.Atoi(port)
 			at := map[string]any{"socket_address": map[string]any{"address": ip, "port_value": number}}

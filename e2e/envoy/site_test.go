@@ -204,17 +204,22 @@ func (w *watch) next(t testing.TB) (line string, on bool) {
 	}
 }
 
-// until reads on until a line has these words.
-func (w *watch) until(t testing.TB, words string) {
+// says reads on until a line has these words, or the watch has ended.
+func (w *watch) says(t testing.TB, words string) bool {
 	t.Helper()
 	for {
 		line, on := w.next(t)
-		if !on {
-			t.Fatalf("the watch ended after %v, before it said %s", time.Since(w.begun).Round(time.Millisecond), words)
+		if !on || strings.Contains(line, words) {
+			return on
 		}
-		if strings.Contains(line, words) {
-			return
-		}
+	}
+}
+
+// until reads on until a line has these words.
+func (w *watch) until(t testing.TB, words string) {
+	t.Helper()
+	if !w.says(t, words) {
+		t.Fatalf("the watch ended after %v, before it said %s", time.Since(w.begun).Round(time.Millisecond), words)
 	}
 }
 

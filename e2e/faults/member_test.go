@@ -172,11 +172,11 @@ func TestC48NoRoomAtAnAgent(t *testing.T) {
 // COMPLETE with other bytes, and those it does not feed have all.
 func TestC12AgentDamagesWhatItFeeds(t *testing.T) {
 	n := faults.Start(t, faults.Topology{Agents: 2, Members: "abb"})
-	p := n.Push(n.Object("model", size), "--rate", "8MB")
-	n.AwaitBytes(p, "m1", 2<<20)
+	p := n.Push(n.Object("model", size), "--rate", "4MB")
+	n.AwaitBytes(p, "m1", 1<<20)
 	n.Freeze("m2") // it will be fed what has been damaged
 	n.AwaitBytes(p, "m3", 15<<20)
-	n.DamageCache("agent-b", 14<<20) // far beyond what is on its way to it
+	n.DamageCache("agent-b", 14<<20) // beyond what is on its way to it: buffers have 10 MiB
 	n.Thaw("m2")
 	n.WantOutcomes(n.AwaitEnd(p), p, map[string]string{"m2": "damaged"})
 }

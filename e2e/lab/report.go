@@ -52,6 +52,14 @@ func (d Way) TrackCarried(recorder *measure.Recorder) *measure.Series {
 	return recorder.Track(d.Name(), func() float64 { return float64(d.Read().Count.Carried.Bytes) })
 }
 
+// TrackDropped records the packets that d has dropped at the tail of its queue, and
+// those that it was offered.
+func (d Way) TrackDropped(recorder *measure.Recorder) (dropped, offered *measure.Series) {
+	dropped = recorder.Track(d.Name()+" dropped", func() float64 { return float64(d.Read().Count.Overflowed.Packets) })
+	offered = recorder.Track(d.Name()+" offered", func() float64 { return float64(d.Read().Count.Offered.Packets) })
+	return dropped, offered
+}
+
 // Record runs a recorder until the returned stop is called.
 func Record(recorder *measure.Recorder) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())

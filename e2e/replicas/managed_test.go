@@ -33,12 +33,20 @@ func TestFileAndDirectoryReachBothLANs(t *testing.T) {
 			t.Errorf("it said:\n%s", said)
 		}
 	}
+	before := r.traffic()
+	r.run(0, "replicate", "store:"+file, "--to", "/mnt/replicas", "--on", "role=worker")
+	if sent := r.traffic() - before; sent > 1<<20 || r.replication("").GetSentBytes() != 0 {
+		t.Errorf("who has it all was sent %d bytes; the sender says %d", sent, r.replication("").GetSentBytes())
+	}
+	for _, one := range r.replicas {
+		r.wantCopy(one, file)
+	}
 	said := r.run(0, "replicate", "store:"+file, "--to", "/mnt/replicas", "--on", "lan=rack2")
 	r.wantCopy(r.replicas[3], file)
 	if strings.Contains(said, "rack1") || !strings.Contains(said, "2 of 2 replicas") {
 		t.Errorf("of rack2 alone it said:\n%s", said)
 	}
-	if list := r.run(0, "replication", "list"); len(regexp.MustCompile(`COMPLETE +(\d)/\d`).FindAllString(list, -1)) != 3 {
+	if list := r.run(0, "replication", "list"); len(regexp.MustCompile(`COMPLETE +(\d)/\d`).FindAllString(list, -1)) != 4 {
 		t.Errorf("the replications are:\n%s", list)
 	}
 }
@@ -97,6 +105,48 @@ func TestKilledReplicaComesBack(t *testing.T) {
 	for _, one := range r.replicas {
 		r.wantCopy(one, source)
 	}
+}
+
+// leave has a replicator stop, and the managers forget it.
+func (r *racks) leave(one *replicator) {
+	r.Helper()
+	r.must(one.process.Signal(syscall.SIGTERM))
+	r.must(one.process.Wait())
+	r.await(one.Name()+" has left", func() bool { return !matches(r.run(0, "replicator", "list"), one.Name()+" ") })
+}
+
+// A replicator that comes while a replication runs that selects it takes part: what it missed comes to its
+// LAN by multicast. One that it does not select has no part, and neither has one in a LAN that
+// has none.
+func TestLateReplicatorsTakePart(t *testing.T) {
+	r := startRacks(t)
+	source := r.file("disk.img", 32<<20)
+	late, other, elsewhere := r.replicas[1], r.replicas[2], r.replicas[3]
+	for _, one := range []*replicator{late, other, elsewhere} {
+		r.leave(one)
+	}
+	elsewhere.flags = append(elsewhere.flags, "--lans=rack3=eth0")
+	p, id := r.begin(source)
+	r.await("r1 has a quarter", func() bool { return r.replication(id).GetReplicas()[0].GetBytes() > 8<<20 })
+	other.flags = append(other.flags, "--lans=rack1=eth0", "--labels=role=none")
+	for _, one := range []*replicator{late, other, elsewhere} {
+		r.restart(one)
+	}
+	said := r.wait(0, p)
+	for _, want := range []string{"r1 +rack1 +multicast +COMPLETE ", "r2 +rack1 +multicast +COMPLETE "} {
+		if !matches(said, want) {
+			t.Errorf("no line as %q:\n%s", want, said)
+		}
+	}
+	ended := r.replication(id)
+	if ended.GetReplicaCount() != 2 || len(ended.GetReplicas()) != 2 || ended.GetLegs()[0].GetReplicas() != 2 {
+		t.Errorf("it ended as %v", ended)
+	}
+	for _, one := range r.replicas[:2] {
+		r.wantCopy(one, source)
+	}
+	r.wantNothing(2, source)
+	r.wantNothing(3, source)
 }
 
 // The transfer goes on without any manager: all replicas have it, and the next manager that
@@ -166,12 +216,22 @@ func TestSessionAgentsCarryWhatMulticastDoesNot(t *testing.T) {
 			r.wantCopy(one, source)
 		}
 	}
+	r.wantSlow("PACE")
 	alone := r.file("alone.img", 2<<20+1)
-	if said := r.run(0, "replicate", "store:"+alone, "--to", "/mnt/replicas", "--on", "r4"); !matches(said, "r4 +rack1 +agents +COMPLETE ") {
+	if said := r.run(0, "replicate", "store:"+alone, "--to", "/mnt/replicas", "--on", "r4", "--slow", "detach"); !matches(said, "r4 +rack1 +agents +COMPLETE ") {
 		t.Errorf("it said:\n%s", said)
 	}
+	r.wantSlow("DETACH")
 	r.wantCopy(r.replicas[3], alone)
 	r.await("no group is left", func() bool { return !strings.Contains(r.run(0, "group", "list"), "replication-") })
+}
+
+// wantSlow wants session agents to treat slow members so in the newest delivery.
+func (r *racks) wantSlow(action string) {
+	r.Helper()
+	if said := r.run(0, "delivery", "get", "-o", "json"); !matches(said, `"action": *"SLOW_MEMBER_ACTION_`+action+`"`) {
+		r.Errorf("session agents are told:\n%s", said)
+	}
 }
 
 // Two replications at once do not hear each other: each has groups of its own.
@@ -214,6 +274,15 @@ func TestPartitionThroughManagers(t *testing.T) {
 	replicate(0, backing)
 	must(t, "fsck.ext4", "-f", "-n", device)
 	must(t, "cmp", image, device)
+	// Again, nothing is sent; with one byte changed on the device, all is.
+	for _, sent := range []uint64{0, 24 << 20} {
+		replicate(0, backing)
+		must(t, "cmp", image, device)
+		if got := r.replication("").GetSentBytes(); got != sent {
+			t.Errorf("%d bytes were sent again, want %d", got, sent)
+		}
+		must(t, "dd", "if=/dev/urandom", "of="+device, "bs=4096", "count=1", "seek=7", "conv=fsync")
+	}
 }
 
 // A replication that is canceled, by whoever watches or by the one who began it, ends at once:

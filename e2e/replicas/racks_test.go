@@ -32,6 +32,7 @@ type racks struct {
 	store    *replicator
 	replicas []*replicator
 	agent    *lab.Process
+	uplinks  []lab.Way // of the store
 }
 
 // replicator is a machine with a disk of its own, in memory.
@@ -56,7 +57,7 @@ func startRacks(t *testing.T) *racks {
 	r := &racks{T: t, dir: t.TempDir(), manager: l.Host("manager"), store: &replicator{Host: l.Host("store")}}
 	l.Link(r.manager, rack1, link.Shape{})
 	for _, lan := range []*lab.LAN{rack1, rack2} {
-		l.Link(r.store.Host, lan, link.Shape{})
+		r.uplinks = append(r.uplinks, l.Link(r.store.Host, lan, link.Shape{}).From(r.store.Host))
 		l.Link(router, lan, link.Shape{})
 	}
 	for i, host := range l.Hosts("r", 4) {
@@ -72,6 +73,14 @@ func startRacks(t *testing.T) *racks {
 	}
 	r.await("all replicators are online", func() bool { return strings.Count(r.run(0, "replicator", "list"), " online ") == 5 })
 	return r
+}
+
+// traffic is how many bytes have left the store.
+func (r *racks) traffic() (sent link.Bytes) {
+	for _, way := range r.uplinks {
+		sent += way.Read().Count.Delivered.Bytes
+	}
+	return sent
 }
 
 // log shows what everybody said when the test has failed.

@@ -56,7 +56,22 @@ func (id ID) Validate() error {
 	if !slices.Contains(Roles, id.Role) {
 		return fmt.Errorf("role %q is not one of %v", id.Role, Roles)
 	}
+	if group, member, relays := id.Relay(); relays {
+		return errors.Join(CheckName(member), CheckName(group))
+	}
 	return CheckName(id.Name)
+}
+
+// RelayOf returns the identity of a session agent that a member of a group is, for that group alone.
+func RelayOf(group, member string) ID { return ID{Agent, member + "." + group} }
+
+// Relay returns which member of which group an agent is, if it is one: no other agent has a dot in its name.
+func (id ID) Relay() (group, member string, relays bool) {
+	if id.Role != Agent {
+		return "", "", false
+	}
+	member, group, relays = strings.Cut(id.Name, ".")
+	return group, member, relays
 }
 
 // ErrForeign says that a certificate is no identity of this trust domain.

@@ -38,7 +38,7 @@ func (u *Uplink) RegisterGatherer(ctx context.Context, registration *gatherv1.Ga
 				case gatherv1.GathererState_GATHERER_STATE_ONLINE:
 				case gatherv1.GathererState_GATHERER_STATE_OFFLINE:
 					incarnation = 0 // it was forgotten
-					return errSilent
+					return errGivenUp
 				default:
 					return &GathererFenced{answer.GetState()}
 				}

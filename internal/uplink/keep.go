@@ -16,8 +16,9 @@ import (
 )
 
 const (
-	// patience is how long a manager may be silent on a stream.
-	patience = 10 * time.Second
+	// patience is how long a manager may be silent on a stream: two heartbeats. What is left
+	// of the time until a session expires has to do for finding another manager.
+	patience = 4 * time.Second
 	// reattach is about how long to wait before a broken stream is opened again.
 	reattach = 500 * time.Millisecond
 	// reattachSoon is the same for a stream that held for settled, of a node that takes
@@ -209,7 +210,7 @@ func (u *Uplink) Register(ctx context.Context, registration *agentv1.Registratio
 					attendance.measure(answer.GetMeasuring())
 					return nil
 				case agentv1.AgentState_AGENT_STATE_OFFLINE:
-					return errSilent // it was given up: register again
+					return errGivenUp // it was given up: register again
 				}
 				return &AgentFenced{answer.GetState()}
 			},
@@ -266,6 +267,9 @@ func (u *Uplink) attendWith(ctx context.Context, what string, soon time.Duration
 			return fmt.Errorf("%s: %w", what, err)
 		}
 		u.log.Debug("stream broke; opening it again", "what", what, "error", err)
+		if cutOff(err) {
+			u.transports.renew()
+		}
 		pause := reattach
 		if time.Since(began) > settled {
 			pause = soon
@@ -274,6 +278,12 @@ func (u *Uplink) attendWith(ctx context.Context, what string, soon time.Duration
 			return nil
 		}
 	}
+}
+
+// cutOff reports whether a manager was reached that is of no use: it is silent, or cannot
+// reach the others.
+func cutOff(err error) bool {
+	return errors.Is(err, errSilent) || status.Code(err) == codes.Unavailable && Reason(err) != ""
 }
 
 // transient reports whether trying again can help.
@@ -286,7 +296,7 @@ func transient(err error) bool {
 		return true
 	case codes.Unknown:
 		_, isStatus := status.FromError(err)
-		return isStatus || errors.Is(err, errSilent) || errors.Is(err, errMissed)
+		return isStatus || errors.Is(err, errSilent) || errors.Is(err, errGivenUp) || errors.Is(err, errMissed)
 	}
 	return false
 }

@@ -51,7 +51,7 @@ func (u *Uplink) RegisterReplicator(ctx context.Context, registration *replicav1
 				case replicav1.ReplicatorState_REPLICATOR_STATE_ONLINE:
 				case replicav1.ReplicatorState_REPLICATOR_STATE_OFFLINE:
 					incarnation = 0 // it was forgotten
-					return errSilent
+					return errGivenUp
 				default:
 					return &ReplicatorFenced{answer.GetState()}
 				}

@@ -16,8 +16,6 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
-	"google.golang.org/grpc/resolver"
-	"google.golang.org/grpc/resolver/manual"
 	"google.golang.org/grpc/status"
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
@@ -40,21 +38,23 @@ const callPolicy = `{
 	}]
 }`
 
-// reconnect bounds how long a broken connection waits before it is tried again.
+// reconnect bounds how long a broken connection waits before it is tried again, and how
+// long one that was taken may lead to nobody: a session has to find another manager in time.
 var reconnect = grpc.ConnectParams{
 	Backoff:           backoff.Config{BaseDelay: 200 * time.Millisecond, Multiplier: 1.6, Jitter: 0.5, MaxDelay: 3 * time.Second},
-	MinConnectTimeout: 5 * time.Second,
+	MinConnectTimeout: 3 * time.Second,
 }
 
 // Uplink is a connection to the managers.
 type Uplink struct {
 	*grpc.ClientConn
-	files    *identity.Files
-	security identity.TLS
-	clock    identity.Clock
-	log      *slog.Logger
-	cancel   context.CancelFunc
-	done     sync.WaitGroup
+	transports *transports
+	files      *identity.Files
+	security   identity.TLS
+	clock      identity.Clock
+	log        *slog.Logger
+	cancel     context.CancelFunc
+	done       sync.WaitGroup
 }
 
 // Dial connects to the managers with the credentials of the configuration. The
@@ -68,12 +68,13 @@ func Dial(config Config, log *slog.Logger, opts ...grpc.DialOption) (*Uplink, er
 		return nil, err
 	}
 	security := identity.TLS{TrustDomain: config.TrustDomain, Source: files}
-	connection, err := dial(config.Endpoints, security.Client(identity.Manager), opts)
+	managers := newTransports(config.Endpoints)
+	connection, err := managers.dial(security.Client(identity.Manager), opts)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	u := &Uplink{ClientConn: connection, files: files, security: security, log: log, cancel: cancel}
+	u := &Uplink{ClientConn: connection, transports: managers, files: files, security: security, log: log, cancel: cancel}
 	if config.Renew {
 		u.done.Go(func() { u.keepRenewed(ctx) })
 	}
@@ -81,21 +82,19 @@ func Dial(config Config, log *slog.Logger, opts ...grpc.DialOption) (*Uplink, er
 }
 
 func dial(endpoints []string, security *tls.Config, opts []grpc.DialOption) (*grpc.ClientConn, error) {
-	managers := manual.NewBuilderWithScheme("groupcast")
-	var addresses []resolver.Address
-	for _, endpoint := range endpoints {
-		addresses = append(addresses, resolver.Address{Addr: endpoint})
-	}
-	managers.InitialState(resolver.State{Addresses: addresses})
+	return newTransports(endpoints).dial(security, opts)
+}
+
+func (t *transports) dial(security *tls.Config, opts []grpc.DialOption) (*grpc.ClientConn, error) {
 	connection, err := grpc.NewClient("groupcast:///managers", append([]grpc.DialOption{
-		grpc.WithResolvers(managers),
+		grpc.WithResolvers(t.managers),
 		grpc.WithTransportCredentials(credentials.NewTLS(security)),
 		grpc.WithDefaultServiceConfig(callPolicy),
 		grpc.WithConnectParams(reconnect),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 5 * time.Second}),
 	}, opts...)...)
 	if err != nil {
-		return nil, fmt.Errorf("dial %v: %w", endpoints, err)
+		return nil, fmt.Errorf("dial %v: %w", t.endpoints, err)
 	}
 	return connection, nil
 }
@@ -167,19 +166,11 @@ func (u *Uplink) renewIfDue(ctx context.Context) error {
 	if !current.RenewalDue(time.Now()) {
 		return nil
 	}
-	key, err := identity.NewKey()
-	if err != nil {
-		return err
-	}
-	renewed, err := groupv1.NewIdentityServiceClient(u).Renew(ctx, &groupv1.RenewRequest{CertificateRequest: key.Request()})
-	if err != nil {
-		return err
-	}
-	bundle, err := key.Certified(renewed.GetCertificate().GetCertificate(), renewed.GetCertificate().GetAuthorities())
-	if err != nil {
-		return err
-	}
-	return u.files.Write(bundle)
+	_, err = certify(u.files, func(request []byte) (*groupv1.Certificate, error) {
+		renewed, err := groupv1.NewIdentityServiceClient(u).Renew(ctx, &groupv1.RenewRequest{CertificateRequest: request})
+		return renewed.GetCertificate(), err
+	})
+	return err
 }
 
 // Enroll exchanges a join token for credentials, and writes them to the
@@ -210,20 +201,12 @@ func enroll(ctx context.Context, config Config, ca identity.Fingerprint, token s
 		return identity.ID{}, err
 	}
 	defer connection.Close()
-	key, err := identity.NewKey()
+	bundle, err := certify(identity.FilesIn(config.CredentialsDir), func(request []byte) (*groupv1.Certificate, error) {
+		answer, err := groupv1.NewIdentityServiceClient(connection).Enroll(ctx,
+			&groupv1.EnrollRequest{Token: token, CertificateRequest: request})
+		return answer.GetCertificate(), err
+	})
 	if err != nil {
-		return identity.ID{}, err
-	}
-	answer, err := groupv1.NewIdentityServiceClient(connection).Enroll(ctx,
-		&groupv1.EnrollRequest{Token: token, CertificateRequest: key.Request()})
-	if err != nil {
-		return identity.ID{}, err
-	}
-	bundle, err := key.Certified(answer.GetCertificate().GetCertificate(), answer.GetCertificate().GetAuthorities())
-	if err != nil {
-		return identity.ID{}, err
-	}
-	if err := identity.FilesIn(config.CredentialsDir).Write(bundle); err != nil {
 		return identity.ID{}, err
 	}
 	issued, err := bundle.Credentials()
@@ -251,6 +234,7 @@ func sleep(ctx context.Context, about time.Duration) bool {
 
 // Errors after which trying again helps.
 var (
-	errSilent = errors.New("the manager is silent")
-	errMissed = errors.New("changes were missed")
+	errSilent  = errors.New("the manager is silent")
+	errGivenUp = errors.New("the manager had given up this process")
+	errMissed  = errors.New("changes were missed")
 )

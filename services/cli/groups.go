@@ -23,6 +23,7 @@ var groupColumns = []column[sdk.Group]{
 	{title: "LATENCY-BOUND", wide: true, cell: func(g sdk.Group) string { return duration(g.Policy.LatencyBound) }},
 	{title: "CLUSTER-THRESHOLD", wide: true, cell: func(g sdk.Group) string { return duration(g.Policy.ClusterThreshold) }},
 	{title: "DATA-PLANE", wide: true, cell: func(g sdk.Group) string { return string(g.Policy.DataPlane) }},
+	{title: "MEMBERS-RELAY", wide: true, cell: func(g sdk.Group) string { return fmt.Sprint(g.Policy.MembersRelay) }},
 	{title: "EPOCH", wide: true, cell: func(g sdk.Group) string { return fmt.Sprint(g.Epoch) }},
 	{title: "ETAG", wide: true, cell: func(g sdk.Group) string { return g.Etag }},
 }
@@ -73,6 +74,8 @@ func addPolicyFlags(flags *pflag.FlagSet) *policyFlags {
 	add("data-plane", "data_plane")
 	flags.StringVar((*string)(&p.policy.Congestion), "congestion", "", "congestion control of deliveries: cubic, bbr (for far networks) or reno (each machine's own)")
 	add("congestion", "congestion")
+	flags.BoolVar(&p.policy.MembersRelay, "members-relay", false, "let members relay what is delivered, as session agents of this group (pull --relay)")
+	add("members-relay", "members_relay")
 	flags.Uint32Var(&p.policy.Limits.MaxMembers, "max-members", 0, "members at most (no limit)")
 	add("max-members", "limits.max_members")
 	flags.Uint32Var(&p.policy.Limits.MaxDeliveries, "max-deliveries", 0, "deliveries at once at most (no limit)")

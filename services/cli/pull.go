@@ -22,6 +22,7 @@ type pull struct {
 	once   bool
 	stdout bool
 	exec   string
+	relay  relay
 }
 
 func (a *app) pullCommand() *cobra.Command {
@@ -35,8 +36,12 @@ is pushed again.
 
 --exec runs a command by the shell for each object, with GROUPCAST_PATH,
 GROUPCAST_NAME, GROUPCAST_SENDER, GROUPCAST_DELIVERY and GROUPCAST_BYTES in its
-environment.`,
-		Example: "  groupcast pull --group models --into /srv/models\n  groupcast pull --group models --into . --once\n  groupcast pull --group watchers --stdout | grep ERROR",
+environment.
+
+--relay makes the member a session agent of its group, too: what it receives, it passes
+on to others, so that a group needs no agents of its own. The group's policy has to
+allow it ('groupcast group update GROUP --members-relay').`,
+		Example: "  groupcast pull --group models --into /srv/models\n  groupcast pull --group models --into /srv/models --relay\n  groupcast pull --group models --into . --once\n  groupcast pull --group watchers --stdout | grep ERROR",
 	}
 	hostname, _ := os.Hostname()
 	flags := command.Flags()
@@ -48,6 +53,7 @@ environment.`,
 	flags.BoolVar(&p.once, "once", false, "end after one delivery; the exit status says how it ended")
 	flags.BoolVar(&p.stdout, "stdout", false, "write streams to standard output")
 	flags.StringVar(&p.exec, "exec", "", "command to run for each object that has arrived")
+	p.relay.flags(flags)
 	if err := command.MarkFlagRequired("group"); err != nil {
 		panic("cli: " + err.Error())
 	}
@@ -81,6 +87,11 @@ func (a *app) pull(ctx context.Context, client *sdk.Client, p *pull) error {
 	}
 	fmt.Fprintf(a.stderr, "joined %s as %s; interrupt to leave\n", p.join.Group, session.Member().Name)
 	defer a.leave(ctx, session)
+	stop, err := p.relay.start(ctx, a, session, p)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	options := sdk.ReceiveOptions{Into: p.into, Begun: func(in sdk.Incoming) {
 		fmt.Fprintf(a.stderr, "%s  receiving %s from %s\n", time.Now().Format(time.TimeOnly), in.Name, in.Sender)
 	}}
@@ -95,6 +106,9 @@ func (a *app) pull(ctx context.Context, client *sdk.Client, p *pull) error {
 			return err
 		}
 		if err := a.arrived(ctx, p, arrived); err != nil || p.once {
+			if p.relay.on {
+				untilEnded(ctx, client, arrived.ID)
+			}
 			return errors.Join(err, arrived.Err)
 		}
 	}

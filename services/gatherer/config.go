@@ -22,14 +22,15 @@ type Config struct {
 
 	uplink.ServiceConfig
 
-	GRPC       daemon.GRPCConfig `json:"grpc"`
-	Addresses  []string          `json:"addresses" usage:"where clients reach the gRPC port, as host:port, which the managers tell those that name this gatherer; empty is where it listens, at data.hosts or this machine's addresses if that is everywhere"`
-	Labels     []string          `json:"labels" usage:"labels of this gatherer, as site=a"`
-	Data       DataConfig        `json:"data"`
-	Store      StoreConfig       `json:"store"`
-	Policy     PolicyConfig      `json:"policy"`
-	Controller string            `json:"controller" usage:"who decides about windows and connections: groupcast, or one of the papers' methods to compare with: gathering, buffers, proposed, spring, mehra, matsuo; traditional leaves all to the kernel"`
-	Exec       []string          `json:"exec" usage:"command that is run for each file that is finished, with the file as its last argument; empty runs none"`
+	GRPC          daemon.GRPCConfig `json:"grpc"`
+	Addresses     []string          `json:"addresses" usage:"where clients reach the gRPC port, as host:port, which the managers tell those that name this gatherer; empty is where it listens, at data.hosts or this machine's addresses if that is everywhere"`
+	Labels        []string          `json:"labels" usage:"labels of this gatherer, as site=a"`
+	Data          DataConfig        `json:"data"`
+	Store         StoreConfig       `json:"store"`
+	Policy        PolicyConfig      `json:"policy"`
+	Controller    string            `json:"controller" usage:"who decides about windows and connections: groupcast, or one of the papers' methods to compare with: gathering, buffers, proposed, spring, mehra, matsuo; traditional leaves all to the kernel"`
+	CheckInterval daemon.Duration   `json:"checkInterval" usage:"how often the controller proposed compares round trips; 0 is the thesis's 5s"`
+	Exec          []string          `json:"exec" usage:"command that is run for each file that is finished, with the file as its last argument; empty runs none"`
 }
 
 // DataConfig says where clients send their bytes.
@@ -90,6 +91,7 @@ func (c *Config) Validate() error {
 	note(c.Store.Dir != "", "store.dir is empty: name a directory")
 	note(c.Store.Grace >= 0, "store.grace is %v: want 0 or more", c.Store.Grace)
 	note(c.Store.KeepFor >= 0, "store.keepFor is %v: want 0 or more", c.Store.KeepFor)
+	note(c.CheckInterval >= 0, "checkInterval is %v: want 0 or more", c.CheckInterval)
 	note(c.Policy.File != "", "policy.file is empty: name a file")
 	_, err := window.New(c.Controller, window.Options{})
 	note(err == nil, "controller: %v", err)

@@ -41,7 +41,7 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 	if err != nil {
 		return err
 	}
-	control, err := controller.New(config.Controller, window.Options{}, clients, newNeighbours(config.Data.Interface).rate)
+	control, err := controller.New(config.Controller, window.Options{Interval: config.CheckInterval.Std()}, clients, newNeighbours(config.Data.Interface).rate)
 	if err != nil {
 		return err
 	}

@@ -34,9 +34,11 @@ type leadership struct {
 	signer   identity.Source // of capabilities
 	metrics  *delivery.Metrics
 	surveyed *survey.Metrics
-	places   replication.Places // where replications meet
-	network  daemon.Network     // to other managers
-	log      *slog.Logger
+	// replicated are the metrics of replications, places where those meet.
+	replicated *replication.Metrics
+	places     replication.Places
+	network    daemon.Network // to other managers
+	log        *slog.Logger
 
 	mu       sync.RWMutex
 	registry *group.Registry
@@ -137,7 +139,7 @@ func (l *leadership) campaign(ctx context.Context) error {
 	by := ledger.Open(term, l.store, l.view)
 	registry := group.Lead(by, l.store, l.view, l.log)
 	desk := delivery.Lead(by, l.store, l.view, l.signer, survey.Lead(l.view, l.surveyed), l.metrics, l.log)
-	replicas := replication.Lead(by, l.store, l.view, registry, l.places, l.log)
+	replicas := replication.Lead(by, l.store, l.view, registry, l.places, l.replicated, l.log)
 	l.lead(registry, desk, replicas)
 	defer l.lead(nil, nil, nil)
 	l.log.Info("this manager leads", "term", term.Number)

@@ -82,7 +82,8 @@ type silencer struct {
 	open    map[net.Conn]bool
 }
 
-func newSilencer(t *testing.T, to string) *silencer {
+// newSilencer returns one whose connections lead to each of several in turn.
+func newSilencer(t *testing.T, to ...string) *silencer {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -94,12 +95,12 @@ func newSilencer(t *testing.T, to string) *silencer {
 		s.cut()
 	})
 	go func() {
-		for {
+		for taken := 0; ; taken++ {
 			down, err := listener.Accept()
 			if err != nil {
 				return
 			}
-			up, err := net.Dial("tcp", to)
+			up, err := net.Dial("tcp", to[taken%len(to)])
 			if err != nil {
 				down.Close()
 				continue

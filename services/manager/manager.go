@@ -56,7 +56,8 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 	shown := view.New(state, env.Log)
 	leading := &leadership{
 		store: state, view: shown, security: security.Client(identity.Manager), signer: own,
-		metrics: delivery.NewMetrics(env.Metrics), surveyed: survey.NewMetrics(env.Metrics), places: places, network: env.Network, log: env.Log,
+		metrics: delivery.NewMetrics(env.Metrics), surveyed: survey.NewMetrics(env.Metrics), replicated: replication.NewMetrics(env.Metrics),
+		places: places, network: env.Network, log: env.Log,
 	}
 	server := &api.Server{
 		Name: config.Name, TrustDomain: config.Identity.TrustDomain,

@@ -167,10 +167,10 @@ func newParty(t *testing.T, config sdk.Config, policy *groupv1.Policy) *party {
 	return p
 }
 
-// letIn gives somebody an identity by an operator's connection.
-func letIn(t *testing.T, operator sdk.Config, role, name string) sdk.Config {
+// letIn gives somebody an identity by an operator's connection; a member, of some groups.
+func letIn(t *testing.T, operator sdk.Config, role, name string, groups ...string) sdk.Config {
 	t.Helper()
-	text, _, err := dial(t, operator).CreateToken(t.Context(), sdk.Token{Role: role, Name: name})
+	text, _, err := dial(t, operator).CreateToken(t.Context(), sdk.Token{Role: role, Name: name, Groups: groups})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -72,7 +72,8 @@ func TestReplicationCompletes(t *testing.T) {
 
 // A replica that has failed, one whose replicator was stopped, and a cancellation are told apart.
 func TestReplicationEndsOtherwise(t *testing.T) {
-	s := newSite(t, mustRead(t, managertest.Start(t).Access))
+	m := managertest.Start(t)
+	s := newSite(t, mustRead(t, m.Access))
 	sender, one, two := s.replicator(t, "s", "rack1"), s.replicator(t, "r1", "rack1"), s.replicator(t, "r2", "rack1")
 	begun := s.begin(t, "role=worker")
 	sender.has(t, begun.ID, "the sender", isTask)
@@ -98,6 +99,11 @@ func TestReplicationEndsOtherwise(t *testing.T) {
 	again, err := s.client.CancelReplication(t.Context(), begun.ID)
 	if err != nil || !again.Ended.Equal(canceled.Ended) {
 		t.Errorf("canceled again, it is %+v, %v", again, err)
+	}
+	for name, want := range map[string]float64{"replications_started": 2, "replications_ended": 2, "replicas_ended": 3} {
+		if got := gauge(t, m, "groupcast_manager_"+name+"_total"); got != want {
+			t.Errorf("%g %s were counted, want %g", got, name, want)
+		}
 	}
 	sender.has(t, begun.ID, "without a task", isWithdrawn)
 }

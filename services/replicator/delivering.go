@@ -69,7 +69,7 @@ func (w *worker) deliver(j *job, task *replicav1.SendTask) error {
 			}
 			continue
 		}
-		if err := w.deliverTo(j, session, open, path, task.GetMaxBytesPerSecond()); err != nil {
+		if err := w.deliverTo(j, session, open, path, task); err != nil {
 			return err
 		}
 	}
@@ -77,12 +77,12 @@ func (w *worker) deliver(j *job, task *replicav1.SendTask) error {
 }
 
 // deliverTo makes one delivery, and waits for its end.
-func (w *worker) deliverTo(j *job, session *sdk.Session, to []string, path string, most uint64) error {
+func (w *worker) deliverTo(j *job, session *sdk.Session, to []string, path string, task *replicav1.SendTask) error {
 	if awaitMembers(j.ctx, session, to) == 0 {
 		w.note(true, func() { j.sending.Delivered = append(j.sending.Delivered, to...) })
 		return nil
 	}
-	out, err := session.Send(j.ctx, path, sdk.SendOptions{AckLevel: sdk.Durable, MaxBytesPerSecond: most})
+	out, err := session.Send(j.ctx, path, sendOptions(task))
 	if err != nil {
 		return err
 	}
@@ -94,6 +94,16 @@ func (w *worker) deliverTo(j *job, session *sdk.Session, to []string, path strin
 	}
 	w.note(true, func() { j.sending.Delivered = append(j.sending.Delivered, to...) })
 	return nil
+}
+
+// sendOptions are a replication's, in the words of deliveries: as its LANs do, session agents wait
+// for a slow replica unless it is to be served last.
+func sendOptions(task *replicav1.SendTask) sdk.SendOptions {
+	slow := sdk.Pace
+	if task.GetSlow() == replicav1.SlowReplica_SLOW_REPLICA_DETACH {
+		slow = sdk.Detach
+	}
+	return sdk.SendOptions{AckLevel: sdk.Durable, MaxBytesPerSecond: task.GetMaxBytesPerSecond(), SlowMember: sdk.SlowMember{Action: slow}}
 }
 
 // delivered notes what a delivery tells of the source: where nobody heard the multicast, nothing else
@@ -133,12 +143,11 @@ func awaitMembers(ctx context.Context, session *sdk.Session, names []string) (jo
 func (w *worker) receiveDelivery(ctx context.Context, j *job, task *replicav1.ReceiveTask) {
 	arrived, err := w.arrive(ctx, j, task)
 	if err != nil {
-		w.failed(ctx, j, reasonOfDelivery(err), err, receive.Stats{})
+		w.failed(ctx, j, reasonOfDelivery(err), err, receive.Stats{Came: j.counted})
 		return
 	}
 	w.note(true, func() {
-		w.metrics.received.Add(max(0, float64(arrived.Bytes)-float64(j.counted)))
-		w.complete(j, object.Info{Name: arrived.Name, Length: arrived.Bytes}, arrived.Root, receive.Stats{})
+		w.complete(j, object.Info{Name: arrived.Name, Length: arrived.Bytes}, arrived.Root, receive.Stats{Came: j.counted})
 	})
 }
 
@@ -159,19 +168,44 @@ func (w *worker) arrive(ctx context.Context, j *job, task *replicav1.ReceiveTask
 		Begun: func(sdk.Incoming) {
 			w.note(true, func() { j.receiving.State = replicav1.ReplicaState_REPLICA_STATE_RECEIVING })
 		},
-		Progress: func(_ sdk.Incoming, bytes uint64) { w.landed(j, bytes) },
+		Progress: w.flow(j),
 	}
 	for arrived, err = range session.Receive(ctx, options) {
 		break
 	}
-	return arrived, errors.Join(err, arrived.Err)
+	if err != nil {
+		return arrived, fmt.Errorf("%w: %w", errNoSession, err)
+	}
+	return arrived, arrived.Err
 }
+
+// flow returns what notes how much of a delivery has landed: first it is told how much was there
+// already, and less than before where it begins anew.
+func (w *worker) flow(j *job) func(sdk.Incoming, uint64) {
+	var before, came uint64
+	known := false
+	return func(_ sdk.Incoming, bytes uint64) {
+		switch {
+		case !known:
+			known = true
+			w.note(false, func() { j.receiving.ResumedBytes = bytes })
+		case bytes > before:
+			came += bytes - before
+		}
+		before = bytes
+		w.landed(j, bytes, came)
+	}
+}
+
+// errNoSession says that a replica could not join those to whom session agents carry it, or was
+// not among them until the end.
+var errNoSession = errors.New("no session with the managers")
 
 // join joins a delivery group.
 func (w *worker) join(ctx context.Context, group string, role sdk.Role) (*sdk.Session, error) {
 	session, err := w.client.Join(ctx, sdk.Join{Group: group, Name: w.name, Node: w.config.Node, Roles: []sdk.Role{role}})
 	if err != nil {
-		return nil, fmt.Errorf("join group %s: %w", group, err)
+		return nil, fmt.Errorf("%w: join group %s: %w", errNoSession, group, err)
 	}
 	return session, nil
 }
@@ -186,11 +220,14 @@ func leave(session *sdk.Session) {
 // reasonOfDelivery is the word for why a replica did not come from session agents.
 func reasonOfDelivery(err error) string {
 	var failed *sdk.DeliveryError
-	switch {
-	case !errors.As(err, &failed):
+	if !errors.As(err, &failed) {
 		return reasonOf(err)
-	case failed.Reason == "no_room", failed.Reason == "damaged", failed.Reason == "refused":
+	}
+	switch failed.Reason {
+	case "no_room", "damaged", "refused", "slow":
 		return failed.Reason
+	case "failed": // at this machine: it could not be written
+		return "disk"
 	}
 	return "sender_lost"
 }

@@ -35,7 +35,7 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		reports:  count("reports", "Answers of members that were taken."),
 		wanted:   count("wanted_packets", "Packets that members said they lacked: what the paper's NACKs ask for."),
 		trips:    count("circuit_breaker_trips", "Senders that were stopped for a while, for nothing was answered or too much was lost."),
-		received: count("received_bytes", "Bytes of replicas that landed here."),
+		received: count("received_bytes", "Bytes of replicas that came here over the network: without what was there already, and without holes."),
 		rebuilt:  count("rebuilt_blocks", "Blocks that were computed from parity."),
 		refused:  count("refused_packets", "Packets that were not sealed with the replication's key, or came again."),
 		spilled:  count("spilled_blocks", "Blocks that had to be written before those that come before them."),

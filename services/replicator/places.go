@@ -78,7 +78,7 @@ func (p *places) source(path string) (source, error) {
 // landing opens where something lands, if it may there.
 func (p *places) landing(ctx context.Context, path, serial string, info object.Info) (receive.Landing, error) {
 	if device.IsDevice(path) {
-		return device.Land(ctx, device.Target{Path: path, Allowed: p.devices, Serial: serial, State: p.state}, info)
+		return device.Land(ctx, p.target(path, serial), info)
 	}
 	if serial != "" {
 		return nil, fmt.Errorf("%w: %s is no block device, so it has no serial number", errNotAllowed, path)
@@ -88,6 +88,22 @@ func (p *places) landing(ctx context.Context, path, serial string, info object.I
 		return nil, err
 	}
 	return object.Land(ctx, real, info)
+}
+
+func (p *places) target(path, serial string) device.Target {
+	return device.Target{Path: path, Allowed: p.devices, Serial: serial, State: p.state}
+}
+
+// found returns what may be what is replicated already, if it may be written there: nil if nothing may.
+func (p *places) found(ctx context.Context, path, serial string, info object.Info) (receive.Landing, error) {
+	if device.IsDevice(path) {
+		return receive.InspectDevice(ctx, p.target(path, serial), info)
+	}
+	real, err := p.directory(path)
+	if err != nil {
+		return nil, err
+	}
+	return receive.InspectObject(ctx, real, info)
 }
 
 // directory makes a directory in which something is to land, if it may there.

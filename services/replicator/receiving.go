@@ -25,7 +25,6 @@ func (w *worker) receive(ctx context.Context, j *job, key []byte, task *replicav
 		return
 	}
 	w.note(true, func() {
-		w.metrics.received.Add(max(0, float64(receipt.Info.Length)-float64(receipt.Resumed)-float64(j.counted)))
 		j.receiving.ResumedBytes = receipt.Resumed
 		w.complete(j, receipt.Info, receipt.Root[:], receipt.Stats)
 	})
@@ -39,6 +38,7 @@ func (w *worker) failed(ctx context.Context, j *job, reason string, err error, s
 	w.log.Warn("a replication failed here", "replication", j.receiving.GetReplication(), "error", err)
 	w.note(true, func() {
 		said := j.receiving
+		w.came(j, stats.Came)
 		said.State, said.Reason, said.Detail = replicav1.ReplicaState_REPLICA_STATE_FAILED, reason, err.Error()
 		w.metrics.ended(said, stats)
 	})
@@ -47,21 +47,26 @@ func (w *worker) failed(ctx context.Context, j *job, reason string, err error, s
 // complete reports that a replica is there. The caller has the lock.
 func (w *worker) complete(j *job, info object.Info, root []byte, stats receive.Stats) {
 	said := j.receiving
+	w.came(j, stats.Came)
 	w.log.Info("a replica is complete", "replication", said.GetReplication(), "name", info.Name, "bytes", info.Length)
 	said.State, said.Root, said.Bytes = replicav1.ReplicaState_REPLICA_STATE_COMPLETE, root, info.Length
 	w.metrics.ended(said, stats)
 }
 
-// landed notes how much of a replica is there.
-func (w *worker) landed(j *job, bytes uint64) {
+// landed notes how much of a replica is there, and how much of it came over the network.
+func (w *worker) landed(j *job, bytes, came uint64) {
 	w.note(false, func() {
-		said := j.receiving
-		if before := said.GetBytes(); 0 < before && before < bytes { // at first it is not known how much was there already
-			j.counted += bytes - before
-			w.metrics.received.Add(float64(bytes - before))
-		}
-		said.Bytes = bytes
+		j.receiving.Bytes = bytes
+		w.came(j, came)
 	})
+}
+
+// came counts what came over the network. The caller has the lock.
+func (w *worker) came(j *job, bytes uint64) {
+	if bytes > j.counted {
+		w.metrics.received.Add(float64(bytes - j.counted))
+		j.counted = bytes
+	}
 }
 
 func (w *worker) receiveFrom(ctx context.Context, j *job, key []byte, task *replicav1.ReceiveTask) (receive.Receipt, error) {
@@ -72,9 +77,13 @@ func (w *worker) receiveFrom(ctx context.Context, j *job, key []byte, task *repl
 	said := j.receiving
 	return receive.Run(ctx, receive.Env{
 		Log:      w.log.With("replication", said.GetReplication()),
-		Progress: func(landed, _ uint64) { w.landed(j, landed) },
+		Progress: func(p receive.Progress) { w.landed(j, p.Landed, p.Came) },
 	}, receive.Config{
 		Place: place, Key: key, Name: w.name, LAN: task.GetLan(), Durable: true, Patience: silence,
+		Find: func(ctx context.Context, info object.Info) (receive.Landing, error) {
+			w.note(true, func() { said.State = replicav1.ReplicaState_REPLICA_STATE_RECEIVING })
+			return w.places.found(ctx, task.GetPath(), task.GetDeviceSerial(), info)
+		},
 		Open: func(ctx context.Context, info object.Info) (receive.Landing, error) {
 			w.note(true, func() { said.State = replicav1.ReplicaState_REPLICA_STATE_RECEIVING })
 			return w.places.landing(ctx, task.GetPath(), task.GetDeviceSerial(), info)
@@ -104,6 +113,8 @@ func reasonOf(err error) string {
 		return "sender_lost"
 	case errors.Is(err, receive.ErrNotHeard):
 		return "no_multicast"
+	case errors.Is(err, errNoSession):
+		return "session_lost"
 	}
 	return "disk"
 }

@@ -84,6 +84,9 @@ type received struct {
 func (b *bench) receive(ctx context.Context, i int, change ...func(*receive.Config)) <-chan received {
 	config := receive.Config{
 		Place: b.place(b.receivers[i]), Key: key, Name: b.receivers[i].Name(), Await: 20 * time.Second, Patience: 20 * time.Second, Durable: true,
+		Find: func(ctx context.Context, info object.Info) (receive.Landing, error) {
+			return receive.InspectObject(ctx, b.dirs[i], info)
+		},
 		Open: func(ctx context.Context, info object.Info) (receive.Landing, error) {
 			return object.Land(ctx, b.dirs[i], info)
 		},

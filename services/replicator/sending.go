@@ -87,6 +87,11 @@ func (w *worker) sendTo(ctx context.Context, j *job, legs []*leg, i int, key []b
 	}, send.Config{
 		Place: place, Key: key, Source: from, Receivers: int(l.task.GetAwaited()), Wait: gathering,
 		Ceiling: w.ceiling(place.Interface, task.GetMaxBytesPerSecond()), Slow: slow, Patience: silence,
+		Stay: func() time.Time {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return j.stay[l.task.GetLan()]
+		},
 	})
 	if errors.Is(err, send.ErrNobody) {
 		w.note(false, func() { l.nobody = true }) // the managers say so to each replica
@@ -95,9 +100,19 @@ func (w *worker) sendTo(ctx context.Context, j *job, legs []*leg, i int, key []b
 	if err != nil {
 		return fmt.Errorf("send %s to LAN %s: %w", task.GetPath(), l.task.GetLan(), err)
 	}
-	length := from.Info().Length
-	w.sent(j, legs, i, send.Progress{Sent: length, Length: length, Members: result.Members, Root: result.Root, Counts: result.Counts})
+	w.sent(j, legs, i, send.Progress{Sent: result.Sent, Length: from.Info().Length, Members: result.Members, Root: result.Root, Counts: result.Counts})
 	return nil
+}
+
+// expect notes to which LANs replicas were added: their senders stay until those have come. The caller
+// has the lock.
+func (j *job) expect(legs []*replicav1.Leg) {
+	for _, leg := range legs {
+		if known, is := j.replicas[leg.GetLan()]; is && leg.GetReplicas() > known {
+			j.stay[leg.GetLan()] = time.Now().Add(gathering)
+		}
+		j.replicas[leg.GetLan()] = leg.GetReplicas()
+	}
 }
 
 // sent notes how far a leg is, and what that makes of the whole.

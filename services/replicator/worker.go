@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -34,7 +35,9 @@ type job struct {
 	cancel    context.CancelFunc
 	sending   *replicav1.SendReport
 	receiving *replicav1.ReceiveReport
-	counted   uint64 // bytes received that are in the metrics
+	counted   uint64               // bytes received that are in the metrics
+	replicas  map[string]uint32    // of each LAN that is sent to
+	stay      map[string]time.Time // until when replicas may come that were added there
 	delivery  *delivery
 	delivers  bool // it is received from session agents
 }
@@ -62,6 +65,7 @@ func (w *worker) assign(tasks *replicav1.Tasks) {
 		case j == nil:
 			w.begin(task)
 		case j.sending != nil:
+			j.expect(task.GetSend().GetLegs())
 			w.carry(j, task)
 		case j.receiving != nil && !j.delivers && task.GetReceive().GetDeliveryGroup() != "":
 			j.cancel() // nothing was heard
@@ -79,12 +83,13 @@ func (w *worker) assign(tasks *replicav1.Tasks) {
 // begin does a task beside all else. The caller has the lock.
 func (w *worker) begin(task *replicav1.Task) {
 	ctx, cancel := context.WithCancel(context.Background())
-	j := &job{cancel: cancel, ctx: ctx}
+	j := &job{cancel: cancel, ctx: ctx, replicas: make(map[string]uint32), stay: make(map[string]time.Time)}
 	id := task.GetReplication()
 	duty, do := "", func() {}
 	switch part := task.GetDuty().(type) {
 	case *replicav1.Task_Send:
 		j.sending = &replicav1.SendReport{Replication: id}
+		j.expect(part.Send.GetLegs())
 		duty, do = "send", func() { w.send(ctx, j, task.GetKey(), part.Send) }
 	case *replicav1.Task_Receive:
 		j.receiving = &replicav1.ReceiveReport{Replication: id, State: replicav1.ReplicaState_REPLICA_STATE_WAITING}

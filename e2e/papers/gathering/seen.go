@@ -16,10 +16,12 @@ type Seen struct {
 	Rounds []Round
 	// Queue is of the access link, mean bytes; Utilization in percent.
 	Queue, Utilization measure.Series
-	Dropped            int64
-	Foreign            link.Bytes // received from others
-	Late               link.Lateness
-	Took               time.Duration
+	// Overflowed and Offered are packets so far that the link's queue dropped, and that came to it.
+	Overflowed, Offered measure.Series
+	Dropped             int64
+	Foreign             link.Bytes // received from others
+	Late                link.Lateness
+	Took                time.Duration
 }
 
 // Round is one of the gatherer's.
@@ -58,6 +60,65 @@ func (s *Seen) Rate(client string, from, until float64) float64 {
 	}
 	first, last := points[0], points[len(points)-1]
 	return (last.Y - first.Y) * 8e-6 / (last.X - first.X)
+}
+
+// Drops is how many packets the access link's queue dropped between two times.
+func (s *Seen) Drops(from, until float64) int { return int(grown(s.Overflowed, from, until)) }
+
+// LossRate is the share of the access link's packets that its queue dropped, in percent, a point
+// for each span.
+func (s *Seen) LossRate(span float64) measure.Series {
+	rate := measure.Series{Name: "loss"}
+	for from := 0.; from < s.Took.Seconds(); from += span {
+		if offered := grown(s.Offered, from, from+span); offered > 0 {
+			rate.Points = append(rate.Points, measure.Point{X: from + span, Y: 100 * grown(s.Overflowed, from, from+span) / offered})
+		}
+	}
+	return rate
+}
+
+// grown is by how much a total has grown between two times.
+func grown(total measure.Series, from, until float64) float64 {
+	first, last := math.NaN(), 0.
+	for _, p := range total.Points {
+		if p.X > until {
+			break
+		}
+		if p.X <= from || math.IsNaN(first) {
+			first = p.Y
+		}
+		last = p.Y
+	}
+	if math.IsNaN(first) {
+		return 0
+	}
+	return last - first
+}
+
+// Fairness is Jain's index of clients' mean rates between two times: 1 where all have the same,
+// 1/n where one of n has all.
+func (s *Seen) Fairness(from, until float64, clients ...string) float64 {
+	sum, squares := 0., 0.
+	for _, name := range clients {
+		rate := s.Rate(name, from, until)
+		sum += rate
+		squares += rate * rate
+	}
+	if squares == 0 {
+		return 0
+	}
+	return sum * sum / (float64(len(clients)) * squares)
+}
+
+// Used is how many seconds it takes from a time on until the link carries a share of its rate,
+// in percent, over the next span of seconds; infinite if it does not before the end.
+func (s *Seen) Used(from, until, span, share float64) float64 {
+	for _, p := range s.Utilization.Between(from, until-span).Points {
+		if s.Utilization.Between(p.X+.1, p.X+span+.1).Mean() >= share {
+			return p.X - from
+		}
+	}
+	return math.Inf(1)
 }
 
 // Worst is the least mean rate over any span of a length between two times, in Mbit/s.

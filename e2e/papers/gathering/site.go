@@ -32,6 +32,8 @@ type Site struct {
 	stop     func()
 	queue    *measure.Series
 	carried  *measure.Series
+	dropped  *measure.Series
+	offered  *measure.Series
 
 	mu      sync.Mutex
 	rounds  []gather.Snapshot
@@ -62,6 +64,7 @@ func Start(ctx context.Context, c Case) (*Site, error) {
 	s.start = time.Now()
 	s.recorder = &measure.Recorder{Interval: sample}
 	s.queue, s.carried = s.access.TrackQueue(s.recorder), s.access.TrackCarried(s.recorder)
+	s.dropped, s.offered = s.access.TrackDropped(s.recorder)
 	s.stop = lab.Record(s.recorder)
 	s.running.Go(s.watch)
 	return s, nil
@@ -201,6 +204,7 @@ func (s *Site) End() (*Seen, error) {
 	}
 	err := s.Close()
 	seen.Queue, seen.Utilization = s.queue.Slope(1), s.carried.Slope(8*100/float64(s.Access.Rate))
+	seen.Overflowed, seen.Offered = *s.dropped, *s.offered
 	seen.read(s.start, s.rounds)
 	return seen, err
 }

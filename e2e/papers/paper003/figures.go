@@ -39,7 +39,7 @@ func figure3(ctx context.Context, options experiment.Options) (*measure.Result, 
 		About: fmt.Sprintf(`Figure 2's six clients and one server; the link to the server carries %v and has a queue of %d packets, which the text does not tell. Terminals 0 to 2
 are of low priority, 20 to 60 ms away; 3 to 5 of high, 80 to 120 ms. TCP is reno, as in table I. Two ran at a time, for %v each; what is measured begins after %v.`,
 			modelRate, modelQueue, options.Duration, settle),
-		Tables: []measure.Table{held(all, from, until), gathering.Clients("Each client", all, from, until)},
+		Tables: []measure.Table{targetsHold(all, from, until).Table(), held(all, from, until), gathering.Clients("Each client", all, from, until)},
 	}
 	chart := measure.Chart{
 		File: "figure3", Title: "Figure 3: temporal change of throughput (model 1)",
@@ -50,6 +50,7 @@ are of low priority, 20 to 60 ms away; 3 to 5 of high, 80 to 120 ms. TCP is reno
 		options.Progress("  %v", s.Summary(from, until))
 	}
 	r.Charts = []measure.Chart{chart}
+	targetsHold(all, from, until).Tell(options.Progress)
 	return r, nil
 }
 
@@ -135,7 +136,7 @@ func figures5and6(ctx context.Context, options experiment.Options) (*measure.Res
 from router 2 to router 3. That carries %v, and the link to the server %v, with queues of %d packets: the text tells neither. 0, 2 and 3 are of high priority. **A second stands for ten of
 the paper's.** TCP is reno. Two ran at a time; the tables are of the time of interference from its fifth second on.`,
 			interferenceFrom, interferenceUntil, routerRate, modelRate, modelQueue),
-		Tables: []measure.Table{gathering.Clients("Each client amid interference", all, from, until)},
+		Tables: []measure.Table{connectionsHold(all, from, until).Table(), gathering.Clients("Each client amid interference", all, from, until)},
 	}
 	summary := measure.Table{Title: "All clients amid interference", Columns: gathering.SummaryColumns()}
 	for i, s := range all {
@@ -151,6 +152,7 @@ the paper's.** TCP is reno. Two ran at a time; the tables are of the time of int
 		options.Progress("  %v, t3 %.2f", s.Summary(from, until), s.Rate("t3", from, until))
 	}
 	r.Tables = append(r.Tables, summary)
+	connectionsHold(all, from, until).Tell(options.Progress)
 	return r, nil
 }
 
@@ -158,7 +160,7 @@ the paper's.** TCP is reno. Two ran at a time; the tables are of the time of int
 var Versions = experiment.Experiment{
 	Paper: "003",
 	Name:  "versions",
-	About: "table II: the proposed method and ours with reno, cubic and bbr on model 1, 1 minute",
+	About: "table II and figure 7: the proposed method and ours with reno, cubic and bbr on model 1, 1 minute",
 	Run:   table2,
 }
 
@@ -171,6 +173,7 @@ func table2(ctx context.Context, options experiment.Options) (*measure.Result, e
 		About: fmt.Sprintf("Model 1 as for figure 3, with the kernel's congestion controls. Two ran at a time, for %v each; what is measured begins after %v.", options.Duration, settle),
 	}
 	t := measure.Table{Title: "Table II: average throughput of each TCP version, Mbit/s", Columns: []string{"controller", "TCP version", "high priority", "low priority"}}
+	var goals experiment.Goals
 	from, until := settle.Seconds(), options.Duration.Seconds()
 	for _, name := range []string{window.Gathering, window.Groupcast} {
 		all, err := gathering.Beside(ctx, casesOf([]string{"reno", "cubic", "bbr"}, func(congestion string) gathering.Case { return model1(name, congestion, options.Seed) }), func(s *gathering.Site) error {
@@ -182,15 +185,31 @@ func table2(ctx context.Context, options experiment.Options) (*measure.Result, e
 		if err != nil {
 			return nil, err
 		}
+		r.Charts = append(r.Charts, figure7(name, all, until))
+		goals = append(goals, averages(all, from, until)...)
 		for _, s := range all {
 			t.Rows = append(t.Rows, []string{
-				s.Controller, s.Congestion,
-				measure.Short(s.Mean("", s.OfPriority(1)...).Between(from, until).Mean()), measure.Short(s.Mean("", s.OfPriority(0)...).Between(from, until).Mean()),
+				s.Controller, s.Congestion, measure.Short(meanOf(s, 1, from, until)), measure.Short(meanOf(s, 0, from, until)),
 			})
 			options.Progress("  %v", t.Rows[len(t.Rows)-1])
 		}
 	}
 	t.Rows = append(t.Rows, []string{"the paper", "reno", "1.60", "0.80"}, []string{"the paper", "cubic", "1.67", "0.83"})
-	r.Tables = []measure.Table{t}
+	r.Tables = []measure.Table{goals.Table(), t}
+	goals.Tell(options.Progress)
 	return r, nil
+}
+
+// figure7 is how the fastest and the slowest version of TCP do over time.
+func figure7(name string, all []*gathering.Seen, until float64) measure.Chart {
+	chart := measure.Chart{
+		File: "figure7-" + name, Title: "Figure 7: temporal change of throughput with cubic and reno, " + name,
+		X: measure.Axis{Label: "Time [s]", Max: until}, Y: measure.Axis{Label: "Throughput [Mbit/s]", Max: 3},
+	}
+	for _, s := range all {
+		if s.Congestion != "bbr" {
+			chart.Series = append(chart.Series, s.Mean(s.Congestion+", high", s.OfPriority(1)...), s.Mean(s.Congestion+", low", s.OfPriority(0)...))
+		}
+	}
+	return chart
 }

@@ -29,14 +29,16 @@ const (
 )
 
 // set says what the rate is by the policy and by the controller, zero where there is no bound, and
-// how many uploads share it.
-func (p *pace) set(cap, part uint64, among int) {
+// how many uploads share it. It tells whether the rate is another.
+func (p *pace) set(cap, part uint64, among int) (changed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	before, wasNear := p.rate, p.near
 	p.rate, p.near, p.among = cap, part > 0, max(1, among)
 	if part > 0 && (cap == 0 || part < cap) {
 		p.rate = part
 	}
+	return p.rate != before || p.near != wasNear
 }
 
 // burst is how much may be asked for at once.

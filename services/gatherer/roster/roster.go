@@ -317,8 +317,16 @@ func (s *Session) Told() Told {
 	return Told{Connections: s.client.perUpload(), Paused: s.client.order.paused, Ended: s.ended, Changed: s.change}
 }
 
-// repace has the client asked for no more than its share permits, and its part of the link is.
-func (c *Client) repace() { c.paced.set(uint64(c.Share.Max), uint64(c.part), c.active()) }
+// repace has the client asked for no more than its share permits, and its part of the link is; and at once for what
+// it may send now.
+func (c *Client) repace() {
+	if !c.paced.set(uint64(c.Share.Max), uint64(c.part), c.active()) {
+		return
+	}
+	for _, upload := range c.uploads {
+		upload.draw()
+	}
+}
 
 // perUpload is how many connections each upload should have.
 func (c *Client) perUpload() int { return max(1, c.order.connections/max(1, c.active())) }

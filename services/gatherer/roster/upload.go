@@ -102,13 +102,13 @@ func (u *Upload) run(client string) {
 	})
 }
 
-// commitCheck is how often it is looked whether a commit is due.
-const commitCheck = 50 * time.Millisecond
+// askAgain is after how long it is looked again whether more may come, where nothing may.
+const askAgain = 50 * time.Millisecond
 
 // land hashes and commits what comes until ctx is done, and finishes the upload when that is asked for.
 func (u *Upload) land(ctx context.Context) error {
-	ticker := time.NewTicker(commitCheck)
-	defer ticker.Stop()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	for {
 		u.mu.Lock()
 		came, hashed, asked, changed := u.came, u.hashed, u.finished, u.changed
@@ -122,22 +122,36 @@ func (u *Upload) land(ctx context.Context) error {
 				return err
 			}
 		}
-		committed, err := u.sink.Commit()
+		committed, due, err := u.sink.Commit()
 		if err != nil {
 			return err
 		}
-		u.progress(came, committed)
+		if u.progress(came, committed) {
+			due = sooner(due, time.Now().Add(askAgain))
+		}
+		timer.Stop() // who has thousands of uploads that are silent is woken by none of them
+		if !due.IsZero() {
+			timer.Reset(time.Until(due))
+		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-changed:
-		case <-ticker.C:
+		case <-timer.C:
 		}
 	}
 }
 
-// progress notes what was hashed and committed, and asks for more.
-func (u *Upload) progress(hashed, committed uint64) {
+// sooner returns the earlier of two times, of which a may be zero: never.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// progress notes what was hashed and committed, and asks for more. It tells whether no more may come for now.
+func (u *Upload) progress(hashed, committed uint64) (waits bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	before := u.standing
@@ -146,6 +160,7 @@ func (u *Upload) progress(hashed, committed uint64) {
 	if u.standing != before {
 		u.announce()
 	}
+	return !u.held && u.granted <= u.came && u.granted < u.limit
 }
 
 func (u *Upload) update(change func()) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/groupcast/groupcast/internal/link"
 	"github.com/groupcast/groupcast/internal/object"
@@ -41,7 +42,7 @@ func (f *file) Place(offset uint64) (link.Place, int64, error) {
 func (f *file) Landed(upTo uint64) error { return f.landing.Landed(upTo) }
 
 // Commit has nothing to do: a landing claims by itself what is on disk.
-func (f *file) Commit() (uint64, error) { return f.landing.Offset(), nil }
+func (f *file) Commit() (uint64, time.Time, error) { return f.landing.Offset(), time.Time{}, nil }
 
 // Finish lets the file appear. If it is damaged, that may be what an earlier landing has left.
 func (f *file) Finish(length uint64, root object.Root) (string, error) {

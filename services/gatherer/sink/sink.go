@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/groupcast/groupcast/internal/link"
 	"github.com/groupcast/groupcast/internal/object"
@@ -25,9 +26,9 @@ type Sink interface {
 	Place(offset uint64) (to link.Place, most int64, err error)
 	// Landed says that all before an offset was written.
 	Landed(upTo uint64) error
-	// Commit brings what has landed to the disk, if there is enough of it or it is due, and
-	// returns up to where all is there.
-	Commit() (uint64, error)
+	// Commit brings what has landed to the disk, if there is enough of it or it is due. It returns up to
+	// where all is there, and when it is to be called again at the latest; zero if nothing waits.
+	Commit() (committed uint64, due time.Time, err error)
 	// Finish compares what has come with what was sent, and makes it durable. It returns where
 	// it is. After object.ErrDamaged all of it is wanted again.
 	Finish(length uint64, root object.Root) (path string, err error)

@@ -180,12 +180,13 @@ func (s *stream) Landed(upTo uint64) error {
 	return nil
 }
 
-func (s *stream) Commit() (uint64, error) {
+func (s *stream) Commit() (uint64, time.Time, error) {
 	enough := s.landed-s.committed >= commitBytes || !s.due.IsZero() && !time.Now().Before(s.due)
-	if s.landed == s.committed || !enough {
-		return s.committed, nil
+	var err error
+	if s.landed > s.committed && enough {
+		err = s.commit()
 	}
-	return s.committed, s.commit()
+	return s.committed, s.due, err
 }
 
 // commit commits, unless that went wrong before: then what is on disk is not known.

@@ -20,6 +20,7 @@ import (
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/services/manager/delivery"
 	"github.com/groupcast/groupcast/services/manager/group"
 	"github.com/groupcast/groupcast/services/manager/ledger"
 	"github.com/groupcast/groupcast/services/manager/view"
@@ -79,6 +80,7 @@ var rules = map[string]rule{
 	groupv1.IdentityService_Enroll_FullMethodName:         {roles: renewing, anonymous: true, leader: true, direct: true},
 	groupv1.IdentityService_Renew_FullMethodName:          {roles: renewing, leader: true, direct: true},
 	groupv1.IdentityService_RevokeIdentity_FullMethodName: {roles: operators, leader: true, direct: true},
+	groupv1.IdentityService_IssueRelay_FullMethodName:     {roles: members, leader: true, direct: true},
 
 	groupv1.IdentityService_WatchRevocations_FullMethodName: {roles: gatherers},
 
@@ -182,6 +184,29 @@ func (s *Server) identify(ctx context.Context) (identity.Peer, error) {
 func (s *Server) checkRevoked(caller identity.Peer) error {
 	if revoked := s.View.Identity(caller.ID).Revoked; caller.Stamp <= revoked && revoked != 0 {
 		return errRevoked
+	}
+	if groupName, member, relays := caller.ID.Relay(); relays {
+		return s.checkRelay(caller, groupName, member)
+	}
+	return nil
+}
+
+// checkRelay refuses a member that is an agent, once it may not relay any more, has no session, or was revoked as a member.
+func (s *Server) checkRelay(relay identity.Peer, groupName, member string) error {
+	if err := s.checkRevoked(identity.Peer{ID: identity.ID{Role: identity.Member, Name: member}, Stamp: relay.Stamp}); err != nil {
+		return err
+	}
+	return s.mayRelay(groupName, member)
+}
+
+// mayRelay says why a member may not be an agent of its group.
+func (s *Server) mayRelay(groupName, member string) error {
+	_, found, known := s.View.Group(groupName)
+	if !known || !found.GetPolicy().GetMembersRelay() {
+		return fmt.Errorf("relay in group %q: %w (an operator allows it: groupcast group update %s --members-relay)", groupName, errNoRelay, groupName)
+	}
+	if _, joined := s.View.Member(groupName, member); !joined {
+		return fmt.Errorf("relay in group %q as %q: %w", groupName, member, delivery.ErrSession)
 	}
 	return nil
 }

@@ -24,6 +24,7 @@ var (
 	errNoIdentity = errors.New("no certificate: enroll with a join token first")
 	errRevoked    = errors.New("the identity was revoked: enroll with a new join token")
 	errDenied     = errors.New("not allowed")
+	errNoRelay    = errors.New("its policy does not let members relay")
 	errNoLeader   = errors.New("no manager leads at the moment: try again")
 	errSilent     = errors.New("nothing was sent for too long")
 )
@@ -72,6 +73,7 @@ var mapping = []daemon.Code{
 	{Err: errNoIdentity, Code: codes.Unauthenticated, Reason: "NO_IDENTITY"},
 	{Err: errRevoked, Code: codes.Unauthenticated, Reason: "REVOKED"},
 	{Err: errDenied, Code: codes.PermissionDenied, Reason: "DENIED"},
+	{Err: errNoRelay, Code: codes.FailedPrecondition, Reason: "RELAY_NOT_ALLOWED"},
 	{Err: errGatewayHeader, Code: codes.Unauthenticated, Reason: "NO_IDENTITY"},
 	{Err: errNoLeader, Code: codes.Unavailable, Reason: "NO_LEADER"},
 	{Err: errSilent, Code: codes.DeadlineExceeded, Reason: "SILENT"},

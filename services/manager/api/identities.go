@@ -70,6 +70,23 @@ func (i *identityService) Renew(ctx context.Context, req *groupv1.RenewRequest) 
 	return &groupv1.RenewResponse{Certificate: certificate}, err
 }
 
+// IssueRelay certifies a member as an agent of its group.
+func (i *identityService) IssueRelay(ctx context.Context, req *groupv1.IssueRelayRequest) (*groupv1.IssueRelayResponse, error) {
+	registry, err := i.server.registry()
+	if err != nil {
+		return nil, err
+	}
+	stamp := registry.Stamp()
+	if err := i.server.mayBe(ctx, req.GetGroup(), req.GetMember()); err != nil {
+		return nil, err
+	}
+	if err := i.server.mayRelay(req.GetGroup(), req.GetMember()); err != nil {
+		return nil, err
+	}
+	certificate, err := i.issue(identity.RelayOf(req.GetGroup(), req.GetMember()), stamp, req.GetCertificateRequest())
+	return &groupv1.IssueRelayResponse{Certificate: certificate}, err
+}
+
 func (i *identityService) issue(id identity.ID, stamp identity.Stamp, request []byte) (*groupv1.Certificate, error) {
 	public, err := publicKey(request)
 	if err != nil {

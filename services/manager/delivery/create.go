@@ -188,7 +188,7 @@ func (c *creation) look() error {
 			c.network.Receivers = append(c.network.Receivers, member)
 		}
 	}
-	agents := c.desk.agentRecords()
+	agents := c.desk.agentRecords(c.asked.GetGroup())
 	c.network.Agents = slices.DeleteFunc(agents, func(agent *agentv1.Agent) bool { return !c.desk.usable(agent, c.now) })
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -85,9 +86,14 @@ func (d *Desk) noteSlow(rates map[string]uint64, now time.Time) {
 	maps.DeleteFunc(d.slow, func(_ string, slow slowAgent) bool { return !now.Before(slow.until) })
 }
 
-// agentRecords returns all agents, each with no more uplink than it lately showed.
-func (d *Desk) agentRecords() []*agentv1.Agent {
+// agentRecords returns the agents of all groups, and those that members of one are, each with no more uplink than
+// it lately showed.
+func (d *Desk) agentRecords(group string) []*agentv1.Agent {
 	agents, _ := d.view.Agents("", int(^uint(0)>>1))
+	agents = slices.DeleteFunc(agents, func(agent *agentv1.Agent) bool {
+		of, _, relays := identity.ID{Role: identity.Agent, Name: agent.GetName()}.Relay()
+		return relays && of != group
+	})
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for i, agent := range agents {

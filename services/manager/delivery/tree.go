@@ -49,7 +49,7 @@ func (k *keeper) network(delivery view.Delivery) placement.Network {
 		n.LatencyBound = group.GetPolicy().GetLatencyBound().AsDuration()
 		n.Measured = k.desk.measured(k.group, group.GetPolicy())
 	}
-	n.Agents = k.desk.agentRecords()
+	n.Agents = k.desk.agentRecords(k.group)
 	return n
 }
 

@@ -17,7 +17,7 @@ import (
 )
 
 // ErrNoAgent says that there is no agent to use.
-var ErrNoAgent = errors.New("no session agent is online: start one")
+var ErrNoAgent = errors.New("no session agent is online: start one, or let members relay")
 
 // The labels of a member that name its cluster where no agent of its node does.
 const (

@@ -132,6 +132,7 @@ func (d *Desk) Attach(name string, incarnation uint64) *Attachment {
 	defer d.mu.Unlock()
 	d.presences[name] = &presence{attachment: a, since: time.Now()}
 	d.announce()
+	d.poke() // it may be late for something that runs
 	return a
 }
 
@@ -181,8 +182,8 @@ func (d *Desk) wakeAll() {
 	d.announce()
 }
 
-// tasks returns all that a replicator has to do, the same whichever manager leads. Who took
-// no part from the beginning is never told the key.
+// tasks returns all that a replicator has to do, the same whichever manager leads. Who has no
+// part is never told the key.
 func (d *Desk) tasks(name string, incarnation uint64) *replicav1.Tasks {
 	tasks := new(replicav1.Tasks)
 	for _, r := range d.view.Replications(view.Replication.Running) {

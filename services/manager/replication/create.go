@@ -49,6 +49,7 @@ func (d *Desk) Create(ctx context.Context, caller ledger.Caller, asked *replicav
 	}
 	begun := response.GetReplication()
 	if begun.GetId() == id { // and not the answer to an earlier request
+		d.metrics.started.Inc()
 		d.log.Info("a replication begins", "replication", id, "sender", begun.GetSender(), "replicas", begun.GetReplicaCount())
 	}
 	d.wakeAll()
@@ -153,9 +154,7 @@ func (c *creation) replicas(all []*replicav1.Replicator, sender *replicav1.Repli
 		if r.GetName() == sender.GetName() || !selected.matches(r) {
 			continue
 		}
-		replicas = append(replicas, &replicav1.Replica{
-			Name: r.GetName(), Node: r.GetNode(), Lan: selected.lan(sender, r), State: replicav1.ReplicaState_REPLICA_STATE_WAITING,
-		})
+		replicas = append(replicas, newReplica(selected, sender, r))
 	}
 	switch {
 	case len(replicas) == 0:

@@ -46,6 +46,7 @@ type Desk struct {
 	view    *view.View
 	groups  Groups
 	places  Places
+	metrics *Metrics
 	log     *slog.Logger
 	started time.Time
 	ended   chan struct{} // closed when the desk is no longer kept
@@ -58,9 +59,9 @@ type Desk struct {
 }
 
 // Lead returns the desk of a term.
-func Lead(by *ledger.Ledger, from *store.Store, shown *view.View, groups Groups, places Places, log *slog.Logger) *Desk {
+func Lead(by *ledger.Ledger, from *store.Store, shown *view.View, groups Groups, places Places, metrics *Metrics, log *slog.Logger) *Desk {
 	return &Desk{
-		ledger: by, store: from, view: shown, groups: groups, places: places, log: log.With("term", by.Term().Number), started: time.Now(),
+		ledger: by, store: from, view: shown, groups: groups, places: places, metrics: metrics, log: log.With("term", by.Term().Number), started: time.Now(),
 		ended: make(chan struct{}), pokes: make(chan struct{}, 1),
 		presences: make(map[string]*presence), progress: make(map[string]*progress), changed: make(chan struct{}),
 	}

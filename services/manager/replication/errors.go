@@ -30,11 +30,15 @@ const (
 	NoRoom       = "no_room"
 	Disk         = "disk"
 	Refused      = "refused"
+	SessionLost  = "session_lost"
 )
+
+// reasons are all of them.
+var reasons = []string{NoMulticast, Damaged, Left, SenderLost, SourceFailed, Canceled, Deadline, Silent, Slow, NoRoom, Disk, Refused, SessionLost}
 
 // replicaReasons are those that a replica can give for itself, senderReasons those that the
 // sender can.
 var (
-	replicaReasons = []string{NoRoom, Damaged, Disk, Refused, NoMulticast, SenderLost}
+	replicaReasons = []string{NoRoom, Damaged, Disk, Refused, NoMulticast, SenderLost, SessionLost, Slow}
 	senderReasons  = []string{SourceFailed, NoMulticast}
 )

@@ -26,6 +26,9 @@ func (d *Desk) settle(ctx context.Context, r view.Replication, now time.Time) er
 	}
 	d.describe(record.GetReplication())
 	d.apply(record, v, now)
+	if !v.ended {
+		d.admit(record.GetReplication())
+	}
 	if proto.Equal(record, r.ReplicationRecord) {
 		return nil
 	}
@@ -43,6 +46,7 @@ func (d *Desk) settle(ctx context.Context, r view.Replication, now time.Time) er
 	case err != nil:
 		return err
 	}
+	d.metrics.changed(r.GetReplication(), record.GetReplication())
 	if v.ended {
 		d.noteEnd(record.GetReplication())
 	}
@@ -132,7 +136,9 @@ func (d *Desk) noteEnd(r *replicav1.Replication) {
 
 // Cancel ends a replication. One that has ended stays as it is.
 func (d *Desk) Cancel(ctx context.Context, id string) (*replicav1.CancelReplicationResponse, error) {
+	var before, after *replicav1.Replication // if it is this that ends it
 	err := d.ledger.Write(ctx, ledger.Request{}, nil, func() (ledger.Plan, error) {
+		before, after = nil, nil
 		r, err := d.replication(id)
 		if err != nil || !r.Running() {
 			return ledger.Plan{}, err
@@ -146,11 +152,13 @@ func (d *Desk) Cancel(ctx context.Context, id string) (*replicav1.CancelReplicat
 		}
 		d.describe(record.GetReplication())
 		d.apply(record, v, now)
+		before, after = r.GetReplication(), record.GetReplication()
 		return putReplication(record, r.Changed)
 	})
 	if err != nil {
 		return nil, err
 	}
+	d.metrics.changed(before, after)
 	d.wakeAll()
 	r, err := d.replication(id)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
 	"github.com/groupcast/groupcast/internal/bytesize"
+	"github.com/groupcast/groupcast/services/replicator/receive"
 	"github.com/groupcast/groupcast/services/replicator/send"
 )
 
@@ -38,8 +39,8 @@ func (l *line) sending(p send.Progress) {
 		bytesize.Short(p.Sent), bytesize.Short(p.Length), bytesize.Short(slowest), done, len(p.Members), away)
 }
 
-func (l *line) receiving(landed, length uint64) {
-	l.show("%s of %s", bytesize.Short(landed), bytesize.Short(length))
+func (l *line) receiving(p receive.Progress) {
+	l.show("%s of %s", bytesize.Short(p.Landed), bytesize.Short(p.Length))
 }
 
 func (l *line) show(format string, args ...any) {

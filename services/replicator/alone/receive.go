@@ -75,7 +75,7 @@ func (a *app) receive(ctx context.Context, r *receiving) error {
 	shown := &line{to: a.stderr, quiet: a.quiet}
 	receipt, err := receive.Run(ctx, receive.Env{Log: a.log(), Progress: shown.receiving}, receive.Config{
 		Place: place, Key: key, Name: r.name, LAN: r.site, Durable: r.ack == "durable",
-		Await: r.await, Patience: r.patience, Open: r.open,
+		Await: r.await, Patience: r.patience, Find: r.find, Open: r.open,
 	})
 	shown.end()
 	if err != nil {
@@ -89,12 +89,27 @@ func (a *app) receive(ctx context.Context, r *receiving) error {
 	return nil
 }
 
+// find finds what may be there already.
+func (r *receiving) find(ctx context.Context, info object.Info) (receive.Landing, error) {
+	if device.IsDevice(r.into) {
+		return receive.InspectDevice(ctx, r.device(), info)
+	}
+	if there, err := os.Stat(r.into); err != nil || !there.IsDir() {
+		return nil, nil //nolint:nilerr // open says what is wrong
+	}
+	return receive.InspectObject(ctx, r.into, info)
+}
+
+func (r *receiving) device() device.Target {
+	target := r.target
+	target.Path = r.into
+	return target
+}
+
 // open opens where it lands.
 func (r *receiving) open(ctx context.Context, info object.Info) (receive.Landing, error) {
 	if device.IsDevice(r.into) {
-		target := r.target
-		target.Path = r.into
-		return device.Land(ctx, target, info)
+		return device.Land(ctx, r.device(), info)
 	}
 	there, err := os.Stat(r.into)
 	if err != nil {

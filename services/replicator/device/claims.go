@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,8 +14,7 @@ import (
 	"github.com/groupcast/groupcast/internal/object"
 )
 
-// claims is the file that says how much of an object is on a device. As long as it is
-// there, the device is not whole.
+// claims is the file that says how much of an object is on a device: all of it, once it was read back.
 //
 //	0        4       5           8                       16              48              56
 //	+--------+-------+-----------+-----------------------+---------------+---------------+
@@ -40,7 +38,23 @@ func claimsIn(state, number string, info object.Info) claims {
 		return claims{}
 	}
 	what := blake3.Sum256(fmt.Appendf(nil, "%s %d %d %s", number, info.Length, info.Time.UnixNano(), info.Name))
-	return claims{filepath.Join(state, "device-"+strings.ReplaceAll(number, ":", "-")+"-"+hex.EncodeToString(what[:8]))}
+	return claims{filepath.Join(state, prefix(number)+hex.EncodeToString(what[:8]))}
+}
+
+func prefix(number string) string { return "device-" + strings.ReplaceAll(number, ":", "-") + "-" }
+
+// forgetOthers removes what was claimed of other objects on the device, which is being overwritten.
+func (c claims) forgetOthers(number string) error {
+	if c.path == "" {
+		return nil
+	}
+	others, err := filepath.Glob(filepath.Join(filepath.Dir(c.path), prefix(number)+"*"))
+	for _, other := range others {
+		if other != c.path {
+			err = errors.Join(err, os.Remove(other))
+		}
+	}
+	return err
 }
 
 // read returns what was claimed last, if that is whole.
@@ -103,14 +117,3 @@ func (c claims) sync() error {
 
 // mark claims nothing: the device is being overwritten.
 func (c claims) mark() error { return c.write(claim{}) }
-
-// remove says that the device is whole.
-func (c claims) remove() error {
-	if c.path == "" {
-		return nil
-	}
-	if err := os.Remove(c.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("note that the device is whole: %w", err)
-	}
-	return c.sync()
-}

@@ -15,14 +15,14 @@ import (
 	"github.com/groupcast/groupcast/internal/object"
 )
 
-const (
-	// claimBytes and claimEvery are how much and how long nothing is claimed: a crash
-	// costs as much.
-	claimBytes = 256 << 20
-	claimEvery = 5 * time.Second
-	// piece is how much is read and hashed at once.
-	piece = 256 << 10
+// How much and how long nothing is claimed. A crash costs as much.
+var (
+	claimBytes uint64 = 256 << 20
+	claimEvery        = 5 * time.Second
 )
+
+// piece is how much is read and hashed at once.
+const piece = 256 << 10
 
 // Landing is a device that is overwritten. One goroutine writes.
 type Landing struct {
@@ -57,7 +57,7 @@ func Land(ctx context.Context, target Target, info object.Info) (*Landing, error
 	number, err := numberOf(file)
 	if err == nil {
 		l.claims = claimsIn(target.State, number, info)
-		err = l.resume(ctx)
+		err = errors.Join(l.claims.forgetOthers(number), l.resume(ctx))
 	}
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
@@ -68,10 +68,10 @@ func Land(ctx context.Context, target Target, info object.Info) (*Landing, error
 // resume goes on after what was claimed, if it is still there.
 func (l *Landing) resume(ctx context.Context) error {
 	c, has := l.claims.read()
-	if !has || c.offset > l.info.Length {
+	if !has || c.offset >= l.info.Length { // one that was whole is not what is wanted: see Find
 		return l.claims.mark()
 	}
-	hash, err := l.rehash(ctx, c.offset)
+	hash, err := rehash(ctx, l.file, l.buffer, c.offset)
 	if err != nil {
 		return err
 	}
@@ -82,14 +82,14 @@ func (l *Landing) resume(ctx context.Context) error {
 }
 
 // rehash reads what is on the device.
-func (l *Landing) rehash(ctx context.Context, length uint64) (hash digest.Hash, err error) {
+func rehash(ctx context.Context, file *os.File, buffer []byte, length uint64) (hash digest.Hash, err error) {
 	for offset := uint64(0); offset < length; {
 		if ctx.Err() != nil {
 			return hash, context.Cause(ctx)
 		}
-		part := l.buffer[:min(piece, length-offset)]
-		if n, err := l.file.ReadAt(part, int64(offset)); n < len(part) {
-			return hash, fmt.Errorf("read %s at %d: %w", l.file.Name(), offset, err)
+		part := buffer[:min(piece, length-offset)]
+		if n, err := file.ReadAt(part, int64(offset)); n < len(part) {
+			return hash, fmt.Errorf("read %s at %d: %w", file.Name(), offset, err)
 		}
 		_, _ = hash.Write(part)
 		offset += uint64(len(part))
@@ -225,11 +225,7 @@ func (l *Landing) Complete(length uint64, root object.Root, _ bool) error {
 	if err := l.file.Sync(); err != nil {
 		return l.fail(fmt.Errorf("sync %s: %w", l.file.Name(), err))
 	}
-	// What is read has to come from the device: the kernel forgets what it has of it.
-	if err := unix.IoctlSetInt(int(l.file.Fd()), unix.BLKFLSBUF, 0); err != nil {
-		return l.fail(fmt.Errorf("flush %s: %w", l.file.Name(), err))
-	}
-	hash, err := l.rehash(context.Background(), length)
+	hash, err := readBack(context.Background(), l.file, l.buffer, length)
 	if err != nil {
 		return l.fail(err)
 	}
@@ -237,7 +233,15 @@ func (l *Landing) Complete(length uint64, root object.Root, _ bool) error {
 		return errors.Join(fmt.Errorf("%w: %s does not give back what was written to it", object.ErrDamaged, l.file.Name()), l.Remove())
 	}
 	l.ended = true
-	return errors.Join(l.claims.remove(), l.file.Close())
+	return errors.Join(l.claims.write(claim{length, root}), l.file.Close())
+}
+
+// readBack hashes what the device has: the kernel forgets what it has of it.
+func readBack(ctx context.Context, file *os.File, buffer []byte, length uint64) (digest.Hash, error) {
+	if err := unix.IoctlSetInt(int(file.Fd()), unix.BLKFLSBUF, 0); err != nil {
+		return digest.Hash{}, fmt.Errorf("flush %s: %w", file.Name(), err)
+	}
+	return rehash(ctx, file, buffer, length)
 }
 
 // Keep ends the landing and leaves what is there to a later one.

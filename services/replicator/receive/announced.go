@@ -17,11 +17,8 @@ import (
 // that does not carry the larger ones is known by that.
 const largerWait = 30 * time.Millisecond
 
-// announced is an announcement, and where it came from.
-type announced struct {
-	wire.Announced
-	from netip.AddrPort
-}
+// announced is an announcement.
+type announced struct{ wire.Announced }
 
 func (a announced) info() object.Info {
 	return object.Info{
@@ -45,10 +42,10 @@ func listen(ctx context.Context, ear *multicast.Socket, config Config) (announce
 		if err := ear.Conn().SetReadDeadline(wait); err != nil {
 			return best, err
 		}
-		_ = ear.ReceiveOnce(func(datagram []byte, from netip.AddrPort) {
-			one, ok := announcement(config.Key, datagram, from)
+		_ = ear.ReceiveOnce(func(datagram []byte, _ netip.AddrPort) {
+			one, ok := announcement(config.Key, datagram)
 			switch {
-			case !ok || best.Size > 0 && (one.from != best.from || one.Secret.Session() != best.Secret.Session()):
+			case !ok || best.Size > 0 && one.Secret.Session() != best.Secret.Session():
 			case best.Size == 0:
 				best, until = one, time.Now().Add(largerWait)
 			case one.Size > best.Size:
@@ -67,7 +64,7 @@ func listen(ctx context.Context, ear *multicast.Socket, config Config) (announce
 }
 
 // announcement opens an announcement that can be one.
-func announcement(key, datagram []byte, from netip.AddrPort) (announced, bool) {
+func announcement(key, datagram []byte) (announced, bool) {
 	head, err := wire.ParseHead(datagram)
 	if err != nil || head.Kind != wire.Announce {
 		return announced{}, false
@@ -76,5 +73,5 @@ func announcement(key, datagram []byte, from netip.AddrPort) (announced, bool) {
 	if err != nil || errors.Is(object.CheckName(a.Name), object.ErrName) {
 		return announced{}, false
 	}
-	return announced{a, from}, true
+	return announced{a}, true
 }

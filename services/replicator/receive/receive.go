@@ -33,6 +33,9 @@ type Config struct {
 	Key []byte
 	// Name is what the sender calls this replica by, and LAN where it is.
 	Name, LAN string
+	// Find returns what may be there already, once it is known what is replicated; nil is that nothing
+	// may be. It may be nil itself.
+	Find func(ctx context.Context, info object.Info) (Landing, error)
 	// Open opens what lands, once it is known what.
 	Open func(ctx context.Context, info object.Info) (Landing, error)
 	// Durable has what landed be on disk before it counts as complete.
@@ -46,8 +49,16 @@ type Config struct {
 // Env is what a receiver runs in.
 type Env struct {
 	Log *slog.Logger
-	// Progress is told how much has landed, now and then. It may be nil.
-	Progress func(landed, length uint64)
+	// Progress is told how far it is, at the beginning and now and then. It may be nil.
+	Progress func(Progress)
+}
+
+// Progress is how far a replica is, in bytes.
+type Progress struct {
+	// Landed is how much is there without a gap, what was there before and zeros among it.
+	Landed, Length uint64
+	// Came is how much came over the network and was taken.
+	Came uint64
 }
 
 // Landing is where bytes land. One goroutine uses it.
@@ -80,7 +91,16 @@ type Receipt struct {
 // Stats is what came.
 type Stats struct {
 	Datagrams, Forged, Rebuilt, Spilled, Reports uint64
-	Offload                                      multicast.Offload
+	// Came is how many bytes of packets and parity were taken.
+	Came    uint64
+	Offload multicast.Offload
+}
+
+// after adds what came before all began anew.
+func (s Stats) after(before Stats) Stats {
+	s.Datagrams, s.Forged, s.Rebuilt = s.Datagrams+before.Datagrams, s.Forged+before.Forged, s.Rebuilt+before.Rebuilt
+	s.Spilled, s.Reports, s.Came = s.Spilled+before.Spilled, s.Reports+before.Reports, s.Came+before.Came
+	return s
 }
 
 // Run receives one object, and returns once it is there, or why it is not.
@@ -99,20 +119,33 @@ func Run(ctx context.Context, env Env, config Config) (Receipt, error) {
 	if err != nil {
 		return Receipt{}, err
 	}
-	env.Log.Info("sender found", "sender", heard.from.String(), "object", heard.Name, "bytes", heard.Length)
-	return replicate(ctx, env, config, ear, mouth, heard)
+	env.Log.Info("sender found", "sender", heard.Sender.String(), "object", heard.Name, "bytes", heard.Length)
+	var before Stats
+	for again := false; ; again = true {
+		landing, err := prepare(ctx, config, mouth, heard, again)
+		if err != nil {
+			return Receipt{}, err
+		}
+		receipt, err := replicate(ctx, env, config, ear, mouth, heard, landing, again)
+		receipt.Stats = receipt.Stats.after(before)
+		if !errors.Is(err, errOther) {
+			return receipt, err
+		}
+		env.Log.Info("what was there is of something else: all is received", "object", heard.Name)
+		before = receipt.Stats
+	}
 }
 
+// errOther says that what was there before is not of what was announced: it begins anew.
+var errOther = errors.New("what was there is of something else")
+
 // replicate receives what was announced.
-func replicate(ctx context.Context, env Env, config Config, ear, mouth *multicast.Socket, heard announced) (Receipt, error) {
-	landing, err := config.Open(ctx, heard.info())
-	if err != nil {
-		return Receipt{}, err
-	}
+func replicate(ctx context.Context, env Env, config Config, ear, mouth *multicast.Socket, heard announced, landing Landing, isLast bool) (Receipt, error) {
 	r, err := newReplica(env, config, ear, mouth, heard, landing)
 	if err != nil {
 		return Receipt{}, errors.Join(err, landing.Keep())
 	}
+	r.isLast = isLast
 	err = r.run(ctx)
 	if r.ended != nil {
 		err = r.ended
@@ -150,6 +183,7 @@ type replica struct {
 	resumed   uint64
 	ended     error
 	isSettled bool
+	isLast    bool // what was there before is not tried again
 	isOver    bool
 	settling  sync.WaitGroup
 	stats     Stats
@@ -250,7 +284,7 @@ func (r *replica) keepJoining(ctx context.Context) error {
 // join sends a JOIN. The caller has the lock.
 func (r *replica) join() {
 	j := wire.Joining{Heard: uint16(r.heard.Size), Buffer: uint32(r.ear.Buffer()), Have: r.resumed, Name: r.config.Name, LAN: r.config.LAN}
-	_ = r.mouth.Send(r.heard.Secret.JoinAs(r.number, r.public, j), r.heard.from)
+	_ = r.mouth.Send(r.heard.Secret.JoinAs(r.number, r.public, j), r.heard.Sender)
 	r.number++
 }
 
@@ -274,12 +308,12 @@ func (r *replica) tick(now time.Time) {
 	}
 	if report, ok := r.rules.Report(now); ok {
 		r.stats.Reports++
-		_ = r.mouth.Send(r.up.Seal(nil, wire.Head{Kind: wire.Report, Block: uint32(r.id), Number: r.number}, report.Append(nil)), r.heard.from)
+		_ = r.mouth.Send(r.up.Seal(nil, wire.Head{Kind: wire.Report, Block: uint32(r.id), Number: r.number}, report.Append(nil)), r.heard.Sender)
 		r.number++
 	}
 	if r.env.Progress != nil && now.Sub(r.shown) > idle {
 		r.shown = now
-		r.env.Progress(r.landing.Offset(), r.heard.Length)
+		r.env.Progress(Progress{Landed: r.landing.Offset(), Length: r.heard.Length, Came: r.stats.Came})
 	}
 }
 

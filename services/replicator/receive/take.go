@@ -1,6 +1,7 @@
 package receive
 
 import (
+	"errors"
 	"net/netip"
 	"time"
 
@@ -60,6 +61,7 @@ func (r *replica) packet(head wire.Head, datagram []byte) error {
 		return wire.ErrProtocol
 	}
 	r.blocks.keep(head.Block, index, to)
+	r.stats.Came += uint64(len(payload))
 	if !r.rules.Took(head.Block, index) {
 		return nil
 	}
@@ -194,7 +196,12 @@ func (r *replica) settle(length uint64, root [wire.RootSize]byte) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.isSettled = err == nil
-		if err != nil {
+		switch {
+		case errors.Is(err, object.ErrDamaged) && r.resumed > 0 && !r.isLast && r.ended == nil:
+			r.ended, r.isOver = errOther, true
+			r.stop()
+			return
+		case err != nil:
 			r.fail(err)
 			return
 		}

@@ -46,7 +46,7 @@ func (s *session) announce(take func() uint64) error {
 	info := s.config.Source.Info()
 	a := wire.Announcement{
 		Kind: uint8(info.Kind), Permissions: uint16(info.Mode.Perm()), Length: info.Length, Time: info.Time,
-		Datagram: uint16(s.datagram), Name: info.Name,
+		Datagram: uint16(s.datagram), Sender: s.socket.Addr(), Name: info.Name,
 	}
 	sizes := []int{s.largest, wire.MinDatagram}
 	if s.datagram > 0 {
@@ -82,13 +82,13 @@ func (s *session) gather(ctx context.Context) error {
 		pause = min(2*pause, announceMost)
 		for time.Now().Before(next) {
 			s.mu.Lock()
-			count := len(s.joined)
+			count, isComing := len(s.joined), s.isComing()
 			s.mu.Unlock()
 			late := s.config.Wait > 0 && time.Since(begun) >= s.config.Wait
 			switch {
 			case count >= wanted, late && count > 0:
 				return s.begin()
-			case late:
+			case late && !isComing:
 				return fmt.Errorf("%w within %v: do receivers listen on %v with this key, and does the switch carry multicast?", ErrNobody, s.config.Wait, s.config.Place.Group)
 			}
 			if err := s.sleep(ctx, next); err != nil {
@@ -116,23 +116,28 @@ func (s *session) begin() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.datagram = s.largest
-	buffer, have := uint32(1<<31), s.config.Source.Info().Length
+	buffer, length := uint32(1<<31), s.config.Source.Info().Length
+	have := length
 	for _, p := range s.joined {
 		s.datagram = min(s.datagram, int(p.Heard))
 		buffer, have = min(buffer, p.Buffer), min(have, p.Have)
+		s.hashesFirst = s.hashesFirst || p.Have == length && length > 0
 	}
 	var err error
-	if s.shape, err = algo.ShapeOf(s.config.Source.Info().Length, s.datagram); err != nil {
+	if s.shape, err = algo.ShapeOf(length, s.datagram); err != nil {
 		return err
 	}
 	first := uint32(min(have/s.shape.Block(), uint64(s.shape.Blocks())))
+	if have == length {
+		first = s.shape.Blocks()
+	}
 	if s.source, err = newReader(s.config.Source, s.shape); err != nil {
 		return err
 	}
 	s.began = time.Now()
 	s.rules, err = algo.NewSender(algo.Settings{
 		Shape: s.shape, Zeros: s.source.zeros, Ceiling: s.config.Ceiling, Window: window(buffer, s.datagram),
-		Slow: s.config.Slow, Patience: s.config.Patience, Number: s.number, First: first,
+		Slow: s.config.Slow, Patience: s.config.Patience, Number: s.number, First: first, Hold: s.hashesFirst,
 	}, s.began)
 	if err != nil {
 		return err
@@ -201,6 +206,11 @@ func (s *session) join(head wire.Head, datagram []byte, from netip.AddrPort) {
 		}
 		return
 	}
+	if j.Have == wire.HaveUnknown {
+		s.comes(j.Name)
+		return
+	}
+	delete(s.coming, j.Name)
 	if s.rules != nil && int(j.Heard) < s.datagram || len(s.joined) >= maxMembers {
 		return
 	}
@@ -215,6 +225,26 @@ func (s *session) join(head wire.Head, datagram []byte, from netip.AddrPort) {
 		s.admit(p)
 	}
 	s.env.Log.Info("receiver joined", "receiver", j.Name, "address", from.String(), "lan", j.LAN)
+}
+
+// comingFor is how long it counts that somebody said that it comes.
+const comingFor = 3 * time.Second
+
+// comes notes that somebody still reads what it has. The caller has the lock.
+func (s *session) comes(name string) {
+	if _, known := s.coming[name]; known || len(s.coming) < maxMembers {
+		s.coming[name] = time.Now()
+	}
+}
+
+// isComing reports whether somebody still reads what it has. The caller has the lock.
+func (s *session) isComing() bool {
+	for _, heard := range s.coming {
+		if time.Since(heard) < comingFor {
+			return true
+		}
+	}
+	return false
 }
 
 // replace gives up what a receiver was before it began anew: it has the name and the address.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/bits"
+	"slices"
 	"time"
 
 	"github.com/klauspost/reedsolomon"
@@ -44,13 +45,24 @@ func (s *session) send(ctx context.Context) error {
 		d := s.rules.Next(time.Now(), most-len(l.run.Bytes)/s.datagram)
 		s.mu.Unlock()
 		if d.Do == algo.End {
-			return l.end()
+			if !l.isExpecting() {
+				return l.end()
+			}
+			d = algo.Decision{Do: algo.Wait, Until: time.Now().Add(progressEvery)}
 		}
 		if err := l.perform(ctx, d); err != nil {
 			return err
 		}
 	}
 	return context.Cause(ctx)
+}
+
+// isExpecting reports whether somebody may still come.
+func (l *loop) isExpecting() bool {
+	l.mu.Lock()
+	isComing := l.isComing()
+	l.mu.Unlock()
+	return isComing || l.config.Stay != nil && time.Now().Before(l.config.Stay())
 }
 
 // perform does one thing.
@@ -185,6 +197,9 @@ func (l *loop) wait(ctx context.Context, until time.Time) error {
 		return err
 	}
 	l.show(now)
+	if l.hashesFirst && l.root == (object.Root{}) {
+		return nil // all wait for it
+	}
 	return l.sleep(ctx, until)
 }
 
@@ -194,11 +209,14 @@ func (l *loop) takeLate() uint64 {
 	return l.rules.Take()
 }
 
-// hash goes on with what was sent and not hashed, for a while, and seals the whole when
-// nothing is left.
+// hash goes on with what was sent and not hashed, or with all if that is wanted first, for a while,
+// and seals the whole when nothing is left.
 func (l *loop) hash(now time.Time) error {
 	l.mu.Lock()
 	passed, isSealed := l.rules.Passed(), l.root != object.Root{}
+	if l.rules.Holds() {
+		passed = l.shape.Blocks()
+	}
 	l.mu.Unlock()
 	for !isSealed {
 		done, err := l.source.hashOn(passed)
@@ -232,7 +250,7 @@ func (l *loop) show(now time.Time) {
 	l.mu.Lock()
 	l.shown = now
 	p := Progress{
-		Sent: min(uint64(l.rules.Passed())*l.shape.Block(), l.shape.Length), Length: l.shape.Length, Members: l.receipts(), Root: l.root,
+		Sent: l.sent(), Length: l.shape.Length, Members: l.receipts(), Root: l.root,
 		Window: l.rules.Window(), Counts: l.rules.Counts(),
 	}
 	l.mu.Unlock()
@@ -245,7 +263,19 @@ func (l *loop) end() error {
 		return err
 	}
 	l.farewell()
-	return nil
+	return l.changed()
+}
+
+// changed says whether the source has changed since it was hashed, where it was sent after that and
+// somebody says that it is not what came.
+func (l *loop) changed() error {
+	l.mu.Lock()
+	isDamaged := slices.ContainsFunc(l.receipts(), func(r Receipt) bool { return r.Reason == wire.Damaged.String() })
+	l.mu.Unlock()
+	if !l.hashesFirst || !isDamaged {
+		return nil
+	}
+	return l.config.Source.Changed()
 }
 
 // farewell tells all members that the sender goes.

@@ -42,6 +42,8 @@ type Config struct {
 	Slow     algo.Slow
 	// Patience is how long a receiver may be silent before it is given up.
 	Patience time.Duration
+	// Stay tells until when somebody may come: it does not end before that. It may be nil.
+	Stay func() time.Time
 }
 
 // Source is what is replicated.
@@ -64,6 +66,7 @@ type Env struct {
 
 // Progress is how far a replication is.
 type Progress struct {
+	// Sent is how many bytes of the source were sent at least once: not those that nobody missed.
 	Sent, Length uint64
 	Members      []Receipt
 	// Root is zero until all was read.
@@ -89,6 +92,7 @@ type Receipt struct {
 type Result struct {
 	Info     object.Info
 	Root     object.Root
+	Sent     uint64 // as in Progress
 	Members  []Receipt
 	Took     time.Duration // from the first packet on
 	Counts   algo.Counts
@@ -121,11 +125,14 @@ type session struct {
 	private *ecdh.PrivateKey
 	group   *wire.Box // of the goroutine that sends
 	largest int       // datagram that is tried
-	source  *reader
+	// hashesFirst has the source be hashed before anything is sent: somebody may have all of it.
+	hashesFirst bool
+	source      *reader
 
 	mu       sync.Mutex
 	joined   map[[wire.PublicSize]byte]*peer
-	peers    []*peer // in the order of their numbers, once it has begun
+	coming   map[string]time.Time // who still reads what they have, and when that was heard
+	peers    []*peer              // in the order of their numbers, once it has begun
 	rules    *algo.Sender
 	shape    algo.Shape
 	datagram int
@@ -159,7 +166,7 @@ func newSession(env Env, config Config, socket *multicast.Socket) (*session, err
 	}
 	s := &session{
 		env: env, config: config, socket: socket, private: private,
-		joined: map[[wire.PublicSize]byte]*peer{}, wake: make(chan struct{}, 1),
+		joined: map[[wire.PublicSize]byte]*peer{}, coming: map[string]time.Time{}, wake: make(chan struct{}, 1),
 	}
 	if _, err := rand.Read(s.salt[:]); err != nil {
 		return nil, fmt.Errorf("draw a salt: %w", err)
@@ -211,9 +218,14 @@ func (s *session) result() Result {
 		Datagram: s.datagram, Offload: s.socket.Offload(),
 	}
 	if s.rules != nil {
-		result.Counts = s.rules.Counts()
+		result.Counts, result.Sent = s.rules.Counts(), s.sent()
 	}
 	return result
+}
+
+// sent is how many bytes were sent at least once. The caller has the lock.
+func (s *session) sent() uint64 {
+	return min(uint64(s.rules.Passed())*s.shape.Block(), s.shape.Length) - min(uint64(s.rules.Began())*s.shape.Block(), s.shape.Length)
 }
 
 func (s *session) receipts() (all []Receipt) {

@@ -163,7 +163,7 @@ spec:
 {{- if .Values.gatherer.enabled -}}
 {{- $_ := set $config.kubernetes "gathererAccounts" (list (printf "%s-gatherer" $account)) -}}
 {{- end -}}
-{{- if include "groupcast.replicator.enabled" . -}}
+{{- if .Values.replicator.enabled -}}
 {{- $_ := set $config.kubernetes "replicatorAccounts" (list (printf "%s-replicator" $account)) -}}
 {{- end -}}
 {{- toYaml (mergeOverwrite $config (deepCopy .Values.manager.config)) -}}

@@ -1,8 +1,3 @@
-{{/* Multicast goes over the nodes' network: there is no replicator without. */}}
-{{- define "groupcast.replicator.enabled" -}}
-{{- if and .Values.replicator.enabled .Values.dataPlane.hostNetwork -}}true{{- end -}}
-{{- end -}}
-
 {{/* The replicator's configuration file. */}}
 {{- define "groupcast.replicator.config" -}}
 {{- $config := include "groupcast.dataPlaneConfig" (list . .Values.replicator) | fromYaml -}}

@@ -95,8 +95,11 @@ type setting struct {
 	uplink  cable
 	cable   func(member int) cable
 	seed    uint64
-	beside  *network // whose world and cables are shared
-	change  func(*fast.Settings)
+	beside  *network                // whose world and cables are shared
+	have    func(member int) uint32 // blocks that it says that it has
+	// isUnsealed leaves it to the test to tell the root.
+	isUnsealed bool
+	change     func(*fast.Settings)
 }
 
 func begin(t testing.TB, with setting) *network {
@@ -126,9 +129,14 @@ func begin(t testing.TB, with setting) *network {
 			n.join(with.beside.members[i].cable)
 			continue
 		}
-		n.join(&down)
+		m := n.join(&down)
+		if with.have != nil {
+			m.has(n, with.have(i))
+		}
 	}
-	n.sender.Seal(n.root)
+	if !with.isUnsealed {
+		n.sender.Seal(n.root)
+	}
 	n.act()
 	return n
 }
@@ -139,6 +147,18 @@ func (n *network) join(down *cable) *node {
 	m.r.Welcome(m.id)
 	n.members = append(n.members, m)
 	return m
+}
+
+// has has a member have the first blocks already.
+func (m *node) has(n *network, blocks uint32) {
+	m.r = fast.NewReceiver(n.shape, blocks, 1024)
+	m.r.Welcome(m.id)
+	for block := range blocks {
+		m.have[block] = true
+	}
+	if blocks == n.shape.Blocks() {
+		m.r.Enter(wire.Landed, wire.NoReason, [32]byte{}, n.now)
+	}
 }
 
 func (n *world) at(when time.Time, do func()) {

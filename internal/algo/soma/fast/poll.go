@@ -17,6 +17,7 @@ type polls struct {
 	every     int       // after how many packets the next is due
 	unheard   int       // polls in a row that nobody has answered
 	now       bool
+	isIdle    bool          // nothing is sent for now, and nobody waits for an answer
 	roundTrip time.Duration // to the slowest
 	slowest   ID
 	memory    [pollMemory]struct {
@@ -37,6 +38,9 @@ func (p *polls) next() time.Time { return p.at.Add(p.gap()) }
 
 func (p *polls) gap() time.Duration {
 	gap := max(minPollGap, p.roundTrip*3/2)
+	if p.isIdle {
+		gap = max(gap, idlePollGap)
+	}
 	return min(gap<<min(p.unheard, 10), maxPollGap)
 }
 

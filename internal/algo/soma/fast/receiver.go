@@ -177,7 +177,7 @@ func (r *Receiver) Polled(p wire.Polled, number uint64, now time.Time) {
 	}
 	r.pending = append(r.pending, passing{p.Passed, number, now})
 	r.ripen(now)
-	if uint16(r.id) == p.Slowest || uint16(r.id)%p.Every == p.Turn {
+	if uint16(r.id) == p.Slowest || uint16(r.id)%p.Every == p.Turn || r.isTelling() && r.reportAt.IsZero() {
 		r.reportAt = now
 	}
 	if r.state == wire.Receiving && r.frontier < p.Passed && r.wantAt.IsZero() {
@@ -230,13 +230,25 @@ func (r *Receiver) Report(now time.Time) (report wire.Reported, ok bool) {
 	if !due && len(wants) == 0 {
 		return wire.Reported{}, false
 	}
-	if r.reportAt = (time.Time{}); r.state != wire.Receiving && r.state != wire.Settling {
+	if r.reportAt = (time.Time{}); r.isTelling() {
 		r.reportAt = now.Add(max(keepTelling, r.last.Hold))
 	}
 	return wire.Reported{
 		Poll: r.last.Poll, Held: now.Sub(r.lastAt), Seen: r.seen.Next(), Received: r.then,
 		Frontier: r.frontier, State: r.state, Reason: r.reason, Root: r.root, Wants: wants,
 	}, true
+}
+
+// isTelling reports whether it says again and again how it is, until that is answered. Before the
+// root is known nobody can answer one that has landed: polls ask it.
+func (r *Receiver) isTelling() bool {
+	switch r.state {
+	case wire.Landed:
+		return r.last.Root != [wire.RootSize]byte{}
+	case wire.Complete, wire.Failed:
+		return true
+	}
+	return false
 }
 
 // wants is what is lost and was not asked for of late.

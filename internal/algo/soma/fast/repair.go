@@ -33,8 +33,7 @@ func (k *repair) isOver() bool {
 type repairs struct {
 	blocks map[uint32]*repair
 	queue  []uint32
-	refill spans  // whole blocks, for those who were away
-	gone   uint64 // of the first of them
+	refill spans // whole blocks, for those who were away
 }
 
 func (r *repairs) of(block uint32) *repair {
@@ -98,20 +97,18 @@ func (k *repair) parity(block uint32, count int) Decision {
 	return d
 }
 
-// again takes what to send of blocks that are sent whole.
+// again takes what to send of blocks that are sent whole, one after the other: what comes of one while the rest
+// is still on its way is no news, and asks for nothing.
 func (r *repairs) again(s Shape, poll uint32, room int) (d Decision, ok bool) {
 	block, has := r.refill.first()
 	if !has {
 		return Decision{}, false
 	}
-	mask := lowest(s.all(block)&^r.gone, room)
-	r.gone |= mask
-	r.of(block).poll = poll
-	if r.gone == s.all(block) {
-		r.refill.drop()
-		r.gone = 0
-	}
-	return Decision{Do: SendData, Block: block, Mask: mask, Repair: true}, true
+	r.refill.drop()
+	known := r.of(block)
+	*known = repair{cursor: known.cursor, queued: true, isPlain: true, missing: s.all(block)}
+	r.queue = append(r.queue, block)
+	return r.next(poll, room)
 }
 
 // forget drops what nobody can ask for any more.

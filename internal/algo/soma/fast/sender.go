@@ -26,6 +26,8 @@ const (
 	// maxPollGap is how long a sender waits with the next poll when nobody answers.
 	maxPollGap = 250 * time.Millisecond
 	minPollGap = 2 * time.Millisecond
+	// idlePollGap is how often members are asked that wait for the source to be hashed.
+	idlePollGap = 50 * time.Millisecond
 	// breakerLoss, breakerSpan and the pauses: RFC 8084. Where most is lost for a while,
 	// nothing is sent for a while.
 	breakerLoss  = 0.5
@@ -48,6 +50,8 @@ type Settings struct {
 	Patience time.Duration
 	// First is the first block that somebody misses.
 	First uint32
+	// Hold has nothing be sent before the root is known: somebody may have all already.
+	Hold bool
 	// Number is the first number that is free.
 	Number uint64
 }
@@ -110,6 +114,7 @@ type Sender struct {
 	root    [wire.RootSize]byte
 	sealed  bool
 
+	began  uint32 // the first block that was sent
 	passed uint32 // blocks before it were sent
 	part   uint64 // packets of that block that were sent
 	repair repairs
@@ -118,6 +123,7 @@ type Sender struct {
 	window  Window
 	pace    pace
 	polls   polls
+	hold    hold
 	drain   drain
 	breaker breaker
 	counts  Counts
@@ -133,7 +139,11 @@ func NewSender(set Settings, now time.Time) (*Sender, error) {
 	if set.Ceiling <= 0 || set.Window < 1 || set.Patience <= 0 {
 		return nil, fmt.Errorf("a ceiling of %g bytes per second, a window of %d packets, a patience of %v: all have to be positive", set.Ceiling, set.Window, set.Patience)
 	}
-	s := &Sender{set: set, next: set.Number, passed: min(set.First, set.Blocks()), window: NewWindow(set.Window), repair: repairs{blocks: map[uint32]*repair{}}}
+	first := min(set.First, set.Blocks())
+	s := &Sender{
+		set: set, next: set.Number, began: first, passed: first, hold: hold{isOn: set.Hold},
+		window: NewWindow(set.Window), repair: repairs{blocks: map[uint32]*repair{}},
+	}
 	s.pace = pace{ceiling: set.Ceiling / float64(set.Packet+wire.Overhead+headers), at: now}
 	s.polls = polls{roundTrip: time.Millisecond, at: now}
 	s.breaker.begun, s.breaker.pause = now, breakerPause
@@ -182,8 +192,14 @@ func (s *Sender) Member(id ID) Status {
 // Members is how many have joined.
 func (s *Sender) Members() int { return len(s.members) }
 
-// Passed is how many blocks were sent at least once.
+// Passed is how many blocks need not be sent for the first time any more.
 func (s *Sender) Passed() uint32 { return s.passed }
+
+// Began is the first block that was sent.
+func (s *Sender) Began() uint32 { return s.began }
+
+// Holds reports whether nothing is sent before the root is known.
+func (s *Sender) Holds() bool { return s.hold.isOn }
 
 // Counts returns what was sent so far.
 func (s *Sender) Counts() Counts { return s.counts }
@@ -234,6 +250,9 @@ func (s *Sender) sends(d Decision) Decision {
 // piece is what is sent next: what was lost first, then what is new, then what those
 // miss who were away.
 func (s *Sender) piece(room int) (Decision, bool) {
+	if s.hold.isOn {
+		return Decision{}, false
+	}
 	poll := s.polls.last
 	if d, ok := s.repair.next(poll, room); ok {
 		return s.zeroed(d), true
@@ -342,7 +361,7 @@ func (s *Sender) until(now time.Time, room int) time.Time {
 }
 
 func (s *Sender) hasWork() bool {
-	return s.passed < s.set.Blocks() || len(s.repair.queue) > 0 || len(s.repair.refill) > 0
+	return !s.hold.isOn && (s.passed < s.set.Blocks() || len(s.repair.queue) > 0 || len(s.repair.refill) > 0)
 }
 
 func earlier(a, b time.Time) time.Time {

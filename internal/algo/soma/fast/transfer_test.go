@@ -148,6 +148,24 @@ func TestLateMemberIsCaughtUp(t *testing.T) {
 	t.Logf("the late one after %v", late.finished.Sub(n.begun))
 }
 
+// What those missed who join late is sent again once, however many they are.
+func TestLateMembersShareOneCopy(t *testing.T) {
+	n := begin(t, setting{length: 20e6, members: 3, uplink: cable{rate: mbit100, queue: 200}, cable: lan(mbit100), seed: 16})
+	var missed int
+	for range 3 {
+		n.run(300 * time.Millisecond)
+		missed = int(n.sender.Passed()) * wire.PacketsPerBlock // by the last of them, and less by the others
+		down := lan(mbit100)(0)
+		n.join(&down)
+	}
+	n.run(time.Minute)
+	n.wantComplete()
+	t.Logf("the last missed %d packets, %d were sent again", missed, n.repairs)
+	if n.repairs > missed*5/4 {
+		t.Errorf("the last missed %d packets, and %d were sent again", missed, n.repairs)
+	}
+}
+
 // C39: a receiver that is cut off goes on by repair; others are not affected.
 func TestCutOffMemberGoesOn(t *testing.T) {
 	n := begin(t, setting{length: 30e6, members: 4, uplink: cable{rate: mbit100, queue: 200}, cable: lan(mbit100), seed: 7})

@@ -37,6 +37,8 @@ func (s *Sender) watch(now time.Time) {
 	}
 	s.judge(now)
 	s.attach()
+	s.hold.watch(s, now)
+	s.polls.isIdle = s.hold.isOn && !s.sealed
 	s.drain.watch(s, now)
 	if s.breaker.isTripped(now) {
 		s.counts.Trips++

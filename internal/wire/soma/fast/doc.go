@@ -43,9 +43,14 @@
 // end. PARITY is a Reed-Solomon code over a block's packets, filled with zeros to one size.
 //
 //	announced  kind (1), zero (1), permissions (2), length (8), seconds (8),
-//	           nanoseconds (4), size of datagrams or zero (2), name bytes (1), name
+//	           nanoseconds (4), size of datagrams or zero (2), the sender's
+//	           address (4) and port (2), name bytes (1), name
 //	joining    largest datagram heard (2), receive buffer (4), bytes that it has (8),
 //	           name bytes (1), name, LAN bytes (1), LAN
+//
+// Who still reads what it has says so with all bits of that number set, under a key of its own, and
+// is no member yet. A member that says that it has all of the object's bytes may have others: it compares their root
+// with the SEAL's, and joins anew, as another, if that is not the same.
 //
 //	poll    0               4               8              12              16
 //	        +---------------+---------------+---------------+---------------+

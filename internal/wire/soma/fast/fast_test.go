@@ -5,6 +5,7 @@ import (
 	"crypto/ecdh"
 	"crypto/rand"
 	"errors"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -118,7 +119,7 @@ func TestNobodySpeaksForAnother(t *testing.T) {
 }
 
 func TestAnnouncementsAndJoins(t *testing.T) {
-	want := fast.Announcement{Kind: 1, Permissions: 0o640, Length: 1 << 40, Time: time.Unix(1e9, 5), Datagram: 1472, Name: strings.Repeat("n", 255)}
+	want := fast.Announcement{Kind: 1, Permissions: 0o640, Length: 1 << 40, Time: time.Unix(1e9, 5), Datagram: 1472, Sender: netip.MustParseAddrPort("10.1.2.3:7431"), Name: strings.Repeat("n", 255)}
 	public := private(t).PublicKey().Bytes()
 	for _, size := range []int{fast.MinDatagram, 1472, fast.MaxDatagram} {
 		datagram := secret.Group().Announce(3, salt, public, want, size)
@@ -126,8 +127,13 @@ func TestAnnouncementsAndJoins(t *testing.T) {
 		if err != nil || got.Size != size || len(datagram) != size || !bytes.Equal(got.Public, public) {
 			t.Errorf("announcement of %d bytes: %d, %v", size, got.Size, err)
 		}
-		if diff := cmp.Diff(want, got.Announcement); diff != "" {
+		if diff := cmp.Diff(want, got.Announcement, cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); diff != "" {
 			t.Error(diff)
+		}
+		nowhere := want
+		nowhere.Sender = netip.AddrPortFrom(netip.IPv4Unspecified(), 7431)
+		if _, err := fast.OpenAnnouncement(group, head(t, datagram), secret.Group().Announce(3, salt, public, nowhere, size)); !errors.Is(err, fast.ErrProtocol) {
+			t.Errorf("a sender that is nowhere: %v", err)
 		}
 		if _, err := fast.OpenAnnouncement([]byte("another key"), head(t, datagram), datagram); !errors.Is(err, fast.ErrForged) {
 			t.Errorf("another group opens it: %v", err)
@@ -177,7 +183,7 @@ func FuzzOpen(f *testing.F) {
 	member := private(f)
 	box := secret.Group()
 	f.Add(box.Seal(nil, fast.Head{Kind: fast.Data}, []byte("x")), true)
-	f.Add(box.Announce(1, salt, member.PublicKey().Bytes(), fast.Announcement{Name: "x"}, 1232), true)
+	f.Add(box.Announce(1, salt, member.PublicKey().Bytes(), fast.Announcement{Sender: netip.MustParseAddrPort("10.1.2.3:7431"), Name: "x"}, 1232), true)
 	f.Add(secret.JoinAs(1, member.PublicKey().Bytes(), fast.Joining{Heard: 1472, Name: "m"}), true)
 	f.Fuzz(func(t *testing.T, datagram []byte, _ bool) {
 		h, err := fast.ParseHead(datagram)

@@ -3,11 +3,12 @@ package fast
 import (
 	"encoding/binary"
 	"fmt"
+	"net/netip"
 	"time"
 )
 
 const (
-	announcedSize = 27
+	announcedSize = 33
 	joiningSize   = 14
 	// joinPayload is how long what a JOIN seals is, always: a JOIN is longer than its answer.
 	joinPayload = 160
@@ -23,7 +24,10 @@ type Announcement struct {
 	Length      uint64
 	Time        time.Time
 	Datagram    uint16 // how large datagrams are; zero before that is decided
-	Name        string
+	// Sender is where the sender takes what members say. Where an announcement came from says nothing: anybody can send
+	// it again.
+	Sender netip.AddrPort
+	Name   string
 }
 
 // Announce seals an announcement into a datagram of a size, which must have room for it.
@@ -35,6 +39,8 @@ func (b *Box) Announce(number uint64, salt Salt, public []byte, a Announcement, 
 	payload = binary.BigEndian.AppendUint64(payload, uint64(a.Time.Unix()))
 	payload = binary.BigEndian.AppendUint32(payload, uint32(a.Time.Nanosecond()))
 	payload = binary.BigEndian.AppendUint16(payload, a.Datagram)
+	address := a.Sender.Addr().As4()
+	payload = binary.BigEndian.AppendUint16(append(payload, address[:]...), a.Sender.Port())
 	payload = append(append(payload, byte(len(a.Name))), a.Name...)
 	payload = append(payload, make([]byte, max(0, size-Overhead-len(clear)-len(payload)))...)
 	return b.SealAfter(nil, Head{Kind: Announce, Number: number}, clear, payload)
@@ -76,7 +82,11 @@ func parseAnnouncement(from []byte) (Announcement, error) {
 	a := Announcement{
 		Kind: from[0], Permissions: binary.BigEndian.Uint16(from[2:]), Length: binary.BigEndian.Uint64(from[4:]),
 		Time:     time.Unix(int64(binary.BigEndian.Uint64(from[12:])), int64(nanoseconds)),
-		Datagram: binary.BigEndian.Uint16(from[24:]), Name: string(from[announcedSize : announcedSize+int(from[announcedSize-1])]),
+		Datagram: binary.BigEndian.Uint16(from[24:]),
+		Sender:   netip.AddrPortFrom(netip.AddrFrom4([4]byte(from[26:])), binary.BigEndian.Uint16(from[30:])), Name: string(from[announcedSize : announcedSize+int(from[announcedSize-1])]),
+	}
+	if a.Sender.Port() == 0 || a.Sender.Addr().IsUnspecified() || a.Sender.Addr().IsMulticast() {
+		return Announcement{}, fmt.Errorf("%w: a sender at %v", ErrProtocol, a.Sender)
 	}
 	if a.Datagram != 0 && (a.Datagram < MinDatagram || a.Datagram > MaxDatagram) {
 		return Announcement{}, fmt.Errorf("%w: datagrams of %d bytes", ErrProtocol, a.Datagram)
@@ -88,10 +98,13 @@ func parseAnnouncement(from []byte) (Announcement, error) {
 type Joining struct {
 	Heard  uint16 // the largest datagram that came
 	Buffer uint32 // bytes that its socket holds
-	Have   uint64 // bytes of the object that it has already, from the first on
+	Have   uint64 // bytes of the object that it has already, from the first on, or HaveUnknown
 	Name   string
 	LAN    string
 }
+
+// HaveUnknown says that a member still reads what it has, and joins when it knows.
+const HaveUnknown = 1<<64 - 1
 
 // JoinAs seals a JOIN. Names are at most MaxMember bytes.
 func (s Secret) JoinAs(number uint64, public []byte, j Joining) []byte {

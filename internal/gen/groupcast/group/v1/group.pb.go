@@ -559,8 +559,10 @@ type Policy struct {
 	// Agents without a zone whose round trips to each other are not longer are one cluster,
 	// as is a member without a zone with agents. Zero means 2 ms.
 	ClusterThreshold *durationpb.Duration `protobuf:"bytes,9,opt,name=cluster_threshold,json=clusterThreshold,proto3" json:"cluster_threshold,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Members may offer to relay what is delivered in this group, as session agents of their own.
+	MembersRelay  bool `protobuf:"varint,10,opt,name=members_relay,json=membersRelay,proto3" json:"members_relay,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Policy) Reset() {
@@ -654,6 +656,13 @@ func (x *Policy) GetClusterThreshold() *durationpb.Duration {
 		return x.ClusterThreshold
 	}
 	return nil
+}
+
+func (x *Policy) GetMembersRelay() bool {
+	if x != nil {
+		return x.MembersRelay
+	}
+	return false
 }
 
 // Group is a named set of members with a policy.
@@ -1495,7 +1504,7 @@ const file_groupcast_group_v1_group_proto_rawDesc = "" +
 	"maxMembers\x12%\n" +
 	"\x0emax_deliveries\x18\x02 \x01(\rR\rmaxDeliveries\x12(\n" +
 	"\x10max_object_bytes\x18\x03 \x01(\x04R\x0emaxObjectBytes\x12/\n" +
-	"\x14max_bytes_per_second\x18\x04 \x01(\x04R\x11maxBytesPerSecond\"\xc7\x04\n" +
+	"\x14max_bytes_per_second\x18\x04 \x01(\x04R\x11maxBytesPerSecond\"\xec\x04\n" +
 	"\x06Policy\x12=\n" +
 	"\rallowed_roles\x18\x01 \x03(\x0e2\x18.groupcast.group.v1.RoleR\fallowedRoles\x12B\n" +
 	"\fcontrol_mode\x18\x02 \x01(\x0e2\x1f.groupcast.group.v1.ControlModeR\vcontrolMode\x129\n" +
@@ -1509,7 +1518,9 @@ const file_groupcast_group_v1_group_proto_rawDesc = "" +
 	"\n" +
 	"congestion\x18\b \x01(\x0e2\x1e.groupcast.group.v1.CongestionR\n" +
 	"congestion\x12F\n" +
-	"\x11cluster_threshold\x18\t \x01(\v2\x19.google.protobuf.DurationR\x10clusterThreshold\"\xb8\x02\n" +
+	"\x11cluster_threshold\x18\t \x01(\v2\x19.google.protobuf.DurationR\x10clusterThreshold\x12#\n" +
+	"\rmembers_relay\x18\n" +
+	" \x01(\bR\fmembersRelay\"\xb8\x02\n" +
 	"\x05Group\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x122\n" +
 	"\x06policy\x18\x02 \x01(\v2\x1a.groupcast.group.v1.PolicyR\x06policy\x12\x12\n" +

@@ -339,6 +339,113 @@ func (x *RenewResponse) GetCertificate() *Certificate {
 	return nil
 }
 
+// IssueRelayRequest names the member, and carries the public key to certify.
+type IssueRelayRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Group  string                 `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
+	Member string                 `protobuf:"bytes,2,opt,name=member,proto3" json:"member,omitempty"`
+	// A PKCS #10 request in DER. Only its public key is used.
+	CertificateRequest []byte `protobuf:"bytes,3,opt,name=certificate_request,json=certificateRequest,proto3" json:"certificate_request,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
+}
+
+func (x *IssueRelayRequest) Reset() {
+	*x = IssueRelayRequest{}
+	mi := &file_groupcast_group_v1_identity_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *IssueRelayRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*IssueRelayRequest) ProtoMessage() {}
+
+func (x *IssueRelayRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_groupcast_group_v1_identity_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use IssueRelayRequest.ProtoReflect.Descriptor instead.
+func (*IssueRelayRequest) Descriptor() ([]byte, []int) {
+	return file_groupcast_group_v1_identity_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *IssueRelayRequest) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *IssueRelayRequest) GetMember() string {
+	if x != nil {
+		return x.Member
+	}
+	return ""
+}
+
+func (x *IssueRelayRequest) GetCertificateRequest() []byte {
+	if x != nil {
+		return x.CertificateRequest
+	}
+	return nil
+}
+
+// IssueRelayResponse holds the certificate, of the agent MEMBER.GROUP.
+type IssueRelayResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Certificate   *Certificate           `protobuf:"bytes,1,opt,name=certificate,proto3" json:"certificate,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *IssueRelayResponse) Reset() {
+	*x = IssueRelayResponse{}
+	mi := &file_groupcast_group_v1_identity_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *IssueRelayResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*IssueRelayResponse) ProtoMessage() {}
+
+func (x *IssueRelayResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_groupcast_group_v1_identity_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use IssueRelayResponse.ProtoReflect.Descriptor instead.
+func (*IssueRelayResponse) Descriptor() ([]byte, []int) {
+	return file_groupcast_group_v1_identity_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *IssueRelayResponse) GetCertificate() *Certificate {
+	if x != nil {
+		return x.Certificate
+	}
+	return nil
+}
+
 // Certificate is an issued identity.
 type Certificate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -357,7 +464,7 @@ type Certificate struct {
 
 func (x *Certificate) Reset() {
 	*x = Certificate{}
-	mi := &file_groupcast_group_v1_identity_proto_msgTypes[6]
+	mi := &file_groupcast_group_v1_identity_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -369,7 +476,7 @@ func (x *Certificate) String() string {
 func (*Certificate) ProtoMessage() {}
 
 func (x *Certificate) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_identity_proto_msgTypes[6]
+	mi := &file_groupcast_group_v1_identity_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -382,7 +489,7 @@ func (x *Certificate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Certificate.ProtoReflect.Descriptor instead.
 func (*Certificate) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_identity_proto_rawDescGZIP(), []int{6}
+	return file_groupcast_group_v1_identity_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Certificate) GetCertificate() []byte {
@@ -431,7 +538,7 @@ type RevokeIdentityRequest struct {
 
 func (x *RevokeIdentityRequest) Reset() {
 	*x = RevokeIdentityRequest{}
-	mi := &file_groupcast_group_v1_identity_proto_msgTypes[7]
+	mi := &file_groupcast_group_v1_identity_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -443,7 +550,7 @@ func (x *RevokeIdentityRequest) String() string {
 func (*RevokeIdentityRequest) ProtoMessage() {}
 
 func (x *RevokeIdentityRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_identity_proto_msgTypes[7]
+	mi := &file_groupcast_group_v1_identity_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -456,7 +563,7 @@ func (x *RevokeIdentityRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeIdentityRequest.ProtoReflect.Descriptor instead.
 func (*RevokeIdentityRequest) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_identity_proto_rawDescGZIP(), []int{7}
+	return file_groupcast_group_v1_identity_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RevokeIdentityRequest) GetRole() string {
@@ -482,7 +589,7 @@ type RevokeIdentityResponse struct {
 
 func (x *RevokeIdentityResponse) Reset() {
 	*x = RevokeIdentityResponse{}
-	mi := &file_groupcast_group_v1_identity_proto_msgTypes[8]
+	mi := &file_groupcast_group_v1_identity_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -494,7 +601,7 @@ func (x *RevokeIdentityResponse) String() string {
 func (*RevokeIdentityResponse) ProtoMessage() {}
 
 func (x *RevokeIdentityResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_identity_proto_msgTypes[8]
+	mi := &file_groupcast_group_v1_identity_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -507,7 +614,7 @@ func (x *RevokeIdentityResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeIdentityResponse.ProtoReflect.Descriptor instead.
 func (*RevokeIdentityResponse) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_identity_proto_rawDescGZIP(), []int{8}
+	return file_groupcast_group_v1_identity_proto_rawDescGZIP(), []int{10}
 }
 
 // WatchRevocationsRequest starts or resumes a watch.
@@ -522,7 +629,7 @@ type WatchRevocationsRequest struct {
 
 func (x *WatchRevocationsRequest) Reset() {
 	*x = WatchRevocationsRequest{}
-	mi := &file_groupcast_group_v1_identity_proto_msgTypes[9]
+	mi := &file_groupcast_group_v1_identity_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -534,7 +641,7 @@ func (x *WatchRevocationsRequest) String() string {
 func (*WatchRevocationsRequest) ProtoMessage() {}
 
 func (x *WatchRevocationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_identity_proto_msgTypes[9]
+	mi := &file_groupcast_group_v1_identity_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -547,7 +654,7 @@ func (x *WatchRevocationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRevocationsRequest.ProtoReflect.Descriptor instead.
 func (*WatchRevocationsRequest) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_identity_proto_rawDescGZIP(), []int{9}
+	return file_groupcast_group_v1_identity_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *WatchRevocationsRequest) GetResumeRevision() uint64 {
@@ -572,7 +679,7 @@ type WatchRevocationsResponse struct {
 
 func (x *WatchRevocationsResponse) Reset() {
 	*x = WatchRevocationsResponse{}
-	mi := &file_groupcast_group_v1_identity_proto_msgTypes[10]
+	mi := &file_groupcast_group_v1_identity_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -584,7 +691,7 @@ func (x *WatchRevocationsResponse) String() string {
 func (*WatchRevocationsResponse) ProtoMessage() {}
 
 func (x *WatchRevocationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_identity_proto_msgTypes[10]
+	mi := &file_groupcast_group_v1_identity_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -597,7 +704,7 @@ func (x *WatchRevocationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRevocationsResponse.ProtoReflect.Descriptor instead.
 func (*WatchRevocationsResponse) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_identity_proto_rawDescGZIP(), []int{10}
+	return file_groupcast_group_v1_identity_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *WatchRevocationsResponse) GetSnapshot() []*Revocation {
@@ -641,7 +748,7 @@ type Revocation struct {
 
 func (x *Revocation) Reset() {
 	*x = Revocation{}
-	mi := &file_groupcast_group_v1_identity_proto_msgTypes[11]
+	mi := &file_groupcast_group_v1_identity_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -653,7 +760,7 @@ func (x *Revocation) String() string {
 func (*Revocation) ProtoMessage() {}
 
 func (x *Revocation) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_identity_proto_msgTypes[11]
+	mi := &file_groupcast_group_v1_identity_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -666,7 +773,7 @@ func (x *Revocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revocation.ProtoReflect.Descriptor instead.
 func (*Revocation) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_identity_proto_rawDescGZIP(), []int{11}
+	return file_groupcast_group_v1_identity_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Revocation) GetRole() string {
@@ -711,6 +818,12 @@ const file_groupcast_group_v1_identity_proto_rawDesc = "" +
 	"\fRenewRequest\x12/\n" +
 	"\x13certificate_request\x18\x01 \x01(\fR\x12certificateRequest\"R\n" +
 	"\rRenewResponse\x12A\n" +
+	"\vcertificate\x18\x01 \x01(\v2\x1f.groupcast.group.v1.CertificateR\vcertificate\"r\n" +
+	"\x11IssueRelayRequest\x12\x14\n" +
+	"\x05group\x18\x01 \x01(\tR\x05group\x12\x16\n" +
+	"\x06member\x18\x02 \x01(\tR\x06member\x12/\n" +
+	"\x13certificate_request\x18\x03 \x01(\fR\x12certificateRequest\"W\n" +
+	"\x12IssueRelayResponse\x12A\n" +
 	"\vcertificate\x18\x01 \x01(\v2\x1f.groupcast.group.v1.CertificateR\vcertificate\"\xe9\x01\n" +
 	"\vCertificate\x12 \n" +
 	"\vcertificate\x18\x01 \x01(\fR\vcertificate\x12 \n" +
@@ -734,11 +847,13 @@ const file_groupcast_group_v1_identity_proto_rawDesc = "" +
 	"Revocation\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\tR\x04role\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
-	"\x05stamp\x18\x03 \x01(\x04R\x05stamp2\xea\x03\n" +
+	"\x05stamp\x18\x03 \x01(\x04R\x05stamp2\xc7\x04\n" +
 	"\x0fIdentityService\x12^\n" +
 	"\vCreateToken\x12&.groupcast.group.v1.CreateTokenRequest\x1a'.groupcast.group.v1.CreateTokenResponse\x12O\n" +
 	"\x06Enroll\x12!.groupcast.group.v1.EnrollRequest\x1a\".groupcast.group.v1.EnrollResponse\x12L\n" +
-	"\x05Renew\x12 .groupcast.group.v1.RenewRequest\x1a!.groupcast.group.v1.RenewResponse\x12g\n" +
+	"\x05Renew\x12 .groupcast.group.v1.RenewRequest\x1a!.groupcast.group.v1.RenewResponse\x12[\n" +
+	"\n" +
+	"IssueRelay\x12%.groupcast.group.v1.IssueRelayRequest\x1a&.groupcast.group.v1.IssueRelayResponse\x12g\n" +
 	"\x0eRevokeIdentity\x12).groupcast.group.v1.RevokeIdentityRequest\x1a*.groupcast.group.v1.RevokeIdentityResponse\x12o\n" +
 	"\x10WatchRevocations\x12+.groupcast.group.v1.WatchRevocationsRequest\x1a,.groupcast.group.v1.WatchRevocationsResponse0\x01B\xd9\x01\n" +
 	"\x16com.groupcast.group.v1B\rIdentityProtoP\x01ZFgithub.com/groupcast/groupcast/internal/gen/groupcast/group/v1;groupv1\xa2\x02\x03GGX\xaa\x02\x12Groupcast.Group.V1\xca\x02\x12Groupcast\\Group\\V1\xe2\x02\x1eGroupcast\\Group\\V1\\GPBMetadata\xea\x02\x14Groupcast::Group::V1b\x06proto3"
@@ -755,7 +870,7 @@ func file_groupcast_group_v1_identity_proto_rawDescGZIP() []byte {
 	return file_groupcast_group_v1_identity_proto_rawDescData
 }
 
-var file_groupcast_group_v1_identity_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_groupcast_group_v1_identity_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_groupcast_group_v1_identity_proto_goTypes = []any{
 	(*CreateTokenRequest)(nil),       // 0: groupcast.group.v1.CreateTokenRequest
 	(*CreateTokenResponse)(nil),      // 1: groupcast.group.v1.CreateTokenResponse
@@ -763,39 +878,44 @@ var file_groupcast_group_v1_identity_proto_goTypes = []any{
 	(*EnrollResponse)(nil),           // 3: groupcast.group.v1.EnrollResponse
 	(*RenewRequest)(nil),             // 4: groupcast.group.v1.RenewRequest
 	(*RenewResponse)(nil),            // 5: groupcast.group.v1.RenewResponse
-	(*Certificate)(nil),              // 6: groupcast.group.v1.Certificate
-	(*RevokeIdentityRequest)(nil),    // 7: groupcast.group.v1.RevokeIdentityRequest
-	(*RevokeIdentityResponse)(nil),   // 8: groupcast.group.v1.RevokeIdentityResponse
-	(*WatchRevocationsRequest)(nil),  // 9: groupcast.group.v1.WatchRevocationsRequest
-	(*WatchRevocationsResponse)(nil), // 10: groupcast.group.v1.WatchRevocationsResponse
-	(*Revocation)(nil),               // 11: groupcast.group.v1.Revocation
-	(*durationpb.Duration)(nil),      // 12: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),    // 13: google.protobuf.Timestamp
+	(*IssueRelayRequest)(nil),        // 6: groupcast.group.v1.IssueRelayRequest
+	(*IssueRelayResponse)(nil),       // 7: groupcast.group.v1.IssueRelayResponse
+	(*Certificate)(nil),              // 8: groupcast.group.v1.Certificate
+	(*RevokeIdentityRequest)(nil),    // 9: groupcast.group.v1.RevokeIdentityRequest
+	(*RevokeIdentityResponse)(nil),   // 10: groupcast.group.v1.RevokeIdentityResponse
+	(*WatchRevocationsRequest)(nil),  // 11: groupcast.group.v1.WatchRevocationsRequest
+	(*WatchRevocationsResponse)(nil), // 12: groupcast.group.v1.WatchRevocationsResponse
+	(*Revocation)(nil),               // 13: groupcast.group.v1.Revocation
+	(*durationpb.Duration)(nil),      // 14: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),    // 15: google.protobuf.Timestamp
 }
 var file_groupcast_group_v1_identity_proto_depIdxs = []int32{
-	12, // 0: groupcast.group.v1.CreateTokenRequest.lifetime:type_name -> google.protobuf.Duration
-	12, // 1: groupcast.group.v1.CreateTokenResponse.lifetime:type_name -> google.protobuf.Duration
-	6,  // 2: groupcast.group.v1.EnrollResponse.certificate:type_name -> groupcast.group.v1.Certificate
-	6,  // 3: groupcast.group.v1.RenewResponse.certificate:type_name -> groupcast.group.v1.Certificate
-	13, // 4: groupcast.group.v1.Certificate.expire_time:type_name -> google.protobuf.Timestamp
-	13, // 5: groupcast.group.v1.Certificate.manager_time:type_name -> google.protobuf.Timestamp
-	11, // 6: groupcast.group.v1.WatchRevocationsResponse.snapshot:type_name -> groupcast.group.v1.Revocation
-	11, // 7: groupcast.group.v1.WatchRevocationsResponse.changes:type_name -> groupcast.group.v1.Revocation
-	0,  // 8: groupcast.group.v1.IdentityService.CreateToken:input_type -> groupcast.group.v1.CreateTokenRequest
-	2,  // 9: groupcast.group.v1.IdentityService.Enroll:input_type -> groupcast.group.v1.EnrollRequest
-	4,  // 10: groupcast.group.v1.IdentityService.Renew:input_type -> groupcast.group.v1.RenewRequest
-	7,  // 11: groupcast.group.v1.IdentityService.RevokeIdentity:input_type -> groupcast.group.v1.RevokeIdentityRequest
-	9,  // 12: groupcast.group.v1.IdentityService.WatchRevocations:input_type -> groupcast.group.v1.WatchRevocationsRequest
-	1,  // 13: groupcast.group.v1.IdentityService.CreateToken:output_type -> groupcast.group.v1.CreateTokenResponse
-	3,  // 14: groupcast.group.v1.IdentityService.Enroll:output_type -> groupcast.group.v1.EnrollResponse
-	5,  // 15: groupcast.group.v1.IdentityService.Renew:output_type -> groupcast.group.v1.RenewResponse
-	8,  // 16: groupcast.group.v1.IdentityService.RevokeIdentity:output_type -> groupcast.group.v1.RevokeIdentityResponse
-	10, // 17: groupcast.group.v1.IdentityService.WatchRevocations:output_type -> groupcast.group.v1.WatchRevocationsResponse
-	13, // [13:18] is the sub-list for method output_type
-	8,  // [8:13] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	14, // 0: groupcast.group.v1.CreateTokenRequest.lifetime:type_name -> google.protobuf.Duration
+	14, // 1: groupcast.group.v1.CreateTokenResponse.lifetime:type_name -> google.protobuf.Duration
+	8,  // 2: groupcast.group.v1.EnrollResponse.certificate:type_name -> groupcast.group.v1.Certificate
+	8,  // 3: groupcast.group.v1.RenewResponse.certificate:type_name -> groupcast.group.v1.Certificate
+	8,  // 4: groupcast.group.v1.IssueRelayResponse.certificate:type_name -> groupcast.group.v1.Certificate
+	15, // 5: groupcast.group.v1.Certificate.expire_time:type_name -> google.protobuf.Timestamp
+	15, // 6: groupcast.group.v1.Certificate.manager_time:type_name -> google.protobuf.Timestamp
+	13, // 7: groupcast.group.v1.WatchRevocationsResponse.snapshot:type_name -> groupcast.group.v1.Revocation
+	13, // 8: groupcast.group.v1.WatchRevocationsResponse.changes:type_name -> groupcast.group.v1.Revocation
+	0,  // 9: groupcast.group.v1.IdentityService.CreateToken:input_type -> groupcast.group.v1.CreateTokenRequest
+	2,  // 10: groupcast.group.v1.IdentityService.Enroll:input_type -> groupcast.group.v1.EnrollRequest
+	4,  // 11: groupcast.group.v1.IdentityService.Renew:input_type -> groupcast.group.v1.RenewRequest
+	6,  // 12: groupcast.group.v1.IdentityService.IssueRelay:input_type -> groupcast.group.v1.IssueRelayRequest
+	9,  // 13: groupcast.group.v1.IdentityService.RevokeIdentity:input_type -> groupcast.group.v1.RevokeIdentityRequest
+	11, // 14: groupcast.group.v1.IdentityService.WatchRevocations:input_type -> groupcast.group.v1.WatchRevocationsRequest
+	1,  // 15: groupcast.group.v1.IdentityService.CreateToken:output_type -> groupcast.group.v1.CreateTokenResponse
+	3,  // 16: groupcast.group.v1.IdentityService.Enroll:output_type -> groupcast.group.v1.EnrollResponse
+	5,  // 17: groupcast.group.v1.IdentityService.Renew:output_type -> groupcast.group.v1.RenewResponse
+	7,  // 18: groupcast.group.v1.IdentityService.IssueRelay:output_type -> groupcast.group.v1.IssueRelayResponse
+	10, // 19: groupcast.group.v1.IdentityService.RevokeIdentity:output_type -> groupcast.group.v1.RevokeIdentityResponse
+	12, // 20: groupcast.group.v1.IdentityService.WatchRevocations:output_type -> groupcast.group.v1.WatchRevocationsResponse
+	15, // [15:21] is the sub-list for method output_type
+	9,  // [9:15] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_groupcast_group_v1_identity_proto_init() }
@@ -809,7 +929,7 @@ func file_groupcast_group_v1_identity_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_groupcast_group_v1_identity_proto_rawDesc), len(file_groupcast_group_v1_identity_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   12,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

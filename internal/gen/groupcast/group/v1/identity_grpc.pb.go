@@ -22,6 +22,7 @@ const (
 	IdentityService_CreateToken_FullMethodName      = "/groupcast.group.v1.IdentityService/CreateToken"
 	IdentityService_Enroll_FullMethodName           = "/groupcast.group.v1.IdentityService/Enroll"
 	IdentityService_Renew_FullMethodName            = "/groupcast.group.v1.IdentityService/Renew"
+	IdentityService_IssueRelay_FullMethodName       = "/groupcast.group.v1.IdentityService/IssueRelay"
 	IdentityService_RevokeIdentity_FullMethodName   = "/groupcast.group.v1.IdentityService/RevokeIdentity"
 	IdentityService_WatchRevocations_FullMethodName = "/groupcast.group.v1.IdentityService/WatchRevocations"
 )
@@ -40,6 +41,9 @@ type IdentityServiceClient interface {
 	Enroll(ctx context.Context, in *EnrollRequest, opts ...grpc.CallOption) (*EnrollResponse, error)
 	// Renew issues a fresh certificate for the caller's own identity.
 	Renew(ctx context.Context, in *RenewRequest, opts ...grpc.CallOption) (*RenewResponse, error)
+	// IssueRelay certifies a member as a session agent of its group, where the group's policy lets members
+	// relay. It is one as long as the member has a session.
+	IssueRelay(ctx context.Context, in *IssueRelayRequest, opts ...grpc.CallOption) (*IssueRelayResponse, error)
 	// RevokeIdentity refuses every certificate issued to an identity so far, and ends its sessions.
 	RevokeIdentity(ctx context.Context, in *RevokeIdentityRequest, opts ...grpc.CallOption) (*RevokeIdentityResponse, error)
 	// WatchRevocations sends who was revoked, and then every revocation as it is made: for services
@@ -79,6 +83,16 @@ func (c *identityServiceClient) Renew(ctx context.Context, in *RenewRequest, opt
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(RenewResponse)
 	err := c.cc.Invoke(ctx, IdentityService_Renew_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *identityServiceClient) IssueRelay(ctx context.Context, in *IssueRelayRequest, opts ...grpc.CallOption) (*IssueRelayResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(IssueRelayResponse)
+	err := c.cc.Invoke(ctx, IdentityService_IssueRelay_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -128,6 +142,9 @@ type IdentityServiceServer interface {
 	Enroll(context.Context, *EnrollRequest) (*EnrollResponse, error)
 	// Renew issues a fresh certificate for the caller's own identity.
 	Renew(context.Context, *RenewRequest) (*RenewResponse, error)
+	// IssueRelay certifies a member as a session agent of its group, where the group's policy lets members
+	// relay. It is one as long as the member has a session.
+	IssueRelay(context.Context, *IssueRelayRequest) (*IssueRelayResponse, error)
 	// RevokeIdentity refuses every certificate issued to an identity so far, and ends its sessions.
 	RevokeIdentity(context.Context, *RevokeIdentityRequest) (*RevokeIdentityResponse, error)
 	// WatchRevocations sends who was revoked, and then every revocation as it is made: for services
@@ -151,6 +168,9 @@ func (UnimplementedIdentityServiceServer) Enroll(context.Context, *EnrollRequest
 }
 func (UnimplementedIdentityServiceServer) Renew(context.Context, *RenewRequest) (*RenewResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Renew not implemented")
+}
+func (UnimplementedIdentityServiceServer) IssueRelay(context.Context, *IssueRelayRequest) (*IssueRelayResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method IssueRelay not implemented")
 }
 func (UnimplementedIdentityServiceServer) RevokeIdentity(context.Context, *RevokeIdentityRequest) (*RevokeIdentityResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RevokeIdentity not implemented")
@@ -233,6 +253,24 @@ func _IdentityService_Renew_Handler(srv interface{}, ctx context.Context, dec fu
 	return interceptor(ctx, in, info, handler)
 }
 
+func _IdentityService_IssueRelay_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(IssueRelayRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(IdentityServiceServer).IssueRelay(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: IdentityService_IssueRelay_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(IdentityServiceServer).IssueRelay(ctx, req.(*IssueRelayRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _IdentityService_RevokeIdentity_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(RevokeIdentityRequest)
 	if err := dec(in); err != nil {
@@ -280,6 +318,10 @@ var IdentityService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Renew",
 			Handler:    _IdentityService_Renew_Handler,
+		},
+		{
+			MethodName: "IssueRelay",
+			Handler:    _IdentityService_IssueRelay_Handler,
 		},
 		{
 			MethodName: "RevokeIdentity",

@@ -493,7 +493,7 @@ type Replica struct {
 	Lan   string                 `protobuf:"bytes,3,opt,name=lan,proto3" json:"lan,omitempty"`
 	State ReplicaState           `protobuf:"varint,4,opt,name=state,proto3,enum=groupcast.replica.v1.ReplicaState" json:"state,omitempty"`
 	// Why it failed, for programs: no_multicast, no_room, damaged, disk, refused, slow, silent, left,
-	// sender_lost, source_failed, canceled, deadline.
+	// sender_lost, session_lost, source_failed, canceled, deadline.
 	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
 	// The same for people, with what to do.
 	Detail string `protobuf:"bytes,6,opt,name=detail,proto3" json:"detail,omitempty"`
@@ -642,7 +642,7 @@ type Leg struct {
 	Lan   string                 `protobuf:"bytes,1,opt,name=lan,proto3" json:"lan,omitempty"`
 	// The multicast group and port, as 239.195.7.1:7431.
 	Group string `protobuf:"bytes,2,opt,name=group,proto3" json:"group,omitempty"`
-	// How many replicas are on it.
+	// How many replicas are on it, those that came late among them.
 	Replicas uint32 `protobuf:"varint,3,opt,name=replicas,proto3" json:"replicas,omitempty"`
 	// How many of them are waited for before it begins.
 	Awaited       uint32 `protobuf:"varint,4,opt,name=awaited,proto3" json:"awaited,omitempty"`

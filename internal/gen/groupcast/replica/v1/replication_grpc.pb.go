@@ -33,8 +33,8 @@ const (
 // ReplicationService is how operators have files, directories and block devices replicated
 // to the replicators of whole LANs.
 type ReplicationServiceClient interface {
-	// CreateReplication begins a replication. Who gets it is decided now. Repeated with the same
-	// request_id, it answers the same.
+	// CreateReplication begins a replication to those who are selected now, and to those who come while
+	// others in their LAN are still being sent to. Repeated with the same request_id, it answers the same.
 	CreateReplication(ctx context.Context, in *CreateReplicationRequest, opts ...grpc.CallOption) (*CreateReplicationResponse, error)
 	// GetReplication returns a replication and what is known of every replica.
 	GetReplication(ctx context.Context, in *GetReplicationRequest, opts ...grpc.CallOption) (*GetReplicationResponse, error)
@@ -120,8 +120,8 @@ func (c *replicationServiceClient) CancelReplication(ctx context.Context, in *Ca
 // ReplicationService is how operators have files, directories and block devices replicated
 // to the replicators of whole LANs.
 type ReplicationServiceServer interface {
-	// CreateReplication begins a replication. Who gets it is decided now. Repeated with the same
-	// request_id, it answers the same.
+	// CreateReplication begins a replication to those who are selected now, and to those who come while
+	// others in their LAN are still being sent to. Repeated with the same request_id, it answers the same.
 	CreateReplication(context.Context, *CreateReplicationRequest) (*CreateReplicationResponse, error)
 	// GetReplication returns a replication and what is known of every replica.
 	GetReplication(context.Context, *GetReplicationRequest) (*GetReplicationResponse, error)

@@ -1,0 +1,31 @@
+//go:build cluster
+
+package cluster
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// "Deployment with external etcd": two managers that keep nothing, with the etcd that a cluster brings along; a delivery, and
+// one more after both have been replaced.
+func TestQExternalEtcd(t *testing.T) {
+	r := small("external", "manager.replicas=2", "store.external.endpoints={http://etcd.external.svc:2379}",
+		"dataPlane.hostNetwork=false", "agent.cache.size=64Mi", fmt.Sprintf("tests.agents=%d", nodes))
+	r.keepArtifacts(t)
+	mustKubectl(t, "create", "namespace", r.namespace)
+	t.Cleanup(func() { mustKubectl(t, "delete", "namespace", r.namespace, "--wait=false") })
+	image := mustKubectl(t, "-n", "kube-system", "get", "pod", "-l", "component=etcd", "-o", "jsonpath={.items[0].spec.containers[0].image}")
+	r.kubectl(t, "run", "etcd", "--image="+image, "--image-pull-policy=Never", "--port=2379", "--expose", "--command", "--",
+		"etcd", "--listen-client-urls=http://0.0.0.0:2379", "--advertise-client-urls=http://etcd.external.svc:2379", "--data-dir=/tmp/etcd")
+	r.kubectl(t, "wait", "--for=condition=Ready", "pod/etcd", "--timeout=100s")
+	r.apply(t)
+	r.check(t)
+	r.kubectl(t, "rollout", "restart", "deploy/external-groupcast-manager")
+	r.kubectl(t, "rollout", "status", "deploy/external-groupcast-manager", "--timeout=100s")
+	r.check(t)
+	if _, err := r.helm(3*time.Minute, "uninstall", r.name, "--wait"); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,31 @@
+package experiment
+
+import "github.com/groupcast/groupcast/e2e/lab/measure"
+
+// Goal is what an experiment is to show, and what was seen.
+type Goal struct {
+	Wanted, Seen string
+	Reached      bool
+}
+
+// Goals are those of one experiment.
+type Goals []Goal
+
+// Add adds one.
+func (g *Goals) Add(wanted, seen string, reached bool) { *g = append(*g, Goal{wanted, seen, reached}) }
+
+// Table is the goals as a table.
+func (g Goals) Table() measure.Table {
+	t := measure.Table{Title: "Goals, and what the paper says", Columns: []string{"wanted", "seen", "reached"}}
+	for _, one := range g {
+		t.Rows = append(t.Rows, []string{one.Wanted, one.Seen, map[bool]string{true: "yes", false: "no"}[one.Reached]})
+	}
+	return t
+}
+
+// Tell says them all, a line each.
+func (g Goals) Tell(progress func(format string, args ...any)) {
+	for _, one := range g {
+		progress("  %s: %s: reached %v", one.Wanted, one.Seen, one.Reached)
+	}
+}

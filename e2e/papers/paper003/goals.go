@@ -1,0 +1,69 @@
+package paper003
+
+import (
+	"fmt"
+
+	"github.com/groupcast/groupcast/e2e/papers/experiment"
+	"github.com/groupcast/groupcast/e2e/papers/gathering"
+	"github.com/groupcast/groupcast/internal/algo/window"
+)
+
+// meanOf is the mean throughput of those with a priority, in Mbit/s.
+func meanOf(s *gathering.Seen, priority int, from, until float64) float64 {
+	return s.Mean("", s.OfPriority(priority)...).Between(from, until).Mean()
+}
+
+// worstHeld is in what share of the half seconds the worst client of a priority has its target, in percent.
+func worstHeld(s *gathering.Seen, priority int, from, until float64) float64 {
+	worst := 1.
+	for _, t := range s.Terminals {
+		if t.Share.Priority == priority {
+			worst = min(worst, s.Held(t.Name, t.Target(), from, until))
+		}
+	}
+	return 100 * worst
+}
+
+// targetsHold is figure 3's goal: "the proposed method satisfies target throughput with a margin in both high and
+// low priority clients", and the compared method does not.
+func targetsHold(all []*gathering.Seen, from, until float64) (g experiment.Goals) {
+	for _, s := range all {
+		high, low := worstHeld(s, 1, from, until), worstHeld(s, 0, from, until)
+		holds, seen := high >= 95 && low >= 95, fmt.Sprintf("%.1f and %.1f %% of them at worst", high, low)
+		if s.Controller == window.Matsuo || s.Controller == window.Traditional {
+			g.Add(s.Controller+": not so", seen, !holds)
+		} else {
+			g.Add(s.Controller+": every client of high and of low priority has its target in 95 % of the half seconds", seen, holds)
+		}
+	}
+	return g
+}
+
+// connectionsHold is figures 5 and 6's: "communication of Terminal 3 which is high priority client is lower than target
+// throughput" with buffers alone; with the number of connections "Terminal 3 satisfies 1.0[Mbps]".
+func connectionsHold(all []*gathering.Seen, from, until float64) (g experiment.Goals) {
+	const terminal, target = "t3", 1.
+	for _, s := range all {
+		mean, held := s.Rate(terminal, from, until), 100*s.Held(terminal, target, from, until)
+		seen := fmt.Sprintf("%.2f Mbit/s, at the target in %.0f %% of the half seconds", mean, held)
+		if s.Controller == window.Buffers {
+			g.Add(s.Controller+": terminal 3 loses its target", seen, mean < target)
+		} else {
+			g.Add(s.Controller+": terminal 3 has its target", seen, mean >= target)
+		}
+	}
+	return g
+}
+
+// averages is table II's: with reno at least what the paper has.
+func averages(all []*gathering.Seen, from, until float64) (g experiment.Goals) {
+	for _, s := range all {
+		high, low := meanOf(s, 1, from, until), meanOf(s, 0, from, until)
+		seen := fmt.Sprintf("%.2f and %.2f", high, low)
+		if s.Congestion == "reno" {
+			g.Add(s.Controller+", reno: at least the paper's 1.60 and 0.80 Mbit/s", seen, high >= 1.6 && low >= .8)
+		}
+		g.Add(fmt.Sprintf("%s, %s: targets are met on the average", s.Controller, s.Congestion), seen, high >= 1 && low >= .5)
+	}
+	return g
+}

@@ -1,0 +1,101 @@
+package object
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+)
+
+// Found is what has an object's name, and is of its kind and length. It may be an older object,
+// or a wrong one: only the root tells.
+type Found struct {
+	dir    *os.Root
+	source *Source
+	info   Info
+}
+
+// Find looks for what may be the object already; nil is that nothing may. It reads no content.
+func Find(dir string, info Info) (*Found, error) {
+	if err := info.check(); err != nil {
+		return nil, err
+	}
+	open, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	found, err := findIn(open, info)
+	if found == nil {
+		return nil, errors.Join(err, open.Close())
+	}
+	return found, nil
+}
+
+func findIn(dir *os.Root, info Info) (*Found, error) {
+	there, err := dir.Lstat(info.Name)
+	if err != nil || there.IsDir() != (info.Kind == Directory) || info.Kind == File && uint64(there.Size()) != info.Length {
+		return nil, ignoreMissing(err)
+	}
+	source, err := openIn(dir, info.Name)
+	if err != nil {
+		return nil, nil //nolint:nilerr // what cannot be sent is not what was sent
+	}
+	if source.info.Kind != info.Kind || source.info.Length != info.Length {
+		return nil, source.Close()
+	}
+	return &Found{dir: dir, source: source, info: info}, nil
+}
+
+// Root hashes all bytes; there is none if they change meanwhile.
+func (f *Found) Root(ctx context.Context) (root Root, there bool, err error) {
+	root, err = f.source.Root(ctx)
+	if errors.Is(err, ErrChanged) {
+		return Root{}, false, nil
+	}
+	return root, err == nil, err
+}
+
+// Confirm says whether what was hashed is still there, and gives it the object's mode. If it is to be
+// durable, all of it is on disk then.
+func (f *Found) Confirm(durable bool) error {
+	there, err := f.dir.Lstat(f.info.Name)
+	if err != nil {
+		return changedIfGone(f.info.Name, err)
+	}
+	if f.info.Kind == Directory && identify(there) != f.source.top {
+		return fmt.Errorf("%w: %s", ErrChanged, f.info.Name)
+	}
+	if err := f.source.Changed(); err != nil {
+		return err
+	}
+	if there.Mode().Perm() != f.info.Mode.Perm() {
+		if err := f.dir.Chmod(f.info.Name, f.info.Mode.Perm()); err != nil {
+			return err
+		}
+	}
+	if !durable {
+		return nil
+	}
+	for i := range f.source.layout.entries {
+		if err := syncIn(f.source.root, f.source.layout.entries[i].path); err != nil {
+			return err
+		}
+	}
+	if f.info.Kind == Directory {
+		if err := syncIn(f.dir, f.info.Name); err != nil {
+			return err
+		}
+	}
+	return syncIn(f.dir, ".")
+}
+
+func syncIn(dir *os.Root, path string) error {
+	file, err := dir.Open(path)
+	if err != nil {
+		return changedIfGone(path, err)
+	}
+	return errors.Join(file.Sync(), file.Close())
+}
+
+// Close ends it, and leaves what is there as it is.
+func (f *Found) Close() error { return errors.Join(f.source.Close(), f.dir.Close()) }

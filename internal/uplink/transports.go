@@ -1,0 +1,52 @@
+package uplink
+
+import (
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/attributes"
+	"google.golang.org/grpc/resolver"
+	"google.golang.org/grpc/resolver/manual"
+)
+
+// renewAtMost is how often new connections are made at most: many processes at once may
+// find that a manager is silent.
+const renewAtMost = 2 * time.Second
+
+// transports are the connections below one that gRPC shows. A connection may lead to a
+// manager that hangs, through a proxy that is alive: only a new one finds another manager.
+type transports struct {
+	managers  *manual.Resolver
+	endpoints []string
+
+	mu      sync.Mutex
+	made    int // how often they were made
+	renewed time.Time
+}
+
+func newTransports(endpoints []string) *transports {
+	t := &transports{managers: manual.NewBuilderWithScheme("groupcast"), endpoints: endpoints}
+	t.managers.InitialState(t.addresses())
+	return t
+}
+
+// generation is an attribute of an address: gRPC keeps the connection that it has to an equal one.
+type generation struct{}
+
+func (t *transports) addresses() (state resolver.State) {
+	for _, endpoint := range t.endpoints {
+		state.Addresses = append(state.Addresses, resolver.Address{Addr: endpoint, Attributes: attributes.New(generation{}, t.made)})
+	}
+	return state
+}
+
+// renew has what begins now go over new connections. What goes on over the old ones ends there.
+func (t *transports) renew() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if time.Since(t.renewed) < renewAtMost {
+		return
+	}
+	t.made, t.renewed = t.made+1, time.Now()
+	t.managers.UpdateState(t.addresses())
+}

@@ -1,0 +1,69 @@
+package replicator
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
+	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/sdk"
+)
+
+// Why a replica did not come from session agents is said in the words of replications: what its
+// disk did, what the delivery says, or that there was no session; no other error is the disk's.
+func TestReasonOfDelivery(t *testing.T) {
+	for want, errs := range map[string][]error{
+		"session_lost": {fmt.Errorf("%w: join group g: %w", errNoSession, errors.New("expired"))},
+		"refused":      {errNotAllowed, &sdk.DeliveryError{Reason: "refused"}},
+		"disk":         {errors.New("mkdir: permission denied"), &sdk.DeliveryError{Reason: "failed"}},
+		"no_room":      {object.ErrNoRoom, &sdk.DeliveryError{Reason: "no_room"}},
+		"damaged":      {&sdk.DeliveryError{Reason: "damaged"}},
+		"slow":         {&sdk.DeliveryError{Reason: "slow"}},
+		"sender_lost":  {&sdk.DeliveryError{Reason: "canceled"}, &sdk.DeliveryError{Reason: "no_path"}},
+	} {
+		for _, err := range errs {
+			if got := reasonOfDelivery(fmt.Errorf("receive: %w", err)); got != want {
+				t.Errorf("%v is %s, want %s", err, got, want)
+			}
+		}
+	}
+}
+
+// Session agents treat a slow replica as its replication asks.
+func TestSlowIsPassedOn(t *testing.T) {
+	for slow, want := range map[replicav1.SlowReplica]sdk.SlowMemberAction{
+		replicav1.SlowReplica_SLOW_REPLICA_UNSPECIFIED: sdk.Pace,
+		replicav1.SlowReplica_SLOW_REPLICA_PACE:        sdk.Pace,
+		replicav1.SlowReplica_SLOW_REPLICA_DETACH:      sdk.Detach,
+	} {
+		got := sendOptions(&replicav1.SendTask{Slow: slow, MaxBytesPerSecond: 7})
+		if got.SlowMember.Action != want || got.MaxBytesPerSecond != 7 || got.AckLevel != sdk.Durable {
+			t.Errorf("%v becomes %+v", slow, got)
+		}
+	}
+}
+
+// What was there already has not come; what came before all begins anew has, and is not taken back.
+func TestOnlyWhatCameIsCounted(t *testing.T) {
+	w := newWorker(slog.New(slog.DiscardHandler), nil, nil, newMetrics(prometheus.NewRegistry()), nil, "r1")
+	j := &job{receiving: new(replicav1.ReceiveReport)}
+	told := w.flow(j)
+	for _, step := range []struct{ landed, came uint64 }{{1000, 0}, {1500, 500}, {1500, 500}, {0, 500}, {2000, 2500}} {
+		told(sdk.Incoming{}, step.landed)
+		var metric dto.Metric
+		if err := w.metrics.received.Write(&metric); err != nil {
+			t.Fatal(err)
+		}
+		if got := metric.GetCounter().GetValue(); got != float64(step.came) || j.receiving.GetBytes() != step.landed {
+			t.Errorf("with %d bytes there, %g have come, want %d", step.landed, got, step.came)
+		}
+	}
+	if j.receiving.GetResumedBytes() != 1000 {
+		t.Errorf("%d bytes were there before", j.receiving.GetResumedBytes())
+	}
+}

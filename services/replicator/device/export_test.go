@@ -1,0 +1,27 @@
+package device
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/groupcast/groupcast/internal/object"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// ClaimOften has landings claim after so little, until the test ends.
+func ClaimOften(t *testing.T, bytes uint64) {
+	before := claimBytes
+	claimBytes = bytes
+	t.Cleanup(func() { claimBytes = before })
+}
+
+// ClaimOf is what is claimed of an object on a device.
+func ClaimOf(number, state string, info object.Info) (offset uint64, root object.Root, has bool) {
+	c, has := claimsIn(state, number, info).read()
+	return c.offset, c.root, has
+}
+
+// NumberOf is numberOf.
+var NumberOf = numberOf

@@ -1,0 +1,145 @@
+package replicator_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/groupcast/groupcast/e2e/lab/link"
+	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
+	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/services/replicator/receive"
+	"github.com/groupcast/groupcast/services/replicator/send"
+)
+
+// faulty is a disk that fails once in one way, and is well again.
+type faulty struct {
+	receive.Landing
+	at  string
+	hit bool
+}
+
+func (f *faulty) fails(at string) error {
+	if f.hit || f.at != at {
+		return nil
+	}
+	f.hit = true
+	return unix.EIO
+}
+
+func (f *faulty) Write(p []byte) (int, error) {
+	if f.Offset() < 500_000 {
+		return f.Landing.Write(p)
+	}
+	if f.at == "short write" && !f.hit {
+		f.hit = true
+		n, _ := f.Landing.Write(p[:len(p)/2])
+		return n, io.ErrShortWrite
+	}
+	if err := f.fails("write"); err != nil {
+		return 0, err
+	}
+	return f.Landing.Write(p)
+}
+
+func (f *faulty) Complete(length uint64, root object.Root, durable bool) error {
+	if err := f.fails("sync"); err != nil {
+		return err
+	}
+	return f.Landing.Complete(length, root, durable)
+}
+
+// C49: a disk that fails once, when it is written to or synced, fails the replica, even if the next call would
+// succeed; the others are not affected. (Each call of the kernel that a landing makes: TestC49Faults in internal/object.)
+func TestC49FaultyDiskFailsAlone(t *testing.T) {
+	for _, at := range []string{"write", "short write", "sync"} {
+		t.Run(at, func(t *testing.T) {
+			b := onLAN(t, 2, lanShape)
+			b.file(1_500_000)
+			receipts := b.receiveAll(t.Context(), func(c *receive.Config) {
+				if c.Name != "receiver1" {
+					return
+				}
+				land := c.Open
+				c.Open = func(ctx context.Context, info object.Info) (receive.Landing, error) {
+					landing, err := land(ctx, info)
+					return &faulty{Landing: landing, at: at}, err
+				}
+			})
+			result, err := b.send(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r := <-receipts[0]; !errors.Is(r.err, unix.EIO) && !errors.Is(r.err, io.ErrShortWrite) {
+				t.Errorf("the one with the disk: %v", r.err)
+			}
+			if r := <-receipts[1]; r.err != nil {
+				t.Errorf("the other: %v", r.err)
+			}
+			for _, m := range result.Members {
+				if (m.Name == "receiver1") != (m.Outcome == algo.Failed && m.Reason == "disk error") {
+					t.Errorf("%s: %v %s", m.Name, m.Outcome, m.Reason)
+				}
+			}
+			b.wantNone(0)
+			b.wantCopies(1)
+		})
+	}
+}
+
+// C53: a replica with a slow disk has everything when its disk has, whether it may be waited for or is served last; in
+// that case the others do not wait for it. (With pace they do as long as it answers, which it does not while it writes.)
+func TestC53SlowDisk(t *testing.T) {
+	const size = 6_000_000
+	for name, slow := range map[string]algo.Slow{"pace": algo.Pace, "detach": algo.Detach} {
+		t.Run(name, func(t *testing.T) {
+			b := onLAN(t, 3, link.Shape{})
+			b.file(size)
+			disk, err := b.receivers[2].SlowableDisk(64 * link.MiB)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.dirs[2] = disk.Outside("replicas")
+			if err := errors.Join(os.Mkdir(b.dirs[2], 0o700), disk.Slow(8*link.Mbit, 0)); err != nil {
+				t.Fatal(err)
+			}
+			ended := make([]time.Time, 3)
+			receipts := b.receiveAll(t.Context())
+			var result send.Result
+			done := make(chan error, 1)
+			go func() {
+				var err error
+				result, err = b.send(t.Context(), func(c *send.Config) { c.Slow = slow })
+				done <- err
+			}()
+			begun := time.Now()
+			for i, one := range receipts { // the slow one is the last
+				if r := <-one; r.err != nil {
+					t.Errorf("receiver %d: %v", i+1, r.err)
+				}
+				ended[i] = time.Now()
+			}
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+			b.wantCopies(0, 1)
+			if got, err := os.Stat(filepath.Join(b.dirs[2], "object")); err != nil || got.Size() != size {
+				t.Errorf("the slow one has %v: %v", got, err)
+			}
+			fast, all := ended[1].Sub(begun), ended[2].Sub(begun)
+			t.Logf("the fast ones after %v, the slow one after %v; %+v", fast, all, result.Counts)
+			if all < 5*time.Second { // 6 MB at 1 MB/s
+				t.Errorf("the disk was not slow: %v", all)
+			}
+			if slow == algo.Detach && fast > all/2 {
+				t.Errorf("the fast ones waited for the slow one: %v of %v", fast, all)
+			}
+		})
+	}
+}
