@@ -160,18 +160,25 @@ func TestRoutesChooseTheCongestionControl(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
+	own, err := a.Listen(t.Context(), "tcp4", a.At(80))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer own.Close()
 	for _, want := range []string{"reno", "cubic"} {
 		if err := a.SetCongestion(want); err != nil {
 			t.Fatal(err)
 		}
-		conn, err := a.Dial(t.Context(), "tcp4", b.At(80))
-		if err != nil {
-			t.Fatal(err)
+		for _, to := range []string{b.At(80), own.Addr().String()} {
+			conn, err := a.Dial(t.Context(), "tcp4", to)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := congestionOf(t, conn); got != want {
+				t.Errorf("a connection to %s uses %s, want %s", to, got, want)
+			}
+			conn.Close()
 		}
-		if got := congestionOf(t, conn); got != want {
-			t.Errorf("a connection uses %s, want %s", got, want)
-		}
-		conn.Close()
 	}
 }
 

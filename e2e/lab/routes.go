@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 )
 
 var multicast = netip.MustParsePrefix("224.0.0.0/4")
@@ -53,16 +54,17 @@ func (h *Host) SetCongestion(name string) error {
 		return fmt.Errorf("select congestion control %s: host %s is not running", name, h.name)
 	}
 	return within(h.space, func(handle *netlink.Handle) error {
-		for _, port := range h.ports {
-			device, err := handle.LinkByName(port.device)
+		// The routes of a table other than the main one have to be asked for: those in
+		// the local table lead from a host to itself.
+		for _, table := range []int{unix.RT_TABLE_MAIN, unix.RT_TABLE_LOCAL} {
+			routes, err := handle.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Table: table}, netlink.RT_FILTER_TABLE)
 			if err != nil {
-				return fmt.Errorf("find device %s: %w", port.device, err)
-			}
-			routes, err := handle.RouteList(device, netlink.FAMILY_V4)
-			if err != nil {
-				return fmt.Errorf("list routes of %s: %w", port.device, err)
+				return fmt.Errorf("list routes of %s: %w", h.name, err)
 			}
 			for _, route := range routes {
+				if route.Type != unix.RTN_UNICAST && route.Type != unix.RTN_LOCAL {
+					continue
+				}
 				route.Congctl = name
 				if err := handle.RouteReplace(&route); err != nil {
 					return fmt.Errorf("select congestion control %s for %v: %w", name, route.Dst, err)

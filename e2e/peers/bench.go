@@ -56,9 +56,11 @@ func deliver(ctx context.Context, t tool.Tool, p place, size link.Bytes, seed ui
 		return s, fmt.Errorf("prepare: %w", err)
 	}
 	if n.rate == 0 {
-		if err := warm(job); err != nil {
+		warm, err := warmMemory(job)
+		if err != nil {
 			return s, err
 		}
+		defer func() { _ = warm.Close() }()
 	}
 	start := time.Now()
 	landed := watch(job, start)
@@ -149,41 +151,6 @@ func furnish(n *network, size link.Bytes, seed uint64) (*tool.Job, [sha256.Size]
 	}
 	want, err := fill(job.Disks[n.sender].Outside(tool.FileName), size, seed)
 	return job, want, err
-}
-
-// warm takes as much memory as the delivery will, and gives it back. In a virtual machine
-// that returns free memory to its host, whoever is the first to write to it again pays
-// several seconds of processor time for a GB, and that must not be one of the tools.
-func warm(job *tool.Job) error {
-	block := make([]byte, link.MiB)
-	written := make([]string, 0, len(job.Disks))
-	defer func() {
-		for _, name := range written {
-			_ = os.Remove(name)
-		}
-	}()
-	for host, disk := range job.Disks {
-		if host == job.Sender {
-			continue
-		}
-		name := disk.Outside("warm")
-		file, err := os.Create(name)
-		if err != nil {
-			return fmt.Errorf("warm the memory: %w", err)
-		}
-		written = append(written, name)
-		most := job.Size
-		if slices.Contains(job.Agents, host) {
-			most *= 2 // its cache, too
-		}
-		for at := link.Bytes(0); at < most && err == nil; at += link.Bytes(len(block)) {
-			_, err = file.Write(block)
-		}
-		if err = errors.Join(err, file.Close()); err != nil {
-			return fmt.Errorf("warm the memory: %w", err)
-		}
-	}
-	return nil
 }
 
 // fill writes bytes that do not compress, and returns their hash.
