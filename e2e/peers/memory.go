@@ -16,6 +16,9 @@ const (
 	// of sockets are half of it.
 	heldPage = 4 * link.KiB
 	stretch  = 64 * link.KiB
+	// spareMemory is more than is needed: the kernel does not use up what is warm before
+	// it takes what is not.
+	spareMemory = 4096 * link.MiB
 )
 
 // warmMemory takes as much memory as the delivery will, and frees it in pieces that stay
@@ -23,8 +26,8 @@ const (
 // host, and whoever is the first to write to it again pays two seconds of processor time
 // for a GB: that must be none of the tools, and not more the longer one takes.
 func warmMemory(job *tool.Job) (*os.File, error) {
-	// Twice, since the kernel does not use up one zone before it turns to the next.
-	needed := 2 * link.Bytes(len(job.Receivers)+len(job.Agents)) * job.Size
+	needed := link.Bytes(len(job.Receivers)+len(job.Agents)) * job.Size
+	needed += min(needed, spareMemory)
 	fd, err := unix.MemfdCreate("warm", unix.MFD_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("warm the memory: %w", err)

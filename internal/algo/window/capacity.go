@@ -9,7 +9,7 @@ import (
 type summary struct {
 	delivered Rate // by all
 	planned   Rate // what the last plan meant to be used
-	full      Rate // what of it was meant for those that used all they were granted
+	full      Rate // what of it was meant for those that used all they were granted, up to the access link
 	filled    Rate // what of what was delivered came from them
 	targets   Rate // of those that use theirs
 	// queue is how long what comes waits before the access link: the lower quartile of
@@ -17,8 +17,8 @@ type summary struct {
 	// connections increase, we can consider that these connections are affected by the
 	// congestion occurring at the identical link" (001 §3.3).
 	queue time.Duration
-	// deepest is the upper quartile. Where it is much more, some have learnt their round
-	// trips while a queue stood.
+	// deepest is the upper quartile of those that are not known to have one on their own path.
+	// Where it is much more, some have learnt their round trips while a queue stood.
 	deepest time.Duration
 	mss     int
 	drain   float64 // what of the windows is left, to let the queue run empty
@@ -38,11 +38,11 @@ type summary struct {
 func summarize(all []*history) summary {
 	s := summary{mss: usualMSS}
 	disturbed := 0
-	queues := make([]time.Duration, 0, len(all))
+	queues, shared := make([]time.Duration, 0, len(all)), make([]time.Duration, 0, len(all))
 	for _, h := range all {
 		s.delivered += h.client.Throughput
 		s.planned += h.counted
-		if h.leaves == 0 {
+		if h.leaves == 0 && !h.path.narrow {
 			s.full += h.counted
 			s.filled += h.client.Throughput
 		}
@@ -54,6 +54,9 @@ func summarize(all []*history) summary {
 		}
 		if h.client.Throughput > 0 && h.rtt > 0 {
 			queues = append(queues, h.rtt-h.base)
+			if !h.path.narrow {
+				shared = append(shared, h.rtt-h.base)
+			}
 		}
 		s.initial += h.initial
 		s.later += len(h.client.Connections) - h.initial
@@ -68,7 +71,11 @@ func summarize(all []*history) summary {
 	}
 	if len(queues) > 0 {
 		slices.Sort(queues)
-		s.queue, s.deepest = queues[(len(queues)-1)/4], queues[(len(queues)-1)*3/4]
+		s.queue = queues[(len(queues)-1)/4]
+	}
+	if len(shared) > 0 {
+		slices.Sort(shared)
+		s.deepest = shared[(len(shared)-1)*3/4]
 	}
 	return s
 }

@@ -44,7 +44,8 @@ func (p *path) step(now time.Time, h *history, shared time.Duration) {
 		seen.full, seen.filled = seen.planned, seen.delivered
 	}
 	p.mode = p.contest.step(now, seen)
-	if p.queue > seen.stands(seen.delivered) {
+	// While all wait for the access link, who waits longer may do so there as well.
+	if p.queue > seen.stands(seen.delivered) && shared <= seen.stands(seen.delivered) {
 		p.narrow = true
 	}
 	if p.narrow && p.capacity.step(seen) > wide*max(seen.delivered, seen.targets) {
