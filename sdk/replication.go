@@ -58,6 +58,9 @@ type ReplicationSpec struct {
 	MaxBytesPerSecond uint64
 	// DeviceSerial is the serial number that the device must have that is overwritten. Empty asks for none.
 	DeviceSerial string
+	// SkipUnused leaves out what the file system on a block device does not use: replicas have
+	// zeros there. It needs partclone at the sender.
+	SkipUnused bool
 }
 
 // Replica is what is known of a replication at one replicator.
@@ -136,7 +139,7 @@ func newReplicationSpec(m *replicav1.ReplicationSpec) ReplicationSpec {
 	return ReplicationSpec{
 		SourceNode: m.GetSourceNode(), SourcePath: m.GetSourcePath(), TargetPath: m.GetTargetPath(), Selector: m.GetSelector(),
 		Slow: name[SlowMemberAction](m.GetSlow()), Deadline: m.GetDeadline().AsDuration(),
-		MaxBytesPerSecond: m.GetMaxBytesPerSecond(), DeviceSerial: m.GetDeviceSerial(),
+		MaxBytesPerSecond: m.GetMaxBytesPerSecond(), DeviceSerial: m.GetDeviceSerial(), SkipUnused: m.GetSkipUnused(),
 	}
 }
 
@@ -160,7 +163,7 @@ func (s ReplicationSpec) message() (*replicav1.ReplicationSpec, error) {
 	}
 	return &replicav1.ReplicationSpec{
 		SourceNode: s.SourceNode, SourcePath: s.SourcePath, TargetPath: s.TargetPath, Selector: s.Selector,
-		Slow: slow, Deadline: span(s.Deadline), MaxBytesPerSecond: s.MaxBytesPerSecond, DeviceSerial: s.DeviceSerial,
+		Slow: slow, Deadline: span(s.Deadline), MaxBytesPerSecond: s.MaxBytesPerSecond, DeviceSerial: s.DeviceSerial, SkipUnused: s.SkipUnused,
 	}, nil
 }
 

@@ -53,7 +53,7 @@ func queueOf(rate link.Rate) link.Queue { return link.Packets(int(200 * rate / (
 
 var (
 	unicast = []string{"groupcast (plaintext)", "groupcast (tls)", "nginx + curl"}
-	hashing = []string{"nginx + curl + b3sum", "nginx + curl + sha256sum"}
+	hashing = []string{"nginx + curl + b3sum", "nginx + curl + sha256sum", "nginx + curl + b3sum (tls)"}
 	special = append(slices.Clone(hashing), "groupcast (tls, bbr)", detach)
 	group   = []string{"groupcast (multicast)", "udpcast", "uftp"}
 	far     = append(slices.Clone(unicast), "groupcast (tls, bbr)")

@@ -183,6 +183,70 @@ func TestPartitionThroughLossAndKills(t *testing.T) {
 	}
 }
 
+// What a file system does not use is not sent, and is zeros in the copies, whatever was there: they are clean, and
+// their files are those of the source.
+func TestUnusedBlocksAreLeftOut(t *testing.T) {
+	p := onLossyLAN(t)
+	gone, kept := bytes.Repeat([]byte("what was deleted "), 1<<20), t.TempDir()
+	p.mounted(p.source, func(at string) {
+		name := filepath.Join(at, "deleted")
+		if err := os.WriteFile(name, gone, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		must(t, "sync", "--file-system", at)
+		must(t, "rm", name)
+		must(t, "cp", "--recursive", at, filepath.Join(kept, "files"))
+	})
+	for _, device := range p.devices {
+		must(t, "dd", "if=/dev/urandom", "of="+device, "bs=1M", "count=40", "conv=fsync")
+	}
+	var running []*lab.Process
+	for i := range p.receivers {
+		running = append(running, p.receive(i, t.TempDir()))
+	}
+	sender := p.start(p.sender, "send", p.source, "--skip-unused", "--receivers", "3", "--wait", "30s")
+	if err := sender.Wait(); err != nil {
+		t.Errorf("%v\n%s", err, sender.Output())
+	}
+	sent := p.uplink.Read().Count.Delivered.Bytes
+	t.Logf("%d of %d bytes were sent\n%s", sent, p.size, sender.Output())
+	if sent > link.Bytes(p.size)/2 {
+		t.Errorf("%d of %d bytes were sent", sent, p.size)
+	}
+	for i, one := range running {
+		if err := one.Wait(); err != nil {
+			t.Errorf("%v\n%s", err, one.Output())
+			continue
+		}
+		must(t, "fsck.ext4", "-f", "-n", p.devices[i])
+		if content, err := os.ReadFile(p.devices[i]); err != nil || bytes.Contains(content, gone[:64]) {
+			t.Errorf("%s: what was deleted came along (%v)", p.devices[i], err)
+		}
+		p.mounted(p.devices[i], func(at string) { must(t, "diff", "--recursive", filepath.Join(kept, "files"), at) })
+	}
+}
+
+// What tells nothing of what is used is not sent at all.
+func TestUnusedBlocksMustBeKnown(t *testing.T) {
+	p := onLossyLAN(t)
+	must(t, "dd", "if=/dev/zero", "of="+p.devices[0], "bs=1M", "count=40", "conv=fsync")
+	for source, why := range map[string]string{p.devices[0]: "knows no file system", p.files[0]: "is no block device"} {
+		sender := p.start(p.sender, "send", source, "--skip-unused")
+		if err := sender.Wait(); err == nil || !strings.Contains(sender.Output(), why) {
+			t.Errorf("want a refusal with %q, have %v:\n%s", why, err, sender.Output())
+		}
+	}
+}
+
+// mounted has something done where a device is mounted.
+func (p *partitions) mounted(device string, do func(at string)) {
+	p.t.Helper()
+	at := p.t.TempDir()
+	must(p.t, "mount", device, at)
+	defer must(p.t, "umount", at)
+	do(at)
+}
+
 // C57: a device that is mounted, too small, read-only, not allowed or another than was meant
 // is refused, and nothing is written to it.
 func TestDevicesAreRefused(t *testing.T) {

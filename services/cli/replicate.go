@@ -45,6 +45,7 @@ the replication has begun, and 'groupcast replication watch' shows how it goes o
 	flags.DurationVar(&r.spec.Deadline, "deadline", 0, "how long it may take (no limit)")
 	flags.Var(&r.rate, "rate", "bytes per second to send at most to each LAN, as 100MB (what the network interface carries)")
 	flags.StringVar(&r.spec.DeviceSerial, "serial", "", "serial number that the block device must have that is overwritten (any)")
+	flags.BoolVar(&r.spec.SkipUnused, "skip-unused", false, "of a block device, leave out what the file system on it does not use: replicas have zeros there (needs partclone at the sender)")
 	flags.BoolVar(&r.noWait, "no-wait", false, "return when it has begun")
 	for _, name := range []string{"to", "on"} {
 		if err := command.MarkFlagRequired(name); err != nil {

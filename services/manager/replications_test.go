@@ -251,6 +251,30 @@ func TestReplicationRefused(t *testing.T) {
 	refused("no replicator has this name", func(*sdk.ReplicationSpec) {})
 }
 
+// What an operator asks for, those who do it are told.
+func TestReplicationIsAsAskedFor(t *testing.T) {
+	s := newSite(t, mustRead(t, managertest.Start(t).Access))
+	sender, one := s.replicator(t, "s", "rack1"), s.replicator(t, "r1", "rack1")
+	spec := sdk.ReplicationSpec{
+		SourceNode: "s", SourcePath: "/dev/vg0/golden", TargetPath: "/dev/sdb", Selector: "r1", Slow: sdk.Detach, MaxBytesPerSecond: 1e6,
+		DeviceSerial: "WD-1234", SkipUnused: true,
+	}
+	begun, err := s.client.Replicate(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if begun.Spec != spec {
+		t.Errorf("it is %+v, asked for was %+v", begun.Spec, spec)
+	}
+	send := sender.has(t, begun.ID, "the sender", isTask).GetSend()
+	if send.GetSlow() != replicav1.SlowReplica_SLOW_REPLICA_DETACH || send.GetMaxBytesPerSecond() != 1e6 || !send.GetSkipUnused() {
+		t.Errorf("the sender is told %v", send)
+	}
+	if receive := one.has(t, begun.ID, "a replica", isTask).GetReceive(); receive.GetPath() != "/dev/sdb" || receive.GetDeviceSerial() != "WD-1234" {
+		t.Errorf("the replica is told %v", receive)
+	}
+}
+
 // So many run at once, each on places of its own, and no more.
 func TestReplicationsHaveTheirOwnPlaces(t *testing.T) {
 	config := managertest.Config(t.TempDir())

@@ -63,13 +63,16 @@ func (p *places) sendable(path string) (real string, err error) {
 	return real, nil
 }
 
-// source opens what is to be sent, if that may be.
-func (p *places) source(path string) (source, error) {
+// source opens what is to be sent, if that may be; of a device, if so asked, what its file
+// system uses.
+func (p *places) source(ctx context.Context, path string, skipUnused bool) (source, error) {
 	real, err := p.sendable(path)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if device.IsDevice(real) {
+	case skipUnused:
+		return device.OpenUsed(ctx, real)
+	case device.IsDevice(real):
 		return device.OpenSource(real)
 	}
 	return send.OpenObject(real)

@@ -69,7 +69,7 @@ func (w *worker) sendTo(ctx context.Context, j *job, legs []*leg, i int, key []b
 	if err != nil {
 		return err
 	}
-	from, err := w.places.source(task.GetPath())
+	from, err := w.places.source(ctx, task.GetPath(), task.GetSkipUnused())
 	if err != nil {
 		return fmt.Errorf("open %s: %w", task.GetPath(), err)
 	}

@@ -41,6 +41,7 @@ func All() []Tool {
 		nginxCurl{},
 		nginxCurl{hash: "b3sum"},
 		nginxCurl{hash: "sha256sum"},
+		nginxCurl{hash: "b3sum", tls: true},
 		rsync{},
 		&aria2{},
 	}

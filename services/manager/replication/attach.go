@@ -192,7 +192,7 @@ func (d *Desk) tasks(name string, incarnation uint64) *replicav1.Tasks {
 		if record.GetSender() == name && r.GetSenderIncarnation() == incarnation {
 			task.Duty = &replicav1.Task_Send{Send: &replicav1.SendTask{
 				Path: record.GetSpec().GetSourcePath(), Legs: record.GetLegs(), Slow: record.GetSpec().GetSlow(),
-				MaxBytesPerSecond: record.GetSpec().GetMaxBytesPerSecond(), DeliveryGroup: r.GetDeliveryGroup(), DeliverTo: overAgents(record),
+				MaxBytesPerSecond: record.GetSpec().GetMaxBytesPerSecond(), DeliveryGroup: r.GetDeliveryGroup(), DeliverTo: overAgents(record), SkipUnused: record.GetSpec().GetSkipUnused(),
 			}}
 			tasks.Current = append(tasks.Current, task)
 			continue

@@ -29,6 +29,8 @@ type sending struct {
 	rate      bytesize.Size
 	datagram  int
 	slow      string
+
+	skipUnused bool
 }
 
 // defaultCeiling is the rate that is never exceeded where the interface does not tell its own.
@@ -49,6 +51,7 @@ func (a *app) sendCommand() *cobra.Command {
 	flags.Var(&s.rate, "rate", "bytes per second to send at most, as 100MB (what the interface can)")
 	flags.IntVar(&s.datagram, "datagram", 0, "bytes of the largest datagram (what the interface's MTU allows)")
 	flags.StringVar(&s.slow, "slow", "pace", "what happens to a slow receiver: pace has all wait for it, detach serves it last")
+	flags.BoolVar(&s.skipUnused, "skip-unused", false, "leave out what the file system on a device does not use; receivers have zeros there (needs partclone)")
 	p.flags(command)
 	command.RunE = func(command *cobra.Command, args []string) error {
 		if isPaper, err := a.isPaper(); isPaper || err != nil {
@@ -65,8 +68,11 @@ type source interface {
 	Close() error
 }
 
-func openSource(path string) (source, error) {
-	if device.IsDevice(path) {
+func (s *sending) open(ctx context.Context, path string) (source, error) {
+	switch {
+	case s.skipUnused:
+		return device.OpenUsed(ctx, path)
+	case device.IsDevice(path):
 		return device.OpenSource(path)
 	}
 	return send.OpenObject(path)
@@ -85,7 +91,7 @@ func (a *app) send(ctx context.Context, s *sending, path string) error {
 	if err != nil {
 		return err
 	}
-	from, err := openSource(path)
+	from, err := s.open(ctx, path)
 	if err != nil {
 		return err
 	}

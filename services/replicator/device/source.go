@@ -1,10 +1,12 @@
 package device
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,9 +15,14 @@ import (
 
 // Source is a device that is replicated.
 type Source struct {
-	file *os.File
-	info object.Info
+	file   *os.File
+	info   object.Info
+	unused []object.Hole
 }
+
+// The time tells contents apart, and a device has none of its content: this is that of all
+// of a device, and that of what a file system on it uses.
+var allTime, usedTime = time.Unix(0, 0), time.Unix(1, 0)
 
 // OpenSource opens a device that nobody writes to meanwhile, as far as mounts tell.
 func OpenSource(path string) (*Source, error) {
@@ -31,8 +38,7 @@ func OpenSource(path string) (*Source, error) {
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
-	// The time tells contents apart, and a device has none of its content.
-	s.info = object.Info{Name: filepath.Base(path), Kind: object.File, Length: size, Mode: 0o600, Time: time.Unix(0, 0)}
+	s.info = object.Info{Name: filepath.Base(path), Kind: object.File, Length: size, Mode: 0o600, Time: allTime}
 	return s, nil
 }
 
@@ -44,11 +50,16 @@ func (s *Source) ReadAt(p []byte, offset uint64) error {
 	if n, err := s.file.ReadAt(p, int64(offset)); n < len(p) {
 		return fmt.Errorf("read %s at %d: %w", s.file.Name(), offset, err)
 	}
+	first, _ := slices.BinarySearchFunc(s.unused, offset, func(hole object.Hole, at uint64) int { return cmp.Compare(hole.End, at+1) })
+	for end := offset + uint64(len(p)); first < len(s.unused) && s.unused[first].First < end; first++ {
+		hole := s.unused[first]
+		clear(p[max(hole.First, offset)-offset : min(hole.End, end)-offset])
+	}
 	return nil
 }
 
-// Holes returns none: a device has something everywhere.
-func (s *Source) Holes() ([]object.Hole, error) { return nil, nil }
+// Holes returns what is taken for zeros. A device has something everywhere.
+func (s *Source) Holes() ([]object.Hole, error) { return s.unused, nil }
 
 // Changed says whether the device is mounted so that it can be written to.
 func (s *Source) Changed() error {

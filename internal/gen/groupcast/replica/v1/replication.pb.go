@@ -394,7 +394,10 @@ type ReplicationSpec struct {
 	// Bounds what is sent to each LAN. Zero is what the sender's network interface carries.
 	MaxBytesPerSecond uint64 `protobuf:"varint,7,opt,name=max_bytes_per_second,json=maxBytesPerSecond,proto3" json:"max_bytes_per_second,omitempty"`
 	// The serial number that the device must have that is overwritten. Empty asks for none.
-	DeviceSerial  string `protobuf:"bytes,8,opt,name=device_serial,json=deviceSerial,proto3" json:"device_serial,omitempty"`
+	DeviceSerial string `protobuf:"bytes,8,opt,name=device_serial,json=deviceSerial,proto3" json:"device_serial,omitempty"`
+	// Of a block device, what the file system on it does not use is not sent: replicas have zeros there. It needs
+	// partclone at the sender.
+	SkipUnused    bool `protobuf:"varint,9,opt,name=skip_unused,json=skipUnused,proto3" json:"skip_unused,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -483,6 +486,13 @@ func (x *ReplicationSpec) GetDeviceSerial() string {
 		return x.DeviceSerial
 	}
 	return ""
+}
+
+func (x *ReplicationSpec) GetSkipUnused() bool {
+	if x != nil {
+		return x.SkipUnused
+	}
+	return false
 }
 
 // Replica is a replication at one replicator: its receipt, once the state is final.
@@ -2139,6 +2149,7 @@ type SendTask struct {
 	// The group in which it is delivered as well, to these replicas, which multicast does not reach.
 	DeliveryGroup string   `protobuf:"bytes,5,opt,name=delivery_group,json=deliveryGroup,proto3" json:"delivery_group,omitempty"`
 	DeliverTo     []string `protobuf:"bytes,6,rep,name=deliver_to,json=deliverTo,proto3" json:"deliver_to,omitempty"`
+	SkipUnused    bool     `protobuf:"varint,7,opt,name=skip_unused,json=skipUnused,proto3" json:"skip_unused,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2213,6 +2224,13 @@ func (x *SendTask) GetDeliverTo() []string {
 		return x.DeliverTo
 	}
 	return nil
+}
+
+func (x *SendTask) GetSkipUnused() bool {
+	if x != nil {
+		return x.SkipUnused
+	}
+	return false
 }
 
 // ReceiveTask says what to receive from where.
@@ -2422,7 +2440,7 @@ const file_groupcast_replica_v1_replication_proto_rawDesc = "" +
 	" \x01(\rR\freplications\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd4\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf5\x02\n" +
 	"\x0fReplicationSpec\x12\x1f\n" +
 	"\vsource_node\x18\x01 \x01(\tR\n" +
 	"sourceNode\x12\x1f\n" +
@@ -2434,7 +2452,9 @@ const file_groupcast_replica_v1_replication_proto_rawDesc = "" +
 	"\x04slow\x18\x05 \x01(\x0e2!.groupcast.replica.v1.SlowReplicaR\x04slow\x125\n" +
 	"\bdeadline\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\bdeadline\x12/\n" +
 	"\x14max_bytes_per_second\x18\a \x01(\x04R\x11maxBytesPerSecond\x12#\n" +
-	"\rdevice_serial\x18\b \x01(\tR\fdeviceSerial\"\xab\x03\n" +
+	"\rdevice_serial\x18\b \x01(\tR\fdeviceSerial\x12\x1f\n" +
+	"\vskip_unused\x18\t \x01(\bR\n" +
+	"skipUnused\"\xab\x03\n" +
 	"\aReplica\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x10\n" +
@@ -2566,7 +2586,7 @@ const file_groupcast_replica_v1_replication_proto_rawDesc = "" +
 	"\x03key\x18\x02 \x01(\fB\x03\x80\x01\x01R\x03key\x124\n" +
 	"\x04send\x18\x03 \x01(\v2\x1e.groupcast.replica.v1.SendTaskH\x00R\x04send\x12=\n" +
 	"\areceive\x18\x04 \x01(\v2!.groupcast.replica.v1.ReceiveTaskH\x00R\areceiveB\x06\n" +
-	"\x04duty\"\xfb\x01\n" +
+	"\x04duty\"\x9c\x02\n" +
 	"\bSendTask\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12-\n" +
 	"\x04legs\x18\x02 \x03(\v2\x19.groupcast.replica.v1.LegR\x04legs\x125\n" +
@@ -2574,7 +2594,9 @@ const file_groupcast_replica_v1_replication_proto_rawDesc = "" +
 	"\x14max_bytes_per_second\x18\x04 \x01(\x04R\x11maxBytesPerSecond\x12%\n" +
 	"\x0edelivery_group\x18\x05 \x01(\tR\rdeliveryGroup\x12\x1d\n" +
 	"\n" +
-	"deliver_to\x18\x06 \x03(\tR\tdeliverTo\"\x95\x01\n" +
+	"deliver_to\x18\x06 \x03(\tR\tdeliverTo\x12\x1f\n" +
+	"\vskip_unused\x18\a \x01(\bR\n" +
+	"skipUnused\"\x95\x01\n" +
 	"\vReceiveTask\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x10\n" +
 	"\x03lan\x18\x02 \x01(\tR\x03lan\x12\x14\n" +
