@@ -63,27 +63,13 @@ func newSites(t *testing.T) *sites {
 	}
 	labtest.Start(t, l)
 	s.there = slow.Ways()[0]
-	s.start(manager)
+	s.Fleet = started(s.ctx, s.T, manager)
 	for _, host := range s.agents {
 		if _, err := s.Agent(ctx, host, "", t.TempDir()); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return s
-}
-
-func (s *sites) start(manager *lab.Host) {
-	s.Helper()
-	started, err := fleet.Start(s.ctx, manager)
-	s.Cleanup(func() {
-		if err := started.Close(); err != nil {
-			s.Error(err)
-		}
-	})
-	if err != nil {
-		s.Fatal(err)
-	}
-	s.Fleet = started
 }
 
 // await waits until something holds.

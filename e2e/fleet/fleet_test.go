@@ -24,6 +24,21 @@ func TestMain(m *testing.M) {
 	}))
 }
 
+// started returns a fleet that is closed when the test ends.
+func started(ctx context.Context, t *testing.T, manager *lab.Host) *fleet.Fleet {
+	t.Helper()
+	f, err := fleet.Start(ctx, manager)
+	t.Cleanup(func() {
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
 // What is delivered crosses the links; what the manager is told does not.
 func TestDeliveriesAloneCrossTheLinks(t *testing.T) {
 	labtest.Require(t)
@@ -34,15 +49,7 @@ func TestDeliveriesAloneCrossTheLinks(t *testing.T) {
 	uplink := l.Link(sender, agent, link.Shape{}).From(sender)
 	l.Link(member, agent, link.Shape{})
 	labtest.Start(t, l)
-	fleet, err := fleet.Start(ctx, manager)
-	t.Cleanup(func() {
-		if err := fleet.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fleet := started(ctx, t, manager)
 	if _, err := fleet.Agent(ctx, agent, "a", t.TempDir()); err != nil {
 		t.Fatal(err)
 	}

@@ -37,26 +37,19 @@ func TestMembersRelayWithoutAgents(t *testing.T) {
 		hosts = append(hosts, host)
 	}
 	labtest.Start(t, l)
-	fleet, err := fleet.Start(ctx, manager)
-	t.Cleanup(func() {
-		if err := fleet.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fleet := started(ctx, t, manager)
 	if _, err := fleet.Client.CreateGroup(ctx, "group", sdk.Policy{MembersRelay: true}); err != nil {
 		t.Fatal(err)
 	}
 	pulls, into := make([]*lab.Process, members), make([]string, members)
 	for i, host := range hosts {
 		into[i] = t.TempDir()
-		pulls[i], err = fleet.Groupcast(ctx, host, "pull", "--group", "group", "--as", fmt.Sprintf("m%d", i),
+		pull, err := fleet.Groupcast(ctx, host, "pull", "--group", "group", "--as", fmt.Sprintf("m%d", i),
 			"--node", fmt.Sprintf("m%d", i), "--label", "zone=lan", "--into", into[i], "--relay")
 		if err != nil {
 			t.Fatal(err)
 		}
+		pulls[i] = pull
 	}
 	awaitRelays(ctx, t, fleet.Client, members)
 	first, push := startPush(ctx, t, fleet, sender, "first", size)
