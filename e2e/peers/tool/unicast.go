@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/groupcast/groupcast/e2e/lab"
 )
 
 // listening waits until a server accepts connections.
@@ -53,49 +55,69 @@ func (n nginxCurl) Programs() []string {
 
 func (nginxCurl) Multicast() bool { return false }
 
-// A single process of nginx serves all from the page cache without waiting; one that encrypts needs all processors.
-const nginxConfig = `daemon off; user root; %s pid /mnt/nginx.pid; error_log stderr;
+// nginxConfig has nginx be one process, whose processor time is seen.
+const nginxConfig = `daemon off; master_process off; pid /mnt/nginx-%[1]d.pid; error_log stderr;
 events { worker_connections 1024; }
 http {
   access_log off; sendfile on; tcp_nopush on; keepalive_timeout 5;
   client_body_temp_path /mnt/body; proxy_temp_path /mnt/proxy; fastcgi_temp_path /mnt/fastcgi;
   uwsgi_temp_path /mnt/uwsgi; scgi_temp_path /mnt/scgi;
-  server { listen 80 %s; root /mnt; }
+  server { listen %[1]d %[2]s; root /mnt; }
 }
 `
 
 const nginxTLS = `ssl; ssl_protocols TLSv1.3; ssl_certificate /mnt/nginx.pem; ssl_certificate_key /mnt/nginx.pem`
 
-func (n nginxCurl) Prepare(ctx context.Context, j *Job) error {
-	config := fmt.Sprintf(nginxConfig, "master_process off;", "")
+// ports are where servers listen, one each. One serves all from the page cache without waiting;
+// those that encrypt need a processor each.
+func (n nginxCurl) ports() []uint16 {
 	if n.tls {
-		config = fmt.Sprintf(nginxConfig, "worker_processes auto;", nginxTLS)
+		return []uint16{80, 81}
+	}
+	return []uint16{80}
+}
+
+func (n nginxCurl) Prepare(ctx context.Context, j *Job) error {
+	options := ""
+	if n.tls {
+		options = nginxTLS
 		if err := j.certify("nginx.pem"); err != nil {
 			return err
 		}
 	}
-	if err := j.write(j.Sender, "nginx.conf", config, 0o644); err != nil {
-		return err
+	for _, port := range n.ports() {
+		config := fmt.Sprintf("nginx-%d.conf", port)
+		if err := j.write(j.Sender, config, fmt.Sprintf(nginxConfig, port, options), 0o644); err != nil {
+			return err
+		}
+		if _, err := start(j.Sender, "nginx", "-e", "stderr", "-c", path(config)); err != nil {
+			return err
+		}
+		if err := j.listening(ctx, port); err != nil {
+			return err
+		}
 	}
-	if _, err := start(j.Sender, "nginx", "-e", "stderr", "-c", path("nginx.conf")); err != nil {
-		return err
-	}
-	return j.listening(ctx, 80)
+	return nil
 }
 
 func (n nginxCurl) Deliver(ctx context.Context, j *Job) error {
-	command := []string{"curl", "--silent", "--show-error", "--fail", "--output", path(FileName)}
-	if n.tls { // with the cipher that ours has, and without a look at the certificate
-		command = append(command, "--insecure", "--tls13-ciphers", "TLS_AES_128_GCM_SHA256", "https://"+j.Sender.At(80)+"/"+FileName)
-	} else {
-		command = append(command, "http://"+j.Sender.At(80)+"/"+FileName)
-	}
-	if n.hash != "" {
-		command = []string{"sh", "-c", strings.Join(command, " ") + " && " + n.hash + " " + path(FileName)}
-	}
-	downloads, err := j.startAll(command[0], command[1:]...)
-	if err != nil {
-		return err
+	ports, downloads := n.ports(), make([]*lab.Process, len(j.Receivers))
+	for i, receiver := range j.Receivers {
+		command := []string{"curl", "--silent", "--show-error", "--fail", "--output", path(FileName)}
+		from := j.Sender.At(ports[i%len(ports)]) + "/" + FileName
+		if n.tls { // with the cipher that ours has, and without a look at the certificate
+			command = append(command, "--insecure", "--tls13-ciphers", "TLS_AES_128_GCM_SHA256", "https://"+from)
+		} else {
+			command = append(command, "http://"+from)
+		}
+		if n.hash != "" {
+			command = []string{"sh", "-c", strings.Join(command, " ") + " && " + n.hash + " " + path(FileName)}
+		}
+		download, err := start(receiver, command[0], command[1:]...)
+		if err != nil {
+			return err
+		}
+		downloads[i] = download
 	}
 	return await(ctx, downloads...)
 }

@@ -60,15 +60,15 @@ type member struct {
 
 // tell counts what came of what was sent, and returns the share that was lost when that is
 // enough to tell.
-func (m *member) tell(passed, came uint64) (share float64) {
+func (m *member) tell(passed, came uint64) (share float64, told bool) {
 	m.toldOf, m.came = m.toldOf+passed, m.came+min(came, passed)
 	if m.toldOf < crowdedOver {
-		return 0
+		return 0, false
 	}
 	share = 1 - float64(m.came)/float64(m.toldOf)
 	m.lost += (share - m.lost) / 4
 	m.toldOf, m.came = 0, 0
-	return share
+	return share, true
 }
 
 // shortest is the shortest round trip of late.

@@ -61,7 +61,7 @@ func (s *Sender) measure(id ID, r wire.Reported, now time.Time) {
 	if m.answered > 0 && number > m.number {
 		passed := number - m.number
 		came := r.Received - min(r.Received, m.received)
-		answer.Lost = m.tell(passed, came)
+		answer.Lost, answer.Told = m.tell(passed, came)
 		m.perSend += (at.Sub(m.sentAt)/time.Duration(passed) - m.perSend) / 4
 		answer.PerSend = m.perSend
 		s.breaker.note(passed, came)

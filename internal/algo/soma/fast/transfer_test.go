@@ -84,6 +84,26 @@ func mixed(i int) cable {
 	return cable{rate: rate, queue: 200, delay: 100 * time.Microsecond}
 }
 
+// The same where no more than a few packets fit into the queue of the slow LAN: no packet waits there for long
+// enough to be seen by that, and what does not fit must not be sent again and again.
+func TestSlowestHasNextToNoQueue(t *testing.T) {
+	for _, queue := range []int{4, 6, 8, 16} {
+		n := begin(t, setting{length: 4e6, members: 4, uplink: cable{rate: mbit100, queue: 200}, seed: 3, cable: func(i int) cable {
+			c := mixed(i)
+			if i == 3 {
+				c.queue = queue
+			}
+			return c
+		}})
+		n.run(time.Minute)
+		n.wantComplete()
+		t.Logf("%d packets: %.3f of the slow LAN, %d of %d dropped, %+v", queue, share(n, mbit2), n.members[3].cable.drops, n.sentPackets, n.sender.Counts())
+		if got := share(n, mbit2); got < 0.75 {
+			t.Errorf("%.3f of the slow LAN, into whose queue %d packets fit", got, queue)
+		}
+	}
+}
+
 // Detached, the fast LAN is done in 1 s, and the slow one gets everything all the same.
 func TestSlowMemberIsDetached(t *testing.T) {
 	n := begin(t, setting{length: 4e6, members: 4, uplink: cable{rate: mbit100, queue: 200}, seed: 3, cable: mixed, change: func(s *fast.Settings) { s.Slow = fast.Detach }})

@@ -24,7 +24,8 @@ const (
 type Window struct {
 	packets  float64
 	most     float64
-	target   time.Duration
+	short    time.Duration // how long packets can wait in a queue that was found full then; zero is not known
+	full     bool          // it was when it was looked at last
 	starting bool
 	limited  bool          // more would have been sent
 	worst    time.Duration // of waiting, in this round
@@ -34,7 +35,7 @@ type Window struct {
 
 // NewWindow returns a window that never grows beyond so many packets.
 func NewWindow(most int) Window {
-	return Window{packets: min(firstWindow, float64(most)), most: float64(most), target: targetDelay, starting: true}
+	return Window{packets: min(firstWindow, float64(most)), most: float64(most), starting: true}
 }
 
 // Packets is how many may be on their way.
@@ -47,30 +48,38 @@ func (w *Window) Limit() { w.limited = true }
 type Answer struct {
 	Number  uint64        // up to which all have answered
 	Waited  time.Duration // longer than the shortest round trip
-	Lost    float64       // share of what was sent, if that was enough to tell; else zero
+	Lost    float64       // share of what was sent,
+	Told    bool          // if that was enough to tell; else zero
 	PerSend time.Duration // from one packet that arrives to the next
 }
 
 // Answer notes an answer, when next is the number to be sent next.
 func (w *Window) Answer(a Answer, next uint64) {
 	w.worst, w.lost = max(w.worst, a.Waited), max(w.lost, a.Lost)
+	if a.Told {
+		w.full = a.Lost > crowded && a.Waited > leastDelay
+	}
 	if a.Number < w.ends {
 		return
 	}
-	w.turn(max(w.target, targetPackets*a.PerSend))
+	w.turn(max(targetDelay, targetPackets*a.PerSend))
 	w.ends, w.worst, w.lost, w.limited = next, 0, 0, false
 }
 
-// turn judges a round.
-func (w *Window) turn(target time.Duration) {
+// turn judges a round. most is how long packets may wait where the queue is not known to be
+// shorter.
+func (w *Window) turn(most time.Duration) {
+	target := most
+	if w.short > 0 {
+		target = min(most, w.short)
+	}
 	switch {
-	case w.lost > crowded && w.worst > w.target/4:
-		// The queue is shorter than the target: it is known now.
-		w.target = max(leastDelay, min(w.target, w.worst*4/5))
-		w.packets, w.starting = w.packets*lessened, false
+	case w.lost > crowded && w.worst > target/4:
+		w.short = max(leastDelay, min(target, w.worst*4/5))
+		w.packets, w.starting = w.packets*min(lessened, 1-w.lost), false
 	case w.worst > target:
 		w.packets, w.starting = w.packets*lessened, false
-	case !w.limited:
+	case !w.limited, w.full:
 	case w.starting && w.worst < target/2:
 		w.packets *= 2
 	case w.worst < target/4:
@@ -79,7 +88,9 @@ func (w *Window) turn(target time.Duration) {
 		w.packets, w.starting = w.packets+4+w.packets/64, false
 	}
 	w.packets = min(max(w.packets, leastWindow), w.most)
-	w.target = min(targetDelay, w.target+w.target/256)
+	if w.short += w.short / 256; w.short > most {
+		w.short = 0
+	}
 }
 
 // Again begins as at first: another member is the slowest.
