@@ -91,7 +91,11 @@ dashboards: .bin/venv ## Grafana's dashboards, from dashboards/
 .PHONY: rules
 rules: .bin/promtool-v0.315.0 ## the alerts against their tests, by promtool
 	cd charts/groupcast/files && promtool check rules rules.yaml && promtool test rules rules_test.yaml
-.bin/promtool-%: ; command -v promtool >/dev/null || go install -tags remove_all_sd github.com/prometheus/prometheus/cmd/promtool@$* ; touch $@
+.bin/promtool-%: # its module has replace directives, so that it cannot be installed from outside
+	command -v promtool >/dev/null || { dir=$$(mktemp -d) && \
+	cp -r "$$(go mod download -json github.com/prometheus/prometheus@$* | sed -n 's/.*"Dir": "\(.*\)",/\1/p')/." $$dir && chmod -R u+w $$dir && \
+	(cd $$dir && go build -trimpath -tags remove_all_sd -o $(GOBIN)/promtool ./cmd/promtool); status=$$?; rm -rf $$dir; exit $$status; }
+	touch $@
 
 .PHONY: check-chart
 check-chart: chart dashboards rules .bin/envoy-1.40.0 ## the chart, rendered and by its own tests; what is made of other files must be as it is kept
