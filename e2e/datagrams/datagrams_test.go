@@ -35,11 +35,12 @@ func TestParityRepairsEveryLink(t *testing.T) {
 	labtest.Require(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	bare, err := unicast(ctx, seed, 0.03, stream1000())
+	s := stream1000()
+	s.count *= 2 // of fewer, one block more or less that is beyond repair shows
+	bare, err := unicast(ctx, seed, 0.03, s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := stream1000()
 	s.data, s.parity = 10, 2
 	s.fresh = 3 * time.Second // a machine that stands still for a moment is not what is tested
 	protected, err := overTree(ctx, seed, 0.03, s)

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	algo "github.com/groupcast/groupcast/internal/algo/datagram"
@@ -25,7 +26,7 @@ type flow struct {
 	stop context.CancelFunc
 
 	inlet *inlet
-	begun bool // there was a link from the parent already; belongs to the one that there is
+	ready atomic.Bool // the children were waited for
 
 	mu         sync.Mutex
 	assignment *groupv1.Assignment

@@ -219,6 +219,27 @@ func TestDatagramsReachEveryMember(t *testing.T) {
 	}
 }
 
+// The sender begins when all of the tree is ready, however far below somebody is late.
+func TestLateLeafIsWaitedFor(t *testing.T) {
+	w := newFlowWorld(t, &groupv1.DatagramSpec{})
+	w.start("sa1", 1<<20)
+	w.start("sa2", 1<<20)
+	w.tree("sa1", "sender", "sa2", "r1")
+	w.tree("sa2", "sa1", "r2")
+	members := map[string]*listener{"r1": w.listen("r1", "sa1")}
+	said := make(chan struct{})
+	go func() {
+		defer close(said)
+		w.talk("sa1").say(0, atOnce)
+	}()
+	time.Sleep(1500 * time.Millisecond)
+	members["r2"] = w.listen("r2", "sa2")
+	<-said
+	for name, l := range members {
+		w.wantAll(name, l, atOnce)
+	}
+}
+
 // What is lost on one link is repaired at its end, with the parity for all that follow.
 func TestAgentRepairs(t *testing.T) {
 	code := datagram.Code{Data: 10, Parity: 2}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"sync"
 	"time"
 
 	"github.com/groupcast/groupcast/internal/datagram"
@@ -114,7 +115,6 @@ func (f *flow) askParent(parent *groupv1.Neighbour) error {
 		return err
 	}
 	defer release()
-	f.awaitChildren(ctx)
 	f.mu.Lock()
 	hello := wire.Hello{
 		Stripes: 1, TreeVersion: f.assignment.GetTreeVersion(), Datagrams: true, Capability: f.assignment.GetCapability(),
@@ -172,35 +172,36 @@ func (f *flow) welcome(ctx context.Context, asked *link.Asked) error {
 }
 
 const (
-	// childrenPatience is how long children are waited for at most, and childrenPoll how
-	// often it is looked whether they are there.
-	childrenPatience = time.Second
-	childrenPoll     = 5 * time.Millisecond
+	// absentPatience is how long a child is waited for that has no link yet, and silentPatience
+	// one that has: it may wait for children of its own.
+	absentPatience = 2 * time.Second
+	silentPatience = 3 * time.Second
+	// childrenPoll is how often it is looked whether children are there.
+	childrenPoll = 5 * time.Millisecond
 )
 
 // awaitChildren waits, the first time, until all children can be fed: what comes before is
-// lost to them, and all of a tree is ready so when its sender is welcomed. Those that do
-// not come are not waited for long.
+// lost to them. An agent says where it is when it need not wait any more, so that all of a
+// tree is ready when its sender is welcomed.
 func (f *flow) awaitChildren(ctx context.Context) {
-	if f.begun {
-		return
+	begun := time.Now()
+	for !f.ready.Load() && f.misses(time.Since(begun)) && pause.For(ctx, childrenPoll) {
 	}
-	f.begun = true
-	ctx, cancel := context.WithTimeout(ctx, childrenPatience)
-	defer cancel()
-	for !f.hasAllChildren() && pause.For(ctx, childrenPoll) {
-	}
+	f.ready.Store(true)
 }
 
-func (f *flow) hasAllChildren() bool {
+// misses reports whether a child cannot be fed yet that is worth waiting for.
+func (f *flow) misses(waited time.Duration) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, neighbour := range f.assignment.GetChildren() {
-		if child := f.children[neighbour.GetName()]; child == nil || !child.out.IsReady() {
-			return false
+		child := f.children[neighbour.GetName()]
+		switch {
+		case child == nil && waited < absentPatience, child != nil && !child.out.IsReady() && waited < silentPatience:
+			return true
 		}
 	}
-	return true
+	return false
 }
 
 // takeFrom takes datagrams from a parent that was dialled. Reports show it where this agent is.
@@ -212,6 +213,14 @@ func (f *flow) takeFrom(ctx context.Context, conn *link.Conn) error {
 	}
 	in, stop := f.listen(secret, remote)
 	defer stop()
+	ctx, cancel := context.WithCancel(ctx)
+	var waiting sync.WaitGroup
+	defer waiting.Wait()
+	defer cancel()
+	waiting.Go(func() {
+		f.awaitChildren(ctx)
+		f.tell(in)
+	})
 	return f.keep(ctx, conn, in)
 }
 
@@ -226,8 +235,15 @@ func (f *flow) listen(secret wiredatagram.Secret, parent netip.AddrPort) (in *da
 // keep keeps a link, and reports what comes.
 func (f *flow) keep(ctx context.Context, conn *link.Conn, in *datagram.In) error {
 	return link.Keep(ctx, conn, func() {
-		if report, to, ok := in.Report(time.Now()); ok {
-			_ = f.hub.port.socket.Send(report, to) // the next one may get through
+		if f.ready.Load() {
+			f.tell(in)
 		}
 	})
+}
+
+// tell tells the parent of a link what came, and where this agent is.
+func (f *flow) tell(in *datagram.In) {
+	if report, to, ok := in.Report(time.Now()); ok {
+		_ = f.hub.port.socket.Send(report, to) // the next one may get through
+	}
 }
