@@ -54,6 +54,7 @@ type member struct {
 	toldOf    uint64        // packets that this share is not of yet, and
 	came      uint64        // how many of them came
 	wanted    int           // packets asked for since it was judged last
+	lossy     int           // spans in a row in which that was far more than others asked for
 	waits     time.Duration // longer than the shortest round trip, at the last answer
 	delay     time.Duration // that, smoothed
 }
@@ -62,10 +63,10 @@ type member struct {
 // enough to tell.
 func (m *member) tell(passed, came uint64) (share float64, told bool) {
 	m.toldOf, m.came = m.toldOf+passed, m.came+min(came, passed)
-	if m.toldOf < crowdedOver {
+	share = 1 - float64(m.came)/float64(m.toldOf)
+	if m.toldOf < crowdedOver && (m.toldOf < floodedOver || share < flooded) {
 		return 0, false
 	}
-	share = 1 - float64(m.came)/float64(m.toldOf)
 	m.lost += (share - m.lost) / 4
 	m.toldOf, m.came = 0, 0
 	return share, true

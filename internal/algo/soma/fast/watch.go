@@ -1,6 +1,7 @@
 package fast
 
 import (
+	"slices"
 	"time"
 
 	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
@@ -15,6 +16,9 @@ const (
 	// for modest: more is a broken link, or a lie.
 	greedy = 0.25
 	modest = 0.05
+	// lossySpans is for how many spans in a row a member may do so that says that as much is
+	// lost: the window may be too large yet for a short queue.
+	lossySpans = 5
 	// slower is how much longer packets wait on the way to a slow member than to any other.
 	slower = 4
 )
@@ -94,13 +98,16 @@ func (s *Sender) judge(now time.Time) {
 	s.judged, s.sent = now, s.counts.Packets
 }
 
+// isGreedy reports whether a member asks for far more than all others, and for longer than it
+// may if its own account of what came agrees.
 func (s *Sender) isGreedy(m *member, all []*member, sent uint64) bool {
-	for _, other := range all {
-		if other != m && float64(other.wanted) > modest*float64(sent) {
-			return false
-		}
+	asksToo := func(other *member) bool { return other != m && float64(other.wanted) > modest*float64(sent) }
+	if float64(m.wanted) <= greedy*float64(sent) || slices.ContainsFunc(all, asksToo) {
+		m.lossy = 0
+		return false
 	}
-	return float64(m.wanted) > greedy*float64(sent)
+	m.lossy++
+	return m.lost <= crowded || m.lossy >= lossySpans
 }
 
 func isSlow(m *member, all []*member) bool {

@@ -16,6 +16,10 @@ const (
 	// is looked at over so many packets.
 	crowded     = 0.1
 	crowdedOver = 200
+	// flooded is a share that is lost by chance nowhere, even of few packets and although none
+	// waits: those that a short queue had room for tell nothing of the others.
+	flooded     = 0.3
+	floodedOver = 32
 )
 
 // Window is how many packets may be on their way: it grows until packets wait for longer than they
@@ -57,7 +61,7 @@ type Answer struct {
 func (w *Window) Answer(a Answer, next uint64) {
 	w.worst, w.lost = max(w.worst, a.Waited), max(w.lost, a.Lost)
 	if a.Told {
-		w.full = a.Lost > crowded && a.Waited > leastDelay
+		w.full = a.Lost > flooded || a.Lost > crowded && a.Waited > leastDelay
 	}
 	if a.Number < w.ends {
 		return
@@ -74,7 +78,7 @@ func (w *Window) turn(most time.Duration) {
 		target = min(most, w.short)
 	}
 	switch {
-	case w.lost > crowded && w.worst > target/4:
+	case w.lost > flooded, w.lost > crowded && w.worst > target/4:
 		w.short = max(leastDelay, min(target, w.worst*4/5))
 		w.packets, w.starting = w.packets*min(lessened, 1-w.lost), false
 	case w.worst > target:
