@@ -124,9 +124,11 @@ type Delivery struct {
 	// Reason is why it was ended before it was done; empty otherwise.
 	Reason string
 	// Tree is who feeds whom, each after its parent, the sender first. It is empty in lists, in what
-	// WatchDelivery and Outgoing yield, and once nobody is fed any more; so are TreeChanges, the latest last.
-	Tree        []TreeNode
-	TreeChanges []TreeChange
+	// WatchDelivery and Outgoing yield, and once nobody is fed any more; so are TreeChanges, the latest last,
+	// and TreeClusters, by name.
+	Tree         []TreeNode
+	TreeChanges  []TreeChange
+	TreeClusters []TreeCluster
 	// Datagrams is how many a stream in datagrams had, once it is sealed.
 	Datagrams uint64
 	// InDatagrams says that the stream goes in datagrams.
@@ -145,6 +147,17 @@ type TreeNode struct {
 	BytesPerSecond uint64
 	// Absent tells that it is expected back, and feeds nobody for now.
 	Absent bool
+}
+
+// TreeCluster is a part of a delivery's tree whose nodes are near each other. One without a name has
+// those of which it is not known.
+type TreeCluster struct {
+	Name            string
+	Agents, Members int
+	// Entered is how many of its nodes are fed from outside of it.
+	Entered int
+	// Directives is how many its nodes got of the manager that leads: one each to begin with.
+	Directives uint64
 }
 
 // TreeChange is one change of a delivery's tree.
@@ -170,6 +183,9 @@ func newDelivery(m *groupv1.Delivery) Delivery {
 		}),
 		TreeChanges: convert(m.GetTreeChanges(), func(c *groupv1.TreeChange) TreeChange {
 			return TreeChange{c.GetVersion(), c.GetTime().AsTime(), c.GetCause(), c.GetDetail()}
+		}),
+		TreeClusters: convert(m.GetTreeClusters(), func(c *groupv1.TreeCluster) TreeCluster {
+			return TreeCluster{c.GetName(), int(c.GetAgents()), int(c.GetMembers()), int(c.GetEntered()), c.GetDirectives()}
 		}),
 	}
 	if m.GetSealed() {

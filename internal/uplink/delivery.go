@@ -39,15 +39,16 @@ func (u *Uplink) watchDelivery(ctx context.Context, request *groupv1.WatchDelive
 
 // toldTree is the tree of a delivery as it was told last.
 type toldTree struct {
-	nodes   []*groupv1.TreeNode
-	changes []*groupv1.TreeChange
+	nodes    []*groupv1.TreeNode
+	changes  []*groupv1.TreeChange
+	clusters []*groupv1.TreeCluster
 }
 
 // complete puts the tree into a message that has only what is new of it.
 func (t *toldTree) complete(message *groupv1.WatchDeliveryResponse) {
 	delivery := message.GetDelivery()
 	if !message.GetTreeUnchanged() {
-		t.nodes, t.changes = delivery.GetTree(), delivery.GetTreeChanges()
+		t.nodes, t.changes, t.clusters = delivery.GetTree(), delivery.GetTreeChanges(), delivery.GetTreeClusters()
 		return
 	}
 	t.nodes = slices.Clone(t.nodes) // the earlier ones are the caller's
@@ -57,7 +58,7 @@ func (t *toldTree) complete(message *groupv1.WatchDeliveryResponse) {
 			t.nodes[place].Bytes, t.nodes[place].BytesPerSecond = node.GetBytes(), node.GetBytesPerSecond()
 		}
 	}
-	delivery.Tree, delivery.TreeChanges = t.nodes, t.changes
+	delivery.Tree, delivery.TreeChanges, delivery.TreeClusters = t.nodes, t.changes, t.clusters
 }
 
 // watchWhole takes the messages of a watch each of which shows the whole of a thing, over

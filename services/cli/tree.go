@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,6 +70,14 @@ var branchColumns = []column[branch]{
 	{title: "WHY", cell: func(b branch) string { return b.Why }},
 }
 
+var clusterColumns = []column[sdk.TreeCluster]{
+	{title: "CLUSTER", cell: func(c sdk.TreeCluster) string { return cmp.Or(c.Name, "(not known)") }},
+	{title: "AGENTS", cell: func(c sdk.TreeCluster) string { return fmt.Sprint(c.Agents) }},
+	{title: "MEMBERS", cell: func(c sdk.TreeCluster) string { return fmt.Sprint(c.Members) }},
+	{title: "ENTERED", cell: func(c sdk.TreeCluster) string { return fmt.Sprint(c.Entered) }},
+	{title: "DIRECTIVES", cell: func(c sdk.TreeCluster) string { return fmt.Sprint(c.Directives) }},
+}
+
 var changeColumns = []column[sdk.TreeChange]{
 	{title: "VERSION", cell: func(c sdk.TreeChange) string { return fmt.Sprint(c.Version) }},
 	{title: "AGE", cell: func(c sdk.TreeChange) string { return age(c.Time) }},
@@ -80,9 +89,10 @@ func (a *app) deliveryExplain() *cobra.Command {
 	return &cobra.Command{
 		Use: "explain [ID]", Short: "Show who feeds whom in a delivery, why, and what has changed", Args: cobra.MaximumNArgs(1),
 		Long: "Draws a delivery's tree, says why each node sits where it does, and lists the tree's\n" +
-			"last changes with their causes. The tree is known while the delivery runs, and as long\n" +
-			"as agents keep it for those who come late. The first digits of the id are enough;\n" +
-			"without any it is the newest delivery.",
+			"clusters, with how many directives the nodes of each were sent, and its last changes\n" +
+			"with their causes. The tree is known while the delivery runs, and as long as agents\n" +
+			"keep it for those who come late. The first digits of the id are enough; without any\n" +
+			"it is the newest delivery.",
 		RunE: func(command *cobra.Command, args []string) error {
 			return a.call(command, func(ctx context.Context, client *sdk.Client) error {
 				d, err := named(ctx, client, args)
@@ -122,6 +132,10 @@ func (a *app) printTree(d sdk.Delivery) error {
 		return fmt.Errorf("delivery %s is %s, and nobody is fed any more: its tree is forgotten", shortID(d), strings.ToLower(deliveryState(d)))
 	}
 	if err := printTable(a.stdout, branches(d), branchColumns, true); err != nil {
+		return err
+	}
+	fmt.Fprintln(a.stdout)
+	if err := printTable(a.stdout, d.TreeClusters, clusterColumns, true); err != nil {
 		return err
 	}
 	fmt.Fprintln(a.stdout)

@@ -1,14 +1,23 @@
 package delivery
 
 import (
+	"maps"
 	"slices"
 
+	"github.com/groupcast/groupcast/internal/algo/tree"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	managerv1 "github.com/groupcast/groupcast/internal/gen/groupcast/manager/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/placement"
 	"github.com/groupcast/groupcast/services/manager/store"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
+
+// showIn shows the tree in a delivery.
+func (k *keeper) showIn(shown *groupv1.Delivery, record *managerv1.TreeRecord) {
+	shown.Tree = k.showTree(record.GetAbsent(), shown.GetReceipts())
+	shown.TreeChanges, shown.TreeClusters = record.GetChanges(), k.showClusters()
+}
 
 // showTree returns who feeds whom and why, and how far everybody is.
 func (k *keeper) showTree(absent []string, receipts []*groupv1.Receipt) (nodes []*groupv1.TreeNode) {
@@ -28,6 +37,35 @@ func (k *keeper) showTree(absent []string, receipts []*groupv1.Receipt) (nodes [
 		})
 	}
 	return nodes
+}
+
+// showClusters returns the clusters of the tree, by name.
+func (k *keeper) showClusters() (clusters []*groupv1.TreeCluster) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.tree == nil {
+		return nil
+	}
+	known := make(map[string]*groupv1.TreeCluster)
+	of := make(map[string]string) // the clusters of those who feed others
+	for _, link := range k.tree.Links() {
+		name := link.Node.Cluster
+		if known[name] == nil {
+			known[name] = &groupv1.TreeCluster{Name: name, Directives: k.told[name]}
+		}
+		if of[link.Node.Name] = name; link.Node.Kind == tree.Agent {
+			known[name].Agents++
+		} else {
+			known[name].Members++
+		}
+		if link.Parent != "" && of[link.Parent] != name {
+			known[name].Entered++
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(known)) {
+		clusters = append(clusters, known[name])
+	}
+	return clusters
 }
 
 // received returns what receipts say that members have.
@@ -69,7 +107,7 @@ func (t *toldTree) tell(k *keeper, delivery view.Delivery, message *groupv1.Watc
 		message.TreeUnchanged, message.Nodes = true, t.progressed(k, shown.GetReceipts())
 		return
 	}
-	shown.Tree, shown.TreeChanges = k.showTree(delivery.Tree.GetAbsent(), shown.GetReceipts()), delivery.Tree.GetChanges()
+	k.showIn(shown, delivery.Tree)
 	*t = toldTree{begun: true, read: read, version: delivery.Tree.GetVersion()}
 	for _, node := range shown.GetTree() {
 		t.nodes = append(t.nodes, placement.ParseID(node.GetId()))

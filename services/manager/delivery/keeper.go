@@ -51,7 +51,8 @@ type keeper struct {
 	mu       sync.Mutex
 	tree     *tree.Tree // as of treeRead; nil if nobody can be fed; only the keeper's goroutine changes it
 	progress *progress
-	changed  chan struct{} // closed when there is something new to show
+	told     map[string]uint64 // how many directives the nodes of each cluster were sent
+	changed  chan struct{}     // closed when there is something new to show
 }
 
 func newKeeper(d *Desk, delivery view.Delivery) *keeper {
@@ -60,7 +61,7 @@ func newKeeper(d *Desk, delivery view.Delivery) *keeper {
 		banned: make(map[string]time.Time), heeded: make(map[identity.ID]time.Time),
 		capabilities: make(map[identity.ID]capability), assigned: make(map[identity.ID]*groupv1.Assignment),
 		lag: reshape.NewWatch(), seek: reshape.NewSeek(), sought: time.Now(), settled: !delivery.Running(),
-		progress: newProgress(delivery, time.Now()), changed: make(chan struct{}),
+		progress: newProgress(delivery, time.Now()), told: make(map[string]uint64), changed: make(chan struct{}),
 	}
 }
 

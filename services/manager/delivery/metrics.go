@@ -10,9 +10,10 @@ import (
 
 // Metrics count what desks decide. They outlive terms.
 type Metrics struct {
-	ended    *prometheus.CounterVec
-	receipts *prometheus.CounterVec
-	trees    *prometheus.CounterVec
+	ended      *prometheus.CounterVec
+	receipts   *prometheus.CounterVec
+	trees      *prometheus.CounterVec
+	directives prometheus.Counter
 }
 
 // NewMetrics returns metrics, each with all the series that it can have, so that a
@@ -28,6 +29,9 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		trees: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "groupcast_manager_tree_changes_total", Help: "Trees made or changed while this manager led, by cause.",
 		}, []string{"cause"}),
+		directives: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "groupcast_manager_directives_total", Help: "Directives sent to nodes of trees while this manager led: who feeds them, whom they feed, and that they are done.",
+		}),
 	}
 	for _, state := range []string{"complete", "partial", "failed"} {
 		m.ended.WithLabelValues(state)
@@ -40,7 +44,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	for _, cause := range causes {
 		m.trees.WithLabelValues(cause)
 	}
-	registry.MustRegister(m.ended, m.receipts, m.trees)
+	registry.MustRegister(m.ended, m.receipts, m.trees, m.directives)
 	return m
 }
 

@@ -46,6 +46,7 @@ func (k *keeper) publish(delivery view.Delivery, now time.Time) (due time.Time) 
 	}
 	k.assigned = next
 	if len(changed) > 0 {
+		k.count(changed, next)
 		k.desk.assign(k.group, k.id, changed, next)
 	}
 	for _, held := range k.capabilities {
@@ -55,6 +56,21 @@ func (k *keeper) publish(delivery view.Delivery, now time.Time) (due time.Time) 
 		due = sooner(due, agentsUntil(delivery))
 	}
 	return due
+}
+
+// count notes how many directives go to the nodes of each cluster.
+func (k *keeper) count(changed []identity.ID, next map[identity.ID]*groupv1.Assignment) {
+	if k.tree == nil {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, id := range changed {
+		if node, has := k.tree.Node(id.String()); has && next[id] != nil {
+			k.told[node.Cluster]++
+			k.desk.metrics.directives.Inc()
+		}
+	}
 }
 
 // assignments returns what everybody has to do now.

@@ -108,7 +108,7 @@ func (d *Desk) changes(id string) <-chan struct{} {
 func (d *Desk) Show(delivery view.Delivery, whole bool) *groupv1.Delivery {
 	shown := d.show(delivery, whole)
 	if k := d.find(delivery.ID()); k != nil && whole {
-		shown.Tree, shown.TreeChanges = k.showTree(delivery.Tree.GetAbsent(), shown.GetReceipts()), delivery.Tree.GetChanges()
+		k.showIn(shown, delivery.Tree)
 	}
 	return shown
 }

@@ -1206,6 +1206,88 @@ func (x *TreeNode) GetAbsent() bool {
 	return false
 }
 
+// TreeCluster is a part of a delivery's tree whose nodes are near each other, and what is
+// decided for it.
+type TreeCluster struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As its nodes have it; empty for those of which it is not known.
+	Name    string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Agents  uint32 `protobuf:"varint,2,opt,name=agents,proto3" json:"agents,omitempty"`
+	Members uint32 `protobuf:"varint,3,opt,name=members,proto3" json:"members,omitempty"`
+	// How many of its nodes are fed from outside of it.
+	Entered uint32 `protobuf:"varint,4,opt,name=entered,proto3" json:"entered,omitempty"`
+	// How many directives its nodes got of the manager that leads: one each to begin with, and another
+	// whenever one's neighbours, or what one has to do, changed.
+	Directives    uint64 `protobuf:"varint,5,opt,name=directives,proto3" json:"directives,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TreeCluster) Reset() {
+	*x = TreeCluster{}
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TreeCluster) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TreeCluster) ProtoMessage() {}
+
+func (x *TreeCluster) ProtoReflect() protoreflect.Message {
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TreeCluster.ProtoReflect.Descriptor instead.
+func (*TreeCluster) Descriptor() ([]byte, []int) {
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *TreeCluster) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *TreeCluster) GetAgents() uint32 {
+	if x != nil {
+		return x.Agents
+	}
+	return 0
+}
+
+func (x *TreeCluster) GetMembers() uint32 {
+	if x != nil {
+		return x.Members
+	}
+	return 0
+}
+
+func (x *TreeCluster) GetEntered() uint32 {
+	if x != nil {
+		return x.Entered
+	}
+	return 0
+}
+
+func (x *TreeCluster) GetDirectives() uint64 {
+	if x != nil {
+		return x.Directives
+	}
+	return 0
+}
+
 // TreeChange is one change of a delivery's tree.
 type TreeChange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1222,7 +1304,7 @@ type TreeChange struct {
 
 func (x *TreeChange) Reset() {
 	*x = TreeChange{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[10]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1234,7 +1316,7 @@ func (x *TreeChange) String() string {
 func (*TreeChange) ProtoMessage() {}
 
 func (x *TreeChange) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[10]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1247,7 +1329,7 @@ func (x *TreeChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeChange.ProtoReflect.Descriptor instead.
 func (*TreeChange) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{10}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *TreeChange) GetVersion() uint64 {
@@ -1312,14 +1394,16 @@ type Delivery struct {
 	// The tree's last changes, the latest last. Empty where the tree is.
 	TreeChanges []*TreeChange `protobuf:"bytes,20,rep,name=tree_changes,json=treeChanges,proto3" json:"tree_changes,omitempty"`
 	// Of a stream in datagrams that is sealed: how many the sender was given.
-	Datagrams     uint64 `protobuf:"varint,21,opt,name=datagrams,proto3" json:"datagrams,omitempty"`
+	Datagrams uint64 `protobuf:"varint,21,opt,name=datagrams,proto3" json:"datagrams,omitempty"`
+	// The tree's clusters, by name. Empty where the tree is.
+	TreeClusters  []*TreeCluster `protobuf:"bytes,22,rep,name=tree_clusters,json=treeClusters,proto3" json:"tree_clusters,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Delivery) Reset() {
 	*x = Delivery{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[11]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1331,7 +1415,7 @@ func (x *Delivery) String() string {
 func (*Delivery) ProtoMessage() {}
 
 func (x *Delivery) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[11]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1344,7 +1428,7 @@ func (x *Delivery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delivery.ProtoReflect.Descriptor instead.
 func (*Delivery) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{11}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Delivery) GetId() string {
@@ -1494,6 +1578,13 @@ func (x *Delivery) GetDatagrams() uint64 {
 	return 0
 }
 
+func (x *Delivery) GetTreeClusters() []*TreeCluster {
+	if x != nil {
+		return x.TreeClusters
+	}
+	return nil
+}
+
 // Neighbour is the other end of a link in a delivery's tree.
 type Neighbour struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1508,7 +1599,7 @@ type Neighbour struct {
 
 func (x *Neighbour) Reset() {
 	*x = Neighbour{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[12]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1520,7 +1611,7 @@ func (x *Neighbour) String() string {
 func (*Neighbour) ProtoMessage() {}
 
 func (x *Neighbour) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[12]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1533,7 +1624,7 @@ func (x *Neighbour) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Neighbour.ProtoReflect.Descriptor instead.
 func (*Neighbour) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{12}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Neighbour) GetName() string {
@@ -1594,7 +1685,7 @@ type Assignment struct {
 
 func (x *Assignment) Reset() {
 	*x = Assignment{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[13]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1606,7 +1697,7 @@ func (x *Assignment) String() string {
 func (*Assignment) ProtoMessage() {}
 
 func (x *Assignment) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[13]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1619,7 +1710,7 @@ func (x *Assignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assignment.ProtoReflect.Descriptor instead.
 func (*Assignment) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{13}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Assignment) GetDelivery() string {
@@ -1757,7 +1848,7 @@ type Assignments struct {
 
 func (x *Assignments) Reset() {
 	*x = Assignments{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[14]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1769,7 +1860,7 @@ func (x *Assignments) String() string {
 func (*Assignments) ProtoMessage() {}
 
 func (x *Assignments) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[14]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1782,7 +1873,7 @@ func (x *Assignments) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assignments.ProtoReflect.Descriptor instead.
 func (*Assignments) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{14}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Assignments) GetComplete() bool {
@@ -1842,7 +1933,7 @@ type DeliveryReport struct {
 
 func (x *DeliveryReport) Reset() {
 	*x = DeliveryReport{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[15]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1854,7 +1945,7 @@ func (x *DeliveryReport) String() string {
 func (*DeliveryReport) ProtoMessage() {}
 
 func (x *DeliveryReport) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[15]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1867,7 +1958,7 @@ func (x *DeliveryReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliveryReport.ProtoReflect.Descriptor instead.
 func (*DeliveryReport) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{15}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *DeliveryReport) GetDelivery() string {
@@ -1975,7 +2066,7 @@ type ChildReport struct {
 
 func (x *ChildReport) Reset() {
 	*x = ChildReport{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[16]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1987,7 +2078,7 @@ func (x *ChildReport) String() string {
 func (*ChildReport) ProtoMessage() {}
 
 func (x *ChildReport) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[16]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2000,7 +2091,7 @@ func (x *ChildReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChildReport.ProtoReflect.Descriptor instead.
 func (*ChildReport) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{16}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ChildReport) GetName() string {
@@ -2067,7 +2158,7 @@ type CreateDeliveryRequest struct {
 
 func (x *CreateDeliveryRequest) Reset() {
 	*x = CreateDeliveryRequest{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[17]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2079,7 +2170,7 @@ func (x *CreateDeliveryRequest) String() string {
 func (*CreateDeliveryRequest) ProtoMessage() {}
 
 func (x *CreateDeliveryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[17]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2092,7 +2183,7 @@ func (x *CreateDeliveryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateDeliveryRequest.ProtoReflect.Descriptor instead.
 func (*CreateDeliveryRequest) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{17}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CreateDeliveryRequest) GetGroup() string {
@@ -2140,7 +2231,7 @@ type CreateDeliveryResponse struct {
 
 func (x *CreateDeliveryResponse) Reset() {
 	*x = CreateDeliveryResponse{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[18]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2152,7 +2243,7 @@ func (x *CreateDeliveryResponse) String() string {
 func (*CreateDeliveryResponse) ProtoMessage() {}
 
 func (x *CreateDeliveryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[18]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2165,7 +2256,7 @@ func (x *CreateDeliveryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateDeliveryResponse.ProtoReflect.Descriptor instead.
 func (*CreateDeliveryResponse) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{18}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CreateDeliveryResponse) GetDelivery() *Delivery {
@@ -2195,7 +2286,7 @@ type SealDeliveryRequest struct {
 
 func (x *SealDeliveryRequest) Reset() {
 	*x = SealDeliveryRequest{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[19]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2207,7 +2298,7 @@ func (x *SealDeliveryRequest) String() string {
 func (*SealDeliveryRequest) ProtoMessage() {}
 
 func (x *SealDeliveryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[19]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2220,7 +2311,7 @@ func (x *SealDeliveryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SealDeliveryRequest.ProtoReflect.Descriptor instead.
 func (*SealDeliveryRequest) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{19}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *SealDeliveryRequest) GetDelivery() string {
@@ -2288,7 +2379,7 @@ type SealDeliveryResponse struct {
 
 func (x *SealDeliveryResponse) Reset() {
 	*x = SealDeliveryResponse{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[20]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2300,7 +2391,7 @@ func (x *SealDeliveryResponse) String() string {
 func (*SealDeliveryResponse) ProtoMessage() {}
 
 func (x *SealDeliveryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[20]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2313,7 +2404,7 @@ func (x *SealDeliveryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SealDeliveryResponse.ProtoReflect.Descriptor instead.
 func (*SealDeliveryResponse) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{20}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{21}
 }
 
 // RecordReceiptRequest says how a delivery ended at a member. Repeating it has one effect.
@@ -2336,7 +2427,7 @@ type RecordReceiptRequest struct {
 
 func (x *RecordReceiptRequest) Reset() {
 	*x = RecordReceiptRequest{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[21]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2348,7 +2439,7 @@ func (x *RecordReceiptRequest) String() string {
 func (*RecordReceiptRequest) ProtoMessage() {}
 
 func (x *RecordReceiptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[21]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2361,7 +2452,7 @@ func (x *RecordReceiptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordReceiptRequest.ProtoReflect.Descriptor instead.
 func (*RecordReceiptRequest) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{21}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *RecordReceiptRequest) GetDelivery() string {
@@ -2436,7 +2527,7 @@ type RecordReceiptResponse struct {
 
 func (x *RecordReceiptResponse) Reset() {
 	*x = RecordReceiptResponse{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[22]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2448,7 +2539,7 @@ func (x *RecordReceiptResponse) String() string {
 func (*RecordReceiptResponse) ProtoMessage() {}
 
 func (x *RecordReceiptResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[22]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2461,7 +2552,7 @@ func (x *RecordReceiptResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordReceiptResponse.ProtoReflect.Descriptor instead.
 func (*RecordReceiptResponse) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{22}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{23}
 }
 
 // CancelDeliveryRequest names the delivery.
@@ -2474,7 +2565,7 @@ type CancelDeliveryRequest struct {
 
 func (x *CancelDeliveryRequest) Reset() {
 	*x = CancelDeliveryRequest{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[23]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2486,7 +2577,7 @@ func (x *CancelDeliveryRequest) String() string {
 func (*CancelDeliveryRequest) ProtoMessage() {}
 
 func (x *CancelDeliveryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[23]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2499,7 +2590,7 @@ func (x *CancelDeliveryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelDeliveryRequest.ProtoReflect.Descriptor instead.
 func (*CancelDeliveryRequest) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{23}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CancelDeliveryRequest) GetDelivery() string {
@@ -2519,7 +2610,7 @@ type CancelDeliveryResponse struct {
 
 func (x *CancelDeliveryResponse) Reset() {
 	*x = CancelDeliveryResponse{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[24]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2531,7 +2622,7 @@ func (x *CancelDeliveryResponse) String() string {
 func (*CancelDeliveryResponse) ProtoMessage() {}
 
 func (x *CancelDeliveryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[24]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2544,7 +2635,7 @@ func (x *CancelDeliveryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelDeliveryResponse.ProtoReflect.Descriptor instead.
 func (*CancelDeliveryResponse) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{24}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *CancelDeliveryResponse) GetDelivery() *Delivery {
@@ -2565,7 +2656,7 @@ type GetDeliveryRequest struct {
 
 func (x *GetDeliveryRequest) Reset() {
 	*x = GetDeliveryRequest{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[25]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2577,7 +2668,7 @@ func (x *GetDeliveryRequest) String() string {
 func (*GetDeliveryRequest) ProtoMessage() {}
 
 func (x *GetDeliveryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[25]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2590,7 +2681,7 @@ func (x *GetDeliveryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDeliveryRequest.ProtoReflect.Descriptor instead.
 func (*GetDeliveryRequest) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{25}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GetDeliveryRequest) GetDelivery() string {
@@ -2610,7 +2701,7 @@ type GetDeliveryResponse struct {
 
 func (x *GetDeliveryResponse) Reset() {
 	*x = GetDeliveryResponse{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[26]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2622,7 +2713,7 @@ func (x *GetDeliveryResponse) String() string {
 func (*GetDeliveryResponse) ProtoMessage() {}
 
 func (x *GetDeliveryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[26]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2635,7 +2726,7 @@ func (x *GetDeliveryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDeliveryResponse.ProtoReflect.Descriptor instead.
 func (*GetDeliveryResponse) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{26}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GetDeliveryResponse) GetDelivery() *Delivery {
@@ -2659,7 +2750,7 @@ type ListDeliveriesRequest struct {
 
 func (x *ListDeliveriesRequest) Reset() {
 	*x = ListDeliveriesRequest{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[27]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2671,7 +2762,7 @@ func (x *ListDeliveriesRequest) String() string {
 func (*ListDeliveriesRequest) ProtoMessage() {}
 
 func (x *ListDeliveriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[27]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2684,7 +2775,7 @@ func (x *ListDeliveriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeliveriesRequest.ProtoReflect.Descriptor instead.
 func (*ListDeliveriesRequest) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{27}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ListDeliveriesRequest) GetGroup() string {
@@ -2720,7 +2811,7 @@ type ListDeliveriesResponse struct {
 
 func (x *ListDeliveriesResponse) Reset() {
 	*x = ListDeliveriesResponse{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[28]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2732,7 +2823,7 @@ func (x *ListDeliveriesResponse) String() string {
 func (*ListDeliveriesResponse) ProtoMessage() {}
 
 func (x *ListDeliveriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[28]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2745,7 +2836,7 @@ func (x *ListDeliveriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeliveriesResponse.ProtoReflect.Descriptor instead.
 func (*ListDeliveriesResponse) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{28}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ListDeliveriesResponse) GetDeliveries() []*Delivery {
@@ -2775,7 +2866,7 @@ type WatchDeliveryRequest struct {
 
 func (x *WatchDeliveryRequest) Reset() {
 	*x = WatchDeliveryRequest{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[29]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2787,7 +2878,7 @@ func (x *WatchDeliveryRequest) String() string {
 func (*WatchDeliveryRequest) ProtoMessage() {}
 
 func (x *WatchDeliveryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[29]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2800,7 +2891,7 @@ func (x *WatchDeliveryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchDeliveryRequest.ProtoReflect.Descriptor instead.
 func (*WatchDeliveryRequest) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{29}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *WatchDeliveryRequest) GetDelivery() string {
@@ -2834,7 +2925,7 @@ type WatchDeliveryResponse struct {
 
 func (x *WatchDeliveryResponse) Reset() {
 	*x = WatchDeliveryResponse{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[30]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2846,7 +2937,7 @@ func (x *WatchDeliveryResponse) String() string {
 func (*WatchDeliveryResponse) ProtoMessage() {}
 
 func (x *WatchDeliveryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[30]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2859,7 +2950,7 @@ func (x *WatchDeliveryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchDeliveryResponse.ProtoReflect.Descriptor instead.
 func (*WatchDeliveryResponse) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{30}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *WatchDeliveryResponse) GetDelivery() *Delivery {
@@ -2896,7 +2987,7 @@ type NodeProgress struct {
 
 func (x *NodeProgress) Reset() {
 	*x = NodeProgress{}
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[31]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2908,7 +2999,7 @@ func (x *NodeProgress) String() string {
 func (*NodeProgress) ProtoMessage() {}
 
 func (x *NodeProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[31]
+	mi := &file_groupcast_group_v1_delivery_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2921,7 +3012,7 @@ func (x *NodeProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeProgress.ProtoReflect.Descriptor instead.
 func (*NodeProgress) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{31}
+	return file_groupcast_group_v1_delivery_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *NodeProgress) GetPlace() uint32 {
@@ -3037,13 +3128,21 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\x03why\x18\x04 \x01(\tR\x03why\x12\x14\n" +
 	"\x05bytes\x18\x05 \x01(\x04R\x05bytes\x12(\n" +
 	"\x10bytes_per_second\x18\x06 \x01(\x04R\x0ebytesPerSecond\x12\x16\n" +
-	"\x06absent\x18\a \x01(\bR\x06absent\"\x84\x01\n" +
+	"\x06absent\x18\a \x01(\bR\x06absent\"\x8d\x01\n" +
+	"\vTreeCluster\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06agents\x18\x02 \x01(\rR\x06agents\x12\x18\n" +
+	"\amembers\x18\x03 \x01(\rR\amembers\x12\x18\n" +
+	"\aentered\x18\x04 \x01(\rR\aentered\x12\x1e\n" +
+	"\n" +
+	"directives\x18\x05 \x01(\x04R\n" +
+	"directives\"\x84\x01\n" +
 	"\n" +
 	"TreeChange\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x14\n" +
 	"\x05cause\x18\x03 \x01(\tR\x05cause\x12\x16\n" +
-	"\x06detail\x18\x04 \x01(\tR\x06detail\"\xc8\x06\n" +
+	"\x06detail\x18\x04 \x01(\tR\x06detail\"\x8e\a\n" +
 	"\bDelivery\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05group\x18\x02 \x01(\tR\x05group\x12\x16\n" +
@@ -3068,7 +3167,8 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\x06reason\x18\x12 \x01(\tR\x06reason\x120\n" +
 	"\x04tree\x18\x13 \x03(\v2\x1c.groupcast.group.v1.TreeNodeR\x04tree\x12A\n" +
 	"\ftree_changes\x18\x14 \x03(\v2\x1e.groupcast.group.v1.TreeChangeR\vtreeChanges\x12\x1c\n" +
-	"\tdatagrams\x18\x15 \x01(\x04R\tdatagrams\"Q\n" +
+	"\tdatagrams\x18\x15 \x01(\x04R\tdatagrams\x12D\n" +
+	"\rtree_clusters\x18\x16 \x03(\v2\x1f.groupcast.group.v1.TreeClusterR\ftreeClusters\"Q\n" +
 	"\tNeighbour\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x1c\n" +
@@ -3230,7 +3330,7 @@ func file_groupcast_group_v1_delivery_proto_rawDescGZIP() []byte {
 }
 
 var file_groupcast_group_v1_delivery_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_groupcast_group_v1_delivery_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_groupcast_group_v1_delivery_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_groupcast_group_v1_delivery_proto_goTypes = []any{
 	(DeliveryKind)(0),              // 0: groupcast.group.v1.DeliveryKind
 	(DeliveryState)(0),             // 1: groupcast.group.v1.DeliveryState
@@ -3246,105 +3346,107 @@ var file_groupcast_group_v1_delivery_proto_goTypes = []any{
 	(*CacheUse)(nil),               // 11: groupcast.group.v1.CacheUse
 	(*Measurements)(nil),           // 12: groupcast.group.v1.Measurements
 	(*TreeNode)(nil),               // 13: groupcast.group.v1.TreeNode
-	(*TreeChange)(nil),             // 14: groupcast.group.v1.TreeChange
-	(*Delivery)(nil),               // 15: groupcast.group.v1.Delivery
-	(*Neighbour)(nil),              // 16: groupcast.group.v1.Neighbour
-	(*Assignment)(nil),             // 17: groupcast.group.v1.Assignment
-	(*Assignments)(nil),            // 18: groupcast.group.v1.Assignments
-	(*DeliveryReport)(nil),         // 19: groupcast.group.v1.DeliveryReport
-	(*ChildReport)(nil),            // 20: groupcast.group.v1.ChildReport
-	(*CreateDeliveryRequest)(nil),  // 21: groupcast.group.v1.CreateDeliveryRequest
-	(*CreateDeliveryResponse)(nil), // 22: groupcast.group.v1.CreateDeliveryResponse
-	(*SealDeliveryRequest)(nil),    // 23: groupcast.group.v1.SealDeliveryRequest
-	(*SealDeliveryResponse)(nil),   // 24: groupcast.group.v1.SealDeliveryResponse
-	(*RecordReceiptRequest)(nil),   // 25: groupcast.group.v1.RecordReceiptRequest
-	(*RecordReceiptResponse)(nil),  // 26: groupcast.group.v1.RecordReceiptResponse
-	(*CancelDeliveryRequest)(nil),  // 27: groupcast.group.v1.CancelDeliveryRequest
-	(*CancelDeliveryResponse)(nil), // 28: groupcast.group.v1.CancelDeliveryResponse
-	(*GetDeliveryRequest)(nil),     // 29: groupcast.group.v1.GetDeliveryRequest
-	(*GetDeliveryResponse)(nil),    // 30: groupcast.group.v1.GetDeliveryResponse
-	(*ListDeliveriesRequest)(nil),  // 31: groupcast.group.v1.ListDeliveriesRequest
-	(*ListDeliveriesResponse)(nil), // 32: groupcast.group.v1.ListDeliveriesResponse
-	(*WatchDeliveryRequest)(nil),   // 33: groupcast.group.v1.WatchDeliveryRequest
-	(*WatchDeliveryResponse)(nil),  // 34: groupcast.group.v1.WatchDeliveryResponse
-	(*NodeProgress)(nil),           // 35: groupcast.group.v1.NodeProgress
-	(*timestamppb.Timestamp)(nil),  // 36: google.protobuf.Timestamp
-	(ControlMode)(0),               // 37: groupcast.group.v1.ControlMode
-	(AckLevel)(0),                  // 38: groupcast.group.v1.AckLevel
-	(*SlowMemberPolicy)(nil),       // 39: groupcast.group.v1.SlowMemberPolicy
-	(*durationpb.Duration)(nil),    // 40: google.protobuf.Duration
-	(Congestion)(0),                // 41: groupcast.group.v1.Congestion
-	(DataPlane)(0),                 // 42: groupcast.group.v1.DataPlane
+	(*TreeCluster)(nil),            // 14: groupcast.group.v1.TreeCluster
+	(*TreeChange)(nil),             // 15: groupcast.group.v1.TreeChange
+	(*Delivery)(nil),               // 16: groupcast.group.v1.Delivery
+	(*Neighbour)(nil),              // 17: groupcast.group.v1.Neighbour
+	(*Assignment)(nil),             // 18: groupcast.group.v1.Assignment
+	(*Assignments)(nil),            // 19: groupcast.group.v1.Assignments
+	(*DeliveryReport)(nil),         // 20: groupcast.group.v1.DeliveryReport
+	(*ChildReport)(nil),            // 21: groupcast.group.v1.ChildReport
+	(*CreateDeliveryRequest)(nil),  // 22: groupcast.group.v1.CreateDeliveryRequest
+	(*CreateDeliveryResponse)(nil), // 23: groupcast.group.v1.CreateDeliveryResponse
+	(*SealDeliveryRequest)(nil),    // 24: groupcast.group.v1.SealDeliveryRequest
+	(*SealDeliveryResponse)(nil),   // 25: groupcast.group.v1.SealDeliveryResponse
+	(*RecordReceiptRequest)(nil),   // 26: groupcast.group.v1.RecordReceiptRequest
+	(*RecordReceiptResponse)(nil),  // 27: groupcast.group.v1.RecordReceiptResponse
+	(*CancelDeliveryRequest)(nil),  // 28: groupcast.group.v1.CancelDeliveryRequest
+	(*CancelDeliveryResponse)(nil), // 29: groupcast.group.v1.CancelDeliveryResponse
+	(*GetDeliveryRequest)(nil),     // 30: groupcast.group.v1.GetDeliveryRequest
+	(*GetDeliveryResponse)(nil),    // 31: groupcast.group.v1.GetDeliveryResponse
+	(*ListDeliveriesRequest)(nil),  // 32: groupcast.group.v1.ListDeliveriesRequest
+	(*ListDeliveriesResponse)(nil), // 33: groupcast.group.v1.ListDeliveriesResponse
+	(*WatchDeliveryRequest)(nil),   // 34: groupcast.group.v1.WatchDeliveryRequest
+	(*WatchDeliveryResponse)(nil),  // 35: groupcast.group.v1.WatchDeliveryResponse
+	(*NodeProgress)(nil),           // 36: groupcast.group.v1.NodeProgress
+	(*timestamppb.Timestamp)(nil),  // 37: google.protobuf.Timestamp
+	(ControlMode)(0),               // 38: groupcast.group.v1.ControlMode
+	(AckLevel)(0),                  // 39: groupcast.group.v1.AckLevel
+	(*SlowMemberPolicy)(nil),       // 40: groupcast.group.v1.SlowMemberPolicy
+	(*durationpb.Duration)(nil),    // 41: google.protobuf.Duration
+	(Congestion)(0),                // 42: groupcast.group.v1.Congestion
+	(DataPlane)(0),                 // 43: groupcast.group.v1.DataPlane
 }
 var file_groupcast_group_v1_delivery_proto_depIdxs = []int32{
 	0,  // 0: groupcast.group.v1.DeliverySpec.kind:type_name -> groupcast.group.v1.DeliveryKind
-	36, // 1: groupcast.group.v1.DeliverySpec.source_time:type_name -> google.protobuf.Timestamp
-	37, // 2: groupcast.group.v1.DeliverySpec.control_mode:type_name -> groupcast.group.v1.ControlMode
-	38, // 3: groupcast.group.v1.DeliverySpec.ack_level:type_name -> groupcast.group.v1.AckLevel
-	39, // 4: groupcast.group.v1.DeliverySpec.slow_member:type_name -> groupcast.group.v1.SlowMemberPolicy
-	40, // 5: groupcast.group.v1.DeliverySpec.deadline:type_name -> google.protobuf.Duration
-	40, // 6: groupcast.group.v1.DeliverySpec.keep:type_name -> google.protobuf.Duration
-	41, // 7: groupcast.group.v1.DeliverySpec.congestion:type_name -> groupcast.group.v1.Congestion
-	42, // 8: groupcast.group.v1.DeliverySpec.data_plane:type_name -> groupcast.group.v1.DataPlane
+	37, // 1: groupcast.group.v1.DeliverySpec.source_time:type_name -> google.protobuf.Timestamp
+	38, // 2: groupcast.group.v1.DeliverySpec.control_mode:type_name -> groupcast.group.v1.ControlMode
+	39, // 3: groupcast.group.v1.DeliverySpec.ack_level:type_name -> groupcast.group.v1.AckLevel
+	40, // 4: groupcast.group.v1.DeliverySpec.slow_member:type_name -> groupcast.group.v1.SlowMemberPolicy
+	41, // 5: groupcast.group.v1.DeliverySpec.deadline:type_name -> google.protobuf.Duration
+	41, // 6: groupcast.group.v1.DeliverySpec.keep:type_name -> google.protobuf.Duration
+	42, // 7: groupcast.group.v1.DeliverySpec.congestion:type_name -> groupcast.group.v1.Congestion
+	43, // 8: groupcast.group.v1.DeliverySpec.data_plane:type_name -> groupcast.group.v1.DataPlane
 	5,  // 9: groupcast.group.v1.DeliverySpec.datagrams:type_name -> groupcast.group.v1.DatagramSpec
-	40, // 10: groupcast.group.v1.DatagramSpec.fresh:type_name -> google.protobuf.Duration
+	41, // 10: groupcast.group.v1.DatagramSpec.fresh:type_name -> google.protobuf.Duration
 	2,  // 11: groupcast.group.v1.Receipt.state:type_name -> groupcast.group.v1.ReceiptState
-	36, // 12: groupcast.group.v1.Receipt.change_time:type_name -> google.protobuf.Timestamp
-	40, // 13: groupcast.group.v1.Receipt.elapsed:type_name -> google.protobuf.Duration
+	37, // 12: groupcast.group.v1.Receipt.change_time:type_name -> google.protobuf.Timestamp
+	41, // 13: groupcast.group.v1.Receipt.elapsed:type_name -> google.protobuf.Duration
 	6,  // 14: groupcast.group.v1.Receipt.datagrams:type_name -> groupcast.group.v1.DatagramCounts
 	9,  // 15: groupcast.group.v1.LinkUse.stripes:type_name -> groupcast.group.v1.Stripes
 	7,  // 16: groupcast.group.v1.LinkUse.datagrams:type_name -> groupcast.group.v1.DatagramUse
 	10, // 17: groupcast.group.v1.Measurements.links:type_name -> groupcast.group.v1.LinkUse
 	11, // 18: groupcast.group.v1.Measurements.caches:type_name -> groupcast.group.v1.CacheUse
-	36, // 19: groupcast.group.v1.TreeChange.time:type_name -> google.protobuf.Timestamp
+	37, // 19: groupcast.group.v1.TreeChange.time:type_name -> google.protobuf.Timestamp
 	4,  // 20: groupcast.group.v1.Delivery.spec:type_name -> groupcast.group.v1.DeliverySpec
 	1,  // 21: groupcast.group.v1.Delivery.state:type_name -> groupcast.group.v1.DeliveryState
-	36, // 22: groupcast.group.v1.Delivery.create_time:type_name -> google.protobuf.Timestamp
-	36, // 23: groupcast.group.v1.Delivery.end_time:type_name -> google.protobuf.Timestamp
+	37, // 22: groupcast.group.v1.Delivery.create_time:type_name -> google.protobuf.Timestamp
+	37, // 23: groupcast.group.v1.Delivery.end_time:type_name -> google.protobuf.Timestamp
 	8,  // 24: groupcast.group.v1.Delivery.receipts:type_name -> groupcast.group.v1.Receipt
 	12, // 25: groupcast.group.v1.Delivery.measurements:type_name -> groupcast.group.v1.Measurements
 	13, // 26: groupcast.group.v1.Delivery.tree:type_name -> groupcast.group.v1.TreeNode
-	14, // 27: groupcast.group.v1.Delivery.tree_changes:type_name -> groupcast.group.v1.TreeChange
-	3,  // 28: groupcast.group.v1.Assignment.duty:type_name -> groupcast.group.v1.Duty
-	4,  // 29: groupcast.group.v1.Assignment.spec:type_name -> groupcast.group.v1.DeliverySpec
-	16, // 30: groupcast.group.v1.Assignment.parent:type_name -> groupcast.group.v1.Neighbour
-	16, // 31: groupcast.group.v1.Assignment.children:type_name -> groupcast.group.v1.Neighbour
-	36, // 32: groupcast.group.v1.Assignment.keep_until:type_name -> google.protobuf.Timestamp
-	17, // 33: groupcast.group.v1.Assignments.current:type_name -> groupcast.group.v1.Assignment
-	20, // 34: groupcast.group.v1.DeliveryReport.children:type_name -> groupcast.group.v1.ChildReport
-	9,  // 35: groupcast.group.v1.DeliveryReport.stripes:type_name -> groupcast.group.v1.Stripes
-	6,  // 36: groupcast.group.v1.DeliveryReport.datagrams:type_name -> groupcast.group.v1.DatagramCounts
-	7,  // 37: groupcast.group.v1.DeliveryReport.datagram_use:type_name -> groupcast.group.v1.DatagramUse
-	9,  // 38: groupcast.group.v1.ChildReport.stripes:type_name -> groupcast.group.v1.Stripes
-	7,  // 39: groupcast.group.v1.ChildReport.datagrams:type_name -> groupcast.group.v1.DatagramUse
-	4,  // 40: groupcast.group.v1.CreateDeliveryRequest.spec:type_name -> groupcast.group.v1.DeliverySpec
-	15, // 41: groupcast.group.v1.CreateDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
-	2,  // 42: groupcast.group.v1.RecordReceiptRequest.state:type_name -> groupcast.group.v1.ReceiptState
-	6,  // 43: groupcast.group.v1.RecordReceiptRequest.datagrams:type_name -> groupcast.group.v1.DatagramCounts
-	15, // 44: groupcast.group.v1.CancelDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
-	15, // 45: groupcast.group.v1.GetDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
-	15, // 46: groupcast.group.v1.ListDeliveriesResponse.deliveries:type_name -> groupcast.group.v1.Delivery
-	15, // 47: groupcast.group.v1.WatchDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
-	35, // 48: groupcast.group.v1.WatchDeliveryResponse.nodes:type_name -> groupcast.group.v1.NodeProgress
-	21, // 49: groupcast.group.v1.DeliveryService.CreateDelivery:input_type -> groupcast.group.v1.CreateDeliveryRequest
-	23, // 50: groupcast.group.v1.DeliveryService.SealDelivery:input_type -> groupcast.group.v1.SealDeliveryRequest
-	25, // 51: groupcast.group.v1.DeliveryService.RecordReceipt:input_type -> groupcast.group.v1.RecordReceiptRequest
-	27, // 52: groupcast.group.v1.DeliveryService.CancelDelivery:input_type -> groupcast.group.v1.CancelDeliveryRequest
-	29, // 53: groupcast.group.v1.DeliveryService.GetDelivery:input_type -> groupcast.group.v1.GetDeliveryRequest
-	31, // 54: groupcast.group.v1.DeliveryService.ListDeliveries:input_type -> groupcast.group.v1.ListDeliveriesRequest
-	33, // 55: groupcast.group.v1.DeliveryService.WatchDelivery:input_type -> groupcast.group.v1.WatchDeliveryRequest
-	22, // 56: groupcast.group.v1.DeliveryService.CreateDelivery:output_type -> groupcast.group.v1.CreateDeliveryResponse
-	24, // 57: groupcast.group.v1.DeliveryService.SealDelivery:output_type -> groupcast.group.v1.SealDeliveryResponse
-	26, // 58: groupcast.group.v1.DeliveryService.RecordReceipt:output_type -> groupcast.group.v1.RecordReceiptResponse
-	28, // 59: groupcast.group.v1.DeliveryService.CancelDelivery:output_type -> groupcast.group.v1.CancelDeliveryResponse
-	30, // 60: groupcast.group.v1.DeliveryService.GetDelivery:output_type -> groupcast.group.v1.GetDeliveryResponse
-	32, // 61: groupcast.group.v1.DeliveryService.ListDeliveries:output_type -> groupcast.group.v1.ListDeliveriesResponse
-	34, // 62: groupcast.group.v1.DeliveryService.WatchDelivery:output_type -> groupcast.group.v1.WatchDeliveryResponse
-	56, // [56:63] is the sub-list for method output_type
-	49, // [49:56] is the sub-list for method input_type
-	49, // [49:49] is the sub-list for extension type_name
-	49, // [49:49] is the sub-list for extension extendee
-	0,  // [0:49] is the sub-list for field type_name
+	15, // 27: groupcast.group.v1.Delivery.tree_changes:type_name -> groupcast.group.v1.TreeChange
+	14, // 28: groupcast.group.v1.Delivery.tree_clusters:type_name -> groupcast.group.v1.TreeCluster
+	3,  // 29: groupcast.group.v1.Assignment.duty:type_name -> groupcast.group.v1.Duty
+	4,  // 30: groupcast.group.v1.Assignment.spec:type_name -> groupcast.group.v1.DeliverySpec
+	17, // 31: groupcast.group.v1.Assignment.parent:type_name -> groupcast.group.v1.Neighbour
+	17, // 32: groupcast.group.v1.Assignment.children:type_name -> groupcast.group.v1.Neighbour
+	37, // 33: groupcast.group.v1.Assignment.keep_until:type_name -> google.protobuf.Timestamp
+	18, // 34: groupcast.group.v1.Assignments.current:type_name -> groupcast.group.v1.Assignment
+	21, // 35: groupcast.group.v1.DeliveryReport.children:type_name -> groupcast.group.v1.ChildReport
+	9,  // 36: groupcast.group.v1.DeliveryReport.stripes:type_name -> groupcast.group.v1.Stripes
+	6,  // 37: groupcast.group.v1.DeliveryReport.datagrams:type_name -> groupcast.group.v1.DatagramCounts
+	7,  // 38: groupcast.group.v1.DeliveryReport.datagram_use:type_name -> groupcast.group.v1.DatagramUse
+	9,  // 39: groupcast.group.v1.ChildReport.stripes:type_name -> groupcast.group.v1.Stripes
+	7,  // 40: groupcast.group.v1.ChildReport.datagrams:type_name -> groupcast.group.v1.DatagramUse
+	4,  // 41: groupcast.group.v1.CreateDeliveryRequest.spec:type_name -> groupcast.group.v1.DeliverySpec
+	16, // 42: groupcast.group.v1.CreateDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
+	2,  // 43: groupcast.group.v1.RecordReceiptRequest.state:type_name -> groupcast.group.v1.ReceiptState
+	6,  // 44: groupcast.group.v1.RecordReceiptRequest.datagrams:type_name -> groupcast.group.v1.DatagramCounts
+	16, // 45: groupcast.group.v1.CancelDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
+	16, // 46: groupcast.group.v1.GetDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
+	16, // 47: groupcast.group.v1.ListDeliveriesResponse.deliveries:type_name -> groupcast.group.v1.Delivery
+	16, // 48: groupcast.group.v1.WatchDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
+	36, // 49: groupcast.group.v1.WatchDeliveryResponse.nodes:type_name -> groupcast.group.v1.NodeProgress
+	22, // 50: groupcast.group.v1.DeliveryService.CreateDelivery:input_type -> groupcast.group.v1.CreateDeliveryRequest
+	24, // 51: groupcast.group.v1.DeliveryService.SealDelivery:input_type -> groupcast.group.v1.SealDeliveryRequest
+	26, // 52: groupcast.group.v1.DeliveryService.RecordReceipt:input_type -> groupcast.group.v1.RecordReceiptRequest
+	28, // 53: groupcast.group.v1.DeliveryService.CancelDelivery:input_type -> groupcast.group.v1.CancelDeliveryRequest
+	30, // 54: groupcast.group.v1.DeliveryService.GetDelivery:input_type -> groupcast.group.v1.GetDeliveryRequest
+	32, // 55: groupcast.group.v1.DeliveryService.ListDeliveries:input_type -> groupcast.group.v1.ListDeliveriesRequest
+	34, // 56: groupcast.group.v1.DeliveryService.WatchDelivery:input_type -> groupcast.group.v1.WatchDeliveryRequest
+	23, // 57: groupcast.group.v1.DeliveryService.CreateDelivery:output_type -> groupcast.group.v1.CreateDeliveryResponse
+	25, // 58: groupcast.group.v1.DeliveryService.SealDelivery:output_type -> groupcast.group.v1.SealDeliveryResponse
+	27, // 59: groupcast.group.v1.DeliveryService.RecordReceipt:output_type -> groupcast.group.v1.RecordReceiptResponse
+	29, // 60: groupcast.group.v1.DeliveryService.CancelDelivery:output_type -> groupcast.group.v1.CancelDeliveryResponse
+	31, // 61: groupcast.group.v1.DeliveryService.GetDelivery:output_type -> groupcast.group.v1.GetDeliveryResponse
+	33, // 62: groupcast.group.v1.DeliveryService.ListDeliveries:output_type -> groupcast.group.v1.ListDeliveriesResponse
+	35, // 63: groupcast.group.v1.DeliveryService.WatchDelivery:output_type -> groupcast.group.v1.WatchDeliveryResponse
+	57, // [57:64] is the sub-list for method output_type
+	50, // [50:57] is the sub-list for method input_type
+	50, // [50:50] is the sub-list for extension type_name
+	50, // [50:50] is the sub-list for extension extendee
+	0,  // [0:50] is the sub-list for field type_name
 }
 
 func init() { file_groupcast_group_v1_delivery_proto_init() }
@@ -3359,7 +3461,7 @@ func file_groupcast_group_v1_delivery_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_groupcast_group_v1_delivery_proto_rawDesc), len(file_groupcast_group_v1_delivery_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   32,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
