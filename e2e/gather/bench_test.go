@@ -198,8 +198,9 @@ func (c *cable) rounds(operator *gather.Client, n int) (took []float64) {
 	return took
 }
 
-// A gatherer, which syncs all it takes to disk before it says so, beside iperf3, which keeps nothing; one after
-// the other over the same cable, as it is and at 1 Gbit/s, by TLS and in plaintext. TMPDIR says on which disk.
+// A gatherer, which syncs all it takes to disk before it says so, beside iperf3, which keeps nothing, and beside
+// the disk, which a plain file is written to and synced; one after the other over the same cable, as it is and
+// at 1 Gbit/s, by TLS and in plaintext. TMPDIR says on which disk.
 func BenchmarkIntake(b *testing.B) {
 	if _, err := exec.LookPath("iperf3"); err != nil {
 		b.Fatalf("iperf3 is what a gatherer is compared with: install it (%v)", err)
@@ -221,13 +222,16 @@ func BenchmarkIntake(b *testing.B) {
 				if one.rate != "" {
 					c.bound(one.rate)
 				}
-				plain := c.iperf(one.bytes)
+				plain, disk := c.iperf(one.bytes), c.disk(one.bytes)
 				file, stream := c.file(one.bytes), c.stream(one.bytes)
 				b.ReportMetric(plain*8e-9, "Gbit/s-iperf3")
+				b.ReportMetric(disk*8e-9, "Gbit/s-disk")
 				b.ReportMetric(file*8e-9, "Gbit/s-file")
 				b.ReportMetric(stream*8e-9, "Gbit/s-stream")
 				b.ReportMetric(100*file/plain, "%iperf3-file")
 				b.ReportMetric(100*stream/plain, "%iperf3-stream")
+				b.ReportMetric(100*file/min(plain, disk), "%slower-file")
+				b.ReportMetric(100*stream/min(plain, disk), "%slower-stream")
 			}
 			b.ReportMetric(0, "ns/op")
 		})
@@ -267,6 +271,19 @@ func (c *cable) iperf(bytes int64) float64 {
 	}
 	c.must(json.Unmarshal([]byte(client.Output()), &said))
 	return said.End.Received.BitsPerSecond / 8
+}
+
+// disk is how many bytes per second of a plain file the gatherer's disk takes until all are synced.
+func (c *cable) disk(bytes int64) float64 {
+	c.Helper()
+	content := random(2, int(bytes))
+	file, err := os.Create(filepath.Join(filepath.Dir(c.store), "plain"))
+	c.must(err)
+	defer os.Remove(file.Name())
+	start := time.Now()
+	_, err = file.Write(content)
+	c.must(cmp.Or(err, file.Sync(), file.Close()))
+	return float64(bytes) / time.Since(start).Seconds()
 }
 
 // file is how many bytes per second of a file come, until it is on the gatherer's disk under its name.
