@@ -74,7 +74,7 @@ func (r release) apply(t *testing.T, values ...string) {
 	t.Logf("%s is ready after %v", r.name, time.Since(started).Round(time.Second))
 }
 
-// check runs helm's test: a real delivery by way of every agent.
+// check runs helm's test: a real delivery by way of every agent, and an upload where there is a gatherer.
 func (r release) check(t *testing.T) {
 	t.Helper()
 	output, err := r.helm(5*time.Minute, "test", r.name, "--logs", "--timeout", "4m")
@@ -83,6 +83,10 @@ func (r release) check(t *testing.T) {
 	}
 	if strings.Count(output, " complete ") != nodes {
 		t.Errorf("a delivery to %d nodes:\n%s", nodes, last(output, 2000))
+	}
+	gatherer := r.kubectl(t, "get", "sts", "-l", "app.kubernetes.io/instance="+r.name+",app.kubernetes.io/component=gatherer", "-o", "name")
+	if gatherer != "" && !strings.Contains(output, "test-gathering") {
+		t.Errorf("nothing was uploaded to %s:\n%s", gatherer, last(output, 2000))
 	}
 }
 
