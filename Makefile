@@ -26,10 +26,10 @@ race: ## the tests under the race detector
 	go test -race -timeout 30m ./internal/... ./sdk/... ./services/... ./e2e/cli/...
 
 check: tools ## formatting, lint, vet, tidy, generated code, licences
-	golangci-lint run ./...
+	golangci-lint run ./... && golangci-lint run --build-tags cluster ./e2e/cluster
 	buf lint
 	buf format --path proto/groupcast --diff --exit-code
-	go vet ./... && go vet -tags cluster ./e2e/cluster
+	go vet ./...
 	go mod tidy -diff
 	$(MAKE) generate && git diff --exit-code -- internal/gen docs/openapi.yaml
 	go test ./e2e/licences

@@ -190,7 +190,8 @@ func TestHJSONThroughEnvoy(t *testing.T) {
 		t.Errorf("a member with a forged header: %d %s", code, body)
 	}
 	nobody := httpClient(t, nil, nil, secret["ca.crt"])
-	if _, err := nobody.Post(jsonURL(t)+"GroupService/ListGroups", "application/json", strings.NewReader("{}")); err == nil {
+	if answer, err := nobody.Post(jsonURL(t)+"GroupService/ListGroups", "application/json", strings.NewReader("{}")); err == nil {
+		answer.Body.Close()
 		t.Error("without a certificate it is let in")
 	}
 	if code, _ := post(t, operator, "IdentityService/CreateToken", nil); code != http.StatusNotFound {
