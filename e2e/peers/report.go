@@ -59,7 +59,7 @@ func (s settings) compare(ctx context.Context, tools []tool.Tool, p place) ([]ro
 				return nil, ctx.Err()
 			}
 			if err != nil {
-				r.without = fmt.Sprintf("failed in run %d: %v", round+1, err)
+				r.without = oneLine(fmt.Sprintf("failed in run %d: %v", round+1, err))
 				progress("  %d: %-24s %s", round+1, r.tool, r.without)
 				continue
 			}
@@ -78,6 +78,9 @@ func (s settings) compare(ctx context.Context, tools []tool.Tool, p place) ([]ro
 	}
 	return rows, nil
 }
+
+// oneLine is what a table has room for.
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // obstacle tells why a tool cannot work in a place; it is empty if it can.
 func obstacle(t tool.Tool, p place) string {
