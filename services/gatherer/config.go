@@ -6,7 +6,6 @@ import (
 	"net"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/groupcast/groupcast/internal/algo/window"
@@ -85,29 +84,18 @@ func (c *Config) Validate() error {
 		note(err == nil, "%q is not host:port", address)
 	}
 	note(len(c.Data.Hosts) == 0 || len(c.Data.Addresses) == 0, "data.hosts and data.addresses: name one")
-	for _, label := range c.Labels {
-		note(strings.Contains(label, "="), "labels: %q is not key=value", label)
-	}
+	_, err := daemon.ParseLabels(c.Labels)
+	note(err == nil, "labels: %v", err)
 	note(c.Store.Dir != "", "store.dir is empty: name a directory")
 	note(c.Store.Grace >= 0, "store.grace is %v: want 0 or more", c.Store.Grace)
 	note(c.Store.KeepFor >= 0, "store.keepFor is %v: want 0 or more", c.Store.KeepFor)
 	note(c.CheckInterval >= 0, "checkInterval is %v: want 0 or more", c.CheckInterval)
 	note(c.Policy.File != "", "policy.file is empty: name a file")
-	_, err := window.New(c.Controller, window.Options{})
+	_, err = window.New(c.Controller, window.Options{})
 	note(err == nil, "controller: %v", err)
 	_, err = c.first()
 	note(err == nil, "policy.first: %v", err)
 	return errors.Join(append(problems, c.Check())...)
-}
-
-// labels returns the labels by their keys.
-func (c *Config) labels() map[string]string {
-	all := make(map[string]string)
-	for _, label := range c.Labels {
-		key, value, _ := strings.Cut(label, "=")
-		all[key] = value
-	}
-	return all
 }
 
 // first returns the policy that holds before one was set.

@@ -97,7 +97,11 @@ func register(ctx context.Context, config *Config, managers *uplink.Uplink, at s
 	if err != nil {
 		return err
 	}
-	registration := &gatherv1.GathererRegistration{Addresses: addresses, Labels: config.labels()}
+	labels, err := daemon.ParseLabels(config.Labels)
+	if err != nil {
+		return err
+	}
+	registration := &gatherv1.GathererRegistration{Addresses: addresses, Labels: labels}
 	return managers.RegisterGatherer(ctx, registration, func() *gatherv1.GathererReport {
 		round, _ := control.Last()
 		return &gatherv1.GathererReport{Clients: uint32(clients.Attached()), ReceivedBytesPerSecond: uint64(round.Received)}

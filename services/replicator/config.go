@@ -3,9 +3,9 @@ package replicator
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/groupcast/groupcast/internal/bytesize"
 	"github.com/groupcast/groupcast/internal/daemon"
@@ -60,9 +60,9 @@ func (c *Config) Validate() error {
 		note(!seen[lan.name], "lans: %q is named twice", lan.name)
 		seen[lan.name] = true
 	}
-	for _, label := range c.Labels {
-		key, _, ok := strings.Cut(label, "=")
-		note(ok && key != "", "labels: %q is not KEY=VALUE", label)
+	labels, err := daemon.ParseLabels(c.Labels)
+	note(err == nil, "labels: %v", err)
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		note(key != "lan" && key != "node" && key != "name", "labels: %q is no key for a label: selectors ask for the replicator's own with it", key)
 	}
 	for _, path := range slices.Concat(c.Sources, c.Targets, c.Devices) {
@@ -70,16 +70,6 @@ func (c *Config) Validate() error {
 	}
 	note(c.TTL >= 1 && c.TTL <= 255, "ttl is %d: want 1 to 255", c.TTL)
 	return errors.Join(append(problems, c.Check())...)
-}
-
-// labels are those that were given, by key.
-func (c *Config) labels() map[string]string {
-	all := make(map[string]string)
-	for _, label := range c.Labels {
-		key, value, _ := strings.Cut(label, "=")
-		all[key] = value
-	}
-	return all
 }
 
 // absolute returns paths as others name them.

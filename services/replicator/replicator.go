@@ -28,7 +28,10 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 	if err != nil {
 		return err
 	}
-	registration := register(config, places)
+	registration, err := register(config, places)
+	if err != nil {
+		return err
+	}
 	env.Log = env.Log.With("replicator", name)
 	client, err := dialAsMember(env, config)
 	if err != nil {
@@ -68,13 +71,17 @@ func dialAsMember(env daemon.Env, config *Config) (*sdk.Client, error) {
 }
 
 // register describes the replicator to the managers.
-func register(config *Config, places *places) *replicav1.Registration {
+func register(config *Config, places *places) (*replicav1.Registration, error) {
+	labels, err := daemon.ParseLabels(config.Labels)
+	if err != nil {
+		return nil, err
+	}
 	registration := &replicav1.Registration{
-		Node: config.Node, Labels: config.labels(),
+		Node: config.Node, Labels: labels,
 		Sources: places.sources, Targets: slices.Concat(places.targets, places.devices),
 	}
 	for _, lan := range config.lans() {
 		registration.Lans = append(registration.Lans, lan.name)
 	}
-	return registration
+	return registration, nil
 }

@@ -1,0 +1,19 @@
+package daemon
+
+import (
+	"fmt"
+	"strings"
+)
+
+// ParseLabels returns what a setting says as KEY=VALUE, by key, and which of it does not.
+func ParseLabels(setting []string) (labels map[string]string, err error) {
+	labels = make(map[string]string)
+	for _, label := range setting {
+		key, value, found := strings.Cut(label, "=")
+		if !found || key == "" {
+			return nil, fmt.Errorf("%q is not KEY=VALUE", label)
+		}
+		labels[key] = value
+	}
+	return labels, nil
+}
