@@ -4,7 +4,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/groupcast/groupcast/internal/algo/tree"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	managerv1 "github.com/groupcast/groupcast/internal/gen/groupcast/manager/v1"
 	"github.com/groupcast/groupcast/internal/identity"
@@ -16,7 +15,7 @@ import (
 // showIn shows the tree in a delivery.
 func (k *keeper) showIn(shown *groupv1.Delivery, record *managerv1.TreeRecord) {
 	shown.Tree = k.showTree(record.GetAbsent(), shown.GetReceipts())
-	shown.TreeChanges, shown.TreeClusters = record.GetChanges(), k.showClusters()
+	shown.TreeChanges, shown.TreeClusters = record.GetChanges(), k.showClusters(shown.GetTree())
 }
 
 // showTree returns who feeds whom and why, and how far everybody is.
@@ -39,26 +38,23 @@ func (k *keeper) showTree(absent []string, receipts []*groupv1.Receipt) (nodes [
 	return nodes
 }
 
-// showClusters returns the clusters of the tree, by name.
-func (k *keeper) showClusters() (clusters []*groupv1.TreeCluster) {
+// showClusters returns the clusters of a tree's nodes, by name.
+func (k *keeper) showClusters(nodes []*groupv1.TreeNode) (clusters []*groupv1.TreeCluster) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.tree == nil {
-		return nil
-	}
 	known := make(map[string]*groupv1.TreeCluster)
-	of := make(map[string]string) // the clusters of those who feed others
-	for _, link := range k.tree.Links() {
-		name := link.Node.Cluster
+	of := make(map[string]string) // each node's, by its id
+	for _, node := range nodes {
+		name := node.GetCluster()
 		if known[name] == nil {
 			known[name] = &groupv1.TreeCluster{Name: name, Directives: k.told[name]}
 		}
-		if of[link.Node.Name] = name; link.Node.Kind == tree.Agent {
+		if of[node.GetId()] = name; placement.ParseID(node.GetId()).Role == identity.Agent {
 			known[name].Agents++
 		} else {
 			known[name].Members++
 		}
-		if link.Parent != "" && of[link.Parent] != name {
+		if node.GetParent() != "" && of[node.GetParent()] != name {
 			known[name].Entered++
 		}
 	}
