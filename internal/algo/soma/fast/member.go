@@ -54,7 +54,7 @@ type member struct {
 	toldOf    uint64        // packets that this share is not of yet, and
 	came      uint64        // how many of them came
 	wanted    int           // packets asked for since it was judged last
-	lossy     int           // spans in a row in which that was far more than others asked for
+	greedy    int           // spans in a row in which that was far more than others asked for
 	waits     time.Duration // longer than the shortest round trip, at the last answer
 	delay     time.Duration // that, smoothed
 }

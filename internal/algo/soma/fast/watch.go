@@ -86,7 +86,11 @@ func (s *Sender) judge(now time.Time) {
 		}
 	}
 	for _, m := range all {
-		if len(all) > 1 && (s.isGreedy(m, all, sent) || s.set.Slow == Detach && isSlow(m, all)) {
+		if m.greedy++; !isGreedy(m, all, sent) {
+			m.greedy = 0
+		}
+		isLossy := m.lost > crowded && m.greedy < lossySpans
+		if len(all) > 1 && (m.greedy > 0 && !isLossy || s.set.Slow == Detach && isSlow(m, all)) {
 			m.detached = true
 			s.window.Again()
 			break
@@ -98,16 +102,10 @@ func (s *Sender) judge(now time.Time) {
 	s.judged, s.sent = now, s.counts.Packets
 }
 
-// isGreedy reports whether a member asks for far more than all others, and for longer than it
-// may if its own account of what came agrees.
-func (s *Sender) isGreedy(m *member, all []*member, sent uint64) bool {
+// isGreedy reports whether a member asks for far more than all others, where there are any.
+func isGreedy(m *member, all []*member, sent uint64) bool {
 	asksToo := func(other *member) bool { return other != m && float64(other.wanted) > modest*float64(sent) }
-	if float64(m.wanted) <= greedy*float64(sent) || slices.ContainsFunc(all, asksToo) {
-		m.lossy = 0
-		return false
-	}
-	m.lossy++
-	return m.lost <= crowded || m.lossy >= lossySpans
+	return len(all) > 1 && float64(m.wanted) > greedy*float64(sent) && !slices.ContainsFunc(all, asksToo)
 }
 
 func isSlow(m *member, all []*member) bool {
