@@ -218,7 +218,9 @@ func (r *receiving) receive(ctx context.Context) Arrived {
 		case err != nil:
 			return r.failed("failed", err)
 		default:
-			return r.land(ctx, landing)
+			if one, isOther := r.land(ctx, landing); !isOther {
+				return one
+			}
 		}
 	}
 }
@@ -244,38 +246,30 @@ func (r *receiving) alreadyHere(ctx context.Context) (one Arrived, is bool) {
 
 // land takes the object from whoever feeds it, and puts it into its place when it is
 // whole and verified. A partial copy from earlier may turn out to be of something
-// else: then all is taken again.
-func (r *receiving) land(ctx context.Context, landing *object.Landing) Arrived {
+// else: it is gone then, and all has to be taken again.
+func (r *receiving) land(ctx context.Context, landing *object.Landing) (one Arrived, isOther bool) {
 	resumed := landing.Offset() > 0
-	for {
-		store := &store{r, landing}
-		r.update(func() { r.end = nil })
-		_ = r.Landed(landing.Offset())
-		if err := r.takeAll(ctx, store); err != nil {
-			return r.leave(landing, err)
-		}
-		assignment, err := r.session.attendance.await(ctx, r.id, func(a *groupv1.Assignment) bool { return a == nil || a.GetSealed() || a.GetEnded() })
-		if err != nil {
-			return r.leave(landing, err)
-		}
-		if !assignment.GetSealed() {
-			return r.leave(landing, endedEarly(assignment))
-		}
-		r.root = assignment.GetRoot()
-		durable := r.spec.GetAckLevel() != groupv1.AckLevel_ACK_LEVEL_RECEIVED && r.spec.GetAckLevel() != groupv1.AckLevel_ACK_LEVEL_RELAYED
-		err = landing.Complete(assignment.GetLength(), object.Root(r.root), durable)
-		switch {
-		case errors.Is(err, object.ErrDamaged) && resumed:
-			resumed = false
-			if err := landing.Restart(); err != nil {
-				return r.leave(landing, err)
-			}
-			continue
-		case err != nil:
-			return r.leave(landing, err)
-		}
-		return Arrived{Incoming: r.incoming, Path: filepath.Join(r.options.Into, r.info.Name), Bytes: assignment.GetLength(), Root: r.root}
+	r.update(func() { r.end = nil })
+	_ = r.Landed(landing.Offset())
+	if err := r.takeAll(ctx, &store{r, landing}); err != nil {
+		return r.leave(landing, err), false
 	}
+	assignment, err := r.session.attendance.await(ctx, r.id, func(a *groupv1.Assignment) bool { return a == nil || a.GetSealed() || a.GetEnded() })
+	if err != nil {
+		return r.leave(landing, err), false
+	}
+	if !assignment.GetSealed() {
+		return r.leave(landing, endedEarly(assignment)), false
+	}
+	r.root = assignment.GetRoot()
+	durable := r.spec.GetAckLevel() != groupv1.AckLevel_ACK_LEVEL_RECEIVED && r.spec.GetAckLevel() != groupv1.AckLevel_ACK_LEVEL_RELAYED
+	switch err := landing.Complete(assignment.GetLength(), object.Root(r.root), durable); {
+	case errors.Is(err, object.ErrDamaged) && resumed:
+		return Arrived{}, true
+	case err != nil:
+		return r.leave(landing, err), false
+	}
+	return Arrived{Incoming: r.incoming, Path: filepath.Join(r.options.Into, r.info.Name), Bytes: assignment.GetLength(), Root: r.root}, false
 }
 
 // leave ends a landing that did not succeed, and says why. What has come is kept for

@@ -172,7 +172,7 @@ func (w *world) unexplained(receipt sdk.Receipt) string {
 // checkBalance checks that all that came to an agent was discarded or is held, and
 // that what it holds is within its limit. Deliveries may be on their way out.
 func (w *world) checkBalance() {
-	for _, at := range w.agents {
+	for _, at := range w.nodes() {
 		var problem error
 		for range 100 {
 			if problem = w.balance(at); problem == nil {

@@ -27,8 +27,10 @@ type scenario struct {
 // place is where a program runs, and what it may take.
 type place struct {
 	name, node, zone string
-	cache            int64 // of an agent
+	cache            int64 // of an agent, or of a receiver that relays
 }
+
+func (p place) relays() bool { return p.cache > 0 }
 
 // parcel is one delivery.
 type parcel struct {
@@ -61,6 +63,9 @@ func draw(seed uint64) scenario {
 	}
 	span := []time.Duration{3 * time.Second, 12 * time.Second, 30 * time.Second, 80 * time.Second}[random.IntN(4)]
 	s.policy = drawPolicy(random)
+	if relaying := rand.New(rand.NewPCG(seed, 2)); relaying.IntN(5) == 0 {
+		s.drawRelays(relaying)
+	}
 	for i := range 1 + random.IntN(5)/4 {
 		p := parcel{name: fmt.Sprintf("object-%d", i), after: time.Duration(random.Int64N(int64(span / 4))), size: drawSize(random)}
 		if random.IntN(6) == 0 {
@@ -91,6 +96,33 @@ func draw(seed uint64) scenario {
 		s.stripes = 2 + random.IntN(3)
 	}
 	return s
+}
+
+// drawRelays has receivers relay: beside agents, or where there are none.
+func (s *scenario) drawRelays(random *rand.Rand) {
+	s.policy.MembersRelay = true
+	if random.IntN(2) == 0 {
+		s.agents = nil
+	}
+	first := random.IntN(len(s.receivers))
+	for i := range s.receivers {
+		r := &s.receivers[i]
+		if len(s.agents) == 0 {
+			r.node = r.name
+		}
+		if i == first || random.IntN(2) == 0 {
+			r.cache = drawCache(random)
+		}
+	}
+}
+
+// nodes are the places of all that relay.
+func (s *scenario) nodes() []place {
+	return slices.DeleteFunc(slices.Concat(s.agents, s.receivers), func(p place) bool { return !p.relays() })
+}
+
+func (s *scenario) isNode(host string) bool {
+	return slices.ContainsFunc(s.nodes(), func(p place) bool { return p.name == host })
 }
 
 // makeChain has an agent beside each of some receivers, and something large be sent.
@@ -207,7 +239,7 @@ func (s *scenario) drawLinks(random *rand.Rand) [][2]string {
 	hosts := s.hosts()
 	for i, a := range hosts {
 		for _, b := range hosts[i+1:] {
-			if isAgent(a) || isAgent(b) || a == managerHost && random.IntN(2) == 0 {
+			if s.isNode(a) || s.isNode(b) || a == managerHost && random.IntN(2) == 0 {
 				links = append(links, [2]string{a, b})
 			}
 		}
@@ -264,7 +296,7 @@ func (s *scenario) String() string {
 		fmt.Fprintf(&text, "agent %s zone %s cache %d\n", p.name, p.zone, p.cache)
 	}
 	for _, p := range s.receivers {
-		fmt.Fprintf(&text, "receiver %s on %s\n", p.name, p.node)
+		fmt.Fprintf(&text, "receiver %s on %s, cache %d\n", p.name, p.node, p.cache)
 	}
 	for _, p := range s.deliveries {
 		fmt.Fprintf(&text, "delivery %s after %v: %d bytes, %d files\n", p.name, p.after, p.size, p.files)

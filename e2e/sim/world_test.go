@@ -250,18 +250,41 @@ func (w *world) enroll(role, name string) sdk.Config {
 
 func (w *world) startAgent(at place) {
 	identity := w.enroll("agent", at.name)
-	w.start(at.name, func(ctx context.Context, on *life) error {
-		metrics := prometheus.NewRegistry()
-		w.metrics.Store(at.name, metrics)
-		config := agent.Defaults()
-		config.Managers, config.CredentialsDir = identity.Endpoints, identity.CredentialsDir
-		config.Node, config.Zone, config.Data.Listen = at.node, at.zone, at.name+":7410"
-		config.Cache.Dir, config.Cache.Bytes = filepath.Join(w.dir, at.name, "cache"), bytesize.Size(at.cache)
-		config.Data.LeastStripes = max(1, w.stripes)
-		err := agent.Run(ctx, w.env(at.name, on, metrics), config)
-		w.checkEnded(at.name, metrics)
-		return err
+	w.start(at.name, func(ctx context.Context, on *life) error { return w.runAgent(ctx, on, at, identity) })
+}
+
+func (w *world) runAgent(ctx context.Context, on *life, at place, identity sdk.Config) error {
+	metrics := prometheus.NewRegistry()
+	w.metrics.Store(at.name, metrics)
+	config := agent.Defaults()
+	config.Managers, config.CredentialsDir = identity.Endpoints, identity.CredentialsDir
+	config.Node, config.Zone, config.Data.Listen = at.node, at.zone, at.name+":7410"
+	config.Cache.Dir, config.Cache.Bytes = filepath.Join(w.dir, at.name, "cache"), bytesize.Size(at.cache)
+	config.Data.LeastStripes = max(1, w.stripes)
+	err := agent.Run(ctx, w.env(at.name, on, metrics), config)
+	w.checkEnded(at.name, metrics)
+	return err
+}
+
+// startRelay has a member that receives be an agent, too, until that is stopped.
+func (w *world) startRelay(ctx context.Context, on *life, at place, session *sdk.Session) (stop func(), err error) {
+	if !at.relays() {
+		return func() {}, nil
+	}
+	asking, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	identity, err := session.RelayAccess(asking, filepath.Join(w.dir, at.name, "relay"))
+	if err != nil {
+		return nil, err
+	}
+	ctx, end := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := w.runAgent(ctx, on, at, identity); err != nil {
+			w.log.Info("the relay ended", "host", at.name, "error", err)
+		}
 	})
+	return func() { end(); running.Wait() }, nil
 }
 
 // startReceiver runs a program that joins and receives, again when its session ends.
@@ -274,24 +297,36 @@ func (w *world) startReceiver(at place) {
 		}
 		defer client.Close()
 		for ctx.Err() == nil {
-			session, err := join(ctx, client, at, sdk.Receive)
-			if err != nil {
+			if err := w.receive(ctx, on, client, at); err != nil {
 				w.log.Debug("joining failed", "host", at.name, "error", err)
 				time.Sleep(time.Second / 2)
-				continue
 			}
-			options := sdk.ReceiveOptions{Into: w.into(at.name), Begun: func(sdk.Incoming) { w.tape.say(at.name, "", "is told to receive from its agent") }}
-			for arrived, err := range session.Receive(ctx, options) {
-				w.log.Debug("arrived", "host", at.name, "name", arrived.Name, "error", arrived.Err, "ended", err)
-				if err == nil && arrived.Err == nil {
-					w.checkWhole(at.name, arrived.Name)
-					w.tape.say(at.name, "", "has the object under its name, verified and synced; its receipt is taken")
-				}
-			}
-			session.Close()
 		}
 		return nil
 	})
+}
+
+// receive joins, relays if the place does, and receives until the session ends.
+func (w *world) receive(ctx context.Context, on *life, client *sdk.Client, at place) error {
+	session, err := join(ctx, client, at, sdk.Receive)
+	if err != nil {
+		return err
+	}
+	defer session.Close()
+	stop, err := w.startRelay(ctx, on, at, session)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	options := sdk.ReceiveOptions{Into: w.into(at.name), Begun: func(sdk.Incoming) { w.tape.say(at.name, "", "is told to receive from its agent") }}
+	for arrived, err := range session.Receive(ctx, options) {
+		w.log.Debug("arrived", "host", at.name, "name", arrived.Name, "error", arrived.Err, "ended", err)
+		if err == nil && arrived.Err == nil {
+			w.checkWhole(at.name, arrived.Name)
+			w.tape.say(at.name, "", "has the object under its name, verified and synced; its receipt is taken")
+		}
+	}
+	return nil
 }
 
 func join(ctx context.Context, client *sdk.Client, at place, role sdk.Role) (*sdk.Session, error) {
@@ -340,7 +375,7 @@ func (w *world) populate() {
 	w.startSender()
 	w.await("all are there", func() bool {
 		status, err := w.operator.Status(context.Background())
-		return err == nil && status.AgentsOnline == len(w.agents) && status.Members == len(w.receivers)+1
+		return err == nil && status.AgentsOnline == len(w.nodes()) && status.Members == len(w.receivers)+1
 	})
 }
 

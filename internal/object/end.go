@@ -36,31 +36,6 @@ func (l *Landing) Remove() error {
 	return nil
 }
 
-// Restart throws away what has landed and begins again at the first byte: what
-// an earlier landing left was of another content.
-func (l *Landing) Restart() error {
-	if _, err := l.usable(); err != nil {
-		return err
-	}
-	l.halt()
-	layout, err := l.restart()
-	if err != nil {
-		return l.fail(err)
-	}
-	l.start(layout)
-	return nil
-}
-
-func (l *Landing) restart() (*layout, error) {
-	if _, err := l.usable(); err != nil { // the last claim may have gone wrong
-		return nil, err
-	}
-	if err := l.writer.close(); err != nil {
-		return nil, err
-	}
-	return l.reset()
-}
-
 func (l *Landing) end() error {
 	l.ended = true
 	return l.release()

@@ -185,25 +185,39 @@ func TestC54EditedWhileLanding(t *testing.T) {
 	}
 }
 
-// An interrupted landing of an older content is another partial, and one whose
-// content turns out to be another begins again.
-func TestRestart(t *testing.T) {
+// An interrupted landing of an older content is another partial, and after one whose content
+// turns out to be another the next begins with nothing.
+func TestPartialOfAnotherContent(t *testing.T) {
 	to := t.TempDir()
 	info := object.Info{Name: "it", Kind: object.File, Length: 5, Time: time.Unix(1, 0)}
 	landing := land(t, to, info)
 	if err := put(landing, []byte("hul")); err != nil {
 		t.Fatal(err)
 	}
-	if err := landing.Restart(); err != nil || landing.Offset() != 0 {
-		t.Fatalf("%v, at %d", err, landing.Offset())
+	if err := landing.Keep(); err != nil {
+		t.Fatal(err)
 	}
 	newer := info
 	newer.Time = time.Unix(2, 0)
-	other := land(t, to, newer)
-	for _, each := range []*object.Landing{landing, other} {
-		if err := completeHello(t, each); err != nil {
-			t.Error(err)
-		}
+	if err := completeHello(t, land(t, to, newer)); err != nil {
+		t.Error(err)
+	}
+	landing = land(t, to, info)
+	if landing.Offset() != 3 {
+		t.Fatalf("it goes on at %d, want 3", landing.Offset())
+	}
+	if err := put(landing, []byte("lo")); err != nil {
+		t.Fatal(err)
+	}
+	if err := landing.Complete(5, object.Sum([]byte("hello")), true); !errors.Is(err, object.ErrDamaged) {
+		t.Fatalf("%v, want %v", err, object.ErrDamaged)
+	}
+	landing = land(t, to, info)
+	if landing.Offset() != 0 {
+		t.Fatalf("it goes on at %d, want 0", landing.Offset())
+	}
+	if err := completeHello(t, landing); err != nil {
+		t.Error(err)
 	}
 }
 

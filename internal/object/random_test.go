@@ -76,10 +76,7 @@ func TestRandomTreesLand(t *testing.T) {
 		for range rapid.IntRange(0, 4).Draw(rt, "interruptions") {
 			upTo := rapid.Uint64Range(landing.Offset(), length).Draw(rt, "up to")
 			must(rt, deliver(source, landing, upTo, pieces(rt)))
-			switch rapid.SampledFrom([]string{"keep", "keep", "restart", "remove"}).Draw(rt, "end") {
-			case "restart":
-				must(rt, landing.Restart())
-				continue
+			switch rapid.SampledFrom([]string{"keep", "keep", "remove"}).Draw(rt, "end") {
 			case "remove":
 				must(rt, landing.Remove())
 			case "keep":

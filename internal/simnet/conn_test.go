@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -238,6 +239,22 @@ func TestCorruptFlipsOneBit(t *testing.T) {
 		if bytes.Count(got, []byte("a")) != 7 || got[3] == 'a' {
 			t.Errorf("read %q", got)
 		}
+	})
+}
+
+// What damaged bytes are answered with waits for nobody who writes at the same end.
+func TestWriterIsNotInTheWayOfAnAlert(t *testing.T) {
+	connected(t, func(p *pipe) {
+		var writing sync.Mutex
+		writing.Lock()
+		go func() {
+			defer writing.Unlock()
+			_, _ = p.b.Write(make([]byte, 16<<20)) // nobody reads it
+		}()
+		p.network.Corrupt("a", "b", 0)
+		p.write(p.a, "a")
+		_, _ = io.ReadFull(p.b, make([]byte, 1))
+		writing.Lock()
 	})
 }
 

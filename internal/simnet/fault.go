@@ -78,6 +78,7 @@ func (w *way) damage(f *flow, bytes int) {
 	for _, at := range w.corrupt {
 		if at < w.carried+int64(bytes) {
 			f.ring.bytes[f.ring.index(f.sent+at-w.carried)] ^= 1 << w.net.random.IntN(8)
+			f.damaged = true
 		} else {
 			kept = append(kept, at)
 		}

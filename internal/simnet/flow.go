@@ -1,5 +1,7 @@
 package simnet
 
+import "math"
+
 // flow is one direction of a connection. A byte is copied into the ring by
 // Write and out of it by Read; in between only offsets move:
 //
@@ -23,10 +25,18 @@ type flow struct {
 	closing, finSent, finArrived bool
 	queued                       bool // has a place on the way
 	dirty                        bool // waits for settling
+	damaged                      bool // a bit was flipped
 }
 
-// room is how many bytes Write may take.
-func (f *flow) room() int { return int(max(0, f.buffer-(f.written-f.sent))) }
+// room is how many bytes Write may take. Nobody waits for room at an end that was sent damaged
+// bytes: crypto/tls answers those with an alert, for which it needs a mutex that a writer holds, and
+// while anybody waits for a mutex, virtual time stands still.
+func (f *flow) room() int {
+	if f.sender.in.damaged {
+		return math.MaxInt32
+	}
+	return int(max(0, f.buffer-(f.written-f.sent)))
+}
 
 func (f *flow) unread() int { return int(f.arrived - f.read) }
 
@@ -88,6 +98,9 @@ func (f *flow) arrive(bytes int) {
 		return
 	}
 	f.receiver.readable.wake()
+	if f.damaged {
+		f.receiver.writable.wake()
+	}
 }
 
 func (f *flow) arriveFin() {

@@ -21,6 +21,9 @@ type child struct {
 	sent    uint64           // bytes, over all links
 	acked   uint64
 	evicted bool
+	// dismissed has its link end because the tree no longer had it. If the tree has it again it
+	// comes with another link, and says where it is.
+	dismissed bool
 }
 
 func (c *child) close() {
@@ -107,6 +110,7 @@ func (d *delivery) attach(name string, asked *link.Asked) *supply {
 		c.close()
 		d.quiet.Wait()
 	}
+	c.dismissed = !d.account.Expects(name)
 	supply := &supply{d, c, name}
 	c.link = link.NewFeeding(d.ctx, from, supply, link.Options{
 		Bounds: d.hub.Stripes.Within(int(asked.Stripes)), Earlier: int(c.stripes.GetCount()),
@@ -115,7 +119,7 @@ func (d *delivery) attach(name string, asked *link.Asked) *supply {
 	d.mu.Unlock()
 	d.update(func() {
 		d.wanted = true
-		if !d.account.Expects(name) {
+		if c.dismissed {
 			return // the tree has changed: it is told by its supply
 		}
 		if served := d.account.Attach(name, from, time.Now()); served {
@@ -189,7 +193,7 @@ func (s *supply) Next(offset, most uint64) (link.Portion, error) {
 		return link.Portion{}, &link.Bye{Reason: wire.Canceled, Text: "the delivery has ended"}
 	case s.child.evicted:
 		return link.Portion{}, &link.Bye{Reason: wire.Slow, Text: "given up as too slow"}
-	case !s.account.Expects(s.name):
+	case s.child.dismissed:
 		return link.Portion{}, &link.Bye{Reason: wire.Moved, Text: "it has another parent now"}
 	}
 	portion := link.Portion{Changed: s.changed, TreeVersion: s.assignment.GetTreeVersion()}
@@ -224,6 +228,9 @@ func (s *supply) Sent(offset uint64, portion link.Portion) {
 // Acked notes what the child acknowledges.
 func (s *supply) Acked(upTo uint64, _ wire.Level) (err error) {
 	s.acknowledge(func() {
+		if s.child.dismissed {
+			return
+		}
 		if err = s.account.Acked(s.name, upTo); err == nil {
 			s.child.acked = max(s.child.acked, upTo)
 		}

@@ -198,6 +198,11 @@ func (d *delivery) expectChildren() {
 		}
 	}
 	d.account.Expect(names)
+	for name, c := range d.children {
+		if c.link != nil && !slices.Contains(names, name) {
+			c.dismissed = true
+		}
+	}
 }
 
 // update changes the state, settles what follows from it, and tells everyone.

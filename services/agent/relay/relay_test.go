@@ -174,6 +174,33 @@ func TestChildGoesOnFromAnotherParent(t *testing.T) {
 	}
 }
 
+// A child that leaves the tree and is of it again a moment later goes on where it was: its link
+// ends, and it comes with another. What it acknowledges meanwhile is no lie.
+func TestChildLeavesAndIsBack(t *testing.T) {
+	for name, spec := range modes() {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 16<<20, spec)
+			w.start("sa1", 64<<20)
+			w.tree("sa1", "sender", "r1")
+			r1 := newMember("r1")
+			r1.pace = 2 * time.Millisecond
+			var delivering sync.WaitGroup
+			delivering.Go(func() { w.deliver("sa1", map[*member]string{r1: "sa1"}) })
+			for round := range 3 {
+				w.await("r1 has some more", func() bool { return r1.has() > (round+1)*3<<20 })
+				w.version++
+				w.tree("sa1", "sender")
+				w.version++
+				w.tree("sa1", "sender", "r1")
+			}
+			delivering.Wait()
+			if refused := w.agents["sa1"].count(w, "refused_links"); refused != 0 {
+				t.Errorf("%v links ended as if r1 had lied", refused)
+			}
+		})
+	}
+}
+
 // An ended delivery is kept for those who come late, until others need its room.
 func TestKeptDeliveryGivesWay(t *testing.T) {
 	w := newWorld(t, 1<<20, modes()["CONTROL_MODE_HOP-DATA_PLANE_TLS"])
