@@ -28,7 +28,8 @@ const (
 	minLeft = 3 * time.Second
 	// look is how often to look while data flows, and how long an agent must be behind.
 	look = time.Second
-	// settle is how long the neighbours of one that moved are left alone.
+	// settle is how long the neighbours of one that moved are left alone at least: until minBehind
+	// has come at the rate that was too slow.
 	settle = 4 * time.Second
 	// rest is how long one that moved is.
 	rest = 30 * time.Second
@@ -122,7 +123,8 @@ func (w *Watch) holdsUp(l *link, length uint64, now time.Time) bool {
 // Moved notes that an agent has moved from one tree to another.
 func (w *Watch) Moved(name string, before *tree.Tree, flows Flows, now time.Time) {
 	parent, _ := before.Parent(name)
-	t := &trial{moved: name, rate: flows[name].Rate, heirs: map[string]bool{}, judge: now.Add(settle)}
+	shown := time.Duration(minBehind / float64(max(flows[name].Rate, 1)) * float64(time.Second))
+	t := &trial{moved: name, rate: flows[name].Rate, heirs: map[string]bool{}, judge: now.Add(min(max(shown, settle), rest))}
 	w.trials[parent] = t
 	w.leave(name, now.Add(rest))
 	w.leave(parent, t.judge)

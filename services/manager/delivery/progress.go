@@ -41,17 +41,23 @@ type nodeProgress struct {
 	rate      uint64    // in bytes per second
 }
 
-// ratePause is over how long a rate is measured at least.
-const ratePause = 500 * time.Millisecond
+// A rate is measured over ratePause at least, and where little comes until ratePiece has come, but
+// not for longer than ratePatience: what comes over several stripes is counted when no piece is
+// missing before it, many at once.
+const (
+	ratePause    = 500 * time.Millisecond
+	ratePatience = 4 * time.Second
+	ratePiece    = 512 << 10
+)
 
 // measureRate finds out at which rate a node gets more.
 func (n *nodeProgress) measureRate(bytes uint64, now time.Time) {
-	passed := now.Sub(n.sampled)
-	if passed < ratePause {
+	passed, came := now.Sub(n.sampled), bytes-min(bytes, n.sample)
+	if passed < ratePause || came < ratePiece && passed < ratePatience {
 		return
 	}
 	if !n.sampled.IsZero() {
-		n.rate = rate(bytes-min(bytes, n.sample), passed)
+		n.rate = rate(came, passed)
 	}
 	n.sampled, n.sample = now, bytes
 }
