@@ -4,6 +4,7 @@ package bytesize
 import (
 	"fmt"
 	"math/bits"
+	"strconv"
 
 	"github.com/dustin/go-humanize"
 )
@@ -27,6 +28,15 @@ func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // UnmarshalText reads a number with or without a unit: MB is a million, MiB is 1024 KiB.
 func (s *Size) UnmarshalText(text []byte) error { return s.Set(string(text)) }
+
+// UnmarshalJSON reads what UnmarshalText reads, and plain numbers, as YAML and JSON have them.
+func (s *Size) UnmarshalJSON(text []byte) error {
+	plain := string(text)
+	if unquoted, err := strconv.Unquote(plain); err == nil {
+		plain = unquoted
+	}
+	return s.Set(plain)
+}
 
 // Set reads a number for a flag.
 func (s *Size) Set(text string) error {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"regexp"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -67,13 +68,37 @@ type Policy struct {
 	Admission Admission `json:"admission,omitempty"`
 }
 
-// Parse reads a policy as YAML.
+// Parse reads a policy as YAML. An empty one is a mistake: whoever wants no rules writes "default: {}".
 func Parse(text []byte) (Policy, error) {
 	var p Policy
+	if err := checkOne(text); err != nil {
+		return Policy{}, err
+	}
 	if err := yaml.UnmarshalStrict(text, &p); err != nil {
 		return Policy{}, fmt.Errorf("read policy: %w", err)
 	}
 	return p, p.Validate()
+}
+
+// separator stands between the documents of a YAML file.
+var separator = regexp.MustCompile(`(?m)^---([ \t].*)?$`)
+
+// checkOne says what is wrong with a text that is not one document, of which a parser would take the first.
+func checkOne(text []byte) error {
+	documents := 0
+	for _, document := range separator.Split(string(text), -1) {
+		var content any
+		if err := yaml.Unmarshal([]byte(document), &content); err != nil || content != nil {
+			documents++
+		}
+	}
+	switch documents {
+	case 0:
+		return errors.New(`read policy: there is nothing in it; "default: {}" is a policy without rules`)
+	case 1:
+		return nil
+	}
+	return fmt.Errorf("read policy: it has %d documents: want one", documents)
 }
 
 // Text writes the policy as YAML.
@@ -100,11 +125,20 @@ func (p Policy) Validate() error {
 	if p.Admission != "" && p.Admission != Admit && p.Link == 0 {
 		problems = append(problems, fmt.Errorf("admission is %q, and link is not said: nobody knows then what fits", p.Admission))
 	}
-	problems = append(problems, p.Default.validate("default"))
+	problems = append(problems, p.Default.validate("default"), p.fits("default", p.Default))
 	for i, rule := range p.Rules {
-		problems = append(problems, rule.validate(fmt.Sprintf("rules[%d]", i)))
+		where := fmt.Sprintf("rules[%d]", i)
+		problems = append(problems, rule.validate(where), p.fits(where, rule.Share))
 	}
 	return errors.Join(problems...)
+}
+
+// fits says that a share never does, so that who has it is never admitted.
+func (p Policy) fits(where string, s Share) error {
+	if p.Link == 0 || s.Minimum <= p.Link || p.Admission == "" || p.Admission == Admit {
+		return nil
+	}
+	return fmt.Errorf("%s: minimum %v is more than link %v: with admission %s no such client ever comes in", where, s.Minimum, p.Link, p.Admission)
 }
 
 func (r Rule) validate(where string) error {

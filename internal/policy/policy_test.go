@@ -1,6 +1,7 @@
 package policy_test
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -58,24 +59,51 @@ func TestTheFirstRuleThatFitsHolds(t *testing.T) {
 	}
 }
 
+// What the documentation shows can be set, and numbers can be plain.
+func TestDocumentedPolicyIsOne(t *testing.T) {
+	page, err := os.ReadFile("../../docs/gathering.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(page), "```yaml\n")
+	shown, _, found := strings.Cut(rest, "```")
+	if !found {
+		t.Fatal("the page shows no policy")
+	}
+	p, err := policy.Parse([]byte(shown))
+	if err != nil || len(p.Rules) != 2 {
+		t.Errorf("%v: %+v", err, p)
+	}
+	p, err = policy.Parse([]byte("---\ndefault: {max: 100000, target: '50000'}\n"))
+	if err != nil || p.Default.Max != 100_000 || p.Default.Target != 50_000 {
+		t.Errorf("%v: %+v", err, p)
+	}
+}
+
 // Every mistake is named with where it is and what is wanted.
 func TestMistakesAreNamed(t *testing.T) {
 	for yaml, want := range map[string]string{
-		"default: {targte: 1}":                             `unknown field "targte"`,
-		"default: {target: many}":                          "read policy",
-		"default: {target: -1}":                            "read policy",
-		"rules: [{target: 1kB}]":                           "rules[0] names neither clients nor labels",
-		"rules: [{clients: ['a[']}]":                       `rules[0]: "a[" is no name or pattern`,
-		"rules: [{clients: ['a/b']}]":                      `rules[0]: "a/b" is no name or pattern`,
-		"default: {target: 1kB, minimum: 2kB}":             "default: minimum 2000B is more than target 1000B",
-		"default: {target: 2kB, max: 1kB}":                 "default: target 2000B is more than max 1000B",
-		"default: {minimum: 2kB, max: 1kB}":                "default: minimum 2000B is more than max 1000B",
-		"default: {priority: 1001}":                        "priority is 1001: want -1000 to 1000",
-		"default: {maxConnections: 17}":                    "maxConnections is 17: want 0 to 16",
-		"default: {maxConnections: -1}":                    "maxConnections is -1: want 0 to 16",
-		"admission: maybe":                                 `admission is "maybe": want admit, queue or refuse`,
-		"admission: refuse":                                "link is not said",
-		"rules: [{clients: [a]}, {clients: [b], max: -2}]": "read policy",
+		"default: {targte: 1}":                     `unknown field "targte"`,
+		"default: {target: many}":                  "read policy",
+		"default: {target: -1}":                    "read policy",
+		"rules: [{target: 1kB}]":                   "rules[0] names neither clients nor labels",
+		"rules: [{clients: ['a[']}]":               `rules[0]: "a[" is no name or pattern`,
+		"rules: [{clients: ['a/b']}]":              `rules[0]: "a/b" is no name or pattern`,
+		"default: {target: 1kB, minimum: 2kB}":     "default: minimum 2000B is more than target 1000B",
+		"default: {target: 2kB, max: 1kB}":         "default: target 2000B is more than max 1000B",
+		"default: {minimum: 2kB, max: 1kB}":        "default: minimum 2000B is more than max 1000B",
+		"default: {priority: 1001}":                "priority is 1001: want -1000 to 1000",
+		"default: {maxConnections: 17}":            "maxConnections is 17: want 0 to 16",
+		"default: {maxConnections: -1}":            "maxConnections is -1: want 0 to 16",
+		"admission: maybe":                         `admission is "maybe": want admit, queue or refuse`,
+		"admission: refuse":                        "link is not said",
+		"":                                         "there is nothing in it",
+		"# nothing\n---\n":                         "there is nothing in it",
+		"null":                                     "there is nothing in it",
+		"default: {}\n---\ndefault: {target: 1kB}": "it has 2 documents",
+		"{link: 1kB, admission: queue, default: {minimum: 1MB}}":                 "default: minimum 1000000B is more than link 1000B",
+		"{link: 1kB, admission: refuse, rules: [{clients: [a], minimum: 1001}]}": "rules[0]: minimum 1001B is more than link 1000B",
+		"rules: [{clients: [a]}, {clients: [b], max: -2}]":                       "read policy",
 	} {
 		if _, err := policy.Parse([]byte(yaml)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", yaml, err, want)
@@ -95,7 +123,7 @@ func TestPoliciesOutliveTheirForms(t *testing.T) {
 			s.Minimum = s.Target / 2
 			return s
 		})
-		p := policy.Policy{Default: share.Draw(t, "default"), Link: 1 + size.Draw(t, "link"), TrustLabels: rapid.Bool().Draw(t, "trust")}
+		p := policy.Policy{Default: share.Draw(t, "default"), Link: 1<<40 + size.Draw(t, "link"), TrustLabels: rapid.Bool().Draw(t, "trust")}
 		p.Admission = rapid.SampledFrom([]policy.Admission{"", policy.Admit, policy.Queue, policy.Refuse}).Draw(t, "admission")
 		for range rapid.IntRange(0, 3).Draw(t, "rules") {
 			p.Rules = append(p.Rules, policy.Rule{
