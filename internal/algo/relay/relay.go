@@ -276,6 +276,15 @@ func (a *Account) Discard(needed, limit uint64) (upTo uint64) {
 	return a.discarded
 }
 
+// DiscardAll returns up to where the cache should discard when nothing more is awaited: what is left
+// need not fill a grain then.
+func (a *Account) DiscardAll(limit uint64) (upTo uint64) {
+	if min(limit, a.floor()) >= a.arrived {
+		a.discarded = a.arrived
+	}
+	return a.Discard(a.Held(), limit)
+}
+
 // Stalled reports whether all that was promised has come, so that only what the
 // children do can make room for more.
 func (a *Account) Stalled() bool { return !a.ended && a.arrived == a.credit }

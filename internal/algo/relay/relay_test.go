@@ -212,6 +212,25 @@ func TestDiscardStopsWhereSomebodyReads(t *testing.T) {
 	}
 }
 
+func TestWhatIsLeftOfAnEndedDeliveryNeedNotFillAGrain(t *testing.T) {
+	a := newAgent(t, relay.Rules{Mode: relay.Hop, Grain: 4 * block}, 100*block, "Rx1")
+	a.receive(10)
+	a.ack("Rx1", 9)
+	if got := a.DiscardAll(math.MaxUint64); got != 8*block {
+		t.Errorf("discarded up to %d, want 8 packets: one is not acknowledged", got)
+	}
+	a.ack("Rx1", 10)
+	if got := a.Discard(10*block, math.MaxUint64); got != 8*block {
+		t.Errorf("discarded up to %d, want 8 packets: more may come", got)
+	}
+	if got := a.DiscardAll(9 * block); got != 8*block {
+		t.Errorf("discarded up to %d, want 8 packets: somebody reads", got)
+	}
+	if got := a.DiscardAll(math.MaxUint64); got != 10*block || a.Held() != 0 {
+		t.Errorf("discarded up to %d, want all", got)
+	}
+}
+
 // Detach: the slow one loses its place in a full cache, and the others go on. When they
 // are done, the delivery begins again for it.
 func TestDetachedChildIsServedAfterTheOthers(t *testing.T) {

@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -193,6 +194,9 @@ func sameNeighbour(a, b *groupv1.Neighbour) bool {
 func (d *delivery) expectChildren() {
 	var names []string
 	for _, neighbour := range d.assignment.GetChildren() {
+		if d.isOver() {
+			break // nobody is fed any more
+		}
 		if c := d.children[neighbour.GetName()]; c == nil || !c.evicted {
 			names = append(names, neighbour.GetName())
 		}
@@ -282,21 +286,40 @@ func (d *delivery) settle() {
 
 // discard gives back room that nobody needs, at least a number of bytes if there is so much.
 func (d *delivery) discard(needed uint64) {
-	limit := uint64(math.MaxUint64)
-	for _, c := range d.children {
-		for _, offset := range c.reads {
-			limit = min(limit, offset)
-		}
-	}
 	before := d.account.Discarded()
-	upTo := d.account.Discard(min(needed, d.account.Held()), limit)
+	d.release(before, d.account.Discard(min(needed, d.account.Held()), d.readFrom()))
+}
+
+// discardAll gives back all that nobody needs of a delivery that has ended.
+func (d *delivery) discardAll() {
+	before := d.account.Discarded()
+	d.release(before, d.account.DiscardAll(d.readFrom()))
+}
+
+// release gives back the room of what was discarded.
+func (d *delivery) release(before, upTo uint64) {
 	if upTo == before {
 		return
 	}
-	if err := d.entry.Release(upTo); err != nil {
+	err := d.entry.Release(upTo)
+	if d.account.Held() == 0 {
+		err = errors.Join(err, d.entry.Reset()) // the last segment need not be full
+	}
+	if err != nil {
 		d.log.Error("room of the cache could not be given back", "error", err)
 	}
 	d.hub.Metrics.discarded.Add(float64(upTo - before))
+}
+
+// readFrom is the offset before which nobody reads.
+func (d *delivery) readFrom() uint64 {
+	from := uint64(math.MaxUint64)
+	for _, c := range d.children {
+		for _, offset := range c.reads {
+			from = min(from, offset)
+		}
+	}
+	return from
 }
 
 // length returns how long the object is, or the most that there can be.
@@ -354,9 +377,14 @@ func (d *delivery) relieve() {
 	}
 }
 
-// releaseKept gives back all that no child needs.
-func (d *delivery) releaseKept() {
-	d.update(func() { d.discard(math.MaxUint64) })
+// releaseKept gives back all that no child needs, and reports whether that was anything.
+func (d *delivery) releaseKept() (gaveBack bool) {
+	d.update(func() {
+		before := d.account.Held()
+		d.discardAll()
+		gaveBack = d.account.Held() < before
+	})
+	return gaveBack
 }
 
 // restart has the parent send from an offset: the cache no longer has what somebody
@@ -435,13 +463,11 @@ func (d *delivery) version() uint64 {
 	return d.assignment.GetTreeVersion()
 }
 
-func (d *delivery) endedAt() (at time.Time, ended bool) {
-	if d == nil {
-		return time.Time{}, false
-	}
+// endedAt returns when the manager said that the delivery has ended; zero is not yet.
+func (d *delivery) endedAt() time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.ended, !d.ended.IsZero() && d.account.Held() > 0
+	return d.ended
 }
 
 func (d *delivery) links() (n int) {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -321,17 +322,14 @@ func (h *Hub) Held() (bytes uint64) {
 	return bytes
 }
 
-// giveUpKept drops the delivery that ended first, for others need its room.
+// giveUpKept gives back what is kept of the delivery that ended first and has something to give, for
+// others need its room.
 func (h *Hub) giveUpKept() {
-	var first *delivery
-	for _, d := range h.all() {
-		if at, ended := d.endedAt(); ended {
-			if firstAt, _ := first.endedAt(); first == nil || at.Before(firstAt) {
-				first = d
-			}
+	kept := slices.DeleteFunc(h.all(), func(d *delivery) bool { return d.endedAt().IsZero() })
+	slices.SortFunc(kept, func(a, b *delivery) int { return a.endedAt().Compare(b.endedAt()) })
+	for _, d := range kept {
+		if d.releaseKept() {
+			return
 		}
-	}
-	if first != nil {
-		first.releaseKept()
 	}
 }

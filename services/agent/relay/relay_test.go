@@ -203,12 +203,13 @@ func TestChildLeavesAndIsBack(t *testing.T) {
 
 // An ended delivery is kept for those who come late, until others need its room.
 func TestKeptDeliveryGivesWay(t *testing.T) {
-	w := newWorld(t, 1<<20, modes()["CONTROL_MODE_HOP-DATA_PLANE_TLS"])
+	const size = 1<<20 + 12_345 // not a number of whole segments
+	w := newWorld(t, size, modes()["CONTROL_MODE_HOP-DATA_PLANE_TLS"])
 	w.start("sa1", 4<<20)
 	w.tree("sa1", "sender", "r1")
 	w.deliver("sa1", map[*member]string{newMember("r1"): "sa1"})
 	w.assign("sa1", true)
-	if held := w.agents["sa1"].Held(); held != 1<<20 {
+	if held := w.agents["sa1"].Held(); held != size {
 		t.Fatalf("%d bytes are kept, want all", held)
 	}
 	entry := w.agents["sa1"].Cache.Create()
