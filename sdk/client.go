@@ -42,6 +42,7 @@ type Client struct {
 	replicators  replicav1.ReplicatorServiceClient
 	gatherers    gatherv1.GathererServiceClient
 	dialer       link.Dialer
+	placed       placed
 }
 
 // Option changes how a client works.

@@ -241,7 +241,11 @@ func (r *receiving) alreadyHere(ctx context.Context) (one Arrived, is bool) {
 	}
 	r.root = root[:]
 	_ = r.Landed(r.info.Length)
-	return Arrived{Incoming: r.incoming, Path: filepath.Join(r.options.Into, r.info.Name), Bytes: r.info.Length, Root: r.root}, true
+	one = Arrived{Incoming: r.incoming, Path: r.path(), Bytes: r.info.Length, Root: r.root}
+	if err := r.place().put(assignment.GetCreateTime().AsTime(), func() error { return nil }); err != nil {
+		one = r.failed(reasonOf(err), err)
+	}
+	return one, true
 }
 
 // land takes the object from whoever feeds it, and puts it into its place when it is
@@ -263,21 +267,28 @@ func (r *receiving) land(ctx context.Context, landing *object.Landing) (one Arri
 	}
 	r.root = assignment.GetRoot()
 	durable := r.spec.GetAckLevel() != groupv1.AckLevel_ACK_LEVEL_RECEIVED && r.spec.GetAckLevel() != groupv1.AckLevel_ACK_LEVEL_RELAYED
-	switch err := landing.Complete(assignment.GetLength(), object.Root(r.root), durable); {
+	err = r.place().put(assignment.GetCreateTime().AsTime(), func() error {
+		return landing.Complete(assignment.GetLength(), object.Root(r.root), durable)
+	})
+	switch {
 	case errors.Is(err, object.ErrDamaged) && resumed:
 		return Arrived{}, true
 	case err != nil:
 		return r.leave(landing, err), false
 	}
-	return Arrived{Incoming: r.incoming, Path: filepath.Join(r.options.Into, r.info.Name), Bytes: assignment.GetLength(), Root: r.root}, false
+	return Arrived{Incoming: r.incoming, Path: r.path(), Bytes: assignment.GetLength(), Root: r.root}, false
 }
+
+// path is where the object appears, and place who has put one there.
+func (r *receiving) path() string  { return filepath.Join(r.options.Into, r.info.Name) }
+func (r *receiving) place() *place { return r.session.client.placed.at(r.path()) }
 
 // leave ends a landing that did not succeed, and says why. What has come is kept for
 // when the same comes again, unless it is of no use or in the way.
 func (r *receiving) leave(landing *object.Landing, cause error) Arrived {
 	reason := reasonOf(cause)
 	var err error
-	if reason == "no_room" || reason == "damaged" {
+	if reason == "no_room" || reason == "damaged" || reason == "superseded" {
 		err = landing.Remove()
 	} else {
 		err = landing.Keep()
@@ -294,6 +305,8 @@ func reasonOf(err error) string {
 	switch {
 	case errors.As(err, &known):
 		return known.Reason
+	case errors.Is(err, errSuperseded):
+		return "superseded"
 	case errors.Is(err, object.ErrNoRoom), spool.IsNoRoom(err):
 		return "no_room"
 	case errors.Is(err, object.ErrDamaged), errors.Is(err, object.ErrTable):

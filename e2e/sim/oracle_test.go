@@ -40,8 +40,11 @@ func (w *world) watchNames(ctx context.Context) {
 	}
 }
 
-// checkWhole checks that a member has exactly what was sent, under its final name.
+// checkWhole checks that a member has exactly what was sent, under its final name, if it is that of a parcel.
 func (w *world) checkWhole(member, name string) {
+	if !slices.ContainsFunc(w.deliveries, func(p parcel) bool { return p.name == name }) {
+		return
+	}
 	if err := same(filepath.Join(w.dir, senderHost, name), filepath.Join(w.into(member), name)); err != nil {
 		w.Errorf("%s: %v", member, err)
 	}

@@ -81,7 +81,11 @@ func (a *app) pull(ctx context.Context, client *sdk.Client, p *pull) error {
 			return usageError{err}
 		}
 	}
-	session, err := a.joinAs(ctx, client, p.join, "pull")
+	join, err := a.named(client, p.join, "pull")
+	if err != nil {
+		return err
+	}
+	session, err := a.join(ctx, client, join)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -106,7 +107,14 @@ func (a *app) push(ctx context.Context, client *sdk.Client, p *push, what string
 		}
 		defer remove()
 	}
-	session, err := a.joinAs(ctx, client, p.join, "push")
+	join, err := a.named(client, p.join, "push")
+	if err != nil {
+		return err
+	}
+	if err := a.checkNotReceiving(ctx, client, join); err != nil {
+		return err
+	}
+	session, err := a.join(ctx, client, join)
 	if err != nil {
 		return err
 	}
@@ -191,19 +199,39 @@ func keepInput(p *push) (file string, remove func(), err error) {
 	return file, remove, nil
 }
 
-// joinAs joins a group, with a member's own name, or one made up.
-func (a *app) joinAs(ctx context.Context, client *sdk.Client, join sdk.Join, what string) (*sdk.Session, error) {
-	if join.Name == "" {
-		id, err := client.Identity()
-		if err != nil {
-			return nil, err
-		}
-		name, isMember := strings.CutPrefix(id, "member/")
-		if !isMember {
-			name = what + "-" + strings.ToLower(rand.Text()[:6])
-		}
-		join.Name = name
+// named gives who joins without a name that of its identity if that is a member, or one made up.
+func (a *app) named(client *sdk.Client, join sdk.Join, what string) (sdk.Join, error) {
+	if join.Name != "" {
+		return join, nil
 	}
+	id, err := client.Identity()
+	name, isMember := strings.CutPrefix(id, "member/")
+	if !isMember {
+		name = what + "-" + strings.ToLower(rand.Text()[:6])
+	}
+	join.Name = name
+	return join, err
+}
+
+// checkNotReceiving refuses to join under the name of somebody who receives: of two sessions of one
+// member the later one ends the other, and nothing would be received there any more.
+func (a *app) checkNotReceiving(ctx context.Context, client *sdk.Client, join sdk.Join) error {
+	asking, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	members, err := client.Members(asking, join.Group)
+	if err != nil {
+		return err
+	}
+	for _, m := range members {
+		if m.Name == join.Name && m.State == "active" && slices.Contains(m.Roles, sdk.Receive) {
+			return &sdk.Error{Code: sdk.Conflict, Message: fmt.Sprintf("%s receives in group %s, and would not any more if this pushed under its name: end that pull first, or push with another identity "+
+				"(groupcast token create NAME --role member --group %s makes a token for one)", join.Name, join.Group, join.Group)}
+		}
+	}
+	return nil
+}
+
+func (a *app) join(ctx context.Context, client *sdk.Client, join sdk.Join) (*sdk.Session, error) {
 	joining, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
 	return client.Join(joining, join)

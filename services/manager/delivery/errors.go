@@ -42,15 +42,16 @@ const (
 	NoRoom        = "no_room"
 	Damaged       = "damaged"
 	Refused       = "refused"
+	Superseded    = "superseded" // a later delivery has brought another of the name
 	NoPath        = "no_path"
 	Failed        = "failed"
 )
 
 // reasons are all of them; a metric has a series for each.
-var reasons = []string{SenderLost, SourceChanged, Canceled, Deadline, Slow, Left, NoRoom, Damaged, Refused, NoPath, Failed}
+var reasons = []string{SenderLost, SourceChanged, Canceled, Deadline, Slow, Left, NoRoom, Damaged, Refused, Superseded, NoPath, Failed}
 
 // memberReasons are those that a member itself can give.
-var memberReasons = []string{Canceled, Slow, NoRoom, Damaged, Refused, NoPath, Failed}
+var memberReasons = []string{Canceled, Slow, NoRoom, Damaged, Refused, Superseded, NoPath, Failed}
 
 // senderReasons are those that a sender can give.
 var senderReasons = []string{SourceChanged, Failed}

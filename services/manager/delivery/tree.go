@@ -312,7 +312,7 @@ func (r *rearrangement) admitMembers(delivery view.Delivery) {
 		if _, has := r.tree.Node(placement.MemberID(member.GetName()).String()); has {
 			continue
 		}
-		if !delivery.Running() && !r.mayComeAfterEnd(delivery, member) {
+		if !delivery.Running() && (!r.mayComeAfterEnd(delivery, member) || r.isSuperseded(delivery)) {
 			continue
 		}
 		with, err := r.network.Join(r.tree, member)
@@ -329,6 +329,19 @@ func (r *rearrangement) admitMembers(delivery view.Delivery) {
 // joined late, or was not heard of when it ended.
 func (k *keeper) mayComeAfterEnd(delivery view.Delivery, member *groupv1.Member) bool {
 	return !isAtStart(delivery, member.GetName()) || finalState(delivery, member.GetName()) == groupv1.ReceiptState_RECEIPT_STATE_UNKNOWN
+}
+
+// isSuperseded tells whether a later delivery to the same group has brought another object of the
+// same name: who comes late gets that alone.
+func (k *keeper) isSuperseded(delivery view.Delivery) bool {
+	own := delivery.GetDelivery()
+	later := k.desk.view.Deliveries(func(other view.Delivery) bool {
+		of := other.GetDelivery()
+		return of.GetGroup() == own.GetGroup() && of.GetSpec().GetName() == own.GetSpec().GetName() &&
+			of.GetSpec().GetKind() != groupv1.DeliveryKind_DELIVERY_KIND_STREAM &&
+			of.GetState() != groupv1.DeliveryState_DELIVERY_STATE_FAILED && view.CompareDeliveries(other, delivery) < 0
+	})
+	return len(later) > 0
 }
 
 // see returns what is seen of an agent of the tree, and who blames it.

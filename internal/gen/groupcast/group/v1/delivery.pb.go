@@ -1678,7 +1678,9 @@ type Assignment struct {
 	// Of a stream in datagrams that is sealed: how many the sender was given.
 	Datagrams uint64 `protobuf:"varint,20,opt,name=datagrams,proto3" json:"datagrams,omitempty"`
 	// RECEIVE: the member joined after the start, and gets a stream from where it joined.
-	Late          bool `protobuf:"varint,21,opt,name=late,proto3" json:"late,omitempty"`
+	Late bool `protobuf:"varint,21,opt,name=late,proto3" json:"late,omitempty"`
+	// When the delivery was created: of two objects with one name the later one stays.
+	CreateTime    *timestamppb.Timestamp `protobuf:"bytes,22,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1830,6 +1832,13 @@ func (x *Assignment) GetLate() bool {
 		return x.Late
 	}
 	return false
+}
+
+func (x *Assignment) GetCreateTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreateTime
+	}
+	return nil
 }
 
 // Assignments are what has changed since the last message of this stream.
@@ -3172,7 +3181,7 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\tNeighbour\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x1c\n" +
-	"\taddresses\x18\x03 \x03(\tR\taddresses\"\xce\x04\n" +
+	"\taddresses\x18\x03 \x03(\tR\taddresses\"\x8b\x05\n" +
 	"\n" +
 	"Assignment\x12\x1a\n" +
 	"\bdelivery\x18\x01 \x01(\tR\bdelivery\x12\x14\n" +
@@ -3195,7 +3204,9 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\n" +
 	"keep_until\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\tkeepUntil\x12\x1c\n" +
 	"\tdatagrams\x18\x14 \x01(\x04R\tdatagrams\x12\x12\n" +
-	"\x04late\x18\x15 \x01(\bR\x04late\"\x9b\x01\n" +
+	"\x04late\x18\x15 \x01(\bR\x04late\x12;\n" +
+	"\vcreate_time\x18\x16 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"createTime\"\x9b\x01\n" +
 	"\vAssignments\x12\x1a\n" +
 	"\bcomplete\x18\x01 \x01(\bR\bcomplete\x128\n" +
 	"\acurrent\x18\x02 \x03(\v2\x1e.groupcast.group.v1.AssignmentR\acurrent\x12\x18\n" +
@@ -3412,41 +3423,42 @@ var file_groupcast_group_v1_delivery_proto_depIdxs = []int32{
 	17, // 31: groupcast.group.v1.Assignment.parent:type_name -> groupcast.group.v1.Neighbour
 	17, // 32: groupcast.group.v1.Assignment.children:type_name -> groupcast.group.v1.Neighbour
 	37, // 33: groupcast.group.v1.Assignment.keep_until:type_name -> google.protobuf.Timestamp
-	18, // 34: groupcast.group.v1.Assignments.current:type_name -> groupcast.group.v1.Assignment
-	21, // 35: groupcast.group.v1.DeliveryReport.children:type_name -> groupcast.group.v1.ChildReport
-	9,  // 36: groupcast.group.v1.DeliveryReport.stripes:type_name -> groupcast.group.v1.Stripes
-	6,  // 37: groupcast.group.v1.DeliveryReport.datagrams:type_name -> groupcast.group.v1.DatagramCounts
-	7,  // 38: groupcast.group.v1.DeliveryReport.datagram_use:type_name -> groupcast.group.v1.DatagramUse
-	9,  // 39: groupcast.group.v1.ChildReport.stripes:type_name -> groupcast.group.v1.Stripes
-	7,  // 40: groupcast.group.v1.ChildReport.datagrams:type_name -> groupcast.group.v1.DatagramUse
-	4,  // 41: groupcast.group.v1.CreateDeliveryRequest.spec:type_name -> groupcast.group.v1.DeliverySpec
-	16, // 42: groupcast.group.v1.CreateDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
-	2,  // 43: groupcast.group.v1.RecordReceiptRequest.state:type_name -> groupcast.group.v1.ReceiptState
-	6,  // 44: groupcast.group.v1.RecordReceiptRequest.datagrams:type_name -> groupcast.group.v1.DatagramCounts
-	16, // 45: groupcast.group.v1.CancelDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
-	16, // 46: groupcast.group.v1.GetDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
-	16, // 47: groupcast.group.v1.ListDeliveriesResponse.deliveries:type_name -> groupcast.group.v1.Delivery
-	16, // 48: groupcast.group.v1.WatchDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
-	36, // 49: groupcast.group.v1.WatchDeliveryResponse.nodes:type_name -> groupcast.group.v1.NodeProgress
-	22, // 50: groupcast.group.v1.DeliveryService.CreateDelivery:input_type -> groupcast.group.v1.CreateDeliveryRequest
-	24, // 51: groupcast.group.v1.DeliveryService.SealDelivery:input_type -> groupcast.group.v1.SealDeliveryRequest
-	26, // 52: groupcast.group.v1.DeliveryService.RecordReceipt:input_type -> groupcast.group.v1.RecordReceiptRequest
-	28, // 53: groupcast.group.v1.DeliveryService.CancelDelivery:input_type -> groupcast.group.v1.CancelDeliveryRequest
-	30, // 54: groupcast.group.v1.DeliveryService.GetDelivery:input_type -> groupcast.group.v1.GetDeliveryRequest
-	32, // 55: groupcast.group.v1.DeliveryService.ListDeliveries:input_type -> groupcast.group.v1.ListDeliveriesRequest
-	34, // 56: groupcast.group.v1.DeliveryService.WatchDelivery:input_type -> groupcast.group.v1.WatchDeliveryRequest
-	23, // 57: groupcast.group.v1.DeliveryService.CreateDelivery:output_type -> groupcast.group.v1.CreateDeliveryResponse
-	25, // 58: groupcast.group.v1.DeliveryService.SealDelivery:output_type -> groupcast.group.v1.SealDeliveryResponse
-	27, // 59: groupcast.group.v1.DeliveryService.RecordReceipt:output_type -> groupcast.group.v1.RecordReceiptResponse
-	29, // 60: groupcast.group.v1.DeliveryService.CancelDelivery:output_type -> groupcast.group.v1.CancelDeliveryResponse
-	31, // 61: groupcast.group.v1.DeliveryService.GetDelivery:output_type -> groupcast.group.v1.GetDeliveryResponse
-	33, // 62: groupcast.group.v1.DeliveryService.ListDeliveries:output_type -> groupcast.group.v1.ListDeliveriesResponse
-	35, // 63: groupcast.group.v1.DeliveryService.WatchDelivery:output_type -> groupcast.group.v1.WatchDeliveryResponse
-	57, // [57:64] is the sub-list for method output_type
-	50, // [50:57] is the sub-list for method input_type
-	50, // [50:50] is the sub-list for extension type_name
-	50, // [50:50] is the sub-list for extension extendee
-	0,  // [0:50] is the sub-list for field type_name
+	37, // 34: groupcast.group.v1.Assignment.create_time:type_name -> google.protobuf.Timestamp
+	18, // 35: groupcast.group.v1.Assignments.current:type_name -> groupcast.group.v1.Assignment
+	21, // 36: groupcast.group.v1.DeliveryReport.children:type_name -> groupcast.group.v1.ChildReport
+	9,  // 37: groupcast.group.v1.DeliveryReport.stripes:type_name -> groupcast.group.v1.Stripes
+	6,  // 38: groupcast.group.v1.DeliveryReport.datagrams:type_name -> groupcast.group.v1.DatagramCounts
+	7,  // 39: groupcast.group.v1.DeliveryReport.datagram_use:type_name -> groupcast.group.v1.DatagramUse
+	9,  // 40: groupcast.group.v1.ChildReport.stripes:type_name -> groupcast.group.v1.Stripes
+	7,  // 41: groupcast.group.v1.ChildReport.datagrams:type_name -> groupcast.group.v1.DatagramUse
+	4,  // 42: groupcast.group.v1.CreateDeliveryRequest.spec:type_name -> groupcast.group.v1.DeliverySpec
+	16, // 43: groupcast.group.v1.CreateDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
+	2,  // 44: groupcast.group.v1.RecordReceiptRequest.state:type_name -> groupcast.group.v1.ReceiptState
+	6,  // 45: groupcast.group.v1.RecordReceiptRequest.datagrams:type_name -> groupcast.group.v1.DatagramCounts
+	16, // 46: groupcast.group.v1.CancelDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
+	16, // 47: groupcast.group.v1.GetDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
+	16, // 48: groupcast.group.v1.ListDeliveriesResponse.deliveries:type_name -> groupcast.group.v1.Delivery
+	16, // 49: groupcast.group.v1.WatchDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
+	36, // 50: groupcast.group.v1.WatchDeliveryResponse.nodes:type_name -> groupcast.group.v1.NodeProgress
+	22, // 51: groupcast.group.v1.DeliveryService.CreateDelivery:input_type -> groupcast.group.v1.CreateDeliveryRequest
+	24, // 52: groupcast.group.v1.DeliveryService.SealDelivery:input_type -> groupcast.group.v1.SealDeliveryRequest
+	26, // 53: groupcast.group.v1.DeliveryService.RecordReceipt:input_type -> groupcast.group.v1.RecordReceiptRequest
+	28, // 54: groupcast.group.v1.DeliveryService.CancelDelivery:input_type -> groupcast.group.v1.CancelDeliveryRequest
+	30, // 55: groupcast.group.v1.DeliveryService.GetDelivery:input_type -> groupcast.group.v1.GetDeliveryRequest
+	32, // 56: groupcast.group.v1.DeliveryService.ListDeliveries:input_type -> groupcast.group.v1.ListDeliveriesRequest
+	34, // 57: groupcast.group.v1.DeliveryService.WatchDelivery:input_type -> groupcast.group.v1.WatchDeliveryRequest
+	23, // 58: groupcast.group.v1.DeliveryService.CreateDelivery:output_type -> groupcast.group.v1.CreateDeliveryResponse
+	25, // 59: groupcast.group.v1.DeliveryService.SealDelivery:output_type -> groupcast.group.v1.SealDeliveryResponse
+	27, // 60: groupcast.group.v1.DeliveryService.RecordReceipt:output_type -> groupcast.group.v1.RecordReceiptResponse
+	29, // 61: groupcast.group.v1.DeliveryService.CancelDelivery:output_type -> groupcast.group.v1.CancelDeliveryResponse
+	31, // 62: groupcast.group.v1.DeliveryService.GetDelivery:output_type -> groupcast.group.v1.GetDeliveryResponse
+	33, // 63: groupcast.group.v1.DeliveryService.ListDeliveries:output_type -> groupcast.group.v1.ListDeliveriesResponse
+	35, // 64: groupcast.group.v1.DeliveryService.WatchDelivery:output_type -> groupcast.group.v1.WatchDeliveryResponse
+	58, // [58:65] is the sub-list for method output_type
+	51, // [51:58] is the sub-list for method input_type
+	51, // [51:51] is the sub-list for extension type_name
+	51, // [51:51] is the sub-list for extension extendee
+	0,  // [0:51] is the sub-list for field type_name
 }
 
 func init() { file_groupcast_group_v1_delivery_proto_init() }

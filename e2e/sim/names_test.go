@@ -1,0 +1,89 @@
+package sim
+
+import (
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/groupcast/groupcast/sdk"
+)
+
+// versions is a scenario in which objects of one name are sent.
+func versions() scenario {
+	return scenario{
+		agents:    []place{{"a1", "a1", "x", 16 << 20}, {"a2", "a2", "y", 16 << 20}},
+		receivers: []place{{name: "r1", node: "a1"}, {name: "r2", node: "a2"}, {name: "r3", node: "a2"}},
+		policy:    sdk.Policy{ControlMode: sdk.Hop},
+	}
+}
+
+// version makes an object of some size that is sent as "conf", and sends it.
+func (w *world) version(name string, size int) *sdk.Outgoing {
+	w.Helper()
+	out, err := w.sending.Send(w.Context(), w.write(parcel{name: name, size: size}), sdk.SendOptions{Name: "conf"})
+	w.must(err)
+	return out
+}
+
+// wantVersion checks which of them a member has.
+func (w *world) wantVersion(member, name string) {
+	w.Helper()
+	if err := same(filepath.Join(w.dir, senderHost, name), filepath.Join(w.into(member), "conf")); err != nil {
+		w.Errorf("%s does not have %s: %v", member, name, err)
+	}
+}
+
+// Who comes late gets the latest of several objects with one name, however long each of them takes.
+func TestLateMemberGetsTheLatestOfAName(t *testing.T) {
+	inWorld(t, versions(), func(*world) {}, func(w *world) {
+		first := w.version("v1", 3<<20).ID()
+		w.awaitEnd(first, endTime)
+		last := w.version("v2", 10_000).ID()
+		w.awaitEnd(last, endTime)
+		late := place{name: "r4", node: "a1"}
+		w.network.Host(late.name)
+		w.startReceiver(late)
+		w.await("the late one has it", func() bool {
+			delivery, err := w.operator.Delivery(w.Context(), last)
+			return err == nil && len(delivery.Receipts) == 4
+		})
+		time.Sleep(5 * time.Second) // the earlier one would come, too
+		for _, member := range []string{"r1", "r2", "r3", "r4"} {
+			w.wantVersion(member, "v2")
+		}
+		earlier, err := w.operator.Delivery(w.Context(), first)
+		w.must(err)
+		if len(earlier.Receipts) != 3 {
+			t.Errorf("the earlier one went to the late member, too: %s", standing(earlier))
+		}
+		w.programs["r4"].stop()
+		w.isOver(w.programs["r4"])
+	})
+}
+
+// Of two objects with one name that are sent at once, all members end with the one that was sent
+// last, though the other takes longer; of the other they say that it came too late.
+func TestTwoOfANameAtOnce(t *testing.T) {
+	inWorld(t, versions(), func(*world) {}, func(w *world) {
+		first := w.version("v1", 3<<20)
+		second := w.version("v2", 10_000)
+		var ended [2]sdk.Delivery
+		var ending sync.WaitGroup
+		for i, out := range []*sdk.Outgoing{first, second} {
+			ending.Go(func() { ended[i] = w.awaitEnd(out.ID(), endTime) })
+		}
+		ending.Wait()
+		if ended[1].State != sdk.DeliveryComplete {
+			t.Errorf("the later one: %s", standing(ended[1]))
+		}
+		for _, receipt := range ended[0].Receipts {
+			if receipt.State != sdk.ReceiptFailed || receipt.Reason != "superseded" {
+				t.Errorf("%s says of the earlier one: %s %s", receipt.Member, receipt.State, receipt.Reason)
+			}
+		}
+		for _, r := range w.receivers {
+			w.wantVersion(r.name, "v2")
+		}
+	})
+}

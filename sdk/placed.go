@@ -1,0 +1,51 @@
+package sdk
+
+import (
+	"errors"
+	"sync"
+	"time"
+)
+
+// placed notes which delivery has put an object into its place last: of two with one name the one that
+// was created later stays, in whatever order they come to their ends.
+type placed struct {
+	mu     sync.Mutex
+	places map[string]*place // by path
+}
+
+var errSuperseded = errors.New("a later delivery has put another there")
+
+// place is where an object appears.
+type place struct {
+	sync.Mutex
+	created time.Time // of the delivery whose object is there; zero is none of this process
+}
+
+// mostPlaces is how many are noted: a process that receives for ever under new names forgets them.
+const mostPlaces = 4096
+
+func (p *placed) at(path string) *place {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.places == nil || len(p.places) >= mostPlaces {
+		p.places = make(map[string]*place)
+	}
+	if p.places[path] == nil {
+		p.places[path] = &place{}
+	}
+	return p.places[path]
+}
+
+// put has an object put into the place, unless one of a later delivery is there.
+func (p *place) put(created time.Time, put func() error) error {
+	p.Lock()
+	defer p.Unlock()
+	if created.Before(p.created) {
+		return errSuperseded
+	}
+	err := put()
+	if err == nil {
+		p.created = created
+	}
+	return err
+}
