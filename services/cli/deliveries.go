@@ -137,7 +137,7 @@ func summary(d sdk.Delivery) string {
 	if d.InDatagrams {
 		return datagramSummary(d)
 	}
-	text := fmt.Sprintf("delivery %s of %s (%s) is %s: %d of %d members have it", shortID(d), d.Name, deliverySize(d), strings.ToLower(deliveryState(d)), d.Complete, d.Members)
+	text := fmt.Sprintf("delivery %s of %s (%s) is %s: %d of %d members have it", shortID(d), printable(d.Name), deliverySize(d), strings.ToLower(deliveryState(d)), d.Complete, d.Members)
 	m := d.Measurements
 	if d.State == sdk.DeliveryComplete && d.SentBytes == 0 && d.Length > 0 {
 		return text + "\nall had it already: nothing was sent"

@@ -97,7 +97,7 @@ func (a *app) pull(ctx context.Context, client *sdk.Client, p *pull) error {
 	}
 	defer stop()
 	options := sdk.ReceiveOptions{Into: p.into, Begun: func(in sdk.Incoming) {
-		fmt.Fprintf(a.stderr, "%s  receiving %s from %s\n", time.Now().Format(time.TimeOnly), in.Name, in.Sender)
+		fmt.Fprintf(a.stderr, "%s  receiving %s from %s\n", time.Now().Format(time.TimeOnly), printable(in.Name), in.Sender)
 	}}
 	if p.stdout {
 		options.Stream = func(sdk.Incoming) (sdk.StreamWriter, error) { return keepOpen{a.stdout}, nil }
@@ -139,13 +139,13 @@ type arrivedEvent struct {
 // arrived says what has arrived, and runs the command for it.
 func (a *app) arrived(ctx context.Context, p *pull, one sdk.Arrived) error {
 	event := arrivedEvent{one.ID, one.Name, one.Sender, one.Path, one.Bytes, "", one.Datagrams}
-	line := fmt.Sprintf("%s received %s (%s) from %s", a.paint(green, "✓"), one.Name, bytesize.Short(one.Bytes), one.Sender)
+	line := fmt.Sprintf("%s received %s (%s) from %s", a.paint(green, "✓"), printable(one.Name), bytesize.Short(one.Bytes), one.Sender)
 	if one.Err != nil {
 		event.Error = one.Err.Error()
-		line = fmt.Sprintf("%s %s from %s failed: %v", a.paint(red, "✗"), one.Name, one.Sender, one.Err)
+		line = fmt.Sprintf("%s %s from %s failed: %v", a.paint(red, "✗"), printable(one.Name), one.Sender, one.Err)
 	}
 	if one.Datagrams != nil {
-		fmt.Fprintf(a.stderr, "%s  of %s came %s\n", time.Now().Format(time.TimeOnly), one.Name, cameOf(*one.Datagrams))
+		fmt.Fprintf(a.stderr, "%s  of %s came %s\n", time.Now().Format(time.TimeOnly), printable(one.Name), cameOf(*one.Datagrams))
 	}
 	if !p.stdout {
 		if err := a.event(event, line); err != nil {
@@ -166,7 +166,7 @@ func (a *app) execute(ctx context.Context, line string, one sdk.Arrived) error {
 		"GROUPCAST_PATH="+one.Path, "GROUPCAST_NAME="+one.Name, "GROUPCAST_SENDER="+one.Sender,
 		"GROUPCAST_DELIVERY="+one.ID, fmt.Sprintf("GROUPCAST_BYTES=%d", one.Bytes))
 	if err := command.Run(); err != nil {
-		fmt.Fprintf(a.stderr, "--exec for %s: %v\n", one.Name, err)
+		fmt.Fprintf(a.stderr, "--exec for %s: %v\n", printable(one.Name), err)
 	}
 	return nil
 }

@@ -1,10 +1,12 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -74,6 +76,9 @@ func (d *Desk) reserve(group, id string) (release func()) {
 	}
 }
 
+// leastRate is the least rate, in bytes per second, at which something is heard of a neighbour in time.
+const leastRate = 4 << 10
+
 // checkSpec says what is wrong with what a sender wants.
 func checkSpec(spec *groupv1.DeliverySpec) error {
 	var problems ledger.Checks
@@ -84,7 +89,7 @@ func checkSpec(spec *groupv1.DeliverySpec) error {
 	}
 	span := func(field string, value *durationpb.Duration, most time.Duration) {
 		ok := value == nil || value.CheckValid() == nil && value.AsDuration() >= 0 && (most == 0 || value.AsDuration() <= most)
-		problems.That(ok, field, "is no span of time, or longer than it may be")
+		problems.That(ok, field, "is %v: want %v at most, and nothing negative", value.AsDuration(), cmp.Or(most, math.MaxInt64))
 	}
 	known("spec.kind", spec.GetKind())
 	problems.That(spec.GetKind() != 0, "spec.kind", "is missing: want file, directory or stream")
@@ -95,6 +100,8 @@ func checkSpec(spec *groupv1.DeliverySpec) error {
 	span("spec.slow_member.lag_time", spec.GetSlowMember().GetLagTime(), 0)
 	span("spec.deadline", spec.GetDeadline(), 0)
 	span("spec.keep", spec.GetKeep(), maxKeep)
+	problems.That(spec.GetMaxBytesPerSecond() == 0 || spec.GetMaxBytesPerSecond() >= leastRate, "spec.max_bytes_per_second",
+		"is %d: neighbours would take each other for gone, want %d at least", spec.GetMaxBytesPerSecond(), leastRate)
 	problems.That(spec.GetMode() <= maxMode, "spec.mode", "%o has more than permission bits", spec.GetMode())
 	problems.That(spec.GetLength() == 0 || !spec.GetLengthUnknown(), "spec.length", "is both given and unknown")
 	problems.That(spec.GetKind() != groupv1.DeliveryKind_DELIVERY_KIND_STREAM || spec.GetLengthUnknown(), "spec.length_unknown", "a stream's length is not known before its end")
@@ -131,6 +138,10 @@ func (c *creation) plan(response *groupv1.CreateDeliveryResponse) (ledger.Plan, 
 	if err := c.permit(); err != nil {
 		return ledger.Plan{}, err
 	}
+	record := c.record()
+	if err := checkSlow(c.asked.GetSpec().GetSlowMember(), record.GetDelivery().GetSpec().GetSlowMember()); err != nil {
+		return ledger.Plan{}, err
+	}
 	built, err := c.network.Build()
 	switch {
 	case errors.Is(err, placement.ErrNoAgent):
@@ -138,7 +149,6 @@ func (c *creation) plan(response *groupv1.CreateDeliveryResponse) (ledger.Plan, 
 	case err != nil:
 		return ledger.Plan{}, fmt.Errorf("deliver in group %q: %w: %w", c.asked.GetGroup(), ErrNoTree, err)
 	}
-	record := c.record()
 	encoded, err := proto.Marshal(record)
 	if err != nil {
 		return ledger.Plan{}, fmt.Errorf("encode delivery: %w", err)
@@ -257,9 +267,7 @@ func withPolicy(spec *groupv1.DeliverySpec, policy *groupv1.Policy) *groupv1.Del
 	if decided.GetAckLevel() == groupv1.AckLevel_ACK_LEVEL_UNSPECIFIED {
 		decided.AckLevel = policy.GetAckLevel()
 	}
-	if decided.GetSlowMember().GetAction() == groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_UNSPECIFIED {
-		decided.SlowMember = slowMember(decided.GetControlMode(), policy)
-	}
+	decided.SlowMember = mergeSlow(spec.GetSlowMember(), slowMember(decided.GetControlMode(), policy))
 	if decided.GetCongestion() == groupv1.Congestion_CONGESTION_UNSPECIFIED {
 		decided.Congestion = policy.GetCongestion()
 	}
@@ -284,6 +292,34 @@ func slowMember(mode groupv1.ControlMode, policy *groupv1.Policy) *groupv1.SlowM
 		return slowDefault(mode)
 	}
 	return slow
+}
+
+// mergeSlow returns what a delivery asks for slow members, with the group's limits where it leaves
+// the group's way of dealing with them.
+func mergeSlow(asked, group *groupv1.SlowMemberPolicy) *groupv1.SlowMemberPolicy {
+	merged := cmp.Or(proto.CloneOf(group), &groupv1.SlowMemberPolicy{})
+	if action := asked.GetAction(); action != groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_UNSPECIFIED && action != group.GetAction() {
+		merged = &groupv1.SlowMemberPolicy{Action: action}
+	}
+	merged.FloorBytesPerSecond = cmp.Or(asked.GetFloorBytesPerSecond(), merged.GetFloorBytesPerSecond())
+	merged.LagBytes = cmp.Or(asked.GetLagBytes(), merged.GetLagBytes())
+	if asked.GetLagTime().AsDuration() > 0 {
+		merged.LagTime = asked.GetLagTime()
+	}
+	return merged
+}
+
+// checkSlow says which limits for slow members a delivery asks for that nothing would come of.
+func checkSlow(asked, merged *groupv1.SlowMemberPolicy) error {
+	var problems ledger.Checks
+	paces := merged.GetAction() == groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_PACE
+	evicts := merged.GetAction() == groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_EVICT
+	lags := merged.GetLagBytes() > 0 || merged.GetLagTime().AsDuration() > 0
+	problems.That(paces || asked.GetFloorBytesPerSecond() == 0, "spec.slow_member.floor_bytes_per_second", "is for pace, which is not what happens to slow members here")
+	problems.That(evicts || asked.GetLagBytes() == 0, "spec.slow_member.lag_bytes", "is for evict, which is not what happens to slow members here")
+	problems.That(evicts || asked.GetLagTime().AsDuration() == 0, "spec.slow_member.lag_time", "is for evict, which is not what happens to slow members here")
+	problems.That(!evicts || lags || asked.GetAction() != merged.GetAction(), "spec.slow_member", "evicts nobody without lag_bytes or lag_time")
+	return problems.Err()
 }
 
 // slowDefault returns what happens to slow members where nobody decided: in

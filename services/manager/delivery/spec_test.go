@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
@@ -39,6 +40,7 @@ func TestSpecs(t *testing.T) {
 		"odd congestion":     {func(s *groupv1.DeliverySpec) { s.Congestion = 99 }, "spec.congestion"},
 		"odd permissions":    {func(s *groupv1.DeliverySpec) { s.Mode = 0o100644 }, "spec.mode"},
 		"a past deadline":    {func(s *groupv1.DeliverySpec) { s.Deadline = durationpb.New(-1) }, "spec.deadline"},
+		"a trickle":          {func(s *groupv1.DeliverySpec) { s.MaxBytesPerSecond = 4095 }, "spec.max_bytes_per_second"},
 		"kept for days":      {func(s *groupv1.DeliverySpec) { s.Keep = durationpb.New(48 * time.Hour) }, "spec.keep"},
 		"length and none":    {func(s *groupv1.DeliverySpec) { s.LengthUnknown = true }, "spec.length"},
 		"a stream's length":  {func(s *groupv1.DeliverySpec) { s.Kind = groupv1.DeliveryKind_DELIVERY_KIND_STREAM }, "spec.length_unknown"},
@@ -103,6 +105,41 @@ func TestPolicyDecidesWhatIsLeftOpen(t *testing.T) {
 	plain := withPolicy(fileSpec(), &groupv1.Policy{DataPlane: groupv1.DataPlane_DATA_PLANE_PLAINTEXT})
 	if plain.GetDataPlane() != groupv1.DataPlane_DATA_PLANE_PLAINTEXT || plain.GetKeep().AsDuration() != keepDefault {
 		t.Errorf("decided as %v", plain)
+	}
+}
+
+// Limits for slow members that a delivery asks for go with the group's, or are refused where nothing
+// would come of them.
+func TestLimitsForSlowMembers(t *testing.T) {
+	type slow = groupv1.SlowMemberPolicy
+	const (
+		detach, pace = groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_DETACH, groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_PACE
+		evict        = groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_EVICT
+	)
+	evicting := &slow{Action: evict, LagBytes: 100, LagTime: durationpb.New(time.Second)}
+	for name, tt := range map[string]struct {
+		asked, group, want *slow
+		refused            string
+	}{
+		"nothing asked":               {nil, evicting, evicting, ""},
+		"another limit":               {&slow{LagBytes: 5}, evicting, &slow{Action: evict, LagBytes: 5, LagTime: durationpb.New(time.Second)}, ""},
+		"the same action":             {&slow{Action: evict}, evicting, evicting, ""},
+		"another action":              {&slow{Action: pace, FloorBytesPerSecond: 7}, evicting, &slow{Action: pace, FloorBytesPerSecond: 7}, ""},
+		"evicting without limits":     {&slow{Action: evict}, &slow{Action: detach}, &slow{Action: evict}, "evicts nobody"},
+		"a lag where it is paced":     {&slow{LagBytes: 5}, &slow{Action: pace}, &slow{Action: pace, LagBytes: 5}, "lag_bytes: is for evict"},
+		"a time where it is paced":    {&slow{LagTime: durationpb.New(1)}, &slow{Action: pace}, &slow{Action: pace, LagTime: durationpb.New(1)}, "lag_time: is for evict"},
+		"a floor where it is evicted": {&slow{FloorBytesPerSecond: 7}, evicting, &slow{Action: evict, FloorBytesPerSecond: 7, LagBytes: 100, LagTime: durationpb.New(time.Second)}, "is for pace"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			merged := mergeSlow(tt.asked, tt.group)
+			if !proto.Equal(merged, tt.want) {
+				t.Errorf("%v, want %v", merged, tt.want)
+			}
+			err := checkSlow(tt.asked, merged)
+			if tt.refused == "" && err != nil || tt.refused != "" && (err == nil || !strings.Contains(err.Error(), tt.refused)) {
+				t.Errorf("%v, want %q", err, tt.refused)
+			}
+		})
 	}
 }
 
