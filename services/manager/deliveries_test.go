@@ -396,7 +396,7 @@ func TestDeliveryRefused(t *testing.T) {
 	}
 	refused(sender, file(101), "OBJECT_TOO_LARGE")
 	spec := file(100)
-	spec.MaxBytesPerSecond = 1000
+	spec.MaxBytesPerSecond = 5000
 	id := p.create(t, sender, spec)
 	if got := sender.has(t, id, "assigned", func(a *groupv1.Assignment) bool { return a != nil }).GetSpec().GetMaxBytesPerSecond(); got != 50 {
 		t.Errorf("it may send %d bytes per second, want the group's 50", got)

@@ -44,10 +44,11 @@ func (m measuring) measure() {
 
 // sendTime returns how long the sender took to send what it has sent.
 func (m measuring) sendTime() time.Duration {
+	d := m.record.GetDelivery()
 	switch sealed := m.record.GetSealTime(); {
 	case !m.progress.sent.IsZero():
 		return m.progress.sent.Sub(m.progress.begun)
-	case sealed != nil: // it sent all in an earlier term, or reports later that it did
+	case sealed != nil && d.GetSentBytes() >= d.GetLength(): // it sent all in an earlier term
 		return max(sealed.AsTime().Sub(m.progress.begun), 0)
 	}
 	return m.now.Sub(m.progress.begun)

@@ -178,6 +178,13 @@ func TestMeasurements(t *testing.T) {
 	if a, b := record.GetDelivery().GetReceipts()[0].GetStretch(), record.GetDelivery().GetReceipts()[1].GetStretch(); a != 1 || b != 2 {
 		t.Errorf("stretches %v and %v, want 1 and 2", a, b)
 	}
+	// It was hashed, and that is known, long before it is sent.
+	record.GetDelivery().SentBytes, record.SealTime = 500, timestamppb.New(after(1))
+	p.sent = time.Time{}
+	measuring{record, p, after(20)}.measure()
+	if got := record.GetDelivery().GetMeasurements().GetSendBytesPerSecond(); got != 25 {
+		t.Errorf("half of it was sent at %d bytes per second, want 25", got)
+	}
 	if stretch(time.Second, 2*time.Second) != 1 || stretch(time.Second, 0) != 1 {
 		t.Error("a member is faster than the sender")
 	}
