@@ -246,7 +246,26 @@ func (a *app) conclude(d sdk.Delivery) error {
 	if err := a.printDelivery(d); err != nil {
 		return err
 	}
+	a.sayWhy(d)
 	return outcomeOf(d)
+}
+
+// mostReasons is how many members' reasons are told at once.
+const mostReasons = 10
+
+// sayWhy tells what members that failed say of it, beyond the word in the table.
+func (a *app) sayWhy(d sdk.Delivery) {
+	said := 0
+	for _, receipt := range d.Receipts {
+		if receipt.State != sdk.ReceiptFailed || receipt.Detail == "" {
+			continue
+		}
+		if said++; said > mostReasons {
+			fmt.Fprintf(a.stderr, "and others: groupcast delivery get %s -o wide\n", shortID(d))
+			return
+		}
+		fmt.Fprintf(a.stderr, "%s: %s\n", receipt.Member, printable(receipt.Detail))
+	}
 }
 
 // outcomeOf returns why a delivery is no success, if it is not.
