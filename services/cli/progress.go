@@ -48,8 +48,10 @@ type sample struct {
 const (
 	// linePause is how often it is told, where there is no terminal, how far it is.
 	linePause = 5 * time.Second
-	// barWidth is how many characters a bar has.
-	barWidth = 24
+	// mostBar is how many characters a bar has at most, mostName a name, and besides what else a line has.
+	mostBar, mostName, besides = 24, 16, 32
+	// mostWaiting is how many of those are named that are waited for.
+	mostWaiting = 3
 	// rateSpan is over how long a rate is measured at least.
 	rateSpan = 400 * time.Millisecond
 	// stillSpan is after how long without more somebody counts as still.
@@ -117,8 +119,25 @@ func (p *progress) tell(s standing) {
 	}
 	if time.Since(p.lastLine) >= linePause {
 		p.lastLine = time.Now()
-		fmt.Fprintln(p.to, s.sent)
+		fmt.Fprintln(p.to, s.sent+waitingFor(s.parts))
 	}
+}
+
+// waitingFor names those that are waited for.
+func waitingFor(parts []part) string {
+	var names []string
+	for _, one := range parts {
+		if one.open {
+			names = append(names, one.name)
+		}
+	}
+	switch more := len(names) - mostWaiting; {
+	case len(names) == 0:
+		return ""
+	case more > 0:
+		return fmt.Sprintf("; waiting for %s and %d more", strings.Join(names[:mostWaiting], ", "), more)
+	}
+	return "; waiting for " + strings.Join(names, ", ")
 }
 
 // draw draws the screen over what was drawn before.
@@ -136,8 +155,9 @@ func (p *progress) draw(s standing) {
 // partLines draws how far each part is.
 func (p *progress) partLines(s standing, fit int) (lines []string) {
 	parts, hidden := undone(s.parts, fit)
+	width, _ := p.size()
 	for _, one := range parts {
-		lines = append(lines, p.line(s, one))
+		lines = append(lines, p.line(s, one, width))
 	}
 	if hidden > 0 {
 		lines = append(lines, fmt.Sprintf("and %d more: %d of %d complete", hidden, s.complete, s.all))
@@ -161,20 +181,25 @@ func undone(all []part, fit int) (shown []part, hidden int) {
 	return shown, len(all) - len(shown)
 }
 
-func (p *progress) line(s standing, one part) string {
-	name := fmt.Sprintf("%-16.32s", one.name)
+// line draws how far a part is, with a bar if the line is wide enough.
+func (p *progress) line(s standing, one part, width int) string {
+	nameWidth := min(max(width-besides+3, 8), mostName)
+	barWidth := min(max(width-besides-nameWidth, 0), mostBar)
+	name := fmt.Sprintf("%-*.*s", nameWidth, max(nameWidth, width-besides-barWidth), one.name)
 	if !one.moving {
 		return fmt.Sprintf("%s %-*s %s", name, barWidth+2, one.text, seconds(one.elapsed))
 	}
-	bar := strings.Repeat(" ", barWidth)
-	share := ""
+	bar, share := "["+strings.Repeat(" ", barWidth)+"] ", ""
 	if s.length > 0 {
 		done := min(float64(one.bytes)/float64(s.length), 1)
-		full := int(done * barWidth)
-		bar = strings.Repeat("█", full) + strings.Repeat("░", barWidth-full)
-		share = fmt.Sprintf("%3.0f%%", 100*done)
+		full := int(done * float64(barWidth))
+		bar = "[" + strings.Repeat("█", full) + strings.Repeat("░", barWidth-full) + "] "
+		share = fmt.Sprintf("%3.0f%% ", 100*done)
 	}
-	return fmt.Sprintf("%s [%s] %s %10s %10s/s", name, bar, share, bytesize.Short(one.bytes), bytesize.Short(uint64(p.rate(one))))
+	if barWidth == 0 {
+		bar = ""
+	}
+	return fmt.Sprintf("%s %s%s%10s %10s/s", name, bar, share, bytesize.Short(one.bytes), bytesize.Short(uint64(p.rate(one))))
 }
 
 // rate returns at which rate somebody receives: between the last two times that it

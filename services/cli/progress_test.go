@@ -2,9 +2,11 @@ package cli
 
 import (
 	"bytes"
+	"io"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/groupcast/groupcast/sdk"
 )
@@ -34,6 +36,18 @@ func TestOpenPartsAreShownFirst(t *testing.T) {
 	shown, hidden := undone(parts, 3)
 	if len(shown) != 2 || shown[0].name != "b" || shown[1].name != "d" || hidden != 2 {
 		t.Errorf("shown %v, hidden %d", shown, hidden)
+	}
+}
+
+// A line fits, however narrow the terminal is, and says in any case how much of it is there.
+func TestLinesFit(t *testing.T) {
+	p := newProgress(&app{stderr: io.Discard})
+	one := part{name: "a-member-with-a-long-name", moving: true, bytes: 100 << 20}
+	for _, width := range []int{40, 50, 80, 200} {
+		line := p.line(standing{length: 200 << 20}, one, width)
+		if got := utf8.RuneCountInString(line); got > width || !strings.Contains(line, " 50% ") || !strings.Contains(line, "100 MiB") {
+			t.Errorf("%d characters of %d: %q", got, width, line)
+		}
 	}
 }
 

@@ -92,7 +92,7 @@ func TestProgressPerLAN(t *testing.T) {
 	p.showReplication(r)
 	p.lastLine = time.Now().Add(-linePause)
 	p.showReplication(r)
-	want := "b: COMPLETE (100 B)\nc: FAILED(disk) (0 B)\n01234567: 0 B of 100 B sent; LAN rack1: 1 of 2 complete, the others have 40% at least; LAN rack2: 0 of 1 complete\n"
+	want := "b: COMPLETE (100 B)\nc: FAILED(disk) (0 B)\n01234567: 0 B of 100 B sent; LAN rack1: 1 of 2 complete, the others have 40% at least; LAN rack2: 0 of 1 complete; waiting for a\n"
 	if got := out.String(); got != want {
 		t.Errorf("it says %q, want %q", got, want)
 	}
