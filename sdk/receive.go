@@ -46,7 +46,8 @@ type Incoming struct {
 // Arrived is a delivery that has ended at this member.
 type Arrived struct {
 	Incoming
-	// Path is where the object is; empty if it failed, or went elsewhere.
+	// Path is where the object is, or what came of a stream that failed; empty if an object failed, or
+	// it went elsewhere.
 	Path  string
 	Bytes uint64
 	// Root is that of an object's bytes (BLAKE3), once it is there.

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/groupcast/groupcast/internal/digest"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/link"
@@ -148,6 +150,38 @@ func (r *receiving) receiveStream(ctx context.Context) Arrived {
 		return r.failed("refused", err)
 	}
 	defer to.Close()
+	one := r.takeStream(ctx, to)
+	one.Path = path
+	if one.Err != nil && path != "" {
+		one.Path = setAside(path)
+	}
+	return one
+}
+
+// incomplete is what the name of a stream ends with of which not all came.
+const incomplete = ".incomplete"
+
+// setAside renames what came of a stream that failed, so that nobody takes it for the whole, and
+// returns its new name, or the old one if there is no other.
+func setAside(path string) string {
+	for i := range mostStreams {
+		name := path + incomplete
+		if i > 0 {
+			name = fmt.Sprintf("%s.%d", name, i)
+		}
+		err := unix.Renameat2(unix.AT_FDCWD, path, unix.AT_FDCWD, name, unix.RENAME_NOREPLACE)
+		if err == nil {
+			return name
+		}
+		if !errors.Is(err, unix.EEXIST) {
+			break
+		}
+	}
+	return path
+}
+
+// takeStream takes a stream to its end.
+func (r *receiving) takeStream(ctx context.Context, to StreamWriter) Arrived {
 	var hash digest.Hash
 	durable := r.isDurable()
 	synced, canSync := to.(syncer)
@@ -173,7 +207,7 @@ func (r *receiving) receiveStream(ctx context.Context) Arrived {
 		}
 	}
 	r.root = assignment.GetRoot()
-	return Arrived{Incoming: r.incoming, Path: path, Bytes: r.offset}
+	return Arrived{Incoming: r.incoming, Bytes: r.offset}
 }
 
 func (r *receiving) failedStream(err error) Arrived {
@@ -183,6 +217,9 @@ func (r *receiving) failedStream(err error) Arrived {
 	}
 	return r.failed(reasonOf(err), err)
 }
+
+// mostStreams is how many of one name a directory has.
+const mostStreams = 1000
 
 // openStream opens where the stream goes.
 func (r *receiving) openStream() (to StreamWriter, path string, err error) {
@@ -205,7 +242,7 @@ func (r *receiving) openStream() (to StreamWriter, path string, err error) {
 			name = fmt.Sprintf("%s.%d", name, i)
 		}
 		file, err := root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
-		if errors.Is(err, os.ErrExist) && i < 1000 {
+		if errors.Is(err, os.ErrExist) && i < mostStreams {
 			continue
 		}
 		return file, filepath.Join(r.options.Into, name), err

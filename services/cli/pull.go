@@ -143,6 +143,9 @@ func (a *app) arrived(ctx context.Context, p *pull, one sdk.Arrived) error {
 	if one.Err != nil {
 		event.Error = one.Err.Error()
 		line = fmt.Sprintf("%s %s from %s failed: %v", a.paint(red, "✗"), printable(one.Name), one.Sender, one.Err)
+		if one.Path != "" {
+			line += "; what came is in " + printable(one.Path)
+		}
 	}
 	if one.Datagrams != nil {
 		fmt.Fprintf(a.stderr, "%s  of %s came %s\n", time.Now().Format(time.TimeOnly), printable(one.Name), cameOf(*one.Datagrams))
