@@ -102,6 +102,9 @@ func (a *app) send(ctx context.Context, s *sending, path string) error {
 		Datagram: s.datagram, Slow: slow, Patience: s.patience,
 	})
 	shown.end()
+	if refused := new(send.RefusedError); errors.As(err, &refused) {
+		a.table(refused.Receipts)
+	}
 	if err != nil {
 		return err
 	}
@@ -132,10 +135,19 @@ func (a *app) receipts(r send.Result) {
 		bytesize.Short(uint64(float64(r.Info.Length)/seconds)), r.Root)
 	fmt.Fprintf(a.stdout, "datagrams of %d bytes: %d, %d of them sent again; cut by the kernel: %v; the breaker tripped %d times\n",
 		r.Datagram, r.Counts.Packets, r.Counts.Repairs, r.Offload.Segment, r.Counts.Trips)
+	a.table(r.Members)
+}
+
+// table shows how it went for each.
+func (a *app) table(members []send.Receipt) {
 	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "RECEIVER\tADDRESS\tOUTCOME\tLANDED\tLOST\tREASON")
-	for _, m := range r.Members {
-		fmt.Fprintf(table, "%s\t%s\t%v\t%s\t%.2f%%\t%s\n", m.Name, m.Address.Addr(), m.Outcome, bytesize.Short(m.Landed), 100*m.Lost, m.Reason)
+	for _, m := range members {
+		reason := m.Reason
+		if m.Detail != "" {
+			reason += ": " + m.Detail
+		}
+		fmt.Fprintf(table, "%s\t%s\t%v\t%s\t%.2f%%\t%s\n", m.Name, m.Address.Addr(), m.Outcome, bytesize.Short(m.Landed), 100*m.Lost, reason)
 	}
 	_ = table.Flush()
 }
