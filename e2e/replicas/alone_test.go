@@ -115,3 +115,26 @@ func TestRefusalsAreToldToTheSender(t *testing.T) {
 	}
 	a.wantStatus(poor, poor.Wait(), 1)
 }
+
+// A sender that goes on without some whom it was to wait for says so when it begins and when it ends, and has not
+// done all that it was asked for.
+func TestMissingReceiversAreTold(t *testing.T) {
+	a := startAlone(t)
+	fine := a.receive(0)
+	said := a.send(3, "--receivers", "3", "--wait", "1s")
+	a.want(said, `^begins with 1 of 3 receivers: the others did not join within 1s$`, `^2 of 3 receivers did not join$`,
+		`^receiver1 .* COMPLETE `, `^groupcast-replicator: not every receiver has it$`)
+	a.wantStatus(fine, fine.Wait(), 0)
+
+	fine, poor := a.receive(0), a.receive(1)
+	said = a.send(3, "--receivers", "3", "--wait", "2s")
+	a.want(said, `^begins with 1 of 3 receivers: 1 refused, the other did not join within 2s$`, `^1 of 3 receivers did not join$`)
+	a.wantStatus(fine, fine.Wait(), 0)
+	a.wantStatus(poor, poor.Wait(), 1)
+
+	fine = a.receive(0)
+	if said = a.send(0, "--receivers", "1", "--wait", "20s"); strings.Contains(said, "begins with") || strings.Contains(said, "did not join") {
+		t.Errorf("with all who were waited for, the sender said %q", said)
+	}
+	a.wantStatus(fine, fine.Wait(), 0)
+}

@@ -158,6 +158,9 @@ func (s *session) begin() error {
 	for _, p := range s.joined {
 		s.admit(p)
 	}
+	if s.env.Begins != nil {
+		s.env.Begins(len(s.joined), len(s.refusals()))
+	}
 	return nil
 }
 

@@ -63,6 +63,8 @@ type Env struct {
 	Log *slog.Logger
 	// Progress is told how far it is, now and then. It may be nil.
 	Progress func(Progress)
+	// Begins is told how many have joined, and how many have refused, before anything is sent. It may be nil.
+	Begins func(joined, refused int)
 }
 
 // Progress is how far a replication is.
