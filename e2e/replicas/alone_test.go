@@ -6,8 +6,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/groupcast/groupcast/e2e/lab"
 	"github.com/groupcast/groupcast/e2e/lab/labtest"
@@ -137,4 +139,21 @@ func TestMissingReceiversAreTold(t *testing.T) {
 		t.Errorf("with all who were waited for, the sender said %q", said)
 	}
 	a.wantStatus(fine, fine.Wait(), 0)
+}
+
+// A phrase that is given and empty is a mistake, and none to be made up.
+func TestEmptyPhraseIsRefused(t *testing.T) {
+	a := startAlone(t)
+	for _, arguments := range [][]string{{"send", a.source}, {"receive", "--into", a.dir}, {"send", a.source, "--profile", "paper", "--group", "239.7.7.7:7431"}} {
+		for _, empty := range [][]string{{"--key", ""}, {"--key="}} {
+			p := a.sender.Command(a.binary, slices.Concat(arguments, []string{"--lan", "eth0"}, empty)...)
+			if err := p.Start(); err != nil {
+				t.Fatal(err)
+			}
+			stop := time.AfterFunc(10*time.Second, func() { _ = p.Kill() }) // it would wait for ever
+			a.wantStatus(p, p.Wait(), 2)
+			stop.Stop()
+			a.want(p.Output(), `^groupcast-replicator: --key is empty: `)
+		}
+	}
 }
