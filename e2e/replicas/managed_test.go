@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 )
@@ -318,6 +319,28 @@ func TestCanceledWhileItRuns(t *testing.T) {
 	r.awaitReceiving(id)
 	r.run(0, "replication", "cancel", id)
 	r.wait(1, watch)
+}
+
+// A sender does not wait for a replica that refuses, neither for as long as it waits for those who may come: with one
+// that refuses it takes no longer, but for what is asked and said.
+func TestRefusalHoldsNobodyUp(t *testing.T) {
+	r := startRacks(t)
+	source := r.file("disk.img", 1<<20)
+	took := func(status int, to string) time.Duration {
+		begun := time.Now()
+		said := r.run(status, "replicate", "store:"+source, "--to", to, "--on", "r1,r2")
+		if !matches(said, `r1 +rack1 +multicast +COMPLETE`) || (status == 3) != matches(said, `r2 +rack1 +multicast +FAILED\(disk\)`) {
+			t.Errorf("the receipts are:\n%s", said)
+		}
+		return time.Since(begun)
+	}
+	both := took(0, "/mnt/replicas")
+	r.must(os.WriteFile(r.replicas[1].disk.Outside("replicas/below"), nil, 0o600)) // no directory
+	one := took(3, "/mnt/replicas/below")
+	t.Logf("%v with both, %v with one that refuses", both, one)
+	if one > 3*both+time.Second {
+		t.Errorf("%v with both, %v with one that refuses", both, one)
+	}
 }
 
 // What cannot be replicated is said, with what to do.

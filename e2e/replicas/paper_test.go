@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -67,6 +68,14 @@ func TestPaperProfileByName(t *testing.T) {
 			t.Errorf("%v: %v, %q; want %q", arguments, err, p.Output(), want)
 		}
 	}
+}
+
+// A directory to receive into, as the other profile has it, is a mistake that is told with what to do: the sender would only
+// find that nobody listens.
+func TestPaperProfileIntoDirectory(t *testing.T) {
+	a := startAlone(t)
+	said := a.run(a.sender, 2, "receive", "--profile", "paper", "--lan", "eth0", "--group", "239.7.7.7:7431", "--into", a.dir)
+	a.want(said, `--into `+regexp.QuoteMeta(a.dir)+`: it is a directory.* as `+regexp.QuoteMeta(a.dir)+`/received$`)
 }
 
 // awaitGroup returns when the host's kernel has joined 239.7.7.7.

@@ -83,7 +83,7 @@ func TestC49FaultyDiskFailsAlone(t *testing.T) {
 				t.Errorf("the other: %v", r.err)
 			}
 			for _, m := range result.Members {
-				if (m.Name == "receiver1") != (m.Outcome == algo.Failed && m.Reason == "disk error") {
+				if (m.Name == "receiver1") != (m.Outcome == algo.Failed && m.Reason == "disk") {
 					t.Errorf("%s: %v %s", m.Name, m.Outcome, m.Reason)
 				}
 			}

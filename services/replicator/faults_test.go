@@ -152,7 +152,7 @@ func TestFullDiskFailsAlone(t *testing.T) {
 		}
 	}
 	for _, m := range result.Members {
-		if (m.Name == "receiver2") != (m.Outcome == algo.Failed && m.Reason == "no room on disk") {
+		if (m.Name == "receiver2") != (m.Outcome == algo.Failed && m.Reason == "no_room") {
 			t.Errorf("%s: %v %s", m.Name, m.Outcome, m.Reason)
 		}
 	}

@@ -97,6 +97,9 @@ func (w *worker) sendTo(ctx context.Context, j *job, legs []*leg, i int, key []b
 		w.note(false, func() { l.nobody = true }) // the managers say so to each replica
 		return nil
 	}
+	if refused := new(send.RefusedError); errors.As(err, &refused) {
+		return nil // each has told the managers why
+	}
 	if err != nil {
 		return fmt.Errorf("send %s to LAN %s: %w", task.GetPath(), l.task.GetLan(), err)
 	}

@@ -114,9 +114,19 @@ func (a *app) flags(command *cobra.Command) {
 	flags.IntVar(&a.ttl, "ttl", 1, "how many networks a packet may see: 1 stays in the LAN")
 	flags.StringVar(&a.profile, "profile", "fast", "fast, or paper: SOMA as it was published, which believes whoever is in the LAN")
 	flags.BoolVarP(&a.quiet, "quiet", "q", false, "show no progress")
+	command.PreRunE = a.checkKey
 	if err := command.MarkFlagRequired("lan"); err != nil {
 		panic("alone: " + err.Error())
 	}
+}
+
+// checkKey refuses a phrase that was given and is empty, which is what a variable that is not set leaves in a script: a
+// sender that made another up would wait for ever.
+func (a *app) checkKey(command *cobra.Command, _ []string) error {
+	if a.phrase == "" && command.Flags().Changed("key") {
+		return usageError{errors.New("--key is empty: give the phrase that both sides have")}
+	}
+	return nil
 }
 
 // meet is where and with which key to meet.

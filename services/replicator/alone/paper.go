@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -97,6 +98,9 @@ func (a *app) receivePaper(ctx context.Context, r *receiving, wrong error) error
 	}
 	if r.await > 0 {
 		return usageError{errors.New("--await: the paper profile waits until it is interrupted; leave it out")}
+	}
+	if there, err := os.Stat(r.into); err == nil && there.IsDir() {
+		return usageError{fmt.Errorf("--into %s: it is a directory, and in the paper profile nothing says what the file is called: give a name that is not there yet, as %s", r.into, filepath.Join(r.into, "received"))}
 	}
 	got, err := paper.Receiver{Place: place, Log: a.log(), Rules: algo.ReceiverOptions{GivingUp: r.patience}}.ReceiveFile(ctx, r.into)
 	if err != nil {

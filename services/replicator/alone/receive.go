@@ -40,7 +40,7 @@ goes on from there when it is called again.`,
 	hostname, _ := os.Hostname()
 	flags := command.Flags()
 	flags.StringVar(&a.phrase, "key", "", "phrase that the sender has")
-	flags.StringVar(&r.into, "into", "", "directory or block device that receives it")
+	flags.StringVar(&r.into, "into", "", "directory or block device that receives it; paper profile: name of a file that is not there yet")
 	flags.StringVar(&r.name, "name", hostname, "what the sender calls this machine")
 	flags.StringVar(&r.site, "site", "", "name of the LAN, where several take part")
 	flags.DurationVar(&r.await, "await", 0, "how long a sender is waited for (for ever)")

@@ -45,8 +45,8 @@ func (a *app) sendCommand() *cobra.Command {
 	a.flags(command)
 	flags := command.Flags()
 	flags.StringVar(&a.phrase, "key", "", "phrase that the receivers are given, too (one is made up and shown)")
-	flags.IntVar(&s.receivers, "receivers", 0, "wait until so many receive (begin with the first)")
-	flags.DurationVar(&s.wait, "wait", 0, "after this, begin with those that are there (wait for ever)")
+	flags.IntVar(&s.receivers, "receivers", 0, "wait until so many receive or have refused, and exit with 3 if not so many have it at the end (begin with the first)")
+	flags.DurationVar(&s.wait, "wait", 0, "after this, begin with those that are there; others may still come (wait for ever)")
 	flags.DurationVar(&s.patience, "patience", 30*time.Second, "how long a receiver may be silent before it is given up")
 	flags.Var(&s.rate, "rate", "bytes per second to send at most, as 100MB (what the interface can)")
 	flags.IntVar(&s.datagram, "datagram", 0, "bytes of the largest datagram (what the interface's MTU allows)")
@@ -97,16 +97,42 @@ func (a *app) send(ctx context.Context, s *sending, path string) error {
 	}
 	defer func() { _ = from.Close() }()
 	shown := &line{to: a.stderr, quiet: a.quiet}
-	result, err := send.Run(ctx, send.Env{Log: a.log(), Progress: shown.sending}, send.Config{
+	env := send.Env{Log: a.log(), Progress: shown.sending, Begins: func(joined, refused int) { a.begins(s, joined, refused) }}
+	result, err := send.Run(ctx, env, send.Config{
 		Place: place, Key: key, Source: from, Receivers: s.receivers, Wait: s.wait, Ceiling: s.ceiling(a.lan),
 		Datagram: s.datagram, Slow: slow, Patience: s.patience,
 	})
 	shown.end()
+	if refused := new(send.RefusedError); errors.As(err, &refused) {
+		a.table(refused.Receipts)
+	}
 	if err != nil {
 		return err
 	}
 	a.receipts(result)
-	return verdict(result.Members)
+	if missing := s.receivers - len(result.Members); missing > 0 {
+		fmt.Fprintf(a.stdout, "%d of %d receivers did not join\n", missing, s.receivers)
+	}
+	return verdict(result.Members, s.receivers)
+}
+
+// begins says with how many it begins, if those are not all who were waited for.
+func (a *app) begins(s *sending, joined, refused int) {
+	missing := max(s.receivers-joined-refused, 0)
+	var why []string
+	if refused > 0 {
+		why = append(why, fmt.Sprintf("%d refused", refused))
+	}
+	if missing > 0 {
+		who := "the others"
+		if missing == 1 {
+			who = "the other"
+		}
+		why = append(why, fmt.Sprintf("%s did not join within %v", who, s.wait))
+	}
+	if joined < s.receivers {
+		fmt.Fprintf(a.stderr, "begins with %d of %d receivers: %s\n", joined, s.receivers, strings.Join(why, ", "))
+	}
 }
 
 // ceiling is the most bytes per second: what was asked for, or what the interface can.
@@ -132,16 +158,25 @@ func (a *app) receipts(r send.Result) {
 		bytesize.Short(uint64(float64(r.Info.Length)/seconds)), r.Root)
 	fmt.Fprintf(a.stdout, "datagrams of %d bytes: %d, %d of them sent again; cut by the kernel: %v; the breaker tripped %d times\n",
 		r.Datagram, r.Counts.Packets, r.Counts.Repairs, r.Offload.Segment, r.Counts.Trips)
+	a.table(r.Members)
+}
+
+// table shows how it went for each.
+func (a *app) table(members []send.Receipt) {
 	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "RECEIVER\tADDRESS\tOUTCOME\tLANDED\tLOST\tREASON")
-	for _, m := range r.Members {
-		fmt.Fprintf(table, "%s\t%s\t%v\t%s\t%.2f%%\t%s\n", m.Name, m.Address.Addr(), m.Outcome, bytesize.Short(m.Landed), 100*m.Lost, m.Reason)
+	for _, m := range members {
+		reason := m.Reason
+		if m.Detail != "" {
+			reason += ": " + m.Detail
+		}
+		fmt.Fprintf(table, "%s\t%s\t%v\t%s\t%.2f%%\t%s\n", m.Name, m.Address.Addr(), m.Outcome, bytesize.Short(m.Landed), 100*m.Lost, reason)
 	}
 	_ = table.Flush()
 }
 
-// verdict makes the exit status of receipts.
-func verdict(members []send.Receipt) error {
+// verdict makes the exit status of receipts, and of how many there should be at least.
+func verdict(members []send.Receipt, receivers int) error {
 	complete := 0
 	for _, m := range members {
 		if m.Outcome == algo.Complete {
@@ -149,7 +184,7 @@ func verdict(members []send.Receipt) error {
 		}
 	}
 	switch complete {
-	case len(members):
+	case max(len(members), receivers):
 		return nil
 	case 0:
 		return errNone

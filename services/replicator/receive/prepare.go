@@ -13,34 +13,83 @@ import (
 	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
 )
 
-// comingEvery is how often who still reads what it has says so.
-const comingEvery = 250 * time.Millisecond
+const (
+	// comingEvery is how often who still reads what it has says so.
+	comingEvery = 250 * time.Millisecond
+	// refusals is how often it is said that a replica will not be, and refuseEvery is how far apart: nothing answers
+	// that, and a datagram may be lost.
+	refusals    = 5
+	refuseEvery = 40 * time.Millisecond
+)
 
 // prepare finds out what is there already, which may take as long as it takes to read it, and tells the
-// sender meanwhile that somebody comes.
+// sender meanwhile that somebody comes; or if nothing can land here, why.
 func prepare(ctx context.Context, config Config, mouth *multicast.Socket, heard announced, again bool) (Landing, error) {
 	private, err := ecdh.X25519().GenerateKey(rand.Reader) // for no other JOIN
 	if err != nil {
 		return nil, fmt.Errorf("make a key: %w", err)
 	}
-	telling, done := context.WithCancel(ctx)
+	h := &herald{config: config, mouth: mouth, heard: heard, public: private.PublicKey().Bytes()}
+	done := h.comes(ctx)
+	landing, err := land(ctx, config, heard.info(), again)
+	done()
+	if err != nil && ctx.Err() == nil {
+		h.refuse(ctx, err)
+	}
+	return landing, err
+}
+
+// herald tells the sender of who has not joined.
+type herald struct {
+	config Config
+	mouth  *multicast.Socket
+	heard  announced
+	public []byte
+	number uint64 // of the next
+}
+
+// say sends a JOIN. What it says of its names and of what it heard is always the same.
+func (h *herald) say(j wire.Joining) {
+	j.Heard, j.Name, j.LAN = uint16(h.heard.Size), h.config.Name, h.config.LAN
+	_ = h.mouth.Send(h.heard.Secret.JoinAs(h.number, h.public, j), h.heard.Sender)
+	h.number++
+}
+
+// comes says now and then that somebody comes, until done is called.
+func (h *herald) comes(ctx context.Context) (done func()) {
+	ctx, stop := context.WithCancel(ctx)
 	var ending sync.WaitGroup
 	ending.Go(func() {
-		ticker := time.NewTicker(comingEvery)
-		defer ticker.Stop()
-		for number := uint64(0); ; number++ {
-			select {
-			case <-telling.Done():
-				return
-			case <-ticker.C:
-			}
-			j := wire.Joining{Heard: uint16(heard.Size), Have: wire.HaveUnknown, Name: config.Name, LAN: config.LAN}
-			_ = mouth.Send(heard.Secret.JoinAs(number, private.PublicKey().Bytes(), j), heard.Sender)
+		for wait(ctx, comingEvery) {
+			h.say(wire.Joining{Have: wire.HaveUnknown})
 		}
 	})
-	defer ending.Wait()
-	defer done()
-	return land(ctx, config, heard.info(), again)
+	return func() {
+		stop()
+		ending.Wait()
+	}
+}
+
+// refuse says why nobody comes.
+func (h *herald) refuse(ctx context.Context, reason error) {
+	for range refusals {
+		h.say(wire.Joining{Refused: refusalOf(reason), Detail: reason.Error()})
+		if !wait(ctx, refuseEvery) {
+			return
+		}
+	}
+}
+
+// wait waits for a while, and reports whether that was not cut short.
+func wait(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
 }
 
 // land opens what may be there already, or where it lands.

@@ -3,6 +3,7 @@ package receive
 import (
 	"errors"
 	"fmt"
+	"syscall"
 
 	"github.com/groupcast/groupcast/internal/object"
 	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
@@ -17,6 +18,16 @@ func reasonOf(err error) wire.Reason {
 		return wire.Damaged
 	}
 	return wire.Disk
+}
+
+// refusalOf is what the sender is told of an error before anything has landed: what the kernel did not say, this
+// machine's user or configuration does not want.
+func refusalOf(err error) wire.Reason {
+	reason := reasonOf(err)
+	if kernel := syscall.Errno(0); reason == wire.Disk && !errors.As(err, &kernel) {
+		return wire.Refused
+	}
+	return reason
 }
 
 // reasoned is what the user is told of it.

@@ -73,7 +73,6 @@ func (s *session) take0() uint64 {
 // gather announces until enough have joined.
 func (s *session) gather(ctx context.Context) error {
 	begun, pause := time.Now(), announceFirst
-	wanted := max(s.config.Receivers, 1)
 	for {
 		if err := s.announce(s.take0); err != nil {
 			return err
@@ -81,21 +80,35 @@ func (s *session) gather(ctx context.Context) error {
 		next := time.Now().Add(pause)
 		pause = min(2*pause, announceMost)
 		for time.Now().Before(next) {
-			s.mu.Lock()
-			count, isComing := len(s.joined), s.isComing()
-			s.mu.Unlock()
 			late := s.config.Wait > 0 && time.Since(begun) >= s.config.Wait
-			switch {
-			case count >= wanted, late && count > 0:
+			if begins, err := s.decide(late); err != nil {
+				return err
+			} else if begins {
 				return s.begin()
-			case late && !isComing:
-				return fmt.Errorf("%w within %v: do receivers listen on %v with this key, and does the switch carry multicast?", ErrNobody, s.config.Wait, s.config.Place.Group)
 			}
 			if err := s.sleep(ctx, next); err != nil {
 				return err
 			}
 		}
 	}
+}
+
+// decide says whether it begins, or why it never will. It is late when nobody is waited for any more.
+func (s *session) decide(late bool) (begins bool, err error) {
+	isExpecting := s.isExpecting()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	joined, refused := len(s.joined), s.refusals()
+	areThere := s.config.Receivers > 0 && joined+len(refused) >= s.config.Receivers
+	switch {
+	case joined > 0:
+		return late || areThere || s.config.Receivers == 0, nil
+	case isExpecting || !late && !areThere:
+		return false, nil
+	case len(refused) > 0:
+		return false, &RefusedError{s.receipts()}
+	}
+	return false, fmt.Errorf("%w within %v: do receivers listen on %v with this key, and does the switch carry multicast?", ErrNobody, s.config.Wait, s.config.Place.Group)
 }
 
 // sleep waits until a time, until somebody was heard, or the end.
@@ -144,6 +157,9 @@ func (s *session) begin() error {
 	}
 	for _, p := range s.joined {
 		s.admit(p)
+	}
+	if s.env.Begins != nil {
+		s.env.Begins(len(s.joined), len(s.refusals()))
 	}
 	return nil
 }
@@ -199,6 +215,10 @@ func (s *session) join(head wire.Head, datagram []byte, from netip.AddrPort) {
 	if err != nil {
 		return
 	}
+	if j.Refused != wire.NoReason {
+		s.refuse(j, from)
+		return
+	}
 	key := [wire.PublicSize]byte(public)
 	if known := s.joined[key]; known != nil {
 		if s.rules != nil && int(known.id) < len(s.peers) && s.peers[known.id] == known {
@@ -220,6 +240,7 @@ func (s *session) join(head wire.Head, datagram []byte, from netip.AddrPort) {
 	}
 	p := &peer{Joining: j, at: from, up: pair.Up(), down: pair.Down()}
 	s.replace(p)
+	delete(s.refused, p.who())
 	s.joined[key] = p
 	if s.rules != nil {
 		s.admit(p)
@@ -237,6 +258,14 @@ func (s *session) comes(name string) {
 	}
 }
 
+// isExpecting reports whether somebody may still come.
+func (s *session) isExpecting() bool {
+	s.mu.Lock()
+	isComing := s.isComing()
+	s.mu.Unlock()
+	return isComing || s.config.Stay != nil && time.Now().Before(s.config.Stay())
+}
+
 // isComing reports whether somebody still reads what it has. The caller has the lock.
 func (s *session) isComing() bool {
 	for _, heard := range s.coming {
@@ -250,7 +279,7 @@ func (s *session) isComing() bool {
 // replace gives up what a receiver was before it began anew: it has the name and the address.
 func (s *session) replace(p *peer) {
 	for key, old := range s.joined {
-		if old.Name != p.Name || old.at.Addr() != p.at.Addr() || old.isOld {
+		if old.who() != p.who() || old.isOld {
 			continue
 		}
 		old.isOld = true

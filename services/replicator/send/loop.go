@@ -57,14 +57,6 @@ func (s *session) send(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// isExpecting reports whether somebody may still come.
-func (l *loop) isExpecting() bool {
-	l.mu.Lock()
-	isComing := l.isComing()
-	l.mu.Unlock()
-	return isComing || l.config.Stay != nil && time.Now().Before(l.config.Stay())
-}
-
 // perform does one thing.
 func (l *loop) perform(ctx context.Context, d algo.Decision) error {
 	switch d.Do {

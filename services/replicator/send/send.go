@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,7 +31,7 @@ type Config struct {
 	Key []byte
 	// Source is what is replicated.
 	Source Source
-	// Receivers is how many are waited for; the first of them begins it if it is 0.
+	// Receivers is how many are waited for, those that refuse among them; the first that joins begins it if it is 0.
 	Receivers int
 	// Wait is how long they are waited for. When it has passed, it begins with those that
 	// are there; zero waits for ever.
@@ -62,6 +63,8 @@ type Env struct {
 	Log *slog.Logger
 	// Progress is told how far it is, now and then. It may be nil.
 	Progress func(Progress)
+	// Begins is told how many have joined, and how many have refused, before anything is sent. It may be nil.
+	Begins func(joined, refused int)
 }
 
 // Progress is how far a replication is.
@@ -82,6 +85,7 @@ type Receipt struct {
 	Address   netip.AddrPort
 	Outcome   algo.Outcome
 	Reason    string
+	Detail    string // why it refused
 	Landed    uint64 // bytes, without a gap
 	Lost      float64
 	Detached  bool
@@ -132,7 +136,8 @@ type session struct {
 	mu       sync.Mutex
 	joined   map[[wire.PublicSize]byte]*peer
 	coming   map[string]time.Time // who still reads what they have, and when that was heard
-	peers    []*peer              // in the order of their numbers, once it has begun
+	refused  map[who]*refusal
+	peers    []*peer // in the order of their numbers, once it has begun
 	rules    *algo.Sender
 	shape    algo.Shape
 	datagram int
@@ -166,7 +171,7 @@ func newSession(env Env, config Config, socket *multicast.Socket) (*session, err
 	}
 	s := &session{
 		env: env, config: config, socket: socket, private: private,
-		joined: map[[wire.PublicSize]byte]*peer{}, coming: map[string]time.Time{}, wake: make(chan struct{}, 1),
+		joined: map[[wire.PublicSize]byte]*peer{}, coming: map[string]time.Time{}, refused: map[who]*refusal{}, wake: make(chan struct{}, 1),
 	}
 	if _, err := rand.Read(s.salt[:]); err != nil {
 		return nil, fmt.Errorf("draw a salt: %w", err)
@@ -228,9 +233,11 @@ func (s *session) sent() uint64 {
 	return min(uint64(s.rules.Passed())*s.shape.Block(), s.shape.Length) - min(uint64(s.rules.Began())*s.shape.Block(), s.shape.Length)
 }
 
+// receipts say how it went, or goes, for each. The caller has the lock.
 func (s *session) receipts() (all []Receipt) {
+	refusals := s.refusals()
 	for _, p := range s.peers {
-		if p.isOld {
+		if p.isOld || slices.ContainsFunc(refusals, p.isSame) {
 			continue
 		}
 		status := s.rules.Member(p.id)
@@ -239,6 +246,9 @@ func (s *session) receipts() (all []Receipt) {
 			Landed: min(uint64(status.Blocks)*s.shape.Block(), s.shape.Length), Lost: status.Lost,
 			Detached: status.Detached, Silent: status.Silent,
 		})
+	}
+	for _, r := range refusals {
+		all = append(all, r.receipt())
 	}
 	return all
 }

@@ -25,7 +25,8 @@
 //	                                                                 sealed: what is replicated; zeros
 //	                                                                 up to the size that it tests
 //	JOIN      member → sender  joining   zero                        clear: public key (32); sealed: who
-//	                                                                 it is, zeros up to 160 bytes
+//	                                                                 it is, zeros up to 160 bytes; of one
+//	                                                                 who refuses, to 400
 //	WELCOME   sender → member  member's  zero, its id                the size of datagrams (2)
 //	DATA      sender → group   group     which packet, which block   a packet of the object
 //	PARITY    sender → group   group     64 + which shard, block     a shard of the block's code
@@ -46,11 +47,15 @@
 //	           nanoseconds (4), size of datagrams or zero (2), the sender's
 //	           address (4) and port (2), name bytes (1), name
 //	joining    largest datagram heard (2), receive buffer (4), bytes that it has (8),
-//	           name bytes (1), name, LAN bytes (1), LAN
+//	           name bytes (1), name, LAN bytes (1), LAN;
+//	           of one who refuses: reason (1), text bytes (1), text
 //
 // Who still reads what it has says so with all bits of that number set, under a key of its own, and
 // is no member yet. A member that says that it has all of the object's bytes may have others: it compares their root
 // with the SEAL's, and joins anew, as another, if that is not the same.
+//
+// Who cannot take part, for it has no room or may not write there, refuses: it says why in a JOIN that is longer than
+// others, under a key of its own, a few times, and expects no answer. It can join later, as anybody can.
 //
 //	poll    0               4               8              12              16
 //	        +---------------+---------------+---------------+---------------+

@@ -156,6 +156,55 @@ func TestAnnouncementsAndJoins(t *testing.T) {
 	}
 }
 
+// Who refuses says why. What is said is cut off at a whole character, and what no correct peer says is not taken.
+func TestRefusals(t *testing.T) {
+	public := private(t).PublicKey().Bytes()
+	names := strings.Repeat("n", fast.MaxMember)
+	for detail, want := range map[string]string{
+		"": "", "no room on disk": "no room on disk", strings.Repeat("d", fast.MaxDetail): strings.Repeat("d", fast.MaxDetail),
+		strings.Repeat("d", fast.MaxDetail-1) + "é": strings.Repeat("d", fast.MaxDetail-1), "\xff": "?",
+	} {
+		said := fast.Joining{Heard: 1472, Name: names, LAN: names, Refused: fast.NoRoom, Detail: detail}
+		datagram := secret.JoinAs(9, public, said)
+		got, key, err := secret.OpenJoin(head(t, datagram), datagram)
+		said.Detail = want
+		if err != nil || !bytes.Equal(key, public) || got != said {
+			t.Errorf("%q is read as %+v, %v", detail, got, err)
+		}
+		if len(datagram) > fast.MinDatagram {
+			t.Errorf("a refusal has %d bytes, and %d pass everywhere", len(datagram), fast.MinDatagram)
+		}
+	}
+	for name, change := range map[string]func(tail []byte){
+		"no reason": func(tail []byte) { tail[0] = 0 }, "an unknown reason": func(tail []byte) { tail[0] = 5 },
+		"a text that is too long": func(tail []byte) { tail[1] = fast.MaxDetail + 1 }, "a text that is none": func(tail []byte) { tail[2] = 0xff },
+	} {
+		payload := make([]byte, 400)
+		copy(payload, append(binaryJoin("m"), byte(fast.Refused), 1, 'x'))
+		if _, err := openJoin(t, public, payload); err != nil {
+			t.Fatalf("what is changed is wrong before: %v", err)
+		}
+		change(payload[len(binaryJoin("m")):])
+		if got, err := openJoin(t, public, payload); !errors.Is(err, fast.ErrProtocol) {
+			t.Errorf("%s is read as %+v, %v", name, got, err)
+		}
+	}
+}
+
+// binaryJoin is what a JOIN begins with.
+func binaryJoin(name string) []byte {
+	fixed := append([]byte{5, 192}, make([]byte, 12)...)
+	return append(append(fixed, byte(len(name))), name+"\x00"...)
+}
+
+// openJoin opens a JOIN that has any payload.
+func openJoin(t *testing.T, public, payload []byte) (fast.Joining, error) {
+	t.Helper()
+	datagram := secret.Joining(public).SealAfter(nil, fast.Head{Kind: fast.Join}, public, payload)
+	j, _, err := secret.OpenJoin(head(t, datagram), datagram)
+	return j, err
+}
+
 func TestPollsAndReports(t *testing.T) {
 	poll := fast.Polled{Poll: 1, Passed: 2, Slot: 3 * time.Microsecond, Hold: time.Second, Members: 4, Every: 5, Turn: 6, Slowest: 7, Root: [32]byte{8}}
 	got, err := fast.ParsePoll(poll.Append(nil))
@@ -185,6 +234,7 @@ func FuzzOpen(f *testing.F) {
 	f.Add(box.Seal(nil, fast.Head{Kind: fast.Data}, []byte("x")), true)
 	f.Add(box.Announce(1, salt, member.PublicKey().Bytes(), fast.Announcement{Sender: netip.MustParseAddrPort("10.1.2.3:7431"), Name: "x"}, 1232), true)
 	f.Add(secret.JoinAs(1, member.PublicKey().Bytes(), fast.Joining{Heard: 1472, Name: "m"}), true)
+	f.Add(secret.JoinAs(1, member.PublicKey().Bytes(), fast.Joining{Heard: 1472, Name: "m", Refused: fast.Refused, Detail: "no"}), true)
 	f.Fuzz(func(t *testing.T, datagram []byte, _ bool) {
 		h, err := fast.ParseHead(datagram)
 		if err != nil {
@@ -203,6 +253,7 @@ func FuzzSealed(f *testing.F) {
 	f.Add(fast.AppendSeal(nil, 1, [32]byte{}), uint8(fast.Seal))
 	f.Add(fast.AppendZero(nil, 1), uint8(fast.Zero))
 	f.Add(fast.AppendWelcome(nil, 1472), uint8(fast.Welcome))
+	f.Add(append(binaryJoin("m"), byte(fast.NoRoom), 2, 'n', 'o'), uint8(fast.Join))
 	member := private(f).PublicKey().Bytes()
 	f.Fuzz(func(t *testing.T, payload []byte, kind uint8) {
 		if p, err := fast.ParsePoll(payload); err == nil {
@@ -218,6 +269,16 @@ func FuzzSealed(f *testing.F) {
 		_, _, _ = fast.ParseSeal(payload)
 		_, _ = fast.ParseZero(payload)
 		_, _ = fast.ParseWelcome(payload)
+		for _, size := range []int{160, 400} {
+			j, err := openJoin(t, member, append(payload[:min(len(payload), size):min(len(payload), size)], make([]byte, max(0, size-len(payload)))...))
+			if err != nil {
+				continue
+			}
+			datagram := secret.JoinAs(1, member, j)
+			if again, _, err := secret.OpenJoin(head(t, datagram), datagram); err != nil || again != j {
+				t.Errorf("JOIN %+v is read as %+v, %v", j, again, err)
+			}
+		}
 		clear := append(append([]byte(nil), salt[:]...), member...)
 		announced := secret.Group().SealAfter(nil, fast.Head{Kind: fast.Announce}, clear, payload)
 		if len(announced) <= fast.MaxDatagram {

@@ -78,7 +78,7 @@ const (
 	Failed                 // it will not be, for a reason
 )
 
-// Reason says why a member failed.
+// Reason says why a member failed, in the words of the managers' receipts.
 type Reason uint8
 
 // The reasons.
@@ -91,7 +91,7 @@ const (
 )
 
 func (r Reason) String() string {
-	return [...]string{"", "no room on disk", "damaged", "disk error", "refused"}[min(r, Refused)]
+	return [...]string{"", "no_room", "damaged", "disk", "refused"}[min(r, Refused)]
 }
 
 // Want is what a member misses: Run whole blocks, or Need packets of a block that misses

@@ -4,7 +4,9 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net/netip"
+	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 const (
@@ -12,6 +14,11 @@ const (
 	joiningSize   = 14
 	// joinPayload is how long what a JOIN seals is, always: a JOIN is longer than its answer.
 	joinPayload = 160
+	// refusalPayload is how long what the JOIN of one who refuses seals is, always: it says why. Who knows no
+	// refusals takes it for a JOIN of a wrong size, and no member for one who joined.
+	refusalPayload = 400
+	// MaxDetail is the longest text about why somebody refuses, in bytes.
+	MaxDetail = 240
 	// MaxMember is the longest name of a member, and of a LAN, in bytes.
 	MaxMember = 64
 	maxName   = 255
@@ -101,25 +108,41 @@ type Joining struct {
 	Have   uint64 // bytes of the object that it has already, from the first on, or HaveUnknown
 	Name   string
 	LAN    string
+	// Refused is why it will not be a member, and Detail says the same to people; NoReason is that it will.
+	Refused Reason
+	Detail  string
 }
 
 // HaveUnknown says that a member still reads what it has, and joins when it knows.
 const HaveUnknown = 1<<64 - 1
 
-// JoinAs seals a JOIN. Names are at most MaxMember bytes.
+// JoinAs seals a JOIN. Names are at most MaxMember bytes; what is longer than MaxDetail of a detail is cut off.
 func (s Secret) JoinAs(number uint64, public []byte, j Joining) []byte {
 	payload := binary.BigEndian.AppendUint16(nil, j.Heard)
 	payload = binary.BigEndian.AppendUint32(payload, j.Buffer)
 	payload = binary.BigEndian.AppendUint64(payload, j.Have)
 	payload = append(append(payload, byte(len(j.Name))), j.Name...)
 	payload = append(append(payload, byte(len(j.LAN))), j.LAN...)
-	payload = append(payload, make([]byte, max(0, joinPayload-len(payload)))...)
+	size := joinPayload
+	if j.Refused != NoReason {
+		detail := clip(j.Detail)
+		payload = append(append(payload, byte(j.Refused), byte(len(detail))), detail...)
+		size = refusalPayload
+	}
+	payload = append(payload, make([]byte, max(0, size-len(payload)))...)
 	return s.Joining(public).SealAfter(nil, Head{Kind: Join, Number: number}, public, payload)
+}
+
+// clip cuts a text off at MaxDetail, between two characters.
+func clip(text string) string {
+	text = strings.ToValidUTF8(text, "?")
+	return strings.ToValidUTF8(text[:min(len(text), MaxDetail)], "")
 }
 
 // OpenJoin opens a JOIN, and returns the member's public key.
 func (s Secret) OpenJoin(h Head, datagram []byte) (Joining, []byte, error) {
-	if h.Kind != Join || len(datagram) != Overhead+PublicSize+joinPayload {
+	size := len(datagram) - Overhead - PublicSize
+	if h.Kind != Join || size != joinPayload && size != refusalPayload {
 		return Joining{}, nil, ErrForged
 	}
 	public := append([]byte(nil), datagram[headSize:headSize+PublicSize]...)
@@ -147,7 +170,22 @@ func parseJoining(from []byte) (j Joining, err error) {
 	if j.Name == "" || j.Heard < MinDatagram {
 		return Joining{}, fmt.Errorf("%w: JOIN of %q, who heard %d bytes", ErrProtocol, j.Name, j.Heard)
 	}
-	return j, nil
+	if len(from) == refusalPayload {
+		err = j.parseRefusal(rest)
+	}
+	return j, err
+}
+
+// parseRefusal reads what one who refuses says after its names.
+func (j *Joining) parseRefusal(from []byte) error {
+	if len(from) < 2 || from[1] > MaxDetail || len(from) < 2+int(from[1]) {
+		return fmt.Errorf("%w: the reason in a JOIN is cut off or too long", ErrProtocol)
+	}
+	j.Refused, j.Detail = Reason(from[0]), string(from[2:2+from[1]])
+	if j.Refused == NoReason || j.Refused > Refused || !utf8.ValidString(j.Detail) {
+		return fmt.Errorf("%w: JOIN of %q, who refuses for reason %d, %q", ErrProtocol, j.Name, j.Refused, j.Detail)
+	}
+	return nil
 }
 
 // AppendWelcome writes the payload of a WELCOME.

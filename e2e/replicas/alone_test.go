@@ -1,0 +1,159 @@
+package replicas_test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/groupcast/groupcast/e2e/lab"
+	"github.com/groupcast/groupcast/e2e/lab/labtest"
+	"github.com/groupcast/groupcast/e2e/lab/link"
+	"github.com/groupcast/groupcast/internal/testprocess"
+)
+
+// alone is a sender and two receivers in a LAN without a manager. The second has a disk that is too small.
+type alone struct {
+	*testing.T
+	sender    *lab.Host
+	receivers []*lab.Host
+	binary    string
+	dir       string
+	source    string
+}
+
+func startAlone(t *testing.T) *alone {
+	t.Helper()
+	l := labtest.New(t, 1)
+	lan := l.LAN("lan")
+	a := &alone{
+		T: t, sender: l.Host("sender"), receivers: l.Hosts("receiver", 2), dir: t.TempDir(),
+		binary: testprocess.Binary(t, commands+"replicator/cmd/groupcast-replicator"),
+	}
+	for _, host := range append([]*lab.Host{a.sender}, a.receivers...) {
+		l.Link(host, lan, link.Shape{})
+	}
+	labtest.Start(t, l)
+	if _, err := a.receivers[1].Disk(64 << 10); err != nil {
+		t.Fatal(err)
+	}
+	a.source = filepath.Join(a.dir, "object")
+	if err := os.WriteFile(a.source, make([]byte, 1<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// receive starts a receiver: the first has room, the second has not.
+func (a *alone) receive(i int) *lab.Process {
+	a.Helper()
+	into := []string{filepath.Join(a.dir, "into"), lab.DiskPath}[i]
+	if err := os.MkdirAll(filepath.Join(a.dir, "into"), 0o700); err != nil {
+		a.Fatal(err)
+	}
+	p := a.receivers[i].Command(a.binary, "receive", "--lan", "eth0", "--key", phrase, "--into", into, "--name", a.receivers[i].Name())
+	if err := p.Start(); err != nil {
+		a.Fatal(err)
+	}
+	return p
+}
+
+// run runs the program on a host until it ends with a status, and returns what it said.
+func (a *alone) run(host *lab.Host, status int, arguments ...string) string {
+	a.Helper()
+	p := host.Command(a.binary, arguments...)
+	a.wantStatus(p, p.Run(), status)
+	return p.Output()
+}
+
+// send sends with a phrase.
+func (a *alone) send(status int, arguments ...string) string {
+	a.Helper()
+	return a.run(a.sender, status, append([]string{"send", a.source, "--lan", "eth0", "--key", phrase}, arguments...)...)
+}
+
+func (a *alone) wantStatus(p *lab.Process, ended error, status int) {
+	a.Helper()
+	got := 0
+	if exit := new(exec.ExitError); errors.As(ended, &exit) {
+		got = exit.ExitCode()
+	} else if ended != nil {
+		a.Fatal(ended)
+	}
+	if got != status {
+		a.Errorf("exit status %d, want %d: %s", got, status, p.Output())
+	}
+}
+
+func (a *alone) want(said string, patterns ...string) {
+	a.Helper()
+	for _, pattern := range patterns {
+		if !regexp.MustCompile("(?m)" + pattern).MatchString(said) {
+			a.Errorf("%q is not in what was said: %s", pattern, said)
+		}
+	}
+}
+
+// A receiver that has no room says so to the sender, which has a receipt of it, and does not wait for it; nor does
+// it look for what is wrong with the LAN.
+func TestRefusalsAreToldToTheSender(t *testing.T) {
+	a := startAlone(t)
+	fine, poor := a.receive(0), a.receive(1)
+	said := a.send(3, "--receivers", "2")
+	a.want(said, `^receiver1 .* COMPLETE .*`, `^receiver2 +[0-9.]+ +FAILED +0 B +0.00% +no_room: .*are needed$`, `not every receiver has it$`)
+	a.wantStatus(fine, fine.Wait(), 0)
+	a.wantStatus(poor, poor.Wait(), 1)
+
+	poor = a.receive(1)
+	said = a.send(1, "--wait", "1s")
+	a.want(said, `^groupcast-replicator: the only receiver refused: receiver2: .*no room`, `^receiver2 .*FAILED`)
+	if strings.Contains(said, "switch") {
+		t.Errorf("the sender said %q", said)
+	}
+	a.wantStatus(poor, poor.Wait(), 1)
+}
+
+// A sender that goes on without some whom it was to wait for says so when it begins and when it ends, and has not
+// done all that it was asked for.
+func TestMissingReceiversAreTold(t *testing.T) {
+	a := startAlone(t)
+	fine := a.receive(0)
+	said := a.send(3, "--receivers", "3", "--wait", "1s")
+	a.want(said, `^begins with 1 of 3 receivers: the others did not join within 1s$`, `^2 of 3 receivers did not join$`,
+		`^receiver1 .* COMPLETE `, `^groupcast-replicator: not every receiver has it$`)
+	a.wantStatus(fine, fine.Wait(), 0)
+
+	fine, poor := a.receive(0), a.receive(1)
+	said = a.send(3, "--receivers", "3", "--wait", "2s")
+	a.want(said, `^begins with 1 of 3 receivers: 1 refused, the other did not join within 2s$`, `^1 of 3 receivers did not join$`)
+	a.wantStatus(fine, fine.Wait(), 0)
+	a.wantStatus(poor, poor.Wait(), 1)
+
+	fine = a.receive(0)
+	if said = a.send(0, "--receivers", "1", "--wait", "20s"); strings.Contains(said, "begins with") || strings.Contains(said, "did not join") {
+		t.Errorf("with all who were waited for, the sender said %q", said)
+	}
+	a.wantStatus(fine, fine.Wait(), 0)
+}
+
+// A phrase that is given and empty is a mistake, and none to be made up.
+func TestEmptyPhraseIsRefused(t *testing.T) {
+	a := startAlone(t)
+	for _, arguments := range [][]string{{"send", a.source}, {"receive", "--into", a.dir}, {"send", a.source, "--profile", "paper", "--group", "239.7.7.7:7431"}} {
+		for _, empty := range [][]string{{"--key", ""}, {"--key="}} {
+			p := a.sender.Command(a.binary, slices.Concat(arguments, []string{"--lan", "eth0"}, empty)...)
+			if err := p.Start(); err != nil {
+				t.Fatal(err)
+			}
+			stop := time.AfterFunc(10*time.Second, func() { _ = p.Kill() }) // it would wait for ever
+			a.wantStatus(p, p.Wait(), 2)
+			stop.Stop()
+			a.want(p.Output(), `^groupcast-replicator: --key is empty: `)
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package send
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"unicode"
+
+	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
+	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
+)
+
+// RefusedError says that all who came refused.
+type RefusedError struct{ Receipts []Receipt }
+
+// mostNamed is of how many it is said in an error why they refused.
+const mostNamed = 3
+
+func (e *RefusedError) Error() string {
+	var why []string
+	for _, r := range e.Receipts[:min(len(e.Receipts), mostNamed)] {
+		why = append(why, fmt.Sprintf("%s: %s", r.Name, cmp.Or(r.Detail, r.Reason)))
+	}
+	if more := len(e.Receipts) - mostNamed; more > 0 {
+		why = append(why, fmt.Sprintf("and %d more", more))
+	}
+	all := fmt.Sprintf("all %d receivers refused", len(e.Receipts))
+	if len(e.Receipts) == 1 {
+		all = "the only receiver refused"
+	}
+	return all + ": " + strings.Join(why, "; ")
+}
+
+// who is what a receiver is known by, whatever key it has.
+type who struct {
+	name    string
+	address netip.Addr
+}
+
+func (p *peer) who() who { return who{p.Name, p.at.Addr()} }
+
+// refusal is what somebody said who cannot take part. It holds until the same joins.
+type refusal struct {
+	wire.Joining
+	at netip.AddrPort
+}
+
+func (r *refusal) who() who { return who{r.Name, r.at.Addr()} }
+
+// isSame reports whether a refusal is of who was this member.
+func (p *peer) isSame(r *refusal) bool { return p.who() == r.who() }
+
+func (r *refusal) receipt() Receipt {
+	return Receipt{Name: r.Name, LAN: r.LAN, Address: r.at, Outcome: algo.Failed, Reason: r.Refused.String(), Detail: r.Detail}
+}
+
+// refuse notes that somebody cannot take part. It says so several times. The caller has the lock.
+func (s *session) refuse(j wire.Joining, from netip.AddrPort) {
+	j.Detail = printable(j.Detail)
+	r := &refusal{j, from}
+	delete(s.coming, j.Name)
+	known := s.refused[r.who()]
+	if known != nil && known.Joining == j || known == nil && len(s.refused) >= maxMembers {
+		return
+	}
+	s.refused[r.who()] = r
+	s.env.Log.Warn("receiver refused", "receiver", j.Name, "address", from.String(), "lan", j.LAN, "reason", j.Refused.String(), "detail", j.Detail)
+}
+
+// refusals are of those who take no part, by their names: one that is called a second time beside itself
+// refuses, and takes nothing from the first. The caller has the lock.
+func (s *session) refusals() []*refusal {
+	if len(s.refused) == 0 {
+		return nil
+	}
+	left := maps.Clone(s.refused)
+	for _, p := range s.joined {
+		if !p.isOld && (s.rules == nil || s.rules.Member(p.id).Outcome != algo.Unknown) {
+			delete(left, p.who())
+		}
+	}
+	return slices.SortedFunc(maps.Values(left), func(a, b *refusal) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), a.at.Compare(b.at))
+	})
+}
+
+// printable has a text fit into one line: who says it may be anybody with the key.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, text)
+}
