@@ -94,6 +94,15 @@ func Dial(config sdk.Config, gatherer string, options Options) (*Client, error) 
 	return c, nil
 }
 
+// Name returns the name that the client attaches by.
+func (c *Client) Name() (string, error) {
+	if c.options.As != "" {
+		return c.options.As, nil
+	}
+	id, err := c.uplink.ID()
+	return id.Name, err
+}
+
 // Close ends the session. What was not finished is gone on with another time.
 func (c *Client) Close() error {
 	c.end()

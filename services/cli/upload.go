@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,6 +24,7 @@ type upload struct {
 	as     string
 	path   string
 	follow bool
+	state  string
 	labels map[string]string
 }
 
@@ -49,11 +51,14 @@ on where it was: by itself while it runs, and else when it is called again.`,
 	flags.StringVar(&u.as, "as", "", "the client's name (the name of the identity)")
 	flags.StringVar(&u.path, "name", "", "what it is called at the gatherer, as logs/app.log (its own name)")
 	flags.BoolVar(&u.follow, "follow", false, "upload what is added to the file, until interrupted")
+	flags.StringVar(&u.state, "state", "", "with --follow: the file that remembers which files were read (one below the user's state directory)")
 	flags.StringToStringVar(&u.labels, "label", nil, "labels of the client, as site=a, for policies that trust them")
 	command.RunE = func(command *cobra.Command, args []string) error {
 		switch {
 		case u.follow && args[0] == "-":
 			return usageError{errors.New("--follow is for files: standard input is uploaded as it comes anyway")}
+		case u.state != "" && !u.follow:
+			return usageError{errors.New("--state is for --follow: nothing else needs to remember which files were read")}
 		case args[0] == "-" && u.path == "":
 			return usageError{errors.New("standard input has no name: give it one with --name")}
 		}
@@ -88,11 +93,7 @@ func (a *app) upload(ctx context.Context, client *gather.Client, u *upload, what
 	case what == "-":
 		return a.uploadStream(ctx, client, u, shown, func(uint64) (io.Reader, error) { return os.Stdin, nil })
 	case u.follow:
-		if _, err := os.Stat(what); err != nil {
-			return err
-		}
-		u.path = cmp.Or(u.path, filepath.Base(what))
-		return a.uploadStream(ctx, client, u, shown, func(offset uint64) (io.Reader, error) { return follow(ctx, what, offset) })
+		return a.uploadFollowed(ctx, client, u, shown, what)
 	}
 	info, err := os.Stat(what)
 	if err != nil {
@@ -107,6 +108,42 @@ func (a *app) upload(ctx context.Context, client *gather.Client, u *upload, what
 		a.uploaded(shown, one)
 	}
 	return interrupted(ctx, err)
+}
+
+// uploadFollowed uploads what is added to a file.
+func (a *app) uploadFollowed(ctx context.Context, client *gather.Client, u *upload, shown *uploading, what string) error {
+	if _, err := os.Stat(what); err != nil {
+		return err
+	}
+	name, err := filepath.Abs(what)
+	if err != nil {
+		return err
+	}
+	u.path = cmp.Or(u.path, filepath.Base(name))
+	say := func(line string) { shown.say("groupcast: " + line) }
+	book, err := u.openBook(client, name, say)
+	if err != nil {
+		return err
+	}
+	return a.uploadStream(ctx, client, u, shown, func(offset uint64) (io.Reader, error) { return follow(ctx, name, offset, book, say) })
+}
+
+// openBook opens what is remembered of the files that were read.
+func (u *upload) openBook(client *gather.Client, name string, say func(line string)) (*followBook, error) {
+	of, path := bookOf{File: name, Stream: u.path}, u.state
+	if path != "" {
+		return openBook(path, of, say)
+	}
+	as, err := client.Name()
+	if err != nil {
+		return nil, err
+	}
+	path, none := bookPath(u.to, as, of)
+	book, err := openBook(path, of, say)
+	if none != nil {
+		book.cannot(none)
+	}
+	return book, err
 }
 
 func (a *app) uploadStream(ctx context.Context, client *gather.Client, u *upload, shown *uploading, open func(uint64) (io.Reader, error)) error {
@@ -171,13 +208,24 @@ func (a *app) uploaded(shown *uploading, one gather.Uploaded) {
 // uploading shows how an upload goes on.
 type uploading struct {
 	*screen
+	drawing     sync.Mutex
 	begun, last time.Time
 	before      uint64
 	rate        float64
 	paused      string
 }
 
+// say tells something that stays to be read.
+func (u *uploading) say(line string) {
+	u.drawing.Lock()
+	defer u.drawing.Unlock()
+	u.end()
+	fmt.Fprintln(u.to, line)
+}
+
 func (u *uploading) show(p gather.Progress) {
+	u.drawing.Lock()
+	defer u.drawing.Unlock()
 	now := time.Now()
 	if passed := now.Sub(u.begun); passed >= rateSpan {
 		u.rate = float64(p.Sent-min(u.before, p.Sent)) / passed.Seconds()
