@@ -13,6 +13,7 @@ import (
 	gatherv1 "github.com/groupcast/groupcast/internal/gen/groupcast/gather/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/link"
+	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/internal/pause"
 	"github.com/groupcast/groupcast/internal/wire/relay"
 	"github.com/groupcast/groupcast/sdk"
@@ -54,6 +55,8 @@ type upload struct {
 	length   func() uint64
 	// same reports whether a root that is at the gatherer already is that of what is uploaded.
 	same func(ctx context.Context, root []byte) (bool, error)
+	// usable, if it is set, says why what is uploaded is no longer what it was.
+	usable func() error
 	// opened is told from where on bytes are wanted.
 	opened func(offset uint64) error
 	// end returns what all is, when all was sent.
@@ -80,6 +83,9 @@ func (u *upload) run(ctx context.Context) (path string, err error) {
 			return "", err
 		}
 		path, moved, err := u.once(ctx, session)
+		if err != nil && u.usable != nil { // a link that breaks does not say whether the file was cut
+			err = cmp.Or(u.usable(), err)
+		}
 		u.hinder(err)
 		switch reason := reasonOf(err); {
 		case err == nil, errors.Is(err, errThere), ctx.Err() != nil, reason == hopeless:
@@ -129,7 +135,11 @@ const damagedMost = 1
 // reasonOf says what an error means for the upload.
 func reasonOf(err error) outlook {
 	var known *sdk.Error
-	if !errors.As(err, &known) {
+	var unreadable *sourceError
+	switch {
+	case errors.Is(err, object.ErrChanged), errors.As(err, &unreadable):
+		return hopeless
+	case !errors.As(err, &known):
 		return passing
 	}
 	switch known.Reason {
