@@ -24,6 +24,12 @@ type Progress struct {
 	Path string
 	// Sent is up to where bytes were sent, Length how many there are: of a stream, so far.
 	Sent, Length uint64
+	// Stored is up to where a stream is on the gatherer's disk, as far as it was heard; zero of a file.
+	Stored uint64
+	// Attached says whether the gatherer has let the client in, and Detached why it has not: the last
+	// error, for the user; empty before there was one.
+	Attached bool
+	Detached string
 	// Connections is how many the gatherer asks for.
 	Connections int
 	// Paused is why nothing is sent now, as queued or disk_full; empty if something is.
@@ -53,6 +59,8 @@ type upload struct {
 	from     supplier
 	progress func(Progress)
 	length   func() uint64
+	// stored, if it is set, returns up to where the gatherer has it on its disk.
+	stored func() uint64
 	// same reports whether a root that is at the gatherer already is that of what is uploaded.
 	same func(ctx context.Context, root []byte) (bool, error)
 	// usable, if it is set, says why what is uploaded is no longer what it was.
@@ -288,7 +296,14 @@ func (u *upload) show(ctx context.Context) {
 		hindered := u.hindered
 		u.client.mu.Unlock()
 		if now, err := u.client.standing(); err == nil && u.progress != nil {
-			u.progress(Progress{Path: u.spec.GetPath(), Sent: sent, Length: length, Connections: now.connections, Paused: cmp.Or(now.paused, hindered)})
+			p := Progress{
+				Path: u.spec.GetPath(), Sent: sent, Length: length, Attached: now.session != "", Detached: now.detached,
+				Connections: now.connections, Paused: cmp.Or(now.paused, hindered),
+			}
+			if u.stored != nil {
+				p.Stored = u.stored()
+			}
+			u.progress(p)
 		}
 		select {
 		case <-ctx.Done():

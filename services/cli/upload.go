@@ -87,7 +87,7 @@ func (a *app) gatherer(to string, options gather.Options) (*gather.Client, error
 }
 
 func (a *app) upload(ctx context.Context, client *gather.Client, u *upload, what string) error {
-	shown := &uploading{screen: newScreen(a.stderr), begun: time.Now(), last: time.Now()}
+	shown := newUploading(a)
 	defer shown.end()
 	switch {
 	case what == "-":
@@ -146,16 +146,24 @@ func (u *upload) openBook(client *gather.Client, name string, say func(line stri
 	return book, err
 }
 
+// uploadStream uploads a stream. One that is interrupted ends: what was read is uploaded first, as
+// long as it gets through.
 func (a *app) uploadStream(ctx context.Context, client *gather.Client, u *upload, shown *uploading, open func(uint64) (io.Reader, error)) error {
-	// A stream that is interrupted ends: what was read is uploaded first.
-	uploading, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
+	uploading, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer stop(nil)
+	leaving := &parting{interrupted: ctx, stop: stop}
 	one, err := client.UploadStream(uploading, func(offset uint64) (io.Reader, error) {
 		from, err := open(offset)
 		return &until{ctx, from}, err
-	}, gather.StreamOptions{Path: u.path, Progress: shown.show})
+	}, gather.StreamOptions{Path: u.path, Progress: func(p gather.Progress) {
+		shown.show(p)
+		leaving.heard(p)
+	}})
 	if err == nil {
 		a.uploaded(shown, one)
+	}
+	if errors.Is(err, errInterrupted) {
+		shown.say(leaving.words(u.follow))
 	}
 	return err
 }
@@ -212,8 +220,16 @@ type uploading struct {
 	begun, last time.Time
 	before      uint64
 	rate        float64
-	paused      string
+	reason      string // why nothing is sent, as told last
 }
+
+// newUploading takes for granted that an upload begins with connecting: that is not told at once.
+func newUploading(a *app) *uploading {
+	return &uploading{screen: newScreen(a.stderr), begun: time.Now(), last: time.Now(), reason: connecting}
+}
+
+// connecting is what an upload does that has heard nothing yet.
+const connecting = "connecting"
 
 // say tells something that stays to be read.
 func (u *uploading) say(line string) {
@@ -231,15 +247,31 @@ func (u *uploading) show(p gather.Progress) {
 		u.rate = float64(p.Sent-min(u.before, p.Sent)) / passed.Seconds()
 		u.before, u.begun = p.Sent, now
 	}
-	line := fmt.Sprintf("%s  %s of %s  %s/s over %d connections", p.Path, bytesize.Short(p.Sent), bytesize.Short(p.Length), bytesize.Short(uint64(u.rate)), p.Connections)
-	if p.Paused != "" {
-		line = fmt.Sprintf("%s  %s of %s  paused by the gatherer: %s", p.Path, bytesize.Short(p.Sent), bytesize.Short(p.Length), strings.ReplaceAll(p.Paused, "_", " "))
+	done, how := fmt.Sprintf("%s  %s of %s", p.Path, bytesize.Short(p.Sent), bytesize.Short(p.Length)), hindrance(p)
+	reason := how
+	if how == "" {
+		how = fmt.Sprintf("%s/s over %d connections", bytesize.Short(uint64(u.rate)), p.Connections)
 	}
 	switch {
+	case u.terminal != nil && reason != "": // beside the rest, there is not enough room for it
+		u.drawLines([]string{done, reason})
 	case u.terminal != nil:
-		u.drawLines([]string{line})
-	case p.Paused != u.paused || now.Sub(u.last) >= linePause:
-		u.last, u.paused = now, p.Paused
-		fmt.Fprintln(u.to, line)
+		u.drawLines([]string{done + "  " + how})
+	case reason != u.reason || now.Sub(u.last) >= linePause:
+		u.last, u.reason = now, reason
+		fmt.Fprintln(u.to, done+"  "+how)
 	}
+}
+
+// hindrance says why nothing is sent now, if something is known to be in the way.
+func hindrance(p gather.Progress) string {
+	switch {
+	case p.Detached != "":
+		return "not connected: " + p.Detached + "; trying again"
+	case p.Paused != "":
+		return "paused by the gatherer: " + strings.ReplaceAll(p.Paused, "_", " ")
+	case !p.Attached:
+		return connecting
+	}
+	return ""
 }
