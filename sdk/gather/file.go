@@ -5,10 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -164,35 +160,4 @@ func (h *hashing) wait(ctx context.Context) (link.End, error) {
 func (h *hashing) stop() {
 	h.cancel()
 	h.ended.Wait()
-}
-
-// UploadTree uploads all plain files below a directory, each for itself and under its
-// path in it. each, if it is set, hears of every file that is finished. Symbolic links and
-// what is no plain file are refused.
-func (c *Client) UploadTree(ctx context.Context, dir string, options FileOptions, each func(Uploaded)) error {
-	if options.Path == "" {
-		options.Path = filepath.Base(filepath.Clean(dir))
-	}
-	return filepath.WalkDir(dir, func(at string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		if !entry.Type().IsRegular() {
-			return &sdk.Error{Code: sdk.InvalidArgument, Message: at + " is no plain file: remove it, or upload files one by one"}
-		}
-		below, err := filepath.Rel(dir, at)
-		if err != nil {
-			return err
-		}
-		one := options
-		one.Path = path.Join(options.Path, filepath.ToSlash(below))
-		uploaded, err := c.Upload(ctx, at, one)
-		if errors.Is(err, os.ErrNotExist) {
-			return nil // it was removed since
-		}
-		if err == nil && each != nil {
-			each(uploaded)
-		}
-		return err
-	})
 }

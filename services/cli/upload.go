@@ -101,7 +101,7 @@ func (a *app) upload(ctx context.Context, client *gather.Client, u *upload, what
 	}
 	options := gather.FileOptions{Path: u.path, Progress: shown.show}
 	if info.IsDir() {
-		return client.UploadTree(ctx, what, options, func(one gather.Uploaded) { a.uploaded(shown, one) })
+		return a.uploadTree(ctx, client, what, options, shown)
 	}
 	one, err := client.Upload(ctx, what, options)
 	if err == nil {
@@ -110,10 +110,38 @@ func (a *app) upload(ctx context.Context, client *gather.Client, u *upload, what
 	return interrupted(ctx, err)
 }
 
+// uploadTree uploads the files of a directory.
+func (a *app) uploadTree(ctx context.Context, client *gather.Client, dir string, options gather.FileOptions, shown *uploading) error {
+	done := 0
+	err := client.UploadTree(ctx, dir, options, func(one gather.Uploaded) {
+		done++
+		a.uploaded(shown, one)
+	})
+	switch {
+	case err == nil && done == 0:
+		shown.say("nothing to upload in " + dir)
+	case err != nil && ctx.Err() == nil && done > 0:
+		return partlyUploaded{err}
+	}
+	return interrupted(ctx, err)
+}
+
+// partlyUploaded says that some files were uploaded, and why others were not.
+type partlyUploaded struct{ error }
+
+func (e partlyUploaded) Is(target error) bool { return target == errPartial }
+func (e partlyUploaded) Unwrap() error        { return e.error }
+
 // uploadFollowed uploads what is added to a file.
 func (a *app) uploadFollowed(ctx context.Context, client *gather.Client, u *upload, shown *uploading, what string) error {
-	if _, err := os.Stat(what); err != nil {
+	info, err := os.Stat(what)
+	switch {
+	case err != nil:
 		return err
+	case info.IsDir():
+		return usageError{fmt.Errorf("--follow is for files: %s is a directory", what)}
+	case !info.Mode().IsRegular():
+		return usageError{fmt.Errorf("--follow is for files: upload what comes from %s as standard input, with -", what)}
 	}
 	name, err := filepath.Abs(what)
 	if err != nil {
