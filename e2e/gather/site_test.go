@@ -158,7 +158,7 @@ func (p *process) status() int {
 func (s *site) command(arguments ...string) *exec.Cmd {
 	s.Helper()
 	command := exec.Command(testprocess.Binary(s, commands+"cli/cmd/groupcast"), arguments...)
-	command.Env = append(os.Environ(), "GROUPCAST_CONFIG="+s.access(), "HOME="+s.dir)
+	command.Env = append(os.Environ(), "GROUPCAST_CONFIG="+s.access(), "HOME="+s.dir, "XDG_STATE_HOME=")
 	return command
 }
 

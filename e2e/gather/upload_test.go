@@ -88,3 +88,40 @@ func TestFollowOverRotation(t *testing.T) {
 	}
 	arrive()
 }
+
+// A file that changes while it is uploaded ends its upload, which says so.
+func TestChangedFileEndsItsUpload(t *testing.T) {
+	s := start(t)
+	s.policy("default: {max: 4MB}")
+	for what, change := range map[string]func(name string) error{
+		"appended": func(name string) error {
+			to, err := os.OpenFile(name, os.O_APPEND|os.O_WRONLY, 0)
+			s.must(err)
+			defer to.Close()
+			_, err = to.WriteString("more")
+			return err
+		},
+		"truncated": func(name string) error { return os.Truncate(name, 20<<20) },
+		"overwritten": func(name string) error {
+			to, err := os.OpenFile(name, os.O_WRONLY, 0)
+			s.must(err)
+			defer to.Close()
+			_, err = to.WriteAt([]byte{0}, 3)
+			return err
+		},
+		"removed": os.Remove,
+	} {
+		t.Run(what, func(t *testing.T) {
+			name, _ := s.file(what, 1, 24<<20)
+			p := s.upload(what, name)
+			s.await("some has come", func() bool { return s.status(what).Received > 1<<20 })
+			s.must(change(name))
+			if status := p.status(); status != 1 || !strings.Contains(p.said.String(), what+" changed while it was uploaded") {
+				t.Errorf("exit status %d: %s", status, p.said.String())
+			}
+			if _, err := os.Stat(filepath.Join(s.store, what, what)); err == nil {
+				t.Error("it has appeared at the gatherer")
+			}
+		})
+	}
+}

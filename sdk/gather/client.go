@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -38,22 +39,24 @@ type Options struct {
 
 // Client is a client of one gatherer. It can be used by many goroutines.
 type Client struct {
-	uplink  *uplink.Uplink
-	conn    *grpc.ClientConn
-	rpc     gatherv1.GatherServiceClient
-	options Options
-	dialer  sdk.Dialer
+	uplink   *uplink.Uplink
+	gatherer string
+	conn     *grpc.ClientConn
+	rpc      gatherv1.GatherServiceClient
+	options  Options
+	dialer   sdk.Dialer
 
 	attaching sync.Once
 	life      context.Context
 	end       context.CancelFunc
 	attached  sync.WaitGroup
 
-	mu      sync.Mutex
-	told    *gatherv1.AttachResponse // nil while there is no session
-	err     error                    // why there will be none
-	waiting map[*upload]uint64
-	changed chan struct{} // closed when any of these changes
+	mu       sync.Mutex
+	told     *gatherv1.AttachResponse // nil while there is no session
+	detached string                   // why there is none now, once that is known
+	err      error                    // why there will be none
+	waiting  map[*upload]uint64
+	changed  chan struct{} // closed when any of these changes
 }
 
 // Open returns a client of the gatherer at an address, as host:port, or of a name, with the
@@ -84,7 +87,7 @@ func Dial(config sdk.Config, gatherer string, options Options) (*Client, error) 
 		return nil, errors.Join(err, up.Close())
 	}
 	c := &Client{
-		uplink: up, conn: conn, rpc: gatherv1.NewGatherServiceClient(conn), options: options, dialer: options.Dialer,
+		uplink: up, gatherer: gatherer, conn: conn, rpc: gatherv1.NewGatherServiceClient(conn), options: options, dialer: options.Dialer,
 		waiting: make(map[*upload]uint64), changed: make(chan struct{}),
 	}
 	if c.dialer == nil {
@@ -92,6 +95,15 @@ func Dial(config sdk.Config, gatherer string, options Options) (*Client, error) 
 	}
 	c.life, c.end = context.WithCancel(context.Background())
 	return c, nil
+}
+
+// Name returns the name that the client attaches by.
+func (c *Client) Name() (string, error) {
+	if c.options.As != "" {
+		return c.options.As, nil
+	}
+	id, err := c.uplink.ID()
+	return id.Name, err
 }
 
 // Close ends the session. What was not finished is gone on with another time.
@@ -122,10 +134,13 @@ const (
 
 // keepAttached attaches, again and again, until the client is closed or may not.
 func (c *Client) keepAttached() {
-	wait := firstPause
+	wait, known := firstPause, false
 	for c.life.Err() == nil {
-		err := c.hold(func() { wait = firstPause })
-		c.update(func() { c.told = nil })
+		err := c.hold(func() { wait, known = firstPause, true })
+		if !known {
+			err = c.noGatherer(err)
+		}
+		c.update(func() { c.told, c.detached = nil, reasonFor(err) })
 		if final(err) {
 			c.update(func() { c.err = sdk.Reported(err) })
 			return
@@ -183,8 +198,28 @@ func (c *Client) hold(heard func()) error {
 			beating.Go(func() { c.beat(ctx, stream, told.GetInterval().AsDuration()) })
 		}
 		heard()
-		c.update(func() { c.told = told })
+		c.update(func() { c.told, c.detached = told, "" })
 	}
+}
+
+// reasonFor returns why there is no session, for the user.
+func reasonFor(err error) string {
+	text := sdk.Reported(err).Error()
+	if inner, is := strings.CutPrefix(text, `connection error: desc = "transport: `); is { // gRPC's words for its parts
+		text = strings.TrimSuffix(inner, `"`)
+	}
+	return text
+}
+
+// noGatherer returns an error that ends trying, if it says that somebody else is at the address. One that
+// was there may come back.
+func (c *Client) noGatherer(err error) error {
+	reason := reasonFor(err)
+	if _, peer, is := strings.Cut(reason, "authentication handshake failed: peer is "); is && !isName(c.gatherer) {
+		who, _, _ := strings.Cut(peer, ":")
+		return &sdk.Error{Code: sdk.InvalidArgument, Reason: "NO_GATHERER", Message: fmt.Sprintf("%s is no gatherer: %s answers there", c.gatherer, who)}
+	}
+	return err
 }
 
 // beat says that the client lives.
@@ -211,13 +246,14 @@ type standing struct {
 	session     string
 	connections int
 	paused      string
+	detached    string
 	changed     <-chan struct{}
 }
 
 func (c *Client) standing() (standing, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return standing{c.told.GetSession(), int(c.told.GetConnections()), c.told.GetPaused(), c.changed}, c.err
+	return standing{c.told.GetSession(), int(c.told.GetConnections()), c.told.GetPaused(), c.detached, c.changed}, c.err
 }
 
 // awaitSession returns the session when there is one, other than one that is known to have ended.

@@ -4,16 +4,16 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io/fs"
-	"os"
-	"path"
-	"path/filepath"
+	"fmt"
+	"sync"
+	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	gatherv1 "github.com/groupcast/groupcast/internal/gen/groupcast/gather/v1"
 	"github.com/groupcast/groupcast/internal/link"
 	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/pause"
 	"github.com/groupcast/groupcast/internal/supply"
 	"github.com/groupcast/groupcast/sdk"
 )
@@ -41,15 +41,17 @@ func (c *Client) Upload(ctx context.Context, file string, options FileOptions) (
 	if options.Path == "" {
 		options.Path = info.Name
 	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	from := supply.NewObject(source)
 	defer from.Close()
-	hashing := hash(ctx, source, from)
+	hashing := hash(ctx, source, from, stop)
 	u := &upload{
-		client: c, from: from, progress: options.Progress, length: func() uint64 { return info.Length },
+		client: c, from: fileSupply{from}, progress: options.Progress, length: func() uint64 { return info.Length },
 		spec: &gatherv1.UploadSpec{
 			Path: options.Path, Length: info.Length, Mode: uint32(info.Mode.Perm()), SourceTime: timestamppb.New(info.Time),
 		},
-		end: hashing.wait,
+		end: hashing.wait, usable: from.Usable,
 		same: func(ctx context.Context, root []byte) (bool, error) {
 			end, err := hashing.wait(ctx)
 			return err == nil && bytes.Equal(end.Root[:], root), err
@@ -64,32 +66,85 @@ func (c *Client) Upload(ctx context.Context, file string, options FileOptions) (
 	if errors.Is(err, errThere) {
 		return Uploaded{Path: options.Path, Bytes: info.Length, There: true}, nil
 	}
-	if errors.Is(err, object.ErrChanged) {
-		err = &sdk.Error{Code: sdk.Conflict, Reason: "SOURCE_CHANGED", Message: file + " changed while it was uploaded: upload it again, or follow it as a stream"}
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		err = cause
 	}
-	return Uploaded{Path: done, Bytes: info.Length}, err
+	return Uploaded{Path: done, Bytes: info.Length}, told(file, err)
 }
 
-// hashing is a source that is hashed while it is sent.
+// sourceError says that what is uploaded cannot be read: sending it again does not help.
+type sourceError struct{ error }
+
+func (e *sourceError) Unwrap() error { return e.error }
+
+// told returns an error with what became of the file, if it is that which cannot be uploaded.
+func told(file string, err error) error {
+	var unreadable *sourceError
+	switch {
+	case errors.Is(err, object.ErrChanged):
+		return &sdk.Error{Code: sdk.Conflict, Reason: "SOURCE_CHANGED", Message: file + " changed while it was uploaded: upload it again, or follow it as a stream"}
+	case errors.As(err, &unreadable):
+		return &sdk.Error{Code: sdk.Failed, Reason: "SOURCE_UNREADABLE", Message: fmt.Sprintf("%s cannot be read: %v", file, unreadable.error)}
+	}
+	return err
+}
+
+// fileSupply tells what goes wrong with a file from what does with the network.
+type fileSupply struct{ *supply.Object }
+
+// Next implements link.Supply.
+func (s fileSupply) Next(offset, most uint64) (link.Portion, error) {
+	portion, err := s.Object.Next(offset, most)
+	var bye *link.Bye
+	if err != nil && !errors.As(err, &bye) {
+		err = &sourceError{err}
+	}
+	return portion, err
+}
+
+// hashing is a source that is hashed while it is sent, and then looked at until it was.
 type hashing struct {
 	cancel context.CancelFunc
-	done   chan struct{}
+	done   chan struct{} // closed when it is hashed
+	ended  sync.WaitGroup
 	end    link.End
 	err    error
 }
 
-func hash(ctx context.Context, source *object.Source, from *supply.Object) *hashing {
+// hash hashes a source. If that is impossible, or the source changes, fail is told: the gatherer would
+// wait for its end for ever.
+func hash(ctx context.Context, source *object.Source, from *supply.Object, fail func(error)) *hashing {
 	ctx, cancel := context.WithCancel(ctx)
 	h := &hashing{cancel: cancel, done: make(chan struct{})}
-	go func() {
-		defer close(h.done)
+	h.ended.Go(func() {
 		root, err := source.Root(ctx)
 		if h.err = err; err == nil {
 			h.end = link.End{Length: source.Info().Length, Root: root}
 			from.Known(root)
 		}
-	}()
+		close(h.done)
+		if err == nil {
+			err = watch(ctx, source)
+		}
+		if err != nil && ctx.Err() == nil {
+			fail(&sourceError{err})
+		}
+	})
 	return h
+}
+
+// changedCheck is how often it is looked whether a file has changed that is uploaded: what is sent of it
+// from then on is of no use.
+const changedCheck = time.Second
+
+// watch returns when a source has changed, or ctx is done, which is nil.
+func watch(ctx context.Context, source *object.Source) error {
+	for pause.For(ctx, changedCheck) {
+		if err := source.Changed(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // wait returns what all is.
@@ -104,36 +159,5 @@ func (h *hashing) wait(ctx context.Context) (link.End, error) {
 
 func (h *hashing) stop() {
 	h.cancel()
-	<-h.done
-}
-
-// UploadTree uploads all plain files below a directory, each for itself and under its
-// path in it. each, if it is set, hears of every file that is finished. Symbolic links and
-// what is no plain file are refused.
-func (c *Client) UploadTree(ctx context.Context, dir string, options FileOptions, each func(Uploaded)) error {
-	if options.Path == "" {
-		options.Path = filepath.Base(filepath.Clean(dir))
-	}
-	return filepath.WalkDir(dir, func(at string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		if !entry.Type().IsRegular() {
-			return &sdk.Error{Code: sdk.InvalidArgument, Message: at + " is no plain file: remove it, or upload files one by one"}
-		}
-		below, err := filepath.Rel(dir, at)
-		if err != nil {
-			return err
-		}
-		one := options
-		one.Path = path.Join(options.Path, filepath.ToSlash(below))
-		uploaded, err := c.Upload(ctx, at, one)
-		if errors.Is(err, os.ErrNotExist) {
-			return nil // it was removed since
-		}
-		if err == nil && each != nil {
-			each(uploaded)
-		}
-		return err
-	})
+	h.ended.Wait()
 }

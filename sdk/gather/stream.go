@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/groupcast/groupcast/internal/digest"
@@ -42,7 +43,7 @@ func (c *Client) UploadStream(ctx context.Context, open func(offset uint64) (io.
 	defer stop(nil)
 	s := &stream{open: open, begun: make(chan struct{}), ended: make(chan struct{}), fail: stop}
 	u := &upload{
-		client: c, from: s, progress: options.Progress, length: s.arrived,
+		client: c, from: s, progress: options.Progress, length: s.arrived, stored: s.stored.Load,
 		spec:   &gatherv1.UploadSpec{Path: options.Path, Stream: true},
 		opened: func(offset uint64) error { return s.opened(ctx, offset) },
 		end:    s.end,
@@ -66,6 +67,8 @@ type stream struct {
 	kept  *supply.Stream
 	base  uint64 // offset of the first byte that was read here
 
+	stored atomic.Uint64 // up to where the gatherer has it on its disk
+
 	hashing sync.Mutex
 	hash    digest.Hash // of what came since the upload was opened last
 	sum     link.End
@@ -73,6 +76,7 @@ type stream struct {
 
 // opened begins to read, or has what is kept hashed from where the gatherer goes on.
 func (s *stream) opened(ctx context.Context, offset uint64) error {
+	s.stored.Store(offset)
 	if s.kept != nil {
 		return s.rehash(offset)
 	}
@@ -205,6 +209,7 @@ func (s *stream) Sent(offset uint64, portion link.Portion) { s.kept.Sent(offset,
 // Acked gives back what is on the gatherer's disk.
 func (s *stream) Acked(upTo uint64, level relay.Level) error {
 	if level == relay.Durable {
+		s.stored.Store(upTo)
 		s.kept.Release(upTo)
 	}
 	return nil

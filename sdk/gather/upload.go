@@ -13,6 +13,7 @@ import (
 	gatherv1 "github.com/groupcast/groupcast/internal/gen/groupcast/gather/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/link"
+	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/internal/pause"
 	"github.com/groupcast/groupcast/internal/wire/relay"
 	"github.com/groupcast/groupcast/sdk"
@@ -23,6 +24,12 @@ type Progress struct {
 	Path string
 	// Sent is up to where bytes were sent, Length how many there are: of a stream, so far.
 	Sent, Length uint64
+	// Stored is up to where a stream is on the gatherer's disk, as far as it was heard; zero of a file.
+	Stored uint64
+	// Attached says whether the gatherer has let the client in, and Detached why it has not: the last
+	// error, for the user; empty before there was one.
+	Attached bool
+	Detached string
 	// Connections is how many the gatherer asks for.
 	Connections int
 	// Paused is why nothing is sent now, as queued or disk_full; empty if something is.
@@ -52,8 +59,12 @@ type upload struct {
 	from     supplier
 	progress func(Progress)
 	length   func() uint64
+	// stored, if it is set, returns up to where the gatherer has it on its disk.
+	stored func() uint64
 	// same reports whether a root that is at the gatherer already is that of what is uploaded.
 	same func(ctx context.Context, root []byte) (bool, error)
+	// usable, if it is set, says why what is uploaded is no longer what it was.
+	usable func() error
 	// opened is told from where on bytes are wanted.
 	opened func(offset uint64) error
 	// end returns what all is, when all was sent.
@@ -80,6 +91,9 @@ func (u *upload) run(ctx context.Context) (path string, err error) {
 			return "", err
 		}
 		path, moved, err := u.once(ctx, session)
+		if err != nil && u.usable != nil { // a link that breaks does not say whether the file was cut
+			err = cmp.Or(u.usable(), err)
+		}
 		u.hinder(err)
 		switch reason := reasonOf(err); {
 		case err == nil, errors.Is(err, errThere), ctx.Err() != nil, reason == hopeless:
@@ -129,7 +143,11 @@ const damagedMost = 1
 // reasonOf says what an error means for the upload.
 func reasonOf(err error) outlook {
 	var known *sdk.Error
-	if !errors.As(err, &known) {
+	var unreadable *sourceError
+	switch {
+	case errors.Is(err, object.ErrChanged), errors.As(err, &unreadable):
+		return hopeless
+	case !errors.As(err, &known):
 		return passing
 	}
 	switch known.Reason {
@@ -278,7 +296,14 @@ func (u *upload) show(ctx context.Context) {
 		hindered := u.hindered
 		u.client.mu.Unlock()
 		if now, err := u.client.standing(); err == nil && u.progress != nil {
-			u.progress(Progress{Path: u.spec.GetPath(), Sent: sent, Length: length, Connections: now.connections, Paused: cmp.Or(now.paused, hindered)})
+			p := Progress{
+				Path: u.spec.GetPath(), Sent: sent, Length: length, Attached: now.session != "", Detached: now.detached,
+				Connections: now.connections, Paused: cmp.Or(now.paused, hindered),
+			}
+			if u.stored != nil {
+				p.Stored = u.stored()
+			}
+			u.progress(p)
 		}
 		select {
 		case <-ctx.Done():

@@ -7,48 +7,113 @@ import (
 	"io"
 	"os"
 	"time"
+
+	"github.com/groupcast/groupcast/internal/bytesize"
 )
 
-// followPause is how often a file that is followed is looked at.
-const followPause = 200 * time.Millisecond
+const (
+	// followPause is how often a file that is followed is looked at.
+	followPause = 200 * time.Millisecond
+	// followLinger is how long nothing may be added to a file that has lost its name before the
+	// next one is read: who writes to it opens the next a moment after it was renamed.
+	followLinger = time.Second
+)
 
 // following reads what is added to a file, and goes on with the next one when another
 // takes its name, as logs are rotated.
 type following struct {
-	ctx  context.Context
-	name string
-	file *os.File
+	ctx    context.Context
+	name   string
+	book   *followBook
+	say    func(line string) // tells the user what is missing
+	file   *os.File          // nil until there is one
+	offset uint64            // the stream's, of the next byte
+	still  time.Time         // since when nothing was added to a file that has lost its name; zero while it has it
 }
 
-// follow reads a file from an offset on. If it has fewer bytes, another has taken its place
-// since: that is read from its beginning.
-func follow(ctx context.Context, name string, offset uint64) (*following, error) {
-	file, err := os.Open(name)
+// follow reads a file from an offset of its stream on. The book says in which file that is; without
+// a word of it, the file is taken for all of the stream, unless it is too short for that.
+func follow(ctx context.Context, name string, offset uint64, book *followBook, say func(line string)) (*following, error) {
+	f := &following{ctx: ctx, name: name, book: book, say: say, offset: offset}
+	book.drop(offset)
+	begin := f.resume
+	if len(book.pieces) == 0 {
+		begin = f.begin
+	}
+	if err := begin(); err != nil {
+		return nil, errors.Join(err, f.close())
+	}
+	return f, nil
+}
+
+func (f *following) close() error {
+	if f.file == nil {
+		return nil
+	}
+	return f.file.Close()
+}
+
+// begin begins with the file that has the name.
+func (f *following) begin() error {
+	file, err := os.Open(f.name)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	info, err := file.Stat()
-	if err == nil && uint64(info.Size()) >= offset {
-		_, err = file.Seek(int64(offset), io.SeekStart)
-	}
+	now, size, err := identify(file)
 	if err != nil {
-		return nil, errors.Join(err, file.Close())
+		return errors.Join(err, file.Close())
 	}
-	return &following{ctx, name, file}, nil
+	from := f.offset
+	if size < from {
+		f.say(fmt.Sprintf("%s has %s, and %s of the stream are at the gatherer, from files that are not remembered: it is read from its beginning",
+			f.name, bytesize.Short(size), bytesize.Short(from)))
+		from = 0
+	}
+	return f.turn(file, now, from)
+}
+
+// resume goes on in the file that the next byte is in, or after it if that is gone.
+func (f *following) resume() error {
+	known, is := f.book.current()
+	if !is {
+		f.say(fmt.Sprintf("the gatherer has %s of the stream alone, and of what came after that, all up to %s is not remembered: that is missing",
+			bytesize.Short(f.offset), bytesize.Short(f.book.pieces[0].Began)))
+		return f.next()
+	}
+	file, size := f.find(known)
+	within := f.offset - known.Began
+	switch {
+	case file != nil && size >= within && known.headIs(file):
+		f.book.write() // without what is not needed any more
+		return f.read(file, within)
+	case file != nil && f.book.isLast():
+		f.say(file.Name() + " was cut while nobody followed it: what was added before that and is not at the gatherer is missing")
+		return f.turn(file, known, 0)
+	case file != nil:
+		_ = file.Close() // it was only looked at
+	}
+	f.sayLost(known)
+	return f.next()
+}
+
+// sayLost says that a file is gone before all of it was at the gatherer.
+func (f *following) sayLost(gone piece) {
+	f.say(fmt.Sprintf("a file that had the name %s earlier is gone or was cut (inode %d): what was added to it after byte %d of the stream, the last at the gatherer, is missing",
+		f.name, gone.Inode, f.offset))
 }
 
 // Read waits for more until ctx is done, which is the end.
 func (f *following) Read(p []byte) (int, error) {
 	for {
-		n, err := f.file.Read(p)
+		n, err := f.more(p)
 		if n > 0 || err != nil && !errors.Is(err, io.EOF) {
 			return n, err
 		}
-		next, err := f.replaced()
+		moved, err := f.advance()
 		if err != nil {
-			return 0, err
+			return 0, fmt.Errorf("follow: %w", err)
 		}
-		if next {
+		if moved {
 			continue
 		}
 		select {
@@ -59,9 +124,24 @@ func (f *following) Read(p []byte) (int, error) {
 	}
 }
 
-// replaced opens the file that has taken the name of the one that was read to its end, and
-// reports whether there is one. A file that was cut is read from its beginning.
-func (f *following) replaced() (bool, error) {
+// more reads what there is of the file.
+func (f *following) more(p []byte) (int, error) {
+	if f.file == nil {
+		return 0, io.EOF
+	}
+	n, err := f.file.Read(p)
+	if f.offset += uint64(n); n > 0 && !f.still.IsZero() {
+		f.still = time.Now()
+	}
+	return n, err
+}
+
+// advance turns to what comes after the end of the file, and reports whether there is
+// something: the same file, if it was cut, or the next one.
+func (f *following) advance() (moved bool, err error) {
+	if f.file == nil {
+		return f.moveOn()
+	}
 	own, err := f.file.Stat()
 	if err != nil {
 		return false, err
@@ -71,18 +151,66 @@ func (f *following) replaced() (bool, error) {
 		return false, err
 	}
 	if own.Size() < position {
-		_, err := f.file.Seek(0, io.SeekStart)
-		return true, err
+		same, _ := f.book.current()
+		return true, f.turn(f.file, same, 0)
 	}
+	f.book.remember(f.file, position)
+	if f.book.isLast() && !f.left(own) {
+		return false, nil
+	}
+	return f.moveOn()
+}
+
+// left reports whether another file has the name, and nothing more is added to this one.
+func (f *following) left(own os.FileInfo) bool {
 	now, err := os.Stat(f.name)
 	if err != nil || os.SameFile(now, own) {
-		return false, nil // one that is gone may come back
+		f.still = time.Time{} // one that is gone may come back
+		return false
 	}
-	next, err := os.Open(f.name)
-	if err != nil {
-		return false, fmt.Errorf("follow: %w", err)
+	if f.still.IsZero() {
+		f.still = time.Now()
 	}
-	_ = f.file.Close() // it was read
-	f.file = next
-	return true, nil
+	return time.Since(f.still) >= followLinger
+}
+
+// moveOn turns to the next file, and reports whether there is one.
+func (f *following) moveOn() (bool, error) {
+	before := f.file
+	err := f.next()
+	return f.file != before, err
+}
+
+// next turns to the next file: one that was read earlier, else one that had the name meanwhile, else the
+// one that has it. There may be none for a moment.
+func (f *following) next() error {
+	for !f.book.isLast() {
+		known := f.book.goOn(f.offset)
+		if file, _ := f.find(known); file != nil {
+			f.book.write()
+			return f.read(file, 0)
+		}
+		f.sayLost(known)
+	}
+	file, now, err := f.successor()
+	if file == nil {
+		return err
+	}
+	return f.turn(file, now, 0)
+}
+
+// turn notes which file is read next, from a byte of it on, before that is read.
+func (f *following) turn(file *os.File, to piece, from uint64) error {
+	f.book.add(to, f.offset-from)
+	return f.read(file, from)
+}
+
+// read reads a file from a byte of it on, instead of the one before.
+func (f *following) read(file *os.File, from uint64) error {
+	if f.file != file {
+		_ = f.close() // it was only read
+	}
+	f.file, f.still = file, time.Time{}
+	_, err := file.Seek(int64(from), io.SeekStart)
+	return err
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,6 +24,7 @@ type upload struct {
 	as     string
 	path   string
 	follow bool
+	state  string
 	labels map[string]string
 }
 
@@ -49,11 +51,14 @@ on where it was: by itself while it runs, and else when it is called again.`,
 	flags.StringVar(&u.as, "as", "", "the client's name (the name of the identity)")
 	flags.StringVar(&u.path, "name", "", "what it is called at the gatherer, as logs/app.log (its own name)")
 	flags.BoolVar(&u.follow, "follow", false, "upload what is added to the file, until interrupted")
+	flags.StringVar(&u.state, "state", "", "with --follow: the file that remembers which files were read (one below the user's state directory)")
 	flags.StringToStringVar(&u.labels, "label", nil, "labels of the client, as site=a, for policies that trust them")
 	command.RunE = func(command *cobra.Command, args []string) error {
 		switch {
 		case u.follow && args[0] == "-":
 			return usageError{errors.New("--follow is for files: standard input is uploaded as it comes anyway")}
+		case u.state != "" && !u.follow:
+			return usageError{errors.New("--state is for --follow: nothing else needs to remember which files were read")}
 		case args[0] == "-" && u.path == "":
 			return usageError{errors.New("standard input has no name: give it one with --name")}
 		}
@@ -82,17 +87,13 @@ func (a *app) gatherer(to string, options gather.Options) (*gather.Client, error
 }
 
 func (a *app) upload(ctx context.Context, client *gather.Client, u *upload, what string) error {
-	shown := &uploading{screen: newScreen(a.stderr), begun: time.Now(), last: time.Now()}
+	shown := newUploading(a)
 	defer shown.end()
 	switch {
 	case what == "-":
 		return a.uploadStream(ctx, client, u, shown, func(uint64) (io.Reader, error) { return os.Stdin, nil })
 	case u.follow:
-		if _, err := os.Stat(what); err != nil {
-			return err
-		}
-		u.path = cmp.Or(u.path, filepath.Base(what))
-		return a.uploadStream(ctx, client, u, shown, func(offset uint64) (io.Reader, error) { return follow(ctx, what, offset) })
+		return a.uploadFollowed(ctx, client, u, shown, what)
 	}
 	info, err := os.Stat(what)
 	if err != nil {
@@ -100,7 +101,7 @@ func (a *app) upload(ctx context.Context, client *gather.Client, u *upload, what
 	}
 	options := gather.FileOptions{Path: u.path, Progress: shown.show}
 	if info.IsDir() {
-		return client.UploadTree(ctx, what, options, func(one gather.Uploaded) { a.uploaded(shown, one) })
+		return a.uploadTree(ctx, client, what, options, shown)
 	}
 	one, err := client.Upload(ctx, what, options)
 	if err == nil {
@@ -109,16 +110,88 @@ func (a *app) upload(ctx context.Context, client *gather.Client, u *upload, what
 	return interrupted(ctx, err)
 }
 
+// uploadTree uploads the files of a directory.
+func (a *app) uploadTree(ctx context.Context, client *gather.Client, dir string, options gather.FileOptions, shown *uploading) error {
+	done := 0
+	err := client.UploadTree(ctx, dir, options, func(one gather.Uploaded) {
+		done++
+		a.uploaded(shown, one)
+	})
+	switch {
+	case err == nil && done == 0:
+		shown.say("nothing to upload in " + dir)
+	case err != nil && ctx.Err() == nil && done > 0:
+		return partlyUploaded{err}
+	}
+	return interrupted(ctx, err)
+}
+
+// partlyUploaded says that some files were uploaded, and why others were not.
+type partlyUploaded struct{ error }
+
+func (e partlyUploaded) Is(target error) bool { return target == errPartial }
+func (e partlyUploaded) Unwrap() error        { return e.error }
+
+// uploadFollowed uploads what is added to a file.
+func (a *app) uploadFollowed(ctx context.Context, client *gather.Client, u *upload, shown *uploading, what string) error {
+	info, err := os.Stat(what)
+	switch {
+	case err != nil:
+		return err
+	case info.IsDir():
+		return usageError{fmt.Errorf("--follow is for files: %s is a directory", what)}
+	case !info.Mode().IsRegular():
+		return usageError{fmt.Errorf("--follow is for files: upload what comes from %s as standard input, with -", what)}
+	}
+	name, err := filepath.Abs(what)
+	if err != nil {
+		return err
+	}
+	u.path = cmp.Or(u.path, filepath.Base(name))
+	say := func(line string) { shown.say("groupcast: " + line) }
+	book, err := u.openBook(client, name, say)
+	if err != nil {
+		return err
+	}
+	return a.uploadStream(ctx, client, u, shown, func(offset uint64) (io.Reader, error) { return follow(ctx, name, offset, book, say) })
+}
+
+// openBook opens what is remembered of the files that were read.
+func (u *upload) openBook(client *gather.Client, name string, say func(line string)) (*followBook, error) {
+	of, path := bookOf{File: name, Stream: u.path}, u.state
+	if path != "" {
+		return openBook(path, of, say)
+	}
+	as, err := client.Name()
+	if err != nil {
+		return nil, err
+	}
+	path, none := bookPath(u.to, as, of)
+	book, err := openBook(path, of, say)
+	if none != nil {
+		book.cannot(none)
+	}
+	return book, err
+}
+
+// uploadStream uploads a stream. One that is interrupted ends: what was read is uploaded first, as
+// long as it gets through.
 func (a *app) uploadStream(ctx context.Context, client *gather.Client, u *upload, shown *uploading, open func(uint64) (io.Reader, error)) error {
-	// A stream that is interrupted ends: what was read is uploaded first.
-	uploading, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
+	uploading, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer stop(nil)
+	leaving := &parting{interrupted: ctx, stop: stop}
 	one, err := client.UploadStream(uploading, func(offset uint64) (io.Reader, error) {
 		from, err := open(offset)
 		return &until{ctx, from}, err
-	}, gather.StreamOptions{Path: u.path, Progress: shown.show})
+	}, gather.StreamOptions{Path: u.path, Progress: func(p gather.Progress) {
+		shown.show(p)
+		leaving.heard(p)
+	}})
 	if err == nil {
 		a.uploaded(shown, one)
+	}
+	if errors.Is(err, errInterrupted) {
+		shown.say(leaving.words(u.follow))
 	}
 	return err
 }
@@ -171,27 +244,62 @@ func (a *app) uploaded(shown *uploading, one gather.Uploaded) {
 // uploading shows how an upload goes on.
 type uploading struct {
 	*screen
+	drawing     sync.Mutex
 	begun, last time.Time
 	before      uint64
 	rate        float64
-	paused      string
+	reason      string // why nothing is sent, as told last
+}
+
+// newUploading takes for granted that an upload begins with connecting: that is not told at once.
+func newUploading(a *app) *uploading {
+	return &uploading{screen: newScreen(a.stderr), begun: time.Now(), last: time.Now(), reason: connecting}
+}
+
+// connecting is what an upload does that has heard nothing yet.
+const connecting = "connecting"
+
+// say tells something that stays to be read.
+func (u *uploading) say(line string) {
+	u.drawing.Lock()
+	defer u.drawing.Unlock()
+	u.end()
+	fmt.Fprintln(u.to, line)
 }
 
 func (u *uploading) show(p gather.Progress) {
+	u.drawing.Lock()
+	defer u.drawing.Unlock()
 	now := time.Now()
 	if passed := now.Sub(u.begun); passed >= rateSpan {
 		u.rate = float64(p.Sent-min(u.before, p.Sent)) / passed.Seconds()
 		u.before, u.begun = p.Sent, now
 	}
-	line := fmt.Sprintf("%s  %s of %s  %s/s over %d connections", p.Path, bytesize.Short(p.Sent), bytesize.Short(p.Length), bytesize.Short(uint64(u.rate)), p.Connections)
-	if p.Paused != "" {
-		line = fmt.Sprintf("%s  %s of %s  paused by the gatherer: %s", p.Path, bytesize.Short(p.Sent), bytesize.Short(p.Length), strings.ReplaceAll(p.Paused, "_", " "))
+	done, how := fmt.Sprintf("%s  %s of %s", p.Path, bytesize.Short(p.Sent), bytesize.Short(p.Length)), hindrance(p)
+	reason := how
+	if how == "" {
+		how = fmt.Sprintf("%s/s over %d connections", bytesize.Short(uint64(u.rate)), p.Connections)
 	}
 	switch {
+	case u.terminal != nil && reason != "": // beside the rest, there is not enough room for it
+		u.drawLines([]string{done, reason})
 	case u.terminal != nil:
-		u.drawLines([]string{line})
-	case p.Paused != u.paused || now.Sub(u.last) >= linePause:
-		u.last, u.paused = now, p.Paused
-		fmt.Fprintln(u.to, line)
+		u.drawLines([]string{done + "  " + how})
+	case reason != u.reason || now.Sub(u.last) >= linePause:
+		u.last, u.reason = now, reason
+		fmt.Fprintln(u.to, done+"  "+how)
 	}
+}
+
+// hindrance says why nothing is sent now, if something is known to be in the way.
+func hindrance(p gather.Progress) string {
+	switch {
+	case p.Detached != "":
+		return "not connected: " + p.Detached + "; trying again"
+	case p.Paused != "":
+		return "paused by the gatherer: " + strings.ReplaceAll(p.Paused, "_", " ")
+	case !p.Attached:
+		return connecting
+	}
+	return ""
 }

@@ -1,0 +1,100 @@
+package gather_test
+
+import (
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/testprocess"
+)
+
+// interrupted is the exit status of what was interrupted before all was done.
+const interrupted = 130
+
+// wantInterrupted interrupts a program, and makes sure that it ends soon and says something.
+func wantInterrupted(t *testing.T, p *process, words string) {
+	t.Helper()
+	began := time.Now()
+	if status := p.end(); status != interrupted || !strings.Contains(p.said.String(), "interrupted: ") || !strings.Contains(p.said.String(), words) {
+		t.Errorf("exit status %d, want %d and %q: %s", status, interrupted, words, p.said.String())
+	}
+	t.Logf("it took %v", time.Since(began))
+}
+
+// pipe uploads standard input.
+func (s *site) pipe(as string) (*process, *os.File) {
+	s.Helper()
+	command := s.command("upload", "-", "--name", "in", "--to", s.grpc, "--as", as)
+	from, to, err := os.Pipe()
+	s.must(err)
+	s.Cleanup(func() { to.Close() })
+	command.Stdin = from
+	p := s.begin(command)
+	s.must(from.Close())
+	return p, to
+}
+
+// A stream that is interrupted ends when the gatherer is gone or takes nothing, and says what is
+// missing; the same command goes on there if it follows a file.
+func TestInterruptedStreamsEnd(t *testing.T) {
+	f := follow(t)
+	in, to := f.pipe("bob")
+	_, err := to.Write(f.more(1000))
+	f.must(err)
+	f.await("standard input has come", func() bool { return len(f.stored("bob", "in")) == 1000 })
+	pause(2 * time.Second) // the clients hear what is committed
+	f.gatherer.end()
+	f.write(200_000)
+	_, err = to.Write(f.more(300_000))
+	f.must(err)
+	f.wantSaid("of 293 KiB")
+	f.await("standard input is read", func() bool { return strings.Contains(in.said.String(), "of 294 KiB") })
+	wantInterrupted(t, f.p, "195 KiB of what was read are not at the gatherer; the same command goes on there")
+	wantInterrupted(t, in, "293 KiB of what was read are not at the gatherer, and are lost")
+	f.startGatherer()
+	f.run()
+	f.arrive()
+
+	signal(f.site, f.gatherer, syscall.SIGSTOP)
+	f.write(100_000)
+	wantInterrupted(t, f.p, "the same command goes on there")
+	signal(f.site, f.gatherer, syscall.SIGCONT)
+	f.run()
+	f.arrive()
+}
+
+// A slow stream that is interrupted goes on until all that was read is there.
+func TestInterruptedStreamGoesOn(t *testing.T) {
+	f := follow(t)
+	f.policy("default: {max: 500kB}")
+	f.write(4 << 20)
+	f.wantSaid("of 4.1 MiB")
+	if status := f.p.end(); status != 0 {
+		t.Errorf("exit status %d: %s", status, f.p.said.String())
+	}
+	f.arrive()
+}
+
+// Where nobody answers, an upload says why it waits, and ends when it is interrupted.
+func TestNobodyAnswers(t *testing.T) {
+	s := start(t)
+	name, _ := s.file("log", 1, 1000)
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	s.must(err)
+	defer silent.Close()
+	for to, reason := range map[string]string{testprocess.FreeAddress(t): "connection refused", silent.Addr().String(): "deadline exceeded"} {
+		p := s.upload("alice", name, "--follow", "--to", to)
+		s.await("it says why", func() bool {
+			said := p.said.String()
+			return strings.Contains(said, "not connected: ") && strings.Contains(said, reason+"; trying again")
+		})
+		wantInterrupted(t, p, "nothing was uploaded: not connected: ")
+	}
+	p := s.upload("alice", name, "--to", s.manager)
+	if status := p.status(); status != 2 || !strings.Contains(p.said.String(), s.manager+" is no gatherer: ") {
+		t.Errorf("to a manager: exit status %d: %s", status, p.said.String())
+	}
+}

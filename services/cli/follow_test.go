@@ -1,0 +1,149 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// log is a file that is followed in this process.
+type log struct {
+	*testing.T
+	name, state string
+	told        []string
+}
+
+func newLog(t *testing.T) *log {
+	return &log{T: t, name: filepath.Join(t.TempDir(), "app.log"), state: filepath.Join(t.TempDir(), "state.json")}
+}
+
+func (l *log) must(err error) {
+	l.Helper()
+	if err != nil {
+		l.Fatal(err)
+	}
+}
+
+// write makes a file, under the name and a suffix.
+func (l *log) write(suffix, text string) {
+	l.Helper()
+	to, err := os.OpenFile(l.name+suffix, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	l.must(err)
+	_, err = to.WriteString(text)
+	l.must(err)
+	l.must(to.Close())
+	<-time.After(10 * time.Millisecond) // what is written next is born later, by the file system's clock
+}
+
+func (l *log) rename(from, to string) {
+	l.Helper()
+	l.must(os.Rename(l.name+from, l.name+to))
+}
+
+// follow follows the file from an offset of the stream on, until so much has come.
+func (l *log) follow(offset uint64) *following {
+	l.Helper()
+	say := func(line string) { l.told = append(l.told, line) }
+	book, err := openBook(l.state, bookOf{File: l.name, Stream: "app.log"}, say)
+	l.must(err)
+	f, err := follow(l.Context(), l.name, offset, book, say)
+	l.must(err)
+	return f
+}
+
+// want reads until all of a text has come, and makes sure that it is that, and nothing comes behind it.
+func (l *log) want(f *following, text string) {
+	l.Helper()
+	ctx, cancel := context.WithTimeout(l.Context(), 20*time.Second)
+	defer cancel()
+	f.ctx = ctx
+	got, buffer := "", make([]byte, 1000)
+	for len(got) < len(text) {
+		n, err := f.Read(buffer)
+		if got += string(buffer[:n]); err != nil {
+			l.Fatalf("%q has come, want %q: %v", got, text, err)
+		}
+	}
+	if got != text {
+		l.Fatalf("%q has come, want %q", got, text)
+	}
+}
+
+func (l *log) wantTold(texts ...string) {
+	l.Helper()
+	if len(l.told) != len(texts) {
+		l.Fatalf("told %q, want %d lines", l.told, len(texts))
+	}
+	for i, text := range texts {
+		if !strings.Contains(l.told[i], text) {
+			l.Errorf("told %q, want %q in it", l.told[i], text)
+		}
+	}
+	l.told = nil
+}
+
+// Who writes to a file goes on for a moment after that was renamed; a file may have had the name between two
+// looks; and copies of what was read before are none of these.
+func TestFollowMissesNothingOfARotation(t *testing.T) {
+	l := newLog(t)
+	l.write("", "one ")
+	f := l.follow(0)
+	l.want(f, "one ")
+	l.write("-20261122", "a copy of what was read ")
+	l.write("", "two ")
+	l.rename("", ".2")
+	l.write(".2", "late ")
+	l.write("", "three ")
+	l.rename("", ".1")
+	l.write(".note", "no log ")
+	l.write("", "four ")
+	l.want(f, "two late three four ")
+	l.wantTold()
+}
+
+// A gatherer that has lost some of a stream gets what there is, and who follows is told.
+func TestFollowOfWhatTheGathererHasLost(t *testing.T) {
+	l := newLog(t)
+	l.write("", "0123456789")
+	l.want(l.follow(0), "0123456789")
+	l.rename("", ".1")
+	l.write("", "abcdef")
+	f := l.follow(10)
+	l.want(f, "abcdef")
+	l.must(f.close())
+	l.want(l.follow(12), "cdef") // what ended before is forgotten
+	l.wantTold()
+	l.want(l.follow(4), "abcdef")
+	l.wantTold("up to 10 B is not remembered")
+	l.want(l.follow(5), "bcdef") // the stream has moved
+	l.wantTold()
+}
+
+// What was kept for one file is not taken for another, and what cannot be read is made anew.
+func TestFollowStateIsOfOneFile(t *testing.T) {
+	l := newLog(t)
+	l.write("", "0123456789")
+	l.want(l.follow(0), "0123456789")
+	_, err := openBook(l.state, bookOf{File: "other", Stream: "app.log"}, func(string) {})
+	if exitStatus(err) != exitUsage {
+		t.Errorf("the state of another file: %v", err)
+	}
+	l.must(os.WriteFile(l.state, []byte("{"), 0o600))
+	l.want(l.follow(3), "3456789")
+	l.wantTold("cannot be read, and is made anew")
+}
+
+func TestRotatedNames(t *testing.T) {
+	f := &following{name: "/var/log/app.log"}
+	for name, want := range map[string]bool{
+		"app.log.1": true, "app.log-20261122": true, "app-2026-11-22.log": true, "app.1.log": true, "app.log.2026-11-22T10:00:00": true,
+		"app.log": false, "app.log.1.gz": false, "app.log.bak": false, "application.log": false, "app.log.": false, "app1.log": false,
+	} {
+		if f.rotated(name) != want {
+			t.Errorf("%s: %v, want %v", name, !want, want)
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package cli
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/groupcast/groupcast/internal/identity"
+)
+
+// followBook remembers which files a stream was read from, in a file that outlives the command: at the
+// gatherer there is an offset alone, which says nothing of the file that has the name now.
+type followBook struct {
+	path   string // empty: nothing is kept
+	warn   func(line string)
+	warned bool
+	of     bookOf
+	pieces []piece // in the order of the stream
+	at     int     // the one that is read; -1 before the first
+}
+
+// bookOf is what a book is of, and bookFile its file.
+type (
+	bookOf struct {
+		File   string `json:"file"`
+		Stream string `json:"stream"`
+	}
+	bookFile struct {
+		bookOf
+		Pieces []piece `json:"pieces"`
+	}
+)
+
+// openBook reads what is remembered in a file, if it is there.
+func openBook(path string, of bookOf, warn func(line string)) (*followBook, error) {
+	b := &followBook{path: path, warn: warn, of: of, at: -1}
+	text, err := os.ReadFile(path)
+	if path == "" || errors.Is(err, fs.ErrNotExist) {
+		return b, nil
+	}
+	var kept bookFile
+	if err == nil {
+		err = json.Unmarshal(text, &kept)
+	}
+	if err != nil {
+		b.warn(fmt.Sprintf("what is remembered in %s cannot be read, and is made anew: %v", path, err))
+		return b, nil
+	}
+	if kept.bookOf != of {
+		return nil, usageError{fmt.Errorf("--state %s is of %s, uploaded as %s: name another for %s as %s", path, kept.File, kept.Stream, of.File, of.Stream)}
+	}
+	b.pieces = kept.Pieces
+	return b, nil
+}
+
+// bookPath returns where a book is kept by default. What it is of makes its name.
+func bookPath(gatherer, client string, of bookOf) (string, error) {
+	dir := os.Getenv("XDG_STATE_HOME")
+	if !filepath.IsAbs(dir) {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", err
+		}
+		dir = filepath.Join(home, ".local", "state")
+	}
+	sum := sha256.Sum256([]byte(fmt.Sprintf("%q %q %q %q", gatherer, client, of.Stream, of.File)))
+	return filepath.Join(dir, "groupcast", "follow", hex.EncodeToString(sum[:16])+".json"), nil
+}
+
+// write keeps the book. Without it, following goes on.
+func (b *followBook) write() {
+	if b.path == "" {
+		return
+	}
+	text, err := json.Marshal(bookFile{b.of, b.pieces})
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(b.path), 0o700)
+	}
+	if err == nil {
+		err = identity.WriteFile(b.path, text, 0o600)
+	}
+	if err != nil {
+		b.cannot(err)
+	}
+}
+
+// cannot says once that nothing can be kept.
+func (b *followBook) cannot(err error) {
+	if !b.warned {
+		b.warned = true
+		b.warn(fmt.Sprintf("which files were read cannot be remembered, so that a restart after a rotation may double or miss what was added: %v; name another file with --state", err))
+	}
+}
+
+// drop forgets the pieces that ended before an offset, and finds the one that the next byte is in.
+func (b *followBook) drop(offset uint64) {
+	for i, one := range b.pieces {
+		if one.Began <= offset {
+			b.at = i
+		}
+	}
+	if b.at > 0 {
+		b.pieces, b.at = slices.Clone(b.pieces[b.at:]), 0
+	}
+}
+
+// current returns the piece that is read, if there is one.
+func (b *followBook) current() (piece, bool) {
+	if b.at < 0 {
+		return piece{}, false
+	}
+	return b.pieces[b.at], true
+}
+
+func (b *followBook) isLast() bool { return b.at == len(b.pieces)-1 }
+
+// cutLater reports whether a piece's file has other bytes by now: those of a later one.
+func (b *followBook) cutLater(known piece) bool {
+	for _, later := range b.pieces[b.at+1:] {
+		if later.same(known) {
+			return true
+		}
+	}
+	return false
+}
+
+// goOn turns to the next piece, which is at an offset: where it was, unless bytes before it are
+// missing, or came later. All after it move with it.
+func (b *followBook) goOn(offset uint64) piece {
+	b.at++
+	by := offset - b.pieces[b.at].Began
+	for i := b.at; i < len(b.pieces); i++ {
+		b.pieces[i].Began += by
+	}
+	return b.pieces[b.at]
+}
+
+// add notes that a file is read whose first byte is at an offset.
+func (b *followBook) add(one piece, began uint64) {
+	one.Began, one.Head, one.HeadBytes = began, "", 0
+	b.pieces = append(b.pieces, one)
+	b.at = len(b.pieces) - 1
+	b.write()
+}
+
+// remember notes how the file begins that is read, up to a position at most.
+func (b *followBook) remember(file *os.File, position int64) {
+	known := &b.pieces[b.at]
+	bytes := int(min(position, headMost))
+	if bytes <= known.HeadBytes {
+		return
+	}
+	if head, err := headOf(file, bytes); err == nil {
+		known.Head, known.HeadBytes = head, bytes
+		b.write()
+	}
+}

@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/bytesize"
+	"github.com/groupcast/groupcast/sdk/gather"
+)
+
+// partingPatience is how long an interrupted stream goes on without that anything gets through.
+const partingPatience = 5 * time.Second
+
+// parting ends a stream that was interrupted when the rest of it does not get through.
+type parting struct {
+	interrupted context.Context
+	stop        context.CancelCauseFunc
+	last        gather.Progress
+	moved       time.Time // when something got through, or it was interrupted
+}
+
+// heard is called a few times a second.
+func (l *parting) heard(p gather.Progress) {
+	if l.interrupted.Err() == nil || l.moved.IsZero() || p.Sent != l.last.Sent || p.Stored != l.last.Stored {
+		l.moved = time.Now()
+	}
+	l.last = p
+	if l.interrupted.Err() != nil && (!p.Attached || p.Paused != "" || time.Since(l.moved) >= partingPatience) {
+		l.stop(errInterrupted)
+	}
+}
+
+// words says what is missing, when the stream has ended so.
+func (l *parting) words(followed bool) string {
+	missing := l.last.Length - min(l.last.Stored, l.last.Length)
+	switch {
+	case l.last.Length == 0 && l.last.Detached != "":
+		return "interrupted: nothing was uploaded: not connected: " + l.last.Detached
+	case l.last.Length == 0:
+		return "interrupted: nothing was uploaded"
+	case missing == 0:
+		return "interrupted: all that was read is at the gatherer"
+	case followed:
+		return "interrupted: " + bytesize.Short(missing) + " of what was read are not at the gatherer; the same command goes on there"
+	}
+	return "interrupted: " + bytesize.Short(missing) + " of what was read are not at the gatherer, and are lost"
+}
