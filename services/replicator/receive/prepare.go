@@ -10,6 +10,7 @@ import (
 
 	"github.com/groupcast/groupcast/internal/multicast"
 	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/pause"
 	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
 )
 
@@ -60,7 +61,7 @@ func (h *herald) comes(ctx context.Context) (done func()) {
 	ctx, stop := context.WithCancel(ctx)
 	var ending sync.WaitGroup
 	ending.Go(func() {
-		for wait(ctx, comingEvery) {
+		for pause.For(ctx, comingEvery) {
 			h.say(wire.Joining{Have: wire.HaveUnknown})
 		}
 	})
@@ -74,21 +75,9 @@ func (h *herald) comes(ctx context.Context) (done func()) {
 func (h *herald) refuse(ctx context.Context, reason error) {
 	for range refusals {
 		h.say(wire.Joining{Refused: refusalOf(reason), Detail: reason.Error()})
-		if !wait(ctx, refuseEvery) {
+		if !pause.For(ctx, refuseEvery) {
 			return
 		}
-	}
-}
-
-// wait waits for a while, and reports whether that was not cut short.
-func wait(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
 	}
 }
 
