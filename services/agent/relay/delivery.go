@@ -3,7 +3,6 @@ package relay
 import (
 	"context"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -287,25 +286,30 @@ func (d *delivery) settle() {
 // discard gives back room that nobody needs, at least a number of bytes if there is so much.
 func (d *delivery) discard(needed uint64) {
 	before := d.account.Discarded()
-	d.release(before, d.account.Discard(min(needed, d.account.Held()), d.readFrom()))
+	d.discarded(before, d.account.Discard(min(needed, d.account.Held()), d.readFrom()), d.entry.Release)
 }
 
 // discardAll gives back all that nobody needs of a delivery that has ended.
 func (d *delivery) discardAll() {
+	if d.intake != nil {
+		d.discard(math.MaxUint64) // what comes may be ahead of what has arrived
+		return
+	}
 	before := d.account.Discarded()
-	d.release(before, d.account.DiscardAll(d.readFrom()))
+	d.discarded(before, d.account.DiscardAll(d.readFrom()), func(upTo uint64) error {
+		if d.account.Held() > 0 {
+			return d.entry.Release(upTo)
+		}
+		return d.entry.Reset() // the last segment need not be full
+	})
 }
 
-// release gives back the room of what was discarded.
-func (d *delivery) release(before, upTo uint64) {
+// discarded gives back the room of what was discarded.
+func (d *delivery) discarded(before, upTo uint64, release func(upTo uint64) error) {
 	if upTo == before {
 		return
 	}
-	err := d.entry.Release(upTo)
-	if d.account.Held() == 0 {
-		err = errors.Join(err, d.entry.Reset()) // the last segment need not be full
-	}
-	if err != nil {
+	if err := release(upTo); err != nil {
 		d.log.Error("room of the cache could not be given back", "error", err)
 	}
 	d.hub.Metrics.discarded.Add(float64(upTo - before))
