@@ -4,6 +4,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/groupcast/groupcast/internal/object"
 )
 
 // placed notes which delivery has put an object into its place last: of two with one name the one that
@@ -18,7 +20,8 @@ var errSuperseded = errors.New("a later delivery has put another there")
 // place is where an object appears.
 type place struct {
 	sync.Mutex
-	created time.Time // of the delivery whose object is there; zero is none of this process
+	created time.Time // of the latest delivery whose object is there; zero is none of this process
+	root    object.Root
 }
 
 // mostPlaces is how many are noted: a process that receives for ever under new names forgets them.
@@ -36,16 +39,30 @@ func (p *placed) at(path string) *place {
 	return p.places[path]
 }
 
-// put has an object put into the place, unless one of a later delivery is there.
-func (p *place) put(created time.Time, put func() error) error {
+// put has an object put into the place, unless another one of a later delivery is there.
+func (p *place) put(created time.Time, root object.Root, put func() error) error {
 	p.Lock()
 	defer p.Unlock()
-	if created.Before(p.created) {
+	if created.Before(p.created) && root != p.root {
 		return errSuperseded
 	}
 	err := put()
 	if err == nil {
-		p.created = created
+		p.note(created, root)
 	}
 	return err
+}
+
+// found notes that the object of a delivery is there already.
+func (p *place) found(created time.Time, root object.Root) {
+	p.Lock()
+	defer p.Unlock()
+	p.note(created, root)
+}
+
+func (p *place) note(created time.Time, root object.Root) {
+	p.root = root
+	if created.After(p.created) {
+		p.created = created
+	}
 }

@@ -242,11 +242,8 @@ func (r *receiving) alreadyHere(ctx context.Context) (one Arrived, is bool) {
 	}
 	r.root = root[:]
 	_ = r.Landed(r.info.Length)
-	one = Arrived{Incoming: r.incoming, Path: r.path(), Bytes: r.info.Length, Root: r.root}
-	if err := r.place().put(assignment.GetCreateTime().AsTime(), func() error { return nil }); err != nil {
-		one = r.failed(reasonOf(err), err)
-	}
-	return one, true
+	r.place().found(assignment.GetCreateTime().AsTime(), root)
+	return Arrived{Incoming: r.incoming, Path: r.path(), Bytes: r.info.Length, Root: r.root}, true
 }
 
 // land takes the object from whoever feeds it, and puts it into its place when it is
@@ -268,8 +265,9 @@ func (r *receiving) land(ctx context.Context, landing *object.Landing) (one Arri
 	}
 	r.root = assignment.GetRoot()
 	durable := r.spec.GetAckLevel() != groupv1.AckLevel_ACK_LEVEL_RECEIVED && r.spec.GetAckLevel() != groupv1.AckLevel_ACK_LEVEL_RELAYED
-	err = r.place().put(assignment.GetCreateTime().AsTime(), func() error {
-		return landing.Complete(assignment.GetLength(), object.Root(r.root), durable)
+	root := object.Root(r.root)
+	err = r.place().put(assignment.GetCreateTime().AsTime(), root, func() error {
+		return landing.Complete(assignment.GetLength(), root, durable)
 	})
 	switch {
 	case errors.Is(err, object.ErrDamaged) && resumed:
