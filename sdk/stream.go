@@ -165,10 +165,7 @@ const incomplete = ".incomplete"
 // returns its new name, or the old one if there is no other.
 func setAside(path string) string {
 	for i := range mostStreams {
-		name := path + incomplete
-		if i > 0 {
-			name = fmt.Sprintf("%s.%d", name, i)
-		}
+		name := numbered(path+incomplete, i)
 		err := unix.Renameat2(unix.AT_FDCWD, path, unix.AT_FDCWD, name, unix.RENAME_NOREPLACE)
 		if err == nil {
 			return name
@@ -221,6 +218,14 @@ func (r *receiving) failedStream(err error) Arrived {
 // mostStreams is how many of one name a directory has.
 const mostStreams = 1000
 
+// numbered returns another name for each number; the first is the name itself.
+func numbered(name string, i int) string {
+	if i == 0 {
+		return name
+	}
+	return fmt.Sprintf("%s.%d", name, i)
+}
+
 // openStream opens where the stream goes.
 func (r *receiving) openStream() (to StreamWriter, path string, err error) {
 	if r.options.Stream != nil {
@@ -237,10 +242,7 @@ func (r *receiving) openStream() (to StreamWriter, path string, err error) {
 	defer root.Close()
 	// A stream that is there already stays as it is.
 	for i := 0; ; i++ {
-		name := r.info.Name
-		if i > 0 {
-			name = fmt.Sprintf("%s.%d", name, i)
-		}
+		name := numbered(r.info.Name, i)
 		file, err := root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 		if errors.Is(err, os.ErrExist) && i < mostStreams {
 			continue

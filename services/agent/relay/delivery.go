@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"log/slog"
-	"math"
 	"slices"
 	"sync"
 	"time"
@@ -192,10 +191,11 @@ func sameNeighbour(a, b *groupv1.Neighbour) bool {
 // were given up.
 func (d *delivery) expectChildren() {
 	var names []string
-	for _, neighbour := range d.assignment.GetChildren() {
-		if d.isOver() {
-			break // nobody is fed any more
-		}
+	children := d.assignment.GetChildren()
+	if d.isOver() {
+		children = nil // nobody is fed any more
+	}
+	for _, neighbour := range children {
 		if c := d.children[neighbour.GetName()]; c == nil || !c.evicted {
 			names = append(names, neighbour.GetName())
 		}
@@ -254,78 +254,6 @@ func (d *delivery) acknowledge(change func()) {
 	}
 }
 
-// settle gives the parent credit as there is room, and makes room where there is none.
-func (d *delivery) settle() {
-	if !d.wanted || d.begin != nil {
-		return // nobody has asked yet, or all this begins again
-	}
-	length := d.length()
-	want := d.account.Want(length)
-	if d.isStream() {
-		d.discard(math.MaxUint64)
-		want = min(want, streamWindow)
-	}
-	share := max(d.entry.Share(), d.account.Reserved())
-	room := d.entry.Room(min(want, share))
-	if low := share / 4; room < want && d.account.Credit()-d.account.Offset() <= low {
-		d.discard(max(low, 1))
-		want = d.account.Want(length)
-		if len(d.account.ParkSlowest()) > 0 {
-			d.discard(max(low, 1))
-			want = d.account.Want(length)
-		}
-		room = d.entry.Room(min(want, share))
-	}
-	d.account.Reserve(room, length)
-	d.entry.Reserve(d.account.Reserved())
-	if from, needed := d.account.Unpark(); needed {
-		d.begin = &from
-	}
-}
-
-// discard gives back room that nobody needs, at least a number of bytes if there is so much.
-func (d *delivery) discard(needed uint64) {
-	before := d.account.Discarded()
-	d.discarded(before, d.account.Discard(min(needed, d.account.Held()), d.readFrom()), d.entry.Release)
-}
-
-// discardAll gives back all that nobody needs of a delivery that has ended.
-func (d *delivery) discardAll() {
-	if d.intake != nil {
-		d.discard(math.MaxUint64) // what comes may be ahead of what has arrived
-		return
-	}
-	before := d.account.Discarded()
-	d.discarded(before, d.account.DiscardAll(d.readFrom()), func(upTo uint64) error {
-		if d.account.Held() > 0 {
-			return d.entry.Release(upTo)
-		}
-		return d.entry.Reset() // the last segment need not be full
-	})
-}
-
-// discarded gives back the room of what was discarded.
-func (d *delivery) discarded(before, upTo uint64, release func(upTo uint64) error) {
-	if upTo == before {
-		return
-	}
-	if err := release(upTo); err != nil {
-		d.log.Error("room of the cache could not be given back", "error", err)
-	}
-	d.hub.Metrics.discarded.Add(float64(upTo - before))
-}
-
-// readFrom is the offset before which nobody reads.
-func (d *delivery) readFrom() uint64 {
-	from := uint64(math.MaxUint64)
-	for _, c := range d.children {
-		for _, offset := range c.reads {
-			from = min(from, offset)
-		}
-	}
-	return from
-}
-
 // length returns how long the object is, or the most that there can be.
 func (d *delivery) length() uint64 {
 	switch {
@@ -343,17 +271,6 @@ func (d *delivery) isStream() bool {
 	return d.assignment.GetSpec().GetKind() == groupv1.DeliveryKind_DELIVERY_KIND_STREAM
 }
 
-// starved reports whether the delivery waits for room that others have.
-func (d *delivery) starved() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.isStarved()
-}
-
-func (d *delivery) isStarved() bool {
-	return d.wanted && d.begin == nil && d.account.Stalled() && d.account.Offset() < d.length()
-}
-
 // evictSlow gives up the children that are too slow by the rule.
 func (d *delivery) evictSlow() {
 	d.update(func() {
@@ -365,30 +282,6 @@ func (d *delivery) evictSlow() {
 			d.hub.Report()
 		}
 	})
-}
-
-// relieve gives back what is kept without need while others lack room.
-func (d *delivery) relieve() {
-	d.mu.Lock()
-	over := d.account.Reserved() > d.entry.Share()
-	ended := !d.ended.IsZero()
-	d.mu.Unlock()
-	switch {
-	case ended:
-		d.hub.giveUpKept()
-	case over:
-		d.update(func() { d.discard(d.account.Reserved() - d.entry.Share()) })
-	}
-}
-
-// releaseKept gives back all that no child needs, and reports whether that was anything.
-func (d *delivery) releaseKept() (gaveBack bool) {
-	d.update(func() {
-		before := d.account.Held()
-		d.discardAll()
-		gaveBack = d.account.Held() < before
-	})
-	return gaveBack
 }
 
 // restart has the parent send from an offset: the cache no longer has what somebody
