@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/groupcast/groupcast/internal/algo/parallel"
@@ -129,22 +128,34 @@ func (w *world) balance(name string, a *agent) {
 }
 
 func (a *agent) count(w *world, metric string) float64 {
-	families, err := a.metrics.Gather()
-	if err != nil {
-		w.Fatal(err)
-	}
 	var sum float64
-	for _, family := range families {
-		if family.GetName() == "groupcast_agent_"+metric+"_total" {
-			for _, m := range family.GetMetric() {
-				sum += value(m)
-			}
-		}
+	for _, n := range a.counts(w, metric) {
+		sum += n
 	}
 	return sum
 }
 
-func value(m *dto.Metric) float64 { return m.GetCounter().GetValue() }
+// counts returns a counter by the value of its label.
+func (a *agent) counts(w *world, metric string) map[string]float64 {
+	families, err := a.metrics.Gather()
+	if err != nil {
+		w.Fatal(err)
+	}
+	by := make(map[string]float64)
+	for _, family := range families {
+		if family.GetName() != "groupcast_agent_"+metric+"_total" {
+			continue
+		}
+		for _, m := range family.GetMetric() {
+			var label string
+			for _, pair := range m.GetLabel() {
+				label = pair.GetValue()
+			}
+			by[label] += m.GetCounter().GetValue()
+		}
+	}
+	return by
+}
 
 func (w *world) capability(holder identity.ID, duty identity.Duty) []byte {
 	w.Helper()
