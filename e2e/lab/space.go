@@ -93,6 +93,9 @@ var settings = map[string]string{
 	"net/ipv4/conf/default/rp_filter":    "0",
 	"net/ipv4/tcp_no_metrics_save":       "1", // a flow does not learn from the one before
 	"net/ipv4/icmp_ratelimit":            "0",
+	// A bridge is a switch: what a container engine has asked of bridges is not asked here.
+	"net/bridge/bridge-nf-call-arptables": "0",
+	"net/bridge/bridge-nf-call-iptables":  "0",
 }
 
 func (s *space) configure(extra map[string]string) error {

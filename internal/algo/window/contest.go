@@ -18,9 +18,10 @@ const (
 // From outside both look the same, so it is tried.
 //
 //	open ──targets missed, a queue stands──▶ trying ──the queue goes──▶ short
-//	  ▲                                        │                        │ │
-//	  │                               it stays │    ┌───it comes back───┘ │ the targets fit
-//	  │                                        ▼    ▼                     │
+//	  ▲                                      ▲ │                        │ │
+//	  │                       they stay so, ─┘ │    ┌───it comes back───┘ │ the targets fit
+//	  │                     later every time   │    │   and is long       │
+//	  │                               it stays ▼    ▼                     │
 //	  ├──no queue for a while───────────── contested                      │
 //	  └───────────────────────────────────────────────────────────────────┘
 type contest struct {
@@ -35,6 +36,8 @@ type contest struct {
 	// peak is what was delivered at most without a queue: who gets that has nobody beside him.
 	peak  Rate
 	queue time.Duration
+	again time.Duration // after which it is tried again
+	less  Rate          // what came when others were taken to be there
 }
 
 const (
@@ -49,8 +52,12 @@ const (
 	crowdedSteps = 3
 	// peakKept is what is left per step of what was delivered at most.
 	peakKept = .999
-	// again is after how long it is tried again whether others have gone.
-	again = time.Minute
+	// lastAgain is after how long it is tried again, while targets are missed, whether others have
+	// gone; firstAgain the first time, twice as long every time, where taking it for a contest has
+	// gained nothing: then perhaps nobody else was there.
+	firstAgain, lastAgain = 4 * time.Second, time.Minute
+	// gained is how many times what came before must come for something to be gained.
+	gained = 1.2
 )
 
 func (c *contest) step(now time.Time, seen summary) mode {
@@ -63,7 +70,9 @@ func (c *contest) step(now time.Time, seen summary) mode {
 	if queued {
 		c.calm = 0
 	}
-	if !queued || seen.initial > seen.later { // short ones make queues that go by themselves
+	// Short transfers make queues that go by themselves, and a plan for all that the link has a short one.
+	ours := seen.initial > seen.later || c.mode == short && seen.queue <= 2*standing
+	if !queued || ours {
 		c.queued = 0
 	}
 	c.peak *= peakKept
@@ -76,13 +85,16 @@ func (c *contest) step(now time.Time, seen summary) mode {
 	}
 	c.crowded = c.queued >= crowdedSteps && others || c.crowded && c.calm < calmSteps && !(seen.delivered > .96*c.peak && c.peak > 0)
 	switch {
-	case c.mode == open && c.missed >= missedSteps, c.mode == contested && c.missed >= missedSteps && now.Sub(c.since) >= again:
-		c.queue = seen.queue
-		c.enter(trying, now)
+	case c.mode == open && c.missed >= missedSteps:
+		c.try(now, seen, firstAgain)
+	case c.mode == contested && c.missed >= missedSteps && now.Sub(c.since) >= c.patience(seen):
+		c.try(now, seen, min(2*c.again, lastAgain))
 	case c.mode == trying && seen.queue < max(standing, c.queue/2):
 		c.enter(short, now)
-		c.queued = 0 // what is left of the queue goes now
+		c.queued = 0            // what is left of the queue goes now
+		c.peak = seen.delivered // what the link gave before it gives no more
 	case c.mode == trying && now.Sub(c.since) >= tryFor, c.mode == short && c.queued >= crowdedSteps:
+		c.less = seen.delivered
 		c.enter(contested, now)
 	case c.mode == contested && c.calm >= calmSteps, c.mode == short && !missed && c.calm > 0:
 		c.enter(open, now)
@@ -91,6 +103,20 @@ func (c *contest) step(now time.Time, seen summary) mode {
 		return short
 	}
 	return c.mode
+}
+
+// try has less planned for, to see whether the queue goes.
+func (c *contest) try(now time.Time, seen summary, again time.Duration) {
+	c.queue, c.again = seen.queue, again
+	c.enter(trying, now)
+}
+
+// patience is how long others are taken to be there.
+func (c *contest) patience(seen summary) time.Duration {
+	if seen.delivered > gained*c.less {
+		return lastAgain
+	}
+	return c.again
 }
 
 func (c *contest) enter(next mode, now time.Time) { c.mode, c.since = next, now }

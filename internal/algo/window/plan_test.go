@@ -71,7 +71,7 @@ func TestPlans(t *testing.T) {
 	wantPlan(t, "room", b.advance(2*second, uploading(32e3).Facts))
 	wantPlan(t, "queue", b.step(uploading(32e3).queued(1)))
 	wantPlan(t, "short", b.advance(3*second, uploading(24e3).queued(.6)))
-	wantPlan(t, "crowded", b.advance(5*second, uploading(24e3).queued(.6)))
+	wantPlan(t, "crowded", b.advance(4*second, uploading(24e3).queued(.6)))
 	scarce := newBench(t, window.Groupcast, window.Options{})
 	facts := uploading(8e3).Facts
 	facts.Link.Rate = mbits(3)
