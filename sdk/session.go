@@ -14,7 +14,8 @@ import (
 // Join describes a member that joins a group.
 type Join struct {
 	Group string
-	// Name is the member's name, a DNS label. With a member's identity it is that name.
+	// Name is the member's name, a DNS label. With a member's identity it is that name, or NAME.PART
+	// for one of several sessions at a time, with another label as the part.
 	Name string
 	// Node is the machine that the member runs on.
 	Node string

@@ -204,7 +204,15 @@ func parseCapability(token []byte) (*parsedCapability, error) {
 	if r.short || len(r.rest) > 0 {
 		return nil, errors.New("its length is wrong")
 	}
-	return p, p.statement.Holder.Validate()
+	return p, p.statement.Holder.validHolder()
+}
+
+// validHolder says what is wrong with a holder: members hold capabilities for each of their sessions.
+func (id ID) validHolder() error {
+	if id.Role == Member {
+		return CheckSession(id.Name)
+	}
+	return id.Validate()
 }
 
 // capabilityReader takes a capability apart; what is missing reads as zero.

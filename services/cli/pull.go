@@ -81,11 +81,10 @@ func (a *app) pull(ctx context.Context, client *sdk.Client, p *pull) error {
 			return usageError{err}
 		}
 	}
-	join, err := a.named(client, p.join, "pull")
-	if err != nil {
+	if err := nameReceiver(client, &p.join); err != nil {
 		return err
 	}
-	session, err := a.join(ctx, client, join)
+	session, err := a.join(ctx, client, p.join)
 	if err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ fresh, and what is lost is counted and not sent again.`,
 	hostname, _ := os.Hostname()
 	flags := command.Flags()
 	flags.StringVar(&p.join.Group, "group", "", "group to deliver to")
-	flags.StringVar(&p.join.Name, "as", "", "name of the sender in the group (a member's own name, else one made up)")
+	flags.StringVar(&p.join.Name, "as", "", "name of the sender in the group (one made up, for a member NAME.push-…)")
 	flags.StringVar(&p.join.Node, "node", hostname, "machine that the sender runs on")
 	flags.StringVar(&p.options.Name, "name", "", "what the object is called at the receivers (its own name)")
 	flags.StringVar((*string)(&p.options.ControlMode), "mode", "", "when agents acknowledge: hop or end-to-end (the group's)")
@@ -107,14 +107,10 @@ func (a *app) push(ctx context.Context, client *sdk.Client, p *push, what string
 		}
 		defer remove()
 	}
-	join, err := a.named(client, p.join, "push")
-	if err != nil {
+	if err := a.nameSender(ctx, client, &p.join); err != nil {
 		return err
 	}
-	if err := a.checkNotReceiving(ctx, client, join); err != nil {
-		return err
-	}
-	session, err := a.join(ctx, client, join)
+	session, err := a.join(ctx, client, p.join)
 	if err != nil {
 		return err
 	}
@@ -199,22 +195,39 @@ func keepInput(p *push) (file string, remove func(), err error) {
 	return file, remove, nil
 }
 
-// named gives who joins without a name that of its identity if that is a member, or one made up.
-func (a *app) named(client *sdk.Client, join sdk.Join, what string) (sdk.Join, error) {
+// nameSender names a session of its own to send in, so that it ends none that receives; or checks the
+// name that was asked for.
+func (a *app) nameSender(ctx context.Context, client *sdk.Client, join *sdk.Join) error {
 	if join.Name != "" {
-		return join, nil
+		return a.checkNotReceiving(ctx, client, *join)
 	}
 	id, err := client.Identity()
-	name, isMember := strings.CutPrefix(id, "member/")
-	if !isMember {
-		name = what + "-" + strings.ToLower(rand.Text()[:6])
+	join.Name = madeUp("push")
+	if member, isMember := strings.CutPrefix(id, "member/"); isMember {
+		join.Name = member + "." + join.Name
 	}
-	join.Name = name
-	return join, err
+	return err
 }
 
+// nameReceiver has a member join as itself: however often it is restarted, it is the same one. Others
+// join under a name that is made up.
+func nameReceiver(client *sdk.Client, join *sdk.Join) error {
+	if join.Name != "" {
+		return nil
+	}
+	id, err := client.Identity()
+	member, isMember := strings.CutPrefix(id, "member/")
+	if join.Name = member; !isMember {
+		join.Name = madeUp("pull")
+	}
+	return err
+}
+
+// madeUp returns a name that nobody else has.
+func madeUp(what string) string { return what + "-" + strings.ToLower(rand.Text()[:6]) }
+
 // checkNotReceiving refuses to join under the name of somebody who receives: of two sessions of one
-// member the later one ends the other, and nothing would be received there any more.
+// name the later one ends the other, and nothing would be received there any more.
 func (a *app) checkNotReceiving(ctx context.Context, client *sdk.Client, join sdk.Join) error {
 	asking, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
@@ -224,8 +237,7 @@ func (a *app) checkNotReceiving(ctx context.Context, client *sdk.Client, join sd
 	}
 	for _, m := range members {
 		if m.Name == join.Name && m.State == "active" && slices.Contains(m.Roles, sdk.Receive) {
-			return &sdk.Error{Code: sdk.Conflict, Message: fmt.Sprintf("%s receives in group %s, and would not any more if this pushed under its name: end that pull first, or push with another identity "+
-				"(groupcast token create NAME --role member --group %s makes a token for one)", join.Name, join.Group, join.Group)}
+			return &sdk.Error{Code: sdk.Conflict, Message: fmt.Sprintf("%s receives in group %s, and would not any more if this pushed under its name: push without --as", join.Name, join.Group)}
 		}
 	}
 	return nil

@@ -76,6 +76,48 @@ func TestMemberLimitUnderConcurrentJoins(t *testing.T) {
 	}
 }
 
+// A member has several sessions in a group, under its name and parts of it, but not any number. All end
+// when it is revoked.
+func TestSessionsOfOneMember(t *testing.T) {
+	const most = 64
+	m := managertest.Start(t)
+	operator := m.Client(t)
+	for _, group := range []string{"g", "h"} {
+		if _, err := operator.CreateGroup(t.Context(), group, sdk.Policy{MembersRelay: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	conn := managertest.Dial(t, letIn(t, mustRead(t, m.Access), "member", "alice", "*"))
+	sessions := groupv1.NewSessionServiceClient(conn)
+	join := func(group, name, reason string) {
+		t.Helper()
+		if _, err := sessions.Join(t.Context(), &groupv1.JoinRequest{Group: group, Name: name}); managertest.Reason(err) != reason {
+			t.Errorf("join %s as %s: %v, want reason %q", group, name, err, reason)
+		}
+	}
+	join("g", "bob.alice", "DENIED")
+	join("g", "alice.a.b", "INVALID")
+	join("g", "alice", "")
+	for i := range most - 1 {
+		join("g", fmt.Sprint("alice.push-", i), "")
+	}
+	join("g", "alice.more", "TOO_MANY_SESSIONS")
+	join("g", "alice.push-0", "")
+	join("h", "alice.more", "")
+	relay := &groupv1.IssueRelayRequest{Group: "g", Member: "alice.push-0"}
+	if _, err := groupv1.NewIdentityServiceClient(conn).IssueRelay(t.Context(), relay); managertest.Reason(err) != "INVALID" {
+		t.Errorf("one of several sessions relays: %v", err)
+	}
+	if err := operator.Revoke(t.Context(), "member", "alice"); err != nil {
+		t.Fatal(err)
+	}
+	for _, group := range []string{"g", "h"} {
+		if left, err := operator.Members(t.Context(), group); err != nil || len(left) > 0 {
+			t.Errorf("%s: %v of a member that was revoked are left, %v", group, left, err)
+		}
+	}
+}
+
 // An etag of a group is not good for a later one of the same name.
 func TestEtagsAreNotReused(t *testing.T) {
 	m := managertest.Start(t)

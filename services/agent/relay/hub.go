@@ -143,7 +143,7 @@ func (h *Hub) refuse(asked *link.Asked, reason wire.Reason, err error) {
 }
 
 // permitted checks a neighbour's capability: it must be its own, of this delivery,
-// and for what it asks. An operator may act as any member, a replicator as the one of its name.
+// and for what it asks.
 func (h *Hub) permitted(asked *link.Asked, id string) (identity.Capability, error) {
 	credentials, err := h.Security.Source.Credentials()
 	if err != nil {
@@ -158,8 +158,8 @@ func (h *Hub) permitted(asked *link.Asked, id string) (identity.Capability, erro
 		return held, fmt.Errorf("%w: it is for another duty", identity.ErrCapability)
 	}
 	holder := asked.Peer.ID
-	if holder.Role == identity.Operator || holder.Role == identity.Replicator && holder.Name == held.Holder.Name {
-		holder = identity.ID{Role: identity.Member, Name: held.Holder.Name}
+	if held.Holder.Role == identity.Member && holder.MayBe(held.Holder.Name) {
+		holder = held.Holder
 	}
 	return held, held.Permits(holder, held.Group, id, duty)
 }

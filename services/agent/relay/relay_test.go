@@ -94,6 +94,7 @@ func TestC16CapabilityOfAnother(t *testing.T) {
 	w.start("sa1", 1<<20)
 	w.tree("sa1", "sender", "r1")
 	r1, r2 := identity.ID{Role: identity.Member, Name: "r1"}, identity.ID{Role: identity.Member, Name: "r2"}
+	r2Part := identity.ID{Role: identity.Member, Name: "r2.part"}
 	other := wire.DeliveryID{9}
 	for name, tt := range map[string]struct {
 		as     identity.ID
@@ -102,6 +103,7 @@ func TestC16CapabilityOfAnother(t *testing.T) {
 	}{
 		"none":                     {r1, func(h *wire.Hello) { h.Capability = nil }, wire.Denied},
 		"of another member":        {r2, func(*wire.Hello) {}, wire.Denied},
+		"of another's part":        {r1, func(h *wire.Hello) { h.Capability = w.capability(r2Part, identity.Receive) }, wire.Denied},
 		"for another delivery":     {r1, func(h *wire.Hello) { h.Delivery = other }, wire.Denied},
 		"to receive, used to send": {r1, func(h *wire.Hello) { h.Offer = true }, wire.Denied},
 		"tampered":                 {r1, func(h *wire.Hello) { h.Capability[len(h.Capability)-1] ^= 1 }, wire.Denied},
@@ -117,11 +119,13 @@ func TestC16CapabilityOfAnother(t *testing.T) {
 			}
 		})
 	}
-	hello := w.hello(w.capability(r2, identity.Receive))
-	_, _, err := link.Dial(t.Context(), &net.Dialer{}, w.agents["sa1"].address, w.identity(r2), identity.ID{Role: identity.Agent, Name: "sa1"}, hello)
-	var refusal *wire.Refusal
-	if !errors.As(err, &refusal) || refusal.Reason != wire.Stale {
-		t.Errorf("a member that is not in the tree: %v, want stale", err)
+	for _, session := range []identity.ID{r2, r2Part} {
+		hello := w.hello(w.capability(session, identity.Receive))
+		_, _, err := link.Dial(t.Context(), &net.Dialer{}, w.agents["sa1"].address, w.identity(r2), identity.ID{Role: identity.Agent, Name: "sa1"}, hello)
+		var refusal *wire.Refusal
+		if !errors.As(err, &refusal) || refusal.Reason != wire.Stale {
+			t.Errorf("%s, which is not in the tree: %v, want stale", session, err)
+		}
 	}
 }
 

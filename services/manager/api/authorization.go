@@ -264,7 +264,7 @@ func (s *Server) mayDeliver(id identity.ID, groupName string) error {
 
 // mayBe refuses callers that may not act as a member of a group.
 func (s *Server) mayBe(ctx context.Context, groupName, member string) error {
-	if id := callerOf(ctx).ID; id.Role != identity.Operator && id.Name != member {
+	if id := callerOf(ctx).ID; !id.MayBe(member) {
 		return fmt.Errorf("%s as member %q: %w", id, member, errDenied)
 	}
 	return s.mayUse(ctx, groupName)

@@ -38,6 +38,7 @@ var mapping = []daemon.Code{
 	{Err: group.ErrDelivering, Code: codes.FailedPrecondition, Reason: "GROUP_IN_USE"},
 	{Err: group.ErrRoleNotAllowed, Code: codes.FailedPrecondition, Reason: "ROLE_NOT_ALLOWED"},
 	{Err: group.ErrGroupFull, Code: codes.ResourceExhausted, Reason: "GROUP_FULL"},
+	{Err: group.ErrManySessions, Code: codes.ResourceExhausted, Reason: "TOO_MANY_SESSIONS"},
 	{Err: ledger.ErrReused, Code: codes.InvalidArgument, Reason: "REQUEST_ID_REUSED"},
 	{Err: ledger.ErrContention, Code: codes.Aborted, Reason: "CONTENTION"},
 	{Err: ledger.ErrNotLeading, Code: codes.Unavailable, Reason: "NOT_LEADING"},

@@ -39,6 +39,7 @@ func TestErrorsBecomeCodesAndReasons(t *testing.T) {
 		{group.ErrInUse, codes.FailedPrecondition, "GROUP_IN_USE"},
 		{group.ErrRoleNotAllowed, codes.FailedPrecondition, "ROLE_NOT_ALLOWED"},
 		{group.ErrGroupFull, codes.ResourceExhausted, "GROUP_FULL"},
+		{group.ErrManySessions, codes.ResourceExhausted, "TOO_MANY_SESSIONS"},
 		{ledger.ErrReused, codes.InvalidArgument, "REQUEST_ID_REUSED"},
 		{ledger.ErrContention, codes.Aborted, "CONTENTION"},
 		{ledger.ErrNotLeading, codes.Unavailable, "NOT_LEADING"},

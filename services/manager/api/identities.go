@@ -80,6 +80,9 @@ func (i *identityService) IssueRelay(ctx context.Context, req *groupv1.IssueRela
 	if err := i.server.mayBe(ctx, req.GetGroup(), req.GetMember()); err != nil {
 		return nil, err
 	}
+	if err := identity.CheckName(req.GetMember()); err != nil { // one of several sessions does not
+		return nil, &ledger.Invalid{Violations: []ledger.Violation{{Field: "member", Problem: err.Error()}}}
+	}
 	if err := i.server.mayRelay(req.GetGroup(), req.GetMember()); err != nil {
 		return nil, err
 	}

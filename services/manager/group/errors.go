@@ -14,6 +14,8 @@ var (
 	ErrRoleNotAllowed = errors.New("the group's policy does not allow the role")
 	// ErrGroupFull says that the group has as many members as it may have.
 	ErrGroupFull = errors.New("the group has as many members as its policy allows")
+	// ErrManySessions says that a member has as many sessions in the group as one may have.
+	ErrManySessions = errors.New("the member has as many sessions there as one may have: end some first")
 	// ErrToken says that a join token is refused.
 	ErrToken = errors.New("join token refused")
 )

@@ -188,7 +188,7 @@ func (r *Registry) Revoke(ctx context.Context, id identity.ID) error {
 		return err
 	}
 	if id.Role == identity.Member {
-		r.endSessions(ctx, groupv1.MemberState_MEMBER_STATE_EXPELLED, r.view.MembersNamed(id.Name))
+		r.endSessions(ctx, groupv1.MemberState_MEMBER_STATE_EXPELLED, r.view.SessionsOf(id.Name, ""))
 	}
 	return nil
 }

@@ -26,6 +26,8 @@ const (
 	maxRoles      = 8
 	maxLabels     = 64
 	maxTextLength = 253
+	// maxSessions is how many sessions one member may have in a group.
+	maxSessions = 64
 )
 
 // One member may join this often: enough for a process that is restarted again
@@ -65,7 +67,7 @@ func (r *Registry) Join(ctx context.Context, caller ledger.Caller, asked *groupv
 func checkJoin(asked *groupv1.JoinRequest) error {
 	var problems ledger.Checks
 	problems.No("group", identity.CheckName(asked.GetGroup()))
-	problems.No("name", identity.CheckName(asked.GetName()))
+	problems.No("name", identity.CheckSession(asked.GetName()))
 	problems.That(len(asked.GetRoles()) <= maxRoles, "roles", "has %d items: at most %d", len(asked.GetRoles()), maxRoles)
 	checkPlace(&problems, asked.GetNode(), asked.GetAddresses(), asked.GetLabels())
 	if err := problems.Err(); err != nil {
@@ -147,6 +149,9 @@ func (r *Registry) planJoin(asked *groupv1.JoinRequest, response *groupv1.JoinRe
 		return ledger.Plan{}, fmt.Errorf("join group %q: %w", asked.GetGroup(), err)
 	}
 	current, rejoins := r.view.Member(asked.GetGroup(), asked.GetName())
+	if !rejoins && len(r.view.SessionsOf(identity.SessionOf(asked.GetName()), asked.GetGroup())) >= maxSessions {
+		return ledger.Plan{}, fmt.Errorf("join group %q as %q: %w (%d)", asked.GetGroup(), asked.GetName(), ErrManySessions, maxSessions)
+	}
 	if limit := message.GetPolicy().GetLimits().GetMaxMembers(); limit > 0 && !rejoins {
 		if err := r.checkRoom(asked.GetGroup(), int(limit)); err != nil {
 			return ledger.Plan{}, err

@@ -163,17 +163,24 @@ func (v *View) All(each func(Member)) {
 	}
 }
 
-// MembersNamed returns the sessions that the member has in any group.
-func (v *View) MembersNamed(name string) []Member {
+// SessionsOf returns the sessions that a member has in a group, or in any where none is named.
+func (v *View) SessionsOf(member, groupName string) []Member {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	var sessions []Member
-	for _, g := range v.groups {
-		if record, joined := g.members[name]; joined {
-			sessions = append(sessions, record)
+	for name, g := range v.groups {
+		if groupName != "" && name != groupName {
+			continue
+		}
+		for session, record := range g.members {
+			if identity.SessionOf(session) == member {
+				sessions = append(sessions, record)
+			}
 		}
 	}
-	slices.SortFunc(sessions, func(a, b Member) int { return strings.Compare(a.GetGroup(), b.GetGroup()) })
+	slices.SortFunc(sessions, func(a, b Member) int {
+		return cmp.Or(strings.Compare(a.GetGroup(), b.GetGroup()), strings.Compare(a.GetName(), b.GetName()))
+	})
 	return sessions
 }
 

@@ -203,7 +203,8 @@ func (x *Member) GetJoinTime() *timestamppb.Timestamp {
 type JoinRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Group string                 `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
-	// A DNS label. A caller with a member identity can only join as itself.
+	// A DNS label. A caller with a member identity can only join as itself, or as NAME.PART, with another
+	// label as the part: so one member has several sessions at a time.
 	Name      string            `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	Node      string            `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`
 	Addresses []string          `protobuf:"bytes,4,rep,name=addresses,proto3" json:"addresses,omitempty"`
