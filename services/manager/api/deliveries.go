@@ -7,6 +7,7 @@ import (
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/services/manager/delivery"
+	"github.com/groupcast/groupcast/services/manager/ledger"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
@@ -105,6 +106,9 @@ func (d *deliveryService) ListDeliveries(ctx context.Context, req *groupv1.ListD
 		return nil, err
 	}
 	deliveries, last, more := desk.List(req.GetGroup(), after, limit)
+	if _, _, known := d.server.View.Group(req.GetGroup()); !known && req.GetGroup() != "" && len(deliveries) == 0 {
+		return nil, fmt.Errorf("group %q %w", req.GetGroup(), ledger.ErrNotFound)
+	}
 	response := &groupv1.ListDeliveriesResponse{Deliveries: deliveries}
 	if more {
 		response.NextPageToken = pageToken(last)

@@ -76,9 +76,6 @@ func (d *Desk) reserve(group, id string) (release func()) {
 	}
 }
 
-// leastRate is the least rate, in bytes per second, at which something is heard of a neighbour in time.
-const leastRate = 4 << 10
-
 // checkSpec says what is wrong with what a sender wants.
 func checkSpec(spec *groupv1.DeliverySpec) error {
 	var problems ledger.Checks
@@ -100,8 +97,7 @@ func checkSpec(spec *groupv1.DeliverySpec) error {
 	span("spec.slow_member.lag_time", spec.GetSlowMember().GetLagTime(), 0)
 	span("spec.deadline", spec.GetDeadline(), 0)
 	span("spec.keep", spec.GetKeep(), maxKeep)
-	problems.That(spec.GetMaxBytesPerSecond() == 0 || spec.GetMaxBytesPerSecond() >= leastRate, "spec.max_bytes_per_second",
-		"is %d: neighbours would take each other for gone, want %d at least", spec.GetMaxBytesPerSecond(), leastRate)
+	problems.Rate("spec.max_bytes_per_second", spec.GetMaxBytesPerSecond())
 	problems.That(spec.GetMode() <= maxMode, "spec.mode", "%o has more than permission bits", spec.GetMode())
 	problems.That(spec.GetLength() == 0 || !spec.GetLengthUnknown(), "spec.length", "is both given and unknown")
 	problems.That(spec.GetKind() != groupv1.DeliveryKind_DELIVERY_KIND_STREAM || spec.GetLengthUnknown(), "spec.length_unknown", "a stream's length is not known before its end")

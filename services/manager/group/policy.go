@@ -61,6 +61,7 @@ func checkPolicy(problems *ledger.Checks, policy *groupv1.Policy) {
 	checkSpan(problems, "policy.slow_member.lag_time", policy.GetSlowMember().GetLagTime())
 	checkSpan(problems, "policy.latency_bound", policy.GetLatencyBound())
 	checkSpan(problems, "policy.cluster_threshold", policy.GetClusterThreshold())
+	problems.Rate("policy.limits.max_bytes_per_second", policy.GetLimits().GetMaxBytesPerSecond())
 }
 
 // checkEnum refuses values that this version does not know, and zero.

@@ -91,6 +91,7 @@ func TestBadPoliciesAreRefused(t *testing.T) {
 		"policy.control_mode":         {ControlMode: 99},
 		"policy.ack_level":            {AckLevel: -1},
 		"policy.slow_member.lag_time": {SlowMember: &groupv1.SlowMemberPolicy{LagTime: durationpb.New(-time.Second)}},
+		"max_bytes_per_second":        {Limits: &groupv1.Limits{MaxBytesPerSecond: 1000}},
 		"policy.latency_bound":        {LatencyBound: &durationpb.Duration{Seconds: 1 << 62}},
 	} {
 		var problems ledger.Checks
