@@ -2,6 +2,7 @@ package gather_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -75,4 +76,48 @@ func TestTreeGoesOnAfterAFileThatChanges(t *testing.T) {
 	if err := <-ended; !errors.As(err, &failed) || failed.Reason != "SOURCE_CHANGED" || failed.Code != sdk.Conflict {
 		t.Errorf("where none is uploaded: %v", err)
 	}
+}
+
+// Small files go several at a time, also where a client may have one connection alone; the progress is
+// that of all together.
+func TestFilesOfATreeGoTogether(t *testing.T) {
+	s := start(t)
+	contents := make(map[string][]byte)
+	for i := range 40 {
+		name := fmt.Sprint("tree/", i%3, "/", i)
+		_, contents[name] = s.file(name, uint64(i+1), 100_000)
+	}
+	_, contents["tree/large"] = s.file("tree/large", 99, 3<<20)
+	wantAll := func(client string) {
+		t.Helper()
+		for path, content := range contents {
+			s.wantFile(client, path, content)
+		}
+	}
+	s.policy("default: {max: 2MB}")
+	client := s.client("alice")
+	var last gather.Progress
+	finished := 0
+	ended := make(chan error, 1)
+	options := gather.FileOptions{Progress: func(p gather.Progress) {
+		if p.Path != "tree" || p.Files != 41 || p.Length != 4_000_000+3<<20 || p.Sent > p.Length || p.Sent < last.Sent || p.FilesDone != finished {
+			t.Errorf("%+v after %+v and %d files", p, last, finished)
+		}
+		last = p
+	}}
+	go func() {
+		ended <- client.UploadTree(t.Context(), s.place("tree"), options, func(gather.Uploaded) { finished++ })
+	}()
+	s.await("several go at a time", func() bool { return s.status("alice").Uploads >= 8 })
+	s.must(<-ended)
+	if finished != len(contents) {
+		t.Errorf("%d files are finished, want %d", finished, len(contents))
+	}
+	wantAll("alice")
+
+	s.policy("default: {maxConnections: 1}")
+	if p := s.upload("bob", s.place("tree")); p.status() != 0 {
+		t.Error(p.said.String())
+	}
+	wantAll("bob")
 }

@@ -3,18 +3,26 @@ package gather
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
+	"sync"
 
-	"github.com/groupcast/groupcast/internal/object"
-	"github.com/groupcast/groupcast/sdk"
+	"golang.org/x/sync/semaphore"
+)
+
+// Files of a tree are uploaded several at a time, so that one need not wait for the round trips and the
+// disk of another: as many as have underWay bytes together, each counted as leastWeight at least.
+// Large ones go one after the other, as they would share the same link.
+const (
+	underWay    = 8 << 20
+	leastWeight = 512 << 10
 )
 
 // UploadTree uploads all plain files below a directory, each for itself and under its
-// path in it. each, if it is set, hears of every file that is finished. If there is anything that
+// path in it. each, if it is set, hears of every file that is finished, of one at a time; the
+// progress is that of all together. If there is anything that
 // cannot be uploaded, as symbolic links, all of that is named and nothing is sent. A file that
 // fails later, since it changes, keeps none after it from being uploaded: the errors are joined.
 func (c *Client) UploadTree(ctx context.Context, dir string, options FileOptions, each func(Uploaded)) error {
@@ -25,100 +33,81 @@ func (c *Client) UploadTree(ctx context.Context, dir string, options FileOptions
 	if err != nil {
 		return err
 	}
-	var failed []error
+	t := &tree{client: c, dir: dir, options: options, each: each, files: files, sent: make(map[string]uint64)}
 	for _, file := range files {
-		uploaded, err := c.uploadOf(ctx, dir, file, options)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			continue // it was removed since
-		case err == nil && each != nil:
-			each(uploaded)
-		case err != nil:
-			failed = append(failed, err)
-		}
-		if _, final := c.standing(); err != nil && (final != nil || ctx.Err() != nil) {
-			break // none after it would fare better
-		}
+		t.length += file.length
 	}
+	return t.upload(ctx)
+}
+
+// tree is a directory whose files are uploaded.
+type tree struct {
+	client  *Client
+	dir     string
+	options FileOptions
+	each    func(Uploaded)
+	files   []found
+	length  uint64 // of all of them
+
+	mu        sync.Mutex
+	filesDone int
+	done      uint64            // their bytes
+	sent      map[string]uint64 // of those that are under way, by their paths
+}
+
+func (t *tree) upload(ctx context.Context) error {
+	room := semaphore.NewWeighted(underWay)
+	failed := make([]error, len(t.files)+1)
+	var uploading sync.WaitGroup
+	for i, file := range t.files {
+		weight := int64(min(max(file.length, leastWeight), underWay))
+		err := room.Acquire(ctx, weight)
+		if _, final := t.client.standing(); err != nil || final != nil {
+			failed[len(t.files)] = errors.Join(err, final) // none after it would fare better
+			break
+		}
+		uploading.Go(func() {
+			defer room.Release(weight)
+			failed[i] = t.uploadOne(ctx, file)
+		})
+	}
+	uploading.Wait()
 	return errors.Join(failed...)
 }
 
-// uploadOf uploads a file of a tree.
-func (c *Client) uploadOf(ctx context.Context, dir, file string, options FileOptions) (Uploaded, error) {
-	at := filepath.Join(dir, file)
+// uploadOne uploads a file, unless it was removed since it was found.
+func (t *tree) uploadOne(ctx context.Context, file found) error {
+	at := filepath.Join(t.dir, file.path)
 	if _, err := os.Lstat(at); errors.Is(err, fs.ErrNotExist) {
-		return Uploaded{}, err
-	}
-	options.Path = path.Join(options.Path, filepath.ToSlash(file))
-	return c.Upload(ctx, at, options)
-}
-
-// problemsMost is how much that cannot be uploaded is named.
-const problemsMost = 20
-
-// survey is what is in a tree.
-type survey struct {
-	dir      string
-	files    []string // their paths below it
-	problems []error
-}
-
-// surveyTree returns the files of a tree, or all that is in the way of uploading it.
-func surveyTree(dir string) ([]string, error) {
-	s := &survey{dir: dir}
-	if err := filepath.WalkDir(dir, s.visit); err != nil {
-		return nil, err
-	}
-	if len(s.problems) == 0 {
-		return s.files, nil
-	}
-	if more := len(s.problems) - problemsMost; more > 0 {
-		s.problems = append(s.problems[:problemsMost], fmt.Errorf("and %d more", more))
-	}
-	return nil, &sdk.Error{Code: sdk.InvalidArgument, Reason: "NOT_UPLOADABLE", Message: fmt.Sprintf("nothing was uploaded of %s:\n%v", dir, errors.Join(s.problems...))}
-}
-
-// visit takes a file or directory. One that cannot be read is visited again, with an error.
-func (s *survey) visit(at string, entry fs.DirEntry, err error) error {
-	switch {
-	case errors.Is(err, fs.ErrNotExist) && at != s.dir:
-		return nil // it was removed since
-	case err != nil:
-		return s.problem(entry, err)
-	case at == s.dir && entry.IsDir():
-		return nil
-	case entry.IsDir() && object.IsPartial(entry.Name()):
-		return fs.SkipDir // it has what was not received whole
-	case entry.IsDir():
-		if err := object.CheckName(entry.Name()); err != nil {
-			return s.problem(entry, fmt.Errorf("%q: %w", at, err))
-		}
 		return nil
 	}
-	return s.take(at, entry)
-}
-
-// take takes what is no directory, if it can be uploaded.
-func (s *survey) take(at string, entry fs.DirEntry) error {
-	source, err := object.Open(at)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
+	options := FileOptions{Path: path.Join(t.options.Path, filepath.ToSlash(file.path)), Progress: t.progress}
+	uploaded, err := t.client.Upload(ctx, at, options)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.sent, options.Path)
 	if err != nil {
-		return s.problem(entry, err)
-	}
-	if err := source.Close(); err != nil {
 		return err
 	}
-	below, err := filepath.Rel(s.dir, at)
-	s.files = append(s.files, below)
-	return err
-}
-
-func (s *survey) problem(entry fs.DirEntry, err error) error {
-	s.problems = append(s.problems, err)
-	if entry != nil && entry.IsDir() {
-		return fs.SkipDir
+	t.done += file.length
+	t.filesDone++
+	if t.each != nil {
+		t.each(uploaded)
 	}
 	return nil
+}
+
+// progress tells how all stand when one of them does.
+func (t *tree) progress(one Progress) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sent[one.Path] = one.Sent
+	one.Path, one.Files, one.FilesDone = t.options.Path, len(t.files), t.filesDone
+	one.Sent, one.Length = t.done, t.length
+	for _, sent := range t.sent {
+		one.Sent += sent
+	}
+	if t.options.Progress != nil {
+		t.options.Progress(one)
+	}
 }

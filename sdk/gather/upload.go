@@ -22,6 +22,9 @@ import (
 // Progress is how an upload stands.
 type Progress struct {
 	Path string
+	// Files is how many there are of a tree, and FilesDone how many of them are finished; both are zero
+	// of anything else.
+	Files, FilesDone int
 	// Sent is up to where bytes were sent, Length how many there are: of a stream, so far.
 	Sent, Length uint64
 	// Stored is up to where a stream is on the gatherer's disk, as far as it was heard; zero of a file.

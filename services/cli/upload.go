@@ -276,6 +276,9 @@ func (u *uploading) show(p gather.Progress) {
 		u.before, u.begun = p.Sent, now
 	}
 	done, how := fmt.Sprintf("%s  %s of %s", p.Path, bytesize.Short(p.Sent), bytesize.Short(p.Length)), hindrance(p)
+	if p.Files > 0 {
+		done += fmt.Sprintf(", %d of %d files", p.FilesDone, p.Files)
+	}
 	reason := how
 	if how == "" {
 		how = fmt.Sprintf("%s/s over %d connections", bytesize.Short(uint64(u.rate)), p.Connections)

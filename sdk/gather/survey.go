@@ -1,0 +1,87 @@
+package gather
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/sdk"
+)
+
+// problemsMost is how much that cannot be uploaded is named.
+const problemsMost = 20
+
+// found is a file of a tree.
+type found struct {
+	path   string // below the tree
+	length uint64
+}
+
+// survey is what is in a tree.
+type survey struct {
+	dir      string
+	files    []found
+	problems []error
+}
+
+// surveyTree returns the files of a tree, or all that is in the way of uploading it.
+func surveyTree(dir string) ([]found, error) {
+	s := &survey{dir: dir}
+	if err := filepath.WalkDir(dir, s.visit); err != nil {
+		return nil, err
+	}
+	if len(s.problems) == 0 {
+		return s.files, nil
+	}
+	if more := len(s.problems) - problemsMost; more > 0 {
+		s.problems = append(s.problems[:problemsMost], fmt.Errorf("and %d more", more))
+	}
+	return nil, &sdk.Error{Code: sdk.InvalidArgument, Reason: "NOT_UPLOADABLE", Message: fmt.Sprintf("nothing was uploaded of %s:\n%v", dir, errors.Join(s.problems...))}
+}
+
+// visit takes a file or directory. One that cannot be read is visited again, with an error.
+func (s *survey) visit(at string, entry fs.DirEntry, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && at != s.dir:
+		return nil // it was removed since
+	case err != nil:
+		return s.problem(entry, err)
+	case at == s.dir && entry.IsDir():
+		return nil
+	case entry.IsDir() && object.IsPartial(entry.Name()):
+		return fs.SkipDir // it has what was not received whole
+	case entry.IsDir():
+		if err := object.CheckName(entry.Name()); err != nil {
+			return s.problem(entry, fmt.Errorf("%q: %w", at, err))
+		}
+		return nil
+	}
+	return s.take(at, entry)
+}
+
+// take takes what is no directory, if it can be uploaded.
+func (s *survey) take(at string, entry fs.DirEntry) error {
+	source, err := object.Open(at)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return s.problem(entry, err)
+	}
+	if err := source.Close(); err != nil {
+		return err
+	}
+	below, err := filepath.Rel(s.dir, at)
+	s.files = append(s.files, found{below, source.Info().Length})
+	return err
+}
+
+func (s *survey) problem(entry fs.DirEntry, err error) error {
+	s.problems = append(s.problems, err)
+	if entry != nil && entry.IsDir() {
+		return fs.SkipDir
+	}
+	return nil
+}
