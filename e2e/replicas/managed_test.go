@@ -264,11 +264,7 @@ func TestPartitionThroughManagers(t *testing.T) {
 	if said := replicate(1, backing); !strings.Contains(said, "refused") || !strings.Contains(said, "allow it by name") {
 		t.Errorf("onto a device that is not on the list: %s", said)
 	}
-	r.must(one.process.Signal(syscall.SIGTERM))
-	r.must(one.process.Wait())
-	one.flags = append(one.flags, "--devices="+device)
-	r.restart(one)
-	r.await("r1 is online again", func() bool { return matches(r.run(0, "replicator", "list"), "r1 .* online ") })
+	r.allow(one, "--devices="+device)
 	if said := replicate(1, "another"); !strings.Contains(said, "another device") {
 		t.Errorf("onto another device than was meant: %s", said)
 	}
@@ -284,6 +280,32 @@ func TestPartitionThroughManagers(t *testing.T) {
 		}
 		must(t, "dd", "if=/dev/urandom", "of="+device, "bs=4096", "count=1", "seek=7", "conv=fsync")
 	}
+}
+
+// What a file system does not use is not read and not sent by the managers' word either.
+func TestUnusedBlocksAreLeftOutThroughManagers(t *testing.T) {
+	r := startRacks(t)
+	source := loop(t, filepath.Join(r.dir, "golden"), 24<<20)
+	fill(t, source)
+	device, one := loop(t, filepath.Join(r.dir, "backing"), 24<<20), r.replicas[0]
+	must(t, "dd", "if=/dev/urandom", "of="+device, "bs=1M", "conv=fsync", "count=24")
+	r.allow(r.store, "--sources="+r.dir+","+source)
+	r.allow(one, "--devices="+device)
+	if said := r.run(1, "replicate", "store:"+r.access(), "--to", device, "--skip-unused", "--on", one.Name()); !strings.Contains(said, "block device") {
+		t.Errorf("what is no device: %s", said)
+	}
+	before := r.traffic()
+	r.run(0, "replicate", "store:"+source, "--to", device, "--skip-unused", "--on", one.Name())
+	if sent := r.traffic() - before; sent > 12<<20 {
+		t.Errorf("%d bytes have left the store, of a device of 24 MiB that is all but empty", sent)
+	}
+	must(t, "fsck.ext4", "-f", "-n", device)
+	from, to := t.TempDir(), t.TempDir()
+	for at, mounted := range map[string]string{from: source, to: device} {
+		must(t, "mount", "-o", "ro,noload", mounted, at)
+		defer must(t, "umount", at)
+	}
+	must(t, "diff", "--recursive", from, to)
 }
 
 // A replication that is canceled, by whoever watches or by the one who began it, ends at once:

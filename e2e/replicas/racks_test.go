@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -149,6 +150,16 @@ func (r *racks) restart(one *replicator) {
 	r.Helper()
 	one.process = one.Command(testprocess.Binary(r, commands+"replicator/cmd/groupcast-replicator"), one.flags...)
 	r.must(one.process.Start())
+}
+
+// allow restarts a replicator that may do more.
+func (r *racks) allow(one *replicator, flag string) {
+	r.Helper()
+	r.must(one.process.Signal(syscall.SIGTERM))
+	r.must(one.process.Wait())
+	one.flags = append(one.flags, flag)
+	r.restart(one)
+	r.await(one.Name()+" is online again", func() bool { return matches(r.run(0, "replicator", "list"), one.Name()+" .* online ") })
 }
 
 // await waits until something holds that other programs bring about.
