@@ -23,7 +23,7 @@ import (
 // ReceiveOptions say where a member puts what it receives.
 type ReceiveOptions struct {
 	// Into is the directory that objects appear in, each at once and whole. It is made
-	// if it is missing.
+	// if it is missing. Without one, all but what Stream takes is refused.
 	Into string
 	// Stream returns where a stream goes. Without it a stream goes into a file in Into.
 	// What is returned is closed at the end of the stream.
@@ -190,8 +190,13 @@ func (r *receiving) failed(reason string, cause error) Arrived {
 	return Arrived{Incoming: r.incoming, Bytes: r.offset, Err: &DeliveryError{Reason: reason, Detail: cause.Error()}}
 }
 
+var errNoDirectory = errors.New("this member takes streams alone: it has no directory to put this into")
+
 // receive receives the delivery to its end.
 func (r *receiving) receive(ctx context.Context) Arrived {
+	if r.options.Into == "" && (r.incoming.Kind != Stream || r.options.Stream == nil) {
+		return r.failed("refused", errNoDirectory)
+	}
 	if r.options.Into != "" {
 		if err := os.MkdirAll(r.options.Into, 0o755); err != nil {
 			return r.failed("failed", err)

@@ -7,6 +7,9 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -96,11 +99,14 @@ func (a *app) pull(ctx context.Context, client *sdk.Client, p *pull) error {
 		return err
 	}
 	defer stop()
+	// Who reads standard output may go before the member does: writes fail then, and it leaves its group.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	options := sdk.ReceiveOptions{Into: p.into, Begun: func(in sdk.Incoming) {
 		fmt.Fprintf(a.stderr, "%s  receiving %s from %s\n", time.Now().Format(time.TimeOnly), printable(in.Name), in.Sender)
 	}}
+	output := &keepOpen{Writer: a.stdout}
 	if p.stdout {
-		options.Stream = func(sdk.Incoming) (sdk.StreamWriter, error) { return keepOpen{a.stdout}, nil }
+		options.Stream = func(sdk.Incoming) (sdk.StreamWriter, error) { return output, nil }
 	}
 	for arrived, err := range session.Receive(ctx, options) {
 		if ctx.Err() != nil {
@@ -109,7 +115,7 @@ func (a *app) pull(ctx context.Context, client *sdk.Client, p *pull) error {
 		if err != nil {
 			return err
 		}
-		if err := a.arrived(ctx, p, arrived); err != nil || p.once {
+		if err := a.arrived(ctx, p, arrived); err != nil || p.once || output.unread.Load() {
 			if p.relay.on {
 				untilEnded(ctx, client, arrived.ID)
 			}
@@ -120,9 +126,20 @@ func (a *app) pull(ctx context.Context, client *sdk.Client, p *pull) error {
 }
 
 // keepOpen is standard output, which outlives every stream.
-type keepOpen struct{ io.Writer }
+type keepOpen struct {
+	io.Writer
+	unread atomic.Bool // nobody reads it any more
+}
 
-func (keepOpen) Close() error { return nil }
+func (o *keepOpen) Write(p []byte) (int, error) {
+	n, err := o.Writer.Write(p)
+	if errors.Is(err, syscall.EPIPE) {
+		o.unread.Store(true)
+	}
+	return n, err
+}
+
+func (*keepOpen) Close() error { return nil }
 
 // arrivedEvent is an arrival as JSON.
 type arrivedEvent struct {
@@ -150,10 +167,10 @@ func (a *app) arrived(ctx context.Context, p *pull, one sdk.Arrived) error {
 	if one.Datagrams != nil {
 		fmt.Fprintf(a.stderr, "%s  of %s came %s\n", time.Now().Format(time.TimeOnly), printable(one.Name), cameOf(*one.Datagrams))
 	}
-	if !p.stdout {
-		if err := a.event(event, line); err != nil {
-			return err
-		}
+	if p.stdout { // that is for streams
+		fmt.Fprintf(a.stderr, "%s  %s\n", time.Now().Format(time.TimeOnly), line)
+	} else if err := a.event(event, line); err != nil {
+		return err
 	}
 	if p.exec == "" || one.Err != nil {
 		return nil
