@@ -60,18 +60,18 @@ type Client struct {
 }
 
 // Open returns a client of the gatherer at an address, as host:port, or of a name, with the
-// identity of a configuration file.
-func Open(file, gatherer string, options Options) (*Client, error) {
+// identity of a configuration file. The client outlives ctx, which bounds finding the gatherer alone.
+func Open(ctx context.Context, file, gatherer string, options Options) (*Client, error) {
 	config, err := uplink.ReadConfig(file)
 	if err != nil {
 		return nil, err
 	}
-	return Dial(config, gatherer, options)
+	return Dial(ctx, config, gatherer, options)
 }
 
 // Dial returns a client of the gatherer at an address, as host:port, or of a name: then the managers
-// are asked where it is, and it has to prove its name.
-func Dial(config sdk.Config, gatherer string, options Options) (*Client, error) {
+// are asked where it is until ctx is done, and it has to prove its name.
+func Dial(ctx context.Context, config sdk.Config, gatherer string, options Options) (*Client, error) {
 	if err := checkGatherer(gatherer); err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func Dial(config sdk.Config, gatherer string, options Options) (*Client, error) 
 	if err != nil {
 		return nil, err
 	}
-	conn, err := connect(up, gatherer, uplink.Over(options.Dialer))
+	conn, err := connect(ctx, up, gatherer, uplink.Over(options.Dialer))
 	if err != nil {
 		return nil, errors.Join(err, up.Close())
 	}

@@ -77,7 +77,7 @@ func (a *app) withGatherer(command *cobra.Command, do func(ctx context.Context, 
 	var to string
 	a.gathererFlags(command, &to)
 	command.RunE = func(command *cobra.Command, args []string) error {
-		client, err := a.gatherer(to, gather.Options{})
+		client, err := a.gatherer(command.Context(), to, gather.Options{})
 		if err != nil {
 			return err
 		}
