@@ -39,7 +39,7 @@ is pushed again.
 
 --exec runs a command by the shell for each object, with GROUPCAST_PATH,
 GROUPCAST_NAME, GROUPCAST_SENDER, GROUPCAST_DELIVERY and GROUPCAST_BYTES in its
-environment.
+environment, one after another; what else is delivered is received meanwhile.
 
 --relay makes the member a session agent of its group, too: what it receives, it passes
 on to others, so that a group needs no agents of its own. The group's policy has to
@@ -53,7 +53,7 @@ allow it ('groupcast group update GROUP --members-relay').`,
 	flags.StringVar(&p.join.Node, "node", hostname, "machine that the member runs on: an agent there feeds it")
 	flags.StringToStringVar(&p.join.Labels, "label", nil, "labels, as zone=rack-7")
 	flags.StringVar(&p.into, "into", "", "directory that objects appear in")
-	flags.BoolVar(&p.once, "once", false, "end after one delivery; the exit status says how it ended")
+	flags.BoolVar(&p.once, "once", false, "end after one delivery; the exit status says how it, and --exec, ended")
 	flags.BoolVar(&p.stdout, "stdout", false, "write streams to standard output")
 	flags.StringVar(&p.exec, "exec", "", "command to run for each object that has arrived")
 	p.relay.flags(flags)
@@ -175,18 +175,30 @@ func (a *app) arrived(ctx context.Context, p *pull, one sdk.Arrived) error {
 	if p.exec == "" || one.Err != nil {
 		return nil
 	}
-	return a.execute(ctx, p.exec, one)
+	return a.execute(ctx, p, one)
 }
 
-// execute runs the command for an object. That it fails is told, and ends nothing.
-func (a *app) execute(ctx context.Context, line string, one sdk.Arrived) error {
-	command := exec.CommandContext(ctx, "sh", "-c", line)
+// execStop is how long a command that is interrupted may take to end.
+const execStop = 5 * time.Second
+
+// execute runs the command for an object. That it fails is told; with --once, that is the outcome.
+func (a *app) execute(ctx context.Context, p *pull, one sdk.Arrived) error {
+	command := exec.CommandContext(ctx, "sh", "-c", p.exec)
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // to end what the shell has begun, too
+	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGTERM) }
+	command.WaitDelay = execStop
 	command.Stdout, command.Stderr = a.stderr, a.stderr
 	command.Env = append(os.Environ(),
 		"GROUPCAST_PATH="+one.Path, "GROUPCAST_NAME="+one.Name, "GROUPCAST_SENDER="+one.Sender,
 		"GROUPCAST_DELIVERY="+one.ID, fmt.Sprintf("GROUPCAST_BYTES=%d", one.Bytes))
-	if err := command.Run(); err != nil {
-		fmt.Fprintf(a.stderr, "--exec for %s: %v\n", printable(one.Name), err)
+	err := command.Run()
+	if err == nil {
+		return nil
 	}
+	err = fmt.Errorf("--exec for %s: %w", printable(one.Name), err)
+	if p.once {
+		return err
+	}
+	fmt.Fprintln(a.stderr, err)
 	return nil
 }
