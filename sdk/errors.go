@@ -98,6 +98,9 @@ func inWords(s *status.Status) string {
 		}
 		return "no connection: " + strings.TrimPrefix(text, "Error while dialing: ")
 	}
+	if strings.HasSuffix(text, "the client connection is closing") {
+		return "the client was closed"
+	}
 	if s.Code() == codes.DeadlineExceeded && text == context.DeadlineExceeded.Error() {
 		return "no answer in time"
 	}

@@ -126,6 +126,38 @@ func TestReportedInWords(t *testing.T) {
 	}
 }
 
+// Who uses what was closed is told so, and nothing is begun.
+func TestWhatWasClosed(t *testing.T) {
+	client := open(t)
+	if _, err := client.CreateGroup(t.Context(), "closed", sdk.Policy{}); err != nil {
+		t.Fatal(err)
+	}
+	session, err := client.Join(t.Context(), sdk.Join{Group: "closed", Name: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := session.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantClosed := func(what string, err error) {
+		if sdk.CodeOf(err) != sdk.Conflict || !strings.Contains(err.Error(), "left or closed") {
+			t.Errorf("%s in a session that was left: %v", what, err)
+		}
+	}
+	for _, err := range session.Receive(t.Context(), sdk.ReceiveOptions{}) {
+		wantClosed("receive", err)
+	}
+	_, err = session.SendStream(t.Context(), strings.NewReader(""), sdk.SendOptions{})
+	wantClosed("send", err)
+	if err := client.DeleteGroup(t.Context(), "closed", false); err != nil {
+		t.Error(err)
+	}
+	client.Close()
+	if _, err := client.Groups(t.Context()); err == nil || err.Error() != "the client was closed" {
+		t.Errorf("a client that was closed: %v", err)
+	}
+}
+
 func open(t *testing.T) *sdk.Client {
 	t.Helper()
 	client, err := sdk.Open(adminFile)

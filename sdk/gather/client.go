@@ -156,6 +156,8 @@ func (c *Client) keepAttached() {
 // ErrFenced says that the same client has attached elsewhere.
 var ErrFenced = errors.New("another process has attached as this client: only one can")
 
+var errClosed = &sdk.Error{Code: sdk.Conflict, Reason: "CLOSED", Message: "the client was closed"}
+
 // errRevoked says that the gatherer was told of a revocation.
 var errRevoked = &sdk.Error{Code: sdk.Forbidden, Reason: "REVOKED", Message: "the identity was revoked: enroll with a new join token"}
 
@@ -264,7 +266,7 @@ func (c *Client) awaitSession(ctx context.Context, ended string) (string, error)
 		case <-ctx.Done():
 			return "", ctx.Err()
 		case <-c.life.Done():
-			return "", net.ErrClosed
+			return "", errClosed
 		case <-now.changed:
 		}
 	}
