@@ -23,7 +23,7 @@ import (
 // ReceiveOptions say where a member puts what it receives.
 type ReceiveOptions struct {
 	// Into is the directory that objects appear in, each at once and whole. It is made
-	// if it is missing.
+	// if it is missing. Without one, all but what Stream takes is refused.
 	Into string
 	// Stream returns where a stream goes. Without it a stream goes into a file in Into.
 	// What is returned is closed at the end of the stream.
@@ -74,7 +74,8 @@ func (e *DeliveryError) Error() string {
 }
 
 // Receive receives what others send to the session's group, several deliveries at
-// once, and yields each when it has ended here. It goes on until ctx is done, the
+// once, and yields each when it has ended here. Others are received meanwhile, however
+// long the caller takes for one. It goes on until ctx is done, the
 // session has ended, or the iteration is broken off: what is unfinished then is kept,
 // and gone on with when the same comes again.
 func (s *Session) Receive(ctx context.Context, options ReceiveOptions) iter.Seq2[Arrived, error] {
@@ -87,17 +88,9 @@ func (s *Session) Receive(ctx context.Context, options ReceiveOptions) iter.Seq2
 		var workers sync.WaitGroup
 		defer workers.Wait()
 		defer stop()
-		begun := make(map[string]bool)
+		workers.Go(func() { s.receiveAll(ctx, options, arrived) })
 		for {
-			assigned, changed := s.attendance.toReceive()
-			for _, assignment := range assigned {
-				if id := assignment.GetDelivery(); !begun[id] && !assignment.GetEnded() {
-					begun[id] = true
-					workers.Go(func() { s.receiveOne(ctx, options, assignment, arrived) })
-				}
-			}
 			select {
-			case <-changed:
 			case one := <-arrived:
 				if !yield(one, nil) {
 					return
@@ -106,6 +99,26 @@ func (s *Session) Receive(ctx context.Context, options ReceiveOptions) iter.Seq2
 				yield(Arrived{}, s.whyDone(ctx))
 				return
 			}
+		}
+	}
+}
+
+// receiveAll receives each delivery to this member from when it begins.
+func (s *Session) receiveAll(ctx context.Context, options ReceiveOptions, arrived chan<- Arrived) {
+	var workers sync.WaitGroup
+	defer workers.Wait()
+	begun := make(map[string]bool)
+	for ctx.Err() == nil {
+		assigned, changed := s.attendance.toReceive()
+		for _, assignment := range assigned {
+			if id := assignment.GetDelivery(); !begun[id] && !assignment.GetEnded() {
+				begun[id] = true
+				workers.Go(func() { s.receiveOne(ctx, options, assignment, arrived) })
+			}
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
 		}
 	}
 }
@@ -190,8 +203,13 @@ func (r *receiving) failed(reason string, cause error) Arrived {
 	return Arrived{Incoming: r.incoming, Bytes: r.offset, Err: &DeliveryError{Reason: reason, Detail: cause.Error()}}
 }
 
+var errNoDirectory = errors.New("this member takes streams alone: it has no directory to put this into")
+
 // receive receives the delivery to its end.
 func (r *receiving) receive(ctx context.Context) Arrived {
+	if r.options.Into == "" && (r.incoming.Kind != Stream || r.options.Stream == nil) {
+		return r.failed("refused", errNoDirectory)
+	}
 	if r.options.Into != "" {
 		if err := os.MkdirAll(r.options.Into, 0o755); err != nil {
 			return r.failed("failed", err)

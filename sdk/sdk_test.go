@@ -2,11 +2,15 @@ package sdk_test
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/groupcast/groupcast/sdk"
 )
@@ -103,6 +107,54 @@ func TestConfigurationsThatCannotBe(t *testing.T) {
 	}
 	if _, err := sdk.Enroll(t.Context(), sdk.Config{Endpoints: []string{"m:1"}, TrustDomain: "t", CredentialsDir: "c"}, "letmein"); sdk.CodeOf(err) != sdk.InvalidArgument {
 		t.Errorf("a token that is none: %v", err)
+	}
+}
+
+// What gRPC says of its own parts is not told.
+func TestReportedInWords(t *testing.T) {
+	for text, reported := range map[string]error{
+		"no connection: dial tcp 10.0.0.5:7400: connect: connection refused": status.Error(codes.Unavailable,
+			`connection error: desc = "transport: Error while dialing: dial tcp 10.0.0.5:7400: connect: connection refused"`),
+		`no connection: authentication handshake failed: "x" is no name`: status.Error(codes.Unavailable,
+			`connection error: desc = "transport: authentication handshake failed: \"x\" is no name"`),
+		"no answer in time":        status.FromContextError(context.DeadlineExceeded).Err(),
+		`group "models" not found`: status.Error(codes.NotFound, `group "models" not found`),
+	} {
+		if got := sdk.Reported(fmt.Errorf("ask: %w", reported)); got.Error() != text || sdk.CodeOf(got) == sdk.Failed {
+			t.Errorf("%v is reported as %q, want %q", reported, got, text)
+		}
+	}
+}
+
+// Who uses what was closed is told so, and nothing is begun.
+func TestWhatWasClosed(t *testing.T) {
+	client := open(t)
+	if _, err := client.CreateGroup(t.Context(), "closed", sdk.Policy{}); err != nil {
+		t.Fatal(err)
+	}
+	session, err := client.Join(t.Context(), sdk.Join{Group: "closed", Name: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := session.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantClosed := func(what string, err error) {
+		if sdk.CodeOf(err) != sdk.Conflict || !strings.Contains(err.Error(), "left or closed") {
+			t.Errorf("%s in a session that was left: %v", what, err)
+		}
+	}
+	for _, err := range session.Receive(t.Context(), sdk.ReceiveOptions{}) {
+		wantClosed("receive", err)
+	}
+	_, err = session.SendStream(t.Context(), strings.NewReader(""), sdk.SendOptions{})
+	wantClosed("send", err)
+	if err := client.DeleteGroup(t.Context(), "closed", false); err != nil {
+		t.Error(err)
+	}
+	client.Close()
+	if _, err := client.Groups(t.Context()); err == nil || err.Error() != "the client was closed" {
+		t.Errorf("a client that was closed: %v", err)
 	}
 }
 

@@ -21,7 +21,8 @@ import (
 )
 
 // Outgoing is a delivery that a session sends. It goes on until it has ended at all
-// members, or until it is canceled, or the session is closed.
+// members, or until it is canceled, or the session is closed: the context that it was begun
+// with bounds its beginning alone.
 type Outgoing struct {
 	session *Session
 	id      string
@@ -78,6 +79,9 @@ func (s *Session) begin(ctx context.Context, spec *groupv1.DeliverySpec) (*Outgo
 		return nil, &Error{Code: InvalidArgument, Message: err.Error(), cause: err}
 	}
 	s.settle(ctx)
+	if s.keeping.Err() != nil {
+		return nil, s.whyDone(ctx)
+	}
 	answer, err := s.client.deliveries.CreateDelivery(ctx, &groupv1.CreateDeliveryRequest{
 		Group: s.member.Group, Sender: s.member.Name, Incarnation: s.member.Incarnation, Spec: spec, RequestId: requestID(),
 	})

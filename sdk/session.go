@@ -111,8 +111,13 @@ func (s *Session) whyDone(ctx context.Context) error {
 	if err := s.Err(); err != nil {
 		return err
 	}
+	if s.keeping.Err() != nil {
+		return errSessionClosed
+	}
 	return ctx.Err()
 }
+
+var errSessionClosed = &Error{Code: Conflict, Reason: "CLOSED", Message: "the session was left or closed"}
 
 // Members returns the members of the session's group.
 func (s *Session) Members(ctx context.Context) ([]Member, error) {

@@ -47,7 +47,8 @@ func (o SendOptions) streamSpec() (*groupv1.DeliverySpec, error) {
 
 // SendStream delivers all that a reader gives, as it comes, to the members of the
 // session's group that receive. What members have not acknowledged is kept in a
-// temporary file.
+// temporary file. A delivery that ends early leaves a read that blocks to the reader: who
+// closes that ends it.
 func (s *Session) SendStream(ctx context.Context, reader io.Reader, options SendOptions) (*Outgoing, error) {
 	spec, err := options.streamSpec()
 	if err != nil {

@@ -58,7 +58,7 @@ func TestKGatheringWithTwoPriorities(t *testing.T) {
 // uploader returns a client of the gatherer by way of Envoy.
 func uploader(t *testing.T, access, name string) *gather.Client {
 	t.Helper()
-	client, err := gather.Open(access, fmt.Sprintf("%s:%d", nodeAddresses(t)[0], gatheringNodePort), gather.Options{As: name})
+	client, err := gather.Open(t.Context(), access, fmt.Sprintf("%s:%d", nodeAddresses(t)[0], gatheringNodePort), gather.Options{As: name})
 	if err != nil {
 		t.Fatal(err)
 	}

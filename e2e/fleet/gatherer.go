@@ -57,5 +57,5 @@ func (f *Fleet) Uploader(ctx context.Context, dialer Dialer, gatherer *lab.Host,
 	if err := f.Reach(ctx, dialer.Host); err != nil {
 		return nil, err
 	}
-	return gather.Open(f.Access(), gatherer.At(GathererPort), gather.Options{As: name, Dialer: dialer})
+	return gather.Open(ctx, f.Access(), gatherer.At(GathererPort), gather.Options{As: name, Dialer: dialer})
 }

@@ -59,7 +59,7 @@ func (s *site) all(clients int, name string) (failures []error) {
 	var mu sync.Mutex
 	var running sync.WaitGroup
 	for i := range clients {
-		client, err := gather.Open(s.access(), s.grpc, gather.Options{As: fmt.Sprint("c", i)})
+		client, err := gather.Open(s.Context(), s.access(), s.grpc, gather.Options{As: fmt.Sprint("c", i)})
 		s.must(err)
 		running.Go(func() {
 			defer client.Close()

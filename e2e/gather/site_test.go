@@ -171,7 +171,7 @@ func (s *site) upload(as string, arguments ...string) *process {
 // client is a client in this process.
 func (s *site) client(as string) *gather.Client {
 	s.Helper()
-	client, err := gather.Open(s.access(), s.grpc, gather.Options{As: as})
+	client, err := gather.Open(s.Context(), s.access(), s.grpc, gather.Options{As: as})
 	s.must(err)
 	s.Cleanup(func() { client.Close() })
 	return client

@@ -60,18 +60,18 @@ type Client struct {
 }
 
 // Open returns a client of the gatherer at an address, as host:port, or of a name, with the
-// identity of a configuration file.
-func Open(file, gatherer string, options Options) (*Client, error) {
+// identity of a configuration file. The client outlives ctx, which bounds finding the gatherer alone.
+func Open(ctx context.Context, file, gatherer string, options Options) (*Client, error) {
 	config, err := uplink.ReadConfig(file)
 	if err != nil {
 		return nil, err
 	}
-	return Dial(config, gatherer, options)
+	return Dial(ctx, config, gatherer, options)
 }
 
 // Dial returns a client of the gatherer at an address, as host:port, or of a name: then the managers
-// are asked where it is, and it has to prove its name.
-func Dial(config sdk.Config, gatherer string, options Options) (*Client, error) {
+// are asked where it is until ctx is done, and it has to prove its name.
+func Dial(ctx context.Context, config sdk.Config, gatherer string, options Options) (*Client, error) {
 	if err := checkGatherer(gatherer); err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func Dial(config sdk.Config, gatherer string, options Options) (*Client, error) 
 	if err != nil {
 		return nil, err
 	}
-	conn, err := connect(up, gatherer, uplink.Over(options.Dialer))
+	conn, err := connect(ctx, up, gatherer, uplink.Over(options.Dialer))
 	if err != nil {
 		return nil, errors.Join(err, up.Close())
 	}
@@ -156,6 +156,8 @@ func (c *Client) keepAttached() {
 // ErrFenced says that the same client has attached elsewhere.
 var ErrFenced = errors.New("another process has attached as this client: only one can")
 
+var errClosed = &sdk.Error{Code: sdk.Conflict, Reason: "CLOSED", Message: "the client was closed"}
+
 // errRevoked says that the gatherer was told of a revocation.
 var errRevoked = &sdk.Error{Code: sdk.Forbidden, Reason: "REVOKED", Message: "the identity was revoked: enroll with a new join token"}
 
@@ -204,11 +206,7 @@ func (c *Client) hold(heard func()) error {
 
 // reasonFor returns why there is no session, for the user.
 func reasonFor(err error) string {
-	text := sdk.Reported(err).Error()
-	if inner, is := strings.CutPrefix(text, `connection error: desc = "transport: `); is { // gRPC's words for its parts
-		text = strings.TrimSuffix(inner, `"`)
-	}
-	return text
+	return strings.TrimPrefix(sdk.Reported(err).Error(), "no connection: ") // that is said already
 }
 
 // noGatherer returns an error that ends trying, if it says that somebody else is at the address. One that
@@ -268,7 +266,7 @@ func (c *Client) awaitSession(ctx context.Context, ended string) (string, error)
 		case <-ctx.Done():
 			return "", ctx.Err()
 		case <-c.life.Done():
-			return "", net.ErrClosed
+			return "", errClosed
 		case <-now.changed:
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"strings"
-	"time"
 
 	"google.golang.org/grpc"
 
@@ -14,9 +13,6 @@ import (
 	"github.com/groupcast/groupcast/internal/uplink"
 	"github.com/groupcast/groupcast/sdk"
 )
-
-// findTime is how long the managers may take to say where a gatherer is.
-const findTime = 15 * time.Second
 
 // isName tells a gatherer's name from an address.
 func isName(gatherer string) bool { return !strings.Contains(gatherer, ":") }
@@ -33,12 +29,10 @@ func checkGatherer(gatherer string) error {
 }
 
 // connect returns a connection to a gatherer.
-func connect(up *uplink.Uplink, gatherer string, opts ...grpc.DialOption) (*grpc.ClientConn, error) {
+func connect(ctx context.Context, up *uplink.Uplink, gatherer string, opts ...grpc.DialOption) (*grpc.ClientConn, error) {
 	if !isName(gatherer) {
 		return up.Gatherer(gatherer, opts...)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), findTime)
-	defer cancel()
 	answer, err := gatherv1.NewGathererServiceClient(up).GetGatherer(ctx, &gatherv1.GetGathererRequest{Name: gatherer})
 	if err != nil {
 		return nil, fmt.Errorf("find gatherer: %w", sdk.Reported(err))

@@ -34,7 +34,8 @@ const streamRoom = 1 << 30
 
 // UploadStream uploads all that a reader gives, as it comes, and returns when all of it is on
 // the gatherer's disk. open is told the offset from which on the gatherer wants bytes:
-// how much of the stream it has from earlier.
+// how much of the stream it has from earlier. A read that blocks when the upload fails is left to the
+// reader: who closes that ends it.
 func (c *Client) UploadStream(ctx context.Context, open func(offset uint64) (io.Reader, error), options StreamOptions) (Uploaded, error) {
 	if options.Path == "" {
 		return Uploaded{}, &sdk.Error{Code: sdk.InvalidArgument, Message: "a stream needs a path: name it"}

@@ -72,9 +72,18 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	}
 	status := exitStatus(err)
 	if status != exitInterrupted {
-		fmt.Fprintf(stderr, "groupcast: %v\n", err)
+		fmt.Fprintf(stderr, "groupcast: %v%s\n", err, a.hint(err))
 	}
 	return status
+}
+
+// hint says what may help where an error alone does not say it.
+func (a *app) hint(err error) string {
+	var late *sdk.Error
+	if errors.As(err, &late) && late.Code == sdk.TimedOut {
+		return fmt.Sprintf(": is a manager at the configuration's endpoints? (--timeout %v)", a.timeout)
+	}
+	return ""
 }
 
 // usageError says that the command was called wrongly.

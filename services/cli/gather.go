@@ -77,7 +77,7 @@ func (a *app) withGatherer(command *cobra.Command, do func(ctx context.Context, 
 	var to string
 	a.gathererFlags(command, &to)
 	command.RunE = func(command *cobra.Command, args []string) error {
-		client, err := a.gatherer(to, gather.Options{})
+		client, err := a.gatherer(command.Context(), to, gather.Options{})
 		if err != nil {
 			return err
 		}
@@ -186,7 +186,7 @@ others. It holds from the next half second on. Rates are bytes per second.
   admission: admit           # or, with a link: queue, refuse`,
 	}
 	return a.withGatherer(command, a.bounded(func(ctx context.Context, client *gather.Client, args []string) error {
-		text, err := readAll(args[0])
+		text, err := readAll(ctx, args[0])
 		if err != nil {
 			return err
 		}
@@ -205,9 +205,9 @@ others. It holds from the next half second on. Rates are bytes per second.
 // maxPolicyText bounds what is read as a policy.
 const maxPolicyText = 4 << 20
 
-// readAll reads a file, or standard input.
-func readAll(name string) ([]byte, error) {
-	from := io.ReadCloser(os.Stdin)
+// readAll reads a file, or standard input until ctx is done.
+func readAll(ctx context.Context, name string) ([]byte, error) {
+	from := io.NopCloser(&until{ctx, os.Stdin})
 	if name != "-" {
 		var err error
 		if from, err = os.Open(name); err != nil {
@@ -216,6 +216,9 @@ func readAll(name string) ([]byte, error) {
 		defer from.Close()
 	}
 	text, err := io.ReadAll(io.LimitReader(from, maxPolicyText+1))
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("read the policy to its end: %w", ctx.Err())
+	}
 	if err == nil && len(text) > maxPolicyText {
 		err = usageError{errors.New("the policy is longer than 4 MiB")}
 	}

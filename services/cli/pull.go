@@ -7,6 +7,9 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -36,7 +39,7 @@ is pushed again.
 
 --exec runs a command by the shell for each object, with GROUPCAST_PATH,
 GROUPCAST_NAME, GROUPCAST_SENDER, GROUPCAST_DELIVERY and GROUPCAST_BYTES in its
-environment.
+environment, one after another; what else is delivered is received meanwhile.
 
 --relay makes the member a session agent of its group, too: what it receives, it passes
 on to others, so that a group needs no agents of its own. The group's policy has to
@@ -50,7 +53,7 @@ allow it ('groupcast group update GROUP --members-relay').`,
 	flags.StringVar(&p.join.Node, "node", hostname, "machine that the member runs on: an agent there feeds it")
 	flags.StringToStringVar(&p.join.Labels, "label", nil, "labels, as zone=rack-7")
 	flags.StringVar(&p.into, "into", "", "directory that objects appear in")
-	flags.BoolVar(&p.once, "once", false, "end after one delivery; the exit status says how it ended")
+	flags.BoolVar(&p.once, "once", false, "end after one delivery; the exit status says how it, and --exec, ended")
 	flags.BoolVar(&p.stdout, "stdout", false, "write streams to standard output")
 	flags.StringVar(&p.exec, "exec", "", "command to run for each object that has arrived")
 	p.relay.flags(flags)
@@ -95,11 +98,14 @@ func (a *app) pull(ctx context.Context, client *sdk.Client, p *pull) error {
 		return err
 	}
 	defer stop()
+	// Who reads standard output may go before the member does: writes fail then, and it leaves its group.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	options := sdk.ReceiveOptions{Into: p.into, Begun: func(in sdk.Incoming) {
 		fmt.Fprintf(a.stderr, "%s  receiving %s from %s\n", time.Now().Format(time.TimeOnly), printable(in.Name), in.Sender)
 	}}
+	output := &keepOpen{Writer: a.stdout}
 	if p.stdout {
-		options.Stream = func(sdk.Incoming) (sdk.StreamWriter, error) { return keepOpen{a.stdout}, nil }
+		options.Stream = func(sdk.Incoming) (sdk.StreamWriter, error) { return output, nil }
 	}
 	for arrived, err := range session.Receive(ctx, options) {
 		if ctx.Err() != nil {
@@ -108,7 +114,7 @@ func (a *app) pull(ctx context.Context, client *sdk.Client, p *pull) error {
 		if err != nil {
 			return err
 		}
-		if err := a.arrived(ctx, p, arrived); err != nil || p.once {
+		if err := a.arrived(ctx, p, arrived); err != nil || p.once || output.unread.Load() {
 			if p.relay.on {
 				untilEnded(ctx, client, arrived.ID)
 			}
@@ -119,9 +125,20 @@ func (a *app) pull(ctx context.Context, client *sdk.Client, p *pull) error {
 }
 
 // keepOpen is standard output, which outlives every stream.
-type keepOpen struct{ io.Writer }
+type keepOpen struct {
+	io.Writer
+	unread atomic.Bool // nobody reads it any more
+}
 
-func (keepOpen) Close() error { return nil }
+func (o *keepOpen) Write(p []byte) (int, error) {
+	n, err := o.Writer.Write(p)
+	if errors.Is(err, syscall.EPIPE) {
+		o.unread.Store(true)
+	}
+	return n, err
+}
+
+func (*keepOpen) Close() error { return nil }
 
 // arrivedEvent is an arrival as JSON.
 type arrivedEvent struct {
@@ -149,26 +166,38 @@ func (a *app) arrived(ctx context.Context, p *pull, one sdk.Arrived) error {
 	if one.Datagrams != nil {
 		fmt.Fprintf(a.stderr, "%s  of %s came %s\n", time.Now().Format(time.TimeOnly), printable(one.Name), cameOf(*one.Datagrams))
 	}
-	if !p.stdout {
-		if err := a.event(event, line); err != nil {
-			return err
-		}
+	if p.stdout { // that is for streams
+		fmt.Fprintf(a.stderr, "%s  %s\n", time.Now().Format(time.TimeOnly), line)
+	} else if err := a.event(event, line); err != nil {
+		return err
 	}
 	if p.exec == "" || one.Err != nil {
 		return nil
 	}
-	return a.execute(ctx, p.exec, one)
+	return a.execute(ctx, p, one)
 }
 
-// execute runs the command for an object. That it fails is told, and ends nothing.
-func (a *app) execute(ctx context.Context, line string, one sdk.Arrived) error {
-	command := exec.CommandContext(ctx, "sh", "-c", line)
+// execStop is how long a command that is interrupted may take to end.
+const execStop = 5 * time.Second
+
+// execute runs the command for an object. That it fails is told; with --once, that is the outcome.
+func (a *app) execute(ctx context.Context, p *pull, one sdk.Arrived) error {
+	command := exec.CommandContext(ctx, "sh", "-c", p.exec)
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // to end what the shell has begun, too
+	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGTERM) }
+	command.WaitDelay = execStop
 	command.Stdout, command.Stderr = a.stderr, a.stderr
 	command.Env = append(os.Environ(),
 		"GROUPCAST_PATH="+one.Path, "GROUPCAST_NAME="+one.Name, "GROUPCAST_SENDER="+one.Sender,
 		"GROUPCAST_DELIVERY="+one.ID, fmt.Sprintf("GROUPCAST_BYTES=%d", one.Bytes))
-	if err := command.Run(); err != nil {
-		fmt.Fprintf(a.stderr, "--exec for %s: %v\n", printable(one.Name), err)
+	err := command.Run()
+	if err == nil {
+		return nil
 	}
+	err = fmt.Errorf("--exec for %s: %w", printable(one.Name), err)
+	if p.once {
+		return err
+	}
+	fmt.Fprintln(a.stderr, err)
 	return nil
 }

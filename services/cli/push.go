@@ -102,7 +102,7 @@ func (a *app) push(ctx context.Context, client *sdk.Client, p *push, what string
 	if what == "-" && !p.stream {
 		var err error
 		var remove func()
-		if source, remove, err = keepInput(p); err != nil {
+		if source, remove, err = keepInput(ctx, p); err != nil {
 			return err
 		}
 		defer remove()
@@ -172,8 +172,8 @@ func (a *app) cancel(ctx context.Context, out *sdk.Outgoing) error {
 	return errInterrupted
 }
 
-// keepInput reads standard input to its end into a file, so that its size is known.
-func keepInput(p *push) (file string, remove func(), err error) {
+// keepInput reads standard input to its end into a file, so that its size is known. Interrupted, it keeps nothing.
+func keepInput(ctx context.Context, p *push) (file string, remove func(), err error) {
 	dir, err := os.MkdirTemp("", "groupcast-push-")
 	if err != nil {
 		return "", nil, err
@@ -185,8 +185,12 @@ func keepInput(p *push) (file string, remove func(), err error) {
 	file = filepath.Join(dir, "stdin")
 	to, err := os.OpenFile(file, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o644)
 	if err == nil {
-		_, err = io.Copy(to, os.Stdin)
+		_, err = io.Copy(to, &until{ctx, os.Stdin})
 		err = errors.Join(err, to.Close())
+	}
+	if ctx.Err() != nil {
+		remove()
+		return "", nil, errInterrupted
 	}
 	if err != nil {
 		remove()

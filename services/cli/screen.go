@@ -16,6 +16,9 @@ type screen struct {
 	drawn    int      // lines on the terminal that are drawn over
 }
 
+// back goes so many lines back, to their beginning: the cursor is behind what was typed meanwhile, as ^C.
+const back = "\r\x1b[%dA"
+
 func newScreen(to io.Writer) *screen {
 	s := &screen{to: to}
 	if file, isFile := to.(*os.File); isFile && term.IsTerminal(int(file.Fd())) {
@@ -38,7 +41,7 @@ func (s *screen) drawLines(lines []string) {
 	width, _ := s.size()
 	var text strings.Builder
 	if s.drawn > 0 {
-		fmt.Fprintf(&text, "\x1b[%dA", s.drawn)
+		fmt.Fprintf(&text, back, s.drawn)
 	}
 	for _, line := range lines {
 		fmt.Fprintf(&text, "%s\x1b[K\n", cutRunes(line, width-1))
@@ -51,7 +54,7 @@ func (s *screen) drawLines(lines []string) {
 // end leaves the screen to what comes next.
 func (s *screen) end() {
 	if s.drawn > 0 {
-		fmt.Fprintf(s.to, "\x1b[%dA\x1b[J", s.drawn)
+		fmt.Fprintf(s.to, back+"\x1b[J", s.drawn)
 		s.drawn = 0
 	}
 }

@@ -62,7 +62,10 @@ func (t *traffic) open(ctx context.Context, args []string) (from packets, closed
 			return nil, nil, err
 		}
 	}
-	reader, err := capture.NewReader(file)
+	reader, err := capture.NewReader(&until{ctx, file})
+	if ctx.Err() != nil {
+		return nil, nil, errors.Join(errInterrupted, file.Close())
+	}
 	if err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("read %s: %w", args[0], err), file.Close())
 	}

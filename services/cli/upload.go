@@ -62,7 +62,7 @@ on where it was: by itself while it runs, and else when it is called again.`,
 		case args[0] == "-" && u.path == "":
 			return usageError{errors.New("standard input has no name: give it one with --name")}
 		}
-		client, err := a.gatherer(u.to, gather.Options{As: u.as, Labels: u.labels})
+		client, err := a.gatherer(command.Context(), u.to, gather.Options{As: u.as, Labels: u.labels})
 		if err != nil {
 			return err
 		}
@@ -77,13 +77,15 @@ func (a *app) gathererFlags(command *cobra.Command, to *string) {
 	command.Flags().StringVar(to, "to", cmp.Or(os.Getenv(gathererVariable), defaultGatherer), "the gatherer: its name, or its gRPC port as host:port ("+gathererVariable+")")
 }
 
-// gatherer returns a client of a gatherer.
-func (a *app) gatherer(to string, options gather.Options) (*gather.Client, error) {
+// gatherer returns a client of a gatherer. To find it is a call.
+func (a *app) gatherer(ctx context.Context, to string, options gather.Options) (*gather.Client, error) {
 	file, err := a.configFile()
 	if err != nil {
 		return nil, err
 	}
-	return gather.Open(file, to, options)
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	return gather.Open(ctx, file, to, options)
 }
 
 func (a *app) upload(ctx context.Context, client *gather.Client, u *upload, what string) error {

@@ -25,10 +25,13 @@ func OpenExternal(ctx context.Context, endpoints []string, tlsConfig *tls.Config
 	if err != nil {
 		return nil, fmt.Errorf("open store %v: %w", endpoints, err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	asking, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	if _, err := client.Get(ctx, prefix); err != nil {
+	if _, err := client.Get(asking, prefix); err != nil {
 		client.Close()
+		if asking.Err() != nil && ctx.Err() == nil { // the client does not say what keeps it from etcd
+			err = fmt.Errorf("no etcd answers within %v: look at the endpoints, and whether it asks for a certificate", dialTimeout)
+		}
 		return nil, fmt.Errorf("open store %v: %w", endpoints, err)
 	}
 	return &Store{
