@@ -84,5 +84,5 @@ func wrap(err error) error {
 		return err
 	}
 	s := reported.GRPCStatus()
-	return &Error{Code: codeOf[s.Code()], Reason: uplink.Reason(err), Message: s.Message(), cause: err}
+	return &Error{Code: codeOf[s.Code()], Reason: uplink.Reason(err), Message: uplink.Words(err), cause: err}
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -224,6 +225,22 @@ func Reason(err error) string {
 		}
 	}
 	return ""
+}
+
+// Words returns what a failed call says to people: what gRPC has around it names its own parts.
+func Words(err error) string {
+	var reported interface{ GRPCStatus() *status.Status }
+	if !errors.As(err, &reported) {
+		return err.Error()
+	}
+	text := reported.GRPCStatus().Message()
+	if text == context.DeadlineExceeded.Error() {
+		return "no answer in time"
+	}
+	if inner, is := strings.CutPrefix(text, `connection error: desc = "transport: `); is {
+		return strings.TrimPrefix(strings.TrimSuffix(inner, `"`), "Error while dialing: ")
+	}
+	return text
 }
 
 // sleep waits about so long, give or take half, so that many who were cut off at

@@ -204,11 +204,7 @@ func (c *Client) hold(heard func()) error {
 
 // reasonFor returns why there is no session, for the user.
 func reasonFor(err error) string {
-	text := sdk.Reported(err).Error()
-	if inner, is := strings.CutPrefix(text, `connection error: desc = "transport: `); is { // gRPC's words for its parts
-		text = strings.TrimSuffix(inner, `"`)
-	}
-	return text
+	return sdk.Reported(err).Error()
 }
 
 // noGatherer returns an error that ends trying, if it says that somebody else is at the address. One that
