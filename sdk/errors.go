@@ -3,8 +3,6 @@ package sdk
 import (
 	"context"
 	"errors"
-	"strconv"
-	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -86,23 +84,5 @@ func wrap(err error) error {
 		return err
 	}
 	s := reported.GRPCStatus()
-	return &Error{Code: codeOf[s.Code()], Reason: uplink.Reason(err), Message: inWords(s), cause: err}
-}
-
-// inWords returns what a status says, without gRPC's names for its own parts.
-func inWords(s *status.Status) string {
-	text := s.Message()
-	if quoted, is := strings.CutPrefix(text, "connection error: desc = "); is {
-		if inner, err := strconv.Unquote(quoted); err == nil {
-			text = strings.TrimPrefix(inner, "transport: ")
-		}
-		return "no connection: " + strings.TrimPrefix(text, "Error while dialing: ")
-	}
-	if strings.HasSuffix(text, "the client connection is closing") {
-		return "the client was closed"
-	}
-	if s.Code() == codes.DeadlineExceeded && text == context.DeadlineExceeded.Error() {
-		return "no answer in time"
-	}
-	return text
+	return &Error{Code: codeOf[s.Code()], Reason: uplink.Reason(err), Message: uplink.Words(err), cause: err}
 }

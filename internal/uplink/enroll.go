@@ -43,7 +43,7 @@ func (t Tickets) Enter(ctx context.Context, config Config, log *slog.Logger, opt
 		return fmt.Errorf("read join token: %w", err)
 	}
 	if _, err := Enroll(ctx, config, strings.TrimSpace(string(token)), opts...); err != nil {
-		return fmt.Errorf("enroll with the token in %s: %w", filepath.Clean(t.JoinToken), err)
+		return fmt.Errorf("enroll with the token in %s: %w", filepath.Clean(t.JoinToken), inWords{err})
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 
@@ -64,6 +65,9 @@ func (c ServiceConfig) Tickets() Tickets {
 // and its name. The credentials have to be of its role.
 func (c ServiceConfig) Connect(ctx context.Context, role identity.Role, log *slog.Logger, opts ...grpc.DialOption) (*Uplink, string, error) {
 	if err := c.Tickets().Enter(ctx, c.Uplink(), log, opts...); err != nil {
+		if errors.Is(err, fs.ErrNotExist) && c.JoinTokenFile == "" {
+			err = fmt.Errorf("%w: give --join-token-file a token of 'groupcast token create NAME --role %s'", err, role)
+		}
 		return nil, "", err
 	}
 	managers, err := Dial(c.Uplink(), log, opts...)
@@ -72,7 +76,7 @@ func (c ServiceConfig) Connect(ctx context.Context, role identity.Role, log *slo
 	}
 	id, err := managers.ID()
 	if err == nil && id.Role != role {
-		err = fmt.Errorf("credentials in %s are of %s: want those of a process with role %s", c.CredentialsDir, id, role)
+		err = fmt.Errorf("credentials in %s are of %s: want those of a process with role %s: remove them, and give --join-token-file a token of 'groupcast token create NAME --role %[3]s'", c.CredentialsDir, id, role)
 	}
 	if err != nil {
 		return nil, "", errors.Join(err, managers.Close())

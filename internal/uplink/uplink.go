@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -225,6 +227,34 @@ func Reason(err error) string {
 	}
 	return ""
 }
+
+// Words returns what a failed call says to people: what gRPC has around it names its own parts.
+func Words(err error) string {
+	var reported interface{ GRPCStatus() *status.Status }
+	if !errors.As(err, &reported) {
+		return err.Error()
+	}
+	text := reported.GRPCStatus().Message()
+	if quoted, is := strings.CutPrefix(text, "connection error: desc = "); is {
+		if inner, err := strconv.Unquote(quoted); err == nil {
+			text = inner
+		}
+		return strings.TrimPrefix(strings.TrimPrefix(text, "transport: "), "Error while dialing: ")
+	}
+	switch {
+	case text == context.DeadlineExceeded.Error():
+		return "no answer in time"
+	case strings.HasSuffix(text, "the client connection is closing"):
+		return "the client was closed"
+	}
+	return text
+}
+
+// inWords is an error that says what Words says of it.
+type inWords struct{ error }
+
+func (e inWords) Error() string { return Words(e.error) }
+func (e inWords) Unwrap() error { return e.error }
 
 // sleep waits about so long, give or take half, so that many who were cut off at
 // once do not come back at once. It returns false when ctx is done.

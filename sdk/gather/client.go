@@ -206,7 +206,7 @@ func (c *Client) hold(heard func()) error {
 
 // reasonFor returns why there is no session, for the user.
 func reasonFor(err error) string {
-	return strings.TrimPrefix(sdk.Reported(err).Error(), "no connection: ") // that is said already
+	return sdk.Reported(err).Error()
 }
 
 // noGatherer returns an error that ends trying, if it says that somebody else is at the address. One that

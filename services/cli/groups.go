@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/groupcast/groupcast/internal/bytesize"
 	"github.com/groupcast/groupcast/sdk"
 )
 
@@ -60,9 +61,9 @@ func addPolicyFlags(flags *pflag.FlagSet) *policyFlags {
 	add("ack", "ack_level")
 	flags.StringVar((*string)(&p.policy.SlowMember.Action), "slow", "", "what happens to slow members: pace, detach or evict (detach with hop, pace with end-to-end)")
 	add("slow", "slow_member.action")
-	flags.Uint64Var(&p.policy.SlowMember.FloorBytesPerSecond, "slow-floor", 0, "bytes per second under which the group does not go for a slow member's sake")
+	addSize(flags, (*bytesize.Size)(&p.policy.SlowMember.FloorBytesPerSecond), "slow-floor", "bytes per second under which the group does not go for a slow member's sake")
 	add("slow-floor", "slow_member.floor_bytes_per_second")
-	flags.Uint64Var(&p.policy.SlowMember.LagBytes, "slow-lag-bytes", 0, "bytes that a member may lag behind before it is evicted")
+	addSize(flags, (*bytesize.Size)(&p.policy.SlowMember.LagBytes), "slow-lag-bytes", "bytes that a member may lag behind before it is evicted")
 	add("slow-lag-bytes", "slow_member.lag_bytes")
 	flags.DurationVar(&p.policy.SlowMember.LagTime, "slow-lag-time", 0, "time that a member may lag behind before it is evicted")
 	add("slow-lag-time", "slow_member.lag_time")
@@ -80,11 +81,17 @@ func addPolicyFlags(flags *pflag.FlagSet) *policyFlags {
 	add("max-members", "limits.max_members")
 	flags.Uint32Var(&p.policy.Limits.MaxDeliveries, "max-deliveries", 0, "deliveries at once at most (no limit)")
 	add("max-deliveries", "limits.max_deliveries")
-	flags.Uint64Var(&p.policy.Limits.MaxObjectBytes, "max-object-bytes", 0, "size of an object at most (no limit)")
+	addSize(flags, (*bytesize.Size)(&p.policy.Limits.MaxObjectBytes), "max-object-bytes", "size of an object at most, as 10GiB (no limit)")
 	add("max-object-bytes", "limits.max_object_bytes")
-	flags.Uint64Var(&p.policy.Limits.MaxBytesPerSecond, "max-rate", 0, "bytes per second of a delivery at most (no limit)")
+	addSize(flags, (*bytesize.Size)(&p.policy.Limits.MaxBytesPerSecond), "max-rate", "bytes per second of a delivery at most, as 100MB (no limit)")
 	add("max-rate", "limits.max_bytes_per_second")
 	return p
+}
+
+// addSize adds a flag for a number of bytes, of which none is nothing to show.
+func addSize(flags *pflag.FlagSet, size *bytesize.Size, name, usage string) {
+	flags.Var(size, name, usage)
+	flags.Lookup(name).DefValue = ""
 }
 
 // read returns the policy, and the fields that were set.

@@ -177,6 +177,9 @@ func (a *app) enrollCommand() *cobra.Command {
 		credentials := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)) + ".credentials"
 		config.Renew = true
 		config.CredentialsDir = filepath.Join(filepath.Dir(file), credentials)
+		if err := config.Validate(); err != nil {
+			return usageError{err}
+		}
 		identity, err := sdk.Enroll(ctx, config, token)
 		if err != nil {
 			return err

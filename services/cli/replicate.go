@@ -43,7 +43,7 @@ the replication has begun, and 'groupcast replication watch' shows how it goes o
 	flags.StringVar(&r.spec.SourceNode, "from", "", "replicator that sends, or its node, if the source does not say it")
 	flags.StringVar((*string)(&r.spec.Slow), "slow", "", "what happens when a replica cannot keep up: pace (all wait for it) or detach (it is served last) (pace)")
 	flags.DurationVar(&r.spec.Deadline, "deadline", 0, "how long it may take (no limit)")
-	flags.Var(&r.rate, "rate", "bytes per second to send at most to each LAN, as 100MB (what the network interface carries)")
+	addSize(flags, &r.rate, "rate", "bytes per second to send at most to each LAN, as 100MB (what the network interface carries)")
 	flags.StringVar(&r.spec.DeviceSerial, "serial", "", "serial number that the block device must have that is overwritten (any)")
 	flags.BoolVar(&r.spec.SkipUnused, "skip-unused", false, "of a block device, leave out what the file system on it does not use: replicas have zeros there (needs partclone at the sender)")
 	flags.BoolVar(&r.noWait, "no-wait", false, "return when it has begun")

@@ -122,3 +122,12 @@ func TestSummaryTellsReasonsOnce(t *testing.T) {
 		t.Errorf("it says %q", text)
 	}
 }
+
+// What others chose, a name or what went wrong at a replica, moves no cursor and breaks no line.
+func TestSummaryShowsNoControlCharacters(t *testing.T) {
+	r := replicated(sdk.ReplicationFailed, sdk.Replica{Name: "a", State: sdk.ReplicaFailed, Reason: "disk", Detail: "write\x1b[2J x\ny"})
+	r.Name = "disk\x1b[1A\nimg"
+	if text := replicationSummary(r); strings.Contains(text, "\x1b") || strings.Count(text, "\n") != 1 || !strings.Contains(text, `disk\x1b[1A\nimg`) {
+		t.Errorf("it says %q", text)
+	}
+}

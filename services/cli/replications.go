@@ -34,7 +34,7 @@ func shortReplicationID(r sdk.Replication) string { return fmt.Sprintf("%.8s", r
 
 // replicationName is what the source is called: until the sender has opened it, by its path.
 func replicationName(r sdk.Replication) string {
-	return cmp.Or(r.Name, path.Base(r.Spec.SourcePath))
+	return printable(cmp.Or(r.Name, path.Base(r.Spec.SourcePath)))
 }
 
 func replicationState(r sdk.Replication) string {
@@ -184,11 +184,11 @@ func replicationSummary(r sdk.Replication) string {
 	}
 	told := make(map[string]bool)
 	if r.Detail != "" {
-		text, told[r.Reason] = text+"\n"+r.Reason+": "+r.Detail, true
+		text, told[r.Reason] = text+"\n"+r.Reason+": "+printable(r.Detail), true
 	}
 	for _, replica := range r.Replicas {
 		if replica.Detail != "" && !told[replica.Reason] {
-			text, told[replica.Reason] = text+fmt.Sprintf("\n%s (%s): %s", replica.Reason, replica.Name, replica.Detail), true
+			text, told[replica.Reason] = text+fmt.Sprintf("\n%s (%s): %s", replica.Reason, replica.Name, printable(replica.Detail)), true
 		}
 	}
 	return text

@@ -389,17 +389,17 @@ func TestDeliveryRefused(t *testing.T) {
 		refused(sender, spec, "INVALID")
 	}
 	_, err := p.groups.UpdateGroup(t.Context(), &groupv1.UpdateGroupRequest{Name: partyGroup, Policy: &groupv1.Policy{
-		Limits: &groupv1.Limits{MaxDeliveries: 1, MaxObjectBytes: 100, MaxBytesPerSecond: 50},
+		Limits: &groupv1.Limits{MaxDeliveries: 1, MaxObjectBytes: 100, MaxBytesPerSecond: 5000},
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	refused(sender, file(101), "OBJECT_TOO_LARGE")
 	spec := file(100)
-	spec.MaxBytesPerSecond = 5000
+	spec.MaxBytesPerSecond = 50000
 	id := p.create(t, sender, spec)
-	if got := sender.has(t, id, "assigned", func(a *groupv1.Assignment) bool { return a != nil }).GetSpec().GetMaxBytesPerSecond(); got != 50 {
-		t.Errorf("it may send %d bytes per second, want the group's 50", got)
+	if got := sender.has(t, id, "assigned", func(a *groupv1.Assignment) bool { return a != nil }).GetSpec().GetMaxBytesPerSecond(); got != 5000 {
+		t.Errorf("it may send %d bytes per second, want the group's 5000", got)
 	}
 	refused(sender, file(1), "TOO_MANY_DELIVERIES")
 	p.leave(t, receiver)

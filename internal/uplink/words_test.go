@@ -1,0 +1,28 @@
+package uplink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// What a user is told of a failed call has no words of gRPC's for its own parts.
+func TestWords(t *testing.T) {
+	for want, err := range map[string]error{
+		"group \"m\" not found": fmt.Errorf("get: %w", status.Error(codes.NotFound, `group "m" not found`)),
+		"no answer in time":     status.FromContextError(context.DeadlineExceeded).Err(),
+		"dial tcp 10.0.0.5:7400: connect: connection refused":   status.Error(codes.Unavailable, `connection error: desc = "transport: Error while dialing: dial tcp 10.0.0.5:7400: connect: connection refused"`),
+		"authentication handshake failed: peer is agent/a: not": status.Error(codes.Unavailable, `connection error: desc = "transport: authentication handshake failed: peer is agent/a: not"`),
+		`authentication handshake failed: "x" is no name`:       status.Error(codes.Unavailable, `connection error: desc = "transport: authentication handshake failed: \"x\" is no name"`),
+		"the client was closed":                                 status.Error(codes.Canceled, "grpc: the client connection is closing"),
+		"no space left":                                         errors.New("no space left"),
+	} {
+		if got := Words(err); got != want {
+			t.Errorf("%v: %q, want %q", err, got, want)
+		}
+	}
+}
