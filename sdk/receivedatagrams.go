@@ -52,8 +52,8 @@ func (r *receiving) receiveDatagrams(ctx context.Context) Arrived {
 	r.counts = d.counts
 	r.mu.Unlock()
 	one := d.receive(ctx)
-	one.Path, one.Datagrams = path, d.counts()
-	return one
+	one.Datagrams = d.counts()
+	return streamAt(one, path)
 }
 
 // datagramReceiver is a stream in datagrams on its way here.

@@ -151,7 +151,11 @@ func (r *receiving) receiveStream(ctx context.Context) Arrived {
 		return r.failed("refused", err)
 	}
 	defer to.Close()
-	one := r.takeStream(ctx, to)
+	return streamAt(r.takeStream(ctx, to), path)
+}
+
+// streamAt says where a stream is that went into a file. What came of one that failed is set aside.
+func streamAt(one Arrived, path string) Arrived {
 	one.Path = path
 	if one.Err != nil && path != "" {
 		one.Path = setAside(path)

@@ -144,13 +144,13 @@ func readFile(name string, config Config, settings []field) error {
 	}
 	var tree map[string]any
 	if err := yaml.Unmarshal(text, &tree); err != nil {
-		return fmt.Errorf("read config %s: %w", name, err)
+		return fmt.Errorf("read config %s: %w", name, spell.YAML(err))
 	}
 	if err := errors.Join(unknownKeys(tree, nil, settings)...); err != nil {
 		return fmt.Errorf("read config %s: %w", name, err)
 	}
 	if err := yaml.UnmarshalStrict(text, config); err != nil {
-		return fmt.Errorf("read config %s: %w", name, err)
+		return fmt.Errorf("read config %s: %w", name, spell.YAML(err))
 	}
 	return nil
 }
@@ -178,15 +178,17 @@ func unknownKeys(tree map[string]any, path []string, settings []field) []error {
 }
 
 // nearestKey returns the setting of the same name in another section, or else the
-// one that is spelled most alike.
+// one, or the section, that is spelled most alike.
 func nearestKey(key string, settings []field) string {
-	keys := make([]string, len(settings))
+	var keys []string
 	name := key[strings.LastIndexByte(key, '.')+1:]
-	for i, setting := range settings {
+	for _, setting := range settings {
 		if strings.EqualFold(setting.path[len(setting.path)-1], name) {
 			return setting.key()
 		}
-		keys[i] = setting.key()
+		for n := range setting.path {
+			keys = append(keys, strings.Join(setting.path[:n+1], "."))
+		}
 	}
 	return spell.Nearest(key, keys)
 }

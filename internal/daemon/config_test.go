@@ -118,6 +118,7 @@ func TestMistakesSayWhatWasMeant(t *testing.T) {
 		want          []string
 	}{
 		{name: "unknown key", file: "naem: x", want: []string{"unknown key naem: did you mean name?"}},
+		{name: "unknown section", file: "stroe: {dataDir: x}", want: []string{"unknown key stroe: did you mean store?"}},
 		{name: "unknown key below", file: "store: {datadir: x}", want: []string{"unknown key store.datadir: did you mean store.dataDir?"}},
 		{name: "key one level too high", file: "dataDir: x", want: []string{"unknown key dataDir: did you mean store.dataDir?"}},
 		{name: "many unknown keys", file: "naem: x\nstore: {pears: []}\nlog: {levl: info}", want: []string{"did you mean name?", "did you mean store.peers?", "did you mean log.level?"}},

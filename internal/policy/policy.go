@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/groupcast/groupcast/internal/bytesize"
+	"github.com/groupcast/groupcast/internal/spell"
 )
 
 // Admission is what happens to a client whose minimum does not fit beside the others'.
@@ -75,7 +76,7 @@ func Parse(text []byte) (Policy, error) {
 		return Policy{}, err
 	}
 	if err := yaml.UnmarshalStrict(text, &p); err != nil {
-		return Policy{}, fmt.Errorf("read policy: %w", err)
+		return Policy{}, fmt.Errorf("read policy: %w", spell.YAML(err))
 	}
 	return p, p.Validate()
 }

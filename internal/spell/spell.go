@@ -1,4 +1,4 @@
-// Package spell finds what somebody may have meant.
+// Package spell finds what somebody may have meant, and says what is wrong with it.
 package spell
 
 import "strings"

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"os/signal"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -26,6 +24,7 @@ type pull struct {
 	stdout bool
 	exec   string
 	relay  relay
+	output *streamsOut
 }
 
 func (a *app) pullCommand() *cobra.Command {
@@ -64,6 +63,7 @@ allow it ('groupcast group update GROUP --members-relay').`,
 		if p.into == "" && !p.stdout {
 			return usageError{errors.New("name a directory with --into, or --stdout for streams")}
 		}
+		p.output = &streamsOut{to: a.stdout, written: make(map[string]uint64)}
 		return a.stay(command, func(ctx context.Context, client *sdk.Client) error {
 			for {
 				err := a.pull(ctx, client, p)
@@ -103,9 +103,8 @@ func (a *app) pull(ctx context.Context, client *sdk.Client, p *pull) error {
 	options := sdk.ReceiveOptions{Into: p.into, Begun: func(in sdk.Incoming) {
 		fmt.Fprintf(a.stderr, "%s  receiving %s from %s\n", time.Now().Format(time.TimeOnly), printable(in.Name), in.Sender)
 	}}
-	output := &keepOpen{Writer: a.stdout}
 	if p.stdout {
-		options.Stream = func(sdk.Incoming) (sdk.StreamWriter, error) { return output, nil }
+		options.Stream = p.output.open
 	}
 	for arrived, err := range session.Receive(ctx, options) {
 		if ctx.Err() != nil {
@@ -114,7 +113,8 @@ func (a *app) pull(ctx context.Context, client *sdk.Client, p *pull) error {
 		if err != nil {
 			return err
 		}
-		if err := a.arrived(ctx, p, arrived); err != nil || p.once || output.unread.Load() {
+		p.output.forget(arrived.ID)
+		if err := a.arrived(ctx, p, arrived); err != nil || p.once || p.output.unread.Load() {
 			if p.relay.on {
 				untilEnded(ctx, client, arrived.ID)
 			}
@@ -123,22 +123,6 @@ func (a *app) pull(ctx context.Context, client *sdk.Client, p *pull) error {
 	}
 	return errInterrupted
 }
-
-// keepOpen is standard output, which outlives every stream.
-type keepOpen struct {
-	io.Writer
-	unread atomic.Bool // nobody reads it any more
-}
-
-func (o *keepOpen) Write(p []byte) (int, error) {
-	n, err := o.Writer.Write(p)
-	if errors.Is(err, syscall.EPIPE) {
-		o.unread.Store(true)
-	}
-	return n, err
-}
-
-func (*keepOpen) Close() error { return nil }
 
 // arrivedEvent is an arrival as JSON.
 type arrivedEvent struct {

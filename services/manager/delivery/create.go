@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -86,7 +85,11 @@ func checkSpec(spec *groupv1.DeliverySpec) error {
 	}
 	span := func(field string, value *durationpb.Duration, most time.Duration) {
 		ok := value == nil || value.CheckValid() == nil && value.AsDuration() >= 0 && (most == 0 || value.AsDuration() <= most)
-		problems.That(ok, field, "is %v: want %v at most, and nothing negative", value.AsDuration(), cmp.Or(most, math.MaxInt64))
+		want := "nothing negative"
+		if most > 0 {
+			want = fmt.Sprintf("%v at most, and nothing negative", most)
+		}
+		problems.That(ok, field, "is %v: want %s", value.AsDuration(), want)
 	}
 	known("spec.kind", spec.GetKind())
 	problems.That(spec.GetKind() != 0, "spec.kind", "is missing: want file, directory or stream")
