@@ -41,6 +41,11 @@ func (e *Error) Error() string { return e.Message }
 // Unwrap returns the error as gRPC reported it.
 func (e *Error) Unwrap() error { return e.cause }
 
+// Is has what was interrupted or took too long be what a context says of it, too.
+func (e *Error) Is(target error) bool {
+	return target == context.Canceled && e.Code == Interrupted || target == context.DeadlineExceeded && e.Code == TimedOut
+}
+
 // CodeOf returns the code of an error; Failed for errors that have none.
 func CodeOf(err error) Code {
 	var known *Error

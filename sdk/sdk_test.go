@@ -2,11 +2,15 @@ package sdk_test
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/groupcast/groupcast/sdk"
 )
@@ -103,6 +107,18 @@ func TestConfigurationsThatCannotBe(t *testing.T) {
 	}
 	if _, err := sdk.Enroll(t.Context(), sdk.Config{Endpoints: []string{"m:1"}, TrustDomain: "t", CredentialsDir: "c"}, "letmein"); sdk.CodeOf(err) != sdk.InvalidArgument {
 		t.Errorf("a token that is none: %v", err)
+	}
+}
+
+// What gRPC reports of a context is that, too.
+func TestContextsAreTold(t *testing.T) {
+	for code, is := range map[codes.Code]error{codes.Canceled: context.Canceled, codes.DeadlineExceeded: context.DeadlineExceeded} {
+		reported := sdk.Reported(status.Error(code, "said"))
+		for _, one := range []error{context.Canceled, context.DeadlineExceeded} {
+			if errors.Is(reported, one) != (one == is) {
+				t.Errorf("%v is %v: %v", code, one, one != is)
+			}
+		}
 	}
 }
 

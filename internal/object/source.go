@@ -37,7 +37,7 @@ func Open(path string) (*Source, error) {
 	}
 	root, err := os.OpenRoot(filepath.Dir(path))
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", path, err)
+		return nil, fmt.Errorf("open %s: %w", path, bare(err))
 	}
 	defer func() { _ = root.Close() }()
 	source, err := openIn(root, filepath.Base(path))
@@ -47,6 +47,15 @@ func Open(path string) (*Source, error) {
 	return source, nil
 }
 
+// bare returns what is wrong with a path that is named already.
+func bare(err error) error {
+	var named *fs.PathError
+	if errors.As(err, &named) {
+		return named.Err
+	}
+	return err
+}
+
 // openIn opens the object of this name in a directory.
 func openIn(dir *os.Root, name string) (*Source, error) {
 	if err := CheckName(name); err != nil {
@@ -54,7 +63,7 @@ func openIn(dir *os.Root, name string) (*Source, error) {
 	}
 	info, err := dir.Lstat(name)
 	if err != nil {
-		return nil, err
+		return nil, bare(err)
 	}
 	source := &Source{hashing: make(chan struct{}, 1)}
 	source.hashing <- struct{}{}

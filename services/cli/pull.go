@@ -114,7 +114,7 @@ func (a *app) pull(ctx context.Context, client *sdk.Client, p *pull) error {
 			return err
 		}
 		p.output.forget(arrived.ID)
-		if err := a.arrived(ctx, p, arrived); err != nil || p.once || p.output.unread.Load() {
+		if err := a.arrived(ctx, p, arrived); err != nil || p.once && p.takes(arrived) || p.output.unread.Load() {
 			if p.relay.on {
 				untilEnded(ctx, client, arrived.ID)
 			}
@@ -123,6 +123,10 @@ func (a *app) pull(ctx context.Context, client *sdk.Client, p *pull) error {
 	}
 	return errInterrupted
 }
+
+// takes reports whether a delivery is one of those that this member is here for: without a directory,
+// streams alone.
+func (p *pull) takes(one sdk.Arrived) bool { return p.into != "" || one.Kind == sdk.Stream }
 
 // arrivedEvent is an arrival as JSON.
 type arrivedEvent struct {

@@ -76,6 +76,9 @@ fresh, and what is lost is counted and not sent again.`,
 		if err := p.checkDatagrams(); err != nil {
 			return err
 		}
+		if p.wait < 0 {
+			return usageError{errors.New("--wait is a number of members")}
+		}
 		p.options.MaxBytesPerSecond = uint64(p.rate)
 		p.options.SlowMember.FloorBytesPerSecond, p.options.SlowMember.LagBytes = uint64(p.floor), uint64(p.lag)
 		return a.stay(command, func(ctx context.Context, client *sdk.Client) error {
