@@ -6,6 +6,8 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -39,6 +41,33 @@ func TestServiceSaysHowItIsLetIn(t *testing.T) {
 	_, _, err = config.Connect(t.Context(), identity.Replicator, slog.New(slog.DiscardHandler))
 	if err == nil || !strings.Contains(err.Error(), "are of agent/a: want those of a process with role replicator: remove them") {
 		t.Errorf("with an agent's credentials: %v", err)
+	}
+}
+
+// Who was away for so long that its credentials have expired is let in by a token as one that has none.
+func TestExpiredCredentialsAreReplaced(t *testing.T) {
+	config, log := ServiceDefaults(t.TempDir()), slog.New(slog.DiscardHandler)
+	config.JoinTokenFile = filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(config.JoinTokenFile, []byte("none"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for age, want := range map[time.Duration]string{time.Hour: "", 3 * time.Hour: "have expired: enroll with the token in "} {
+		ca, err := identity.NewCA(config.TrustDomain, func() time.Time { return time.Now().Add(-age) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		old, err := ca.IssueBundle(identity.ID{Role: identity.Replicator, Name: "r"}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config.CredentialsDir = t.TempDir()
+		if err := identity.FilesIn(config.CredentialsDir).Write(old); err != nil {
+			t.Fatal(err)
+		}
+		err = config.Tickets().Enter(t.Context(), config.Uplink(), log)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%v old: %v, want %q", age, err, want)
+		}
 	}
 }
 
