@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -29,6 +30,9 @@ func OpenExternal(ctx context.Context, endpoints []string, tlsConfig *tls.Config
 	defer cancel()
 	if _, err := client.Get(ctx, prefix); err != nil {
 		client.Close()
+		if errors.Is(err, context.DeadlineExceeded) {
+			return nil, fmt.Errorf("open store %v: etcd does not answer: look whether it runs there, has a quorum, and takes these certificates: %w", endpoints, err)
+		}
 		return nil, fmt.Errorf("open store %v: %w", endpoints, err)
 	}
 	return &Store{
