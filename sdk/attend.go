@@ -231,7 +231,7 @@ func (s *Session) record(ctx context.Context, id string, end outcome) error {
 		State: groupv1.ReceiptState_RECEIPT_STATE_COMPLETE, Bytes: end.bytes, Root: end.root, Datagrams: end.datagrams,
 	}
 	if end.reason != "" {
-		request.State, request.Reason, request.Detail = groupv1.ReceiptState_RECEIPT_STATE_FAILED, end.reason, end.detail
+		request.State, request.Reason, request.Detail = groupv1.ReceiptState_RECEIPT_STATE_FAILED, end.reason, uplink.Text(end.detail)
 	}
 	return insist(ctx, func() error {
 		_, err := s.client.deliveries.RecordReceipt(ctx, request)

@@ -21,7 +21,7 @@ import (
 // Tickets are files that a service can be let in by. Without any, somebody else puts its
 // credentials where they belong.
 type Tickets struct {
-	// JoinToken is exchanged once, where there are no credentials yet.
+	// JoinToken is exchanged once, where there are no credentials yet, or those that are there have expired.
 	JoinToken string
 	// ServiceAccountToken is exchanged at every start: what an earlier start left may have
 	// expired while the pod was not running. Authority is the managers' CA.
@@ -34,8 +34,9 @@ func (t Tickets) Enter(ctx context.Context, config Config, log *slog.Logger, opt
 	if t.ServiceAccountToken != "" {
 		return t.enterPod(ctx, config, log, opts)
 	}
-	_, err := identity.FilesIn(config.CredentialsDir).Credentials()
-	if err == nil || t.JoinToken == "" || !errors.Is(err, fs.ErrNotExist) {
+	current, err := identity.FilesIn(config.CredentialsDir).Credentials()
+	lapsed := err == nil && lapsed(current)
+	if t.JoinToken == "" || !lapsed && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	token, err := os.ReadFile(t.JoinToken)
@@ -43,9 +44,18 @@ func (t Tickets) Enter(ctx context.Context, config Config, log *slog.Logger, opt
 		return fmt.Errorf("read join token: %w", err)
 	}
 	if _, err := Enroll(ctx, config, strings.TrimSpace(string(token)), opts...); err != nil {
-		return fmt.Errorf("enroll with the token in %s: %w", filepath.Clean(t.JoinToken), inWords{err})
+		why := ""
+		if lapsed {
+			why = fmt.Sprintf("the credentials in %s have expired: ", config.CredentialsDir)
+		}
+		return fmt.Errorf("%senroll with the token in %s: %w", why, filepath.Clean(t.JoinToken), inWords{err})
 	}
 	return nil
+}
+
+// lapsed reports whether no manager takes the credentials any more, not even to renew them.
+func lapsed(c *identity.Credentials) bool {
+	return time.Since(c.Expiry()) > identity.ClockTolerance
 }
 
 // enterPause is the pause before managers are asked again that could not answer: where

@@ -10,7 +10,9 @@ import (
 // GathererFenced says that another process registered as the same gatherer.
 type GathererFenced struct{ State gatherv1.GathererState }
 
-func (e *GathererFenced) Error() string { return "registration ended: " + e.State.String() }
+func (e *GathererFenced) Error() string {
+	return "registration ended: another process registered as the same gatherer, with the same credentials"
+}
 
 // RegisterGatherer registers a gatherer and reports for it until ctx is done, or until a
 // newer incarnation of it has registered: then it returns *GathererFenced. When ctx is

@@ -3,8 +3,8 @@ package uplink
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
+	"log/slog"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -25,6 +25,8 @@ const (
 	// part in deliveries: one that stays away is replaced.
 	reattachSoon = 100 * time.Millisecond
 	settled      = 5 * time.Second
+	// held is after how long a stream has been there, not only asked for: gRPC tries for a while.
+	held = 30 * time.Second
 )
 
 // Ended says how a session ended that was not left.
@@ -171,7 +173,7 @@ func (u *Uplink) learnTime(manager *timestamppb.Timestamp) {
 type AgentFenced struct{ State agentv1.AgentState }
 
 func (e *AgentFenced) Error() string {
-	return "registration ended: " + e.State.String()
+	return "registration ended: another process registered as the same agent, with the same credentials"
 }
 
 // Register registers an agent and reports for it until ctx is done, or until a
@@ -255,7 +257,7 @@ func (u *Uplink) attend(ctx context.Context, what string, do func(context.Contex
 
 // attendWith is attend with the pause after a stream that has held for a while.
 func (u *Uplink) attendWith(ctx context.Context, what string, soon time.Duration, do func(context.Context) error) error {
-	for {
+	for failed := 0; ; {
 		attempt, cancel := context.WithCancel(ctx)
 		began := time.Now()
 		err := do(attempt)
@@ -264,9 +266,17 @@ func (u *Uplink) attendWith(ctx context.Context, what string, soon time.Duration
 			return nil
 		}
 		if !transient(err) {
-			return fmt.Errorf("%s: %w", what, err)
+			return &refusal{what, err}
 		}
-		u.log.Debug("stream broke; opening it again", "what", what, "error", err)
+		if time.Since(began) > held {
+			failed = 0
+		}
+		// Once is a manager that restarts; who is never heard has to be told of, and not with every attempt.
+		level := slog.LevelDebug
+		if failed++; failed > 1 && failed&(failed-1) == 0 {
+			level = slog.LevelWarn
+		}
+		u.log.Log(ctx, level, "not connected to a manager; trying again", "what", what, "error", Words(err))
 		if cutOff(err) {
 			u.transports.renew()
 		}
@@ -279,6 +289,22 @@ func (u *Uplink) attendWith(ctx context.Context, what string, soon time.Duration
 		}
 	}
 }
+
+// refusal says why something that goes on for long does not, for good.
+type refusal struct {
+	what string
+	err  error
+}
+
+func (r *refusal) Error() string {
+	text := r.what + ": " + Words(r.err)
+	if Reason(r.err) == "REVOKED" {
+		text += ", and remove the credentials that are there: a service that has some uses no token"
+	}
+	return text
+}
+
+func (r *refusal) Unwrap() error { return r.err }
 
 // cutOff reports whether a manager was reached that is of no use: it is silent, or cannot
 // reach the others.

@@ -11,7 +11,7 @@ import (
 type ReplicatorFenced struct{ State replicav1.ReplicatorState }
 
 func (e *ReplicatorFenced) Error() string {
-	return "registration ended: " + e.State.String()
+	return "registration ended: another process registered as the same replicator, with the same credentials"
 }
 
 // Duty is how a replicator takes part in replications.

@@ -1,12 +1,21 @@
 package uplink
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"io/fs"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/groupcast/groupcast/internal/identity"
 )
@@ -33,4 +42,58 @@ func TestServiceSaysHowItIsLetIn(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "are of agent/a: want those of a process with role replicator: remove them") {
 		t.Errorf("with an agent's credentials: %v", err)
 	}
+}
+
+// Who was away for so long that its credentials have expired is let in by a token as one that has none.
+func TestExpiredCredentialsAreReplaced(t *testing.T) {
+	config, log := ServiceDefaults(t.TempDir()), slog.New(slog.DiscardHandler)
+	config.JoinTokenFile = filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(config.JoinTokenFile, []byte("none"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for age, want := range map[time.Duration]string{time.Hour: "", 3 * time.Hour: "have expired: enroll with the token in "} {
+		ca, err := identity.NewCA(config.TrustDomain, func() time.Time { return time.Now().Add(-age) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		old, err := ca.IssueBundle(identity.ID{Role: identity.Replicator, Name: "r"}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config.CredentialsDir = t.TempDir()
+		if err := identity.FilesIn(config.CredentialsDir).Write(old); err != nil {
+			t.Fatal(err)
+		}
+		err = config.Tickets().Enter(t.Context(), config.Uplink(), log)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%v old: %v, want %q", age, err, want)
+		}
+	}
+}
+
+// Who never reaches a manager says so, but not with every attempt; one that restarts is no news. Who was revoked
+// says what to do.
+func TestLoneServiceSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said bytes.Buffer
+		u := &Uplink{log: slog.New(slog.NewTextHandler(&said, nil)), transports: newTransports(nil)}
+		refused, err := status.New(codes.Unauthenticated, "it was revoked").WithDetails(&errdetails.ErrorInfo{Reason: "REVOKED"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		attempts, warned := 0, map[int]int{1: 0, 2: 1, 3: 1, 8: 3}
+		err = u.attend(t.Context(), "register", func(context.Context) error {
+			if want, known := warned[attempts]; known && strings.Count(said.String(), "not connected to a manager") != want {
+				t.Errorf("after %d attempts: %s", attempts, said.String())
+			}
+			time.Sleep(settled + time.Second) // gRPC tries for so long
+			if attempts++; attempts > 8 {
+				return refused.Err()
+			}
+			return status.Error(codes.Unavailable, "nobody is there")
+		})
+		if err == nil || !strings.Contains(err.Error(), "register: it was revoked, and remove the credentials") || status.Code(err) != codes.Unauthenticated {
+			t.Errorf("it ends with %v", err)
+		}
+	})
 }

@@ -256,6 +256,10 @@ type inWords struct{ error }
 func (e inWords) Error() string { return Words(e.error) }
 func (e inWords) Unwrap() error { return e.error }
 
+// Text makes text what a message can carry: with one byte that is not UTF-8, of a file's name, none is ever sent, and
+// the stream that it is for breaks again and again.
+func Text(text string) string { return strings.ToValidUTF8(text, "\ufffd") }
+
 // sleep waits about so long, give or take half, so that many who were cut off at
 // once do not come back at once. It returns false when ctx is done.
 func sleep(ctx context.Context, about time.Duration) bool {

@@ -135,7 +135,12 @@ func (a *app) root() *cobra.Command {
 	flags.StringVar(&a.config, "config", "", "file that says how to reach the managers, and as whom")
 	flags.StringVarP(&a.output, "output", "o", "table", "table, wide, json or yaml")
 	flags.DurationVar(&a.timeout, "timeout", 15*time.Second, "how long a call may take; watches and sessions are not bounded")
-	root.PersistentPreRunE = func(*cobra.Command, []string) error { return a.checkOutput() }
+	root.PersistentPreRunE = func(*cobra.Command, []string) error {
+		if a.timeout <= 0 {
+			return usageError{fmt.Errorf("--timeout %v leaves no time for a call", a.timeout)}
+		}
+		return a.checkOutput()
+	}
 	root.SetFlagErrorFunc(func(command *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w (see '%s --help')", err, command.CommandPath())}
 	})

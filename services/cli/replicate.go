@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -65,6 +66,11 @@ the replication has begun, and 'groupcast replication watch' shows how it goes o
 func (r *replicate) parse(source string) error {
 	r.spec.MaxBytesPerSecond = uint64(r.rate)
 	node, path, named := strings.Cut(source, ":")
+	for _, given := range []string{source, r.spec.TargetPath} {
+		if !utf8.ValidString(given) { // it could not be sent to the managers
+			return usageError{fmt.Errorf("%q is not UTF-8: rename it", given)}
+		}
+	}
 	switch {
 	case r.spec.SourceNode != "":
 		r.spec.SourcePath = source

@@ -131,3 +131,12 @@ func TestSummaryShowsNoControlCharacters(t *testing.T) {
 		t.Errorf("it says %q", text)
 	}
 }
+
+func TestPathsOfReplicationsAreUTF8(t *testing.T) {
+	for _, tt := range []struct{ source, to string }{{"store-1:/srv/\xff", "/srv"}, {"store-1:/srv/a", "/srv/\xff"}} {
+		r := &replicate{spec: sdk.ReplicationSpec{TargetPath: tt.to}}
+		if err := r.parse(tt.source); err == nil || exitStatus(err) != exitUsage || !strings.Contains(err.Error(), `\xff" is not UTF-8`) {
+			t.Errorf("%q to %q: %v, want that it is called wrongly", tt.source, tt.to, err)
+		}
+	}
+}

@@ -26,7 +26,7 @@ func TestExternalEtcdWithTLS(t *testing.T) {
 	p := managertest.NewProcess(t, t.TempDir(), "--store-endpoints="+etcd.Endpoint,
 		"--store-cert-file="+wrong.CertFile, "--store-key-file="+wrong.KeyFile, "--store-ca-file="+right.CAFile)
 	p.Start(t)
-	if status := p.WaitExit(t, 30*time.Second); status != 1 || !strings.Contains(p.Said(), "no etcd answers within 10s: look at the endpoints, and whether it asks for a certificate") {
+	if status := p.WaitExit(t, 30*time.Second); status != 1 || !strings.Contains(p.Said(), "no etcd answers within 10s: look whether it runs there") {
 		t.Errorf("with a foreign certificate it ended with %d and said:\n%s", status, p.Said())
 	}
 }

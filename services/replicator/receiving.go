@@ -11,6 +11,7 @@ import (
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 	"github.com/groupcast/groupcast/internal/multicast"
 	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/uplink"
 	"github.com/groupcast/groupcast/services/replicator/device"
 	"github.com/groupcast/groupcast/services/replicator/receive"
 )
@@ -40,7 +41,7 @@ func (w *worker) failed(ctx context.Context, j *job, reason string, err error, s
 	w.note(true, func() {
 		said := j.receiving
 		w.came(j, stats.Came)
-		said.State, said.Reason, said.Detail = replicav1.ReplicaState_REPLICA_STATE_FAILED, reason, err.Error()
+		said.State, said.Reason, said.Detail = replicav1.ReplicaState_REPLICA_STATE_FAILED, reason, uplink.Text(err.Error())
 		w.metrics.ended(said, stats)
 	})
 }

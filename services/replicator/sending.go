@@ -15,6 +15,7 @@ import (
 	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/uplink"
 	"github.com/groupcast/groupcast/services/replicator/send"
 )
 
@@ -55,7 +56,7 @@ func (w *worker) send(ctx context.Context, j *job, key []byte, task *replicav1.S
 		switch {
 		case err != nil:
 			w.log.Warn("a replication cannot be sent", "replication", j.sending.GetReplication(), "error", err)
-			j.sending.Reason, j.sending.Detail = "source_failed", err.Error()
+			j.sending.Reason, j.sending.Detail = "source_failed", uplink.Text(err.Error())
 		case nobody:
 			j.sending.Reason = "no_multicast"
 		}

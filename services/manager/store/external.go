@@ -30,7 +30,7 @@ func OpenExternal(ctx context.Context, endpoints []string, tlsConfig *tls.Config
 	if _, err := client.Get(asking, prefix); err != nil {
 		client.Close()
 		if asking.Err() != nil && ctx.Err() == nil { // the client does not say what keeps it from etcd
-			err = fmt.Errorf("no etcd answers within %v: look at the endpoints, and whether it asks for a certificate", dialTimeout)
+			err = fmt.Errorf("no etcd answers within %v: look whether it runs there, has a quorum, and takes these certificates", dialTimeout)
 		}
 		return nil, fmt.Errorf("open store %v: %w", endpoints, err)
 	}
