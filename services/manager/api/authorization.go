@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"path"
 	"slices"
 	"strconv"
+	"strings"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -134,7 +136,7 @@ func (s *Server) authorize(ctx context.Context, method string) (context.Context,
 	}
 	caller, err := s.identify(ctx)
 	if err == nil && permitted.direct && s.behindGateway(ctx) {
-		err = fmt.Errorf("%s through a gateway: %w (call a manager itself)", method, errDenied)
+		err = fmt.Errorf("%s through a gateway: %w (call a manager itself)", path.Base(method), errDenied)
 	}
 	id := caller.ID
 	switch {
@@ -145,7 +147,7 @@ func (s *Server) authorize(ctx context.Context, method string) (context.Context,
 			return nil, rule{}, errNoIdentity
 		}
 	case !slices.Contains(permitted.roles, id.Role):
-		return nil, rule{}, fmt.Errorf("%s by %s: %w", method, id, errDenied)
+		return nil, rule{}, fmt.Errorf("%s by %s: %w (it is for %s)", path.Base(method), id, errDenied, rolesInWords(permitted.roles))
 	}
 	return context.WithValue(ctx, callerKey{}, ledger.Caller{ID: id}), permitted, nil
 }
@@ -178,6 +180,15 @@ func (s *Server) identify(ctx context.Context) (identity.Peer, error) {
 		return identity.Peer{}, err
 	}
 	return caller, s.checkRevoked(caller)
+}
+
+// rolesInWords returns who may make a call: "operators and members".
+func rolesInWords(roles []identity.Role) string {
+	words := make([]string, len(roles))
+	for i, role := range roles {
+		words[i] = string(role) + "s"
+	}
+	return strings.Join(words, " and ")
 }
 
 // checkRevoked refuses a certificate from before its identity was revoked.

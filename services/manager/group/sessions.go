@@ -149,7 +149,8 @@ func (r *Registry) planJoin(asked *groupv1.JoinRequest, response *groupv1.JoinRe
 		return ledger.Plan{}, fmt.Errorf("join group %q: %w", asked.GetGroup(), err)
 	}
 	current, rejoins := r.view.Member(asked.GetGroup(), asked.GetName())
-	if !rejoins && len(r.view.SessionsOf(identity.SessionOf(asked.GetName()), asked.GetGroup())) >= maxSessions {
+	member := identity.SessionOf(asked.GetName())
+	if member != asked.GetName() && !rejoins && len(r.view.SessionsOf(member, asked.GetGroup())) >= maxSessions {
 		return ledger.Plan{}, fmt.Errorf("join group %q as %q: %w (%d)", asked.GetGroup(), asked.GetName(), ErrManySessions, maxSessions)
 	}
 	if limit := message.GetPolicy().GetLimits().GetMaxMembers(); limit > 0 && !rejoins {
