@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/groupcast/groupcast/internal/bytesize"
+	"github.com/groupcast/groupcast/internal/printable"
 	"github.com/groupcast/groupcast/sdk"
 )
 
@@ -137,7 +138,7 @@ func summary(d sdk.Delivery) string {
 	if d.InDatagrams {
 		return datagramSummary(d)
 	}
-	text := fmt.Sprintf("delivery %s of %s (%s) is %s: %d of %d members have it", shortID(d), printable(d.Name), deliverySize(d), strings.ToLower(deliveryState(d)), d.Complete, d.Members)
+	text := fmt.Sprintf("delivery %s of %s (%s) is %s: %d of %d members have it", shortID(d), printable.Text(d.Name), deliverySize(d), strings.ToLower(deliveryState(d)), d.Complete, d.Members)
 	m := d.Measurements
 	if d.State == sdk.DeliveryComplete && d.SentBytes == 0 && d.Length > 0 {
 		return text + "\nall had it already: nothing was sent"
@@ -264,7 +265,7 @@ func (a *app) sayWhy(d sdk.Delivery) {
 			fmt.Fprintf(a.stderr, "and others: groupcast delivery get %s -o wide\n", shortID(d))
 			return
 		}
-		fmt.Fprintf(a.stderr, "%s: %s\n", receipt.Member, printable(receipt.Detail))
+		fmt.Fprintf(a.stderr, "%s: %s\n", receipt.Member, printable.Text(receipt.Detail))
 	}
 }
 

@@ -7,15 +7,14 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"golang.org/x/term"
 	"sigs.k8s.io/yaml"
+
+	"github.com/groupcast/groupcast/internal/printable"
 )
 
 var outputs = []string{"table", "wide", "json", "yaml"}
@@ -83,19 +82,9 @@ func printTable[R any](w io.Writer, records []R, columns []column[R], wide bool)
 	}
 	row(func(c column[R]) string { return c.title })
 	for _, record := range records {
-		row(func(c column[R]) string { return orDash(printable(c.cell(record))) })
+		row(func(c column[R]) string { return orDash(printable.Text(c.cell(record))) })
 	}
 	return table.Flush()
-}
-
-// printable returns a text that others chose as a terminal can show it: what is no character to be seen is written as
-// Go does, so that no name moves the cursor or breaks a table.
-func printable(text string) string {
-	if strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }) < 0 {
-		return text
-	}
-	quoted := strconv.Quote(text)
-	return quoted[1 : len(quoted)-1]
 }
 
 // event writes one step of a stream: a JSON line, a YAML document, or a line for people.

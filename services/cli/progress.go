@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/groupcast/groupcast/internal/bytesize"
+	"github.com/groupcast/groupcast/internal/printable"
 	"github.com/groupcast/groupcast/sdk"
 )
 
@@ -84,7 +85,7 @@ func watchToEnd[R any](a *app, states iter.Seq2[R, error], show func(R), shown *
 // show shows a delivery as it is now.
 func (p *progress) show(d sdk.Delivery) {
 	s := standing{
-		title:    fmt.Sprintf("%s  %s → %s  %s", shortID(d), printable(d.Name), d.Group, deliverySize(d)),
+		title:    fmt.Sprintf("%s  %s → %s  %s", shortID(d), printable.Text(d.Name), d.Group, deliverySize(d)),
 		sent:     fmt.Sprintf("%s: %s of %s sent, %d of %d members complete", shortID(d), bytesize.Short(d.SentBytes), deliverySize(d), d.Complete, d.Members),
 		complete: d.Complete, all: d.Members, length: d.Length,
 	}

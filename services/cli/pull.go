@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/groupcast/groupcast/internal/bytesize"
+	"github.com/groupcast/groupcast/internal/printable"
 	"github.com/groupcast/groupcast/sdk"
 )
 
@@ -101,7 +102,7 @@ func (a *app) pull(ctx context.Context, client *sdk.Client, p *pull) error {
 	// Who reads standard output may go before the member does: writes fail then, and it leaves its group.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	options := sdk.ReceiveOptions{Into: p.into, Begun: func(in sdk.Incoming) {
-		fmt.Fprintf(a.stderr, "%s  receiving %s from %s\n", time.Now().Format(time.TimeOnly), printable(in.Name), in.Sender)
+		fmt.Fprintf(a.stderr, "%s  receiving %s from %s\n", time.Now().Format(time.TimeOnly), printable.Text(in.Name), in.Sender)
 	}}
 	if p.stdout {
 		options.Stream = p.output.open
@@ -143,16 +144,16 @@ type arrivedEvent struct {
 // arrived says what has arrived, and runs the command for it.
 func (a *app) arrived(ctx context.Context, p *pull, one sdk.Arrived) error {
 	event := arrivedEvent{one.ID, one.Name, one.Sender, one.Path, one.Bytes, "", one.Datagrams}
-	line := fmt.Sprintf("%s received %s (%s) from %s", a.paint(green, "✓"), printable(one.Name), bytesize.Short(one.Bytes), one.Sender)
+	line := fmt.Sprintf("%s received %s (%s) from %s", a.paint(green, "✓"), printable.Text(one.Name), bytesize.Short(one.Bytes), one.Sender)
 	if one.Err != nil {
 		event.Error = one.Err.Error()
-		line = fmt.Sprintf("%s %s from %s failed: %v", a.paint(red, "✗"), printable(one.Name), one.Sender, one.Err)
+		line = fmt.Sprintf("%s %s from %s failed: %v", a.paint(red, "✗"), printable.Text(one.Name), one.Sender, one.Err)
 		if one.Path != "" {
-			line += "; what came is in " + printable(one.Path)
+			line += "; what came is in " + printable.Text(one.Path)
 		}
 	}
 	if one.Datagrams != nil {
-		fmt.Fprintf(a.stderr, "%s  of %s came %s\n", time.Now().Format(time.TimeOnly), printable(one.Name), cameOf(*one.Datagrams))
+		fmt.Fprintf(a.stderr, "%s  of %s came %s\n", time.Now().Format(time.TimeOnly), printable.Text(one.Name), cameOf(*one.Datagrams))
 	}
 	if p.stdout { // that is for streams
 		fmt.Fprintf(a.stderr, "%s  %s\n", time.Now().Format(time.TimeOnly), line)
@@ -182,7 +183,7 @@ func (a *app) execute(ctx context.Context, p *pull, one sdk.Arrived) error {
 	if err == nil {
 		return nil
 	}
-	err = fmt.Errorf("--exec for %s: %w", printable(one.Name), err)
+	err = fmt.Errorf("--exec for %s: %w", printable.Text(one.Name), err)
 	if p.once {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/groupcast/groupcast/internal/bytesize"
+	"github.com/groupcast/groupcast/internal/printable"
 	"github.com/groupcast/groupcast/sdk"
 )
 
@@ -34,7 +35,7 @@ func shortReplicationID(r sdk.Replication) string { return fmt.Sprintf("%.8s", r
 
 // replicationName is what the source is called: until the sender has opened it, by its path.
 func replicationName(r sdk.Replication) string {
-	return printable(cmp.Or(r.Name, path.Base(r.Spec.SourcePath)))
+	return printable.Text(cmp.Or(r.Name, path.Base(r.Spec.SourcePath)))
 }
 
 func replicationState(r sdk.Replication) string {
@@ -184,11 +185,11 @@ func replicationSummary(r sdk.Replication) string {
 	}
 	told := make(map[string]bool)
 	if r.Detail != "" {
-		text, told[r.Reason] = text+"\n"+r.Reason+": "+printable(r.Detail), true
+		text, told[r.Reason] = text+"\n"+r.Reason+": "+printable.Text(r.Detail), true
 	}
 	for _, replica := range r.Replicas {
 		if replica.Detail != "" && !told[replica.Reason] {
-			text, told[replica.Reason] = text+fmt.Sprintf("\n%s (%s): %s", replica.Reason, replica.Name, printable(replica.Detail)), true
+			text, told[replica.Reason] = text+fmt.Sprintf("\n%s (%s): %s", replica.Reason, replica.Name, printable.Text(replica.Detail)), true
 		}
 	}
 	return text

@@ -11,6 +11,7 @@ import (
 
 	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
 	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/printable"
 	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
 	"github.com/groupcast/groupcast/services/replicator/device"
 	"github.com/groupcast/groupcast/services/replicator/receive"
@@ -58,20 +59,12 @@ func TestWhoRefusesIsWaitedForNoMore(t *testing.T) {
 			if len(result.Members) != 2 {
 				t.Fatalf("receipts %+v", result.Members)
 			}
-			m, text := result.Members[1], strings.Map(spaced, why.Error())
+			m, text := result.Members[1], printable.Text(why.Error())
 			if m.Name != "receiver2" || m.Outcome != algo.Failed || m.Reason != want.String() || m.Detail != text || m.Address.Addr() != b.receivers[1].Addr() {
 				t.Errorf("the receipt of who refused is %+v, want %q", m, text)
 			}
 		})
 	}
-}
-
-// spaced makes white space of one kind.
-func spaced(r rune) rune {
-	if r == '\n' || r == '\t' {
-		return ' '
-	}
-	return r
 }
 
 // Where all refuse, the sender does not wait, and says why it ends; nothing of what it says is about switches. Each

@@ -7,9 +7,9 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"unicode"
 
 	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
+	"github.com/groupcast/groupcast/internal/printable"
 	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
 )
 
@@ -59,7 +59,7 @@ func (r *refusal) receipt() Receipt {
 
 // refuse notes that somebody cannot take part. It says so several times. The caller has the lock.
 func (s *session) refuse(j wire.Joining, from netip.AddrPort) {
-	j.Detail = printable(j.Detail)
+	j.Detail = printable.Text(j.Detail)
 	r := &refusal{j, from}
 	delete(s.coming, j.Name)
 	known := s.refused[r.who()]
@@ -85,14 +85,4 @@ func (s *session) refusals() []*refusal {
 	return slices.SortedFunc(maps.Values(left), func(a, b *refusal) int {
 		return cmp.Or(strings.Compare(a.Name, b.Name), a.at.Compare(b.at))
 	})
-}
-
-// printable has a text fit into one line: who says it may be anybody with the key.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, text)
 }

@@ -1,0 +1,18 @@
+package printable_test
+
+import (
+	"testing"
+
+	"github.com/groupcast/groupcast/internal/printable"
+)
+
+func TestText(t *testing.T) {
+	for text, want := range map[string]string{
+		"größe 100 %.bin": "größe 100 %.bin", "": "", `a "quoted" one`: `a "quoted" one`,
+		"red\033[31m": `red\x1b[31m`, "two\nlines": `two\nlines`, "n\xffo": `n\xffo`, "a\u202eb": `a\u202eb`,
+	} {
+		if got := printable.Text(text); got != want {
+			t.Errorf("%q is shown as %q, want %q", text, got, want)
+		}
+	}
+}
