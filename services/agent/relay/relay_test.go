@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -220,6 +221,47 @@ func TestKeptDeliveryGivesWay(t *testing.T) {
 	entry := w.agents["sa1"].Cache.Create()
 	defer entry.Close()
 	w.await("there is room", func() bool { return entry.Room(4<<20) == 4<<20 })
+}
+
+// One that has ended, has nothing to give and lacks room itself does not ask for more whenever others would have
+// it give room: two of that kind would go on for ever.
+func TestKeptDeliveryThatLacksRoomIsQuiet(t *testing.T) {
+	spec := modes()["CONTROL_MODE_HOP-DATA_PLANE_TLS"]
+	spec.SlowMember = &groupv1.SlowMemberPolicy{Action: groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_PACE}
+	w := newWorld(t, 12<<20, spec)
+	w.start("sa1", 2<<20)
+	cache := w.agents["sa1"].Cache
+	other := cache.Create()
+	defer other.Close()
+	other.Room(1 << 20)
+	w.tree("sa1", "sender", "late")
+	late := newMember("late")
+	late.pace = 400 * time.Millisecond
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer stop()
+	running.Go(func() { _ = w.send(ctx, "sa1") })
+	running.Go(func() { _ = w.pull(ctx, late, func() string { return "sa1" }) })
+	w.await("the cache is full", func() bool { return w.agents["sa1"].Held() == 1<<20 })
+	w.assign("sa1", true)
+	w.agents["sa1"].Assign(&groupv1.Assignments{Current: []*groupv1.Assignment{{Delivery: strings.Repeat("0e", 16), Group: "g", Duty: groupv1.Duty_DUTY_RELAY, Spec: w.spec, Ended: true}}})
+	for round := range 50 {
+		pressure := cache.Pressure()
+		other.Room(2 << 20)
+		<-pressure
+		asked, quiet := 0, false
+		for ; !quiet && asked <= 10; asked++ {
+			select {
+			case <-cache.Pressure():
+			case <-time.After(20 * time.Millisecond):
+				quiet = true
+			}
+		}
+		if !quiet {
+			t.Fatalf("round %d: room is asked for again and again", round)
+		}
+	}
 }
 
 func TestSlowMemberIsEvicted(t *testing.T) {

@@ -101,12 +101,16 @@ func (d *delivery) relieve() {
 	}
 }
 
-// releaseKept gives back all that no child needs, and reports whether that was anything.
+// releaseKept gives back all that no child needs, and reports whether that was anything. Where it was
+// not, nothing is settled: a delivery that lacks room itself would ask for it, be asked to give some, and so on.
 func (d *delivery) releaseKept() (gaveBack bool) {
-	d.update(func() {
-		before := d.account.Held()
-		d.discardAll()
-		gaveBack = d.account.Held() < before
-	})
-	return gaveBack
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	before := d.account.Held()
+	if d.discardAll(); d.account.Held() == before {
+		return false
+	}
+	d.settle()
+	d.announce()
+	return true
 }
