@@ -212,7 +212,7 @@ func (r *receiving) receive(ctx context.Context) Arrived {
 	}
 	if r.options.Into != "" {
 		if err := os.MkdirAll(r.options.Into, 0o755); err != nil {
-			return r.failed("failed", err)
+			return r.failed(reasonOf(err), err)
 		}
 	}
 	switch {
@@ -232,10 +232,8 @@ func (r *receiving) receive(ctx context.Context) Arrived {
 		switch {
 		case errors.Is(err, object.ErrBusy) && ctx.Err() == nil:
 			pause.For(ctx, busyPause) // another delivery of the same: when that is done, it is here
-		case errors.Is(err, object.ErrNoRoom):
-			return r.failed("no_room", err)
 		case err != nil:
-			return r.failed("failed", err)
+			return r.failed(reasonOf(err), err)
 		default:
 			if one, isOther := r.land(ctx, landing); !isOther {
 				return one
@@ -328,6 +326,8 @@ func reasonOf(err error) string {
 		return "no_room"
 	case errors.Is(err, object.ErrDamaged), errors.Is(err, object.ErrTable):
 		return "damaged"
+	case object.IsRefused(err):
+		return "refused"
 	}
 	return "failed"
 }

@@ -1,8 +1,10 @@
 package object
 
 import (
+	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 	"unicode/utf8"
 
 	"golang.org/x/text/cases"
@@ -17,6 +19,10 @@ const (
 
 // reserved begins the names that Groupcast keeps to itself where objects land.
 const reserved = ".groupcast-partial"
+
+// IsRefused reports whether something cannot be written for its name, or since something of another kind has
+// that, or the name of its directory: no disk is to blame.
+func IsRefused(err error) bool { return errors.Is(err, ErrName) || errors.Is(err, syscall.ENOTDIR) }
 
 // CheckName says why an object cannot have this name.
 func CheckName(name string) error { return checkElement(name) }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"syscall"
 	"time"
 
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
@@ -102,12 +101,6 @@ func (w *worker) place(lan, group string) (multicast.Place, error) {
 	return multicast.Place{Group: at, Interface: w.config.device(lan), TTL: w.config.TTL}, nil
 }
 
-// isTaken reports whether something of another kind has the name of what is to be written, or of its directory: no
-// disk is to blame for that.
-func isTaken(err error) bool {
-	return errors.Is(err, object.ErrName) || errors.Is(err, syscall.ENOTDIR)
-}
-
 // reasonOf is the word for why a replica did not come to be.
 func reasonOf(err error) string {
 	switch {
@@ -115,7 +108,7 @@ func reasonOf(err error) string {
 		return "no_room"
 	case errors.Is(err, receive.ErrDamaged), errors.Is(err, object.ErrDamaged):
 		return "damaged"
-	case errors.Is(err, errNotAllowed), errors.Is(err, device.ErrRefused), errors.Is(err, object.ErrBusy), isTaken(err):
+	case errors.Is(err, errNotAllowed), errors.Is(err, device.ErrRefused), errors.Is(err, object.ErrBusy), object.IsRefused(err):
 		return "refused"
 	case errors.Is(err, receive.ErrSenderGone):
 		return "sender_lost"
