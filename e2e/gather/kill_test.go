@@ -44,6 +44,7 @@ func TestC66KillsOfBothEnds(t *testing.T) {
 	if got := s.stored("alice", "log"); !bytes.Equal(got, content) {
 		t.Errorf("%d bytes are there, or other ones, want %d", len(got), len(content))
 	}
+	s.await("the client is back", func() bool { return s.status("alice").Attached }) // else it ends without the gatherer
 	if status := p.end(); status != 0 {
 		t.Errorf("exit status %d: %s", status, p.said.String())
 	}
