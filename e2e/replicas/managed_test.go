@@ -351,7 +351,7 @@ func TestRefusalHoldsNobodyUp(t *testing.T) {
 	took := func(status int, to string) time.Duration {
 		begun := time.Now()
 		said := r.run(status, "replicate", "store:"+source, "--to", to, "--on", "r1,r2")
-		if !matches(said, `r1 +rack1 +multicast +COMPLETE`) || (status == 3) != matches(said, `r2 +rack1 +multicast +FAILED\(disk\)`) {
+		if !matches(said, `r1 +rack1 +multicast +COMPLETE`) || (status == 3) != matches(said, `r2 +rack1 +multicast +FAILED\(refused\)`) {
 			t.Errorf("the receipts are:\n%s", said)
 		}
 		return time.Since(begun)

@@ -16,6 +16,8 @@ func reasonOf(err error) wire.Reason {
 		return wire.NoRoom
 	case errors.Is(err, object.ErrDamaged):
 		return wire.Damaged
+	case object.IsRefused(err):
+		return wire.Refused
 	}
 	return wire.Disk
 }
