@@ -146,7 +146,7 @@ func (f *following) successor() (*os.File, piece, error) {
 }
 
 // between opens the oldest of the files that had the name after one and before another: that were born
-// between them, are named like rotated ones, and were written to after the one was. Copies that are
+// between them, or in the same tick of the kernel's clock as the other, are named like rotated ones, and were written to after the one was. Copies that are
 // made of a file before it is cut were not.
 func (f *following) between(one, other piece) (oldest *os.File, found piece) {
 	for _, path := range f.beside(f.rotated) {
@@ -154,7 +154,7 @@ func (f *following) between(one, other piece) (oldest *os.File, found piece) {
 		if file == nil {
 			continue
 		}
-		if one.Born == 0 || here.Born <= one.Born || here.Born >= other.Born || oldest != nil && here.Born > found.Born || f.writtenBefore(file) {
+		if one.Born == 0 || here.Born <= one.Born || here.Born > other.Born || here.same(other) || oldest != nil && here.Born > found.Born || f.writtenBefore(file) {
 			_ = file.Close() // it was only looked at
 			continue
 		}
