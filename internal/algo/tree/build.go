@@ -133,7 +133,7 @@ func (d *draft) lead(ingress int) {
 			c.leadBy(ingress)
 			continue
 		}
-		c.leadBy(slices.MinFunc(c.agents, func(a, b int) int { return d.compareGateways(ingress, a, b) }))
+		c.leadBy(slices.MinFunc(c.agents, func(a, b int) int { return d.compareGateways(c, ingress, a, b) }))
 	}
 }
 
@@ -143,10 +143,10 @@ func (d *draft) compareFrom(from, a, b int) int {
 }
 
 // compareGateways orders the agents of a cluster: the better gateway first.
-func (d *draft) compareGateways(ingress, a, b int) int {
-	if d.byLatency {
-		return d.compareFrom(ingress, a, b)
-	}
+func (d *draft) compareGateways(c *cluster, ingress, a, b int) int {
 	stronger := cmp.Compare(d.at(b).node.capacity(), d.at(a).node.capacity())
-	return cmp.Or(stronger, d.compareFrom(ingress, a, b))
+	if d.byLatency {
+		stronger = 0
+	}
+	return cmp.Or(stronger, cmp.Compare(c.reach(d, ingress, a), c.reach(d, ingress, b)), d.compareOrder(a, b))
 }

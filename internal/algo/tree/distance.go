@@ -23,6 +23,9 @@ func measure(rtt RTTs) *distances {
 	d.nodes = number(rtt.Nodes, d.ids)
 	d.clusters = number(rtt.Clusters, d.labels)
 	for pair := range rtt.Nodes {
+		if _, both := rtt.Nodes[Pair{pair.B, pair.A}]; both && pair.A > pair.B {
+			continue // the other order is enough
+		}
 		d.peers[d.ids[pair.A]] = append(d.peers[d.ids[pair.A]], pair.B)
 		d.peers[d.ids[pair.B]] = append(d.peers[d.ids[pair.B]], pair.A)
 	}

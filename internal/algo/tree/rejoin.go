@@ -3,6 +3,7 @@ package tree
 import (
 	"cmp"
 	"slices"
+	"time"
 )
 
 // repair is a tree while nodes of it have no parent.
@@ -15,12 +16,21 @@ func (t *Tree) repair() *repair { return &repair{ways: t.ways()} }
 
 // adopt gives the orphans of a cluster's dead agent new parents. Those that go where the
 // choice is small come first, and of these the agents that bring room; so it fails only if
-// no choice of parents for them fits. If the dead was the gateway, the first is the next.
+// no choice of parents for them fits. If the dead was the gateway, the first is the next: of
+// the strongest the most central.
 func (r *repair) adopt(orphans []int, cluster string) error {
+	aside := make(map[int]time.Duration, len(orphans))
+	for _, orphan := range orphans {
+		if r.turn(orphan, cluster) == 0 {
+			aside[orphan] = r.aside(orphan)
+		}
+	}
 	slices.SortFunc(orphans, func(a, b int) int {
 		return cmp.Or(
 			cmp.Compare(r.turn(a, cluster), r.turn(b, cluster)),
 			rank(r.bringsRoom(b, cluster))-rank(r.bringsRoom(a, cluster)),
+			cmp.Compare(r.at(b).node.capacity(), r.at(a).node.capacity()),
+			cmp.Compare(aside[a], aside[b]),
 			Stronger(r.at(a).node, r.at(b).node),
 		)
 	})

@@ -1,0 +1,109 @@
+package datagram
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/groupcast/groupcast/internal/udp"
+	wire "github.com/groupcast/groupcast/internal/wire/datagram"
+)
+
+const (
+	// batchSize is how many datagrams are collected at most before they are sent.
+	batchSize = 256
+	// bufferBytes is what the kernel is asked to hold for a socket: at a gigabit per second,
+	// what comes in 30 ms. A kernel that gives less loses more in bursts, and that is reported.
+	bufferBytes = 4 << 20
+	// sendTries is how often a full socket is tried, and sendPause how long it is waited for
+	// in between: it is full when this machine's own interface is, and then for all children.
+	sendTries = 5
+	sendPause = time.Millisecond
+)
+
+// Listen takes a UDP port.
+func Listen(address string) (*udp.Socket, error) {
+	packets, err := net.ListenPacket("udp", address)
+	if err != nil {
+		return nil, fmt.Errorf("take a port for datagrams: %w", err)
+	}
+	return udp.New(packets.(*net.UDPConn), bufferBytes)
+}
+
+// Batch collects sealed datagrams and sends them together: those of one size to one child as
+// a run. It belongs to one goroutine.
+type Batch struct {
+	socket *udp.Socket
+	outbox *udp.Outbox
+	runs   []udp.Run    // what is collected; beyond its length is memory of earlier ones
+	outs   []*Out       // whose each run is
+	latest map[*Out]int // the last run of each
+	n      int          // datagrams
+}
+
+// NewBatch returns an empty batch.
+func NewBatch(socket *udp.Socket) *Batch {
+	return &Batch{socket: socket, outbox: udp.NewOutbox(socket), latest: make(map[*Out]int)}
+}
+
+// add seals a datagram of a link that is locked.
+func (b *Batch) add(by *Out, to netip.AddrPort, h wire.Header, payload []byte) {
+	at, begun := b.latest[by]
+	size, together := wire.Overhead+len(payload), b.socket.Offload().Segment
+	if !together || !begun || b.runs[at].To != to || !b.runs[at].Takes(size) {
+		at = b.begin(by, to, size)
+	}
+	run := &b.runs[at]
+	run.Bytes = by.box.Seal(run.Bytes, h, payload)
+	b.n++
+}
+
+// begin begins a run, in the memory of an earlier one.
+func (b *Batch) begin(by *Out, to netip.AddrPort, segment int) (at int) {
+	at = len(b.runs)
+	if at < cap(b.runs) {
+		b.runs = b.runs[:at+1]
+	} else {
+		b.runs = append(b.runs, udp.Run{})
+	}
+	b.runs[at] = udp.Run{Bytes: b.runs[at].Bytes[:0], Segment: segment, To: to}
+	b.outs = append(b.outs, by)
+	b.latest[by] = at
+	return at
+}
+
+// IsFull reports whether it has to be flushed before more is added.
+func (b *Batch) IsFull() bool { return b.n == batchSize }
+
+// Flush sends what was added. What finds no room is not sent, and counted by its link.
+func (b *Batch) Flush() {
+	for done := 0; done < len(b.runs); {
+		sent, err := b.write(b.runs[done:])
+		done += sent
+		if err != nil {
+			b.outs[done].unsent(b.runs[done])
+			done++
+		}
+	}
+	b.runs, b.outs, b.n = b.runs[:0], b.outs[:0], 0
+	clear(b.latest)
+}
+
+// write sends some of what there is, or returns why not even the first was sent. A deadline
+// would be that of all who send, and pass while this goroutine waits for a processor.
+func (b *Batch) write(runs []udp.Run) (sent int, err error) {
+	for try := range sendTries {
+		if try > 0 {
+			time.Sleep(sendPause)
+		}
+		sent, err = b.outbox.TrySend(runs)
+		if sent > 0 || !errors.Is(err, unix.EAGAIN) {
+			break
+		}
+	}
+	return sent, err
+}

@@ -1,0 +1,99 @@
+package udp
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+
+	"golang.org/x/net/ipv4"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// mostSegments is how many datagrams every kernel with UDP_SEGMENT cuts one run into.
+	mostSegments = 64
+	// mostBytes is the greatest payload that one UDP datagram, cut later or not, may have.
+	mostBytes = 65507
+)
+
+// Run is datagrams of one size to one place, one after the other in memory. The last may be
+// shorter.
+type Run struct {
+	Bytes   []byte
+	Segment int // the size of each
+	To      netip.AddrPort
+	// Apart has each sent by itself, even if the kernel could cut the run later. Linux as a
+	// multicast router loses runs that are not cut yet, as they come over virtual cables.
+	Apart bool
+}
+
+// Longest is how many datagrams of a size one Run may have.
+func Longest(segment int) int { return min(mostSegments, mostBytes/segment) }
+
+// Takes reports whether a datagram of a size may be appended.
+func (r Run) Takes(size int) bool {
+	count := len(r.Bytes) / r.Segment
+	return size <= r.Segment && len(r.Bytes) == count*r.Segment && count < Longest(r.Segment)
+}
+
+// Count is how many datagrams there are.
+func (r Run) Count() int { return (len(r.Bytes) + r.Segment - 1) / r.Segment }
+
+// Send sends one datagram.
+func (s *Socket) Send(datagram []byte, to netip.AddrPort) error {
+	_, err := s.conn.WriteToUDPAddrPort(datagram, to)
+	return err
+}
+
+// SendRun sends all datagrams of a run, with one system call if the kernel cuts it. It waits
+// for room in the socket.
+func (s *Socket) SendRun(run Run) error {
+	if len(run.Bytes) <= run.Segment {
+		return s.Send(run.Bytes, run.To)
+	}
+	if s.segment.Load() && !run.Apart {
+		err := s.sendCut(run)
+		if !cannotCut(err) {
+			return err
+		}
+		s.segment.Store(false) // the interface has no offload that the kernel needs for it
+	}
+	return s.sendEach(run)
+}
+
+// cannotCut tells an interface that cannot cut from other troubles of sending.
+func cannotCut(err error) bool {
+	return errors.Is(err, unix.EIO) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOPROTOOPT)
+}
+
+func (s *Socket) sendCut(run Run) error {
+	_, _, err := s.conn.WriteMsgUDPAddrPort(run.Bytes, cut(run.Segment), run.To)
+	return err
+}
+
+func (s *Socket) sendEach(run Run) error {
+	messages := apart(run)
+	for len(messages) > 0 {
+		sent, err := s.batch.WriteBatch(messages, 0)
+		if err != nil {
+			return err
+		}
+		if sent <= 0 {
+			return fmt.Errorf("send %d datagrams to %v: none left", len(messages), run.To)
+		}
+		messages = messages[sent:]
+	}
+	return nil
+}
+
+// apart returns the datagrams of a run as messages of their own.
+func apart(run Run) (messages []ipv4.Message) {
+	to := net.UDPAddrFromAddrPort(run.To)
+	for rest := run.Bytes; len(rest) > 0; {
+		n := min(run.Segment, len(rest))
+		messages = append(messages, ipv4.Message{Buffers: [][]byte{rest[:n:n]}, Addr: to})
+		rest = rest[n:]
+	}
+	return messages
+}
