@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -102,8 +103,7 @@ func TestDAgentKilled(t *testing.T) {
 	defer p.leave()
 	s := p.send(64*mebibyte, 4*mebibyte)
 	p.until(s, 8*mebibyte)
-	victim := strings.Fields(gc.kubectl(t, "get", "pods", "-l", "app.kubernetes.io/component=agent", "-o", "jsonpath={.items[*].metadata.name}"))[0]
-	gc.kubectl(t, "delete", "pod", victim, "--force", "--grace-period=0")
+	gc.killAgent(t)
 	p.complete(s)
 	gc.kubectl(t, "rollout", "status", "ds/gc-groupcast-agent", "--timeout=2m")
 }
@@ -246,7 +246,8 @@ func TestIRestrictedProfile(t *testing.T) {
 	restricted := release{
 		name: "tight", namespace: "tight",
 		values: []string{
-			"image.pullPolicy=Never", "dataPlane.hostNetwork=false", "agent.cache.size=256Mi", fmt.Sprintf("tests.agents=%d", nodes), "networkPolicy.enabled=true",
+			"image.pullPolicy=Never", "dataPlane.hostNetwork=false", "agent.cache.size=256Mi", "networkPolicy.enabled=true",
+			fmt.Sprintf("tests.agents=%d,tests.size=48MiB,tests.rate=4MiB", nodes),
 			"replicator.sources={/usr/local/bin}", "envoy.service.type=NodePort", fmt.Sprintf("envoy.service.nodePort=%d", tightNodePort),
 		},
 		port: tightNodePort,
@@ -255,7 +256,14 @@ func TestIRestrictedProfile(t *testing.T) {
 	mustKubectl(t, "create", "namespace", restricted.namespace)
 	mustKubectl(t, "label", "namespace", restricted.namespace, "pod-security.kubernetes.io/enforce=restricted")
 	restricted.apply(t)
-	restricted.check(t)
+	var output string
+	var failed error
+	var running sync.WaitGroup
+	running.Go(func() { output, failed = restricted.test() })
+	restricted.killAgentWhileDelivering(t)
+	running.Wait()
+	restricted.passed(t, output, failed)
+	restricted.kubectl(t, "rollout", "status", "ds/tight-groupcast-agent", "--timeout=2m")
 	restricted.replicates(t, true)
 	gc.check(t) // the other one is as well as before
 	if _, err := restricted.helm(3*time.Minute, "uninstall", restricted.name, "--wait"); err != nil {
@@ -267,6 +275,34 @@ func TestIRestrictedProfile(t *testing.T) {
 			t.Errorf("uninstalled, %s is left", name)
 		}
 	}
+}
+
+// killAgentWhileDelivering waits until a delivery is under way and ends an agent's pod.
+func (r release) killAgentWhileDelivering(t *testing.T) {
+	t.Helper()
+	client, err := sdk.Open(r.operator(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	underWay := func(d sdk.Delivery) bool { return d.State == sdk.DeliveryRunning && d.SentBytes >= 8*mebibyte }
+	for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(200 * time.Millisecond) {
+		deliveries, err := client.Deliveries(t.Context(), "")
+		if slices.ContainsFunc(deliveries, underWay) {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("no delivery was under way to be disturbed: %v", err)
+		}
+	}
+	r.killAgent(t)
+}
+
+// killAgent ends an agent's pod as a node that fails would.
+func (r release) killAgent(t *testing.T) {
+	t.Helper()
+	victim := strings.Fields(r.kubectl(t, "get", "pods", "-l", "app.kubernetes.io/component=agent", "-o", "jsonpath={.items[*].metadata.name}"))[0]
+	r.kubectl(t, "delete", "pod", victim, "--force", "--grace-period=0")
 }
 
 // "a namespace that enforces `restricted` under the default profile (the message names the value to set)"

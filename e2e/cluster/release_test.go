@@ -74,10 +74,20 @@ func (r release) apply(t *testing.T, values ...string) {
 	t.Logf("%s is ready after %v", r.name, time.Since(started).Round(time.Second))
 }
 
-// check runs helm's test: a real delivery by way of every agent, and an upload where there is a gatherer.
+// test runs helm's test: a real delivery by way of every agent, and an upload where there is a gatherer.
+func (r release) test() (output string, err error) {
+	return r.helm(5*time.Minute, "test", r.name, "--logs", "--timeout", "4m")
+}
+
 func (r release) check(t *testing.T) {
 	t.Helper()
-	output, err := r.helm(5*time.Minute, "test", r.name, "--logs", "--timeout", "4m")
+	output, err := r.test()
+	r.passed(t, output, err)
+}
+
+// passed checks what helm's test said.
+func (r release) passed(t *testing.T, output string, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,6 +23,7 @@ import (
 // check is what the check command was asked for.
 type check struct {
 	size   bytesize.Size
+	rate   bytesize.Size
 	wait   time.Duration
 	agents int
 	dir    string
@@ -67,6 +68,7 @@ configuration, and must reach the agents' data ports.`,
 	}
 	flags := command.Flags()
 	flags.Var(&c.size, "size", "how much to deliver")
+	addSize(flags, &c.rate, "rate", "bytes per second to send at most, as 100MB (no limit)")
 	flags.DurationVar(&c.wait, "wait", 2*time.Minute, "how long all of it may take")
 	flags.IntVar(&c.agents, "agents", 1, "agents that must be online: they are waited for")
 	flags.StringVar(&c.dir, "dir", "", "directory for the copies while it runs (the system's for temporary files)")
@@ -93,7 +95,7 @@ func (a *app) check(ctx context.Context, client *sdk.Client, c *check) error {
 		_ = client.DeleteGroup(ending, group, true)
 	}()
 	fmt.Fprintf(a.stderr, "delivering %s to %d receivers, each by way of its agent\n", bytesize.Short(uint64(c.size)), len(agents))
-	results, sent, err := a.deliverTo(ctx, client, agents, group, dir, uint64(c.size))
+	results, sent, err := a.deliverTo(ctx, client, agents, group, dir, c)
 	if err != nil {
 		return err
 	}
@@ -134,9 +136,9 @@ func onlineAgents(ctx context.Context, client *sdk.Client, enough int) ([]sdk.Ag
 }
 
 // deliverTo delivers random bytes to a receiver by way of each agent, and says what each got, and the hash of what was sent.
-func (a *app) deliverTo(ctx context.Context, client *sdk.Client, agents []sdk.Agent, group, dir string, size uint64) ([]checked, string, error) {
+func (a *app) deliverTo(ctx context.Context, client *sdk.Client, agents []sdk.Agent, group, dir string, c *check) ([]checked, string, error) {
 	source := filepath.Join(dir, "source")
-	sent, err := writeRandom(source, size)
+	sent, err := writeRandom(source, uint64(c.size))
 	if err != nil {
 		return nil, "", err
 	}
@@ -156,7 +158,7 @@ func (a *app) deliverTo(ctx context.Context, client *sdk.Client, agents []sdk.Ag
 		return nil, "", err
 	}
 	defer a.leave(ctx, sender)
-	out, err := sender.Send(ctx, source, sdk.SendOptions{AckLevel: sdk.Durable})
+	out, err := sender.Send(ctx, source, sdk.SendOptions{AckLevel: sdk.Durable, MaxBytesPerSecond: uint64(c.rate)})
 	if err != nil {
 		return nil, "", err
 	}
