@@ -12,6 +12,7 @@ import (
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/link"
 	"github.com/groupcast/groupcast/internal/pause"
+	"github.com/groupcast/groupcast/internal/udp"
 	wiredatagram "github.com/groupcast/groupcast/internal/wire/datagram"
 	"github.com/groupcast/groupcast/internal/wire/relay"
 )
@@ -174,7 +175,7 @@ func (d *datagramReceiver) takeFrom(ctx context.Context, assignment *groupv1.Ass
 type way struct {
 	secret wiredatagram.Secret
 	remote netip.AddrPort
-	socket *datagram.Socket
+	socket *udp.Socket
 }
 
 // openWay opens one beside a link, which it closes if that fails.

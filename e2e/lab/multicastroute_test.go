@@ -9,6 +9,7 @@ import (
 	"github.com/groupcast/groupcast/e2e/lab/labtest"
 	"github.com/groupcast/groupcast/e2e/lab/link"
 	"github.com/groupcast/groupcast/internal/multicast"
+	"github.com/groupcast/groupcast/internal/udp"
 )
 
 // A group reaches LANs behind routers, and is answered from there; without multicast routes it
@@ -26,7 +27,7 @@ func TestMulticastIsRouted(t *testing.T) {
 	}
 	labtest.Start(t, l)
 	place := multicast.Place{Group: netip.MustParseAddrPort("239.7.7.7:4000"), Interface: "eth0", TTL: 3}
-	open := func(h *lab.Host) (mouth, ear *multicast.Socket) {
+	open := func(h *lab.Host) (mouth, ear *udp.Socket) {
 		if err := h.Do(func() (err error) {
 			if mouth, err = multicast.Open(place, 0); err == nil {
 				ear, err = multicast.Join(place)
@@ -40,7 +41,7 @@ func TestMulticastIsRouted(t *testing.T) {
 	}
 	mouth, serverEar := open(server)
 	answer, clientEar := open(client)
-	hears := func(ear *multicast.Socket, speaker *multicast.Socket) bool {
+	hears := func(ear *udp.Socket, speaker *udp.Socket) bool {
 		for range 20 {
 			if err := speaker.Send([]byte("here"), place.Group); err != nil {
 				t.Fatal(err)

@@ -3,18 +3,18 @@ package datagram_test
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"testing"
 	"time"
 
 	"github.com/groupcast/groupcast/internal/datagram"
+	"github.com/groupcast/groupcast/internal/udp"
 	wire "github.com/groupcast/groupcast/internal/wire/datagram"
 )
 
 var secret = wire.Secret{1, 2, 3}
 
-func listen(t *testing.T) *datagram.Socket {
+func listen(t *testing.T) *udp.Socket {
 	t.Helper()
 	socket, err := datagram.Listen("127.0.0.1:0")
 	if err != nil {
@@ -24,8 +24,8 @@ func listen(t *testing.T) *datagram.Socket {
 	return socket
 }
 
-func addressOf(socket *datagram.Socket) netip.AddrPort {
-	return socket.Addr().(*net.UDPAddr).AddrPort()
+func addressOf(socket *udp.Socket) netip.AddrPort {
+	return socket.Addr()
 }
 
 // A child's report tells the parent where it is, and what the parent sends then comes.

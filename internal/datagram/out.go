@@ -6,6 +6,7 @@ import (
 	"time"
 
 	algo "github.com/groupcast/groupcast/internal/algo/datagram"
+	"github.com/groupcast/groupcast/internal/udp"
 	wire "github.com/groupcast/groupcast/internal/wire/datagram"
 )
 
@@ -122,13 +123,14 @@ func (o *Out) Wait(payload int, now time.Time) time.Duration {
 	return o.pace.Wait(payload+wire.Overhead+headers, now)
 }
 
-// unsent notes that a datagram found no room in the socket.
-func (o *Out) unsent(payload int) {
+// unsent notes that datagrams found no room in the socket.
+func (o *Out) unsent(run udp.Run) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.use.Sent--
-	o.use.Bytes -= uint64(payload)
-	o.use.Held++
+	count := uint64(run.Count())
+	o.use.Sent -= count
+	o.use.Bytes -= uint64(len(run.Bytes)) - count*wire.Overhead
+	o.use.Held += count
 }
 
 // Use returns what the link was used for.

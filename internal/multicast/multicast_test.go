@@ -17,6 +17,7 @@ import (
 	"github.com/groupcast/groupcast/e2e/lab/labtest"
 	"github.com/groupcast/groupcast/e2e/lab/link"
 	"github.com/groupcast/groupcast/internal/multicast"
+	"github.com/groupcast/groupcast/internal/udp"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -33,17 +34,17 @@ func on(t *testing.T, host *lab.Host, group netip.AddrPort) multicast.Place {
 	return multicast.Place{Group: group, Interface: device.Name}
 }
 
-func join(t *testing.T, host *lab.Host, group netip.AddrPort) *multicast.Socket {
+func join(t *testing.T, host *lab.Host, group netip.AddrPort) *udp.Socket {
 	t.Helper()
-	return enter(t, host, func(p multicast.Place) (*multicast.Socket, error) { return multicast.Join(p) }, group)
+	return enter(t, host, func(p multicast.Place) (*udp.Socket, error) { return multicast.Join(p) }, group)
 }
 
-func open(t *testing.T, host *lab.Host, group netip.AddrPort) *multicast.Socket {
+func open(t *testing.T, host *lab.Host, group netip.AddrPort) *udp.Socket {
 	t.Helper()
-	return enter(t, host, func(p multicast.Place) (*multicast.Socket, error) { return multicast.Open(p, 0) }, group)
+	return enter(t, host, func(p multicast.Place) (*udp.Socket, error) { return multicast.Open(p, 0) }, group)
 }
 
-func enter(t *testing.T, host *lab.Host, with func(multicast.Place) (*multicast.Socket, error), group netip.AddrPort) (s *multicast.Socket) {
+func enter(t *testing.T, host *lab.Host, with func(multicast.Place) (*udp.Socket, error), group netip.AddrPort) (s *udp.Socket) {
 	t.Helper()
 	place := on(t, host, group)
 	err := host.Do(func() (err error) {
@@ -58,8 +59,8 @@ func enter(t *testing.T, host *lab.Host, with func(multicast.Place) (*multicast.
 }
 
 // numbered returns a run of datagrams that begin with their number.
-func numbered(count, size int, to netip.AddrPort) multicast.Run {
-	run := multicast.Run{Segment: size, To: to, Bytes: make([]byte, count*size)}
+func numbered(count, size int, to netip.AddrPort) udp.Run {
+	run := udp.Run{Segment: size, To: to, Bytes: make([]byte, count*size)}
 	for i := range count {
 		binary.BigEndian.PutUint32(run.Bytes[i*size:], uint32(i))
 	}
@@ -67,7 +68,7 @@ func numbered(count, size int, to netip.AddrPort) multicast.Run {
 }
 
 // received returns the numbers of what comes until all are there, or nothing does for a while.
-func received(t *testing.T, s *multicast.Socket, want int) (numbers []int, from netip.AddrPort) {
+func received(t *testing.T, s *udp.Socket, want int) (numbers []int, from netip.AddrPort) {
 	t.Helper()
 	s.Conn().SetReadDeadline(time.Now().Add(5 * time.Second))
 	err := s.Receive(func(datagram []byte, source netip.AddrPort) {
@@ -94,7 +95,7 @@ func TestRunReachesAllWhoJoined(t *testing.T) {
 		l.Link(host, lan, []link.Shape{{}, {Rate: 100 * link.Mbit, Queue: link.Packets(200)}}[i%2])
 	}
 	labtest.Start(t, l)
-	var ears []*multicast.Socket
+	var ears []*udp.Socket
 	for _, host := range members {
 		ears = append(ears, join(t, host, group))
 	}
@@ -120,7 +121,7 @@ func TestGroupsOnOnePortDoNotHearEachOther(t *testing.T) {
 	l.Link(member, lan, link.Shape{})
 	labtest.Start(t, l)
 	other := netip.MustParseAddrPort("239.7.7.8:4000")
-	ears := map[netip.AddrPort]*multicast.Socket{group: join(t, member, group), other: join(t, member, other)}
+	ears := map[netip.AddrPort]*udp.Socket{group: join(t, member, group), other: join(t, member, other)}
 	own := open(t, member, group)
 	mouth := open(t, sender, group)
 	for n, to := range []netip.AddrPort{group, other, own.Addr()} {
@@ -135,28 +136,6 @@ func TestGroupsOnOnePortDoNotHearEachOther(t *testing.T) {
 	}
 	if got, _ := received(t, own, 1); !slices.Equal(got, []int{2}) {
 		t.Errorf("who joined nothing received %v", got)
-	}
-}
-
-// Without the kernel's help, the same datagrams go in batches, and the socket says so.
-func TestWithoutOffloads(t *testing.T) {
-	l := labtest.New(t, 1)
-	lan, sender, member := l.LAN("lan"), l.Host("sender"), l.Host("member")
-	l.Link(sender, lan, link.Shape{})
-	l.Link(member, lan, link.Shape{})
-	labtest.Start(t, l)
-	ear, mouth := join(t, member, group), open(t, sender, group)
-	ear.WithoutOffloads()
-	mouth.WithoutOffloads()
-	if got := mouth.Offload(); got != (multicast.Offload{}) {
-		t.Errorf("offloads are %+v", got)
-	}
-	const count = 44
-	if err := mouth.SendRun(numbered(count, 1000, group)); err != nil {
-		t.Fatal(err)
-	}
-	if got, _ := received(t, ear, count); len(got) != count {
-		t.Errorf("received %d of %d", len(got), count)
 	}
 }
 

@@ -6,16 +6,15 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"sync/atomic"
 	"syscall"
-	"time"
 
 	"golang.org/x/net/ipv4"
 	"golang.org/x/sys/unix"
+
+	"github.com/groupcast/groupcast/internal/udp"
 )
 
-// bufferBytes is what the kernel is asked to hold for a socket. It gives what
-// net.core.rmem_max allows, and Buffer says how much that is.
+// bufferBytes is what the kernel is asked to hold for a socket.
 const bufferBytes = 8 << 20
 
 // Place is where a group is.
@@ -48,20 +47,9 @@ func (p Place) device() (*net.Interface, error) {
 	return device, nil
 }
 
-// Socket sends and receives datagrams, many with one system call.
-type Socket struct {
-	conn    *net.UDPConn
-	batch   *ipv4.PacketConn
-	reading []ipv4.Message
-	arrived time.Time
-	buffer  int
-	segment atomic.Bool // the kernel cuts what is sent
-	merge   bool        // the kernel hands over several datagrams as one
-}
-
 // Join returns a socket that hears what is sent to the group through the interface, and
 // nothing else.
-func Join(p Place) (*Socket, error) {
+func Join(p Place) (*udp.Socket, error) {
 	device, err := p.device()
 	if err != nil {
 		return nil, err
@@ -70,7 +58,7 @@ func Join(p Place) (*Socket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("join %v: %w", p.Group, err)
 	}
-	if err := s.batch.JoinGroup(device, &net.UDPAddr{IP: p.Group.Addr().AsSlice()}); err != nil {
+	if err := ipv4.NewPacketConn(s.Conn()).JoinGroup(device, &net.UDPAddr{IP: p.Group.Addr().AsSlice()}); err != nil {
 		return nil, errors.Join(fmt.Errorf("join %v on %s: %w", p.Group, p.Interface, err), s.Close())
 	}
 	return s, nil
@@ -78,7 +66,7 @@ func Join(p Place) (*Socket, error) {
 
 // Open returns a socket that sends to the group and to single machines through the interface,
 // and hears what is sent to it alone, at a port of its own. Zero as the port has the kernel choose.
-func Open(p Place, port uint16) (*Socket, error) {
+func Open(p Place, port uint16) (*udp.Socket, error) {
 	device, err := p.device()
 	if err != nil {
 		return nil, err
@@ -91,7 +79,8 @@ func Open(p Place, port uint16) (*Socket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("take a port of %s: %w", p.Interface, err)
 	}
-	err = errors.Join(s.batch.SetMulticastInterface(device), s.batch.SetMulticastTTL(max(p.TTL, 1)), s.batch.SetMulticastLoopback(p.Loop))
+	options := ipv4.NewPacketConn(s.Conn())
+	err = errors.Join(options.SetMulticastInterface(device), options.SetMulticastTTL(max(p.TTL, 1)), options.SetMulticastLoopback(p.Loop))
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("send to %v through %s: %w", p.Group, p.Interface, err), s.Close())
 	}
@@ -112,7 +101,7 @@ func address(device *net.Interface) (netip.Addr, error) {
 	return netip.Addr{}, fmt.Errorf("interface %s has no IPv4 address: give it one, or name another", device.Name)
 }
 
-func open(at string, control func(descriptor int) error) (*Socket, error) {
+func open(at string, control func(descriptor int) error) (*udp.Socket, error) {
 	config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
 		var failed error
 		err := raw.Control(func(descriptor uintptr) { failed = control(int(descriptor)) })
@@ -122,9 +111,7 @@ func open(at string, control func(descriptor int) error) (*Socket, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Socket{conn: packets.(*net.UDPConn)}
-	s.batch = ipv4.NewPacketConn(s.conn)
-	return s, s.tune()
+	return udp.New(packets.(*net.UDPConn), bufferBytes)
 }
 
 // alone has a socket that hears a group hear no other, and share the port with others that do.
@@ -145,41 +132,3 @@ func private(descriptor int) error {
 	}
 	return err
 }
-
-// tune asks the kernel for buffers and offloads, and notes what it gives.
-func (s *Socket) tune() error {
-	_, _ = s.conn.SetReadBuffer(bufferBytes), s.conn.SetWriteBuffer(bufferBytes)
-	raw, err := s.conn.SyscallConn()
-	if err != nil {
-		return err
-	}
-	return raw.Control(func(descriptor uintptr) {
-		_ = unix.SetsockoptInt(int(descriptor), unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1)
-		s.merge = unix.SetsockoptInt(int(descriptor), unix.IPPROTO_UDP, unix.UDP_GRO, 1) == nil
-		_, err := unix.GetsockoptInt(int(descriptor), unix.IPPROTO_UDP, unix.UDP_SEGMENT)
-		s.segment.Store(err == nil)
-		s.buffer, _ = unix.GetsockoptInt(int(descriptor), unix.SOL_SOCKET, unix.SO_RCVBUF)
-	})
-}
-
-// Offload is what the kernel does for many datagrams at once.
-type Offload struct {
-	Segment bool // it cuts what is sent (UDP_SEGMENT)
-	Merge   bool // it merges what is received (UDP_GRO)
-}
-
-// Offload says what the kernel does now; it may turn out later that a network interface
-// cannot do it.
-func (s *Socket) Offload() Offload { return Offload{Segment: s.segment.Load(), Merge: s.merge} }
-
-// Buffer is how many bytes the kernel holds for this socket, its own accounts included.
-func (s *Socket) Buffer() int { return s.buffer }
-
-// Addr returns where the socket is.
-func (s *Socket) Addr() netip.AddrPort { return s.conn.LocalAddr().(*net.UDPAddr).AddrPort() }
-
-// Conn returns the socket itself, for deadlines.
-func (s *Socket) Conn() *net.UDPConn { return s.conn }
-
-// Close gives the port back, leaves the group, and ends a Receive.
-func (s *Socket) Close() error { return s.conn.Close() }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/groupcast/groupcast/internal/daemon"
 	"github.com/groupcast/groupcast/internal/datagram"
+	"github.com/groupcast/groupcast/internal/udp"
 )
 
 // listenTries is how many ports are tried where any will do: one of TCP is mostly free for
@@ -13,7 +14,7 @@ const listenTries = 10
 
 // listen takes the data port, for links and for datagrams. On a network that is not the
 // machine's own there are no datagrams.
-func listen(env daemon.Env, address string) (net.Listener, *datagram.Socket, error) {
+func listen(env daemon.Env, address string) (net.Listener, *udp.Socket, error) {
 	for try := 1; ; try++ {
 		listener, err := env.Listen("tcp", address)
 		if err != nil || env.Network != nil {

@@ -13,6 +13,7 @@ import (
 	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
 	"github.com/groupcast/groupcast/internal/multicast"
 	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/udp"
 	"github.com/groupcast/groupcast/services/replicator/receive"
 	"github.com/groupcast/groupcast/services/replicator/send"
 )
@@ -34,7 +35,7 @@ func TestStrangersChangeNothing(t *testing.T) {
 	stranger := b.receivers[2]
 	b.receivers = b.receivers[:2]
 	place := b.place(stranger)
-	var ear, mouth *multicast.Socket
+	var ear, mouth *udp.Socket
 	err := stranger.Do(func() (err error) {
 		if ear, err = multicast.Join(place); err != nil {
 			return err

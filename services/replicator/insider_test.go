@@ -16,6 +16,7 @@ import (
 	"github.com/groupcast/groupcast/e2e/lab"
 	"github.com/groupcast/groupcast/internal/multicast"
 	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/udp"
 	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
 	"github.com/groupcast/groupcast/services/replicator/receive"
 	"github.com/groupcast/groupcast/services/replicator/send"
@@ -23,7 +24,7 @@ import (
 
 // insider has the group's key and speaks as the sender does.
 type insider struct {
-	ear, mouth *multicast.Socket
+	ear, mouth *udp.Socket
 	heard      atomic.Int64
 	sender     netip.AddrPort // who sent what is being looked at
 }
@@ -326,7 +327,7 @@ func TestC55C56AbsurdAnnouncements(t *testing.T) {
 	} {
 		absurd = append(absurd, wire.Announcement{Kind: uint8(object.File), Name: name[:min(len(name), 255)], Length: 1, Permissions: 0o644})
 	}
-	var mouth *multicast.Socket
+	var mouth *udp.Socket
 	err := b.sender.Do(func() (err error) {
 		mouth, err = multicast.Open(b.place(b.sender), 0)
 		return err

@@ -14,6 +14,7 @@ import (
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/link"
+	"github.com/groupcast/groupcast/internal/udp"
 	wiredatagram "github.com/groupcast/groupcast/internal/wire/datagram"
 )
 
@@ -29,7 +30,7 @@ type end struct {
 	conn   *link.Conn
 	secret wiredatagram.Secret
 	remote netip.AddrPort
-	socket *datagram.Socket
+	socket *udp.Socket
 }
 
 // connect opens a link to an agent, as the sender or a member.

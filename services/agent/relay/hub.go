@@ -15,10 +15,10 @@ import (
 	"time"
 
 	"github.com/groupcast/groupcast/internal/algo/parallel"
-	"github.com/groupcast/groupcast/internal/datagram"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/link"
+	"github.com/groupcast/groupcast/internal/udp"
 	wire "github.com/groupcast/groupcast/internal/wire/relay"
 	"github.com/groupcast/groupcast/services/agent/cache"
 )
@@ -36,7 +36,7 @@ type Env struct {
 	Stripes parallel.Bounds
 	// Datagrams is where datagrams come and go, at the port of the listener. Nil has
 	// deliveries in datagrams go past this agent. The hub closes it.
-	Datagrams *datagram.Socket
+	Datagrams *udp.Socket
 }
 
 // Hub relays all deliveries of an agent.

@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/groupcast/groupcast/internal/datagram"
+	"github.com/groupcast/groupcast/internal/udp"
 	wiredatagram "github.com/groupcast/groupcast/internal/wire/datagram"
 )
 
 // port is where all datagrams of an agent come and go. One goroutine reads them, passes
 // them on and sends what that made, many at once.
 type port struct {
-	socket  *datagram.Socket
+	socket  *udp.Socket
 	metrics *Metrics
 	batch   *datagram.Batch // the reading goroutine's
 
@@ -24,7 +25,7 @@ type port struct {
 // taker takes a datagram of one link. It must not wait, nor keep what it is given.
 type taker func(whole []byte, from netip.AddrPort, now time.Time)
 
-func newPort(socket *datagram.Socket, metrics *Metrics) *port {
+func newPort(socket *udp.Socket, metrics *Metrics) *port {
 	return &port{
 		socket: socket, metrics: metrics, batch: datagram.NewBatch(socket), links: make(map[wiredatagram.LinkID]taker),
 	}

@@ -12,6 +12,7 @@ import (
 
 	algo "github.com/groupcast/groupcast/internal/algo/soma/paper"
 	"github.com/groupcast/groupcast/internal/multicast"
+	"github.com/groupcast/groupcast/internal/udp"
 	wire "github.com/groupcast/groupcast/internal/wire/soma/paper"
 )
 
@@ -190,7 +191,7 @@ func (o *outgoing) transmit(w algo.Transmit) (over bool, err error) {
 
 // write sends the packets of a window, those of one size with as few system calls as can be.
 func (o *outgoing) write(w algo.Transmit) (err error) {
-	run := multicast.Run{To: o.place.Group, Apart: true}
+	run := udp.Run{To: o.place.Group, Apart: true}
 	o.window = o.window[:0]
 	begin := 0
 	for sn := w.First; ; sn++ {
@@ -199,7 +200,7 @@ func (o *outgoing) write(w algo.Transmit) (err error) {
 			return err
 		}
 		size := len(o.window) - at
-		if run.Segment != 0 && (size != run.Segment || (at-begin)/run.Segment >= multicast.Longest(run.Segment)) {
+		if run.Segment != 0 && (size != run.Segment || (at-begin)/run.Segment >= udp.Longest(run.Segment)) {
 			run.Bytes, begin = o.window[begin:at], at
 			if err := o.sendRun(run); err != nil {
 				return err
@@ -213,7 +214,7 @@ func (o *outgoing) write(w algo.Transmit) (err error) {
 	}
 }
 
-func (o *outgoing) sendRun(run multicast.Run) error {
+func (o *outgoing) sendRun(run udp.Run) error {
 	if err := o.mouth.SendRun(run); err != nil {
 		return fmt.Errorf("send to %v: %w", run.To, err)
 	}

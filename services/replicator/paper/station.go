@@ -11,6 +11,7 @@ import (
 
 	algo "github.com/groupcast/groupcast/internal/algo/soma/paper"
 	"github.com/groupcast/groupcast/internal/multicast"
+	"github.com/groupcast/groupcast/internal/udp"
 	wire "github.com/groupcast/groupcast/internal/wire/soma/paper"
 )
 
@@ -26,8 +27,8 @@ type machine interface {
 // station is the sockets and the clock of one transfer.
 type station struct {
 	place multicast.Place
-	ear   *multicast.Socket // hears the group
-	mouth *multicast.Socket // speaks, and hears what is for this machine alone
+	ear   *udp.Socket // hears the group
+	mouth *udp.Socket // speaks, and hears what is for this machine alone
 	alarm *alarm
 	inbox chan *batch
 	done  chan struct{}
@@ -67,14 +68,14 @@ func open(place multicast.Place, log *slog.Logger) (*station, error) {
 	if s.alarm, err = newAlarm(); err != nil {
 		return nil, errors.Join(err, s.ear.Close(), s.mouth.Close())
 	}
-	for _, socket := range []*multicast.Socket{s.ear, s.mouth} {
+	for _, socket := range []*udp.Socket{s.ear, s.mouth} {
 		s.ended.Go(func() { s.listen(socket) })
 	}
 	return s, nil
 }
 
 // listen hands what a socket hears to the loop, many at once.
-func (s *station) listen(socket *multicast.Socket) {
+func (s *station) listen(socket *udp.Socket) {
 	b := batches.Get().(*batch)
 	_ = socket.Receive(func(datagram []byte, from netip.AddrPort) {
 		b.bytes = append(b.bytes, datagram...)

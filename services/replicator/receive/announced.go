@@ -8,8 +8,8 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/groupcast/groupcast/internal/multicast"
 	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/udp"
 	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
 )
 
@@ -28,7 +28,7 @@ func (a announced) info() object.Info {
 }
 
 // listen waits for an announcement that the group's key opens, and for the largest that passes.
-func listen(ctx context.Context, ear *multicast.Socket, config Config) (announced, error) {
+func listen(ctx context.Context, ear *udp.Socket, config Config) (announced, error) {
 	var best announced
 	var until time.Time
 	if config.Await > 0 {

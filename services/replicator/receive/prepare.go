@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/groupcast/groupcast/internal/multicast"
 	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/internal/pause"
+	"github.com/groupcast/groupcast/internal/udp"
 	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
 )
 
@@ -25,7 +25,7 @@ const (
 
 // prepare finds out what is there already, which may take as long as it takes to read it, and tells the
 // sender meanwhile that somebody comes; or if nothing can land here, why.
-func prepare(ctx context.Context, config Config, mouth *multicast.Socket, heard announced, again bool) (Landing, error) {
+func prepare(ctx context.Context, config Config, mouth *udp.Socket, heard announced, again bool) (Landing, error) {
 	private, err := ecdh.X25519().GenerateKey(rand.Reader) // for no other JOIN
 	if err != nil {
 		return nil, fmt.Errorf("make a key: %w", err)
@@ -43,7 +43,7 @@ func prepare(ctx context.Context, config Config, mouth *multicast.Socket, heard 
 // herald tells the sender of who has not joined.
 type herald struct {
 	config Config
-	mouth  *multicast.Socket
+	mouth  *udp.Socket
 	heard  announced
 	public []byte
 	number uint64 // of the next

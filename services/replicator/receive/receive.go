@@ -16,6 +16,7 @@ import (
 	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
 	"github.com/groupcast/groupcast/internal/multicast"
 	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/udp"
 	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
 )
 
@@ -93,7 +94,7 @@ type Stats struct {
 	Datagrams, Forged, Rebuilt, Spilled, Reports uint64
 	// Came is how many bytes of packets and parity were taken.
 	Came    uint64
-	Offload multicast.Offload
+	Offload udp.Offload
 }
 
 // after adds what came before all began anew.
@@ -140,7 +141,7 @@ func Run(ctx context.Context, env Env, config Config) (Receipt, error) {
 var errOther = errors.New("what was there is of something else")
 
 // replicate receives what was announced.
-func replicate(ctx context.Context, env Env, config Config, ear, mouth *multicast.Socket, heard announced, landing Landing, isLast bool) (Receipt, error) {
+func replicate(ctx context.Context, env Env, config Config, ear, mouth *udp.Socket, heard announced, landing Landing, isLast bool) (Receipt, error) {
 	r, err := newReplica(env, config, ear, mouth, heard, landing)
 	if err != nil {
 		return Receipt{}, errors.Join(err, landing.Keep())
@@ -160,8 +161,8 @@ func replicate(ctx context.Context, env Env, config Config, ear, mouth *multicas
 type replica struct {
 	env    Env
 	config Config
-	ear    *multicast.Socket
-	mouth  *multicast.Socket
+	ear    *udp.Socket
+	mouth  *udp.Socket
 	heard  announced
 	public []byte
 	up     *wire.Box
@@ -191,7 +192,7 @@ type replica struct {
 	shown     time.Time
 }
 
-func newReplica(env Env, config Config, ear, mouth *multicast.Socket, heard announced, landing Landing) (*replica, error) {
+func newReplica(env Env, config Config, ear, mouth *udp.Socket, heard announced, landing Landing) (*replica, error) {
 	private, err := ecdh.X25519().GenerateKey(rand.Reader)
 	if err != nil {
 		return nil, fmt.Errorf("make a key: %w", err)
@@ -232,7 +233,7 @@ func (r *replica) run(ctx context.Context) error {
 }
 
 // serve takes what comes to a socket, and does what is due meanwhile.
-func (r *replica) serve(socket *multicast.Socket, take func(datagram []byte, from netip.AddrPort)) error {
+func (r *replica) serve(socket *udp.Socket, take func(datagram []byte, from netip.AddrPort)) error {
 	for {
 		r.mu.Lock()
 		isOver, due := r.isOver, r.due()

@@ -10,8 +10,8 @@ import (
 	"github.com/klauspost/reedsolomon"
 
 	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
-	"github.com/groupcast/groupcast/internal/multicast"
 	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/udp"
 	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
 )
 
@@ -27,7 +27,7 @@ const (
 // loop is what the goroutine that sends has to itself.
 type loop struct {
 	*session
-	run       multicast.Run
+	run       udp.Run
 	parity    [][]byte
 	coders    map[[2]int]reedsolomon.Encoder
 	announced time.Time
@@ -36,8 +36,8 @@ type loop struct {
 // send does what the rules decide, until all is over.
 func (s *session) send(ctx context.Context) error {
 	l := &loop{session: s, coders: map[[2]int]reedsolomon.Encoder{}, announced: time.Now()}
-	l.run = multicast.Run{Segment: s.datagram, To: s.config.Place.Group}
-	most := multicast.Longest(s.datagram)
+	l.run = udp.Run{Segment: s.datagram, To: s.config.Place.Group}
+	most := udp.Longest(s.datagram)
 	l.run.Bytes = make([]byte, 0, most*s.datagram)
 	defer func() { s.took = time.Since(s.began) }()
 	for ctx.Err() == nil {

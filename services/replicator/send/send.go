@@ -18,6 +18,7 @@ import (
 	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
 	"github.com/groupcast/groupcast/internal/multicast"
 	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/udp"
 	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
 )
 
@@ -101,7 +102,7 @@ type Result struct {
 	Took     time.Duration // from the first packet on
 	Counts   algo.Counts
 	Datagram int
-	Offload  multicast.Offload
+	Offload  udp.Offload
 }
 
 // Run replicates a source to who joins, and returns once it is known how it went for each.
@@ -123,7 +124,7 @@ func Run(ctx context.Context, env Env, config Config) (Result, error) {
 type session struct {
 	env     Env
 	config  Config
-	socket  *multicast.Socket
+	socket  *udp.Socket
 	salt    wire.Salt
 	secret  wire.Secret
 	private *ecdh.PrivateKey
@@ -161,7 +162,7 @@ type peer struct {
 	isOld  bool   // it began anew as another
 }
 
-func newSession(env Env, config Config, socket *multicast.Socket) (*session, error) {
+func newSession(env Env, config Config, socket *udp.Socket) (*session, error) {
 	if err := object.CheckName(config.Source.Info().Name); err != nil {
 		return nil, err
 	}

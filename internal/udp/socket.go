@@ -1,0 +1,65 @@
+package udp
+
+import (
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/net/ipv4"
+	"golang.org/x/sys/unix"
+)
+
+// Socket sends and receives datagrams, many with one system call.
+type Socket struct {
+	conn    *net.UDPConn
+	batch   *ipv4.PacketConn // it serves IPv6, too: the calls are the same
+	reading []ipv4.Message
+	arrived time.Time
+	buffer  int
+	segment atomic.Bool // the kernel cuts what is sent
+	merge   bool        // the kernel hands over several datagrams as one
+}
+
+// New takes a connection over, and asks the kernel for buffers of so many bytes. It gives what
+// net.core.rmem_max and wmem_max allow, and Buffer says how much that is.
+func New(conn *net.UDPConn, bufferBytes int) (*Socket, error) {
+	s := &Socket{conn: conn, batch: ipv4.NewPacketConn(conn)}
+	_, _ = conn.SetReadBuffer(bufferBytes), conn.SetWriteBuffer(bufferBytes)
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	return s, raw.Control(s.tune)
+}
+
+// tune asks the kernel for offloads, and notes what it gives.
+func (s *Socket) tune(descriptor uintptr) {
+	_ = unix.SetsockoptInt(int(descriptor), unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1)
+	s.merge = unix.SetsockoptInt(int(descriptor), unix.IPPROTO_UDP, unix.UDP_GRO, 1) == nil
+	_, err := unix.GetsockoptInt(int(descriptor), unix.IPPROTO_UDP, unix.UDP_SEGMENT)
+	s.segment.Store(err == nil)
+	s.buffer, _ = unix.GetsockoptInt(int(descriptor), unix.SOL_SOCKET, unix.SO_RCVBUF)
+}
+
+// Offload is what the kernel does for many datagrams at once.
+type Offload struct {
+	Segment bool // it cuts what is sent (UDP_SEGMENT)
+	Merge   bool // it merges what is received (UDP_GRO)
+}
+
+// Offload says what the kernel does now; it may turn out later that a network interface
+// cannot do it.
+func (s *Socket) Offload() Offload { return Offload{Segment: s.segment.Load(), Merge: s.merge} }
+
+// Buffer is how many bytes the kernel holds for this socket, its own accounts included.
+func (s *Socket) Buffer() int { return s.buffer }
+
+// Addr returns where the socket is.
+func (s *Socket) Addr() netip.AddrPort { return s.conn.LocalAddr().(*net.UDPAddr).AddrPort() }
+
+// Conn returns the socket itself, for deadlines and options.
+func (s *Socket) Conn() *net.UDPConn { return s.conn }
+
+// Close gives the port back, leaves the groups, and ends a Receive.
+func (s *Socket) Close() error { return s.conn.Close() }
