@@ -18,8 +18,9 @@ run: build ## start a standalone server and show the main job at work
 # What measures time in emulated networks runs by itself, after all else.
 MEASURING := $(addprefix ./e2e/,$(addsuffix /...,lab fleet faults datagrams gather replicas papers peers))
 
+# Most tests wait for something: more run at once than there are processors.
 test: ## all that needs no cluster, network or tool installed by hand
-	go test -timeout 30m $(GOTESTFLAGS) $$(go list ./... | grep -vE '/e2e/(lab|fleet|faults|datagrams|gather|replicas|envoy|papers|peers)')
+	go test -timeout 30m -parallel 6 $(GOTESTFLAGS) $$(go list ./... | grep -vE '/e2e/(lab|fleet|faults|datagrams|gather|replicas|envoy|papers|peers)')
 	go test -timeout 30m -p 1 $(GOTESTFLAGS) $(MEASURING)
 
 race: ## the tests under the race detector

@@ -85,6 +85,7 @@ func TestAgentLife(t *testing.T) {
 }
 
 func TestSilentAgentGoesOffline(t *testing.T) {
+	t.Parallel()
 	m := managertest.Start(t)
 	client := m.Client(t)
 	link := managertest.Dial(t, m.Enroll(t, sdk.Token{Role: "agent", Name: "a1"}))
@@ -116,6 +117,7 @@ func TestSilentAgentGoesOffline(t *testing.T) {
 
 // An agent goes on as the same incarnation when the manager restarts.
 func TestAgentSurvivesRestart(t *testing.T) {
+	t.Parallel()
 	p := managertest.NewProcess(t, t.TempDir())
 	p.Start(t)
 	p.WaitServing(t)

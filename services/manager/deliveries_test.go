@@ -150,6 +150,7 @@ func TestDeliveryDeadline(t *testing.T) {
 }
 
 func TestDeliveryCanceled(t *testing.T) {
+	t.Parallel()
 	_, party := startParty(t)
 	p := newPair(t, party)
 	id := p.create(t, p.sender, file(megabyte))
@@ -303,6 +304,7 @@ func TestDeliveryOnlyAgentReturns(t *testing.T) {
 // A neighbour's word counts against an agent that the manager hears, but not again
 // and again.
 func TestDeliveryAgentUnreachable(t *testing.T) {
+	t.Parallel()
 	_, party := startParty(t)
 	p := newPair(t, party)
 	p.agent(t, "a3", "node-3", "zone-b")
@@ -323,6 +325,7 @@ func TestDeliveryAgentUnreachable(t *testing.T) {
 }
 
 func TestDeliveryExpiredMemberReturns(t *testing.T) {
+	t.Parallel()
 	_, party := startParty(t)
 	p := newPair(t, party)
 	id := p.create(t, p.sender, file(megabyte))
@@ -343,6 +346,7 @@ func TestDeliveryExpiredMemberReturns(t *testing.T) {
 
 // A leader is killed in the middle: what was written stays, and trees grow on.
 func TestDeliverySurvivesItsLeader(t *testing.T) {
+	t.Parallel()
 	cluster := managertest.StartCluster(t, 3)
 	leader := cluster.Leader(t)
 	p := newPair(t, newParty(t, cluster.Config(), nil))
@@ -509,6 +513,7 @@ func TestDeliveryAndGroupDeletion(t *testing.T) {
 
 // While nobody is joined, a delivery may still wait for one who is not heard of.
 func TestDeliveryKeepsItsGroup(t *testing.T) {
+	t.Parallel()
 	_, party := startParty(t)
 	p := newPair(t, party)
 	id := p.create(t, p.sender, file(megabyte))

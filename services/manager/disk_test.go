@@ -103,6 +103,7 @@ func TestC20PowerCut(t *testing.T) {
 // C22: the disk is full. Writes are refused and say so, reads go on, and writes
 // work again once there is room, in the same process.
 func TestC22FullDisk(t *testing.T) {
+	t.Parallel()
 	needRoot(t)
 	disk := filepath.Join(t.TempDir(), "disk")
 	mount(t, "tmpfs", "size=200m", "tmpfs", disk)
@@ -164,6 +165,7 @@ func fill(t *testing.T, name string) {
 // A single manager that crashed recovers all groups and memberships from disk,
 // and gives members the time of an expiry to come back.
 func TestRestartKeepsSessions(t *testing.T) {
+	t.Parallel()
 	p := managertest.NewProcess(t, t.TempDir())
 	p.Start(t)
 	p.WaitServing(t)

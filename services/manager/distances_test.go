@@ -60,6 +60,7 @@ func clustersBecome(t *testing.T, client *sdk.Client, want ...string) []sdk.Agen
 // Clusters are found from what agents measure; a zone that is given holds, and takes in who
 // is near.
 func TestClustersAreFound(t *testing.T) {
+	t.Parallel()
 	m, p := startParty(t)
 	for _, name := range []string{"a1", "a2", "b1", "b2", "c2"} {
 		p.agentAt(t, name, name, "", distanceFrom(name))
@@ -80,6 +81,7 @@ func TestClustersAreFound(t *testing.T) {
 // A liar that claims to be near everybody attracts nobody: others measure it, too. What
 // nobody asked for, and what cannot be, is dropped and counted.
 func TestLiarAttractsNobody(t *testing.T) {
+	t.Parallel()
 	m, p := startParty(t)
 	for _, name := range []string{"a1", "a2", "b1"} {
 		p.agentAt(t, name, name, "", distanceFrom(name))
@@ -114,6 +116,7 @@ func TestLiarAttractsNobody(t *testing.T) {
 
 // An agent that comes back elsewhere is measured anew: what it was near to counts no more.
 func TestAgentThatMoved(t *testing.T) {
+	t.Parallel()
 	m, p := startParty(t)
 	var moved atomic.Bool
 	away := func(name string) func(agent string) time.Duration {

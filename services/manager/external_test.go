@@ -12,6 +12,7 @@ import (
 
 // An external etcd that asks for certificates is used with the right ones only.
 func TestExternalEtcdWithTLS(t *testing.T) {
+	t.Parallel()
 	right := storetest.NewCertificates(t)
 	etcd := storetest.StartSecureEtcd(t, right)
 	config := managertest.Config(t.TempDir())

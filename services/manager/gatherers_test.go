@@ -53,6 +53,7 @@ func gathererIs(t *testing.T, client *sdk.Client, name, state string, holds func
 // A gatherer is listed with where it is and what it said last; a newer one of its name fences it; who stops is
 // forgotten at once. A member finds a gatherer by its name, and lists none.
 func TestGathererLife(t *testing.T) {
+	t.Parallel()
 	m := managertest.Start(t)
 	client, access := m.Client(t), mustRead(t, m.Access)
 	config := letIn(t, access, "gatherer", "g1")
@@ -85,6 +86,7 @@ func TestGathererLife(t *testing.T) {
 
 // A new leader knows the gatherers, and they go on under it with the incarnation that they had.
 func TestGatherersOutliveTheLeader(t *testing.T) {
+	t.Parallel()
 	cluster := managertest.StartCluster(t, 2)
 	leader := cluster.Leader(t)
 	other := cluster.Managers[0]
@@ -104,6 +106,7 @@ func TestGatherersOutliveTheLeader(t *testing.T) {
 
 // One that is silent for ten seconds is offline, and is known all the same.
 func TestSilentGathererGoesOffline(t *testing.T) {
+	t.Parallel()
 	m := managertest.Start(t)
 	link := managertest.Dial(t, letIn(t, mustRead(t, m.Access), "gatherer", "g1"))
 	stream, err := gatherv1.NewGathererServiceClient(link).Control(t.Context())

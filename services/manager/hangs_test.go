@@ -12,6 +12,7 @@ import (
 // A proxy spreads connections over the managers, and stays when one of them hangs: the
 // sessions that lead to that one go on over others before they expire.
 func TestSessionsOutliveAManagerThatHangsBehindAProxy(t *testing.T) {
+	t.Parallel()
 	const many = 6
 	cluster := managertest.StartCluster(t, 3)
 	var addresses []string

@@ -130,6 +130,7 @@ func TestCheckerCatchesLies(t *testing.T) {
 // all managers. What clients saw must be explained by one order of events in
 // which nothing acknowledged is lost.
 func TestC19LeaderKilledUnderLoad(t *testing.T) {
+	t.Parallel()
 	const (
 		clients  = 32
 		groups   = 30              // at a time: one member may not join more often than it should
@@ -233,6 +234,7 @@ func perform(t *testing.T, history *recorder, connection *uplink.Uplink, client 
 
 // Sessions go on over the death of the leader, and over its being frozen. (C24)
 func TestC24FrozenLeaderIsFenced(t *testing.T) {
+	t.Parallel()
 	cluster := managertest.StartCluster(t, 3)
 	client := cluster.Client(t)
 	if _, err := client.CreateGroup(t.Context(), "g", sdk.Policy{}); err != nil {

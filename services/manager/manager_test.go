@@ -10,6 +10,7 @@ import (
 )
 
 func TestSessionLife(t *testing.T) {
+	t.Parallel()
 	m := managertest.Start(t)
 	client := m.Client(t)
 	group, err := client.CreateGroup(t.Context(), "models", sdk.Policy{AckLevel: sdk.Received})

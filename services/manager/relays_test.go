@@ -64,6 +64,7 @@ func TestWhoMayRelay(t *testing.T) {
 
 // "a group without agents still forms a tree of its members", of its own members alone.
 func TestMembersRelayInTheirGroup(t *testing.T) {
+	t.Parallel()
 	m := managertest.Start(t)
 	config := mustRead(t, m.Access)
 	p := newParty(t, config, &groupv1.Policy{MembersRelay: true})
@@ -95,6 +96,7 @@ func TestMembersRelayInTheirGroup(t *testing.T) {
 
 // A relay is one as long as its member has a session, and its policy lets it.
 func TestRelayEndsWithItsMember(t *testing.T) {
+	t.Parallel()
 	for what, end := range map[string]func(operator *sdk.Client, session *sdk.Session) error{
 		"the member left": func(_ *sdk.Client, session *sdk.Session) error { return session.Leave(t.Context()) },
 		"the policy changed": func(operator *sdk.Client, _ *sdk.Session) error {

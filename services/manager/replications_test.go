@@ -111,6 +111,7 @@ func TestReplicationEndsOtherwise(t *testing.T) {
 // What multicast does not bring to a replica, session agents do: sender and replica are told of a group,
 // which those two alone may join, each as itself, and which goes with the replication.
 func TestReplicationGoesOverAgents(t *testing.T) {
+	t.Parallel()
 	access := mustRead(t, managertest.Start(t).Access)
 	newParty(t, access, nil).agent(t, "agent-1", "node-1", "")
 	s := newSite(t, access)
@@ -183,6 +184,7 @@ func TestReplicationLosesItsSender(t *testing.T) {
 // Which replications there are, their keys and receipts survive the leader; how far everybody is,
 // is reported again.
 func TestReplicationSurvivesItsLeader(t *testing.T) {
+	t.Parallel()
 	cluster := managertest.StartCluster(t, 2)
 	leader := cluster.Leader(t)
 	s := newSite(t, cluster.Config())
