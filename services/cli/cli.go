@@ -148,6 +148,7 @@ func (a *app) root() *cobra.Command {
 		a.tokenCommand(), a.identityCommand(), a.enrollCommand(), a.somaCommand(), a.statusCommand(), a.checkCommand(), a.versionCommand())
 	root.InitDefaultCompletionCmd() // made now, to be marked with the others
 	markUsageErrors(root)
+	a.complete(root)
 	return root
 }
 

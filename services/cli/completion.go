@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/groupcast/groupcast/internal/printable"
+	"github.com/groupcast/groupcast/sdk"
+)
+
+// completionTime is how long a shell waits for the managers when a name is completed.
+const completionTime = 2 * time.Second
+
+// source lists what a word may be completed to.
+type source func(ctx context.Context, client *sdk.Client) ([]cobra.Completion, error)
+
+// completed is what arguments are completed to, by what follows the command's name.
+var completed = map[string]source{
+	"delivery get": deliveryIDs, "delivery watch": deliveryIDs, "delivery explain": deliveryIDs, "delivery cancel": runningIDs,
+	"replication get": replicationIDs, "replication watch": replicationIDs, "replication cancel": replicationIDs,
+	"group get": groupNames, "group update": groupNames, "group delete": groupNames, "group watch": groupNames,
+	"member list": groupNames, "member watch": groupNames, "join": groupNames, "agent distances": agentNames,
+}
+
+// readsFiles are the commands whose argument is a file here.
+var readsFiles = map[string]bool{"push": true, "upload": true, "gather policy set": true, "soma decode": true, "soma figures": true}
+
+// words are what flags are completed to.
+var words = map[string][]cobra.Completion{
+	"output": {"table", "wide", "json", "yaml"}, "mode": {"hop", "end-to-end"}, "ack": {"relayed", "received", "durable"},
+	"slow": {"pace", "detach", "evict"}, "congestion": {"cubic", "bbr", "reno"},
+}
+
+// complete has the shell complete words of a command, and of all below it.
+func (a *app) complete(command *cobra.Command) {
+	_, path, _ := strings.Cut(command.CommandPath(), " ")
+	if list, is := completed[path]; is {
+		command.ValidArgsFunction = a.first(list)
+	} else if !readsFiles[path] && command.ValidArgsFunction == nil {
+		command.ValidArgsFunction = cobra.NoFileCompletions
+	}
+	for name, all := range words {
+		if command.LocalFlags().Lookup(name) != nil && (path != "replicate" || name != "slow") {
+			_ = command.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(all, cobra.ShellCompDirectiveNoFileComp))
+		}
+	}
+	if command.LocalFlags().Lookup("group") != nil {
+		_ = command.RegisterFlagCompletionFunc("group", a.listed(groupNames))
+	}
+	for _, below := range command.Commands() {
+		a.complete(below)
+	}
+}
+
+// first completes the first argument.
+func (a *app) first(list source) cobra.CompletionFunc {
+	complete := a.listed(list)
+	return func(command *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return complete(command, args, word)
+	}
+}
+
+// listed completes to what the managers list, and to nothing if they cannot be asked.
+func (a *app) listed(list source) cobra.CompletionFunc {
+	return func(command *cobra.Command, _ []string, _ string) (all []cobra.Completion, _ cobra.ShellCompDirective) {
+		client, err := a.client()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		defer client.Close()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(command.Context()), completionTime)
+		defer cancel()
+		if all, err = list(ctx, client); err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		return all, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+func groupNames(ctx context.Context, client *sdk.Client) (names []cobra.Completion, err error) {
+	groups, err := client.Groups(ctx)
+	for _, group := range groups {
+		names = append(names, group.Name)
+	}
+	return names, err
+}
+
+func agentNames(ctx context.Context, client *sdk.Client) (names []cobra.Completion, err error) {
+	agents, err := client.Agents(ctx)
+	for _, agent := range agents {
+		names = append(names, cobra.CompletionWithDesc(agent.Name, agent.State))
+	}
+	return names, err
+}
+
+func deliveryIDs(ctx context.Context, client *sdk.Client) ([]cobra.Completion, error) {
+	return deliveriesThat(ctx, client, func(sdk.Delivery) bool { return true })
+}
+
+func runningIDs(ctx context.Context, client *sdk.Client) ([]cobra.Completion, error) {
+	return deliveriesThat(ctx, client, func(d sdk.Delivery) bool { return d.State == sdk.DeliveryRunning })
+}
+
+func deliveriesThat(ctx context.Context, client *sdk.Client, is func(sdk.Delivery) bool) (ids []cobra.Completion, err error) {
+	deliveries, err := client.Deliveries(ctx, "")
+	for _, d := range deliveries {
+		if is(d) {
+			ids = append(ids, cobra.CompletionWithDesc(d.ID, printable.Text(d.Name)+" to "+d.Group+", "+string(d.State)))
+		}
+	}
+	return ids, err
+}
+
+func replicationIDs(ctx context.Context, client *sdk.Client) (ids []cobra.Completion, err error) {
+	replications, err := client.Replications(ctx)
+	for _, r := range replications {
+		ids = append(ids, cobra.CompletionWithDesc(r.ID, printable.Text(r.Name)+" from "+r.Sender+", "+string(r.State)))
+	}
+	return ids, err
+}
