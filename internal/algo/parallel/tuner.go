@@ -51,8 +51,10 @@ const (
 	busyEnough = 0.7
 	// enough is the share of the best rate with which fewer stripes are as good as more.
 	enough = 0.95
-	// tooLittle is that with which they are given up at once.
-	tooLittle = 0.85
+	// tooLittle is that with which they are given up after half of what is measured else, and
+	// farTooLittle after a quarter.
+	tooLittle    = 0.85
+	farTooLittle = 0.7
 	// mostDoubts is for how many epochs more fewer are tried at most.
 	mostDoubts = 4
 )
@@ -158,7 +160,7 @@ func (t *Tuner) Step(facts Facts) (changed bool) {
 	if t.trial == down {
 		epoch *= time.Duration(1 + min(t.doubts, mostDoubts))
 	}
-	if span < epoch/2 || span < epoch && !t.fails(now) {
+	if span < epoch && !t.fails(now, span, epoch) {
 		return false
 	}
 	t.begun(facts)
@@ -171,8 +173,11 @@ func (t *Tuner) begun(facts Facts) { t.since, t.rtts, t.looks = facts, 0, 0 }
 // fails reports whether fewer stripes carry so much less that this need not be seen to its
 // end, the first time. A neighbour needs a while to take what it is left, and to fill the
 // queue with it.
-func (t *Tuner) fails(now Measured) bool {
-	return t.trial == down && t.doubts == 0 && now.Rate < tooLittle*t.peak && !now.queues()
+func (t *Tuner) fails(now Measured, span, epoch time.Duration) bool {
+	if t.trial != down || t.doubts > 0 || now.queues() {
+		return false
+	}
+	return span >= epoch/2 && now.Rate < tooLittle*t.peak || span >= epoch/4 && now.Rate < farTooLittle*t.peak
 }
 
 func (t *Tuner) measure(to Facts) Measured {

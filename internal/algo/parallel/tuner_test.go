@@ -143,6 +143,23 @@ func TestLossHoldsOneConnectionBack(t *testing.T) {
 	r.wantShare(0.95)
 }
 
+// What it costs to find out for the first time that fewer carry far less is half a second of less.
+func TestFarTooFewDoNotLast(t *testing.T) {
+	r := begin(t, path{rate: 20 * mbit, rtt: 30 * time.Millisecond, loss: 0.0014, queue: 20 * time.Millisecond}, 0)
+	var tried time.Duration
+	for range 200 {
+		r.on(100 * time.Millisecond)
+		if r.Choice().Stripes == 1 {
+			tried += 100 * time.Millisecond
+		} else if tried > 0 {
+			break
+		}
+	}
+	if tried == 0 || tried > 500*time.Millisecond {
+		t.Errorf("one stripe, that carries %.2f of two, was tried for %v:\n%s", r.each()/r.path.rate, tried, strings.Join(r.told, "\n"))
+	}
+}
+
 // "Interferences among concurrent socket connections […] have adverse impact" (002 §3.2):
 // where one fills the path, there is one.
 func TestMoreStripesHelpNothing(t *testing.T) {
