@@ -148,5 +148,5 @@ func (d *draft) compareGateways(c *cluster, ingress, a, b int) int {
 	if d.byLatency {
 		stronger = 0
 	}
-	return cmp.Or(stronger, cmp.Compare(c.reach(d, ingress, a), c.reach(d, ingress, b)), d.compareOrder(a, b))
+	return cmp.Or(stronger, cmp.Compare(d.reach(c, ingress, a), d.reach(c, ingress, b)), d.compareOrder(a, b))
 }

@@ -24,6 +24,6 @@ func (t *Tree) aside(agent int) (sum time.Duration) {
 
 // reach is what it takes from a node over an agent to the rest of the agent's cluster, in the
 // mean, but for what is alike for all of them.
-func (c *cluster) reach(d *draft, from, agent int) time.Duration {
+func (d *draft) reach(c *cluster, from, agent int) time.Duration {
 	return d.hop(from, agent) + d.aside(agent)/time.Duration(max(c.needs(), 1))
 }
