@@ -47,17 +47,20 @@ func restart(n *faults.Net, agent string) { n.Restart(agent) }
 // An agent that dies in the middle of a delivery costs its children a pause, and nobody
 // a byte: they go on at another agent where they were.
 func TestC1AgentIsKilled(t *testing.T) {
+	t.Parallel()
 	lose(t, 10, kill, restart, "--mode", "end-to-end", "--ack", "received")
 }
 
 // The same where agents acknowledge what nobody else has yet: the sender keeps it.
 func TestC2AgentIsKilledThatAcknowledgedAlone(t *testing.T) {
+	t.Parallel()
 	lose(t, 6, kill, restart, "--mode", "hop", "--ack", "relayed")
 }
 
 // An agent that hangs is given up, and is of use again when it goes on, even after its
 // lease has ended.
 func TestC3AgentIsFrozen(t *testing.T) {
+	t.Parallel()
 	lose(t, 4,
 		func(n *faults.Net, agent string) { n.Freeze(agent) },
 		func(n *faults.Net, agent string) {

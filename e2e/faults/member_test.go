@@ -42,6 +42,7 @@ func TestC7PaceHasAFloor(t *testing.T) {
 
 // Detach: the others have all before the slow one, which gets all in the end.
 func TestC7DetachGoesOnWithout(t *testing.T) {
+	t.Parallel()
 	n := slowMember(t)
 	n.Throttle("m2", 4*link.Mbit)
 	p := n.Push(n.Object("model", size), "--slow", "detach")
@@ -57,6 +58,7 @@ func TestC7DetachGoesOnWithout(t *testing.T) {
 
 // Evict: who lags too far is told so, and the others have all.
 func TestC7EvictGivesUp(t *testing.T) {
+	t.Parallel()
 	n := slowMember(t)
 	n.Throttle("m2", link.Mbit)
 	p := n.Push(n.Object("model", size), "--slow", "evict", "--slow-lag", "3MB", "--rate", "3MB")
@@ -70,6 +72,7 @@ func TestC7EvictGivesUp(t *testing.T) {
 // A member that stops reading while its TCP lives, for longer than its lease: whatever
 // the policy, the others get all before it goes on, and it has all soon after.
 func TestC6MemberStopsReading(t *testing.T) {
+	t.Parallel()
 	for _, flags := range [][]string{{"--slow", "detach"}, {"--mode", "end-to-end", "--slow", "pace"}} {
 		t.Run(flags[len(flags)-1], func(t *testing.T) {
 			n := slowMember(t)
@@ -114,6 +117,7 @@ func TestC8StalledChildBoundsMemory(t *testing.T) {
 
 // A member that joins when all is over gets it from the cache: the sender is gone.
 func TestLateMemberIsFedFromTheCache(t *testing.T) {
+	t.Parallel()
 	n := faults.Start(t, faults.Topology{Agents: 2, Members: "ab", Late: "b"})
 	p := n.Push(n.Object("model", size))
 	n.AwaitComplete(p)
@@ -126,6 +130,7 @@ func TestLateMemberIsFedFromTheCache(t *testing.T) {
 
 // A member that has the object already is COMPLETE without a byte of it.
 func TestMemberThatHasItGetsNoByte(t *testing.T) {
+	t.Parallel()
 	n := faults.Start(t, faults.Topology{Agents: 2, Members: "ab"})
 	object := n.Object("model", size)
 	n.AwaitComplete(n.Push(object))
@@ -138,6 +143,7 @@ func TestMemberThatHasItGetsNoByte(t *testing.T) {
 
 // A member that has it needs nothing, and so nobody waits for what it would acknowledge.
 func TestMemberThatHasItHoldsUpNobody(t *testing.T) {
+	t.Parallel()
 	n := faults.Start(t, faults.Topology{Agents: 2, Members: "abb"})
 	object := n.Object("model", 3*size)
 	n.AwaitComplete(n.Push(object))
@@ -150,6 +156,7 @@ func TestMemberThatHasItHoldsUpNobody(t *testing.T) {
 // A disk that is too small, and one that fills up: FAILED(no_room) at that member, and
 // nothing is left there; the others have all.
 func TestC48NoRoomAtAMember(t *testing.T) {
+	t.Parallel()
 	n := faults.Start(t, faults.Topology{Agents: 2, Members: "abb", Disks: map[string]link.Bytes{"m2": 8 * link.MiB, "m3": 64 * link.MiB}})
 	p := n.Push(n.Object("model", size), "--rate", "8MB")
 	n.AwaitBytes(p, "m3", 3<<20)
@@ -164,6 +171,7 @@ func TestC48NoRoomAtAMember(t *testing.T) {
 
 // An agent whose cache has no disk left is gone round.
 func TestC48NoRoomAtAnAgent(t *testing.T) {
+	t.Parallel()
 	n := faults.Start(t, faults.Topology{Agents: 3, Members: "abbc", Disks: map[string]link.Bytes{"agent-b": 8 * link.MiB}})
 	n.AwaitComplete(n.Push(n.Object("model", 2*size), "--rate", "16MB"))
 }
@@ -171,6 +179,7 @@ func TestC48NoRoomAtAnAgent(t *testing.T) {
 // What an agent's cache holds is changed behind its back: nobody whom it feeds is
 // COMPLETE with other bytes, and those it does not feed have all.
 func TestC12AgentDamagesWhatItFeeds(t *testing.T) {
+	t.Parallel()
 	n := faults.Start(t, faults.Topology{Agents: 2, Members: "abb"})
 	p := n.Push(n.Object("model", size), "--rate", "4MB")
 	n.AwaitBytes(p, "m1", 1<<20)

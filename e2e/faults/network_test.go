@@ -14,6 +14,7 @@ const mostHalfOpen = 10 * time.Second
 
 // A cable that is cut without a word, in the middle of a delivery.
 func TestC4CutWithBytesUnderWay(t *testing.T) {
+	t.Parallel()
 	n := faults.Start(t, faults.Topology{Agents: 3, Members: "abbc", Cables: map[string]link.Shape{"agent-b": {}}})
 	p := n.Push(n.Object("model", 32<<20), "--rate", "8MB")
 	stalls := n.WatchStalls(p)
@@ -38,6 +39,7 @@ func wantShortStalls(t *testing.T, stalls *faults.Stalls, members ...string) {
 
 // The same while there is nothing to send: the agent finds out, and lets the link go.
 func TestC4CutWhileIdle(t *testing.T) {
+	t.Parallel()
 	n := faults.Start(t, faults.Topology{Agents: 2, Members: "abb", Cables: map[string]link.Shape{"m2": {}}})
 	p, stream := n.PushStream(n.Object("stream", 4<<20))
 	stream.Write(0, 2<<20)
@@ -54,6 +56,7 @@ func TestC4CutWhileIdle(t *testing.T) {
 // A member that hangs takes nothing: its window closes. The agent lets the link go, the
 // others have all meanwhile, and so has the member when it goes on.
 func TestC4ZeroWindow(t *testing.T) {
+	t.Parallel()
 	n := faults.Start(t, faults.Topology{Agents: 2, Members: "abb"})
 	p := n.Push(n.Object("model", 24<<20), "--rate", "8MB")
 	n.AwaitBytes(p, "m2", 3<<20)
@@ -68,6 +71,7 @@ func TestC4ZeroWindow(t *testing.T) {
 
 // What goes to an agent is lost; what it says is heard.
 func TestC5OneWayCut(t *testing.T) {
+	t.Parallel()
 	n := faults.Start(t, faults.Topology{Agents: 3, Members: "abbc", Cables: map[string]link.Shape{"agent-b": {}}})
 	p := n.Push(n.Object("model", 32<<20), "--rate", "8MB")
 	stalls := n.WatchStalls(p)
@@ -81,6 +85,7 @@ func TestC5OneWayCut(t *testing.T) {
 
 // Large packets to an agent vanish: signs of life come through, bytes do not.
 func TestC15LargePacketsVanish(t *testing.T) {
+	t.Parallel()
 	n := faults.Start(t, faults.Topology{Agents: 3, Members: "abbc", Cables: map[string]link.Shape{"agent-b": {}}})
 	p := n.Push(n.Object("model", 32<<20), "--rate", "8MB")
 	n.AwaitBytes(p, "m2", 4<<20)
@@ -94,6 +99,7 @@ func TestC15LargePacketsVanish(t *testing.T) {
 // Agents are cut off one after the other, and come back in another order: nothing is
 // lost while that lasts, and all is there soon after.
 func TestC18AgentsComeAndGo(t *testing.T) {
+	t.Parallel()
 	cables := map[string]link.Shape{"agent-a": {}, "agent-b": {}, "agent-c": {}}
 	n := faults.Start(t, faults.Topology{Agents: 3, Members: "abbc", Cables: cables})
 	for _, seed := range []uint64{1, 2, 3} {

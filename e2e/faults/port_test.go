@@ -47,6 +47,7 @@ func TestC9IdleConnections(t *testing.T) {
 
 // A handshake that is dripped is broken off.
 func TestC10DrippedHandshake(t *testing.T) {
+	t.Parallel()
 	n := faults.Start(t, faults.Topology{Agents: 1, Members: "a"})
 	clientHello := []byte{0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3, 0, 0, 0, 0, 0, 0, 0}
 	closed := make(chan time.Duration)
@@ -78,6 +79,7 @@ func TestC10DrippedHandshake(t *testing.T) {
 // Whatever comes to the data port that is no link is closed, costs next to nothing, and
 // harms nobody.
 func TestC11Garbage(t *testing.T) {
+	t.Parallel()
 	n := faults.Start(t, faults.Topology{Agents: 1, Members: "a"})
 	before := n.Machine("agent-a").PeakMemory(t)
 	var waiting sync.WaitGroup
@@ -146,6 +148,7 @@ func wantClosed(t *testing.T, name string, conn net.Conn, garbage []byte) {
 // A member of the group that acknowledges what it was never sent, sends frames that
 // cannot be, or asks whom it must not: each link is closed, and the others have all.
 func TestC13MemberLies(t *testing.T) {
+	t.Parallel()
 	n := faults.Start(t, faults.Topology{Agents: 2, Members: "ab", Late: "b"})
 	n.LetLie("m3")
 	p := n.Push(n.Object("model", 2*size), "--wait", "3", "--rate", "8MB", "--mode", "end-to-end", "--slow", "pace")
@@ -173,6 +176,7 @@ func TestC13MemberLies(t *testing.T) {
 // An agent that can open 64 files only, and a crowd at its door: it waits instead of
 // spinning, and is of use again when the crowd has gone.
 func TestC17FewDescriptors(t *testing.T) {
+	t.Parallel()
 	n := faults.Start(t, faults.Topology{Agents: 2, Members: "abb"})
 	n.LimitFiles("agent-b", 64)
 	p := n.Push(n.Object("model", 2*size), "--rate", "8MB")

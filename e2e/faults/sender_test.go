@@ -15,6 +15,7 @@ import (
 // A sender that dies: every member is FAILED(sender_lost) and keeps what it has. When the
 // same is pushed again, it goes on from there.
 func TestC61SenderDies(t *testing.T) {
+	t.Parallel()
 	n := faults.Start(t, faults.Topology{Agents: 2, Members: "abb", Cables: map[string]link.Shape{"sender": {}}})
 	object := n.Object("model", 2*size)
 	p := n.Push(object, "--rate", "8MB", "--deadline", "60s")
@@ -41,6 +42,7 @@ func TestC61SenderDies(t *testing.T) {
 // A source that changes while it is sent: FAILED(source_changed), and nobody has a
 // mixture of both.
 func TestSourceChanges(t *testing.T) {
+	t.Parallel()
 	n := faults.Start(t, faults.Topology{Agents: 2, Members: "abb"})
 	for name, change := range map[string]func(file *os.File) error{
 		"overwritten": func(file *os.File) error {
@@ -70,6 +72,7 @@ func TestSourceChanges(t *testing.T) {
 
 // What cannot be read is refused before anything begins.
 func TestSourceCannotBeRead(t *testing.T) {
+	t.Parallel()
 	n := faults.Start(t, faults.Topology{Agents: 1, Members: "a"})
 	there := n.Object("model", 1)
 	missing := there
@@ -88,6 +91,7 @@ func TestSourceCannotBeRead(t *testing.T) {
 
 // Nobody receives: the sender is told at once.
 func TestNoReceivers(t *testing.T) {
+	t.Parallel()
 	n := faults.Start(t, faults.Topology{Agents: 1})
 	p := n.TryPush(n.Object("model", 1))
 	if n.AwaitExit(p) == nil || !strings.Contains(p.Process.Output(), "no ") {
@@ -113,6 +117,7 @@ func away(t *testing.T) time.Duration {
 // its place, as the sender had sealed it, and when a manager is back the delivery ends
 // COMPLETE.
 func TestP11ManagersAreGone(t *testing.T) {
+	t.Parallel()
 	for name, fault := range map[string]struct{ gone, back func(*faults.Net) }{
 		"killed": {func(n *faults.Net) { n.Kill("manager") }, func(n *faults.Net) { n.Restart("manager") }},
 		"frozen": {func(n *faults.Net) { n.Freeze("manager") }, func(n *faults.Net) { n.Thaw("manager") }},
