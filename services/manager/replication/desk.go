@@ -122,6 +122,7 @@ type progress struct {
 	sending    *replicav1.SendReport // nil before the first
 	announcing time.Time             // since when
 	ended      time.Time
+	settled    time.Time // since when it is known how it went for all
 	receiving  map[string]*replicav1.ReceiveReport
 	delivered  map[string]time.Time // by session agents, since when
 }

@@ -19,7 +19,11 @@ import (
 
 // settle writes what was decided of a replication, and what the sender said of its source.
 func (d *Desk) settle(ctx context.Context, r view.Replication, now time.Time) error {
-	v := decide(d.facts(r, now))
+	f := d.facts(r, now)
+	v := decide(f)
+	if v.ended && v.reason == "" && d.awaitsLastWord(r.ID(), f) {
+		return nil
+	}
 	record := proto.CloneOf(r.ReplicationRecord)
 	if err := d.reroute(ctx, record, v.overAgents); err != nil {
 		return err
@@ -52,6 +56,23 @@ func (d *Desk) settle(ctx context.Context, r view.Replication, now time.Time) er
 	}
 	d.wakeAll()
 	return nil
+}
+
+// lastWord is how long a sender has to say how much it has sent, after it is known how it went
+// for all: replicas and sender tell the managers at the same time.
+const lastWord = time.Second
+
+func (d *Desk) awaitsLastWord(id string, f facts) bool {
+	if !f.sender.ended.IsZero() || !f.sender.away.IsZero() || f.sender.gone {
+		return false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p := d.of(id)
+	if p.settled.IsZero() {
+		p.settled = f.now
+	}
+	return f.now.Sub(p.settled) < lastWord
 }
 
 var errChanged = errors.New("the replication was changed meanwhile")

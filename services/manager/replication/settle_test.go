@@ -24,3 +24,24 @@ func TestEndedHasNoKey(t *testing.T) {
 		t.Errorf("ended, it is %v with %d bytes of key", r, len(record.GetKey()))
 	}
 }
+
+// All have it, and the sender has not said yet how much that took: it has a second to. One that
+// is away has nothing to say.
+func TestSenderHasTheLastWord(t *testing.T) {
+	d := &Desk{progress: make(map[string]*progress), presences: make(map[string]*presence)}
+	for _, c := range []struct {
+		at     float64
+		sender senderFacts
+		want   bool
+	}{
+		{at: 1, want: true},
+		{at: 1, sender: senderFacts{ended: after(1)}},
+		{at: 1, sender: senderFacts{away: after(1)}},
+		{at: 1, sender: senderFacts{gone: true}},
+		{at: 2},
+	} {
+		if got := d.awaitsLastWord("1", facts{now: after(c.at), sender: c.sender}); got != c.want {
+			t.Errorf("after %v s, with %+v: %v", c.at, c.sender, got)
+		}
+	}
+}
