@@ -274,11 +274,19 @@ func (h *Hub) Report() {
 	}
 }
 
-// Reports returns how the deliveries stand.
+// restingBytes is about how much is told at once of deliveries that rest. There may be more of them
+// than a message can hold.
+const restingBytes = 1 << 20
+
+// Reports returns how the deliveries stand: all that run, and those that rest of which the managers
+// do not know it yet. They are told of all again when they say all that there is to do.
 func (h *Hub) Reports() []*groupv1.DeliveryReport {
 	var reports []*groupv1.DeliveryReport
+	room := restingBytes
 	for _, d := range h.all() {
-		reports = append(reports, d.report())
+		if report := d.report(&room); report != nil {
+			reports = append(reports, report)
+		}
 	}
 	for _, f := range h.allFlows() {
 		reports = append(reports, f.report())
@@ -314,10 +322,13 @@ func (h *Hub) Load() Load {
 	return load
 }
 
+// Deliveries returns how many are relayed or kept.
+func (h *Hub) Deliveries() int { return len(h.all()) + len(h.allFlows()) }
+
 // Held returns how much the cache holds of all deliveries.
 func (h *Hub) Held() (bytes uint64) {
 	for _, d := range h.all() {
-		bytes += d.report().GetHeldBytes()
+		bytes += d.held()
 	}
 	return bytes
 }

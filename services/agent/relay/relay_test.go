@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"sync"
@@ -261,6 +262,40 @@ func TestKeptDeliveryThatLacksRoomIsQuiet(t *testing.T) {
 		if !quiet {
 			t.Fatalf("round %d: room is asked for again and again", round)
 		}
+	}
+}
+
+// Deliveries that are kept are reported once, until something happens in one, or a manager says all that
+// there is to do: it may be another one.
+func TestKeptDeliveriesAreReportedOnce(t *testing.T) {
+	const kept = 1000
+	w := newWorld(t, 1, &groupv1.DeliverySpec{})
+	a := w.start("sa1", 1<<20)
+	all := &groupv1.Assignments{Complete: true}
+	for i := range kept {
+		all.Current = append(all.Current, &groupv1.Assignment{
+			Delivery: fmt.Sprintf("%032x", i), Group: "g", Duty: groupv1.Duty_DUTY_RELAY, TreeVersion: 1, Spec: w.spec, Ended: true,
+		})
+	}
+	w.await("the agent runs", func() bool {
+		a.Assign(all)
+		return a.Deliveries() == kept
+	})
+	report := func() int { return len(a.Reports()) }
+	if reported := report(); reported != kept {
+		t.Errorf("%d of %d were reported", reported, kept)
+	}
+	time.Sleep(700 * time.Millisecond) // slow children are looked for meanwhile
+	if again := report(); again != 0 {
+		t.Errorf("%d are reported again though nothing has happened", again)
+	}
+	a.Assign(&groupv1.Assignments{Current: all.Current[:1]})
+	if changed := report(); changed != 1 {
+		t.Errorf("%d are reported, want the one that has another assignment", changed)
+	}
+	a.Assign(all)
+	if anew := report(); anew != kept {
+		t.Errorf("%d of %d are reported to who says all that there is to do", anew, kept)
 	}
 }
 

@@ -199,7 +199,7 @@ func (w *world) assign(name string, ended bool) {
 			Spec: proto.CloneOf(w.spec), Sender: "sender", Parent: a.parent, Children: a.children, Ended: ended,
 			Capability: w.capability(identity.ID{Role: identity.Agent, Name: name}, identity.Relay),
 		}}})
-		return len(a.Reports()) > 0
+		return a.Deliveries() > 0
 	})
 }
 
