@@ -224,6 +224,23 @@ func TestKeptDeliveryGivesWay(t *testing.T) {
 	w.await("there is room", func() bool { return entry.Room(4<<20) == 4<<20 })
 }
 
+// Of more deliveries than may be kept, something is given back.
+func TestNoMoreAreKeptThanMayBe(t *testing.T) {
+	w := newWorld(t, 12_345, modes()["CONTROL_MODE_HOP-DATA_PLANE_TLS"])
+	a := w.start("sa1", 4<<20)
+	w.tree("sa1", "sender", "r1")
+	w.deliver("sa1", map[*member]string{newMember("r1"): "sa1"})
+	w.assign("sa1", true)
+	if held := a.Held(); held != 12_345 {
+		t.Fatalf("%d bytes are kept, want all", held)
+	}
+	a.Kept = 0
+	w.assign("sa1", true)
+	if held := a.Held(); held != 0 {
+		t.Errorf("%d bytes are kept of one delivery more than may be", held)
+	}
+}
+
 // One that has ended, has nothing to give and lacks room itself does not ask for more whenever others would have
 // it give room: two of that kind would go on for ever.
 func TestKeptDeliveryThatLacksRoomIsQuiet(t *testing.T) {
