@@ -111,6 +111,7 @@ func (s *Session) receiveAll(ctx context.Context, options ReceiveOptions, arrive
 	begun := make(map[string]bool)
 	for ctx.Err() == nil {
 		assigned, changed := s.attendance.toReceive()
+		forgetGone(begun, assigned)
 		for _, assignment := range assigned {
 			if id := assignment.GetDelivery(); !begun[id] && !assignment.GetEnded() {
 				begun[id] = true
