@@ -143,6 +143,18 @@ func (a *attendance) toReceive() ([]*groupv1.Assignment, <-chan struct{}) {
 	return all, a.changed
 }
 
+// forgetGone drops what is noted of deliveries that are assigned no more, where more are noted than are assigned.
+func forgetGone[V any](noted map[string]V, assigned []*groupv1.Assignment) {
+	if len(noted) <= len(assigned) {
+		return
+	}
+	still := make(map[string]bool, len(assigned))
+	for _, assignment := range assigned {
+		still[assignment.GetDelivery()] = true
+	}
+	maps.DeleteFunc(noted, func(id string, _ V) bool { return !still[id] })
+}
+
 // settleTime is how long after joining it is waited until the managers know where the
 // member is: what a sender just joined to send would else be begun by an agent far away.
 const settleTime = time.Second
@@ -184,6 +196,7 @@ func (s *Session) refuseUnclaimed(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		assigned, changed := s.attendance.toReceive()
+		forgetGone(seen, assigned)
 		for _, assignment := range assigned {
 			id := assignment.GetDelivery()
 			switch since, known := seen[id]; {

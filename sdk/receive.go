@@ -26,7 +26,8 @@ type ReceiveOptions struct {
 	// if it is missing. Without one, all but what Stream takes is refused.
 	Into string
 	// Stream returns where a stream goes. Without it a stream goes into a file in Into.
-	// What is returned is closed at the end of the stream.
+	// What is returned is closed at the end of the stream. When receiving is broken off, a write that
+	// blocks is left to it: closing it should end that.
 	Stream func(Incoming) (StreamWriter, error)
 	// Begun is called when a delivery to this member begins, and Progress as bytes of an object
 	// land, with how many there are: first those that were there already. Where these turn out to
@@ -110,6 +111,7 @@ func (s *Session) receiveAll(ctx context.Context, options ReceiveOptions, arrive
 	begun := make(map[string]bool)
 	for ctx.Err() == nil {
 		assigned, changed := s.attendance.toReceive()
+		forgetGone(begun, assigned)
 		for _, assignment := range assigned {
 			if id := assignment.GetDelivery(); !begun[id] && !assignment.GetEnded() {
 				begun[id] = true

@@ -33,3 +33,13 @@ func TestReceiversLearnHowTheSessionEnded(t *testing.T) {
 		}
 	})
 }
+
+// What is noted of deliveries does not grow with how many there have ever been.
+func TestWhatIsNotedIsForgotten(t *testing.T) {
+	noted := map[string]bool{"gone": true, "here": true, "other": true}
+	assigned := []*groupv1.Assignment{{Delivery: "here"}, {Delivery: "other"}}
+	forgetGone(noted, assigned)
+	if len(noted) != 2 || !noted["here"] || !noted["other"] {
+		t.Errorf("noted are %v, want those that are assigned", noted)
+	}
+}

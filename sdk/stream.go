@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -182,6 +183,31 @@ func setAside(path string) string {
 	return path
 }
 
+// leavable writes to what may block for as long as it likes, as a pipe that nobody reads: who is
+// interrupted leaves that write to it.
+type leavable struct {
+	ctx context.Context
+	to  io.Writer
+}
+
+func (w *leavable) Write(p []byte) (int, error) {
+	type written struct {
+		n   int
+		err error
+	}
+	done, kept := make(chan written, 1), bytes.Clone(p) // the caller goes on with p
+	go func() {
+		n, err := w.to.Write(kept)
+		done <- written{n, err}
+	}()
+	select {
+	case all := <-done:
+		return all.n, all.err
+	case <-w.ctx.Done():
+		return 0, w.ctx.Err()
+	}
+}
+
 // takeStream takes a stream to its end.
 func (r *receiving) takeStream(ctx context.Context, to StreamWriter) Arrived {
 	var hash digest.Hash
@@ -190,7 +216,11 @@ func (r *receiving) takeStream(ctx context.Context, to StreamWriter) Arrived {
 	if durable && !canSync {
 		return r.failed("refused", errNotDurable)
 	}
-	if err := r.takeAll(ctx, &store{r, io.MultiWriter(to, &hash)}); err != nil {
+	into := io.Writer(to)
+	if r.options.Stream != nil {
+		into = &leavable{ctx, to}
+	}
+	if err := r.takeAll(ctx, &store{r, io.MultiWriter(into, &hash)}); err != nil {
 		return r.failedStream(err)
 	}
 	assignment, err := r.session.attendance.await(ctx, r.id, func(a *groupv1.Assignment) bool { return a == nil || a.GetSealed() || a.GetEnded() })

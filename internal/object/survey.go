@@ -113,7 +113,7 @@ func (s *survey) look(path string, found fs.DirEntry) (fs.FileInfo, error) {
 		}
 		return info, file.Close()
 	default:
-		return nil, fmt.Errorf("%s: it is %s: only regular files and directories are delivered", path, describe(mode))
+		return nil, fmt.Errorf("it is %s: only regular files and directories are delivered", describe(mode))
 	}
 }
 

@@ -17,3 +17,13 @@ func Text(text string) string {
 	quoted := strconv.Quote(text)
 	return quoted[1 : len(quoted)-1]
 }
+
+// Lines is Text of each line, for texts that are several; tabs before one stay.
+func Lines(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		after := strings.TrimLeft(line, "\t")
+		lines[i] = line[:len(line)-len(after)] + Text(after)
+	}
+	return strings.Join(lines, "\n")
+}

@@ -16,3 +16,9 @@ func TestText(t *testing.T) {
 		}
 	}
 }
+
+func TestLines(t *testing.T) {
+	if got, want := printable.Lines("of a tree:\n\tf\033[31m: a named\tpipe"), "of a tree:\n\tf\\x1b[31m: a named\\tpipe"; got != want {
+		t.Errorf("shown as %q, want %q", got, want)
+	}
+}

@@ -383,15 +383,15 @@ func exchange[Q, A any](ctx context.Context, stream interface {
 	due := time.NewTimer(2 * patience) // not before the first answer
 	defer due.Stop()
 	sent := time.Now()
-	send := func() error {
-		if err := stream.Send(talk.next()); err != nil {
-			return reason()
-		}
-		sent = time.Now()
-		due.Reset(talk.every())
-		return nil
+	// A message is sent beside the loop: a manager that has much to tell reads no more while nobody
+	// takes that, and both would wait for each other.
+	wake, isSending, done := (<-chan struct{})(nil), false, make(chan error, 1)
+	send := func() {
+		wake, isSending = nil, true
+		due.Stop()
+		message := talk.next()
+		go func() { done <- stream.Send(message) }()
 	}
-	wake := (<-chan struct{})(nil)
 	for {
 		var err error
 		select {
@@ -400,13 +400,21 @@ func exchange[Q, A any](ctx context.Context, stream interface {
 			err = errSilent
 		case answer := <-answers:
 			silence.Reset(patience)
-			wake = talk.wake // what the first answer says comes before what there is to report
 			err = talk.take(answer)
-			due.Reset(time.Until(sent.Add(talk.every())))
+			if !isSending {
+				wake = talk.wake // what the first answer says comes before what there is to report
+				due.Reset(time.Until(sent.Add(talk.every())))
+			}
 		case <-due.C:
-			err = send()
+			send()
 		case <-wake:
-			err = send()
+			send()
+		case broken := <-done:
+			if broken != nil {
+				return reason()
+			}
+			wake, isSending, sent = talk.wake, false, time.Now()
+			due.Reset(talk.every())
 		}
 		if err != nil {
 			return err

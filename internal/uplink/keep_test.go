@@ -81,3 +81,92 @@ func TestStreamThatEndsWithUnreadAnswersIsLeft(t *testing.T) {
 		})
 	}
 }
+
+// talkative is a manager that reads all messages but the first once the node has taken a hundred answers more.
+type talkative struct {
+	ctx      context.Context
+	received chan int
+	sent     int
+}
+
+func (m *talkative) Send(int) error {
+	if m.sent++; m.sent == 1 {
+		return nil
+	}
+	for range 100 {
+		select {
+		case <-m.received:
+		case <-m.ctx.Done():
+			return io.EOF
+		}
+	}
+	return nil
+}
+
+func (m *talkative) Recv() (int, error) {
+	select {
+	case m.received <- 1:
+	case <-time.After(time.Millisecond): // nothing is sent now
+	case <-m.ctx.Done():
+		return 0, m.ctx.Err()
+	}
+	return 1, nil
+}
+
+// A manager that is held up by what it has to tell reads nothing meanwhile: that is taken while something
+// is being sent.
+func TestAnswersAreTakenWhileSending(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		stream, taken := &talkative{ctx: ctx, received: make(chan int)}, 0
+		err := exchange(ctx, stream, talk[int, int]{
+			next: func() int { return 1 }, every: func() time.Duration { return time.Second },
+			take: func(int) error {
+				if taken++; taken == 1000 {
+					return errEnding
+				}
+				return nil
+			},
+		})
+		if !errors.Is(err, errEnding) {
+			t.Errorf("%v after %d answers, want all of them", err, taken)
+		}
+	})
+}
+
+// stuck is a manager that answers once, and reads nothing more.
+type stuck struct {
+	ctx            context.Context
+	sent, received int
+}
+
+func (s *stuck) Send(int) error {
+	if s.sent++; s.sent > 1 {
+		<-s.ctx.Done()
+		return io.EOF
+	}
+	return nil
+}
+
+func (s *stuck) Recv() (int, error) {
+	if s.received++; s.received > 1 {
+		<-s.ctx.Done()
+		return 0, s.ctx.Err()
+	}
+	return 1, nil
+}
+
+// That a manager is silent is noticed while it reads nothing of what is sent.
+func TestSilenceIsNoticedWhileSending(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		err := exchange(ctx, &stuck{ctx: ctx}, talk[int, int]{
+			next: func() int { return 1 }, take: func(int) error { return nil }, every: func() time.Duration { return 0 },
+		})
+		if !errors.Is(err, errSilent) {
+			t.Errorf("%v, want that it is silent", err)
+		}
+	})
+}

@@ -7,10 +7,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
 
 	"github.com/groupcast/groupcast/internal/algo/parallel"
 	"github.com/groupcast/groupcast/internal/daemon"
@@ -49,7 +51,7 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 	env.Log = env.Log.With("agent", name)
 	hub := relay.New(relay.Env{
 		Log: env.Log, Cache: store, Security: managers.Security(), Now: managers.Clock().Now,
-		Dialer: env, Metrics: relay.NewMetrics(), Datagrams: datagrams,
+		Dialer: env, Metrics: relay.NewMetrics(), Datagrams: datagrams, Kept: keptMost(),
 		Stripes: parallel.Bounds{Least: config.Data.LeastStripes, Most: config.Data.Stripes},
 	})
 	registerMetrics(env.Metrics, hub, store)
@@ -83,6 +85,15 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 			})
 	})
 	return group.Wait()
+}
+
+// keptMost returns of how many deliveries something is kept: half of the files that may be open are for others.
+func keptMost() int {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return math.MaxInt
+	}
+	return int(min(limit.Cur/2, math.MaxInt))
 }
 
 // register describes the agent to the managers.

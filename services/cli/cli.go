@@ -18,6 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/groupcast/groupcast/internal/printable"
 	"github.com/groupcast/groupcast/sdk"
 )
 
@@ -72,7 +73,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	}
 	status := exitStatus(err)
 	if status != exitInterrupted {
-		fmt.Fprintf(stderr, "groupcast: %v%s\n", err, a.hint(err))
+		fmt.Fprintf(stderr, "groupcast: %s%s\n", printable.Lines(err.Error()), a.hint(err))
 	}
 	return status
 }

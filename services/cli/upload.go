@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/groupcast/groupcast/internal/bytesize"
+	"github.com/groupcast/groupcast/internal/printable"
 	"github.com/groupcast/groupcast/sdk/gather"
 )
 
@@ -240,7 +241,7 @@ func (a *app) uploaded(shown *uploading, one gather.Uploaded) {
 	if one.There {
 		how = ", was there already"
 	}
-	_ = a.event(one, fmt.Sprintf("%s  %s%s", one.Path, bytesize.Short(one.Bytes), how)) // nobody reads what cannot be written
+	_ = a.event(one, fmt.Sprintf("%s  %s%s", printable.Text(one.Path), bytesize.Short(one.Bytes), how)) // nobody reads what cannot be written
 }
 
 // uploading shows how an upload goes on.
@@ -277,7 +278,7 @@ func (u *uploading) show(p gather.Progress) {
 		u.rate = float64(p.Sent-min(u.before, p.Sent)) / passed.Seconds()
 		u.before, u.begun = p.Sent, now
 	}
-	done, how := fmt.Sprintf("%s  %s of %s", p.Path, bytesize.Short(p.Sent), bytesize.Short(p.Length)), hindrance(p)
+	done, how := fmt.Sprintf("%s  %s of %s", printable.Text(p.Path), bytesize.Short(p.Sent), bytesize.Short(p.Length)), hindrance(p)
 	if p.Files > 0 {
 		done += fmt.Sprintf(", %d of %d files", p.FilesDone, p.Files)
 	}

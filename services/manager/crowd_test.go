@@ -1,6 +1,7 @@
 package manager_test
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"testing"
@@ -43,6 +44,26 @@ func TestC26MassExpiry(t *testing.T) {
 	if group, err = client.Group(t.Context(), "g"); err != nil || group.Members != members {
 		t.Errorf("%d members came back (%v), want %d", group.Members, err, members)
 	}
+}
+
+// Joins that their callers give up while they are written, as those of processes that are killed, leave
+// no members that nobody keeps.
+func TestGivenUpJoinsExpire(t *testing.T) {
+	m := managertest.Start(t)
+	client := m.Client(t)
+	if _, err := client.CreateGroup(t.Context(), "g", sdk.Policy{}); err != nil {
+		t.Fatal(err)
+	}
+	sessions := groupv1.NewSessionServiceClient(managertest.Dial(t, mustRead(t, m.Access)))
+	for i := range 300 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*50*time.Microsecond)
+		_, _ = sessions.Join(ctx, &groupv1.JoinRequest{Group: "g", Name: fmt.Sprintf("m%d", i)})
+		cancel()
+	}
+	eventually(t, 20*time.Second, "all members expired", func() bool {
+		members, err := client.Members(t.Context(), "g")
+		return err == nil && len(members) == 0
+	})
 }
 
 // C27: one member joins and leaves as fast as it can. It is slowed down; others are not.

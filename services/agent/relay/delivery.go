@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	algo "github.com/groupcast/groupcast/internal/algo/relay"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
@@ -58,6 +60,7 @@ type delivery struct {
 	lost       string        // the parent that cannot be reached
 	trouble    string        // why this agent cannot go on
 	gone       bool          // children are to be told that it is no longer here
+	told       bool          // the managers know how it stands, if it rests
 	closed     bool          // no link can begin any more
 }
 
@@ -220,7 +223,7 @@ func (d *delivery) update(change func()) {
 // announce tells everyone that the state is another.
 func (d *delivery) announce() {
 	close(d.changed)
-	d.changed = make(chan struct{})
+	d.changed, d.told = make(chan struct{}), false
 	if d.begin == nil && !d.isStarved() {
 		return
 	}
@@ -271,8 +274,27 @@ func (d *delivery) isStream() bool {
 	return d.assignment.GetSpec().GetKind() == groupv1.DeliveryKind_DELIVERY_KIND_STREAM
 }
 
+// isResting reports whether nothing happens in a delivery that has ended: it is kept for those who come late.
+func (d *delivery) isResting() bool {
+	if d.ended.IsZero() || d.intake != nil || d.lost != "" || d.trouble != "" {
+		return false
+	}
+	for _, c := range d.children {
+		if c.link != nil {
+			return false
+		}
+	}
+	return true
+}
+
 // evictSlow gives up the children that are too slow by the rule.
 func (d *delivery) evictSlow() {
+	d.mu.Lock()
+	resting := d.isResting()
+	d.mu.Unlock()
+	if resting {
+		return // there may be thousands of these, and nobody waits for any
+	}
 	d.update(func() {
 		for _, name := range d.account.Slow(time.Now()) {
 			d.log.Info("a child is too slow and is given up", "child", name, "offset", d.account.Offset())
@@ -379,10 +401,31 @@ func (d *delivery) links() (n int) {
 	return n
 }
 
-// report returns how the delivery stands.
-func (d *delivery) report() *groupv1.DeliveryReport {
+// held returns how much of the delivery the cache holds.
+func (d *delivery) held() uint64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	return d.account.Held()
+}
+
+// report returns how the delivery stands; nil if it rests, and that was told, or there is no room
+// left to tell how those stand that rest.
+func (d *delivery) report(room *int) *groupv1.DeliveryReport {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.isResting() {
+		return d.standing()
+	}
+	if d.told || *room <= 0 {
+		return nil
+	}
+	report := d.standing()
+	*room -= proto.Size(report)
+	d.told = true
+	return report
+}
+
+func (d *delivery) standing() *groupv1.DeliveryReport {
 	report := &groupv1.DeliveryReport{
 		Delivery: d.assignment.GetDelivery(), TreeVersion: d.assignment.GetTreeVersion(), Bytes: d.account.Offset(),
 		CachedBytes: d.account.Cached(), MaxCachedBytes: d.account.MaxCached(), HeldBytes: d.account.Held(),

@@ -32,6 +32,8 @@ type Env struct {
 	Now     func() time.Time
 	Dialer  link.Dialer
 	Metrics *Metrics
+	// Kept is of how many deliveries that have ended something is kept at most: each has a file open.
+	Kept int
 	// Stripes are how many connections a link may have; the zero Bounds are one.
 	Stripes parallel.Bounds
 	// Datagrams is where datagrams come and go, at the port of the listener. Nil has
@@ -226,6 +228,7 @@ func (h *Hub) Assign(assignments *groupv1.Assignments) {
 	for _, d := range dropped {
 		d.drop()
 	}
+	h.boundKept()
 }
 
 // assign begins a delivery, or gives it its new place.
@@ -274,11 +277,19 @@ func (h *Hub) Report() {
 	}
 }
 
-// Reports returns how the deliveries stand.
+// restingBytes is about how much is told at once of deliveries that rest. There may be more of them
+// than a message can hold.
+const restingBytes = 1 << 20
+
+// Reports returns how the deliveries stand: all that run, and those that rest of which the managers
+// do not know it yet. They are told of all again when they say all that there is to do.
 func (h *Hub) Reports() []*groupv1.DeliveryReport {
 	var reports []*groupv1.DeliveryReport
+	room := restingBytes
 	for _, d := range h.all() {
-		reports = append(reports, d.report())
+		if report := d.report(&room); report != nil {
+			reports = append(reports, report)
+		}
 	}
 	for _, f := range h.allFlows() {
 		reports = append(reports, f.report())
@@ -314,22 +325,41 @@ func (h *Hub) Load() Load {
 	return load
 }
 
+// Deliveries returns how many are relayed or kept.
+func (h *Hub) Deliveries() int { return len(h.all()) + len(h.allFlows()) }
+
 // Held returns how much the cache holds of all deliveries.
 func (h *Hub) Held() (bytes uint64) {
 	for _, d := range h.all() {
-		bytes += d.report().GetHeldBytes()
+		bytes += d.held()
 	}
 	return bytes
 }
 
-// giveUpKept gives back what is kept of the delivery that ended first and has something to give, for
-// others need its room.
-func (h *Hub) giveUpKept() {
+// boundKept gives back what is kept of more deliveries than may be.
+func (h *Hub) boundKept() {
+	kept := 0
+	for _, d := range h.all() {
+		if !d.endedAt().IsZero() && d.held() > 0 {
+			kept++
+		}
+	}
+	if kept > h.Kept {
+		h.giveUpKept(kept - h.Kept)
+	}
+}
+
+// giveUpKept gives back what is kept of a number of deliveries, those that ended first and have something to
+// give, for others need its room.
+func (h *Hub) giveUpKept(number int) {
 	kept := slices.DeleteFunc(h.all(), func(d *delivery) bool { return d.endedAt().IsZero() })
 	slices.SortFunc(kept, func(a, b *delivery) int { return a.endedAt().Compare(b.endedAt()) })
 	for _, d := range kept {
-		if d.releaseKept() {
+		if number == 0 {
 			return
+		}
+		if d.releaseKept() {
+			number--
 		}
 	}
 }

@@ -177,7 +177,7 @@ func (d *delivery) take(ctx context.Context, conn *link.Conn, from uint64, optio
 		trouble = "no_room"
 	}
 	d.mu.Lock()
-	d.intake, d.trouble = nil, trouble
+	d.intake, d.trouble, d.told = nil, trouble, false
 	d.mu.Unlock()
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"sync"
@@ -223,6 +224,23 @@ func TestKeptDeliveryGivesWay(t *testing.T) {
 	w.await("there is room", func() bool { return entry.Room(4<<20) == 4<<20 })
 }
 
+// Of more deliveries than may be kept, something is given back.
+func TestNoMoreAreKeptThanMayBe(t *testing.T) {
+	w := newWorld(t, 12_345, modes()["CONTROL_MODE_HOP-DATA_PLANE_TLS"])
+	a := w.start("sa1", 4<<20)
+	w.tree("sa1", "sender", "r1")
+	w.deliver("sa1", map[*member]string{newMember("r1"): "sa1"})
+	w.assign("sa1", true)
+	if held := a.Held(); held != 12_345 {
+		t.Fatalf("%d bytes are kept, want all", held)
+	}
+	a.Kept = 0
+	w.assign("sa1", true)
+	if held := a.Held(); held != 0 {
+		t.Errorf("%d bytes are kept of one delivery more than may be", held)
+	}
+}
+
 // One that has ended, has nothing to give and lacks room itself does not ask for more whenever others would have
 // it give room: two of that kind would go on for ever.
 func TestKeptDeliveryThatLacksRoomIsQuiet(t *testing.T) {
@@ -261,6 +279,40 @@ func TestKeptDeliveryThatLacksRoomIsQuiet(t *testing.T) {
 		if !quiet {
 			t.Fatalf("round %d: room is asked for again and again", round)
 		}
+	}
+}
+
+// Deliveries that are kept are reported once, until something happens in one, or a manager says all that
+// there is to do: it may be another one.
+func TestKeptDeliveriesAreReportedOnce(t *testing.T) {
+	const kept = 1000
+	w := newWorld(t, 1, &groupv1.DeliverySpec{})
+	a := w.start("sa1", 1<<20)
+	all := &groupv1.Assignments{Complete: true}
+	for i := range kept {
+		all.Current = append(all.Current, &groupv1.Assignment{
+			Delivery: fmt.Sprintf("%032x", i), Group: "g", Duty: groupv1.Duty_DUTY_RELAY, TreeVersion: 1, Spec: w.spec, Ended: true,
+		})
+	}
+	w.await("the agent runs", func() bool {
+		a.Assign(all)
+		return a.Deliveries() == kept
+	})
+	report := func() int { return len(a.Reports()) }
+	if reported := report(); reported != kept {
+		t.Errorf("%d of %d were reported", reported, kept)
+	}
+	time.Sleep(700 * time.Millisecond) // slow children are looked for meanwhile
+	if again := report(); again != 0 {
+		t.Errorf("%d are reported again though nothing has happened", again)
+	}
+	a.Assign(&groupv1.Assignments{Current: all.Current[:1]})
+	if changed := report(); changed != 1 {
+		t.Errorf("%d are reported, want the one that has another assignment", changed)
+	}
+	a.Assign(all)
+	if anew := report(); anew != kept {
+		t.Errorf("%d of %d are reported to who says all that there is to do", anew, kept)
 	}
 }
 

@@ -95,7 +95,7 @@ func (d *delivery) relieve() {
 	d.mu.Unlock()
 	switch {
 	case ended:
-		d.hub.giveUpKept()
+		d.hub.giveUpKept(1)
 	case over:
 		d.update(func() { d.discard(d.account.Reserved() - d.entry.Share()) })
 	}

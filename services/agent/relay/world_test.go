@@ -97,7 +97,7 @@ func (w *world) start(name string, room uint64) *agent {
 	a := &agent{
 		Hub: relay.New(relay.Env{
 			Log: log, Cache: store, Security: w.identity(identity.ID{Role: identity.Agent, Name: name}),
-			Now: time.Now, Dialer: w.dialer, Metrics: relay.NewMetrics(), Stripes: w.stripes, Datagrams: datagrams,
+			Now: time.Now, Dialer: w.dialer, Metrics: relay.NewMetrics(), Stripes: w.stripes, Datagrams: datagrams, Kept: 1,
 		}),
 		address: listener.Addr().String(), metrics: prometheus.NewRegistry(),
 	}
@@ -199,7 +199,7 @@ func (w *world) assign(name string, ended bool) {
 			Spec: proto.CloneOf(w.spec), Sender: "sender", Parent: a.parent, Children: a.children, Ended: ended,
 			Capability: w.capability(identity.ID{Role: identity.Agent, Name: name}, identity.Relay),
 		}}})
-		return len(a.Reports()) > 0
+		return a.Deliveries() > 0
 	})
 }
 

@@ -19,7 +19,7 @@ type presence struct {
 	closed     time.Time
 	heard      time.Time
 	goodbye    bool
-	report     *agentv1.Report // an outline
+	report     *agentv1.Report // without deliveries
 }
 
 // Attachment is the stream of a node that takes part in deliveries. It belongs to
@@ -29,6 +29,7 @@ type Attachment struct {
 	seat  seat
 	wake  chan struct{}
 	sent  map[string]*groupv1.Assignment // what the node knows
+	news  map[string]bool                // deliveries in which it may have something else to do, with the desk locked
 	begun bool
 }
 
@@ -48,9 +49,12 @@ func (d *Desk) AttachAgent(name string) *Attachment {
 }
 
 func (d *Desk) attach(at seat) *Attachment {
-	a := &Attachment{desk: d, seat: at, wake: make(chan struct{}, 1), sent: make(map[string]*groupv1.Assignment)}
+	a := &Attachment{desk: d, seat: at, wake: make(chan struct{}, 1), sent: make(map[string]*groupv1.Assignment), news: make(map[string]bool)}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	for id := range d.plans[at] {
+		a.news[id] = true
+	}
 	if d.attached[at] == nil {
 		d.attached[at] = make(map[*Attachment]bool)
 	}
@@ -92,36 +96,47 @@ const assignmentBytes = 1 << 20
 // Next returns the messages that tell the node what has changed since they were
 // last asked for; first, all that it has to do, even if that is nothing.
 func (a *Attachment) Next() []*groupv1.Assignments {
-	a.desk.mu.Lock()
-	plan := maps.Clone(a.desk.plans[a.seat])
-	a.desk.mu.Unlock()
-	message := &groupv1.Assignments{}
+	changed, dropped := a.takeNews()
+	message := &groupv1.Assignments{Dropped: dropped}
 	messages, size := []*groupv1.Assignments{message}, 0
-	for _, id := range slices.Sorted(maps.Keys(plan)) {
-		if a.sent[id] == plan[id] {
-			continue
-		}
-		if size += proto.Size(plan[id]); size > assignmentBytes && len(message.GetCurrent()) > 0 {
+	for _, assignment := range changed {
+		if size += proto.Size(assignment); size > assignmentBytes && len(message.GetCurrent()) > 0 {
 			message = &groupv1.Assignments{}
-			messages, size = append(messages, message), proto.Size(plan[id])
+			messages, size = append(messages, message), proto.Size(assignment)
 		}
-		message.Current = append(message.Current, plan[id])
-	}
-	for _, id := range slices.Sorted(maps.Keys(a.sent)) {
-		if _, has := plan[id]; !has {
-			message.Dropped = append(message.Dropped, id)
-		}
+		message.Current = append(message.Current, assignment)
 	}
 	whole := !a.begun
-	a.sent, a.begun = plan, true
+	a.begun = true
 	if whole {
 		for i, part := range messages {
 			part.Complete, part.Continues = true, i < len(messages)-1
 		}
-	} else if len(message.GetCurrent())+len(message.GetDropped()) == 0 {
+	} else if len(changed)+len(dropped) == 0 {
 		return nil
 	}
 	return messages
+}
+
+// takeNews returns what the node has to do that it does not know yet, and in which deliveries it has
+// nothing to do any more. Thousands may be kept in which it has what it had: they are not looked at.
+func (a *Attachment) takeNews() (changed []*groupv1.Assignment, dropped []string) {
+	a.desk.mu.Lock()
+	defer a.desk.mu.Unlock()
+	for _, id := range slices.Sorted(maps.Keys(a.news)) {
+		assignment, has := a.desk.plans[a.seat][id]
+		_, had := a.sent[id]
+		switch {
+		case has && a.sent[id] != assignment:
+			changed = append(changed, assignment)
+			a.sent[id] = assignment
+		case !has && had:
+			dropped = append(dropped, id)
+			delete(a.sent, id)
+		}
+	}
+	clear(a.news)
+	return changed, dropped
 }
 
 // assign replaces what nodes have to do in a delivery, and wakes them. A node
@@ -142,6 +157,7 @@ func (d *Desk) assign(group, delivery string, nodes []identity.ID, next map[iden
 			delete(d.plans, at)
 		}
 		for a := range d.attached[at] {
+			a.news[delivery] = true
 			select {
 			case a.wake <- struct{}{}:
 			default: // it is awake
@@ -167,7 +183,7 @@ func (d *Desk) ReportAgent(name string, report *agentv1.Report) {
 	d.mu.Lock()
 	if agent, known := d.agents[name]; known {
 		agent.heard = time.Now()
-		agent.report = outline(report)
+		agent.report = &agentv1.Report{CacheUsedBytes: report.GetCacheUsedBytes(), Connections: report.GetConnections()}
 	}
 	d.mu.Unlock()
 	d.take("", placement.AgentID(name), report.GetDeliveries())
@@ -176,31 +192,51 @@ func (d *Desk) ReportAgent(name string, report *agentv1.Report) {
 // outlined is of how many deliveries an agent's outline tells.
 const outlined = 32
 
-// outline returns of a report what is shown in a list of agents.
-func outline(report *agentv1.Report) *agentv1.Report {
-	short := &agentv1.Report{CacheUsedBytes: report.GetCacheUsedBytes(), Connections: report.GetConnections()}
-	for _, delivery := range report.GetDeliveries()[:min(outlined, len(report.GetDeliveries()))] {
-		outlined := &groupv1.DeliveryReport{
-			Delivery: delivery.GetDelivery(), Bytes: delivery.GetBytes(), HeldBytes: delivery.GetHeldBytes(), CachedBytes: delivery.GetCachedBytes(),
+// LastReport returns an outline of what an agent said last; nil if it
+// said nothing in this term.
+func (d *Desk) LastReport(name string) *agentv1.Report {
+	id := placement.AgentID(name)
+	d.mu.Lock()
+	agent, known := d.agents[name]
+	var short *agentv1.Report
+	if known && agent.report != nil {
+		short = proto.CloneOf(agent.report)
+	}
+	deliveries := slices.Sorted(maps.Keys(d.plans[seat{id: id}]))
+	d.mu.Unlock()
+	if short == nil {
+		return nil
+	}
+	for _, delivery := range deliveries {
+		k := d.find(delivery)
+		if k == nil {
+			continue
 		}
-		for _, child := range delivery.GetChildren() {
-			outlined.Children = append(outlined.Children, &groupv1.ChildReport{Name: child.GetName(), Connected: child.GetConnected()})
+		if report := k.outline(id); report != nil {
+			short.Deliveries = append(short.Deliveries, report)
 		}
-		short.Deliveries = append(short.Deliveries, outlined)
+		if len(short.Deliveries) == outlined {
+			break
+		}
 	}
 	return short
 }
 
-// LastReport returns an outline of what an agent said last; nil if it
-// said nothing in this term.
-func (d *Desk) LastReport(name string) *agentv1.Report {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	agent, known := d.agents[name]
-	if !known {
+// outline returns of what a node reported last what is shown in a list of agents; nil if it has not.
+func (k *keeper) outline(id identity.ID) *groupv1.DeliveryReport {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	report := k.progress.nodes[id].reported()
+	if report == nil {
 		return nil
 	}
-	return agent.report
+	short := &groupv1.DeliveryReport{
+		Delivery: report.GetDelivery(), Bytes: report.GetBytes(), HeldBytes: report.GetHeldBytes(), CachedBytes: report.GetCachedBytes(),
+	}
+	for _, child := range report.GetChildren() {
+		short.Children = append(short.Children, &groupv1.ChildReport{Name: child.GetName(), Connected: child.GetConnected()})
+	}
+	return short
 }
 
 // Goodbye notes that an agent stops.

@@ -57,14 +57,20 @@ func (r *Registry) Register(ctx context.Context, name string, asked *agentv1.Reg
 			State: agentv1.AgentState_AGENT_STATE_ONLINE, RegisterTime: timestamppb.Now(),
 		}, current.Changed)
 	})
+	if incarnation != 0 { // what its stream broke off may be written all the same: then it has to be found silent
+		r.registered(name)
+	}
 	if err != nil {
 		return 0, err
 	}
+	return incarnation, nil
+}
+
+func (r *Registry) registered(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.agents.Heard(name, time.Now())
 	r.offline.Forget(name)
-	return incarnation, nil
 }
 
 func putAgent(agent *agentv1.Agent, changed store.Revision) (ledger.Plan, error) {

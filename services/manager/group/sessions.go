@@ -54,14 +54,22 @@ func (r *Registry) Join(ctx context.Context, caller ledger.Caller, asked *groupv
 	defer release()
 	response := new(groupv1.JoinResponse)
 	err = r.ledger.Write(ctx, as, response, func() (ledger.Plan, error) { return r.planJoin(asked, response) })
+	if response.GetMember() != nil {
+		r.begun(sessionOf(response.GetMember()))
+	}
 	if err != nil {
 		return nil, err
 	}
+	return response, nil
+}
+
+// begun has a session found silent if nobody keeps it. That holds where the join failed, too: one that
+// was given up by its caller may be written all the same.
+func (r *Registry) begun(session Session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.sessions.Heard(sessionOf(response.GetMember()), time.Now())
-	r.changed[place.group] = true
-	return response, nil
+	r.sessions.Heard(session, time.Now())
+	r.changed[session.Group] = true
 }
 
 func checkJoin(asked *groupv1.JoinRequest) error {
