@@ -185,11 +185,10 @@ func (r *receiving) standing() *groupv1.DeliveryReport {
 	assignment, _ := r.session.attendance.assignment(r.id)
 	r.mu.Lock()
 	report := &groupv1.DeliveryReport{Delivery: r.id, TreeVersion: assignment.GetTreeVersion(), Bytes: r.offset, Lost: r.lost}
-	counts := r.counts
-	r.mu.Unlock()
-	if counts != nil { // it has a lock of its own, which is taken first elsewhere
-		report.Datagrams = counts().message()
+	if r.counts != nil {
+		report.Datagrams = r.counts().message()
 	}
+	r.mu.Unlock()
 	return report
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	algo "github.com/groupcast/groupcast/internal/algo/datagram"
@@ -69,6 +70,9 @@ type datagramReceiver struct {
 	bytes   uint64
 	hash    digest.Hash
 	failure error // of writing
+
+	counted atomic.Pointer[DatagramCounts] // read while a write blocks, too
+	left    <-chan struct{}                // closed when receiving is broken off
 }
 
 func newDatagramReceiver(r *receiving, to StreamWriter, late bool) *datagramReceiver {
@@ -80,18 +84,24 @@ func newDatagramReceiver(r *receiving, to StreamWriter, late bool) *datagramRece
 	if code := (datagram.Code{Data: int(spec.GetParityData()), Parity: int(spec.GetParityShards())}); !code.IsNone() {
 		d.repair = datagram.NewRepair(code)
 	}
+	d.count()
 	return d
 }
 
 func (d *datagramReceiver) counts() *DatagramCounts {
-	d.guard.Lock()
-	defer d.guard.Unlock()
-	counts := DatagramCounts(d.account.Counts())
+	counts := *d.counted.Load()
 	return &counts
+}
+
+// count has counts return what there is now. The caller has the guard.
+func (d *datagramReceiver) count() {
+	counts := DatagramCounts(d.account.Counts())
+	d.counted.Store(&counts)
 }
 
 // receive takes what comes until the sender has sealed the stream, and a little longer.
 func (d *datagramReceiver) receive(ctx context.Context) Arrived {
+	d.left = ctx.Done()
 	taking, stop := context.WithCancel(ctx)
 	defer stop()
 	var ending sync.WaitGroup
@@ -103,7 +113,10 @@ func (d *datagramReceiver) receive(ctx context.Context) Arrived {
 	err := d.keepTaking(taking, d.takeFrom)
 	stop()
 	ending.Wait()
-	if sealed == nil || fatal(err) {
+	switch {
+	case ctx.Err() != nil: // a write may block still
+		return d.failedStream(ctx.Err())
+	case sealed == nil || fatal(err):
 		return d.failedStream(err)
 	}
 	return d.conclude(sealed)
@@ -133,6 +146,7 @@ func (d *datagramReceiver) awaitEnd(ctx context.Context) *groupv1.Assignment {
 func (d *datagramReceiver) conclude(sealed *groupv1.Assignment) Arrived {
 	d.guard.Lock()
 	d.account.Ended(sealed.GetDatagrams())
+	d.count()
 	root := d.hash.Sum()
 	bytes := d.bytes
 	d.guard.Unlock()
@@ -164,7 +178,11 @@ func (d *datagramReceiver) takeFrom(ctx context.Context, assignment *groupv1.Ass
 		}
 	})
 	w.socket.Close()
-	reading.Wait()
+	select {
+	case <-reading:
+	case <-d.left: // a write that blocks is left to it
+		return context.Canceled
+	}
 	if d.failure != nil {
 		return &DeliveryError{Reason: "failed", Detail: d.failure.Error()}
 	}
@@ -193,10 +211,13 @@ func openWay(conn *link.Conn) (w way, err error) {
 }
 
 // receive hands on what comes, until the socket is closed.
-func (w way) receive(take func(whole []byte, from netip.AddrPort)) *sync.WaitGroup {
-	var reading sync.WaitGroup
-	reading.Go(func() { _ = w.socket.Receive(take, func() {}) })
-	return &reading
+func (w way) receive(take func(whole []byte, from netip.AddrPort)) (ended <-chan struct{}) {
+	reading := make(chan struct{})
+	go func() {
+		defer close(reading)
+		_ = w.socket.Receive(take, func() {})
+	}()
+	return reading
 }
 
 // anywhere is a port of this machine from which another can be reached.
@@ -239,7 +260,8 @@ func (d *datagramReceiver) arrived(in *datagram.In, whole []byte, from netip.Add
 func (d *datagramReceiver) handOn(h wiredatagram.Header, payload []byte, recovered bool) {
 	sent := time.UnixMicro(int64(h.Sent))
 	age := d.clock().Sub(sent)
-	if !d.account.Arrived(h.Sequence, age, recovered) || d.failure != nil {
+	isFresh := d.account.Arrived(h.Sequence, age, recovered)
+	if d.count(); !isFresh || d.failure != nil {
 		return
 	}
 	_, _ = d.hash.Write(payload)

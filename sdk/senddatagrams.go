@@ -196,7 +196,7 @@ func (s *datagramSender) offer(ctx context.Context, assignment *groupv1.Assignme
 	}
 	out := datagram.NewOutTo(w.secret, conn.RoundTrip(), assignment.GetSpec().GetMaxBytesPerSecond(), w.remote)
 	reading := w.receive(func(whole []byte, from netip.AddrPort) { out.Take(whole, from, time.Now()) })
-	defer reading.Wait()
+	defer func() { <-reading }()
 	defer w.socket.Close()
 	opened()
 	s.attach(out, datagram.NewBatch(w.socket))

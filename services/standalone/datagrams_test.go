@@ -8,6 +8,7 @@ import (
 	"io"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -149,5 +150,60 @@ func TestMemberThatCannotWrite(t *testing.T) {
 	var failed *sdk.DeliveryError
 	if !errors.As(arrived.Err, &failed) || failed.Reason != "failed" || !strings.Contains(failed.Detail, "no paper") {
 		t.Errorf("it ended by %v", arrived.Err)
+	}
+}
+
+// blocked is a place that takes nothing, until it is closed.
+type blocked struct {
+	begun, closed chan struct{}
+}
+
+func (b *blocked) Write([]byte) (int, error) {
+	close(b.begun)
+	<-b.closed
+	return 0, errors.New("closed")
+}
+
+func (b *blocked) Close() error {
+	close(b.closed)
+	return nil
+}
+
+// A member whose program takes nothing stays a member, and can be told to stop receiving.
+func TestMemberWhoseWritesBlock(t *testing.T) {
+	t.Parallel()
+	client, to := serve(t), &blocked{make(chan struct{}), make(chan struct{})}
+	receiver, err := client.Join(t.Context(), sdk.Join{Group: "g", Name: "blocked", Node: "a", Roles: []sdk.Role{sdk.Receive}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer receiver.Close()
+	sender, err := client.Join(t.Context(), sdk.Join{Group: "g", Name: "sender", Node: "a", Roles: []sdk.Role{sdk.Send}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sender.Close()
+	ctx, stop := context.WithCancel(t.Context())
+	left := make(chan struct{})
+	go func() {
+		defer close(left)
+		for range receiver.Receive(ctx, sdk.ReceiveOptions{Stream: func(sdk.Incoming) (sdk.StreamWriter, error) { return to, nil }}) {
+		}
+	}()
+	if _, err := sender.SendDatagrams(t.Context(), &counting{end: count}, sdk.SendOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	<-to.begun
+	time.Sleep(12 * time.Second) // a session lives for 10 s without a sign
+	members, err := client.Members(t.Context(), "g")
+	is := func(m sdk.Member) bool { return m.Name == "blocked" }
+	if err != nil || !slices.ContainsFunc(members, is) {
+		t.Errorf("members are %v, %v", members, err)
+	}
+	stop()
+	select {
+	case <-left:
+	case <-time.After(patience):
+		t.Error("receiving goes on")
 	}
 }
