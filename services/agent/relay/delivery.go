@@ -54,6 +54,8 @@ type delivery struct {
 	quiet      *sync.Cond    // a child's reading ended
 	intake     *link.Taking  // that link, while it is open
 	wanted     bool          // some child has asked: until then nothing is taken
+	came       uint64        // bytes that came since measure was called,
+	recent     uint64        // and how many do in aheadTime
 	begin      *uint64       // from where to begin again
 	lost       string        // the parent that cannot be reached
 	trouble    string        // why this agent cannot go on
@@ -153,7 +155,10 @@ func (d *delivery) watch() {
 		case <-d.ctx.Done():
 			return
 		case <-ticker.C:
-			d.evictSlow()
+			d.update(func() {
+				d.measure()
+				d.evictSlow()
+			})
 		case <-d.hub.Cache.Pressure():
 			d.relieve()
 		case <-freed:
@@ -273,15 +278,13 @@ func (d *delivery) isStream() bool {
 
 // evictSlow gives up the children that are too slow by the rule.
 func (d *delivery) evictSlow() {
-	d.update(func() {
-		for _, name := range d.account.Slow(time.Now()) {
-			d.log.Info("a child is too slow and is given up", "child", name, "offset", d.account.Offset())
-			d.children[name].evicted = true
-			d.hub.Metrics.evicted.Inc()
-			d.expectChildren()
-			d.hub.Report()
-		}
-	})
+	for _, name := range d.account.Slow(time.Now()) {
+		d.log.Info("a child is too slow and is given up", "child", name, "offset", d.account.Offset())
+		d.children[name].evicted = true
+		d.hub.Metrics.evicted.Inc()
+		d.expectChildren()
+		d.hub.Report()
+	}
 }
 
 // restart has the parent send from an offset: the cache no longer has what somebody
