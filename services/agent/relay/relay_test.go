@@ -66,7 +66,7 @@ func TestSlowDeliveryLeavesRoom(t *testing.T) {
 			var pulling sync.WaitGroup
 			pulling.Go(func() { _ = w.pull(waiting, newMember("r1"), func() string { return "sa1" }) })
 			w.await("room is promised", func() bool { return a.Cache.Reserved() > 0 })
-			if got := a.Cache.Reserved(); got > a.Cache.Limit()/8 {
+			if got := a.Cache.Reserved(); got > a.Cache.Limit()/4 {
 				t.Errorf("%d bytes of %d are promised before one has come", got, a.Cache.Limit())
 			}
 			end()

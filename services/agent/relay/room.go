@@ -48,7 +48,7 @@ func (d *delivery) want(length uint64) uint64 {
 	if d.isStream() {
 		want = min(want, streamWindow)
 	}
-	ahead := max(min(firstAhead, d.entry.Share()/8), d.recent)
+	ahead := max(min(firstAhead, d.entry.Share()/4), d.recent)
 	return max(min(want, d.account.Held()+ahead), d.account.Reserved())
 }
 
