@@ -131,14 +131,17 @@ func (p Process[C]) serve(ctx context.Context, log *slog.Logger, stdout io.Write
 	env := Env{Log: log, Metrics: metrics, Admin: admin, Stdout: stdout}
 	admin.gather(metrics)
 	log.Info("starting", "version", version.String(), "admin", admin.Addr())
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return admin.Serve(ctx) })
+	group, running := errgroup.WithContext(ctx)
+	group.Go(func() error { return admin.Serve(running) })
 	group.Go(func() error {
 		defer admin.stop()
-		return p.Run(ctx, env, p.Config)
+		return p.Run(running, env, p.Config)
 	})
 	err = group.Wait()
 	log.Info("stopped")
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil // it was stopped while it waited for others to begin, which is in order, too
+	}
 	return err
 }
 

@@ -77,6 +77,25 @@ func TestSignalsStopInOrder(t *testing.T) {
 	}
 }
 
+// What waits for others, as an agent for its managers, is stopped in order, too; what fails while it is stopped has failed.
+func TestSignalWhileItBegins(t *testing.T) {
+	for _, tt := range []struct {
+		err    error
+		status int
+	}{{fmt.Errorf("enroll: %w", context.Canceled), 0}, {errors.New("the disk is on fire"), 1}} {
+		status, _, stderr := execute(func(ctx context.Context, _ daemon.Env, _ *settings) error {
+			if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
+				return err
+			}
+			<-ctx.Done()
+			return tt.err
+		})
+		if status != tt.status {
+			t.Errorf("%v: status %d, want %d: %s", tt.err, status, tt.status, stderr)
+		}
+	}
+}
+
 func TestAdminPort(t *testing.T) {
 	status, _, stderr := execute(func(_ context.Context, env daemon.Env, _ *settings) error {
 		wantPage(t, env, "/healthz", http.StatusOK, "ok")

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -157,6 +158,22 @@ func TestQueuedBytesOutliveTheirRoom(t *testing.T) {
 	got := make([]byte, size)
 	if _, err := io.ReadFull(client, got); err != nil || !bytes.Equal(got, content) {
 		t.Errorf("other bytes came (%v)", err)
+	}
+}
+
+// An agent whose cache was cleaned up under it goes on.
+func TestDirectoryThatIsRemovedIsMadeAgain(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cache")
+	s := spool.New(dir, segment)
+	defer s.Close()
+	content := random(2 * segment)
+	write(t, s, 0, content[:segment])
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	write(t, s, segment, content[segment:])
+	if got, err := read(s, 0, 2*segment); err != nil || !bytes.Equal(got, content) {
+		t.Errorf("%d bytes, the right ones: %t, %v", len(got), bytes.Equal(got, content), err)
 	}
 }
 

@@ -35,8 +35,11 @@ func (t Tickets) Enter(ctx context.Context, config Config, log *slog.Logger, opt
 		return t.enterPod(ctx, config, log, opts)
 	}
 	current, err := identity.FilesIn(config.CredentialsDir).Credentials()
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: mend the credentials in %s, or remove them and be let in anew, by a new join token", err, config.CredentialsDir)
+	}
 	lapsed := err == nil && lapsed(current)
-	if t.JoinToken == "" || !lapsed && !errors.Is(err, fs.ErrNotExist) {
+	if t.JoinToken == "" || err == nil && !lapsed {
 		return err
 	}
 	token, err := os.ReadFile(t.JoinToken)

@@ -42,6 +42,13 @@ func TestServiceSaysHowItIsLetIn(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "are of agent/a: want those of a process with role replicator: remove them") {
 		t.Errorf("with an agent's credentials: %v", err)
 	}
+	if err := os.WriteFile(identity.FilesIn(config.CredentialsDir).Key, nil, 0o600); err != nil { // as a disk that was full leaves it
+		t.Fatal(err)
+	}
+	_, _, err = config.Connect(t.Context(), identity.Agent, slog.New(slog.DiscardHandler))
+	if err == nil || !strings.Contains(err.Error(), "or remove them and be let in anew") {
+		t.Errorf("with an empty key: %v", err)
+	}
 }
 
 // Who was away for so long that its credentials have expired is let in by a token as one that has none.

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
@@ -255,6 +256,11 @@ type inWords struct{ error }
 
 func (e inWords) Error() string { return Words(e.error) }
 func (e inWords) Unwrap() error { return e.error }
+
+// Is has a call that was canceled be what its context says.
+func (e inWords) Is(target error) bool {
+	return target == context.Canceled && status.Code(e.error) == codes.Canceled
+}
 
 // Text makes text what a message can carry: with one byte that is not UTF-8, of a file's name, none is ever sent, and
 // the stream that it is for breaks again and again.

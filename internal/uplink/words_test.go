@@ -26,3 +26,13 @@ func TestWords(t *testing.T) {
 		}
 	}
 }
+
+// A call that was canceled is what its context says, whatever words it has.
+func TestCanceledCallIsCanceled(t *testing.T) {
+	for code, want := range map[codes.Code]bool{codes.Canceled: true, codes.Unavailable: false} {
+		err := fmt.Errorf("enroll: %w", inWords{status.Error(code, "it ended")})
+		if errors.Is(err, context.Canceled) != want {
+			t.Errorf("%v is canceled: want %v", code, want)
+		}
+	}
+}

@@ -84,6 +84,24 @@ func TestAgentLife(t *testing.T) {
 	agentIs(t, client, "a1", "gone")
 }
 
+// Every manager shows what agents report, also one that does not lead.
+func TestReportsAreShownByAll(t *testing.T) {
+	cluster := managertest.StartCluster(t, 2)
+	leader := cluster.Leader(t)
+	other := cluster.Managers[0]
+	if other == leader {
+		other = cluster.Managers[1]
+	}
+	startAgent(t, letIn(t, mustRead(t, leader.Access), "agent", "a1"), "node-1")
+	for _, asked := range []*managertest.Process{leader, other} {
+		client := asked.Client(t)
+		eventually(t, 20*time.Second, asked.Address+" shows what a1 reports", func() bool {
+			agents, err := client.Agents(t.Context())
+			return err == nil && len(agents) == 1 && agents[0].Links == 3
+		})
+	}
+}
+
 func TestSilentAgentGoesOffline(t *testing.T) {
 	t.Parallel()
 	m := managertest.Start(t)

@@ -60,7 +60,7 @@ type StoreConfig struct {
 
 // ClusterConfig makes the embedded store one of several.
 type ClusterConfig struct {
-	Self  string `json:"self" usage:"DNS name of this manager; with it, the embedded store is one of a cluster, each in a manager, on ports 2379 and 2380"`
+	Self  string `json:"self" usage:"DNS name of this manager; with it, the embedded store is one of a cluster, each in a manager, on ports 2379 and 2380; needs kubernetes.caSecret"`
 	Seed  string `json:"seed" usage:"DNS name with the addresses of all managers"`
 	First string `json:"first" usage:"DNS name of the manager that founds the cluster where there is none; the others join it"`
 }
@@ -110,6 +110,7 @@ func (c *Config) Validate() error {
 	note(len(c.Store.Endpoints) > 0 || c.Store.DataDir != "", "store.dataDir is empty: name a directory, or store.endpoints of an external etcd")
 	cluster := c.Store.Cluster
 	note(cluster.Self == "" || cluster.Seed != "" && cluster.First != "", "store.cluster.self needs store.cluster.seed and store.cluster.first")
+	note(cluster.Self == "" || c.Kubernetes.CASecret != "", "store.cluster needs kubernetes.caSecret, by which the managers agree on who founds it: elsewhere give them one external etcd (store.endpoints)")
 	note(cluster.Self == "" || len(c.Store.Endpoints) == 0, "store.cluster and store.endpoints: name one")
 	note((c.Store.CertFile == "") == (c.Store.KeyFile == ""), "store.certFile and store.keyFile go together")
 	note(c.Store.CertFile == "" || c.Store.CAFile != "", "store.certFile needs store.caFile")

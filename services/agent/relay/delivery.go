@@ -56,6 +56,8 @@ type delivery struct {
 	quiet      *sync.Cond    // a child's reading ended
 	intake     *link.Taking  // that link, while it is open
 	wanted     bool          // some child has asked: until then nothing is taken
+	came       uint64        // bytes that came since measure was called,
+	recent     uint64        // and how many do in aheadTime
 	begin      *uint64       // from where to begin again
 	lost       string        // the parent that cannot be reached
 	trouble    string        // why this agent cannot go on
@@ -156,7 +158,7 @@ func (d *delivery) watch() {
 		case <-d.ctx.Done():
 			return
 		case <-ticker.C:
-			d.evictSlow()
+			d.check()
 		case <-d.hub.Cache.Pressure():
 			d.relieve()
 		case <-freed:
@@ -287,8 +289,8 @@ func (d *delivery) isResting() bool {
 	return true
 }
 
-// evictSlow gives up the children that are too slow by the rule.
-func (d *delivery) evictSlow() {
+// check does what is due every checkInterval.
+func (d *delivery) check() {
 	d.mu.Lock()
 	resting := d.isResting()
 	d.mu.Unlock()
@@ -296,14 +298,20 @@ func (d *delivery) evictSlow() {
 		return // there may be thousands of these, and nobody waits for any
 	}
 	d.update(func() {
-		for _, name := range d.account.Slow(time.Now()) {
-			d.log.Info("a child is too slow and is given up", "child", name, "offset", d.account.Offset())
-			d.children[name].evicted = true
-			d.hub.Metrics.evicted.Inc()
-			d.expectChildren()
-			d.hub.Report()
-		}
+		d.measure()
+		d.evictSlow()
 	})
+}
+
+// evictSlow gives up the children that are too slow by the rule.
+func (d *delivery) evictSlow() {
+	for _, name := range d.account.Slow(time.Now()) {
+		d.log.Info("a child is too slow and is given up", "child", name, "offset", d.account.Offset())
+		d.children[name].evicted = true
+		d.hub.Metrics.evicted.Inc()
+		d.expectChildren()
+		d.hub.Report()
+	}
 }
 
 // restart has the parent send from an offset: the cache no longer has what somebody

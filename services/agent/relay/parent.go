@@ -196,6 +196,7 @@ func (s *store) Section(offset uint64) (link.Place, int64, error) {
 func (s *store) Landed(upTo uint64) error {
 	s.update(func() {
 		s.hub.Metrics.received.Add(float64(upTo - s.account.Offset()))
+		s.came += upTo - s.account.Offset()
 		s.account.Arrived(upTo)
 	})
 	return nil

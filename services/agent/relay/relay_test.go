@@ -55,6 +55,28 @@ func TestObjectLargerThanEveryCache(t *testing.T) {
 	}
 }
 
+// What is promised cannot be taken back: a delivery whose bytes do not come, as of a slow stream, has not promised
+// itself the room that others need.
+func TestSlowDeliveryLeavesRoom(t *testing.T) {
+	for name, spec := range modes() {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 64<<20, spec)
+			a := w.start("sa1", 32<<20)
+			w.tree("sa1", "sender", "r1")
+			waiting, end := context.WithCancel(t.Context())
+			var pulling sync.WaitGroup
+			pulling.Go(func() { _ = w.pull(waiting, newMember("r1"), func() string { return "sa1" }) })
+			w.await("room is promised", func() bool { return a.Cache.Reserved() > 0 })
+			if got := a.Cache.Reserved(); got > a.Cache.Limit()/4 {
+				t.Errorf("%d bytes of %d are promised before one has come", got, a.Cache.Limit())
+			}
+			end()
+			pulling.Wait()
+			w.deliver("sa1", map[*member]string{newMember("r1"): "sa1"}) // and what is fast has what it needs
+		})
+	}
+}
+
 // watchHeld returns the most that an agent's cache has held, when asked.
 func (w *world) watchHeld(name string) (most func() uint64) {
 	stop, stopped := make(chan struct{}), make(chan uint64)

@@ -2,6 +2,15 @@ package relay
 
 import (
 	"math"
+	"time"
+)
+
+const (
+	// firstAhead is how far credit goes beyond what has arrived, at most, before it is known how fast bytes come. It
+	// suffices for 10 Gbit/s and 10 ms, as endToEndWindow.
+	firstAhead = 16 << 20
+	// aheadTime is how long what is promised lasts, at the rate at which bytes come.
+	aheadTime = 2 * time.Second
 )
 
 // settle gives the parent credit as there is room, and makes room where there is none.
@@ -10,27 +19,43 @@ func (d *delivery) settle() {
 		return // nobody has asked yet, or all this begins again
 	}
 	length := d.length()
-	want := d.account.Want(length)
 	if d.isStream() {
 		d.discard(math.MaxUint64)
-		want = min(want, streamWindow)
 	}
+	want := d.want(length)
 	share := max(d.entry.Share(), d.account.Reserved())
-	room := d.entry.Room(min(want, share))
+	room := min(d.entry.Room(min(want, share)), want)
+	d.account.Reserve(room, length)
 	if low := share / 4; room < want && d.account.Credit()-d.account.Offset() <= low {
 		d.discard(max(low, 1))
-		want = d.account.Want(length)
 		if len(d.account.ParkSlowest()) > 0 {
 			d.discard(max(low, 1))
-			want = d.account.Want(length)
 		}
-		room = d.entry.Room(min(want, share))
+		want = d.want(length)
+		room = min(d.entry.Room(min(want, share)), want)
+		d.account.Reserve(room, length)
 	}
-	d.account.Reserve(room, length)
 	d.entry.Reserve(d.account.Reserved())
 	if from, needed := d.account.Unpark(); needed {
 		d.begin = &from
 	}
+}
+
+// want returns how much room the delivery should have: what it holds, and what may come soon. A promise cannot be
+// taken back, so that one whose bytes come slowly must not promise itself all the room that others will need.
+func (d *delivery) want(length uint64) uint64 {
+	want := d.account.Want(length)
+	if d.isStream() {
+		want = min(want, streamWindow)
+	}
+	ahead := max(min(firstAhead, d.entry.Share()/4), d.recent)
+	return max(min(want, d.account.Held()+ahead), d.account.Reserved())
+}
+
+// measure notes how much comes in aheadTime. It is called every checkInterval; a pause halves what is expected.
+func (d *delivery) measure() {
+	d.recent = max(d.came*uint64(aheadTime/checkInterval), d.recent/2)
+	d.came = 0
 }
 
 // discard gives back room that nobody needs, at least a number of bytes if there is so much.

@@ -104,16 +104,18 @@ func (a *agentService) ListAgents(ctx context.Context, req *agentv1.ListAgentsRe
 	if err != nil {
 		return nil, err
 	}
+	desk, err := a.server.desk()
+	if err != nil {
+		return nil, err
+	}
 	if err := a.server.View.Sync(ctx); err != nil {
 		return nil, err
 	}
 	agents, more := a.server.View.Agents(after, limit)
-	if desk := a.server.Leading.Desk(); desk != nil {
-		for i, agent := range agents {
-			agents[i] = proto.CloneOf(agent)
-			agents[i].Report = desk.LastReport(agent.GetName())
-			desk.Survey().Show(agents[i])
-		}
+	for i, agent := range agents {
+		agents[i] = proto.CloneOf(agent)
+		agents[i].Report = desk.LastReport(agent.GetName())
+		desk.Survey().Show(agents[i])
 	}
 	return &agentv1.ListAgentsResponse{Agents: agents, NextPageToken: nextPage(agents, more)}, nil
 }

@@ -88,8 +88,9 @@ var rules = map[string]rule{
 
 	groupv1.ManagerService_GetStatus_FullMethodName: {roles: everyone},
 
+	// What agents report, and how far they are from each other, only the leader's memory knows.
 	agentv1.AgentService_Control_FullMethodName:    {roles: agents, leader: true},
-	agentv1.AgentService_ListAgents_FullMethodName: {roles: operators},
+	agentv1.AgentService_ListAgents_FullMethodName: {roles: operators, leader: true},
 
 	// Who is online, only the leader's memory knows. Whoever may upload may find a gatherer by its name.
 	gatherv1.GathererService_Control_FullMethodName:       {roles: []identity.Role{identity.Gatherer}, leader: true},

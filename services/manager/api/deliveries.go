@@ -76,8 +76,8 @@ func (d *deliveryService) CancelDelivery(ctx context.Context, req *groupv1.Cance
 	if err != nil {
 		return nil, err
 	}
-	if err := d.server.mayBe(ctx, found.GetDelivery().GetGroup(), found.GetDelivery().GetSender()); err != nil {
-		return nil, err
+	if d.server.mayBe(ctx, found.GetDelivery().GetGroup(), found.GetDelivery().GetSender()) != nil {
+		return nil, fmt.Errorf("cancel delivery %s by %s: %w (its sender, %s, and operators may)", found.ID(), callerOf(ctx).ID, errDenied, found.GetDelivery().GetSender())
 	}
 	return desk.Cancel(ctx, found.ID())
 }
@@ -92,6 +92,9 @@ func (d *deliveryService) GetDelivery(ctx context.Context, req *groupv1.GetDeliv
 
 func (d *deliveryService) ListDeliveries(ctx context.Context, req *groupv1.ListDeliveriesRequest) (*groupv1.ListDeliveriesResponse, error) {
 	if err := d.server.mayUse(ctx, req.GetGroup()); err != nil {
+		if req.GetGroup() == "" {
+			err = fmt.Errorf("deliveries of all groups: %w (it is for operators: name a group, or a delivery)", errDenied)
+		}
 		return nil, err
 	}
 	after, limit, err := page(req.GetPageSize(), req.GetPageToken())

@@ -56,19 +56,21 @@ type Cluster struct {
 // without anything on its disk joins the others: first it learns all that they have, then it
 // votes; so the others are never fewer than they were.
 func OpenCluster(ctx context.Context, dir string, cluster Cluster, log *slog.Logger) (*Store, error) {
-	ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
+	asking, cancel := context.WithTimeout(ctx, clusterTimeout)
 	defer cancel()
 	members := ""
 	if _, err := os.Stat(filepath.Join(dir, "member", "wal")); err != nil {
-		if members, err = cluster.enter(ctx, log); err != nil {
+		if members, err = cluster.enter(asking, log); err != nil {
 			return nil, fmt.Errorf("open store: %w", err)
 		}
 	}
-	store, err := openEmbedded(dir, log, func(config *embed.Config) { cluster.configure(config, members) }, clusterTimeout)
+	waiting := time.AfterFunc(askTimeout, func() { log.Info("waiting for other managers", "to", "be enough for their store") })
+	defer waiting.Stop()
+	store, err := openEmbedded(ctx, dir, log, func(config *embed.Config) { cluster.configure(config, members) }, clusterTimeout)
 	if err != nil {
 		return nil, err
 	}
-	if err := cluster.vote(ctx, store.client, log); err != nil {
+	if err := cluster.vote(asking, store.client, log); err != nil {
 		store.Close()
 		return nil, fmt.Errorf("open store: %w", err)
 	}
@@ -174,6 +176,9 @@ func (c Cluster) insist(ctx context.Context, log *slog.Logger, what string, ask 
 		}
 		select {
 		case <-ctx.Done():
+			if ctx.Err() == context.Canceled { // this manager is stopped
+				return ctx.Err()
+			}
 			return fmt.Errorf("%s: no other manager helped within %v: %w", what, clusterTimeout, err)
 		case <-time.After(clusterRetry):
 		}

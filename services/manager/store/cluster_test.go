@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -133,6 +134,34 @@ func TestClusterGrowsAndLosesAny(t *testing.T) {
 	first.Close()
 	p.set(three, "c", "3") // with two of three: the one that came back votes
 	p.has(two, "c", "3")
+}
+
+// Who waits for others can be stopped, whether it has to join them or to be enough with them.
+func TestClusterStopsWhileItWaits(t *testing.T) {
+	p := newParty(t, "127.23.4.1", "127.23.4.2")
+	first := p.wait(p.open(p.hosts[0], true))
+	second := p.wait(p.open(p.hosts[1], false))
+	first.Close()
+	second.Close()
+	stops := func(why, host string) {
+		t.Helper()
+		dir, cluster := p.member(host, false)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		time.AfterFunc(3*time.Second, cancel)
+		s, err := store.OpenCluster(ctx, dir, cluster, slog.New(slog.DiscardHandler))
+		if err == nil {
+			s.Close()
+		}
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v, want canceled", why, err)
+		}
+	}
+	stops("one of two", p.hosts[1])
+	stops("a newcomer", "127.23.4.3")
+	one, two := p.open(p.hosts[0], false), p.open(p.hosts[1], false) // what was stopped has let go of its directory
+	p.set(p.wait(one), "a", "1")
+	p.has(p.wait(two), "a", "1")
 }
 
 // Who is certified by the same CA, as every agent, is no manager.

@@ -41,11 +41,11 @@ var ErrInUse = errors.New("in use by another process")
 // OpenEmbedded opens the store in a directory of this machine, which no other
 // process may use meanwhile. It listens on no port.
 func OpenEmbedded(dir string, log *slog.Logger) (*Store, error) {
-	return openEmbedded(dir, log, func(*embed.Config) {}, readyTimeout)
+	return openEmbedded(context.Background(), dir, log, func(*embed.Config) {}, readyTimeout)
 }
 
-// openEmbedded opens the store with an etcd that is configured further, and serves within a time.
-func openEmbedded(dir string, log *slog.Logger, configure func(*embed.Config), serves time.Duration) (*Store, error) {
+// openEmbedded opens the store with an etcd that is configured further, and serves within a time and before ctx is done.
+func openEmbedded(ctx context.Context, dir string, log *slog.Logger, configure func(*embed.Config), serves time.Duration) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
@@ -61,7 +61,7 @@ func openEmbedded(dir string, log *slog.Logger, configure func(*embed.Config), s
 	engine := &engine{log: log, failed: make(chan error, 1)}
 	config := engine.config(dir)
 	configure(config)
-	server, err := engine.start(config, serves)
+	server, err := engine.start(ctx, config, serves)
 	if err != nil {
 		unlock()
 		return nil, fmt.Errorf("open store %s: %w", dir, err)
@@ -111,7 +111,7 @@ type engine struct {
 
 // start runs etcd. What etcd logs as fatal, such as a corrupt file, ends only
 // the goroutine that found it, and becomes the error.
-func (e *engine) start(config *embed.Config, serves time.Duration) (*embed.Etcd, error) {
+func (e *engine) start(ctx context.Context, config *embed.Config, serves time.Duration) (*embed.Etcd, error) {
 	var server *embed.Etcd
 	started := make(chan error, 1)
 	go func() {
@@ -139,10 +139,19 @@ func (e *engine) start(config *embed.Config, serves time.Duration) (*embed.Etcd,
 		return server, nil
 	case err := <-e.failed:
 		return nil, err
+	case <-ctx.Done():
+		abandon(server)
+		return nil, ctx.Err()
 	case <-time.After(serves):
-		server.Close()
-		return nil, fmt.Errorf("not ready within %v: its log may have lost its end", serves)
+		abandon(server)
+		return nil, fmt.Errorf("not ready within %v: its log may have lost its end, or too few of several managers are there", serves)
 	}
+}
+
+// abandon closes an etcd that has not come to serve: those who wait to serve end with its core, and Close waits for them.
+func abandon(server *embed.Etcd) {
+	server.Server.Stop()
+	server.Close()
 }
 
 // etcd has this for the whole process: it is set before any store is open.
