@@ -82,8 +82,8 @@ func (m measuring) memberRate(name string, receipt *groupv1.Receipt) uint64 {
 		return rate(got, receipt.GetElapsed().AsDuration())
 	}
 	until := m.now
-	if receipt != nil {
-		until = receipt.GetChangeTime().AsTime()
+	if since := receipt.GetChangeTime(); since != nil { // one that still receives has none
+		until = since.AsTime()
 	}
 	got := max(receipt.GetBytes(), m.progress.nodes[memberID(name)].reported().GetBytes())
 	return rate(got, until.Sub(m.progress.begun))

@@ -186,6 +186,15 @@ func TestMeasurements(t *testing.T) {
 	if got := record.GetDelivery().GetMeasurements().GetSendBytesPerSecond(); got != 25 {
 		t.Errorf("half of it was sent at %d bytes per second, want 25", got)
 	}
+	// One still receives, with a receipt that says no more than that.
+	record.GetDelivery().Receipts = []*groupv1.Receipt{
+		{Member: "a", State: isComplete, Elapsed: durationpb.New(10 * time.Second)},
+		{Member: "b", State: groupv1.ReceiptState_RECEIPT_STATE_RECEIVING, Bytes: 200},
+	}
+	measuring{record, p, after(20)}.measure()
+	if got := record.GetDelivery().GetMeasurements().GetReceptionBytesPerSecond(); got != 10 {
+		t.Errorf("what is under way comes at %d bytes per second, want 10", got)
+	}
 	if stretch(time.Second, 2*time.Second) != 1 || stretch(time.Second, 0) != 1 {
 		t.Error("a member is faster than the sender")
 	}
