@@ -42,7 +42,7 @@ type DatagramWriter interface {
 func (r *receiving) receiveDatagrams(ctx context.Context) Arrived {
 	to, path, err := r.openStream()
 	if err != nil {
-		return r.failed("refused", err)
+		return r.failed(r.whyNotOpened(err), err)
 	}
 	defer to.Close()
 	if _, can := to.(syncer); !can && r.isDurable() {

@@ -149,7 +149,7 @@ func (r *receiving) isDurable() bool {
 func (r *receiving) receiveStream(ctx context.Context) Arrived {
 	to, path, err := r.openStream()
 	if err != nil {
-		return r.failed("refused", err)
+		return r.failed(r.whyNotOpened(err), err)
 	}
 	defer to.Close()
 	return streamAt(r.takeStream(ctx, to), path)
@@ -261,10 +261,22 @@ func numbered(name string, i int) string {
 	return fmt.Sprintf("%s.%d", name, i)
 }
 
+var errNoWriter = errors.New("the program names no place for the stream")
+
+// whyNotOpened is the reason why there is no place for a stream. Where the program chooses one, it refuses the others.
+func (r *receiving) whyNotOpened(err error) string {
+	if r.options.Stream != nil {
+		return "refused"
+	}
+	return reasonOf(err)
+}
+
 // openStream opens where the stream goes.
 func (r *receiving) openStream() (to StreamWriter, path string, err error) {
 	if r.options.Stream != nil {
-		to, err = r.options.Stream(r.incoming)
+		if to, err = r.options.Stream(r.incoming); to == nil && err == nil {
+			err = errNoWriter
+		}
 		return to, "", err
 	}
 	if err := object.CheckName(r.info.Name); err != nil {

@@ -3,9 +3,12 @@ package sdk
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"testing"
 	"testing/synctest"
+
+	"golang.org/x/sys/unix"
 )
 
 // Who receives a stream into something that nobody reads can be interrupted.
@@ -40,5 +43,17 @@ func TestLeavableWritesAreWrites(t *testing.T) {
 	}
 	if _, err := to.Write([]byte("more")); !errors.Is(err, io.ErrClosedPipe) {
 		t.Errorf("%v, want that the pipe is closed", err)
+	}
+}
+
+// Where the program chooses the place, it refuses what it gives none; elsewhere the reason is the disk's.
+func TestWhyAStreamIsNotOpened(t *testing.T) {
+	nothing := &receiving{options: ReceiveOptions{Stream: func(Incoming) (StreamWriter, error) { return nil, nil }}}
+	if _, _, err := nothing.openStream(); !errors.Is(err, errNoWriter) || nothing.whyNotOpened(err) != "refused" {
+		t.Errorf("without a writer: %v", err)
+	}
+	full := &receiving{options: ReceiveOptions{Into: t.TempDir()}}
+	if got := full.whyNotOpened(fmt.Errorf("open: %w", unix.ENOSPC)); got != "no_room" {
+		t.Errorf("on a full disk: %s", got)
 	}
 }

@@ -129,7 +129,15 @@ func Over(dialer interface {
 func (u *Uplink) Close() error {
 	u.cancel()
 	u.done.Wait()
-	return u.ClientConn.Close()
+	return Close(u.ClientConn)
+}
+
+// Close closes a connection. One that is closed already stays so.
+func Close(connection *grpc.ClientConn) error {
+	if err := connection.Close(); status.Code(err) != codes.Canceled {
+		return err
+	}
+	return nil
 }
 
 // ID returns the identity that the connection proves.

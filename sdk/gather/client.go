@@ -110,7 +110,7 @@ func (c *Client) Name() (string, error) {
 func (c *Client) Close() error {
 	c.end()
 	c.attached.Wait()
-	return errors.Join(c.conn.Close(), c.uplink.Close())
+	return errors.Join(uplink.Close(c.conn), c.uplink.Close())
 }
 
 func (c *Client) update(change func()) {

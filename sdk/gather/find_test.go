@@ -32,3 +32,20 @@ func TestSearchEndsWithItsContext(t *testing.T) {
 		t.Errorf("%v after %v, want an interruption at once", err, took)
 	}
 }
+
+// A client may be closed twice, as by a deferred Close after another.
+func TestClosedTwice(t *testing.T) {
+	config, err := uplink.ReadConfig(managertest.Start(t).Access)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := gather.Dial(t.Context(), config, "127.0.0.1:1", gather.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := client.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

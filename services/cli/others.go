@@ -22,7 +22,7 @@ var agentColumns = []column[sdk.Agent]{
 	{title: "CLUSTER", cell: func(a sdk.Agent) string { return cmp.Or(a.Cluster, a.Zone) }},
 	{title: "STATE", cell: func(a sdk.Agent) string { return a.State }},
 	{title: "LINKS", cell: func(a sdk.Agent) string { return fmt.Sprint(a.Links) }},
-	{title: "DELIVERIES", cell: func(a sdk.Agent) string { return fmt.Sprint(len(a.Deliveries)) }},
+	{title: "DELIVERIES", cell: deliveriesAt},
 	{title: "CACHE", cell: func(a sdk.Agent) string { return bytesize.Short(a.CacheUsed) + " of " + bytesize.Short(a.CacheLimit) }},
 	{title: "AGE", cell: func(a sdk.Agent) string { return age(a.Registered) }},
 	{title: "HOLDS", wide: true, cell: held},
@@ -30,6 +30,16 @@ var agentColumns = []column[sdk.Agent]{
 	{title: "ADDRESSES", wide: true, cell: func(a sdk.Agent) string { return join(a.Addresses) }},
 	{title: "LABELS", wide: true, cell: func(a sdk.Agent) string { return labels(a.Labels) }},
 	{title: "INCARNATION", wide: true, cell: func(a sdk.Agent) string { return fmt.Sprint(a.Incarnation) }},
+}
+
+// outlined is of how many deliveries the managers tell in a list of agents.
+const outlined = 32
+
+func deliveriesAt(a sdk.Agent) string {
+	if len(a.Deliveries) >= outlined {
+		return fmt.Sprintf("%d or more", outlined)
+	}
+	return fmt.Sprint(len(a.Deliveries))
 }
 
 // held lists the deliveries at an agent: how much of each it has, and for how many.
