@@ -1,7 +1,9 @@
 package udp
 
 import (
+	"cmp"
 	"errors"
+	"io"
 	"net"
 
 	"golang.org/x/net/ipv4"
@@ -22,7 +24,7 @@ func NewOutbox(socket *Socket) *Outbox { return &Outbox{socket: socket} }
 // TrySend sends the first of some runs, one at least, or returns why not.
 func (o *Outbox) TrySend(runs []Run) (sent int, err error) {
 	if runs[0].Count() > 1 && !o.socket.segment.Load() {
-		return o.tryApart(runs[0])
+		return o.apart(runs[0])
 	}
 	o.fill(runs)
 	sent, err = o.socket.batch.WriteBatch(o.messages, unix.MSG_DONTWAIT)
@@ -32,9 +34,17 @@ func (o *Outbox) TrySend(runs []Run) (sent int, err error) {
 	// What is larger than the network carries goes in fragments, but not as a run.
 	if runs[0].Count() > 1 && (cannotCut(err) || errors.Is(err, unix.EMSGSIZE) || errors.Is(err, unix.EINVAL)) {
 		o.socket.segment.Store(false)
-		return o.tryApart(runs[0])
+		return o.apart(runs[0])
 	}
-	return 0, err
+	return 0, cmp.Or(err, io.ErrShortWrite)
+}
+
+// apart sends the datagrams of a run each by itself.
+func (o *Outbox) apart(run Run) (sent int, err error) {
+	if err := o.socket.sendEach(run, unix.MSG_DONTWAIT); err != nil {
+		return 0, err
+	}
+	return 1, nil
 }
 
 // fill makes a message of each run.
@@ -52,16 +62,4 @@ func (o *Outbox) fill(runs []Run) {
 		}
 		o.messages = append(o.messages, message)
 	}
-}
-
-// tryApart sends the datagrams of a run each by itself.
-func (o *Outbox) tryApart(run Run) (sent int, err error) {
-	for messages := apart(run); len(messages) > 0; {
-		n, err := o.socket.batch.WriteBatch(messages, unix.MSG_DONTWAIT)
-		if n <= 0 {
-			return 0, err
-		}
-		messages = messages[n:]
-	}
-	return 1, nil
 }

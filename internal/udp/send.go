@@ -59,7 +59,7 @@ func (s *Socket) SendRun(run Run) error {
 		}
 		s.segment.Store(false) // the interface has no offload that the kernel needs for it
 	}
-	return s.sendEach(run)
+	return s.sendEach(run, 0)
 }
 
 // cannotCut tells an interface that cannot cut from other troubles of sending.
@@ -72,10 +72,17 @@ func (s *Socket) sendCut(run Run) error {
 	return err
 }
 
-func (s *Socket) sendEach(run Run) error {
-	messages := apart(run)
+// sendEach sends the datagrams of a run each by itself.
+func (s *Socket) sendEach(run Run, flags int) error {
+	var messages []ipv4.Message
+	to := net.UDPAddrFromAddrPort(run.To)
+	for rest := run.Bytes; len(rest) > 0; {
+		n := min(run.Segment, len(rest))
+		messages = append(messages, ipv4.Message{Buffers: [][]byte{rest[:n:n]}, Addr: to})
+		rest = rest[n:]
+	}
 	for len(messages) > 0 {
-		sent, err := s.batch.WriteBatch(messages, 0)
+		sent, err := s.batch.WriteBatch(messages, flags)
 		if err != nil {
 			return err
 		}
@@ -85,15 +92,4 @@ func (s *Socket) sendEach(run Run) error {
 		messages = messages[sent:]
 	}
 	return nil
-}
-
-// apart returns the datagrams of a run as messages of their own.
-func apart(run Run) (messages []ipv4.Message) {
-	to := net.UDPAddrFromAddrPort(run.To)
-	for rest := run.Bytes; len(rest) > 0; {
-		n := min(run.Segment, len(rest))
-		messages = append(messages, ipv4.Message{Buffers: [][]byte{rest[:n:n]}, Addr: to})
-		rest = rest[n:]
-	}
-	return messages
 }
