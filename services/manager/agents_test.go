@@ -88,10 +88,7 @@ func TestAgentLife(t *testing.T) {
 func TestReportsAreShownByAll(t *testing.T) {
 	cluster := managertest.StartCluster(t, 2)
 	leader := cluster.Leader(t)
-	other := cluster.Managers[0]
-	if other == leader {
-		other = cluster.Managers[1]
-	}
+	other := cluster.Follower(leader)
 	startAgent(t, letIn(t, mustRead(t, leader.Access), "agent", "a1"), "node-1")
 	for _, asked := range []*managertest.Process{leader, other} {
 		client := asked.Client(t)

@@ -89,10 +89,7 @@ func TestGatherersOutliveTheLeader(t *testing.T) {
 	t.Parallel()
 	cluster := managertest.StartCluster(t, 2)
 	leader := cluster.Leader(t)
-	other := cluster.Managers[0]
-	if other == leader {
-		other = cluster.Managers[1]
-	}
+	other := cluster.Follower(leader)
 	access := mustRead(t, leader.Access)
 	config := letIn(t, access, "gatherer", "g1")
 	config.Endpoints = append(config.Endpoints, mustRead(t, other.Access).Endpoints...)

@@ -36,10 +36,7 @@ func TestSessionsOutliveAManagerThatHangsBehindAProxy(t *testing.T) {
 		}
 	}
 	leader := cluster.Leader(t)
-	follower := cluster.Managers[0]
-	if follower == leader {
-		follower = cluster.Managers[1]
-	}
+	follower := cluster.Follower(leader)
 	begun, err := client.Members(t.Context(), "g")
 	if err != nil || len(begun) != many {
 		t.Fatalf("%d members, %v", len(begun), err)

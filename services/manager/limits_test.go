@@ -221,11 +221,7 @@ func TestWatchFromTheFuture(t *testing.T) {
 func TestManySessionsThroughAFollower(t *testing.T) {
 	const members = 1500
 	cluster := managertest.StartCluster(t, 2)
-	leader := cluster.Leader(t)
-	follower := cluster.Managers[0]
-	if follower == leader {
-		follower = cluster.Managers[1]
-	}
+	follower := cluster.Follower(cluster.Leader(t))
 	if _, err := follower.Client(t).CreateGroup(t.Context(), "g", sdk.Policy{}); err != nil {
 		t.Fatal(err)
 	}

@@ -17,10 +17,7 @@ import (
 func TestC33WatchAcrossCompaction(t *testing.T) {
 	cluster := managertest.StartCluster(t, 2)
 	leader := cluster.Leader(t)
-	follower := cluster.Managers[0]
-	if follower == leader {
-		follower = cluster.Managers[1]
-	}
+	follower := cluster.Follower(leader)
 	client := leader.Client(t)
 	if _, err := client.CreateGroup(t.Context(), "g", sdk.Policy{}); err != nil {
 		t.Fatal(err)

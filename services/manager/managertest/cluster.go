@@ -97,6 +97,16 @@ func (c *Cluster) Leader(t testing.TB, among ...*Process) *Process {
 	}
 }
 
+// Follower returns a manager that is not the leader.
+func (c *Cluster) Follower(leader *Process) *Process {
+	for _, candidate := range c.Managers {
+		if candidate != leader {
+			return candidate
+		}
+	}
+	return nil
+}
+
 func (c *Cluster) leaderSeenBy(t testing.TB, asked *Process) *Process {
 	t.Helper()
 	config := c.Config()
