@@ -136,7 +136,8 @@ func live(t *testing.T, s scenario, dir string, runs *tally) {
 	var background, sending sync.WaitGroup
 	background.Go(func() { w.watchNames(ctx) })
 	background.Go(func() { s.faults.Run(ctx, w.network, w.killed, w.restarted) })
-	limit := s.end()
+	w.healed = time.Now().Add(s.healed())
+	limit := s.healed() + endTime
 	sent := make([]*sdk.Outgoing, len(s.deliveries))
 	for i, p := range s.deliveries {
 		path := w.write(p)
@@ -146,6 +147,7 @@ func live(t *testing.T, s scenario, dir string, runs *tally) {
 	for i, out := range sent {
 		if out != nil {
 			background.Go(func() { w.watchVersion(ctx, out.ID()) })
+			background.Go(func() { w.watchProgress(ctx, out.ID()) })
 			ended := w.awaitEnd(out.ID(), limit)
 			w.checkOutcome(s.deliveries[i], ended)
 			runs.count(ended)
@@ -159,13 +161,12 @@ func live(t *testing.T, s scenario, dir string, runs *tally) {
 	background.Wait()
 }
 
-// end is how long a run may take.
-func (s *scenario) end() time.Duration {
-	end := s.deadline
+// healed is how long after its beginning the last fault of a run is over.
+func (s *scenario) healed() (end time.Duration) {
 	for _, f := range s.faults {
 		end = max(end, f.Until)
 	}
-	return end + endTime
+	return end
 }
 
 // send begins a delivery; nil if the faults do not let it.

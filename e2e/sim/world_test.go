@@ -39,6 +39,7 @@ type world struct {
 	journal *journal
 	log     *slog.Logger
 	began   time.Time
+	healed  time.Time // when the last fault is over
 
 	operator *sdk.Client
 	programs map[string]*program

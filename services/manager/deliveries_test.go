@@ -219,6 +219,18 @@ func TestDeliverySlowMemberEvicted(t *testing.T) {
 	p.m2.has(t, id, "told so", func(a *groupv1.Assignment) bool { return a.GetEnded() && a.GetReason() == "slow" })
 }
 
+// Whether a child is too slow is for the one that feeds it to say.
+func TestDeliveryEvictedByAStranger(t *testing.T) {
+	_, party := startParty(t)
+	p := newPair(t, party)
+	id := p.create(t, p.sender, file(megabyte))
+	p.a1.report(&groupv1.DeliveryReport{Delivery: id, Children: []*groupv1.ChildReport{{Name: "m1", Evicted: true}, {Name: "m2", Evicted: true}}})
+	d := p.becomes(t, id, "without m1", 5*time.Second, func(d *groupv1.Delivery) bool { return receipt(d, "m1").GetReason() == "slow" })
+	if r := receipt(d, "m2"); r.GetState() != groupv1.ReceiptState_RECEIPT_STATE_RECEIVING {
+		t.Errorf("m2, which another agent feeds, is %v", r)
+	}
+}
+
 func TestDeliveryLateMembers(t *testing.T) {
 	_, party := startParty(t)
 	p := newPair(t, party)

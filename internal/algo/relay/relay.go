@@ -59,7 +59,8 @@ type Rules struct {
 	Slow   Action
 	// FloorRate is the rate, in bytes per second, below which Pace gives a child up; 0 is never.
 	FloorRate uint64
-	// LagBytes and LagTime are how far behind a child may be with Evict; 0 is no limit.
+	// LagBytes and LagTime are how far a child may fall behind with Evict; 0 is no limit. What
+	// lay behind when it came does not count, nor the time in which it gains on that.
 	LagBytes uint64
 	LagTime  time.Duration
 }
@@ -84,6 +85,9 @@ type child struct {
 	sent     uint64
 	attached bool
 	parked   bool // it lost its place in the cache: it goes on when the others are done
+	came     bool // at some time
+	abreast  bool // it has had all that there was when it came
+	leastLag uint64
 	mark     mark
 }
 
@@ -125,25 +129,46 @@ func (a *Account) Attach(name string, from uint64, now time.Time) (served bool) 
 	if c == nil {
 		panic("relay: a child that nobody expects was attached")
 	}
-	*c = child{acked: from, sent: from, attached: true, mark: mark{a.arrived, from, now}}
+	c.acked, c.sent, c.attached, c.parked, c.mark = from, from, true, false, mark{a.arrived, from, now}
+	if !c.came {
+		c.came, c.leastLag = true, a.lag(c)
+	}
 	return from >= a.discarded
 }
 
-// farAhead is how much has to be spared to begin again for it: opening links takes a while, too.
-const farAhead = 4 << 20
-
 // Ahead returns from where the children want the delivery, if all of them have come and
 // lack nothing of what would have to come first: they go on with what they had of an
-// earlier delivery, or from another agent. The owner then calls Restart.
-func (a *Account) Ahead() (from uint64, far bool) {
+// earlier delivery, or from another agent. So much has to be spared that it is worth
+// opening links anew. The owner then calls Restart.
+func (a *Account) Ahead(worth uint64) (from uint64, far bool) {
+	if !a.Gathered() || len(a.children) == 0 || a.ended {
+		return 0, false
+	}
 	from = math.MaxUint64
 	for _, c := range a.children {
-		if !c.attached {
-			return 0, false
-		}
 		from = min(from, c.acked)
 	}
-	return from, len(a.children) > 0 && !a.ended && from >= a.arrived+farAhead
+	return from, from >= a.arrived+worth
+}
+
+// Gathered reports whether all children have come.
+func (a *Account) Gathered() bool {
+	for _, c := range a.children {
+		if !c.attached {
+			return false
+		}
+	}
+	return true
+}
+
+// Attached reports whether any child has come.
+func (a *Account) Attached() bool {
+	for _, c := range a.children {
+		if c.attached {
+			return true
+		}
+	}
+	return false
 }
 
 // Park has a child wait until the others are done: the cache no longer holds what it needs.
@@ -376,19 +401,26 @@ func (a *Account) Slow(now time.Time) (evicted []string) {
 	return evicted
 }
 
+// lag is how much has arrived that a child does not have.
+func (a *Account) lag(c *child) uint64 { return a.arrived - min(c.acked, a.arrived) }
+
 // paceTime is how long a child must be under the floor rate to be given up.
 const paceTime = 5 * time.Second
 
 func (a *Account) tooSlow(c *child, now time.Time) bool {
+	c.leastLag = min(c.leastLag, a.lag(c))
 	if c.acked >= c.mark.offset {
-		c.mark = mark{a.arrived, c.acked, now}
+		c.abreast, c.mark = true, mark{a.arrived, c.acked, now}
 		return false
 	}
 	behind := now.Sub(c.mark.at)
 	switch a.rules.Slow {
 	case Evict:
-		lag := a.arrived - min(c.acked, a.arrived)
-		return a.rules.LagBytes > 0 && lag > a.rules.LagBytes || a.rules.LagTime > 0 && behind > a.rules.LagTime
+		late := a.rules.LagTime > 0 && behind > a.rules.LagTime
+		if late && !c.abreast && c.acked > c.mark.acked && c.acked-c.mark.acked >= a.arrived-c.mark.offset {
+			c.mark, late = mark{a.arrived, c.acked, now}, false // it came late, and gains
+		}
+		return late || a.rules.LagBytes > 0 && a.lag(c) > c.leastLag+a.rules.LagBytes
 	case Pace:
 		if a.rules.FloorRate == 0 || behind < paceTime {
 			return false

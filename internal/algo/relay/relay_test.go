@@ -270,16 +270,16 @@ func TestChildrenThatAreFarAhead(t *testing.T) {
 	a := newAgent(t, relay.Rules{Mode: relay.Hop}, 4*far, "Rx1")
 	a.Expect([]string{"Rx1", "Rx2"})
 	a.Attach("Rx1", 2*far, start)
-	if _, ahead := a.Ahead(); ahead {
+	if _, ahead := a.Ahead(4 << 20); ahead {
 		t.Error("one has not come, and may need all")
 	}
 	a.Attach("Rx2", far, start)
-	from, ahead := a.Ahead()
+	from, ahead := a.Ahead(4 << 20)
 	if !ahead || from != far {
 		t.Fatalf("all are ahead: %t, from %d, want from %d", ahead, from, far)
 	}
 	a.Restart(from)
-	if _, ahead := a.Ahead(); ahead {
+	if _, ahead := a.Ahead(4 << 20); ahead {
 		t.Error("nobody is ahead of where it begins")
 	}
 }
@@ -350,6 +350,39 @@ func TestChildThatKeepsUpIsNeverGivenUp(t *testing.T) {
 		if slow := a.Slow(start.Add(time.Duration(i) * 5 * time.Second)); len(slow) > 0 {
 			t.Fatalf("given up after %d steps, though it was always one step behind", i)
 		}
+	}
+}
+
+// What lay behind when a child came is not its fault: it is given up when it falls further
+// behind, or does not gain on it.
+func TestLatecomerIsNotSlow(t *testing.T) {
+	evict := relay.Rules{Slow: relay.Evict, LagBytes: 5 * block, LagTime: 10 * time.Second}
+	for name, tt := range map[string]struct {
+		came, got uint64 // blocks in a step of 6 s
+		want      bool
+	}{
+		"gains":                 {1, 2, false},
+		"falls further behind":  {3, 1, true},
+		"stands still":          {0, 0, true},
+		"is as fast as it goes": {1, 1, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAgent(t, evict, 1000*block)
+			a.receive(100)
+			a.Expect([]string{"late"})
+			a.Attach("late", 0, start)
+			var slow []string
+			for step := range uint64(6) {
+				a.receive(tt.came)
+				if tt.got > 0 {
+					a.ack("late", tt.got*(step+1))
+				}
+				slow = append(slow, a.Slow(start.Add(time.Duration(step+1)*6*time.Second))...)
+			}
+			if got := len(slow) > 0; got != tt.want {
+				t.Errorf("given up: %t, want %t", got, tt.want)
+			}
+		})
 	}
 }
 

@@ -118,12 +118,13 @@ func (d *delivery) attach(name string, asked *link.Asked) *supply {
 	})
 	d.mu.Unlock()
 	d.update(func() {
-		d.wanted = true
 		if c.dismissed {
 			return // the tree has changed: it is told by its supply
 		}
-		if served := d.account.Attach(name, from, time.Now()); served {
-			if begin, ahead := d.account.Ahead(); ahead {
+		served := d.account.Attach(name, from, time.Now())
+		d.wanted = d.wanted || from <= d.account.Offset() || d.account.Gathered()
+		if served {
+			if begin, ahead := d.account.Ahead(d.whileOpening()); ahead {
 				d.begin = &begin
 			}
 			return

@@ -55,7 +55,7 @@ type delivery struct {
 	due        chan struct{} // holds a token when watch has something to do
 	quiet      *sync.Cond    // a child's reading ended
 	intake     *link.Taking  // that link, while it is open
-	wanted     bool          // some child has asked: until then nothing is taken
+	wanted     bool          // children have asked: until then nothing is taken
 	came       uint64        // bytes that came since measure was called,
 	recent     uint64        // and how many do in aheadTime
 	begin      *uint64       // from where to begin again
@@ -176,6 +176,7 @@ func (d *delivery) assign(assignment *groupv1.Assignment) {
 		}
 		before := d.assignment
 		d.assignment = assignment
+		d.forgive()
 		d.expectChildren()
 		if assignment.GetEnded() && d.ended.IsZero() {
 			d.ended = time.Now()
@@ -190,6 +191,16 @@ func (d *delivery) assign(assignment *groupv1.Assignment) {
 
 func sameNeighbour(a, b *groupv1.Neighbour) bool {
 	return a.GetName() == b.GetName() && a.GetRole() == b.GetRole() && slices.Equal(a.GetAddresses(), b.GetAddresses())
+}
+
+// forgive lets a child that was given up, and that the tree no longer has here, come again if the
+// tree sends it again.
+func (d *delivery) forgive() {
+	for name, c := range d.children {
+		if c.evicted && !slices.ContainsFunc(d.assignment.GetChildren(), func(n *groupv1.Neighbour) bool { return n.GetName() == name }) {
+			c.evicted = false
+		}
+	}
 }
 
 // expectChildren has the account count the children of the tree, but for those that
@@ -298,6 +309,7 @@ func (d *delivery) check() {
 		return // there may be thousands of these, and nobody waits for any
 	}
 	d.update(func() {
+		d.wanted = d.wanted || d.account.Attached() // whoever has not come by now is not waited for
 		d.measure()
 		d.evictSlow()
 	})

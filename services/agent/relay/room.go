@@ -52,6 +52,15 @@ func (d *delivery) want(length uint64) uint64 {
 	return max(min(want, d.account.Held()+ahead), d.account.Reserved())
 }
 
+// whileOpening is about what comes while the link to the parent is opened anew.
+func (d *delivery) whileOpening() uint64 {
+	if d.intake == nil {
+		return 1
+	}
+	const opening = aheadTime / 20
+	return max(64<<10, d.recent/uint64(aheadTime/opening))
+}
+
 // measure notes how much comes in aheadTime. It is called every checkInterval; a pause halves what is expected.
 func (d *delivery) measure() {
 	d.recent = max(d.came*uint64(aheadTime/checkInterval), d.recent/2)

@@ -258,7 +258,7 @@ func (k *keeper) member(delivery view.Delivery, name string, now time.Time) memb
 	m := memberFacts{name: name, final: finalState(delivery, name)}
 	id := placement.MemberID(name)
 	node := k.progress.nodes[id]
-	m.bytes, m.evicted = node.reported().GetBytes(), k.progress.evicted(id)
+	m.bytes, m.evicted = node.reported().GetBytes(), k.progress.evicted(id, k.tree)
 	if _, joined := k.desk.view.Member(k.group, name); joined {
 		delete(k.progress.unknown, name)
 		return m

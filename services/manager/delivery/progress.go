@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 	"time"
 
@@ -196,16 +197,16 @@ func (p *progress) connected(now time.Time) bool {
 	return false
 }
 
-// evicted tells whether a node was given up as too slow by the one that feeds it.
-func (p *progress) evicted(id identity.ID) bool {
-	for from, node := range p.nodes {
-		for _, child := range node.report.GetChildren() {
-			if child.GetEvicted() && child.GetName() == id.Name && p.links[link{from, id}] != nil {
-				return true
-			}
-		}
+// evicted tells whether a node was given up as too slow by the one that feeds it. What others
+// say that fed it once does not count.
+func (p *progress) evicted(id identity.ID, current *tree.Tree) bool {
+	if current == nil {
+		return false
 	}
-	return false
+	parent, _ := current.Parent(id.String())
+	return slices.ContainsFunc(p.nodes[placement.ParseID(parent)].reported().GetChildren(), func(child *groupv1.ChildReport) bool {
+		return child.GetEvicted() && child.GetName() == id.Name
+	})
 }
 
 // clip bounds what a node may say of itself and its neighbours.

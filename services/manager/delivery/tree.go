@@ -201,9 +201,9 @@ func (r *rearrangement) replaceLost() {
 		}
 		lost[name] = cause
 	}
-	r.network.Agents = slices.DeleteFunc(r.network.Agents, func(agent *agentv1.Agent) bool {
-		return lost[placement.AgentID(agent.GetName()).String()] != ""
-	})
+	isLost := func(agent *agentv1.Agent) bool { return lost[placement.AgentID(agent.GetName()).String()] != "" }
+	r.network.Agents = slices.DeleteFunc(r.network.Agents, isLost)
+	r.reserve = slices.DeleteFunc(r.reserve, isLost)
 	for _, name := range slices.Sorted(maps.Keys(lost)) {
 		r.replace(name, lost[name], lost)
 	}
@@ -350,7 +350,7 @@ func (k *keeper) see(id identity.ID) (seen sight, by identity.ID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	seen.blamed, by = k.blame(id, seen)
-	seen.evicted = k.progress.evicted(id)
+	seen.evicted = k.progress.evicted(id, k.tree)
 	return seen, by
 }
 

@@ -1,0 +1,59 @@
+package sim
+
+import (
+	"context"
+	"time"
+
+	"github.com/groupcast/groupcast/sdk"
+)
+
+// progressTime is how soon a member gets more of what it lacks, when nothing is in the way.
+const progressTime = 30 * time.Second
+
+// watchProgress checks that everybody gets on with a delivery once the last fault is over.
+func (w *world) watchProgress(ctx context.Context, id string) {
+	if wait(ctx, time.Until(w.healed)) != nil {
+		return
+	}
+	// Who is detached waits until the others are done: then somebody gets on.
+	together := w.policy.SlowMember.Action == sdk.Detach || w.policy.SlowMember.Action == ""
+	members := make(map[string]uint64)
+	since := make(map[string]time.Time)
+	for ; ctx.Err() == nil; _ = wait(ctx, time.Second/4) {
+		asking, cancel := context.WithTimeout(ctx, 10*time.Second)
+		delivery, err := w.operator.Delivery(asking, id)
+		cancel()
+		if err != nil {
+			continue // the manager is away, and has to be back in time
+		}
+		if delivery.State != sdk.DeliveryRunning {
+			return
+		}
+		now, moved := time.Now(), false
+		for _, r := range delivery.Receipts {
+			if bytes, known := members[r.Member]; !known || r.Bytes != bytes {
+				members[r.Member], since[r.Member], moved = r.Bytes, now, true
+			}
+		}
+		for _, r := range delivery.Receipts {
+			waits := r.State != sdk.ReceiptComplete && r.State != sdk.ReceiptFailed
+			if !waits || together && moved {
+				since[r.Member] = now
+			}
+			if now.Sub(since[r.Member]) > progressTime {
+				w.Errorf("delivery %s does not get on at %s: %s", delivery.Name, r.Member, standing(delivery))
+				return
+			}
+		}
+	}
+}
+
+// wait waits, until a context is done at most.
+func wait(ctx context.Context, long time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(long):
+		return nil
+	}
+}

@@ -1,0 +1,66 @@
+package relay_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+)
+
+// An agent that comes into a delivery whose receivers have much takes what they lack, and no
+// byte more, though one of them comes a moment after the other.
+func TestNewAgentTakesWhatIsLacking(t *testing.T) {
+	const size, had, less = 6 << 20, 5 << 20, 4 << 20
+	for name, spec := range modes() {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, size, spec)
+			w.start("sa1", 64<<20)
+			w.start("sa2", 64<<20)
+			w.tree("sa1", "sender", "sa2")
+			w.tree("sa2", "sa1", "r1", "r2")
+			r1, r2 := newMember("r1"), newMember("r2")
+			r1.got.Write(w.content[:had])
+			r2.got.Write(w.content[:less])
+			var pulling sync.WaitGroup
+			pulling.Go(func() { _ = w.pull(t.Context(), r1, func() string { return "sa2" }) })
+			w.await("r1 has come", func() bool { return w.agents["sa2"].Load().Links > 0 })
+			w.deliver("sa1", map[*member]string{r2: "sa2"})
+			pulling.Wait()
+			if came := w.agents["sa2"].count(w, "received_bytes"); came != size-less {
+				t.Errorf("%v bytes came, want the %d that are lacking", came, size-less)
+			}
+			if !r1.isDone() || r1.has() != size {
+				t.Errorf("r1 has %d bytes of %d", r1.has(), size)
+			}
+		})
+	}
+}
+
+// Who was given up as too slow, and left the tree for that, is fed again when the tree has it again.
+func TestWhoWasGivenUpMayComeAgain(t *testing.T) {
+	spec := modes()["CONTROL_MODE_HOP-DATA_PLANE_TLS"]
+	spec.SlowMember = &groupv1.SlowMemberPolicy{Action: groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_EVICT, LagBytes: 4 << 20}
+	w := newWorld(t, 32<<20, spec)
+	w.start("sa1", 64<<20)
+	w.tree("sa1", "sender", "slow")
+	slow := newMember("slow")
+	slow.pace = 20 * time.Millisecond
+	sending, done := context.WithCancel(t.Context())
+	var sender sync.WaitGroup
+	sender.Go(func() { _ = w.send(sending, "sa1") })
+	if err := w.pull(t.Context(), slow, func() string { return "sa1" }); err == nil {
+		t.Fatal("it was not given up")
+	}
+	w.version++
+	w.tree("sa1", "sender")
+	w.version++
+	w.tree("sa1", "sender", "slow")
+	slow.pace = 0
+	if err := w.pull(t.Context(), slow, func() string { return "sa1" }); err != nil || slow.has() != len(w.content) {
+		t.Errorf("%v, with %d of %d bytes", err, slow.has(), len(w.content))
+	}
+	done()
+	sender.Wait()
+}
