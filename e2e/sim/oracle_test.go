@@ -141,7 +141,7 @@ func standing(delivery sdk.Delivery) string {
 }
 
 // away are faults that can end a session, if they last.
-var away = []simnet.Kind{simnet.CutBoth, simnet.CutOne, simnet.SlowDown, simnet.Stop, simnet.Crash, simnet.LosePower, simnet.TurnAway, simnet.Break, simnet.Flip}
+var away = []simnet.Kind{simnet.CutBoth, simnet.CutOne, simnet.SlowDown, simnet.Swallow, simnet.Stop, simnet.Crash, simnet.LosePower, simnet.TurnAway, simnet.Break, simnet.Flip}
 
 // unexplained says why a member had no reason to fail, if so.
 func (w *world) unexplained(receipt sdk.Receipt) string {

@@ -95,7 +95,25 @@ func draw(seed uint64) scenario {
 	if random.IntN(2) == 0 {
 		s.stripes = 2 + random.IntN(3)
 	}
+	if swallowing := rand.New(rand.NewPCG(seed, 3)); swallowing.IntN(6) == 0 {
+		s.drawSwallowing(swallowing, span)
+	}
 	return s
+}
+
+// drawSwallowing has large packets vanish on the way to one host, from all others or from some:
+// it says that it lives, and gets nothing.
+func (s *scenario) drawSwallowing(random *rand.Rand, span time.Duration) {
+	hosts := s.hosts()
+	to := hosts[2+random.IntN(len(hosts)-2)]
+	from := time.Duration(random.Int64N(int64(span)))
+	until := from + time.Duration(random.Int64N(int64(span/3)))
+	everywhere := random.IntN(2) == 0
+	for _, host := range hosts {
+		if host != to && (everywhere || random.IntN(2) == 0) {
+			s.replaceFaults(host, to, simnet.Fault{From: from, Until: until, Kind: simnet.Swallow, A: host, B: to})
+		}
+	}
 }
 
 // drawRelays has receivers relay: beside agents, or where there are none.

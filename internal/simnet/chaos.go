@@ -19,6 +19,7 @@ const (
 	SlowDown  Kind = "slow"
 	Break     Kind = "reset" // of all connections between two hosts
 	Flip      Kind = "corrupt"
+	Swallow   Kind = "swallow-large" // packets, in one direction
 	Stop      Kind = "freeze"
 	Crash     Kind = "kill"
 	LosePower Kind = "power-off"
@@ -145,6 +146,8 @@ func (f Fault) begin(n *Network, killed func(string)) {
 		n.CutOneWay(f.A, f.B)
 	case SlowDown:
 		n.Slow(f.A, f.B, f.Rate)
+	case Swallow:
+		n.Narrow(f.A, f.B)
 	case Break:
 		n.Reset(f.A, f.B)
 	case Flip:
@@ -164,7 +167,7 @@ func (f Fault) begin(n *Network, killed func(string)) {
 
 func (f Fault) finish(n *Network, restarted func(string)) {
 	switch f.Kind {
-	case CutBoth, CutOne, SlowDown:
+	case CutBoth, CutOne, SlowDown, Swallow:
 		n.Heal(f.A, f.B)
 	case Stop:
 		n.Host(f.A).Thaw()

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -183,6 +184,23 @@ func TestOneWayCutStopsTheSender(t *testing.T) {
 		fill(t, p.a)
 		p.network.Heal("a", "b")
 		_ = p.a.Close()
+	})
+}
+
+func TestNarrowLetsSmallPacketsPass(t *testing.T) {
+	connected(t, func(p *pipe) {
+		p.network.Narrow("a", "b")
+		p.write(p.a, "small")
+		p.wantRead(p.b, "small")
+		large := strings.Repeat("large", 1000)
+		p.write(p.a, large)
+		_ = p.b.SetReadDeadline(time.Now().Add(time.Hour))
+		p.wantError(p.b, os.ErrDeadlineExceeded)
+		_ = p.b.SetReadDeadline(time.Time{})
+		p.write(p.b, large) // the other direction carries it
+		p.wantRead(p.a, large)
+		p.network.Heal("b", "a")
+		p.wantRead(p.b, large)
 	})
 }
 

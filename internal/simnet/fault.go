@@ -37,7 +37,11 @@ func (n *Network) Cut(a, b string) {
 // CutOneWay lets nothing pass in one direction.
 func (n *Network) CutOneWay(from, to string) { n.fault("cut", from, to, (*way).setCut) }
 
-// Heal ends cuts and slowness between two hosts.
+// Narrow has large packets vanish in one direction, without a word: what a path does
+// that carries less than it says.
+func (n *Network) Narrow(from, to string) { n.fault("narrow", from, to, func(w *way) { w.narrow = true }) }
+
+// Heal ends cuts, slowness and narrowness between two hosts.
 func (n *Network) Heal(a, b string) {
 	mend := func(w *way) { w.mend() }
 	n.fault("heal", a, b, mend)
@@ -49,7 +53,19 @@ func (w *way) mend() {
 		w.slow = 0
 		w.restart()
 	}
+	w.widen()
 	w.heal()
+}
+
+// widen lets those go on that have waited with something large.
+func (w *way) widen() {
+	if !w.narrow {
+		return
+	}
+	w.narrow = false
+	for _, e := range w.net.ends(func(e *end) bool { return e.out.way == w }) {
+		e.out.push()
+	}
 }
 
 // Slow limits one direction below its shape until Heal; 1 is a drip.
@@ -207,7 +223,7 @@ func (h *Host) Exhaust(err error) {
 	}
 }
 
-// HealAll ends every fault but kills: cuts, slowness, frozen hosts.
+// HealAll ends every fault but kills: cuts, slowness, narrowness, frozen hosts.
 func (n *Network) HealAll() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -66,6 +66,9 @@ func (f *flow) push() {
 func (f *flow) finDue() bool { return f.closing && !f.finSent && f.written == f.sent }
 
 func (f *flow) turn(limit int) int {
+	if f.way.narrow && f.written-f.sent > smallPacket {
+		return 0 // its packet is lost, however often it is sent again
+	}
 	return int(max(0, min(f.written-f.sent, f.credited+f.window-f.sent, int64(limit))))
 }
 

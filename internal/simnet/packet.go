@@ -90,7 +90,7 @@ func (w *way) send(d *datagram) {
 	if limit == 0 {
 		limit = defaultQueue
 	}
-	if w.cut || w.queued+len(d.payload) > limit || w.shape.Loss > 0 && w.net.random.Float64() < w.shape.Loss {
+	if w.cut || w.narrow && len(d.payload) > smallPacket || w.queued+len(d.payload) > limit || w.shape.Loss > 0 && w.net.random.Float64() < w.shape.Loss {
 		d.vanish()
 		return
 	}

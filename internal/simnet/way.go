@@ -16,6 +16,7 @@ type way struct {
 	from, to *Host
 	shape    Shape
 	slow     Rate // a fault's rate, in place of the shape's
+	narrow   bool // large packets vanish
 	cut      bool
 
 	waiting    []source // whoever has something to send, in turn
@@ -29,6 +30,9 @@ type way struct {
 	carried int64   // stream bytes so far
 	count   Count
 }
+
+// smallPacket is what passes where large packets vanish.
+const smallPacket = 1000
 
 // source is something that sends on a way.
 type source interface {
