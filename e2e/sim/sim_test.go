@@ -99,6 +99,7 @@ type tally struct {
 	mu       sync.Mutex
 	outcomes map[string]int
 	moves    int // of agents that held others up
+	idle     int // agents that were taken out as idle
 }
 
 func newTally() *tally { return &tally{outcomes: make(map[string]int)} }
@@ -107,8 +108,11 @@ func (c *tally) count(delivery sdk.Delivery) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, change := range delivery.TreeChanges {
-		if change.Cause == "agent_lags" {
+		switch change.Cause {
+		case "agent_lags":
 			c.moves++
+		case "agent_idle":
+			c.idle++
 		}
 	}
 	for _, receipt := range delivery.Receipts {
@@ -116,7 +120,9 @@ func (c *tally) count(delivery sdk.Delivery) {
 	}
 }
 
-func (c *tally) String() string { return fmt.Sprint(c.outcomes, ", agents moved lower: ", c.moves) }
+func (c *tally) String() string {
+	return fmt.Sprint(c.outcomes, ", agents moved lower: ", c.moves, ", idle: ", c.idle)
+}
 
 // endTime is how long after the last fault all must have ended: nothing moves for a
 // minute before a member is given up, twice over if there are others.

@@ -39,7 +39,9 @@ func (n *Network) CutOneWay(from, to string) { n.fault("cut", from, to, (*way).s
 
 // Narrow has large packets vanish in one direction, without a word: what a path does
 // that carries less than it says.
-func (n *Network) Narrow(from, to string) { n.fault("narrow", from, to, func(w *way) { w.narrow = true }) }
+func (n *Network) Narrow(from, to string) {
+	n.fault("narrow", from, to, func(w *way) { w.narrow = true })
+}
 
 // Heal ends cuts, slowness and narrowness between two hosts.
 func (n *Network) Heal(a, b string) {

@@ -454,6 +454,7 @@ func (d *delivery) standing() *groupv1.DeliveryReport {
 	for name, c := range d.children {
 		report.Children = append(report.Children, &groupv1.ChildReport{
 			Name: name, Connected: c.link != nil, SentBytes: c.sent, AckedOffset: c.acked, Evicted: c.evicted, Stripes: c.stripes,
+			Waits: d.account.Expects(name) && !d.account.Serves(name),
 		})
 	}
 	return report

@@ -18,6 +18,7 @@ type presence struct {
 	attachment *Attachment // nil while its control stream is closed
 	closed     time.Time
 	heard      time.Time
+	fed        time.Time // when anybody last got more whom it feeds, in whatever delivery
 	goodbye    bool
 	report     *agentv1.Report // without deliveries
 }
@@ -261,6 +262,13 @@ func (d *Desk) take(group string, from identity.ID, reports []*groupv1.DeliveryR
 }
 
 func (k *keeper) take(from identity.ID, report *groupv1.DeliveryReport, now time.Time) {
+	k.note(from, report, now)
+	if feeder := k.fed(from, now); feeder.Role == identity.Agent {
+		k.desk.noteFed(feeder.Name, now)
+	}
+}
+
+func (k *keeper) note(from identity.ID, report *groupv1.DeliveryReport, now time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if _, known := k.progress.nodes[from]; !known {
@@ -285,6 +293,7 @@ func (d *Desk) seen(name string) sight {
 	defer d.mu.Unlock()
 	if agent, known := d.agents[name]; known {
 		s.attached, s.closed, s.heard, s.goodbye = agent.attachment != nil, agent.closed, agent.heard, agent.goodbye
+		s.fed = agent.fed
 	}
 	return s
 }

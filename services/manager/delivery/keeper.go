@@ -50,6 +50,7 @@ type keeper struct {
 
 	mu       sync.Mutex
 	tree     *tree.Tree // as of treeRead; nil if nobody can be fed; only the keeper's goroutine changes it
+	treeAt   time.Time  // when this manager first had it
 	progress *progress
 	told     map[string]uint64 // how many directives the nodes of each cluster were sent
 	changed  chan struct{}     // closed when there is something new to show
@@ -250,7 +251,7 @@ func (k *keeper) lateMembers(delivery view.Delivery) (names []string) {
 func (k *keeper) setTree(t *tree.Tree, read store.Revision) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.tree, k.treeRead = t, read
+	k.tree, k.treeRead, k.treeAt = t, read, time.Now()
 }
 
 // member collects what is known of the delivery at one member.

@@ -9,6 +9,8 @@ const (
 	silentPatience = 2500 * time.Millisecond
 	// blamedPatience is how long a neighbour may report an agent lost that the manager hears.
 	blamedPatience = 1500 * time.Millisecond
+	// idlePatience is how long an agent may move nothing that could.
+	idlePatience = 15 * time.Second
 	// banTime is how long an agent that was lost stays out of a delivery, and how long
 	// the word of a neighbour does not count that had an agent removed by it alone.
 	banTime = 30 * time.Second
@@ -23,6 +25,8 @@ type sight struct {
 	heard    time.Time
 	blamed   time.Time // since when a neighbour in the delivery says that it cannot be reached; zero if none
 	evicted  bool      // the agent that feeds it gave it up as too slow
+	idle     time.Time // since when it moves nothing in the delivery, though it lives and could; zero if it does
+	fed      time.Time // when anybody last got more whom it feeds, in whatever delivery
 }
 
 // Why an agent is taken out of a tree.
@@ -32,6 +36,7 @@ const (
 	causeSilent  = "agent_silent"
 	causeBlamed  = "agent_unreachable"
 	causeSlow    = "agent_slow"
+	causeIdle    = "agent_idle"
 )
 
 // lost returns why an agent counts as lost, or when it may.
@@ -53,6 +58,8 @@ func (s sight) lost(now time.Time) (cause string, due time.Time) {
 		return causeSlow, time.Time{}
 	case !s.attached && after(s.closed, closedPatience):
 		return causeClosed, time.Time{}
+	case !s.idle.IsZero() && after(later(s.idle, s.fed), idlePatience):
+		return causeIdle, time.Time{}
 	case s.blamed.IsZero():
 		return "", due
 	case after(s.heard, silentPatience):

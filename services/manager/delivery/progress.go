@@ -22,6 +22,7 @@ type progress struct {
 	begun      time.Time
 	nodes      map[identity.ID]*nodeProgress
 	links      map[link]*linkProgress
+	doubted    map[link]uint64      // by which an agent was found idle, and with how many bytes its lower end was
 	unknown    map[string]time.Time // members that are not heard of, and since when
 	sent       time.Time            // when the sender had sent all; zero if it has not, or before this term
 	moved      time.Time            // when anybody last got more
@@ -88,7 +89,7 @@ type linkProgress struct {
 func newProgress(delivery view.Delivery, now time.Time) *progress {
 	return &progress{
 		sender: placement.MemberID(delivery.GetDelivery().GetSender()), begun: delivery.GetDelivery().GetCreateTime().AsTime(),
-		nodes: make(map[identity.ID]*nodeProgress), links: make(map[link]*linkProgress), unknown: make(map[string]time.Time),
+		nodes: make(map[identity.ID]*nodeProgress), links: make(map[link]*linkProgress), doubted: make(map[link]uint64), unknown: make(map[string]time.Time),
 		moved: now,
 	}
 }

@@ -77,7 +77,7 @@ func (k *keeper) arrange(ctx context.Context, delivery view.Delivery, now time.T
 	}
 	r.network.Receivers = k.receivers(delivery)
 	r.leaveOutBanned()
-	r.replaceLost()
+	r.replaceLost(delivery)
 	r.bringBack()
 	r.releaseMembers(delivery)
 	r.admitMembers(delivery)
@@ -152,7 +152,7 @@ func (r *rearrangement) leaveOutBanned() {
 		_, banned := r.banned[agent.GetName()]
 		switch {
 		case !placement.Usable(agent) || !r.desk.usable(agent, r.now):
-		case banned:
+		case banned, r.desk.isIdle(agent.GetName(), r.now):
 			r.reserve = append(r.reserve, agent)
 		default:
 			usable = append(usable, agent)
@@ -186,11 +186,15 @@ func (r *rearrangement) agents() (names []string) {
 }
 
 // replaceLost takes the agents out that are lost.
-func (r *rearrangement) replaceLost() {
+func (r *rearrangement) replaceLost(delivery view.Delivery) {
 	lost := make(map[string]string) // the cause, by name
+	r.due = sooner(r.due, r.now.Add(idlePatience))
 	for _, name := range r.agents() {
 		id := placement.ParseID(name)
 		seen, by := r.see(id)
+		if !isDatagrams(delivery) {
+			seen.idle = r.idleSince(id)
+		}
 		cause, due := seen.lost(r.now)
 		if cause == "" {
 			r.due = sooner(r.due, due)
@@ -217,6 +221,9 @@ func (r *rearrangement) replace(name, cause string, lost map[string]string) {
 	}
 	others := slices.DeleteFunc(r.agents(), func(other string) bool { return lost[other] != "" && other != name })
 	ban := func() { r.banned[placement.ParseID(name).Name] = r.now.Add(banTime) }
+	if cause == causeIdle {
+		r.foundIdle(placement.ParseID(name))
+	}
 	if len(others) > 1 {
 		if without, err := r.network.Remeasured(r.tree).Without(name); err == nil {
 			r.tree = without

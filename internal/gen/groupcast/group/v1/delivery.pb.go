@@ -2067,6 +2067,8 @@ type ChildReport struct {
 	Evicted bool `protobuf:"varint,5,opt,name=evicted,proto3" json:"evicted,omitempty"`
 	// Of the latest link to it; unset if that may have but one.
 	Stripes *Stripes `protobuf:"bytes,6,opt,name=stripes,proto3" json:"stripes,omitempty"`
+	// It waits until others are done: the cache no longer has, or will not have, what it needs.
+	Waits bool `protobuf:"varint,7,opt,name=waits,proto3" json:"waits,omitempty"`
 	// Of a stream in datagrams.
 	Datagrams     *DatagramUse `protobuf:"bytes,20,opt,name=datagrams,proto3" json:"datagrams,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2143,6 +2145,13 @@ func (x *ChildReport) GetStripes() *Stripes {
 		return x.Stripes
 	}
 	return nil
+}
+
+func (x *ChildReport) GetWaits() bool {
+	if x != nil {
+		return x.Waits
+	}
+	return false
 }
 
 func (x *ChildReport) GetDatagrams() *DatagramUse {
@@ -3226,7 +3235,7 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\astripes\x18\n" +
 	" \x01(\v2\x1b.groupcast.group.v1.StripesR\astripes\x12@\n" +
 	"\tdatagrams\x18\x14 \x01(\v2\".groupcast.group.v1.DatagramCountsR\tdatagrams\x12B\n" +
-	"\fdatagram_use\x18\x15 \x01(\v2\x1f.groupcast.group.v1.DatagramUseR\vdatagramUse\"\x91\x02\n" +
+	"\fdatagram_use\x18\x15 \x01(\v2\x1f.groupcast.group.v1.DatagramUseR\vdatagramUse\"\xa7\x02\n" +
 	"\vChildReport\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
 	"\tconnected\x18\x02 \x01(\bR\tconnected\x12\x1d\n" +
@@ -3234,7 +3243,8 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"sent_bytes\x18\x03 \x01(\x04R\tsentBytes\x12!\n" +
 	"\facked_offset\x18\x04 \x01(\x04R\vackedOffset\x12\x18\n" +
 	"\aevicted\x18\x05 \x01(\bR\aevicted\x125\n" +
-	"\astripes\x18\x06 \x01(\v2\x1b.groupcast.group.v1.StripesR\astripes\x12=\n" +
+	"\astripes\x18\x06 \x01(\v2\x1b.groupcast.group.v1.StripesR\astripes\x12\x14\n" +
+	"\x05waits\x18\a \x01(\bR\x05waits\x12=\n" +
 	"\tdatagrams\x18\x14 \x01(\v2\x1f.groupcast.group.v1.DatagramUseR\tdatagrams\"\xbc\x01\n" +
 	"\x15CreateDeliveryRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x16\n" +

@@ -1,0 +1,177 @@
+package sim
+
+import (
+	"context"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/link"
+	"github.com/groupcast/groupcast/internal/uplink"
+	wire "github.com/groupcast/groupcast/internal/wire/relay"
+	"github.com/groupcast/groupcast/sdk"
+)
+
+// idler is an agent with a true identity that says it is next to everybody, opens every link, and
+// moves no byte: as one does whose disk hangs.
+type idler struct {
+	*uplink.Uplink
+	mu       sync.Mutex
+	claims   []*groupv1.RoundTrip
+	assigned map[string]*groupv1.Assignment
+}
+
+func (i *idler) Next(uint64, uint64) (link.Portion, error)                { return link.Portion{}, nil }
+func (i *idler) Sent(uint64, link.Portion)                                {}
+func (i *idler) Acked(uint64, wire.Level) error                           { return nil }
+func (i *idler) Section(uint64) (place link.Place, room int64, err error) { return place, 0, nil }
+func (i *idler) Landed(uint64) error                                      { return nil }
+func (i *idler) End(link.End) error                                       { return nil }
+func (i *idler) Answer() link.Answer                                      { return link.Answer{} }
+
+func (i *idler) measure(measuring *groupv1.Measuring) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for _, agent := range measuring.GetAgents() {
+		i.claims = append(i.claims, &groupv1.RoundTrip{Agent: agent.GetName(), Time: durationpb.New(time.Microsecond)})
+	}
+}
+
+func (i *idler) roundTrips() (claims []*groupv1.RoundTrip) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	claims, i.claims = i.claims, nil
+	return claims
+}
+
+func (i *idler) assign(all *groupv1.Assignments) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if all.GetComplete() {
+		clear(i.assigned)
+	}
+	for _, assignment := range all.GetCurrent() {
+		i.assigned[assignment.GetDelivery()] = assignment
+	}
+}
+
+// reports says of each delivery that its children are there, and nothing has come.
+func (i *idler) reports() (all []*groupv1.DeliveryReport) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for id, assignment := range i.assigned {
+		report := &groupv1.DeliveryReport{Delivery: id, TreeVersion: assignment.GetTreeVersion()}
+		for _, child := range assignment.GetChildren() {
+			report.Children = append(report.Children, &groupv1.ChildReport{Name: child.GetName(), Connected: true})
+		}
+		all = append(all, report)
+	}
+	return all
+}
+
+// keep keeps a link that was opened, as long as the other end does.
+func (i *idler) keep(ctx context.Context, raw net.Conn) {
+	asked, err := link.Accept(ctx, raw, i.Security())
+	if err != nil {
+		return
+	}
+	conn, err := asked.Welcome(wire.Welcome{From: asked.From})
+	switch {
+	case err != nil:
+	case asked.Offer:
+		_ = link.Take(ctx, conn, asked.From, i)
+	default:
+		_ = link.Feed(ctx, conn, asked.From, i)
+	}
+}
+
+// startIdler runs one on a host of its name.
+func (w *world) startIdler(at place) {
+	identity := w.enroll("agent", at.name)
+	w.start(at.name, func(ctx context.Context, on *life) error {
+		managers, err := uplink.Dial(identity, w.log.With("host", at.name), grpc.WithContextDialer(func(ctx context.Context, to string) (net.Conn, error) {
+			return on.DialContext(ctx, "tcp", to)
+		}))
+		if err != nil {
+			return err
+		}
+		defer managers.Close()
+		i := &idler{Uplink: managers, assigned: make(map[string]*groupv1.Assignment)}
+		listener, err := on.Listen("tcp", at.name+":7410")
+		if err != nil {
+			return err
+		}
+		var links sync.WaitGroup
+		defer links.Wait()
+		defer listener.Close()
+		links.Go(func() {
+			for raw, err := listener.Accept(); err == nil; raw, err = listener.Accept() {
+				links.Go(func() { i.keep(ctx, raw) })
+			}
+		})
+		registration := &agentv1.Registration{
+			Node: at.node, Zone: at.zone, Addresses: []string{at.name + ":7410"}, Capacity: &agentv1.Capacity{UplinkBytesPerSecond: 1 << 50},
+		}
+		attendance := &uplink.Attendance{Reports: i.reports, Assign: i.assign, Measure: i.measure, RoundTrips: i.roundTrips}
+		return managers.Register(ctx, registration, func() *agentv1.Report { return new(agentv1.Report) }, attendance)
+	})
+}
+
+// An agent that attracts those that it feeds, and then gives them nothing, is taken out of the
+// tree: it lives, and its links do, but no byte moves there.
+func TestAgentThatMovesNothing(t *testing.T) {
+	for name, nodes := range map[string][]string{
+		"between agents and a member": {"idle", "a1", "a2"},
+		"first":                       {senderHost, "idle", "idle"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := scenario{
+				agents:     []place{{"a1", "a1", "x", 16 << 20}, {"a2", "a2", "y", 16 << 20}},
+				policy:     sdk.Policy{ControlMode: sdk.Hop},
+				deliveries: []parcel{{name: "object-0", size: 4 << 20}},
+			}
+			for i, node := range nodes {
+				s.receivers = append(s.receivers, place{name: []string{"r1", "r2", "r3"}[i], node: node})
+			}
+			inWorld(t, s, func(*world) {}, func(w *world) {
+				w.startIdler(place{"idle", "idle", "x", 1})
+				time.Sleep(10 * time.Second) // all have measured it
+				ended := w.slowly(40*time.Second, func() {})
+				if last := ended.TreeChanges[len(ended.TreeChanges)-1]; last.Cause != "agent_idle" {
+					t.Errorf("the tree's changes: %+v", ended.TreeChanges)
+				}
+				w.deliveries[0].name = "object-1"
+				if again := w.slowly(30*time.Second, func() {}); len(again.TreeChanges) != 1 {
+					t.Errorf("of the next delivery, too, the tree has changed: %+v", again.TreeChanges)
+				}
+				w.programs["idle"].stop()
+				w.isOver(w.programs["idle"])
+			})
+		})
+	}
+}
+
+// Where little comes, or nothing for a while, no agent is to blame.
+func TestSlowSenderMakesNoAgentIdle(t *testing.T) {
+	s := scenario{
+		agents:     []place{{"a1", "a1", "x", 16 << 20}, {"a2", "a2", "x", 16 << 20}},
+		receivers:  []place{{name: "r1", node: "a1"}, {name: "r2", node: "a2"}},
+		policy:     sdk.Policy{ControlMode: sdk.Hop},
+		deliveries: []parcel{{name: "object-0", size: 256 << 10}},
+	}
+	inWorld(t, s, func(*world) {}, func(w *world) {
+		out, err := w.sending.Send(context.Background(), w.write(s.deliveries[0]), sdk.SendOptions{MaxBytesPerSecond: 4 << 10})
+		w.must(err)
+		ended := w.awaitEnd(out.ID(), 10*time.Minute)
+		w.checkOutcome(s.deliveries[0], ended)
+		if len(ended.TreeChanges) != 1 {
+			t.Errorf("the tree changed: %+v", ended.TreeChanges)
+		}
+	})
+}
