@@ -15,10 +15,7 @@ func (w *world) watchProgress(ctx context.Context, id string) {
 	if wait(ctx, time.Until(w.healed)) != nil {
 		return
 	}
-	// Who is detached waits until the others are done: then somebody gets on.
-	together := w.policy.SlowMember.Action == sdk.Detach || w.policy.SlowMember.Action == ""
-	members := make(map[string]uint64)
-	since := make(map[string]time.Time)
+	has, since := make(map[string]uint64), make(map[string]time.Time)
 	for ; ctx.Err() == nil; _ = wait(ctx, time.Second/4) {
 		asking, cancel := context.WithTimeout(ctx, 10*time.Second)
 		delivery, err := w.operator.Delivery(asking, id)
@@ -29,21 +26,30 @@ func (w *world) watchProgress(ctx context.Context, id string) {
 		if delivery.State != sdk.DeliveryRunning {
 			return
 		}
-		now, moved := time.Now(), false
+		now := time.Now()
 		for _, r := range delivery.Receipts {
-			if bytes, known := members[r.Member]; !known || r.Bytes != bytes {
-				members[r.Member], since[r.Member], moved = r.Bytes, now, true
+			if bytes, known := has[r.Member]; !known || r.Bytes != bytes {
+				has[r.Member] = r.Bytes
+				w.mayWaitFor(r.Member, has, func(other string) { since[other] = now })
 			}
 		}
 		for _, r := range delivery.Receipts {
 			waits := r.State != sdk.ReceiptComplete && r.State != sdk.ReceiptFailed
-			if !waits || together && moved {
-				since[r.Member] = now
-			}
-			if now.Sub(since[r.Member]) > progressTime {
+			if waits && now.Sub(since[r.Member]) > progressTime {
 				w.Errorf("delivery %s does not get on at %s: %s", delivery.Name, r.Member, standing(delivery))
 				return
 			}
+		}
+	}
+}
+
+// mayWaitFor tells who may wait while a member gets on, itself too: who is detached, for all others;
+// who is not, for those that have less, which it is fed together with.
+func (w *world) mayWaitFor(member string, has map[string]uint64, tell func(other string)) {
+	detaches := w.policy.SlowMember.Action == sdk.Detach || w.policy.SlowMember.Action == ""
+	for other, bytes := range has {
+		if other == member || detaches || bytes >= has[member] {
+			tell(other)
 		}
 	}
 }
