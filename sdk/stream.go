@@ -15,6 +15,7 @@ import (
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/link"
 	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/spool"
 	"github.com/groupcast/groupcast/internal/supply"
 	"github.com/groupcast/groupcast/internal/wire/relay"
 )
@@ -86,7 +87,7 @@ func (s *streamSupply) read(ctx context.Context, from io.Reader) {
 		n, err := from.Read(buffer)
 		_, _ = hash.Write(buffer[:n])
 		if failed := s.Append(buffer[:n]); failed != nil {
-			s.out.fail(ctx, "no_room", failed)
+			s.out.fail(ctx, whyNotKept(failed), fmt.Errorf("the sender keeps what members have not acknowledged, in TMPDIR: %w", failed))
 			return
 		}
 		if err == io.EOF {
@@ -100,6 +101,14 @@ func (s *streamSupply) read(ctx context.Context, from io.Reader) {
 			return
 		}
 	}
+}
+
+// whyNotKept is the reason why a sender cannot keep what it sends.
+func whyNotKept(err error) string {
+	if spool.IsNoRoom(err) {
+		return "no_room"
+	}
+	return "failed"
 }
 
 // awaitRoom waits until members have acknowledged enough to read on.

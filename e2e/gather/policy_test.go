@@ -125,3 +125,36 @@ func TestDiskFull(t *testing.T) {
 		t.Errorf("exit status %d, %d bytes: %s", status, len(s.stored("alice", "log")), p.said.String())
 	}
 }
+
+// A disk that takes no more, for another reason than that it is full, ends uploads, which say why; they go on
+// where they were when it does again.
+func TestDiskThatFails(t *testing.T) {
+	s := start(t)
+	name, content := s.file("model", 10, 24<<20)
+	for _, flags := range [][]string{nil, {"--follow"}} {
+		s.limitFiles(8 << 20)
+		p := s.upload("alice", append([]string{name}, flags...)...)
+		if status := p.status(); status != 1 || !strings.Contains(p.said.String(), "the gatherer cannot keep what comes: ") ||
+			!strings.Contains(p.said.String(), "file too large") {
+			t.Errorf("with %v, exit status %d: %s", flags, status, p.said.String())
+		}
+		s.limitFiles(unix.RLIM_INFINITY)
+		p = s.upload("alice", append([]string{name}, flags...)...)
+		if flags != nil {
+			s.await("all has come", func() bool { return len(s.stored("alice", "model")) == len(content) })
+			p.end()
+		} else if p.status() != 0 {
+			t.Error(p.said.String())
+		}
+	}
+	s.wantFile("alice", "model", content)
+	if string(s.stored("alice", "model")) != string(content) {
+		t.Error("the stream is another")
+	}
+}
+
+// limitFiles has the gatherer write no file beyond a length.
+func (s *site) limitFiles(most uint64) {
+	s.Helper()
+	s.must(unix.Prlimit(s.gatherer.Process.Pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: most, Max: unix.RLIM_INFINITY}, nil))
+}

@@ -62,6 +62,30 @@ func TestLateMemberGetsTheLatestOfAName(t *testing.T) {
 	})
 }
 
+// Who comes late after an object was sent twice gets it from the first delivery: of the second, which
+// nobody needed, agents have nothing.
+func TestLateMemberGetsWhatWasSentTwice(t *testing.T) {
+	inWorld(t, versions(), func(*world) {}, func(w *world) {
+		w.awaitEnd(w.version("v1", 3<<20).ID(), endTime)
+		again, err := w.sending.Send(w.Context(), filepath.Join(w.dir, senderHost, "v1"), sdk.SendOptions{Name: "conf"})
+		w.must(err)
+		w.awaitEnd(again.ID(), endTime)
+		late := place{name: "r4", node: "a1"}
+		w.network.Host(late.name)
+		w.startReceiver(late)
+		w.await("the late one has it", func() bool {
+			return same(filepath.Join(w.dir, senderHost, "v1"), filepath.Join(w.into("r4"), "conf")) == nil
+		})
+		second, err := w.operator.Delivery(w.Context(), again.ID())
+		w.must(err)
+		if len(second.Receipts) != 3 {
+			t.Errorf("the late member waits for the second one, too: %s", standing(second))
+		}
+		w.programs["r4"].stop()
+		w.isOver(w.programs["r4"])
+	})
+}
+
 // Of two objects with one name that are sent at once, all members end with the one that was sent
 // last, though the other takes longer; of the other they say that it came too late.
 func TestTwoOfANameAtOnce(t *testing.T) {

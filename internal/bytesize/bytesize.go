@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/bits"
 	"strconv"
+	"strings"
 
 	"github.com/dustin/go-humanize"
 )
@@ -41,7 +42,8 @@ func (s *Size) UnmarshalJSON(text []byte) error {
 // Set reads a number for a flag.
 func (s *Size) Set(text string) error {
 	bytes, err := humanize.ParseBytes(text)
-	if err != nil {
+	none := bytes == 0 && strings.ContainsAny(text, "123456789") // less than one: most settings take 0 for no limit
+	if err != nil || none {
 		return fmt.Errorf("%q is no number of bytes, as 512MiB or 4GiB", text)
 	}
 	*s = Size(bytes)

@@ -19,13 +19,13 @@ func TestWhatIsWrittenCanBeRead(t *testing.T) {
 }
 
 func TestUnits(t *testing.T) {
-	for text, want := range map[string]bytesize.Size{"0": 0, "17": 17, "1kB": 1000, "1KiB": 1024, "512MiB": 512 << 20, "4 GiB": 4 << 30, "100MB": 100e6} {
+	for text, want := range map[string]bytesize.Size{"0": 0, "0.0B": 0, "17": 17, "1kB": 1000, "1KiB": 1024, "512MiB": 512 << 20, "4 GiB": 4 << 30, "100MB": 100e6} {
 		var got bytesize.Size
 		if err := got.Set(text); err != nil || got != want {
 			t.Errorf("%q is %d (%v), want %d", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "much", "-1", "1 parsec"} {
+	for _, text := range []string{"", "much", "-1", "1 parsec", "0.5", "0.9B"} {
 		if err := new(bytesize.Size).Set(text); err == nil {
 			t.Errorf("%q is a number of bytes", text)
 		}

@@ -7,15 +7,14 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/signal"
 	"runtime/debug"
-	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/groupcast/groupcast/internal/interrupt"
 	"github.com/groupcast/groupcast/internal/version"
 )
 
@@ -111,7 +110,7 @@ func (p Process[C]) Execute(args, environ []string, stdout, stderr io.Writer) in
 	if _, chosen := environment(environ)["GOGC"]; !chosen {
 		debug.SetGCPercent(garbagePercent)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	ctx, stop := interrupt.Context()
 	defer stop()
 	log := newLogger(p.Config.Common().Log, stderr).With("service", p.Service)
 	if err := p.serve(ctx, log, stdout); err != nil {

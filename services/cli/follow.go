@@ -105,6 +105,9 @@ func (f *following) sayLost(gone piece) {
 // Read waits for more until ctx is done, which is the end.
 func (f *following) Read(p []byte) (int, error) {
 	for {
+		if err := f.beginAnew(); err != nil {
+			return 0, fmt.Errorf("follow: %w", err)
+		}
 		n, err := f.more(p)
 		if n > 0 || err != nil && !errors.Is(err, io.EOF) {
 			return n, err
@@ -122,6 +125,19 @@ func (f *following) Read(p []byte) (int, error) {
 		case <-time.After(followPause):
 		}
 	}
+}
+
+// beginAnew goes back to the beginning of the file if it was cut since its end was read, though it has grown
+// beyond that again.
+func (f *following) beginAnew() error {
+	known, is := f.book.current()
+	if !is || f.file == nil || known.HeadBytes == 0 {
+		return nil
+	}
+	if head, err := headOf(f.file, known.HeadBytes); err != nil || head == known.Head {
+		return nil //nolint:nilerr // one that is shorter is found at its end
+	}
+	return f.turn(f.file, known, 0)
 }
 
 // more reads what there is of the file.

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -105,6 +107,34 @@ func TestFollowMissesNothingOfARotation(t *testing.T) {
 	l.write("", "four ")
 	l.want(f, "two late three four ")
 	l.wantTold()
+}
+
+// A file that is cut in place is read from its beginning, also if it has more than before when it is looked at again.
+func TestFollowOfWhatIsCutAndGrows(t *testing.T) {
+	l := newLog(t)
+	l.write("", "one ")
+	f := l.follow(0)
+	l.want(f, "one ")
+	l.readToItsEnd(f)
+	l.must(os.Truncate(l.name, 0))
+	l.write("", "two three four ")
+	l.want(f, "two three four ")
+	l.readToItsEnd(f)
+	l.must(os.Truncate(l.name, 0))
+	l.write("", "five ")
+	l.want(f, "five ")
+	l.wantTold()
+}
+
+// readToItsEnd has it seen that nothing more is in the file.
+func (l *log) readToItsEnd(f *following) {
+	l.Helper()
+	ctx, cancel := context.WithCancel(l.Context())
+	cancel()
+	f.ctx = ctx
+	if n, err := f.Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) {
+		l.Fatalf("%d more bytes have come, %v", n, err)
+	}
 }
 
 // Files that are rotated faster than the file system's clock ticks are read, too.

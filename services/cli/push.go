@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/groupcast/groupcast/internal/bytesize"
 	"github.com/groupcast/groupcast/sdk"
@@ -197,6 +198,9 @@ func keepInput(ctx context.Context, p *push) (file string, remove func(), err er
 	}
 	if err != nil {
 		remove()
+		if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+			err = fmt.Errorf("%w; TMPDIR can name another directory, and --stream keeps what members have not acknowledged alone", err)
+		}
 		return "", nil, fmt.Errorf("read standard input: %w", err)
 	}
 	return file, remove, nil

@@ -197,16 +197,18 @@ func TestDeliveryMembersFail(t *testing.T) {
 func TestDeliveryGivenUpBySender(t *testing.T) {
 	_, party := startParty(t)
 	p := newPair(t, party)
-	id := p.create(t, p.sender, file(megabyte))
-	_, err := p.deliveries.SealDelivery(t.Context(), &groupv1.SealDeliveryRequest{
-		Delivery: id, Sender: "s", Incarnation: p.sender.member.GetIncarnation(), Reason: "source_changed",
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := p.becomes(t, id, "failed", 5*time.Second, ended(groupv1.DeliveryState_DELIVERY_STATE_FAILED))
-	if d.GetReason() != "source_changed" || receipt(d, "m1").GetReason() != "source_changed" {
-		t.Errorf("it ended as %v", d)
+	for _, reason := range []string{"source_changed", "no_room", "failed"} {
+		id := p.create(t, p.sender, file(megabyte))
+		_, err := p.deliveries.SealDelivery(t.Context(), &groupv1.SealDeliveryRequest{
+			Delivery: id, Sender: "s", Incarnation: p.sender.member.GetIncarnation(), Reason: reason,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := p.becomes(t, id, "failed", 5*time.Second, ended(groupv1.DeliveryState_DELIVERY_STATE_FAILED))
+		if d.GetReason() != reason || receipt(d, "m1").GetReason() != reason {
+			t.Errorf("given up for %s, it ended as %v", reason, d)
+		}
 	}
 }
 

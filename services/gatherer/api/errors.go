@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 
 	"github.com/groupcast/groupcast/internal/daemon"
@@ -42,6 +43,8 @@ var codesOf = []daemon.Code{
 	{Err: object.ErrName, Code: codes.FailedPrecondition, Reason: "NAME_TAKEN"},
 	{Err: object.ErrDamaged, Code: codes.DataLoss, Reason: "DAMAGED"},
 	{Err: object.ErrNoRoom, Code: codes.Unavailable, Reason: "DISK_FULL"},
+	{Err: unix.ENOSPC, Code: codes.Unavailable, Reason: "DISK_FULL"},
+	{Err: unix.EDQUOT, Code: codes.Unavailable, Reason: "DISK_FULL"},
 	{Err: object.ErrBusy, Code: codes.Unavailable, Reason: "BUSY"},
 	{Err: context.DeadlineExceeded, Code: codes.DeadlineExceeded, Reason: "DEADLINE"},
 	{Err: context.Canceled, Code: codes.Canceled, Reason: "CANCELED"},

@@ -105,17 +105,17 @@ func (r *Roster) openOf(client *Client) int {
 	return count
 }
 
-// carryOut opens an upload in place of one that was of something else, or cannot go on.
+// carryOut opens an upload in place of one that was of something else, or cannot go on. Why the same
+// could not go on is told first: it would begin, and fail, on and on.
 func (r *Roster) carryOut(at place, o *opening, known *Upload, share policy.Share, peer identity.ID) {
 	if known != nil {
 		r.drop(known)
+		if known.spec == o.spec {
+			o.err = known.failure()
+		}
 	}
-	select {
-	case r.reading <- struct{}{}:
-		o.opened, o.err = r.open(o, share, peer)
-		<-r.reading
-	case <-r.life.Done():
-		o.err = ErrStopping
+	if o.err == nil {
+		o.opened, o.err = r.openInTurn(o, share, peer)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -124,6 +124,17 @@ func (r *Roster) carryOut(at place, o *opening, known *Upload, share policy.Shar
 		delete(r.openings, at) // it is known as an upload
 	}
 	close(o.done)
+}
+
+// openInTurn opens an upload when not too many others are being opened.
+func (r *Roster) openInTurn(o *opening, share policy.Share, peer identity.ID) (Opened, error) {
+	select {
+	case r.reading <- struct{}{}:
+		defer func() { <-r.reading }()
+		return r.open(o, share, peer)
+	case <-r.life.Done():
+		return Opened{}, ErrStopping
+	}
 }
 
 // open looks whether it is there already, and makes the sink.
@@ -197,6 +208,6 @@ func (r *Roster) enter(peer identity.ID, spec sink.Spec, to sink.Sink) (Opened, 
 	if client.session != nil {
 		client.session.changed() // how many connections each has
 	}
-	u.run(client.Name)
+	u.run()
 	return Opened{Upload: u, Ticket: u.ticket, Offset: to.Offset()}, nil
 }

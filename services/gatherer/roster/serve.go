@@ -2,6 +2,7 @@ package roster
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -133,7 +134,12 @@ func (r *Roster) carry(upload *Upload, asked *link.Asked, from uint64, run func(
 		return // it comes again
 	}
 	defer r.track(upload, conn, asked.Peer)()
-	if err := run(conn); err != nil {
+	err = run(conn)
+	var storage *link.StorageError
+	switch {
+	case errors.As(err, &storage):
+		upload.fail(err)
+	case err != nil:
 		r.Log.Debug("a data connection has ended", "client", upload.client.Name, "path", upload.spec.Path, "error", err)
 	}
 }

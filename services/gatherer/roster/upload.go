@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
+	"fmt"
 	"sync"
 	"time"
 
@@ -82,24 +83,39 @@ func (r *Roster) drop(u *Upload) {
 }
 
 // run has what comes hashed and committed until the upload is closed.
-func (u *Upload) run(client string) {
+func (u *Upload) run() {
 	ctx, stop := context.WithCancel(context.Background())
 	u.stop = stop
 	u.update(u.extend)
 	u.roster.running.Go(func() {
 		defer close(u.stopped)
 		if err := u.land(ctx); err != nil {
-			u.roster.Log.Warn("an upload cannot go on", "client", client, "path", u.spec.Path, "error", err)
-			u.update(func() { u.err = err })
-			u.cut()
+			u.fail(err)
 		}
 		<-ctx.Done()
 		u.cut()
 		u.serving <- struct{}{} // nobody writes any more, and nobody will
 		if err := u.sink.Close(); err != nil {
-			u.roster.Log.Warn("what has come of an upload was not kept", "client", client, "path", u.spec.Path, "error", err)
+			u.roster.Log.Warn("what has come of an upload was not kept", "client", u.spec.Client, "path", u.spec.Path, "error", err)
 		}
 	})
+}
+
+// fail has the upload take nothing more, since it cannot be kept. Its client is told why when it opens it again.
+func (u *Upload) fail(err error) {
+	if u.failure() != nil {
+		return // by another of its connections
+	}
+	u.roster.Log.Warn("an upload cannot go on", "client", u.spec.Client, "path", u.spec.Path, "error", err)
+	u.update(func() { u.err = fmt.Errorf("the gatherer cannot keep what comes: %w", err) })
+	u.cut()
+}
+
+// failure returns why the upload takes nothing more; nil if it does.
+func (u *Upload) failure() error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.err
 }
 
 // askAgain is after how long it is looked again whether more may come, where nothing may.
@@ -305,7 +321,13 @@ func (u *Upload) link() *link.Taking {
 }
 
 // Section implements link.Store.
-func (u *Upload) Section(offset uint64) (link.Place, int64, error) { return u.sink.Place(offset) }
+func (u *Upload) Section(offset uint64) (link.Place, int64, error) {
+	place, room, err := u.sink.Place(offset)
+	if err != nil {
+		return link.Place{}, 0, &link.StorageError{Err: err}
+	}
+	return place, room, nil
+}
 
 // Landed implements link.Store.
 func (u *Upload) Landed(upTo uint64) error {

@@ -54,4 +54,4 @@ var reasons = []string{SenderLost, SourceChanged, Canceled, Deadline, Slow, Left
 var memberReasons = []string{Canceled, Slow, NoRoom, Damaged, Refused, Superseded, NoPath, Failed}
 
 // senderReasons are those that a sender can give.
-var senderReasons = []string{SourceChanged, Failed}
+var senderReasons = []string{SourceChanged, NoRoom, Failed}

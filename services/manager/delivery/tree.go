@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -338,17 +339,30 @@ func (k *keeper) mayComeAfterEnd(delivery view.Delivery, member *groupv1.Member)
 	return !isAtStart(delivery, member.GetName()) || finalState(delivery, member.GetName()) == groupv1.ReceiptState_RECEIPT_STATE_UNKNOWN
 }
 
-// isSuperseded tells whether a later delivery to the same group has brought another object of the
-// same name: who comes late gets that alone.
+// isSuperseded tells whether who comes late gets another delivery to the same group in place of
+// one: of each name the latest object alone is given.
 func (k *keeper) isSuperseded(delivery view.Delivery) bool {
 	own := delivery.GetDelivery()
-	later := k.desk.view.Deliveries(func(other view.Delivery) bool {
+	newestFirst := k.desk.view.Deliveries(func(other view.Delivery) bool {
 		of := other.GetDelivery()
 		return of.GetGroup() == own.GetGroup() && of.GetSpec().GetName() == own.GetSpec().GetName() &&
 			of.GetSpec().GetKind() != groupv1.DeliveryKind_DELIVERY_KIND_STREAM &&
-			of.GetState() != groupv1.DeliveryState_DELIVERY_STATE_FAILED && view.CompareDeliveries(other, delivery) < 0
+			(other.ID() == k.id || of.GetState() != groupv1.DeliveryState_DELIVERY_STATE_FAILED)
 	})
-	return len(later) > 0
+	return len(newestFirst) > 0 && forLate(newestFirst).ID() != k.id
+}
+
+// forLate returns which of several deliveries of one name is given to who comes late: the newest, unless
+// nothing of it was sent because all had the object. Then agents have it from an earlier delivery, if at all.
+func forLate(newestFirst []view.Delivery) view.Delivery {
+	newest := newestFirst[0]
+	for _, one := range newestFirst {
+		same := bytes.Equal(one.GetDelivery().GetRoot(), newest.GetDelivery().GetRoot())
+		if same && (one.Running() || one.GetDelivery().GetSentBytes() > 0) {
+			return one
+		}
+	}
+	return newest
 }
 
 // see returns what is seen of an agent of the tree, and who blames it.

@@ -1,19 +1,17 @@
 package alone
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/netip"
 	"os"
-	"os/signal"
 	"runtime/debug"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"github.com/groupcast/groupcast/internal/interrupt"
 	"github.com/groupcast/groupcast/internal/multicast"
 	"github.com/groupcast/groupcast/services/replicator/receive"
 )
@@ -67,7 +65,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := interrupt.Context()
 	defer stop()
 	err := root.ExecuteContext(ctx)
 	if err != nil && ctx.Err() != nil {

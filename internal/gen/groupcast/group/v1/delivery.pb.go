@@ -2293,7 +2293,7 @@ type SealDeliveryRequest struct {
 	Length      uint64                 `protobuf:"varint,4,opt,name=length,proto3" json:"length,omitempty"`
 	// The BLAKE3 hash of all bytes.
 	Root []byte `protobuf:"bytes,5,opt,name=root,proto3" json:"root,omitempty"`
-	// If set, the delivery fails: source_changed or failed.
+	// If set, the delivery fails: source_changed, no_room (to keep a stream at the sender) or failed.
 	Reason string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
 	Detail string `protobuf:"bytes,7,opt,name=detail,proto3" json:"detail,omitempty"`
 	// Of a stream in datagrams: how many were given to the sender.
