@@ -15,9 +15,8 @@ type places struct {
 	free  chan struct{} // holds a token when a place was given back
 }
 
-// filesEach is how many files a delivery that is received has open at most, with its links, and as much again
-// for whatever else the process does.
-const filesEach = 8
+// filesEach is how many files there are for each: it has about seven open with its link, and the process has its own.
+const filesEach = 16
 
 // newPlaces returns a number of places; of 0, as many as there may be files open for.
 func newPlaces(most int) *places {
