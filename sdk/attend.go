@@ -130,7 +130,7 @@ func (a *attendance) while(ctx context.Context, id string, wanted func(*groupv1.
 	return ctx, cancel
 }
 
-// toReceive returns the deliveries that this member is to receive.
+// toReceive returns the deliveries that this member is to receive, the latest first: their senders wait.
 func (a *attendance) toReceive() ([]*groupv1.Assignment, <-chan struct{}) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -140,6 +140,9 @@ func (a *attendance) toReceive() ([]*groupv1.Assignment, <-chan struct{}) {
 			all = append(all, assignment)
 		}
 	}
+	slices.SortFunc(all, func(a, b *groupv1.Assignment) int {
+		return b.GetCreateTime().AsTime().Compare(a.GetCreateTime().AsTime())
+	})
 	return all, a.changed
 }
 

@@ -34,6 +34,9 @@ type ReceiveOptions struct {
 	// be of something else, there are none again. Both may be nil.
 	Begun    func(Incoming)
 	Progress func(in Incoming, bytes uint64)
+	// AtOnce is how many deliveries are received at once at most; the latest ones come first, and the
+	// others when the caller has taken one. 0 is as many as this process may open files for.
+	AtOnce int
 }
 
 // Incoming is a delivery to this member.
@@ -85,17 +88,18 @@ func (s *Session) Receive(ctx context.Context, options ReceiveOptions) iter.Seq2
 		defer stop()
 		defer context.AfterFunc(s.keeping, stop)()
 		defer s.attendance.claim()()
-		arrived := make(chan Arrived)
+		arrived, places := make(chan Arrived), newPlaces(options.AtOnce)
 		var workers sync.WaitGroup
 		defer workers.Wait()
 		defer stop()
-		workers.Go(func() { s.receiveAll(ctx, options, arrived) })
+		workers.Go(func() { s.receiveAll(ctx, options, places, arrived) })
 		for {
 			select {
 			case one := <-arrived:
 				if !yield(one, nil) {
 					return
 				}
+				places.giveBack()
 			case <-ctx.Done():
 				yield(Arrived{}, s.whyDone(ctx))
 				return
@@ -104,8 +108,8 @@ func (s *Session) Receive(ctx context.Context, options ReceiveOptions) iter.Seq2
 	}
 }
 
-// receiveAll receives each delivery to this member from when it begins.
-func (s *Session) receiveAll(ctx context.Context, options ReceiveOptions, arrived chan<- Arrived) {
+// receiveAll receives each delivery to this member from when it begins, or when there is a place for it.
+func (s *Session) receiveAll(ctx context.Context, options ReceiveOptions, places *places, arrived chan<- Arrived) {
 	var workers sync.WaitGroup
 	defer workers.Wait()
 	begun := make(map[string]bool)
@@ -113,13 +117,14 @@ func (s *Session) receiveAll(ctx context.Context, options ReceiveOptions, arrive
 		assigned, changed := s.attendance.toReceive()
 		forgetGone(begun, assigned)
 		for _, assignment := range assigned {
-			if id := assignment.GetDelivery(); !begun[id] && !assignment.GetEnded() {
+			if id := assignment.GetDelivery(); !begun[id] && !assignment.GetEnded() && places.take() {
 				begun[id] = true
 				workers.Go(func() { s.receiveOne(ctx, options, assignment, arrived) })
 			}
 		}
 		select {
 		case <-changed:
+		case <-places.free:
 		case <-ctx.Done():
 		}
 	}

@@ -22,6 +22,7 @@ func TestStandingWhileDatagramsCome(t *testing.T) {
 	const count = 20_000
 	r := &receiving{session: &Session{attendance: &attendance{wake: make(chan struct{}, 1), changed: make(chan struct{})}}, changed: make(chan struct{})}
 	d := &datagramReceiver{receiving: r, to: discarding{}, clock: time.Now, account: algo.NewAccount(0, false)}
+	d.count()
 	r.counts = d.counts
 	secret := wiredatagram.Secret{1}
 	box, in := secret.Down(), datagram.NewIn(secret, netip.AddrPort{})

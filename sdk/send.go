@@ -183,14 +183,16 @@ func (o *Outgoing) fail(ctx context.Context, reason string, cause error) {
 	o.seal(ctx, &groupv1.SealDeliveryRequest{Reason: reason, Detail: uplink.Text(cause.Error())})
 }
 
-// seal says what was sent. When nobody takes that, the delivery ends by its deadline.
+// seal says what was sent. When nobody takes that, the delivery ends by its deadline. Of one that has
+// ended already, who watches it hears how.
 func (o *Outgoing) seal(ctx context.Context, request *groupv1.SealDeliveryRequest) {
 	request.Delivery, request.Sender, request.Incarnation = o.id, o.session.member.Name, o.session.member.Incarnation
 	err := insist(ctx, func() error {
 		_, err := o.session.client.deliveries.SealDelivery(ctx, request)
 		return wrap(err)
 	})
-	if err != nil && ctx.Err() == nil {
+	var refused *Error
+	if err != nil && ctx.Err() == nil && (!errors.As(err, &refused) || refused.Reason != "DELIVERY_ENDED") {
 		o.note(Delivery{}, fmt.Errorf("seal delivery: %w", err))
 	}
 }

@@ -104,6 +104,9 @@ func (a *app) pull(ctx context.Context, client *sdk.Client, p *pull) error {
 	options := sdk.ReceiveOptions{Into: p.into, Begun: func(in sdk.Incoming) {
 		fmt.Fprintf(a.stderr, "%s  receiving %s from %s\n", time.Now().Format(time.TimeOnly), printable.Text(in.Name), in.Sender)
 	}}
+	if p.once {
+		options.AtOnce = 1 // what would come besides is told to nobody
+	}
 	if p.stdout {
 		options.Stream = p.output.open
 	}

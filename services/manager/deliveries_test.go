@@ -99,7 +99,7 @@ func newPair(t *testing.T, p *party) *pair {
 // passOn has all nodes report that they have all bytes.
 func (p *pair) passOn(id string, length uint64) {
 	p.sender.report(&groupv1.DeliveryReport{Delivery: id, Bytes: length})
-	p.a1.report(&groupv1.DeliveryReport{Delivery: id, Bytes: length, Children: []*groupv1.ChildReport{
+	p.a1.report(&groupv1.DeliveryReport{Delivery: id, Bytes: length, HeldBytes: length, Children: []*groupv1.ChildReport{
 		{Name: "a2", Connected: true, SentBytes: length}, {Name: "m1", Connected: true, SentBytes: length},
 	}})
 	p.a2.report(&groupv1.DeliveryReport{Delivery: id, Bytes: length, Children: []*groupv1.ChildReport{{Name: "m2", Connected: true, SentBytes: length}}})
@@ -261,6 +261,29 @@ func TestDeliveryLateMembers(t *testing.T) {
 	d = p.get(t, id)
 	if r := receipt(d, "late2"); r.GetState() != groupv1.ReceiptState_RECEIPT_STATE_COMPLETE || !r.GetLate() || d.GetCompleteCount() != 2 {
 		t.Errorf("with late members it is %v", d)
+	}
+}
+
+// Who joins when the agents no longer keep an ended delivery is not told to receive it: nobody would send it.
+func TestDeliveryNoLongerKept(t *testing.T) {
+	_, party := startParty(t)
+	p := newPair(t, party)
+	other := file(megabyte)
+	other.Name = "other.bin"
+	gone, kept := p.create(t, p.sender, other), p.create(t, p.sender, file(megabyte))
+	p.a1.report(&groupv1.DeliveryReport{Delivery: gone, Bytes: megabyte, HeldBytes: megabyte / 2})
+	p.passOn(kept, megabyte)
+	for _, id := range []string{gone, kept} {
+		p.seal(t, p.sender, id, megabyte)
+		p.mustComplete(t, p.m1, id, megabyte)
+		p.mustComplete(t, p.m2, id, megabyte)
+		p.becomes(t, id, "complete", 5*time.Second, ended(groupv1.DeliveryState_DELIVERY_STATE_COMPLETE))
+	}
+	late := p.join(t, "late", "node-2", receiveToo)
+	late.has(t, kept, "to receive what is kept", fedBy("a2"))
+	p.mustComplete(t, late, kept, megabyte)
+	if p.get(t, gone).GetTreeVersion() != 1 {
+		t.Error("a place was made for it where nothing is kept")
 	}
 }
 

@@ -267,9 +267,12 @@ func (a *Account) Ack() uint64 {
 }
 
 // Credit returns up to where the parent may send. It never takes back what it once
-// promised, and never promises what there is no room for, so that nothing that
+// promised over a link, and never promises what there is no room for, so that nothing that
 // was accepted is ever dropped.
 func (a *Account) Credit() uint64 { return a.credit }
+
+// Withdraw takes back what was promised over a link that has ended, and did not come.
+func (a *Account) Withdraw() { a.credit = a.arrived }
 
 // Want returns how much room the cache should have for this delivery at best: all of it
 // that the mode lets come.

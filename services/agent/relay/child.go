@@ -91,10 +91,21 @@ func (d *delivery) unwelcome(asked *link.Asked, name string) (wire.Reason, strin
 		return wire.Canceled, "the delivery has ended"
 	case c != nil && c.evicted:
 		return wire.Slow, "given up as too slow"
+	case d.isPast(asked.From):
+		return wire.Stopping, "it is no longer kept"
 	case d.end != nil && asked.From > d.end.Length:
 		return wire.Protocol, "asks beyond the end"
 	}
 	return wire.Done, ""
+}
+
+// isPast reports whether what follows an offset can no longer be had: the delivery has ended, so that the
+// sender brings nothing, and the cache does not hold it.
+func (d *delivery) isPast(from uint64) bool {
+	if d.ended.IsZero() || d.intake != nil || len(d.assignment.GetParent().GetAddresses()) > 0 {
+		return false
+	}
+	return d.end == nil || from < d.account.Discarded()
 }
 
 // attach makes a link the child's, in place of an earlier one.

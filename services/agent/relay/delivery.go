@@ -304,6 +304,9 @@ func (d *delivery) isResting() bool {
 func (d *delivery) check() {
 	d.mu.Lock()
 	resting := d.isResting()
+	if resting {
+		d.came, d.recent = 0, 0 // what came long ago says nothing of what will
+	}
 	d.mu.Unlock()
 	if resting {
 		return // there may be thousands of these, and nobody waits for any

@@ -168,17 +168,13 @@ func (d *delivery) takeStripe(asked *link.Asked) {
 // take takes bytes into the cache.
 func (d *delivery) take(ctx context.Context, conn *link.Conn, from uint64, options link.Options) error {
 	taking := link.NewTaking(ctx, from, &store{d}, options)
-	d.mu.Lock()
-	d.intake = taking
-	d.mu.Unlock()
+	d.update(func() { d.intake = taking })
 	err := taking.Run(conn)
 	trouble := ""
 	if spool.IsNoRoom(err) {
 		trouble = "no_room"
 	}
-	d.mu.Lock()
-	d.intake, d.trouble, d.told = nil, trouble, false
-	d.mu.Unlock()
+	d.update(func() { d.intake, d.trouble = nil, trouble })
 	return err
 }
 

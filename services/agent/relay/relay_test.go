@@ -246,6 +246,46 @@ func TestKeptDeliveryGivesWay(t *testing.T) {
 	w.await("there is room", func() bool { return entry.Room(4<<20) == 4<<20 })
 }
 
+// Who comes late for what has given way is told so, and nothing is set aside for what nobody sends any more:
+// not by the agent that the sender fed, and not by one that this agent feeds.
+func TestWhatGaveWayTakesNoRoom(t *testing.T) {
+	const room = 4 << 20
+	for name, spec := range modes() {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 2<<20, spec)
+			first, second := w.start("sa1", room), w.start("sa2", room)
+			w.tree("sa1", "sender", "sa2")
+			w.tree("sa2", "sa1", "r1")
+			w.deliver("sa1", map[*member]string{newMember("r1"): "sa2"})
+			w.assign("sa1", true)
+			w.assign("sa2", true)
+			for _, a := range []*agent{first, second} {
+				other := a.Cache.Create()
+				w.await("it gave way", func() bool { return other.Room(room) == room })
+				if err := other.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+			second.children = append(second.children, w.neighbour("late"))
+			w.version++
+			w.assign("sa2", true)
+			late := newMember("late")
+			ctx, stop := context.WithCancel(t.Context())
+			var pulling sync.WaitGroup
+			defer pulling.Wait()
+			defer stop()
+			pulling.Go(func() { _ = w.pull(ctx, late, func() string { return "sa2" }) })
+			w.await("the second agent cannot get it", func() bool {
+				reports := second.Reports()
+				return len(reports) == 1 && reports[0].GetLost() == "sa1"
+			})
+			if late.isDone() || first.Cache.Reserved() > 0 || second.Cache.Reserved() > 0 {
+				t.Errorf("it came: %t; set aside: %d and %d bytes", late.isDone(), first.Cache.Reserved(), second.Cache.Reserved())
+			}
+		})
+	}
+}
+
 // Of more deliveries than may be kept, something is given back.
 func TestNoMoreAreKeptThanMayBe(t *testing.T) {
 	w := newWorld(t, 12_345, modes()["CONTROL_MODE_HOP-DATA_PLANE_TLS"])

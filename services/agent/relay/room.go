@@ -13,12 +13,24 @@ const (
 	aheadTime = 2 * time.Second
 )
 
-// settle gives the parent credit as there is room, and makes room where there is none.
+// settle has as much room promised to the parent as should be, and begins again for those who waited.
 func (d *delivery) settle() {
 	if !d.wanted || d.begin != nil {
 		return // nobody has asked yet, or all this begins again
 	}
-	length := d.length()
+	if d.ended.IsZero() || d.intake != nil {
+		d.promise(d.length())
+	} else {
+		d.account.Withdraw() // it may be for ever that nobody sends
+	}
+	d.entry.Reserve(d.account.Reserved())
+	if from, needed := d.account.Unpark(); needed {
+		d.begin = &from
+	}
+}
+
+// promise gives credit as there is room, and makes some where there is none.
+func (d *delivery) promise(length uint64) {
 	if d.isStream() {
 		d.discard(math.MaxUint64)
 	}
@@ -34,10 +46,6 @@ func (d *delivery) settle() {
 		want = d.want(length)
 		room = min(d.entry.Room(min(want, share)), want)
 		d.account.Reserve(room, length)
-	}
-	d.entry.Reserve(d.account.Reserved())
-	if from, needed := d.account.Unpark(); needed {
-		d.begin = &from
 	}
 }
 

@@ -328,6 +328,9 @@ func (r *rearrangement) admitMembers(delivery view.Delivery) {
 			r.desk.log.Warn("a member cannot be fed", "delivery", r.id, "member", member.GetName(), "error", err)
 			continue
 		}
+		if !delivery.Running() && !r.isKept(delivery, with, member.GetName()) {
+			continue
+		}
 		r.tree = with
 		r.because(causeJoined, placement.MemberID(member.GetName()).String()+" is fed from now on")
 	}
@@ -337,6 +340,23 @@ func (r *rearrangement) admitMembers(delivery view.Delivery) {
 // joined late, or was not heard of when it ended.
 func (k *keeper) mayComeAfterEnd(delivery view.Delivery, member *groupv1.Member) bool {
 	return !isAtStart(delivery, member.GetName()) || finalState(delivery, member.GetName()) == groupv1.ReceiptState_RECEIPT_STATE_UNKNOWN
+}
+
+// isKept tells whether an agent above a member still has all that it lacks of an ended delivery: the
+// sender is gone, so that nobody else brings it.
+func (k *keeper) isKept(delivery view.Delivery, in *tree.Tree, member string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	id := placement.MemberID(member)
+	has := k.progress.nodes[id].reported().GetBytes()
+	for at, fed := in.Parent(id.String()); fed; at, fed = in.Parent(at) {
+		report := k.progress.nodes[placement.ParseID(at)].reported()
+		upTo, held := report.GetBytes(), report.GetHeldBytes()
+		if upTo >= delivery.GetDelivery().GetLength() && upTo-min(held, upTo) <= has {
+			return true
+		}
+	}
+	return false
 }
 
 // isSuperseded tells whether who comes late gets another delivery to the same group in place of
