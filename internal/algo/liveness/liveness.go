@@ -27,11 +27,11 @@ func NewTable[K comparable](patience time.Duration) *Table[K] {
 	return &Table[K]{patience: patience, entries: make(map[K]*list.Element), order: list.New()}
 }
 
-// AskedWithin says that the owner asks for the silent again within so long. When it does not, it
-// stood still itself, as on a machine with too much to do, and could have heard nobody: what is
+// AskedWithin says that from now on the owner asks for the silent again within so long. When it does
+// not, it stood still itself, as on a machine with too much to do, and could have heard nobody: what is
 // more than that counts as no silence.
-func (t *Table[K]) AskedWithin(most time.Duration) *Table[K] {
-	t.most = most
+func (t *Table[K]) AskedWithin(most time.Duration, now time.Time) *Table[K] {
+	t.most, t.asked = most, now
 	return t
 }
 
@@ -56,7 +56,7 @@ func (t *Table[K]) Forget(key K) {
 // Silent returns the peers that were not heard for the patience, the most silent
 // first, and forgets them.
 func (t *Table[K]) Silent(now time.Time) []K {
-	if gap := now.Sub(t.asked); t.most > 0 && !t.asked.IsZero() && gap > t.most {
+	if gap := now.Sub(t.asked); t.most > 0 && gap > t.most {
 		t.stood += gap - t.most
 	}
 	t.asked = now

@@ -76,9 +76,23 @@ func TestTableAgainstOracle(t *testing.T) {
 	})
 }
 
+// Nor could anybody be heard before the owner first asked.
+func TestBeginningIsNobodysSilence(t *testing.T) {
+	table := liveness.NewTable[string](10*time.Second).AskedWithin(time.Second, epoch)
+	table.Heard("a", epoch)
+	for second := 8; second < 17; second++ { // 7 of these 8 seconds are the owner's
+		if silent := table.Silent(epoch.Add(time.Duration(second) * time.Second)); len(silent) > 0 {
+			t.Fatalf("%v are silent after %d s", silent, second)
+		}
+	}
+	if silent := table.Silent(epoch.Add(17 * time.Second)); !slices.Equal(silent, []string{"a"}) {
+		t.Errorf("%v are silent after 10 s of their own, want a", silent)
+	}
+}
+
 // Who stood still has heard nobody, and blames nobody: but for its standing still, silence counts.
 func TestStandingStillIsNobodysSilence(t *testing.T) {
-	table := liveness.NewTable[string](10 * time.Second).AskedWithin(time.Second)
+	table := liveness.NewTable[string](10*time.Second).AskedWithin(time.Second, epoch)
 	at := func(seconds float64) time.Time { return epoch.Add(time.Duration(seconds * float64(time.Second))) }
 	table.Heard("a", at(0))
 	table.Silent(at(0))

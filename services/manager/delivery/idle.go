@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"slices"
 	"time"
 
 	"github.com/groupcast/groupcast/internal/algo/tree"
@@ -43,6 +44,14 @@ func (d *Desk) noteFed(agent string, now time.Time) {
 	if a := d.agents[agent]; a != nil {
 		a.fed = now
 	}
+}
+
+// isBusy tells whether an agent of the tree lately fed somebody, in whatever delivery.
+func (k *keeper) isBusy(now time.Time) bool {
+	return k.tree != nil && slices.ContainsFunc(k.tree.Names(), func(name string) bool {
+		id := placement.ParseID(name)
+		return id.Role == identity.Agent && now.Sub(k.desk.seen(id.Name).fed) < idlePatience
+	})
 }
 
 // foundIdle remembers an agent that was idle, and by whom it was found so: who gets nothing from

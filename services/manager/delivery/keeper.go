@@ -214,6 +214,7 @@ func (k *keeper) facts(delivery view.Delivery, now time.Time) facts {
 		}
 		f.senderGone = k.senderGone
 	}
+	f.busy = k.isBusy(now)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	p := k.progress

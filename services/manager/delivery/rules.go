@@ -12,6 +12,8 @@ const (
 	UnknownPatience = 60 * time.Second
 	// StuckPatience is how long nothing at all may move while somebody is in trouble.
 	StuckPatience = 60 * time.Second
+	// BusyPatience is the same where an agent of the delivery feeds others: there may be too much to do.
+	BusyPatience = 5 * StuckPatience
 	// HandoverPatience is how long what a sender has sealed may take to reach its
 	// agent after the sender has gone: it may be in the network, or not reported yet.
 	HandoverPatience = 5 * time.Second
@@ -32,6 +34,7 @@ type facts struct {
 	moved     time.Time // when anybody last got more, or the delivery began
 	trouble   bool      // somebody reports that it cannot go on
 	connected bool      // somebody is connected to somebody
+	busy      bool      // an agent of the tree lately fed somebody, in whatever delivery
 
 	members []memberFacts // those that were joined at the start
 	late    []memberFacts // those that came later: the outcome does not wait for them
@@ -129,15 +132,18 @@ func (f facts) stuck(v *verdict) {
 	if !f.trouble && f.connected && f.senderGone.IsZero() {
 		return
 	}
-	until := f.moved.Add(StuckPatience)
-	if f.now.Before(until) {
-		v.wait(until)
+	patience := StuckPatience
+	if f.busy {
+		patience = BusyPatience
+	}
+	if until := f.moved.Add(patience); f.now.Before(until) {
+		v.wait(sooner(until, f.now.Add(StuckPatience))) // it may be busy no longer
 		return
 	}
 	for _, m := range f.members {
 		hasAll := f.sealed && m.bytes == f.length
 		if _, failed := v.failed[m.name]; m.waits() && !failed && !hasAll && m.unknownSince.IsZero() {
-			v.failed[m.name] = failure{NoPath, "nothing came for " + StuckPatience.String() + ": no agent could feed the member"}
+			v.failed[m.name] = failure{NoPath, "nothing came for " + patience.String() + ": no agent could feed the member"}
 		}
 	}
 }

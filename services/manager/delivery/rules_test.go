@@ -95,6 +95,8 @@ func TestStuck(t *testing.T) {
 		want  string
 	}{
 		{"in trouble for a while", facts{now: after(59), trouble: true, connected: true}, "due +1m0s"},
+		{"in trouble, where others are fed", facts{now: after(60), trouble: true, connected: true, busy: true}, "due +2m0s"},
+		{"in trouble for very long", facts{now: after(300), trouble: true, connected: true, busy: true}, "a:no_path b:no_path"},
 		{"in trouble for long", facts{now: after(60), trouble: true, connected: true}, "a:no_path b:no_path"},
 		{"nobody is connected", facts{now: after(60)}, "a:no_path b:no_path"},
 		{"one has all and checks it", facts{now: after(60), sealed: true, length: 10}, "a:no_path"},

@@ -76,21 +76,20 @@ type Registry struct {
 // Lead returns the registry of a term. All members get the time of one expiry to
 // be heard: the manager cannot know how long they have been silent.
 func Lead(by *ledger.Ledger, from *store.Store, shown *view.View, log *slog.Logger) *Registry {
-	term := by.Term()
+	term, now := by.Term(), time.Now()
 	r := &Registry{
 		store: from, ledger: by, view: shown, term: term, log: log.With("term", term.Number),
-		sessions:  liveness.NewTable[Session](Expiry).AskedWithin(lateSweep),
-		agents:    liveness.NewTable[string](Expiry).AskedWithin(lateSweep),
+		sessions:  liveness.NewTable[Session](Expiry).AskedWithin(lateSweep, now),
+		agents:    liveness.NewTable[string](Expiry).AskedWithin(lateSweep, now),
 		offline:   liveness.NewTable[string](forgetAgents),
 		gatherers: make(map[string]heard),
-		led:       time.Now(),
+		led:       now,
 		flaps:     make(map[seat]*rate.Limiter),
 		joining:   make(map[seat]int),
 		changed:   make(map[string]bool),
 		// Guessing 256 bits is hopeless; the limit keeps the log readable.
 		enrollFailed: rate.NewLimiter(10, 50),
 	}
-	now := time.Now()
 	shown.All(func(member view.Member) {
 		r.sessions.Heard(sessionOf(member.Member), now)
 		r.changed[member.GetGroup()] = true // an earlier leader may have owed it
