@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -270,9 +271,17 @@ func (e inWords) Is(target error) bool {
 	return target == context.Canceled && status.Code(e.error) == codes.Canceled
 }
 
-// Text makes text what a message can carry: with one byte that is not UTF-8, of a file's name, none is ever sent, and
-// the stream that it is for breaks again and again.
-func Text(text string) string { return strings.ToValidUTF8(text, "\ufffd") }
+// Text makes an error's text what a message can carry: with one byte that is not UTF-8, of a file's name, none is ever
+// sent, and the stream that it is for breaks again and again. What errors say that were joined is on one line, once.
+func Text(text string) string {
+	var said []string
+	for line := range strings.SplitSeq(strings.ToValidUTF8(text, "\ufffd"), "\n") {
+		if !slices.Contains(said, line) {
+			said = append(said, line)
+		}
+	}
+	return strings.Join(said, "; ")
+}
 
 // sleep waits about so long, give or take half, so that many who were cut off at
 // once do not come back at once. It returns false when ctx is done.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 	"github.com/groupcast/groupcast/internal/bytesize"
 	"github.com/groupcast/groupcast/internal/printable"
+	"github.com/groupcast/groupcast/internal/uplink"
 	"github.com/groupcast/groupcast/sdk"
 )
 
@@ -150,7 +152,8 @@ func (a *app) arrived(ctx context.Context, p *pull, one sdk.Arrived) error {
 	line := fmt.Sprintf("%s received %s (%s) from %s", a.paint(green, "✓"), printable.Text(one.Name), bytesize.Short(one.Bytes), one.Sender)
 	if one.Err != nil {
 		event.Error = one.Err.Error()
-		line = fmt.Sprintf("%s %s from %s failed: %v", a.paint(red, "✗"), printable.Text(one.Name), one.Sender, one.Err)
+		why := strings.TrimPrefix(uplink.Text(one.Err.Error()), "failed: ") // as the reason may be
+		line = fmt.Sprintf("%s %s from %s failed: %s", a.paint(red, "✗"), printable.Text(one.Name), one.Sender, printable.Text(why))
 		if one.Path != "" {
 			line += "; what came is in " + printable.Text(one.Path)
 		}

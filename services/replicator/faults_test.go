@@ -157,6 +157,9 @@ func TestFullDiskFailsAlone(t *testing.T) {
 			t.Errorf("%s: %v %s", m.Name, m.Outcome, m.Reason)
 		}
 	}
+	if left, err := os.ReadDir(b.dirs[1]); err != nil || len(left) > 0 {
+		t.Errorf("the full disk still has %v: %v", left, err)
+	}
 	b.wantCopies(0, 2)
 }
 

@@ -151,7 +151,11 @@ func replicate(ctx context.Context, env Env, config Config, ear, mouth *udp.Sock
 	if r.ended != nil {
 		err = r.ended
 	}
-	if !r.isSettled {
+	switch {
+	case r.isSettled:
+	case errors.Is(err, object.ErrNoRoom): // others need the room
+		err = errors.Join(err, landing.Remove())
+	default:
 		err = errors.Join(err, landing.Keep())
 	}
 	return r.receipt(), err
