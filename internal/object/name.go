@@ -41,7 +41,7 @@ func checkElement(element string) error {
 	case !utf8.ValidString(element):
 		return fmt.Errorf("%w: %q is not UTF-8", ErrName, element)
 	case strings.HasPrefix(fold(element), reserved):
-		return fmt.Errorf("%w: %q begins with %s, which is reserved", ErrName, element, reserved)
+		return fmt.Errorf("%w: %q begins with %s, which is reserved: what a receiver has not finished is there", ErrName, element, reserved)
 	}
 	return nil
 }

@@ -58,7 +58,7 @@ fresh, and what is lost is counted and not sent again.`,
 	addSize(flags, &p.floor, "slow-floor", "with pace: bytes per second below which a member is given up")
 	addSize(flags, &p.lag, "slow-lag", "with evict: bytes that a member may lag behind")
 	flags.DurationVar(&p.options.SlowMember.LagTime, "slow-lag-time", 0, "with evict: time that a member may lag behind")
-	flags.DurationVar(&p.options.Deadline, "deadline", 0, "how long the delivery may take (no limit)")
+	flags.DurationVar(&p.options.Deadline, "deadline", 0, "how long the delivery may take once it has begun, --wait not counted (no limit)")
 	flags.IntVar(&p.wait, "wait", 0, "wait until so many members receive before it begins")
 	addSize(flags, &p.rate, "rate", "bytes per second to send at most, as 100MB (no limit)")
 	flags.DurationVar(&p.options.Keep, "keep", 0, "how long agents hold it for members that join late (10m)")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -212,7 +213,8 @@ func chooseRoles(asked, allowed []groupv1.Role) ([]groupv1.Role, error) {
 	roles := slices.Compact(slices.Sorted(slices.Values(asked)))
 	for _, role := range roles {
 		if !slices.Contains(allowed, role) {
-			return nil, fmt.Errorf("%w %v", ErrRoleNotAllowed, role)
+			word := strings.ToLower(strings.TrimPrefix(role.String(), "ROLE_"))
+			return nil, fmt.Errorf("%w %s: an operator can change that (groupcast group update --roles)", ErrRoleNotAllowed, word)
 		}
 	}
 	return roles, nil
