@@ -1,6 +1,6 @@
 // Package sim runs whole services in one process, over a network in memory and in
-// virtual time: the manager with its embedded etcd, session agents, and members that
-// send and receive through the SDK. Nothing of them is replaced but the network: every
+// virtual time: the manager with its embedded etcd, or three managers of one, session agents, and
+// members that send and receive through the SDK. Nothing of them is replaced but the network: every
 // gRPC call and every link goes over internal/simnet, every byte lands in real files.
 //
 // A seed draws a scenario (agents, members, policies, sizes, caches, rates) and a

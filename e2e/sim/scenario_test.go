@@ -22,6 +22,17 @@ type scenario struct {
 	faults     simnet.Schedule
 	deadline   time.Duration // of each delivery; zero for none
 	stripes    int           // of a link between two agents at least
+	others     []string      // managers beside the first: all have one store, on a host of its own
+}
+
+// managers are the hosts of all managers, and endpoints their addresses.
+func (s *scenario) managers() []string { return append([]string{managerHost}, s.others...) }
+
+func (s *scenario) endpoints() (all []string) {
+	for _, name := range s.managers() {
+		all = append(all, name+":7400")
+	}
+	return all
 }
 
 // place is where a program runs, and what it may take.

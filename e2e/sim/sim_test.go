@@ -96,10 +96,11 @@ func scratch(t *testing.T) string {
 
 // tally counts what became of deliveries at members.
 type tally struct {
-	mu       sync.Mutex
-	outcomes map[string]int
-	moves    int // of agents that held others up
-	idle     int // agents that were taken out as idle
+	mu        sync.Mutex
+	outcomes  map[string]int
+	moves     int // of agents that held others up
+	succeeded int // how often a manager led after another
+	idle      int // agents that were taken out as idle
 }
 
 func newTally() *tally { return &tally{outcomes: make(map[string]int)} }
@@ -120,8 +121,14 @@ func (c *tally) count(delivery sdk.Delivery) {
 	}
 }
 
+func (c *tally) countTerms(said string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.succeeded += max(0, strings.Count(said, "this manager leads")-1)
+}
+
 func (c *tally) String() string {
-	return fmt.Sprint(c.outcomes, ", agents moved lower: ", c.moves, ", idle: ", c.idle)
+	return fmt.Sprint(c.outcomes, ", agents moved lower: ", c.moves, ", idle: ", c.idle, ", successions: ", c.succeeded)
 }
 
 // endTime is how long after the last fault all must have ended: nothing moves for a
@@ -160,6 +167,7 @@ func live(t *testing.T, s scenario, dir string, runs *tally) {
 		}
 	}
 	w.log.Info("all has ended")
+	runs.countTerms(w.journal.String())
 	time.Sleep(2 * time.Second) // the last answers are under way
 	w.settle(limit)
 	w.checkBalance()

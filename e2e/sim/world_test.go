@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,6 +20,7 @@ import (
 	"github.com/groupcast/groupcast/internal/bytesize"
 	"github.com/groupcast/groupcast/internal/daemon"
 	"github.com/groupcast/groupcast/internal/simnet"
+	"github.com/groupcast/groupcast/internal/uplink"
 	"github.com/groupcast/groupcast/sdk"
 	"github.com/groupcast/groupcast/services/agent"
 	"github.com/groupcast/groupcast/services/manager"
@@ -41,11 +43,12 @@ type world struct {
 	began   time.Time
 	healed  time.Time // when the last fault is over
 
-	operator *sdk.Client
-	programs map[string]*program
-	metrics  sync.Map // of agents: *prometheus.Registry by name
-	sending  *sdk.Session
-	tape     *tape // what is written on links is noted, unless it is nil
+	operator  *sdk.Client
+	stopStore func() // of several managers
+	programs  map[string]*program
+	metrics   sync.Map // of agents: *prometheus.Registry by name
+	sending   *sdk.Session
+	tape      *tape // what is written on links is noted, unless it is nil
 }
 
 // program is what runs on a host, in one life after the other.
@@ -105,13 +108,22 @@ func newWorld(t testing.TB, s scenario, dir string) *world {
 	w := &world{TB: t, scenario: s, network: simnet.New(s.seed), dir: dir, journal: newJournal(), programs: make(map[string]*program), began: time.Now()}
 	w.log = slog.New(slog.NewTextHandler(w.journal, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: w.sinceStart}))
 	w.network.Trace(&w.journal.network)
-	for _, host := range append(s.hosts(), "operator") {
+	for _, host := range slices.Concat(s.hosts(), s.others, []string{storeHost, "operator"}) {
 		w.network.Host(host)
 	}
-	w.start(managerHost, w.runManager)
+	if len(s.others) > 0 {
+		w.startStore()
+	}
+	w.startManager(managerHost) // it makes the CA of all
 	access := filepath.Join(dir, "admin.yaml")
-	w.await("the manager is ready", func() bool { _, err := os.Stat(access); return err == nil })
-	operator, err := sdk.Open(access, sdk.WithDialer(w.host("operator")))
+	w.await("a manager is ready", func() bool { _, err := os.Stat(access); return err == nil })
+	for _, name := range s.others {
+		w.startManager(name)
+	}
+	config, err := uplink.ReadConfig(access)
+	w.must(err)
+	config.Endpoints = s.endpoints()
+	operator, err := sdk.Dial(config, sdk.WithDialer(w.host("operator")))
 	w.must(err)
 	w.operator = operator
 	w.await("a manager leads", func() bool {
@@ -197,7 +209,10 @@ func (w *world) isOver(p *program) bool {
 
 // stopAll ends all programs in order: those that serve others go last.
 func (w *world) stopAll() {
-	for _, name := range append(w.hosts()[1:], managerHost) {
+	if w.stopStore != nil {
+		defer w.stopStore()
+	}
+	for _, name := range slices.Concat(w.hosts()[1:], w.managers()) {
 		if p := w.programs[name]; p != nil {
 			p.stop()
 			w.isOver(p)
@@ -209,7 +224,7 @@ func (w *world) env(name string, on *life, metrics prometheus.Registerer) daemon
 	admin, err := daemon.ListenAdmin(daemon.AdminConfig{})
 	w.must(err)
 	log := w.log.With("host", name)
-	if name == managerHost {
+	if slices.Contains(w.managers(), name) {
 		log = slog.New(atInfo{log.Handler()}) // etcd says a lot
 	}
 	return daemon.Env{Log: log, Metrics: metrics, Admin: admin, Network: on, Stdout: io.Discard}
@@ -222,13 +237,30 @@ func (h atInfo) Enabled(_ context.Context, level slog.Level) bool { return level
 
 func (h atInfo) WithAttrs(attrs []slog.Attr) slog.Handler { return atInfo{h.Handler.WithAttrs(attrs)} }
 
-func (w *world) runManager(ctx context.Context, on *life) error {
+// startManager runs a manager, again when it ends because its store is not reached, as a supervisor does.
+func (w *world) startManager(name string) {
+	w.start(name, func(ctx context.Context, on *life) error {
+		for {
+			err := w.runManager(ctx, on, name)
+			if err == nil || ctx.Err() != nil || len(w.others) == 0 {
+				return err
+			}
+			w.log.Info("the manager ended", "host", name, "error", err)
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+func (w *world) runManager(ctx context.Context, on *life, name string) error {
 	config := manager.Defaults()
-	config.GRPC.Listen = managerHost + ":7400"
+	config.Name, config.GRPC.Listen = name, name+":7400"
 	config.Store.DataDir, config.Identity.CADir = filepath.Join(w.dir, "store"), filepath.Join(w.dir, "ca")
+	if len(w.others) > 0 {
+		config.Store.Endpoints = []string{"http://" + storeHost + storePort}
+	}
 	config.Admin.File = filepath.Join(w.dir, "admin.yaml")
 	config.StopWait = daemon.Duration(time.Second)
-	return manager.Run(ctx, w.env(managerHost, on, prometheus.NewRegistry()), config)
+	return manager.Run(ctx, w.env(name, on, prometheus.NewRegistry()), config)
 }
 
 // enroll gives a program an identity, and returns the configuration that uses it.
@@ -241,7 +273,7 @@ func (w *world) enroll(role, name string) sdk.Config {
 	text, _, err := w.operator.CreateToken(context.Background(), token)
 	w.must(err)
 	config := sdk.Config{
-		Endpoints: []string{managerHost + ":7400"}, TrustDomain: sdk.DefaultTrustDomain,
+		Endpoints: w.endpoints(), TrustDomain: sdk.DefaultTrustDomain,
 		CredentialsDir: filepath.Join(w.dir, name, "credentials"), Renew: true,
 	}
 	_, err = sdk.Enroll(context.Background(), config, text, sdk.WithDialer(w.host(name)))

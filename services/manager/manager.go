@@ -16,6 +16,7 @@ import (
 
 	"github.com/groupcast/groupcast/internal/daemon"
 	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/uplink"
 	"github.com/groupcast/groupcast/services/manager/api"
 	"github.com/groupcast/groupcast/services/manager/delivery"
 	"github.com/groupcast/groupcast/services/manager/replication"
@@ -115,7 +116,7 @@ func openStore(ctx context.Context, env daemon.Env, config *Config, ca *identity
 			return nil, fmt.Errorf("TLS for store.endpoints: %w", err)
 		}
 	}
-	return store.OpenExternal(ctx, config.Store.Endpoints, security, env.Log)
+	return store.OpenExternal(ctx, config.Store.Endpoints, security, env.Log, uplink.Over(env.Network))
 }
 
 // ownCredentials returns what this manager proves itself with.

@@ -10,16 +10,17 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
 )
 
 // dialTimeout is how long an external etcd may take to answer at the start.
 const dialTimeout = 10 * time.Second
 
 // OpenExternal opens the store in an etcd cluster. A nil TLS configuration stands for plain TCP.
-func OpenExternal(ctx context.Context, endpoints []string, tlsConfig *tls.Config, log *slog.Logger) (*Store, error) {
+func OpenExternal(ctx context.Context, endpoints []string, tlsConfig *tls.Config, log *slog.Logger, dial ...grpc.DialOption) (*Store, error) {
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: endpoints, TLS: tlsConfig, DialTimeout: dialTimeout,
-		DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 5 * time.Second,
+		DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 5 * time.Second, DialOptions: dial,
 		Logger: zap.New(quietCore{log.With("component", "etcd")}),
 	})
 	if err != nil {

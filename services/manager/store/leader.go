@@ -44,7 +44,11 @@ const termTimeout = 5 * time.Second
 
 // Campaign waits until this candidate leads.
 func (s *Store) Campaign(ctx context.Context, self Candidate) (*Term, error) {
-	session, err := concurrency.NewSession(s.client, concurrency.WithTTL(int(termTimeout.Seconds())))
+	lease, err := s.client.Grant(ctx, int64(termTimeout.Seconds()))
+	if err != nil {
+		return nil, translate("campaign", err)
+	}
+	session, err := concurrency.NewSession(s.client, concurrency.WithLease(lease.ID), concurrency.WithTTL(int(termTimeout.Seconds())))
 	if err != nil {
 		return nil, translate("campaign", err)
 	}
@@ -62,7 +66,7 @@ func (s *Store) Campaign(ctx context.Context, self Candidate) (*Term, error) {
 		case <-campaignCtx.Done():
 		}
 	}()
-	if err := election.Campaign(campaignCtx, string(value)); err != nil {
+	if err := stand(campaignCtx, election, string(value)); err != nil {
 		session.Close()
 		return nil, translate("campaign", err)
 	}
@@ -72,6 +76,24 @@ func (s *Store) Campaign(ctx context.Context, self Candidate) (*Term, error) {
 		ended:  session.Done(),
 		resign: func() { session.Close() },
 	}, nil
+}
+
+// stand stands for election until ctx is done. Then it withdraws, which has no end while etcd does
+// not answer: that is waited for no longer than for a lease.
+func stand(ctx context.Context, election *concurrency.Election, value string) error {
+	elected := make(chan error, 1)
+	go func() { elected <- election.Campaign(ctx, value) }()
+	select {
+	case err := <-elected:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-elected:
+		return err
+	case <-time.After(termTimeout):
+		return ctx.Err()
+	}
 }
 
 // EndEarlierTerms ends what an earlier process of this name still holds: it is

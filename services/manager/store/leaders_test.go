@@ -2,10 +2,12 @@ package store_test
 
 import (
 	"context"
+	"log/slog"
 	"testing"
 	"time"
 
 	"github.com/groupcast/groupcast/services/manager/store"
+	"github.com/groupcast/groupcast/services/manager/store/storetest"
 )
 
 func testLeaders(t *testing.T, s *store.Store) {
@@ -33,4 +35,33 @@ func testLeaders(t *testing.T, s *store.Store) {
 	await("", 0)
 	second := lead(t, s, "b")
 	await("b", second.Number)
+}
+
+// Who waits to lead stops when it is told to, though etcd does not answer.
+func TestCampaignEndsWithoutEtcd(t *testing.T) {
+	etcd := storetest.StartEtcd(t)
+	s, err := store.OpenExternal(t.Context(), []string{etcd.Endpoint}, nil, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	lead(t, s, "a")
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := s.Campaign(ctx, store.Candidate{Name: "b"})
+		ended <- err
+	}()
+	time.Sleep(time.Second) // it waits
+	etcd.Freeze(t)
+	defer etcd.Thaw(t)
+	stop()
+	select {
+	case err := <-ended:
+		if err == nil {
+			t.Error("it leads beside another")
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("it does not stop")
+	}
 }

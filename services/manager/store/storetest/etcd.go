@@ -75,6 +75,19 @@ func waitDial(t testing.TB, address string) {
 	}
 }
 
+// Freeze has etcd hang, until Thaw is called.
+func (e *Etcd) Freeze(t testing.TB) { e.signal(t, syscall.SIGSTOP) }
+
+// Thaw has it go on.
+func (e *Etcd) Thaw(t testing.TB) { e.signal(t, syscall.SIGCONT) }
+
+func (e *Etcd) signal(t testing.TB, signal syscall.Signal) {
+	t.Helper()
+	if err := e.process.Process.Signal(signal); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Compact forgets all history before now.
 func (e *Etcd) Compact(t testing.TB) {
 	t.Helper()
