@@ -4,9 +4,6 @@ import (
 	"context"
 	"sync"
 	"testing"
-	"time"
-
-	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 )
 
 // An agent that comes into a delivery whose receivers have much takes what they lack, and no
@@ -40,13 +37,7 @@ func TestNewAgentTakesWhatIsLacking(t *testing.T) {
 
 // Who was given up as too slow, and left the tree for that, is fed again when the tree has it again.
 func TestWhoWasGivenUpMayComeAgain(t *testing.T) {
-	spec := modes()["CONTROL_MODE_HOP-DATA_PLANE_TLS"]
-	spec.SlowMember = &groupv1.SlowMemberPolicy{Action: groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_EVICT, LagBytes: 4 << 20}
-	w := newWorld(t, 32<<20, spec)
-	w.start("sa1", 64<<20)
-	w.tree("sa1", "sender", "slow")
-	slow := newMember("slow")
-	slow.pace = 20 * time.Millisecond
+	w, slow := newEvicting(t)
 	sending, done := context.WithCancel(t.Context())
 	var sender sync.WaitGroup
 	sender.Go(func() { _ = w.send(sending, "sa1") })

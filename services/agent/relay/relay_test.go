@@ -378,14 +378,20 @@ func TestKeptDeliveriesAreReportedOnce(t *testing.T) {
 	}
 }
 
-func TestSlowMemberIsEvicted(t *testing.T) {
+// newEvicting returns a world with an agent that gives up who is slow, and a member that is.
+func newEvicting(t *testing.T) (w *world, slow *member) {
 	spec := modes()["CONTROL_MODE_HOP-DATA_PLANE_TLS"]
 	spec.SlowMember = &groupv1.SlowMemberPolicy{Action: groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_EVICT, LagBytes: 4 << 20}
-	w := newWorld(t, 32<<20, spec)
+	w = newWorld(t, 32<<20, spec)
 	w.start("sa1", 64<<20)
 	w.tree("sa1", "sender", "slow")
-	slow := newMember("slow")
+	slow = newMember("slow")
 	slow.pace = 20 * time.Millisecond
+	return w, slow
+}
+
+func TestSlowMemberIsEvicted(t *testing.T) {
+	w, slow := newEvicting(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var sending sync.WaitGroup
