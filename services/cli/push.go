@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"github.com/groupcast/groupcast/internal/bytesize"
+	"github.com/groupcast/groupcast/internal/spool"
 	"github.com/groupcast/groupcast/sdk"
 )
 
@@ -198,7 +198,7 @@ func keepInput(ctx context.Context, p *push) (file string, remove func(), err er
 	}
 	if err != nil {
 		remove()
-		if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		if spool.IsNoRoom(err) {
 			err = fmt.Errorf("%w; TMPDIR can name another directory, and --stream keeps what members have not acknowledged alone", err)
 		}
 		return "", nil, fmt.Errorf("read standard input: %w", err)

@@ -65,7 +65,7 @@ func (d *delivery) whileOpening() uint64 {
 	if d.intake == nil {
 		return 1
 	}
-	const opening = aheadTime / 20
+	const opening = 100 * time.Millisecond
 	return max(64<<10, d.recent/uint64(aheadTime/opening))
 }
 
