@@ -54,7 +54,7 @@ func TestTreeIsSurveyedFirst(t *testing.T) {
 // A file that changes keeps none after it from being uploaded; that some are missing is told.
 func TestTreeGoesOnAfterAFileThatChanges(t *testing.T) {
 	s := start(t)
-	s.policy("default: {max: 4MB}")
+	s.policy("default: {max: 2MB}")
 	first, _ := s.file("tree/a", 1, 24<<20)
 	_, content := s.file("tree/b", 2, 1000)
 	p := s.upload("alice", s.place("tree"))

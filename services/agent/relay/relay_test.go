@@ -292,6 +292,7 @@ func TestNoMoreAreKeptThanMayBe(t *testing.T) {
 	a := w.start("sa1", 4<<20)
 	w.tree("sa1", "sender", "r1")
 	w.deliver("sa1", map[*member]string{newMember("r1"): "sa1"})
+	w.await("the links end", func() bool { return a.Load().Links == 0 })
 	w.assign("sa1", true)
 	if held := a.Held(); held != 12_345 {
 		t.Fatalf("%d bytes are kept, want all", held)
