@@ -189,7 +189,9 @@ type receiving struct {
 func (r *receiving) standing() *groupv1.DeliveryReport {
 	assignment, _ := r.session.attendance.assignment(r.id)
 	r.mu.Lock()
-	report := &groupv1.DeliveryReport{Delivery: r.id, TreeVersion: assignment.GetTreeVersion(), Bytes: r.offset, Lost: r.lost}
+	report := &groupv1.DeliveryReport{
+		Delivery: r.id, TreeVersion: assignment.GetTreeVersion(), Bytes: r.offset, Lost: r.lost, Ended: r.end != nil && r.offset == r.end.Length,
+	}
 	if r.counts != nil {
 		report.Datagrams = r.counts().message()
 	}

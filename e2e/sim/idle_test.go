@@ -2,7 +2,10 @@ package sim
 
 import (
 	"context"
+	"encoding/hex"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -12,6 +15,7 @@ import (
 
 	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/link"
 	"github.com/groupcast/groupcast/internal/uplink"
 	wire "github.com/groupcast/groupcast/internal/wire/relay"
@@ -19,13 +23,19 @@ import (
 )
 
 // idler is an agent with a true identity that says it is next to everybody, opens every link, and
-// moves no byte: as one does whose disk hangs.
+// moves no byte: as one does whose disk hangs. And it asks those who do not feed it, its own children
+// too, to do so, and offers them what it has not.
 type idler struct {
 	*uplink.Uplink
 	mu       sync.Mutex
 	claims   []*groupv1.RoundTrip
 	assigned map[string]*groupv1.Assignment
+	parents  map[feeding]bool // who was to feed it at any time
+	served   map[feeding]bool // who was ready to, of those it asked
 }
+
+// feeding is that an agent feeds the idler.
+type feeding struct{ delivery, agent string }
 
 func (i *idler) Next(uint64, uint64) (link.Portion, error)                { return link.Portion{}, nil }
 func (i *idler) Sent(uint64, link.Portion)                                {}
@@ -58,6 +68,52 @@ func (i *idler) assign(all *groupv1.Assignments) {
 	}
 	for _, assignment := range all.GetCurrent() {
 		i.assigned[assignment.GetDelivery()] = assignment
+		i.parents[feeding{assignment.GetDelivery(), assignment.GetParent().GetName()}] = true
+	}
+}
+
+// intrude asks agents again and again for what they do not feed it, and offers it to them.
+func (i *idler) intrude(ctx context.Context, on link.Dialer, agents []place) {
+	for ; ctx.Err() == nil; _ = wait(ctx, time.Second) {
+		i.mu.Lock()
+		assigned := slices.Collect(maps.Values(i.assigned))
+		i.mu.Unlock()
+		for _, assignment := range assigned {
+			for _, agent := range agents {
+				i.ask(ctx, on, agent.name, assignment, false)
+				i.ask(ctx, on, agent.name, assignment, true)
+			}
+		}
+	}
+}
+
+func (i *idler) ask(ctx context.Context, on link.Dialer, agent string, assignment *groupv1.Assignment, offer bool) {
+	id, _ := hex.DecodeString(assignment.GetDelivery())
+	hello := wire.Hello{
+		Stripes: 1, Delivery: wire.DeliveryID(id), TreeVersion: assignment.GetTreeVersion(), Offer: offer, Capability: assignment.GetCapability(),
+		Plaintext: assignment.GetSpec().GetDataPlane() == groupv1.DataPlane_DATA_PLANE_PLAINTEXT,
+	}
+	conn, _, err := link.Dial(ctx, on, agent+":7410", i.Security(), identity.ID{Role: identity.Agent, Name: agent}, hello)
+	if err != nil {
+		return
+	}
+	conn.Close()
+	if offer {
+		agent += ", to which it offered"
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.served[feeding{assignment.GetDelivery(), agent}] = true
+}
+
+// check checks that nobody took it for a neighbour who was not told so.
+func (i *idler) check(t testing.TB) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for by := range i.served {
+		if !i.parents[by] {
+			t.Errorf("delivery %s: it was served by %s, which was not its parent at any time", by.delivery, by.agent)
+		}
 	}
 }
 
@@ -93,16 +149,19 @@ func (i *idler) keep(ctx context.Context, raw net.Conn) {
 
 // startIdler runs one on a host of its name.
 func (w *world) startIdler(at place) {
-	identity := w.enroll("agent", at.name)
+	access := w.enroll("agent", at.name)
 	w.start(at.name, func(ctx context.Context, on *life) error {
-		managers, err := uplink.Dial(identity, w.log.With("host", at.name), grpc.WithContextDialer(func(ctx context.Context, to string) (net.Conn, error) {
+		managers, err := uplink.Dial(access, w.log.With("host", at.name), grpc.WithContextDialer(func(ctx context.Context, to string) (net.Conn, error) {
 			return on.DialContext(ctx, "tcp", to)
 		}))
 		if err != nil {
 			return err
 		}
 		defer managers.Close()
-		i := &idler{Uplink: managers, assigned: make(map[string]*groupv1.Assignment)}
+		i := &idler{
+			Uplink: managers, assigned: make(map[string]*groupv1.Assignment), parents: make(map[feeding]bool), served: make(map[feeding]bool),
+		}
+		defer i.check(w)
 		listener, err := on.Listen("tcp", at.name+":7410")
 		if err != nil {
 			return err
@@ -110,6 +169,7 @@ func (w *world) startIdler(at place) {
 		var links sync.WaitGroup
 		defer links.Wait()
 		defer listener.Close()
+		links.Go(func() { i.intrude(ctx, on, w.agents) })
 		links.Go(func() {
 			for raw, err := listener.Accept(); err == nil; raw, err = listener.Accept() {
 				links.Go(func() { i.keep(ctx, raw) })

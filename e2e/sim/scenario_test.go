@@ -22,6 +22,7 @@ type scenario struct {
 	faults     simnet.Schedule
 	deadline   time.Duration // of each delivery; zero for none
 	stripes    int           // of a link between two agents at least
+	idler      *place        // an agent that attracts others and moves nothing; nothing happens to it
 	others     []string      // managers beside the first: all have one store, on a host of its own
 }
 
@@ -109,7 +110,19 @@ func draw(seed uint64) scenario {
 	if swallowing := rand.New(rand.NewPCG(seed, 3)); swallowing.IntN(6) == 0 {
 		s.drawSwallowing(swallowing, span)
 	}
+	if lying := rand.New(rand.NewPCG(seed, 4)); lying.IntN(6) == 0 && len(s.agents) > 0 {
+		s.drawIdler(lying)
+	}
 	return s
+}
+
+// drawIdler has an idler be beside whoever else, or alone.
+func (s *scenario) drawIdler(random *rand.Rand) {
+	beside := []string{"idle", senderHost}
+	for _, p := range slices.Concat(s.agents, s.receivers) {
+		beside = append(beside, p.node)
+	}
+	s.idler = &place{"idle", beside[random.IntN(len(beside))], s.agents[random.IntN(len(s.agents))].zone, 1}
 }
 
 // drawSwallowing has large packets vanish on the way to one host, from all others or from some:
@@ -260,6 +273,14 @@ func (s *scenario) drawFaults(random *rand.Rand, span time.Duration) {
 	}
 }
 
+// relaying is how many agents there are, whatever they do.
+func (s *scenario) relaying() int {
+	if s.idler != nil {
+		return len(s.nodes()) + 1
+	}
+	return len(s.nodes())
+}
+
 func isAgent(host string) bool { return strings.HasPrefix(host, "a") }
 
 // drawLinks draws some links that may be hit, few enough to be hit again and again.
@@ -323,6 +344,9 @@ func (s *scenario) String() string {
 	fmt.Fprintf(&text, "policy %+v\nshape %+v deadline %v stripes %d\n", s.policy, s.shape, s.deadline, s.stripes)
 	for _, p := range s.agents {
 		fmt.Fprintf(&text, "agent %s zone %s cache %d\n", p.name, p.zone, p.cache)
+	}
+	if s.idler != nil {
+		fmt.Fprintf(&text, "an agent that moves nothing on %s, zone %s\n", s.idler.node, s.idler.zone)
 	}
 	for _, p := range s.receivers {
 		fmt.Fprintf(&text, "receiver %s on %s, cache %d\n", p.name, p.node, p.cache)

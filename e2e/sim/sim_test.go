@@ -221,7 +221,7 @@ func (w *world) settle(limit time.Duration) {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		status, err := w.operator.Status(ctx)
 		cancel()
-		if err == nil && status.AgentsOnline == len(w.nodes()) {
+		if err == nil && status.AgentsOnline == w.relaying() {
 			return
 		}
 	}

@@ -212,7 +212,7 @@ func (w *world) stopAll() {
 	if w.stopStore != nil {
 		defer w.stopStore()
 	}
-	for _, name := range slices.Concat(w.hosts()[1:], w.managers()) {
+	for _, name := range slices.Concat([]string{"idle"}, w.hosts()[1:], w.managers()) {
 		if p := w.programs[name]; p != nil {
 			p.stop()
 			w.isOver(p)
@@ -402,13 +402,16 @@ func (w *world) populate() {
 	for _, at := range w.agents {
 		w.startAgent(at)
 	}
+	if w.idler != nil {
+		w.startIdler(*w.idler)
+	}
 	for _, at := range w.receivers {
 		w.startReceiver(at)
 	}
 	w.startSender()
 	w.await("all are there", func() bool {
 		status, err := w.operator.Status(context.Background())
-		return err == nil && status.AgentsOnline == len(w.nodes()) && status.Members == len(w.receivers)+1
+		return err == nil && status.AgentsOnline == w.relaying() && status.Members == len(w.receivers)+1
 	})
 }
 

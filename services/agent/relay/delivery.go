@@ -452,7 +452,7 @@ func (d *delivery) standing() *groupv1.DeliveryReport {
 	report := &groupv1.DeliveryReport{
 		Delivery: d.assignment.GetDelivery(), TreeVersion: d.assignment.GetTreeVersion(), Bytes: d.account.Offset(),
 		CachedBytes: d.account.Cached(), MaxCachedBytes: d.account.MaxCached(), HeldBytes: d.account.Held(),
-		Lost: d.lost, Trouble: d.trouble,
+		Lost: d.lost, Trouble: d.trouble, Ended: d.end != nil && d.account.Offset() == d.end.Length,
 	}
 	for name, c := range d.children {
 		report.Children = append(report.Children, &groupv1.ChildReport{

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/groupcast/groupcast/internal/algo/tree"
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/placement"
 )
@@ -17,11 +18,15 @@ import (
 // idleMemory is for how long an agent that was idle is used only where there is no other.
 const idleMemory = 5 * time.Minute
 
-// idleSince returns since when an agent of the tree is idle; zero if it is not.
-func (k *keeper) idleSince(agent identity.ID) time.Time {
+// idleSince returns since when an agent of the tree is idle; zero if it is not. One that was found idle before
+// is in a tree for want of others: where there are some again, who found it so is heeded again.
+func (k *keeper) idleSince(agent identity.ID, others bool) time.Time {
+	now := time.Now()
+	wasIdle := k.desk.isIdle(agent.Name, now)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if since := k.progress.idleSince(agent, k.tree, time.Now()); !since.IsZero() {
+	j := judge{k.progress, k.tree, now, !others || !wasIdle}
+	if since := j.idleSince(agent); !since.IsZero() {
 		return later(since, k.treeAt)
 	}
 	return time.Time{}
@@ -77,31 +82,38 @@ func (d *Desk) isIdle(agent string, now time.Time) bool {
 
 func (p *progress) doubt(agent identity.ID, t *tree.Tree) {
 	feeder, _ := t.Parent(agent.String())
-	p.doubted[link{placement.ParseID(feeder), agent}] = p.bytes(agent)
+	p.doubted[link{placement.ParseID(feeder), agent}] = p.extent(agent)
 	for _, name := range t.Children(agent.String()) {
 		child := placement.ParseID(name)
-		p.doubted[link{agent, child}] = p.bytes(child)
+		p.doubted[link{agent, child}] = p.extent(child)
 	}
 }
 
-// idleSince returns since when an agent of a tree is idle; zero if it is not.
-func (p *progress) idleSince(agent identity.ID, t *tree.Tree, now time.Time) time.Time {
-	if since := p.givesNothing(agent, t, now); !since.IsZero() {
+// judge judges who is idle in a tree.
+type judge struct {
+	*progress
+	tree   *tree.Tree
+	now    time.Time
+	doubts bool // who found an agent idle may be to blame itself
+}
+
+// idleSince returns since when an agent is idle; zero if it is not.
+func (j judge) idleSince(agent identity.ID) time.Time {
+	if since := j.givesNothing(agent); !since.IsZero() {
 		return since
 	}
-	return p.takesNothing(agent, t, now)
+	return j.takesNothing(agent)
 }
 
 // givesNothing returns since when nobody got anything whom an agent feeds. Where the only one that lacks
 // something is an agent, it is that one, which takes nothing, that is to blame.
-func (p *progress) givesNothing(agent identity.ID, t *tree.Tree, now time.Time) (since time.Time) {
+func (j judge) givesNothing(agent identity.ID) (since time.Time) {
 	lacking, members := 0, 0
-	for _, name := range t.Children(agent.String()) {
-		child := placement.ParseID(name)
-		if node := p.nodes[child]; node != nil {
+	for _, child := range j.children(agent) {
+		if node := j.nodes[child]; node != nil {
 			since = later(since, node.bytesAt)
 		}
-		if p.bytes(child) >= p.bytes(agent) || p.holdsUp(child, t) || !p.isReady(child, agent, now) {
+		if j.extent(child) >= j.extent(agent) || j.holdsUp(child) || !j.isReady(child, agent) {
 			continue
 		}
 		lacking++
@@ -110,67 +122,105 @@ func (p *progress) givesNothing(agent identity.ID, t *tree.Tree, now time.Time) 
 		}
 	}
 	if members > 0 || lacking > 1 {
-		return later(since, p.begun)
+		return later(since, j.begun)
 	}
 	return time.Time{}
 }
 
 // takesNothing returns since when an agent got nothing, though whoever feeds it has more, and gives
 // to others what they lack.
-func (p *progress) takesNothing(agent identity.ID, t *tree.Tree, now time.Time) time.Time {
-	name, _ := t.Parent(agent.String())
-	feeder := placement.ParseID(name)
-	there := p.bytes(feeder)
-	if feeder == p.sender && p.sealed {
-		there = p.length
+func (j judge) takesNothing(agent identity.ID) time.Time {
+	feeder := j.feeder(agent)
+	there := j.extent(feeder)
+	if feeder == j.sender && j.sealed {
+		there = j.length + 1
 	}
 	switch {
-	case p.bytes(agent) >= there, p.holdsUp(agent, t), !p.isReady(agent, feeder, now):
+	case j.extent(agent) >= there, j.holdsUp(agent), !j.isReady(agent, feeder) && !j.isAskedFor(agent, feeder):
 		return time.Time{}
-	case feeder != p.sender && !p.givesNothing(feeder, t, now).IsZero():
+	case feeder != j.sender && !j.givesNothing(feeder).IsZero():
 		return time.Time{} // its feeder is to blame
 	}
-	return later(p.nodes[agent].bytesAt, p.begun)
+	node := j.nodes[agent]
+	return later(later(node.bytesAt, node.lostSince), j.begun)
 }
 
 // holdsUp tells whether somebody below a node lacks what the one has that feeds it: the node may wait for that.
-func (p *progress) holdsUp(id identity.ID, t *tree.Tree) bool {
-	for _, name := range t.Children(id.String()) {
-		if child := placement.ParseID(name); p.bytes(child) < p.bytes(id) || p.holdsUp(child, t) {
-			return true
-		}
-	}
-	return false
+func (j judge) holdsUp(id identity.ID) bool {
+	return slices.ContainsFunc(j.children(id), func(child identity.ID) bool {
+		return j.extent(child) < j.extent(id) || j.holdsUp(child)
+	})
 }
 
 // isReady tells whether a node can be fed by its own word, and by that of the one that feeds it.
-func (p *progress) isReady(id, feeder identity.ID, now time.Time) bool {
-	node := p.nodes[id]
-	if bytes, doubted := p.doubted[link{feeder, id}]; doubted && bytes == p.bytes(id) {
+func (j judge) isReady(id, feeder identity.ID) bool {
+	if !j.isWell(id, feeder) {
 		return false
 	}
-	if node == nil || now.Sub(node.at) > heardPatience || node.lost != "" || node.report.GetTrouble() != "" {
+	if feeder == j.sender {
+		return j.isHeard(feeder)
+	}
+	report := j.childReport(feeder, id)
+	return report.GetConnected() && !report.GetWaits() && !report.GetEvicted()
+}
+
+// isAskedFor tells whether an agent should ask the one that feeds it, and by all that is heard could: somebody
+// below it waits, and nobody says that a link is lost.
+func (j judge) isAskedFor(agent, feeder identity.ID) bool {
+	report := j.childReport(feeder, agent)
+	if feeder == j.sender || !j.isWell(agent, feeder) || !j.isHeard(feeder) || report.GetWaits() || report.GetEvicted() {
 		return false
 	}
-	if feeder == p.sender {
-		return now.Sub(p.nodes[feeder].heard()) <= heardPatience
+	return slices.ContainsFunc(j.children(agent), func(child identity.ID) bool {
+		return j.extent(child) < j.extent(feeder) && j.isWell(child, agent)
+	})
+}
+
+// isWell tells whether a node can be fed by its own word, as far as that counts.
+func (j judge) isWell(id, feeder identity.ID) bool {
+	if extent, doubted := j.doubted[link{feeder, id}]; j.doubts && doubted && extent == j.extent(id) {
+		return false
 	}
+	node := j.nodes[id]
+	return j.isHeard(id) && node.lost == "" && node.report.GetTrouble() == ""
+}
+
+func (j judge) isHeard(id identity.ID) bool {
+	node := j.nodes[id]
+	return node != nil && j.now.Sub(node.at) <= heardPatience
+}
+
+func (j judge) feeder(id identity.ID) identity.ID {
+	name, _ := j.tree.Parent(id.String())
+	return placement.ParseID(name)
+}
+
+func (j judge) children(id identity.ID) (children []identity.ID) {
+	for _, name := range j.tree.Children(id.String()) {
+		children = append(children, placement.ParseID(name))
+	}
+	return children
+}
+
+// childReport returns what a node says of one that it feeds; nil if that is nothing.
+func (p *progress) childReport(feeder, id identity.ID) *groupv1.ChildReport {
 	for _, child := range p.nodes[feeder].reported().GetChildren() {
 		if child.GetName() == id.Name {
-			return child.GetConnected() && !child.GetWaits() && !child.GetEvicted()
+			return child
 		}
 	}
-	return false
+	return nil
 }
 
 // heardPatience is how long a word counts that nodes repeat every second.
 const heardPatience = 3 * time.Second
 
-func (n *nodeProgress) heard() time.Time {
-	if n == nil {
-		return time.Time{}
-	}
-	return n.at
-}
+// extent is how much a node has: its bytes, and that these are all.
+func (p *progress) extent(id identity.ID) uint64 { return p.extentOf(p.nodes[id].reported()) }
 
-func (p *progress) bytes(id identity.ID) uint64 { return p.nodes[id].reported().GetBytes() }
+func (p *progress) extentOf(report *groupv1.DeliveryReport) uint64 {
+	if report.GetEnded() || p.sealed && p.length > 0 && report.GetBytes() >= p.length {
+		return report.GetBytes() + 1
+	}
+	return report.GetBytes()
+}

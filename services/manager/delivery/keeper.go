@@ -204,7 +204,7 @@ func (k *keeper) conclude(ctx context.Context, delivery view.Delivery, now time.
 // facts collects what the outcome is decided by.
 func (k *keeper) facts(delivery view.Delivery, now time.Time) facts {
 	record := delivery.GetDelivery()
-	f := facts{now: now, sealed: record.GetSealed(), length: record.GetLength(), groupGone: k.groupGone(delivery)}
+	f := facts{now: now, stream: record.GetSpec().GetLengthUnknown(), sealed: record.GetSealed(), length: record.GetLength(), groupGone: k.groupGone(delivery)}
 	if limit := record.GetSpec().GetDeadline().AsDuration(); limit > 0 {
 		f.deadline = record.GetCreateTime().AsTime().Add(limit)
 	}

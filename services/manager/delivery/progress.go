@@ -37,7 +37,7 @@ type nodeProgress struct {
 	at        time.Time
 	lost      string    // the neighbour that it cannot reach
 	lostSince time.Time // since when it says so
-	bytesAt   time.Time // when its bytes last grew
+	bytesAt   time.Time // when it last got more
 	sampled   time.Time // when its rate was last measured
 	sample    uint64    // its bytes then
 	rate      uint64    // in bytes per second
@@ -101,7 +101,7 @@ func (p *progress) take(from identity.ID, report *groupv1.DeliveryReport, curren
 		node = &nodeProgress{report: &groupv1.DeliveryReport{}}
 		p.nodes[from] = node
 	}
-	if report.GetBytes() > node.report.GetBytes() {
+	if p.extentOf(report) > p.extentOf(node.report) {
 		node.bytesAt, p.moved = now, now
 		if from.Role == identity.Agent {
 			p.agentMoved = now

@@ -12,7 +12,8 @@ const (
 	UnknownPatience = 60 * time.Second
 	// StuckPatience is how long nothing at all may move while somebody is in trouble.
 	StuckPatience = 60 * time.Second
-	// BusyPatience is the same where an agent of the delivery feeds others: there may be too much to do.
+	// BusyPatience is the same where an agent of the delivery feeds others: there may be too much to do,
+	// and where all is sealed and nobody is in trouble.
 	BusyPatience = 5 * StuckPatience
 	// HandoverPatience is how long what a sender has sealed may take to reach its
 	// agent after the sender has gone: it may be in the network, or not reported yet.
@@ -26,6 +27,7 @@ type facts struct {
 	groupGone bool
 
 	senderGone time.Time // since when its session has ended; zero while it lives
+	stream     bool
 	sealed     bool
 	length     uint64
 	handedOver bool      // an agent has all that was sealed
@@ -126,14 +128,15 @@ func (f facts) each(v *verdict) {
 
 // stuck fails those who wait for bytes while nothing moves at all, and somebody says that
 // it cannot go on, nobody is connected, or the sender has gone: agents that have what it
-// sent would go on. A sender that merely pauses fails nobody, nor does a member fail that
-// has all and checks it.
+// sent would go on. A sender that merely pauses fails nobody, nor whoever takes a stream and
+// pauses, nor does a member fail that has all and checks it. Where a whole object is sealed and
+// nobody says anything, somebody hangs.
 func (f facts) stuck(v *verdict) {
-	if !f.trouble && f.connected && f.senderGone.IsZero() {
-		return
-	}
 	patience := StuckPatience
-	if f.busy {
+	switch quiet := !f.trouble && f.connected && f.senderGone.IsZero(); {
+	case quiet && (f.stream || !f.sealed):
+		return
+	case quiet, f.busy:
 		patience = BusyPatience
 	}
 	if until := f.moved.Add(patience); f.now.Before(until) {

@@ -101,6 +101,9 @@ func TestStuck(t *testing.T) {
 		{"nobody is connected", facts{now: after(60)}, "a:no_path b:no_path"},
 		{"one has all and checks it", facts{now: after(60), sealed: true, length: 10}, "a:no_path"},
 		{"the sender pauses", facts{now: after(600), connected: true}, ""},
+		{"all is sealed, for a while", facts{now: after(250), connected: true, sealed: true, length: 20}, "due +5m0s"},
+		{"whoever takes a stream pauses", facts{now: after(600), connected: true, stream: true, sealed: true, length: 20}, ""},
+		{"all is sealed, for long", facts{now: after(300), connected: true, sealed: true, length: 20}, "a:no_path b:no_path"},
 		{"the sender has gone, and what it sent with an agent", facts{
 			now: after(60), connected: true, senderGone: after(1), sealed: true, handedOver: true, length: 20,
 		}, "a:no_path b:no_path"},

@@ -162,13 +162,17 @@ func (r *rearrangement) leaveOutBanned() {
 	r.network.Agents = usable
 }
 
-// build makes a tree anew; if need be, with agents that were lost lately.
+// build makes a tree anew; if need be with agents that were lost lately, and at worst with those that move nothing.
 func (r *rearrangement) build() (*tree.Tree, error) {
+	isIdle := func(agent *agentv1.Agent) bool { return r.desk.isIdle(agent.GetName(), r.now) }
 	built, err := r.network.Build()
-	if errors.Is(err, placement.ErrNoAgent) && len(r.reserve) > 0 {
+	for _, reserve := range [][]*agentv1.Agent{slices.DeleteFunc(slices.Clone(r.reserve), isIdle), r.reserve} {
+		if !errors.Is(err, placement.ErrNoAgent) {
+			break
+		}
 		again := r.network
-		again.Agents = r.reserve
-		return again.Build()
+		again.Agents = reserve
+		built, err = again.Build()
 	}
 	return built, err
 }
@@ -194,7 +198,7 @@ func (r *rearrangement) replaceLost(delivery view.Delivery) {
 		id := placement.ParseID(name)
 		seen, by := r.see(id)
 		if !isDatagrams(delivery) {
-			seen.idle = r.idleSince(id)
+			seen.idle = r.idleSince(id, len(r.network.Agents) > 0)
 		}
 		cause, due := seen.lost(r.now)
 		if cause == "" {

@@ -1932,6 +1932,8 @@ type DeliveryReport struct {
 	Trouble string `protobuf:"bytes,9,opt,name=trouble,proto3" json:"trouble,omitempty"`
 	// SEND: of the link to its agent.
 	Stripes *Stripes `protobuf:"bytes,10,opt,name=stripes,proto3" json:"stripes,omitempty"`
+	// RELAY and RECEIVE: it has been told that these bytes are all.
+	Ended bool `protobuf:"varint,11,opt,name=ended,proto3" json:"ended,omitempty"`
 	// RECEIVE, of a stream in datagrams.
 	Datagrams *DatagramCounts `protobuf:"bytes,20,opt,name=datagrams,proto3" json:"datagrams,omitempty"`
 	// SEND, of a stream in datagrams: of the link to the one agent.
@@ -2038,6 +2040,13 @@ func (x *DeliveryReport) GetStripes() *Stripes {
 		return x.Stripes
 	}
 	return nil
+}
+
+func (x *DeliveryReport) GetEnded() bool {
+	if x != nil {
+		return x.Ended
+	}
+	return false
 }
 
 func (x *DeliveryReport) GetDatagrams() *DatagramCounts {
@@ -3220,7 +3229,7 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\bcomplete\x18\x01 \x01(\bR\bcomplete\x128\n" +
 	"\acurrent\x18\x02 \x03(\v2\x1e.groupcast.group.v1.AssignmentR\acurrent\x12\x18\n" +
 	"\adropped\x18\x03 \x03(\tR\adropped\x12\x1c\n" +
-	"\tcontinues\x18\x04 \x01(\bR\tcontinues\"\xf9\x03\n" +
+	"\tcontinues\x18\x04 \x01(\bR\tcontinues\"\x8f\x04\n" +
 	"\x0eDeliveryReport\x12\x1a\n" +
 	"\bdelivery\x18\x01 \x01(\tR\bdelivery\x12!\n" +
 	"\ftree_version\x18\x02 \x01(\x04R\vtreeVersion\x12\x14\n" +
@@ -3233,7 +3242,8 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\x04lost\x18\b \x01(\tR\x04lost\x12\x18\n" +
 	"\atrouble\x18\t \x01(\tR\atrouble\x125\n" +
 	"\astripes\x18\n" +
-	" \x01(\v2\x1b.groupcast.group.v1.StripesR\astripes\x12@\n" +
+	" \x01(\v2\x1b.groupcast.group.v1.StripesR\astripes\x12\x14\n" +
+	"\x05ended\x18\v \x01(\bR\x05ended\x12@\n" +
 	"\tdatagrams\x18\x14 \x01(\v2\".groupcast.group.v1.DatagramCountsR\tdatagrams\x12B\n" +
 	"\fdatagram_use\x18\x15 \x01(\v2\x1f.groupcast.group.v1.DatagramUseR\vdatagramUse\"\xa7\x02\n" +
 	"\vChildReport\x12\x12\n" +
