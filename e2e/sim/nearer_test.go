@@ -99,6 +99,41 @@ func TestReceiverMovesToAnAgentThatComes(t *testing.T) {
 	})
 }
 
+// So does one that is far nearer to the sender: it enters the tree, and feeds the one that did.
+func TestSenderMovesToAnAgentThatComes(t *testing.T) {
+	for _, mode := range []sdk.ControlMode{sdk.Hop, sdk.EndToEnd} {
+		t.Run(string(mode), func(t *testing.T) {
+			s := scenario{
+				agents:     []place{{"a1", "a1", "x1", 16 << 20}},
+				receivers:  []place{{name: "r1", node: "a1"}, {name: "r2", node: "r2"}},
+				policy:     sdk.Policy{ControlMode: mode},
+				deliveries: []parcel{{name: "object-0", size: 14 << 20}},
+			}
+			inWorld(t, s, func(*world) {}, func(w *world) {
+				ended := w.slowly(5*time.Minute, func() {
+					time.Sleep(30 * time.Second)
+					w.network.Shape(senderHost, "a2", simnet.Shape{Latency: time.Millisecond, Rate: simnet.Rate(s.deliveries[0].size / 300)})
+					w.startAgent(place{"a2", senderHost, "x2", 16 << 20})
+				})
+				if got := moves(ended); len(got) != 1 {
+					t.Errorf("%d moves, want one: %+v", len(got), ended.TreeChanges)
+				}
+				carried := map[string]uint64{}
+				for _, link := range ended.Measurements.Links {
+					carried[link.From+">"+link.To] = link.Bytes
+				}
+				whole := uint64(s.deliveries[0].size)
+				first, then := carried["sender>a1"], carried["a2>a1"]
+				if first == 0 || then == 0 || first+then > whole*101/100 || carried["sender>a2"] > then*101/100 {
+					t.Errorf("the links carried %v of %d bytes: want a part over each, and none twice", carried, whole)
+				}
+				w.programs["a2"].stop()
+				w.isOver(w.programs["a2"])
+			})
+		})
+	}
+}
+
 // A link that oscillates moves a receiver five times in ten minutes at most; one that does so
 // faster than distances are measured once, if at all.
 func TestOscillatingLink(t *testing.T) {

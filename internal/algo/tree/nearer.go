@@ -2,7 +2,7 @@ package tree
 
 import "time"
 
-// Gain is what a node has of another parent.
+// Gain is what a node has of another parent, or the sender of another agent that it feeds.
 type Gain struct {
 	Node, From, To string
 	Inside         bool // To is beside the node or of its cluster, and From is not
@@ -22,10 +22,14 @@ const (
 // at the one that With would give it, by what is known of the node now. Clearly better is who is
 // beside it or of its cluster, where the other is not; or is twice as near, by what was measured.
 // There is none if it would make a path too long, or feed more than suits the load and more than
-// the other did. Who enters the tree stays, and so do agents that are fed inside their cluster,
-// where all is near, or feed nobody; one that feeds nobody any more after a move is left out.
+// the other did. Agents that are fed inside their cluster, where all is near, or feed nobody, stay;
+// one that feeds nobody any more after a move is left out. For the sender it is another agent that
+// enters the tree, and then feeds the one that did.
 func (t *Tree) Nearer(node Node) (*Tree, Gain, bool) {
 	at, known := t.index.find(node.Name)
+	if known && at == 0 {
+		return t.nearerIngress(node)
+	}
 	if !known || !t.mayGain(at, node) {
 		return nil, Gain{}, false
 	}

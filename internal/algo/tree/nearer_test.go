@@ -116,7 +116,7 @@ func TestNearerKeepsTheBound(t *testing.T) {
 
 // Whoever moves, the rules hold on; nobody else gets another parent, and no agent feeds more than suits.
 func TestNearerKeepsTheRules(t *testing.T) {
-	moves := 0
+	moves, entries := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		network := drawNetwork(t, 12)
 		before, joined := network.build(t), false
@@ -145,7 +145,12 @@ func TestNearerKeepsTheRules(t *testing.T) {
 				})
 				wantRules(t, left, after)
 			}
-			if got := moved(before, after); !slices.Equal(got, []string{node.Name}) {
+			move := []string{node.Name}
+			if node.Name == before.Sender() {
+				entries++
+				move = []string{gain.From, gain.To}
+			}
+			if got := moved(before, after); slices.ContainsFunc(got, func(name string) bool { return !slices.Contains(move, name) }) {
 				t.Fatalf("%s was to move to %s; %v moved", node.Name, gain.To, got)
 			}
 			if !gain.Inside && 2*gain.Is > gain.Was {
@@ -161,8 +166,42 @@ func TestNearerKeepsTheRules(t *testing.T) {
 			t.Fatal("the tree before changed")
 		}
 	})
-	if t.Logf("%d moves", moves); moves == 0 {
-		t.Error("nobody ever moved")
+	if t.Logf("%d moves, %d of them of who enters the tree", moves, entries); moves == entries || entries == 0 {
+		t.Error("nobody ever moved, or nobody else ever entered the tree")
+	}
+}
+
+// The sender feeds an agent beside it, or a nearer one, when there is one: it feeds the one that it fed.
+func TestNearerFirstAgent(t *testing.T) {
+	nodes := []tree.Node{member("s", "", "own"), agent("a", "x", 2), agent("b", "y", 1), member("m", "x", ""), member("n", "y", "")}
+	toA := func(toB time.Duration) tree.RTTs {
+		return between(map[tree.Pair]time.Duration{
+			{A: "a", B: "s"}: 40 * ms, {A: "b", B: "s"}: toB, {A: "a", B: "b"}: 40 * ms, {A: "own", B: "s"}: 0, {A: "a", B: "own"}: 42 * ms,
+		})
+	}
+	now := build(t, "s", nodes, tree.Bound{RTT: toA(60 * ms)})
+	if got := now.Path("n"); !slices.Equal(got, []string{"s", "a", "b", "n"}) {
+		t.Fatalf("n is fed over %v at first", got)
+	}
+	for toB, want := range map[time.Duration]string{20 * ms: "", 4 * ms: "b", ms: "b"} {
+		after, gain, found := now.Measured(toA(toB)).Nearer(nodes[0])
+		if gain.To != want {
+			t.Errorf("%v to b: the sender would feed %q (%+v), want %q", toB, gain.To, gain, want)
+		}
+		if found && !slices.Equal(after.Path("m"), []string{"s", "b", "a", "m"}) {
+			t.Errorf("m is fed over %v", after.Path("m"))
+		}
+	}
+	limited := build(t, "s", nodes, tree.Bound{RTT: toA(60 * ms), MaxLatency: time.Second})
+	if _, gain, found := limited.Measured(toA(4 * ms)).Nearer(nodes[0]); found {
+		t.Errorf("%+v, though paths are bounded and a's is longer", gain)
+	}
+	after, gain, found := join(t, now, agent("own", "z", 0)).Nearer(nodes[0])
+	if !found || gain.To != "own" || !gain.Inside || !slices.Equal(after.Path("n"), []string{"s", "own", "a", "b", "n"}) {
+		t.Fatalf("%+v, and n is fed over %v", gain, after.Path("n"))
+	}
+	if _, gain, found := after.Nearer(nodes[0]); found {
+		t.Errorf("and then: %+v", gain)
 	}
 }
 

@@ -131,14 +131,25 @@ func (p *progress) noteSent(now time.Time) {
 	}
 }
 
+// sentBefore returns how much the sender sent over links that are no more.
+func (p *progress) sentBefore(current *tree.Tree) (bytes uint64) {
+	for l, carried := range p.links {
+		if parent, _ := current.Parent(l.to.String()); l.from == p.sender && parent != l.from.String() {
+			bytes += carried.bytes
+		}
+	}
+	return bytes
+}
+
 // takeLinks notes what an agent sent to each child, or the sender to its agent.
 func (p *progress) takeLinks(from identity.ID, report *groupv1.DeliveryReport, current *tree.Tree, now time.Time) (evicted bool) {
 	if current == nil {
 		return false
 	}
 	if from == p.sender {
+		sent := report.GetBytes() - min(report.GetBytes(), p.sentBefore(current))
 		for _, child := range current.Children(from.String()) {
-			p.takeLink(link{from, placement.ParseID(child)}, carriage{report.GetBytes(), report.GetStripes(), report.GetDatagramUse()}, now)
+			p.takeLink(link{from, placement.ParseID(child)}, carriage{sent, report.GetStripes(), report.GetDatagramUse()}, now)
 		}
 	}
 	for _, child := range report.GetChildren() {

@@ -42,7 +42,7 @@ func (r *rearrangement) seekNearer(delivery view.Delivery) {
 	}
 	r.tree = placement.Reduced(after, r.tree)
 	for _, gain := range gains {
-		r.because(causeNearer, gained(gain))
+		r.because(causeNearer, gained(gain, r.tree.Sender()))
 	}
 }
 
@@ -58,9 +58,12 @@ func (k *keeper) isNearlyDone(name string, length uint64) bool {
 	return left == 0 || node.rate > 0 && left < node.rate*uint64(nearlyDone/time.Second)
 }
 
-// gained says what a node has of its new parent.
-func gained(gain tree.Gain) string {
+// gained says what a node has of its new parent, or the sender of its new agent.
+func gained(gain tree.Gain, sender string) string {
 	why := fmt.Sprintf("%s is fed by %s now, and was by %s", gain.Node, gain.To, gain.From)
+	if gain.Node == sender {
+		why = fmt.Sprintf("%s feeds %s now, and fed %s", gain.Node, gain.To, gain.From)
+	}
 	switch {
 	case gain.Inside:
 		return why + ", which is not as near to it"

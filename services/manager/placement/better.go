@@ -33,7 +33,7 @@ func Reduced(t, earlier *tree.Tree) *tree.Tree {
 }
 
 // Nodes returns the nodes of a tree for which there may be better parents, as they are known now:
-// its agents, and the receivers.
+// its agents, the receivers, and the sender, which may feed a better agent.
 func (n Network) Nodes(t *tree.Tree) (nodes []tree.Node) {
 	receivers := make(map[string]*groupv1.Member, len(n.Receivers))
 	for _, receiver := range n.Receivers {
@@ -44,6 +44,8 @@ func (n Network) Nodes(t *tree.Tree) (nodes []tree.Node) {
 		node, _ := t.Node(name)
 		receiver, waits := receivers[name]
 		switch {
+		case name == t.Sender():
+			nodes = append(nodes, n.member(n.Sender, byNode))
 		case node.Kind == tree.Agent:
 			nodes = append(nodes, node)
 		case waits:

@@ -1,0 +1,81 @@
+package tree
+
+import "cmp"
+
+// nearerIngress is Nearer for the sender: an agent that is clearly nearer to it enters the tree, and
+// feeds the one that did.
+func (t *Tree) nearerIngress(sender Node) (*Tree, Gain, bool) {
+	children := t.at(0).children
+	if len(children) != 1 || !t.agent(children[0]) {
+		return nil, Gain{}, false
+	}
+	r := t.next().repair()
+	p := r.change(0)
+	p.node, p.label, p.site = sender, r.dist.labels[sender.Cluster], r.siteOf(sender.Cluster)
+	r.goBeside(0)
+	old := children[0]
+	before := r.asIngress(old)
+	r.limit = max(r.fanOut, r.at(old).links)
+	after, found := r.bestIngress(old)
+	longer := r.hop(0, after.parent) + r.hop(after.parent, old) - r.hop(0, old)
+	switch {
+	case !found, !after.isBetter(before), r.bound.MaxLatency > 0 && longer > 0:
+		return nil, Gain{}, false
+	case after.nearness == before.nearness && 4*longer > before.rtt-after.rtt:
+		return nil, Gain{}, false
+	}
+	gain := after.over(before)
+	gain.Node, gain.From, gain.To = sender.Name, r.at(old).node.Name, r.at(after.parent).node.Name
+	r.enterBy(after.parent, old)
+	return r.done(), gain, true
+}
+
+// asIngress is how the sender would stand at an agent that it feeds.
+func (r *repair) asIngress(agent int) stand {
+	s := stand{parent: agent, nearness: nearness(r.at(agent), r.at(0).node)}
+	s.rtt, s.measured = r.dist.rtt(r.at(0), r.at(agent))
+	return s
+}
+
+// bestIngress returns the best agent to enter the tree instead of another.
+func (r *repair) bestIngress(old int) (best stand, found bool) {
+	for at := range r.all() {
+		if at == old || !r.agent(at) || !r.mayEnter(at, old) || len(r.withRoom([]int{at})) == 0 {
+			continue
+		}
+		if s := r.asIngress(at); !found || r.compareIngresses(s, best) < 0 {
+			best, found = s, true
+		}
+	}
+	return best, found
+}
+
+func (r *repair) compareIngresses(a, b stand) int {
+	return cmp.Or(
+		cmp.Compare(a.nearness, b.nearness),
+		cmp.Compare(r.hop(0, a.parent), r.hop(0, b.parent)),
+		r.compareOrder(a.parent, b.parent),
+	)
+}
+
+// mayEnter tells whether a cluster is entered once also if an agent of it enters the tree: it is the
+// one by which the cluster is entered, or the tree is entered there already.
+func (r *repair) mayEnter(at, old int) bool {
+	p := r.at(at)
+	sameAsOld := p.node.Cluster != "" && p.node.Cluster == r.at(old).node.Cluster
+	return p.parent != none && (sameAsOld || nearness(r.at(p.parent), p.node) == elsewhere)
+}
+
+// enterBy has the sender feed one agent, and that one the agent which it fed.
+func (r *repair) enterBy(at, old int) {
+	above := r.at(at).parent
+	r.detach(at)
+	r.leaveOut(above)
+	r.detach(old)
+	r.attach(at, 0)
+	if len(r.at(old).children) == 0 {
+		r.vacate(old)
+		return
+	}
+	r.attach(old, at)
+}
