@@ -2,8 +2,10 @@ package sim
 
 import (
 	"context"
+	"slices"
 	"time"
 
+	"github.com/groupcast/groupcast/internal/simnet"
 	"github.com/groupcast/groupcast/sdk"
 )
 
@@ -35,12 +37,18 @@ func (w *world) watchProgress(ctx context.Context, id string) {
 		}
 		for _, r := range delivery.Receipts {
 			waits := r.State != sdk.ReceiptComplete && r.State != sdk.ReceiptFailed
-			if waits && now.Sub(since[r.Member]) > progressTime {
+			if waits && now.Sub(since[r.Member]) > progressTime && !w.mayBeGone() {
 				w.Errorf("delivery %s does not get on at %s: %s", delivery.Name, r.Member, standing(delivery))
 				return
 			}
 		}
 	}
+}
+
+// mayBeGone tells whether nobody may have all that was sent any more: the sender went, and an agent that had it.
+func (w *world) mayBeGone() bool {
+	ends := []simnet.Kind{simnet.Crash, simnet.LosePower}
+	return w.hits(senderHost, managerHost, away...) && slices.ContainsFunc(w.nodes(), func(p place) bool { return w.hits(p.name, "", ends...) })
 }
 
 // mayWaitFor tells who may wait while a member gets on, itself too: who is detached, for all others;

@@ -107,6 +107,9 @@ func draw(seed uint64) scenario {
 	if random.IntN(2) == 0 {
 		s.stripes = 2 + random.IntN(3)
 	}
+	if s.shape.Rate > 0 && s.shape.Rate < striped {
+		s.stripes = 0
+	}
 	if swallowing := rand.New(rand.NewPCG(seed, 3)); swallowing.IntN(6) == 0 {
 		s.drawSwallowing(swallowing, span)
 	}
@@ -124,6 +127,10 @@ func (s *scenario) drawIdler(random *rand.Rand) {
 	}
 	s.idler = &place{"idle", beside[random.IntN(len(beside))], s.agents[random.IntN(len(s.agents))].zone, 1}
 }
+
+// striped is at which rate a link may have several stripes: the network has no congestion control, and what many
+// connections have under way at less takes longer than a neighbour may be silent.
+const striped = 128 << 10
 
 // drawSwallowing has large packets vanish on the way to one host, from all others or from some:
 // it says that it lives, and gets nothing.
