@@ -21,8 +21,9 @@ const filesEach = 16
 // newPlaces returns a number of places; of 0, as many as there may be files open for.
 func newPlaces(most int) *places {
 	p := &places{most: int64(most), free: make(chan struct{}, 1)}
-	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); most == 0 && err == nil {
+	if most == 0 {
+		var limit unix.Rlimit
+		_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) // if it cannot be asked for, one at a time
 		p.most = int64(max(min(limit.Cur, math.MaxInt64)/filesEach, 1))
 	}
 	return p

@@ -3,7 +3,6 @@ package bytesize
 
 import (
 	"fmt"
-	"math/bits"
 	"strconv"
 	"strings"
 
@@ -13,15 +12,27 @@ import (
 // Size is a number of bytes.
 type Size uint64
 
-var units = []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
+var (
+	binary  = []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
+	decimal = []string{"B", "kB", "MB", "GB", "TB", "PB", "EB"}
+)
 
-// String returns the exact number in the largest unit that it is a multiple of.
+// String returns the exact number in the unit in which it is shortest: of 1024s if two are alike.
 func (s Size) String() string {
-	if s == 0 {
-		return "0B"
+	twos, tens := s.in(binary, 1024), s.in(decimal, 1000)
+	if len(strings.TrimRight(tens, "kMGTPEB")) < len(strings.TrimRight(twos, "KMGTPEiB")) {
+		return tens
 	}
-	unit := min(bits.TrailingZeros64(uint64(s))/10, len(units)-1)
-	return fmt.Sprintf("%d%s", uint64(s)>>(10*unit), units[unit])
+	return twos
+}
+
+// in returns the number in the largest unit of a kind that it is a multiple of.
+func (s Size) in(units []string, step Size) string {
+	unit := 0
+	for s > 0 && s%step == 0 && unit < len(units)-1 {
+		s, unit = s/step, unit+1
+	}
+	return fmt.Sprintf("%d%s", uint64(s), units[unit])
 }
 
 // MarshalText writes the exact number.

@@ -30,7 +30,7 @@ func TestUnits(t *testing.T) {
 			t.Errorf("%q is a number of bytes", text)
 		}
 	}
-	for size, want := range map[bytesize.Size]string{0: "0B", 1: "1B", 1 << 20: "1MiB", 4<<30 + 1024: "4194305KiB"} {
+	for size, want := range map[bytesize.Size]string{0: "0B", 1: "1B", 1 << 20: "1MiB", 5e6: "5MB", 100e9: "100GB", 512000: "500KiB", 4<<30 + 1024: "4194305KiB"} {
 		if got := size.String(); got != want {
 			t.Errorf("%d is %q, want %q", uint64(size), got, want)
 		}

@@ -95,17 +95,14 @@ func (p Process[C]) Execute(args, environ []string, stdout, stderr io.Writer) in
 	printConfig, err := Load(p.Service, p.Config, args, environ)
 	switch {
 	case errors.Is(err, pflag.ErrHelp):
-		fmt.Fprint(stdout, Usage(p.Service, p.Config))
-		return 0
+		return p.answer(Usage(p.Service, p.Config), stdout, stderr)
 	case errors.Is(err, errVersion):
-		fmt.Fprintf(stdout, "groupcast-%s %s\n", p.Service, version.String())
-		return 0
+		return p.answer(fmt.Sprintf("groupcast-%s %s\n", p.Service, version.String()), stdout, stderr)
 	case err != nil:
 		fmt.Fprintf(stderr, "groupcast-%s: %v\n", p.Service, err)
 		return 2
 	case printConfig:
-		fmt.Fprint(stdout, Print(p.Config))
-		return 0
+		return p.answer(Print(p.Config), stdout, stderr)
 	}
 	if _, chosen := environment(environ)["GOGC"]; !chosen {
 		debug.SetGCPercent(garbagePercent)
@@ -114,6 +111,15 @@ func (p Process[C]) Execute(args, environ []string, stdout, stderr io.Writer) in
 	defer stop()
 	log := newLogger(p.Config.Common().Log, stderr).With("service", p.Service)
 	if err := p.serve(ctx, log, stdout); err != nil {
+		fmt.Fprintf(stderr, "groupcast-%s: %v\n", p.Service, err)
+		return 1
+	}
+	return 0
+}
+
+// answer writes what was asked for instead of running, and returns the exit status.
+func (p Process[C]) answer(text string, stdout, stderr io.Writer) int {
+	if _, err := io.WriteString(stdout, text); err != nil {
 		fmt.Fprintf(stderr, "groupcast-%s: %v\n", p.Service, err)
 		return 1
 	}

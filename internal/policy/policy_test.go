@@ -90,9 +90,9 @@ func TestMistakesAreNamed(t *testing.T) {
 		"rules: [{target: 1kB}]":                   "rules[0] names neither clients nor labels",
 		"rules: [{clients: ['a[']}]":               `rules[0]: "a[" is no name or pattern`,
 		"rules: [{clients: ['a/b']}]":              `rules[0]: "a/b" is no name or pattern`,
-		"default: {target: 1kB, minimum: 2kB}":     "default: minimum 2000B is more than target 1000B",
-		"default: {target: 2kB, max: 1kB}":         "default: target 2000B is more than max 1000B",
-		"default: {minimum: 2kB, max: 1kB}":        "default: minimum 2000B is more than max 1000B",
+		"default: {target: 1kB, minimum: 2kB}":     "default: minimum 2kB is more than target 1kB",
+		"default: {target: 2kB, max: 1kB}":         "default: target 2kB is more than max 1kB",
+		"default: {minimum: 2kB, max: 1kB}":        "default: minimum 2kB is more than max 1kB",
 		"default: {priority: 1001}":                "priority is 1001: want -1000 to 1000",
 		"default: {maxConnections: 17}":            "maxConnections is 17: want 0 to 16",
 		"default: {maxConnections: -1}":            "maxConnections is -1: want 0 to 16",
@@ -102,8 +102,8 @@ func TestMistakesAreNamed(t *testing.T) {
 		"# nothing\n---\n":                         "there is nothing in it",
 		"null":                                     "there is nothing in it",
 		"default: {}\n---\ndefault: {target: 1kB}": "it has 2 documents",
-		"{link: 1kB, admission: queue, default: {minimum: 1MB}}":                 "default: minimum 1000000B is more than link 1000B",
-		"{link: 1kB, admission: refuse, rules: [{clients: [a], minimum: 1001}]}": "rules[0]: minimum 1001B is more than link 1000B",
+		"{link: 1kB, admission: queue, default: {minimum: 1MB}}":                 "default: minimum 1MB is more than link 1kB",
+		"{link: 1kB, admission: refuse, rules: [{clients: [a], minimum: 1001}]}": "rules[0]: minimum 1001B is more than link 1kB",
 		"rules: [{clients: [a]}, {clients: [b], max: -2}]":                       "read policy",
 	} {
 		if _, err := policy.Parse([]byte(yaml)); err == nil || !strings.Contains(err.Error(), want) {

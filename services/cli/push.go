@@ -27,6 +27,7 @@ type push struct {
 	datagrams bool
 	parity    parity
 	wait      int
+	waitLimit time.Duration
 	rate      bytesize.Size
 	floor     bytesize.Size
 	lag       bytesize.Size
@@ -60,6 +61,7 @@ fresh, and what is lost is counted and not sent again.`,
 	flags.DurationVar(&p.options.SlowMember.LagTime, "slow-lag-time", 0, "with evict: time that a member may lag behind")
 	flags.DurationVar(&p.options.Deadline, "deadline", 0, "how long the delivery may take once it has begun, --wait not counted (no limit)")
 	flags.IntVar(&p.wait, "wait", 0, "wait until so many members receive before it begins")
+	flags.DurationVar(&p.waitLimit, "wait-limit", 0, "with --wait: how long it waits at most; then nothing is sent (no limit)")
 	addSize(flags, &p.rate, "rate", "bytes per second to send at most, as 100MB (no limit)")
 	flags.DurationVar(&p.options.Keep, "keep", 0, "how long agents hold it for members that join late (10m)")
 	flags.StringVar((*string)(&p.options.Congestion), "congestion", "", "congestion control of its connections: cubic, bbr or reno (the group's, or the machine's)")
@@ -79,6 +81,9 @@ fresh, and what is lost is counted and not sent again.`,
 		}
 		if p.wait < 0 {
 			return usageError{errors.New("--wait is a number of members")}
+		}
+		if p.waitLimit < 0 || p.waitLimit > 0 && p.wait == 0 {
+			return usageError{errors.New("--wait-limit bounds what --wait takes")}
 		}
 		p.options.MaxBytesPerSecond = uint64(p.rate)
 		p.options.SlowMember.FloorBytesPerSecond, p.options.SlowMember.LagBytes = uint64(p.floor), uint64(p.lag)
@@ -119,7 +124,7 @@ func (a *app) push(ctx context.Context, client *sdk.Client, p *push, what string
 		return err
 	}
 	defer a.leave(ctx, session)
-	if err := a.awaitReceivers(ctx, session, p.wait); err != nil {
+	if err := a.awaitReceivers(ctx, session, p); err != nil {
 		return err
 	}
 	beginning, cancel := context.WithTimeout(ctx, a.timeout)
@@ -267,9 +272,15 @@ func (a *app) leave(ctx context.Context, session *sdk.Session) {
 }
 
 // awaitReceivers waits until enough members receive.
-func (a *app) awaitReceivers(ctx context.Context, session *sdk.Session, enough int) error {
-	if enough <= 0 {
+func (a *app) awaitReceivers(ctx context.Context, session *sdk.Session, p *push) error {
+	if p.wait == 0 {
 		return nil
+	}
+	waiting := ctx
+	if p.waitLimit > 0 {
+		var stop func()
+		waiting, stop = context.WithTimeout(ctx, p.waitLimit)
+		defer stop()
 	}
 	receivers := make(map[string]bool)
 	note := func(m sdk.Member, there bool) {
@@ -282,7 +293,10 @@ func (a *app) awaitReceivers(ctx context.Context, session *sdk.Session, enough i
 			delete(receivers, m.Name)
 		}
 	}
-	for event, err := range session.Events(ctx) {
+	for event, err := range session.Events(waiting) {
+		if waiting.Err() != nil {
+			break
+		}
 		if err != nil {
 			return err
 		}
@@ -294,10 +308,13 @@ func (a *app) awaitReceivers(ctx context.Context, session *sdk.Session, enough i
 		for _, m := range event.Snapshot {
 			note(m, true)
 		}
-		if len(receivers) >= enough {
+		if len(receivers) >= p.wait {
 			return nil
 		}
-		fmt.Fprintf(a.stderr, "%s: waiting for receivers: %d of %d\n", time.Now().Format(time.TimeOnly), len(receivers), enough)
+		fmt.Fprintf(a.stderr, "%s: waiting for receivers: %d of %d\n", time.Now().Format(time.TimeOnly), len(receivers), p.wait)
+	}
+	if ctx.Err() == nil {
+		return fmt.Errorf("%d of %d members receive after %v: nothing was sent. Start more with groupcast pull, or wait for fewer", len(receivers), p.wait, p.waitLimit)
 	}
 	return errInterrupted
 }

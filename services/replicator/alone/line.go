@@ -43,6 +43,13 @@ func (l *line) receiving(p receive.Progress) {
 	l.show("%s of %s", bytesize.Short(p.Landed), bytesize.Short(p.Length))
 }
 
+// say says something once, also where there is no terminal.
+func (l *line) say(format string, args ...any) {
+	if !l.quiet {
+		fmt.Fprintf(l.to, format+"\n", args...)
+	}
+}
+
 func (l *line) show(format string, args ...any) {
 	file, is := l.to.(*os.File)
 	if l.quiet || !is || !term.IsTerminal(int(file.Fd())) {

@@ -73,6 +73,7 @@ func (a *app) receive(ctx context.Context, r *receiving) error {
 		return err
 	}
 	shown := &line{to: a.stderr, quiet: a.quiet}
+	shown.say("waiting for a sender on %s", a.lan)
 	receipt, err := receive.Run(ctx, receive.Env{Log: a.log(), Progress: shown.receiving}, receive.Config{
 		Place: place, Key: key, Name: r.name, LAN: r.site, Durable: r.ack == "durable",
 		Await: r.await, Patience: r.patience, Find: r.find, Open: r.open,

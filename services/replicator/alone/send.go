@@ -15,6 +15,7 @@ import (
 
 	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
 	"github.com/groupcast/groupcast/internal/bytesize"
+	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/services/replicator/device"
 	"github.com/groupcast/groupcast/services/replicator/paper"
 	"github.com/groupcast/groupcast/services/replicator/receive"
@@ -97,6 +98,7 @@ func (a *app) send(ctx context.Context, s *sending, path string) error {
 	}
 	defer func() { _ = from.Close() }()
 	shown := &line{to: a.stderr, quiet: a.quiet}
+	shown.say("waiting for %s on %s", s.whom(), a.lan)
 	env := send.Env{Log: a.log(), Progress: shown.sending, Begins: func(joined, refused int) { a.begins(s, joined, refused) }}
 	result, err := send.Run(ctx, env, send.Config{
 		Place: place, Key: key, Source: from, Receivers: s.receivers, Wait: s.wait, Ceiling: s.ceiling(a.lan),
@@ -114,6 +116,18 @@ func (a *app) send(ctx context.Context, s *sending, path string) error {
 		fmt.Fprintf(a.stdout, "%d of %d receivers did not join\n", missing, s.receivers)
 	}
 	return verdict(result.Members, s.receivers)
+}
+
+// whom says for whom is waited before anything is sent.
+func (s *sending) whom() string {
+	text := "the first receiver"
+	if s.receivers > 1 {
+		text = fmt.Sprintf("%d receivers", s.receivers)
+	}
+	if s.wait > 0 {
+		text += fmt.Sprintf(", %v at most,", s.wait)
+	}
+	return text
 }
 
 // begins says with how many it begins, if those are not all who were waited for.
@@ -154,8 +168,12 @@ func (s *sending) ceiling(device string) float64 {
 // receipts shows who has it.
 func (a *app) receipts(r send.Result) {
 	seconds := max(r.Took.Seconds(), 1e-6)
-	fmt.Fprintf(a.stdout, "%s  %s in %.2fs, %s/s, root %s\n", r.Info.Name, bytesize.Short(r.Info.Length), seconds,
-		bytesize.Short(uint64(float64(r.Info.Length)/seconds)), r.Root)
+	root := "its root is not known: not all of it was read"
+	if r.Root != (object.Root{}) {
+		root = "root " + r.Root.String()
+	}
+	fmt.Fprintf(a.stdout, "%s  %s in %.2fs, %s/s, %s\n", r.Info.Name, bytesize.Short(r.Info.Length), seconds,
+		bytesize.Short(uint64(float64(r.Info.Length)/seconds)), root)
 	fmt.Fprintf(a.stdout, "datagrams of %d bytes: %d, %d of them sent again; cut by the kernel: %v; the breaker tripped %d times\n",
 		r.Datagram, r.Counts.Packets, r.Counts.Repairs, r.Offload.Segment, r.Counts.Trips)
 	a.table(r.Members)
