@@ -23,8 +23,19 @@ type scenario struct {
 	deadline   time.Duration // of each delivery; zero for none
 	stripes    int           // of a link between two agents at least
 	idler      *place        // an agent that attracts others and moves nothing; nothing happens to it
+	drawn      []occasion    // what all of it was to have at least once, in some run
 	others     []string      // managers beside the first: all have one store, on a host of its own
 }
+
+// occasion is something that happens in some runs.
+type occasion string
+
+const (
+	deaths     occasion = "a third dies at once"
+	split      occasion = "a cluster is split"
+	swallowing occasion = "large packets vanish"
+	idling     occasion = "an agent moves nothing"
+)
 
 // managers are the hosts of all managers, and endpoints their addresses.
 func (s *scenario) managers() []string { return append([]string{managerHost}, s.others...) }
@@ -121,6 +132,7 @@ func draw(seed uint64) scenario {
 
 // drawIdler has an idler be beside whoever else, or alone.
 func (s *scenario) drawIdler(random *rand.Rand) {
+	s.drawn = append(s.drawn, idling)
 	beside := []string{"idle", senderHost}
 	for _, p := range slices.Concat(s.agents, s.receivers) {
 		beside = append(beside, p.node)
@@ -135,6 +147,7 @@ const striped = 128 << 10
 // drawSwallowing has large packets vanish on the way to one host, from all others or from some:
 // it says that it lives, and gets nothing.
 func (s *scenario) drawSwallowing(random *rand.Rand, span time.Duration) {
+	s.drawn = append(s.drawn, swallowing)
 	hosts := s.hosts()
 	to := hosts[2+random.IntN(len(hosts)-2)]
 	from := time.Duration(random.Int64N(int64(span)))
@@ -199,14 +212,55 @@ func (s *scenario) slowDown(random *rand.Rand) {
 	}
 }
 
-// drawDeaths has a third of all agents and receivers die within a second.
+// drawDeaths has a third of all agents and receivers, or a little more, die within a second.
 func (s *scenario) drawDeaths(random *rand.Rand, span time.Duration) {
+	s.drawn = append(s.drawn, deaths)
 	from := time.Duration(random.Int64N(int64(span)))
-	for _, host := range s.hosts()[2:] {
-		if random.IntN(3) == 0 {
-			died := from + time.Duration(random.Int64N(int64(time.Second)))
-			s.faults = slices.DeleteFunc(s.faults, func(f simnet.Fault) bool { return f.A == host && f.B == "" })
-			s.faults = append(s.faults, simnet.Fault{From: died, Until: died + 20*time.Second, Kind: simnet.Crash, A: host})
+	hosts := s.hosts()[2:]
+	random.Shuffle(len(hosts), func(i, j int) { hosts[i], hosts[j] = hosts[j], hosts[i] })
+	for _, host := range hosts[:(len(hosts)+2)/3] {
+		died := from + time.Duration(random.Int64N(int64(time.Second)))
+		s.faults = slices.DeleteFunc(s.faults, func(f simnet.Fault) bool { return f.A == host && f.B == "" })
+		s.faults = append(s.faults, simnet.Fault{From: died, Until: died + 20*time.Second, Kind: simnet.Crash, A: host})
+	}
+}
+
+// drawSwizzle has agents be cut off one by one, and come back in another order.
+func (s *scenario) drawSwizzle(random *rand.Rand) {
+	s.agents, s.faults, s.idler, s.drawn = nil, nil, nil, nil
+	zones := []string{"x", "y", "z"}
+	for i := range 7 {
+		name := fmt.Sprintf("a%d", i+1)
+		s.agents = append(s.agents, place{name, name, zones[random.IntN(len(zones))], drawCache(random)})
+	}
+	for i := range s.receivers {
+		s.receivers[i].node = s.agents[random.IntN(len(s.agents))].node
+	}
+	clogged := slices.Clone(s.agents[:3+random.IntN(5)])
+	from, until := make(map[string]time.Duration), make(map[string]time.Duration)
+	var at time.Duration
+	step := func() time.Duration {
+		at += time.Duration(random.Int64N(int64(3 * time.Second)))
+		return at
+	}
+	for _, times := range []map[string]time.Duration{from, until} {
+		random.Shuffle(len(clogged), func(i, j int) { clogged[i], clogged[j] = clogged[j], clogged[i] })
+		for _, p := range clogged {
+			times[p.name] = step()
+		}
+	}
+	hosts := s.hosts()
+	for i, a := range hosts {
+		for _, b := range hosts[i+1:] {
+			fault := simnet.Fault{From: at, Kind: simnet.CutBoth, A: a, B: b}
+			for _, host := range []string{a, b} {
+				if end, cut := until[host]; cut {
+					fault.From, fault.Until = min(fault.From, from[host]), max(fault.Until, end)
+				}
+			}
+			if fault.Until > 0 {
+				s.faults = append(s.faults, fault)
+			}
 		}
 	}
 }
@@ -305,13 +359,20 @@ func (s *scenario) drawLinks(random *rand.Rand) [][2]string {
 	return links[:1+random.IntN(min(len(links), 8))]
 }
 
-// partition cuts a set of hosts off from all others for a time.
+// partition cuts a set of hosts off from all others for a time. Where two agents are of one zone, it splits that.
 func (s *scenario) partition(random *rand.Rand, span time.Duration) {
 	from := time.Duration(random.Int64N(int64(span)))
 	until := from + time.Duration(random.Int64N(int64(span/4)))
 	var sides [2][]string
+	fixed := s.twoOfAZone()
+	if len(fixed) > 0 {
+		s.drawn = append(s.drawn, split)
+	}
 	for _, host := range s.hosts() {
 		side := random.IntN(2)
+		if slices.Contains(fixed, host) {
+			side = slices.Index(fixed, host)
+		}
 		sides[side] = append(sides[side], host)
 	}
 	for _, a := range sides[0] {
@@ -319,6 +380,18 @@ func (s *scenario) partition(random *rand.Rand, span time.Duration) {
 			s.replaceFaults(a, b, simnet.Fault{From: from, Until: until, Kind: simnet.CutBoth, A: a, B: b})
 		}
 	}
+}
+
+// twoOfAZone returns two agents of one zone, or none.
+func (s *scenario) twoOfAZone() []string {
+	first := make(map[string]string)
+	for _, p := range s.agents {
+		if other, known := first[p.zone]; known {
+			return []string{other, p.name}
+		}
+		first[p.zone] = p.name
+	}
+	return nil
 }
 
 func (s *scenario) hosts() []string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"runtime/debug"
 	"strings"
@@ -42,9 +43,33 @@ func TestSeeds(t *testing.T) {
 		}
 	})
 	t.Log(runs)
-	if *one < 0 && *seeds >= 100 && runs.moves == 0 {
-		t.Error("no slow agent moved lower in any run")
+	if *one >= 0 || *seeds < 100 {
+		return
 	}
+	if runs.moves == 0 || runs.idle == 0 {
+		t.Error("no slow agent moved lower in any run, or none that moves nothing was found")
+	}
+	for _, what := range []occasion{deaths, split, swallowing, idling} {
+		if runs.drawn[what] == 0 {
+			t.Errorf("in no run %s", what)
+		}
+	}
+}
+
+// C18: agents are cut off one by one, and come back in another order.
+func TestSeedsOfC18(t *testing.T) {
+	runs := newTally()
+	t.Run("seed", func(t *testing.T) {
+		for seed := *first; seed < *first+*seeds/5; seed++ {
+			if *one >= 0 && seed != uint64(*one) {
+				continue
+			}
+			s := draw(seed)
+			s.drawSwizzle(rand.New(rand.NewPCG(seed, 5)))
+			run(t, s, runs)
+		}
+	})
+	t.Log(runs)
 }
 
 // Without faults, everybody has everything.
@@ -101,9 +126,10 @@ type tally struct {
 	moves     int // of agents that held others up
 	succeeded int // how often a manager led after another
 	idle      int // agents that were taken out as idle
+	drawn     map[occasion]int
 }
 
-func newTally() *tally { return &tally{outcomes: make(map[string]int)} }
+func newTally() *tally { return &tally{outcomes: make(map[string]int), drawn: make(map[occasion]int)} }
 
 func (c *tally) count(delivery sdk.Delivery) {
 	c.mu.Lock()
@@ -121,6 +147,14 @@ func (c *tally) count(delivery sdk.Delivery) {
 	}
 }
 
+func (c *tally) note(drawn []occasion) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, what := range drawn {
+		c.drawn[what]++
+	}
+}
+
 func (c *tally) countTerms(said string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -128,7 +162,7 @@ func (c *tally) countTerms(said string) {
 }
 
 func (c *tally) String() string {
-	return fmt.Sprint(c.outcomes, ", agents moved lower: ", c.moves, ", idle: ", c.idle, ", successions: ", c.succeeded)
+	return fmt.Sprint(c.outcomes, ", agents moved lower: ", c.moves, ", idle: ", c.idle, ", successions: ", c.succeeded, ", ", c.drawn)
 }
 
 // endTime is how long after the last fault all must have ended: nothing moves for a
@@ -168,6 +202,7 @@ func live(t *testing.T, s scenario, dir string, runs *tally) {
 	}
 	w.log.Info("all has ended")
 	runs.countTerms(w.journal.String())
+	runs.note(s.drawn)
 	time.Sleep(2 * time.Second) // the last answers are under way
 	w.settle(limit)
 	w.checkBalance()

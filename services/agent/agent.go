@@ -108,6 +108,8 @@ func register(config *Config, listening string) (*agentv1.Registration, error) {
 	}
 	return &agentv1.Registration{
 		Node: cmp.Or(config.Node, hostname), Zone: config.Zone, Addresses: addresses,
-		Capacity: &agentv1.Capacity{CacheBytes: uint64(config.Cache.Bytes)},
+		Capacity: &agentv1.Capacity{
+			CacheBytes: uint64(config.Cache.Bytes), UplinkBytesPerSecond: cmp.Or(uint64(config.Data.Uplink), linkSpeed(interfaces, addresses)),
+		},
 	}, nil
 }

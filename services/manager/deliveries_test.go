@@ -14,7 +14,7 @@ const megabyte = 1 << 20
 
 // The main way: created, assigned, sealed, received, complete.
 func TestDeliveryCompletes(t *testing.T) {
-	_, p := startParty(t)
+	m, p := startParty(t)
 	agent := p.agent(t, "a1", "node-1", "zone-a")
 	sender := p.join(t, "s", "node-1", send)
 	one, two := p.join(t, "m1", "node-1", receiveToo), p.join(t, "m2", "node-2", receiveToo)
@@ -76,9 +76,12 @@ func TestDeliveryCompletes(t *testing.T) {
 		n.has(t, id, "told of the end", func(a *groupv1.Assignment) bool { return a.GetEnded() && a.GetReason() == "" })
 	}
 	measured := p.becomes(t, id, "measured", 5*time.Second, func(d *groupv1.Delivery) bool { return len(d.GetMeasurements().GetLinks()) == 3 })
-	if m := measured.GetMeasurements(); m.GetSendBytesPerSecond() == 0 || m.GetReceptionBytesPerSecond() == 0 ||
-		m.GetEffectiveThroughput() <= 0 || len(m.GetCaches()) != 1 || m.GetCaches()[0].GetRatio() != 0.25 {
-		t.Errorf("measured as %v", m)
+	if got := measured.GetMeasurements(); got.GetSendBytesPerSecond() == 0 || got.GetReceptionBytesPerSecond() == 0 ||
+		got.GetEffectiveThroughput() <= 0 || len(got.GetCaches()) != 1 || got.GetCaches()[0].GetRatio() != 0.25 {
+		t.Errorf("measured as %v", got)
+	}
+	for name, want := range map[string]uint64{"reception_bytes_per_second": 1, "effective_throughput_ratio": 1, "link_bytes_per_second": 3, "cache_ratio": 1} {
+		eventually(t, 5*time.Second, "counted: "+name, func() bool { return observed(t, m, "groupcast_manager_delivery_"+name) == want })
 	}
 }
 

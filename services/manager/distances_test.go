@@ -145,6 +145,21 @@ func TestAgentThatMoved(t *testing.T) {
 	})
 }
 
+// observed returns how often a manager's histogram was added to.
+func observed(t *testing.T, m *managertest.Manager, name string) (times uint64) {
+	t.Helper()
+	families, err := m.Metrics.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() == name {
+			times += family.GetMetric()[0].GetHistogram().GetSampleCount()
+		}
+	}
+	return times
+}
+
 // gauge returns a metric of a manager, summed over its labels.
 func gauge(t *testing.T, m *managertest.Manager, name string) (sum float64) {
 	t.Helper()

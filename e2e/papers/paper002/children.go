@@ -139,7 +139,7 @@ func (f *family) reach(ctx context.Context, child *lab.Host, receiving *sync.Wai
 }
 
 // atOnce is "parallel packet distribution between a host and its direct children" (§3): a
-// link of the product's for each, out of one file.
+// link of the product's for each, with a source of its own.
 func (f *family) atOnce(ctx context.Context) ([]time.Duration, error) {
 	took, errs := make([]time.Duration, childCount), make([]error, childCount)
 	var feeding sync.WaitGroup

@@ -14,6 +14,7 @@ func BenchmarkBuild(b *testing.B) {
 	for _, count := range computers {
 		nodes, rtt := zones(count, max(10, count/100))
 		b.Run(fmt.Sprint(len(nodes)), func(b *testing.B) {
+			b.ReportAllocs() // all of it together bounds what is in use at once
 			for b.Loop() {
 				build(b, "m-node-0000", nodes, tree.Bound{RTT: rtt})
 			}

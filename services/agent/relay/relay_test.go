@@ -131,7 +131,10 @@ func TestC16CapabilityOfAnother(t *testing.T) {
 		"for another delivery":     {r1, func(h *wire.Hello) { h.Delivery = other }, wire.Denied},
 		"to receive, used to send": {r1, func(h *wire.Hello) { h.Offer = true }, wire.Denied},
 		"tampered":                 {r1, func(h *wire.Hello) { h.Capability[len(h.Capability)-1] ^= 1 }, wire.Denied},
-		"another data plane":       {r1, func(h *wire.Hello) { h.Plaintext = true }, wire.Denied},
+		"expired": {r1, func(h *wire.Hello) {
+			h.Capability = w.capabilityOf(r1, identity.Receive, time.Now().Add(-2*identity.CapabilityLifetime))
+		}, wire.Denied},
+		"another data plane": {r1, func(h *wire.Hello) { h.Plaintext = true }, wire.Denied},
 	} {
 		t.Run(name, func(t *testing.T) {
 			hello := w.hello(w.capability(r1, identity.Receive))
@@ -406,7 +409,7 @@ func TestSlowMemberIsEvicted(t *testing.T) {
 }
 
 // An order of the tree that makes a loop moves nothing and harms nothing: the next one counts.
-func TestLoopDoesNoHarm(t *testing.T) {
+func TestC14LoopDoesNoHarm(t *testing.T) {
 	w := newWorld(t, 1<<20, modes()["CONTROL_MODE_HOP-DATA_PLANE_TLS"])
 	w.start("sa1", 64<<20)
 	w.start("sa2", 64<<20)

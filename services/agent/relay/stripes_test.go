@@ -109,7 +109,7 @@ func TestStripesBreakOverSmallCaches(t *testing.T) {
 }
 
 // C14: a stripe joins only the link of the one who brings it, and only while there is one.
-func TestStripeWithoutLinkIsRefused(t *testing.T) {
+func TestC14StripeWithoutLinkIsRefused(t *testing.T) {
 	w := newWorld(t, 1<<20, &groupv1.DeliverySpec{})
 	w.stripes = parallel.Bounds{Least: 1, Most: parallel.Most}
 	w.start("sa1", 64<<20)

@@ -159,7 +159,12 @@ func (a *agent) counts(w *world, metric string) map[string]float64 {
 
 func (w *world) capability(holder identity.ID, duty identity.Duty) []byte {
 	w.Helper()
-	now := time.Now()
+	return w.capabilityOf(holder, duty, time.Now())
+}
+
+// capabilityOf is a capability of some time.
+func (w *world) capabilityOf(holder identity.ID, duty identity.Duty, now time.Time) []byte {
+	w.Helper()
 	token, err := identity.SignCapability(w.manager, identity.Capability{
 		Holder: holder, Group: "g", Delivery: hex.EncodeToString(deliveryID[:]), Duty: duty, Issued: now, Expires: now.Add(identity.CapabilityLifetime),
 	})

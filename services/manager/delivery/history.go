@@ -21,7 +21,7 @@ const (
 
 var causes = []string{
 	causeCreated, causeJoined, causeGone, causeReturned,
-	causeOffline, causeClosed, causeSilent, causeBlamed, causeSlow, causeLags, causeNearer,
+	causeOffline, causeClosed, causeSilent, causeBlamed, causeSlow, causeIdle, causeLags, causeNearer,
 }
 
 const (

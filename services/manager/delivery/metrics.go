@@ -14,6 +14,8 @@ type Metrics struct {
 	receipts   *prometheus.CounterVec
 	trees      *prometheus.CounterVec
 	directives prometheus.Counter
+	// The measurements of 000 §IV-B, when a delivery has ended: its identity would be a series for each.
+	reception, links, caches, effective prometheus.Histogram
 }
 
 // NewMetrics returns metrics, each with all the series that it can have, so that a
@@ -32,6 +34,22 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		directives: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "groupcast_manager_directives_total", Help: "Directives sent to nodes of trees while this manager led: who feeds them, whom they feed, and that they are done.",
 		}),
+	}
+	bandwidths, ratios := prometheus.ExponentialBuckets(64<<10, 2, 16), prometheus.LinearBuckets(0.1, 0.1, 10)
+	for _, h := range []struct {
+		of         *prometheus.Histogram
+		name, help string
+		buckets    []float64
+	}{
+		{&m.reception, "reception_bytes_per_second", "Reception throughput of deliveries that ended while this manager led: that of the slowest member.", bandwidths},
+		{&m.links, "link_bytes_per_second", "Bandwidth that a link of a delivery's tree used, of those that ended while this manager led.", bandwidths},
+		{&m.effective, "effective_throughput_ratio", "Reception throughput over the sender's rate, of deliveries that ended while this manager led.", ratios},
+		{&m.caches, "cache_ratio", "The most that an agent held of a delivery, over what was sent, of those that ended while this manager led.", ratios},
+	} {
+		*h.of = prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "groupcast_manager_delivery_" + h.name, Help: h.help, Buckets: h.buckets, NativeHistogramBucketFactor: 1.1,
+		})
+		registry.MustRegister(*h.of)
 	}
 	for _, state := range []string{"complete", "partial", "failed"} {
 		m.ended.WithLabelValues(state)
@@ -65,6 +83,17 @@ func (m *Metrics) receipt(state groupv1.ReceiptState, reason string) {
 		groupv1.ReceiptState_RECEIPT_STATE_FAILED:   "failed",
 		groupv1.ReceiptState_RECEIPT_STATE_UNKNOWN:  "unknown",
 	}[state], reason).Inc()
+}
+
+func (m *Metrics) measured(of *groupv1.Measurements) {
+	m.reception.Observe(float64(of.GetReceptionBytesPerSecond()))
+	m.effective.Observe(of.GetEffectiveThroughput())
+	for _, link := range of.GetLinks() {
+		m.links.Observe(float64(link.GetBytesPerSecond()))
+	}
+	for _, cache := range of.GetCaches() {
+		m.caches.Observe(cache.GetRatio())
+	}
 }
 
 func (m *Metrics) treeChanged(cause string) { m.trees.WithLabelValues(cause).Inc() }

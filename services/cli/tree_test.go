@@ -1,0 +1,39 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/groupcast/groupcast/sdk"
+)
+
+// Who feeds whom is drawn with how much each has and how fast more comes; as much as a screen has lines for.
+func TestTreeIsDrawn(t *testing.T) {
+	d := sdk.Delivery{
+		State: sdk.DeliveryRunning, Length: 8 << 20, Members: 3, Complete: 1,
+		Tree: []sdk.TreeNode{
+			{ID: "member/s", Bytes: 8 << 20},
+			{ID: "agent/a1", Parent: "member/s", Bytes: 6 << 20, BytesPerSecond: 3 << 20},
+			{ID: "member/m1", Parent: "agent/a1", Bytes: 8 << 20, BytesPerSecond: 1 << 20},
+			{ID: "agent/a2", Parent: "agent/a1", Bytes: 4 << 20, BytesPerSecond: 2 << 20},
+			{ID: "member/m2", Parent: "agent/a2", Bytes: 2 << 20, BytesPerSecond: 1 << 20},
+			{ID: "member/m3", Parent: "agent/a2", Absent: true},
+		},
+	}
+	lines := treeLines(d, 10)
+	want := []string{
+		"member/s            100%             ",
+		"└─ agent/a1          75%    3.0 MiB/s",
+		"   ├─ member/m1     100%             ",
+		"   └─ agent/a2       50%    2.0 MiB/s",
+		"      ├─ member/m2   25%    1.0 MiB/s",
+		"      └─ member/m3    0%       absent",
+	}
+	if !slices.Equal(lines, want) {
+		t.Errorf("drawn as\n%s", strings.Join(lines, "\n"))
+	}
+	if short := treeLines(d, 3); !slices.Equal(short, []string{want[0], want[1], "and 4 more: 1 of 3 complete"}) {
+		t.Errorf("in three lines:\n%s", strings.Join(short, "\n"))
+	}
+}
