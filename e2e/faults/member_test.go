@@ -88,6 +88,23 @@ func TestC6MemberStopsReading(t *testing.T) {
 	}
 }
 
+// A member that is killed goes on where it was known to be synced, which its journal claims every 5 s.
+func TestKilledMemberGoesOnWhereItWas(t *testing.T) {
+	t.Parallel()
+	n := slowMember(t)
+	p := n.Push(n.Object("model", size), "--rate", "1MB")
+	n.AwaitBytes(p, "m2", size/2)
+	n.Kill("m2")
+	carried := n.Carried("m2")
+	n.Restart("m2")
+	n.AwaitComplete(p)
+	again := n.Carried("m2") - carried
+	t.Logf("killed with %d bytes, it was sent %d more of %d", size/2, again, size)
+	if again > size-size/8 {
+		t.Error("it has begun anew")
+	}
+}
+
 // A cache of 4 MiB, an object many times as large, and a child that stalls: the agent
 // stays within its cache and 64 MiB (E, goal 8).
 func TestC8StalledChildBoundsMemory(t *testing.T) {
