@@ -432,6 +432,23 @@ func TestC14LoopDoesNoHarm(t *testing.T) {
 	}
 }
 
+// An order of an earlier tree, of a manager that does not know yet that another leads, changes nothing.
+func TestC14EarlierTreeIsNotFollowed(t *testing.T) {
+	w := newWorld(t, 1<<20, modes()["CONTROL_MODE_HOP-DATA_PLANE_TLS"])
+	w.start("sa1", 64<<20)
+	w.version = 7
+	w.tree("sa1", "sender", "r1")
+	w.version = 6
+	w.tree("sa1", "sender", "r2")
+	r2 := identity.ID{Role: identity.Member, Name: "r2"}
+	_, _, err := link.Dial(t.Context(), &net.Dialer{}, w.agents["sa1"].address, w.identity(r2), identity.ID{Role: identity.Agent, Name: "sa1"}, w.hello(w.capability(r2, identity.Receive)))
+	var refusal *wire.Refusal
+	if !errors.As(err, &refusal) || refusal.Reason != wire.Stale {
+		t.Errorf("%v, want the child of the earlier tree refused as stale", err)
+	}
+	w.deliver("sa1", map[*member]string{newMember("r1"): "sa1"})
+}
+
 // Who measures a round trip is no attack: it is counted apart from what is refused.
 func TestMeasuringIsNotRefused(t *testing.T) {
 	w := newWorld(t, 0, &groupv1.DeliverySpec{})
