@@ -137,8 +137,8 @@ func stronger(a, b *agentv1.Agent) int {
 }
 
 // choose returns the agents to use: those on the nodes of the sender and the receivers,
-// one for each other cluster that has receivers, the nearest for each receiver that is of
-// none, and one at least.
+// one for each other cluster that has receivers, the nearest for each receiver of whose
+// cluster there is none, and one at least.
 func (n Network) choose() []*agentv1.Agent {
 	c := n.begin()
 	c.takeOccupied()
@@ -186,22 +186,22 @@ func (c *chosen) takeOccupied() {
 }
 
 // takeFor takes the agent of a receiver's node; else the strongest of its cluster if none of
-// it is taken; else the nearest.
+// it is taken; where its cluster has none, or it is of none, the nearest.
 func (c *chosen) takeFor(receiver *groupv1.Member) {
 	if own, has := c.byNode[receiver.GetNode()]; has {
 		c.take(own)
 		return
 	}
 	own := c.clusterOfMember(receiver, c.byNode)
-	if own == "" {
-		if nearest := c.nearest(receiver); nearest != nil {
-			c.take(nearest)
+	strongest := slices.IndexFunc(c.usable, func(agent *agentv1.Agent) bool { return own != "" && c.clusterOf(agent) == own })
+	if strongest >= 0 {
+		if !c.entered[own] {
+			c.take(c.usable[strongest])
 		}
 		return
 	}
-	strongest := slices.IndexFunc(c.usable, func(agent *agentv1.Agent) bool { return c.clusterOf(agent) == own })
-	if !c.entered[own] && strongest >= 0 {
-		c.take(c.usable[strongest])
+	if nearest := c.nearest(receiver); nearest != nil {
+		c.take(nearest)
 	}
 }
 

@@ -202,7 +202,7 @@ func TestFoundClustersAreEnteredOnce(t *testing.T) {
 	}
 }
 
-// One that joins late takes along the agent of its cluster, or the nearest, if none of them is used yet.
+// One that joins late takes along the agent of its cluster, or the nearest where that has none, if none of them is used yet.
 func TestJoinMeasured(t *testing.T) {
 	network := networks["measured"]
 	network.Receivers = network.Receivers[:2]
@@ -210,8 +210,11 @@ func TestJoinMeasured(t *testing.T) {
 	if _, used := first.Node("agent/b3"); used {
 		t.Fatal("an agent is used that helps nobody")
 	}
-	for _, late := range []struct{ member, parent string }{{"guest", "agent/b5"}, {"far", "agent/c6"}} {
-		joined, err := network.Join(first, member(late.member, ""))
+	for _, late := range []struct {
+		member, parent string
+		labels         []string
+	}{{"guest", "agent/b5", nil}, {"far", "agent/c6", nil}, {"far", "agent/c6", []string{"zone=nowhere"}}} {
+		joined, err := network.Join(first, member(late.member, "", late.labels...))
 		if err != nil {
 			t.Fatal(err)
 		}
