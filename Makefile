@@ -15,13 +15,13 @@ build: ## every binary into bin/
 run: build ## start a standalone server and show the main job at work
 	go run ./e2e/demo bin
 
-# What measures time in emulated networks runs by itself, after all else.
+# What measures time in emulated networks runs by itself, after all else, and always: it builds the programs that it runs.
 MEASURING := $(addprefix ./e2e/,$(addsuffix /...,lab fleet faults datagrams gather replicas papers peers))
 
 # Most tests wait for something: more run at once than there are processors.
 test: ## all that needs no cluster, network or tool installed by hand
 	go test -timeout 30m -parallel 6 $(GOTESTFLAGS) $$(go list ./... | grep -vE '/e2e/(lab|fleet|faults|datagrams|gather|replicas|envoy|papers|peers)')
-	go test -timeout 30m -p 1 $(GOTESTFLAGS) $(MEASURING)
+	go test -timeout 30m -count 1 -p 1 $(GOTESTFLAGS) $(MEASURING)
 
 race: ## the tests under the race detector
 	go test -race -timeout 30m ./internal/... ./sdk/... ./services/... ./e2e/cli/...

@@ -235,3 +235,29 @@ func TestSlowSenderMakesNoAgentIdle(t *testing.T) {
 		}
 	})
 }
+
+// A member that cannot reach an agent which feeds others is fed by another; the agent stays with those.
+func TestUnfedMemberGoesElsewhere(t *testing.T) {
+	for _, mode := range []sdk.ControlMode{sdk.Hop, sdk.EndToEnd} {
+		t.Run(string(mode), func(t *testing.T) {
+			s := scenario{
+				agents:     []place{{"a1", "a1", "x", 16 << 20}, {"a2", "a2", "y", 16 << 20}},
+				receivers:  []place{{name: "r1", node: "a1"}, {name: "r2", node: "a1"}, {name: "r3", node: "a2"}},
+				policy:     sdk.Policy{ControlMode: mode, SlowMember: sdk.SlowMember{Action: sdk.Detach}},
+				deliveries: []parcel{{name: "object-0", size: 8 << 20}},
+			}
+			inWorld(t, s, func(*world) {}, func(w *world) {
+				ended := w.slowly(2*time.Minute, func() {
+					time.Sleep(20 * time.Second)
+					w.network.Narrow("a1", "r2")
+				})
+				if len(ended.TreeChanges) < 2 || ended.TreeChanges[1].Cause != "member_unfed" {
+					t.Errorf("the tree's changes: %+v", ended.TreeChanges)
+				}
+				if len(ended.TreeChanges) > 6 {
+					t.Errorf("%d changes of the tree: %+v", len(ended.TreeChanges), ended.TreeChanges)
+				}
+			})
+		})
+	}
+}

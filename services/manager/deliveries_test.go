@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
@@ -359,6 +360,51 @@ func TestDeliveryAgentUnreachable(t *testing.T) {
 	p.m2.report(&groupv1.DeliveryReport{Delivery: id, Lost: next})
 	wait(t, 3*time.Second)
 	p.m2.has(t, id, "still fed by "+next, fedBy(next))
+}
+
+// Who gets nothing, or cannot reach it, is fed by another than an agent that feeds others; that one stays with them.
+func TestDeliveryUnfedMember(t *testing.T) {
+	t.Parallel()
+	for name, says := range map[string]struct {
+		report *groupv1.DeliveryReport
+		within time.Duration
+	}{
+		"it gets nothing":  {&groupv1.DeliveryReport{}, 25 * time.Second},
+		"it cannot get it": {&groupv1.DeliveryReport{Lost: "a2"}, 8 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, party := startParty(t)
+			p := newPair(t, party)
+			m3 := p.join(t, "m3", "node-2", receiveToo)
+			id := p.create(t, p.sender, file(megabyte))
+			first := m3.has(t, id, "fed by its node's agent", fedBy("a2"))
+			goesOn := uint64(0)
+			eventually(t, says.within, "m3 is fed by another", func() bool {
+				goesOn++
+				p.sender.report(&groupv1.DeliveryReport{Delivery: id, Bytes: megabyte})
+				for _, agent := range []*node{p.a1, p.a2} {
+					agent.report(&groupv1.DeliveryReport{Delivery: id, Bytes: megabyte, Children: []*groupv1.ChildReport{
+						{Name: "a2", Connected: true}, {Name: "m1", Connected: true}, {Name: "m2", Connected: true}, {Name: "m3", Connected: true},
+					}})
+				}
+				p.m1.report(&groupv1.DeliveryReport{Delivery: id, Bytes: goesOn})
+				p.m2.report(&groupv1.DeliveryReport{Delivery: id, Bytes: goesOn})
+				says.report.Delivery = id
+				m3.report(proto.CloneOf(says.report))
+				time.Sleep(250 * time.Millisecond)
+				d := p.get(t, id)
+				return receipt(d, "m3").GetParent() != "a2" && d.GetTreeVersion() > first.GetTreeVersion()
+			})
+			d := p.get(t, id)
+			if receipt(d, "m2").GetParent() != "a2" || receipt(d, "m3").GetParent() != "a1" {
+				t.Errorf("m2 is fed by %s, and m3 by %s", receipt(d, "m2").GetParent(), receipt(d, "m3").GetParent())
+			}
+			if last := d.GetTreeChanges()[len(d.GetTreeChanges())-1]; last.GetCause() != "member_unfed" {
+				t.Errorf("the last change is %v", last)
+			}
+		})
+	}
 }
 
 func TestDeliveryExpiredMemberReturns(t *testing.T) {

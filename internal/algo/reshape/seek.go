@@ -73,6 +73,9 @@ func (s *Seek) Next(t *tree.Tree, nodes []tree.Node, now time.Time) (*tree.Tree,
 	return t, gains
 }
 
+// Stay notes that a node moved for another reason: it stays for a while, too.
+func (s *Seek) Stay(name string, now time.Time) { s.rest(name, now) }
+
 // rest has a node that moved stay for a while.
 func (s *Seek) rest(name string, now time.Time) {
 	last := s.rests[name]

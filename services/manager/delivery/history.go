@@ -17,11 +17,12 @@ const (
 	causeReturned = "agent_returned"
 	causeLags     = "agent_lags"
 	causeNearer   = "parent_nearer"
+	causeUnfed    = "member_unfed"
 )
 
 var causes = []string{
 	causeCreated, causeJoined, causeGone, causeReturned,
-	causeOffline, causeClosed, causeSilent, causeBlamed, causeSlow, causeIdle, causeLags, causeNearer,
+	causeOffline, causeClosed, causeSilent, causeBlamed, causeSlow, causeIdle, causeLags, causeNearer, causeUnfed,
 }
 
 const (

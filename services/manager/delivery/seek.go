@@ -28,10 +28,7 @@ func (r *rearrangement) seekNearer(delivery view.Delivery) {
 	}
 	r.sought = r.now
 	r.due = sooner(r.due, r.now.Add(reshape.SeekPause))
-	there := r.network
-	there.Agents = slices.DeleteFunc(slices.Clone(there.Agents), func(agent *agentv1.Agent) bool {
-		return !r.desk.seen(agent.GetName()).attached
-	})
+	there := r.attached()
 	before := there.Enlarged(r.tree)
 	nodes := slices.DeleteFunc(there.Nodes(before), func(node tree.Node) bool {
 		return r.isNearlyDone(node.Name, delivery.GetDelivery().GetSpec().GetLength())
@@ -44,6 +41,15 @@ func (r *rearrangement) seekNearer(delivery view.Delivery) {
 	for _, gain := range gains {
 		r.because(causeNearer, gained(gain, r.tree.Sender()))
 	}
+}
+
+// attached is the network with those agents alone that can be told what to do.
+func (r *rearrangement) attached() placement.Network {
+	there := r.network
+	there.Agents = slices.DeleteFunc(slices.Clone(there.Agents), func(agent *agentv1.Agent) bool {
+		return !r.desk.seen(agent.GetName()).attached
+	})
+	return there
 }
 
 // isNearlyDone tells whether a node has all of a length, or nearly; never where that is not known.

@@ -82,6 +82,7 @@ func (k *keeper) arrange(ctx context.Context, delivery view.Delivery, now time.T
 	r.bringBack()
 	r.releaseMembers(delivery)
 	r.admitMembers(delivery)
+	r.moveStarved(delivery)
 	r.lowerSlow(delivery)
 	r.seekNearer(delivery)
 	if len(r.history) == 0 {
@@ -207,6 +208,9 @@ func (r *rearrangement) replaceLost(delivery view.Delivery) {
 		}
 		if cause == causeBlamed {
 			r.heeded[by] = r.now
+			if r.movesInstead(by, id, delivery) {
+				continue
+			}
 		}
 		lost[name] = cause
 	}

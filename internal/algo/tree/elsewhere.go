@@ -1,0 +1,29 @@
+package tree
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Elsewhere returns the tree with a member at the best agent that does not feed it now: of its cluster if
+// there is another, else anywhere. It fails with a *FanOutError if no other has room.
+func (t *Tree) Elsewhere(name string) (*Tree, error) {
+	at, known := t.index.find(name)
+	if !known || t.agent(at) || t.at(at).parent == none || !t.agent(t.at(at).parent) {
+		return nil, fmt.Errorf("tree: %q is not a member that an agent feeds", name)
+	}
+	r := t.next().repair()
+	old := r.at(at).parent
+	r.detach(at)
+	isOld := func(agent int) bool { return agent == old }
+	others := slices.DeleteFunc(r.own(at), isOld)
+	if len(others) == 0 {
+		others = slices.DeleteFunc(r.allFed(), isOld)
+	}
+	roomy := r.withRoom(others)
+	if len(roomy) == 0 {
+		return nil, r.full(at, others)
+	}
+	r.attach(at, r.best(roomy, at, total).agent)
+	return r.done(), nil
+}

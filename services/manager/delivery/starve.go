@@ -1,0 +1,93 @@
+package delivery
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/services/manager/placement"
+	"github.com/groupcast/groupcast/services/manager/view"
+)
+
+// An agent that feeds others may give one member nothing: the member cannot reach it, or it does so by
+// intent. The agent is of use to the others, so it is the member that goes elsewhere.
+
+// feedsPatience is how lately an agent that feeds others has given somebody something.
+const feedsPatience = 5 * time.Second
+
+// moveStarved has members be fed by others that get nothing where they are.
+func (r *rearrangement) moveStarved(delivery view.Delivery) {
+	if !delivery.Running() || isDatagrams(delivery) || r.tree == nil || len(r.history) > 0 || len(r.absent) > 0 {
+		return
+	}
+	for _, name := range r.tree.Names() {
+		if member := placement.ParseID(name); r.starves(member) {
+			from, _ := r.tree.Parent(name)
+			r.moveElsewhere(member, fmt.Sprintf("%s, which feeds others, gave it nothing", from))
+		}
+	}
+}
+
+// movesInstead moves a member that cannot reach an agent, rather than that one be taken out for all whom it
+// feeds; it reports whether it did.
+func (r *rearrangement) movesInstead(member, agent identity.ID, delivery view.Delivery) bool {
+	return delivery.Running() && member.Role == identity.Member && r.feedsOthers(agent, member) &&
+		r.moveElsewhere(member, fmt.Sprintf("it cannot reach %s, which feeds others", agent))
+}
+
+// moveElsewhere has a member be fed by another agent, if there is one.
+func (r *rearrangement) moveElsewhere(member identity.ID, why string) (moved bool) {
+	after, err := r.attached().Enlarged(r.tree).Elsewhere(member.String())
+	if err != nil {
+		return false
+	}
+	from, _ := r.tree.Parent(member.String())
+	r.tree = placement.Reduced(after, r.tree)
+	r.doubt(placement.ParseID(from), member)
+	r.seek.Stay(member.String(), r.now)
+	to, _ := r.tree.Parent(member.String())
+	r.because(causeUnfed, fmt.Sprintf("%s is fed by %s now: %s", member, to, why))
+	return true
+}
+
+// doubt remembers who was not fed by whom: a member that gets nothing from another either may be to blame itself,
+// and is not moved away from this one again for that until it has got more.
+func (k *keeper) doubt(agent, member identity.ID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.progress.doubted[link{agent, member}] = k.progress.extent(member)
+}
+
+// starves tells whether a member has got nothing for long from an agent that feeds others, though it could.
+func (k *keeper) starves(member identity.ID) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	node, now := k.progress.nodes[member], time.Now()
+	if node == nil || now.Sub(later(later(node.bytesAt, node.lostSince), later(k.treeAt, k.progress.begun))) < idlePatience {
+		return false
+	}
+	return judge{k.progress, k.tree, now, true}.starves(member)
+}
+
+func (j judge) starves(member identity.ID) bool {
+	feeder := j.feeder(member)
+	if member.Role != identity.Member || member == j.sender || feeder.Role != identity.Agent {
+		return false
+	}
+	return j.extent(member) < j.extent(feeder) && j.isReady(member, feeder) && j.gaveAnother(feeder, member)
+}
+
+// feedsOthers tells whether an agent lately gave something to another than one member.
+func (k *keeper) feedsOthers(agent, but identity.ID) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.tree != nil && judge{k.progress, k.tree, time.Now(), true}.gaveAnother(agent, but)
+}
+
+func (j judge) gaveAnother(agent, but identity.ID) bool {
+	return slices.ContainsFunc(j.children(agent), func(child identity.ID) bool {
+		node := j.nodes[child]
+		return child != but && node != nil && j.now.Sub(node.bytesAt) < feedsPatience
+	})
+}
