@@ -42,6 +42,15 @@ func (w *world) slowly(lasts time.Duration, meanwhile func()) sdk.Delivery {
 	return ended
 }
 
+// carriedBy returns how much each link of a delivery carried.
+func carriedBy(ended sdk.Delivery) map[string]uint64 {
+	carried := map[string]uint64{}
+	for _, link := range ended.Measurements.Links {
+		carried[link.From+">"+link.To] = link.Bytes
+	}
+	return carried
+}
+
 // moves returns when the nodes of a delivery moved to better parents.
 func moves(of sdk.Delivery) (times []time.Time) {
 	for _, change := range of.TreeChanges {
@@ -86,10 +95,7 @@ func TestReceiverMovesToAnAgentThatComes(t *testing.T) {
 		if got := moves(ended); len(got) != 1 {
 			t.Errorf("%d moves, want one: %+v", len(got), ended.TreeChanges)
 		}
-		carried := map[string]uint64{}
-		for _, link := range ended.Measurements.Links {
-			carried[link.From+">"+link.To] = link.Bytes
-		}
+		carried := carriedBy(ended)
 		whole := uint64(s.deliveries[0].size)
 		if carried["a2>r1"] == 0 || carried["a1>r1"] == 0 || carried["a2>r1"]+carried["a1>r1"] > whole*101/100 {
 			t.Errorf("the links carried %v of %d bytes: want a part over each, and none twice", carried, whole)
@@ -118,10 +124,7 @@ func TestSenderMovesToAnAgentThatComes(t *testing.T) {
 				if got := moves(ended); len(got) != 1 {
 					t.Errorf("%d moves, want one: %+v", len(got), ended.TreeChanges)
 				}
-				carried := map[string]uint64{}
-				for _, link := range ended.Measurements.Links {
-					carried[link.From+">"+link.To] = link.Bytes
-				}
+				carried := carriedBy(ended)
 				whole := uint64(s.deliveries[0].size)
 				first, then := carried["sender>a1"], carried["a2>a1"]
 				if first == 0 || then == 0 || first+then > whole*101/100 || carried["sender>a2"] > then*101/100 {
