@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	dto "github.com/prometheus/client_model/go"
+
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/sdk"
 	"github.com/groupcast/groupcast/services/manager/managertest"
@@ -148,14 +150,8 @@ func TestAgentThatMoved(t *testing.T) {
 // observed returns how often a manager's histogram was added to.
 func observed(t *testing.T, m *managertest.Manager, name string) (times uint64) {
 	t.Helper()
-	families, err := m.Metrics.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, family := range families {
-		if family.GetName() == name {
-			times += family.GetMetric()[0].GetHistogram().GetSampleCount()
-		}
+	for _, metric := range metrics(t, m, name) {
+		times += metric.GetHistogram().GetSampleCount()
 	}
 	return times
 }
@@ -163,16 +159,23 @@ func observed(t *testing.T, m *managertest.Manager, name string) (times uint64) 
 // gauge returns a metric of a manager, summed over its labels.
 func gauge(t *testing.T, m *managertest.Manager, name string) (sum float64) {
 	t.Helper()
+	for _, metric := range metrics(t, m, name) {
+		sum += metric.GetGauge().GetValue() + metric.GetCounter().GetValue()
+	}
+	return sum
+}
+
+// metrics returns a metric of a manager, with all its labels.
+func metrics(t *testing.T, m *managertest.Manager, name string) []*dto.Metric {
+	t.Helper()
 	families, err := m.Metrics.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, family := range families {
-		for _, metric := range family.GetMetric() {
-			if family.GetName() == name {
-				sum += metric.GetGauge().GetValue() + metric.GetCounter().GetValue()
-			}
+		if family.GetName() == name {
+			return family.GetMetric()
 		}
 	}
-	return sum
+	return nil
 }

@@ -17,11 +17,12 @@ func (t *Tree) nearerIngress(sender Node) (*Tree, Gain, bool) {
 	before := r.asIngress(old)
 	r.limit = max(r.fanOut, r.at(old).links)
 	after, found := r.bestIngress(old)
-	longer := r.hop(0, after.parent) + r.hop(after.parent, old) - r.hop(0, old)
-	switch {
-	case !found, !after.isBetter(before), r.bound.MaxLatency > 0 && longer > 0:
+	if !found || !after.isBetter(before) {
 		return nil, Gain{}, false
-	case after.nearness == before.nearness && 4*longer > before.rtt-after.rtt:
+	}
+	longer := r.hop(0, after.parent) + r.hop(after.parent, old) - r.hop(0, old)
+	tooLong := r.bound.MaxLatency > 0 && longer > 0
+	if tooLong || after.nearness == before.nearness && 4*longer > before.rtt-after.rtt {
 		return nil, Gain{}, false
 	}
 	gain := after.over(before)

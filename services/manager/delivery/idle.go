@@ -63,7 +63,7 @@ func (k *keeper) isBusy(now time.Time) bool {
 // another either may be to blame itself, and is not heeded again until it has got more.
 func (k *keeper) foundIdle(agent identity.ID) {
 	k.mu.Lock()
-	k.progress.doubt(agent, k.tree)
+	k.progress.doubtAll(agent, k.tree)
 	k.mu.Unlock()
 	k.desk.mu.Lock()
 	defer k.desk.mu.Unlock()
@@ -80,14 +80,17 @@ func (d *Desk) isIdle(agent string, now time.Time) bool {
 	return was && now.Before(until)
 }
 
-func (p *progress) doubt(agent identity.ID, t *tree.Tree) {
+// doubtAll is doubt of all that an agent is fed by, or feeds.
+func (p *progress) doubtAll(agent identity.ID, t *tree.Tree) {
 	feeder, _ := t.Parent(agent.String())
-	p.doubted[link{placement.ParseID(feeder), agent}] = p.extent(agent)
+	p.doubt(placement.ParseID(feeder), agent)
 	for _, name := range t.Children(agent.String()) {
-		child := placement.ParseID(name)
-		p.doubted[link{agent, child}] = p.extent(child)
+		p.doubt(agent, placement.ParseID(name))
 	}
 }
+
+// doubt notes that a node got no more from the one that feeds it, than it has now.
+func (p *progress) doubt(feeder, id identity.ID) { p.doubted[link{feeder, id}] = p.extent(id) }
 
 // judge judges who is idle in a tree.
 type judge struct {

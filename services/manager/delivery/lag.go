@@ -29,7 +29,7 @@ type slowAgent struct {
 
 // lowerSlow moves an agent lower that holds up those that it feeds.
 func (r *rearrangement) lowerSlow(delivery view.Delivery) {
-	if !delivery.Running() || r.tree == nil || len(r.history) > 0 || len(r.absent) > 0 {
+	if !r.mayReshape(delivery) {
 		return
 	}
 	flows := r.flows()

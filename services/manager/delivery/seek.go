@@ -18,8 +18,7 @@ const nearlyDone = 10 * time.Second
 // seekNearer has nodes move to parents that are better by now: others were measured to be near, or
 // an agent has come. Nobody who receives datagrams does: what is on its way at a move is lost to it.
 func (r *rearrangement) seekNearer(delivery view.Delivery) {
-	inDatagrams := delivery.GetDelivery().GetSpec().GetDatagrams() != nil
-	if !delivery.Running() || inDatagrams || r.tree == nil || len(r.history) > 0 || len(r.absent) > 0 {
+	if isDatagrams(delivery) || !r.mayReshape(delivery) {
 		return
 	}
 	if next := r.sought.Add(reshape.SeekPause); r.now.Before(next) {

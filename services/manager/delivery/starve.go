@@ -18,7 +18,7 @@ const feedsPatience = 5 * time.Second
 
 // moveStarved has members be fed by others that get nothing where they are.
 func (r *rearrangement) moveStarved(delivery view.Delivery) {
-	if !delivery.Running() || isDatagrams(delivery) || r.tree == nil || len(r.history) > 0 || len(r.absent) > 0 {
+	if isDatagrams(delivery) || !r.mayReshape(delivery) {
 		return
 	}
 	for _, name := range r.tree.Names() {
@@ -56,7 +56,7 @@ func (r *rearrangement) moveElsewhere(member identity.ID, why string) (moved boo
 func (k *keeper) doubt(agent, member identity.ID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.progress.doubted[link{agent, member}] = k.progress.extent(member)
+	k.progress.doubt(agent, member)
 }
 
 // starves tells whether a member has got nothing for long from an agent that feeds others, though it could.

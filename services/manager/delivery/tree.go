@@ -283,6 +283,11 @@ func (r *rearrangement) bringBack() {
 	}
 }
 
+// mayReshape tells whether a tree may be made better: it is in use, nobody is missing, and nothing else changes now.
+func (r *rearrangement) mayReshape(delivery view.Delivery) bool {
+	return delivery.Running() && r.tree != nil && len(r.history) == 0 && len(r.absent) == 0
+}
+
 // removeAbsent takes the absent out for good, now that others can do their work.
 func (r *rearrangement) removeAbsent() {
 	for _, name := range r.absent {
