@@ -39,10 +39,13 @@ func TestBuildWithinLatencyBound(t *testing.T) {
 // usualFanOut is the limit for a load of which nothing is known.
 const usualFanOut = 3
 
-// A limit that is not given is the usual wherever that leaves room for all.
+// A limit that is not given is the usual wherever that leaves room for all, and uplinks are alike.
 func TestUsualFanOut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		network := drawNetwork(t, 30)
+		for i := range network.nodes {
+			network.nodes[i].Uplink = 0
+		}
 		network.bound.FanOut = usualFanOut
 		want := network.build(t).String()
 		network.bound.FanOut = 0

@@ -11,7 +11,8 @@ type cluster struct {
 	label   string
 	agents  []int // the gateway first, the others by strength
 	members []int // fed inside over a link, by strength
-	limit   int   // fan-out
+	places  int   // how many its agents may feed
+	raise   int   // how many more than suits it each of them may feed
 	extra   int   // how many more its gateway may feed
 	spare   int   // how many from outside the cluster can feed
 	wanted  bool  // it has members, or is the nearest to one
@@ -29,9 +30,13 @@ func (c *cluster) leadBy(gateway int) {
 // needs returns how many nodes the cluster's agents feed inside of it.
 func (c *cluster) needs() int { return len(c.agents) - 1 + len(c.members) }
 
-func (c *cluster) limitTo(fanOut int) {
-	c.limit = fanOut
-	c.spare = len(c.agents)*fanOut + c.extra - c.needs()
+// raiseBy lets each agent of the cluster feed so many more than suits it, with an uplink as it has.
+func (d *draft) raiseBy(c *cluster, more int) {
+	c.raise, c.places = more, len(c.agents)*more
+	for _, agent := range c.agents {
+		c.places += d.allowed(agent, d.limit)
+	}
+	c.spare = c.places + c.extra - c.needs()
 }
 
 // formClusters finds out who is fed in which cluster.
@@ -98,23 +103,22 @@ func (t *Tree) homes(order []int) []int {
 func (d *draft) spareWeak() {
 	for _, c := range d.clusters {
 		strongest, weakest := d.at(c.agents[0]).node.capacity(), d.at(c.agents[len(c.agents)-1]).node.capacity()
-		c.extra = rank(d.bound.FanOut == 0 && d.limit == 1 && weakest < strongest/2)
+		c.extra = rank(d.bound.FanOut == 0 && d.allowed(c.agents[0], d.limit) == 1 && weakest < strongest/2)
 	}
 }
 
-// setLimits gives each cluster its fan-out, and returns the ingress. Where the bound left
-// the fan-out open, it is raised as little as needed, first in the clusters that are short,
-// then in all.
+// setLimits says how many each agent feeds at most, and returns the ingress. Where the bound left
+// that open, it is raised as little as needed, first in the clusters that are short, then in all.
 func (d *draft) setLimits() (ingress int, err error) {
 	d.spareWeak()
-	for fanOut := d.limit; ; fanOut++ {
+	for raise := 0; ; raise++ {
 		for _, c := range d.clusters {
-			c.limitTo(fanOut)
+			d.raiseBy(c, raise)
 			if c.spare < 0 && d.bound.FanOut > 0 {
-				return none, &FanOutError{c.label, fanOut, len(c.agents) * fanOut, c.needs()}
+				return none, &FanOutError{c.label, d.limit, c.places, c.needs()}
 			}
 			if c.spare < 0 {
-				c.limitTo((c.needs() + len(c.agents) - 1) / len(c.agents))
+				d.raiseBy(c, raise+(len(c.agents)-1-c.spare)/len(c.agents))
 			}
 		}
 		ingress = d.chooseIngress()
@@ -137,20 +141,20 @@ func (d *draft) roomForAll(root *cluster) error {
 		return nil
 	}
 	if root.spare == 0 {
-		return &FanOutError{root.label, root.limit, len(root.agents) * root.limit, root.needs() + 1}
+		return &FanOutError{root.label, d.limit, root.places, root.needs() + 1}
 	}
-	agents := 0
+	places := 0
 	for _, c := range d.clusters {
-		agents += len(c.agents)
+		places += c.places
 	}
-	return &FanOutError{"", d.limit, agents * d.limit, d.places.length - 2}
+	return &FanOutError{"", d.limit, places, d.places.length - 2}
 }
 
 // freePlaces lets every agent feed as many as it may.
 func (d *draft) freePlaces() {
 	for _, c := range d.clusters {
 		for _, agent := range c.agents {
-			d.free[agent] = c.limit
+			d.free[agent] = d.allowed(agent, d.limit) + c.raise
 		}
 		d.free[c.agents[0]] += c.extra
 	}

@@ -19,9 +19,12 @@
 //   - The tree stays "within a specified delay constraint" (002 §3): where placing by
 //     strength breaks the bound, Build places by latency, tries another ingress, makes the
 //     tree flatter if the fan-out was left to it, and then names the path that is too long.
+//   - What goes far goes there once: a gateway is fed by the nearest of those over which its
+//     path is little longer than the shortest.
 //   - No agent feeds more children than the fan-out limit; the tree gets deeper instead.
 //     Where none is given, it follows from the load: those that share an uplink share its
-//     rate, so a large object goes along a chain and a small one over a flat tree.
+//     rate, so a large object goes along a chain and a small one over a flat tree. An agent
+//     with another uplink than the median feeds as many more, or as many fewer.
 //
 // Build is a greedy heuristic. Its objective, after the rules above, is the time to the
 // worst member, where a hop costs half of its RTT, and a pessimistic constant if that was
@@ -39,10 +42,10 @@
 // the sender feeds all (TestStretchAndStress):
 //
 //	                depth   stretch: mean   worst   copies on one link   between routers
-//	a stream           12            1.30      11                   18                18
-//	100 KB              6            1.14       6                   36                36
-//	10 MB              17            1.41      15                   16                16
-//	1 GB              959           11.80      20                    4                 4
+//	a stream           13            1.32       4                   7                 7
+//	100 KB              9            1.23       2                  10                 7
+//	10 MB              20            1.41       6                  10                10
+//	1 GB              959           11.80      20                   4                 4
 //	random tree        16           21.60     737                  103               103
 //	star                1            1.00       1                  959               940
 //

@@ -63,7 +63,7 @@ func (d *draft) enterNext() {
 	}
 	c := d.waiting[at]
 	d.waiting = slices.Delete(d.waiting, at, at+1)
-	d.enter(c, d.bestOutside(d.entered, c.agents[0], total))
+	d.enter(c, d.bestEntry(c.agents[0]))
 }
 
 // enter attaches a cluster's gateway.

@@ -22,17 +22,16 @@ const (
 	hopTime = 5 * time.Millisecond
 )
 
-// fanOut returns the limit that suits the load.
+// fanOut returns how many an ordinary agent may feed, with the limit that suits the load.
 //
 // Who feeds k others gives each of them a k-th of its uplink, so that L bytes take k L / U;
 // and the last of n agents is log_k n hops behind the first. A large object goes along a
 // chain, at the rate of one uplink; a small one over a flat tree. Where the sender is
 // slower than the uplinks, several copies cost nothing.
-func (b Bound) fanOut(nodes []Node) int {
+func (b Bound) fanOut(agents int, uplink uint64) int {
 	if b.FanOut > 0 {
 		return b.FanOut
 	}
-	agents, uplink := relays(nodes)
 	if b.Load.Bytes == 0 {
 		if b.Load.Rate == 0 {
 			return defaultFanOut
@@ -66,6 +65,22 @@ func levels(fanOut, nodes int) int {
 	}
 	return deep
 }
+
+// allowed returns how many the agent at a place may feed where an ordinary one feeds so many: as many as
+// get from it what they would get from that one, and one at least.
+func (t *Tree) allowed(at, ordinary int) int {
+	if t.bound.FanOut > 0 {
+		return ordinary
+	}
+	suits := float64(ordinary) * float64(t.at(at).node.capacity()) / float64(t.ordinary)
+	return int(min(max(suits, 1), float64(max(mostFanOut, ordinary))))
+}
+
+// suits returns how many the agent at a place may feed.
+func (t *Tree) suits(at int) int { return t.allowed(at, t.fanOut) }
+
+// excess returns how many more an agent would feed with another than it may.
+func (t *Tree) excess(at int) int { return max(0, t.at(at).links+1-t.suits(at)) }
 
 // relays returns how many agents there are, and the median of their uplinks.
 func relays(nodes []Node) (agents int, uplink uint64) {

@@ -15,7 +15,7 @@ func (t *Tree) nearerIngress(sender Node) (*Tree, Gain, bool) {
 	r.goBeside(0)
 	old := children[0]
 	before := r.asIngress(old)
-	r.limit = max(r.fanOut, r.at(old).links)
+	r.limit = r.allowedToo(old)
 	after, found := r.bestIngress(old)
 	if !found || !after.isBetter(before) {
 		return nil, Gain{}, false

@@ -1,6 +1,8 @@
 package tree_test
 
 import (
+	"fmt"
+	"math"
 	"testing"
 
 	"github.com/groupcast/groupcast/internal/algo/tree"
@@ -32,6 +34,47 @@ func TestFanOutSuitsTheLoad(t *testing.T) {
 			}
 			if got := build(t, "m-node-0000", nodes, tree.Bound{RTT: rtt, Load: c.load}).Depth(); got != c.depth {
 				t.Errorf("the tree is %d hops deep, want %d", got, c.depth)
+			}
+		})
+	}
+}
+
+// What suits the load is what an ordinary uplink carries: a larger one feeds more, a smaller one fewer.
+func TestFanOutSuitsTheUplink(t *testing.T) {
+	chain, stream := tree.Load{Bytes: 1_000_000_000}, tree.Load{}
+	for _, c := range []struct {
+		name           string
+		load           tree.Load
+		first, others  uint64 // uplinks, where half of the agents have a gigabit
+		feeds, feedAny int    // children of the first, and the most of one of the others
+	}{
+		{"a chain of equals", chain, gigabit, gigabit, 1, 1},
+		{"ten times the uplink of a chain's others", chain, 10 * gigabit, gigabit, 10, 1},
+		{"an absurd uplink", chain, math.MaxUint64, gigabit, 16, 1},
+		{"a stream over equals", stream, gigabit, gigabit, 3, 3},
+		{"a stream over smaller ones", stream, gigabit, gigabit / 2, 3, 3},
+		{"a stream from twice the uplink", stream, 2 * gigabit, gigabit, 6, 3},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			nodes := []tree.Node{member("s", "x", ""), agent("first", "x", c.first)}
+			for i := range 40 {
+				uplink := uint64(gigabit)
+				if i%2 == 1 {
+					uplink = c.others
+				}
+				nodes = append(nodes, agent(fmt.Sprintf("other-%02d", i), "x", uplink))
+			}
+			built := build(t, "s", nodes, tree.Bound{Load: c.load})
+			feedAny := 0
+			for _, node := range nodes[2:] {
+				fed := len(built.Children(node.Name))
+				if suits := c.feedAny * int(node.Uplink) / gigabit; fed > max(suits, 1) {
+					t.Errorf("%s of %d B/s feeds %d, and %d suit it", node.Name, node.Uplink, fed, suits)
+				}
+				feedAny = max(feedAny, fed)
+			}
+			if feeds := len(built.Children("first")); feeds != c.feeds || feedAny != c.feedAny {
+				t.Errorf("the first feeds %d and another up to %d, want %d and %d\n%v", feeds, feedAny, c.feeds, c.feedAny, built)
 			}
 		})
 	}

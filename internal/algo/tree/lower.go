@@ -53,7 +53,7 @@ func (r *repair) insert(at int, parents []int) error {
 	defer r.done()
 	for _, parent := range parents {
 		for _, child := range r.at(parent).children {
-			if r.at(parent).links >= r.fanOut && r.givesWay(child, at) {
+			if r.excess(parent) > 0 && r.givesWay(child, at) {
 				r.detach(child)
 				r.attach(child, at)
 				r.attach(at, parent)

@@ -35,9 +35,7 @@ func (t *Tree) Nearer(node Node) (*Tree, Gain, bool) {
 	}
 	r := t.next().repair()
 	before := r.stand(at, node)
-	if r.limit = r.fanOut; r.bound.FanOut == 0 {
-		r.limit = max(r.limit, r.at(before.parent).links)
-	}
+	r.limit = r.allowedToo(before.parent)
 	r.detach(at)
 	r.leaveOut(before.parent)
 	if !r.agent(at) {
@@ -55,6 +53,14 @@ func (t *Tree) Nearer(node Node) (*Tree, Gain, bool) {
 		return nil, Gain{}, false
 	}
 	return r.done(), gain, true
+}
+
+// allowedToo returns how many an agent may feed in the place of another: no fewer than that one did.
+func (r *repair) allowedToo(other int) int {
+	if r.bound.FanOut > 0 {
+		return 1
+	}
+	return max(1, r.at(other).links)
 }
 
 // leaveOut takes an agent out that feeds nobody any more, and those that feed nobody then.

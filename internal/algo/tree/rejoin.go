@@ -9,7 +9,9 @@ import (
 // repair is a tree while nodes of it have no parent.
 type repair struct {
 	ways
-	limit int // that no agent feeds more than, if one could also stay where it is; else 0
+	// limit is set if one could also stay where it is: no agent then feeds more than suits it, unless it
+	// feeds no more than this.
+	limit int
 }
 
 func (t *Tree) repair() *repair { return &repair{ways: t.ways()} }
@@ -99,7 +101,7 @@ func (r *repair) room(at int, cluster string, inside bool, most int) (room int) 
 		return 0 // those below are elsewhere, too: a cluster is entered once
 	}
 	if r.agent(at) {
-		room = max(0, r.fanOut-p.links)
+		room = max(0, r.suits(at)-p.links)
 	}
 	for _, child := range p.children {
 		if room >= most {
@@ -117,12 +119,12 @@ func (r *repair) roomLeft(most int) (room int) {
 	}
 	for number := range r.sites.length {
 		s := r.sites.at(number)
-		if s.settled && (s.least >= r.fanOut || !r.fed(s.best)) {
+		if s.settled && (s.full || !r.fed(s.best)) {
 			continue
 		}
 		for _, agent := range s.agents {
 			if r.fed(agent) {
-				room += max(0, r.fanOut-r.at(agent).links)
+				room += max(0, r.suits(agent)-r.at(agent).links)
 			}
 		}
 		if room >= most {
@@ -228,20 +230,17 @@ func (r *repair) sitesApart(at int) map[int]bool {
 }
 
 // withRoom returns the agents that can feed another. Without a limit given there is always
-// one: if need be those that feed fewest.
+// one: if need be those with the smallest excess.
 func (r *repair) withRoom(agents []int) (roomy []int) {
-	limit, fewest := r.fanOut, r.places.length
-	for _, agent := range agents {
-		fewest = min(fewest, r.at(agent).links)
-	}
-	switch {
-	case r.limit > 0:
-		limit = r.limit
-	case r.bound.FanOut == 0:
-		limit = max(limit, fewest+1)
+	allowed := 0
+	if r.bound.FanOut == 0 && r.limit == 0 {
+		allowed = r.places.length
+		for _, agent := range agents {
+			allowed = min(allowed, r.excess(agent))
+		}
 	}
 	for _, agent := range agents {
-		if r.at(agent).links < limit {
+		if r.excess(agent) <= allowed || r.at(agent).links < r.limit {
 			roomy = append(roomy, agent)
 		}
 	}

@@ -117,10 +117,10 @@ func wantSite(t *rapid.T, now *Tree, s *site) {
 		if !s.settled {
 			return
 		}
-		if links := now.at(agent).links; links < s.least {
-			t.Fatalf("%s feeds %d, and the fewest are said to be %d", now.at(agent).node.Name, links, s.least)
+		if s.full && now.excess(agent) == 0 {
+			t.Fatalf("%s has room, and its site is said to have none", now.at(agent).node.Name)
 		}
-		if now.comparePlaces(now.at(agent), now.at(s.best)) < 0 {
+		if now.comparePlaces(agent, s.best) < 0 {
 			t.Fatalf("%s is better than %s", now.at(agent).node.Name, now.at(s.best).node.Name)
 		}
 	}

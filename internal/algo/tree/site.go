@@ -12,8 +12,8 @@ type site struct {
 	// settled tells that the path from the sender comes to all of them over the same entry,
 	// and that the rest holds.
 	settled bool
-	least   int // the fewest that one of them feeds over links
-	best    int // the one that is nearest to the entry: of those with room, else of those that feed fewest
+	full    bool // none of them has room
+	best    int  // the one that is nearest to the entry: of those with room, else of those with the smallest excess
 }
 
 // siteOf returns the site of a label.
@@ -54,29 +54,29 @@ func (t *Tree) review(number int) {
 	if s.settled || len(s.agents) == 0 {
 		return
 	}
-	entry, best, least := t.at(s.agents[0]).entry, s.agents[0], t.at(s.agents[0]).links
+	entry, best := t.at(s.agents[0]).entry, s.agents[0]
 	for _, agent := range s.agents[1:] {
 		p := t.at(agent)
 		if p.entry != entry {
 			return // a cluster without label, that is, none
 		}
-		least = min(least, p.links)
-		if t.comparePlaces(p, t.at(best)) < 0 {
+		if t.comparePlaces(agent, best) < 0 {
 			best = agent
 		}
 	}
 	s = t.sites.change(t.edition, number)
-	s.settled, s.least, s.best = true, least, best
+	s.settled, s.full, s.best = true, t.excess(best) > 0, best
 }
 
 // comparePlaces orders agents that are fed over one entry: the better parent of a node that is
 // as far from both goes first.
-func (t *Tree) comparePlaces(a, b *place) int {
+func (t *Tree) comparePlaces(a, b int) int {
+	wayA, wayB := &t.at(a).way, &t.at(b).way
 	return cmp.Or(
-		cmp.Compare(max(a.links, t.fanOut-1), max(b.links, t.fanOut-1)),
-		cmp.Compare(a.way.cost, b.way.cost),
-		cmp.Compare(a.way.depth, b.way.depth),
-		cmp.Compare(a.order, b.order),
+		cmp.Compare(t.excess(a), t.excess(b)),
+		cmp.Compare(wayA.cost, wayB.cost),
+		cmp.Compare(wayA.depth, wayB.depth),
+		t.compareOrder(a, b),
 	)
 }
 

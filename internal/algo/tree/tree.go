@@ -18,8 +18,10 @@ type Tree struct {
 	labels  directory // the sites, by label
 	fresh   bool      // no other tree has any of it
 	bound   Bound
-	fanOut  int // the limit that is given, or suits the load
-	dist    *distances
+	fanOut  int // the limit that is given, or how many suit the load at an agent with the ordinary uplink
+	// ordinary is the median of the agents' uplinks.
+	ordinary uint64
+	dist     *distances
 }
 
 // place is where a node sits. The first is the sender's.

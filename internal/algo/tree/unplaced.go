@@ -8,9 +8,10 @@ import (
 // unplaced returns the nodes before any of them is fed, in the order of their strength, the
 // sender first. Those of a cluster are side by side: they change together.
 func unplaced(sender string, nodes []Node, bound Bound, dist *distances) *Tree {
+	agents, uplink := relays(nodes)
 	t := &Tree{
 		hole: none, index: newDirectory(0, len(nodes)), labels: newDirectory(0, len(nodes)/shelfSize),
-		fresh: true, bound: bound, fanOut: bound.fanOut(nodes), dist: dist,
+		fresh: true, bound: bound, fanOut: bound.fanOut(agents, uplink), ordinary: uplink, dist: dist,
 	}
 	for _, next := range newcomers(sender, nodes) {
 		t.joined = next.order

@@ -36,11 +36,11 @@ func (t *Tree) rule(at int) string {
 	case p.parent == 0:
 		return t.ingressRule(at)
 	case t.fedInside(at):
-		return fmt.Sprintf("fed inside %s, where %s", p.node.Cluster, t.limitRule())
+		return fmt.Sprintf("fed inside %s, where %s", p.node.Cluster, t.limitRule(at))
 	case p.node.Cluster != "":
-		return fmt.Sprintf("the one that enters %s, where %s", p.node.Cluster, t.limitRule())
+		return fmt.Sprintf("the one that enters %s, where %s", p.node.Cluster, t.limitRule(at))
 	}
-	return "an agent without zone: " + t.limitRule()
+	return "an agent without zone: " + t.limitRule(at)
 }
 
 func (t *Tree) memberRule(at int) string {
@@ -70,10 +70,12 @@ func (t *Tree) ingressRule(at int) string {
 }
 
 // limitRule says how many an agent feeds.
-func (t *Tree) limitRule() string {
-	switch {
+func (t *Tree) limitRule(at int) string {
+	switch suits := t.suits(at); {
 	case t.bound.FanOut > 0:
 		return fmt.Sprintf("each feeds at most %d", t.bound.FanOut)
+	case suits != t.fanOut:
+		return fmt.Sprintf("feeding %d suits its uplink, where others feed %d", suits, t.fanOut)
 	case t.fanOut == 1:
 		return "a chain suits so much: every uplink carries one copy"
 	}
