@@ -38,6 +38,24 @@ func TestPolicyChangesWhileRunning(t *testing.T) {
 	s.wantFile("slow-1", "model", content)
 }
 
+// Watching goes on after the gatherer was away, and says so meanwhile.
+func TestWatchOutlivesTheGatherer(t *testing.T) {
+	s := start(t)
+	watch := s.begin(s.command("gather", "watch", "--to", s.grpc))
+	rounds := func() int { return strings.Count(watch.said.String(), "groupcast: ") }
+	s.await("rounds are shown", func() bool { return rounds() > 1 })
+	for _, end := range []func(){func() { s.gatherer.end() }, s.gatherer.kill} {
+		end()
+		s.await("it is said that the gatherer is away", func() bool { return strings.Contains(watch.said.String(), "the gatherer is away") })
+		s.startGatherer()
+		shown := rounds()
+		s.await("rounds are shown again", func() bool { return rounds() > shown+1 })
+	}
+	if status := watch.end(); status != 130 {
+		t.Errorf("exit status %d: %s", status, watch.said.String())
+	}
+}
+
 // A cap holds within one machine, where windows bound nothing, and for all uploads of a client together. Others
 // are not held up by it.
 func TestMaxHoldsOnLoopback(t *testing.T) {

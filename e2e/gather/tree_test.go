@@ -114,10 +114,43 @@ func TestFilesOfATreeGoTogether(t *testing.T) {
 		t.Errorf("%d files are finished, want %d", finished, len(contents))
 	}
 	wantAll("alice")
+	if got := s.status("alice").Received; got < 4_000_000+3<<20 {
+		t.Errorf("%d bytes are counted of short connections, and more were sent", got)
+	}
 
 	s.policy("default: {maxConnections: 1}")
 	if p := s.upload("bob", s.place("tree")); p.status() != 0 {
 		t.Error(p.said.String())
 	}
 	wantAll("bob")
+}
+
+// Where a client has as many bytes as it may, a tree ends with the file that was refused; the rest is not tried.
+func TestTreeEndsWhereThereIsNoRoom(t *testing.T) {
+	s := start(t)
+	for i := range 60 {
+		s.file(fmt.Sprintf("tree/%02d", i), uint64(i+1), 100_000)
+	}
+	s.policy("default: {maxStored: 1MB}")
+	p := s.upload("alice", s.place("tree"))
+	status, said := p.status(), p.said.String()
+	if refused := strings.Count(said, "as many bytes here as it may"); status != 3 || refused == 0 || refused > 20 {
+		t.Errorf("exit status %d, refused %d times: %s", status, refused, said)
+	}
+	if !strings.Contains(said, "/tree/") || !strings.Contains(said, "more were not tried") {
+		t.Errorf("it says neither which file nor that others were not tried: %s", said)
+	}
+	if fit := strings.Count(said, "alice/tree/"); fit == 0 || fit > 10 {
+		t.Errorf("%d files of 100 kB fit into 1 MB: %s", fit, said)
+	}
+}
+
+// The directory that is named by dots has a name all the same.
+func TestTreeOfTheParent(t *testing.T) {
+	s := start(t)
+	_, content := s.file("tree/inner/a", 1, 1000)
+	client := s.client("alice")
+	t.Chdir(s.place("tree/inner"))
+	s.must(client.UploadTree(t.Context(), "..", gather.FileOptions{}, nil))
+	s.wantFile("alice", "tree/inner/a", content)
 }

@@ -36,6 +36,8 @@ type Conn struct {
 	data net.Conn // what frames go through: raw, or TLS over it
 	gate *gate    // what TLS sees of raw
 
+	last atomic.Pointer[unix.TCPInfo] // as it was closed
+
 	sending sync.Mutex
 	buffer  []byte // what bytes pass through that the kernel cannot move by itself
 
@@ -50,7 +52,12 @@ type Conn struct {
 }
 
 // Close ends the link at once.
-func (c *Conn) Close() error { return c.raw.Close() }
+func (c *Conn) Close() error {
+	if last := c.info(); last != nil {
+		c.last.Store(last)
+	}
+	return c.raw.Close()
+}
 
 // SetCongestion chooses the congestion control for what is sent from now on.
 func (c *Conn) SetCongestion(name string) error {
@@ -74,9 +81,14 @@ func (c *Conn) setUnsent(bytes uint64) error {
 	})
 }
 
-// Info returns what the kernel knows of the connection; nil if it is not the kernel's, or
-// has ended.
-func (c *Conn) Info() *unix.TCPInfo { return c.info() }
+// Info returns what the kernel knows of the connection, or knew when it was closed; nil if it is not
+// the kernel's.
+func (c *Conn) Info() *unix.TCPInfo {
+	if info := c.info(); info != nil {
+		return info
+	}
+	return c.last.Load()
+}
 
 // info returns what the kernel knows of the connection, if it is the kernel's.
 func (c *Conn) info() (info *unix.TCPInfo) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -41,8 +42,25 @@ const (
 	locked   = 2 // SOCK_RCVBUF_LOCK: it stays as it is
 )
 
+// canLock tells whether the kernel, since 5.15, lets a buffer be locked and unlocked. Without that one that was set
+// would stay as small as it is for ever: it is left alone then, and windows are bounded by their clamp as far as that lasts.
+var canLock = sync.OnceValue(func() bool {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_BUF_LOCK, unlocked) == nil
+})
+
+// HoldsWindows tells whether the kernel keeps the windows that it is told.
+func HoldsWindows() bool { return canLock() }
+
 // setBuffer sets the receive buffer; the kernel doubles what it is told.
 func setBuffer(fd, bytes, lock int) error {
+	if !canLock() {
+		return nil
+	}
 	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, bytes); err != nil {
 		return err
 	}
@@ -90,6 +108,8 @@ func prepareBuffer(fd, bytes int) error {
 	if has < 2*bytes {
 		lock = unlocked
 	}
-	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_BUF_LOCK, lock) // before 5.15 there is none
-	return nil
+	if !canLock() {
+		return nil
+	}
+	return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_BUF_LOCK, lock)
 }

@@ -7,6 +7,7 @@ package gather
 
 import (
 	"context"
+	cryptorand "crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -14,6 +15,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -45,6 +47,9 @@ type Client struct {
 	rpc      gatherv1.GatherServiceClient
 	options  Options
 	dialer   sdk.Dialer
+
+	incarnation string
+	returns     atomic.Bool // it was attached before
 
 	attaching sync.Once
 	life      context.Context
@@ -88,7 +93,7 @@ func Dial(ctx context.Context, config sdk.Config, gatherer string, options Optio
 	}
 	c := &Client{
 		uplink: up, gatherer: gatherer, conn: conn, rpc: gatherv1.NewGatherServiceClient(conn), options: options, dialer: options.Dialer,
-		waiting: make(map[*upload]uint64), changed: make(chan struct{}),
+		incarnation: cryptorand.Text(), waiting: make(map[*upload]uint64), changed: make(chan struct{}),
 	}
 	if c.dialer == nil {
 		c.dialer = &net.Dialer{}
@@ -176,7 +181,9 @@ func (c *Client) hold(heard func()) error {
 	defer cancel()
 	stream, err := c.rpc.Attach(ctx)
 	if err == nil {
-		err = stream.Send(&gatherv1.AttachRequest{Client: c.options.As, Labels: c.options.Labels, WaitingBytes: c.wait()})
+		err = stream.Send(&gatherv1.AttachRequest{
+			Client: c.options.As, Labels: c.options.Labels, WaitingBytes: c.wait(), Incarnation: c.incarnation, Returns: c.returns.Load(),
+		})
 	}
 	if err != nil {
 		return fmt.Errorf("attach: %w", err)
@@ -200,6 +207,7 @@ func (c *Client) hold(heard func()) error {
 			beating.Go(func() { c.beat(ctx, stream, told.GetInterval().AsDuration()) })
 		}
 		heard()
+		c.returns.Store(true)
 		c.update(func() { c.told, c.detached = told, "" })
 	}
 }

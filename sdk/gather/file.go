@@ -77,14 +77,17 @@ type sourceError struct{ error }
 
 func (e *sourceError) Unwrap() error { return e.error }
 
-// told returns an error with what became of the file, if it is that which cannot be uploaded.
+// told returns an error with the file that it is about, and with what became of that if it is the reason.
 func told(file string, err error) error {
 	var unreadable *sourceError
+	var known *sdk.Error
 	switch {
 	case errors.Is(err, object.ErrChanged):
 		return &sdk.Error{Code: sdk.Conflict, Reason: "SOURCE_CHANGED", Message: file + " changed while it was uploaded: upload it again, or follow it as a stream"}
 	case errors.As(err, &unreadable):
 		return &sdk.Error{Code: sdk.Failed, Reason: "SOURCE_UNREADABLE", Message: fmt.Sprintf("%s cannot be read: %v", file, unreadable.error)}
+	case errors.As(err, &known):
+		return fmt.Errorf("%s: %w", file, err)
 	}
 	return err
 }

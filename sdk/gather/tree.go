@@ -3,6 +3,7 @@ package gather
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -10,6 +11,8 @@ import (
 	"sync"
 
 	"golang.org/x/sync/semaphore"
+
+	"github.com/groupcast/groupcast/sdk"
 )
 
 // Files of a tree are uploaded several at a time, so that one need not wait for the round trips and the
@@ -27,7 +30,11 @@ const (
 // fails later, since it changes, keeps none after it from being uploaded: the errors are joined.
 func (c *Client) UploadTree(ctx context.Context, dir string, options FileOptions, each func(Uploaded)) error {
 	if options.Path == "" {
-		options.Path = filepath.Base(filepath.Clean(dir))
+		named, err := filepath.Abs(dir)
+		if err != nil {
+			return fmt.Errorf("find the name of %s: %w", dir, err)
+		}
+		options.Path = filepath.Base(named)
 	}
 	files, err := surveyTree(dir)
 	if err != nil {
@@ -50,6 +57,7 @@ type tree struct {
 	length  uint64 // of all of them
 
 	mu        sync.Mutex
+	full      bool // there is no room for any file more
 	filesDone int
 	done      uint64            // their bytes
 	sent      map[string]uint64 // of those that are under way, by their paths
@@ -66,6 +74,11 @@ func (t *tree) upload(ctx context.Context) error {
 			failed[len(t.files)] = errors.Join(err, final) // none after it would fare better
 			break
 		}
+		if t.isFull() {
+			room.Release(weight)
+			failed[len(t.files)] = fmt.Errorf("%d files more were not tried", len(t.files)-i)
+			break
+		}
 		uploading.Go(func() {
 			defer room.Release(weight)
 			failed[i] = t.uploadOne(ctx, file)
@@ -73,6 +86,12 @@ func (t *tree) upload(ctx context.Context) error {
 	}
 	uploading.Wait()
 	return errors.Join(failed...)
+}
+
+func (t *tree) isFull() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.full
 }
 
 // uploadOne uploads a file, unless it was removed since it was found.
@@ -87,6 +106,9 @@ func (t *tree) uploadOne(ctx context.Context, file found) error {
 	defer t.mu.Unlock()
 	delete(t.sent, options.Path)
 	if err != nil {
+		if sdk.CodeOf(err) == sdk.NoRoom {
+			t.full = true
+		}
 		return err
 	}
 	t.done += file.length

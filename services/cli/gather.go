@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/groupcast/groupcast/internal/bytesize"
+	"github.com/groupcast/groupcast/internal/pause"
+	"github.com/groupcast/groupcast/sdk"
 	"github.com/groupcast/groupcast/sdk/gather"
 )
 
@@ -114,17 +116,36 @@ func (a *app) gatherWatch() *cobra.Command {
 	}
 	return a.withGatherer(command, func(ctx context.Context, client *gather.Client, _ []string) error {
 		shown := newScreen(a.stdout)
-		for all, err := range client.Watch(ctx) {
-			if err != nil {
-				shown.end()
+		defer shown.end()
+		begun := false
+		for {
+			err := a.watchClients(ctx, client, shown, func() { begun = true })
+			if !begun || sdk.CodeOf(err) != sdk.Unavailable || ctx.Err() != nil {
 				return interrupted(ctx, err)
 			}
-			if err := a.showClients(shown, all); err != nil {
-				return err
+			fmt.Fprintf(a.stderr, "the gatherer is away, and is asked again: %v\n", err)
+			if !pause.For(ctx, awayPause) {
+				return interrupted(ctx, ctx.Err())
 			}
 		}
-		return nil
 	})
+}
+
+// awayPause is how long to wait before a gatherer that is away is asked again.
+const awayPause = 2 * time.Second
+
+// watchClients shows all clients until that ends. seen is called each time.
+func (a *app) watchClients(ctx context.Context, client *gather.Client, shown *screen, seen func()) error {
+	for all, err := range client.Watch(ctx) {
+		if err != nil {
+			return err
+		}
+		seen()
+		if err := a.showClients(shown, all); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (a *app) showClients(shown *screen, all gather.Snapshot) error {

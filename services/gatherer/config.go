@@ -39,7 +39,7 @@ type DataConfig struct {
 	Hosts     []string      `json:"hosts" usage:"names or addresses alone where clients reach the data port, in place of data.addresses; the port is the one listened on"`
 	Plaintext bool          `json:"plaintext" usage:"bytes come unencrypted over data connections, each of which still proves whose it is; for networks that are trusted"`
 	Memory    bytesize.Size `json:"memory" usage:"what the receive buffers of all data connections may take together: windows are made to fit, by priority; 0 is a quarter of the memory that this process may have"`
-	Interface string        `json:"interface" usage:"network interface of the link that clients share, as eth0: what else comes over it is taken into account; empty counts uploads alone"`
+	Interface string        `json:"interface" usage:"network interface of the link that clients share, as eth0: what else comes over it is left its part, where the policy says what the link carries; empty counts uploads alone"`
 }
 
 // StoreConfig says where the bytes go.

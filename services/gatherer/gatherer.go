@@ -71,6 +71,9 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 			return revocation.ErrUnsure
 		}
 	})
+	if !link.HoldsWindows() {
+		env.Log.Warn("the kernel enlarges windows as it likes: targets are met less well; Linux 5.15 or newer keeps to them")
+	}
 	env.Log.Info("gathering", "grpc", port.Addr(), "data", listener.Addr().String(), "dir", config.Store.Dir, "controller", config.Controller)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return port.Serve(ctx, config.StopWait.Std()) })

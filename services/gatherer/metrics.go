@@ -11,8 +11,8 @@ import (
 	"github.com/groupcast/groupcast/services/gatherer/roster"
 )
 
-// metrics show what the papers plot: what clients get beside what they should, by priority,
-// the windows, the connections, the round trips, and what the link is thought to carry.
+// metrics show what clients get beside what they should, by priority, the windows, the connections, the
+// round trips, and what the link is thought to carry.
 type metrics struct {
 	refused                                            *prometheus.CounterVec
 	rate, target, below, connections, windows, clients *prometheus.GaugeVec
@@ -36,7 +36,7 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		below:       gauges("clients_below_target", "Clients that have something to send and got less than 95 % of their target in the last round, by priority.", "priority"),
 		connections: gauges("connections", "Data connections, by the state that the controller has them in.", "state"),
 		windows:     gauges("window_bytes", "The sum of the windows that connections are shown, by priority.", "priority"),
-		clients:     gauges("clients", "Clients that are attached, by where they are held up.", "bottleneck"),
+		clients:     gauges("clients", "Clients that are attached or have uploads open, by where they are held up.", "bottleneck"),
 		available:   gauge("available_bytes_per_second", "What the link is thought to carry for clients; 0 is not known."),
 		budget:      gauge("budget_bytes", "What all windows are cut from; 0 is no bound."),
 		others:      gauge("other_bytes_per_second", "What else comes over the link, where an interface is named."),

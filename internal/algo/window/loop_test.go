@@ -244,6 +244,22 @@ func TestCapHolds(t *testing.T) {
 	}
 }
 
+// Who has a minimum and no target has that minimum, beside others whose targets are more than the link has.
+func TestMinimumWithoutTarget(t *testing.T) {
+	s := newSite(3*mbit, 128e3, controller(t, window.Groupcast))
+	all := six(s, false)
+	for _, u := range all {
+		u.Priority = 5
+	}
+	humble := &upload{path: 50 * ms}
+	humble.Name, humble.Minimum = "humble", .4*mbit
+	s.join(humble)
+	s.run(60 * second)
+	if got := humble.mean(20*second, 60*second); got < .9*.4*mbit {
+		t.Errorf("it has %.2f Mbit/s, want 0.4", got/mbit)
+	}
+}
+
 // The link's budget is one: what deliveries of this node take is not planned again.
 func TestOthersOfThisNodeAreLeftTheirs(t *testing.T) {
 	s := newSite(100*mbit, 1e6, controller(t, window.Groupcast))

@@ -36,6 +36,7 @@ func sane(facts Facts) Facts {
 	connections := make([]Connection, 0, total)
 	for i, c := range facts.Clients {
 		c.Target, c.Minimum, c.Cap, c.Throughput = c.Target.sane(), c.Minimum.sane(), c.Cap.sane(), c.Throughput.sane()
+		c.Target = cmp.Or(c.Target, c.Minimum) // who has no other target is to have so much
 		if c.Cap > 0 {
 			c.Target = min(c.Target, c.Cap)
 		}

@@ -32,6 +32,8 @@ func (s *Server) WatchClients(_ *gatherv1.WatchClientsRequest, stream grpc.Serve
 		}
 		select {
 		case <-changed:
+		case <-s.Roster.Stopping():
+			return roster.ErrStopping
 		case <-stream.Context().Done():
 			return stream.Context().Err()
 		}

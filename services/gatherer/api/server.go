@@ -145,7 +145,8 @@ func (s *Server) Attach(stream grpc.BidiStreamingServer[gatherv1.AttachRequest, 
 	if err != nil {
 		return err
 	}
-	session, err := s.Roster.Attach(first.GetClient(), first.GetLabels(), peerOf(stream.Context()))
+	session, err := s.Roster.Attach(first.GetClient(), first.GetLabels(), peerOf(stream.Context()),
+		roster.Process{Incarnation: first.GetIncarnation(), Returns: first.GetReturns()})
 	if err != nil {
 		return err
 	}

@@ -11,24 +11,24 @@ import (
 // allowance is how many bytes may yet be asked of a client, so that it has not more on the
 // disk than it may: those that were asked for count as if they had come.
 type allowance struct {
-	mu      sync.Mutex
-	bounded bool
-	left    uint64
-	short   bool // less was given than was wanted
+	mu    sync.Mutex
+	most  uint64 // that it may have in all; zero is no bound
+	left  uint64
+	short bool // less was given than was wanted
 }
 
 // set says how many there are.
 func (a *allowance) set(most, taken uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.bounded, a.left, a.short = most > 0, most-min(most, taken), false
+	a.most, a.left, a.short = most, most-min(most, taken), false
 }
 
 // draw takes some, as many as there are.
 func (a *allowance) draw(want uint64) uint64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !a.bounded {
+	if a.most == 0 {
 		return want
 	}
 	a.short = a.short || want > a.left
@@ -41,11 +41,11 @@ func (a *allowance) draw(want uint64) uint64 {
 func (a *allowance) drawAll(want uint64) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !a.bounded || want <= a.left {
-		a.left -= min(want, a.left)
-		return true
+	if a.most > 0 && want > a.left {
+		return false
 	}
-	return false
+	a.left -= min(want, a.left)
+	return true
 }
 
 func (a *allowance) isShort() bool {
@@ -54,11 +54,24 @@ func (a *allowance) isShort() bool {
 	return a.short
 }
 
-// isStale reports whether it is to be counted again.
+// isStale reports whether what is there is to be counted again.
 func (a *allowance) isStale(share policy.Share) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.short || a.bounded != (share.MaxStored > 0)
+	return a.short || a.most != uint64(share.MaxStored)
+}
+
+// count is recount where that is not known. All that a client has on the disk is looked at then, which takes long
+// where that are many files.
+func (r *Roster) count(name string, share policy.Share) error {
+	r.mu.Lock()
+	client := r.clients[name]
+	known := client != nil && !client.allowed.isStale(share)
+	r.mu.Unlock()
+	if known {
+		return nil
+	}
+	return r.recount(name, share)
 }
 
 // recount finds out what a client has on the disk, and what it may yet have.

@@ -25,7 +25,7 @@ func TestRevokedAreExpelled(t *testing.T) {
 		}
 	})
 	attach := func(name string, id identity.ID, stamp identity.Stamp) *roster.Session {
-		session, err := f.Attach(name, nil, identity.Peer{ID: id, Stamp: stamp})
+		session, err := f.Attach(name, nil, identity.Peer{ID: id, Stamp: stamp}, roster.Process{})
 		f.must(err)
 		return session
 	}
@@ -51,7 +51,7 @@ func TestRevokedAreExpelled(t *testing.T) {
 			t.Errorf("%v is told %+v", other.Peer, told)
 		}
 	}
-	if _, err := f.Attach("alice", nil, revoked); !errors.Is(err, errGone) {
+	if _, err := f.Attach("alice", nil, revoked, roster.Process{}); !errors.Is(err, errGone) {
 		t.Errorf("with the same certificate: %v", err)
 	}
 	again := f.open(attach("alice", member("alice"), 8), file("f", len(content)))

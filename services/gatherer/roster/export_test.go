@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/link"
 )
 
 // Sweep, LookAtDisk and RecountAll are what Run and Retain do now and then.
@@ -35,6 +36,23 @@ func (u *Upload) Came(content []byte) error {
 		content = content[len(part):]
 	}
 	return nil
+}
+
+// Leave says that nobody brings anything since a time.
+func (u *Upload) Leave(since time.Time) { u.update(func() { u.left = since }) }
+
+// Settled is what the other end is told when all that came has been hashed.
+func (u *Upload) Settled() link.Answer {
+	for range 500 {
+		u.mu.Lock()
+		done := u.hashed == u.came
+		u.mu.Unlock()
+		if done {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return u.Answer()
 }
 
 // Permits says whether what was answered still permits to bring bytes.

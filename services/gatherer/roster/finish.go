@@ -37,7 +37,7 @@ func (r *Roster) Finish(ctx context.Context, session string, peer identity.ID, i
 	case err != nil:
 		return "", err
 	case past.finish != nil && past.client == client.Name:
-		return past.path(r.Dir, length, root)
+		return past.await(ctx, r, length, root)
 	case u == nil || u.client != client:
 		return "", ErrUpload
 	}
@@ -51,6 +51,17 @@ func (r *Roster) Finish(ctx context.Context, session string, peer identity.ID, i
 	case <-u.stopped:
 	}
 	return finished{client.Name, asked}.path(r.Dir, length, root)
+}
+
+// await returns the path of an upload that is finished but for what is done for it.
+func (f finished) await(ctx context.Context, r *Roster, length uint64, root object.Root) (string, error) {
+	select {
+	case <-ctx.Done():
+		return "", ctx.Err()
+	case <-r.life.Done():
+	case <-f.done:
+	}
+	return f.path(r.Dir, length, root)
 }
 
 // finish has the upload finished when all of it has come.

@@ -80,7 +80,7 @@ var operator = identity.ID{Role: identity.Operator, Name: "admin"}
 
 func (f *fixture) attach(name string) *roster.Session {
 	f.Helper()
-	session, err := f.Attach(name, nil, identity.Peer{ID: member(name)})
+	session, err := f.Attach(name, nil, identity.Peer{ID: member(name)}, roster.Process{})
 	f.must(err)
 	return session
 }

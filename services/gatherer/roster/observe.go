@@ -16,6 +16,36 @@ type reading struct {
 	received uint64
 }
 
+// arrived counts what came of a client over connections that have ended.
+type arrived struct {
+	gone   uint64 // all of it
+	unseen uint64 // what of it no round of the controller has seen
+	at     time.Time
+}
+
+// leave counts what came over a connection that ends.
+func (a *arrived) leave(one *tracked) {
+	received := one.last.received
+	if info := one.conn.Info(); info != nil {
+		received = max(received, info.Bytes_received)
+	}
+	a.gone += received
+	a.unseen += received - one.last.received
+}
+
+// rate returns at which rate that came which no round has seen, and takes it as seen.
+func (a *arrived) rate(now time.Time) window.Rate {
+	unseen, elapsed := a.unseen, now.Sub(a.at).Seconds()
+	a.unseen, a.at = 0, now
+	if elapsed <= 0 || elapsed > longRound {
+		return 0
+	}
+	return window.Rate(float64(unseen) / elapsed)
+}
+
+// longRound is more seconds than a round takes: before was none, or none for a while.
+const longRound = 10
+
 // Seen is how a client did when it was last looked at.
 type Seen struct {
 	Rate        uint64 // bytes per second
@@ -65,6 +95,10 @@ func (c *Client) observe(now time.Time) window.Client {
 		upload.mu.Unlock()
 		facts.Throughput += rate
 	}
+	// Who sends many short files may have no connection now.
+	passed := c.arrived.rate(now)
+	facts.Throughput += passed
+	facts.Active = facts.Active || passed > 0 && c.order.paused == ""
 	return facts
 }
 

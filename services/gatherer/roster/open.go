@@ -82,7 +82,9 @@ func (r *Roster) begin(session string, peer identity.ID, spec *sink.Spec, replac
 	}
 	defer r.mu.Unlock()
 	if known == nil && r.openOf(client) >= maxUploads {
-		return Opened{}, nil, fmt.Errorf("%w: %d uploads of %s", ErrCrowded, maxUploads, client.Name)
+		if known = client.longestLeft(time.Now().Add(-leftLong)); known == nil {
+			return Opened{}, nil, fmt.Errorf("%w: %d uploads of %s", ErrCrowded, maxUploads, client.Name)
+		}
 	}
 	if r.life.Err() != nil {
 		return Opened{}, nil, ErrStopping
@@ -105,7 +107,20 @@ func (r *Roster) openOf(client *Client) int {
 	return count
 }
 
-// carryOut opens an upload in place of one that was of something else, or cannot go on. Why the same
+// leftLong is for how long nobody has gone on with an upload that makes way for another, where there are too many.
+const leftLong = 5 * time.Second
+
+// longestLeft returns the upload with which nobody has gone on for the longest, if that is since a time.
+func (c *Client) longestLeft(since time.Time) (longest *Upload) {
+	for _, upload := range c.uploads {
+		if upload.isLeft(since) {
+			longest, since = upload, upload.leftAt()
+		}
+	}
+	return longest
+}
+
+// carryOut opens an upload in place of one that was of something else, cannot go on, or makes way. Why the same
 // could not go on is told first: it would begin, and fail, on and on.
 func (r *Roster) carryOut(at place, o *opening, known *Upload, share policy.Share, peer identity.ID) {
 	if known != nil {
@@ -149,10 +164,15 @@ func (r *Roster) open(o *opening, share policy.Share, peer identity.ID) (Opened,
 	if err != nil {
 		return Opened{}, err
 	}
-	if err := r.recount(o.spec.Client, share); err != nil {
+	if err := r.count(o.spec.Client, share); err != nil {
 		return Opened{}, errors.Join(err, to.Close())
 	}
 	opened, err := r.enter(peer, o.spec, to)
+	if errors.Is(err, ErrStored) { // some of it may have been removed
+		if err = r.recount(o.spec.Client, share); err == nil {
+			opened, err = r.enter(peer, o.spec, to)
+		}
+	}
 	if err != nil {
 		return Opened{}, errors.Join(err, to.Close())
 	}
@@ -200,7 +220,7 @@ func (r *Roster) enter(peer identity.ID, spec sink.Spec, to sink.Sink) (Opened, 
 		spec: spec, client: client, roster: r, sink: to, peer: peer, ticket: newTicket(), limit: limit,
 		stopped: make(chan struct{}), serving: make(chan struct{}, 1),
 		conns: make(map[uint64]*tracked), begun: to.Offset(), came: to.Offset(), standing: standing{to.Offset(), to.Offset(), to.Offset()},
-		held: client.order.paused != "", changed: make(chan struct{}),
+		held: client.order.paused != "", left: time.Now(), changed: make(chan struct{}),
 	}
 	_, _ = rand.Read(u.ID[:]) // it never fails
 	client.uploads[spec.Path], r.uploads[u.ID] = u, u

@@ -30,7 +30,7 @@ var (
 	ErrCrowded    = errors.New("there are too many clients or uploads")
 	ErrStored     = errors.New("the client has as many bytes here as it may: remove some, or raise maxStored in the policy")
 	ErrUnfinished = errors.New("not all of it has come yet")
-	ErrStopping   = errors.New("the gatherer stops: open the upload again when it is back")
+	ErrStopping   = errors.New("the gatherer stops: try again when it is back")
 )
 
 // Limits, so that no client can take what others need.
@@ -105,9 +105,10 @@ type Client struct {
 	Share   policy.Share
 	labels  map[string]string
 	session *Session // nil while it is not attached
+	process string   // whose it is, or was
 	left    time.Time
 	uploads map[string]*Upload // by path
-	gone    uint64             // bytes that came over connections that have ended
+	arrived arrived
 	order   directive
 	queued  bool // others have to leave first
 	waiting uint64
@@ -148,8 +149,15 @@ const (
 	Revoked  = "revoked"  // the identity that attached was revoked
 )
 
-// Attach makes a client's session. An earlier one of the same client ends.
-func (r *Roster) Attach(name string, labels map[string]string, caller identity.Peer) (*Session, error) {
+// Process is the one that attaches as a client: whose sessions are its, and whether it had one before.
+type Process struct {
+	Incarnation string // empty is not told
+	Returns     bool
+}
+
+// Attach makes a client's session. An earlier one of the same client ends. A process that comes back after another
+// took its place gets a session that has ended: the newer goes on.
+func (r *Roster) Attach(name string, labels map[string]string, caller identity.Peer, by Process) (*Session, error) {
 	peer := caller.ID
 	if err := mayBe(&name, peer); err != nil {
 		return nil, err
@@ -167,18 +175,22 @@ func (r *Roster) Attach(name string, labels map[string]string, caller identity.P
 		labels = nil
 	}
 	share := now.ShareFor(name, labels)
+	client := r.clients[name]
+	if client != nil && client.isOther(by) {
+		return &Session{ID: rand.Text(), Peer: peer, client: client, roster: r, ended: Fenced, change: make(chan struct{})}, nil
+	}
 	queued, err := r.admit(now, name, share)
 	if err != nil {
 		return nil, err
 	}
-	client := r.clients[name]
+	queued = queued || now.Admission == policy.Queue && r.isBehind(name, share)
 	if client == nil {
 		client = &Client{Name: name, uploads: make(map[string]*Upload), order: directive{connections: 1}}
 		r.clients[name] = client
 	} else if client.session != nil {
 		client.session.end(Fenced)
 	}
-	client.labels, client.Share, client.Since, client.queued = maps.Clone(labels), share, time.Now(), queued
+	client.labels, client.Share, client.Since, client.queued, client.process = maps.Clone(labels), share, time.Now(), queued, by.Incarnation
 	client.repace()
 	client.session = &Session{ID: rand.Text(), Peer: peer, stamp: caller.Stamp, client: client, roster: r, change: make(chan struct{})}
 	r.sessions[client.session.ID] = client.session
@@ -188,6 +200,11 @@ func (r *Roster) Attach(name string, labels map[string]string, caller identity.P
 	r.settle(client)
 	r.Log.Info("client attached", "client", name, "peer", peer.String(), "paused", client.order.paused)
 	return client.session, nil
+}
+
+// isOther reports whether a process comes back to a client that is another's by now.
+func (c *Client) isOther(by Process) bool {
+	return by.Returns && by.Incarnation != "" && c.process != "" && c.process != by.Incarnation
 }
 
 // settle tells a client whether it may send.
@@ -239,6 +256,20 @@ func (r *Roster) admit(now policy.Policy, name string, share policy.Share) (queu
 	return sum > now.Link, nil
 }
 
+// isBehind reports whether others wait who come before one that attaches: they would wait for ever if all that fit
+// beside them were let in.
+func (r *Roster) isBehind(name string, share policy.Share) bool {
+	if share.Minimum == 0 {
+		return false // it takes nothing that they wait for
+	}
+	for _, other := range r.clients {
+		if other.Name != name && other.session != nil && other.queued && other.Share.Priority >= share.Priority {
+			return true
+		}
+	}
+	return false
+}
+
 // Review gives every client the share that the policy has for it now, and lets those in that
 // waited and fit: the highest priority first, and of one priority who attached first.
 func (r *Roster) Review() {
@@ -253,15 +284,14 @@ func (r *Roster) Review() {
 	slices.SortStableFunc(attached, func(a, b *Client) int {
 		return cmp.Or(cmp.Compare(b.Share.Priority, a.Share.Priority), a.Since.Compare(b.Since))
 	})
+	blocked := false // by one that comes first, and does not fit yet
 	for _, client := range attached {
-		if !client.queued {
-			r.settle(client)
-			continue
+		if client.queued && (!blocked || client.Share.Minimum == 0) {
+			queued, err := r.admit(now, client.Name, client.Share)
+			client.queued = queued || err != nil
+			blocked = blocked || queued
 		}
-		if queued, err := r.admit(now, client.Name, client.Share); err == nil && !queued {
-			client.queued = false
-			r.settle(client)
-		}
+		r.settle(client)
 	}
 }
 
@@ -279,10 +309,12 @@ func (r *Roster) attached() (attached []*Client) {
 func (c *Client) tell(change func(*directive)) {
 	before := c.order
 	change(&c.order)
-	if c.order == before || c.session == nil {
+	if c.order == before {
 		return
 	}
-	c.session.changed()
+	if c.session != nil {
+		c.session.changed()
+	}
 	for _, upload := range c.uploads {
 		upload.grant()
 	}
@@ -404,26 +436,32 @@ func (r *Roster) drawAll() {
 	}
 }
 
-// sweep closes the uploads of clients that are gone, and forgets those that have none.
+// sweep closes the uploads of clients that are gone, and those that nobody goes on with, and forgets clients that
+// are gone.
 func (r *Roster) sweep(now time.Time) {
 	r.mu.Lock()
 	var closing []*Upload
 	r.forgetOpenings(now)
 	for name, client := range r.clients {
-		if client.session != nil || now.Sub(client.left) < r.Grace {
-			continue
-		}
+		isGone := client.session == nil && now.Sub(client.left) >= r.Grace
 		for _, upload := range client.uploads {
-			closing = append(closing, upload)
-			r.forget(upload)
+			if isGone || upload.isLeft(now.Add(-r.Grace)) {
+				closing = append(closing, upload)
+				r.forget(upload)
+			}
 		}
-		delete(r.clients, name)
+		if isGone {
+			delete(r.clients, name)
+		}
 	}
 	r.mu.Unlock()
 	for _, upload := range closing {
 		upload.close()
 	}
 }
+
+// Stopping is closed when the gatherer stops.
+func (r *Roster) Stopping() <-chan struct{} { return r.life.Done() }
 
 // stop ends all sessions and uploads.
 func (r *Roster) stop() {

@@ -24,13 +24,13 @@ func TestWhoMayBeWhom(t *testing.T) {
 		name string
 		fits bool
 	}{{"alice", true}, {"", true}, {"bob", false}, {"../x", false}} {
-		if _, err := f.Attach(one.name, nil, identity.Peer{ID: member("alice")}); (err == nil) != one.fits {
+		if _, err := f.Attach(one.name, nil, identity.Peer{ID: member("alice")}, roster.Process{}); (err == nil) != one.fits {
 			t.Errorf("alice as %q: %v", one.name, err)
 		} else if err != nil && !errors.Is(err, roster.ErrName) {
 			t.Errorf("alice as %q: %v", one.name, err)
 		}
 	}
-	if _, err := f.Attach("bob", nil, identity.Peer{ID: operator}); err != nil {
+	if _, err := f.Attach("bob", nil, identity.Peer{ID: operator}, roster.Process{}); err != nil {
 		t.Error(err)
 	}
 }
@@ -43,9 +43,9 @@ func TestLabelsAreNotTrusted(t *testing.T) {
 			Rules: []policy.Rule{{Labels: map[string]string{"site": "a"}, Share: policy.Share{Priority: 7}}}, TrustLabels: trust,
 		}, nil)
 		labels := map[string]string{"site": "a"}
-		_, err := f.Attach("alice", labels, identity.Peer{ID: member("alice")})
+		_, err := f.Attach("alice", labels, identity.Peer{ID: member("alice")}, roster.Process{})
 		f.must(err)
-		_, err = f.Attach("bob", labels, identity.Peer{ID: operator})
+		_, err = f.Attach("bob", labels, identity.Peer{ID: operator}, roster.Process{})
 		f.must(err)
 		labels["site"] = "b" // it is the client's own map
 		f.Review()
@@ -97,12 +97,42 @@ func TestTheNewerFencesTheOlder(t *testing.T) {
 	}
 }
 
+// One that comes back after another took its place does not fence it in turn: the newer goes on.
+func TestTheOlderDoesNotFenceTheNewer(t *testing.T) {
+	f := start(t, policy.Policy{}, nil)
+	attach := func(by string, returns bool) *roster.Session {
+		t.Helper()
+		session, err := f.Attach("alice", nil, identity.Peer{ID: member("alice")}, roster.Process{Incarnation: by, Returns: returns})
+		f.must(err)
+		return session
+	}
+	attach("older", false)
+	newer := attach("newer", false)
+	if told := attach("older", true).Told(); told.Ended != roster.Fenced {
+		t.Errorf("the older comes back, and is told %+v", told)
+	}
+	if told := newer.Told(); told.Ended != "" {
+		t.Errorf("then the newer is told %+v", told)
+	}
+	newer.Leave() // its connection was lost
+	if told := attach("older", true).Told(); told.Ended != roster.Fenced {
+		t.Errorf("the older comes back while the newer is away, and is told %+v", told)
+	}
+	newer = attach("newer", true)
+	if told := newer.Told(); told.Ended != "" {
+		t.Errorf("the newer comes back, and is told %+v", told)
+	}
+	if told := attach("older", false).Told(); told.Ended != "" { // begun again, it is the newest
+		t.Errorf("a third is told %+v", told)
+	}
+}
+
 func limited(admission policy.Admission) policy.Policy {
 	rule := func(name string, minimum bytesize.Size, priority int) policy.Rule {
 		return policy.Rule{Clients: []string{name}, Share: policy.Share{Minimum: minimum, Priority: priority}}
 	}
 	return policy.Policy{
-		Rules: []policy.Rule{rule("large*", 60, 0), rule("high", 50, 5), rule("low*", 50, 1)}, Link: 100, Admission: admission,
+		Rules: []policy.Rule{rule("large*", 60, 0), rule("high", 50, 5), rule("low*", 50, 1), rule("small", 20, 0)}, Link: 100, Admission: admission,
 	}
 }
 
@@ -115,10 +145,33 @@ func TestAdmission(t *testing.T) {
 	}
 	f = start(t, limited(policy.Refuse), nil)
 	f.attach("large-1")
-	if _, err := f.Attach("large-2", nil, identity.Peer{ID: member("large-2")}); !errors.Is(err, roster.ErrRefused) {
+	if _, err := f.Attach("large-2", nil, identity.Peer{ID: member("large-2")}, roster.Process{}); !errors.Is(err, roster.ErrRefused) {
 		t.Errorf("refuse: %v", err)
 	}
 	f.attach("large-1") // it takes its own place
+}
+
+// Those that fit are not let in past one that comes before them and waits: it would wait for ever. Who asks for
+// nothing takes nothing from it.
+func TestQueueIsNotOvertaken(t *testing.T) {
+	f := start(t, limited(policy.Queue), nil)
+	first := f.attach("large-1")
+	high := f.attach("high")
+	small := f.attach("small")
+	free := f.attach("free")
+	f.Review()
+	for name, want := range map[*roster.Session]string{high: roster.Queued, small: roster.Queued, free: ""} {
+		if told := name.Told(); told.Paused != want {
+			t.Errorf("%+v, want paused %q", told, want)
+		}
+	}
+	first.Leave()
+	f.Review()
+	for _, one := range []*roster.Session{high, small} {
+		if told := one.Told(); told.Paused != "" {
+			t.Errorf("with room for both, one is told %+v", told)
+		}
+	}
 }
 
 // Those that wait come in when others have left: the highest priority first, and then who came first.
@@ -148,6 +201,30 @@ func TestQueueLetsInByPriority(t *testing.T) {
 	waiting["high"].Leave()
 	delete(waiting, "high")
 	wantQueued()
+}
+
+// A client that is away while the disk fills, or gets room again, finds that when it comes back.
+func TestFullDiskWhileAway(t *testing.T) {
+	f := start(t, policy.Policy{}, nil)
+	alice := f.attach("alice")
+	spec := file("f", 10<<20)
+	opened := f.open(alice, spec)
+	granted := opened.Upload.Answer().Credit
+	alice.Leave()
+	f.free.Store(100)
+	f.LookAtDisk()
+	f.must(opened.Upload.Came(make([]byte, granted)))
+	alice = f.attach("alice")
+	if again := f.open(alice, spec); again.Upload.Settled().Credit != granted {
+		t.Errorf("on a full disk it is asked for %d bytes, and was for %d", again.Upload.Answer().Credit, granted)
+	}
+	alice.Leave()
+	f.free.Store(1 << 30)
+	f.LookAtDisk()
+	alice = f.attach("alice")
+	if again := f.open(alice, spec); again.Upload.Settled().Credit <= granted {
+		t.Error("with room again it is asked for nothing more")
+	}
 }
 
 // While the disk is full every client is paused, and told why: those that come meanwhile, too. With room
@@ -320,6 +397,29 @@ func TestFinishedUploadsAreForgotten(t *testing.T) {
 	}
 	if uploads, openings, finished := f.Known(); uploads != 0 || openings != 0 || finished > 4096 {
 		t.Errorf("%d uploads, %d openings, %d finished are known", uploads, openings, finished)
+	}
+}
+
+// Uploads with which nobody goes on are closed though their client is attached, and make way for others before.
+func TestUploadsThatAreLeft(t *testing.T) {
+	f := start(t, policy.Policy{}, nil)
+	alice := f.attach("alice")
+	left := f.open(alice, stream("left"))
+	f.Sweep(time.Now().Add(30 * time.Second))
+	if again := f.open(alice, stream("left")); again.Upload.ID == left.Upload.ID {
+		t.Error("a stream that is opened again is the same upload")
+	}
+	f.Sweep(time.Now().Add(2 * time.Minute))
+	if uploads, _, _ := f.Known(); uploads != 0 {
+		t.Errorf("%d uploads are open that nobody goes on with", uploads)
+	}
+	for i := range 64 {
+		f.open(alice, stream(fmt.Sprint(i))).Upload.Leave(time.Now().Add(-time.Minute + time.Duration(i)))
+	}
+	f.open(alice, stream("one more"))
+	uploads, _, _ := f.Known()
+	if f.open(alice, stream("0")); uploads != 64 {
+		t.Errorf("%d uploads are open", uploads)
 	}
 }
 

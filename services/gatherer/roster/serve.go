@@ -29,9 +29,10 @@ func (r *Roster) Serve(ctx context.Context, asked *link.Asked) {
 	r.mu.Lock()
 	upload := r.uploads[asked.Delivery]
 	r.mu.Unlock()
+	revoked := r.Revoked(asked.Peer)
 	switch {
-	case r.Revoked(asked.Peer) != nil:
-		asked.Refuse(wire.Denied, r.Revoked(asked.Peer).Error())
+	case revoked != nil:
+		asked.Refuse(wire.Denied, revoked.Error())
 		return
 	case upload == nil:
 		asked.Refuse(wire.Unknown, ErrUpload.Error())
@@ -149,6 +150,7 @@ func (u *Upload) stays() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.coming--
+	u.left = time.Now()
 }
 
 // track shows a connection to the controller until it has left.
@@ -167,6 +169,7 @@ func (r *Roster) track(upload *Upload, conn *link.Conn, peer identity.Peer) (lea
 		upload.mu.Lock()
 		defer upload.mu.Unlock()
 		delete(upload.conns, one.id)
-		upload.client.gone += one.last.received
+		upload.left = time.Now()
+		upload.client.arrived.leave(one)
 	}
 }

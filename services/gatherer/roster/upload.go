@@ -50,6 +50,7 @@ type Upload struct {
 	taking   *link.Taking
 	conns    map[uint64]*tracked
 	coming   int       // connections that are counted, and being welcomed
+	left     time.Time // since when it has none
 	tooMany  time.Time // since when there are more of them than the client was told
 	begun    uint64    // where it was when it was opened
 	came     uint64    // all before it was written
@@ -234,7 +235,7 @@ func (u *Upload) resume(peer identity.ID) Opened {
 	u.fence()
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.peer, u.end = peer, nil
+	u.peer, u.end, u.left = peer, nil, time.Now()
 	return Opened{Upload: u, Ticket: u.ticket, Offset: u.came}
 }
 
@@ -256,6 +257,20 @@ func (u *Upload) goesOn() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.err == nil && u.finished == nil && !u.spec.Stream
+}
+
+// isLeft reports whether nobody has brought anything since a time, nor waits for the end: its process has ended, or
+// its client has given it up.
+func (u *Upload) isLeft(since time.Time) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return len(u.conns)+u.coming == 0 && u.finished == nil && u.left.Before(since)
+}
+
+func (u *Upload) leftAt() time.Time {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.left
 }
 
 // isWhole reports whether all of it has come.

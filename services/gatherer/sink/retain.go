@@ -37,8 +37,8 @@ type kept struct {
 // Retain removes from a client's directory what need not stay: whole files, and whole segments of
 // streams but the last ones, which the stream goes on behind. It returns how many files and bytes.
 func (r Retention) Retain(dir string, now time.Time) (files int, bytes uint64, err error) {
-	all, err := survey(dir)
-	if r == (Retention{}) || err != nil {
+	all, err := survey(dir, r != (Retention{}))
+	if err != nil {
 		return 0, 0, err
 	}
 	slices.SortStableFunc(all, func(a, b kept) int { return cmp.Or(a.came.Compare(b.came), cmp.Compare(a.path, b.path)) })
@@ -61,8 +61,8 @@ func (r Retention) Retain(dir string, now time.Time) (files int, bytes uint64, e
 	return files, bytes, err
 }
 
-// survey returns the files below a directory that can go, and removes what was abandoned of uploads.
-func survey(dir string) (all []kept, err error) {
+// survey removes what was abandoned of uploads below a directory and, if that is wanted, returns the files that can go.
+func survey(dir string, wanted bool) (all []kept, err error) {
 	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -70,6 +70,8 @@ func survey(dir string) (all []kept, err error) {
 		case entry.IsDir() && object.IsPartial(entry.Name()):
 			_, _ = object.Sweep(filepath.Dir(path), abandoned) // what is left is swept another time
 			return filepath.SkipDir
+		case !wanted:
+			return nil
 		case entry.IsDir() && strings.HasSuffix(entry.Name(), streamSuffix):
 			segments, err := surveyStream(path)
 			all = append(all, segments...)

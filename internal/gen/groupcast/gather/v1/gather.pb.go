@@ -30,7 +30,11 @@ type AttachRequest struct {
 	Client string            `protobuf:"bytes,1,opt,name=client,proto3" json:"client,omitempty"`
 	Labels map[string]string `protobuf:"bytes,2,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// How many bytes it has yet to send, as far as it knows.
-	WaitingBytes  uint64 `protobuf:"varint,3,opt,name=waiting_bytes,json=waitingBytes,proto3" json:"waiting_bytes,omitempty"`
+	WaitingBytes uint64 `protobuf:"varint,3,opt,name=waiting_bytes,json=waitingBytes,proto3" json:"waiting_bytes,omitempty"`
+	// Names the process, whatever session it has: of two that attach as one client the one that began to later goes on.
+	Incarnation string `protobuf:"bytes,4,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	// The process was attached before. If another has begun to attach as the client since, it is fenced.
+	Returns       bool `protobuf:"varint,5,opt,name=returns,proto3" json:"returns,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -84,6 +88,20 @@ func (x *AttachRequest) GetWaitingBytes() uint64 {
 		return x.WaitingBytes
 	}
 	return 0
+}
+
+func (x *AttachRequest) GetIncarnation() string {
+	if x != nil {
+		return x.Incarnation
+	}
+	return ""
+}
+
+func (x *AttachRequest) GetReturns() bool {
+	if x != nil {
+		return x.Returns
+	}
+	return false
 }
 
 // AttachResponse tells the client what to do.
@@ -537,7 +555,7 @@ type Share struct {
 	// The higher comes first when there is not enough.
 	Priority          int32  `protobuf:"varint,3,opt,name=priority,proto3" json:"priority,omitempty"`
 	MaxBytesPerSecond uint64 `protobuf:"varint,4,opt,name=max_bytes_per_second,json=maxBytesPerSecond,proto3" json:"max_bytes_per_second,omitempty"`
-	// Data connections at most; zero is 16.
+	// Data connections at most; zero leaves them to the controller.
 	MaxConnections uint32 `protobuf:"varint,5,opt,name=max_connections,json=maxConnections,proto3" json:"max_connections,omitempty"`
 	// Bytes that it may keep on the gatherer's disk.
 	MaxStoredBytes uint64 `protobuf:"varint,6,opt,name=max_stored_bytes,json=maxStoredBytes,proto3" json:"max_stored_bytes,omitempty"`
@@ -1392,11 +1410,13 @@ var File_groupcast_gather_v1_gather_proto protoreflect.FileDescriptor
 
 const file_groupcast_gather_v1_gather_proto_rawDesc = "" +
 	"\n" +
-	" groupcast/gather/v1/gather.proto\x12\x13groupcast.gather.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xcf\x01\n" +
+	" groupcast/gather/v1/gather.proto\x12\x13groupcast.gather.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8b\x02\n" +
 	"\rAttachRequest\x12\x16\n" +
 	"\x06client\x18\x01 \x01(\tR\x06client\x12F\n" +
 	"\x06labels\x18\x02 \x03(\v2..groupcast.gather.v1.AttachRequest.LabelsEntryR\x06labels\x12#\n" +
-	"\rwaiting_bytes\x18\x03 \x01(\x04R\fwaitingBytes\x1a9\n" +
+	"\rwaiting_bytes\x18\x03 \x01(\x04R\fwaitingBytes\x12 \n" +
+	"\vincarnation\x18\x04 \x01(\tR\vincarnation\x12\x18\n" +
+	"\areturns\x18\x05 \x01(\bR\areturns\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb1\x01\n" +
