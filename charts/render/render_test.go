@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -299,6 +300,37 @@ func TestRights(t *testing.T) {
 				if len(rule.ResourceNames) == 0 || strings.Join(rule.Verbs, " ") != "get patch" {
 					t.Errorf("%s: %+v", profile, rule)
 				}
+			}
+		}
+	}
+}
+
+// Each part can be the only one, in a namespace of its own: it gets in, and every address that is written anywhere
+// is that of a Service there.
+func TestPartsAlone(t *testing.T) {
+	address := regexp.MustCompile(`([a-z0-9-]+)\.([a-z0-9-]+)\.svc\b`)
+	parts := []string{"agent", "gatherer", "replicator"}
+	for _, alone := range parts {
+		values := map[string]any{"namespaceOverride": "elsewhere"}
+		for _, part := range parts {
+			values[part] = map[string]any{"enabled": part == alone}
+		}
+		objects, manifest, _, err := Render(t.Context(), "release", "default", values)
+		if err != nil {
+			t.Fatalf("%s: %v", alone, err)
+		}
+		services, reviews := map[string]bool{}, false
+		for _, o := range objects {
+			services[o.Name] = services[o.Name] || o.Kind.Kind == "Service"
+			reviews = reviews || o.Kind.Kind == "ClusterRole" && strings.Contains(string(o.Text), "tokenreviews")
+		}
+		if !reviews {
+			t.Errorf("%s alone: the managers may not check its token", alone)
+		}
+		for _, found := range address.FindAllStringSubmatch(manifest, -1) {
+			isRoute := alone != "gatherer" && found[1] == "release-groupcast-gatherer" // Envoy's, to one that may come
+			if found[2] != "elsewhere" || !services[found[1]] && !isRoute {
+				t.Errorf("%s alone: there is no Service at %s", alone, found[0])
 			}
 		}
 	}

@@ -112,7 +112,7 @@ func reasonOf(err error) string {
 		return "refused"
 	case errors.Is(err, receive.ErrSenderGone):
 		return "sender_lost"
-	case errors.Is(err, receive.ErrNotHeard):
+	case errors.Is(err, receive.ErrNotHeard), errors.Is(err, receive.ErrTooLarge):
 		return "no_multicast"
 	case errors.Is(err, errNoSession):
 		return "session_lost"

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -42,12 +43,18 @@ type bench struct {
 
 func onLAN(t *testing.T, receivers int, shape link.Shape) *bench {
 	t.Helper()
+	return onLANs(t, slices.Repeat([]link.Shape{shape}, receivers)...)
+}
+
+// onLANs has a receiver behind each link.
+func onLANs(t *testing.T, links ...link.Shape) *bench {
+	t.Helper()
 	l := labtest.New(t, 1)
-	b := &bench{t: t, sender: l.Host("sender"), receivers: l.Hosts("receiver", receivers), random: rand.New(rand.NewPCG(1, 1))}
+	b := &bench{t: t, sender: l.Host("sender"), receivers: l.Hosts("receiver", len(links)), random: rand.New(rand.NewPCG(1, 1))}
 	lan := l.LAN("lan")
 	l.Link(b.sender, lan, link.Shape{})
-	for _, host := range b.receivers {
-		l.Link(host, lan, shape)
+	for i, host := range b.receivers {
+		l.Link(host, lan, links[i])
 		b.dirs = append(b.dirs, t.TempDir())
 	}
 	labtest.Start(t, l)

@@ -28,11 +28,12 @@ const (
 	defaultCeiling = 1.25e9
 )
 
-// leg is the part of a replication that goes to one LAN.
+// leg is the part of a replication that goes to one LAN. Other LANs go on without it.
 type leg struct {
 	task     *replicav1.Leg
 	progress send.Progress
 	nobody   bool
+	failed   error // what its network did not carry
 }
 
 // send sends to all LANs at once, until all have it, or the task is withdrawn.
@@ -47,9 +48,12 @@ func (w *worker) send(ctx context.Context, j *job, key []byte, task *replicav1.S
 	if ctx.Err() != nil {
 		return // withdrawn
 	}
-	nobody := len(legs) > 0
+	nobody, cutOff := len(legs) > 0, len(legs) > 0
 	for _, l := range legs {
-		nobody = nobody && l.nobody
+		nobody, cutOff = nobody && l.nobody, cutOff && l.failed != nil
+	}
+	if cutOff && err == nil {
+		err = legs[0].failed
 	}
 	w.note(true, func() {
 		j.sending.Ended = true
@@ -102,7 +106,15 @@ func (w *worker) sendTo(ctx context.Context, j *job, legs []*leg, i int, key []b
 		return nil // each has told the managers why
 	}
 	if err != nil {
-		return fmt.Errorf("send %s to LAN %s: %w", task.GetPath(), l.task.GetLan(), err)
+		err = fmt.Errorf("send %s to LAN %s: %w", task.GetPath(), l.task.GetLan(), err)
+	}
+	if lost := new(send.NetworkError); errors.As(err, &lost) && ctx.Err() == nil {
+		w.log.Warn("a LAN is given up", "replication", j.sending.GetReplication(), "lan", l.task.GetLan(), "error", err)
+		l.failed = err
+		return nil // the others have their own
+	}
+	if err != nil {
+		return err
 	}
 	w.sent(j, legs, i, send.Progress{Sent: result.Sent, Length: from.Info().Length, Members: result.Members, Root: result.Root, Counts: result.Counts})
 	return nil

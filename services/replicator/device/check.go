@@ -150,6 +150,15 @@ func mounts(number string) (found []mount) {
 	return found
 }
 
+// isClaimed reports whether somebody has a device for itself: the kernel then gives it to nobody else.
+func isClaimed(file *os.File) bool {
+	other, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", file.Fd()), os.O_RDONLY|unix.O_EXCL|unix.O_CLOEXEC, 0)
+	if err == nil {
+		_ = other.Close() // nothing was written
+	}
+	return errors.Is(err, unix.EBUSY)
+}
+
 // mountedAt says where a device is mounted, if it is.
 func mountedAt(path string) string {
 	var stat unix.Stat_t

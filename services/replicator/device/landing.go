@@ -26,6 +26,7 @@ const piece = 256 << 10
 
 // Landing is a device that is overwritten. One goroutine writes.
 type Landing struct {
+	life   context.Context // of whoever receives
 	file   *os.File
 	info   object.Info
 	claims claims
@@ -52,7 +53,7 @@ func Land(ctx context.Context, target Target, info object.Info) (*Landing, error
 	if err != nil {
 		return nil, err
 	}
-	l := &Landing{file: file, info: info, buffer: make([]byte, piece), busy: make(chan struct{}, 1), claimedAt: time.Now()}
+	l := &Landing{life: ctx, file: file, info: info, buffer: make([]byte, piece), busy: make(chan struct{}, 1), claimedAt: time.Now()}
 	l.busy <- struct{}{}
 	number, err := numberOf(file)
 	if err == nil {
@@ -225,7 +226,10 @@ func (l *Landing) Complete(length uint64, root object.Root, _ bool) error {
 	if err := l.file.Sync(); err != nil {
 		return l.fail(fmt.Errorf("sync %s: %w", l.file.Name(), err))
 	}
-	hash, err := readBack(context.Background(), l.file, l.buffer, length)
+	hash, err := readBack(l.life, l.file, l.buffer, length)
+	if l.life.Err() != nil {
+		return err // what is there stays claimed
+	}
 	if err != nil {
 		return l.fail(err)
 	}
@@ -236,9 +240,14 @@ func (l *Landing) Complete(length uint64, root object.Root, _ bool) error {
 	return errors.Join(l.claims.write(claim{length, root}), l.file.Close())
 }
 
-// readBack hashes what the device has: the kernel forgets what it has of it.
+// readBack hashes what the device has: the kernel forgets what it has of it. Where this process may not have
+// it forget all (that takes CAP_SYS_ADMIN), it is told that what was synced is not needed any more.
 func readBack(ctx context.Context, file *os.File, buffer []byte, length uint64) (digest.Hash, error) {
-	if err := unix.IoctlSetInt(int(file.Fd()), unix.BLKFLSBUF, 0); err != nil {
+	err := unix.IoctlSetInt(int(file.Fd()), unix.BLKFLSBUF, 0)
+	if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
+		err = unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED)
+	}
+	if err != nil {
 		return digest.Hash{}, fmt.Errorf("flush %s: %w", file.Name(), err)
 	}
 	return rehash(ctx, file, buffer, length)

@@ -72,6 +72,11 @@ func (b *blocks) length(block uint32, index int) int {
 	return min(b.shape.Packet, b.shape.Size(block)-index*b.shape.Packet)
 }
 
+// isOpen reports whether there is memory for a packet without a block more. Parity is no block's before it is kept.
+func (b *blocks) isOpen(block uint32, index int) bool {
+	return index >= wire.PacketsPerBlock || b.open[block] != nil
+}
+
 // place returns memory for a packet, of which the block keeps what keep says.
 func (b *blocks) place(block uint32, index int) []byte {
 	if index >= wire.PacketsPerBlock {
@@ -123,11 +128,12 @@ func (b *blocks) rebuild(block uint32, missing uint64) error {
 	for index := range one.parity {
 		most = max(most, index+1)
 	}
-	coder, err := b.coder(count, 1<<bits.Len(uint(most-1)))
+	parity := min(1<<bits.Len(uint(most-1)), wire.MaxShards-wire.PacketsPerBlock) // as the sender has it
+	coder, err := b.coder(count, parity)
 	if err != nil {
 		return err
 	}
-	shards := make([][]byte, count+1<<bits.Len(uint(most-1)))
+	shards := make([][]byte, count+parity)
 	for i := range count {
 		at := i * b.shape.Packet
 		shards[i] = one.data[at : at+b.shape.Packet : at+b.shape.Packet]
@@ -152,7 +158,7 @@ func (b *blocks) coder(data, parity int) (reedsolomon.Encoder, error) {
 	if coder != nil {
 		return coder, nil
 	}
-	coder, err := reedsolomon.New(data, min(parity, wire.MaxShards-data), reedsolomon.WithMaxGoroutines(1))
+	coder, err := reedsolomon.New(data, parity, reedsolomon.WithMaxGoroutines(1))
 	if err != nil {
 		return nil, fmt.Errorf("code of %d and %d shards: %w", data, parity, err)
 	}

@@ -41,5 +41,5 @@ func reasoned(err error) error {
 }
 
 func errTooLarge(size, heard int) error {
-	return fmt.Errorf("datagrams have %d bytes and the path to this replica carries %d (MTU): have the sender use smaller ones", size, heard)
+	return fmt.Errorf("%w: datagrams have %d bytes and the path to this replica carries %d (MTU): have the sender use smaller ones", ErrTooLarge, size, heard)
 }

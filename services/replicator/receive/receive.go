@@ -25,6 +25,7 @@ var (
 	ErrDamaged    = errors.New("what came is not what was sent")
 	ErrSenderGone = errors.New("the sender is gone")
 	ErrNotHeard   = errors.New("nothing is heard of a sender")
+	ErrTooLarge   = errors.New("the path is too narrow")
 )
 
 // Config is what a replica is told.
@@ -184,16 +185,18 @@ type replica struct {
 	id        algo.ID
 	began     time.Time
 	pollHeard time.Time
-	root      object.Root
-	resumed   uint64
-	ended     error
-	isSettled bool
-	isLast    bool // what was there before is not tried again
-	isOver    bool
-	settling  sync.WaitGroup
-	stats     Stats
-	stop      context.CancelFunc
-	shown     time.Time
+	// heardNumber is the highest of an announcement while it was not welcomed.
+	heardNumber uint64
+	root        object.Root
+	resumed     uint64
+	ended       error
+	isSettled   bool
+	isLast      bool // what was there before is not tried again
+	isOver      bool
+	settling    sync.WaitGroup
+	stats       Stats
+	stop        context.CancelFunc
+	shown       time.Time
 }
 
 func newReplica(env Env, config Config, ear, mouth *udp.Socket, heard announced, landing Landing) (*replica, error) {

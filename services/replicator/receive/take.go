@@ -13,12 +13,12 @@ import (
 // take takes a datagram that was sent to the group.
 func (r *replica) take(datagram []byte, _ netip.AddrPort) {
 	head, err := wire.ParseHead(datagram)
-	if err != nil {
+	if err != nil || head.Session != r.heard.Secret.Session() {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.rules == nil || r.isOver {
+	if r.isOver || r.rules == nil && head.Kind != wire.Announce {
 		return
 	}
 	r.stats.Datagrams++
@@ -28,17 +28,29 @@ func (r *replica) take(datagram []byte, _ netip.AddrPort) {
 	case wire.Zero, wire.Poll:
 		err = r.control(head, datagram)
 	case wire.Announce:
-		_, err = wire.OpenAnnouncement(r.config.Key, head, datagram)
-		if err == nil && head.Session == r.heard.Secret.Session() {
-			r.rules.Came(head.Number)
-		}
+		err = r.announced(head, datagram)
 	}
 	if err != nil {
 		r.stats.Forged++
 	}
 }
 
-// packet opens a packet or shard where it belongs.
+// announced notes that the sender is still there: who came early may have to wait for others.
+func (r *replica) announced(head wire.Head, datagram []byte) error {
+	if _, err := wire.OpenAnnouncement(r.config.Key, head, datagram); err != nil {
+		return err
+	}
+	switch {
+	case r.rules != nil:
+		r.rules.Came(head.Number)
+	case head.Number > r.heardNumber: // none that was recorded
+		r.heardNumber, r.pollHeard = head.Number, time.Now()
+	}
+	return nil
+}
+
+// packet opens a packet or shard where it belongs. Of a block of which nothing came yet it is opened
+// elsewhere: what is forged takes no memory.
 func (r *replica) packet(head wire.Head, datagram []byte) error {
 	index := int(head.Index)
 	if (head.Kind == wire.Parity) != (index >= wire.PacketsPerBlock) || len(datagram) > r.shape.Packet+wire.Overhead {
@@ -46,7 +58,8 @@ func (r *replica) packet(head wire.Head, datagram []byte) error {
 	}
 	isWanted := r.rules.Wants(head.Block, index)
 	to := r.blocks.scratch
-	if isWanted {
+	isPlaced := isWanted && r.blocks.isOpen(head.Block, index)
+	if isPlaced {
 		to = r.blocks.place(head.Block, index)
 	}
 	payload, err := r.group.Open(to[:0], head, datagram)
@@ -59,6 +72,10 @@ func (r *replica) packet(head wire.Head, datagram []byte) error {
 	}
 	if len(payload) != r.blocks.length(head.Block, index) {
 		return wire.ErrProtocol
+	}
+	if !isPlaced {
+		to = r.blocks.place(head.Block, index)
+		copy(to, payload)
 	}
 	r.blocks.keep(head.Block, index, to)
 	r.stats.Came += uint64(len(payload))

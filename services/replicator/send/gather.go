@@ -57,8 +57,8 @@ func (s *session) announce(take func() uint64) error {
 	}
 	for _, size := range sizes {
 		whole := s.group.Announce(take(), s.salt, s.private.PublicKey().Bytes(), a, size)
-		if err := s.socket.Send(whole, s.config.Place.Group); err != nil {
-			return fmt.Errorf("announce to %v: %w", s.config.Place.Group, err)
+		if err := s.carried(s.socket.Send(whole, s.config.Place.Group)); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -98,6 +98,7 @@ func (s *session) decide(late bool) (begins bool, err error) {
 	isExpecting := s.isExpecting()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.forgetGone()
 	joined, refused := len(s.joined), s.refusals()
 	areThere := s.config.Receivers > 0 && joined+len(refused) >= s.config.Receivers
 	switch {
@@ -109,6 +110,16 @@ func (s *session) decide(late bool) (begins bool, err error) {
 		return false, &RefusedError{s.receipts()}
 	}
 	return false, fmt.Errorf("%w within %v: do receivers listen on %v with this key, and does the switch carry multicast?", ErrNobody, s.config.Wait, s.config.Place.Group)
+}
+
+// forgetGone forgets who joined and says so no more, before it has begun. The caller has the lock.
+func (s *session) forgetGone() {
+	for key, p := range s.joined {
+		if time.Since(p.seen) > comingFor {
+			delete(s.joined, key)
+			s.env.Log.Warn("receiver is gone again", "receiver", p.Name, "address", p.at.String())
+		}
+	}
 }
 
 // sleep waits until a time, until somebody was heard, or the end.
@@ -221,6 +232,7 @@ func (s *session) join(head wire.Head, datagram []byte, from netip.AddrPort) {
 	}
 	key := [wire.PublicSize]byte(public)
 	if known := s.joined[key]; known != nil {
+		known.seen = time.Now()
 		if s.rules != nil && int(known.id) < len(s.peers) && s.peers[known.id] == known {
 			s.welcome(known)
 		}
@@ -231,14 +243,19 @@ func (s *session) join(head wire.Head, datagram []byte, from netip.AddrPort) {
 		return
 	}
 	delete(s.coming, j.Name)
-	if s.rules != nil && int(j.Heard) < s.datagram || len(s.joined) >= maxMembers {
+	if len(s.joined) >= maxMembers {
 		return
 	}
 	pair, err := s.secret.Pair(s.private, public)
 	if err != nil {
 		return
 	}
-	p := &peer{Joining: j, at: from, up: pair.Up(), down: pair.Down()}
+	p := &peer{Joining: j, at: from, up: pair.Up(), down: pair.Down(), seen: time.Now()}
+	if s.rules != nil && int(j.Heard) < s.datagram {
+		s.env.Log.Warn("a receiver came too late for its path to count", "receiver", j.Name, "carries", j.Heard, "datagrams", s.datagram)
+		s.welcome(p) // by which it knows
+		return
+	}
 	s.replace(p)
 	delete(s.refused, p.who())
 	s.joined[key] = p

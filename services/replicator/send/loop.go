@@ -96,10 +96,7 @@ func (l *loop) flush() error {
 	}
 	err := l.socket.SendRun(l.run)
 	l.run.Bytes = l.run.Bytes[:0]
-	if err != nil {
-		return fmt.Errorf("send to %v: %w", l.run.To, err)
-	}
-	return nil
+	return l.carried(err)
 }
 
 // flushIfFull sends the run if no more fits into it, or the last of it is short.

@@ -129,6 +129,7 @@ type session struct {
 	secret  wire.Secret
 	private *ecdh.PrivateKey
 	group   *wire.Box // of the goroutine that sends
+	network network   // of the same
 	largest int       // datagram that is tried
 	// hashesFirst has the source be hashed before anything is sent: somebody may have all of it.
 	hashesFirst bool
@@ -157,9 +158,10 @@ type peer struct {
 	at     netip.AddrPort
 	up     *wire.Box
 	down   *wire.Box
-	number uint64 // of the next to it alone
-	heard  uint64 // after the highest from it
-	isOld  bool   // it began anew as another
+	number uint64    // of the next to it alone
+	heard  uint64    // after the highest from it
+	seen   time.Time // when it joined, or said so again, last
+	isOld  bool      // it began anew as another
 }
 
 func newSession(env Env, config Config, socket *udp.Socket) (*session, error) {

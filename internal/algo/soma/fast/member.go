@@ -40,6 +40,7 @@ type member struct {
 	detached bool
 	left     bool
 
+	served   uint64    // the number from which on it was served for the first time, or again
 	heard    time.Time // last
 	moved    time.Time // when it had more than before, last
 	isSilent bool

@@ -28,7 +28,7 @@ func (p *pace) room(now time.Time) int {
 		p.allowed = min(p.most(), p.allowed+p.rate*dt.Seconds())
 		p.at = now
 	}
-	return int(p.allowed)
+	return max(0, int(p.allowed)) // polls do not wait for it
 }
 
 func (p *pace) most() float64 { return max(2, p.rate*spread.Seconds()) }

@@ -9,6 +9,10 @@ import (
 // pollMemory is how many polls are remembered: answers to earlier ones tell no round trip.
 const pollMemory = 1 << 10
 
+// pollShare is the share of the ceiling that polls have at most which leave because time has passed: they take as
+// much of the pace as packets, and a low ceiling would have room for nothing else.
+const pollShare = 0.05
+
 // polls is what was asked, and when.
 type polls struct {
 	last      uint32
@@ -19,6 +23,7 @@ type polls struct {
 	now       bool
 	isIdle    bool          // nothing is sent for now, and nobody waits for an answer
 	roundTrip time.Duration // to the slowest
+	least     time.Duration // between two that nobody waits for
 	slowest   ID
 	memory    [pollMemory]struct {
 		number uint64
@@ -37,11 +42,11 @@ func (p *polls) isDue(now time.Time) bool {
 func (p *polls) next() time.Time { return p.at.Add(p.gap()) }
 
 func (p *polls) gap() time.Duration {
-	gap := max(minPollGap, p.roundTrip*3/2)
+	gap := max(minPollGap, p.least, p.roundTrip*3/2)
 	if p.isIdle {
 		gap = max(gap, idlePollGap)
 	}
-	return min(gap<<min(p.unheard, 10), maxPollGap)
+	return min(gap<<min(p.unheard, 10), max(p.least, maxPollGap))
 }
 
 // answers reports whether a member answers every poll.

@@ -134,16 +134,20 @@ func (m *member) settle(r wire.Reported, root [wire.RootSize]byte, sealed bool) 
 // wants takes what a member asks for. What was not sent yet nobody can miss.
 func (s *Sender) wants(m *member, r wire.Reported) {
 	several := s.listeners() > 1
-	asked := 0
+	asked, runs := 0, uint32(runMost)
 	for _, w := range r.Wants {
 		switch {
 		case w.Block >= s.passed:
 		case m.detached:
-			for block := w.Block; block < w.Block+max(uint32(w.Run), 1) && block < s.passed; block++ {
+			count := min(max(uint32(w.Run), 1), s.passed-w.Block, runs)
+			for block := w.Block; block < w.Block+count; block++ {
 				s.repair.run(r.Poll, block)
 			}
+			runs -= count
 		case w.Run > 0:
-			s.runs(r.Poll, w.Block, min(s.passed-w.Block, uint32(w.Run)))
+			count := min(uint32(w.Run), s.passed-w.Block, runs)
+			asked += s.runs(r.Poll, w.Block, count)
+			runs -= count
 		default:
 			asked += int(w.Need)
 			s.counts.Wants += uint64(w.Need)
@@ -157,16 +161,21 @@ func (s *Sender) wants(m *member, r wire.Reported) {
 // away, and waits until the others have everything.
 const nearBlocks = 8
 
-// runs takes a want for whole blocks.
-func (s *Sender) runs(poll, first, count uint32) {
+// runMost is of how many whole blocks is taken note that one report asks for: the others are asked for again.
+const runMost = 1 << 10
+
+// runs takes a want for whole blocks, and returns how many packets are sent again at once for it.
+func (s *Sender) runs(poll, first, count uint32) (asked int) {
 	for block := first; block < first+count; block++ {
 		if s.passed-block <= nearBlocks {
 			all := s.set.all(block)
+			asked += bits.OnesCount64(all)
 			s.repair.want(s.set.Shape, poll, wire.Want{Block: block, Need: uint8(bits.OnesCount64(all)), Missing: all}, false)
 			continue
 		}
 		s.repair.run(poll, block)
 	}
+	return asked
 }
 
 // listeners is how many want something.

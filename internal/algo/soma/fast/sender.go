@@ -145,7 +145,7 @@ func NewSender(set Settings, now time.Time) (*Sender, error) {
 		window: NewWindow(set.Window), repair: repairs{blocks: map[uint32]*repair{}},
 	}
 	s.pace = pace{ceiling: set.Ceiling / float64(set.Packet+wire.Overhead+headers), at: now}
-	s.polls = polls{roundTrip: time.Millisecond, at: now}
+	s.polls = polls{roundTrip: time.Millisecond, at: now, least: time.Duration(float64(time.Second) / pollShare / s.pace.ceiling)}
 	s.breaker.begun, s.breaker.pause = now, breakerPause
 	return s, nil
 }
@@ -155,7 +155,7 @@ const headers = 28
 
 // Join takes a member in. A member that was away and joins again is a new one.
 func (s *Sender) Join(lan string, now time.Time) ID {
-	s.members = append(s.members, &member{lan: lan, heard: now, moved: now, seen: s.next, number: s.next})
+	s.members = append(s.members, &member{lan: lan, served: s.next, heard: now, moved: now, seen: s.next, number: s.next})
 	s.polls.soon()
 	return ID(len(s.members) - 1)
 }

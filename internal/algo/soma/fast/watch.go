@@ -32,6 +32,8 @@ func (s *Sender) watch(now time.Time) {
 			continue
 		case now.Sub(m.heard) > s.set.Patience, m.state == wire.Receiving && s.sealed && now.Sub(m.moved) > s.set.Patience:
 			m.outcome = Unknown
+		case m.counts() && s.next-m.served > s.mostFor():
+			m.outcome = Unknown // it asks for ever
 		case !m.isSilent && now.Sub(m.heard) > patience && s.polls.unheard > 0:
 			m.isSilent = true
 		}
@@ -48,6 +50,14 @@ func (s *Sender) watch(now time.Time) {
 		s.counts.Trips++
 		s.window.Again()
 	}
+}
+
+// mostSent is how many times as many packets as the object has are sent at most while a member is served: as many
+// as need be where much is lost, and others come late.
+const mostSent = 16
+
+func (s *Sender) mostFor() uint64 {
+	return mostSent * wire.PacketsPerBlock * (uint64(s.set.Blocks()) + wire.PacketsPerBlock)
 }
 
 // patience is after how long a member counts as silent.
@@ -132,7 +142,7 @@ func (s *Sender) attach() {
 		return
 	}
 	for _, m := range detached {
-		m.detached, m.number = false, s.next
+		m.detached, m.number, m.served = false, s.next, s.next
 	}
 	s.another()
 	s.window.Again()

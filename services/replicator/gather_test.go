@@ -1,0 +1,102 @@
+package replicator_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/groupcast/groupcast/e2e/lab/link"
+	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
+	"github.com/groupcast/groupcast/services/replicator/receive"
+	"github.com/groupcast/groupcast/services/replicator/send"
+)
+
+// Who comes before the others waits for them, for longer than a sender may be silent; and who has gone again
+// meanwhile is not taken for one of those that are waited for.
+func TestEarlyReceiversWait(t *testing.T) {
+	b := onLAN(t, 4, lanShape)
+	b.file(500_000)
+	const patience = time.Second
+	hurried := func(c *receive.Config) { c.Patience = patience }
+	gone, leave := context.WithCancel(t.Context())
+	first, leaves := b.receive(t.Context(), 0, hurried), b.receive(gone, 1, hurried)
+	later := make(chan (<-chan received), 2)
+	go func() {
+		time.Sleep(patience / 2)
+		leave()
+		time.Sleep(4 * patience) // by when it is known that it is gone
+		later <- b.receive(t.Context(), 2, hurried)
+		time.Sleep(patience)
+		later <- b.receive(t.Context(), 3, hurried)
+	}()
+	result, err := b.send(t.Context(), func(c *send.Config) { c.Receivers = 3 })
+	if r := <-leaves; !errors.Is(r.err, context.Canceled) {
+		t.Errorf("who left: %v", r.err)
+	}
+	b.wantComplete(result, err, first, <-later, <-later)
+	b.wantCopies(0, 2, 3)
+	if len(result.Members) != 3 {
+		t.Errorf("%+v are members", result.Members)
+	}
+}
+
+// C38: who comes late, and whose path does not carry the datagrams that there are, is told so at once.
+func TestNarrowPathThatComesLate(t *testing.T) {
+	slow := link.Shape{Rate: 20 * link.Mbit}
+	narrow := slow
+	narrow.MTU = 1280
+	b := onLANs(t, slow, narrow)
+	b.file(8_000_000)
+	wide := b.receive(t.Context(), 0)
+	late := make(chan received, 1)
+	go func() {
+		time.Sleep(time.Second)
+		late <- <-b.receive(t.Context(), 1)
+	}()
+	result, err := b.send(t.Context(), func(c *send.Config) { c.Receivers = 1 })
+	b.wantComplete(result, err, wide)
+	if r := <-late; !errors.Is(r.err, receive.ErrTooLarge) {
+		t.Errorf("the late one, on a path of 1280 bytes: %v", r.err)
+	}
+	b.wantCopies(0)
+}
+
+// An interface that is down for a moment ends nothing.
+func TestInterfaceThatIsDownForAMoment(t *testing.T) {
+	b := onLAN(t, 2, link.Shape{Rate: 20 * link.Mbit})
+	b.file(6_000_000)
+	receipts := b.receiveAll(t.Context())
+	device, err := b.sender.Interface()
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := func(change func(netlink.Link) error) {
+		err := b.sender.Do(func() error {
+			at, err := netlink.LinkByName(device.Name)
+			if err != nil {
+				return err
+			}
+			return change(at)
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	go func() {
+		time.Sleep(time.Second)
+		set(netlink.LinkSetDown)
+		time.Sleep(500 * time.Millisecond)
+		set(netlink.LinkSetUp)
+	}()
+	result, err := b.send(t.Context())
+	b.wantComplete(result, err, receipts...)
+	b.wantCopies(0, 1)
+	for _, m := range result.Members {
+		if m.Outcome != algo.Complete {
+			t.Errorf("%+v", m)
+		}
+	}
+}

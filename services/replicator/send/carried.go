@@ -1,0 +1,39 @@
+package send
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// NetworkError says that the network took nothing for as long as a receiver may be silent.
+type NetworkError struct{ Err error }
+
+func (e *NetworkError) Error() string { return e.Err.Error() }
+func (e *NetworkError) Unwrap() error { return e.Err }
+
+// network is how sending goes.
+type network struct {
+	hasCarried bool      // it took something before
+	failing    time.Time // since when it takes nothing
+}
+
+// carried takes what came of sending, and returns it if it does not pass: an interface that is down for a
+// moment comes back, and what was not sent meanwhile is repaired as what is lost on the way.
+func (s *session) carried(err error) error {
+	if err == nil {
+		s.network = network{hasCarried: true}
+		return nil
+	}
+	err = fmt.Errorf("send to %v: %w", s.config.Place.Group, err)
+	if s.network.failing.IsZero() {
+		s.network.failing = time.Now()
+		s.env.Log.Warn("the network takes nothing", "error", err)
+	}
+	if !s.network.hasCarried || errors.Is(err, unix.EMSGSIZE) || time.Since(s.network.failing) > s.config.Patience {
+		return &NetworkError{err}
+	}
+	return nil
+}
