@@ -18,6 +18,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -33,6 +34,8 @@ type CA struct {
 	TrustDomain string
 	// Now is the clock that certificates are dated by.
 	Now func() time.Time
+	// Managers returns the authorities, in DER, that the managers' own certificates are of; nil is this CA alone.
+	Managers func() [][]byte
 
 	certificate *x509.Certificate
 	key         crypto.Signer
@@ -119,7 +122,7 @@ func (ca *CA) PEM() (certificate, key []byte, err error) {
 	return encodeCertificates(ca.certificate.Raw), key, err
 }
 
-// ReadAuthority returns the fingerprint of the CA whose certificate is in a PEM file.
+// ReadAuthority returns the fingerprint of the CA whose certificate is the first in a PEM file.
 func ReadAuthority(name string) (Fingerprint, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -159,10 +162,27 @@ func NewCA(trustDomain string, now func() time.Time) (*CA, error) {
 	return &CA{TrustDomain: trustDomain, Now: now, certificate: certificate, key: key}, nil
 }
 
-// Certificate returns the CA's certificate in DER.
-func (ca *CA) Certificate() []byte { return ca.certificate.Raw }
+// Authorities returns the certificates, in DER, of all whom those certified by this CA are to trust: the one that
+// issues the managers' own certificates first, and this CA.
+func (ca *CA) Authorities() [][]byte {
+	var all [][]byte
+	if ca.Managers != nil {
+		all = slices.Clone(ca.Managers())
+	}
+	isOwn := func(der []byte) bool { return bytes.Equal(der, ca.certificate.Raw) }
+	if !slices.ContainsFunc(all, isOwn) {
+		all = append(all, ca.certificate.Raw)
+	}
+	return all
+}
 
-// Fingerprint returns the hash that join tokens and stores know the CA by.
+// AuthoritiesPEM returns them as the text that ReadAuthority reads.
+func (ca *CA) AuthoritiesPEM() []byte { return encodeCertificates(ca.Authorities()...) }
+
+// Front returns the hash that join tokens know the managers by: of who issues their own certificates.
+func (ca *CA) Front() Fingerprint { return sha256.Sum256(ca.Authorities()[0]) }
+
+// Fingerprint returns the hash that stores know the CA by.
 func (ca *CA) Fingerprint() Fingerprint { return sha256.Sum256(ca.certificate.Raw) }
 
 // Fingerprint is the SHA-256 of a CA's certificate.

@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"bytes"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
@@ -8,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 )
@@ -16,12 +18,35 @@ import (
 type Credentials struct {
 	Certificate tls.Certificate
 	Roots       *x509.CertPool
+	Authorities [][]byte // those of Roots, in DER
 	ID          ID
 }
 
 // Source gives the credentials to use now: they change when they are renewed.
 type Source interface {
 	Credentials() (*Credentials, error)
+}
+
+// Trusting returns the credentials with more authorities to check others by, and shows its own to those who know
+// them by their authority alone.
+func (c *Credentials) Trusting(others ...[]byte) (*Credentials, error) {
+	next := *c
+	next.Roots, next.Authorities = c.Roots.Clone(), slices.Concat(c.Authorities, others)
+	for _, der := range others {
+		authority, err := x509.ParseCertificate(der)
+		if err != nil {
+			return nil, fmt.Errorf("read authority: %w", err)
+		}
+		next.Roots.AddCert(authority)
+	}
+	next.Certificate.Certificate = slices.Clone(c.Certificate.Certificate)
+	for _, authority := range c.Authorities {
+		isShown := func(der []byte) bool { return bytes.Equal(der, authority) }
+		if !slices.ContainsFunc(next.Certificate.Certificate, isShown) {
+			next.Certificate.Certificate = append(next.Certificate.Certificate, authority)
+		}
+	}
+	return &next, nil
 }
 
 // Static is a source that never changes, but by Set.
@@ -98,7 +123,7 @@ func (ca *CA) IssueBundle(id ID, stamp Stamp, hosts ...string) (*Bundle, error) 
 	if err != nil {
 		return nil, err
 	}
-	return key.Certified(certificate, [][]byte{ca.Certificate()})
+	return key.Certified(certificate, ca.Authorities())
 }
 
 // Bundle is credentials as the three PEM texts that are kept in files.
@@ -121,6 +146,9 @@ func (b *Bundle) Credentials() (*Credentials, error) {
 		roots.AddCert(authority)
 	}
 	credentials := &Credentials{Certificate: pair, Roots: roots}
+	for _, authority := range authorities {
+		credentials.Authorities = append(credentials.Authorities, authority.Raw)
+	}
 	if len(pair.Leaf.URIs) == 1 {
 		credentials.ID, err = ParseURI(pair.Leaf.URIs[0], pair.Leaf.URIs[0].Host)
 	} else {

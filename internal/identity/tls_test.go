@@ -155,7 +155,7 @@ func trusting(t *testing.T, of identity.TLS, ca *identity.CA) identity.TLS {
 // withAuthority has an endpoint show the certificate of a CA that did not issue its own.
 func withAuthority(of identity.TLS, ca *identity.CA) identity.TLS {
 	own, _ := of.Source.Credentials()
-	own.Certificate.Certificate = append(own.Certificate.Certificate[:1:1], ca.Certificate())
+	own.Certificate.Certificate = append(own.Certificate.Certificate[:1:1], ca.Authorities()[0])
 	return of
 }
 

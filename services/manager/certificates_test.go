@@ -82,6 +82,50 @@ func TestMountedCertificateIsReloaded(t *testing.T) {
 	}
 }
 
+// A manager's certificate may be of another issuer than those of all others: who enrolls learns of both, the first
+// operator too, and what such a manager signs is believed.
+func TestCertificateOfAnotherIssuer(t *testing.T) {
+	config := managertest.Config(t.TempDir())
+	config.Identity.TLSDir = filepath.Join(t.TempDir(), "mounted")
+	mounted := identity.FilesIn(config.Identity.TLSDir)
+	self := identity.ID{Role: identity.Manager, Name: config.Name}
+	issueFiles(t, filepath.Join(t.TempDir(), "another-issuer"), self, 0, mounted)
+	m := managertest.Run(t, config)
+	if _, err := m.Client(t).CreateGroup(t.Context(), "g", sdk.Policy{}); err != nil {
+		t.Fatal(err)
+	}
+	member := m.Enroll(t, sdk.Token{Role: "member", Name: "alice", Groups: []string{"g"}})
+	client, err := sdk.Dial(member)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	session, err := client.Join(t.Context(), sdk.Join{Group: "g", Name: "alice"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := session.Leave(t.Context()); err != nil {
+		t.Error(err)
+	}
+	manager, err := mounted.Credentials()
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	statement := identity.Capability{Issued: now, Expires: now.Add(time.Minute), Holder: identity.ID{Role: identity.Member, Name: "alice"}, Group: "g", Delivery: "d"}
+	signed, err := identity.SignCapability(manager, statement)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := identity.FilesIn(member.CredentialsDir).Credentials()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := identity.CheckCapability(signed, own.Roots, identity.DefaultTrustDomain, now); err != nil {
+		t.Errorf("what the manager signed: %v", err)
+	}
+}
+
 // shown returns the serial number of the certificate that a server shows.
 func shown(t *testing.T, address string) string {
 	t.Helper()

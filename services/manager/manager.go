@@ -35,6 +35,10 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 	if err != nil {
 		return err
 	}
+	own, err := ownCredentials(config, ca)
+	if err != nil {
+		return err
+	}
 	state, err := openStore(ctx, env, config, ca)
 	if err != nil {
 		return err
@@ -43,10 +47,6 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 
 	if err := state.Belongs(ctx, ca.Fingerprint().String()); err != nil {
 		return fmt.Errorf("CA in %s: %w", config.Identity.CADir, err)
-	}
-	own, err := ownCredentials(config, ca)
-	if err != nil {
-		return err
 	}
 	security := identity.TLS{TrustDomain: config.Identity.TrustDomain, Source: own}
 
@@ -133,9 +133,49 @@ func ownCredentials(config *Config, ca *identity.CA) (identity.Source, error) {
 		if _, err := identity.SignCapability(credentials, identity.Capability{}); err != nil { // better now than with the first delivery
 			return nil, fmt.Errorf("certificate in %s: %w", config.Identity.TLSDir, err)
 		}
-		return files, nil
+		own := &mounted{files: files, authority: ca.Authorities()}
+		ca.Managers = own.authorities
+		return own, nil
 	}
 	return identity.NewSelfIssued(ca, identity.ID{Role: identity.Manager, Name: config.Name})
+}
+
+// mounted are a manager's own credentials from another issuer. Those who come have theirs of the built-in CA, and
+// know the managers by who issues these.
+type mounted struct {
+	files     *identity.Files
+	authority [][]byte // the built-in CA
+
+	mu   sync.Mutex
+	of   *identity.Credentials // what the files had, and
+	made *identity.Credentials // what that makes
+}
+
+// Credentials implements identity.Source.
+func (m *mounted) Credentials() (*identity.Credentials, error) {
+	now, err := m.files.Credentials()
+	if err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.of != now {
+		made, err := now.Trusting(m.authority...)
+		if err != nil {
+			return nil, err
+		}
+		m.of, m.made = now, made
+	}
+	return m.made, nil
+}
+
+// authorities are those of the files.
+func (m *mounted) authorities() [][]byte {
+	now, err := m.files.Credentials()
+	if err != nil {
+		return nil // they were read before
+	}
+	return now.Authorities
 }
 
 // watchFailure ends the manager when its store cannot go on.

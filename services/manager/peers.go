@@ -26,6 +26,9 @@ func openCluster(ctx context.Context, env daemon.Env, config *Config, ca *identi
 		if err != nil {
 			return err
 		}
+		if bundle.Authorities, _, err = ca.PEM(); err != nil { // no other issuer's word counts there
+			return err
+		}
 		return files.Write(bundle)
 	}
 	if err := certify(); err != nil {

@@ -23,7 +23,7 @@ func (i *identityService) CreateToken(ctx context.Context, req *groupv1.CreateTo
 	if err != nil {
 		return nil, err
 	}
-	return registry.CreateToken(ctx, callerOf(ctx), req, i.server.CA.Fingerprint())
+	return registry.CreateToken(ctx, callerOf(ctx), req, i.server.CA.Front())
 }
 
 func (i *identityService) Enroll(ctx context.Context, req *groupv1.EnrollRequest) (*groupv1.EnrollResponse, error) {
@@ -101,7 +101,7 @@ func (i *identityService) issue(id identity.ID, stamp identity.Stamp, request []
 	}
 	now := i.server.CA.Now()
 	return &groupv1.Certificate{
-		Certificate: der, Authorities: [][]byte{i.server.CA.Certificate()},
+		Certificate: der, Authorities: i.server.CA.Authorities(),
 		Identity:   id.URI(i.server.TrustDomain).String(),
 		ExpireTime: timestamppb.New(now.Add(identity.CertificateLifetime)), ManagerTime: timestamppb.New(now),
 	}, nil

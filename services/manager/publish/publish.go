@@ -124,13 +124,10 @@ func adopt(shared map[string][]byte, secret, dir, trustDomain string) error {
 	return ca.Save(dir)
 }
 
-// Authority writes the CA's certificate where those find it who are to enroll.
+// Authority writes the certificates of the authorities where those find them who are to enroll: first that by
+// which the managers are known.
 func Authority(ctx context.Context, objects Objects, configMap string, ca *identity.CA) error {
-	certificate, _, err := ca.PEM()
-	if err != nil {
-		return err
-	}
-	if err := objects.SetConfigMap(ctx, configMap, map[string]string{caCertificate: string(certificate)}); err != nil {
+	if err := objects.SetConfigMap(ctx, configMap, map[string]string{caCertificate: string(ca.AuthoritiesPEM())}); err != nil {
 		return fmt.Errorf("publish the CA's certificate: %w", err)
 	}
 	return nil
