@@ -4,13 +4,15 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/groupcast/groupcast/internal/testdisk"
 )
 
 // One file of 1 GiB lands in memory, hashed while it lands.
 func BenchmarkLand(b *testing.B) {
 	source := open(b, plantGibibyte(b))
 	root := rootOf(b, source)
-	to := memory(b, "size=1200m")
+	to := testdisk.Memory(b, "size=1200m")
 	b.SetBytes(int64(source.Info().Length))
 	for b.Loop() {
 		landing := land(b, to, source.Info())
@@ -38,7 +40,7 @@ func BenchmarkRoot(b *testing.B) {
 // plantGibibyte makes a file of 1 GiB in memory.
 func plantGibibyte(b *testing.B) (path string) {
 	b.Helper()
-	path = filepath.Join(memory(b, "size=1200m"), "it")
+	path = filepath.Join(testdisk.Memory(b, "size=1200m"), "it")
 	file, err := os.Create(path)
 	if err != nil {
 		b.Fatal(err)

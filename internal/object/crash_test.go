@@ -5,7 +5,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/testdisk"
 )
 
 const crashSeed = 52
@@ -21,7 +21,7 @@ const crashSeed = 52
 // objects only, and the next process goes on.
 func TestC52Kill(t *testing.T) {
 	const kills = 120
-	from, to := memory(t, "size=256m"), memory(t, "size=256m")
+	from, to := testdisk.Memory(t, "size=256m"), testdisk.Memory(t, "size=256m")
 	random := rand.New(rand.NewPCG(crashSeed, 1))
 	r := newReceiver()
 	for i := range kills {
@@ -93,15 +93,10 @@ func checkClaims(t *testing.T, from, to string, r *receiver) (claimed int) {
 // objects only, and no journal claims a byte that is not there.
 func TestC50C51PowerCut(t *testing.T) {
 	const cuts = 120
-	from, work := memory(t, "size=256m"), memory(t, "size=512m")
-	image, cut := filepath.Join(work, "disk.img"), filepath.Join(work, "cut.img")
-	run(t, "truncate", "-s", "64M", image)
-	run(t, "mkfs.ext4", "-q", image)
-	disk := filepath.Join(work, "disk")
-	mount(t, "ext4", "loop,commit=300", image, disk) // the file system itself writes nothing back for 5 minutes
+	from, disk := testdisk.Memory(t, "size=256m"), testdisk.New(t, "64M")
 	random := rand.New(rand.NewPCG(crashSeed, 2))
 	r := newReceiver()
-	r.start(t, from, disk, crashSeed, 0)
+	r.start(t, from, disk.Dir, crashSeed, 0)
 	defer r.kill()
 	claimed := 0
 	for i := range cuts {
@@ -110,9 +105,7 @@ func TestC50C51PowerCut(t *testing.T) {
 		complete := maps.Clone(r.complete) // what was complete before the cut
 		r.mu.Unlock()
 		r.stop(t)
-		snapshot(t, image, cut)
-		after := filepath.Join(work, "after")
-		unmount := mount(t, "ext4", "loop", cut, after)
+		after, unmount := disk.Cut(t)
 		r.check(t, after, complete)
 		r.mu.Lock()
 		claimed += checkClaims(t, from, after, r)
@@ -131,19 +124,6 @@ func TestC50C51PowerCut(t *testing.T) {
 	if r.complete[receiverFile] < 4 || r.complete[receiverTree] < 3 || claimed < 10 {
 		t.Error("too little has happened")
 	}
-}
-
-// snapshot copies a disk as it is at one moment. The file system may write while it is copied,
-// which makes a disk that never was; what equals the disk afterwards is as it was in between.
-func snapshot(t *testing.T, disk, to string) {
-	t.Helper()
-	for range 20 {
-		run(t, "cp", "--sparse=always", disk, to)
-		if exec.CommandContext(t.Context(), "cmp", "-s", disk, to).Run() == nil {
-			return
-		}
-	}
-	t.Fatal("the disk is written all the time")
 }
 
 // stop stops the process and waits until none of its threads runs or writes.

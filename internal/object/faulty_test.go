@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/testdisk"
 )
 
 // faults makes one call to a faulty disk fail.
@@ -60,8 +61,8 @@ func (f *faults) hit(call string) syscall.Errno {
 // faultyDisk mounts a file system of this process over a directory.
 func faultyDisk(t *testing.T) (dir string, f *faults) {
 	t.Helper()
-	needRoot(t)
-	beneath, dir := memory(t, "size=256m"), filepath.Join(t.TempDir(), "faulty")
+	testdisk.NeedRoot(t)
+	beneath, dir := testdisk.Memory(t, "size=256m"), filepath.Join(t.TempDir(), "faulty")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}

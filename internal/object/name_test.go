@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/testdisk"
 )
 
 // refusedPaths could leave the directory they land in, or are not one name everywhere.
@@ -104,7 +105,7 @@ func completeHello(t *testing.T, landing *object.Landing) error {
 
 // C55: what has the final name and is no file is neither opened nor replaced.
 func TestC55FinalNameTaken(t *testing.T) {
-	needRoot(t)
+	testdisk.NeedRoot(t)
 	outside := filepath.Join(t.TempDir(), "outside")
 	for name, take := range map[string]func(path string) error{
 		"fifo":             func(path string) error { return unix.Mkfifo(path, 0o600) },
@@ -226,7 +227,7 @@ func TestC55SwapWhileLanding(t *testing.T) {
 // Twins on one file system, say, of a sender whose file system tells them apart,
 // are refused before anything is sent; so is all that is no file or directory.
 func TestOpenRefuses(t *testing.T) {
-	needRoot(t)
+	testdisk.NeedRoot(t)
 	from := t.TempDir()
 	plant(t, from, map[string]string{"it/A": "", "it/a": "", "it/ok": "", "link/ok": "", "bytes/x\xff": "", "partial/.groupcast-partial/": ""})
 	for _, err := range []error{

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/testdisk"
 )
 
 // growRandom makes a random file or tree.
@@ -59,7 +60,7 @@ func must(t *rapid.T, err error) {
 // interrupted or begun again: what lands is what was sent, and only claimed
 // bytes that are there are not asked for again.
 func TestRandomTreesLand(t *testing.T) {
-	needRoot(t) // it reads files of mode 0
+	testdisk.NeedRoot(t) // it reads files of mode 0
 	object.ClaimOften(t, 1<<18, time.Millisecond)
 	rapid.Check(t, func(rt *rapid.T) {
 		from, to := t.TempDir(), t.TempDir()

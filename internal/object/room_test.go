@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/testdisk"
 )
 
 // landWhole lets a source land, from where a landing is to the end.
@@ -22,7 +23,7 @@ func landWhole(t testing.TB, source *object.Source, landing *object.Landing) err
 
 // C48: what cannot fit is refused before the first byte, and leaves nothing.
 func TestC48NoRoomAtOnce(t *testing.T) {
-	disk := memory(t, "size=8m,nr_inodes=40")
+	disk := testdisk.Memory(t, "size=8m,nr_inodes=40")
 	for name, content := range map[string]map[string]string{
 		"bytes":  {"it": strings.Repeat("x", 9<<20)},
 		"inodes": many(60),
@@ -57,7 +58,7 @@ func many(files int) map[string]string {
 // C48: the disk fills up half way, by bytes. The landing says so; removed, it
 // leaves nothing and gives others their room back; kept, it goes on later.
 func TestC48NoRoomHalfWay(t *testing.T) {
-	disk := memory(t, "size=8m")
+	disk := testdisk.Memory(t, "size=8m")
 	from := t.TempDir()
 	plant(t, from, map[string]string{"it": strings.Repeat("x", 6<<20), "other": strings.Repeat("y", 1<<20)})
 	source, other := open(t, filepath.Join(from, "it")), open(t, filepath.Join(from, "other"))
@@ -70,7 +71,7 @@ func TestC48NoRoomHalfWay(t *testing.T) {
 			t.Fatal(err)
 		}
 		filler := filepath.Join(disk, "filler")
-		fill(t, filler)
+		testdisk.Fill(t, filler)
 		if err := landWhole(t, source, landing); !errors.Is(err, object.ErrNoRoom) {
 			t.Fatalf("on a full disk: %v, want no room", err)
 		}
@@ -110,7 +111,7 @@ func TestC48NoRoomHalfWay(t *testing.T) {
 
 // C48: the same, by files.
 func TestC48NoInodesHalfWay(t *testing.T) {
-	disk := memory(t, "size=8m,nr_inodes=100")
+	disk := testdisk.Memory(t, "size=8m,nr_inodes=100")
 	from := t.TempDir()
 	plant(t, from, many(60))
 	source := open(t, filepath.Join(from, "it"))

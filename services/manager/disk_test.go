@@ -4,65 +4,20 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/groupcast/groupcast/internal/testdisk"
 	"github.com/groupcast/groupcast/sdk"
 	"github.com/groupcast/groupcast/services/manager/managertest"
 )
 
-// needRoot says what a test that mounts file systems needs. Where the project is
-// checked it must not be skipped.
-func needRoot(t *testing.T) {
-	t.Helper()
-	if os.Geteuid() == 0 {
-		return
-	}
-	if os.Getenv("CI") != "" {
-		t.Fatal("this test mounts file systems: it needs root")
-	}
-	t.Skip("this test mounts file systems: it needs root")
-}
-
-func run(t *testing.T, name string, args ...string) {
-	t.Helper()
-	if output, err := exec.Command(name, args...).CombinedOutput(); err != nil {
-		t.Fatalf("%s %v: %v\n%s", name, args, err, output)
-	}
-}
-
-// mount mounts a file system until the test ends.
-func mount(t *testing.T, kind, options, device, dir string) (unmount func()) {
-	t.Helper()
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	run(t, "mount", "-t", kind, "-o", options, device, dir)
-	unmount = sync.OnceFunc(func() {
-		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-			t.Errorf("unmount %s: %v", dir, err)
-		}
-	})
-	t.Cleanup(unmount)
-	return unmount
-}
-
 // C20: the power is cut after changes were acknowledged. All of them are there
 // when it comes back: the disk is taken as it was, without what was only in memory.
 func TestC20PowerCut(t *testing.T) {
-	needRoot(t)
-	work := t.TempDir()
-	image, cut := filepath.Join(work, "disk.img"), filepath.Join(work, "cut.img")
-	run(t, "truncate", "-s", "300M", image)
-	run(t, "mkfs.ext4", "-q", image)
-	disk := filepath.Join(work, "disk")
-	unmount := mount(t, "ext4", "loop,commit=300", image, disk) // the file system itself writes nothing back for 5 minutes
-	p := managertest.NewProcess(t, filepath.Join(disk, "manager"))
+	disk := testdisk.New(t, "300M")
+	p := managertest.NewProcess(t, filepath.Join(disk.Dir, "manager"))
 	p.Start(t)
 	p.WaitServing(t)
 	client := p.Client(t)
@@ -78,11 +33,8 @@ func TestC20PowerCut(t *testing.T) {
 		acknowledged = append(acknowledged, session.Member())
 	}
 	p.Kill()
-	run(t, "cp", "--sparse=always", image, cut)
-	unmount()
-
-	mount(t, "ext4", "loop", cut, disk+"-after")
-	restarted := managertest.NewProcess(t, filepath.Join(disk+"-after", "manager"))
+	after, _ := disk.Cut(t)
+	restarted := managertest.NewProcess(t, filepath.Join(after, "manager"))
 	restarted.Start(t)
 	restarted.WaitServing(t)
 	members, err := restarted.Client(t).Members(t.Context(), "g")
@@ -104,9 +56,8 @@ func TestC20PowerCut(t *testing.T) {
 // work again once there is room, in the same process.
 func TestC22FullDisk(t *testing.T) {
 	t.Parallel()
-	needRoot(t)
 	disk := filepath.Join(t.TempDir(), "disk")
-	mount(t, "tmpfs", "size=200m", "tmpfs", disk)
+	testdisk.Mount(t, "tmpfs", "size=200m", "tmpfs", disk)
 	p := managertest.NewProcess(t, filepath.Join(disk, "manager"))
 	p.Start(t)
 	p.WaitServing(t)
@@ -119,7 +70,7 @@ func TestC22FullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	filler := filepath.Join(disk, "filler")
-	fill(t, filler)
+	testdisk.Fill(t, filler)
 
 	_, err = client.CreateGroup(t.Context(), "while-full", sdk.Policy{})
 	var refused *sdk.Error
@@ -141,24 +92,6 @@ func TestC22FullDisk(t *testing.T) {
 	}
 	if _, err := client.CreateGroup(t.Context(), "after", sdk.Policy{}); err != nil {
 		t.Errorf("a write after there is room again: %v", err)
-	}
-}
-
-// fill writes a file until nothing more fits, and proves it.
-func fill(t *testing.T, name string) {
-	t.Helper()
-	file, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	for size := 1 << 20; size > 0; {
-		if _, err := file.Write(make([]byte, size)); err != nil {
-			if !errors.Is(err, unix.ENOSPC) {
-				t.Fatal(err)
-			}
-			size /= 2
-		}
 	}
 }
 

@@ -3,14 +3,17 @@ package sink_test
 import (
 	"bytes"
 	"errors"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strconv"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/testdisk"
 	"github.com/groupcast/groupcast/services/gatherer/sink"
 )
 
@@ -200,6 +203,41 @@ func TestStreamOutlivesCuts(t *testing.T) {
 		}
 		must(r, to.Close())
 	})
+}
+
+// The power is cut now and then: what a stream said that it has committed is on the disk, with the names of its
+// segments. Nothing else syncs that disk.
+func TestStreamOutlivesPowerCuts(t *testing.T) {
+	const cuts, seed = 12, 50
+	disk := testdisk.New(t, "64M")
+	sink.Segments(t, 1<<20)
+	content, random := random(seed, 16<<20), rand.New(rand.NewPCG(seed, 2))
+	to := open(t, disk.Dir, streamSpec("log"))
+	defer to.Close()
+	landed := uint64(0)
+	for i := range cuts {
+		for committed := uint64(0); committed == 0 || random.IntN(3) > 0; {
+			upTo := min(landed+1+uint64(random.IntN(400_000)), uint64(len(content)))
+			write(t, to, content[landed:upTo], landed)
+			landed = upTo
+			must(t, to.Landed(landed))
+			time.Sleep(time.Duration(random.IntN(250)) * time.Millisecond) // by when it may be due
+			var err error
+			committed, _, err = to.Commit()
+			must(t, err)
+		}
+		committed, _, err := to.Commit()
+		must(t, err)
+		left, done := disk.Cut(t)
+		after := open(t, left, streamSpec("log"))
+		got := read(t, left)
+		if after.Offset() < committed || !bytes.Equal(got[:committed], content[:committed]) {
+			t.Errorf("at cut %d %d bytes were committed, and %d of %d are there, or others", i, committed, after.Offset(), len(got))
+		}
+		must(t, after.Close())
+		done()
+	}
+	t.Logf("%d bytes in %d cuts", landed, cuts)
 }
 
 // lose removes segments that were never synced.

@@ -1,0 +1,120 @@
+// Package testdisk gives tests file systems of their own: such that are full, in memory, or lose what was not
+// written to their disk when the power is cut.
+package testdisk
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// NeedRoot says what a test that mounts file systems or makes devices needs.
+// Where the project is checked it must not be skipped.
+func NeedRoot(t testing.TB) {
+	t.Helper()
+	if os.Geteuid() == 0 {
+		return
+	}
+	if os.Getenv("CI") != "" {
+		t.Fatal("this test mounts file systems: it needs root")
+	}
+	t.Skip("this test mounts file systems: it needs root")
+}
+
+// Run runs a command, which must succeed.
+func Run(t testing.TB, name string, args ...string) {
+	t.Helper()
+	if output, err := exec.Command(name, args...).CombinedOutput(); err != nil {
+		t.Fatalf("%s %v: %v\n%s", name, args, err, output)
+	}
+}
+
+// Mount mounts a file system until the test ends.
+func Mount(t testing.TB, kind, options, device, dir string) (unmount func()) {
+	t.Helper()
+	NeedRoot(t)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	Run(t, "mount", "-t", kind, "-o", options, device, dir)
+	unmount = sync.OnceFunc(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Errorf("unmount %s: %v", dir, err)
+		}
+	})
+	t.Cleanup(unmount)
+	return unmount
+}
+
+// Memory mounts a file system in memory.
+func Memory(t testing.TB, options string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "memory")
+	Mount(t, "tmpfs", options, "tmpfs", dir)
+	return dir
+}
+
+// Fill writes a file until nothing more fits.
+func Fill(t testing.TB, name string) {
+	t.Helper()
+	file, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for size := 1 << 20; size > 0; {
+		if _, err := file.Write(make([]byte, size)); err != nil {
+			if !errors.Is(err, unix.ENOSPC) {
+				t.Fatal(err)
+			}
+			size /= 2
+		}
+	}
+}
+
+// Disk is one whose power can be cut: its file system writes nothing back by itself for five minutes, so that
+// what nobody synced is in memory alone.
+type Disk struct {
+	Dir   string // where it is mounted
+	image string
+	work  string
+}
+
+// New makes a disk of so many bytes, as truncate has them, until the test ends.
+func New(t testing.TB, size string) *Disk {
+	t.Helper()
+	NeedRoot(t)
+	work := Memory(t, "size=1g")
+	d := &Disk{Dir: filepath.Join(work, "disk"), image: filepath.Join(work, "disk.img"), work: work}
+	Run(t, "truncate", "-s", size, d.image)
+	Run(t, "mkfs.ext4", "-q", d.image)
+	Mount(t, "ext4", "loop,commit=300", d.image, d.Dir)
+	return d
+}
+
+// Cut mounts what is left of the disk if its power is cut now, while nobody writes to it, until done is called.
+func (d *Disk) Cut(t testing.TB) (dir string, done func()) {
+	t.Helper()
+	cut := filepath.Join(d.work, "cut.img")
+	snapshot(t, d.image, cut)
+	dir = filepath.Join(d.work, "after")
+	return dir, Mount(t, "ext4", "loop", cut, dir)
+}
+
+// snapshot copies a disk as it is at one moment. The file system may write while it is copied,
+// which makes a disk that never was; what equals the disk afterwards is as it was in between.
+func snapshot(t testing.TB, disk, to string) {
+	t.Helper()
+	for range 20 {
+		Run(t, "cp", "--sparse=always", disk, to)
+		if exec.CommandContext(t.Context(), "cmp", "-s", disk, to).Run() == nil {
+			return
+		}
+	}
+	t.Fatal("the disk is written all the time")
+}
