@@ -37,7 +37,8 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 	defer managers.Close()
 	env.Log = env.Log.With("gatherer", name)
 	revocations := revocation.New(time.Now)
-	clients, err := openRoster(env, config, revocations)
+	metrics := newMetrics(env.Metrics)
+	clients, err := openRoster(env, config, revocations, metrics)
 	if err != nil {
 		return err
 	}
@@ -58,7 +59,6 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 	if err != nil {
 		return err
 	}
-	metrics := newMetrics(env.Metrics)
 	door := &link.Door{Security: managers.Security(), Log: env.Log, Serve: clients.Serve, Refused: metrics.turnAway}
 	first := &firstWindow{listener: listener}
 	first.set(control.First())
@@ -112,7 +112,7 @@ func register(ctx context.Context, config *Config, managers *uplink.Uplink, at s
 }
 
 // openRoster makes the directory that clients upload into, and reads the policy.
-func openRoster(env daemon.Env, config *Config, revocations *revocation.List) (*roster.Roster, error) {
+func openRoster(env daemon.Env, config *Config, revocations *revocation.List, metrics *metrics) (*roster.Roster, error) {
 	for _, dir := range []string{config.Store.Dir, filepath.Dir(config.Policy.File)} {
 		if err := os.MkdirAll(dir, 0o750); err != nil {
 			return nil, fmt.Errorf("make directory: %w", err)
@@ -128,7 +128,7 @@ func openRoster(env daemon.Env, config *Config, revocations *revocation.List) (*
 	}
 	return roster.New(roster.Env{
 		Log: env.Log, Dir: config.Store.Dir, Policy: agreed, Grace: config.Store.Grace.Std(),
-		Reserve: uint64(config.Store.Reserve), Revoked: revocations.Revoked, Memory: windowMemory(uint64(config.Data.Memory), os.DirFS("/")), Exec: config.Exec,
+		Reserve: uint64(config.Store.Reserve), Revoked: revocations.Revoked, Memory: windowMemory(uint64(config.Data.Memory), os.DirFS("/")), Exec: config.Exec, Finished: metrics.finished,
 		Retention: sink.Retention{Age: config.Store.KeepFor.Std(), Bytes: uint64(config.Store.KeepBytes)},
 	}), nil
 }

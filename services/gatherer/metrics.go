@@ -2,6 +2,7 @@ package gatherer
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -14,7 +15,11 @@ import (
 // metrics show what clients get beside what they should, by priority, the windows, the connections, the
 // round trips, and what the link is thought to carry.
 type metrics struct {
-	refused                                            *prometheus.CounterVec
+	refused, received                                  *prometheus.CounterVec
+	outOfOrder                                         prometheus.Counter
+	took                                               prometheus.Histogram
+	counted                                            map[string]uint64 // bytes of each client that are in received
+	reordered                                          map[uint64]uint64 // segments of each connection that are in outOfOrder
 	rate, target, below, connections, windows, clients *prometheus.GaugeVec
 	available, budget, others, paused                  prometheus.Gauge
 	roundTrip, round                                   prometheus.Histogram
@@ -31,6 +36,17 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "groupcast_gatherer_refused_links_total", Help: "Data connections that were not opened, by reason.",
 		}, []string{"reason"}),
+		received: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "groupcast_gatherer_received_bytes_total", Help: "What came of clients over their data connections, by priority.",
+		}, []string{"priority"}),
+		outOfOrder: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "groupcast_gatherer_out_of_order_segments_total", Help: "Segments that came before others that were sent before them: after a loss, or where a path mixes them.",
+		}),
+		took: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "groupcast_gatherer_upload_seconds", Help: "How long uploads took that are finished, from when they were opened, or opened again.",
+			Buckets: prometheus.ExponentialBuckets(0.01, 4, 10), NativeHistogramBucketFactor: 1.1,
+		}),
+		counted: make(map[string]uint64), reordered: make(map[uint64]uint64),
 		rate:        gauges("received_bytes_per_second", "What clients got in the controller's last round, by priority.", "priority"),
 		target:      gauges("target_bytes_per_second", "What the clients that have something to send should get, by priority.", "priority"),
 		below:       gauges("clients_below_target", "Clients that have something to send and got less than 95 % of their target in the last round, by priority.", "priority"),
@@ -53,11 +69,32 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 	for _, reason := range []string{link.Crowded, link.Handshake} { // a rate can be taken before the first
 		m.refused.WithLabelValues(reason)
 	}
-	registry.MustRegister(m.refused, m.rate, m.target, m.below, m.connections, m.windows, m.clients, m.available, m.budget, m.others, m.paused, m.roundTrip, m.round)
+	registry.MustRegister(m.refused, m.received, m.outOfOrder, m.took, m.rate, m.target, m.below, m.connections, m.windows, m.clients, m.available, m.budget, m.others, m.paused, m.roundTrip, m.round)
 	return m
 }
 
 func (m *metrics) turnAway(reason string) { m.refused.WithLabelValues(reason).Inc() }
+
+// finished notes how long an upload took.
+func (m *metrics) finished(took time.Duration) { m.took.Observe(took.Seconds()) }
+
+// count adds what has come since the last round.
+func (m *metrics) count(facts window.Facts, clients []roster.Status) {
+	before := m.counted
+	m.counted = make(map[string]uint64, len(clients))
+	for _, client := range clients {
+		m.counted[client.Name] = client.Received
+		m.received.WithLabelValues(strconv.Itoa(client.Share.Priority)).Add(float64(client.Received - min(before[client.Name], client.Received)))
+	}
+	seen := m.reordered
+	m.reordered = make(map[uint64]uint64)
+	for _, client := range facts.Clients {
+		for _, one := range client.Connections {
+			m.reordered[one.ID] = one.OutOfOrder
+			m.outOfOrder.Add(float64(one.OutOfOrder - min(seen[one.ID], one.OutOfOrder)))
+		}
+	}
+}
 
 // nearly is how much of a target counts as all of it.
 const nearly = 0.95
@@ -67,6 +104,7 @@ func (m *metrics) note(round controller.Round, clients []roster.Status) {
 	for _, gauges := range []*prometheus.GaugeVec{m.rate, m.target, m.below, m.connections, m.windows, m.clients} {
 		gauges.Reset()
 	}
+	m.count(round.Facts, clients)
 	for i, client := range round.Facts.Clients {
 		m.noteClient(client, round.Decision.Shares[i])
 	}

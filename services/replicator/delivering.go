@@ -143,11 +143,11 @@ func awaitMembers(ctx context.Context, session *sdk.Session, names []string) (jo
 func (w *worker) receiveDelivery(ctx context.Context, j *job, task *replicav1.ReceiveTask) {
 	arrived, err := w.arrive(ctx, j, task)
 	if err != nil {
-		w.failed(ctx, j, reasonOfDelivery(err), err, receive.Stats{Came: j.counted})
+		w.failed(ctx, j, reasonOfDelivery(err), err, j.counted)
 		return
 	}
 	w.note(true, func() {
-		w.complete(j, object.Info{Name: arrived.Name, Length: arrived.Bytes}, arrived.Root, receive.Stats{Came: j.counted})
+		w.complete(j, object.Info{Name: arrived.Name, Length: arrived.Bytes}, arrived.Root, j.counted)
 	})
 }
 
@@ -193,7 +193,7 @@ func (w *worker) flow(j *job) func(sdk.Incoming, uint64) {
 			came += bytes - before
 		}
 		before = bytes
-		w.landed(j, bytes, came)
+		w.landed(j, bytes, receive.Stats{Came: came})
 	}
 }
 

@@ -14,7 +14,9 @@ import (
 type metrics struct {
 	tasks                                           *prometheus.GaugeVec
 	window                                          *prometheus.GaugeVec
+	offload                                         *prometheus.GaugeVec
 	packets, repairs, polls, reports, wanted, trips prometheus.Counter
+	timeouts                                        prometheus.Counter
 	received, rebuilt, refused, spilled             prometheus.Counter
 	replicas                                        *prometheus.CounterVec
 }
@@ -29,11 +31,13 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 	m := &metrics{
 		tasks:    gauges("tasks", "Replications under way here, by what is done in them: send or receive.", "duty"),
 		window:   gauges("window_packets", "How many packets may be on their way unanswered, by LAN, while a replication is sent.", "lan"),
+		offload:  gauges("offload", "1 where the kernel takes or gives many packets at once: segment when sending, merge when receiving; of the last replication.", "kind"),
 		packets:  count("sent_packets", "Packets with data that were sent to LANs, those sent again among them."),
 		repairs:  count("repair_packets", "Packets that were sent again, or with parity, for members that had not got all."),
 		polls:    count("polls", "Questions to members about what they have."),
 		reports:  count("reports", "Answers of members that were taken."),
 		wanted:   count("wanted_packets", "Packets that members said they lacked: what the paper's NACKs ask for."),
+		timeouts: count("timeouts", "Members that were not heard of for so long that nobody waits for them."),
 		trips:    count("circuit_breaker_trips", "Senders that were stopped for a while, for nothing was answered or too much was lost."),
 		received: count("received_bytes", "Bytes of replicas that came here over the network: without what was there already, and without holes."),
 		rebuilt:  count("rebuilt_blocks", "Blocks that were computed from parity."),
@@ -46,7 +50,7 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 	m.tasks.WithLabelValues("send")
 	m.tasks.WithLabelValues("receive")
 	m.replicas.WithLabelValues("complete", "")
-	registry.MustRegister(m.tasks, m.window, m.packets, m.repairs, m.polls, m.reports, m.wanted, m.trips,
+	registry.MustRegister(m.tasks, m.window, m.packets, m.repairs, m.polls, m.reports, m.wanted, m.trips, m.timeouts, m.offload,
 		m.received, m.rebuilt, m.refused, m.spilled, m.replicas)
 	return m
 }
@@ -70,19 +74,35 @@ func (m *metrics) sent(lan string, before, now send.Progress) {
 		{m.reports, func(c algo.Counts) uint64 { return c.Reports }},
 		{m.wanted, func(c algo.Counts) uint64 { return c.Wants }},
 		{m.trips, func(c algo.Counts) uint64 { return c.Trips }},
+		{m.timeouts, func(c algo.Counts) uint64 { return c.Timeouts }},
 	} {
 		one.counter.Add(float64(one.count(now.Counts) - one.count(before.Counts)))
 	}
 }
 
-// ended counts a replica, and what came of it.
-func (m *metrics) ended(report *replicav1.ReceiveReport, stats receive.Stats) {
+// uses shows whether the kernel takes, or gives, many packets at once.
+func (m *metrics) uses(kind string, is bool) {
+	value := 0.0
+	if is {
+		value = 1
+	}
+	m.offload.WithLabelValues(kind).Set(value)
+}
+
+// came adds what has come to a replica since it was last looked at.
+func (m *metrics) came(before, now receive.Stats) {
+	m.received.Add(float64(now.Came - before.Came))
+	m.rebuilt.Add(float64(now.Rebuilt - before.Rebuilt))
+	m.refused.Add(float64(now.Forged - before.Forged))
+	m.spilled.Add(float64(now.Spilled - before.Spilled))
+	m.uses("merge", now.Offload.Merge)
+}
+
+// ended counts a replica.
+func (m *metrics) ended(report *replicav1.ReceiveReport) {
 	state := "failed"
 	if report.GetState() == replicav1.ReplicaState_REPLICA_STATE_COMPLETE {
 		state = "complete"
 	}
 	m.replicas.WithLabelValues(state, report.GetReason()).Inc()
-	m.rebuilt.Add(float64(stats.Rebuilt))
-	m.refused.Add(float64(stats.Forged))
-	m.spilled.Add(float64(stats.Spilled))
 }

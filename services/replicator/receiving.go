@@ -33,40 +33,43 @@ func (w *worker) receive(ctx context.Context, j *job, key []byte, task *replicav
 
 // failed reports that a replica will not be.
 func (w *worker) failed(ctx context.Context, j *job, reason string, err error, stats receive.Stats) {
-	if ctx.Err() != nil {
-		return // withdrawn: nobody asks how it went
+	if ctx.Err() != nil { // withdrawn: nobody asks how it went
+		w.note(false, func() { w.came(j, stats) })
+		return
 	}
 	w.log.Warn("a replication failed here", "replication", j.receiving.GetReplication(), "error", err)
 	w.note(true, func() {
 		said := j.receiving
-		w.came(j, stats.Came)
+		w.came(j, stats)
 		said.State, said.Reason, said.Detail = replicav1.ReplicaState_REPLICA_STATE_FAILED, reason, uplink.Text(err.Error())
-		w.metrics.ended(said, stats)
+		w.metrics.ended(said)
 	})
 }
 
 // complete reports that a replica is there. The caller has the lock.
 func (w *worker) complete(j *job, info object.Info, root []byte, stats receive.Stats) {
 	said := j.receiving
-	w.came(j, stats.Came)
+	w.came(j, stats)
 	w.log.Info("a replica is complete", "replication", said.GetReplication(), "name", info.Name, "bytes", info.Length)
 	said.State, said.Root, said.Bytes = replicav1.ReplicaState_REPLICA_STATE_COMPLETE, root, info.Length
-	w.metrics.ended(said, stats)
+	w.metrics.ended(said)
 }
 
 // landed notes how much of a replica is there, and how much of it came over the network.
-func (w *worker) landed(j *job, bytes, came uint64) {
+func (w *worker) landed(j *job, bytes uint64, stats receive.Stats) {
 	w.note(false, func() {
 		j.receiving.Bytes = bytes
-		w.came(j, came)
+		w.came(j, stats)
 	})
 }
 
-// came counts what came over the network. The caller has the lock.
-func (w *worker) came(j *job, bytes uint64) {
-	if bytes > j.counted {
-		w.metrics.received.Add(float64(bytes - j.counted))
-		j.counted = bytes
+// came counts what came over the network, unless that is less than was told already: where all begins anew, what
+// came before is told again in the end. The caller has the lock.
+func (w *worker) came(j *job, stats receive.Stats) {
+	before := j.counted
+	if stats.Came >= before.Came && stats.Forged >= before.Forged && stats.Rebuilt >= before.Rebuilt && stats.Spilled >= before.Spilled {
+		w.metrics.came(j.counted, stats)
+		j.counted = stats
 	}
 }
 
@@ -78,7 +81,7 @@ func (w *worker) receiveFrom(ctx context.Context, j *job, key []byte, task *repl
 	said := j.receiving
 	return receive.Run(ctx, receive.Env{
 		Log:      w.log.With("replication", said.GetReplication()),
-		Progress: func(p receive.Progress) { w.landed(j, p.Landed, p.Came) },
+		Progress: func(p receive.Progress) { w.landed(j, p.Landed, p.Stats) },
 	}, receive.Config{
 		Place: place, Key: key, Name: w.name, LAN: task.GetLan(), Durable: true, Patience: silence,
 		Find: func(ctx context.Context, info object.Info) (receive.Landing, error) {

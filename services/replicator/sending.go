@@ -116,7 +116,9 @@ func (w *worker) sendTo(ctx context.Context, j *job, legs []*leg, i int, key []b
 	if err != nil {
 		return err
 	}
-	w.sent(j, legs, i, send.Progress{Sent: result.Sent, Length: from.Info().Length, Members: result.Members, Root: result.Root, Counts: result.Counts})
+	w.sent(j, legs, i, send.Progress{
+		Sent: result.Sent, Length: from.Info().Length, Members: result.Members, Root: result.Root, Counts: result.Counts, Offload: result.Offload,
+	})
 	return nil
 }
 
@@ -136,6 +138,7 @@ func (w *worker) sent(j *job, legs []*leg, i int, p send.Progress) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.metrics.sent(legs[i].task.GetLan(), legs[i].progress, p)
+	w.metrics.uses("segment", p.Offload.Segment)
 	legs[i].progress = p
 	said := j.sending
 	hadRoot := len(said.GetRoot()) > 0

@@ -10,6 +10,7 @@ import (
 
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 	"github.com/groupcast/groupcast/sdk"
+	"github.com/groupcast/groupcast/services/replicator/receive"
 )
 
 // worker does the tasks that the managers give.
@@ -35,7 +36,7 @@ type job struct {
 	cancel    context.CancelFunc
 	sending   *replicav1.SendReport
 	receiving *replicav1.ReceiveReport
-	counted   uint64               // bytes received that are in the metrics
+	counted   receive.Stats        // of what came, as it is in the metrics
 	replicas  map[string]uint32    // of each LAN that is sent to
 	stay      map[string]time.Time // until when replicas may come that were added there
 	delivery  *delivery

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"time"
 
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/object"
@@ -94,6 +95,7 @@ func (u *Upload) conclude(asked *finish) {
 	r.mu.Unlock()
 	if asked.err == nil {
 		r.Log.Info("upload finished", "client", u.client.Name, "path", u.spec.Path, "bytes", asked.length)
+		r.Finished(time.Since(u.opened))
 		r.runFor(u, asked.file)
 	} else {
 		r.Log.Warn("an upload could not be finished", "client", u.client.Name, "path", u.spec.Path, "error", asked.err)

@@ -56,6 +56,8 @@ type Env struct {
 	Revoked func(identity.Peer) error
 	// Retention says how long what came stays.
 	Retention sink.Retention
+	// Finished is told how long each upload took that is finished; nil is not.
+	Finished func(took time.Duration)
 	// Exec is run for each file that is finished; empty runs nothing.
 	Exec []string
 }
@@ -93,6 +95,9 @@ func New(env Env) *Roster {
 	}
 	if r.Revoked == nil {
 		r.Revoked = func(identity.Peer) error { return nil }
+	}
+	if r.Finished == nil {
+		r.Finished = func(time.Duration) {}
 	}
 	r.life, r.end = context.WithCancel(context.Background())
 	return r

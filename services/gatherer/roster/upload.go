@@ -39,6 +39,7 @@ type Upload struct {
 	roster *Roster
 	sink   sink.Sink
 	limit  uint64 // the offset up to which there may be any bytes
+	opened time.Time
 
 	stop    context.CancelFunc
 	stopped chan struct{} // closed when all that landed is kept

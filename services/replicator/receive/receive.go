@@ -59,8 +59,7 @@ type Env struct {
 type Progress struct {
 	// Landed is how much is there without a gap, what was there before and zeros among it.
 	Landed, Length uint64
-	// Came is how much came over the network and was taken.
-	Came uint64
+	Stats          Stats
 }
 
 // Landing is where bytes land. One goroutine uses it.
@@ -321,7 +320,7 @@ func (r *replica) tick(now time.Time) {
 	}
 	if r.env.Progress != nil && now.Sub(r.shown) > idle {
 		r.shown = now
-		r.env.Progress(Progress{Landed: r.landing.Offset(), Length: r.heard.Length, Came: r.stats.Came})
+		r.env.Progress(Progress{Landed: r.landing.Offset(), Length: r.heard.Length, Stats: r.shownStats()})
 	}
 }
 
@@ -337,6 +336,12 @@ func (r *replica) finish(reason error) {
 }
 
 func (r *replica) receipt() Receipt {
-	r.stats.Offload = r.ear.Offload()
-	return Receipt{Info: r.heard.info(), Root: r.root, Resumed: r.resumed, Took: time.Since(r.began), Stats: r.stats}
+	return Receipt{Info: r.heard.info(), Root: r.root, Resumed: r.resumed, Took: time.Since(r.began), Stats: r.shownStats()}
+}
+
+// shownStats is what came, and how. The caller has the lock, or is alone.
+func (r *replica) shownStats() Stats {
+	stats := r.stats
+	stats.Offload = r.ear.Offload()
+	return stats
 }

@@ -240,7 +240,7 @@ func (l *loop) show(now time.Time) {
 	l.shown = now
 	p := Progress{
 		Sent: l.sent(), Length: l.shape.Length, Members: l.receipts(), Root: l.root,
-		Window: l.rules.Window(), Counts: l.rules.Counts(),
+		Window: l.rules.Window(), Counts: l.rules.Counts(), Offload: l.socket.Offload(),
 	}
 	l.mu.Unlock()
 	l.env.Progress(p)

@@ -78,6 +78,8 @@ type Progress struct {
 	// Window is how many packets may be on their way.
 	Window int
 	Counts algo.Counts
+	// Offload is what the kernel does of the sending.
+	Offload udp.Offload
 }
 
 // Receipt is how it went for a member.

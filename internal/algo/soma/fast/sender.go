@@ -104,6 +104,7 @@ func (d Decision) packets() int {
 // Counts is what was sent.
 type Counts struct {
 	Packets, Repairs, Polls, Reports, Wants, Trips uint64
+	Timeouts                                       uint64 // members that were not heard of for so long that nobody waits for them
 }
 
 // Sender decides what is sent.

@@ -36,6 +36,7 @@ func (s *Sender) watch(now time.Time) {
 			m.outcome = Unknown // it asks for ever
 		case !m.isSilent && now.Sub(m.heard) > patience && s.polls.unheard > 0:
 			m.isSilent = true
+			s.counts.Timeouts++
 		}
 		if ID(id) == s.polls.slowest && !m.counts() {
 			s.another()
