@@ -9,7 +9,8 @@ import (
 // agent they have. The others are entered last: they would only be in the way.
 func (d *draft) want() {
 	for _, c := range d.clusters {
-		c.wanted = c.wanted || len(c.members) > 0
+		isTransit := func(agent int) bool { return d.at(agent).node.Transit }
+		c.wanted = c.wanted || len(c.members) > 0 || slices.ContainsFunc(c.agents, isTransit)
 	}
 	for _, member := range d.outside {
 		var nearest *cluster

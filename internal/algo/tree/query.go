@@ -2,6 +2,7 @@ package tree
 
 import (
 	"slices"
+	"time"
 )
 
 // Sender returns the sender's name.
@@ -17,6 +18,22 @@ func (t *Tree) Node(name string) (Node, bool) {
 		return Node{}, false
 	}
 	return t.at(at).node, true
+}
+
+// Span returns what all hops cost together, and what the path to the last member does; a hop costs half of its
+// round trip, and more than most do where that was not measured.
+func (t *Tree) Span() (all, last time.Duration) {
+	ways := t.ways()
+	for at, p := range t.all() {
+		if p.parent == none {
+			continue
+		}
+		all += t.hop(p.parent, at)
+		if path, _ := ways.to(at); p.node.Kind == Member {
+			last = max(last, path.cost)
+		}
+	}
+	return all, last
 }
 
 // Names returns all nodes, each after its parent.

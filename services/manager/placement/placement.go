@@ -61,13 +61,24 @@ func (n Network) Build() (*tree.Tree, error) {
 	if len(agents) == 0 {
 		return nil, ErrNoAgent
 	}
+	built, err := n.buildOf(agents, "")
+	if err != nil {
+		return nil, err
+	}
+	return n.overTransit(built, agents), nil
+}
+
+// buildOf returns the tree over some agents, one of which may be there for others' sake.
+func (n Network) buildOf(agents []*agentv1.Agent, transit string) (*tree.Tree, error) {
 	byNode := onNodes(agents)
 	nodes := []tree.Node{n.member(n.Sender, byNode)}
 	for _, receiver := range n.Receivers {
 		nodes = append(nodes, n.member(receiver, byNode))
 	}
 	for _, agent := range agents {
-		nodes = append(nodes, n.agent(agent))
+		node := n.agent(agent)
+		node.Transit = agent.GetName() == transit
+		nodes = append(nodes, node)
 	}
 	return tree.Build(MemberID(n.Sender.GetName()).String(), nodes, n.bound())
 }

@@ -237,6 +237,40 @@ func TestAbsent(t *testing.T) {
 	wantGolden(t, "unknown-absent", draw(built, "agent/a2"))
 }
 
+// "An agent on the path is used where it saves a copy on an expensive link": four sites that are 100 ms away, each behind
+// the same hub, which has no receiver.
+func TestAgentOnTheWay(t *testing.T) {
+	sites := []string{"c1", "c2", "c3", "c4"}
+	n := placement.Network{Sender: member("s", "n0"), Load: tree.Load{Bytes: 100_000}, Agents: []*agentv1.Agent{agent("a0", "n0", "home", 0), agent("hub", "n9", "hub", 0), agent("away", "n8", "away", 0)}}
+	times := map[tree.Pair]time.Duration{{A: "home", B: "hub"}: 100 * ms, {A: "home", B: "away"}: 100 * ms, {A: "hub", B: "away"}: 100 * ms}
+	for i, site := range sites {
+		node := fmt.Sprint("n", i+1)
+		n.Receivers = append(n.Receivers, member("r-"+site, node))
+		n.Agents = append(n.Agents, agent("a-"+site, node, site, 0))
+		times[tree.Pair{A: "home", B: site}], times[tree.Pair{A: "hub", B: site}], times[tree.Pair{A: "away", B: site}] = 130*ms, 30*ms, 90*ms
+		for _, other := range sites[:i] {
+			times[tree.Pair{A: other, B: site}] = 60 * ms
+		}
+	}
+	wantFedByHub := func(want bool) {
+		t.Helper()
+		built := build(t, n)
+		for _, site := range sites {
+			if parent, _ := built.Parent("agent/a-" + site); (parent == "agent/hub") != want {
+				t.Errorf("a-%s is fed by %s\n%v", site, parent, built)
+			}
+		}
+		if _, used := built.Node("agent/away"); used {
+			t.Errorf("an agent that spares nothing is used\n%v", built)
+		}
+	}
+	wantFedByHub(false) // nothing was measured
+	n.Measured = func() placement.Measured { return placement.Measured{RTT: tree.RTTs{Clusters: times}} }
+	wantFedByHub(true)
+	times[tree.Pair{A: "home", B: "hub"}] = 160 * ms
+	wantFedByHub(false) // a detour
+}
+
 func TestNoAgent(t *testing.T) {
 	network := networks["names"]
 	network.Agents = network.Agents[2:]

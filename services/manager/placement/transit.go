@@ -1,0 +1,102 @@
+package placement
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/algo/tree"
+	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
+)
+
+const (
+	// transitMost is how many agents without receivers a tree has at most, and transitTried how many are tried
+	// for each of them.
+	transitMost  = 3
+	transitTried = 8
+	// sparing is what of a tree's hops is left, at most, where an agent without receivers is worth it, and
+	// transitDelay by how much the last member may get its bytes later.
+	sparing      = 0.8
+	transitDelay = 5 * time.Millisecond
+)
+
+// overTransit returns the tree with agents that have no receivers, where copies over long links are spared by that:
+// one that is on the way to several far clusters is fed once, and copies for them.
+func (n Network) overTransit(built *tree.Tree, chosen []*agentv1.Agent) *tree.Tree {
+	for range transitMost {
+		better, agent := n.viaOne(built, chosen)
+		if agent == nil {
+			break
+		}
+		built, chosen = better, append(chosen, agent)
+	}
+	return built
+}
+
+// viaOne returns the best tree with one more agent, if that is worth it.
+func (n Network) viaOne(built *tree.Tree, chosen []*agentv1.Agent) (best *tree.Tree, agent *agentv1.Agent) {
+	length, worst := built.Span()
+	for _, candidate := range n.onTheWay(chosen) {
+		with, err := n.buildOf(append(slices.Clone(chosen), candidate), candidate.GetName())
+		if err != nil {
+			continue
+		}
+		span, last := with.Span()
+		if float64(span) <= sparing*float64(length) && last <= worst+transitDelay && len(with.Children(AgentID(candidate.GetName()).String())) > 1 {
+			best, agent, length = with, candidate, time.Duration(float64(span)/sparing)
+		}
+	}
+	return best, agent
+}
+
+// onTheWay returns the strongest agents of clusters of which none is used, those first that are the nearest to two
+// that are.
+func (n Network) onTheWay(chosen []*agentv1.Agent) []*agentv1.Agent {
+	type candidate struct {
+		*agentv1.Agent
+		near time.Duration
+	}
+	entered := make(map[string]bool)
+	for _, agent := range chosen {
+		entered[n.clusterOf(agent)] = true
+	}
+	var candidates []candidate
+	for _, agent := range n.usable() {
+		cluster := n.clusterOf(agent)
+		if cluster == "" || entered[cluster] {
+			continue
+		}
+		entered[cluster] = true
+		var times []time.Duration
+		for _, other := range chosen {
+			if rtt, measured := n.rtt(agent, other); measured {
+				times = append(times, rtt)
+			}
+		}
+		if slices.Sort(times); len(times) > 1 {
+			candidates = append(candidates, candidate{agent, times[0] + times[1]})
+		}
+	}
+	slices.SortStableFunc(candidates, func(a, b candidate) int { return cmp.Compare(a.near, b.near) })
+	var agents []*agentv1.Agent
+	for _, one := range candidates[:min(len(candidates), transitTried)] {
+		agents = append(agents, one.Agent)
+	}
+	return agents
+}
+
+// rtt returns the round trip between two agents, or else that between their clusters.
+func (n Network) rtt(a, b *agentv1.Agent) (time.Duration, bool) {
+	times := n.measured().RTT
+	for _, between := range []struct {
+		times map[tree.Pair]time.Duration
+		a, b  string
+	}{{times.Nodes, AgentID(a.GetName()).String(), AgentID(b.GetName()).String()}, {times.Clusters, n.clusterOf(a), n.clusterOf(b)}} {
+		for _, pair := range []tree.Pair{{A: between.a, B: between.b}, {A: between.b, B: between.a}} {
+			if rtt, measured := between.times[pair]; measured {
+				return rtt, true
+			}
+		}
+	}
+	return 0, false
+}
