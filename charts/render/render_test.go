@@ -336,6 +336,79 @@ func TestPartsAlone(t *testing.T) {
 	}
 }
 
+// monitor is what a ServiceMonitor or a PodMonitor says of where metrics are.
+type monitor struct {
+	Spec struct {
+		JobLabel string
+		Selector struct{ MatchLabels map[string]string }
+		// One of them is there.
+		Endpoints, PodMetricsEndpoints []struct{ Port, Path string }
+	}
+}
+
+// Every monitor finds what it is for: a Service, or pods, with its labels and a port of its name; and the label that
+// alerts and dashboards know the job by is there.
+func TestMonitorsFindTheirPods(t *testing.T) {
+	objects, _, _ := rendered(t, "everything", "release", "default")
+	ports := func(selector map[string]string, inPods bool) (names []string, component string) {
+		for _, o := range objects {
+			labels, spec := pod(t, o)
+			if inPods != (spec != nil) {
+				continue
+			}
+			var service corev1.Service
+			if o.Kind.Kind == "Service" && sigsyaml.Unmarshal(o.Text, &service) == nil {
+				labels = service.Labels
+			}
+			if len(labels) == 0 || !isSubset(selector, labels) {
+				continue
+			}
+			for _, port := range service.Spec.Ports {
+				names = append(names, port.Name)
+			}
+			if inPods {
+				for _, port := range spec.Containers[0].Ports {
+					names = append(names, port.Name)
+				}
+			}
+			component = labels["app.kubernetes.io/component"]
+		}
+		return names, component
+	}
+	monitors := 0
+	for _, o := range objects {
+		var m monitor
+		if o.Kind.Kind != "ServiceMonitor" && o.Kind.Kind != "PodMonitor" {
+			continue
+		}
+		if err := sigsyaml.Unmarshal(o.Text, &m); err != nil {
+			t.Fatal(err)
+		}
+		monitors++
+		names, component := ports(m.Spec.Selector.MatchLabels, o.Kind.Kind == "PodMonitor")
+		for _, at := range append(m.Spec.Endpoints, m.Spec.PodMetricsEndpoints...) {
+			if !slices.Contains(names, at.Port) || at.Path == "" {
+				t.Errorf("%s %s: there is no port %q among %v", o.Kind.Kind, o.Name, at.Port, names)
+			}
+		}
+		if m.Spec.JobLabel != "app.kubernetes.io/component" || component == "" || len(m.Spec.Endpoints)+len(m.Spec.PodMetricsEndpoints) == 0 {
+			t.Errorf("%s %s: job label %q, component %q", o.Kind.Kind, o.Name, m.Spec.JobLabel, component)
+		}
+	}
+	if monitors != 5 {
+		t.Errorf("%d monitors, want those of manager, Envoy, agents, gatherers and replicators", monitors)
+	}
+}
+
+func isSubset(of, all map[string]string) bool {
+	for key, value := range of {
+		if all[key] != value {
+			return false
+		}
+	}
+	return true
+}
+
 // The notes name what to do about what may go wrong.
 func TestNotes(t *testing.T) {
 	_, _, notes := rendered(t, "default", "release", "models")

@@ -269,6 +269,9 @@ func TestIRestrictedProfile(t *testing.T) {
 	if _, err := restricted.helm(3*time.Minute, "uninstall", restricted.name, "--wait"); err != nil {
 		t.Fatal(err)
 	}
+	if cluster := mustKubectl(t, "get", "clusterrole,clusterrolebinding", "-o", "name"); strings.Contains(cluster, "/tight-") {
+		t.Errorf("uninstalled, rights in all of the cluster are left: %s", cluster)
+	}
 	left := restricted.kubectl(t, "get", "all,secret,configmap,serviceaccount,role,rolebinding,networkpolicy,pdb,pvc", "-o", "name")
 	for name := range strings.FieldsSeq(left) {
 		if !strings.HasPrefix(name, "persistentvolumeclaim/") && !strings.HasSuffix(name, "/default") && !strings.HasSuffix(name, "/kube-root-ca.crt") && !strings.HasPrefix(name, "pod/") {
