@@ -184,7 +184,7 @@ func (w *Watch) Moved(move Move, before *tree.Tree, flows Flows, now time.Time) 
 	}
 }
 
-// Stays notes that an agent cannot be moved.
+// Stays notes that an agent cannot be moved, or was for another reason.
 func (w *Watch) Stays(name string, now time.Time) { w.leave(name, now.Add(rest)) }
 
 // leave leaves an agent alone for a while, and forgets how it did where it was.

@@ -30,6 +30,7 @@ type network struct {
 	looked map[string]uint64 // bytes at the last look
 	due    time.Time
 	moves  []reshape.Move
+	moved  []time.Time // when they were
 }
 
 // chain returns a sender and agents a0, a1, … in a chain that takes the rates given.
@@ -107,7 +108,7 @@ func (n *network) look() {
 		return
 	}
 	n.watch.Moved(move, n.t, flows, n.now)
-	n.t, n.moves = lowered, append(n.moves, move)
+	n.t, n.moves, n.moved = lowered, append(n.moves, move), append(n.moved, n.now)
 }
 
 func (n *network) wantMoves(t *testing.T, want ...string) {
@@ -212,11 +213,12 @@ func TestOscillatingLinks(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		moved := map[string]int{}
-		for _, move := range n.moves {
-			if moved[move.Node]++; moved[move.Node] > 1+int(n.now.Unix()/30) {
-				t.Fatalf("%s moved %d times in %d s", move.Node, moved[move.Node], n.now.Unix())
+		last := map[string]time.Time{}
+		for i, move := range n.moves {
+			if before, again := last[move.Node]; again && n.moved[i].Sub(before) < 30*time.Second {
+				t.Fatalf("%s moved twice within %v", move.Node, n.moved[i].Sub(before))
 			}
+			last[move.Node] = n.moved[i]
 		}
 	})
 }

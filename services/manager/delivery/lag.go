@@ -45,6 +45,7 @@ func (r *rearrangement) lowerSlow(delivery view.Delivery) {
 		return
 	}
 	r.lag.Moved(move, r.tree, flows, r.now)
+	r.seek.Stay(move.Node, r.now)
 	r.tree = lowered
 	r.because(causeLags, reason(move, lowered))
 }

@@ -38,6 +38,7 @@ func (r *rearrangement) seekNearer(delivery view.Delivery) {
 	}
 	r.tree = placement.Reduced(after, r.tree)
 	for _, gain := range gains {
+		r.lag.Stays(gain.Node, r.now)
 		r.because(causeNearer, gained(gain, r.tree.Sender()))
 	}
 }
