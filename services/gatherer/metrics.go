@@ -23,6 +23,7 @@ type metrics struct {
 	rate, target, below, connections, windows, clients *prometheus.GaugeVec
 	available, budget, others, paused                  prometheus.Gauge
 	roundTrip, round                                   prometheus.Histogram
+	shown                                              sums
 }
 
 func newMetrics(registry prometheus.Registerer) *metrics {
@@ -101,13 +102,13 @@ const nearly = 0.95
 
 // note shows a round.
 func (m *metrics) note(round controller.Round, clients []roster.Status) {
-	for _, gauges := range []*prometheus.GaugeVec{m.rate, m.target, m.below, m.connections, m.windows, m.clients} {
-		gauges.Reset()
-	}
 	m.count(round.Facts, clients)
+	next := make(sums)
 	for i, client := range round.Facts.Clients {
-		m.noteClient(client, round.Decision.Shares[i])
+		m.noteClient(next, client, round.Decision.Shares[i])
 	}
+	m.shown.give(next)
+	m.shown = next
 	paused := 0
 	for _, client := range clients {
 		if client.Paused != "" {
@@ -121,21 +122,47 @@ func (m *metrics) note(round controller.Round, clients []roster.Status) {
 	m.round.Observe(round.Took.Seconds())
 }
 
-func (m *metrics) noteClient(client window.Client, share window.Share) {
+// sums are what gauges are to show, by their label.
+type sums map[*prometheus.GaugeVec]map[string]float64
+
+func (s sums) add(to *prometheus.GaugeVec, label string, value float64) {
+	if s[to] == nil {
+		s[to] = make(map[string]float64)
+	}
+	s[to][label] += value
+}
+
+// give has the gauges show others: at no moment nothing, as that would be scraped.
+func (s sums) give(next sums) {
+	for gauges, values := range next {
+		for label, value := range values {
+			gauges.WithLabelValues(label).Set(value)
+		}
+	}
+	for gauges, values := range s {
+		for label := range values {
+			if _, goesOn := next[gauges][label]; !goesOn {
+				gauges.DeleteLabelValues(label)
+			}
+		}
+	}
+}
+
+func (m *metrics) noteClient(shown sums, client window.Client, share window.Share) {
 	priority := strconv.Itoa(client.Priority)
-	m.rate.WithLabelValues(priority).Add(float64(client.Throughput))
-	m.clients.WithLabelValues(string(share.Bottleneck)).Inc()
+	shown.add(m.rate, priority, float64(client.Throughput))
+	shown.add(m.clients, string(share.Bottleneck), 1)
 	below := 0.0
 	if client.Active {
-		m.target.WithLabelValues(priority).Add(float64(client.Target))
+		shown.add(m.target, priority, float64(client.Target))
 		if client.Throughput < nearly*client.Target {
 			below = 1
 		}
 	}
-	m.below.WithLabelValues(priority).Add(below)
+	shown.add(m.below, priority, below)
 	for i, connection := range client.Connections {
-		m.connections.WithLabelValues(string(share.Windows[i].State)).Inc()
-		m.windows.WithLabelValues(priority).Add(float64(share.Windows[i].Bytes))
+		shown.add(m.connections, string(share.Windows[i].State), 1)
+		shown.add(m.windows, priority, float64(share.Windows[i].Bytes))
 		if connection.RTT > 0 {
 			m.roundTrip.Observe(connection.RTT.Seconds())
 		}
