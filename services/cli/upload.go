@@ -100,7 +100,7 @@ func (a *app) upload(ctx context.Context, client *gather.Client, u *upload, what
 	}
 	info, err := os.Stat(what)
 	if err != nil {
-		return err
+		return usageError{err}
 	}
 	options := gather.FileOptions{Path: u.path, Progress: shown.show}
 	if info.IsDir() {
