@@ -11,7 +11,9 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -38,6 +40,17 @@ var gc = release{
 		"gatherer.storage.size=1Gi", "gatherer.storage.reserve=16Mi", "replicator.sources={/usr/local/bin}", "networkPolicy.enabled=true",
 		"envoy.service.type=NodePort", fmt.Sprintf("envoy.service.nodePort=%d,envoy.service.httpNodePort=%d,envoy.service.gatheringNodePort=%d", grpcNodePort, httpNodePort, gatheringNodePort),
 	},
+}
+
+// Images are small: 40 MB, and 80 with etcd in them.
+func TestAImagesAreSmall(t *testing.T) {
+	for service, most := range map[string]int{"manager": 80e6, "agent": 40e6, "gatherer": 40e6, "replicator": 40e6, "cli": 40e6} {
+		said, err := exec.Command("docker", "image", "inspect", "--format", "{{.Size}}", own(service)).CombinedOutput()
+		size, wrong := strconv.Atoi(strings.TrimSpace(string(said)))
+		if err != nil || wrong != nil || size > most {
+			t.Errorf("the image of %s has %s bytes, want at most %d: %v", service, said, most, err)
+		}
+	}
 }
 
 // "`helm install` on a cluster gives a working Groupcast."

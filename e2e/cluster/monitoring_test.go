@@ -103,10 +103,18 @@ func TestMEveryPanelHasData(t *testing.T) {
 	for _, file := range files {
 		for title, expressions := range queries(t, file) {
 			for _, expression := range expressions {
-				if problem := ask(t, expression); problem != "" {
+				if _, problem := ask(t, expression); problem != "" {
 					t.Errorf("%s: %s: %s: %s", filepath.Base(file), title, problem, expression)
 				}
 			}
+		}
+	}
+	for _, moves := range []string{ // while something was delivered, gathered and replicated
+		"groupcast_agent_received_bytes_total", "groupcast_gatherer_received_bytes_total", "groupcast_gatherer_window_bytes",
+		"groupcast_replicator_received_bytes_total", "groupcast_replicator_sent_packets_total", "groupcast_replicator_window_packets",
+	} {
+		if most, problem := ask(t, "sum("+moves+`{namespace="gc"})`); most <= 0 || problem != "" {
+			t.Errorf("%s is %g at most: %s", moves, most, problem)
 		}
 	}
 }
@@ -186,36 +194,36 @@ type answer struct {
 }
 
 // ask asks Prometheus as a panel does, and says what is wrong with the answer: an error, a warning, nothing, or a
-// number that cannot be.
-func ask(t *testing.T, expression string) (problem string) {
+// number that cannot be; or else the greatest number.
+func ask(t *testing.T, expression string) (most float64, problem string) {
 	t.Helper()
 	now := time.Now().Unix()
 	asked := url.Values{"query": {expression}, "start": {fmt.Sprint(now - 180)}, "end": {fmt.Sprint(now)}, "step": {"2"}}
 	text := gc.kubectl(t, "get", "--raw", "/api/v1/namespaces/gc/pods/prometheus:9090/proxy/api/v1/query_range?"+asked.Encode())
 	var got answer
 	if err := json.Unmarshal([]byte(text), &got); err != nil {
-		return err.Error()
+		return 0, err.Error()
 	}
 	switch {
 	case got.Status != "success":
-		return got.Error
+		return 0, got.Error
 	case len(got.Warnings) > 0:
-		return fmt.Sprint(got.Warnings)
+		return 0, fmt.Sprint(got.Warnings)
 	}
 	numbers := 0
 	for _, line := range got.Data.Result {
 		for _, point := range line.Values {
 			value, err := strconv.ParseFloat(fmt.Sprint(point[1]), 64)
 			if err != nil || math.IsInf(value, 0) || value < 0 || value > 1e13 {
-				return fmt.Sprintf("%v is no sane number", point[1])
+				return 0, fmt.Sprintf("%v is no sane number", point[1])
 			}
 			if !math.IsNaN(value) { // a quantile of nothing
-				numbers++
+				numbers, most = numbers+1, max(most, value)
 			}
 		}
 	}
 	if numbers == 0 {
-		return "no data"
+		return 0, "no data"
 	}
-	return ""
+	return most, ""
 }
