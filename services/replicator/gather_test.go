@@ -10,6 +10,8 @@ import (
 
 	"github.com/groupcast/groupcast/e2e/lab/link"
 	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
+	"github.com/groupcast/groupcast/internal/multicast"
+	"github.com/groupcast/groupcast/internal/udp"
 	"github.com/groupcast/groupcast/services/replicator/receive"
 	"github.com/groupcast/groupcast/services/replicator/send"
 )
@@ -40,6 +42,44 @@ func TestEarlyReceiversWait(t *testing.T) {
 	b.wantCopies(0, 2, 3)
 	if len(result.Members) != 3 {
 		t.Errorf("%+v are members", result.Members)
+	}
+}
+
+// C44: what a sender of an earlier session announced is sent again, with the same key of the group: who hears it listens
+// on when that one says nothing more, and hears the next.
+func TestAnnouncementsThatAreSentAgain(t *testing.T) {
+	b := onLAN(t, 2, lanShape)
+	b.file(500_000)
+	stranger := b.receivers[1]
+	seen := b.sniff(stranger)
+	early, end := context.WithTimeout(t.Context(), time.Second)
+	defer end()
+	if _, err := b.send(early); err == nil {
+		t.Fatal("it was sent to nobody")
+	}
+	var mouth *udp.Socket
+	err := stranger.Do(func() (err error) {
+		mouth, err = multicast.Open(b.place(stranger), 0)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mouth.Close()
+	receipt := b.receive(t.Context(), 0)
+	time.Sleep(100 * time.Millisecond) // by when it listens
+	sentAgain := 0
+	for _, one := range seen() {
+		if one.to == group && mouth.Send(one.payload, group) == nil {
+			sentAgain++
+		}
+	}
+	time.Sleep(time.Second) // by when it waits for the one that is gone
+	result, err := b.send(t.Context(), func(c *send.Config) { c.Receivers = 1 })
+	b.wantComplete(result, err, receipt)
+	b.wantCopies(0)
+	if sentAgain == 0 {
+		t.Error("nothing was sent again")
 	}
 }
 

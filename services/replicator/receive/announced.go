@@ -27,8 +27,9 @@ func (a announced) info() object.Info {
 	}
 }
 
-// listen waits for an announcement that the group's key opens, and for the largest that passes.
-func listen(ctx context.Context, ear *udp.Socket, config Config) (announced, error) {
+// listen waits for an announcement that the group's key opens, and for the largest that passes; not of sessions
+// that are known to be gone.
+func listen(ctx context.Context, ear *udp.Socket, config Config, gone map[uint32]bool) (announced, error) {
 	var best announced
 	var until time.Time
 	if config.Await > 0 {
@@ -45,7 +46,7 @@ func listen(ctx context.Context, ear *udp.Socket, config Config) (announced, err
 		_ = ear.ReceiveOnce(func(datagram []byte, _ netip.AddrPort) {
 			one, ok := announcement(config.Key, datagram)
 			switch {
-			case !ok || best.Size > 0 && one.Secret.Session() != best.Secret.Session():
+			case !ok || gone[one.Secret.Session()] || best.Size > 0 && one.Secret.Session() != best.Secret.Session():
 			case best.Size == 0:
 				best, until = one, time.Now().Add(largerWait)
 			case one.Size > best.Size:

@@ -116,11 +116,24 @@ func Run(ctx context.Context, env Env, config Config) (Receipt, error) {
 		return Receipt{}, err
 	}
 	defer func() { _ = mouth.Close() }()
-	heard, err := listen(ctx, ear, config)
-	if err != nil {
-		return Receipt{}, err
+	gone := make(map[uint32]bool)
+	for {
+		heard, err := listen(ctx, ear, config, gone)
+		if err != nil {
+			return Receipt{}, err
+		}
+		env.Log.Info("sender found", "sender", heard.Sender.String(), "object", heard.Name, "bytes", heard.Length)
+		receipt, err := from(ctx, env, config, ear, mouth, heard)
+		if !errors.Is(err, errGone) {
+			return receipt, err
+		}
+		env.Log.Info("that sender is gone, or somebody repeats what it said: listening on", "sender", heard.Sender.String())
+		gone[heard.Secret.Session()] = true
 	}
-	env.Log.Info("sender found", "sender", heard.Sender.String(), "object", heard.Name, "bytes", heard.Length)
+}
+
+// from receives from a sender that was heard.
+func from(ctx context.Context, env Env, config Config, ear, mouth *udp.Socket, heard announced) (Receipt, error) {
 	var before Stats
 	for again := false; ; again = true {
 		landing, err := prepare(ctx, config, mouth, heard, again)
@@ -136,6 +149,13 @@ func Run(ctx context.Context, env Env, config Config) (Receipt, error) {
 		before = receipt.Stats
 	}
 }
+
+// errGone says that a sender fell silent before it began. What it had announced may have been sent again by anybody
+// who heard it: no key is needed for that.
+var errGone = errors.New("the sender was gone before it began")
+
+// goneAfter is how long a sender that has not begun is silent that is gone: it says several times a second that it is there.
+const goneAfter = 3 * time.Second
 
 // errOther says that what was there before is not of what was announced: it begins anew.
 var errOther = errors.New("what was there is of something else")
@@ -268,13 +288,17 @@ func (r *replica) keepJoining(ctx context.Context) error {
 		r.mu.Lock()
 		silent := time.Since(r.pollHeard)
 		done := r.isOver || r.isSettled && silent > time.Second
-		if !r.welcomed {
+		welcomed := r.welcomed
+		if !welcomed {
 			r.join()
 		}
 		r.mu.Unlock()
 		switch {
 		case done:
 			r.finish(nil)
+			return nil
+		case !welcomed && silent > goneAfter:
+			r.finish(errGone)
 			return nil
 		case silent > r.config.Patience:
 			r.finish(fmt.Errorf("%w: nothing came for %v; what is there is kept, receive again to go on", ErrSenderGone, silent.Round(time.Second)))
