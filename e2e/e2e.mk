@@ -73,7 +73,7 @@ chart: tools ## what of the chart is made of other files: Envoy's configuration,
 	cd charts && go run ./generate groupcast
 
 .PHONY: e2e e2e-tests
-e2e: ## the chart on a real Kubernetes cluster (Docker, kind, helm, kubectl; about 12 minutes)
+e2e: ## the chart on a real Kubernetes cluster (Docker, kind, helm, kubectl; about ten minutes)
 	@docker info >/dev/null 2>&1 || { echo 'make e2e needs a Docker engine, and none answers: start one, and install kind, helm and kubectl' >&2; exit 1; }
 	$(MAKE) images VERSION=dev IMAGES="manager agent gatherer replicator cli"
 	$(MAKE) e2e-tests
