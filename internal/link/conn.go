@@ -66,9 +66,23 @@ func (c *Conn) SetCongestion(name string) error {
 	})
 }
 
-// SetMaxRate bounds how many bytes per second are sent from now on.
+const (
+	// slowRate is below what rate, in bytes per second, the kernel's bursts matter: over a short path it sends
+	// 64 KiB at once, and then nothing for as long as they take at the rate.
+	slowRate = 256 << 10
+	// leastBuffer is for how little is room in the send buffer of a slow link.
+	leastBuffer = 4 << 10
+)
+
+// SetMaxRate bounds how many bytes per second are sent from now on. On a slow link the socket holds no more than
+// goes out in half a second, so that neighbours are not silent for long.
 func (c *Conn) SetMaxRate(bytesPerSecond uint64) error {
 	return c.control(func(fd int) error {
+		if bytesPerSecond > 0 && bytesPerSecond < slowRate { // the kernel doubles what it is told
+			if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, int(max(bytesPerSecond/4, leastBuffer))); err != nil {
+				return err
+			}
+		}
 		return unix.SetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_MAX_PACING_RATE, bytesPerSecond)
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path"
 	"path/filepath"
@@ -40,7 +41,7 @@ func (c *Client) UploadTree(ctx context.Context, dir string, options FileOptions
 	if err != nil {
 		return err
 	}
-	t := &tree{client: c, dir: dir, options: options, each: each, files: files, sent: make(map[string]uint64)}
+	t := &tree{client: c, dir: dir, options: options, each: each, files: files, refused: math.MaxUint64, sent: make(map[string]uint64)}
 	for _, file := range files {
 		t.length += file.length
 	}
@@ -57,14 +58,14 @@ type tree struct {
 	length  uint64 // of all of them
 
 	mu        sync.Mutex
-	full      bool // there is no room for any file more
+	refused   uint64 // no file of so many bytes has room
 	filesDone int
 	done      uint64            // their bytes
 	sent      map[string]uint64 // of those that are under way, by their paths
 }
 
 func (t *tree) upload(ctx context.Context) error {
-	room := semaphore.NewWeighted(underWay)
+	room, untried := semaphore.NewWeighted(underWay), 0
 	failed := make([]error, len(t.files)+1)
 	var uploading sync.WaitGroup
 	for i, file := range t.files {
@@ -74,10 +75,10 @@ func (t *tree) upload(ctx context.Context) error {
 			failed[len(t.files)] = errors.Join(err, final) // none after it would fare better
 			break
 		}
-		if t.isFull() {
+		if t.hasNoRoom(file) {
 			room.Release(weight)
-			failed[len(t.files)] = fmt.Errorf("%d files more were not tried", len(t.files)-i)
-			break
+			untried++
+			continue
 		}
 		uploading.Go(func() {
 			defer room.Release(weight)
@@ -85,13 +86,17 @@ func (t *tree) upload(ctx context.Context) error {
 		})
 	}
 	uploading.Wait()
+	if untried > 0 {
+		failed = append(failed, fmt.Errorf("%d files more, as large or larger, were not tried", untried))
+	}
 	return errors.Join(failed...)
 }
 
-func (t *tree) isFull() bool {
+// hasNoRoom reports whether one that is no larger was refused.
+func (t *tree) hasNoRoom(file found) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.full
+	return file.length >= t.refused
 }
 
 // uploadOne uploads a file, unless it was removed since it was found.
@@ -106,8 +111,9 @@ func (t *tree) uploadOne(ctx context.Context, file found) error {
 	defer t.mu.Unlock()
 	delete(t.sent, options.Path)
 	if err != nil {
-		if sdk.CodeOf(err) == sdk.NoRoom {
-			t.full = true
+		var known *sdk.Error
+		if errors.As(err, &known) && known.Reason == "STORED_TOO_MUCH" {
+			t.refused = min(t.refused, file.length)
 		}
 		return err
 	}

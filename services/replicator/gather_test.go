@@ -3,6 +3,7 @@ package replicator_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -125,13 +126,19 @@ func TestInterfaceThatIsDownForAMoment(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	go func() {
-		time.Sleep(time.Second)
-		set(netlink.LinkSetDown)
-		time.Sleep(500 * time.Millisecond)
-		set(netlink.LinkSetUp)
-	}()
-	result, err := b.send(t.Context())
+	source, err := send.OpenObject(b.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+	down := sync.OnceFunc(func() { // when a third was read
+		go func() {
+			set(netlink.LinkSetDown)
+			time.Sleep(500 * time.Millisecond)
+			set(netlink.LinkSetUp)
+		}()
+	})
+	result, err := b.send(t.Context(), func(c *send.Config) { c.Source = &failing{Object: source, after: 2_000_000, then: down} })
 	b.wantComplete(result, err, receipts...)
 	b.wantCopies(0, 1)
 	for _, m := range result.Members {

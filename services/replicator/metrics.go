@@ -95,7 +95,6 @@ func (m *metrics) came(before, now receive.Stats) {
 	m.rebuilt.Add(float64(now.Rebuilt - before.Rebuilt))
 	m.refused.Add(float64(now.Forged - before.Forged))
 	m.spilled.Add(float64(now.Spilled - before.Spilled))
-	m.uses("merge", now.Offload.Merge)
 }
 
 // ended counts a replica.

@@ -80,8 +80,11 @@ func (w *worker) receiveFrom(ctx context.Context, j *job, key []byte, task *repl
 	}
 	said := j.receiving
 	return receive.Run(ctx, receive.Env{
-		Log:      w.log.With("replication", said.GetReplication()),
-		Progress: func(p receive.Progress) { w.landed(j, p.Landed, p.Stats) },
+		Log: w.log.With("replication", said.GetReplication()),
+		Progress: func(p receive.Progress) {
+			w.metrics.uses("merge", p.Stats.Offload.Merge)
+			w.landed(j, p.Landed, p.Stats)
+		},
 	}, receive.Config{
 		Place: place, Key: key, Name: w.name, LAN: task.GetLan(), Durable: true, Patience: silence,
 		Find: func(ctx context.Context, info object.Info) (receive.Landing, error) {

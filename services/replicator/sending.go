@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -33,8 +34,12 @@ type leg struct {
 	task     *replicav1.Leg
 	progress send.Progress
 	nobody   bool
+	refused  bool  // by all
 	failed   error // what its network did not carry
 }
+
+// isOut reports whether what the others have is not asked of this one.
+func (l *leg) isOut() bool { return l.nobody || l.refused || l.failed != nil }
 
 // send sends to all LANs at once, until all have it, or the task is withdrawn.
 func (w *worker) send(ctx context.Context, j *job, key []byte, task *replicav1.SendTask) {
@@ -42,18 +47,22 @@ func (w *worker) send(ctx context.Context, j *job, key []byte, task *replicav1.S
 	sending, inner := errgroup.WithContext(ctx)
 	for i, one := range task.GetLegs() {
 		legs[i] = &leg{task: one}
+	}
+	for i := range legs {
 		sending.Go(func() error { return w.sendTo(inner, j, legs, i, key, task) })
 	}
 	err := sending.Wait()
 	if ctx.Err() != nil {
 		return // withdrawn
 	}
-	nobody, cutOff := len(legs) > 0, len(legs) > 0
+	nobody := len(legs) > 0
 	for _, l := range legs {
-		nobody, cutOff = nobody && l.nobody, cutOff && l.failed != nil
+		nobody = nobody && (l.nobody || l.failed != nil)
 	}
-	if cutOff && err == nil {
-		err = legs[0].failed
+	for _, l := range legs {
+		if nobody && err == nil {
+			err = l.failed // of the first that failed, if any did
+		}
 	}
 	w.note(true, func() {
 		j.sending.Ended = true
@@ -99,10 +108,11 @@ func (w *worker) sendTo(ctx context.Context, j *job, legs []*leg, i int, key []b
 		},
 	})
 	if errors.Is(err, send.ErrNobody) {
-		w.note(false, func() { l.nobody = true }) // the managers say so to each replica
+		w.giveUp(j, legs, func() { l.nobody = true }) // the managers say so to each replica
 		return nil
 	}
 	if refused := new(send.RefusedError); errors.As(err, &refused) {
+		w.giveUp(j, legs, func() { l.refused = true })
 		return nil // each has told the managers why
 	}
 	if err != nil {
@@ -110,7 +120,7 @@ func (w *worker) sendTo(ctx context.Context, j *job, legs []*leg, i int, key []b
 	}
 	if lost := new(send.NetworkError); errors.As(err, &lost) && ctx.Err() == nil {
 		w.log.Warn("a LAN is given up", "replication", j.sending.GetReplication(), "lan", l.task.GetLan(), "error", err)
-		l.failed = err
+		w.giveUp(j, legs, func() { l.failed = err })
 		return nil // the others have their own
 	}
 	if err != nil {
@@ -140,21 +150,40 @@ func (w *worker) sent(j *job, legs []*leg, i int, p send.Progress) {
 	w.metrics.sent(legs[i].task.GetLan(), legs[i].progress, p)
 	w.metrics.uses("segment", p.Offload.Segment)
 	legs[i].progress = p
+	w.sum(j, legs)
+}
+
+// giveUp notes that one LAN is out of it, which may be all that the whole waited for.
+func (w *worker) giveUp(j *job, legs []*leg, out func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out()
+	w.sum(j, legs)
+}
+
+// sum says how far all LANs are that are not out of it. The caller has the lock.
+func (w *worker) sum(j *job, legs []*leg) {
 	said := j.sending
 	hadRoot := len(said.GetRoot()) > 0
-	said.SentBytes, said.Members = p.Sent, nil
-	root, differ := p.Root, false
+	sent, root, differ := uint64(math.MaxUint64), object.Root{}, false
+	said.Members = nil
 	for _, l := range legs {
-		if l.nobody {
+		if l.isOut() {
 			continue
 		}
-		said.SentBytes = min(said.GetSentBytes(), l.progress.Sent)
+		if sent == math.MaxUint64 {
+			root = l.progress.Root
+		}
+		sent = min(sent, l.progress.Sent)
 		differ = differ || l.progress.Root != root
 		for _, member := range l.progress.Members {
 			said.Members = append(said.Members, &replicav1.SendMember{
 				Name: member.Name, Lost: member.Lost, Detached: member.Detached, Reason: givenUp(member),
 			})
 		}
+	}
+	if sent != math.MaxUint64 {
+		said.SentBytes = sent
 	}
 	if !differ && root != (object.Root{}) {
 		said.Root = root[:]

@@ -6,7 +6,6 @@
 // place would serve these better, which is so if the agent above it gives another more, or
 // could give more by its uplink. Where neither is known, one move tells: if the next one
 // gets no more, it is the agent above that is the limit, and nobody moves below it again.
-// If others give clearly more than that one does, whatever it states, it is moved itself.
 //
 // A move is damped: what waits for an agent must take a while at its rate, at two looks,
 // with much left; after a move those around it are left alone until they have shown what
@@ -15,7 +14,6 @@ package reshape
 
 import (
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/groupcast/groupcast/internal/algo/tree"
@@ -57,8 +55,6 @@ type Move struct {
 	Waiting      uint64 // how much waits there for it
 	Could        uint64 // the rate that the parent has for another; 0 if that is not known
 	Seen         bool   // another has that rate; else it is a share of the uplink
-	// Gives tells that it is moved for what it gives, which is Rate, where another gives Could.
-	Gives bool
 }
 
 // Watch looks at one delivery.
@@ -67,8 +63,7 @@ type Watch struct {
 	quiet  map[string]time.Time // those that are left alone, and until when
 	trials map[string]*trial    // moves that are not judged yet, by the agent above
 	limits map[string]uint64    // of agents that are the limit: what they gave to the one below
-	gave   map[string]uint64    // the most that agents gave to those that they feed
-	slow   map[string]uint64    // agents that moved rightly: what they took, or gave
+	slow   map[string]uint64    // agents that moved rightly: what they took
 }
 
 // trial is a move whose use is to be seen.
@@ -84,7 +79,7 @@ type trial struct {
 func NewWatch() *Watch {
 	return &Watch{
 		behind: map[string]time.Time{}, quiet: map[string]time.Time{},
-		trials: map[string]*trial{}, limits: map[string]uint64{}, gave: map[string]uint64{}, slow: map[string]uint64{},
+		trials: map[string]*trial{}, limits: map[string]uint64{}, slow: map[string]uint64{},
 	}
 }
 
@@ -103,44 +98,10 @@ func (w *Watch) Next(t *tree.Tree, flows Flows, length uint64, now time.Time) (m
 			slowest = l
 		}
 	}
-	if slowest != nil {
-		return slowest.move(), true, due
+	if slowest == nil {
+		return Move{}, false, due
 	}
-	if move, found = w.giver(t, flows, length, now); found {
-		w.slow[move.Node] = move.Rate
-	}
-	return move, found, due
-}
-
-// giver returns an agent that is the limit of those below it, and gives clearly less than another.
-func (w *Watch) giver(t *tree.Tree, flows Flows, length uint64, now time.Time) (Move, bool) {
-	most := uint64(0)
-	for _, name := range t.Names() {
-		w.gave[name] = max(w.gave[name], given(t, name, flows))
-		most = max(most, w.gave[name])
-	}
-	for _, name := range slices.Sorted(maps.Keys(w.limits)) {
-		parent, fed := t.Parent(name)
-		node, _ := t.Node(parent)
-		gives, waits := given(t, name, flows), uint64(0)
-		for _, child := range agents(t, name) {
-			if l := (&link{from: flows[name], to: flows[child]}); l.isKnown() && l.isBehind(length) {
-				waits = max(waits, l.waits())
-			}
-		}
-		if fed && node.Kind == tree.Agent && gives > 0 && waits > 0 && most/slower >= gives && !now.Before(w.quiet[name]) {
-			return Move{Node: name, Parent: parent, Rate: gives, Waiting: waits, Could: most, Gives: true}, true
-		}
-	}
-	return Move{}, false
-}
-
-// given is what an agent gives to the agents that it feeds.
-func given(t *tree.Tree, name string, flows Flows) (sum uint64) {
-	for _, child := range agents(t, name) {
-		sum += flows[child].Rate
-	}
-	return sum
+	return slowest.move(), true, due
 }
 
 // holdsUp tells whether an agent holds up those that it feeds, and another in its place would not.
@@ -155,24 +116,13 @@ func (w *Watch) holdsUp(l *link, length uint64, now time.Time) bool {
 	if now.Sub(w.behind[l.child]) < look || now.Before(w.quiet[l.child]) || now.Before(w.quiet[l.parent]) {
 		return false
 	}
-	could := max(l.beside, l.share)
-	if limit, is := w.limits[l.parent]; is { // whatever it states
-		could = max(l.beside, limit)
-	}
+	could := max(l.beside, l.share, w.limits[l.parent])
 	return could == 0 || could/slower >= l.to.Rate
 }
 
 // Moved notes that an agent has moved from one tree to another.
-func (w *Watch) Moved(move Move, before *tree.Tree, flows Flows, now time.Time) {
-	name, parent := move.Node, move.Parent
-	if move.Gives {
-		delete(w.limits, name)
-		w.leave(name, now.Add(rest))
-		for _, child := range before.Children(name) {
-			w.leave(child, now.Add(settle))
-		}
-		return
-	}
+func (w *Watch) Moved(name string, before *tree.Tree, flows Flows, now time.Time) {
+	parent, _ := before.Parent(name)
 	shown := time.Duration(minBehind / float64(max(flows[name].Rate, 1)) * float64(time.Second))
 	t := &trial{moved: name, rate: flows[name].Rate, heirs: map[string]bool{}, judge: now.Add(min(max(shown, settle), rest))}
 	w.trials[parent] = t
@@ -195,8 +145,8 @@ func (w *Watch) leave(name string, until time.Time) {
 	delete(w.behind, name)
 }
 
-// Slow returns the agents that took less than the next in their place, or gave less than others, with the rate
-// that they took or gave.
+// Slow returns the agents that took less than the next in their place, with the rate that
+// they took.
 func (w *Watch) Slow() map[string]uint64 { return maps.Clone(w.slow) }
 
 // judge finds out what moves were good for.

@@ -151,7 +151,9 @@ func (s *Server) Attach(stream grpc.BidiStreamingServer[gatherv1.AttachRequest, 
 		return err
 	}
 	defer session.Leave()
-	session.Report(first.GetWaitingBytes())
+	if session.Told().Ended == "" {
+		session.Report(first.GetWaitingBytes())
+	}
 	ctx, cancel := context.WithCancelCause(stream.Context())
 	defer cancel(nil)
 	heard := make(chan struct{}, 1)

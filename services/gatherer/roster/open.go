@@ -164,7 +164,11 @@ func (r *Roster) open(o *opening, share policy.Share, peer identity.ID) (Opened,
 	if err != nil {
 		return Opened{}, err
 	}
-	if err := r.count(o.spec.Client, share); err != nil {
+	count := r.count
+	if o.spec.Stream { // what was asked for of it before, and has not come, is free again
+		count = r.recount
+	}
+	if err := count(o.spec.Client, share); err != nil {
 		return Opened{}, errors.Join(err, to.Close())
 	}
 	opened, err := r.enter(peer, o.spec, to)

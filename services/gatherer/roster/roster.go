@@ -188,7 +188,7 @@ func (r *Roster) Attach(name string, labels map[string]string, caller identity.P
 	if err != nil {
 		return nil, err
 	}
-	queued = queued || now.Admission == policy.Queue && r.isBehind(name, share)
+	queued = queued || now.Admission == policy.Queue && !client.hasPlace(time.Now()) && r.isBehind(name, share)
 	if client == nil {
 		client = &Client{Name: name, uploads: make(map[string]*Upload), order: directive{connections: 1}}
 		r.clients[name] = client
@@ -205,6 +205,14 @@ func (r *Roster) Attach(name string, labels map[string]string, caller identity.P
 	r.settle(client)
 	r.Log.Info("client attached", "client", name, "peer", peer.String(), "paused", client.order.paused)
 	return client.session, nil
+}
+
+// placeFor is how long the place of a client is kept that is cut off.
+const placeFor = 15 * time.Second
+
+// hasPlace reports whether a client was let in, and is there, or was just now.
+func (c *Client) hasPlace(now time.Time) bool {
+	return c != nil && !c.queued && (c.session != nil || now.Sub(c.left) < placeFor)
 }
 
 // isOther reports whether a process comes back to a client that is another's by now.

@@ -203,6 +203,18 @@ func TestQueueLetsInByPriority(t *testing.T) {
 	wantQueued()
 }
 
+// A stream that is opened again and again takes nothing of what its client may have on the disk.
+func TestReopenedStreamsTakeNoRoom(t *testing.T) {
+	f := start(t, policy.Policy{Default: policy.Share{MaxStored: 4 << 20}}, nil)
+	alice := f.attach("alice")
+	for i := range 40 {
+		f.open(alice, stream("s"))
+		if told := alice.Told(); told.Paused != "" {
+			t.Fatalf("opened for the %dth time, it is told %+v", i+1, told)
+		}
+	}
+}
+
 // A client that is away while the disk fills, or gets room again, finds that when it comes back.
 func TestFullDiskWhileAway(t *testing.T) {
 	f := start(t, policy.Policy{}, nil)
@@ -224,6 +236,20 @@ func TestFullDiskWhileAway(t *testing.T) {
 	alice = f.attach("alice")
 	if again := f.open(alice, spec); again.Upload.Settled().Credit <= granted {
 		t.Error("with room again it is asked for nothing more")
+	}
+}
+
+// Who was let in and is cut off for a moment has its place when it comes back, although others wait.
+func TestPlaceIsKeptForAMoment(t *testing.T) {
+	f := start(t, limited(policy.Queue), nil)
+	first := f.attach("large-1")
+	high := f.attach("high")
+	first.Leave()
+	if told := f.attach("large-1").Told(); told.Paused != "" {
+		t.Errorf("who comes back is told %+v", told)
+	}
+	if f.Review(); high.Told().Paused != roster.Queued {
+		t.Error("who waits was let in beside it")
 	}
 }
 

@@ -86,11 +86,12 @@ func (r *Roster) comes(upload *Upload, joins bool) bool {
 			all += one.carried()
 		}
 	}
-	if most > 0 && all >= most || joins && upload.carried() >= 2*told {
-		return false
-	}
+	isTooMany := most > 0 && all >= most || joins && upload.carried() >= 2*told
 	upload.mu.Lock()
 	defer upload.mu.Unlock()
+	if upload.left = time.Now(); isTooMany { // it is gone on with all the same
+		return false
+	}
 	upload.coming++
 	return true
 }

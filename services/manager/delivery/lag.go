@@ -44,7 +44,7 @@ func (r *rearrangement) lowerSlow(delivery view.Delivery) {
 		r.lag.Stays(move.Node, r.now)
 		return
 	}
-	r.lag.Moved(move, r.tree, flows, r.now)
+	r.lag.Moved(move.Node, r.tree, flows, r.now)
 	r.seek.Stay(move.Node, r.now)
 	r.tree = lowered
 	r.because(causeLags, reason(move, lowered))
@@ -56,9 +56,6 @@ func reason(move reshape.Move, after *tree.Tree) string {
 	why := fmt.Sprintf("%s is fed by %s now: it took %s/s, and %s waited for it at %s", move.Node, now,
 		bytesize.Short(move.Rate), bytesize.Short(move.Waiting), move.Parent)
 	switch {
-	case move.Gives:
-		return fmt.Sprintf("%s is fed by %s now: it gave %s/s in all, and %s waited there for those that it fed, where another gave %s/s", move.Node, now,
-			bytesize.Short(move.Rate), bytesize.Short(move.Waiting), bytesize.Short(move.Could))
 	case move.Could == 0:
 		return why + ", of which it is not known what it can give to another"
 	case move.Seen:

@@ -61,15 +61,15 @@ func (n Network) Build() (*tree.Tree, error) {
 	if len(agents) == 0 {
 		return nil, ErrNoAgent
 	}
-	built, err := n.buildOf(agents, "")
+	built, err := n.buildOf(agents, nil)
 	if err != nil {
 		return nil, err
 	}
 	return n.overTransit(built, agents), nil
 }
 
-// buildOf returns the tree over some agents, one of which may be there for others' sake.
-func (n Network) buildOf(agents []*agentv1.Agent, transit string) (*tree.Tree, error) {
+// buildOf returns the tree over some agents, of which those on the way are there for others' sake.
+func (n Network) buildOf(agents, onTheWay []*agentv1.Agent) (*tree.Tree, error) {
 	byNode := onNodes(agents)
 	nodes := []tree.Node{n.member(n.Sender, byNode)}
 	for _, receiver := range n.Receivers {
@@ -77,7 +77,7 @@ func (n Network) buildOf(agents []*agentv1.Agent, transit string) (*tree.Tree, e
 	}
 	for _, agent := range agents {
 		node := n.agent(agent)
-		node.Transit = agent.GetName() == transit
+		node.Transit = slices.Contains(onTheWay, agent)
 		nodes = append(nodes, node)
 	}
 	return tree.Build(MemberID(n.Sender.GetName()).String(), nodes, n.bound())

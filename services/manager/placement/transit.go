@@ -23,21 +23,23 @@ const (
 // overTransit returns the tree with agents that have no receivers, where copies over long links are spared by that:
 // one that is on the way to several far clusters is fed once, and copies for them.
 func (n Network) overTransit(built *tree.Tree, chosen []*agentv1.Agent) *tree.Tree {
-	for range transitMost {
-		better, agent := n.viaOne(built, chosen)
+	var onTheWay []*agentv1.Agent
+	for len(onTheWay) < transitMost {
+		better, agent := n.viaOne(built, chosen, onTheWay)
 		if agent == nil {
 			break
 		}
-		built, chosen = better, append(chosen, agent)
+		built, onTheWay = better, append(onTheWay, agent)
 	}
 	return built
 }
 
 // viaOne returns the best tree with one more agent, if that is worth it.
-func (n Network) viaOne(built *tree.Tree, chosen []*agentv1.Agent) (best *tree.Tree, agent *agentv1.Agent) {
+func (n Network) viaOne(built *tree.Tree, chosen, onTheWay []*agentv1.Agent) (best *tree.Tree, agent *agentv1.Agent) {
 	length, worst := built.Span()
-	for _, candidate := range n.onTheWay(chosen) {
-		with, err := n.buildOf(append(slices.Clone(chosen), candidate), candidate.GetName())
+	for _, candidate := range n.candidates(slices.Concat(chosen, onTheWay)) {
+		via := append(slices.Clone(onTheWay), candidate)
+		with, err := n.buildOf(slices.Concat(chosen, via), via)
 		if err != nil {
 			continue
 		}
@@ -49,9 +51,9 @@ func (n Network) viaOne(built *tree.Tree, chosen []*agentv1.Agent) (best *tree.T
 	return best, agent
 }
 
-// onTheWay returns the strongest agents of clusters of which none is used, those first that are the nearest to two
+// candidates returns the strongest agents of clusters of which none is used, those first that are the nearest to two
 // that are.
-func (n Network) onTheWay(chosen []*agentv1.Agent) []*agentv1.Agent {
+func (n Network) candidates(chosen []*agentv1.Agent) []*agentv1.Agent {
 	type candidate struct {
 		*agentv1.Agent
 		near time.Duration

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -150,13 +152,30 @@ func mounts(number string) (found []mount) {
 	return found
 }
 
+// Who asks whether a device is claimed has it for a moment: those of this process ask one after the other, and
+// another that just looks at it is waited for.
+var asking sync.Mutex
+
+const (
+	askMost  = 10
+	askPause = 30 * time.Millisecond
+)
+
 // isClaimed reports whether somebody has a device for itself: the kernel then gives it to nobody else.
 func isClaimed(file *os.File) bool {
-	other, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", file.Fd()), os.O_RDONLY|unix.O_EXCL|unix.O_CLOEXEC, 0)
-	if err == nil {
-		_ = other.Close() // nothing was written
+	asking.Lock()
+	defer asking.Unlock()
+	for range askMost {
+		other, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", file.Fd()), os.O_RDONLY|unix.O_EXCL|unix.O_CLOEXEC, 0)
+		if err == nil {
+			_ = other.Close() // nothing was written
+		}
+		if !errors.Is(err, unix.EBUSY) {
+			return false
+		}
+		time.Sleep(askPause)
 	}
-	return errors.Is(err, unix.EBUSY)
+	return true
 }
 
 // mountedAt says where a device is mounted, if it is.

@@ -227,7 +227,7 @@ func (l *Landing) Complete(length uint64, root object.Root, _ bool) error {
 		return l.fail(fmt.Errorf("sync %s: %w", l.file.Name(), err))
 	}
 	hash, err := readBack(l.life, l.file, l.buffer, length)
-	if l.life.Err() != nil {
+	if err != nil && l.life.Err() != nil {
 		return err // what is there stays claimed
 	}
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/groupcast/groupcast/internal/testdisk"
 	"github.com/groupcast/groupcast/services/replicator/device"
 )
 
@@ -25,6 +26,7 @@ func run(t *testing.T, command ...string) string {
 // What something may write to meanwhile is no source, also where no mount tells: what somebody has for itself. One
 // that is mounted read-only is.
 func TestSourcesInUse(t *testing.T) {
+	testdisk.NeedRoot(t)
 	image := filepath.Join(t.TempDir(), "disk")
 	run(t, "truncate", "-s", "32M", image)
 	run(t, "mkfs.ext4", "-q", image)

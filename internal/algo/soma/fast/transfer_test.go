@@ -263,6 +263,9 @@ func TestLowCeilingIsUsed(t *testing.T) {
 		n.wantComplete()
 		took := n.last()
 		t.Logf("%.0f bytes per second: %v of 20 s, %+v", ceiling, took, n.sender.Counts())
+		if timeouts := n.sender.Counts().Timeouts; timeouts > 0 {
+			t.Errorf("with %.0f bytes per second members timed out %d times", ceiling, timeouts)
+		}
 		if took > 26*time.Second {
 			t.Errorf("with %.0f bytes per second 20 s of bytes took %v", ceiling, took)
 		}

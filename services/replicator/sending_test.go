@@ -1,0 +1,36 @@
+package replicator
+
+import (
+	"errors"
+	"log/slog"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
+	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/services/replicator/send"
+)
+
+// A LAN that is out of it, for whatever reason, holds no other back: the root that the managers confirm replicas by is
+// told once all that are left have it.
+func TestLANsThatAreOutHoldNobodyBack(t *testing.T) {
+	for name, out := range map[string]func(*leg){
+		"nobody":  func(l *leg) { l.nobody = true },
+		"refused": func(l *leg) { l.refused = true },
+		"failed":  func(l *leg) { l.failed = errors.New("network is unreachable") },
+	} {
+		w := newWorker(slog.New(slog.DiscardHandler), nil, nil, newMetrics(prometheus.NewRegistry()), nil, "r1")
+		j := &job{sending: new(replicav1.SendReport)}
+		legs := []*leg{{task: &replicav1.Leg{Lan: "a"}}, {task: &replicav1.Leg{Lan: "b"}}}
+		w.sent(j, legs, 0, send.Progress{Sent: 10, Length: 100})
+		w.sent(j, legs, 1, send.Progress{Sent: 100, Length: 100, Root: object.Root{1}})
+		if len(j.sending.GetRoot()) > 0 || j.sending.GetSentBytes() != 10 {
+			t.Errorf("%s: with one LAN behind, %d bytes were sent, and the root is %x", name, j.sending.GetSentBytes(), j.sending.GetRoot())
+		}
+		w.giveUp(j, legs, func() { out(legs[0]) })
+		if len(j.sending.GetRoot()) == 0 || j.sending.GetSentBytes() != 100 {
+			t.Errorf("%s: with that one out, %d bytes were sent, and the root is %x", name, j.sending.GetSentBytes(), j.sending.GetRoot())
+		}
+	}
+}
