@@ -72,7 +72,7 @@ func certificate(t testing.TB, ca *identity.CA, id identity.ID) *tls.Certificate
 // shows is the TLS of a client that is none of ours, such as curl, and shows a certificate, or none.
 func (s *site) shows(t testing.TB, own *tls.Certificate) *tls.Config {
 	t.Helper()
-	authority, err := x509.ParseCertificate(s.ca.Certificate())
+	authority, err := x509.ParseCertificate(s.ca.Authorities()[0])
 	if err != nil {
 		t.Fatal(err)
 	}

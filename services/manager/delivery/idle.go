@@ -32,6 +32,14 @@ func (k *keeper) idleSince(agent identity.ID, others bool) time.Time {
 	return time.Time{}
 }
 
+// suspects tells whether any agent of the tree seems idle: whoever moves meanwhile puts off that it is known.
+func (k *keeper) suspects() bool {
+	return k.tree != nil && slices.ContainsFunc(k.tree.Names(), func(name string) bool {
+		id := placement.ParseID(name)
+		return id.Role == identity.Agent && !k.idleSince(id, true).IsZero()
+	})
+}
+
 // fed returns who feeds a node that has got more at a time; nobody if it has not.
 func (k *keeper) fed(id identity.ID, now time.Time) (feeder identity.ID) {
 	k.mu.Lock()

@@ -25,6 +25,10 @@ func (r *rearrangement) seekNearer(delivery view.Delivery) {
 		r.due = sooner(r.due, next)
 		return
 	}
+	if r.suspects() {
+		r.due = sooner(r.due, r.now.Add(reshape.SeekPause))
+		return
+	}
 	r.sought = r.now
 	r.due = sooner(r.due, r.now.Add(reshape.SeekPause))
 	there := r.attached()
