@@ -36,7 +36,7 @@ type Conn struct {
 	data net.Conn // what frames go through: raw, or TLS over it
 	gate *gate    // what TLS sees of raw
 
-	last atomic.Pointer[unix.TCPInfo] // as it was closed
+	received atomic.Uint64 // bytes of payload
 
 	sending sync.Mutex
 	buffer  []byte // what bytes pass through that the kernel cannot move by itself
@@ -52,12 +52,7 @@ type Conn struct {
 }
 
 // Close ends the link at once.
-func (c *Conn) Close() error {
-	if last := c.info(); last != nil {
-		c.last.Store(last)
-	}
-	return c.raw.Close()
-}
+func (c *Conn) Close() error { return c.raw.Close() }
 
 // SetCongestion chooses the congestion control for what is sent from now on.
 func (c *Conn) SetCongestion(name string) error {
@@ -66,23 +61,9 @@ func (c *Conn) SetCongestion(name string) error {
 	})
 }
 
-const (
-	// slowRate is below what rate, in bytes per second, the kernel's bursts matter: over a short path it sends
-	// 64 KiB at once, and then nothing for as long as they take at the rate.
-	slowRate = 256 << 10
-	// leastBuffer is for how little is room in the send buffer of a slow link.
-	leastBuffer = 4 << 10
-)
-
-// SetMaxRate bounds how many bytes per second are sent from now on. On a slow link the socket holds no more than
-// goes out in half a second, so that neighbours are not silent for long.
+// SetMaxRate bounds how many bytes per second are sent from now on.
 func (c *Conn) SetMaxRate(bytesPerSecond uint64) error {
 	return c.control(func(fd int) error {
-		if bytesPerSecond > 0 && bytesPerSecond < slowRate { // the kernel doubles what it is told
-			if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, int(max(bytesPerSecond/4, leastBuffer))); err != nil {
-				return err
-			}
-		}
 		return unix.SetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_MAX_PACING_RATE, bytesPerSecond)
 	})
 }
@@ -95,14 +76,12 @@ func (c *Conn) setUnsent(bytes uint64) error {
 	})
 }
 
-// Info returns what the kernel knows of the connection, or knew when it was closed; nil if it is not
-// the kernel's.
-func (c *Conn) Info() *unix.TCPInfo {
-	if info := c.info(); info != nil {
-		return info
-	}
-	return c.last.Load()
-}
+// Received returns how many bytes of payload have come, also when the connection has ended.
+func (c *Conn) Received() uint64 { return c.received.Load() }
+
+// Info returns what the kernel knows of the connection; nil if it is not the kernel's, or
+// has ended.
+func (c *Conn) Info() *unix.TCPInfo { return c.info() }
 
 // info returns what the kernel knows of the connection, if it is the kernel's.
 func (c *Conn) info() (info *unix.TCPInfo) {

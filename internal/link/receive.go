@@ -80,6 +80,7 @@ func (c *Conn) wakeAfter(bytes int64) {
 
 // note keeps account of how fast bytes come.
 func (c *Conn) note(moved int64) {
+	c.received.Add(uint64(moved))
 	if c.progress += moved; c.progress >= leastProgress {
 		c.expectProgress()
 	}

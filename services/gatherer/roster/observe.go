@@ -25,10 +25,7 @@ type arrived struct {
 
 // leave counts what came over a connection that ends.
 func (a *arrived) leave(one *tracked) {
-	received := one.last.received
-	if info := one.conn.Info(); info != nil {
-		received = max(received, info.Bytes_received)
-	}
+	received := max(one.last.received, one.conn.Received()) // the kernel counts what seals them, too
 	a.gone += received
 	a.unseen += received - one.last.received
 }

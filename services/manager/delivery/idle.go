@@ -32,11 +32,18 @@ func (k *keeper) idleSince(agent identity.ID, others bool) time.Time {
 	return time.Time{}
 }
 
+// suspicion is after how long an agent that moves nothing seems idle.
+const suspicion = idlePatience / 3
+
 // suspects tells whether any agent of the tree seems idle: whoever moves meanwhile puts off that it is known.
-func (k *keeper) suspects() bool {
+func (k *keeper) suspects(now time.Time) bool {
 	return k.tree != nil && slices.ContainsFunc(k.tree.Names(), func(name string) bool {
 		id := placement.ParseID(name)
-		return id.Role == identity.Agent && !k.idleSince(id, true).IsZero()
+		if id.Role != identity.Agent {
+			return false
+		}
+		since := k.idleSince(id, true)
+		return !since.IsZero() && now.Sub(since) > suspicion
 	})
 }
 

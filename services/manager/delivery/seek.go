@@ -25,7 +25,7 @@ func (r *rearrangement) seekNearer(delivery view.Delivery) {
 		r.due = sooner(r.due, next)
 		return
 	}
-	if r.suspects() {
+	if r.suspects(r.now) {
 		r.due = sooner(r.due, r.now.Add(reshape.SeekPause))
 		return
 	}
