@@ -213,15 +213,20 @@ type breaking struct {
 	every uint64
 	next  uint64
 	which int
+	begun bool
 }
 
-// Landed breaks a stripe now and then, each but the last in its turn, once all are open.
+// Landed breaks a stripe now and then, each but the last in its turn, a while after all are open: before, one that
+// is left alone may not have joined yet.
 func (b *breaking) Landed(upTo uint64) error {
 	b.striped.mu.Lock()
 	defer b.striped.mu.Unlock()
 	allOpen := !slices.ContainsFunc(b.carriers[:4], func(opened []*carrier) bool { return len(opened) == 0 })
 	if upTo >= b.next && allOpen {
-		b.next = upTo + b.every
+		if b.next = upTo + b.every; !b.begun {
+			b.begun = true
+			return b.sink.Landed(upTo)
+		}
 		opened := b.carriers[b.which]
 		opened[len(opened)-1].Close()
 		b.which = (b.which + 1) % 3
