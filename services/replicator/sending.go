@@ -1,6 +1,7 @@
 package replicator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,14 +56,13 @@ func (w *worker) send(ctx context.Context, j *job, key []byte, task *replicav1.S
 	if ctx.Err() != nil {
 		return // withdrawn
 	}
-	nobody := len(legs) > 0
+	nobody, failed := len(legs) > 0, error(nil) // of the first LAN whose network failed
 	for _, l := range legs {
 		nobody = nobody && (l.nobody || l.failed != nil)
+		failed = cmp.Or(failed, l.failed)
 	}
-	for _, l := range legs {
-		if nobody && err == nil {
-			err = l.failed // of the first that failed, if any did
-		}
+	if nobody {
+		err = cmp.Or(err, failed)
 	}
 	w.note(true, func() {
 		j.sending.Ended = true

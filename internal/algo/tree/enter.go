@@ -8,8 +8,8 @@ import (
 // want finds the clusters that are there for members, their own or those whose nearest
 // agent they have. The others are entered last: they would only be in the way.
 func (d *draft) want() {
+	isTransit := func(agent int) bool { return d.at(agent).node.Transit }
 	for _, c := range d.clusters {
-		isTransit := func(agent int) bool { return d.at(agent).node.Transit }
 		c.wanted = c.wanted || len(c.members) > 0 || slices.ContainsFunc(c.agents, isTransit)
 	}
 	for _, member := range d.outside {

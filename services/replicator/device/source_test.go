@@ -3,9 +3,6 @@ package device_test
 import (
 	"errors"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -14,24 +11,12 @@ import (
 	"github.com/groupcast/groupcast/services/replicator/device"
 )
 
-func run(t *testing.T, command ...string) string {
-	t.Helper()
-	said, err := exec.Command(command[0], command[1:]...).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v: %v: %s", command, err, said)
-	}
-	return strings.TrimSpace(string(said))
-}
-
 // What something may write to meanwhile is no source, also where no mount tells: what somebody has for itself. One
 // that is mounted read-only is.
 func TestSourcesInUse(t *testing.T) {
 	testdisk.NeedRoot(t)
-	image := filepath.Join(t.TempDir(), "disk")
-	run(t, "truncate", "-s", "32M", image)
-	run(t, "mkfs.ext4", "-q", image)
-	disk := run(t, "losetup", "--find", "--show", image)
-	defer run(t, "losetup", "--detach", disk)
+	disk := newDisk(t, 32<<20).device
+	testdisk.Run(t, "mkfs.ext4", "-q", disk)
 	wantRefused := func(refused bool) {
 		t.Helper()
 		source, err := device.OpenSource(disk)
@@ -53,9 +38,9 @@ func TestSourcesInUse(t *testing.T) {
 	}
 	at := t.TempDir()
 	for options, refused := range map[string]bool{"rw": true, "ro": false} {
-		run(t, "mount", "-o", options, disk, at)
+		unmount := testdisk.Mount(t, "ext4", options, disk, at)
 		wantRefused(refused)
-		run(t, "umount", at)
+		unmount()
 	}
 	wantRefused(false)
 }

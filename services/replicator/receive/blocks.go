@@ -2,7 +2,6 @@ package receive
 
 import (
 	"fmt"
-	"math/bits"
 
 	"github.com/klauspost/reedsolomon"
 
@@ -128,7 +127,7 @@ func (b *blocks) rebuild(block uint32, missing uint64) error {
 	for index := range one.parity {
 		most = max(most, index+1)
 	}
-	parity := min(1<<bits.Len(uint(most-1)), wire.MaxShards-wire.PacketsPerBlock) // as the sender has it
+	parity := algo.CodeOf(most)
 	coder, err := b.coder(count, parity)
 	if err != nil {
 		return err

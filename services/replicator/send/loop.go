@@ -147,7 +147,7 @@ func (l *loop) shards(d algo.Decision) error {
 
 // encode returns at least so many shards of parity.
 func (l *loop) encode(data []byte, count, parity int) ([][]byte, error) {
-	parity = min(1<<bits.Len(uint(parity-1)), wire.MaxShards-wire.PacketsPerBlock)
+	parity = algo.CodeOf(parity)
 	coder := l.coders[[2]int{count, parity}]
 	if coder == nil {
 		var err error

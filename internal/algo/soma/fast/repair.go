@@ -1,6 +1,7 @@
 package fast
 
 import (
+	"math/bits"
 	"slices"
 
 	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
@@ -8,6 +9,10 @@ import (
 
 // parities is how many shards of parity a block can have.
 const parities = wire.MaxShards - wire.PacketsPerBlock
+
+// CodeOf returns how many shards of parity the code has of which so many are used: sender and receivers must take
+// the same one.
+func CodeOf(shards int) int { return min(1<<bits.Len(uint(shards-1)), parities) }
 
 // repair is what is to be sent again of a block. A round of it begins with a poll after the
 // last time that something was sent: answers to earlier polls did not know of that.

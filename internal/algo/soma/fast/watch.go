@@ -25,14 +25,14 @@ const (
 
 // watch looks at who is silent, who is slow, and whether the network carries anything.
 func (s *Sender) watch(now time.Time) {
-	patience := s.patience()
+	patience, most := s.patience(), s.mostFor()
 	for id, m := range s.members {
 		switch {
 		case m.outcome != Running:
 			continue
 		case now.Sub(m.heard) > s.set.Patience, m.state == wire.Receiving && s.sealed && now.Sub(m.moved) > s.set.Patience:
 			m.outcome = Unknown
-		case m.counts() && s.next-m.served > s.mostFor():
+		case m.counts() && s.next-m.served > most:
 			m.outcome = Unknown // it asks for ever
 		case !m.isSilent && now.Sub(m.heard) > patience && s.polls.unheard > 0:
 			m.isSilent = true
