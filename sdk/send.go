@@ -375,13 +375,9 @@ func dialNeighbour(ctx context.Context, client *Client, assignment *groupv1.Assi
 	hello.Stripes, hello.Delivery, hello.TreeVersion = max(1, hello.Stripes), id, assignment.GetTreeVersion()
 	hello.Capability = assignment.GetCapability()
 	hello.Plaintext = assignment.GetSpec().GetDataPlane() == groupv1.DataPlane_DATA_PLANE_PLAINTEXT
-	dialer := client.dialer
-	if hello.Offer {
-		dialer = steady(dialer, assignment.GetSpec().GetMaxBytesPerSecond())
-	}
 	failed := fmt.Errorf("%s has no address", to.GetName())
 	for _, address := range to.GetAddresses() {
-		conn, welcome, err := link.Dial(ctx, dialer, address, client.uplink.Security(), neighbourID(to), hello)
+		conn, welcome, err := link.Dial(ctx, client.dialer, address, client.uplink.Security(), neighbourID(to), hello)
 		if err == nil {
 			return conn, welcome, nil
 		}

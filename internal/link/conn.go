@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"golang.org/x/time/rate"
 
 	wire "github.com/groupcast/groupcast/internal/wire/relay"
 )
@@ -25,6 +26,12 @@ const (
 	// leastProgress is how many bytes must come within the patience, so that nobody
 	// holds a link by dripping.
 	leastProgress = 256
+	// slowRate is below which a rate, in bytes per second, is kept here. The kernel sends as
+	// much at once as a short link takes in no time, 64 KiB, and then nothing until its time
+	// has come: for longer than a neighbour has patience.
+	slowRate = 4 << 20
+	// slowParts is how many times in a second something is sent at such a rate.
+	slowParts = 20
 )
 
 // ErrSilent says that the neighbour was not heard of for too long.
@@ -39,7 +46,8 @@ type Conn struct {
 	received atomic.Uint64 // bytes of payload
 
 	sending sync.Mutex
-	buffer  []byte // what bytes pass through that the kernel cannot move by itself
+	buffer  []byte        // what bytes pass through that the kernel cannot move by itself
+	slow    *rate.Limiter // of payload, if that is not the kernel's
 
 	windowed atomic.Bool // the window is smaller than what a reader of bulk waits for
 	window   int         // that SetWindow has set last, of whose callers there is one
@@ -61,8 +69,14 @@ func (c *Conn) SetCongestion(name string) error {
 	})
 }
 
-// SetMaxRate bounds how many bytes per second are sent from now on.
+// SetMaxRate bounds how many bytes of payload per second are sent from now on. It is called before
+// any are.
 func (c *Conn) SetMaxRate(bytesPerSecond uint64) error {
+	if bytesPerSecond < slowRate {
+		part := min(max(1, bytesPerSecond/slowParts), bufferSize-wire.HeaderSize)
+		c.slow = rate.NewLimiter(rate.Limit(bytesPerSecond), int(part))
+		return nil
+	}
 	return c.control(func(fd int) error {
 		return unix.SetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_MAX_PACING_RATE, bytesPerSecond)
 	})
@@ -121,7 +135,7 @@ func (c *Conn) Send(frames []byte) error {
 func (c *Conn) sendFile(header wire.Header, file *os.File, at int64) error {
 	c.sending.Lock()
 	defer c.sending.Unlock()
-	if socket, isSocket := c.data.(*net.TCPConn); isSocket {
+	if socket, isSocket := c.data.(*net.TCPConn); isSocket && c.slow == nil {
 		return handOver(socket, header, file, at)
 	}
 	return c.copyFile(header, file, at)
@@ -162,12 +176,18 @@ func (c *Conn) copyFile(header wire.Header, file *os.File, at int64) error {
 	defer func() { c.gate.more = false }()
 	for left := int(header.Length); left > 0; begun = 0 {
 		part := c.buffer[begun:min(len(c.buffer), begun+left)]
+		if c.slow != nil {
+			part = part[:min(len(part), c.slow.Burst())]
+		}
 		if _, err := file.ReadAt(part, at); err != nil {
 			return fmt.Errorf("read %d bytes to send: %w", len(part), err)
 		}
 		at += int64(len(part))
 		left -= len(part)
-		c.gate.more = left > 0
+		if c.slow != nil {
+			time.Sleep(c.slow.ReserveN(time.Now(), len(part)).Delay())
+		}
+		c.gate.more = left > 0 && c.slow == nil
 		if _, err := c.data.Write(c.buffer[:begun+len(part)]); err != nil {
 			return fmt.Errorf("send frame: %w", err)
 		}

@@ -204,7 +204,7 @@ func (k *keeper) conclude(ctx context.Context, delivery view.Delivery, now time.
 // facts collects what the outcome is decided by.
 func (k *keeper) facts(delivery view.Delivery, now time.Time) facts {
 	record := delivery.GetDelivery()
-	f := facts{now: now, stream: record.GetSpec().GetLengthUnknown(), sealed: record.GetSealed(), length: record.GetLength(), groupGone: k.groupGone(delivery)}
+	f := facts{now: now, stream: record.GetSpec().GetLengthUnknown(), sealed: record.GetSealed(), groupGone: k.groupGone(delivery)}
 	if limit := record.GetSpec().GetDeadline().AsDuration(); limit > 0 {
 		f.deadline = record.GetCreateTime().AsTime().Add(limit)
 	}
@@ -259,8 +259,7 @@ func (k *keeper) setTree(t *tree.Tree, read store.Revision) {
 func (k *keeper) member(delivery view.Delivery, name string, now time.Time) memberFacts {
 	m := memberFacts{name: name, final: finalState(delivery, name)}
 	id := placement.MemberID(name)
-	node := k.progress.nodes[id]
-	m.bytes, m.evicted = node.reported().GetBytes(), k.progress.evicted(id, k.tree)
+	m.hasAll, m.evicted = k.progress.hasAll(id), k.progress.evicted(id, k.tree)
 	if _, joined := k.desk.view.Member(k.group, name); joined {
 		delete(k.progress.unknown, name)
 		return m

@@ -179,13 +179,16 @@ func (p *progress) takeLink(way link, carried carriage, now time.Time) {
 
 // handedOver tells whether an agent has all that was sealed.
 func (p *progress) handedOver() bool {
-	for id, node := range p.nodes {
-		if id.Role == identity.Agent && p.sealed && node.report.GetBytes() >= p.length {
+	for id := range p.nodes {
+		if id.Role == identity.Agent && p.hasAll(id) {
 			return true
 		}
 	}
 	return false
 }
+
+// hasAll tells whether a node has all that was sealed.
+func (p *progress) hasAll(id identity.ID) bool { return p.sealed && p.extent(id) > p.length }
 
 // trouble tells whether somebody says that it cannot go on.
 func (p *progress) trouble(now time.Time) bool {

@@ -29,7 +29,6 @@ type facts struct {
 	senderGone time.Time // since when its session has ended; zero while it lives
 	stream     bool
 	sealed     bool
-	length     uint64
 	handedOver bool      // an agent has all that was sealed
 	agentMoved time.Time // when an agent last got more
 
@@ -48,8 +47,8 @@ type memberFacts struct {
 	final        groupv1.ReceiptState // COMPLETE or FAILED; otherwise unspecified
 	left         bool                 // it said goodbye, or was thrown out
 	unknownSince time.Time            // its session expired; zero while it is joined
-	bytes        uint64
-	evicted      bool // the agent that feeds it gave it up as too slow
+	hasAll       bool                 // that was sealed
+	evicted      bool                 // the agent that feeds it gave it up as too slow
 }
 
 // waits tells whether the outcome waits for the member.
@@ -144,8 +143,7 @@ func (f facts) stuck(v *verdict) {
 		return
 	}
 	for _, m := range f.members {
-		hasAll := f.sealed && m.bytes == f.length
-		if _, failed := v.failed[m.name]; m.waits() && !failed && !hasAll && m.unknownSince.IsZero() {
+		if _, failed := v.failed[m.name]; m.waits() && !failed && !m.hasAll && m.unknownSince.IsZero() {
 			v.failed[m.name] = failure{NoPath, "nothing came for " + patience.String() + ": no agent could feed the member"}
 		}
 	}

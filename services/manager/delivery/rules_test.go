@@ -9,6 +9,8 @@ import (
 	"time"
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/services/manager/placement"
 )
 
 var begin = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -88,7 +90,7 @@ func TestOutcome(t *testing.T) {
 }
 
 func TestStuck(t *testing.T) {
-	members := []memberFacts{{name: "a", bytes: 5}, {name: "b", bytes: 10}, {name: "c", final: isComplete}, {name: "u", unknownSince: after(1)}}
+	members := []memberFacts{{name: "a"}, {name: "b"}, {name: "checks", hasAll: true}, {name: "c", final: isComplete}, {name: "u", unknownSince: after(1)}}
 	for _, tt := range []struct {
 		name  string
 		facts facts
@@ -99,13 +101,12 @@ func TestStuck(t *testing.T) {
 		{"in trouble for very long", facts{now: after(300), trouble: true, connected: true, busy: true}, "a:no_path b:no_path"},
 		{"in trouble for long", facts{now: after(60), trouble: true, connected: true}, "a:no_path b:no_path"},
 		{"nobody is connected", facts{now: after(60)}, "a:no_path b:no_path"},
-		{"one has all and checks it", facts{now: after(60), sealed: true, length: 10}, "a:no_path"},
 		{"the sender pauses", facts{now: after(600), connected: true}, ""},
-		{"all is sealed, for a while", facts{now: after(250), connected: true, sealed: true, length: 20}, "due +5m0s"},
-		{"whoever takes a stream pauses", facts{now: after(600), connected: true, stream: true, sealed: true, length: 20}, ""},
-		{"all is sealed, for long", facts{now: after(300), connected: true, sealed: true, length: 20}, "a:no_path b:no_path"},
+		{"all is sealed, for a while", facts{now: after(250), connected: true, sealed: true}, "due +5m0s"},
+		{"whoever takes a stream pauses", facts{now: after(600), connected: true, stream: true, sealed: true}, ""},
+		{"all is sealed, for long", facts{now: after(300), connected: true, sealed: true}, "a:no_path b:no_path"},
 		{"the sender has gone, and what it sent with an agent", facts{
-			now: after(60), connected: true, senderGone: after(1), sealed: true, handedOver: true, length: 20,
+			now: after(60), connected: true, senderGone: after(1), sealed: true, handedOver: true,
 		}, "a:no_path b:no_path"},
 		{"something moved", facts{now: after(60), moved: after(30)}, "due +1m30s"},
 	} {
@@ -122,6 +123,30 @@ func TestStuck(t *testing.T) {
 				t.Errorf("%q, want %q", got, tt.want)
 			}
 		})
+	}
+}
+
+// Of an empty object nobody has all who has not heard that it has ended: all have as many bytes.
+func TestHasAll(t *testing.T) {
+	agent := placement.AgentID("a")
+	for _, tt := range []struct {
+		name   string
+		sealed bool
+		length uint64
+		report *groupv1.DeliveryReport
+		want   bool
+	}{
+		{"all bytes", true, 10, &groupv1.DeliveryReport{Bytes: 10}, true},
+		{"some bytes", true, 10, &groupv1.DeliveryReport{Bytes: 9}, false},
+		{"not sealed", false, 0, &groupv1.DeliveryReport{Bytes: 10}, false},
+		{"empty", true, 0, &groupv1.DeliveryReport{}, false},
+		{"empty, and it has ended", true, 0, &groupv1.DeliveryReport{Ended: true}, true},
+		{"nothing was heard", true, 0, nil, false},
+	} {
+		p := progress{sealed: tt.sealed, length: tt.length, nodes: map[identity.ID]*nodeProgress{agent: {report: tt.report}}}
+		if got := p.handedOver(); got != tt.want {
+			t.Errorf("%s: %t, want %t", tt.name, got, tt.want)
+		}
 	}
 }
 
