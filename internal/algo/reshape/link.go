@@ -61,11 +61,3 @@ func (l *link) waits() uint64 { return l.from.Bytes - min(l.from.Bytes, l.to.Byt
 func (l *link) lasts(bytes uint64) time.Duration {
 	return time.Duration(float64(bytes) / float64(l.to.Rate) * float64(time.Second))
 }
-
-// move returns the move that relieves the link.
-func (l *link) move() Move {
-	return Move{
-		Node: l.child, Parent: l.parent, Rate: l.to.Rate, Waiting: l.waits(),
-		Could: max(l.beside, l.share), Seen: l.beside > 0 && l.beside >= l.share,
-	}
-}

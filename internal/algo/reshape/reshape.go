@@ -4,8 +4,11 @@
 // direct clients is moved to a lower level in the multicast tree" (002 §3.1.2): it then
 // holds up nobody but itself. Only an agent that feeds others is moved, and only where its
 // place would serve these better, which is so if the agent above it gives another more, or
-// could give more by its uplink. Where neither is known, one move tells: if the next one
-// gets no more, it is the agent above that is the limit, and nobody moves below it again.
+// could give more by its uplink. One move tells whether that is so: if the next one gets no
+// more, nobody moves below that agent again, whatever its uplink is said to be.
+//
+// Either the agent above gives slowly then, or both take slowly. The next one changes places
+// with it for a while: if it takes more there, the other goes to the bottom, else it goes back.
 //
 // A move is damped: what waits for an agent must take a while at its rate, at two looks,
 // with much left; after a move those around it are left alone until they have shown what
@@ -48,22 +51,48 @@ type Flow struct {
 // Flows are those of the agents that have told, by their names in the tree.
 type Flows map[string]Flow
 
-// Move is an agent that is to move lower, and why.
+// Why is why an agent moves.
+type Why int
+
+// An agent goes lower because it lags behind the one that feeds it; or changes places with that one,
+// which may give slowly; or goes lower because it does; or back to its place because it does not.
+const (
+	Lags Why = iota
+	Tries
+	GivesSlowly
+	TakesSlowly
+)
+
+// Move is an agent that is to move, and why.
 type Move struct {
-	Node, Parent string
-	Rate         uint64 // at which it takes what the parent has, per second
-	Waiting      uint64 // how much waits there for it
-	Could        uint64 // the rate that the parent has for another; 0 if that is not known
+	Why
+	Node, Parent string // who feeds it now
+	Rate         uint64 // at which it takes what the parent has, per second; or gives, if it does so slowly
+	Waiting      uint64 // how much waits for it, if it lags
+	Could        uint64 // the rate that the parent has for another, if it lags; 0 if that is not known
 	Seen         bool   // another has that rate; else it is a share of the uplink
+	Showed       uint64 // the rate at which the one that changed places took, if that is why
+}
+
+// In returns the tree with the agent moved.
+func (m Move) In(t *tree.Tree) (*tree.Tree, error) {
+	if m.Why == Tries || m.Why == TakesSlowly {
+		return t.Rise(m.Node)
+	}
+	return t.Lower(m.Node, m.Rate)
 }
 
 // Watch looks at one delivery.
 type Watch struct {
+	took   map[string]uint64    // the most that agents ever took
 	behind map[string]time.Time // agents that are behind, and since when
 	quiet  map[string]time.Time // those that are left alone, and until when
 	trials map[string]*trial    // moves that are not judged yet, by the agent above
 	limits map[string]uint64    // of agents that are the limit: what they gave to the one below
-	slow   map[string]uint64    // agents that moved rightly: what they took
+	slow   map[string]uint64    // agents that moved rightly: what they took, or gave
+
+	swaps    map[string]swap // agents that have changed places with one that they fed, until that is judged
+	innocent map[string]bool // agents of which that showed that they do not give slowly
 }
 
 // trial is a move whose use is to be seen.
@@ -78,59 +107,92 @@ type trial struct {
 // NewWatch returns one that has seen nothing.
 func NewWatch() *Watch {
 	return &Watch{
-		behind: map[string]time.Time{}, quiet: map[string]time.Time{},
+		took: map[string]uint64{}, behind: map[string]time.Time{}, quiet: map[string]time.Time{},
 		trials: map[string]*trial{}, limits: map[string]uint64{}, slow: map[string]uint64{},
+		swaps: map[string]swap{}, innocent: map[string]bool{},
 	}
 }
 
-// Next returns the agent that is to move lower, if there is one, and when to look again:
-// never if nobody feeds another that feeds others. A length of 0 is unknown.
+// Next returns the agent that is to move, if there is one, and when to look again: never if
+// nobody feeds another that feeds others. A length of 0 is unknown.
 func (w *Watch) Next(t *tree.Tree, flows Flows, length uint64, now time.Time) (move Move, found bool, due time.Time) {
 	w.judge(t, flows, now)
-	var slowest *link
+	if move, found = w.judgeSwaps(t, flows, now); found {
+		return move, true, now.Add(look)
+	}
+	for name, flow := range flows {
+		w.took[name] = max(w.took[name], flow.Rate)
+	}
+	if len(w.swaps) > 0 {
+		due = now.Add(look)
+	}
 	for _, name := range t.Names() {
 		l := linkTo(t, name, flows)
 		if l == nil {
 			continue
 		}
 		due = now.Add(look)
-		if l.isKnown() && w.holdsUp(l, length, now) && (slowest == nil || l.to.Rate < slowest.to.Rate) {
-			slowest = l
+		if !l.isKnown() || !w.holdsUp(l, length, now) {
+			continue
+		}
+		if relief, is := w.relief(l); is && (!found || relief.Rate < move.Rate) {
+			move, found = relief, true
 		}
 	}
-	if slowest == nil {
-		return Move{}, false, due
-	}
-	return slowest.move(), true, due
+	return move, found, due
 }
 
-// holdsUp tells whether an agent holds up those that it feeds, and another in its place would not.
+// holdsUp tells whether an agent holds up those that it feeds, and did before. One that takes what the one above
+// took at its best does not, though much may wait for it since something else held it up.
 func (w *Watch) holdsUp(l *link, length uint64, now time.Time) bool {
-	if !l.isBehind(length) {
+	if !l.isBehind(length) || !isBetter(w.took[l.parent], l.to.Rate) {
 		delete(w.behind, l.child)
 		return false
 	}
 	if w.behind[l.child].IsZero() {
 		w.behind[l.child] = now
 	}
-	if now.Sub(w.behind[l.child]) < look || now.Before(w.quiet[l.child]) || now.Before(w.quiet[l.parent]) {
-		return false
+	return now.Sub(w.behind[l.child]) >= look && !now.Before(w.quiet[l.child]) && !now.Before(w.quiet[l.parent])
+}
+
+// relief returns the move that relieves a link, if there is one: another would take more in the place of the one
+// that lags, or nobody knows; or it may be the one above that gives slowly.
+func (w *Watch) relief(l *link) (move Move, is bool) {
+	limited := w.limits[l.parent] > 0
+	if limited {
+		l.share = 0 // whatever is said of its uplink
 	}
-	could := max(l.beside, l.share, w.limits[l.parent])
-	return could == 0 || could/slower >= l.to.Rate
+	move = Move{
+		Node: l.child, Parent: l.parent, Rate: l.to.Rate, Waiting: l.waits(),
+		Could: max(l.beside, l.share), Seen: l.beside > 0 && l.beside >= l.share,
+	}
+	if move.Could/slower >= l.to.Rate || move.Could == 0 && !limited {
+		return move, true
+	}
+	move.Why = Tries
+	return move, limited && !w.innocent[l.parent]
 }
 
 // Moved notes that an agent has moved from one tree to another.
-func (w *Watch) Moved(name string, before *tree.Tree, flows Flows, now time.Time) {
-	parent, _ := before.Parent(name)
-	shown := time.Duration(minBehind / float64(max(flows[name].Rate, 1)) * float64(time.Second))
-	t := &trial{moved: name, rate: flows[name].Rate, heirs: map[string]bool{}, judge: now.Add(min(max(shown, settle), rest))}
-	w.trials[parent] = t
-	w.leave(name, now.Add(rest))
-	w.leave(parent, t.judge)
-	for _, heir := range before.Children(name) {
-		t.heirs[heir] = true
-		w.leave(heir, t.judge)
+func (w *Watch) Moved(move Move, before *tree.Tree, now time.Time) {
+	shown := time.Duration(minBehind / float64(max(move.Rate, 1)) * float64(time.Second))
+	until := now.Add(min(max(shown, settle), rest)) // what is moved for is seen by then
+	switch move.Why {
+	case Lags:
+		t := &trial{moved: move.Node, rate: move.Rate, heirs: map[string]bool{}, judge: until}
+		w.trials[move.Parent] = t
+		for _, heir := range before.Children(move.Node) {
+			t.heirs[heir] = true
+			w.leave(heir, until)
+		}
+		w.leave(move.Node, now.Add(rest))
+		w.leave(move.Parent, until)
+	case Tries:
+		w.swaps[move.Parent] = swap{with: move.Node, rate: move.Rate, judge: until}
+		w.leave(move.Node, now.Add(rest))
+		w.leave(move.Parent, until)
+	case GivesSlowly, TakesSlowly:
+		w.leave(move.Node, now.Add(rest))
 	}
 }
 
@@ -145,26 +207,32 @@ func (w *Watch) leave(name string, until time.Time) {
 	delete(w.behind, name)
 }
 
-// Slow returns the agents that took less than the next in their place, with the rate that
-// they took.
+// Slow returns the agents that took less than the next in their place, or gave less than another
+// did, with the rate at which they did.
 func (w *Watch) Slow() map[string]uint64 { return maps.Clone(w.slow) }
 
 // judge finds out what moves were good for.
 func (w *Watch) judge(t *tree.Tree, flows Flows, now time.Time) {
 	for parent, trial := range w.trials {
+		var beside uint64
 		for _, child := range t.Children(parent) {
 			if trial.heirs[child] {
 				trial.best = max(trial.best, flows[child].Rate)
+			} else {
+				beside = max(beside, flows[child].Rate)
 			}
 		}
 		switch {
 		case now.Before(trial.judge):
 			continue
-		case float64(trial.best) >= better*float64(trial.rate):
+		case isBetter(trial.best, trial.rate):
 			w.slow[trial.moved] = trial.rate
-		default:
+		case !isBetter(beside, trial.rate):
 			w.limits[parent] = max(trial.best, trial.rate)
 		}
 		delete(w.trials, parent)
 	}
 }
+
+// isBetter tells whether a rate is clearly more than another.
+func isBetter(rate, than uint64) bool { return float64(rate) >= better*float64(than) }

@@ -16,13 +16,14 @@ const (
 	causeGone     = "member_gone"
 	causeReturned = "agent_returned"
 	causeLags     = "agent_lags"
+	causeGives    = "agent_gives_slowly"
 	causeNearer   = "parent_nearer"
 	causeUnfed    = "member_unfed"
 )
 
 var causes = []string{
 	causeCreated, causeJoined, causeGone, causeReturned,
-	causeOffline, causeClosed, causeSilent, causeBlamed, causeSlow, causeIdle, causeLags, causeNearer, causeUnfed,
+	causeOffline, causeClosed, causeSilent, causeBlamed, causeSlow, causeIdle, causeLags, causeGives, causeNearer, causeUnfed,
 }
 
 const (

@@ -27,7 +27,7 @@ type slowAgent struct {
 	until time.Time
 }
 
-// lowerSlow moves an agent lower that holds up those that it feeds.
+// lowerSlow moves an agent lower that holds up those that it feeds, taking slowly or giving slowly.
 func (r *rearrangement) lowerSlow(delivery view.Delivery) {
 	if !r.mayReshape(delivery) {
 		return
@@ -39,19 +39,23 @@ func (r *rearrangement) lowerSlow(delivery view.Delivery) {
 	if !found {
 		return
 	}
-	lowered, err := r.tree.Lower(move.Node, move.Rate)
+	after, err := move.In(r.tree)
 	if err != nil {
 		r.lag.Stays(move.Node, r.now)
 		return
 	}
-	r.lag.Moved(move.Node, r.tree, flows, r.now)
+	r.lag.Moved(move, r.tree, r.now)
 	r.seek.Stay(move.Node, r.now)
-	r.tree = lowered
-	r.because(causeLags, reason(move, lowered))
+	r.tree = after
+	if move.Why == reshape.Lags {
+		r.because(causeLags, lags(move, after))
+	} else {
+		r.because(causeGives, gives(move, after))
+	}
 }
 
-// reason says why an agent moved.
-func reason(move reshape.Move, after *tree.Tree) string {
+// lags says why an agent moved that lagged behind the one that fed it.
+func lags(move reshape.Move, after *tree.Tree) string {
 	now, _ := after.Parent(move.Node)
 	why := fmt.Sprintf("%s is fed by %s now: it took %s/s, and %s waited for it at %s", move.Node, now,
 		bytesize.Short(move.Rate), bytesize.Short(move.Waiting), move.Parent)
@@ -62,6 +66,20 @@ func reason(move reshape.Move, after *tree.Tree) string {
 		return fmt.Sprintf("%s, which gave %s/s to another", why, bytesize.Short(move.Could))
 	}
 	return fmt.Sprintf("%s, whose uplink has %s/s for each", why, bytesize.Short(move.Could))
+}
+
+// gives says why an agent moved to find out whether one gives slowly, or because it is known.
+func gives(move reshape.Move, after *tree.Tree) string {
+	now, _ := after.Parent(move.Node)
+	rate, showed := bytesize.Short(move.Rate), bytesize.Short(move.Showed)
+	switch move.Why {
+	case reshape.GivesSlowly:
+		return fmt.Sprintf("%s is fed by %s now: it gave %s/s to %s, which takes %s/s from another", move.Node, now, rate, move.Parent, showed)
+	case reshape.TakesSlowly:
+		return fmt.Sprintf("%s is fed by %s again: %s takes no more from another, %s/s", move.Node, now, move.Parent, showed)
+	}
+	return fmt.Sprintf("%s is fed by %s now, and feeds %s: as nobody took more than %s/s from that one, it is tried without it",
+		move.Node, now, move.Parent, rate)
 }
 
 // flows returns how the delivery goes on at the agents that tell.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"testing"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -46,4 +47,11 @@ func OpenSmallForTest(t *testing.T, dir string, bytes int64) (s *Store, tidy fun
 func (s *Store) PutForTest(ctx context.Context, key, value string) error {
 	_, err := s.client.Put(ctx, prefix+key, seal(key, []byte(value)))
 	return err
+}
+
+// StopForTest has a term as if this process had been stopped for so long.
+func (t *Term) StopForTest(span time.Duration) {
+	t.pulse.mu.Lock()
+	defer t.pulse.mu.Unlock()
+	t.pulse.last = t.pulse.last.Add(-span)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -23,6 +24,7 @@ type Term struct {
 	key    string
 	ended  <-chan struct{}
 	resign func()
+	pulse  pulse
 }
 
 // Ended is closed when the term is over. It may be over before that is noticed:
@@ -70,12 +72,48 @@ func (s *Store) Campaign(ctx context.Context, self Candidate) (*Term, error) {
 		session.Close()
 		return nil, translate("campaign", err)
 	}
-	return &Term{
+	term := &Term{
 		Number: uint64(election.Rev()),
 		key:    election.Key(),
 		ended:  session.Done(),
 		resign: func() { session.Close() },
-	}, nil
+		pulse:  pulse{last: time.Now()},
+	}
+	go term.feelPulse()
+	return term, nil
+}
+
+// feelPulse ends the term when this process was stopped for long.
+func (t *Term) feelPulse() {
+	tick := time.NewTicker(termTimeout / 5)
+	defer tick.Stop()
+	for t.pulse.beats() {
+		select {
+		case <-tick.C:
+		case <-t.ended:
+			return
+		}
+	}
+	t.resign()
+}
+
+// pulse shows whether a process has run all the time. One that was stopped for longer than others wait for it
+// has not heard what happened meanwhile, and takes everybody for silent: it must decide nothing by that, not even
+// in the moment before its lease is found to have run out.
+type pulse struct {
+	mu      sync.Mutex
+	last    time.Time
+	stopped bool
+}
+
+// beats notes that the process runs, and tells whether it did all the time.
+func (p *pulse) beats() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	p.stopped = p.stopped || now.Sub(p.last) > termTimeout
+	p.last = now
+	return !p.stopped
 }
 
 // stand stands for election until ctx is done. Then it withdraws, which has no end while etcd does

@@ -203,6 +203,9 @@ func (s *Store) Commit(ctx context.Context, term *Term, conditions []Cond, chang
 	for i, change := range changes {
 		ops[i] = change.op
 	}
+	if !term.pulse.beats() {
+		return 0, ErrFenced
+	}
 	// The fence is a transaction around the other, so that the answer tells one refusal from the other.
 	done, err := s.client.Txn(ctx).If(term.fence()).Then(clientv3.OpTxn(compares, ops, nil)).Commit()
 	switch {

@@ -84,6 +84,7 @@ func TestConformance(t *testing.T) {
 				{"a transaction is all or nothing", testAllOrNothing},
 				{"a condition on all below a prefix sees every one of them", testBelow},
 				{"a transaction of an earlier term is refused", testFence},
+				{"a transaction of a leader that was stopped is refused", testStopped},
 				{"one candidate leads at a time, and a resigned term is followed at once", testElection},
 				{"a restarted candidate need not wait for its earlier self", testEndEarlierTerms},
 				{"who leads is told whenever it changes", testLeaders},
@@ -156,6 +157,24 @@ func testFence(t *testing.T, s *store.Store) {
 	}
 	mustCommit(t, s, current, store.Put("fence/x", []byte("new")))
 	wantValue(t, s, "fence/x", "new")
+}
+
+// A leader that was stopped for longer than others wait for it writes nothing, though its lease may not have run
+// out yet, and leads no more.
+func testStopped(t *testing.T, s *store.Store) {
+	term := lead(t, s, "a")
+	mustCommit(t, s, term, store.Put("stopped/x", []byte("before")))
+	term.StopForTest(6 * time.Second)
+	if _, err := commit(t, s, term, nil, store.Put("stopped/x", []byte("after"))); !errors.Is(err, store.ErrFenced) {
+		t.Errorf("write of a leader that was stopped: %v, want fenced", err)
+	}
+	wantValue(t, s, "stopped/x", "before")
+	select {
+	case <-term.Ended():
+	case <-time.After(10 * time.Second):
+		t.Error("its term goes on")
+	}
+	mustCommit(t, s, lead(t, s, "a"), store.Put("stopped/x", []byte("again")))
 }
 
 func testElection(t *testing.T, s *store.Store) {

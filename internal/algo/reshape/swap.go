@@ -1,0 +1,39 @@
+package reshape
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/algo/tree"
+)
+
+// swap is that an agent, of which several took little, has changed places with one of them. That one is
+// fed by another now: if it takes more, the agent gives slowly.
+type swap struct {
+	with  string
+	rate  uint64 // that it took
+	judge time.Time
+}
+
+// judgeSwaps returns what becomes of an agent that has changed places.
+func (w *Watch) judgeSwaps(t *tree.Tree, flows Flows, now time.Time) (move Move, found bool) {
+	for _, name := range slices.Sorted(maps.Keys(w.swaps)) {
+		swap := w.swaps[name]
+		if now.Before(swap.judge) {
+			continue
+		}
+		delete(w.swaps, name)
+		if parent, _ := t.Parent(name); parent != swap.with {
+			continue // somebody has moved for another reason
+		}
+		move = Move{Why: TakesSlowly, Node: name, Parent: swap.with, Rate: swap.rate, Showed: flows[swap.with].Rate}
+		if isBetter(move.Showed, swap.rate) {
+			move.Why, w.slow[name] = GivesSlowly, swap.rate
+		} else {
+			w.innocent[name] = true
+		}
+		return move, true
+	}
+	return Move{}, false
+}

@@ -1,0 +1,27 @@
+package tree
+
+import "fmt"
+
+// Rise returns the tree with an agent in the place of the one of its cluster that feeds it, and that one fed by
+// it. All others stay where they are, so that it can be undone. The agent may feed one more than suits it then, but
+// not more than a limit that was given; where paths are bounded, nobody rises.
+func (t *Tree) Rise(name string) (*Tree, error) {
+	at, known := t.index.find(name)
+	if !known || !t.agent(at) || !t.fedInside(at) {
+		return nil, fmt.Errorf("tree: %q is not an agent that another of its cluster feeds", name)
+	}
+	switch limit := t.bound.FanOut; {
+	case t.bound.MaxLatency > 0:
+		return nil, fmt.Errorf("tree: %q would make paths longer, which are bounded", name)
+	case limit > 0 && t.at(at).links >= limit:
+		return nil, t.repair().full(at, []int{at})
+	}
+	r := t.next()
+	down := r.at(at).parent
+	above := r.at(down).parent
+	r.detach(at)
+	r.detach(down)
+	r.attach(at, above)
+	r.attach(down, at)
+	return r.done(), nil
+}

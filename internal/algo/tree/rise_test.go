@@ -1,0 +1,61 @@
+package tree_test
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/groupcast/groupcast/internal/algo/tree"
+)
+
+// One agent rises above another, and that one above it again: nobody else has moved then, and the rules hold on.
+func TestRiseCanBeUndone(t *testing.T) {
+	rises := 0
+	rapid.Check(t, func(t *rapid.T) {
+		network := drawNetwork(t, 15)
+		before := network.build(t)
+		for _, agent := range network.agents() {
+			down, _ := before.Parent(agent.Name)
+			above, _ := before.Parent(down)
+			after, err := before.Rise(agent.Name)
+			if err != nil {
+				continue
+			}
+			rises++
+			if err := after.Validate(); err != nil {
+				t.Fatal(err)
+			}
+			feeds, _ := after.Parent(down)
+			fed, _ := after.Parent(agent.Name)
+			if feeds != agent.Name || fed != above {
+				t.Fatalf("%s is fed by %s, want %s, and feeds not %s\n%v\n%v", agent.Name, fed, above, down, before, after)
+			}
+			if got := moved(before, after); !subset(got, []string{agent.Name, down}) {
+				t.Fatalf("%v moved, want %s and %s alone", got, agent.Name, down)
+			}
+			back, err := after.Rise(down)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := moved(before, back); len(got) > 0 {
+				t.Fatalf("%v are elsewhere when it was undone\n%v\n%v", got, before, back)
+			}
+		}
+	})
+	if rises == 0 {
+		t.Error("nobody ever rose")
+	}
+}
+
+// Nobody rises into another cluster, above the sender, or where paths are bounded.
+func TestRiseStaysInItsCluster(t *testing.T) {
+	nodes := []tree.Node{member("s", "x", ""), agent("a", "x", 9), agent("b", "y", 8), member("m", "y", "b")}
+	for _, bound := range []tree.Bound{{}, {MaxLatency: 1 << 40}} {
+		built := build(t, "s", nodes, bound)
+		for _, name := range []string{"s", "a", "b", "m", "nobody"} {
+			if risen, err := built.Rise(name); err == nil {
+				t.Errorf("%s rose:\n%v", name, risen)
+			}
+		}
+	}
+}
