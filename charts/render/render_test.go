@@ -3,6 +3,7 @@ package render
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -194,6 +195,8 @@ func TestBadValuesAreRefused(t *testing.T) {
 		`{"replicator": {"lans": "eth0"}}`:                        "/replicator/lans",
 		`{"agent": {"cache": {"size": "4G"}}}`:                    "/agent/cache/size",
 		`{"agent": {"image": {"digest": "latest"}}}`:              "/agent/image/digest",
+		`{"agent": {"uplink": "1 Gbit/s"}}`:                       "/agent/uplink",
+		`{"agent": {"uplink": 125000000}}`:                        "/agent/uplink",
 		`{"log": {"level": "verbose"}}`:                           "/log/level",
 		`{"store": {"external": {"endpoints": "https://etcd"}}}`:  "/store/external/endpoints",
 		`{"store": {"external": {"endpoints": ["etcd:2379"]}}}`:   "/store/external/endpoints/0",
@@ -332,6 +335,39 @@ func TestPartsAlone(t *testing.T) {
 			if found[2] != "elsewhere" || !services[found[1]] && !isRoute {
 				t.Errorf("%s alone: there is no Service at %s", alone, found[0])
 			}
+		}
+	}
+}
+
+// configuration returns the file that a part of the data plane of a release "release" reads.
+func configuration(t *testing.T, values map[string]any, part string) map[string]any {
+	t.Helper()
+	objects, _, _, err := Render(t.Context(), "release", "default", values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range objects {
+		if o.Kind.Kind != "ConfigMap" || o.Name != "release-groupcast-"+part {
+			continue
+		}
+		var holder corev1.ConfigMap
+		var config map[string]any
+		if err := errors.Join(sigsyaml.Unmarshal(o.Text, &holder), sigsyaml.Unmarshal([]byte(holder.Data[part+".yaml"]), &config)); err != nil {
+			t.Fatal(err)
+		}
+		return config
+	}
+	t.Fatalf("there is no configuration of the %s", part)
+	return nil
+}
+
+// Agents state the uplink that values give, and look for their own where they give none.
+func TestUplinkIsStated(t *testing.T) {
+	for stated, want := range map[string]any{"": nil, "1250MB": "1250MB"} {
+		config := configuration(t, map[string]any{"agent": map[string]any{"uplink": stated}}, "agent")
+		data, _ := config["data"].(map[string]any)
+		if data["uplink"] != want || data["listen"] != ":7410" {
+			t.Errorf("with an uplink of %q, agents read %v", stated, data)
 		}
 	}
 }
