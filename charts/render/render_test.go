@@ -18,6 +18,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
 	sigsyaml "sigs.k8s.io/yaml"
@@ -177,6 +178,39 @@ func TestTwiceInOneCluster(t *testing.T) {
 			}
 			seen[key] = fmt.Sprint(at)
 		}
+	}
+}
+
+// Long names that differ at their end alone are of different releases in one namespace; what is short enough stays as it is.
+func TestLongNamesStayApart(t *testing.T) {
+	forty, longest := strings.Repeat("a", 40), strings.Repeat("r", 52) // helm takes no more than 53
+	seen := make(map[string]string)
+	releases := [][2]string{ // with their fullnameOverride
+		{longest + "1", ""},
+		{longest + "2", ""},
+		{"release", forty},
+		{"release", forty + "-one"},
+		{"release", forty + "-two"},
+		{"release", strings.Repeat("b", 30) + "-" + forty},
+	}
+	for _, at := range releases {
+		objects, _, _, err := Render(t.Context(), at[0], "default", map[string]any{"fullnameOverride": at[1]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range objects {
+			key := o.Kind.Kind + "/" + o.Name
+			if other, there := seen[key]; there {
+				t.Errorf("%s is of %s and of %v", key, other, at)
+			}
+			seen[key] = fmt.Sprint(at)
+			if wrong := validation.IsDNS1123Label(o.Name); o.Kind.Kind != "ClusterRole" && o.Kind.Kind != "ClusterRoleBinding" && len(wrong) > 0 {
+				t.Errorf("%s: %v", key, wrong)
+			}
+		}
+	}
+	if seen["Service/"+forty+"-manager"] == "" {
+		t.Error("a name of 40 letters is cut")
 	}
 }
 
