@@ -36,13 +36,18 @@ var profiles = map[string]map[string]api.Level{
 	"everything":    {"manager": api.LevelRestricted, "agent": api.LevelPrivileged, "gatherer": api.LevelPrivileged, "replicator": api.LevelPrivileged, "envoy": api.LevelRestricted, "test": api.LevelRestricted},
 }
 
-func rendered(t *testing.T, profile, name, namespace string) ([]Object, string, string) {
+func valuesOf(t *testing.T, profile string) map[string]any {
 	t.Helper()
 	values, err := Values(profile)
 	if err != nil {
 		t.Fatal(err)
 	}
-	objects, manifest, notes, err := Render(t.Context(), name, namespace, values)
+	return values
+}
+
+func rendered(t *testing.T, profile, name, namespace string) ([]Object, string, string) {
+	t.Helper()
+	objects, manifest, notes, err := Render(t.Context(), name, namespace, valuesOf(t, profile))
 	if err != nil {
 		t.Fatalf("%s: %v", profile, err)
 	}
@@ -485,17 +490,59 @@ func isSubset(of, all map[string]string) bool {
 	return true
 }
 
-// The notes name what to do about what may go wrong.
+// The notes name what to do about what may go wrong, for each part that is installed and can have it, and for no other.
 func TestNotes(t *testing.T) {
-	_, _, notes := rendered(t, "default", "release", "models")
-	for _, want := range []string{"helm test release -n models", "dataPlane.hostNetwork=false", "pod-security.kubernetes.io/enforce=privileged", "store.storageClass", "release-groupcast-operator"} {
-		if !strings.Contains(notes, want) {
-			t.Errorf("the notes do not say %q:\n%s", want, notes)
-		}
+	const (
+		command, security, ports = "kubectl -n models get ds,sts,deploy,pods,pvc,events", "violates PodSecurity", "free ports"
+		ofManagers, ofGatherer   = "store.storageClass (managers)", "gatherer.storage.storageClass (gatherer)"
+		etcd, selects            = "etcd does not answer", "kubectl get nodes -l"
+	)
+	selectors := make(map[string]any)
+	for _, part := range []string{"manager", "agent", "gatherer", "replicator", "envoy"} {
+		selectors[part] = map[string]any{"nodeSelector": map[string]any{"disk": "ssd", "for": part}}
 	}
-	_, _, tight := rendered(t, "restricted", "release", "models")
-	if strings.Contains(tight, "enforce=privileged") {
-		t.Error("the restricted profile asks for a privileged namespace")
+	for name, tt := range map[string]struct {
+		values     map[string]any
+		has, lacks []string
+	}{
+		"default": {
+			has: []string{
+				command, security, ports, ofManagers, ofGatherer, "helm test release -n models", "dataPlane.hostNetwork=false", "release-groupcast-operator",
+				"kubectl label --overwrite namespace models pod-security.kubernetes.io/enforce=privileged",
+				"pods of release-groupcast-agent, release-groupcast-gatherer, release-groupcast-replicator\n",
+			},
+			lacks: []string{etcd, selects},
+		},
+		"selectors": {selectors, []string{
+			"release-groupcast-manager runs on nodes with these labels alone; without any, its pods stay Pending: kubectl get nodes -l disk=ssd,for=manager\n",
+			"release-groupcast-agent runs on nodes with these labels alone; without any, none is DESIRED: kubectl get nodes -l disk=ssd,for=agent\n",
+			"release-groupcast-gatherer runs on nodes with these labels alone; without any, its pod stays Pending: kubectl get nodes -l disk=ssd,for=gatherer\n",
+			"release-groupcast-replicator runs on nodes with these labels alone; without any, none is DESIRED: kubectl get nodes -l disk=ssd,for=replicator\n",
+			"release-groupcast-envoy runs on nodes with these labels alone; without any, its pods stay Pending: kubectl get nodes -l disk=ssd,for=envoy\n",
+		}, nil},
+		"replicators alone": {
+			map[string]any{"agent": map[string]any{"enabled": false}, "gatherer": map[string]any{"enabled": false}},
+			[]string{"pods of release-groupcast-replicator\n"},
+			[]string{ofGatherer, "release-groupcast-agent"},
+		},
+		"restricted":    {valuesOf(t, "restricted"), []string{command, ofManagers, ofGatherer}, []string{security, ports}},
+		"minimal":       {valuesOf(t, "minimal"), []string{command, ofManagers}, []string{security, ports, ofGatherer}},
+		"external etcd": {valuesOf(t, "external-etcd"), []string{command, etcd, ofGatherer}, []string{ofManagers}},
+	} {
+		_, _, notes, err := Render(t.Context(), "release", "models", tt.values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range tt.has {
+			if !strings.Contains(notes, want) {
+				t.Errorf("%s: the notes do not say %q:\n%s", name, want, notes)
+			}
+		}
+		for _, other := range tt.lacks {
+			if strings.Contains(notes, other) {
+				t.Errorf("%s: the notes say %q:\n%s", name, other, notes)
+			}
+		}
 	}
 }
 
