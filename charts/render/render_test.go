@@ -245,6 +245,7 @@ func TestBadValuesAreRefused(t *testing.T) {
 		`{"log": {"level": "verbose"}}`:                             "/log/level",
 		`{"store": {"external": {"endpoints": "https://etcd"}}}`:    "/store/external/endpoints",
 		`{"store": {"external": {"endpoints": ["etcd:2379"]}}}`:     "/store/external/endpoints/0",
+		`{"store": {"external": {"clientCertificate": true}}}`:      "name the Secret that has it in store.external.tlsSecret",
 		`{"replicator": {"sources": ["srv"]}}`:                      "/replicator/sources/0",
 		`{"fullnameOverride": "Our_Own"}`:                           "/fullnameOverride",
 		`{"nameOverride": "it's"}`:                                  "/nameOverride",
@@ -384,7 +385,7 @@ func TestPartsAlone(t *testing.T) {
 	}
 }
 
-// configuration returns the file that a part of the data plane of a release "release" reads.
+// configuration returns the file that a part of a release "release" reads.
 func configuration(t *testing.T, values map[string]any, part string) map[string]any {
 	t.Helper()
 	objects, _, _, err := Render(t.Context(), "release", "default", values)
@@ -413,6 +414,32 @@ func TestUplinkIsStated(t *testing.T) {
 		data, _ := config["data"].(map[string]any)
 		if data["uplink"] != want || data["listen"] != ":7410" {
 			t.Errorf("with an uplink of %q, agents read %v", stated, data)
+		}
+	}
+}
+
+// Managers check an external etcd by the Secret's ca.crt, and show the certificate beside it if they are to. It is mounted where they look.
+func TestEtcdSecretIsUsed(t *testing.T) {
+	const dir = "/etc/etcd-tls"
+	external := map[string]any{"endpoints": []any{"https://etcd:2379"}, "tlsSecret": "etcd-client"}
+	for shown, want := range map[bool]map[string]any{
+		false: {"caFile": dir + "/ca.crt"},
+		true:  {"caFile": dir + "/ca.crt", "certFile": dir + "/tls.crt", "keyFile": dir + "/tls.key"},
+	} {
+		external["clientCertificate"] = shown
+		store, _ := configuration(t, map[string]any{"store": map[string]any{"external": external}}, "manager")["store"].(map[string]any)
+		for _, key := range []string{"caFile", "certFile", "keyFile"} {
+			if store[key] != want[key] {
+				t.Errorf("with clientCertificate %v, %s is %v, want %v", shown, key, store[key], want[key])
+			}
+		}
+	}
+	objects, _, _ := rendered(t, "external-etcd", "release", "default")
+	for _, o := range objects {
+		labels, spec := pod(t, o)
+		isThere := func(m corev1.VolumeMount) bool { return m.MountPath == dir }
+		if labels["app.kubernetes.io/component"] == "manager" && !slices.ContainsFunc(spec.Containers[0].VolumeMounts, isThere) {
+			t.Errorf("%s %s mounts nothing at %s", o.Kind.Kind, o.Name, dir)
 		}
 	}
 }

@@ -293,6 +293,9 @@ data:
 {{- if and (not .Values.store.external.endpoints) (not (has (int .Values.manager.replicas) (list 1 3))) -}}
 {{- fail (printf "manager.replicas is %v: with the embedded store it can be 1 or 3; name an external etcd in store.external.endpoints for another number" .Values.manager.replicas) -}}
 {{- end -}}
+{{- if and .Values.store.external.clientCertificate (not .Values.store.external.tlsSecret) -}}
+{{- fail "store.external.clientCertificate is true: name the Secret that has it in store.external.tlsSecret" -}}
+{{- end -}}
 {{- $ports := dict -}}
 {{- range $key := list "agent.port" "agent.adminPort" "gatherer.port" "gatherer.dataPort" "gatherer.adminPort" "replicator.adminPort" -}}
 {{- $path := splitList "." $key -}}
