@@ -418,6 +418,29 @@ func TestUplinkIsStated(t *testing.T) {
 	}
 }
 
+// An uninstallation leaves the CA where the store stays that belongs to it, in an external etcd, and no other object.
+func TestWhatStaysAfterUninstallation(t *testing.T) {
+	for profile := range profiles {
+		var kept, want []string
+		if profile == "external-etcd" {
+			want = []string{"Secret/release-groupcast-ca"}
+		}
+		objects, _, _ := rendered(t, profile, "release", "default")
+		for _, o := range objects {
+			var head struct{ Metadata metav1.ObjectMeta }
+			if err := sigsyaml.Unmarshal(o.Text, &head); err != nil {
+				t.Fatal(err)
+			}
+			if head.Metadata.Annotations["helm.sh/resource-policy"] != "" {
+				kept = append(kept, o.Kind.Kind+"/"+o.Name)
+			}
+		}
+		if !slices.Equal(kept, want) {
+			t.Errorf("%s: %v stay, want %v", profile, kept, want)
+		}
+	}
+}
+
 // Managers check an external etcd by the Secret's ca.crt, and show the certificate beside it if they are to. It is mounted where they look.
 func TestEtcdSecretIsUsed(t *testing.T) {
 	const dir = "/etc/etcd-tls"
@@ -521,6 +544,7 @@ func isSubset(of, all map[string]string) bool {
 func TestNotes(t *testing.T) {
 	const (
 		command, security, ports = "kubectl -n models get ds,sts,deploy,pods,pvc,events", "violates PodSecurity", "free ports"
+		stays                    = "The Secret release-groupcast-ca stays"
 		ofManagers, ofGatherer   = "store.storageClass (managers)", "gatherer.storage.storageClass (gatherer)"
 		etcd, selects            = "etcd does not answer", "kubectl get nodes -l"
 	)
@@ -538,7 +562,7 @@ func TestNotes(t *testing.T) {
 				"kubectl label --overwrite namespace models pod-security.kubernetes.io/enforce=privileged",
 				"pods of release-groupcast-agent, release-groupcast-gatherer, release-groupcast-replicator\n",
 			},
-			lacks: []string{etcd, selects},
+			lacks: []string{etcd, selects, stays},
 		},
 		"selectors": {selectors, []string{
 			"release-groupcast-manager runs on nodes with these labels alone; without any, its pods stay Pending: kubectl get nodes -l disk=ssd,for=manager\n",
@@ -554,7 +578,7 @@ func TestNotes(t *testing.T) {
 		},
 		"restricted":    {valuesOf(t, "restricted"), []string{command, ofManagers, ofGatherer}, []string{security, ports}},
 		"minimal":       {valuesOf(t, "minimal"), []string{command, ofManagers}, []string{security, ports, ofGatherer}},
-		"external etcd": {valuesOf(t, "external-etcd"), []string{command, etcd, ofGatherer}, []string{ofManagers}},
+		"external etcd": {valuesOf(t, "external-etcd"), []string{command, etcd, ofGatherer, stays}, []string{ofManagers}},
 	} {
 		_, _, notes, err := Render(t.Context(), "release", "models", tt.values)
 		if err != nil {

@@ -28,4 +28,7 @@ func TestQExternalEtcd(t *testing.T) {
 	if _, err := r.helm(3*time.Minute, "uninstall", r.name, "--wait"); err != nil {
 		t.Fatal(err)
 	}
+	if len(r.secret(t, "external-groupcast-ca")["ca.key"]) == 0 {
+		t.Error("the CA that the store belongs to is gone")
+	}
 }
