@@ -1,21 +1,21 @@
 # One image for every service: docker build --build-arg SERVICE=agent .
 #
 # All binaries are built in one step, so that building a second image costs a copy.
-# They are static and the same from the same commit: -trimpath, no time stamps.
+# They are static and the same from the same commit (services/build.sh).
 FROM golang:1.26-bookworm AS build
 WORKDIR /src
-ENV CGO_ENABLED=0 GOFLAGS="-trimpath -buildvcs=false"
 COPY go.mod go.sum ./
 # What is long to compile and seldom changes is a layer of its own.
 RUN go mod download
-RUN go build go.etcd.io/etcd/server/v3/embed go.etcd.io/etcd/server/v3/etcdserver/api/v3client \
+COPY services/build.sh services/
+RUN services/build.sh go.etcd.io/etcd/server/v3/embed go.etcd.io/etcd/server/v3/etcdserver/api/v3client \
     google.golang.org/grpc google.golang.org/grpc/health google.golang.org/grpc/reflection github.com/prometheus/client_golang/prometheus/promhttp github.com/spf13/cobra \
     github.com/klauspost/reedsolomon lukechampine.com/blake3 sigs.k8s.io/yaml golang.org/x/net/http2
 COPY internal internal
 COPY sdk sdk
 COPY services services
 ARG VERSION=dev
-RUN go build -ldflags "-s -w -X github.com/groupcast/groupcast/internal/version.number=${VERSION}" -o /out/ ./services/... \
+RUN services/build.sh -o /out/ ./services/... \
     && mv /out/groupcast /out/groupcast-cli
 
 FROM gcr.io/distroless/static-debian12:nonroot

@@ -4,13 +4,12 @@ SHELL := /bin/bash -o pipefail
 export GOBIN := $(CURDIR)/.bin
 export PATH := $(GOBIN):$(PATH)
 VERSION ?= dev
-LDFLAGS := -s -w -X github.com/groupcast/groupcast/internal/version.number=$(VERSION)
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## every binary into bin/
-	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./services/...
+	VERSION=$(VERSION) services/build.sh -o bin/ ./services/...
 
 run: build ## start a standalone server and show the main job at work
 	go run ./e2e/demo bin
@@ -26,7 +25,7 @@ test: ## all that needs no cluster, network or tool installed by hand
 race: ## the tests under the race detector
 	go test -race -timeout 30m ./internal/... ./sdk/... ./services/... ./e2e/cli/...
 
-check: tools ## formatting, lint, vet, tidy, generated code, licences
+check: tools ## formatting, lint, vet, tidy, generated code, licences, the same bits from the same sources
 	golangci-lint run ./... && golangci-lint run --build-tags cluster ./e2e/cluster
 	buf lint
 	buf format --path proto/groupcast --diff --exit-code
@@ -34,6 +33,7 @@ check: tools ## formatting, lint, vet, tidy, generated code, licences
 	go mod tidy -diff
 	$(MAKE) generate && git diff --exit-code -- internal/gen docs/openapi.yaml
 	go test ./e2e/licences
+	go test -count=1 ./e2e/builds
 
 generate: tools ## rebuild what is generated from the contracts
 	buf generate

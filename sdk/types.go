@@ -189,6 +189,8 @@ type Status struct {
 	TrustDomain    string
 	// ReadOnlyReason says why writes are refused; empty while they are accepted.
 	ReadOnlyReason string
+	// Absent says which parts are to be in the same Kubernetes cluster and are not here, and where it tells why.
+	Absent []string
 	wire
 }
 
@@ -262,7 +264,7 @@ func newStatus(m *groupv1.GetStatusResponse) Status {
 		Name: m.GetName(), Version: m.GetVersion(), Leader: m.GetLeader(), Term: m.GetTerm(), Revision: m.GetRevision(),
 		Groups: int(m.GetGroups()), Members: int(m.GetMembers()),
 		AgentsOnline: int(m.GetAgentsOnline()), AgentsOffline: int(m.GetAgentsOffline()),
-		Started: m.GetStartTime().AsTime(), TrustDomain: m.GetTrustDomain(), ReadOnlyReason: m.GetReadOnlyReason(), wire: wire{m},
+		Started: m.GetStartTime().AsTime(), TrustDomain: m.GetTrustDomain(), ReadOnlyReason: m.GetReadOnlyReason(), Absent: m.GetAbsent(), wire: wire{m},
 	}
 }
 

@@ -68,6 +68,7 @@ func schemaOf(root value) ([]byte, error) {
 	schema := root.schema()
 	schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	schema["title"] = "Values of the groupcast chart"
+	schema["$defs"] = definitions()
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
@@ -85,7 +86,7 @@ func (v value) schema() map[string]any {
 		if v.name == "" {
 			properties["groupcast"] = map[string]any{"type": "object"} // where this chart is a part of another
 		}
-		return map[string]any{"type": "object", "additionalProperties": false, "properties": properties}
+		return strict(properties)
 	}
 	schema := map[string]any{"type": v.kind(), "description": v.description}
 	maps.Copy(schema, v.limits)

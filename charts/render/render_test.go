@@ -3,6 +3,7 @@ package render
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
 	sigsyaml "sigs.k8s.io/yaml"
@@ -34,13 +36,18 @@ var profiles = map[string]map[string]api.Level{
 	"everything":    {"manager": api.LevelRestricted, "agent": api.LevelPrivileged, "gatherer": api.LevelPrivileged, "replicator": api.LevelPrivileged, "envoy": api.LevelRestricted, "test": api.LevelRestricted},
 }
 
-func rendered(t *testing.T, profile, name, namespace string) ([]Object, string, string) {
+func valuesOf(t *testing.T, profile string) map[string]any {
 	t.Helper()
 	values, err := Values(profile)
 	if err != nil {
 		t.Fatal(err)
 	}
-	objects, manifest, notes, err := Render(t.Context(), name, namespace, values)
+	return values
+}
+
+func rendered(t *testing.T, profile, name, namespace string) ([]Object, string, string) {
+	t.Helper()
+	objects, manifest, notes, err := Render(t.Context(), name, namespace, valuesOf(t, profile))
 	if err != nil {
 		t.Fatalf("%s: %v", profile, err)
 	}
@@ -179,31 +186,73 @@ func TestTwiceInOneCluster(t *testing.T) {
 	}
 }
 
+// Long names that differ at their end alone are of different releases in one namespace; what is short enough stays as it is.
+func TestLongNamesStayApart(t *testing.T) {
+	forty, longest := strings.Repeat("a", 40), strings.Repeat("r", 52) // helm takes no more than 53
+	seen := make(map[string]string)
+	releases := [][2]string{ // with their fullnameOverride
+		{longest + "1", ""},
+		{longest + "2", ""},
+		{"release", forty},
+		{"release", forty + "-one"},
+		{"release", forty + "-two"},
+		{"release", strings.Repeat("b", 30) + "-" + forty},
+	}
+	for _, at := range releases {
+		objects, _, _, err := Render(t.Context(), at[0], "default", map[string]any{"fullnameOverride": at[1]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range objects {
+			key := o.Kind.Kind + "/" + o.Name
+			if other, there := seen[key]; there {
+				t.Errorf("%s is of %s and of %v", key, other, at)
+			}
+			seen[key] = fmt.Sprint(at)
+			if wrong := validation.IsDNS1123Label(o.Name); o.Kind.Kind != "ClusterRole" && o.Kind.Kind != "ClusterRoleBinding" && len(wrong) > 0 {
+				t.Errorf("%s: %v", key, wrong)
+			}
+		}
+	}
+	if seen["Service/"+forty+"-manager"] == "" {
+		t.Error("a name of 40 letters is cut")
+	}
+}
+
 // "strict `values.schema.json` with negative tests": the message names the path.
 func TestBadValuesAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"manager": {"replica": 3}}`:                             "replica",
-		`{"manager": {"replicas": "3"}}`:                          "/manager/replicas",
-		`{"manager": {"replicas": 2}}`:                            "with the embedded store it can be 1 or 3",
-		`{"dataplane": {"hostNetwork": false}}`:                   "dataplane",
-		`{"dataPlane": {"hostNetwork": "no"}}`:                    "/dataPlane/hostNetwork",
-		`{"agent": {"port": 80}}`:                                 "/agent/port",
-		`{"agent": {"port": 7411}}`:                               "agent.port and agent.adminPort are the same",
-		`{"gatherer": {"dataPort": 7410}}`:                        "agent.port and gatherer.dataPort are the same",
-		`{"gatherer": {"controller": "best"}}`:                    "/gatherer/controller",
-		`{"replicator": {"lans": "eth0"}}`:                        "/replicator/lans",
-		`{"agent": {"cache": {"size": "4G"}}}`:                    "/agent/cache/size",
-		`{"agent": {"image": {"digest": "latest"}}}`:              "/agent/image/digest",
-		`{"log": {"level": "verbose"}}`:                           "/log/level",
-		`{"store": {"external": {"endpoints": "https://etcd"}}}`:  "/store/external/endpoints",
-		`{"store": {"external": {"endpoints": ["etcd:2379"]}}}`:   "/store/external/endpoints/0",
-		`{"replicator": {"sources": ["srv"]}}`:                    "/replicator/sources/0",
-		`{"fullnameOverride": "Our_Own"}`:                         "/fullnameOverride",
-		`{"nameOverride": "it's"}`:                                "/nameOverride",
-		`{"namespaceOverride": "a b"}`:                            "/namespaceOverride",
-		`{"envoy": {"rateLimit": {"requestsPerSecond": 0}}}`:      "/envoy/rateLimit/requestsPerSecond",
-		`{"monitoring": {"podMonitor": {"interval": "often"}}}`:   "/monitoring/podMonitor/interval",
-		`{"monitoring": {"prometheusRule": {"disabled": ["X"]}}}`: "/monitoring/prometheusRule/disabled/0",
+		`{"manager": {"replica": 3}}`:                               "replica",
+		`{"manager": {"replicas": "3"}}`:                            "/manager/replicas",
+		`{"manager": {"replicas": 2}}`:                              "with the embedded store it can be 1 or 3",
+		`{"dataplane": {"hostNetwork": false}}`:                     "dataplane",
+		`{"dataPlane": {"hostNetwork": "no"}}`:                      "/dataPlane/hostNetwork",
+		`{"agent": {"port": 80}}`:                                   "/agent/port",
+		`{"agent": {"port": 7411}}`:                                 "agent.port and agent.adminPort are the same",
+		`{"gatherer": {"dataPort": 7410}}`:                          "agent.port and gatherer.dataPort are the same",
+		`{"gatherer": {"controller": "best"}}`:                      "/gatherer/controller",
+		`{"gatherer": {"policy": {"defaults": {}}}}`:                "at '/gatherer/policy': additional properties 'defaults'",
+		`{"gatherer": {"policy": {"default": {"targt": "1MB"}}}}`:   "at '/gatherer/policy/default': additional properties 'targt'",
+		`{"gatherer": {"policy": {"default": {"target": "fast"}}}}`: "/gatherer/policy/default/target",
+		`{"gatherer": {"policy": {"default": {"priority": 1001}}}}`: "/gatherer/policy/default/priority",
+		`{"gatherer": {"policy": {"rules": [{"client": ["a"]}]}}}`:  "at '/gatherer/policy/rules/0': additional properties 'client'",
+		`{"gatherer": {"policy": {"admission": "deny"}}}`:           "/gatherer/policy/admission",
+		`{"replicator": {"lans": "eth0"}}`:                          "/replicator/lans",
+		`{"agent": {"cache": {"size": "4G"}}}`:                      "/agent/cache/size",
+		`{"agent": {"image": {"digest": "latest"}}}`:                "/agent/image/digest",
+		`{"agent": {"uplink": "1 Gbit/s"}}`:                         "/agent/uplink",
+		`{"agent": {"uplink": 125000000}}`:                          "/agent/uplink",
+		`{"log": {"level": "verbose"}}`:                             "/log/level",
+		`{"store": {"external": {"endpoints": "https://etcd"}}}`:    "/store/external/endpoints",
+		`{"store": {"external": {"endpoints": ["etcd:2379"]}}}`:     "/store/external/endpoints/0",
+		`{"store": {"external": {"clientCertificate": true}}}`:      "name the Secret that has it in store.external.tlsSecret",
+		`{"replicator": {"sources": ["srv"]}}`:                      "/replicator/sources/0",
+		`{"fullnameOverride": "Our_Own"}`:                           "/fullnameOverride",
+		`{"nameOverride": "it's"}`:                                  "/nameOverride",
+		`{"namespaceOverride": "a b"}`:                              "/namespaceOverride",
+		`{"envoy": {"rateLimit": {"requestsPerSecond": 0}}}`:        "/envoy/rateLimit/requestsPerSecond",
+		`{"monitoring": {"podMonitor": {"interval": "often"}}}`:     "/monitoring/podMonitor/interval",
+		`{"monitoring": {"prometheusRule": {"disabled": ["X"]}}}`:   "/monitoring/prometheusRule/disabled/0",
 	} {
 		var values map[string]any
 		if err := json.Unmarshal([]byte(text), &values); err != nil {
@@ -336,6 +385,88 @@ func TestPartsAlone(t *testing.T) {
 	}
 }
 
+// configuration returns the file that a part of a release "release" reads.
+func configuration(t *testing.T, values map[string]any, part string) map[string]any {
+	t.Helper()
+	objects, _, _, err := Render(t.Context(), "release", "default", values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range objects {
+		if o.Kind.Kind != "ConfigMap" || o.Name != "release-groupcast-"+part {
+			continue
+		}
+		var holder corev1.ConfigMap
+		var config map[string]any
+		if err := errors.Join(sigsyaml.Unmarshal(o.Text, &holder), sigsyaml.Unmarshal([]byte(holder.Data[part+".yaml"]), &config)); err != nil {
+			t.Fatal(err)
+		}
+		return config
+	}
+	t.Fatalf("there is no configuration of the %s", part)
+	return nil
+}
+
+// Agents state the uplink that values give, and look for their own where they give none.
+func TestUplinkIsStated(t *testing.T) {
+	for stated, want := range map[string]any{"": nil, "1250MB": "1250MB"} {
+		config := configuration(t, map[string]any{"agent": map[string]any{"uplink": stated}}, "agent")
+		data, _ := config["data"].(map[string]any)
+		if data["uplink"] != want || data["listen"] != ":7410" {
+			t.Errorf("with an uplink of %q, agents read %v", stated, data)
+		}
+	}
+}
+
+// An uninstallation leaves the CA where the store stays that belongs to it, in an external etcd, and no other object.
+func TestWhatStaysAfterUninstallation(t *testing.T) {
+	for profile := range profiles {
+		var kept, want []string
+		if profile == "external-etcd" {
+			want = []string{"Secret/release-groupcast-ca"}
+		}
+		objects, _, _ := rendered(t, profile, "release", "default")
+		for _, o := range objects {
+			var head struct{ Metadata metav1.ObjectMeta }
+			if err := sigsyaml.Unmarshal(o.Text, &head); err != nil {
+				t.Fatal(err)
+			}
+			if head.Metadata.Annotations["helm.sh/resource-policy"] != "" {
+				kept = append(kept, o.Kind.Kind+"/"+o.Name)
+			}
+		}
+		if !slices.Equal(kept, want) {
+			t.Errorf("%s: %v stay, want %v", profile, kept, want)
+		}
+	}
+}
+
+// Managers check an external etcd by the Secret's ca.crt, and show the certificate beside it if they are to. It is mounted where they look.
+func TestEtcdSecretIsUsed(t *testing.T) {
+	const dir = "/etc/etcd-tls"
+	external := map[string]any{"endpoints": []any{"https://etcd:2379"}, "tlsSecret": "etcd-client"}
+	for shown, want := range map[bool]map[string]any{
+		false: {"caFile": dir + "/ca.crt"},
+		true:  {"caFile": dir + "/ca.crt", "certFile": dir + "/tls.crt", "keyFile": dir + "/tls.key"},
+	} {
+		external["clientCertificate"] = shown
+		store, _ := configuration(t, map[string]any{"store": map[string]any{"external": external}}, "manager")["store"].(map[string]any)
+		for _, key := range []string{"caFile", "certFile", "keyFile"} {
+			if store[key] != want[key] {
+				t.Errorf("with clientCertificate %v, %s is %v, want %v", shown, key, store[key], want[key])
+			}
+		}
+	}
+	objects, _, _ := rendered(t, "external-etcd", "release", "default")
+	for _, o := range objects {
+		labels, spec := pod(t, o)
+		isThere := func(m corev1.VolumeMount) bool { return m.MountPath == dir }
+		if labels["app.kubernetes.io/component"] == "manager" && !slices.ContainsFunc(spec.Containers[0].VolumeMounts, isThere) {
+			t.Errorf("%s %s mounts nothing at %s", o.Kind.Kind, o.Name, dir)
+		}
+	}
+}
+
 // monitor is what a ServiceMonitor or a PodMonitor says of where metrics are.
 type monitor struct {
 	Spec struct {
@@ -409,17 +540,60 @@ func isSubset(of, all map[string]string) bool {
 	return true
 }
 
-// The notes name what to do about what may go wrong.
+// The notes name what to do about what may go wrong, for each part that is installed and can have it, and for no other.
 func TestNotes(t *testing.T) {
-	_, _, notes := rendered(t, "default", "release", "models")
-	for _, want := range []string{"helm test release -n models", "dataPlane.hostNetwork=false", "pod-security.kubernetes.io/enforce=privileged", "store.storageClass", "release-groupcast-operator"} {
-		if !strings.Contains(notes, want) {
-			t.Errorf("the notes do not say %q:\n%s", want, notes)
-		}
+	const (
+		command, security, ports = "kubectl -n models get ds,sts,deploy,pods,pvc,events", "violates PodSecurity", "free ports"
+		stays                    = "The Secret release-groupcast-ca stays"
+		ofManagers, ofGatherer   = "store.storageClass (managers)", "gatherer.storage.storageClass (gatherer)"
+		etcd, selects            = "etcd does not answer", "kubectl get nodes -l"
+	)
+	selectors := make(map[string]any)
+	for _, part := range []string{"manager", "agent", "gatherer", "replicator", "envoy"} {
+		selectors[part] = map[string]any{"nodeSelector": map[string]any{"disk": "ssd", "for": part}}
 	}
-	_, _, tight := rendered(t, "restricted", "release", "models")
-	if strings.Contains(tight, "enforce=privileged") {
-		t.Error("the restricted profile asks for a privileged namespace")
+	for name, tt := range map[string]struct {
+		values     map[string]any
+		has, lacks []string
+	}{
+		"default": {
+			has: []string{
+				command, security, ports, ofManagers, ofGatherer, "helm test release -n models", "dataPlane.hostNetwork=false", "release-groupcast-operator",
+				"kubectl label --overwrite namespace models pod-security.kubernetes.io/enforce=privileged",
+				"pods of release-groupcast-agent, release-groupcast-gatherer, release-groupcast-replicator\n",
+			},
+			lacks: []string{etcd, selects, stays},
+		},
+		"selectors": {selectors, []string{
+			"release-groupcast-manager runs on nodes with these labels alone; without any, its pods stay Pending: kubectl get nodes -l disk=ssd,for=manager\n",
+			"release-groupcast-agent runs on nodes with these labels alone; without any, none is DESIRED: kubectl get nodes -l disk=ssd,for=agent\n",
+			"release-groupcast-gatherer runs on nodes with these labels alone; without any, its pod stays Pending: kubectl get nodes -l disk=ssd,for=gatherer\n",
+			"release-groupcast-replicator runs on nodes with these labels alone; without any, none is DESIRED: kubectl get nodes -l disk=ssd,for=replicator\n",
+			"release-groupcast-envoy runs on nodes with these labels alone; without any, its pods stay Pending: kubectl get nodes -l disk=ssd,for=envoy\n",
+		}, nil},
+		"replicators alone": {
+			map[string]any{"agent": map[string]any{"enabled": false}, "gatherer": map[string]any{"enabled": false}},
+			[]string{"pods of release-groupcast-replicator\n"},
+			[]string{ofGatherer, "release-groupcast-agent"},
+		},
+		"restricted":    {valuesOf(t, "restricted"), []string{command, ofManagers, ofGatherer}, []string{security, ports}},
+		"minimal":       {valuesOf(t, "minimal"), []string{command, ofManagers}, []string{security, ports, ofGatherer}},
+		"external etcd": {valuesOf(t, "external-etcd"), []string{command, etcd, ofGatherer, stays}, []string{ofManagers}},
+	} {
+		_, _, notes, err := Render(t.Context(), "release", "models", tt.values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range tt.has {
+			if !strings.Contains(notes, want) {
+				t.Errorf("%s: the notes do not say %q:\n%s", name, want, notes)
+			}
+		}
+		for _, other := range tt.lacks {
+			if strings.Contains(notes, other) {
+				t.Errorf("%s: the notes say %q:\n%s", name, other, notes)
+			}
+		}
 	}
 }
 

@@ -82,6 +82,9 @@ func TestBOneToManyByTheCommand(t *testing.T) {
 		t.Errorf("receipts:\n%s", output)
 	}
 	p.all(hash)
+	if status, err := command(time.Minute, groupcast, "--config", access, "status"); err != nil || strings.Contains(status, "no ") {
+		t.Errorf("everybody is here, and the status says %v:\n%s", err, status)
+	}
 }
 
 // "whatever one sends reaches all others"

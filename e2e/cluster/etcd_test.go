@@ -13,9 +13,9 @@ import (
 func TestQExternalEtcd(t *testing.T) {
 	r := small("external", "manager.replicas=2", "store.external.endpoints={http://etcd.external.svc:2379}",
 		"dataPlane.hostNetwork=false", "agent.cache.size=64Mi", fmt.Sprintf("tests.agents=%d", nodes))
-	r.keepArtifacts(t)
 	mustKubectl(t, "create", "namespace", r.namespace)
 	t.Cleanup(func() { mustKubectl(t, "delete", "namespace", r.namespace, "--wait=false") })
+	r.keepArtifacts(t)
 	image := mustKubectl(t, "-n", "kube-system", "get", "pod", "-l", "component=etcd", "-o", "jsonpath={.items[0].spec.containers[0].image}")
 	r.kubectl(t, "run", "etcd", "--image="+image, "--image-pull-policy=Never", "--port=2379", "--expose", "--command", "--",
 		"etcd", "--listen-client-urls=http://0.0.0.0:2379", "--advertise-client-urls=http://etcd.external.svc:2379", "--data-dir=/tmp/etcd")
@@ -27,5 +27,8 @@ func TestQExternalEtcd(t *testing.T) {
 	r.check(t)
 	if _, err := r.helm(3*time.Minute, "uninstall", r.name, "--wait"); err != nil {
 		t.Fatal(err)
+	}
+	if len(r.secret(t, "external-groupcast-ca")["ca.key"]) == 0 {
+		t.Error("the CA that the store belongs to is gone")
 	}
 }

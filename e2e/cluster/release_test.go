@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -100,7 +101,7 @@ func (r release) passed(t *testing.T, output string, err error) {
 	}
 }
 
-// keepArtifacts saves what explains a failure.
+// keepArtifacts saves what explains a failure. It is called after what removes the release is registered: the last is done first.
 func (r release) keepArtifacts(t *testing.T) {
 	t.Cleanup(func() {
 		if !t.Failed() {
@@ -122,13 +123,39 @@ func (r release) keepArtifacts(t *testing.T) {
 			"envoy.log":      {"logs", "-l", "app.kubernetes.io/component=envoy", "--tail=-1", "--prefix"},
 		} {
 			output, err := kubectl(append([]string{"-n", r.namespace}, args...)...)
-			if err != nil {
-				output += "\n" + err.Error()
-			}
-			_ = os.WriteFile(filepath.Join(dir, name), []byte(output), 0o644)
+			keep(dir, name, output, err)
 		}
-		t.Logf("logs and events are in %s", dir)
+		r.keepMetrics(dir)
+		t.Logf("logs, events and metrics are in %s", dir)
 	})
+}
+
+// podLines has kubectl write a line for each pod: its name, and of Groupcast's own the admin port and the component.
+const podLines = `jsonpath={range .items[*]}{.metadata.name} {.spec.containers[0].ports[?(@.name=="admin")].containerPort} {.metadata.labels.app\.kubernetes\.io/component}{"\n"}{end}`
+
+// keepMetrics saves what the pods of a release count, within a minute whatever has become of them.
+func (r release) keepMetrics(dir string) {
+	pods, err := command(20*time.Second, "kubectl", "--kubeconfig", kubeconfig, "-n", r.namespace, "get", "pods", "-o", podLines)
+	if err != nil {
+		keep(dir, "metrics.txt", pods, err)
+		return
+	}
+	var running sync.WaitGroup
+	for name, path := range metricsOf(r.namespace, pods, time.Now()) {
+		running.Go(func() {
+			output, err := command(20*time.Second, "kubectl", "--kubeconfig", kubeconfig, "get", "--raw", path)
+			keep(dir, name, output, err)
+		})
+	}
+	running.Wait()
+}
+
+// keep saves what a program wrote, and what was wrong with it.
+func keep(dir, name, output string, err error) {
+	if err != nil {
+		output += "\n" + err.Error()
+	}
+	_ = os.WriteFile(filepath.Join(dir, name), []byte(output), 0o644)
 }
 
 // secret returns what a Secret holds.

@@ -30,6 +30,7 @@ func (r release) install(t *testing.T) (notes string) {
 		}
 		mustKubectl(t, "delete", "namespace", r.namespace, "--wait=false")
 	})
+	r.keepArtifacts(t)
 	return notes
 }
 
@@ -53,7 +54,6 @@ func TestPWrongForTheCluster(t *testing.T) {
 		{release: small("noetcd", "agent.enabled=false", "store.external.endpoints={http://etcd.nowhere.svc:2379}"), notes: "etcd does not answer", seen: "etcd.nowhere.svc", sign: release.asLog},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tt.keepArtifacts(t)
 			if tt.prepare != nil {
 				tt.prepare(t)
 			}

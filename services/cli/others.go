@@ -234,16 +234,27 @@ func (a *app) statusCommand() *cobra.Command {
 		RunE: func(command *cobra.Command, _ []string) error {
 			return a.call(command, func(ctx context.Context, client *sdk.Client) error {
 				status, err := client.Status(ctx)
+				if code := sdk.CodeOf(err); code == sdk.Unavailable || code == sdk.TimedOut {
+					fmt.Fprintln(a.stderr, "no manager answers; where they are pods, kubectl -n NAMESPACE get sts,deploy,pods,pvc,events says what they wait for")
+				}
 				if err != nil {
 					return err
 				}
-				if status.ReadOnlyReason != "" {
-					fmt.Fprintln(a.stderr, status.ReadOnlyReason)
-				}
-				return printOne(a, status, statusColumns)
+				return a.showStatus(status)
 			})
 		},
 	}
+}
+
+// showStatus writes a status, and before it what somebody has to see to.
+func (a *app) showStatus(status sdk.Status) error {
+	if status.ReadOnlyReason != "" {
+		fmt.Fprintln(a.stderr, status.ReadOnlyReason)
+	}
+	for _, part := range status.Absent {
+		fmt.Fprintln(a.stderr, part)
+	}
+	return printOne(a, status, statusColumns)
 }
 
 func (a *app) versionCommand() *cobra.Command {

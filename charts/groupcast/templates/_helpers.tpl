@@ -3,15 +3,20 @@
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
 
-{{/* The beginning of all names. Endings have up to 22 letters, and the whole is a DNS label. */}}
+{{/*
+The beginning of all names. Endings have up to 22 letters, and the whole is a DNS label. What is cut ends with a hash of the whole, so that
+two long names that differ at their end stay two.
+*/}}
 {{- define "groupcast.fullname" -}}
-{{- if .Values.fullnameOverride -}}
-{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
-{{- else if contains (include "groupcast.name" .) .Release.Name -}}
-{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
-{{- else -}}
-{{- printf "%s-%s" .Release.Name (include "groupcast.name" .) | trunc 40 | trimSuffix "-" -}}
+{{- $name := .Values.fullnameOverride -}}
+{{- if not $name -}}
+{{- $name = include "groupcast.name" . -}}
+{{- $name = contains $name .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name $name) -}}
 {{- end -}}
+{{- if gt (len $name) 40 -}}
+{{- $name = printf "%s-%s" ($name | trunc 31 | trimSuffix "-") ($name | sha256sum | trunc 8) -}}
+{{- end -}}
+{{- $name -}}
 {{- end -}}
 
 {{- define "groupcast.namespace" -}}
@@ -287,6 +292,9 @@ data:
 {{- define "groupcast.check" -}}
 {{- if and (not .Values.store.external.endpoints) (not (has (int .Values.manager.replicas) (list 1 3))) -}}
 {{- fail (printf "manager.replicas is %v: with the embedded store it can be 1 or 3; name an external etcd in store.external.endpoints for another number" .Values.manager.replicas) -}}
+{{- end -}}
+{{- if and .Values.store.external.clientCertificate (not .Values.store.external.tlsSecret) -}}
+{{- fail "store.external.clientCertificate is true: name the Secret that has it in store.external.tlsSecret" -}}
 {{- end -}}
 {{- $ports := dict -}}
 {{- range $key := list "agent.port" "agent.adminPort" "gatherer.port" "gatherer.dataPort" "gatherer.adminPort" "replicator.adminPort" -}}

@@ -5,5 +5,8 @@ import (
 	"slices"
 )
 
+// Absent says who is to be here and is not.
+var Absent = absent
+
 // RuledMethods returns the methods that have a rule.
 func RuledMethods() []string { return slices.Sorted(maps.Keys(rules)) }

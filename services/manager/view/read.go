@@ -185,13 +185,17 @@ func (v *View) SessionsOf(member, groupName string) []Member {
 }
 
 // Counts says how much the view holds.
-type Counts struct{ Groups, Members, AgentsOnline, AgentsOffline, DeliveriesRunning int }
+type Counts struct {
+	Groups, Members, AgentsOnline, AgentsOffline, DeliveriesRunning int
+	// Gatherers and Replicators have registered, whether they are online or not.
+	Gatherers, Replicators int
+}
 
 // Count counts.
 func (v *View) Count() Counts {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	counts := Counts{Groups: len(v.groups), Members: v.members}
+	counts := Counts{Groups: len(v.groups), Members: v.members, Gatherers: len(v.gatherers), Replicators: len(v.replicators)}
 	for _, agent := range v.agents {
 		if agent.GetState() == agentv1.AgentState_AGENT_STATE_ONLINE {
 			counts.AgentsOnline++

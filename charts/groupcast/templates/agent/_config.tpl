@@ -2,6 +2,9 @@
 {{- define "groupcast.agent.config" -}}
 {{- $config := include "groupcast.dataPlaneConfig" (list . .Values.agent) | fromYaml -}}
 {{- $_ := set $config "data" (dict "listen" (printf ":%d" (int .Values.agent.port))) -}}
+{{- with .Values.agent.uplink -}}
+{{- $_ := set $config.data "uplink" . -}}
+{{- end -}}
 {{- $_ := set $config "cache" (dict "dir" "/var/cache/groupcast/cache" "bytes" (printf "%sB" .Values.agent.cache.size)) -}}
 {{- with .Values.agent.zone -}}
 {{- $_ := set $config "zone" . -}}

@@ -141,6 +141,10 @@ spec:
 {{- if .Values.store.external.tlsSecret -}}
 {{- $_ := set $config.store "caFile" "/etc/etcd-tls/ca.crt" -}}
 {{- end -}}
+{{- if .Values.store.external.clientCertificate -}}
+{{- $_ := set $config.store "certFile" "/etc/etcd-tls/tls.crt" -}}
+{{- $_ := set $config.store "keyFile" "/etc/etcd-tls/tls.key" -}}
+{{- end -}}
 {{- else -}}
 {{- /* Also where there is one: it can become three without being started anew. */ -}}
 {{- $domain := printf "%s-managers.%s.svc" $name (include "groupcast.namespace" .) -}}

@@ -80,8 +80,11 @@ type GetStatusResponse struct {
 	TrustDomain   string                 `protobuf:"bytes,11,opt,name=trust_domain,json=trustDomain,proto3" json:"trust_domain,omitempty"`
 	// Why writes are refused; empty while they are accepted.
 	ReadOnlyReason string `protobuf:"bytes,12,opt,name=read_only_reason,json=readOnlyReason,proto3" json:"read_only_reason,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Of each Kubernetes ServiceAccount whose pods are let in and none of which is here, a sentence that says where
+	// Kubernetes tells why. Managers see no pods that have not come to them.
+	Absent        []string `protobuf:"bytes,13,rep,name=absent,proto3" json:"absent,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetStatusResponse) Reset() {
@@ -198,12 +201,19 @@ func (x *GetStatusResponse) GetReadOnlyReason() string {
 	return ""
 }
 
+func (x *GetStatusResponse) GetAbsent() []string {
+	if x != nil {
+		return x.Absent
+	}
+	return nil
+}
+
 var File_groupcast_group_v1_manager_proto protoreflect.FileDescriptor
 
 const file_groupcast_group_v1_manager_proto_rawDesc = "" +
 	"\n" +
 	" groupcast/group/v1/manager.proto\x12\x12groupcast.group.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x12\n" +
-	"\x10GetStatusRequest\"\x8f\x03\n" +
+	"\x10GetStatusRequest\"\xa7\x03\n" +
 	"\x11GetStatusResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x16\n" +
@@ -218,7 +228,8 @@ const file_groupcast_group_v1_manager_proto_rawDesc = "" +
 	"start_time\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x12!\n" +
 	"\ftrust_domain\x18\v \x01(\tR\vtrustDomain\x12(\n" +
-	"\x10read_only_reason\x18\f \x01(\tR\x0ereadOnlyReason2~\n" +
+	"\x10read_only_reason\x18\f \x01(\tR\x0ereadOnlyReason\x12\x16\n" +
+	"\x06absent\x18\r \x03(\tR\x06absent2~\n" +
 	"\x0eManagerService\x12l\n" +
 	"\tGetStatus\x12$.groupcast.group.v1.GetStatusRequest\x1a%.groupcast.group.v1.GetStatusResponse\"\x12\x82\xd3\xe4\x93\x02\f\x12\n" +
 	"/v1/statusB\xd8\x01\n" +

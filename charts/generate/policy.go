@@ -1,0 +1,34 @@
+package main
+
+import "maps"
+
+// definitions are the schemas that values name by {"$ref": "#/$defs/…"}. They have the keys of internal/policy, whose test
+// compares them: what a gatherer would not start with is refused when the chart is installed.
+func definitions() map[string]any {
+	size := map[string]any{"type": []string{"string", "integer"}, "pattern": "^[0-9][0-9.,]* ?[kKmMgGtTpPeE]?i?[bB]?$", "minimum": 0}
+	share := map[string]any{
+		"target":         size,
+		"minimum":        size,
+		"priority":       map[string]any{"type": "integer", "minimum": -1000, "maximum": 1000},
+		"max":            size,
+		"maxConnections": map[string]any{"type": "integer", "minimum": 0, "maximum": 16},
+		"maxStored":      size,
+	}
+	rule := map[string]any{
+		"clients": map[string]any{"type": "array", "items": map[string]any{"type": "string"}},
+		"labels":  map[string]any{"type": "object", "additionalProperties": map[string]any{"type": "string"}},
+	}
+	maps.Copy(rule, share)
+	return map[string]any{"policy": strict(map[string]any{
+		"rules":       map[string]any{"type": "array", "items": strict(rule)},
+		"default":     strict(share),
+		"link":        size,
+		"trustLabels": map[string]any{"type": "boolean"},
+		"admission":   map[string]any{"enum": []string{"", "admit", "queue", "refuse"}},
+	})}
+}
+
+// strict is the schema of an object that has no other keys.
+func strict(properties map[string]any) map[string]any {
+	return map[string]any{"type": "object", "additionalProperties": false, "properties": properties}
+}

@@ -1,0 +1,61 @@
+// Package builds checks that the same sources become the same bits.
+package builds
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// sources is what the image's build reads.
+var sources = []string{"go.mod", "go.sum", "internal", "sdk", "services"}
+
+// Every binary is the same, byte for byte, from two directories, with the flags that images and `make build` are built with. What is
+// compiled comes out of Go's cache if nothing of its directory went into it, so that it costs little more than linking.
+func TestSameBitsFromTheSameSources(t *testing.T) {
+	first, second := build(t, "here"), build(t, filepath.Join("somewhere", "else"))
+	services, err := filepath.Glob("../../services/*/cmd/*")
+	if err != nil || len(first) != len(services) || len(services) < 6 {
+		t.Fatalf("%d binaries of %d services: %v", len(first), len(services), err)
+	}
+	for name, binary := range first {
+		if !bytes.Equal(binary, second[name]) {
+			t.Errorf("%s is another in another directory", name)
+		}
+	}
+}
+
+// build returns what is built in a directory with a copy of the sources, by name.
+func build(t *testing.T, name string) map[string][]byte {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), name)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, source := range sources {
+		run(t, "../..", "cp", "-r", source, dir)
+	}
+	run(t, dir, "services/build.sh", "-o", "out/", "./services/...")
+	built, err := os.ReadDir(filepath.Join(dir, "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	binaries := make(map[string][]byte)
+	for _, file := range built {
+		if binaries[file.Name()], err = os.ReadFile(filepath.Join(dir, "out", file.Name())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return binaries
+}
+
+func run(t *testing.T, dir, name string, args ...string) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), name, args...)
+	command.Dir = dir
+	if output, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", name, err, output)
+	}
+}

@@ -1,0 +1,76 @@
+package api_test
+
+import (
+	"log/slog"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc"
+
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/services/manager/api"
+	"github.com/groupcast/groupcast/services/manager/serviceaccount"
+	"github.com/groupcast/groupcast/services/manager/store"
+	"github.com/groupcast/groupcast/services/manager/view"
+)
+
+// nobody leads.
+type nobody struct{ api.Leading }
+
+func (nobody) Leader() store.Leader { return store.Leader{} }
+
+// managerServer is the one of a server's services that tells of the managers.
+type managerServer struct{ groupv1.ManagerServiceServer }
+
+func (m *managerServer) RegisterService(_ *grpc.ServiceDesc, service any) {
+	if found, is := service.(groupv1.ManagerServiceServer); is {
+		m.ManagerServiceServer = found
+	}
+}
+
+// statusOf returns the status of a manager that has just begun.
+func statusOf(t *testing.T, accounts *serviceaccount.Reviewer) *groupv1.GetStatusResponse {
+	t.Helper()
+	server := &api.Server{
+		View: view.New(nil, slog.New(slog.DiscardHandler)), Leading: nobody{}, ServiceAccounts: accounts, Room: func() error { return nil },
+	}
+	var found managerServer
+	server.Register(&found)
+	status, err := found.GetStatus(t.Context(), &groupv1.GetStatusRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return status
+}
+
+// A manager knows whom it is to let in, and says who of them is not here. Where it is in no Kubernetes, it expects nobody.
+func TestStatusSaysWhoIsAbsent(t *testing.T) {
+	accounts := map[string]identity.Role{"gc/a": identity.Agent, "gc/g": identity.Gatherer}
+	want := []string{
+		"no agent is here, though pods of ServiceAccount gc/a are to be: kubectl -n gc get ds,sts,pods,pvc,events says why",
+		"no gatherer is here, though pods of ServiceAccount gc/g are to be: kubectl -n gc get ds,sts,pods,pvc,events says why",
+	}
+	if diff := cmp.Diff(want, statusOf(t, serviceaccount.New(nil, "groupcast", accounts)).GetAbsent()); diff != "" {
+		t.Error(diff)
+	}
+	if said := statusOf(t, nil).GetAbsent(); len(said) > 0 {
+		t.Errorf("without Kubernetes: %q", said)
+	}
+}
+
+// Who is here is not absent: agents that are online, gatherers and replicators that have registered.
+func TestWhoIsHereIsNotAbsent(t *testing.T) {
+	accounts := map[string]identity.Role{"gc/a": identity.Agent, "gc/g": identity.Gatherer, "gc/r": identity.Replicator}
+	for counts, want := range map[view.Counts]int{
+		{}:                             3,
+		{AgentsOffline: 1}:             3,
+		{AgentsOnline: 1}:              2,
+		{Gatherers: 1, Replicators: 1}: 1,
+		{AgentsOnline: 1, Gatherers: 1, Replicators: 2}: 0,
+	} {
+		if said := api.Absent(accounts, counts); len(said) != want {
+			t.Errorf("with %+v: %q, want %d", counts, said, want)
+		}
+	}
+}
