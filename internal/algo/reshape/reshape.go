@@ -145,7 +145,8 @@ func (w *Watch) Next(t *tree.Tree, flows Flows, length uint64, now time.Time) (m
 // holdsUp tells whether an agent holds up those that it feeds, and did before. One that takes what the one above
 // took at its best does not, though much may wait for it since something else held it up.
 func (w *Watch) holdsUp(l *link, length uint64, now time.Time) bool {
-	if !l.isBehind(length) || !isBetter(w.took[l.parent], l.to.Rate) {
+	took := w.took[l.parent]
+	if !l.isBehind(length) || took > 0 && !isBetter(took, l.to.Rate) {
 		delete(w.behind, l.child)
 		return false
 	}
