@@ -17,7 +17,15 @@ import (
 // Kill ends a machine's program at once.
 func (n *Net) Kill(name string) {
 	n.Helper()
+	n.mute[name] = true
 	n.must(n.Machine(name).Process.Kill())
+}
+
+// KillPush ends a push at once.
+func (n *Net) KillPush(p *Push) {
+	n.Helper()
+	n.mute[n.Sender.name] = true
+	n.must(p.Process.Kill())
 }
 
 // Freeze stops a machine's program as if the machine hung, until Thaw.

@@ -43,7 +43,7 @@ type Conn struct {
 	data net.Conn // what frames go through: raw, or TLS over it
 	gate *gate    // what TLS sees of raw
 
-	received atomic.Uint64 // bytes of payload
+	sent, received atomic.Uint64 // bytes of payload
 
 	sending sync.Mutex
 	buffer  []byte        // what bytes pass through that the kernel cannot move by itself
@@ -136,14 +136,14 @@ func (c *Conn) sendFile(header wire.Header, file *os.File, at int64) error {
 	c.sending.Lock()
 	defer c.sending.Unlock()
 	if socket, isSocket := c.data.(*net.TCPConn); isSocket && c.slow == nil {
-		return handOver(socket, header, file, at)
+		return c.handOver(socket, header, file, at)
 	}
 	return c.copyFile(header, file, at)
 }
 
 // handOver has the kernel send the payload. The header waits for it, so that both
 // leave in one train of segments.
-func handOver(socket *net.TCPConn, header wire.Header, file *os.File, at int64) error {
+func (c *Conn) handOver(socket *net.TCPConn, header wire.Header, file *os.File, at int64) error {
 	raw, err := socket.SyscallConn()
 	if err != nil {
 		return fmt.Errorf("send frame: %w", err)
@@ -155,6 +155,7 @@ func handOver(socket *net.TCPConn, header wire.Header, file *os.File, at int64) 
 		for left > 0 && failed == nil {
 			var n int
 			n, failed = unix.Sendfile(int(fd), int(file.Fd()), &at, left)
+			c.sent.Add(uint64(max(n, 0)))
 			if left -= max(n, 0); n == 0 && failed == nil {
 				failed = io.ErrUnexpectedEOF // the file is shorter than it was: the link cannot go on
 			}
@@ -188,7 +189,9 @@ func (c *Conn) copyFile(header wire.Header, file *os.File, at int64) error {
 			time.Sleep(c.slow.ReserveN(time.Now(), len(part)).Delay())
 		}
 		c.gate.more = left > 0 && c.slow == nil
-		if _, err := c.data.Write(c.buffer[:begun+len(part)]); err != nil {
+		written, err := c.data.Write(c.buffer[:begun+len(part)])
+		c.sent.Add(uint64(max(0, written-begun)))
+		if err != nil {
 			return fmt.Errorf("send frame: %w", err)
 		}
 	}
