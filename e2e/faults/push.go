@@ -335,6 +335,19 @@ func (n *Net) Book() *links.Book {
 	}
 }
 
+// WantNothingTwice wants each byte of what was pushed to have come to each member once, from whomever.
+func (n *Net) WantNothingTwice() {
+	n.Helper()
+	book := n.Book()
+	for _, p := range n.pushes {
+		for _, m := range n.Members {
+			if came := int64(book.Received(p.ID, m.name)); came != p.Object.Size {
+				n.Errorf("%s: %d bytes of %s came to %s, want %d", p.ID, came, p.Object.Name, m.name, p.Object.Size)
+			}
+		}
+	}
+}
+
 func (n *Net) ended(m *Machine) bool {
 	select {
 	case <-m.Process.Ended():
