@@ -3,6 +3,7 @@ package faults_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,6 +19,47 @@ const size = 16 << 20
 func slowMember(t *testing.T) *faults.Net {
 	return faults.Start(t, faults.Topology{Agents: 2, Members: "abb", Flags: smallCache, Cables: map[string]link.Shape{"m2": {}}})
 }
+
+// One of 16 members has 1 Mbit/s: what happens to it is what the policy says, and to the others, too.
+func TestC7OneSlowOfSixteen(t *testing.T) {
+	t.Parallel()
+	n := faults.Start(t, faults.Topology{Agents: 2, Members: "a" + strings.Repeat("b", 15), Flags: smallCache, Cables: map[string]link.Shape{"m2": {}}})
+	othersHave := func(p *faults.Push, bytes int64) (all bool) {
+		all = true
+		for _, m := range n.Members {
+			all = all && (m.Name() == "m2" || n.Received(m, p.Object) >= bytes)
+		}
+		return all
+	}
+	slowHas := func(p *faults.Push) int64 { return n.Received(n.Machine("m2"), p.Object) }
+
+	n.Throttle("m2", link.Mbit)
+	p := n.Push(n.Object("paced", size), "--mode", "end-to-end", "--slow", "pace")
+	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); {
+		if ahead := n.Received(n.Machine("m3"), p.Object) - slowHas(p); ahead > buffered {
+			t.Fatalf("another is %d bytes ahead of the slowest: what is buffered for it is %d", ahead, buffered)
+		}
+	}
+	n.Throttle("m2", 0)
+	n.AwaitComplete(p)
+
+	n.Throttle("m2", link.Mbit)
+	p = n.Push(n.Object("detached", size), "--slow", "detach")
+	n.AwaitWithin(10*time.Second, "the others have all", func() bool { return othersHave(p, size) })
+	if has := slowHas(p); has > size/2 {
+		t.Errorf("the slow one has %d bytes already: nothing was shown", has)
+	}
+	n.Throttle("m2", 0)
+	n.AwaitComplete(p)
+
+	n.Throttle("m2", link.Mbit)
+	p = n.Push(n.Object("evicted", size), "--slow", "evict", "--slow-lag", "3MB", "--rate", "3MB")
+	n.WantOutcomes(n.AwaitEnd(p), p, map[string]string{"m2": "slow"})
+}
+
+// buffered is how far another can be ahead of the slowest: what the cache of the agent of both holds, and what is on
+// the way to that one.
+const buffered = 4<<20 + 6<<20
 
 // Pace: the others go as fast as the slowest, however small the caches are.
 func TestC7PaceWaitsForTheSlowest(t *testing.T) {
