@@ -77,6 +77,12 @@ func (n *Net) Throttle(name string, rate link.Rate) {
 	n.must(n.to(name).Step(rate))
 }
 
+// SlowDisk has a machine's disk write at a rate; zero ends that.
+func (n *Net) SlowDisk(name string, rate link.Rate) {
+	n.Helper()
+	n.must(n.Machine(name).Disk.Slow(rate, 0))
+}
+
 // FillDisk leaves a machine's disk no room.
 func (n *Net) FillDisk(name string) {
 	n.Helper()

@@ -37,6 +37,8 @@ type Topology struct {
 	// manager's and members' are large otherwise, and in memory: how busy the machine's own
 	// disk is makes no difference.
 	Disks map[string]link.Bytes
+	// SlowDisks are the machines whose disk can be slowed down.
+	SlowDisks []string
 }
 
 // Machine is a host and the program that runs on it.
@@ -106,9 +108,16 @@ func (n *Net) mountDisks() {
 	for _, m := range append(n.Members, n.Manager) {
 		sizes[m.name] = 1 << 30
 	}
+	for _, name := range n.topology.SlowDisks {
+		sizes[name] = 1 << 30
+	}
 	maps.Copy(sizes, n.topology.Disks)
 	for name, size := range sizes {
-		disk, err := n.machines[name].Host.Disk(size)
+		mount := n.machines[name].Host.Disk
+		if slices.Contains(n.topology.SlowDisks, name) {
+			mount = n.machines[name].SlowableDisk
+		}
+		disk, err := mount(size)
 		n.must(err)
 		n.machines[name].Disk = disk
 	}
