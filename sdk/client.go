@@ -61,7 +61,7 @@ func choose(opts []Option) options {
 	return chosen
 }
 
-// WithLog has the client log what it heals by itself.
+// WithLog has the client log what it heals by itself and, at level debug, what each link carried.
 func WithLog(log *slog.Logger) Option { return func(o *options) { o.log = log } }
 
 // Dialer opens connections. A *net.Dialer is one.

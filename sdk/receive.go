@@ -422,7 +422,9 @@ func (r *receiving) takeFrom(ctx context.Context, assignment *groupv1.Assignment
 	}
 	if err == nil {
 		r.update(func() { r.lost = "" })
-		err = link.Take(ctx, conn, from, store)
+		taking := link.NewTaking(ctx, from, store, link.Options{})
+		err = taking.Run(conn)
+		r.session.client.log.Debug("a link was used", "member", r.session.member.Name, "delivery", r.id, "parent", parent.GetName(), "received_bytes", taking.Carried(), "end", err)
 	}
 	var refusal *relay.Refusal
 	var ended *link.Ended

@@ -325,7 +325,10 @@ func (o *Outgoing) offer(ctx context.Context, assignment *groupv1.Assignment, ch
 			return conn, err
 		},
 	})
-	if err = feeding.Run(conn); err != nil {
+	err = feeding.Run(conn)
+	sent, landed := feeding.Carried()
+	o.session.client.log.Debug("a link was used", "member", o.session.member.Name, "delivery", o.id, "child", child.GetName(), "sent_bytes", sent, "landed_bytes", landed, "end", err)
+	if err != nil {
 		// A source that shrinks breaks the link.
 		return errors.Join(from.usable(), err)
 	}

@@ -57,17 +57,23 @@ func TestC2AgentIsKilledThatAcknowledgedAlone(t *testing.T) {
 	lose(t, 6, kill, restart, "--mode", "hop", "--ack", "relayed")
 }
 
-// An agent that hangs is given up, and is of use again when it goes on, even after its
-// lease has ended.
+// An agent that hangs is given up, and is of use again when it goes on: after its lease has ended, as a new
+// incarnation. Of what it goes on to send, nobody takes a byte.
 func TestC3AgentIsFrozen(t *testing.T) {
 	t.Parallel()
 	lose(t, 4,
 		func(n *faults.Net, agent string) { n.Freeze(agent) },
 		func(n *faults.Net, agent string) {
-			if agent == "agent-a" {
+			before := n.Agent(agent).GetIncarnation()
+			outlived := agent == "agent-a"
+			if outlived {
 				n.Await(agent+" is offline", func() bool { return n.Agent(agent).GetState() == agentv1.AgentState_AGENT_STATE_OFFLINE })
 			}
 			n.Thaw(agent)
 			n.Await(agent+" is online", func() bool { return n.Agent(agent).GetState() == agentv1.AgentState_AGENT_STATE_ONLINE })
+			if after := n.Agent(agent).GetIncarnation(); outlived && after <= before {
+				t.Errorf("%s is incarnation %d, it was %d before its lease ended", agent, after, before)
+			}
+			n.WantNothingTwice()
 		})
 }

@@ -17,7 +17,15 @@ import (
 // Kill ends a machine's program at once.
 func (n *Net) Kill(name string) {
 	n.Helper()
+	n.mute[name] = true
 	n.must(n.Machine(name).Process.Kill())
+}
+
+// KillPush ends a push at once.
+func (n *Net) KillPush(p *Push) {
+	n.Helper()
+	n.mute[n.Sender.name] = true
+	n.must(p.Process.Kill())
 }
 
 // Freeze stops a machine's program as if the machine hung, until Thaw.
@@ -67,6 +75,12 @@ func (n *Net) Swallow(name string) (proof func() error) {
 func (n *Net) Throttle(name string, rate link.Rate) {
 	n.Helper()
 	n.must(n.to(name).Step(rate))
+}
+
+// SlowDisk has a machine's disk write at a rate; zero ends that.
+func (n *Net) SlowDisk(name string, rate link.Rate) {
+	n.Helper()
+	n.must(n.Machine(name).Disk.Slow(rate, 0))
 }
 
 // FillDisk leaves a machine's disk no room.

@@ -10,7 +10,7 @@
 //
 // Whatever a test does, it ends with what must hold always: no final name holds other
 // bytes than were pushed under it, the byte counters of every agent that lives balance,
-// and no program has panicked.
+// each node received over a link what its neighbour sent, and no program has panicked.
 //
 // The tests are named after the catalogue of faults; docs/faults.md lists them.
 package faults

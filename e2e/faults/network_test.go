@@ -2,6 +2,7 @@ package faults_test
 
 import (
 	"math/rand/v2"
+	"os"
 	"testing"
 	"time"
 
@@ -69,7 +70,41 @@ func TestC4ZeroWindow(t *testing.T) {
 	n.AwaitComplete(p)
 }
 
-// What goes to an agent is lost; what it says is heard.
+// What an agent keeps for a member that is gone is given back when its lease has ended. Of a stream, nothing else
+// is kept.
+func TestC4CacheIsFreed(t *testing.T) {
+	const segment = 1 << 20
+	flags := map[string][]string{"agent-b": {"--cache-bytes=32MiB"}}
+	t.Parallel()
+	for name, lose := range map[string]func(n *faults.Net){
+		"unacknowledged": func(n *faults.Net) { n.Cut("m2") },
+		"zero window":    func(n *faults.Net) { n.Freeze("m2") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := faults.Start(t, faults.Topology{Agents: 2, Members: "abb", Flags: flags, Cables: map[string]link.Shape{"m2": {}}})
+			p, stream := n.PushStream(n.Object("stream", 24<<20))
+			held := func() float64 { return n.Metric("agent-b", "groupcast_agent_cache_held_bytes") }
+			stream.Write(0, 8<<20)
+			n.AwaitStream(p, 8<<20)
+			n.Await("nothing is kept but a part of a segment", func() bool { return held() < segment })
+			lose(n)
+			stream.Write(8<<20, 24<<20)
+			n.Await("what the member lacks is kept", func() bool { return held() >= 8<<20 }) // the rest may be on its way
+			n.AwaitWithin(2*mostHalfOpen, "it is given back", func() bool { return held() < segment })
+			stream.End()
+			n.AwaitBytes(p, "m1", 24<<20)
+			n.AwaitBytes(p, "m3", 24<<20)
+			n.Kill("m2") // it would wait for the rest of the stream, a part of which it has
+			if err := os.RemoveAll(n.Machine("m2").Into()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// What goes to an agent is lost; what it says is heard. Members whom it fed go on at another, and no byte comes
+// from both: nobody is served by two parents.
 func TestC5OneWayCut(t *testing.T) {
 	t.Parallel()
 	n := faults.Start(t, faults.Topology{Agents: 3, Members: "abbc", Cables: map[string]link.Shape{"agent-b": {}}})
@@ -81,6 +116,7 @@ func TestC5OneWayCut(t *testing.T) {
 	stalls.End()
 	wantShortStalls(t, stalls, "m2", "m3")
 	n.Heal("agent-b")
+	n.WantNothingTwice()
 }
 
 // Large packets to an agent vanish: signs of life come through, bytes do not.

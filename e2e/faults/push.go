@@ -14,6 +14,7 @@ import (
 	"lukechampine.com/blake3"
 
 	"github.com/groupcast/groupcast/e2e/lab"
+	"github.com/groupcast/groupcast/e2e/links"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 )
 
@@ -86,7 +87,7 @@ func (n *Net) TryPush(object Object, flags ...string) *Push {
 
 func (n *Net) preparePush(object Object, source string, flags []string) *Push {
 	s := n.Sender
-	args := slices.Concat([]string{"push", source, "--group", group, "--as", s.name, "--node", s.node}, flags)
+	args := slices.Concat([]string{"push", "--debug", source, "--group", group, "--as", s.name, "--node", s.node}, flags)
 	return &Push{Object: object, Process: n.groupcast(s, s.config(), args...)}
 }
 
@@ -257,6 +258,7 @@ func (n *Net) check() {
 	for _, m := range n.Agents {
 		n.checkBalance(m)
 	}
+	n.Book()
 	for name, m := range n.machines {
 		for _, sign := range []string{"panic:", "fatal error:", "DATA RACE"} {
 			if at := strings.Index(m.Output(), sign); at >= 0 {
@@ -303,6 +305,45 @@ func (n *Net) checkBalance(m *Machine) {
 			n.Errorf("%s: received %.0f, discarded %.0f, holds %.0f bytes (%v)", m.name, all["groupcast_agent_received_bytes_total"],
 				all["groupcast_agent_discarded_bytes_total"], all["groupcast_agent_cache_held_bytes"], err)
 			return
+		}
+	}
+}
+
+// book returns what all have said by now of links that have ended.
+func (n *Net) book() *links.Book {
+	book := new(links.Book)
+	for _, m := range n.machines {
+		book.Read(m.Output())
+	}
+	return book
+}
+
+// Book returns what both ends of all links said that these carried, when they agree. The last ones may need a moment to end.
+func (n *Net) Book() *links.Book {
+	n.Helper()
+	book := n.book()
+	var err error
+	for end := time.Now().Add(5 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		if err = book.Check(func(node string) bool { return n.mute[node] }); err == nil {
+			return book
+		}
+		if time.Now().After(end) {
+			n.Error(err)
+			return book
+		}
+		book = n.book()
+	}
+}
+
+// WantNothingTwice wants each byte of what was pushed to have come to each member once, from whomever.
+func (n *Net) WantNothingTwice() {
+	n.Helper()
+	book := n.Book()
+	for _, p := range n.pushes {
+		for _, m := range n.Members {
+			if came := int64(book.Received(p.ID, m.name)); came != p.Object.Size {
+				n.Errorf("%s: %d bytes of %s came to %s, want %d", p.ID, came, p.Object.Name, m.name, p.Object.Size)
+			}
 		}
 	}
 }

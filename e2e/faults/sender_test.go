@@ -22,9 +22,7 @@ func TestC61SenderDies(t *testing.T) {
 	n.AwaitBytes(p, "m1", size)
 	n.AwaitBytes(p, "m2", size)
 	n.AwaitBytes(p, "m3", size)
-	if err := p.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	n.KillPush(p)
 	n.WantOutcomes(n.AwaitEnd(p), p, n.All("sender_lost"))
 	for _, m := range n.Members {
 		n.Await(m.Name()+" has given up", func() bool { return strings.Contains(m.Process.Output(), "sender_lost") })

@@ -37,6 +37,8 @@ type Topology struct {
 	// manager's and members' are large otherwise, and in memory: how busy the machine's own
 	// disk is makes no difference.
 	Disks map[string]link.Bytes
+	// SlowDisks are the machines whose disk can be slowed down.
+	SlowDisks []string
 }
 
 // Machine is a host and the program that runs on it.
@@ -66,6 +68,7 @@ type Net struct {
 	dir      string
 	lan      *lab.LAN
 	objects  map[string][]Object // by name
+	mute     map[string]bool     // machines that do not say all that their links carried: killed once, or liars
 	pushes   []*Push
 }
 
@@ -86,7 +89,7 @@ func Start(t testing.TB, topology Topology) *Net {
 	began := time.Now()
 	n := &Net{
 		TB: t, Lab: labtest.New(t, 1), topology: topology, dir: t.TempDir(),
-		machines: make(map[string]*Machine), objects: make(map[string][]Object),
+		machines: make(map[string]*Machine), objects: make(map[string][]Object), mute: make(map[string]bool),
 	}
 	n.declare()
 	labtest.Start(t, n.Lab)
@@ -105,9 +108,16 @@ func (n *Net) mountDisks() {
 	for _, m := range append(n.Members, n.Manager) {
 		sizes[m.name] = 1 << 30
 	}
+	for _, name := range n.topology.SlowDisks {
+		sizes[name] = 1 << 30
+	}
 	maps.Copy(sizes, n.topology.Disks)
 	for name, size := range sizes {
-		disk, err := n.machines[name].Host.Disk(size)
+		mount := n.machines[name].Host.Disk
+		if slices.Contains(n.topology.SlowDisks, name) {
+			mount = n.machines[name].SlowableDisk
+		}
+		disk, err := mount(size)
 		n.must(err)
 		n.machines[name].Disk = disk
 	}
@@ -191,7 +201,7 @@ func (n *Net) begin() {
 		flags := slices.Concat([]string{
 			"--managers=" + n.Manager.At(grpcPort), "--credentials-dir=" + filepath.Join(m.dir, "credentials"), "--join-token-file=" + filepath.Join(m.dir, "token"),
 			"--node=" + m.node, "--zone=" + m.node, "--data-listen=" + m.At(dataPort), fmt.Sprintf("--admin-listen=127.0.0.1:%d", adminPort),
-			"--cache-dir=" + n.place(m, "cache"), "--stop-wait=1s",
+			"--cache-dir=" + n.place(m, "cache"), "--stop-wait=1s", "--log-level=debug",
 		}, n.topology.Flags[m.name])
 		m.command = func() *lab.Process { return m.Command(agent, flags...) }
 		n.Restart(m.name)
@@ -241,7 +251,7 @@ func (m *Machine) Into() string {
 }
 
 func (n *Net) pull(m *Machine) *lab.Process {
-	return n.groupcast(m, m.config(), "pull", "--group", group, "--as", m.name, "--node", m.node, "--into", n.place(m, "into"))
+	return n.groupcast(m, m.config(), "pull", "--debug", "--group", group, "--as", m.name, "--node", m.node, "--into", n.place(m, "into"))
 }
 
 // Restart starts a machine's program, again if it ran before.

@@ -201,6 +201,16 @@ func (w *world) balance(at place) error {
 	return nil
 }
 
+// checkLinks checks that the two ends of each link say the same, when all have ended, and returns how many bytes
+// came. In plaintext, a header that is damaged can say that other bytes are payload.
+func (w *world) checkLinks() (bytes uint64) {
+	damaged := w.policy.DataPlane == sdk.Plaintext && slices.ContainsFunc(w.faults, func(f simnet.Fault) bool { return f.Kind == simnet.Flip })
+	if err := w.book.Check(func(string) bool { return damaged }); err != nil {
+		w.Error(err)
+	}
+	return w.book.Carried()
+}
+
 // checkEnded checks an agent that has ended: nothing is left of what came.
 func (w *world) checkEnded(name string, metrics *prometheus.Registry) {
 	counts := sums(metrics)

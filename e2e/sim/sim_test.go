@@ -82,6 +82,9 @@ func TestAllIsWell(t *testing.T) {
 			run(t, s, runs)
 		}
 	})
+	if runs.bytes == 0 {
+		t.Error("no link has been compared at its two ends")
+	}
 	if len(runs.outcomes) != 1 || runs.outcomes["complete"] == 0 {
 		t.Errorf("outcomes: %v, want all complete", runs)
 	}
@@ -127,6 +130,7 @@ type tally struct {
 	succeeded int // how often a manager led after another
 	idle      int // agents that were taken out as idle
 	drawn     map[occasion]int
+	bytes     uint64 // over links, as both of their ends say
 }
 
 func newTally() *tally { return &tally{outcomes: make(map[string]int), drawn: make(map[occasion]int)} }
@@ -155,6 +159,12 @@ func (c *tally) note(drawn []occasion) {
 	}
 }
 
+func (c *tally) carried(bytes uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.bytes += bytes
+}
+
 func (c *tally) countTerms(said string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -162,7 +172,7 @@ func (c *tally) countTerms(said string) {
 }
 
 func (c *tally) String() string {
-	return fmt.Sprint(c.outcomes, ", agents moved lower: ", c.moves, ", idle: ", c.idle, ", successions: ", c.succeeded, ", ", c.drawn)
+	return fmt.Sprint(c.outcomes, ", agents moved lower: ", c.moves, ", idle: ", c.idle, ", successions: ", c.succeeded, ", bytes over links: ", c.bytes, ", ", c.drawn)
 }
 
 // endTime is how long after the last fault all must have ended: nothing moves for a
@@ -173,6 +183,7 @@ const endTime = 5 * time.Minute
 func live(t *testing.T, s scenario, dir string, runs *tally) {
 	w := newWorld(t, s, dir)
 	defer w.say()
+	defer func() { runs.carried(w.checkLinks()) }()
 	defer w.operator.Close()
 	defer w.stopAll()
 	w.populate()

@@ -17,6 +17,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/groupcast/groupcast/e2e/links"
 	"github.com/groupcast/groupcast/internal/bytesize"
 	"github.com/groupcast/groupcast/internal/daemon"
 	"github.com/groupcast/groupcast/internal/simnet"
@@ -39,6 +40,7 @@ type world struct {
 	network *simnet.Network
 	dir     string
 	journal *journal
+	book    links.Book
 	log     *slog.Logger
 	began   time.Time
 	healed  time.Time // when the last fault is over
@@ -106,7 +108,7 @@ func (l *life) DialContext(ctx context.Context, network, address string) (net.Co
 // newWorld starts the manager and makes the group.
 func newWorld(t testing.TB, s scenario, dir string) *world {
 	w := &world{TB: t, scenario: s, network: simnet.New(s.seed), dir: dir, journal: newJournal(), programs: make(map[string]*program), began: time.Now()}
-	w.log = slog.New(slog.NewTextHandler(w.journal, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: w.sinceStart}))
+	w.log = slog.New(slog.NewTextHandler(io.MultiWriter(w.journal, &w.book), &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: w.sinceStart}))
 	w.network.Trace(&w.journal.network)
 	for _, host := range slices.Concat(s.hosts(), s.others, []string{storeHost, "operator"}) {
 		w.network.Host(host)

@@ -17,8 +17,6 @@ import (
 )
 
 const (
-	// bufferSize is what bytes pass through that the kernel cannot move by itself.
-	bufferSize = 64 << 10
 	// patience is how long a neighbour may be silent: it is then given up.
 	patience = 2 * time.Second
 	// heartbeat is how long a side is silent at most.
@@ -43,10 +41,9 @@ type Conn struct {
 	data net.Conn // what frames go through: raw, or TLS over it
 	gate *gate    // what TLS sees of raw
 
-	received atomic.Uint64 // bytes of payload
+	sent, received atomic.Uint64 // bytes of payload
 
 	sending sync.Mutex
-	buffer  []byte        // what bytes pass through that the kernel cannot move by itself
 	slow    *rate.Limiter // of payload, if that is not the kernel's
 
 	windowed atomic.Bool // the window is smaller than what a reader of bulk waits for
@@ -136,14 +133,14 @@ func (c *Conn) sendFile(header wire.Header, file *os.File, at int64) error {
 	c.sending.Lock()
 	defer c.sending.Unlock()
 	if socket, isSocket := c.data.(*net.TCPConn); isSocket && c.slow == nil {
-		return handOver(socket, header, file, at)
+		return c.handOver(socket, header, file, at)
 	}
 	return c.copyFile(header, file, at)
 }
 
 // handOver has the kernel send the payload. The header waits for it, so that both
 // leave in one train of segments.
-func handOver(socket *net.TCPConn, header wire.Header, file *os.File, at int64) error {
+func (c *Conn) handOver(socket *net.TCPConn, header wire.Header, file *os.File, at int64) error {
 	raw, err := socket.SyscallConn()
 	if err != nil {
 		return fmt.Errorf("send frame: %w", err)
@@ -155,6 +152,7 @@ func handOver(socket *net.TCPConn, header wire.Header, file *os.File, at int64) 
 		for left > 0 && failed == nil {
 			var n int
 			n, failed = unix.Sendfile(int(fd), int(file.Fd()), &at, left)
+			c.sent.Add(uint64(max(n, 0)))
 			if left -= max(n, 0); n == 0 && failed == nil {
 				failed = io.ErrUnexpectedEOF // the file is shorter than it was: the link cannot go on
 			}
@@ -167,30 +165,42 @@ func handOver(socket *net.TCPConn, header wire.Header, file *os.File, at int64) 
 	return nil
 }
 
-// copyFile sends the frame through the buffer.
+// copyFile sends the frame through a buffer.
 func (c *Conn) copyFile(header wire.Header, file *os.File, at int64) error {
-	if c.buffer == nil {
-		c.buffer = make([]byte, bufferSize)
-	}
-	begun := copy(c.buffer, header.Append(nil))
+	head := header.Append(nil)
 	defer func() { c.gate.more = false }()
-	for left := int(header.Length); left > 0; begun = 0 {
-		part := c.buffer[begun:min(len(c.buffer), begun+left)]
+	for left := int(header.Length); left > 0; head = nil {
+		part := min(left, bufferSize-len(head))
 		if c.slow != nil {
-			part = part[:min(len(part), c.slow.Burst())]
+			part = min(part, c.slow.Burst())
+			time.Sleep(c.slow.ReserveN(time.Now(), part).Delay())
 		}
-		if _, err := file.ReadAt(part, at); err != nil {
-			return fmt.Errorf("read %d bytes to send: %w", len(part), err)
+		c.gate.more = part < left && c.slow == nil
+		if err := c.copyPart(head, file, at, part); err != nil {
+			return err
 		}
-		at += int64(len(part))
-		left -= len(part)
-		if c.slow != nil {
-			time.Sleep(c.slow.ReserveN(time.Now(), len(part)).Delay())
-		}
-		c.gate.more = left > 0 && c.slow == nil
-		if _, err := c.data.Write(c.buffer[:begun+len(part)]); err != nil {
-			return fmt.Errorf("send frame: %w", err)
-		}
+		at += int64(part)
+		left -= part
+	}
+	return nil
+}
+
+// copyPart sends what begins a frame, if it does, and a part of the payload.
+func (c *Conn) copyPart(head []byte, file *os.File, at int64, length int) error {
+	if err := c.awaitRoom(); err != nil {
+		return fmt.Errorf("send frame: %w", err)
+	}
+	buffer := takeBuffer()
+	defer buffers.Put(buffer)
+	begun := copy(buffer[:], head)
+	part := buffer[begun : begun+length]
+	if _, err := file.ReadAt(part, at); err != nil {
+		return fmt.Errorf("read %d bytes to send: %w", length, err)
+	}
+	written, err := c.data.Write(buffer[:begun+length])
+	c.sent.Add(uint64(max(0, written-begun)))
+	if err != nil {
+		return fmt.Errorf("send frame: %w", err)
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 type Feeding struct {
 	stripes
 	supply Supply
+	from   uint64 // the child had all before it
 
 	mu      sync.Mutex
 	choice  parallel.Choice
@@ -31,7 +32,7 @@ type Feeding struct {
 
 // NewFeeding returns the link to a child that wants all from an offset on.
 func NewFeeding(ctx context.Context, from uint64, supply Supply, options Options) *Feeding {
-	f := &Feeding{supply: supply, next: from, has: from, credit: from, changed: make(chan struct{})}
+	f := &Feeding{supply: supply, from: from, next: from, has: from, credit: from, changed: make(chan struct{})}
 	f.choice = parallel.New(0, 0, parallel.Bounds{}).Choice()
 	f.begin(ctx, options, f.feed)
 	return f
@@ -53,6 +54,15 @@ func (f *Feeding) Run(conn *Conn) error {
 		return err
 	}
 	return nil
+}
+
+// Carried returns how many bytes of payload the link has sent when it has ended, those among them that
+// were sent twice, and how many the child said that it has. It received at least these, and at most those.
+func (f *Feeding) Carried() (sent, landed uint64) {
+	sent, _ = f.carried()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return sent, f.has - f.from
 }
 
 // feed feeds over one stripe.

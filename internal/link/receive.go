@@ -91,13 +91,12 @@ func (c *Conn) note(moved int64) {
 	}
 }
 
-// copyTo moves payload through the buffer.
+// copyTo moves payload through a buffer.
 func (c *Conn) copyTo(to io.Writer, length int64, enough func(moved int64) bool) (moved int64, err error) {
-	if c.buffer == nil {
-		c.buffer = make([]byte, bufferSize)
-	}
+	buffer := takeBuffer()
+	defer buffers.Put(buffer)
 	for moved < length && err == nil {
-		part := c.buffer[:min(int64(len(c.buffer)), length-moved)]
+		part := buffer[:min(int64(len(buffer)), length-moved)]
 		var filled int
 		filled, err = c.fill(part)
 		if filled > 0 {

@@ -55,6 +55,8 @@ type stripes struct {
 	wanted   int     // and so many are asked for
 	done     bool    // all that was wanted has come: none is opened again
 	alone    bool    // the neighbour takes no more than it has
+	sent     uint64  // bytes of payload, by those that have ended,
+	received uint64  // and that came over them
 }
 
 func (s *stripes) begin(ctx context.Context, options Options, serve func(context.Context, *Conn) error) {
@@ -108,6 +110,8 @@ func (s *stripes) leave(conn *Conn, err error) {
 	s.counting.Lock()
 	defer s.counting.Unlock()
 	s.conns = slices.DeleteFunc(s.conns, func(one *Conn) bool { return one == conn })
+	s.sent += conn.sent.Load()
+	s.received += conn.received.Load()
 	if len(s.conns) == 0 {
 		s.end(err)
 	}
@@ -137,6 +141,13 @@ func (s *stripes) living() int {
 	s.counting.Lock()
 	defer s.counting.Unlock()
 	return len(s.conns)
+}
+
+// carried returns how many bytes of payload the link has sent and received, when it has ended.
+func (s *stripes) carried() (sent, received uint64) {
+	s.counting.Lock()
+	defer s.counting.Unlock()
+	return s.sent, s.received
 }
 
 // finish says that no stripe is worth being opened again.

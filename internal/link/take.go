@@ -52,6 +52,13 @@ func (t *Taking) Run(conn *Conn) error {
 	return err
 }
 
+// Carried returns how many bytes of payload came over the link when it has ended, those among them that
+// came twice.
+func (t *Taking) Carried() (received uint64) {
+	_, received = t.carried()
+	return received
+}
+
 // take takes what comes over one stripe.
 func (t *Taking) take(ctx context.Context, conn *Conn) error {
 	ctx, cancel := context.WithCancelCause(ctx)

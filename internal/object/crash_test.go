@@ -15,17 +15,34 @@ import (
 	"github.com/groupcast/groupcast/internal/testdisk"
 )
 
-const crashSeed = 52
+const (
+	crashSeed = 52
+	// crashes is how many random moments are tried: of each of the processes that run at a time, its part.
+	crashes   = 500
+	crashing  = 4
+	crashEach = crashes / crashing
+)
+
+// crash has a test run for several processes at a time.
+func crash(t *testing.T, each func(t *testing.T, seed uint64)) {
+	for part := range uint64(crashing) {
+		t.Run(fmt.Sprint(part), func(t *testing.T) {
+			t.Parallel()
+			each(t, crashSeed+part*crashEach)
+		})
+	}
+}
 
 // C52: the receiving process is killed at any moment. The final names hold whole
 // objects only, and the next process goes on.
-func TestC52Kill(t *testing.T) {
-	const kills = 120
+func TestC52Kill(t *testing.T) { crash(t, killAgainAndAgain) }
+
+func killAgainAndAgain(t *testing.T, seed uint64) {
 	from, to := testdisk.Memory(t, "size=256m"), testdisk.Memory(t, "size=256m")
-	random := rand.New(rand.NewPCG(crashSeed, 1))
+	random := rand.New(rand.NewPCG(seed, 1))
 	r := newReceiver()
-	for i := range kills {
-		r.start(t, from, to, crashSeed+uint64(i), 1+max(r.complete[receiverFile], r.complete[receiverTree]))
+	for i := range crashEach {
+		r.start(t, from, to, seed+uint64(i), 1+max(r.complete[receiverFile], r.complete[receiverTree]))
 		pause(30*time.Millisecond + time.Duration(random.Int64N(int64(120*time.Millisecond))))
 		r.kill()
 		r.check(t, to, r.complete)
@@ -35,7 +52,7 @@ func TestC52Kill(t *testing.T) {
 		}
 	}
 	r.wantProgress(t)
-	t.Logf("%d kills; complete: %v; resumed %d times", kills, r.complete, r.resumed)
+	t.Logf("%d kills; complete: %v; resumed %d times", crashEach, r.complete, r.resumed)
 }
 
 // wantProgress makes sure that what was tested did happen.
@@ -91,15 +108,16 @@ func checkClaims(t *testing.T, from, to string, r *receiver) (claimed int) {
 // C50, C51: the power is cut at any moment: the disk is taken as it was, without
 // what was only in memory. What was complete is there, final names hold whole
 // objects only, and no journal claims a byte that is not there.
-func TestC50C51PowerCut(t *testing.T) {
-	const cuts = 120
+func TestC50C51PowerCut(t *testing.T) { crash(t, cutAgainAndAgain) }
+
+func cutAgainAndAgain(t *testing.T, seed uint64) {
 	from, disk := testdisk.Memory(t, "size=256m"), testdisk.New(t, "64M")
-	random := rand.New(rand.NewPCG(crashSeed, 2))
+	random := rand.New(rand.NewPCG(seed, 2))
 	r := newReceiver()
-	r.start(t, from, disk.Dir, crashSeed, 0)
+	r.start(t, from, disk.Dir, seed, 0)
 	defer r.kill()
 	claimed := 0
-	for i := range cuts {
+	for i := range crashEach {
 		pause(time.Duration(random.Int64N(int64(60 * time.Millisecond))))
 		r.mu.Lock()
 		complete := maps.Clone(r.complete) // what was complete before the cut
@@ -120,7 +138,7 @@ func TestC50C51PowerCut(t *testing.T) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	t.Logf("%d cuts; complete: %v; partials with claims: %d", cuts, r.complete, claimed)
+	t.Logf("%d cuts; complete: %v; partials with claims: %d", crashEach, r.complete, claimed)
 	if r.complete[receiverFile] < 4 || r.complete[receiverTree] < 3 || claimed < 10 {
 		t.Error("too little has happened")
 	}

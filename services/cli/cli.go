@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -52,6 +53,7 @@ type app struct {
 	config         string
 	output         string
 	timeout        time.Duration
+	debug          bool
 }
 
 // Main runs the command and returns its exit status.
@@ -135,6 +137,7 @@ func (a *app) root() *cobra.Command {
 	flags.StringVar(&a.config, "config", "", "file that says how to reach the managers, and as whom")
 	flags.StringVarP(&a.output, "output", "o", "table", "table, wide, json or yaml")
 	flags.DurationVar(&a.timeout, "timeout", 15*time.Second, "how long a call may take; watches and sessions are not bounded")
+	flags.BoolVar(&a.debug, "debug", false, "log to standard error what is healed, and what each link carried")
 	root.PersistentPreRunE = func(*cobra.Command, []string) error {
 		if a.timeout <= 0 {
 			return usageError{fmt.Errorf("--timeout %v leaves no time for a call", a.timeout)}
@@ -193,7 +196,11 @@ func (a *app) client() (*sdk.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := sdk.Open(file)
+	var options []sdk.Option
+	if a.debug {
+		options = append(options, sdk.WithLog(slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))))
+	}
+	client, err := sdk.Open(file, options...)
 	if err != nil {
 		return nil, usageError{err}
 	}

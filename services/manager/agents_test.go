@@ -99,34 +99,43 @@ func TestReportsAreShownByAll(t *testing.T) {
 	}
 }
 
-func TestSilentAgentGoesOffline(t *testing.T) {
+// C3: an agent that is silent is given up, and is another incarnation when it comes back, though it asks to go on as
+// the one it was: again, too, if it did not hear the answer.
+func TestC3SilentAgentGoesOffline(t *testing.T) {
 	t.Parallel()
 	m := managertest.Start(t)
 	client := m.Client(t)
 	link := managertest.Dial(t, m.Enroll(t, sdk.Token{Role: "agent", Name: "a1"}))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	register := func() agentv1.AgentService_ControlClient {
+	register := func(incarnation uint64) uint64 {
 		stream, err := agentv1.NewAgentServiceClient(link).Control(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := stream.Send(&agentv1.ControlRequest{Message: &agentv1.ControlRequest_Registration{Registration: &agentv1.Registration{Node: "n"}}}); err != nil {
+		if err := stream.Send(&agentv1.ControlRequest{Message: &agentv1.ControlRequest_Registration{Registration: &agentv1.Registration{Node: "n", Incarnation: incarnation}}}); err != nil {
 			t.Fatal(err)
 		}
-		if answer, err := stream.Recv(); err != nil || answer.GetState() != agentv1.AgentState_AGENT_STATE_ONLINE {
+		answer, err := stream.Recv()
+		if err != nil || answer.GetState() != agentv1.AgentState_AGENT_STATE_ONLINE {
 			t.Fatalf("registration answered by %v %v", answer, err)
 		}
-		return stream
+		return answer.GetIncarnation()
 	}
-	register() // and no report
+	first := register(0) // and no report
+	if again := register(first); again != first {
+		t.Errorf("incarnation %d after its connection broke, want %d as before", again, first)
+	}
 	agentIs(t, client, "a1", "online")
 	start := time.Now()
 	agentIs(t, client, "a1", "offline")
 	if silence := time.Since(start); silence < 7*time.Second {
 		t.Errorf("offline after %v, want about 10s", silence)
 	}
-	register()
+	second := register(first)
+	if again := register(first); second <= first || again != second {
+		t.Errorf("incarnation %d, then %d, when it came back; it was %d", second, again, first)
+	}
 	agentIs(t, client, "a1", "online")
 }
 

@@ -77,6 +77,7 @@ type Account struct {
 	room      uint64 // how many bytes the cache has for this delivery
 	ended     bool   // arrived is all there is
 	maxCached uint64
+	full      time.Time // when the cache was last full of what some children lack
 	children  map[string]*child
 }
 
@@ -89,6 +90,7 @@ type child struct {
 	abreast  bool // it has had all that there was when it came
 	leastLag uint64
 	mark     mark
+	brake    mark // since when it holds up others; zero if it does not
 }
 
 // mark is where the agent was at a time; a child that reaches it late is slow.
@@ -129,7 +131,7 @@ func (a *Account) Attach(name string, from uint64, now time.Time) (served bool) 
 	if c == nil {
 		panic("relay: a child that nobody expects was attached")
 	}
-	c.acked, c.sent, c.attached, c.parked, c.mark = from, from, true, false, mark{a.arrived, from, now}
+	c.acked, c.sent, c.attached, c.parked, c.mark, c.brake = from, from, true, false, mark{a.arrived, from, now}, mark{}
 	if !c.came {
 		c.came, c.leastLag = true, a.lag(c)
 	}
@@ -317,10 +319,14 @@ func (a *Account) DiscardAll(limit uint64) (upTo uint64) {
 // children do can make room for more.
 func (a *Account) Stalled() bool { return !a.ended && a.arrived == a.credit }
 
+// brakeTime is how long a child must have held up others to lose its place in the cache. Where bytes
+// come fast, a cache is full of a few milliseconds, and who is behind by so much need not be slow.
+const brakeTime = 250 * time.Millisecond
+
 // ParkSlowest chooses, where the rule is Detach and the cache is full of what only
 // some children lack, those that have to wait for the others to be done. It does
 // nothing while all are equally slow: then the cache is too small, not a child too slow.
-func (a *Account) ParkSlowest() (parked []string) {
+func (a *Account) ParkSlowest(now time.Time) (parked []string) {
 	if a.rules.Slow != Detach || !a.Stalled() {
 		return nil
 	}
@@ -328,25 +334,35 @@ func (a *Account) ParkSlowest() (parked []string) {
 	// beyond what has arrived waits for nothing.
 	floor := a.floor()
 	half := floor + (a.arrived-floor)/2
-	var slow []string
+	var behind []string
 	ahead := false
 	for name, c := range a.children {
 		switch {
 		case c.parked:
-		case c.acked > half && c.acked <= a.arrived:
-			ahead = true
-		case c.acked <= half:
-			slow = append(slow, name)
+		case c.acked > half:
+			c.brake = mark{}
+			ahead = ahead || c.acked <= a.arrived
+		default:
+			behind = append(behind, name)
 		}
 	}
 	if !ahead {
 		return nil
 	}
-	slices.Sort(slow)
-	for _, name := range slow {
-		a.children[name].parked = true
+	slices.Sort(behind)
+	wasRoom := now.Sub(a.full) >= brakeTime/2
+	a.full = now
+	for _, name := range behind {
+		c := a.children[name]
+		if c.brake.at.IsZero() || wasRoom && c.acked-c.brake.acked >= half-floor {
+			c.brake = mark{a.arrived, c.acked, now} // it holds up others now, and did not all the time
+		}
+		if now.Sub(c.brake.at) >= brakeTime {
+			c.parked, c.brake = true, mark{}
+			parked = append(parked, name)
+		}
 	}
-	return slow
+	return parked
 }
 
 // Unpark has the children that wait go on, once all others have everything. It returns

@@ -238,7 +238,10 @@ func TestDetachedChildIsServedAfterTheOthers(t *testing.T) {
 	a.length = 8 * block
 	a.receive(4)
 	a.ack("fast", 4)
-	if parked := a.ParkSlowest(); !slices.Equal(parked, []string{"slow"}) {
+	if parked := a.ParkSlowest(start); len(parked) > 0 {
+		t.Fatalf("%v are parked, who have held up nobody before", parked)
+	}
+	if parked := a.ParkSlowest(start.Add(time.Second)); !slices.Equal(parked, []string{"slow"}) {
 		t.Fatalf("%v are parked, want the slow one", parked)
 	}
 	a.Discard(4*block, math.MaxUint64)
@@ -291,7 +294,8 @@ func TestDetachedChildDoesNotHoldTheCache(t *testing.T) {
 	a.length = 5 * block
 	a.receive(4)
 	a.ack("fast", 4)
-	a.ParkSlowest()
+	a.ParkSlowest(start)
+	a.ParkSlowest(start.Add(time.Second))
 	if a.Discard(block, 0); a.Serves("slow") {
 		t.Error("the one that waits is served")
 	}
@@ -306,11 +310,28 @@ func TestDetachedChildDoesNotHoldTheCache(t *testing.T) {
 	}
 }
 
+// Where bytes come fast, whoever is not the first is behind by a cache now and then: who gets on keeps its place.
+func TestNobodyIsParkedWhoGetsOn(t *testing.T) {
+	a := newAgent(t, relay.Rules{Mode: relay.Hop, Slow: relay.Detach}, 4*block, "first", "second")
+	a.length = 400 * block
+	for i := uint64(4); i <= 40; i += 4 {
+		a.receive(4)
+		a.ack("first", i)
+		if parked := a.ParkSlowest(start.Add(time.Duration(i) * time.Second)); len(parked) > 0 {
+			t.Fatalf("%v are parked", parked)
+		}
+		a.ack("second", i)
+		a.Discard(4*block, math.MaxUint64)
+		a.settle()
+	}
+}
+
 func TestNobodyIsParkedWhileAllAreSlow(t *testing.T) {
 	a := newAgent(t, relay.Rules{Mode: relay.Hop, Slow: relay.Detach}, 4*block, "Rx1", "Rx2")
 	a.receive(4)
 	a.ack("Rx1", 1)
-	if parked := a.ParkSlowest(); len(parked) > 0 {
+	a.ParkSlowest(start)
+	if parked := a.ParkSlowest(start.Add(time.Second)); len(parked) > 0 {
 		t.Errorf("%v are parked", parked)
 	}
 }

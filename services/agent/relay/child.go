@@ -49,8 +49,11 @@ func (d *delivery) feed(asked *link.Asked, name string) {
 	}
 	d.tune(conn)
 	supply := d.attach(name, asked)
-	err = supply.child.link.Run(conn)
+	feeding := supply.child.link
+	err = feeding.Run(conn)
 	d.detach(supply)
+	sent, landed := feeding.Carried()
+	d.log.Debug("a link was used", "child", name, "sent_bytes", sent, "landed_bytes", landed, "end", err)
 	switch {
 	case errors.Is(err, algo.ErrNotSent), errors.Is(err, wire.ErrProtocol):
 		d.hub.Metrics.refused.WithLabelValues(wire.Protocol.String()).Inc()

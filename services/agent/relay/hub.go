@@ -122,7 +122,7 @@ func (h *Hub) serve(ctx context.Context, asked *link.Asked) {
 	}
 	defer leave()
 	if asked.Offer {
-		d.takeOffer(asked)
+		d.takeOffer(asked, held.Holder.Name)
 	} else {
 		d.feed(asked, held.Holder.Name)
 	}

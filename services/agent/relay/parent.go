@@ -80,7 +80,7 @@ func (d *delivery) askParent(parent *groupv1.Neighbour) error {
 	conn, from, err := d.dial(ctx, parent, wire.Hello{})
 	if err == nil {
 		d.update(func() { d.lost = "" })
-		err = d.take(ctx, conn, from, link.Options{
+		err = d.take(ctx, conn, parent.GetName(), from, link.Options{
 			Bounds: d.hub.Stripes,
 			Open: func(ctx context.Context, stripe int) (*link.Conn, error) {
 				conn, _, err := d.dial(ctx, parent, wire.Hello{Stripe: uint8(stripe), Join: true})
@@ -121,7 +121,7 @@ func (d *delivery) dial(ctx context.Context, parent *groupv1.Neighbour, hello wi
 }
 
 // takeOffer takes what the sender offers.
-func (d *delivery) takeOffer(asked *link.Asked) {
+func (d *delivery) takeOffer(asked *link.Asked, name string) {
 	if asked.Join {
 		d.takeStripe(asked)
 		return
@@ -144,7 +144,7 @@ func (d *delivery) takeOffer(asked *link.Asked) {
 	}
 	conn, err := asked.Welcome(wire.Welcome{TreeVersion: version, From: from})
 	if err == nil {
-		err = d.take(ctx, conn, from, link.Options{Bounds: d.hub.Stripes.Within(int(asked.Stripes))})
+		err = d.take(ctx, conn, name, from, link.Options{Bounds: d.hub.Stripes.Within(int(asked.Stripes))})
 	}
 	if err != nil && ctx.Err() == nil {
 		d.log.Info("the link from the sender ended", "error", err)
@@ -166,10 +166,11 @@ func (d *delivery) takeStripe(asked *link.Asked) {
 }
 
 // take takes bytes into the cache.
-func (d *delivery) take(ctx context.Context, conn *link.Conn, from uint64, options link.Options) error {
+func (d *delivery) take(ctx context.Context, conn *link.Conn, parent string, from uint64, options link.Options) error {
 	taking := link.NewTaking(ctx, from, &store{d}, options)
 	d.update(func() { d.intake = taking })
 	err := taking.Run(conn)
+	d.log.Debug("a link was used", "parent", parent, "received_bytes", taking.Carried(), "end", err)
 	trouble := ""
 	if spool.IsNoRoom(err) {
 		trouble = "no_room"

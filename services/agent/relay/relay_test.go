@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -19,7 +20,15 @@ import (
 	wire "github.com/groupcast/groupcast/internal/wire/relay"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if arguments := os.Getenv(childrenVariable); arguments != "" {
+		if err := beChildren(arguments); err != nil {
+			panic(err)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func TestEveryMemberGetsAll(t *testing.T) {
 	for name, spec := range modes() {

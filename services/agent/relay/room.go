@@ -40,7 +40,7 @@ func (d *delivery) promise(length uint64) {
 	d.account.Reserve(room, length)
 	if low := share / 4; room < want && d.account.Credit()-d.account.Offset() <= low {
 		d.discard(max(low, 1))
-		if len(d.account.ParkSlowest()) > 0 {
+		if len(d.account.ParkSlowest(time.Now())) > 0 {
 			d.discard(max(low, 1))
 		}
 		want = d.want(length)

@@ -165,13 +165,17 @@ func (w *world) capability(holder identity.ID, duty identity.Duty) []byte {
 // capabilityOf is a capability of some time.
 func (w *world) capabilityOf(holder identity.ID, duty identity.Duty, now time.Time) []byte {
 	w.Helper()
-	token, err := identity.SignCapability(w.manager, identity.Capability{
-		Holder: holder, Group: "g", Delivery: hex.EncodeToString(deliveryID[:]), Duty: duty, Issued: now, Expires: now.Add(identity.CapabilityLifetime),
-	})
+	token, err := sign(w.manager, holder, duty, now)
 	if err != nil {
 		w.Fatal(err)
 	}
 	return token
+}
+
+func sign(manager *identity.Credentials, holder identity.ID, duty identity.Duty, now time.Time) ([]byte, error) {
+	return identity.SignCapability(manager, identity.Capability{
+		Holder: holder, Group: "g", Delivery: hex.EncodeToString(deliveryID[:]), Duty: duty, Issued: now, Expires: now.Add(identity.CapabilityLifetime),
+	})
 }
 
 // neighbour is a member, or an agent of this world.
@@ -219,15 +223,25 @@ func (w *world) await(what string, holds func() bool) {
 
 // send feeds an agent until it has all, again when the link breaks.
 func (w *world) send(ctx context.Context, to string) error {
-	file := filepath.Join(w.TempDir(), "source")
-	if err := os.WriteFile(file, w.content, 0o600); err != nil {
-		return err
-	}
-	source, err := os.Open(file)
+	source, err := w.source()
 	if err != nil {
 		return err
 	}
 	defer source.Close()
+	w.sendFrom(ctx, to, &supply{source, uint64(len(w.content))})
+	return nil
+}
+
+// source is a file with what is sent.
+func (w *world) source() (*os.File, error) {
+	name := filepath.Join(w.TempDir(), "source")
+	if err := os.WriteFile(name, w.content, 0o600); err != nil {
+		return nil, err
+	}
+	return os.Open(name)
+}
+
+func (w *world) sendFrom(ctx context.Context, to string, from link.Supply) {
 	sender := identity.ID{Role: identity.Member, Name: "sender"}
 	hello := w.hello(w.capability(sender, identity.Send))
 	hello.Offer = true
@@ -242,9 +256,8 @@ func (w *world) send(ctx context.Context, to string) error {
 			time.Sleep(20 * time.Millisecond)
 			continue
 		}
-		_ = link.Feed(ctx, conn, welcome.From, &supply{source, uint64(len(w.content))})
+		_ = link.Feed(ctx, conn, welcome.From, from)
 	}
-	return nil
 }
 
 func (w *world) hello(capability []byte) wire.Hello {

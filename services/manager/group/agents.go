@@ -33,7 +33,8 @@ func (r *Registry) loadAgents(now time.Time) {
 }
 
 // Register notes an agent and returns its incarnation. An agent that goes on as
-// an incarnation that is still the newest keeps it.
+// an incarnation that is still the newest keeps it, unless it was given up meanwhile: then it is a
+// new one, however often it asks as the former, since it may not have heard the answer.
 func (r *Registry) Register(ctx context.Context, name string, asked *agentv1.Registration) (incarnation uint64, err error) {
 	var problems ledger.Checks
 	checkPlace(&problems, asked.GetNode(), asked.GetAddresses(), asked.GetLabels())
@@ -43,16 +44,19 @@ func (r *Registry) Register(ctx context.Context, name string, asked *agentv1.Reg
 	}
 	err = r.ledger.Write(ctx, ledger.Request{}, nil, func() (ledger.Plan, error) {
 		current, known := r.view.Agent(name)
-		goesOn := known && asked.GetIncarnation() == current.GetIncarnation()
-		if asked.GetIncarnation() != 0 && known && !goesOn {
-			return ledger.Plan{}, fmt.Errorf("agent %q, incarnation %d: %w", name, asked.GetIncarnation(), ledger.ErrReplaced)
-		}
+		var former uint64
 		incarnation = r.ledger.Next()
-		if goesOn {
-			incarnation = current.GetIncarnation()
+		switch is := asked.GetIncarnation(); {
+		case is == 0 || !known:
+		case is == current.GetIncarnation() && current.GetState() != agentv1.AgentState_AGENT_STATE_ONLINE:
+			former = is
+		case is == current.GetIncarnation() || is == current.GetFormerIncarnation():
+			incarnation, former = current.GetIncarnation(), current.GetFormerIncarnation()
+		default:
+			return ledger.Plan{}, fmt.Errorf("agent %q, incarnation %d: %w", name, is, ledger.ErrReplaced)
 		}
 		return putAgent(&agentv1.Agent{
-			Name: name, Incarnation: incarnation, Node: asked.GetNode(), Zone: asked.GetZone(), Addresses: asked.GetAddresses(),
+			Name: name, Incarnation: incarnation, FormerIncarnation: former, Node: asked.GetNode(), Zone: asked.GetZone(), Addresses: asked.GetAddresses(),
 			Capacity: asked.GetCapacity(), Labels: asked.GetLabels(),
 			State: agentv1.AgentState_AGENT_STATE_ONLINE, RegisterTime: timestamppb.Now(),
 		}, current.Changed)

@@ -166,9 +166,11 @@ type Agent struct {
 	// name of an agent. Unset while the manager that answers does not lead.
 	Cluster string `protobuf:"bytes,11,opt,name=cluster,proto3" json:"cluster,omitempty"`
 	// Its round trips to other agents, as both sides have measured them, the nearest first: up to 32.
-	RoundTrips    []*v1.RoundTrip `protobuf:"bytes,12,rep,name=round_trips,json=roundTrips,proto3" json:"round_trips,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	RoundTrips []*v1.RoundTrip `protobuf:"bytes,12,rep,name=round_trips,json=roundTrips,proto3" json:"round_trips,omitempty"`
+	// What it was until it was given up, if it has come back since.
+	FormerIncarnation uint64 `protobuf:"varint,13,opt,name=former_incarnation,json=formerIncarnation,proto3" json:"former_incarnation,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Agent) Reset() {
@@ -285,6 +287,13 @@ func (x *Agent) GetRoundTrips() []*v1.RoundTrip {
 	return nil
 }
 
+func (x *Agent) GetFormerIncarnation() uint64 {
+	if x != nil {
+		return x.FormerIncarnation
+	}
+	return 0
+}
+
 // ControlRequest registers first. Every later message is a report, which is a heartbeat too.
 type ControlRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -377,7 +386,7 @@ type Registration struct {
 	Capacity  *Capacity              `protobuf:"bytes,4,opt,name=capacity,proto3" json:"capacity,omitempty"`
 	Labels    map[string]string      `protobuf:"bytes,5,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Zero registers anew. Otherwise the agent goes on as this incarnation,
-	// after its connection broke, unless a newer one has come.
+	// after its connection broke, unless a newer one has come; or as a new one, if it was given up.
 	Incarnation   uint64 `protobuf:"varint,6,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -742,7 +751,7 @@ const file_groupcast_agent_v1_agent_proto_rawDesc = "" +
 	"\x17uplink_bytes_per_second\x18\x01 \x01(\x04R\x14uplinkBytesPerSecond\x12\x1f\n" +
 	"\vcache_bytes\x18\x02 \x01(\x04R\n" +
 	"cacheBytes\x12 \n" +
-	"\vconnections\x18\x03 \x01(\rR\vconnections\"\xbc\x04\n" +
+	"\vconnections\x18\x03 \x01(\rR\vconnections\"\xeb\x04\n" +
 	"\x05Agent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x12\n" +
@@ -757,7 +766,8 @@ const file_groupcast_agent_v1_agent_proto_rawDesc = "" +
 	" \x01(\v2\x1a.groupcast.agent.v1.ReportR\x06report\x12\x18\n" +
 	"\acluster\x18\v \x01(\tR\acluster\x12>\n" +
 	"\vround_trips\x18\f \x03(\v2\x1d.groupcast.group.v1.RoundTripR\n" +
-	"roundTrips\x1a9\n" +
+	"roundTrips\x12-\n" +
+	"\x12former_incarnation\x18\r \x01(\x04R\x11formerIncarnation\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x99\x01\n" +
