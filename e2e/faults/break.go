@@ -77,6 +77,13 @@ func (n *Net) Throttle(name string, rate link.Rate) {
 	n.must(n.to(name).Step(rate))
 }
 
+// ThrottleSending limits what a machine sends to a rate; zero ends that.
+func (n *Net) ThrottleSending(name string, rate link.Rate) {
+	n.Helper()
+	m := n.Machine(name)
+	n.must(m.Cable.From(m.Host).Step(rate))
+}
+
 // SlowDisk has a machine's disk write at a rate; zero ends that.
 func (n *Net) SlowDisk(name string, rate link.Rate) {
 	n.Helper()

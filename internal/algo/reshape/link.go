@@ -11,6 +11,7 @@ type link struct {
 	parent, child string
 	from, to      Flow
 	beside        uint64 // the rate of the best of the other agents that the parent feeds
+	gives         uint64 // the rate at which it gives to all that it feeds, members too
 	share         uint64 // what its uplink has for each that it feeds; 0 if that is not known
 }
 
@@ -27,6 +28,9 @@ func linkTo(t *tree.Tree, child string, flows Flows) *link {
 		if other != child {
 			l.beside = max(l.beside, flows[other].Rate)
 		}
+	}
+	for _, other := range t.Children(name) {
+		l.gives += flows[other].Rate
 	}
 	l.share = parent.Uplink / uint64(len(fed))
 	return l

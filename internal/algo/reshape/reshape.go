@@ -44,11 +44,12 @@ const (
 
 // Flow is how a delivery goes on at one agent.
 type Flow struct {
-	Bytes uint64 // it has
-	Rate  uint64 // at which it lately got more, per second; 0 if that is not known
+	Bytes uint64    // it has
+	At    time.Time // when it said so
+	Rate  uint64    // at which it lately got more, per second; 0 if that is not known
 }
 
-// Flows are those of the agents that have told, by their names in the tree.
+// Flows are those of the agents and members that have told, by their names in the tree.
 type Flows map[string]Flow
 
 // Why is why an agent moves.
@@ -72,6 +73,7 @@ type Move struct {
 	Could        uint64 // the rate that the parent has for another, if it lags; 0 if that is not known
 	Seen         bool   // another has that rate; else it is a share of the uplink
 	Showed       uint64 // the rate at which the one that changed places took, if that is why
+	Gave         uint64 // the rate at which the parent gave to all that it feeds, if one lags
 }
 
 // In returns the tree with the agent moved.
@@ -91,17 +93,8 @@ type Watch struct {
 	limits map[string]uint64    // of agents that are the limit: what they gave to the one below
 	slow   map[string]uint64    // agents that moved rightly: what they took, or gave
 
-	swaps    map[string]swap // agents that have changed places with one that they fed, until that is judged
-	innocent map[string]bool // agents of which that showed that they do not give slowly
-}
-
-// trial is a move whose use is to be seen.
-type trial struct {
-	moved string
-	rate  uint64          // that it took
-	heirs map[string]bool // those that it fed
-	best  uint64          // that one of them takes in its place
-	judge time.Time
+	swaps    map[string]*swap // agents that have changed places with one that they fed, until that is judged
+	innocent map[string]bool  // agents of which that showed that they do not give slowly
 }
 
 // NewWatch returns one that has seen nothing.
@@ -109,7 +102,7 @@ func NewWatch() *Watch {
 	return &Watch{
 		took: map[string]uint64{}, behind: map[string]time.Time{}, quiet: map[string]time.Time{},
 		trials: map[string]*trial{}, limits: map[string]uint64{}, slow: map[string]uint64{},
-		swaps: map[string]swap{}, innocent: map[string]bool{},
+		swaps: map[string]*swap{}, innocent: map[string]bool{},
 	}
 }
 
@@ -165,7 +158,7 @@ func (w *Watch) relief(l *link) (move Move, is bool) {
 	}
 	move = Move{
 		Node: l.child, Parent: l.parent, Rate: l.to.Rate, Waiting: l.waits(),
-		Could: max(l.beside, l.share), Seen: l.beside > 0 && l.beside >= l.share,
+		Could: max(l.beside, l.share), Seen: l.beside > 0 && l.beside >= l.share, Gave: l.gives,
 	}
 	if move.Could/slower >= l.to.Rate || move.Could == 0 && !limited {
 		return move, true
@@ -180,7 +173,7 @@ func (w *Watch) Moved(move Move, before *tree.Tree, now time.Time) {
 	until := now.Add(min(max(shown, settle), rest)) // what is moved for is seen by then
 	switch move.Why {
 	case Lags:
-		t := &trial{moved: move.Node, rate: move.Rate, heirs: map[string]bool{}, judge: until}
+		t := &trial{moved: move.Node, rate: move.Rate, gave: move.Gave, heirs: map[string]bool{}, judge: until}
 		w.trials[move.Parent] = t
 		for _, heir := range before.Children(move.Node) {
 			t.heirs[heir] = true
@@ -189,7 +182,7 @@ func (w *Watch) Moved(move Move, before *tree.Tree, now time.Time) {
 		w.leave(move.Node, now.Add(rest))
 		w.leave(move.Parent, until)
 	case Tries:
-		w.swaps[move.Parent] = swap{with: move.Node, rate: move.Rate, judge: until}
+		w.swaps[move.Parent] = &swap{with: move.Node, rate: move.Rate, judge: until}
 		w.leave(move.Node, now.Add(rest))
 		w.leave(move.Parent, until)
 	case GivesSlowly, TakesSlowly:
@@ -211,29 +204,6 @@ func (w *Watch) leave(name string, until time.Time) {
 // Slow returns the agents that took less than the next in their place, or gave less than another
 // did, with the rate at which they did.
 func (w *Watch) Slow() map[string]uint64 { return maps.Clone(w.slow) }
-
-// judge finds out what moves were good for.
-func (w *Watch) judge(t *tree.Tree, flows Flows, now time.Time) {
-	for parent, trial := range w.trials {
-		var beside uint64
-		for _, child := range t.Children(parent) {
-			if trial.heirs[child] {
-				trial.best = max(trial.best, flows[child].Rate)
-			} else {
-				beside = max(beside, flows[child].Rate)
-			}
-		}
-		switch {
-		case now.Before(trial.judge):
-			continue
-		case isBetter(trial.best, trial.rate):
-			w.slow[trial.moved] = trial.rate
-		case !isBetter(beside, trial.rate):
-			w.limits[parent] = max(trial.best, trial.rate)
-		}
-		delete(w.trials, parent)
-	}
-}
 
 // isBetter tells whether a rate is clearly more than another.
 func isBetter(rate, than uint64) bool { return float64(rate) >= better*float64(than) }

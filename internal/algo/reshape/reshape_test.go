@@ -27,6 +27,7 @@ type network struct {
 	length uint64
 	down   map[string]uint64 // what an agent's link takes; of the first, what the sender sends
 	up     map[string]uint64 // what an agent gives to all that it feeds, if that is less than a link carries
+	weight map[string]uint64 // of the links to it, where more than one: who has twice that of another gets twice as much
 	bytes  map[string]uint64
 	looked map[string]uint64 // bytes at the last look
 	due    time.Time
@@ -39,7 +40,7 @@ func chain(t rapid.TB, length, uplink uint64, rates ...uint64) *network {
 	t.Helper()
 	nodes := []tree.Node{{Name: "s", Cluster: "x"}}
 	n := &network{
-		watch: reshape.NewWatch(), now: time.Unix(0, 0), length: length, up: map[string]uint64{},
+		watch: reshape.NewWatch(), now: time.Unix(0, 0), length: length, up: map[string]uint64{}, weight: map[string]uint64{},
 		down: map[string]uint64{}, bytes: map[string]uint64{}, looked: map[string]uint64{},
 	}
 	for i, rate := range rates {
@@ -82,16 +83,25 @@ func (n *network) flow() {
 		parent, _ := n.t.Parent(name)
 		has, rate := n.length, n.down[name]
 		if parent != "s" {
-			has, rate = n.bytes[parent], min(rate, cmp.Or(n.up[parent], 100*megabyte)/uint64(len(n.t.Children(parent))))
+			has, rate = n.bytes[parent], min(rate, n.share(parent, name))
 		}
 		n.bytes[name] = max(n.bytes[name], min(has, n.bytes[name]+rate*uint64(tick)/uint64(time.Second)))
 	}
 }
 
+// share returns what an agent gives to one that it feeds.
+func (n *network) share(parent, child string) uint64 {
+	var all uint64
+	for _, fed := range n.t.Children(parent) {
+		all += cmp.Or(n.weight[fed], 1)
+	}
+	return cmp.Or(n.up[parent], 100*megabyte) * cmp.Or(n.weight[child], 1) / all
+}
+
 func (n *network) look() {
 	flows := reshape.Flows{}
 	for name := range n.down {
-		flows[name] = reshape.Flow{Bytes: n.bytes[name], Rate: n.bytes[name] - n.looked[name]}
+		flows[name] = reshape.Flow{Bytes: n.bytes[name], At: n.now, Rate: n.bytes[name] - n.looked[name]}
 		n.looked[name] = n.bytes[name]
 	}
 	n.due = n.now.Add(time.Second) // the rates are bytes per second
@@ -181,6 +191,24 @@ func TestSlowGiverMovesToTheBottom(t *testing.T) {
 			n.wantSlow(t, slow)
 		}
 	}
+}
+
+// A link to an agent may take more of what the one above gives than that of the agent before it did, from members who
+// get the less: that does not make the former slow.
+func TestWhoTakesFromOthersIsNotFaster(t *testing.T) {
+	n := chain(t, 1000*megabyte, 0, slices.Repeat([]uint64{10 * megabyte}, 5)...)
+	var err error
+	if n.t, err = n.t.With(tree.Node{Name: "m", Kind: tree.Member, Cluster: "x", Agent: "a01"}); err != nil {
+		t.Fatal(err)
+	}
+	n.down["m"] = 10 * megabyte
+	n.up["a01"] = 2 * megabyte
+	n.weight["a03"], n.weight["a04"] = 4, 4
+	n.run(400 * time.Second)
+	if len(n.moves) != 3 || n.moves[2].Node != "a01" || n.moves[2].Why != reshape.GivesSlowly {
+		t.Errorf("%+v", n.moves)
+	}
+	n.wantSlow(t, "a01")
 }
 
 // Who feeds several that take slowly is back in its place after one of them was tried there.

@@ -13,6 +13,7 @@ import (
 type swap struct {
 	with  string
 	rate  uint64 // that it took
+	best  uint64 // that it takes since
 	judge time.Time
 }
 
@@ -20,6 +21,7 @@ type swap struct {
 func (w *Watch) judgeSwaps(t *tree.Tree, flows Flows, now time.Time) (move Move, found bool) {
 	for _, name := range slices.Sorted(maps.Keys(w.swaps)) {
 		swap := w.swaps[name]
+		swap.best = max(swap.best, flows[swap.with].Rate) // before it has all
 		if now.Before(swap.judge) {
 			continue
 		}
@@ -27,7 +29,7 @@ func (w *Watch) judgeSwaps(t *tree.Tree, flows Flows, now time.Time) (move Move,
 		if parent, _ := t.Parent(name); parent != swap.with {
 			continue // somebody has moved for another reason
 		}
-		move = Move{Why: TakesSlowly, Node: name, Parent: swap.with, Rate: swap.rate, Showed: flows[swap.with].Rate}
+		move = Move{Why: TakesSlowly, Node: name, Parent: swap.with, Rate: swap.rate, Showed: swap.best}
 		if isBetter(move.Showed, swap.rate) {
 			move.Why, w.slow[name] = GivesSlowly, swap.rate
 		} else {

@@ -2,13 +2,14 @@ package tree
 
 import "fmt"
 
-// Rise returns the tree with an agent in the place of the one of its cluster that feeds it, and that one fed by
-// it. All others stay where they are, so that it can be undone. The agent may feed one more than suits it then, but
-// not more than a limit that was given; where paths are bounded, nobody rises.
+// Rise returns the tree with an agent in the place of the one that feeds it, and that one fed by it. All others stay
+// where they are, so that it can be undone: that one must be of the same cluster, or be where its own is entered. The
+// agent may feed one more than suits it then, but not more than a limit that was given; where paths are bounded,
+// nobody rises.
 func (t *Tree) Rise(name string) (*Tree, error) {
 	at, known := t.index.find(name)
-	if !known || !t.agent(at) || !t.fedInside(at) {
-		return nil, fmt.Errorf("tree: %q is not an agent that another of its cluster feeds", name)
+	if !known || !t.agent(at) || !t.fedInside(at) && !t.isEntry(t.at(at).parent) {
+		return nil, fmt.Errorf("tree: %q is not an agent that can change places with the one that feeds it", name)
 	}
 	switch limit := t.bound.FanOut; {
 	case t.bound.MaxLatency > 0:
@@ -24,4 +25,10 @@ func (t *Tree) Rise(name string) (*Tree, error) {
 	r.attach(at, above)
 	r.attach(down, at)
 	return r.done(), nil
+}
+
+// isEntry tells whether a node is the agent through which its cluster is entered from elsewhere.
+func (t *Tree) isEntry(at int) bool {
+	p := t.at(at)
+	return t.agent(at) && !t.fedInside(at) && (p.node.Cluster == "" || p.node.Cluster != t.at(p.parent).node.Cluster)
 }

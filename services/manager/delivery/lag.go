@@ -82,15 +82,13 @@ func gives(move reshape.Move, after *tree.Tree) string {
 		move.Node, now, move.Parent, rate)
 }
 
-// flows returns how the delivery goes on at the agents that tell.
+// flows returns how the delivery goes on at the nodes that tell.
 func (k *keeper) flows() reshape.Flows {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	flows := make(reshape.Flows)
 	for id, node := range k.progress.nodes {
-		if id.Role == identity.Agent {
-			flows[id.String()] = reshape.Flow{Bytes: node.reported().GetBytes(), Rate: node.rate}
-		}
+		flows[id.String()] = reshape.Flow{Bytes: node.reported().GetBytes(), At: node.at, Rate: node.rate}
 	}
 	return flows
 }
