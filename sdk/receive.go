@@ -183,14 +183,18 @@ type receiving struct {
 	offset  uint64
 	end     *link.End
 	lost    string
+	damaged string        // who gave it something else than was sent, while another is awaited
 	changed chan struct{} // closed when any of these changes
+
+	fedBy        string // who fed it last
+	triedAnother bool   // in place of one that gave it something else than was sent
 }
 
 func (r *receiving) standing() *groupv1.DeliveryReport {
 	assignment, _ := r.session.attendance.assignment(r.id)
 	r.mu.Lock()
 	report := &groupv1.DeliveryReport{
-		Delivery: r.id, TreeVersion: assignment.GetTreeVersion(), Bytes: r.offset, Lost: r.lost, Ended: r.end != nil && r.offset == r.end.Length,
+		Delivery: r.id, TreeVersion: assignment.GetTreeVersion(), Bytes: r.offset, Lost: r.lost, Damaged: r.damaged, Ended: r.end != nil && r.offset == r.end.Length,
 	}
 	if r.counts != nil {
 		report.Datagrams = r.counts().message()
@@ -243,7 +247,7 @@ func (r *receiving) receive(ctx context.Context) Arrived {
 		case err != nil:
 			return r.failed(reasonOf(err), err)
 		default:
-			if one, isOther := r.land(ctx, landing); !isOther {
+			if one, again := r.land(ctx, landing); !again {
 				return one
 			}
 		}
@@ -271,21 +275,31 @@ func (r *receiving) alreadyHere(ctx context.Context) (one Arrived, is bool) {
 }
 
 // land takes the object from whoever feeds it, and puts it into its place when it is
-// whole and verified. A partial copy from earlier may turn out to be of something
-// else: it is gone then, and all has to be taken again.
-func (r *receiving) land(ctx context.Context, landing *object.Landing) (one Arrived, isOther bool) {
+// whole and verified. What has come may turn out to be something else, as a partial copy from earlier
+// may, or what an agent has damaged: all has to be taken again then.
+func (r *receiving) land(ctx context.Context, landing *object.Landing) (one Arrived, again bool) {
 	resumed := landing.Offset() > 0
 	r.update(func() { r.end = nil })
 	_ = r.Landed(landing.Offset())
-	if err := r.takeAll(ctx, &store{r, landing}); err != nil {
-		return r.leave(landing, err), false
+	err := r.takeAll(ctx, &store{r, landing})
+	if err == nil {
+		one, err = r.complete(ctx, landing)
 	}
+	if err == nil {
+		return one, false
+	}
+	one = r.leave(landing, err)
+	return one, reasonOf(err) == "damaged" && (resumed || r.awaitsAnother(ctx))
+}
+
+// complete puts what was taken into its place, once it is known what was sent.
+func (r *receiving) complete(ctx context.Context, landing *object.Landing) (Arrived, error) {
 	assignment, err := r.session.attendance.await(ctx, r.id, func(a *groupv1.Assignment) bool { return a == nil || a.GetSealed() || a.GetEnded() })
 	if err != nil {
-		return r.leave(landing, err), false
+		return Arrived{}, err
 	}
 	if !assignment.GetSealed() {
-		return r.leave(landing, endedEarly(assignment)), false
+		return Arrived{}, endedEarly(assignment)
 	}
 	r.root = assignment.GetRoot()
 	durable := r.spec.GetAckLevel() != groupv1.AckLevel_ACK_LEVEL_RECEIVED && r.spec.GetAckLevel() != groupv1.AckLevel_ACK_LEVEL_RELAYED
@@ -293,13 +307,33 @@ func (r *receiving) land(ctx context.Context, landing *object.Landing) (one Arri
 	err = r.place().put(assignment.GetCreateTime().AsTime(), root, func() error {
 		return landing.Complete(assignment.GetLength(), root, durable)
 	})
-	switch {
-	case errors.Is(err, object.ErrDamaged) && resumed:
-		return Arrived{}, true
-	case err != nil:
-		return r.leave(landing, err), false
+	if err != nil {
+		return Arrived{}, err
 	}
-	return Arrived{Incoming: r.incoming, Path: r.path(), Bytes: assignment.GetLength(), Root: r.root}, false
+	return Arrived{Incoming: r.incoming, Path: r.path(), Bytes: assignment.GetLength(), Root: r.root}, nil
+}
+
+// damagedPatience is how long a member waits to be fed by another agent when what one gave it was damaged.
+const damagedPatience = 15 * time.Second
+
+// awaitsAnother tells the managers that an agent gave what was not sent, and waits to be fed by another; it reports
+// whether there is one. It does so once: what two gave is damaged at its source.
+func (r *receiving) awaitsAnother(ctx context.Context) bool {
+	from := r.fedBy
+	if from == "" || r.triedAnother {
+		return false
+	}
+	r.triedAnother = true
+	r.session.client.log.Warn("damaged bytes came: taking all again from another agent", "delivery", r.id, "agent", from)
+	r.update(func() { r.damaged = from })
+	defer r.update(func() { r.damaged = "" })
+	r.session.attendance.reportNow()
+	ctx, cancel := context.WithTimeout(ctx, damagedPatience)
+	defer cancel()
+	assignment, err := r.session.attendance.await(ctx, r.id, func(a *groupv1.Assignment) bool {
+		return isOver(a) || len(a.GetParent().GetAddresses()) > 0 && a.GetParent().GetName() != from
+	})
+	return err == nil && !isOver(assignment)
 }
 
 // path is where the object appears, and place who has put one there.
@@ -311,6 +345,9 @@ func (r *receiving) place() *place { return r.session.client.placed.at(r.path())
 func (r *receiving) leave(landing *object.Landing, cause error) Arrived {
 	reason := reasonOf(cause)
 	var err error
+	if reason == "damaged" && r.fedBy != "" {
+		cause = fmt.Errorf("%w: it came from %s", cause, r.fedBy)
+	}
 	if reason == "no_room" || reason == "damaged" || reason == "superseded" {
 		err = landing.Remove()
 	} else {
@@ -422,6 +459,7 @@ func (r *receiving) takeFrom(ctx context.Context, assignment *groupv1.Assignment
 	}
 	if err == nil {
 		r.update(func() { r.lost = "" })
+		r.fedBy = parent.GetName()
 		taking := link.NewTaking(ctx, from, store, link.Options{})
 		err = taking.Run(conn)
 		r.session.client.log.Debug("a link was used", "member", r.session.member.Name, "delivery", r.id, "parent", parent.GetName(), "received_bytes", taking.Carried(), "end", err)

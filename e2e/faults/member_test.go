@@ -273,16 +273,36 @@ func TestC48NoRoomAtAnAgent(t *testing.T) {
 	n.AwaitComplete(n.Push(n.Object("model", 2*size), "--rate", "16MB"))
 }
 
-// What an agent's cache holds is changed behind its back: nobody whom it feeds is
-// COMPLETE with other bytes, and those it does not feed have all.
+// What an agent has cached is changed behind its back. Who is fed with it finds out, and takes all again from an agent
+// whose members have the right bytes; the one that is to blame is named.
 func TestC12AgentDamagesWhatItFeeds(t *testing.T) {
 	t.Parallel()
 	n := faults.Start(t, faults.Topology{Agents: 2, Members: "abb"})
+	p := damaged(n)
+	n.AwaitComplete(p)
+	changes := n.Delivery(p.ID).GetTreeChanges()
+	last := changes[len(changes)-1]
+	t.Log(last.GetDetail())
+	if last.GetCause() != "bytes_damaged" || !strings.HasSuffix(last.GetDetail(), "it got damaged bytes over agent/agent-b") {
+		t.Errorf("the tree changed for %v, want what agent-b gave to be the last cause", changes)
+	}
+}
+
+// Without another agent nobody is COMPLETE with it.
+func TestC12NoOtherAgent(t *testing.T) {
+	t.Parallel()
+	n := faults.Start(t, faults.Topology{Agents: 1, Members: "aaa"})
+	p := damaged(n)
+	n.WantOutcomes(n.AwaitEnd(p), p, map[string]string{"m2": "damaged"})
+}
+
+// damaged pushes an object of which the last agent changes what it gives to m2.
+func damaged(n *faults.Net) *faults.Push {
 	p := n.Push(n.Object("model", size), "--rate", "4MB")
 	n.AwaitBytes(p, "m1", 1<<20)
 	n.Freeze("m2") // it will be fed what has been damaged
 	n.AwaitBytes(p, "m3", 15<<20)
-	n.DamageCache("agent-b", 14<<20) // beyond what is on its way to it: buffers have 10 MiB
+	n.DamageCache(n.Agents[len(n.Agents)-1].Name(), 14<<20) // beyond what is on its way to it: buffers have 10 MiB
 	n.Thaw("m2")
-	n.WantOutcomes(n.AwaitEnd(p), p, map[string]string{"m2": "damaged"})
+	return p
 }

@@ -362,6 +362,28 @@ func TestDeliveryAgentUnreachable(t *testing.T) {
 	p.m2.has(t, id, "still fed by "+next, fedBy(next))
 }
 
+// Who got something else than was sent is fed by another agent, twice at most: it may say what it likes.
+func TestDeliveryDamagedMember(t *testing.T) {
+	t.Parallel()
+	_, party := startParty(t)
+	p := newPair(t, party)
+	p.agent(t, "a3", "node-3", "zone-b")
+	id := p.create(t, p.sender, file(megabyte))
+	parent := p.m2.has(t, id, "fed by its node's agent", fedBy("a2")).GetParent().GetName()
+	p.m2.report(&groupv1.DeliveryReport{Delivery: id, Damaged: "another"})
+	wait(t, time.Second)
+	p.m2.has(t, id, "still fed by it: another is not who feeds it", fedBy("a2"))
+	for range 2 {
+		p.m2.report(&groupv1.DeliveryReport{Delivery: id, Damaged: parent})
+		parent = p.m2.has(t, id, "fed by another", func(a *groupv1.Assignment) bool {
+			return a.GetParent() != nil && a.GetParent().GetName() != parent
+		}).GetParent().GetName()
+	}
+	p.m2.report(&groupv1.DeliveryReport{Delivery: id, Damaged: parent})
+	wait(t, time.Second)
+	p.m2.has(t, id, "still fed by "+parent, fedBy(parent))
+}
+
 // Who gets nothing, or cannot reach it, is fed by another than an agent that feeds others; that one stays with them.
 func TestDeliveryUnfedMember(t *testing.T) {
 	t.Parallel()

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Elsewhere returns the tree with a member at the best agent that does not feed it now: of its cluster if
-// there is another, else anywhere. It fails with a *FanOutError if no other has room.
-func (t *Tree) Elsewhere(name string) (*Tree, error) {
+// Elsewhere returns the tree with a member at the best agent that does not feed it now, and is none of several:
+// of its cluster if there is one, else anywhere. It fails with a *FanOutError if none has room.
+func (t *Tree) Elsewhere(name string, but ...string) (*Tree, error) {
 	at, known := t.index.find(name)
 	if !known || t.agent(at) || t.at(at).parent == none || !t.agent(t.at(at).parent) {
 		return nil, fmt.Errorf("tree: %q is not a member that an agent feeds", name)
@@ -15,10 +15,10 @@ func (t *Tree) Elsewhere(name string) (*Tree, error) {
 	r := t.next().repair()
 	old := r.at(at).parent
 	r.detach(at)
-	isOld := func(agent int) bool { return agent == old }
-	others := slices.DeleteFunc(r.own(at), isOld)
+	isOut := func(agent int) bool { return agent == old || slices.Contains(but, r.at(agent).node.Name) }
+	others := slices.DeleteFunc(r.own(at), isOut)
 	if len(others) == 0 {
-		others = slices.DeleteFunc(r.allFed(), isOld)
+		others = slices.DeleteFunc(r.allFed(), isOut)
 	}
 	roomy := r.withRoom(others)
 	if len(roomy) == 0 {

@@ -19,11 +19,13 @@ const (
 	causeGives    = "agent_gives_slowly"
 	causeNearer   = "parent_nearer"
 	causeUnfed    = "member_unfed"
+	causeDamaged  = "bytes_damaged"
 )
 
 var causes = []string{
 	causeCreated, causeJoined, causeGone, causeReturned,
 	causeOffline, causeClosed, causeSilent, causeBlamed, causeSlow, causeIdle, causeLags, causeGives, causeNearer, causeUnfed,
+	causeDamaged,
 }
 
 const (

@@ -41,6 +41,7 @@ type nodeProgress struct {
 	sampled   time.Time // when its rate was last measured
 	sample    uint64    // its bytes then
 	rate      uint64    // in bytes per second
+	damaged   int       // how often it moved since it got damaged bytes
 }
 
 // A rate is measured over ratePause at least, and where little comes until ratePiece has come, but
@@ -112,7 +113,7 @@ func (p *progress) take(from identity.ID, report *groupv1.DeliveryReport, curren
 		urgent = true
 	}
 	hasAll := p.sealed && report.GetBytes() >= p.length && node.report.GetBytes() < p.length
-	urgent = urgent || report.GetTrouble() != node.report.GetTrouble() || hasAll && from.Role == identity.Agent
+	urgent = urgent || report.GetTrouble() != node.report.GetTrouble() || report.GetDamaged() != node.report.GetDamaged() || hasAll && from.Role == identity.Agent
 	urgent = p.takeLinks(from, report, current, now) || urgent
 	node.measureRate(report.GetBytes(), now)
 	node.report, node.at = report, now
@@ -229,5 +230,6 @@ func clip(report *groupv1.DeliveryReport) *groupv1.DeliveryReport {
 	const longest = 1024
 	report.Trouble = strings.ToValidUTF8(report.GetTrouble()[:min(longest, len(report.GetTrouble()))], "")
 	report.Lost = report.GetLost()[:min(64, len(report.GetLost()))]
+	report.Damaged = report.GetDamaged()[:min(64, len(report.GetDamaged()))]
 	return report
 }

@@ -24,7 +24,7 @@ func (r *rearrangement) moveStarved(delivery view.Delivery) {
 	for _, name := range r.tree.Names() {
 		if member := placement.ParseID(name); r.starves(member) {
 			from, _ := r.tree.Parent(name)
-			r.moveElsewhere(member, fmt.Sprintf("%s, which feeds others, gave it nothing", from))
+			r.moveUnfed(member, fmt.Sprintf("%s, which feeds others, gave it nothing", from))
 		}
 	}
 }
@@ -33,21 +33,29 @@ func (r *rearrangement) moveStarved(delivery view.Delivery) {
 // feeds; it reports whether it did.
 func (r *rearrangement) movesInstead(member, agent identity.ID, delivery view.Delivery) bool {
 	return delivery.Running() && member.Role == identity.Member && r.feedsOthers(agent, member) &&
-		r.moveElsewhere(member, fmt.Sprintf("it cannot reach %s, which feeds others", agent))
+		r.moveUnfed(member, fmt.Sprintf("it cannot reach %s, which feeds others", agent))
 }
 
-// moveElsewhere has a member be fed by another agent, if there is one.
-func (r *rearrangement) moveElsewhere(member identity.ID, why string) (moved bool) {
-	after, err := r.attached().Enlarged(r.tree).Elsewhere(member.String())
+// moveUnfed has a member be fed by another agent than the one that gave it nothing, if there is one.
+func (r *rearrangement) moveUnfed(member identity.ID, why string) (moved bool) {
+	from, _ := r.tree.Parent(member.String())
+	if !r.moveElsewhere(member, causeUnfed, why) {
+		return false
+	}
+	r.doubt(placement.ParseID(from), member)
+	return true
+}
+
+// moveElsewhere has a member be fed by another agent, if there is one that is none of several.
+func (r *rearrangement) moveElsewhere(member identity.ID, cause, why string, but ...string) (moved bool) {
+	after, err := r.attached().Enlarged(r.tree).Elsewhere(member.String(), but...)
 	if err != nil {
 		return false
 	}
-	from, _ := r.tree.Parent(member.String())
 	r.tree = placement.Reduced(after, r.tree)
-	r.doubt(placement.ParseID(from), member)
 	r.seek.Stay(member.String(), r.now)
 	to, _ := r.tree.Parent(member.String())
-	r.because(causeUnfed, fmt.Sprintf("%s is fed by %s now: %s", member, to, why))
+	r.because(cause, fmt.Sprintf("%s is fed by %s now: %s", member, to, why))
 	return true
 }
 

@@ -82,6 +82,7 @@ func (k *keeper) arrange(ctx context.Context, delivery view.Delivery, now time.T
 	r.bringBack()
 	r.releaseMembers(delivery)
 	r.admitMembers(delivery)
+	r.moveDamaged(delivery)
 	r.moveStarved(delivery)
 	r.lowerSlow(delivery)
 	r.seekNearer(delivery)

@@ -1934,6 +1934,8 @@ type DeliveryReport struct {
 	Stripes *Stripes `protobuf:"bytes,10,opt,name=stripes,proto3" json:"stripes,omitempty"`
 	// RELAY and RECEIVE: it has been told that these bytes are all.
 	Ended bool `protobuf:"varint,11,opt,name=ended,proto3" json:"ended,omitempty"`
+	// RECEIVE: the agent that fed it something else than was sent; it waits for another, to take all again.
+	Damaged string `protobuf:"bytes,12,opt,name=damaged,proto3" json:"damaged,omitempty"`
 	// RECEIVE, of a stream in datagrams.
 	Datagrams *DatagramCounts `protobuf:"bytes,20,opt,name=datagrams,proto3" json:"datagrams,omitempty"`
 	// SEND, of a stream in datagrams: of the link to the one agent.
@@ -2047,6 +2049,13 @@ func (x *DeliveryReport) GetEnded() bool {
 		return x.Ended
 	}
 	return false
+}
+
+func (x *DeliveryReport) GetDamaged() string {
+	if x != nil {
+		return x.Damaged
+	}
+	return ""
 }
 
 func (x *DeliveryReport) GetDatagrams() *DatagramCounts {
@@ -3229,7 +3238,7 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\bcomplete\x18\x01 \x01(\bR\bcomplete\x128\n" +
 	"\acurrent\x18\x02 \x03(\v2\x1e.groupcast.group.v1.AssignmentR\acurrent\x12\x18\n" +
 	"\adropped\x18\x03 \x03(\tR\adropped\x12\x1c\n" +
-	"\tcontinues\x18\x04 \x01(\bR\tcontinues\"\x8f\x04\n" +
+	"\tcontinues\x18\x04 \x01(\bR\tcontinues\"\xa9\x04\n" +
 	"\x0eDeliveryReport\x12\x1a\n" +
 	"\bdelivery\x18\x01 \x01(\tR\bdelivery\x12!\n" +
 	"\ftree_version\x18\x02 \x01(\x04R\vtreeVersion\x12\x14\n" +
@@ -3243,7 +3252,8 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\atrouble\x18\t \x01(\tR\atrouble\x125\n" +
 	"\astripes\x18\n" +
 	" \x01(\v2\x1b.groupcast.group.v1.StripesR\astripes\x12\x14\n" +
-	"\x05ended\x18\v \x01(\bR\x05ended\x12@\n" +
+	"\x05ended\x18\v \x01(\bR\x05ended\x12\x18\n" +
+	"\adamaged\x18\f \x01(\tR\adamaged\x12@\n" +
 	"\tdatagrams\x18\x14 \x01(\v2\".groupcast.group.v1.DatagramCountsR\tdatagrams\x12B\n" +
 	"\fdatagram_use\x18\x15 \x01(\v2\x1f.groupcast.group.v1.DatagramUseR\vdatagramUse\"\xa7\x02\n" +
 	"\vChildReport\x12\x12\n" +

@@ -1,0 +1,73 @@
+package delivery
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/groupcast/groupcast/internal/algo/tree"
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/services/manager/placement"
+	"github.com/groupcast/groupcast/services/manager/view"
+)
+
+// What a member got may turn out not to be what was sent: an agent on its way, or that one's disk, has damaged it.
+// The member takes it again, over another way.
+
+// damagedMost is how often a member moves for that in one delivery: it may say what it likes.
+const damagedMost = 2
+
+// moveDamaged has members be fed by others that got damaged bytes: by an agent whose members have the right ones, if
+// there is one, or by one that these did not come over, or by any other.
+func (r *rearrangement) moveDamaged(delivery view.Delivery) {
+	if isDatagrams(delivery) || !delivery.Running() || r.tree == nil {
+		return
+	}
+	for _, name := range r.tree.Names() {
+		member := placement.ParseID(name)
+		if !r.gotDamaged(member) {
+			continue
+		}
+		from, _ := r.tree.Parent(name)
+		right := r.gaveRight(delivery, from)
+		suspects := slices.DeleteFunc(r.tree.Path(name), func(node string) bool { return !r.isAgent(node) || slices.Contains(right, node) })
+		why := fmt.Sprintf("it got damaged bytes over %s", strings.Join(suspects, " or "))
+		untried := slices.DeleteFunc(r.agents(), func(agent string) bool { return slices.Contains(right, agent) })
+		for _, but := range [][]string{untried, suspects, {from}} {
+			if r.moveElsewhere(member, causeDamaged, why, but...) {
+				r.desk.log.Warn("a member got damaged bytes", "delivery", r.id, "member", member.Name, "suspects", suspects)
+				break
+			}
+		}
+	}
+}
+
+// gotDamaged tells whether a member is to move because the agent that feeds it gave it damaged bytes, and counts that.
+func (r *rearrangement) gotDamaged(member identity.ID) bool {
+	from, _ := r.tree.Parent(member.String())
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	node := r.progress.nodes[member]
+	if member.Role != identity.Member || !r.isAgent(from) || node == nil || node.damaged == damagedMost ||
+		node.report.GetDamaged() != placement.ParseID(from).Name {
+		return false
+	}
+	node.damaged++
+	return true
+}
+
+// gaveRight returns the agents of the tree, but one, whose members have verified what these gave them.
+func (r *rearrangement) gaveRight(delivery view.Delivery, but string) (agents []string) {
+	return slices.DeleteFunc(r.agents(), func(agent string) bool {
+		return agent == but || !slices.ContainsFunc(r.tree.Children(agent), func(child string) bool {
+			id := placement.ParseID(child)
+			return id.Role == identity.Member && finalState(delivery, id.Name) == groupv1.ReceiptState_RECEIPT_STATE_COMPLETE
+		})
+	})
+}
+
+func (r *rearrangement) isAgent(name string) bool {
+	node, _ := r.tree.Node(name)
+	return node.Kind == tree.Agent
+}
