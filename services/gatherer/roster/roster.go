@@ -54,6 +54,8 @@ type Env struct {
 	Memory int
 	// Revoked says why a peer counts no more; nil revokes nobody.
 	Revoked func(identity.Peer) error
+	// Groups returns which groups a member may join; nil knows of none.
+	Groups func(member string) ([]string, error)
 	// Retention says how long what came stays.
 	Retention sink.Retention
 	// Finished is told how long each upload took that is finished; nil is not.
@@ -95,6 +97,9 @@ func New(env Env) *Roster {
 	}
 	if r.Revoked == nil {
 		r.Revoked = func(identity.Peer) error { return nil }
+	}
+	if r.Groups == nil {
+		r.Groups = func(string) ([]string, error) { return nil, nil }
 	}
 	if r.Finished == nil {
 		r.Finished = func(time.Duration) {}
@@ -179,7 +184,11 @@ func (r *Roster) Attach(name string, labels map[string]string, caller identity.P
 	if !now.TrustLabels && peer.Role != identity.Operator {
 		labels = nil
 	}
-	share := now.ShareFor(name, labels)
+	groups, err := r.groupsOf(name, peer)
+	if err != nil {
+		return nil, err
+	}
+	share := now.ShareFor(policy.Client{Name: name, Labels: labels, Groups: groups})
 	client := r.clients[name]
 	if client != nil && client.isOther(by) {
 		return &Session{ID: rand.Text(), Peer: peer, client: client, roster: r, ended: Fenced, change: make(chan struct{})}, nil
@@ -251,6 +260,15 @@ func mayBe(name *string, peer identity.ID) error {
 	return nil
 }
 
+// groupsOf returns the groups of a client: those that the managers let the member of its name into. What attaches as
+// an agent is no member, whatever its name.
+func (r *Roster) groupsOf(name string, peer identity.ID) ([]string, error) {
+	if peer.Role != identity.Member && peer.Role != identity.Operator {
+		return nil, nil
+	}
+	return r.Groups(name)
+}
+
 // admit says whether a client's minimum fits beside those of the others that are attached:
 // if not, it is refused or has to wait, as the policy says.
 func (r *Roster) admit(now policy.Policy, name string, share policy.Share) (queued bool, err error) {
@@ -291,7 +309,8 @@ func (r *Roster) Review() {
 	now, _ := r.Policy.Get()
 	attached := r.attached()
 	for _, client := range attached {
-		client.Share = now.ShareFor(client.Name, client.labels)
+		groups, _ := r.groupsOf(client.Name, client.session.Peer) // they were known when it attached
+		client.Share = now.ShareFor(policy.Client{Name: client.Name, Labels: client.labels, Groups: groups})
 		client.repace()
 	}
 	slices.SortStableFunc(attached, func(a, b *Client) int {
