@@ -829,9 +829,10 @@ func (*GetPolicyRequest) Descriptor() ([]byte, []int) {
 
 // GetPolicyResponse holds the policy.
 type GetPolicyResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Policy        *Policy                `protobuf:"bytes,1,opt,name=policy,proto3" json:"policy,omitempty"`
-	Revision      uint64                 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Policy *Policy                `protobuf:"bytes,1,opt,name=policy,proto3" json:"policy,omitempty"`
+	// Grows whenever the policy is another, over restarts of the gatherer, too.
+	Revision      uint64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -884,7 +885,7 @@ func (x *GetPolicyResponse) GetRevision() uint64 {
 type SetPolicyRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Policy *Policy                `protobuf:"bytes,1,opt,name=policy,proto3" json:"policy,omitempty"`
-	// The revision that was read; zero replaces any.
+	// The revision that was read: with any but the last one the call is refused. Zero replaces any.
 	Revision      uint64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
