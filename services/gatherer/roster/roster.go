@@ -60,6 +60,8 @@ type Env struct {
 	Retention sink.Retention
 	// Finished is told how long each upload took that is finished; nil is not.
 	Finished func(took time.Duration)
+	// Established is told how long each data connection took until it was let in; nil is not.
+	Established func(took time.Duration)
 	// Exec is run for each file that is finished; empty runs nothing.
 	Exec []string
 }
@@ -103,6 +105,9 @@ func New(env Env) *Roster {
 	}
 	if r.Finished == nil {
 		r.Finished = func(time.Duration) {}
+	}
+	if r.Established == nil {
+		r.Established = func(time.Duration) {}
 	}
 	r.life, r.end = context.WithCancel(context.Background())
 	return r
