@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/groupcast/groupcast/internal/algo/window"
 	"github.com/groupcast/groupcast/services/gatherer/controller"
 )
 
@@ -13,6 +14,10 @@ var (
 	MemoryLimit  = memoryLimit
 	WindowMemory = windowMemory
 )
+
+// CounterOf is where an interface's counter is, and CountIn how much comes per second by a counter.
+func CounterOf(iface string) string          { return newNeighbours(iface).file }
+func CountIn(file string) func() window.Rate { return (&neighbours{file: file}).rate }
 
 // Metrics are a gatherer's.
 type Metrics struct{ *metrics }
