@@ -132,7 +132,7 @@ func openRoster(env daemon.Env, config *Config, revocations *revocation.List, gr
 		Log: env.Log, Dir: config.Store.Dir, Policy: agreed, Grace: config.Store.Grace.Std(),
 		Reserve: uint64(config.Store.Reserve), Revoked: revocations.Revoked, Groups: grants.Of, Memory: windowMemory(uint64(config.Data.Memory), os.DirFS("/")), Exec: config.Exec, Finished: metrics.finished, Established: metrics.establish,
 		Retention: sink.Retention{Age: config.Store.KeepFor.Std(), Bytes: uint64(config.Store.KeepBytes)},
-	}), nil
+	})
 }
 
 // serveAPI takes the gRPC port.

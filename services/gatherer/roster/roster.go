@@ -76,6 +76,7 @@ type Roster struct {
 	uploads  map[wire.DeliveryID]*Upload
 	openings map[place]*opening
 	finished remembered
+	register *register
 	full     bool           // the disk has no room but for the reserve
 	scarce   bool           // windows are cut to the memory there is
 	lastID   uint64         // of a connection
@@ -87,12 +88,16 @@ type Roster struct {
 	commands commands      // and those that run
 }
 
-// New returns a roster without clients.
-func New(env Env) *Roster {
+// New returns a roster without clients, which knows which processes they were.
+func New(env Env) (*Roster, error) {
+	register, err := openRegister(env.Dir)
+	if err != nil {
+		return nil, err
+	}
 	r := &Roster{
 		Env: env, clients: make(map[string]*Client), sessions: make(map[string]*Session), uploads: make(map[wire.DeliveryID]*Upload),
 		openings: make(map[place]*opening), finished: remembered{known: make(map[wire.DeliveryID]finished)},
-		reading: make(chan struct{}, readMost), commands: newCommands(),
+		reading: make(chan struct{}, readMost), commands: newCommands(), register: register,
 	}
 	if r.Free == nil {
 		r.Free = freeOn
@@ -110,7 +115,7 @@ func New(env Env) *Roster {
 		r.Established = func(time.Duration) {}
 	}
 	r.life, r.end = context.WithCancel(context.Background())
-	return r
+	return r, nil
 }
 
 // Client is one that is attached, or was.
@@ -120,7 +125,6 @@ type Client struct {
 	Share   policy.Share
 	labels  map[string]string
 	session *Session // nil while it is not attached
-	process string   // whose it is, or was
 	left    time.Time
 	uploads map[string]*Upload // by path
 	arrived arrived
@@ -195,7 +199,10 @@ func (r *Roster) Attach(name string, labels map[string]string, caller identity.P
 	}
 	share := now.ShareFor(policy.Client{Name: name, Labels: labels, Groups: groups})
 	client := r.clients[name]
-	if client != nil && client.isOther(by) {
+	if r.register.isOther(name, by) {
+		if client == nil {
+			client = &Client{Name: name}
+		}
 		return &Session{ID: rand.Text(), Peer: peer, client: client, roster: r, ended: Fenced, change: make(chan struct{})}, nil
 	}
 	queued, err := r.admit(now, name, share)
@@ -209,7 +216,10 @@ func (r *Roster) Attach(name string, labels map[string]string, caller identity.P
 	} else if client.session != nil {
 		client.session.end(Fenced)
 	}
-	client.labels, client.Share, client.Since, client.queued, client.process = maps.Clone(labels), share, time.Now(), queued, by.Incarnation
+	client.labels, client.Share, client.Since, client.queued = maps.Clone(labels), share, time.Now(), queued
+	if err := r.register.enter(name, by); err != nil {
+		r.Log.Warn("which process a client is could not be noted: a restart forgets it", "client", name, "error", err)
+	}
 	client.repace()
 	client.session = &Session{ID: rand.Text(), Peer: peer, stamp: caller.Stamp, client: client, roster: r, change: make(chan struct{})}
 	r.sessions[client.session.ID] = client.session
@@ -227,11 +237,6 @@ const placeFor = 15 * time.Second
 // hasPlace reports whether a client was let in, and is there, or was just now.
 func (c *Client) hasPlace(now time.Time) bool {
 	return c != nil && !c.queued && (c.session != nil || now.Sub(c.left) < placeFor)
-}
-
-// isOther reports whether a process comes back to a client that is another's by now.
-func (c *Client) isOther(by Process) bool {
-	return by.Returns && by.Incarnation != "" && c.process != "" && c.process != by.Incarnation
 }
 
 // settle tells a client whether it may send.
@@ -454,6 +459,9 @@ func (r *Roster) Run(ctx context.Context) error {
 		case now := <-ticker.C:
 			r.sweep(now)
 			r.lookAtDisk()
+			if err := r.register.save(); err != nil {
+				r.Log.Warn("which processes clients are could not be made durable", "error", err)
+			}
 		}
 	}
 }
@@ -515,4 +523,7 @@ func (r *Roster) stop() {
 		upload.close()
 	}
 	r.running.Wait()
+	if err := r.register.close(); err != nil {
+		r.Log.Warn("which processes clients are could not be made durable", "error", err)
+	}
 }
