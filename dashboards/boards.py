@@ -105,11 +105,14 @@ def gathering():
         "groupcast-gathering", "Groupcast / Gathering", "What clients get beside what they should, and what holds them up.",
         ("Targets", [
             lines("Got", "What clients got in the controller's last round, by priority.", "Bps",
-                  Query("sum by (priority) (groupcast_gatherer_received_bytes_per_second{HERE})", "priority {{priority}}")),
+                  Query("sum by (priority) (groupcast_gatherer_received_bytes_per_second{HERE})", "priority {{priority}}"), span=6),
             lines("Should get", "What clients that have something to send should get, by priority.", "Bps",
-                  Query("sum by (priority) (groupcast_gatherer_target_bytes_per_second{HERE})", "priority {{priority}}")),
+                  Query("sum by (priority) (groupcast_gatherer_target_bytes_per_second{HERE})", "priority {{priority}}"), span=6),
             lines("Below target", "Clients with something to send that got less than 95 % of their target, by priority.", "short",
-                  Query("sum by (priority) (groupcast_gatherer_clients_below_target{HERE})", "priority {{priority}}")),
+                  Query("sum by (priority) (groupcast_gatherer_clients_below_target{HERE})", "priority {{priority}}"), span=6),
+            lines("Fairness", "Jain's index over clients with something to send, of what they got and of the part of their targets "
+                  "that they got: 1 is the same for all. Of several gatherers the least.", "short",
+                  Query("min by (of) (groupcast_gatherer_fairness{HERE})", "{{of}}"), span=6),
         ]),
         ("Control", [
             lines("Windows", "The sum of the windows shown, by priority, and what they are cut from.", "bytes",
@@ -129,6 +132,16 @@ def gathering():
             lines("Round of the controller", "How long a round took, 99th percentile: there are two in a second.", "s",
                   Query("histogram_quantile(0.99, sum by (le) (rate(groupcast_gatherer_round_seconds_bucket{HERE}[$__rate_interval])))",
                         "99 %")),
+        ]),
+        ("Uploads", [
+            lines("Establishment", "Median and 95th percentile of how long data connections took until they were let in.", "s",
+                  *[Query(f"histogram_quantile({q}, sum by (le) (rate(groupcast_gatherer_establishment_seconds_bucket"
+                          "{HERE}[$__rate_interval])))", f"{name}") for q, name in ((0.5, "median"), (0.95, "95 %"))]),
+            lines("Upload", "Median and 95th percentile of how long uploads took that are finished.", "s",
+                  *[Query(f"histogram_quantile({q}, sum by (le) (rate(groupcast_gatherer_upload_seconds_bucket"
+                          "{HERE}[$__rate_interval])))", f"{name}") for q, name in ((0.5, "median"), (0.95, "95 %"))]),
+            lines("Out of order", "Segments that came before others that were sent before them: after a loss, mostly.", "short",
+                  Query("sum(rate(groupcast_gatherer_out_of_order_segments_total{HERE}[$__rate_interval]))", "a second")),
         ]))
 
 

@@ -14,8 +14,10 @@ func definitions() map[string]any {
 		"maxConnections": map[string]any{"type": "integer", "minimum": 0, "maximum": 16},
 		"maxStored":      size,
 	}
+	names := map[string]any{"type": "array", "items": map[string]any{"type": "string"}}
 	rule := map[string]any{
-		"clients": map[string]any{"type": "array", "items": map[string]any{"type": "string"}},
+		"clients": names,
+		"groups":  names,
 		"labels":  map[string]any{"type": "object", "additionalProperties": map[string]any{"type": "string"}},
 	}
 	maps.Copy(rule, share)

@@ -45,8 +45,8 @@ func TestScripts(t *testing.T) {
 			env.Setenv("GROUPCAST_CONFIG", "")
 			env.Setenv("XDG_CONFIG_HOME", "")
 			env.Setenv("GROUPCAST_AGENTS_LISTEN", "127.0.0.1:0") // scripts run side by side
-			env.Setenv("GROUPCAST_GATHERER_GRPC", "")
-			env.Setenv("GROUPCAST_GATHERER_DATA", "127.0.0.1:0")
+			env.Setenv("GROUPCAST_GATHERER_ENABLED", "false")
+			env.Setenv("GROUPCAST_GATHERER_DATA_LISTEN", "127.0.0.1:0")
 			env.Values[runningKey{}] = make(map[string]*program)
 			return nil
 		},
@@ -132,7 +132,7 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	p := &program{cmd: exec.Command(args[1], args[2:]...), ended: make(chan struct{})}
 	p.cmd.Dir = ts.MkAbs(".")
-	for _, name := range []string{"PATH", "HOME", "XDG_CONFIG_HOME", "GROUPCAST_CONFIG", "GROUPCAST_AGENTS_LISTEN", "GROUPCAST_GATHERER_GRPC", "GROUPCAST_GATHERER_DATA"} {
+	for _, name := range []string{"PATH", "HOME", "XDG_CONFIG_HOME", "GROUPCAST_CONFIG", "GROUPCAST_AGENTS_LISTEN", "GROUPCAST_GATHERER_ENABLED", "GROUPCAST_GATHERER_GRPC_LISTEN", "GROUPCAST_GATHERER_DATA_LISTEN"} {
 		p.cmd.Env = append(p.cmd.Env, name+"="+ts.Getenv(name))
 	}
 	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr

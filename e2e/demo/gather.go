@@ -108,15 +108,15 @@ func uploads(ctx context.Context, bin, dir, policy, controller string) error {
 	}
 	data := filepath.Join(dir, controller)
 	process := server.Command(filepath.Join(bin, "groupcast-standalone"), "--data", data, "--agents-count", "0",
-		"--grpc-listen", "127.0.0.1:7400", "--admin-listen", "", "--log-level", "error", "--gatherer-policy", policy,
-		"--gatherer-controller", controller, "--gatherer-grpc", server.At(gatherPort), "--gatherer-data", server.At(gatherPort+1))
+		"--grpc-listen", "127.0.0.1:7400", "--admin-listen", "", "--log-level", "error", "--gatherer-policy-first", policy,
+		"--gatherer-controller", controller, "--gatherer-grpc-listen", server.At(gatherPort), "--gatherer-data-listen", server.At(gatherPort+1))
 	if err := process.Start(); err != nil {
 		return err
 	}
 	if err := awaitOutput(ctx, process, "ready: "); err != nil {
 		return err
 	}
-	fmt.Printf("$ groupcast-standalone --gatherer-policy policy.yaml --gatherer-controller %s\n", controller)
+	fmt.Printf("$ groupcast-standalone --gatherer-policy-first policy.yaml --gatherer-controller %s\n", controller)
 	access := filepath.Join(data, "admin.yaml")
 	for i, client := range clients {
 		upload := hosts[i].Command("/bin/sh", "-c", `"$0" --config "$1" upload - --name samples --as "$2" --to "$3" </dev/zero >/dev/null 2>&1`,

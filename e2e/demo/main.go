@@ -156,7 +156,7 @@ func (d *demo) serve(dir string) error {
 	data := filepath.Join(dir, "data")
 	fmt.Printf("$ groupcast-standalone --data %s --agents-count 2\n", data)
 	server := exec.Command(filepath.Join(d.bin, "groupcast-standalone"), "--data", data,
-		"--agents-count", "2", "--agents-listen", "127.0.0.1:0", "--gatherer-grpc", "", "--grpc-listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--log-level", "error")
+		"--agents-count", "2", "--agents-listen", "127.0.0.1:0", "--gatherer-enabled=false", "--grpc-listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--log-level", "error")
 	server.Stderr = os.Stderr
 	stdout, err := server.StdoutPipe()
 	if err != nil {

@@ -56,7 +56,7 @@ func Start(ctx context.Context, manager *lab.Host) (*Fleet, error) {
 		return f, err
 	}
 	data := filepath.Join(f.dir, "data")
-	process := manager.Command(server, "--data", data, "--agents-count", "0", "--gatherer-grpc", "",
+	process := manager.Command(server, "--data", data, "--agents-count", "0", "--gatherer-enabled=false",
 		"--grpc-listen", controlAddress, "--admin-listen", "", "--log-level", "warn")
 	process.Name = ManagerName
 	if err := process.Start(); err != nil {

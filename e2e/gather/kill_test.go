@@ -2,9 +2,14 @@ package gather_test
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"io"
 	"math/rand/v2"
+	"net"
 	"os"
+	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -132,5 +137,80 @@ func TestTwoOfOneName(t *testing.T) {
 	want := append(bytes.Repeat([]byte("old."), 1000), bytes.Repeat([]byte("new."), 1000)...)
 	if got := s.stored("alice", "log"); !bytes.Equal(got, want) {
 		t.Errorf("there are %d bytes, or other ones, want %d", len(got), len(want))
+	}
+}
+
+// line is a way to the gatherer that can be cut.
+type line struct {
+	net.Dialer
+
+	mu    sync.Mutex
+	isCut bool
+	conns []net.Conn
+}
+
+func (l *line) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := l.Dialer.DialContext(ctx, network, address)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err == nil && l.isCut {
+		return nil, errors.Join(errors.New("the line is cut"), conn.Close())
+	}
+	l.conns = append(l.conns, conn)
+	return conn, err
+}
+
+// set cuts the line, with all that goes over it, or mends it.
+func (l *line) set(cut bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.isCut = cut
+	for _, conn := range l.conns {
+		if conn != nil {
+			conn.Close()
+		}
+	}
+	l.conns = nil
+}
+
+// Of two processes of one name the older is cut off when the newer comes, finishes and goes, and the gatherer is killed:
+// when the older is back it is fenced all the same, and adds nothing to what the newer left.
+func TestTwoOfOneNameOverAKill(t *testing.T) {
+	s := start(t)
+	from, older := io.Pipe()
+	defer older.Close()
+	way := &line{}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	first, err := gather.Open(t.Context(), s.access(), s.grpc, gather.Options{As: "alice", Dialer: way})
+	s.must(err)
+	defer first.Close()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := first.UploadStream(ctx, func(uint64) (io.Reader, error) { return from, nil }, gather.StreamOptions{Path: "log"})
+		ended <- err
+	}()
+	_, err = older.Write(bytes.Repeat([]byte("old."), 1000))
+	s.must(err)
+	s.await("the older's bytes are there", func() bool { return len(s.stored("alice", "log")) == 4000 })
+	way.set(true)
+	second := s.client("alice")
+	_, err = second.UploadStream(t.Context(), func(uint64) (io.Reader, error) {
+		return bytes.NewReader(bytes.Repeat([]byte("new."), 1000)), nil
+	}, gather.StreamOptions{Path: "log"})
+	s.must(err)
+	s.must(second.Close())
+	s.gatherer.kill()
+	s.startGatherer()
+	go func() {
+		_, _ = older.Write([]byte("too late")) // nobody may read it
+		_ = older.Close()                      // who goes on is done then
+	}()
+	way.set(false)
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "another process has attached") {
+		t.Errorf("the older ends with %v", err)
+	}
+	if got := s.stored("alice", "log"); len(got) != 8000 || string(got[4000:4004]) != "new." {
+		t.Errorf("there are %d bytes, want the older's 4000 and the newer's", len(got))
 	}
 }

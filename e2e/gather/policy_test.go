@@ -38,6 +38,32 @@ func TestPolicyChangesWhileRunning(t *testing.T) {
 	s.wantFile("slow-1", "model", content)
 }
 
+// A rule fits those whom the managers let into its group, at once when that changes, and after the gatherer was killed, too.
+func TestRulesByGroup(t *testing.T) {
+	s := start(t)
+	s.policy("rules: [{groups: [icu-*], max: 4MB, priority: 3}]\ndefault: {max: 2MB}")
+	zero, err := os.Open("/dev/zero")
+	s.must(err)
+	defer zero.Close()
+	s.member(s.enrollInto("alice", "icu-2"), zero)
+	bob := s.enrollInto("bob", "lab")
+	s.member(bob, zero)
+	want := func(what string, alice, bob int) {
+		t.Helper()
+		s.await(what, func() bool {
+			one, other := s.status("alice"), s.status("bob")
+			return one.Attached && other.Attached && one.Share.Priority == alice && other.Share.Priority == bob
+		})
+	}
+	want("one of two is of the group", 3, 0)
+	s.must(os.RemoveAll(bob))
+	s.enrollInto("bob", "icu-1")
+	want("the other is let in, too", 3, 3)
+	s.gatherer.kill()
+	s.startGatherer()
+	want("it stays so when the gatherer is killed", 3, 3)
+}
+
 // Watching goes on after the gatherer was away, and says so meanwhile.
 func TestWatchOutlivesTheGatherer(t *testing.T) {
 	s := start(t)

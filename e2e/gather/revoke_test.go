@@ -9,10 +9,16 @@ import (
 	"time"
 )
 
-// enroll lets a member in, as itself, and returns its access.
+// enroll lets a member in, as itself and into every group, and returns its access.
 func (s *site) enroll(name string) (access string) {
 	s.Helper()
-	token, err := s.command("token", "create", name, "--role", "member", "--group", "*").Output()
+	return s.enrollInto(name, "*")
+}
+
+// enrollInto lets a member into a group.
+func (s *site) enrollInto(name, group string) (access string) {
+	s.Helper()
+	token, err := s.command("token", "create", name, "--role", "member", "--group", group).Output()
 	s.must(err)
 	access = s.place(name + ".yaml")
 	if said, err := s.command("--config", access, "enroll", "--endpoint", s.manager, "--token", strings.TrimSpace(string(token))).CombinedOutput(); err != nil {

@@ -118,7 +118,8 @@ func TestFilesOfATreeGoTogether(t *testing.T) {
 		t.Errorf("%d bytes are counted of short connections, and more were sent", got)
 	}
 	s.await("they are counted in the metrics, too", func() bool {
-		return s.metric("groupcast_gatherer_received_bytes_total") >= 4_000_000+3<<20 && s.metric("groupcast_gatherer_upload_seconds_count") >= 41
+		return s.metric("groupcast_gatherer_received_bytes_total") >= 4_000_000+3<<20 && s.metric("groupcast_gatherer_upload_seconds_count") >= 41 &&
+			s.metric("groupcast_gatherer_establishment_seconds_count") >= 41
 	})
 
 	s.policy("default: {maxConnections: 1}")

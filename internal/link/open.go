@@ -61,7 +61,8 @@ func greet(ctx context.Context, raw net.Conn, security *tls.Config, hello wire.H
 // Asked is a link that a neighbour asks for. It is to be welcomed or refused.
 type Asked struct {
 	wire.Hello
-	Peer identity.Peer
+	Peer  identity.Peer
+	Began time.Time // when its connection was accepted
 
 	raw    net.Conn
 	held   *gate
@@ -83,7 +84,7 @@ func Accept(ctx context.Context, raw net.Conn, security identity.TLS) (*Asked, e
 
 func listen(ctx context.Context, raw net.Conn, security identity.TLS) (*Asked, error) {
 	defer context.AfterFunc(ctx, func() { raw.SetDeadline(past) })()
-	held := &gate{Conn: raw}
+	began, held := time.Now(), &gate{Conn: raw}
 	secure := tls.Server(held, security.Listen(protocol))
 	if err := secure.HandshakeContext(ctx); err != nil {
 		return nil, err
@@ -96,7 +97,7 @@ func listen(ctx context.Context, raw net.Conn, security identity.TLS) (*Asked, e
 	if !known {
 		return nil, identity.ErrForeign
 	}
-	return &Asked{Hello: hello, Peer: peer, raw: raw, held: held, secure: secure}, nil
+	return &Asked{Hello: hello, Peer: peer, Began: began, raw: raw, held: held, secure: secure}, nil
 }
 
 // Welcome opens the link.

@@ -11,7 +11,7 @@ func (p Policy) Message() *gatherv1.Policy {
 		DefaultShare: p.Default.Message(), LinkBytesPerSecond: uint64(p.Link), Admission: string(p.Admission), TrustLabels: p.TrustLabels,
 	}
 	for _, rule := range p.Rules {
-		message.Rules = append(message.Rules, &gatherv1.Rule{Clients: rule.Clients, Labels: rule.Labels, Share: rule.Message()})
+		message.Rules = append(message.Rules, &gatherv1.Rule{Clients: rule.Clients, Labels: rule.Labels, Groups: rule.Groups, Share: rule.Message()})
 	}
 	return message
 }
@@ -31,7 +31,7 @@ func Of(message *gatherv1.Policy) Policy {
 		Admission: Admission(message.GetAdmission()), TrustLabels: message.GetTrustLabels(),
 	}
 	for _, rule := range message.GetRules() {
-		p.Rules = append(p.Rules, Rule{Clients: rule.GetClients(), Labels: rule.GetLabels(), Share: ShareOf(rule.GetShare())})
+		p.Rules = append(p.Rules, Rule{Clients: rule.GetClients(), Labels: rule.GetLabels(), Groups: rule.GetGroups(), Share: ShareOf(rule.GetShare())})
 	}
 	return p
 }

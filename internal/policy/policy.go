@@ -1,5 +1,5 @@
-// Package policy says which client of a gatherer is to get what: by its name and its
-// labels, never by what it claims.
+// Package policy says which client of a gatherer is to get what: by its name, its labels and
+// its groups, never by what it claims.
 package policy
 
 import (
@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -50,6 +51,8 @@ type Rule struct {
 	// Labels are all to be those of the client. What a client says of itself counts only with
 	// TrustLabels.
 	Labels map[string]string `json:"labels,omitempty"`
+	// Groups are names of groups, or patterns; one is to be a group that the managers let the client join.
+	Groups []string `json:"groups,omitempty"`
 
 	Share
 }
@@ -144,10 +147,10 @@ func (p Policy) fits(where string, s Share) error {
 
 func (r Rule) validate(where string) error {
 	var problems []error
-	if len(r.Clients) == 0 && len(r.Labels) == 0 {
-		problems = append(problems, fmt.Errorf("%s names neither clients nor labels: what is for all is the default", where))
+	if len(r.Clients) == 0 && len(r.Labels) == 0 && len(r.Groups) == 0 {
+		problems = append(problems, fmt.Errorf("%s names neither clients nor labels nor groups: what is for all is the default", where))
 	}
-	for _, pattern := range r.Clients {
+	for _, pattern := range slices.Concat(r.Clients, r.Groups) {
 		if _, err := path.Match(pattern, ""); err != nil || strings.Contains(pattern, "/") {
 			problems = append(problems, fmt.Errorf("%s: %q is no name or pattern of names, as cam-*", where, pattern))
 		}
@@ -170,27 +173,44 @@ func (s Share) validate(where string) error {
 	return errors.Join(problems...)
 }
 
+// Client is one that is to get something.
+type Client struct {
+	Name   string
+	Labels map[string]string
+	// Groups are those that it may join.
+	Groups []string
+}
+
+// allGroups is what somebody has who may join every group.
+const allGroups = "*"
+
 // ShareFor returns what a client gets.
-func (p Policy) ShareFor(name string, labels map[string]string) Share {
+func (p Policy) ShareFor(client Client) Share {
 	for _, rule := range p.Rules {
-		if rule.fits(name, labels) {
+		if rule.fits(client) {
 			return rule.Share
 		}
 	}
 	return p.Default
 }
 
-func (r Rule) fits(name string, labels map[string]string) bool {
-	named := len(r.Clients) == 0
-	for _, pattern := range r.Clients {
-		if match, err := path.Match(pattern, name); match && err == nil {
-			named = true
-		}
-	}
+func (r Rule) fits(client Client) bool {
 	for key, value := range r.Labels {
-		if found, is := labels[key]; !is || found != value {
+		if found, is := client.Labels[key]; !is || found != value {
 			return false
 		}
 	}
-	return named
+	return matches(r.Clients, client.Name) && (slices.Contains(client.Groups, allGroups) || matches(r.Groups, client.Groups...))
+}
+
+// matches reports whether a pattern matches one of some names. Without patterns everybody does.
+func matches(patterns []string, names ...string) bool {
+	for _, pattern := range patterns {
+		for _, name := range names {
+			if match, err := path.Match(pattern, name); match && err == nil {
+				return true
+			}
+		}
+	}
+	return len(patterns) == 0
 }

@@ -25,6 +25,11 @@ rules:
   maxStored: 100GiB
 - labels: {site: a}
   target: 2MB
+- groups: [lab, 'icu-*']
+  target: 3MB
+- clients: [guest-*]
+  groups: [visitors]
+  target: 4MB
 default: {target: 62kB}
 link: 10MB
 admission: queue
@@ -40,21 +45,29 @@ func TestTheFirstRuleThatFitsHolds(t *testing.T) {
 	for _, one := range []struct {
 		name   string
 		labels map[string]string
+		groups []string
 		target bytesize.Size
 		max    bytesize.Size
 	}{
-		{"ward-7", nil, 125_000, 0},
-		{"ward-7", map[string]string{"site": "a"}, 125_000, 0}, // the first of two that fit
-		{"ward", nil, 62_000, 0},
-		{"icu1", nil, 125_000, 0},
-		{"icu12", nil, 62_000, 0},
-		{"archive", nil, 62_000, 0}, // without the label
-		{"archive", map[string]string{"site": "b", "more": "x"}, 0, 1_000_000},
-		{"archive", map[string]string{"site": "a"}, 2_000_000, 0},
-		{"other", map[string]string{"site": ""}, 62_000, 0},
+		{"ward-7", nil, nil, 125_000, 0},
+		{"ward-7", map[string]string{"site": "a"}, []string{"lab"}, 125_000, 0}, // the first of three that fit
+		{"ward", nil, nil, 62_000, 0},
+		{"icu1", nil, nil, 125_000, 0},
+		{"icu12", nil, nil, 62_000, 0},
+		{"archive", nil, nil, 62_000, 0}, // without the label
+		{"archive", map[string]string{"site": "b", "more": "x"}, nil, 0, 1_000_000},
+		{"archive", map[string]string{"site": "a"}, nil, 2_000_000, 0},
+		{"other", map[string]string{"site": ""}, nil, 62_000, 0},
+		{"other", nil, []string{"models", "lab"}, 3_000_000, 0}, // one of its groups
+		{"other", nil, []string{"icu-2"}, 3_000_000, 0},
+		{"other", nil, []string{"*"}, 3_000_000, 0}, // it may join every group
+		{"lab", nil, nil, 62_000, 0},                // a name is no group
+		{"other", nil, []string{"visitors"}, 62_000, 0},
+		{"guest-1", nil, []string{"visitors"}, 4_000_000, 0},
+		{"guest-1", nil, nil, 62_000, 0},
 	} {
-		if got := p.ShareFor(one.name, one.labels); got.Target != one.target || got.Max != one.max {
-			t.Errorf("%s %v gets %+v, want target %v, max %v", one.name, one.labels, got, one.target, one.max)
+		if got := p.ShareFor(policy.Client{Name: one.name, Labels: one.labels, Groups: one.groups}); got.Target != one.target || got.Max != one.max {
+			t.Errorf("%s %v %v gets %+v, want target %v, max %v", one.name, one.labels, one.groups, got, one.target, one.max)
 		}
 	}
 }
@@ -87,9 +100,10 @@ func TestMistakesAreNamed(t *testing.T) {
 		"default: {target: many}":                  `read policy: "many" is no number of bytes`,
 		"rules: 5":                                 "read policy: rules cannot be of the kind number",
 		"default: {target: -1}":                    "read policy",
-		"rules: [{target: 1kB}]":                   "rules[0] names neither clients nor labels",
+		"rules: [{target: 1kB}]":                   "rules[0] names neither clients nor labels nor groups",
 		"rules: [{clients: ['a[']}]":               `rules[0]: "a[" is no name or pattern`,
 		"rules: [{clients: ['a/b']}]":              `rules[0]: "a/b" is no name or pattern`,
+		"rules: [{groups: ['a/b']}]":               `rules[0]: "a/b" is no name or pattern`,
 		"default: {target: 1kB, minimum: 2kB}":     "default: minimum 2kB is more than target 1kB",
 		"default: {target: 2kB, max: 1kB}":         "default: target 2kB is more than max 1kB",
 		"default: {minimum: 2kB, max: 1kB}":        "default: minimum 2kB is more than max 1kB",
@@ -129,7 +143,8 @@ func TestPoliciesOutliveTheirForms(t *testing.T) {
 		for range rapid.IntRange(0, 3).Draw(t, "rules") {
 			p.Rules = append(p.Rules, policy.Rule{
 				Clients: []string{rapid.StringMatching(`[a-z*?]{1,8}`).Draw(t, "client")},
-				Labels:  map[string]string{rapid.StringMatching(`[a-z]{1,8}`).Draw(t, "label"): "x"}, Share: share.Draw(t, "share"),
+				Labels:  map[string]string{rapid.StringMatching(`[a-z]{1,8}`).Draw(t, "label"): "x"},
+				Groups:  []string{rapid.StringMatching(`[a-z*?]{1,8}`).Draw(t, "group")}, Share: share.Draw(t, "share"),
 			})
 		}
 		written, err := p.Text()

@@ -63,6 +63,23 @@ func (u *Uplink) WatchRevocations(ctx context.Context, each func(RevocationEvent
 		func(change *groupv1.Revocation) error { return each(RevocationEvent{Change: change}) })
 }
 
+// GrantEvent is one step of a watch: a whole snapshot, or a change.
+type GrantEvent struct {
+	// Snapshot holds all grants, where Change is nil.
+	Snapshot []*groupv1.Grant
+	Change   *groupv1.Grant
+}
+
+// WatchGrants is WatchMembers for which groups members may join.
+func (u *Uplink) WatchGrants(ctx context.Context, each func(GrantEvent) error) error {
+	return watch(ctx, u, "watch grants",
+		func(ctx context.Context, resume uint64) (receiver[*groupv1.WatchGrantsResponse], error) {
+			return groupv1.NewIdentityServiceClient(u).WatchGrants(ctx, &groupv1.WatchGrantsRequest{ResumeRevision: resume})
+		},
+		func(snapshot []*groupv1.Grant) error { return each(GrantEvent{Snapshot: snapshot}) },
+		func(change *groupv1.Grant) error { return each(GrantEvent{Change: change}) })
+}
+
 // noting notes that something was received.
 type noting[M any] struct {
 	from  receiver[M]

@@ -198,7 +198,7 @@ others. It holds from the next half second on. Rates are bytes per second.
     target: 125kB            # what they should get,
     minimum: 60kB            # and get even where targets do not fit
     priority: 1              # the higher comes first
-  - clients: [archive]
+  - groups: [archive]        # that the managers let the client join
     max: 1MB
     maxConnections: 2
     maxStored: 100GiB        # on the gatherer's disk

@@ -21,6 +21,11 @@ type Config struct {
 
 	uplink.ServiceConfig
 
+	Settings
+}
+
+// Settings say how a gatherer gathers, whoever runs it: those of one in a standalone server are the same.
+type Settings struct {
 	GRPC          daemon.GRPCConfig `json:"grpc"`
 	Addresses     []string          `json:"addresses" usage:"where clients reach the gRPC port, as host:port, which the managers tell those that name this gatherer; empty is where it listens, at data.hosts or this machine's addresses if that is everywhere"`
 	Labels        []string          `json:"labels" usage:"labels of this gatherer, as site=a"`
@@ -44,7 +49,7 @@ type DataConfig struct {
 
 // StoreConfig says where the bytes go.
 type StoreConfig struct {
-	Dir     string          `json:"dir" usage:"directory that every client has a directory in"`
+	Dir     string          `json:"dir" usage:"directory that every client has a directory in; for groupcast-standalone, empty is gatherer/gathered below its data"`
 	Reserve bytesize.Size   `json:"reserve" usage:"clients are paused while the disk has less room than this"`
 	Grace   daemon.Duration `json:"grace" usage:"how long the uploads of a client that is gone stay open; later it goes on with what is on disk"`
 
@@ -54,7 +59,7 @@ type StoreConfig struct {
 
 // PolicyConfig says who gets what until somebody sets a policy.
 type PolicyConfig struct {
-	File  string `json:"file" usage:"where the policy is kept that was set over the API"`
+	File  string `json:"file" usage:"where the policy is kept that was set over the API; for groupcast-standalone, empty is gatherer/policy.yaml below its data"`
 	First string `json:"first" usage:"YAML file with the policy that holds before one was set; empty gives every client the same"`
 }
 
@@ -63,11 +68,13 @@ func Defaults() *Config {
 	return &Config{
 		CommonConfig:  daemon.CommonDefaults("127.0.0.1:7422"),
 		ServiceConfig: uplink.ServiceDefaults("groupcast-data/gatherer/credentials"),
-		GRPC:          daemon.GRPCConfig{Listen: "127.0.0.1:7420", MaxConnections: 10000},
-		Data:          DataConfig{Listen: "127.0.0.1:7421", Addresses: []string{}, Hosts: []string{}},
-		Store:         StoreConfig{Dir: "groupcast-data/gatherer/gathered", Reserve: 256 << 20, Grace: daemon.Duration(time.Minute)},
-		Policy:        PolicyConfig{File: "groupcast-data/gatherer/policy.yaml"},
-		Addresses:     []string{}, Labels: []string{}, Controller: window.Default, Exec: []string{},
+		Settings: Settings{
+			GRPC:      daemon.GRPCConfig{Listen: "127.0.0.1:7420", MaxConnections: 10000},
+			Data:      DataConfig{Listen: "127.0.0.1:7421", Addresses: []string{}, Hosts: []string{}},
+			Store:     StoreConfig{Dir: "groupcast-data/gatherer/gathered", Reserve: 256 << 20, Grace: daemon.Duration(time.Minute)},
+			Policy:    PolicyConfig{File: "groupcast-data/gatherer/policy.yaml"},
+			Addresses: []string{}, Labels: []string{}, Controller: window.Default, Exec: []string{},
+		},
 	}
 }
 

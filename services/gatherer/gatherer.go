@@ -23,6 +23,7 @@ import (
 	"github.com/groupcast/groupcast/internal/uplink"
 	"github.com/groupcast/groupcast/services/gatherer/api"
 	"github.com/groupcast/groupcast/services/gatherer/controller"
+	"github.com/groupcast/groupcast/services/gatherer/grant"
 	"github.com/groupcast/groupcast/services/gatherer/revocation"
 	"github.com/groupcast/groupcast/services/gatherer/roster"
 	"github.com/groupcast/groupcast/services/gatherer/sink"
@@ -36,9 +37,9 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 	}
 	defer managers.Close()
 	env.Log = env.Log.With("gatherer", name)
-	revocations := revocation.New(time.Now)
+	revocations, grants := revocation.New(time.Now), &grant.List{}
 	metrics := newMetrics(env.Metrics)
-	clients, err := openRoster(env, config, revocations, metrics)
+	clients, err := openRoster(env, config, revocations, grants, metrics)
 	if err != nil {
 		return err
 	}
@@ -84,6 +85,7 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 	group.Go(func() error { return register(ctx, config, managers, port.Addr(), control, clients) })
 	group.Go(func() error { return clients.Run(ctx) })
 	group.Go(func() error { return revocations.Run(ctx, managers, clients.Expel) })
+	group.Go(func() error { return grants.Run(ctx, managers) })
 	group.Go(func() error { return clients.Retain(ctx) })
 	group.Go(func() error {
 		return control.Run(ctx, func(round controller.Round) {
@@ -112,7 +114,7 @@ func register(ctx context.Context, config *Config, managers *uplink.Uplink, at s
 }
 
 // openRoster makes the directory that clients upload into, and reads the policy.
-func openRoster(env daemon.Env, config *Config, revocations *revocation.List, metrics *metrics) (*roster.Roster, error) {
+func openRoster(env daemon.Env, config *Config, revocations *revocation.List, grants *grant.List, metrics *metrics) (*roster.Roster, error) {
 	for _, dir := range []string{config.Store.Dir, filepath.Dir(config.Policy.File)} {
 		if err := os.MkdirAll(dir, 0o750); err != nil {
 			return nil, fmt.Errorf("make directory: %w", err)
@@ -128,9 +130,9 @@ func openRoster(env daemon.Env, config *Config, revocations *revocation.List, me
 	}
 	return roster.New(roster.Env{
 		Log: env.Log, Dir: config.Store.Dir, Policy: agreed, Grace: config.Store.Grace.Std(),
-		Reserve: uint64(config.Store.Reserve), Revoked: revocations.Revoked, Memory: windowMemory(uint64(config.Data.Memory), os.DirFS("/")), Exec: config.Exec, Finished: metrics.finished,
+		Reserve: uint64(config.Store.Reserve), Revoked: revocations.Revoked, Groups: grants.Of, Memory: windowMemory(uint64(config.Data.Memory), os.DirFS("/")), Exec: config.Exec, Finished: metrics.finished, Established: metrics.establish,
 		Retention: sink.Retention{Age: config.Store.KeepFor.Std(), Bytes: uint64(config.Store.KeepBytes)},
-	}), nil
+	})
 }
 
 // serveAPI takes the gRPC port.

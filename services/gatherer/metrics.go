@@ -17,10 +17,11 @@ import (
 type metrics struct {
 	refused, received                                  *prometheus.CounterVec
 	outOfOrder                                         prometheus.Counter
-	took                                               prometheus.Histogram
+	took, established                                  prometheus.Histogram
 	counted                                            map[string]uint64 // bytes of each client that are in received
 	reordered                                          map[uint64]uint64 // segments of each connection that are in outOfOrder
 	rate, target, below, connections, windows, clients *prometheus.GaugeVec
+	fairness                                           *prometheus.GaugeVec
 	available, budget, others, paused                  prometheus.Gauge
 	roundTrip, round                                   prometheus.Histogram
 	shown                                              sums
@@ -47,6 +48,10 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 			Name: "groupcast_gatherer_upload_seconds", Help: "How long uploads took that are finished, from when they were opened, or opened again.",
 			Buckets: prometheus.ExponentialBuckets(0.01, 4, 10), NativeHistogramBucketFactor: 1.1,
 		}),
+		established: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "groupcast_gatherer_establishment_seconds", Help: "How long data connections took from when they were accepted until they were let in: the handshake of TLS, and who they are. The handshake of TCP, a round trip, comes before.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 2, 14), NativeHistogramBucketFactor: 1.1,
+		}),
 		counted: make(map[string]uint64), reordered: make(map[uint64]uint64),
 		rate:        gauges("received_bytes_per_second", "What clients got in the controller's last round, by priority.", "priority"),
 		target:      gauges("target_bytes_per_second", "What the clients that have something to send should get, by priority.", "priority"),
@@ -54,6 +59,7 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		connections: gauges("connections", "Data connections, by the state that the controller has them in.", "state"),
 		windows:     gauges("window_bytes", "The sum of the windows that connections are shown, by priority.", "priority"),
 		clients:     gauges("clients", "Clients that are attached or have uploads open, by where they are held up.", "bottleneck"),
+		fairness:    gauges("fairness", "Jain's index over clients that have something to send, of what they got in the last round (throughput), and of the part of their targets that they got, 1 at most (satisfaction): 1 is the same for all, 1/n all for one of n, 0 nothing for all.", "of"),
 		available:   gauge("available_bytes_per_second", "What the link is thought to carry for clients; 0 is not known."),
 		budget:      gauge("budget_bytes", "What all windows are cut from; 0 is no bound."),
 		others:      gauge("other_bytes_per_second", "What else comes over the link, where an interface is named."),
@@ -70,7 +76,7 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 	for _, reason := range []string{link.Crowded, link.Handshake} { // a rate can be taken before the first
 		m.refused.WithLabelValues(reason)
 	}
-	registry.MustRegister(m.refused, m.received, m.outOfOrder, m.took, m.rate, m.target, m.below, m.connections, m.windows, m.clients, m.available, m.budget, m.others, m.paused, m.roundTrip, m.round)
+	registry.MustRegister(m.refused, m.received, m.outOfOrder, m.took, m.established, m.fairness, m.rate, m.target, m.below, m.connections, m.windows, m.clients, m.available, m.budget, m.others, m.paused, m.roundTrip, m.round)
 	return m
 }
 
@@ -78,6 +84,9 @@ func (m *metrics) turnAway(reason string) { m.refused.WithLabelValues(reason).In
 
 // finished notes how long an upload took.
 func (m *metrics) finished(took time.Duration) { m.took.Observe(took.Seconds()) }
+
+// establish notes how long a data connection took until it was let in.
+func (m *metrics) establish(took time.Duration) { m.established.Observe(took.Seconds()) }
 
 // count adds what has come since the last round.
 func (m *metrics) count(facts window.Facts, clients []roster.Status) {
@@ -107,6 +116,7 @@ func (m *metrics) note(round controller.Round, clients []roster.Status) {
 	for i, client := range round.Facts.Clients {
 		m.noteClient(next, client, round.Decision.Shares[i])
 	}
+	m.noteFairness(next, round.Facts.Clients)
 	m.shown.give(next)
 	m.shown = next
 	paused := 0
@@ -144,6 +154,25 @@ func (s sums) give(next sums) {
 			if _, goesOn := next[gauges][label]; !goesOn {
 				gauges.DeleteLabelValues(label)
 			}
+		}
+	}
+}
+
+// noteFairness compares what clients get that have something to send.
+func (m *metrics) noteFairness(shown sums, clients []window.Client) {
+	var rates, parts []float64
+	for _, client := range clients {
+		if !client.Active {
+			continue
+		}
+		rates = append(rates, float64(client.Throughput))
+		if client.Target > 0 {
+			parts = append(parts, min(1, float64(client.Throughput/client.Target)))
+		}
+	}
+	for of, shares := range map[string][]float64{"throughput": rates, "satisfaction": parts} {
+		if len(shares) > 0 {
+			shown.add(m.fairness, of, window.Fairness(shares))
 		}
 	}
 }

@@ -89,6 +89,7 @@ var matrix = []struct {
 	{"groupcast.group.v1.IdentityService", "RevokeIdentity", "operator", nil},
 	{"groupcast.group.v1.IdentityService", "IssueRelay", "operator member", &groupv1.IssueRelayRequest{Group: "models", Member: "alice"}},
 	{"groupcast.group.v1.IdentityService", "WatchRevocations", "operator gatherer", nil},
+	{"groupcast.group.v1.IdentityService", "WatchGrants", "operator gatherer", nil},
 	{"groupcast.group.v1.ManagerService", "GetStatus", anyRole, nil},
 	{"groupcast.agent.v1.AgentService", "Control", "agent", nil},
 	{"groupcast.agent.v1.AgentService", "ListAgents", "operator", nil},

@@ -1,6 +1,7 @@
 package manager_test
 
 import (
+	"slices"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -60,4 +61,42 @@ func TestRevocationsAreWatched(t *testing.T) {
 	if status.Code(err) != codes.OutOfRange {
 		t.Errorf("from a revision to come: %v", err)
 	}
+}
+
+// Who watches grants is told which groups members may join, and each change: a later token's groups replace the earlier
+// ones, and a revocation changes none.
+func TestGrantsAreWatched(t *testing.T) {
+	m := managertest.Start(t)
+	client, access := m.Client(t), mustRead(t, m.Access)
+	letIn(t, access, "member", "alice", "icu")
+	letIn(t, access, "agent", "a1")
+	stream, err := groupv1.NewIdentityServiceClient(managertest.Dial(t, access)).WatchGrants(t.Context(), &groupv1.WatchGrantsRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := func() *groupv1.WatchGrantsResponse {
+		for {
+			message, err := stream.Recv()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(message.GetChanges()) > 0 || len(message.GetSnapshot()) > 0 {
+				return message
+			}
+		}
+	}
+	want := func(got []*groupv1.Grant, member string, groups ...string) {
+		t.Helper()
+		if len(got) != 1 || got[0].GetMember() != member || !slices.Equal(got[0].GetGroups(), groups) {
+			t.Errorf("got %v, want one grant of %q to %s", got, groups, member)
+		}
+	}
+	want(next().GetSnapshot(), "alice", "icu")
+	if err := client.Revoke(t.Context(), "member", "alice"); err != nil {
+		t.Fatal(err)
+	}
+	letIn(t, access, "member", "bob", "*")
+	want(next().GetChanges(), "bob", "*")
+	letIn(t, access, "member", "alice", "lab", "icu")
+	want(next().GetChanges(), "alice", "lab", "icu")
 }

@@ -18,7 +18,7 @@ func BenchmarkStartToReady(b *testing.B) {
 	binary := testprocess.Binary(b, "github.com/groupcast/groupcast/services/standalone/cmd/groupcast-standalone")
 	for b.Loop() {
 		start := time.Now()
-		server := exec.Command(binary, "--data", filepath.Join(b.TempDir(), "data"), "--grpc-listen", "127.0.0.1:0", "--admin-listen", "", "--agents-listen", "127.0.0.1:0", "--gatherer-grpc", "")
+		server := exec.Command(binary, "--data", filepath.Join(b.TempDir(), "data"), "--grpc-listen", "127.0.0.1:0", "--admin-listen", "", "--agents-listen", "127.0.0.1:0", "--gatherer-enabled=false")
 		server.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		stdout, err := server.StdoutPipe()
 		if err != nil {

@@ -4,6 +4,7 @@
 package standalone
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,10 +40,9 @@ type Config struct {
 
 // GathererConfig says how the server gathers.
 type GathererConfig struct {
-	GRPC       string `json:"grpc" usage:"address of the gatherer's gRPC port, which clients upload to; empty has none"`
-	Data       string `json:"data" usage:"address of the gatherer's data port"`
-	Policy     string `json:"policy" usage:"YAML file with who gets what, until somebody sets it; empty gives every client the same"`
-	Controller string `json:"controller" usage:"who decides about windows and connections: groupcast, or one to compare with, as traditional"`
+	Enabled bool `json:"enabled" usage:"whether the server has a gatherer"`
+
+	gatherer.Settings
 }
 
 // AgentsConfig says which session agents the server has. The first is agent-a, in zone
@@ -55,11 +55,12 @@ type AgentsConfig struct {
 
 // Defaults returns the default configuration.
 func Defaults() *Config {
-	of, gathers := manager.Defaults(), gatherer.Defaults()
+	of, gathers := manager.Defaults(), gatherer.Defaults().Settings
+	gathers.Store.Dir, gathers.Policy.File = "", ""
 	return &Config{
 		CommonConfig: of.CommonConfig, Data: "groupcast-data", GRPC: of.GRPC, TrustDomain: identity.DefaultTrustDomain,
 		Agents:   AgentsConfig{Count: 1, Listen: agent.Defaults().Data.Listen, Cache: agent.Defaults().Cache.Bytes},
-		Gatherer: GathererConfig{GRPC: gathers.GRPC.Listen, Data: gathers.Data.Listen, Controller: gathers.Controller},
+		Gatherer: GathererConfig{Enabled: true, Settings: gathers},
 	}
 }
 
@@ -79,8 +80,10 @@ func (c *Config) Validate() error {
 		}
 		problems = append(problems, err)
 	}
-	if c.Gatherer.GRPC != "" {
-		problems = append(problems, c.gatherer("127.0.0.1:7400").Validate())
+	if c.Gatherer.Enabled {
+		if err := c.gatherer("127.0.0.1:7400").Validate(); err != nil {
+			problems = append(problems, fmt.Errorf("gatherer: %w", err))
+		}
 	}
 	return errors.Join(problems...)
 }
@@ -125,9 +128,9 @@ func (c *Config) gatherer(managers string) *gatherer.Config {
 	of := gatherer.Defaults()
 	dir := filepath.Join(c.Data, gathererName)
 	of.CommonConfig, of.Managers, of.TrustDomain = c.CommonConfig, []string{managers}, c.TrustDomain
-	of.CredentialsDir, of.Store.Dir = filepath.Join(dir, "credentials"), filepath.Join(dir, "gathered")
-	of.Policy = gatherer.PolicyConfig{File: filepath.Join(dir, "policy.yaml"), First: c.Gatherer.Policy}
-	of.GRPC.Listen, of.Data.Listen, of.Controller = c.Gatherer.GRPC, c.Gatherer.Data, c.Gatherer.Controller
+	of.CredentialsDir, of.Settings = filepath.Join(dir, "credentials"), c.Gatherer.Settings
+	of.Store.Dir = cmp.Or(of.Store.Dir, filepath.Join(dir, "gathered"))
+	of.Policy.File = cmp.Or(of.Policy.File, filepath.Join(dir, "policy.yaml"))
 	return of
 }
 
@@ -149,7 +152,7 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 				return fmt.Errorf("%s: %w", agentName(i), err)
 			}
 		}
-		if config.Gatherer.GRPC != "" {
+		if config.Gatherer.Enabled {
 			if err := config.startGatherer(ctx, env, group); err != nil {
 				return fmt.Errorf("%s: %w", gathererName, err)
 			}
@@ -226,7 +229,7 @@ func (c *Config) startGatherer(ctx context.Context, env daemon.Env, group *errgr
 	}
 	group.Go(func() error {
 		if err := gatherer.Run(ctx, env, of); err != nil {
-			return fmt.Errorf("%s (see --gatherer-grpc and --gatherer-data): %w", gathererName, err)
+			return fmt.Errorf("%s (see --gatherer-grpc-listen and --gatherer-data-listen): %w", gathererName, err)
 		}
 		return nil
 	})

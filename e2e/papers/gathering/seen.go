@@ -6,6 +6,7 @@ import (
 
 	"github.com/groupcast/groupcast/e2e/lab/link"
 	"github.com/groupcast/groupcast/e2e/lab/measure"
+	"github.com/groupcast/groupcast/internal/algo/window"
 	"github.com/groupcast/groupcast/sdk/gather"
 )
 
@@ -98,16 +99,11 @@ func grown(total measure.Series, from, until float64) float64 {
 // Fairness is Jain's index of clients' mean rates between two times: 1 where all have the same,
 // 1/n where one of n has all.
 func (s *Seen) Fairness(from, until float64, clients ...string) float64 {
-	sum, squares := 0., 0.
+	var rates []float64
 	for _, name := range clients {
-		rate := s.Rate(name, from, until)
-		sum += rate
-		squares += rate * rate
+		rates = append(rates, s.Rate(name, from, until))
 	}
-	if squares == 0 {
-		return 0
-	}
-	return sum * sum / (float64(len(clients)) * squares)
+	return window.Fairness(rates)
 }
 
 // Used is how many seconds it takes from a time on until the link carries a share of its rate,

@@ -9,6 +9,7 @@ import (
 
 	"github.com/groupcast/groupcast/internal/daemon"
 	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/services/gatherer/grant"
 	"github.com/groupcast/groupcast/services/gatherer/revocation"
 	"github.com/groupcast/groupcast/services/gatherer/roster"
 	"github.com/groupcast/groupcast/services/gatherer/sink"
@@ -28,6 +29,7 @@ var codesOf = []daemon.Code{
 	{Err: errDenied, Code: codes.PermissionDenied, Reason: "DENIED"},
 	{Err: revocation.ErrRevoked, Code: codes.Unauthenticated, Reason: "REVOKED"},
 	{Err: revocation.ErrUnsure, Code: codes.Unavailable, Reason: "REVOCATIONS_UNKNOWN"},
+	{Err: grant.ErrUnsure, Code: codes.Unavailable, Reason: "GROUPS_UNKNOWN"},
 	{Err: errSilent, Code: codes.DeadlineExceeded, Reason: "SILENT"},
 	{Err: errInvalid, Code: codes.InvalidArgument, Reason: "INVALID"},
 	{Err: roster.ErrName, Code: codes.PermissionDenied, Reason: "NAME_REFUSED"},

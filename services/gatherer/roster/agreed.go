@@ -1,6 +1,7 @@
 package roster
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,8 +15,8 @@ import (
 // ErrStale says that the policy is not the one any more that was read.
 var ErrStale = errors.New("the policy was changed by somebody else meanwhile: read it again")
 
-// Agreed is the policy, kept in a file. The revision counts how often it was set since
-// the gatherer started.
+// Agreed is the policy, kept in a file. The revision grows whenever it is another, over restarts, too: who has read an
+// earlier one replaces none that came later.
 type Agreed struct {
 	file string
 
@@ -26,18 +27,61 @@ type Agreed struct {
 
 // OpenPolicy reads the policy that was kept in a file; where there is none, first holds.
 func OpenPolicy(file string, first policy.Policy) (*Agreed, error) {
+	a := &Agreed{file: file, policy: first}
 	text, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return &Agreed{file: file, policy: first, revision: 1}, first.Validate()
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = first.Validate()
+	case err != nil:
 		return nil, fmt.Errorf("read policy: %w", err)
+	default:
+		if a.policy, err = policy.Parse(text); err != nil {
+			err = fmt.Errorf("%s: %w", file, err)
+		}
 	}
-	kept, err := policy.Parse(text)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+		return nil, err
 	}
-	return &Agreed{file: file, policy: kept, revision: 1}, nil
+	return a, a.resume()
+}
+
+// resume goes on with the revision that was kept. Where that was of another policy, as of an earlier file or first, it is the next.
+func (a *Agreed) resume() error {
+	text, err := os.ReadFile(a.revisionFile())
+	if errors.Is(err, fs.ErrNotExist) {
+		return a.keepRevision(a.policy, 1)
+	}
+	if err != nil {
+		return fmt.Errorf("read the policy's revision: %w", err)
+	}
+	if _, err := fmt.Sscanf(string(text), "%d", &a.revision); err != nil {
+		return fmt.Errorf("%s is damaged (%w): remove it if no client has read the policy that means to set it", a.revisionFile(), err)
+	}
+	if now, err := recordOf(a.policy, a.revision); err != nil || now == string(text) {
+		return err
+	}
+	return a.keepRevision(a.policy, a.revision+1)
+}
+
+// keepRevision makes a policy's revision durable, and goes on with it.
+func (a *Agreed) keepRevision(of policy.Policy, revision uint64) error {
+	record, err := recordOf(of, revision)
+	if err == nil {
+		err = identity.WriteFile(a.revisionFile(), []byte(record), 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("keep the policy's revision: %w", err)
+	}
+	a.revision = revision
+	return nil
+}
+
+func (a *Agreed) revisionFile() string { return a.file + ".revision" }
+
+// recordOf is what the revision's file says: a number, and of which policy.
+func recordOf(p policy.Policy, revision uint64) (string, error) {
+	text, err := p.Text()
+	return fmt.Sprintf("%d %x\n", revision, sha256.Sum256(text)), err
 }
 
 // Get returns the policy and its revision.
@@ -61,10 +105,13 @@ func (a *Agreed) Set(next policy.Policy, read uint64) (revision uint64, err erro
 	if read != 0 && read != a.revision {
 		return 0, ErrStale
 	}
+	// The number comes first: whatever happens in between, no policy has that of another.
+	if err := a.keepRevision(next, a.revision+1); err != nil {
+		return 0, err
+	}
 	if err := identity.WriteFile(a.file, text, 0o600); err != nil {
 		return 0, fmt.Errorf("keep policy: %w", err)
 	}
 	a.policy = next
-	a.revision++
 	return a.revision, nil
 }

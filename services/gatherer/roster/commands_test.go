@@ -97,7 +97,9 @@ func TestCommandsEndWithTheGatherer(t *testing.T) {
 	agreed, err := roster.OpenPolicy(filepath.Join(t.TempDir(), "policy.yaml"), policy.Policy{})
 	env := roster.Env{Log: slog.New(slog.DiscardHandler), Dir: dir, Policy: agreed, Grace: time.Minute}
 	run("echo begun >> " + begun + "; exec sleep 600")(&env)
-	f := &fixture{T: t, Roster: roster.New(env), policy: agreed}
+	f := &fixture{T: t, policy: agreed}
+	f.must(err)
+	f.Roster, err = roster.New(env)
 	f.must(err)
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup

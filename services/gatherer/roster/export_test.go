@@ -65,6 +65,14 @@ func (r *Roster) Known() (uploads, openings, finished int) {
 	return len(r.uploads), len(r.openings), len(r.finished.known)
 }
 
+// Calendar tells whether ages are known.
+type Calendar struct{ calendar }
+
+// Look takes what both clocks say.
+func (c *Calendar) Look(date time.Time, passed, oldest time.Duration) time.Time {
+	return c.look(date, passed, oldest)
+}
+
 // Pace returns what a capped client's uploads ask for: how many bytes at a time, of those wanted.
 func Pace(rate uint64, among int) (draw func(now time.Time, want uint64) uint64) {
 	p := &pace{}

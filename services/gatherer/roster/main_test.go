@@ -45,7 +45,8 @@ func start(t *testing.T, now policy.Policy, change func(*roster.Env)) *fixture {
 	if change != nil {
 		change(&env)
 	}
-	f.Roster = roster.New(env)
+	f.Roster, err = roster.New(env)
+	f.must(err)
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { _ = f.Roster.Run(ctx) }) // it ends with ctx

@@ -14,8 +14,9 @@ const retainEvery = time.Minute
 func (r *Roster) Retain(ctx context.Context) error {
 	ticker := time.NewTicker(retainEvery)
 	defer ticker.Stop()
-	for {
-		r.retain(time.Now())
+	var dates calendar
+	for begun := time.Now(); ; {
+		r.retain(dates.look(time.Now().Round(0), time.Since(begun), r.Retention.Longest()))
 		r.recountAll()
 		select {
 		case <-ctx.Done():
@@ -25,6 +26,7 @@ func (r *Roster) Retain(ctx context.Context) error {
 	}
 }
 
+// retain removes what need not stay; nothing for its age if now is zero.
 func (r *Roster) retain(now time.Time) {
 	clients, err := os.ReadDir(r.Dir)
 	if err != nil {

@@ -54,10 +54,14 @@ type Env struct {
 	Memory int
 	// Revoked says why a peer counts no more; nil revokes nobody.
 	Revoked func(identity.Peer) error
+	// Groups returns which groups a member may join; nil knows of none.
+	Groups func(member string) ([]string, error)
 	// Retention says how long what came stays.
 	Retention sink.Retention
 	// Finished is told how long each upload took that is finished; nil is not.
 	Finished func(took time.Duration)
+	// Established is told how long each data connection took until it was let in; nil is not.
+	Established func(took time.Duration)
 	// Exec is run for each file that is finished; empty runs nothing.
 	Exec []string
 }
@@ -72,6 +76,7 @@ type Roster struct {
 	uploads  map[wire.DeliveryID]*Upload
 	openings map[place]*opening
 	finished remembered
+	register *register
 	full     bool           // the disk has no room but for the reserve
 	scarce   bool           // windows are cut to the memory there is
 	lastID   uint64         // of a connection
@@ -83,12 +88,16 @@ type Roster struct {
 	commands commands      // and those that run
 }
 
-// New returns a roster without clients.
-func New(env Env) *Roster {
+// New returns a roster without clients, which knows which processes they were.
+func New(env Env) (*Roster, error) {
+	register, err := openRegister(env.Dir)
+	if err != nil {
+		return nil, err
+	}
 	r := &Roster{
 		Env: env, clients: make(map[string]*Client), sessions: make(map[string]*Session), uploads: make(map[wire.DeliveryID]*Upload),
 		openings: make(map[place]*opening), finished: remembered{known: make(map[wire.DeliveryID]finished)},
-		reading: make(chan struct{}, readMost), commands: newCommands(),
+		reading: make(chan struct{}, readMost), commands: newCommands(), register: register,
 	}
 	if r.Free == nil {
 		r.Free = freeOn
@@ -96,11 +105,17 @@ func New(env Env) *Roster {
 	if r.Revoked == nil {
 		r.Revoked = func(identity.Peer) error { return nil }
 	}
+	if r.Groups == nil {
+		r.Groups = func(string) ([]string, error) { return nil, nil }
+	}
 	if r.Finished == nil {
 		r.Finished = func(time.Duration) {}
 	}
+	if r.Established == nil {
+		r.Established = func(time.Duration) {}
+	}
 	r.life, r.end = context.WithCancel(context.Background())
-	return r
+	return r, nil
 }
 
 // Client is one that is attached, or was.
@@ -110,7 +125,6 @@ type Client struct {
 	Share   policy.Share
 	labels  map[string]string
 	session *Session // nil while it is not attached
-	process string   // whose it is, or was
 	left    time.Time
 	uploads map[string]*Upload // by path
 	arrived arrived
@@ -179,9 +193,16 @@ func (r *Roster) Attach(name string, labels map[string]string, caller identity.P
 	if !now.TrustLabels && peer.Role != identity.Operator {
 		labels = nil
 	}
-	share := now.ShareFor(name, labels)
+	groups, err := r.groupsOf(name, peer)
+	if err != nil {
+		return nil, err
+	}
+	share := now.ShareFor(policy.Client{Name: name, Labels: labels, Groups: groups})
 	client := r.clients[name]
-	if client != nil && client.isOther(by) {
+	if r.register.isOther(name, by) {
+		if client == nil {
+			client = &Client{Name: name}
+		}
 		return &Session{ID: rand.Text(), Peer: peer, client: client, roster: r, ended: Fenced, change: make(chan struct{})}, nil
 	}
 	queued, err := r.admit(now, name, share)
@@ -195,7 +216,10 @@ func (r *Roster) Attach(name string, labels map[string]string, caller identity.P
 	} else if client.session != nil {
 		client.session.end(Fenced)
 	}
-	client.labels, client.Share, client.Since, client.queued, client.process = maps.Clone(labels), share, time.Now(), queued, by.Incarnation
+	client.labels, client.Share, client.Since, client.queued = maps.Clone(labels), share, time.Now(), queued
+	if err := r.register.enter(name, by); err != nil {
+		r.Log.Warn("which process a client is could not be noted: a restart forgets it", "client", name, "error", err)
+	}
 	client.repace()
 	client.session = &Session{ID: rand.Text(), Peer: peer, stamp: caller.Stamp, client: client, roster: r, change: make(chan struct{})}
 	r.sessions[client.session.ID] = client.session
@@ -213,11 +237,6 @@ const placeFor = 15 * time.Second
 // hasPlace reports whether a client was let in, and is there, or was just now.
 func (c *Client) hasPlace(now time.Time) bool {
 	return c != nil && !c.queued && (c.session != nil || now.Sub(c.left) < placeFor)
-}
-
-// isOther reports whether a process comes back to a client that is another's by now.
-func (c *Client) isOther(by Process) bool {
-	return by.Returns && by.Incarnation != "" && c.process != "" && c.process != by.Incarnation
 }
 
 // settle tells a client whether it may send.
@@ -249,6 +268,15 @@ func mayBe(name *string, peer identity.ID) error {
 		return fmt.Errorf("%w: %s is not %s", ErrName, peer, *name)
 	}
 	return nil
+}
+
+// groupsOf returns the groups of a client: those that the managers let the member of its name into. What attaches as
+// an agent is no member, whatever its name.
+func (r *Roster) groupsOf(name string, peer identity.ID) ([]string, error) {
+	if peer.Role != identity.Member && peer.Role != identity.Operator {
+		return nil, nil
+	}
+	return r.Groups(name)
 }
 
 // admit says whether a client's minimum fits beside those of the others that are attached:
@@ -291,7 +319,8 @@ func (r *Roster) Review() {
 	now, _ := r.Policy.Get()
 	attached := r.attached()
 	for _, client := range attached {
-		client.Share = now.ShareFor(client.Name, client.labels)
+		groups, _ := r.groupsOf(client.Name, client.session.Peer) // they were known when it attached
+		client.Share = now.ShareFor(policy.Client{Name: client.Name, Labels: client.labels, Groups: groups})
 		client.repace()
 	}
 	slices.SortStableFunc(attached, func(a, b *Client) int {
@@ -430,6 +459,9 @@ func (r *Roster) Run(ctx context.Context) error {
 		case now := <-ticker.C:
 			r.sweep(now)
 			r.lookAtDisk()
+			if err := r.register.save(); err != nil {
+				r.Log.Warn("which processes clients are could not be made durable", "error", err)
+			}
 		}
 	}
 }
@@ -491,4 +523,7 @@ func (r *Roster) stop() {
 		upload.close()
 	}
 	r.running.Wait()
+	if err := r.register.close(); err != nil {
+		r.Log.Warn("which processes clients are could not be made durable", "error", err)
+	}
 }

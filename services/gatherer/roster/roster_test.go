@@ -61,6 +61,43 @@ func TestLabelsAreNotTrusted(t *testing.T) {
 	}
 }
 
+// A member's groups are those that the managers say, whoever attaches for it; what is an agent has none by its name.
+// They hold from the next round on, and nobody attaches before they are known.
+func TestGroupsAreWhatTheManagersSay(t *testing.T) {
+	unknown := errors.New("not known yet")
+	groups, err := map[string][]string{"alice": {"icu"}, "bob": {"icu"}, "carol": {"lab"}}, unknown
+	f := start(t, policy.Policy{Rules: []policy.Rule{{Groups: []string{"icu"}, Share: policy.Share{Priority: 7}}}}, func(env *roster.Env) {
+		env.Groups = func(member string) ([]string, error) { return groups[member], err }
+	})
+	callers := map[string]identity.ID{"alice": member("alice"), "bob": operator, "carol": member("carol"), "dave": member("dave")}
+	if _, err := f.Attach("alice", nil, identity.Peer{ID: callers["alice"]}, roster.Process{}); !errors.Is(err, unknown) {
+		t.Errorf("before groups are known: %v", err)
+	}
+	err = nil
+	attach := func(name string, as identity.ID) {
+		t.Helper()
+		_, err := f.Attach(name, map[string]string{"group": "icu"}, identity.Peer{ID: as}, roster.Process{})
+		f.must(err)
+	}
+	for name, as := range callers {
+		attach(name, as)
+	}
+	want := func(what string, priorities map[string]int) {
+		t.Helper()
+		f.Review()
+		for _, client := range f.Clients() {
+			if client.Share.Priority != priorities[client.Name] {
+				t.Errorf("%s: %s has priority %d, want %d", what, client.Name, client.Share.Priority, priorities[client.Name])
+			}
+		}
+	}
+	want("attached", map[string]int{"alice": 7, "bob": 7})
+	groups["alice"], groups["dave"] = nil, []string{"lab", "icu"}
+	want("with other tokens", map[string]int{"bob": 7, "dave": 7})
+	attach("bob", identity.ID{Role: identity.Agent, Name: "bob"})
+	want("an agent", map[string]int{"dave": 7})
+}
+
 // The newer of two with one name fences the older: its session has ended, it opens and finishes nothing,
 // and its tickets permit nothing.
 func TestTheNewerFencesTheOlder(t *testing.T) {

@@ -135,6 +135,7 @@ func (r *Roster) carry(upload *Upload, asked *link.Asked, from uint64, run func(
 		upload.stays()
 		return // it comes again
 	}
+	r.Established(time.Since(asked.Began))
 	defer r.track(upload, conn, asked.Peer)()
 	err = run(conn)
 	var storage *link.StorageError

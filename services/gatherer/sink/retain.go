@@ -34,10 +34,14 @@ type kept struct {
 	size uint64
 }
 
+// Longest returns how old something is at most that is removed for its age.
+func (r Retention) Longest() time.Duration { return max(r.Age, abandoned) }
+
 // Retain removes from a client's directory what need not stay: whole files, and whole segments of
 // streams but the last ones, which the stream goes on behind. It returns how many files and bytes.
+// Where now is zero nothing goes for its age.
 func (r Retention) Retain(dir string, now time.Time) (files int, bytes uint64, err error) {
-	all, err := survey(dir, r != (Retention{}))
+	all, err := survey(dir, r != (Retention{}), !now.IsZero())
 	if err != nil {
 		return 0, 0, err
 	}
@@ -47,7 +51,7 @@ func (r Retention) Retain(dir string, now time.Time) (files int, bytes uint64, e
 		sum += one.size
 	}
 	for _, one := range all {
-		old := r.Age > 0 && now.Sub(one.came) > r.Age
+		old := r.Age > 0 && !now.IsZero() && now.Sub(one.came) > r.Age
 		if !old && (r.Bytes == 0 || sum <= r.Bytes) {
 			continue
 		}
@@ -61,14 +65,17 @@ func (r Retention) Retain(dir string, now time.Time) (files int, bytes uint64, e
 	return files, bytes, err
 }
 
-// survey removes what was abandoned of uploads below a directory and, if that is wanted, returns the files that can go.
-func survey(dir string, wanted bool) (all []kept, err error) {
+// survey removes what was abandoned of uploads below a directory, if ages are known, and returns the files that can go,
+// if they are wanted.
+func survey(dir string, wanted, aged bool) (all []kept, err error) {
 	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return ignoreGone(err)
 		case entry.IsDir() && object.IsPartial(entry.Name()):
-			_, _ = object.Sweep(filepath.Dir(path), abandoned) // what is left is swept another time
+			if aged {
+				_, _ = object.Sweep(filepath.Dir(path), abandoned) // what is left is swept another time
+			}
 			return filepath.SkipDir
 		case !wanted:
 			return nil

@@ -56,7 +56,9 @@ func TestRetention(t *testing.T) {
 	}{
 		{sink.Retention{}, now.Add(1000 * time.Hour), 0, []string{"d0/f", "d1/f", "d2/f", "d3/f"}},
 		{sink.Retention{Age: time.Hour, Bytes: 400}, now, 0, []string{"d0/f", "d1/f", "d2/f", "d3/f"}},
-		{sink.Retention{Bytes: 399}, now, 1, []string{"d1/f", "d2/f", "d3/f"}},
+		{sink.Retention{Age: time.Nanosecond}, time.Time{}, 0, []string{"d0/f", "d1/f", "d2/f", "d3/f"}}, // no age is known
+		{sink.Retention{Age: time.Nanosecond, Bytes: 399}, time.Time{}, 1, []string{"d1/f", "d2/f", "d3/f"}},
+		{sink.Retention{Bytes: 300}, now, 0, []string{"d1/f", "d2/f", "d3/f"}},
 		{sink.Retention{Bytes: 100}, now, 2, []string{"d3/f"}},
 		{sink.Retention{Age: time.Hour}, now.Add(59 * time.Minute), 0, []string{"d3/f"}},
 		{sink.Retention{Age: time.Hour}, now.Add(61 * time.Minute), 1, nil},
@@ -68,6 +70,35 @@ func TestRetention(t *testing.T) {
 		}
 		wantThere(t, dir, one.want...)
 	}
+}
+
+// What has come of an upload with which nobody goes on waits for a week, and longer while no age is known.
+func TestAbandonedUploadsGoWithTheirAge(t *testing.T) {
+	dir := memory(t)
+	content := random(7, 5000)
+	to := open(t, dir, fileSpec("f", content))
+	write(t, to, content, 0)
+	must(t, to.Landed(uint64(len(content))))
+	must(t, to.Close())
+	var partial []string
+	must(t, filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+		partial = append(partial, path)
+		return err
+	}))
+	lastMonth := time.Now().Add(-30 * 24 * time.Hour)
+	for _, path := range partial {
+		must(t, os.Chtimes(path, lastMonth, lastMonth))
+	}
+	before := there(t, dir)
+	if len(before) == 0 {
+		t.Fatal("nothing is there of the upload")
+	}
+	for _, now := range []time.Time{{}, time.Now()} {
+		wantThere(t, dir, before...)
+		_, _, err := sink.Retention{}.Retain(filepath.Join(dir, "alice"), now)
+		must(t, err)
+	}
+	wantThere(t, dir)
 }
 
 // Of a stream the full segments go but for the last five; the one that is written and what is committed stay, and

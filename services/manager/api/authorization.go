@@ -85,6 +85,7 @@ var rules = map[string]rule{
 	groupv1.IdentityService_IssueRelay_FullMethodName:     {roles: members, leader: true, direct: true},
 
 	groupv1.IdentityService_WatchRevocations_FullMethodName: {roles: gatherers},
+	groupv1.IdentityService_WatchGrants_FullMethodName:      {roles: gatherers},
 
 	groupv1.ManagerService_GetStatus_FullMethodName: {roles: everyone},
 

@@ -130,3 +130,10 @@ func (i *identityService) WatchRevocations(req *groupv1.WatchRevocationsRequest,
 	}
 	return i.server.View.WatchRevocations(stream.Context(), store.Revision(req.GetResumeRevision()), stream.Send)
 }
+
+func (i *identityService) WatchGrants(req *groupv1.WatchGrantsRequest, stream groupv1.IdentityService_WatchGrantsServer) error {
+	if err := i.server.View.Sync(stream.Context()); err != nil {
+		return err
+	}
+	return i.server.View.WatchGrants(stream.Context(), store.Revision(req.GetResumeRevision()), stream.Send)
+}

@@ -31,6 +31,7 @@ type View struct {
 	agents     map[string]Agent
 	identities map[identity.ID]Identity
 	revoked    changeLog[*groupv1.Revocation]
+	granted    changeLog[*groupv1.Grant]
 	members    int
 	deliveries map[string]*delivery
 	running    map[string]int // deliveries, by group
@@ -97,6 +98,7 @@ func (v *View) reset(at store.Revision) {
 	v.agents = make(map[string]Agent)
 	v.identities = make(map[identity.ID]Identity)
 	v.revoked = changeLog[*groupv1.Revocation]{base: at}
+	v.granted = changeLog[*groupv1.Grant]{base: at}
 	v.members = 0
 	v.deliveries = make(map[string]*delivery)
 	v.running = make(map[string]int)
@@ -165,6 +167,7 @@ func (v *View) load(ctx context.Context) (store.Revision, error) {
 	// What was just read is state, not change.
 	v.groupLog = changeLog[*groupv1.GroupChange]{base: at}
 	v.revoked = changeLog[*groupv1.Revocation]{base: at}
+	v.granted = changeLog[*groupv1.Grant]{base: at}
 	for _, g := range v.groups {
 		g.log = changeLog[*groupv1.MemberChange]{base: at}
 	}

@@ -638,11 +638,13 @@ func (x *Share) GetMaxStoredBytes() uint64 {
 // Rule gives a share to the clients that it is for.
 type Rule struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Names of clients; a * at the end stands for any rest.
+	// Names of clients, with * for any rest and ? for any character.
 	Clients []string `protobuf:"bytes,1,rep,name=clients,proto3" json:"clients,omitempty"`
 	// Labels that a client must have all of.
-	Labels        map[string]string `protobuf:"bytes,2,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	Share         *Share            `protobuf:"bytes,3,opt,name=share,proto3" json:"share,omitempty"`
+	Labels map[string]string `protobuf:"bytes,2,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Share  *Share            `protobuf:"bytes,3,opt,name=share,proto3" json:"share,omitempty"`
+	// Groups that the client may join by what the managers say: one of them will do. With * and ?, as names.
+	Groups        []string `protobuf:"bytes,4,rep,name=groups,proto3" json:"groups,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -694,6 +696,13 @@ func (x *Rule) GetLabels() map[string]string {
 func (x *Rule) GetShare() *Share {
 	if x != nil {
 		return x.Share
+	}
+	return nil
+}
+
+func (x *Rule) GetGroups() []string {
+	if x != nil {
+		return x.Groups
 	}
 	return nil
 }
@@ -820,9 +829,10 @@ func (*GetPolicyRequest) Descriptor() ([]byte, []int) {
 
 // GetPolicyResponse holds the policy.
 type GetPolicyResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Policy        *Policy                `protobuf:"bytes,1,opt,name=policy,proto3" json:"policy,omitempty"`
-	Revision      uint64                 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Policy *Policy                `protobuf:"bytes,1,opt,name=policy,proto3" json:"policy,omitempty"`
+	// Grows whenever the policy is another, over restarts of the gatherer, too.
+	Revision      uint64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -875,7 +885,7 @@ func (x *GetPolicyResponse) GetRevision() uint64 {
 type SetPolicyRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Policy *Policy                `protobuf:"bytes,1,opt,name=policy,proto3" json:"policy,omitempty"`
-	// The revision that was read; zero replaces any.
+	// The revision that was read: with any but the last one the call is refused. Zero replaces any.
 	Revision      uint64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1459,11 +1469,12 @@ const file_groupcast_gather_v1_gather_proto_rawDesc = "" +
 	"\bpriority\x18\x03 \x01(\x05R\bpriority\x12/\n" +
 	"\x14max_bytes_per_second\x18\x04 \x01(\x04R\x11maxBytesPerSecond\x12'\n" +
 	"\x0fmax_connections\x18\x05 \x01(\rR\x0emaxConnections\x12(\n" +
-	"\x10max_stored_bytes\x18\x06 \x01(\x04R\x0emaxStoredBytes\"\xcc\x01\n" +
+	"\x10max_stored_bytes\x18\x06 \x01(\x04R\x0emaxStoredBytes\"\xe4\x01\n" +
 	"\x04Rule\x12\x18\n" +
 	"\aclients\x18\x01 \x03(\tR\aclients\x12=\n" +
 	"\x06labels\x18\x02 \x03(\v2%.groupcast.gather.v1.Rule.LabelsEntryR\x06labels\x120\n" +
-	"\x05share\x18\x03 \x01(\v2\x1a.groupcast.gather.v1.ShareR\x05share\x1a9\n" +
+	"\x05share\x18\x03 \x01(\v2\x1a.groupcast.gather.v1.ShareR\x05share\x12\x16\n" +
+	"\x06groups\x18\x04 \x03(\tR\x06groups\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xee\x01\n" +

@@ -797,6 +797,178 @@ func (x *Revocation) GetStamp() uint64 {
 	return 0
 }
 
+// WatchGrantsRequest starts or resumes a watch.
+type WatchGrantsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Zero starts with a snapshot. Otherwise the watch goes on after this revision,
+	// or ends with OUT_OF_RANGE and reason RELIST if that is no longer possible.
+	ResumeRevision uint64 `protobuf:"varint,1,opt,name=resume_revision,json=resumeRevision,proto3" json:"resume_revision,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *WatchGrantsRequest) Reset() {
+	*x = WatchGrantsRequest{}
+	mi := &file_groupcast_group_v1_identity_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchGrantsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchGrantsRequest) ProtoMessage() {}
+
+func (x *WatchGrantsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_groupcast_group_v1_identity_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchGrantsRequest.ProtoReflect.Descriptor instead.
+func (*WatchGrantsRequest) Descriptor() ([]byte, []int) {
+	return file_groupcast_group_v1_identity_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *WatchGrantsRequest) GetResumeRevision() uint64 {
+	if x != nil {
+		return x.ResumeRevision
+	}
+	return 0
+}
+
+// WatchGrantsResponse is a part of the snapshot, some changes, or, with neither, a heartbeat.
+type WatchGrantsResponse struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Snapshot []*Grant               `protobuf:"bytes,1,rep,name=snapshot,proto3" json:"snapshot,omitempty"`
+	// Another part of the snapshot follows.
+	SnapshotContinues bool     `protobuf:"varint,2,opt,name=snapshot_continues,json=snapshotContinues,proto3" json:"snapshot_continues,omitempty"`
+	Changes           []*Grant `protobuf:"bytes,3,rep,name=changes,proto3" json:"changes,omitempty"`
+	// Where to resume after this message.
+	Revision      uint64 `protobuf:"varint,4,opt,name=revision,proto3" json:"revision,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchGrantsResponse) Reset() {
+	*x = WatchGrantsResponse{}
+	mi := &file_groupcast_group_v1_identity_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchGrantsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchGrantsResponse) ProtoMessage() {}
+
+func (x *WatchGrantsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_groupcast_group_v1_identity_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchGrantsResponse.ProtoReflect.Descriptor instead.
+func (*WatchGrantsResponse) Descriptor() ([]byte, []int) {
+	return file_groupcast_group_v1_identity_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *WatchGrantsResponse) GetSnapshot() []*Grant {
+	if x != nil {
+		return x.Snapshot
+	}
+	return nil
+}
+
+func (x *WatchGrantsResponse) GetSnapshotContinues() bool {
+	if x != nil {
+		return x.SnapshotContinues
+	}
+	return false
+}
+
+func (x *WatchGrantsResponse) GetChanges() []*Grant {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
+func (x *WatchGrantsResponse) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+// Grant says which groups a member may join: those of the last join token that it enrolled with.
+type Grant struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Member string                 `protobuf:"bytes,1,opt,name=member,proto3" json:"member,omitempty"`
+	// "*" stands for all.
+	Groups        []string `protobuf:"bytes,2,rep,name=groups,proto3" json:"groups,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Grant) Reset() {
+	*x = Grant{}
+	mi := &file_groupcast_group_v1_identity_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Grant) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Grant) ProtoMessage() {}
+
+func (x *Grant) ProtoReflect() protoreflect.Message {
+	mi := &file_groupcast_group_v1_identity_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Grant.ProtoReflect.Descriptor instead.
+func (*Grant) Descriptor() ([]byte, []int) {
+	return file_groupcast_group_v1_identity_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *Grant) GetMember() string {
+	if x != nil {
+		return x.Member
+	}
+	return ""
+}
+
+func (x *Grant) GetGroups() []string {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
 var File_groupcast_group_v1_identity_proto protoreflect.FileDescriptor
 
 const file_groupcast_group_v1_identity_proto_rawDesc = "" +
@@ -847,7 +1019,17 @@ const file_groupcast_group_v1_identity_proto_rawDesc = "" +
 	"Revocation\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\tR\x04role\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
-	"\x05stamp\x18\x03 \x01(\x04R\x05stamp2\xc7\x04\n" +
+	"\x05stamp\x18\x03 \x01(\x04R\x05stamp\"=\n" +
+	"\x12WatchGrantsRequest\x12'\n" +
+	"\x0fresume_revision\x18\x01 \x01(\x04R\x0eresumeRevision\"\xcc\x01\n" +
+	"\x13WatchGrantsResponse\x125\n" +
+	"\bsnapshot\x18\x01 \x03(\v2\x19.groupcast.group.v1.GrantR\bsnapshot\x12-\n" +
+	"\x12snapshot_continues\x18\x02 \x01(\bR\x11snapshotContinues\x123\n" +
+	"\achanges\x18\x03 \x03(\v2\x19.groupcast.group.v1.GrantR\achanges\x12\x1a\n" +
+	"\brevision\x18\x04 \x01(\x04R\brevision\"7\n" +
+	"\x05Grant\x12\x16\n" +
+	"\x06member\x18\x01 \x01(\tR\x06member\x12\x16\n" +
+	"\x06groups\x18\x02 \x03(\tR\x06groups2\xa9\x05\n" +
 	"\x0fIdentityService\x12^\n" +
 	"\vCreateToken\x12&.groupcast.group.v1.CreateTokenRequest\x1a'.groupcast.group.v1.CreateTokenResponse\x12O\n" +
 	"\x06Enroll\x12!.groupcast.group.v1.EnrollRequest\x1a\".groupcast.group.v1.EnrollResponse\x12L\n" +
@@ -855,7 +1037,8 @@ const file_groupcast_group_v1_identity_proto_rawDesc = "" +
 	"\n" +
 	"IssueRelay\x12%.groupcast.group.v1.IssueRelayRequest\x1a&.groupcast.group.v1.IssueRelayResponse\x12g\n" +
 	"\x0eRevokeIdentity\x12).groupcast.group.v1.RevokeIdentityRequest\x1a*.groupcast.group.v1.RevokeIdentityResponse\x12o\n" +
-	"\x10WatchRevocations\x12+.groupcast.group.v1.WatchRevocationsRequest\x1a,.groupcast.group.v1.WatchRevocationsResponse0\x01B\xd9\x01\n" +
+	"\x10WatchRevocations\x12+.groupcast.group.v1.WatchRevocationsRequest\x1a,.groupcast.group.v1.WatchRevocationsResponse0\x01\x12`\n" +
+	"\vWatchGrants\x12&.groupcast.group.v1.WatchGrantsRequest\x1a'.groupcast.group.v1.WatchGrantsResponse0\x01B\xd9\x01\n" +
 	"\x16com.groupcast.group.v1B\rIdentityProtoP\x01ZFgithub.com/groupcast/groupcast/internal/gen/groupcast/group/v1;groupv1\xa2\x02\x03GGX\xaa\x02\x12Groupcast.Group.V1\xca\x02\x12Groupcast\\Group\\V1\xe2\x02\x1eGroupcast\\Group\\V1\\GPBMetadata\xea\x02\x14Groupcast::Group::V1b\x06proto3"
 
 var (
@@ -870,7 +1053,7 @@ func file_groupcast_group_v1_identity_proto_rawDescGZIP() []byte {
 	return file_groupcast_group_v1_identity_proto_rawDescData
 }
 
-var file_groupcast_group_v1_identity_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_groupcast_group_v1_identity_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_groupcast_group_v1_identity_proto_goTypes = []any{
 	(*CreateTokenRequest)(nil),       // 0: groupcast.group.v1.CreateTokenRequest
 	(*CreateTokenResponse)(nil),      // 1: groupcast.group.v1.CreateTokenResponse
@@ -886,36 +1069,43 @@ var file_groupcast_group_v1_identity_proto_goTypes = []any{
 	(*WatchRevocationsRequest)(nil),  // 11: groupcast.group.v1.WatchRevocationsRequest
 	(*WatchRevocationsResponse)(nil), // 12: groupcast.group.v1.WatchRevocationsResponse
 	(*Revocation)(nil),               // 13: groupcast.group.v1.Revocation
-	(*durationpb.Duration)(nil),      // 14: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),    // 15: google.protobuf.Timestamp
+	(*WatchGrantsRequest)(nil),       // 14: groupcast.group.v1.WatchGrantsRequest
+	(*WatchGrantsResponse)(nil),      // 15: groupcast.group.v1.WatchGrantsResponse
+	(*Grant)(nil),                    // 16: groupcast.group.v1.Grant
+	(*durationpb.Duration)(nil),      // 17: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),    // 18: google.protobuf.Timestamp
 }
 var file_groupcast_group_v1_identity_proto_depIdxs = []int32{
-	14, // 0: groupcast.group.v1.CreateTokenRequest.lifetime:type_name -> google.protobuf.Duration
-	14, // 1: groupcast.group.v1.CreateTokenResponse.lifetime:type_name -> google.protobuf.Duration
+	17, // 0: groupcast.group.v1.CreateTokenRequest.lifetime:type_name -> google.protobuf.Duration
+	17, // 1: groupcast.group.v1.CreateTokenResponse.lifetime:type_name -> google.protobuf.Duration
 	8,  // 2: groupcast.group.v1.EnrollResponse.certificate:type_name -> groupcast.group.v1.Certificate
 	8,  // 3: groupcast.group.v1.RenewResponse.certificate:type_name -> groupcast.group.v1.Certificate
 	8,  // 4: groupcast.group.v1.IssueRelayResponse.certificate:type_name -> groupcast.group.v1.Certificate
-	15, // 5: groupcast.group.v1.Certificate.expire_time:type_name -> google.protobuf.Timestamp
-	15, // 6: groupcast.group.v1.Certificate.manager_time:type_name -> google.protobuf.Timestamp
+	18, // 5: groupcast.group.v1.Certificate.expire_time:type_name -> google.protobuf.Timestamp
+	18, // 6: groupcast.group.v1.Certificate.manager_time:type_name -> google.protobuf.Timestamp
 	13, // 7: groupcast.group.v1.WatchRevocationsResponse.snapshot:type_name -> groupcast.group.v1.Revocation
 	13, // 8: groupcast.group.v1.WatchRevocationsResponse.changes:type_name -> groupcast.group.v1.Revocation
-	0,  // 9: groupcast.group.v1.IdentityService.CreateToken:input_type -> groupcast.group.v1.CreateTokenRequest
-	2,  // 10: groupcast.group.v1.IdentityService.Enroll:input_type -> groupcast.group.v1.EnrollRequest
-	4,  // 11: groupcast.group.v1.IdentityService.Renew:input_type -> groupcast.group.v1.RenewRequest
-	6,  // 12: groupcast.group.v1.IdentityService.IssueRelay:input_type -> groupcast.group.v1.IssueRelayRequest
-	9,  // 13: groupcast.group.v1.IdentityService.RevokeIdentity:input_type -> groupcast.group.v1.RevokeIdentityRequest
-	11, // 14: groupcast.group.v1.IdentityService.WatchRevocations:input_type -> groupcast.group.v1.WatchRevocationsRequest
-	1,  // 15: groupcast.group.v1.IdentityService.CreateToken:output_type -> groupcast.group.v1.CreateTokenResponse
-	3,  // 16: groupcast.group.v1.IdentityService.Enroll:output_type -> groupcast.group.v1.EnrollResponse
-	5,  // 17: groupcast.group.v1.IdentityService.Renew:output_type -> groupcast.group.v1.RenewResponse
-	7,  // 18: groupcast.group.v1.IdentityService.IssueRelay:output_type -> groupcast.group.v1.IssueRelayResponse
-	10, // 19: groupcast.group.v1.IdentityService.RevokeIdentity:output_type -> groupcast.group.v1.RevokeIdentityResponse
-	12, // 20: groupcast.group.v1.IdentityService.WatchRevocations:output_type -> groupcast.group.v1.WatchRevocationsResponse
-	15, // [15:21] is the sub-list for method output_type
-	9,  // [9:15] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	16, // 9: groupcast.group.v1.WatchGrantsResponse.snapshot:type_name -> groupcast.group.v1.Grant
+	16, // 10: groupcast.group.v1.WatchGrantsResponse.changes:type_name -> groupcast.group.v1.Grant
+	0,  // 11: groupcast.group.v1.IdentityService.CreateToken:input_type -> groupcast.group.v1.CreateTokenRequest
+	2,  // 12: groupcast.group.v1.IdentityService.Enroll:input_type -> groupcast.group.v1.EnrollRequest
+	4,  // 13: groupcast.group.v1.IdentityService.Renew:input_type -> groupcast.group.v1.RenewRequest
+	6,  // 14: groupcast.group.v1.IdentityService.IssueRelay:input_type -> groupcast.group.v1.IssueRelayRequest
+	9,  // 15: groupcast.group.v1.IdentityService.RevokeIdentity:input_type -> groupcast.group.v1.RevokeIdentityRequest
+	11, // 16: groupcast.group.v1.IdentityService.WatchRevocations:input_type -> groupcast.group.v1.WatchRevocationsRequest
+	14, // 17: groupcast.group.v1.IdentityService.WatchGrants:input_type -> groupcast.group.v1.WatchGrantsRequest
+	1,  // 18: groupcast.group.v1.IdentityService.CreateToken:output_type -> groupcast.group.v1.CreateTokenResponse
+	3,  // 19: groupcast.group.v1.IdentityService.Enroll:output_type -> groupcast.group.v1.EnrollResponse
+	5,  // 20: groupcast.group.v1.IdentityService.Renew:output_type -> groupcast.group.v1.RenewResponse
+	7,  // 21: groupcast.group.v1.IdentityService.IssueRelay:output_type -> groupcast.group.v1.IssueRelayResponse
+	10, // 22: groupcast.group.v1.IdentityService.RevokeIdentity:output_type -> groupcast.group.v1.RevokeIdentityResponse
+	12, // 23: groupcast.group.v1.IdentityService.WatchRevocations:output_type -> groupcast.group.v1.WatchRevocationsResponse
+	15, // 24: groupcast.group.v1.IdentityService.WatchGrants:output_type -> groupcast.group.v1.WatchGrantsResponse
+	18, // [18:25] is the sub-list for method output_type
+	11, // [11:18] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_groupcast_group_v1_identity_proto_init() }
@@ -929,7 +1119,7 @@ func file_groupcast_group_v1_identity_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_groupcast_group_v1_identity_proto_rawDesc), len(file_groupcast_group_v1_identity_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -25,6 +25,7 @@ const (
 	IdentityService_IssueRelay_FullMethodName       = "/groupcast.group.v1.IdentityService/IssueRelay"
 	IdentityService_RevokeIdentity_FullMethodName   = "/groupcast.group.v1.IdentityService/RevokeIdentity"
 	IdentityService_WatchRevocations_FullMethodName = "/groupcast.group.v1.IdentityService/WatchRevocations"
+	IdentityService_WatchGrants_FullMethodName      = "/groupcast.group.v1.IdentityService/WatchGrants"
 )
 
 // IdentityServiceClient is the client API for IdentityService service.
@@ -49,6 +50,9 @@ type IdentityServiceClient interface {
 	// WatchRevocations sends who was revoked, and then every revocation as it is made: for services
 	// that let clients in by their certificates, without a manager.
 	WatchRevocations(ctx context.Context, in *WatchRevocationsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchRevocationsResponse], error)
+	// WatchGrants sends which groups members may join, and then every change: for services that treat
+	// clients by their groups, and believe no client which those are.
+	WatchGrants(ctx context.Context, in *WatchGrantsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchGrantsResponse], error)
 }
 
 type identityServiceClient struct {
@@ -128,6 +132,25 @@ func (c *identityServiceClient) WatchRevocations(ctx context.Context, in *WatchR
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type IdentityService_WatchRevocationsClient = grpc.ServerStreamingClient[WatchRevocationsResponse]
 
+func (c *identityServiceClient) WatchGrants(ctx context.Context, in *WatchGrantsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchGrantsResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &IdentityService_ServiceDesc.Streams[1], IdentityService_WatchGrants_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[WatchGrantsRequest, WatchGrantsResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type IdentityService_WatchGrantsClient = grpc.ServerStreamingClient[WatchGrantsResponse]
+
 // IdentityServiceServer is the server API for IdentityService service.
 // All implementations must embed UnimplementedIdentityServiceServer
 // for forward compatibility.
@@ -150,6 +173,9 @@ type IdentityServiceServer interface {
 	// WatchRevocations sends who was revoked, and then every revocation as it is made: for services
 	// that let clients in by their certificates, without a manager.
 	WatchRevocations(*WatchRevocationsRequest, grpc.ServerStreamingServer[WatchRevocationsResponse]) error
+	// WatchGrants sends which groups members may join, and then every change: for services that treat
+	// clients by their groups, and believe no client which those are.
+	WatchGrants(*WatchGrantsRequest, grpc.ServerStreamingServer[WatchGrantsResponse]) error
 	mustEmbedUnimplementedIdentityServiceServer()
 }
 
@@ -177,6 +203,9 @@ func (UnimplementedIdentityServiceServer) RevokeIdentity(context.Context, *Revok
 }
 func (UnimplementedIdentityServiceServer) WatchRevocations(*WatchRevocationsRequest, grpc.ServerStreamingServer[WatchRevocationsResponse]) error {
 	return status.Error(codes.Unimplemented, "method WatchRevocations not implemented")
+}
+func (UnimplementedIdentityServiceServer) WatchGrants(*WatchGrantsRequest, grpc.ServerStreamingServer[WatchGrantsResponse]) error {
+	return status.Error(codes.Unimplemented, "method WatchGrants not implemented")
 }
 func (UnimplementedIdentityServiceServer) mustEmbedUnimplementedIdentityServiceServer() {}
 func (UnimplementedIdentityServiceServer) testEmbeddedByValue()                         {}
@@ -300,6 +329,17 @@ func _IdentityService_WatchRevocations_Handler(srv interface{}, stream grpc.Serv
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type IdentityService_WatchRevocationsServer = grpc.ServerStreamingServer[WatchRevocationsResponse]
 
+func _IdentityService_WatchGrants_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(WatchGrantsRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(IdentityServiceServer).WatchGrants(m, &grpc.GenericServerStream[WatchGrantsRequest, WatchGrantsResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type IdentityService_WatchGrantsServer = grpc.ServerStreamingServer[WatchGrantsResponse]
+
 // IdentityService_ServiceDesc is the grpc.ServiceDesc for IdentityService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -332,6 +372,11 @@ var IdentityService_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "WatchRevocations",
 			Handler:       _IdentityService_WatchRevocations_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "WatchGrants",
+			Handler:       _IdentityService_WatchGrants_Handler,
 			ServerStreams: true,
 		},
 	},

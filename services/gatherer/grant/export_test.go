@@ -1,0 +1,4 @@
+package grant
+
+// Take is what the managers say.
+var Take = (*List).take

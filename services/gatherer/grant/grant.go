@@ -1,0 +1,57 @@
+// Package grant knows which groups members may join, as the managers say.
+package grant
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/uplink"
+)
+
+// ErrUnsure says that a member's groups are not known.
+var ErrUnsure = errors.New("no manager has said yet which groups members may join: try again when the managers are back")
+
+// List is which groups members may join. What was heard last holds while no manager is reached.
+type List struct {
+	mu     sync.RWMutex
+	groups map[string][]string // by member; nil is not known yet
+}
+
+// Run follows the managers until ctx is done.
+func (l *List) Run(ctx context.Context, managers *uplink.Uplink) error {
+	err := managers.WatchGrants(ctx, func(event uplink.GrantEvent) error {
+		l.take(event)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("learn who may join which groups: %w", err)
+	}
+	return nil
+}
+
+func (l *List) take(event uplink.GrantEvent) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := event.Snapshot
+	if event.Change != nil {
+		all = []*groupv1.Grant{event.Change}
+	} else {
+		l.groups = make(map[string][]string, len(all))
+	}
+	for _, one := range all {
+		l.groups[one.GetMember()] = one.GetGroups()
+	}
+}
+
+// Of returns which groups a member may join.
+func (l *List) Of(member string) ([]string, error) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if l.groups == nil {
+		return nil, ErrUnsure
+	}
+	return l.groups[member], nil
+}

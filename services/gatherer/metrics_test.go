@@ -1,0 +1,82 @@
+package gatherer_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/groupcast/groupcast/internal/algo/window"
+	"github.com/groupcast/groupcast/services/gatherer"
+	"github.com/groupcast/groupcast/services/gatherer/controller"
+)
+
+// values returns what a metric's samples are, by their one label.
+func values(t *testing.T, registry *prometheus.Registry, name string) map[string]float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := make(map[string]float64)
+	for _, family := range families {
+		if family.GetName() != name {
+			continue
+		}
+		for _, metric := range family.GetMetric() {
+			label := ""
+			for _, pair := range metric.GetLabel() {
+				label = pair.GetValue()
+			}
+			all[label] = metric.GetGauge().GetValue() + metric.GetHistogram().GetSampleSum()
+		}
+	}
+	return all
+}
+
+// round is one in which these clients were seen.
+func round(clients ...window.Client) controller.Round {
+	return controller.Round{Facts: window.Facts{Clients: clients}, Decision: window.Decision{Shares: make([]window.Share, len(clients))}}
+}
+
+// Who has nothing to send, or no target, says nothing of whether targets are met fairly; who has more than its target
+// is as satisfied as who has just that. When nobody sends, nothing is said.
+func TestFairnessIsOfThoseThatSend(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	metrics := gatherer.NewMetrics(registry)
+	wants := func(satisfaction, throughput float64) {
+		t.Helper()
+		got := values(t, registry, "groupcast_gatherer_fairness")
+		if math.Abs(got["satisfaction"]-satisfaction) > 1e-9 || math.Abs(got["throughput"]-throughput) > 1e-9 {
+			t.Errorf("fairness %v, want satisfaction %g, throughput %g", got, satisfaction, throughput)
+		}
+	}
+	metrics.Note(round(
+		window.Client{Name: "a", Active: true, Target: 100, Throughput: 100},
+		window.Client{Name: "b", Active: true, Target: 200, Throughput: 300},
+		window.Client{Name: "idle", Target: 100},
+	))
+	wants(1, 400.*400/(2*(100*100+300*300)))
+	metrics.Note(round(
+		window.Client{Name: "a", Active: true, Target: 100, Throughput: 100},
+		window.Client{Name: "b", Active: true, Target: 200, Throughput: 0},
+		window.Client{Name: "free", Active: true, Throughput: 100},
+	))
+	wants(.5, 2./3)
+	metrics.Note(round(window.Client{Name: "a", Target: 100}))
+	if got := values(t, registry, "groupcast_gatherer_fairness"); len(got) != 0 {
+		t.Errorf("with nobody to send, fairness %v", got)
+	}
+}
+
+// What connections took to be let in is added up.
+func TestEstablishmentIsCounted(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	metrics := gatherer.NewMetrics(registry)
+	metrics.Establish(20 * time.Millisecond)
+	metrics.Establish(30 * time.Millisecond)
+	if got := values(t, registry, "groupcast_gatherer_establishment_seconds")[""]; math.Abs(got-.05) > 1e-9 {
+		t.Errorf("%g s together, want 0.05", got)
+	}
+}

@@ -1,0 +1,133 @@
+package roster_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/groupcast/groupcast/internal/policy"
+	"github.com/groupcast/groupcast/services/gatherer/roster"
+)
+
+// agreement is a policy's file, and the gatherer that has it open.
+type agreement struct {
+	*testing.T
+	*roster.Agreed
+	file  string
+	first policy.Policy
+}
+
+// restart opens the policy again, and returns its revision.
+func (a *agreement) restart() uint64 {
+	a.Helper()
+	var err error
+	if a.Agreed, err = roster.OpenPolicy(a.file, a.first); err != nil {
+		a.Fatal(err)
+	}
+	_, revision := a.Get()
+	return revision
+}
+
+func (a *agreement) set(p policy.Policy, read uint64) (revision uint64) {
+	a.Helper()
+	revision, err := a.Set(p, read)
+	if err != nil {
+		a.Fatal(err)
+	}
+	return revision
+}
+
+// isStale makes sure that who has read a revision does not replace the policy.
+func (a *agreement) isStale(read uint64) {
+	a.Helper()
+	if _, err := a.Set(policy.Policy{}, read); !errors.Is(err, roster.ErrStale) {
+		a.Errorf("who has read revision %d sets the policy: %v", read, err)
+	}
+}
+
+func agree(t *testing.T) *agreement {
+	a := &agreement{T: t, file: filepath.Join(t.TempDir(), "policy.yaml")}
+	a.restart()
+	return a
+}
+
+func prefers(priority int) policy.Policy {
+	return policy.Policy{Default: policy.Share{Priority: priority}}
+}
+
+// The revision that was read before a restart is that of the same policy after it, and of no other.
+func TestRevisionsOutliveRestarts(t *testing.T) {
+	a := agree(t)
+	second := a.set(prefers(2), 1)
+	if now := a.restart(); now != second {
+		t.Errorf("revision %d is %d after a restart", second, now)
+	}
+	third := a.set(prefers(3), second)
+	a.restart()
+	a.isStale(1)
+	a.isStale(second)
+	if fourth := a.set(prefers(2), third); fourth <= third { // as it was before, and yet later
+		t.Errorf("revision %d after %d", fourth, third)
+	}
+}
+
+// A policy that comes otherwise than by being set has a revision of its own: another one of the configuration, one
+// that was edited, or none any more.
+func TestOtherPoliciesHaveOtherRevisions(t *testing.T) {
+	a := agree(t)
+	last := a.restart()
+	next := func(what string, change func()) {
+		t.Helper()
+		change()
+		now := a.restart()
+		if now <= last || a.restart() != now {
+			t.Errorf("%s: revision %d after %d, then %d", what, now, last, a.restart())
+		}
+		a.isStale(last)
+		last = now
+	}
+	next("another first policy", func() { a.first = prefers(1) })
+	last = a.set(prefers(2), last)
+	next("an edited file", func() { a.write(a.file, "default: {priority: 5}") })
+	next("no file", func() { a.remove(a.file) })
+}
+
+// Where the number was kept and the policy was not, as when the power fails in between, neither the number that was
+// read before nor the one that was kept is the policy's.
+func TestRevisionOfAPolicyThatWasNotKept(t *testing.T) {
+	a := agree(t)
+	second := a.set(prefers(2), 1)
+	before, err := os.ReadFile(a.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	third := a.set(prefers(3), second)
+	a.write(a.file, string(before))
+	a.restart()
+	a.isStale(second)
+	a.isStale(third)
+}
+
+// A number that cannot be read is no beginning.
+func TestDamagedRevisionIsRefused(t *testing.T) {
+	a := agree(t)
+	a.write(a.file+".revision", "many")
+	if _, err := roster.OpenPolicy(a.file, a.first); err == nil {
+		t.Error("a damaged revision is taken for none")
+	}
+}
+
+func (a *agreement) write(name, text string) {
+	a.Helper()
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		a.Fatal(err)
+	}
+}
+
+func (a *agreement) remove(name string) {
+	a.Helper()
+	if err := os.Remove(name); err != nil {
+		a.Fatal(err)
+	}
+}

@@ -1,0 +1,111 @@
+package roster_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/policy"
+	"github.com/groupcast/groupcast/services/gatherer/roster"
+)
+
+// registered is a roster that is started again and again over one directory.
+type registered struct {
+	*fixture
+	dir string
+}
+
+func register(t *testing.T) *registered {
+	r := &registered{fixture: &fixture{T: t}, dir: memory(t)}
+	r.restart()
+	return r
+}
+
+// restart goes on with what is on disk, as after a kill.
+func (r *registered) restart() {
+	r.Helper()
+	r.fixture = start(r.T, policy.Policy{}, func(env *roster.Env) { env.Dir = r.dir })
+}
+
+// attaches has a process attach, and makes sure that it goes on or is fenced.
+func (r *registered) attaches(process string, returns, fenced bool) {
+	r.Helper()
+	session, err := r.Attach("alice", nil, identity.Peer{ID: member("alice")}, roster.Process{Incarnation: process, Returns: returns})
+	r.must(err)
+	if got := session.Told().Ended == roster.Fenced; got != fenced {
+		r.Errorf("%s (returning: %t) is fenced: %t, want %t", process, returns, got, fenced)
+	}
+}
+
+func (r *registered) file() string { return filepath.Join(r.dir, ".groupcast-clients") }
+
+// Of two processes of one name the older stays fenced when the gatherer was started again, whichever is back first,
+// and when the newer is not back at all.
+func TestTheOlderStaysFencedOverRestarts(t *testing.T) {
+	r := register(t)
+	r.attaches("older", false, false)
+	r.attaches("newer", false, false)
+	r.restart()
+	r.attaches("older", true, true)
+	r.attaches("newer", true, false)
+	r.attaches("older", true, true)
+	r.restart()
+	r.restart()
+	r.attaches("older", true, true)
+	r.attaches("older", false, false) // begun again, it is the newest
+	r.restart()
+	r.attaches("newer", true, true)
+}
+
+// A line that a power cut tore is none, and harms no other; what a process says of itself cannot make two lines.
+func TestTornRegister(t *testing.T) {
+	r := register(t)
+	r.attaches("older\nalice 0", false, false)
+	r.attaches("newer\nalice 0", false, false)
+	text, err := os.ReadFile(r.file())
+	r.must(err)
+	r.must(os.WriteFile(r.file(), append(text, "alice 12"...), 0o600))
+	r.restart()
+	r.attaches("older\nalice 0", true, true)
+	r.attaches("newer\nalice 0", true, false)
+}
+
+// The register stays as short as there are clients, however often they are begun anew, by however many at once.
+func TestRegisterStaysShort(t *testing.T) {
+	r := register(t)
+	var running sync.WaitGroup
+	for i := range 4 {
+		running.Go(func() {
+			for j := range 1000 {
+				_, err := r.Attach(fmt.Sprint("c", i), nil, identity.Peer{ID: operator}, roster.Process{Incarnation: fmt.Sprint(j)})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	running.Wait()
+	text, err := os.ReadFile(r.file())
+	r.must(err)
+	if lines := strings.Count(string(text), "\n"); lines > 1100 {
+		t.Errorf("%d lines of 4 clients", lines)
+	}
+	r.attaches("older", false, false)
+	r.attaches("newer", false, false)
+	r.restart()
+	r.attaches("older", true, true)
+}
+
+// What cannot be read is no empty register.
+func TestRegisterIsRead(t *testing.T) {
+	r := register(t)
+	r.must(os.Remove(r.file()))
+	r.must(os.Mkdir(r.file(), 0o700))
+	if _, err := roster.New(roster.Env{Dir: r.dir}); err == nil {
+		t.Error("a register that cannot be read is taken for none")
+	}
+}

@@ -1,0 +1,42 @@
+package standalone_test
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/groupcast/groupcast/internal/daemon"
+	"github.com/groupcast/groupcast/internal/uplink"
+	"github.com/groupcast/groupcast/services/gatherer"
+	"github.com/groupcast/groupcast/services/standalone"
+)
+
+// process is what every service that has managers is told of itself.
+type process struct {
+	daemon.CommonConfig
+	uplink.ServiceConfig
+}
+
+func (*process) Validate() error { return nil }
+
+// The server's gatherer has every setting of one on its own, but for those of its process.
+func TestGathererHasAllSettings(t *testing.T) {
+	has, others := flags(standalone.Defaults()), flags(&process{})
+	for _, flag := range flags(gatherer.Defaults()) {
+		if below := "--gatherer-" + strings.TrimPrefix(flag, "--"); !slices.Contains(others, flag) && !slices.Contains(has, below) {
+			t.Errorf("groupcast-gatherer has %s, and groupcast-standalone no %s", flag, below)
+		}
+	}
+	if !slices.Contains(has, "--gatherer-exec") {
+		t.Errorf("no flags were found: %v", has)
+	}
+}
+
+// flags returns the flags that a help text names.
+func flags(of daemon.Config) (names []string) {
+	for _, line := range regexp.MustCompile(`(?m)^ +(--[a-z-]+)`).FindAllStringSubmatch(daemon.Usage("any", of), -1) {
+		names = append(names, line[1])
+	}
+	return names
+}
