@@ -191,7 +191,17 @@ type Status struct {
 	ReadOnlyReason string
 	// Absent says which parts are to be in the same Kubernetes cluster and are not here, and where it tells why.
 	Absent []string
+	// Away are gatherers and replicators that have registered and are not heard of any more. Operators are told.
+	Away []Away
 	wire
+}
+
+// Away is somebody who is expected and not heard of.
+type Away struct {
+	// ID is ROLE/NAME, as in its identity.
+	ID string
+	// Seen is when it was last heard, or when the manager that leads began if it was not since.
+	Seen time.Time
 }
 
 // wire is the message that a value came in: as JSON, it is that.
@@ -264,7 +274,9 @@ func newStatus(m *groupv1.GetStatusResponse) Status {
 		Name: m.GetName(), Version: m.GetVersion(), Leader: m.GetLeader(), Term: m.GetTerm(), Revision: m.GetRevision(),
 		Groups: int(m.GetGroups()), Members: int(m.GetMembers()),
 		AgentsOnline: int(m.GetAgentsOnline()), AgentsOffline: int(m.GetAgentsOffline()),
-		Started: m.GetStartTime().AsTime(), TrustDomain: m.GetTrustDomain(), ReadOnlyReason: m.GetReadOnlyReason(), Absent: m.GetAbsent(), wire: wire{m},
+		Started: m.GetStartTime().AsTime(), TrustDomain: m.GetTrustDomain(), ReadOnlyReason: m.GetReadOnlyReason(), Absent: m.GetAbsent(),
+		Away: convert(m.GetAway(), func(a *groupv1.Away) Away { return Away{a.GetId(), a.GetSeenTime().AsTime()} }),
+		wire: wire{m},
 	}
 }
 

@@ -3,6 +3,7 @@ package replication
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	managerv1 "github.com/groupcast/groupcast/internal/gen/groupcast/manager/v1"
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 	"github.com/groupcast/groupcast/internal/identity"
@@ -41,6 +43,20 @@ func (d *Desk) isOnline(name string) bool {
 	defer d.mu.Unlock()
 	online, _ := d.seen(name)
 	return !online.IsZero()
+}
+
+// Away lists the replicators that have registered and have been without a control stream for longer than it takes
+// to open one again.
+func (d *Desk) Away() (all []*groupv1.Away) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	known, _ := d.view.Replicators("", math.MaxInt)
+	for _, replicator := range known {
+		if _, since := d.seen(replicator.GetName()); !since.IsZero() && time.Since(since) >= Patience {
+			all = append(all, &groupv1.Away{Id: identity.ID{Role: identity.Replicator, Name: replicator.GetName()}.String(), SeenTime: timestamppb.New(since)})
+		}
+	}
+	return all
 }
 
 const (
