@@ -130,7 +130,7 @@ const roomCheck = 50 * time.Millisecond
 
 // read keeps what comes until the stream ends.
 func (s *stream) read(ctx context.Context, from io.Reader) {
-	buffer := make([]byte, 64<<10)
+	from, buffer := supply.Reader(from), make([]byte, 64<<10)
 	for ctx.Err() == nil {
 		if s.kept.Kept() >= streamRoom {
 			pause.For(ctx, roomCheck)
