@@ -51,6 +51,7 @@ type Option func(*options)
 type options struct {
 	log    *slog.Logger
 	dialer Dialer
+	away   func(since time.Time)
 }
 
 func choose(opts []Option) options {
@@ -63,6 +64,10 @@ func choose(opts []Option) options {
 
 // WithLog has the client log what it heals by itself and, at level debug, what each link carried.
 func WithLog(log *slog.Logger) Option { return func(o *options) { o.log = log } }
+
+// WithAway has the client tell when nothing that goes on for long, as a session or a watch, has heard of any manager
+// for 5 s: since when; and, with the zero time, when one is heard again. Deliveries go on meanwhile. tell must not block.
+func WithAway(tell func(since time.Time)) Option { return func(o *options) { o.away = tell } }
 
 // Dialer opens connections. A *net.Dialer is one.
 type Dialer interface {
@@ -88,6 +93,7 @@ func Dial(config Config, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	connection.TellAway(chosen.away)
 	if chosen.dialer == nil {
 		chosen.dialer = &net.Dialer{}
 	}

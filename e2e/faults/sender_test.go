@@ -133,8 +133,13 @@ func TestP11ManagersAreGone(t *testing.T) {
 			for _, m := range n.Members {
 				n.Await(m.Name()+" has put it in its place", func() bool { return n.Has(m.Name(), p.Object) })
 			}
+			said := func(words string) func() bool {
+				return func() bool { return strings.Count(p.Process.Output(), words) == 1 }
+			}
+			n.Await("the sender says that no manager answers", said("no manager answers since "))
 			fault.back(n)
 			n.AwaitComplete(p)
+			n.Await("the sender says that one answers again", said("a manager answers again"))
 		})
 	}
 }

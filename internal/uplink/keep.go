@@ -268,6 +268,7 @@ func (u *Uplink) attendWith(ctx context.Context, what string, soon time.Duration
 		if !transient(err) {
 			return &refusal{what, err}
 		}
+		u.reach.lost()
 		if time.Since(began) > held {
 			failed = 0
 		}

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -54,6 +55,7 @@ type app struct {
 	output         string
 	timeout        time.Duration
 	debug          bool
+	shown          atomic.Pointer[screen] // where progress is drawn; nil before it is
 }
 
 // Main runs the command and returns its exit status.
@@ -196,7 +198,7 @@ func (a *app) client() (*sdk.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	var options []sdk.Option
+	options := []sdk.Option{sdk.WithAway(a.sayAway)}
 	if a.debug {
 		options = append(options, sdk.WithLog(slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))))
 	}
@@ -205,6 +207,19 @@ func (a *app) client() (*sdk.Client, error) {
 		return nil, usageError{err}
 	}
 	return client, nil
+}
+
+// sayAway tells whoever waits why nothing new is shown, and when that is over.
+func (a *app) sayAway(since time.Time) {
+	line := "a manager answers again"
+	if !since.IsZero() {
+		line = fmt.Sprintf("no manager answers since %s: what is under way goes on, and how it stands is shown again when one does", since.Format(time.TimeOnly))
+	}
+	if shown := a.shown.Load(); shown != nil {
+		shown.say(line)
+		return
+	}
+	fmt.Fprintln(a.stderr, line)
 }
 
 // configFile finds the configuration.
