@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -83,11 +84,21 @@ func Main(args []string, stdout, stderr io.Writer) int {
 
 // hint says what may help where an error alone does not say it.
 func (a *app) hint(err error) string {
-	var late *sdk.Error
-	if errors.As(err, &late) && late.Code == sdk.TimedOut {
+	var reported *sdk.Error
+	switch {
+	case !errors.As(err, &reported):
+	case reported.Code == sdk.TimedOut:
 		return fmt.Sprintf(": is a manager at the configuration's endpoints? (--timeout %v)", a.timeout)
+	case reported.Reason == "NO_RECEIVERS":
+		return ": nothing was sent. Members receive with groupcast pull; push --wait N waits until N do"
 	}
 	return ""
+}
+
+// isNobody reports whether an error says that nobody is there who is to get something, or to send it.
+func isNobody(err error) bool {
+	var reported *sdk.Error
+	return errors.As(err, &reported) && slices.Contains([]string{"NO_RECEIVERS", "NO_REPLICAS", "NO_SENDER"}, reported.Reason)
 }
 
 // usageError says that the command was called wrongly.
@@ -114,6 +125,9 @@ func exitStatus(err error) int {
 	var failed *sdk.DeliveryError
 	if errors.As(err, &failed) && failed.Reason == "damaged" {
 		return exitDamaged
+	}
+	if isNobody(err) {
+		return exitNotFound
 	}
 	switch sdk.CodeOf(err) {
 	case sdk.InvalidArgument:
