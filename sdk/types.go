@@ -1,16 +1,15 @@
 package sdk
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
 
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/groupcast/groupcast/internal/apijson"
 	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 )
@@ -208,14 +207,7 @@ type Away struct {
 type wire struct{ message proto.Message }
 
 // MarshalJSON returns the API's own JSON form.
-func (w wire) MarshalJSON() ([]byte, error) {
-	text, err := protojson.MarshalOptions{}.Marshal(w.message)
-	if err != nil {
-		return nil, err
-	}
-	var compact json.RawMessage = text
-	return json.Marshal(compact) // protojson varies its white space on purpose
-}
+func (w wire) MarshalJSON() ([]byte, error) { return apijson.Marshal(w.message) }
 
 func newGroup(m *groupv1.Group) Group {
 	p := m.GetPolicy()

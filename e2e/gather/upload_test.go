@@ -114,7 +114,7 @@ func TestChangedFileEndsItsUpload(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			name, _ := s.file(what, 1, 24<<20)
 			p := s.upload(what, name)
-			s.await("some has come", func() bool { return s.status(what).Received > 1<<20 })
+			s.await("some has come", func() bool { return s.status(what).GetReceivedBytes() > 1<<20 })
 			s.must(change(name))
 			if status := p.status(); status != 1 || !strings.Contains(p.said.String(), what+" changed while it was uploaded") {
 				t.Errorf("exit status %d: %s", status, p.said.String())
