@@ -25,6 +25,9 @@ import (
 // hold that `groupcast enroll` and the managers write.
 type Config = uplink.Config
 
+// ReadConfig reads a configuration file.
+func ReadConfig(file string) (Config, error) { return uplink.ReadConfig(file) }
+
 // DefaultTrustDomain is the trust domain of managers that were given no other.
 const DefaultTrustDomain = identity.DefaultTrustDomain
 
@@ -79,7 +82,7 @@ func WithDialer(dialer Dialer) Option { return func(o *options) { o.dialer = dia
 
 // Open reads a configuration file and dials.
 func Open(file string, opts ...Option) (*Client, error) {
-	config, err := uplink.ReadConfig(file)
+	config, err := ReadConfig(file)
 	if err != nil {
 		return nil, err
 	}

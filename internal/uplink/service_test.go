@@ -2,6 +2,7 @@ package uplink
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -48,6 +49,45 @@ func TestServiceSaysHowItIsLetIn(t *testing.T) {
 	_, _, err = config.Connect(t.Context(), identity.Agent, slog.New(slog.DiscardHandler))
 	if err == nil || !strings.Contains(err.Error(), "or remove them and be let in anew") {
 		t.Errorf("with an empty key: %v", err)
+	}
+}
+
+// A key and a join token that others can read are used, and told of.
+func TestExposedFilesAreTold(t *testing.T) {
+	config := ServiceDefaults(t.TempDir())
+	config.JoinTokenFile = filepath.Join(t.TempDir(), "token")
+	ca, err := identity.NewCA(config.TrustDomain, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bundle, err := ca.IssueBundle(identity.ID{Role: identity.Agent, Name: "a"}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for mode, want := range map[os.FileMode]int{0o600: 0, 0o640: 0, 0o644: 2} {
+		config.CredentialsDir = t.TempDir()
+		key := identity.FilesIn(config.CredentialsDir).Key
+		var said bytes.Buffer
+		log := slog.New(slog.NewTextHandler(&said, nil))
+		if err := cmp.Or(os.WriteFile(config.JoinTokenFile, []byte("none"), mode), os.Chmod(config.JoinTokenFile, mode)); err != nil {
+			t.Fatal(err)
+		}
+		if err := config.Tickets().Enter(t.Context(), config.Uplink(), log); err == nil {
+			t.Error("a token that is none lets in")
+		}
+		if err := cmp.Or(identity.FilesIn(config.CredentialsDir).Write(bundle), os.Chmod(key, mode)); err != nil {
+			t.Fatal(err)
+		}
+		u, err := Dial(config.Uplink(), log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := u.Close(); err != nil {
+			t.Error(err)
+		}
+		if strings.Count(said.String(), "every user of this machine can read the ") != want {
+			t.Errorf("with mode %v it is said:\n%s", mode, said.String())
+		}
 	}
 }
 

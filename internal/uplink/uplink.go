@@ -72,6 +72,9 @@ func Dial(config Config, log *slog.Logger, opts ...grpc.DialOption) (*Uplink, er
 	if _, err := files.Credentials(); err != nil {
 		return nil, err
 	}
+	if key := config.ExposedKey(); key != "" {
+		log.Warn("every user of this machine can read the private key: chmod 600 it", "file", key)
+	}
 	security := identity.TLS{TrustDomain: config.TrustDomain, Source: files}
 	managers := newTransports(config.Endpoints)
 	u := &Uplink{transports: managers, files: files, security: security, log: log}

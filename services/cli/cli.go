@@ -208,7 +208,7 @@ func unknownCommand(command *cobra.Command, args []string) error {
 
 // client connects to the managers.
 func (a *app) client() (*sdk.Client, error) {
-	file, err := a.configFile()
+	config, err := a.readConfig()
 	if err != nil {
 		return nil, err
 	}
@@ -216,7 +216,7 @@ func (a *app) client() (*sdk.Client, error) {
 	if a.debug {
 		options = append(options, sdk.WithLog(slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))))
 	}
-	client, err := sdk.Open(file, options...)
+	client, err := sdk.Dial(config, options...)
 	if err != nil {
 		return nil, usageError{err}
 	}
@@ -234,6 +234,22 @@ func (a *app) sayAway(since time.Time) {
 		return
 	}
 	fmt.Fprintln(a.stderr, line)
+}
+
+// readConfig reads the configuration. A key that others can read is still used: in a container it may be mounted so.
+func (a *app) readConfig() (sdk.Config, error) {
+	file, err := a.configFile()
+	if err != nil {
+		return sdk.Config{}, err
+	}
+	config, err := sdk.ReadConfig(file)
+	if err != nil {
+		return sdk.Config{}, usageError{err}
+	}
+	if key := config.ExposedKey(); key != "" {
+		fmt.Fprintf(a.stderr, "warning: every user of this machine can read the private key %s: chmod 600 it\n", key)
+	}
+	return config, nil
 }
 
 // configFile finds the configuration.

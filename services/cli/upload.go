@@ -80,13 +80,13 @@ func (a *app) gathererFlags(command *cobra.Command, to *string) {
 
 // gatherer returns a client of a gatherer. To find it is a call.
 func (a *app) gatherer(ctx context.Context, to string, options gather.Options) (*gather.Client, error) {
-	file, err := a.configFile()
+	config, err := a.readConfig()
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
-	return gather.Open(ctx, file, to, options)
+	return gather.Dial(ctx, config, to, options)
 }
 
 func (a *app) upload(ctx context.Context, client *gather.Client, u *upload, what string) error {
