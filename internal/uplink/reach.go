@@ -17,6 +17,7 @@ type reach struct {
 	tell func(since time.Time) // nil tells nobody
 
 	mu    sync.Mutex
+	last  time.Time // when a manager was heard; zero if none was
 	since time.Time // when a stream broke and nothing was heard after; zero while managers are heard
 	told  bool
 	timer *time.Timer
@@ -50,6 +51,7 @@ func (r *reach) isAway() {
 func (r *reach) heard() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.last = time.Now()
 	if r.since.IsZero() {
 		return
 	}
@@ -58,6 +60,13 @@ func (r *reach) heard() {
 		r.tell(time.Time{})
 	}
 	r.since, r.told = time.Time{}, false
+}
+
+// isSilent reports whether no manager was heard for a while.
+func (r *reach) isSilent() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return time.Since(r.last) >= awayPatience
 }
 
 // stop has nothing told any more.

@@ -118,6 +118,30 @@ func TestExpiredCredentialsAreReplaced(t *testing.T) {
 	}
 }
 
+// What another manager takes up within moments, as when they are replaced one by one, is no news; what does not go on at
+// all is, though managers are heard.
+func TestChangingManagersAreNoNews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said bytes.Buffer
+		u := &Uplink{log: slog.New(slog.NewTextHandler(&said, nil)), transports: newTransports(nil)}
+		ctx, cancel := context.WithCancel(t.Context())
+		attempts := 0
+		err := u.attend(ctx, "register", func(context.Context) error {
+			u.reach.heard()
+			if warned := strings.Contains(said.String(), "not connected"); warned != (attempts >= manyAttempts) {
+				t.Errorf("after %d attempts: %q", attempts, said.String())
+			}
+			if attempts++; attempts > 2*manyAttempts {
+				cancel()
+			}
+			return status.Error(codes.Unavailable, "this manager no longer leads")
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // Who never reaches a manager says so, but not with every attempt; one that restarts is no news. Who was revoked
 // says what to do.
 func TestLoneServiceSaysSo(t *testing.T) {
