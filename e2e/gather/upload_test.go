@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/groupcast/groupcast/internal/testdisk"
 )
 
 // Files, a tree and standard input arrive as they were, below their client's name; the
@@ -123,5 +125,20 @@ func TestChangedFileEndsItsUpload(t *testing.T) {
 				t.Error("it has appeared at the gatherer")
 			}
 		})
+	}
+}
+
+// A stream that is much larger than the disk that keeps it waits for the gatherer, and comes whole.
+func TestStreamsWaitForRoom(t *testing.T) {
+	s := start(t)
+	_, content := s.file("content", 9, 4<<20)
+	command := s.command("upload", "-", "--to", s.grpc, "--as", "alice", "--name", "log")
+	command.Env = append(command.Env, "TMPDIR="+testdisk.Memory(t, "size=512k"))
+	command.Stdin = bytes.NewReader(content)
+	if p := s.begin(command); p.status() != 0 {
+		t.Error(p.said.String())
+	}
+	if got := s.stored("alice", "log"); !bytes.Equal(got, content) {
+		t.Errorf("there are %d bytes, or other ones, want %d", len(got), len(content))
 	}
 }
