@@ -129,7 +129,7 @@ func TestStatusSaysWhoIsAway(t *testing.T) {
 		eventually(t, time.Minute, asked.Dir+" says who is away", func() bool {
 			status, err := client.Status(t.Context())
 			away := status.Away
-			return err == nil && len(away) == 2 && away[0].ID == "gatherer/g1" && away[1].ID == "replicator/r1" && away[0].Seen.Sub(heard).Abs() < 5*time.Second
+			return err == nil && len(away) == 2 && away[0].ID == "gatherer/g1" && away[1].ID == "replicator/r1" && away[0].Seen.Sub(heard).Abs() < 5*time.Second && away[1].Seen.Sub(heard).Abs() < 5*time.Second
 		})
 	}
 	status, err := dial(t, letIn(t, access, "agent", "a1")).Status(t.Context())
