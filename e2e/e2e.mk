@@ -81,6 +81,11 @@ e2e: ## the chart on a real Kubernetes cluster (Docker, kind, helm, kubectl; abo
 e2e-tests: # with images that are there; GROUPCAST_E2E_KEEP=1 keeps the cluster, E2E_FLAGS="-run TestA"
 	go test -tags cluster -count=1 -timeout 25m -v $(E2E_FLAGS) ./e2e/cluster
 
+.PHONY: former-chart
+former-chart: ## keep the chart as it is, to upgrade from in tests: before Chart.yaml gets another version
+	rm -f e2e/cluster/testdata/groupcast-*.tgz
+	helm package charts/groupcast --destination e2e/cluster/testdata
+
 .PHONY: dashboards
 dashboards: .bin/venv ## Grafana's dashboards, from dashboards/
 	cd dashboards && ../.bin/venv/bin/python build.py ../charts/groupcast/dashboards

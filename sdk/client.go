@@ -25,6 +25,9 @@ import (
 // hold that `groupcast enroll` and the managers write.
 type Config = uplink.Config
 
+// ReadConfig reads a configuration file.
+func ReadConfig(file string) (Config, error) { return uplink.ReadConfig(file) }
+
 // DefaultTrustDomain is the trust domain of managers that were given no other.
 const DefaultTrustDomain = identity.DefaultTrustDomain
 
@@ -51,6 +54,7 @@ type Option func(*options)
 type options struct {
 	log    *slog.Logger
 	dialer Dialer
+	away   func(since time.Time)
 }
 
 func choose(opts []Option) options {
@@ -64,6 +68,10 @@ func choose(opts []Option) options {
 // WithLog has the client log what it heals by itself and, at level debug, what each link carried.
 func WithLog(log *slog.Logger) Option { return func(o *options) { o.log = log } }
 
+// WithAway has the client tell when nothing that goes on for long, as a session or a watch, has heard of any manager
+// for 5 s: since when; and, with the zero time, when one is heard again. Deliveries go on meanwhile. tell must not block.
+func WithAway(tell func(since time.Time)) Option { return func(o *options) { o.away = tell } }
+
 // Dialer opens connections. A *net.Dialer is one.
 type Dialer interface {
 	DialContext(ctx context.Context, network, address string) (net.Conn, error)
@@ -74,7 +82,7 @@ func WithDialer(dialer Dialer) Option { return func(o *options) { o.dialer = dia
 
 // Open reads a configuration file and dials.
 func Open(file string, opts ...Option) (*Client, error) {
-	config, err := uplink.ReadConfig(file)
+	config, err := ReadConfig(file)
 	if err != nil {
 		return nil, err
 	}
@@ -88,6 +96,7 @@ func Dial(config Config, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	connection.TellAway(chosen.away)
 	if chosen.dialer == nil {
 		chosen.dialer = &net.Dialer{}
 	}

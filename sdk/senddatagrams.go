@@ -14,6 +14,7 @@ import (
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/link"
 	"github.com/groupcast/groupcast/internal/pause"
+	"github.com/groupcast/groupcast/internal/supply"
 	wiredatagram "github.com/groupcast/groupcast/internal/wire/datagram"
 	"github.com/groupcast/groupcast/internal/wire/relay"
 )
@@ -57,6 +58,7 @@ func (s *datagramSender) run(ctx context.Context, from io.Reader) {
 
 func (s *datagramSender) read(ctx context.Context, from io.Reader) {
 	defer close(s.given)
+	from = supply.Reader(from)
 	for {
 		payload := make([]byte, MaxDatagram)
 		n, err := from.Read(payload)

@@ -49,7 +49,7 @@ func (o SendOptions) streamSpec() (*groupv1.DeliverySpec, error) {
 
 // SendStream delivers all that a reader gives, as it comes, to the members of the
 // session's group that receive. What members have not acknowledged is kept in a
-// temporary file. A delivery that ends early leaves a read that blocks to the reader: who
+// temporary file; where that has no room left, the reader is read on when they have. A delivery that ends early leaves a read that blocks to the reader: who
 // closes that ends it.
 func (s *Session) SendStream(ctx context.Context, reader io.Reader, options SendOptions) (*Outgoing, error) {
 	spec, err := options.streamSpec()
@@ -83,10 +83,11 @@ func (s *streamSupply) usable() error           { return nil }
 func (s *streamSupply) read(ctx context.Context, from io.Reader) {
 	var hash digest.Hash
 	buffer := make([]byte, 64<<10)
+	from = supply.Reader(from)
 	for s.awaitRoom(ctx) {
 		n, err := from.Read(buffer)
 		_, _ = hash.Write(buffer[:n])
-		if failed := s.Append(buffer[:n]); failed != nil {
+		if failed := s.keep(ctx, buffer[:n]); failed != nil {
 			s.out.fail(ctx, whyNotKept(failed), fmt.Errorf("the sender keeps what members have not acknowledged, in TMPDIR: %w", failed))
 			return
 		}
@@ -111,16 +112,34 @@ func whyNotKept(err error) string {
 	return "failed"
 }
 
+// keep keeps what was read. Where the disk is full it waits until members have acknowledged what is kept, and the
+// stream's source waits with it. When nothing is kept, others have filled the disk: waiting would not help.
+func (s *streamSupply) keep(ctx context.Context, p []byte) error {
+	for {
+		before := s.Arrived()
+		err := s.Append(p)
+		p = p[s.Arrived()-before:]
+		if !spool.IsNoRoom(err) || s.Kept() == 0 || !s.await(ctx, s.ReleaseAll) {
+			return err
+		}
+	}
+}
+
 // awaitRoom waits until members have acknowledged enough to read on.
 func (s *streamSupply) awaitRoom(ctx context.Context) bool {
+	return s.await(ctx, func(upTo uint64) bool {
+		s.Release(upTo)
+		return s.Kept() < streamRoom
+	})
+}
+
+// await waits until giving back what members have acknowledged is enough.
+func (s *streamSupply) await(ctx context.Context, isEnough func(upTo uint64) bool) bool {
 	for {
-		s.release()
-		if s.Kept() < streamRoom {
+		upTo, changed := s.acknowledged()
+		if isEnough(upTo) {
 			return ctx.Err() == nil
 		}
-		s.out.mu.Lock()
-		changed := s.out.changed
-		s.out.mu.Unlock()
 		select {
 		case <-ctx.Done():
 			return false
@@ -129,20 +148,20 @@ func (s *streamSupply) awaitRoom(ctx context.Context) bool {
 	}
 }
 
-// release gives back what every member has that can still have it.
-func (s *streamSupply) release() {
+// acknowledged returns up to where every member has the stream that can still have it. The channel is closed when
+// that may have changed.
+func (s *streamSupply) acknowledged() (upTo uint64, changed <-chan struct{}) {
 	s.out.mu.Lock()
-	receipts := s.out.latest.Receipts
-	s.out.mu.Unlock()
-	upTo := uint64(relay.MaxOffset)
-	for _, receipt := range receipts {
+	defer s.out.mu.Unlock()
+	if len(s.out.latest.Receipts) > 0 {
+		upTo = relay.MaxOffset
+	}
+	for _, receipt := range s.out.latest.Receipts {
 		if receipt.State != ReceiptFailed && !receipt.Late {
 			upTo = min(upTo, receipt.Bytes)
 		}
 	}
-	if len(receipts) > 0 {
-		s.Release(upTo)
-	}
+	return upTo, s.out.changed
 }
 
 // syncer is a StreamWriter that can be acknowledged as durable.

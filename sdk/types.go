@@ -1,16 +1,15 @@
 package sdk
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
 
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/groupcast/groupcast/internal/apijson"
 	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 )
@@ -191,21 +190,24 @@ type Status struct {
 	ReadOnlyReason string
 	// Absent says which parts are to be in the same Kubernetes cluster and are not here, and where it tells why.
 	Absent []string
+	// Away are gatherers and replicators that have registered and are not heard of any more. Operators are told.
+	Away []Away
 	wire
+}
+
+// Away is somebody who is expected and not heard of.
+type Away struct {
+	// ID is ROLE/NAME, as in its identity.
+	ID string
+	// Seen is when it was last heard, or when the manager that leads began if it was not since.
+	Seen time.Time
 }
 
 // wire is the message that a value came in: as JSON, it is that.
 type wire struct{ message proto.Message }
 
 // MarshalJSON returns the API's own JSON form.
-func (w wire) MarshalJSON() ([]byte, error) {
-	text, err := protojson.MarshalOptions{}.Marshal(w.message)
-	if err != nil {
-		return nil, err
-	}
-	var compact json.RawMessage = text
-	return json.Marshal(compact) // protojson varies its white space on purpose
-}
+func (w wire) MarshalJSON() ([]byte, error) { return apijson.Marshal(w.message) }
 
 func newGroup(m *groupv1.Group) Group {
 	p := m.GetPolicy()
@@ -264,7 +266,9 @@ func newStatus(m *groupv1.GetStatusResponse) Status {
 		Name: m.GetName(), Version: m.GetVersion(), Leader: m.GetLeader(), Term: m.GetTerm(), Revision: m.GetRevision(),
 		Groups: int(m.GetGroups()), Members: int(m.GetMembers()),
 		AgentsOnline: int(m.GetAgentsOnline()), AgentsOffline: int(m.GetAgentsOffline()),
-		Started: m.GetStartTime().AsTime(), TrustDomain: m.GetTrustDomain(), ReadOnlyReason: m.GetReadOnlyReason(), Absent: m.GetAbsent(), wire: wire{m},
+		Started: m.GetStartTime().AsTime(), TrustDomain: m.GetTrustDomain(), ReadOnlyReason: m.GetReadOnlyReason(), Absent: m.GetAbsent(),
+		Away: convert(m.GetAway(), func(a *groupv1.Away) Away { return Away{a.GetId(), a.GetSeenTime().AsTime()} }),
+		wire: wire{m},
 	}
 }
 

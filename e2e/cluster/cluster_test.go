@@ -173,22 +173,32 @@ func TestFLeaderKilled(t *testing.T) {
 	gc.kubectl(t, "rollout", "status", "sts/gc-groupcast-manager", "--timeout=4m")
 }
 
-// "upgrade and rollback: running deliveries survive a rolling restart of managers and agents"
+// "Upgrade from the previous chart version and rollback …: running deliveries survive a rolling restart of managers and
+// agents". Today's images run under both charts.
 func TestGUpgradeAndRollback(t *testing.T) {
 	gc.keepArtifacts(t)
+	const replicas = "manager.replicas=3"
+	gc.applyChart(t, formerChart(t), replicas)
+	former := gc.charts(t)
 	p := newParty(t, gc.operator(t), "models", sdk.Receive)
 	defer p.leave()
-	s := p.send(96*mebibyte, 2*mebibyte)
+	s := p.send(56*mebibyte, 2*mebibyte)
 	p.until(s, 4*mebibyte)
-	gc.apply(t, "manager.replicas=3", "log.level=debug")
+	gc.apply(t, replicas)
 	p.complete(s)
-	s = p.send(96*mebibyte, 2*mebibyte)
+	if present := gc.charts(t); len(former) != 1 || len(present) != 1 || former[0] == present[0] {
+		t.Errorf("pods were made by %v, and after the upgrade by %v", former, present)
+	}
+	s = p.send(56*mebibyte, 2*mebibyte)
 	p.until(s, 4*mebibyte)
 	if _, err := gc.helm(6*time.Minute, "rollback", gc.name, "--wait", "--timeout", "5m"); err != nil {
 		t.Fatal(err)
 	}
 	p.complete(s)
-	gc.check(t)
+	if got := gc.charts(t); !slices.Equal(got, former) {
+		t.Errorf("after the rollback, pods were made by %v, want %v", got, former)
+	}
+	gc.apply(t, replicas)
 }
 
 // "HTTP/JSON … (`curl` works)", and the identity that reaches the managers is the one that Envoy was shown.

@@ -64,6 +64,12 @@ func (r release) helm(limit time.Duration, args ...string) (string, error) {
 // apply installs or upgrades, and waits until all is ready.
 func (r release) apply(t *testing.T, values ...string) {
 	t.Helper()
+	r.applyChart(t, chart, values...)
+}
+
+// applyChart is apply with another chart than the present one.
+func (r release) applyChart(t *testing.T, chart string, values ...string) {
+	t.Helper()
 	args := []string{"upgrade", "--install", r.name, chart, "--wait", "--timeout", "5m"}
 	for _, value := range append(r.values, values...) {
 		args = append(args, "--set", value)
@@ -73,6 +79,24 @@ func (r release) apply(t *testing.T, values ...string) {
 		t.Fatal(err)
 	}
 	t.Logf("%s is ready after %v", r.name, time.Since(started).Round(time.Second))
+}
+
+// formerChart returns the chart's last version, which `make former-chart` has kept.
+func formerChart(t *testing.T) string {
+	t.Helper()
+	kept, err := filepath.Glob("testdata/groupcast-*.tgz")
+	if err != nil || len(kept) != 1 {
+		t.Fatalf("testdata has %v, %v: want one chart", kept, err)
+	}
+	return kept[0]
+}
+
+// charts returns which versions of the chart have made the pods of a release, but Envoy's, of which old ones take their time.
+func (r release) charts(t *testing.T) []string {
+	t.Helper()
+	all := strings.Fields(r.kubectl(t, "get", "pods", "-l", "app.kubernetes.io/instance="+r.name+",app.kubernetes.io/component in (manager,agent,gatherer,replicator)", "-o", `jsonpath={.items[*].metadata.labels.helm\.sh/chart}`))
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // test runs helm's test: a real delivery by way of every agent, and an upload where there is a gatherer.

@@ -23,7 +23,13 @@ func TestC61SenderDies(t *testing.T) {
 	n.AwaitBytes(p, "m2", size)
 	n.AwaitBytes(p, "m3", size)
 	n.KillPush(p)
-	n.WantOutcomes(n.AwaitEnd(p), p, n.All("sender_lost"))
+	ended := n.AwaitEnd(p)
+	n.WantOutcomes(ended, p, n.All("sender_lost"))
+	for _, receipt := range ended.GetReceipts() {
+		if receipt.GetBytes() < size {
+			t.Errorf("the receipt of %s says %d bytes", receipt.GetMember(), receipt.GetBytes())
+		}
+	}
 	for _, m := range n.Members {
 		n.Await(m.Name()+" has given up", func() bool { return strings.Contains(m.Process.Output(), "sender_lost") })
 		if has := n.Partials(m.Name()); has < size {
@@ -133,8 +139,13 @@ func TestP11ManagersAreGone(t *testing.T) {
 			for _, m := range n.Members {
 				n.Await(m.Name()+" has put it in its place", func() bool { return n.Has(m.Name(), p.Object) })
 			}
+			said := func(words string) func() bool {
+				return func() bool { return strings.Count(p.Process.Output(), words) == 1 }
+			}
+			n.Await("the sender says that no manager answers", said("no manager answers since "))
 			fault.back(n)
 			n.AwaitComplete(p)
+			n.Await("the sender says that one answers again", said("a manager answers again"))
 		})
 	}
 }

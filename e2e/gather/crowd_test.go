@@ -44,11 +44,11 @@ func TestC64CrowdAndStalled(t *testing.T) {
 		s.wantFile(fmt.Sprint("c", i), "f", content)
 	}
 	for _, status := range s.clients() {
-		if status.Attached && status.Paused != "" { // one whose session broke had to wait again, with all sent
-			t.Errorf("%s still waits: %s", status.Name, status.Paused)
+		if status.GetAttached() && status.GetPaused() != "" { // one whose session broke had to wait again, with all sent
+			t.Errorf("%s still waits: %s", status.GetName(), status.GetPaused())
 		}
-		if strings.HasPrefix(status.Name, "stalled-") && status.Rate > 1000 { // signs of life
-			t.Errorf("%s stalls, and is said to bring %d bytes/s", status.Name, status.Rate)
+		if strings.HasPrefix(status.GetName(), "stalled-") && status.GetBytesPerSecond() > 1000 { // signs of life
+			t.Errorf("%s stalls, and is said to bring %d bytes/s", status.GetName(), status.GetBytesPerSecond())
 		}
 	}
 }
@@ -121,7 +121,7 @@ func TestC63AbsurdClaims(t *testing.T) {
 		t.Error(p.said.String())
 	}
 	s.wantFile("other", "f", content)
-	if status := s.status("liar"); status.Share.Priority != 0 || status.Share.Target != 1e6 {
+	if status := s.status("liar"); status.GetShare().GetPriority() != 0 || status.GetShare().GetTargetBytesPerSecond() != 1e6 {
 		t.Errorf("the liar has %+v", status.Share)
 	}
 }

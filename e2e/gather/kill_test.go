@@ -49,7 +49,7 @@ func TestC66KillsOfBothEnds(t *testing.T) {
 	if got := s.stored("alice", "log"); !bytes.Equal(got, content) {
 		t.Errorf("%d bytes are there, or other ones, want %d", len(got), len(content))
 	}
-	s.await("the client is back", func() bool { return s.status("alice").Attached }) // else it ends without the gatherer
+	s.await("the client is back", func() bool { return s.status("alice").GetAttached() }) // else it ends without the gatherer
 	if status := p.end(); status != 0 {
 		t.Errorf("exit status %d: %s", status, p.said.String())
 	}
@@ -64,12 +64,12 @@ func TestFileGoesOnWhenTheGathererComesBack(t *testing.T) {
 	s.policy("default: {max: 12MB}")
 	name, content := s.file("model", 5, 48<<20)
 	p := s.upload("alice", name)
-	s.await("some has come", func() bool { return s.status("alice").Received > 8<<20 })
+	s.await("some has come", func() bool { return s.status("alice").GetReceivedBytes() > 8<<20 })
 	if status := s.gatherer.end(); status != 0 {
 		t.Errorf("the gatherer ends with status %d", status)
 	}
 	s.startGatherer()
-	s.await("it goes on", func() bool { return s.status("alice").Received > 2<<20 })
+	s.await("it goes on", func() bool { return s.status("alice").GetReceivedBytes() > 2<<20 })
 	s.policy("{}")
 	if p.status() != 0 {
 		t.Fatal(p.said.String())
@@ -88,9 +88,9 @@ func TestClientHangs(t *testing.T) {
 	s.policy("default: {max: 12MB}")
 	name, content := s.file("model", 6, 48<<20)
 	stalled := s.upload("stalled", name)
-	s.await("some has come", func() bool { return s.status("stalled").Received > 4<<20 })
+	s.await("some has come", func() bool { return s.status("stalled").GetReceivedBytes() > 4<<20 })
 	signal(s, stalled, syscall.SIGSTOP)
-	s.await("its connections are gone", func() bool { return s.status("stalled").Connections == 0 })
+	s.await("its connections are gone", func() bool { return s.status("stalled").GetConnections() == 0 })
 	s.policy("{}")
 	if other := s.upload("other", name); other.status() != 0 {
 		t.Error(other.said.String())

@@ -127,15 +127,15 @@ func TestC62TooManyConnections(t *testing.T) {
 	if admitted.Load() > 20 || refused.Load() < 900 {
 		t.Errorf("%d were admitted of 1000, %d refused, want 2 and the others", admitted.Load(), refused.Load())
 	}
-	if status := s.status("greedy"); status.Connections > 2 {
-		t.Errorf("it has %d connections", status.Connections)
+	if status := s.status("greedy"); status.GetConnections() > 2 {
+		t.Errorf("it has %d connections", status.GetConnections())
 	}
 	name, content := s.file("f", 1, 1<<20)
 	if p := s.upload("other", name); p.status() != 0 {
 		t.Error(p.said.String())
 	}
 	s.wantFile("other", "f", content)
-	s.await("what is too many is ended", func() bool { return s.status("greedy").Connections <= 1 })
+	s.await("what is too many is ended", func() bool { return s.status("greedy").GetConnections() <= 1 })
 }
 
 // Whoever shows no ticket, an old one, or another's is denied; and what is no link is closed.
@@ -210,7 +210,7 @@ func TestReconnectsAThousandTimes(t *testing.T) {
 		once(i)
 	}
 	settled := func() (goroutines float64, descriptors int) {
-		s.await("it has left", func() bool { return !s.status("restless").Attached })
+		s.await("it has left", func() bool { return !s.status("restless").GetAttached() })
 		return s.metric("go_goroutines"), s.descriptors()
 	}
 	goroutines, descriptors := settled()
@@ -221,7 +221,7 @@ func TestReconnectsAThousandTimes(t *testing.T) {
 		now, open := settled()
 		return now <= goroutines+20 && open <= descriptors+20
 	})
-	if uploads := s.status("restless").Uploads; uploads != 3 {
+	if uploads := s.status("restless").GetUploads(); uploads != 3 {
 		t.Errorf("it has %d uploads, want 3", uploads)
 	}
 }
@@ -232,5 +232,5 @@ func TestSilentSession(t *testing.T) {
 	l := s.liar()
 	_, leave := l.attach("silent")
 	defer leave()
-	s.await("it is let go", func() bool { return !s.status("silent").Attached })
+	s.await("it is let go", func() bool { return !s.status("silent").GetAttached() })
 }

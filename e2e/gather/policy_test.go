@@ -21,11 +21,11 @@ func TestPolicyChangesWhileRunning(t *testing.T) {
 	p := s.upload("slow-1", name)
 	s.await("the rule holds", func() bool {
 		now := s.status("slow-1")
-		return now.Share.Priority == 3 && now.Share.Max == 2_000_000 && now.Received > 1<<20
+		return now.GetShare().GetPriority() == 3 && now.GetShare().GetMaxBytesPerSecond() == 2_000_000 && now.GetReceivedBytes() > 1<<20
 	})
 	s.gatherer.kill()
 	s.startGatherer()
-	s.await("the rule holds after a kill", func() bool { return s.status("slow-1").Share.Priority == 3 })
+	s.await("the rule holds after a kill", func() bool { return s.status("slow-1").GetShare().GetPriority() == 3 })
 	select {
 	case <-p.ended:
 		t.Fatalf("48 MiB at 2 MB/s have come at once: %s", p.said.String())
@@ -148,7 +148,7 @@ func TestDiskFull(t *testing.T) {
 	s.must(os.WriteFile(disk+"/ballast", make([]byte, 116<<20), 0o600))
 	p := s.upload("alice", name)
 	s.await("it is paused", func() bool { return strings.Contains(p.said.String(), "paused by the gatherer: disk full") })
-	if s.status("alice").Paused != "disk_full" {
+	if s.status("alice").GetPaused() != "disk_full" {
 		t.Errorf("%+v", s.status("alice"))
 	}
 	s.must(os.Remove(disk + "/ballast"))
@@ -162,7 +162,7 @@ func TestDiskFull(t *testing.T) {
 	s.must(os.WriteFile(disk+"/ballast", make([]byte, 70<<20), 0o600))
 	log, content := s.file("log", 9, 60<<20)
 	p = s.upload("alice", log, "--follow")
-	s.await("it is paused", func() bool { return s.status("alice").Paused == "disk_full" })
+	s.await("it is paused", func() bool { return s.status("alice").GetPaused() == "disk_full" })
 	s.must(os.Remove(disk + "/ballast"))
 	s.await("all has come", func() bool { return len(s.stored("alice", "log")) == len(content) })
 	if status := p.end(); status != 0 || string(s.stored("alice", "log")) != string(content) {

@@ -62,7 +62,7 @@ func TestRevokedClientIsPutOut(t *testing.T) {
 	if now := s.stored("alice", "log"); len(now) != len(was) {
 		t.Errorf("%d bytes more came of who was revoked", len(now)-len(was))
 	}
-	if s.status("alice").Attached {
+	if s.status("alice").GetAttached() {
 		t.Error("who was revoked is still attached")
 	}
 	again := s.member(access, zero)

@@ -3,7 +3,6 @@ package gather_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +17,9 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/encoding/protojson"
+
+	gatherv1 "github.com/groupcast/groupcast/internal/gen/groupcast/gather/v1"
 	"github.com/groupcast/groupcast/internal/testprocess"
 	"github.com/groupcast/groupcast/sdk/gather"
 )
@@ -207,23 +209,24 @@ func (s *site) await(what string, holds func() bool) {
 func pause(d time.Duration) { <-time.After(d) }
 
 // status returns how a client is.
-func (s *site) status(name string) (found gather.ClientStatus) {
+func (s *site) status(name string) *gatherv1.Client {
 	s.Helper()
 	for _, one := range s.clients() {
-		if one.Name == name {
-			found = one
+		if one.GetName() == name {
+			return one
 		}
 	}
-	return found
+	return nil
 }
 
 // clients returns how all clients are.
-func (s *site) clients() (all []gather.ClientStatus) {
+func (s *site) clients() []*gatherv1.Client {
 	s.Helper()
 	text, err := s.command("gather", "clients", "--to", s.grpc, "-o", "json").Output()
 	s.must(err)
-	s.must(json.Unmarshal(text, &all))
-	return all
+	var all gatherv1.ListClientsResponse
+	s.must(protojson.Unmarshal(fmt.Appendf(nil, `{"clients": %s}`, text), &all))
+	return all.GetClients()
 }
 
 // metric returns the sum of a metric's samples.

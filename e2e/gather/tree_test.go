@@ -58,7 +58,7 @@ func TestTreeGoesOnAfterAFileThatChanges(t *testing.T) {
 	first, _ := s.file("tree/a", 1, 24<<20)
 	_, content := s.file("tree/b", 2, 1000)
 	p := s.upload("alice", s.place("tree"))
-	s.await("some has come", func() bool { return s.status("alice").Received > 1<<20 })
+	s.await("some has come", func() bool { return s.status("alice").GetReceivedBytes() > 1<<20 })
 	s.must(os.Truncate(first, 100))
 	if status := p.status(); status != 3 || !strings.Contains(p.said.String(), "tree/a changed while it was uploaded") {
 		t.Errorf("exit status %d: %s", status, p.said.String())
@@ -70,7 +70,7 @@ func TestTreeGoesOnAfterAFileThatChanges(t *testing.T) {
 	client := s.client("bob")
 	ended := make(chan error, 1)
 	go func() { ended <- client.UploadTree(t.Context(), s.place("tree"), gather.FileOptions{}, nil) }()
-	s.await("some has come", func() bool { return s.status("bob").Received > 1<<20 })
+	s.await("some has come", func() bool { return s.status("bob").GetReceivedBytes() > 1<<20 })
 	s.must(os.Truncate(first, 100))
 	var failed *sdk.Error
 	if err := <-ended; !errors.As(err, &failed) || failed.Reason != "SOURCE_CHANGED" || failed.Code != sdk.Conflict {
@@ -108,13 +108,13 @@ func TestFilesOfATreeGoTogether(t *testing.T) {
 	go func() {
 		ended <- client.UploadTree(t.Context(), s.place("tree"), options, func(gather.Uploaded) { finished++ })
 	}()
-	s.await("several go at a time", func() bool { return s.status("alice").Uploads >= 8 })
+	s.await("several go at a time", func() bool { return s.status("alice").GetUploads() >= 8 })
 	s.must(<-ended)
 	if finished != len(contents) {
 		t.Errorf("%d files are finished, want %d", finished, len(contents))
 	}
 	wantAll("alice")
-	if got := s.status("alice").Received; got < 4_000_000+3<<20 {
+	if got := s.status("alice").GetReceivedBytes(); got < 4_000_000+3<<20 {
 		t.Errorf("%d bytes are counted of short connections, and more were sent", got)
 	}
 	s.await("they are counted in the metrics, too", func() bool {

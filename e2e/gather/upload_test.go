@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/groupcast/groupcast/internal/testdisk"
 )
 
 // Files, a tree and standard input arrive as they were, below their client's name; the
@@ -114,7 +116,7 @@ func TestChangedFileEndsItsUpload(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			name, _ := s.file(what, 1, 24<<20)
 			p := s.upload(what, name)
-			s.await("some has come", func() bool { return s.status(what).Received > 1<<20 })
+			s.await("some has come", func() bool { return s.status(what).GetReceivedBytes() > 1<<20 })
 			s.must(change(name))
 			if status := p.status(); status != 1 || !strings.Contains(p.said.String(), what+" changed while it was uploaded") {
 				t.Errorf("exit status %d: %s", status, p.said.String())
@@ -123,5 +125,20 @@ func TestChangedFileEndsItsUpload(t *testing.T) {
 				t.Error("it has appeared at the gatherer")
 			}
 		})
+	}
+}
+
+// A stream that is much larger than the disk that keeps it waits for the gatherer, and comes whole.
+func TestStreamsWaitForRoom(t *testing.T) {
+	s := start(t)
+	_, content := s.file("content", 9, 4<<20)
+	command := s.command("upload", "-", "--to", s.grpc, "--as", "alice", "--name", "log")
+	command.Env = append(command.Env, "TMPDIR="+testdisk.Memory(t, "size=512k"))
+	command.Stdin = bytes.NewReader(content)
+	if p := s.begin(command); p.status() != 0 {
+		t.Error(p.said.String())
+	}
+	if got := s.stored("alice", "log"); !bytes.Equal(got, content) {
+		t.Errorf("there are %d bytes, or other ones, want %d", len(got), len(content))
 	}
 }

@@ -44,7 +44,8 @@ type CA struct {
 // CA files, below the CA's directory.
 const (
 	caCertificateFile = "ca.crt"
-	caKeyFile         = "ca.key"
+	// CAKeyFile is the CA's private key.
+	CAKeyFile = "ca.key"
 )
 
 // OpenCA reads the CA of dir. Where dir holds none, it makes one.
@@ -56,7 +57,7 @@ func OpenCA(dir, trustDomain string) (*CA, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read CA: %w", err)
 	}
-	keyPEM, err := os.ReadFile(filepath.Join(dir, caKeyFile))
+	keyPEM, err := os.ReadFile(filepath.Join(dir, CAKeyFile))
 	if err != nil {
 		return nil, fmt.Errorf("read CA: %w", err)
 	}
@@ -75,11 +76,11 @@ func ParseCA(certificatePEM, keyPEM []byte, trustDomain string) (*CA, error) {
 	}
 	key, err := parseKey(keyPEM)
 	if err != nil {
-		return nil, fmt.Errorf("read CA %s: %w", caKeyFile, err)
+		return nil, fmt.Errorf("read CA %s: %w", CAKeyFile, err)
 	}
 	ca := &CA{TrustDomain: trustDomain, Now: time.Now, certificate: certificates[0], key: key}
 	if public, ok := ca.certificate.PublicKey.(*ecdsa.PublicKey); !ok || !public.Equal(key.Public()) {
-		return nil, fmt.Errorf("read CA: %s and %s do not belong together", caCertificateFile, caKeyFile)
+		return nil, fmt.Errorf("read CA: %s and %s do not belong together", caCertificateFile, CAKeyFile)
 	}
 	return ca, nil
 }
@@ -87,8 +88,8 @@ func ParseCA(certificatePEM, keyPEM []byte, trustDomain string) (*CA, error) {
 // createCA makes a CA, unless a key is there: it may have certified others, and
 // only its owner can know whether the certificate can be had from elsewhere.
 func createCA(dir, trustDomain string) (*CA, error) {
-	if _, err := os.Stat(filepath.Join(dir, caKeyFile)); !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("read CA: %s is there but %s is missing in %s: restore it, or remove the key to make a new CA", caKeyFile, caCertificateFile, dir)
+	if _, err := os.Stat(filepath.Join(dir, CAKeyFile)); !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read CA: %s is there but %s is missing in %s: restore it, or remove the key to make a new CA", CAKeyFile, caCertificateFile, dir)
 	}
 	ca, err := NewCA(trustDomain, time.Now)
 	if err != nil {
@@ -107,7 +108,7 @@ func (ca *CA) Save(dir string) error {
 		return err
 	}
 	// The key goes first: a certificate without its key would not be a CA, but look like one.
-	if err := WriteFile(filepath.Join(dir, caKeyFile), keyPEM, 0o600); err != nil {
+	if err := WriteFile(filepath.Join(dir, CAKeyFile), keyPEM, 0o600); err != nil {
 		return fmt.Errorf("create CA: %w", err)
 	}
 	if err := WriteFile(filepath.Join(dir, caCertificateFile), certificatePEM, 0o644); err != nil {

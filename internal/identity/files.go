@@ -45,3 +45,9 @@ func syncDir(dir string) error {
 	defer opened.Close()
 	return opened.Sync()
 }
+
+// Exposed reports whether every user of this machine may read a file. One that cannot be looked at is none.
+func Exposed(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.Mode().Perm()&0o004 != 0
+}

@@ -94,6 +94,20 @@ func (s *Stream) Release(upTo uint64) {
 	}
 }
 
+// ReleaseAll gives back what Release does, and all that is kept once nobody will ask for any of it. It reports
+// whether anything was given back.
+func (s *Stream) ReleaseAll(upTo uint64) bool {
+	before := s.Kept()
+	s.Release(upTo)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if min(upTo, s.most) == s.arrived {
+		s.released = s.arrived
+		_ = s.kept.Reset()
+	}
+	return s.arrived-s.released < before
+}
+
 // ReadAt reads what is kept from an offset on into p, as far as it has come.
 func (s *Stream) ReadAt(p []byte, offset uint64) (n int, err error) {
 	s.mu.Lock()

@@ -46,6 +46,17 @@ func TestStreamIsWhatCame(t *testing.T) {
 				sent = max(sent, at+len(got))
 			},
 			"release": func(t *rapid.T) { s.Release(rapid.Uint64Range(0, from+3*segment).Draw(t, "up to")) },
+			"release all": func(t *rapid.T) {
+				kept := s.Kept()
+				if gave := s.ReleaseAll(rapid.Uint64Range(0, from+3*segment).Draw(t, "up to")); gave != (s.Kept() < kept) {
+					t.Fatalf("gave back: %v; %d were kept, %d are", gave, kept, s.Kept())
+				}
+			},
+			"release all that was sent": func(t *rapid.T) {
+				if s.ReleaseAll(from + uint64(sent)); sent == came && s.Kept() != 0 {
+					t.Fatalf("%d are kept, though all may be given back", s.Kept())
+				}
+			},
 			"": func(t *rapid.T) {
 				if s.Arrived() != uint64(from+came) || s.SentUpTo() != uint64(from+sent) || s.Released() > s.SentUpTo() || s.Kept() != s.Arrived()-s.Released() {
 					t.Fatalf("%d came, %d was sent, %d released, %d are kept; want %d and %d", s.Arrived(), s.SentUpTo(), s.Released(), s.Kept(), from+came, from+sent)

@@ -80,6 +80,14 @@ func (c Config) Write(name string) error {
 	return identity.WriteFile(name, text, 0o600)
 }
 
+// ExposedKey returns the file of the private key, if every user of this machine may read it; else it is empty.
+func (c Config) ExposedKey() string {
+	if key := identity.FilesIn(c.CredentialsDir).Key; identity.Exposed(key) {
+		return key
+	}
+	return ""
+}
+
 // Validate reports all that is wrong.
 func (c Config) Validate() error {
 	var problems []error

@@ -46,6 +46,9 @@ func (t Tickets) Enter(ctx context.Context, config Config, log *slog.Logger, opt
 	if err != nil {
 		return fmt.Errorf("read join token: %w", err)
 	}
+	if identity.Exposed(t.JoinToken) {
+		log.Warn("every user of this machine can read the join token, and be let in by it first: chmod 600 it", "file", t.JoinToken)
+	}
 	if _, err := Enroll(ctx, config, strings.TrimSpace(string(token)), opts...); err != nil {
 		why := ""
 		if lapsed {

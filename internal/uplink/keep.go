@@ -27,6 +27,8 @@ const (
 	settled      = 5 * time.Second
 	// held is after how long a stream has been there, not only asked for: gRPC tries for a while.
 	held = 30 * time.Second
+	// manyAttempts in vain are told of even while a manager is heard otherwise.
+	manyAttempts = 8
 )
 
 // Ended says how a session ended that was not left.
@@ -268,12 +270,14 @@ func (u *Uplink) attendWith(ctx context.Context, what string, soon time.Duration
 		if !transient(err) {
 			return &refusal{what, err}
 		}
+		u.reach.lost()
 		if time.Since(began) > held {
 			failed = 0
 		}
-		// Once is a manager that restarts; who is never heard has to be told of, and not with every attempt.
+		// A manager that restarts, or another that begins to lead, is no news; who is never heard has to be told of, and
+		// not with every attempt.
 		level := slog.LevelDebug
-		if failed++; failed > 1 && failed&(failed-1) == 0 {
+		if failed++; failed > 1 && failed&(failed-1) == 0 && (failed >= manyAttempts || u.reach.isSilent()) {
 			level = slog.LevelWarn
 		}
 		u.log.Log(ctx, level, "not connected to a manager; trying again", "what", what, "error", Words(err))

@@ -2,6 +2,7 @@ package uplink
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -51,6 +52,45 @@ func TestServiceSaysHowItIsLetIn(t *testing.T) {
 	}
 }
 
+// A key and a join token that others can read are used, and told of.
+func TestExposedFilesAreTold(t *testing.T) {
+	config := ServiceDefaults(t.TempDir())
+	config.JoinTokenFile = filepath.Join(t.TempDir(), "token")
+	ca, err := identity.NewCA(config.TrustDomain, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bundle, err := ca.IssueBundle(identity.ID{Role: identity.Agent, Name: "a"}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for mode, want := range map[os.FileMode]int{0o600: 0, 0o640: 0, 0o644: 2} {
+		config.CredentialsDir = t.TempDir()
+		key := identity.FilesIn(config.CredentialsDir).Key
+		var said bytes.Buffer
+		log := slog.New(slog.NewTextHandler(&said, nil))
+		if err := cmp.Or(os.WriteFile(config.JoinTokenFile, []byte("none"), mode), os.Chmod(config.JoinTokenFile, mode)); err != nil {
+			t.Fatal(err)
+		}
+		if err := config.Tickets().Enter(t.Context(), config.Uplink(), log); err == nil {
+			t.Error("a token that is none lets in")
+		}
+		if err := cmp.Or(identity.FilesIn(config.CredentialsDir).Write(bundle), os.Chmod(key, mode)); err != nil {
+			t.Fatal(err)
+		}
+		u, err := Dial(config.Uplink(), log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := u.Close(); err != nil {
+			t.Error(err)
+		}
+		if strings.Count(said.String(), "every user of this machine can read the ") != want {
+			t.Errorf("with mode %v it is said:\n%s", mode, said.String())
+		}
+	}
+}
+
 // Who was away for so long that its credentials have expired is let in by a token as one that has none.
 func TestExpiredCredentialsAreReplaced(t *testing.T) {
 	config, log := ServiceDefaults(t.TempDir()), slog.New(slog.DiscardHandler)
@@ -76,6 +116,30 @@ func TestExpiredCredentialsAreReplaced(t *testing.T) {
 			t.Errorf("%v old: %v, want %q", age, err, want)
 		}
 	}
+}
+
+// What another manager takes up within moments, as when they are replaced one by one, is no news; what does not go on at
+// all is, though managers are heard.
+func TestChangingManagersAreNoNews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said bytes.Buffer
+		u := &Uplink{log: slog.New(slog.NewTextHandler(&said, nil)), transports: newTransports(nil)}
+		ctx, cancel := context.WithCancel(t.Context())
+		attempts := 0
+		err := u.attend(ctx, "register", func(context.Context) error {
+			u.reach.heard()
+			if warned := strings.Contains(said.String(), "not connected"); warned != (attempts >= manyAttempts) {
+				t.Errorf("after %d attempts: %q", attempts, said.String())
+			}
+			if attempts++; attempts > 2*manyAttempts {
+				cancel()
+			}
+			return status.Error(codes.Unavailable, "this manager no longer leads")
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // Who never reaches a manager says so, but not with every attempt; one that restarts is no news. Who was revoked

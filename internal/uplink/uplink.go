@@ -56,6 +56,7 @@ type Uplink struct {
 	files      *identity.Files
 	security   identity.TLS
 	clock      identity.Clock
+	reach      reach
 	log        *slog.Logger
 	cancel     context.CancelFunc
 	done       sync.WaitGroup
@@ -71,14 +72,18 @@ func Dial(config Config, log *slog.Logger, opts ...grpc.DialOption) (*Uplink, er
 	if _, err := files.Credentials(); err != nil {
 		return nil, err
 	}
+	if key := config.ExposedKey(); key != "" {
+		log.Warn("every user of this machine can read the private key: chmod 600 it", "file", key)
+	}
 	security := identity.TLS{TrustDomain: config.TrustDomain, Source: files}
 	managers := newTransports(config.Endpoints)
-	connection, err := managers.dial(security.Client(identity.Manager), opts)
+	u := &Uplink{transports: managers, files: files, security: security, log: log}
+	connection, err := managers.dial(security.Client(identity.Manager), append([]grpc.DialOption{grpc.WithChainStreamInterceptor(u.reach.intercept)}, opts...))
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	u := &Uplink{ClientConn: connection, transports: managers, files: files, security: security, log: log, cancel: cancel}
+	u.ClientConn, u.cancel = connection, cancel
 	if config.Renew {
 		u.done.Go(func() { u.keepRenewed(ctx) })
 	}
@@ -128,6 +133,7 @@ func Over(dialer interface {
 
 // Close ends the connection and what keeps it usable.
 func (u *Uplink) Close() error {
+	u.reach.stop()
 	u.cancel()
 	u.done.Wait()
 	return Close(u.ClientConn)

@@ -7,6 +7,9 @@ import (
 	"iter"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
+	"github.com/groupcast/groupcast/internal/apijson"
 	gatherv1 "github.com/groupcast/groupcast/internal/gen/groupcast/gather/v1"
 	"github.com/groupcast/groupcast/internal/policy"
 	"github.com/groupcast/groupcast/sdk"
@@ -42,34 +45,42 @@ func (c *Client) SetPolicy(ctx context.Context, next Policy, revision uint64) (u
 	return answer.GetRevision(), sdk.Reported(err)
 }
 
-// ClientStatus is a client as the gatherer sees it.
+// ClientStatus is a client as the gatherer sees it. As JSON it is the API's own form.
 type ClientStatus struct {
-	Name        string        `json:"name"`
-	Attached    bool          `json:"attached"`
-	Share       Share         `json:"share"`
-	Rate        uint64        `json:"bytesPerSecond"`
-	RTT         time.Duration `json:"roundTrip"`
-	Window      uint64        `json:"windowBytes"`
-	Connections int           `json:"connections"`
-	Wanted      int           `json:"wantedConnections"`
-	State       string        `json:"state"`
-	Bottleneck  string        `json:"bottleneck"`
-	Reason      string        `json:"reason"`
-	Paused      string        `json:"paused,omitempty"`
-	Received    uint64        `json:"receivedBytes"`
-	Uploads     int           `json:"uploads"`
+	Name        string
+	Attached    bool
+	Share       Share
+	Rate        uint64
+	RTT         time.Duration
+	Window      uint64
+	Connections int
+	Wanted      int
+	State       string
+	Bottleneck  string
+	Reason      string
+	Paused      string
+	Received    uint64
+	Uploads     int
+	wire
 }
 
-// Snapshot is how all clients are after a round of the controller.
+// Snapshot is how all clients are after a round of the controller. As JSON it is the API's own form.
 type Snapshot struct {
-	Controller string         `json:"controller"`
-	Time       time.Time      `json:"time"`
-	Available  uint64         `json:"availableBytesPerSecond"`
-	Received   uint64         `json:"receivedBytesPerSecond"`
-	Window     uint64         `json:"windowBytes"`
-	Took       time.Duration  `json:"took"`
-	Clients    []ClientStatus `json:"clients"`
+	Controller string
+	Time       time.Time
+	Available  uint64
+	Received   uint64
+	Window     uint64
+	Took       time.Duration
+	Clients    []ClientStatus
+	wire
 }
+
+// wire is the message that a value came in: as JSON, it is that.
+type wire struct{ message proto.Message }
+
+// MarshalJSON returns the API's own JSON form.
+func (w wire) MarshalJSON() ([]byte, error) { return apijson.Marshal(w.message) }
 
 // Clients returns how all clients are.
 func (c *Client) Clients(ctx context.Context) (Snapshot, error) {
@@ -95,6 +106,7 @@ func (c *Client) Watch(ctx context.Context) iter.Seq2[Snapshot, error] {
 
 // listing is what both messages have.
 type listing interface {
+	proto.Message
 	GetClients() []*gatherv1.Client
 	GetRound() *gatherv1.Round
 }
@@ -103,14 +115,14 @@ func snapshot(answer listing) Snapshot {
 	round := answer.GetRound()
 	all := Snapshot{
 		Controller: round.GetController(), Time: round.GetTime().AsTime(), Available: round.GetAvailableBytesPerSecond(),
-		Received: round.GetReceivedBytesPerSecond(), Window: round.GetWindowBytes(), Took: round.GetTook().AsDuration(),
+		Received: round.GetReceivedBytesPerSecond(), Window: round.GetWindowBytes(), Took: round.GetTook().AsDuration(), wire: wire{answer},
 	}
 	for _, client := range answer.GetClients() {
 		all.Clients = append(all.Clients, ClientStatus{
 			Name: client.GetName(), Attached: client.GetAttached(), Share: policy.ShareOf(client.GetShare()), Rate: client.GetBytesPerSecond(),
 			RTT: client.GetRoundTrip().AsDuration(), Window: client.GetWindowBytes(), Connections: int(client.GetConnections()),
 			Wanted: int(client.GetWantedConnections()), State: client.GetState(), Bottleneck: client.GetBottleneck(), Reason: client.GetReason(),
-			Paused: client.GetPaused(), Received: client.GetReceivedBytes(), Uploads: int(client.GetUploads()),
+			Paused: client.GetPaused(), Received: client.GetReceivedBytes(), Uploads: int(client.GetUploads()), wire: wire{client},
 		})
 	}
 	return all

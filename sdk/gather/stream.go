@@ -14,6 +14,7 @@ import (
 	gatherv1 "github.com/groupcast/groupcast/internal/gen/groupcast/gather/v1"
 	"github.com/groupcast/groupcast/internal/link"
 	"github.com/groupcast/groupcast/internal/pause"
+	"github.com/groupcast/groupcast/internal/spool"
 	"github.com/groupcast/groupcast/internal/supply"
 	"github.com/groupcast/groupcast/internal/wire/relay"
 	"github.com/groupcast/groupcast/sdk"
@@ -130,14 +131,14 @@ const roomCheck = 50 * time.Millisecond
 
 // read keeps what comes until the stream ends.
 func (s *stream) read(ctx context.Context, from io.Reader) {
-	buffer := make([]byte, 64<<10)
+	from, buffer := supply.Reader(from), make([]byte, 64<<10)
 	for ctx.Err() == nil {
 		if s.kept.Kept() >= streamRoom {
 			pause.For(ctx, roomCheck)
 			continue
 		}
 		n, err := from.Read(buffer)
-		if failed := s.take(buffer[:n], err == io.EOF); failed != nil {
+		if failed := s.take(ctx, buffer[:n], err == io.EOF); failed != nil {
 			s.fail(failed)
 			return
 		}
@@ -151,19 +152,32 @@ func (s *stream) read(ctx context.Context, from io.Reader) {
 	}
 }
 
-// take keeps the next bytes, which may be the last.
-func (s *stream) take(p []byte, last bool) error {
+// take keeps the next bytes, which may be the last. Where the disk is full it waits until the gatherer has what is
+// kept on its own. When nothing is kept, others have filled the disk: waiting would not help.
+func (s *stream) take(ctx context.Context, p []byte, last bool) error {
+	for {
+		n, err := s.keep(p, last)
+		p = p[n:]
+		if !spool.IsNoRoom(err) || s.kept.Kept() == 0 || !pause.For(ctx, roomCheck) {
+			return err
+		}
+		s.kept.ReleaseAll(s.stored.Load())
+	}
+}
+
+// keep keeps bytes and returns how many.
+func (s *stream) keep(p []byte, last bool) (n uint64, err error) {
 	s.hashing.Lock()
 	defer s.hashing.Unlock()
-	_, _ = s.hash.Write(p) // it never fails
-	if err := s.kept.Append(p); err != nil {
-		return err
-	}
-	if last {
+	before := s.kept.Arrived()
+	err = s.kept.Append(p)
+	n = s.kept.Arrived() - before
+	_, _ = s.hash.Write(p[:n]) // it never fails
+	if err == nil && last {
 		close(s.ended)
 		s.seal()
 	}
-	return nil
+	return n, err
 }
 
 // end returns what all is, once all was read.

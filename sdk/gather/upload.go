@@ -39,13 +39,14 @@ type Progress struct {
 	Paused string
 }
 
-// Uploaded is an upload that is finished: on the gatherer's disk, and what it was here.
+// Uploaded is an upload that is finished: on the gatherer's disk, and what it was here. The API has no message for
+// it; as JSON it is as if it had.
 type Uploaded struct {
 	// Path is where it is on the gatherer.
-	Path  string
-	Bytes uint64
+	Path  string `json:"path"`
+	Bytes uint64 `json:"bytes,string"`
 	// There says that it was there already: nothing was sent.
-	There bool
+	There bool `json:"there,omitempty"`
 }
 
 // supplier is what is uploaded.

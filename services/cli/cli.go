@@ -12,7 +12,9 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -54,6 +56,7 @@ type app struct {
 	output         string
 	timeout        time.Duration
 	debug          bool
+	shown          atomic.Pointer[screen] // where progress is drawn; nil before it is
 }
 
 // Main runs the command and returns its exit status.
@@ -81,11 +84,21 @@ func Main(args []string, stdout, stderr io.Writer) int {
 
 // hint says what may help where an error alone does not say it.
 func (a *app) hint(err error) string {
-	var late *sdk.Error
-	if errors.As(err, &late) && late.Code == sdk.TimedOut {
+	var reported *sdk.Error
+	switch {
+	case !errors.As(err, &reported):
+	case reported.Code == sdk.TimedOut:
 		return fmt.Sprintf(": is a manager at the configuration's endpoints? (--timeout %v)", a.timeout)
+	case reported.Reason == "NO_RECEIVERS":
+		return ": nothing was sent. Members receive with groupcast pull; push --wait N waits until N do"
 	}
 	return ""
+}
+
+// isNobody reports whether an error says that nobody is there who is to get something, or to send it.
+func isNobody(err error) bool {
+	var reported *sdk.Error
+	return errors.As(err, &reported) && slices.Contains([]string{"NO_RECEIVERS", "NO_REPLICAS", "NO_SENDER"}, reported.Reason)
 }
 
 // usageError says that the command was called wrongly.
@@ -112,6 +125,9 @@ func exitStatus(err error) int {
 	var failed *sdk.DeliveryError
 	if errors.As(err, &failed) && failed.Reason == "damaged" {
 		return exitDamaged
+	}
+	if isNobody(err) {
+		return exitNotFound
 	}
 	switch sdk.CodeOf(err) {
 	case sdk.InvalidArgument:
@@ -192,19 +208,48 @@ func unknownCommand(command *cobra.Command, args []string) error {
 
 // client connects to the managers.
 func (a *app) client() (*sdk.Client, error) {
-	file, err := a.configFile()
+	config, err := a.readConfig()
 	if err != nil {
 		return nil, err
 	}
-	var options []sdk.Option
+	options := []sdk.Option{sdk.WithAway(a.sayAway)}
 	if a.debug {
 		options = append(options, sdk.WithLog(slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))))
 	}
-	client, err := sdk.Open(file, options...)
+	client, err := sdk.Dial(config, options...)
 	if err != nil {
 		return nil, usageError{err}
 	}
 	return client, nil
+}
+
+// sayAway tells whoever waits why nothing new is shown, and when that is over.
+func (a *app) sayAway(since time.Time) {
+	line := "a manager answers again"
+	if !since.IsZero() {
+		line = fmt.Sprintf("no manager answers since %s: what is under way goes on, and how it stands is shown again when one does", since.Format(time.TimeOnly))
+	}
+	if shown := a.shown.Load(); shown != nil {
+		shown.say(line)
+		return
+	}
+	fmt.Fprintln(a.stderr, line)
+}
+
+// readConfig reads the configuration. A key that others can read is still used: in a container it may be mounted so.
+func (a *app) readConfig() (sdk.Config, error) {
+	file, err := a.configFile()
+	if err != nil {
+		return sdk.Config{}, err
+	}
+	config, err := sdk.ReadConfig(file)
+	if err != nil {
+		return sdk.Config{}, usageError{err}
+	}
+	if key := config.ExposedKey(); key != "" {
+		fmt.Fprintf(a.stderr, "warning: every user of this machine can read the private key %s: chmod 600 it\n", key)
+	}
+	return config, nil
 }
 
 // configFile finds the configuration.

@@ -15,7 +15,7 @@ import (
 
 var deliveryColumns = []column[sdk.Delivery]{
 	{title: "ID", cell: shortID},
-	{title: "NAME", cell: func(d sdk.Delivery) string { return d.Name }},
+	{title: "NAME", long: true, cell: func(d sdk.Delivery) string { return d.Name }},
 	{title: "GROUP", cell: func(d sdk.Delivery) string { return d.Group }},
 	{title: "SENDER", cell: func(d sdk.Delivery) string { return d.Sender }},
 	{title: "STATE", cell: deliveryState},

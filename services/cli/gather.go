@@ -19,18 +19,18 @@ import (
 )
 
 var clientColumns = []column[gather.ClientStatus]{
-	{"CLIENT", false, func(c gather.ClientStatus) string { return c.Name }},
-	{"PRIORITY", false, func(c gather.ClientStatus) string { return fmt.Sprint(c.Share.Priority) }},
-	{"TARGET", false, func(c gather.ClientStatus) string { return rateOf(uint64(c.Share.Target)) }},
-	{"RATE", false, func(c gather.ClientStatus) string { return rateOf(c.Rate) }},
-	{"ROUND TRIP", false, func(c gather.ClientStatus) string { return milliseconds(c.RTT) }},
-	{"WINDOW", false, func(c gather.ClientStatus) string { return bytesize.Short(c.Window) }},
-	{"CONNECTIONS", false, func(c gather.ClientStatus) string { return fmt.Sprintf("%d of %d", c.Connections, max(c.Wanted, 1)) }},
-	{"STATE", false, func(c gather.ClientStatus) string { return clientState(c) }},
-	{"HELD UP", false, func(c gather.ClientStatus) string { return c.Bottleneck }},
-	{"WHY", true, func(c gather.ClientStatus) string { return c.Reason }},
-	{"UPLOADS", true, func(c gather.ClientStatus) string { return fmt.Sprint(c.Uploads) }},
-	{"RECEIVED", true, func(c gather.ClientStatus) string { return bytesize.Short(c.Received) }},
+	{title: "CLIENT", cell: func(c gather.ClientStatus) string { return c.Name }},
+	{title: "PRIORITY", cell: func(c gather.ClientStatus) string { return fmt.Sprint(c.Share.Priority) }},
+	{title: "TARGET", cell: func(c gather.ClientStatus) string { return rateOf(uint64(c.Share.Target)) }},
+	{title: "RATE", cell: func(c gather.ClientStatus) string { return rateOf(c.Rate) }},
+	{title: "ROUND TRIP", cell: func(c gather.ClientStatus) string { return milliseconds(c.RTT) }},
+	{title: "WINDOW", cell: func(c gather.ClientStatus) string { return bytesize.Short(c.Window) }},
+	{title: "CONNECTIONS", cell: func(c gather.ClientStatus) string { return fmt.Sprintf("%d of %d", c.Connections, max(c.Wanted, 1)) }},
+	{title: "STATE", cell: func(c gather.ClientStatus) string { return clientState(c) }},
+	{title: "HELD UP", cell: func(c gather.ClientStatus) string { return c.Bottleneck }},
+	{title: "WHY", wide: true, cell: func(c gather.ClientStatus) string { return c.Reason }},
+	{title: "UPLOADS", wide: true, cell: func(c gather.ClientStatus) string { return fmt.Sprint(c.Uploads) }},
+	{title: "RECEIVED", wide: true, cell: func(c gather.ClientStatus) string { return bytesize.Short(c.Received) }},
 }
 
 func clientState(c gather.ClientStatus) string {

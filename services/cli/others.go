@@ -246,6 +246,9 @@ func (a *app) statusCommand() *cobra.Command {
 	}
 }
 
+// mostAway is of how many a status says that they are away.
+const mostAway = 10
+
 // showStatus writes a status, and before it what somebody has to see to.
 func (a *app) showStatus(status sdk.Status) error {
 	if status.ReadOnlyReason != "" {
@@ -253,6 +256,13 @@ func (a *app) showStatus(status sdk.Status) error {
 	}
 	for _, part := range status.Absent {
 		fmt.Fprintln(a.stderr, part)
+	}
+	for i, one := range status.Away {
+		if i == mostAway {
+			fmt.Fprintf(a.stderr, "and %d others: groupcast gatherer list, groupcast replicator list\n", len(status.Away)-i)
+			break
+		}
+		fmt.Fprintf(a.stderr, "%s is absent, last seen %s ago, at %s\n", one.ID, age(one.Seen), one.Seen.Local().Format(time.DateTime))
 	}
 	return printOne(a, status, statusColumns)
 }

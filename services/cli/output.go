@@ -31,6 +31,20 @@ type column[R any] struct {
 	title string
 	wide  bool // only in wide tables
 	cell  func(R) string
+	long  bool // what may be of any length: cut but in wide tables
+}
+
+// mostCell is how many characters of what may be long a table shows.
+const mostCell = 40
+
+// cutMiddle leaves out the middle of what has more characters than fit: how a name begins and ends tells most of it.
+func cutMiddle(text string, most int) string {
+	runes := []rune(text)
+	if len(runes) <= most {
+		return text
+	}
+	end := (most - 1) / 2
+	return string(runes[:most-1-end]) + "…" + string(runes[len(runes)-end:])
 }
 
 // printList writes records in the output that was asked for.
@@ -82,7 +96,13 @@ func printTable[R any](w io.Writer, records []R, columns []column[R], wide bool)
 	}
 	row(func(c column[R]) string { return c.title })
 	for _, record := range records {
-		row(func(c column[R]) string { return orDash(printable.Text(c.cell(record))) })
+		row(func(c column[R]) string {
+			text := orDash(printable.Text(c.cell(record)))
+			if c.long && !wide {
+				return cutMiddle(text, mostCell)
+			}
+			return text
+		})
 	}
 	return table.Flush()
 }

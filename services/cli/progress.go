@@ -60,7 +60,9 @@ const (
 )
 
 func newProgress(a *app) *progress {
-	return &progress{screen: newScreen(a.stderr), told: make(map[string]string), before: make(map[string]sample), lastLine: time.Now()}
+	shown := newScreen(a.stderr)
+	a.shown.Store(shown)
+	return &progress{screen: shown, told: make(map[string]string), before: make(map[string]sample), lastLine: time.Now()}
 }
 
 // watchToEnd shows all that a watch yields, or writes it as data, and returns the last.
@@ -114,13 +116,13 @@ func (p *progress) present(s standing) {
 func (p *progress) tell(s standing) {
 	for _, one := range s.parts {
 		if p.told[one.name] != one.state && !one.moving {
-			fmt.Fprintf(p.to, "%s: %s (%s)\n", one.name, one.text, bytesize.Short(one.bytes))
+			p.say(fmt.Sprintf("%s: %s (%s)", one.name, one.text, bytesize.Short(one.bytes)))
 		}
 		p.told[one.name] = one.state
 	}
 	if time.Since(p.lastLine) >= linePause {
 		p.lastLine = time.Now()
-		fmt.Fprintln(p.to, s.sent+waitingFor(s.parts))
+		p.say(s.sent + waitingFor(s.parts))
 	}
 }
 

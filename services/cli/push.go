@@ -39,8 +39,8 @@ func (a *app) pushCommand() *cobra.Command {
 		Use: "push FILE|DIR|- --group GROUP", Short: "Deliver a file, a directory or standard input to the members of a group", Args: cobra.ExactArgs(1),
 		Long: `Delivers a file, or a directory as one object, to all members of a group that
 receive, and says who has it. Members that are joined when it begins decide the
-outcome: the exit status is 0 when each of them has it, verified, 3 when some do,
-and 1 when none does. Interrupted, it cancels the delivery.
+outcome: the exit status is 0 when each of them has it, verified, 3 when some do, 1 when
+none does, and 4 when nobody receives. Interrupted, it cancels the delivery.
 
 With -, standard input is read to its end and delivered as a file; with --stream it
 is delivered as it comes, and with --datagrams besides in datagrams: members get what is

@@ -17,9 +17,9 @@ import (
 
 var replicationColumns = []column[sdk.Replication]{
 	{title: "ID", cell: shortReplicationID},
-	{title: "NAME", cell: replicationName},
+	{title: "NAME", long: true, cell: replicationName},
 	{title: "SENDER", cell: func(r sdk.Replication) string { return r.Sender }},
-	{title: "ON", cell: func(r sdk.Replication) string { return r.Spec.Selector }},
+	{title: "ON", long: true, cell: func(r sdk.Replication) string { return r.Spec.Selector }},
 	{title: "STATE", cell: replicationState},
 	{title: "COMPLETE", cell: func(r sdk.Replication) string { return fmt.Sprintf("%d/%d", r.Complete, r.ReplicaCount) }},
 	{title: "SIZE", cell: replicationSize},

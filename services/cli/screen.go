@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 
 	"golang.org/x/term"
 )
@@ -13,7 +14,9 @@ import (
 type screen struct {
 	to       io.Writer
 	terminal *os.File // nil if it is none
-	drawn    int      // lines on the terminal that are drawn over
+
+	mu    sync.Mutex
+	drawn int // lines on the terminal that are drawn over
 }
 
 // back goes so many lines back, to their beginning: the cursor is behind what was typed meanwhile, as ^C.
@@ -39,6 +42,8 @@ func (s *screen) size() (width, height int) {
 // drawLines draws over what was drawn before.
 func (s *screen) drawLines(lines []string) {
 	width, _ := s.size()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	var text strings.Builder
 	if s.drawn > 0 {
 		fmt.Fprintf(&text, back, s.drawn)
@@ -53,10 +58,24 @@ func (s *screen) drawLines(lines []string) {
 
 // end leaves the screen to what comes next.
 func (s *screen) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.clear()
+}
+
+func (s *screen) clear() {
 	if s.drawn > 0 {
 		fmt.Fprintf(s.to, back+"\x1b[J", s.drawn)
 		s.drawn = 0
 	}
+}
+
+// say writes a line that stays, above what is drawn next. Anybody may call it.
+func (s *screen) say(line string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.clear()
+	fmt.Fprintln(s.to, line)
 }
 
 // cutRunes shortens a line, so that it stays one.

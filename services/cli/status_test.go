@@ -2,8 +2,10 @@ package cli
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/groupcast/groupcast/sdk"
 )
@@ -17,5 +19,23 @@ func TestStatusSaysWhatIsWrong(t *testing.T) {
 	}
 	if said.String() != "no room\nno agent is here\nno gatherer is here\n" || strings.Contains(table.String(), "no ") {
 		t.Errorf("said %q beside the table:\n%s", said.String(), table.String())
+	}
+}
+
+// Who is away is told with when it was seen last, and of many the first.
+func TestStatusSaysWhoIsAway(t *testing.T) {
+	var table, said bytes.Buffer
+	a := &app{stdout: &table, stderr: &said, output: "table"}
+	seen := time.Now().Add(-5 * time.Minute)
+	status := sdk.Status{Away: []sdk.Away{{ID: "gatherer/g1", Seen: seen}}}
+	for i := range mostAway + 1 {
+		status.Away = append(status.Away, sdk.Away{ID: fmt.Sprintf("replicator/r%d", i), Seen: seen})
+	}
+	if err := a.showStatus(status); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(said.String()), "\n")
+	if len(lines) != mostAway+1 || lines[0] != "gatherer/g1 is absent, last seen 5m ago, at "+seen.Format(time.DateTime) || !strings.HasPrefix(lines[mostAway], "and 2 others") {
+		t.Errorf("said:\n%s", said.String())
 	}
 }

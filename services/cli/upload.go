@@ -80,13 +80,13 @@ func (a *app) gathererFlags(command *cobra.Command, to *string) {
 
 // gatherer returns a client of a gatherer. To find it is a call.
 func (a *app) gatherer(ctx context.Context, to string, options gather.Options) (*gather.Client, error) {
-	file, err := a.configFile()
+	config, err := a.readConfig()
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
-	return gather.Open(ctx, file, to, options)
+	return gather.Dial(ctx, config, to, options)
 }
 
 func (a *app) upload(ctx context.Context, client *gather.Client, u *upload, what string) error {
@@ -262,14 +262,6 @@ func newUploading(a *app) *uploading {
 // connecting is what an upload does that has heard nothing yet.
 const connecting = "connecting"
 
-// say tells something that stays to be read.
-func (u *uploading) say(line string) {
-	u.drawing.Lock()
-	defer u.drawing.Unlock()
-	u.end()
-	fmt.Fprintln(u.to, line)
-}
-
 func (u *uploading) show(p gather.Progress) {
 	u.drawing.Lock()
 	defer u.drawing.Unlock()
@@ -293,7 +285,7 @@ func (u *uploading) show(p gather.Progress) {
 		u.drawLines([]string{done + "  " + how})
 	case reason != u.reason || now.Sub(u.last) >= linePause:
 		u.last, u.reason = now, reason
-		fmt.Fprintln(u.to, done+"  "+how)
+		u.say(done + "  " + how)
 	}
 }
 

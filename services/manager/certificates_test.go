@@ -2,7 +2,9 @@ package manager_test
 
 import (
 	"crypto/tls"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -135,4 +137,25 @@ func shown(t *testing.T, address string) string {
 	}
 	defer connection.Close()
 	return connection.ConnectionState().PeerCertificates[0].SerialNumber.String()
+}
+
+// A CA's key that every user of the machine can read is used, and told of.
+func TestExposedKeyIsTold(t *testing.T) {
+	t.Parallel()
+	p := managertest.NewProcess(t, t.TempDir())
+	p.Start(t)
+	p.WaitServing(t)
+	const warning = "every user of this machine can read a private key"
+	if strings.Contains(p.Said(), warning) {
+		t.Errorf("its own key is told of: %s", p.Said())
+	}
+	p.Kill()
+	if err := os.Chmod(filepath.Join(p.Dir, "ca", "ca.key"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p.Start(t)
+	p.WaitServing(t)
+	if !strings.Contains(p.Said(), warning) {
+		t.Errorf("nothing is said of a key that everybody can read: %s", p.Said())
+	}
 }

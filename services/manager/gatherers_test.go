@@ -8,6 +8,7 @@ import (
 	"time"
 
 	gatherv1 "github.com/groupcast/groupcast/internal/gen/groupcast/gather/v1"
+	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 	"github.com/groupcast/groupcast/internal/uplink"
 	"github.com/groupcast/groupcast/sdk"
 	"github.com/groupcast/groupcast/services/manager/managertest"
@@ -105,16 +106,60 @@ func TestGatherersOutliveTheLeader(t *testing.T) {
 func TestSilentGathererGoesOffline(t *testing.T) {
 	t.Parallel()
 	m := managertest.Start(t)
-	link := managertest.Dial(t, letIn(t, mustRead(t, m.Access), "gatherer", "g1"))
-	stream, err := gatherv1.NewGathererServiceClient(link).Control(t.Context())
+	access := mustRead(t, m.Access)
+	registerSilent(t, letIn(t, access, "gatherer", "g1"), letIn(t, access, "replicator", "r1"))
+	gathererIs(t, m.Client(t), "g1", "online", nil)
+	gathererIs(t, m.Client(t), "g1", "offline", nil)
+}
+
+// Who is silent is absent, with when it was heard last, whichever manager is asked; who stops is expected no more.
+// Callers that are no operators are not told who there is.
+func TestStatusSaysWhoIsAway(t *testing.T) {
+	t.Parallel()
+	cluster := managertest.StartCluster(t, 2)
+	leader := cluster.Leader(t)
+	access := mustRead(t, leader.Access)
+	registerSilent(t, letIn(t, access, "gatherer", "g1"), letIn(t, access, "replicator", "r1"))
+	startGatherer(t, letIn(t, access, "gatherer", "g2"), "10.0.0.2:7420")
+	newSite(t, access).replicator(t, "r2", "rack1").stop()
+	gathererIs(t, leader.Client(t), "g1", "online", nil)
+	heard := time.Now()
+	for _, asked := range []*managertest.Process{leader, cluster.Follower(leader)} {
+		client := asked.Client(t)
+		eventually(t, time.Minute, asked.Dir+" says who is away", func() bool {
+			status, err := client.Status(t.Context())
+			away := status.Away
+			return err == nil && len(away) == 2 && away[0].ID == "gatherer/g1" && away[1].ID == "replicator/r1" && away[0].Seen.Sub(heard).Abs() < 5*time.Second && away[1].Seen.Sub(heard).Abs() < 5*time.Second
+		})
+	}
+	status, err := dial(t, letIn(t, access, "agent", "a1")).Status(t.Context())
+	if err != nil || len(status.Away) != 0 {
+		t.Errorf("an agent is told of %v, %v", status.Away, err)
+	}
+}
+
+// registerSilent registers a gatherer and a replicator that say nothing more.
+func registerSilent(t *testing.T, gatherer, replicator sdk.Config) {
+	t.Helper()
+	one, err := gatherv1.NewGathererServiceClient(managertest.Dial(t, gatherer)).Control(t.Context())
 	if err == nil {
-		err = stream.Send(&gatherv1.ControlRequest{Message: &gatherv1.ControlRequest_Registration{
+		err = one.Send(&gatherv1.ControlRequest{Message: &gatherv1.ControlRequest_Registration{
 			Registration: &gatherv1.GathererRegistration{Addresses: []string{"10.0.0.1:7420"}},
 		}})
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	gathererIs(t, m.Client(t), "g1", "online", nil)
-	gathererIs(t, m.Client(t), "g1", "offline", nil)
+	other, err := replicav1.NewReplicatorServiceClient(managertest.Dial(t, replicator)).Control(t.Context())
+	if err == nil {
+		err = other.Send(&replicav1.ControlRequest{Message: &replicav1.ControlRequest_Registration{
+			Registration: &replicav1.Registration{Node: "n1", Lans: []string{"rack1"}},
+		}})
+	}
+	if err == nil {
+		_, err = other.Recv()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }

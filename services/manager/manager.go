@@ -8,7 +8,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -35,6 +37,7 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 	if err != nil {
 		return err
 	}
+	warnExposed(env.Log, config)
 	own, err := ownCredentials(config, ca)
 	if err != nil {
 		return err
@@ -117,6 +120,19 @@ func openStore(ctx context.Context, env daemon.Env, config *Config, ca *identity
 		}
 	}
 	return store.OpenExternal(ctx, config.Store.Endpoints, security, env.Log, uplink.Over(env.Network))
+}
+
+// warnExposed says which private keys others on this machine can read.
+func warnExposed(log *slog.Logger, config *Config) {
+	keys := []string{filepath.Join(config.Identity.CADir, identity.CAKeyFile), config.Store.KeyFile}
+	if dir := config.Identity.TLSDir; dir != "" {
+		keys = append(keys, identity.FilesIn(dir).Key)
+	}
+	for _, key := range keys {
+		if identity.Exposed(key) {
+			log.Warn("every user of this machine can read a private key: chmod 600 it", "file", key)
+		}
+	}
 }
 
 // ownCredentials returns what this manager proves itself with.

@@ -142,3 +142,33 @@ func (f *following) are(names ...string) bool {
 	}
 	return len(f.members) == len(names)
 }
+
+// That all managers are gone is told to who holds a session, with since when, and that one is back.
+func TestAwayManagersAreTold(t *testing.T) {
+	t.Parallel()
+	cluster := managertest.StartCluster(t, 1)
+	leader := cluster.Leader(t)
+	told := make(chan time.Time, 10)
+	client, err := sdk.Dial(mustRead(t, leader.Access), sdk.WithAway(func(since time.Time) { told <- since }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	if _, err := client.CreateGroup(t.Context(), "g", sdk.Policy{}); err != nil {
+		t.Fatal(err)
+	}
+	session, err := client.Join(t.Context(), sdk.Join{Group: "g", Name: "m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	freeze(t, leader)
+	frozen := time.Now()
+	if since := <-told; since.IsZero() || since.Sub(frozen) > 8*time.Second {
+		t.Errorf("told of %v, want since %v", since, frozen)
+	}
+	thaw(t, leader)
+	if since := <-told; !since.IsZero() {
+		t.Errorf("told of %v again, want that it is over", since)
+	}
+}

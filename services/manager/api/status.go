@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -22,7 +23,7 @@ type managerService struct {
 
 // GetStatus answers from what this manager sees, without asking the store: it
 // must work when little else does.
-func (m *managerService) GetStatus(context.Context, *groupv1.GetStatusRequest) (*groupv1.GetStatusResponse, error) {
+func (m *managerService) GetStatus(ctx context.Context, _ *groupv1.GetStatusRequest) (*groupv1.GetStatusResponse, error) {
 	leader := m.server.Leading.Leader()
 	counts := m.server.View.Count()
 	response := &groupv1.GetStatusResponse{
@@ -31,17 +32,45 @@ func (m *managerService) GetStatus(context.Context, *groupv1.GetStatusRequest) (
 		Groups: uint32(counts.Groups), Members: uint32(counts.Members),
 		AgentsOnline: uint32(counts.AgentsOnline), AgentsOffline: uint32(counts.AgentsOffline),
 		StartTime: timestamppb.New(m.server.Started), TrustDomain: m.server.TrustDomain,
-		Absent: absent(m.server.ServiceAccounts.Accounts(), counts),
 	}
+	response.Absent, response.Away = m.missing(ctx, counts)
 	if err := m.server.Room(); err != nil {
 		response.ReadOnlyReason = err.Error()
 	}
 	return response, nil
 }
 
+// leaderPatience is how long the leader is waited for: what is known without it has to be told, too.
+const leaderPatience = 2 * time.Second
+
+// missing says which parts are to be here and are not, and who has registered and is silent. That only the leader
+// knows; where it does not answer, everybody who has registered counts as here.
+func (m *managerService) missing(ctx context.Context, counts view.Counts) ([]string, []*groupv1.Away) {
+	accounts := m.server.ServiceAccounts.Accounts()
+	registry, desk := m.server.Leading.Registry(), m.server.Leading.Replications()
+	if registry == nil || desk == nil {
+		ctx, cancel := context.WithTimeout(ctx, leaderPatience)
+		defer cancel()
+		answer, err := m.server.forwardUnary(ctx, groupv1.ManagerService_GetStatus_FullMethodName, new(groupv1.GetStatusRequest))
+		if told, is := answer.(*groupv1.GetStatusResponse); err == nil && is {
+			return told.GetAbsent(), told.GetAway()
+		}
+		return absent(accounts, counts, nil), nil
+	}
+	away := slices.Concat(registry.AwayGatherers(), desk.Away())
+	if callerOf(ctx).ID.Role != identity.Operator { // others are not told who there is
+		return absent(accounts, counts, away), nil
+	}
+	return absent(accounts, counts, away), away
+}
+
 // absent says of which ServiceAccounts' pods none is here. Why not, only Kubernetes knows: a manager sees no pods.
-func absent(accounts map[string]identity.Role, counts view.Counts) (all []string) {
+func absent(accounts map[string]identity.Role, counts view.Counts, away []*groupv1.Away) (all []string) {
 	here := map[identity.Role]int{identity.Agent: counts.AgentsOnline, identity.Gatherer: counts.Gatherers, identity.Replicator: counts.Replicators}
+	for _, one := range away {
+		role, _, _ := strings.Cut(one.GetId(), "/")
+		here[identity.Role(role)]--
+	}
 	for _, account := range slices.Sorted(maps.Keys(accounts)) {
 		if here[accounts[account]] > 0 {
 			continue

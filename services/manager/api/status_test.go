@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -10,6 +11,8 @@ import (
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/api"
+	"github.com/groupcast/groupcast/services/manager/group"
+	"github.com/groupcast/groupcast/services/manager/replication"
 	"github.com/groupcast/groupcast/services/manager/serviceaccount"
 	"github.com/groupcast/groupcast/services/manager/store"
 	"github.com/groupcast/groupcast/services/manager/view"
@@ -18,7 +21,10 @@ import (
 // nobody leads.
 type nobody struct{ api.Leading }
 
-func (nobody) Leader() store.Leader { return store.Leader{} }
+func (nobody) Leader() store.Leader            { return store.Leader{} }
+func (nobody) Registry() *group.Registry       { return nil }
+func (nobody) Replications() *replication.Desk { return nil }
+func (nobody) Connection() *grpc.ClientConn    { return nil }
 
 // managerServer is the one of a server's services that tells of the managers.
 type managerServer struct{ groupv1.ManagerServiceServer }
@@ -59,7 +65,7 @@ func TestStatusSaysWhoIsAbsent(t *testing.T) {
 	}
 }
 
-// Who is here is not absent: agents that are online, gatherers and replicators that have registered.
+// Who is here is not absent: agents that are online, gatherers and replicators that are not silent.
 func TestWhoIsHereIsNotAbsent(t *testing.T) {
 	accounts := map[string]identity.Role{"gc/a": identity.Agent, "gc/g": identity.Gatherer, "gc/r": identity.Replicator}
 	for counts, want := range map[view.Counts]int{
@@ -69,8 +75,13 @@ func TestWhoIsHereIsNotAbsent(t *testing.T) {
 		{Gatherers: 1, Replicators: 1}: 1,
 		{AgentsOnline: 1, Gatherers: 1, Replicators: 2}: 0,
 	} {
-		if said := api.Absent(accounts, counts); len(said) != want {
+		if said := api.Absent(accounts, counts, nil); len(said) != want {
 			t.Errorf("with %+v: %q, want %d", counts, said, want)
 		}
+	}
+	away := []*groupv1.Away{{Id: "gatherer/g1"}, {Id: "replicator/r1"}}
+	said := api.Absent(accounts, view.Counts{AgentsOnline: 1, Gatherers: 1, Replicators: 2}, away)
+	if len(said) != 1 || !strings.HasPrefix(said[0], "no gatherer is here") {
+		t.Errorf("with the one gatherer silent and one of two replicators: %q", said)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	gatherv1 "github.com/groupcast/groupcast/internal/gen/groupcast/gather/v1"
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/ledger"
 	"github.com/groupcast/groupcast/services/manager/store"
 	"github.com/groupcast/groupcast/services/manager/view"
@@ -140,4 +142,15 @@ func (r *Registry) showGatherer(record *gatherv1.Gatherer) *gatherv1.Gatherer {
 		shown.State = gatherv1.GathererState_GATHERER_STATE_ONLINE
 	}
 	return shown
+}
+
+// AwayGatherers lists the gatherers that have registered and are silent.
+func (r *Registry) AwayGatherers() (away []*groupv1.Away) {
+	all, _ := r.view.Gatherers("", math.MaxInt)
+	for _, gatherer := range all {
+		if at := r.lastHeard(gatherer.GetName()).at; time.Since(at) >= Expiry {
+			away = append(away, &groupv1.Away{Id: identity.ID{Role: identity.Gatherer, Name: gatherer.GetName()}.String(), SeenTime: timestamppb.New(at)})
+		}
+	}
+	return away
 }

@@ -3,6 +3,7 @@ package replication
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	managerv1 "github.com/groupcast/groupcast/internal/gen/groupcast/manager/v1"
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 	"github.com/groupcast/groupcast/internal/identity"
@@ -22,6 +24,7 @@ import (
 type presence struct {
 	attachment *Attachment // nil while its control stream is closed
 	since      time.Time   // when it was opened or closed
+	heard      time.Time   // when the last message came over it
 }
 
 // seen returns since when a replicator's stream is open, or closed. The caller has the lock.
@@ -41,6 +44,28 @@ func (d *Desk) isOnline(name string) bool {
 	defer d.mu.Unlock()
 	online, _ := d.seen(name)
 	return !online.IsZero()
+}
+
+// Away lists the replicators that have registered and are silent.
+func (d *Desk) Away() (all []*groupv1.Away) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	known, _ := d.view.Replicators("", math.MaxInt)
+	for _, replicator := range known {
+		if at := d.lastHeard(replicator.GetName()); time.Since(at) >= Patience {
+			all = append(all, &groupv1.Away{Id: identity.ID{Role: identity.Replicator, Name: replicator.GetName()}.String(), SeenTime: timestamppb.New(at)})
+		}
+	}
+	return all
+}
+
+// lastHeard returns when a replicator said something; who said nothing under this leader might have until it began. The
+// caller has the lock.
+func (d *Desk) lastHeard(name string) time.Time {
+	if p := d.presences[name]; p != nil {
+		return p.heard
+	}
+	return d.started
 }
 
 const (
@@ -130,7 +155,8 @@ func (d *Desk) Attach(name string, incarnation uint64) *Attachment {
 	a := &Attachment{desk: d, name: name, incarnation: incarnation, wake: make(chan struct{}, 1)}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.presences[name] = &presence{attachment: a, since: time.Now()}
+	now := time.Now()
+	d.presences[name] = &presence{attachment: a, since: now, heard: now}
 	d.announce()
 	d.poke() // it may be late for something that runs
 	return a
@@ -246,6 +272,9 @@ func (a *Attachment) Report(report *replicav1.Report) replicav1.ReplicatorState 
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if p := d.presences[a.name]; p.attachment == a {
+		p.heard = time.Now()
+	}
 	for _, said := range report.GetSending() {
 		d.takeSending(a, said, time.Now())
 	}

@@ -187,7 +187,7 @@ func (v *View) SessionsOf(member, groupName string) []Member {
 // Counts says how much the view holds.
 type Counts struct {
 	Groups, Members, AgentsOnline, AgentsOffline, DeliveriesRunning int
-	// Gatherers and Replicators have registered, whether they are online or not.
+	// Gatherers and Replicators have registered, whether they are online or not: that only the leader knows.
 	Gatherers, Replicators int
 }
 

@@ -82,7 +82,10 @@ type GetStatusResponse struct {
 	ReadOnlyReason string `protobuf:"bytes,12,opt,name=read_only_reason,json=readOnlyReason,proto3" json:"read_only_reason,omitempty"`
 	// Of each Kubernetes ServiceAccount whose pods are let in and none of which is here, a sentence that says where
 	// Kubernetes tells why. Managers see no pods that have not come to them.
-	Absent        []string `protobuf:"bytes,13,rep,name=absent,proto3" json:"absent,omitempty"`
+	Absent []string `protobuf:"bytes,13,rep,name=absent,proto3" json:"absent,omitempty"`
+	// Gatherers and replicators that have registered, did not say that they stop, and have been silent for 10 s or more.
+	// Only the manager that leads knows them, others ask it; empty while none leads, and for callers that are no operators.
+	Away          []*Away `protobuf:"bytes,14,rep,name=away,proto3" json:"away,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -208,12 +211,74 @@ func (x *GetStatusResponse) GetAbsent() []string {
 	return nil
 }
 
+func (x *GetStatusResponse) GetAway() []*Away {
+	if x != nil {
+		return x.Away
+	}
+	return nil
+}
+
+// Away is somebody who is expected and not heard of.
+type Away struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// ROLE/NAME, as in its identity.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// When it was last heard, or when the manager that leads began if it was not since.
+	SeenTime      *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=seen_time,json=seenTime,proto3" json:"seen_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Away) Reset() {
+	*x = Away{}
+	mi := &file_groupcast_group_v1_manager_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Away) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Away) ProtoMessage() {}
+
+func (x *Away) ProtoReflect() protoreflect.Message {
+	mi := &file_groupcast_group_v1_manager_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Away.ProtoReflect.Descriptor instead.
+func (*Away) Descriptor() ([]byte, []int) {
+	return file_groupcast_group_v1_manager_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Away) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Away) GetSeenTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SeenTime
+	}
+	return nil
+}
+
 var File_groupcast_group_v1_manager_proto protoreflect.FileDescriptor
 
 const file_groupcast_group_v1_manager_proto_rawDesc = "" +
 	"\n" +
 	" groupcast/group/v1/manager.proto\x12\x12groupcast.group.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x12\n" +
-	"\x10GetStatusRequest\"\xa7\x03\n" +
+	"\x10GetStatusRequest\"\xd5\x03\n" +
 	"\x11GetStatusResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x16\n" +
@@ -229,7 +294,11 @@ const file_groupcast_group_v1_manager_proto_rawDesc = "" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x12!\n" +
 	"\ftrust_domain\x18\v \x01(\tR\vtrustDomain\x12(\n" +
 	"\x10read_only_reason\x18\f \x01(\tR\x0ereadOnlyReason\x12\x16\n" +
-	"\x06absent\x18\r \x03(\tR\x06absent2~\n" +
+	"\x06absent\x18\r \x03(\tR\x06absent\x12,\n" +
+	"\x04away\x18\x0e \x03(\v2\x18.groupcast.group.v1.AwayR\x04away\"O\n" +
+	"\x04Away\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x127\n" +
+	"\tseen_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\bseenTime2~\n" +
 	"\x0eManagerService\x12l\n" +
 	"\tGetStatus\x12$.groupcast.group.v1.GetStatusRequest\x1a%.groupcast.group.v1.GetStatusResponse\"\x12\x82\xd3\xe4\x93\x02\f\x12\n" +
 	"/v1/statusB\xd8\x01\n" +
@@ -247,21 +316,24 @@ func file_groupcast_group_v1_manager_proto_rawDescGZIP() []byte {
 	return file_groupcast_group_v1_manager_proto_rawDescData
 }
 
-var file_groupcast_group_v1_manager_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_groupcast_group_v1_manager_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
 var file_groupcast_group_v1_manager_proto_goTypes = []any{
 	(*GetStatusRequest)(nil),      // 0: groupcast.group.v1.GetStatusRequest
 	(*GetStatusResponse)(nil),     // 1: groupcast.group.v1.GetStatusResponse
-	(*timestamppb.Timestamp)(nil), // 2: google.protobuf.Timestamp
+	(*Away)(nil),                  // 2: groupcast.group.v1.Away
+	(*timestamppb.Timestamp)(nil), // 3: google.protobuf.Timestamp
 }
 var file_groupcast_group_v1_manager_proto_depIdxs = []int32{
-	2, // 0: groupcast.group.v1.GetStatusResponse.start_time:type_name -> google.protobuf.Timestamp
-	0, // 1: groupcast.group.v1.ManagerService.GetStatus:input_type -> groupcast.group.v1.GetStatusRequest
-	1, // 2: groupcast.group.v1.ManagerService.GetStatus:output_type -> groupcast.group.v1.GetStatusResponse
-	2, // [2:3] is the sub-list for method output_type
-	1, // [1:2] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	3, // 0: groupcast.group.v1.GetStatusResponse.start_time:type_name -> google.protobuf.Timestamp
+	2, // 1: groupcast.group.v1.GetStatusResponse.away:type_name -> groupcast.group.v1.Away
+	3, // 2: groupcast.group.v1.Away.seen_time:type_name -> google.protobuf.Timestamp
+	0, // 3: groupcast.group.v1.ManagerService.GetStatus:input_type -> groupcast.group.v1.GetStatusRequest
+	1, // 4: groupcast.group.v1.ManagerService.GetStatus:output_type -> groupcast.group.v1.GetStatusResponse
+	4, // [4:5] is the sub-list for method output_type
+	3, // [3:4] is the sub-list for method input_type
+	3, // [3:3] is the sub-list for extension type_name
+	3, // [3:3] is the sub-list for extension extendee
+	0, // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_groupcast_group_v1_manager_proto_init() }
@@ -275,7 +347,7 @@ func file_groupcast_group_v1_manager_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_groupcast_group_v1_manager_proto_rawDesc), len(file_groupcast_group_v1_manager_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   2,
+			NumMessages:   3,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

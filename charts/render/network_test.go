@@ -1,0 +1,157 @@
+package render
+
+import (
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	sigsyaml "sigs.k8s.io/yaml"
+)
+
+// network is the pods of a render and the policies that bind them, as Kubernetes defines what those let through.
+type network struct {
+	*testing.T
+	labels   map[string]map[string]string // of pods, by component
+	ports    map[string]map[string]int32  // by component and name
+	policies []networkingv1.NetworkPolicy
+}
+
+func newNetwork(t *testing.T, values map[string]any) *network {
+	t.Helper()
+	objects, _, _, err := Render(t.Context(), "release", "default", values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &network{T: t, labels: map[string]map[string]string{"stranger": {"app": "stranger"}}, ports: make(map[string]map[string]int32)}
+	for _, o := range objects {
+		if o.Kind.Kind == "NetworkPolicy" {
+			var one networkingv1.NetworkPolicy
+			if err := sigsyaml.UnmarshalStrict(o.Text, &one); err != nil {
+				t.Fatal(err)
+			}
+			n.policies = append(n.policies, one)
+		}
+		if labels, spec := pod(t, o); spec != nil && !spec.HostNetwork {
+			component := labels["app.kubernetes.io/component"]
+			n.labels[component], n.ports[component] = labels, make(map[string]int32)
+			for _, port := range spec.Containers[0].Ports {
+				n.ports[component][port.Name] = port.ContainerPort
+			}
+		}
+	}
+	return n
+}
+
+// reaches reports whether one component's pods may open a connection to a port of another's: both ends have to let it through.
+func (n *network) reaches(from, to string, port int32) bool {
+	n.Helper()
+	if n.labels[from] == nil || n.labels[to] == nil {
+		n.Fatalf("there is no %s or no %s on the pods' network", from, to)
+	}
+	return n.lets(networkingv1.PolicyTypeEgress, from, to, to, port) && n.lets(networkingv1.PolicyTypeIngress, to, from, to, port)
+}
+
+// lets reports whether the policies of one end let a connection through to or from the other. Who is bound by none lets all through.
+func (n *network) lets(way networkingv1.PolicyType, bound, other, server string, port int32) bool {
+	isBound := false
+	for _, policy := range n.policies {
+		if !n.selects(&policy.Spec.PodSelector, bound) || !slices.Contains(policy.Spec.PolicyTypes, way) {
+			continue
+		}
+		isBound = true
+		if way == networkingv1.PolicyTypeEgress {
+			for _, rule := range policy.Spec.Egress {
+				if n.hasPeer(rule.To, other) && n.hasPort(rule.Ports, server, port) {
+					return true
+				}
+			}
+			continue
+		}
+		for _, rule := range policy.Spec.Ingress {
+			if n.hasPeer(rule.From, other) && n.hasPort(rule.Ports, server, port) {
+				return true
+			}
+		}
+	}
+	return !isBound
+}
+
+func (n *network) selects(selector *metav1.LabelSelector, component string) bool {
+	n.Helper()
+	if len(selector.MatchExpressions) > 0 {
+		n.Fatal("a selector has expressions")
+	}
+	return isSubset(selector.MatchLabels, n.labels[component])
+}
+
+func (n *network) hasPeer(peers []networkingv1.NetworkPolicyPeer, component string) bool {
+	return len(peers) == 0 || slices.ContainsFunc(peers, func(peer networkingv1.NetworkPolicyPeer) bool {
+		return peer.PodSelector != nil && peer.NamespaceSelector == nil && n.selects(peer.PodSelector, component)
+	})
+}
+
+// hasPort reports whether a rule has a TCP port of a server, by its number or its name there.
+func (n *network) hasPort(ports []networkingv1.NetworkPolicyPort, server string, number int32) bool {
+	return len(ports) == 0 || slices.ContainsFunc(ports, func(port networkingv1.NetworkPolicyPort) bool {
+		if port.Protocol != nil && *port.Protocol != corev1.ProtocolTCP {
+			return false
+		}
+		return port.Port == nil || port.Port.IntVal == number || port.Port.StrVal != "" && n.ports[server][port.Port.StrVal] == number
+	})
+}
+
+// "network policy on": what has to be reached is, and nothing else. Who is no manager does not reach the store; who
+// may not read metrics does not reach the admin ports; gatherers and Envoy reach managers, and nobody they have no business with.
+func TestNetworkPolicies(t *testing.T) {
+	values := valuesOf(t, "restricted")
+	values["networkPolicy"] = map[string]any{"enabled": true, "metricsFrom": []any{
+		map[string]any{"podSelector": map[string]any{"matchLabels": map[string]any{"app": "prometheus"}}},
+	}}
+	values["manager"] = map[string]any{"replicas": 3}
+	n := newNetwork(t, values)
+	n.labels["prometheus"] = map[string]string{"app": "prometheus"}
+	for _, c := range []struct {
+		from, to string
+		port     int32
+		want     bool
+	}{
+		{"manager", "manager", 2380, true},
+		{"stranger", "manager", 2379, false},
+		{"stranger", "manager", 2380, false},
+		{"agent", "manager", 2380, false},
+		{"envoy", "manager", 2379, false},
+		{"stranger", "manager", 7400, true},
+		{"agent", "manager", 7400, true},
+		{"gatherer", "manager", 7400, true},
+		{"replicator", "manager", 7400, true},
+		{"envoy", "manager", 7400, true},
+		{"prometheus", "manager", 7401, true},
+		{"stranger", "manager", 7401, false},
+		{"agent", "manager", 7401, false},
+		{"stranger", "agent", 7410, true},
+		{"agent", "agent", 7410, true},
+		{"replicator", "agent", 7410, true},
+		{"prometheus", "agent", 7411, true},
+		{"stranger", "agent", 7411, false},
+		{"stranger", "gatherer", 7420, true},
+		{"stranger", "gatherer", 7421, true},
+		{"envoy", "gatherer", 7420, true},
+		{"stranger", "gatherer", 7422, false},
+		{"gatherer", "agent", 7410, false},
+		{"gatherer", "stranger", 443, false},
+		{"prometheus", "replicator", 7432, true},
+		{"stranger", "replicator", 7432, false},
+		{"stranger", "replicator", 7430, false},
+		{"stranger", "envoy", 7480, true},
+		{"stranger", "envoy", 7481, true},
+		{"envoy", "agent", 7410, false},
+		{"envoy", "stranger", 80, false},
+		{"manager", "agent", 7410, false},
+	} {
+		if got := n.reaches(c.from, c.to, c.port); got != c.want {
+			t.Errorf("%s reaches port %d of %s: %v, want %v", c.from, c.port, c.to, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package uplink
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+)
+
+// awayPatience is how long no manager may be heard before somebody is told: one that restarts, or another that
+// begins to lead, is no news.
+const awayPatience = 5 * time.Second
+
+// reach tells when no manager is heard any more by what goes on for long, and when one is again.
+type reach struct {
+	tell func(since time.Time) // nil tells nobody
+
+	mu    sync.Mutex
+	last  time.Time // when a manager was heard; zero if none was
+	since time.Time // when a stream broke and nothing was heard after; zero while managers are heard
+	told  bool
+	timer *time.Timer
+}
+
+// TellAway has it told when no manager has been heard for a while: since when; and, with the zero time, when one is
+// heard again. It is called before the uplink is used.
+func (u *Uplink) TellAway(tell func(since time.Time)) { u.reach.tell = tell }
+
+// lost notes that a stream has ended that was to go on.
+func (r *reach) lost() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.tell == nil || !r.since.IsZero() {
+		return
+	}
+	r.since = time.Now()
+	r.timer = time.AfterFunc(awayPatience, r.isAway)
+}
+
+func (r *reach) isAway() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.since.IsZero() && !r.told {
+		r.told = true
+		r.tell(r.since)
+	}
+}
+
+// heard notes that a manager was heard.
+func (r *reach) heard() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.last = time.Now()
+	if r.since.IsZero() {
+		return
+	}
+	r.timer.Stop()
+	if r.told {
+		r.tell(time.Time{})
+	}
+	r.since, r.told = time.Time{}, false
+}
+
+// isSilent reports whether no manager was heard for a while.
+func (r *reach) isSilent() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return time.Since(r.last) >= awayPatience
+}
+
+// stop has nothing told any more.
+func (r *reach) stop() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.timer != nil {
+		r.timer.Stop()
+	}
+	r.tell, r.since = nil, time.Time{}
+}
+
+// intercept notes all that is heard on streams.
+func (r *reach) intercept(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	stream, err := open(ctx, desc, conn, method, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return heardStream{stream, r}, nil
+}
+
+type heardStream struct {
+	grpc.ClientStream
+	reach *reach
+}
+
+func (s heardStream) RecvMsg(message any) error {
+	err := s.ClientStream.RecvMsg(message)
+	if err == nil {
+		s.reach.heard()
+	}
+	return err
+}

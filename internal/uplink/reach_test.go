@@ -1,0 +1,40 @@
+package uplink
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// That no manager is heard is told once, with since when, and once that one is again; what heals soon is not told.
+func TestAwayIsToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []time.Time
+		var r reach
+		r.lost() // nobody wants to know
+		r.tell = func(since time.Time) { told = append(told, since) }
+		r.lost()
+		time.Sleep(awayPatience - time.Second)
+		r.heard()
+		time.Sleep(time.Minute)
+		if len(told) > 0 {
+			t.Fatalf("what heals soon is told: %v", told)
+		}
+		broke := time.Now()
+		for range 5 {
+			r.lost()
+			time.Sleep(awayPatience - time.Second)
+		}
+		r.heard()
+		r.heard()
+		if len(told) != 2 || !told[0].Equal(broke) || !told[1].IsZero() {
+			t.Errorf("told %v, want %v and that it is over", told, broke)
+		}
+		r.lost()
+		r.stop()
+		time.Sleep(time.Minute)
+		if r.heard(); len(told) != 2 {
+			t.Errorf("told %v after the end", told)
+		}
+	})
+}

@@ -1,0 +1,29 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestCutMiddle(t *testing.T) {
+	for text, want := range map[string]string{"": "", "1234567": "1234567", "12345678": "123…678", "äöüßäöüß": "äöü…öüß"} {
+		if got := cutMiddle(text, 7); got != want {
+			t.Errorf("%q is cut to %q, want %q", text, got, want)
+		}
+	}
+}
+
+// A name of 255 bytes leaves a table one that can be read; a wide one has all of it.
+func TestLongNamesAreCut(t *testing.T) {
+	name := strings.Repeat("n", 251) + ".bin"
+	columns := []column[string]{{title: "NAME", long: true, cell: func(s string) string { return s }}, {title: "ID", cell: func(s string) string { return s }}}
+	for wide, want := range map[bool]string{true: name, false: strings.Repeat("n", 20) + "…" + strings.Repeat("n", 15) + ".bin"} {
+		var to strings.Builder
+		if err := printTable(&to, []string{name}, columns, wide); err != nil {
+			t.Fatal(err)
+		}
+		if cells := strings.Fields(strings.Split(to.String(), "\n")[1]); cells[0] != want || cells[1] != name {
+			t.Errorf("wide: %v: %q", wide, cells)
+		}
+	}
+}
