@@ -48,11 +48,11 @@ func TestRulesByGroup(t *testing.T) {
 	s.member(s.enrollInto("alice", "icu-2"), zero)
 	bob := s.enrollInto("bob", "lab")
 	s.member(bob, zero)
-	want := func(what string, alice, bob int) {
+	want := func(what string, alice, bob int32) {
 		t.Helper()
 		s.await(what, func() bool {
 			one, other := s.status("alice"), s.status("bob")
-			return one.Attached && other.Attached && one.Share.Priority == alice && other.Share.Priority == bob
+			return one.GetAttached() && other.GetAttached() && one.GetShare().GetPriority() == alice && other.GetShare().GetPriority() == bob
 		})
 	}
 	want("one of two is of the group", 3, 0)
