@@ -68,6 +68,9 @@ type Connection struct {
 	// the first segments tell it how much memory they take, and when it tunes the buffer
 	// (unless SO_BUF_LOCK says no). So it is to be set again with every step.
 	Window int
+	// Offered is how many bytes the other end may still send by the windows that it was shown (tcpi_rcv_wnd): what was
+	// shown once is not taken back by a smaller window. Zero is unknown.
+	Offered int
 	// Idle is whether nothing has come since the last step.
 	Idle bool
 }

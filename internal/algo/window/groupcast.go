@@ -61,7 +61,7 @@ func (g *groupcast) Step(now time.Time, facts Facts) Decision {
 		h.decide(now, mode, seen, damping, &decision.Shares[i])
 	}
 	fit(&decision, facts)
-	g.first = g.spare(g.first, decision, facts.Link)
+	g.first = g.spare(g.first, decision, facts)
 	return decision
 }
 

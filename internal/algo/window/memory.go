@@ -73,11 +73,19 @@ func (s *Share) cut(part float64, c claim, client Client) {
 // newcomers is how many connections that come within a step the memory that is free should be enough for.
 const newcomers = 64
 
-// spare bounds the first window of connections by what memory is free.
-func (g *groupcast) spare(first int, decision Decision, link Link) int {
-	if link.Memory == 0 {
+// spare bounds the first window of connections by what memory is free. Who sends nothing may still fill the window that
+// it was shown when it came, whatever it is to have now.
+func (g *groupcast) spare(first int, decision Decision, facts Facts) int {
+	memory := facts.Link.Memory
+	if memory == 0 {
 		return first
 	}
-	free := max(0, link.Memory-decision.Budget) / newcomers
+	held := 0
+	for i, share := range decision.Shares {
+		for j, w := range share.Windows {
+			held += max(w.Bytes, facts.Clients[i].Connections[j].Offered)
+		}
+	}
+	free := max(0, memory-held) / newcomers
 	return min(first, max(free, floorSegments*usualMSS))
 }

@@ -1,7 +1,9 @@
 package window_test
 
 import (
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/groupcast/groupcast/internal/algo/window"
 )
@@ -81,6 +83,26 @@ func TestNextToNoMemory(t *testing.T) {
 	}
 	if sum > 3000 || d.Budget != sum {
 		t.Errorf("%d bytes of 3000, and %d are said", sum, d.Budget)
+	}
+}
+
+// Who stalls holds the window that it was shown: of those that come one after the other, and send nothing, later ones are
+// shown less, so that all that they may send fits the memory but for three segments of each.
+func TestFirstWindowsOfThoseThatStallFitTheMemory(t *testing.T) {
+	const memory, crowd, least = 4 << 20, 500, 4344
+	b := newBench(t, window.Groupcast, window.Options{})
+	facts := window.Facts{Link: window.Link{Memory: memory}}
+	offered, beyond := 0, 0
+	for i := range crowd {
+		b.step(facts)
+		first := b.First()
+		offered += first
+		beyond += min(first, least)
+		one := window.Connection{ID: uint64(i + 1), RTT: 20 * time.Millisecond, LeastRTT: 20 * time.Millisecond, MSS: 1448, Offered: first, Idle: true}
+		facts.Clients = append(facts.Clients, window.Client{Name: fmt.Sprint("c", i), Connections: []window.Connection{one}})
+	}
+	if offered > memory+beyond {
+		t.Errorf("%d clients that stall may send %d bytes, want at most %d, and %d for the least", crowd, offered, memory, beyond)
 	}
 }
 

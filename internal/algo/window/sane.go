@@ -62,6 +62,7 @@ func (r Rate) sane() Rate {
 
 func (c Connection) sane() Connection {
 	c.Throughput, c.Window, c.Age = c.Throughput.sane(), min(max(0, c.Window), math.MaxInt32), max(0, c.Age)
+	c.Offered = min(max(0, c.Offered), math.MaxInt32)
 	if c.MSS <= 0 {
 		c.MSS = usualMSS
 	}

@@ -107,7 +107,7 @@ func (t *tracked) observe(now time.Time) (window.Connection, bool) {
 	}
 	seen := window.Connection{
 		ID: t.id, Age: now.Sub(t.begun), RTT: roundTrip(info), LeastRTT: microseconds(info.Min_rtt), MSS: int(max(info.Rcv_mss, info.Advmss)),
-		Received: info.Bytes_received, OutOfOrder: uint64(info.Rcv_ooopack), Window: t.window,
+		Received: info.Bytes_received, OutOfOrder: uint64(info.Rcv_ooopack), Window: t.window, Offered: int(info.Rcv_wnd),
 	}
 	since, before := t.begun, uint64(0)
 	if !t.last.at.IsZero() {
