@@ -6,8 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/pause"
 	"github.com/groupcast/groupcast/internal/uplink"
 )
 
@@ -20,16 +25,29 @@ type List struct {
 	groups map[string][]string // by member; nil is not known yet
 }
 
-// Run follows the managers until ctx is done.
-func (l *List) Run(ctx context.Context, managers *uplink.Uplink) error {
-	err := managers.WatchGrants(ctx, func(event uplink.GrantEvent) error {
-		l.take(event)
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("learn who may join which groups: %w", err)
+// unheardPause is how often managers are asked again that are older than groups in policies.
+const unheardPause = 30 * time.Second
+
+// Run follows the managers until ctx is done. To managers that do not know of groups in policies yet, as while they are
+// upgraded after the gatherer, nobody is in one.
+func (l *List) Run(ctx context.Context, managers interface {
+	WatchGrants(ctx context.Context, each func(uplink.GrantEvent) error) error
+}) error {
+	for {
+		err := managers.WatchGrants(ctx, func(event uplink.GrantEvent) error {
+			l.take(event)
+			return nil
+		})
+		switch {
+		case status.Code(err) == codes.Unimplemented:
+			l.take(uplink.GrantEvent{})
+		case err != nil:
+			return fmt.Errorf("learn who may join which groups: %w", err)
+		}
+		if !pause.For(ctx, unheardPause) {
+			return nil
+		}
 	}
-	return nil
 }
 
 func (l *List) take(event uplink.GrantEvent) {
