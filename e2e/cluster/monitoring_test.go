@@ -143,6 +143,10 @@ func work(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.until(s, 30*mebibyte)
+	later, _ := random(t, mebibyte) // its connections come when all has been scraped before
+	if _, err := client.Upload(ctx, later, gather.FileOptions{Path: "later"}); err != nil {
+		t.Error(err)
+	}
 	for latest, err := range p.client.WatchReplication(ctx, replication.ID) {
 		if err != nil {
 			t.Fatal(err)

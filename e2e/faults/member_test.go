@@ -3,12 +3,14 @@ package faults_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/groupcast/groupcast/e2e/faults"
 	"github.com/groupcast/groupcast/e2e/lab/link"
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 )
 
 // smallCache has agents hold less than what is delivered.
@@ -303,6 +305,11 @@ func damaged(n *faults.Net) *faults.Push {
 	n.Freeze("m2") // it will be fed what has been damaged
 	n.AwaitBytes(p, "m3", 15<<20)
 	n.DamageCache(n.Agents[len(n.Agents)-1].Name(), 14<<20) // beyond what is on its way to it: buffers have 10 MiB
+	n.Await("m1 has verified what it got", func() bool {
+		return slices.ContainsFunc(n.Delivery(p.ID).GetReceipts(), func(r *groupv1.Receipt) bool {
+			return r.GetMember() == "m1" && r.GetState() == groupv1.ReceiptState_RECEIPT_STATE_COMPLETE
+		})
+	})
 	n.Thaw("m2")
 	return p
 }

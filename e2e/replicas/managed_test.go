@@ -378,9 +378,9 @@ func TestWhatCannotBeReplicated(t *testing.T) {
 		{"the source is missing", 1, []string{"source_failed", "no such file"}, []string{"store:" + source + ".missing", "--to", "/mnt/replicas", "--on", "*"}},
 		{"it may not be sent", 1, []string{"source_failed", "is not below one of sources"}, []string{"store:/etc/hostname", "--to", "/mnt/replicas", "--on", "*"}},
 		{"it may not be written there", 1, []string{"refused", "is not below one of targets"}, []string{"store:" + source, "--to", "/etc", "--on", "r1,r2"}},
-		{"nobody is selected", 1, []string{"no replicator is selected", "the LANs are rack1, rack2"}, []string{"store:" + source, "--to", "/mnt/replicas", "--on", "role=database"}},
-		{"no such replicator", 1, []string{`did you mean "r1"`}, []string{"store:" + source, "--to", "/mnt/replicas", "--on", "r11"}},
-		{"no such sender", 1, []string{"no replicator has this name or runs on this node"}, []string{"shop:" + source, "--to", "/mnt/replicas", "--on", "*"}},
+		{"nobody is selected", 4, []string{"no replicator is selected", "the LANs are rack1, rack2"}, []string{"store:" + source, "--to", "/mnt/replicas", "--on", "role=database"}},
+		{"no such replicator", 4, []string{`did you mean "r1"`}, []string{"store:" + source, "--to", "/mnt/replicas", "--on", "r11"}},
+		{"no such sender", 4, []string{"no replicator has this name or runs on this node"}, []string{"shop:" + source, "--to", "/mnt/replicas", "--on", "*"}},
 		{"no node", 2, []string{"want NODE:PATH"}, []string{source, "--to", "/mnt/replicas", "--on", "*"}},
 		{"a relative path", 2, []string{"want an absolute path"}, []string{"store:disk.img", "--to", "/mnt/replicas", "--on", "*"}},
 	} {
