@@ -1,6 +1,7 @@
 package link
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -54,7 +55,7 @@ type stripes struct {
 	kept     int     // this end keeps so many open,
 	wanted   int     // and so many are asked for
 	done     bool    // all that was wanted has come: none is opened again
-	alone    bool    // the neighbour takes no more than it has
+	taken    int     // the neighbour takes no more; 0 is not known
 	sent     uint64  // bytes of payload, by those that have ended,
 	received uint64  // and that came over them
 }
@@ -117,23 +118,25 @@ func (s *stripes) leave(conn *Conn, err error) {
 	}
 }
 
-// Admits reports whether a stripe may join: one that broke may come back before it is
-// noticed that it did. None joins a link that has ended.
-func (s *stripes) Admits() bool {
-	return s.options.Bounds.Most > 1 && s.living() < 2*s.options.Bounds.Most && s.ctx.Err() == nil
+// Admits reports whether a stripe may join, by its number, which counts from zero: one that broke may come back before
+// it is noticed that it did. None joins a link that has ended.
+func (s *stripes) Admits(stripe int) bool {
+	most := s.options.Bounds.Most
+	return most > 1 && stripe < most && s.living() < 2*most && s.ctx.Err() == nil
 }
 
-// refuse notes that the neighbour takes no more stripes.
-func (s *stripes) refuse() {
+// refuse notes that the neighbour does not take a stripe.
+func (s *stripes) refuse(stripe int) {
 	s.counting.Lock()
 	defer s.counting.Unlock()
-	s.alone = true
+	s.taken = min(cmp.Or(s.taken, stripe), stripe)
 }
 
-func (s *stripes) refused() bool {
+// takesNoMore returns how many stripes the neighbour takes at most, if it has refused one.
+func (s *stripes) takesNoMore() (most int, known bool) {
 	s.counting.Lock()
 	defer s.counting.Unlock()
-	return s.alone
+	return s.taken, s.taken > 0
 }
 
 // living returns how many stripes there are.
@@ -193,7 +196,7 @@ func (s *stripes) keep(stripe int, conn *Conn) {
 		conn, err := s.options.Open(s.ctx, stripe)
 		var refusal *wire.Refusal
 		if errors.As(err, &refusal) && !s.options.Steered {
-			s.refuse()
+			s.refuse(stripe)
 			return
 		}
 		if err == nil && s.lasts(conn) {

@@ -34,11 +34,8 @@ func (f *Feeding) tune(first *Conn) {
 		case <-f.ctx.Done():
 			return
 		case now := <-ticker.C:
-			if f.refused() {
-				f.choose(parallel.New(0, 0, parallel.Bounds{}).Choice())
-				return
-			}
-			if tuner.Step(look.at(now, f.used())) {
+			most, known := f.takesNoMore()
+			if known && tuner.Limit(most, now) || tuner.Step(look.at(now, f.used())) {
 				f.choose(tuner.Choice())
 			}
 		}

@@ -22,6 +22,7 @@ const (
 	Crowded Reason = "crowded"    // a queue stands on the path without this link's help
 	Needed  Reason = "needed"     // fewer carried less
 	Fixed   Reason = "fixed"      // the caller allows no other
+	Limited Reason = "limited"    // the neighbour takes no more
 )
 
 // Choice is what a link should have.
@@ -66,6 +67,8 @@ func (c Choice) Explain() string {
 		return fmt.Sprintf("one stripe: the round trip is %v", c.now.RTT)
 	case Fixed:
 		return fmt.Sprintf("%s: no other number is allowed", count(c.Stripes))
+	case Limited:
+		return fmt.Sprintf("%s: the neighbour takes no more", count(c.Stripes))
 	case Begun:
 		return fmt.Sprintf("%s to begin with: the round trip is %v", count(c.Stripes), c.now.RTT)
 	case Known:

@@ -167,6 +167,17 @@ func (t *Tuner) Step(facts Facts) (changed bool) {
 	return t.judge(now, facts.At)
 }
 
+// Limit has the link have no more stripes than its neighbour takes, and reports whether the choice is another.
+func (t *Tuner) Limit(most int, at time.Time) (changed bool) {
+	t.bounds.Most = min(t.bounds.within(Most), most)
+	if t.choice.Stripes <= t.bounds.Most {
+		return false
+	}
+	t.trial, t.lasted = none, 0
+	t.set(t.bounds.Most, Limited, t.choice.now, at)
+	return true
+}
+
 // begun begins to measure.
 func (t *Tuner) begun(facts Facts) { t.since, t.rtts, t.looks = facts, 0, 0 }
 

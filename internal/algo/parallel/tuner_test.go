@@ -316,3 +316,25 @@ func ExampleChoice_Explain() {
 	// 2 stripes to see whether it is as fast as 3: 20.0 Mbit/s, round trip 48ms (at least 28ms), 0.74 % lost
 	// 3 stripes: with 2 it was 14.3 Mbit/s, round trip 28ms (at least 28ms), 0.41 % lost; before it was 20.0 Mbit/s, round trip 48ms (at least 28ms), 0.74 % lost
 }
+
+// A neighbour that takes no more than some is asked for no more, though more would carry more.
+func TestNoMoreThanTheNeighbourTakes(t *testing.T) {
+	r := begin(t, path{rate: 50 * mbit, rtt: 100 * time.Millisecond, loss: 0.005}, 0)
+	if most := r.Choice().Stripes; most <= 4 {
+		t.Fatalf("it begins with %d: nothing would be shown", most)
+	}
+	if !r.Limit(4, r.facts.At) || r.Limit(4, r.facts.At) {
+		t.Error("that it has four now is not said once")
+	}
+	if choice := r.Choice(); choice.Stripes != 4 || choice.Reason != parallel.Limited {
+		t.Errorf("it has %s", choice.Explain())
+	}
+	for range 60 {
+		if n := r.on(time.Second).Choice().Stripes; n > 4 {
+			t.Fatalf("it has %d", n)
+		}
+	}
+	if n := r.Choice().Stripes; n < 3 {
+		t.Errorf("it has %d in the end, where each carries as much as the first", n)
+	}
+}

@@ -71,7 +71,7 @@ func (d *delivery) feedStripe(asked *link.Asked, name string) {
 		there = c.link
 	}
 	d.mu.Unlock()
-	if there == nil || !there.Admits() {
+	if there == nil || !there.Admits(int(asked.Stripe)) {
 		asked.Refuse(wire.Unknown, noLink)
 		return
 	}

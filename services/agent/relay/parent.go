@@ -156,7 +156,7 @@ func (d *delivery) takeStripe(asked *link.Asked) {
 	d.mu.Lock()
 	there := d.intake
 	d.mu.Unlock()
-	if there == nil || !there.Admits() {
+	if there == nil || !there.Admits(int(asked.Stripe)) {
 		asked.Refuse(wire.Unknown, noLink)
 		return
 	}

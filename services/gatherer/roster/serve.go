@@ -64,7 +64,7 @@ const tooMany = "the client has as many connections as it is to have"
 func (r *Roster) join(upload *Upload, asked *link.Asked) {
 	taking := upload.link()
 	switch {
-	case taking == nil || !taking.Admits():
+	case taking == nil || !taking.Admits(int(asked.Stripe)):
 		asked.Refuse(wire.Stale, "there is no link to join")
 	case !r.comes(upload, asked.Join):
 		asked.Refuse(wire.Stale, tooMany)
