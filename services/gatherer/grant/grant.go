@@ -32,7 +32,8 @@ const unheardPause = 30 * time.Second
 // upgraded after the gatherer, nobody is in one.
 func (l *List) Run(ctx context.Context, managers interface {
 	WatchGrants(ctx context.Context, each func(uplink.GrantEvent) error) error
-}) error {
+},
+) error {
 	for {
 		err := managers.WatchGrants(ctx, func(event uplink.GrantEvent) error {
 			l.take(event)
