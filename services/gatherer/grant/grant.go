@@ -25,15 +25,17 @@ type List struct {
 	groups map[string][]string // by member; nil is not known yet
 }
 
+// managers say who may join which groups.
+type managers interface {
+	WatchGrants(ctx context.Context, each func(uplink.GrantEvent) error) error
+}
+
 // unheardPause is how often managers are asked again that are older than groups in policies.
 const unheardPause = 30 * time.Second
 
 // Run follows the managers until ctx is done. To managers that do not know of groups in policies yet, as while they are
 // upgraded after the gatherer, nobody is in one.
-func (l *List) Run(ctx context.Context, managers interface {
-	WatchGrants(ctx context.Context, each func(uplink.GrantEvent) error) error
-},
-) error {
+func (l *List) Run(ctx context.Context, managers managers) error {
 	for {
 		err := managers.WatchGrants(ctx, func(event uplink.GrantEvent) error {
 			l.take(event)
