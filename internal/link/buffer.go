@@ -17,10 +17,11 @@ var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
 
 func takeBuffer() *[bufferSize]byte { return buffers.Get().(*[bufferSize]byte) }
 
-// awaitRoom waits until the socket takes something, so that nothing is read and encrypted for it before that.
+// awaitRoom waits until the socket takes something, so that nothing is read and encrypted for it before that. Who is
+// eager does not wait.
 func (c *Conn) awaitRoom() error {
 	socket, isSocket := c.raw.(*net.TCPConn)
-	if !isSocket {
+	if !isSocket || c.eager {
 		return nil
 	}
 	raw, err := socket.SyscallConn()

@@ -45,6 +45,7 @@ type Conn struct {
 
 	sending sync.Mutex
 	slow    *rate.Limiter // of payload, if that is not the kernel's
+	eager   bool          // the next piece is ready when the socket takes it: a small window would run dry
 
 	windowed atomic.Bool // the window is smaller than what a reader of bulk waits for
 	window   int         // that SetWindow has set last, of whose callers there is one
