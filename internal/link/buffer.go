@@ -8,14 +8,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bufferSize is what bytes pass through that the kernel cannot move by itself.
-const bufferSize = 64 << 10
+// Bytes that the kernel cannot move by itself pass through buffers, of which connections have one only while bytes move:
+// an agent has hundreds, most of which wait.
+var (
+	// taken gather what comes, to be written in one piece.
+	taken = sync.Pool{New: func() any { return new([takenSize]byte) }}
+	// given hold what is about to be sent, a TLS record of it. They are small: those of sockets that took only a part of
+	// it are not given back before that.
+	given = sync.Pool{New: func() any { return new([givenSize]byte) }}
+)
 
-// buffers are those that nobody uses. Connections have one only while bytes move: an agent has
-// hundreds, most of which wait.
-var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
-
-func takeBuffer() *[bufferSize]byte { return buffers.Get().(*[bufferSize]byte) }
+const (
+	takenSize = 64 << 10
+	givenSize = tlsRecord
+)
 
 // awaitRoom waits until the socket takes something, so that nothing is read and encrypted for it before that. Who is
 // eager does not wait.

@@ -71,7 +71,7 @@ func (c *Conn) SetCongestion(name string) error {
 // any are.
 func (c *Conn) SetMaxRate(bytesPerSecond uint64) error {
 	if bytesPerSecond < slowRate {
-		part := min(max(1, bytesPerSecond/slowParts), bufferSize-wire.HeaderSize)
+		part := min(max(1, bytesPerSecond/slowParts), givenSize-wire.HeaderSize)
 		c.slow = rate.NewLimiter(rate.Limit(bytesPerSecond), int(part))
 		return nil
 	}
@@ -171,7 +171,7 @@ func (c *Conn) copyFile(header wire.Header, file *os.File, at int64) error {
 	head := header.Append(nil)
 	defer func() { c.gate.more = false }()
 	for left := int(header.Length); left > 0; head = nil {
-		part := min(left, bufferSize-len(head))
+		part := min(left, givenSize-len(head))
 		if c.slow != nil {
 			part = min(part, c.slow.Burst())
 			time.Sleep(c.slow.ReserveN(time.Now(), part).Delay())
@@ -191,8 +191,8 @@ func (c *Conn) copyPart(head []byte, file *os.File, at int64, length int) error 
 	if err := c.awaitRoom(); err != nil {
 		return fmt.Errorf("send frame: %w", err)
 	}
-	buffer := takeBuffer()
-	defer buffers.Put(buffer)
+	buffer := given.Get().(*[givenSize]byte)
+	defer given.Put(buffer)
 	begun := copy(buffer[:], head)
 	part := buffer[begun : begun+length]
 	if _, err := file.ReadAt(part, at); err != nil {

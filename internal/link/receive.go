@@ -93,8 +93,8 @@ func (c *Conn) note(moved int64) {
 
 // copyTo moves payload through a buffer.
 func (c *Conn) copyTo(to io.Writer, length int64, enough func(moved int64) bool) (moved int64, err error) {
-	buffer := takeBuffer()
-	defer buffers.Put(buffer)
+	buffer := taken.Get().(*[takenSize]byte)
+	defer taken.Put(buffer)
 	for moved < length && err == nil {
 		part := buffer[:min(int64(len(buffer)), length-moved)]
 		var filled int
