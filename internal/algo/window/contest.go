@@ -30,14 +30,18 @@ type contest struct {
 	missed int       // steps in a row in which targets were missed while a queue stood
 	calm   int       // steps in a row without a queue
 	queued int       // steps in a row with one
-	// crowded is whether a queue stands that is not of our making: ours goes in a few steps, is
-	// short, and loses nothing.
-	crowded bool
+	// others fill a queue that is not of our making: ours goes in a few steps, is short, and loses nothing.
+	others crowd
 	// peak is what was delivered at most without a queue: who gets that has nobody beside him.
 	peak  Rate
 	queue time.Duration
 	again time.Duration // after which it is tried again
 	less  Rate          // what came when others were taken to be there
+	// before and share are what came when less began to be planned, and what share of the targets that was.
+	before Rate
+	share  float64
+	taken  int // steps in a row in which less comes though a queue stands
+	gone   int // steps in a row without the queue for which it is tried
 }
 
 const (
@@ -58,6 +62,11 @@ const (
 	firstAgain, lastAgain = 4 * time.Second, time.Minute
 	// gained is how many times what came before must come for something to be gained.
 	gained = 1.2
+	// lost is less than which of what came before others have taken something, for takenSteps: a link gives all that it
+	// has while a queue stands.
+	lost, takenSteps = .85, 2
+	// goneSteps is after how many steps without it a queue has gone: those of others come and go.
+	goneSteps = 2
 )
 
 func (c *contest) step(now time.Time, seen summary) mode {
@@ -79,23 +88,29 @@ func (c *contest) step(now time.Time, seen summary) mode {
 	if !queued {
 		c.peak = max(c.peak, seen.delivered)
 	}
-	others := (seen.queue > 2*standing || seen.disturbed) && !(seen.delivered > .93*c.peak && c.peak > 0)
-	if c.mode == open && c.missed > 0 && c.missed < missedSteps {
-		others = false // it is tried first: windows and connections for a crowd would only fill the queue
+	c.taken, c.gone = c.taken+1, c.gone+1
+	if seen.queue < leastQueue || seen.delivered > lost*c.before || seen.share() > lost*c.share {
+		c.taken = 0
 	}
-	c.crowded = c.queued >= crowdedSteps && others || c.crowded && c.calm < calmSteps && !(seen.delivered > .96*c.peak && c.peak > 0)
+	if seen.queue >= max(standing, c.queue/2) {
+		c.gone = 0
+	}
+	c.crowd(now, seen, standing)
 	switch {
+	case c.mode == open && c.missed >= missedSteps && c.others.justLeft(now):
+		c.concede(now, seen)
 	case c.mode == open && c.missed >= missedSteps:
 		c.try(now, seen, firstAgain)
 	case c.mode == contested && c.missed >= missedSteps && now.Sub(c.since) >= c.patience(seen):
 		c.try(now, seen, min(2*c.again, lastAgain))
-	case c.mode == trying && seen.queue < max(standing, c.queue/2):
+	case (c.mode == trying || c.mode == short) && c.taken >= takenSteps:
+		c.concede(now, seen)
+	case c.mode == trying && c.gone >= goneSteps:
 		c.enter(short, now)
 		c.queued = 0            // what is left of the queue goes now
 		c.peak = seen.delivered // what the link gave before it gives no more
-	case c.mode == trying && now.Sub(c.since) >= tryFor, c.mode == short && c.queued >= crowdedSteps:
-		c.less = seen.delivered
-		c.enter(contested, now)
+	case c.mode == trying && c.gone == 0 && now.Sub(c.since) >= tryFor, c.mode == short && c.queued >= crowdedSteps:
+		c.concede(now, seen)
 	case c.mode == contested && c.calm >= calmSteps, c.mode == short && !missed && c.calm > 0:
 		c.enter(open, now)
 	}
@@ -105,9 +120,41 @@ func (c *contest) step(now time.Time, seen summary) mode {
 	return c.mode
 }
 
+// crowd finds out whether others fill the queue. Who gets as much as ever without a queue is alone, as far as is known:
+// where targets are missed that is not believed.
+func (c *contest) crowd(now time.Time, seen summary, standing time.Duration) {
+	alone := func(share Rate) bool { return c.peak > 0 && seen.delivered > share*c.peak }
+	// It is tried first: windows and connections for a crowd would only fill the queue.
+	first := c.mode == open && c.missed > 0 && c.missed < missedSteps
+	switch {
+	case c.others.frees(now, seen.delivered):
+		if c.mode == contested {
+			c.enter(open, now)
+		}
+	case c.calm >= calmSteps:
+		c.others.gone()
+	case c.mode == contested:
+		c.others.come(now)
+	case alone(.96):
+		c.others.doubt(now)
+	case c.queued >= crowdedSteps && (seen.queue > 2*standing || seen.disturbed) && !alone(.93) && !first:
+		c.others.come(now)
+	}
+}
+
+// concede takes it that others are there.
+func (c *contest) concede(now time.Time, seen summary) {
+	c.less = seen.delivered
+	c.enter(contested, now)
+}
+
+// share is what share of the targets comes.
+func (s summary) share() float64 { return float64(s.delivered / max(s.targets, 1)) }
+
 // try has less planned for, to see whether the queue goes.
 func (c *contest) try(now time.Time, seen summary, again time.Duration) {
 	c.queue, c.again = seen.queue, again
+	c.before, c.share, c.taken, c.gone = seen.delivered, seen.share(), 0, 0
 	c.enter(trying, now)
 }
 

@@ -61,7 +61,11 @@ func (c *count) step(now time.Time, h *history, bytes float64, crowded bool) int
 	} else if !crowded && c.now > max(fits, needed) {
 		wait = tooManyFor // each has more than its part, as no window is less than three segments
 	}
-	if wanted != c.now && c.may(now, wait) {
+	changes := changesPerMinute
+	if wanted < c.now {
+		changes /= 2
+	}
+	if wanted != c.now && c.may(now, wait, changes) {
 		c.now = wanted
 		c.changes = append(c.changes, now)
 	}
@@ -89,10 +93,10 @@ func (c *count) against(now time.Time, h *history) {
 }
 
 // may reports whether the number may change now, if it did not for a while.
-func (c *count) may(now time.Time, wait time.Duration) bool {
+func (c *count) may(now time.Time, wait time.Duration, most int) bool {
 	for len(c.changes) > 0 && now.Sub(c.changes[0]) >= time.Minute {
 		c.changes = c.changes[1:]
 	}
 	n := len(c.changes)
-	return n == 0 || n < changesPerMinute && now.Sub(c.changes[n-1]) >= wait
+	return n == 0 || n < most && now.Sub(c.changes[n-1]) >= wait
 }

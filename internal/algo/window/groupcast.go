@@ -44,7 +44,7 @@ func (g *groupcast) Step(now time.Time, facts Facts) Decision {
 	}
 	available := g.capacity.step(seen)
 	mode := g.contest.step(now, seen)
-	seen.crowded = g.contest.crowded && mode != short
+	seen.crowded = g.contest.others.there && mode != short
 	if mode != short {
 		available = max(available, seen.targets)
 	}

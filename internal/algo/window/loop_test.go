@@ -2,6 +2,8 @@ package window_test
 
 import (
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -14,18 +16,21 @@ func six(s *site, cubic bool) []*upload { return sixTimes(1, s, cubic) }
 
 // sixTimes are the same with more of everything, where .25 Mbit/s would be less than three segments
 // a round trip.
-func sixTimes(factor float64, s *site, cubic bool) []*upload {
+func sixTimes(factor window.Rate, s *site, cubic bool) []*upload {
 	var all []*upload
 	for i := range 6 {
-		u := &upload{path: time.Duration(20*(i+1)) * ms, cubic: cubic}
-		u.Name, u.Target, u.Minimum = fmt.Sprint("terminal ", i), .5*mbit, .25*mbit
-		if i%2 == 0 {
-			u.Target, u.Minimum, u.Priority = 1*mbit, .5*mbit, 1
-		}
-		u.Target, u.Minimum = u.Target*window.Rate(factor), u.Minimum*window.Rate(factor)
-		all = append(all, s.join(u))
+		all = append(all, s.join(terminal(factor, i, cubic)))
 	}
 	return all
+}
+
+func terminal(factor window.Rate, i int, cubic bool) *upload {
+	u := &upload{path: time.Duration(20*(i+1)) * ms, cubic: cubic}
+	u.Name, u.Target, u.Minimum = fmt.Sprint("terminal ", i), .5*mbit*factor, .25*mbit*factor
+	if i%2 == 0 {
+		u.Target, u.Minimum, u.Priority = 1*mbit*factor, .5*mbit*factor, 1
+	}
+	return u
 }
 
 func (s *site) greedy(n int) {
@@ -268,5 +273,64 @@ func TestOthersOfThisNodeAreLeftTheirs(t *testing.T) {
 	s.run(30 * second)
 	if sum := tell(t, all, 10*second, 30*second); sum > 1.1*8*mbit || sum < .9*8*mbit {
 		t.Errorf("%.2f Mbit/s, want 8", sum/mbit)
+	}
+}
+
+// Others may be there before, with a queue that hardly ever goes: whoever joins while it stands takes it for a part of its
+// path, and sees less of it than there is. Every client has its target all the same, from wherever that begins; and when
+// the others have gone, what is left of the link is used without their queue.
+func TestTargetsHoldAmidGreedyTrafficOfBefore(t *testing.T) {
+	const starts = 48
+	held, short := 0, 0
+	for seed := range uint64(starts) {
+		random := rand.New(rand.NewPCG(seed, 3))
+		s := newSite(10*mbit, 200e3, controller(t, window.Groupcast))
+		s.greedy(3)
+		s.run(time.Duration(random.IntN(2000)) * ms)
+		var all []*upload
+		for i := range 6 {
+			all = append(all, s.join(terminal(1, i, seed%2 == 0)))
+			s.run(time.Duration(random.IntN([]int{1, 100, 500, 2000}[seed%4])) * ms)
+		}
+		s.run(80*second - s.now)
+		least := math.Inf(1)
+		for _, u := range all {
+			least = min(least, u.worst(10*second, 20*second, 80*second)/float64(u.Target))
+			if mean := u.mean(20*second, 80*second); mean < .98*float64(u.Target) {
+				t.Errorf("start %d: %s has %.3f Mbit/s", seed, u.Name, mean/mbit)
+			}
+		}
+		if least > .95 {
+			held++
+		}
+		s.leave()
+		s.run(6 * second)
+		queue := s.queue()
+		s.run(20 * second)
+		if queue() < 40e3 {
+			short++
+		}
+		if used := rate(all, 86*second, 106*second); used < .85*goodput*10*mbit {
+			t.Errorf("start %d: %.2f Mbit/s of the link are used when the others have gone", seed, used/mbit)
+		}
+	}
+	t.Logf("of %d starts %d held all targets for any 10 s, %d a short queue after the others", starts, held, short)
+	if held < starts*9/10 || short < starts*3/4 {
+		t.Errorf("of %d starts %d held all targets for any 10 s, %d a short queue after the others", starts, held, short)
+	}
+}
+
+// rate is what clients have together between two times.
+func rate(all []*upload, from, to time.Duration) (sum float64) {
+	for _, u := range all {
+		sum += u.mean(from, to)
+	}
+	return sum
+}
+
+// leave ends what greedy began.
+func (s *site) leave() {
+	for _, f := range s.foreign {
+		f.closed = true
 	}
 }

@@ -9,8 +9,8 @@ const muchLess = 2
 
 // pace is what a client is to be asked for per second where no window is as small as its part:
 // three segments over 8 ms are 4 Mbit/s, and with every connection as much again. Zero is no bound.
-func (h *history) pace() Rate {
-	least, takes := 0., h.meant.bytes(h.trip()+reading)
+func (h *history) pace(queue time.Duration) Rate {
+	least, takes := 0., h.meant.bytes(h.trip()+queue+reading)
 	for _, one := range h.client.Connections {
 		least += floorSegments * float64(min(one.MSS, usualMSS))
 	}

@@ -54,7 +54,7 @@ func (p *path) step(now time.Time, h *history, shared time.Duration) {
 }
 
 // crowded is whether others fill its queue.
-func (p *path) crowded() bool { return p.contest.crowded && p.mode != short }
+func (p *path) crowded() bool { return p.contest.others.there && p.mode != short }
 
 // limit is what it gives at most.
 func (p *path) limit(target Rate) Rate {

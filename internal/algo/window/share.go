@@ -29,7 +29,7 @@ func (h *history) decide(now time.Time, mode mode, seen summary, damping float64
 	share.Rate, share.Reason, share.Bottleneck = h.rate, h.reason(), h.bottleneck(mode, seen)
 	bytes := h.bytes(seen, damping)
 	share.Connections = h.connections.step(now, h, bytes, h.jostled)
-	h.paced = h.pace()
+	h.paced = h.pace(h.queue(seen))
 	share.Pace = h.paced
 	h.spread(bytes, seen.first, share)
 }
