@@ -23,23 +23,30 @@ import (
 // liar is a client that does as it likes.
 type liar struct {
 	*site
+	dialer   link.Dialer
 	security identity.TLS
 	rpc      gatherv1.GatherServiceClient
 }
 
 func (s *site) liar() *liar {
 	s.Helper()
-	config, err := uplink.ReadConfig(s.access())
+	return s.liarFrom(s.access(), &net.Dialer{})
+}
+
+// liarFrom is a liar with an operator's access, that dials from elsewhere.
+func (s *site) liarFrom(access string, dialer link.Dialer) *liar {
+	s.Helper()
+	config, err := uplink.ReadConfig(access)
 	s.must(err)
-	up, err := uplink.Dial(config, nil)
+	up, err := uplink.Dial(config, nil, uplink.Over(dialer))
 	s.must(err)
-	conn, err := up.Gatherer(s.grpc)
+	conn, err := up.Gatherer(s.grpc, uplink.Over(dialer))
 	s.must(err)
 	s.Cleanup(func() {
 		conn.Close()
 		up.Close()
 	})
-	return &liar{s, up.Security(), gatherv1.NewGatherServiceClient(conn)}
+	return &liar{s, dialer, up.Security(), gatherv1.NewGatherServiceClient(conn)}
 }
 
 // attach attaches, and returns the session and how to leave.
@@ -56,7 +63,12 @@ func (l *liar) attach(name string) (session string, leave func()) {
 
 func (l *liar) open(session, path string, length uint64) *gatherv1.OpenUploadResponse {
 	l.Helper()
-	answer, err := l.rpc.OpenUpload(l.Context(), &gatherv1.OpenUploadRequest{Session: session, Spec: &gatherv1.UploadSpec{Path: path, Length: length, Mode: 0o600}})
+	return l.openAs(session, &gatherv1.UploadSpec{Path: path, Length: length, Mode: 0o600})
+}
+
+func (l *liar) openAs(session string, spec *gatherv1.UploadSpec) *gatherv1.OpenUploadResponse {
+	l.Helper()
+	answer, err := l.rpc.OpenUpload(l.Context(), &gatherv1.OpenUploadRequest{Session: session, Spec: spec})
 	l.must(err)
 	return answer
 }
@@ -71,7 +83,7 @@ func (l *liar) dial(answer *gatherv1.OpenUploadResponse, change func(*relay.Hell
 		change(&hello)
 	}
 	peer := identity.ID{Role: identity.Gatherer, Name: answer.GetGatherer()}
-	conn, _, err := link.Dial(l.Context(), &net.Dialer{}, l.data, l.security, peer, hello)
+	conn, _, err := link.Dial(l.Context(), l.dialer, l.data, l.security, peer, hello)
 	return conn, err
 }
 

@@ -71,6 +71,11 @@ func setBuffer(fd, bytes, lock int) error {
 // Whenever it enlarges that, it sets the clamp to what of it can be a window.
 const largestHeld = 256 << 10
 
+// spare is how many times the buffer that its window needs a connection may have. One that has more gets less when its
+// window does: if the kernel finds that segments are larger than it thought, or nobody is there to set it, a window is
+// what the buffer lets it be.
+const spare = 4
+
 // SetWindow bounds the window that the other end is shown: it sends so many bytes in a
 // round trip at most. More takes effect at once, less when what was shown is used up.
 //
@@ -79,25 +84,23 @@ const largestHeld = 256 << 10
 func (c *Conn) SetWindow(bytes int) error {
 	c.windowed.Store(bytes < wakeAt)
 	return c.control(func(fd int) error {
-		if bytes != c.window {
-			if err := prepareBuffer(fd, bytes); err != nil {
-				return err
-			}
-			c.window = bytes
+		if err := prepareBuffer(fd, bytes); err != nil {
+			return err
 		}
 		return unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_WINDOW_CLAMP, bytes)
 	})
 }
 
-// prepareBuffer gives a socket a buffer that is large enough for a window, and that the kernel
+// prepareBuffer gives a socket a buffer that is large enough for a window, not much larger, and that the kernel
 // does not enlarge. Where the window is large, or the buffer may not be, it does.
 func prepareBuffer(fd, bytes int) error {
 	has, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
-	if err != nil {
+	if err != nil || !canLock() {
 		return err
 	}
-	if has < 2*bytes && bytes <= largestHeld {
-		if err := setBuffer(fd, 2*bytes, locked); err != nil {
+	need := 2 * bytes
+	if bytes <= largestHeld && (has < need || has > spare*need && isUsedUp(fd, bytes)) {
+		if err := setBuffer(fd, need, locked); err != nil {
 			return err
 		}
 		if has, err = unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF); err != nil {
@@ -105,11 +108,15 @@ func prepareBuffer(fd, bytes int) error {
 		}
 	}
 	lock := locked
-	if has < 2*bytes {
+	if has < need {
 		lock = unlocked
 	}
-	if !canLock() {
-		return nil
-	}
 	return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_BUF_LOCK, lock)
+}
+
+// isUsedUp tells whether the other end was shown no larger window than this: what it was shown needs room. Kernels
+// before 6.2 do not tell.
+func isUsedUp(fd, bytes int) bool {
+	info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+	return err == nil && info.Rcv_wnd > 0 && int(info.Rcv_wnd) <= bytes
 }

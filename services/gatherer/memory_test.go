@@ -24,11 +24,11 @@ func TestMemoryLimit(t *testing.T) {
 		if got := gatherer.MemoryLimit(one.files); got != one.want {
 			t.Errorf("%s: %d bytes, want %d", name, got, one.want)
 		}
-		if got, want := gatherer.WindowMemory(0, one.files), int(one.want/8); got != want {
-			t.Errorf("%s: windows of %d bytes, want an eighth, %d", name, got, want)
+		if got, want := gatherer.WindowMemory(0, one.files), int(one.want/12); got != want {
+			t.Errorf("%s: windows of %d bytes, want a twelfth, %d", name, got, want)
 		}
 	}
-	if got := gatherer.WindowMemory(1<<20, fstest.MapFS{}); got != 1<<19 {
-		t.Errorf("of 1 MiB that was asked for, windows have %d bytes, want half", got)
+	if got := gatherer.WindowMemory(1<<20, fstest.MapFS{}); got != 1<<20/3 {
+		t.Errorf("of 1 MiB that was asked for, windows have %d bytes, want a third", got)
 	}
 }

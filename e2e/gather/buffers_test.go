@@ -1,0 +1,202 @@
+package gather_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/groupcast/groupcast/e2e/fleet"
+	"github.com/groupcast/groupcast/e2e/lab"
+	"github.com/groupcast/groupcast/e2e/lab/labtest"
+	netlink "github.com/groupcast/groupcast/e2e/lab/link"
+	gatherv1 "github.com/groupcast/groupcast/internal/gen/groupcast/gather/v1"
+	"github.com/groupcast/groupcast/internal/link"
+	"github.com/groupcast/groupcast/internal/wire/relay"
+	"github.com/groupcast/groupcast/sdk/gather"
+)
+
+// C64: 500 clients at once, of whom 20 hold the windows that they are shown and send nothing. The gatherer is
+// stopped while all others send what they may: what waits to be read then takes no more of the kernel's memory than
+// receive buffers may have. When the gatherer goes on, so do all.
+func TestC64BuffersOfACrowd(t *testing.T) {
+	const crowd, stalled, memory, each = 480, 20, 12 << 20, 100
+	network := labtest.New(t, 641)
+	manager, server, far, router := network.Host("manager"), network.Host("server"), network.Host("crowd"), network.Router("router")
+	network.Link(router, server, netlink.Shape{Rate: 200 * netlink.Mbit, Delay: time.Millisecond, Queue: netlink.Size(16 * netlink.MiB)})
+	network.Link(far, router, netlink.Shape{Rate: 400 * netlink.Mbit, Delay: 2 * time.Millisecond})
+	labtest.Start(t, network)
+	f, err := fleet.Start(t.Context(), manager)
+	t.Cleanup(func() { must(t, f.Close()) })
+	must(t, err)
+	gatherer, err := f.Gatherer(t.Context(), server, gather.Policy{}, "--data-memory", fmt.Sprint(memory), "--store-grace=10m")
+	must(t, err)
+	s := &site{TB: t, grpc: server.At(fleet.GathererPort), data: server.At(fleet.GathererDataPort)}
+	must(t, f.Reach(t.Context(), far))
+	var l *liar
+
+	ctx, leave := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer leave()
+	all := newFlood(t)
+	begun := time.Now()
+	for i := range crowd + stalled {
+		if i%each == 0 {
+			l = s.liarFrom(f.Access(), fleet.Dialer{Host: far})
+		}
+		session, detach := l.attach(fmt.Sprint("c", i))
+		defer detach()
+		conn, err := l.dial(l.openAs(session, &gatherv1.UploadSpec{Path: "log", Stream: true}), nil)
+		must(t, err)
+		if i < stalled {
+			running.Go(func() { alive(ctx, conn) })
+		} else {
+			running.Go(func() { all.send(ctx, conn) })
+		}
+	}
+	must(t, gatherer.Stop())
+	close(all.begun)
+	pause(time.Second) // less than makes a link silent for too long
+	held := buffers(t, gatherer)
+	must(t, gatherer.Continue())
+	sum := 0
+	for _, one := range held {
+		sum += one
+	}
+	t.Logf("%v; %d connections hold %d bytes", time.Since(begun), len(held), sum)
+	if len(held) != crowd+stalled {
+		t.Errorf("%d connections are there, want %d", len(held), crowd+stalled)
+	}
+	if sum > memory {
+		t.Errorf("what waits takes %d bytes, want at most %d", sum, memory)
+	}
+	s.await("all go on whose link was not given up meanwhile", func() bool { return all.going()+int(all.ended.Load()) == crowd })
+	if ended := all.ended.Load(); ended > crowd/4 {
+		t.Errorf("%d of %d links were given up", ended, crowd)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// flood is what many send without an end, from when it begins.
+type flood struct {
+	zeros *os.File
+	begun chan struct{}
+	ended atomic.Int64
+
+	mu    sync.Mutex
+	acked map[*torrent]uint64
+}
+
+// torrent is what one of them sends.
+type torrent struct{ *flood }
+
+const atOnce = 64 << 10
+
+func newFlood(t *testing.T) *flood {
+	zeros, err := os.CreateTemp(memory(t), "zeros")
+	must(t, err)
+	t.Cleanup(func() { zeros.Close() })
+	must(t, zeros.Truncate(atOnce))
+	return &flood{zeros: zeros, begun: make(chan struct{}), acked: make(map[*torrent]uint64)}
+}
+
+func (f *flood) source() *torrent { return &torrent{f} }
+
+// send sends until the link ends, which it is not to do.
+func (f *flood) send(ctx context.Context, conn *link.Conn) {
+	_ = link.Feed(ctx, conn, 0, f.source())
+	f.ended.Add(1)
+}
+
+// going returns how many have sent more than a window, and are there.
+func (f *flood) going() (count int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, one := range f.acked {
+		if one > 2*atOnce {
+			count++
+		}
+	}
+	return count
+}
+
+func (o *torrent) Next(_, most uint64) (link.Portion, error) {
+	select {
+	case <-o.begun:
+		return link.Portion{File: o.zeros, Length: min(most, atOnce)}, nil
+	default:
+		return link.Portion{Changed: o.begun}, nil
+	}
+}
+
+func (o *torrent) Sent(uint64, link.Portion) {}
+
+func (o *torrent) Acked(upTo uint64, _ relay.Level) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.acked[o] = upTo
+	return nil
+}
+
+// buffers returns how much of the kernel's memory what waits to be read takes, of each data connection of a gatherer.
+func buffers(t *testing.T, of *lab.Process) (all []int) {
+	t.Helper()
+	process, err := unix.PidfdOpen(of.Pid(), 0)
+	must(t, err)
+	defer unix.Close(process)
+	dir := fmt.Sprintf("/proc/%d/fd", of.Pid())
+	files, err := os.ReadDir(dir)
+	must(t, err)
+	for _, file := range files {
+		if target, err := os.Readlink(filepath.Join(dir, file.Name())); err != nil || !strings.HasPrefix(target, "socket:") {
+			continue
+		}
+		number, err := strconv.Atoi(file.Name())
+		must(t, err)
+		socket, err := unix.PidfdGetfd(process, number, 0)
+		must(t, err)
+		if isData(socket) {
+			all = append(all, held(t, socket))
+		}
+		must(t, unix.Close(socket))
+	}
+	return all
+}
+
+// isData reports whether a socket is a data connection.
+func isData(socket int) bool {
+	if _, err := unix.Getpeername(socket); err != nil {
+		return false // it listens
+	}
+	at, err := unix.Getsockname(socket)
+	here, is := at.(*unix.SockaddrInet6) // that listened on all addresses
+	return err == nil && is && here.Port == fleet.GathererDataPort
+}
+
+// held is how much memory what waits to be read of a socket takes: the first number of SO_MEMINFO.
+func held(t *testing.T, socket int) int {
+	t.Helper()
+	var numbers [9]uint32
+	size := uint32(unsafe.Sizeof(numbers))
+	if _, _, err := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(socket), unix.SOL_SOCKET, unix.SO_MEMINFO,
+		uintptr(unsafe.Pointer(&numbers)), uintptr(unsafe.Pointer(&size)), 0); err != 0 {
+		t.Fatal(err)
+	}
+	return int(numbers[0])
+}
