@@ -15,7 +15,8 @@ const (
 // contest finds out why targets are not met while a queue stands. Either the link has less than
 // the targets together: then planning for what it has takes the queue away, and priority
 // decides who gets it. Or others fill the queue: then planning for less only leaves them more.
-// From outside both look the same, so it is tried.
+// From outside both look the same, so it is tried. Whenever less comes then though a queue stands, others have it:
+// trying and short are contested at once. So is open where they were taken to have gone a moment ago.
 //
 //	open ──targets missed, a queue stands──▶ trying ──the queue goes──▶ short
 //	  ▲                                      ▲ │                        │ │
@@ -120,8 +121,8 @@ func (c *contest) step(now time.Time, seen summary) mode {
 	return c.mode
 }
 
-// crowd finds out whether others fill the queue. Who gets as much as ever without a queue is alone, as far as is known:
-// where targets are missed that is not believed.
+// crowd finds out whether others fill the queue. Who gets as much as ever without a queue is alone, as far as is known. A
+// contest does not end with that: only when no queue stands, or far more comes.
 func (c *contest) crowd(now time.Time, seen summary, standing time.Duration) {
 	alone := func(share Rate) bool { return c.peak > 0 && seen.delivered > share*c.peak }
 	// It is tried first: windows and connections for a crowd would only fill the queue.

@@ -63,7 +63,7 @@ func (c *count) step(now time.Time, h *history, bytes float64, crowded bool) int
 	}
 	changes := changesPerMinute
 	if wanted < c.now {
-		changes /= 2
+		changes /= 2 // what is closed may have to be opened again
 	}
 	if wanted != c.now && c.may(now, wait, changes) {
 		c.now = wanted
