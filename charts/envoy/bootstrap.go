@@ -67,7 +67,7 @@ func Bootstrap(o Options) *bootstrapv3.Bootstrap {
 		},
 		StaticResources: &bootstrapv3.Bootstrap_StaticResources{
 			Listeners: []*listenerv3.Listener{o.passthrough(), o.http(), o.status(), o.gathering()},
-			Clusters:  []*clusterv3.Cluster{o.managers(), o.managersTCP(), o.gatherer(), o.adminCluster()},
+			Clusters:  []*clusterv3.Cluster{o.managers(), o.managersTCP(), o.gatherer(), o.gathererTCP(), o.adminCluster()},
 		},
 		OverloadManager: &overloadv3.OverloadManager{
 			ResourceMonitors: []*overloadv3.ResourceMonitor{{

@@ -13,10 +13,11 @@ import (
 
 // Clusters.
 const (
-	managersCluster = "managers"
-	tcpCluster      = "managers_tcp"
-	gathererCluster = "gatherer"
-	adminCluster    = "admin"
+	managersCluster    = "managers"
+	tcpCluster         = "managers_tcp"
+	gathererCluster    = "gatherer"
+	gathererTCPCluster = "gatherer_tcp"
+	adminCluster       = "admin"
 )
 
 // base is a cluster of all that a DNS name has addresses for. Who fails again and again gets nothing for a while, but
@@ -42,12 +43,21 @@ func base(name, host string, port uint32) *clusterv3.Cluster {
 	}
 }
 
-// managers is for what ends here: HTTP/2 over TLS, as a gateway.
+// managers is for what ends here, and is theirs.
 func (o Options) managers() *clusterv3.Cluster {
-	c := base(managersCluster, o.Managers, o.ManagersPort)
+	return o.called(base(managersCluster, o.Managers, o.ManagersPort), managersSecret)
+}
+
+// gatherer is for what ends here, and is its.
+func (o Options) gatherer() *clusterv3.Cluster {
+	return o.called(base(gathererCluster, o.Gatherer, o.GathererPort), gathererSecret)
+}
+
+// called has a cluster called as a gateway does, over HTTP/2 and TLS, if its certificates are those of a secret.
+func (o Options) called(c *clusterv3.Cluster, peers string) *clusterv3.Cluster {
 	c.TransportSocket = &corev3.TransportSocket{
 		Name:       "envoy.transport_sockets.tls",
-		ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: packed(o.upstreamTLS())},
+		ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: packed(o.upstreamTLS(peers))},
 	}
 	c.TypedExtensionProtocolOptions = map[string]*anypb.Any{
 		"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": packed(&upstreamv3.HttpProtocolOptions{
@@ -73,9 +83,9 @@ func (o Options) managersTCP() *clusterv3.Cluster {
 	return reachable(base(tcpCluster, o.Managers, o.ManagersPort))
 }
 
-// gatherer is for what goes through to it.
-func (o Options) gatherer() *clusterv3.Cluster {
-	return reachable(base(gathererCluster, o.Gatherer, o.GathererPort))
+// gathererTCP is for what goes through to it.
+func (o Options) gathererTCP() *clusterv3.Cluster {
+	return reachable(base(gathererTCPCluster, o.Gatherer, o.GathererPort))
 }
 
 // reachable checks whether connections are taken: it is all that can be known of what TLS hides.

@@ -19,11 +19,14 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
+// gatherService is what the gatherer answers itself.
+const gatherService = "groupcast.gather.v1.GatherService"
+
 // Services are those of the public API: what is not here cannot be called by JSON.
 var Services = []string{
 	"groupcast.group.v1.GroupService", "groupcast.group.v1.SessionService", "groupcast.group.v1.DeliveryService",
 	"groupcast.group.v1.ManagerService", "groupcast.agent.v1.AgentService",
-	"groupcast.gather.v1.GathererService", "groupcast.replica.v1.ReplicationService", "groupcast.replica.v1.ReplicatorService",
+	"groupcast.gather.v1.GathererService", gatherService, "groupcast.replica.v1.ReplicationService", "groupcast.replica.v1.ReplicatorService",
 }
 
 // idle is after how long a stream is ended in which nothing is said: watches have a heartbeat every 10 s.
@@ -43,7 +46,7 @@ func (o Options) passthrough() *listenerv3.Listener { return o.through("grpc", o
 
 // gathering passes TLS through to the gatherer.
 func (o Options) gathering() *listenerv3.Listener {
-	return o.through("gathering", o.Gathering, gathererCluster)
+	return o.through("gathering", o.Gathering, gathererTCPCluster)
 }
 
 // through passes TLS through. There is no limit of time: sessions last.
@@ -138,29 +141,34 @@ func (o Options) filters() []*hcmv3.HttpFilter {
 	}
 }
 
-// routes sends all to the managers. No stream is cut by the time that it lasts: what a caller says
-// with grpc-timeout holds, and silence ends it. A call is tried again elsewhere only if no manager has had it.
+// routes sends all to the managers but what is the gatherer's.
 func (o Options) routes() *routev3.RouteConfiguration {
 	return &routev3.RouteConfiguration{
 		Name:                           "managers",
 		MaxDirectResponseBodySizeBytes: number(1 << 20),
 		VirtualHosts: []*routev3.VirtualHost{{
 			Name: "managers", Domains: []string{"*"},
-			Routes: []*routev3.Route{o.document(), {
-				Match: &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}},
-				Action: &routev3.Route_Route{Route: &routev3.RouteAction{
-					ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: managersCluster},
-					Timeout:          seconds(0),
-					MaxStreamDuration: &routev3.RouteAction_MaxStreamDuration{
-						MaxStreamDuration: seconds(0), GrpcTimeoutHeaderMax: seconds(0),
-					},
-					RetryPolicy: &routev3.RetryPolicy{
-						RetryOn: "connect-failure,refused-stream,reset-before-request", NumRetries: number(3),
-						RetryHostPredicate:            []*routev3.RetryPolicy_RetryHostPredicate{previousHosts()},
-						HostSelectionRetryMaxAttempts: 3,
-					},
-				}},
-			}},
+			Routes: []*routev3.Route{o.document(), calls("/"+gatherService+"/", gathererCluster), calls("/", managersCluster)},
+		}},
+	}
+}
+
+// calls sends what begins so to a cluster. No stream is cut by the time that it lasts: what a caller says with
+// grpc-timeout holds, and silence ends it. A call is tried again elsewhere only if nobody has had it.
+func calls(prefix, cluster string) *routev3.Route {
+	return &routev3.Route{
+		Match: &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: prefix}},
+		Action: &routev3.Route_Route{Route: &routev3.RouteAction{
+			ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: cluster},
+			Timeout:          seconds(0),
+			MaxStreamDuration: &routev3.RouteAction_MaxStreamDuration{
+				MaxStreamDuration: seconds(0), GrpcTimeoutHeaderMax: seconds(0),
+			},
+			RetryPolicy: &routev3.RetryPolicy{
+				RetryOn: "connect-failure,refused-stream,reset-before-request", NumRetries: number(3),
+				RetryHostPredicate:            []*routev3.RetryPolicy_RetryHostPredicate{previousHosts()},
+				HostSelectionRetryMaxAttempts: 3,
+			},
 		}},
 	}
 }

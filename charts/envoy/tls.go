@@ -13,6 +13,7 @@ const (
 	ownSecret      = "own"
 	callersSecret  = "callers"
 	managersSecret = "managers"
+	gathererSecret = "gatherer"
 )
 
 func (o Options) sds(name string) *tlsv3.SdsSecretConfig {
@@ -37,15 +38,15 @@ func (o Options) common(peers string, protocols ...string) *tlsv3.CommonTlsConte
 	}
 }
 
-func (o Options) upstreamTLS() *tlsv3.UpstreamTlsContext {
-	return &tlsv3.UpstreamTlsContext{CommonTlsContext: o.common(managersSecret, "h2")}
+func (o Options) upstreamTLS(peers string) *tlsv3.UpstreamTlsContext {
+	return &tlsv3.UpstreamTlsContext{CommonTlsContext: o.common(peers, "h2")}
 }
 
 func (o Options) downstreamTLS() *tlsv3.DownstreamTlsContext {
 	return &tlsv3.DownstreamTlsContext{CommonTlsContext: o.common(callersSecret, "h2", "http/1.1"), RequireClientCertificate: yes()}
 }
 
-// Secrets returns the three files by name.
+// Secrets returns the files by name.
 func Secrets(o Options) map[string]*discoveryv3.DiscoveryResponse {
 	file := func(name string) *corev3.DataSource {
 		return &corev3.DataSource{Specifier: &corev3.DataSource_Filename{Filename: o.TLSDir + "/" + name}}
@@ -72,5 +73,6 @@ func Secrets(o Options) map[string]*discoveryv3.DiscoveryResponse {
 		ownSecret:      response(ownSecret, &tlsv3.Secret{Type: own}),
 		callersSecret:  response(callersSecret, &tlsv3.Secret{Type: peers("operator", "member")}),
 		managersSecret: response(managersSecret, &tlsv3.Secret{Type: peers("manager")}),
+		gathererSecret: response(gathererSecret, &tlsv3.Secret{Type: peers("gatherer")}),
 	}
 }

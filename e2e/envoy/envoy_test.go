@@ -135,8 +135,8 @@ func (s *site) testFullNames(t *testing.T) {
 	c.wants(t, http.MethodPost, service+"SessionService/KeepSession", `[{"group": "json", "name": "nobody"}]`, `"managerTime"`)
 	for path, want := range map[string]int{
 		service + "GroupService/GetGroup":                http.StatusNotFound,
-		service + "IdentityService/CreateToken":          http.StatusNotFound, // identities are not made this way
-		"/groupcast.gather.v1.GatherService/ListClients": http.StatusNotFound,
+		service + "IdentityService/CreateToken":          http.StatusNotFound,           // identities are not made this way
+		"/groupcast.gather.v1.GatherService/ListClients": http.StatusServiceUnavailable, // there is no gatherer
 		"/": http.StatusNotFound,
 	} {
 		if code, said := c.call(t, http.MethodPost, path, `{"name": "nowhere"}`, nil); code != want {

@@ -167,7 +167,7 @@ func (s *site) testKilled(t *testing.T) {
 	}
 }
 
-// The gatherer's control passes through; what is uploaded goes past.
+// The gatherer's control passes through, and what its operators call is JSON as well; what is uploaded goes past.
 func (s *site) testGatherer(t *testing.T) {
 	dir := t.TempDir()
 	text, _, err := s.Client(t).CreateToken(t.Context(), sdk.Token{Role: "gatherer", Name: "gatherer"})
@@ -189,5 +189,32 @@ func (s *site) testGatherer(t *testing.T) {
 	got, err := os.ReadFile(filepath.Join(dir, "gathered", "carl", "log"))
 	if err != nil || string(got) != "what was gathered\n" {
 		t.Errorf("%q, %v", got, err)
+	}
+	s.testGatherersJSON(t, p)
+}
+
+func (s *site) testGatherersJSON(t *testing.T, p *proxy) {
+	const policy, clients, service = "/v1/gathering/policy", "/v1/gathering/clients", "/groupcast.gather.v1.GatherService/"
+	c := s.caller(t, p, certificate(t, s.ca, operator))
+	eventually(t, "the gatherer is found well", func() bool {
+		code, _ := c.call(t, http.MethodGet, clients, "", nil)
+		return code == http.StatusOK
+	})
+	c.wants(t, http.MethodGet, clients, "", `"name":"carl"`, `"controller":"groupcast"`)
+	c.wants(t, http.MethodPut, policy, `{"policy": {"rules": [{"clients": ["carl"], "share": {"priority": 7}}]}}`, `"revision"`)
+	c.wants(t, http.MethodGet, policy, "", `"priority":7`)
+	c.wants(t, http.MethodPost, service+"ListClients", "{}", `"priority":7`)
+	w := c.watch(t, http.MethodGet, clients+":watch", nil)
+	defer w.end()
+	for range 3 { // of a second and a half
+		if line, on := w.next(t); !on || !strings.Contains(line, `"name":"carl"`) {
+			t.Fatalf("a watch says %q", line)
+		}
+	}
+	m := s.caller(t, p, certificate(t, s.ca, member))
+	for path, by := range map[string]caller{service + "ListClients": m, service + "OpenUpload": c, service + "FinishUpload": m} {
+		if code, said := by.call(t, http.MethodPost, path, "{}", nil); code != http.StatusForbidden || !strings.Contains(said, "DENIED") {
+			t.Errorf("%s: %d %s", path, code, said)
+		}
 	}
 }

@@ -160,7 +160,7 @@ func (p *proxy) configure(t testing.TB, dir string, s settings) {
 		"1000001", strconv.Itoa(s.burst), "1000002", strconv.Itoa(s.perSecond),
 		`"::"`, `"`+p.address+`"`, "9901", adminPort,
 	)
-	for _, name := range []string{"envoy.json", "own.json", "callers.json", "managers.json"} {
+	for _, name := range []string{"envoy.json", "own.json", "callers.json", "managers.json", "gatherer.json"} {
 		text := []byte(stand.Replace(string(read(t, filepath.Join(chartFiles, name)))))
 		if name == "envoy.json" {
 			text = adjusted(t, text, s)

@@ -141,7 +141,7 @@ func serveAPI(env daemon.Env, config *Config, security identity.TLS, server *api
 	if err != nil {
 		return nil, err
 	}
-	server.Addresses = addresses
+	server.Addresses, server.Security = addresses, security
 	port, err := daemon.ListenGRPC(env, config.GRPC, security.Server(),
 		[]grpc.UnaryServerInterceptor{server.Unary}, []grpc.StreamServerInterceptor{server.Stream})
 	if err != nil {

@@ -26,6 +26,7 @@ var (
 // codesOf gives every error that this API returns a code, and a reason for programs.
 var codesOf = []daemon.Code{
 	{Err: errNoIdentity, Code: codes.Unauthenticated, Reason: "NO_IDENTITY"},
+	{Err: daemon.ErrGatewayHeader, Code: codes.Unauthenticated, Reason: "NO_IDENTITY"},
 	{Err: errDenied, Code: codes.PermissionDenied, Reason: "DENIED"},
 	{Err: revocation.ErrRevoked, Code: codes.Unauthenticated, Reason: "REVOKED"},
 	{Err: revocation.ErrUnsure, Code: codes.Unavailable, Reason: "REVOCATIONS_UNKNOWN"},

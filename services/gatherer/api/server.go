@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"path"
 	"slices"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	reflectionv1alpha "google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/groupcast/groupcast/internal/daemon"
 	gatherv1 "github.com/groupcast/groupcast/internal/gen/groupcast/gather/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/gatherer/controller"
@@ -30,6 +32,8 @@ type Server struct {
 
 	Name        string
 	TrustDomain string
+	// Security checks the certificates of those who call through a gateway.
+	Security    identity.TLS
 	Roster      *roster.Roster
 	Policy      *roster.Agreed
 	Controller  *controller.Controller
@@ -90,9 +94,13 @@ func (s *Server) authorize(ctx context.Context, method string) (context.Context,
 	connection, _ := peer.FromContext(ctx)
 	security, _ := connection.AuthInfo.(credentials.TLSInfo)
 	caller, proven := identity.PeerOf(security.State, s.TrustDomain)
-	switch {
-	case !proven:
+	if !proven {
 		return nil, errNoIdentity
+	}
+	caller, err := s.behind(ctx, caller, method)
+	switch {
+	case err != nil:
+		return nil, err
 	case !slices.Contains(roles, caller.ID.Role):
 		return nil, fmt.Errorf("%s by %s: %w", method, caller.ID, errDenied)
 	}
@@ -104,6 +112,18 @@ func (s *Server) authorize(ctx context.Context, method string) (context.Context,
 		return nil, fmt.Errorf("%s: %w", caller.ID, err)
 	}
 	return context.WithValue(ctx, callerKey{}, caller), nil
+}
+
+// behind returns who calls, if it is a gateway that does for somebody. Clients call the gatherer itself: what they are
+// told a gateway could read.
+func (s *Server) behind(ctx context.Context, caller identity.Peer, method string) (identity.Peer, error) {
+	switch {
+	case caller.ID.Role != identity.Gateway:
+		return caller, nil
+	case slices.Contains(rules[method], identity.Member) && !slices.Contains(rules[method], identity.Gateway):
+		return identity.Peer{}, fmt.Errorf("%s through a gateway: %w (call the gatherer itself)", path.Base(method), errDenied)
+	}
+	return daemon.BehindGateway(ctx, caller, s.Security)
 }
 
 // Unary authorizes a call.

@@ -75,7 +75,7 @@ var mapping = []daemon.Code{
 	{Err: errRevoked, Code: codes.Unauthenticated, Reason: "REVOKED"},
 	{Err: errDenied, Code: codes.PermissionDenied, Reason: "DENIED"},
 	{Err: errNoRelay, Code: codes.FailedPrecondition, Reason: "RELAY_NOT_ALLOWED"},
-	{Err: errGatewayHeader, Code: codes.Unauthenticated, Reason: "NO_IDENTITY"},
+	{Err: daemon.ErrGatewayHeader, Code: codes.Unauthenticated, Reason: "NO_IDENTITY"},
 	{Err: errNoLeader, Code: codes.Unavailable, Reason: "NO_LEADER"},
 	{Err: errSilent, Code: codes.DeadlineExceeded, Reason: "SILENT"},
 	{Err: context.DeadlineExceeded, Code: codes.DeadlineExceeded, Reason: "DEADLINE"},

@@ -7,6 +7,7 @@
 package gatherv1
 
 import (
+	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
@@ -1420,7 +1421,7 @@ var File_groupcast_gather_v1_gather_proto protoreflect.FileDescriptor
 
 const file_groupcast_gather_v1_gather_proto_rawDesc = "" +
 	"\n" +
-	" groupcast/gather/v1/gather.proto\x12\x13groupcast.gather.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8b\x02\n" +
+	" groupcast/gather/v1/gather.proto\x12\x13groupcast.gather.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8b\x02\n" +
 	"\rAttachRequest\x12\x16\n" +
 	"\x06client\x18\x01 \x01(\tR\x06client\x12F\n" +
 	"\x06labels\x18\x02 \x03(\v2..groupcast.gather.v1.AttachRequest.LabelsEntryR\x06labels\x12#\n" +
@@ -1531,16 +1532,16 @@ const file_groupcast_gather_v1_gather_proto_rawDesc = "" +
 	"\x13WatchClientsRequest\"\x7f\n" +
 	"\x14WatchClientsResponse\x125\n" +
 	"\aclients\x18\x01 \x03(\v2\x1b.groupcast.gather.v1.ClientR\aclients\x120\n" +
-	"\x05round\x18\x02 \x01(\v2\x1a.groupcast.gather.v1.RoundR\x05round2\xab\x05\n" +
+	"\x05round\x18\x02 \x01(\v2\x1a.groupcast.gather.v1.RoundR\x05round2\xaf\x06\n" +
 	"\rGatherService\x12U\n" +
 	"\x06Attach\x12\".groupcast.gather.v1.AttachRequest\x1a#.groupcast.gather.v1.AttachResponse(\x010\x01\x12]\n" +
 	"\n" +
 	"OpenUpload\x12&.groupcast.gather.v1.OpenUploadRequest\x1a'.groupcast.gather.v1.OpenUploadResponse\x12c\n" +
-	"\fFinishUpload\x12(.groupcast.gather.v1.FinishUploadRequest\x1a).groupcast.gather.v1.FinishUploadResponse\x12Z\n" +
-	"\tGetPolicy\x12%.groupcast.gather.v1.GetPolicyRequest\x1a&.groupcast.gather.v1.GetPolicyResponse\x12Z\n" +
-	"\tSetPolicy\x12%.groupcast.gather.v1.SetPolicyRequest\x1a&.groupcast.gather.v1.SetPolicyResponse\x12`\n" +
-	"\vListClients\x12'.groupcast.gather.v1.ListClientsRequest\x1a(.groupcast.gather.v1.ListClientsResponse\x12e\n" +
-	"\fWatchClients\x12(.groupcast.gather.v1.WatchClientsRequest\x1a).groupcast.gather.v1.WatchClientsResponse0\x01B\xde\x01\n" +
+	"\fFinishUpload\x12(.groupcast.gather.v1.FinishUploadRequest\x1a).groupcast.gather.v1.FinishUploadResponse\x12x\n" +
+	"\tGetPolicy\x12%.groupcast.gather.v1.GetPolicyRequest\x1a&.groupcast.gather.v1.GetPolicyResponse\"\x1c\x82\xd3\xe4\x93\x02\x16\x12\x14/v1/gathering/policy\x12{\n" +
+	"\tSetPolicy\x12%.groupcast.gather.v1.SetPolicyRequest\x1a&.groupcast.gather.v1.SetPolicyResponse\"\x1f\x82\xd3\xe4\x93\x02\x19:\x01*\x1a\x14/v1/gathering/policy\x12\x7f\n" +
+	"\vListClients\x12'.groupcast.gather.v1.ListClientsRequest\x1a(.groupcast.gather.v1.ListClientsResponse\"\x1d\x82\xd3\xe4\x93\x02\x17\x12\x15/v1/gathering/clients\x12\x8a\x01\n" +
+	"\fWatchClients\x12(.groupcast.gather.v1.WatchClientsRequest\x1a).groupcast.gather.v1.WatchClientsResponse\"#\x82\xd3\xe4\x93\x02\x1d\x12\x1b/v1/gathering/clients:watch0\x01B\xde\x01\n" +
 	"\x17com.groupcast.gather.v1B\vGatherProtoP\x01ZHgithub.com/groupcast/groupcast/internal/gen/groupcast/gather/v1;gatherv1\xa2\x02\x03GGX\xaa\x02\x13Groupcast.Gather.V1\xca\x02\x13Groupcast\\Gather\\V1\xe2\x02\x1fGroupcast\\Gather\\V1\\GPBMetadata\xea\x02\x15Groupcast::Gather::V1b\x06proto3"
 
 var (

@@ -1,0 +1,64 @@
+package daemon
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+
+	"google.golang.org/grpc/metadata"
+
+	"github.com/groupcast/groupcast/internal/identity"
+)
+
+// clientCertificateHeader is where Envoy says whose certificate it was shown.
+const clientCertificateHeader = "x-forwarded-client-cert"
+
+// shownCertificate finds the certificate in the header: URL-encoded PEM, in quotes.
+var shownCertificate = regexp.MustCompile(`(?:^|;)Cert="([^"]*)"`)
+
+// ErrGatewayHeader says that it cannot be told who calls through a gateway.
+var ErrGatewayHeader = errors.New("the gateway does not say who calls")
+
+// BehindGateway returns who makes a call that a gateway passes on. A gateway is believed what it was shown, and no more:
+// the certificate must be one that is good here, too. Without one, it is the gateway itself that calls, as when it asks
+// for our health.
+func BehindGateway(ctx context.Context, gateway identity.Peer, security identity.TLS) (identity.Peer, error) {
+	shown := metadata.ValueFromIncomingContext(ctx, clientCertificateHeader)
+	if len(shown) == 0 {
+		return gateway, nil
+	}
+	certificate, err := parseShown(shown)
+	if err != nil {
+		return identity.Peer{}, err
+	}
+	caller, err := security.PeerFrom(certificate)
+	if err != nil {
+		return identity.Peer{}, fmt.Errorf("%w: %w", ErrGatewayHeader, err)
+	}
+	return caller, nil
+}
+
+// parseShown reads the header. Where there is more than one element, somebody before the gateway wrote the first.
+func parseShown(shown []string) (*x509.Certificate, error) {
+	found := shownCertificate.FindAllStringSubmatch(shown[0], -1)
+	if len(shown) != 1 || len(found) != 1 {
+		return nil, fmt.Errorf("%w: want one certificate", ErrGatewayHeader)
+	}
+	text, err := url.PathUnescape(found[0][1])
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrGatewayHeader, err)
+	}
+	block, _ := pem.Decode([]byte(text))
+	if block == nil {
+		return nil, fmt.Errorf("%w: no PEM", ErrGatewayHeader)
+	}
+	certificate, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrGatewayHeader, err)
+	}
+	return certificate, nil
+}
