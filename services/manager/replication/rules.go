@@ -185,7 +185,7 @@ func (f facts) judgeByTime(r replicaFacts) (o outcome, settled bool) {
 	case f.isUnheard(r):
 		return failed(NoMulticast, fmt.Sprintf("nothing was heard of the sender on %s within %v: see that both are on this LAN, that its switches carry multicast (IGMP snooping needs a querier) and no firewall drops UDP; or run session agents, which carry files where multicast does not", r.place, hearingPatience)), true
 	}
-	if s.ended.IsZero() || f.now.Sub(s.ended) < endPatience {
+	if s.ended.IsZero() || f.now.Sub(later(s.ended, r.online)) < endPatience { // who is just back has yet to say what it has
 		return outcome{}, false
 	}
 	if r.givenUp != "" {
@@ -199,7 +199,7 @@ func (f facts) judgeDelivery(r replicaFacts) (o outcome, settled bool) {
 	switch s := f.sender; {
 	case s.problem != "":
 		return failed(NoMulticast, fmt.Sprintf("nothing was heard of the sender on %s, and session agents cannot carry it: %s", r.place, s.problem)), true
-	case r.delivered.IsZero() || f.now.Sub(r.delivered) < endPatience:
+	case r.delivered.IsZero() || f.now.Sub(later(r.delivered, r.online)) < endPatience:
 		return outcome{}, false
 	}
 	return failed(SenderLost, "session agents carried it, and it has not all: see the replicator's log there, and replicate again"), true

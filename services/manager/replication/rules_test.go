@@ -111,6 +111,8 @@ func TestOutcome(t *testing.T) {
 
 		{"the sender has ended, a moment ago", facts{now: after(8), sender: done, replicas: []replicaFacts{a}}, ""},
 		{"it has ended without a word of this one", facts{now: after(9), sender: done, replicas: []replicaFacts{a, final}}, "a:FAILED(sender_lost); ended"},
+		{"it is back since a moment, after the end", facts{now: after(13), sender: done, replicas: []replicaFacts{final, change(online("a", nil), func(r *replicaFacts) { r.online = after(12.9) })}}, ""},
+		{"it is back, and has nothing to say", facts{now: after(18), sender: done, replicas: []replicaFacts{final, change(a, func(r *replicaFacts) { r.online = after(12.9) })}}, "a:FAILED(sender_lost); ended"},
 		{"it has given one up", facts{now: after(9), sender: done, replicas: []replicaFacts{change(a, func(r *replicaFacts) { r.givenUp = Silent })}}, "a:FAILED(silent); ended"},
 
 		{"the source cannot be read", facts{now: after(1), sender: senderFacts{reason: SourceFailed, ended: after(1)}, replicas: []replicaFacts{a, online("z", nil)}}, "a:FAILED(source_failed) z:FAILED(source_failed); ended source_failed"},
