@@ -92,11 +92,17 @@ func formerChart(t *testing.T) string {
 }
 
 // charts returns which versions of the chart have made the pods of a release, but Envoy's, of which old ones take their time.
-func (r release) charts(t *testing.T) []string {
+// Those that are about to end are none any more; helm waits until enough are ready, and another may end after that.
+func (r release) charts(t *testing.T) (all []string) {
 	t.Helper()
-	all := strings.Fields(r.kubectl(t, "get", "pods", "-l", "app.kubernetes.io/instance="+r.name+",app.kubernetes.io/component in (manager,agent,gatherer,replicator)", "-o", `jsonpath={.items[*].metadata.labels.helm\.sh/chart}`))
-	slices.Sort(all)
-	return slices.Compact(all)
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Second) {
+		const chartOf = `{{range .items}}{{if not .metadata.deletionTimestamp}}{{index .metadata.labels "helm.sh/chart"}} {{end}}{{end}}`
+		all = strings.Fields(r.kubectl(t, "get", "pods", "-l", "app.kubernetes.io/instance="+r.name+",app.kubernetes.io/component in (manager,agent,gatherer,replicator)", "-o", "go-template="+chartOf))
+		slices.Sort(all)
+		if all = slices.Compact(all); len(all) == 1 || time.Now().After(deadline) {
+			return all
+		}
+	}
 }
 
 // test runs helm's test: a real delivery by way of every agent, and an upload where there is a gatherer.
