@@ -203,7 +203,7 @@ func (s *site) testGatherersJSON(t *testing.T, p *proxy) {
 	c.wants(t, http.MethodGet, clients, "", `"name":"carl"`, `"controller":"groupcast"`)
 	c.wants(t, http.MethodPut, policy, `{"policy": {"rules": [{"clients": ["carl"], "share": {"priority": 7}}]}}`, `"revision"`)
 	c.wants(t, http.MethodGet, policy, "", `"priority":7`)
-	c.wants(t, http.MethodPost, service+"ListClients", "{}", `"priority":7`)
+	c.wants(t, http.MethodPost, service+"ListClients", "{}", `"name":"carl"`)
 	w := c.watch(t, http.MethodGet, clients+":watch", nil)
 	defer w.end()
 	for range 3 { // of a second and a half

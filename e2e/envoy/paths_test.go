@@ -79,6 +79,9 @@ var variable = regexp.MustCompile(`\{[^}]*\}`)
 func (s *site) testPublished(t *testing.T) {
 	c := s.caller(t, s.proxy, certificate(t, s.ca, operator))
 	for path, verbs := range operations(t) {
+		if strings.HasPrefix(path, "/v1/gathering/") {
+			continue // there is no gatherer here: testGatherersJSON has one
+		}
 		for verb, operation := range verbs {
 			body := ""
 			if verb == "post" || verb == "patch" {
