@@ -26,6 +26,10 @@ const (
 //	  ├──no queue for a while───────────── contested                      │
 //	  └───────────────────────────────────────────────────────────────────┘
 type contest struct {
+	// everybody is whether all clients are seen, as on the access link. On the way of one, those beside it are others
+	// who come and go all the time: what is learnt of others is not kept there.
+	everybody bool
+
 	mode   mode
 	since  time.Time // when the mode began
 	missed int       // steps in a row in which targets were missed while a queue stood
@@ -90,7 +94,7 @@ func (c *contest) step(now time.Time, seen summary) mode {
 		c.peak = max(c.peak, seen.delivered)
 	}
 	c.taken, c.gone = c.taken+1, c.gone+1
-	if seen.queue < leastQueue || seen.delivered > lost*c.before || seen.share() > lost*c.share {
+	if !c.everybody || seen.queue < leastQueue || seen.delivered > lost*c.before || seen.share() > lost*c.share {
 		c.taken = 0
 	}
 	if seen.queue >= max(standing, c.queue/2) {
@@ -98,7 +102,7 @@ func (c *contest) step(now time.Time, seen summary) mode {
 	}
 	c.crowd(now, seen, standing)
 	switch {
-	case c.mode == open && c.missed >= missedSteps && c.others.justLeft(now):
+	case c.everybody && c.mode == open && c.missed >= missedSteps && c.others.justLeft(now):
 		c.concede(now, seen)
 	case c.mode == open && c.missed >= missedSteps:
 		c.try(now, seen, firstAgain)
@@ -128,14 +132,16 @@ func (c *contest) crowd(now time.Time, seen summary, standing time.Duration) {
 	// It is tried first: windows and connections for a crowd would only fill the queue.
 	first := c.mode == open && c.missed > 0 && c.missed < missedSteps
 	switch {
-	case c.others.frees(now, seen.delivered):
+	case c.everybody && c.others.frees(now, seen.delivered):
 		if c.mode == contested {
 			c.enter(open, now)
 		}
 	case c.calm >= calmSteps:
 		c.others.gone()
-	case c.mode == contested:
+	case c.everybody && c.mode == contested:
 		c.others.come(now)
+	case alone(.96) && !c.everybody:
+		c.others = crowd{}
 	case alone(.96):
 		c.others.doubt(now)
 	case c.queued >= crowdedSteps && (seen.queue > 2*standing || seen.disturbed) && !alone(.93) && !first:

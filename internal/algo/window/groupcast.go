@@ -21,7 +21,7 @@ type groupcast struct {
 }
 
 func newGroupcast(Options) Controller {
-	return &groupcast{histories: map[string]*history{}, first: mostFirst, served: 1}
+	return &groupcast{histories: map[string]*history{}, contest: contest{everybody: true}, first: mostFirst, served: 1}
 }
 
 func (g *groupcast) First() int { return g.first }
