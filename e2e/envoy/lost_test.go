@@ -211,6 +211,7 @@ func (s *site) testGatherersJSON(t *testing.T, p *proxy) {
 			t.Fatalf("a watch says %q", line)
 		}
 	}
+	c.published(t, isGatherers)
 	m := s.caller(t, p, certificate(t, s.ca, member))
 	for path, by := range map[string]caller{service + "ListClients": m, service + "OpenUpload": c, service + "FinishUpload": m} {
 		if code, said := by.call(t, http.MethodPost, path, "{}", nil); code != http.StatusForbidden || !strings.Contains(said, "DENIED") {

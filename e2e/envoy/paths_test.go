@@ -78,13 +78,22 @@ var variable = regexp.MustCompile(`\{[^}]*\}`)
 // What the document has, Envoy takes: a manager answers, be it with an error.
 func (s *site) testPublished(t *testing.T) {
 	c := s.caller(t, s.proxy, certificate(t, s.ca, operator))
+	c.published(t, func(path string) bool { return !isGatherers(path) })
+}
+
+// isGatherers reports whether a path is answered by the gatherer.
+func isGatherers(path string) bool { return strings.HasPrefix(path, "/v1/gathering/") }
+
+// published makes sure that whoever is to answer does, at all published paths that are asked for.
+func (c caller) published(t *testing.T, asked func(path string) bool) {
+	t.Helper()
 	for path, verbs := range operations(t) {
-		if strings.HasPrefix(path, "/v1/gathering/") {
-			continue // there is no gatherer here: testGatherersJSON has one
+		if !asked(path) {
+			continue
 		}
 		for verb, operation := range verbs {
 			body := ""
-			if verb == "post" || verb == "patch" {
+			if verb == "post" || verb == "patch" || verb == "put" {
 				body = "{}"
 			}
 			answer, err := c.open(t, strings.ToUpper(verb), variable.ReplaceAllString(path, "0000"), body, http.Header{"Grpc-Timeout": {"30S"}})
@@ -92,7 +101,7 @@ func (s *site) testPublished(t *testing.T) {
 				t.Fatal(err)
 			}
 			if answer.StatusCode != http.StatusOK && !ofManager(answer.Body) {
-				t.Errorf("%s, %s %s: %s, and not by a manager", operation.OperationID, verb, path, answer.Status)
+				t.Errorf("%s, %s %s: %s, and not by whose it is", operation.OperationID, verb, path, answer.Status)
 			}
 			answer.Body.Close()
 		}

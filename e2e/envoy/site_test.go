@@ -58,11 +58,7 @@ var (
 // certificate issues one.
 func certificate(t testing.TB, ca *identity.CA, id identity.ID) *tls.Certificate {
 	t.Helper()
-	bundle, err := ca.IssueBundle(id, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	held, err := bundle.Credentials()
+	held, err := ca.IssueCredentials(id, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

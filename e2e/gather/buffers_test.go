@@ -30,25 +30,26 @@ import (
 func TestC64BuffersOfACrowd(t *testing.T) {
 	const crowd, stalled, memory = 480, 20, 12 << 20
 	const perConnection = 100 // sessions: HTTP/2 has no more streams
+	s := &site{TB: t}
 	network := labtest.New(t, 641)
 	manager, server, far, router := network.Host("manager"), network.Host("server"), network.Host("crowd"), network.Router("router")
 	network.Link(router, server, netlink.Shape{Rate: 200 * netlink.Mbit, Delay: time.Millisecond, Queue: netlink.Size(16 * netlink.MiB)})
 	network.Link(far, router, netlink.Shape{Rate: 400 * netlink.Mbit, Delay: 2 * time.Millisecond})
 	labtest.Start(t, network)
 	f, err := fleet.Start(t.Context(), manager)
-	t.Cleanup(func() { must(t, f.Close()) })
-	must(t, err)
+	t.Cleanup(func() { s.must(f.Close()) })
+	s.must(err)
 	gatherer, err := f.Gatherer(t.Context(), server, gather.Policy{}, "--data-memory", fmt.Sprint(memory), "--store-grace=10m")
-	must(t, err)
-	s := &site{TB: t, grpc: server.At(fleet.GathererPort), data: server.At(fleet.GathererDataPort)}
-	must(t, f.Reach(t.Context(), far))
+	s.must(err)
+	s.grpc, s.data = server.At(fleet.GathererPort), server.At(fleet.GathererDataPort)
+	s.must(f.Reach(t.Context(), far))
 	var l *liar
 
 	ctx, leave := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer leave()
-	all := newFlood(t)
+	all := s.newFlood()
 	begun := time.Now()
 	for i := range crowd + stalled {
 		if i%perConnection == 0 {
@@ -57,18 +58,18 @@ func TestC64BuffersOfACrowd(t *testing.T) {
 		session, detach := l.attach(fmt.Sprint("c", i))
 		defer detach()
 		conn, err := l.dial(l.openAs(session, &gatherv1.UploadSpec{Path: "log", Stream: true}), nil)
-		must(t, err)
+		s.must(err)
 		if i < stalled {
 			running.Go(func() { alive(ctx, conn) })
 		} else {
 			running.Go(func() { all.send(ctx, conn) })
 		}
 	}
-	must(t, gatherer.Stop())
+	s.must(gatherer.Stop())
 	close(all.begun)
 	pause(time.Second) // less than makes a link silent for too long
-	held := buffers(t, gatherer)
-	must(t, gatherer.Continue())
+	held := s.buffers(gatherer)
+	s.must(gatherer.Continue())
 	sum := 0
 	for _, one := range held {
 		sum += one
@@ -89,13 +90,6 @@ func TestC64BuffersOfACrowd(t *testing.T) {
 	}
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // flood is what many send without an end, from when it begins.
 type flood struct {
 	zeros *os.File
@@ -111,11 +105,11 @@ type torrent struct{ *flood }
 
 const atOnce = 64 << 10
 
-func newFlood(t *testing.T) *flood {
-	zeros, err := os.CreateTemp(memory(t), "zeros")
-	must(t, err)
-	t.Cleanup(func() { zeros.Close() })
-	must(t, zeros.Truncate(atOnce))
+func (s *site) newFlood() *flood {
+	zeros, err := os.CreateTemp(memory(s.TB), "zeros")
+	s.must(err)
+	s.Cleanup(func() { zeros.Close() })
+	s.must(zeros.Truncate(atOnce))
 	return &flood{zeros: zeros, begun: make(chan struct{}), acked: make(map[*torrent]uint64)}
 }
 
@@ -160,26 +154,26 @@ func (o *torrent) Acked(upTo uint64, _ relay.Level) error {
 }
 
 // buffers returns how much of the kernel's memory what waits to be read takes, of each data connection of a gatherer.
-func buffers(t *testing.T, of *lab.Process) (all []int) {
-	t.Helper()
+func (s *site) buffers(of *lab.Process) (all []int) {
+	s.Helper()
 	process, err := unix.PidfdOpen(of.Pid(), 0)
-	must(t, err)
+	s.must(err)
 	defer unix.Close(process)
 	dir := fmt.Sprintf("/proc/%d/fd", of.Pid())
 	files, err := os.ReadDir(dir)
-	must(t, err)
+	s.must(err)
 	for _, file := range files {
 		if target, err := os.Readlink(filepath.Join(dir, file.Name())); err != nil || !strings.HasPrefix(target, "socket:") {
 			continue
 		}
 		number, err := strconv.Atoi(file.Name())
-		must(t, err)
+		s.must(err)
 		socket, err := unix.PidfdGetfd(process, number, 0)
-		must(t, err)
+		s.must(err)
 		if isData(socket) {
-			all = append(all, held(t, socket))
+			all = append(all, s.held(socket))
 		}
-		must(t, unix.Close(socket))
+		s.must(unix.Close(socket))
 	}
 	return all
 }
@@ -195,13 +189,13 @@ func isData(socket int) bool {
 }
 
 // held is how much memory what waits to be read of a socket takes: the first number of SO_MEMINFO.
-func held(t *testing.T, socket int) int {
-	t.Helper()
+func (s *site) held(socket int) int {
+	s.Helper()
 	var numbers [9]uint32
 	size := uint32(unsafe.Sizeof(numbers))
 	if _, _, err := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(socket), unix.SOL_SOCKET, unix.SO_MEMINFO,
 		uintptr(unsafe.Pointer(&numbers)), uintptr(unsafe.Pointer(&size)), 0); err != 0 {
-		t.Fatal(err)
+		s.Fatal(err)
 	}
 	return int(numbers[0])
 }

@@ -126,6 +126,15 @@ func (ca *CA) IssueBundle(id ID, stamp Stamp, hosts ...string) (*Bundle, error) 
 	return key.Certified(certificate, ca.Authorities())
 }
 
+// IssueCredentials is the same for who uses them at once.
+func (ca *CA) IssueCredentials(id ID, stamp Stamp, hosts ...string) (*Credentials, error) {
+	bundle, err := ca.IssueBundle(id, stamp, hosts...)
+	if err != nil {
+		return nil, err
+	}
+	return bundle.Credentials()
+}
+
 // Bundle is credentials as the three PEM texts that are kept in files.
 type Bundle struct {
 	Key, Certificate, Authorities []byte
@@ -314,10 +323,7 @@ func (s *SelfIssued) Credentials() (*Credentials, error) {
 	if s.current != nil && !s.current.RenewalDue(s.ca.Now()) {
 		return s.current, nil
 	}
-	bundle, err := s.ca.IssueBundle(s.id, managerStamp)
-	if err != nil {
-		return nil, err
-	}
-	s.current, err = bundle.Credentials()
+	var err error
+	s.current, err = s.ca.IssueCredentials(s.id, managerStamp)
 	return s.current, err
 }

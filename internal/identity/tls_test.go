@@ -133,11 +133,7 @@ func endpoint(t *testing.T, ca *identity.CA, id identity.ID) identity.TLS {
 
 func issue(t *testing.T, ca *identity.CA, id identity.ID) *identity.Credentials {
 	t.Helper()
-	bundle, err := ca.IssueBundle(id, 7)
-	if err != nil {
-		t.Fatal(err)
-	}
-	issued, err := bundle.Credentials()
+	issued, err := ca.IssueCredentials(id, 7)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,6 +48,7 @@ type Conn struct {
 	eager   bool          // the next piece is ready when the socket takes it: a small window would run dry
 
 	windowed atomic.Bool // the window is smaller than what a reader of bulk waits for
+	window   int         // that the buffer was made for last, by SetWindow, of whose callers there is one
 
 	deadline time.Time // until then there must be progress
 	progress int64     // bytes that came since that was set

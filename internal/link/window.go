@@ -84,34 +84,43 @@ const spare = 4
 func (c *Conn) SetWindow(bytes int) error {
 	c.windowed.Store(bytes < wakeAt)
 	return c.control(func(fd int) error {
-		if err := prepareBuffer(fd, bytes); err != nil {
-			return err
+		if bytes != c.window {
+			fits, err := prepareBuffer(fd, bytes)
+			if err != nil {
+				return err
+			}
+			if fits {
+				c.window = bytes
+			}
 		}
 		return unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_WINDOW_CLAMP, bytes)
 	})
 }
 
 // prepareBuffer gives a socket a buffer that is large enough for a window, not much larger, and that the kernel
-// does not enlarge. Where the window is large, or the buffer may not be, it does.
-func prepareBuffer(fd, bytes int) error {
+// does not enlarge. Where the window is large, or the buffer may not be, it does. It reports whether the buffer fits: one
+// that holds what the other end was shown before is made smaller when that is used up.
+func prepareBuffer(fd, bytes int) (fits bool, err error) {
 	has, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
 	if err != nil || !canLock() {
-		return err
+		return true, err
 	}
 	need := 2 * bytes
-	if bytes <= largestHeld && (has < need || has > spare*need && isUsedUp(fd, bytes)) {
+	tooLarge := bytes <= largestHeld && has > spare*need
+	fits = !tooLarge || isUsedUp(fd, bytes)
+	if bytes <= largestHeld && has < need || tooLarge && fits {
 		if err := setBuffer(fd, need, locked); err != nil {
-			return err
+			return false, err
 		}
 		if has, err = unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF); err != nil {
-			return err
+			return false, err
 		}
 	}
 	lock := locked
 	if has < need {
 		lock = unlocked
 	}
-	return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_BUF_LOCK, lock)
+	return fits, unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_BUF_LOCK, lock)
 }
 
 // isUsedUp tells whether the other end was shown no larger window than this: what it was shown needs room. Kernels

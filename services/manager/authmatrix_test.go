@@ -380,11 +380,7 @@ func caIn(t *testing.T, dir string) *identity.CA {
 
 func issue(t *testing.T, ca *identity.CA, id identity.ID) *tls.Certificate {
 	t.Helper()
-	bundle, err := ca.IssueBundle(id, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	issued, err := bundle.Credentials()
+	issued, err := ca.IssueCredentials(id, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -102,7 +102,7 @@ func (c *contest) step(now time.Time, seen summary) mode {
 	}
 	c.crowd(now, seen, standing)
 	switch {
-	case c.everybody && c.mode == open && c.missed >= missedSteps && c.others.justLeft(now):
+	case c.mode == open && c.missed >= missedSteps && c.others.justLeft(now):
 		c.concede(now, seen)
 	case c.mode == open && c.missed >= missedSteps:
 		c.try(now, seen, firstAgain)
@@ -136,12 +136,10 @@ func (c *contest) crowd(now time.Time, seen summary, standing time.Duration) {
 		if c.mode == contested {
 			c.enter(open, now)
 		}
-	case c.calm >= calmSteps:
+	case c.calm >= calmSteps, alone(.96) && !c.everybody:
 		c.others.gone()
 	case c.everybody && c.mode == contested:
 		c.others.come(now)
-	case alone(.96) && !c.everybody:
-		c.others = crowd{}
 	case alone(.96):
 		c.others.doubt(now)
 	case c.queued >= crowdedSteps && (seen.queue > 2*standing || seen.disturbed) && !alone(.93) && !first:

@@ -40,12 +40,7 @@ func TestGroupsHeldUpOnLinksOfTheirOwn(t *testing.T) {
 					groups[g] = append(groups[g], s.join(u))
 				}
 			}
-			sum := func(g int, from, to time.Duration) (rate float64) {
-				for _, u := range groups[g] {
-					rate += u.mean(from, to)
-				}
-				return rate / mbit / goodput
-			}
+			sum := func(g int, from, to time.Duration) float64 { return rate(groups[g], from, to) / mbit / goodput }
 			s.run(20 * second)
 			links[0].stream(15*mbit, 40*second)
 			s.run(30 * second)
