@@ -298,3 +298,33 @@ func tell(t *testing.T, s *gathering.Seen, until int) {
 		t.Log(line)
 	}
 }
+
+// Connections that begin or end within a round have what came in that round, and not what they bring while they are
+// there: all that is said to come is never more than the link carries.
+func TestNoMoreIsReceivedThanTheLinkCarries(t *testing.T) {
+	const rate, end = 4, 15
+	c := gathering.Case{
+		Seed: 73, Access: link.Shape{Rate: rate * link.Mbit, Queue: link.Size(128 * link.KiB)},
+		Terminals: []gathering.Terminal{
+			terminal("long", 40*time.Millisecond, gather.Share{}), terminal("short", 10*time.Millisecond, gather.Share{}),
+		},
+	}
+	seen := observe(t, c, func(s *gathering.Site) error {
+		if _, err := s.Stream("long"); err != nil {
+			return err
+		}
+		_, err := s.Upload(gathering.Short{Terminal: "short", Count: 30, Size: 30e3, Interval: 400 * time.Millisecond, Seed: 1})
+		if err != nil {
+			return err
+		}
+		return s.Until(end * time.Second)
+	})
+	most := uint64(0)
+	for _, round := range seen.Rounds {
+		most = max(most, round.Received)
+	}
+	t.Logf("%.2f Mbit/s at most in %d rounds", float64(most)/mbit, len(seen.Rounds))
+	if len(seen.Rounds) < 20 || most > 11*rate*mbit/10 {
+		t.Errorf("%.2f Mbit/s are said to have come of %d, in one of %d rounds", float64(most)/mbit, rate, len(seen.Rounds))
+	}
+}

@@ -23,11 +23,10 @@ const (
 	givenSize = tlsRecord
 )
 
-// awaitRoom waits until the socket takes something, so that nothing is read and encrypted for it before that. Who is
-// eager does not wait.
+// awaitRoom waits until the socket takes something, so that nothing is read and encrypted for it before that.
 func (c *Conn) awaitRoom() error {
 	socket, isSocket := c.raw.(*net.TCPConn)
-	if !isSocket || c.eager {
+	if !isSocket {
 		return nil
 	}
 	raw, err := socket.SyscallConn()

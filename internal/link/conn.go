@@ -45,7 +45,6 @@ type Conn struct {
 
 	sending sync.Mutex
 	slow    *rate.Limiter // of payload, if that is not the kernel's
-	eager   bool          // the next piece is ready when the socket takes it: a small window would run dry
 
 	windowed atomic.Bool // the window is smaller than what a reader of bulk waits for
 	window   int         // that the buffer was made for last, by SetWindow, of whose callers there is one

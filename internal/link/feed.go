@@ -71,7 +71,6 @@ func (f *Feeding) feed(ctx context.Context, conn *Conn) error {
 	defer cancel(nil)
 	// What waits for the connection does not wait for longer than it takes to say why.
 	defer context.AfterFunc(ctx, func() { conn.raw.SetWriteDeadline(time.Now().Add(heartbeat)) })()
-	conn.eager = f.options.Steered // who uploads has few connections
 	l := f.attach(conn)
 	defer f.detach(l)
 	listened := make(chan struct{})

@@ -39,10 +39,14 @@ func summarize(all []*history) summary {
 	s := summary{mss: usualMSS}
 	disturbed := 0
 	queues, shared := make([]time.Duration, 0, len(all)), make([]time.Duration, 0, len(all))
+	long := slices.ContainsFunc(all, func(h *history) bool { return h.long && h.flows() })
 	for _, h := range all {
 		s.delivered += h.client.Throughput
 		s.planned += h.counted
-		if h.leaves == 0 && !h.path.narrow {
+		// What was learnt in the time of a short transfer says little where there are others: its round trip has
+		// perhaps never been without a queue.
+		tells := h.long || !long
+		if tells && h.leaves == 0 && !h.path.narrow {
 			s.full += h.counted
 			s.filled += h.client.Throughput
 		}
@@ -52,7 +56,7 @@ func summarize(all []*history) summary {
 		if target := h.client.Target; target > 0 && (s.weight == 0 || target < s.weight) {
 			s.weight = target
 		}
-		if h.client.Throughput > 0 && h.rtt > 0 {
+		if tells && h.flows() {
 			queues = append(queues, h.rtt-h.base)
 			if !h.path.narrow {
 				shared = append(shared, h.rtt-h.base)

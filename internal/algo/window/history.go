@@ -20,6 +20,7 @@ type history struct {
 	meant Rate
 	// use is what it is thought to be able to use; infinite while it uses all it may.
 	use     Rate
+	usual   Rate    // throughput in the mean of the last seconds
 	recent  [4]Rate // throughput in the last steps, the latest first
 	plans   [4]Rate // what the windows were made for in them
 	leaves  int     // steps in a row in which it left some of its windows unused
@@ -150,15 +151,26 @@ func (h *history) watch() {
 	} else {
 		h.leaves++
 	}
-	h.use = Rate(math.Inf(1))
-	if h.leaves >= leavesAfter || h.initial > 0 {
-		best := max(h.recent[0], h.recent[1])
-		h.use = best*usableShare + Rate(usableSegments*float64(h.client.mss())/h.trip().Seconds())
-	}
-	if !h.client.Active {
+	reach := max(h.recent[0], h.recent[1])*usableShare + Rate(usableSegments*float64(h.client.mss())/h.trip().Seconds())
+	h.usual += (h.client.Throughput - h.usual) / usualSteps
+	switch {
+	case h.initial > 0 || len(h.client.Connections) == 0:
+		// A short transfer is over before others could make room for it: what its kind needs they leave all the time.
+		h.use = h.usual
+		if h.client.Active {
+			h.use = max(h.use, min(reach, h.client.Target))
+		}
+	case !h.client.Active:
 		h.use = h.client.Throughput
+	case h.leaves >= leavesAfter:
+		h.use = reach
+	default:
+		h.use = Rate(math.Inf(1))
 	}
 }
+
+// flows reports whether something comes whose round trip is known.
+func (h *history) flows() bool { return h.client.Throughput > 0 && h.rtt > 0 }
 
 // trip is the round trip without a queue, or a guess.
 func (h *history) trip() time.Duration {
@@ -208,7 +220,7 @@ func (h *history) account(span time.Duration) {
 // claim is what it may claim.
 func (h *history) claim(seen summary, held bool) claim {
 	c := h.client
-	if !c.Active {
+	if !c.Active && h.long {
 		return claim{}
 	}
 	limit, weight := min(h.use, h.path.limit(c.Target)), float64(c.Target)

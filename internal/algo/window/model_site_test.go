@@ -227,7 +227,7 @@ func (s *site) facts() window.Facts {
 		}
 		client := u.Client
 		total := u.total()
-		client.Active, client.Throughput = true, window.Rate(float64(total-u.was)/span)
+		client.Active, client.Throughput = len(u.flows) > 0 || total > u.was, window.Rate(float64(total-u.was)/span)
 		u.last = float64(client.Throughput)
 		u.was = total
 		for _, c := range u.flows {

@@ -20,7 +20,6 @@ type reading struct {
 type arrived struct {
 	gone   uint64 // all of it
 	unseen uint64 // what of it no round of the controller has seen
-	at     time.Time
 }
 
 // leave counts what came over a connection that ends.
@@ -30,18 +29,12 @@ func (a *arrived) leave(one *tracked) {
 	a.unseen += received - one.last.received
 }
 
-// rate returns at which rate that came which no round has seen, and takes it as seen.
-func (a *arrived) rate(now time.Time) window.Rate {
-	unseen, elapsed := a.unseen, now.Sub(a.at).Seconds()
-	a.unseen, a.at = 0, now
-	if elapsed <= 0 || elapsed > longRound {
-		return 0
-	}
-	return window.Rate(float64(unseen) / elapsed)
+// see returns what no round has seen, and takes it as seen.
+func (a *arrived) see() uint64 {
+	unseen := a.unseen
+	a.unseen = 0
+	return unseen
 }
-
-// longRound is more seconds than a round takes: before was none, or none for a while.
-const longRound = 10
 
 // Seen is how a client did when it was last looked at.
 type Seen struct {
@@ -61,28 +54,35 @@ func (r *Roster) Observe(now time.Time) window.Facts {
 	defer r.mu.Unlock()
 	current, _ := r.Policy.Get()
 	facts := window.Facts{Link: window.Link{Rate: window.Rate(current.Link), Memory: r.Memory}}
+	round := now.Sub(r.observed)
+	r.observed = now
 	for _, name := range slices.Sorted(maps.Keys(r.clients)) {
 		if client := r.clients[name]; client.session != nil || len(client.uploads) > 0 {
-			facts.Clients = append(facts.Clients, client.observe(now))
+			facts.Clients = append(facts.Clients, client.observe(now, round))
 		}
 	}
 	return facts
 }
 
-// observe returns what is known of a client.
-func (c *Client) observe(now time.Time) window.Client {
+// observe returns what is known of a client. Its throughput is what came in the round, also over connections that had
+// only a part of it: all clients' together are never more than the link gives.
+func (c *Client) observe(now time.Time, round time.Duration) window.Client {
 	facts := window.Client{
 		Name: c.Name, Target: window.Rate(c.Share.Target), Minimum: window.Rate(c.Share.Minimum), Cap: window.Rate(c.Share.Max),
 		Priority: c.Share.Priority, MaxConnections: c.Share.MaxConnections, Remaining: c.waiting,
 	}
+	// Who sends many short files may have no connection now.
+	came := c.arrived.see()
+	facts.Active = came > 0 && c.order.paused == ""
 	for _, path := range slices.Sorted(maps.Keys(c.uploads)) {
 		upload := c.uploads[path]
 		rate := window.Rate(0)
 		upload.mu.Lock()
 		for _, id := range slices.Sorted(maps.Keys(upload.conns)) {
-			if seen, is := upload.conns[id].observe(now); is {
+			if seen, more, is := upload.conns[id].observe(now); is {
 				facts.Connections = append(facts.Connections, seen)
 				rate += seen.Throughput
+				came += more
 			}
 		}
 		upload.rate = uint64(rate)
@@ -90,36 +90,36 @@ func (c *Client) observe(now time.Time) window.Client {
 		// Who has no connection uses nothing: others have that until it comes back.
 		facts.Active = facts.Active || len(upload.conns) > 0 && upload.end == nil && c.order.paused == "" && !upload.held
 		upload.mu.Unlock()
-		facts.Throughput += rate
 	}
-	// Who sends many short files may have no connection now.
-	passed := c.arrived.rate(now)
-	facts.Throughput += passed
-	facts.Active = facts.Active || passed > 0 && c.order.paused == ""
+	if round > 0 {
+		facts.Throughput = window.Rate(float64(came) / round.Seconds())
+	}
 	return facts
 }
 
-// observe returns what the kernel knows of a connection; nothing if it has ended.
-func (t *tracked) observe(now time.Time) (window.Connection, bool) {
+// observe returns what the kernel knows of a connection, and how much has come since it was asked last; nothing if it has
+// ended.
+func (t *tracked) observe(now time.Time) (seen window.Connection, came uint64, is bool) {
 	info := t.conn.Info()
 	if info == nil {
-		return window.Connection{}, false
+		return window.Connection{}, 0, false
 	}
-	seen := window.Connection{
+	seen = window.Connection{
 		ID: t.id, Age: now.Sub(t.begun), RTT: roundTrip(info), LeastRTT: microseconds(info.Min_rtt), MSS: int(max(info.Rcv_mss, info.Advmss)),
 		Received: info.Bytes_received, OutOfOrder: uint64(info.Rcv_ooopack), Window: t.window, Offered: int(info.Rcv_wnd),
 	}
-	since, before := t.begun, uint64(0)
+	since := t.begun
 	if !t.last.at.IsZero() {
-		since, before = t.last.at, t.last.received
+		since = t.last.at
 	}
+	came = info.Bytes_received - t.last.received
 	if elapsed := now.Sub(since).Seconds(); elapsed > 0 {
-		seen.Throughput = window.Rate(float64(info.Bytes_received-min(before, info.Bytes_received)) / elapsed)
+		seen.Throughput = window.Rate(float64(came) / elapsed)
 	}
-	seen.Idle = info.Bytes_received == before
+	seen.Idle = came == 0
 	t.segment = int(info.Advmss)
 	t.last = reading{now, info.Bytes_received}
-	return seen, true
+	return seen, came, true
 }
 
 // roundTrip returns the shorter of the two that the kernel knows. The receiver's is too long

@@ -80,6 +80,7 @@ type Roster struct {
 	full     bool           // the disk has no room but for the reserve
 	scarce   bool           // windows are cut to the memory there is
 	lastID   uint64         // of a connection
+	observed time.Time      // when the controller asked last, or might have
 	running  sync.WaitGroup // what uploads do, and what is run for them
 
 	life     context.Context // of what is done for clients that may have gone
@@ -97,7 +98,7 @@ func New(env Env) (*Roster, error) {
 	r := &Roster{
 		Env: env, clients: make(map[string]*Client), sessions: make(map[string]*Session), uploads: make(map[wire.DeliveryID]*Upload),
 		openings: make(map[place]*opening), finished: remembered{known: make(map[wire.DeliveryID]finished)},
-		reading: make(chan struct{}, readMost), commands: newCommands(), register: register,
+		reading: make(chan struct{}, readMost), commands: newCommands(), register: register, observed: time.Now(),
 	}
 	if r.Free == nil {
 		r.Free = freeOn
