@@ -45,6 +45,7 @@ type Conn struct {
 
 	sending sync.Mutex
 	slow    *rate.Limiter // of payload, if that is not the kernel's
+	capped  bool          // the kernel keeps a rate
 
 	windowed atomic.Bool // the window is smaller than what a reader of bulk waits for
 	window   int         // that the buffer was made for last, by SetWindow, of whose callers there is one
@@ -74,9 +75,30 @@ func (c *Conn) SetMaxRate(bytesPerSecond uint64) error {
 		c.slow = rate.NewLimiter(rate.Limit(bytesPerSecond), int(part))
 		return nil
 	}
+	c.capped = true
+	return c.setPacing(bytesPerSecond)
+}
+
+func (c *Conn) setPacing(bytesPerSecond uint64) error {
 	return c.control(func(fd int) error {
 		return unix.SetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_MAX_PACING_RATE, bytesPerSecond)
 	})
+}
+
+const (
+	// longRTT is from which round trip on what is sent is spread over it.
+	longRTT = 2 * time.Millisecond
+	// anyRate is more than any link has: the kernel spreads what is sent wherever a rate is set.
+	anyRate = 1 << 40
+)
+
+// smooth has the kernel spread what is sent over the round trip, if that is long. Else a connection that starts sends
+// bursts of half of all that is under way, and loses them where the queue is shorter, long before the path is full. That
+// it cannot be set costs nothing but time.
+func (c *Conn) smooth() {
+	if info := c.info(); info != nil && !c.capped && microseconds(info.Rtt) >= longRTT {
+		_ = c.setPacing(anyRate)
+	}
 }
 
 // setUnsent bounds how much may wait in the socket to be sent for the first time, so that

@@ -71,6 +71,9 @@ func (f *Feeding) feed(ctx context.Context, conn *Conn) error {
 	defer cancel(nil)
 	// What waits for the connection does not wait for longer than it takes to say why.
 	defer context.AfterFunc(ctx, func() { conn.raw.SetWriteDeadline(time.Now().Add(heartbeat)) })()
+	if !f.options.Steered { // else the other end sees to queues
+		conn.smooth()
+	}
 	l := f.attach(conn)
 	defer f.detach(l)
 	listened := make(chan struct{})

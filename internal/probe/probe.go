@@ -10,15 +10,17 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/link"
+	"github.com/groupcast/groupcast/internal/pause"
 )
 
 const (
-	// tries is how often a round trip is measured at once: the shortest counts.
+	// tries is how often a round trip is measured: the shortest counts.
 	tries = 3
 	// most is how many agents are measured in one round at most, whoever asks for more.
 	most = 16
@@ -28,17 +30,18 @@ const (
 	jitter = 200 * time.Millisecond
 )
 
-// Prober measures what it is asked to, one agent after the other.
+// Prober measures what it is asked to, one agent after the other; but all at once in the first round, as somebody may wait
+// for that.
 type Prober struct {
 	dialer   link.Dialer
 	security identity.TLS
 	log      *slog.Logger
 	asked    chan *groupv1.Measuring
-	proved   map[place]time.Time // belongs to Run
 	done     func()
 	settled  chan struct{} // closed when the manager has the first round
 
 	mu       sync.Mutex
+	proved   map[place]time.Time
 	measured map[string]time.Duration
 	first    progress
 }
@@ -122,41 +125,55 @@ func (p *Prober) Run(ctx context.Context) error {
 }
 
 func (p *Prober) round(ctx context.Context, agents []*groupv1.Neighbour) {
-	if !p.pause(ctx) {
+	isFirst := p.isFirst()
+	if !isFirst && !pause.For(ctx, rand.N(jitter)) {
 		return
 	}
 	p.forget()
+	var all errgroup.Group
+	all.SetLimit(1)
+	if isFirst {
+		all.SetLimit(most)
+	}
+	var nearest sync.Once
+	var soon *time.Timer
+	begun := time.Now()
 	for _, agent := range agents[:min(len(agents), most)] {
-		rtt, err := p.measure(ctx, agent)
-		if err != nil {
-			p.log.Debug("an agent could not be measured", "agent", agent.GetName(), "error", err)
-			continue
-		}
-		p.mu.Lock()
-		p.measured[agent.GetName()] = max(rtt, time.Microsecond) // a clock that is too coarse for it
-		p.mu.Unlock()
+		all.Go(func() error {
+			if p.note(ctx, agent) && isFirst {
+				// Who has not answered when as much time again has passed is not the nearest one.
+				nearest.Do(func() { soon = time.AfterFunc(time.Since(begun), p.finish) })
+			}
+			return nil
+		})
+	}
+	_ = all.Wait()
+	if soon != nil {
+		soon.Stop()
 	}
 	p.finish()
 }
 
-// pause waits before a round, but not before the first: somebody may wait for that.
-func (p *Prober) pause(ctx context.Context) bool {
-	p.mu.Lock()
-	isFirst := p.first == underWay
-	p.mu.Unlock()
-	if isFirst {
-		return ctx.Err() == nil
-	}
-	timer := time.NewTimer(rand.N(jitter))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
+// note measures an agent, and reports whether that could be done.
+func (p *Prober) note(ctx context.Context, agent *groupv1.Neighbour) bool {
+	rtt, err := p.measure(ctx, agent)
+	if err != nil {
+		p.log.Debug("an agent could not be measured", "agent", agent.GetName(), "error", err)
 		return false
-	case <-timer.C:
-		return true
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.measured[agent.GetName()] = max(rtt, time.Microsecond) // a clock that is too coarse for it
+	return true
 }
 
+func (p *Prober) isFirst() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.first == underWay
+}
+
+// finish has told what is measured by now.
 func (p *Prober) finish() {
 	p.mu.Lock()
 	if p.first == underWay {
@@ -194,18 +211,29 @@ func (p *Prober) measureAt(ctx context.Context, at place) (shortest time.Duratio
 
 // once measures once. The first time, the agent has to prove that it is there.
 func (p *Prober) once(ctx context.Context, at place) (time.Duration, error) {
-	if _, proved := p.proved[at]; proved {
+	if p.isProved(at) {
 		return link.RoundTrip(ctx, p.dialer, at.address)
 	}
 	rtt, err := link.ProveRoundTrip(ctx, p.dialer, at.address, p.security, identity.ID{Role: identity.Agent, Name: at.agent})
 	if err == nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
 		p.proved[at] = time.Now()
 	}
 	return rtt, err
 }
 
+func (p *Prober) isProved(at place) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, proved := p.proved[at]
+	return proved
+}
+
 // forget has agents prove again where they are, after a while.
 func (p *Prober) forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for at, since := range p.proved {
 		if time.Since(since) > proofTime {
 			delete(p.proved, at)

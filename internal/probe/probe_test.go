@@ -166,3 +166,20 @@ func TestSettledAtOnce(t *testing.T) {
 		t.Errorf("measured %v later", measured)
 	}
 }
+
+// In the first round nobody is waited for who cannot be the nearest: an agent that does not answer for long.
+func TestFirstRoundWaitsForTheNearest(t *testing.T) {
+	s := newSite(t)
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	begun := time.Now()
+	measured := s.measure(at("far", silent.Addr().String()), at("near", s.agent("near")))
+	if took := time.Since(begun); took > time.Second || len(measured) != 1 || measured["near"] == 0 {
+		t.Errorf("%v after %v, want the near one at once", measured, took)
+	}
+	silent.Close() // what waits there ends
+	<-s.rounds
+}

@@ -32,8 +32,10 @@ const (
 	// eachRTT is the round trip for which a link begins with one more stripe.
 	eachRTT = 6 * time.Millisecond
 	// beginMost is what a link begins with at most. "The best transfer times are achieved
-	// with the number of concurrent connections at between 8 and 13" (§3.2, figure 2).
-	beginMost = 8
+	// with the number of concurrent connections at between 8 and 13" (§3.2, figure 2), but as
+	// many that start together fill a short queue together, and those that lost most hold
+	// up what all of them bring.
+	beginMost = 4
 	// queueTime is how long a queue must be to be called one.
 	queueTime = 5 * time.Millisecond
 	// leastEpoch and epochRTTs are how long something is measured at least.

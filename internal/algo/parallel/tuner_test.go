@@ -210,14 +210,14 @@ func TestShortPathsHaveOneStripe(t *testing.T) {
 // The first second of a far path is not spent on finding out that it is far.
 func TestFarPathsBeginWithMany(t *testing.T) {
 	for rtt, want := range map[time.Duration]int{
-		time.Millisecond: 1, 12 * time.Millisecond: 3, 28 * time.Millisecond: 5, 100 * time.Millisecond: 8, time.Second: 8,
+		time.Millisecond: 1, 12 * time.Millisecond: 3, 28 * time.Millisecond: 4, 100 * time.Millisecond: 4, time.Second: 4,
 	} {
 		if got := parallel.New(rtt, 0, upTo(parallel.Most)).Choice().Stripes; got != want {
 			t.Errorf("%v: %d stripes to begin with, want %d", rtt, got, want)
 		}
 	}
-	if got := parallel.New(100*time.Millisecond, 0, upTo(4)).Choice().Stripes; got != 4 {
-		t.Errorf("%d stripes where 4 are allowed", got)
+	if got := parallel.New(100*time.Millisecond, 0, upTo(3)).Choice().Stripes; got != 3 {
+		t.Errorf("%d stripes where 3 are allowed", got)
 	}
 	if got := parallel.New(100*time.Millisecond, 13, upTo(parallel.Most)).Choice(); got.Stripes != 13 || got.Reason != parallel.Known {
 		t.Errorf("%d stripes, %s; an earlier link ended with 13", got.Stripes, got.Reason)
@@ -308,33 +308,31 @@ func ExampleChoice_Explain() {
 		fmt.Println(sentence)
 	}
 	// Output:
-	// 5 stripes to begin with: the round trip is 28ms
-	// 4 stripes to see whether it is as fast as 5: 20.0 Mbit/s, round trip 48ms (at least 28ms), 0.99 % lost
-	// 4 stripes: with 5 it was no faster: 20.0 Mbit/s, round trip 48ms (at least 28ms), 0.99 % lost; now it is 20.0 Mbit/s, round trip 48ms (at least 28ms), 0.91 % lost
+	// 4 stripes to begin with: the round trip is 28ms
 	// 3 stripes to see whether it is as fast as 4: 20.0 Mbit/s, round trip 48ms (at least 28ms), 0.91 % lost
-	// 3 stripes: with 4 it was no faster: 20.0 Mbit/s, round trip 48ms (at least 28ms), 0.91 % lost; now it is 20.0 Mbit/s, round trip 48ms (at least 28ms), 0.83 % lost
-	// 2 stripes to see whether it is as fast as 3: 20.0 Mbit/s, round trip 48ms (at least 28ms), 0.74 % lost
-	// 3 stripes: with 2 it was 14.3 Mbit/s, round trip 28ms (at least 28ms), 0.41 % lost; before it was 20.0 Mbit/s, round trip 48ms (at least 28ms), 0.74 % lost
+	// 3 stripes: with 4 it was no faster: 20.0 Mbit/s, round trip 48ms (at least 28ms), 0.91 % lost; now it is 20.0 Mbit/s, round trip 48ms (at least 28ms), 0.75 % lost
+	// 2 stripes to see whether it is as fast as 3: 20.0 Mbit/s, round trip 48ms (at least 28ms), 0.83 % lost
+	// 3 stripes: with 2 it was 14.3 Mbit/s, round trip 28ms (at least 28ms), 0.61 % lost; before it was 20.0 Mbit/s, round trip 48ms (at least 28ms), 0.83 % lost
 }
 
 // A neighbour that takes no more than some is asked for no more, though more would carry more.
 func TestNoMoreThanTheNeighbourTakes(t *testing.T) {
 	r := begin(t, path{rate: 50 * mbit, rtt: 100 * time.Millisecond, loss: 0.005}, 0)
-	if most := r.Choice().Stripes; most <= 4 {
+	if most := r.Choice().Stripes; most <= 3 {
 		t.Fatalf("it begins with %d: nothing would be shown", most)
 	}
-	if !r.Limit(4, r.facts.At) || r.Limit(4, r.facts.At) {
-		t.Error("that it has four now is not said once")
+	if !r.Limit(3, r.facts.At) || r.Limit(3, r.facts.At) {
+		t.Error("that it has three now is not said once")
 	}
-	if choice := r.Choice(); choice.Stripes != 4 || choice.Reason != parallel.Limited {
+	if choice := r.Choice(); choice.Stripes != 3 || choice.Reason != parallel.Limited {
 		t.Errorf("it has %s", choice.Explain())
 	}
 	for range 60 {
-		if n := r.on(time.Second).Choice().Stripes; n > 4 {
+		if n := r.on(time.Second).Choice().Stripes; n > 3 {
 			t.Fatalf("it has %d", n)
 		}
 	}
-	if n := r.Choice().Stripes; n < 3 {
+	if n := r.Choice().Stripes; n < 2 {
 		t.Errorf("it has %d in the end, where each carries as much as the first", n)
 	}
 }
