@@ -43,6 +43,7 @@ var experiments = []experiment.Experiment{
 	paper002.Parallel,
 	paper002.Children,
 	paper002.Neighbour,
+	paper002.Start,
 	paper003.Targets,
 	paper003.Model1,
 	paper003.Model2,

@@ -76,7 +76,7 @@ func (f *Feeding) claim(l *line) (task, error) {
 	if f.again = f.again.after(f.has); len(f.again) > 0 {
 		t.offset, most = f.again[0].from, f.again[0].to-f.again[0].from
 	}
-	portion, err := f.supply.Next(t.offset, min(f.piece(), most))
+	portion, err := f.supply.Next(t.offset, min(blockSize, f.choice.Piece, most))
 	t.Portion, f.version = portion, max(f.version, portion.TreeVersion)
 	if err != nil || portion.Length == 0 {
 		return t, err
@@ -86,14 +86,6 @@ func (f *Feeding) claim(l *line) (task, error) {
 	f.again = f.again.after(given.to)
 	f.next = max(f.next, given.to)
 	return t, nil
-}
-
-// piece is how much a stripe gets at once.
-func (f *Feeding) piece() uint64 {
-	if len(f.lines) == 1 {
-		return blockSize
-	}
-	return min(blockSize, f.choice.Piece)
 }
 
 // relieve has a stripe that has had nothing to do for two beats send what was given to

@@ -181,7 +181,7 @@ func TestSlowStripeHoldsNobody(t *testing.T) {
 	s := newStriped(t)
 	s.pace = func(stripe int) time.Duration {
 		if stripe == 0 { // it is there before the others
-			return 10 * time.Millisecond
+			return 60 * time.Millisecond
 		}
 		return 0
 	}

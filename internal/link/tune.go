@@ -75,10 +75,10 @@ const (
 	leastUnsent  = 128 << 10
 )
 
-// ready has a stripe among others take what it is ready for. That this cannot be set costs
+// ready has a stripe that is or may be among others take what it is ready for. That this cannot be set costs
 // nothing but time.
 func (f *Feeding) ready(l *line) {
-	if f.choice.Stripes > 1 {
+	if !f.choice.Alone() {
 		_ = l.conn.setUnsent(max(leastUnsent, unsentPieces*f.choice.Piece))
 	}
 }

@@ -91,7 +91,7 @@ func shareWith(ctx context.Context, b beside, options experiment.Options) (s sha
 	bulk.Goodput(ctx, half/8) // slow start
 	s.alone, _ = bulk.Goodput(ctx, half/4)
 
-	t := &trial{from: n.florida, to: n.virginia, port: linkPort, bounds: b.bounds, size: 1024 * link.MiB}
+	t := &trial{from: n.florida, to: n.virginia, port: linkPort, bounds: b.bounds, congestion: congestion, size: 1024 * link.MiB}
 	var failed error
 	running.Go(func() {
 		if _, failed = t.run(ctx); failed != nil && ctx.Err() != nil {

@@ -36,8 +36,10 @@ type trial struct {
 	port          uint16
 	parent, child identity.TLS
 	bounds        parallel.Bounds
+	congestion    string
 	size          labLink.Bytes
 	source        *os.File
+	store         *store
 	start         time.Time
 
 	mu      sync.Mutex
@@ -48,7 +50,7 @@ type trial struct {
 // tune tells how fast a link carries the paper's bytes, from the first SYN to the last of
 // them, by itself: nothing but how many stripes it may have is given to it.
 func (n *network) tune(ctx context.Context, bounds parallel.Bounds) (tuned, error) {
-	t := &trial{from: n.florida, to: n.virginia, port: linkPort, bounds: bounds, size: transferred}
+	t := &trial{from: n.florida, to: n.virginia, port: linkPort, bounds: bounds, congestion: congestion, size: transferred}
 	took, err := t.run(ctx)
 	return tuned{labLink.Rate(float64(t.size) * 8 / took.Seconds()), t.choices}, err
 }
@@ -58,25 +60,24 @@ func (t *trial) run(ctx context.Context) (time.Duration, error) {
 	if err := t.prepare(); err != nil {
 		return 0, err
 	}
+	err := t.carry(ctx)
+	return t.store.ended.Sub(t.start), err
+}
+
+// carry has the link carry all.
+func (t *trial) carry(ctx context.Context) error {
 	defer t.source.Close()
-	listener, err := t.from.Listen(ctx, "tcp4", t.from.At(t.port), lab.Congestion(congestion))
+	defer t.store.to.Close()
+	listener, err := t.from.Listen(ctx, "tcp4", t.from.At(t.port), lab.Congestion(t.congestion))
 	if err != nil {
-		return 0, err
+		return err
 	}
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer listener.Close()
 	running.Go(func() { t.accept(ctx, listener, &running) })
-	store, err := newStore(t.size)
-	if err != nil {
-		return 0, err
-	}
-	defer store.to.Close()
 	t.start = time.Now()
-	if err := t.take(ctx, store); err != nil {
-		return 0, err
-	}
-	return store.ended.Sub(t.start), nil
+	return t.take(ctx)
 }
 
 // prepare makes what both ends need.
@@ -94,8 +95,17 @@ func (t *trial) prepare() error {
 	if err != nil {
 		return err
 	}
-	t.source, err = unnamed()
-	return errors.Join(err, t.source.Truncate(int64(t.size)))
+	if t.source, err = unnamed(); err != nil {
+		return err
+	}
+	if err := t.source.Truncate(int64(t.size)); err != nil {
+		return errors.Join(err, t.source.Close())
+	}
+	t.store, err = newStore(t.size)
+	if err != nil {
+		return errors.Join(err, t.source.Close())
+	}
+	return nil
 }
 
 // unnamed makes a file in memory that goes with its descriptor.
@@ -145,26 +155,29 @@ func (t *trial) note(choice parallel.Choice) {
 	t.choices = append(t.choices, time.Since(t.start).Round(100*time.Millisecond).String()+": "+choice.Explain())
 }
 
-func (t *trial) take(ctx context.Context, store *store) error {
+func (t *trial) take(ctx context.Context) error {
 	first, err := t.dial(ctx, wire.Hello{})
 	if err != nil {
 		return err
 	}
-	return link.NewTaking(ctx, 0, store, link.Options{Bounds: t.bounds, Open: func(ctx context.Context, stripe int) (*link.Conn, error) {
+	return link.NewTaking(ctx, 0, t.store, link.Options{Bounds: t.bounds, Open: func(ctx context.Context, stripe int) (*link.Conn, error) {
 		return t.dial(ctx, wire.Hello{Stripe: uint8(stripe), Join: true})
 	}}).Run(first)
 }
 
 func (t *trial) dial(ctx context.Context, hello wire.Hello) (*link.Conn, error) {
 	hello.Stripes, hello.Plaintext = parallel.Most, true
-	conn, _, err := link.Dial(ctx, dialer{t.to}, t.from.At(t.port), t.child, parentID, hello)
+	conn, _, err := link.Dial(ctx, dialer{t.to, t.congestion}, t.from.At(t.port), t.child, parentID, hello)
 	return conn, err
 }
 
-type dialer struct{ *lab.Host }
+type dialer struct {
+	*lab.Host
+	congestion string
+}
 
 func (d dialer) DialContext(ctx context.Context, _, address string) (net.Conn, error) {
-	return d.Dial(ctx, "tcp4", address, lab.Congestion(congestion))
+	return d.Dial(ctx, "tcp4", address, lab.Congestion(d.congestion))
 }
 
 // supply is zeros.
@@ -207,6 +220,13 @@ func (s *store) Section(offset uint64) (link.Place, int64, error) {
 func (s *store) Landed(upTo uint64) error {
 	s.update(func() { s.landed = upTo })
 	return nil
+}
+
+// came is how many bytes are there.
+func (s *store) came() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.landed
 }
 
 func (s *store) End(link.End) error {

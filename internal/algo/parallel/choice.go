@@ -12,7 +12,8 @@ type Reason string
 // The reasons.
 const (
 	Short   Reason = "short_path" // the path is so short that one connection fills it
-	Begun   Reason = "begun"      // by the round trip alone: nothing was measured yet
+	Begun   Reason = "begun"      // one: nothing was measured yet
+	Lossy   Reason = "lossy"      // by the round trip: the path loses by itself
 	Known   Reason = "known"      // what did well on an earlier link
 	More    Reason = "try_more"   // to see whether more carry more
 	Fewer   Reason = "try_fewer"  // to see whether fewer carry as much
@@ -39,6 +40,9 @@ type Choice struct {
 	before, now Measured
 	was         int // stripes before
 }
+
+// Alone reports whether there is one stripe that no other will join.
+func (c Choice) Alone() bool { return c.Stripes == 1 && (c.Reason == Short || c.Reason == Fixed) }
 
 // Measured is what a link did over a while.
 type Measured struct {
@@ -71,6 +75,8 @@ func (c Choice) Explain() string {
 		return fmt.Sprintf("%s: the neighbour takes no more", count(c.Stripes))
 	case Begun:
 		return fmt.Sprintf("%s to begin with: the round trip is %v", count(c.Stripes), c.now.RTT)
+	case Lossy:
+		return fmt.Sprintf("%s for a round trip of %v: the path loses (%.2f %%) though no queue stands", count(c.Stripes), c.now.RTT.Round(100*time.Microsecond), 100*c.now.Loss)
 	case Known:
 		return fmt.Sprintf("%s to begin with: an earlier link did best so", count(c.Stripes))
 	case More:

@@ -6,14 +6,18 @@
 // its buffers, or by loss on a long path. But "there is no optimal number of concurrent
 // connections that generates maximum throughput for all the socket buffer sizes", and
 // beyond a number "interferences among concurrent socket connections […] have adverse
-// impact". So a Tuner looks: it begins with a number that the round trip suggests, tries
-// more, keeps what is a gain, and goes back from what is not.
+// impact". So a Tuner looks: it tries more, keeps what is a gain, and goes back from what is not.
 //
 //	           ┌────────── gained: on ──────────┐
 //	           ▼                                │
 //	settle ─▶ measure ─▶ try more or fewer ─▶ measure ─▶ judge
 //	           ▲                                │
 //	           └── rest ◀── no gain: back ──────┘
+//
+// It begins with one, which fills a path that loses nothing by itself; several that start
+// together fill its queue together, and what they bring waits for the one that lost most. The first
+// loss tells what the path is: where no queue stood, it loses by itself, and there are at once as many as the
+// round trip suggests.
 //
 // A standing queue is what more stripes do to others, and to themselves. While one stands
 // there are never more of them but fewer, until it costs something and the
@@ -29,15 +33,13 @@ const (
 	// shortRTT is the round trip under which one connection fills whatever there is: it gets
 	// over a loss in no time.
 	shortRTT = 2 * time.Millisecond
-	// eachRTT is the round trip for which a link begins with one more stripe.
-	eachRTT = 6 * time.Millisecond
-	// beginMost is what a link begins with at most. "The best transfer times are achieved
-	// with the number of concurrent connections at between 8 and 13" (§3.2, figure 2), but as
-	// many that start together fill a short queue together, and those that lost most hold
-	// up what all of them bring.
-	beginMost = 4
-	// queueTime is how long a queue must be to be called one.
-	queueTime = 5 * time.Millisecond
+	// eachRTT is the round trip for which a link has one more stripe where the path loses by itself, up to
+	// lossyMost. "The best transfer times are achieved with the number of concurrent connections at between
+	// 8 and 13" (§3.2, figure 2).
+	eachRTT   = 6 * time.Millisecond
+	lossyMost = 8
+	// queueTime is how long a queue must be to be called one, and shortQueue to have lost something.
+	queueTime, shortQueue = 5 * time.Millisecond, 4 * time.Millisecond
 	// leastEpoch and epochRTTs are how long something is measured at least.
 	leastEpoch = 700 * time.Millisecond
 	epochRTTs  = 10
@@ -70,6 +72,11 @@ type Facts struct {
 	Busy          time.Duration // in which there was something to send, in the mean over the stripes in use
 }
 
+// waits reports whether segments wait on the path, be it for a moment: a short queue is full a moment before it loses something.
+func (f Facts) waits() bool {
+	return f.RTT > f.LeastRTT+f.LeastRTT/64+shortQueue
+}
+
 // Bounds are how many stripes are allowed. Least is one if it is zero, and so is Most.
 type Bounds struct{ Least, Most int }
 
@@ -94,6 +101,7 @@ type Tuner struct {
 	change time.Time // when the number was last changed; zero before the first facts
 	before Measured  // what the number before the one on trial did; or what the present one did
 	peak   float64   // the best rate since more were needed, or the path was another
+	lossy  losses
 	trial  trial
 	rest   time.Duration
 	until  time.Time // nothing is tried before
@@ -120,8 +128,11 @@ var opposite = map[trial]trial{up: down, down: up}
 func New(rtt time.Duration, earlier int, bounds Bounds) *Tuner {
 	t := &Tuner{bounds: bounds, rest: firstRest}
 	t.choice = t.begin(rtt, earlier)
+	if t.choice.Reason == Begun {
+		t.lossy.suggests = t.bounds.within(min(1+int(rtt/eachRTT), lossyMost))
+	}
 	t.choice.now.RTT = rtt
-	t.choice.Piece = piece(0, t.choice.Stripes)
+	t.choice.Piece = t.piece(0)
 	return t
 }
 
@@ -135,7 +146,7 @@ func (t *Tuner) begin(rtt time.Duration, earlier int) Choice {
 	case earlier > 0:
 		return Choice{Stripes: t.bounds.within(earlier), Reason: Known}
 	}
-	return Choice{Stripes: t.bounds.within(min(1+int(rtt/eachRTT), beginMost)), Reason: Begun}
+	return Choice{Stripes: least, Reason: Begun}
 }
 
 // Choice returns what the link should have now.
@@ -148,6 +159,9 @@ func (t *Tuner) Step(facts Facts) (changed bool) {
 	}
 	if t.change.IsZero() {
 		t.change = facts.At
+	}
+	if t.lossy.sees(facts) && t.lossy.suggests > t.choice.Stripes {
+		return t.lossyPath(facts)
 	}
 	switch {
 	case facts.At.Sub(t.change) < max(leastSettle, settleRTTs*facts.RTT):
@@ -167,6 +181,40 @@ func (t *Tuner) Step(facts Facts) (changed bool) {
 	}
 	t.begun(facts)
 	return t.judge(now, facts.At)
+}
+
+// lossyPath has the link have as many stripes as the round trip suggests.
+func (t *Tuner) lossyPath(facts Facts) (changed bool) {
+	suggested := t.lossy.suggests
+	t.lossy, t.trial, t.lasted = losses{}, none, 0
+	t.set(suggested, Lossy, Measured{RTT: facts.RTT, LeastRTT: facts.LeastRTT, Loss: float64(facts.Lost) / float64(max(1, facts.Sent))}, facts.At)
+	return true
+}
+
+// losses finds out whether a path loses by itself. Where a queue stands it is that which is full, and what is sent
+// again in the next round trips was lost there.
+type losses struct {
+	suggests int   // how many stripes it should have then; 0 is not asked
+	since    Facts // the first
+	seen     uint64
+	until    time.Time // what is lost is explained by a queue
+}
+
+// sees reports whether something was lost without a queue, on a link that has had enough to send.
+func (l *losses) sees(facts Facts) bool {
+	if l.since.At.IsZero() {
+		l.since = facts
+	}
+	more := facts.Lost > l.seen
+	l.seen = facts.Lost
+	switch {
+	case l.suggests == 0 || !more:
+		return false
+	case facts.waits():
+		l.until = facts.At.Add(max(leastSettle, settleRTTs*facts.RTT))
+		return false
+	}
+	return facts.At.After(l.until) && (facts.Busy-l.since.Busy).Seconds() >= busyEnough*facts.At.Sub(l.since.At).Seconds()
 }
 
 // Limit has the link have no more stripes than its neighbour takes, and reports whether the choice is another.
@@ -320,7 +368,7 @@ func (t *Tuner) set(stripes int, reason Reason, now Measured, at time.Time) {
 func (t *Tuner) resize(m Measured) {
 	share := m.Rate / float64(t.choice.Stripes)
 	t.choice.Buffer = max(leastBuffer, uint64(2*share*m.RTT.Seconds()))
-	t.choice.Piece = piece(share, t.choice.Stripes)
+	t.choice.Piece = t.piece(share)
 }
 
 const (
@@ -331,10 +379,10 @@ const (
 	pieceTime = 20 * time.Millisecond
 )
 
-// piece returns how much a stripe that carries a rate is handed at once. A single one has
+// piece returns how much a stripe that carries a rate is handed at once. One that stays alone has
 // nobody to wait for it.
-func piece(rate float64, stripes int) uint64 {
-	if stripes == 1 {
+func (t *Tuner) piece(rate float64) uint64 {
+	if t.choice.Alone() {
 		return mostPiece
 	}
 	return max(leastPiece, min(mostPiece, uint64(rate*pieceTime.Seconds())))

@@ -809,7 +809,7 @@ func (x *Receipt) GetDatagrams() *DatagramCounts {
 type Stripes struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Count uint32                 `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
-	// Why there are so many: short_path, begun, known, try_more, try_fewer, gained, no_gain,
+	// Why there are so many: short_path, begun, lossy, known, try_more, try_fewer, gained, no_gain,
 	// enough, crowded, needed, fixed or limited.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	// The same for people.

@@ -1,0 +1,155 @@
+package paper002
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/groupcast/groupcast/e2e/lab"
+	"github.com/groupcast/groupcast/e2e/lab/link"
+	"github.com/groupcast/groupcast/e2e/lab/measure"
+	"github.com/groupcast/groupcast/e2e/lab/traffic"
+	"github.com/groupcast/groupcast/e2e/papers/experiment"
+	algo "github.com/groupcast/groupcast/internal/algo/parallel"
+)
+
+// Start is our own: what has come of a transfer some seconds after its first SYN.
+var Start = experiment.Experiment{
+	Paper: "002",
+	Name:  "start",
+	About: "the first seconds of long paths with short and long queues: a plain connection, and a link that tunes itself",
+	Run:   start,
+}
+
+// beginning is a path on which a transfer begins.
+type beginning struct {
+	rate  link.Rate
+	delay time.Duration // each way
+	queue int           // packets
+}
+
+var beginnings = []beginning{
+	{20 * link.Mbit, 100 * time.Millisecond, 40},
+	{100 * link.Mbit, 50 * time.Millisecond, 64},
+	{100 * link.Mbit, 50 * time.Millisecond, 800},
+}
+
+func (b beginning) String() string {
+	return fmt.Sprintf("%v, %v, %d packets", b.rate, 2*b.delay, b.queue)
+}
+
+// marks are when is looked how much has come, and startRuns how often each transfer begins.
+var marks = []time.Duration{1 * time.Second, 2 * time.Second, 4 * time.Second}
+
+const (
+	startRuns       = 3
+	startCongestion = "cubic" // what systems have now
+)
+
+// starter is who begins a transfer, and tells what has come at the marks.
+type starter struct {
+	name  string
+	begin func(ctx context.Context, n *network) ([]float64, error)
+}
+
+func starters() []starter {
+	return []starter{
+		{"a plain connection", func(ctx context.Context, n *network) ([]float64, error) { return n.plain(ctx) }},
+		{"a link of one stripe", func(ctx context.Context, n *network) ([]float64, error) { return n.startLink(ctx, 1) }},
+		{"a link that tunes itself", func(ctx context.Context, n *network) ([]float64, error) { return n.startLink(ctx, algo.Most) }},
+	}
+}
+
+func (s starter) on(ctx context.Context, b beginning, seed uint64) ([]float64, error) {
+	n := &network{Lab: lab.New(seed)}
+	defer n.Close()
+	n.florida, n.virginia = n.Host("florida"), n.Host("virginia")
+	n.path = n.Link(n.florida, n.virginia, link.Shape{Rate: b.rate, Delay: b.delay, Queue: link.Packets(b.queue)}).From(n.florida)
+	if err := n.Start(); err != nil {
+		return nil, err
+	}
+	return s.begin(ctx, n)
+}
+
+// plain begins with a connection of TCP.
+func (n *network) plain(ctx context.Context) ([]float64, error) {
+	source, err := traffic.Serve(n.florida, port, startCongestion)
+	if err != nil {
+		return nil, err
+	}
+	defer source.Close()
+	var received atomic.Int64
+	return during(ctx, func() uint64 { return uint64(received.Load()) }, func(ctx context.Context) error {
+		_, err := source.Fetch(ctx, n.virginia, 1024*link.MiB, &received)
+		return err
+	})
+}
+
+// startLink begins with a link of the product's.
+func (n *network) startLink(ctx context.Context, most int) ([]float64, error) {
+	t := &trial{from: n.florida, to: n.virginia, port: linkPort, bounds: algo.Bounds{Least: 1, Most: most}, congestion: startCongestion, size: 1024 * link.MiB}
+	if err := t.prepare(); err != nil {
+		return nil, err
+	}
+	return during(ctx, t.store.came, t.carry)
+}
+
+// during tells how many megabytes have come at the marks, and ends what brings them after the last.
+func during(ctx context.Context, came func() uint64, run func(ctx context.Context) error) (at []float64, failed error) {
+	ctx, cancel := context.WithCancel(ctx)
+	begun := time.Now()
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := run(ctx); ctx.Err() == nil {
+			failed = errors.Join(err, errors.New("it has ended"))
+			cancel()
+		}
+	})
+	for _, mark := range marks {
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Until(begun.Add(mark))):
+		}
+		at = append(at, float64(came())/1e6)
+	}
+	cancel()
+	running.Wait()
+	return at, failed
+}
+
+func start(ctx context.Context, options experiment.Options) (*measure.Result, error) {
+	r := &measure.Result{
+		Title: "Paper 002, the first seconds", Seed: options.Seed, Origin: options.Origin,
+		About: fmt.Sprintf(`What has come in order some seconds after the first SYN, in the median of %d runs, each in a new network. All is %s. The plain connection has no TLS, whose handshake, and the
+link's own, take two round trips more.`, startRuns, startCongestion),
+	}
+	for _, b := range beginnings {
+		table := measure.Table{Title: "Megabytes on " + b.String(), Columns: []string{""}}
+		for _, mark := range marks {
+			table.Columns = append(table.Columns, fmt.Sprintf("after %v", mark))
+		}
+		for _, s := range starters() {
+			row := []string{s.name}
+			runs := make([][]float64, len(marks))
+			for run := range startRuns {
+				at, err := s.on(ctx, b, options.Seed+uint64(run))
+				if err != nil {
+					return nil, fmt.Errorf("%s, %v: %w", s.name, b, err)
+				}
+				for i, megabytes := range at {
+					runs[i] = append(runs[i], megabytes)
+				}
+			}
+			for _, all := range runs {
+				row = append(row, measure.Short(measure.Median(all)))
+			}
+			options.Progress("  %v: %v", b, row)
+			table.Rows = append(table.Rows, row)
+		}
+		r.Tables = append(r.Tables, table)
+	}
+	return r, nil
+}
