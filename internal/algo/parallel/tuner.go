@@ -129,7 +129,7 @@ func New(rtt time.Duration, earlier int, bounds Bounds) *Tuner {
 	t := &Tuner{bounds: bounds, rest: firstRest}
 	t.choice = t.begin(rtt, earlier)
 	if t.choice.Reason == Begun {
-		t.lossy.suggests = t.bounds.within(min(1+int(rtt/eachRTT), lossyMost))
+		t.lossy.suggests = min(1+int(rtt/eachRTT), lossyMost)
 	}
 	t.choice.now.RTT = rtt
 	t.choice.Piece = t.piece(0)
@@ -160,8 +160,9 @@ func (t *Tuner) Step(facts Facts) (changed bool) {
 	if t.change.IsZero() {
 		t.change = facts.At
 	}
-	if t.lossy.sees(facts) && t.lossy.suggests > t.choice.Stripes {
-		return t.lossyPath(facts)
+	if suggested := t.bounds.within(t.lossy.suggests); t.lossy.sees(facts) && suggested > t.choice.Stripes {
+		t.lossyPath(suggested, facts)
+		return true
 	}
 	switch {
 	case facts.At.Sub(t.change) < max(leastSettle, settleRTTs*facts.RTT):
@@ -184,11 +185,9 @@ func (t *Tuner) Step(facts Facts) (changed bool) {
 }
 
 // lossyPath has the link have as many stripes as the round trip suggests.
-func (t *Tuner) lossyPath(facts Facts) (changed bool) {
-	suggested := t.lossy.suggests
+func (t *Tuner) lossyPath(suggested int, facts Facts) {
 	t.lossy, t.trial, t.lasted = losses{}, none, 0
 	t.set(suggested, Lossy, Measured{RTT: facts.RTT, LeastRTT: facts.LeastRTT, Loss: float64(facts.Lost) / float64(max(1, facts.Sent))}, facts.At)
-	return true
 }
 
 // losses finds out whether a path loses by itself. Where a queue stands it is that which is full, and what is sent

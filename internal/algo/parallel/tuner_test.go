@@ -239,10 +239,10 @@ func TestLossyPathsHaveManyAtOnce(t *testing.T) {
 			t.Errorf("%v: %s, want %d", rtt, r.Choice().Explain(), want)
 		}
 	}
-	r := &ride{TB: t, Tuner: parallel.New(100*time.Millisecond, 0, upTo(3))}
-	r.facts.At, r.facts.LeastRTT = time.Unix(1e9, 0), 100*time.Millisecond
-	if r.lose(100 * time.Millisecond); r.Choice().Stripes != 3 {
-		t.Errorf("%s where 3 are allowed", r.Choice().Explain())
+	r := begin(t, path{rtt: 100 * time.Millisecond}, 0)
+	r.Limit(3, r.facts.At)
+	if r.lose(r.rtt); r.Choice().Stripes != 3 {
+		t.Errorf("%s where the neighbour takes 3", r.Choice().Explain())
 	}
 }
 
