@@ -1,7 +1,6 @@
 package window
 
 import (
-	"cmp"
 	"math"
 	"time"
 )
@@ -119,7 +118,7 @@ func (h *history) spread(bytes float64, first int, share *Share) {
 		}
 		if h.isInitial(one) {
 			w.State = Initial
-			w.Bytes = max(w.Bytes, min(cmp.Or(one.Window, first), first)) // none was set yet: it has the first
+			w.Bytes = max(w.Bytes, min(one.Window, first))
 		}
 		w.Bytes = hold(one.Window, max(w.Bytes, floorSegments*min(one.MSS, usualMSS)), one.MSS)
 	}
