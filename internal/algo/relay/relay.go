@@ -76,6 +76,7 @@ type Account struct {
 	credit    uint64
 	room      uint64 // how many bytes the cache has for this delivery
 	ended     bool   // arrived is all there is
+	length    uint64 // all there is, once that is known; it stays so when it begins again
 	maxCached uint64
 	full      time.Time // when the cache was last full of what some children lack
 	children  map[string]*child
@@ -215,7 +216,7 @@ func (a *Account) Arrived(upTo uint64) {
 }
 
 // End notes that all has arrived: there is no more to come.
-func (a *Account) End() { a.ended = true }
+func (a *Account) End() { a.ended, a.length = true, a.arrived }
 
 // Restart begins again from an offset of which the cache no longer has what follows.
 // Children that are further wait until it has come again.
@@ -331,7 +332,7 @@ func (a *Account) ParkSlowest(now time.Time) (parked []string) {
 		return nil
 	}
 	// A child is ahead if it lacks less than half of what the slowest lacks. One that is
-	// beyond what has arrived waits for nothing.
+	// beyond what has arrived waits for what comes after it, unless it has all.
 	floor := a.floor()
 	half := floor + (a.arrived-floor)/2
 	var behind []string
@@ -341,7 +342,7 @@ func (a *Account) ParkSlowest(now time.Time) (parked []string) {
 		case c.parked:
 		case c.acked > half:
 			c.brake = mark{}
-			ahead = ahead || c.acked <= a.arrived
+			ahead = ahead || c.acked <= a.arrived || c.acked < a.length
 		default:
 			behind = append(behind, name)
 		}

@@ -267,6 +267,39 @@ func TestDetachedChildIsServedAfterTheOthers(t *testing.T) {
 	}
 }
 
+// Two lost their place, one of them because its machine was busy for a moment. When it begins again for both, that one is
+// far beyond what comes, and waits for what comes after it: the slow one loses its place again.
+func TestDetachedChildHoldsUpNoOtherThatWasDetached(t *testing.T) {
+	a := newAgent(t, relay.Rules{Mode: relay.Hop, Slow: relay.Detach}, 4*block, "fast", "busy", "slow")
+	a.length = 16 * block
+	a.receive(4)
+	a.ack("fast", 4)
+	a.ack("busy", 1)
+	a.ParkSlowest(start)
+	if parked := a.ParkSlowest(start.Add(time.Second)); !slices.Equal(parked, []string{"busy", "slow"}) {
+		t.Fatalf("%v are parked, want both that are behind", parked)
+	}
+	for upTo := uint64(8); upTo <= 16; upTo += 4 {
+		a.Discard(4*block, math.MaxUint64)
+		a.settle()
+		a.receive(4)
+		a.ack("fast", upTo)
+	}
+	a.ack("busy", 8) // it was on its way
+	a.End()
+	from, needed := a.Unpark()
+	if !needed || from != 0 {
+		t.Fatalf("begin again: %t from %d, want from 0", needed, from)
+	}
+	a.Restart(from)
+	a.settle()
+	a.receive(4)
+	a.ParkSlowest(start.Add(2 * time.Second))
+	if parked := a.ParkSlowest(start.Add(3 * time.Second)); !slices.Equal(parked, []string{"slow"}) {
+		t.Errorf("%v are parked, want the slow one", parked)
+	}
+}
+
 // What every child has already does not have to come again.
 func TestChildrenThatAreFarAhead(t *testing.T) {
 	const far = 8 << 20
