@@ -144,7 +144,7 @@ func (f *family) atOnce(ctx context.Context) ([]time.Duration, error) {
 	took, errs := make([]time.Duration, childCount), make([]error, childCount)
 	var feeding sync.WaitGroup
 	for i, child := range f.children {
-		one := &trial{from: f.parent, to: child, port: linkPort + uint16(i), bounds: algo.Bounds{Least: 1, Most: 1}, size: handedOut}
+		one := &trial{from: f.parent, to: child, port: linkPort + uint16(i), congestion: congestion, bounds: algo.Bounds{Least: 1, Most: 1}, size: handedOut}
 		feeding.Go(func() { took[i], errs[i] = one.run(ctx) })
 	}
 	feeding.Wait()
