@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/groupcast/groupcast/e2e/lab"
 	"github.com/groupcast/groupcast/e2e/lab/link"
 	"github.com/groupcast/groupcast/e2e/lab/measure"
 	"github.com/groupcast/groupcast/e2e/lab/traffic"
@@ -68,10 +67,8 @@ func neighbour(ctx context.Context, options experiment.Options) (*measure.Result
 
 // shareWith has a long download and a link share a path on which nothing is lost but by its queue.
 func shareWith(ctx context.Context, b beside, options experiment.Options) (s share, err error) {
-	n := &network{Lab: lab.New(options.Seed)}
+	n := across(options.Seed, link.Shape{Rate: pathRate, Delay: pathDelay, Queue: link.Packets(pathQueue)})
 	defer n.Close()
-	n.florida, n.virginia = n.Host("florida"), n.Host("virginia")
-	n.path = n.Link(n.florida, n.virginia, link.Shape{Rate: pathRate, Delay: pathDelay, Queue: link.Packets(pathQueue)}).From(n.florida)
 	if err := n.Start(); err != nil {
 		return s, err
 	}

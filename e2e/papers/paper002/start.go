@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/groupcast/groupcast/e2e/lab"
 	"github.com/groupcast/groupcast/e2e/lab/link"
 	"github.com/groupcast/groupcast/e2e/lab/measure"
 	"github.com/groupcast/groupcast/e2e/lab/traffic"
@@ -64,10 +63,8 @@ func starters() []starter {
 }
 
 func (s starter) on(ctx context.Context, b beginning, seed uint64) ([]float64, error) {
-	n := &network{Lab: lab.New(seed)}
+	n := across(seed, link.Shape{Rate: b.rate, Delay: b.delay, Queue: link.Packets(b.queue)})
 	defer n.Close()
-	n.florida, n.virginia = n.Host("florida"), n.Host("virginia")
-	n.path = n.Link(n.florida, n.virginia, link.Shape{Rate: b.rate, Delay: b.delay, Queue: link.Packets(b.queue)}).From(n.florida)
 	if err := n.Start(); err != nil {
 		return nil, err
 	}

@@ -31,9 +31,13 @@ type network struct {
 }
 
 func internet(seed uint64) *network {
+	return across(seed, link.Shape{Rate: pathRate, Delay: pathDelay, Queue: link.Packets(pathQueue), Loss: pathLoss})
+}
+
+// across is two machines with a path that loses something by itself one way at most.
+func across(seed uint64, there link.Shape) *network {
 	n := &network{Lab: lab.New(seed)}
 	n.florida, n.virginia = n.Host("florida"), n.Host("virginia")
-	there := link.Shape{Rate: pathRate, Delay: pathDelay, Queue: link.Packets(pathQueue), Loss: pathLoss}
 	back := there
 	back.Loss = 0
 	n.path = n.Link(n.florida, n.virginia, there).Back(back).From(n.florida)
