@@ -22,8 +22,8 @@ const (
 //	  ▲                                      ▲ │                        │ │
 //	  │                       they stay so, ─┘ │    ┌───it comes back───┘ │ the targets fit
 //	  │                     later every time   │    │   and is long       │
-//	  │                               it stays ▼    ▼                     │
-//	  ├──no queue for a while───────────── contested                      │
+//	  │                               it stays ▼    ▼                     │ or after a time,
+//	  ├──no queue for a while───────────── contested                      │ longer every time
 //	  └───────────────────────────────────────────────────────────────────┘
 type contest struct {
 	// everybody is whether all clients are seen, as on the access link. On the way of one, those beside it are others
@@ -47,6 +47,9 @@ type contest struct {
 	share  float64
 	taken  int // steps in a row in which less comes though a queue stands
 	gone   int // steps in a row without the queue for which it is tried
+	// believed is for how long a link is taken to be short. Little that comes beside others looks like much that comes
+	// over a narrow link: only more that is planned tells.
+	believed time.Duration
 }
 
 const (
@@ -57,6 +60,8 @@ const (
 	tryFor = 2 * time.Second
 	// calmSteps is how long no queue must have stood until others are taken to have gone.
 	calmSteps = 4
+	// nobodyShare is more than which share of what came without a queue there is nobody else.
+	nobodyShare = .93
 	// crowdedSteps is for how long a queue stands that is not of our making.
 	crowdedSteps = 3
 	// peakKept is what is left per step of what was delivered at most.
@@ -72,6 +77,9 @@ const (
 	lost, takenSteps = .85, 2
 	// goneSteps is after how many steps without it a queue has gone: those of others come and go.
 	goneSteps = 2
+	// firstBelieved is for how long a link is taken to be short the first time, twice as long every time: what is
+	// planned for to see whether it still is fills its queue for a second or two.
+	firstBelieved, lastBelieved = 20 * time.Second, 10 * time.Minute
 )
 
 func (c *contest) step(now time.Time, seen summary) mode {
@@ -84,8 +92,9 @@ func (c *contest) step(now time.Time, seen summary) mode {
 	if queued {
 		c.calm = 0
 	}
-	// Short transfers make queues that go by themselves, and a plan for all that the link has a short one.
-	ours := seen.initial > seen.later || c.mode == short && seen.queue <= 2*standing
+	// Short transfers make queues that go by themselves, and a plan for all that the link has a short one. While as
+	// much comes as without a queue, nobody has come to a link that is short.
+	ours := seen.initial > seen.later || c.mode == short && (seen.queue <= 2*standing || seen.delivered > nobodyShare*c.peak)
 	if !queued || ours {
 		c.queued = 0
 	}
@@ -112,11 +121,16 @@ func (c *contest) step(now time.Time, seen summary) mode {
 		c.concede(now, seen)
 	case c.mode == trying && c.gone >= goneSteps:
 		c.enter(short, now)
+		c.believed = min(max(firstBelieved, 2*c.believed), lastBelieved)
 		c.queued = 0            // what is left of the queue goes now
 		c.peak = seen.delivered // what the link gave before it gives no more
 	case c.mode == trying && c.gone == 0 && now.Sub(c.since) >= tryFor, c.mode == short && c.queued >= crowdedSteps:
 		c.concede(now, seen)
 	case c.mode == contested && c.calm >= calmSteps, c.mode == short && !missed && c.calm > 0:
+		c.believed = 0
+		c.enter(open, now)
+	case c.mode == short && now.Sub(c.since) >= c.believed:
+		c.missed = 0 // it is tried with the queue that stands then
 		c.enter(open, now)
 	}
 	if c.mode == trying {
@@ -142,7 +156,7 @@ func (c *contest) crowd(now time.Time, seen summary, standing time.Duration) {
 		c.others.come(now)
 	case alone(.96):
 		c.others.doubt(now)
-	case c.queued >= crowdedSteps && (seen.queue > 2*standing || seen.disturbed) && !alone(.93) && !first:
+	case c.queued >= crowdedSteps && (seen.queue > 2*standing || seen.disturbed) && !alone(nobodyShare) && !first:
 		c.others.come(now)
 	}
 }

@@ -49,23 +49,31 @@ func TestShortQueueIsOurs(t *testing.T) {
 	}
 }
 
-// A longer one is taken for others' after three steps, and targets are planned for. If then nothing more
-// comes, it is tried again whether the link has less: after 4 s, after 8 s, and so on.
+// Nor is a longer one, while as much comes as without it.
+func TestQueueThatTakesNothingIsOurs(t *testing.T) {
+	b := narrowed(t)
+	for range 20 {
+		b.wantPlanned(b.step(waiting(.95, 80*ms)), .9, 1.3)
+	}
+}
+
+// A longer one with which less comes is taken for others' after three steps, and targets are planned for. If then
+// nothing more comes, it is tried again whether the link has less: after 4 s, after 8 s, and so on.
 func TestNobodyIsTakenForOthersForLong(t *testing.T) {
 	b := narrowed(t)
-	b.wantPlanned(b.advance(1500*ms, waiting(1, 80*ms)), 2.4, 2.6)
-	b.wantPlanned(b.advance(3500*ms, waiting(1, 80*ms)), 2.4, 2.6)
-	b.wantPlanned(b.step(waiting(1, 80*ms)), .95, 1.1)
-	b.wantPlanned(b.advance(2*second, waiting(1, 80*ms)), 2.4, 2.6)
-	b.wantPlanned(b.advance(7500*ms, waiting(1, 80*ms)), 2.4, 2.6)
-	b.wantPlanned(b.step(waiting(1, 80*ms)), .95, 1.1)
+	b.wantPlanned(b.advance(1500*ms, waiting(.9, 80*ms)), 2.4, 2.6)
+	b.wantPlanned(b.advance(3500*ms, waiting(.9, 80*ms)), 2.4, 2.6)
+	b.wantPlanned(b.step(waiting(.9, 80*ms)), .85, 1.1)
+	b.wantPlanned(b.advance(2*second, waiting(.9, 80*ms)), 2.4, 2.6)
+	b.wantPlanned(b.advance(7500*ms, waiting(.9, 80*ms)), 2.4, 2.6)
+	b.wantPlanned(b.step(waiting(.9, 80*ms)), .85, 1.1)
 	b.wantPlanned(b.advance(1*second, waiting(1, 10*ms)), .95, 1.3)
 }
 
 // Where more comes since it is taken for others', there are others: it is not tried for a minute.
 func TestOthersAreBelievedWhereItHelps(t *testing.T) {
 	b := narrowed(t)
-	b.advance(1500*ms, waiting(1, 80*ms))
+	b.advance(1500*ms, waiting(.9, 80*ms))
 	for range 100 {
 		b.wantPlanned(b.step(waiting(1.5, 80*ms)), 2.4, 2.6)
 	}

@@ -68,6 +68,50 @@ func TestQueueIsLetRunEmptyNowAndThen(t *testing.T) {
 	}
 }
 
+// A link that has less than the targets has a short queue, however much less, however long. To see now and then
+// whether it still has less costs little.
+func TestShortLinkHasAShortQueue(t *testing.T) {
+	for _, times := range []float64{1.2, 2, 4} {
+		s := newSite(10*mbit, 200e3, controller(t, window.Groupcast))
+		var all []*upload
+		for i := range 6 {
+			u := terminal(1, i, false)
+			u.Target = window.Rate(times * 10 * mbit / 6)
+			all = append(all, s.join(u))
+		}
+		s.run(20 * second)
+		queue, dropped := s.queue(), s.access.dropped
+		s.run(20 * time.Minute)
+		mean, lost, sum := queue(), s.access.dropped-dropped, rate(all, 20*second, 20*time.Minute)
+		t.Logf("targets %.1f times the link: queue %.0f bytes, %d dropped, %.2f Mbit/s", times, mean, lost, sum/mbit)
+		if mean > 50e3 || lost > 1000 || sum < .95*goodput*10*mbit {
+			t.Errorf("targets %.1f times the link: queue %.0f bytes, %d dropped, %.2f Mbit/s", times, mean, lost, sum/mbit)
+		}
+	}
+}
+
+// So has the path of one client that has less than its target.
+func TestNarrowPathHasAShortQueue(t *testing.T) {
+	s := newSite(10*mbit, 200e3, controller(t, window.Groupcast))
+	own := &pipe{world: &s.world, rate: .3 * mbit, limit: 64e3, arrive: s.access.take}
+	u := terminal(1, 0, false)
+	u.own = own
+	s.join(u)
+	for i := range 5 {
+		s.join(terminal(1, i+1, false))
+	}
+	s.run(20 * second)
+	own.account()
+	area, dropped := own.area, own.dropped
+	s.run(20 * time.Minute)
+	own.account()
+	mean := (own.area - area) / (20 * time.Minute).Seconds()
+	t.Logf("queue %.0f bytes, %d dropped, %.3f Mbit/s", mean, own.dropped-dropped, u.mean(20*second, 20*time.Minute)/mbit)
+	if mean > 8e3 || own.dropped-dropped > 100 || u.mean(20*second, 20*time.Minute) < .9*goodput*.3*mbit {
+		t.Errorf("queue %.0f bytes, %d dropped, %.3f Mbit/s", mean, own.dropped-dropped, u.mean(20*second, 20*time.Minute)/mbit)
+	}
+}
+
 // The first window is smaller when many come at once, where the link is known.
 func TestFirstWindowIsSharedByThoseWhoCome(t *testing.T) {
 	b := newBench(t, window.Groupcast, window.Options{})
