@@ -452,7 +452,7 @@ func (r *receiving) takeFrom(ctx context.Context, assignment *groupv1.Assignment
 	r.mu.Lock()
 	from := r.offset
 	r.mu.Unlock()
-	conn, welcome, err := dialNeighbour(ctx, r.session.client, assignment, parent, relay.Hello{From: from})
+	conn, welcome, err := dialNeighbour(ctx, r.session.client, assignment, parent, relay.Hello{From: from}, r.Answer())
 	if err == nil && welcome.From != from {
 		conn.Close()
 		err = fmt.Errorf("%w: welcome from offset %d: want %d", relay.ErrProtocol, welcome.From, from)

@@ -302,7 +302,7 @@ func (o *Outgoing) offer(ctx context.Context, assignment *groupv1.Assignment, ch
 	bounds := stripesOf(assignment.GetSpec())
 	open := func(ctx context.Context, stripe int, join bool) (*link.Conn, relay.Welcome, error) {
 		hello := relay.Hello{Offer: true, Join: join, Stripe: uint8(stripe), Stripes: uint8(bounds.Most)}
-		conn, welcome, err := dialNeighbour(ctx, o.session.client, assignment, child, hello)
+		conn, welcome, err := dialNeighbour(ctx, o.session.client, assignment, child, hello, link.Answer{})
 		if err == nil {
 			tune(conn, assignment.GetSpec())
 		}
@@ -369,8 +369,8 @@ func tune(conn *link.Conn, spec *groupv1.DeliverySpec) {
 	}
 }
 
-// dialNeighbour opens a link to one of a neighbour's addresses.
-func dialNeighbour(ctx context.Context, client *Client, assignment *groupv1.Assignment, to *groupv1.Neighbour, hello relay.Hello) (*link.Conn, relay.Welcome, error) {
+// dialNeighbour opens a link to one of a neighbour's addresses. Who asks for something says with it what may be sent.
+func dialNeighbour(ctx context.Context, client *Client, assignment *groupv1.Assignment, to *groupv1.Neighbour, hello relay.Hello, first link.Answer) (*link.Conn, relay.Welcome, error) {
 	id, err := parseDeliveryID(assignment.GetDelivery())
 	if err != nil {
 		return nil, relay.Welcome{}, err
@@ -380,7 +380,7 @@ func dialNeighbour(ctx context.Context, client *Client, assignment *groupv1.Assi
 	hello.Plaintext = assignment.GetSpec().GetDataPlane() == groupv1.DataPlane_DATA_PLANE_PLAINTEXT
 	failed := fmt.Errorf("%s has no address", to.GetName())
 	for _, address := range to.GetAddresses() {
-		conn, welcome, err := link.Dial(ctx, client.dialer, address, client.uplink.Security(), neighbourID(to), hello)
+		conn, welcome, err := link.Ask(ctx, client.dialer, address, client.uplink.Security(), neighbourID(to), hello, first)
 		if err == nil {
 			return conn, welcome, nil
 		}

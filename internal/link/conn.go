@@ -40,6 +40,7 @@ type Conn struct {
 	raw  net.Conn // as it came from the network
 	data net.Conn // what frames go through: raw, or TLS over it
 	gate *gate    // what TLS sees of raw
+	told Answer   // what the parent heard with the hello
 
 	sent, received atomic.Uint64 // bytes of payload
 

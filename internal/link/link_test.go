@@ -50,6 +50,12 @@ func newNeighbours(tb testing.TB) neighbours {
 // connect opens a link over loopback, dialled by the child.
 func (n neighbours) connect(tb testing.TB, hello wire.Hello, from uint64) (parent, child *link.Conn) {
 	tb.Helper()
+	return n.ask(tb, hello, from, link.Answer{})
+}
+
+// ask opens one whose child says with its hello what may be sent.
+func (n neighbours) ask(tb testing.TB, hello wire.Hello, from uint64, first link.Answer) (parent, child *link.Conn) {
+	tb.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		tb.Fatal(err)
@@ -74,7 +80,7 @@ func (n neighbours) connect(tb testing.TB, hello wire.Hello, from uint64) (paren
 			tb.Error(err)
 		}
 	})
-	child, welcome, err := link.Dial(tb.Context(), &net.Dialer{}, listener.Addr().String(), n.child, parentID, hello)
+	child, welcome, err := link.Ask(tb.Context(), &net.Dialer{}, listener.Addr().String(), n.child, parentID, hello, first)
 	welcomed.Wait()
 	if err != nil || tb.Failed() {
 		tb.Fatalf("dial: %v", err)
@@ -107,6 +113,12 @@ func (s *source) Sent(_ uint64, portion link.Portion) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sent += int(portion.Length)
+}
+
+func (s *source) sentBytes() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sent
 }
 
 func (s *source) Acked(upTo uint64, _ wire.Level) error {
@@ -223,6 +235,37 @@ func TestBytesArrive(t *testing.T) {
 					t.Errorf("%d bytes are acknowledged", supply.acked)
 				}
 			})
+		}
+	}
+}
+
+// A parent sends what was asked for with the hello, before it hears more.
+func TestParentSendsWhatComesWithTheHello(t *testing.T) {
+	n := newNeighbours(t)
+	for _, plaintext := range []bool{false, true} {
+		file, content := randomFile(t, 1<<20)
+		parent, child := n.ask(t, wire.Hello{Stripes: 1, Plaintext: plaintext}, 0, link.Answer{Credit: 100, Level: wire.Received})
+		supply, store := &source{file: file, length: 1 << 20}, newSink(emptyFile(t), 0, 1<<20)
+		var feeding sync.WaitGroup
+		feeding.Go(func() {
+			if err := link.Feed(t.Context(), parent, 0, supply); err != nil {
+				t.Error(err)
+			}
+		})
+		for end := time.Now().Add(10 * time.Second); supply.sentBytes() < 100; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%d bytes were sent", supply.sentBytes())
+			}
+		}
+		if sent := supply.sentBytes(); sent != 100 {
+			t.Errorf("%d bytes were sent of 100 that may be", sent)
+		}
+		if err := link.Take(t.Context(), child, 0, store); err != nil {
+			t.Error(err)
+		}
+		feeding.Wait()
+		if got, _ := os.ReadFile(store.to.Name()); !bytes.Equal(got, content) {
+			t.Error("other bytes arrived")
 		}
 	}
 }

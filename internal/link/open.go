@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"time"
 
@@ -27,35 +28,84 @@ type Dialer interface {
 
 // Dial opens a link to a peer of a known identity.
 func Dial(ctx context.Context, dialer Dialer, address string, security identity.TLS, peer identity.ID, hello wire.Hello) (*Conn, wire.Welcome, error) {
+	return Ask(ctx, dialer, address, security, peer, hello, Answer{})
+}
+
+// Ask opens a link to a parent, and tells it at once what it may send. It begins a round trip earlier than by what a
+// Taking says first.
+func Ask(ctx context.Context, dialer Dialer, address string, security identity.TLS, peer identity.ID, hello wire.Hello, first Answer) (*Conn, wire.Welcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, openTime)
+	defer cancel()
+	line, err := Connect(ctx, dialer, address, security, peer)
+	if err != nil {
+		return nil, wire.Welcome{}, err
+	}
+	return line.Ask(ctx, hello, first)
+}
+
+// Line is a connection to a peer that has proven who it is, and was asked for nothing yet. It waits for that as long as
+// the opening of a link may take.
+type Line struct {
+	name   string
+	raw    net.Conn
+	held   *gate
+	secure *tls.Conn
+}
+
+// Connect connects to a peer of a known identity, which is to be asked for something soon.
+func Connect(ctx context.Context, dialer Dialer, address string, security identity.TLS, peer identity.ID) (*Line, error) {
 	ctx, cancel := context.WithTimeout(ctx, openTime)
 	defer cancel()
 	raw, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
-		return nil, wire.Welcome{}, fmt.Errorf("dial %s: %w", peer, err)
+		return nil, fmt.Errorf("dial %s: %w", peer, err)
 	}
-	c, welcome, err := greet(ctx, raw, security.Dial(peer, protocol), hello)
-	if err != nil {
+	held := &gate{Conn: raw}
+	l := &Line{fmt.Sprintf("%s at %s", peer, address), raw, held, tls.Client(held, security.Dial(peer, protocol))}
+	defer context.AfterFunc(ctx, func() { raw.SetDeadline(past) })()
+	if err := l.secure.HandshakeContext(ctx); err != nil {
 		raw.Close()
-		return nil, wire.Welcome{}, fmt.Errorf("open link to %s at %s: %w", peer, address, err)
+		return nil, fmt.Errorf("open link to %s: %w", l.name, err)
+	}
+	return l, nil
+}
+
+// Close gives up a line over which nothing was asked for.
+func (l *Line) Close() { l.raw.Close() }
+
+// Ask opens the link, as Ask does. If that fails, the line is closed.
+func (l *Line) Ask(ctx context.Context, hello wire.Hello, first Answer) (*Conn, wire.Welcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, openTime)
+	defer cancel()
+	c, welcome, err := l.greet(ctx, hello, first)
+	if err != nil {
+		l.raw.Close()
+		return nil, wire.Welcome{}, fmt.Errorf("open link to %s: %w", l.name, err)
 	}
 	return c, welcome, nil
 }
 
-func greet(ctx context.Context, raw net.Conn, security *tls.Config, hello wire.Hello) (*Conn, wire.Welcome, error) {
-	defer context.AfterFunc(ctx, func() { raw.SetDeadline(past) })()
-	held := &gate{Conn: raw}
-	secure := tls.Client(held, security)
-	if err := secure.HandshakeContext(ctx); err != nil {
-		return nil, wire.Welcome{}, err
-	}
-	if _, err := secure.Write(hello.Append(nil)); err != nil {
+func (l *Line) greet(ctx context.Context, hello wire.Hello, first Answer) (*Conn, wire.Welcome, error) {
+	defer context.AfterFunc(ctx, func() { l.raw.SetDeadline(past) })()
+	if _, err := l.secure.Write(hello.Append(nil)); err != nil {
 		return nil, wire.Welcome{}, fmt.Errorf("send hello: %w", err)
 	}
-	welcome, err := wire.ReadWelcome(secure)
+	if frames := first.since(Answer{}); len(frames) > 0 {
+		to := net.Conn(l.secure)
+		if hello.Plaintext {
+			to = l.raw
+		}
+		if _, err := to.Write(frames); err != nil {
+			return nil, wire.Welcome{}, fmt.Errorf("send the first answer: %w", err)
+		}
+	}
+	welcome, err := wire.ReadWelcome(l.secure)
 	if err != nil {
 		return nil, wire.Welcome{}, err
 	}
-	return established(raw, held, secure, hello.Plaintext), welcome, nil
+	c := established(l.raw, l.held, l.secure, hello.Plaintext)
+	c.told = first
+	return c, welcome, nil
 }
 
 // Asked is a link that a neighbour asks for. It is to be welcomed or refused.
@@ -110,12 +160,15 @@ func (a *Asked) Welcome(welcome wire.Welcome) (*Conn, error) {
 	return established(a.raw, a.held, a.secure, a.Plaintext), nil
 }
 
-// Refuse says why the link is not opened, and closes it.
+// Refuse says why the link is not opened, and closes it. The other has time to close first: a connection that is
+// closed with something unread in it takes back what was said.
 func (a *Asked) Refuse(reason wire.Reason, text string) {
-	a.raw.SetDeadline(time.Now().Add(openTime))
+	defer a.raw.Close()
+	a.raw.SetDeadline(time.Now().Add(heartbeat))
 	// If that does not reach the other, it finds the connection closed.
-	_, _ = a.secure.Write(wire.AppendBye(nil, reason, text, 0, 0))
-	a.raw.Close()
+	if _, err := a.secure.Write(wire.AppendBye(nil, reason, text, 0, 0)); err == nil {
+		_, _ = io.Copy(io.Discard, io.LimitReader(a.raw, wire.MaxCapability))
+	}
 }
 
 // past is a deadline that has passed: it ends what waits.

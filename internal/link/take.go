@@ -145,7 +145,7 @@ func (t *Taking) data(conn *Conn, header wire.Header) error {
 func (t *Taking) answer(ctx context.Context, conn *Conn) error {
 	beat := time.NewTimer(heartbeat)
 	defer beat.Stop()
-	var told Answer
+	told := conn.told
 	for {
 		now := t.store.Answer()
 		if frames := now.since(told); len(frames) > 0 {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -196,24 +197,27 @@ func (p *Prober) measure(ctx context.Context, agent *groupv1.Neighbour) (shortes
 	return shortest, err
 }
 
+// measureAt measures several times at once: as good as one after the other, and somebody may wait for it.
 func (p *Prober) measureAt(ctx context.Context, at place) (shortest time.Duration, err error) {
+	var measured [tries]time.Duration
+	all, ctx := errgroup.WithContext(ctx)
+	proved := p.isProved(at)
 	for try := range tries {
-		rtt, err := p.once(ctx, at)
-		if err != nil {
-			return 0, err
-		}
-		if try == 0 || rtt < shortest {
-			shortest = rtt
-		}
+		all.Go(func() (err error) {
+			if proved || try > 0 {
+				measured[try], err = link.RoundTrip(ctx, p.dialer, at.address)
+			} else {
+				measured[try], err = p.prove(ctx, at)
+			}
+			return err
+		})
 	}
-	return shortest, nil
+	err = all.Wait()
+	return slices.Min(measured[:]), err
 }
 
-// once measures once. The first time, the agent has to prove that it is there.
-func (p *Prober) once(ctx context.Context, at place) (time.Duration, error) {
-	if p.isProved(at) {
-		return link.RoundTrip(ctx, p.dialer, at.address)
-	}
+// prove measures once, and has the agent prove that it is there.
+func (p *Prober) prove(ctx context.Context, at place) (time.Duration, error) {
 	rtt, err := link.ProveRoundTrip(ctx, p.dialer, at.address, p.security, identity.ID{Role: identity.Agent, Name: at.agent})
 	if err == nil {
 		p.mu.Lock()

@@ -126,7 +126,7 @@ func exitStatus(err error) int {
 	if errors.As(err, &failed) && failed.Reason == "damaged" {
 		return exitDamaged
 	}
-	if isNobody(err) {
+	if isNobody(err) || errors.Is(err, errNoDelivery) {
 		return exitNotFound
 	}
 	switch sdk.CodeOf(err) {

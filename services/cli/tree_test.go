@@ -37,3 +37,10 @@ func TestTreeIsDrawn(t *testing.T) {
 		t.Errorf("in three lines:\n%s", strings.Join(short, "\n"))
 	}
 }
+
+// That there is nothing to show is not a failure, but something that was not found.
+func TestNoDeliveryIsNotFound(t *testing.T) {
+	if got := exitStatus(errNoDelivery); got != exitNotFound {
+		t.Errorf("exit status %d, want %d", got, exitNotFound)
+	}
+}

@@ -30,12 +30,17 @@ func Here() Origin {
 	}
 }
 
+// commit names what is measured. Results that were written before it are no change.
 func commit() string {
-	told, err := exec.Command("git", "describe", "--always", "--dirty=+changes", "--abbrev=12").Output()
+	told, err := exec.Command("git", "rev-parse", "--short=12", "HEAD").Output()
 	if err != nil {
 		return "unknown"
 	}
-	return strings.TrimSpace(string(told))
+	name := strings.TrimSpace(string(told))
+	if exec.Command("git", "diff", "--quiet", "HEAD", "--", ":/", ":(top,exclude)e2e/*/results/*").Run() != nil {
+		name += "+changes"
+	}
+	return name
 }
 
 func processor() string {

@@ -32,7 +32,7 @@
 //	     16 | from offset (8)                                        |
 //	        +--------------------------------------------------------+
 //
-// Then both sides send frames: a header of fixed size and a payload.
+// Then both sides send frames: a header of fixed size and a payload. A child need not wait for the welcome.
 //
 //	frame   0       1       2               4                       8
 //	        +-------+-------+---------------+-----------------------+

@@ -56,6 +56,7 @@ type delivery struct {
 	quiet      *sync.Cond    // a child's reading ended
 	intake     *link.Taking  // that link, while it is open
 	wanted     bool          // children have asked: until then nothing is taken
+	early      bool          // the parent may be dialled before they have
 	came       uint64        // bytes that came since measure was called,
 	recent     uint64        // and how many do in aheadTime
 	begin      *uint64       // from where to begin again
@@ -178,6 +179,7 @@ func (d *delivery) assign(assignment *groupv1.Assignment) {
 		d.assignment = assignment
 		d.forgive()
 		d.expectChildren()
+		d.early = d.early || before == nil && !assignment.GetEnded()
 		if assignment.GetEnded() && d.ended.IsZero() {
 			d.ended = time.Now()
 			d.entry.Rest()

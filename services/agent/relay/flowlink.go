@@ -9,7 +9,6 @@ import (
 
 	"github.com/groupcast/groupcast/internal/datagram"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
-	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/link"
 	"github.com/groupcast/groupcast/internal/pause"
 	wiredatagram "github.com/groupcast/groupcast/internal/wire/datagram"
@@ -124,7 +123,7 @@ func (f *flow) askParent(parent *groupv1.Neighbour) error {
 	if hello.Delivery, err = parseID(id); err != nil {
 		return err
 	}
-	peer := identity.ID{Role: identity.Role(parent.GetRole()), Name: parent.GetName()}
+	peer := neighbourID(parent)
 	var failed error
 	for _, address := range parent.GetAddresses() {
 		conn, _, err := link.Dial(ctx, f.hub.Dialer, address, f.hub.Security, peer, hello)

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/groupcast/groupcast/internal/algo/parallel"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
@@ -46,6 +48,8 @@ type Hub struct {
 	Env
 	wake chan struct{}
 	port *port // nil without datagrams
+	// early bounds how many parents are dialled at once before anybody asks.
+	early *semaphore.Weighted
 
 	mu         sync.Mutex
 	deliveries map[string]*delivery
@@ -55,6 +59,9 @@ type Hub struct {
 	running    context.Context // nil until Run
 }
 
+// earlyMost is far less than a neighbour lets one source open at once.
+const earlyMost = 8
+
 // New returns a hub without deliveries.
 func New(env Env) *Hub {
 	if env.Stripes.Most == 0 {
@@ -62,7 +69,7 @@ func New(env Env) *Hub {
 	}
 	h := &Hub{
 		Env: env, wake: make(chan struct{}, 1), deliveries: make(map[string]*delivery), flows: make(map[string]*flow),
-		assigned: make(chan struct{}),
+		assigned: make(chan struct{}), early: semaphore.NewWeighted(earlyMost),
 	}
 	if env.Datagrams != nil {
 		h.port = newPort(env.Datagrams, env.Metrics)

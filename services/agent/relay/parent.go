@@ -19,6 +19,9 @@ const (
 	longPause  = time.Second
 )
 
+// earlyTime is how long a parent waits that is dialled before anybody asks: it is not kept waiting until it gives up.
+const earlyTime = 3 * time.Second
+
 // keepFed keeps a link to the parent while there is something to get from it.
 func (d *delivery) keepFed() {
 	wait := firstPause
@@ -56,12 +59,12 @@ func (d *delivery) keepFed() {
 	}
 }
 
-// dialledParent returns the parent to dial, if there is one and something to get from it.
+// dialledParent returns the parent to dial, if there is one and something to get from it, or will be soon.
 func (d *delivery) dialledParent() (*groupv1.Neighbour, <-chan struct{}) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	parent := d.assignment.GetParent()
-	if !d.wanted || len(parent.GetAddresses()) == 0 || d.answer().Done || d.gone || d.begin != nil || d.isOver() {
+	if !d.wanted && !d.early || len(parent.GetAddresses()) == 0 || d.answer().Done || d.gone || d.begin != nil || d.isOver() {
 		parent = nil
 	}
 	return parent, d.changed
@@ -77,13 +80,17 @@ func (d *delivery) askParent(parent *groupv1.Neighbour) error {
 		return err
 	}
 	defer release()
-	conn, from, err := d.dial(ctx, parent, wire.Hello{})
+	line := d.connectEarly(ctx, parent)
+	if wanted, _ := d.isWanted(); !wanted {
+		return nil
+	}
+	conn, from, err := d.dial(ctx, parent, line, wire.Hello{})
 	if err == nil {
 		d.update(func() { d.lost = "" })
 		err = d.take(ctx, conn, parent.GetName(), from, link.Options{
 			Bounds: d.hub.Stripes,
 			Open: func(ctx context.Context, stripe int) (*link.Conn, error) {
-				conn, _, err := d.dial(ctx, parent, wire.Hello{Stripe: uint8(stripe), Join: true})
+				conn, _, err := d.dial(ctx, parent, nil, wire.Hello{Stripe: uint8(stripe), Join: true})
 				return conn, err
 			},
 		})
@@ -96,28 +103,89 @@ func (d *delivery) askParent(parent *groupv1.Neighbour) error {
 	return err
 }
 
-// dial opens a link to a parent, or a stripe more of the one that there is.
-func (d *delivery) dial(ctx context.Context, parent *groupv1.Neighbour, hello wire.Hello) (*link.Conn, uint64, error) {
+// connectEarly connects to the parent while children are still on their way here: in a deep tree agents do so at once,
+// and not one after the other. What is asked for, and from where, depends on the children.
+func (d *delivery) connectEarly(ctx context.Context, parent *groupv1.Neighbour) *link.Line {
+	d.mu.Lock()
+	early := d.early && !d.wanted
+	d.early = false
+	d.mu.Unlock()
+	if !early || !d.hub.early.TryAcquire(1) {
+		return nil
+	}
+	defer d.hub.early.Release(1)
+	line, err := link.Connect(ctx, d.hub.Dialer, parent.GetAddresses()[0], d.hub.Security, neighbourID(parent))
+	if err != nil {
+		return nil // there is time to say so when it is needed
+	}
+	timer := time.NewTimer(earlyTime)
+	defer timer.Stop()
+	for {
+		wanted, changed := d.isWanted()
+		if wanted {
+			return line
+		}
+		select {
+		case <-changed:
+			continue
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		line.Close()
+		return nil
+	}
+}
+
+// isWanted reports whether children have asked.
+func (d *delivery) isWanted() (wanted bool, changed <-chan struct{}) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.wanted, d.changed
+}
+
+func neighbourID(n *groupv1.Neighbour) identity.ID {
+	return identity.ID{Role: identity.Role(n.GetRole()), Name: n.GetName()}
+}
+
+// dial opens a link to a parent, over a line to it if there is one, or a stripe more of the link that there is.
+func (d *delivery) dial(ctx context.Context, parent *groupv1.Neighbour, line *link.Line, hello wire.Hello) (*link.Conn, uint64, error) {
 	d.mu.Lock()
 	hello.Stripes, hello.Delivery = uint8(d.hub.Stripes.Most), d.id
 	hello.TreeVersion, hello.From = d.assignment.GetTreeVersion(), d.account.Offset()
 	hello.Plaintext = d.assignment.GetSpec().GetDataPlane() == groupv1.DataPlane_DATA_PLANE_PLAINTEXT
 	hello.Capability = d.assignment.GetCapability()
+	var first link.Answer
+	if !hello.Join {
+		first = d.answer()
+	}
 	d.mu.Unlock()
-	peer := identity.ID{Role: identity.Role(parent.GetRole()), Name: parent.GetName()}
+	if line != nil {
+		if conn, err := ask(ctx, line, hello, first); err == nil {
+			return conn, hello.From, nil
+		}
+	}
 	var failed error
 	for _, address := range parent.GetAddresses() {
-		conn, welcome, err := link.Dial(ctx, d.hub.Dialer, address, d.hub.Security, peer, hello)
-		if err == nil && welcome.From != hello.From {
-			conn.Close()
-			err = fmt.Errorf("%w: welcome from offset %d: want %d", wire.ErrProtocol, welcome.From, hello.From)
-		}
+		line, err := link.Connect(ctx, d.hub.Dialer, address, d.hub.Security, neighbourID(parent))
 		if err == nil {
-			return conn, hello.From, nil
+			var conn *link.Conn
+			if conn, err = ask(ctx, line, hello, first); err == nil {
+				return conn, hello.From, nil
+			}
 		}
 		failed = errors.Join(failed, err)
 	}
 	return nil, 0, failed
+}
+
+// ask asks a parent for a delivery, which it has to give from where that is asked.
+func ask(ctx context.Context, line *link.Line, hello wire.Hello, first link.Answer) (*link.Conn, error) {
+	conn, welcome, err := line.Ask(ctx, hello, first)
+	if err == nil && welcome.From != hello.From {
+		conn.Close()
+		return nil, fmt.Errorf("%w: welcome from offset %d: want %d", wire.ErrProtocol, welcome.From, hello.From)
+	}
+	return conn, err
 }
 
 // takeOffer takes what the sender offers.
