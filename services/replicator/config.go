@@ -19,6 +19,11 @@ type Config struct {
 
 	uplink.ServiceConfig
 
+	Settings
+}
+
+// Settings say what a replicator does, whoever runs it: those of one in a standalone server are the same.
+type Settings struct {
 	Node    string        `json:"node" usage:"name of the machine; empty is its host name"`
 	LANs    []string      `json:"lans" usage:"LANs that this machine is on, each as NAME=INTERFACE, as rack1=eth0, or NAME=NETWORK for the interface with an address of that, as rack1=10.1.0.0/16; without NAME= it is the LAN named lan; the first leads to LANs that it is not on"`
 	Labels  []string      `json:"labels" usage:"what replications can select this machine by, each as KEY=VALUE"`
@@ -38,8 +43,10 @@ func Defaults() *Config {
 	return &Config{
 		CommonConfig:  daemon.CommonDefaults("127.0.0.1:7432"),
 		ServiceConfig: uplink.ServiceDefaults("groupcast-data/replicator/credentials"),
-		LANs:          []string{}, Labels: []string{}, Sources: []string{}, Devices: []string{},
-		Targets: []string{"groupcast-data/replicator/replicas"}, State: "groupcast-data/replicator/state", TTL: 1,
+		Settings: Settings{
+			LANs: []string{}, Labels: []string{}, Sources: []string{}, Devices: []string{},
+			Targets: []string{"groupcast-data/replicator/replicas"}, State: "groupcast-data/replicator/state", TTL: 1,
+		},
 	}
 }
 

@@ -19,7 +19,7 @@ func TestInterfaceByNameAddressOrNetwork(t *testing.T) {
 	}
 	loopback := interfaces[at].Name
 	for _, text := range []string{loopback, "127.0.0.1", "127.0.0.0/8"} {
-		config := Config{LANs: []string{"rack=" + text}}
+		config := Config{Settings: Settings{LANs: []string{"rack=" + text}}}
 		if here, err := config.here(); err != nil || here.device("rack") != loopback {
 			t.Errorf("%s: %v, %v, want %s", text, here, err, loopback)
 		}
@@ -30,7 +30,7 @@ func TestInterfaceByNameAddressOrNetwork(t *testing.T) {
 		"203.0.113.1":      "no network interface has an address of 203.0.113.1/32",
 		"203.0.113.0/2400": "network interface 203.0.113.0/2400",
 	} {
-		config := Config{LANs: []string{text}}
+		config := Config{Settings: Settings{LANs: []string{text}}}
 		if _, err := config.here(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}

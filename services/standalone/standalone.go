@@ -25,6 +25,7 @@ import (
 	"github.com/groupcast/groupcast/services/agent"
 	"github.com/groupcast/groupcast/services/gatherer"
 	"github.com/groupcast/groupcast/services/manager"
+	"github.com/groupcast/groupcast/services/replicator"
 )
 
 // Config is the configuration of a standalone server.
@@ -36,6 +37,8 @@ type Config struct {
 	TrustDomain string            `json:"trustDomain" usage:"trust domain of all identities"`
 	Agents      AgentsConfig      `json:"agents"`
 	Gatherer    GathererConfig    `json:"gatherer"`
+	// Replicator is there if it is told on which LANs the machine is.
+	Replicator replicator.Settings `json:"replicator"`
 }
 
 // GathererConfig says how the server gathers.
@@ -57,10 +60,12 @@ type AgentsConfig struct {
 func Defaults() *Config {
 	of, gathers := manager.Defaults(), gatherer.Defaults().Settings
 	gathers.Store.Dir, gathers.Policy.File = "", ""
+	replicates := replicator.Defaults().Settings
+	replicates.Targets, replicates.State = []string{}, ""
 	return &Config{
 		CommonConfig: of.CommonConfig, Data: "groupcast-data", GRPC: of.GRPC, TrustDomain: identity.DefaultTrustDomain,
 		Agents:   AgentsConfig{Count: 1, Listen: agent.Defaults().Data.Listen, Cache: agent.Defaults().Cache.Bytes},
-		Gatherer: GathererConfig{Enabled: true, Settings: gathers},
+		Gatherer: GathererConfig{Enabled: true, Settings: gathers}, Replicator: replicates,
 	}
 }
 
@@ -83,6 +88,11 @@ func (c *Config) Validate() error {
 	if c.Gatherer.Enabled {
 		if err := c.gatherer("127.0.0.1:7400").Validate(); err != nil {
 			problems = append(problems, fmt.Errorf("gatherer: %w", err))
+		}
+	}
+	if c.replicates() {
+		if err := c.replicator("127.0.0.1:7400").Validate(); err != nil {
+			problems = append(problems, fmt.Errorf("replicator: %w", err))
 		}
 	}
 	return errors.Join(problems...)
@@ -134,7 +144,26 @@ func (c *Config) gatherer(managers string) *gatherer.Config {
 	return of
 }
 
-const gathererName = "gatherer"
+// replicates reports whether the server has a replicator.
+func (c *Config) replicates() bool { return len(c.Replicator.LANs) > 0 }
+
+// replicator returns the configuration of the replicator.
+func (c *Config) replicator(managers string) *replicator.Config {
+	of := replicator.Defaults()
+	dir := filepath.Join(c.Data, replicatorName)
+	of.CommonConfig, of.Managers, of.TrustDomain = c.CommonConfig, []string{managers}, c.TrustDomain
+	of.CredentialsDir, of.Settings = filepath.Join(dir, "credentials"), c.Replicator
+	of.State = cmp.Or(of.State, filepath.Join(dir, "state"))
+	if len(of.Targets) == 0 {
+		of.Targets = []string{filepath.Join(dir, "replicas")}
+	}
+	return of
+}
+
+const (
+	gathererName   = "gatherer"
+	replicatorName = "replicator"
+)
 
 func agentName(i int) string { return "agent-" + string(rune('a'+i)) }
 
@@ -147,23 +176,90 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 		if !awaitReady(ctx, env.Admin) {
 			return nil
 		}
-		for i := range config.Agents.Count {
-			if err := config.startAgent(ctx, env, group, i); err != nil {
-				return fmt.Errorf("%s: %w", agentName(i), err)
-			}
+		access, err := uplink.ReadConfig(filepath.Join(config.Data, adminFile))
+		if err != nil {
+			return err
 		}
-		if config.Gatherer.Enabled {
-			if err := config.startGatherer(ctx, env, group); err != nil {
-				return fmt.Errorf("%s: %w", gathererName, err)
+		parts, err := config.parts(access.Endpoints[0])
+		if err != nil {
+			return err
+		}
+		for _, part := range parts {
+			if err := part.start(ctx, env, group, access); err != nil {
+				return fmt.Errorf("%s: %w", part.id.Name, err)
 			}
 		}
 		if !awaitReady(ctx, env.Admin) {
 			return nil
 		}
-		_, err := fmt.Fprintf(env.Stdout, "ready: %s\n", filepath.Join(config.Data, adminFile))
+		_, err = fmt.Fprintf(env.Stdout, "ready: %s\n", filepath.Join(config.Data, adminFile))
 		return err
 	})
 	return group.Wait()
+}
+
+// part is a service that has its identity from the manager, as it would elsewhere.
+type part struct {
+	id    identity.ID
+	as    uplink.Config
+	flags string // that say where it is
+	run   func(ctx context.Context, env daemon.Env) error
+}
+
+// parts are the services but for the manager.
+func (c *Config) parts(managers string) (all []part, err error) {
+	for i := range c.Agents.Count {
+		of, err := c.agent(i, managers)
+		if err != nil {
+			return nil, err
+		}
+		name := agentName(i)
+		all = append(all, part{
+			identity.ID{Role: identity.Agent, Name: name},
+			of.Uplink(), "--agents-count and --agents-listen",
+			func(ctx context.Context, env daemon.Env) error {
+				env.Metrics = prometheus.WrapRegistererWith(prometheus.Labels{"agent": name}, env.Metrics)
+				return agent.Run(ctx, env, of)
+			},
+		})
+	}
+	if c.Gatherer.Enabled {
+		of := c.gatherer(managers)
+		all = append(all, part{
+			identity.ID{Role: identity.Gatherer, Name: gathererName},
+			of.Uplink(), "--gatherer-grpc-listen and --gatherer-data-listen",
+			func(ctx context.Context, env daemon.Env) error { return gatherer.Run(ctx, env, of) },
+		})
+	}
+	if c.replicates() {
+		of := c.replicator(managers)
+		all = append(all, part{
+			identity.ID{Role: identity.Replicator, Name: replicatorName},
+			of.Uplink(), "--replicator-lans",
+			func(ctx context.Context, env daemon.Env) error { return replicator.Run(ctx, env, of) },
+		})
+	}
+	return all, nil
+}
+
+// start runs a part. The server is not ready before it is.
+func (p part) start(ctx context.Context, env daemon.Env, group *errgroup.Group, access uplink.Config) error {
+	if err := enroll(ctx, access, p.as, p.id); err != nil {
+		return err
+	}
+	own, err := daemon.ListenAdmin(daemon.AdminConfig{})
+	if err != nil {
+		return err
+	}
+	env.Admin.Ready(own.IsReady)
+	env.Admin = own
+	group.Go(func() error {
+		if err := p.run(ctx, env); err != nil {
+			return fmt.Errorf("%s (see %s): %w", p.id.Name, p.flags, err)
+		}
+		return nil
+	})
+	return nil
 }
 
 // readyPoll is how often it is looked whether all serves.
@@ -181,70 +277,6 @@ func awaitReady(ctx context.Context, admin *daemon.Admin) bool {
 		}
 	}
 	return true
-}
-
-// startAgent runs an agent, with an identity that the manager gives it as it would to
-// one elsewhere.
-func (c *Config) startAgent(ctx context.Context, env daemon.Env, group *errgroup.Group, i int) error {
-	access, err := uplink.ReadConfig(filepath.Join(c.Data, adminFile))
-	if err != nil {
-		return err
-	}
-	of, err := c.agent(i, access.Endpoints[0])
-	if err != nil {
-		return err
-	}
-	as := uplink.Config{Endpoints: of.Managers, TrustDomain: of.TrustDomain, CredentialsDir: of.CredentialsDir}
-	if err := enroll(ctx, access, as, identity.ID{Role: identity.Agent, Name: agentName(i)}); err != nil {
-		return err
-	}
-	env, err = awaited(env)
-	if err != nil {
-		return err
-	}
-	env.Metrics = prometheus.WrapRegistererWith(prometheus.Labels{"agent": agentName(i)}, env.Metrics)
-	group.Go(func() error {
-		if err := agent.Run(ctx, env, of); err != nil {
-			return fmt.Errorf("%s (see --agents-count and --agents-listen): %w", agentName(i), err)
-		}
-		return nil
-	})
-	return nil
-}
-
-// startGatherer runs the gatherer, likewise.
-func (c *Config) startGatherer(ctx context.Context, env daemon.Env, group *errgroup.Group) error {
-	access, err := uplink.ReadConfig(filepath.Join(c.Data, adminFile))
-	if err != nil {
-		return err
-	}
-	of := c.gatherer(access.Endpoints[0])
-	as := uplink.Config{Endpoints: of.Managers, TrustDomain: of.TrustDomain, CredentialsDir: of.CredentialsDir}
-	if err := enroll(ctx, access, as, identity.ID{Role: identity.Gatherer, Name: gathererName}); err != nil {
-		return err
-	}
-	env, err = awaited(env)
-	if err != nil {
-		return err
-	}
-	group.Go(func() error {
-		if err := gatherer.Run(ctx, env, of); err != nil {
-			return fmt.Errorf("%s (see --gatherer-grpc-listen and --gatherer-data-listen): %w", gathererName, err)
-		}
-		return nil
-	})
-	return nil
-}
-
-// awaited returns the environment of a service that the server is not ready before.
-func awaited(env daemon.Env) (daemon.Env, error) {
-	own, err := daemon.ListenAdmin(daemon.AdminConfig{})
-	if err != nil {
-		return env, err
-	}
-	env.Admin.Ready(own.IsReady)
-	env.Admin = own
-	return env, nil
 }
 
 // enroll gives a service a fresh identity.

@@ -9,6 +9,7 @@ import (
 	"github.com/groupcast/groupcast/internal/daemon"
 	"github.com/groupcast/groupcast/internal/uplink"
 	"github.com/groupcast/groupcast/services/gatherer"
+	"github.com/groupcast/groupcast/services/replicator"
 	"github.com/groupcast/groupcast/services/standalone"
 )
 
@@ -20,15 +21,17 @@ type process struct {
 
 func (*process) Validate() error { return nil }
 
-// The server's gatherer has every setting of one on its own, but for those of its process.
-func TestGathererHasAllSettings(t *testing.T) {
+// The server's gatherer and replicator have every setting of one on its own, but for those of its process.
+func TestPartsHaveAllSettings(t *testing.T) {
 	has, others := flags(standalone.Defaults()), flags(&process{})
-	for _, flag := range flags(gatherer.Defaults()) {
-		if below := "--gatherer-" + strings.TrimPrefix(flag, "--"); !slices.Contains(others, flag) && !slices.Contains(has, below) {
-			t.Errorf("groupcast-gatherer has %s, and groupcast-standalone no %s", flag, below)
+	for part, alone := range map[string]daemon.Config{"gatherer": gatherer.Defaults(), "replicator": replicator.Defaults()} {
+		for _, flag := range flags(alone) {
+			if below := "--" + part + "-" + strings.TrimPrefix(flag, "--"); !slices.Contains(others, flag) && !slices.Contains(has, below) {
+				t.Errorf("groupcast-%s has %s, and groupcast-standalone no %s", part, flag, below)
+			}
 		}
 	}
-	if !slices.Contains(has, "--gatherer-exec") {
+	if !slices.Contains(has, "--gatherer-exec") || !slices.Contains(has, "--replicator-lans") {
 		t.Errorf("no flags were found: %v", has)
 	}
 }
