@@ -16,6 +16,9 @@ import (
 // openTime is how long the opening of a link may take.
 const openTime = 5 * time.Second
 
+// drained is how much at most is read of who is refused: a few frames that came with the hello.
+const drained = 4 << 10
+
 // protocol is what the opening negotiates, so that no other service is mistaken for a relay.
 const protocol = "groupcast-relay/1"
 
@@ -36,16 +39,16 @@ func Dial(ctx context.Context, dialer Dialer, address string, security identity.
 func Ask(ctx context.Context, dialer Dialer, address string, security identity.TLS, peer identity.ID, hello wire.Hello, first Answer) (*Conn, wire.Welcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, openTime)
 	defer cancel()
-	line, err := Connect(ctx, dialer, address, security, peer)
+	contact, err := Connect(ctx, dialer, address, security, peer)
 	if err != nil {
 		return nil, wire.Welcome{}, err
 	}
-	return line.Ask(ctx, hello, first)
+	return contact.Ask(ctx, hello, first)
 }
 
-// Line is a connection to a peer that has proven who it is, and was asked for nothing yet. It waits for that as long as
-// the opening of a link may take.
-type Line struct {
+// Contact is a connection to a peer that has proven who it is, and was asked for nothing yet. The peer closes it if that
+// takes longer than the opening of a link may.
+type Contact struct {
 	name   string
 	raw    net.Conn
 	held   *gate
@@ -53,7 +56,7 @@ type Line struct {
 }
 
 // Connect connects to a peer of a known identity, which is to be asked for something soon.
-func Connect(ctx context.Context, dialer Dialer, address string, security identity.TLS, peer identity.ID) (*Line, error) {
+func Connect(ctx context.Context, dialer Dialer, address string, security identity.TLS, peer identity.ID) (*Contact, error) {
 	ctx, cancel := context.WithTimeout(ctx, openTime)
 	defer cancel()
 	raw, err := dialer.DialContext(ctx, "tcp", address)
@@ -61,51 +64,51 @@ func Connect(ctx context.Context, dialer Dialer, address string, security identi
 		return nil, fmt.Errorf("dial %s: %w", peer, err)
 	}
 	held := &gate{Conn: raw}
-	l := &Line{fmt.Sprintf("%s at %s", peer, address), raw, held, tls.Client(held, security.Dial(peer, protocol))}
+	c := &Contact{fmt.Sprintf("%s at %s", peer, address), raw, held, tls.Client(held, security.Dial(peer, protocol))}
 	defer context.AfterFunc(ctx, func() { raw.SetDeadline(past) })()
-	if err := l.secure.HandshakeContext(ctx); err != nil {
+	if err := c.secure.HandshakeContext(ctx); err != nil {
 		raw.Close()
-		return nil, fmt.Errorf("open link to %s: %w", l.name, err)
+		return nil, fmt.Errorf("open link to %s: %w", c.name, err)
 	}
-	return l, nil
+	return c, nil
 }
 
-// Close gives up a line over which nothing was asked for.
-func (l *Line) Close() { l.raw.Close() }
+// Close gives it up.
+func (c *Contact) Close() { c.raw.Close() }
 
-// Ask opens the link, as Ask does. If that fails, the line is closed.
-func (l *Line) Ask(ctx context.Context, hello wire.Hello, first Answer) (*Conn, wire.Welcome, error) {
+// Ask opens a link over it, as the function does. If that fails, it is closed.
+func (c *Contact) Ask(ctx context.Context, hello wire.Hello, first Answer) (*Conn, wire.Welcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, openTime)
 	defer cancel()
-	c, welcome, err := l.greet(ctx, hello, first)
+	conn, welcome, err := c.greet(ctx, hello, first)
 	if err != nil {
-		l.raw.Close()
-		return nil, wire.Welcome{}, fmt.Errorf("open link to %s: %w", l.name, err)
+		c.raw.Close()
+		return nil, wire.Welcome{}, fmt.Errorf("open link to %s: %w", c.name, err)
 	}
-	return c, welcome, nil
+	return conn, welcome, nil
 }
 
-func (l *Line) greet(ctx context.Context, hello wire.Hello, first Answer) (*Conn, wire.Welcome, error) {
-	defer context.AfterFunc(ctx, func() { l.raw.SetDeadline(past) })()
-	if _, err := l.secure.Write(hello.Append(nil)); err != nil {
+func (c *Contact) greet(ctx context.Context, hello wire.Hello, first Answer) (*Conn, wire.Welcome, error) {
+	defer context.AfterFunc(ctx, func() { c.raw.SetDeadline(past) })()
+	if _, err := c.secure.Write(hello.Append(nil)); err != nil {
 		return nil, wire.Welcome{}, fmt.Errorf("send hello: %w", err)
 	}
 	if frames := first.since(Answer{}); len(frames) > 0 {
-		to := net.Conn(l.secure)
+		to := net.Conn(c.secure)
 		if hello.Plaintext {
-			to = l.raw
+			to = c.raw
 		}
 		if _, err := to.Write(frames); err != nil {
 			return nil, wire.Welcome{}, fmt.Errorf("send the first answer: %w", err)
 		}
 	}
-	welcome, err := wire.ReadWelcome(l.secure)
+	welcome, err := wire.ReadWelcome(c.secure)
 	if err != nil {
 		return nil, wire.Welcome{}, err
 	}
-	c := established(l.raw, l.held, l.secure, hello.Plaintext)
-	c.told = first
-	return c, welcome, nil
+	conn := established(c.raw, c.held, c.secure, hello.Plaintext)
+	conn.told = first
+	return conn, welcome, nil
 }
 
 // Asked is a link that a neighbour asks for. It is to be welcomed or refused.
@@ -167,7 +170,7 @@ func (a *Asked) Refuse(reason wire.Reason, text string) {
 	a.raw.SetDeadline(time.Now().Add(heartbeat))
 	// If that does not reach the other, it finds the connection closed.
 	if _, err := a.secure.Write(wire.AppendBye(nil, reason, text, 0, 0)); err == nil {
-		_, _ = io.Copy(io.Discard, io.LimitReader(a.raw, wire.MaxCapability))
+		_, _ = io.Copy(io.Discard, io.LimitReader(a.raw, drained))
 	}
 }
 

@@ -197,10 +197,14 @@ func (p *Prober) measure(ctx context.Context, agent *groupv1.Neighbour) (shortes
 	return shortest, err
 }
 
-// measureAt measures several times at once: as good as one after the other, and somebody may wait for it.
+// measureAt measures several times: in the first round at once, else one after the other, which tells more where a queue
+// comes and goes.
 func (p *Prober) measureAt(ctx context.Context, at place) (shortest time.Duration, err error) {
 	var measured [tries]time.Duration
 	all, ctx := errgroup.WithContext(ctx)
+	if !p.isFirst() {
+		all.SetLimit(1)
+	}
 	proved := p.isProved(at)
 	for try := range tries {
 		all.Go(func() (err error) {

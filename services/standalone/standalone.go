@@ -94,6 +94,8 @@ func (c *Config) Validate() error {
 		if err := c.replicator("127.0.0.1:7400").Validate(); err != nil {
 			problems = append(problems, fmt.Errorf("replicator: %w", err))
 		}
+	} else if of := c.Replicator; len(of.Sources)+len(of.Targets)+len(of.Devices) > 0 {
+		problems = append(problems, errors.New("replicator.lans is empty, and without it there is no replicator: name the network interface that leads to the LAN, as rack1=eth0"))
 	}
 	return errors.Join(problems...)
 }

@@ -36,6 +36,19 @@ func TestPartsHaveAllSettings(t *testing.T) {
 	}
 }
 
+// A replicator needs a LAN: settings that would do nothing are refused.
+func TestReplicatorNeedsALAN(t *testing.T) {
+	config := standalone.Defaults()
+	config.Replicator.Sources = []string{"/srv"}
+	if err := config.Validate(); err == nil || !strings.Contains(err.Error(), "replicator.lans is empty") {
+		t.Errorf("%v", err)
+	}
+	config.Replicator.LANs = []string{"eth0"}
+	if err := config.Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
 // flags returns the flags that a help text names.
 func flags(of daemon.Config) (names []string) {
 	for _, line := range regexp.MustCompile(`(?m)^ +(--[a-z-]+)`).FindAllStringSubmatch(daemon.Usage("any", of), -1) {

@@ -60,7 +60,7 @@ const (
 	tryFor = 2 * time.Second
 	// calmSteps is how long no queue must have stood until others are taken to have gone.
 	calmSteps = 4
-	// nobodyShare is more than which share of what came without a queue there is nobody else.
+	// nobodyShare is a share of what came without a queue: who gets more of it has nobody beside him.
 	nobodyShare = .93
 	// crowdedSteps is for how long a queue stands that is not of our making.
 	crowdedSteps = 3
@@ -98,9 +98,10 @@ func (c *contest) step(now time.Time, seen summary) mode {
 	if !queued || ours {
 		c.queued = 0
 	}
-	c.peak *= peakKept
 	if !queued {
-		c.peak = max(c.peak, seen.delivered)
+		c.peak = max(peakKept*c.peak, seen.delivered)
+	} else if c.mode != short { // else others who come little by little would never be noticed
+		c.peak *= peakKept
 	}
 	c.taken, c.gone = c.taken+1, c.gone+1
 	if !c.everybody || seen.queue < leastQueue || seen.delivered > lost*c.before || seen.share() > lost*c.share {

@@ -9,7 +9,7 @@
 // A child opens each stripe with a hello; the parent answers with a welcome, or with
 // a BYE frame that says why not. Only the sender, whom nobody can dial, opens its
 // link as the parent: it offers, with flag 1, and the welcome tells from where it is
-// to send. With flag 2, all that follows the welcome is plaintext. With flag 4 it is a
+// to send. With flag 2, all that follows the hello, and the welcome, is plaintext. With flag 4 it is a
 // stripe more of the link that the two have already: from offset means nothing then.
 // stripes is how many the dialling end opens at most. With flag 8, the delivery comes in
 // datagrams (internal/wire/datagram), and the link carries STATUS and BYE alone.
@@ -32,7 +32,8 @@
 //	     16 | from offset (8)                                        |
 //	        +--------------------------------------------------------+
 //
-// Then both sides send frames: a header of fixed size and a payload. A child need not wait for the welcome.
+// Then both sides send frames: a header of fixed size and a payload. A child that asks
+// need not wait for the welcome to send its own.
 //
 //	frame   0       1       2               4                       8
 //	        +-------+-------+---------------+-----------------------+

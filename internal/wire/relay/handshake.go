@@ -38,7 +38,7 @@ type Hello struct {
 	TreeVersion     uint64
 	From            uint64 // offset of the first byte wanted; zero in an offer
 	Offer           bool   // the one that opens is the parent
-	Plaintext       bool   // what follows the welcome is not encrypted
+	Plaintext       bool   // what follows the hello, and the welcome, is not encrypted
 	Join            bool   // it is a stripe more of the link that there is
 	Datagrams       bool   // the delivery comes in datagrams, sealed with the link's secret
 	Capability      []byte // proves that the child may have it

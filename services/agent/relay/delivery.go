@@ -57,6 +57,7 @@ type delivery struct {
 	intake     *link.Taking  // that link, while it is open
 	wanted     bool          // children have asked: until then nothing is taken
 	early      bool          // the parent may be dialled before they have
+	asking     bool          // the parent is asked for a link, and told what it may send
 	came       uint64        // bytes that came since measure was called,
 	recent     uint64        // and how many do in aheadTime
 	begin      *uint64       // from where to begin again

@@ -52,3 +52,24 @@ func TestParentIsNotKeptWaiting(t *testing.T) {
 		t.Errorf("%d connections, want one more", opened)
 	}
 }
+
+// Children that have most of it already have it begin there, through agents that have connected to each other before:
+// what they have is sent to nobody.
+func TestContactsWaitForWhereChildrenAre(t *testing.T) {
+	w := newWorld(t, 1<<20, modes()["CONTROL_MODE_HOP-DATA_PLANE_TLS"])
+	dials := &counter{}
+	w.dialer = dials
+	for _, name := range []string{"sa1", "sa2", "sa3"} {
+		w.start(name, 64<<20)
+	}
+	w.tree("sa1", "sender", "sa2")
+	w.tree("sa2", "sa1", "sa3")
+	w.tree("sa3", "sa2", "r1")
+	w.await("all are connected", func() bool { return dials.opened.Load() == 2 })
+	r1 := newMember("r1")
+	r1.got.Write(w.content[:900<<10])
+	w.deliver("sa1", map[*member]string{r1: "sa3"})
+	if received := w.agents["sa1"].count(w, "received_bytes"); received > 256<<10 {
+		t.Errorf("%v bytes were sent again, of which 124 KiB were lacking", received)
+	}
+}

@@ -59,8 +59,8 @@ type Hub struct {
 	running    context.Context // nil until Run
 }
 
-// earlyMost is far less than a neighbour lets one source open at once.
-const earlyMost = 8
+// earlyMost is so few that even all agents of a site behind one address keep nobody from opening links (link.Door).
+const earlyMost = 2
 
 // New returns a hub without deliveries.
 func New(env Env) *Hub {

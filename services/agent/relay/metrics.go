@@ -26,7 +26,7 @@ func NewMetrics() *Metrics {
 		discarded: count("discarded_bytes", "Bytes of deliveries that left the cache. With what the cache holds they are those that were received."),
 		restarts:  count("restarts", "Deliveries begun again from another offset: a child needed what the cache no longer had, or all had what was to come."),
 		evicted:   count("evicted_children", "Children given up as too slow."),
-		probes:    count("probes", "Connections to the data port that were closed without a word, as nodes do that measure their round trips."),
+		probes:    count("probes", "Connections to the data port that were closed without a word, as nodes do that measure their round trips, and agents that were not asked for more."),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "groupcast_agent_refused_links_total", Help: "Links that were refused or broken for cause, by reason.",
 		}, []string{"reason"}),

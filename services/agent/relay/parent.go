@@ -19,8 +19,9 @@ const (
 	longPause  = time.Second
 )
 
-// earlyTime is how long a parent waits that is dialled before anybody asks: it is not kept waiting until it gives up.
-const earlyTime = 3 * time.Second
+// earlyTime is how long it takes at most to reach a parent before anybody asks, and then until somebody does: parents let
+// only so many links be opened at once.
+const earlyTime = time.Second
 
 // keepFed keeps a link to the parent while there is something to get from it.
 func (d *delivery) keepFed() {
@@ -59,7 +60,7 @@ func (d *delivery) keepFed() {
 	}
 }
 
-// dialledParent returns the parent to dial, if there is one and something to get from it, or will be soon.
+// dialledParent returns the parent to dial, if there is one, and something to get from it now or soon.
 func (d *delivery) dialledParent() (*groupv1.Neighbour, <-chan struct{}) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -80,11 +81,14 @@ func (d *delivery) askParent(parent *groupv1.Neighbour) error {
 		return err
 	}
 	defer release()
-	line := d.connectEarly(ctx, parent)
-	if wanted, _ := d.isWanted(); !wanted {
+	contact := d.connectEarly(ctx, parent)
+	if now, _ := d.dialledParent(); now == nil || !d.isWanted() {
+		if contact != nil {
+			contact.Close()
+		}
 		return nil
 	}
-	conn, from, err := d.dial(ctx, parent, line, wire.Hello{})
+	conn, from, err := d.dial(ctx, parent, contact, wire.Hello{})
 	if err == nil {
 		d.update(func() { d.lost = "" })
 		err = d.take(ctx, conn, parent.GetName(), from, link.Options{
@@ -105,7 +109,7 @@ func (d *delivery) askParent(parent *groupv1.Neighbour) error {
 
 // connectEarly connects to the parent while children are still on their way here: in a deep tree agents do so at once,
 // and not one after the other. What is asked for, and from where, depends on the children.
-func (d *delivery) connectEarly(ctx context.Context, parent *groupv1.Neighbour) *link.Line {
+func (d *delivery) connectEarly(ctx context.Context, parent *groupv1.Neighbour) *link.Contact {
 	d.mu.Lock()
 	early := d.early && !d.wanted
 	d.early = false
@@ -114,16 +118,20 @@ func (d *delivery) connectEarly(ctx context.Context, parent *groupv1.Neighbour) 
 		return nil
 	}
 	defer d.hub.early.Release(1)
-	line, err := link.Connect(ctx, d.hub.Dialer, parent.GetAddresses()[0], d.hub.Security, neighbourID(parent))
+	soon, cancel := context.WithTimeout(ctx, earlyTime)
+	defer cancel()
+	contact, err := link.Connect(soon, d.hub.Dialer, parent.GetAddresses()[0], d.hub.Security, neighbourID(parent))
 	if err != nil {
 		return nil // there is time to say so when it is needed
 	}
 	timer := time.NewTimer(earlyTime)
 	defer timer.Stop()
 	for {
-		wanted, changed := d.isWanted()
+		d.mu.Lock()
+		wanted, changed := d.wanted, d.changed
+		d.mu.Unlock()
 		if wanted {
-			return line
+			return contact
 		}
 		select {
 		case <-changed:
@@ -131,61 +139,57 @@ func (d *delivery) connectEarly(ctx context.Context, parent *groupv1.Neighbour) 
 		case <-timer.C:
 		case <-ctx.Done():
 		}
-		line.Close()
+		contact.Close()
 		return nil
 	}
 }
 
 // isWanted reports whether children have asked.
-func (d *delivery) isWanted() (wanted bool, changed <-chan struct{}) {
+func (d *delivery) isWanted() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.wanted, d.changed
+	return d.wanted
 }
 
 func neighbourID(n *groupv1.Neighbour) identity.ID {
 	return identity.ID{Role: identity.Role(n.GetRole()), Name: n.GetName()}
 }
 
-// dial opens a link to a parent, over a line to it if there is one, or a stripe more of the link that there is.
-func (d *delivery) dial(ctx context.Context, parent *groupv1.Neighbour, line *link.Line, hello wire.Hello) (*link.Conn, uint64, error) {
+// dial opens a link to a parent, or a stripe more of the link that there is. A contact is in place of its first address.
+func (d *delivery) dial(ctx context.Context, parent *groupv1.Neighbour, contact *link.Contact, hello wire.Hello) (*link.Conn, uint64, error) {
+	var first link.Answer
 	d.mu.Lock()
 	hello.Stripes, hello.Delivery = uint8(d.hub.Stripes.Most), d.id
 	hello.TreeVersion, hello.From = d.assignment.GetTreeVersion(), d.account.Offset()
 	hello.Plaintext = d.assignment.GetSpec().GetDataPlane() == groupv1.DataPlane_DATA_PLANE_PLAINTEXT
 	hello.Capability = d.assignment.GetCapability()
-	var first link.Answer
 	if !hello.Join {
-		first = d.answer()
+		first, d.asking = d.answer(), true
 	}
 	d.mu.Unlock()
-	if line != nil {
-		if conn, err := ask(ctx, line, hello, first); err == nil {
-			return conn, hello.From, nil
-		}
-	}
 	var failed error
-	for _, address := range parent.GetAddresses() {
-		line, err := link.Connect(ctx, d.hub.Dialer, address, d.hub.Security, neighbourID(parent))
+	for i, address := range parent.GetAddresses() {
+		var conn *link.Conn
+		var welcome wire.Welcome
+		var err error
+		if contact != nil && i == 0 {
+			conn, welcome, err = contact.Ask(ctx, hello, first)
+		} else {
+			conn, welcome, err = link.Ask(ctx, d.hub.Dialer, address, d.hub.Security, neighbourID(parent), hello, first)
+		}
+		if err == nil && welcome.From != hello.From {
+			conn.Close()
+			err = fmt.Errorf("%w: welcome from offset %d: want %d", wire.ErrProtocol, welcome.From, hello.From)
+		}
 		if err == nil {
-			var conn *link.Conn
-			if conn, err = ask(ctx, line, hello, first); err == nil {
-				return conn, hello.From, nil
-			}
+			return conn, hello.From, nil
 		}
 		failed = errors.Join(failed, err)
 	}
-	return nil, 0, failed
-}
-
-// ask asks a parent for a delivery, which it has to give from where that is asked.
-func ask(ctx context.Context, line *link.Line, hello wire.Hello, first link.Answer) (*link.Conn, error) {
-	conn, welcome, err := line.Ask(ctx, hello, first)
-	if err == nil && welcome.From != hello.From {
-		conn.Close()
-		return nil, fmt.Errorf("%w: welcome from offset %d: want %d", wire.ErrProtocol, welcome.From, hello.From)
+	if !hello.Join {
+		d.update(func() { d.asking = false })
 	}
-	return conn, err
+	return nil, 0, failed
 }
 
 // takeOffer takes what the sender offers.
@@ -202,14 +206,15 @@ func (d *delivery) takeOffer(asked *link.Asked, name string) {
 		asked.Refuse(wire.Stopping, "busy with an earlier link")
 		return
 	}
-	defer release()
 	d.mu.Lock()
 	from, version, done := d.account.Offset(), d.assignment.GetTreeVersion(), d.answer().Done
 	d.mu.Unlock()
 	if done {
+		release()
 		asked.Refuse(wire.Done, "")
 		return
 	}
+	defer release()
 	conn, err := asked.Welcome(wire.Welcome{TreeVersion: version, From: from})
 	if err == nil {
 		err = d.take(ctx, conn, name, from, link.Options{Bounds: d.hub.Stripes.Within(int(asked.Stripes))})
@@ -236,7 +241,7 @@ func (d *delivery) takeStripe(asked *link.Asked) {
 // take takes bytes into the cache.
 func (d *delivery) take(ctx context.Context, conn *link.Conn, parent string, from uint64, options link.Options) error {
 	taking := link.NewTaking(ctx, from, &store{d}, options)
-	d.update(func() { d.intake = taking })
+	d.update(func() { d.intake, d.asking = taking, false })
 	err := taking.Run(conn)
 	d.log.Debug("a link was used", "parent", parent, "received_bytes", taking.Carried(), "end", err)
 	trouble := ""

@@ -18,7 +18,7 @@ func (d *delivery) settle() {
 	if !d.wanted || d.begin != nil {
 		return // nobody has asked yet, or all this begins again
 	}
-	if d.ended.IsZero() || d.intake != nil {
+	if d.ended.IsZero() || d.intake != nil || d.asking {
 		d.promise(d.length())
 	} else {
 		d.account.Withdraw() // it may be for ever that nobody sends
