@@ -27,6 +27,9 @@ const (
 	most = 16
 	// proofTime is how long it is believed that an agent is where it was found to be.
 	proofTime = time.Hour
+	// leastWait is how long others are waited for at least when one has answered: where all are near, when they answer says
+	// less of how far they are than what the kernels measure.
+	leastWait = 10 * time.Millisecond
 	// jitter is how long a round waits at most, so that not all nodes begin at the same time.
 	jitter = 200 * time.Millisecond
 )
@@ -143,7 +146,7 @@ func (p *Prober) round(ctx context.Context, agents []*groupv1.Neighbour) {
 		all.Go(func() error {
 			if p.note(ctx, agent) && isFirst {
 				// Who has not answered when as much time again has passed is not the nearest one.
-				nearest.Do(func() { soon = time.AfterFunc(time.Since(begun), p.finish) })
+				nearest.Do(func() { soon = time.AfterFunc(max(time.Since(begun), leastWait), p.finish) })
 			}
 			return nil
 		})
