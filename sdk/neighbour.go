@@ -11,12 +11,8 @@ import (
 	"github.com/groupcast/groupcast/internal/wire/relay"
 )
 
-func neighbourID(n *groupv1.Neighbour) identity.ID {
-	return identity.ID{Role: identity.Role(n.GetRole()), Name: n.GetName()}
-}
-
 func sameNeighbour(a, b *groupv1.Neighbour) bool {
-	return neighbourID(a) == neighbourID(b) && slices.Equal(a.GetAddresses(), b.GetAddresses())
+	return identity.Named(a) == identity.Named(b) && slices.Equal(a.GetAddresses(), b.GetAddresses())
 }
 
 func parseDeliveryID(text string) (id relay.DeliveryID, err error) {

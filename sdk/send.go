@@ -13,6 +13,7 @@ import (
 
 	"github.com/groupcast/groupcast/internal/algo/parallel"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/link"
 	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/internal/pause"
@@ -380,7 +381,7 @@ func dialNeighbour(ctx context.Context, client *Client, assignment *groupv1.Assi
 	hello.Plaintext = assignment.GetSpec().GetDataPlane() == groupv1.DataPlane_DATA_PLANE_PLAINTEXT
 	failed := fmt.Errorf("%s has no address", to.GetName())
 	for _, address := range to.GetAddresses() {
-		conn, welcome, err := link.Ask(ctx, client.dialer, address, client.uplink.Security(), neighbourID(to), hello, first)
+		conn, welcome, err := link.Ask(ctx, client.dialer, address, client.uplink.Security(), identity.Named(to), hello, first)
 		if err == nil {
 			return conn, welcome, nil
 		}

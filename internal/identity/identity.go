@@ -44,6 +44,14 @@ type ID struct {
 	Name string
 }
 
+// Named is whom a message names by role and name.
+func Named(message interface {
+	GetRole() string
+	GetName() string
+}) ID {
+	return ID{Role: Role(message.GetRole()), Name: message.GetName()}
+}
+
 func (id ID) String() string { return string(id.Role) + "/" + id.Name }
 
 // URI returns the identity as certificates carry it.

@@ -48,6 +48,18 @@ func (a *agent) receive(packets uint64) {
 	a.settle()
 }
 
+// beginAgain has the delivery begin again for those that wait, from its beginning.
+func (a *agent) beginAgain() {
+	a.Helper()
+	from, needed := a.Unpark()
+	if !needed || from != 0 {
+		a.Fatalf("begin again: %t from %d, want from 0", needed, from)
+	}
+	a.Restart(from)
+	a.settle()
+	a.receive(4)
+}
+
 // ack has a child be sent and acknowledge so many packets in all.
 func (a *agent) ack(child string, packets uint64) {
 	a.Helper()
@@ -255,13 +267,7 @@ func TestDetachedChildIsServedAfterTheOthers(t *testing.T) {
 	}
 	a.ack("fast", 8)
 	a.End()
-	from, needed := a.Unpark()
-	if !needed || from != 0 {
-		t.Fatalf("begin again: %t from %d, want from 0", needed, from)
-	}
-	a.Restart(from)
-	a.settle()
-	a.receive(4)
+	a.beginAgain()
 	if !a.Serves("slow") || a.Cached() != 4*block {
 		t.Errorf("serves: %t, cached: %d", a.Serves("slow"), a.Cached())
 	}
@@ -287,13 +293,7 @@ func TestDetachedChildHoldsUpNoOtherThatWasDetached(t *testing.T) {
 	}
 	a.ack("busy", 8) // it was on its way
 	a.End()
-	from, needed := a.Unpark()
-	if !needed || from != 0 {
-		t.Fatalf("begin again: %t from %d, want from 0", needed, from)
-	}
-	a.Restart(from)
-	a.settle()
-	a.receive(4)
+	a.beginAgain()
 	a.ParkSlowest(start.Add(2 * time.Second))
 	if parked := a.ParkSlowest(start.Add(3 * time.Second)); !slices.Equal(parked, []string{"slow"}) {
 		t.Errorf("%v are parked, want the slow one", parked)

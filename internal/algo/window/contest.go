@@ -47,7 +47,7 @@ type contest struct {
 	share  float64
 	taken  int // steps in a row in which less comes though a queue stands
 	gone   int // steps in a row without the queue for which it is tried
-	// believed is for how long a link is taken to be short. Little that comes beside others looks like much that comes
+	// believed is for how long a link is taken to be short. Little that comes beside others looks like all that comes
 	// over a narrow link: only more that is planned tells.
 	believed time.Duration
 }

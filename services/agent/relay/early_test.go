@@ -18,16 +18,26 @@ func (c *counter) DialContext(ctx context.Context, network, address string) (net
 	return conn, err
 }
 
+// connectedChain is a chain of agents, of which the first is fed by the sender and the last feeds r1, when all have
+// connected to their parents.
+func connectedChain(t *testing.T, mode string, names ...string) (*world, *counter) {
+	t.Helper()
+	w, dials := newWorld(t, 1<<20, modes()[mode]), &counter{}
+	w.dialer = dials
+	for _, name := range names {
+		w.start(name, 64<<20)
+	}
+	for i, name := range names {
+		neighbours := append(append([]string{"sender"}, names...), "r1")
+		w.tree(name, neighbours[i], neighbours[i+2])
+	}
+	w.await("all are connected", func() bool { return int(dials.opened.Load()) == len(names)-1 })
+	return w, dials
+}
+
 // Agents connect to their parents while their children are on their way to them, and ask over that.
 func TestParentsAreDialledEarly(t *testing.T) {
-	w := newWorld(t, 1<<20, modes()["CONTROL_MODE_HOP-DATA_PLANE_PLAINTEXT"])
-	dials := &counter{}
-	w.dialer = dials
-	w.start("sa1", 64<<20)
-	w.start("sa2", 64<<20)
-	w.tree("sa1", "sender", "sa2")
-	w.tree("sa2", "sa1", "r1")
-	w.await("sa2 is connected", func() bool { return dials.opened.Load() == 1 })
+	w, dials := connectedChain(t, "CONTROL_MODE_HOP-DATA_PLANE_PLAINTEXT", "sa1", "sa2")
 	w.deliver("sa1", map[*member]string{newMember("r1"): "sa2"})
 	if opened := dials.opened.Load(); opened != 1 {
 		t.Errorf("%d connections, want the one that was there", opened)
@@ -36,13 +46,8 @@ func TestParentsAreDialledEarly(t *testing.T) {
 
 // They do not keep a parent waiting when nobody comes, and connect again when somebody does.
 func TestParentIsNotKeptWaiting(t *testing.T) {
-	w := newWorld(t, 1<<20, modes()["CONTROL_MODE_HOP-DATA_PLANE_TLS"])
-	dials := &counter{}
-	w.dialer = dials
-	sa1 := w.start("sa1", 64<<20)
-	w.start("sa2", 64<<20)
-	w.tree("sa1", "sender", "sa2")
-	w.tree("sa2", "sa1", "r1")
+	w, dials := connectedChain(t, "CONTROL_MODE_HOP-DATA_PLANE_TLS", "sa1", "sa2")
+	sa1 := w.agents["sa1"]
 	w.await("it is given up", func() bool { return sa1.count(w, "probes") == 1 })
 	if opened, refused := dials.opened.Load(), sa1.count(w, "refused_links"); opened != 1 || refused != 0 {
 		t.Errorf("%d connections, %v refused", opened, refused)
@@ -56,16 +61,7 @@ func TestParentIsNotKeptWaiting(t *testing.T) {
 // Children that have most of it already have it begin there, through agents that have connected to each other before:
 // what they have is sent to nobody.
 func TestContactsWaitForWhereChildrenAre(t *testing.T) {
-	w := newWorld(t, 1<<20, modes()["CONTROL_MODE_HOP-DATA_PLANE_TLS"])
-	dials := &counter{}
-	w.dialer = dials
-	for _, name := range []string{"sa1", "sa2", "sa3"} {
-		w.start(name, 64<<20)
-	}
-	w.tree("sa1", "sender", "sa2")
-	w.tree("sa2", "sa1", "sa3")
-	w.tree("sa3", "sa2", "r1")
-	w.await("all are connected", func() bool { return dials.opened.Load() == 2 })
+	w, _ := connectedChain(t, "CONTROL_MODE_HOP-DATA_PLANE_TLS", "sa1", "sa2", "sa3")
 	r1 := newMember("r1")
 	r1.got.Write(w.content[:900<<10])
 	w.deliver("sa1", map[*member]string{r1: "sa3"})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/groupcast/groupcast/internal/datagram"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/link"
 	"github.com/groupcast/groupcast/internal/pause"
 	wiredatagram "github.com/groupcast/groupcast/internal/wire/datagram"
@@ -123,7 +124,7 @@ func (f *flow) askParent(parent *groupv1.Neighbour) error {
 	if hello.Delivery, err = parseID(id); err != nil {
 		return err
 	}
-	peer := neighbourID(parent)
+	peer := identity.Named(parent)
 	var failed error
 	for _, address := range parent.GetAddresses() {
 		conn, _, err := link.Dial(ctx, f.hub.Dialer, address, f.hub.Security, peer, hello)

@@ -82,7 +82,7 @@ func (d *delivery) askParent(parent *groupv1.Neighbour) error {
 	}
 	defer release()
 	contact := d.connectEarly(ctx, parent)
-	if now, _ := d.dialledParent(); now == nil || !d.isWanted() {
+	if now, _ := d.dialledParent(); now == nil {
 		if contact != nil {
 			contact.Close()
 		}
@@ -120,7 +120,7 @@ func (d *delivery) connectEarly(ctx context.Context, parent *groupv1.Neighbour) 
 	defer d.hub.early.Release(1)
 	soon, cancel := context.WithTimeout(ctx, earlyTime)
 	defer cancel()
-	contact, err := link.Connect(soon, d.hub.Dialer, parent.GetAddresses()[0], d.hub.Security, neighbourID(parent))
+	contact, err := link.Connect(soon, d.hub.Dialer, parent.GetAddresses()[0], d.hub.Security, identity.Named(parent))
 	if err != nil {
 		return nil // there is time to say so when it is needed
 	}
@@ -144,17 +144,6 @@ func (d *delivery) connectEarly(ctx context.Context, parent *groupv1.Neighbour) 
 	}
 }
 
-// isWanted reports whether children have asked.
-func (d *delivery) isWanted() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.wanted
-}
-
-func neighbourID(n *groupv1.Neighbour) identity.ID {
-	return identity.ID{Role: identity.Role(n.GetRole()), Name: n.GetName()}
-}
-
 // dial opens a link to a parent, or a stripe more of the link that there is. A contact is in place of its first address.
 func (d *delivery) dial(ctx context.Context, parent *groupv1.Neighbour, contact *link.Contact, hello wire.Hello) (*link.Conn, uint64, error) {
 	var first link.Answer
@@ -175,7 +164,7 @@ func (d *delivery) dial(ctx context.Context, parent *groupv1.Neighbour, contact 
 		if contact != nil && i == 0 {
 			conn, welcome, err = contact.Ask(ctx, hello, first)
 		} else {
-			conn, welcome, err = link.Ask(ctx, d.hub.Dialer, address, d.hub.Security, neighbourID(parent), hello, first)
+			conn, welcome, err = link.Ask(ctx, d.hub.Dialer, address, d.hub.Security, identity.Named(parent), hello, first)
 		}
 		if err == nil && welcome.From != hello.From {
 			conn.Close()

@@ -71,7 +71,7 @@ func (l *List) take(event uplink.RevocationEvent) {
 		l.stamps = make(map[identity.ID]identity.Stamp, len(all))
 	}
 	for _, one := range all {
-		l.stamps[identity.ID{Role: identity.Role(one.GetRole()), Name: one.GetName()}] = identity.Stamp(one.GetStamp())
+		l.stamps[identity.Named(one)] = identity.Stamp(one.GetStamp())
 	}
 }
 

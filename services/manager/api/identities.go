@@ -120,8 +120,7 @@ func (i *identityService) RevokeIdentity(ctx context.Context, req *groupv1.Revok
 	if err != nil {
 		return nil, err
 	}
-	id := identity.ID{Role: identity.Role(req.GetRole()), Name: req.GetName()}
-	return &groupv1.RevokeIdentityResponse{}, registry.Revoke(ctx, id)
+	return &groupv1.RevokeIdentityResponse{}, registry.Revoke(ctx, identity.Named(req))
 }
 
 func (i *identityService) WatchRevocations(req *groupv1.WatchRevocationsRequest, stream groupv1.IdentityService_WatchRevocationsServer) error {

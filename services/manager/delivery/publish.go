@@ -84,7 +84,7 @@ func (k *keeper) assignments(delivery view.Delivery, now time.Time) map[identity
 			assignment.Parent, assignment.Children = directive.Parent, directive.Children
 			if directive.Duty == groupv1.Duty_DUTY_RELAY {
 				assignment.Children = slices.DeleteFunc(directive.Children, func(child *groupv1.Neighbour) bool {
-					return !waiting[identity.ID{Role: identity.Role(child.GetRole()), Name: child.GetName()}]
+					return !waiting[identity.Named(child)]
 				})
 			}
 			next[id] = assignment

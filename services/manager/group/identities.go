@@ -40,7 +40,7 @@ const AllGroups = "*"
 // CreateToken makes a join token. It is shown once and not kept, so that a
 // repeated request makes another one; the first expires unused.
 func (r *Registry) CreateToken(ctx context.Context, caller ledger.Caller, asked *groupv1.CreateTokenRequest, ca identity.Fingerprint) (*groupv1.CreateTokenResponse, error) {
-	record := tokenRecord{ID: identity.ID{Role: identity.Role(asked.GetRole()), Name: asked.GetName()}, Groups: asked.GetGroups()}
+	record := tokenRecord{ID: identity.Named(asked), Groups: asked.GetGroups()}
 	lifetime, err := checkToken(asked, record)
 	if err != nil {
 		return nil, err
