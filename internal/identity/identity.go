@@ -44,11 +44,14 @@ type ID struct {
 	Name string
 }
 
-// Named is whom a message names by role and name.
-func Named(message interface {
+// named is a message that names somebody.
+type named interface {
 	GetRole() string
 	GetName() string
-}) ID {
+}
+
+// Named is whom a message names by role and name.
+func Named(message named) ID {
 	return ID{Role: Role(message.GetRole()), Name: message.GetName()}
 }
 
