@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"iter"
 	"os"
@@ -17,7 +16,6 @@ import (
 	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/internal/pause"
 	"github.com/groupcast/groupcast/internal/spool"
-	"github.com/groupcast/groupcast/internal/wire/relay"
 )
 
 // ReceiveOptions say where a member puts what it receives.
@@ -281,7 +279,8 @@ func (r *receiving) land(ctx context.Context, landing *object.Landing) (one Arri
 	resumed := landing.Offset() > 0
 	r.update(func() { r.end = nil })
 	_ = r.Landed(landing.Offset())
-	err := r.takeAll(ctx, &store{r, landing})
+	store := &landingStore{receiving: r, landing: landing}
+	err := r.takeAll(ctx, store, store.scattered)
 	if err == nil {
 		one, err = r.complete(ctx, landing)
 	}
@@ -384,126 +383,4 @@ func endedEarly(assignment *groupv1.Assignment) error {
 		reason = "canceled"
 	}
 	return &DeliveryError{Reason: reason, Detail: "the delivery was ended"}
-}
-
-// takeAll takes all that comes, over however many links, until the end is known.
-func (r *receiving) takeAll(ctx context.Context, store link.Store) error {
-	return r.keepTaking(ctx, func(ctx context.Context, assignment *groupv1.Assignment, parent *groupv1.Neighbour) error {
-		return r.takeFrom(ctx, assignment, parent, store)
-	})
-}
-
-// keepTaking takes from whoever is the parent until the end is known.
-func (r *receiving) keepTaking(ctx context.Context, take func(context.Context, *groupv1.Assignment, *groupv1.Neighbour) error) error {
-	attendance := r.session.attendance
-	wait := newBackoff()
-	for !r.isWhole() {
-		assignment, err := attendance.await(ctx, r.id, func(a *groupv1.Assignment) bool {
-			return a == nil || isOver(a) || len(a.GetParent().GetAddresses()) > 0
-		})
-		if err != nil {
-			return err
-		}
-		if isOver(assignment) {
-			return endedEarly(assignment)
-		}
-		parent := assignment.GetParent()
-		linked, release := attendance.while(ctx, r.id, func(a *groupv1.Assignment) bool {
-			return a != nil && !isOver(a) && (a.GetParent() == nil || sameNeighbour(a.GetParent(), parent))
-		})
-		err = take(linked, assignment, parent)
-		moved := linked.Err() != nil
-		switch {
-		case fatal(err):
-			release()
-			return err
-		case err == nil || moved:
-			wait = newBackoff()
-		default:
-			r.session.client.log.Debug("the parent is lost", "parent", parent.GetName(), "error", err)
-			r.update(func() { r.lost = parent.GetName() })
-			attendance.reportNow()
-			pause.For(linked, wait.next())
-		}
-		release()
-	}
-	return nil
-}
-
-// isOver reports whether nothing more comes of a delivery.
-func isOver(a *groupv1.Assignment) bool { return a == nil || a.GetEnded() && a.GetReason() != "" }
-
-// fatal reports whether no other parent can help. A link that ends because the child
-// is too slow ends the delivery here.
-func fatal(err error) bool {
-	var known *DeliveryError
-	var storage *link.StorageError
-	return errors.As(err, &known) || errors.As(err, &storage)
-}
-
-func (r *receiving) isWhole() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.end != nil
-}
-
-// takeFrom takes what one parent sends.
-func (r *receiving) takeFrom(ctx context.Context, assignment *groupv1.Assignment, parent *groupv1.Neighbour, store link.Store) error {
-	r.mu.Lock()
-	from := r.offset
-	r.mu.Unlock()
-	conn, welcome, err := dialNeighbour(ctx, r.session.client, assignment, parent, relay.Hello{From: from}, r.Answer())
-	if err == nil && welcome.From != from {
-		conn.Close()
-		err = fmt.Errorf("%w: welcome from offset %d: want %d", relay.ErrProtocol, welcome.From, from)
-	}
-	if err == nil {
-		r.update(func() { r.lost = "" })
-		r.fedBy = parent.GetName()
-		taking := link.NewTaking(ctx, from, store, link.Options{})
-		err = taking.Run(conn)
-		r.session.client.log.Debug("a link was used", "member", r.session.member.Name, "delivery", r.id, "parent", parent.GetName(), "received_bytes", taking.Carried(), "end", err)
-	}
-	var refusal *relay.Refusal
-	var ended *link.Ended
-	if errors.As(err, &refusal) && refusal.Reason == relay.Slow || errors.As(err, &ended) && ended.Reason == relay.Slow {
-		return &DeliveryError{Reason: "slow", Detail: fmt.Sprintf("given up by %s at offset %d", parent.GetName(), r.offset)}
-	}
-	return err
-}
-
-// store hands on what a parent sends. What that is worth, its writer finds out.
-type store struct {
-	*receiving
-	to io.Writer
-}
-
-func (s *store) Section(uint64) (link.Place, int64, error) {
-	return link.Place{To: s.to}, relay.MaxOffset, nil
-}
-
-// Answer returns what a parent is to know.
-func (r *receiving) Answer() link.Answer {
-	assignment, _ := r.session.attendance.assignment(r.id)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return link.Answer{
-		Ack: r.offset, Level: relay.Received, Credit: relay.MaxOffset, TreeVersion: assignment.GetTreeVersion(),
-		Done: r.end != nil, Changed: r.changed,
-	}
-}
-
-// Landed notes that all before an offset is here.
-func (r *receiving) Landed(upTo uint64) error {
-	r.update(func() { r.offset = upTo })
-	if r.options.Progress != nil {
-		r.options.Progress(r.incoming, upTo)
-	}
-	return nil
-}
-
-// End notes what all is.
-func (r *receiving) End(end link.End) error {
-	r.update(func() { r.end = &end })
-	return nil
 }

@@ -248,7 +248,7 @@ func (r *receiving) takeStream(ctx context.Context, to StreamWriter) Arrived {
 	if r.options.Stream != nil {
 		into = &leavable{ctx, to}
 	}
-	if err := r.takeAll(ctx, &store{r, io.MultiWriter(into, &hash)}); err != nil {
+	if err := r.takeAll(ctx, &streamStore{r, io.MultiWriter(into, &hash)}, nil); err != nil {
 		return r.failedStream(err)
 	}
 	assignment, err := r.session.attendance.await(ctx, r.id, func(a *groupv1.Assignment) bool { return a == nil || a.GetSealed() || a.GetEnded() })

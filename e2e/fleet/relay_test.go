@@ -86,18 +86,24 @@ func TestMembersRelayWithoutAgents(t *testing.T) {
 // awaitRelays returns when so many members are session agents, too.
 func awaitRelays(ctx context.Context, t *testing.T, client *sdk.Client, members int) {
 	t.Helper()
-	for online := 0; online < members; time.Sleep(20 * time.Millisecond) {
-		agents, err := client.Agents(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		online = 0
-		for _, agent := range agents {
-			if agent.State == "online" {
-				online++
-			}
+	for online(ctx, t, client) < members {
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// online returns how many agents are online.
+func online(ctx context.Context, t *testing.T, client *sdk.Client) (agents int) {
+	t.Helper()
+	all, err := client.Agents(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, agent := range all {
+		if agent.State == "online" {
+			agents++
 		}
 	}
+	return agents
 }
 
 // startPush starts to push a new file from a host.

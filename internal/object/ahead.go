@@ -3,11 +3,14 @@ package object
 import (
 	"errors"
 	"fmt"
+	"os"
 )
 
-// Ahead writes bytes that are not next where they belong, if that is known already: in a file,
-// or in the file of a tree that is being written. Nothing is claimed of them before Adopt has
-// taken them in: a crash loses them.
+// Places reports whether it is known where every byte belongs: a directory's head has landed.
+func (l *Landing) Places() bool { return l.progress.now().layout.entries != nil }
+
+// Ahead writes bytes that are not next where they belong, if that is known already. Nothing is
+// claimed of them before Adopt has taken them in: a crash loses them.
 func (l *Landing) Ahead(offset uint64, p []byte) (taken bool, err error) {
 	now, err := l.usable()
 	if err != nil {
@@ -17,20 +20,29 @@ func (l *Landing) Ahead(offset uint64, p []byte) (taken bool, err error) {
 	if offset < now.landed || end > l.info.Length || end < offset {
 		return false, fmt.Errorf("land %s: %d bytes at %d, with %d of %d landed", l.info.Name, len(p), offset, now.landed, l.info.Length)
 	}
-	if end > now.layout.end || offset < now.layout.head {
+	if now.layout.entries == nil {
 		return false, nil
 	}
-	file, position, left, err := l.writer.at(now.layout, now.landed)
-	if err != nil {
-		return false, l.fail(err)
-	}
-	if end > now.landed+left || now.landed < now.layout.head {
-		return false, nil
-	}
-	if _, err := file.WriteAt(p, int64(position+offset-now.landed)); err != nil {
-		return false, fmt.Errorf("land %s: %w", l.info.Name, roomError(err))
+	for len(p) > 0 {
+		file, position, left, err := l.aheadAt(now.layout, offset)
+		if err != nil {
+			return false, l.fail(err)
+		}
+		part := p[:min(uint64(len(p)), left)]
+		if _, err := file.WriteAt(part, int64(position)); err != nil {
+			return false, fmt.Errorf("land %s: %w", l.info.Name, roomError(err))
+		}
+		offset, p = offset+uint64(len(part)), p[len(part):]
 	}
 	return true, nil
+}
+
+// aheadAt opens the file with the byte at an offset, which may be the one that is written or a later one.
+func (l *Landing) aheadAt(known *layout, offset uint64) (file *os.File, position, left uint64, err error) {
+	if index, position, left := known.at(offset); l.writer.file != nil && l.writer.index == index {
+		return l.writer.file, position, left, nil
+	}
+	return l.beyond.at(known, offset)
 }
 
 // Adopt takes in the next bytes, which Ahead has written: it reads and hashes them.

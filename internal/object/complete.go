@@ -59,7 +59,7 @@ func (l *Landing) finishWriting(known *layout) error {
 	if err := l.makeEntries(known, len(known.entries)); err != nil {
 		return err
 	}
-	return l.writer.close()
+	return l.closeFiles()
 }
 
 // damaged removes the partial of an object that is not what was sent.

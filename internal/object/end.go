@@ -11,7 +11,7 @@ func (l *Landing) Keep() error {
 		return nil
 	}
 	l.halt()
-	err := l.writer.close()
+	err := l.closeFiles()
 	if err == nil && l.progress.now().err == nil {
 		err = l.claim()
 	}
@@ -30,11 +30,14 @@ func (l *Landing) Remove() error {
 		return nil
 	}
 	l.halt()
-	if err := errors.Join(l.writer.close(), l.partial.remove(), l.end()); err != nil {
+	if err := errors.Join(l.closeFiles(), l.partial.remove(), l.end()); err != nil {
 		return fmt.Errorf("remove partial of %s: %w", l.info.Name, err)
 	}
 	return nil
 }
+
+// closeFiles closes what is open for writing.
+func (l *Landing) closeFiles() error { return errors.Join(l.writer.close(), l.beyond.close()) }
 
 func (l *Landing) end() error {
 	l.ended = true

@@ -30,11 +30,13 @@ var errEnded = errors.New("landing has ended")
 type Landing struct {
 	info    Info
 	partial *partial
-	tree    *os.Root // that the paths of entries are in
-	writer  cursor   // the file that is written
-	resumed uint64   // all before it was claimed by an earlier landing
-	made    int      // entries that are there, but for bytes
-	settled int      // entries that are whole and on disk
+	tree    *os.Root     // that the paths of entries are in
+	writer  cursor       // the file that is written,
+	beyond  cursor       // and one after it, with bytes that came ahead
+	ahead   map[int]bool // entries that were made for those, and that the writer has not come to
+	resumed uint64       // all before it was claimed by an earlier landing
+	made    int          // entries that are there, but for bytes
+	settled int          // entries that are whole and on disk
 
 	progress progress
 	claimed  claim
@@ -57,8 +59,8 @@ func Land(ctx context.Context, dir string, info Info) (*Landing, error) {
 	if err != nil {
 		return nil, fmt.Errorf("land %s in %s: %w", info.Name, dir, err)
 	}
-	l := &Landing{info: info, partial: partial, due: make(chan struct{}, 1)}
-	l.writer = cursor{open: l.openForWriting}
+	l := &Landing{info: info, partial: partial, ahead: make(map[int]bool), due: make(chan struct{}, 1)}
+	l.writer, l.beyond = cursor{open: l.openForWriting}, cursor{open: l.openAhead}
 	if err := l.begin(ctx); err != nil {
 		return nil, fmt.Errorf("land %s in %s: %w", info.Name, dir, errors.Join(roomError(err), l.abandon()))
 	}

@@ -77,6 +77,9 @@ func TestRandomTreesLand(t *testing.T) {
 		for range rapid.IntRange(0, 4).Draw(rt, "interruptions") {
 			upTo := rapid.Uint64Range(landing.Offset(), length).Draw(rt, "up to")
 			must(rt, deliver(source, landing, upTo, pieces(rt)))
+			if rapid.Bool().Draw(rt, "more, scattered") {
+				must(rt, landScrambled(rt, source, landing, rapid.Uint64Range(0, 3).Draw(rt, "left out")))
+			}
 			switch rapid.SampledFrom([]string{"keep", "keep", "remove"}).Draw(rt, "end") {
 			case "remove":
 				must(rt, landing.Remove())
@@ -85,6 +88,9 @@ func TestRandomTreesLand(t *testing.T) {
 			}
 			landing, err = object.Land(t.Context(), to, source.Info())
 			must(rt, err)
+		}
+		if rapid.Bool().Draw(rt, "scattered") {
+			must(rt, landScrambled(rt, source, landing, 0))
 		}
 		must(rt, deliver(source, landing, length, pieces(rt)))
 		must(rt, landing.Complete(length, root, durable))
@@ -96,6 +102,49 @@ func TestRandomTreesLand(t *testing.T) {
 			rt.Fatalf("existing: %v %v %v, want %v", there, found, err, root)
 		}
 	})
+}
+
+// landScrambled lands what is missing in pieces, in any order, but for the last few to come. What comes before it is
+// known where it belongs comes again.
+func landScrambled(t *rapid.T, source *object.Source, landing *object.Landing, leaveOut uint64) error {
+	reader := source.NewReader()
+	defer reader.Close()
+	from := landing.Offset()
+	missing := source.Info().Length - from
+	size := max(1, missing/rapid.Uint64Range(1, 40).Draw(t, "pieces"))
+	var order []uint64
+	for at := from; at < from+missing; at += size {
+		order = append(order, at)
+	}
+	order = rapid.Permutation(order).Draw(t, "order")
+	ahead := make(map[uint64]bool)
+	for uint64(len(order)) > leaveOut {
+		at := order[0]
+		order = order[1:]
+		piece := make([]byte, min(size, from+missing-at))
+		if err := reader.ReadAt(piece, at); err != nil {
+			return err
+		}
+		switch {
+		case at == landing.Offset():
+			if _, err := landing.Write(piece); err != nil {
+				return err
+			}
+		case !landing.Places():
+			order = append(order, at)
+		default:
+			if taken, err := landing.Ahead(at, piece); err != nil || !taken {
+				return fmt.Errorf("%d bytes at %d with %d landed: %v, %w", len(piece), at, landing.Offset(), taken, err)
+			}
+			ahead[at] = true
+		}
+		for next := landing.Offset(); ahead[next]; next = landing.Offset() {
+			if err := landing.Adopt(min(size, from+missing-next)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // pieces chooses sizes of pieces; small ones for small sections only, so that it ends.

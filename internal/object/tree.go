@@ -39,15 +39,48 @@ func (l *Landing) openForWriting(layout *layout, index int) (*os.File, error) {
 	if index == headIndex {
 		return create(l.partial.home.Root, headName)
 	}
+	if l.ahead[index] {
+		delete(l.ahead, index)
+		return l.openBegun(&layout.entries[index])
+	}
+	return l.beginFile(layout, index)
+}
+
+// openAhead opens a file that bytes came for before they were next.
+func (l *Landing) openAhead(layout *layout, index int) (*os.File, error) {
+	if l.ahead[index] {
+		return l.openBegun(&layout.entries[index])
+	}
+	file, err := l.beginFile(layout, index)
+	if err == nil {
+		l.ahead[index] = true
+	}
+	return file, err
+}
+
+// beginFile makes a file, or opens the one in which an earlier landing stopped.
+func (l *Landing) beginFile(layout *layout, index int) (*os.File, error) {
 	if err := l.makeEntries(layout, index); err != nil {
 		return nil, err
 	}
-	l.made = index + 1
+	l.made = max(l.made, index+1)
 	e := &layout.entries[index]
 	if e.start < l.resumed {
 		return l.reopen(e)
 	}
 	return create(l.tree, e.path)
+}
+
+// openBegun opens a file that this landing has made.
+func (l *Landing) openBegun(e *entry) (*os.File, error) {
+	file, info, err := openPlain(l.tree, e.path, os.O_RDWR)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkAlone(e.path, info); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
 }
 
 // makeEntries makes all that has no bytes, before the entry with this index.

@@ -30,7 +30,7 @@ type DataConfig struct {
 	Hosts     []string      `json:"hosts" usage:"names or addresses alone where neighbours reach the data port, in place of data.addresses; the port is the one listened on"`
 	Uplink    bytesize.Size `json:"uplink" usage:"bytes per second that this machine can send, as 125MB: who can more feeds more; 0 is what its network interface states"`
 	// How many of them serve a link is found out while it runs.
-	Stripes      int `json:"stripes" usage:"connections that a link to another agent or to a sender has at most, 1 to 16"`
+	Stripes      int `json:"stripes" usage:"connections that a link to another agent, a member or a sender has at most, 1 to 16"`
 	LeastStripes int `json:"leastStripes" usage:"connections that it has at least, if its other end allows it"`
 }
 

@@ -1,0 +1,228 @@
+package sdk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/groupcast/groupcast/internal/algo/parallel"
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/link"
+	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/pause"
+	"github.com/groupcast/groupcast/internal/wire/relay"
+)
+
+// takeAll takes all that comes, over however many links, until the end is known. Bytes come in their order, by one
+// connection, or by several on a long path: in any order, once scattered has returned.
+func (r *receiving) takeAll(ctx context.Context, store link.Store, scattered func(context.Context) error) error {
+	return r.keepTaking(ctx, func(ctx context.Context, assignment *groupv1.Assignment, parent *groupv1.Neighbour) error {
+		return r.takeFrom(ctx, assignment, parent, store, scattered)
+	})
+}
+
+// keepTaking takes from whoever is the parent until the end is known.
+func (r *receiving) keepTaking(ctx context.Context, take func(context.Context, *groupv1.Assignment, *groupv1.Neighbour) error) error {
+	attendance := r.session.attendance
+	wait := newBackoff()
+	for !r.isWhole() {
+		assignment, err := attendance.await(ctx, r.id, func(a *groupv1.Assignment) bool {
+			return a == nil || isOver(a) || len(a.GetParent().GetAddresses()) > 0
+		})
+		if err != nil {
+			return err
+		}
+		if isOver(assignment) {
+			return endedEarly(assignment)
+		}
+		parent := assignment.GetParent()
+		linked, release := attendance.while(ctx, r.id, func(a *groupv1.Assignment) bool {
+			return a != nil && !isOver(a) && (a.GetParent() == nil || sameNeighbour(a.GetParent(), parent))
+		})
+		err = take(linked, assignment, parent)
+		moved := linked.Err() != nil
+		switch {
+		case fatal(err):
+			release()
+			return err
+		case err == nil || moved:
+			wait = newBackoff()
+		default:
+			r.session.client.log.Debug("the parent is lost", "parent", parent.GetName(), "error", err)
+			r.update(func() { r.lost = parent.GetName() })
+			attendance.reportNow()
+			pause.For(linked, wait.next())
+		}
+		release()
+	}
+	return nil
+}
+
+// isOver reports whether nothing more comes of a delivery.
+func isOver(a *groupv1.Assignment) bool { return a == nil || a.GetEnded() && a.GetReason() != "" }
+
+// fatal reports whether no other parent can help. A link that ends because the child
+// is too slow ends the delivery here.
+func fatal(err error) bool {
+	var known *DeliveryError
+	var storage *link.StorageError
+	return errors.As(err, &known) || errors.As(err, &storage)
+}
+
+func (r *receiving) isWhole() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.end != nil
+}
+
+// takeFrom takes what one parent sends.
+func (r *receiving) takeFrom(ctx context.Context, assignment *groupv1.Assignment, parent *groupv1.Neighbour, store link.Store, scattered func(context.Context) error) error {
+	r.mu.Lock()
+	from := r.offset
+	r.mu.Unlock()
+	stripes := parallel.Bounds{Least: 1, Most: 1}
+	if scattered != nil {
+		stripes.Most = parallel.Most
+	}
+	dial := func(ctx context.Context, hello relay.Hello, first link.Answer) (*link.Conn, error) {
+		hello.Stripes, hello.From = uint8(stripes.Most), from
+		conn, welcome, err := dialNeighbour(ctx, r.session.client, assignment, parent, hello, first)
+		if err == nil && welcome.From != from {
+			conn.Close()
+			err = fmt.Errorf("%w: welcome from offset %d: want %d", relay.ErrProtocol, welcome.From, from)
+		}
+		return conn, err
+	}
+	conn, err := dial(ctx, relay.Hello{}, r.Answer())
+	if err == nil {
+		r.update(func() { r.lost = "" })
+		r.fedBy = parent.GetName()
+		taking := link.NewTaking(ctx, from, store, link.Options{
+			Bounds: stripes,
+			Open: func(ctx context.Context, stripe int) (*link.Conn, error) {
+				if err := scattered(ctx); err != nil {
+					return nil, err
+				}
+				return dial(ctx, relay.Hello{Join: true, Stripe: uint8(stripe)}, link.Answer{})
+			},
+		})
+		err = taking.Run(conn)
+		r.session.client.log.Debug("a link was used", "member", r.session.member.Name, "delivery", r.id, "parent", parent.GetName(), "received_bytes", taking.Carried(), "end", err)
+	}
+	var refusal *relay.Refusal
+	var ended *link.Ended
+	if errors.As(err, &refusal) && refusal.Reason == relay.Slow || errors.As(err, &ended) && ended.Reason == relay.Slow {
+		return &DeliveryError{Reason: "slow", Detail: fmt.Sprintf("given up by %s at offset %d", parent.GetName(), r.offset)}
+	}
+	return err
+}
+
+// streamStore hands on what a parent sends. What that is worth, its writer finds out.
+type streamStore struct {
+	*receiving
+	to io.Writer
+}
+
+func (s *streamStore) Section(uint64) (link.Place, int64, error) {
+	return link.Place{To: s.to}, relay.MaxOffset, nil
+}
+
+// landingStore lands what a parent sends. What is next is hashed while it is in hand, and what comes ahead of it is read
+// again when it is next.
+type landingStore struct {
+	*receiving
+	mu      sync.Mutex // a landing is for one stripe at a time
+	landing *object.Landing
+}
+
+func (s *landingStore) Section(offset uint64) (link.Place, int64, error) {
+	return link.Place{To: &section{s, offset}}, relay.MaxOffset, nil
+}
+
+// Landed takes in what came ahead of others, and notes that all before an offset is here.
+func (s *landingStore) Landed(upTo uint64) error {
+	s.mu.Lock()
+	var err error
+	if landed := s.landing.Offset(); upTo > landed {
+		err = s.landing.Adopt(upTo - landed)
+	}
+	s.mu.Unlock()
+	if err != nil {
+		return &link.StorageError{Err: err}
+	}
+	return s.receiving.Landed(upTo)
+}
+
+// scattered waits until it is known where every byte belongs.
+func (s *landingStore) scattered(ctx context.Context) error {
+	for {
+		s.receiving.mu.Lock()
+		changed := s.changed
+		s.receiving.mu.Unlock()
+		if s.landing.Places() {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// section is where the bytes from an offset on go.
+type section struct {
+	*landingStore
+	at uint64
+}
+
+// Write lands bytes that have not landed: a link that is slow and one that helps it may both bring some.
+func (s *section) Write(p []byte) (written int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if landed := s.landing.Offset(); s.at < landed {
+		written = int(min(landed-s.at, uint64(len(p))))
+	}
+	if next := s.at + uint64(written); next == s.landing.Offset() {
+		var landed int
+		landed, err = s.landing.Write(p[written:])
+		written += landed
+	} else if written < len(p) {
+		var taken bool
+		if taken, err = s.landing.Ahead(next, p[written:]); taken {
+			written = len(p)
+		} else if err == nil {
+			err = errors.New("bytes came ahead of a directory's head")
+		}
+	}
+	s.at += uint64(written)
+	return written, err
+}
+
+// Answer returns what a parent is to know.
+func (r *receiving) Answer() link.Answer {
+	assignment, _ := r.session.attendance.assignment(r.id)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return link.Answer{
+		Ack: r.offset, Level: relay.Received, Credit: relay.MaxOffset, TreeVersion: assignment.GetTreeVersion(),
+		Done: r.end != nil, Changed: r.changed,
+	}
+}
+
+// Landed notes that all before an offset is here.
+func (r *receiving) Landed(upTo uint64) error {
+	r.update(func() { r.offset = upTo })
+	if r.options.Progress != nil {
+		r.options.Progress(r.incoming, upTo)
+	}
+	return nil
+}
+
+// End notes what all is.
+func (r *receiving) End(end link.End) error {
+	r.update(func() { r.end = &end })
+	return nil
+}
