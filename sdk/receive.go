@@ -32,6 +32,9 @@ type ReceiveOptions struct {
 	// be of something else, there are none again. Both may be nil.
 	Begun    func(Incoming)
 	Progress func(in Incoming, bytes uint64)
+	// Fresh is how old a datagram may be when it comes here; what is older counts as late. A sender's bound that is less
+	// holds as well. 0 is the sender's alone.
+	Fresh time.Duration
 	// AtOnce is how many deliveries are received at once at most; the latest ones come first, and the
 	// others when the caller has taken one. 0 is as many as this process may open files for.
 	AtOnce int

@@ -63,6 +63,7 @@ type datagramReceiver struct {
 	*receiving
 	to    StreamWriter
 	clock func() time.Time
+	fresh time.Duration // what is older is late: what the sender allows, or this member, if that is less; 0 is no bound
 
 	guard   sync.Mutex
 	account *algo.Account
@@ -79,13 +80,22 @@ func newDatagramReceiver(r *receiving, to StreamWriter, late bool) *datagramRece
 	spec := r.spec.GetDatagrams()
 	d := &datagramReceiver{
 		receiving: r, to: to, clock: r.session.client.uplink.Clock().Now,
-		account: algo.NewAccount(spec.GetFresh().AsDuration(), late),
+		fresh: stricter(spec.GetFresh().AsDuration(), r.options.Fresh),
 	}
+	d.account = algo.NewAccount(d.fresh, late)
 	if code := (datagram.Code{Data: int(spec.GetParityData()), Parity: int(spec.GetParityShards())}); !code.IsNone() {
 		d.repair = datagram.NewRepair(code)
 	}
 	d.count()
 	return d
+}
+
+// stricter returns the lesser of two bounds, of which zero is none.
+func stricter(one, other time.Duration) time.Duration {
+	if one == 0 || other == 0 {
+		return max(one, other)
+	}
+	return min(one, other)
 }
 
 func (d *datagramReceiver) counts() *DatagramCounts {
@@ -133,11 +143,7 @@ func (d *datagramReceiver) awaitEnd(ctx context.Context) *groupv1.Assignment {
 	if err != nil {
 		return nil
 	}
-	grace := lastGrace
-	if fresh := d.spec.GetDatagrams().GetFresh().AsDuration(); fresh > 0 {
-		grace = min(fresh, lastGrace)
-	}
-	if pause.For(ctx, grace); ctx.Err() != nil {
+	if pause.For(ctx, stricter(lastGrace, d.fresh)); ctx.Err() != nil {
 		return nil
 	}
 	return assignment

@@ -6,8 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	algo "github.com/groupcast/groupcast/internal/algo/datagram"
 	"github.com/groupcast/groupcast/internal/datagram"
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/uplink"
 	wiredatagram "github.com/groupcast/groupcast/internal/wire/datagram"
 )
 
@@ -47,5 +51,35 @@ func TestStandingWhileDatagramsCome(t *testing.T) {
 	}
 	if got := r.standing().GetDatagrams().GetReceived(); got != count {
 		t.Errorf("%d were received", got)
+	}
+}
+
+// A member may want datagrams fresher than their sender does, and not older.
+func TestTheStricterBoundHolds(t *testing.T) {
+	for _, c := range []struct{ sender, member, want time.Duration }{
+		{0, 0, 0}, {time.Second, 0, time.Second}, {0, time.Second, time.Second},
+		{time.Second, 100 * time.Millisecond, 100 * time.Millisecond}, {100 * time.Millisecond, time.Second, 100 * time.Millisecond},
+	} {
+		r := &receiving{
+			session: &Session{client: &Client{uplink: &uplink.Uplink{}}}, options: ReceiveOptions{Fresh: c.member},
+			spec: &groupv1.DeliverySpec{Datagrams: &groupv1.DatagramSpec{Fresh: durationpb.New(c.sender)}},
+		}
+		d := newDatagramReceiver(r, discarding{}, false)
+		now := time.Now()
+		d.clock = func() time.Time { return now }
+		secret := wiredatagram.Secret{1}
+		box, in := secret.Down(), datagram.NewIn(secret, netip.AddrPort{})
+		ages := []time.Duration{50 * time.Millisecond, 500 * time.Millisecond, 5 * time.Second}
+		var late uint64
+		for n, age := range ages {
+			if c.want > 0 && age > c.want {
+				late++
+			}
+			h := wiredatagram.Header{Number: uint64(n), Kind: wiredatagram.Data, Sequence: uint64(n), Sent: uint64(now.Add(-age).UnixMicro())}
+			d.arrived(in, box.Seal(nil, h, []byte("datagram")), netip.AddrPort{}, nil)
+		}
+		if got := d.counts(); got.Late != late || got.Received != uint64(len(ages))-late {
+			t.Errorf("the sender allows %v, the member %v: %d late, %d received; want %d late", c.sender, c.member, got.Late, got.Received, late)
+		}
 	}
 }

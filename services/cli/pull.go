@@ -25,6 +25,7 @@ type pull struct {
 	into   string
 	once   bool
 	stdout bool
+	fresh  time.Duration
 	exec   string
 	relay  relay
 	output *streamsOut
@@ -57,6 +58,7 @@ allow it ('groupcast group update GROUP --members-relay').`,
 	flags.StringVar(&p.into, "into", "", "directory that objects appear in")
 	flags.BoolVar(&p.once, "once", false, "end after one delivery; the exit status says how it, and --exec, ended")
 	flags.BoolVar(&p.stdout, "stdout", false, "write streams to standard output")
+	flags.DurationVar(&p.fresh, "fresh", 0, "how old a datagram of a stream may be, as 200ms, where that is less than what its sender allows (what that allows)")
 	flags.StringVar(&p.exec, "exec", "", "command to run for each object that has arrived")
 	p.relay.flags(flags)
 	if err := command.MarkFlagRequired("group"); err != nil {
@@ -65,6 +67,9 @@ allow it ('groupcast group update GROUP --members-relay').`,
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		if p.into == "" && !p.stdout {
 			return usageError{errors.New("name a directory with --into, or --stdout for streams")}
+		}
+		if p.fresh < 0 {
+			return usageError{fmt.Errorf("--fresh is %v: want a time, as 200ms", p.fresh)}
 		}
 		p.output = &streamsOut{to: a.stdout, written: make(map[string]uint64)}
 		return a.stay(command, func(ctx context.Context, client *sdk.Client) error {
@@ -103,7 +108,7 @@ func (a *app) pull(ctx context.Context, client *sdk.Client, p *pull) error {
 	defer stop()
 	// Who reads standard output may go before the member does: writes fail then, and it leaves its group.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	options := sdk.ReceiveOptions{Into: p.into, Begun: func(in sdk.Incoming) {
+	options := sdk.ReceiveOptions{Into: p.into, Fresh: p.fresh, Begun: func(in sdk.Incoming) {
 		fmt.Fprintf(a.stderr, "%s  receiving %s from %s\n", time.Now().Format(time.TimeOnly), printable.Text(in.Name), in.Sender)
 	}}
 	if p.once {
