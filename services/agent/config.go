@@ -18,7 +18,7 @@ type Config struct {
 	uplink.ServiceConfig
 
 	Node  string      `json:"node" usage:"name of the machine; members on it are fed from here; empty is its host name"`
-	Zone  string      `json:"zone" usage:"where the machine is, as a rack or an availability zone: a delivery enters each zone once"`
+	Zone  string      `json:"zone" usage:"where the machine is, as ZONE or ZONE/RACK: a delivery enters each zone, and each rack of it, once"`
 	Data  DataConfig  `json:"data"`
 	Cache CacheConfig `json:"cache"`
 }

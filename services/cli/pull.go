@@ -54,7 +54,7 @@ allow it ('groupcast group update GROUP --members-relay').`,
 	flags.StringVar(&p.join.Group, "group", "", "group to receive from")
 	flags.StringVar(&p.join.Name, "as", "", "name of the member (its own name, else one made up)")
 	flags.StringVar(&p.join.Node, "node", hostname, "machine that the member runs on: an agent there feeds it")
-	flags.StringToStringVar(&p.join.Labels, "label", nil, "labels, as zone=rack-7")
+	flags.StringToStringVar(&p.join.Labels, "label", nil, "labels, as zone=eu-1 or zone=eu-1/rack-7")
 	flags.StringVar(&p.into, "into", "", "directory that objects appear in")
 	flags.BoolVar(&p.once, "once", false, "end after one delivery; the exit status says how it, and --exec, ended")
 	flags.BoolVar(&p.stdout, "stdout", false, "write streams to standard output")

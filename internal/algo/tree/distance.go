@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"strings"
 	"time"
 )
 
@@ -8,7 +9,8 @@ import (
 // pessimistic: of two parents, the one that was measured to be near is better.
 const (
 	assumedInside  = 500 * time.Microsecond // within a cluster
-	assumedBetween = 50 * time.Millisecond  // between clusters
+	assumedAround  = 2 * time.Millisecond   // between clusters of a zone
+	assumedBetween = 50 * time.Millisecond  // between others
 )
 
 // distances are RTTs with names replaced by numbers, for quick look-up.
@@ -75,10 +77,20 @@ func (d *distances) hop(a, b *place) (time.Duration, int) {
 	if rtt, measured := d.rtt(a, b); measured {
 		return rtt / 2, 0
 	}
-	if near(a.node, b.node) {
+	switch {
+	case near(a.node, b.node):
 		return assumedInside, 1
+	case SameZone(a.node.Cluster, b.node.Cluster):
+		return assumedAround, 1
 	}
 	return assumedBetween, 1
+}
+
+// SameZone tells whether two clusters' labels begin with the same zone: they are ZONE, or ZONE/RACK.
+func SameZone(a, b string) bool {
+	zoneA, _, _ := strings.Cut(a, "/")
+	zoneB, _, _ := strings.Cut(b, "/")
+	return zoneA != "" && zoneA == zoneB
 }
 
 // near tells whether two nodes are of one cluster, or one is a member beside the other.

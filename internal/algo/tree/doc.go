@@ -8,7 +8,9 @@
 //   - "Minimize duplicate packets along router-to-router links […]. Perform the bulk of
 //     packet redistribution within host clusters" (002 §3.1.2). A cluster that has agents
 //     is entered once, by its gateway; everything else of it is fed inside. Clusters are
-//     the labels of the nodes; an agent without label is a cluster of its own.
+//     the labels of the nodes; an agent without label is a cluster of its own. Labels may name a
+//     rack in a zone, ZONE/RACK: racks of a zone are nearer to each other than to others as long
+//     as nothing else was measured, so that a zone is entered once, too.
 //   - "Hosts having the least capacities are located at the lower levels of the delivery
 //     tree" (002 §2). A gateway is the strongest agent of its cluster, of these the one that is
 //     nearest to the rest of it, and inside a cluster no agent is fed by a weaker one, the
@@ -36,6 +38,10 @@
 //	all RTTs measured                            62 %        1.100    3.75               0
 //	latency bound at 1.25 of the optimum         73 %        1.028    1.25             3 %
 //	latency bound at the optimum itself         100 %        1.000    1.00            14 %
+//
+// On 3000 random graphs of 3 to 8 corners, a node at each, all measured: the cable that carries most has
+// 1.33 times the copies that the best tree's has, in two of three as many, and the stretch is 1.13 times
+// the least in the mean (TestCopiesAgainstTheOptimum); no tree has the least of both everywhere.
 //
 // On a network of 960 computers behind 48 stubs and 16 transit routers, with an agent and a
 // member on each, by what is carried; against a tree of random parents, and a star in which

@@ -5,28 +5,40 @@ import (
 	"time"
 )
 
-// want finds the clusters that are there for members, their own or those whose nearest
-// agent they have. The others are entered last: they would only be in the way.
+// want finds the clusters that are there for members: their own, or those that are the nearest to
+// one of no cluster. The others are entered last: they would only be in the way.
 func (d *draft) want() {
 	isTransit := func(agent int) bool { return d.at(agent).node.Transit }
 	for _, c := range d.clusters {
 		c.wanted = c.wanted || len(c.members) > 0 || slices.ContainsFunc(c.agents, isTransit)
 	}
 	for _, member := range d.outside {
-		var nearest *cluster
-		var hop time.Duration
-		for _, c := range d.clusters {
-			for _, agent := range c.agents {
-				rtt, measured := d.dist.rtt(d.at(agent), d.at(member))
-				if measured && (nearest == nil || rtt < hop) {
-					nearest, hop = c, rtt
-				}
-			}
-		}
-		if nearest != nil {
+		if nearest := d.nearestCluster(member); nearest != nil {
 			nearest.wanted = true
 		}
 	}
+}
+
+// nearestCluster returns the cluster of the agent that was measured to be the nearest to a member; if none was, the
+// strongest of its zone; or nil.
+func (d *draft) nearestCluster(member int) (nearest *cluster) {
+	var hop time.Duration
+	for _, c := range d.clusters {
+		for _, agent := range c.agents {
+			rtt, measured := d.dist.rtt(d.at(agent), d.at(member))
+			if measured && (nearest == nil || rtt < hop) {
+				nearest, hop = c, rtt
+			}
+		}
+	}
+	if nearest != nil {
+		return nearest
+	}
+	at := slices.IndexFunc(d.clusters, func(c *cluster) bool { return SameZone(c.label, d.at(member).node.Cluster) })
+	if at < 0 {
+		return nil
+	}
+	return d.clusters[at]
 }
 
 // queue enters the ingress's cluster and lets the others wait.

@@ -28,7 +28,7 @@ func (k Kind) String() string {
 type Node struct {
 	Name    string // unique among agents and members of the delivery
 	Kind    Kind
-	Cluster string // the label of its cluster; empty for none, which is nobody's cluster
+	Cluster string // the label of its cluster, as ZONE or ZONE/RACK; empty for none, which is nobody's cluster
 	Uplink  uint64 // capacity in bytes per second; 0 is unknown and counts as ordinary Ethernet
 	Transit bool   // of an agent: it is to be used although it is near to no member
 	Agent   string // of a member: the one beside it, which feeds it over no link; may be absent

@@ -14,16 +14,25 @@ import (
 
 var networksToSearch = flag.Int("networks", 100, "random networks that are searched for better trees")
 
-// optimum returns the smallest time to the worst member over all trees that keep the rules,
-// found by trying every parent for every node, and whether there is any. All else equal it
-// is the objective of Build.
+// optimum returns the smallest time to the worst member over all trees that keep the rules, and
+// whether there is any. All else equal it is the objective of Build.
 func (n network) optimum() (best time.Duration, found bool) {
+	n.each(func(_ map[string]string, worst time.Duration) {
+		if !found || worst < best {
+			best, found = worst, true
+		}
+	})
+	return best, found
+}
+
+// each visits all trees that keep the rules, with the time to the worst member: it tries every parent for every node.
+func (n network) each(visit func(parent map[string]string, worst time.Duration)) {
 	parent := map[string]string{}
 	var try func(at int)
 	try = func(at int) {
 		if at == len(n.nodes) {
-			if worst, keeps := n.judge(parent); keeps && (!found || worst < best) {
-				best, found = worst, true
+			if worst, keeps := n.judge(parent); keeps {
+				visit(parent, worst)
 			}
 			return
 		}
@@ -36,7 +45,6 @@ func (n network) optimum() (best time.Duration, found bool) {
 		}
 	}
 	try(1)
-	return best, found
 }
 
 // judge returns the time to the worst member of an arrangement if that is a tree by the rules.

@@ -1,7 +1,6 @@
 package tree
 
 import (
-	"math"
 	"slices"
 	"time"
 )
@@ -99,25 +98,13 @@ func (d *draft) bestOutside(entered []*cluster, child int, by choice) int {
 	return best.agent
 }
 
-// detour is by how much a path may be longer than the shortest for the sake of a nearer parent. On the network
-// of doc.go's second table 1.1 spares few copies, and 1.5 few more than this.
-const detour = 1.25
-
-// bestEntry returns the best parent for a cluster's gateway: of those over which the path is little longer than
-// the shortest, the nearest. So what goes far goes there once, and is copied where it has come to.
+// bestEntry returns the best parent for a cluster's gateway.
 func (d *draft) bestEntry(gateway int) int {
 	shortest := d.bestOutside(d.entered, gateway, total)
 	if d.byLatency {
 		return shortest
 	}
-	path, _ := d.to(shortest)
-	longest := time.Duration(float64(total(path, d.hop(shortest, gateway))) * detour)
-	return d.bestOutside(d.entered, gateway, func(parent way, hop time.Duration) time.Duration {
-		if parent.cost+hop > longest {
-			return math.MaxInt64
-		}
-		return hop
-	})
+	return d.bestOutside(d.entered, gateway, d.thrifty(shortest, gateway))
 }
 
 // hop is what the hop between two nodes costs.

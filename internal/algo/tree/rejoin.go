@@ -150,8 +150,11 @@ func (r *repair) rejoin(at int) error {
 		return r.full(at, r.parents(at))
 	}
 	by := total
-	if r.home(at) == none {
+	switch entering := r.agent(at) && len(r.own(at)) == 0; {
+	case r.home(at) == none:
 		by = nearest
+	case entering && r.bound.MaxLatency == 0:
+		by = r.thrifty(r.best(roomy, at, total).agent, at)
 	}
 	r.attach(at, r.best(roomy, at, by).agent)
 	return nil

@@ -197,23 +197,37 @@ func (c *chosen) takeOccupied() {
 }
 
 // takeFor takes the agent of a receiver's node; else the strongest of its cluster if none of
-// it is taken; where its cluster has none, or it is of none, the nearest.
+// it is taken; where its cluster has none, of its zone; and where that has none, or it is of none, the nearest.
 func (c *chosen) takeFor(receiver *groupv1.Member) {
 	if own, has := c.byNode[receiver.GetNode()]; has {
 		c.take(own)
 		return
 	}
 	own := c.clusterOfMember(receiver, c.byNode)
-	strongest := slices.IndexFunc(c.usable, func(agent *agentv1.Agent) bool { return own != "" && c.clusterOf(agent) == own })
-	if strongest >= 0 {
-		if !c.entered[own] {
-			c.take(c.usable[strongest])
-		}
+	if c.takeOne(func(cluster string) bool { return own != "" && cluster == own }) {
+		return
+	}
+	if c.takeOne(func(cluster string) bool { return tree.SameZone(cluster, own) }) {
 		return
 	}
 	if nearest := c.nearest(receiver); nearest != nil {
 		c.take(nearest)
 	}
+}
+
+// takeOne sees to it that one of the agents of some clusters is taken: the strongest, if none is yet. It reports whether there is one.
+func (c *chosen) takeOne(of func(cluster string) bool) (there bool) {
+	strongest := slices.IndexFunc(c.usable, func(agent *agentv1.Agent) bool { return of(c.clusterOf(agent)) })
+	if strongest < 0 {
+		return false
+	}
+	for cluster := range c.entered {
+		if of(cluster) {
+			return true
+		}
+	}
+	c.take(c.usable[strongest])
+	return true
 }
 
 // nearest returns the agent with the shortest round trip to a member; nil if none was measured.

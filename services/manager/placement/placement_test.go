@@ -60,6 +60,16 @@ var networks = map[string]placement.Network{
 			agent("a1", "n1", "x", 10), agent("a2", "n2", "x", 20), agent("a3", "n3", "y", 20), agent("a4", "n4", "y", 20), agent("a5", "n5", "z", 99),
 		},
 	},
+	// Racks in zones: each is entered once. A rack without an agent is fed from its zone.
+	"racks": {
+		Sender: member("s", "", "zone=eu/r1"),
+		Receivers: []*groupv1.Member{
+			member("e2", "", "zone=eu/r2"), member("u1", "", "zone=us/r1"), member("u2", "", "zone=us/r2"), member("u3", "", "zone=us/r3"), member("a1", "", "zone=as/r7"),
+		},
+		Agents: []*agentv1.Agent{
+			agent("eu-1", "n1", "eu/r1", 0), agent("us-1", "n2", "us/r1", 0), agent("us-2", "n3", "us/r2", 0), agent("as-1", "n4", "as/r1", 0), agent("as-2", "n5", "as/r2", 0),
+		},
+	},
 	// Nothing is known of where anybody is: the strongest agent does it.
 	"unknown": {
 		Sender:    member("s", ""),
