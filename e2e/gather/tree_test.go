@@ -85,7 +85,7 @@ func TestFilesOfATreeGoTogether(t *testing.T) {
 	contents := make(map[string][]byte)
 	for i := range 40 {
 		name := fmt.Sprint("tree/", i%3, "/", i)
-		_, contents[name] = s.file(name, uint64(i+1), 100_000)
+		_, contents[name] = s.file(name, uint64(i+1), 300_000) // more than goes in bundles
 	}
 	_, contents["tree/large"] = s.file("tree/large", 99, 3<<20)
 	wantAll := func(client string) {
@@ -94,13 +94,13 @@ func TestFilesOfATreeGoTogether(t *testing.T) {
 			s.wantFile(client, path, content)
 		}
 	}
-	s.policy("default: {max: 2MB}")
+	s.policy("default: {max: 6MB}")
 	client := s.client("alice")
 	var last gather.Progress
 	finished := 0
 	ended := make(chan error, 1)
 	options := gather.FileOptions{Progress: func(p gather.Progress) {
-		if p.Path != "tree" || p.Files != 41 || p.Length != 4_000_000+3<<20 || p.Sent > p.Length || p.Sent < last.Sent || p.FilesDone != finished {
+		if p.Path != "tree" || p.Files != 41 || p.Length != 12_000_000+3<<20 || p.Sent > p.Length || p.Sent < last.Sent || p.FilesDone != finished {
 			t.Errorf("%+v after %+v and %d files", p, last, finished)
 		}
 		last = p
@@ -114,11 +114,11 @@ func TestFilesOfATreeGoTogether(t *testing.T) {
 		t.Errorf("%d files are finished, want %d", finished, len(contents))
 	}
 	wantAll("alice")
-	if got := s.status("alice").GetReceivedBytes(); got < 4_000_000+3<<20 {
+	if got := s.status("alice").GetReceivedBytes(); got < 12_000_000+3<<20 {
 		t.Errorf("%d bytes are counted of short connections, and more were sent", got)
 	}
 	s.await("they are counted in the metrics, too", func() bool {
-		return s.metric("groupcast_gatherer_received_bytes_total") >= 4_000_000+3<<20 && s.metric("groupcast_gatherer_upload_seconds_count") >= 41 &&
+		return s.metric("groupcast_gatherer_received_bytes_total") >= 12_000_000+3<<20 && s.metric("groupcast_gatherer_upload_seconds_count") >= 41 &&
 			s.metric("groupcast_gatherer_establishment_seconds_count") >= 41
 	})
 
@@ -157,4 +157,82 @@ func TestTreeOfTheParent(t *testing.T) {
 	t.Chdir(s.place("tree/inner"))
 	s.must(client.UploadTree(t.Context(), "..", gather.FileOptions{}, nil))
 	s.wantFile("alice", "tree/inner/a", content)
+}
+
+// Small files come as a few uploads, and are what they would be if each came by itself; those that are there are not sent
+// again, and a gatherer that is killed meanwhile loses none.
+func TestSmallFilesComeTogether(t *testing.T) {
+	const files = 1500
+	s := start(t, "--exec=sh,-c,echo \"$GROUPCAST_CLIENT/$GROUPCAST_PATH\" >>\"$0.done\"")
+	contents := make(map[string][]byte)
+	for i := range files {
+		name := fmt.Sprintf("tree/%d/%d", i%7, i)
+		_, contents[name] = s.file(name, uint64(i), i*37%6000)
+	}
+	s.must(os.Chmod(s.place("tree/3/3"), 0o751))
+	client := s.client("alice")
+	var uploaded []gather.Uploaded
+	each := func(one gather.Uploaded) { uploaded = append(uploaded, one) }
+	var last gather.Progress
+	options := gather.FileOptions{Progress: func(p gather.Progress) {
+		if p.Sent > p.Length || p.Sent < last.Sent || p.Files != files {
+			t.Errorf("%+v after %+v", p, last)
+		}
+		last = p
+	}}
+	s.must(client.UploadTree(t.Context(), s.place("tree"), options, each))
+	if finished := s.metric("groupcast_gatherer_upload_seconds_count"); finished > 10 {
+		t.Errorf("%v uploads for %d small files", finished, files)
+	}
+	s.wantAll("alice", contents, uploaded)
+	if info, err := os.Stat(filepath.Join(s.store, "alice/tree/3/3")); err != nil || info.Mode().Perm() != 0o751 {
+		t.Errorf("%v, %v: want its own mode", info, err)
+	}
+	if left, err := filepath.Glob(filepath.Join(s.store, "alice/*")); err != nil || len(left) != 1 {
+		t.Errorf("more than the tree is there: %v, %v", left, err)
+	}
+	s.await("the command has run for each", func() bool {
+		done, _ := filepath.Glob(filepath.Join(s.store, "alice/tree/*/*.done"))
+		return len(done) == files
+	})
+
+	_, contents["tree/0/0"] = s.file("tree/0/0", 999_999, 5000)
+	uploaded = nil
+	s.must(client.UploadTree(t.Context(), s.place("tree"), gather.FileOptions{}, each))
+	there := 0
+	for _, one := range uploaded {
+		if one.There {
+			there++
+		}
+	}
+	if there != files-1 {
+		t.Errorf("%d of %d files are told to be there", there, files-1)
+	}
+	s.wantAll("alice", contents, nil)
+
+	s.policy("default: {max: 1MB}")
+	ended := make(chan error, 1)
+	go func() { ended <- s.client("bob").UploadTree(t.Context(), s.place("tree"), gather.FileOptions{}, nil) }()
+	s.await("some has come", func() bool { return s.status("bob").GetReceivedBytes() > 1<<20 })
+	s.gatherer.kill()
+	s.startGatherer()
+	s.must(<-ended)
+	s.wantAll("bob", contents, nil)
+}
+
+// wantAll compares files, and what was said of each, if it was listened to.
+func (s *site) wantAll(client string, contents map[string][]byte, uploaded []gather.Uploaded) {
+	s.Helper()
+	for path, content := range contents {
+		s.wantFile(client, path, content)
+	}
+	told := make(map[string]uint64)
+	for _, one := range uploaded {
+		told[one.Path] = one.Bytes
+	}
+	for path, content := range contents {
+		if bytes, is := told[client+"/"+path]; uploaded != nil && (!is || bytes != uint64(len(content))) {
+			s.Errorf("%s: %d bytes were told (%v), want %d", path, bytes, is, len(content))
+		}
+	}
 }

@@ -65,8 +65,7 @@ func openIn(dir *os.Root, name string) (*Source, error) {
 	if err != nil {
 		return nil, bare(err)
 	}
-	source := &Source{hashing: make(chan struct{}, 1)}
-	source.hashing <- struct{}{}
+	source := newSource()
 	switch {
 	case info.IsDir():
 		err = source.openDirectory(dir, name, info)
@@ -79,6 +78,12 @@ func openIn(dir *os.Root, name string) (*Source, error) {
 		return nil, errors.Join(err, source.Close())
 	}
 	return source, nil
+}
+
+func newSource() *Source {
+	s := &Source{hashing: make(chan struct{}, 1)}
+	s.hashing <- struct{}{}
+	return s
 }
 
 func (s *Source) openFile(dir *os.Root, name string) error {
@@ -112,6 +117,11 @@ func (s *Source) openDirectory(dir *os.Root, name string, info fs.FileInfo) erro
 	if s.top != survey.top {
 		return fmt.Errorf("%w: another directory took its place", ErrChanged)
 	}
+	return s.has(survey, name, info.Mode().Perm())
+}
+
+// has makes the source that of what a survey has found.
+func (s *Source) has(survey *survey, name string, mode fs.FileMode) error {
 	head, entries, err := survey.table()
 	if err != nil {
 		return err
@@ -121,7 +131,7 @@ func (s *Source) openDirectory(dir *os.Root, name string, info fs.FileInfo) erro
 	}
 	s.seen = survey.seen
 	s.layout = &layout{head: uint64(len(head)), end: survey.length(uint64(len(head))), entries: entries}
-	s.info = Info{Name: name, Kind: Directory, Length: s.layout.end, Mode: info.Mode().Perm(), Time: survey.newest}
+	s.info = Info{Name: name, Kind: Directory, Length: s.layout.end, Mode: mode, Time: survey.newest}
 	return nil
 }
 
@@ -236,6 +246,9 @@ func (s *Source) Changed() error {
 }
 
 func (s *Source) unchanged(path string, seen identity) error {
+	if seen == anything {
+		return nil
+	}
 	info, err := s.root.Lstat(path)
 	if err != nil {
 		return changedIfGone(path, err)

@@ -41,16 +41,25 @@ func (c *Client) Upload(ctx context.Context, file string, options FileOptions) (
 	if options.Path == "" {
 		options.Path = info.Name
 	}
+	spec := &gatherv1.UploadSpec{Path: options.Path, Mode: uint32(info.Mode.Perm())}
+	done, err := c.send(ctx, source, spec, options.Progress)
+	if errors.Is(err, errThere) {
+		return Uploaded{Path: options.Path, Bytes: info.Length, There: true}, nil
+	}
+	return Uploaded{Path: done, Bytes: info.Length}, told(file, err)
+}
+
+// send uploads what a source has, and returns where it is then.
+func (c *Client) send(ctx context.Context, source *object.Source, spec *gatherv1.UploadSpec, progress func(Progress)) (path string, err error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
+	info := source.Info()
+	spec.Length, spec.SourceTime = info.Length, timestamppb.New(info.Time)
 	from := supply.NewObject(source)
 	defer from.Close()
 	hashing := hash(ctx, source, from, stop)
 	u := &upload{
-		client: c, from: fileSupply{from}, progress: options.Progress, length: func() uint64 { return info.Length },
-		spec: &gatherv1.UploadSpec{
-			Path: options.Path, Length: info.Length, Mode: uint32(info.Mode.Perm()), SourceTime: timestamppb.New(info.Time),
-		},
+		client: c, from: fileSupply{from}, progress: progress, length: func() uint64 { return info.Length }, spec: spec,
 		end: hashing.wait, usable: from.Usable,
 		same: func(ctx context.Context, root []byte) (bool, error) {
 			end, err := hashing.wait(ctx)
@@ -61,15 +70,12 @@ func (c *Client) Upload(ctx context.Context, file string, options FileOptions) (
 			return nil
 		},
 	}
-	done, err := u.run(ctx)
+	path, err = u.run(ctx)
 	hashing.stop()
-	if errors.Is(err, errThere) {
-		return Uploaded{Path: options.Path, Bytes: info.Length, There: true}, nil
-	}
-	if cause := context.Cause(ctx); err != nil && cause != nil {
+	if cause := context.Cause(ctx); err != nil && !errors.Is(err, errThere) && cause != nil {
 		err = cause
 	}
-	return Uploaded{Path: done, Bytes: info.Length}, told(file, err)
+	return path, err
 }
 
 // sourceError says that what is uploaded cannot be read: sending it again does not help.

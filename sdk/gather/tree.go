@@ -10,7 +10,9 @@ import (
 	"path"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
 
 	"github.com/groupcast/groupcast/sdk"
@@ -23,6 +25,18 @@ const (
 	underWay    = 8 << 20
 	leastWeight = 512 << 10
 )
+
+// part is a file of a tree, or a bundle of small ones.
+type part []found
+
+// weight is how many bytes a part counts as.
+func (p part) weight() int64 {
+	var bytes uint64
+	for _, file := range p {
+		bytes += file.length
+	}
+	return int64(min(max(bytes, leastWeight), underWay))
+}
 
 // UploadTree uploads all plain files below a directory, each for itself and under its
 // path in it. each, if it is set, hears of every file that is finished, of one at a time; the
@@ -55,48 +69,70 @@ type tree struct {
 	options FileOptions
 	each    func(Uploaded)
 	files   []found
-	length  uint64 // of all of them
+	length  uint64      // of all of them
+	apart   atomic.Bool // the gatherer knows of no bundles
 
 	mu        sync.Mutex
 	refused   uint64 // no file of so many bytes has room
+	untried   int    // for that
 	filesDone int
 	done      uint64            // their bytes
 	sent      map[string]uint64 // of those that are under way, by their paths
 }
 
 func (t *tree) upload(ctx context.Context) error {
-	room, untried := semaphore.NewWeighted(underWay), 0
-	failed := make([]error, len(t.files)+1)
+	room := semaphore.NewWeighted(underWay)
+	parts := partsOf(t.files)
+	failed := make([]error, len(parts)+1)
 	var uploading sync.WaitGroup
-	for i, file := range t.files {
-		weight := int64(min(max(file.length, leastWeight), underWay))
+	for i, part := range parts {
+		weight := part.weight()
 		err := room.Acquire(ctx, weight)
 		if _, final := t.client.standing(); err != nil || final != nil {
-			failed[len(t.files)] = errors.Join(err, final) // none after it would fare better
+			failed[len(parts)] = errors.Join(err, final) // none after it would fare better
 			break
-		}
-		if t.hasNoRoom(file) {
-			room.Release(weight)
-			untried++
-			continue
 		}
 		uploading.Go(func() {
 			defer room.Release(weight)
-			failed[i] = t.uploadOne(ctx, file)
+			failed[i] = t.uploadPart(ctx, part)
 		})
 	}
 	uploading.Wait()
-	if untried > 0 {
-		failed = append(failed, fmt.Errorf("%d files more, as large or larger, were not tried", untried))
+	if t.untried > 0 {
+		failed = append(failed, fmt.Errorf("%d files more, as large or larger, were not tried", t.untried))
 	}
 	return errors.Join(failed...)
 }
 
-// hasNoRoom reports whether one that is no larger was refused.
+// uploadPart uploads the files of a part, together if that is possible.
+func (t *tree) uploadPart(ctx context.Context, part part) error {
+	if len(part) > 1 && !t.apart.Load() {
+		part = t.uploadBundle(ctx, part)
+	}
+	failed := make([]error, len(part))
+	var uploading errgroup.Group
+	uploading.SetLimit(int(part.weight() / leastWeight))
+	for i, file := range part {
+		uploading.Go(func() error {
+			if !t.hasNoRoom(file) {
+				failed[i] = t.uploadOne(ctx, file)
+			}
+			return nil
+		})
+	}
+	_ = uploading.Wait()
+	return errors.Join(failed...)
+}
+
+// hasNoRoom reports whether one that is no larger was refused: it is not tried then.
 func (t *tree) hasNoRoom(file found) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return file.length >= t.refused
+	if file.length < t.refused {
+		return false
+	}
+	t.untried++
+	return true
 }
 
 // uploadOne uploads a file, unless it was removed since it was found.
@@ -117,12 +153,17 @@ func (t *tree) uploadOne(ctx context.Context, file found) error {
 		}
 		return err
 	}
+	t.finished(file, uploaded)
+	return nil
+}
+
+// finished notes that a file is there, with the tree locked.
+func (t *tree) finished(file found, uploaded Uploaded) {
 	t.done += file.length
 	t.filesDone++
 	if t.each != nil {
 		t.each(uploaded)
 	}
-	return nil
 }
 
 // progress tells how all stand when one of them does.

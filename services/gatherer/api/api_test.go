@@ -27,7 +27,7 @@ import (
 // matrix says who may call what: it is written from the documents of the RPCs, not from the
 // server's own table.
 var matrix = map[string]string{
-	"Attach": "agent member operator", "OpenUpload": "agent member operator", "FinishUpload": "agent member operator",
+	"Attach": "agent member operator", "OpenUpload": "agent member operator", "FinishUpload": "agent member operator", "FindFiles": "agent member operator",
 	"GetPolicy": "operator", "SetPolicy": "operator", "ListClients": "operator", "WatchClients": "operator",
 }
 

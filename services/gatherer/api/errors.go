@@ -41,6 +41,7 @@ var codesOf = []daemon.Code{
 	{Err: roster.ErrStored, Code: codes.ResourceExhausted, Reason: "STORED_TOO_MUCH"},
 	{Err: roster.ErrUnfinished, Code: codes.Aborted, Reason: "UNFINISHED"},
 	{Err: roster.ErrStopping, Code: codes.Unavailable, Reason: "STOPPING"},
+	{Err: roster.ErrTooMuch, Code: codes.InvalidArgument, Reason: "INVALID"},
 	{Err: sink.ErrPath, Code: codes.InvalidArgument, Reason: "PATH_REFUSED"},
 	{Err: roster.ErrStale, Code: codes.Aborted, Reason: "POLICY_CHANGED"},
 	{Err: object.ErrName, Code: codes.FailedPrecondition, Reason: "NAME_TAKEN"},

@@ -53,6 +53,7 @@ var (
 var rules = map[string][]identity.Role{
 	gatherv1.GatherService_Attach_FullMethodName:       clients,
 	gatherv1.GatherService_OpenUpload_FullMethodName:   clients,
+	gatherv1.GatherService_FindFiles_FullMethodName:    clients,
 	gatherv1.GatherService_FinishUpload_FullMethodName: clients,
 	gatherv1.GatherService_GetPolicy_FullMethodName:    operators,
 	gatherv1.GatherService_SetPolicy_FullMethodName:    operators,
@@ -70,13 +71,14 @@ var rules = map[string][]identity.Role{
 // letIn are the calls of clients that were let in by Attach, and those that tell nothing: they go on
 // while it is not known who was revoked last.
 var letIn = []string{
-	gatherv1.GatherService_OpenUpload_FullMethodName, gatherv1.GatherService_FinishUpload_FullMethodName,
+	gatherv1.GatherService_OpenUpload_FullMethodName, gatherv1.GatherService_FindFiles_FullMethodName, gatherv1.GatherService_FinishUpload_FullMethodName,
 	healthv1.Health_Check_FullMethodName, healthv1.Health_List_FullMethodName, healthv1.Health_Watch_FullMethodName,
 }
 
 // direct are the calls of clients that do not go through a gateway: what they are told it could read.
 var direct = []string{
-	gatherv1.GatherService_Attach_FullMethodName, gatherv1.GatherService_OpenUpload_FullMethodName, gatherv1.GatherService_FinishUpload_FullMethodName,
+	gatherv1.GatherService_Attach_FullMethodName, gatherv1.GatherService_OpenUpload_FullMethodName, gatherv1.GatherService_FindFiles_FullMethodName,
+	gatherv1.GatherService_FinishUpload_FullMethodName,
 }
 
 type callerKey struct{}

@@ -28,9 +28,28 @@ func (s *Server) OpenUpload(ctx context.Context, request *gatherv1.OpenUploadReq
 	}, nil
 }
 
+// FindFiles returns the roots of those files that are there already.
+func (s *Server) FindFiles(ctx context.Context, request *gatherv1.FindFilesRequest) (*gatherv1.FindFilesResponse, error) {
+	var specs []sink.Spec
+	for _, spec := range request.GetSpecs() {
+		specs = append(specs, specOf(spec))
+	}
+	roots, err := s.Roster.Find(ctx, request.GetSession(), callerOf(ctx), specs)
+	if err != nil {
+		return nil, err
+	}
+	answer := &gatherv1.FindFilesResponse{ExistingRoots: make([][]byte, len(roots))}
+	for i, root := range roots {
+		if root != nil {
+			answer.ExistingRoots[i] = root[:]
+		}
+	}
+	return answer, nil
+}
+
 func specOf(message *gatherv1.UploadSpec) sink.Spec {
 	spec := sink.Spec{
-		Path: message.GetPath(), Stream: message.GetStream(),
+		Path: message.GetPath(), Stream: message.GetStream(), Bundle: message.GetBundle(),
 		Info: object.Info{
 			Name: path.Base(message.GetPath()), Kind: object.File, Length: message.GetLength(),
 			Mode: fs.FileMode(message.GetMode()) & fs.ModePerm, Time: message.GetSourceTime().AsTime(),

@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"syscall"
 	"time"
+
+	"github.com/groupcast/groupcast/services/gatherer/sink"
 )
 
 // Commands for finished files: how long one may run, how many run at once, and how many
@@ -24,9 +26,9 @@ func newCommands() commands {
 	return commands{make(chan struct{}, commandsMost), make(chan struct{}, commandsMost+commandsWait)}
 }
 
-// runFor runs the command for a file that is finished: with its path as the last argument.
-func (r *Roster) runFor(u *Upload, path string) {
-	if len(r.Exec) == 0 || u.spec.Stream {
+// runFor runs the command for a client's file that is finished: with its path as the last argument.
+func (r *Roster) runFor(client string, one sink.Placed) {
+	if len(r.Exec) == 0 {
 		return
 	}
 	r.commands.known <- struct{}{}
@@ -35,9 +37,9 @@ func (r *Roster) runFor(u *Upload, path string) {
 		select {
 		case r.commands.running <- struct{}{}:
 			defer func() { <-r.commands.running }()
-			r.command(u.client.Name, u.spec.Path, path)
+			r.command(client, one.Path, one.File)
 		case <-r.life.Done():
-			r.Log.Warn("the gatherer stops: the command for a finished file was not run", "file", path)
+			r.Log.Warn("the gatherer stops: the command for a finished file was not run", "file", one.File)
 		}
 	})
 }

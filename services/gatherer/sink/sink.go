@@ -42,6 +42,8 @@ type Spec struct {
 	// Path is below the client's directory, with slashes.
 	Path   string
 	Stream bool
+	// Bundle is set of a file that is many: each of them goes below the directory that Path is in.
+	Bundle bool
 	Info   object.Info // of a file; its name is the path's last element
 }
 
@@ -51,11 +53,12 @@ func Open(ctx context.Context, dir string, spec Spec) (Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	parent := dir
-	for _, name := range below {
-		if parent, err = makeDirectory(parent, name); err != nil {
-			return nil, fmt.Errorf("make room for %s: %w", spec.Path, err)
-		}
+	if spec.Bundle {
+		return openBundle(ctx, dir, spec)
+	}
+	parent, err := makeBelow(dir, below)
+	if err != nil {
+		return nil, fmt.Errorf("make room for %s: %w", spec.Path, err)
 	}
 	if !spec.Stream {
 		return openFile(ctx, parent, spec.Info)
@@ -64,6 +67,17 @@ func Open(ctx context.Context, dir string, spec Spec) (Sink, error) {
 		return nil, fmt.Errorf("make room for %s: %w", spec.Path, err)
 	}
 	return openStream(parent)
+}
+
+// makeBelow makes directories in each other.
+func makeBelow(parent string, below []string) (string, error) {
+	for _, name := range below {
+		var err error
+		if parent, err = makeDirectory(parent, name); err != nil {
+			return "", err
+		}
+	}
+	return parent, nil
 }
 
 // makeDirectory makes a directory that outlives a power cut, unless there is one.
@@ -90,7 +104,7 @@ func syncDirectory(path string) error {
 // Existing returns the root of what is under an upload's path already.
 func Existing(ctx context.Context, dir string, spec Spec) (object.Root, bool, error) {
 	below, err := spec.below()
-	if err != nil || spec.Stream {
+	if err != nil || spec.Stream || spec.Bundle {
 		return object.Root{}, false, err
 	}
 	root, found, err := object.Existing(ctx, filepath.Join(append([]string{dir}, below...)...), spec.Info)

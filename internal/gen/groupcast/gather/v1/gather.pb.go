@@ -198,7 +198,10 @@ type UploadSpec struct {
 	// Permission bits of a file.
 	Mode uint32 `protobuf:"varint,4,opt,name=mode,proto3" json:"mode,omitempty"`
 	// When the source last changed: tells uploads of different contents apart.
-	SourceTime    *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=source_time,json=sourceTime,proto3" json:"source_time,omitempty"`
+	SourceTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=source_time,json=sourceTime,proto3" json:"source_time,omitempty"`
+	// Its bytes are those of a directory, as a delivery of one has them: each of its files appears
+	// under its own path below the directory that path is in. Nothing appears under path itself.
+	Bundle        bool `protobuf:"varint,6,opt,name=bundle,proto3" json:"bundle,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -268,6 +271,112 @@ func (x *UploadSpec) GetSourceTime() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *UploadSpec) GetBundle() bool {
+	if x != nil {
+		return x.Bundle
+	}
+	return false
+}
+
+// FindFilesRequest names up to 1000 files of 1 MiB at most.
+type FindFilesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Session       string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	Specs         []*UploadSpec          `protobuf:"bytes,2,rep,name=specs,proto3" json:"specs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FindFilesRequest) Reset() {
+	*x = FindFilesRequest{}
+	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FindFilesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FindFilesRequest) ProtoMessage() {}
+
+func (x *FindFilesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FindFilesRequest.ProtoReflect.Descriptor instead.
+func (*FindFilesRequest) Descriptor() ([]byte, []int) {
+	return file_groupcast_gather_v1_gather_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *FindFilesRequest) GetSession() string {
+	if x != nil {
+		return x.Session
+	}
+	return ""
+}
+
+func (x *FindFilesRequest) GetSpecs() []*UploadSpec {
+	if x != nil {
+		return x.Specs
+	}
+	return nil
+}
+
+// FindFilesResponse has for each file, in their order, the root of what has its path and its length
+// already; empty where nothing has.
+type FindFilesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ExistingRoots [][]byte               `protobuf:"bytes,1,rep,name=existing_roots,json=existingRoots,proto3" json:"existing_roots,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FindFilesResponse) Reset() {
+	*x = FindFilesResponse{}
+	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FindFilesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FindFilesResponse) ProtoMessage() {}
+
+func (x *FindFilesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FindFilesResponse.ProtoReflect.Descriptor instead.
+func (*FindFilesResponse) Descriptor() ([]byte, []int) {
+	return file_groupcast_gather_v1_gather_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *FindFilesResponse) GetExistingRoots() [][]byte {
+	if x != nil {
+		return x.ExistingRoots
+	}
+	return nil
+}
+
 // OpenUploadRequest asks for an upload.
 type OpenUploadRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -281,7 +390,7 @@ type OpenUploadRequest struct {
 
 func (x *OpenUploadRequest) Reset() {
 	*x = OpenUploadRequest{}
-	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[3]
+	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -293,7 +402,7 @@ func (x *OpenUploadRequest) String() string {
 func (*OpenUploadRequest) ProtoMessage() {}
 
 func (x *OpenUploadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[3]
+	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -306,7 +415,7 @@ func (x *OpenUploadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenUploadRequest.ProtoReflect.Descriptor instead.
 func (*OpenUploadRequest) Descriptor() ([]byte, []int) {
-	return file_groupcast_gather_v1_gather_proto_rawDescGZIP(), []int{3}
+	return file_groupcast_gather_v1_gather_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *OpenUploadRequest) GetSession() string {
@@ -354,7 +463,7 @@ type OpenUploadResponse struct {
 
 func (x *OpenUploadResponse) Reset() {
 	*x = OpenUploadResponse{}
-	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[4]
+	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -366,7 +475,7 @@ func (x *OpenUploadResponse) String() string {
 func (*OpenUploadResponse) ProtoMessage() {}
 
 func (x *OpenUploadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[4]
+	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -379,7 +488,7 @@ func (x *OpenUploadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenUploadResponse.ProtoReflect.Descriptor instead.
 func (*OpenUploadResponse) Descriptor() ([]byte, []int) {
-	return file_groupcast_gather_v1_gather_proto_rawDescGZIP(), []int{4}
+	return file_groupcast_gather_v1_gather_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *OpenUploadResponse) GetUpload() string {
@@ -446,7 +555,7 @@ type FinishUploadRequest struct {
 
 func (x *FinishUploadRequest) Reset() {
 	*x = FinishUploadRequest{}
-	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[5]
+	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -458,7 +567,7 @@ func (x *FinishUploadRequest) String() string {
 func (*FinishUploadRequest) ProtoMessage() {}
 
 func (x *FinishUploadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[5]
+	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -471,7 +580,7 @@ func (x *FinishUploadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishUploadRequest.ProtoReflect.Descriptor instead.
 func (*FinishUploadRequest) Descriptor() ([]byte, []int) {
-	return file_groupcast_gather_v1_gather_proto_rawDescGZIP(), []int{5}
+	return file_groupcast_gather_v1_gather_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *FinishUploadRequest) GetSession() string {
@@ -513,7 +622,7 @@ type FinishUploadResponse struct {
 
 func (x *FinishUploadResponse) Reset() {
 	*x = FinishUploadResponse{}
-	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[6]
+	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -525,7 +634,7 @@ func (x *FinishUploadResponse) String() string {
 func (*FinishUploadResponse) ProtoMessage() {}
 
 func (x *FinishUploadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[6]
+	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -538,7 +647,7 @@ func (x *FinishUploadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishUploadResponse.ProtoReflect.Descriptor instead.
 func (*FinishUploadResponse) Descriptor() ([]byte, []int) {
-	return file_groupcast_gather_v1_gather_proto_rawDescGZIP(), []int{6}
+	return file_groupcast_gather_v1_gather_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *FinishUploadResponse) GetPath() string {
@@ -566,7 +675,7 @@ type Share struct {
 
 func (x *Share) Reset() {
 	*x = Share{}
-	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[7]
+	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -578,7 +687,7 @@ func (x *Share) String() string {
 func (*Share) ProtoMessage() {}
 
 func (x *Share) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[7]
+	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -591,7 +700,7 @@ func (x *Share) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Share.ProtoReflect.Descriptor instead.
 func (*Share) Descriptor() ([]byte, []int) {
-	return file_groupcast_gather_v1_gather_proto_rawDescGZIP(), []int{7}
+	return file_groupcast_gather_v1_gather_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Share) GetTargetBytesPerSecond() uint64 {
@@ -652,7 +761,7 @@ type Rule struct {
 
 func (x *Rule) Reset() {
 	*x = Rule{}
-	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[8]
+	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -664,7 +773,7 @@ func (x *Rule) String() string {
 func (*Rule) ProtoMessage() {}
 
 func (x *Rule) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[8]
+	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -677,7 +786,7 @@ func (x *Rule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rule.ProtoReflect.Descriptor instead.
 func (*Rule) Descriptor() ([]byte, []int) {
-	return file_groupcast_gather_v1_gather_proto_rawDescGZIP(), []int{8}
+	return file_groupcast_gather_v1_gather_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Rule) GetClients() []string {
@@ -728,7 +837,7 @@ type Policy struct {
 
 func (x *Policy) Reset() {
 	*x = Policy{}
-	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[9]
+	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -740,7 +849,7 @@ func (x *Policy) String() string {
 func (*Policy) ProtoMessage() {}
 
 func (x *Policy) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[9]
+	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -753,7 +862,7 @@ func (x *Policy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Policy.ProtoReflect.Descriptor instead.
 func (*Policy) Descriptor() ([]byte, []int) {
-	return file_groupcast_gather_v1_gather_proto_rawDescGZIP(), []int{9}
+	return file_groupcast_gather_v1_gather_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Policy) GetRules() []*Rule {
@@ -800,7 +909,7 @@ type GetPolicyRequest struct {
 
 func (x *GetPolicyRequest) Reset() {
 	*x = GetPolicyRequest{}
-	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[10]
+	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -812,7 +921,7 @@ func (x *GetPolicyRequest) String() string {
 func (*GetPolicyRequest) ProtoMessage() {}
 
 func (x *GetPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[10]
+	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -825,7 +934,7 @@ func (x *GetPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPolicyRequest.ProtoReflect.Descriptor instead.
 func (*GetPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_groupcast_gather_v1_gather_proto_rawDescGZIP(), []int{10}
+	return file_groupcast_gather_v1_gather_proto_rawDescGZIP(), []int{12}
 }
 
 // GetPolicyResponse holds the policy.
@@ -840,7 +949,7 @@ type GetPolicyResponse struct {
 
 func (x *GetPolicyResponse) Reset() {
 	*x = GetPolicyResponse{}
-	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[11]
+	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -852,7 +961,7 @@ func (x *GetPolicyResponse) String() string {
 func (*GetPolicyResponse) ProtoMessage() {}
 
 func (x *GetPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[11]
+	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -865,7 +974,7 @@ func (x *GetPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPolicyResponse.ProtoReflect.Descriptor instead.
 func (*GetPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_groupcast_gather_v1_gather_proto_rawDescGZIP(), []int{11}
+	return file_groupcast_gather_v1_gather_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GetPolicyResponse) GetPolicy() *Policy {
@@ -894,7 +1003,7 @@ type SetPolicyRequest struct {
 
 func (x *SetPolicyRequest) Reset() {
 	*x = SetPolicyRequest{}
-	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[12]
+	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -906,7 +1015,7 @@ func (x *SetPolicyRequest) String() string {
 func (*SetPolicyRequest) ProtoMessage() {}
 
 func (x *SetPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[12]
+	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -919,7 +1028,7 @@ func (x *SetPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPolicyRequest.ProtoReflect.Descriptor instead.
 func (*SetPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_groupcast_gather_v1_gather_proto_rawDescGZIP(), []int{12}
+	return file_groupcast_gather_v1_gather_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *SetPolicyRequest) GetPolicy() *Policy {
@@ -947,7 +1056,7 @@ type SetPolicyResponse struct {
 
 func (x *SetPolicyResponse) Reset() {
 	*x = SetPolicyResponse{}
-	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[13]
+	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -959,7 +1068,7 @@ func (x *SetPolicyResponse) String() string {
 func (*SetPolicyResponse) ProtoMessage() {}
 
 func (x *SetPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[13]
+	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -972,7 +1081,7 @@ func (x *SetPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPolicyResponse.ProtoReflect.Descriptor instead.
 func (*SetPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_groupcast_gather_v1_gather_proto_rawDescGZIP(), []int{13}
+	return file_groupcast_gather_v1_gather_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *SetPolicyResponse) GetPolicy() *Policy {
@@ -1017,7 +1126,7 @@ type Client struct {
 
 func (x *Client) Reset() {
 	*x = Client{}
-	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[14]
+	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1029,7 +1138,7 @@ func (x *Client) String() string {
 func (*Client) ProtoMessage() {}
 
 func (x *Client) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[14]
+	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1042,7 +1151,7 @@ func (x *Client) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Client.ProtoReflect.Descriptor instead.
 func (*Client) Descriptor() ([]byte, []int) {
-	return file_groupcast_gather_v1_gather_proto_rawDescGZIP(), []int{14}
+	return file_groupcast_gather_v1_gather_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Client) GetName() string {
@@ -1167,7 +1276,7 @@ type Round struct {
 
 func (x *Round) Reset() {
 	*x = Round{}
-	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[15]
+	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1179,7 +1288,7 @@ func (x *Round) String() string {
 func (*Round) ProtoMessage() {}
 
 func (x *Round) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[15]
+	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1192,7 +1301,7 @@ func (x *Round) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Round.ProtoReflect.Descriptor instead.
 func (*Round) Descriptor() ([]byte, []int) {
-	return file_groupcast_gather_v1_gather_proto_rawDescGZIP(), []int{15}
+	return file_groupcast_gather_v1_gather_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Round) GetController() string {
@@ -1246,7 +1355,7 @@ type ListClientsRequest struct {
 
 func (x *ListClientsRequest) Reset() {
 	*x = ListClientsRequest{}
-	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[16]
+	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1258,7 +1367,7 @@ func (x *ListClientsRequest) String() string {
 func (*ListClientsRequest) ProtoMessage() {}
 
 func (x *ListClientsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[16]
+	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1271,7 +1380,7 @@ func (x *ListClientsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClientsRequest.ProtoReflect.Descriptor instead.
 func (*ListClientsRequest) Descriptor() ([]byte, []int) {
-	return file_groupcast_gather_v1_gather_proto_rawDescGZIP(), []int{16}
+	return file_groupcast_gather_v1_gather_proto_rawDescGZIP(), []int{18}
 }
 
 // ListClientsResponse holds all clients.
@@ -1285,7 +1394,7 @@ type ListClientsResponse struct {
 
 func (x *ListClientsResponse) Reset() {
 	*x = ListClientsResponse{}
-	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[17]
+	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1297,7 +1406,7 @@ func (x *ListClientsResponse) String() string {
 func (*ListClientsResponse) ProtoMessage() {}
 
 func (x *ListClientsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[17]
+	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1310,7 +1419,7 @@ func (x *ListClientsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClientsResponse.ProtoReflect.Descriptor instead.
 func (*ListClientsResponse) Descriptor() ([]byte, []int) {
-	return file_groupcast_gather_v1_gather_proto_rawDescGZIP(), []int{17}
+	return file_groupcast_gather_v1_gather_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListClientsResponse) GetClients() []*Client {
@@ -1336,7 +1445,7 @@ type WatchClientsRequest struct {
 
 func (x *WatchClientsRequest) Reset() {
 	*x = WatchClientsRequest{}
-	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[18]
+	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1348,7 +1457,7 @@ func (x *WatchClientsRequest) String() string {
 func (*WatchClientsRequest) ProtoMessage() {}
 
 func (x *WatchClientsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[18]
+	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1361,7 +1470,7 @@ func (x *WatchClientsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchClientsRequest.ProtoReflect.Descriptor instead.
 func (*WatchClientsRequest) Descriptor() ([]byte, []int) {
-	return file_groupcast_gather_v1_gather_proto_rawDescGZIP(), []int{18}
+	return file_groupcast_gather_v1_gather_proto_rawDescGZIP(), []int{20}
 }
 
 // WatchClientsResponse holds all clients.
@@ -1375,7 +1484,7 @@ type WatchClientsResponse struct {
 
 func (x *WatchClientsResponse) Reset() {
 	*x = WatchClientsResponse{}
-	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[19]
+	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1387,7 +1496,7 @@ func (x *WatchClientsResponse) String() string {
 func (*WatchClientsResponse) ProtoMessage() {}
 
 func (x *WatchClientsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[19]
+	mi := &file_groupcast_gather_v1_gather_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1400,7 +1509,7 @@ func (x *WatchClientsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchClientsResponse.ProtoReflect.Descriptor instead.
 func (*WatchClientsResponse) Descriptor() ([]byte, []int) {
-	return file_groupcast_gather_v1_gather_proto_rawDescGZIP(), []int{19}
+	return file_groupcast_gather_v1_gather_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *WatchClientsResponse) GetClients() []*Client {
@@ -1436,7 +1545,7 @@ const file_groupcast_gather_v1_gather_proto_rawDesc = "" +
 	"\binterval\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\binterval\x12 \n" +
 	"\vconnections\x18\x03 \x01(\rR\vconnections\x12\x16\n" +
 	"\x06paused\x18\x04 \x01(\tR\x06paused\x12\x14\n" +
-	"\x05ended\x18\x05 \x01(\tR\x05ended\"\xa1\x01\n" +
+	"\x05ended\x18\x05 \x01(\tR\x05ended\"\xb9\x01\n" +
 	"\n" +
 	"UploadSpec\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x16\n" +
@@ -1444,7 +1553,13 @@ const file_groupcast_gather_v1_gather_proto_rawDesc = "" +
 	"\x06length\x18\x03 \x01(\x04R\x06length\x12\x12\n" +
 	"\x04mode\x18\x04 \x01(\rR\x04mode\x12;\n" +
 	"\vsource_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"sourceTime\"|\n" +
+	"sourceTime\x12\x16\n" +
+	"\x06bundle\x18\x06 \x01(\bR\x06bundle\"c\n" +
+	"\x10FindFilesRequest\x12\x18\n" +
+	"\asession\x18\x01 \x01(\tR\asession\x125\n" +
+	"\x05specs\x18\x02 \x03(\v2\x1f.groupcast.gather.v1.UploadSpecR\x05specs\":\n" +
+	"\x11FindFilesResponse\x12%\n" +
+	"\x0eexisting_roots\x18\x01 \x03(\fR\rexistingRoots\"|\n" +
 	"\x11OpenUploadRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x123\n" +
 	"\x04spec\x18\x02 \x01(\v2\x1f.groupcast.gather.v1.UploadSpecR\x04spec\x12\x18\n" +
@@ -1532,11 +1647,12 @@ const file_groupcast_gather_v1_gather_proto_rawDesc = "" +
 	"\x13WatchClientsRequest\"\x7f\n" +
 	"\x14WatchClientsResponse\x125\n" +
 	"\aclients\x18\x01 \x03(\v2\x1b.groupcast.gather.v1.ClientR\aclients\x120\n" +
-	"\x05round\x18\x02 \x01(\v2\x1a.groupcast.gather.v1.RoundR\x05round2\xaf\x06\n" +
+	"\x05round\x18\x02 \x01(\v2\x1a.groupcast.gather.v1.RoundR\x05round2\x8b\a\n" +
 	"\rGatherService\x12U\n" +
 	"\x06Attach\x12\".groupcast.gather.v1.AttachRequest\x1a#.groupcast.gather.v1.AttachResponse(\x010\x01\x12]\n" +
 	"\n" +
-	"OpenUpload\x12&.groupcast.gather.v1.OpenUploadRequest\x1a'.groupcast.gather.v1.OpenUploadResponse\x12c\n" +
+	"OpenUpload\x12&.groupcast.gather.v1.OpenUploadRequest\x1a'.groupcast.gather.v1.OpenUploadResponse\x12Z\n" +
+	"\tFindFiles\x12%.groupcast.gather.v1.FindFilesRequest\x1a&.groupcast.gather.v1.FindFilesResponse\x12c\n" +
 	"\fFinishUpload\x12(.groupcast.gather.v1.FinishUploadRequest\x1a).groupcast.gather.v1.FinishUploadResponse\x12x\n" +
 	"\tGetPolicy\x12%.groupcast.gather.v1.GetPolicyRequest\x1a&.groupcast.gather.v1.GetPolicyResponse\"\x1c\x82\xd3\xe4\x93\x02\x16\x12\x14/v1/gathering/policy\x12{\n" +
 	"\tSetPolicy\x12%.groupcast.gather.v1.SetPolicyRequest\x1a&.groupcast.gather.v1.SetPolicyResponse\"\x1f\x82\xd3\xe4\x93\x02\x19:\x01*\x1a\x14/v1/gathering/policy\x12\x7f\n" +
@@ -1556,73 +1672,78 @@ func file_groupcast_gather_v1_gather_proto_rawDescGZIP() []byte {
 	return file_groupcast_gather_v1_gather_proto_rawDescData
 }
 
-var file_groupcast_gather_v1_gather_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_groupcast_gather_v1_gather_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_groupcast_gather_v1_gather_proto_goTypes = []any{
 	(*AttachRequest)(nil),         // 0: groupcast.gather.v1.AttachRequest
 	(*AttachResponse)(nil),        // 1: groupcast.gather.v1.AttachResponse
 	(*UploadSpec)(nil),            // 2: groupcast.gather.v1.UploadSpec
-	(*OpenUploadRequest)(nil),     // 3: groupcast.gather.v1.OpenUploadRequest
-	(*OpenUploadResponse)(nil),    // 4: groupcast.gather.v1.OpenUploadResponse
-	(*FinishUploadRequest)(nil),   // 5: groupcast.gather.v1.FinishUploadRequest
-	(*FinishUploadResponse)(nil),  // 6: groupcast.gather.v1.FinishUploadResponse
-	(*Share)(nil),                 // 7: groupcast.gather.v1.Share
-	(*Rule)(nil),                  // 8: groupcast.gather.v1.Rule
-	(*Policy)(nil),                // 9: groupcast.gather.v1.Policy
-	(*GetPolicyRequest)(nil),      // 10: groupcast.gather.v1.GetPolicyRequest
-	(*GetPolicyResponse)(nil),     // 11: groupcast.gather.v1.GetPolicyResponse
-	(*SetPolicyRequest)(nil),      // 12: groupcast.gather.v1.SetPolicyRequest
-	(*SetPolicyResponse)(nil),     // 13: groupcast.gather.v1.SetPolicyResponse
-	(*Client)(nil),                // 14: groupcast.gather.v1.Client
-	(*Round)(nil),                 // 15: groupcast.gather.v1.Round
-	(*ListClientsRequest)(nil),    // 16: groupcast.gather.v1.ListClientsRequest
-	(*ListClientsResponse)(nil),   // 17: groupcast.gather.v1.ListClientsResponse
-	(*WatchClientsRequest)(nil),   // 18: groupcast.gather.v1.WatchClientsRequest
-	(*WatchClientsResponse)(nil),  // 19: groupcast.gather.v1.WatchClientsResponse
-	nil,                           // 20: groupcast.gather.v1.AttachRequest.LabelsEntry
-	nil,                           // 21: groupcast.gather.v1.Rule.LabelsEntry
-	(*durationpb.Duration)(nil),   // 22: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
+	(*FindFilesRequest)(nil),      // 3: groupcast.gather.v1.FindFilesRequest
+	(*FindFilesResponse)(nil),     // 4: groupcast.gather.v1.FindFilesResponse
+	(*OpenUploadRequest)(nil),     // 5: groupcast.gather.v1.OpenUploadRequest
+	(*OpenUploadResponse)(nil),    // 6: groupcast.gather.v1.OpenUploadResponse
+	(*FinishUploadRequest)(nil),   // 7: groupcast.gather.v1.FinishUploadRequest
+	(*FinishUploadResponse)(nil),  // 8: groupcast.gather.v1.FinishUploadResponse
+	(*Share)(nil),                 // 9: groupcast.gather.v1.Share
+	(*Rule)(nil),                  // 10: groupcast.gather.v1.Rule
+	(*Policy)(nil),                // 11: groupcast.gather.v1.Policy
+	(*GetPolicyRequest)(nil),      // 12: groupcast.gather.v1.GetPolicyRequest
+	(*GetPolicyResponse)(nil),     // 13: groupcast.gather.v1.GetPolicyResponse
+	(*SetPolicyRequest)(nil),      // 14: groupcast.gather.v1.SetPolicyRequest
+	(*SetPolicyResponse)(nil),     // 15: groupcast.gather.v1.SetPolicyResponse
+	(*Client)(nil),                // 16: groupcast.gather.v1.Client
+	(*Round)(nil),                 // 17: groupcast.gather.v1.Round
+	(*ListClientsRequest)(nil),    // 18: groupcast.gather.v1.ListClientsRequest
+	(*ListClientsResponse)(nil),   // 19: groupcast.gather.v1.ListClientsResponse
+	(*WatchClientsRequest)(nil),   // 20: groupcast.gather.v1.WatchClientsRequest
+	(*WatchClientsResponse)(nil),  // 21: groupcast.gather.v1.WatchClientsResponse
+	nil,                           // 22: groupcast.gather.v1.AttachRequest.LabelsEntry
+	nil,                           // 23: groupcast.gather.v1.Rule.LabelsEntry
+	(*durationpb.Duration)(nil),   // 24: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 25: google.protobuf.Timestamp
 }
 var file_groupcast_gather_v1_gather_proto_depIdxs = []int32{
-	20, // 0: groupcast.gather.v1.AttachRequest.labels:type_name -> groupcast.gather.v1.AttachRequest.LabelsEntry
-	22, // 1: groupcast.gather.v1.AttachResponse.interval:type_name -> google.protobuf.Duration
-	23, // 2: groupcast.gather.v1.UploadSpec.source_time:type_name -> google.protobuf.Timestamp
-	2,  // 3: groupcast.gather.v1.OpenUploadRequest.spec:type_name -> groupcast.gather.v1.UploadSpec
-	21, // 4: groupcast.gather.v1.Rule.labels:type_name -> groupcast.gather.v1.Rule.LabelsEntry
-	7,  // 5: groupcast.gather.v1.Rule.share:type_name -> groupcast.gather.v1.Share
-	8,  // 6: groupcast.gather.v1.Policy.rules:type_name -> groupcast.gather.v1.Rule
-	7,  // 7: groupcast.gather.v1.Policy.default_share:type_name -> groupcast.gather.v1.Share
-	9,  // 8: groupcast.gather.v1.GetPolicyResponse.policy:type_name -> groupcast.gather.v1.Policy
-	9,  // 9: groupcast.gather.v1.SetPolicyRequest.policy:type_name -> groupcast.gather.v1.Policy
-	9,  // 10: groupcast.gather.v1.SetPolicyResponse.policy:type_name -> groupcast.gather.v1.Policy
-	7,  // 11: groupcast.gather.v1.Client.share:type_name -> groupcast.gather.v1.Share
-	22, // 12: groupcast.gather.v1.Client.round_trip:type_name -> google.protobuf.Duration
-	23, // 13: groupcast.gather.v1.Client.attach_time:type_name -> google.protobuf.Timestamp
-	23, // 14: groupcast.gather.v1.Round.time:type_name -> google.protobuf.Timestamp
-	22, // 15: groupcast.gather.v1.Round.took:type_name -> google.protobuf.Duration
-	14, // 16: groupcast.gather.v1.ListClientsResponse.clients:type_name -> groupcast.gather.v1.Client
-	15, // 17: groupcast.gather.v1.ListClientsResponse.round:type_name -> groupcast.gather.v1.Round
-	14, // 18: groupcast.gather.v1.WatchClientsResponse.clients:type_name -> groupcast.gather.v1.Client
-	15, // 19: groupcast.gather.v1.WatchClientsResponse.round:type_name -> groupcast.gather.v1.Round
-	0,  // 20: groupcast.gather.v1.GatherService.Attach:input_type -> groupcast.gather.v1.AttachRequest
-	3,  // 21: groupcast.gather.v1.GatherService.OpenUpload:input_type -> groupcast.gather.v1.OpenUploadRequest
-	5,  // 22: groupcast.gather.v1.GatherService.FinishUpload:input_type -> groupcast.gather.v1.FinishUploadRequest
-	10, // 23: groupcast.gather.v1.GatherService.GetPolicy:input_type -> groupcast.gather.v1.GetPolicyRequest
-	12, // 24: groupcast.gather.v1.GatherService.SetPolicy:input_type -> groupcast.gather.v1.SetPolicyRequest
-	16, // 25: groupcast.gather.v1.GatherService.ListClients:input_type -> groupcast.gather.v1.ListClientsRequest
-	18, // 26: groupcast.gather.v1.GatherService.WatchClients:input_type -> groupcast.gather.v1.WatchClientsRequest
-	1,  // 27: groupcast.gather.v1.GatherService.Attach:output_type -> groupcast.gather.v1.AttachResponse
-	4,  // 28: groupcast.gather.v1.GatherService.OpenUpload:output_type -> groupcast.gather.v1.OpenUploadResponse
-	6,  // 29: groupcast.gather.v1.GatherService.FinishUpload:output_type -> groupcast.gather.v1.FinishUploadResponse
-	11, // 30: groupcast.gather.v1.GatherService.GetPolicy:output_type -> groupcast.gather.v1.GetPolicyResponse
-	13, // 31: groupcast.gather.v1.GatherService.SetPolicy:output_type -> groupcast.gather.v1.SetPolicyResponse
-	17, // 32: groupcast.gather.v1.GatherService.ListClients:output_type -> groupcast.gather.v1.ListClientsResponse
-	19, // 33: groupcast.gather.v1.GatherService.WatchClients:output_type -> groupcast.gather.v1.WatchClientsResponse
-	27, // [27:34] is the sub-list for method output_type
-	20, // [20:27] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	22, // 0: groupcast.gather.v1.AttachRequest.labels:type_name -> groupcast.gather.v1.AttachRequest.LabelsEntry
+	24, // 1: groupcast.gather.v1.AttachResponse.interval:type_name -> google.protobuf.Duration
+	25, // 2: groupcast.gather.v1.UploadSpec.source_time:type_name -> google.protobuf.Timestamp
+	2,  // 3: groupcast.gather.v1.FindFilesRequest.specs:type_name -> groupcast.gather.v1.UploadSpec
+	2,  // 4: groupcast.gather.v1.OpenUploadRequest.spec:type_name -> groupcast.gather.v1.UploadSpec
+	23, // 5: groupcast.gather.v1.Rule.labels:type_name -> groupcast.gather.v1.Rule.LabelsEntry
+	9,  // 6: groupcast.gather.v1.Rule.share:type_name -> groupcast.gather.v1.Share
+	10, // 7: groupcast.gather.v1.Policy.rules:type_name -> groupcast.gather.v1.Rule
+	9,  // 8: groupcast.gather.v1.Policy.default_share:type_name -> groupcast.gather.v1.Share
+	11, // 9: groupcast.gather.v1.GetPolicyResponse.policy:type_name -> groupcast.gather.v1.Policy
+	11, // 10: groupcast.gather.v1.SetPolicyRequest.policy:type_name -> groupcast.gather.v1.Policy
+	11, // 11: groupcast.gather.v1.SetPolicyResponse.policy:type_name -> groupcast.gather.v1.Policy
+	9,  // 12: groupcast.gather.v1.Client.share:type_name -> groupcast.gather.v1.Share
+	24, // 13: groupcast.gather.v1.Client.round_trip:type_name -> google.protobuf.Duration
+	25, // 14: groupcast.gather.v1.Client.attach_time:type_name -> google.protobuf.Timestamp
+	25, // 15: groupcast.gather.v1.Round.time:type_name -> google.protobuf.Timestamp
+	24, // 16: groupcast.gather.v1.Round.took:type_name -> google.protobuf.Duration
+	16, // 17: groupcast.gather.v1.ListClientsResponse.clients:type_name -> groupcast.gather.v1.Client
+	17, // 18: groupcast.gather.v1.ListClientsResponse.round:type_name -> groupcast.gather.v1.Round
+	16, // 19: groupcast.gather.v1.WatchClientsResponse.clients:type_name -> groupcast.gather.v1.Client
+	17, // 20: groupcast.gather.v1.WatchClientsResponse.round:type_name -> groupcast.gather.v1.Round
+	0,  // 21: groupcast.gather.v1.GatherService.Attach:input_type -> groupcast.gather.v1.AttachRequest
+	5,  // 22: groupcast.gather.v1.GatherService.OpenUpload:input_type -> groupcast.gather.v1.OpenUploadRequest
+	3,  // 23: groupcast.gather.v1.GatherService.FindFiles:input_type -> groupcast.gather.v1.FindFilesRequest
+	7,  // 24: groupcast.gather.v1.GatherService.FinishUpload:input_type -> groupcast.gather.v1.FinishUploadRequest
+	12, // 25: groupcast.gather.v1.GatherService.GetPolicy:input_type -> groupcast.gather.v1.GetPolicyRequest
+	14, // 26: groupcast.gather.v1.GatherService.SetPolicy:input_type -> groupcast.gather.v1.SetPolicyRequest
+	18, // 27: groupcast.gather.v1.GatherService.ListClients:input_type -> groupcast.gather.v1.ListClientsRequest
+	20, // 28: groupcast.gather.v1.GatherService.WatchClients:input_type -> groupcast.gather.v1.WatchClientsRequest
+	1,  // 29: groupcast.gather.v1.GatherService.Attach:output_type -> groupcast.gather.v1.AttachResponse
+	6,  // 30: groupcast.gather.v1.GatherService.OpenUpload:output_type -> groupcast.gather.v1.OpenUploadResponse
+	4,  // 31: groupcast.gather.v1.GatherService.FindFiles:output_type -> groupcast.gather.v1.FindFilesResponse
+	8,  // 32: groupcast.gather.v1.GatherService.FinishUpload:output_type -> groupcast.gather.v1.FinishUploadResponse
+	13, // 33: groupcast.gather.v1.GatherService.GetPolicy:output_type -> groupcast.gather.v1.GetPolicyResponse
+	15, // 34: groupcast.gather.v1.GatherService.SetPolicy:output_type -> groupcast.gather.v1.SetPolicyResponse
+	19, // 35: groupcast.gather.v1.GatherService.ListClients:output_type -> groupcast.gather.v1.ListClientsResponse
+	21, // 36: groupcast.gather.v1.GatherService.WatchClients:output_type -> groupcast.gather.v1.WatchClientsResponse
+	29, // [29:37] is the sub-list for method output_type
+	21, // [21:29] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_groupcast_gather_v1_gather_proto_init() }
@@ -1636,7 +1757,7 @@ func file_groupcast_gather_v1_gather_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_groupcast_gather_v1_gather_proto_rawDesc), len(file_groupcast_gather_v1_gather_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   22,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -21,6 +21,7 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	GatherService_Attach_FullMethodName       = "/groupcast.gather.v1.GatherService/Attach"
 	GatherService_OpenUpload_FullMethodName   = "/groupcast.gather.v1.GatherService/OpenUpload"
+	GatherService_FindFiles_FullMethodName    = "/groupcast.gather.v1.GatherService/FindFiles"
 	GatherService_FinishUpload_FullMethodName = "/groupcast.gather.v1.GatherService/FinishUpload"
 	GatherService_GetPolicy_FullMethodName    = "/groupcast.gather.v1.GatherService/GetPolicy"
 	GatherService_SetPolicy_FullMethodName    = "/groupcast.gather.v1.GatherService/SetPolicy"
@@ -40,6 +41,8 @@ type GatherServiceClient interface {
 	// OpenUpload begins an upload, or goes on with one that was broken off: it says from
 	// where on bytes are wanted, and where to send them. Repeated, it answers the same upload.
 	OpenUpload(ctx context.Context, in *OpenUploadRequest, opts ...grpc.CallOption) (*OpenUploadResponse, error)
+	// FindFiles says which of some small files are there already: one need not be uploaded whose root is the same.
+	FindFiles(ctx context.Context, in *FindFilesRequest, opts ...grpc.CallOption) (*FindFilesResponse, error)
 	// FinishUpload compares length and root with what has come, makes it durable, and lets a
 	// file appear under its name. Repeated, it answers the same.
 	FinishUpload(ctx context.Context, in *FinishUploadRequest, opts ...grpc.CallOption) (*FinishUploadResponse, error)
@@ -78,6 +81,16 @@ func (c *gatherServiceClient) OpenUpload(ctx context.Context, in *OpenUploadRequ
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(OpenUploadResponse)
 	err := c.cc.Invoke(ctx, GatherService_OpenUpload_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *gatherServiceClient) FindFiles(ctx context.Context, in *FindFilesRequest, opts ...grpc.CallOption) (*FindFilesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(FindFilesResponse)
+	err := c.cc.Invoke(ctx, GatherService_FindFiles_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -155,6 +168,8 @@ type GatherServiceServer interface {
 	// OpenUpload begins an upload, or goes on with one that was broken off: it says from
 	// where on bytes are wanted, and where to send them. Repeated, it answers the same upload.
 	OpenUpload(context.Context, *OpenUploadRequest) (*OpenUploadResponse, error)
+	// FindFiles says which of some small files are there already: one need not be uploaded whose root is the same.
+	FindFiles(context.Context, *FindFilesRequest) (*FindFilesResponse, error)
 	// FinishUpload compares length and root with what has come, makes it durable, and lets a
 	// file appear under its name. Repeated, it answers the same.
 	FinishUpload(context.Context, *FinishUploadRequest) (*FinishUploadResponse, error)
@@ -181,6 +196,9 @@ func (UnimplementedGatherServiceServer) Attach(grpc.BidiStreamingServer[AttachRe
 }
 func (UnimplementedGatherServiceServer) OpenUpload(context.Context, *OpenUploadRequest) (*OpenUploadResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method OpenUpload not implemented")
+}
+func (UnimplementedGatherServiceServer) FindFiles(context.Context, *FindFilesRequest) (*FindFilesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method FindFiles not implemented")
 }
 func (UnimplementedGatherServiceServer) FinishUpload(context.Context, *FinishUploadRequest) (*FinishUploadResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method FinishUpload not implemented")
@@ -239,6 +257,24 @@ func _GatherService_OpenUpload_Handler(srv interface{}, ctx context.Context, dec
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(GatherServiceServer).OpenUpload(ctx, req.(*OpenUploadRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _GatherService_FindFiles_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(FindFilesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(GatherServiceServer).FindFiles(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: GatherService_FindFiles_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(GatherServiceServer).FindFiles(ctx, req.(*FindFilesRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -336,6 +372,10 @@ var GatherService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "OpenUpload",
 			Handler:    _GatherService_OpenUpload_Handler,
+		},
+		{
+			MethodName: "FindFiles",
+			Handler:    _GatherService_FindFiles_Handler,
 		},
 		{
 			MethodName: "FinishUpload",

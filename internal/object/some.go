@@ -1,0 +1,60 @@
+package object
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+)
+
+// anything is seen of a directory of which only some files are sent: what else becomes of it does not matter.
+var anything identity
+
+// Some opens some of the files below a directory, by their paths in it, as one object: a directory that has
+// them alone.
+func Some(dir, name string, paths []string) (*Source, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", dir, bare(err))
+	}
+	source := newSource()
+	source.root = root
+	if err := source.openSome(name, paths); err != nil {
+		return nil, fmt.Errorf("open files of %s: %w", dir, errors.Join(err, source.Close()))
+	}
+	return source, nil
+}
+
+func (s *Source) openSome(name string, paths []string) error {
+	if err := CheckName(name); err != nil {
+		return err
+	}
+	survey := &survey{root: s.root}
+	for _, path := range slices.SortedFunc(slices.Values(paths), compare) {
+		if err := survey.add(path); err != nil {
+			return err
+		}
+	}
+	return s.has(survey, name, landingDirectory)
+}
+
+// add takes a file, and the directories that it is in.
+func (s *survey) add(path string) error {
+	var within []string
+	for up := parent(path); up != "" && !slices.ContainsFunc(s.entries, func(e entry) bool { return e.path == up }); up = parent(up) {
+		within = append(within, up)
+	}
+	for _, up := range slices.Backward(within) {
+		s.entries, s.seen = append(s.entries, entry{path: up, kind: Directory, mode: landingDirectory}), append(s.seen, anything)
+	}
+	file, info, err := openPlain(s.root, path, os.O_RDONLY)
+	if err != nil {
+		return err
+	}
+	if info.ModTime().After(s.newest) {
+		s.newest = info.ModTime()
+	}
+	s.entries = append(s.entries, entry{path: path, kind: File, mode: info.Mode().Perm(), size: uint64(info.Size())})
+	s.seen = append(s.seen, identify(info))
+	return file.Close()
+}

@@ -1,0 +1,63 @@
+package object
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+)
+
+// Item is a file or a directory in a directory's bytes.
+type Item struct {
+	Path   string
+	Kind   Kind
+	Mode   fs.FileMode
+	Offset uint64 // of its first byte
+	Size   uint64
+}
+
+// Items reads the head of a directory's bytes: what is in it, and where. All that a table must not have is an error.
+func Items(from io.ReaderAt, length uint64) ([]Item, error) {
+	head := make([]byte, min(headSize, length))
+	for known := false; ; known = true {
+		if _, err := from.ReadAt(head, 0); err != nil {
+			return nil, fmt.Errorf("read head: %w", unexpected(err))
+		}
+		if known || len(head) < headSize {
+			break
+		}
+		opening, err := parseOpening(head)
+		if err != nil {
+			return nil, err
+		}
+		head = make([]byte, min(opening.head(), length))
+	}
+	parsed, err := parseHead(head, length)
+	if err != nil {
+		return nil, err
+	}
+	items := make([]Item, len(parsed))
+	for i, e := range parsed {
+		items[i] = Item{e.path, e.kind, e.mode, e.start, e.size}
+	}
+	return items, nil
+}
+
+// Whole compares length and root of a file that has landed, and returns it to be read, until the landing ends. It does not
+// appear: what is in it is for somebody else. After ErrDamaged the partial is gone.
+func (l *Landing) Whole(length uint64, root Root) (*os.File, error) {
+	content, err := l.Content()
+	if err != nil {
+		return nil, err
+	}
+	switch now := l.progress.now(); {
+	case length != l.info.Length:
+		return nil, l.damaged(fmt.Errorf("%w: it has %d bytes and %d were announced", ErrDamaged, length, l.info.Length))
+	case now.landed != length:
+		return nil, fmt.Errorf("read %s: %d bytes of %d have landed", l.info.Name, now.landed, length)
+	}
+	if hashed := l.progress.tally.root(); hashed != root {
+		return nil, l.damaged(fmt.Errorf("%w: its root is %v, want %v", ErrDamaged, hashed, root))
+	}
+	return content, nil
+}

@@ -1,0 +1,98 @@
+package sink_test
+
+import (
+	"errors"
+	"os"
+	"path"
+	"path/filepath"
+	"testing"
+
+	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/services/gatherer/sink"
+)
+
+// bundle opens a sink for some files, of these contents, and brings it their bytes.
+func bundle(t *testing.T, dir, at string, files map[string]string) (to sink.Sink, length uint64, root object.Root) {
+	t.Helper()
+	from := t.TempDir()
+	var paths []string
+	for name, content := range files {
+		must(t, os.MkdirAll(filepath.Join(from, path.Dir(name)), 0o700))
+		must(t, os.WriteFile(filepath.Join(from, name), []byte(content), 0o640))
+		paths = append(paths, name)
+	}
+	source, err := object.Some(from, "some", paths)
+	must(t, err)
+	defer source.Close()
+	content := make([]byte, source.Info().Length)
+	reader := source.NewReader()
+	defer reader.Close()
+	must(t, reader.ReadAt(content, 0))
+	spec := fileSpec(at, content)
+	spec.Bundle = true
+	to = open(t, dir, spec)
+	write(t, to, content, 0)
+	must(t, to.Landed(uint64(len(content))))
+	return to, uint64(len(content)), rootOf(content)
+}
+
+// The files of a bundle appear under their own paths when it is whole, in place of what was there; itself it never does.
+func TestBundleIsItsFiles(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.MkdirAll(filepath.Join(dir, "alice/a/b"), 0o700))
+	must(t, os.WriteFile(filepath.Join(dir, "alice/a/b/two"), []byte("earlier"), 0o600))
+	to, length, root := bundle(t, dir, "a/bundle-1", map[string]string{"one": "first", "b/two": "second", "b/empty": ""})
+	if _, err := os.Stat(filepath.Join(dir, "alice/a/one")); err == nil {
+		t.Error("a file is there before the bundle is whole")
+	}
+	below, err := to.Finish(length, root)
+	must(t, err)
+	must(t, to.Close())
+	if want := filepath.Join(dir, "alice/a"); below != want {
+		t.Errorf("its files are below %s, want %s", below, want)
+	}
+	for name, content := range map[string]string{"a/one": "first", "a/b/two": "second", "a/b/empty": ""} {
+		if got, err := os.ReadFile(filepath.Join(dir, "alice", name)); err != nil || string(got) != content {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+	if placed := to.(*sink.Bundle).Placed(); len(placed) != 3 || placed[0].Path != "a/b/empty" {
+		t.Errorf("placed %v", placed)
+	}
+	for _, left := range []string{"alice/a/bundle-1", "alice/.groupcast-partial"} {
+		if _, err := os.Stat(filepath.Join(dir, left)); err == nil {
+			t.Errorf("%s is left", left)
+		}
+	}
+}
+
+// A bundle with a path that no file may have is refused as a whole, and nothing of it is kept; so is one that is damaged.
+func TestBundlesThatAreRefused(t *testing.T) {
+	dir := t.TempDir()
+	to, length, root := bundle(t, dir, "a/bundle-1", map[string]string{"one": "first", "log.stream/committed": "forged"})
+	if _, err := to.Finish(length, root); !errors.Is(err, sink.ErrPath) {
+		t.Errorf("%v, want its path refused", err)
+	}
+	must(t, to.Close())
+	to, length, root = bundle(t, dir, "a/bundle-2", map[string]string{"two": "second"})
+	root[0]++
+	if _, err := to.Finish(length, root); !errors.Is(err, object.ErrDamaged) {
+		t.Errorf("%v, want it damaged", err)
+	}
+	must(t, to.Close())
+	spec := fileSpec("a/bundle-3", []byte("this is no directory's head"))
+	spec.Bundle = true
+	to = open(t, dir, spec)
+	write(t, to, []byte("this is no directory's head"), 0)
+	must(t, to.Landed(27))
+	if _, err := to.Finish(27, rootOf([]byte("this is no directory's head"))); !errors.Is(err, sink.ErrPath) {
+		t.Errorf("%v, want it refused", err)
+	}
+	must(t, to.Close())
+	if left, err := filepath.Glob(filepath.Join(dir, "alice/*")); err != nil || len(left) != 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "alice/.groupcast-partial")); err == nil {
+		t.Error("something of them is kept")
+	}
+}
