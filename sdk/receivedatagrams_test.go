@@ -57,8 +57,11 @@ func TestStandingWhileDatagramsCome(t *testing.T) {
 // A member may want datagrams fresher than their sender does, and not older.
 func TestTheStricterBoundHolds(t *testing.T) {
 	for _, c := range []struct{ sender, member, want time.Duration }{
-		{0, 0, 0}, {time.Second, 0, time.Second}, {0, time.Second, time.Second},
-		{time.Second, 100 * time.Millisecond, 100 * time.Millisecond}, {100 * time.Millisecond, time.Second, 100 * time.Millisecond},
+		{0, 0, 0},
+		{time.Second, 0, time.Second},
+		{0, time.Second, time.Second},
+		{time.Second, 100 * time.Millisecond, 100 * time.Millisecond},
+		{100 * time.Millisecond, time.Second, 100 * time.Millisecond},
 	} {
 		r := &receiving{
 			session: &Session{client: &Client{uplink: &uplink.Uplink{}}}, options: ReceiveOptions{Fresh: c.member},
