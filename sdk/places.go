@@ -15,8 +15,9 @@ type places struct {
 	free  chan struct{} // holds a token when a place was given back
 }
 
-// filesEach is how many files there are for each: it has about seven open with its link, and the process has its own.
-const filesEach = 16
+// filesEach is how many files there are for each: it has about ten open, and as many connections as its link has, of which most
+// have one and some eight; the process has its own.
+const filesEach = 24
 
 // newPlaces returns a number of places; of 0, as many as there may be files open for.
 func newPlaces(most int) *places {

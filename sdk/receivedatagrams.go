@@ -90,9 +90,9 @@ func newDatagramReceiver(r *receiving, to StreamWriter, late bool) *datagramRece
 	return d
 }
 
-// stricter returns the lesser of two bounds, of which zero is none.
+// stricter returns the lesser of two bounds, of which one that is not positive is none.
 func stricter(one, other time.Duration) time.Duration {
-	if one == 0 || other == 0 {
+	if one <= 0 || other <= 0 {
 		return max(one, other)
 	}
 	return min(one, other)

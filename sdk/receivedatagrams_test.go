@@ -60,6 +60,7 @@ func TestTheStricterBoundHolds(t *testing.T) {
 		{0, 0, 0},
 		{time.Second, 0, time.Second},
 		{0, time.Second, time.Second},
+		{time.Second, -time.Second, time.Second},
 		{time.Second, 100 * time.Millisecond, 100 * time.Millisecond},
 		{100 * time.Millisecond, time.Second, 100 * time.Millisecond},
 	} {

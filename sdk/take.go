@@ -7,6 +7,8 @@ import (
 	"io"
 	"sync"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/groupcast/groupcast/internal/algo/parallel"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/link"
@@ -77,6 +79,10 @@ func (r *receiving) isWhole() bool {
 	return r.end != nil
 }
 
+// openingMost is how many stripes are opened at once: an agent lets only so many be opened from one address, and many
+// members may share that.
+const openingMost = 4
+
 // takeFrom takes what one parent sends.
 func (r *receiving) takeFrom(ctx context.Context, assignment *groupv1.Assignment, parent *groupv1.Neighbour, store link.Store, scattered func(context.Context) error) error {
 	r.mu.Lock()
@@ -87,7 +93,11 @@ func (r *receiving) takeFrom(ctx context.Context, assignment *groupv1.Assignment
 		stripes.Most = parallel.Most
 	}
 	dial := func(ctx context.Context, hello relay.Hello, first link.Answer) (*link.Conn, error) {
+		assignment := assignment
 		hello.Stripes, hello.From = uint8(stripes.Most), from
+		if now, _ := r.session.attendance.assignment(r.id); now != nil {
+			assignment = now // capabilities are renewed
+		}
 		conn, welcome, err := dialNeighbour(ctx, r.session.client, assignment, parent, hello, first)
 		if err == nil && welcome.From != from {
 			conn.Close()
@@ -95,7 +105,8 @@ func (r *receiving) takeFrom(ctx context.Context, assignment *groupv1.Assignment
 		}
 		return conn, err
 	}
-	conn, err := dial(ctx, relay.Hello{}, r.Answer())
+	opening := semaphore.NewWeighted(openingMost)
+	conn, err := dial(ctx, relay.Hello{}, store.Answer())
 	if err == nil {
 		r.update(func() { r.lost = "" })
 		r.fedBy = parent.GetName()
@@ -105,6 +116,10 @@ func (r *receiving) takeFrom(ctx context.Context, assignment *groupv1.Assignment
 				if err := scattered(ctx); err != nil {
 					return nil, err
 				}
+				if err := opening.Acquire(ctx, 1); err != nil {
+					return nil, err
+				}
+				defer opening.Release(1)
 				return dial(ctx, relay.Hello{Join: true, Stripe: uint8(stripe)}, link.Answer{})
 			},
 		})
@@ -139,6 +154,17 @@ type landingStore struct {
 
 func (s *landingStore) Section(offset uint64) (link.Place, int64, error) {
 	return link.Place{To: &section{s, offset}}, relay.MaxOffset, nil
+}
+
+// aheadStep bounds how far bytes may come ahead of one that is late, to three times as much: they are read again at one go,
+// while nothing else can be heard. What was granted changes rarely.
+const aheadStep = 64 << 20
+
+// Answer implements link.Store.
+func (s *landingStore) Answer() link.Answer {
+	answer := s.receiving.Answer()
+	answer.Credit = min(answer.Credit, (answer.Ack/aheadStep+3)*aheadStep)
+	return answer
 }
 
 // Landed takes in what came ahead of others, and notes that all before an offset is here.

@@ -20,7 +20,7 @@ type Store interface {
 }
 
 // Place is where bytes go: into a file from a position on, in any order; or, if there is
-// no file, to a writer, one after the other.
+// no file, to a writer, those of one place one after the other.
 type Place struct {
 	File *os.File
 	At   int64

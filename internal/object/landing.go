@@ -20,7 +20,7 @@ var errEnded = errors.New("landing has ended")
 
 // Landing is an object that is received into a directory. One goroutine uses it:
 // it writes all bytes from Offset on, and then calls Complete. They are hashed while
-// they are in its hands. Whatever happens, it ends with a Complete that returns nil
+// they are in its hands; those that came Ahead, when they are adopted. Whatever happens, it ends with a Complete that returns nil
 // or ErrDamaged, with Keep, or with Remove; after that, Keep and Remove do nothing.
 //
 // When a write fails, Keep keeps what had landed before. Once anything else went wrong

@@ -9,9 +9,12 @@ import (
 // pessimistic: of two parents, the one that was measured to be near is better.
 const (
 	assumedInside  = 500 * time.Microsecond // within a cluster
-	assumedAround  = 2 * time.Millisecond   // between clusters of a zone
+	assumedAround  = AroundZone / 2         // between clusters of a zone
 	assumedBetween = 50 * time.Millisecond  // between others
 )
+
+// AroundZone is what a round trip between clusters of a zone is taken for that was not measured.
+const AroundZone = 4 * time.Millisecond
 
 // distances are RTTs with names replaced by numbers, for quick look-up.
 type distances struct {

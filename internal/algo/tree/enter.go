@@ -19,26 +19,20 @@ func (d *draft) want() {
 	}
 }
 
-// nearestCluster returns the cluster of the agent that was measured to be the nearest to a member; if none was, the
-// strongest of its zone; or nil.
+// nearestCluster returns the cluster of the agent that is the nearest to a member, of those that were measured or are of
+// its zone; nil if there is none.
 func (d *draft) nearestCluster(member int) (nearest *cluster) {
-	var hop time.Duration
+	var shortest time.Duration
 	for _, c := range d.clusters {
 		for _, agent := range c.agents {
-			rtt, measured := d.dist.rtt(d.at(agent), d.at(member))
-			if measured && (nearest == nil || rtt < hop) {
-				nearest, hop = c, rtt
+			hop, unmeasured := d.dist.hop(d.at(agent), d.at(member))
+			known := unmeasured == 0 || SameZone(c.label, d.at(member).node.Cluster)
+			if known && (nearest == nil || hop < shortest) {
+				nearest, shortest = c, hop
 			}
 		}
 	}
-	if nearest != nil {
-		return nearest
-	}
-	at := slices.IndexFunc(d.clusters, func(c *cluster) bool { return SameZone(c.label, d.at(member).node.Cluster) })
-	if at < 0 {
-		return nil
-	}
-	return d.clusters[at]
+	return nearest
 }
 
 // queue enters the ingress's cluster and lets the others wait.

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"errors"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -158,7 +159,11 @@ func (d *delivery) chosen(s *supply, choice parallel.Choice) {
 	s.child.stripes = &groupv1.Stripes{Count: uint32(choice.Stripes), Reason: string(choice.Reason), Why: choice.Explain()}
 	d.mu.Unlock()
 	d.hub.Metrics.tuned.WithLabelValues(string(choice.Reason)).Inc()
-	d.log.Info("the link to a child has another number of stripes",
+	level := slog.LevelInfo
+	if choice.Alone() { // as most are
+		level = slog.LevelDebug
+	}
+	d.log.Log(d.ctx, level, "the link to a child has another number of stripes",
 		"child", s.name, "stripes", choice.Stripes, "buffer", choice.Buffer, "reason", string(choice.Reason), "why", choice.Explain())
 }
 

@@ -21,6 +21,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/groupcast/groupcast/internal/algo/parallel"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/link"
@@ -38,6 +39,7 @@ func TestMemoryPerConnection(t *testing.T) {
 	for _, plane := range []groupv1.DataPlane{groupv1.DataPlane_DATA_PLANE_TLS, groupv1.DataPlane_DATA_PLANE_PLAINTEXT} {
 		t.Run(plane.String(), func(t *testing.T) {
 			w := newWorld(t, 8<<20, &groupv1.DeliverySpec{DataPlane: plane})
+			w.stripes = parallel.Bounds{Least: 1, Most: parallel.Most}
 			w.start("sa1", 64<<20)
 			w.tree("sa1", "sender", names()...)
 			file, err := w.source()
@@ -200,7 +202,7 @@ func beChild(ca *identity.CA, name, parent, address string, plaintext bool) erro
 	if err != nil {
 		return err
 	}
-	hello := wire.Hello{Stripes: 1, Delivery: deliveryID, TreeVersion: 1, Capability: capability, Plaintext: plaintext}
+	hello := wire.Hello{Stripes: parallel.Most, Delivery: deliveryID, TreeVersion: 1, Capability: capability, Plaintext: plaintext}
 	security := identity.TLS{TrustDomain: identity.DefaultTrustDomain, Source: own}
 	for m := (&sink{member: newMember(name)}); !m.isDone(); {
 		hello.From = m.upTo

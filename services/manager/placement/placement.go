@@ -153,8 +153,14 @@ func stronger(a, b *agentv1.Agent) int {
 func (n Network) choose() []*agentv1.Agent {
 	c := n.begin()
 	c.takeOccupied()
+	var strangers []*groupv1.Member
 	for _, receiver := range n.Receivers {
-		c.takeFor(receiver)
+		if !c.takeOwn(receiver) {
+			strangers = append(strangers, receiver)
+		}
+	}
+	for _, receiver := range strangers {
+		c.takeNearest(receiver)
 	}
 	if len(c.agents) == 0 && len(c.usable) > 0 {
 		c.take(c.usable[0])
@@ -196,50 +202,47 @@ func (c *chosen) takeOccupied() {
 	}
 }
 
-// takeFor takes the agent of a receiver's node; else the strongest of its cluster if none of
-// it is taken; where its cluster has none, of its zone; and where that has none, or it is of none, the nearest.
+// takeFor takes the agent that a receiver needs.
 func (c *chosen) takeFor(receiver *groupv1.Member) {
+	if !c.takeOwn(receiver) {
+		c.takeNearest(receiver)
+	}
+}
+
+// takeOwn takes the agent of a receiver's node; else the strongest of its cluster if none of it is taken. It reports
+// whether there is one.
+func (c *chosen) takeOwn(receiver *groupv1.Member) bool {
 	if own, has := c.byNode[receiver.GetNode()]; has {
 		c.take(own)
-		return
+		return true
 	}
 	own := c.clusterOfMember(receiver, c.byNode)
-	if c.takeOne(func(cluster string) bool { return own != "" && cluster == own }) {
-		return
+	strongest := slices.IndexFunc(c.usable, func(agent *agentv1.Agent) bool { return own != "" && c.clusterOf(agent) == own })
+	if strongest >= 0 && !c.entered[own] {
+		c.take(c.usable[strongest])
 	}
-	if c.takeOne(func(cluster string) bool { return tree.SameZone(cluster, own) }) {
-		return
+	return strongest >= 0
+}
+
+// takeNearest takes the agent with the shortest round trip to a receiver of whose cluster there is none, if one was measured.
+// Those of its zone are near, unless that was measured, too; one of them is enough.
+func (c *chosen) takeNearest(receiver *groupv1.Member) {
+	own, times := c.clusterOfMember(receiver, c.byNode), c.measured().RTT.Nodes
+	var nearest *agentv1.Agent
+	shortest, taken := time.Duration(0), false
+	for _, agent := range c.usable {
+		rtt, known := times[tree.Pair{A: AgentID(agent.GetName()).String(), B: MemberID(receiver.GetName()).String()}]
+		if !known && tree.SameZone(c.clusterOf(agent), own) {
+			rtt, known = tree.AroundZone, true
+		}
+		_, is := c.agents[agent.GetName()]
+		if known && (nearest == nil || rtt < shortest || rtt == shortest && is && !taken) {
+			nearest, shortest, taken = agent, rtt, is
+		}
 	}
-	if nearest := c.nearest(receiver); nearest != nil {
+	if nearest != nil {
 		c.take(nearest)
 	}
-}
-
-// takeOne sees to it that one of the agents of some clusters is taken: the strongest, if none is yet. It reports whether there is one.
-func (c *chosen) takeOne(of func(cluster string) bool) (there bool) {
-	strongest := slices.IndexFunc(c.usable, func(agent *agentv1.Agent) bool { return of(c.clusterOf(agent)) })
-	if strongest < 0 {
-		return false
-	}
-	for cluster := range c.entered {
-		if of(cluster) {
-			return true
-		}
-	}
-	c.take(c.usable[strongest])
-	return true
-}
-
-// nearest returns the agent with the shortest round trip to a member; nil if none was measured.
-func (c *chosen) nearest(member *groupv1.Member) (nearest *agentv1.Agent) {
-	times, shortest := c.measured().RTT.Nodes, time.Duration(0)
-	for _, agent := range c.usable {
-		rtt, known := times[tree.Pair{A: AgentID(agent.GetName()).String(), B: MemberID(member.GetName()).String()}]
-		if known && (nearest == nil || rtt < shortest) {
-			nearest, shortest = agent, rtt
-		}
-	}
-	return nearest
 }
 
 // onNodes returns the agent of each node, the one to prefer where there are several.

@@ -316,3 +316,49 @@ func TestBetterParents(t *testing.T) {
 		t.Errorf("%d nodes are left of %d\n%v", same.Len(), first.Len(), same)
 	}
 }
+
+// A zone is where an agent is looked for as long as nothing else was measured, whatever the order of receivers.
+func TestMeasuredBeforeZone(t *testing.T) {
+	between := func(agent, member string) tree.Pair {
+		return tree.Pair{A: placement.AgentID(agent).String(), B: placement.MemberID(member).String()}
+	}
+	n := placement.Network{
+		Sender: member("s", "n0", "zone=us/r1"), Receivers: []*groupv1.Member{member("m", "", "zone=eu/r7")},
+		Agents: []*agentv1.Agent{
+			agent("us-1", "n0", "us/r1", 10), agent("eu-1", "n1", "eu/r1", 10), agent("eu-2", "n2", "eu/r2", 20), agent("ch-1", "n3", "ch/r1", 10),
+		},
+		Measured: func() placement.Measured {
+			return placement.Measured{RTT: tree.RTTs{Nodes: map[tree.Pair]time.Duration{
+				between("eu-1", "m"): 1 * ms, between("eu-2", "m"): 40 * ms, between("us-1", "m"): 90 * ms, between("ch-1", "m"): 5 * ms,
+			}}}
+		},
+	}
+	wantParent(t, n, "m", "agent/eu-1")
+	n.Measured = func() placement.Measured {
+		return placement.Measured{RTT: tree.RTTs{Nodes: map[tree.Pair]time.Duration{between("ch-1", "m"): 5 * ms, between("us-1", "m"): 1 * ms}}}
+	}
+	wantParent(t, n, "m", "agent/us-1")
+	n.Measured = nil
+	wantParent(t, n, "m", "agent/eu-2") // the strongest of its zone
+
+	strange, own := member("u3", "", "zone=us/r3"), member("u2", "", "zone=us/r2")
+	for _, order := range [][]*groupv1.Member{{strange, own}, {own, strange}} {
+		n := placement.Network{
+			Sender: member("s", "", "zone=eu/r1"), Receivers: order,
+			Agents: []*agentv1.Agent{agent("eu-1", "n0", "eu/r1", 0), agent("us-1", "n1", "us/r1", 1<<40), agent("us-2", "n2", "us/r2", 0)},
+		}
+		wantParent(t, n, "u3", "agent/us-2")
+		wantParent(t, n, "u2", "agent/us-2")
+	}
+}
+
+func wantParent(t *testing.T, n placement.Network, member, parent string) {
+	t.Helper()
+	built, err := n.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := built.Parent(placement.MemberID(member).String()); got != parent {
+		t.Errorf("%s is fed by %s, want %s:\n%v", member, got, parent, built)
+	}
+}
