@@ -17,8 +17,12 @@ const (
 	MaxPath    = 4096
 )
 
-// reserved begins the names that Groupcast keeps to itself where objects land.
-const reserved = ".groupcast-partial"
+// kept begins the names that Groupcast keeps to itself where objects land, and reserved is the one of what has not
+// landed whole.
+const (
+	kept     = ".groupcast-"
+	reserved = kept + "partial"
+)
 
 // IsRefused reports whether something cannot be written for its name, or since something of another kind has
 // that, or the name of its directory: no disk is to blame.
@@ -40,8 +44,8 @@ func checkElement(element string) error {
 		return fmt.Errorf("%w: %q contains a slash or a zero byte", ErrName, element)
 	case !utf8.ValidString(element):
 		return fmt.Errorf("%w: %q is not UTF-8", ErrName, element)
-	case strings.HasPrefix(fold(element), reserved):
-		return fmt.Errorf("%w: %q begins with %s, which is reserved: what a receiver has not finished is there", ErrName, element, reserved)
+	case strings.HasPrefix(fold(element), kept):
+		return fmt.Errorf("%w: %q begins with %s, which is reserved: what a receiver has not finished, or relays, is there", ErrName, element, kept)
 	}
 	return nil
 }

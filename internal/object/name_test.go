@@ -23,7 +23,7 @@ var refusedPaths = []string{
 	strings.Repeat("n", 256), "a/" + strings.Repeat("n", 256), strings.Repeat("ü", 128), strings.Repeat("n", 5<<10),
 	strings.Repeat("a/", 2049) + "x", strings.Repeat("../", 1000) + "x",
 	"\xff", "x\xff", "a/\xc3\x28", "\xc0\xae\xc0\xae/x", "\xed\xa0\x80", "\xf8\x88\x80\x80\x80",
-	".groupcast-partial", ".groupcast-partial/x", "a/.groupcast-partial", ".groupcast-partial-2", ".Groupcast-Partial", ".GROUPCAST-PARTIAL/x", ".groupcast\u002dpartial",
+	".groupcast-partial", ".groupcast-partial/x", "a/.groupcast-partial", ".groupcast-partial-2", ".groupcast-relay", ".Groupcast-Partial", ".GROUPCAST-PARTIAL/x", ".groupcast\u002dpartial",
 	".groupca\u017ft-partial", // the long s folds to s
 }
 
@@ -32,7 +32,7 @@ var oddPaths = []string{
 	"...", "..x", "x..", "a/...", "-rf", "--", "~", "~root", "$HOME", "`id`", "%2e%2e%2fx", "..%2fx", "\\..\\x", "..\\..\\x", "C:\\x", "c:", "con", "nul", "aux.txt",
 	"\n", "x\ny", "\r", "\t", "\x1b[31m", "\x7f", " ", " x", "x ", "x.", "*", "?", "a/*", "'", "\"", "|", ";", "&", "<", ">",
 	"\u202e", "\u200b", "\ufeff", "\u2025", "\uff0e\uff0e", "\uff0f", "\u2215", "ü", "u\u0308", "日本語", "🗂", strings.Repeat("n", 255),
-	".groupcast", ".groupcast-partia", "groupcast-partial", "proc/self/root", "dev/null",
+	".groupcast", "groupcast-partial", "proc/self/root", "dev/null",
 }
 
 // C55: every name stays inside the root or is refused, as the name of an object

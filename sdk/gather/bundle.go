@@ -135,7 +135,7 @@ func (t *tree) find(ctx context.Context, files part) (missing part, err error) {
 			continue
 		}
 		t.mu.Lock()
-		t.finished(file, Uploaded{Path: request.GetSpecs()[i].GetPath(), Bytes: file.length, There: true})
+		t.finished(file, Uploaded{Path: t.client.at(request.GetSpecs()[i].GetPath()), Bytes: file.length, There: true})
 		t.mu.Unlock()
 	}
 	return missing, nil

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"sync"
 	"time"
 
@@ -44,9 +45,18 @@ func (c *Client) Upload(ctx context.Context, file string, options FileOptions) (
 	spec := &gatherv1.UploadSpec{Path: options.Path, Mode: uint32(info.Mode.Perm())}
 	done, err := c.send(ctx, source, spec, options.Progress)
 	if errors.Is(err, errThere) {
-		return Uploaded{Path: options.Path, Bytes: info.Length, There: true}, nil
+		return Uploaded{Path: c.at(options.Path), Bytes: info.Length, There: true}, nil
 	}
 	return Uploaded{Path: done, Bytes: info.Length}, told(file, err)
+}
+
+// at returns where what has a path is on the gatherer.
+func (c *Client) at(below string) string {
+	name, err := c.Name()
+	if err != nil {
+		return below // who has no identity has uploaded nothing
+	}
+	return path.Join(name, below)
 }
 
 // send uploads what a source has, and returns where it is then.

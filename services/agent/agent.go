@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/groupcast/groupcast/internal/algo/parallel"
+	"github.com/groupcast/groupcast/internal/bytesize"
 	"github.com/groupcast/groupcast/internal/daemon"
 	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
@@ -25,6 +26,22 @@ import (
 	"github.com/groupcast/groupcast/services/agent/relay"
 )
 
+// openCache opens the cache, with less than it was given where its disk has less room.
+func openCache(env daemon.Env, config CacheConfig) (*cache.Cache, error) {
+	store, err := cache.Open(config.Dir, uint64(config.Bytes), cache.Disk{Keep: uint64(config.Reserve), Sharers: config.Sharers})
+	if err != nil {
+		return nil, err
+	}
+	given, has := config.Bytes, bytesize.Size(store.Limit())
+	switch {
+	case has < leastCache:
+		return nil, fmt.Errorf("open cache: the disk of %s has no room for it beside %v that are kept free (cache.reserve): free some, or name another directory (cache.dir)", config.Dir, config.Reserve)
+	case has < given:
+		env.Log.Warn("the disk has less room than the cache was given: it takes what there is, and leaves others their part", "dir", config.Dir, "given", given.String(), "cache", has.String(), "reserve", config.Reserve.String())
+	}
+	return store, nil
+}
+
 // Run runs an agent until ctx is done.
 func Run(ctx context.Context, env daemon.Env, config *Config) error {
 	managers, name, err := config.Connect(ctx, identity.Agent, env.Log, uplink.Over(env.Network))
@@ -32,7 +49,7 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 		return err
 	}
 	defer managers.Close()
-	store, err := cache.Open(config.Cache.Dir, uint64(config.Cache.Bytes))
+	store, err := openCache(env, config.Cache)
 	if err != nil {
 		return err
 	}
@@ -40,7 +57,7 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 	if err != nil {
 		return fmt.Errorf("data port (set data.listen to another address): %w", err)
 	}
-	registration, err := register(config, listener.Addr().String())
+	registration, err := register(config, store.Limit(), listener.Addr().String())
 	if err != nil {
 		listener.Close()
 		if datagrams != nil {
@@ -64,7 +81,7 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 		}
 		return nil
 	})
-	env.Log.Info("relaying", "data", listener.Addr().String(), "cache", config.Cache.Bytes.String())
+	env.Log.Info("relaying", "data", listener.Addr().String(), "cache", bytesize.Size(store.Limit()).String())
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return hub.Run(ctx, listener) })
 	group.Go(func() error { return prober.Run(ctx) })
@@ -97,7 +114,7 @@ func keptMost() int {
 }
 
 // register describes the agent to the managers.
-func register(config *Config, listening string) (*agentv1.Registration, error) {
+func register(config *Config, cacheBytes uint64, listening string) (*agentv1.Registration, error) {
 	hostname, err := os.Hostname()
 	if err != nil && config.Node == "" {
 		return nil, fmt.Errorf("name of this machine (set node): %w", err)
@@ -109,7 +126,7 @@ func register(config *Config, listening string) (*agentv1.Registration, error) {
 	return &agentv1.Registration{
 		Node: cmp.Or(config.Node, hostname), Zone: config.Zone, Addresses: addresses,
 		Capacity: &agentv1.Capacity{
-			CacheBytes: uint64(config.Cache.Bytes), UplinkBytesPerSecond: cmp.Or(uint64(config.Data.Uplink), linkSpeed(interfaces, addresses)),
+			CacheBytes: cacheBytes, UplinkBytesPerSecond: cmp.Or(uint64(config.Data.Uplink), linkSpeed(interfaces, addresses)),
 		},
 	}, nil
 }

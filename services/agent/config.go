@@ -37,7 +37,10 @@ type DataConfig struct {
 // CacheConfig says where deliveries are cached.
 type CacheConfig struct {
 	Dir   string        `json:"dir" usage:"directory of the cache, on a disk or in memory (tmpfs)"`
-	Bytes bytesize.Size `json:"bytes" usage:"how much the cache holds at most, as 512MiB or 4GiB"`
+	Bytes bytesize.Size `json:"bytes" usage:"how much the cache holds at most, as 512MiB or 4GiB; less where its disk has less room"`
+	// Reserve is for others on the disk.
+	Reserve bytesize.Size `json:"reserve" usage:"how much of its disk the cache leaves free, a third of the disk at most"`
+	Sharers int           `json:"sharers" usage:"how many agents share that disk: each takes its part of what is free"`
 }
 
 // Defaults returns the configuration of an agent on its own.
@@ -46,7 +49,7 @@ func Defaults() *Config {
 		CommonConfig:  daemon.CommonDefaults("127.0.0.1:7411"),
 		ServiceConfig: uplink.ServiceDefaults("groupcast-data/agent/credentials"),
 		Data:          DataConfig{Listen: "127.0.0.1:7410", Addresses: []string{}, Hosts: []string{}, Stripes: parallel.Most, LeastStripes: 1},
-		Cache:         CacheConfig{Dir: "groupcast-data/agent/cache", Bytes: 4 << 30},
+		Cache:         CacheConfig{Dir: "groupcast-data/agent/cache", Bytes: 4 << 30, Reserve: 256 << 20, Sharers: 1},
 	}
 }
 
@@ -71,6 +74,7 @@ func (c *Config) Validate() error {
 	note(c.Data.Stripes >= 1 && c.Data.Stripes <= parallel.Most, "data.stripes is %d: want 1 to %d", c.Data.Stripes, parallel.Most)
 	note(c.Data.LeastStripes >= 1 && c.Data.LeastStripes <= c.Data.Stripes, "data.leastStripes is %d: want 1 to data.stripes, %d", c.Data.LeastStripes, c.Data.Stripes)
 	note(c.Cache.Dir != "", "cache.dir is empty: name a directory")
+	note(c.Cache.Sharers >= 1, "cache.sharers is %d: want at least 1", c.Cache.Sharers)
 	note(c.Cache.Bytes >= leastCache, "cache.bytes is %v: want at least %v", c.Cache.Bytes, bytesize.Size(leastCache))
 	return errors.Join(append(problems, c.Check())...)
 }

@@ -131,6 +131,7 @@ func (c *Config) agent(i int, managers string) (*agent.Config, error) {
 	of.CommonConfig, of.Managers, of.TrustDomain = c.CommonConfig, []string{managers}, c.TrustDomain
 	of.Node, of.Zone = letter, letter
 	of.CredentialsDir, of.Cache.Dir, of.Cache.Bytes = filepath.Join(dir, "credentials"), filepath.Join(dir, "cache"), c.Agents.Cache
+	of.Cache.Sharers = c.Agents.Count
 	of.Data.Listen = net.JoinHostPort(host, strconv.Itoa(number))
 	return of, nil
 }

@@ -17,6 +17,7 @@ import (
 type Cache struct {
 	dir   string
 	limit uint64
+	disk  Disk
 
 	mu       sync.Mutex
 	reserved uint64
@@ -25,16 +26,50 @@ type Cache struct {
 	freed    chan struct{} // closed when room becomes free
 }
 
+// Disk says what the cache may take of its disk.
+type Disk struct {
+	Keep    uint64 // so much is left free, a third of the disk at most; of 0 all of it may be taken
+	Sharers int    // as many caches as this one are to have room
+}
+
 // Open returns a cache in a directory, which is made if it is missing. Whatever an
-// earlier process cached there has ended with it.
-func Open(dir string, limit uint64) (*Cache, error) {
+// earlier process cached there has ended with it. The limit is no more than the disk has room for
+// beside what is to be kept free of it.
+func Open(dir string, limit uint64, disk Disk) (*Cache, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open cache: %w", err)
 	}
 	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
 		return nil, fmt.Errorf("open cache: write to %s: %w", filepath.Clean(dir), err)
 	}
-	return &Cache{dir: dir, limit: limit, pressure: make(chan struct{}), freed: make(chan struct{})}, nil
+	c := &Cache{dir: dir, limit: limit, disk: disk, pressure: make(chan struct{}), freed: make(chan struct{})}
+	if disk.Keep > 0 {
+		room, err := c.room()
+		if err != nil {
+			return nil, fmt.Errorf("open cache: look at the disk of %s: %w", filepath.Clean(dir), err)
+		}
+		c.limit = min(limit, uint64(max(room, 0))/uint64(max(disk.Sharers, 1)))
+	}
+	return c, nil
+}
+
+// room returns what is free of the disk beside what is to be kept so; less than nothing if that is not.
+func (c *Cache) room() (bytes int64, err error) {
+	var disk unix.Statfs_t
+	if err := unix.Statfs(c.dir, &disk); err != nil {
+		return 0, err
+	}
+	size := uint64(disk.Bsize)
+	return int64(disk.Bavail*size) - int64(min(c.disk.Keep, disk.Blocks*size/3)), nil
+}
+
+// Short reports whether others have taken what is to be kept free of the disk.
+func (c *Cache) Short() bool {
+	if c.disk.Keep == 0 {
+		return false
+	}
+	room, err := c.room()
+	return err == nil && room < 0
 }
 
 // Limit returns how much the cache holds at most.

@@ -12,7 +12,7 @@ import (
 
 func open(tb testing.TB, limit uint64) *cache.Cache {
 	tb.Helper()
-	c, err := cache.Open(filepath.Join(tb.TempDir(), "made"), limit)
+	c, err := cache.Open(filepath.Join(tb.TempDir(), "made"), limit, cache.Disk{})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func TestDirectoryThatCannotBeMade(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := cache.Open(filepath.Join(file, "below"), 1<<20); err == nil {
+	if _, err := cache.Open(filepath.Join(file, "below"), 1<<20, cache.Disk{}); err == nil {
 		t.Error("a cache below a file")
 	}
 }

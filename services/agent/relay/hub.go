@@ -20,6 +20,7 @@ import (
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/link"
+	"github.com/groupcast/groupcast/internal/pause"
 	"github.com/groupcast/groupcast/internal/udp"
 	wire "github.com/groupcast/groupcast/internal/wire/relay"
 	"github.com/groupcast/groupcast/services/agent/cache"
@@ -88,6 +89,7 @@ func (h *Hub) Run(ctx context.Context, listener net.Listener) error {
 	defer door.Wait()
 	defer h.end()
 	defer cancel() // the port waits for nothing else
+	h.links.Go(func() { h.spareDisk(ctx) })
 	if h.port != nil {
 		h.links.Go(func() { h.port.run(ctx) })
 	}
@@ -341,6 +343,19 @@ func (h *Hub) Held() (bytes uint64) {
 		bytes += d.held()
 	}
 	return bytes
+}
+
+// spareInterval is how often it is looked whether others need the cache's disk.
+const spareInterval = time.Second
+
+// spareDisk gives back what is kept of deliveries that have ended, one after the other, while others have filled the cache's
+// disk, until ctx is done.
+func (h *Hub) spareDisk(ctx context.Context) {
+	for pause.For(ctx, spareInterval) {
+		if h.Cache.Short() {
+			h.giveUpKept(1)
+		}
+	}
 }
 
 // boundKept gives back what is kept of more deliveries than may be.

@@ -81,7 +81,7 @@ func (w *world) identity(id identity.ID) identity.TLS {
 // start starts an agent with a cache of some size.
 func (w *world) start(name string, room uint64) *agent {
 	w.Helper()
-	store, err := cache.Open(w.TempDir(), room)
+	store, err := cache.Open(w.TempDir(), room, cache.Disk{})
 	if err != nil {
 		w.Fatal(err)
 	}

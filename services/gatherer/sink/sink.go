@@ -132,6 +132,9 @@ func (s Spec) below() ([]string, error) {
 			return nil, fmt.Errorf("%w: %.200q: %w", ErrPath, s.Path, err)
 		}
 	}
+	if !s.Stream && strings.HasSuffix(s.Path, streamSuffix) {
+		return nil, fmt.Errorf("%w: %.200q: what ends with %s is a stream's own directory", ErrPath, s.Path, streamSuffix)
+	}
 	directories := elements[:len(elements)-1]
 	for _, name := range directories {
 		if strings.HasSuffix(name, streamSuffix) && name != s.Client {

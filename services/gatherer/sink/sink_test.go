@@ -78,7 +78,7 @@ func write(t failing, to sink.Sink, content []byte, at uint64) {
 func TestPathsThatAreRefused(t *testing.T) {
 	for _, path := range []string{
 		"", "/", "..", "../x", "a/../b", "a//b", "a/", "/etc/passwd", ".", "a\x00b", strings.Repeat("d/", 40) + "f", strings.Repeat("n", 300),
-		".groupcast-partial", ".groupcast-partial/x", "log.stream/committed", "log.stream/00000000000000000000", "a\xff",
+		".groupcast-partial", ".groupcast-partial/x", "log.stream/committed", "log.stream", "a/log.stream", "log.stream/00000000000000000000", "a\xff",
 	} {
 		if _, err := sink.Open(t.Context(), t.TempDir(), fileSpec(path, nil)); err == nil {
 			t.Errorf("%q was opened", path)

@@ -47,6 +47,8 @@ type keeper struct {
 	seek         *reshape.Seek
 	sought       time.Time // when it was last looked for better parents
 	settled      bool      // the measurements are written for good
+	complaint    string    // the last that was told,
+	complained   time.Time // and when
 
 	mu       sync.Mutex
 	tree     *tree.Tree // as of treeRead; nil if nobody can be fed; only the keeper's goroutine changes it
@@ -121,7 +123,7 @@ func (k *keeper) step(ctx context.Context) (due time.Time, done bool) {
 		}
 		due = now.Add(retryPause)
 	case err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrFenced):
-		k.desk.log.Warn("a delivery could not be looked after; trying again", "delivery", k.id, "error", err)
+		k.complain(err, now)
 		due = now.Add(retryPause)
 	case err != nil: // the term is over, or about to be found so
 		due = now.Add(retryPause)
@@ -132,6 +134,17 @@ func (k *keeper) step(ctx context.Context) (due time.Time, done bool) {
 		return time.Time{}, true
 	}
 	return due, false
+}
+
+// complainEvery is how often it is told that something goes on to fail.
+const complainEvery = 10 * time.Second
+
+// complain tells why the delivery is not looked after: at once, and then now and then.
+func (k *keeper) complain(err error, now time.Time) {
+	if text := err.Error(); text != k.complaint || now.Sub(k.complained) >= complainEvery {
+		k.complaint, k.complained = text, now
+		k.desk.log.Warn("a delivery could not be looked after; trying again", "delivery", k.id, "error", err)
+	}
 }
 
 // work decides the outcome, then the tree, then tells who has to do what.

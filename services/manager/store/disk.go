@@ -14,6 +14,8 @@ const (
 	// ends the process when a write of its own finds none. It is room for etcd to
 	// allocate its next log segments.
 	diskReserve = 3 * walSegment
+	// endingReserve is the same for writes that end something: that may be what takes the room.
+	endingReserve = 2 * walSegment
 	// headroom is what is allocated to etcd's database beyond its end, so that what
 	// it has accepted can be stored even on a disk that others have filled.
 	headroom = 16 << 20
@@ -55,14 +57,18 @@ func (g *diskGuard) run() {
 }
 
 // room says why nothing can be written now.
-func (g *diskGuard) room() error {
+func (g *diskGuard) room(ending bool) error {
+	reserve := int64(diskReserve)
+	if ending {
+		reserve = endingReserve
+	}
 	var stat unix.Statfs_t
 	if err := unix.Statfs(g.dir, &stat); err != nil {
 		return fmt.Errorf("%w: look at the disk of %s: %w", ErrFull, g.dir, err)
 	}
-	if free := int64(stat.Bavail) * stat.Bsize; free < diskReserve {
+	if free := int64(stat.Bavail) * stat.Bsize; free < reserve {
 		return fmt.Errorf("%w: %d MiB are free on the disk of %s, want %d: free some, and writes go on by themselves",
-			ErrFull, free>>20, g.dir, diskReserve>>20)
+			ErrFull, free>>20, g.dir, reserve>>20)
 	}
 	return nil
 }

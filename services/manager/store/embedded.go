@@ -73,7 +73,7 @@ func openEmbedded(ctx context.Context, dir string, log *slog.Logger, configure f
 		commits: make(chan struct{}, maxCommits),
 		client:  client,
 		room: func(ending bool) error {
-			return cmp.Or(guard.room(), keeper.room(ending))
+			return cmp.Or(guard.room(ending), keeper.room(ending))
 		},
 		tidy:   keeper.tidy,
 		failed: engine.failed,
