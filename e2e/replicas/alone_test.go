@@ -1,6 +1,8 @@
 package replicas_test
 
 import (
+	"bytes"
+	"crypto/rand"
 	"errors"
 	"os"
 	"os/exec"
@@ -139,6 +141,36 @@ func TestMissingReceiversAreTold(t *testing.T) {
 		t.Errorf("with all who were waited for, the sender said %q", said)
 	}
 	a.wantStatus(fine, fine.Wait(), 0)
+}
+
+// A sender that is killed and started again is followed by who received from it, and who has more patience than it takes
+// goes on where it was.
+func TestSenderThatIsStartedAgainIsFollowed(t *testing.T) {
+	a := startAlone(t)
+	content := make([]byte, 40<<20)
+	_, _ = rand.Read(content)
+	if err := os.WriteFile(a.source, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	receiver := a.receive(0)
+	first := a.sender.Command(a.binary, "send", a.source, "--lan", "eth0", "--key", phrase, "--receivers", "1", "--rate", "10MB")
+	if err := first.Start(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(2 * time.Second)
+	if err := first.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	a.send(0, "--receivers", "1", "--wait", "30s")
+	if took := time.Since(begun); took > 15*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	a.wantStatus(receiver, receiver.Wait(), 0)
+	a.want(receiver.Output(), `^.* of it were there before$`)
+	if got, err := os.ReadFile(filepath.Join(a.dir, "into/object")); err != nil || !bytes.Equal(got, content) {
+		t.Errorf("%d bytes, %v: want the %d that were sent", len(got), err, len(content))
+	}
 }
 
 // A phrase that is given and empty is a mistake, and none to be made up.

@@ -124,11 +124,15 @@ func Run(ctx context.Context, env Env, config Config) (Receipt, error) {
 		}
 		env.Log.Info("sender found", "sender", heard.Sender.String(), "object", heard.Name, "bytes", heard.Length)
 		receipt, err := from(ctx, env, config, ear, mouth, heard)
-		if !errors.Is(err, errGone) {
+		switch {
+		case errors.Is(err, errAgain):
+			env.Log.Info("that sender is silent, and one with the same begins: it was started again", "sender", heard.Sender.String())
+		case errors.Is(err, errGone):
+			env.Log.Info("that sender is gone, or somebody repeats what it said: listening on", "sender", heard.Sender.String())
+			gone[heard.Secret.Session()] = true
+		default:
 			return receipt, err
 		}
-		env.Log.Info("that sender is gone, or somebody repeats what it said: listening on", "sender", heard.Sender.String())
-		gone[heard.Secret.Session()] = true
 	}
 }
 
@@ -154,7 +158,10 @@ func from(ctx context.Context, env Env, config Config, ear, mouth *udp.Socket, h
 // who heard it: no key is needed for that.
 var errGone = errors.New("the sender was gone before it began")
 
-// goneAfter is how long a sender that has not begun is silent that is gone: it says several times a second that it is there.
+// errAgain says that a sender fell silent, and that one with the same object begins.
+var errAgain = errors.New("the sender was started again")
+
+// goneAfter is how long a sender is silent that is gone, if it has not begun or another does: it says several times a second that it is there.
 const goneAfter = 3 * time.Second
 
 // errOther says that what was there before is not of what was announced: it begins anew.

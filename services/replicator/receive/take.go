@@ -13,7 +13,11 @@ import (
 // take takes a datagram that was sent to the group.
 func (r *replica) take(datagram []byte, _ netip.AddrPort) {
 	head, err := wire.ParseHead(datagram)
-	if err != nil || head.Session != r.heard.Secret.Session() {
+	switch {
+	case err != nil:
+		return
+	case head.Session != r.heard.Secret.Session():
+		r.another(head, datagram)
 		return
 	}
 	r.mu.Lock()
@@ -32,6 +36,20 @@ func (r *replica) take(datagram []byte, _ netip.AddrPort) {
 	}
 	if err != nil {
 		r.stats.Forged++
+	}
+}
+
+// another hears a sender that begins while this one's is silent: if it has the same, that was started again, and is followed.
+func (r *replica) another(head wire.Head, datagram []byte) {
+	r.mu.Lock()
+	isSilent := r.welcomed && !r.isSettled && !r.isOver && time.Since(r.pollHeard) > goneAfter
+	r.mu.Unlock()
+	if !isSilent || head.Kind != wire.Announce {
+		return
+	}
+	other, ok := announcement(r.config.Key, datagram)
+	if ok && other.Name == r.heard.Name && other.Kind == r.heard.Kind && other.Length == r.heard.Length {
+		r.finish(errAgain)
 	}
 }
 
