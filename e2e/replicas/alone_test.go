@@ -173,6 +173,13 @@ func TestSenderThatIsStartedAgainIsFollowed(t *testing.T) {
 	}
 }
 
+// A flag that is missing is a mistake of who calls.
+func TestMissingFlagsAreRefused(t *testing.T) {
+	a := startAlone(t)
+	a.run(a.sender, 2, "send", a.source)
+	a.run(a.sender, 2, "receive", "--lan", "eth0", "--key", phrase)
+}
+
 // A phrase that is given and empty is a mistake, and none to be made up.
 func TestEmptyPhraseIsRefused(t *testing.T) {
 	a := startAlone(t)

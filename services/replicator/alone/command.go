@@ -118,9 +118,12 @@ func (a *app) flags(command *cobra.Command) {
 	}
 }
 
-// checkKey refuses a phrase that was given and is empty, which is what a variable that is not set leaves in a script: a
+// checkKey refuses a call without what it needs, and a phrase that was given and is empty, which is what a variable that is not set leaves in a script: a
 // sender that made another up would wait for ever.
 func (a *app) checkKey(command *cobra.Command, _ []string) error {
+	if err := command.ValidateRequiredFlags(); err != nil {
+		return usageError{err}
+	}
 	if a.phrase == "" && command.Flags().Changed("key") {
 		return usageError{errors.New("--key is empty: give the phrase that both sides have")}
 	}

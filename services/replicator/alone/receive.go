@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -107,10 +110,22 @@ func (r *receiving) device() device.Target {
 	return target
 }
 
+// makeDirectory makes the directory to receive into, unless there is something, or it would be among devices.
+func (r *receiving) makeDirectory() error {
+	at, err := filepath.Abs(r.into)
+	if _, there := os.Stat(at); err != nil || !errors.Is(there, fs.ErrNotExist) || strings.HasPrefix(at, "/dev/") {
+		return err
+	}
+	return os.MkdirAll(at, 0o755)
+}
+
 // open opens where it lands.
 func (r *receiving) open(ctx context.Context, info object.Info) (receive.Landing, error) {
 	if device.IsDevice(r.into) {
 		return device.Land(ctx, r.device(), info)
+	}
+	if err := r.makeDirectory(); err != nil {
+		return nil, err
 	}
 	there, err := os.Stat(r.into)
 	if err != nil {
