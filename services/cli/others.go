@@ -3,7 +3,9 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -185,6 +187,9 @@ func (a *app) enrollCommand() *cobra.Command {
 		ctx, cancel := context.WithTimeout(command.Context(), a.timeout)
 		defer cancel()
 		credentials := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)) + ".credentials"
+		if there, err := sdk.ReadConfig(file); !errors.Is(err, fs.ErrNotExist) && filepath.Base(there.CredentialsDir) != credentials {
+			return usageError{fmt.Errorf("%s is there already, and not from enroll: name another file with --config, or remove it", file)}
+		}
 		config.Renew = true
 		config.CredentialsDir = filepath.Join(filepath.Dir(file), credentials)
 		if err := config.Validate(); err != nil {

@@ -4,8 +4,12 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/spool"
 )
 
 // lookAtDisk pauses all clients when the disk has no more room than the reserve, and lets
@@ -31,6 +35,34 @@ func (r *Roster) lookAtDisk() {
 	for _, client := range r.clients {
 		r.settle(client)
 	}
+}
+
+const (
+	// stillNoRoom is how long a client is shown as waiting for room that was told that there is none: it asks again sooner.
+	stillNoRoom = 10 * time.Second
+	// noRoomAgain is after how long without that it is logged again.
+	noRoomAgain = time.Minute
+)
+
+// hinder notes that the disk has no room for a client's file, if that is why it could not be opened. The roster is locked.
+func (r *Roster) hinder(at place, cause error) {
+	client := r.clients[at.client]
+	if client == nil || !errors.Is(cause, object.ErrNoRoom) && !spool.IsNoRoom(cause) {
+		return
+	}
+	now := time.Now()
+	if now.Sub(client.noRoom) > noRoomAgain {
+		r.Log.Warn("the disk has no room for a file: its client waits for it", "client", at.client, "path", at.path, "error", cause)
+	}
+	client.noRoom = now
+}
+
+// waitsFor returns why a client sends nothing; empty if it may.
+func (c *Client) waitsFor(now time.Time) string {
+	if c.order.paused == "" && now.Sub(c.noRoom) < stillNoRoom {
+		return DiskFull
+	}
+	return c.order.paused
 }
 
 // freeOn returns how many bytes there is room for on a directory's disk.

@@ -135,6 +135,7 @@ func (r *Roster) carryOut(at place, o *opening, known *Upload, share policy.Shar
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	o.ended = time.Now()
+	r.hinder(at, o.err)
 	if o.opened.Upload != nil {
 		delete(r.openings, at) // it is known as an upload
 	}

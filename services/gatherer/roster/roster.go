@@ -135,6 +135,7 @@ type Client struct {
 	allowed allowance
 	paced   pace
 	part    window.Rate // of the link, where windows cannot be as small; else zero
+	noRoom  time.Time   // when the disk had no room for a file of its last
 	seen    Seen
 }
 

@@ -28,7 +28,7 @@ func (r *Roster) Clients() (all []Status) {
 		client := r.clients[name]
 		status := Status{
 			Seen: client.seen, Name: name, Attached: client.session != nil, Share: client.Share, Since: client.Since,
-			Paused: client.order.paused, Received: client.arrived.gone, Uploads: len(client.uploads),
+			Paused: client.waitsFor(time.Now()), Received: client.arrived.gone, Uploads: len(client.uploads),
 		}
 		for _, upload := range client.uploads {
 			upload.mu.Lock()
