@@ -44,11 +44,19 @@ func deliveriesAt(a sdk.Agent) string {
 	return fmt.Sprint(len(a.Deliveries))
 }
 
-// held lists the deliveries at an agent: how much of each it has, and for how many.
+// heldMost is how many deliveries of an agent are listed; JSON has all.
+const heldMost = 4
+
+// held lists the deliveries at an agent of which it has something, or feeds somebody: how much of each it has, and for how many.
 func held(a sdk.Agent) string {
 	var all []string
 	for _, d := range a.Deliveries {
-		all = append(all, fmt.Sprintf("%.8s: %s for %d", d.ID, bytesize.Short(d.Held), d.Children))
+		if d.Held > 0 || d.Children > 0 {
+			all = append(all, fmt.Sprintf("%.8s: %s for %d", d.ID, bytesize.Short(d.Held), d.Children))
+		}
+	}
+	if more := len(all) - heldMost; more > 0 {
+		all = append(all[:heldMost], fmt.Sprintf("%d more", more))
 	}
 	return strings.Join(all, "; ")
 }
