@@ -1,13 +1,23 @@
 package spell
 
 import (
+	"cmp"
 	"errors"
 	"regexp"
 	"strings"
+	"unicode"
 )
 
 // wrongType is how a value of a wrong kind is reported: by names of Go's that nobody has written.
-var wrongType = regexp.MustCompile(`cannot unmarshal (.+) into Go (?:struct field \w*\.(\S+)|value) of type .+$`)
+var wrongType = regexp.MustCompile(`cannot unmarshal (\S+).* into Go (?:struct field \w*\.(\S+)|value) of type (.+)$`)
+
+// kinds are what a value is, and wanted what a type of Go's takes, by how its name begins.
+var (
+	kinds  = map[string]string{"number": "a number", "string": "text", "array": "a list", "object": "a mapping", "bool": "true or false"}
+	wanted = []struct{ begins, want string }{
+		{"int", "a whole number"}, {"uint", "a whole number"}, {"float", "a number"}, {"bool", "true or false"}, {"string", "text"}, {"[]", "a list"}, {"map", "a mapping"}, {"struct", "a mapping"},
+	}
+)
 
 // YAML says what is wrong with a YAML text in the words of who wrote it.
 func YAML(err error) error {
@@ -19,11 +29,31 @@ func YAML(err error) error {
 		text = strings.TrimPrefix(text, step)
 	}
 	if found := wrongType.FindStringSubmatch(text); found != nil {
-		where := found[2]
-		if where == "" {
-			where = "the whole"
+		text = place(found[2]) + " cannot be " + cmp.Or(kinds[found[1]], found[1])
+		if want := wantedFor(found[3]); want != "" {
+			text += ": want " + want
 		}
-		text = where + " cannot be of the kind " + found[1]
 	}
 	return errors.New(text)
+}
+
+// place names where something is, without names of Go's types, which begin with a capital.
+func place(path string) string {
+	var written []string
+	for name := range strings.SplitSeq(path, ".") {
+		if name != "" && !unicode.IsUpper(rune(name[0])) {
+			written = append(written, name)
+		}
+	}
+	return cmp.Or(strings.Join(written, "."), "the whole")
+}
+
+// wantedFor says what a type takes; nothing of one with a name of its own.
+func wantedFor(kind string) string {
+	for _, one := range wanted {
+		if strings.HasPrefix(kind, one.begins) {
+			return one.want
+		}
+	}
+	return ""
 }

@@ -11,9 +11,9 @@ import (
 
 func TestYAML(t *testing.T) {
 	for text, want := range map[string]string{
-		"rules: 5":           "rules cannot be of the kind number",
-		"below: {rules: {}}": "below.rules cannot be of the kind object",
-		"5":                  "the whole cannot be of the kind number",
+		"rules: 5":           "rules cannot be a number: want a list",
+		"below: {rules: {}}": "below.rules cannot be a mapping: want a list",
+		"5":                  "the whole cannot be a number: want a mapping",
 		"rule: []":           `unknown field "rule"`,
 		"rules: [":           "yaml: line 1: did not find expected node content",
 	} {
