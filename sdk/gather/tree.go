@@ -83,14 +83,12 @@ type tree struct {
 func (t *tree) upload(ctx context.Context) error {
 	room := semaphore.NewWeighted(underWay)
 	parts := partsOf(t.files)
-	failed := make([]error, len(parts)+1)
+	failed := make([]error, len(parts))
 	var uploading sync.WaitGroup
 	for i, part := range parts {
 		weight := part.weight()
-		err := room.Acquire(ctx, weight)
-		if _, final := t.client.standing(); err != nil || final != nil {
-			failed[len(parts)] = errors.Join(err, final) // none after it would fare better
-			break
+		if room.Acquire(ctx, weight) != nil || t.over(ctx) != nil {
+			break // none after it would fare better
 		}
 		uploading.Go(func() {
 			defer room.Release(weight)
@@ -98,6 +96,9 @@ func (t *tree) upload(ctx context.Context) error {
 		})
 	}
 	uploading.Wait()
+	if t.filesDone < len(t.files) {
+		failed = append(failed, t.over(ctx))
+	}
 	if t.untried > 0 {
 		failed = append(failed, fmt.Errorf("%d files more, as large or larger, were not tried", t.untried))
 	}
@@ -114,7 +115,7 @@ func (t *tree) uploadPart(ctx context.Context, part part) error {
 	uploading.SetLimit(int(part.weight() / leastWeight))
 	for i, file := range part {
 		uploading.Go(func() error {
-			if !t.hasNoRoom(file) {
+			if t.over(ctx) == nil && !t.hasNoRoom(file) {
 				failed[i] = t.uploadOne(ctx, file)
 			}
 			return nil
@@ -122,6 +123,12 @@ func (t *tree) uploadPart(ctx context.Context, part part) error {
 	}
 	_ = uploading.Wait()
 	return errors.Join(failed...)
+}
+
+// over returns why nothing can be uploaded any more; nil if it can.
+func (t *tree) over(ctx context.Context) error {
+	_, final := t.client.standing()
+	return errors.Join(ctx.Err(), final)
 }
 
 // hasNoRoom reports whether one that is no larger was refused: it is not tried then.
