@@ -369,7 +369,7 @@ func reasonOf(err error) string {
 		return known.Reason
 	case errors.Is(err, errSuperseded):
 		return "superseded"
-	case errors.Is(err, object.ErrNoRoom), spool.IsNoRoom(err):
+	case object.IsNoRoom(err), spool.IsNoRoom(err):
 		return "no_room"
 	case errors.Is(err, object.ErrDamaged), errors.Is(err, object.ErrTable):
 		return "damaged"

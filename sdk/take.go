@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -93,12 +94,9 @@ func (r *receiving) takeFrom(ctx context.Context, assignment *groupv1.Assignment
 		stripes.Most = parallel.Most
 	}
 	dial := func(ctx context.Context, hello relay.Hello, first link.Answer) (*link.Conn, error) {
-		assignment := assignment
 		hello.Stripes, hello.From = uint8(stripes.Most), from
-		if now, _ := r.session.attendance.assignment(r.id); now != nil {
-			assignment = now // capabilities are renewed
-		}
-		conn, welcome, err := dialNeighbour(ctx, r.session.client, assignment, parent, hello, first)
+		latest, _ := r.session.attendance.assignment(r.id) // capabilities are renewed
+		conn, welcome, err := dialNeighbour(ctx, r.session.client, cmp.Or(latest, assignment), parent, hello, first)
 		if err == nil && welcome.From != from {
 			conn.Close()
 			err = fmt.Errorf("%w: welcome from offset %d: want %d", relay.ErrProtocol, welcome.From, from)

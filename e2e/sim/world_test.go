@@ -295,6 +295,7 @@ func (w *world) runAgent(ctx context.Context, on *life, at place, identity sdk.C
 	config.Managers, config.CredentialsDir = identity.Endpoints, identity.CredentialsDir
 	config.Node, config.Zone, config.Data.Listen = at.node, at.zone, at.name+":7410"
 	config.Cache.Dir, config.Cache.Bytes = filepath.Join(w.dir, at.name, "cache"), bytesize.Size(at.cache)
+	config.Cache.Reserve = 0 // how full this machine's disk is makes no difference
 	config.Data.LeastStripes = max(1, w.stripes)
 	err := agent.Run(ctx, w.env(at.name, on, metrics), config)
 	w.checkEnded(at.name, metrics)

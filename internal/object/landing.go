@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"sync"
 	"time"
@@ -221,9 +222,28 @@ func (l *Landing) readHead(size uint64) ([]byte, error) {
 		return nil, err
 	}
 	defer func() { _ = file.Close() }()
+	return readHead(file, size)
+}
+
+func readHead(from io.ReaderAt, size uint64) ([]byte, error) {
 	head := make([]byte, size)
-	if n, err := file.ReadAt(head, 0); n < len(head) {
+	if n, err := from.ReadAt(head, 0); n < len(head) {
 		return nil, fmt.Errorf("read head: %w", unexpected(err))
 	}
 	return head, nil
+}
+
+// layoutOf returns what all of a directory's bytes tell about where they belong.
+func layoutOf(read func(size uint64) ([]byte, error), length uint64) (*layout, error) {
+	known := &layout{head: headSize}
+	for known.entries == nil {
+		head, err := read(known.head)
+		if err != nil {
+			return nil, err
+		}
+		if known, err = learned(head, length); err != nil {
+			return nil, err
+		}
+	}
+	return known, nil
 }

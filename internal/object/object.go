@@ -78,8 +78,13 @@ func (i Info) check() error {
 // roomError makes an error that says that the disk is full, or the quota used up, an
 // ErrNoRoom, and leaves others alone.
 func roomError(err error) error {
-	if errors.Is(err, ErrNoRoom) || !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) {
+	if errors.Is(err, ErrNoRoom) || !IsNoRoom(err) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrNoRoom, err)
+}
+
+// IsNoRoom reports whether an error says that there is no room for an object, or that a disk or a quota is full.
+func IsNoRoom(err error) bool {
+	return errors.Is(err, ErrNoRoom) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
 }

@@ -90,15 +90,9 @@ func (l *Landing) recall() (*layout, error) {
 		l.tree = l.partial.home.Root
 		return fileLayout(contentName, l.info), nil
 	}
-	known := &layout{head: headSize}
-	for known.entries == nil {
-		head, err := l.readHead(known.head)
-		if err != nil {
-			return nil, err
-		}
-		if known, err = learned(head, l.info.Length); err != nil {
-			return nil, err
-		}
+	known, err := layoutOf(l.readHead, l.info.Length)
+	if err != nil {
+		return nil, err
 	}
 	if err := l.makeTree(); err != nil {
 		return nil, err

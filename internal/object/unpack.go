@@ -18,26 +18,12 @@ type Item struct {
 
 // Items reads the head of a directory's bytes: what is in it, and where. All that a table must not have is an error.
 func Items(from io.ReaderAt, length uint64) ([]Item, error) {
-	head := make([]byte, min(headSize, length))
-	for known := false; ; known = true {
-		if _, err := from.ReadAt(head, 0); err != nil {
-			return nil, fmt.Errorf("read head: %w", unexpected(err))
-		}
-		if known || len(head) < headSize {
-			break
-		}
-		opening, err := parseOpening(head)
-		if err != nil {
-			return nil, err
-		}
-		head = make([]byte, min(opening.head(), length))
-	}
-	parsed, err := parseHead(head, length)
+	known, err := layoutOf(func(size uint64) ([]byte, error) { return readHead(from, size) }, length)
 	if err != nil {
 		return nil, err
 	}
-	items := make([]Item, len(parsed))
-	for i, e := range parsed {
+	items := make([]Item, len(known.entries))
+	for i, e := range known.entries {
 		items[i] = Item{e.path, e.kind, e.mode, e.start, e.size}
 	}
 	return items, nil

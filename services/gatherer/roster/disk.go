@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/groupcast/groupcast/internal/object"
-	"github.com/groupcast/groupcast/internal/spool"
 )
 
 // lookAtDisk pauses all clients when the disk has no more room than the reserve, and lets
@@ -47,7 +46,7 @@ const (
 // hinder notes that the disk has no room for a client's file, if that is why it could not be opened. The roster is locked.
 func (r *Roster) hinder(at place, cause error) {
 	client := r.clients[at.client]
-	if client == nil || !errors.Is(cause, object.ErrNoRoom) && !spool.IsNoRoom(cause) {
+	if client == nil || !object.IsNoRoom(cause) {
 		return
 	}
 	now := time.Now()
