@@ -81,6 +81,13 @@ e2e: ## the chart on a real Kubernetes cluster (Docker, kind, helm, kubectl; abo
 e2e-tests: # with images that are there; GROUPCAST_E2E_KEEP=1 keeps the cluster, E2E_FLAGS="-run TestA"
 	go test -tags cluster -count=1 -timeout 25m -v $(E2E_FLAGS) ./e2e/cluster
 
+# For a test cluster whose network enforces no policies, as kind's own does.
+KUBE_ROUTER := v2.1.0
+.PHONY: policy-engine
+policy-engine: # an image of kube-router
+	docker image inspect groupcast-e2e/kube-router:$(KUBE_ROUTER) >/dev/null 2>&1 || docker build --quiet $(DOCKER_BUILD_FLAGS) \
+	  --build-arg KUBE_ROUTER=$(KUBE_ROUTER) -t groupcast-e2e/kube-router:$(KUBE_ROUTER) e2e/cluster/policies
+
 .PHONY: former-chart
 former-chart: ## keep the chart as it is, to upgrade from in tests: before Chart.yaml gets another version
 	rm -f e2e/cluster/testdata/groupcast-*.tgz

@@ -97,6 +97,8 @@ type Measurements struct {
 	EffectiveThroughput float64
 	Links               []LinkUse
 	Caches              []CacheUse
+	// Settled says that this does not change any more: all agents have told what they did. Some do so a moment after the delivery has ended.
+	Settled bool
 }
 
 // Delivery is one sender's bytes to the members of a group.
@@ -212,7 +214,7 @@ func newReceipt(m *groupv1.Receipt) Receipt {
 func newMeasurements(m *groupv1.Measurements) Measurements {
 	return Measurements{
 		SendBytesPerSecond: m.GetSendBytesPerSecond(), ReceptionBytesPerSecond: m.GetReceptionBytesPerSecond(),
-		EffectiveThroughput: m.GetEffectiveThroughput(),
+		EffectiveThroughput: m.GetEffectiveThroughput(), Settled: m.GetSettled(),
 		Links: convert(m.GetLinks(), func(l *groupv1.LinkUse) LinkUse {
 			return LinkUse{
 				From: l.GetFrom(), To: l.GetTo(), Bytes: l.GetBytes(), BytesPerSecond: l.GetBytesPerSecond(),

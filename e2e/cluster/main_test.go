@@ -20,6 +20,8 @@ const (
 	nodeImage   = "kindest/node:v1.34.3"
 	chart       = "../../charts/groupcast"
 	artifacts   = "artifacts"
+
+	policyEngine = "groupcast-e2e/kube-router:v2.1.0"
 )
 
 var (
@@ -77,8 +79,29 @@ func withCluster(run func() int) (status int, err error) {
 	if _, err := command(time.Minute, "kubectl", "--kubeconfig", kubeconfig, "taint", "nodes", "-l", controlPlane, controlPlane+":NoSchedule-"); err != nil {
 		return 1, err
 	}
+	if err := enforcePolicies(); err != nil {
+		return 1, err
+	}
 	fmt.Printf("the cluster is there after %v\n", time.Since(started).Round(time.Second))
 	return run(), nil
+}
+
+// enforcePolicies has network policies hold where the cluster's own network, unlike kind's, does not know them.
+func enforcePolicies() error {
+	if _, err := kubectl("-n", "kube-system", "get", "daemonset/kindnet"); err == nil {
+		return nil
+	}
+	if _, err := command(15*time.Minute, "make", "-C", "../..", "policy-engine"); err != nil {
+		return err
+	}
+	if _, err := command(3*time.Minute, "kind", "load", "docker-image", "--name", clusterName, policyEngine); err != nil {
+		return err
+	}
+	if _, err := kubectl("apply", "-f", "policies/kube-router.yaml"); err != nil {
+		return err
+	}
+	_, err := kubectl("-n", "kube-system", "rollout", "status", "daemonset/kube-router", "--timeout=1m")
+	return err
 }
 
 // preflight says what is missing, and what to do about it.

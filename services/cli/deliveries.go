@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/groupcast/groupcast/internal/bytesize"
+	"github.com/groupcast/groupcast/internal/pause"
 	"github.com/groupcast/groupcast/internal/printable"
 	"github.com/groupcast/groupcast/sdk"
 )
@@ -218,7 +219,7 @@ func (a *app) deliveryWatch() *cobra.Command {
 				if a.output == "json" || a.output == "yaml" {
 					return outcomeOf(last)
 				}
-				return a.conclude(last)
+				return a.conclude(ctx, client, last)
 			})
 		},
 	}
@@ -240,7 +241,10 @@ func (a *app) deliveryCancel() *cobra.Command {
 }
 
 // conclude shows how a delivery ended, and makes the exit status of it.
-func (a *app) conclude(d sdk.Delivery) error {
+func (a *app) conclude(ctx context.Context, client *sdk.Client, d sdk.Delivery) error {
+	if a.output == "wide" && !d.InDatagrams {
+		d = settled(ctx, client, d)
+	}
 	if a.output == "table" || a.output == "wide" {
 		fmt.Fprintln(a.stderr, summary(d))
 	}
@@ -249,6 +253,20 @@ func (a *app) conclude(d sdk.Delivery) error {
 	}
 	a.sayWhy(d)
 	return outcomeOf(d)
+}
+
+// settled returns a delivery that has ended as it is when all agents have told what they did, which is a moment later.
+func settled(ctx context.Context, client *sdk.Client, d sdk.Delivery) sdk.Delivery {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	for !d.Measurements.Settled && pause.For(ctx, 10*time.Millisecond) {
+		latest, err := client.Delivery(ctx, d.ID)
+		if err != nil {
+			break
+		}
+		d = latest
+	}
+	return d
 }
 
 // mostReasons is how many members' reasons are told at once.

@@ -142,11 +142,11 @@ func (a *app) push(ctx context.Context, client *sdk.Client, p *push, what string
 	if err != nil {
 		return err
 	}
-	return a.follow(ctx, out)
+	return a.follow(ctx, client, out)
 }
 
 // follow shows how a delivery goes on until it has ended. Interrupted, it cancels it.
-func (a *app) follow(ctx context.Context, out *sdk.Outgoing) error {
+func (a *app) follow(ctx context.Context, client *sdk.Client, out *sdk.Outgoing) error {
 	shown := newProgress(a)
 	for d, err := range out.Progress(ctx) {
 		if err != nil {
@@ -163,7 +163,7 @@ func (a *app) follow(ctx context.Context, out *sdk.Outgoing) error {
 	if err != nil {
 		return err
 	}
-	return a.conclude(ended)
+	return a.conclude(ctx, client, ended)
 }
 
 // cancel ends a delivery whose sender was interrupted.

@@ -20,6 +20,7 @@ type child struct {
 	reads   []uint64         // offsets from which bytes are being read from the file
 	stripes *groupv1.Stripes // of its latest link; nil if that may have but one
 	sent    uint64           // bytes, over all links
+	sentAt  time.Time        // the last of them
 	acked   uint64
 	evicted bool
 	// dismissed has its link end because the tree no longer had it. If the tree has it again it
@@ -238,7 +239,7 @@ func (s *supply) Next(offset, most uint64) (link.Portion, error) {
 func (s *supply) Sent(offset uint64, portion link.Portion) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.child.sent += portion.Length
+	s.child.sent, s.child.sentAt = s.child.sent+portion.Length, time.Now()
 	s.hub.Metrics.sent.Add(float64(portion.Length))
 	read := slices.Index(s.child.reads, offset)
 	s.child.reads = slices.Delete(s.child.reads, read, read+1)

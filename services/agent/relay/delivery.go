@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	algo "github.com/groupcast/groupcast/internal/algo/relay"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
@@ -64,6 +65,7 @@ type delivery struct {
 	lost       string        // the parent that cannot be reached
 	trouble    string        // why this agent cannot go on
 	gone       bool          // children are to be told that it is no longer here
+	rested     bool          // it rests, and that was to be reported
 	told       bool          // the managers know how it stands, if it rests
 	closed     bool          // no link can begin any more
 }
@@ -234,6 +236,16 @@ func (d *delivery) update(change func()) {
 	change()
 	d.settle()
 	d.announce()
+	d.rest()
+}
+
+// rest has it reported at once that all is done here: who watches the delivery's end waits for what each link carried.
+func (d *delivery) rest() {
+	resting := d.isResting()
+	if resting && !d.rested {
+		d.hub.Report()
+	}
+	d.rested = resting
 }
 
 // announce tells everyone that the state is another.
@@ -456,12 +468,21 @@ func (d *delivery) standing() *groupv1.DeliveryReport {
 		Delivery: d.assignment.GetDelivery(), TreeVersion: d.assignment.GetTreeVersion(), Bytes: d.account.Offset(),
 		CachedBytes: d.account.Cached(), MaxCachedBytes: d.account.MaxCached(), HeldBytes: d.account.Held(),
 		Lost: d.lost, Trouble: d.trouble, Ended: d.end != nil && d.account.Offset() == d.end.Length,
+		Resting: d.isResting(),
 	}
 	for name, c := range d.children {
 		report.Children = append(report.Children, &groupv1.ChildReport{
-			Name: name, Connected: c.link != nil, SentBytes: c.sent, AckedOffset: c.acked, Evicted: c.evicted, Stripes: c.stripes,
+			Name: name, Connected: c.link != nil, SentBytes: c.sent, AckedOffset: c.acked, Evicted: c.evicted, Stripes: c.stripes, SinceSent: since(c.sentAt),
 			Waits: d.account.Expects(name) && !d.account.Serves(name),
 		})
 	}
 	return report
+}
+
+// since returns how long ago something was; nil if it never was.
+func since(at time.Time) *durationpb.Duration {
+	if at.IsZero() {
+		return nil
+	}
+	return durationpb.New(time.Since(at))
 }

@@ -170,20 +170,20 @@ func (d *Desk) noteEnd(before view.Delivery, record *managerv1.DeliveryRecord, v
 // settle writes the measurements of an ended delivery once more, and counts them.
 func (k *keeper) settle(ctx context.Context, delivery view.Delivery) error {
 	record := proto.CloneOf(delivery.DeliveryRecord)
-	if k.measureInto(record); !proto.Equal(record, delivery.DeliveryRecord) {
-		encoded, err := proto.Marshal(record)
-		if err != nil {
-			return fmt.Errorf("encode delivery: %w", err)
-		}
-		key := view.DeliveryKey(k.id)
-		at, err := k.desk.store.Commit(ctx, k.desk.ledger.Term(),
-			[]store.Cond{store.Unchanged(key, delivery.Changed)}, []store.Op{store.Put(key, encoded)})
-		if err != nil {
-			return err
-		}
-		if err := k.desk.view.Await(ctx, at); err != nil {
-			return err
-		}
+	k.measureInto(record)
+	record.Delivery.Measurements.Settled = true
+	encoded, err := proto.Marshal(record)
+	if err != nil {
+		return fmt.Errorf("encode delivery: %w", err)
+	}
+	key := view.DeliveryKey(k.id)
+	at, err := k.desk.store.Commit(ctx, k.desk.ledger.Term(),
+		[]store.Cond{store.Unchanged(key, delivery.Changed)}, []store.Op{store.Put(key, encoded)})
+	if err != nil {
+		return err
+	}
+	if err := k.desk.view.Await(ctx, at); err != nil {
+		return err
 	}
 	k.desk.metrics.measured(record.GetDelivery().GetMeasurements())
 	return nil

@@ -25,7 +25,7 @@ const (
 	lingerAgent  = 5 * time.Second
 	// retryPause is the pause before trying again what could not be written.
 	retryPause = 200 * time.Millisecond
-	// settlePause is how long after the end the measurements are written once more:
+	// settlePause is how long after the end the measurements are written once more at the latest:
 	// the last reports come after the last receipt.
 	settlePause = 2500 * time.Millisecond
 )
@@ -167,7 +167,7 @@ func (k *keeper) work(ctx context.Context, delivery view.Delivery, now time.Time
 		settle := delivery.GetDelivery().GetEndTime().AsTime().Add(settlePause)
 		switch {
 		case k.settled:
-		case now.Before(settle):
+		case now.Before(settle) && !k.allRest():
 			due = sooner(due, settle)
 		default:
 			if err := k.settle(ctx, delivery); err != nil {

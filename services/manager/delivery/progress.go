@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	"github.com/groupcast/groupcast/internal/algo/tree"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
@@ -21,7 +23,7 @@ type progress struct {
 	sender     identity.ID
 	begun      time.Time
 	nodes      map[identity.ID]*nodeProgress
-	links      map[link]*linkProgress
+	links      map[link]*carriage
 	doubted    map[link]uint64      // by which an agent was found idle, and with how many bytes its lower end was
 	unknown    map[string]time.Time // members that are not heard of, and since when
 	sent       time.Time            // when the sender had sent all; zero if it has not, or before this term
@@ -78,19 +80,15 @@ type link struct{ from, to identity.ID }
 // carriage is what a link carried, by the word of the one that sends.
 type carriage struct {
 	bytes   uint64
+	last    time.Time            // when the last of them was sent
 	stripes *groupv1.Stripes     // nil of a link that may have but one
 	use     *groupv1.DatagramUse // nil but of a stream in datagrams
-}
-
-type linkProgress struct {
-	carriage
-	last time.Time // when its bytes last grew
 }
 
 func newProgress(delivery view.Delivery, now time.Time) *progress {
 	return &progress{
 		sender: placement.MemberID(delivery.GetDelivery().GetSender()), begun: delivery.GetDelivery().GetCreateTime().AsTime(),
-		nodes: make(map[identity.ID]*nodeProgress), links: make(map[link]*linkProgress), doubted: make(map[link]uint64), unknown: make(map[string]time.Time),
+		nodes: make(map[identity.ID]*nodeProgress), links: make(map[link]*carriage), doubted: make(map[link]uint64), unknown: make(map[string]time.Time),
 		moved: now,
 	}
 }
@@ -112,8 +110,9 @@ func (p *progress) take(from identity.ID, report *groupv1.DeliveryReport, curren
 		node.lost, node.lostSince = report.GetLost(), now
 		urgent = true
 	}
+	rests := report.GetResting() && !node.report.GetResting()
 	hasAll := p.sealed && report.GetBytes() >= p.length && node.report.GetBytes() < p.length
-	urgent = urgent || report.GetTrouble() != node.report.GetTrouble() || report.GetDamaged() != node.report.GetDamaged() || hasAll && from.Role == identity.Agent
+	urgent = urgent || rests || report.GetTrouble() != node.report.GetTrouble() || report.GetDamaged() != node.report.GetDamaged() || hasAll && from.Role == identity.Agent
 	urgent = p.takeLinks(from, report, current, now) || urgent
 	node.measureRate(report.GetBytes(), now)
 	node.report, node.at = report, now
@@ -150,14 +149,14 @@ func (p *progress) takeLinks(from identity.ID, report *groupv1.DeliveryReport, c
 	if from == p.sender {
 		sent := report.GetBytes() - min(report.GetBytes(), p.sentBefore(current))
 		for _, child := range current.Children(from.String()) {
-			p.takeLink(link{from, placement.ParseID(child)}, carriage{sent, report.GetStripes(), report.GetDatagramUse()}, now)
+			p.takeLink(link{from, placement.ParseID(child)}, carriage{sent, now, report.GetStripes(), report.GetDatagramUse()}, now)
 		}
 	}
 	for _, child := range report.GetChildren() {
 		for _, role := range []identity.Role{identity.Member, identity.Agent} {
 			to := identity.ID{Role: role, Name: child.GetName()}
 			if parent, _ := current.Parent(to.String()); parent == from.String() {
-				p.takeLink(link{from, to}, carriage{child.GetSentBytes(), child.GetStripes(), child.GetDatagrams()}, now)
+				p.takeLink(link{from, to}, carriage{child.GetSentBytes(), p.before(now, child.GetSinceSent()), child.GetStripes(), child.GetDatagrams()}, now)
 				evicted = evicted || child.GetEvicted()
 			}
 		}
@@ -165,15 +164,20 @@ func (p *progress) takeLinks(from identity.ID, report *groupv1.DeliveryReport, c
 	return evicted
 }
 
+// before returns when something was, by the word of a node; not before the delivery began.
+func (p *progress) before(now time.Time, since *durationpb.Duration) time.Time {
+	return later(now.Add(-max(0, since.AsDuration())), p.begun)
+}
+
 func (p *progress) takeLink(way link, carried carriage, now time.Time) {
 	l, known := p.links[way]
 	if !known {
-		l = &linkProgress{last: now}
+		l = &carriage{last: now}
 		p.links[way] = l
 	}
 	l.stripes, l.use = carried.stripes, cmp.Or(carried.use, l.use)
 	if carried.bytes > l.bytes {
-		l.bytes, l.last = carried.bytes, now
+		l.bytes, l.last = carried.bytes, carried.last
 		p.moved = now
 	}
 }

@@ -170,7 +170,7 @@ func writtenReceipts(delivery view.Delivery) map[string]*groupv1.Receipt {
 // isSettled tells whether nothing more is measured of a delivery.
 func (k *keeper) isSettled(delivery view.Delivery) bool {
 	end := delivery.GetDelivery().GetEndTime().AsTime()
-	return !delivery.Running() && (time.Since(end) > 2*settlePause || end.Before(k.desk.started))
+	return !delivery.Running() && (delivery.GetDelivery().GetMeasurements().GetSettled() || time.Since(end) > 2*settlePause || end.Before(k.desk.started))
 }
 
 // addProgress adds what is known of members at which the delivery is under way.

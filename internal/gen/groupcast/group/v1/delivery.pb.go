@@ -1038,8 +1038,10 @@ type Measurements struct {
 	EffectiveThroughput float64     `protobuf:"fixed64,3,opt,name=effective_throughput,json=effectiveThroughput,proto3" json:"effective_throughput,omitempty"`
 	Links               []*LinkUse  `protobuf:"bytes,4,rep,name=links,proto3" json:"links,omitempty"`
 	Caches              []*CacheUse `protobuf:"bytes,5,rep,name=caches,proto3" json:"caches,omitempty"`
-	unknownFields       protoimpl.UnknownFields
-	sizeCache           protoimpl.SizeCache
+	// All agents have told the last of what they did, or have had time to.
+	Settled       bool `protobuf:"varint,6,opt,name=settled,proto3" json:"settled,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Measurements) Reset() {
@@ -1105,6 +1107,13 @@ func (x *Measurements) GetCaches() []*CacheUse {
 		return x.Caches
 	}
 	return nil
+}
+
+func (x *Measurements) GetSettled() bool {
+	if x != nil {
+		return x.Settled
+	}
+	return false
 }
 
 // TreeNode is where a member or an agent sits in a delivery's tree.
@@ -1936,6 +1945,8 @@ type DeliveryReport struct {
 	Ended bool `protobuf:"varint,11,opt,name=ended,proto3" json:"ended,omitempty"`
 	// RECEIVE: the agent that fed it something else than was sent; it waits for another, to take all again.
 	Damaged string `protobuf:"bytes,12,opt,name=damaged,proto3" json:"damaged,omitempty"`
+	// RELAY: it has been told that the delivery has ended, and has no link any more: what it reports is the last.
+	Resting bool `protobuf:"varint,13,opt,name=resting,proto3" json:"resting,omitempty"`
 	// RECEIVE, of a stream in datagrams.
 	Datagrams *DatagramCounts `protobuf:"bytes,20,opt,name=datagrams,proto3" json:"datagrams,omitempty"`
 	// SEND, of a stream in datagrams: of the link to the one agent.
@@ -2058,6 +2069,13 @@ func (x *DeliveryReport) GetDamaged() string {
 	return ""
 }
 
+func (x *DeliveryReport) GetResting() bool {
+	if x != nil {
+		return x.Resting
+	}
+	return false
+}
+
 func (x *DeliveryReport) GetDatagrams() *DatagramCounts {
 	if x != nil {
 		return x.Datagrams
@@ -2087,6 +2105,8 @@ type ChildReport struct {
 	Stripes *Stripes `protobuf:"bytes,6,opt,name=stripes,proto3" json:"stripes,omitempty"`
 	// It waits until others are done: the cache no longer has, or will not have, what it needs.
 	Waits bool `protobuf:"varint,7,opt,name=waits,proto3" json:"waits,omitempty"`
+	// How long ago the last of the bytes was sent.
+	SinceSent *durationpb.Duration `protobuf:"bytes,8,opt,name=since_sent,json=sinceSent,proto3" json:"since_sent,omitempty"`
 	// Of a stream in datagrams.
 	Datagrams     *DatagramUse `protobuf:"bytes,20,opt,name=datagrams,proto3" json:"datagrams,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2170,6 +2190,13 @@ func (x *ChildReport) GetWaits() bool {
 		return x.Waits
 	}
 	return false
+}
+
+func (x *ChildReport) GetSinceSent() *durationpb.Duration {
+	if x != nil {
+		return x.SinceSent
+	}
+	return nil
 }
 
 func (x *ChildReport) GetDatagrams() *DatagramUse {
@@ -3150,13 +3177,14 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\x12\x1b\n" +
 	"\tmax_bytes\x18\x03 \x01(\x04R\bmaxBytes\x12\x14\n" +
-	"\x05ratio\x18\x04 \x01(\x01R\x05ratio\"\x9a\x02\n" +
+	"\x05ratio\x18\x04 \x01(\x01R\x05ratio\"\xb4\x02\n" +
 	"\fMeasurements\x121\n" +
 	"\x15send_bytes_per_second\x18\x01 \x01(\x04R\x12sendBytesPerSecond\x12;\n" +
 	"\x1areception_bytes_per_second\x18\x02 \x01(\x04R\x17receptionBytesPerSecond\x121\n" +
 	"\x14effective_throughput\x18\x03 \x01(\x01R\x13effectiveThroughput\x121\n" +
 	"\x05links\x18\x04 \x03(\v2\x1b.groupcast.group.v1.LinkUseR\x05links\x124\n" +
-	"\x06caches\x18\x05 \x03(\v2\x1c.groupcast.group.v1.CacheUseR\x06caches\"\xb6\x01\n" +
+	"\x06caches\x18\x05 \x03(\v2\x1c.groupcast.group.v1.CacheUseR\x06caches\x12\x18\n" +
+	"\asettled\x18\x06 \x01(\bR\asettled\"\xb6\x01\n" +
 	"\bTreeNode\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06parent\x18\x02 \x01(\tR\x06parent\x12\x18\n" +
@@ -3238,7 +3266,7 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\bcomplete\x18\x01 \x01(\bR\bcomplete\x128\n" +
 	"\acurrent\x18\x02 \x03(\v2\x1e.groupcast.group.v1.AssignmentR\acurrent\x12\x18\n" +
 	"\adropped\x18\x03 \x03(\tR\adropped\x12\x1c\n" +
-	"\tcontinues\x18\x04 \x01(\bR\tcontinues\"\xa9\x04\n" +
+	"\tcontinues\x18\x04 \x01(\bR\tcontinues\"\xc3\x04\n" +
 	"\x0eDeliveryReport\x12\x1a\n" +
 	"\bdelivery\x18\x01 \x01(\tR\bdelivery\x12!\n" +
 	"\ftree_version\x18\x02 \x01(\x04R\vtreeVersion\x12\x14\n" +
@@ -3253,9 +3281,10 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\astripes\x18\n" +
 	" \x01(\v2\x1b.groupcast.group.v1.StripesR\astripes\x12\x14\n" +
 	"\x05ended\x18\v \x01(\bR\x05ended\x12\x18\n" +
-	"\adamaged\x18\f \x01(\tR\adamaged\x12@\n" +
+	"\adamaged\x18\f \x01(\tR\adamaged\x12\x18\n" +
+	"\aresting\x18\r \x01(\bR\aresting\x12@\n" +
 	"\tdatagrams\x18\x14 \x01(\v2\".groupcast.group.v1.DatagramCountsR\tdatagrams\x12B\n" +
-	"\fdatagram_use\x18\x15 \x01(\v2\x1f.groupcast.group.v1.DatagramUseR\vdatagramUse\"\xa7\x02\n" +
+	"\fdatagram_use\x18\x15 \x01(\v2\x1f.groupcast.group.v1.DatagramUseR\vdatagramUse\"\xe1\x02\n" +
 	"\vChildReport\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
 	"\tconnected\x18\x02 \x01(\bR\tconnected\x12\x1d\n" +
@@ -3264,7 +3293,9 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\facked_offset\x18\x04 \x01(\x04R\vackedOffset\x12\x18\n" +
 	"\aevicted\x18\x05 \x01(\bR\aevicted\x125\n" +
 	"\astripes\x18\x06 \x01(\v2\x1b.groupcast.group.v1.StripesR\astripes\x12\x14\n" +
-	"\x05waits\x18\a \x01(\bR\x05waits\x12=\n" +
+	"\x05waits\x18\a \x01(\bR\x05waits\x128\n" +
+	"\n" +
+	"since_sent\x18\b \x01(\v2\x19.google.protobuf.DurationR\tsinceSent\x12=\n" +
 	"\tdatagrams\x18\x14 \x01(\v2\x1f.groupcast.group.v1.DatagramUseR\tdatagrams\"\xbc\x01\n" +
 	"\x15CreateDeliveryRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x16\n" +
@@ -3460,35 +3491,36 @@ var file_groupcast_group_v1_delivery_proto_depIdxs = []int32{
 	6,  // 38: groupcast.group.v1.DeliveryReport.datagrams:type_name -> groupcast.group.v1.DatagramCounts
 	7,  // 39: groupcast.group.v1.DeliveryReport.datagram_use:type_name -> groupcast.group.v1.DatagramUse
 	9,  // 40: groupcast.group.v1.ChildReport.stripes:type_name -> groupcast.group.v1.Stripes
-	7,  // 41: groupcast.group.v1.ChildReport.datagrams:type_name -> groupcast.group.v1.DatagramUse
-	4,  // 42: groupcast.group.v1.CreateDeliveryRequest.spec:type_name -> groupcast.group.v1.DeliverySpec
-	16, // 43: groupcast.group.v1.CreateDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
-	2,  // 44: groupcast.group.v1.RecordReceiptRequest.state:type_name -> groupcast.group.v1.ReceiptState
-	6,  // 45: groupcast.group.v1.RecordReceiptRequest.datagrams:type_name -> groupcast.group.v1.DatagramCounts
-	16, // 46: groupcast.group.v1.CancelDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
-	16, // 47: groupcast.group.v1.GetDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
-	16, // 48: groupcast.group.v1.ListDeliveriesResponse.deliveries:type_name -> groupcast.group.v1.Delivery
-	16, // 49: groupcast.group.v1.WatchDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
-	36, // 50: groupcast.group.v1.WatchDeliveryResponse.nodes:type_name -> groupcast.group.v1.NodeProgress
-	22, // 51: groupcast.group.v1.DeliveryService.CreateDelivery:input_type -> groupcast.group.v1.CreateDeliveryRequest
-	24, // 52: groupcast.group.v1.DeliveryService.SealDelivery:input_type -> groupcast.group.v1.SealDeliveryRequest
-	26, // 53: groupcast.group.v1.DeliveryService.RecordReceipt:input_type -> groupcast.group.v1.RecordReceiptRequest
-	28, // 54: groupcast.group.v1.DeliveryService.CancelDelivery:input_type -> groupcast.group.v1.CancelDeliveryRequest
-	30, // 55: groupcast.group.v1.DeliveryService.GetDelivery:input_type -> groupcast.group.v1.GetDeliveryRequest
-	32, // 56: groupcast.group.v1.DeliveryService.ListDeliveries:input_type -> groupcast.group.v1.ListDeliveriesRequest
-	34, // 57: groupcast.group.v1.DeliveryService.WatchDelivery:input_type -> groupcast.group.v1.WatchDeliveryRequest
-	23, // 58: groupcast.group.v1.DeliveryService.CreateDelivery:output_type -> groupcast.group.v1.CreateDeliveryResponse
-	25, // 59: groupcast.group.v1.DeliveryService.SealDelivery:output_type -> groupcast.group.v1.SealDeliveryResponse
-	27, // 60: groupcast.group.v1.DeliveryService.RecordReceipt:output_type -> groupcast.group.v1.RecordReceiptResponse
-	29, // 61: groupcast.group.v1.DeliveryService.CancelDelivery:output_type -> groupcast.group.v1.CancelDeliveryResponse
-	31, // 62: groupcast.group.v1.DeliveryService.GetDelivery:output_type -> groupcast.group.v1.GetDeliveryResponse
-	33, // 63: groupcast.group.v1.DeliveryService.ListDeliveries:output_type -> groupcast.group.v1.ListDeliveriesResponse
-	35, // 64: groupcast.group.v1.DeliveryService.WatchDelivery:output_type -> groupcast.group.v1.WatchDeliveryResponse
-	58, // [58:65] is the sub-list for method output_type
-	51, // [51:58] is the sub-list for method input_type
-	51, // [51:51] is the sub-list for extension type_name
-	51, // [51:51] is the sub-list for extension extendee
-	0,  // [0:51] is the sub-list for field type_name
+	41, // 41: groupcast.group.v1.ChildReport.since_sent:type_name -> google.protobuf.Duration
+	7,  // 42: groupcast.group.v1.ChildReport.datagrams:type_name -> groupcast.group.v1.DatagramUse
+	4,  // 43: groupcast.group.v1.CreateDeliveryRequest.spec:type_name -> groupcast.group.v1.DeliverySpec
+	16, // 44: groupcast.group.v1.CreateDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
+	2,  // 45: groupcast.group.v1.RecordReceiptRequest.state:type_name -> groupcast.group.v1.ReceiptState
+	6,  // 46: groupcast.group.v1.RecordReceiptRequest.datagrams:type_name -> groupcast.group.v1.DatagramCounts
+	16, // 47: groupcast.group.v1.CancelDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
+	16, // 48: groupcast.group.v1.GetDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
+	16, // 49: groupcast.group.v1.ListDeliveriesResponse.deliveries:type_name -> groupcast.group.v1.Delivery
+	16, // 50: groupcast.group.v1.WatchDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
+	36, // 51: groupcast.group.v1.WatchDeliveryResponse.nodes:type_name -> groupcast.group.v1.NodeProgress
+	22, // 52: groupcast.group.v1.DeliveryService.CreateDelivery:input_type -> groupcast.group.v1.CreateDeliveryRequest
+	24, // 53: groupcast.group.v1.DeliveryService.SealDelivery:input_type -> groupcast.group.v1.SealDeliveryRequest
+	26, // 54: groupcast.group.v1.DeliveryService.RecordReceipt:input_type -> groupcast.group.v1.RecordReceiptRequest
+	28, // 55: groupcast.group.v1.DeliveryService.CancelDelivery:input_type -> groupcast.group.v1.CancelDeliveryRequest
+	30, // 56: groupcast.group.v1.DeliveryService.GetDelivery:input_type -> groupcast.group.v1.GetDeliveryRequest
+	32, // 57: groupcast.group.v1.DeliveryService.ListDeliveries:input_type -> groupcast.group.v1.ListDeliveriesRequest
+	34, // 58: groupcast.group.v1.DeliveryService.WatchDelivery:input_type -> groupcast.group.v1.WatchDeliveryRequest
+	23, // 59: groupcast.group.v1.DeliveryService.CreateDelivery:output_type -> groupcast.group.v1.CreateDeliveryResponse
+	25, // 60: groupcast.group.v1.DeliveryService.SealDelivery:output_type -> groupcast.group.v1.SealDeliveryResponse
+	27, // 61: groupcast.group.v1.DeliveryService.RecordReceipt:output_type -> groupcast.group.v1.RecordReceiptResponse
+	29, // 62: groupcast.group.v1.DeliveryService.CancelDelivery:output_type -> groupcast.group.v1.CancelDeliveryResponse
+	31, // 63: groupcast.group.v1.DeliveryService.GetDelivery:output_type -> groupcast.group.v1.GetDeliveryResponse
+	33, // 64: groupcast.group.v1.DeliveryService.ListDeliveries:output_type -> groupcast.group.v1.ListDeliveriesResponse
+	35, // 65: groupcast.group.v1.DeliveryService.WatchDelivery:output_type -> groupcast.group.v1.WatchDeliveryResponse
+	59, // [59:66] is the sub-list for method output_type
+	52, // [52:59] is the sub-list for method input_type
+	52, // [52:52] is the sub-list for extension type_name
+	52, // [52:52] is the sub-list for extension extendee
+	0,  // [0:52] is the sub-list for field type_name
 }
 
 func init() { file_groupcast_group_v1_delivery_proto_init() }
