@@ -44,7 +44,7 @@ func TestC61SenderDies(t *testing.T) {
 }
 
 // A source that changes while it is sent: FAILED(source_changed), and nobody has a
-// mixture of both.
+// mixture of both. One that another takes the place of is delivered as it was.
 func TestSourceChanges(t *testing.T) {
 	t.Parallel()
 	n := faults.Start(t, faults.Topology{Agents: 2, Members: "abb"})
@@ -72,6 +72,15 @@ func TestSourceChanges(t *testing.T) {
 			}
 		})
 	}
+	t.Run("replaced", func(t *testing.T) {
+		p := n.Push(n.Object("replaced", size), "--rate", "16MB")
+		n.AwaitBytes(p, "m2", 1<<20)
+		other := n.Object("other", size)
+		if err := os.Rename(other.Path, p.Object.Path); err != nil {
+			t.Fatal(err)
+		}
+		n.AwaitComplete(p)
+	})
 }
 
 // What cannot be read is refused before anything begins.

@@ -62,7 +62,7 @@ func (f *Found) Confirm(durable bool) error {
 	if err != nil {
 		return changedIfGone(f.info.Name, err)
 	}
-	if f.info.Kind == Directory && identify(there) != f.source.top {
+	if identify(there) != f.source.top {
 		return fmt.Errorf("%w: %s", ErrChanged, f.info.Name)
 	}
 	if err := f.source.Changed(); err != nil {

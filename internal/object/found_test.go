@@ -55,3 +55,24 @@ func TestFoundIsConfirmed(t *testing.T) {
 		}
 	}
 }
+
+// A file that another took the place of while it was hashed is not what is there under the name.
+func TestFoundFileThatIsReplaced(t *testing.T) {
+	from, to := t.TempDir(), t.TempDir()
+	plant(t, from, map[string]string{"it": "hello"})
+	plant(t, to, map[string]string{"it": "hello", "other": "olleh"})
+	found, err := object.Find(to, open(t, filepath.Join(from, "it")).Info())
+	if err != nil || found == nil {
+		t.Fatal(found, err)
+	}
+	defer found.Close()
+	if _, there, err := found.Root(t.Context()); err != nil || !there {
+		t.Fatal(there, err)
+	}
+	if err := os.Rename(filepath.Join(to, "other"), filepath.Join(to, "it")); err != nil {
+		t.Fatal(err)
+	}
+	if err := found.Confirm(true); !errors.Is(err, object.ErrChanged) {
+		t.Errorf("%v, want it noticed", err)
+	}
+}

@@ -22,6 +22,16 @@ func identify(info fs.FileInfo) identity {
 	}
 }
 
+// holds reports whether an open file is in the state in which it was seen. To lose its last name changes
+// the time of its last change, and nothing that can be read from it.
+func (i identity) holds(info fs.FileInfo) bool {
+	now := identify(info)
+	if info.Sys().(*syscall.Stat_t).Nlink == 0 {
+		now.changed = i.changed
+	}
+	return now == i
+}
+
 // checkAlone says that a file has other names: who knows one writes to all.
 func checkAlone(path string, info fs.FileInfo) error {
 	if names := info.Sys().(*syscall.Stat_t).Nlink; names != 1 {

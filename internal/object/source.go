@@ -17,9 +17,10 @@ type Source struct {
 	info   Info
 	root   *os.Root // the outermost directory, or the one that the file is in
 	head   *os.File // in memory; nil of a file
+	file   *os.File // the one that is sent, whatever takes its name; nil of a directory
 	layout *layout
 	seen   []identity // of each entry, when the source was opened
-	top    identity   // of the outermost directory
+	top    identity   // of the file, or the outermost directory
 
 	hashing chan struct{} // holds a token: who has it may hash
 	known   bool          // guarded by the token, as is sum
@@ -96,10 +97,11 @@ func (s *Source) openFile(dir *os.Root, name string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = file.Close() }()
+	s.file = file
 	s.info = Info{Name: name, Kind: File, Length: uint64(info.Size()), Mode: info.Mode().Perm(), Time: info.ModTime()}
 	s.layout = fileLayout(name, s.info)
-	s.seen = []identity{identify(info)}
+	s.top = identify(info)
+	s.seen = []identity{s.top}
 	return nil
 }
 
@@ -157,8 +159,10 @@ func (s *Source) Close() error {
 	if s.root != nil {
 		errs = append(errs, s.root.Close())
 	}
-	if s.head != nil {
-		errs = append(errs, s.head.Close())
+	for _, file := range []*os.File{s.head, s.file} {
+		if file != nil {
+			errs = append(errs, file.Close())
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -208,8 +212,14 @@ func (s *Source) cursor() cursor { return cursor{open: s.openEntry} }
 // openEntry opens a file of the source again, with a position of its own, if it
 // is still what it was.
 func (s *Source) openEntry(l *layout, index int) (*os.File, error) {
-	if index == headIndex {
-		return os.Open(fmt.Sprintf("/proc/self/fd/%d", s.head.Fd()))
+	switch {
+	case index == headIndex:
+		return again(s.head)
+	case s.file != nil:
+		if err := s.Changed(); err != nil {
+			return nil, err
+		}
+		return again(s.file)
 	}
 	path := l.entries[index].path
 	file, info, err := openPlain(s.root, path, os.O_RDONLY)
@@ -222,6 +232,11 @@ func (s *Source) openEntry(l *layout, index int) (*os.File, error) {
 	return file, nil
 }
 
+// again opens a file once more, with a position of its own, whether or not it has a name.
+func again(file *os.File) (*os.File, error) {
+	return os.Open(fmt.Sprintf("/proc/self/fd/%d", file.Fd()))
+}
+
 func changedIfGone(path string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: %s is gone", ErrChanged, path)
@@ -229,9 +244,17 @@ func changedIfGone(path string, err error) error {
 	return err
 }
 
-// Changed says whether a file or directory is another, or in another state, than
-// when the source was opened.
+// Changed says whether a directory, or what is in it, is another, or in another state, than
+// when the source was opened; of a file, whether it was written to. That it is removed, or another
+// renamed over it, does not change what is read from it.
 func (s *Source) Changed() error {
+	if s.file != nil {
+		info, err := s.file.Stat()
+		if err == nil && !s.top.holds(info) {
+			err = fmt.Errorf("%w: %s", ErrChanged, s.info.Name)
+		}
+		return err
+	}
 	if s.info.Kind == Directory {
 		if err := s.unchanged(".", s.top); err != nil {
 			return err

@@ -132,6 +132,47 @@ func TestChanged(t *testing.T) {
 	}
 }
 
+// A file is the one that was opened, whatever takes its name; what is written to it is noticed all the same.
+func TestFileThatIsReplaced(t *testing.T) {
+	for name, replace := range map[string]func(it string) error{
+		"replaced": func(it string) error {
+			return errors.Join(os.WriteFile(it+"-new", []byte("two"), 0o644), os.Rename(it+"-new", it))
+		},
+		"removed": os.Remove,
+	} {
+		it := filepath.Join(t.TempDir(), "it")
+		plant(t, filepath.Dir(it), map[string]string{"it": "one"})
+		writer, err := os.OpenFile(it, os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer writer.Close()
+		old := time.Unix(1e9, 0) // so that a write shows whatever the clock's grain
+		if err := os.Chtimes(it, old, old); err != nil {
+			t.Fatal(err)
+		}
+		source := open(t, it)
+		reader := source.NewReader()
+		defer reader.Close()
+		if err := replace(it); err != nil {
+			t.Fatal(err)
+		}
+		content := make([]byte, 3)
+		if err := reader.ReadAt(content, 0); err != nil || string(content) != "one" || source.Changed() != nil {
+			t.Errorf("%s: %q, %v; changed: %v", name, content, err, source.Changed())
+		}
+		if _, err := source.Root(t.Context()); err != nil {
+			t.Errorf("%s: no root: %v", name, err)
+		}
+		if _, err := writer.WriteAt([]byte("eno"), 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := source.Changed(); !errors.Is(err, object.ErrChanged) {
+			t.Errorf("%s and written to: %v, want it noticed", name, err)
+		}
+	}
+}
+
 func TestRootIsCanceledAndTriedAgain(t *testing.T) {
 	from := t.TempDir()
 	plant(t, from, map[string]string{"it": "content"})
