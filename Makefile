@@ -14,13 +14,17 @@ build: ## every binary into bin/
 run: build ## start a standalone server and show the main job at work
 	go run ./e2e/demo bin
 
-# What measures time in emulated networks runs by itself, after all else, and always: it builds the programs that it runs.
+# What measures time in emulated networks runs after all else, and always: it builds the programs that it runs.
 MEASURING := $(addprefix ./e2e/,$(addsuffix /...,lab fleet faults datagrams gather replicas papers peers))
 
+test: test-all-but-measuring test-measuring ## all that needs no cluster, network or tool installed by hand
+
 # Most tests wait for something: more run at once than there are processors.
-test: ## all that needs no cluster, network or tool installed by hand
+test-all-but-measuring:
 	go test -timeout 30m -parallel 6 $(GOTESTFLAGS) $$(go list ./... | grep -vE '/e2e/(lab|fleet|faults|datagrams|gather|replicas|envoy|papers|peers)')
-	go test -timeout 30m -count 1 -p 1 $(GOTESTFLAGS) $(MEASURING)
+
+test-measuring:
+	go test -timeout 30m -count 1 -p 2 $(GOTESTFLAGS) $(MEASURING)
 
 race: ## the tests under the race detector
 	go test -race -timeout 30m ./internal/... ./sdk/... ./services/... ./e2e/cli/...
@@ -64,4 +68,4 @@ tools: .bin/golangci-lint-v2.15.0 .bin/buf-v1.72.0 .bin/protoc-gen-go-v1.36.12 .
 .bin/protoc-gen-go-%: ; go install google.golang.org/protobuf/cmd/protoc-gen-go@$* && touch $@
 .bin/protoc-gen-openapi-%: ; go install github.com/google/gnostic/cmd/protoc-gen-openapi@$* && touch $@
 
-.PHONY: help build run test race check generate bench fuzz clean tools
+.PHONY: help build run test test-all-but-measuring test-measuring race check generate bench fuzz clean tools
