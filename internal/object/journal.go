@@ -8,6 +8,8 @@ import (
 	"os"
 
 	"lukechampine.com/blake3"
+
+	"github.com/groupcast/groupcast/internal/filelock"
 )
 
 const (
@@ -102,7 +104,7 @@ func (j *journal) write(content []byte, at int64) error {
 }
 
 func (j *journal) close() error {
-	if err := j.file.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
+	if err := filelock.Release(j.file); err != nil && !errors.Is(err, os.ErrClosed) {
 		return fmt.Errorf("close journal: %w", err)
 	}
 	return nil

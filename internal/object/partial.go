@@ -9,6 +9,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/groupcast/groupcast/internal/filelock"
 	"lukechampine.com/blake3"
 )
 
@@ -134,7 +136,10 @@ func lockJournal(home folder) (*os.File, error) {
 	if err != nil {
 		return nil, roomError(err)
 	}
-	if err := lock(file); err != nil {
+	if err := filelock.Take(file); err != nil {
+		if errors.Is(err, filelock.ErrHeld) {
+			err = ErrBusy
+		}
 		return nil, errors.Join(err, file.Close())
 	}
 	info, err := checkPlain(home.Root, journalName, file)
@@ -145,22 +150,9 @@ func lockJournal(home folder) (*os.File, error) {
 		err = checkAlone(journalName, info)
 	}
 	if err != nil {
-		return nil, errors.Join(err, file.Close())
+		return nil, errors.Join(err, filelock.Release(file))
 	}
 	return file, nil
-}
-
-func lock(file *os.File) error {
-	for {
-		switch err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
-		case err == nil:
-			return nil
-		case errors.Is(err, unix.EWOULDBLOCK):
-			return ErrBusy
-		case !errors.Is(err, unix.EINTR):
-			return fmt.Errorf("lock journal: %w", err)
-		}
-	}
 }
 
 // empty removes what has landed, and what was claimed about it.

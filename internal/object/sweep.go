@@ -59,7 +59,7 @@ func sweep(all folder, tag string, before time.Time) (bool, error) {
 		return false, err
 	}
 	p := &partial{all: all, home: home, tag: tag, journal: journal{file: file}}
-	defer func() { _ = file.Close() }()
+	defer func() { _ = p.journal.close() }()
 	return true, p.removeContent()
 }
 

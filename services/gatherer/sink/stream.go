@@ -9,9 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/groupcast/groupcast/internal/digest"
+	"github.com/groupcast/groupcast/internal/filelock"
 	"github.com/groupcast/groupcast/internal/link"
 	"github.com/groupcast/groupcast/internal/object"
 )
@@ -59,15 +58,17 @@ func openStream(dir string) (*stream, error) {
 	}
 	s := &stream{dir: dir, lock: lock, segments: make(map[uint64]*os.File)}
 	if err := s.recover(); err != nil {
-		return nil, errors.Join(fmt.Errorf("open stream %s: %w", dir, err), lock.Close())
+		return nil, errors.Join(fmt.Errorf("open stream %s: %w", dir, err), filelock.Release(lock))
 	}
 	return s, nil
 }
 
 // recover finds out what is committed, and cuts off the rest.
 func (s *stream) recover() (err error) {
-	if err := unix.Flock(int(s.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := filelock.Take(s.lock); errors.Is(err, filelock.ErrHeld) {
 		return object.ErrBusy
+	} else if err != nil {
+		return err
 	}
 	if s.committed, s.slot, err = readRecord(s.lock); err != nil {
 		return err
@@ -260,5 +261,5 @@ func (s *stream) Close() error {
 		err = errors.Join(err, open.Close())
 	}
 	s.segments = make(map[uint64]*os.File)
-	return errors.Join(err, s.lock.Close())
+	return errors.Join(err, filelock.Release(s.lock))
 }

@@ -18,7 +18,8 @@ import (
 	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
-	"golang.org/x/sys/unix"
+
+	"github.com/groupcast/groupcast/internal/filelock"
 )
 
 const (
@@ -93,14 +94,14 @@ func lockDir(dir string) (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := filelock.Take(file); err != nil {
 		file.Close()
-		if errors.Is(err, unix.EWOULDBLOCK) {
+		if errors.Is(err, filelock.ErrHeld) {
 			return nil, ErrInUse
 		}
-		return nil, fmt.Errorf("lock: %w", err)
+		return nil, err
 	}
-	return func() { file.Close() }, nil
+	return func() { _ = filelock.Release(file) }, nil
 }
 
 // engine is the embedded etcd, with its ways of dying turned into errors.

@@ -1,0 +1,72 @@
+package delivery
+
+import (
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/groupcast/groupcast/internal/algo/tree"
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/identity"
+)
+
+// What a link carried counts until its last byte, whenever that is told; no word of an agent takes it back to before the
+// delivery began, or ahead.
+func TestLinksAreMeasuredByTheirLastByte(t *testing.T) {
+	const told, second = 10, 1000
+	agent, member := identity.ID{Role: identity.Agent, Name: "a"}, memberID("m")
+	current, err := tree.Restore([]tree.Link{
+		{Node: tree.Node{Name: "member/s", Kind: tree.Member}},
+		{Node: tree.Node{Name: agent.String(), Kind: tree.Agent}, Parent: "member/s"},
+		{Node: tree.Node{Name: member.String(), Kind: tree.Member}, Parent: agent.String()},
+	}, tree.Bound{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		since *durationpb.Duration
+		want  uint64
+	}{
+		"eight seconds ago":  {durationpb.New(8 * time.Second), told * second / 2},
+		"now":                {durationpb.New(0), second},
+		"not said":           {nil, second},
+		"before it began":    {durationpb.New(time.Hour), 0},
+		"before it is later": {durationpb.New(-time.Hour), second},
+	} {
+		p := &progress{begun: begin, nodes: make(map[identity.ID]*nodeProgress), links: make(map[link]*carriage)}
+		p.take(agent, &groupv1.DeliveryReport{Children: []*groupv1.ChildReport{{Name: "m", SentBytes: told * second, SinceSent: test.since}}}, current, after(told))
+		uses := measuring{progress: p}.links()
+		if len(uses) != 1 || uses[0].GetBytes() != told*second || uses[0].GetBytesPerSecond() != test.want {
+			t.Errorf("%s: the links are measured as %v, want %d/s", name, uses, test.want)
+		}
+	}
+}
+
+// A delivery is measured for good once all of its agents have told that they are done with it; members tell nothing of links.
+func TestAllAgentsRest(t *testing.T) {
+	a, b, m := identity.ID{Role: identity.Agent, Name: "a"}, identity.ID{Role: identity.Agent, Name: "b"}, memberID("m")
+	k := &keeper{
+		assigned: map[identity.ID]*groupv1.Assignment{a: {}, b: {}, m: {}},
+		progress: &progress{nodes: make(map[identity.ID]*nodeProgress)},
+	}
+	report := func(id identity.ID, resting bool) {
+		k.progress.nodes[id] = &nodeProgress{report: &groupv1.DeliveryReport{Resting: resting}}
+	}
+	for _, step := range []struct {
+		what string
+		do   func()
+		want bool
+	}{
+		{"nobody has reported", func() {}, false},
+		{"one rests", func() { report(a, true) }, false},
+		{"the other works", func() { report(b, false) }, false},
+		{"both rest", func() { report(b, true) }, true},
+		{"one feeds a late member", func() { report(a, false) }, false},
+	} {
+		step.do()
+		if got := k.allRest(); got != step.want {
+			t.Errorf("%s: all rest: %v", step.what, got)
+		}
+	}
+}
