@@ -14,8 +14,9 @@ build: ## every binary into bin/
 run: build ## start a standalone server and show the main job at work
 	go run ./e2e/demo bin
 
-# What measures time in emulated networks runs after all else, and always: it builds the programs that it runs.
-MEASURING := $(addprefix ./e2e/,$(addsuffix /...,lab fleet faults datagrams gather replicas papers peers))
+# What measures time in emulated networks runs after all else, and always: it builds the programs that it runs. Two packages run at a
+# time, those side by side that disturb each other least.
+MEASURING := $(addprefix ./e2e/,$(addsuffix /...,faults fleet datagrams replicas gather lab papers peers))
 
 test: test-all-but-measuring test-measuring ## all that needs no cluster, network or tool installed by hand
 

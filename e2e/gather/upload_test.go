@@ -111,7 +111,6 @@ func TestChangedFileEndsItsUpload(t *testing.T) {
 			_, err = to.WriteAt([]byte{0}, 3)
 			return err
 		},
-		"removed": os.Remove,
 	} {
 		t.Run(what, func(t *testing.T) {
 			name, _ := s.file(what, 1, 24<<20)
@@ -123,6 +122,31 @@ func TestChangedFileEndsItsUpload(t *testing.T) {
 			}
 			if _, err := os.Stat(filepath.Join(s.store, what, what)); err == nil {
 				t.Error("it has appeared at the gatherer")
+			}
+		})
+	}
+}
+
+// A file that is removed, or that another takes the place of, is uploaded as it was when it was opened.
+func TestReplacedFileIsUploadedAsItWas(t *testing.T) {
+	s := start(t)
+	s.policy("default: {max: 8MB}")
+	other, _ := s.file("other", 2, 1<<20)
+	for what, change := range map[string]func(name string) error{
+		"replaced": func(name string) error { return os.Rename(other, name) },
+		"removed":  os.Remove,
+	} {
+		t.Run(what, func(t *testing.T) {
+			name, content := s.file(what, 1, 16<<20)
+			p := s.upload(what, name)
+			s.await("some has come", func() bool { return s.status(what).GetReceivedBytes() > 1<<20 })
+			s.must(change(name))
+			if status := p.status(); status != 0 {
+				t.Errorf("exit status %d: %s", status, p.said.String())
+			}
+			there, err := os.ReadFile(filepath.Join(s.store, what, what))
+			if err != nil || !bytes.Equal(there, content) {
+				t.Errorf("%d bytes are there, other than those that were sent: %v", len(there), err)
 			}
 		})
 	}
