@@ -22,7 +22,7 @@ test: test-all-but-measuring test-measuring ## all that needs no cluster, networ
 
 # Most tests wait for something: more run at once than there are processors.
 test-all-but-measuring:
-	go test -timeout 30m -parallel 6 $(GOTESTFLAGS) $$(go list ./... | grep -vE '/e2e/(lab|fleet|faults|datagrams|gather|replicas|envoy|papers|peers)')
+	go test -timeout 30m -p 3 -parallel 6 $(GOTESTFLAGS) $$(go list ./... | grep -vE '/e2e/(lab|fleet|faults|datagrams|gather|replicas|envoy|papers|peers)')
 
 test-measuring:
 	go test -timeout 30m -count 1 -p 2 $(GOTESTFLAGS) $(MEASURING)

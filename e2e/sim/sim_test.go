@@ -25,7 +25,10 @@ var (
 	again = flag.Int("again", 1, "how often to run that one")
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400) // worlds are small, and there are many
+	goleak.VerifyTestMain(m)
+}
 
 // Sections 5 and 10 of the design: whatever fails and heals, each member that was
 // joined at the start has exactly what was sent, or a known reason why not.
