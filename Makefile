@@ -18,13 +18,9 @@ run: build ## start a standalone server and show the main job at work
 # time, those side by side that disturb each other least.
 MEASURING := $(addprefix ./e2e/,$(addsuffix /...,faults fleet datagrams replicas gather lab papers peers))
 
-test: test-all-but-measuring test-measuring ## all that needs no cluster, network or tool installed by hand
-
 # Most tests wait for something: more run at once than there are processors.
-test-all-but-measuring:
+test: ## all that needs no cluster, network or tool installed by hand
 	go test -timeout 30m -p 3 -parallel 6 $(GOTESTFLAGS) $$(go list ./... | grep -vE '/e2e/(lab|fleet|faults|datagrams|gather|replicas|envoy|papers|peers)')
-
-test-measuring:
 	go test -timeout 30m -count 1 -p 2 $(GOTESTFLAGS) $(MEASURING)
 
 race: ## the tests under the race detector
@@ -69,4 +65,4 @@ tools: .bin/golangci-lint-v2.15.0 .bin/buf-v1.72.0 .bin/protoc-gen-go-v1.36.12 .
 .bin/protoc-gen-go-%: ; go install google.golang.org/protobuf/cmd/protoc-gen-go@$* && touch $@
 .bin/protoc-gen-openapi-%: ; go install github.com/google/gnostic/cmd/protoc-gen-openapi@$* && touch $@
 
-.PHONY: help build run test test-all-but-measuring test-measuring race check generate bench fuzz clean tools
+.PHONY: help build run test race check generate bench fuzz clean tools

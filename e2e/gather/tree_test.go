@@ -78,6 +78,21 @@ func TestTreeGoesOnAfterAFileThatChanges(t *testing.T) {
 	}
 }
 
+// A file that is gone before its turn comes is missing, and that is told.
+func TestTreeTellsOfAFileThatIsGone(t *testing.T) {
+	s := start(t)
+	s.policy("default: {max: 3MB}")
+	for i := range 4 {
+		s.file(fmt.Sprint("tree/", i), uint64(i), 3<<20)
+	}
+	p := s.upload("alice", s.place("tree"))
+	s.await("some has come", func() bool { return s.status("alice").GetReceivedBytes() > 1<<20 })
+	s.must(os.Rename(s.place("tree/3"), s.place("tree.3")))
+	if status := p.status(); status != 3 || !strings.Contains(p.said.String(), "tree/3 was there and is gone") {
+		t.Errorf("exit status %d: %s", status, p.said.String())
+	}
+}
+
 // Small files go several at a time, also where a client may have one connection alone; the progress is
 // that of all together.
 func TestFilesOfATreeGoTogether(t *testing.T) {

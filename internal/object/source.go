@@ -245,8 +245,8 @@ func changedIfGone(path string, err error) error {
 }
 
 // Changed says whether a directory, or what is in it, is another, or in another state, than
-// when the source was opened; of a file, whether it was written to. That it is removed, or another
-// renamed over it, does not change what is read from it.
+// when the source was opened; of a file, whether it may have been written to. That it is removed, or another
+// renamed over it, does not change what is read from it. What else changes its times may be a write.
 func (s *Source) Changed() error {
 	if s.file != nil {
 		info, err := s.file.Stat()

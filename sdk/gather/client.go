@@ -159,7 +159,7 @@ func (c *Client) keepAttached() {
 }
 
 // ErrFenced says that the same client has attached elsewhere.
-var ErrFenced = errors.New("another process has attached as this client: only one can")
+var ErrFenced = errors.New("another process has attached as this client: only one can at a time, so give each a name of its own (--as)")
 
 var errClosed = &sdk.Error{Code: sdk.Conflict, Reason: "CLOSED", Message: "the client was closed"}
 

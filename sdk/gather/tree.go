@@ -142,11 +142,11 @@ func (t *tree) hasNoRoom(file found) bool {
 	return true
 }
 
-// uploadOne uploads a file, unless it was removed since it was found.
+// uploadOne uploads a file. One that was removed or renamed since it was found is missing, which is told.
 func (t *tree) uploadOne(ctx context.Context, file found) error {
 	at := filepath.Join(t.dir, file.path)
 	if _, err := os.Lstat(at); errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return &sdk.Error{Code: sdk.Conflict, Reason: "SOURCE_CHANGED", Message: at + " was there and is gone: it is not uploaded"}
 	}
 	options := FileOptions{Path: path.Join(t.options.Path, filepath.ToSlash(file.path)), Progress: t.progress}
 	uploaded, err := t.client.Upload(ctx, at, options)

@@ -43,7 +43,8 @@ func TestLinksAreMeasuredByTheirLastByte(t *testing.T) {
 	}
 }
 
-// A delivery is measured for good once all of its agents have told that they are done with it; members tell nothing of links.
+// A delivery is measured for good once all of its agents have told that they are done with it. What the sender sent is known
+// when it has ended.
 func TestAllAgentsRest(t *testing.T) {
 	a, b, m := identity.ID{Role: identity.Agent, Name: "a"}, identity.ID{Role: identity.Agent, Name: "b"}, memberID("m")
 	k := &keeper{

@@ -129,8 +129,12 @@ func (d *Desk) show(delivery view.Delivery, whole bool) *groupv1.Delivery {
 		shown.State = stateOf(len(delivery.GetMembers()), int(shown.GetCompleteCount()))
 	}
 	shown.Receipts = sorted(receipts)
-	if k != nil && !k.isSettled(delivery) {
+	settled := d.isSettled(delivery)
+	if k != nil && !settled {
 		k.measureInto(record)
+	}
+	if shown.GetMeasurements() != nil {
+		shown.Measurements.Settled = settled
 	}
 	if !whole {
 		shown.Receipts, shown.Measurements = nil, nil
@@ -168,9 +172,9 @@ func writtenReceipts(delivery view.Delivery) map[string]*groupv1.Receipt {
 }
 
 // isSettled tells whether nothing more is measured of a delivery.
-func (k *keeper) isSettled(delivery view.Delivery) bool {
+func (d *Desk) isSettled(delivery view.Delivery) bool {
 	end := delivery.GetDelivery().GetEndTime().AsTime()
-	return !delivery.Running() && (delivery.GetDelivery().GetMeasurements().GetSettled() || time.Since(end) > 2*settlePause || end.Before(k.desk.started))
+	return !delivery.Running() && (delivery.GetDelivery().GetMeasurements().GetSettled() || time.Since(end) > 2*settlePause || end.Before(d.started))
 }
 
 // addProgress adds what is known of members at which the delivery is under way.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/netip"
 	"os"
 	"runtime/debug"
@@ -132,6 +133,9 @@ func (a *app) checkKey(command *cobra.Command, _ []string) error {
 
 // meet is where and with which key to meet.
 func (a *app) meet() (multicast.Place, []byte, error) {
+	if _, err := net.InterfaceByName(a.lan); err != nil {
+		return multicast.Place{}, nil, usageError{fmt.Errorf("--lan %s: %w", a.lan, err)}
+	}
 	m, err := meet(a.phrase)
 	if err != nil {
 		return multicast.Place{}, nil, usageError{err}

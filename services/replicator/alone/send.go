@@ -84,9 +84,9 @@ func (a *app) send(ctx context.Context, s *sending, path string) error {
 	if !known {
 		return usageError{fmt.Errorf("--slow %s: it can be pace or detach", s.slow)}
 	}
-	if a.phrase == "" {
+	made := a.phrase == ""
+	if made {
 		a.phrase = NewPhrase()
-		fmt.Fprintf(a.stderr, "receive with: groupcast-replicator receive --into PATH --lan INTERFACE --key %s\n", a.phrase)
 	}
 	place, key, err := a.meet()
 	if err != nil {
@@ -97,6 +97,9 @@ func (a *app) send(ctx context.Context, s *sending, path string) error {
 		return err
 	}
 	defer func() { _ = from.Close() }()
+	if made {
+		fmt.Fprintf(a.stderr, "receive with: groupcast-replicator receive --into PATH --lan INTERFACE --key %s\n", a.phrase)
+	}
 	shown := &line{to: a.stderr, quiet: a.quiet}
 	shown.say("waiting for %s on %s", s.whom(), a.lan)
 	env := send.Env{Log: a.log(), Progress: shown.sending, Begins: func(joined, refused int) { a.begins(s, joined, refused) }}
@@ -174,8 +177,10 @@ func (a *app) receipts(r send.Result) {
 	}
 	fmt.Fprintf(a.stdout, "%s  %s in %.2fs, %s/s, %s\n", r.Info.Name, bytesize.Short(r.Info.Length), seconds,
 		bytesize.Short(uint64(float64(r.Info.Length)/seconds)), root)
-	fmt.Fprintf(a.stdout, "datagrams of %d bytes: %d, %d of them sent again; cut by the kernel: %v; the breaker tripped %d times\n",
-		r.Datagram, r.Counts.Packets, r.Counts.Repairs, r.Offload.Segment, r.Counts.Trips)
+	fmt.Fprintf(a.stdout, "datagrams of at most %d bytes: %d, %d of them sent again\n", r.Datagram, r.Counts.Packets, r.Counts.Repairs)
+	if r.Counts.Trips > 0 {
+		fmt.Fprintf(a.stdout, "it stopped for a while %d times, for too much was lost\n", r.Counts.Trips)
+	}
 	a.table(r.Members)
 }
 
