@@ -163,6 +163,40 @@ func TestFullDiskFailsAlone(t *testing.T) {
 	b.wantCopies(0, 2)
 }
 
+// A receiver whose user ends it says so: the sender does not wait for it, and it goes on another time.
+func TestReceiverLeaves(t *testing.T) {
+	b := onLAN(t, 2, lanShape)
+	b.file(6_000_000)
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	const patience = 20 * time.Second
+	started := time.Now()
+	leaving := b.receive(ctx, 0, func(c *receive.Config) {
+		c.Leaves = true
+		c.Open = func(ctx context.Context, info object.Info) (receive.Landing, error) {
+			time.AfterFunc(200*time.Millisecond, interrupt)
+			return object.Land(ctx, b.dirs[0], info)
+		}
+	})
+	staying := b.receive(t.Context(), 1)
+	result, err := b.send(t.Context(), func(c *send.Config) { c.Patience = patience })
+	if took := time.Since(started); err != nil || took > patience {
+		t.Errorf("it took %v, %v: who left was waited for", took, err)
+	}
+	if r := <-leaving; !errors.Is(r.err, context.Canceled) {
+		t.Errorf("who left: %v", r.err)
+	}
+	if r := <-staying; r.err != nil {
+		t.Error(r.err)
+	}
+	for _, m := range result.Members {
+		if (m.Name == "receiver1") != (m.Outcome == algo.Failed && m.Reason == "left") {
+			t.Errorf("%s: %v %s", m.Name, m.Outcome, m.Reason)
+		}
+	}
+	b.wantCopies(1)
+}
+
 // C61, P2: a sender that goes leaves nobody waiting, and who receives again goes on where it was.
 func TestReceiversGoOnAfterTheSender(t *testing.T) {
 	b := onLAN(t, 2, lanShape)

@@ -78,10 +78,13 @@ func (a *app) receive(ctx context.Context, r *receiving) error {
 	shown := &line{to: a.stderr, quiet: a.quiet}
 	shown.say("waiting for a sender on %s", a.lan)
 	receipt, err := receive.Run(ctx, receive.Env{Log: a.log(), Progress: shown.receiving}, receive.Config{
-		Place: place, Key: key, Name: r.name, LAN: r.site, Durable: r.ack == "durable",
+		Place: place, Key: key, Name: r.name, LAN: r.site, Durable: r.ack == "durable", Leaves: true,
 		Await: r.await, Patience: r.patience, Find: r.find, Open: r.open,
 	})
 	shown.end()
+	if ctx.Err() != nil && receipt.Info.Length > 0 {
+		fmt.Fprintf(a.stderr, "what there is of %s is kept: receive again to go on\n", receipt.Info.Name)
+	}
 	if err != nil {
 		return err
 	}

@@ -108,6 +108,9 @@ func (a *app) send(ctx context.Context, s *sending, path string) error {
 		Datagram: s.datagram, Slow: slow, Patience: s.patience,
 	})
 	shown.end()
+	if ctx.Err() != nil {
+		fmt.Fprintln(a.stderr, "receivers keep what they have: send again to go on")
+	}
 	if refused := new(send.RefusedError); errors.As(err, &refused) {
 		a.table(refused.Receipts)
 	}

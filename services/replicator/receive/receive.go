@@ -42,6 +42,8 @@ type Config struct {
 	Open func(ctx context.Context, info object.Info) (Landing, error)
 	// Durable has what landed be on disk before it counts as complete.
 	Durable bool
+	// Leaves has one that is interrupted tell the sender, which is not to expect it again.
+	Leaves bool
 	// Await is how long a sender is waited for; zero waits for ever.
 	Await time.Duration
 	// Patience is how long a sender may be silent before it is given up.
@@ -243,6 +245,7 @@ func newReplica(env Env, config Config, ear, mouth *udp.Socket, heard announced,
 
 // run joins and receives until it is over.
 func (r *replica) run(ctx context.Context) error {
+	interrupted := ctx.Done()
 	ctx, r.stop = context.WithCancel(ctx)
 	defer r.stop()
 	tasks, inner := errgroup.WithContext(ctx)
@@ -250,6 +253,11 @@ func (r *replica) run(ctx context.Context) error {
 	tasks.Go(func() error { return r.serve(r.ear, r.take) })
 	tasks.Go(func() error { return r.keepJoining(inner) })
 	tasks.Go(func() error {
+		select {
+		case <-interrupted:
+			r.leave()
+		case <-inner.Done():
+		}
 		<-inner.Done()
 		r.mu.Lock()
 		r.isOver = true
@@ -319,6 +327,30 @@ func (r *replica) keepJoining(ctx context.Context) error {
 	}
 }
 
+const (
+	// farewells is how often it is said that a replica leaves, and farewellEvery is how far apart.
+	farewells     = 3
+	farewellEvery = 20 * time.Millisecond
+)
+
+// leave tells the sender that nobody is here any more, so that it does not wait.
+func (r *replica) leave() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.config.Leaves || r.rules == nil || r.isSettled || r.ended != nil {
+		return
+	}
+	r.ended = context.Canceled
+	for range farewells {
+		now := time.Now()
+		r.rules.Enter(wire.Failed, wire.Left, object.Root{}, now)
+		r.report(now)
+		r.mu.Unlock()
+		time.Sleep(farewellEvery)
+		r.mu.Lock()
+	}
+}
+
 // join sends a JOIN. The caller has the lock.
 func (r *replica) join() {
 	j := wire.Joining{Heard: uint16(r.heard.Size), Buffer: uint32(r.ear.Buffer()), Have: r.resumed, Name: r.config.Name, LAN: r.config.LAN}
@@ -344,14 +376,19 @@ func (r *replica) tick(now time.Time) {
 	if r.rules == nil || r.isOver {
 		return
 	}
+	r.report(now)
+	if r.env.Progress != nil && now.Sub(r.shown) > idle {
+		r.shown = now
+		r.env.Progress(Progress{Landed: r.landing.Offset(), Length: r.heard.Length, Stats: r.shownStats()})
+	}
+}
+
+// report tells the sender what there is to tell. The caller has the lock.
+func (r *replica) report(now time.Time) {
 	if report, ok := r.rules.Report(now); ok {
 		r.stats.Reports++
 		_ = r.mouth.Send(r.up.Seal(nil, wire.Head{Kind: wire.Report, Block: uint32(r.id), Number: r.number}, report.Append(nil)), r.heard.Sender)
 		r.number++
-	}
-	if r.env.Progress != nil && now.Sub(r.shown) > idle {
-		r.shown = now
-		r.env.Progress(Progress{Landed: r.landing.Offset(), Length: r.heard.Length, Stats: r.shownStats()})
 	}
 }
 

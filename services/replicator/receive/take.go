@@ -2,6 +2,7 @@ package receive
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"time"
 
@@ -251,7 +252,7 @@ func (r *replica) bye() {
 	r.mu.Lock()
 	reason := error(nil)
 	if !r.isSettled && r.ended == nil {
-		reason = ErrSenderGone
+		reason = fmt.Errorf("%w: it was ended; what is there is kept, receive again to go on", ErrSenderGone)
 	}
 	r.mu.Unlock()
 	r.finish(reason)

@@ -88,10 +88,11 @@ const (
 	Damaged         // the root is another
 	Disk            // its disk or file system refused something
 	Refused         // its user or configuration does
+	Left            // its user has ended it
 )
 
 func (r Reason) String() string {
-	return [...]string{"", "no_room", "damaged", "disk", "refused"}[min(r, Refused)]
+	return [...]string{"", "no_room", "damaged", "disk", "refused", "left"}[min(r, Left)]
 }
 
 // Want is what a member misses: Run whole blocks, or Need packets of a block that misses
@@ -145,7 +146,7 @@ func ParseReport(from []byte) (Reported, error) {
 		Frontier: binary.BigEndian.Uint32(from[24:]), State: State(from[28]), Reason: Reason(from[29]),
 		Root: [RootSize]byte(from[32:]),
 	}
-	if r.State > Failed || r.Reason > Refused || r.Seen > MaxNumber+1 {
+	if r.State > Failed || r.Reason > Left || r.Seen > MaxNumber+1 {
 		return Reported{}, fmt.Errorf("%w: REPORT of state %d, reason %d, %d seen", ErrProtocol, r.State, r.Reason, r.Seen)
 	}
 	for rest := from[reportSize:]; len(rest) > 0; rest = rest[wantSize:] {
