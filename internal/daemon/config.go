@@ -205,6 +205,6 @@ func Print(config Config) string {
 // Usage returns the help text.
 func Usage(service string, config Config) string {
 	settings := fields(reflect.ValueOf(config), nil)
-	return fmt.Sprintf("Usage: groupcast-%s [flags]\n\nEvery flag is also a YAML key (--store-data-dir is store.dataDir) and an\nenvironment variable (GROUPCAST_STORE_DATA_DIR). Flags win over the\nenvironment, which wins over the file.\n\nFlags:\n%s",
+	return fmt.Sprintf("Usage: groupcast-%s [flags]\n\nEvery flag is also a YAML key (--admin-listen is admin.listen) and an\nenvironment variable (GROUPCAST_ADMIN_LISTEN). Flags win over the\nenvironment, which wins over the file.\n\nFlags:\n%s",
 		service, flagSet(service, settings).FlagUsages())
 }

@@ -176,7 +176,7 @@ func TestHelpListsEverySetting(t *testing.T) {
 		"--admin-listen string", "--admin-pprof  ", "--log-level level", "--log-format string", "--stop-wait duration",
 		"--name string", "--workers number", "--store-data-dir string", "--store-peers list", "--store-keep duration", "--store-sync  ",
 		"directory of the data", `(default "data")`, "(default 1h0m0s)",
-		"GROUPCAST_STORE_DATA_DIR", "GROUPCAST_TEST_CONFIG",
+		"GROUPCAST_ADMIN_LISTEN", "GROUPCAST_TEST_CONFIG",
 	} {
 		if !strings.Contains(help, want) {
 			t.Errorf("help does not say %q:\n%s", want, help)

@@ -276,10 +276,13 @@ func (s *Source) unchanged(path string, seen identity) error {
 	if err != nil {
 		return changedIfGone(path, err)
 	}
-	if identify(info) != seen {
-		return fmt.Errorf("%w: %s", ErrChanged, path)
+	switch {
+	case identify(info) == seen:
+		return nil
+	case info.IsDir():
+		return fmt.Errorf("%w: %s: something in it was added or removed, or its mode changed", ErrChanged, filepath.Join(s.info.Name, path))
 	}
-	return nil
+	return fmt.Errorf("%w: %s", ErrChanged, path)
 }
 
 // Root hashes all bytes, once: later calls return the same. It may run while

@@ -147,8 +147,10 @@ func summary(d sdk.Delivery) string {
 	if m.SendBytesPerSecond == 0 {
 		return text
 	}
-	text += fmt.Sprintf("\nsent at %s/s, received at %s/s by the slowest (effective throughput %.2f)",
-		bytesize.Short(m.SendBytesPerSecond), bytesize.Short(m.ReceptionBytesPerSecond), m.EffectiveThroughput)
+	text += fmt.Sprintf("\nsent at %s/s", bytesize.Short(m.SendBytesPerSecond))
+	if d.State == sdk.DeliveryComplete { // nobody who failed is the slowest
+		text += fmt.Sprintf(", received at %s/s by the slowest (effective throughput %.2f)", bytesize.Short(m.ReceptionBytesPerSecond), m.EffectiveThroughput)
+	}
 	for _, cache := range m.Caches {
 		text += fmt.Sprintf("; %s cached %.0f%%", cache.Agent, 100*cache.Ratio)
 	}
@@ -272,18 +274,22 @@ func settled(ctx context.Context, client *sdk.Client, d sdk.Delivery) sdk.Delive
 // mostReasons is how many members' reasons are told at once.
 const mostReasons = 10
 
-// sayWhy tells what members that failed say of it, beyond the word in the table.
+// sayWhy tells why members do not have it, beyond the word in the table.
 func (a *app) sayWhy(d sdk.Delivery) {
 	said := 0
 	for _, receipt := range d.Receipts {
-		if receipt.State != sdk.ReceiptFailed || receipt.Detail == "" {
+		why := receipt.Detail
+		switch {
+		case receipt.State == sdk.ReceiptUnknown:
+			why = fmt.Sprintf("has not been heard of since %s, and may have all of it or nothing", receipt.Changed.Local().Format(time.TimeOnly))
+		case receipt.State != sdk.ReceiptFailed || why == "":
 			continue
 		}
 		if said++; said > mostReasons {
 			fmt.Fprintf(a.stderr, "and others: groupcast delivery get %s -o wide\n", shortID(d))
 			return
 		}
-		fmt.Fprintf(a.stderr, "%s: %s\n", receipt.Member, printable.Text(receipt.Detail))
+		fmt.Fprintf(a.stderr, "%s: %s\n", receipt.Member, printable.Text(why))
 	}
 }
 

@@ -35,6 +35,7 @@ type progress struct {
 	*screen
 	tree     bool // draw who feeds whom in a delivery, not how far each member is
 	told     map[string]string
+	said     string // the last line that said how far it is
 	lastLine time.Time
 	before   map[string]sample
 }
@@ -122,7 +123,10 @@ func (p *progress) tell(s standing) {
 	}
 	if time.Since(p.lastLine) >= linePause {
 		p.lastLine = time.Now()
-		p.say(s.sent + waitingFor(s.parts))
+		if line := s.sent + waitingFor(s.parts); line != p.said {
+			p.said = line
+			p.say(line)
+		}
 	}
 }
 
