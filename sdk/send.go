@@ -157,7 +157,8 @@ func (o *Outgoing) Progress(ctx context.Context) iter.Seq2[Delivery, error] {
 	}
 }
 
-// Wait returns the delivery when it has ended.
+// Wait returns the delivery when it has ended. How that was is its State, and who has it its Receipts: an error says that
+// neither is known.
 func (o *Outgoing) Wait(ctx context.Context) (Delivery, error) {
 	var last Delivery
 	for delivery, err := range o.Progress(ctx) {
