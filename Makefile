@@ -16,7 +16,7 @@ run: build ## start a standalone server and show the main job at work
 
 # What measures time in emulated networks runs after all else, and always: it builds the programs that it runs. Two packages run at a
 # time, those side by side that disturb each other least.
-MEASURING := $(addprefix ./e2e/,$(addsuffix /...,faults fleet datagrams replicas gather lab papers peers))
+MEASURING := $(addprefix ./e2e/,$(addsuffix /...,faults fleet datagrams replicas lab peers gather papers))
 
 # Most tests wait for something: more run at once than there are processors.
 test: ## all that needs no cluster, network or tool installed by hand
