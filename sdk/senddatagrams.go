@@ -166,6 +166,7 @@ func (s *datagramSender) end(ctx context.Context) {
 		s.out.fail(ctx, "failed", fmt.Errorf("read the stream: %w", s.failed))
 		return
 	}
+	s.out.session.attendance.reportNow()
 	root := s.hash.Sum()
 	s.out.seal(ctx, &groupv1.SealDeliveryRequest{Length: s.bytes, Root: root[:], Datagrams: s.next})
 }

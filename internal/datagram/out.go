@@ -113,6 +113,7 @@ func (o *Out) Add(batch *Batch, h wire.Header, payload []byte, now time.Time) {
 	o.next++
 	o.use.Sent++
 	o.use.Bytes += uint64(len(payload))
+	o.use.Last = now
 	batch.add(o, o.to, h, payload)
 }
 

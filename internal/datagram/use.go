@@ -1,6 +1,8 @@
 package datagram
 
 import (
+	"time"
+
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 )
 
@@ -9,9 +11,11 @@ type Use struct {
 	// Sent left, Bytes of payload with it. Held were not sent: the pace did not allow it, or
 	// it was not known where to, or there was no room.
 	Sent, Bytes, Held uint64
+	// Last is when the last of it left; zero if nothing did.
+	Last time.Time
 	// Lost is what the child says that did not come.
 	Lost uint64
-	// Rate is how many bytes per second may be sent now.
+	// Rate is how many bytes per second may be sent now, or could be when the link ended.
 	Rate float64
 	// Trips is how often the breaker has tripped; Open tells whether it stops the link now.
 	Trips int
@@ -25,6 +29,12 @@ func (u *Use) Add(earlier Use) {
 	u.Held += earlier.Held
 	u.Lost += earlier.Lost
 	u.Trips += earlier.Trips
+	if u.Last.IsZero() {
+		u.Last = earlier.Last
+	}
+	if u.Rate == 0 { // there is no link now
+		u.Rate = earlier.Rate
+	}
 }
 
 // Message returns it as the managers are told.

@@ -244,7 +244,7 @@ func (a *app) deliveryCancel() *cobra.Command {
 
 // conclude shows how a delivery ended, and makes the exit status of it.
 func (a *app) conclude(ctx context.Context, client *sdk.Client, d sdk.Delivery) error {
-	if a.output != "table" && !d.InDatagrams {
+	if a.output != "table" {
 		d = settled(ctx, client, d)
 	}
 	if a.output == "table" || a.output == "wide" {

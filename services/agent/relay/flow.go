@@ -31,6 +31,7 @@ type flow struct {
 	mu         sync.Mutex
 	assignment *groupv1.Assignment
 	changed    chan struct{} // closed when the assignment changes
+	rested     bool          // it rests, and that was to be reported
 	lost       string        // the parent that cannot be reached
 	children   map[string]*fed
 	seen       algo.Seen
@@ -38,11 +39,32 @@ type flow struct {
 	bytes      uint64           // that came
 }
 
-// fed is a child's link.
+// fed is a child, over however many links one after the other. What they were used for stays when they are gone.
 type fed struct {
-	out    *datagram.Out
-	cancel context.CancelFunc
+	out     *datagram.Out      // nil while it has no link
+	cancel  context.CancelFunc // ends that
+	earlier datagram.Use
 }
+
+// unlink forgets the link that there is, but for what it was used for.
+func (c *fed) unlink() {
+	if c.out != nil {
+		c.cancel()
+		c.earlier = c.use()
+		c.out, c.cancel = nil, nil
+	}
+}
+
+// use returns what all links were used for.
+func (c *fed) use() (use datagram.Use) {
+	if c.out != nil {
+		use = c.out.Use()
+	}
+	use.Add(c.earlier)
+	return use
+}
+
+func (c *fed) isReady() bool { return c.out != nil && c.out.IsReady() }
 
 func newFlow(h *Hub, assignment *groupv1.Assignment) *flow {
 	f := &flow{
@@ -75,12 +97,35 @@ func (f *flow) assign(assignment *groupv1.Assignment) {
 	}
 	for name, child := range f.children {
 		isChild := func(n *groupv1.Neighbour) bool { return n.GetName() == name }
-		if !slices.ContainsFunc(assignment.GetChildren(), isChild) {
+		if child.out != nil && !slices.ContainsFunc(assignment.GetChildren(), isChild) {
 			child.cancel()
 		}
 	}
 	close(f.changed)
 	f.changed = make(chan struct{})
+	f.rest()
+}
+
+// isResting reports whether nothing happens in a delivery that has ended.
+func (f *flow) isResting() bool {
+	if !f.assignment.GetEnded() || f.inlet.links() > 0 {
+		return false
+	}
+	for _, child := range f.children {
+		if child.out != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// rest has it reported at once that all is done here: who watches the delivery's end waits for what each link carried.
+func (f *flow) rest() {
+	resting := f.isResting()
+	if resting && !f.rested {
+		f.hub.Report()
+	}
+	f.rested = resting
 }
 
 func (f *flow) expects(id identity.ID, offer bool) bool {
@@ -147,7 +192,9 @@ func (f *flow) pass(h wiredatagram.Header, payload []byte, now time.Time) {
 		if batch.IsFull() {
 			batch.Flush()
 		}
-		child.out.Add(batch, h, payload, now)
+		if child.out != nil {
+			child.out.Add(batch, h, payload, now)
+		}
 	}
 }
 
@@ -157,12 +204,13 @@ func (f *flow) report() *groupv1.DeliveryReport {
 	defer f.mu.Unlock()
 	report := &groupv1.DeliveryReport{
 		Delivery: f.assignment.GetDelivery(), TreeVersion: f.assignment.GetTreeVersion(), Bytes: f.bytes, Lost: f.lost,
+		Resting: f.isResting(),
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.children)) {
-		out := f.children[name].out
-		use := out.Use()
+		child := f.children[name]
+		use := child.use()
 		report.Children = append(report.Children, &groupv1.ChildReport{
-			Name: name, Connected: out.IsReady(), SentBytes: use.Bytes, Datagrams: use.Message(),
+			Name: name, Connected: child.isReady(), SentBytes: use.Bytes, SinceSent: since(use.Last), Datagrams: use.Message(),
 		})
 	}
 	return report
@@ -171,22 +219,46 @@ func (f *flow) report() *groupv1.DeliveryReport {
 func (f *flow) links() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return len(f.children) + f.inlet.links()
+	links := f.inlet.links()
+	for _, child := range f.children {
+		if child.out != nil {
+			links++
+		}
+	}
+	return links
 }
 
 // attach makes a link the child's, in place of an earlier one.
-func (f *flow) attach(name string, child *fed) (detach func()) {
+func (f *flow) attach(name string, out *datagram.Out, cancel context.CancelFunc) (detach func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if earlier := f.children[name]; earlier != nil {
-		earlier.cancel()
+	child := f.children[name]
+	if child == nil {
+		child = &fed{}
+		f.children[name] = child
 	}
-	f.children[name] = child
+	child.unlink()
+	child.out, child.cancel = out, cancel
 	return func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		if f.children[name] == child {
-			delete(f.children, name)
+		if child.out == out {
+			child.unlink()
+			f.rest()
 		}
 	}
+}
+
+// take waits to be the one link from the parent.
+func (f *flow) take(waiting context.Context) (ctx context.Context, release func(), err error) {
+	ctx, leave, err := f.inlet.take(waiting)
+	if err != nil {
+		return nil, nil, err
+	}
+	return ctx, func() {
+		leave()
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.rest()
+	}, nil
 }

@@ -191,6 +191,55 @@ func (w *world) wantAll(name string, l *listener, before uint64) {
 	}
 }
 
+// childOf returns what an agent reports of a child.
+func (w *world) childOf(agent, name string) *groupv1.ChildReport {
+	for _, child := range w.agents[agent].Reports()[0].GetChildren() {
+		if child.GetName() == name {
+			return child
+		}
+	}
+	return nil
+}
+
+// What links carried is told when they are gone, too, with those of the same child that came before; and at once when nothing
+// happens any more.
+func TestLastReportHasAll(t *testing.T) {
+	w := newFlowWorld(t, &groupv1.DatagramSpec{})
+	w.start("sa1", 1<<20)
+	w.tree("sa1", "sender", "r1")
+	first := w.listen("r1", "sa1")
+	w.awaitFed("sa1", "r1")
+	sender := w.talk("sa1")
+	sender.say(0, 10)
+	w.wantAll("r1", first, 10)
+	first.conn.Close()
+	w.await("the link is gone", func() bool { return !w.childOf("sa1", "r1").GetConnected() })
+	second := w.listen("r1", "sa1")
+	w.awaitFed("sa1", "r1")
+	sender.say(10, 30)
+	w.await("r1 has the rest", func() bool { n, _ := second.has(); return n == 20 })
+	if w.agents["sa1"].Reports()[0].GetResting() {
+		t.Error("the agent rests while data flows")
+	}
+
+	w.assign("sa1", true)
+	second.conn.Close()
+	sender.conn.Close()
+	w.await("the agent rests", func() bool { return w.agents["sa1"].Reports()[0].GetResting() })
+	select {
+	case <-w.agents["sa1"].Wake():
+	case <-time.After(patience):
+		t.Error("that it rests is not reported at once")
+	}
+	r1 := w.childOf("sa1", "r1")
+	if use := r1.GetDatagrams(); use.GetSent() != 30 || r1.GetSinceSent() == nil {
+		t.Errorf("what r1 was sent: %v", r1)
+	}
+	if got := w.agents["sa1"].count(w, "datagrams_sent"); got != 30 {
+		t.Errorf("%v datagrams are counted", got)
+	}
+}
+
 // atOnce is how many of these datagrams may leave at once whatever a link's round trip is.
 const atOnce = 60
 
@@ -269,17 +318,17 @@ func TestSilentChildIsAlone(t *testing.T) {
 	w := newFlowWorld(t, &groupv1.DatagramSpec{})
 	w.start("sa1", 1<<20)
 	w.tree("sa1", "sender", "r1", "silent")
-	if _, err := w.connect("silent", "sa1", identity.Receive); err != nil {
+	silent, err := w.connect("silent", "sa1", identity.Receive)
+	if err != nil {
 		t.Fatal(err)
 	}
+	go link.Keep(t.Context(), silent.conn, func() {})
 	l := w.listen("r1", "sa1")
 	w.awaitFed("sa1", "r1")
 	w.talk("sa1").say(0, 50)
 	w.wantAll("r1", l, 50)
-	for _, child := range w.agents["sa1"].Reports()[0].GetChildren() {
-		if use := child.GetDatagrams(); child.GetName() == "silent" && (use.GetSent() != 0 || use.GetHeld() != 50) {
-			t.Errorf("to the silent child: %v", use)
-		}
+	if use := w.childOf("sa1", "silent").GetDatagrams(); use.GetSent() != 0 || use.GetHeld() != 50 {
+		t.Errorf("to the silent child: %v", use)
 	}
 }
 

@@ -38,12 +38,18 @@ func (f *flow) feedOver(ctx context.Context, cancel context.CancelFunc, conn *li
 	}
 	out := datagram.NewOut(secret, conn.RoundTrip(), 0, remote.Addr())
 	defer f.hub.port.open(secret.Link(), out.Take)()
-	defer f.attach(name, &fed{out, cancel})()
+	defer f.attach(name, out, cancel)()
 	var counted datagram.Use
-	return link.Keep(ctx, conn, func() {
-		trips, use := out.Check(time.Now()), out.Use()
+	count := func() (use datagram.Use) {
+		use = out.Use()
 		f.hub.Metrics.used(use, counted)
-		if counted = use; trips {
+		counted = use
+		return use
+	}
+	defer count()
+	return link.Keep(ctx, conn, func() {
+		trips, use := out.Check(time.Now()), count()
+		if trips {
 			f.log.Warn("too much is lost for too long on the way to a child; nothing is sent to it for a while", "child", name, "sent", use.Sent, "lost", use.Lost)
 		}
 	})
@@ -110,7 +116,7 @@ func (f *flow) lose(name string) {
 
 // askParent asks a parent to be fed, and takes what it sends until that ends.
 func (f *flow) askParent(parent *groupv1.Neighbour) error {
-	ctx, release, err := f.inlet.take(f.ctx)
+	ctx, release, err := f.take(f.ctx)
 	if err != nil {
 		return err
 	}
@@ -142,7 +148,7 @@ func (f *flow) takeOffer(asked *link.Asked) {
 	f.inlet.end() // the sender has come again
 	waiting, cancel := context.WithTimeout(f.ctx, assignPatience)
 	defer cancel()
-	ctx, release, err := f.inlet.take(waiting)
+	ctx, release, err := f.take(waiting)
 	if err != nil {
 		asked.Refuse(wire.Stopping, "busy with an earlier link")
 		return
@@ -197,7 +203,7 @@ func (f *flow) misses(waited time.Duration) bool {
 	for _, neighbour := range f.assignment.GetChildren() {
 		child := f.children[neighbour.GetName()]
 		switch {
-		case child == nil && waited < absentPatience, child != nil && !child.out.IsReady() && waited < silentPatience:
+		case child == nil && waited < absentPatience, child != nil && !child.isReady() && waited < silentPatience:
 			return true
 		}
 	}
