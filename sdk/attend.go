@@ -209,7 +209,7 @@ func (s *Session) refuseUnclaimed(ctx context.Context) {
 				seen[id] = time.Now()
 			case !assignment.GetEnded() && time.Since(since) > claimTime:
 				seen[id] = time.Now().Add(time.Hour)
-				s.refuse(ctx, id)
+				s.refuse(ctx, id, "the member is joined, but does not receive")
 			}
 		}
 		select {
@@ -222,8 +222,8 @@ func (s *Session) refuseUnclaimed(ctx context.Context) {
 }
 
 // refuse has a delivery fail here.
-func (s *Session) refuse(ctx context.Context, id string) {
-	err := s.record(ctx, id, outcome{reason: "refused", detail: "the member is joined, but does not receive"})
+func (s *Session) refuse(ctx context.Context, id, why string) {
+	err := s.record(ctx, id, outcome{reason: "refused", detail: why})
 	if err != nil && ctx.Err() == nil {
 		s.client.log.Warn("a delivery that nobody receives could not be refused", "delivery", id, "error", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"net"
 	"time"
 
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
@@ -118,6 +119,9 @@ func Dial(config Config, opts ...Option) (*Client, error) {
 
 // Close ends the connection. Sessions that were not left expire.
 func (c *Client) Close() error { return c.uplink.Close() }
+
+// Connected reports whether there is a connection to a manager. There is none before the first call, nor while all are away.
+func (c *Client) Connected() bool { return c.uplink.GetState() == connectivity.Ready }
 
 // Identity returns who the client is, as role/name.
 func (c *Client) Identity() (string, error) {

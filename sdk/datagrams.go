@@ -83,7 +83,7 @@ func (s *Session) SendDatagrams(ctx context.Context, from io.Reader, options Sen
 	if err := code.Validate(); err != nil {
 		return nil, &Error{Code: InvalidArgument, Message: err.Error(), cause: err}
 	}
-	spec, err := options.streamSpec()
+	spec, err := options.streamSpec(from)
 	if err != nil {
 		return nil, err
 	}

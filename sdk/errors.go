@@ -13,9 +13,10 @@ import (
 // Code is what kind of failure an error is.
 type Code int
 
-// The codes.
+// The codes. OK is that of no error.
 const (
-	Failed Code = iota
+	OK Code = iota - 1
+	Failed
 	InvalidArgument
 	NotFound
 	AlreadyExists
@@ -26,6 +27,13 @@ const (
 	TimedOut    // the context ended first
 	Interrupted // the context was canceled
 )
+
+var codeNames = map[Code]string{
+	OK: "ok", Failed: "failed", InvalidArgument: "invalid argument", NotFound: "not found", AlreadyExists: "already exists", Conflict: "conflict",
+	Forbidden: "forbidden", NoRoom: "no room", Unavailable: "unavailable", TimedOut: "timed out", Interrupted: "interrupted",
+}
+
+func (c Code) String() string { return codeNames[c] }
 
 // Error is a failure that a manager, or the way to it, reported.
 type Error struct {
@@ -46,10 +54,12 @@ func (e *Error) Is(target error) bool {
 	return target == context.Canceled && e.Code == Interrupted || target == context.DeadlineExceeded && e.Code == TimedOut
 }
 
-// CodeOf returns the code of an error; Failed for errors that have none.
+// CodeOf returns the code of an error; Failed for errors that have none, and OK without an error.
 func CodeOf(err error) Code {
 	var known *Error
 	switch {
+	case err == nil:
+		return OK
 	case errors.As(err, &known):
 		return known.Code
 	case errors.Is(err, context.DeadlineExceeded):

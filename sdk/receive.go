@@ -38,6 +38,9 @@ type ReceiveOptions struct {
 	// AtOnce is how many deliveries are received at once at most; the latest ones come first, and the
 	// others when the caller has taken one. 0 is as many as this process may open files for.
 	AtOnce int
+	// Once is for who receives one delivery and leaves: what is sent to this member besides is refused at once, so that its sender
+	// need not wait for somebody who never takes it.
+	Once bool
 }
 
 // Incoming is a delivery to this member.
@@ -89,6 +92,9 @@ func (s *Session) Receive(ctx context.Context, options ReceiveOptions) iter.Seq2
 		defer stop()
 		defer context.AfterFunc(s.keeping, stop)()
 		defer s.attendance.claim()()
+		if options.Once {
+			options.AtOnce = 1
+		}
 		arrived, places := make(chan Arrived), newPlaces(options.AtOnce)
 		var workers sync.WaitGroup
 		defer workers.Wait()
@@ -118,9 +124,15 @@ func (s *Session) receiveAll(ctx context.Context, options ReceiveOptions, places
 		assigned, changed := s.attendance.toReceive()
 		forgetGone(begun, assigned)
 		for _, assignment := range assigned {
-			if id := assignment.GetDelivery(); !begun[id] && !assignment.GetEnded() && places.take() {
+			id := assignment.GetDelivery()
+			switch {
+			case begun[id] || assignment.GetEnded():
+			case places.take():
 				begun[id] = true
 				workers.Go(func() { s.receiveOne(ctx, options, assignment, arrived) })
+			case options.Once && !assignment.GetLate(): // nobody waits for who is late
+				begun[id] = true
+				workers.Go(func() { s.refuse(ctx, id, "the member receives one delivery, and that is another") })
 			}
 		}
 		select {

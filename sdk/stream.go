@@ -31,8 +31,11 @@ type StreamWriter interface {
 // acknowledged it. When they have, it reads on.
 const streamRoom = 1 << 30
 
-// streamSpec says what a stream is to be like.
-func (o SendOptions) streamSpec() (*groupv1.DeliverySpec, error) {
+// streamSpec says what a stream is to be like that comes from a reader.
+func (o SendOptions) streamSpec(from io.Reader) (*groupv1.DeliverySpec, error) {
+	if from == nil {
+		return nil, &Error{Code: InvalidArgument, Message: "there is no reader to send from"}
+	}
 	if o.AckLevel == "" {
 		o.AckLevel = Received
 	}
@@ -52,7 +55,7 @@ func (o SendOptions) streamSpec() (*groupv1.DeliverySpec, error) {
 // temporary file; where that has no room left, the reader is read on when they have. A delivery that ends early leaves a read that blocks to the reader: who
 // closes that ends it.
 func (s *Session) SendStream(ctx context.Context, reader io.Reader, options SendOptions) (*Outgoing, error) {
-	spec, err := options.streamSpec()
+	spec, err := options.streamSpec(reader)
 	if err != nil {
 		return nil, err
 	}

@@ -149,8 +149,8 @@ func readFile(name string, config Config, settings []field) error {
 	if err := errors.Join(unknownKeys(tree, nil, settings)...); err != nil {
 		return fmt.Errorf("read config %s: %w", name, err)
 	}
-	if err := yaml.UnmarshalStrict(text, config); err != nil {
-		return fmt.Errorf("read config %s: %w", name, spell.YAML(err))
+	if err := spell.UnmarshalYAML(text, config); err != nil {
+		return fmt.Errorf("read config %s: %w", name, err)
 	}
 	return nil
 }

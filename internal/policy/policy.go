@@ -78,8 +78,8 @@ func Parse(text []byte) (Policy, error) {
 	if err := checkOne(text); err != nil {
 		return Policy{}, err
 	}
-	if err := yaml.UnmarshalStrict(text, &p); err != nil {
-		return Policy{}, fmt.Errorf("read policy: %w", spell.YAML(err))
+	if err := spell.UnmarshalYAML(text, &p); err != nil {
+		return Policy{}, fmt.Errorf("read policy: %w", err)
 	}
 	return p, p.Validate()
 }
@@ -126,7 +126,7 @@ func (p Policy) Validate() error {
 	default:
 		problems = append(problems, fmt.Errorf("admission is %q: want admit, queue or refuse", p.Admission))
 	}
-	if p.Admission != "" && p.Admission != Admit && p.Link == 0 {
+	if (p.Admission == Queue || p.Admission == Refuse) && p.Link == 0 {
 		problems = append(problems, fmt.Errorf("admission is %q, and link is not said: nobody knows then what fits", p.Admission))
 	}
 	problems = append(problems, p.Default.validate("default"), p.fits("default", p.Default))

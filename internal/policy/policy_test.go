@@ -97,9 +97,9 @@ func TestDocumentedPolicyIsOne(t *testing.T) {
 func TestMistakesAreNamed(t *testing.T) {
 	for yaml, want := range map[string]string{
 		"default: {targte: 1}":                     `unknown field "targte"`,
-		"default: {target: many}":                  `read policy: "many" is no number of bytes`,
+		"default: {target: many}":                  `read policy: default.target: "many" is no number of bytes`,
 		"rules: 5":                                 "read policy: rules cannot be a number: want a list",
-		"rules: [{clients: [a], priority: high}]":  "read policy: rules.priority cannot be text: want a whole number",
+		"rules: [{clients: [a], priority: high}]":  "read policy: rules[0].priority cannot be text: want a whole number",
 		"default: {target: -1}":                    "read policy",
 		"rules: [{target: 1kB}]":                   "rules[0] names neither clients nor labels nor groups",
 		"rules: [{clients: ['a[']}]":               `rules[0]: "a[" is no name or pattern`,

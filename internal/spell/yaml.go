@@ -37,6 +37,9 @@ func YAML(err error) error {
 	return errors.New(text)
 }
 
+// theWhole is what a text is called that is of a wrong kind itself.
+const theWhole = "the whole"
+
 // place names where something is, without names of Go's types, which begin with a capital.
 func place(path string) string {
 	var written []string
@@ -45,7 +48,7 @@ func place(path string) string {
 			written = append(written, name)
 		}
 	}
-	return cmp.Or(strings.Join(written, "."), "the whole")
+	return cmp.Or(strings.Join(written, "."), theWhole)
 }
 
 // wantedFor says what a type takes; nothing of one with a name of its own.

@@ -39,7 +39,7 @@ func ReadConfig(name string) (Config, error) {
 		return Config{}, err
 	}
 	var config Config
-	if err := cmp.Or(unknownKeys(text), spell.YAML(yaml.UnmarshalStrict(text, &config))); err != nil {
+	if err := cmp.Or(unknownKeys(text), spell.UnmarshalYAML(text, &config)); err != nil {
 		return Config{}, fmt.Errorf("read %s: %w", name, err)
 	}
 	if config.CredentialsDir != "" && !filepath.IsAbs(config.CredentialsDir) {

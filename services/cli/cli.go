@@ -56,6 +56,7 @@ type app struct {
 	output         string
 	timeout        time.Duration
 	debug          bool
+	managers       string                 // where they are expected, and by which file; empty before they are asked
 	shown          atomic.Pointer[screen] // where progress is drawn; nil before it is
 }
 
@@ -87,8 +88,10 @@ func (a *app) hint(err error) string {
 	var reported *sdk.Error
 	switch {
 	case !errors.As(err, &reported):
-	case reported.Code == sdk.TimedOut:
-		return fmt.Sprintf(": is a manager at the configuration's endpoints? (--timeout %v)", a.timeout)
+	case a.managers != "" && reported.Code == sdk.TimedOut:
+		return fmt.Sprintf(": is a manager at %s? (--timeout %v)", a.managers, a.timeout)
+	case a.managers != "" && reported.Code == sdk.Unavailable:
+		return fmt.Sprintf(": is a manager at %s?", a.managers)
 	case reported.Reason == "NO_RECEIVERS":
 		return ": nothing was sent. Members receive with groupcast pull; push --wait N waits until N do"
 	}
@@ -173,12 +176,9 @@ func (a *app) root() *cobra.Command {
 
 // markUsageErrors makes a wrong number of arguments, a missing flag, or an unknown command a usage error.
 func markUsageErrors(command *cobra.Command) {
-	check := command.Args
-	if check == nil {
-		check = cobra.ArbitraryArgs
-		if command.HasSubCommands() {
-			check = unknownCommand
-		}
+	check := takes(command.Args)
+	if command.Args == nil && command.HasSubCommands() {
+		check = unknownCommand
 	}
 	command.Args = func(command *cobra.Command, args []string) error {
 		if err := cmp.Or(check(command, args), command.ValidateRequiredFlags()); err != nil {
@@ -191,6 +191,23 @@ func markUsageErrors(command *cobra.Command) {
 	}
 	for _, below := range command.Commands() {
 		markUsageErrors(below)
+	}
+}
+
+// takes has a check of a command's arguments say how it is called.
+func takes(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(command *cobra.Command, args []string) error {
+		if check == nil || check(command, args) == nil {
+			return nil
+		}
+		wants := command.CommandPath()
+		if _, placeholders, has := strings.Cut(command.Use, " "); has {
+			wants += " " + placeholders
+		}
+		if len(args) == 0 {
+			return fmt.Errorf("it is called as %s", wants)
+		}
+		return fmt.Errorf("it is called as %s, not with '%s'", wants, strings.Join(args, " "))
 	}
 }
 
@@ -208,7 +225,7 @@ func unknownCommand(command *cobra.Command, args []string) error {
 
 // client connects to the managers.
 func (a *app) client() (*sdk.Client, error) {
-	config, err := a.readConfig()
+	config, file, err := a.readConfig()
 	if err != nil {
 		return nil, err
 	}
@@ -220,7 +237,20 @@ func (a *app) client() (*sdk.Client, error) {
 	if err != nil {
 		return nil, usageError{err}
 	}
+	a.managers = strings.Join(config.Endpoints, ", ") + ", as " + file + " says"
 	return client, nil
+}
+
+// answerPatience is how long a manager may take to answer before it is told that one is waited for.
+const answerPatience = 1500 * time.Millisecond
+
+// sayWaiting tells who waits for a manager that does not answer where one is expected, until it is stopped.
+func (a *app) sayWaiting(client *sdk.Client) (stop func() bool) {
+	return time.AfterFunc(answerPatience, func() {
+		if !client.Connected() {
+			fmt.Fprintf(a.stderr, "no manager has answered yet; there should be one at %s\n", a.managers)
+		}
+	}).Stop
 }
 
 // sayAway tells whoever waits why nothing new is shown, and when that is over.
@@ -237,19 +267,17 @@ func (a *app) sayAway(since time.Time) {
 }
 
 // readConfig reads the configuration. A key that others can read is still used: in a container it may be mounted so.
-func (a *app) readConfig() (sdk.Config, error) {
-	file, err := a.configFile()
-	if err != nil {
-		return sdk.Config{}, err
+func (a *app) readConfig() (config sdk.Config, file string, err error) {
+	if file, err = a.configFile(); err != nil {
+		return sdk.Config{}, "", err
 	}
-	config, err := sdk.ReadConfig(file)
-	if err != nil {
-		return sdk.Config{}, usageError{err}
+	if config, err = sdk.ReadConfig(file); err != nil {
+		return sdk.Config{}, "", usageError{err}
 	}
 	if key := config.ExposedKey(); key != "" {
 		fmt.Fprintf(a.stderr, "warning: every user of this machine can read the private key %s: chmod 600 it\n", key)
 	}
-	return config, nil
+	return config, file, nil
 }
 
 // configFile finds the configuration.
@@ -294,5 +322,6 @@ func (a *app) stay(command *cobra.Command, do func(ctx context.Context, client *
 		return err
 	}
 	defer client.Close()
+	defer a.sayWaiting(client)()
 	return do(command.Context(), client)
 }

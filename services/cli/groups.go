@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,9 +19,9 @@ var groupColumns = []column[sdk.Group]{
 	{title: "MODE", cell: func(g sdk.Group) string { return string(g.Policy.ControlMode) }},
 	{title: "ACK", cell: func(g sdk.Group) string { return string(g.Policy.AckLevel) }},
 	{title: "SLOW", cell: func(g sdk.Group) string { return string(g.Policy.SlowMember.Action) }},
+	{title: "LIMITS", cell: func(g sdk.Group) string { return limits(g.Policy.Limits) }},
 	{title: "AGE", cell: func(g sdk.Group) string { return age(g.Created) }},
 	{title: "ROLES", wide: true, cell: func(g sdk.Group) string { return join(g.Policy.AllowedRoles) }},
-	{title: "MAX-MEMBERS", wide: true, cell: func(g sdk.Group) string { return number(uint64(g.Policy.Limits.MaxMembers)) }},
 	{title: "LATENCY-BOUND", wide: true, cell: func(g sdk.Group) string { return duration(g.Policy.LatencyBound) }},
 	{title: "CLUSTER-THRESHOLD", wide: true, cell: func(g sdk.Group) string { return duration(g.Policy.ClusterThreshold) }},
 	{title: "DATA-PLANE", wide: true, cell: func(g sdk.Group) string { return string(g.Policy.DataPlane) }},
@@ -29,11 +30,19 @@ var groupColumns = []column[sdk.Group]{
 	{title: "ETAG", wide: true, cell: func(g sdk.Group) string { return g.Etag }},
 }
 
-func number(n uint64) string {
-	if n == 0 {
-		return ""
+// limits says what a group bounds.
+func limits(l sdk.Limits) string {
+	var all []string
+	add := func(is bool, text string) {
+		if is {
+			all = append(all, text)
+		}
 	}
-	return fmt.Sprint(n)
+	add(l.MaxMembers > 0, fmt.Sprintf("%d members", l.MaxMembers))
+	add(l.MaxDeliveries > 0, fmt.Sprintf("%d deliveries", l.MaxDeliveries))
+	add(l.MaxObjectBytes > 0, bytesize.Short(l.MaxObjectBytes))
+	add(l.MaxBytesPerSecond > 0, bytesize.Short(l.MaxBytesPerSecond)+"/s")
+	return strings.Join(all, ", ")
 }
 
 func duration(d time.Duration) string {
@@ -77,7 +86,7 @@ func addPolicyFlags(flags *pflag.FlagSet) *policyFlags {
 	add("congestion", "congestion")
 	flags.BoolVar(&p.policy.MembersRelay, "members-relay", false, "let members relay what is delivered, as session agents of this group (pull --relay)")
 	add("members-relay", "members_relay")
-	flags.Uint32Var(&p.policy.Limits.MaxMembers, "max-members", 0, "members at most (no limit)")
+	flags.Uint32Var(&p.policy.Limits.MaxMembers, "max-members", 0, "members at most, those that push among them (no limit)")
 	add("max-members", "limits.max_members")
 	flags.Uint32Var(&p.policy.Limits.MaxDeliveries, "max-deliveries", 0, "deliveries at once at most (no limit)")
 	add("max-deliveries", "limits.max_deliveries")

@@ -130,6 +130,11 @@ func (a *app) tokenCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
+				for _, group := range asked.Groups {
+					if _, err := client.Group(ctx, group); sdk.CodeOf(err) == sdk.NotFound && group != "*" {
+						fmt.Fprintf(a.stderr, "note: there is no group %s so far\n", group)
+					}
+				}
 				fmt.Fprintf(a.stderr, "for %s %s, once, within %v: groupcast enroll --endpoint HOST:PORT --token TOKEN\n", asked.Role, asked.Name, lifetime)
 				if done, err := a.printData(map[string]string{"token": text}); done {
 					return err
@@ -160,7 +165,7 @@ func (a *app) identityCommand() *cobra.Command {
 				if err := client.Revoke(ctx, role, name); err != nil {
 					return err
 				}
-				fmt.Fprintf(a.stderr, "%s revoked; a new join token lets it back in\n", args[0])
+				fmt.Fprintf(a.stderr, "%s revoked: whoever has a certificate of that name is refused, and a new join token lets it back in\n", args[0])
 				return nil
 			})
 		},

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"strings"
 	"syscall"
@@ -28,7 +27,9 @@ type pull struct {
 	fresh  time.Duration
 	exec   string
 	relay  relay
-	output *streamsOut
+
+	commands commands
+	output   *streamsOut
 }
 
 func (a *app) pullCommand() *cobra.Command {
@@ -72,7 +73,15 @@ allow it ('groupcast group update GROUP --members-relay').`,
 			return usageError{fmt.Errorf("--fresh is %v: want a time, as 200ms", p.fresh)}
 		}
 		p.output = &streamsOut{to: a.stdout, written: make(map[string]uint64)}
+		p.commands.run = func(one sdk.Arrived) error {
+			err := execute(command.Context(), a.stderr, p.exec, one)
+			if err != nil && !p.once { // that is its outcome
+				fmt.Fprintln(a.stderr, err)
+			}
+			return err
+		}
 		return a.stay(command, func(ctx context.Context, client *sdk.Client) error {
+			defer p.commands.end()
 			for {
 				err := a.pull(ctx, client, p)
 				var ended *sdk.SessionEnded
@@ -111,9 +120,7 @@ func (a *app) pull(ctx context.Context, client *sdk.Client, p *pull) error {
 	options := sdk.ReceiveOptions{Into: p.into, Fresh: p.fresh, Begun: func(in sdk.Incoming) {
 		fmt.Fprintf(a.stderr, "%s  receiving %s from %s\n", time.Now().Format(time.TimeOnly), printable.Text(in.Name), in.Sender)
 	}}
-	if p.once {
-		options.AtOnce = 1 // what would come besides is told to nobody
-	}
+	options.Once = p.once
 	if p.stdout {
 		options.Stream = p.output.open
 	}
@@ -125,7 +132,8 @@ func (a *app) pull(ctx context.Context, client *sdk.Client, p *pull) error {
 			return err
 		}
 		p.output.forget(arrived.ID)
-		if err := a.arrived(ctx, p, arrived); err != nil || p.once && p.takes(arrived) || p.output.unread.Load() {
+		if err := a.arrived(p, arrived); err != nil || p.once && p.takes(arrived) || p.output.unread.Load() {
+			err = errors.Join(err, p.commands.end())
 			if p.relay.on {
 				untilEnded(ctx, client, arrived.ID)
 			}
@@ -151,8 +159,8 @@ type arrivedEvent struct {
 	Datagrams *sdk.DatagramCounts `json:"datagrams,omitempty"`
 }
 
-// arrived says what has arrived, and runs the command for it.
-func (a *app) arrived(ctx context.Context, p *pull, one sdk.Arrived) error {
+// arrived says what has arrived, and has the command run for it.
+func (a *app) arrived(p *pull, one sdk.Arrived) error {
 	event := arrivedEvent{one.ID, one.Name, one.Sender, one.Path, one.Bytes, "", one.Datagrams}
 	line := fmt.Sprintf("%s received %s (%s) from %s", a.paint(green, "✓"), printable.Text(one.Name), bytesize.Short(one.Bytes), one.Sender)
 	if one.Err != nil {
@@ -171,33 +179,8 @@ func (a *app) arrived(ctx context.Context, p *pull, one sdk.Arrived) error {
 	} else if err := a.event(event, line); err != nil {
 		return err
 	}
-	if p.exec == "" || one.Err != nil {
-		return nil
+	if p.exec != "" && one.Err == nil {
+		p.commands.add(one)
 	}
-	return a.execute(ctx, p, one)
-}
-
-// execStop is how long a command that is interrupted may take to end.
-const execStop = 5 * time.Second
-
-// execute runs the command for an object. That it fails is told; with --once, that is the outcome.
-func (a *app) execute(ctx context.Context, p *pull, one sdk.Arrived) error {
-	command := exec.CommandContext(ctx, "sh", "-c", p.exec)
-	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // to end what the shell has begun, too
-	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGTERM) }
-	command.WaitDelay = execStop
-	command.Stdout, command.Stderr = a.stderr, a.stderr
-	command.Env = append(os.Environ(),
-		"GROUPCAST_PATH="+one.Path, "GROUPCAST_NAME="+one.Name, "GROUPCAST_SENDER="+one.Sender,
-		"GROUPCAST_DELIVERY="+one.ID, fmt.Sprintf("GROUPCAST_BYTES=%d", one.Bytes))
-	err := command.Run()
-	if err == nil {
-		return nil
-	}
-	err = fmt.Errorf("--exec for %s: %w", printable.Text(one.Name), err)
-	if p.once {
-		return err
-	}
-	fmt.Fprintln(a.stderr, err)
 	return nil
 }

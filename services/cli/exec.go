@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/printable"
+	"github.com/groupcast/groupcast/sdk"
+)
+
+// commands runs the command of --exec for each object, one after another as they arrived, while others are received.
+type commands struct {
+	run func(sdk.Arrived) error
+
+	running sync.WaitGroup
+	mu      sync.Mutex
+	waiting []sdk.Arrived
+	busy    bool
+	failed  error // of the last that failed
+}
+
+// add has the command run for an object when it is its turn. Whoever calls it calls end, too.
+func (c *commands) add(one sdk.Arrived) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiting = append(c.waiting, one)
+	if !c.busy {
+		c.busy = true
+		c.running.Go(c.work)
+	}
+}
+
+// work runs the command until nothing waits.
+func (c *commands) work() {
+	for {
+		c.mu.Lock()
+		if len(c.waiting) == 0 {
+			c.busy = false
+			c.mu.Unlock()
+			return
+		}
+		one := c.waiting[0]
+		c.waiting = c.waiting[1:]
+		c.mu.Unlock()
+		if err := c.run(one); err != nil {
+			c.mu.Lock()
+			c.failed = err
+			c.mu.Unlock()
+		}
+	}
+}
+
+// end waits until the command has run for all, and returns how the last ended that failed.
+func (c *commands) end() error {
+	c.running.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.failed
+}
+
+// execStop is how long a command that is interrupted may take to end.
+const execStop = 5 * time.Second
+
+// execute runs a command for an object, unless ctx is done.
+func execute(ctx context.Context, output io.Writer, what string, one sdk.Arrived) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("--exec was not run for %s, which is in %s", printable.Text(one.Name), printable.Text(one.Path))
+	}
+	command := exec.CommandContext(ctx, "sh", "-c", what)
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // to end what the shell has begun, too
+	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGTERM) }
+	command.WaitDelay = execStop
+	command.Stdout, command.Stderr = output, output
+	command.Env = append(os.Environ(),
+		"GROUPCAST_PATH="+one.Path, "GROUPCAST_NAME="+one.Name, "GROUPCAST_SENDER="+one.Sender,
+		"GROUPCAST_DELIVERY="+one.ID, fmt.Sprintf("GROUPCAST_BYTES=%d", one.Bytes))
+	err := command.Run()
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return fmt.Errorf("--exec was interrupted for %s, which is in %s", printable.Text(one.Name), printable.Text(one.Path))
+	case err != nil:
+		return fmt.Errorf("--exec for %s: %w", printable.Text(one.Name), err)
+	}
+	return nil
+}
