@@ -33,6 +33,9 @@ var clientColumns = []column[gather.ClientStatus]{
 	{title: "RECEIVED", wide: true, cell: func(c gather.ClientStatus) string { return bytesize.Short(c.Received) }},
 }
 
+// clientsSpared are the columns that a terminal is spared which is not wide enough for all, in this order.
+var clientsSpared = []string{"ROUND TRIP", "WINDOW", "CONNECTIONS", "PRIORITY", "HELD UP"}
+
 func clientState(c gather.ClientStatus) string {
 	switch {
 	case !c.Attached:
@@ -153,12 +156,12 @@ func (a *app) showClients(shown *screen, all gather.Snapshot) error {
 	if shown.terminal == nil || a.output == "json" || a.output == "yaml" {
 		return a.event(all, line+clientLine(all.Clients))
 	}
-	var text strings.Builder
-	if err := printTable(&text, all.Clients, clientColumns, a.output == "wide"); err != nil {
+	width, height := shown.size()
+	table, err := fitted(all.Clients, clientColumns, clientsSpared, a.output == "wide", width)
+	if err != nil {
 		return err
 	}
-	_, height := shown.size()
-	lines := append([]string{line}, strings.Split(strings.TrimRight(text.String(), "\n"), "\n")...)
+	lines := append([]string{line}, table...)
 	shown.drawLines(lines[:min(len(lines), max(height-1, 2))])
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/term"
 	"sigs.k8s.io/yaml"
@@ -105,6 +106,23 @@ func printTable[R any](w io.Writer, records []R, columns []column[R], wide bool)
 		})
 	}
 	return table.Flush()
+}
+
+// fitted returns the lines of a table that is at most so many characters wide, if leaving out the spared columns one after the
+// other makes it so.
+func fitted[R any](records []R, columns []column[R], spared []string, wide bool, width int) (lines []string, err error) {
+	for left := range len(spared) + 1 {
+		kept := slices.DeleteFunc(slices.Clone(columns), func(c column[R]) bool { return slices.Contains(spared[:left], c.title) })
+		var text strings.Builder
+		if err := printTable(&text, records, kept, wide); err != nil {
+			return nil, err
+		}
+		lines = strings.Split(strings.TrimRight(text.String(), "\n"), "\n")
+		if !slices.ContainsFunc(lines, func(line string) bool { return utf8.RuneCountInString(line) >= width }) {
+			break
+		}
+	}
+	return lines, nil
 }
 
 // event writes one step of a stream: a JSON line, a YAML document, or a line for people.

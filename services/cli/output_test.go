@@ -27,3 +27,17 @@ func TestLongNamesAreCut(t *testing.T) {
 		}
 	}
 }
+
+// Where a table does not fit, columns are left out in their order, and no more than have to be.
+func TestTablesAreFitted(t *testing.T) {
+	var columns []column[string]
+	for _, title := range []string{"NAME", "AGE", "SIZE"} {
+		columns = append(columns, column[string]{title: title, cell: func(s string) string { return s }})
+	}
+	for width, want := range map[int]string{80: "NAME AGE SIZE", 25: "NAME AGE SIZE", 24: "NAME SIZE", 16: "NAME SIZE", 15: "NAME", 3: "NAME"} {
+		lines, err := fitted([]string{"123456"}, columns, []string{"AGE", "SIZE"}, false, width)
+		if err != nil || strings.Join(strings.Fields(lines[0]), " ") != want || len(lines) != 2 {
+			t.Errorf("%d characters: %q %v, want %s", width, lines, err, want)
+		}
+	}
+}
