@@ -13,9 +13,9 @@ import (
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/link"
+	"github.com/groupcast/groupcast/internal/noroom"
 	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/internal/pause"
-	"github.com/groupcast/groupcast/internal/spool"
 )
 
 // ReceiveOptions say where a member puts what it receives.
@@ -381,7 +381,7 @@ func reasonOf(err error) string {
 		return known.Reason
 	case errors.Is(err, errSuperseded):
 		return "superseded"
-	case object.IsNoRoom(err), spool.IsNoRoom(err):
+	case noroom.Is(err):
 		return "no_room"
 	case errors.Is(err, object.ErrDamaged), errors.Is(err, object.ErrTable):
 		return "damaged"

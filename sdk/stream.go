@@ -14,8 +14,8 @@ import (
 	"github.com/groupcast/groupcast/internal/digest"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/link"
+	"github.com/groupcast/groupcast/internal/noroom"
 	"github.com/groupcast/groupcast/internal/object"
-	"github.com/groupcast/groupcast/internal/spool"
 	"github.com/groupcast/groupcast/internal/supply"
 	"github.com/groupcast/groupcast/internal/wire/relay"
 )
@@ -109,7 +109,7 @@ func (s *streamSupply) read(ctx context.Context, from io.Reader) {
 
 // whyNotKept is the reason why a sender cannot keep what it sends.
 func whyNotKept(err error) string {
-	if spool.IsNoRoom(err) {
+	if noroom.Is(err) {
 		return "no_room"
 	}
 	return "failed"
@@ -122,7 +122,7 @@ func (s *streamSupply) keep(ctx context.Context, p []byte) error {
 		before := s.Arrived()
 		err := s.Append(p)
 		p = p[s.Arrived()-before:]
-		if !spool.IsNoRoom(err) || s.Kept() == 0 || !s.await(ctx, s.ReleaseAll) {
+		if !noroom.Is(err) || s.Kept() == 0 || !s.await(ctx, s.ReleaseAll) {
 			return err
 		}
 	}

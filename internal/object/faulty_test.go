@@ -17,6 +17,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"github.com/groupcast/groupcast/internal/noroom"
 	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/internal/testdisk"
 )
@@ -245,7 +246,7 @@ func TestC49Faults(t *testing.T) {
 						t.Errorf("nothing failed for the %s: %v", kind, err)
 					}
 					full := fault.errno == syscall.ENOSPC || fault.errno == syscall.EDQUOT
-					if err != nil && full != errors.Is(err, object.ErrNoRoom) {
+					if err != nil && full != errors.Is(err, noroom.Err) {
 						t.Errorf("%v: no room is %v", err, !full)
 					}
 					if fired {

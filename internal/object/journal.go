@@ -10,6 +10,7 @@ import (
 	"lukechampine.com/blake3"
 
 	"github.com/groupcast/groupcast/internal/filelock"
+	"github.com/groupcast/groupcast/internal/noroom"
 )
 
 const (
@@ -97,7 +98,7 @@ func (j *journal) claim(c claim) error {
 
 func (j *journal) write(content []byte, at int64) error {
 	if _, err := j.file.WriteAt(content, at); err != nil {
-		return fmt.Errorf("write journal: %w", roomError(err))
+		return fmt.Errorf("write journal: %w", noroom.Named(err))
 	}
 	j.size = at + int64(len(content))
 	return nil

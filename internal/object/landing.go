@@ -8,6 +8,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/groupcast/groupcast/internal/noroom"
 )
 
 // How much and how long nothing is claimed. A crash costs as much.
@@ -63,7 +65,7 @@ func Land(ctx context.Context, dir string, info Info) (*Landing, error) {
 	l := &Landing{info: info, partial: partial, ahead: make(map[int]bool), due: make(chan struct{}, 1)}
 	l.writer, l.beyond = cursor{open: l.openForWriting}, cursor{open: l.openAhead}
 	if err := l.begin(ctx); err != nil {
-		return nil, fmt.Errorf("land %s in %s: %w", info.Name, dir, errors.Join(roomError(err), l.abandon()))
+		return nil, fmt.Errorf("land %s in %s: %w", info.Name, dir, errors.Join(noroom.Named(err), l.abandon()))
 	}
 	return l, nil
 }
@@ -127,7 +129,7 @@ func (l *Landing) fail(err error) error {
 	if now := l.progress.now(); now.err != nil {
 		return now.err
 	}
-	err = fmt.Errorf("land %s: %w", l.info.Name, roomError(err))
+	err = fmt.Errorf("land %s: %w", l.info.Name, noroom.Named(err))
 	l.progress.fail(err)
 	return err
 }
@@ -161,7 +163,7 @@ func (l *Landing) writePart(p []byte) (written int, err error) {
 		return written, failed
 	}
 	if err != nil {
-		return written, fmt.Errorf("land %s: %w", l.info.Name, roomError(err))
+		return written, fmt.Errorf("land %s: %w", l.info.Name, noroom.Named(err))
 	}
 	return written, nil
 }

@@ -7,8 +7,6 @@ import (
 	"io/fs"
 	"math"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // Kind is what an object is.
@@ -44,7 +42,6 @@ var (
 	ErrTable   = errors.New("directory table not allowed")
 	ErrChanged = errors.New("source changed")
 	ErrDamaged = errors.New("object damaged") // what landed is not what was sent
-	ErrNoRoom  = errors.New("no room on disk")
 	ErrBusy    = errors.New("object is being received already")
 )
 
@@ -73,18 +70,4 @@ func (i Info) check() error {
 		return fmt.Errorf("object with mode %v: only permission bits are delivered", i.Mode)
 	}
 	return nil
-}
-
-// roomError makes an error that says that the disk is full, or the quota used up, an
-// ErrNoRoom, and leaves others alone.
-func roomError(err error) error {
-	if errors.Is(err, ErrNoRoom) || !IsNoRoom(err) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", ErrNoRoom, err)
-}
-
-// IsNoRoom reports whether an error says that there is no room for an object, or that a disk or a quota is full.
-func IsNoRoom(err error) bool {
-	return errors.Is(err, ErrNoRoom) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
 }

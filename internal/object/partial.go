@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/groupcast/groupcast/internal/filelock"
+	"github.com/groupcast/groupcast/internal/noroom"
 	"lukechampine.com/blake3"
 )
 
@@ -64,7 +65,7 @@ func (f folder) below(name string) (folder, error) {
 // make opens a directory, and makes it if there is none.
 func (f folder) make(name string) (folder, error) {
 	if err := f.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return folder{}, roomError(err)
+		return folder{}, noroom.Named(err)
 	}
 	return f.below(name)
 }
@@ -134,7 +135,7 @@ func (p *partial) enter() (err error) {
 func lockJournal(home folder) (*os.File, error) {
 	file, err := home.OpenFile(journalName, os.O_RDWR|os.O_CREATE|unix.O_NONBLOCK, 0o600)
 	if err != nil {
-		return nil, roomError(err)
+		return nil, noroom.Named(err)
 	}
 	if err := filelock.Take(file); err != nil {
 		if errors.Is(err, filelock.ErrHeld) {

@@ -5,6 +5,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/groupcast/groupcast/internal/noroom"
 )
 
 // checkRoom says whether the file system of a directory has no room for so many
@@ -17,10 +19,10 @@ func checkRoom(dir *os.File, bytes, files uint64) error {
 	}
 	free := stat.Bavail * uint64(stat.Bsize)
 	if stat.Blocks > 0 && bytes > free { // without blocks it has no bound, or does not tell
-		return fmt.Errorf("%w: %d bytes are free in %s and %d are needed", ErrNoRoom, free, dir.Name(), bytes)
+		return fmt.Errorf("%w: %d bytes are free in %s and %d are needed", noroom.Err, free, dir.Name(), bytes)
 	}
 	if stat.Files > 0 && files > stat.Ffree {
-		return fmt.Errorf("%w: %d files can be made in %s and %d are needed", ErrNoRoom, stat.Ffree, dir.Name(), files)
+		return fmt.Errorf("%w: %d files can be made in %s and %d are needed", noroom.Err, stat.Ffree, dir.Name(), files)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/groupcast/groupcast/internal/noroom"
 	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/internal/testdisk"
 )
@@ -38,7 +39,7 @@ func TestC48NoRoomAtOnce(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if !errors.Is(err, object.ErrNoRoom) {
+		if !errors.Is(err, noroom.Err) {
 			t.Errorf("%s: %v, want no room", name, err)
 		}
 		if left := tree(t, disk); len(left) != 1 {
@@ -72,7 +73,7 @@ func TestC48NoRoomHalfWay(t *testing.T) {
 		}
 		filler := filepath.Join(disk, "filler")
 		testdisk.Fill(t, filler)
-		if err := landWhole(t, source, landing); !errors.Is(err, object.ErrNoRoom) {
+		if err := landWhole(t, source, landing); !errors.Is(err, noroom.Err) {
 			t.Fatalf("on a full disk: %v, want no room", err)
 		}
 		if !missing(filepath.Join(disk, "it")) {
@@ -127,7 +128,7 @@ func TestC48NoInodesHalfWay(t *testing.T) {
 		}
 		fillers = append(fillers, filler)
 	}
-	if err := landWhole(t, source, landing); !errors.Is(err, object.ErrNoRoom) {
+	if err := landWhole(t, source, landing); !errors.Is(err, noroom.Err) {
 		t.Fatalf("without inodes: %v, want no room", err)
 	}
 	if err := landing.Keep(); err != nil {

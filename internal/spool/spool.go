@@ -16,10 +16,9 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
-)
 
-// ErrNoRoom says that the file system is full.
-var ErrNoRoom = errors.New("no room left")
+	"github.com/groupcast/groupcast/internal/noroom"
+)
 
 // Spool is a run of bytes in files. What is behind its end may be
 // written in any order; what is before it may be read.
@@ -46,7 +45,7 @@ func (s *Spool) Section(offset uint64) (file *os.File, at, room uint64, err erro
 	number := offset / s.segment
 	if file = s.files[number]; file == nil {
 		if file, err = unnamed(s.dir); err != nil {
-			return nil, 0, 0, fmt.Errorf("create spool in %s: %w", s.dir, roomError(err))
+			return nil, 0, 0, fmt.Errorf("create spool in %s: %w", s.dir, noroom.Named(err))
 		}
 		s.files[number] = file
 	}
@@ -121,15 +120,3 @@ func (s *Spool) Reset() error {
 
 // Close gives back all room.
 func (s *Spool) Close() error { return s.Reset() }
-
-// IsNoRoom reports whether an error says that a file system or a quota is full.
-func IsNoRoom(err error) bool {
-	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, ErrNoRoom)
-}
-
-func roomError(err error) error {
-	if IsNoRoom(err) {
-		return fmt.Errorf("%w: %w", ErrNoRoom, err)
-	}
-	return err
-}

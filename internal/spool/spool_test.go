@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
+	"github.com/groupcast/groupcast/internal/noroom"
 	"github.com/groupcast/groupcast/internal/spool"
 )
 
@@ -110,7 +111,7 @@ func TestReleasedRoomIsFree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := file.Write(random(2 << 20)); !spool.IsNoRoom(err) {
+	if _, err := file.Write(random(2 << 20)); !noroom.Is(err) {
 		t.Errorf("2 MiB into 1 MiB: %v, want no room", err)
 	}
 }

@@ -4,6 +4,7 @@ package testdisk
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -83,6 +84,7 @@ type Disk struct {
 	Dir   string // where it is mounted
 	image string
 	work  string
+	cuts  int
 }
 
 // New makes a disk of so many bytes, as truncate has them, until the test ends.
@@ -100,10 +102,19 @@ func New(t testing.TB, size string) *Disk {
 // Cut mounts what is left of the disk if its power is cut now, while nobody writes to it, until done is called.
 func (d *Disk) Cut(t testing.TB) (dir string, done func()) {
 	t.Helper()
-	cut := filepath.Join(d.work, "cut.img")
+	// Each has a file of its own: what other programs hold of an earlier one for a moment, who copy all mounts as containers do, is
+	// still written to that.
+	d.cuts++
+	cut := filepath.Join(d.work, fmt.Sprintf("cut-%d.img", d.cuts))
 	snapshot(t, d.image, cut)
 	dir = filepath.Join(d.work, "after")
-	return dir, Mount(t, "ext4", "loop", cut, dir)
+	unmount := Mount(t, "ext4", "loop", cut, dir)
+	return dir, func() {
+		unmount()
+		if err := os.Remove(cut); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // snapshot copies a disk as it is at one moment. The file system may write while it is copied,

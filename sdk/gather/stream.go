@@ -13,8 +13,8 @@ import (
 	"github.com/groupcast/groupcast/internal/digest"
 	gatherv1 "github.com/groupcast/groupcast/internal/gen/groupcast/gather/v1"
 	"github.com/groupcast/groupcast/internal/link"
+	"github.com/groupcast/groupcast/internal/noroom"
 	"github.com/groupcast/groupcast/internal/pause"
-	"github.com/groupcast/groupcast/internal/spool"
 	"github.com/groupcast/groupcast/internal/supply"
 	"github.com/groupcast/groupcast/internal/wire/relay"
 	"github.com/groupcast/groupcast/sdk"
@@ -158,7 +158,7 @@ func (s *stream) take(ctx context.Context, p []byte, last bool) error {
 	for {
 		n, err := s.keep(p, last)
 		p = p[n:]
-		if !spool.IsNoRoom(err) || s.kept.Kept() == 0 || !pause.For(ctx, roomCheck) {
+		if !noroom.Is(err) || s.kept.Kept() == 0 || !pause.For(ctx, roomCheck) {
 			return err
 		}
 		s.kept.ReleaseAll(s.stored.Load())

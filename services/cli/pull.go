@@ -81,7 +81,7 @@ allow it ('groupcast group update GROUP --members-relay').`,
 			return err
 		}
 		return a.stay(command, func(ctx context.Context, client *sdk.Client) error {
-			defer p.commands.end()
+			defer func() { _ = p.commands.end() }() // each that failed was told
 			for {
 				err := a.pull(ctx, client, p)
 				var ended *sdk.SessionEnded

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/groupcast/groupcast/internal/bytesize"
-	"github.com/groupcast/groupcast/internal/spool"
+	"github.com/groupcast/groupcast/internal/noroom"
 	"github.com/groupcast/groupcast/sdk"
 )
 
@@ -204,7 +204,7 @@ func keepInput(ctx context.Context, p *push) (file string, remove func(), err er
 	}
 	if err != nil {
 		remove()
-		if spool.IsNoRoom(err) {
+		if noroom.Is(err) {
 			err = fmt.Errorf("%w; TMPDIR can name another directory, and --stream keeps what members have not acknowledged alone", err)
 		}
 		return "", nil, fmt.Errorf("read standard input: %w", err)

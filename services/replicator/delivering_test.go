@@ -10,7 +10,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
-	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/noroom"
 	"github.com/groupcast/groupcast/sdk"
 )
 
@@ -21,7 +21,7 @@ func TestReasonOfDelivery(t *testing.T) {
 		"session_lost": {fmt.Errorf("%w: join group g: %w", errNoSession, errors.New("expired"))},
 		"refused":      {errNotAllowed, &sdk.DeliveryError{Reason: "refused"}},
 		"disk":         {errors.New("mkdir: permission denied"), &sdk.DeliveryError{Reason: "failed"}},
-		"no_room":      {object.ErrNoRoom, &sdk.DeliveryError{Reason: "no_room"}},
+		"no_room":      {noroom.Err, &sdk.DeliveryError{Reason: "no_room"}},
 		"damaged":      {&sdk.DeliveryError{Reason: "damaged"}},
 		"slow":         {&sdk.DeliveryError{Reason: "slow"}},
 		"sender_lost":  {&sdk.DeliveryError{Reason: "canceled"}, &sdk.DeliveryError{Reason: "no_path"}},

@@ -12,6 +12,7 @@ import (
 	"github.com/groupcast/groupcast/e2e/lab/link"
 	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
 	"github.com/groupcast/groupcast/internal/multicast"
+	"github.com/groupcast/groupcast/internal/noroom"
 	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/internal/udp"
 	"github.com/groupcast/groupcast/services/replicator/receive"
@@ -124,7 +125,7 @@ type full struct {
 
 func (f *full) Write(p []byte) (int, error) {
 	if f.room -= len(p); f.room < 0 {
-		return 0, object.ErrNoRoom
+		return 0, noroom.Err
 	}
 	return f.Landing.Write(p)
 }
@@ -148,7 +149,7 @@ func TestFullDiskFailsAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, one := range receipts {
-		if r := <-one; (i == 1) != errors.Is(r.err, object.ErrNoRoom) || i != 1 && r.err != nil {
+		if r := <-one; (i == 1) != errors.Is(r.err, noroom.Err) || i != 1 && r.err != nil {
 			t.Errorf("receiver %d: %v", i+1, r.err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 	"github.com/groupcast/groupcast/internal/multicast"
+	"github.com/groupcast/groupcast/internal/noroom"
 	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/internal/uplink"
 	"github.com/groupcast/groupcast/services/replicator/device"
@@ -110,7 +111,7 @@ func (w *worker) place(lan, group string) (multicast.Place, error) {
 // reasonOf is the word for why a replica did not come to be.
 func reasonOf(err error) string {
 	switch {
-	case errors.Is(err, object.ErrNoRoom):
+	case errors.Is(err, noroom.Err):
 		return "no_room"
 	case errors.Is(err, receive.ErrDamaged), errors.Is(err, object.ErrDamaged):
 		return "damaged"

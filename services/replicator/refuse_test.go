@@ -10,6 +10,7 @@ import (
 	"time"
 
 	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
+	"github.com/groupcast/groupcast/internal/noroom"
 	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/internal/printable"
 	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
@@ -38,7 +39,7 @@ func forEver(c *send.Config) { c.Wait = 0 }
 // Who refuses is among those who are waited for; the others get it, and the sender says who has not, and why.
 func TestWhoRefusesIsWaitedForNoMore(t *testing.T) {
 	for want, why := range map[wire.Reason]error{
-		wire.NoRoom:  fmt.Errorf("%w: 1 byte is free", object.ErrNoRoom),
+		wire.NoRoom:  fmt.Errorf("%w: 1 byte is free", noroom.Err),
 		wire.Refused: fmt.Errorf("%w: it is in use,\tmounted at /\n", device.ErrRefused),
 	} {
 		t.Run(want.String(), func(t *testing.T) {
@@ -73,7 +74,7 @@ func TestAllRefuse(t *testing.T) {
 	b := onLAN(t, 2, lanShape)
 	b.file(500_000)
 	seen := b.sniff(b.sender)
-	receipts := b.receiveAll(t.Context(), refusing(object.ErrNoRoom))
+	receipts := b.receiveAll(t.Context(), refusing(noroom.Err))
 	_, err := b.send(limited(t), forEver)
 	var refused *send.RefusedError
 	if !errors.As(err, &refused) || len(refused.Receipts) != 2 || errors.Is(err, send.ErrNobody) {
@@ -101,12 +102,12 @@ func TestRefusalBeforeTheFirst(t *testing.T) {
 	b := onLAN(t, 2, lanShape)
 	b.file(500_000)
 	first := func(c *send.Config) { c.Receivers, c.Wait = 0, time.Second }
-	refused := b.receive(t.Context(), 1, refusing(object.ErrNoRoom))
+	refused := b.receive(t.Context(), 1, refusing(noroom.Err))
 	if _, err := b.send(limited(t), first); !errors.As(err, new(*send.RefusedError)) {
 		t.Errorf("after its time, the sender: %v", err)
 	}
 	<-refused
-	refused = b.receive(t.Context(), 1, refusing(object.ErrNoRoom))
+	refused = b.receive(t.Context(), 1, refusing(noroom.Err))
 	fine := make(chan received, 1)
 	go func() {
 		<-refused
@@ -129,7 +130,7 @@ func TestWhoRefusedComesAgain(t *testing.T) {
 			first, again := make(chan received, 1), make(chan received, 1)
 			start := func() { first <- <-b.receive(t.Context(), 0) }
 			go func() {
-				<-b.receive(t.Context(), 1, refusing(object.ErrNoRoom))
+				<-b.receive(t.Context(), 1, refusing(noroom.Err))
 				second := b.receive(t.Context(), 1)
 				if !isLate {
 					go start()

@@ -9,7 +9,7 @@ import (
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/link"
-	"github.com/groupcast/groupcast/internal/spool"
+	"github.com/groupcast/groupcast/internal/noroom"
 	wire "github.com/groupcast/groupcast/internal/wire/relay"
 )
 
@@ -234,7 +234,7 @@ func (d *delivery) take(ctx context.Context, conn *link.Conn, parent string, fro
 	err := taking.Run(conn)
 	d.log.Debug("a link was used", "parent", parent, "received_bytes", taking.Carried(), "end", err)
 	trouble := ""
-	if spool.IsNoRoom(err) {
+	if noroom.Is(err) {
 		trouble = "no_room"
 	}
 	d.update(func() { d.intake, d.trouble = nil, trouble })

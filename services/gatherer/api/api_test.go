@@ -16,6 +16,7 @@ import (
 
 	gatherv1 "github.com/groupcast/groupcast/internal/gen/groupcast/gather/v1"
 	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/noroom"
 	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/services/gatherer/api"
 	"github.com/groupcast/groupcast/services/gatherer/grant"
@@ -85,7 +86,7 @@ func names(roles []identity.Role) string {
 func TestErrorsHaveCodes(t *testing.T) {
 	for _, err := range []error{
 		roster.ErrSession, roster.ErrUpload, roster.ErrName, roster.ErrRefused, roster.ErrCrowded, roster.ErrStored, roster.ErrUnfinished,
-		roster.ErrStopping, roster.ErrStale, sink.ErrPath, revocation.ErrRevoked, revocation.ErrUnsure, grant.ErrUnsure, object.ErrName, object.ErrDamaged, object.ErrNoRoom, object.ErrBusy,
+		roster.ErrStopping, roster.ErrStale, sink.ErrPath, revocation.ErrRevoked, revocation.ErrUnsure, grant.ErrUnsure, object.ErrName, object.ErrDamaged, noroom.Err, object.ErrBusy,
 	} {
 		if code := status.Code(api.ToStatus(fmt.Errorf("open: %w", err))); code == codes.Internal || code == codes.Unknown {
 			t.Errorf("%v is %v", err, code)

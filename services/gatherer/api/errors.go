@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/groupcast/groupcast/internal/daemon"
+	"github.com/groupcast/groupcast/internal/noroom"
 	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/services/gatherer/grant"
 	"github.com/groupcast/groupcast/services/gatherer/revocation"
@@ -46,7 +47,7 @@ var codesOf = []daemon.Code{
 	{Err: roster.ErrStale, Code: codes.Aborted, Reason: "POLICY_CHANGED"},
 	{Err: object.ErrName, Code: codes.FailedPrecondition, Reason: "NAME_TAKEN"},
 	{Err: object.ErrDamaged, Code: codes.DataLoss, Reason: "DAMAGED"},
-	{Err: object.ErrNoRoom, Code: codes.Unavailable, Reason: "DISK_FULL"},
+	{Err: noroom.Err, Code: codes.Unavailable, Reason: "DISK_FULL"},
 	{Err: unix.ENOSPC, Code: codes.Unavailable, Reason: "DISK_FULL"},
 	{Err: unix.EDQUOT, Code: codes.Unavailable, Reason: "DISK_FULL"},
 	{Err: object.ErrBusy, Code: codes.Unavailable, Reason: "BUSY"},

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/noroom"
 )
 
 // lookAtDisk pauses all clients when the disk has no more room than the reserve, and lets
@@ -46,7 +46,7 @@ const (
 // hinder notes that the disk has no room for a client's file, if that is why it could not be opened. The roster is locked.
 func (r *Roster) hinder(at place, cause error) {
 	client := r.clients[at.client]
-	if client == nil || !object.IsNoRoom(cause) {
+	if client == nil || !noroom.Is(cause) {
 		return
 	}
 	now := time.Now()

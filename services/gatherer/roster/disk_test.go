@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/noroom"
 	"github.com/groupcast/groupcast/internal/policy"
 	"github.com/groupcast/groupcast/internal/testdisk"
 	"github.com/groupcast/groupcast/services/gatherer/roster"
@@ -16,7 +16,7 @@ func TestWhoWaitsForRoomIsShown(t *testing.T) {
 	f := start(t, policy.Policy{}, func(env *roster.Env) { env.Dir = disk })
 	alice, bob := f.attach("alice"), f.attach("bob")
 	f.open(bob, file("small", 1000))
-	if _, err := f.Open(f.Context(), alice.ID, alice.Peer, file("large", 10<<20), false); !errors.Is(err, object.ErrNoRoom) {
+	if _, err := f.Open(f.Context(), alice.ID, alice.Peer, file("large", 10<<20), false); !errors.Is(err, noroom.Err) {
 		t.Fatalf("%v, want no room", err)
 	}
 	for _, one := range f.Clients() {

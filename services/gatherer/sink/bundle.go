@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/groupcast/groupcast/internal/digest"
+	"github.com/groupcast/groupcast/internal/noroom"
 	"github.com/groupcast/groupcast/internal/object"
 )
 
@@ -60,7 +61,7 @@ func (b *Bundle) Finish(length uint64, root object.Root) (string, error) {
 		for _, one := range all {
 			b.placed = append(b.placed, Placed{one.spec.Path, filepath.Join(b.dir, filepath.Join(one.below...), one.spec.Info.Name)})
 		}
-	case object.IsNoRoom(err), errors.Is(err, object.ErrBusy):
+	case noroom.Is(err), errors.Is(err, object.ErrBusy):
 		return "", err // when it is asked for again it may do
 	}
 	return filepath.Join(b.dir, b.spec.Client, path.Dir(b.spec.Path)), errors.Join(err, b.landing.Remove())

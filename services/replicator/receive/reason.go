@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"syscall"
 
+	"github.com/groupcast/groupcast/internal/noroom"
 	"github.com/groupcast/groupcast/internal/object"
 	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
 )
@@ -12,7 +13,7 @@ import (
 // reasonOf is what the sender is told of an error.
 func reasonOf(err error) wire.Reason {
 	switch {
-	case errors.Is(err, object.ErrNoRoom):
+	case errors.Is(err, noroom.Err):
 		return wire.NoRoom
 	case errors.Is(err, object.ErrDamaged):
 		return wire.Damaged

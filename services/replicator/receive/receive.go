@@ -15,6 +15,7 @@ import (
 
 	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
 	"github.com/groupcast/groupcast/internal/multicast"
+	"github.com/groupcast/groupcast/internal/noroom"
 	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/internal/udp"
 	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
@@ -182,7 +183,7 @@ func replicate(ctx context.Context, env Env, config Config, ear, mouth *udp.Sock
 	}
 	switch {
 	case r.isSettled:
-	case errors.Is(err, object.ErrNoRoom): // others need the room
+	case errors.Is(err, noroom.Err): // others need the room
 		err = errors.Join(err, landing.Remove())
 	default:
 		err = errors.Join(err, landing.Keep())

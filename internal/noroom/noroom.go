@@ -1,0 +1,25 @@
+// Package noroom is about disks that are full, and quotas that are used up.
+package noroom
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// Err says that there is no room, whichever bound that is.
+var Err = errors.New("no room on disk")
+
+// Is reports whether an error says that there is no room, or that a disk or a quota is full.
+func Is(err error) bool {
+	return errors.Is(err, Err) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
+}
+
+// Named makes an error that says so an Err, and leaves others alone.
+func Named(err error) error {
+	if errors.Is(err, Err) || !Is(err) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", Err, err)
+}
