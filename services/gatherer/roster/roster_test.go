@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/groupcast/groupcast/internal/algo/window"
 	"github.com/groupcast/groupcast/internal/bytesize"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/policy"
@@ -388,6 +389,20 @@ func TestMaxStoredBoundsAllUploads(t *testing.T) {
 func (f *fixture) setPolicy(p policy.Policy) error {
 	_, err := f.policy.Set(p, 0)
 	return err
+}
+
+// What was seen last of a client is shown while it is there.
+func TestGoneClientsHaveNoRate(t *testing.T) {
+	f := start(t, policy.Policy{}, nil)
+	alice := f.attach("alice")
+	f.Apply(window.Facts{Clients: []window.Client{{Name: "alice", Throughput: 1000}}}, window.Decision{Shares: []window.Share{{Name: "alice"}}})
+	if seen := f.Clients()[0]; seen.Rate != 1000 {
+		t.Errorf("while it is there: %+v", seen)
+	}
+	alice.Leave()
+	if left := f.Clients()[0]; left.Seen != (roster.Seen{}) || left.Attached {
+		t.Errorf("when it has left: %+v", left)
+	}
 }
 
 // The uploads of a client that is gone stay for its grace, and it goes on with them. Then they are closed, and it

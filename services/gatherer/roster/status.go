@@ -30,12 +30,17 @@ func (r *Roster) Clients() (all []Status) {
 			Seen: client.seen, Name: name, Attached: client.session != nil, Share: client.Share, Since: client.Since,
 			Paused: client.waitsFor(time.Now()), Received: client.arrived.gone, Uploads: len(client.uploads),
 		}
+		open := 0
 		for _, upload := range client.uploads {
 			upload.mu.Lock()
 			for _, one := range upload.conns {
 				status.Received += one.last.received
 			}
+			open += len(upload.conns)
 			upload.mu.Unlock()
+		}
+		if !status.Attached && open == 0 { // it is gone, and what was seen last of it, too
+			status.Seen = Seen{}
 		}
 		all = append(all, status)
 	}
