@@ -166,7 +166,8 @@ func (t *tree) uploadOne(ctx context.Context, file found) error {
 
 // finished notes that a file is there, with the tree locked.
 func (t *tree) finished(file found, uploaded Uploaded) {
-	t.done += file.length
+	t.done += uploaded.Bytes
+	t.length += uploaded.Bytes - file.length // it may have grown since it was found, or shrunk
 	t.filesDone++
 	if t.each != nil {
 		t.each(uploaded)
@@ -183,6 +184,7 @@ func (t *tree) progress(one Progress) {
 	for _, sent := range t.sent {
 		one.Sent += sent
 	}
+	one.Sent = min(one.Sent, one.Length)
 	if t.options.Progress != nil {
 		t.options.Progress(one)
 	}
