@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc/connectivity"
+
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/probe"
 	"github.com/groupcast/groupcast/internal/uplink"
@@ -249,16 +251,19 @@ func (s *Session) record(ctx context.Context, id string, end outcome) error {
 	if end.reason != "" {
 		request.State, request.Reason, request.Detail = groupv1.ReceiptState_RECEIPT_STATE_FAILED, end.reason, uplink.Text(end.detail)
 	}
-	return insist(ctx, func() error {
+	return s.client.insist(ctx, func() error {
 		_, err := s.client.deliveries.RecordReceipt(ctx, request)
 		return wrap(err)
 	})
 }
 
-// insist does what a manager has to be told until one takes it, refuses it, or ctx is done.
-func insist(ctx context.Context, do func() error) error {
+// insist does what a manager has to be told until one takes it, refuses it, ctx is done, or the client is closed.
+func (c *Client) insist(ctx context.Context, do func() error) error {
 	for {
 		err := do()
+		if c.uplink.GetState() == connectivity.Shutdown {
+			return err
+		}
 		switch CodeOf(err) {
 		case Unavailable, TimedOut, Interrupted:
 		default:

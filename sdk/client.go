@@ -61,7 +61,9 @@ type options struct {
 func choose(opts []Option) options {
 	chosen := options{log: slog.New(slog.DiscardHandler)}
 	for _, opt := range opts {
-		opt(&chosen)
+		if opt != nil {
+			opt(&chosen)
+		}
 	}
 	return chosen
 }

@@ -2,6 +2,7 @@ package sdk
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"time"
 
@@ -82,6 +83,9 @@ func (s *Session) SendDatagrams(ctx context.Context, from io.Reader, options Sen
 	code := datagram.Code{Data: options.Datagrams.ParityData, Parity: options.Datagrams.ParityShards}
 	if err := code.Validate(); err != nil {
 		return nil, &Error{Code: InvalidArgument, Message: err.Error(), cause: err}
+	}
+	if options.Datagrams.Fresh < 0 {
+		return nil, &Error{Code: InvalidArgument, Message: fmt.Sprintf("datagrams cannot be %v old: want a time, or zero for no bound", options.Datagrams.Fresh)}
 	}
 	spec, err := options.streamSpec(from)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -88,11 +89,15 @@ func (e *DeliveryError) Error() string {
 // and gone on with when the same comes again.
 func (s *Session) Receive(ctx context.Context, options ReceiveOptions) iter.Seq2[Arrived, error] {
 	return func(yield func(Arrived, error) bool) {
+		if !slices.Contains(s.member.Roles, Receive) {
+			yield(Arrived{}, &Error{Code: Conflict, Reason: "NO_RECEIVER", Message: fmt.Sprintf("receive as %q: the member joined without the role receive", s.member.Name)})
+			return
+		}
 		ctx, stop := context.WithCancel(ctx)
 		defer stop()
 		defer context.AfterFunc(s.keeping, stop)()
 		defer s.attendance.claim()()
-		if options.Once {
+		if options.AtOnce = max(options.AtOnce, 0); options.Once {
 			options.AtOnce = 1
 		}
 		arrived, places := make(chan Arrived), newPlaces(options.AtOnce)

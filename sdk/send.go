@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -189,7 +190,7 @@ func (o *Outgoing) fail(ctx context.Context, reason string, cause error) {
 // ended already, who watches it hears how.
 func (o *Outgoing) seal(ctx context.Context, request *groupv1.SealDeliveryRequest) {
 	request.Delivery, request.Sender, request.Incarnation = o.id, o.session.member.Name, o.session.member.Incarnation
-	err := insist(ctx, func() error {
+	err := o.session.client.insist(ctx, func() error {
 		_, err := o.session.client.deliveries.SealDelivery(ctx, request)
 		return wrap(err)
 	})
@@ -331,8 +332,7 @@ func (o *Outgoing) offer(ctx context.Context, assignment *groupv1.Assignment, ch
 	sent, landed := feeding.Carried()
 	o.session.client.log.Debug("a link was used", "member", o.session.member.Name, "delivery", o.id, "child", child.GetName(), "sent_bytes", sent, "landed_bytes", landed, "end", err)
 	if err != nil {
-		// A source that shrinks breaks the link.
-		return errors.Join(from.usable(), err)
+		return cmp.Or(from.usable(), err) // a source that shrinks breaks the link
 	}
 	return nil
 }

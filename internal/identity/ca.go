@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math/big"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -198,17 +199,19 @@ type Stamp uint64
 
 // Issue certifies that the holder of the public key is id. Everything else that
 // the requester might wish for is written here, not taken from a request. Hosts are DNS
-// names, for clients of a gateway that know servers by them, as curl does.
+// names and addresses, for clients of a gateway that know servers by them, as curl does.
 func (ca *CA) Issue(id ID, public crypto.PublicKey, stamp Stamp, hosts ...string) ([]byte, error) {
 	if err := id.Validate(); err != nil {
 		return nil, fmt.Errorf("issue certificate: %w", err)
 	}
 	now := ca.Now()
+	names, addresses := sorted(hosts)
 	template := &x509.Certificate{
 		SerialNumber: newSerial(),
 		Subject:      pkix.Name{CommonName: id.String(), SerialNumber: strconv.FormatUint(uint64(stamp), 10)},
 		URIs:         []*url.URL{id.URI(ca.TrustDomain)},
-		DNSNames:     hosts,
+		DNSNames:     names,
+		IPAddresses:  addresses,
 		NotBefore:    now.Add(-time.Minute),
 		NotAfter:     now.Add(CertificateLifetime),
 		KeyUsage:     x509.KeyUsageDigitalSignature,
@@ -219,6 +222,18 @@ func (ca *CA) Issue(id ID, public crypto.PublicKey, stamp Stamp, hosts ...string
 		return nil, fmt.Errorf("issue certificate of %s: %w", id, err)
 	}
 	return der, nil
+}
+
+// sorted tells addresses from names.
+func sorted(hosts []string) (names []string, addresses []net.IP) {
+	for _, host := range hosts {
+		if address := net.ParseIP(host); address != nil {
+			addresses = append(addresses, address)
+			continue
+		}
+		names = append(names, host)
+	}
+	return names, addresses
 }
 
 // stampOf reads the stamp of a certificate. A foreign issuer writes none: that is zero.

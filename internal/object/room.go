@@ -3,9 +3,11 @@ package object
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/groupcast/groupcast/internal/bytesize"
 	"github.com/groupcast/groupcast/internal/noroom"
 )
 
@@ -19,10 +21,10 @@ func checkRoom(dir *os.File, bytes, files uint64) error {
 	}
 	free := stat.Bavail * uint64(stat.Bsize)
 	if stat.Blocks > 0 && bytes > free { // without blocks it has no bound, or does not tell
-		return fmt.Errorf("%w: %d bytes are free in %s and %d are needed", noroom.Err, free, dir.Name(), bytes)
+		return fmt.Errorf("%w: %s are free in %s and %s are needed", noroom.Err, bytesize.Short(free), filepath.Clean(dir.Name()), bytesize.Short(bytes))
 	}
 	if stat.Files > 0 && files > stat.Ffree {
-		return fmt.Errorf("%w: %d files can be made in %s and %d are needed", noroom.Err, stat.Ffree, dir.Name(), files)
+		return fmt.Errorf("%w: %d files can be made in %s and %d are needed", noroom.Err, stat.Ffree, filepath.Clean(dir.Name()), files)
 	}
 	return nil
 }

@@ -32,6 +32,9 @@ type Source struct {
 // regular files and directories, names that rules of a table forbid, and what
 // cannot be read.
 func Open(path string) (*Source, error) {
+	if path == "" {
+		return nil, errors.New("open: the name of what is to be sent is empty")
+	}
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)

@@ -41,6 +41,9 @@ func (c *Client) UploadStream(ctx context.Context, open func(offset uint64) (io.
 	if options.Path == "" {
 		return Uploaded{}, &sdk.Error{Code: sdk.InvalidArgument, Message: "a stream needs a path: name it"}
 	}
+	if open == nil {
+		return Uploaded{}, &sdk.Error{Code: sdk.InvalidArgument, Message: "there is nothing to read the stream from"}
+	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	s := &stream{open: open, begun: make(chan struct{}), ended: make(chan struct{}), fail: stop}

@@ -1,12 +1,15 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"iter"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/groupcast/groupcast/internal/bytesize"
+	"github.com/groupcast/groupcast/internal/pause"
 	"github.com/groupcast/groupcast/internal/printable"
 	"github.com/groupcast/groupcast/sdk"
 )
@@ -224,4 +227,32 @@ func (p *progress) rate(one part) float64 {
 	}
 	p.before[one.name] = before
 	return before.rate
+}
+
+// refusedPause is how often managers are asked whether they refuse writes.
+const refusedPause = 5 * time.Second
+
+// sayRefused tells, until it is stopped, that the managers refuse writes, as on a full disk, and when they take them again: what
+// is under way goes on meanwhile, and nothing of it is decided.
+func (a *app) sayRefused(ctx context.Context, client *sdk.Client, say func(string)) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var asking sync.WaitGroup
+	asking.Go(func() {
+		refused := false
+		for pause.For(ctx, refusedPause) {
+			status, err := client.Status(ctx)
+			if err != nil || refused == (status.ReadOnlyReason != "") {
+				continue
+			}
+			line := "the managers take writes again"
+			if refused = !refused; refused {
+				line = fmt.Sprintf("%s. Until then no delivery begins or ends", status.ReadOnlyReason)
+			}
+			say(line)
+		}
+	})
+	return func() {
+		cancel()
+		asking.Wait()
+	}
 }

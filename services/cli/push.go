@@ -148,6 +148,7 @@ func (a *app) push(ctx context.Context, client *sdk.Client, p *push, what string
 // follow shows how a delivery goes on until it has ended. Interrupted, it cancels it.
 func (a *app) follow(ctx context.Context, client *sdk.Client, out *sdk.Outgoing) error {
 	shown := newProgress(a)
+	defer a.sayRefused(ctx, client, shown.say)()
 	for d, err := range out.Progress(ctx) {
 		if err != nil {
 			shown.end()

@@ -140,7 +140,7 @@ func (a *app) uploadFollowed(ctx context.Context, client *gather.Client, u *uplo
 	info, err := os.Stat(what)
 	switch {
 	case err != nil:
-		return err
+		return usageError{err}
 	case info.IsDir():
 		return usageError{fmt.Errorf("--follow is for files: %s is a directory", what)}
 	case !info.Mode().IsRegular():

@@ -291,7 +291,7 @@ func enroll(ctx context.Context, access, as uplink.Config, id identity.ID) error
 	defer operator.Close()
 	token, err := groupv1.NewIdentityServiceClient(operator).CreateToken(ctx, &groupv1.CreateTokenRequest{Role: string(id.Role), Name: id.Name})
 	if err != nil {
-		return fmt.Errorf("make a join token: %w", err)
+		return fmt.Errorf("make a join token: %s", uplink.Words(err))
 	}
 	_, err = uplink.Enroll(ctx, as, token.GetToken())
 	return err

@@ -34,6 +34,7 @@ var codesOf = []daemon.Code{
 	{Err: grant.ErrUnsure, Code: codes.Unavailable, Reason: "GROUPS_UNKNOWN"},
 	{Err: errSilent, Code: codes.DeadlineExceeded, Reason: "SILENT"},
 	{Err: errInvalid, Code: codes.InvalidArgument, Reason: "INVALID"},
+	{Err: roster.ErrNoName, Code: codes.InvalidArgument, Reason: "NAME_REFUSED"},
 	{Err: roster.ErrName, Code: codes.PermissionDenied, Reason: "NAME_REFUSED"},
 	{Err: roster.ErrSession, Code: codes.FailedPrecondition, Reason: "SESSION_ENDED"},
 	{Err: roster.ErrUpload, Code: codes.NotFound, Reason: "UPLOAD_UNKNOWN"},

@@ -26,6 +26,7 @@ var (
 	ErrSession    = errors.New("the session has ended: attach again")
 	ErrUpload     = errors.New("there is no such upload: open it again")
 	ErrName       = errors.New("the client cannot have this name")
+	ErrNoName     = errors.New("no client can have this name")
 	ErrRefused    = errors.New("there is no room for the client's minimum on the link: others have to leave first, or the policy has to change")
 	ErrCrowded    = errors.New("there are too many clients or uploads")
 	ErrStored     = errors.New("the client has as many bytes here as it may: remove some, or raise maxStored in the policy")
@@ -264,7 +265,7 @@ func mayBe(name *string, peer identity.ID) error {
 		*name = peer.Name
 	}
 	if err := identity.CheckName(*name); err != nil {
-		return fmt.Errorf("%w: %w", ErrName, err)
+		return fmt.Errorf("%w: %w", ErrNoName, err)
 	}
 	if peer.Role != identity.Operator && peer.Name != *name {
 		return fmt.Errorf("%w: %s is not %s", ErrName, peer, *name)

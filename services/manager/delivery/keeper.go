@@ -47,6 +47,7 @@ type keeper struct {
 	seek         *reshape.Seek
 	sought       time.Time // when it was last looked for better parents
 	settled      bool      // the measurements are written for good
+	hindered     time.Time // when what was decided could not be written: what stood still until then, may have for that reason
 	complaint    string    // the last that was told,
 	complained   time.Time // and when
 
@@ -124,6 +125,7 @@ func (k *keeper) step(ctx context.Context) (due time.Time, done bool) {
 		due = now.Add(retryPause)
 	case err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrFenced):
 		k.complain(err, now)
+		k.hindered = now
 		due = now.Add(retryPause)
 	case err != nil: // the term is over, or about to be found so
 		due = now.Add(retryPause)
@@ -234,7 +236,8 @@ func (k *keeper) facts(delivery view.Delivery, now time.Time) facts {
 	p.sealed, p.length = record.GetSealed(), record.GetLength()
 	p.noteSent(now)
 	f.handedOver, f.agentMoved = p.handedOver() || isDatagrams(delivery), later(p.agentMoved, k.desk.started.Add(HandoverPatience)) // agents have to find this leader
-	f.moved, f.trouble, f.connected = later(p.moved, k.desk.started), p.trouble(now), p.connected(now)
+	f.moved, f.trouble, f.connected = later(later(p.moved, k.desk.started), k.hindered), p.trouble(now), p.connected(now)
+	f.full = p.full(now)
 	for _, participant := range delivery.GetMembers() {
 		f.members = append(f.members, k.member(delivery, participant.GetName(), now))
 	}

@@ -205,6 +205,16 @@ func (p *progress) trouble(now time.Time) bool {
 	return false
 }
 
+// full returns an agent whose disk has no room for what it would cache; empty if none says so.
+func (p *progress) full(now time.Time) (agent string) {
+	for id, node := range p.nodes {
+		if id.Role == identity.Agent && node.report.GetTrouble() == NoRoom && now.Sub(node.at) < reportPatience && (agent == "" || id.Name < agent) {
+			agent = id.Name
+		}
+	}
+	return agent
+}
+
 // connected tells whether an agent has a child that is connected.
 func (p *progress) connected(now time.Time) bool {
 	for _, node := range p.nodes {

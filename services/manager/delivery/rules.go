@@ -34,6 +34,7 @@ type facts struct {
 
 	moved     time.Time // when anybody last got more, or the delivery began
 	trouble   bool      // somebody reports that it cannot go on
+	full      string    // an agent whose disk has no room, if there is one
 	connected bool      // somebody is connected to somebody
 	busy      bool      // an agent of the tree lately fed somebody, in whatever delivery
 
@@ -142,9 +143,13 @@ func (f facts) stuck(v *verdict) {
 		v.wait(sooner(until, f.now.Add(StuckPatience))) // it may be busy no longer
 		return
 	}
+	cause := failure{NoPath, "nothing came for " + patience.String() + ": no agent could feed the member"}
+	if f.full != "" {
+		cause = failure{NoRoom, "nothing came for " + patience.String() + ": the disk of agent " + f.full + " has no room for its cache"}
+	}
 	for _, m := range f.members {
 		if _, failed := v.failed[m.name]; m.waits() && !failed && !m.hasAll && m.unknownSince.IsZero() {
-			v.failed[m.name] = failure{NoPath, "nothing came for " + patience.String() + ": no agent could feed the member"}
+			v.failed[m.name] = cause
 		}
 	}
 }
