@@ -288,10 +288,19 @@ data:
   "log" (dict "level" (upper $root.Values.log.level) "format" $root.Values.log.format)) -}}
 {{- end -}}
 
+{{/* How many MiB a size is: 20Gi. */}}
+{{- define "groupcast.mebibytes" -}}
+{{- mul (trimSuffix "Mi" . | trimSuffix "Gi" | trimSuffix "Ti" | int) (ternary 1 (ternary 1024 1048576 (hasSuffix "Gi" .)) (hasSuffix "Mi" .)) -}}
+{{- end -}}
+
 {{/* What the schema cannot say. */}}
 {{- define "groupcast.check" -}}
 {{- if and (not .Values.store.external.endpoints) (not (has (int .Values.manager.replicas) (list 1 3))) -}}
 {{- fail (printf "manager.replicas is %v: with the embedded store it can be 1 or 3; name an external etcd in store.external.endpoints for another number" .Values.manager.replicas) -}}
+{{- end -}}
+{{- $there := lookup "apps/v1" "StatefulSet" (include "groupcast.namespace" .) (printf "%s-manager" (include "groupcast.fullname" .)) -}}
+{{- if and (not .Values.store.external.endpoints) (gt (int (dig "spec" "replicas" 0 $there)) (int .Values.manager.replicas)) -}}
+{{- fail (printf "manager.replicas is %v, and %v managers have voted for their store so far: with fewer of them it has no majority. Leave it at %v, or uninstall and install" .Values.manager.replicas $there.spec.replicas $there.spec.replicas) -}}
 {{- end -}}
 {{- if and .Values.store.external.clientCertificate (not .Values.store.external.tlsSecret) -}}
 {{- fail "store.external.clientCertificate is true: name the Secret that has it in store.external.tlsSecret" -}}
@@ -304,5 +313,27 @@ data:
 {{- fail (printf "%s and %s are the same: each needs one of its own" (get $ports $port) $key) -}}
 {{- end -}}
 {{- $_ := set $ports $port $key -}}
+{{- end -}}
+{{- $service := dict -}}
+{{- range $key := list "port" "httpPort" "gatheringPort" -}}
+{{- $port := index $.Values.envoy.service $key | int | toString -}}
+{{- if hasKey $service $port -}}
+{{- fail (printf "envoy.service.%s and envoy.service.%s are the same: each needs one of its own" (get $service $port) $key) -}}
+{{- end -}}
+{{- $_ := set $service $port $key -}}
+{{- end -}}
+{{- if le (include "groupcast.mebibytes" .Values.gatherer.storage.size | int) (include "groupcast.mebibytes" .Values.gatherer.storage.reserve | int) -}}
+{{- fail (printf "gatherer.storage.reserve %s leaves nothing of gatherer.storage.size %s for uploads" .Values.gatherer.storage.reserve .Values.gatherer.storage.size) -}}
+{{- end -}}
+{{- $limit := dig "limits" "memory" "" .Values.agent.resources | toString -}}
+{{- if and (eq .Values.agent.cache.medium "Memory") (regexMatch "^[0-9]+(Mi|Gi)$" $limit) (ge (include "groupcast.mebibytes" .Values.agent.cache.size | int) (include "groupcast.mebibytes" $limit | int)) -}}
+{{- fail (printf "agent.cache.size %s in memory is not less than the agents' limit of memory, agent.resources.limits.memory %s, which it counts against" .Values.agent.cache.size $limit) -}}
+{{- end -}}
+{{- $alerts := list -}}
+{{- range (.Files.Get "files/rules.yaml" | fromYaml).groups }}{{- range .rules }}{{- $alerts = append $alerts .alert -}}{{- end -}}{{- end -}}
+{{- range .Values.monitoring.prometheusRule.disabled -}}
+{{- if not (has . $alerts) -}}
+{{- fail (printf "monitoring.prometheusRule.disabled has %s, which is no alert of this chart" .) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}

@@ -10,6 +10,7 @@ metadata:
     helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
 spec:
   restartPolicy: Never
+  activeDeadlineSeconds: 600 # what is broken off goes on no longer
   automountServiceAccountToken: false
   {{- include "groupcast.pullSecrets" $ | nindent 2 }}
   securityContext:
