@@ -581,7 +581,8 @@ func TestNotes(t *testing.T) {
 		}, nil},
 		"Envoy outside": {
 			map[string]any{"envoy": map[string]any{"service": map[string]any{"type": "NodePort"}}},
-			[]string{"release-groupcast-envoy's address"}, []string{"envoy.service.type=LoadBalancer"},
+			[]string{"release-groupcast-envoy's address"},
+			[]string{"envoy.service.type=LoadBalancer"},
 		},
 		"replicators alone": {
 			map[string]any{"agent": map[string]any{"enabled": false}, "gatherer": map[string]any{"enabled": false}},
