@@ -111,7 +111,9 @@ groupcast/{{ include "groupcast.namespace" . }}/{{ include "groupcast.fullname" 
 
 {{/* 4Gi in MiB. */}}
 {{- define "groupcast.mebibytes" -}}
-{{- if hasSuffix "Gi" . -}}
+{{- if hasSuffix "Ti" . -}}
+{{- trimSuffix "Ti" . | int | mul 1048576 -}}
+{{- else if hasSuffix "Gi" . -}}
 {{- trimSuffix "Gi" . | int | mul 1024 -}}
 {{- else -}}
 {{- trimSuffix "Mi" . | int -}}
@@ -286,11 +288,6 @@ data:
   "authorityFile" "/var/run/groupcast-identity/ca.crt"
   "stopWait" $values.stopWait
   "log" (dict "level" (upper $root.Values.log.level) "format" $root.Values.log.format)) -}}
-{{- end -}}
-
-{{/* How many MiB a size is: 20Gi. */}}
-{{- define "groupcast.mebibytes" -}}
-{{- mul (trimSuffix "Mi" . | trimSuffix "Gi" | trimSuffix "Ti" | int) (ternary 1 (ternary 1024 1048576 (hasSuffix "Gi" .)) (hasSuffix "Mi" .)) -}}
 {{- end -}}
 
 {{/* What the schema cannot say. */}}
