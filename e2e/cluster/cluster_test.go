@@ -132,6 +132,9 @@ func TestEScaleManagers(t *testing.T) {
 	s := p.send(32*mebibyte, 2*mebibyte)
 	before := gc.kubectl(t, "get", "pod", "gc-groupcast-manager-0", "-o", "jsonpath={.metadata.uid}")
 	gc.apply(t, "manager.replicas=3")
+	if output, err := gc.upgrade("manager.replicas=1"); err == nil || !strings.Contains(output, "it has no majority") {
+		t.Errorf("fewer managers: %v\n%s", err, output)
+	}
 	if gc.kubectl(t, "get", "pod", "gc-groupcast-manager-0", "-o", "jsonpath={.metadata.uid}") != before {
 		t.Error("the first manager was restarted to become one of three")
 	}

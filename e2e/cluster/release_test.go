@@ -67,6 +67,15 @@ func (r release) apply(t *testing.T, values ...string) {
 	r.applyChart(t, chart, values...)
 }
 
+// upgrade has the chart installed with other values, and does not wait.
+func (r release) upgrade(values ...string) (output string, err error) {
+	args := []string{"upgrade", r.name, chart}
+	for _, value := range append(r.values, values...) {
+		args = append(args, "--set", value)
+	}
+	return r.helm(2*time.Minute, args...)
+}
+
 // applyChart is apply with another chart than the present one.
 func (r release) applyChart(t *testing.T, chart string, values ...string) {
 	t.Helper()

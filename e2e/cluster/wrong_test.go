@@ -65,6 +65,14 @@ func TestPWrongForTheCluster(t *testing.T) {
 	}
 }
 
+// A gatherer that could not begin for want of its image, which is set right then, begins: its first pod, which was never ready, is replaced.
+func TestPGathererIsReplaced(t *testing.T) {
+	r := small("stuck", "agent.enabled=false", "gatherer.enabled=true", "gatherer.image.repository=nowhere", "gatherer.storage.size=1Gi", "dataPlane.hostNetwork=false")
+	r.install(t)
+	eventually(t, "its pod waits for the image", func() bool { return strings.Contains(r.events(t), "/groupcast/nowhere") })
+	r.apply(t, "gatherer.image.repository=groupcast-gatherer")
+}
+
 // asAgents is how many agents there are to be.
 func (r release) asAgents(t *testing.T) string {
 	return r.kubectl(t, "get", "ds/"+r.name+"-groupcast-agent", "-o", "jsonpath={.status.desiredNumberScheduled}")

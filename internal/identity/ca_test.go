@@ -70,6 +70,19 @@ func TestOnlyNamesAreCertified(t *testing.T) {
 	}
 }
 
+// A gateway is known to its callers by names, or by addresses.
+func TestHostsAreNamesOrAddresses(t *testing.T) {
+	credentials, err := newCA(t, time.Now).IssueCredentials(identity.ID{Role: identity.Gateway, Name: "gateway"}, 1, "envoy.example", "192.0.2.7", "2001:db8::7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for host, want := range map[string]bool{"envoy.example": true, "192.0.2.7": true, "2001:db8::7": true, "192.0.2.8": false, "example": false} {
+		if err := credentials.Certificate.Leaf.VerifyHostname(host); (err == nil) != want {
+			t.Errorf("%s: %v", host, err)
+		}
+	}
+}
+
 func openCA(t *testing.T, dir string) *identity.CA {
 	t.Helper()
 	ca, err := identity.OpenCA(dir, identity.DefaultTrustDomain)

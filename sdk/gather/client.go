@@ -217,13 +217,17 @@ func reasonFor(err error) string {
 	return sdk.Reported(err).Error()
 }
 
-// noGatherer returns an error that ends trying, if it says that somebody else is at the address. One that
-// was there may come back.
+// noGatherer returns an error that ends trying, if it says that somebody else is at the address, or that there is no such address
+// here, as outside of a cluster. One that was there may come back.
 func (c *Client) noGatherer(err error) error {
 	reason := reasonFor(err)
 	if _, peer, is := strings.Cut(reason, "authentication handshake failed: peer is "); is && !isName(c.gatherer) {
 		who, _, _ := strings.Cut(peer, ":")
 		return &sdk.Error{Code: sdk.InvalidArgument, Reason: "NO_GATHERER", Message: fmt.Sprintf("%s is no gatherer: %s answers there", c.gatherer, who)}
+	}
+	if host, is := strings.CutSuffix(reason, ": no such host"); is && isName(c.gatherer) {
+		return &sdk.Error{Code: sdk.InvalidArgument, Reason: "NO_GATHERER", Message: fmt.Sprintf(
+			"%s has registered under an address that this machine does not know (%s): name one that it does, as host:port. Outside of a cluster that is Envoy's port for gathering", c.gatherer, strings.TrimPrefix(host, "dial tcp: "))}
 	}
 	return err
 }

@@ -76,7 +76,7 @@ configuration, and must reach the agents' data ports.`,
 }
 
 func (a *app) check(ctx context.Context, client *sdk.Client, c *check) error {
-	agents, err := onlineAgents(ctx, client, c.agents)
+	agents, err := a.onlineAgents(ctx, client, c.agents)
 	if err != nil {
 		return err
 	}
@@ -110,12 +110,12 @@ func (a *app) check(ctx context.Context, client *sdk.Client, c *check) error {
 	return errors.Join(printList(a, results, checkedColumns), err)
 }
 
-// onlineAgents waits until enough agents are online.
-func onlineAgents(ctx context.Context, client *sdk.Client, enough int) ([]sdk.Agent, error) {
+// onlineAgents waits until enough agents are online, and tells how many are.
+func (a *app) onlineAgents(ctx context.Context, client *sdk.Client, enough int) ([]sdk.Agent, error) {
 	ticker := time.NewTicker(500 * time.Millisecond)
 	defer ticker.Stop()
 	var online []sdk.Agent // as they were last listed
-	for {
+	for told := -1; ; {
 		agents, err := client.Agents(ctx)
 		code := sdk.CodeOf(err) // a call may end by the deadline before ctx says so
 		if err != nil && ctx.Err() == nil && code != sdk.Unavailable && code != sdk.TimedOut {
@@ -126,6 +126,10 @@ func onlineAgents(ctx context.Context, client *sdk.Client, enough int) ([]sdk.Ag
 		}
 		if len(online) >= enough {
 			return online, nil
+		}
+		if err == nil && len(online) != told {
+			told = len(online)
+			fmt.Fprintf(a.stderr, "waiting for agents: %d of %d are online\n", told, enough)
 		}
 		select {
 		case <-ctx.Done():

@@ -56,6 +56,7 @@ type app struct {
 	output         string
 	timeout        time.Duration
 	debug          bool
+	gathererAt     string                 // which one is asked; empty before
 	managers       string                 // where they are expected, and by which file; empty before they are asked
 	shown          atomic.Pointer[screen] // where progress is drawn; nil before it is
 }
@@ -88,6 +89,8 @@ func (a *app) hint(err error) string {
 	var reported *sdk.Error
 	switch {
 	case !errors.As(err, &reported):
+	case a.gathererAt != "" && reported.Code == sdk.Unavailable:
+		return fmt.Sprintf(": is a gatherer at %s? --to or %s names one, and 'groupcast gatherer list' shows them", a.gathererAt, gathererVariable)
 	case a.managers != "" && reported.Code == sdk.TimedOut:
 		return fmt.Sprintf(": is a manager at %s? (--timeout %v)", a.managers, a.timeout)
 	case a.managers != "" && reported.Code == sdk.Unavailable:

@@ -86,6 +86,7 @@ func (a *app) gatherer(ctx context.Context, to string, options gather.Options) (
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
+	a.gathererAt = to
 	return gather.Dial(ctx, config, to, options)
 }
 

@@ -3,6 +3,7 @@ package manager_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -170,5 +171,73 @@ func TestAwayManagersAreTold(t *testing.T) {
 	thaw(t, leader)
 	if since := <-told; !since.IsZero() {
 		t.Errorf("told of %v again, want that it is over", since)
+	}
+}
+
+// Whoever closes a client ends all that it watches, its sessions, and who receives in them.
+func TestClosedClientEndsAll(t *testing.T) {
+	m := managertest.Start(t)
+	client := m.Client(t)
+	if _, err := client.CreateGroup(t.Context(), "g", sdk.Policy{}); err != nil {
+		t.Fatal(err)
+	}
+	session, err := client.Join(t.Context(), sdk.Join{Group: "g", Name: "m", Roles: []sdk.Role{sdk.Receive}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 2)
+	begun := make(chan struct{}, 1)
+	go func() {
+		for _, err := range client.WatchGroups(t.Context(), "") {
+			if err != nil {
+				ended <- err
+				return
+			}
+			select {
+			case begun <- struct{}{}:
+			default:
+			}
+		}
+	}()
+	go func() {
+		for _, err := range session.Receive(t.Context(), sdk.ReceiveOptions{Into: t.TempDir()}) {
+			ended <- err
+		}
+	}()
+	<-begun
+	if err := client.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range cap(ended) {
+		select {
+		case err := <-ended:
+			if err == nil || !strings.Contains(err.Error(), "closed") {
+				t.Errorf("it ends with %v", err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatal("what a closed client does goes on")
+		}
+	}
+	<-session.Done()
+}
+
+// Who joined to send alone is told that it receives nothing.
+func TestSendersDoNotReceive(t *testing.T) {
+	m := managertest.Start(t)
+	client := m.Client(t)
+	if _, err := client.CreateGroup(t.Context(), "g", sdk.Policy{}); err != nil {
+		t.Fatal(err)
+	}
+	session, err := client.Join(t.Context(), sdk.Join{Group: "g", Name: "s", Roles: []sdk.Role{sdk.Send}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range session.Receive(t.Context(), sdk.ReceiveOptions{Into: t.TempDir()}) {
+		if sdk.CodeOf(err) != sdk.Conflict {
+			t.Errorf("it receives: %v", err)
+		}
+	}
+	if err := session.Leave(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
