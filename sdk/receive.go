@@ -105,6 +105,9 @@ func (s *Session) Receive(ctx context.Context, options ReceiveOptions) iter.Seq2
 		defer workers.Wait()
 		defer stop()
 		workers.Go(func() { s.receiveAll(ctx, options, places, arrived) })
+		if options.Into != "" {
+			workers.Go(func() { s.sweep(ctx, options.Into) })
+		}
 		for {
 			select {
 			case one := <-arrived:
@@ -116,6 +119,25 @@ func (s *Session) Receive(ctx context.Context, options ReceiveOptions) iter.Seq2
 				yield(Arrived{}, s.whyDone(ctx))
 				return
 			}
+		}
+	}
+}
+
+// What nobody has gone on with for abandoned is removed, now and every sweepPause.
+const (
+	abandoned  = 7 * 24 * time.Hour
+	sweepPause = 24 * time.Hour
+)
+
+// sweep removes what is left in a directory of deliveries that nobody has gone on with.
+func (s *Session) sweep(ctx context.Context, dir string) {
+	for {
+		removed, err := object.Sweep(dir, abandoned)
+		if removed > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
+			s.client.log.Info("looked for unfinished objects of long ago", "dir", dir, "removed", removed, "error", err)
+		}
+		if !pause.For(ctx, sweepPause) {
+			return
 		}
 	}
 }

@@ -2,9 +2,12 @@ package standalone_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/groupcast/groupcast/sdk"
 )
@@ -44,4 +47,45 @@ func TestOthersAreReceivedMeanwhile(t *testing.T) {
 		}
 		return
 	}
+}
+
+// What nobody has gone on with for a week is removed when a member begins to receive; what is younger stays.
+func TestAbandonedIsRemoved(t *testing.T) {
+	client := serve(t)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	into := t.TempDir()
+	partial := func(tag string, age time.Duration) string {
+		dir := filepath.Join(into, ".groupcast-partial", tag)
+		journal, at := filepath.Join(dir, "journal"), time.Now().Add(-age)
+		if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(journal, nil, 0o600), os.Chtimes(journal, at, at)); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	old, young := partial("old", 8*24*time.Hour), partial("young", 6*24*time.Hour)
+	session, err := client.Join(ctx, sdk.Join{Group: "g", Name: "m", Roles: []sdk.Role{sdk.Receive}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(session.Close)
+	receiving, stop := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() {
+		for range session.Receive(receiving, sdk.ReceiveOptions{Into: into}) {
+		}
+	})
+	for there := true; there; time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Stat(old); err != nil {
+			there = false
+		}
+		if ctx.Err() != nil {
+			t.Fatal("what is old stays")
+		}
+	}
+	if _, err := os.Stat(young); err != nil {
+		t.Error(err)
+	}
+	stop()
+	running.Wait()
 }
