@@ -181,6 +181,7 @@ func TestFLeaderKilled(t *testing.T) {
 func TestGUpgradeAndRollback(t *testing.T) {
 	gc.keepArtifacts(t)
 	const replicas = "manager.replicas=3"
+	gc.kubectl(t, "delete", "statefulset", "gc-groupcast-gatherer", "--cascade=orphan") // that chart has its pods managed otherwise
 	gc.applyChart(t, formerChart(t), replicas)
 	former := gc.charts(t)
 	p := newParty(t, gc.operator(t), "models", sdk.Receive)
