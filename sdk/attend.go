@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/grpc/connectivity"
-
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/probe"
 	"github.com/groupcast/groupcast/internal/uplink"
@@ -261,7 +259,7 @@ func (s *Session) record(ctx context.Context, id string, end outcome) error {
 func (c *Client) insist(ctx context.Context, do func() error) error {
 	for {
 		err := do()
-		if c.uplink.GetState() == connectivity.Shutdown {
+		if c.uplink.Closed() {
 			return err
 		}
 		switch CodeOf(err) {

@@ -16,7 +16,7 @@ func TestReceiversLearnHowTheSessionEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		keeping, stop := context.WithCancel(t.Context())
 		s := &Session{
-			keeping: keeping, stop: stop, done: make(chan struct{}),
+			keeping: keeping, stop: stop, done: make(chan struct{}), member: Member{Roles: []Role{Receive}},
 			attendance: &attendance{changed: make(chan struct{}), current: make(map[string]*groupv1.Assignment)},
 		}
 		go func() {

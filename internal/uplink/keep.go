@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -268,7 +267,7 @@ func (u *Uplink) attendWith(ctx context.Context, what string, soon time.Duration
 		if ctx.Err() != nil {
 			return nil
 		}
-		if !transient(err) || u.GetState() == connectivity.Shutdown {
+		if !transient(err) || u.Closed() {
 			return &refusal{what, err}
 		}
 		u.reach.lost()

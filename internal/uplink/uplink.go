@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -58,6 +59,7 @@ type Uplink struct {
 	clock      identity.Clock
 	reach      reach
 	log        *slog.Logger
+	closed     atomic.Bool
 	cancel     context.CancelFunc
 	done       sync.WaitGroup
 }
@@ -133,11 +135,15 @@ func Over(dialer interface {
 
 // Close ends the connection and what keeps it usable.
 func (u *Uplink) Close() error {
+	u.closed.Store(true)
 	u.reach.stop()
 	u.cancel()
 	u.done.Wait()
 	return Close(u.ClientConn)
 }
+
+// Closed reports whether it was closed: trying again is of no use then.
+func (u *Uplink) Closed() bool { return u.closed.Load() }
 
 // Close closes a connection. One that is closed already stays so.
 func Close(connection *grpc.ClientConn) error {

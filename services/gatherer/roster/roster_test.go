@@ -21,14 +21,9 @@ import (
 // A member is itself alone; an operator attaches for anybody.
 func TestWhoMayBeWhom(t *testing.T) {
 	f := start(t, policy.Policy{}, nil)
-	for _, one := range []struct {
-		name string
-		fits bool
-	}{{"alice", true}, {"", true}, {"bob", false}, {"../x", false}} {
-		if _, err := f.Attach(one.name, nil, identity.Peer{ID: member("alice")}, roster.Process{}); (err == nil) != one.fits {
-			t.Errorf("alice as %q: %v", one.name, err)
-		} else if err != nil && !errors.Is(err, roster.ErrName) {
-			t.Errorf("alice as %q: %v", one.name, err)
+	for name, want := range map[string]error{"alice": nil, "": nil, "bob": roster.ErrName, "../x": roster.ErrNoName} {
+		if _, err := f.Attach(name, nil, identity.Peer{ID: member("alice")}, roster.Process{}); !errors.Is(err, want) {
+			t.Errorf("alice as %q: %v, want %v", name, err, want)
 		}
 	}
 	if _, err := f.Attach("bob", nil, identity.Peer{ID: operator}, roster.Process{}); err != nil {
