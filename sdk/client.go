@@ -125,6 +125,12 @@ func (c *Client) Close() error { return c.uplink.Close() }
 // Connected reports whether there is a connection to a manager. There is none before the first call, nor while all are away.
 func (c *Client) Connected() bool { return c.uplink.GetState() == connectivity.Ready }
 
+// Connecting reports whether a manager was called, and there is no connection to one yet.
+func (c *Client) Connecting() bool {
+	state := c.uplink.GetState()
+	return state == connectivity.Connecting || state == connectivity.TransientFailure
+}
+
 // Identity returns who the client is, as role/name.
 func (c *Client) Identity() (string, error) {
 	id, err := c.uplink.ID()

@@ -100,7 +100,7 @@ func (s *Session) Receive(ctx context.Context, options ReceiveOptions) iter.Seq2
 		if options.AtOnce = max(options.AtOnce, 0); options.Once {
 			options.AtOnce = 1
 		}
-		arrived, places := make(chan Arrived), newPlaces(options.AtOnce)
+		arrived, places := make(chan arrival), newPlaces(options.AtOnce)
 		var workers sync.WaitGroup
 		defer workers.Wait()
 		defer stop()
@@ -111,10 +111,12 @@ func (s *Session) Receive(ctx context.Context, options ReceiveOptions) iter.Seq2
 		for {
 			select {
 			case one := <-arrived:
-				if !yield(one, nil) {
+				if !yield(one.Arrived, nil) {
 					return
 				}
-				places.giveBack()
+				if one.placed {
+					places.giveBack()
+				}
 			case <-ctx.Done():
 				yield(Arrived{}, s.whyDone(ctx))
 				return
@@ -142,8 +144,15 @@ func (s *Session) sweep(ctx context.Context, dir string) {
 	}
 }
 
-// receiveAll receives each delivery to this member from when it begins, or when there is a place for it.
-func (s *Session) receiveAll(ctx context.Context, options ReceiveOptions, places *places, arrived chan<- Arrived) {
+// arrival is what has arrived; placed tells whether it took a place.
+type arrival struct {
+	Arrived
+	placed bool
+}
+
+// receiveAll receives each delivery to this member from when it begins, or when there is a place for it. One that is refused
+// for what it is takes none.
+func (s *Session) receiveAll(ctx context.Context, options ReceiveOptions, places *places, arrived chan<- arrival) {
 	var workers sync.WaitGroup
 	defer workers.Wait()
 	begun := make(map[string]bool)
@@ -154,9 +163,12 @@ func (s *Session) receiveAll(ctx context.Context, options ReceiveOptions, places
 			id := assignment.GetDelivery()
 			switch {
 			case begun[id] || assignment.GetEnded():
+			case !options.takes(incomingOf(assignment)):
+				begun[id] = true
+				workers.Go(func() { s.receiveOne(ctx, options, assignment, false, arrived) })
 			case places.take():
 				begun[id] = true
-				workers.Go(func() { s.receiveOne(ctx, options, assignment, arrived) })
+				workers.Go(func() { s.receiveOne(ctx, options, assignment, true, arrived) })
 			case options.Once && !assignment.GetLate(): // nobody waits for who is late
 				begun[id] = true
 				workers.Go(func() { s.refuse(ctx, id, "the member receives one delivery, and that is another") })
@@ -170,11 +182,20 @@ func (s *Session) receiveAll(ctx context.Context, options ReceiveOptions, places
 	}
 }
 
-func (s *Session) receiveOne(ctx context.Context, options ReceiveOptions, assignment *groupv1.Assignment, arrived chan<- Arrived) {
-	incoming := Incoming{
+func incomingOf(assignment *groupv1.Assignment) Incoming {
+	return Incoming{
 		ID: assignment.GetDelivery(), Group: assignment.GetGroup(), Sender: assignment.GetSender(),
 		Name: assignment.GetSpec().GetName(), Kind: name[DeliveryKind](assignment.GetSpec().GetKind()), Length: assignment.GetSpec().GetLength(),
 	}
+}
+
+// takes reports whether there is somewhere to put a delivery.
+func (o ReceiveOptions) takes(in Incoming) bool {
+	return o.Into != "" || in.Kind == Stream && o.Stream != nil
+}
+
+func (s *Session) receiveOne(ctx context.Context, options ReceiveOptions, assignment *groupv1.Assignment, placed bool, arrived chan<- arrival) {
+	incoming := incomingOf(assignment)
 	if options.Begun != nil {
 		options.Begun(incoming)
 	}
@@ -203,7 +224,7 @@ func (s *Session) receiveOne(ctx context.Context, options ReceiveOptions, assign
 		one.Err = fmt.Errorf("the managers did not take the receipt: %w", err)
 	}
 	select {
-	case arrived <- one:
+	case arrived <- arrival{one, placed}:
 	case <-ctx.Done():
 	}
 }
@@ -259,7 +280,7 @@ var errNoDirectory = errors.New("this member takes streams alone: it has no dire
 
 // receive receives the delivery to its end.
 func (r *receiving) receive(ctx context.Context) Arrived {
-	if r.options.Into == "" && (r.incoming.Kind != Stream || r.options.Stream == nil) {
+	if !r.options.takes(r.incoming) {
 		return r.failed("refused", errNoDirectory)
 	}
 	if r.options.Into != "" {

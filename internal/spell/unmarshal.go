@@ -1,9 +1,11 @@
 package spell
 
 import (
-	"encoding"
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"reflect"
 	"slices"
@@ -29,53 +31,70 @@ func UnmarshalYAML(text []byte, into any) error {
 	return said(where, wrong)
 }
 
-// find returns where the first value is that its type does not take, and why.
+// find returns where the first value is that its type does not take, and why. Whether it does, the reader says: it takes numbers
+// for text, and keys in capitals.
 func find(value json.RawMessage, kind reflect.Type) (where string, wrong error) {
-	switch {
-	case kind.Kind() == reflect.Pointer:
-		return find(value, kind.Elem())
-	case isRead(kind):
-	case kind.Kind() == reflect.Struct:
-		var fields map[string]json.RawMessage
-		if err := json.Unmarshal(value, &fields); err != nil {
-			return "", err
-		}
-		return findIn(fields, kind)
-	case kind.Kind() == reflect.Slice:
-		var items []json.RawMessage
-		if json.Unmarshal(value, &items) == nil {
-			for i, item := range items {
-				if where, wrong := find(item, kind.Elem()); wrong != nil {
-					return below(fmt.Sprintf("[%d]", i), where), wrong
-				}
-			}
-			return "", nil
-		}
+	for kind.Kind() == reflect.Pointer {
+		kind = kind.Elem()
 	}
-	return "", json.Unmarshal(value, reflect.New(kind).Interface())
-}
-
-// isRead reports whether a type reads its values itself.
-func isRead(kind reflect.Type) bool {
-	reads := reflect.PointerTo(kind)
-	return reads.Implements(reflect.TypeFor[json.Unmarshaler]()) || reads.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
-}
-
-func findIn(fields map[string]json.RawMessage, kind reflect.Type) (where string, wrong error) {
-	known := make(map[string]reflect.Type)
-	for _, field := range reflect.VisibleFields(kind) {
-		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		known[name] = field.Type
+	wrong = yaml.UnmarshalStrict(value, reflect.New(kind).Interface())
+	if wrong == nil {
+		return "", nil
 	}
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		if known[name] == nil || name == "" {
-			return "", fmt.Errorf("unknown field %q", name)
-		}
-		if where, wrong := find(fields[name], known[name]); wrong != nil {
+	for name, one := range parts(value, kind) {
+		if where, wrong := find(one.value, one.kind); wrong != nil {
 			return below(name, where), wrong
 		}
 	}
-	return "", nil
+	if kind.Kind() == reflect.Struct && wrongType.MatchString(wrong.Error()) { // a struct's name says nothing of what it takes
+		wrong = cmp.Or(json.Unmarshal(value, new(map[string]json.RawMessage)), wrong)
+	}
+	return "", wrong
+}
+
+// part is a value within another, and the type that it is to have.
+type part struct {
+	value json.RawMessage
+	kind  reflect.Type
+}
+
+// parts returns what is within a value, by name and in order, as far as its type knows it.
+func parts(value json.RawMessage, kind reflect.Type) iter.Seq2[string, part] {
+	return func(yield func(string, part) bool) {
+		var fields map[string]json.RawMessage
+		var items []json.RawMessage
+		switch {
+		case kind.Kind() == reflect.Struct && json.Unmarshal(value, &fields) == nil:
+			for _, name := range slices.Sorted(maps.Keys(fields)) {
+				if field, has := fieldOf(kind, name); has && !yield(name, part{fields[name], field}) {
+					return
+				}
+			}
+		case kind.Kind() == reflect.Map && json.Unmarshal(value, &fields) == nil:
+			for _, name := range slices.Sorted(maps.Keys(fields)) {
+				if !yield(name, part{fields[name], kind.Elem()}) {
+					return
+				}
+			}
+		case kind.Kind() == reflect.Slice && json.Unmarshal(value, &items) == nil:
+			for i, item := range items {
+				if !yield(fmt.Sprintf("[%d]", i), part{item, kind.Elem()}) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// fieldOf returns the type of the field that a key is read into.
+func fieldOf(kind reflect.Type, key string) (reflect.Type, bool) {
+	for _, field := range reflect.VisibleFields(kind) {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if !field.Anonymous && strings.EqualFold(cmp.Or(name, field.Name), key) {
+			return field.Type, true
+		}
+	}
+	return nil, false
 }
 
 // below joins the names of a value and of one within.
@@ -96,5 +115,5 @@ func said(where string, wrong error) error {
 	default:
 		text = where + ": " + text
 	}
-	return fmt.Errorf("%s", text)
+	return errors.New(text)
 }

@@ -54,13 +54,17 @@ func TestUnmarshalYAML(t *testing.T) {
 			Names []string `json:"names"`
 			shared
 		} `json:"rules"`
-		Rest shared `json:"rest"`
+		Rest  shared         `json:"rest"`
+		Named map[string]int `json:"named"`
 	}
 	for text, want := range map[string]string{
 		"rules: 5":                               "rules cannot be a number: want a list",
 		"5":                                      "the whole cannot be a number: want a mapping",
 		"rules: [{names: [a]}, {names: 5}]":      "rules[1].names cannot be a number: want a list",
 		"rules: [{names: [a], most: 1}, {a: 1}]": `rules[1]: unknown field "a"`,
+		"rules: [{names: [7], most: -1}]":        "rules[0].most: -1 is no size",
+		"{Rest: {most: 1}, rules: 5}":            "rules cannot be a number: want a list",
+		"named: {a: x}":                          "named.a cannot be text: want a whole number",
 		"rules: [{most: -1}]":                    "rules[0].most: -1 is no size",
 		"rest: {most: -1}":                       "rest.most: -1 is no size",
 		"rest: {most: 1, most: 2}":               `yaml: unmarshal errors:`,

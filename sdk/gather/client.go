@@ -139,11 +139,11 @@ const (
 
 // keepAttached attaches, again and again, until the client is closed or may not.
 func (c *Client) keepAttached() {
-	wait, known := firstPause, false
+	wait, known, begun := firstPause, false, time.Now()
 	for c.life.Err() == nil {
 		err := c.hold(func() { wait, known = firstPause, true })
 		if !known {
-			err = c.noGatherer(err)
+			err = c.noGatherer(err, time.Since(begun))
 		}
 		c.update(func() { c.told, c.detached = nil, reasonFor(err) })
 		if final(err) {
@@ -217,20 +217,23 @@ func reasonFor(err error) string {
 	return sdk.Reported(err).Error()
 }
 
-// noGatherer returns an error that ends trying, if it says that somebody else is at the address, or that there is no such address
-// here, as outside of a cluster. One that was there may come back.
-func (c *Client) noGatherer(err error) error {
+// noGatherer returns an error that ends trying, if it says that somebody else is at the address, or for long that there is no such
+// address here, as outside of a cluster. One that was there may come back.
+func (c *Client) noGatherer(err error, tried time.Duration) error {
 	reason := reasonFor(err)
 	if _, peer, is := strings.Cut(reason, "authentication handshake failed: peer is "); is && !isName(c.gatherer) {
 		who, _, _ := strings.Cut(peer, ":")
 		return &sdk.Error{Code: sdk.InvalidArgument, Reason: "NO_GATHERER", Message: fmt.Sprintf("%s is no gatherer: %s answers there", c.gatherer, who)}
 	}
-	if host, is := strings.CutSuffix(reason, ": no such host"); is && isName(c.gatherer) {
+	if host, is := strings.CutSuffix(reason, ": no such host"); is && isName(c.gatherer) && tried > noHostPatience {
 		return &sdk.Error{Code: sdk.InvalidArgument, Reason: "NO_GATHERER", Message: fmt.Sprintf(
 			"%s has registered under an address that this machine does not know (%s): name one that it does, as host:port. Outside of a cluster that is Envoy's port for gathering", c.gatherer, strings.TrimPrefix(host, "dial tcp: "))}
 	}
 	return err
 }
+
+// noHostPatience is how long a name may lead nowhere before a client gives up: a service of names may just be starting.
+const noHostPatience = 20 * time.Second
 
 // beat says that the client lives.
 func (c *Client) beat(ctx context.Context, stream grpc.BidiStreamingClient[gatherv1.AttachRequest, gatherv1.AttachResponse], interval time.Duration) {

@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/groupcast/groupcast/internal/interrupt"
+	"github.com/groupcast/groupcast/internal/pause"
 	"github.com/groupcast/groupcast/internal/printable"
 	"github.com/groupcast/groupcast/sdk"
 )
@@ -89,14 +90,15 @@ func (a *app) hint(err error) string {
 	var reported *sdk.Error
 	switch {
 	case !errors.As(err, &reported):
+	case reported.Reason == "NO_RECEIVERS":
+		return ": nothing was sent. Members receive with groupcast pull; push --wait N waits until N do"
+	case reported.Reason != "": // somebody has answered
 	case a.gathererAt != "" && reported.Code == sdk.Unavailable:
 		return fmt.Sprintf(": is a gatherer at %s? --to or %s names one, and 'groupcast gatherer list' shows them", a.gathererAt, gathererVariable)
 	case a.managers != "" && reported.Code == sdk.TimedOut:
 		return fmt.Sprintf(": is a manager at %s? (--timeout %v)", a.managers, a.timeout)
 	case a.managers != "" && reported.Code == sdk.Unavailable:
 		return fmt.Sprintf(": is a manager at %s?", a.managers)
-	case reported.Reason == "NO_RECEIVERS":
-		return ": nothing was sent. Members receive with groupcast pull; push --wait N waits until N do"
 	}
 	return ""
 }
@@ -240,20 +242,34 @@ func (a *app) client() (*sdk.Client, error) {
 	if err != nil {
 		return nil, usageError{err}
 	}
-	a.managers = strings.Join(config.Endpoints, ", ") + ", as " + file + " says"
+	a.expect(config, file)
 	return client, nil
+}
+
+// expect notes where managers are to be.
+func (a *app) expect(config sdk.Config, file string) {
+	a.managers = strings.Join(config.Endpoints, ", ") + ", as " + file + " says"
 }
 
 // answerPatience is how long a manager may take to answer before it is told that one is waited for.
 const answerPatience = 1500 * time.Millisecond
 
 // sayWaiting tells who waits for a manager that does not answer where one is expected, until it is stopped.
-func (a *app) sayWaiting(client *sdk.Client) (stop func() bool) {
-	return time.AfterFunc(answerPatience, func() {
-		if !client.Connected() {
-			fmt.Fprintf(a.stderr, "no manager has answered yet; there should be one at %s\n", a.managers)
+func (a *app) sayWaiting(client *sdk.Client) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		const look = 100 * time.Millisecond
+		for waited := time.Duration(0); waited < answerPatience; waited += look {
+			if !pause.For(ctx, look) || client.Connected() {
+				return
+			}
+			if !client.Connecting() { // nothing was asked so far
+				waited = 0
+			}
 		}
-	}).Stop
+		fmt.Fprintf(a.stderr, "no manager has answered yet; there should be one at %s\n", a.managers)
+	}()
+	return cancel
 }
 
 // sayAway tells whoever waits why nothing new is shown, and when that is over.

@@ -133,7 +133,9 @@ func (a *app) pull(ctx context.Context, client *sdk.Client, p *pull) error {
 		}
 		p.output.forget(arrived.ID)
 		if err := a.arrived(p, arrived); err != nil || p.once && p.takes(arrived) || p.output.unread.Load() {
-			err = errors.Join(err, p.commands.end())
+			if p.once {
+				err = errors.Join(err, p.commands.end())
+			}
 			if p.relay.on {
 				untilEnded(ctx, client, arrived.ID)
 			}

@@ -80,14 +80,18 @@ func (a *app) gathererFlags(command *cobra.Command, to *string) {
 
 // gatherer returns a client of a gatherer. To find it is a call.
 func (a *app) gatherer(ctx context.Context, to string, options gather.Options) (*gather.Client, error) {
-	config, _, err := a.readConfig()
+	config, file, err := a.readConfig()
 	if err != nil {
 		return nil, err
 	}
+	a.expect(config, file)
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
-	a.gathererAt = to
-	return gather.Dial(ctx, config, to, options)
+	client, err := gather.Dial(ctx, config, to, options)
+	if err == nil {
+		a.gathererAt = to
+	}
+	return client, err
 }
 
 func (a *app) upload(ctx context.Context, client *gather.Client, u *upload, what string) error {

@@ -40,7 +40,7 @@ type KubernetesConfig struct {
 	OperatorSecret   string   `json:"operatorSecret" usage:"Secret to keep an operator's fresh credentials and config.yaml in; empty has none"`
 	OperatorEndpoint string   `json:"operatorEndpoint" usage:"host:port in that config.yaml; empty is this manager's own address"`
 	GatewaySecret    string   `json:"gatewaySecret" usage:"Secret to keep fresh credentials for the proxy in front of the managers in; empty has none"`
-	GatewayNames     []string `json:"gatewayNames" usage:"DNS names of that proxy"`
+	GatewayNames     []string `json:"gatewayNames" usage:"DNS names and addresses of that proxy"`
 	Audience         string   `json:"audience" usage:"audience that ServiceAccount tokens must be made for"`
 
 	AgentAccounts      []string `json:"agentAccounts" usage:"ServiceAccounts, as namespace/name, whose pods are agents, each by its node's name; the token is checked by the API server"`

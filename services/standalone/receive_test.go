@@ -83,9 +83,9 @@ func TestAbandonedIsRemoved(t *testing.T) {
 			t.Fatal("what is old stays")
 		}
 	}
+	stop()
+	running.Wait() // with the sweep
 	if _, err := os.Stat(young); err != nil {
 		t.Error(err)
 	}
-	stop()
-	running.Wait()
 }

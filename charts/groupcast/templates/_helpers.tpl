@@ -297,7 +297,7 @@ data:
 {{- end -}}
 {{- $there := lookup "apps/v1" "StatefulSet" (include "groupcast.namespace" .) (printf "%s-manager" (include "groupcast.fullname" .)) -}}
 {{- if and (not .Values.store.external.endpoints) (gt (int (dig "spec" "replicas" 0 $there)) (int .Values.manager.replicas)) -}}
-{{- fail (printf "manager.replicas is %v, and %v managers have voted for their store so far: with fewer of them it has no majority. Leave it at %v, or uninstall and install" .Values.manager.replicas $there.spec.replicas $there.spec.replicas) -}}
+{{- fail (printf "manager.replicas is %v, and the release is to have %v managers: once these have voted for their store, with fewer it has no majority. Leave it at %v; if they have never been ready, helm rollback; or uninstall and install" .Values.manager.replicas $there.spec.replicas $there.spec.replicas) -}}
 {{- end -}}
 {{- if and .Values.store.external.clientCertificate (not .Values.store.external.tlsSecret) -}}
 {{- fail "store.external.clientCertificate is true: name the Secret that has it in store.external.tlsSecret" -}}
@@ -312,6 +312,7 @@ data:
 {{- $_ := set $ports $port $key -}}
 {{- end -}}
 {{- $service := dict -}}
+{{- if .Values.envoy.enabled -}}
 {{- range $key := list "port" "httpPort" "gatheringPort" -}}
 {{- $port := index $.Values.envoy.service $key | int | toString -}}
 {{- if hasKey $service $port -}}
@@ -319,11 +320,12 @@ data:
 {{- end -}}
 {{- $_ := set $service $port $key -}}
 {{- end -}}
-{{- if le (include "groupcast.mebibytes" .Values.gatherer.storage.size | int) (include "groupcast.mebibytes" .Values.gatherer.storage.reserve | int) -}}
+{{- end -}}
+{{- if and .Values.gatherer.enabled (le (include "groupcast.mebibytes" .Values.gatherer.storage.size | int) (include "groupcast.mebibytes" .Values.gatherer.storage.reserve | int)) -}}
 {{- fail (printf "gatherer.storage.reserve %s leaves nothing of gatherer.storage.size %s for uploads" .Values.gatherer.storage.reserve .Values.gatherer.storage.size) -}}
 {{- end -}}
-{{- $limit := dig "limits" "memory" "" .Values.agent.resources | toString -}}
-{{- if and (eq .Values.agent.cache.medium "Memory") (regexMatch "^[0-9]+(Mi|Gi)$" $limit) (ge (include "groupcast.mebibytes" .Values.agent.cache.size | int) (include "groupcast.mebibytes" $limit | int)) -}}
+{{- $limit := ((.Values.agent.resources).limits).memory | default "" | toString -}}
+{{- if and .Values.agent.enabled (eq .Values.agent.cache.medium "Memory") (regexMatch "^[0-9]+(Mi|Gi)$" $limit) (ge (include "groupcast.mebibytes" .Values.agent.cache.size | int) (include "groupcast.mebibytes" $limit | int)) -}}
 {{- fail (printf "agent.cache.size %s in memory is not less than the agents' limit of memory, agent.resources.limits.memory %s, which it counts against" .Values.agent.cache.size $limit) -}}
 {{- end -}}
 {{- $alerts := list -}}
