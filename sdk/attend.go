@@ -25,7 +25,7 @@ type attendance struct {
 	current   map[string]*groupv1.Assignment
 	standing  map[string]func() *groupv1.DeliveryReport
 	changed   chan struct{} // closed when an assignment changes
-	receiving int           // how many receive
+	receiving bool          // the program receives
 }
 
 func newAttendance(client *Client) *attendance {
@@ -173,22 +173,25 @@ func (s *Session) settle(ctx context.Context) {
 	}
 }
 
-// claim notes that the program receives, until it calls the function returned.
+// claim notes that the program receives, until it calls the function returned; that is nil if it does already.
 func (a *attendance) claim() (release func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.receiving++
+	if a.receiving {
+		return nil
+	}
+	a.receiving = true
 	return func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		a.receiving--
+		a.receiving = false
 	}
 }
 
 func (a *attendance) isClaimed() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.receiving > 0
+	return a.receiving
 }
 
 // refuseUnclaimed has deliveries fail that nobody here receives: the sender learns why,

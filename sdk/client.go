@@ -87,7 +87,7 @@ func WithDialer(dialer Dialer) Option { return func(o *options) { o.dialer = dia
 func Open(file string, opts ...Option) (*Client, error) {
 	config, err := ReadConfig(file)
 	if err != nil {
-		return nil, err
+		return nil, &Error{Code: InvalidArgument, Message: err.Error(), cause: err}
 	}
 	return Dial(config, opts...)
 }
@@ -97,7 +97,7 @@ func Dial(config Config, opts ...Option) (*Client, error) {
 	chosen := choose(opts)
 	connection, err := uplink.Dial(config, chosen.log, uplink.Over(chosen.dialer))
 	if err != nil {
-		return nil, err
+		return nil, &Error{Code: InvalidArgument, Message: err.Error(), cause: err}
 	}
 	connection.TellAway(chosen.away)
 	if chosen.dialer == nil {

@@ -86,7 +86,7 @@ func (e *DeliveryError) Error() string {
 // once, and yields each when it has ended here. Others are received meanwhile, however
 // long the caller takes for one. It goes on until ctx is done, the
 // session has ended, or the iteration is broken off: what is unfinished then is kept,
-// and gone on with when the same comes again.
+// and gone on with when the same comes again. One goroutine receives in a session.
 func (s *Session) Receive(ctx context.Context, options ReceiveOptions) iter.Seq2[Arrived, error] {
 	return func(yield func(Arrived, error) bool) {
 		if !slices.Contains(s.member.Roles, Receive) {
@@ -96,7 +96,12 @@ func (s *Session) Receive(ctx context.Context, options ReceiveOptions) iter.Seq2
 		ctx, stop := context.WithCancel(ctx)
 		defer stop()
 		defer context.AfterFunc(s.keeping, stop)()
-		defer s.attendance.claim()()
+		release := s.attendance.claim()
+		if release == nil {
+			yield(Arrived{}, &Error{Code: Conflict, Reason: "RECEIVING", Message: fmt.Sprintf("receive as %q: this session is received from already", s.member.Name)})
+			return
+		}
+		defer release()
 		if options.AtOnce = max(options.AtOnce, 0); options.Once {
 			options.AtOnce = 1
 		}

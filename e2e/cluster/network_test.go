@@ -22,7 +22,7 @@ func TestMStrangersDoNotReachTheStore(t *testing.T) {
 	gc.keepArtifacts(t)
 	gc.kubectl(t, "run", "stranger", "--image=envoyproxy/envoy:v1.40.0", "--image-pull-policy=Never", "--labels=app=stranger", "--command", "--", "sleep", "600")
 	t.Cleanup(func() {
-		_, _ = kubectl("-n", gc.namespace, "delete", "--wait=false", "pod/stranger", "networkpolicy/stranger", "--ignore-not-found")
+		_, _ = kubectl("-n", gc.namespace, "delete", "--now", "pod/stranger", "networkpolicy/stranger", "--ignore-not-found") // a node that has it could not be drained
 	})
 	gc.kubectl(t, "wait", "--for=condition=Ready", "pod/stranger", "--timeout=1m")
 	manager := gc.kubectl(t, "get", "pod", "gc-groupcast-manager-0", "-o", "jsonpath={.status.podIP}")
