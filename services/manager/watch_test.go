@@ -174,17 +174,23 @@ func TestAwayManagersAreTold(t *testing.T) {
 	}
 }
 
-// Whoever closes a client ends all that it watches, its sessions, and who receives in them.
-func TestClosedClientEndsAll(t *testing.T) {
-	m := managertest.Start(t)
-	client := m.Client(t)
+// startMember starts a manager, and has a member of a group join with a role.
+func startMember(t *testing.T, role sdk.Role) (*sdk.Client, *sdk.Session) {
+	t.Helper()
+	client := managertest.Start(t).Client(t)
 	if _, err := client.CreateGroup(t.Context(), "g", sdk.Policy{}); err != nil {
 		t.Fatal(err)
 	}
-	session, err := client.Join(t.Context(), sdk.Join{Group: "g", Name: "m", Roles: []sdk.Role{sdk.Receive}})
+	session, err := client.Join(t.Context(), sdk.Join{Group: "g", Name: "m", Roles: []sdk.Role{role}})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return client, session
+}
+
+// Whoever closes a client ends all that it watches, its sessions, and who receives in them.
+func TestClosedClientEndsAll(t *testing.T) {
+	client, session := startMember(t, sdk.Receive)
 	ended := make(chan error, 2)
 	begun := make(chan struct{}, 1)
 	go func() {
@@ -223,19 +229,13 @@ func TestClosedClientEndsAll(t *testing.T) {
 
 // Who joined to send alone is told that it receives nothing.
 func TestSendersDoNotReceive(t *testing.T) {
-	m := managertest.Start(t)
-	client := m.Client(t)
-	if _, err := client.CreateGroup(t.Context(), "g", sdk.Policy{}); err != nil {
-		t.Fatal(err)
-	}
-	session, err := client.Join(t.Context(), sdk.Join{Group: "g", Name: "s", Roles: []sdk.Role{sdk.Send}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, session := startMember(t, sdk.Send)
+	var told error
 	for _, err := range session.Receive(t.Context(), sdk.ReceiveOptions{Into: t.TempDir()}) {
-		if sdk.CodeOf(err) != sdk.Conflict {
-			t.Errorf("it receives: %v", err)
-		}
+		told = err
+	}
+	if sdk.CodeOf(told) != sdk.Conflict {
+		t.Errorf("it is told %v", told)
 	}
 	if err := session.Leave(t.Context()); err != nil {
 		t.Error(err)

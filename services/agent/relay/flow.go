@@ -107,17 +107,7 @@ func (f *flow) assign(assignment *groupv1.Assignment) {
 }
 
 // isResting reports whether nothing happens in a delivery that has ended.
-func (f *flow) isResting() bool {
-	if !f.assignment.GetEnded() || f.inlet.links() > 0 {
-		return false
-	}
-	for _, child := range f.children {
-		if child.out != nil {
-			return false
-		}
-	}
-	return true
-}
+func (f *flow) isResting() bool { return f.assignment.GetEnded() && f.linkCount() == 0 }
 
 // rest has it reported at once that all is done here: who watches the delivery's end waits for what each link carried.
 func (f *flow) rest() {
@@ -219,6 +209,10 @@ func (f *flow) report() *groupv1.DeliveryReport {
 func (f *flow) links() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	return f.linkCount()
+}
+
+func (f *flow) linkCount() int {
 	links := f.inlet.links()
 	for _, child := range f.children {
 		if child.out != nil {
