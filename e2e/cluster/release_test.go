@@ -69,20 +69,21 @@ func (r release) apply(t *testing.T, values ...string) {
 
 // upgrade has the chart installed with other values, and does not wait.
 func (r release) upgrade(values ...string) (output string, err error) {
-	args := []string{"upgrade", r.name, chart}
-	for _, value := range append(r.values, values...) {
-		args = append(args, "--set", value)
+	return r.helm(2*time.Minute, append([]string{"upgrade", r.name, chart}, r.sets(values...)...)...)
+}
+
+// sets are helm's flags for the values of the release, and more.
+func (r release) sets(values ...string) (flags []string) {
+	for _, value := range slices.Concat(r.values, values) {
+		flags = append(flags, "--set", value)
 	}
-	return r.helm(2*time.Minute, args...)
+	return flags
 }
 
 // applyChart is apply with another chart than the present one.
 func (r release) applyChart(t *testing.T, chart string, values ...string) {
 	t.Helper()
-	args := []string{"upgrade", "--install", r.name, chart, "--wait", "--timeout", "5m"}
-	for _, value := range append(r.values, values...) {
-		args = append(args, "--set", value)
-	}
+	args := append([]string{"upgrade", "--install", r.name, chart, "--wait", "--timeout", "5m"}, r.sets(values...)...)
 	started := time.Now()
 	if _, err := r.helm(6*time.Minute, args...); err != nil {
 		t.Fatal(err)

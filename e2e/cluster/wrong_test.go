@@ -16,11 +16,7 @@ func small(name string, values ...string) release {
 // install installs without waiting, and returns the notes. What it has installed goes at the end.
 func (r release) install(t *testing.T) (notes string) {
 	t.Helper()
-	args := []string{"install", r.name, chart, "--create-namespace"}
-	for _, value := range r.values {
-		args = append(args, "--set", value)
-	}
-	notes, err := r.helm(2*time.Minute, args...)
+	notes, err := r.helm(2*time.Minute, append([]string{"install", r.name, chart, "--create-namespace"}, r.sets()...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
