@@ -61,14 +61,10 @@ func (l *Landing) Adopt(count uint64) error {
 	})
 }
 
-// Zeros takes zeros as the next bytes. A file has a hole there; a tree has zeros.
+// Zeros takes zeros as the next bytes. Files have a hole there.
 func (l *Landing) Zeros(count uint64) error {
 	return l.within(count, func(now snapshot, part []byte) error {
 		clear(part)
-		if l.info.Kind != File {
-			_, err := l.Write(part)
-			return err
-		}
 		file, position, _, err := l.writer.at(now.layout, now.landed)
 		if err != nil {
 			return l.fail(err)

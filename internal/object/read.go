@@ -3,6 +3,9 @@ package object
 import (
 	"errors"
 	"fmt"
+	"io"
+	"os"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -20,12 +23,25 @@ func (r *Reader) ReadAt(p []byte, offset uint64) error {
 			return err
 		}
 		n, err := file.ReadAt(p[:min(uint64(len(p)), left)], int64(position))
-		if n == 0 {
-			return fmt.Errorf("%w: read %s at %d: %w", ErrChanged, file.Name(), position, unexpected(err))
+		switch {
+		case n > 0:
+		case errors.Is(err, io.EOF):
+			return fmt.Errorf("%w: %s is shorter than it was", ErrChanged, r.source.nameAt(offset))
+		default:
+			return fmt.Errorf("read %s at %d: %w", r.source.nameAt(offset), position, bare(err))
 		}
 		p, offset = p[n:], offset+uint64(n)
 	}
 	return nil
+}
+
+// nameAt is the name of the file with the byte at offset.
+func (s *Source) nameAt(offset uint64) string {
+	index, _, _ := s.layout.at(offset)
+	if index == headIndex {
+		return "the list of files of " + s.info.Name
+	}
+	return s.layout.entries[index].path
 }
 
 // Hole is a range of a file that has no blocks on disk: zeros.
@@ -34,30 +50,59 @@ type Hole struct{ First, End uint64 }
 // maxHoles is how many holes are told of; what comes after them is read.
 const maxHoles = 1 << 16
 
-// Holes returns the holes of a file, as far as its file system tells. A directory has none.
+// Holes returns the holes of all files, as far as their file systems tell.
 func (s *Source) Holes() (holes []Hole, err error) {
-	if s.info.Kind != File || s.info.Length == 0 {
-		return nil, nil
-	}
 	reader := s.NewReader()
 	defer func() { _ = reader.Close() }()
-	file, _, err := reader.Section(0)
-	if err != nil {
-		return nil, err
+	for i := range s.layout.entries {
+		e := &s.layout.entries[i]
+		if !s.isSparse(i) {
+			continue
+		}
+		file, _, err := reader.Section(e.start)
+		if err != nil {
+			return nil, err
+		}
+		if holes = appendHoles(holes, file, e); len(holes) >= maxHoles {
+			break
+		}
 	}
+	return holes, nil
+}
+
+// isSparse reports whether a file has fewer blocks than its length needs. Of one that is gone nothing is known, which
+// shows when it is read.
+func (s *Source) isSparse(index int) bool {
+	e := &s.layout.entries[index]
+	if e.kind != File || e.size == 0 {
+		return false
+	}
+	if s.file != nil {
+		return true
+	}
+	info, err := s.root.Lstat(e.path)
+	if err != nil {
+		return false
+	}
+	stat, isKernels := info.Sys().(*syscall.Stat_t)
+	return isKernels && uint64(stat.Blocks)*512 < e.size
+}
+
+// appendHoles appends those of a file, at their offsets in the object.
+func appendHoles(holes []Hole, file *os.File, e *entry) []Hole {
 	for at := int64(0); len(holes) < maxHoles; {
 		first, err := file.Seek(at, unix.SEEK_HOLE)
-		if err != nil || uint64(first) >= s.info.Length {
-			return holes, nil // it does not tell, or there is none
+		if err != nil || uint64(first) >= e.size {
+			return holes // it does not tell, or there is none
 		}
 		at, err = file.Seek(first, unix.SEEK_DATA)
 		if errors.Is(err, unix.ENXIO) {
-			return append(holes, Hole{uint64(first), s.info.Length}), nil
+			return append(holes, Hole{e.start + uint64(first), e.start + e.size})
 		}
 		if err != nil {
-			return holes, nil
+			return holes
 		}
-		holes = append(holes, Hole{uint64(first), uint64(at)})
+		holes = append(holes, Hole{e.start + uint64(first), e.start + min(uint64(at), e.size)})
 	}
-	return holes, nil
+	return holes
 }

@@ -6,8 +6,11 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/groupcast/groupcast/e2e/lab/link"
 	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
@@ -248,6 +251,28 @@ func (f *failing) ReadAt(p []byte, offset uint64) error {
 	return f.Object.ReadAt(p, offset)
 }
 
+// A sender whose source changes under it says so to all, who need not wait until they miss it.
+func TestFailedSenderIsHeardOf(t *testing.T) {
+	b := onLAN(t, 2, lanShape)
+	b.file(6_000_000)
+	receipts := b.receiveAll(t.Context(), func(c *receive.Config) { c.Patience = time.Minute })
+	source, err := send.OpenObject(b.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+	cut := func() { _ = os.Truncate(b.path, 1000) }
+	result, err := b.send(t.Context(), func(c *send.Config) { c.Source = &failing{Object: source, after: 3_000_000, then: cut} })
+	if !errors.Is(err, object.ErrChanged) || strings.Contains(err.Error(), "/proc") || len(result.Members) != len(receipts) {
+		t.Errorf("the sender ended with %v, and tells of %d receivers", err, len(result.Members))
+	}
+	for i, one := range receipts {
+		if r := <-one; !errors.Is(r.err, receive.ErrSenderFailed) || !strings.Contains(r.err.Error(), "is shorter than it was") {
+			t.Errorf("receiver %d: %v", i+1, r.err)
+		}
+	}
+}
+
 // C59: a receiver that hears no sender says so, and so does a sender whom nobody hears.
 func TestSilenceIsReported(t *testing.T) {
 	b := onLAN(t, 1, link.Shape{})
@@ -273,8 +298,12 @@ func TestReplicateWhatIsNoPlainFile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	empty, holes := filepath.Join(t.TempDir(), "empty"), filepath.Join(t.TempDir(), "holes")
-	if err := errors.Join(os.WriteFile(empty, nil, 0o600), os.WriteFile(holes, []byte("begin"), 0o600), os.Truncate(holes, 10_000_000)); err != nil {
+	empty, holes, inTree := filepath.Join(t.TempDir(), "empty"), filepath.Join(t.TempDir(), "holes"), filepath.Join(tree, "below", "holes")
+	err := os.WriteFile(empty, nil, 0o600)
+	for _, sparse := range []string{holes, inTree} {
+		err = errors.Join(err, os.WriteFile(sparse, []byte("begin"), 0o600), os.Truncate(sparse, 10_000_000))
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range []string{tree, empty, holes} {
@@ -288,8 +317,14 @@ func TestReplicateWhatIsNoPlainFile(t *testing.T) {
 				t.Errorf("receiver %d has of %s: %v, %v", i+1, path, there, err)
 			}
 		}
-		if path == holes && result.Counts.Packets > 200 {
-			t.Errorf("%d packets were sent for a file that is a hole", result.Counts.Packets)
+		if result.Counts.Packets > 600 {
+			t.Errorf("%d packets were sent for %s, of which most is a hole", result.Counts.Packets, path)
+		}
+	}
+	for i, dir := range b.dirs {
+		var stat unix.Stat_t
+		if err := unix.Stat(filepath.Join(dir, "tree", "below", "holes"), &stat); err != nil || stat.Blocks*512 > 1_000_000 {
+			t.Errorf("receiver %d has %d bytes on disk of a file that is a hole: %v", i+1, stat.Blocks*512, err)
 		}
 	}
 }

@@ -119,6 +119,8 @@ func reasonOf(err error) string {
 		return "refused"
 	case errors.Is(err, receive.ErrSenderGone):
 		return "sender_lost"
+	case errors.Is(err, receive.ErrSenderFailed):
+		return "source_failed"
 	case errors.Is(err, receive.ErrNotHeard), errors.Is(err, receive.ErrTooLarge):
 		return "no_multicast"
 	case errors.Is(err, errNoSession):

@@ -39,6 +39,6 @@ var reasons = []string{NoMulticast, Damaged, Left, SenderLost, SourceFailed, Can
 // replicaReasons are those that a replica can give for itself, senderReasons those that the
 // sender can.
 var (
-	replicaReasons = []string{NoRoom, Damaged, Disk, Refused, NoMulticast, SenderLost, SessionLost, Slow}
+	replicaReasons = []string{NoRoom, Damaged, Disk, Refused, NoMulticast, SenderLost, SourceFailed, SessionLost, Slow}
 	senderReasons  = []string{SourceFailed, NoMulticast}
 )

@@ -111,10 +111,10 @@ func (a *app) send(ctx context.Context, s *sending, path string) error {
 	if ctx.Err() != nil {
 		fmt.Fprintln(a.stderr, "receivers keep what they have: send again to go on")
 	}
-	if refused := new(send.RefusedError); errors.As(err, &refused) {
-		a.table(refused.Receipts)
-	}
 	if err != nil {
+		if len(result.Members) > 0 {
+			a.table(result.Members)
+		}
 		return err
 	}
 	a.receipts(result)
@@ -220,5 +220,5 @@ func verdict(members []send.Receipt, receivers int) error {
 
 func isUnheard(err error) bool {
 	return errors.Is(err, send.ErrNobody) || errors.Is(err, receive.ErrNotHeard) || errors.Is(err, receive.ErrSenderGone) ||
-		errors.Is(err, paper.ErrNobodyListens) || errors.Is(err, paper.ErrSenderLost)
+		errors.Is(err, receive.ErrSenderFailed) || errors.Is(err, paper.ErrNobodyListens) || errors.Is(err, paper.ErrSenderLost)
 }

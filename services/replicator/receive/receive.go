@@ -23,10 +23,11 @@ import (
 
 // Why a replica did not come to be.
 var (
-	ErrDamaged    = errors.New("what came is not what was sent")
-	ErrSenderGone = errors.New("the sender is gone")
-	ErrNotHeard   = errors.New("nothing is heard of a sender")
-	ErrTooLarge   = errors.New("the path is too narrow")
+	ErrDamaged      = errors.New("what came is not what was sent")
+	ErrSenderGone   = errors.New("the sender is gone")
+	ErrSenderFailed = errors.New("the sender failed")
+	ErrNotHeard     = errors.New("nothing is heard of a sender")
+	ErrTooLarge     = errors.New("the path is too narrow")
 )
 
 // Config is what a replica is told.

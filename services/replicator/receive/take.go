@@ -8,6 +8,7 @@ import (
 
 	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
 	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/printable"
 	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
 )
 
@@ -184,7 +185,10 @@ func (r *replica) letter(datagram []byte, _ netip.AddrPort) {
 	}
 	r.mu.Unlock()
 	if err == nil && head.Kind == wire.Bye {
-		r.bye()
+		why, err := wire.ParseBye(payload)
+		if err == nil {
+			r.bye(why)
+		}
 	}
 }
 
@@ -247,12 +251,16 @@ func (r *replica) settle(length uint64, root [wire.RootSize]byte) {
 	})
 }
 
-// bye ends the replica: the sender knows how it went, or goes.
-func (r *replica) bye() {
+// bye ends the replica: the sender knows how it went, or goes, and says why if something is wrong.
+func (r *replica) bye(why string) {
 	r.mu.Lock()
 	reason := error(nil)
-	if !r.isSettled && r.ended == nil {
+	switch {
+	case r.isSettled || r.ended != nil:
+	case why == "":
 		reason = fmt.Errorf("%w: it was ended; what is there is kept, receive again to go on", ErrSenderGone)
+	default:
+		reason = fmt.Errorf("%w: %s; what is there is kept, receive again to go on", ErrSenderFailed, printable.Text(why))
 	}
 	r.mu.Unlock()
 	r.finish(reason)

@@ -3,6 +3,7 @@ package send
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/bits"
 	"slices"
 	"time"
@@ -251,7 +252,7 @@ func (l *loop) end() error {
 	if err := l.flush(); err != nil {
 		return err
 	}
-	l.farewell()
+	l.farewell("")
 	return l.changed()
 }
 
@@ -267,13 +268,17 @@ func (l *loop) changed() error {
 	return l.config.Source.Changed()
 }
 
-// farewell tells all members that the sender goes.
-func (s *session) farewell() {
+// farewell tells all members that the sender goes, and why if something is wrong. Before it has begun they are who has joined.
+func (s *session) farewell(reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	members := s.peers
+	if s.rules == nil {
+		members = slices.Collect(maps.Values(s.joined))
+	}
 	for range farewells {
-		for _, p := range s.peers {
-			s.letter(p, wire.Bye, nil)
+		for _, p := range members {
+			s.letter(p, wire.Bye, wire.AppendBye(nil, reason))
 		}
 	}
 }

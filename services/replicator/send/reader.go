@@ -2,6 +2,7 @@ package send
 
 import (
 	"fmt"
+	"slices"
 
 	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
 	"github.com/groupcast/groupcast/internal/digest"
@@ -33,7 +34,12 @@ func newReader(source Source, shape algo.Shape) (*reader, error) {
 		if hole.End == shape.Length {
 			e.End = shape.Blocks()
 		}
-		if e.First < e.End {
+		last := len(r.zeros) - 1
+		switch {
+		case e.First >= e.End:
+		case last >= 0 && r.zeros[last].End == e.First:
+			r.zeros[last].End = e.End
+		default:
 			r.zeros = append(r.zeros, e)
 		}
 	}
@@ -99,10 +105,14 @@ func (r *reader) hashZeros() {
 }
 
 func (r *reader) isZero(block uint32) bool {
-	for _, e := range r.zeros {
-		if e.First <= block && block < e.End {
-			return true
+	_, is := slices.BinarySearchFunc(r.zeros, block, func(e algo.Extent, block uint32) int {
+		switch {
+		case e.End <= block:
+			return -1
+		case e.First > block:
+			return 1
 		}
-	}
-	return false
+		return 0
+	})
+	return is
 }

@@ -213,8 +213,11 @@ func (s *session) run(ctx context.Context) error {
 	})
 	err := tasks.Wait()
 	if ctx.Err() != nil {
-		s.farewell()
+		s.farewell("")
 		return context.Cause(ctx)
+	}
+	if lost := new(NetworkError); err != nil && !errors.As(err, &lost) {
+		s.farewell(err.Error())
 	}
 	return err
 }

@@ -267,6 +267,7 @@ func FuzzSealed(f *testing.F) {
 			}
 		}
 		_, _, _ = fast.ParseSeal(payload)
+		_, _ = fast.ParseBye(payload)
 		_, _ = fast.ParseZero(payload)
 		_, _ = fast.ParseWelcome(payload)
 		for _, size := range []int{160, 400} {

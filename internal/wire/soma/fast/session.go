@@ -204,6 +204,18 @@ func ParseWelcome(from []byte) (datagram uint16, err error) {
 	return datagram, nil
 }
 
+// AppendBye writes the payload of a BYE: why the sender cannot go on, of which what is longer than MaxDetail is cut off. It is
+// empty where nothing is wrong.
+func AppendBye(to []byte, reason string) []byte { return append(to, clip(reason)...) }
+
+// ParseBye reads the payload of a BYE.
+func ParseBye(from []byte) (reason string, err error) {
+	if len(from) > MaxDetail || !utf8.Valid(from) {
+		return "", fmt.Errorf("%w: BYE with a text of %d bytes", ErrProtocol, len(from))
+	}
+	return string(from), nil
+}
+
 // AppendSeal writes the payload of a SEAL.
 func AppendSeal(to []byte, length uint64, root [RootSize]byte) []byte {
 	return append(binary.BigEndian.AppendUint64(to, length), root[:]...)
