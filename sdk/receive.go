@@ -450,5 +450,9 @@ func endedEarly(assignment *groupv1.Assignment) error {
 	if reason == "" {
 		reason = "canceled"
 	}
-	return &DeliveryError{Reason: reason, Detail: "the delivery was ended"}
+	detail := "the delivery was ended"
+	if reason == "sender_lost" {
+		detail = "the sender was not heard of any more"
+	}
+	return &DeliveryError{Reason: reason, Detail: detail}
 }

@@ -147,7 +147,10 @@ func TestDiskFull(t *testing.T) {
 	name, content := s.file("model", 8, 64<<20)
 	s.must(os.WriteFile(disk+"/ballast", make([]byte, 116<<20), 0o600))
 	p := s.upload("alice", name)
-	s.await("it is paused", func() bool { return strings.Contains(p.said.String(), "paused by the gatherer: disk full") })
+	s.await("it is told what is missing", func() bool {
+		said := p.said.String()
+		return strings.Contains(said, "paused by the gatherer: ") && strings.Contains(said, "64 MiB are needed")
+	})
 	if s.status("alice").GetPaused() != "disk_full" {
 		t.Errorf("%+v", s.status("alice"))
 	}

@@ -21,7 +21,7 @@ func (s *site) enrollInto(name, group string) (access string) {
 	token, err := s.command("token", "create", name, "--role", "member", "--group", group).Output()
 	s.must(err)
 	access = s.place(name + ".yaml")
-	if said, err := s.command("--config", access, "enroll", "--endpoint", s.manager, "--token", strings.TrimSpace(string(token))).CombinedOutput(); err != nil {
+	if said, err := s.command("--config", access, "enroll", "--endpoint", s.manager, "--replace", "--token", strings.TrimSpace(string(token))).CombinedOutput(); err != nil {
 		s.Fatalf("enroll %s: %v: %s", name, err, said)
 	}
 	return access

@@ -259,7 +259,7 @@ func (u *Uplink) attend(ctx context.Context, what string, do func(context.Contex
 
 // attendWith is attend with the pause after a stream that has held for a while.
 func (u *Uplink) attendWith(ctx context.Context, what string, soon time.Duration, do func(context.Context) error) error {
-	for failed := 0; ; {
+	for failed, told := 0, false; ; {
 		attempt, cancel := context.WithCancel(ctx)
 		began := time.Now()
 		err := do(attempt)
@@ -272,13 +272,15 @@ func (u *Uplink) attendWith(ctx context.Context, what string, soon time.Duration
 		}
 		u.reach.lost()
 		if time.Since(began) > held {
-			failed = 0
+			failed, told = 0, false
 		}
 		// A manager that restarts, or another that begins to lead, is no news; who is never heard has to be told of, and
 		// not with every attempt.
-		level := slog.LevelDebug
-		if failed++; failed > 1 && failed&(failed-1) == 0 && (failed >= manyAttempts || u.reach.isSilent()) {
-			level = slog.LevelWarn
+		level, silent := slog.LevelDebug, u.reach.isSilent()
+		failed++
+		isDue := failed&(failed-1) == 0 && (failed >= manyAttempts || silent)
+		if failed > 1 && (isDue || silent && !told) {
+			level, told = slog.LevelWarn, true
 		}
 		u.log.Log(ctx, level, "not connected to a manager; trying again", "what", what, "error", Words(err))
 		if cutOff(err) {

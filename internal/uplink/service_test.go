@@ -142,6 +142,27 @@ func TestChangingManagersAreNoNews(t *testing.T) {
 	})
 }
 
+// However long attempts take, that no manager is heard is told with the first that ends after the patience.
+func TestAwayIsToldInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said bytes.Buffer
+		u := &Uplink{log: slog.New(slog.NewTextHandler(&said, nil)), transports: newTransports(nil)}
+		u.reach.heard()
+		began := time.Now()
+		ctx, cancel := context.WithCancel(t.Context())
+		err := u.attend(ctx, "register", func(context.Context) error {
+			if said.Len() > 0 || time.Since(began) > time.Minute {
+				cancel()
+			}
+			time.Sleep(700 * time.Millisecond)
+			return status.Error(codes.Unavailable, "signed by another")
+		})
+		if took := time.Since(began); err != nil || took < awayPatience || took > awayPatience+2*time.Second {
+			t.Errorf("it was told after %v, %v", took, err)
+		}
+	})
+}
+
 // Who never reaches a manager says so, but not with every attempt; one that restarts is no news. Who was revoked
 // says what to do.
 func TestLoneServiceSaysSo(t *testing.T) {

@@ -35,8 +35,9 @@ type Progress struct {
 	Detached string
 	// Connections is how many the gatherer asks for.
 	Connections int
-	// Paused is why nothing is sent now, as queued or disk_full; empty if something is.
-	Paused string
+	// Paused is why nothing is sent now, as queued or disk_full; empty if something is. PausedBy says more of it, for the
+	// user, where the gatherer has.
+	Paused, PausedBy string
 }
 
 // Uploaded is an upload that is finished: on the gatherer's disk, and what it was here. The API has no message for
@@ -73,8 +74,8 @@ type upload struct {
 	opened func(offset uint64) error
 	// end returns what all is, when all was sent.
 	end func(ctx context.Context) (link.End, error)
-	// hindered is why it cannot be opened now; with the client locked.
-	hindered string
+	// hindered is why it cannot be opened now, and hinderedBy what the gatherer says of it; with the client locked.
+	hindered, hinderedBy string
 }
 
 // errThere says that there is nothing to send.
@@ -125,9 +126,9 @@ func (u *upload) hinder(err error) {
 	var known *sdk.Error
 	u.client.mu.Lock()
 	defer u.client.mu.Unlock()
-	u.hindered = ""
+	u.hindered, u.hinderedBy = "", ""
 	if errors.As(err, &known) && known.Reason == "DISK_FULL" {
-		u.hindered = "disk_full"
+		u.hindered, u.hinderedBy = "disk_full", known.Message
 	}
 }
 
@@ -297,12 +298,12 @@ func (u *upload) show(ctx context.Context) {
 		sent, length := u.from.SentUpTo(), u.length()
 		u.client.mu.Lock()
 		u.client.waiting[u] = length - min(sent, length)
-		hindered := u.hindered
+		hindered, hinderedBy := u.hindered, u.hinderedBy
 		u.client.mu.Unlock()
 		if now, err := u.client.standing(); err == nil && u.progress != nil {
 			p := Progress{
 				Path: u.spec.GetPath(), Sent: sent, Length: length, Attached: now.session != "", Detached: now.detached,
-				Connections: now.connections, Paused: cmp.Or(now.paused, hindered),
+				Connections: now.connections, Paused: cmp.Or(now.paused, hindered), PausedBy: hinderedBy,
 			}
 			if u.stored != nil {
 				p.Stored = u.stored()

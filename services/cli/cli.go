@@ -305,6 +305,9 @@ func (a *app) configFile() (string, error) {
 		return a.config, nil
 	}
 	if file := os.Getenv("GROUPCAST_CONFIG"); file != "" {
+		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+			return "", usageError{fmt.Errorf("no configuration: GROUPCAST_CONFIG names %s, and there is no such file", file)}
+		}
 		return file, nil
 	}
 	file, err := defaultConfigFile()

@@ -27,8 +27,8 @@ var clientColumns = []column[gather.ClientStatus]{
 	{title: "WINDOW", cell: func(c gather.ClientStatus) string { return bytesize.Short(c.Window) }},
 	{title: "CONNECTIONS", cell: func(c gather.ClientStatus) string { return fmt.Sprintf("%d of %d", c.Connections, max(c.Wanted, 1)) }},
 	{title: "STATE", cell: func(c gather.ClientStatus) string { return clientState(c) }},
-	{title: "HELD UP", cell: func(c gather.ClientStatus) string { return c.Bottleneck }},
-	{title: "WHY", wide: true, cell: func(c gather.ClientStatus) string { return c.Reason }},
+	{title: "HELD UP", cell: func(c gather.ClientStatus) string { return unlessPaused(c, c.Bottleneck) }},
+	{title: "WHY", wide: true, cell: func(c gather.ClientStatus) string { return unlessPaused(c, c.Reason) }},
 	{title: "UPLOADS", wide: true, cell: func(c gather.ClientStatus) string { return fmt.Sprint(c.Uploads) }},
 	{title: "RECEIVED", wide: true, cell: func(c gather.ClientStatus) string { return bytesize.Short(c.Received) }},
 }
@@ -46,6 +46,14 @@ func clientState(c gather.ClientStatus) string {
 		return "idle"
 	}
 	return c.State
+}
+
+// unlessPaused is what the controller says of a client, unless that sends nothing for a reason of another kind, which its state has.
+func unlessPaused(c gather.ClientStatus, said string) string {
+	if c.Paused != "" {
+		return ""
+	}
+	return said
 }
 
 // rateOf writes bytes per second as networks are spoken of.
@@ -197,7 +205,7 @@ func (a *app) gatherPolicySet() *cobra.Command {
 others. It holds from the next half second on. Rates are bytes per second.
 
   rules:
-  - clients: [ward-*]        # names, with * for any rest
+  - clients: [ward-*]        # names, with * and ?
     target: 125kB            # what they should get,
     minimum: 60kB            # and get even where targets do not fit
     priority: 1              # the higher comes first
@@ -205,7 +213,10 @@ others. It holds from the next half second on. Rates are bytes per second.
     max: 1MB
     maxConnections: 2
     maxStored: 100GiB        # on the gatherer's disk
+  - labels: {site: b}        # all that a rule names must fit
+    target: 30kB
   default: {target: 62kB}
+  trustLabels: false         # whether labels count that clients say of themselves
   link: 0                    # what the link carries; 0 is found out
   admission: admit           # or, with a link: queue, refuse`,
 	}

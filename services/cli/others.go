@@ -135,7 +135,7 @@ func (a *app) tokenCommand() *cobra.Command {
 						fmt.Fprintf(a.stderr, "note: there is no group %s so far\n", group)
 					}
 				}
-				fmt.Fprintf(a.stderr, "for %s %s, once, within %v: groupcast enroll --endpoint HOST:PORT --token TOKEN\n", asked.Role, asked.Name, lifetime)
+				fmt.Fprintf(a.stderr, "for %s %s, once, within %v: %s\n", asked.Role, asked.Name, lifetime, tokenUse(asked.Role))
 				if done, err := a.printData(map[string]string{"token": text}); done {
 					return err
 				}
@@ -149,6 +149,15 @@ func (a *app) tokenCommand() *cobra.Command {
 	create.Flags().DurationVar(&asked.Lifetime, "lifetime", 10*time.Minute, "how long the token can be used, 10 minutes at most")
 	token.AddCommand(create)
 	return token
+}
+
+// tokenUse is what is done with a token: services enroll by themselves.
+func tokenUse(role string) string {
+	switch role {
+	case "agent", "gatherer", "replicator":
+		return "groupcast-" + role + " --managers HOST:PORT --join-token-file FILE, which has the token in it"
+	}
+	return "groupcast enroll --endpoint HOST:PORT --token TOKEN"
 }
 
 func (a *app) identityCommand() *cobra.Command {
@@ -176,6 +185,7 @@ func (a *app) identityCommand() *cobra.Command {
 func (a *app) enrollCommand() *cobra.Command {
 	var config sdk.Config
 	var token string
+	var replace bool
 	command := &cobra.Command{
 		Use: "enroll --endpoint HOST:PORT --token TOKEN", Short: "Exchange a join token for an identity, and write a configuration that uses it", Args: cobra.NoArgs,
 		Long: "Exchanges a join token for an identity. The configuration is written to the file\nthat --config names, else groupcast/config.yaml in the user's configuration\ndirectory (not to GROUPCAST_CONFIG, which may be an operator's); key and certificate lie in a directory beside it, and are renewed by\nthe commands that use them.",
@@ -183,6 +193,7 @@ func (a *app) enrollCommand() *cobra.Command {
 	flags := command.Flags()
 	flags.StringSliceVar(&config.Endpoints, "endpoint", nil, "the managers' gRPC ports")
 	flags.StringVar(&token, "token", "", "join token, from 'groupcast token create'")
+	flags.BoolVar(&replace, "replace", false, "take the place of the identity that an earlier enroll has left there")
 	flags.StringVar(&config.TrustDomain, "trust-domain", sdk.DefaultTrustDomain, "the managers' trust domain")
 	for _, required := range []string{"endpoint", "token"} {
 		if err := command.MarkFlagRequired(required); err != nil {
@@ -200,8 +211,8 @@ func (a *app) enrollCommand() *cobra.Command {
 		ctx, cancel := context.WithTimeout(command.Context(), a.timeout)
 		defer cancel()
 		credentials := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)) + ".credentials"
-		if there, err := sdk.ReadConfig(file); !errors.Is(err, fs.ErrNotExist) && filepath.Base(there.CredentialsDir) != credentials {
-			return usageError{fmt.Errorf("%s is there already, and not from enroll: name another file with --config, or remove it", file)}
+		if err := mayEnrollInto(file, credentials, replace); err != nil {
+			return usageError{err}
 		}
 		config.Renew = true
 		config.CredentialsDir = filepath.Join(filepath.Dir(file), credentials)
@@ -223,6 +234,29 @@ func (a *app) enrollCommand() *cobra.Command {
 		return nil
 	}
 	return command
+}
+
+// mayEnrollInto says why a configuration is not replaced. A token can be used once, and a key that is gone is gone.
+func mayEnrollInto(file, credentials string, replace bool) error {
+	there, err := sdk.ReadConfig(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case filepath.Base(there.CredentialsDir) != credentials:
+		return fmt.Errorf("%s is there already, and not from enroll: name another file with --config, or remove it", file)
+	case replace:
+		return nil
+	}
+	client, err := sdk.Open(file)
+	if err != nil {
+		return nil // it is of no use to anybody
+	}
+	defer client.Close()
+	identity, err := client.Identity()
+	if err != nil {
+		return nil
+	}
+	return fmt.Errorf("%s has the identity %s: name another file with --config, or have it replaced with --replace", file, identity)
 }
 
 var statusColumns = []column[sdk.Status]{

@@ -299,6 +299,8 @@ func hindrance(p gather.Progress) string {
 	switch {
 	case p.Detached != "":
 		return "not connected: " + p.Detached + "; trying again"
+	case p.Paused != "" && p.PausedBy != "":
+		return "paused by the gatherer: " + printable.Text(p.PausedBy)
 	case p.Paused != "":
 		return "paused by the gatherer: " + strings.ReplaceAll(p.Paused, "_", " ")
 	case !p.Attached:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/groupcast/groupcast/internal/daemon"
@@ -29,8 +30,9 @@ func keepAccess(ctx context.Context, env daemon.Env, config *Config, ca *identit
 	if err != nil {
 		return fmt.Errorf("write adminAccess.file: %w", err)
 	}
-	directory := filepath.Join(filepath.Dir(file), operatorName)
-	access := uplink.Config{Endpoints: []string{reachable(address)}, TrustDomain: config.Identity.TrustDomain, CredentialsDir: operatorName}
+	credentials := credentialsBeside(file)
+	directory := filepath.Join(filepath.Dir(file), credentials)
+	access := uplink.Config{Endpoints: []string{reachable(address)}, TrustDomain: config.Identity.TrustDomain, CredentialsDir: credentials}
 	for {
 		next := identity.CertificateLifetime / 2
 		bundle, err := ca.IssueBundle(identity.ID{Role: identity.Operator, Name: operatorName}, identity.Stamp(shown.Revision())+1)
@@ -52,4 +54,13 @@ func keepAccess(ctx context.Context, env daemon.Env, config *Config, ca *identit
 		case <-time.After(next):
 		}
 	}
+}
+
+// credentialsBeside names the directory of the credentials of a configuration after its file: another manager's may lie beside it.
+func credentialsBeside(file string) string {
+	name := filepath.Base(file)
+	if short := strings.TrimSuffix(name, filepath.Ext(name)); short != "" && short != name {
+		return short
+	}
+	return name + ".credentials"
 }
