@@ -131,6 +131,10 @@ func (c *Client) Connecting() bool {
 	return state == connectivity.Connecting || state == connectivity.TransientFailure
 }
 
+// HandshakeError returns why whoever is at a manager's address was not taken for one when that was tried last; nil if it was,
+// or nobody was there.
+func (c *Client) HandshakeError() error { return c.uplink.HandshakeError() }
+
 // Identity returns who the client is, as role/name.
 func (c *Client) Identity() (string, error) {
 	id, err := c.uplink.ID()

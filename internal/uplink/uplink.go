@@ -58,6 +58,7 @@ type Uplink struct {
 	security   identity.TLS
 	clock      identity.Clock
 	reach      reach
+	handshakes handshakes
 	log        *slog.Logger
 	closed     atomic.Bool
 	cancel     context.CancelFunc
@@ -80,7 +81,8 @@ func Dial(config Config, log *slog.Logger, opts ...grpc.DialOption) (*Uplink, er
 	security := identity.TLS{TrustDomain: config.TrustDomain, Source: files}
 	managers := newTransports(config.Endpoints)
 	u := &Uplink{transports: managers, files: files, security: security, log: log}
-	connection, err := managers.dial(security.Client(identity.Manager), append([]grpc.DialOption{grpc.WithChainStreamInterceptor(u.reach.intercept)}, opts...))
+	trusted := noted{credentials.NewTLS(security.Client(identity.Manager)), &u.handshakes}
+	connection, err := managers.dial(trusted, append([]grpc.DialOption{grpc.WithChainStreamInterceptor(u.reach.intercept)}, opts...))
 	if err != nil {
 		return nil, err
 	}
@@ -93,13 +95,13 @@ func Dial(config Config, log *slog.Logger, opts ...grpc.DialOption) (*Uplink, er
 }
 
 func dial(endpoints []string, security *tls.Config, opts []grpc.DialOption) (*grpc.ClientConn, error) {
-	return newTransports(endpoints).dial(security, opts)
+	return newTransports(endpoints).dial(credentials.NewTLS(security), opts)
 }
 
-func (t *transports) dial(security *tls.Config, opts []grpc.DialOption) (*grpc.ClientConn, error) {
+func (t *transports) dial(trusted credentials.TransportCredentials, opts []grpc.DialOption) (*grpc.ClientConn, error) {
 	connection, err := grpc.NewClient("groupcast:///managers", append([]grpc.DialOption{
 		grpc.WithResolvers(t.managers),
-		grpc.WithTransportCredentials(credentials.NewTLS(security)),
+		grpc.WithTransportCredentials(trusted),
 		grpc.WithDefaultServiceConfig(callPolicy),
 		grpc.WithConnectParams(reconnect),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 5 * time.Second}),

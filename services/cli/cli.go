@@ -267,7 +267,11 @@ func (a *app) sayWaiting(client *sdk.Client) (stop func()) {
 				waited = 0
 			}
 		}
-		fmt.Fprintf(a.stderr, "no manager has answered yet; there should be one at %s\n", a.managers)
+		why := ""
+		if err := client.HandshakeError(); err != nil {
+			why = ": " + printable.Text(err.Error())
+		}
+		fmt.Fprintf(a.stderr, "no manager has answered yet; there should be one at %s%s\n", a.managers, why)
 	}()
 	return cancel
 }

@@ -1,8 +1,11 @@
 package manager_test
 
 import (
+	"context"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/groupcast/groupcast/sdk"
 	"github.com/groupcast/groupcast/services/manager/managertest"
@@ -17,6 +20,22 @@ func TestOperatorsLieBesideEachOther(t *testing.T) {
 		p.Access = file
 		p.Start(t)
 		p.WaitServing(t)
+	}
+	// Who asks one with what the other trusts is told why nobody is a manager there, before the call is given up.
+	strange, other := mustRead(t, files[0]), mustRead(t, files[1])
+	strange.Endpoints = other.Endpoints
+	client, err := sdk.Dial(strange)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err := client.Status(ctx); sdk.CodeOf(err) != sdk.TimedOut {
+		t.Errorf("a manager of another CA: %v", err)
+	}
+	if err := client.HandshakeError(); err == nil || !strings.Contains(err.Error(), "unknown authority") {
+		t.Errorf("the handshake with it: %v", err)
 	}
 	for _, file := range files {
 		client, err := sdk.Open(file)
