@@ -131,9 +131,12 @@ func flagError(err error, flags *pflag.FlagSet) error {
 		return err
 	}
 	var names []string
-	flags.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	return fmt.Errorf("unknown flag --%s: did you mean --%s? --help lists them all",
-		unknown.GetSpecifiedName(), spell.Nearest(unknown.GetSpecifiedName(), names))
+	flags.VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
+	given := "--" + unknown.GetSpecifiedName()
+	if meant := spell.DidYouMean(spell.Alike(given, names)); meant != "" {
+		return fmt.Errorf("unknown flag %s%s --help lists them all", given, meant)
+	}
+	return fmt.Errorf("unknown flag %s: --help lists them all", given)
 }
 
 // readFile reads a YAML file into config and refuses keys that are no settings.
@@ -167,7 +170,7 @@ func unknownKeys(tree map[string]any, path []string, settings []field) []error {
 		below := append(path[:len(path):len(path)], key)
 		isSetting, isKnown := known[key]
 		if !isKnown {
-			problems = append(problems, fmt.Errorf("unknown key %s: did you mean %s?", strings.Join(below, "."), nearestKey(strings.Join(below, "."), settings)))
+			problems = append(problems, fmt.Errorf("unknown key %s%s", strings.Join(below, "."), spell.DidYouMean(nearestKey(strings.Join(below, "."), settings))))
 			continue
 		}
 		if subtree, isTree := tree[key].(map[string]any); isTree && !isSetting {
@@ -178,7 +181,7 @@ func unknownKeys(tree map[string]any, path []string, settings []field) []error {
 }
 
 // nearestKey returns the setting of the same name in another section, or else the
-// one, or the section, that is spelled most alike.
+// one, or the section, that is spelled most alike; nothing if none is.
 func nearestKey(key string, settings []field) string {
 	var keys []string
 	name := key[strings.LastIndexByte(key, '.')+1:]
@@ -190,7 +193,7 @@ func nearestKey(key string, settings []field) string {
 			keys = append(keys, strings.Join(setting.path[:n+1], "."))
 		}
 	}
-	return spell.Nearest(key, keys)
+	return spell.Alike(key, keys)
 }
 
 // Print returns the settings in effect as YAML.

@@ -14,6 +14,23 @@ func Nearest(name string, candidates []string) string {
 	return best
 }
 
+// Alike returns the nearest candidate if it is spelled so much like name that it may have been meant, or else nothing.
+func Alike(name string, candidates []string) string {
+	nearest := Nearest(name, candidates)
+	if 2*distance(strings.ToLower(name), strings.ToLower(nearest)) > max(len(name), len(nearest)) {
+		return ""
+	}
+	return nearest
+}
+
+// DidYouMean asks whether something was meant; it is empty if that is.
+func DidYouMean(meant string) string {
+	if meant == "" {
+		return ""
+	}
+	return ": did you mean " + meant + "?"
+}
+
 // distance counts the insertions, deletions and replacements between a and b (Levenshtein).
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)

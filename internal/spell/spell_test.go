@@ -20,3 +20,16 @@ func TestNearest(t *testing.T) {
 		t.Errorf("nearest of nothing is %q", got)
 	}
 }
+
+// Who wrote something that is like nothing known is not asked whether that was meant.
+func TestAlike(t *testing.T) {
+	candidates := []string{"--name", "--store-data-dir"}
+	for given, want := range map[string]string{"--naem": "--name", "--store-datadir": "--store-data-dir", "--foolish": "", "x": ""} {
+		if got := spell.Alike(given, candidates); got != want {
+			t.Errorf("%q is like %q, want %q", given, got, want)
+		}
+	}
+	if got := spell.DidYouMean("") + spell.DidYouMean("a"); got != ": did you mean a?" {
+		t.Errorf("asked %q", got)
+	}
+}

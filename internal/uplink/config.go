@@ -62,7 +62,7 @@ func unknownKeys(text []byte) error {
 	var problems []error
 	for _, key := range slices.Sorted(maps.Keys(tree)) {
 		if !slices.Contains(keys, key) {
-			problems = append(problems, fmt.Errorf("unknown key %s: did you mean %s?", key, spell.Nearest(key, keys)))
+			problems = append(problems, fmt.Errorf("unknown key %s%s", key, spell.DidYouMean(spell.Alike(key, keys))))
 		}
 	}
 	return errors.Join(problems...)
