@@ -70,7 +70,10 @@ images: ## an image of every service, and how large each is: IMAGES="manager age
 .PHONY: chart
 chart: tools ## what of the chart is made of other files: Envoy's configuration, the schema and the table of values
 	buf build --exclude-source-info -o charts/groupcast/files/groupcast.binpb
-	cd charts && go run ./generate groupcast
+	mkdir -p out/settings
+	for service in manager agent gatherer replicator; do \
+	  go run ./services/$$service/cmd/groupcast-$$service --print-schema >out/settings/$$service.json || exit 1; done
+	cd charts && go run ./generate groupcast ../out/settings
 
 .PHONY: e2e e2e-tests
 e2e: ## the chart on a real Kubernetes cluster (Docker, kind, helm, kubectl; about ten minutes)

@@ -11,17 +11,17 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: generate CHART-DIR")
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: generate CHART-DIR SETTINGS-DIR")
 		os.Exit(2)
 	}
-	if err := run(os.Args[1]); err != nil {
+	if err := run(os.Args[1], os.Args[2]); err != nil {
 		fmt.Fprintln(os.Stderr, "generate:", err)
 		os.Exit(1)
 	}
 }
 
-func run(dir string) error {
+func run(dir, settings string) error {
 	files, err := envoy.Files(envoy.Defaults())
 	if err != nil {
 		return err
@@ -49,7 +49,11 @@ func run(dir string) error {
 	if err != nil {
 		return err
 	}
-	schema, err := schemaOf(root)
+	known, err := definitions(settings)
+	if err != nil {
+		return err
+	}
+	schema, err := schemaOf(root, known)
 	if err != nil {
 		return err
 	}

@@ -2,9 +2,9 @@ package main
 
 import "maps"
 
-// definitions are the schemas that values name by {"$ref": "#/$defs/…"}. They have the keys of internal/policy, whose test
-// compares them: what a gatherer would not start with is refused when the chart is installed.
-func definitions() map[string]any {
+// policy is the schema of a gatherer's policy. It has the keys of internal/policy, whose test compares them: what a gatherer
+// would not start with is refused when the chart is installed.
+func policy() map[string]any {
 	size := map[string]any{"type": []string{"string", "integer"}, "pattern": "^[0-9][0-9.,]* ?[kKmMgGtTpPeE]?i?[bB]?$", "minimum": 0}
 	share := map[string]any{
 		"target":         size,
@@ -21,13 +21,13 @@ func definitions() map[string]any {
 		"labels":  map[string]any{"type": "object", "additionalProperties": map[string]any{"type": "string"}},
 	}
 	maps.Copy(rule, share)
-	return map[string]any{"policy": strict(map[string]any{
+	return strict(map[string]any{
 		"rules":       map[string]any{"type": "array", "items": strict(rule)},
 		"default":     strict(share),
 		"link":        size,
 		"trustLabels": map[string]any{"type": "boolean"},
 		"admission":   map[string]any{"enum": []string{"", "admit", "queue", "refuse"}},
-	})}
+	})
 }
 
 // strict is the schema of an object that has no other keys.

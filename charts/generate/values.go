@@ -64,11 +64,11 @@ func read(name string, node *yaml.Node, comment string) (value, error) {
 
 // schemaOf returns the schema: strict where the chart itself gives the keys their meaning, open where
 // Kubernetes does.
-func schemaOf(root value) ([]byte, error) {
+func schemaOf(root value, definitions map[string]any) ([]byte, error) {
 	schema := root.schema()
 	schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	schema["title"] = "Values of the groupcast chart"
-	schema["$defs"] = definitions()
+	schema["$defs"] = definitions
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)

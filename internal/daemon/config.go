@@ -64,6 +64,9 @@ func Load(service string, config Config, args, environ []string) (printConfig bo
 	if asked, _ := flags.GetBool("version"); asked {
 		return false, errVersion
 	}
+	if asked, _ := flags.GetBool("print-schema"); asked {
+		return false, errSchema
+	}
 	printConfig, _ = flags.GetBool("print-config")
 	return printConfig, errors.Join(config.Common().validate(), config.Validate())
 }
@@ -114,6 +117,7 @@ func flagSet(service string, settings []field) *pflag.FlagSet {
 	flags.Usage = func() {}
 	flags.String("config", "", "YAML file to read the settings from (environment: "+fileVariable(service)+")")
 	flags.Bool("print-config", false, "print the settings in effect as YAML, and exit")
+	flags.Bool("print-schema", false, "print the JSON schema of the file, and exit")
 	flags.Bool("version", false, "print the version, and exit")
 	for _, setting := range settings {
 		flags.Var(flagValue{setting.value}, setting.flag(), setting.usage)

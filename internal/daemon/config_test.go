@@ -172,7 +172,7 @@ func TestPrintedConfigIsReadAgain(t *testing.T) {
 func TestHelpListsEverySetting(t *testing.T) {
 	help := daemon.Usage("test", defaults())
 	for _, want := range []string{
-		"--config", "--print-config", "--version",
+		"--config", "--print-config", "--print-schema", "--version",
 		"--admin-listen string", "--admin-pprof  ", "--log-level level", "--log-format string", "--stop-wait duration",
 		"--name string", "--workers number", "--store-data-dir string", "--store-peers list", "--store-keep duration", "--store-sync  ",
 		"directory of the data", `(default "data")`, "(default 1h0m0s)",

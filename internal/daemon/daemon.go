@@ -98,6 +98,8 @@ func (p Process[C]) Execute(args, environ []string, stdout, stderr io.Writer) in
 		return p.answer(Usage(p.Service, p.Config), stdout, stderr)
 	case errors.Is(err, errVersion):
 		return p.answer(fmt.Sprintf("groupcast-%s %s\n", p.Service, version.String()), stdout, stderr)
+	case errors.Is(err, errSchema):
+		return p.answer(Schema(p.Service, p.Config), stdout, stderr)
 	case err != nil:
 		fmt.Fprintf(stderr, "groupcast-%s: %v\n", p.Service, err)
 		return 2

@@ -38,6 +38,7 @@ func TestExitStatus(t *testing.T) {
 		{"short help", []string{"-h"}, fails, 0, "--store-data-dir", ""},
 		{"version", []string{"--version"}, fails, 0, "groupcast-test ", ""},
 		{"printed", []string{"--print-config", "--name=x"}, fails, 0, "\nname: x\n", ""},
+		{"its schema", []string{"--print-schema"}, fails, 0, `"title": "Configuration of groupcast-test"`, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			status, stdout, stderr := execute(tt.run, tt.args...)
