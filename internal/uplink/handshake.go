@@ -39,4 +39,6 @@ func (n noted) ClientHandshake(ctx context.Context, authority string, raw net.Co
 	return connection, info, err
 }
 
-func (n noted) Clone() credentials.TransportCredentials { return noted{n.TransportCredentials.Clone(), n.to} }
+func (n noted) Clone() credentials.TransportCredentials {
+	return noted{n.TransportCredentials.Clone(), n.to}
+}
