@@ -25,6 +25,7 @@ type attendance struct {
 	current   map[string]*groupv1.Assignment
 	standing  map[string]func() *groupv1.DeliveryReport
 	changed   chan struct{} // closed when an assignment changes
+	added     time.Time     // when another delivery was assigned last
 	receiving bool          // the program receives
 }
 
@@ -52,6 +53,9 @@ func (a *attendance) assign(assignments *groupv1.Assignments) {
 		clear(a.current)
 	}
 	for _, assignment := range assignments.GetCurrent() {
+		if a.current[assignment.GetDelivery()] == nil {
+			a.added = time.Now()
+		}
 		a.current[assignment.GetDelivery()] = assignment
 	}
 	for _, id := range assignments.GetDropped() {
@@ -128,6 +132,13 @@ func (a *attendance) while(ctx context.Context, id string, wanted func(*groupv1.
 		_, _ = a.await(ctx, id, func(assignment *groupv1.Assignment) bool { return !wanted(assignment) })
 	}()
 	return ctx, cancel
+}
+
+// quiet returns for how long no other delivery was assigned.
+func (a *attendance) quiet() time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return time.Since(a.added)
 }
 
 // toReceive returns the deliveries that this member is to receive, the latest first: their senders wait.

@@ -87,7 +87,7 @@ func WithDialer(dialer Dialer) Option { return func(o *options) { o.dialer = dia
 func Open(file string, opts ...Option) (*Client, error) {
 	config, err := ReadConfig(file)
 	if err != nil {
-		return nil, &Error{Code: InvalidArgument, Message: err.Error(), cause: err}
+		return nil, Because(InvalidArgument, err)
 	}
 	return Dial(config, opts...)
 }
@@ -97,7 +97,7 @@ func Dial(config Config, opts ...Option) (*Client, error) {
 	chosen := choose(opts)
 	connection, err := uplink.Dial(config, chosen.log, uplink.Over(chosen.dialer))
 	if err != nil {
-		return nil, &Error{Code: InvalidArgument, Message: err.Error(), cause: err}
+		return nil, Because(InvalidArgument, err)
 	}
 	connection.TellAway(chosen.away)
 	if chosen.dialer == nil {
@@ -146,7 +146,7 @@ func (c *Client) Identity() (string, error) {
 func Enroll(ctx context.Context, config Config, token string, opts ...Option) (name string, err error) {
 	id, err := uplink.Enroll(ctx, config, token, uplink.Over(choose(opts).dialer))
 	if errors.Is(err, identity.ErrToken) {
-		return "", &Error{Code: InvalidArgument, Message: err.Error(), cause: err}
+		return "", Because(InvalidArgument, err)
 	}
 	if err != nil {
 		return "", wrap(err)

@@ -50,7 +50,7 @@ type Receipt struct {
 	Member string
 	State  ReceiptState
 	// Reason is why it failed: sender_lost, source_changed, canceled, deadline, slow,
-	// left, no_room, damaged, refused, no_path or failed. Detail says it for people.
+	// left, no_room, damaged, refused, superseded, no_path or failed. Detail says it for people.
 	Reason, Detail string
 	// Bytes is how much the member has. From there a failed one can go on.
 	Bytes uint64
@@ -265,11 +265,13 @@ type SendOptions struct {
 	// Name is what the object is called at the receivers; empty is the source's own name.
 	Name        string
 	ControlMode ControlMode
-	AckLevel    AckLevel
-	SlowMember  SlowMember
+	// AckLevel is Received for a stream that asks for nothing else, whatever the group's policy: not everything that takes one
+	// can be synced.
+	AckLevel   AckLevel
+	SlowMember SlowMember
 	// Deadline is how long the delivery may take.
 	Deadline time.Duration
-	// Keep is how long agents hold an object for members that join late.
+	// Keep is how long agents hold an object for members that join late: ten minutes if it is zero, and not at all with a nanosecond.
 	Keep time.Duration
 	// MaxBytesPerSecond bounds what is sent.
 	MaxBytesPerSecond uint64

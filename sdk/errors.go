@@ -46,7 +46,7 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Message }
 
-// Unwrap returns the error as gRPC reported it.
+// Unwrap returns what it was made of: an error as gRPC reported it, or one of this machine.
 func (e *Error) Unwrap() error { return e.cause }
 
 // Is has what was interrupted or took too long be what a context says of it, too.
@@ -83,6 +83,11 @@ var codeOf = map[codes.Code]Code{
 	codes.Unavailable:        Unavailable,
 	codes.DeadlineExceeded:   TimedOut,
 	codes.Canceled:           Interrupted,
+}
+
+// Because makes an Error of another error, which can be found in it; for packages beside this one.
+func Because(code Code, cause error) *Error {
+	return &Error{Code: code, Message: cause.Error(), cause: cause}
 }
 
 // Reported makes an Error of what gRPC reported, for packages beside this one.

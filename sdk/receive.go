@@ -164,10 +164,13 @@ func (s *Session) receiveAll(ctx context.Context, options ReceiveOptions, places
 	for ctx.Err() == nil {
 		assigned, changed := s.attendance.toReceive()
 		forgetGone(begun, assigned)
+		var isQuiet <-chan time.Time
 		for _, assignment := range assigned {
 			id := assignment.GetDelivery()
-			switch {
+			switch quiet := s.attendance.quiet(); {
 			case begun[id] || assignment.GetEnded():
+			case options.AtOnce > 0 && assignment.GetLate() && quiet < keptQuiet: // a later one may be told of yet
+				isQuiet = time.After(keptQuiet - quiet)
 			case !options.takes(incomingOf(assignment)):
 				begun[id] = true
 				workers.Go(func() { s.receiveOne(ctx, options, assignment, false, arrived) })
@@ -181,11 +184,16 @@ func (s *Session) receiveAll(ctx context.Context, options ReceiveOptions, places
 		}
 		select {
 		case <-changed:
+		case <-isQuiet:
 		case <-places.free:
 		case <-ctx.Done():
 		}
 	}
 }
+
+// keptQuiet is for how long no other delivery was assigned before one that is kept for late members is begun, where the latest of
+// them is wanted first: they are assigned one by one, in any order.
+const keptQuiet = 500 * time.Millisecond
 
 func incomingOf(assignment *groupv1.Assignment) Incoming {
 	return Incoming{
@@ -326,12 +334,20 @@ const busyPause = 200 * time.Millisecond
 // alreadyHere finds out whether what is at the object's place is the object. That is
 // known when the sender has hashed it, which is long before it is sent.
 func (r *receiving) alreadyHere(ctx context.Context) (one Arrived, is bool) {
-	root, found, err := object.Existing(ctx, r.options.Into, r.info)
-	if err != nil || !found {
+	found, err := object.Find(r.options.Into, r.info)
+	if err != nil || found == nil {
+		return Arrived{}, false
+	}
+	defer found.Close()
+	root, there, err := found.Root(ctx)
+	if err != nil || !there {
 		return Arrived{}, false
 	}
 	assignment, err := r.session.attendance.await(ctx, r.id, func(a *groupv1.Assignment) bool { return a == nil || a.GetSealed() || a.GetEnded() })
 	if err != nil || !assignment.GetSealed() || object.Root(assignment.GetRoot()) != root {
+		return Arrived{}, false
+	}
+	if err := found.Confirm(r.wantsDurable()); err != nil { // whoever put it there may not have synced it
 		return Arrived{}, false
 	}
 	r.root = root[:]
@@ -369,15 +385,20 @@ func (r *receiving) complete(ctx context.Context, landing *object.Landing) (Arri
 		return Arrived{}, endedEarly(assignment)
 	}
 	r.root = assignment.GetRoot()
-	durable := r.spec.GetAckLevel() != groupv1.AckLevel_ACK_LEVEL_RECEIVED && r.spec.GetAckLevel() != groupv1.AckLevel_ACK_LEVEL_RELAYED
 	root := object.Root(r.root)
 	err = r.place().put(assignment.GetCreateTime().AsTime(), root, func() error {
-		return landing.Complete(assignment.GetLength(), root, durable)
+		return landing.Complete(assignment.GetLength(), root, r.wantsDurable())
 	})
 	if err != nil {
 		return Arrived{}, err
 	}
 	return Arrived{Incoming: r.incoming, Path: r.path(), Bytes: assignment.GetLength(), Root: r.root}, nil
+}
+
+// wantsDurable reports whether an object has to be on disk before it counts as complete.
+func (r *receiving) wantsDurable() bool {
+	level := r.spec.GetAckLevel()
+	return level != groupv1.AckLevel_ACK_LEVEL_RECEIVED && level != groupv1.AckLevel_ACK_LEVEL_RELAYED
 }
 
 // damagedPatience is how long a member waits to be fed by another agent when what one gave it was damaged.

@@ -44,16 +44,15 @@ func (r *receiving) receiveDatagrams(ctx context.Context) Arrived {
 	if err != nil {
 		return r.failed(r.whyNotOpened(err), err)
 	}
-	defer to.Close()
 	if _, can := to.(syncer); !can && r.isDurable() {
-		return r.failed("refused", errNotDurable)
+		return r.closed(r.failed("refused", errNotDurable), to)
 	}
 	assignment, _ := r.session.attendance.assignment(r.id)
 	d := newDatagramReceiver(r, to, assignment.GetLate())
 	r.mu.Lock()
 	r.counts = d.counts
 	r.mu.Unlock()
-	one := d.receive(ctx)
+	one := r.closed(d.receive(ctx), to)
 	one.Datagrams = d.counts()
 	return streamAt(one, path)
 }

@@ -18,12 +18,17 @@ import (
 // What a policy says comes back as it was said.
 func TestPoliciesAreReadAsWritten(t *testing.T) {
 	client := open(t)
-	want := sdk.Policy{
-		AllowedRoles: []sdk.Role{sdk.Send, sdk.Receive}, ControlMode: sdk.EndToEnd, AckLevel: sdk.Relayed,
-		SlowMember:   sdk.SlowMember{Action: sdk.Evict, FloorBytesPerSecond: 1, LagBytes: 2, LagTime: 3 * time.Second},
-		LatencyBound: 4 * time.Millisecond,
-		Limits:       sdk.Limits{MaxMembers: 5, MaxDeliveries: 6, MaxObjectBytes: 7, MaxBytesPerSecond: 8192},
+	for _, slow := range []sdk.SlowMember{{Action: sdk.Evict, LagBytes: 2, LagTime: 3 * time.Second}, {Action: sdk.Pace, FloorBytesPerSecond: 1}} {
+		readAsWritten(t, client, sdk.Policy{
+			AllowedRoles: []sdk.Role{sdk.Send, sdk.Receive}, ControlMode: sdk.EndToEnd, AckLevel: sdk.Relayed, SlowMember: slow,
+			LatencyBound: 4 * time.Millisecond,
+			Limits:       sdk.Limits{MaxMembers: 5, MaxDeliveries: 6, MaxObjectBytes: 7, MaxBytesPerSecond: 8192},
+		})
 	}
+}
+
+func readAsWritten(t *testing.T, client *sdk.Client, want sdk.Policy) {
+	t.Helper()
 	group, err := client.CreateGroup(t.Context(), "policies", want)
 	if err != nil {
 		t.Fatal(err)

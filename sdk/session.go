@@ -38,6 +38,9 @@ type Session struct {
 	done       chan struct{}
 	once       sync.Once
 	err        error
+
+	leaving sync.Mutex
+	left    bool // guarded by leaving
 }
 
 // Join begins a session. A session that the same member has elsewhere is fenced: it ends.
@@ -130,15 +133,21 @@ func (s *Session) Events(ctx context.Context) iter.Seq2[MemberEvent, error] {
 	return s.client.WatchMembers(ctx, s.member.Group)
 }
 
-// Leave ends the session, so that the others see it at once.
+// Leave ends the session, so that the others see it at once. Called again it does nothing.
 func (s *Session) Leave(ctx context.Context) error {
 	s.Close()
 	if s.err != nil {
 		return s.err
 	}
+	s.leaving.Lock()
+	defer s.leaving.Unlock()
+	if s.left {
+		return nil
+	}
 	_, err := s.client.sessions.Leave(ctx, &groupv1.LeaveRequest{
 		Group: s.member.Group, Name: s.member.Name, Incarnation: s.member.Incarnation, RequestId: requestID(),
 	})
+	s.left = err == nil
 	return wrap(err)
 }
 

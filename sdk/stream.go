@@ -182,8 +182,15 @@ func (r *receiving) receiveStream(ctx context.Context) Arrived {
 	if err != nil {
 		return r.failed(r.whyNotOpened(err), err)
 	}
-	defer to.Close()
-	return streamAt(r.takeStream(ctx, to), path)
+	return streamAt(r.closed(r.takeStream(ctx, to), to), path)
+}
+
+// closed closes where a stream went. What is only written then, as by who gathers or compresses, may fail then.
+func (r *receiving) closed(one Arrived, to StreamWriter) Arrived {
+	if err := to.Close(); err != nil && one.Err == nil {
+		return r.failedStream(fmt.Errorf("close what the stream went to: %w", err))
+	}
+	return one
 }
 
 // streamAt says where a stream is that went into a file. What came of one that failed is set aside.
@@ -325,6 +332,27 @@ func (r *receiving) openStream() (to StreamWriter, path string, err error) {
 		if errors.Is(err, os.ErrExist) && i < mostStreams {
 			continue
 		}
-		return file, filepath.Join(r.options.Into, name), err
+		if err != nil {
+			return nil, "", err
+		}
+		return &streamFile{file, r.options.Into}, filepath.Join(r.options.Into, name), nil
 	}
+}
+
+// streamFile is a new file in a directory.
+type streamFile struct {
+	*os.File
+	dir string
+}
+
+// Sync has the file on disk, and its name.
+func (f *streamFile) Sync() error {
+	if err := f.File.Sync(); err != nil {
+		return err
+	}
+	dir, err := os.Open(f.dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
 }

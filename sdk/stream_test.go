@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"testing"
 	"testing/synctest"
 
@@ -55,5 +56,53 @@ func TestWhyAStreamIsNotOpened(t *testing.T) {
 	full := &receiving{options: ReceiveOptions{Into: t.TempDir()}}
 	if got := full.whyNotOpened(fmt.Errorf("open: %w", unix.ENOSPC)); got != "no_room" {
 		t.Errorf("on a full disk: %s", got)
+	}
+}
+
+// closing is a writer that fails when it is closed, as one that gathers what it is given.
+type closing struct {
+	io.Writer
+	err error
+}
+
+func (c closing) Close() error { return c.err }
+
+// What cannot be closed is not complete; what failed before keeps its own reason.
+func TestStreamThatCannotBeClosedFailed(t *testing.T) {
+	r := &receiving{incoming: Incoming{Name: "log"}}
+	for _, tt := range []struct {
+		before, close error
+		want          string
+	}{
+		{nil, nil, "<nil>"}, {nil, unix.ENOSPC, "no_room: close what the stream went to: no space left on device"},
+		{nil, errors.New("broken"), "failed: close what the stream went to: broken"}, {errors.New("cut off"), errors.New("broken"), "cut off"},
+	} {
+		one := r.closed(Arrived{Err: tt.before}, closing{io.Discard, tt.close})
+		if got := fmt.Sprint(one.Err); got != tt.want {
+			t.Errorf("%v, then closed with %v: %s, want %s", tt.before, tt.close, got, tt.want)
+		}
+	}
+}
+
+// A stream that is durable has its name on disk, too: it is synced with its directory, and says so if that cannot be.
+func TestStreamFileIsSyncedWithItsName(t *testing.T) {
+	r := &receiving{options: ReceiveOptions{Into: t.TempDir()}}
+	r.info.Name = "log"
+	to, _, err := r.openStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	synced := to.(syncer)
+	if err := synced.Sync(); err != nil {
+		t.Error(err)
+	}
+	if err := os.RemoveAll(r.options.Into); err != nil {
+		t.Fatal(err)
+	}
+	if err := synced.Sync(); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("without its directory: %v", err)
+	}
+	if err := to.Close(); err != nil {
+		t.Error(err)
 	}
 }

@@ -113,6 +113,22 @@ func TestC7EvictGivesUp(t *testing.T) {
 	n.AwaitComplete(n.Push(p.Object))
 }
 
+// Evict: who hangs, and says nothing at all any more, is given up like who is merely slow.
+func TestC6EvictGivesUpWhoHangs(t *testing.T) {
+	t.Parallel()
+	n := slowMember(t)
+	p := n.Push(n.Object("model", size), "--slow", "evict", "--slow-lag-time", "3s", "--rate", "4MB")
+	n.AwaitBytes(p, "m2", 2<<20)
+	frozen := time.Now()
+	n.Freeze("m2")
+	d := n.AwaitEnd(p)
+	if took := time.Since(frozen); took > 30*time.Second {
+		t.Errorf("the delivery ended %v after a member began to hang", took)
+	}
+	n.WantOutcomes(d, p, map[string]string{"m2": "slow"})
+	n.Thaw("m2")
+}
+
 // A member that stops reading while its TCP lives, for longer than its lease: whatever
 // the policy, the others get all before it goes on, and it has all soon after.
 func TestC6MemberStopsReading(t *testing.T) {

@@ -61,7 +61,8 @@ type Client struct {
 	detached string                   // why there is none now, once that is known
 	err      error                    // why there will be none
 	waiting  map[*upload]uint64
-	changed  chan struct{} // closed when any of these changes
+	running  map[string]bool // paths of what is uploaded now
+	changed  chan struct{}   // closed when any of these changes
 }
 
 // Open returns a client of the gatherer at an address, as host:port, or of a name, with the
@@ -85,7 +86,7 @@ func Dial(ctx context.Context, config sdk.Config, gatherer string, options Optio
 	}
 	up, err := uplink.Dial(config, options.Log, uplink.Over(options.Dialer))
 	if err != nil {
-		return nil, err
+		return nil, sdk.Because(sdk.InvalidArgument, err)
 	}
 	conn, err := connect(ctx, up, gatherer, uplink.Over(options.Dialer))
 	if err != nil {
@@ -93,7 +94,7 @@ func Dial(ctx context.Context, config sdk.Config, gatherer string, options Optio
 	}
 	c := &Client{
 		uplink: up, gatherer: gatherer, conn: conn, rpc: gatherv1.NewGatherServiceClient(conn), options: options, dialer: options.Dialer,
-		incarnation: cryptorand.Text(), waiting: make(map[*upload]uint64), changed: make(chan struct{}),
+		incarnation: cryptorand.Text(), waiting: make(map[*upload]uint64), running: make(map[string]bool), changed: make(chan struct{}),
 	}
 	if c.dialer == nil {
 		c.dialer = &net.Dialer{}

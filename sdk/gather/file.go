@@ -32,7 +32,7 @@ type FileOptions struct {
 func (c *Client) Upload(ctx context.Context, file string, options FileOptions) (Uploaded, error) {
 	source, err := object.Open(file)
 	if err != nil {
-		return Uploaded{}, &sdk.Error{Code: sdk.InvalidArgument, Message: err.Error()}
+		return Uploaded{}, sdk.Because(sdk.InvalidArgument, err)
 	}
 	defer source.Close()
 	info := source.Info()

@@ -28,7 +28,7 @@ type Share = policy.Share
 func ParsePolicy(text []byte) (Policy, error) {
 	parsed, err := policy.Parse(text)
 	if err != nil {
-		return Policy{}, &sdk.Error{Code: sdk.InvalidArgument, Message: err.Error()}
+		return Policy{}, sdk.Because(sdk.InvalidArgument, err)
 	}
 	return parsed, nil
 }

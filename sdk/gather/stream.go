@@ -87,7 +87,7 @@ func (s *stream) opened(ctx context.Context, offset uint64) error {
 	}
 	from, err := s.open(offset)
 	if err != nil {
-		return &sdk.Error{Code: sdk.Failed, Message: fmt.Sprintf("read the stream from %d: %v", offset, err)}
+		return sdk.Because(sdk.Failed, fmt.Errorf("read the stream from %d: %w", offset, err))
 	}
 	s.kept, s.base = supply.NewStream(os.TempDir(), offset), offset
 	close(s.begun)

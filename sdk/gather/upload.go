@@ -83,6 +83,10 @@ var errThere = errors.New("it is there already")
 
 // run uploads, until it is finished or cannot be.
 func (u *upload) run(ctx context.Context) (path string, err error) {
+	if !u.claim() {
+		return "", &sdk.Error{Code: sdk.Conflict, Reason: "UPLOADING", Message: u.spec.GetPath() + " is uploaded by this client already: what has one path goes there one after the other"}
+	}
+	defer u.release()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var showing sync.WaitGroup
@@ -119,6 +123,23 @@ func (u *upload) run(ctx context.Context) (path string, err error) {
 		}
 		wait = min(2*wait, longPause)
 	}
+}
+
+// claim takes the path for this upload, unless another has it: the gatherer would take each for the other.
+func (u *upload) claim() bool {
+	u.client.mu.Lock()
+	defer u.client.mu.Unlock()
+	if u.client.running[u.spec.GetPath()] {
+		return false
+	}
+	u.client.running[u.spec.GetPath()] = true
+	return true
+}
+
+func (u *upload) release() {
+	u.client.mu.Lock()
+	defer u.client.mu.Unlock()
+	delete(u.client.running, u.spec.GetPath())
 }
 
 // hinder notes that there is no room for the upload, for who watches.

@@ -134,7 +134,7 @@ func exitStatus(err error) int {
 	if errors.As(err, &failed) && failed.Reason == "damaged" {
 		return exitDamaged
 	}
-	if isNobody(err) || errors.Is(err, errNoDelivery) {
+	if isNobody(err) || errors.Is(err, errNoDelivery) || errors.Is(err, errNoReplication) {
 		return exitNotFound
 	}
 	switch sdk.CodeOf(err) {

@@ -246,7 +246,7 @@ func readAll(ctx context.Context, name string) ([]byte, error) {
 	if name != "-" {
 		var err error
 		if from, err = os.Open(name); err != nil {
-			return nil, err
+			return nil, usageError{err}
 		}
 		defer from.Close()
 	}

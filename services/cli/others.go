@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -101,6 +102,10 @@ func (a *app) agentDistances() *cobra.Command {
 				agents, err := client.Agents(ctx)
 				if err != nil {
 					return err
+				}
+				isAgent := func(agent sdk.Agent) bool { return agent.Name == args[0] }
+				if len(args) > 0 && !slices.ContainsFunc(agents, isAgent) {
+					return &sdk.Error{Code: sdk.NotFound, Message: fmt.Sprintf("there is no agent %s", args[0])}
 				}
 				var all []distance
 				for _, agent := range agents {

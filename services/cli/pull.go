@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/groupcast/groupcast/internal/bytesize"
 	"github.com/groupcast/groupcast/internal/printable"
@@ -99,6 +100,9 @@ func (a *app) pull(ctx context.Context, client *sdk.Client, p *pull) error {
 	if p.into != "" {
 		if err := os.MkdirAll(p.into, 0o755); err != nil {
 			return usageError{err}
+		}
+		if err := unix.Access(p.into, unix.W_OK|unix.X_OK); err != nil {
+			return usageError{fmt.Errorf("nothing can be put into %s: %w", p.into, err)}
 		}
 	}
 	if err := nameReceiver(client, &p.join); err != nil {

@@ -55,7 +55,7 @@ fresh, and what is lost is counted and not sent again.`,
 	flags.StringVar(&p.join.Node, "node", hostname, "machine that the sender runs on")
 	flags.StringVar(&p.options.Name, "name", "", "what the object is called at the receivers (its own name)")
 	flags.StringVar((*string)(&p.options.ControlMode), "mode", "", "when agents acknowledge: hop or end-to-end (the group's)")
-	flags.StringVar((*string)(&p.options.AckLevel), "ack", "", "when a member counts as complete: relayed, received or durable (the group's)")
+	flags.StringVar((*string)(&p.options.AckLevel), "ack", "", "when a member counts as complete: relayed, received or durable (the group's; of a stream received)")
 	flags.StringVar((*string)(&p.options.SlowMember.Action), "slow", "", "what happens to slow members: pace, detach or evict (the group's)")
 	addSize(flags, &p.floor, "slow-floor", "with pace: bytes per second below which a member is given up")
 	addSize(flags, &p.lag, "slow-lag", "with evict: bytes that a member may lag behind")
@@ -64,7 +64,7 @@ fresh, and what is lost is counted and not sent again.`,
 	flags.IntVar(&p.wait, "wait", 0, "wait until so many members receive before it begins")
 	flags.DurationVar(&p.waitLimit, "wait-limit", 0, "with --wait: how long it waits at most; then nothing is sent (no limit)")
 	addSize(flags, &p.rate, "rate", "bytes per second to send at most, as 100MB (no limit)")
-	flags.DurationVar(&p.options.Keep, "keep", 0, "how long agents hold it for members that join late (10m)")
+	flags.DurationVar(&p.options.Keep, "keep", 0, "how long agents hold it for members that join late; 0s does not hold it (10m)")
 	flags.StringVar((*string)(&p.options.Congestion), "congestion", "", "congestion control of its connections: cubic, bbr or reno (the group's, or the machine's)")
 	flags.BoolVar(&p.stream, "stream", false, "deliver standard input as it comes, without a known end")
 	flags.BoolVar(&p.datagrams, "datagrams", false, fmt.Sprintf("with --stream: what is read at once, up to %d bytes, is a datagram", sdk.MaxDatagram))
@@ -85,6 +85,9 @@ fresh, and what is lost is counted and not sent again.`,
 		}
 		if p.waitLimit < 0 || p.waitLimit > 0 && p.wait == 0 {
 			return usageError{errors.New("--wait-limit bounds what --wait takes")}
+		}
+		if command.Flags().Changed("keep") && p.options.Keep == 0 {
+			p.options.Keep = time.Nanosecond
 		}
 		p.options.MaxBytesPerSecond = uint64(p.rate)
 		p.options.SlowMember.FloorBytesPerSecond, p.options.SlowMember.LagBytes = uint64(p.floor), uint64(p.lag)
@@ -316,7 +319,8 @@ func (a *app) awaitReceivers(ctx context.Context, session *sdk.Session, p *push)
 		fmt.Fprintf(a.stderr, "%s: waiting for receivers: %d of %d\n", time.Now().Format(time.TimeOnly), len(receivers), p.wait)
 	}
 	if ctx.Err() == nil {
-		return fmt.Errorf("%d of %d members receive after %v: nothing was sent. Start more with groupcast pull, or wait for fewer", len(receivers), p.wait, p.waitLimit)
+		return &sdk.Error{Code: sdk.TimedOut, Reason: "TOO_FEW_RECEIVERS", Message: fmt.Sprintf(
+			"%d of %d members receive after %v: nothing was sent. Start more with groupcast pull, or wait for fewer", len(receivers), p.wait, p.waitLimit)}
 	}
 	return errInterrupted
 }

@@ -24,7 +24,7 @@ const back = "\r\x1b[%dA"
 
 func newScreen(to io.Writer) *screen {
 	s := &screen{to: to}
-	if file, isFile := to.(*os.File); isFile && term.IsTerminal(int(file.Fd())) {
+	if file, isFile := to.(*os.File); isFile && term.IsTerminal(int(file.Fd())) && os.Getenv("TERM") != "dumb" {
 		s.terminal = file
 	}
 	return s
@@ -33,7 +33,7 @@ func newScreen(to io.Writer) *screen {
 // size returns how many columns and lines there are.
 func (s *screen) size() (width, height int) {
 	width, height, err := term.GetSize(int(s.terminal.Fd()))
-	if err != nil || width <= 0 {
+	if err != nil || width <= 0 || height <= 0 { // as over a serial line
 		return 80, 24
 	}
 	return width, height

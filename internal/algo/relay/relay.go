@@ -406,12 +406,12 @@ func (a *Account) Serves(name string) bool {
 	return c != nil && !c.parked && c.sent >= a.discarded
 }
 
-// Slow returns the children that are to be given up, by the rule for slow ones. It is
-// asked now and then.
+// Slow returns the children that are to be given up, by the rule for slow ones: among them those that came and are gone,
+// as one that hangs is after a moment. It is asked now and then.
 func (a *Account) Slow(now time.Time) (evicted []string) {
 	for _, name := range slices.Sorted(maps.Keys(a.children)) {
 		c := a.children[name]
-		if !c.attached || c.parked {
+		if c.parked || !c.came {
 			continue
 		}
 		if a.tooSlow(c, now) {

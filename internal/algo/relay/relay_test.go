@@ -384,15 +384,20 @@ func TestSlowChildIsGivenUp(t *testing.T) {
 		"paced without a floor": {relay.Rules{Slow: relay.Pace}, time.Hour, false},
 		"detached":              {relay.Rules{Slow: relay.Detach}, time.Hour, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			a := newAgent(t, tt.rules, 100*block, "slow")
-			a.receive(10)
-			a.Slow(start) // from here on it is watched
-			a.ack("slow", 1)
-			if got := len(a.Slow(start.Add(tt.after))) > 0; got != tt.want {
-				t.Errorf("given up after %v: %t, want %t", tt.after, got, tt.want)
-			}
-		})
+		for _, hangs := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, hangs %t", name, hangs), func(t *testing.T) {
+				a := newAgent(t, tt.rules, 100*block, "slow")
+				a.receive(10)
+				a.Slow(start) // from here on it is watched
+				a.ack("slow", 1)
+				if hangs {
+					a.Detach("slow")
+				}
+				if got := len(a.Slow(start.Add(tt.after))) > 0; got != tt.want {
+					t.Errorf("given up after %v: %t, want %t", tt.after, got, tt.want)
+				}
+			})
+		}
 	}
 }
 

@@ -46,6 +46,7 @@ var codesOf = []daemon.Code{
 	{Err: roster.ErrTooMuch, Code: codes.InvalidArgument, Reason: "INVALID"},
 	{Err: sink.ErrPath, Code: codes.InvalidArgument, Reason: "PATH_REFUSED"},
 	{Err: roster.ErrStale, Code: codes.Aborted, Reason: "POLICY_CHANGED"},
+	{Err: unix.ENOTDIR, Code: codes.FailedPrecondition, Reason: "NAME_TAKEN"},
 	{Err: object.ErrName, Code: codes.FailedPrecondition, Reason: "NAME_TAKEN"},
 	{Err: object.ErrDamaged, Code: codes.DataLoss, Reason: "DAMAGED"},
 	{Err: noroom.Err, Code: codes.Unavailable, Reason: "DISK_FULL"},

@@ -96,7 +96,7 @@ func peerOf(ctx context.Context) identity.Peer {
 func (s *Server) authorize(ctx context.Context, method string) (context.Context, error) {
 	roles, known := rules[method]
 	if !known {
-		return nil, fmt.Errorf("%s: %w", method, errDenied)
+		return nil, fmt.Errorf("%s: %w", path.Base(method), errDenied)
 	}
 	connection, _ := peer.FromContext(ctx)
 	security, _ := connection.AuthInfo.(credentials.TLSInfo)
@@ -109,7 +109,7 @@ func (s *Server) authorize(ctx context.Context, method string) (context.Context,
 	case err != nil:
 		return nil, err
 	case !slices.Contains(roles, caller.ID.Role):
-		return nil, fmt.Errorf("%s by %s: %w", method, caller.ID, errDenied)
+		return nil, fmt.Errorf("%s by %s: %w", path.Base(method), caller.ID, errDenied)
 	}
 	admits := s.Revocations.Admit
 	if slices.Contains(letIn, method) {

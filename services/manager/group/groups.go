@@ -73,6 +73,9 @@ func (r *Registry) Update(ctx context.Context, caller ledger.Caller, asked *grou
 			return ledger.Plan{}, err
 		}
 		policy = withDefaults(policy)
+		if paths := asked.GetUpdateMask().GetPaths(); len(paths) > 0 {
+			fitSlow(policy.GetSlowMember(), paths)
+		}
 		var problems ledger.Checks
 		checkPolicy(&problems, policy)
 		if err := problems.Err(); err != nil {

@@ -2,6 +2,7 @@ package group
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
@@ -59,9 +60,40 @@ func checkPolicy(problems *ledger.Checks, policy *groupv1.Policy) {
 	}
 	checkEnum(problems, "policy.slow_member.action", policy.GetSlowMember().GetAction())
 	checkSpan(problems, "policy.slow_member.lag_time", policy.GetSlowMember().GetLagTime())
+	checkSlow(problems, policy.GetSlowMember())
 	checkSpan(problems, "policy.latency_bound", policy.GetLatencyBound())
 	checkSpan(problems, "policy.cluster_threshold", policy.GetClusterThreshold())
 	problems.Rate("policy.limits.max_bytes_per_second", policy.GetLimits().GetMaxBytesPerSecond())
+}
+
+// checkSlow refuses limits of which nothing would come.
+func checkSlow(problems *ledger.Checks, slow *groupv1.SlowMemberPolicy) {
+	paces := slow.GetAction() == groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_PACE
+	evicts := slow.GetAction() == groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_EVICT
+	late := slow.GetLagTime().AsDuration() > 0
+	problems.That(paces || slow.GetFloorBytesPerSecond() == 0, "policy.slow_member.floor_bytes_per_second", "is for pace, which is not what happens to slow members here")
+	problems.That(evicts || slow.GetLagBytes() == 0, "policy.slow_member.lag_bytes", "is for evict, which is not what happens to slow members here")
+	problems.That(evicts || !late, "policy.slow_member.lag_time", "is for evict, which is not what happens to slow members here")
+	problems.That(!evicts || late || slow.GetLagBytes() > 0, "policy.slow_member", "evicts nobody without lag_bytes or lag_time")
+}
+
+// fitSlow drops the limits of an earlier way of dealing with slow members, but for those that an update names.
+func fitSlow(slow *groupv1.SlowMemberPolicy, paths []string) {
+	drops := func(field string) bool {
+		return !slices.Contains(paths, "slow_member") && !slices.Contains(paths, "slow_member."+field)
+	}
+	if slow.GetAction() != groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_PACE && drops("floor_bytes_per_second") {
+		slow.FloorBytesPerSecond = 0
+	}
+	if slow.GetAction() == groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_EVICT {
+		return
+	}
+	if drops("lag_bytes") {
+		slow.LagBytes = 0
+	}
+	if drops("lag_time") {
+		slow.LagTime = nil
+	}
 }
 
 // checkEnum refuses values that this version does not know, and zero.

@@ -87,12 +87,15 @@ func TestMerge(t *testing.T) {
 
 func TestBadPoliciesAreRefused(t *testing.T) {
 	for field, policy := range map[string]*groupv1.Policy{
-		"policy.allowed_roles":        {AllowedRoles: []groupv1.Role{groupv1.Role_ROLE_SEND, groupv1.Role_ROLE_SEND}},
-		"policy.control_mode":         {ControlMode: 99},
-		"policy.ack_level":            {AckLevel: -1},
-		"policy.slow_member.lag_time": {SlowMember: &groupv1.SlowMemberPolicy{LagTime: durationpb.New(-time.Second)}},
-		"max_bytes_per_second":        {Limits: &groupv1.Limits{MaxBytesPerSecond: 1000}},
-		"policy.latency_bound":        {LatencyBound: &durationpb.Duration{Seconds: 1 << 62}},
+		"policy.allowed_roles":               {AllowedRoles: []groupv1.Role{groupv1.Role_ROLE_SEND, groupv1.Role_ROLE_SEND}},
+		"policy.control_mode":                {ControlMode: 99},
+		"policy.ack_level":                   {AckLevel: -1},
+		"policy.slow_member.lag_time":        {SlowMember: &groupv1.SlowMemberPolicy{LagTime: durationpb.New(-time.Second)}},
+		"policy.slow_member.lag_bytes":       {SlowMember: &groupv1.SlowMemberPolicy{LagBytes: 5}},
+		"slow_member.floor_bytes_per_second": {SlowMember: &groupv1.SlowMemberPolicy{FloorBytesPerSecond: 5, Action: groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_EVICT, LagBytes: 5}},
+		"policy.slow_member: evicts nobody":  {SlowMember: &groupv1.SlowMemberPolicy{Action: groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_EVICT}},
+		"max_bytes_per_second":               {Limits: &groupv1.Limits{MaxBytesPerSecond: 1000}},
+		"policy.latency_bound":               {LatencyBound: &durationpb.Duration{Seconds: 1 << 62}},
 	} {
 		var problems ledger.Checks
 		checkPolicy(&problems, withDefaults(policy))
@@ -104,5 +107,30 @@ func TestBadPoliciesAreRefused(t *testing.T) {
 	checkPolicy(&problems, withDefaults(nil))
 	if err := problems.Err(); err != nil {
 		t.Errorf("the defaults are refused: %v", err)
+	}
+}
+
+// Another way of dealing with slow members takes no limits along of the one before, but those that are given with it.
+func TestLimitsFitWhatHappensToSlowMembers(t *testing.T) {
+	lags := func(action groupv1.SlowMemberAction) *groupv1.SlowMemberPolicy {
+		return &groupv1.SlowMemberPolicy{Action: action, FloorBytesPerSecond: 1, LagBytes: 2, LagTime: durationpb.New(3)}
+	}
+	const detach, pace, evict = groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_DETACH, groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_PACE, groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_EVICT
+	for _, tt := range []struct {
+		action groupv1.SlowMemberAction
+		paths  []string
+		want   *groupv1.SlowMemberPolicy
+	}{
+		{detach, nil, &groupv1.SlowMemberPolicy{Action: detach}},
+		{pace, nil, &groupv1.SlowMemberPolicy{Action: pace, FloorBytesPerSecond: 1}},
+		{evict, nil, &groupv1.SlowMemberPolicy{Action: evict, LagBytes: 2, LagTime: durationpb.New(3)}},
+		{detach, []string{"slow_member.action", "slow_member.lag_bytes"}, &groupv1.SlowMemberPolicy{Action: detach, LagBytes: 2}},
+		{pace, []string{"slow_member"}, lags(pace)},
+	} {
+		slow := lags(tt.action)
+		fitSlow(slow, tt.paths)
+		if diff := cmp.Diff(tt.want, slow, protocmp.Transform()); diff != "" {
+			t.Errorf("%v with %v (-want +got):\n%s", tt.action, tt.paths, diff)
+		}
 	}
 }
