@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -88,6 +89,15 @@ var farewells = map[sdk.MemberState]string{
 	"expelled": "was expelled",
 }
 
+// nodeVariable names the machine where the host's name does not, as in a pod.
+const nodeVariable = "GROUPCAST_NODE"
+
+// thisNode is the machine that this runs on, as agents there call it.
+func thisNode() string {
+	hostname, _ := os.Hostname()
+	return cmp.Or(os.Getenv(nodeVariable), hostname)
+}
+
 func (a *app) joinCommand() *cobra.Command {
 	var join sdk.Join
 	var roles []string
@@ -95,10 +105,9 @@ func (a *app) joinCommand() *cobra.Command {
 		Use: "join GROUP --as NAME", Short: "Be a member of a group until interrupted, and show who comes and goes", Args: cobra.ExactArgs(1),
 		Long: "Joins a group and stays until interrupted, which leaves it: the exit status is then 130.\nA session that expired, as on a machine that slept, is begun anew.",
 	}
-	hostname, _ := os.Hostname()
 	flags := command.Flags()
 	flags.StringVar(&join.Name, "as", "", "name of the member, a DNS label")
-	flags.StringVar(&join.Node, "node", hostname, "machine that the member runs on")
+	flags.StringVar(&join.Node, "node", thisNode(), "machine that the member runs on ("+nodeVariable+")")
 	flags.StringSliceVar(&join.Addresses, "address", nil, "where others reach the member, as host:port")
 	flags.StringToStringVar(&join.Labels, "label", nil, "labels, as key=value")
 	flags.StringSliceVar(&roles, "role", nil, "what the member will do: send, receive (all that the group allows)")

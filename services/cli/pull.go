@@ -51,11 +51,10 @@ on to others, so that a group needs no agents of its own. The group's policy has
 allow it ('groupcast group update GROUP --members-relay').`,
 		Example: "  groupcast pull --group models --into /srv/models\n  groupcast pull --group models --into /srv/models --relay\n  groupcast pull --group models --into . --once\n  groupcast pull --group watchers --stdout | grep ERROR",
 	}
-	hostname, _ := os.Hostname()
 	flags := command.Flags()
 	flags.StringVar(&p.join.Group, "group", "", "group to receive from")
 	flags.StringVar(&p.join.Name, "as", "", "name of the member (its own name, else one made up)")
-	flags.StringVar(&p.join.Node, "node", hostname, "machine that the member runs on: an agent there feeds it")
+	flags.StringVar(&p.join.Node, "node", thisNode(), "machine that the member runs on: an agent there feeds it ("+nodeVariable+")")
 	flags.StringToStringVar(&p.join.Labels, "label", nil, "labels, as zone=eu-1 or zone=eu-1/rack-7")
 	flags.StringVar(&p.into, "into", "", "directory that objects appear in")
 	flags.BoolVar(&p.once, "once", false, "end after one delivery; the exit status says how it, and --exec, ended")

@@ -48,11 +48,10 @@ is delivered as it comes, and with --datagrams besides in datagrams: members get
 fresh, and what is lost is counted and not sent again.`,
 		Example: "  groupcast push model.bin --group models\n  groupcast push release/ --group edge --ack received --deadline 10m\n  tail -f log | groupcast push - --stream --group watchers\n  sensor | groupcast push - --stream --datagrams --fresh 200ms --parity 10+2 --group watchers",
 	}
-	hostname, _ := os.Hostname()
 	flags := command.Flags()
 	flags.StringVar(&p.join.Group, "group", "", "group to deliver to")
 	flags.StringVar(&p.join.Name, "as", "", "name of the sender in the group (one made up, for a member NAME.push-…)")
-	flags.StringVar(&p.join.Node, "node", hostname, "machine that the sender runs on")
+	flags.StringVar(&p.join.Node, "node", thisNode(), "machine that the sender runs on ("+nodeVariable+")")
 	flags.StringVar(&p.options.Name, "name", "", "what the object is called at the receivers (its own name)")
 	flags.StringVar((*string)(&p.options.ControlMode), "mode", "", "when agents acknowledge: hop or end-to-end (the group's)")
 	flags.StringVar((*string)(&p.options.AckLevel), "ack", "", "when a member counts as complete: relayed, received or durable (the group's; of a stream received)")

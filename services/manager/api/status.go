@@ -13,6 +13,7 @@ import (
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/version"
+	"github.com/groupcast/groupcast/services/manager/store"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
@@ -25,6 +26,9 @@ type managerService struct {
 // must work when little else does.
 func (m *managerService) GetStatus(ctx context.Context, _ *groupv1.GetStatusRequest) (*groupv1.GetStatusResponse, error) {
 	leader := m.server.Leading.Leader()
+	if leader.Name == m.server.Name && m.server.Leading.Registry() == nil { // it lost the others, and hears of nobody else
+		leader = store.Leader{}
+	}
 	counts := m.server.View.Count()
 	response := &groupv1.GetStatusResponse{
 		Name: m.server.Name, Version: version.String(),
@@ -36,6 +40,8 @@ func (m *managerService) GetStatus(ctx context.Context, _ *groupv1.GetStatusRequ
 	response.Absent, response.Away = m.missing(ctx, counts)
 	if err := m.server.Room(); err != nil {
 		response.ReadOnlyReason = err.Error()
+	} else if leader.Name == "" {
+		response.ReadOnlyReason = "no manager leads at the moment"
 	}
 	return response, nil
 }
