@@ -18,10 +18,13 @@ import (
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
-// nobody leads.
-type nobody struct{ api.Leading }
+// nobody leads, whoever was heard of last.
+type nobody struct {
+	api.Leading
+	last store.Leader
+}
 
-func (nobody) Leader() store.Leader            { return store.Leader{} }
+func (n nobody) Leader() store.Leader          { return n.last }
 func (nobody) Registry() *group.Registry       { return nil }
 func (nobody) Replications() *replication.Desk { return nil }
 func (nobody) Connection() *grpc.ClientConn    { return nil }
@@ -36,10 +39,10 @@ func (m *managerServer) RegisterService(_ *grpc.ServiceDesc, service any) {
 }
 
 // statusOf returns the status of a manager that has just begun.
-func statusOf(t *testing.T, accounts *serviceaccount.Reviewer) *groupv1.GetStatusResponse {
+func statusOf(t *testing.T, accounts *serviceaccount.Reviewer, last store.Leader) *groupv1.GetStatusResponse {
 	t.Helper()
 	server := &api.Server{
-		View: view.New(nil, slog.New(slog.DiscardHandler)), Leading: nobody{}, ServiceAccounts: accounts, Room: func() error { return nil },
+		Name: "m1", View: view.New(nil, slog.New(slog.DiscardHandler)), Leading: nobody{last: last}, ServiceAccounts: accounts, Room: func() error { return nil },
 	}
 	var found managerServer
 	server.Register(&found)
@@ -57,10 +60,10 @@ func TestStatusSaysWhoIsAbsent(t *testing.T) {
 		"no agent is here, though pods of ServiceAccount gc/a are to be: kubectl -n gc get ds,sts,pods,pvc,events says why",
 		"no gatherer is here, though pods of ServiceAccount gc/g are to be: kubectl -n gc get ds,sts,pods,pvc,events says why",
 	}
-	if diff := cmp.Diff(want, statusOf(t, serviceaccount.New(nil, "groupcast", accounts)).GetAbsent()); diff != "" {
+	if diff := cmp.Diff(want, statusOf(t, serviceaccount.New(nil, "groupcast", accounts), store.Leader{}).GetAbsent()); diff != "" {
 		t.Error(diff)
 	}
-	if said := statusOf(t, nil).GetAbsent(); len(said) > 0 {
+	if said := statusOf(t, nil, store.Leader{}).GetAbsent(); len(said) > 0 {
 		t.Errorf("without Kubernetes: %q", said)
 	}
 }
@@ -83,5 +86,15 @@ func TestWhoIsHereIsNotAbsent(t *testing.T) {
 	said := api.Absent(accounts, view.Counts{AgentsOnline: 1, Gatherers: 1, Replicators: 2}, away)
 	if len(said) != 1 || !strings.HasPrefix(said[0], "no gatherer is here") {
 		t.Errorf("with the one gatherer silent and one of two replicators: %q", said)
+	}
+}
+
+// Where nobody leads nothing is written, also where that manager led which is asked, and has lost the others.
+func TestStatusSaysThatNobodyLeads(t *testing.T) {
+	for last, leads := range map[string]bool{"": false, "m1": false, "m2": true} {
+		status := statusOf(t, nil, store.Leader{Candidate: store.Candidate{Name: last}, Term: 3})
+		if (status.GetLeader() == "m2") != leads || (status.GetReadOnlyReason() == "") != leads {
+			t.Errorf("%q was heard of last: %q leads, %q", last, status.GetLeader(), status.GetReadOnlyReason())
+		}
 	}
 }
