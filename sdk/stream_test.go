@@ -74,8 +74,10 @@ func TestStreamThatCannotBeClosedFailed(t *testing.T) {
 		before, close error
 		want          string
 	}{
-		{nil, nil, "<nil>"}, {nil, unix.ENOSPC, "no_room: close what the stream went to: no space left on device"},
-		{nil, errors.New("broken"), "failed: close what the stream went to: broken"}, {errors.New("cut off"), errors.New("broken"), "cut off"},
+		{nil, nil, "<nil>"},
+		{nil, unix.ENOSPC, "no_room: close what the stream went to: no space left on device"},
+		{nil, errors.New("broken"), "failed: close what the stream went to: broken"},
+		{errors.New("cut off"), errors.New("broken"), "cut off"},
 	} {
 		one := r.closed(Arrived{Err: tt.before}, closing{io.Discard, tt.close})
 		if got := fmt.Sprint(one.Err); got != tt.want {
