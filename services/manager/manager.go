@@ -81,7 +81,7 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 	if err := state.EndEarlierTerms(ctx, leading.self); err != nil {
 		return err
 	}
-	registerMetrics(env.Metrics, shown, leading, state)
+	registerMetrics(env.Metrics, shown, leading, state, server)
 
 	group, ctx := errgroup.WithContext(ctx)
 	loaded, accessible := make(chan struct{}), make(chan struct{})

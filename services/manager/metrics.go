@@ -3,12 +3,13 @@ package manager
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/groupcast/groupcast/services/manager/api"
 	"github.com/groupcast/groupcast/services/manager/store"
 	"github.com/groupcast/groupcast/services/manager/survey"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
-func registerMetrics(registry prometheus.Registerer, shown *view.View, leading *leadership, state *store.Store) {
+func registerMetrics(registry prometheus.Registerer, shown *view.View, leading *leadership, state *store.Store, server *api.Server) {
 	gauge := func(name, help string, value func() float64) {
 		registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
 	}
@@ -18,6 +19,7 @@ func registerMetrics(registry prometheus.Registerer, shown *view.View, leading *
 	gauge("groupcast_manager_agents_offline", "Agents that are silent.", func() float64 { return float64(shown.Count().AgentsOffline) })
 	gauge("groupcast_manager_gatherers_silent", "Gatherers that have registered and are silent; 0 unless this manager leads.", func() float64 { return float64(silentGatherers(leading)) })
 	gauge("groupcast_manager_replicators_silent", "Replicators that have registered and are silent; 0 unless this manager leads.", func() float64 { return float64(silentReplicators(leading)) })
+	gauge("groupcast_manager_services_absent", "Kinds of services, as agents, whose pods are to be here and of which none is; 0 unless this manager leads.", func() float64 { return float64(server.Absent()) })
 	gauge("groupcast_manager_deliveries_running", "Deliveries that run, over all groups.", func() float64 { return float64(shown.Count().DeliveriesRunning) })
 	gauge("groupcast_manager_round_trips", "Pairs of agents that have measured each other; 0 unless this manager leads.", func() float64 { return float64(surveyed(leading).RoundTrips) })
 	gauge("groupcast_manager_clusters", "Clusters of agents, given and found, at the default threshold; 0 unless this manager leads.", func() float64 { return float64(surveyed(leading).Clusters) })

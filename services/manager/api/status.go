@@ -70,6 +70,15 @@ func (m *managerService) missing(ctx context.Context, counts view.Counts) ([]str
 	return absent(accounts, counts, away), away
 }
 
+// Absent is of how many ServiceAccounts' pods none is here. That only the leader knows; it is 0 for the others.
+func (s *Server) Absent() int {
+	registry, desk := s.Leading.Registry(), s.Leading.Replications()
+	if registry == nil || desk == nil {
+		return 0
+	}
+	return len(absent(s.ServiceAccounts.Accounts(), s.View.Count(), slices.Concat(registry.AwayGatherers(), desk.Away())))
+}
+
 // absent says of which ServiceAccounts' pods none is here. Why not, only Kubernetes knows: a manager sees no pods.
 func absent(accounts map[string]identity.Role, counts view.Counts, away []*groupv1.Away) (all []string) {
 	here := map[identity.Role]int{identity.Agent: counts.AgentsOnline, identity.Gatherer: counts.Gatherers, identity.Replicator: counts.Replicators}
