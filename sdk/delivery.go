@@ -52,7 +52,8 @@ type Receipt struct {
 	// Reason is why it failed: sender_lost, source_changed, canceled, deadline, slow,
 	// left, no_room, damaged, refused, superseded, no_path or failed. Detail says it for people.
 	Reason, Detail string
-	// Bytes is how much the member has. From there a failed one can go on.
+	// Bytes is how much the member has, as it said last: one that others ended, as by a cancel, may have some more. From there a
+	// failed one can go on.
 	Bytes uint64
 	// Late says that the member joined after the start: the outcome does not wait for it.
 	Late bool

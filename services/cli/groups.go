@@ -62,7 +62,7 @@ type policyFlags struct {
 func addPolicyFlags(flags *pflag.FlagSet) *policyFlags {
 	p := &policyFlags{fields: make(map[string]string)}
 	add := func(flag, field string) { p.fields[flag] = field }
-	flags.StringSliceVar(&p.roles, "roles", nil, "roles that members may have: send, receive (all if empty)")
+	flags.StringSliceVar(&p.roles, "roles", nil, "roles that members may have when they join: send, receive (all if empty); who has joined keeps what it has")
 	add("roles", "allowed_roles")
 	flags.StringVar((*string)(&p.policy.ControlMode), "mode", "", "when agents acknowledge: hop or end-to-end (hop)")
 	add("mode", "control_mode")
