@@ -25,7 +25,7 @@ type attendance struct {
 	current   map[string]*groupv1.Assignment
 	standing  map[string]func() *groupv1.DeliveryReport
 	changed   chan struct{} // closed when an assignment changes
-	added     time.Time     // when another delivery was assigned last
+	kept      burst         // of what is kept for who comes late
 	receiving bool          // the program receives
 }
 
@@ -49,12 +49,13 @@ func (a *attendance) uplink() *uplink.Attendance {
 func (a *attendance) assign(assignments *groupv1.Assignments) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	known := a.current
 	if assignments.GetComplete() {
-		clear(a.current)
+		a.current = make(map[string]*groupv1.Assignment)
 	}
 	for _, assignment := range assignments.GetCurrent() {
-		if a.current[assignment.GetDelivery()] == nil {
-			a.added = time.Now()
+		if known[assignment.GetDelivery()] == nil && assignment.GetLate() {
+			a.kept.note(time.Now())
 		}
 		a.current[assignment.GetDelivery()] = assignment
 	}
@@ -134,11 +135,33 @@ func (a *attendance) while(ctx context.Context, id string, wanted func(*groupv1.
 	return ctx, cancel
 }
 
-// quiet returns for how long no other delivery was assigned.
-func (a *attendance) quiet() time.Duration {
+// burst is when assignments came of what is kept for late members: one by one, in any order.
+type burst struct{ first, last time.Time }
+
+const (
+	// keptQuiet is for how long no other may have come before the latest of them is known.
+	keptQuiet = 500 * time.Millisecond
+	// keptMost is how long that is waited for.
+	keptMost = 5 * time.Second
+)
+
+func (b *burst) note(now time.Time) {
+	if now.Sub(b.last) > keptQuiet {
+		b.first = now
+	}
+	b.last = now
+}
+
+// left is how long it is to be waited yet.
+func (b *burst) left(now time.Time) time.Duration {
+	return min(keptQuiet-now.Sub(b.last), keptMost-now.Sub(b.first))
+}
+
+// unsettled returns for how long another delivery that is kept may yet be assigned.
+func (a *attendance) unsettled() time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return time.Since(a.added)
+	return a.kept.left(time.Now())
 }
 
 // toReceive returns the deliveries that this member is to receive, the latest first: their senders wait.

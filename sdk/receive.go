@@ -167,10 +167,10 @@ func (s *Session) receiveAll(ctx context.Context, options ReceiveOptions, places
 		var isQuiet <-chan time.Time
 		for _, assignment := range assigned {
 			id := assignment.GetDelivery()
-			switch quiet := s.attendance.quiet(); {
+			switch left := s.attendance.unsettled(); {
 			case begun[id] || assignment.GetEnded():
-			case options.AtOnce > 0 && assignment.GetLate() && quiet < keptQuiet: // a later one may be told of yet
-				isQuiet = time.After(keptQuiet - quiet)
+			case options.AtOnce > 0 && assignment.GetLate() && left > 0: // a later one may be told of yet
+				isQuiet = time.After(left)
 			case !options.takes(incomingOf(assignment)):
 				begun[id] = true
 				workers.Go(func() { s.receiveOne(ctx, options, assignment, false, arrived) })
@@ -190,10 +190,6 @@ func (s *Session) receiveAll(ctx context.Context, options ReceiveOptions, places
 		}
 	}
 }
-
-// keptQuiet is for how long no other delivery was assigned before one that is kept for late members is begun, where the latest of
-// them is wanted first: they are assigned one by one, in any order.
-const keptQuiet = 500 * time.Millisecond
 
 func incomingOf(assignment *groupv1.Assignment) Incoming {
 	return Incoming{

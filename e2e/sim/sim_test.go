@@ -81,7 +81,7 @@ func TestAllIsWell(t *testing.T) {
 	t.Run("seed", func(t *testing.T) {
 		for seed := range uint64(20) {
 			s := draw(seed)
-			s.faults, s.deadline, s.policy.SlowMember.Action = nil, 0, ""
+			s.faults, s.deadline, s.policy.SlowMember = nil, 0, sdk.SlowMember{}
 			run(t, s, runs)
 		}
 	})

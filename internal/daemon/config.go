@@ -135,12 +135,12 @@ func flagError(err error, flags *pflag.FlagSet) error {
 		return err
 	}
 	var names []string
-	flags.VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
-	given := "--" + unknown.GetSpecifiedName()
-	if meant := spell.DidYouMean(spell.Alike(given, names)); meant != "" {
-		return fmt.Errorf("unknown flag %s%s --help lists them all", given, meant)
+	flags.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	given := unknown.GetSpecifiedName()
+	if meant := spell.Alike(given, names); meant != "" {
+		return fmt.Errorf("unknown flag --%s: did you mean --%s? --help lists them all", given, meant)
 	}
-	return fmt.Errorf("unknown flag %s: --help lists them all", given)
+	return fmt.Errorf("unknown flag --%s: --help lists them all", given)
 }
 
 // readFile reads a YAML file into config and refuses keys that are no settings.

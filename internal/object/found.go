@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+
+	"golang.org/x/sys/unix"
 )
 
 // Found is what has an object's name, and is of its kind and length. It may be an older object,
@@ -55,7 +58,7 @@ func (f *Found) Root(ctx context.Context) (root Root, there bool, err error) {
 	return root, err == nil, err
 }
 
-// Confirm says whether what was hashed is still there, and gives it the object's mode. If it is to be
+// Confirm says whether what was hashed is still there, and gives it the object's mode, if this user may. If it is to be
 // durable, all of it is on disk then.
 func (f *Found) Confirm(durable bool) error {
 	there, err := f.dir.Lstat(f.info.Name)
@@ -69,7 +72,7 @@ func (f *Found) Confirm(durable bool) error {
 		return err
 	}
 	if there.Mode().Perm() != f.info.Mode.Perm() {
-		if err := f.dir.Chmod(f.info.Name, f.info.Mode.Perm()); err != nil {
+		if err := f.dir.Chmod(f.info.Name, f.info.Mode.Perm()); err != nil && !mayNot(err) {
 			return err
 		}
 	}
@@ -87,6 +90,11 @@ func (f *Found) Confirm(durable bool) error {
 		}
 	}
 	return syncIn(f.dir, ".")
+}
+
+// mayNot reports whether a mode stays as it is because it is another user's to change, or the disk's.
+func mayNot(err error) bool {
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) || errors.Is(err, unix.ENOTSUP)
 }
 
 func syncIn(dir *os.Root, path string) error {

@@ -200,6 +200,7 @@ func (u *upload) once(ctx context.Context, session string) (path string, moved b
 	if err := u.opened(answer.GetOffset()); err != nil {
 		return "", false, err
 	}
+	u.hinder(nil)
 	before := u.from.SentUpTo()
 	if err := u.feed(ctx, answer); err != nil {
 		return "", u.from.SentUpTo() > before, err
@@ -322,6 +323,9 @@ func (u *upload) show(ctx context.Context) {
 		hindered, hinderedBy := u.hindered, u.hinderedBy
 		u.client.mu.Unlock()
 		if now, err := u.client.standing(); err == nil && u.progress != nil {
+			if now.paused != "" && now.paused != hindered {
+				hinderedBy = ""
+			}
 			p := Progress{
 				Path: u.spec.GetPath(), Sent: sent, Length: length, Attached: now.session != "", Detached: now.detached,
 				Connections: now.connections, Paused: cmp.Or(now.paused, hindered), PausedBy: hinderedBy,

@@ -252,7 +252,8 @@ func mayEnrollInto(file, credentials string, replace bool) error {
 	case replace:
 		return nil
 	}
-	client, err := sdk.Open(file)
+	there.Renew = false
+	client, err := sdk.Dial(there)
 	if err != nil {
 		return nil // it is of no use to anybody
 	}

@@ -100,7 +100,7 @@ func (a *app) pull(ctx context.Context, client *sdk.Client, p *pull) error {
 		if err := os.MkdirAll(p.into, 0o755); err != nil {
 			return usageError{err}
 		}
-		if err := unix.Access(p.into, unix.W_OK|unix.X_OK); err != nil {
+		if err := unix.Faccessat(unix.AT_FDCWD, p.into, unix.W_OK|unix.X_OK, unix.AT_EACCESS); err != nil {
 			return usageError{fmt.Errorf("nothing can be put into %s: %w", p.into, err)}
 		}
 	}

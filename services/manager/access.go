@@ -62,5 +62,5 @@ func credentialsBeside(file string) string {
 	if short := strings.TrimSuffix(name, filepath.Ext(name)); short != "" && short != name {
 		return short
 	}
-	return name + ".credentials"
+	return name + ".operator"
 }

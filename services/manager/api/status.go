@@ -41,7 +41,7 @@ func (m *managerService) GetStatus(ctx context.Context, _ *groupv1.GetStatusRequ
 	if err := m.server.Room(); err != nil {
 		response.ReadOnlyReason = err.Error()
 	} else if leader.Name == "" {
-		response.ReadOnlyReason = "no manager leads at the moment"
+		response.ReadOnlyReason = "no manager leads at the moment: writes go on by themselves when one does"
 	}
 	return response, nil
 }

@@ -234,6 +234,9 @@ func (p *progress) evicted(id identity.ID, current *tree.Tree) bool {
 		return false
 	}
 	parent, _ := current.Parent(id.String())
+	if p.nodes[id].reported().GetLost() == placement.ParseID(parent).Name { // it says that the other is away, and may be right
+		return false
+	}
 	return slices.ContainsFunc(p.nodes[placement.ParseID(parent)].reported().GetChildren(), func(child *groupv1.ChildReport) bool {
 		return child.GetEvicted() && child.GetName() == id.Name
 	})

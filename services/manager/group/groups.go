@@ -22,6 +22,7 @@ func (r *Registry) Create(ctx context.Context, caller ledger.Caller, asked *grou
 	problems.No("name", identity.CheckName(asked.GetName()))
 	policy := withDefaults(asked.GetPolicy())
 	checkPolicy(&problems, policy)
+	checkSlow(&problems, policy.GetSlowMember())
 	if err := problems.Err(); err != nil {
 		return nil, err
 	}
@@ -73,11 +74,15 @@ func (r *Registry) Update(ctx context.Context, caller ledger.Caller, asked *grou
 			return ledger.Plan{}, err
 		}
 		policy = withDefaults(policy)
-		if paths := asked.GetUpdateMask().GetPaths(); len(paths) > 0 {
+		paths := asked.GetUpdateMask().GetPaths()
+		if len(paths) > 0 {
 			fitSlow(policy.GetSlowMember(), paths)
 		}
 		var problems ledger.Checks
 		checkPolicy(&problems, policy)
+		if touchesSlow(paths) {
+			checkSlow(&problems, policy.GetSlowMember())
+		}
 		if err := problems.Err(); err != nil {
 			return ledger.Plan{}, err
 		}

@@ -60,10 +60,14 @@ func checkPolicy(problems *ledger.Checks, policy *groupv1.Policy) {
 	}
 	checkEnum(problems, "policy.slow_member.action", policy.GetSlowMember().GetAction())
 	checkSpan(problems, "policy.slow_member.lag_time", policy.GetSlowMember().GetLagTime())
-	checkSlow(problems, policy.GetSlowMember())
 	checkSpan(problems, "policy.latency_bound", policy.GetLatencyBound())
 	checkSpan(problems, "policy.cluster_threshold", policy.GetClusterThreshold())
 	problems.Rate("policy.limits.max_bytes_per_second", policy.GetLimits().GetMaxBytesPerSecond())
+}
+
+// touchesSlow reports whether an update is about slow members: one that is not is none of their policy's business.
+func touchesSlow(paths []string) bool {
+	return len(paths) == 0 || slices.ContainsFunc(paths, func(path string) bool { return path == "slow_member" || strings.HasPrefix(path, "slow_member.") })
 }
 
 // checkSlow refuses limits of which nothing would come.

@@ -99,6 +99,7 @@ func TestBadPoliciesAreRefused(t *testing.T) {
 	} {
 		var problems ledger.Checks
 		checkPolicy(&problems, withDefaults(policy))
+		checkSlow(&problems, withDefaults(policy).GetSlowMember())
 		if err := problems.Err(); err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%s: %v", field, err)
 		}

@@ -179,7 +179,7 @@ func replicate(ctx context.Context, env Env, config Config, ear, mouth *udp.Sock
 	}
 	r.isLast = isLast
 	err = r.run(ctx)
-	if r.ended != nil {
+	if r.ended != nil && !r.isSettled { // a farewell may have come while it was settled
 		err = r.ended
 	}
 	switch {
