@@ -165,12 +165,13 @@ func (s *Session) receiveAll(ctx context.Context, options ReceiveOptions, places
 		assigned, changed := s.attendance.toReceive()
 		forgetGone(begun, assigned)
 		var isQuiet <-chan time.Time
+		unsettled := s.attendance.unsettled()
 		for _, assignment := range assigned {
 			id := assignment.GetDelivery()
-			switch left := s.attendance.unsettled(); {
+			switch {
 			case begun[id] || assignment.GetEnded():
-			case options.AtOnce > 0 && assignment.GetLate() && left > 0: // a later one may be told of yet
-				isQuiet = time.After(left)
+			case options.AtOnce > 0 && assignment.GetLate() && unsettled > 0: // a later one may be told of yet
+				isQuiet = time.After(unsettled)
 			case !options.takes(incomingOf(assignment)):
 				begun[id] = true
 				workers.Go(func() { s.receiveOne(ctx, options, assignment, false, arrived) })
@@ -343,7 +344,7 @@ func (r *receiving) alreadyHere(ctx context.Context) (one Arrived, is bool) {
 	if err != nil || !assignment.GetSealed() || object.Root(assignment.GetRoot()) != root {
 		return Arrived{}, false
 	}
-	if err := found.Confirm(r.wantsDurable()); err != nil { // whoever put it there may not have synced it
+	if err := found.Confirm(r.isDurable()); err != nil { // whoever put it there may not have synced it
 		return Arrived{}, false
 	}
 	r.root = root[:]
@@ -383,7 +384,7 @@ func (r *receiving) complete(ctx context.Context, landing *object.Landing) (Arri
 	r.root = assignment.GetRoot()
 	root := object.Root(r.root)
 	err = r.place().put(assignment.GetCreateTime().AsTime(), root, func() error {
-		return landing.Complete(assignment.GetLength(), root, r.wantsDurable())
+		return landing.Complete(assignment.GetLength(), root, r.isDurable())
 	})
 	if err != nil {
 		return Arrived{}, err
@@ -391,10 +392,9 @@ func (r *receiving) complete(ctx context.Context, landing *object.Landing) (Arri
 	return Arrived{Incoming: r.incoming, Path: r.path(), Bytes: assignment.GetLength(), Root: r.root}, nil
 }
 
-// wantsDurable reports whether an object has to be on disk before it counts as complete.
-func (r *receiving) wantsDurable() bool {
-	level := r.spec.GetAckLevel()
-	return level != groupv1.AckLevel_ACK_LEVEL_RECEIVED && level != groupv1.AckLevel_ACK_LEVEL_RELAYED
+// isDurable reports whether what arrives has to be on disk before it counts as complete.
+func (r *receiving) isDurable() bool {
+	return r.spec.GetAckLevel() == groupv1.AckLevel_ACK_LEVEL_DURABLE
 }
 
 // damagedPatience is how long a member waits to be fed by another agent when what one gave it was damaged.

@@ -172,10 +172,6 @@ type syncer interface{ Sync() error }
 
 var errNotDurable = errors.New("a stream to this member cannot be made durable: ask for received")
 
-func (r *receiving) isDurable() bool {
-	return r.spec.GetAckLevel() == groupv1.AckLevel_ACK_LEVEL_DURABLE
-}
-
 // receiveStream takes a stream to its end.
 func (r *receiving) receiveStream(ctx context.Context) Arrived {
 	to, path, err := r.openStream()

@@ -46,6 +46,7 @@ type leadership struct {
 	replicas *replication.Desk
 	leader   store.Leader
 	links    []*grpc.ClientConn // to the leader, unless it is this manager
+	linked   string             // the address that they go to
 	next     atomic.Uint64
 }
 
@@ -84,10 +85,13 @@ func (l *leadership) Connection() *grpc.ClientConn {
 	return l.links[l.next.Add(1)%uint64(len(l.links))]
 }
 
-// Leader returns who leads.
+// Leader returns who leads; nobody, where that is not known.
 func (l *leadership) Leader() store.Leader {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
+	if l.leader.Name == l.self.Name && l.registry == nil { // it was elected and is not ready, or has lost the others
+		return store.Leader{}
+	}
 	return l.leader
 }
 
@@ -102,7 +106,10 @@ func (l *leadership) Run(ctx context.Context) error {
 		return l.insist(ctx, "campaign", l.campaign)
 	})
 	group.Go(func() error {
-		return l.insist(ctx, "look for the leader", func(ctx context.Context) error { return l.store.Leaders(ctx, l.follow) })
+		return l.insist(ctx, "look for the leader", func(ctx context.Context) error {
+			defer l.forget()
+			return l.store.Leaders(ctx, l.follow)
+		})
 	})
 	return group.Wait()
 }
@@ -158,15 +165,23 @@ func (l *leadership) lead(registry *group.Registry, desk *delivery.Desk, replica
 	l.registry, l.desk, l.replicas = registry, desk, replicas
 }
 
+// forget notes that it is not known who leads: the store does not say. The connections stay, as that is often so for
+// a moment only, and who leads may still be there.
+func (l *leadership) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.leader = store.Leader{}
+}
+
 // follow notes who leads, and keeps connections to it.
 func (l *leadership) follow(leader store.Leader) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if leader.Address != l.leader.Address {
+	if leader.Address != l.linked {
 		for _, link := range l.links {
 			link.Close()
 		}
-		l.links = nil
+		l.links, l.linked = nil, leader.Address
 	}
 	l.leader = leader
 	if leader.Address == "" || leader.Name == l.self.Name {

@@ -13,7 +13,6 @@ import (
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/version"
-	"github.com/groupcast/groupcast/services/manager/store"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
@@ -25,11 +24,7 @@ type managerService struct {
 // GetStatus answers from what this manager sees, without asking the store: it
 // must work when little else does.
 func (m *managerService) GetStatus(ctx context.Context, _ *groupv1.GetStatusRequest) (*groupv1.GetStatusResponse, error) {
-	leader := m.server.Leading.Leader()
-	if leader.Name == m.server.Name && m.server.Leading.Registry() == nil { // it lost the others, and hears of nobody else
-		leader = store.Leader{}
-	}
-	counts := m.server.View.Count()
+	leader, counts := m.server.Leading.Leader(), m.server.View.Count()
 	response := &groupv1.GetStatusResponse{
 		Name: m.server.Name, Version: version.String(),
 		Leader: leader.Name, Term: leader.Term, Revision: uint64(m.server.View.Revision()),
@@ -53,8 +48,8 @@ const leaderPatience = 2 * time.Second
 // knows; where it does not answer, everybody who has registered counts as here.
 func (m *managerService) missing(ctx context.Context, counts view.Counts) ([]string, []*groupv1.Away) {
 	accounts := m.server.ServiceAccounts.Accounts()
-	registry, desk := m.server.Leading.Registry(), m.server.Leading.Replications()
-	if registry == nil || desk == nil {
+	away, leads := m.server.away()
+	if !leads {
 		ctx, cancel := context.WithTimeout(ctx, leaderPatience)
 		defer cancel()
 		answer, err := m.server.forwardUnary(ctx, groupv1.ManagerService_GetStatus_FullMethodName, new(groupv1.GetStatusRequest))
@@ -63,20 +58,28 @@ func (m *managerService) missing(ctx context.Context, counts view.Counts) ([]str
 		}
 		return absent(accounts, counts, nil), nil
 	}
-	away := slices.Concat(registry.AwayGatherers(), desk.Away())
 	if callerOf(ctx).ID.Role != identity.Operator { // others are not told who there is
 		return absent(accounts, counts, away), nil
 	}
 	return absent(accounts, counts, away), away
 }
 
-// Absent is of how many ServiceAccounts' pods none is here. That only the leader knows; it is 0 for the others.
-func (s *Server) Absent() int {
+// away returns who has registered and is silent; only the leader knows.
+func (s *Server) away() (all []*groupv1.Away, leads bool) {
 	registry, desk := s.Leading.Registry(), s.Leading.Replications()
 	if registry == nil || desk == nil {
+		return nil, false
+	}
+	return slices.Concat(registry.AwayGatherers(), desk.Away()), true
+}
+
+// Absent is of how many ServiceAccounts' pods none is here. That only the leader knows; it is 0 for the others.
+func (s *Server) Absent() int {
+	away, leads := s.away()
+	if !leads {
 		return 0
 	}
-	return len(absent(s.ServiceAccounts.Accounts(), s.View.Count(), slices.Concat(registry.AwayGatherers(), desk.Away())))
+	return len(absent(s.ServiceAccounts.Accounts(), s.View.Count(), away))
 }
 
 // absent says of which ServiceAccounts' pods none is here. Why not, only Kubernetes knows: a manager sees no pods.

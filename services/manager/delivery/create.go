@@ -18,6 +18,7 @@ import (
 	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	managerv1 "github.com/groupcast/groupcast/internal/gen/groupcast/manager/v1"
+	"github.com/groupcast/groupcast/services/manager/group"
 	"github.com/groupcast/groupcast/services/manager/ledger"
 	"github.com/groupcast/groupcast/services/manager/placement"
 	"github.com/groupcast/groupcast/services/manager/store"
@@ -315,13 +316,7 @@ func mergeSlow(asked, group *groupv1.SlowMemberPolicy) *groupv1.SlowMemberPolicy
 // checkSlow says which limits for slow members a delivery asks for that nothing would come of.
 func checkSlow(asked, merged *groupv1.SlowMemberPolicy) error {
 	var problems ledger.Checks
-	paces := merged.GetAction() == groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_PACE
-	evicts := merged.GetAction() == groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_EVICT
-	lags := merged.GetLagBytes() > 0 || merged.GetLagTime().AsDuration() > 0
-	problems.That(paces || asked.GetFloorBytesPerSecond() == 0, "spec.slow_member.floor_bytes_per_second", "is for pace, which is not what happens to slow members here")
-	problems.That(evicts || asked.GetLagBytes() == 0, "spec.slow_member.lag_bytes", "is for evict, which is not what happens to slow members here")
-	problems.That(evicts || asked.GetLagTime().AsDuration() == 0, "spec.slow_member.lag_time", "is for evict, which is not what happens to slow members here")
-	problems.That(!evicts || lags || asked.GetAction() != merged.GetAction(), "spec.slow_member", "evicts nobody without lag_bytes or lag_time")
+	group.CheckSlow(&problems, "spec.slow_member", asked, merged)
 	return problems.Err()
 }
 

@@ -70,15 +70,20 @@ func touchesSlow(paths []string) bool {
 	return len(paths) == 0 || slices.ContainsFunc(paths, func(path string) bool { return path == "slow_member" || strings.HasPrefix(path, "slow_member.") })
 }
 
-// checkSlow refuses limits of which nothing would come.
+// CheckSlow refuses limits of which nothing would come: of what is asked in the field, where that and what was
+// decided before come to what happens.
+func CheckSlow(problems *ledger.Checks, field string, asked, happens *groupv1.SlowMemberPolicy) {
+	paces := happens.GetAction() == groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_PACE
+	evicts := happens.GetAction() == groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_EVICT
+	lags := happens.GetLagBytes() > 0 || happens.GetLagTime().AsDuration() > 0
+	problems.That(paces || asked.GetFloorBytesPerSecond() == 0, field+".floor_bytes_per_second", "is for pace, which is not what happens to slow members here")
+	problems.That(evicts || asked.GetLagBytes() == 0, field+".lag_bytes", "is for evict, which is not what happens to slow members here")
+	problems.That(evicts || asked.GetLagTime().AsDuration() == 0, field+".lag_time", "is for evict, which is not what happens to slow members here")
+	problems.That(!evicts || lags || asked.GetAction() != happens.GetAction(), field, "evicts nobody without lag_bytes or lag_time")
+}
+
 func checkSlow(problems *ledger.Checks, slow *groupv1.SlowMemberPolicy) {
-	paces := slow.GetAction() == groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_PACE
-	evicts := slow.GetAction() == groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_EVICT
-	late := slow.GetLagTime().AsDuration() > 0
-	problems.That(paces || slow.GetFloorBytesPerSecond() == 0, "policy.slow_member.floor_bytes_per_second", "is for pace, which is not what happens to slow members here")
-	problems.That(evicts || slow.GetLagBytes() == 0, "policy.slow_member.lag_bytes", "is for evict, which is not what happens to slow members here")
-	problems.That(evicts || !late, "policy.slow_member.lag_time", "is for evict, which is not what happens to slow members here")
-	problems.That(!evicts || late || slow.GetLagBytes() > 0, "policy.slow_member", "evicts nobody without lag_bytes or lag_time")
+	CheckSlow(problems, "policy.slow_member", slow, slow)
 }
 
 // fitSlow drops the limits of an earlier way of dealing with slow members, but for those that an update names.

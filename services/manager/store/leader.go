@@ -159,35 +159,48 @@ type Leader struct {
 	Term uint64
 }
 
-// Leaders calls each with who leads, now and whenever that changes.
+// leaderKnown is how long it is believed who leads: a store that is out of reach tells of no change. It is asked as long.
+const leaderKnown = 3 * time.Second
+
+// Leaders calls each with who leads, now and whenever that changes. It fails once the store does not say.
 func (s *Store) Leaders(ctx context.Context, each func(Leader)) error {
-	leaderPrefix := prefix + electionKey
 	for ctx.Err() == nil {
-		got, err := s.client.Get(ctx, leaderPrefix, clientv3.WithFirstCreate()...)
+		leader, seen, err := s.leader(ctx)
 		if err != nil {
-			return translate("look for the leader", err)
-		}
-		var leader Leader
-		if len(got.Kvs) > 0 && json.Unmarshal(got.Kvs[0].Value, &leader.Candidate) == nil {
-			leader.Term = uint64(got.Kvs[0].CreateRevision)
+			return err
 		}
 		each(leader)
-		if err := s.awaitChange(ctx, leaderPrefix, got.Header.Revision); err != nil {
+		if err := s.awaitChange(ctx, prefix+electionKey, seen, leaderKnown); err != nil {
 			return err
 		}
 	}
 	return ctx.Err()
 }
 
-// awaitChange returns after the first change below the prefix after the revision.
-func (s *Store) awaitChange(ctx context.Context, keyPrefix string, after int64) error {
-	ctx, cancel := context.WithCancel(ctx)
+// leader returns who leads, and at which revision.
+func (s *Store) leader(ctx context.Context) (Leader, int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, leaderKnown)
 	defer cancel()
-	for answer := range s.client.Watch(clientv3.WithRequireLeader(ctx), keyPrefix, clientv3.WithPrefix(), clientv3.WithRev(after+1)) {
+	got, err := s.client.Get(ctx, prefix+electionKey, clientv3.WithFirstCreate()...)
+	if err != nil {
+		return Leader{}, 0, translate("look for the leader", err)
+	}
+	var leader Leader
+	if len(got.Kvs) > 0 && json.Unmarshal(got.Kvs[0].Value, &leader.Candidate) == nil {
+		leader.Term = uint64(got.Kvs[0].CreateRevision)
+	}
+	return leader, got.Header.Revision, nil
+}
+
+// awaitChange returns after the first change below the prefix after the revision, or when it was waited long enough.
+func (s *Store) awaitChange(ctx context.Context, keyPrefix string, after int64, most time.Duration) error {
+	waiting, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	for answer := range s.client.Watch(clientv3.WithRequireLeader(waiting), keyPrefix, clientv3.WithPrefix(), clientv3.WithRev(after+1)) {
 		if answer.CompactRevision != 0 {
 			return nil // whatever it was, it has changed
 		}
-		if err := answer.Err(); err != nil {
+		if err := answer.Err(); err != nil && waiting.Err() == nil {
 			return translate("watch the leader", err)
 		}
 		if len(answer.Events) > 0 {
