@@ -34,7 +34,7 @@ func newAttendance(client *Client) *attendance {
 		wake: make(chan struct{}, 1), changed: make(chan struct{}),
 		current: make(map[string]*groupv1.Assignment), standing: make(map[string]func() *groupv1.DeliveryReport),
 	}
-	a.prober = probe.New(client.dialer, client.uplink.Security(), client.log, a.reportNow)
+	a.prober = probe.New(client.dialer, client.contacts, client.log, a.reportNow)
 	return a
 }
 

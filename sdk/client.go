@@ -46,6 +46,7 @@ type Client struct {
 	replicators  replicav1.ReplicatorServiceClient
 	gatherers    gatherv1.GathererServiceClient
 	dialer       link.Dialer
+	contacts     *link.Contacts // agents that have just proven who they are
 	placed       placed
 }
 
@@ -116,11 +117,15 @@ func Dial(config Config, opts ...Option) (*Client, error) {
 		replicators:  replicav1.NewReplicatorServiceClient(connection),
 		gatherers:    gatherv1.NewGathererServiceClient(connection),
 		dialer:       chosen.dialer,
+		contacts:     link.NewContacts(chosen.dialer, connection.Security(), link.AllKeep),
 	}, nil
 }
 
 // Close ends the connection. Sessions that were not left expire.
-func (c *Client) Close() error { return c.uplink.Close() }
+func (c *Client) Close() error {
+	c.contacts.Close()
+	return c.uplink.Close()
+}
 
 // Connected reports whether there is a connection to a manager. There is none before the first call, nor while all are away.
 func (c *Client) Connected() bool { return c.uplink.GetState() == connectivity.Ready }

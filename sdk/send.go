@@ -382,7 +382,7 @@ func dialNeighbour(ctx context.Context, client *Client, assignment *groupv1.Assi
 	hello.Plaintext = assignment.GetSpec().GetDataPlane() == groupv1.DataPlane_DATA_PLANE_PLAINTEXT
 	failed := fmt.Errorf("%s has no address", to.GetName())
 	for _, address := range to.GetAddresses() {
-		conn, welcome, err := link.Ask(ctx, client.dialer, address, client.uplink.Security(), identity.Named(to), hello, first)
+		conn, welcome, err := client.contacts.Ask(ctx, address, identity.Named(to), hello, first)
 		if err == nil {
 			return conn, welcome, nil
 		}

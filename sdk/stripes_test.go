@@ -135,7 +135,7 @@ func (s *striping) take(ctx context.Context, store *landingStore) error {
 	from := store.offset
 	open := func(ctx context.Context, hello relay.Hello) (*link.Conn, error) {
 		hello.Stripes, hello.From = parallel.Most, from
-		conn, _, err := link.Ask(ctx, s, s.listener.Addr().String(), s.member, theAgent, hello, link.Answer{})
+		conn, _, err := link.Dial(ctx, s, s.listener.Addr().String(), s.member, theAgent, hello)
 		return conn, err
 	}
 	conn, err := open(ctx, relay.Hello{})

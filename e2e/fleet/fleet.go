@@ -12,6 +12,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -202,6 +203,22 @@ func (f *Fleet) AwaitMembers(ctx context.Context, group string, members int) err
 		}
 		if ctx.Err() != nil {
 			return fmt.Errorf("wait for %d members of %s: %d are there: %w", members, group, len(there), errors.Join(err, ctx.Err()))
+		}
+		pause(ctx)
+	}
+}
+
+// AwaitMeasured returns when every agent and another have measured how far they are from each other, as agents do when
+// they begin; at once where there is one agent only.
+func (f *Fleet) AwaitMeasured(ctx context.Context) error {
+	for {
+		agents, err := f.Client.Agents(ctx)
+		alone := slices.ContainsFunc(agents, func(agent sdk.Agent) bool { return len(agent.RoundTrips) == 0 })
+		if err == nil && (!alone || len(agents) == 1) {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("wait for %d agents to be measured: %w", len(agents), errors.Join(err, ctx.Err()))
 		}
 		pause(ctx)
 	}

@@ -19,6 +19,11 @@ const (
 	// one source: who opens has not proved anything yet.
 	openingMost = 256
 	openingEach = 64
+	// contactTime is for how long an agent that has proven who it is may wait before it asks for something. So many are
+	// waited for at once, of all and of each; more, and others, for the opening's time.
+	contactTime  = 5 * time.Minute
+	contactsMost = 512
+	contactsEach = 4
 )
 
 // Why a link was not opened.
@@ -37,9 +42,10 @@ type Door struct {
 	// Refused hears why a link was not opened.
 	Refused func(reason string)
 
-	mu      sync.Mutex
-	opening map[string]int // links being opened, by source; "" is all
-	links   sync.WaitGroup
+	mu       sync.Mutex
+	opening  crowd // links being opened, by source
+	contacts crowd // agents that may ask later, by name
+	links    sync.WaitGroup
 }
 
 // Wait returns when all links are over, after Run.
@@ -47,7 +53,6 @@ func (d *Door) Wait() { d.links.Wait() }
 
 // Run accepts links until ctx is done.
 func (d *Door) Run(ctx context.Context, listener net.Listener) error {
-	d.opening = make(map[string]int)
 	defer context.AfterFunc(ctx, func() { listener.Close() })()
 	for {
 		raw, err := listener.Accept()
@@ -69,18 +74,13 @@ func (d *Door) Run(ctx context.Context, listener net.Listener) error {
 // admit has a link opened, unless too many are.
 func (d *Door) admit(ctx context.Context, raw net.Conn) {
 	source, _, _ := net.SplitHostPort(raw.RemoteAddr().String())
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.opening[""] >= openingMost || d.opening[source] >= openingEach {
+	if !d.enter(&d.opening, source, openingMost, openingEach) {
 		d.Refused(Crowded)
 		raw.Close()
 		return
 	}
-	d.opening[""]++
-	d.opening[source]++
 	d.links.Go(func() {
-		asked, err := Accept(ctx, raw, d.Security)
-		d.opened(source)
+		asked, err := d.open(ctx, raw, source)
 		switch {
 		case err == nil:
 			d.Serve(ctx, asked)
@@ -93,11 +93,50 @@ func (d *Door) admit(ctx context.Context, raw net.Conn) {
 	})
 }
 
-func (d *Door) opened(source string) {
+// open finds out who has connected, and waits for what is asked. While an agent is waited for that has proven who it is,
+// others come in.
+func (d *Door) open(ctx context.Context, raw net.Conn, source string) (*Asked, error) {
+	opened := sync.OnceFunc(func() { d.leave(&d.opening, source) })
+	defer opened()
+	asked, err := meet(ctx, raw, d.Security)
+	if err != nil {
+		return nil, err
+	}
+	patience, name := openTime, asked.Peer.ID.Name
+	if asked.Peer.ID.Role == identity.Agent && d.enter(&d.contacts, name, contactsMost, contactsEach) {
+		defer d.leave(&d.contacts, name)
+		opened()
+		patience = contactTime
+	}
+	return asked, asked.hear(ctx, patience)
+}
+
+// crowd counts who is somewhere, by where they come from.
+type crowd struct {
+	all  int
+	each map[string]int
+}
+
+// enter counts one more, unless there are as many as there may be.
+func (d *Door) enter(there *crowd, from string, most, each int) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.opening[""]--
-	if d.opening[source]--; d.opening[source] == 0 {
-		delete(d.opening, source)
+	if there.all >= most || there.each[from] >= each {
+		return false
+	}
+	if there.each == nil {
+		there.each = make(map[string]int)
+	}
+	there.all++
+	there.each[from]++
+	return true
+}
+
+func (d *Door) leave(there *crowd, from string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	there.all--
+	if there.each[from]--; there.each[from] == 0 {
+		delete(there.each, from)
 	}
 }

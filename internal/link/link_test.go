@@ -80,7 +80,7 @@ func (n neighbours) ask(tb testing.TB, hello wire.Hello, from uint64, first link
 			tb.Error(err)
 		}
 	})
-	child, welcome, err := link.Ask(tb.Context(), &net.Dialer{}, listener.Addr().String(), n.child, parentID, hello, first)
+	child, welcome, err := link.NewContacts(&net.Dialer{}, n.child, link.AllKeep).Ask(tb.Context(), listener.Addr().String(), parentID, hello, first)
 	welcomed.Wait()
 	if err != nil || tb.Failed() {
 		tb.Fatalf("dial: %v", err)

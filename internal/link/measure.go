@@ -2,7 +2,6 @@ package link
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -11,8 +10,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/groupcast/groupcast/internal/identity"
 )
 
 // measureTime is how long one measurement may take.
@@ -22,36 +19,31 @@ const measureTime = 2 * time.Second
 // nothing, and closes it. The time is the kernel's own, from SYN to SYN-ACK: neither end's
 // programs are in it, however busy they are.
 func RoundTrip(ctx context.Context, dialer Dialer, address string) (time.Duration, error) {
-	return measure(ctx, dialer, address, func(context.Context, net.Conn) error { return nil })
-}
-
-// ProveRoundTrip is RoundTrip to a peer that has to prove that it is the one at the address.
-func ProveRoundTrip(ctx context.Context, dialer Dialer, address string, security identity.TLS, peer identity.ID) (time.Duration, error) {
-	return measure(ctx, dialer, address, func(ctx context.Context, raw net.Conn) error {
-		secure := tls.Client(raw, security.Dial(peer, protocol))
-		if err := secure.HandshakeContext(ctx); err != nil {
-			return fmt.Errorf("measure %s at %s: %w", peer, address, err)
-		}
-		return secure.Close()
-	})
-}
-
-func measure(ctx context.Context, dialer Dialer, address string, prove func(context.Context, net.Conn) error) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, measureTime)
 	defer cancel()
-	began := time.Now()
-	raw, err := dialer.DialContext(ctx, "tcp", address)
+	raw, took, err := dial(ctx, dialer, address)
 	if err != nil {
 		return 0, fmt.Errorf("measure %s: %w", address, err)
 	}
-	defer raw.Close()
+	raw.Close()
+	return took, nil
+}
+
+// dial opens a connection, and measures the round trip.
+func dial(ctx context.Context, dialer Dialer, address string) (net.Conn, time.Duration, error) {
+	began := time.Now()
+	raw, err := dialer.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, 0, err
+	}
 	took := time.Since(began)
 	if socket, isSocket := raw.(syscall.Conn); isSocket {
 		if took, err = openingTime(socket); err != nil {
-			return 0, err
+			raw.Close()
+			return nil, 0, err
 		}
 	}
-	return took, prove(ctx, raw)
+	return raw, took, nil
 }
 
 // openingTime returns the round trip that the kernel saw when a connection was opened. It
@@ -71,6 +63,6 @@ func openingTime(socket syscall.Conn) (time.Duration, error) {
 	return time.Duration(info.Rtt) * time.Microsecond, nil
 }
 
-// SaidNothing tells whether a link was not accepted because the other end closed it at
-// once, as one does that only measures.
+// SaidNothing tells whether a link was not accepted because the other end closed it without
+// a word, as one does that only measures, and one that kept a contact for nothing.
 func SaidNothing(err error) bool { return errors.Is(err, io.EOF) }

@@ -41,10 +41,11 @@ func (n neighbours) accepting(t *testing.T) (address string, ended <-chan error)
 func TestRoundTrip(t *testing.T) {
 	n := newNeighbours(t)
 	address, accepted := n.accepting(t)
+	contacts := link.NewContacts(&net.Dialer{}, n.child, link.AllKeep)
 	for name, measure := range map[string]func() (time.Duration, error){
 		"without a proof": func() (time.Duration, error) { return link.RoundTrip(t.Context(), &net.Dialer{}, address) },
 		"with a proof": func() (time.Duration, error) {
-			return link.ProveRoundTrip(t.Context(), &net.Dialer{}, address, n.child, parentID)
+			return contacts.Prove(t.Context(), address, parentID)
 		},
 	} {
 		began := time.Now()
@@ -52,6 +53,7 @@ func TestRoundTrip(t *testing.T) {
 		if err != nil || rtt <= 0 || rtt > time.Since(began) {
 			t.Errorf("%s: %v, %v; it took %v", name, rtt, err, time.Since(began))
 		}
+		contacts.Close()
 		if err := <-accepted; !link.SaidNothing(err) {
 			t.Errorf("%s: the other end saw %v, want that nothing was said", name, err)
 		}
@@ -63,7 +65,8 @@ func TestRoundTripOfAnother(t *testing.T) {
 	n := newNeighbours(t)
 	address, accepted := n.accepting(t)
 	other := identity.ID{Role: identity.Agent, Name: "other"}
-	if rtt, err := link.ProveRoundTrip(t.Context(), &net.Dialer{}, address, n.child, other); err == nil {
+	contacts := link.NewContacts(&net.Dialer{}, n.child, link.AllKeep)
+	if rtt, err := contacts.Prove(t.Context(), address, other); err == nil {
 		t.Errorf("measured %v to one who is not there", rtt)
 	}
 	if err := <-accepted; err == nil || link.SaidNothing(err) {

@@ -31,44 +31,40 @@ type Dialer interface {
 
 // Dial opens a link to a peer of a known identity.
 func Dial(ctx context.Context, dialer Dialer, address string, security identity.TLS, peer identity.ID, hello wire.Hello) (*Conn, wire.Welcome, error) {
-	return Ask(ctx, dialer, address, security, peer, hello, Answer{})
-}
-
-// Ask opens a link to a parent, and tells it at once what it may send. It begins a round trip earlier than by what a
-// Taking says first.
-func Ask(ctx context.Context, dialer Dialer, address string, security identity.TLS, peer identity.ID, hello wire.Hello, first Answer) (*Conn, wire.Welcome, error) {
-	ctx, cancel := context.WithTimeout(ctx, openTime)
-	defer cancel()
-	contact, err := Connect(ctx, dialer, address, security, peer)
+	contact, err := connect(ctx, dialer, place{peer, address}, security)
 	if err != nil {
 		return nil, wire.Welcome{}, err
 	}
-	return contact.Ask(ctx, hello, first)
+	return contact.Ask(ctx, hello, Answer{})
 }
 
 // Contact is a connection to a peer that has proven who it is, and was asked for nothing yet. The peer closes it if that
-// takes longer than the opening of a link may.
+// takes too long.
 type Contact struct {
-	name   string
-	raw    net.Conn
-	held   *gate
-	secure *tls.Conn
+	place     place
+	roundTrip time.Duration // when it was made
+	made      time.Time
+	keeper    *Contacts // nil if it was made for a link
+	expiry    *time.Timer
+	raw       net.Conn
+	held      *gate
+	secure    *tls.Conn
 }
 
-// Connect connects to a peer of a known identity, which is to be asked for something soon.
-func Connect(ctx context.Context, dialer Dialer, address string, security identity.TLS, peer identity.ID) (*Contact, error) {
+// connect connects to a peer.
+func connect(ctx context.Context, dialer Dialer, to place, security identity.TLS) (*Contact, error) {
 	ctx, cancel := context.WithTimeout(ctx, openTime)
 	defer cancel()
-	raw, err := dialer.DialContext(ctx, "tcp", address)
+	raw, roundTrip, err := dial(ctx, dialer, to.address)
 	if err != nil {
-		return nil, fmt.Errorf("dial %s: %w", peer, err)
+		return nil, fmt.Errorf("dial %s: %w", to.peer, err)
 	}
 	held := &gate{Conn: raw}
-	c := &Contact{fmt.Sprintf("%s at %s", peer, address), raw, held, tls.Client(held, security.Dial(peer, protocol))}
+	c := &Contact{place: to, roundTrip: roundTrip, made: time.Now(), raw: raw, held: held, secure: tls.Client(held, security.Dial(to.peer, protocol))}
 	defer context.AfterFunc(ctx, func() { raw.SetDeadline(past) })()
 	if err := c.secure.HandshakeContext(ctx); err != nil {
 		raw.Close()
-		return nil, fmt.Errorf("open link to %s: %w", c.name, err)
+		return nil, fmt.Errorf("open link to %s: %w", to, err)
 	}
 	return c, nil
 }
@@ -76,14 +72,33 @@ func Connect(ctx context.Context, dialer Dialer, address string, security identi
 // Close gives it up.
 func (c *Contact) Close() { c.raw.Close() }
 
-// Ask opens a link over it, as the function does. If that fails, it is closed.
+// Ask opens a link over it, and tells the peer at once what it may send: the link begins a round trip earlier than by what a
+// Taking says first. If that fails, it is closed. One that was kept may have died meanwhile: then the peer is connected to
+// again.
 func (c *Contact) Ask(ctx context.Context, hello wire.Hello, first Answer) (*Conn, wire.Welcome, error) {
-	ctx, cancel := context.WithTimeout(ctx, openTime)
+	conn, welcome, err := c.ask(ctx, hello, first)
+	var refused *wire.Refusal
+	if err == nil || c.keeper == nil || errors.As(err, &refused) || ctx.Err() != nil {
+		return conn, welcome, err
+	}
+	again, err := connect(ctx, c.keeper.dialer, c.place, c.keeper.security)
+	if err != nil {
+		return nil, wire.Welcome{}, err
+	}
+	return again.ask(ctx, hello, first)
+}
+
+func (c *Contact) ask(ctx context.Context, hello wire.Hello, first Answer) (*Conn, wire.Welcome, error) {
+	patience := openTime
+	if c.keeper != nil {
+		patience = keptPatience
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	conn, welcome, err := c.greet(ctx, hello, first)
 	if err != nil {
 		c.raw.Close()
-		return nil, wire.Welcome{}, fmt.Errorf("open link to %s: %w", c.name, err)
+		return nil, wire.Welcome{}, fmt.Errorf("open link to %s: %w", c.place, err)
 	}
 	return conn, welcome, nil
 }
@@ -125,9 +140,27 @@ type Asked struct {
 // Accept takes a connection, and finds out who asks for what. The connection is
 // closed if that fails.
 func Accept(ctx context.Context, raw net.Conn, security identity.TLS) (*Asked, error) {
+	asked, err := meet(ctx, raw, security)
+	if err != nil {
+		return nil, err
+	}
+	return asked, asked.hear(ctx, openTime)
+}
+
+// meet finds out who has connected. The connection is closed if that fails.
+func meet(ctx context.Context, raw net.Conn, security identity.TLS) (*Asked, error) {
 	ctx, cancel := context.WithTimeout(ctx, openTime)
 	defer cancel()
-	asked, err := listen(ctx, raw, security)
+	defer context.AfterFunc(ctx, func() { raw.SetDeadline(past) })()
+	held := &gate{Conn: raw}
+	asked := &Asked{Began: time.Now(), raw: raw, held: held, secure: tls.Server(held, security.Listen(protocol))}
+	err := asked.secure.HandshakeContext(ctx)
+	if err == nil {
+		var known bool
+		if asked.Peer, known = identity.PeerOf(asked.secure.ConnectionState(), security.TrustDomain); !known {
+			err = identity.ErrForeign
+		}
+	}
 	if err != nil {
 		raw.Close()
 		return nil, fmt.Errorf("accept link from %s: %w", raw.RemoteAddr(), err)
@@ -135,22 +168,16 @@ func Accept(ctx context.Context, raw net.Conn, security identity.TLS) (*Asked, e
 	return asked, nil
 }
 
-func listen(ctx context.Context, raw net.Conn, security identity.TLS) (*Asked, error) {
-	defer context.AfterFunc(ctx, func() { raw.SetDeadline(past) })()
-	began, held := time.Now(), &gate{Conn: raw}
-	secure := tls.Server(held, security.Listen(protocol))
-	if err := secure.HandshakeContext(ctx); err != nil {
-		return nil, err
+// hear waits for what is asked. The connection is closed if that fails.
+func (a *Asked) hear(ctx context.Context, patience time.Duration) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { a.raw.SetDeadline(past) })()
+	if a.Hello, err = wire.ReadHello(a.secure); err != nil {
+		a.raw.Close()
+		return fmt.Errorf("accept link from %s: %w", a.raw.RemoteAddr(), err)
 	}
-	hello, err := wire.ReadHello(secure)
-	if err != nil {
-		return nil, err
-	}
-	peer, known := identity.PeerOf(secure.ConnectionState(), security.TrustDomain)
-	if !known {
-		return nil, identity.ErrForeign
-	}
-	return &Asked{Hello: hello, Peer: peer, Began: began, raw: raw, held: held, secure: secure}, nil
+	return nil
 }
 
 // Welcome opens the link.

@@ -38,7 +38,7 @@ const (
 // for that.
 type Prober struct {
 	dialer   link.Dialer
-	security identity.TLS
+	contacts *link.Contacts
 	log      *slog.Logger
 	asked    chan *groupv1.Measuring
 	done     func()
@@ -64,10 +64,11 @@ const (
 // place is where an agent says it is.
 type place struct{ agent, address string }
 
-// New returns a prober that dials as a link is dialled. It calls done after each round.
-func New(dialer link.Dialer, security identity.TLS, log *slog.Logger, done func()) *Prober {
+// New returns a prober that dials as a link is dialled. Who has proven where it is, is kept among the contacts. It calls
+// done after each round.
+func New(dialer link.Dialer, contacts *link.Contacts, log *slog.Logger, done func()) *Prober {
 	return &Prober{
-		dialer: dialer, security: security, log: log, done: done, asked: make(chan *groupv1.Measuring, 1), settled: make(chan struct{}),
+		dialer: dialer, contacts: contacts, log: log, done: done, asked: make(chan *groupv1.Measuring, 1), settled: make(chan struct{}),
 		proved: make(map[place]time.Time), measured: make(map[string]time.Duration),
 	}
 }
@@ -208,13 +209,13 @@ func (p *Prober) measureAt(ctx context.Context, at place) (shortest time.Duratio
 	if !p.isFirst() {
 		all.SetLimit(1)
 	}
-	proved := p.isProved(at)
+	proves := p.isToProve(at)
 	for try := range tries {
 		all.Go(func() (err error) {
-			if proved || try > 0 {
-				measured[try], err = link.RoundTrip(ctx, p.dialer, at.address)
-			} else {
+			if proves && try == 0 {
 				measured[try], err = p.prove(ctx, at)
+			} else {
+				measured[try], err = link.RoundTrip(ctx, p.dialer, at.address)
 			}
 			return err
 		})
@@ -225,7 +226,7 @@ func (p *Prober) measureAt(ctx context.Context, at place) (shortest time.Duratio
 
 // prove measures once, and has the agent prove that it is there.
 func (p *Prober) prove(ctx context.Context, at place) (time.Duration, error) {
-	rtt, err := link.ProveRoundTrip(ctx, p.dialer, at.address, p.security, identity.ID{Role: identity.Agent, Name: at.agent})
+	rtt, err := p.contacts.Prove(ctx, at.address, at.id())
 	if err == nil {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -234,12 +235,15 @@ func (p *Prober) prove(ctx context.Context, at place) (time.Duration, error) {
 	return rtt, err
 }
 
-func (p *Prober) isProved(at place) bool {
+// isToProve reports whether an agent has to prove that it is there: that was not seen yet, or the contact is gone.
+func (p *Prober) isToProve(at place) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	_, proved := p.proved[at]
-	return proved
+	return !proved || p.contacts.Lacks(at.address, at.id())
 }
+
+func (p place) id() identity.ID { return identity.ID{Role: identity.Agent, Name: p.agent} }
 
 // forget has agents prove again where they are, after a while.
 func (p *Prober) forget() {

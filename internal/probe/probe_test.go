@@ -22,10 +22,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // site is a trust domain with agents that listen, and one who measures them.
 type site struct {
 	*testing.T
-	ca     *identity.CA
-	prober *probe.Prober
-	rounds chan struct{}
-	dials  atomic.Int64
+	ca       *identity.CA
+	contacts *link.Contacts
+	prober   *probe.Prober
+	rounds   chan struct{}
+	dials    atomic.Int64
 }
 
 func newSite(t *testing.T) *site {
@@ -34,8 +35,8 @@ func newSite(t *testing.T) *site {
 		t.Fatal(err)
 	}
 	s := &site{T: t, ca: ca, rounds: make(chan struct{}, 16)}
-	own := s.identity(identity.ID{Role: identity.Member, Name: "m"})
-	s.prober = probe.New(s, own, slog.New(slog.DiscardHandler), func() { s.rounds <- struct{}{} })
+	s.contacts = link.NewContacts(s, s.identity(identity.ID{Role: identity.Member, Name: "m"}), link.AllKeep)
+	s.prober = probe.New(s, s.contacts, slog.New(slog.DiscardHandler), func() { s.rounds <- struct{}{} })
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.prober.Run(ctx) }()
@@ -83,6 +84,7 @@ func (s *site) agent(name string) string {
 	}()
 	s.Cleanup(func() {
 		listener.Close()
+		s.contacts.Close()
 		<-stopped
 	})
 	return listener.Addr().String()

@@ -20,6 +20,7 @@ import (
 	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/link"
 	"github.com/groupcast/groupcast/internal/probe"
 	"github.com/groupcast/groupcast/internal/uplink"
 	"github.com/groupcast/groupcast/services/agent/cache"
@@ -66,13 +67,14 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 		return err
 	}
 	env.Log = env.Log.With("agent", name)
+	contacts := link.NewContacts(env, managers.Security(), link.AgentsKeep)
 	hub := relay.New(relay.Env{
 		Log: env.Log, Cache: store, Security: managers.Security(), Now: managers.Clock().Now,
-		Dialer: env, Metrics: relay.NewMetrics(), Datagrams: datagrams, Kept: keptMost(),
+		Contacts: contacts, Metrics: relay.NewMetrics(), Datagrams: datagrams, Kept: keptMost(),
 		Stripes: parallel.Bounds{Least: config.Data.LeastStripes, Most: config.Data.Stripes},
 	})
 	registerMetrics(env.Metrics, hub, store)
-	prober := probe.New(env, managers.Security(), env.Log, hub.Report)
+	prober := probe.New(env, contacts, env.Log, hub.Report)
 
 	var known atomic.Bool
 	env.Admin.Ready(func() error {

@@ -31,7 +31,7 @@ func (g *groupcast) Name() string {
 func (*groupcast) Programs() []string { return []string{"go"} }
 func (*groupcast) Multicast() bool    { return false }
 
-// Prepare has every receiver joined, each in its zone.
+// Prepare has every receiver joined, each in its zone, and agents that have been there for a moment, as daemons are.
 func (g *groupcast) Prepare(ctx context.Context, j *Job) (err error) {
 	if g.fleet, err = fleet.Start(ctx, j.Manager); err != nil {
 		return err
@@ -54,7 +54,10 @@ func (g *groupcast) Prepare(ctx context.Context, j *Job) (err error) {
 		}
 		g.pulls = append(g.pulls, pull)
 	}
-	return g.fleet.AwaitMembers(ctx, payloadGroup, len(j.Receivers))
+	if err := g.fleet.AwaitMembers(ctx, payloadGroup, len(j.Receivers)); err != nil {
+		return err
+	}
+	return g.fleet.AwaitMeasured(ctx)
 }
 
 func (g *groupcast) Deliver(ctx context.Context, j *Job) error {

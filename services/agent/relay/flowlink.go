@@ -133,7 +133,7 @@ func (f *flow) askParent(parent *groupv1.Neighbour) error {
 	peer := identity.Named(parent)
 	var failed error
 	for _, address := range parent.GetAddresses() {
-		conn, _, err := link.Dial(ctx, f.hub.Dialer, address, f.hub.Security, peer, hello)
+		conn, _, err := f.hub.Contacts.Ask(ctx, address, peer, hello, link.Answer{})
 		if err == nil {
 			f.lose("")
 			return f.takeFrom(ctx, conn)

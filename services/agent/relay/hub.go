@@ -32,9 +32,10 @@ type Env struct {
 	Cache    *cache.Cache
 	Security identity.TLS
 	// Now is the managers' clock.
-	Now     func() time.Time
-	Dialer  link.Dialer
-	Metrics *Metrics
+	Now func() time.Time
+	// Contacts are the agents that are known. The hub closes them.
+	Contacts *link.Contacts
+	Metrics  *Metrics
 	// Kept is of how many deliveries that have ended something is kept at most: each has a file open.
 	Kept int
 	// Stripes are how many connections a link may have; the zero Bounds are one.
@@ -88,6 +89,7 @@ func (h *Hub) Run(ctx context.Context, listener net.Listener) error {
 	door := &link.Door{Security: h.Security, Log: h.Log, Serve: h.serve, Refused: h.Metrics.turnAway}
 	defer door.Wait()
 	defer h.end()
+	defer h.Contacts.Close()
 	defer cancel() // the port waits for nothing else
 	h.links.Go(func() { h.spareDisk(ctx) })
 	if h.port != nil {

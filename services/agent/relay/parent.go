@@ -19,8 +19,8 @@ const (
 	longPause  = time.Second
 )
 
-// earlyTime is how long it takes at most to reach a parent before anybody asks, and then until somebody does: parents let
-// only so many links be opened at once.
+// earlyTime is how long it takes at most to reach a parent before anybody asks, and then until somebody does: others are to be
+// reached, too.
 const earlyTime = time.Second
 
 // keepFed keeps a link to the parent while there is something to get from it.
@@ -83,9 +83,7 @@ func (d *delivery) askParent(parent *groupv1.Neighbour) error {
 	defer release()
 	contact := d.connectEarly(ctx, parent)
 	if now, _ := d.dialledParent(); now == nil {
-		if contact != nil {
-			contact.Close()
-		}
+		d.hub.Contacts.Keep(contact)
 		return nil
 	}
 	conn, from, err := d.dial(ctx, parent, contact, wire.Hello{})
@@ -99,12 +97,23 @@ func (d *delivery) askParent(parent *groupv1.Neighbour) error {
 			},
 		})
 	}
+	if err == nil {
+		d.renewContact(parent)
+	}
 	if err != nil && ctx.Err() == nil {
 		d.log.Info("the parent is lost", "parent", parent.GetName(), "error", err)
 		d.update(func() { d.lost = parent.GetName() })
 		d.hub.Report()
 	}
 	return err
+}
+
+// renewContact has a contact to the parent for the next delivery: the one that there was may have gone into this one.
+func (d *delivery) renewContact(parent *groupv1.Neighbour) {
+	peer, address := identity.Named(parent), parent.GetAddresses()[0]
+	if peer.Role == identity.Agent && d.hub.Contacts.Lacks(address, peer) {
+		_, _ = d.hub.Contacts.Prove(d.ctx, address, peer) // or it is dialled when it is needed
+	}
 }
 
 // connectEarly connects to the parent while children are still on their way here: in a deep tree agents do so at once,
@@ -120,7 +129,7 @@ func (d *delivery) connectEarly(ctx context.Context, parent *groupv1.Neighbour) 
 	defer d.hub.early.Release(1)
 	soon, cancel := context.WithTimeout(ctx, earlyTime)
 	defer cancel()
-	contact, err := link.Connect(soon, d.hub.Dialer, parent.GetAddresses()[0], d.hub.Security, identity.Named(parent))
+	contact, err := d.hub.Contacts.Connect(soon, parent.GetAddresses()[0], identity.Named(parent))
 	if err != nil {
 		return nil // there is time to say so when it is needed
 	}
@@ -139,7 +148,7 @@ func (d *delivery) connectEarly(ctx context.Context, parent *groupv1.Neighbour) 
 		case <-timer.C:
 		case <-ctx.Done():
 		}
-		contact.Close()
+		d.hub.Contacts.Keep(contact)
 		return nil
 	}
 }
@@ -164,7 +173,7 @@ func (d *delivery) dial(ctx context.Context, parent *groupv1.Neighbour, contact 
 		if contact != nil && i == 0 {
 			conn, welcome, err = contact.Ask(ctx, hello, first)
 		} else {
-			conn, welcome, err = link.Ask(ctx, d.hub.Dialer, address, d.hub.Security, identity.Named(parent), hello, first)
+			conn, welcome, err = d.hub.Contacts.Ask(ctx, address, identity.Named(parent), hello, first)
 		}
 		if err == nil && welcome.From != hello.From {
 			conn.Close()

@@ -462,10 +462,10 @@ func TestC14EarlierTreeIsNotFollowed(t *testing.T) {
 func TestMeasuringIsNotRefused(t *testing.T) {
 	w := newWorld(t, 0, &groupv1.DeliverySpec{})
 	a := w.start("sa1", 1<<20)
+	contacts := link.NewContacts(&net.Dialer{}, w.identity(identity.ID{Role: identity.Member, Name: "m"}), link.AllKeep)
 	measure := func(prove bool) error {
 		if prove {
-			own := w.identity(identity.ID{Role: identity.Member, Name: "m"})
-			_, err := link.ProveRoundTrip(t.Context(), &net.Dialer{}, a.address, own, identity.ID{Role: identity.Agent, Name: "sa1"})
+			_, err := contacts.Prove(t.Context(), a.address, identity.ID{Role: identity.Agent, Name: "sa1"})
 			return err
 		}
 		_, err := link.RoundTrip(t.Context(), &net.Dialer{}, a.address)
@@ -476,6 +476,7 @@ func TestMeasuringIsNotRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	contacts.Close()
 	w.await("all are counted", func() bool { return a.count(w, "probes") == 20 })
 	if refused := a.count(w, "refused_links"); refused != 0 {
 		t.Errorf("%v were refused", refused)

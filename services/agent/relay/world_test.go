@@ -94,10 +94,11 @@ func (w *world) start(name string, room uint64) *agent {
 		w.Fatal(err)
 	}
 	log := slog.New(slog.NewTextHandler(w.Output(), &slog.HandlerOptions{Level: slog.LevelInfo})).With("agent", name)
+	security := w.identity(identity.ID{Role: identity.Agent, Name: name})
 	a := &agent{
 		Hub: relay.New(relay.Env{
-			Log: log, Cache: store, Security: w.identity(identity.ID{Role: identity.Agent, Name: name}),
-			Now: time.Now, Dialer: w.dialer, Metrics: relay.NewMetrics(), Stripes: w.stripes, Datagrams: datagrams, Kept: 1,
+			Log: log, Cache: store, Security: security,
+			Now: time.Now, Contacts: link.NewContacts(w.dialer, security, link.AgentsKeep), Metrics: relay.NewMetrics(), Stripes: w.stripes, Datagrams: datagrams, Kept: 1,
 		}),
 		address: listener.Addr().String(), metrics: prometheus.NewRegistry(),
 	}

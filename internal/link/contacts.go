@@ -1,0 +1,166 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/groupcast/groupcast/internal/identity"
+	wire "github.com/groupcast/groupcast/internal/wire/relay"
+)
+
+const (
+	// AgentsKeep is for how long an agent can keep a contact: those whom it asks wait longer for it to ask (see Door).
+	AgentsKeep = contactTime - time.Minute
+	// AllKeep is for how long anybody can.
+	AllKeep = openTime - time.Second
+	// keptPatience is how long an answer is waited for at a contact that was kept, which may have died unseen: longer than
+	// an agent looks for the delivery that is asked for.
+	keptPatience = 3 * time.Second
+)
+
+// Contacts keeps connections to peers that have proven who they are: a link that is opened over one needs no round
+// trips for that.
+type Contacts struct {
+	dialer   Dialer
+	security identity.TLS
+	lasting  time.Duration
+
+	mu     sync.Mutex
+	kept   map[place]*Contact
+	closed bool
+}
+
+// place is where a peer is.
+type place struct {
+	peer    identity.ID
+	address string
+}
+
+// NewContacts returns contacts of which each is kept for a while at most: AgentsKeep or AllKeep.
+func NewContacts(dialer Dialer, security identity.TLS, lasting time.Duration) *Contacts {
+	return &Contacts{dialer: dialer, security: security, lasting: lasting, kept: make(map[place]*Contact)}
+}
+
+// Prove returns how long it takes to a peer and back, as RoundTrip does, and has it prove that it is the one at the
+// address. The contact is kept.
+func (c *Contacts) Prove(ctx context.Context, address string, peer identity.ID) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, measureTime)
+	defer cancel()
+	contact, err := connect(ctx, c.dialer, place{peer, address}, c.security)
+	if err != nil {
+		return 0, err
+	}
+	rtt := contact.roundTrip
+	c.Keep(contact)
+	return rtt, nil
+}
+
+// Keep keeps a contact that was not needed; nil is none.
+func (c *Contacts) Keep(contact *Contact) {
+	if contact == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		contact.Close()
+		return
+	}
+	if earlier := c.kept[contact.place]; earlier != nil {
+		earlier.end()
+	}
+	contact.keeper = c
+	contact.expiry = time.AfterFunc(time.Until(contact.made.Add(c.lasting)), func() { c.drop(contact) })
+	c.kept[contact.place] = contact
+}
+
+// drop closes a contact that was kept for too long.
+func (c *Contacts) drop(contact *Contact) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.kept[contact.place] == contact {
+		delete(c.kept, contact.place)
+		contact.Close()
+	}
+}
+
+// end closes a contact that is kept.
+func (c *Contact) end() {
+	c.expiry.Stop()
+	c.Close()
+}
+
+// Lacks reports whether there should be a contact to a peer that is measured, and is none, or soon will be none: agents
+// keep one to each.
+func (c *Contacts) Lacks(address string, peer identity.ID) bool {
+	if c.lasting < AgentsKeep {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	contact := c.kept[place{peer, address}]
+	return contact == nil || time.Since(contact.made) > c.lasting/2 || !contact.isQuiet()
+}
+
+// Connect returns a contact to a peer of a known identity, which is to be asked for something soon: the one that is
+// kept, or a new one.
+func (c *Contacts) Connect(ctx context.Context, address string, peer identity.ID) (*Contact, error) {
+	at := place{peer, address}
+	c.mu.Lock()
+	contact := c.kept[at]
+	delete(c.kept, at)
+	c.mu.Unlock()
+	if contact != nil && contact.expiry.Stop() && contact.isQuiet() {
+		return contact, nil
+	}
+	if contact != nil {
+		contact.Close()
+	}
+	return connect(ctx, c.dialer, at, c.security)
+}
+
+// Ask opens a link to a parent, and tells it at once what it may send. It begins a round trip earlier than by what a
+// Taking says first.
+func (c *Contacts) Ask(ctx context.Context, address string, peer identity.ID, hello wire.Hello, first Answer) (*Conn, wire.Welcome, error) {
+	contact, err := c.Connect(ctx, address, peer)
+	if err != nil {
+		return nil, wire.Welcome{}, err
+	}
+	return contact.Ask(ctx, hello, first)
+}
+
+// Close closes what is kept, and keeps nothing more.
+func (c *Contacts) Close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	for _, contact := range c.kept {
+		contact.end()
+	}
+	clear(c.kept)
+}
+
+// isQuiet reports whether nothing came since the peer proved who it is. It says nothing unasked: what came is the end.
+func (c *Contact) isQuiet() bool {
+	socket, isSocket := c.raw.(syscall.Conn)
+	if !isSocket {
+		return true
+	}
+	control, err := socket.SyscallConn()
+	if err != nil {
+		return false
+	}
+	quiet := false
+	err = control.Control(func(fd uintptr) {
+		_, _, err := unix.Recvfrom(int(fd), make([]byte, 1), unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		quiet = errors.Is(err, unix.EAGAIN)
+	})
+	return err == nil && quiet
+}
+
+func (p place) String() string { return p.peer.String() + " at " + p.address }

@@ -1,0 +1,264 @@
+package link_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/link"
+	"github.com/groupcast/groupcast/internal/simnet"
+	wire "github.com/groupcast/groupcast/internal/wire/relay"
+)
+
+const (
+	oneWay = 50 * time.Millisecond
+	trip   = 2 * oneWay
+)
+
+// meeting is a door on one host, and contacts on another.
+type meeting struct {
+	*testing.T
+	net      *simnet.Network
+	as       func(identity.ID) identity.TLS
+	contacts *link.Contacts
+	hello    wire.Hello
+	served   int
+	refused  map[string]int
+	refuses  bool
+	silent   bool // until nobody waits any more
+	stop     func()
+}
+
+// meet runs a test whose time is simulated between a door and one who comes there.
+func meet(t *testing.T, role identity.Role, lasting time.Duration, run func(m *meeting)) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &meeting{T: t, net: simnet.New(1), hello: wire.Hello{Stripes: 1, TreeVersion: 1}, refused: make(map[string]int)}
+		m.net.ShapeAll(simnet.Shape{Latency: oneWay})
+		ca, err := identity.NewCA(identity.DefaultTrustDomain, time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.as = func(id identity.ID) identity.TLS {
+			source, err := identity.NewSelfIssued(ca, id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return identity.TLS{TrustDomain: identity.DefaultTrustDomain, Source: source, Now: time.Now}
+		}
+		m.start(m.as(parentID))
+		m.contacts = link.NewContacts(m, m.as(identity.ID{Role: role, Name: "child"}), lasting)
+		defer m.stop()
+		defer m.contacts.Close()
+		run(m)
+	})
+}
+
+// another returns contacts of an agent's lasting.
+func (m *meeting) another(role identity.Role, name string) *link.Contacts {
+	return link.NewContacts(m, m.as(identity.ID{Role: role, Name: name}), link.AgentsKeep)
+}
+
+// DialContext implements link.Dialer.
+func (m *meeting) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	return m.net.Host("child").Dial(ctx, network, address)
+}
+
+// start opens the door.
+func (m *meeting) start(security identity.TLS) {
+	listener, err := m.net.Host("parent").Listen("parent:1")
+	if err != nil {
+		m.Fatal(err)
+	}
+	var mu sync.Mutex
+	door := &link.Door{
+		Security: security, Log: slog.New(slog.DiscardHandler),
+		Refused: func(reason string) {
+			mu.Lock()
+			defer mu.Unlock()
+			m.refused[reason]++
+		},
+		Serve: func(ctx context.Context, asked *link.Asked) {
+			mu.Lock()
+			m.served++
+			silent := m.silent
+			m.silent = false
+			mu.Unlock()
+			if silent {
+				time.Sleep(4 * time.Second)
+			}
+			if m.refuses {
+				asked.Refuse(wire.Denied, "no")
+				return
+			}
+			if conn, err := asked.Welcome(wire.Welcome{TreeVersion: 1}); err == nil {
+				conn.Close()
+			}
+		},
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		_ = door.Run(ctx, listener) // it may have been killed
+		door.Wait()
+	})
+	m.stop = func() {
+		stop()
+		running.Wait()
+	}
+}
+
+// prove has the parent prove that it is there.
+func (m *meeting) prove() {
+	m.Helper()
+	if rtt, err := m.contacts.Prove(m.Context(), "parent:1", parentID); err != nil || rtt.Round(time.Millisecond) != trip {
+		m.Fatalf("measured %v, %v, want %v", rtt, err, trip)
+	}
+}
+
+// ask asks for a link, which takes as many round trips.
+func (m *meeting) ask(trips time.Duration) {
+	m.Helper()
+	began := time.Now()
+	conn, _, err := m.contacts.Ask(m.Context(), "parent:1", parentID, m.hello, link.Answer{})
+	if err != nil {
+		m.Fatal(err)
+	}
+	conn.Close()
+	if took := time.Since(began).Round(time.Millisecond); took != trips*trip {
+		m.Errorf("a link took %v, want %d round trips", took, trips)
+	}
+}
+
+// A link takes three round trips, and one over a contact that is kept, which serves for one link.
+func TestContactSavesTwoRoundTrips(t *testing.T) {
+	for role, lasting := range map[identity.Role]time.Duration{identity.Member: link.AllKeep, identity.Agent: link.AgentsKeep} {
+		for _, plaintext := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s plaintext %v", role, plaintext), func(t *testing.T) {
+				meet(t, role, lasting, func(m *meeting) {
+					m.hello.Plaintext = plaintext
+					m.ask(3)
+					m.prove()
+					time.Sleep(lasting - 2*trip)
+					m.ask(1)
+					m.ask(3)
+					m.prove()
+					time.Sleep(lasting + trip)
+					m.ask(3)
+					if m.refused[link.Probe] != 1 || len(m.refused) != 1 {
+						t.Errorf("refused %v, want the contact that was kept for nothing, as one that measured", m.refused)
+					}
+				})
+			})
+		}
+	}
+}
+
+// Agents have a contact to each whom they measure, and renew it in time. Others prove once.
+func TestAgentsKeepContacts(t *testing.T) {
+	meet(t, identity.Agent, link.AgentsKeep, func(m *meeting) {
+		lacks := func(want bool) {
+			t.Helper()
+			if m.contacts.Lacks("parent:1", parentID) != want {
+				t.Errorf("lacks a contact: %v, want %v", !want, want)
+			}
+		}
+		lacks(true)
+		m.prove()
+		lacks(false)
+		time.Sleep(link.AgentsKeep/2 + trip)
+		lacks(true)
+		m.prove()
+		lacks(false)
+		m.ask(1)
+		lacks(true)
+	})
+	meet(t, identity.Member, link.AllKeep, func(m *meeting) {
+		if m.contacts.Lacks("parent:1", parentID) {
+			t.Error("a member keeps contacts")
+		}
+	})
+}
+
+// A contact that died unseen is replaced when it is used: at once where the peer knows nothing of it, and after a while
+// where it does not answer.
+func TestDeadContactIsReplaced(t *testing.T) {
+	meet(t, identity.Agent, link.AgentsKeep, func(m *meeting) {
+		m.prove()
+		m.net.Reset("child", "parent")
+		m.ask(3)
+		m.prove()
+		m.silent = true
+		m.ask(30 + 3) // the patience of 3 s
+	})
+}
+
+// What is refused is refused: it is not asked for again over another connection.
+func TestRefusedOverContact(t *testing.T) {
+	meet(t, identity.Agent, link.AgentsKeep, func(m *meeting) {
+		m.refuses = true
+		m.prove()
+		var refused *wire.Refusal
+		if _, _, err := m.contacts.Ask(m.Context(), "parent:1", parentID, m.hello, link.Answer{}); !errors.As(err, &refused) || m.served != 1 {
+			t.Errorf("%v, asked %d times: want it refused once", err, m.served)
+		}
+	})
+}
+
+// Closed contacts keep none, and can be asked for links.
+func TestClosedContactsKeepNone(t *testing.T) {
+	meet(t, identity.Agent, link.AgentsKeep, func(m *meeting) {
+		m.prove()
+		m.contacts.Close()
+		m.prove()
+		time.Sleep(trip)
+		if m.refused[link.Probe] != 2 {
+			t.Errorf("refused %v, want both contacts closed", m.refused)
+		}
+		m.ask(3)
+	})
+}
+
+// A door waits for agents who have proven who they are, for four of each, and not for members.
+func TestDoorWaitsForAgents(t *testing.T) {
+	const come = 6
+	for role, gone := range map[identity.Role]int{identity.Agent: 2, identity.Member: come} {
+		meet(t, role, link.AgentsKeep, func(m *meeting) {
+			for range come {
+				contacts := m.another(role, "child")
+				defer contacts.Close()
+				if _, err := contacts.Prove(m.Context(), "parent:1", parentID); err != nil {
+					t.Fatal(err)
+				}
+			}
+			time.Sleep(10 * time.Second)
+			if m.refused[link.Handshake] != gone {
+				t.Errorf("of %d contacts of one %s %v are gone, want %d", come, role, m.refused, gone)
+			}
+			time.Sleep(link.AgentsKeep)
+			if m.refused[link.Probe] != come-gone {
+				t.Errorf("of %d contacts of one %s %v were given up", come, role, m.refused)
+			}
+		})
+	}
+}
+
+// Contacts of many agents behind one address keep nobody from coming in.
+func TestContactsCrowdNobodyOut(t *testing.T) {
+	meet(t, identity.Agent, link.AgentsKeep, func(m *meeting) {
+		for i := range 100 {
+			contacts := m.another(identity.Agent, fmt.Sprintf("agent-%d", i))
+			defer contacts.Close()
+			if _, err := contacts.Prove(m.Context(), "parent:1", parentID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		m.ask(3)
+	})
+}
