@@ -24,15 +24,18 @@ type attendance struct {
 	mu        sync.Mutex
 	current   map[string]*groupv1.Assignment
 	standing  map[string]func() *groupv1.DeliveryReport
-	changed   chan struct{} // closed when an assignment changes
-	kept      burst         // of what is kept for who comes late
-	receiving bool          // the program receives
+	changed   chan struct{}   // closed when an assignment changes
+	kept      burst           // of what is kept for who comes late
+	receiving bool            // the program receives
+	recorded  map[string]bool // deliveries whose receipt the managers have
+	unseen    []Arrived       // what of these the program was not told, as it had broken off
 }
 
 func newAttendance(client *Client) *attendance {
 	a := &attendance{
 		wake: make(chan struct{}, 1), changed: make(chan struct{}),
 		current: make(map[string]*groupv1.Assignment), standing: make(map[string]func() *groupv1.DeliveryReport),
+		recorded: make(map[string]bool),
 	}
 	a.prober = probe.New(client.dialer, client.contacts, client.log, a.reportNow)
 	return a
@@ -62,6 +65,7 @@ func (a *attendance) assign(assignments *groupv1.Assignments) {
 	for _, id := range assignments.GetDropped() {
 		delete(a.current, id)
 	}
+	maps.DeleteFunc(a.recorded, func(id string, _ bool) bool { return a.current[id] == nil })
 	close(a.changed)
 	a.changed = make(chan struct{})
 }
@@ -164,13 +168,37 @@ func (a *attendance) unsettled() time.Duration {
 	return a.kept.left(time.Now())
 }
 
-// toReceive returns the deliveries that this member is to receive, the latest first: their senders wait.
+// noteRecorded notes that the managers have the receipt of a delivery: there is nothing more to do.
+func (a *attendance) noteRecorded(id string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.recorded[id] = true
+}
+
+// leaveUnseen leaves what has arrived to whom receives next.
+func (a *attendance) leaveUnseen(all ...Arrived) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.unseen = append(a.unseen, all...)
+}
+
+// takeUnseen returns what has arrived and nobody was told of.
+func (a *attendance) takeUnseen() []Arrived {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	all := a.unseen
+	a.unseen = nil
+	return all
+}
+
+// toReceive returns the deliveries that this member is to receive and has no receipt of, the latest first: their senders
+// wait.
 func (a *attendance) toReceive() ([]*groupv1.Assignment, <-chan struct{}) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var all []*groupv1.Assignment
 	for _, assignment := range a.current {
-		if assignment.GetDuty() == groupv1.Duty_DUTY_RECEIVE {
+		if assignment.GetDuty() == groupv1.Duty_DUTY_RECEIVE && !a.recorded[assignment.GetDelivery()] {
 			all = append(all, assignment)
 		}
 	}
@@ -286,10 +314,19 @@ func (s *Session) record(ctx context.Context, id string, end outcome) error {
 	if end.reason != "" {
 		request.State, request.Reason, request.Detail = groupv1.ReceiptState_RECEIPT_STATE_FAILED, end.reason, uplink.Text(end.detail)
 	}
-	return s.client.insist(ctx, func() error {
+	err := s.client.insist(ctx, func() error {
 		_, err := s.client.deliveries.RecordReceipt(ctx, request)
 		return wrap(err)
 	})
+	if err == nil {
+		s.attendance.noteRecorded(id)
+	}
+	return err
+}
+
+// isUnsure reports whether it is not known if a manager has done what it was asked.
+func isUnsure(err error) bool {
+	return slices.Contains([]Code{Unavailable, TimedOut, Interrupted}, CodeOf(err))
 }
 
 // insist does what a manager has to be told until one takes it, refuses it, ctx is done, or the client is closed.
@@ -299,9 +336,7 @@ func (c *Client) insist(ctx context.Context, do func() error) error {
 		if c.uplink.Closed() {
 			return err
 		}
-		switch CodeOf(err) {
-		case Unavailable, TimedOut, Interrupted:
-		default:
+		if !isUnsure(err) {
 			return err
 		}
 		select {

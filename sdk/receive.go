@@ -86,7 +86,8 @@ func (e *DeliveryError) Error() string {
 // once, and yields each when it has ended here. Others are received meanwhile, however
 // long the caller takes for one. It goes on until ctx is done, the
 // session has ended, or the iteration is broken off: what is unfinished then is kept,
-// and gone on with when the same comes again. One goroutine receives in a session.
+// and gone on with when the same comes again; what has ended and was not yielded is yielded first
+// when the session is received from again. One goroutine receives in a session.
 func (s *Session) Receive(ctx context.Context, options ReceiveOptions) iter.Seq2[Arrived, error] {
 	return func(yield func(Arrived, error) bool) {
 		if !slices.Contains(s.member.Roles, Receive) {
@@ -112,6 +113,12 @@ func (s *Session) Receive(ctx context.Context, options ReceiveOptions) iter.Seq2
 		workers.Go(func() { s.receiveAll(ctx, options, places, arrived) })
 		if options.Into != "" {
 			workers.Go(func() { s.sweep(ctx, options.Into) })
+		}
+		for unseen := s.attendance.takeUnseen(); len(unseen) > 0; unseen = unseen[1:] {
+			if !yield(unseen[0], nil) {
+				s.attendance.leaveUnseen(unseen[1:]...)
+				return
+			}
 		}
 		for {
 			select {
@@ -230,12 +237,36 @@ func (s *Session) receiveOne(ctx context.Context, options ReceiveOptions, assign
 	if errors.As(one.Err, &failed) {
 		end.reason, end.detail = failed.Reason, failed.Detail
 	}
-	if err := s.record(ctx, r.id, end); err != nil && one.Err == nil && ctx.Err() == nil {
+	telling, told := outlasting(ctx, tellTime)
+	defer told()
+	err := s.record(telling, r.id, end)
+	if err != nil && ctx.Err() != nil {
+		return // whoever receives next tells it
+	}
+	if err != nil && one.Err == nil {
 		one.Err = fmt.Errorf("the managers did not take the receipt: %w", err)
 	}
 	select {
 	case arrived <- arrival{one, placed}:
 	case <-ctx.Done():
+		s.attendance.leaveUnseen(one)
+	}
+}
+
+// tellTime is how long the managers may take for the receipt of what has just arrived when receiving is broken off.
+const tellTime = time.Second
+
+// outlasting returns a context that ends a while after another.
+func outlasting(ctx context.Context, by time.Duration) (context.Context, context.CancelFunc) {
+	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		if pause.For(longer, by) {
+			cancel()
+		}
+	})
+	return longer, func() {
+		stop()
+		cancel()
 	}
 }
 

@@ -82,19 +82,42 @@ func (s *Session) begin(ctx context.Context, spec *groupv1.DeliverySpec) (*Outgo
 		return nil, &Error{Code: InvalidArgument, Message: err.Error(), cause: err}
 	}
 	s.settle(ctx)
-	if s.keeping.Err() != nil {
+	if s.keeping.Err() != nil || ctx.Err() != nil {
 		return nil, s.whyDone(ctx)
 	}
-	answer, err := s.client.deliveries.CreateDelivery(ctx, &groupv1.CreateDeliveryRequest{
+	request := &groupv1.CreateDeliveryRequest{
 		Group: s.member.Group, Sender: s.member.Name, Incarnation: s.member.Incarnation, Spec: spec, RequestId: requestID(),
-	})
+	}
+	answer, err := s.client.deliveries.CreateDelivery(ctx, request)
 	if err != nil {
+		if isUnsure(wrap(err)) {
+			go s.disown(request)
+		}
 		return nil, wrap(err)
 	}
 	return &Outgoing{
 		session: s, id: answer.GetDelivery().GetId(), latest: newDelivery(answer.GetDelivery()),
 		done: make(chan struct{}), changed: make(chan struct{}),
 	}, nil
+}
+
+// disownTime is how long it is tried to end what nobody sends.
+const disownTime = time.Minute
+
+// disown ends a delivery of which it is not known whether the managers began it: nobody would send it.
+func (s *Session) disown(request *groupv1.CreateDeliveryRequest) {
+	ctx, cancel := context.WithTimeout(s.keeping, disownTime)
+	defer cancel()
+	err := s.client.insist(ctx, func() error {
+		answer, err := s.client.deliveries.CreateDelivery(ctx, request) // the same, if there is one
+		if err == nil {
+			_, err = s.client.deliveries.CancelDelivery(ctx, &groupv1.CancelDeliveryRequest{Delivery: answer.GetDelivery().GetId()})
+		}
+		return wrap(err)
+	})
+	if err != nil {
+		s.client.log.Debug("what was not sent could not be ended", "name", request.GetSpec().GetName(), "error", err)
+	}
 }
 
 // run sends until the delivery has ended, or the session is closed.
