@@ -57,11 +57,14 @@ func (e *Error) Is(target error) bool {
 // CodeOf returns the code of an error; Failed for errors that have none, and OK without an error.
 func CodeOf(err error) Code {
 	var known *Error
+	var ended *SessionEnded
 	switch {
 	case err == nil:
 		return OK
 	case errors.As(err, &known):
 		return known.Code
+	case errors.As(err, &ended):
+		return Conflict
 	case errors.Is(err, context.DeadlineExceeded):
 		return TimedOut
 	case errors.Is(err, context.Canceled):

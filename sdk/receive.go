@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -498,9 +499,6 @@ func endedEarly(assignment *groupv1.Assignment) error {
 	if reason == "" {
 		reason = "canceled"
 	}
-	detail := "the delivery was ended"
-	if reason == "sender_lost" {
-		detail = "the sender was not heard of any more"
-	}
+	detail := cmp.Or(assignment.GetDetail(), "the delivery was ended")
 	return &DeliveryError{Reason: reason, Detail: detail}
 }

@@ -214,7 +214,7 @@ func ready(leading *leadership, shown *view.View, accessible <-chan struct{}) er
 	if shown.Revision() == 0 {
 		return errors.New("the state was not read yet")
 	}
-	if leading.Registry() == nil && leading.Connection() == nil {
+	if leading.Leader().Name == "" {
 		return errors.New("no manager leads")
 	}
 	return nil

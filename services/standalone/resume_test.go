@@ -3,6 +3,7 @@ package standalone_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -123,6 +124,30 @@ func TestStreamIsTakenOnce(t *testing.T) {
 	}
 	if ended, err := out.Wait(p.ctx); err != nil || ended.State != sdk.DeliveryComplete {
 		t.Errorf("%v, %v", ended.State, err)
+	}
+}
+
+// failing is a source that ends with an error after some bytes.
+type failing struct{ read bool }
+
+func (f *failing) Read(p []byte) (int, error) {
+	if f.read {
+		return 0, errors.New("the sensor has died")
+	}
+	f.read = true
+	return copy(p, "begun"), nil
+}
+
+// What became of a source, its receivers are told in the sender's words.
+func TestReceiversAreToldWhyTheSourceFailed(t *testing.T) {
+	p := newParties(t)
+	receiver, sender := p.join("receiver", sdk.Receive), p.join("sender", sdk.Send)
+	if _, err := sender.SendStream(p.ctx, new(failing), sdk.SendOptions{Name: "stream"}); err != nil {
+		t.Fatal(err)
+	}
+	arrived := p.first(receiver, sdk.ReceiveOptions{Into: t.TempDir()})
+	if arrived.Err == nil || !strings.Contains(arrived.Err.Error(), "the sensor has died") {
+		t.Errorf("the receiver is told %v", arrived.Err)
 	}
 }
 

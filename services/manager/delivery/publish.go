@@ -151,7 +151,7 @@ func (k *keeper) finish(delivery view.Delivery, id identity.ID, assignment *grou
 	case assignment.GetDuty() == groupv1.Duty_DUTY_SEND:
 		assignment.Ended, assignment.Reason = ended, record.GetReason()
 	case receipt.GetState() == groupv1.ReceiptState_RECEIPT_STATE_FAILED:
-		assignment.Ended, assignment.Reason = true, receipt.GetReason()
+		assignment.Ended, assignment.Reason, assignment.Detail = true, receipt.GetReason(), receipt.GetDetail()
 	case ended && k.mayGoOn(delivery, id, receipt, now):
 		return true
 	default:

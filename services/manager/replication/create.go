@@ -59,19 +59,23 @@ func (d *Desk) Create(ctx context.Context, caller ledger.Caller, asked *replicav
 // checkSpec says what is wrong with what an operator wants.
 func checkSpec(spec *replicav1.ReplicationSpec) error {
 	var problems ledger.Checks
-	for field, text := range map[string]string{
-		"spec.source_node": spec.GetSourceNode(), "spec.source_path": spec.GetSourcePath(),
-		"spec.target_path": spec.GetTargetPath(), "spec.selector": spec.GetSelector(),
-	} {
+	text := func(field, text string) {
 		problems.That(text != "", field, "is empty")
 		problems.That(len(text) <= maxText, field, "is longer than %d bytes", maxText)
 		problems.That(!strings.ContainsRune(text, 0), field, "holds a character that it may not")
 	}
-	for field, at := range map[string]string{"spec.source_path": spec.GetSourcePath(), "spec.target_path": spec.GetTargetPath()} {
+	place := func(field, at string) {
+		text(field, at)
 		problems.That(at == "" || path.IsAbs(at), field, "%.80q does not begin at the root: want an absolute path", at)
 	}
-	_, err := parseSelector(spec.GetSelector())
-	problems.No("spec.selector", err)
+	text("spec.source_node", spec.GetSourceNode())
+	place("spec.source_path", spec.GetSourcePath())
+	place("spec.target_path", spec.GetTargetPath())
+	text("spec.selector", spec.GetSelector())
+	if spec.GetSelector() != "" {
+		_, err := parseSelector(spec.GetSelector())
+		problems.No("spec.selector", err)
+	}
 	problems.That(spec.GetSlow() <= replicav1.SlowReplica_SLOW_REPLICA_DETACH && spec.GetSlow() >= 0, "spec.slow", "%d is no value of SlowReplica", spec.GetSlow())
 	limit := spec.GetDeadline()
 	problems.That(limit == nil || limit.CheckValid() == nil && limit.AsDuration() >= 0, "spec.deadline", "is no span of time")

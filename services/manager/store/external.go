@@ -5,22 +5,34 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+
+	"github.com/groupcast/groupcast/internal/pause"
 )
 
 // dialTimeout is how long an external etcd may take to answer at the start.
 const dialTimeout = 10 * time.Second
 
+// reconnect bounds how long it takes until an etcd is found that was away, however long that was.
+var reconnect = grpc.ConnectParams{
+	Backoff:           backoff.Config{BaseDelay: 200 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
+	MinConnectTimeout: 3 * time.Second,
+}
+
 // OpenExternal opens the store in an etcd cluster. A nil TLS configuration stands for plain TCP.
 func OpenExternal(ctx context.Context, endpoints []string, tlsConfig *tls.Config, log *slog.Logger, dial ...grpc.DialOption) (*Store, error) {
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: endpoints, TLS: tlsConfig, DialTimeout: dialTimeout,
-		DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 5 * time.Second, DialOptions: dial,
+		DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 5 * time.Second, DialOptions: append(dial, grpc.WithConnectParams(reconnect)),
 		Logger: zap.New(quietCore{log.With("component", "etcd")}),
 	})
 	if err != nil {
@@ -35,11 +47,57 @@ func OpenExternal(ctx context.Context, endpoints []string, tlsConfig *tls.Config
 		}
 		return nil, fmt.Errorf("open store %v: %w", endpoints, err)
 	}
+	alarms := watchAlarms(client)
 	return &Store{
 		commits: make(chan struct{}, maxCommits),
 		client:  client,
-		room:    func(bool) error { return nil }, // the cluster says so itself
+		room:    alarms.room,
 		failed:  make(chan error),
-		close:   sync.OnceFunc(func() { client.Close() }),
+		close: sync.OnceFunc(func() {
+			alarms.stop()
+			client.Close()
+		}),
 	}, nil
+}
+
+// alarmPause is how often a cluster is asked whether it has room.
+const alarmPause = 3 * time.Second
+
+// alarms knows whether a cluster refuses writes because it has no room, which it tells those alone who write.
+type alarms struct {
+	stop func()
+	full atomic.Bool
+}
+
+func watchAlarms(client *clientv3.Client) *alarms {
+	ctx, cancel := context.WithCancel(context.Background())
+	a := new(alarms)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		for a.look(ctx, client); pause.For(ctx, alarmPause); {
+			a.look(ctx, client)
+		}
+	})
+	a.stop = func() {
+		cancel()
+		watching.Wait()
+	}
+	return a
+}
+
+// look asks once. A cluster that does not answer, or not to this user, is taken to be as it was.
+func (a *alarms) look(ctx context.Context, client *clientv3.Client) {
+	ctx, cancel := context.WithTimeout(ctx, alarmPause)
+	defer cancel()
+	if raised, err := client.AlarmList(ctx); err == nil {
+		a.full.Store(slices.ContainsFunc(raised.Alarms, func(alarm *etcdserverpb.AlarmMember) bool { return alarm.Alarm == etcdserverpb.AlarmType_NOSPACE }))
+	}
+}
+
+// room says why nothing can be written.
+func (a *alarms) room(bool) error {
+	if a.full.Load() {
+		return fmt.Errorf("%w: its etcd has raised the alarm NOSPACE: compact and defragment it, or raise its quota; then 'etcdctl alarm disarm'", ErrFull)
+	}
+	return nil
 }

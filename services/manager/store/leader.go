@@ -70,6 +70,9 @@ func (s *Store) Campaign(ctx context.Context, self Candidate) (*Term, error) {
 	}()
 	if err := stand(campaignCtx, election, string(value)); err != nil {
 		session.Close()
+		if campaignCtx.Err() != nil && ctx.Err() == nil {
+			return nil, fmt.Errorf("campaign: %w: it has ended the lease", ErrUnavailable)
+		}
 		return nil, translate("campaign", err)
 	}
 	term := &Term{

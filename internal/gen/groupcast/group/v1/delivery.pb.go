@@ -1680,8 +1680,9 @@ type Assignment struct {
 	Root   []byte `protobuf:"bytes,12,opt,name=root,proto3" json:"root,omitempty"`
 	// The delivery has ended: RELAY keeps its cache until keep_until, RECEIVE stops if it is not done.
 	Ended bool `protobuf:"varint,13,opt,name=ended,proto3" json:"ended,omitempty"`
-	// Why it was ended before it was done; empty otherwise.
+	// Why it was ended before it was done, in a word and for people; empty otherwise.
 	Reason string `protobuf:"bytes,14,opt,name=reason,proto3" json:"reason,omitempty"`
+	Detail string `protobuf:"bytes,23,opt,name=detail,proto3" json:"detail,omitempty"`
 	// RELAY: how long an ended delivery is kept for those who come late.
 	KeepUntil *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=keep_until,json=keepUntil,proto3" json:"keep_until,omitempty"`
 	// Of a stream in datagrams that is sealed: how many the sender was given.
@@ -1818,6 +1819,13 @@ func (x *Assignment) GetEnded() bool {
 func (x *Assignment) GetReason() string {
 	if x != nil {
 		return x.Reason
+	}
+	return ""
+}
+
+func (x *Assignment) GetDetail() string {
+	if x != nil {
+		return x.Detail
 	}
 	return ""
 }
@@ -3236,7 +3244,7 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\tNeighbour\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x1c\n" +
-	"\taddresses\x18\x03 \x03(\tR\taddresses\"\x8b\x05\n" +
+	"\taddresses\x18\x03 \x03(\tR\taddresses\"\xa3\x05\n" +
 	"\n" +
 	"Assignment\x12\x1a\n" +
 	"\bdelivery\x18\x01 \x01(\tR\bdelivery\x12\x14\n" +
@@ -3255,7 +3263,8 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\x06length\x18\v \x01(\x04R\x06length\x12\x12\n" +
 	"\x04root\x18\f \x01(\fR\x04root\x12\x14\n" +
 	"\x05ended\x18\r \x01(\bR\x05ended\x12\x16\n" +
-	"\x06reason\x18\x0e \x01(\tR\x06reason\x129\n" +
+	"\x06reason\x18\x0e \x01(\tR\x06reason\x12\x16\n" +
+	"\x06detail\x18\x17 \x01(\tR\x06detail\x129\n" +
 	"\n" +
 	"keep_until\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\tkeepUntil\x12\x1c\n" +
 	"\tdatagrams\x18\x14 \x01(\x04R\tdatagrams\x12\x12\n" +
