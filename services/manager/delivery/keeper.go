@@ -284,8 +284,10 @@ func (k *keeper) member(delivery view.Delivery, name string, now time.Time) memb
 		return m
 	}
 	switch k.desk.view.SessionEnd(k.group, name) {
-	case groupv1.MemberState_MEMBER_STATE_LEFT, groupv1.MemberState_MEMBER_STATE_EXPELLED:
+	case groupv1.MemberState_MEMBER_STATE_LEFT:
 		m.left = true
+	case groupv1.MemberState_MEMBER_STATE_EXPELLED:
+		m.expelled = true
 	default:
 		if k.progress.unknown[name].IsZero() {
 			k.progress.unknown[name] = now

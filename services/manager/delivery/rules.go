@@ -46,10 +46,11 @@ type facts struct {
 type memberFacts struct {
 	name         string
 	final        groupv1.ReceiptState // COMPLETE or FAILED; otherwise unspecified
-	left         bool                 // it said goodbye, or was thrown out
-	unknownSince time.Time            // its session expired; zero while it is joined
-	hasAll       bool                 // that was sealed
-	evicted      bool                 // the agent that feeds it gave it up as too slow
+	left         bool                 // it said goodbye
+	expelled     bool
+	unknownSince time.Time // its session expired; zero while it is joined
+	hasAll       bool      // that was sealed
+	evicted      bool      // the agent that feeds it gave it up as too slow
 }
 
 // waits tells whether the outcome waits for the member.
@@ -115,6 +116,8 @@ func (f facts) each(v *verdict) {
 		case !m.waits():
 		case m.left:
 			v.failed[m.name] = failure{Left, "the member left its group"}
+		case m.expelled:
+			v.failed[m.name] = failure{Left, "the member's identity was revoked"}
 		case m.evicted:
 			v.failed[m.name] = slow
 		}

@@ -60,6 +60,7 @@ func TestOutcome(t *testing.T) {
 		{"all final", facts{now: after(1), members: []memberFacts{done, failed}}, "ended"},
 		{"nobody waits for late members", facts{now: after(1), members: []memberFacts{done}, late: []memberFacts{under}}, "ended"},
 		{"a member left", facts{now: after(1), members: []memberFacts{{name: "a", left: true}, {name: "d"}}}, "a:left"},
+		{"a member whose identity was revoked", facts{now: after(1), members: []memberFacts{{name: "a", expelled: true}, {name: "d"}}}, "a:left"},
 		{"the last one left", facts{now: after(1), members: []memberFacts{{name: "a", left: true}, done}}, "a:left; ended"},
 		{"a member left that has it", facts{now: after(1), members: []memberFacts{{name: "b", left: true, final: isComplete}, under}}, ""},
 		{"a late member left: it may come again", facts{now: after(1), members: []memberFacts{under}, late: []memberFacts{{name: "l", left: true}}}, ""},
