@@ -249,16 +249,23 @@ func TestDoorWaitsForAgents(t *testing.T) {
 	}
 }
 
-// Contacts of many agents behind one address keep nobody from coming in.
+// Contacts of many behind one address keep nobody from coming in.
 func TestContactsCrowdNobodyOut(t *testing.T) {
-	meet(t, identity.Agent, link.AgentsKeep, func(m *meeting) {
-		for i := range 100 {
-			contacts := m.another(identity.Agent, fmt.Sprintf("agent-%d", i))
-			defer contacts.Close()
-			if _, err := contacts.Prove(m.Context(), "parent:1", parentID); err != nil {
-				t.Fatal(err)
+	for _, role := range []identity.Role{identity.Agent, identity.Member} {
+		meet(t, role, link.AgentsKeep, func(m *meeting) {
+			var all sync.WaitGroup
+			for i := range 100 {
+				contacts := m.another(role, fmt.Sprint("one-", i))
+				defer contacts.Close()
+				all.Go(func() {
+					time.Sleep(time.Duration(i) * 10 * time.Millisecond) // opening takes 100 ms
+					if _, err := contacts.Prove(m.Context(), "parent:1", parentID); err != nil {
+						m.Error(err)
+					}
+				})
 			}
-		}
-		m.ask(3)
-	})
+			all.Wait()
+			m.ask(3)
+		})
+	}
 }

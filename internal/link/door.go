@@ -19,8 +19,9 @@ const (
 	// one source: who opens has not proved anything yet.
 	openingMost = 256
 	openingEach = 64
-	// contactTime is for how long an agent that has proven who it is may wait before it asks for something. So many are
-	// waited for at once, of all and of each; more, and others, for the opening's time.
+	// contactTime is for how long an agent that has proven who it is may wait before it asks for something; others may for
+	// the opening's time. So many are waited for at once, of all and of each; who is one more takes the place of one that is
+	// being opened.
 	contactTime  = 5 * time.Minute
 	contactsMost = 512
 	contactsEach = 4
@@ -42,10 +43,11 @@ type Door struct {
 	// Refused hears why a link was not opened.
 	Refused func(reason string)
 
-	mu       sync.Mutex
-	opening  crowd // links being opened, by source
-	contacts crowd // agents that may ask later, by name
-	links    sync.WaitGroup
+	mu      sync.Mutex
+	opening crowd // links being opened, by source
+	agents  crowd // who may ask later, by name
+	others  crowd // as well
+	links   sync.WaitGroup
 }
 
 // Wait returns when all links are over, after Run.
@@ -93,7 +95,7 @@ func (d *Door) admit(ctx context.Context, raw net.Conn) {
 	})
 }
 
-// open finds out who has connected, and waits for what is asked. While an agent is waited for that has proven who it is,
+// open finds out who has connected, and waits for what is asked. While somebody is waited for who has proven who it is,
 // others come in.
 func (d *Door) open(ctx context.Context, raw net.Conn, source string) (*Asked, error) {
 	opened := sync.OnceFunc(func() { d.leave(&d.opening, source) })
@@ -102,13 +104,17 @@ func (d *Door) open(ctx context.Context, raw net.Conn, source string) (*Asked, e
 	if err != nil {
 		return nil, err
 	}
-	patience, name := openTime, asked.Peer.ID.Name
-	if asked.Peer.ID.Role == identity.Agent && d.enter(&d.contacts, name, contactsMost, contactsEach) {
-		defer d.leave(&d.contacts, name)
-		opened()
-		patience = contactTime
+	known, longest := &d.others, openTime
+	if asked.Peer.ID.Role == identity.Agent {
+		known, longest = &d.agents, contactTime
 	}
-	return asked, asked.hear(ctx, patience)
+	name := asked.Peer.ID.Name
+	if !d.enter(known, name, contactsMost, contactsEach) {
+		return asked, asked.hear(ctx, openTime)
+	}
+	defer d.leave(known, name)
+	opened()
+	return asked, asked.hear(ctx, longest)
 }
 
 // crowd counts who is somewhere, by where they come from.
