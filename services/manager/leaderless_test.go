@@ -2,6 +2,8 @@ package manager_test
 
 import (
 	"context"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,6 +24,20 @@ func TestNobodyLeadsWithoutTheStore(t *testing.T) {
 	for _, asked := range cluster.Managers {
 		awaitStatus(t, asked, "goes on", func(status sdk.Status) bool { return status.Leader != "" && status.ReadOnlyReason == "" })
 	}
+}
+
+// A manager that has another's name says so.
+func TestTwoManagersOfOneName(t *testing.T) {
+	t.Parallel()
+	cluster := managertest.StartCluster(t, 1)
+	dir := filepath.Dir(cluster.Managers[0].Dir)
+	twin := managertest.NewProcess(t, filepath.Join(dir, "twin"), "--name=manager-0", "--store-endpoints="+cluster.Etcd.Endpoint, "--identity-ca-dir="+filepath.Join(dir, "ca"))
+	twin.Start(t)
+	twin.WaitServing(t)
+	said := func() bool {
+		return strings.Contains(twin.Said()+cluster.Managers[0].Said(), "another manager has this one's name")
+	}
+	eventually(t, 30*time.Second, "one of them says that there are two", said)
 }
 
 // awaitStatus waits until a manager's status is as it has to be.

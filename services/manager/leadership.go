@@ -183,6 +183,9 @@ func (l *leadership) follow(leader store.Leader) {
 		}
 		l.links, l.linked = nil, leader.Address
 	}
+	if leader != l.leader && leader.Name == l.self.Name && leader.Address != l.self.Address {
+		l.log.Warn("another manager has this one's name: give each its own (--name)", "name", leader.Name, "address", leader.Address)
+	}
 	l.leader = leader
 	if leader.Address == "" || leader.Name == l.self.Name {
 		return
