@@ -146,8 +146,8 @@ func (p *Prober) round(ctx context.Context, agents []*groupv1.Neighbour) {
 	for _, agent := range agents[:min(len(agents), most)] {
 		all.Go(func() error {
 			if p.note(ctx, agent) && isFirst {
-				// Who has not answered when as much time again has passed is not the nearest one.
-				nearest.Do(func() { soon = time.AfterFunc(max(time.Since(begun), leastWait), p.finish) })
+				// All have begun at the same time: who has not answered a little later is not the nearest one.
+				nearest.Do(func() { soon = time.AfterFunc(max(time.Since(begun)/4, leastWait), p.finish) })
 			}
 			return nil
 		})
