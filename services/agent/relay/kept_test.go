@@ -1,0 +1,161 @@
+package relay_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+)
+
+// An ended delivery is kept for those who come late, until others need its room.
+func TestKeptDeliveryGivesWay(t *testing.T) {
+	const size = 1<<20 + 12_345 // not a number of whole segments
+	w := newWorld(t, size, modes()["CONTROL_MODE_HOP-DATA_PLANE_TLS"])
+	w.start("sa1", 4<<20)
+	w.tree("sa1", "sender", "r1")
+	w.deliver("sa1", map[*member]string{newMember("r1"): "sa1"})
+	w.assign("sa1", true)
+	if held := w.agents["sa1"].Held(); held != size {
+		t.Fatalf("%d bytes are kept, want all", held)
+	}
+	entry := w.agents["sa1"].Cache.Create()
+	defer entry.Close()
+	w.await("there is room", func() bool { return entry.Room(4<<20) == 4<<20 })
+}
+
+// Who comes late for what has given way is told so, and nothing is set aside for what nobody sends any more:
+// not by the agent that the sender fed, and not by one that this agent feeds.
+func TestWhatGaveWayTakesNoRoom(t *testing.T) {
+	const room = 4 << 20
+	for name, spec := range modes() {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 2<<20, spec)
+			first, second := w.start("sa1", room), w.start("sa2", room)
+			w.tree("sa1", "sender", "sa2")
+			w.tree("sa2", "sa1", "r1")
+			w.deliver("sa1", map[*member]string{newMember("r1"): "sa2"})
+			w.assign("sa1", true)
+			w.assign("sa2", true)
+			for _, a := range []*agent{first, second} {
+				other := a.Cache.Create()
+				w.await("it gave way", func() bool { return other.Room(room) == room })
+				if err := other.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+			second.children = append(second.children, w.neighbour("late"))
+			w.version++
+			w.assign("sa2", true)
+			late := newMember("late")
+			ctx, stop := context.WithCancel(t.Context())
+			var pulling sync.WaitGroup
+			defer pulling.Wait()
+			defer stop()
+			pulling.Go(func() { _ = w.pull(ctx, late, func() string { return "sa2" }) })
+			w.await("the second agent cannot get it", func() bool {
+				reports := second.Reports()
+				return len(reports) == 1 && reports[0].GetLost() == "sa1"
+			})
+			if late.isDone() || first.Cache.Reserved() > 0 || second.Cache.Reserved() > 0 {
+				t.Errorf("it came: %t; set aside: %d and %d bytes", late.isDone(), first.Cache.Reserved(), second.Cache.Reserved())
+			}
+		})
+	}
+}
+
+// Of more deliveries than may be kept, something is given back.
+func TestNoMoreAreKeptThanMayBe(t *testing.T) {
+	w := newWorld(t, 12_345, modes()["CONTROL_MODE_HOP-DATA_PLANE_TLS"])
+	a := w.start("sa1", 4<<20)
+	w.tree("sa1", "sender", "r1")
+	w.deliver("sa1", map[*member]string{newMember("r1"): "sa1"})
+	w.await("the links end", func() bool { return a.Load().Links == 0 })
+	w.assign("sa1", true)
+	if held := a.Held(); held != 12_345 {
+		t.Fatalf("%d bytes are kept, want all", held)
+	}
+	a.Kept = 0
+	w.assign("sa1", true)
+	if held := a.Held(); held != 0 {
+		t.Errorf("%d bytes are kept of one delivery more than may be", held)
+	}
+}
+
+// One that has ended, has nothing to give and lacks room itself does not ask for more whenever others would have
+// it give room: two of that kind would go on for ever.
+func TestKeptDeliveryThatLacksRoomIsQuiet(t *testing.T) {
+	spec := modes()["CONTROL_MODE_HOP-DATA_PLANE_TLS"]
+	spec.SlowMember = &groupv1.SlowMemberPolicy{Action: groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_PACE}
+	w := newWorld(t, 12<<20, spec)
+	w.start("sa1", 2<<20)
+	cache := w.agents["sa1"].Cache
+	other := cache.Create()
+	defer other.Close()
+	other.Room(1 << 20)
+	w.tree("sa1", "sender", "late")
+	late := newMember("late")
+	late.pace = 400 * time.Millisecond
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer stop()
+	running.Go(func() { _ = w.send(ctx, "sa1") })
+	running.Go(func() { _ = w.pull(ctx, late, func() string { return "sa1" }) })
+	w.await("the cache is full", func() bool { return w.agents["sa1"].Held() == 1<<20 })
+	w.assign("sa1", true)
+	w.agents["sa1"].Assign(&groupv1.Assignments{Current: []*groupv1.Assignment{{Delivery: strings.Repeat("0e", 16), Group: "g", Duty: groupv1.Duty_DUTY_RELAY, Spec: w.spec, Ended: true}}})
+	for round := range 50 {
+		pressure := cache.Pressure()
+		other.Room(2 << 20)
+		<-pressure
+		asked, quiet := 0, false
+		for ; !quiet && asked <= 10; asked++ {
+			select {
+			case <-cache.Pressure():
+			case <-time.After(20 * time.Millisecond):
+				quiet = true
+			}
+		}
+		if !quiet {
+			t.Fatalf("round %d: room is asked for again and again", round)
+		}
+	}
+}
+
+// Deliveries that are kept are reported once, until something happens in one, or a manager says all that
+// there is to do: it may be another one.
+func TestKeptDeliveriesAreReportedOnce(t *testing.T) {
+	const kept = 1000
+	w := newWorld(t, 1, &groupv1.DeliverySpec{})
+	a := w.start("sa1", 1<<20)
+	all := &groupv1.Assignments{Complete: true}
+	for i := range kept {
+		all.Current = append(all.Current, &groupv1.Assignment{
+			Delivery: fmt.Sprintf("%032x", i), Group: "g", Duty: groupv1.Duty_DUTY_RELAY, TreeVersion: 1, Spec: w.spec, Ended: true,
+		})
+	}
+	w.await("the agent runs", func() bool {
+		a.Assign(all)
+		return a.Deliveries() == kept
+	})
+	report := func() int { return len(a.Reports()) }
+	if reported := report(); reported != kept {
+		t.Errorf("%d of %d were reported", reported, kept)
+	}
+	time.Sleep(700 * time.Millisecond) // slow children are looked for meanwhile
+	if again := report(); again != 0 {
+		t.Errorf("%d are reported again though nothing has happened", again)
+	}
+	a.Assign(&groupv1.Assignments{Current: all.Current[:1]})
+	if changed := report(); changed != 1 {
+		t.Errorf("%d are reported, want the one that has another assignment", changed)
+	}
+	a.Assign(all)
+	if anew := report(); anew != kept {
+		t.Errorf("%d of %d are reported to who says all that there is to do", anew, kept)
+	}
+}
