@@ -59,6 +59,9 @@ bytes to them, compares the SHA-256 of every copy with that of what was sent, an
 all of it again. Sender and receivers are in this process: it needs an operator's
 configuration, and must reach the agents' data ports.`,
 		RunE: func(command *cobra.Command, _ []string) error {
+			if c.agents < 1 {
+				return usageError{fmt.Errorf("--agents %d: a check needs one at least", c.agents)}
+			}
 			return a.stay(command, func(ctx context.Context, client *sdk.Client) error {
 				ctx, cancel := context.WithTimeout(ctx, c.wait)
 				defer cancel()
@@ -115,14 +118,18 @@ func (a *app) onlineAgents(ctx context.Context, client *sdk.Client, enough int) 
 	ticker := time.NewTicker(500 * time.Millisecond)
 	defer ticker.Stop()
 	var online []sdk.Agent // as they were last listed
+	var unheard error      // why they could not be listed
 	for told := -1; ; {
 		agents, err := client.Agents(ctx)
 		code := sdk.CodeOf(err) // a call may end by the deadline before ctx says so
 		if err != nil && ctx.Err() == nil && code != sdk.Unavailable && code != sdk.TimedOut {
 			return nil, err
 		}
-		if err == nil {
+		switch {
+		case err == nil:
 			online = slices.DeleteFunc(agents, func(agent sdk.Agent) bool { return agent.State != "online" })
+		case unheard == nil || code == sdk.Unavailable: // that says more than that the time is over
+			unheard = err
 		}
 		if len(online) >= enough {
 			return online, nil
@@ -133,6 +140,14 @@ func (a *app) onlineAgents(ctx context.Context, client *sdk.Client, enough int) 
 		}
 		select {
 		case <-ctx.Done():
+			switch {
+			case errors.Is(ctx.Err(), context.Canceled):
+				return nil, errInterrupted
+			case told < 0 && sdk.CodeOf(unheard) == sdk.Unavailable:
+				return nil, unheard
+			case told < 0:
+				return nil, &sdk.Error{Code: sdk.Unavailable, Message: "no manager has answered in the time that --wait gives"}
+			}
 			return nil, &sdk.Error{Code: sdk.TimedOut, Message: fmt.Sprintf("%d agents are online, want %d: 'groupcast agent list' shows those that are known", len(online), enough)}
 		case <-ticker.C:
 		}
