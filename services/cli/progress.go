@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -41,6 +42,7 @@ type progress struct {
 	said     string // the last line that said how far it is
 	lastLine time.Time
 	before   map[string]sample
+	most     map[string]uint64 // what was seen at each who gets it, at nodes of a tree, and, without a name, as sent
 }
 
 // sample is what somebody had at a time, for the rate.
@@ -66,7 +68,25 @@ const (
 func newProgress(a *app) *progress {
 	shown := newScreen(a.stderr)
 	a.shown.Store(shown)
-	return &progress{screen: shown, told: make(map[string]string), before: make(map[string]sample), lastLine: time.Now()}
+	return &progress{screen: shown, told: make(map[string]string), before: make(map[string]sample), most: make(map[string]uint64), lastLine: time.Now()}
+}
+
+// atLeast returns how much somebody has: never less than was seen, for a manager that begins to lead has yet to hear of it.
+func (p *progress) atLeast(who string, bytes uint64) uint64 {
+	p.most[who] = max(p.most[who], bytes)
+	return p.most[who]
+}
+
+// seen returns a delivery with all that was seen of it.
+func (p *progress) seen(d sdk.Delivery) sdk.Delivery {
+	d.SentBytes, d.Receipts, d.Tree = p.atLeast("", d.SentBytes), slices.Clone(d.Receipts), slices.Clone(d.Tree)
+	for i, r := range d.Receipts {
+		d.Receipts[i].Bytes = p.atLeast(r.Member, r.Bytes)
+	}
+	for i, node := range d.Tree {
+		d.Tree[i].Bytes = p.atLeast(node.ID, node.Bytes)
+	}
+	return d
 }
 
 // watchToEnd shows all that a watch yields, or writes it as data, and returns the last.
@@ -90,6 +110,7 @@ func watchToEnd[R any](a *app, states iter.Seq2[R, error], show func(R), shown *
 
 // show shows a delivery as it is now.
 func (p *progress) show(d sdk.Delivery) {
+	d = p.seen(d)
 	s := standing{
 		title:    fmt.Sprintf("%s  %s → %s  %s", shortID(d), printable.Text(d.Name), d.Group, deliverySize(d)),
 		sent:     fmt.Sprintf("%s: %s of %s sent, %d of %d members complete", shortID(d), bytesize.Short(d.SentBytes), deliverySize(d), d.Complete, d.Members),

@@ -64,3 +64,32 @@ func TestLinesWithoutTerminal(t *testing.T) {
 		t.Errorf("it says %q", got)
 	}
 }
+
+// A manager that begins to lead knows of no progress until it is told again: what is shown meanwhile does not fall back, nor
+// is what was given to be shown another.
+func TestProgressDoesNotFallBack(t *testing.T) {
+	var out bytes.Buffer
+	p := newProgress(&app{stderr: &out})
+	told := func(sent, had uint64) sdk.Delivery {
+		return sdk.Delivery{
+			ID: "0123456789", Length: 200, SentBytes: sent, Members: 1,
+			Receipts: []sdk.Receipt{{Member: "n1", State: sdk.ReceiptReceiving, Bytes: had}},
+			Tree:     []sdk.TreeNode{{ID: "member/n1", Bytes: had}},
+		}
+	}
+	p.show(told(100, 90))
+	forgotten := told(0, 0)
+	p.lastLine = time.Now().Add(-linePause)
+	if p.show(forgotten); forgotten.Receipts[0].Bytes != 0 || forgotten.Tree[0].Bytes != 0 {
+		t.Errorf("what was shown became %+v", forgotten)
+	}
+	if want := "01234567: 100 B of 200 B sent, 0 of 1 members complete; waiting for n1\n"; out.String() != want {
+		t.Errorf("it says %q, want %q", out.String(), want)
+	}
+	if d := p.seen(forgotten); d.Receipts[0].Bytes != 90 || !strings.Contains(treeLines(d, 5)[0], " 45% ") {
+		t.Errorf("after that it has %+v", d)
+	}
+	if d := p.seen(told(110, 95)); d.SentBytes != 110 || d.Receipts[0].Bytes != 95 || d.Tree[0].Bytes != 95 {
+		t.Errorf("when it has more, that is %+v", d)
+	}
+}

@@ -98,6 +98,19 @@ func TestProgressPerLAN(t *testing.T) {
 	}
 }
 
+// What a manager that begins to lead has not heard of yet does not fall back.
+func TestReplicationDoesNotFallBack(t *testing.T) {
+	p := newProgress(&app{stderr: new(bytes.Buffer)})
+	r := replicated(sdk.ReplicationRunning, sdk.Replica{Name: "a", LAN: "rack1", State: sdk.ReplicaReceiving, Bytes: 48})
+	r.SentBytes = 50
+	before := p.standingOf(r)
+	r.SentBytes, r.Replicas[0].Bytes = 0, 0
+	after := p.standingOf(r)
+	if after.sent != before.sent || !strings.Contains(after.sent, "50 B of 100 B sent; LAN rack1: 0 of 2 complete, the others have 48% at least") || after.parts[0].bytes != 48 {
+		t.Errorf("%q with %+v became %q with %+v", before.sent, before.parts, after.sent, after.parts)
+	}
+}
+
 // On a terminal the LANs are drawn above the replicas, and nothing more than fits.
 func TestDrawnReplicationFits(t *testing.T) {
 	var replicas []sdk.Replica

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -143,7 +144,17 @@ func (l lanStanding) line(length uint64) string {
 // showReplication shows a replication as it is now: per LAN, and per replica.
 func (p *progress) showReplication(r sdk.Replication) { p.present(p.standingOf(r)) }
 
+// seenReplication returns a replication with all that was seen of it.
+func (p *progress) seenReplication(r sdk.Replication) sdk.Replication {
+	r.SentBytes, r.Replicas = p.atLeast("", r.SentBytes), slices.Clone(r.Replicas)
+	for i, replica := range r.Replicas {
+		r.Replicas[i].Bytes = p.atLeast(replica.Name, replica.Bytes)
+	}
+	return r
+}
+
 func (p *progress) standingOf(r sdk.Replication) standing {
+	r = p.seenReplication(r)
 	s := standing{complete: r.Complete, all: r.ReplicaCount, length: r.Length}
 	var lans []string
 	for _, l := range lanStandings(r) {
