@@ -54,9 +54,17 @@ func (t Tickets) Enter(ctx context.Context, config Config, log *slog.Logger, opt
 		if lapsed {
 			why = fmt.Sprintf("the credentials in %s have expired: ", config.CredentialsDir)
 		}
-		return fmt.Errorf("%senroll with the token in %s: %w", why, filepath.Clean(t.JoinToken), inWords{err})
+		return fmt.Errorf("%senroll with the token in %s: %w%s", why, filepath.Clean(t.JoinToken), inWords{err}, askedWhere(err, config))
 	}
 	return nil
+}
+
+// askedWhere says where a manager was looked for, if who is there did not answer as one.
+func askedWhere(err error, config Config) string {
+	if status.Code(err) != codes.Unavailable || Reason(err) != "" {
+		return ""
+	}
+	return ": is a manager at " + strings.Join(config.Endpoints, ", ") + "?"
 }
 
 // lapsed reports whether no manager takes the credentials any more, not even to renew them.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -115,6 +116,24 @@ func TestExpiredCredentialsAreReplaced(t *testing.T) {
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%v old: %v, want %q", age, err, want)
 		}
+	}
+}
+
+// A service that is let in by nobody says where it has looked for a manager.
+func TestServiceSaysWhereItEnrolls(t *testing.T) {
+	config, log := ServiceDefaults(t.TempDir()), slog.New(slog.DiscardHandler)
+	config.Managers = []string{"127.0.0.1:1"} // where nobody listens
+	config.JoinTokenFile = filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(config.JoinTokenFile, []byte(identity.NewToken(identity.Fingerprint{}).String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err := config.Tickets().Enter(t.Context(), config.Uplink(), log, grpc.WithDisableRetry())
+	if err == nil || !strings.HasSuffix(err.Error(), "connection refused: is a manager at 127.0.0.1:1?") {
+		t.Errorf("%v, want where it has looked", err)
+	}
+	answered := status.Error(codes.Unauthenticated, "join token refused")
+	if said := askedWhere(answered, config.Uplink()); said != "" {
+		t.Errorf("who was answered says %q", said)
 	}
 }
 

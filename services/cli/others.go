@@ -224,6 +224,7 @@ func (a *app) enrollCommand() *cobra.Command {
 		if err := config.Validate(); err != nil {
 			return usageError{err}
 		}
+		a.expect(config, "--endpoint")
 		identity, err := sdk.Enroll(ctx, config, token)
 		if err != nil {
 			return err
