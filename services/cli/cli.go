@@ -59,6 +59,7 @@ type app struct {
 	debug          bool
 	gathererAt     string                 // which one is asked; empty before
 	managers       string                 // where they are expected, and by which file; empty before they are asked
+	inPods         bool                   // whether they seem to be pods of Kubernetes
 	shown          atomic.Pointer[screen] // where progress is drawn; nil before it is
 }
 
@@ -68,6 +69,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	root := a.root()
 	if strings.HasPrefix(filepath.Base(args[0]), "kubectl-") {
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl groupcast"}
+		a.inPods = true
 	}
 	root.SetArgs(args[1:])
 	root.SetOut(stdout)
@@ -249,6 +251,13 @@ func (a *app) client() (*sdk.Client, error) {
 // expect notes where managers are to be.
 func (a *app) expect(config sdk.Config, file string) {
 	a.managers = strings.Join(config.Endpoints, ", ") + ", as " + file + " says"
+	a.inPods = a.inPods || os.Getenv("KUBERNETES_SERVICE_HOST") != "" || slices.ContainsFunc(config.Endpoints, isService)
+}
+
+// isService reports whether an endpoint has the name of a Kubernetes service, as groupcast-manager.NAMESPACE.svc:7400.
+func isService(endpoint string) bool {
+	host, _, _ := strings.Cut(endpoint, ":")
+	return slices.Contains(strings.Split(host, "."), "svc")
 }
 
 // answerPatience is how long a manager may take to answer before it is told that one is waited for.

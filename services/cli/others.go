@@ -293,8 +293,8 @@ func (a *app) statusCommand() *cobra.Command {
 		RunE: func(command *cobra.Command, _ []string) error {
 			return a.call(command, func(ctx context.Context, client *sdk.Client) error {
 				status, err := client.Status(ctx)
-				if code := sdk.CodeOf(err); code == sdk.Unavailable || code == sdk.TimedOut {
-					fmt.Fprintln(a.stderr, "no manager answers; where they are pods, kubectl -n NAMESPACE get sts,deploy,pods,pvc,events says what they wait for")
+				if code := sdk.CodeOf(err); a.inPods && (code == sdk.Unavailable || code == sdk.TimedOut) {
+					fmt.Fprintln(a.stderr, "what the managers' pods wait for: kubectl -n NAMESPACE get sts,deploy,pods,pvc,events")
 				}
 				if err != nil {
 					return err

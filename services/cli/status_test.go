@@ -39,3 +39,22 @@ func TestStatusSaysWhoIsAway(t *testing.T) {
 		t.Errorf("said:\n%s", said.String())
 	}
 }
+
+// Pods are only spoken of where managers are found by the name of a service, or this is a pod itself.
+func TestServicesAreKnownByTheirNames(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	for endpoint, want := range map[string]bool{
+		"groupcast-manager.groupcast.svc:7400": true, "groupcast-manager.groupcast.svc.cluster.local:7400": true, "m-0.m.g.svc.example.org:7400": true,
+		"127.0.0.1:7400": false, "[::1]:7400": false, "svcs.example.org:7400": false, "groupcast-manager:7400": false,
+	} {
+		a := new(app)
+		if a.expect(sdk.Config{Endpoints: []string{"10.0.0.5:7400", endpoint}}, "f"); a.inPods != want {
+			t.Errorf("%s is a service: %v", endpoint, !want)
+		}
+	}
+	t.Setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
+	a := new(app)
+	if a.expect(sdk.Config{Endpoints: []string{"127.0.0.1:7400"}}, "f"); !a.inPods {
+		t.Error("in a pod, it is not known that managers are pods")
+	}
+}
