@@ -268,7 +268,7 @@ func (u *Uplink) attendWith(ctx context.Context, what string, soon time.Duration
 			return nil
 		}
 		if !transient(err) || u.Closed() {
-			return &refusal{what, err}
+			return &refusal{what, u.credentialsDir, err}
 		}
 		u.reach.lost()
 		if time.Since(began) > held {
@@ -298,14 +298,14 @@ func (u *Uplink) attendWith(ctx context.Context, what string, soon time.Duration
 
 // refusal says why something that goes on for long does not, for good.
 type refusal struct {
-	what string
-	err  error
+	what, credentialsDir string
+	err                  error
 }
 
 func (r *refusal) Error() string {
 	text := r.what + ": " + Words(r.err)
 	if Reason(r.err) == "REVOKED" {
-		text += ", and remove the credentials that are there: a service that has some uses no token"
+		text += ", and remove the credentials in " + r.credentialsDir + ": a service that has some uses no token"
 	}
 	return text
 }

@@ -187,7 +187,7 @@ func TestAwayIsToldInTime(t *testing.T) {
 func TestLoneServiceSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said bytes.Buffer
-		u := &Uplink{log: slog.New(slog.NewTextHandler(&said, nil)), transports: newTransports(nil)}
+		u := &Uplink{log: slog.New(slog.NewTextHandler(&said, nil)), transports: newTransports(nil), credentialsDir: "/var/lib/agent"}
 		refused, err := status.New(codes.Unauthenticated, "it was revoked").WithDetails(&errdetails.ErrorInfo{Reason: "REVOKED"})
 		if err != nil {
 			t.Fatal(err)
@@ -203,7 +203,7 @@ func TestLoneServiceSaysSo(t *testing.T) {
 			}
 			return status.Error(codes.Unavailable, "nobody is there")
 		})
-		if err == nil || !strings.Contains(err.Error(), "register: it was revoked, and remove the credentials") || status.Code(err) != codes.Unauthenticated {
+		if err == nil || !strings.Contains(err.Error(), "register: it was revoked, and remove the credentials in /var/lib/agent: ") || status.Code(err) != codes.Unauthenticated {
 			t.Errorf("it ends with %v", err)
 		}
 	})

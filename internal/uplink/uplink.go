@@ -63,6 +63,8 @@ type Uplink struct {
 	closed     atomic.Bool
 	cancel     context.CancelFunc
 	done       sync.WaitGroup
+
+	credentialsDir string // whose files they are
 }
 
 // Dial connects to the managers with the credentials of the configuration. The
@@ -80,7 +82,7 @@ func Dial(config Config, log *slog.Logger, opts ...grpc.DialOption) (*Uplink, er
 	}
 	security := identity.TLS{TrustDomain: config.TrustDomain, Source: files}
 	managers := newTransports(config.Endpoints)
-	u := &Uplink{transports: managers, files: files, security: security, log: log}
+	u := &Uplink{transports: managers, files: files, security: security, log: log, credentialsDir: config.CredentialsDir}
 	trusted := noted{credentials.NewTLS(security.Client(identity.Manager)), &u.handshakes}
 	connection, err := managers.dial(trusted, append([]grpc.DialOption{grpc.WithChainStreamInterceptor(u.reach.intercept)}, opts...))
 	if err != nil {
