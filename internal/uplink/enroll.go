@@ -1,6 +1,7 @@
 package uplink
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -46,10 +47,14 @@ func (t Tickets) Enter(ctx context.Context, config Config, log *slog.Logger, opt
 	if err != nil {
 		return fmt.Errorf("read join token: %w", err)
 	}
+	token = bytes.TrimSpace(token)
+	if len(token) == 0 {
+		return fmt.Errorf("join token: %s is empty: want in it what 'groupcast token create' writes", filepath.Clean(t.JoinToken))
+	}
 	if identity.Exposed(t.JoinToken) {
 		log.Warn("every user of this machine can read the join token, and be let in by it first: chmod 600 it", "file", t.JoinToken)
 	}
-	if _, err := Enroll(ctx, config, strings.TrimSpace(string(token)), opts...); err != nil {
+	if _, err := Enroll(ctx, config, string(token), opts...); err != nil {
 		why := ""
 		if lapsed {
 			why = fmt.Sprintf("the credentials in %s have expired: ", config.CredentialsDir)

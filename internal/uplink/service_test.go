@@ -119,6 +119,21 @@ func TestExpiredCredentialsAreReplaced(t *testing.T) {
 	}
 }
 
+// A file without a token is told from one with something else.
+func TestEmptyTokenFileIsTold(t *testing.T) {
+	config, log := ServiceDefaults(t.TempDir()), slog.New(slog.DiscardHandler)
+	config.JoinTokenFile = filepath.Join(t.TempDir(), "token")
+	for text, empty := range map[string]bool{"": true, " \n": true, "none": false} {
+		if err := os.WriteFile(config.JoinTokenFile, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		err := config.Tickets().Enter(t.Context(), config.Uplink(), log)
+		if says := err != nil && strings.Contains(err.Error(), config.JoinTokenFile+" is empty: "); says != empty {
+			t.Errorf("with %q: %v", text, err)
+		}
+	}
+}
+
 // A service that is let in by nobody says where it has looked for a manager.
 func TestServiceSaysWhereItEnrolls(t *testing.T) {
 	config, log := ServiceDefaults(t.TempDir()), slog.New(slog.DiscardHandler)

@@ -206,6 +206,9 @@ func (a *app) enrollCommand() *cobra.Command {
 		}
 	}
 	command.RunE = func(command *cobra.Command, _ []string) error {
+		if strings.TrimSpace(token) == "" {
+			return usageError{errors.New("--token is empty: want what 'groupcast token create' writes")}
+		}
 		file := a.config
 		if file == "" {
 			var err error
