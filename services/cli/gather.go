@@ -85,7 +85,7 @@ func (a *app) gatherCommand() *cobra.Command {
 	return command
 }
 
-// withGatherer makes a command that talks to a gatherer.
+// withGatherer makes a command of an operator that talks to a gatherer.
 func (a *app) withGatherer(command *cobra.Command, do func(ctx context.Context, client *gather.Client, args []string) error) *cobra.Command {
 	var to string
 	a.gathererFlags(command, &to)
@@ -95,9 +95,18 @@ func (a *app) withGatherer(command *cobra.Command, do func(ctx context.Context, 
 			return err
 		}
 		defer client.Close()
-		return do(command.Context(), client, args)
+		return forOperators(do(command.Context(), client, args))
 	}
 	return command
+}
+
+// forOperators says whose call it is, of one that a gatherer did not allow: to see and decide who gets what is operators'.
+func forOperators(err error) error {
+	var reported *sdk.Error
+	if errors.As(err, &reported) && reported.Reason == "DENIED" && strings.HasSuffix(reported.Message, "not allowed") {
+		return fmt.Errorf("%w (it is for operators)", err)
+	}
+	return err
 }
 
 // bounded has a call take no longer than calls may.
