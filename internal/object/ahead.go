@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-
-	"github.com/groupcast/groupcast/internal/noroom"
 )
 
 // Places reports whether it is known where every byte belongs: a directory's head has landed.
@@ -32,7 +30,7 @@ func (l *Landing) Ahead(offset uint64, p []byte) (taken bool, err error) {
 		}
 		part := p[:min(uint64(len(p)), left)]
 		if _, err := file.WriteAt(part, int64(position)); err != nil {
-			return false, fmt.Errorf("land %s: %w", l.info.Name, noroom.Named(err))
+			return false, fmt.Errorf("land %s: %w", l.info.Name, l.noRoom(err))
 		}
 		offset, p = offset+uint64(len(part)), p[len(part):]
 	}

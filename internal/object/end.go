@@ -3,8 +3,6 @@ package object
 import (
 	"errors"
 	"fmt"
-
-	"github.com/groupcast/groupcast/internal/noroom"
 )
 
 // Keep ends the landing and leaves what has landed to a later one.
@@ -21,7 +19,7 @@ func (l *Landing) Keep() error {
 		err = errors.Join(err, l.partial.remove())
 	}
 	if err := errors.Join(err, l.end()); err != nil {
-		return fmt.Errorf("keep partial of %s: %w", l.info.Name, noroom.Named(err))
+		return fmt.Errorf("keep partial of %s: %w", l.info.Name, l.noRoom(err))
 	}
 	return nil
 }

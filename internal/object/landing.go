@@ -8,8 +8,6 @@ import (
 	"os"
 	"sync"
 	"time"
-
-	"github.com/groupcast/groupcast/internal/noroom"
 )
 
 // How much and how long nothing is claimed. A crash costs as much.
@@ -60,12 +58,12 @@ func Land(ctx context.Context, dir string, info Info) (*Landing, error) {
 	}
 	partial, err := openPartial(dir, tag(info))
 	if err != nil {
-		return nil, fmt.Errorf("land %s in %s: %w", info.Name, dir, err)
+		return nil, fmt.Errorf("land %s in %s: %w", info.Name, dir, fullIn(dir, err))
 	}
 	l := &Landing{info: info, partial: partial, ahead: make(map[int]bool), due: make(chan struct{}, 1)}
 	l.writer, l.beyond = cursor{open: l.openForWriting}, cursor{open: l.openAhead}
 	if err := l.begin(ctx); err != nil {
-		return nil, fmt.Errorf("land %s in %s: %w", info.Name, dir, errors.Join(noroom.Named(err), l.abandon()))
+		return nil, fmt.Errorf("land %s in %s: %w", info.Name, dir, errors.Join(fullIn(dir, err), l.abandon()))
 	}
 	return l, nil
 }
@@ -87,7 +85,7 @@ func (l *Landing) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := checkRoom(l.partial.home.handle, l.info.Length-l.resumed, 1); err != nil {
+	if err := checkRoom(l.partial.dir.handle, l.info.Length-l.resumed, 1); err != nil {
 		return err
 	}
 	l.start(layout)
@@ -124,12 +122,15 @@ func (l *Landing) usable() (snapshot, error) {
 	return now, now.err
 }
 
+// noRoom names the directory in which it lands, if an error says that the disk is full.
+func (l *Landing) noRoom(err error) error { return fullIn(l.partial.dir.Name(), err) }
+
 // fail makes an error the reason why nothing can land any more.
 func (l *Landing) fail(err error) error {
 	if now := l.progress.now(); now.err != nil {
 		return now.err
 	}
-	err = fmt.Errorf("land %s: %w", l.info.Name, noroom.Named(err))
+	err = fmt.Errorf("land %s: %w", l.info.Name, l.noRoom(err))
 	l.progress.fail(err)
 	return err
 }
@@ -163,7 +164,7 @@ func (l *Landing) writePart(p []byte) (written int, err error) {
 		return written, failed
 	}
 	if err != nil {
-		return written, fmt.Errorf("land %s: %w", l.info.Name, noroom.Named(err))
+		return written, fmt.Errorf("land %s: %w", l.info.Name, l.noRoom(err))
 	}
 	return written, nil
 }
@@ -191,7 +192,7 @@ func (l *Landing) learn(known *layout) (*layout, error) {
 	if err != nil || next.entries == nil {
 		return next, err
 	}
-	if err := checkRoom(l.partial.home.handle, l.info.Length-next.head, uint64(len(next.entries)+1)); err != nil {
+	if err := checkRoom(l.partial.dir.handle, l.info.Length-next.head, uint64(len(next.entries)+1)); err != nil {
 		return nil, err
 	}
 	return next, l.makeTree()

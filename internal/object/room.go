@@ -1,6 +1,7 @@
 package object
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -27,4 +28,29 @@ func checkRoom(dir *os.File, bytes, files uint64) error {
 		return fmt.Errorf("%w: %d files can be made in %s and %d are needed", noroom.Err, stat.Ffree, filepath.Clean(dir.Name()), files)
 	}
 	return nil
+}
+
+// full is a disk that is full, or a quota that is used up, as the user of the directory in which something lands knows it:
+// where unfinished bytes lie below that, is this package's.
+type full struct {
+	dir   string
+	cause error
+}
+
+func (f full) Error() string {
+	why := unix.ENOSPC
+	if errors.Is(f.cause, unix.EDQUOT) {
+		why = unix.EDQUOT
+	}
+	return fmt.Sprintf("%v in %s: %v", noroom.Err, filepath.Clean(f.dir), why)
+}
+
+func (f full) Unwrap() []error { return []error{noroom.Err, f.cause} }
+
+// fullIn makes an error that says so a noroom.Err that names the directory, and leaves others alone.
+func fullIn(dir string, err error) error {
+	if !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) {
+		return err
+	}
+	return full{dir, err}
 }
