@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -85,7 +86,7 @@ func (w *worker) sendTo(ctx context.Context, j *job, legs []*leg, i int, key []b
 	}
 	from, err := w.places.source(ctx, task.GetPath(), task.GetSkipUnused())
 	if err != nil {
-		return fmt.Errorf("open %s: %w", task.GetPath(), err)
+		return opening(task.GetPath(), err)
 	}
 	defer func() { _ = from.Close() }()
 	w.note(true, func() {
@@ -130,6 +131,14 @@ func (w *worker) sendTo(ctx context.Context, j *job, legs []*leg, i int, key []b
 		Sent: result.Sent, Length: from.Info().Length, Members: result.Members, Root: result.Root, Counts: result.Counts, Offload: result.Offload,
 	})
 	return nil
+}
+
+// opening says that a path could not be opened, and names it once.
+func opening(path string, err error) error {
+	if at := new(fs.PathError); errors.As(err, &at) && at.Path == path && at.Error() == err.Error() {
+		err = at.Err
+	}
+	return fmt.Errorf("open %s: %w", path, err)
 }
 
 // expect notes to which LANs replicas were added: their senders stay until those have come. The caller

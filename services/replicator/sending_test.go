@@ -34,3 +34,19 @@ func TestLANsThatAreOutHoldNobodyBack(t *testing.T) {
 		}
 	}
 }
+
+// What a source that cannot be opened is called is said once; what another part of the way there is called, too.
+func TestSourceThatIsNotThereIsNamedOnce(t *testing.T) {
+	dir := t.TempDir()
+	p := &places{sources: []string{dir}}
+	for path, want := range map[string]string{
+		dir + "/x":      "open " + dir + "/x: no such file or directory",
+		dir + "/no/x":   "open " + dir + "/no/x: lstat " + dir + "/no: no such file or directory",
+		"/etc/hostname": "open /etc/hostname: not allowed here: /etc/hostname is not below one of sources (" + dir + ") in the configuration of this replicator",
+	} {
+		_, err := p.source(t.Context(), path, false)
+		if err = opening(path, err); err.Error() != want {
+			t.Errorf("%q, want %q", err, want)
+		}
+	}
+}
