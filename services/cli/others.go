@@ -176,8 +176,12 @@ func (a *app) identityCommand() *cobra.Command {
 				return usageError{fmt.Errorf("%q is not ROLE/NAME, as in member/node-7", args[0])}
 			}
 			return a.call(command, func(ctx context.Context, client *sdk.Client) error {
+				known := a.isKnown(ctx, client, role, name) // before its sessions are ended
 				if err := client.Revoke(ctx, role, name); err != nil {
 					return err
+				}
+				if !known {
+					fmt.Fprintf(a.stderr, "warning: the managers know no %s %s at present: it has stopped, or has another name\n", role, name)
 				}
 				fmt.Fprintf(a.stderr, "%s revoked: whoever has a certificate of that name is refused, and a new join token lets it back in\n", args[0])
 				return nil
@@ -185,6 +189,38 @@ func (a *app) identityCommand() *cobra.Command {
 		},
 	})
 	return identity
+}
+
+// isKnown reports whether the managers know somebody of a name now; true where they cannot tell.
+func (a *app) isKnown(ctx context.Context, client *sdk.Client, role, name string) bool {
+	ctx, cancel := context.WithTimeout(ctx, a.timeout/2)
+	defer cancel()
+	switch role {
+	case "agent":
+		all, err := client.Agents(ctx)
+		return err != nil || slices.ContainsFunc(all, func(one sdk.Agent) bool { return one.Name == name })
+	case "gatherer":
+		all, err := client.Gatherers(ctx)
+		return err != nil || slices.ContainsFunc(all, func(one sdk.Gatherer) bool { return one.Name == name })
+	case "replicator":
+		all, err := client.Replicators(ctx)
+		return err != nil || slices.ContainsFunc(all, func(one sdk.Replicator) bool { return one.Name == name })
+	case "member":
+		return isInGroup(ctx, client, name)
+	}
+	return true
+}
+
+// isInGroup reports whether a member is in a group, be it in a session in which it only pushes; true where nobody can tell.
+func isInGroup(ctx context.Context, client *sdk.Client, name string) bool {
+	groups, err := client.Groups(ctx)
+	for _, group := range groups {
+		members, failed := client.Members(ctx, group.Name)
+		if failed != nil || slices.ContainsFunc(members, func(one sdk.Member) bool { return one.Name == name || strings.HasPrefix(one.Name, name+".") }) {
+			return true
+		}
+	}
+	return err != nil
 }
 
 func (a *app) enrollCommand() *cobra.Command {
