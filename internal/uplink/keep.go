@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -259,6 +260,10 @@ func (u *Uplink) attend(ctx context.Context, what string, do func(context.Contex
 
 // attendWith is attend with the pause after a stream that has held for a while.
 func (u *Uplink) attendWith(ctx context.Context, what string, soon time.Duration, do func(context.Context) error) error {
+	if !u.attends.Swap(true) {
+		u.reach.begin()
+		defer time.AfterFunc(awayPatience, func() { u.sayAlone(ctx, what) }).Stop()
+	}
 	for failed, told := 0, false; ; {
 		attempt, cancel := context.WithCancel(ctx)
 		began := time.Now()
@@ -282,7 +287,7 @@ func (u *Uplink) attendWith(ctx context.Context, what string, soon time.Duration
 		if failed > 1 && (isDue || silent && !told) {
 			level, told = slog.LevelWarn, true
 		}
-		u.log.Log(ctx, level, "not connected to a manager; trying again", "what", what, "error", Words(err))
+		u.log.Log(ctx, level, "not connected to a manager; trying again", "what", what, "error", brokenBy(err))
 		if cutOff(err) {
 			u.transports.renew()
 		}
@@ -294,6 +299,28 @@ func (u *Uplink) attendWith(ctx context.Context, what string, soon time.Duration
 			return nil
 		}
 	}
+}
+
+// sayAlone tells that no manager was heard since the process began to attend to one: gRPC still tries for a while before
+// it says why the first attempt fails.
+func (u *Uplink) sayAlone(ctx context.Context, what string) {
+	if ctx.Err() != nil || u.Closed() || u.reach.hasHeard() {
+		return
+	}
+	why := "no manager has answered at " + strings.Join(u.transports.endpoints, ", ")
+	if err := u.HandshakeError(); err != nil {
+		why += ": " + Words(err)
+	}
+	u.log.Warn("not connected to a manager; trying again", "what", what, "error", why)
+}
+
+// brokenBy says why a stream has broken that nobody here has closed: what says that a client was closed is then of a manager
+// that asked another in vain.
+func brokenBy(err error) string {
+	if text := Words(err); text != closedWords {
+		return text
+	}
+	return "the manager that answers has lost the one that leads"
 }
 
 // refusal says why something that goes on for long does not, for good.

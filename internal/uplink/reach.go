@@ -17,6 +17,7 @@ type reach struct {
 	tell func(since time.Time) // nil tells nobody
 
 	mu    sync.Mutex
+	begun time.Time // since when one could be heard
 	last  time.Time // when a manager was heard; zero if none was
 	since time.Time // when a stream broke and nothing was heard after; zero while managers are heard
 	told  bool
@@ -26,6 +27,13 @@ type reach struct {
 // TellAway has it told when no manager has been heard for a while: since when; and, with the zero time, when one is
 // heard again. It is called before the uplink is used.
 func (u *Uplink) TellAway(tell func(since time.Time)) { u.reach.tell = tell }
+
+// begin notes that a manager is to be heard from now on.
+func (r *reach) begin() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.begun = time.Now()
+}
 
 // lost notes that a stream has ended that was to go on.
 func (r *reach) lost() {
@@ -66,7 +74,14 @@ func (r *reach) heard() {
 func (r *reach) isSilent() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return time.Since(r.last) >= awayPatience
+	return time.Since(r.begun) >= awayPatience && time.Since(r.last) >= awayPatience
+}
+
+// hasHeard reports whether a manager was ever heard.
+func (r *reach) hasHeard() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return !r.last.IsZero()
 }
 
 // stop has nothing told any more.

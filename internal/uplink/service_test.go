@@ -197,17 +197,17 @@ func TestAwayIsToldInTime(t *testing.T) {
 	})
 }
 
-// Who never reaches a manager says so, but not with every attempt; one that restarts is no news. Who was revoked
-// says what to do.
+// Who never reaches a manager says so 5 s after it has begun, though its first attempt goes on, and later, but not with every
+// attempt; one that restarts is no news. Who was revoked says what to do.
 func TestLoneServiceSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said bytes.Buffer
-		u := &Uplink{log: slog.New(slog.NewTextHandler(&said, nil)), transports: newTransports(nil), credentialsDir: "/var/lib/agent"}
+		u := &Uplink{log: slog.New(slog.NewTextHandler(&said, nil)), transports: newTransports([]string{"10.0.0.5:7400"}), credentialsDir: "/var/lib/agent"}
 		refused, err := status.New(codes.Unauthenticated, "it was revoked").WithDetails(&errdetails.ErrorInfo{Reason: "REVOKED"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		attempts, warned := 0, map[int]int{1: 0, 2: 1, 3: 1, 8: 3}
+		attempts, warned := 0, map[int]int{0: 0, 1: 1, 2: 2, 3: 2, 8: 4}
 		err = u.attend(t.Context(), "register", func(context.Context) error {
 			if want, known := warned[attempts]; known && strings.Count(said.String(), "not connected to a manager") != want {
 				t.Errorf("after %d attempts: %s", attempts, said.String())
@@ -218,8 +218,36 @@ func TestLoneServiceSaysSo(t *testing.T) {
 			}
 			return status.Error(codes.Unavailable, "nobody is there")
 		})
+		if first := strings.SplitN(said.String(), "\n", 2)[0]; !strings.Contains(first, "00:00:05.000Z") || !strings.Contains(first, `error="no manager has answered at 10.0.0.5:7400"`) {
+			t.Errorf("the first that is said is %s", first)
+		}
 		if err == nil || !strings.Contains(err.Error(), "register: it was revoked, and remove the credentials in /var/lib/agent: ") || status.Code(err) != codes.Unauthenticated {
 			t.Errorf("it ends with %v", err)
 		}
 	})
+}
+
+// Who hears a manager, or ends before, does not say that none has answered; a few attempts that fail are no news before 5 s.
+func TestHeardManagersAreNoNews(t *testing.T) {
+	for name, heard := range map[string]time.Duration{"heard": 4 * time.Second, "ended": time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			var said bytes.Buffer
+			u := &Uplink{log: slog.New(slog.NewTextHandler(&said, nil)), transports: newTransports(nil)}
+			began := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), awayPatience-500*time.Millisecond)
+			defer cancel()
+			err := u.attend(ctx, "register", func(context.Context) error {
+				if time.Since(began) >= heard {
+					u.reach.heard()
+					time.Sleep(time.Minute)
+				}
+				time.Sleep(time.Second)
+				return status.Error(codes.Unavailable, "no manager leads")
+			})
+			time.Sleep(time.Minute)
+			if err != nil || said.Len() > 0 {
+				t.Errorf("%s: %v, and it says %s", name, err, said.String())
+			}
+		})
+	}
 }

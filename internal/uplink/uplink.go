@@ -61,6 +61,7 @@ type Uplink struct {
 	handshakes handshakes
 	log        *slog.Logger
 	closed     atomic.Bool
+	attends    atomic.Bool // to something that goes on for long
 	cancel     context.CancelFunc
 	done       sync.WaitGroup
 
@@ -271,10 +272,13 @@ func Words(err error) string {
 	case text == context.DeadlineExceeded.Error():
 		return "no answer in time"
 	case strings.HasSuffix(text, "the client connection is closing"):
-		return "the client was closed"
+		return closedWords
 	}
 	return text
 }
+
+// closedWords are of a call after Close.
+const closedWords = "the client was closed"
 
 // inWords is an error that says what Words says of it.
 type inWords struct{ error }

@@ -27,6 +27,19 @@ func TestWords(t *testing.T) {
 	}
 }
 
+// That a manager has closed its client of another is not said as if this client were closed.
+func TestBrokenBy(t *testing.T) {
+	for want, err := range map[string]error{
+		"the manager that answers has lost the one that leads": status.Error(codes.Canceled, "grpc: the client connection is closing"),
+		"the manager is silent":                                errSilent,
+		"no manager leads":                                     status.Error(codes.Unavailable, "no manager leads"),
+	} {
+		if got := brokenBy(err); got != want {
+			t.Errorf("%v: %q, want %q", err, got, want)
+		}
+	}
+}
+
 // A call that was canceled is what its context says, whatever words it has.
 func TestCanceledCallIsCanceled(t *testing.T) {
 	for code, want := range map[codes.Code]bool{codes.Canceled: true, codes.Unavailable: false} {
