@@ -12,7 +12,7 @@ func (t *Tree) Why(name string) string {
 	why := t.rule(at)
 	if parent := t.at(at).parent; parent != none && t.beside(at) != parent && t.beside(parent) != at {
 		if rtt, measured := t.dist.rtt(t.at(parent), t.at(at)); measured {
-			why += fmt.Sprintf("; %v from there and back", rtt)
+			why += fmt.Sprintf("; at most %v from there and back", rtt) // who asks for a tree may have rounded them up
 		}
 	}
 	if uplink := t.at(at).node.Uplink; uplink > 0 {

@@ -19,13 +19,13 @@ func TestWhy(t *testing.T) {
 	}{
 		{chain, "m-node-0000", "the sender: one link carries all"},
 		{chain, "node-0000", "beside the sender; it carries 1250.0 MB/s"},
-		{chain, "node-0002", "fed inside zone-a, where a chain suits so much: every uplink carries one copy; 200µs from there and back; it carries 1250.0 MB/s"},
-		{chain, "node-0001", "the one that enters zone-b, where a chain suits so much: every uplink carries one copy; 1.2ms from there and back; it carries 1250.0 MB/s"},
+		{chain, "node-0002", "fed inside zone-a, where a chain suits so much: every uplink carries one copy; at most 200µs from there and back; it carries 1250.0 MB/s"},
+		{chain, "node-0001", "the one that enters zone-b, where a chain suits so much: every uplink carries one copy; at most 1.2ms from there and back; it carries 1250.0 MB/s"},
 		{chain, "m-node-0007", "beside its agent"},
 		{chain, "x", ""},
-		{routed, "SA1", "the nearest to the sender, or the strongest: none is of its cluster; 20ms from there and back"},
-		{routed, "SA2", "the one that enters r2, where each feeds at most 3; 200ms from there and back"},
-		{routed, "mc1", "the nearest agent with room: none is of its cluster; 20ms from there and back"},
+		{routed, "SA1", "the nearest to the sender, or the strongest: none is of its cluster; at most 20ms from there and back"},
+		{routed, "SA2", "the one that enters r2, where each feeds at most 3; at most 200ms from there and back"},
+		{routed, "mc1", "the nearest agent with room: none is of its cluster; at most 20ms from there and back"},
 		{alone, "s", "the sender: without an agent it feeds everybody"},
 		{alone, "m", "fed by the sender: there is no agent"},
 	} {
