@@ -34,7 +34,7 @@ type checked struct {
 	Agent  string `json:"agent"`
 	Node   string `json:"node"`
 	State  string `json:"state"`
-	Bytes  uint64 `json:"bytes"`
+	Bytes  uint64 `json:"bytes,string"`
 	SHA256 string `json:"sha256,omitempty"`
 	Error  string `json:"error,omitempty"`
 }

@@ -30,6 +30,16 @@ func (p *parity) Set(text string) error {
 
 func (p *parity) Type() string { return "data+parity" }
 
+// datagramCounts are the SDK's as the API has them as JSON.
+type datagramCounts struct {
+	Received   uint64 `json:"received,string"`
+	Recovered  uint64 `json:"recovered,string"`
+	Late       uint64 `json:"late,string"`
+	Lost       uint64 `json:"lost,string"`
+	Duplicated uint64 `json:"duplicated,string"`
+	Reordered  uint64 `json:"reordered,string"`
+}
+
 // datagramColumns show receipts of a stream in datagrams.
 var datagramColumns = slices.Concat(receiptColumns[:3], []column[sdk.Receipt]{
 	counted("RECEIVED", func(c sdk.DatagramCounts) uint64 { return c.Received }),

@@ -1,8 +1,12 @@
 package cli
 
 import (
+	"bytes"
+	"io"
 	"strings"
 	"testing"
+
+	"github.com/groupcast/groupcast/sdk"
 )
 
 func TestCutMiddle(t *testing.T) {
@@ -38,6 +42,26 @@ func TestTablesAreFitted(t *testing.T) {
 		lines, err := fitted([]string{"123456"}, columns, []string{"AGE", "SIZE"}, false, width)
 		if err != nil || strings.Join(strings.Fields(lines[0]), " ") != want || len(lines) != 2 {
 			t.Errorf("%d characters: %q %v, want %s", width, lines, err, want)
+		}
+	}
+}
+
+// What the API has no message for writes numbers of 64 bits as the API does, too: as text.
+func TestNumbersAreTextInJSON(t *testing.T) {
+	var out bytes.Buffer
+	a := &app{stdout: &out, stderr: io.Discard, output: "json"}
+	if err := a.arrived(new(pull), sdk.Arrived{Bytes: 1 << 60, Datagrams: &sdk.DatagramCounts{Received: 1, Recovered: 2, Late: 3, Lost: 4, Duplicated: 5, Reordered: 6}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := printOne(a, checked{Bytes: 1 << 60}, checkedColumns); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`"bytes":"1152921504606846976"`, `"bytes": "1152921504606846976"`,
+		`"datagrams":{"received":"1","recovered":"2","late":"3","lost":"4","duplicated":"5","reordered":"6"}`,
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("want %s in %s", want, out.String())
 		}
 	}
 }

@@ -158,15 +158,15 @@ type arrivedEvent struct {
 	Name     string `json:"name"`
 	Sender   string `json:"sender"`
 	Path     string `json:"path,omitempty"`
-	Bytes    uint64 `json:"bytes"`
+	Bytes    uint64 `json:"bytes,string"`
 	Error    string `json:"error,omitempty"`
 
-	Datagrams *sdk.DatagramCounts `json:"datagrams,omitempty"`
+	Datagrams *datagramCounts `json:"datagrams,omitempty"`
 }
 
 // arrived says what has arrived, and has the command run for it.
 func (a *app) arrived(p *pull, one sdk.Arrived) error {
-	event := arrivedEvent{one.ID, one.Name, one.Sender, one.Path, one.Bytes, "", one.Datagrams}
+	event := arrivedEvent{one.ID, one.Name, one.Sender, one.Path, one.Bytes, "", (*datagramCounts)(one.Datagrams)}
 	line := fmt.Sprintf("%s received %s (%s) from %s", a.paint(green, "✓"), printable.Text(one.Name), bytesize.Short(one.Bytes), one.Sender)
 	if one.Err != nil {
 		event.Error = one.Err.Error()
