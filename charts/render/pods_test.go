@@ -1,0 +1,176 @@
+package render
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/pod-security-admission/api"
+	"k8s.io/pod-security-admission/policy"
+	sigsyaml "sigs.k8s.io/yaml"
+)
+
+// pod returns the pod of an object that has one.
+func pod(t *testing.T, o Object) (meta map[string]string, spec *corev1.PodSpec) {
+	t.Helper()
+	strict := func(into any) {
+		t.Helper()
+		if err := sigsyaml.UnmarshalStrict(o.Text, into); err != nil {
+			t.Errorf("%s %s: %v", o.Kind.Kind, o.Name, err)
+		}
+	}
+	switch o.Kind.Kind {
+	case "StatefulSet":
+		var s appsv1.StatefulSet
+		strict(&s)
+		return s.Spec.Template.Labels, &s.Spec.Template.Spec
+	case "DaemonSet":
+		var s appsv1.DaemonSet
+		strict(&s)
+		return s.Spec.Template.Labels, &s.Spec.Template.Spec
+	case "Deployment":
+		var s appsv1.Deployment
+		strict(&s)
+		return s.Spec.Template.Labels, &s.Spec.Template.Spec
+	case "Pod":
+		var s corev1.Pod
+		strict(&s)
+		return s.Labels, &s.Spec
+	case "NetworkPolicy":
+		strict(new(networkingv1.NetworkPolicy))
+	case "PodDisruptionBudget":
+		strict(new(policyv1.PodDisruptionBudget))
+	case "Role":
+		strict(new(rbacv1.Role))
+	case "ClusterRole":
+		strict(new(rbacv1.ClusterRole))
+	case "Service":
+		strict(new(corev1.Service))
+	case "ConfigMap":
+		strict(new(corev1.ConfigMap))
+	case "Secret":
+		strict(new(corev1.Secret))
+	}
+	return nil, nil
+}
+
+// "A test asserts the exact pod-security level of each pod for each values file"; and each container is
+// without root and capabilities, with a root file system that cannot be written, in every profile.
+func TestPodSecurity(t *testing.T) {
+	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for profile, want := range profiles {
+		seen := make(map[string]bool)
+		objects, _, _ := rendered(t, profile, "release", "default")
+		for _, o := range objects {
+			labels, spec := pod(t, o)
+			if spec == nil {
+				continue
+			}
+			component := labels["app.kubernetes.io/component"]
+			seen[component] = true
+			if got := level(evaluator, spec); got != want[component] {
+				t.Errorf("%s: %s is %s, want %s", profile, component, got, want[component])
+			}
+			spec.HostNetwork = false // what is left of the agents but for the nodes' network?
+			for i := range spec.Containers {
+				for j := range spec.Containers[i].Ports {
+					spec.Containers[i].Ports[j].HostPort = 0
+				}
+				security := spec.Containers[i].SecurityContext
+				if security.ReadOnlyRootFilesystem == nil || !*security.ReadOnlyRootFilesystem || len(security.Capabilities.Add) > 0 {
+					t.Errorf("%s: %s writes to its root or has capabilities", profile, component)
+				}
+			}
+			if got := level(evaluator, spec); got != api.LevelRestricted {
+				t.Errorf("%s: %s is %s but for the network", profile, component, got)
+			}
+		}
+		if len(seen) != len(want) {
+			t.Errorf("%s: pods of %v, want %v", profile, seen, want)
+		}
+	}
+}
+
+func level(evaluator policy.Evaluator, spec *corev1.PodSpec) api.Level {
+	for _, level := range []api.Level{api.LevelRestricted, api.LevelBaseline} {
+		allowed := true
+		for _, result := range evaluator.EvaluatePod(api.LevelVersion{Level: level, Version: api.LatestVersion()}, &metav1.ObjectMeta{}, spec) {
+			allowed = allowed && result.Allowed
+		}
+		if allowed {
+			return level
+		}
+	}
+	return api.LevelPrivileged
+}
+
+// Managers and Envoys keep away from nodes and zones where another is. It is asked for apart, for each: a scheduler spreads nothing over
+// nodes that lack one of several labels that it is to spread by.
+func TestPodsKeepApart(t *testing.T) {
+	objects, _, _ := rendered(t, "ha", "gc", "gc")
+	apart := make(map[string][]string)
+	for _, o := range objects {
+		labels, spec := pod(t, o)
+		component := labels["app.kubernetes.io/component"]
+		if spec == nil || component != "manager" && component != "envoy" {
+			continue
+		}
+		for _, term := range spec.Affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
+			if metav1.FormatLabelSelector(term.PodAffinityTerm.LabelSelector) != metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: selected(labels)}) {
+				t.Errorf("%s keeps away from %v", component, term.PodAffinityTerm.LabelSelector)
+			}
+			apart[component] = append(apart[component], term.PodAffinityTerm.TopologyKey)
+		}
+		if len(spec.TopologySpreadConstraints) > 0 {
+			t.Errorf("%s is spread by %v, too", component, spec.TopologySpreadConstraints)
+		}
+	}
+	for _, component := range []string{"manager", "envoy"} {
+		if want := []string{corev1.LabelHostname, corev1.LabelTopologyZone}; !slices.Equal(apart[component], want) {
+			t.Errorf("pods of %s are apart by %v, want %v", component, apart[component], want)
+		}
+	}
+}
+
+// selected are the labels that a selector of a pod has.
+func selected(labels map[string]string) map[string]string {
+	chosen := make(map[string]string)
+	for _, key := range []string{"name", "instance", "component"} {
+		chosen["app.kubernetes.io/"+key] = labels["app.kubernetes.io/"+key]
+	}
+	return chosen
+}
+
+// "least privilege": nothing but managers may ask the API server for anything, and they may make nothing.
+func TestRights(t *testing.T) {
+	for profile := range profiles {
+		objects, _, _ := rendered(t, profile, "release", "default")
+		for _, o := range objects {
+			labels, spec := pod(t, o)
+			if spec != nil && labels["app.kubernetes.io/component"] != "manager" && (spec.AutomountServiceAccountToken == nil || *spec.AutomountServiceAccountToken) {
+				t.Errorf("%s: %s has a token of the API server", profile, o.Name)
+			}
+			if o.Kind.Kind != "Role" {
+				continue
+			}
+			var role rbacv1.Role
+			if err := sigsyaml.UnmarshalStrict(o.Text, &role); err != nil {
+				t.Fatal(err)
+			}
+			for _, rule := range role.Rules {
+				if len(rule.ResourceNames) == 0 || strings.Join(rule.Verbs, " ") != "get patch" {
+					t.Errorf("%s: %+v", profile, rule)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package render
+
+import (
+	"encoding/json"
+	"errors"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	sigsyaml "sigs.k8s.io/yaml"
+)
+
+// "strict `values.schema.json` with negative tests": the message names the path.
+func TestBadValuesAreRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"manager": {"replica": 3}}`:                                       "replica",
+		`{"manager": {"replicas": "3"}}`:                                    "/manager/replicas",
+		`{"manager": {"replicas": 2}}`:                                      "with the embedded store it can be 1 or 3",
+		`{"dataplane": {"hostNetwork": false}}`:                             "dataplane",
+		`{"dataPlane": {"hostNetwork": "no"}}`:                              "/dataPlane/hostNetwork",
+		`{"agent": {"port": 80}}`:                                           "/agent/port",
+		`{"agent": {"port": 7411}}`:                                         "agent.port and agent.adminPort are the same",
+		`{"gatherer": {"dataPort": 7410}}`:                                  "agent.port and gatherer.dataPort are the same",
+		`{"gatherer": {"controller": "best"}}`:                              "/gatherer/controller",
+		`{"gatherer": {"policy": {"defaults": {}}}}`:                        "at '/gatherer/policy': additional properties 'defaults'",
+		`{"gatherer": {"policy": {"default": {"targt": "1MB"}}}}`:           "at '/gatherer/policy/default': additional properties 'targt'",
+		`{"gatherer": {"policy": {"default": {"target": "fast"}}}}`:         "/gatherer/policy/default/target",
+		`{"gatherer": {"policy": {"default": {"priority": 1001}}}}`:         "/gatherer/policy/default/priority",
+		`{"gatherer": {"policy": {"rules": [{"client": ["a"]}]}}}`:          "at '/gatherer/policy/rules/0': additional properties 'client'",
+		`{"gatherer": {"policy": {"admission": "deny"}}}`:                   "/gatherer/policy/admission",
+		`{"replicator": {"lans": "eth0"}}`:                                  "/replicator/lans",
+		`{"agent": {"cache": {"size": "4G"}}}`:                              "/agent/cache/size",
+		`{"agent": {"image": {"digest": "latest"}}}`:                        "/agent/image/digest",
+		`{"agent": {"uplink": "1 Gbit/s"}}`:                                 "/agent/uplink",
+		`{"agent": {"uplink": 125000000}}`:                                  "/agent/uplink",
+		`{"agent": {"config": {"cahce": {"bytes": "1GiB"}}}}`:               "at '/agent/config': additional properties 'cahce'",
+		`{"manager": {"config": {"grpc": {"maxConnections": "many"}}}}`:     "/manager/config/grpc/maxConnections",
+		`{"gatherer": {"config": {"exec": "run"}}}`:                         "/gatherer/config/exec",
+		`{"replicator": {"config": {"store": {"dir": "/srv"}}}}`:            "at '/replicator/config': additional properties 'store'",
+		`{"agent": {"podLabels": {"x": true}}}`:                             "/agent/podLabels/x",
+		`{"manager": {"podAnnotations": {"x": 1}}}`:                         "/manager/podAnnotations/x",
+		`{"global": {"imagePullSecrets": ["regcred"]}}`:                     "/global/imagePullSecrets/0",
+		`{"log": {"level": "verbose"}}`:                                     "/log/level",
+		`{"store": {"external": {"endpoints": "https://etcd"}}}`:            "/store/external/endpoints",
+		`{"store": {"external": {"endpoints": ["etcd:2379"]}}}`:             "/store/external/endpoints/0",
+		`{"store": {"external": {"clientCertificate": true}}}`:              "name the Secret that has it in store.external.tlsSecret",
+		`{"replicator": {"sources": ["srv"]}}`:                              "/replicator/sources/0",
+		`{"fullnameOverride": "Our_Own"}`:                                   "/fullnameOverride",
+		`{"nameOverride": "it's"}`:                                          "/nameOverride",
+		`{"namespaceOverride": "a b"}`:                                      "/namespaceOverride",
+		`{"envoy": {"rateLimit": {"requestsPerSecond": 0}}}`:                "/envoy/rateLimit/requestsPerSecond",
+		`{"monitoring": {"podMonitor": {"interval": "often"}}}`:             "/monitoring/podMonitor/interval",
+		`{"monitoring": {"prometheusRule": {"disabled": ["X"]}}}`:           "/monitoring/prometheusRule/disabled/0",
+		`{"monitoring": {"prometheusRule": {"disabled": ["GroupcastNo"]}}}`: "has GroupcastNo, which is no alert",
+		`{"agent": {"updateStrategy": {"maxUnavailable": 0}}}`:              "/agent/updateStrategy/maxUnavailable",
+		`{"replicator": {"updateStrategy": {"maxUnavailable": "0%"}}}`:      "/replicator/updateStrategy/maxUnavailable",
+		`{"gatherer": {"storage": {"reserve": "20Gi"}}}`:                    "gatherer.storage.reserve 20Gi leaves nothing of gatherer.storage.size 20Gi",
+		`{"gatherer": {"storage": {"size": "200Mi"}}}`:                      "gatherer.storage.reserve 256Mi leaves nothing",
+		`{"agent": {"cache": {"medium": "Memory"}}}`:                        "agent.cache.size 4Gi in memory is not less than",
+		`{"envoy": {"service": {"port": 7481}}}`:                            "envoy.service.port and envoy.service.httpPort are the same",
+		`{"envoy": {"hostnames": ["a_b"]}}`:                                 "/envoy/hostnames/0",
+	} {
+		var values map[string]any
+		if err := json.Unmarshal([]byte(text), &values); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, _, err := Render(t.Context(), "release", "default", values); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// Each part can be the only one, in a namespace of its own: it gets in, and every address that is written anywhere
+// is that of a Service there.
+func TestPartsAlone(t *testing.T) {
+	address := regexp.MustCompile(`([a-z0-9-]+)\.([a-z0-9-]+)\.svc\b`)
+	parts := []string{"agent", "gatherer", "replicator"}
+	for _, alone := range parts {
+		values := map[string]any{"namespaceOverride": "elsewhere"}
+		for _, part := range parts {
+			values[part] = map[string]any{"enabled": part == alone}
+		}
+		objects, manifest, _, err := Render(t.Context(), "release", "default", values)
+		if err != nil {
+			t.Fatalf("%s: %v", alone, err)
+		}
+		services, reviews := map[string]bool{}, false
+		for _, o := range objects {
+			services[o.Name] = services[o.Name] || o.Kind.Kind == "Service"
+			reviews = reviews || o.Kind.Kind == "ClusterRole" && strings.Contains(string(o.Text), "tokenreviews")
+		}
+		if !reviews {
+			t.Errorf("%s alone: the managers may not check its token", alone)
+		}
+		for _, found := range address.FindAllStringSubmatch(manifest, -1) {
+			isRoute := alone != "gatherer" && found[1] == "release-groupcast-gatherer" // Envoy's, to one that may come
+			if found[2] != "elsewhere" || !services[found[1]] && !isRoute {
+				t.Errorf("%s alone: there is no Service at %s", alone, found[0])
+			}
+		}
+	}
+}
+
+// configuration returns the file that a part of a release "release" reads.
+func configuration(t *testing.T, values map[string]any, part string) map[string]any {
+	t.Helper()
+	objects, _, _, err := Render(t.Context(), "release", "default", values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range objects {
+		if o.Kind.Kind != "ConfigMap" || o.Name != "release-groupcast-"+part {
+			continue
+		}
+		var holder corev1.ConfigMap
+		var config map[string]any
+		if err := errors.Join(sigsyaml.Unmarshal(o.Text, &holder), sigsyaml.Unmarshal([]byte(holder.Data[part+".yaml"]), &config)); err != nil {
+			t.Fatal(err)
+		}
+		return config
+	}
+	t.Fatalf("there is no configuration of the %s", part)
+	return nil
+}
+
+// Agents state the uplink that values give, and look for their own where they give none.
+func TestUplinkIsStated(t *testing.T) {
+	for stated, want := range map[string]any{"": nil, "1250MB": "1250MB"} {
+		config := configuration(t, map[string]any{"agent": map[string]any{"uplink": stated}}, "agent")
+		data, _ := config["data"].(map[string]any)
+		if data["uplink"] != want || data["listen"] != ":7410" {
+			t.Errorf("with an uplink of %q, agents read %v", stated, data)
+		}
+	}
+}
+
+// Managers check an external etcd by the Secret's ca.crt, and show the certificate beside it if they are to. It is mounted where they look.
+func TestEtcdSecretIsUsed(t *testing.T) {
+	const dir = "/etc/etcd-tls"
+	external := map[string]any{"endpoints": []any{"https://etcd:2379"}, "tlsSecret": "etcd-client"}
+	for shown, want := range map[bool]map[string]any{
+		false: {"caFile": dir + "/ca.crt"},
+		true:  {"caFile": dir + "/ca.crt", "certFile": dir + "/tls.crt", "keyFile": dir + "/tls.key"},
+	} {
+		external["clientCertificate"] = shown
+		store, _ := configuration(t, map[string]any{"store": map[string]any{"external": external}}, "manager")["store"].(map[string]any)
+		for _, key := range []string{"caFile", "certFile", "keyFile"} {
+			if store[key] != want[key] {
+				t.Errorf("with clientCertificate %v, %s is %v, want %v", shown, key, store[key], want[key])
+			}
+		}
+	}
+	objects, _, _ := rendered(t, "external-etcd", "release", "default")
+	for _, o := range objects {
+		labels, spec := pod(t, o)
+		isThere := func(m corev1.VolumeMount) bool { return m.MountPath == dir }
+		if labels["app.kubernetes.io/component"] == "manager" && !slices.ContainsFunc(spec.Containers[0].VolumeMounts, isThere) {
+			t.Errorf("%s %s mounts nothing at %s", o.Kind.Kind, o.Name, dir)
+		}
+	}
+}
