@@ -151,7 +151,7 @@ func TestP11ManagersAreGone(t *testing.T) {
 			said := func(words string) func() bool {
 				return func() bool { return strings.Count(p.Process.Output(), words) == 1 }
 			}
-			n.Await("the sender says that no manager answers", said("no manager answers since "))
+			n.Await("the sender says that no manager answers", said("nothing is heard of the managers since "))
 			fault.back(n)
 			n.AwaitComplete(p)
 			n.Await("the sender says that one answers again", said("a manager answers again"))

@@ -289,7 +289,7 @@ func (a *app) sayWaiting(client *sdk.Client) (stop func()) {
 func (a *app) sayAway(since time.Time) {
 	line := "a manager answers again"
 	if !since.IsZero() {
-		line = fmt.Sprintf("no manager answers since %s: what is under way goes on, and how it stands is shown again when one does", since.Format(time.TimeOnly))
+		line = fmt.Sprintf("nothing is heard of the managers since %s: what is under way goes on, and how it stands is shown again when one answers", since.Format(time.TimeOnly))
 	}
 	if shown := a.shown.Load(); shown != nil {
 		shown.say(line)

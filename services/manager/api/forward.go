@@ -55,7 +55,7 @@ func (s *Server) forwardStream(stream grpc.ServerStream, method string) error {
 	}
 	upstream, err := connection.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, method)
 	if err != nil {
-		return err
+		return leaderGone(stream.Context(), err)
 	}
 	go func() {
 		if pump(newRequest, stream.RecvMsg, upstream.SendMsg) == nil {
