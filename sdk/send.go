@@ -35,6 +35,7 @@ type Outgoing struct {
 	mu      sync.Mutex
 	latest  Delivery
 	stripes *groupv1.Stripes // of the last link; nil before there is one
+	trouble error            // why the agent is not fed that is to be
 	err     error
 	changed chan struct{} // closed when the latest changes
 }
@@ -156,6 +157,20 @@ func (o *Outgoing) note(delivery Delivery, err error) {
 
 // ID returns the delivery's id.
 func (o *Outgoing) ID() string { return o.id }
+
+// Trouble returns what keeps this side from sending to its agent, which is tried again; nil if nothing does.
+func (o *Outgoing) Trouble() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.trouble
+}
+
+// noteTrouble notes what keeps this side from sending.
+func (o *Outgoing) noteTrouble(err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.trouble = err
+}
 
 // Progress yields the delivery as it is, and again as it changes, until it has ended
 // or ctx is done.
@@ -300,7 +315,10 @@ func (o *Outgoing) keepOffering(ctx context.Context, standing func(*groupv1.Deli
 		linked, release := attendance.while(ctx, o.id, func(a *groupv1.Assignment) bool {
 			return len(a.GetChildren()) > 0 && sameNeighbour(a.GetChildren()[0], child)
 		})
-		err = offer(linked, assignment, child, func() { lost.Store("") })
+		err = offer(linked, assignment, child, func() {
+			lost.Store("")
+			o.noteTrouble(nil)
+		})
 		switch {
 		case errors.Is(err, object.ErrChanged):
 			release()
@@ -311,6 +329,7 @@ func (o *Outgoing) keepOffering(ctx context.Context, standing func(*groupv1.Deli
 			pause.For(linked, doneCheck) // it has all, unless it asks again
 		case linked.Err() == nil:
 			lost.Store(child.GetName())
+			o.noteTrouble(err)
 			attendance.reportNow()
 			pause.For(linked, wait.next())
 		default: // there is another

@@ -199,7 +199,7 @@ type Status struct {
 type Away struct {
 	// ID is ROLE/NAME, as in its identity.
 	ID string
-	// Seen is when it was last heard, or when the manager that leads began if it was not since.
+	// Seen is when it was last heard; the zero time if that was not since the manager leads that does now.
 	Seen time.Time
 }
 
@@ -267,9 +267,17 @@ func newStatus(m *groupv1.GetStatusResponse) Status {
 		Groups: int(m.GetGroups()), Members: int(m.GetMembers()),
 		AgentsOnline: int(m.GetAgentsOnline()), AgentsOffline: int(m.GetAgentsOffline()),
 		Started: m.GetStartTime().AsTime(), TrustDomain: m.GetTrustDomain(), ReadOnlyReason: m.GetReadOnlyReason(), Absent: m.GetAbsent(),
-		Away: convert(m.GetAway(), func(a *groupv1.Away) Away { return Away{a.GetId(), a.GetSeenTime().AsTime()} }),
+		Away: convert(m.GetAway(), newAway),
 		wire: wire{m},
 	}
+}
+
+func newAway(m *groupv1.Away) Away {
+	one := Away{ID: m.GetId()}
+	if m.GetSeenTime() != nil {
+		one.Seen = m.GetSeenTime().AsTime()
+	}
+	return one
 }
 
 // message returns the policy as the API takes it.

@@ -161,3 +161,38 @@ func TestEtcdSecretIsUsed(t *testing.T) {
 		}
 	}
 }
+
+// A key of a map that is null, as --set KEY=null makes it, is none: the schema takes it, and nothing of it is rendered.
+func TestNullTakesAKeyOut(t *testing.T) {
+	taken := map[string]any{"taken-out": nil}
+	both := map[string]any{"taken-out": nil, "kept": "yes"}
+	component := func() map[string]any {
+		return map[string]any{"podLabels": both, "podAnnotations": taken, "nodeSelector": taken, "service": map[string]any{"annotations": taken}}
+	}
+	account := func() map[string]any {
+		values := component()
+		delete(values, "service")
+		values["serviceAccount"] = map[string]any{"annotations": taken}
+		return values
+	}
+	values := map[string]any{
+		"commonLabels": taken, "manager": component(), "envoy": component(), "agent": account(), "replicator": account(), "gatherer": component(),
+		"monitoring": map[string]any{
+			"podMonitor": map[string]any{"enabled": true, "labels": taken}, "prometheusRule": map[string]any{"enabled": true, "labels": taken},
+			"serviceMonitor": map[string]any{"enabled": true, "labels": taken},
+		},
+	}
+	_, manifest, notes, err := Render(t.Context(), "release", "default", values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(manifest+notes, "taken-out") {
+		t.Error("a key that is null is rendered")
+	}
+	if got := strings.Count(manifest, "kept: \"yes\""); got != 5 {
+		t.Errorf("the labels beside it are on %d pods, want 5", got)
+	}
+	if strings.Contains(manifest, "nodeSelector") || strings.Contains(notes, "with these labels alone") {
+		t.Error("pods are bound to nodes without any label")
+	}
+}

@@ -360,7 +360,11 @@ func (a *app) showStatus(status sdk.Status) error {
 			fmt.Fprintf(a.stderr, "and %d others: groupcast gatherer list, groupcast replicator list\n", len(status.Away)-i)
 			break
 		}
-		fmt.Fprintf(a.stderr, "%s is absent, last seen %s ago, at %s\n", one.ID, age(one.Seen), one.Seen.Local().Format(time.DateTime))
+		when := "not seen since the manager leads that does now"
+		if !one.Seen.IsZero() {
+			when = fmt.Sprintf("last seen %s ago, at %s", age(one.Seen), one.Seen.Local().Format(time.DateTime))
+		}
+		fmt.Fprintf(a.stderr, "%s is absent, %s\n", one.ID, when)
 	}
 	return printOne(a, status, statusColumns)
 }

@@ -10,12 +10,15 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/groupcast/groupcast/internal/bytesize"
 	"github.com/groupcast/groupcast/internal/noroom"
+	"github.com/groupcast/groupcast/internal/pause"
+	"github.com/groupcast/groupcast/internal/printable"
 	"github.com/groupcast/groupcast/sdk"
 )
 
@@ -151,6 +154,7 @@ func (a *app) push(ctx context.Context, client *sdk.Client, p *push, what string
 func (a *app) follow(ctx context.Context, client *sdk.Client, out *sdk.Outgoing) error {
 	shown := newProgress(a)
 	defer a.sayRefused(ctx, client, shown.say)()
+	defer sayTrouble(ctx, out, shown.say)()
 	for d, err := range out.Progress(ctx) {
 		if err != nil {
 			shown.end()
@@ -167,6 +171,38 @@ func (a *app) follow(ctx context.Context, client *sdk.Client, out *sdk.Outgoing)
 		return err
 	}
 	return a.conclude(ctx, client, ended)
+}
+
+const (
+	// troublePause is how often it is looked whether anything keeps a push from sending.
+	troublePause = time.Second
+	// troublePatience is how long that may last before it is told: an agent that restarts is soon there again.
+	troublePatience = 5 * time.Second
+)
+
+// sayTrouble tells, until it is stopped, what keeps a push from sending for long.
+func sayTrouble(ctx context.Context, out *sdk.Outgoing, say func(string)) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var looking sync.WaitGroup
+	looking.Go(func() {
+		var since time.Time
+		told := false
+		for pause.For(ctx, troublePause) {
+			switch err := out.Trouble(); {
+			case err == nil:
+				since, told = time.Time{}, false
+			case since.IsZero():
+				since = time.Now()
+			case !told && time.Since(since) >= troublePatience:
+				told = true
+				say("nothing can be sent: " + printable.Text(err.Error()) + "; trying again")
+			}
+		}
+	})
+	return func() {
+		cancel()
+		looking.Wait()
+	}
 }
 
 // cancel ends a delivery whose sender was interrupted.

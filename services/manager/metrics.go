@@ -3,6 +3,7 @@ package manager
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/api"
 	"github.com/groupcast/groupcast/services/manager/store"
 	"github.com/groupcast/groupcast/services/manager/survey"
@@ -17,8 +18,8 @@ func registerMetrics(registry prometheus.Registerer, shown *view.View, leading *
 	gauge("groupcast_manager_members", "Members that are joined, over all groups.", func() float64 { return float64(shown.Count().Members) })
 	gauge("groupcast_manager_agents_online", "Agents that report.", func() float64 { return float64(shown.Count().AgentsOnline) })
 	gauge("groupcast_manager_agents_offline", "Agents that are silent.", func() float64 { return float64(shown.Count().AgentsOffline) })
-	gauge("groupcast_manager_gatherers_silent", "Gatherers that have registered and are silent; 0 unless this manager leads.", func() float64 { return float64(silentGatherers(leading)) })
-	gauge("groupcast_manager_replicators_silent", "Replicators that have registered and are silent; 0 unless this manager leads.", func() float64 { return float64(silentReplicators(leading)) })
+	gauge("groupcast_manager_gatherers_silent", "Gatherers that have registered and are silent; 0 unless this manager leads.", func() float64 { return float64(server.Silent(identity.Gatherer)) })
+	gauge("groupcast_manager_replicators_silent", "Replicators that have registered and are silent; 0 unless this manager leads.", func() float64 { return float64(server.Silent(identity.Replicator)) })
 	gauge("groupcast_manager_services_absent", "Kinds of services, as agents, whose pods are to be here and of which none is; 0 unless this manager leads.", func() float64 { return float64(server.Absent()) })
 	gauge("groupcast_manager_deliveries_running", "Deliveries that run, over all groups.", func() float64 { return float64(shown.Count().DeliveriesRunning) })
 	gauge("groupcast_manager_round_trips", "Pairs of agents that have measured each other; 0 unless this manager leads.", func() float64 { return float64(surveyed(leading).RoundTrips) })
@@ -27,22 +28,6 @@ func registerMetrics(registry prometheus.Registerer, shown *view.View, leading *
 	gauge("groupcast_manager_term", "The term of the manager that leads; 0 while none does.", func() float64 { return float64(leading.Leader().Term) })
 	gauge("groupcast_manager_revision", "The revision of the state that this manager sees.", func() float64 { return float64(shown.Revision()) })
 	gauge("groupcast_manager_read_only", "1 while writes are refused because the store has no room.", func() float64 { return truth(state.Room() != nil) })
-}
-
-func silentGatherers(leading *leadership) int {
-	registry := leading.Registry()
-	if registry == nil {
-		return 0
-	}
-	return len(registry.AwayGatherers())
-}
-
-func silentReplicators(leading *leadership) int {
-	desk := leading.Replications()
-	if desk == nil {
-		return 0
-	}
-	return len(desk.Away())
 }
 
 func surveyed(leading *leadership) survey.Count {

@@ -24,6 +24,20 @@ const patience = 30 * time.Second
 // serve starts a server of a test's own, and returns an operator's client.
 func serve(t *testing.T) *sdk.Client {
 	t.Helper()
+	client, err := sdk.Open(start(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	if _, err := client.CreateGroup(t.Context(), "g", sdk.Policy{}); err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// start starts a server, and returns its operator's configuration.
+func start(t *testing.T) (access string) {
+	t.Helper()
 	binary := testprocess.Binary(t, "github.com/groupcast/groupcast/services/standalone/cmd/groupcast-standalone")
 	data := filepath.Join(t.TempDir(), "data")
 	server := exec.Command(binary, "--data", data, "--grpc-listen", "127.0.0.1:0", "--admin-listen", "", "--agents-listen", "127.0.0.1:0", "--gatherer-enabled=false")
@@ -43,15 +57,7 @@ func serve(t *testing.T) *sdk.Client {
 	if err != nil || !strings.HasPrefix(line, "ready: ") {
 		t.Fatalf("it said %q (%v), want that it is ready", line, err)
 	}
-	client, err := sdk.Open(filepath.Join(data, "admin.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { client.Close() })
-	if _, err := client.CreateGroup(t.Context(), "g", sdk.Policy{}); err != nil {
-		t.Fatal(err)
-	}
-	return client
+	return filepath.Join(data, "admin.yaml")
 }
 
 // notes are what a member got, datagram by datagram.

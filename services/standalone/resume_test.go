@@ -23,8 +23,9 @@ type parties struct {
 	file   string
 }
 
-func newParties(t *testing.T) *parties {
-	client := serve(t)
+func newParties(t *testing.T) *parties { return newPartiesOf(t, serve(t)) }
+
+func newPartiesOf(t *testing.T, client *sdk.Client) *parties {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	t.Cleanup(cancel)
 	file := filepath.Join(t.TempDir(), "file")

@@ -38,8 +38,8 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace 
 app.kubernetes.io/version: {{ $root.Chart.AppVersion | quote }}
 app.kubernetes.io/part-of: groupcast
 app.kubernetes.io/managed-by: {{ $root.Release.Service }}
-{{- with $root.Values.commonLabels }}
-{{ toYaml . }}
+{{- with include "groupcast.given" $root.Values.commonLabels }}
+{{ . }}
 {{- end }}
 {{- end -}}
 
@@ -120,11 +120,24 @@ groupcast/{{ include "groupcast.namespace" . }}/{{ include "groupcast.fullname" 
 {{- end -}}
 {{- end -}}
 
+{{/* What a map of values holds, but for the keys that --set KEY=null has taken out of it. */}}
+{{- define "groupcast.given" -}}
+{{- $given := dict -}}
+{{- range $key, $value := . -}}
+{{- if not (kindIs "invalid" $value) -}}
+{{- $_ := set $given $key $value -}}
+{{- end -}}
+{{- end -}}
+{{- with $given -}}
+{{ toYaml . }}
+{{- end -}}
+{{- end -}}
+
 {{/* The annotations of an object: what values say. Call with a map. */}}
 {{- define "groupcast.annotations" -}}
-{{- with . }}
+{{- with include "groupcast.given" . }}
 annotations:
-  {{- toYaml . | nindent 2 }}
+  {{- . | nindent 2 }}
 {{- end }}
 {{- end -}}
 
@@ -152,9 +165,9 @@ affinity:
 {{- with .priorityClassName }}
 priorityClassName: {{ . }}
 {{- end }}
-{{- with .nodeSelector }}
+{{- with include "groupcast.given" .nodeSelector }}
 nodeSelector:
-  {{- toYaml . | nindent 2 }}
+  {{- . | nindent 2 }}
 {{- end }}
 {{- with .tolerations }}
 tolerations:
@@ -218,13 +231,13 @@ securityContext:
 {{- $values := index . 2 -}}
 labels:
   {{- include "groupcast.labels" (list $root (index . 1)) | nindent 2 }}
-  {{- with $values.podLabels }}
-  {{- toYaml . | nindent 2 }}
+  {{- with include "groupcast.given" $values.podLabels }}
+  {{- . | nindent 2 }}
   {{- end }}
 annotations:
   checksum/config: {{ include (printf "groupcast.%s.config" (index . 1)) $root | sha256sum }}
-  {{- with $values.podAnnotations }}
-  {{- toYaml . | nindent 2 }}
+  {{- with include "groupcast.given" $values.podAnnotations }}
+  {{- . | nindent 2 }}
   {{- end }}
 {{- end -}}
 

@@ -6,7 +6,10 @@ import (
 )
 
 // Absent says who is to be here and is not.
-var Absent = absent
+var (
+	Absent   = absent
+	IsMissed = isMissed
+)
 
 // RuledMethods returns the methods that have a rule.
 func RuledMethods() []string { return slices.Sorted(maps.Keys(rules)) }

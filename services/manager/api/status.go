@@ -70,7 +70,26 @@ func (s *Server) away() (all []*groupv1.Away, leads bool) {
 	if registry == nil || desk == nil {
 		return nil, false
 	}
-	return slices.Concat(registry.AwayGatherers(), desk.Away()), true
+	all = slices.Concat(registry.AwayGatherers(), desk.Away())
+	return slices.DeleteFunc(all, func(one *groupv1.Away) bool { return !isMissed(one, s.ServiceAccounts.Accounts()) }), true
+}
+
+// isMissed reports whether who is silent should be here. Who was silent before this manager began to lead may have stopped
+// in order meanwhile: in Kubernetes it is not missed where no pods of its kind are to be.
+func isMissed(one *groupv1.Away, accounts map[string]identity.Role) bool {
+	role, _, _ := strings.Cut(one.GetId(), "/")
+	return one.GetSeenTime() != nil || len(accounts) == 0 || slices.Contains(slices.Collect(maps.Values(accounts)), identity.Role(role))
+}
+
+// Silent is how many of a kind have registered and are silent, and should be here. That only the leader knows; it is 0 for the others.
+func (s *Server) Silent(kind identity.Role) (n int) {
+	away, _ := s.away()
+	for _, one := range away {
+		if role, _, _ := strings.Cut(one.GetId(), "/"); identity.Role(role) == kind {
+			n++
+		}
+	}
+	return n
 }
 
 // Absent is of how many ServiceAccounts' pods none is here. That only the leader knows; it is 0 for the others.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
@@ -95,6 +96,28 @@ func TestStatusSaysThatNobodyLeads(t *testing.T) {
 		status := statusOf(t, nil, store.Leader{Candidate: store.Candidate{Name: leader}, Term: 3})
 		if status.GetLeader() != leader || (status.GetReadOnlyReason() == "") != leads {
 			t.Errorf("where %q leads: %q leads, %q", leader, status.GetLeader(), status.GetReadOnlyReason())
+		}
+	}
+}
+
+// Who stopped while another manager began to lead is not missed where no pods of its kind are to be any more.
+func TestWhoIsToBeIsMissed(t *testing.T) {
+	seen := timestamppb.Now()
+	only := map[string]identity.Role{"gc/a": identity.Agent}
+	both := map[string]identity.Role{"gc/a": identity.Agent, "gc/g": identity.Gatherer}
+	for _, c := range []struct {
+		name     string
+		seen     *timestamppb.Timestamp
+		accounts map[string]identity.Role
+		missed   bool
+	}{
+		{"silent under this leader", seen, only, true},
+		{"silent before, its pods are to be", nil, both, true},
+		{"silent before, its pods are not to be", nil, only, false},
+		{"silent before, outside Kubernetes", nil, nil, true},
+	} {
+		if got := api.IsMissed(&groupv1.Away{Id: "gatherer/g", SeenTime: c.seen}, c.accounts); got != c.missed {
+			t.Errorf("%s: missed %v, want %v", c.name, got, c.missed)
 		}
 	}
 }

@@ -234,10 +234,10 @@ func (k *keeper) facts(delivery view.Delivery, now time.Time) facts {
 	defer k.mu.Unlock()
 	p := k.progress
 	p.sealed, p.length = record.GetSealed(), record.GetLength()
-	p.noteSent(now)
+	p.noteSent(now, true)
 	f.handedOver, f.agentMoved = p.handedOver() || isDatagrams(delivery), later(p.agentMoved, k.desk.started.Add(HandoverPatience)) // agents have to find this leader
 	f.moved, f.trouble, f.connected = later(later(p.moved, k.desk.started), k.hindered), p.trouble(now), p.connected(now)
-	f.full = p.full(now)
+	f.full, f.unreached = p.full(now), p.unreached(now)
 	for _, participant := range delivery.GetMembers() {
 		f.members = append(f.members, k.member(delivery, participant.GetName(), now))
 	}

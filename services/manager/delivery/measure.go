@@ -24,34 +24,35 @@ type measuring struct {
 
 func (m measuring) measure() {
 	d := m.record.GetDelivery()
-	sending := m.sendTime()
-	result := &groupv1.Measurements{
-		SendBytesPerSecond:      rate(d.GetSentBytes(), sending),
-		ReceptionBytesPerSecond: m.reception(),
-		Links:                   m.links(),
-		Caches:                  m.caches(),
+	sending, known := m.sendTime()
+	result := &groupv1.Measurements{ReceptionBytesPerSecond: m.reception(), Links: m.links(), Caches: m.caches()}
+	if known {
+		result.SendBytesPerSecond = rate(d.GetSentBytes(), sending)
 	}
 	if result.GetSendBytesPerSecond() > 0 {
 		result.EffectiveThroughput = float64(result.GetReceptionBytesPerSecond()) / float64(result.GetSendBytesPerSecond())
 	}
 	d.Measurements = result
 	for _, receipt := range d.GetReceipts() {
-		if receipt.GetElapsed() != nil {
+		if receipt.GetElapsed() != nil && known {
 			receipt.Stretch = stretch(receipt.GetElapsed().AsDuration(), sending)
 		}
 	}
 }
 
-// sendTime returns how long the sender took to send what it has sent.
-func (m measuring) sendTime() time.Duration {
+// sendTime returns how long the sender took to send what it has sent, if that is known: what it sent before this manager
+// led may have been all. A stream is sealed when all of it is sent.
+func (m measuring) sendTime() (time.Duration, bool) {
 	d := m.record.GetDelivery()
 	switch sealed := m.record.GetSealTime(); {
 	case !m.progress.sent.IsZero():
-		return m.progress.sent.Sub(m.progress.begun)
-	case sealed != nil && d.GetSentBytes() >= d.GetLength(): // it sent all in an earlier term
-		return max(sealed.AsTime().Sub(m.progress.begun), 0)
+		return m.progress.sent.Sub(m.progress.begun), true
+	case sealed == nil || d.GetSentBytes() < d.GetLength():
+		return m.now.Sub(m.progress.begun), true
+	case d.GetSpec().GetKind() == groupv1.DeliveryKind_DELIVERY_KIND_STREAM:
+		return max(sealed.AsTime().Sub(m.progress.begun), 0), true
 	}
-	return m.now.Sub(m.progress.begun)
+	return 0, false
 }
 
 // reception returns the smallest rate of the members that were joined at the start.

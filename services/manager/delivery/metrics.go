@@ -87,7 +87,9 @@ func (m *Metrics) receipt(state groupv1.ReceiptState, reason string) {
 
 func (m *Metrics) measured(of *groupv1.Measurements) {
 	m.reception.Observe(float64(of.GetReceptionBytesPerSecond()))
-	m.effective.Observe(of.GetEffectiveThroughput())
+	if of.GetSendBytesPerSecond() > 0 { // it is known, and was not 0
+		m.effective.Observe(of.GetEffectiveThroughput())
+	}
 	for _, link := range of.GetLinks() {
 		m.links.Observe(float64(link.GetBytesPerSecond()))
 	}

@@ -22,6 +22,8 @@ const reportPatience = 10 * time.Second
 type progress struct {
 	sender     identity.ID
 	begun      time.Time
+	inherited  bool // it began under another leader
+	sentUnseen bool // all was sent before this one heard of it
 	nodes      map[identity.ID]*nodeProgress
 	links      map[link]*carriage
 	doubted    map[link]uint64      // by which an agent was found idle, and with how many bytes its lower end was
@@ -89,9 +91,12 @@ func newProgress(delivery view.Delivery, now time.Time) *progress {
 	return &progress{
 		sender: placement.MemberID(delivery.GetDelivery().GetSender()), begun: delivery.GetDelivery().GetCreateTime().AsTime(),
 		nodes: make(map[identity.ID]*nodeProgress), links: make(map[link]*carriage), doubted: make(map[link]uint64), unknown: make(map[string]time.Time),
-		moved: now,
+		moved: now, inherited: now.Sub(delivery.GetDelivery().GetCreateTime().AsTime()) > inheritedAge,
 	}
 }
+
+// inheritedAge is how old a delivery is at least that begun under another leader.
+const inheritedAge = time.Second
 
 // take notes a report, and returns whether it says something to act on at once.
 func (p *progress) take(from identity.ID, report *groupv1.DeliveryReport, current *tree.Tree, now time.Time) (urgent bool) {
@@ -116,18 +121,24 @@ func (p *progress) take(from identity.ID, report *groupv1.DeliveryReport, curren
 	urgent = p.takeLinks(from, report, current, now) || urgent
 	node.measureRate(report.GetBytes(), now)
 	node.report, node.at = report, now
-	p.noteSent(now)
+	p.noteSent(now, known || from != p.sender)
 	return urgent
 }
 
-// noteSent notes when the sender had sent all, once that is known.
-func (p *progress) noteSent(now time.Time) {
+// noteSent notes when the sender had sent all, once that is known. Where its first report to a new leader says so, that
+// was at some time before.
+func (p *progress) noteSent(now time.Time, followed bool) {
 	sender := p.nodes[p.sender]
-	if p.sent.IsZero() && p.sealed && sender.reported().GetBytes() >= p.length && sender != nil {
-		p.sent = sender.bytesAt
-		if p.sent.IsZero() {
-			p.sent = now
-		}
+	if p.sentUnseen || !p.sent.IsZero() || !p.sealed || sender.reported().GetBytes() < p.length || sender == nil {
+		return
+	}
+	if p.inherited && !followed {
+		p.sentUnseen = true
+		return
+	}
+	p.sent = sender.bytesAt
+	if p.sent.IsZero() {
+		p.sent = now
 	}
 }
 
@@ -213,6 +224,14 @@ func (p *progress) full(now time.Time) (agent string) {
 		}
 	}
 	return agent
+}
+
+// unreached returns the agent that the sender cannot reach, if it has sent nothing so far.
+func (p *progress) unreached(now time.Time) (agent string) {
+	if sender := p.nodes[p.sender]; sender != nil && sender.report.GetBytes() == 0 && now.Sub(sender.at) < reportPatience {
+		return sender.report.GetLost()
+	}
+	return ""
 }
 
 // connected tells whether an agent has a child that is connected.

@@ -35,6 +35,7 @@ type facts struct {
 	moved     time.Time // when anybody last got more, or the delivery began
 	trouble   bool      // somebody reports that it cannot go on
 	full      string    // an agent whose disk has no room, if there is one
+	unreached string    // the agent that the sender cannot reach, if it has sent nothing
 	connected bool      // somebody is connected to somebody
 	busy      bool      // an agent of the tree lately fed somebody, in whatever delivery
 
@@ -147,7 +148,10 @@ func (f facts) stuck(v *verdict) {
 		return
 	}
 	cause := failure{NoPath, "nothing came for " + patience.String() + ": no agent could feed the member"}
-	if f.full != "" {
+	switch {
+	case f.unreached != "":
+		cause = failure{NoPath, "nothing came for " + patience.String() + ": the sender could not reach agent " + f.unreached + " at its data port"}
+	case f.full != "":
 		cause = failure{NoRoom, "nothing came for " + patience.String() + ": the disk of agent " + f.full + " has no room for its cache"}
 	}
 	for _, m := range f.members {

@@ -109,6 +109,7 @@ func TestStuck(t *testing.T) {
 		{"the sender has gone, and what it sent with an agent", facts{
 			now: after(60), connected: true, senderGone: after(1), sealed: true, handedOver: true,
 		}, "a:no_path b:no_path"},
+		{"the sender reaches no agent", facts{now: after(60), trouble: true, connected: true, unreached: "agent-a"}, "a:no_path b:no_path"},
 		{"no room at an agent", facts{now: after(60), trouble: true, connected: true, full: "agent-a"}, "a:no_room b:no_room"},
 		{"something moved", facts{now: after(60), moved: after(30)}, "due +1m30s"},
 	} {

@@ -13,6 +13,7 @@ import (
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	managerv1 "github.com/groupcast/groupcast/internal/gen/groupcast/manager/v1"
 	"github.com/groupcast/groupcast/services/manager/ledger"
+	"github.com/groupcast/groupcast/services/manager/placement"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
@@ -159,6 +160,26 @@ func TestPrefixes(t *testing.T) {
 	}
 }
 
+// When the sender had sent all is not known of one that says so to a new leader at once.
+func TestWhatWasSentUnseen(t *testing.T) {
+	record := &managerv1.DeliveryRecord{Delivery: &groupv1.Delivery{Sender: "s", CreateTime: timestamppb.New(begin)}}
+	for _, test := range []struct {
+		led, first, want float64 // when the manager began to lead, and what it is told after
+	}{{0, 1000, 1}, {60, 1000, -1}, {60, 400, 62}} {
+		p := newProgress(view.Delivery{DeliveryRecord: record}, after(test.led))
+		p.sealed, p.length = true, 1000
+		p.take(placement.MemberID("s"), &groupv1.DeliveryReport{Bytes: uint64(test.first)}, nil, after(test.led+1))
+		p.take(placement.MemberID("s"), &groupv1.DeliveryReport{Bytes: 1000}, nil, after(test.led+2))
+		var want time.Time
+		if test.want >= 0 {
+			want = after(test.want)
+		}
+		if !p.sent.Equal(want) {
+			t.Errorf("led at %v, told %v first: all was sent at %v, want %v", test.led, test.first, p.sent, want)
+		}
+	}
+}
+
 // The indices of paper 000, section IV-B.
 func TestMeasurements(t *testing.T) {
 	record := &managerv1.DeliveryRecord{
@@ -185,6 +206,18 @@ func TestMeasurements(t *testing.T) {
 	measuring{record, p, after(20)}.measure()
 	if got := record.GetDelivery().GetMeasurements().GetSendBytesPerSecond(); got != 25 {
 		t.Errorf("half of it was sent at %d bytes per second, want 25", got)
+	}
+	// All of it was sent while another manager led: nobody knows how fast.
+	record.GetDelivery().SentBytes = 1000
+	for _, receipt := range record.GetDelivery().GetReceipts() {
+		receipt.Stretch = 0
+	}
+	measuring{record, p, after(20)}.measure()
+	if m := record.GetDelivery().GetMeasurements(); m.GetSendBytesPerSecond() != 0 || m.GetEffectiveThroughput() != 0 || m.GetReceptionBytesPerSecond() != 50 {
+		t.Errorf("measured as %v, want no rate of sending", m)
+	}
+	if got := record.GetDelivery().GetReceipts()[0].GetStretch(); got != 0 {
+		t.Errorf("a stretch of %v of a time that nobody knows", got)
 	}
 	// One still receives, with a receipt that says no more than that.
 	record.GetDelivery().Receipts = []*groupv1.Receipt{

@@ -144,13 +144,19 @@ func (r *Registry) showGatherer(record *gatherv1.Gatherer) *gatherv1.Gatherer {
 	return shown
 }
 
-// AwayGatherers lists the gatherers that have registered and are silent.
+// AwayGatherers lists the gatherers that have registered and are silent, and when each was seen, if that was by this leader.
 func (r *Registry) AwayGatherers() (away []*groupv1.Away) {
 	all, _ := r.view.Gatherers("", math.MaxInt)
 	for _, gatherer := range all {
-		if at := r.lastHeard(gatherer.GetName()).at; time.Since(at) >= Expiry {
-			away = append(away, &groupv1.Away{Id: identity.ID{Role: identity.Gatherer, Name: gatherer.GetName()}.String(), SeenTime: timestamppb.New(at)})
+		at := r.lastHeard(gatherer.GetName()).at
+		if time.Since(at) < Expiry {
+			continue
 		}
+		one := &groupv1.Away{Id: identity.ID{Role: identity.Gatherer, Name: gatherer.GetName()}.String()}
+		if at != r.led {
+			one.SeenTime = timestamppb.New(at)
+		}
+		away = append(away, one)
 	}
 	return away
 }

@@ -52,9 +52,15 @@ func (d *Desk) Away() (all []*groupv1.Away) {
 	defer d.mu.Unlock()
 	known, _ := d.view.Replicators("", math.MaxInt)
 	for _, replicator := range known {
-		if at := d.lastHeard(replicator.GetName()); time.Since(at) >= Patience {
-			all = append(all, &groupv1.Away{Id: identity.ID{Role: identity.Replicator, Name: replicator.GetName()}.String(), SeenTime: timestamppb.New(at)})
+		at := d.lastHeard(replicator.GetName())
+		if time.Since(at) < Patience {
+			continue
 		}
+		one := &groupv1.Away{Id: identity.ID{Role: identity.Replicator, Name: replicator.GetName()}.String()}
+		if at != d.started {
+			one.SeenTime = timestamppb.New(at)
+		}
+		all = append(all, one)
 	}
 	return all
 }

@@ -4,13 +4,13 @@
 metadata:
   labels:
     {{- include "groupcast.labels" (list . "manager") | nindent 4 }}
-    {{- with .Values.manager.podLabels }}
-    {{- toYaml . | nindent 4 }}
+    {{- with include "groupcast.given" .Values.manager.podLabels }}
+    {{- . | nindent 4 }}
     {{- end }}
   annotations:
     checksum/config: {{ include "groupcast.manager.config" . | sha256sum }}
-    {{- with .Values.manager.podAnnotations }}
-    {{- toYaml . | nindent 4 }}
+    {{- with include "groupcast.given" .Values.manager.podAnnotations }}
+    {{- . | nindent 4 }}
     {{- end }}
 spec:
   serviceAccountName: {{ include "groupcast.fullname" . }}-manager
@@ -98,9 +98,9 @@ spec:
     - name: etcd-tls
       secret: {secretName: {{ .Values.store.external.tlsSecret }}, defaultMode: 0440}
     {{- end }}
-  {{- with .Values.manager.nodeSelector }}
+  {{- with include "groupcast.given" .Values.manager.nodeSelector }}
   nodeSelector:
-    {{- toYaml . | nindent 4 }}
+    {{- . | nindent 4 }}
   {{- end }}
   {{- with .Values.manager.tolerations }}
   tolerations:

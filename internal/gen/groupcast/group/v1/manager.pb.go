@@ -223,7 +223,7 @@ type Away struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// ROLE/NAME, as in its identity.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// When it was last heard, or when the manager that leads began if it was not since.
+	// When it was last heard; unset if that was not since the manager leads that does now.
 	SeenTime      *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=seen_time,json=seenTime,proto3" json:"seen_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
