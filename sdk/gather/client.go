@@ -112,7 +112,8 @@ func (c *Client) Name() (string, error) {
 	return id.Name, err
 }
 
-// Close ends the session. What was not finished is gone on with another time.
+// Close ends the session, and uploads that run with an error whose reason is CLOSED. What was not finished is gone on
+// with another time.
 func (c *Client) Close() error {
 	c.end()
 	c.attached.Wait()
@@ -129,7 +130,11 @@ func (c *Client) update(change func()) {
 
 // attach keeps a session from the first upload on.
 func (c *Client) attach() {
-	c.attaching.Do(func() { c.attached.Go(c.keepAttached) })
+	c.attaching.Do(func() {
+		if c.life.Err() == nil {
+			c.attached.Go(c.keepAttached)
+		}
+	})
 }
 
 // Pauses before the gatherer is asked again.
@@ -267,7 +272,11 @@ type standing struct {
 func (c *Client) standing() (standing, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return standing{c.told.GetSession(), int(c.told.GetConnections()), c.told.GetPaused(), c.detached, c.changed}, c.err
+	err := c.err
+	if err == nil && c.life.Err() != nil {
+		err = errClosed
+	}
+	return standing{c.told.GetSession(), int(c.told.GetConnections()), c.told.GetPaused(), c.detached, c.changed}, err
 }
 
 // awaitSession returns the session when there is one, other than one that is known to have ended.

@@ -87,12 +87,22 @@ func (u *upload) run(ctx context.Context) (path string, err error) {
 		return "", &sdk.Error{Code: sdk.Conflict, Reason: "UPLOADING", Message: u.spec.GetPath() + " is uploaded by this client already: what has one path goes there one after the other"}
 	}
 	defer u.release()
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	defer context.AfterFunc(u.client.life, func() { stop(errClosed) })()
 	var showing sync.WaitGroup
 	defer showing.Wait()
-	defer stop()
+	defer stop(nil)
 	showing.Go(func() { u.show(ctx) })
+	path, err = u.carryOn(ctx)
+	if err != nil && errors.Is(context.Cause(ctx), errClosed) {
+		err = errClosed
+	}
+	return path, err
+}
+
+// carryOn uploads over one session after the other.
+func (u *upload) carryOn(ctx context.Context) (path string, err error) {
 	wait, ended, damaged := firstPause, "", 0
 	for {
 		session, err := u.client.awaitSession(ctx, ended)

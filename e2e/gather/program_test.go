@@ -1,0 +1,67 @@
+package gather_test
+
+import (
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/groupcast/groupcast/sdk"
+	"github.com/groupcast/groupcast/sdk/gather"
+)
+
+// wantReason makes sure that an error has a reason for programs.
+func wantReason(t *testing.T, err error, reason string) {
+	t.Helper()
+	var known *sdk.Error
+	if !errors.As(err, &known) || known.Reason != reason {
+		t.Errorf("%v, want the reason %s", err, reason)
+	}
+}
+
+// soon is how long something may take at most that takes no time.
+const soon = 10 * time.Second
+
+// wantSoon returns what comes, which must be soon.
+func wantSoon[T any](t *testing.T, what string, from <-chan T) (one T) {
+	t.Helper()
+	select {
+	case one = <-from:
+	case <-time.After(soon):
+		t.Fatalf("not within %v: %s", soon, what)
+	}
+	return one
+}
+
+// A client that is closed ends what it uploads: a stream that goes on, a file under way, and a tree.
+func TestClosedClientEndsItsUploads(t *testing.T) {
+	s := start(t)
+	s.policy("default: {max: 1MB}")
+	file, _ := s.file("tree/large", 1, 64<<20)
+	s.file("tree/larger", 2, 65<<20)
+	from, to := io.Pipe()
+	defer from.Close() // what is read no more is not written to for ever
+	go to.Write(make([]byte, 1<<30))
+	for what, upload := range map[string]func(*gather.Client) error{
+		"stream": func(c *gather.Client) error {
+			_, err := c.UploadStream(t.Context(), func(uint64) (io.Reader, error) { return from, nil }, gather.StreamOptions{Path: "in"})
+			return err
+		},
+		"file": func(c *gather.Client) error {
+			_, err := c.Upload(t.Context(), file, gather.FileOptions{})
+			return err
+		},
+		"tree": func(c *gather.Client) error {
+			return c.UploadTree(t.Context(), s.place("tree"), gather.FileOptions{}, nil)
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			client, ended := s.client(what), make(chan error, 1)
+			go func() { ended <- upload(client) }()
+			s.await("some has come", func() bool { return s.status(what).GetReceivedBytes() > 100_000 })
+			s.must(client.Close())
+			wantReason(t, wantSoon(t, "the upload ends", ended), "CLOSED")
+			wantReason(t, upload(client), "CLOSED")
+		})
+	}
+}
