@@ -89,6 +89,9 @@ func (s *stream) opened(ctx context.Context, offset uint64) error {
 	if err != nil {
 		return sdk.Because(sdk.Failed, fmt.Errorf("read the stream from %d: %w", offset, err))
 	}
+	if from == nil {
+		return &sdk.Error{Code: sdk.InvalidArgument, Message: "there is nothing to read the stream from: open has returned no reader"}
+	}
 	s.kept, s.base = supply.NewStream(os.TempDir(), offset), offset
 	close(s.begun)
 	go s.read(ctx, from) // a read that blocks is left to its source

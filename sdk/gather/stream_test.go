@@ -1,0 +1,16 @@
+package gather
+
+import (
+	"io"
+	"testing"
+
+	"github.com/groupcast/groupcast/sdk"
+)
+
+// Who opens a stream and has nothing to read it from is told so.
+func TestStreamWithoutReader(t *testing.T) {
+	s := &stream{open: func(uint64) (io.Reader, error) { return nil, nil }, begun: make(chan struct{})}
+	if err := s.opened(t.Context(), 0); sdk.CodeOf(err) != sdk.InvalidArgument || s.kept != nil {
+		t.Errorf("%v, want an invalid argument, and that nothing is read", err)
+	}
+}
