@@ -2,6 +2,7 @@ package gather_test
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"testing"
 	"time"
@@ -63,5 +64,25 @@ func TestClosedClientEndsItsUploads(t *testing.T) {
 			wantReason(t, wantSoon(t, "the upload ends", ended), "CLOSED")
 			wantReason(t, upload(client), "CLOSED")
 		})
+	}
+}
+
+// More uploads at once than a gatherer has open of one client wait for their turn.
+func TestUploadsWaitForTheirTurn(t *testing.T) {
+	s := start(t)
+	s.policy("default: {max: 8MB}") // that none is over before all have begun
+	client, ended := s.client("alice"), make(chan error)
+	const uploads = 80
+	for i := range uploads {
+		name, _ := s.file(fmt.Sprint("f", i), uint64(i), 200_000)
+		go func() {
+			_, err := client.Upload(t.Context(), name, gather.FileOptions{})
+			ended <- err
+		}()
+	}
+	for range uploads {
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -39,7 +39,8 @@ type Options struct {
 	Dialer sdk.Dialer
 }
 
-// Client is a client of one gatherer. It can be used by many goroutines.
+// Client is a client of one gatherer. It can be used by many goroutines: 64 uploads run at once, and others wait for
+// their turn.
 type Client struct {
 	uplink   *uplink.Uplink
 	gatherer string
@@ -55,6 +56,8 @@ type Client struct {
 	life      context.Context
 	end       context.CancelFunc
 	attached  sync.WaitGroup
+
+	turns chan struct{} // has one for each upload that runs
 
 	mu       sync.Mutex
 	told     *gatherv1.AttachResponse // nil while there is no session
@@ -95,6 +98,7 @@ func Dial(ctx context.Context, config sdk.Config, gatherer string, options Optio
 	c := &Client{
 		uplink: up, gatherer: gatherer, conn: conn, rpc: gatherv1.NewGatherServiceClient(conn), options: options, dialer: options.Dialer,
 		incarnation: cryptorand.Text(), waiting: make(map[*upload]uint64), running: make(map[string]bool), changed: make(chan struct{}),
+		turns: make(chan struct{}, uploadsMost),
 	}
 	if c.dialer == nil {
 		c.dialer = &net.Dialer{}

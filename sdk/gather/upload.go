@@ -94,7 +94,10 @@ func (u *upload) run(ctx context.Context) (path string, err error) {
 	defer showing.Wait()
 	defer stop(nil)
 	showing.Go(func() { u.show(ctx) })
-	path, err = u.carryOn(ctx)
+	if err = u.client.awaitTurn(ctx); err == nil {
+		defer u.client.leaveTurn()
+		path, err = u.carryOn(ctx)
+	}
 	if err != nil && errors.Is(context.Cause(ctx), errClosed) {
 		err = errClosed
 	}
@@ -134,6 +137,21 @@ func (u *upload) carryOn(ctx context.Context) (path string, err error) {
 		wait = min(2*wait, longPause)
 	}
 }
+
+// uploadsMost is how many uploads of a client run at once: as many as a gatherer has open of one.
+const uploadsMost = 64
+
+// awaitTurn waits until not too many other uploads run.
+func (c *Client) awaitTurn(ctx context.Context) error {
+	select {
+	case c.turns <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (c *Client) leaveTurn() { <-c.turns }
 
 // claim takes the path for this upload, unless another has it: the gatherer would take each for the other.
 func (u *upload) claim() bool {
@@ -190,6 +208,8 @@ func reasonOf(err error) outlook {
 	case "SESSION_ENDED":
 		return sessionEnded
 	case "UPLOAD_UNKNOWN", "UNFINISHED", "BUSY", "DISK_FULL":
+		return passing
+	case "TOO_MANY": // of uploads: those that were given up make way after a while
 		return passing
 	case "DAMAGED":
 		return spoilt
