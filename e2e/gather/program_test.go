@@ -1,10 +1,12 @@
 package gather_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/groupcast/groupcast/sdk"
@@ -84,5 +86,17 @@ func TestUploadsWaitForTheirTurn(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// What was read of a stream before its source has failed is at the gatherer, and the source's error is told.
+func TestStreamWhoseSourceFails(t *testing.T) {
+	s := start(t)
+	content, failed := random(1, 100_000), errors.New("the sensor is gone")
+	one, err := s.client("alice").UploadStream(t.Context(), func(uint64) (io.Reader, error) {
+		return io.MultiReader(bytes.NewReader(content), iotest.ErrReader(failed)), nil
+	}, gather.StreamOptions{Path: "in"})
+	if !errors.Is(err, failed) || one.Bytes != uint64(len(content)) || !bytes.Equal(s.stored("alice", "in"), content) {
+		t.Errorf("%v, %+v, and %d bytes are there; want the source's error and %d bytes", err, one, len(s.stored("alice", "in")), len(content))
 	}
 }

@@ -35,8 +35,9 @@ const streamRoom = 1 << 30
 
 // UploadStream uploads all that a reader gives, as it comes, and returns when all of it is on
 // the gatherer's disk. open is told the offset from which on the gatherer wants bytes:
-// how much of the stream it has from earlier. A read that blocks when the upload fails is left to the
-// reader: who closes that ends it.
+// how much of the stream it has from earlier. Where the reader fails, what was read before is uploaded first. With
+// an error, how many bytes are told is how many are on the gatherer's disk, as far as that was heard. A read that
+// blocks when the upload fails is left to the reader: who closes that ends it.
 func (c *Client) UploadStream(ctx context.Context, open func(offset uint64) (io.Reader, error), options StreamOptions) (Uploaded, error) {
 	if options.Path == "" {
 		return Uploaded{}, &sdk.Error{Code: sdk.InvalidArgument, Message: "a stream needs a path: name it"}
@@ -57,20 +58,25 @@ func (c *Client) UploadStream(ctx context.Context, open func(offset uint64) (io.
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		err = cause
 	}
-	if s.kept != nil {
-		err = errors.Join(err, s.kept.Close())
+	done := Uploaded{Path: path, Bytes: s.arrived() - s.base}
+	if err != nil {
+		done.Bytes = s.stored.Load() - s.base
 	}
-	return Uploaded{Path: path, Bytes: s.arrived() - s.base}, err
+	if s.kept != nil {
+		err = errors.Join(s.brokenOff(), err, s.kept.Close())
+	}
+	return done, err
 }
 
 // stream is a stream that is uploaded, over however many openings.
 type stream struct {
 	open  func(offset uint64) (io.Reader, error)
 	begun chan struct{} // closed when kept is set
-	ended chan struct{} // closed when all was read
+	ended chan struct{} // closed when all was read that there is
 	fail  context.CancelCauseFunc
 	kept  *supply.Stream
 	base  uint64 // offset of the first byte that was read here
+	cause error  // why no more could be read, once it has ended; nil at the stream's end
 
 	stored atomic.Uint64 // up to where the gatherer has it on its disk
 
@@ -85,6 +91,7 @@ func (s *stream) opened(ctx context.Context, offset uint64) error {
 	if s.kept != nil {
 		return s.rehash(offset)
 	}
+	s.base = offset
 	from, err := s.open(offset)
 	if err != nil {
 		return sdk.Because(sdk.Failed, fmt.Errorf("read the stream from %d: %w", offset, err))
@@ -92,7 +99,7 @@ func (s *stream) opened(ctx context.Context, offset uint64) error {
 	if from == nil {
 		return &sdk.Error{Code: sdk.InvalidArgument, Message: "there is nothing to read the stream from: open has returned no reader"}
 	}
-	s.kept, s.base = supply.NewStream(os.TempDir(), offset), offset
+	s.kept = supply.NewStream(os.TempDir(), offset)
 	close(s.begun)
 	go s.read(ctx, from) // a read that blocks is left to its source
 	return nil
@@ -144,17 +151,26 @@ func (s *stream) read(ctx context.Context, from io.Reader) {
 			continue
 		}
 		n, err := from.Read(buffer)
-		if failed := s.take(ctx, buffer[:n], err == io.EOF); failed != nil {
+		if err != nil && err != io.EOF {
+			s.cause = fmt.Errorf("read the stream: %w", err)
+		}
+		if failed := s.take(ctx, buffer[:n], err != nil); failed != nil {
 			s.fail(failed)
 			return
 		}
-		switch {
-		case err == io.EOF:
-			return
-		case err != nil:
-			s.fail(fmt.Errorf("read the stream: %w", err))
+		if err != nil {
 			return
 		}
+	}
+}
+
+// brokenOff returns why the stream has ended before its end; nil if it has not.
+func (s *stream) brokenOff() error {
+	select {
+	case <-s.ended:
+		return s.cause
+	default:
+		return nil
 	}
 }
 

@@ -44,7 +44,8 @@ type Progress struct {
 // it; as JSON it is as if it had.
 type Uploaded struct {
 	// Path is where it is on the gatherer.
-	Path  string `json:"path"`
+	Path string `json:"path"`
+	// Bytes is how many it has; of a stream that went on, how many were added.
 	Bytes uint64 `json:"bytes,string"`
 	// There says that it was there already: nothing was sent.
 	There bool `json:"there,omitempty"`

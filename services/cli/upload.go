@@ -195,7 +195,7 @@ func (a *app) uploadStream(ctx context.Context, client *gather.Client, u *upload
 		shown.show(p)
 		leaving.heard(p)
 	}})
-	if err == nil {
+	if one.Path != "" { // also what was read before its source has failed
 		a.uploaded(shown, one)
 	}
 	if errors.Is(err, errInterrupted) {
