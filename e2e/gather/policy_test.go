@@ -10,6 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/groupcast/groupcast/internal/testdisk"
+
 	"github.com/groupcast/groupcast/sdk/gather"
 )
 
@@ -171,6 +173,27 @@ func TestDiskFull(t *testing.T) {
 	if status := p.end(); status != 0 || string(s.stored("alice", "log")) != string(content) {
 		t.Errorf("exit status %d, %d bytes: %s", status, len(s.stored("alice", "log")), p.said.String())
 	}
+}
+
+// A gatherer whose disk is full starts again, and goes on when there is room.
+func TestGathererStartsOnAFullDisk(t *testing.T) {
+	disk := testdisk.Memory(t, "size=32m")
+	s := start(t, "--store-dir="+disk+"/gathered", "--policy-file="+disk+"/policy.yaml", "--store-reserve=1MiB")
+	s.store = disk + "/gathered"
+	name, content := s.file("model", 8, 1<<20)
+	if p := s.upload("alice", name, "--name", "first"); p.status() != 0 {
+		t.Fatal(p.said.String())
+	}
+	s.gatherer.end()
+	testdisk.Fill(t, disk+"/ballast")
+	s.startGatherer()
+	p := s.upload("alice", name)
+	s.await("it is told what is missing", func() bool { return strings.Contains(p.said.String(), "paused by the gatherer: ") })
+	s.must(os.Remove(disk + "/ballast"))
+	if p.status() != 0 {
+		t.Error(p.said.String())
+	}
+	s.wantFile("alice", "model", content)
 }
 
 // A disk that takes no more, for another reason than that it is full, ends uploads, which say why; they go on

@@ -7,9 +7,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/policy"
+	"github.com/groupcast/groupcast/internal/testdisk"
 	"github.com/groupcast/groupcast/services/gatherer/roster"
 )
 
@@ -108,4 +110,51 @@ func TestRegisterIsRead(t *testing.T) {
 	if _, err := roster.New(roster.Env{Dir: r.dir}); err == nil {
 		t.Error("a register that cannot be read is taken for none")
 	}
+}
+
+// On a disk that is full a gatherer starts, with what the register has, and writes anew what is torn when there is room.
+func TestRegisterOnAFullDisk(t *testing.T) {
+	for what, torn := range map[string]string{"whole": "", "torn": "alice 12"} {
+		t.Run(what, func(t *testing.T) {
+			r := &registered{fixture: &fixture{T: t}, dir: testdisk.Memory(t, "size=1m")}
+			r.restart()
+			r.attaches("older", false, false)
+			r.attaches("newer", false, false)
+			text, err := os.ReadFile(r.file())
+			r.must(err)
+			r.must(os.WriteFile(r.file(), append(text, torn...), 0o600))
+			filler := filepath.Join(r.dir, "filler")
+			testdisk.Fill(t, filler)
+			r.restart()
+			r.attaches("older", true, true)
+			r.attaches("newer", true, false)
+			r.attaches("newest", false, false)
+			r.must(os.Remove(filler))
+			r.awaitWhole()
+			r.restart()
+			r.attaches("newer", true, true)
+			r.attaches("newest", true, false)
+		})
+	}
+}
+
+// A gatherer whose disk is full before any client came starts, too.
+func TestNoRegisterOnAFullDisk(t *testing.T) {
+	r := &registered{fixture: &fixture{T: t}, dir: testdisk.Memory(t, "size=1m")}
+	testdisk.Fill(t, filepath.Join(r.dir, "filler"))
+	r.restart()
+	r.attaches("first", false, false)
+}
+
+// awaitWhole waits until no line of the file is torn.
+func (r *registered) awaitWhole() {
+	r.Helper()
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); <-time.After(10 * time.Millisecond) {
+		text, err := os.ReadFile(r.file())
+		r.must(err)
+		if strings.HasSuffix(string(text), "\n") {
+			return
+		}
+	}
+	r.Fatal("what is torn is not written anew")
 }

@@ -78,6 +78,7 @@ type Roster struct {
 	openings map[place]*opening
 	finished remembered
 	register *register
+	unsaved  error          // why the register is not durable, which Run alone looks at
 	full     bool           // the disk has no room but for the reserve
 	scarce   bool           // windows are cut to the memory there is
 	lastID   uint64         // of a connection
@@ -462,11 +463,18 @@ func (r *Roster) Run(ctx context.Context) error {
 		case now := <-ticker.C:
 			r.sweep(now)
 			r.lookAtDisk()
-			if err := r.register.save(); err != nil {
-				r.Log.Warn("which processes clients are could not be made durable", "error", err)
-			}
+			r.saveRegister()
 		}
 	}
+}
+
+// saveRegister makes durable which processes clients are. What is in the way is logged once, until it is gone.
+func (r *Roster) saveRegister() {
+	err := r.register.save()
+	if err != nil && r.unsaved == nil {
+		r.Log.Warn("which processes clients are could not be made durable: it is tried again", "error", err)
+	}
+	r.unsaved = err
 }
 
 // drawAll asks those for more that are paced. Uploads do so themselves when something was committed, which takes
