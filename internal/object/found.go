@@ -23,7 +23,7 @@ func Find(dir string, info Info) (*Found, error) {
 	if err := info.check(); err != nil {
 		return nil, err
 	}
-	open, err := os.OpenRoot(dir)
+	open, err := openRoot(dir)
 	if err != nil {
 		return nil, err
 	}

@@ -38,6 +38,19 @@ type folder struct {
 	handle *os.File
 }
 
+// openRoot opens a directory, below which all names are confined. That something else has its name is said as everywhere:
+// os.OpenRoot says it in words of its own.
+func openRoot(dir string) (*os.Root, error) {
+	root, err := os.OpenRoot(dir)
+	if err == nil {
+		return root, nil
+	}
+	if there, none := os.Stat(dir); none == nil && !there.IsDir() {
+		return nil, &fs.PathError{Op: "open", Path: dir, Err: unix.ENOTDIR}
+	}
+	return nil, err
+}
+
 func newFolder(root *os.Root) (folder, error) {
 	handle, err := root.Open(".")
 	if err != nil {
@@ -97,7 +110,7 @@ type partial struct {
 // openPartial opens the partial of this tag and locks it. It begins again if
 // another process removes the partial meanwhile.
 func openPartial(dir, tag string) (*partial, error) {
-	root, err := os.OpenRoot(dir)
+	root, err := openRoot(dir)
 	if err != nil {
 		return nil, err
 	}

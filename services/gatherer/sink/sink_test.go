@@ -161,3 +161,18 @@ func TestOneSinkOfAPath(t *testing.T) {
 		must(t, open(t, dir, spec).Close())
 	}
 }
+
+// What goes below the path of a file is refused for its name, however far below: it is no failure of the disk.
+func TestBelowAFile(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.MkdirAll(filepath.Join(dir, "alice"), 0o700))
+	must(t, os.WriteFile(filepath.Join(dir, "alice/f"), []byte("one"), 0o600))
+	for _, spec := range []sink.Spec{fileSpec("f/x", []byte("two")), fileSpec("f/x/y", []byte("two")), streamSpec("f/x")} {
+		if _, err := sink.Open(t.Context(), dir, spec); !object.IsRefused(err) {
+			t.Errorf("%s is opened, or fails: %v", spec.Path, err)
+		}
+		if _, found, err := sink.Existing(t.Context(), dir, spec); found || err != nil && !object.IsRefused(err) {
+			t.Errorf("%s is looked for: %t, %v", spec.Path, found, err)
+		}
+	}
+}
