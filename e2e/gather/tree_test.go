@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/groupcast/groupcast/internal/testdisk"
 	"github.com/groupcast/groupcast/sdk"
 	"github.com/groupcast/groupcast/sdk/gather"
 )
@@ -161,6 +162,24 @@ func TestTreeEndsWhereThereIsNoRoom(t *testing.T) {
 	}
 	if fit := strings.Count(said, "alice/tree/"); fit == 0 || fit > 10 {
 		t.Errorf("%d files of 100 kB fit into 1 MB: %s", fit, said)
+	}
+}
+
+// Where nothing can be written to the gatherer's store, a tree ends with one of its files, and it is told whose disk that is for.
+func TestTreeEndsWhereNothingCanBeWritten(t *testing.T) {
+	s := start(t)
+	for i := range 40 {
+		s.file(fmt.Sprintf("tree/%d", i), uint64(i), 1000)
+	}
+	s.file("tree/large", 1, 300<<10)
+	testdisk.Mount(t, "none", "bind,ro", s.store, s.store)
+	p := s.upload("alice", s.place("tree"))
+	status, said := p.status(), p.said.String()
+	if status != 1 || strings.Count(said, "nothing can be written to the gatherer's store: ") != 1 || !strings.Contains(said, "\n40 files more were not uploaded for that\n") {
+		t.Errorf("exit status %d: %s", status, said)
+	}
+	if strings.Contains(said, s.store) {
+		t.Errorf("it says where the store is: %s", said)
 	}
 }
 

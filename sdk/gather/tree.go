@@ -72,12 +72,13 @@ type tree struct {
 	length  uint64      // of all of them
 	apart   atomic.Bool // the gatherer knows of no bundles
 
-	mu        sync.Mutex
-	refused   uint64 // no file of so many bytes has room
-	untried   int    // for that
-	filesDone int
-	done      uint64            // their bytes
-	sent      map[string]uint64 // of those that are under way, by their paths
+	mu         sync.Mutex
+	refused    uint64 // no file of so many bytes has room
+	unwritable bool   // nothing can be written at the gatherer
+	untried    int    // for one of these
+	filesDone  int
+	done       uint64            // their bytes
+	sent       map[string]uint64 // of those that are under way, by their paths
 }
 
 func (t *tree) upload(ctx context.Context) error {
@@ -99,7 +100,10 @@ func (t *tree) upload(ctx context.Context) error {
 	if t.filesDone < len(t.files) {
 		failed = append(failed, t.over(ctx))
 	}
-	if t.untried > 0 {
+	switch {
+	case t.unwritable && t.untried > 0:
+		failed = append(failed, fmt.Errorf("%d files more were not uploaded for that", t.untried))
+	case t.untried > 0:
 		failed = append(failed, fmt.Errorf("%d files more, as large or larger, were not tried", t.untried))
 	}
 	return errors.Join(failed...)
@@ -131,11 +135,11 @@ func (t *tree) over(ctx context.Context) error {
 	return errors.Join(ctx.Err(), final)
 }
 
-// hasNoRoom reports whether one that is no larger was refused: it is not tried then.
+// hasNoRoom reports whether one that is no larger was refused, or any where nothing can be written: it is not tried then.
 func (t *tree) hasNoRoom(file found) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if file.length < t.refused {
+	if file.length < t.refused && !t.unwritable {
 		return false
 	}
 	t.untried++
@@ -154,14 +158,26 @@ func (t *tree) uploadOne(ctx context.Context, file found) error {
 	defer t.mu.Unlock()
 	delete(t.sent, options.Path)
 	if err != nil {
-		var known *sdk.Error
-		if errors.As(err, &known) && known.Reason == "STORED_TOO_MUCH" {
-			t.refused = min(t.refused, file.length)
-		}
-		return err
+		return t.failed(file, err)
 	}
 	t.finished(file, uploaded)
 	return nil
+}
+
+// failed notes that others would fare no better than a file, if so, and returns what is to be told of it, with the tree locked.
+func (t *tree) failed(file found, err error) error {
+	var known *sdk.Error
+	switch errors.As(err, &known); {
+	case known == nil:
+	case known.Reason == "STORED_TOO_MUCH":
+		t.refused = min(t.refused, file.length)
+	case known.Reason == "STORE_UNWRITABLE" && t.unwritable: // it was tried beside the one of which that is told
+		t.untried++
+		return nil
+	case known.Reason == "STORE_UNWRITABLE":
+		t.unwritable = true
+	}
+	return err
 }
 
 // finished notes that a file is there, with the tree locked.

@@ -87,6 +87,7 @@ func TestErrorsHaveCodes(t *testing.T) {
 	for _, err := range []error{
 		roster.ErrSession, roster.ErrUpload, roster.ErrName, roster.ErrNoName, roster.ErrRefused, roster.ErrCrowded, roster.ErrStored, roster.ErrUnfinished,
 		roster.ErrStopping, roster.ErrStale, sink.ErrPath, revocation.ErrRevoked, revocation.ErrUnsure, grant.ErrUnsure, object.ErrName, object.ErrDamaged, noroom.Err, object.ErrBusy,
+		roster.ErrDisk, roster.ErrUnwritable,
 	} {
 		if code := status.Code(api.ToStatus(fmt.Errorf("open: %w", err))); code == codes.Internal || code == codes.Unknown {
 			t.Errorf("%v is %v", err, code)

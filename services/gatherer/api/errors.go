@@ -53,6 +53,9 @@ var codesOf = []daemon.Code{
 	{Err: unix.ENOSPC, Code: codes.Unavailable, Reason: "DISK_FULL"},
 	{Err: unix.EDQUOT, Code: codes.Unavailable, Reason: "DISK_FULL"},
 	{Err: object.ErrBusy, Code: codes.Unavailable, Reason: "BUSY"},
+	{Err: unix.ENAMETOOLONG, Code: codes.InvalidArgument, Reason: "PATH_REFUSED"},
+	{Err: roster.ErrUnwritable, Code: codes.FailedPrecondition, Reason: "STORE_UNWRITABLE"},
+	{Err: roster.ErrDisk, Code: codes.FailedPrecondition, Reason: "DISK_FAILED"},
 	{Err: context.DeadlineExceeded, Code: codes.DeadlineExceeded, Reason: "DEADLINE"},
 	{Err: context.Canceled, Code: codes.Canceled, Reason: "CANCELED"},
 }

@@ -42,7 +42,7 @@ func (r *Roster) Find(ctx context.Context, session string, peer identity.ID, spe
 		}
 		root, found, err := sink.Existing(ctx, r.Dir, spec)
 		if err != nil {
-			return nil, err
+			return nil, r.told(err)
 		}
 		if found {
 			roots[i] = &root

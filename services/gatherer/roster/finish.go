@@ -31,6 +31,12 @@ func (f *finish) isOf(length uint64, root object.Root) error {
 // Finish compares what has come with what was sent, makes it durable, and returns where it
 // is. Who asks again gets the same answer, until many others have finished.
 func (r *Roster) Finish(ctx context.Context, session string, peer identity.ID, id wire.DeliveryID, length uint64, root object.Root) (string, error) {
+	path, err := r.finishUpload(ctx, session, peer, id, length, root)
+	return path, r.told(err)
+}
+
+// finishUpload has an upload finished, and waits until it is.
+func (r *Roster) finishUpload(ctx context.Context, session string, peer identity.ID, id wire.DeliveryID, length uint64, root object.Root) (string, error) {
 	r.mu.Lock()
 	client, err := r.clientOf(session, peer)
 	u, past := r.uploads[id], r.finished.known[id]

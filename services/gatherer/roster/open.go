@@ -45,6 +45,12 @@ const (
 // Open begins an upload, or goes on with it. What is there already is replaced if that
 // is said. Who asks again waits for the same.
 func (r *Roster) Open(ctx context.Context, session string, peer identity.ID, spec sink.Spec, replace bool) (Opened, error) {
+	opened, err := r.openUpload(ctx, session, peer, spec, replace)
+	return opened, r.told(err)
+}
+
+// openUpload waits until an upload is opened.
+func (r *Roster) openUpload(ctx context.Context, session string, peer identity.ID, spec sink.Spec, replace bool) (Opened, error) {
 	for {
 		opened, begun, err := r.begin(session, peer, &spec, replace)
 		if err != nil || begun == nil {

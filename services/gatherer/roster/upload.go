@@ -109,7 +109,7 @@ func (u *Upload) fail(err error) {
 		return // by another of its connections
 	}
 	u.roster.Log.Warn("an upload cannot go on", "client", u.spec.Client, "path", u.spec.Path, "error", err)
-	u.update(func() { u.err = fmt.Errorf("the gatherer cannot keep what comes: %w", err) })
+	u.update(func() { u.err = fmt.Errorf("%w: %w", ErrDisk, err) })
 	u.cut()
 }
 

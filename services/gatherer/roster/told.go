@@ -1,0 +1,66 @@
+package roster
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/groupcast/groupcast/internal/noroom"
+	"github.com/groupcast/groupcast/internal/object"
+)
+
+// What is wrong with the disk, other than that it is full.
+var (
+	ErrDisk       = errors.New("the gatherer cannot keep what comes")
+	ErrUnwritable = errors.New("nothing can be written to the gatherer's store")
+)
+
+// told returns an error as a client is told it, which has a disk of its own: that it is the gatherer's that fails, and where
+// below the store, but not where that is.
+func (r *Roster) told(err error) error {
+	if err == nil {
+		return nil
+	}
+	if isOfDisk(err) {
+		err = r.named(err)
+	}
+	dir := filepath.Clean(r.Dir)
+	if !filepath.IsAbs(dir) || !strings.Contains(err.Error(), dir) {
+		return err
+	}
+	return &below{err, strings.NewReplacer(dir+"/", "", dir, "the store").Replace(err.Error())}
+}
+
+// isOfDisk reports whether an error is the system's of what a client is not to blame for, and that it cannot wait for.
+func isOfDisk(err error) bool {
+	switch {
+	case noroom.Is(err), object.IsRefused(err), errors.Is(err, object.ErrDamaged), errors.Is(err, unix.ENAMETOOLONG):
+		return false
+	}
+	var failed syscall.Errno
+	return errors.As(err, &failed)
+}
+
+// named says of an error of the disk whose that is, and whether another upload would fare better.
+func (r *Roster) named(err error) error {
+	switch {
+	case unix.Access(r.Dir, unix.W_OK) != nil:
+		return fmt.Errorf("%w: %w", ErrUnwritable, err)
+	case errors.Is(err, ErrDisk):
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrDisk, err)
+}
+
+// below is an error that does not say where the store is.
+type below struct {
+	error
+	text string
+}
+
+func (b *below) Error() string { return b.text }
+func (b *below) Unwrap() error { return b.error }

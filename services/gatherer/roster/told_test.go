@@ -1,0 +1,52 @@
+package roster_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/groupcast/groupcast/internal/policy"
+	"github.com/groupcast/groupcast/internal/testdisk"
+	"github.com/groupcast/groupcast/services/gatherer/roster"
+)
+
+// wantTold makes sure that an upload cannot be opened, that its client is told whose disk that is for, and not where
+// its store is.
+func (f *fixture) wantTold(path string, reason error) {
+	f.Helper()
+	session := f.attach("alice")
+	_, err := f.Open(f.Context(), session.ID, session.Peer, file(path, 1000), false)
+	if !errors.Is(err, reason) || !strings.Contains(err.Error(), "the gatherer") || strings.Contains(err.Error(), f.Dir) {
+		f.Errorf("%s: %v, want %v, without %s", path, err, reason, f.Dir)
+	}
+}
+
+// Where nothing can be written to the store, a client is told that no other upload would fare better.
+func TestStoreThatIsReadOnly(t *testing.T) {
+	f := start(t, policy.Policy{}, nil)
+	testdisk.Mount(t, "none", "bind,ro", f.Dir, f.Dir)
+	f.wantTold("f", roster.ErrUnwritable)
+	f.wantTold("a/f", roster.ErrUnwritable)
+}
+
+// A failure that others need not have is told as that.
+func TestDiskThatFailsForOne(t *testing.T) {
+	f := start(t, policy.Policy{}, nil)
+	f.must(os.MkdirAll(filepath.Join(f.Dir, "alice/a"), 0o700))
+	testdisk.Mount(t, "none", "bind,ro", filepath.Join(f.Dir, "alice/a"), filepath.Join(f.Dir, "alice/a"))
+	f.wantTold("a/f", roster.ErrDisk)
+}
+
+// A path that is too long for the disk is no failure of it.
+func TestPathThatIsTooLong(t *testing.T) {
+	f := start(t, policy.Policy{}, nil)
+	session := f.attach("alice")
+	_, err := f.Open(f.Context(), session.ID, session.Peer, file(strings.Repeat(strings.Repeat("n", 255)+"/", 20)+"f", 10), false)
+	if !errors.Is(err, unix.ENAMETOOLONG) || errors.Is(err, roster.ErrDisk) || strings.Contains(err.Error(), f.Dir) {
+		t.Errorf("%.300v, want that the path is too long", err)
+	}
+}
