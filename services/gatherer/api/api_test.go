@@ -3,6 +3,7 @@ package api_test
 import (
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/noroom"
 	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/policy"
 	"github.com/groupcast/groupcast/services/gatherer/api"
 	"github.com/groupcast/groupcast/services/gatherer/grant"
 	"github.com/groupcast/groupcast/services/gatherer/revocation"
@@ -92,5 +94,23 @@ func TestErrorsHaveCodes(t *testing.T) {
 		if code := status.Code(api.ToStatus(fmt.Errorf("open: %w", err))); code == codes.Internal || code == codes.Unknown {
 			t.Errorf("%v is %v", err, code)
 		}
+	}
+}
+
+// Who sets no policy replaces none; an empty one is a policy.
+func TestPolicyThatIsMissing(t *testing.T) {
+	before := policy.Policy{TrustLabels: true}
+	agreed, err := roster.OpenPolicy(filepath.Join(t.TempDir(), "policy.yaml"), before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &api.Server{Policy: agreed}
+	_, err = server.SetPolicy(t.Context(), &gatherv1.SetPolicyRequest{})
+	if now, _ := agreed.Get(); status.Code(api.ToStatus(err)) != codes.InvalidArgument || !now.TrustLabels {
+		t.Errorf("%v, and the policy is %+v", err, now)
+	}
+	_, err = server.SetPolicy(t.Context(), &gatherv1.SetPolicyRequest{Policy: &gatherv1.Policy{}})
+	if now, _ := agreed.Get(); err != nil || now.TrustLabels {
+		t.Errorf("%v, and the policy is %+v", err, now)
 	}
 }

@@ -1,6 +1,7 @@
 package roster
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -91,7 +92,7 @@ func (a *Agreed) Get() (policy.Policy, uint64) {
 	return a.policy, a.revision
 }
 
-// Set replaces the policy, if the revision is what it was when it was read; zero replaces any.
+// Set replaces the policy, if the revision is what it was when it was read; zero replaces any. One that is equal has its revision.
 func (a *Agreed) Set(next policy.Policy, read uint64) (revision uint64, err error) {
 	if err := next.Validate(); err != nil {
 		return 0, err
@@ -106,7 +107,11 @@ func (a *Agreed) Set(next policy.Policy, read uint64) (revision uint64, err erro
 		return 0, ErrStale
 	}
 	// The number comes first: whatever happens in between, no policy has that of another.
-	if err := a.keepRevision(next, a.revision+1); err != nil {
+	now, err := a.policy.Text()
+	if err == nil && !bytes.Equal(now, text) {
+		err = a.keepRevision(next, a.revision+1)
+	}
+	if err != nil {
 		return 0, err
 	}
 	if err := identity.WriteFile(a.file, text, 0o600); err != nil {

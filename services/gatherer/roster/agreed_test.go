@@ -72,6 +72,30 @@ func TestRevisionsOutliveRestarts(t *testing.T) {
 	}
 }
 
+// A policy that is set again keeps its revision, and so do those who have read it.
+func TestEqualPolicyKeepsItsRevision(t *testing.T) {
+	a := agree(t)
+	second := a.set(prefers(2), 0)
+	if again := a.set(prefers(2), second); again != second {
+		t.Errorf("revision %d of a policy of revision %d", again, second)
+	}
+	if now := a.restart(); now != second {
+		t.Errorf("revision %d is %d after a restart", second, now)
+	}
+	a.isStale(second - 1)
+	a.set(prefers(4), second)
+}
+
+// The first policy, set as it is, is kept like any other.
+func TestFirstPolicyThatIsSet(t *testing.T) {
+	a := agree(t)
+	first := a.set(policy.Policy{}, 0)
+	a.first = prefers(1)
+	if now := a.restart(); now != first {
+		t.Errorf("revision %d, want %d of what was set", now, first)
+	}
+}
+
 // A policy that comes otherwise than by being set has a revision of its own: another one of the configuration, one
 // that was edited, or none any more.
 func TestOtherPoliciesHaveOtherRevisions(t *testing.T) {
