@@ -73,7 +73,7 @@ type Client struct {
 func Open(ctx context.Context, file, gatherer string, options Options) (*Client, error) {
 	config, err := uplink.ReadConfig(file)
 	if err != nil {
-		return nil, err
+		return nil, sdk.Because(sdk.InvalidArgument, err)
 	}
 	return Dial(ctx, config, gatherer, options)
 }

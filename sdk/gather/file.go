@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/groupcast/groupcast/internal/gathered"
 	gatherv1 "github.com/groupcast/groupcast/internal/gen/groupcast/gather/v1"
 	"github.com/groupcast/groupcast/internal/link"
 	"github.com/groupcast/groupcast/internal/object"
@@ -42,12 +43,23 @@ func (c *Client) Upload(ctx context.Context, file string, options FileOptions) (
 	if options.Path == "" {
 		options.Path = info.Name
 	}
+	if err := checkPath(options.Path, false); err != nil {
+		return Uploaded{}, err
+	}
 	spec := &gatherv1.UploadSpec{Path: options.Path, Mode: uint32(info.Mode.Perm())}
 	done, err := c.send(ctx, source, spec, options.Progress)
 	if errors.Is(err, errThere) {
 		return Uploaded{Path: c.at(options.Path), Bytes: info.Length, There: true}, nil
 	}
 	return Uploaded{Path: done, Bytes: info.Length}, told(file, err)
+}
+
+// checkPath says why nothing can be uploaded under a path: the gatherer would refuse it.
+func checkPath(path string, stream bool) error {
+	if err := gathered.CheckPath(path, stream); err != nil {
+		return &sdk.Error{Code: sdk.InvalidArgument, Reason: "PATH_REFUSED", Message: err.Error()}
+	}
+	return nil
 }
 
 // at returns where what has a path is on the gatherer.

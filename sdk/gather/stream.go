@@ -45,6 +45,9 @@ func (c *Client) UploadStream(ctx context.Context, open func(offset uint64) (io.
 	if open == nil {
 		return Uploaded{}, &sdk.Error{Code: sdk.InvalidArgument, Message: "there is nothing to read the stream from"}
 	}
+	if err := checkPath(options.Path, true); err != nil {
+		return Uploaded{}, err
+	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	s := &stream{open: open, begun: make(chan struct{}), ended: make(chan struct{}), fail: stop}

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"path/filepath"
 
+	"github.com/groupcast/groupcast/internal/gathered"
 	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/sdk"
 )
@@ -22,13 +24,14 @@ type found struct {
 // survey is what is in a tree.
 type survey struct {
 	dir      string
+	to       string // its path at the gatherer
 	files    []found
 	problems []error
 }
 
-// surveyTree returns the files of a tree, or all that is in the way of uploading it.
-func surveyTree(dir string) ([]found, error) {
-	s := &survey{dir: dir}
+// surveyTree returns the files of a tree, or all that is in the way of uploading it to a path.
+func surveyTree(dir, to string) ([]found, error) {
+	s := &survey{dir: dir, to: to}
 	if err := filepath.WalkDir(dir, s.visit); err != nil {
 		return nil, err
 	}
@@ -74,8 +77,14 @@ func (s *survey) take(at string, entry fs.DirEntry) error {
 		return err
 	}
 	below, err := filepath.Rel(s.dir, at)
+	if err != nil {
+		return err
+	}
+	if err := gathered.CheckPath(path.Join(s.to, filepath.ToSlash(below)), false); err != nil {
+		return s.problem(entry, fmt.Errorf("%s: %w", at, err))
+	}
 	s.files = append(s.files, found{below, source.Info().Length})
-	return err
+	return nil
 }
 
 func (s *survey) problem(entry fs.DirEntry, err error) error {

@@ -41,7 +41,7 @@ func (p part) weight() int64 {
 // UploadTree uploads all plain files below a directory, each for itself and under its
 // path in it. each, if it is set, hears of every file that is finished, of one at a time; the
 // progress is that of all together. If there is anything that
-// cannot be uploaded, as symbolic links, all of that is named and nothing is sent. A file that
+// cannot be uploaded, as symbolic links and names that no upload can have, all of that is named and nothing is sent. A file that
 // fails later, since it changes, keeps none after it from being uploaded: the errors are joined.
 func (c *Client) UploadTree(ctx context.Context, dir string, options FileOptions, each func(Uploaded)) error {
 	if options.Path == "" {
@@ -51,7 +51,10 @@ func (c *Client) UploadTree(ctx context.Context, dir string, options FileOptions
 		}
 		options.Path = filepath.Base(named)
 	}
-	files, err := surveyTree(dir)
+	if is, err := os.Stat(dir); err == nil && !is.IsDir() { // whatever else is wrong with it, the survey says
+		return &sdk.Error{Code: sdk.InvalidArgument, Message: dir + " is no directory: upload it as Upload does"}
+	}
+	files, err := surveyTree(dir, options.Path)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	reflectionv1alpha "google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
 	"google.golang.org/grpc/status"
 
+	"github.com/groupcast/groupcast/internal/gathered"
 	gatherv1 "github.com/groupcast/groupcast/internal/gen/groupcast/gather/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/noroom"
@@ -24,7 +25,6 @@ import (
 	"github.com/groupcast/groupcast/services/gatherer/grant"
 	"github.com/groupcast/groupcast/services/gatherer/revocation"
 	"github.com/groupcast/groupcast/services/gatherer/roster"
-	"github.com/groupcast/groupcast/services/gatherer/sink"
 )
 
 // matrix says who may call what: it is written from the documents of the RPCs, not from the
@@ -88,7 +88,7 @@ func names(roles []identity.Role) string {
 func TestErrorsHaveCodes(t *testing.T) {
 	for _, err := range []error{
 		roster.ErrSession, roster.ErrUpload, roster.ErrName, roster.ErrNoName, roster.ErrRefused, roster.ErrCrowded, roster.ErrStored, roster.ErrUnfinished,
-		roster.ErrStopping, roster.ErrStale, sink.ErrPath, revocation.ErrRevoked, revocation.ErrUnsure, grant.ErrUnsure, object.ErrName, object.ErrDamaged, noroom.Err, object.ErrBusy,
+		roster.ErrStopping, roster.ErrStale, gathered.ErrPath, revocation.ErrRevoked, revocation.ErrUnsure, grant.ErrUnsure, object.ErrName, object.ErrDamaged, noroom.Err, object.ErrBusy,
 		roster.ErrDisk, roster.ErrUnwritable,
 	} {
 		if code := status.Code(api.ToStatus(fmt.Errorf("open: %w", err))); code == codes.Internal || code == codes.Unknown {

@@ -8,12 +8,12 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/groupcast/groupcast/internal/daemon"
+	"github.com/groupcast/groupcast/internal/gathered"
 	"github.com/groupcast/groupcast/internal/noroom"
 	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/services/gatherer/grant"
 	"github.com/groupcast/groupcast/services/gatherer/revocation"
 	"github.com/groupcast/groupcast/services/gatherer/roster"
-	"github.com/groupcast/groupcast/services/gatherer/sink"
 )
 
 // Errors of the API itself.
@@ -44,7 +44,7 @@ var codesOf = []daemon.Code{
 	{Err: roster.ErrUnfinished, Code: codes.Aborted, Reason: "UNFINISHED"},
 	{Err: roster.ErrStopping, Code: codes.Unavailable, Reason: "STOPPING"},
 	{Err: roster.ErrTooMuch, Code: codes.InvalidArgument, Reason: "INVALID"},
-	{Err: sink.ErrPath, Code: codes.InvalidArgument, Reason: "PATH_REFUSED"},
+	{Err: gathered.ErrPath, Code: codes.InvalidArgument, Reason: "PATH_REFUSED"},
 	{Err: roster.ErrStale, Code: codes.Aborted, Reason: "POLICY_CHANGED"},
 	{Err: unix.ENOTDIR, Code: codes.FailedPrecondition, Reason: "NAME_TAKEN"},
 	{Err: object.ErrName, Code: codes.FailedPrecondition, Reason: "NAME_TAKEN"},

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/groupcast/groupcast/internal/gathered"
 	"github.com/groupcast/groupcast/internal/policy"
 	"github.com/groupcast/groupcast/services/gatherer/roster"
 	"github.com/groupcast/groupcast/services/gatherer/sink"
@@ -24,7 +25,7 @@ func TestFind(t *testing.T) {
 	if len(roots) != 4 || roots[0] == nil || *roots[0] != rootOf([]byte("one")) || roots[1] != nil || roots[2] != nil || roots[3] != nil {
 		t.Errorf("found %v", roots)
 	}
-	if _, err := f.Find(f.Context(), alice.ID, alice.Peer, []sink.Spec{file("../bob/c", 3)}); !errors.Is(err, sink.ErrPath) {
+	if _, err := f.Find(f.Context(), alice.ID, alice.Peer, []sink.Spec{file("../bob/c", 3)}); !errors.Is(err, gathered.ErrPath) {
 		t.Errorf("%v, want the path refused", err)
 	}
 	if _, err := f.Find(f.Context(), alice.ID, alice.Peer, make([]sink.Spec, 1001)); !errors.Is(err, roster.ErrTooMuch) {

@@ -12,10 +12,10 @@ import (
 
 	"github.com/groupcast/groupcast/internal/algo/window"
 	"github.com/groupcast/groupcast/internal/bytesize"
+	"github.com/groupcast/groupcast/internal/gathered"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/policy"
 	"github.com/groupcast/groupcast/services/gatherer/roster"
-	"github.com/groupcast/groupcast/services/gatherer/sink"
 )
 
 // A member is itself alone; an operator attaches for anybody.
@@ -513,7 +513,7 @@ func TestUploadsAreBounded(t *testing.T) {
 func TestPathsOfUploads(t *testing.T) {
 	f := start(t, policy.Policy{}, nil)
 	alice := f.attach("alice")
-	if _, err := f.Open(t.Context(), alice.ID, alice.Peer, file("../bob/f", 1), false); !errors.Is(err, sink.ErrPath) {
+	if _, err := f.Open(t.Context(), alice.ID, alice.Peer, file("../bob/f", 1), false); !errors.Is(err, gathered.ErrPath) {
 		t.Errorf("%v", err)
 	}
 }

@@ -45,7 +45,7 @@ func TestDiskThatFailsForOne(t *testing.T) {
 func TestPathThatIsTooLong(t *testing.T) {
 	f := start(t, policy.Policy{}, nil)
 	session := f.attach("alice")
-	_, err := f.Open(f.Context(), session.ID, session.Peer, file(strings.Repeat(strings.Repeat("n", 255)+"/", 20)+"f", 10), false)
+	_, err := f.Open(f.Context(), session.ID, session.Peer, file(strings.Repeat(strings.Repeat("n", 255)+"/", 15)+strings.Repeat("d", 250)+"/f", 10), false)
 	if !errors.Is(err, unix.ENAMETOOLONG) || errors.Is(err, roster.ErrDisk) || strings.Contains(err.Error(), f.Dir) {
 		t.Errorf("%.300v, want that the path is too long", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/groupcast/groupcast/internal/digest"
+	"github.com/groupcast/groupcast/internal/gathered"
 	"github.com/groupcast/groupcast/internal/noroom"
 	"github.com/groupcast/groupcast/internal/object"
 )
@@ -78,7 +79,7 @@ type packed struct {
 func (b *Bundle) unpack(content io.ReaderAt, length uint64) (all []packed, err error) {
 	items, err := object.Items(content, length)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrPath, err)
+		return nil, fmt.Errorf("%w: %w", gathered.ErrPath, err)
 	}
 	for _, item := range items {
 		if item.Kind != object.File {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/groupcast/groupcast/internal/gathered"
 	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/services/gatherer/sink"
 )
@@ -70,7 +71,7 @@ func TestBundleIsItsFiles(t *testing.T) {
 func TestBundlesThatAreRefused(t *testing.T) {
 	dir := t.TempDir()
 	to, length, root := bundle(t, dir, "a/bundle-1", map[string]string{"one": "first", "log.stream/committed": "forged"})
-	if _, err := to.Finish(length, root); !errors.Is(err, sink.ErrPath) {
+	if _, err := to.Finish(length, root); !errors.Is(err, gathered.ErrPath) {
 		t.Errorf("%v, want its path refused", err)
 	}
 	must(t, to.Close())
@@ -85,7 +86,7 @@ func TestBundlesThatAreRefused(t *testing.T) {
 	to = open(t, dir, spec)
 	write(t, to, []byte("this is no directory's head"), 0)
 	must(t, to.Landed(27))
-	if _, err := to.Finish(27, rootOf([]byte("this is no directory's head"))); !errors.Is(err, sink.ErrPath) {
+	if _, err := to.Finish(27, rootOf([]byte("this is no directory's head"))); !errors.Is(err, gathered.ErrPath) {
 		t.Errorf("%v, want it refused", err)
 	}
 	must(t, to.Close())

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/groupcast/groupcast/internal/gathered"
 	"github.com/groupcast/groupcast/internal/object"
 )
 
@@ -79,7 +80,7 @@ func survey(dir string, wanted, aged bool) (all []kept, err error) {
 			return filepath.SkipDir
 		case !wanted:
 			return nil
-		case entry.IsDir() && strings.HasSuffix(entry.Name(), streamSuffix):
+		case entry.IsDir() && strings.HasSuffix(entry.Name(), gathered.StreamSuffix):
 			segments, err := surveyStream(path)
 			all = append(all, segments...)
 			if err != nil {

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/groupcast/groupcast/internal/gathered"
 	"github.com/groupcast/groupcast/internal/link"
 	"github.com/groupcast/groupcast/internal/object"
 )
@@ -63,7 +64,7 @@ func Open(ctx context.Context, dir string, spec Spec) (Sink, error) {
 	if !spec.Stream {
 		return openFile(ctx, parent, spec.Info)
 	}
-	if parent, err = makeDirectory(parent, spec.Info.Name+streamSuffix); err != nil {
+	if parent, err = makeDirectory(parent, spec.Info.Name+gathered.StreamSuffix); err != nil {
 		return nil, fmt.Errorf("make room for %s: %w", spec.Path, err)
 	}
 	return openStream(parent)
@@ -114,32 +115,14 @@ func Existing(ctx context.Context, dir string, spec Spec) (object.Root, bool, er
 	return root, found, err
 }
 
-// maxDepth is how many directories an upload can be below its client's.
-const maxDepth = 32
-
-// ErrPath says that an upload cannot have its path.
-var ErrPath = errors.New("path not allowed")
-
-// below returns the names of the directories that an upload goes into. Each element of its
-// path is a name that an object can have: none leads elsewhere.
+// below returns the names of the directories that an upload goes into.
 func (s Spec) below() ([]string, error) {
-	elements := append([]string{s.Client}, strings.Split(s.Path, "/")...)
-	if len(elements) > maxDepth {
-		return nil, fmt.Errorf("%w: %.200q is below %d directories: want at most %d", ErrPath, s.Path, len(elements)-1, maxDepth)
+	if err := gathered.CheckPath(s.Path, s.Stream); err != nil {
+		return nil, err
 	}
-	for _, element := range elements {
-		if err := object.CheckName(element); err != nil {
-			return nil, fmt.Errorf("%w: %.200q: %w", ErrPath, s.Path, err)
-		}
+	if err := object.CheckName(s.Client); err != nil {
+		return nil, fmt.Errorf("%w: client %.200q: %w", gathered.ErrPath, s.Client, err)
 	}
-	if !s.Stream && strings.HasSuffix(s.Path, streamSuffix) {
-		return nil, fmt.Errorf("%w: %.200q: what ends with %s is a stream's own directory", ErrPath, s.Path, streamSuffix)
-	}
-	directories := elements[:len(elements)-1]
-	for _, name := range directories {
-		if strings.HasSuffix(name, streamSuffix) && name != s.Client {
-			return nil, fmt.Errorf("%w: %.200q: what ends with %s is a stream's own directory", ErrPath, s.Path, streamSuffix)
-		}
-	}
-	return directories, nil
+	elements := strings.Split(s.Path, "/")
+	return append([]string{s.Client}, elements[:len(elements)-1]...), nil
 }

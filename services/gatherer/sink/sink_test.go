@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/groupcast/groupcast/internal/digest"
+	"github.com/groupcast/groupcast/internal/gathered"
 	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/services/gatherer/sink"
 )
@@ -82,7 +83,7 @@ func TestPathsThatAreRefused(t *testing.T) {
 	} {
 		if _, err := sink.Open(t.Context(), t.TempDir(), fileSpec(path, nil)); err == nil {
 			t.Errorf("%q was opened", path)
-		} else if !errors.Is(err, sink.ErrPath) {
+		} else if !errors.Is(err, gathered.ErrPath) {
 			t.Errorf("%q: %v", path, err)
 		}
 	}

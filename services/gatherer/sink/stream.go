@@ -26,9 +26,6 @@ const (
 	commitEvery = 200 * time.Millisecond
 )
 
-// streamSuffix is at the end of the name of a stream's directory.
-const streamSuffix = ".stream"
-
 // stream is the segments of a stream.
 //
 //	NAME.stream/00000000000000000000   the first 64 MiB

@@ -1,0 +1,69 @@
+package gather
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/groupcast/groupcast/sdk"
+)
+
+// wantInvalid makes sure that a call is refused here, as one that cannot be meant so, and that says why.
+func wantInvalid(t *testing.T, err error, why string) {
+	t.Helper()
+	var known *sdk.Error
+	if !errors.As(err, &known) || known.Code != sdk.InvalidArgument || !strings.Contains(known.Message, why) {
+		t.Errorf("%v, want an invalid argument: %q", err, why)
+	}
+}
+
+// write writes a file below a directory.
+func write(t *testing.T, dir, name string) string {
+	t.Helper()
+	at := filepath.Join(dir, name)
+	if err := os.MkdirAll(filepath.Dir(at), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(at, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return at
+}
+
+// What has no path that an upload can have keeps all of a tree from being uploaded, and is named.
+func TestTreeWhosePathsDoNotFit(t *testing.T) {
+	for _, name := range []string{strings.Repeat("d/", 60) + "deep", "log.stream/f", "a.stream"} {
+		dir := t.TempDir()
+		write(t, dir, "fits")
+		if _, err := surveyTree(dir, "tree"); err != nil {
+			t.Fatal(err)
+		}
+		write(t, dir, name)
+		_, err := surveyTree(dir, "tree")
+		wantInvalid(t, err, filepath.Base(name))
+	}
+	dir := t.TempDir()
+	write(t, dir, strings.Repeat("d/", 29)+"f")
+	if _, err := surveyTree(dir, "tree"); err != nil {
+		t.Error(err)
+	}
+	_, err := surveyTree(dir, "deeper/tree") // it counts where it goes
+	wantInvalid(t, err, "directories")
+}
+
+// What cannot be meant is refused before anything is sent.
+func TestWhatCannotBeMeant(t *testing.T) {
+	client := &Client{}
+	file := write(t, t.TempDir(), "f")
+	_, err := client.Upload(t.Context(), file, FileOptions{Path: "a\xff"})
+	wantInvalid(t, err, "not UTF-8")
+	_, err = client.UploadStream(t.Context(), func(uint64) (io.Reader, error) { return nil, nil }, StreamOptions{Path: "a\xff"})
+	wantInvalid(t, err, "not UTF-8")
+	wantInvalid(t, client.UploadTree(t.Context(), filepath.Dir(file), FileOptions{Path: "a\xff"}, nil), "not UTF-8")
+	wantInvalid(t, client.UploadTree(t.Context(), file, FileOptions{}, nil), "is no directory")
+	_, err = Open(t.Context(), "/nonexistent", "127.0.0.1:7420", Options{})
+	wantInvalid(t, err, "/nonexistent")
+}
