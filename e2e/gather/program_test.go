@@ -100,3 +100,38 @@ func TestStreamWhoseSourceFails(t *testing.T) {
 		t.Errorf("%v, %+v, and %d bytes are there; want the source's error and %d bytes", err, one, len(s.stored("alice", "in")), len(content))
 	}
 }
+
+// The last that is told of how an upload stands is how it ended, and it is told as that.
+func TestLastProgressIsOfTheEnd(t *testing.T) {
+	s := start(t)
+	client := s.client("alice")
+	var told []gather.Progress
+	progress := func(p gather.Progress) { told = append(told, p) }
+	wantLast := func(what string, want gather.Progress) {
+		t.Helper()
+		last := told[len(told)-1]
+		got := gather.Progress{Path: last.Path, Files: last.Files, FilesDone: last.FilesDone, Sent: last.Sent, Length: last.Length, Stored: last.Stored, Ended: last.Ended}
+		for _, before := range told[:len(told)-1] {
+			if before.Ended {
+				t.Errorf("%s: an end is told before the last", what)
+			}
+		}
+		if told = nil; got != want {
+			t.Errorf("%s: the last is %+v, want %+v", what, got, want)
+		}
+	}
+	name, content := s.file("tree/f", 1, 300<<10)
+	for i := range 30 {
+		s.file(fmt.Sprintf("tree/small/%d", i), uint64(i), 1000)
+	}
+	for _, what := range []string{"sent", "there already"} {
+		_, err := client.Upload(t.Context(), name, gather.FileOptions{Progress: progress})
+		s.must(err)
+		wantLast("a file, "+what, gather.Progress{Path: "f", Sent: 300 << 10, Length: 300 << 10, Ended: true})
+		s.must(client.UploadTree(t.Context(), s.place("tree"), gather.FileOptions{Progress: progress}, nil))
+		wantLast("a tree, "+what, gather.Progress{Path: "tree", Files: 31, FilesDone: 31, Sent: 300<<10 + 30_000, Length: 300<<10 + 30_000, Ended: true})
+	}
+	_, err := client.UploadStream(t.Context(), func(uint64) (io.Reader, error) { return bytes.NewReader(content), nil }, gather.StreamOptions{Path: "in", Progress: progress})
+	s.must(err)
+	wantLast("a stream", gather.Progress{Path: "in", Sent: 300 << 10, Length: 300 << 10, Stored: 300 << 10, Ended: true})
+}

@@ -31,7 +31,8 @@ import (
 // callPolicy retries what a manager could not do for the moment. That is safe: a
 // repeated change has one effect by its request_id, an enrolment by its
 // certificate request, and what else there is may be done twice. It is the only
-// place that retries calls.
+// place that retries calls, but for a gatherer's session: its client attaches again
+// itself, and says meanwhile what is in the way.
 const callPolicy = `{
 	"loadBalancingConfig": [{"round_robin": {}}],
 	"methodConfig": [{
@@ -40,6 +41,8 @@ const callPolicy = `{
 			"maxAttempts": 5, "initialBackoff": "0.5s", "maxBackoff": "4s", "backoffMultiplier": 2,
 			"retryableStatusCodes": ["UNAVAILABLE"]
 		}
+	}, {
+		"name": [{"service": "groupcast.gather.v1.GatherService", "method": "Attach"}]
 	}]
 }`
 

@@ -24,7 +24,7 @@ import (
 type FileOptions struct {
 	// Path is where it goes below the client's directory, with slashes; empty is its own name.
 	Path string
-	// Progress, if it is set, is called a few times a second.
+	// Progress, if it is set, is called a few times a second, and once more at the end.
 	Progress func(Progress)
 }
 
@@ -94,7 +94,7 @@ func (c *Client) send(ctx context.Context, source *object.Source, spec *gatherv1
 	}
 	path, err = u.run(ctx)
 	hashing.stop()
-	if cause := context.Cause(ctx); err != nil && !errors.Is(err, errThere) && cause != nil {
+	if cause := context.Cause(ctx); err != nil && !errors.Is(err, errThere) && cause != nil && !errors.Is(cause, ctx.Err()) {
 		err = cause
 	}
 	return path, err

@@ -2,7 +2,11 @@ package gather_test
 
 import (
 	"context"
+	"errors"
 	"net"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,6 +34,34 @@ func TestSearchEndsWithItsContext(t *testing.T) {
 	_, err = gather.Dial(ctx, config, "archive", gather.Options{})
 	if took := time.Since(begun); sdk.CodeOf(err) != sdk.Interrupted || took > 5*time.Second {
 		t.Errorf("%v after %v, want an interruption at once", err, took)
+	}
+}
+
+// Where nobody listens, an upload says so at once, and when its time is over.
+func TestNobodyListens(t *testing.T) {
+	client, err := gather.Open(t.Context(), managertest.Start(t).Access, "127.0.0.1:1", gather.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	file := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(file, []byte("content"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	var last gather.Progress
+	said := 0
+	_, err = client.Upload(ctx, file, gather.FileOptions{Progress: func(p gather.Progress) {
+		if last = p; p.Detached != "" {
+			said++
+		}
+	}})
+	if sdk.CodeOf(err) != sdk.TimedOut || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "connection refused") {
+		t.Errorf("%v, want that its time is over, and why", err)
+	}
+	if said < 2 || !last.Ended || last.Sent != 0 || !strings.Contains(last.Detached, "connection refused") {
+		t.Errorf("%d times it was said why, last in %+v", said, last)
 	}
 }
 

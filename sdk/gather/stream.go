@@ -25,7 +25,7 @@ type StreamOptions struct {
 	// Path is where it goes below the client's directory, with slashes. What was uploaded
 	// under it earlier goes on.
 	Path string
-	// Progress, if it is set, is called a few times a second.
+	// Progress, if it is set, is called a few times a second, and once more at the end.
 	Progress func(Progress)
 }
 
@@ -58,7 +58,7 @@ func (c *Client) UploadStream(ctx context.Context, open func(offset uint64) (io.
 		end:    s.end,
 	}
 	path, err := u.run(ctx)
-	if cause := context.Cause(ctx); err != nil && cause != nil {
+	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(cause, ctx.Err()) {
 		err = cause
 	}
 	done := Uploaded{Path: path, Bytes: s.arrived() - s.base}

@@ -85,6 +85,7 @@ type tree struct {
 }
 
 func (t *tree) upload(ctx context.Context) error {
+	defer t.showLast()
 	room := semaphore.NewWeighted(underWay)
 	parts := partsOf(t.files)
 	failed := make([]error, len(parts))
@@ -134,8 +135,11 @@ func (t *tree) uploadPart(ctx context.Context, part part) error {
 
 // over returns why nothing can be uploaded any more; nil if it can.
 func (t *tree) over(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return t.client.whyEnded(ctx)
+	}
 	_, final := t.client.standing()
-	return errors.Join(ctx.Err(), final)
+	return final
 }
 
 // hasNoRoom reports whether one that is no larger was refused, or any where nothing can be written: it is not tried then.
@@ -198,13 +202,30 @@ func (t *tree) progress(one Progress) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.sent[one.Path] = one.Sent
+	if one.Ended = false; t.options.Progress != nil {
+		t.options.Progress(t.stands(one))
+	}
+}
+
+// showLast tells how all stand at the end.
+func (t *tree) showLast() {
+	if t.options.Progress == nil {
+		return
+	}
+	last, _ := t.client.progress() // what is in the way was told
+	last.Ended = true
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.options.Progress(t.stands(last))
+}
+
+// stands makes how one stands how all do, with the tree locked.
+func (t *tree) stands(one Progress) Progress {
 	one.Path, one.Files, one.FilesDone = t.options.Path, len(t.files), t.filesDone
 	one.Sent, one.Length = t.done, t.length
 	for _, sent := range t.sent {
 		one.Sent += sent
 	}
 	one.Sent = min(one.Sent, one.Length)
-	if t.options.Progress != nil {
-		t.options.Progress(one)
-	}
+	return one
 }

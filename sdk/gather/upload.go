@@ -38,6 +38,8 @@ type Progress struct {
 	// Paused is why nothing is sent now, as queued or disk_full; empty if something is. PausedBy says more of it, for the
 	// user, where the gatherer has.
 	Paused, PausedBy string
+	// Ended says that this is the last: it is over. If it is finished, all counts as sent.
+	Ended bool
 }
 
 // Uploaded is an upload that is finished: on the gatherer's disk, and what it was here. The API has no message for
@@ -92,17 +94,29 @@ func (u *upload) run(ctx context.Context) (path string, err error) {
 	defer stop(nil)
 	defer context.AfterFunc(u.client.life, func() { stop(errClosed) })()
 	var showing sync.WaitGroup
-	defer showing.Wait()
-	defer stop(nil)
 	showing.Go(func() { u.show(ctx) })
 	if err = u.client.awaitTurn(ctx); err == nil {
 		defer u.client.leaveTurn()
 		path, err = u.carryOn(ctx)
 	}
-	if err != nil && errors.Is(context.Cause(ctx), errClosed) {
-		err = errClosed
+	if err != nil && !errors.Is(err, errThere) && ctx.Err() != nil {
+		err = u.client.whyEnded(ctx)
 	}
+	stop(nil)
+	showing.Wait()
+	u.showLast(err)
 	return path, err
+}
+
+// whyEnded returns why something has ended with its context: who ended that may say so, and else, where there is no session,
+// what is in its way.
+func (c *Client) whyEnded(ctx context.Context) error {
+	cause := context.Cause(ctx)
+	now, _ := c.standing() // that it was closed is a cause
+	if !errors.Is(cause, ctx.Err()) || now.session != "" || now.detached == "" {
+		return cause
+	}
+	return sdk.Because(sdk.CodeOf(cause), fmt.Errorf("not connected to the gatherer: %s: %w", now.detached, cause))
 }
 
 // carryOn uploads over one session after the other.
@@ -348,22 +362,11 @@ func (u *upload) show(ctx context.Context) {
 	ticker := time.NewTicker(showInterval)
 	defer ticker.Stop()
 	for {
-		sent, length := u.from.SentUpTo(), u.length()
+		p, err := u.stands()
 		u.client.mu.Lock()
-		u.client.waiting[u] = length - min(sent, length)
-		hindered, hinderedBy := u.hindered, u.hinderedBy
+		u.client.waiting[u] = p.Length - min(p.Sent, p.Length)
 		u.client.mu.Unlock()
-		if now, err := u.client.standing(); err == nil && u.progress != nil {
-			if now.paused != "" && now.paused != hindered {
-				hinderedBy = ""
-			}
-			p := Progress{
-				Path: u.spec.GetPath(), Sent: sent, Length: length, Attached: now.session != "", Detached: now.detached,
-				Connections: now.connections, Paused: cmp.Or(now.paused, hindered), PausedBy: hinderedBy,
-			}
-			if u.stored != nil {
-				p.Stored = u.stored()
-			}
+		if err == nil && u.progress != nil {
 			u.progress(p)
 		}
 		select {
@@ -375,4 +378,41 @@ func (u *upload) show(ctx context.Context) {
 		case <-ticker.C:
 		}
 	}
+}
+
+// showLast tells how the upload stands that has ended with an error, or without.
+func (u *upload) showLast(failed error) {
+	if u.progress == nil {
+		return
+	}
+	p, _ := u.stands() // that no session comes any more is what failed
+	p.Ended = true
+	if failed == nil || errors.Is(failed, errThere) {
+		p.Sent = p.Length
+		if u.stored != nil {
+			p.Stored = p.Length
+		}
+	}
+	u.progress(p)
+}
+
+// stands returns how the upload stands, or why it cannot go on.
+func (u *upload) stands() (Progress, error) {
+	p, err := u.client.progress()
+	p.Path, p.Sent, p.Length = u.spec.GetPath(), u.from.SentUpTo(), u.length()
+	if u.stored != nil {
+		p.Stored = u.stored()
+	}
+	u.client.mu.Lock()
+	defer u.client.mu.Unlock()
+	if p.Paused == "" || p.Paused == u.hindered {
+		p.Paused, p.PausedBy = u.hindered, u.hinderedBy
+	}
+	return p, err
+}
+
+// progress returns how all that is uploaded stands.
+func (c *Client) progress() (Progress, error) {
+	now, err := c.standing()
+	return Progress{Attached: now.session != "", Detached: now.detached, Connections: now.connections, Paused: now.paused}, err
 }

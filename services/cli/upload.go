@@ -268,6 +268,9 @@ func newUploading(a *app) *uploading {
 const connecting = "connecting"
 
 func (u *uploading) show(p gather.Progress) {
+	if p.Ended {
+		return // what became of it is told
+	}
 	u.drawing.Lock()
 	defer u.drawing.Unlock()
 	now := time.Now()

@@ -80,5 +80,10 @@ func TestReasonIsToldAtOnce(t *testing.T) {
 		if lines := strings.Count(said.String(), "\n"); lines != 3 {
 			t.Errorf("%d lines, want another one", lines)
 		}
+		said.Reset()
+		shown.show(gather.Progress{Path: "log", Sent: 10, Length: 10, Attached: true, Ended: true})
+		if said.Len() > 0 {
+			t.Errorf("what has ended is shown, beside what became of it: %s", said.String())
+		}
 	})
 }
