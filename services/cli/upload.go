@@ -21,12 +21,13 @@ import (
 
 // upload is what the upload command was asked for.
 type upload struct {
-	to     string
-	as     string
-	path   string
-	follow bool
-	state  string
-	labels map[string]string
+	to      string
+	guessed bool // to is where a gatherer might be
+	as      string
+	path    string
+	follow  bool
+	state   string
+	labels  map[string]string
 }
 
 // gathererVariable names the gatherer where --to does not.
@@ -44,7 +45,9 @@ on its disk, whole and compared. With - it uploads standard input, and with --fo
 what is added to a file, as it comes: what came earlier under its name goes on.
 
 Which rate it gets is the gatherer's to say, by its policy. Interrupted or cut off, it goes
-on where it was: by itself while it runs, and else when it is called again.`,
+on where it was: by itself while it runs, and else when it is called again. It waits for
+a gatherer that is named; where none is, and nobody is at the default address, it ends
+after --timeout.`,
 		Example: "  groupcast upload checkpoint.bin --to gather.example:7420\n  groupcast upload results/ --as node-7\n  sensor | groupcast upload - --name sensor\n  groupcast upload /var/log/app.log --follow",
 	}
 	flags := command.Flags()
@@ -63,6 +66,7 @@ on where it was: by itself while it runs, and else when it is called again.`,
 		case args[0] == "-" && u.path == "":
 			return usageError{errors.New("standard input has no name: give it one with --name")}
 		}
+		u.guessed = isGuessed(command)
 		client, err := a.gatherer(command.Context(), u.to, gather.Options{As: u.as, Labels: u.labels})
 		if err != nil {
 			return err
@@ -97,6 +101,14 @@ func (a *app) gatherer(ctx context.Context, to string, options gather.Options) (
 func (a *app) upload(ctx context.Context, client *gather.Client, u *upload, what string) error {
 	shown := newUploading(a)
 	defer shown.end()
+	if u.guessed {
+		shown.guess = &guess{patience: a.timeout, begun: time.Now()}
+	}
+	return shown.guess.why(a.uploadAny(ctx, client, u, shown, what))
+}
+
+// uploadAny uploads what there is.
+func (a *app) uploadAny(ctx context.Context, client *gather.Client, u *upload, shown *uploading, what string) error {
 	switch {
 	case what == "-":
 		return a.uploadStream(ctx, client, u, shown, func(uint64) (io.Reader, error) { return os.Stdin, nil })
@@ -108,10 +120,13 @@ func (a *app) upload(ctx context.Context, client *gather.Client, u *upload, what
 		return usageError{err}
 	}
 	options := gather.FileOptions{Path: u.path, Progress: shown.show}
+	uploading, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	shown.endsBy(stop)
 	if info.IsDir() {
-		return a.uploadTree(ctx, client, what, options, shown)
+		return interrupted(ctx, a.uploadTree(uploading, client, what, options, shown))
 	}
-	one, err := client.Upload(ctx, what, options)
+	one, err := client.Upload(uploading, what, options)
 	if err == nil {
 		a.uploaded(shown, one)
 	}
@@ -131,7 +146,7 @@ func (a *app) uploadTree(ctx context.Context, client *gather.Client, dir string,
 	case err != nil && ctx.Err() == nil && done > 0:
 		return partlyUploaded{err}
 	}
-	return interrupted(ctx, err)
+	return err
 }
 
 // partlyUploaded says that some files were uploaded, and why others were not.
@@ -187,6 +202,7 @@ func (u *upload) openBook(client *gather.Client, name string, say func(line stri
 func (a *app) uploadStream(ctx context.Context, client *gather.Client, u *upload, shown *uploading, open func(uint64) (io.Reader, error)) error {
 	uploading, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stop(nil)
+	shown.endsBy(stop)
 	leaving := &parting{interrupted: ctx, stop: stop}
 	one, err := client.UploadStream(uploading, func(offset uint64) (io.Reader, error) {
 		from, err := open(offset)
@@ -252,17 +268,29 @@ func (a *app) uploaded(shown *uploading, one gather.Uploaded) {
 // uploading shows how an upload goes on.
 type uploading struct {
 	*screen
+	guess       *guess // nil where the gatherer was named
 	drawing     sync.Mutex
 	begun, last time.Time
 	before      uint64
 	rate        float64
 	reason      string // why nothing is sent, as told last
+	line        string // that was told last
 }
 
 // newUploading takes for granted that an upload begins with connecting: that is not told at once.
 func newUploading(a *app) *uploading {
 	return &uploading{screen: newScreen(a.stderr), begun: time.Now(), last: time.Now(), reason: connecting}
 }
+
+// endsBy says how an upload is ended that was begun by a guess.
+func (u *uploading) endsBy(stop context.CancelCauseFunc) {
+	if u.guess != nil {
+		u.guess.stop = stop
+	}
+}
+
+// samePause is how often a line is told that says nothing new.
+const samePause = time.Minute
 
 // connecting is what an upload does that has heard nothing yet.
 const connecting = "connecting"
@@ -271,6 +299,7 @@ func (u *uploading) show(p gather.Progress) {
 	if p.Ended {
 		return // what became of it is told
 	}
+	u.guess.heard(p)
 	u.drawing.Lock()
 	defer u.drawing.Unlock()
 	now := time.Now()
@@ -291,10 +320,16 @@ func (u *uploading) show(p gather.Progress) {
 		u.drawLines([]string{done, reason})
 	case u.terminal != nil:
 		u.drawLines([]string{done + "  " + how})
-	case reason != u.reason || now.Sub(u.last) >= linePause:
-		u.last, u.reason = now, reason
-		u.say(done + "  " + how)
+	case reason != u.reason || u.isDue(now, done+"  "+how):
+		u.last, u.reason, u.line = now, reason, done+"  "+how
+		u.say(u.line)
 	}
+}
+
+// isDue reports whether it is time for a line.
+func (u *uploading) isDue(now time.Time, line string) bool {
+	passed := now.Sub(u.last)
+	return passed >= samePause || passed >= linePause && line != u.line
 }
 
 // hindrance says why nothing is sent now, if something is known to be in the way.

@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/groupcast/groupcast/sdk/gather"
+	"github.com/groupcast/groupcast/services/manager/managertest"
 )
 
 // An interrupted stream goes on while bytes get through, and for a while without, but not where the gatherer
@@ -75,7 +78,14 @@ func TestReasonIsToldAtOnce(t *testing.T) {
 		if said.String() != want {
 			t.Errorf("it says %q, want %q", said.String(), want)
 		}
-		time.Sleep(linePause)
+		for range 10 { // it says nothing new
+			time.Sleep(linePause)
+			tell("no such host")
+		}
+		if said.String() != want {
+			t.Errorf("it says %q again", said.String())
+		}
+		time.Sleep(samePause)
 		tell("no such host")
 		if lines := strings.Count(said.String(), "\n"); lines != 3 {
 			t.Errorf("%d lines, want another one", lines)
@@ -84,6 +94,57 @@ func TestReasonIsToldAtOnce(t *testing.T) {
 		shown.show(gather.Progress{Path: "log", Sent: 10, Length: 10, Attached: true, Ended: true})
 		if said.Len() > 0 {
 			t.Errorf("what has ended is shown, beside what became of it: %s", said.String())
+		}
+	})
+}
+
+// An upload to where a gatherer might be ends when nobody has been there for as long as a call may take, as a call does.
+func TestUploadToAGuess(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"f", "g"} {
+		if err := os.WriteFile(filepath.Join(dir, name), make([]byte, 300<<10), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	access := managertest.Start(t).Access
+	for what, u := range map[string]*upload{filepath.Join(dir, "f"): {}, dir: {}, filepath.Join(dir, "g"): {follow: true, state: filepath.Join(t.TempDir(), "state")}} {
+		var said bytes.Buffer
+		a := &app{stdout: &said, stderr: &said, config: access, timeout: time.Second}
+		u.to, u.guessed = "127.0.0.1:1", true
+		client, err := a.gatherer(t.Context(), u.to, gather.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = a.upload(t.Context(), client, u, what)
+		if exitStatus(err) != exitUnavailable || !strings.Contains(err.Error(), "connection refused") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: exit status %d: %v", what, exitStatus(err), err)
+		}
+		if hint := a.hint(err); !strings.Contains(hint, "is a gatherer at 127.0.0.1:1? --to or GROUPCAST_GATHERER names one") {
+			t.Errorf("the hint is %q", hint)
+		}
+		if strings.Contains(said.String(), "interrupted") {
+			t.Errorf("%s: it says %s", what, said.String())
+		}
+		if err := client.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A gatherer that was there may come back, and one that was named is waited for.
+func TestOthersAreWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancelCause(t.Context())
+		defer stop(nil)
+		met := &guess{patience: time.Second, begun: time.Now(), stop: stop}
+		for _, g := range []*guess{met, nil} {
+			g.heard(gather.Progress{})
+			g.heard(gather.Progress{Attached: true})
+			time.Sleep(time.Hour)
+			g.heard(gather.Progress{Detached: "connection refused"})
+			if err := g.why(errPartial); ctx.Err() != nil || !errors.Is(err, errPartial) {
+				t.Errorf("it ends with %v", err)
+			}
 		}
 	})
 }
