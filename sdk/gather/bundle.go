@@ -107,7 +107,7 @@ func nameOf(files part) string {
 
 // find asks which files are there already, and returns the others.
 func (t *tree) find(ctx context.Context, files part) (missing part, err error) {
-	session, err := t.client.awaitSession(ctx, "")
+	session, err := t.awaitSession(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/groupcast/groupcast/internal/pause"
 	"github.com/groupcast/groupcast/sdk"
 )
 
@@ -85,7 +86,7 @@ type tree struct {
 }
 
 func (t *tree) upload(ctx context.Context) error {
-	defer t.showLast()
+	defer t.show(true)
 	room := semaphore.NewWeighted(underWay)
 	parts := partsOf(t.files)
 	failed := make([]error, len(parts))
@@ -207,16 +208,30 @@ func (t *tree) progress(one Progress) {
 	}
 }
 
-// showLast tells how all stand at the end.
-func (t *tree) showLast() {
+// awaitSession returns the session when there is one, and tells meanwhile why there is none.
+func (t *tree) awaitSession(ctx context.Context) (string, error) {
+	ctx, stop := context.WithCancel(ctx)
+	var showing sync.WaitGroup
+	defer showing.Wait()
+	defer stop()
+	showing.Go(func() {
+		for pause.For(ctx, showInterval) {
+			t.show(false)
+		}
+	})
+	return t.client.awaitSession(ctx, "")
+}
+
+// show tells how all stand when none of them does: at the end, or before any could begin.
+func (t *tree) show(ended bool) {
 	if t.options.Progress == nil {
 		return
 	}
-	last, _ := t.client.progress() // what is in the way was told
-	last.Ended = true
+	now, _ := t.client.progress() // what is in the way is told otherwise
+	now.Ended = ended
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.options.Progress(t.stands(last))
+	t.options.Progress(t.stands(now))
 }
 
 // stands makes how one stands how all do, with the tree locked.

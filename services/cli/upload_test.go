@@ -100,14 +100,16 @@ func TestReasonIsToldAtOnce(t *testing.T) {
 
 // An upload to where a gatherer might be ends when nobody has been there for as long as a call may take, as a call does.
 func TestUploadToAGuess(t *testing.T) {
-	dir := t.TempDir()
-	for _, name := range []string{"f", "g"} {
-		if err := os.WriteFile(filepath.Join(dir, name), make([]byte, 300<<10), 0o600); err != nil {
-			t.Fatal(err)
+	dir, small := t.TempDir(), t.TempDir() // files that are small go together
+	for of, length := range map[string]int{dir: 300 << 10, small: 10} {
+		for _, name := range []string{"f", "g"} {
+			if err := os.WriteFile(filepath.Join(of, name), make([]byte, length), 0o600); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	access := managertest.Start(t).Access
-	for what, u := range map[string]*upload{filepath.Join(dir, "f"): {}, dir: {}, filepath.Join(dir, "g"): {follow: true, state: filepath.Join(t.TempDir(), "state")}} {
+	for what, u := range map[string]*upload{filepath.Join(dir, "f"): {}, dir: {}, small: {}, filepath.Join(dir, "g"): {follow: true, state: filepath.Join(t.TempDir(), "state")}} {
 		var said bytes.Buffer
 		a := &app{stdout: &said, stderr: &said, config: access, timeout: time.Second}
 		u.to, u.guessed = "127.0.0.1:1", true
