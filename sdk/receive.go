@@ -104,6 +104,12 @@ func (s *Session) Receive(ctx context.Context, options ReceiveOptions) iter.Seq2
 			return
 		}
 		defer release()
+		for unseen := s.attendance.takeUnseen(); len(unseen) > 0; unseen = unseen[1:] {
+			if !yield(unseen[0], nil) {
+				s.attendance.leaveUnseen(unseen[1:]...)
+				return
+			}
+		}
 		if options.AtOnce = max(options.AtOnce, 0); options.Once {
 			options.AtOnce = 1
 		}
@@ -114,12 +120,6 @@ func (s *Session) Receive(ctx context.Context, options ReceiveOptions) iter.Seq2
 		workers.Go(func() { s.receiveAll(ctx, options, places, arrived) })
 		if options.Into != "" {
 			workers.Go(func() { s.sweep(ctx, options.Into) })
-		}
-		for unseen := s.attendance.takeUnseen(); len(unseen) > 0; unseen = unseen[1:] {
-			if !yield(unseen[0], nil) {
-				s.attendance.leaveUnseen(unseen[1:]...)
-				return
-			}
 		}
 		for {
 			select {
@@ -426,7 +426,8 @@ func (r *receiving) complete(ctx context.Context, landing *object.Landing) (Arri
 
 // isDurable reports whether what arrives has to be on disk before it counts as complete.
 func (r *receiving) isDurable() bool {
-	return r.spec.GetAckLevel() == groupv1.AckLevel_ACK_LEVEL_DURABLE
+	level := r.spec.GetAckLevel()
+	return level != groupv1.AckLevel_ACK_LEVEL_RECEIVED && level != groupv1.AckLevel_ACK_LEVEL_RELAYED
 }
 
 // damagedPatience is how long a member waits to be fed by another agent when what one gave it was damaged.
@@ -499,6 +500,10 @@ func endedEarly(assignment *groupv1.Assignment) error {
 	if reason == "" {
 		reason = "canceled"
 	}
-	detail := cmp.Or(assignment.GetDetail(), "the delivery was ended")
+	detail := "the delivery was ended"
+	if reason == "sender_lost" {
+		detail = "the sender was not heard of any more"
+	}
+	detail = cmp.Or(assignment.GetDetail(), detail) // earlier managers say none
 	return &DeliveryError{Reason: reason, Detail: detail}
 }

@@ -91,7 +91,8 @@ func (s *Session) begin(ctx context.Context, spec *groupv1.DeliverySpec) (*Outgo
 	}
 	answer, err := s.client.deliveries.CreateDelivery(ctx, request)
 	if err != nil {
-		if isUnsure(wrap(err)) {
+		// The managers may have begun it all the same; that the time is over, they may say before ctx does.
+		if code := CodeOf(wrap(err)); ctx.Err() != nil || code == TimedOut || code == Interrupted {
 			go s.disown(request)
 		}
 		return nil, wrap(err)
@@ -102,20 +103,18 @@ func (s *Session) begin(ctx context.Context, spec *groupv1.DeliverySpec) (*Outgo
 	}, nil
 }
 
-// disownTime is how long it is tried to end what nobody sends.
-const disownTime = time.Minute
+// disownTime is how long it may take to end what nobody sends.
+const disownTime = 10 * time.Second
 
-// disown ends a delivery of which it is not known whether the managers began it: nobody would send it.
+// disown ends a delivery that the managers have begun for somebody who no longer waited for it: nobody would send it. It is
+// tried once: asked later, they might begin it only for that.
 func (s *Session) disown(request *groupv1.CreateDeliveryRequest) {
 	ctx, cancel := context.WithTimeout(s.keeping, disownTime)
 	defer cancel()
-	err := s.client.insist(ctx, func() error {
-		answer, err := s.client.deliveries.CreateDelivery(ctx, request) // the same, if there is one
-		if err == nil {
-			_, err = s.client.deliveries.CancelDelivery(ctx, &groupv1.CancelDeliveryRequest{Delivery: answer.GetDelivery().GetId()})
-		}
-		return wrap(err)
-	})
+	answer, err := s.client.deliveries.CreateDelivery(ctx, request) // the same, if there is one
+	if err == nil {
+		_, err = s.client.deliveries.CancelDelivery(ctx, &groupv1.CancelDeliveryRequest{Delivery: answer.GetDelivery().GetId()})
+	}
 	if err != nil {
 		s.client.log.Debug("what was not sent could not be ended", "name", request.GetSpec().GetName(), "error", err)
 	}
@@ -325,6 +324,8 @@ func (o *Outgoing) keepOffering(ctx context.Context, standing func(*groupv1.Deli
 			o.fail(ctx, "source_changed", err)
 			return
 		case err == nil:
+			lost.Store("")
+			o.noteTrouble(nil)
 			attendance.reportNow()
 			pause.For(linked, doneCheck) // it has all, unless it asks again
 		case linked.Err() == nil:

@@ -18,9 +18,6 @@ const (
 	AgentsKeep = contactTime - time.Minute
 	// AllKeep is for how long anybody can.
 	AllKeep = openTime - time.Second
-	// keptPatience is how long an answer is waited for at a contact that was kept, which may have died unseen: longer than
-	// an agent looks for the delivery that is asked for.
-	keptPatience = 3 * time.Second
 )
 
 // Contacts keeps connections to peers that have proven who they are: a link that is opened over one needs no round
@@ -30,9 +27,10 @@ type Contacts struct {
 	security identity.TLS
 	lasting  time.Duration
 
-	mu     sync.Mutex
-	kept   map[place]*Contact
-	closed bool
+	mu       sync.Mutex
+	kept     map[place]*Contact
+	renewing map[place]bool
+	closed   bool
 }
 
 // place is where a peer is.
@@ -43,7 +41,7 @@ type place struct {
 
 // NewContacts returns contacts of which each is kept for a while at most: AgentsKeep or AllKeep.
 func NewContacts(dialer Dialer, security identity.TLS, lasting time.Duration) *Contacts {
-	return &Contacts{dialer: dialer, security: security, lasting: lasting, kept: make(map[place]*Contact)}
+	return &Contacts{dialer: dialer, security: security, lasting: lasting, kept: make(map[place]*Contact), renewing: make(map[place]bool)}
 }
 
 // Prove returns how long it takes to a peer and back, as RoundTrip does, and has it prove that it is the one at the
@@ -71,8 +69,12 @@ func (c *Contacts) Keep(contact *Contact) {
 		contact.Close()
 		return
 	}
-	if earlier := c.kept[contact.place]; earlier != nil {
-		earlier.end()
+	if other := c.kept[contact.place]; other != nil {
+		if other.made.After(contact.made) {
+			contact.Close()
+			return
+		}
+		other.end()
 	}
 	contact.keeper = c
 	contact.expiry = time.AfterFunc(time.Until(contact.made.Add(c.lasting)), func() { c.drop(contact) })
@@ -107,6 +109,33 @@ func (c *Contacts) Lacks(address string, peer identity.ID) bool {
 	return contact == nil || time.Since(contact.made) > c.lasting/2 || !contact.isQuiet()
 }
 
+// Renew has a contact to a peer that lacks one, for the next link; one at a time makes it. If that fails, the peer is connected
+// to when it is needed.
+func (c *Contacts) Renew(ctx context.Context, address string, peer identity.ID) {
+	at := place{peer, address}
+	if !c.Lacks(address, peer) || !c.begin(at) {
+		return
+	}
+	defer c.done(at)
+	_, _ = c.Prove(ctx, address, peer)
+}
+
+func (c *Contacts) begin(at place) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.renewing[at] {
+		return false
+	}
+	c.renewing[at] = true
+	return true
+}
+
+func (c *Contacts) done(at place) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.renewing, at)
+}
+
 // Connect returns a contact to a peer of a known identity, which is to be asked for something soon: the one that is
 // kept, or a new one.
 func (c *Contacts) Connect(ctx context.Context, address string, peer identity.ID) (*Contact, error) {
@@ -127,6 +156,8 @@ func (c *Contacts) Connect(ctx context.Context, address string, peer identity.ID
 // Ask opens a link to a parent, and tells it at once what it may send. It begins a round trip earlier than by what a
 // Taking says first.
 func (c *Contacts) Ask(ctx context.Context, address string, peer identity.ID, hello wire.Hello, first Answer) (*Conn, wire.Welcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, openTime)
+	defer cancel()
 	contact, err := c.Connect(ctx, address, peer)
 	if err != nil {
 		return nil, wire.Welcome{}, err

@@ -2,6 +2,7 @@ package link_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -91,7 +92,7 @@ func (m *meeting) start(security identity.TLS) {
 			m.silent = false
 			mu.Unlock()
 			if silent {
-				time.Sleep(4 * time.Second)
+				time.Sleep(6 * time.Second)
 			}
 			if m.refuses {
 				asked.Refuse(wire.Denied, "no")
@@ -186,16 +187,26 @@ func TestAgentsKeepContacts(t *testing.T) {
 	})
 }
 
-// A contact that died unseen is replaced when it is used: at once where the peer knows nothing of it, and after a while
-// where it does not answer.
-func TestDeadContactIsReplaced(t *testing.T) {
+// A contact that has broken unseen is replaced when it is used.
+func TestBrokenContactIsReplaced(t *testing.T) {
 	meet(t, identity.Agent, link.AgentsKeep, func(m *meeting) {
 		m.prove()
 		m.net.Reset("child", "parent")
 		m.ask(3)
+	})
+}
+
+// A link is opened within five seconds, or not at all, also over a contact to who does not answer; then there is none.
+func TestSilentContactIsGivenUp(t *testing.T) {
+	meet(t, identity.Agent, link.AgentsKeep, func(m *meeting) {
 		m.prove()
 		m.silent = true
-		m.ask(30 + 3) // the patience of 3 s
+		began := time.Now()
+		_, _, err := m.contacts.Ask(m.Context(), "parent:1", parentID, m.hello, link.Answer{})
+		if took := time.Since(began).Round(time.Millisecond); err == nil || took != 5*time.Second {
+			t.Errorf("%v after %v", err, took)
+		}
+		m.ask(3)
 	})
 }
 
@@ -238,11 +249,11 @@ func TestDoorWaitsForAgents(t *testing.T) {
 				}
 			}
 			time.Sleep(10 * time.Second)
-			if m.refused[link.Handshake] != gone {
+			if m.refused[link.Probe] != gone {
 				t.Errorf("of %d contacts of one %s %v are gone, want %d", come, role, m.refused, gone)
 			}
 			time.Sleep(link.AgentsKeep)
-			if m.refused[link.Probe] != come-gone {
+			if m.refused[link.Probe] != come || len(m.refused) != 1 {
 				t.Errorf("of %d contacts of one %s %v were given up", come, role, m.refused)
 			}
 		})
@@ -267,5 +278,50 @@ func TestContactsCrowdNobodyOut(t *testing.T) {
 			all.Wait()
 			m.ask(3)
 		})
+	}
+}
+
+// On real connections it is seen that a contact was closed or reset, and that one is well.
+func TestClosedContactIsSeen(t *testing.T) {
+	for how, linger := range map[string]int{"closed": -1, "reset": 0} {
+		n := newNeighbours(t)
+		listener := listen(t)
+		met := make(chan *tls.Conn, 2)
+		var accepting sync.WaitGroup
+		accepting.Go(func() {
+			for range 2 {
+				raw, err := listener.Accept()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				secure := tls.Server(raw, n.parent.Listen("groupcast-relay/1"))
+				if err := secure.Handshake(); err != nil {
+					t.Error(err)
+				}
+				met <- secure
+			}
+		})
+		contacts, address := link.NewContacts(&net.Dialer{}, n.child, link.AgentsKeep), listener.Addr().String()
+		for _, breaks := range []bool{false, true} {
+			if _, err := contacts.Prove(t.Context(), address, parentID); err != nil {
+				t.Fatal(err)
+			}
+			peer := (<-met).NetConn().(*net.TCPConn)
+			if breaks {
+				peer.SetLinger(linger)
+				peer.Close()
+			} else {
+				defer peer.Close()
+			}
+			for deadline := time.Now().Add(5 * time.Second); contacts.Lacks(address, parentID) != breaks; time.Sleep(time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatalf("%s %v: it is not seen", how, breaks)
+				}
+			}
+		}
+		contacts.Close()
+		listener.Close()
+		accepting.Wait()
 	}
 }

@@ -20,9 +20,10 @@ const (
 	openingMost = 256
 	openingEach = 64
 	// contactTime is for how long an agent that has proven who it is may wait before it asks for something; others may for
-	// the opening's time. So many are waited for at once, of all and of each; who is one more takes the place of one that is
-	// being opened.
+	// the opening's time. So many are waited for at once, of all and of each; who is one more is waited for only as long as
+	// it takes who asks at once.
 	contactTime  = 5 * time.Minute
+	crowdedTime  = time.Second
 	contactsMost = 512
 	contactsEach = 4
 )
@@ -104,17 +105,21 @@ func (d *Door) open(ctx context.Context, raw net.Conn, source string) (*Asked, e
 	if err != nil {
 		return nil, err
 	}
-	known, longest := &d.others, openTime
+	known, patience := &d.others, openTime
 	if asked.Peer.ID.Role == identity.Agent {
-		known, longest = &d.agents, contactTime
+		known, patience = &d.agents, contactTime
 	}
 	name := asked.Peer.ID.Name
-	if !d.enter(known, name, contactsMost, contactsEach) {
-		return asked, asked.hear(ctx, openTime)
+	if d.enter(known, name, contactsMost, contactsEach) {
+		defer d.leave(known, name)
+		opened()
+	} else {
+		patience = crowdedTime
 	}
-	defer d.leave(known, name)
-	opened()
-	return asked, asked.hear(ctx, longest)
+	if err := asked.hear(ctx, patience); err != nil {
+		return nil, err
+	}
+	return asked, nil
 }
 
 // crowd counts who is somewhere, by where they come from.

@@ -65,4 +65,4 @@ func openingTime(socket syscall.Conn) (time.Duration, error) {
 
 // SaidNothing tells whether a link was not accepted because the other end closed it without
 // a word, as one does that only measures, and one that kept a contact for nothing.
-func SaidNothing(err error) bool { return errors.Is(err, io.EOF) }
+func SaidNothing(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, errSilent) }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"time"
 
 	"github.com/groupcast/groupcast/internal/identity"
@@ -22,7 +23,10 @@ const drained = 4 << 10
 // protocol is what the opening negotiates, so that no other service is mistaken for a relay.
 const protocol = "groupcast-relay/1"
 
-var errNotTLS = errors.New("not a TLS connection")
+var (
+	errNotTLS = errors.New("not a TLS connection")
+	errSilent = errors.New("nothing was asked for")
+)
 
 // Dialer opens a connection. A *net.Dialer is one.
 type Dialer interface {
@@ -31,6 +35,8 @@ type Dialer interface {
 
 // Dial opens a link to a peer of a known identity.
 func Dial(ctx context.Context, dialer Dialer, address string, security identity.TLS, peer identity.ID, hello wire.Hello) (*Conn, wire.Welcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, openTime)
+	defer cancel()
 	contact, err := connect(ctx, dialer, place{peer, address}, security)
 	if err != nil {
 		return nil, wire.Welcome{}, err
@@ -73,9 +79,11 @@ func connect(ctx context.Context, dialer Dialer, to place, security identity.TLS
 func (c *Contact) Close() { c.raw.Close() }
 
 // Ask opens a link over it, and tells the peer at once what it may send: the link begins a round trip earlier than by what a
-// Taking says first. If that fails, it is closed. One that was kept may have died meanwhile: then the peer is connected to
+// Taking says first. If that fails, it is closed. One that was kept may have broken meanwhile: then the peer is connected to
 // again.
 func (c *Contact) Ask(ctx context.Context, hello wire.Hello, first Answer) (*Conn, wire.Welcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, openTime)
+	defer cancel()
 	conn, welcome, err := c.ask(ctx, hello, first)
 	var refused *wire.Refusal
 	if err == nil || c.keeper == nil || errors.As(err, &refused) || ctx.Err() != nil {
@@ -89,12 +97,6 @@ func (c *Contact) Ask(ctx context.Context, hello wire.Hello, first Answer) (*Con
 }
 
 func (c *Contact) ask(ctx context.Context, hello wire.Hello, first Answer) (*Conn, wire.Welcome, error) {
-	patience := openTime
-	if c.keeper != nil {
-		patience = keptPatience
-	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
 	conn, welcome, err := c.greet(ctx, hello, first)
 	if err != nil {
 		c.raw.Close()
@@ -144,7 +146,10 @@ func Accept(ctx context.Context, raw net.Conn, security identity.TLS) (*Asked, e
 	if err != nil {
 		return nil, err
 	}
-	return asked, asked.hear(ctx, openTime)
+	if err := asked.hear(ctx, openTime); err != nil {
+		return nil, err
+	}
+	return asked, nil
 }
 
 // meet finds out who has connected. The connection is closed if that fails.
@@ -175,6 +180,9 @@ func (a *Asked) hear(ctx context.Context, patience time.Duration) (err error) {
 	defer context.AfterFunc(ctx, func() { a.raw.SetDeadline(past) })()
 	if a.Hello, err = wire.ReadHello(a.secure); err != nil {
 		a.raw.Close()
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			err = errSilent
+		}
 		return fmt.Errorf("accept link from %s: %w", a.raw.RemoteAddr(), err)
 	}
 	return nil

@@ -119,7 +119,9 @@ func (c *Client) Name() (string, error) {
 // Close ends the session, and uploads that run with an error whose reason is CLOSED. What was not finished is gone on
 // with another time.
 func (c *Client) Close() error {
+	c.mu.Lock()
 	c.end()
+	c.mu.Unlock()
 	c.attached.Wait()
 	return errors.Join(uplink.Close(c.conn), c.uplink.Close())
 }
@@ -135,7 +137,9 @@ func (c *Client) update(change func()) {
 // attach keeps a session from the first upload on.
 func (c *Client) attach() {
 	c.attaching.Do(func() {
-		if c.life.Err() == nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.life.Err() == nil { // Close waits for it
 			c.attached.Go(c.keepAttached)
 		}
 	})

@@ -102,7 +102,7 @@ func (a *app) upload(ctx context.Context, client *gather.Client, u *upload, what
 	shown := newUploading(a)
 	defer shown.end()
 	if u.guessed {
-		shown.guess = &guess{patience: a.timeout, begun: time.Now()}
+		shown.guess = &guess{patience: a.timeout}
 	}
 	return shown.guess.why(a.uploadAny(ctx, client, u, shown, what))
 }

@@ -21,7 +21,7 @@ func isGuessed(command *cobra.Command) bool {
 // guess ends an upload to where a gatherer is taken to be, if none has let it in after a while. One that was there may come back.
 type guess struct {
 	patience time.Duration
-	begun    time.Time
+	begun    time.Time // when it was first heard of: before, a tree is looked at
 	stop     context.CancelCauseFunc
 	met      bool
 	failed   error // once it has ended the upload
@@ -31,6 +31,9 @@ type guess struct {
 func (g *guess) heard(p gather.Progress) {
 	if g == nil || g.met || g.failed != nil {
 		return
+	}
+	if g.begun.IsZero() {
+		g.begun = time.Now()
 	}
 	if g.met = p.Attached; g.met || time.Since(g.begun) < g.patience {
 		return

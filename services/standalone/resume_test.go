@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -168,8 +167,8 @@ func TestNothingRunsThatNobodySends(t *testing.T) {
 		<-ended
 	}()
 	failed := 0
-	for i := range 60 {
-		brief, cancel := context.WithTimeout(p.ctx, time.Duration(rand.IntN(8000))*time.Microsecond)
+	for i := range 60 { // from nothing to longer than a beginning takes
+		brief, cancel := context.WithTimeout(p.ctx, time.Duration(i)*200*time.Microsecond)
 		if _, err := sender.Send(brief, p.file, sdk.SendOptions{Name: fmt.Sprint("object-", i)}); err != nil {
 			failed++
 		}
@@ -178,20 +177,22 @@ func TestNothingRunsThatNobodySends(t *testing.T) {
 	if failed == 0 {
 		t.Fatal("all have begun in time")
 	}
-	for {
-		running := 0
+	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		var running []string
 		all, err := p.client.Deliveries(p.ctx, "g")
 		if err != nil {
-			t.Fatalf("%d deliveries still run: %v", running, err)
+			t.Fatal(err)
 		}
 		for _, one := range all {
 			if one.State == sdk.DeliveryRunning {
-				running++
+				running = append(running, fmt.Sprintf("%s: %d bytes sent, %+v", one.Name, one.SentBytes, one.Receipts))
 			}
 		}
-		if running == 0 {
+		if len(running) == 0 {
 			return
 		}
-		time.Sleep(50 * time.Millisecond)
+		if time.Now().After(deadline) {
+			t.Fatalf("still running: %v", running)
+		}
 	}
 }

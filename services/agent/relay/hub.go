@@ -61,7 +61,7 @@ type Hub struct {
 	running    context.Context // nil until Run
 }
 
-// earlyMost is so few that even all agents of a site behind one address keep nobody from opening links (link.Door).
+// earlyMost is so few that a place in many trees at once does not become many handshakes at once.
 const earlyMost = 2
 
 // New returns a hub without deliveries.

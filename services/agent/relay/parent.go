@@ -19,8 +19,8 @@ const (
 	longPause  = time.Second
 )
 
-// earlyTime is how long it takes at most to reach a parent before anybody asks, and then until somebody does: others are to be
-// reached, too.
+// earlyTime is how long it takes at most to reach a parent before anybody asks, and then until somebody does: only so many do
+// that at once.
 const earlyTime = time.Second
 
 // keepFed keeps a link to the parent while there is something to get from it.
@@ -36,6 +36,7 @@ func (d *delivery) keepFed() {
 			continue
 		}
 		if err := d.askParent(parent); err == nil {
+			d.hub.renewContact(parent)
 			wait = firstPause
 			continue
 		}
@@ -97,9 +98,6 @@ func (d *delivery) askParent(parent *groupv1.Neighbour) error {
 			},
 		})
 	}
-	if err == nil {
-		d.renewContact(parent)
-	}
 	if err != nil && ctx.Err() == nil {
 		d.log.Info("the parent is lost", "parent", parent.GetName(), "error", err)
 		d.update(func() { d.lost = parent.GetName() })
@@ -108,11 +106,10 @@ func (d *delivery) askParent(parent *groupv1.Neighbour) error {
 	return err
 }
 
-// renewContact has a contact to the parent for the next delivery: the one that there was may have gone into this one.
-func (d *delivery) renewContact(parent *groupv1.Neighbour) {
-	peer, address := identity.Named(parent), parent.GetAddresses()[0]
-	if peer.Role == identity.Agent && d.hub.Contacts.Lacks(address, peer) {
-		_, _ = d.hub.Contacts.Prove(d.ctx, address, peer) // or it is dialled when it is needed
+// renewContact has a contact to a parent for the next delivery: the one that there was may have gone into this one.
+func (h *Hub) renewContact(parent *groupv1.Neighbour) {
+	if peer := identity.Named(parent); peer.Role == identity.Agent {
+		h.links.Go(func() { h.Contacts.Renew(h.running, parent.GetAddresses()[0], peer) })
 	}
 }
 

@@ -74,7 +74,7 @@ func TestStripesBetweenAgents(t *testing.T) {
 				t.Errorf("SA1 sent %v bytes, want twice the object", sent)
 			}
 			if got := lines.dialled(); got != 4 && got != 5 { // one for the next delivery
-				t.Errorf("%d connections, want 4", got)
+				t.Errorf("%d connections, want 4, or 5 with that for the next delivery", got)
 			}
 		})
 	}

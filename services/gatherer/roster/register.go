@@ -113,10 +113,14 @@ func (r *register) save() error {
 	if !unsaved {
 		return nil
 	}
-	if err := file.Sync(); !errors.Is(err, os.ErrClosed) { // else it was rewritten meanwhile
-		return err
+	err := file.Sync()
+	if err == nil || errors.Is(err, os.ErrClosed) { // it was rewritten meanwhile
+		return nil
 	}
-	return nil
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stale = true // what of it is on disk is not known
+	return err
 }
 
 // rewrite keeps the lines that count, with the register locked or not yet known.

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -93,6 +94,10 @@ type Roster struct {
 
 // New returns a roster without clients, which knows which processes they were.
 func New(env Env) (*Roster, error) {
+	var err error
+	if env.Dir, err = filepath.Abs(env.Dir); err != nil { // so that it can be left out of what clients are told
+		return nil, fmt.Errorf("find the store: %w", err)
+	}
 	register, err := openRegister(env.Dir)
 	if err != nil {
 		return nil, err

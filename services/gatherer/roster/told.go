@@ -3,7 +3,6 @@ package roster
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -28,11 +27,10 @@ func (r *Roster) told(err error) error {
 	if isOfDisk(err) {
 		err = r.named(err)
 	}
-	dir := filepath.Clean(r.Dir)
-	if !filepath.IsAbs(dir) || !strings.Contains(err.Error(), dir) {
+	if !strings.Contains(err.Error(), r.Dir) {
 		return err
 	}
-	return &below{err, strings.NewReplacer(dir+"/", "", dir, "the store").Replace(err.Error())}
+	return &below{err, strings.NewReplacer(r.Dir+"/", "", r.Dir, "the store").Replace(err.Error())}
 }
 
 // isOfDisk reports whether an error is the system's of what a client is not to blame for, and that it cannot wait for.

@@ -65,7 +65,7 @@ func newKeeper(d *Desk, delivery view.Delivery) *keeper {
 		banned: make(map[string]time.Time), heeded: make(map[identity.ID]time.Time),
 		capabilities: make(map[identity.ID]capability), assigned: make(map[identity.ID]*groupv1.Assignment),
 		lag: reshape.NewWatch(), seek: reshape.NewSeek(), sought: time.Now(), settled: !delivery.Running(),
-		progress: newProgress(delivery, time.Now()), told: make(map[string]uint64), changed: make(chan struct{}),
+		progress: newProgress(delivery, d.started, time.Now()), told: make(map[string]uint64), changed: make(chan struct{}),
 	}
 }
 
@@ -234,7 +234,7 @@ func (k *keeper) facts(delivery view.Delivery, now time.Time) facts {
 	defer k.mu.Unlock()
 	p := k.progress
 	p.sealed, p.length = record.GetSealed(), record.GetLength()
-	p.noteSent(now, true)
+	p.noteSent(now)
 	f.handedOver, f.agentMoved = p.handedOver() || isDatagrams(delivery), later(p.agentMoved, k.desk.started.Add(HandoverPatience)) // agents have to find this leader
 	f.moved, f.trouble, f.connected = later(later(p.moved, k.desk.started), k.hindered), p.trouble(now), p.connected(now)
 	f.full, f.unreached = p.full(now), p.unreached(now)

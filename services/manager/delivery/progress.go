@@ -22,8 +22,8 @@ const reportPatience = 10 * time.Second
 type progress struct {
 	sender     identity.ID
 	begun      time.Time
-	inherited  bool // it began under another leader
-	sentUnseen bool // all was sent before this one heard of it
+	inherited  bool   // it began under another leader
+	sentBegun  uint64 // what the sender had sent when it first reported to this one
 	nodes      map[identity.ID]*nodeProgress
 	links      map[link]*carriage
 	doubted    map[link]uint64      // by which an agent was found idle, and with how many bytes its lower end was
@@ -87,16 +87,14 @@ type carriage struct {
 	use     *groupv1.DatagramUse // nil but of a stream in datagrams
 }
 
-func newProgress(delivery view.Delivery, now time.Time) *progress {
+// newProgress returns what is known of a delivery by a leader that began to lead at a time.
+func newProgress(delivery view.Delivery, led, now time.Time) *progress {
 	return &progress{
 		sender: placement.MemberID(delivery.GetDelivery().GetSender()), begun: delivery.GetDelivery().GetCreateTime().AsTime(),
 		nodes: make(map[identity.ID]*nodeProgress), links: make(map[link]*carriage), doubted: make(map[link]uint64), unknown: make(map[string]time.Time),
-		moved: now, inherited: now.Sub(delivery.GetDelivery().GetCreateTime().AsTime()) > inheritedAge,
+		moved: now, inherited: delivery.GetDelivery().GetCreateTime().AsTime().Before(led),
 	}
 }
-
-// inheritedAge is how old a delivery is at least that begun under another leader.
-const inheritedAge = time.Second
 
 // take notes a report, and returns whether it says something to act on at once.
 func (p *progress) take(from identity.ID, report *groupv1.DeliveryReport, current *tree.Tree, now time.Time) (urgent bool) {
@@ -121,19 +119,18 @@ func (p *progress) take(from identity.ID, report *groupv1.DeliveryReport, curren
 	urgent = p.takeLinks(from, report, current, now) || urgent
 	node.measureRate(report.GetBytes(), now)
 	node.report, node.at = report, now
-	p.noteSent(now, known || from != p.sender)
+	if from == p.sender && !known {
+		p.sentBegun = report.GetBytes()
+	}
+	p.noteSent(now)
 	return urgent
 }
 
 // noteSent notes when the sender had sent all, once that is known. Where its first report to a new leader says so, that
 // was at some time before.
-func (p *progress) noteSent(now time.Time, followed bool) {
+func (p *progress) noteSent(now time.Time) {
 	sender := p.nodes[p.sender]
-	if p.sentUnseen || !p.sent.IsZero() || !p.sealed || sender.reported().GetBytes() < p.length || sender == nil {
-		return
-	}
-	if p.inherited && !followed {
-		p.sentUnseen = true
+	if !p.sent.IsZero() || !p.sealed || sender.reported().GetBytes() < p.length || sender == nil || p.inherited && p.sentBegun >= p.length {
 		return
 	}
 	p.sent = sender.bytesAt

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,7 +33,7 @@ var reconnect = grpc.ConnectParams{
 func OpenExternal(ctx context.Context, endpoints []string, tlsConfig *tls.Config, log *slog.Logger, dial ...grpc.DialOption) (*Store, error) {
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: endpoints, TLS: tlsConfig, DialTimeout: dialTimeout,
-		DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 5 * time.Second, DialOptions: append(dial, grpc.WithConnectParams(reconnect)),
+		DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 5 * time.Second, DialOptions: slices.Concat(dial, []grpc.DialOption{grpc.WithConnectParams(reconnect)}),
 		Logger: zap.New(quietCore{log.With("component", "etcd")}),
 	})
 	if err != nil {
@@ -85,14 +86,21 @@ func watchAlarms(client *clientv3.Client) *alarms {
 	return a
 }
 
-// look asks once. A cluster that does not answer, or not to this user, is taken to be as it was.
+// look asks once. Those of a cluster that do not answer are passed over; if none does, it is taken to be as it was. To ask
+// for the alarms themselves is a write of the cluster's log.
 func (a *alarms) look(ctx context.Context, client *clientv3.Client) {
 	ctx, cancel := context.WithTimeout(ctx, alarmPause)
 	defer cancel()
-	if raised, err := client.AlarmList(ctx); err == nil {
-		a.full.Store(slices.ContainsFunc(raised.Alarms, func(alarm *etcdserverpb.AlarmMember) bool { return alarm.Alarm == etcdserverpb.AlarmType_NOSPACE }))
+	for _, endpoint := range client.Endpoints() {
+		if status, err := client.Status(ctx, endpoint); err == nil {
+			a.full.Store(slices.ContainsFunc(status.Errors, func(said string) bool { return strings.Contains(said, nospace) }))
+			return
+		}
 	}
 }
+
+// nospace is how an etcd calls its alarm.
+var nospace = etcdserverpb.AlarmType_NOSPACE.String()
 
 // room says why nothing can be written.
 func (a *alarms) room(bool) error {
