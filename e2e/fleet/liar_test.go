@@ -65,7 +65,7 @@ func (s *sites) startLiar(host *lab.Host) *liar {
 			if err != nil {
 				return
 			}
-			_, _ = link.Accept(ctx, raw, managers.Security()) // nobody asks for a link
+			running.Go(func() { _, _ = link.Accept(ctx, raw, managers.Security()) }) // nobody asks for a link
 		}
 	})
 	l := new(liar)
