@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sync/singleflight"
 	"golang.org/x/sys/unix"
 
 	"github.com/groupcast/groupcast/internal/identity"
@@ -27,10 +28,11 @@ type Contacts struct {
 	security identity.TLS
 	lasting  time.Duration
 
-	mu       sync.Mutex
-	kept     map[place]*Contact
-	renewing map[place]bool
-	closed   bool
+	renewing singleflight.Group
+
+	mu     sync.Mutex
+	kept   map[place]*Contact
+	closed bool
 }
 
 // place is where a peer is.
@@ -41,7 +43,7 @@ type place struct {
 
 // NewContacts returns contacts of which each is kept for a while at most: AgentsKeep or AllKeep.
 func NewContacts(dialer Dialer, security identity.TLS, lasting time.Duration) *Contacts {
-	return &Contacts{dialer: dialer, security: security, lasting: lasting, kept: make(map[place]*Contact), renewing: make(map[place]bool)}
+	return &Contacts{dialer: dialer, security: security, lasting: lasting, kept: make(map[place]*Contact)}
 }
 
 // Prove returns how long it takes to a peer and back, as RoundTrip does, and has it prove that it is the one at the
@@ -109,31 +111,15 @@ func (c *Contacts) Lacks(address string, peer identity.ID) bool {
 	return contact == nil || time.Since(contact.made) > c.lasting/2 || !contact.isQuiet()
 }
 
-// Renew has a contact to a peer that lacks one, for the next link; one at a time makes it. If that fails, the peer is connected
-// to when it is needed.
+// Renew has a contact to a peer that lacks one, for the next link; of several at once, one makes it. If that fails, the peer is
+// connected to when it is needed.
 func (c *Contacts) Renew(ctx context.Context, address string, peer identity.ID) {
-	at := place{peer, address}
-	if !c.Lacks(address, peer) || !c.begin(at) {
-		return
-	}
-	defer c.done(at)
-	_, _ = c.Prove(ctx, address, peer)
-}
-
-func (c *Contacts) begin(at place) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.renewing[at] {
-		return false
-	}
-	c.renewing[at] = true
-	return true
-}
-
-func (c *Contacts) done(at place) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.renewing, at)
+	_, _, _ = c.renewing.Do(place{peer, address}.String(), func() (any, error) {
+		if !c.Lacks(address, peer) {
+			return nil, nil
+		}
+		return c.Prove(ctx, address, peer)
+	})
 }
 
 // Connect returns a contact to a peer of a known identity, which is to be asked for something soon: the one that is

@@ -116,10 +116,7 @@ func (d *Door) open(ctx context.Context, raw net.Conn, source string) (*Asked, e
 	} else {
 		patience = crowdedTime
 	}
-	if err := asked.hear(ctx, patience); err != nil {
-		return nil, err
-	}
-	return asked, nil
+	return asked.hear(ctx, patience)
 }
 
 // crowd counts who is somewhere, by where they come from.

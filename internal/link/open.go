@@ -146,10 +146,7 @@ func Accept(ctx context.Context, raw net.Conn, security identity.TLS) (*Asked, e
 	if err != nil {
 		return nil, err
 	}
-	if err := asked.hear(ctx, openTime); err != nil {
-		return nil, err
-	}
-	return asked, nil
+	return asked.hear(ctx, openTime)
 }
 
 // meet finds out who has connected. The connection is closed if that fails.
@@ -174,7 +171,7 @@ func meet(ctx context.Context, raw net.Conn, security identity.TLS) (*Asked, err
 }
 
 // hear waits for what is asked. The connection is closed if that fails.
-func (a *Asked) hear(ctx context.Context, patience time.Duration) (err error) {
+func (a *Asked) hear(ctx context.Context, patience time.Duration) (_ *Asked, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { a.raw.SetDeadline(past) })()
@@ -183,9 +180,9 @@ func (a *Asked) hear(ctx context.Context, patience time.Duration) (err error) {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			err = errSilent
 		}
-		return fmt.Errorf("accept link from %s: %w", a.raw.RemoteAddr(), err)
+		return nil, fmt.Errorf("accept link from %s: %w", a.raw.RemoteAddr(), err)
 	}
-	return nil
+	return a, nil
 }
 
 // Welcome opens the link.
