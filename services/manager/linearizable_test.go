@@ -1,9 +1,12 @@
 package manager_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -199,8 +202,24 @@ func TestC19LeaderKilledUnderLoad(t *testing.T) {
 		t.Errorf("only %d operations were acknowledged: too few to show anything", acknowledged)
 	}
 	if result := porcupine.CheckOperationsTimeout(membership, history.done, 2*time.Minute); result != porcupine.Ok {
-		t.Errorf("the history is not linearizable: %v", result)
+		t.Errorf("the history is not linearizable: %v\n%s", result, unexplained(history.done))
 	}
+}
+
+// unexplained describes what was done to the first group whose history has no explanation.
+func unexplained(history []porcupine.Operation) string {
+	var text strings.Builder
+	for _, part := range membership.Partition(history) {
+		if porcupine.CheckOperationsTimeout(membership, part, time.Minute) == porcupine.Ok {
+			continue
+		}
+		slices.SortFunc(part, func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
+		for _, op := range part {
+			fmt.Fprintf(&text, "%10v to %10v, client %d: %+v: %+v\n", time.Duration(op.Call), time.Duration(op.Return), op.ClientId, op.Input, op.Output)
+		}
+		break
+	}
+	return text.String()
 }
 
 // perform does one operation and records it. Groups are made as they are met.
@@ -260,8 +279,14 @@ func TestC24FrozenLeaderIsFenced(t *testing.T) {
 	if _, err := leader.Client(t).CreateGroup(t.Context(), "made-meanwhile", sdk.Policy{}); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := leader.Client(t).CreateGroup(t.Context(), "ended-by-the-old", sdk.Policy{}); err != nil {
+		t.Fatal(err)
+	}
 	thaw(t, frozen)
-	// Asked directly, at once, it must not act by the term that it slept through.
+	// Asked directly, at once, it must not act by the term that it slept through, and refuse nothing by it.
+	if err := frozen.Client(t).DeleteGroup(t.Context(), "ended-by-the-old", false); err != nil {
+		t.Errorf("a change of what was made meanwhile, through the old leader: %v", err)
+	}
 	status, err := frozen.Client(t).CreateGroup(t.Context(), "asked-of-the-old", sdk.Policy{})
 	if err != nil {
 		t.Fatalf("a write through the old leader: %v, want it passed on", err)

@@ -72,6 +72,16 @@ func TestC32LostReply(t *testing.T) {
 	if err != nil || one.GetMember().GetIncarnation() != two.GetMember().GetIncarnation() {
 		t.Errorf("joined as %v and %v (%v), want one incarnation", one, two, err)
 	}
+	// Refused for joining too often, it has not joined; that one has.
+	refused := false
+	for range 50 {
+		_, err := sessions.Join(t.Context(), &groupv1.JoinRequest{Group: "h", Name: "m"})
+		refused = refused || managertest.Reason(err) == "RATE_LIMITED"
+	}
+	three, err := sessions.Join(t.Context(), join)
+	if err != nil || !refused || one.GetMember().GetIncarnation() != three.GetMember().GetIncarnation() {
+		t.Errorf("joined as %v and %v (%v; others refused: %v), want one incarnation", one, three, err, refused)
+	}
 }
 
 // silencer passes connections on, and can lose what the server answers.

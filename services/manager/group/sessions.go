@@ -48,13 +48,16 @@ func (r *Registry) Join(ctx context.Context, caller ledger.Caller, asked *groupv
 		return nil, err
 	}
 	place := seat{asked.GetGroup(), asked.GetName()}
-	if err := r.checkFlap(place); err != nil {
-		return nil, err
-	}
+	flaps := r.checkFlap(place)
 	release := r.reserve(place)
 	defer release()
 	response := new(groupv1.JoinResponse)
-	err = r.ledger.Write(ctx, as, response, func() (ledger.Plan, error) { return r.planJoin(asked, response) })
+	err = r.ledger.Write(ctx, as, response, func() (ledger.Plan, error) {
+		if flaps != nil {
+			return ledger.Plan{}, flaps // unless this very join was carried out already
+		}
+		return r.planJoin(asked, response)
+	})
 	if response.GetMember() != nil {
 		r.begun(sessionOf(response.GetMember()))
 	}

@@ -115,12 +115,22 @@ func Identify(caller Caller, id string, message proto.Message) (Request, error) 
 
 // Write plans a change and commits it, again while others change the same
 // meanwhile. A request that was carried out before is not carried out again: its
-// earlier response is returned. make must fill response before it returns.
+// earlier response is returned. make must fill response before it returns. What it
+// refuses is planned once more by what is so now: another manager may lead, and this
+// one's view be behind.
 func (l *Ledger) Write(ctx context.Context, as Request, response proto.Message, make func() (Plan, error)) error {
+	current := false
 	for range attempts {
 		planned, err := make()
-		if err == nil {
+		switch {
+		case err == nil:
 			err = l.commit(ctx, as, response, planned)
+		case !current:
+			if err := l.view.Sync(ctx); err != nil {
+				return err
+			}
+			current = true
+			continue
 		}
 		if err == nil {
 			return nil
