@@ -230,7 +230,7 @@ func (f *Files) Credentials() (*Credentials, error) {
 const (
 	// settleTries is how often files are read that do not fit together: somebody
 	// may be between replacing the one and the other.
-	settleTries = 10
+	settleTries = 50
 	settlePause = 20 * time.Millisecond
 )
 
@@ -281,14 +281,9 @@ func (f *Files) Write(bundle *Bundle) error {
 	if err := os.MkdirAll(filepath.Dir(f.Key), 0o700); err != nil {
 		return fmt.Errorf("write credentials: %w", err)
 	}
-	for _, file := range []struct {
-		name    string
-		content []byte
-		mode    os.FileMode
-	}{{f.Authorities, bundle.Authorities, 0o644}, {f.Key, bundle.Key, 0o600}, {f.Certificate, bundle.Certificate, 0o644}} {
-		if err := WriteFile(file.name, file.content, file.mode); err != nil {
-			return fmt.Errorf("write credentials: %w", err)
-		}
+	err := WriteFiles(File{f.Authorities, bundle.Authorities, 0o644}, File{f.Key, bundle.Key, 0o600}, File{f.Certificate, bundle.Certificate, 0o644})
+	if err != nil {
+		return fmt.Errorf("write credentials: %w", err)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -84,6 +84,23 @@ func TestFilesAreReadAgain(t *testing.T) {
 	})
 }
 
+// Who reads files for the first time waits for those that are just being replaced.
+func TestFilesInTheMiddleOfAChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ca := newCA(t, time.Now)
+		first, second := bundle(t, ca, alice), bundle(t, ca, identity.ID{Role: identity.Member, Name: "bob"})
+		files := identity.FilesIn(filepath.Join(t.TempDir(), "credentials"))
+		if err := files.Write(first); err != nil {
+			t.Fatal(err)
+		}
+		write(t, files.Key, string(second.Key))
+		time.AfterFunc(700*time.Millisecond, func() { write(t, files.Certificate, string(second.Certificate)) })
+		if got := current(t, identity.FilesIn(filepath.Dir(files.Key))).ID.Name; got != "bob" {
+			t.Errorf("the files give %s, want bob", got)
+		}
+	})
+}
+
 func TestFilesThatWereNeverRight(t *testing.T) {
 	good := bundle(t, newCA(t, time.Now), alice)
 	other := bundle(t, newCA(t, time.Now), alice)

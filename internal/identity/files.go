@@ -6,21 +6,45 @@ import (
 	"path/filepath"
 )
 
+// File is what a file is to hold.
+type File struct {
+	Name    string
+	Content []byte
+	Mode    os.FileMode
+}
+
 // WriteFile replaces a file by rename, synced, so that a reader or a power cut
 // sees the old content or the new, and nothing between.
 func WriteFile(name string, content []byte, mode os.FileMode) error {
-	temporary, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
-	if err != nil {
-		return err
+	return WriteFiles(File{name, content, mode})
+}
+
+// WriteFiles does so with several. All are on the disk before the first is replaced:
+// who reads them together sees some old and some new for a moment only, however slow the disk is.
+func WriteFiles(files ...File) error {
+	drafts := make([]string, len(files))
+	for i, file := range files {
+		temporary, err := os.CreateTemp(filepath.Dir(file.Name), "."+filepath.Base(file.Name)+".*")
+		if err != nil {
+			return err
+		}
+		drafts[i] = temporary.Name()
+		defer os.Remove(drafts[i]) // after the rename there is nothing left to remove
+		if err := writeSynced(temporary, file.Content, file.Mode); err != nil {
+			return fmt.Errorf("write %s: %w", file.Name, err)
+		}
 	}
-	defer os.Remove(temporary.Name()) // after the rename there is nothing left to remove
-	if err := writeSynced(temporary, content, mode); err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
+	for i, file := range files {
+		if err := os.Rename(drafts[i], file.Name); err != nil {
+			return err
+		}
 	}
-	if err := os.Rename(temporary.Name(), name); err != nil {
-		return err
+	for _, file := range files {
+		if err := syncDir(filepath.Dir(file.Name)); err != nil {
+			return err
+		}
 	}
-	return syncDir(filepath.Dir(name))
+	return nil
 }
 
 func writeSynced(file *os.File, content []byte, mode os.FileMode) error {
