@@ -16,6 +16,7 @@ import (
 
 	"github.com/groupcast/groupcast/internal/bytesize"
 	"github.com/groupcast/groupcast/internal/printable"
+	"github.com/groupcast/groupcast/sdk"
 	"github.com/groupcast/groupcast/sdk/gather"
 )
 
@@ -67,7 +68,7 @@ after --timeout.`,
 			return usageError{errors.New("standard input has no name: give it one with --name")}
 		}
 		u.guessed = isGuessed(command)
-		client, err := a.gatherer(command.Context(), u.to, gather.Options{As: u.as, Labels: u.labels})
+		client, err := a.awaitGatherer(command.Context(), u)
 		if err != nil {
 			return err
 		}
@@ -96,6 +97,29 @@ func (a *app) gatherer(ctx context.Context, to string, options gather.Options) (
 		a.gathererAt = to
 	}
 	return client, err
+}
+
+// managersPause is the pause before managers are asked again where a gatherer is.
+const managersPause = time.Second
+
+// awaitGatherer returns a client of the gatherer that an upload is for. While no manager says where that is, it waits.
+func (a *app) awaitGatherer(ctx context.Context, u *upload) (*gather.Client, error) {
+	var said time.Time
+	for {
+		client, err := a.gatherer(ctx, u.to, gather.Options{As: u.as, Labels: u.labels})
+		if code := sdk.CodeOf(err); ctx.Err() != nil || code != sdk.Unavailable && code != sdk.TimedOut {
+			return client, err
+		}
+		if time.Since(said) >= samePause {
+			said = time.Now()
+			fmt.Fprintf(a.stderr, "groupcast: %s; trying again%s\n", printable.Text(err.Error()), a.hint(err))
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(managersPause):
+		}
+	}
 }
 
 func (a *app) upload(ctx context.Context, client *gather.Client, u *upload, what string) error {

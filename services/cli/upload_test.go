@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/groupcast/groupcast/internal/testprocess"
+	"github.com/groupcast/groupcast/sdk"
 	"github.com/groupcast/groupcast/sdk/gather"
 	"github.com/groupcast/groupcast/services/manager/managertest"
 )
@@ -96,6 +98,33 @@ func TestReasonIsToldAtOnce(t *testing.T) {
 			t.Errorf("what has ended is shown, beside what became of it: %s", said.String())
 		}
 	})
+}
+
+// An upload to a gatherer of a name waits for a manager that says where it is.
+func TestUploadWaitsForManagers(t *testing.T) {
+	manager := managertest.NewProcess(t, t.TempDir())
+	manager.Start(t)
+	manager.WaitServing(t)
+	manager.Kill()
+	var said testprocess.Output
+	a := &app{stderr: &said, config: manager.Access, timeout: time.Second}
+	found := make(chan error, 1)
+	go func() {
+		_, err := a.awaitGatherer(t.Context(), &upload{to: "archive"})
+		found <- err
+	}()
+	select {
+	case err := <-found:
+		t.Fatalf("it ends while there is no manager: %v", err)
+	case <-time.After(4 * time.Second):
+	}
+	if lines := strings.Count(said.String(), "\n"); lines != 1 || !strings.Contains(said.String(), "trying again") {
+		t.Errorf("it says %q, want one line that it tries again", said.String())
+	}
+	manager.Start(t)
+	if err := <-found; sdk.CodeOf(err) != sdk.NotFound {
+		t.Errorf("once there is a manager: %v, want that it knows no such gatherer", err)
+	}
 }
 
 // An upload to where a gatherer might be ends when nobody has been there for as long as a call may take, as a call does.
