@@ -52,3 +52,22 @@ func TestSlowAgentMovesLower(t *testing.T) {
 	}
 	wantAll(t, s)
 }
+
+// An agent that moves nothing, and does not even keep its link to the one that feeds it, is found out
+// although that one has less, after it began anew for it, than the member that waits.
+func TestIdleAgentThatHasItsParentBeginAnew(t *testing.T) {
+	wantAll(t, scenario{
+		agents:     []place{{"a1", "a1", "x", 425153}, {"a2", "a2", "x", 298698}, {"a3", "a3", "x", 1 << 20}, {"a4", "a4", "x", 1 << 20}},
+		idler:      &place{"idle", "idle", "x", 1},
+		receivers:  []place{{name: "r1", node: "a2"}, {name: "r2", node: "r2"}, {name: "r3", node: "a3"}},
+		shape:      simnet.Shape{Latency: 9 * time.Millisecond, Rate: 50866},
+		policy:     sdk.Policy{ControlMode: sdk.Hop, AckLevel: sdk.Durable, SlowMember: sdk.SlowMember{Action: sdk.Detach}, DataPlane: sdk.TLS},
+		deliveries: []parcel{{name: "object-0", size: 1694182, after: 10133 * time.Millisecond}},
+		faults: simnet.Schedule{
+			{From: 1558 * time.Millisecond, Until: 18308 * time.Millisecond, Kind: simnet.CutBoth, A: "a1", B: "a4"},
+			{From: 28634 * time.Millisecond, Until: 35884 * time.Millisecond, Kind: simnet.Stop, A: "a1"},
+			{From: 33013 * time.Millisecond, Until: 44904 * time.Millisecond, Kind: simnet.CutOne, A: "a3", B: "r2"}, // r2 goes to another
+			{From: 54598 * time.Millisecond, Until: 74598 * time.Millisecond, Kind: simnet.Crash, A: "r2"},           // and to the idle one after this
+		},
+	})
+}

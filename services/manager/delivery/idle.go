@@ -183,14 +183,18 @@ func (j judge) isReady(id, feeder identity.ID) bool {
 }
 
 // isAskedFor tells whether an agent should ask the one that feeds it, and by all that is heard could: somebody
-// below it waits, and nobody says that a link is lost.
+// below it waits, and nobody says that a link is lost. That one may have less than who waits: it gets what it is asked for.
 func (j judge) isAskedFor(agent, feeder identity.ID) bool {
 	report := j.childReport(feeder, agent)
 	if feeder == j.sender || !j.isWell(agent, feeder) || !j.isHeard(feeder) || report.GetWaits() || report.GetEvicted() {
 		return false
 	}
+	wanted := j.extent(feeder)
+	if j.sealed {
+		wanted = j.length + 1
+	}
 	return slices.ContainsFunc(j.children(agent), func(child identity.ID) bool {
-		return j.extent(child) < j.extent(feeder) && j.isWell(child, agent)
+		return j.extent(child) < wanted && j.isWell(child, agent)
 	})
 }
 
