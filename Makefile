@@ -11,6 +11,14 @@ help: ## list the targets
 build: ## every binary into bin/
 	VERSION=$(VERSION) services/build.sh -o bin/ ./services/...
 
+PREFIX ?= /usr/local
+install: ## what was built, and units for systemd, below PREFIX=/usr/local, and configuration that is not there yet in /etc/groupcast; all below DESTDIR, if given
+	install -D -t $(DESTDIR)$(PREFIX)/bin bin/*
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/systemd/system systemd/*.service
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/systemd/system/groupcast-.service.d systemd/groupcast-.service.d/*
+	install -D -m 644 systemd/groupcast.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/groupcast.conf
+	for file in systemd/*.yaml; do to=$(DESTDIR)/etc/groupcast/$${file#*/}; [ -e $$to ] || install -D -m 644 $$file $$to || exit 1; done
+
 run: build ## start a standalone server and show the main job at work
 	go run ./e2e/demo bin
 
@@ -67,4 +75,4 @@ tools: .bin/golangci-lint-v2.15.0 .bin/buf-v1.72.0 .bin/protoc-gen-go-v1.36.12 .
 .bin/protoc-gen-go-%: ; go install google.golang.org/protobuf/cmd/protoc-gen-go@$* && touch $@
 .bin/protoc-gen-openapi-%: ; go install github.com/google/gnostic/cmd/protoc-gen-openapi@$* && touch $@
 
-.PHONY: help build run test race check generate bench fuzz clean tools
+.PHONY: help build install run test race check generate bench fuzz clean tools

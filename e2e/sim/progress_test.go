@@ -45,10 +45,12 @@ func (w *world) watchProgress(ctx context.Context, id string) {
 	}
 }
 
-// mayBeGone tells whether nobody may have all that was sent any more: the sender went, and an agent that had it.
+// mayBeGone tells whether nobody may have all that was sent any more: the sender went, and an agent that had it,
+// or that was taken for gone, and forgot what it had when it heard so.
 func (w *world) mayBeGone() bool {
-	ends := []simnet.Kind{simnet.Crash, simnet.LosePower}
-	return w.hits(senderHost, managerHost, away...) && slices.ContainsFunc(w.nodes(), func(p place) bool { return w.hits(p.name, "", ends...) })
+	return w.hits(senderHost, managerHost, away...) && slices.ContainsFunc(w.nodes(), func(p place) bool {
+		return w.hits(p.name, "", simnet.Crash, simnet.LosePower) || w.hits(p.name, managerHost, simnet.CutBoth, simnet.CutOne)
+	})
 }
 
 // mayWaitFor tells who may wait while a member gets on, itself too: who is detached, for all others;

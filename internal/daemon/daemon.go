@@ -141,6 +141,10 @@ func (p Process[C]) serve(ctx context.Context, log *slog.Logger, stdout io.Write
 	group, running := errgroup.WithContext(ctx)
 	group.Go(func() error { return admin.Serve(running) })
 	group.Go(func() error {
+		admin.tellSystemd(running, log)
+		return nil
+	})
+	group.Go(func() error {
 		defer admin.stop()
 		return p.Run(running, env, p.Config)
 	})
