@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -178,6 +179,47 @@ func TestMissingFlagsAreRefused(t *testing.T) {
 	a := startAlone(t)
 	a.run(a.sender, 2, "send", a.source)
 	a.run(a.sender, 2, "receive", "--lan", "eth0", "--key", phrase)
+}
+
+// So is what cannot be meant, and it is said once.
+func TestWrongCallsAreRefused(t *testing.T) {
+	a := startAlone(t)
+	send := func(more ...string) []string { return append([]string{"send", a.source, "--lan", "eth0"}, more...) }
+	for _, arguments := range [][]string{
+		{"send", "--lan", "eth0"},
+		{"bogus"},
+		send("--receivers", "-1"), send("--patience", "-1s"), send("--datagram", "100"), send("--datagram", "90000"),
+		send("--profile", "paper"),
+		{"send", a.dir, "--lan", "eth0", "--profile", "paper", "--group", "239.7.7.7:7431"},
+	} {
+		said := a.run(a.sender, 2, arguments...)
+		if lines := strings.Count(said, "\n"); lines != 1 || !strings.HasPrefix(said, "groupcast-replicator: ") {
+			t.Errorf("%q: it said %q, want one line", arguments, said)
+		}
+	}
+}
+
+// Whom a sender was still sending to when it was interrupted has failed.
+func TestInterruptedSenderSaysWhoFailed(t *testing.T) {
+	a := startAlone(t)
+	if err := os.WriteFile(a.source, make([]byte, 40<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	receiver := a.receive(0)
+	sender := a.sender.Command(a.binary, "send", a.source, "--lan", "eth0", "--key", phrase, "--receivers", "1", "--rate", "4MB")
+	if err := sender.Start(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(2 * time.Second)
+	if err := sender.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	a.wantStatus(sender, sender.Wait(), 130)
+	a.want(sender.Output(), `^receiver1 .* FAILED .* canceled$`)
+	if err := receiver.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	_ = receiver.Wait()
 }
 
 // A phrase that is given and empty is a mistake, and none to be made up.

@@ -81,6 +81,13 @@ func TestKilledReplicaIsUnknown(t *testing.T) {
 		t.Errorf("it said:\n%s", said)
 	}
 	r.wantNothing(3, source)
+	// Who is in its LAN, and who is in another, does not wait for it.
+	r.run(3, "replicate", "store:"+r.file("another.img", 1<<20), "--to", "/mnt/replicas", "--on", "*")
+	for _, replica := range r.replication("").GetReplicas() {
+		if took := replica.GetElapsed().AsDuration(); replica.GetName() != "r4" && took > 3*time.Second {
+			t.Errorf("%s had to wait for %v", replica.GetName(), took)
+		}
+	}
 	// It goes on from what it has when it is there again.
 	r.restart(r.replicas[3])
 	r.await("r4 is online again", func() bool { return matches(r.run(0, "replicator", "list"), "r4 .* online ") })

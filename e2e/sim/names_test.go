@@ -86,6 +86,34 @@ func TestLateMemberGetsWhatWasSentTwice(t *testing.T) {
 	})
 }
 
+// An agent that was begun anew has as many bytes of an empty object as one that keeps it. It is not taken for one: who comes
+// late gets the object from another, or is not told of it.
+func TestLateMemberGetsAnEmptyObjectFromWhoKeepsIt(t *testing.T) {
+	inWorld(t, versions(), func(*world) {}, func(w *world) {
+		empty := w.version("v1", 0).ID()
+		w.awaitEnd(empty, endTime)
+		for _, agent := range []string{"a1", "a2"} {
+			w.killed(agent)
+			time.Sleep(10 * time.Second)
+			w.restarted(agent)
+			time.Sleep(10 * time.Second)
+		}
+		late := place{name: "r4", node: "a1"}
+		w.network.Host(late.name)
+		w.startReceiver(late)
+		time.Sleep(40 * time.Second)
+		delivery, err := w.operator.Delivery(w.Context(), empty)
+		w.must(err)
+		for _, receipt := range delivery.Receipts {
+			if receipt.State != sdk.ReceiptComplete {
+				t.Errorf("the empty object: %s", standing(delivery))
+			}
+		}
+		w.programs["r4"].stop()
+		w.isOver(w.programs["r4"])
+	})
+}
+
 // Of two objects with one name that are sent at once, all members end with the one that was sent
 // last, though the other takes longer; of the other they say that it came too late.
 func TestTwoOfANameAtOnce(t *testing.T) {

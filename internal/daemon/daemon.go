@@ -113,7 +113,11 @@ func (p Process[C]) Execute(args, environ []string, stdout, stderr io.Writer) in
 	defer stop()
 	log := newLogger(p.Config.Common().Log, stderr).With("service", p.Service)
 	if err := p.serve(ctx, log, stdout); err != nil {
-		fmt.Fprintf(stderr, "groupcast-%s: %v\n", p.Service, err)
+		if p.Config.Common().Log.Format == "json" { // who reads it reads nothing else
+			log.Error("failed", "error", err)
+		} else {
+			fmt.Fprintf(stderr, "groupcast-%s: %v\n", p.Service, err)
+		}
 		return 1
 	}
 	return 0
@@ -149,9 +153,11 @@ func (p Process[C]) serve(ctx context.Context, log *slog.Logger, stdout io.Write
 		return p.Run(running, env, p.Config)
 	})
 	err = group.Wait()
-	log.Info("stopped")
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		return nil // it was stopped while it waited for others to begin, which is in order, too
+		err = nil // it was stopped while it waited for others to begin, which is in order, too
+	}
+	if err == nil {
+		log.Info("stopped")
 	}
 	return err
 }

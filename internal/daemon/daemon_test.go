@@ -32,6 +32,7 @@ func TestExitStatus(t *testing.T) {
 	}{
 		{"works", nil, works, 0, "", "msg=stopped"},
 		{"fails", nil, fails, 1, "", "groupcast-test: the disk is on fire\n"},
+		{"fails, and logs JSON", []string{"--log-format=json"}, fails, 1, "", `"level":"ERROR","msg":"failed","service":"test","error":"the disk is on fire"}`},
 		{"called wrongly", []string{"--naem=x"}, works, 2, "", "groupcast-test: unknown flag --naem: did you mean --name?"},
 		{"configured wrongly", []string{"--workers=0"}, works, 2, "", "groupcast-test: workers is 0"},
 		{"help", []string{"--help"}, fails, 0, "Usage: groupcast-test [flags]", ""},

@@ -98,11 +98,33 @@ func (a *app) hint(err error) string {
 	case a.gathererAt != "" && reported.Code == sdk.Unavailable:
 		return fmt.Sprintf(": is a gatherer at %s? --to or %s names one, and 'groupcast gatherer list' shows them", a.gathererAt, gathererVariable)
 	case a.managers != "" && reported.Code == sdk.TimedOut:
+		if why := a.whyNothing(); why != "" {
+			return ": " + why
+		}
 		return fmt.Sprintf(": is a manager at %s? (--timeout %v)", a.managers, a.timeout)
 	case a.managers != "" && reported.Code == sdk.Unavailable:
 		return fmt.Sprintf(": is a manager at %s?", a.managers)
 	}
 	return ""
+}
+
+// whyTime is how long a manager is asked why nothing was done.
+const whyTime = 2 * time.Second
+
+// whyNothing returns why a manager that answers does nothing; empty if none does.
+func (a *app) whyNothing() string {
+	client, err := a.client()
+	if err != nil {
+		return ""
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), whyTime)
+	defer cancel()
+	status, err := client.Status(ctx)
+	if err != nil {
+		return ""
+	}
+	return status.ReadOnlyReason
 }
 
 // isNobody reports whether an error says that nobody is there who is to get something, or to send it.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -153,9 +154,7 @@ func replicationOutcome(r sdk.Replication) error {
 	}
 	reason := r.Reason
 	for _, replica := range r.Replicas {
-		if reason == "" {
-			reason = replica.Reason
-		}
+		reason = cmp.Or(reason, replica.Reason)
 	}
-	return fmt.Errorf("no replica has it: %s", orDash(reason))
+	return fmt.Errorf("no replica has it: %s", cmp.Or(reason, "nothing is heard of their replicators"))
 }

@@ -25,7 +25,7 @@ func (a *app) somaModel() *cobra.Command {
 	n := network{file: 10_000_000}
 	command := &cobra.Command{
 		Use: "model", Short: "Print what the paper's equations (8) to (18) say of a network", Args: cobra.NoArgs,
-		Example: "  groupcast soma model --c2 2 --timeout 80ms --clients 30",
+		Example: "  groupcast soma model --c2 2 --dflt-timeout 80ms --clients 30",
 	}
 	flags := command.Flags()
 	flags.Float64Var(&n.c1, "c1", 100, "capacity of the fast LANs, in Mbit/s; the server is in one")

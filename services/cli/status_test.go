@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/groupcast/groupcast/sdk"
+	"github.com/groupcast/groupcast/services/manager/managertest"
 )
 
 // What somebody has to see to goes to standard error, so that the table stays one.
@@ -57,4 +58,23 @@ func TestServicesAreKnownByTheirNames(t *testing.T) {
 	if a.expect(sdk.Config{Endpoints: []string{"127.0.0.1:7400"}}, "f"); !a.inPods {
 		t.Error("in a pod, it is not known that managers are pods")
 	}
+}
+
+// Where a call has no answer in time, a manager that answers says why.
+func TestManagersSayWhyNothingIsDone(t *testing.T) {
+	cluster := managertest.StartCluster(t, 1)
+	leader := cluster.Leader(t)
+	a := &app{config: leader.Access, timeout: time.Second}
+	if why := a.whyNothing(); why != "" {
+		t.Errorf("with all well: %q", why)
+	}
+	cluster.Etcd.Freeze(t)
+	defer cluster.Etcd.Thaw(t)
+	for range 50 {
+		if why := a.whyNothing(); strings.Contains(why, "no manager leads") {
+			return
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	t.Errorf("without a store it says %q", a.whyNothing())
 }

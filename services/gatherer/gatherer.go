@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/groupcast/groupcast/internal/algo/window"
 	"github.com/groupcast/groupcast/internal/daemon"
+	"github.com/groupcast/groupcast/internal/filelock"
 	gatherv1 "github.com/groupcast/groupcast/internal/gen/groupcast/gather/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/link"
@@ -39,6 +41,11 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 	env.Log = env.Log.With("gatherer", name)
 	revocations, grants := revocation.New(time.Now), &grant.List{}
 	metrics := newMetrics(env.Metrics)
+	unlock, err := takeStore(env.Log, config)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	clients, err := openRoster(env, config, revocations, grants, metrics)
 	if err != nil {
 		return err
@@ -113,13 +120,29 @@ func register(ctx context.Context, config *Config, managers *uplink.Uplink, at s
 	})
 }
 
-// openRoster makes the directory that clients upload into, and reads the policy.
-func openRoster(env daemon.Env, config *Config, revocations *revocation.List, grants *grant.List, metrics *metrics) (*roster.Roster, error) {
+// takeStore makes the directory that clients upload into, and keeps it to this process: two would append to one stream.
+func takeStore(log *slog.Logger, config *Config) (unlock func(), err error) {
 	for _, dir := range []string{config.Store.Dir, filepath.Dir(config.Policy.File)} {
 		if err := os.MkdirAll(dir, 0o750); err != nil {
 			return nil, fmt.Errorf("make directory: %w", err)
 		}
 	}
+	dir, err := os.Open(config.Store.Dir)
+	if err != nil {
+		return nil, err
+	}
+	switch err := filelock.Take(dir); {
+	case errors.Is(err, filelock.ErrHeld):
+		dir.Close()
+		return nil, fmt.Errorf("store.dir %s is in use by another process: stop it, or name another directory", config.Store.Dir)
+	case err != nil:
+		log.Warn("the store cannot be locked here: let no other gatherer use it", "dir", config.Store.Dir, "error", err)
+	}
+	return func() { _ = filelock.Release(dir) }, nil
+}
+
+// openRoster reads the policy, and what clients have uploaded.
+func openRoster(env daemon.Env, config *Config, revocations *revocation.List, grants *grant.List, metrics *metrics) (*roster.Roster, error) {
 	before, err := config.first()
 	if err != nil {
 		return nil, fmt.Errorf("policy.first: %w", err)

@@ -84,6 +84,22 @@ func TestAgentLife(t *testing.T) {
 	agentIs(t, client, "a1", "gone")
 }
 
+// An agent that an operator has put out is offline, and nobody misses it.
+func TestRevokedAgentIsNotMissed(t *testing.T) {
+	t.Parallel()
+	m := managertest.Start(t)
+	client := m.Client(t)
+	startAgent(t, m.Enroll(t, sdk.Token{Role: "agent", Name: "a1"}), "node-1")
+	agentIs(t, client, "a1", "online")
+	if err := client.Revoke(t.Context(), "agent", "a1"); err != nil {
+		t.Fatal(err)
+	}
+	agentIs(t, client, "a1", "offline")
+	if status, err := client.Status(t.Context()); err != nil || status.AgentsOnline != 0 || status.AgentsOffline != 0 {
+		t.Errorf("%+v (%v), want no agent that is missed", status, err)
+	}
+}
+
 // Every manager shows what agents report, also one that does not lead.
 func TestReportsAreShownByAll(t *testing.T) {
 	cluster := managertest.StartCluster(t, 2)

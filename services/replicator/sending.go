@@ -170,21 +170,20 @@ func (w *worker) giveUp(j *job, legs []*leg, out func()) {
 	w.sum(j, legs)
 }
 
-// sum says how far all LANs are that are not out of it. The caller has the lock.
+// sum says how far the LANs are that have begun and are not out of it, and what they get as soon as that is known of one:
+// the managers confirm replicas by it, and the LANs do not wait for each other. The caller has the lock.
 func (w *worker) sum(j *job, legs []*leg) {
 	said := j.sending
-	hadRoot := len(said.GetRoot()) > 0
-	sent, root, differ := uint64(math.MaxUint64), object.Root{}, false
+	sent, root := uint64(math.MaxUint64), object.Root{}
 	said.Members = nil
 	for _, l := range legs {
 		if l.isOut() {
 			continue
 		}
-		if sent == math.MaxUint64 {
-			root = l.progress.Root
+		if l.progress.Sent > 0 {
+			sent = min(sent, l.progress.Sent)
 		}
-		sent = min(sent, l.progress.Sent)
-		differ = differ || l.progress.Root != root
+		root = cmp.Or(root, l.progress.Root)
 		for _, member := range l.progress.Members {
 			said.Members = append(said.Members, &replicav1.SendMember{
 				Name: member.Name, Lost: member.Lost, Detached: member.Detached, Reason: givenUp(member),
@@ -194,10 +193,8 @@ func (w *worker) sum(j *job, legs []*leg) {
 	if sent != math.MaxUint64 {
 		said.SentBytes = sent
 	}
-	if !differ && root != (object.Root{}) {
+	if len(said.GetRoot()) == 0 && root != (object.Root{}) {
 		said.Root = root[:]
-	}
-	if !hadRoot && len(said.GetRoot()) > 0 {
 		w.poke()
 	}
 }

@@ -3,6 +3,7 @@ package replicator
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,6 +28,7 @@ type worker struct {
 	known   bool
 	stopped bool
 	jobs    map[string]*job
+	leaving []*job // withdrawn, and not seen to have ended
 	working sync.WaitGroup
 }
 
@@ -34,6 +36,7 @@ type worker struct {
 type job struct {
 	ctx       context.Context // done when the task is withdrawn
 	cancel    context.CancelFunc
+	done      chan struct{} // closed when it has ended
 	sending   *replicav1.SendReport
 	receiving *replicav1.ReceiveReport
 	counted   receive.Stats        // of what came, as it is in the metrics
@@ -58,9 +61,8 @@ func (w *worker) assign(tasks *replicav1.Tasks) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.known = true
-	current := make(map[string]bool)
+	w.withdraw(tasks.GetCurrent())
 	for _, task := range tasks.GetCurrent() {
-		current[task.GetReplication()] = true
 		switch j := w.jobs[task.GetReplication()]; {
 		case w.stopped:
 		case j == nil:
@@ -70,13 +72,47 @@ func (w *worker) assign(tasks *replicav1.Tasks) {
 			w.carry(j, task)
 		case j.receiving != nil && !j.delivers && task.GetReceive().GetDeliveryGroup() != "":
 			j.cancel() // nothing was heard
+			w.leaving = append(w.leaving, j)
 			w.begin(task)
 		}
 	}
+}
+
+// withdraw ends the jobs of which there is no task any more. The caller has the lock.
+func (w *worker) withdraw(current []*replicav1.Task) {
+	w.leaving = slices.DeleteFunc(w.leaving, (*job).hasEnded)
 	for id, j := range w.jobs {
-		if !current[id] {
+		if !slices.ContainsFunc(current, func(task *replicav1.Task) bool { return task.GetReplication() == id }) {
 			j.cancel()
 			delete(w.jobs, id)
+			w.leaving = append(w.leaving, j)
+		}
+	}
+}
+
+func (j *job) hasEnded() bool {
+	select {
+	case <-j.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// leavePatience is how long a task that begins waits for withdrawn ones, which may hold what it needs.
+const leavePatience = 3 * time.Second
+
+// await waits until other jobs have ended, for a while.
+func (j *job) await(others []*job) {
+	timer := time.NewTimer(leavePatience)
+	defer timer.Stop()
+	for _, other := range others {
+		select {
+		case <-other.done:
+		case <-timer.C:
+			return
+		case <-j.ctx.Done():
+			return
 		}
 	}
 }
@@ -84,7 +120,7 @@ func (w *worker) assign(tasks *replicav1.Tasks) {
 // begin does a task beside all else. The caller has the lock.
 func (w *worker) begin(task *replicav1.Task) {
 	ctx, cancel := context.WithCancel(context.Background())
-	j := &job{cancel: cancel, ctx: ctx, replicas: make(map[string]uint32), stay: make(map[string]time.Time)}
+	j := &job{cancel: cancel, ctx: ctx, done: make(chan struct{}), replicas: make(map[string]uint32), stay: make(map[string]time.Time)}
 	id := task.GetReplication()
 	duty, do := "", func() {}
 	switch part := task.GetDuty().(type) {
@@ -101,7 +137,10 @@ func (w *worker) begin(task *replicav1.Task) {
 	}
 	w.jobs[id] = j
 	w.carry(j, task)
+	leaving := slices.Clone(w.leaving)
 	w.working.Go(func() {
+		defer close(j.done)
+		j.await(leaving)
 		if duty != "" { // a newer manager may ask for what is not known here
 			defer w.metrics.begin(duty)()
 		}

@@ -365,8 +365,9 @@ func (k *keeper) isKept(delivery view.Delivery, in *tree.Tree, member string) bo
 	has := k.progress.nodes[id].reported().GetBytes()
 	for at, fed := in.Parent(id.String()); fed; at, fed = in.Parent(at) {
 		report := k.progress.nodes[placement.ParseID(at)].reported()
-		upTo, held := report.GetBytes(), report.GetHeldBytes()
-		if upTo >= delivery.GetDelivery().GetLength() && upTo-min(held, upTo) <= has {
+		upTo, held, length := report.GetBytes(), report.GetHeldBytes(), delivery.GetDelivery().GetLength()
+		hasEnd := length > 0 || report.GetEnded() // who was begun anew has all bytes of an empty object, but does not know it
+		if upTo >= length && hasEnd && upTo-min(held, upTo) <= has {
 			return true
 		}
 	}

@@ -148,11 +148,11 @@ func (r *Registry) showGatherer(record *gatherv1.Gatherer) *gatherv1.Gatherer {
 func (r *Registry) AwayGatherers() (away []*groupv1.Away) {
 	all, _ := r.view.Gatherers("", math.MaxInt)
 	for _, gatherer := range all {
-		at := r.lastHeard(gatherer.GetName()).at
-		if time.Since(at) < Expiry {
+		at, id := r.lastHeard(gatherer.GetName()).at, identity.ID{Role: identity.Gatherer, Name: gatherer.GetName()}
+		if time.Since(at) < Expiry || r.view.IsPutOut(id, gatherer.GetIncarnation()) {
 			continue
 		}
-		one := &groupv1.Away{Id: identity.ID{Role: identity.Gatherer, Name: gatherer.GetName()}.String()}
+		one := &groupv1.Away{Id: id.String()}
 		if at != r.led {
 			one.SeenTime = timestamppb.New(at)
 		}

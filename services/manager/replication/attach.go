@@ -52,11 +52,11 @@ func (d *Desk) Away() (all []*groupv1.Away) {
 	defer d.mu.Unlock()
 	known, _ := d.view.Replicators("", math.MaxInt)
 	for _, replicator := range known {
-		at := d.lastHeard(replicator.GetName())
-		if time.Since(at) < Patience {
+		at, id := d.lastHeard(replicator.GetName()), identity.ID{Role: identity.Replicator, Name: replicator.GetName()}
+		if time.Since(at) < Patience || d.view.IsPutOut(id, replicator.GetIncarnation()) {
 			continue
 		}
-		one := &groupv1.Away{Id: identity.ID{Role: identity.Replicator, Name: replicator.GetName()}.String()}
+		one := &groupv1.Away{Id: id.String()}
 		if at != d.started {
 			one.SeenTime = timestamppb.New(at)
 		}

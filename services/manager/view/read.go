@@ -71,6 +71,17 @@ func (v *View) Identity(id identity.ID) Identity {
 	return v.identities[id]
 }
 
+// IsPutOut tells whether an identity was revoked after it registered as an incarnation: then it is silent, and not missed.
+func (v *View) IsPutOut(id identity.ID, incarnation uint64) bool {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.isPutOut(id, incarnation)
+}
+
+func (v *View) isPutOut(id identity.ID, incarnation uint64) bool {
+	return v.identities[id].Revoked >= identity.Stamp(incarnation)
+}
+
 // Agent returns an agent.
 func (v *View) Agent(name string) (record Agent, found bool) {
 	v.mu.RLock()
@@ -196,10 +207,11 @@ func (v *View) Count() Counts {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	counts := Counts{Groups: len(v.groups), Members: v.members, Gatherers: len(v.gatherers), Replicators: len(v.replicators)}
-	for _, agent := range v.agents {
-		if agent.GetState() == agentv1.AgentState_AGENT_STATE_ONLINE {
+	for name, agent := range v.agents {
+		switch {
+		case agent.GetState() == agentv1.AgentState_AGENT_STATE_ONLINE:
 			counts.AgentsOnline++
-		} else {
+		case !v.isPutOut(identity.ID{Role: identity.Agent, Name: name}, agent.GetIncarnation()):
 			counts.AgentsOffline++
 		}
 	}

@@ -60,6 +60,13 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	root := &cobra.Command{
 		Use: "groupcast-replicator", Short: "Replicate files and block devices to a whole LAN by multicast",
 		SilenceErrors: true, SilenceUsage: true, Long: about,
+		Args: takes(func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("unknown command %q: it can be send or receive", args[0])
+			}
+			return nil
+		}),
+		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(a.sendCommand(), a.receiveCommand())
@@ -77,6 +84,16 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "groupcast-replicator: %v\n", err)
 	}
 	return status
+}
+
+// takes has wrong arguments be a wrong call.
+func takes(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(command *cobra.Command, args []string) error {
+		if err := check(command, args); err != nil {
+			return usageError{err}
+		}
+		return nil
+	}
 }
 
 const about = `Replicates a file, a directory or a block device to every machine of a LAN at once,

@@ -59,9 +59,15 @@ func (a *app) paperPlace() (multicast.Place, error) {
 }
 
 func (a *app) sendPaper(ctx context.Context, p *paperSending, path string, wrong error) error {
+	if wrong != nil {
+		return wrong
+	}
 	place, err := a.paperPlace()
-	if err = errors.Join(wrong, err); err != nil {
+	if err != nil {
 		return err
+	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return usageError{fmt.Errorf("%s is a directory: the paper profile sends one file", path)}
 	}
 	s := paper.Sender{Place: place, Payload: p.payload, Log: a.log(), Rules: algo.SenderOptions{Flow: algo.Flow{Timeout: p.timeout}, StrangerBits: 24}}
 	for _, text := range p.lans {
@@ -92,8 +98,11 @@ func (a *app) sendPaper(ctx context.Context, p *paperSending, path string, wrong
 }
 
 func (a *app) receivePaper(ctx context.Context, r *receiving, wrong error) error {
+	if wrong != nil {
+		return wrong
+	}
 	place, err := a.paperPlace()
-	if err = errors.Join(wrong, err); err != nil {
+	if err != nil {
 		return err
 	}
 	if r.await > 0 {

@@ -71,6 +71,11 @@ func (a *app) receive(ctx context.Context, r *receiving) error {
 	if r.ack != "received" && r.ack != "durable" {
 		return usageError{fmt.Errorf("--ack %s: it can be received or durable", r.ack)}
 	}
+	if r.target.State != "" {
+		if err := os.MkdirAll(r.target.State, 0o700); err != nil {
+			return usageError{fmt.Errorf("--state: %w", err)}
+		}
+	}
 	place, key, err := a.meet()
 	if err != nil {
 		return err

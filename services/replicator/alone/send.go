@@ -16,6 +16,7 @@ import (
 	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
 	"github.com/groupcast/groupcast/internal/bytesize"
 	"github.com/groupcast/groupcast/internal/object"
+	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
 	"github.com/groupcast/groupcast/services/replicator/device"
 	"github.com/groupcast/groupcast/services/replicator/paper"
 	"github.com/groupcast/groupcast/services/replicator/receive"
@@ -40,7 +41,7 @@ const defaultCeiling = 1.25e9
 func (a *app) sendCommand() *cobra.Command {
 	s, p := &sending{}, &paperSending{}
 	command := &cobra.Command{
-		Use: "send FILE|DIR|DEVICE --lan INTERFACE", Short: "Send a file, a directory or a block device to all that receive", Args: cobra.ExactArgs(1),
+		Use: "send FILE|DIR|DEVICE --lan INTERFACE", Short: "Send a file, a directory or a block device to all that receive", Args: takes(cobra.ExactArgs(1)),
 		Example: "  groupcast-replicator send disk.img --lan eth0 --receivers 20\n  groupcast-replicator send /dev/sda2 --lan eth0 --key k7qd-92mf-xw3p-bt6h --wait 1m",
 	}
 	a.flags(command)
@@ -79,10 +80,28 @@ func (s *sending) open(ctx context.Context, path string) (source, error) {
 	return send.OpenObject(path)
 }
 
+// check checks the flags that are numbers.
+func (s *sending) check() error {
+	switch {
+	case s.receivers < 0:
+		return fmt.Errorf("--receivers %d: it cannot be negative", s.receivers)
+	case s.patience <= 0:
+		return fmt.Errorf("--patience %v: it has to be positive", s.patience)
+	case s.wait < 0:
+		return fmt.Errorf("--wait %v: it cannot be negative", s.wait)
+	case s.datagram != 0 && (s.datagram < wire.MinDatagram || s.datagram > wire.MaxDatagram):
+		return fmt.Errorf("--datagram %d: it can be %d to %d bytes", s.datagram, wire.MinDatagram, wire.MaxDatagram)
+	}
+	return nil
+}
+
 func (a *app) send(ctx context.Context, s *sending, path string) error {
 	slow, known := map[string]algo.Slow{"pace": algo.Pace, "detach": algo.Detach}[s.slow]
 	if !known {
 		return usageError{fmt.Errorf("--slow %s: it can be pace or detach", s.slow)}
+	}
+	if err := s.check(); err != nil {
+		return usageError{err}
 	}
 	made := a.phrase == ""
 	if made {
@@ -113,7 +132,11 @@ func (a *app) send(ctx context.Context, s *sending, path string) error {
 	}
 	if err != nil {
 		if len(result.Members) > 0 {
-			a.table(result.Members)
+			why := "source_failed"
+			if ctx.Err() != nil {
+				why = "canceled"
+			}
+			a.table(ended(result.Members, why))
 		}
 		return err
 	}
@@ -185,6 +208,16 @@ func (a *app) receipts(r send.Result) {
 		fmt.Fprintf(a.stdout, "it stopped for a while %d times, for too much was lost\n", r.Counts.Trips)
 	}
 	a.table(r.Members)
+}
+
+// ended has those fail whom a sender was still sending to when it ended.
+func ended(members []send.Receipt, why string) []send.Receipt {
+	for i := range members {
+		if members[i].Outcome == algo.Running {
+			members[i].Outcome, members[i].Reason = algo.Failed, why
+		}
+	}
+	return members
 }
 
 // table shows how it went for each.

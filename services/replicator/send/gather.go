@@ -34,6 +34,9 @@ func largest(config Config) (int, error) {
 	if config.Datagram > 0 {
 		most = min(most, config.Datagram)
 	}
+	if config.Datagram > 0 && config.Datagram < wire.MinDatagram {
+		return 0, fmt.Errorf("datagrams of %d bytes are too small: replication needs %d", config.Datagram, wire.MinDatagram)
+	}
 	if most < wire.MinDatagram {
 		return 0, fmt.Errorf("interface %s has an MTU of %d: replication needs %d", config.Place.Interface, device.MTU, wire.MinDatagram+ipHeaders)
 	}

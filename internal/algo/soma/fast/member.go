@@ -54,6 +54,8 @@ type member struct {
 	lost      float64       // share, of late
 	toldOf    uint64        // packets that this share is not of yet, and
 	came      uint64        // how many of them came
+	passed    uint64        // packets of the whole transfer so far, and
+	arrived   uint64        // how many of them came
 	wanted    int           // packets asked for since it was judged last
 	greedy    int           // spans in a row in which that was far more than others asked for
 	waits     time.Duration // longer than the shortest round trip, at the last answer
@@ -63,7 +65,9 @@ type member struct {
 // tell counts what came of what was sent, and returns the share that was lost when that is
 // enough to tell.
 func (m *member) tell(passed, came uint64) (share float64, told bool) {
-	m.toldOf, m.came = m.toldOf+passed, m.came+min(came, passed)
+	came = min(came, passed)
+	m.passed, m.arrived = m.passed+passed, m.arrived+came
+	m.toldOf, m.came = m.toldOf+passed, m.came+came
 	share = 1 - float64(m.came)/float64(m.toldOf)
 	if m.toldOf < crowdedOver && (m.toldOf < floodedOver || share < flooded) {
 		return 0, false
@@ -71,6 +75,14 @@ func (m *member) tell(passed, came uint64) (share float64, told bool) {
 	m.lost += (share - m.lost) / 4
 	m.toldOf, m.came = 0, 0
 	return share, true
+}
+
+// lostInAll is the share of all packets that did not come.
+func (m *member) lostInAll() float64 {
+	if m.passed == 0 {
+		return 0
+	}
+	return 1 - float64(m.arrived)/float64(m.passed)
 }
 
 // shortest is the shortest round trip of late.

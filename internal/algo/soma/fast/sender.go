@@ -185,7 +185,7 @@ func (s *Sender) Seal(root [wire.RootSize]byte) {
 func (s *Sender) Member(id ID) Status {
 	m := s.members[id]
 	return Status{
-		Outcome: m.outcome, Reason: m.reason, Root: m.root, Blocks: m.frontier, Lost: m.lost,
+		Outcome: m.outcome, Reason: m.reason, Root: m.root, Blocks: m.frontier, Lost: m.lostInAll(),
 		Wait: m.waits, Detached: m.detached, Silent: m.isSilent,
 	}
 }

@@ -1616,7 +1616,7 @@ type SendReport struct {
 	Announcing bool   `protobuf:"varint,2,opt,name=announcing,proto3" json:"announcing,omitempty"`
 	Name       string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
 	Length     uint64 `protobuf:"varint,4,opt,name=length,proto3" json:"length,omitempty"`
-	// Of the LAN to which least was sent.
+	// Of the LAN to which least was sent, of those that have begun.
 	SentBytes uint64 `protobuf:"varint,5,opt,name=sent_bytes,json=sentBytes,proto3" json:"sent_bytes,omitempty"`
 	// Empty until all was read.
 	Root    []byte        `protobuf:"bytes,6,opt,name=root,proto3" json:"root,omitempty"`
