@@ -156,5 +156,25 @@ func replicationOutcome(r sdk.Replication) error {
 	for _, replica := range r.Replicas {
 		reason = cmp.Or(reason, replica.Reason)
 	}
-	return fmt.Errorf("no replica has it: %s", cmp.Or(reason, "nothing is heard of their replicators"))
+	return fmt.Errorf("no replica has it: %s", cmp.Or(reason, unheard(r.Replicas)))
+}
+
+// mostUnheard is of how many it is said by name that nothing was heard of them.
+const mostUnheard = 3
+
+// unheard says of whom nothing was heard, and for how long.
+func unheard(replicas []sdk.Replica) string {
+	var all []string
+	for _, replica := range replicas {
+		if replica.State == sdk.ReplicaUnknown {
+			all = append(all, fmt.Sprintf("%s for %s", replica.Name, age(replica.Changed)))
+		}
+	}
+	if len(all) == 0 {
+		return orDash("")
+	}
+	if more := len(all) - mostUnheard; more > 0 {
+		all = append(all[:mostUnheard], fmt.Sprintf("%d others", more))
+	}
+	return "nothing was heard of " + strings.Join(all, ", ")
 }

@@ -54,6 +54,7 @@ func replicated(state sdk.ReplicationState, replicas ...sdk.Replica) sdk.Replica
 // Exit codes are those of push: 0 all complete, 3 some, 1 none, 130 interrupted.
 func TestOutcomeOfReplication(t *testing.T) {
 	complete, failed := sdk.Replica{State: sdk.ReplicaComplete}, sdk.Replica{State: sdk.ReplicaFailed, Reason: "no_multicast"}
+	unknown := sdk.Replica{Name: "a2", State: sdk.ReplicaUnknown, Changed: time.Now().Add(-27 * time.Second)}
 	for _, tt := range []struct {
 		r      sdk.Replication
 		status int
@@ -62,6 +63,8 @@ func TestOutcomeOfReplication(t *testing.T) {
 		{replicated(sdk.ReplicationComplete, complete, complete), exitOK, ""},
 		{replicated(sdk.ReplicationPartial, complete, failed), exitPartial, "1 of 2"},
 		{replicated(sdk.ReplicationFailed, failed), exitFailed, "no_multicast"},
+		{replicated(sdk.ReplicationFailed, unknown), exitFailed, "nothing was heard of a2 for 27s"},
+		{replicated(sdk.ReplicationFailed, unknown, unknown, unknown, unknown, unknown), exitFailed, "a2 for 27s, a2 for 27s, a2 for 27s, 2 others"},
 		{replicated(sdk.ReplicationRunning, failed), exitInterrupted, ""},
 	} {
 		err, status := replicationOutcome(tt.r), exitOK

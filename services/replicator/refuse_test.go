@@ -198,3 +198,56 @@ func TestStoppedIsNotRefused(t *testing.T) {
 		t.Errorf("who was stopped: %v", r.err)
 	}
 }
+
+// fullDisk is a landing that has no room after a while.
+type fullDisk struct{ receive.Landing }
+
+var errFullDisk = fmt.Errorf("%w: 7 bytes are free", noroom.Err)
+
+func (f fullDisk) Write(p []byte) (int, error) {
+	if f.Offset() > 1_000_000 {
+		return 0, errFullDisk
+	}
+	return f.Landing.Write(p)
+}
+
+func (f fullDisk) Ahead(uint64, []byte) (bool, error) { return false, nil }
+
+// Who has no room in the middle says so in words, as who has none at the beginning does.
+func TestWhoFailsInTheMiddleSaysWhy(t *testing.T) {
+	b := onLAN(t, 2, lanShape)
+	b.file(3_000_000)
+	fine, full := b.receive(t.Context(), 0), b.receive(t.Context(), 1, func(c *receive.Config) {
+		c.Find = nil
+		open := c.Open
+		c.Open = func(ctx context.Context, info object.Info) (receive.Landing, error) {
+			landing, err := open(ctx, info)
+			return fullDisk{landing}, err
+		}
+	})
+	result, err := b.send(limited(t), forEver)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := <-full; !errors.Is(r.err, noroom.Err) {
+		t.Errorf("who has no room: %v", r.err)
+	}
+	if r := <-fine; r.err != nil {
+		t.Errorf("the other: %v", r.err)
+	}
+	if len(result.Members) != 2 {
+		t.Fatalf("receipts %+v", result.Members)
+	}
+	for _, m := range result.Members {
+		switch m.Name {
+		case "receiver2":
+			if m.Outcome != algo.Failed || m.Reason != wire.NoRoom.String() || !strings.Contains(m.Detail, "7 bytes are free") {
+				t.Errorf("the receipt of who has no room is %+v", m)
+			}
+		default:
+			if m.Outcome != algo.Complete || m.Detail != "" {
+				t.Errorf("the receipt of the other is %+v", m)
+			}
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package replicator
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -130,7 +131,17 @@ func (w *worker) sendTo(ctx context.Context, j *job, legs []*leg, i int, key []b
 	w.sent(j, legs, i, send.Progress{
 		Sent: result.Sent, Length: from.Info().Length, Members: result.Members, Root: result.Root, Counts: result.Counts, Offload: result.Offload,
 	})
-	return nil
+	return w.compare(j, l.task.GetLan(), result.Root)
+}
+
+// compare says if a LAN was sent something else than the managers were told: what the first one was sent.
+func (w *worker) compare(j *job, lan string, root object.Root) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if root == (object.Root{}) || bytes.Equal(j.sending.GetRoot(), root[:]) {
+		return nil
+	}
+	return fmt.Errorf("the source changed: LAN %s was sent something else than another LAN", lan)
 }
 
 // opening says that a path could not be opened, and names it once.

@@ -1,9 +1,13 @@
 package replicator
 
 import (
+	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -38,6 +42,24 @@ func TestLANsHoldNobodyBack(t *testing.T) {
 	}
 }
 
+// Two LANs that were not sent the same are no replication: the source changed meanwhile.
+func TestLANsAreSentTheSame(t *testing.T) {
+	w := newWorker(slog.New(slog.DiscardHandler), nil, nil, newMetrics(prometheus.NewRegistry()), nil, "r1")
+	j := &job{sending: new(replicav1.SendReport)}
+	legs := []*leg{{task: &replicav1.Leg{Lan: "a"}}, {task: &replicav1.Leg{Lan: "b"}}}
+	w.sent(j, legs, 0, send.Progress{Root: object.Root{1}})
+	w.sent(j, legs, 1, send.Progress{Root: object.Root{2}})
+	if err := w.compare(j, "a", object.Root{1}); err != nil {
+		t.Error(err)
+	}
+	if err := w.compare(j, "b", object.Root{2}); err == nil || !strings.Contains(err.Error(), "changed") {
+		t.Errorf("with another root: %v", err)
+	}
+	if err := w.compare(j, "b", object.Root{}); err != nil {
+		t.Errorf("without a root: %v", err)
+	}
+}
+
 // What a source that cannot be opened is called is said once; what another part of the way there is called, too.
 func TestSourceThatIsNotThereIsNamedOnce(t *testing.T) {
 	dir := t.TempDir()
@@ -51,5 +73,35 @@ func TestSourceThatIsNotThereIsNamedOnce(t *testing.T) {
 		if err = opening(path, err); err.Error() != want {
 			t.Errorf("%q, want %q", err, want)
 		}
+	}
+}
+
+// A task begins when those that were withdrawn before are over, which may hold the place where it lands; it does not
+// wait for ever.
+func TestTaskBeginsAfterTheOneThatWasWithdrawn(t *testing.T) {
+	for name, wait := range map[string]func(old *job){
+		"it ends":       func(old *job) { close(old.done) },
+		"it never ends": func(*job) { time.Sleep(leavePatience) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorker(slog.New(slog.DiscardHandler), nil, nil, newMetrics(prometheus.NewRegistry()), nil, "r1")
+				ctx, cancel := context.WithCancel(t.Context())
+				old := &job{ctx: ctx, cancel: cancel, done: make(chan struct{}), receiving: new(replicav1.ReceiveReport)}
+				w.jobs["old"] = old
+				nowhere := &replicav1.Task_Send{Send: new(replicav1.SendTask)} // it ends at once
+				w.assign(&replicav1.Tasks{Current: []*replicav1.Task{{Replication: "new", Duty: nowhere}}})
+				synctest.Wait()
+				if ctx.Err() == nil || w.report().GetSending()[0].GetEnded() {
+					t.Errorf("while the old one goes on: it is withdrawn %v, and the new one is %v", ctx.Err(), w.report().GetSending())
+				}
+				wait(old)
+				synctest.Wait()
+				if !w.report().GetSending()[0].GetEnded() {
+					t.Error("the new one did not begin")
+				}
+				w.stop()
+			})
+		})
 	}
 }

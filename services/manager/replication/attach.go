@@ -46,6 +46,18 @@ func (d *Desk) isOnline(name string) bool {
 	return !online.IsZero()
 }
 
+// heardWithin is how long ago somebody was heard of last who is waited for: some reports may be late.
+const heardWithin = 2 * IdleInterval
+
+// isHeard reports whether a replicator is online, and not silent already: one whose machine is gone is offline only
+// when it was silent for long.
+func (d *Desk) isHeard(name string, now time.Time) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	online, _ := d.seen(name)
+	return !online.IsZero() && now.Sub(d.lastHeard(name)) <= heardWithin
+}
+
 // Away lists the replicators that have registered and are silent.
 func (d *Desk) Away() (all []*groupv1.Away) {
 	d.mu.Lock()

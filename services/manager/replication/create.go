@@ -162,7 +162,7 @@ func (c *creation) replicas(all []*replicav1.Replicator, sender *replicav1.Repli
 	}
 	switch {
 	case len(replicas) == 0:
-		return nil, fmt.Errorf("replicate on %.80q: %w, other than the sender %s; %s", selected.text, ErrNoReplicas, sender.GetName(), known(all))
+		return nil, fmt.Errorf("replicate on %.80q: %w, other than the sender, %q; %s", selected.text, ErrNoReplicas, sender.GetName(), known(all))
 	case len(replicas) > maxReplicas:
 		return nil, fmt.Errorf("replicate on %.80q: %w (%d replicas, %d can be): select fewer", selected.text, ErrTooMany, len(replicas), maxReplicas)
 	}
@@ -191,7 +191,7 @@ func (c *creation) legs(replicas []*replicav1.Replica) (legs []*replicav1.Leg, e
 			at, legs = len(legs), append(legs, &replicav1.Leg{Lan: replica.GetLan(), Group: group})
 		}
 		legs[at].Replicas++
-		if c.desk.isOnline(replica.GetName()) {
+		if c.desk.isHeard(replica.GetName(), c.now) {
 			legs[at].Awaited++
 		}
 	}

@@ -26,8 +26,12 @@ const groupPrefix = "replication-"
 // into a directory. Members of groups have no block devices.
 func (d *Desk) canDeliver(r *replicav1.Replication) bool {
 	agents, _ := d.view.Agents("", 1)
-	isDevice := r.GetSpec().GetDeviceSerial() != "" || strings.HasPrefix(r.GetSpec().GetTargetPath(), "/dev/")
-	return len(agents) > 0 && !isDevice
+	return len(agents) > 0 && !isToDevice(r)
+}
+
+// isToDevice reports whether a replication overwrites block devices.
+func isToDevice(r *replicav1.Replication) bool {
+	return r.GetSpec().GetDeviceSerial() != "" || strings.HasPrefix(r.GetSpec().GetTargetPath(), "/dev/")
 }
 
 // reroute has session agents carry it to some replicas from now on.

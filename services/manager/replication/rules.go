@@ -18,6 +18,10 @@ const (
 	// senderPatience is how long the sender may be away from the managers. It goes on without
 	// them meanwhile.
 	senderPatience = 10 * time.Second
+	// backPatience is how long replicas that are away have to come back once the sender is lost, and speakPatience how
+	// long one has to say what it has when it is back: a manager that leads since a moment knows nothing of them.
+	backPatience  = 3 * time.Second
+	speakPatience = time.Second
 	// endPatience is how long replicas have to say how it went after the sender has ended.
 	endPatience = 5 * time.Second
 )
@@ -27,6 +31,7 @@ type facts struct {
 	now      time.Time
 	deadline time.Time // zero is none
 	agents   bool      // session agents can carry it to replicas that multicast does not reach
+	device   bool      // it goes to block devices
 	sender   senderFacts
 	replicas []replicaFacts
 }
@@ -88,7 +93,7 @@ func decide(f facts) verdict {
 		o, known := f.judge(r)
 		settled := known
 		switch {
-		case known:
+		case known, v.reason == SenderLost && f.isComing(r):
 		case v.reason != "" && r.away.IsZero():
 			o, settled = failed(v.reason, v.detail), true
 		case v.reason != "" || f.isUnknown(r):
@@ -158,6 +163,14 @@ func (f facts) isUnknown(r replicaFacts) bool {
 	return !r.away.IsZero() && f.now.Sub(r.away) >= awayPatience
 }
 
+// isComing reports whether a replica may say in a moment how much it has.
+func (f facts) isComing(r replicaFacts) bool {
+	if r.left || r.report != nil {
+		return false
+	}
+	return !r.away.IsZero() && f.now.Sub(r.away) < backPatience || r.away.IsZero() && f.now.Sub(r.online) < speakPatience
+}
+
 // judge says how it went at a replica, if that is known for good.
 func (f facts) judge(r replicaFacts) (o outcome, settled bool) {
 	switch state := r.report.GetState(); {
@@ -183,7 +196,7 @@ func (f facts) judgeByTime(r replicaFacts) (o outcome, settled bool) {
 	case r.overAgents:
 		return f.judgeDelivery(r)
 	case f.isUnheard(r):
-		return failed(NoMulticast, fmt.Sprintf("nothing was heard of the sender on %s within %v: see that both are on this LAN, that its switches carry multicast (IGMP snooping needs a querier) and no firewall drops UDP; or run session agents, which carry files where multicast does not", r.place, hearingPatience)), true
+		return failed(NoMulticast, fmt.Sprintf("nothing was heard of the sender on %s within %v: see that both are on this LAN, that its switches carry multicast (IGMP snooping needs a querier) and no firewall drops UDP; %s", r.place, hearingPatience, f.without())), true
 	}
 	if s.ended.IsZero() || f.now.Sub(later(s.ended, r.online)) < endPatience { // who is just back has yet to say what it has
 		return outcome{}, false
@@ -203,6 +216,14 @@ func (f facts) judgeDelivery(r replicaFacts) (o outcome, settled bool) {
 		return outcome{}, false
 	}
 	return failed(SenderLost, "session agents carried it, and it has not all: see the replicator's log there, and replicate again"), true
+}
+
+// without says what there is where multicast does not get.
+func (f facts) without() string {
+	if f.device {
+		return "session agents carry no block devices"
+	}
+	return "or run session agents, which carry files where multicast does not"
 }
 
 func failed(reason, detail string) outcome {

@@ -120,6 +120,10 @@ func TestOutcome(t *testing.T) {
 		{"the sender is away for long", facts{now: after(10), sender: senderFacts{announcing: after(0.1), away: after(0)}, replicas: []replicaFacts{a, away(1)}}, "a:FAILED(sender_lost) u:UNKNOWN; ended sender_lost"},
 		{"the sender is away, its work done", facts{now: after(30), sender: senderFacts{announcing: after(0.1), away: after(15), ended: after(26), root: root}, replicas: []replicaFacts{a}}, ""},
 		{"the sender began anew", facts{now: after(1), sender: senderFacts{gone: true}, replicas: []replicaFacts{a}}, "a:FAILED(sender_lost); ended sender_lost"},
+		{"it began anew, and one may come back", facts{now: after(3.9), sender: senderFacts{gone: true}, replicas: []replicaFacts{a, change(away(1), func(r *replicaFacts) { r.report = nil })}}, "a:FAILED(sender_lost)"},
+		{"it began anew, and one does not come back", facts{now: after(4), sender: senderFacts{gone: true}, replicas: []replicaFacts{change(away(1), func(r *replicaFacts) { r.report = nil })}}, "u:UNKNOWN; ended sender_lost"},
+		{"it began anew, and one is just back", facts{now: after(1.9), sender: senderFacts{gone: true}, replicas: []replicaFacts{change(online("a", nil), func(r *replicaFacts) { r.online = after(1) })}}, ""},
+		{"it began anew, and one has said what it has", facts{now: after(1.9), sender: senderFacts{gone: true}, replicas: []replicaFacts{change(a, func(r *replicaFacts) { r.online = after(1) })}}, "a:FAILED(sender_lost); ended sender_lost"},
 		{"it is gone, and all have it", facts{now: after(1), sender: senderFacts{gone: true, root: root}, replicas: []replicaFacts{b}}, "b:COMPLETE; ended"},
 
 		{"all have it at the deadline", facts{now: after(10), deadline: after(10), sender: sealed, replicas: []replicaFacts{b}}, "b:COMPLETE; ended"},
@@ -179,6 +183,14 @@ func TestFailuresSayWhatToDo(t *testing.T) {
 		if detail := v.outcomes["a"].detail; !strings.Contains(detail, want) {
 			t.Errorf("%q does not say %q", detail, want)
 		}
+	}
+}
+
+// Where session agents are no way out, it is not said that they are.
+func TestFailureAtADeviceSpeaksOfNoAgentsToRun(t *testing.T) {
+	v := decide(facts{now: after(6), device: true, sender: senderFacts{announcing: after(0.1)}, replicas: []replicaFacts{online("a", waitingFor())}})
+	if detail := v.outcomes["a"].detail; strings.Contains(detail, "run session agents") || !strings.Contains(detail, "no block devices") {
+		t.Error(detail)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/groupcast/groupcast/internal/interrupt"
 	"github.com/groupcast/groupcast/internal/multicast"
 	"github.com/groupcast/groupcast/services/replicator/receive"
+	"github.com/groupcast/groupcast/services/replicator/send"
 )
 
 // Exit statuses: those of groupcast push and pull.
@@ -98,10 +99,12 @@ func takes(check cobra.PositionalArgs) cobra.PositionalArgs {
 
 const about = `Replicates a file, a directory or a block device to every machine of a LAN at once,
 without a manager: one sends, all others receive, and a phrase that all are given is how
-they find and believe each other. The exit status is
+they find and believe each other. ` + statuses
+
+const statuses = `The exit status is
   0 ok                3 not everybody has it     7 content damaged
-  1 failed            6 nobody was heard         130 interrupted
-  2 called wrongly`
+  1 failed            6 nobody was heard,        130 interrupted
+  2 called wrongly      or the sender is gone`
 
 func statusOf(err error) int {
 	var usage usageError
@@ -145,6 +148,9 @@ func (a *app) checkKey(command *cobra.Command, _ []string) error {
 	if a.phrase == "" && command.Flags().Changed("key") {
 		return usageError{errors.New("--key is empty: give the phrase that both sides have")}
 	}
+	if a.ttl < 1 || a.ttl > 255 {
+		return usageError{fmt.Errorf("--ttl %d: it can be 1 to 255", a.ttl)}
+	}
 	return nil
 }
 
@@ -158,11 +164,35 @@ func (a *app) meet() (multicast.Place, []byte, error) {
 		return multicast.Place{}, nil, usageError{err}
 	}
 	if a.group != "" {
-		if m.group, err = netip.ParseAddrPort(a.group); err != nil {
-			return multicast.Place{}, nil, usageError{fmt.Errorf("--group %s: give an address and a port, as 239.1.2.3:5000", a.group)}
+		if m.group, err = a.groupGiven(); err != nil {
+			return multicast.Place{}, nil, err
 		}
 	}
 	return multicast.Place{Group: m.group, Interface: a.lan, TTL: a.ttl}, m.key, nil
+}
+
+// groupGiven is the group that --group names.
+func (a *app) groupGiven() (netip.AddrPort, error) {
+	group, err := netip.ParseAddrPort(a.group)
+	if err != nil || !group.Addr().Is4() || !group.Addr().IsMulticast() || group.Port() == 0 {
+		return group, usageError{fmt.Errorf("--group %s: give an address from 224.0.0.0 to 239.255.255.255 and a port, as 239.7.7.7:7431", a.group)}
+	}
+	return group, nil
+}
+
+// unfit says why nothing can be heard through a network interface as it is now; empty if nothing is wrong with it.
+func unfit(device net.Interface) string {
+	switch {
+	case device.Flags&net.FlagUp == 0:
+		return "it is down"
+	case device.Flags&net.FlagRunning == 0:
+		return "it has no carrier: is the cable plugged in?"
+	case device.Flags&net.FlagMulticast == 0:
+		return "it carries no multicast ('ip link set multicast on' changes that)"
+	case device.MTU < send.LeastMTU:
+		return fmt.Sprintf("it has an MTU of %d, and replication needs %d", device.MTU, send.LeastMTU)
+	}
+	return ""
 }
 
 func (a *app) log() *slog.Logger {

@@ -51,9 +51,9 @@ func (a *app) isPaper() (bool, error) {
 
 // paperPlace is where to meet.
 func (a *app) paperPlace() (multicast.Place, error) {
-	group, err := netip.ParseAddrPort(a.group)
+	group, err := a.groupGiven()
 	if err != nil {
-		return multicast.Place{}, usageError{fmt.Errorf("--group %s: give an address and a port, as 239.7.7.7:7431", a.group)}
+		return multicast.Place{}, err
 	}
 	return multicast.Place{Group: group, Interface: a.lan, TTL: a.ttl}, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -32,11 +33,11 @@ type receiving struct {
 func (a *app) receiveCommand() *cobra.Command {
 	r := &receiving{}
 	command := &cobra.Command{
-		Use: "receive --into DIR|DEVICE --lan INTERFACE --key PHRASE", Short: "Receive what is sent with the same phrase", Args: cobra.NoArgs,
+		Use: "receive --into DIR|DEVICE --lan INTERFACE --key PHRASE", Short: "Receive what is sent with the same phrase", Args: takes(cobra.NoArgs),
 		Long: `Waits for a sender with the same phrase and receives one object: into a directory, where it
 appears under its own name when it is whole and verified, or onto a block device, which
 has to be allowed by name and is read back before it counts. Interrupted, it keeps what it has, and
-goes on from there when it is called again.`,
+goes on from there when it is called again. ` + statuses,
 		Example: "  groupcast-replicator receive --into /srv/images --lan eth0 --key k7qd-92mf-xw3p-bt6h\n  groupcast-replicator receive --into /dev/sda2 --allow-device /dev/sda2 --serial S3Z9NB0K --lan eth0 --key k7qd-92mf-xw3p-bt6h",
 	}
 	a.flags(command)
@@ -56,6 +57,9 @@ goes on from there when it is called again.`,
 		panic("alone: " + err.Error())
 	}
 	command.RunE = func(command *cobra.Command, _ []string) error {
+		if err := r.check(); err != nil {
+			return err
+		}
 		if isPaper, err := a.isPaper(); isPaper || err != nil {
 			return a.receivePaper(command.Context(), r, err)
 		}
@@ -65,6 +69,17 @@ goes on from there when it is called again.`,
 		return a.receive(command.Context(), r)
 	}
 	return command
+}
+
+// check says which spans of time cannot be.
+func (r *receiving) check() error {
+	switch {
+	case r.patience <= 0:
+		return usageError{fmt.Errorf("--patience %v: it has to be positive", r.patience)}
+	case r.await < 0:
+		return usageError{fmt.Errorf("--await %v: it cannot be negative", r.await)}
+	}
+	return nil
 }
 
 func (a *app) receive(ctx context.Context, r *receiving) error {
@@ -82,6 +97,7 @@ func (a *app) receive(ctx context.Context, r *receiving) error {
 	}
 	shown := &line{to: a.stderr, quiet: a.quiet}
 	shown.say("waiting for a sender on %s", a.lan)
+	a.warnOfInterface()
 	receipt, err := receive.Run(ctx, receive.Env{Log: a.log(), Progress: shown.receiving}, receive.Config{
 		Place: place, Key: key, Name: r.name, LAN: r.site, Durable: r.ack == "durable", Leaves: true,
 		Await: r.await, Patience: r.patience, Find: r.find, Open: r.open,
@@ -99,6 +115,13 @@ func (a *app) receive(ctx context.Context, r *receiving) error {
 		fmt.Fprintf(a.stdout, "%s of it were there before\n", bytesize.Short(receipt.Resumed))
 	}
 	return nil
+}
+
+// warnOfInterface says why nobody will be heard, which may change while it is waited.
+func (a *app) warnOfInterface() {
+	if device, err := net.InterfaceByName(a.lan); err == nil && unfit(*device) != "" {
+		a.log().Warn("nothing can be heard through this network interface", "interface", a.lan, "reason", unfit(*device))
+	}
 }
 
 // find finds what may be there already.

@@ -42,6 +42,7 @@ func (a *app) sendCommand() *cobra.Command {
 	s, p := &sending{}, &paperSending{}
 	command := &cobra.Command{
 		Use: "send FILE|DIR|DEVICE --lan INTERFACE", Short: "Send a file, a directory or a block device to all that receive", Args: takes(cobra.ExactArgs(1)),
+		Long:    `Sends one object to all receivers with the same phrase, and shows how it went for each. ` + statuses,
 		Example: "  groupcast-replicator send disk.img --lan eth0 --receivers 20\n  groupcast-replicator send /dev/sda2 --lan eth0 --key k7qd-92mf-xw3p-bt6h --wait 1m",
 	}
 	a.flags(command)
@@ -205,7 +206,7 @@ func (a *app) receipts(r send.Result) {
 		bytesize.Short(uint64(float64(r.Info.Length)/seconds)), root)
 	fmt.Fprintf(a.stdout, "datagrams of at most %d bytes: %d, %d of them sent again\n", r.Datagram, r.Counts.Packets, r.Counts.Repairs)
 	if r.Counts.Trips > 0 {
-		fmt.Fprintf(a.stdout, "it stopped for a while %d times, for too much was lost\n", r.Counts.Trips)
+		fmt.Fprintf(a.stdout, "it stopped for a while %s, for too much was lost\n", times(r.Counts.Trips))
 	}
 	a.table(r.Members)
 }
@@ -218,6 +219,14 @@ func ended(members []send.Receipt, why string) []send.Receipt {
 		}
 	}
 	return members
+}
+
+// times says how often.
+func times(count uint64) string {
+	if count == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", count)
 }
 
 // table shows how it went for each.

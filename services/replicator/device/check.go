@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/groupcast/groupcast/internal/object"
 )
 
 // ErrRefused says that a device is not written to.
@@ -34,8 +36,11 @@ func IsDevice(path string) bool {
 	return err == nil && info.Mode()&os.ModeDevice != 0 && info.Mode()&os.ModeCharDevice == 0
 }
 
-// open opens the device if it may be overwritten with so many bytes.
-func (t Target) open(length uint64) (*os.File, error) {
+// open opens the device if it may be overwritten with an object.
+func (t Target) open(info object.Info) (*os.File, error) {
+	if info.Kind != object.File {
+		return nil, fmt.Errorf("%w: %s gets the bytes of a file or a device, not a directory", ErrRefused, t.Path)
+	}
 	if err := t.isAllowed(); err != nil {
 		return nil, err
 	}
@@ -47,7 +52,7 @@ func (t Target) open(length uint64) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open device: %w", err)
 	}
-	if err := t.check(file, length); err != nil {
+	if err := t.check(file, info.Length); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
 	return file, nil

@@ -15,7 +15,7 @@ type Found struct {
 
 // Find looks whether a device has had all of an object; nil is that nothing says so.
 func Find(target Target, info object.Info) (*Found, error) {
-	file, err := target.open(info.Length)
+	file, err := target.open(info)
 	if err != nil {
 		return nil, err
 	}

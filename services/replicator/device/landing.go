@@ -46,10 +46,7 @@ type Landing struct {
 // Land begins to overwrite a device, or goes on where an earlier landing of the same object
 // was interrupted: what that has claimed is hashed again first.
 func Land(ctx context.Context, target Target, info object.Info) (*Landing, error) {
-	if info.Kind != object.File {
-		return nil, fmt.Errorf("%w: %s gets the bytes of a file or a device, not a directory", ErrRefused, target.Path)
-	}
-	file, err := target.open(info.Length)
+	file, err := target.open(info)
 	if err != nil {
 		return nil, err
 	}

@@ -3,10 +3,12 @@ package device_test
 import (
 	"errors"
 	"os"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/internal/testdisk"
 	"github.com/groupcast/groupcast/services/replicator/device"
 )
@@ -43,4 +45,16 @@ func TestSourcesInUse(t *testing.T) {
 		unmount()
 	}
 	wantRefused(false)
+}
+
+// A directory fits on no device, however large that is: nobody is told to name another.
+func TestDirectoryForADevice(t *testing.T) {
+	info := object.Info{Name: "models", Kind: object.Directory, Length: 1 << 50}
+	_, found := device.Find(device.Target{Path: "/dev/sda"}, info)
+	_, landed := device.Land(t.Context(), device.Target{Path: "/dev/sda"}, info)
+	for _, err := range []error{found, landed} {
+		if !errors.Is(err, device.ErrRefused) || !strings.Contains(err.Error(), "not a directory") {
+			t.Error(err)
+		}
+	}
 }

@@ -355,7 +355,12 @@ func (r *replica) leave() {
 
 // join sends a JOIN. The caller has the lock.
 func (r *replica) join() {
-	j := wire.Joining{Heard: uint16(r.heard.Size), Buffer: uint32(r.ear.Buffer()), Have: r.resumed, Name: r.config.Name, LAN: r.config.LAN}
+	r.joinAs(wire.Joining{Buffer: uint32(r.ear.Buffer()), Have: r.resumed})
+}
+
+// joinAs sends a JOIN that says something. The caller has the lock.
+func (r *replica) joinAs(j wire.Joining) {
+	j.Heard, j.Name, j.LAN = uint16(r.heard.Size), r.config.Name, r.config.LAN
 	_ = r.mouth.Send(r.heard.Secret.JoinAs(r.number, r.public, j), r.heard.Sender)
 	r.number++
 }

@@ -270,6 +270,13 @@ func (r *replica) bye(why string) {
 func (r *replica) fail(err error) {
 	if r.ended == nil {
 		r.ended = reasoned(err)
+		r.explain(err)
 		r.rules.Enter(wire.Failed, reasonOf(err), [wire.RootSize]byte{}, time.Now())
 	}
+}
+
+// explain tells the sender in words what a report has one letter for: as who cannot take part does. It is lost if the
+// network loses it. The caller has the lock.
+func (r *replica) explain(err error) {
+	r.joinAs(wire.Joining{Refused: reasonOf(err), Detail: err.Error()})
 }

@@ -18,6 +18,8 @@ const (
 	announceLate = 500 * time.Millisecond
 	// ipHeaders is how many bytes of a frame are IP and UDP.
 	ipHeaders = 28
+	// LeastMTU is what a network interface has to carry.
+	LeastMTU = wire.MinDatagram + ipHeaders
 	// leastBuffer is what every receiver's socket is taken to hold.
 	leastBuffer = 200 << 10
 	// mostFlying is the most bytes that may be on their way.
@@ -38,7 +40,7 @@ func largest(config Config) (int, error) {
 		return 0, fmt.Errorf("datagrams of %d bytes are too small: replication needs %d", config.Datagram, wire.MinDatagram)
 	}
 	if most < wire.MinDatagram {
-		return 0, fmt.Errorf("interface %s has an MTU of %d: replication needs %d", config.Place.Interface, device.MTU, wire.MinDatagram+ipHeaders)
+		return 0, fmt.Errorf("interface %s has an MTU of %d: replication needs %d", config.Place.Interface, device.MTU, LeastMTU)
 	}
 	return most, nil
 }

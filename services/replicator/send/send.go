@@ -88,7 +88,7 @@ type Receipt struct {
 	Address   netip.AddrPort
 	Outcome   algo.Outcome
 	Reason    string
-	Detail    string // why it refused
+	Detail    string // what it said of why it refused, or failed
 	Landed    uint64 // bytes, without a gap
 	Lost      float64
 	Detached  bool
@@ -241,6 +241,14 @@ func (s *session) sent() uint64 {
 	return min(uint64(s.rules.Passed())*s.shape.Block(), s.shape.Length) - min(uint64(s.rules.Began())*s.shape.Block(), s.shape.Length)
 }
 
+// explained is what a member said of why it failed. The caller has the lock.
+func (s *session) explained(p *peer, status algo.Status) string {
+	if said := s.refused[p.who()]; said != nil && status.Outcome == algo.Failed {
+		return said.Detail
+	}
+	return ""
+}
+
 // receipts say how it went, or goes, for each. The caller has the lock.
 func (s *session) receipts() (all []Receipt) {
 	refusals := s.refusals()
@@ -250,7 +258,7 @@ func (s *session) receipts() (all []Receipt) {
 		}
 		status := s.rules.Member(p.id)
 		all = append(all, Receipt{
-			Name: p.Name, LAN: p.LAN, Address: p.at, Outcome: status.Outcome, Reason: status.Reason.String(),
+			Name: p.Name, LAN: p.LAN, Address: p.at, Outcome: status.Outcome, Reason: status.Reason.String(), Detail: s.explained(p, status),
 			Landed: min(uint64(status.Blocks)*s.shape.Block(), s.shape.Length), Lost: status.Lost,
 			Detached: status.Detached, Silent: status.Silent,
 		})

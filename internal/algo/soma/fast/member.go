@@ -44,6 +44,8 @@ type member struct {
 	heard    time.Time // last
 	moved    time.Time // when it had more than before, last
 	isSilent bool
+	joined   uint64 // the number from which on it was sent to
+	passed   uint64 // how many after that it has told of
 	answered uint32 // poll
 	number   uint64 // when that was sent
 	sentAt   time.Time
@@ -54,8 +56,6 @@ type member struct {
 	lost      float64       // share, of late
 	toldOf    uint64        // packets that this share is not of yet, and
 	came      uint64        // how many of them came
-	passed    uint64        // packets of the whole transfer so far, and
-	arrived   uint64        // how many of them came
 	wanted    int           // packets asked for since it was judged last
 	greedy    int           // spans in a row in which that was far more than others asked for
 	waits     time.Duration // longer than the shortest round trip, at the last answer
@@ -65,9 +65,7 @@ type member struct {
 // tell counts what came of what was sent, and returns the share that was lost when that is
 // enough to tell.
 func (m *member) tell(passed, came uint64) (share float64, told bool) {
-	came = min(came, passed)
-	m.passed, m.arrived = m.passed+passed, m.arrived+came
-	m.toldOf, m.came = m.toldOf+passed, m.came+came
+	m.toldOf, m.came = m.toldOf+passed, m.came+min(came, passed)
 	share = 1 - float64(m.came)/float64(m.toldOf)
 	if m.toldOf < crowdedOver && (m.toldOf < floodedOver || share < flooded) {
 		return 0, false
@@ -77,12 +75,13 @@ func (m *member) tell(passed, came uint64) (share float64, told bool) {
 	return share, true
 }
 
-// lostInAll is the share of all packets that did not come.
-func (m *member) lostInAll() float64 {
+// total is which part of all that was sent since it joined did not come, as far as it has told: also of what was sent
+// while it was silent, which nobody is slowed down by.
+func (m *member) total() float64 {
 	if m.passed == 0 {
 		return 0
 	}
-	return 1 - float64(m.arrived)/float64(m.passed)
+	return 1 - float64(min(m.received, m.passed))/float64(m.passed)
 }
 
 // shortest is the shortest round trip of late.
@@ -120,8 +119,8 @@ type Status struct {
 	Outcome  Outcome
 	Reason   wire.Reason
 	Root     [wire.RootSize]byte
-	Blocks   uint32 // that it has without a gap
-	Lost     float64
+	Blocks   uint32  // that it has without a gap
+	Lost     float64 // of all that was sent since it joined
 	Wait     time.Duration
 	Detached bool
 	Silent   bool

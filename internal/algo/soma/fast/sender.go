@@ -156,7 +156,7 @@ const headers = 28
 
 // Join takes a member in. A member that was away and joins again is a new one.
 func (s *Sender) Join(lan string, now time.Time) ID {
-	s.members = append(s.members, &member{lan: lan, served: s.next, heard: now, moved: now, seen: s.next, number: s.next})
+	s.members = append(s.members, &member{lan: lan, served: s.next, heard: now, moved: now, seen: s.next, number: s.next, joined: s.next})
 	s.polls.soon()
 	return ID(len(s.members) - 1)
 }
@@ -185,7 +185,7 @@ func (s *Sender) Seal(root [wire.RootSize]byte) {
 func (s *Sender) Member(id ID) Status {
 	m := s.members[id]
 	return Status{
-		Outcome: m.outcome, Reason: m.reason, Root: m.root, Blocks: m.frontier, Lost: m.lostInAll(),
+		Outcome: m.outcome, Reason: m.reason, Root: m.root, Blocks: m.frontier, Lost: m.total(),
 		Wait: m.waits, Detached: m.detached, Silent: m.isSilent,
 	}
 }

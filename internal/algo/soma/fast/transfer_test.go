@@ -207,6 +207,13 @@ func TestCutOffMemberGoesOn(t *testing.T) {
 	n.members[0].cable.cut = false
 	n.run(time.Minute)
 	n.wantComplete()
+	// What was sent meanwhile is lost to it: most of the object, which is sent again.
+	if lost := n.sender.Member(0).Lost; lost < 0.3 || lost > 0.6 {
+		t.Errorf("the one that was cut off lost %.3f of what was sent", lost)
+	}
+	if lost := n.sender.Member(1).Lost; lost > 0.01 {
+		t.Errorf("another lost %.3f of what was sent", lost)
+	}
 }
 
 // P3: UNKNOWN never counts as success: one that dies is given up after the patience.

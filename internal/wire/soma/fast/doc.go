@@ -55,7 +55,8 @@
 // with the SEAL's, and joins anew, as another, if that is not the same.
 //
 // Who cannot take part, for it has no room or may not write there, refuses: it says why in a JOIN that is longer than
-// others, under a key of its own, a few times, and expects no answer. It can join later, as anybody can.
+// others, under a key of its own, a few times, and expects no answer. It can join later, as anybody can. A member that fails
+// says so in a report, and before that why in such a JOIN, under its own key.
 //
 //	poll    0               4               8              12              16
 //	        +---------------+---------------+---------------+---------------+
