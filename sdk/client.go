@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"time"
@@ -157,6 +158,40 @@ func Enroll(ctx context.Context, config Config, token string, opts ...Option) (n
 		return "", wrap(err)
 	}
 	return id.String(), nil
+}
+
+// EnrollPod exchanges the token of this pod's ServiceAccount, which the configuration names, for credentials, writes them
+// where it says, and returns whose they are, as role/name.
+func EnrollPod(ctx context.Context, config Config, opts ...Option) (name string, err error) {
+	id, err := uplink.EnrollPod(ctx, config, uplink.Over(choose(opts).dialer))
+	if err != nil {
+		return "", notEntered(err)
+	}
+	return id.String(), nil
+}
+
+// EnterPod is EnrollPod where the configuration names a token, and the credentials are not there or have expired. A client
+// keeps fresh those that are good.
+func EnterPod(ctx context.Context, config Config, opts ...Option) error {
+	return notEntered(config.EnterPod(ctx, uplink.Over(choose(opts).dialer)))
+}
+
+func notEntered(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return Because(InvalidArgument, err)
+	}
+	return wrap(err)
+}
+
+// SessionName returns what a session of this client is called where nothing else is said: as the member is, and in a pod
+// that is let in by its ServiceAccount NAME.POD, since all pods of the account are that member. It is empty where the
+// client is no member.
+func (c *Client) SessionName() (string, error) {
+	id, err := c.uplink.ID()
+	if err != nil || id.Role != identity.Member {
+		return "", err
+	}
+	return id.Session(c.uplink.PodSession()), nil
 }
 
 // requestID returns an id that makes a repeated request known.

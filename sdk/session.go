@@ -15,7 +15,7 @@ import (
 type Join struct {
 	Group string
 	// Name is the member's name, a DNS label. With a member's identity it is that name, or NAME.PART
-	// for one of several sessions at a time, with another label as the part.
+	// for one of several sessions at a time, with another label as the part. Empty is the client's SessionName.
 	Name string
 	// Node is the machine that the member runs on.
 	Node string
@@ -48,6 +48,11 @@ func (c *Client) Join(ctx context.Context, join Join) (*Session, error) {
 	roles, err := messages(join.Roles)
 	if err != nil {
 		return nil, err
+	}
+	if join.Name == "" {
+		if join.Name, err = c.SessionName(); err != nil {
+			return nil, wrap(err)
+		}
 	}
 	answer, err := c.sessions.Join(ctx, &groupv1.JoinRequest{
 		Group: join.Group, Name: join.Name, Node: join.Node, Addresses: join.Addresses,

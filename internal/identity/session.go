@@ -21,6 +21,14 @@ func SessionOf(session string) (member string) {
 	return member
 }
 
+// Session returns what a session of a member is called: as the member is, where it has no part.
+func (id ID) Session(part string) string {
+	if part == "" {
+		return id.Name
+	}
+	return id.Name + "." + part
+}
+
 // MayBe reports whether a session of a group may be of this identity: of an operator every one, of a
 // member its own, of a replicator the one of its name.
 func (id ID) MayBe(session string) bool {

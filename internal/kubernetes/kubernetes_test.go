@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
@@ -115,4 +116,23 @@ func TestLabelIsANameOfItsOwn(t *testing.T) {
 			t.Fatalf("%s and %s are both %s", a, b, Label(a))
 		}
 	})
+}
+
+// A pod finds its own name in its token; what is no token has none.
+func TestPodOf(t *testing.T) {
+	token := func(claims string) string {
+		return "e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".c2ln"
+	}
+	for text, want := range map[string]string{
+		token(`{"kubernetes.io":{"namespace":"training","pod":{"name":"publisher-1","uid":"u"}}}`): "publisher-1",
+		token(`{"kubernetes.io":{"namespace":"training"}}`):                                        "",
+		token(`{"kubernetes.io":"training"}`):                                                      "",
+		token(``):                                                                                  "",
+		"e30.%%.c2ln":                                                                              "",
+		"":                                                                                         "",
+	} {
+		if got := PodOf(text); got != want {
+			t.Errorf("%s is of pod %q, want %q", text, got, want)
+		}
+	}
 }

@@ -2,7 +2,9 @@ package kubernetes
 
 import (
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"strings"
 )
 
@@ -15,17 +17,39 @@ func serviceAccount(username string) (namespace, name string, is bool) {
 	return strings.Cut(rest, ":")
 }
 
+// PodOf returns the name of the pod that a ServiceAccount's token says it is bound to; empty if it says none. It is for
+// the pod itself: nobody has checked the token.
+func PodOf(token string) string {
+	_, rest, _ := strings.Cut(token, ".")
+	payload, _, _ := strings.Cut(rest, ".")
+	text, err := base64.RawURLEncoding.DecodeString(payload)
+	if err != nil {
+		return ""
+	}
+	var claims struct {
+		Kubernetes struct {
+			Pod struct {
+				Name string `json:"name"`
+			} `json:"pod"`
+		} `json:"kubernetes.io"`
+	}
+	if json.Unmarshal(text, &claims) != nil {
+		return ""
+	}
+	return claims.Kubernetes.Pod.Name
+}
+
 // maxLabel is the length of the longest DNS label.
 const maxLabel = 63
 
-// Label returns a node's name as one DNS label. A name that is one stays as it is; of
-// another, the end of its hash is kept, so that no two nodes become one.
-func Label(node string) string {
-	label := strings.ReplaceAll(node, ".", "-")
-	if label == node && len(node) <= maxLabel {
-		return node
+// Label returns a name, as of a node or a pod, as one DNS label. A name that is one stays as it is; of
+// another, the end of its hash is kept, so that no two names become one.
+func Label(name string) string {
+	label := strings.ReplaceAll(name, ".", "-")
+	if label == name && len(name) <= maxLabel {
+		return name
 	}
-	hash := sha256.Sum256([]byte(node))
+	hash := sha256.Sum256([]byte(name))
 	suffix := "-" + hex.EncodeToString(hash[:4])
 	return strings.TrimRight(label[:min(len(label), maxLabel-len(suffix))], "-") + suffix
 }

@@ -26,10 +26,14 @@ type Config struct {
 	Endpoints []string `json:"endpoints"`
 	// TrustDomain is the managers' trust domain.
 	TrustDomain string `json:"trustDomain"`
-	// CredentialsDir holds tls.crt, tls.key and ca.crt. A relative name is meant from the file's directory.
+	// CredentialsDir holds tls.crt, tls.key and ca.crt. A relative name, here and below, is meant from the file's directory.
 	CredentialsDir string `json:"credentialsDir"`
 	// Renew says that this client keeps the certificate fresh; otherwise somebody else does.
 	Renew bool `json:"renew,omitempty"`
+	// ServiceAccountTokenFile has a token of this pod's Kubernetes ServiceAccount for the managers' audience. It is exchanged
+	// for credentials, where there are none that are good, and to keep them fresh. AuthorityFile is the certificate of the managers' CA.
+	ServiceAccountTokenFile string `json:"serviceAccountTokenFile,omitempty"`
+	AuthorityFile           string `json:"authorityFile,omitempty"`
 }
 
 // ReadConfig reads a YAML file.
@@ -42,8 +46,10 @@ func ReadConfig(name string) (Config, error) {
 	if err := cmp.Or(unknownKeys(text), spell.UnmarshalYAML(text, &config)); err != nil {
 		return Config{}, fmt.Errorf("read %s: %w", name, err)
 	}
-	if config.CredentialsDir != "" && !filepath.IsAbs(config.CredentialsDir) {
-		config.CredentialsDir = filepath.Join(filepath.Dir(name), config.CredentialsDir)
+	for _, file := range []*string{&config.CredentialsDir, &config.ServiceAccountTokenFile, &config.AuthorityFile} {
+		if *file != "" && !filepath.IsAbs(*file) {
+			*file = filepath.Join(filepath.Dir(name), *file)
+		}
 	}
 	if err := config.Validate(); err != nil {
 		return Config{}, fmt.Errorf("read %s: %w", name, err)
@@ -52,7 +58,7 @@ func ReadConfig(name string) (Config, error) {
 }
 
 // keys are what a configuration file can hold.
-var keys = []string{"endpoints", "trustDomain", "credentialsDir", "renew"}
+var keys = []string{"endpoints", "trustDomain", "credentialsDir", "renew", "serviceAccountTokenFile", "authorityFile"}
 
 func unknownKeys(text []byte) error {
 	var tree map[string]any
@@ -104,6 +110,9 @@ func (c Config) Validate() error {
 	}
 	if c.CredentialsDir == "" {
 		problems = append(problems, errors.New("credentialsDir is empty"))
+	}
+	if (c.ServiceAccountTokenFile == "") != (c.AuthorityFile == "") {
+		problems = append(problems, errors.New("serviceAccountTokenFile and authorityFile go together"))
 	}
 	return errors.Join(problems...)
 }

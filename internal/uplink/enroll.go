@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/kubernetes"
 )
 
 // Tickets are files that a service can be let in by. Without any, somebody else puts its
@@ -83,8 +84,9 @@ const enterPause = time.Second
 
 // enterPod exchanges the token of this pod's ServiceAccount.
 func (t Tickets) enterPod(ctx context.Context, config Config, log *slog.Logger, opts []grpc.DialOption) error {
+	config.ServiceAccountTokenFile, config.AuthorityFile = t.ServiceAccountToken, t.Authority
 	for {
-		err := t.enterPodOnce(ctx, config, opts)
+		_, err := EnrollPod(ctx, config, opts...)
 		code := status.Code(err)
 		if err == nil || code != codes.Unavailable && code != codes.ResourceExhausted && code != codes.DeadlineExceeded {
 			return err
@@ -98,17 +100,37 @@ func (t Tickets) enterPod(ctx context.Context, config Config, log *slog.Logger, 
 	}
 }
 
-func (t Tickets) enterPodOnce(ctx context.Context, config Config, opts []grpc.DialOption) error {
-	ca, err := identity.ReadAuthority(t.Authority)
+// EnterPod exchanges the token of this pod's ServiceAccount, where the configuration names one and the credentials are not
+// there or have expired. Where so many pods come at once that they have to wait, it does. Who dials keeps fresh those that are good.
+func (c Config) EnterPod(ctx context.Context, opts ...grpc.DialOption) error {
+	if c.ServiceAccountTokenFile == "" {
+		return nil
+	}
+	if current, err := identity.FilesIn(c.CredentialsDir).Credentials(); err == nil && !lapsed(current) {
+		return nil
+	}
+	for {
+		_, err := EnrollPod(ctx, c, opts...)
+		if status.Code(err) != codes.ResourceExhausted || !sleep(ctx, enterPause) {
+			return err
+		}
+	}
+}
+
+// Discard removes credentials of this pod that were revoked, so that the next EnterPod shows its token again.
+func (c Config) Discard() error {
+	if c.ServiceAccountTokenFile == "" {
+		return nil
+	}
+	return os.Remove(identity.FilesIn(c.CredentialsDir).Certificate)
+}
+
+// PodSession is what the sessions of this pod are called, as the part after the name of the member that all pods of
+// its ServiceAccount are; empty where the configuration is no pod's.
+func (c Config) PodSession() string {
+	token, err := os.ReadFile(c.ServiceAccountTokenFile)
 	if err != nil {
-		return err
+		return ""
 	}
-	token, err := os.ReadFile(t.ServiceAccountToken) // the kubelet renews it
-	if err != nil {
-		return fmt.Errorf("read the ServiceAccount's token: %w", err)
-	}
-	if _, err = EnrollPod(ctx, config, ca, strings.TrimSpace(string(token)), opts...); err != nil {
-		return fmt.Errorf("enroll with the ServiceAccount's token: %w", err)
-	}
-	return nil
+	return kubernetes.Label(kubernetes.PodOf(string(token)))
 }

@@ -42,7 +42,7 @@ func (e *Ended) Error() string {
 	case groupv1.MemberState_MEMBER_STATE_FENCED:
 		return "session fenced: the same member joined again elsewhere"
 	case groupv1.MemberState_MEMBER_STATE_EXPELLED:
-		return "session ended by an operator: the group was deleted or the identity revoked"
+		return "session ended by an operator: the group was deleted, or the identity revoked or let into other groups"
 	}
 	return "session ended: " + e.State.String()
 }
@@ -273,7 +273,7 @@ func (u *Uplink) attendWith(ctx context.Context, what string, soon time.Duration
 			return nil
 		}
 		if !transient(err) || u.Closed() {
-			return &refusal{what, u.credentialsDir, err}
+			return &refusal{what, u.config.CredentialsDir, err}
 		}
 		u.reach.lost()
 		if time.Since(began) > held {

@@ -202,7 +202,7 @@ func TestAwayIsToldInTime(t *testing.T) {
 func TestLoneServiceSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said bytes.Buffer
-		u := &Uplink{log: slog.New(slog.NewTextHandler(&said, nil)), transports: newTransports([]string{"10.0.0.5:7400"}), credentialsDir: "/var/lib/agent"}
+		u := &Uplink{log: slog.New(slog.NewTextHandler(&said, nil)), transports: newTransports([]string{"10.0.0.5:7400"}), config: Config{CredentialsDir: "/var/lib/agent"}}
 		refused, err := status.New(codes.Unauthenticated, "it was revoked").WithDetails(&errdetails.ErrorInfo{Reason: "REVOKED"})
 		if err != nil {
 			t.Fatal(err)

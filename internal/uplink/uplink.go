@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -68,7 +69,8 @@ type Uplink struct {
 	cancel     context.CancelFunc
 	done       sync.WaitGroup
 
-	credentialsDir string // whose files they are
+	config Config
+	opts   []grpc.DialOption
 }
 
 // Dial connects to the managers with the credentials of the configuration. The
@@ -86,7 +88,7 @@ func Dial(config Config, log *slog.Logger, opts ...grpc.DialOption) (*Uplink, er
 	}
 	security := identity.TLS{TrustDomain: config.TrustDomain, Source: files}
 	managers := newTransports(config.Endpoints)
-	u := &Uplink{transports: managers, files: files, security: security, log: log, credentialsDir: config.CredentialsDir}
+	u := &Uplink{transports: managers, files: files, security: security, log: log, config: config, opts: opts}
 	trusted := noted{credentials.NewTLS(security.Client(identity.Manager)), &u.handshakes}
 	connection, err := managers.dial(trusted, append([]grpc.DialOption{grpc.WithChainStreamInterceptor(u.reach.intercept)}, opts...))
 	if err != nil {
@@ -94,7 +96,7 @@ func Dial(config Config, log *slog.Logger, opts ...grpc.DialOption) (*Uplink, er
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	u.ClientConn, u.cancel = connection, cancel
-	if config.Renew {
+	if config.Renew || config.ServiceAccountTokenFile != "" {
 		u.done.Go(func() { u.keepRenewed(ctx) })
 	}
 	return u, nil
@@ -170,6 +172,9 @@ func (u *Uplink) ID() (identity.ID, error) {
 	return current.ID, nil
 }
 
+// PodSession is that of the configuration.
+func (u *Uplink) PodSession() string { return u.config.PodSession() }
+
 // Clock returns the managers' clock, as learned from what they answer.
 func (u *Uplink) Clock() *identity.Clock { return &u.clock }
 
@@ -198,6 +203,10 @@ func (u *Uplink) renewIfDue(ctx context.Context) error {
 	if !current.RenewalDue(time.Now()) {
 		return nil
 	}
+	if u.config.ServiceAccountTokenFile != "" { // it also works when the certificate has expired
+		_, err = EnrollPod(ctx, u.config, u.opts...)
+		return err
+	}
 	_, err = certify(u.files, func(request []byte) (*groupv1.Certificate, error) {
 		renewed, err := groupv1.NewIdentityServiceClient(u).Renew(ctx, &groupv1.RenewRequest{CertificateRequest: request})
 		return renewed.GetCertificate(), err
@@ -218,13 +227,25 @@ func Enroll(ctx context.Context, config Config, token string, opts ...grpc.DialO
 	return enroll(ctx, config, parsed.CA, parsed.String(), opts)
 }
 
-// EnrollPod exchanges the token of a pod's ServiceAccount for credentials. Unlike a join
+// EnrollPod exchanges the token of this pod's ServiceAccount for credentials. Unlike a join
 // token it does not say who the managers are: that is known by their CA.
-func EnrollPod(ctx context.Context, config Config, ca identity.Fingerprint, token string, opts ...grpc.DialOption) (identity.ID, error) {
+func EnrollPod(ctx context.Context, config Config, opts ...grpc.DialOption) (identity.ID, error) {
 	if err := config.Validate(); err != nil {
 		return identity.ID{}, err
 	}
-	return enroll(ctx, config, ca, token, opts)
+	ca, err := identity.ReadAuthority(config.AuthorityFile)
+	if err != nil {
+		return identity.ID{}, err
+	}
+	token, err := os.ReadFile(config.ServiceAccountTokenFile) // the kubelet renews it
+	if err != nil {
+		return identity.ID{}, fmt.Errorf("read the ServiceAccount's token: %w", err)
+	}
+	id, err := enroll(ctx, config, ca, strings.TrimSpace(string(token)), opts)
+	if err != nil {
+		return identity.ID{}, fmt.Errorf("enroll with the ServiceAccount's token: %w", err)
+	}
+	return id, nil
 }
 
 func enroll(ctx context.Context, config Config, ca identity.Fingerprint, token string, opts []grpc.DialOption) (identity.ID, error) {

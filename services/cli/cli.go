@@ -60,6 +60,7 @@ type app struct {
 	gathererAt     string                 // which one is asked; empty before
 	managers       string                 // where they are expected, and by which file; empty before they are asked
 	inPods         bool                   // whether they seem to be pods of Kubernetes
+	as             sdk.Config             // by which they are called
 	shown          atomic.Pointer[screen] // where progress is drawn; nil before it is
 }
 
@@ -79,6 +80,10 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitOK
+	}
+	var reported *sdk.Error
+	if errors.As(err, &reported) && reported.Reason == "REVOKED" {
+		_ = a.as.Discard() // it may be let in again
 	}
 	status := exitStatus(err)
 	if status != exitInterrupted {
@@ -253,8 +258,8 @@ func unknownCommand(command *cobra.Command, args []string) error {
 }
 
 // client connects to the managers.
-func (a *app) client() (*sdk.Client, error) {
-	config, file, err := a.readConfig()
+func (a *app) client(ctx context.Context) (*sdk.Client, error) {
+	config, file, err := a.readConfig(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -272,7 +277,7 @@ func (a *app) client() (*sdk.Client, error) {
 
 // expect notes where managers are to be.
 func (a *app) expect(config sdk.Config, file string) {
-	a.managers = strings.Join(config.Endpoints, ", ") + ", as " + file + " says"
+	a.as, a.managers = config, strings.Join(config.Endpoints, ", ")+", as "+file+" says"
 	a.inPods = a.inPods || os.Getenv("KUBERNETES_SERVICE_HOST") != "" || slices.ContainsFunc(config.Endpoints, isService)
 }
 
@@ -320,13 +325,20 @@ func (a *app) sayAway(since time.Time) {
 	fmt.Fprintln(a.stderr, line)
 }
 
-// readConfig reads the configuration. A key that others can read is still used: in a container it may be mounted so.
-func (a *app) readConfig() (config sdk.Config, file string, err error) {
+// readConfig reads the configuration, and gets a pod in that has no good credentials. A key that others can read is still
+// used: in a container it may be mounted so.
+func (a *app) readConfig(ctx context.Context) (config sdk.Config, file string, err error) {
 	if file, err = a.configFile(); err != nil {
 		return sdk.Config{}, "", err
 	}
 	if config, err = sdk.ReadConfig(file); err != nil {
 		return sdk.Config{}, "", usageError{err}
+	}
+	entering, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	if err := sdk.EnterPod(entering, config); err != nil {
+		a.expect(config, file)
+		return sdk.Config{}, "", err
 	}
 	if key := config.ExposedKey(); key != "" {
 		fmt.Fprintf(a.stderr, "warning: every user of this machine can read the private key %s: chmod 600 it\n", key)
@@ -374,7 +386,7 @@ func (a *app) call(command *cobra.Command, do func(ctx context.Context, client *
 
 // stay runs do with a client for as long as it takes.
 func (a *app) stay(command *cobra.Command, do func(ctx context.Context, client *sdk.Client) error) error {
-	client, err := a.client()
+	client, err := a.client(command.Context())
 	if err != nil {
 		return err
 	}

@@ -69,7 +69,7 @@ func (a *app) first(list source) cobra.CompletionFunc {
 // listed completes to what the managers list, and to nothing if they cannot be asked.
 func (a *app) listed(list source) cobra.CompletionFunc {
 	return func(command *cobra.Command, _ []string, _ string) (all []cobra.Completion, _ cobra.ShellCompDirective) {
-		client, err := a.client()
+		client, err := a.client(command.Context())
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}

@@ -223,27 +223,39 @@ func isInGroup(ctx context.Context, client *sdk.Client, name string) bool {
 	return err != nil
 }
 
+// enrollment is what the enroll command was asked for.
+type enrollment struct {
+	config  sdk.Config
+	token   string
+	replace bool
+}
+
 func (a *app) enrollCommand() *cobra.Command {
-	var config sdk.Config
-	var token string
-	var replace bool
+	var e enrollment
 	command := &cobra.Command{
-		Use: "enroll --endpoint HOST:PORT --token TOKEN", Short: "Exchange a join token for an identity, and write a configuration that uses it", Args: cobra.NoArgs,
-		Long: "Exchanges a join token for an identity. The configuration is written to the file\nthat --config names, else groupcast/config.yaml in the user's configuration\ndirectory (not to GROUPCAST_CONFIG, which may be an operator's); key and certificate lie in a directory beside it, and are renewed by\nthe commands that use them.",
+		Use: "enroll --endpoint HOST:PORT --token TOKEN", Short: "Exchange a join token, or a pod's, for an identity, and write a configuration that uses it", Args: cobra.NoArgs,
+		Long: `Exchanges a join token for an identity. The configuration is written to the file
+that --config names, else groupcast/config.yaml in the user's configuration
+directory (not to GROUPCAST_CONFIG, which may be an operator's); key and certificate lie in a directory beside it, and are renewed by
+the commands that use them.
+
+A pod of Kubernetes whose ServiceAccount the managers know shows its token in place of a join token. It may enroll
+again and again, and the commands that use the configuration do so by themselves when the certificate has expired.`,
+		Example: "  groupcast enroll --endpoint manager:7400 --token gct1.…\n  groupcast enroll --endpoint groupcast-manager.groupcast.svc:7400 --service-account-token-file /var/run/groupcast-identity/token --authority-file /var/run/groupcast-identity/ca.crt",
 	}
 	flags := command.Flags()
-	flags.StringSliceVar(&config.Endpoints, "endpoint", nil, "the managers' gRPC ports")
-	flags.StringVar(&token, "token", "", "join token, from 'groupcast token create'")
-	flags.BoolVar(&replace, "replace", false, "take the place of the identity that an earlier enroll has left there")
-	flags.StringVar(&config.TrustDomain, "trust-domain", sdk.DefaultTrustDomain, "the managers' trust domain")
-	for _, required := range []string{"endpoint", "token"} {
-		if err := command.MarkFlagRequired(required); err != nil {
-			panic("cli: " + err.Error())
-		}
+	flags.StringSliceVar(&e.config.Endpoints, "endpoint", nil, "the managers' gRPC ports")
+	flags.StringVar(&e.token, "token", "", "join token, from 'groupcast token create'")
+	flags.StringVar(&e.config.ServiceAccountTokenFile, "service-account-token-file", "", "in a pod: file with a token of its ServiceAccount for the managers' audience")
+	flags.StringVar(&e.config.AuthorityFile, "authority-file", "", "certificate of the managers' CA, which that token is shown to")
+	flags.BoolVar(&e.replace, "replace", false, "take the place of the identity that an earlier enroll has left there")
+	flags.StringVar(&e.config.TrustDomain, "trust-domain", sdk.DefaultTrustDomain, "the managers' trust domain")
+	if err := command.MarkFlagRequired("endpoint"); err != nil {
+		panic("cli: " + err.Error())
 	}
 	command.RunE = func(command *cobra.Command, _ []string) error {
-		if strings.TrimSpace(token) == "" {
-			return usageError{errors.New("--token is empty: want what 'groupcast token create' writes")}
+		if err := e.check(command.Flags().Changed("token")); err != nil {
+			return usageError{err}
 		}
 		file := a.config
 		if file == "" {
@@ -252,44 +264,82 @@ func (a *app) enrollCommand() *cobra.Command {
 				return usageError{err}
 			}
 		}
-		ctx, cancel := context.WithTimeout(command.Context(), a.timeout)
-		defer cancel()
-		credentials := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)) + ".credentials"
-		if err := mayEnrollInto(file, credentials, replace); err != nil {
-			return usageError{err}
-		}
-		config.Renew = true
-		config.CredentialsDir = filepath.Join(filepath.Dir(file), credentials)
-		if err := config.Validate(); err != nil {
-			return usageError{err}
-		}
-		a.expect(config, "--endpoint")
-		identity, err := sdk.Enroll(ctx, config, token)
-		if err != nil {
-			return err
-		}
-		config.CredentialsDir = credentials
-		if err := config.Write(file); err != nil {
-			return fmt.Errorf("write configuration: %w", err)
-		}
-		fmt.Fprintf(a.stderr, "enrolled as %s; configuration in %s\n", identity, file)
-		if other := os.Getenv("GROUPCAST_CONFIG"); other != "" && other != file {
-			fmt.Fprintf(a.stderr, "note: commands still use GROUPCAST_CONFIG=%s until it is unset\n", other)
-		}
-		return nil
+		return a.enroll(command.Context(), e, file)
 	}
 	return command
 }
 
-// mayEnrollInto says why a configuration is not replaced. A token can be used once, and a key that is gone is gone.
-func mayEnrollInto(file, credentials string, replace bool) error {
+// check says what is wrong with the tokens, of which one has to be there.
+func (e enrollment) check(hasToken bool) error {
+	isPod := e.config.ServiceAccountTokenFile != ""
+	switch {
+	case hasToken && isPod:
+		return errors.New("--token and --service-account-token-file: name one")
+	case isPod != (e.config.AuthorityFile != ""):
+		return errors.New("--service-account-token-file and --authority-file go together")
+	case !hasToken && !isPod:
+		return errors.New("name a join token with --token, or in a pod of Kubernetes its own with --service-account-token-file")
+	case hasToken && strings.TrimSpace(e.token) == "":
+		return errors.New("--token is empty: want what 'groupcast token create' writes")
+	}
+	return nil
+}
+
+// enroll gets an identity and writes the configuration that uses it.
+func (a *app) enroll(ctx context.Context, e enrollment, file string) error {
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	config, credentials := e.config, strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))+".credentials"
+	if err := e.mayGoInto(file, credentials); err != nil {
+		return usageError{err}
+	}
+	config.Renew = true
+	config.CredentialsDir = filepath.Join(filepath.Dir(file), credentials)
+	if err := cmp.Or(absolute(&config.ServiceAccountTokenFile), absolute(&config.AuthorityFile), config.Validate()); err != nil {
+		return usageError{err}
+	}
+	a.expect(config, "--endpoint")
+	identity, err := e.exchange(ctx, config)
+	if err != nil {
+		return err
+	}
+	config.CredentialsDir = credentials
+	if err := config.Write(file); err != nil {
+		return fmt.Errorf("write configuration: %w", err)
+	}
+	fmt.Fprintf(a.stderr, "enrolled as %s; configuration in %s\n", identity, file)
+	if other := os.Getenv("GROUPCAST_CONFIG"); other != "" && other != file {
+		fmt.Fprintf(a.stderr, "note: commands still use GROUPCAST_CONFIG=%s until it is unset\n", other)
+	}
+	return nil
+}
+
+// exchange exchanges the token that there is.
+func (e enrollment) exchange(ctx context.Context, config sdk.Config) (identity string, err error) {
+	if config.ServiceAccountTokenFile != "" {
+		return sdk.EnrollPod(ctx, config)
+	}
+	return sdk.Enroll(ctx, config, e.token)
+}
+
+// absolute makes a name independent of where the command was called.
+func absolute(name *string) (err error) {
+	if *name != "" {
+		*name, err = filepath.Abs(*name)
+	}
+	return err
+}
+
+// mayGoInto says why a configuration is not replaced. A token can be used once, and a key that is gone is gone; a pod
+// gets in again by the same token.
+func (e enrollment) mayGoInto(file, credentials string) error {
 	there, err := sdk.ReadConfig(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case filepath.Base(there.CredentialsDir) != credentials:
 		return fmt.Errorf("%s is there already, and not from enroll: name another file with --config, or remove it", file)
-	case replace:
+	case e.replace || there.ServiceAccountTokenFile != "":
 		return nil
 	}
 	there.Renew = false

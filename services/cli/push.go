@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -53,7 +54,7 @@ fresh, and what is lost is counted and not sent again.`,
 	}
 	flags := command.Flags()
 	flags.StringVar(&p.join.Group, "group", "", "group to deliver to")
-	flags.StringVar(&p.join.Name, "as", "", "name of the sender in the group (one made up, for a member NAME.push-…)")
+	flags.StringVar(&p.join.Name, "as", "", "name of the sender in the group (one made up, for a member NAME.push-…, for a pod of its account NAME.POD-…)")
 	flags.StringVar(&p.join.Node, "node", thisNode(), "machine that the sender runs on ("+nodeVariable+")")
 	flags.StringVar(&p.options.Name, "name", "", "what the object is called at the receivers (its own name)")
 	flags.StringVar((*string)(&p.options.ControlMode), "mode", "", "when agents acknowledge: hop or end-to-end (the group's)")
@@ -251,31 +252,32 @@ func keepInput(ctx context.Context, p *push) (file string, remove func(), err er
 	return file, remove, nil
 }
 
-// nameSender names a session of its own to send in, so that it ends none that receives; or checks the
+// nameSender names a session of its own to send in, which tells a pod, so that it ends none that receives; or checks the
 // name that was asked for.
 func (a *app) nameSender(ctx context.Context, client *sdk.Client, join *sdk.Join) error {
 	if join.Name != "" {
 		return a.checkNotReceiving(ctx, client, *join)
 	}
-	id, err := client.Identity()
-	join.Name = madeUp("push")
-	if member, isMember := strings.CutPrefix(id, "member/"); isMember {
+	session, err := client.SessionName()
+	member, pod, _ := strings.Cut(session, ".")
+	join.Name = madeUp(cmp.Or(pod[:min(len(pod), podInName)], "push"))
+	if member != "" {
 		join.Name = member + "." + join.Name
 	}
 	return err
 }
 
-// nameReceiver has a member join as itself: however often it is restarted, it is the same one. Others
-// join under a name that is made up.
+// podInName is how much of a pod's name is in a name that is made up for it: the whole is a DNS label.
+const podInName = 56
+
+// nameReceiver has a member join as itself: however often it is restarted, it is the same one. A pod of an account joins
+// as that pod, and others than members under a name that is made up.
 func nameReceiver(client *sdk.Client, join *sdk.Join) error {
 	if join.Name != "" {
 		return nil
 	}
-	id, err := client.Identity()
-	member, isMember := strings.CutPrefix(id, "member/")
-	if join.Name = member; !isMember {
-		join.Name = madeUp("pull")
-	}
+	name, err := client.SessionName()
+	join.Name = cmp.Or(name, madeUp("pull"))
 	return err
 }
 

@@ -85,7 +85,7 @@ func (a *app) gathererFlags(command *cobra.Command, to *string) {
 
 // gatherer returns a client of a gatherer. To find it is a call.
 func (a *app) gatherer(ctx context.Context, to string, options gather.Options) (*gather.Client, error) {
-	config, file, err := a.readConfig()
+	config, file, err := a.readConfig(ctx)
 	if err != nil {
 		return nil, err
 	}
