@@ -46,6 +46,7 @@ type KubernetesConfig struct {
 	AgentAccounts      []string `json:"agentAccounts" usage:"ServiceAccounts, as namespace/name, whose pods are agents, each by its node's name; the token is checked by the API server"`
 	GathererAccounts   []string `json:"gathererAccounts" usage:"ServiceAccounts whose pods are gatherers, each by its own name"`
 	ReplicatorAccounts []string `json:"replicatorAccounts" usage:"ServiceAccounts whose pods are replicators, each by its node's name"`
+	MemberAccounts     []string `json:"memberAccounts" usage:"ServiceAccounts whose pods are members, all of one account the same, with a group that it may join, as namespace/name=group; one entry for each group, * for all"`
 }
 
 // StoreConfig says where the state is kept.
@@ -88,7 +89,7 @@ func Defaults() *Config {
 		Replication:  ReplicationConfig{Groups: "239.195.0.0/16", Ports: "7431"},
 		Kubernetes: KubernetesConfig{
 			Audience: "groupcast", GatewayNames: []string{},
-			AgentAccounts: []string{}, GathererAccounts: []string{}, ReplicatorAccounts: []string{},
+			AgentAccounts: []string{}, GathererAccounts: []string{}, ReplicatorAccounts: []string{}, MemberAccounts: []string{},
 		},
 	}
 }
@@ -122,6 +123,11 @@ func (c *Config) Validate() error {
 	for account, role := range accounts {
 		namespace, name, ok := strings.Cut(account, "/")
 		note(ok && namespace != "" && name != "", "kubernetes.%sAccounts: %q is not namespace/name", role, account)
+	}
+	_, err = c.Kubernetes.members()
+	problems = append(problems, err)
+	for _, account := range c.Kubernetes.services() {
+		note(accounts[account] != identity.Member, "kubernetes.memberAccounts: pods of %s are no members: give them a ServiceAccount of their own", account)
 	}
 	note(len(accounts) == 0 || c.Kubernetes.Audience != "", "kubernetes.audience is empty: a token for anybody would be one for the managers")
 	return errors.Join(problems...)

@@ -3,11 +3,15 @@ package manager
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/groupcast/groupcast/internal/daemon"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/kubernetes"
+	"github.com/groupcast/groupcast/services/manager/group"
 	"github.com/groupcast/groupcast/services/manager/publish"
 	"github.com/groupcast/groupcast/services/manager/serviceaccount"
 	"github.com/groupcast/groupcast/services/manager/view"
@@ -28,7 +32,33 @@ func (c KubernetesConfig) accounts() map[string]identity.Role {
 			all[account] = role
 		}
 	}
+	for _, entry := range c.MemberAccounts {
+		account, _, _ := strings.Cut(entry, "=")
+		all[account] = identity.Member
+	}
 	return all
+}
+
+// members reads what the pods of ServiceAccounts may join, or says all that is wrong with it.
+func (c KubernetesConfig) members() (group.Accounts, error) {
+	all := make(group.Accounts)
+	var problems []error
+	for _, entry := range c.MemberAccounts {
+		account, name, _ := strings.Cut(entry, "=")
+		if err := identity.CheckName(name); err != nil && name != group.AllGroups {
+			problems = append(problems, fmt.Errorf("kubernetes.memberAccounts: %q is not namespace/name=group, with %q for all groups: %w", entry, group.AllGroups, err))
+		}
+		member := serviceaccount.MemberName(account)
+		groups := append(all[member].Groups, name)
+		slices.Sort(groups)
+		all[member] = group.Account{Name: account, Groups: slices.Compact(groups)}
+	}
+	return all, errors.Join(problems...)
+}
+
+// services are the ServiceAccounts whose pods are agents, gatherers and replicators: no member is one of them.
+func (c KubernetesConfig) services() []string {
+	return slices.Concat(c.AgentAccounts, c.GathererAccounts, c.ReplicatorAccounts)
 }
 
 // pod is what Kubernetes gives to a manager that is a pod; without it, nil.
@@ -37,11 +67,14 @@ type pod struct {
 	config *Config
 }
 
+// apiServer finds the API server; tests have one of their own.
+var apiServer = kubernetes.InCluster
+
 func newPod(config *Config) (*pod, error) {
 	if !config.Kubernetes.asked() {
 		return nil, nil
 	}
-	client, err := kubernetes.InCluster()
+	client, err := apiServer()
 	if err != nil {
 		return nil, fmt.Errorf("kubernetes settings: %w", err)
 	}

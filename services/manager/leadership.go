@@ -38,6 +38,7 @@ type leadership struct {
 	replicated *replication.Metrics
 	places     replication.Places
 	network    daemon.Network // to other managers
+	accounts   group.Accounts
 	log        *slog.Logger
 
 	mu       sync.RWMutex
@@ -144,7 +145,7 @@ func (l *leadership) campaign(ctx context.Context) error {
 		return err
 	}
 	by := ledger.Open(term, l.store, l.view)
-	registry := group.Lead(by, l.store, l.view, l.log)
+	registry := group.Lead(by, l.store, l.view, l.accounts, l.log)
 	desk := delivery.Lead(by, l.store, l.view, l.signer, survey.Lead(l.view, l.surveyed), l.metrics, l.log)
 	replicas := replication.Lead(by, l.store, l.view, registry, l.places, l.replicated, l.log)
 	l.lead(registry, desk, replicas)

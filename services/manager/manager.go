@@ -33,6 +33,10 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 	if err != nil {
 		return err
 	}
+	members, err := config.Kubernetes.members()
+	if err != nil {
+		return err
+	}
 	ca, err := inCluster.openCA(ctx, config)
 	if err != nil {
 		return err
@@ -61,7 +65,7 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 	leading := &leadership{
 		store: state, view: shown, security: security.Client(identity.Manager), signer: own,
 		metrics: delivery.NewMetrics(env.Metrics), surveyed: survey.NewMetrics(env.Metrics), replicated: replication.NewMetrics(env.Metrics),
-		places: places, network: env.Network, log: env.Log,
+		places: places, network: env.Network, accounts: members, log: env.Log,
 	}
 	server := &api.Server{
 		Name: config.Name, TrustDomain: config.Identity.TrustDomain,

@@ -258,8 +258,7 @@ func (s *Server) mayUse(ctx context.Context, groupName string) error {
 	if id.Role == identity.Replicator {
 		return s.mayDeliver(id, groupName)
 	}
-	groups := s.View.Identity(id).Groups
-	if slices.Contains(groups, groupName) || slices.Contains(groups, group.AllGroups) {
+	if group.Includes(s.View.Identity(id).Groups, groupName) {
 		return nil
 	}
 	return fmt.Errorf("%s in group %q: %w", id, groupName, errDenied)

@@ -47,7 +47,7 @@ const leaderPatience = 2 * time.Second
 // missing says which parts are to be here and are not, and who has registered and is silent. That only the leader
 // knows; where it does not answer, everybody who has registered counts as here.
 func (m *managerService) missing(ctx context.Context, counts view.Counts) ([]string, []*groupv1.Away) {
-	accounts := m.server.ServiceAccounts.Accounts()
+	accounts := m.server.ServiceAccounts.Services()
 	away, leads := m.server.away()
 	if !leads {
 		ctx, cancel := context.WithTimeout(ctx, leaderPatience)
@@ -71,7 +71,7 @@ func (s *Server) away() (all []*groupv1.Away, leads bool) {
 		return nil, false
 	}
 	all = slices.Concat(registry.AwayGatherers(), desk.Away())
-	return slices.DeleteFunc(all, func(one *groupv1.Away) bool { return !isMissed(one, s.ServiceAccounts.Accounts()) }), true
+	return slices.DeleteFunc(all, func(one *groupv1.Away) bool { return !isMissed(one, s.ServiceAccounts.Services()) }), true
 }
 
 // isMissed reports whether who is silent should be here. Who was silent before this manager began to lead may have stopped
@@ -98,7 +98,7 @@ func (s *Server) Absent() int {
 	if !leads {
 		return 0
 	}
-	return len(absent(s.ServiceAccounts.Accounts(), s.View.Count(), away))
+	return len(absent(s.ServiceAccounts.Services(), s.View.Count(), away))
 }
 
 // absent says of which ServiceAccounts' pods none is here. Why not, only Kubernetes knows: a manager sees no pods.

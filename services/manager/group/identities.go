@@ -142,26 +142,25 @@ func (r *Registry) planRedeem(item store.Item, record tokenRecord) (ledger.Plan,
 		return ledger.Plan{}, fmt.Errorf("encode token: %w", err)
 	}
 	known := r.view.Identity(record.ID)
-	changed := known.Changed
-	known.Groups = record.Groups
-	granted, err := json.Marshal(known)
+	known.Groups, known.Account, known.Forgiven = record.Groups, "", known.Revoked != 0
+	planned, err := planIdentity(record.ID, known)
 	if err != nil {
-		return ledger.Plan{}, fmt.Errorf("encode identity: %w", err)
+		return ledger.Plan{}, err
 	}
 	return ledger.Plan{
-		Conditions: []store.Cond{store.Unchanged(item.Key, item.Changed), store.Unchanged(view.IdentityKey(record.ID), changed)},
-		Changes:    []store.Op{store.PutKeepingLease(item.Key, used), store.Put(view.IdentityKey(record.ID), granted)},
+		Conditions: append(planned.Conditions, store.Unchanged(item.Key, item.Changed)),
+		Changes:    append(planned.Changes, store.PutKeepingLease(item.Key, used)),
 	}, nil
 }
 
-// Admit says whether an identity may be certified that Kubernetes vouches for. One that was
-// revoked may not: its pod would be back at once. An operator lets it in by a join token.
-func (r *Registry) Admit(id identity.ID) error {
-	if r.view.Identity(id).Revoked != 0 {
-		return fmt.Errorf("%w: %s was revoked: its ServiceAccount does not let it in again, a join token does", ErrToken, id)
+// planIdentity writes what is known of an identity, unless it changed since it was read.
+func planIdentity(id identity.ID, record view.Identity) (ledger.Plan, error) {
+	encoded, err := json.Marshal(record)
+	if err != nil {
+		return ledger.Plan{}, fmt.Errorf("encode identity: %w", err)
 	}
-	r.log.Info("a pod was let in by its service account", "as", id.String())
-	return nil
+	key := view.IdentityKey(id)
+	return ledger.Plan{Conditions: []store.Cond{store.Unchanged(key, record.Changed)}, Changes: []store.Op{store.Put(key, encoded)}}, nil
 }
 
 // Revoke refuses all certificates that an identity was issued so far, and ends
@@ -175,14 +174,8 @@ func (r *Registry) Revoke(ctx context.Context, id identity.ID) error {
 	}
 	err := r.ledger.Write(ctx, ledger.Request{}, nil, func() (ledger.Plan, error) {
 		known := r.view.Identity(id)
-		changed := known.Changed
-		known.RevokedHere = true
-		encoded, err := json.Marshal(known)
-		if err != nil {
-			return ledger.Plan{}, fmt.Errorf("encode identity: %w", err)
-		}
-		key := view.IdentityKey(id)
-		return ledger.Plan{Conditions: []store.Cond{store.Unchanged(key, changed)}, Changes: []store.Op{store.Put(key, encoded)}}, nil
+		known.RevokedHere, known.Forgiven = true, false
+		return planIdentity(id, known)
 	})
 	if err != nil {
 		return err

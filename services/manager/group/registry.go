@@ -36,6 +36,9 @@ const (
 	lateSweep = 4 * sweepInterval
 	// epochInterval is how often a group's epoch grows at most.
 	epochInterval = time.Second
+	// accountInterval is how often it is looked whether members have the groups of their ServiceAccounts: what there
+	// is to do is done at the beginning of a term, unless it fails.
+	accountInterval = time.Second
 	// forgetAgents is how long an agent, or a gatherer, stays listed that is offline.
 	forgetAgents = time.Hour
 )
@@ -61,6 +64,8 @@ type Registry struct {
 	term   *store.Term
 	log    *slog.Logger
 
+	accounts Accounts
+
 	mu           sync.Mutex
 	sessions     *liveness.Table[Session]
 	agents       *liveness.Table[string]
@@ -75,10 +80,11 @@ type Registry struct {
 
 // Lead returns the registry of a term. All members get the time of one expiry to
 // be heard: the manager cannot know how long they have been silent.
-func Lead(by *ledger.Ledger, from *store.Store, shown *view.View, log *slog.Logger) *Registry {
+func Lead(by *ledger.Ledger, from *store.Store, shown *view.View, accounts Accounts, log *slog.Logger) *Registry {
 	term, now := by.Term(), time.Now()
 	r := &Registry{
 		store: from, ledger: by, view: shown, term: term, log: log.With("term", term.Number),
+		accounts:  accounts,
 		sessions:  liveness.NewTable[Session](Expiry).AskedWithin(lateSweep, now),
 		agents:    liveness.NewTable[string](Expiry).AskedWithin(lateSweep, now),
 		offline:   liveness.NewTable[string](forgetAgents),
@@ -114,6 +120,7 @@ func (r *Registry) Run(ctx context.Context) error {
 		{ledger.RenewalInterval, r.remember},
 		{time.Minute, r.forgetFlaps},
 		{time.Minute, r.sweepGatherers},
+		{accountInterval, r.settleAccounts},
 	} {
 		group.Go(func() error { return r.every(ctx, duty.every, duty.do) })
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -48,12 +49,21 @@ func New(server Server, audience string, accounts map[string]identity.Role) *Rev
 	return &Reviewer{server: server, audience: audience, accounts: accounts, limit: rate.NewLimiter(reviewRate, reviewBurst)}
 }
 
-// Accounts returns the role of each ServiceAccount's pods; nobody, who lets none in, has none.
-func (r *Reviewer) Accounts() map[string]identity.Role {
+// Services returns the role of each ServiceAccount's pods that are to be here: members come and go. Nobody, who lets
+// none in, has none.
+func (r *Reviewer) Services() map[string]identity.Role {
 	if r == nil {
 		return nil
 	}
-	return r.accounts
+	services := maps.Clone(r.accounts)
+	maps.DeleteFunc(services, func(_ string, role identity.Role) bool { return role == identity.Member })
+	return services
+}
+
+// MemberName returns the name of the member that the pods of a ServiceAccount, as namespace/name, are. It always ends
+// with a hash, so that no other account, and nobody who was named by hand, has it.
+func MemberName(account string) string {
+	return kubernetes.Label(strings.Replace(account, "/", ".", 1))
 }
 
 // IsToken reports whether text looks like a ServiceAccount's token, a JWT, and not like a join token.
@@ -66,7 +76,8 @@ const maxToken = 8 << 10
 
 // Review returns the identity that a pod's token stands for: the role of its ServiceAccount,
 // under the name of its node, so that a pod can be nobody but the one of its own node. A
-// gatherer's data is its pod's, wherever that runs: it has its pod's name.
+// gatherer's data is its pod's, wherever that runs: it has its pod's name. Members come and go, and what they may is
+// their account's: all of its pods are one member.
 func (r *Reviewer) Review(ctx context.Context, token string) (identity.ID, error) {
 	if len(token) > maxToken {
 		return identity.ID{}, fmt.Errorf("%w: it has %d bytes", ErrRefused, len(token))
@@ -88,8 +99,15 @@ func (r *Reviewer) Review(ctx context.Context, token string) (identity.ID, error
 	case pod.Node == "":
 		return identity.ID{}, fmt.Errorf("%w: it is bound to no pod on a node (want a projected token; Kubernetes 1.30 or later)", ErrRefused)
 	}
-	if role == identity.Gatherer {
-		return identity.ID{Role: role, Name: kubernetes.Label(pod.Name)}, nil
+	return identity.ID{Role: role, Name: nameOf(role, pod)}, nil
+}
+
+func nameOf(role identity.Role, pod kubernetes.Pod) string {
+	switch role {
+	case identity.Gatherer:
+		return kubernetes.Label(pod.Name)
+	case identity.Member:
+		return MemberName(pod.Account)
 	}
-	return identity.ID{Role: role, Name: kubernetes.Label(pod.Node)}, nil
+	return kubernetes.Label(pod.Node)
 }

@@ -82,6 +82,19 @@ func (v *View) isPutOut(id identity.ID, incarnation uint64) bool {
 	return v.identities[id].Revoked >= identity.Stamp(incarnation)
 }
 
+// Accounts returns the members that were let in by their ServiceAccounts last.
+func (v *View) Accounts() map[identity.ID]Identity {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	all := make(map[identity.ID]Identity)
+	for id, record := range v.identities {
+		if record.Account != "" {
+			all[id] = record
+		}
+	}
+	return all
+}
+
 // Agent returns an agent.
 func (v *View) Agent(name string) (record Agent, found bool) {
 	v.mu.RLock()

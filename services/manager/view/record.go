@@ -104,6 +104,11 @@ type Identity struct {
 	// RevokedHere is how Revoked is written first: it is the revision of the record
 	// itself, so that no certificate is issued between the decision and the record.
 	RevokedHere bool `json:"revokedHere,omitempty"`
+	// Forgiven says that Kubernetes may vouch for the identity again, although it was revoked.
+	Forgiven bool `json:"forgiven,omitempty"`
+	// Account is the Kubernetes ServiceAccount, as namespace/name, by which a member was let in last: Groups are
+	// what the managers' configuration says of it. It is empty after a join token.
+	Account string `json:"account,omitempty"`
 	// Changed is when the record was last written.
 	Changed store.Revision `json:"-"`
 }

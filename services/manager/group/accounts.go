@@ -1,0 +1,104 @@
+package group
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/services/manager/ledger"
+	"github.com/groupcast/groupcast/services/manager/view"
+)
+
+// Account is a Kubernetes ServiceAccount whose pods are a member.
+type Account struct {
+	Name string // namespace/name
+	// Groups are those that the member may join, in order; "*" stands for all.
+	Groups []string
+}
+
+// Accounts are those of the managers' configuration, by the member's name.
+type Accounts map[string]Account
+
+// Admit lets an identity be certified that Kubernetes vouches for. One that was revoked is refused:
+// its pod would be back at once. An operator lets it in by a join token. What a member may join is what the
+// configuration says of its account.
+func (r *Registry) Admit(ctx context.Context, id identity.ID) error {
+	if id.Role == identity.Member {
+		account, known := r.accounts[id.Name]
+		if !known {
+			return fmt.Errorf("%w: %s has no ServiceAccount here", ErrToken, id)
+		}
+		if err := r.grant(ctx, id, account); err != nil {
+			return err
+		}
+	} else if err := checkForgiven(id, r.view.Identity(id)); err != nil {
+		return err
+	}
+	r.log.Info("a pod was let in by its service account", "as", id.String())
+	return nil
+}
+
+func checkForgiven(id identity.ID, known view.Identity) error {
+	if known.Revoked != 0 && !known.Forgiven {
+		return fmt.Errorf("%w: %s was revoked: its ServiceAccount lets it in again after a join token was used for it", ErrToken, id)
+	}
+	return nil
+}
+
+// grant notes that a member was let in by its account. Of an account's pods, mostly the first alone has something written.
+func (r *Registry) grant(ctx context.Context, id identity.ID, account Account) error {
+	known := r.view.Identity(id)
+	if known.Account == account.Name && slices.Equal(known.Groups, account.Groups) {
+		return checkForgiven(id, known)
+	}
+	return r.ledger.Write(ctx, ledger.Request{}, nil, func() (ledger.Plan, error) {
+		known := r.view.Identity(id)
+		if err := checkForgiven(id, known); err != nil {
+			return ledger.Plan{}, err
+		}
+		known.Groups, known.Account = account.Groups, account.Name
+		return planIdentity(id, known)
+	})
+}
+
+// settleAccounts has the configuration hold for members that were let in by their accounts before it was changed.
+func (r *Registry) settleAccounts(ctx context.Context) {
+	for id, known := range r.view.Accounts() {
+		account := r.accounts[id.Name]
+		if err := r.settle(ctx, id, known, account); err != nil {
+			r.log.Warn("a member could not be given the groups of its service account; trying again", "member", id.Name, "error", err)
+			continue
+		}
+		var ended []view.Member
+		for _, session := range r.view.SessionsOf(id.Name, "") {
+			if !Includes(account.Groups, session.GetGroup()) {
+				ended = append(ended, session)
+			}
+		}
+		r.endSessions(ctx, groupv1.MemberState_MEMBER_STATE_EXPELLED, ended)
+	}
+}
+
+// settle gives a member the groups of its account. One whose account is not in the configuration any more is put
+// out, and let in again when it is.
+func (r *Registry) settle(ctx context.Context, id identity.ID, known view.Identity, account Account) error {
+	if slices.Equal(known.Groups, account.Groups) {
+		return nil
+	}
+	r.log.Info("the groups of a member are now those of its service account", "member", id.Name, "groups", account.Groups)
+	return r.ledger.Write(ctx, ledger.Request{}, nil, func() (ledger.Plan, error) {
+		known := r.view.Identity(id)
+		known.Groups = account.Groups
+		if account.Name == "" {
+			known.RevokedHere, known.Forgiven = true, checkForgiven(id, known) == nil
+		}
+		return planIdentity(id, known)
+	})
+}
+
+// Includes reports whether a group is among those that a member may join.
+func Includes(groups []string, name string) bool {
+	return slices.Contains(groups, name) || slices.Contains(groups, AllGroups)
+}
