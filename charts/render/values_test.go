@@ -3,6 +3,7 @@ package render
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,52 +16,60 @@ import (
 // "strict `values.schema.json` with negative tests": the message names the path.
 func TestBadValuesAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"manager": {"replica": 3}}`:                                       "replica",
-		`{"manager": {"replicas": "3"}}`:                                    "/manager/replicas",
-		`{"manager": {"replicas": 2}}`:                                      "with the embedded store it can be 1 or 3",
-		`{"dataplane": {"hostNetwork": false}}`:                             "dataplane",
-		`{"dataPlane": {"hostNetwork": "no"}}`:                              "/dataPlane/hostNetwork",
-		`{"agent": {"port": 80}}`:                                           "/agent/port",
-		`{"agent": {"port": 7411}}`:                                         "agent.port and agent.adminPort are the same",
-		`{"gatherer": {"dataPort": 7410}}`:                                  "agent.port and gatherer.dataPort are the same",
-		`{"gatherer": {"controller": "best"}}`:                              "/gatherer/controller",
-		`{"gatherer": {"policy": {"defaults": {}}}}`:                        "at '/gatherer/policy': additional properties 'defaults'",
-		`{"gatherer": {"policy": {"default": {"targt": "1MB"}}}}`:           "at '/gatherer/policy/default': additional properties 'targt'",
-		`{"gatherer": {"policy": {"default": {"target": "fast"}}}}`:         "/gatherer/policy/default/target",
-		`{"gatherer": {"policy": {"default": {"priority": 1001}}}}`:         "/gatherer/policy/default/priority",
-		`{"gatherer": {"policy": {"rules": [{"client": ["a"]}]}}}`:          "at '/gatherer/policy/rules/0': additional properties 'client'",
-		`{"gatherer": {"policy": {"admission": "deny"}}}`:                   "/gatherer/policy/admission",
-		`{"replicator": {"lans": "eth0"}}`:                                  "/replicator/lans",
-		`{"agent": {"cache": {"size": "4G"}}}`:                              "/agent/cache/size",
-		`{"agent": {"image": {"digest": "latest"}}}`:                        "/agent/image/digest",
-		`{"agent": {"uplink": "1 Gbit/s"}}`:                                 "/agent/uplink",
-		`{"agent": {"uplink": 125000000}}`:                                  "/agent/uplink",
-		`{"agent": {"config": {"cahce": {"bytes": "1GiB"}}}}`:               "at '/agent/config': additional properties 'cahce'",
-		`{"manager": {"config": {"grpc": {"maxConnections": "many"}}}}`:     "/manager/config/grpc/maxConnections",
-		`{"gatherer": {"config": {"exec": "run"}}}`:                         "/gatherer/config/exec",
-		`{"replicator": {"config": {"store": {"dir": "/srv"}}}}`:            "at '/replicator/config': additional properties 'store'",
-		`{"agent": {"podLabels": {"x": true}}}`:                             "/agent/podLabels/x",
-		`{"manager": {"podAnnotations": {"x": 1}}}`:                         "/manager/podAnnotations/x",
-		`{"global": {"imagePullSecrets": ["regcred"]}}`:                     "/global/imagePullSecrets/0",
-		`{"log": {"level": "verbose"}}`:                                     "/log/level",
-		`{"store": {"external": {"endpoints": "https://etcd"}}}`:            "/store/external/endpoints",
-		`{"store": {"external": {"endpoints": ["etcd:2379"]}}}`:             "/store/external/endpoints/0",
-		`{"store": {"external": {"clientCertificate": true}}}`:              "name the Secret that has it in store.external.tlsSecret",
-		`{"replicator": {"sources": ["srv"]}}`:                              "/replicator/sources/0",
-		`{"fullnameOverride": "Our_Own"}`:                                   "/fullnameOverride",
-		`{"nameOverride": "it's"}`:                                          "/nameOverride",
-		`{"namespaceOverride": "a b"}`:                                      "/namespaceOverride",
-		`{"envoy": {"rateLimit": {"requestsPerSecond": 0}}}`:                "/envoy/rateLimit/requestsPerSecond",
-		`{"monitoring": {"podMonitor": {"interval": "often"}}}`:             "/monitoring/podMonitor/interval",
-		`{"monitoring": {"prometheusRule": {"disabled": ["X"]}}}`:           "/monitoring/prometheusRule/disabled/0",
-		`{"monitoring": {"prometheusRule": {"disabled": ["GroupcastNo"]}}}`: "has GroupcastNo, which is no alert",
-		`{"agent": {"updateStrategy": {"maxUnavailable": 0}}}`:              "/agent/updateStrategy/maxUnavailable",
-		`{"replicator": {"updateStrategy": {"maxUnavailable": "0%"}}}`:      "/replicator/updateStrategy/maxUnavailable",
-		`{"gatherer": {"storage": {"reserve": "20Gi"}}}`:                    "gatherer.storage.reserve 20Gi leaves nothing of gatherer.storage.size 20Gi",
-		`{"gatherer": {"storage": {"size": "200Mi"}}}`:                      "gatherer.storage.reserve 256Mi leaves nothing",
-		`{"agent": {"cache": {"medium": "Memory"}}}`:                        "agent.cache.size 4Gi in memory is not less than",
-		`{"envoy": {"service": {"port": 7481}}}`:                            "envoy.service.port and envoy.service.httpPort are the same",
-		`{"envoy": {"hostnames": ["a_b"]}}`:                                 "/envoy/hostnames/0",
+		`{"manager": {"replica": 3}}`:                                                         "replica",
+		`{"manager": {"replicas": "3"}}`:                                                      "/manager/replicas",
+		`{"manager": {"replicas": 2}}`:                                                        "with the embedded store it can be 1 or 3",
+		`{"dataplane": {"hostNetwork": false}}`:                                               "dataplane",
+		`{"dataPlane": {"hostNetwork": "no"}}`:                                                "/dataPlane/hostNetwork",
+		`{"agent": {"port": 80}}`:                                                             "/agent/port",
+		`{"agent": {"port": 7411}}`:                                                           "agent.port and agent.adminPort are the same",
+		`{"gatherer": {"dataPort": 7410}}`:                                                    "agent.port and gatherer.dataPort are the same",
+		`{"manager": {"memberAccounts": ["training/publisher"]}}`:                             "/manager/memberAccounts/0",
+		`{"manager": {"memberAccounts": [{"account": "a/b"}]}}`:                               "at '/manager/memberAccounts/0': missing property 'groups'",
+		`{"manager": {"memberAccounts": [{"groups": ["g"]}]}}`:                                "at '/manager/memberAccounts/0': missing property 'account'",
+		`{"manager": {"memberAccounts": [{"account": "b", "groups": ["g"]}]}}`:                "/manager/memberAccounts/0/account",
+		`{"manager": {"memberAccounts": [{"account": "a/b=g", "groups": ["g"]}]}}`:            "/manager/memberAccounts/0/account",
+		`{"manager": {"memberAccounts": [{"account": "a/b", "groups": []}]}}`:                 "/manager/memberAccounts/0/groups",
+		`{"manager": {"memberAccounts": [{"account": "a/b", "groups": ["G"]}]}}`:              "/manager/memberAccounts/0/groups/0",
+		`{"manager": {"memberAccounts": [{"account": "a/b", "groups": ["g"], "name": "x"}]}}`: "additional properties 'name'",
+		`{"gatherer": {"controller": "best"}}`:                                                "/gatherer/controller",
+		`{"gatherer": {"policy": {"defaults": {}}}}`:                                          "at '/gatherer/policy': additional properties 'defaults'",
+		`{"gatherer": {"policy": {"default": {"targt": "1MB"}}}}`:                             "at '/gatherer/policy/default': additional properties 'targt'",
+		`{"gatherer": {"policy": {"default": {"target": "fast"}}}}`:                           "/gatherer/policy/default/target",
+		`{"gatherer": {"policy": {"default": {"priority": 1001}}}}`:                           "/gatherer/policy/default/priority",
+		`{"gatherer": {"policy": {"rules": [{"client": ["a"]}]}}}`:                            "at '/gatherer/policy/rules/0': additional properties 'client'",
+		`{"gatherer": {"policy": {"admission": "deny"}}}`:                                     "/gatherer/policy/admission",
+		`{"replicator": {"lans": "eth0"}}`:                                                    "/replicator/lans",
+		`{"agent": {"cache": {"size": "4G"}}}`:                                                "/agent/cache/size",
+		`{"agent": {"image": {"digest": "latest"}}}`:                                          "/agent/image/digest",
+		`{"agent": {"uplink": "1 Gbit/s"}}`:                                                   "/agent/uplink",
+		`{"agent": {"uplink": 125000000}}`:                                                    "/agent/uplink",
+		`{"agent": {"config": {"cahce": {"bytes": "1GiB"}}}}`:                                 "at '/agent/config': additional properties 'cahce'",
+		`{"manager": {"config": {"grpc": {"maxConnections": "many"}}}}`:                       "/manager/config/grpc/maxConnections",
+		`{"gatherer": {"config": {"exec": "run"}}}`:                                           "/gatherer/config/exec",
+		`{"replicator": {"config": {"store": {"dir": "/srv"}}}}`:                              "at '/replicator/config': additional properties 'store'",
+		`{"agent": {"podLabels": {"x": true}}}`:                                               "/agent/podLabels/x",
+		`{"manager": {"podAnnotations": {"x": 1}}}`:                                           "/manager/podAnnotations/x",
+		`{"global": {"imagePullSecrets": ["regcred"]}}`:                                       "/global/imagePullSecrets/0",
+		`{"log": {"level": "verbose"}}`:                                                       "/log/level",
+		`{"store": {"external": {"endpoints": "https://etcd"}}}`:                              "/store/external/endpoints",
+		`{"store": {"external": {"endpoints": ["etcd:2379"]}}}`:                               "/store/external/endpoints/0",
+		`{"store": {"external": {"clientCertificate": true}}}`:                                "name the Secret that has it in store.external.tlsSecret",
+		`{"replicator": {"sources": ["srv"]}}`:                                                "/replicator/sources/0",
+		`{"fullnameOverride": "Our_Own"}`:                                                     "/fullnameOverride",
+		`{"nameOverride": "it's"}`:                                                            "/nameOverride",
+		`{"namespaceOverride": "a b"}`:                                                        "/namespaceOverride",
+		`{"envoy": {"rateLimit": {"requestsPerSecond": 0}}}`:                                  "/envoy/rateLimit/requestsPerSecond",
+		`{"monitoring": {"podMonitor": {"interval": "often"}}}`:                               "/monitoring/podMonitor/interval",
+		`{"monitoring": {"prometheusRule": {"disabled": ["X"]}}}`:                             "/monitoring/prometheusRule/disabled/0",
+		`{"monitoring": {"prometheusRule": {"disabled": ["GroupcastNo"]}}}`:                   "has GroupcastNo, which is no alert",
+		`{"agent": {"updateStrategy": {"maxUnavailable": 0}}}`:                                "/agent/updateStrategy/maxUnavailable",
+		`{"replicator": {"updateStrategy": {"maxUnavailable": "0%"}}}`:                        "/replicator/updateStrategy/maxUnavailable",
+		`{"gatherer": {"storage": {"reserve": "20Gi"}}}`:                                      "gatherer.storage.reserve 20Gi leaves nothing of gatherer.storage.size 20Gi",
+		`{"gatherer": {"storage": {"size": "200Mi"}}}`:                                        "gatherer.storage.reserve 256Mi leaves nothing",
+		`{"agent": {"cache": {"medium": "Memory"}}}`:                                          "agent.cache.size 4Gi in memory is not less than",
+		`{"envoy": {"service": {"port": 7481}}}`:                                              "envoy.service.port and envoy.service.httpPort are the same",
+		`{"envoy": {"hostnames": ["a_b"]}}`:                                                   "/envoy/hostnames/0",
 	} {
 		var values map[string]any
 		if err := json.Unmarshal([]byte(text), &values); err != nil {
@@ -100,6 +109,29 @@ func TestPartsAlone(t *testing.T) {
 				t.Errorf("%s alone: there is no Service at %s", alone, found[0])
 			}
 		}
+	}
+}
+
+// Managers are told each group of each account, and may check tokens, also where members alone have some.
+func TestMemberAccounts(t *testing.T) {
+	values := map[string]any{"manager": map[string]any{"memberAccounts": []any{
+		map[string]any{"account": "training/publisher", "groups": []any{"models", "builds"}}, map[string]any{"account": "edge/all", "groups": []any{"*"}},
+	}}}
+	for _, part := range []string{"agent", "gatherer", "replicator"} {
+		values[part] = map[string]any{"enabled": false}
+	}
+	settings, _ := configuration(t, values, "manager")["kubernetes"].(map[string]any)
+	if got := fmt.Sprint(settings["memberAccounts"]); got != "[training/publisher=models training/publisher=builds edge/all=*]" {
+		t.Errorf("managers are told %s", got)
+	}
+	objects, _, _, err := Render(t.Context(), "release", "default", values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(objects, func(o Object) bool {
+		return o.Kind.Kind == "ClusterRole" && strings.Contains(string(o.Text), "tokenreviews")
+	}) {
+		t.Error("the managers may not check tokens")
 	}
 }
 

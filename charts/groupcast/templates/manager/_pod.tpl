@@ -170,5 +170,14 @@ spec:
 {{- if .Values.replicator.enabled -}}
 {{- $_ := set $config.kubernetes "replicatorAccounts" (list (printf "%s-replicator" $account)) -}}
 {{- end -}}
+{{- $members := list -}}
+{{- range $member := .Values.manager.memberAccounts -}}
+{{- range $group := $member.groups -}}
+{{- $members = append $members (printf "%s=%s" $member.account $group) -}}
+{{- end -}}
+{{- end -}}
+{{- if $members -}}
+{{- $_ := set $config.kubernetes "memberAccounts" $members -}}
+{{- end -}}
 {{- toYaml (mergeOverwrite $config (deepCopy .Values.manager.config)) -}}
 {{- end -}}
