@@ -279,6 +279,7 @@ func TestIRestrictedProfile(t *testing.T) {
 			"image.pullPolicy=Never", "dataPlane.hostNetwork=false", "agent.cache.size=256Mi", "networkPolicy.enabled=true",
 			fmt.Sprintf("tests.agents=%d,tests.size=48MiB,tests.rate=4MiB", nodes),
 			"replicator.sources={/usr/local/bin}", "envoy.service.type=NodePort", fmt.Sprintf("envoy.service.nodePort=%d", tightNodePort),
+			memberAccounts,
 		},
 		port: tightNodePort,
 	}
@@ -295,6 +296,7 @@ func TestIRestrictedProfile(t *testing.T) {
 	restricted.passed(t, output, failed)
 	restricted.kubectl(t, "rollout", "status", "ds/tight-groupcast-agent", "--timeout=2m")
 	restricted.replicates(t, true)
+	restricted.letsMembersIn(t)
 	gc.check(t) // the other one is as well as before
 	if _, err := restricted.helm(3*time.Minute, "uninstall", restricted.name, "--wait"); err != nil {
 		t.Fatal(err)
