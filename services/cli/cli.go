@@ -118,13 +118,13 @@ const whyTime = 2 * time.Second
 
 // whyNothing returns why a manager that answers does nothing; empty if none does.
 func (a *app) whyNothing() string {
-	client, err := a.client()
+	ctx, cancel := context.WithTimeout(context.Background(), whyTime)
+	defer cancel()
+	client, err := a.client(ctx)
 	if err != nil {
 		return ""
 	}
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), whyTime)
-	defer cancel()
 	status, err := client.Status(ctx)
 	if err != nil {
 		return ""
