@@ -44,8 +44,11 @@ type member struct {
 	heard    time.Time // last
 	moved    time.Time // when it had more than before, last
 	isSilent bool
-	joined   uint64 // the number from which on it was sent to
-	passed   uint64 // how many after that it has told of
+
+	first         uint64 // the number that it told of first
+	firstReceived uint64 // how many had come then
+	passed        uint64 // how many after that it has told of
+
 	answered uint32 // poll
 	number   uint64 // when that was sent
 	sentAt   time.Time
@@ -75,13 +78,14 @@ func (m *member) tell(passed, came uint64) (share float64, told bool) {
 	return share, true
 }
 
-// total is which part of all that was sent since it joined did not come, as far as it has told: also of what was sent
-// while it was silent, which nobody is slowed down by.
+// total is which part of all that was sent since its first answer did not come, as far as it has told: also of what was sent
+// while it was silent, which nobody is slowed down by. What was sent before it could count is in neither.
 func (m *member) total() float64 {
 	if m.passed == 0 {
 		return 0
 	}
-	return 1 - float64(min(m.received, m.passed))/float64(m.passed)
+	came := m.received - min(m.received, m.firstReceived)
+	return 1 - float64(min(came, m.passed))/float64(m.passed)
 }
 
 // shortest is the shortest round trip of late.
@@ -120,7 +124,7 @@ type Status struct {
 	Reason   wire.Reason
 	Root     [wire.RootSize]byte
 	Blocks   uint32  // that it has without a gap
-	Lost     float64 // of all that was sent since it joined
+	Lost     float64 // of all that was sent since its first answer
 	Wait     time.Duration
 	Detached bool
 	Silent   bool

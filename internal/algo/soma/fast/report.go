@@ -66,7 +66,10 @@ func (s *Sender) measure(id ID, r wire.Reported, now time.Time) {
 		answer.PerSend = m.perSend
 		s.breaker.note(passed, came)
 	}
-	m.passed = number - min(number, m.joined)
+	if m.answered == 0 {
+		m.first, m.firstReceived = number, r.Received
+	}
+	m.passed = number - min(number, m.first)
 	m.answered, m.number, m.sentAt, m.received, m.seen = r.Poll, max(m.number, number), at, r.Received, r.Seen
 	if !m.counts() {
 		return

@@ -156,7 +156,7 @@ const headers = 28
 
 // Join takes a member in. A member that was away and joins again is a new one.
 func (s *Sender) Join(lan string, now time.Time) ID {
-	s.members = append(s.members, &member{lan: lan, served: s.next, heard: now, moved: now, seen: s.next, number: s.next, joined: s.next})
+	s.members = append(s.members, &member{lan: lan, served: s.next, heard: now, moved: now, seen: s.next, number: s.next})
 	s.polls.soon()
 	return ID(len(s.members) - 1)
 }
