@@ -10,7 +10,7 @@ import (
 
 // bringUp does what docs/operations.md says of machines with systemd, all on one.
 const bringUp = `set -eu
-systemctl is-system-running --wait
+for _ in $(seq 150); do systemctl is-system-running 2>/dev/null | grep -qE 'running|degraded' && break; sleep 0.2; done
 systemd-sysusers
 systemctl daemon-reload
 sed -i 's/manager:7400/127.0.0.1:7400/' /etc/groupcast/*.yaml
