@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"os"
 	"testing"
 	"time"
 
@@ -13,10 +12,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(status int) {
-		testprocess.Remove()
-		os.Exit(status)
-	}))
+	goleak.VerifyTestMain(m, goleak.Cleanup(testprocess.Exit))
 }
 
 // patience bounds what a test waits for.

@@ -1,7 +1,6 @@
 package envoy_test
 
 import (
-	"os"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -10,8 +9,5 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(status int) {
-		testprocess.Remove()
-		os.Exit(status)
-	}))
+	goleak.VerifyTestMain(m, goleak.Cleanup(testprocess.Exit))
 }

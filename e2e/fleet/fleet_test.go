@@ -18,10 +18,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(status int) {
-		testprocess.Remove()
-		os.Exit(status)
-	}))
+	goleak.VerifyTestMain(m, goleak.Cleanup(testprocess.Exit))
 }
 
 // started returns a fleet that is closed when the test ends.

@@ -54,16 +54,23 @@ func TestSelfIssuedRenewsItself(t *testing.T) {
 	}
 }
 
+// aliceThenBob returns two bundles of one CA, and files with the first.
+func aliceThenBob(t *testing.T) (first, second *identity.Bundle, files *identity.Files) {
+	t.Helper()
+	ca := newCA(t, time.Now)
+	first, second = bundle(t, ca, alice), bundle(t, ca, identity.ID{Role: identity.Member, Name: "bob"})
+	files = identity.FilesIn(filepath.Join(t.TempDir(), "credentials"))
+	if err := files.Write(first); err != nil {
+		t.Fatal(err)
+	}
+	return first, second, files
+}
+
 // Files change under a running process, not all at once: cert-manager swaps a
 // link, others write one file after another.
 func TestFilesAreReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ca := newCA(t, time.Now)
-		first, second := bundle(t, ca, alice), bundle(t, ca, identity.ID{Role: identity.Member, Name: "bob"})
-		files := identity.FilesIn(filepath.Join(t.TempDir(), "credentials"))
-		if err := files.Write(first); err != nil {
-			t.Fatal(err)
-		}
+		first, second, files := aliceThenBob(t)
 		wantIdentity(t, files, "member/alice")
 
 		write(t, files.Certificate, string(second.Certificate))
@@ -87,12 +94,7 @@ func TestFilesAreReadAgain(t *testing.T) {
 // Who reads files for the first time waits for those that are just being replaced.
 func TestFilesInTheMiddleOfAChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ca := newCA(t, time.Now)
-		first, second := bundle(t, ca, alice), bundle(t, ca, identity.ID{Role: identity.Member, Name: "bob"})
-		files := identity.FilesIn(filepath.Join(t.TempDir(), "credentials"))
-		if err := files.Write(first); err != nil {
-			t.Fatal(err)
-		}
+		_, second, files := aliceThenBob(t)
 		write(t, files.Key, string(second.Key))
 		time.AfterFunc(700*time.Millisecond, func() { write(t, files.Certificate, string(second.Certificate)) })
 		if got := current(t, identity.FilesIn(filepath.Dir(files.Key))).ID.Name; got != "bob" {

@@ -46,7 +46,13 @@ func build(importPath string) (string, error) {
 	return binary, nil
 }
 
-// Remove removes what was built. A package's TestMain calls it at the end.
+// Exit ends a package's TestMain: what was built is removed.
+func Exit(status int) {
+	Remove()
+	os.Exit(status)
+}
+
+// Remove removes what was built.
 func Remove() {
 	binaries.Range(func(_, built any) bool {
 		if binary, err := built.(func() (string, error))(); err == nil {

@@ -2,7 +2,6 @@ package paper000
 
 import (
 	"context"
-	"os"
 	"testing"
 	"time"
 
@@ -13,10 +12,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(status int) {
-		testprocess.Remove()
-		os.Exit(status)
-	}))
+	goleak.VerifyTestMain(m, goleak.Cleanup(testprocess.Exit))
 }
 
 // 000 §V-A: the traditional method consumes the first link in proportion to the

@@ -2,7 +2,6 @@ package paper003
 
 import (
 	"context"
-	"os"
 	"testing"
 	"time"
 
@@ -17,10 +16,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(status int) {
-		testprocess.Remove()
-		os.Exit(status)
-	}))
+	goleak.VerifyTestMain(m, goleak.Cleanup(testprocess.Exit))
 }
 
 // "Preferentially ensures target QoS for high priority clients" (003, abstract), from the
