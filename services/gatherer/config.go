@@ -50,7 +50,7 @@ type DataConfig struct {
 // StoreConfig says where the bytes go.
 type StoreConfig struct {
 	Dir     string          `json:"dir" usage:"directory that every client has a directory in; for groupcast-standalone, empty is gatherer/gathered below its data"`
-	Reserve bytesize.Size   `json:"reserve" usage:"clients are paused while the disk has less room than this"`
+	Reserve bytesize.Size   `json:"reserve" usage:"how much room the disk is left: clients are asked for no more, and paused meanwhile"`
 	Grace   daemon.Duration `json:"grace" usage:"how long the uploads of a client that is gone stay open; later it goes on with what is on disk"`
 
 	KeepFor   daemon.Duration `json:"keepFor" usage:"files, and the whole segments of streams, are removed that came so long ago; 0 keeps them"`

@@ -98,11 +98,11 @@ func (r *Roster) recount(name string, share policy.Share) error {
 
 // outstanding is how many bytes can come of an upload that were counted already.
 func (u *Upload) outstanding() uint64 {
+	if u.spec.Stream {
+		return u.asked()
+	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.spec.Stream {
-		return u.granted - u.came
-	}
 	return u.limit - u.came
 }
 

@@ -3,7 +3,9 @@ package roster
 import (
 	"errors"
 	"io/fs"
+	"math"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -11,23 +13,66 @@ import (
 	"github.com/groupcast/groupcast/internal/noroom"
 )
 
-// lookAtDisk pauses all clients when the disk has no more room than the reserve, and lets
-// them go on when it has more again.
+// room is how many bytes may yet be asked for, of all clients together, so that the reserve is left of the disk
+// however fast they come.
+type room struct {
+	mu    sync.Mutex
+	known bool
+	left  uint64
+	given uint64 // since ever
+}
+
+// draw takes some, as many as there are.
+func (r *room) draw(want uint64) uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.known {
+		want = min(want, r.left)
+	}
+	r.left -= min(want, r.left)
+	r.given += want
+	return want
+}
+
+func (r *room) drawn() uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.given
+}
+
+// set says how many there were when so many had been given, and returns how many there are.
+func (r *room) set(left, given uint64) uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	since := r.given - given
+	r.known, r.left = true, left-min(left, since)
+	return r.left
+}
+
+// leastRoom is how much room there has to be for more than what was asked for already.
+const leastRoom = 256 << 10
+
+// lookAtDisk finds out how much more the disk has room for than the reserve and what was asked for. It pauses all clients
+// when that is nothing, and lets them go on when it is something again.
 func (r *Roster) lookAtDisk() {
+	// What comes or is asked for meanwhile is counted twice, and what is not there never.
+	given, taken := r.room.drawn(), r.outstanding()
 	free, err := r.Free(r.Dir)
 	if err != nil {
+		r.room.set(math.MaxUint64, given)
 		return // what writes will tell
 	}
+	left := r.room.set(free-min(free, r.Reserve+taken), given)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	was := r.full
 	// Where it was full, there has to be clearly more: it would be full again at once.
-	r.full = free < r.Reserve || was && free < r.Reserve+r.Reserve/4
+	r.full = left < leastRoom || was && left < max(leastRoom, r.Reserve/4)
 	if r.full == was {
 		return
 	}
 	if r.full {
-		r.Log.Error("the disk is full: clients are paused until there is room", "dir", r.Dir, "free", free, "reserve", r.Reserve)
+		r.Log.Error("the disk is full: clients are paused until there is room", "dir", r.Dir, "free", free, "asked", taken, "reserve", r.Reserve)
 	} else {
 		r.Log.Info("the disk has room again", "dir", r.Dir, "free", free)
 	}
@@ -62,6 +107,23 @@ func (c *Client) waitsFor(now time.Time) string {
 		return DiskFull
 	}
 	return c.order.paused
+}
+
+// outstanding is how many bytes all were asked for that have not come.
+func (r *Roster) outstanding() (bytes uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, upload := range r.uploads {
+		bytes += upload.asked()
+	}
+	return bytes
+}
+
+// asked is how many bytes an upload was asked for that have not come.
+func (u *Upload) asked() uint64 {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.granted - min(u.granted, u.came)
 }
 
 // freeOn returns how many bytes there is room for on a directory's disk.

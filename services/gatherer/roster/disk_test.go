@@ -2,6 +2,8 @@ package roster_test
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/groupcast/groupcast/internal/noroom"
@@ -23,5 +25,59 @@ func TestWhoWaitsForRoomIsShown(t *testing.T) {
 		if want := map[string]string{"alice": roster.DiskFull}[one.Name]; one.Paused != want {
 			t.Errorf("%s waits for %q, want %q", one.Name, one.Paused, want)
 		}
+	}
+}
+
+// However fast streams and files come, and whoever looks: no more is asked for than leaves the disk its reserve.
+func TestReserveIsLeftOfTheDisk(t *testing.T) {
+	const free, reserve = 20 << 20, 1 << 20
+	f := start(t, policy.Policy{}, nil)
+	alice := f.attach("alice")
+	f.free.Store(free)
+	f.LookAtDisk()
+	uploads := []roster.Opened{f.open(alice, stream("s")), f.open(alice, file("f", 100<<20))}
+	came := 0
+	for range 40 {
+		for _, one := range uploads {
+			answer := one.Upload.Settled()
+			more := int(answer.Credit - one.Upload.Offset())
+			f.must(one.Upload.Came(make([]byte, more)))
+			came += more
+			f.free.Store(free - uint64(came))
+		}
+		f.LookAtDisk()
+	}
+	if came > free-reserve {
+		t.Errorf("%d bytes came where there was room for %d beside the reserve", came, free-reserve)
+	}
+	if came < free-reserve-1<<20 {
+		t.Errorf("%d bytes came, want about all that there is room for, %d", came, free-reserve)
+	}
+	if told := alice.Told(); told.Paused != roster.DiskFull {
+		t.Errorf("it is told %+v", told)
+	}
+}
+
+// Who goes on with an upload whose directory was taken away meanwhile begins again.
+func TestRemovedUploadBeginsAgain(t *testing.T) {
+	f := start(t, policy.Policy{}, nil)
+	alice := f.attach("alice")
+	content := make([]byte, 100<<10)
+	spec := file("results/f", len(content))
+	first := f.open(alice, spec)
+	f.must(first.Upload.Came(content[:50<<10]))
+	first.Upload.Settled()
+	alice.Leave()
+	f.must(os.RemoveAll(filepath.Join(f.Dir, "alice")))
+	alice = f.attach("alice")
+	again := f.open(alice, spec)
+	if again.Offset != 0 {
+		t.Fatalf("what was removed is gone on with at %d", again.Offset)
+	}
+	f.must(again.Upload.Came(content))
+	path, err := f.finish(alice, again, content)
+	f.must(err)
+	if _, err := os.Stat(filepath.Join(f.Dir, path)); err != nil {
+		t.Error(err)
 	}
 }

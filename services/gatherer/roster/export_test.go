@@ -38,6 +38,13 @@ func (u *Upload) Came(content []byte) error {
 	return nil
 }
 
+// Offset is up to where bytes have come.
+func (u *Upload) Offset() uint64 {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.came
+}
+
 // Leave says that nobody brings anything since a time.
 func (u *Upload) Leave(since time.Time) { u.update(func() { u.left = since }) }
 

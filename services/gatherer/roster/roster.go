@@ -81,6 +81,7 @@ type Roster struct {
 	register *register
 	unsaved  error          // why the register is not durable, which Run alone looks at
 	full     bool           // the disk has no room but for the reserve
+	room     room           // that there is else
 	scarce   bool           // windows are cut to the memory there is
 	lastID   uint64         // of a connection
 	observed time.Time      // when the controller asked last, or might have
@@ -458,6 +459,7 @@ func (r *Roster) Run(ctx context.Context) error {
 	ticker, pacing := time.NewTicker(sweepEvery), time.NewTicker(pacePiece)
 	defer ticker.Stop()
 	defer pacing.Stop()
+	r.lookAtDisk()
 	for {
 		select {
 		case <-ctx.Done():

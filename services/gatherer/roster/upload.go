@@ -206,6 +206,7 @@ func (u *Upload) extend() {
 	// Who is paced is so by what comes: hashing and committing may take longer than a pause.
 	more = min(more, u.client.paced.most(u.came))
 	more = u.client.paced.draw(time.Now(), more-min(more, u.granted))
+	more = u.roster.room.draw(more)
 	if u.spec.Stream && more > 0 {
 		more = u.client.allowed.draw(more)
 	}
@@ -257,7 +258,7 @@ func newTicket() []byte {
 func (u *Upload) goesOn() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.err == nil && u.finished == nil && !u.spec.Stream
+	return u.err == nil && u.finished == nil && !u.spec.Stream && !u.sink.IsRemoved()
 }
 
 // isLeft reports whether nobody has brought anything since a time, nor waits for the end: its process has ended, or

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/groupcast/groupcast/internal/gathered"
@@ -19,10 +20,12 @@ import (
 )
 
 // Sink takes the bytes of one upload. They are written to where Place says in any order,
-// by many; the other methods are called by one goroutine.
+// by many, and anybody may ask IsRemoved; the other methods are called by one goroutine.
 type Sink interface {
 	// Offset is from where on bytes are wanted.
 	Offset() uint64
+	// IsRemoved reports whether what has come was taken away meanwhile: nothing more can be added to it.
+	IsRemoved() bool
 	// Place returns where the bytes from an offset on go, and how many fit there.
 	Place(offset uint64) (to link.Place, most int64, err error)
 	// Landed says that all before an offset was written.
@@ -92,6 +95,12 @@ func makeDirectory(parent, name string) (string, error) {
 		return "", err
 	}
 	return path, syncDirectory(parent)
+}
+
+// isRemoved reports whether an open file has no name any more.
+func isRemoved(file *os.File) bool {
+	info, err := file.Stat()
+	return err == nil && info.Sys().(*syscall.Stat_t).Nlink == 0
 }
 
 func syncDirectory(path string) error {
