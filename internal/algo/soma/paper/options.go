@@ -10,8 +10,9 @@ import (
 // Flow are the parameters of the server's flow control (§III-C).
 type Flow struct {
 	// Alpha and Beta are α and β: the timeout grows and shrinks by them. β > α > 1. The paper
-	// tells no more; 1.25 and 2 have the window go down by two for each step up while a LAN is
-	// congested. Zero is these.
+	// tells no more. With 1.05 a window that was too large goes down as far as one that grows comes; with
+	// a greater α one may stay above for which a timeout that has grown once is enough. With 2 the timeout
+	// is the least again at once. Zero is these.
 	Alpha, Beta float64
 	// Timeout is dflt_Tout, the least timeout. Zero is the middle of those that the paper tries.
 	Timeout time.Duration
@@ -23,7 +24,7 @@ type Flow struct {
 
 // The values of the paper's tests (§VI), and ours for what the paper leaves open.
 const (
-	DefaultAlpha      = 1.25
+	DefaultAlpha      = 1.05
 	DefaultBeta       = 2
 	DefaultTimeout    = 100 * time.Millisecond
 	DefaultMaxWindow  = 100

@@ -134,10 +134,17 @@ func TestOtherACKsConfirmNothing(t *testing.T) {
 	s.wantWindow(5, least)
 }
 
+// growing are options with an α.
+func growing(alpha float64) paper.SenderOptions {
+	o := options(1)
+	o.Flow.Alpha = alpha
+	return o
+}
+
 // "If the timeout expires, the server decreases the window size in one unit." "If the timer expires
 // before the ACKs are received, its value is increased multiplying it by a factor of α" (§III-C)
 func TestTimeoutDecreasesTheWindow(t *testing.T) {
-	s := serve(t, options(1), 1000, true)
+	s := serve(t, growing(1.25), 1000, true)
 	s.grow(5, wired)
 	s.expire()
 	s.wantWindow(4, 125*ms)
@@ -147,7 +154,7 @@ func TestTimeoutDecreasesTheWindow(t *testing.T) {
 
 // An ACK that comes with the timer's end, or after, is too late.
 func TestACKAtTheTimersEndIsLate(t *testing.T) {
-	s := serve(t, options(1), 1000, true)
+	s := serve(t, growing(1.25), 1000, true)
 	s.grow(5, wired)
 	late := s.window.Last
 	s.now = s.Sender.Deadline()
@@ -158,7 +165,7 @@ func TestACKAtTheTimersEndIsLate(t *testing.T) {
 // "T_out = max{T_out/β, dflt_T_out}" (1), "where β > α > 1 and dflt_Tout is the bottom threshold
 // value" (§III-C)
 func TestEquation1(t *testing.T) {
-	s := serve(t, options(1), 1000, true)
+	s := serve(t, growing(1.25), 1000, true)
 	s.grow(9, wired)
 	for range 5 {
 		s.expire()
