@@ -184,15 +184,29 @@ type Status struct {
 	Members        int
 	AgentsOnline   int
 	AgentsOffline  int
-	Started        time.Time
-	TrustDomain    string
+	// ManagersOnline are here, ManagersOffline are missed; where none leads, as it was when one did.
+	ManagersOnline  int
+	ManagersOffline int
+	Started         time.Time
+	TrustDomain     string
 	// ReadOnlyReason says why writes are refused; empty while they are accepted.
 	ReadOnlyReason string
 	// Absent says which parts are to be in the same Kubernetes cluster and are not here, and where it tells why.
 	Absent []string
 	// Away are gatherers and replicators that have registered and are not heard of any more. Operators are told.
 	Away []Away
+	// Managers are those that are here, and those that are missed. Operators are told.
+	Managers []Manager
 	wire
+}
+
+// Manager is one of the managers of a store.
+type Manager struct {
+	Name, Address, Version string
+	// Started is when it began, by its own clock.
+	Started time.Time
+	// Away is when it was seen last; the zero time while it is here.
+	Away time.Time
 }
 
 // Away is somebody who is expected and not heard of.
@@ -267,9 +281,18 @@ func newStatus(m *groupv1.GetStatusResponse) Status {
 		Groups: int(m.GetGroups()), Members: int(m.GetMembers()),
 		AgentsOnline: int(m.GetAgentsOnline()), AgentsOffline: int(m.GetAgentsOffline()),
 		Started: m.GetStartTime().AsTime(), TrustDomain: m.GetTrustDomain(), ReadOnlyReason: m.GetReadOnlyReason(), Absent: m.GetAbsent(),
-		Away: convert(m.GetAway(), newAway),
+		Away:           convert(m.GetAway(), newAway),
+		ManagersOnline: int(m.GetManagersOnline()), ManagersOffline: int(m.GetManagersOffline()), Managers: convert(m.GetManagers(), newManager),
 		wire: wire{m},
 	}
+}
+
+func newManager(m *groupv1.Manager) Manager {
+	one := Manager{Name: m.GetName(), Address: m.GetAddress(), Version: m.GetVersion(), Started: m.GetStartTime().AsTime()}
+	if m.GetAwayTime() != nil {
+		one.Away = m.GetAwayTime().AsTime()
+	}
+	return one
 }
 
 func newAway(m *groupv1.Away) Away {

@@ -358,6 +358,7 @@ func (e enrollment) mayGoInto(file, credentials string) error {
 var statusColumns = []column[sdk.Status]{
 	{title: "MANAGER", cell: func(s sdk.Status) string { return s.Name }},
 	{title: "LEADER", cell: func(s sdk.Status) string { return s.Leader }},
+	{title: "MANAGERS", cell: managersHere},
 	{title: "GROUPS", cell: func(s sdk.Status) string { return fmt.Sprint(s.Groups) }},
 	{title: "MEMBERS", cell: func(s sdk.Status) string { return fmt.Sprint(s.Members) }},
 	{title: "AGENTS", cell: func(s sdk.Status) string {
@@ -374,6 +375,18 @@ var statusColumns = []column[sdk.Status]{
 	{title: "TERM", wide: true, cell: func(s sdk.Status) string { return fmt.Sprint(s.Term) }},
 	{title: "REVISION", wide: true, cell: func(s sdk.Status) string { return fmt.Sprint(s.Revision) }},
 	{title: "TRUST-DOMAIN", wide: true, cell: func(s sdk.Status) string { return s.TrustDomain }},
+}
+
+// managersHere is how many managers are here, of how many there should be. Without a leader nobody notes who is not.
+func managersHere(s sdk.Status) string {
+	all := s.ManagersOnline + s.ManagersOffline
+	switch {
+	case all == 0: // an earlier manager does not say
+		return "-"
+	case s.Leader == "":
+		return fmt.Sprintf("?/%d", all)
+	}
+	return fmt.Sprintf("%d/%d", s.ManagersOnline, all)
 }
 
 func (a *app) statusCommand() *cobra.Command {
@@ -405,6 +418,11 @@ func (a *app) showStatus(status sdk.Status) error {
 	for _, part := range status.Absent {
 		fmt.Fprintln(a.stderr, part)
 	}
+	for _, one := range status.Managers {
+		if !one.Away.IsZero() {
+			fmt.Fprintf(a.stderr, "manager/%s is absent, %s\n", one.Name, lastSeen(one.Away))
+		}
+	}
 	for i, one := range status.Away {
 		if i == mostAway {
 			fmt.Fprintf(a.stderr, "and %d others: groupcast gatherer list, groupcast replicator list\n", len(status.Away)-i)
@@ -412,11 +430,15 @@ func (a *app) showStatus(status sdk.Status) error {
 		}
 		when := "not seen since the manager leads that does now"
 		if !one.Seen.IsZero() {
-			when = fmt.Sprintf("last seen %s ago, at %s", age(one.Seen), one.Seen.Local().Format(time.DateTime))
+			when = lastSeen(one.Seen)
 		}
 		fmt.Fprintf(a.stderr, "%s is absent, %s\n", one.ID, when)
 	}
 	return printOne(a, status, statusColumns)
+}
+
+func lastSeen(at time.Time) string {
+	return fmt.Sprintf("last seen %s ago, at %s", age(at), at.Local().Format(time.DateTime))
 }
 
 func (a *app) versionCommand() *cobra.Command {

@@ -41,6 +41,33 @@ func TestStatusSaysWhoIsAway(t *testing.T) {
 	}
 }
 
+// Managers are counted, and those that are missed named. Without a leader nobody knows who is.
+func TestStatusSaysWhichManagersAreMissed(t *testing.T) {
+	var table, said bytes.Buffer
+	a := &app{stdout: &table, stderr: &said, output: "table"}
+	seen := time.Now().Add(-3 * time.Hour)
+	status := sdk.Status{
+		Leader: "m0", ManagersOnline: 2, ManagersOffline: 1,
+		Managers: []sdk.Manager{{Name: "m0"}, {Name: "m1", Away: seen}, {Name: "m2"}},
+	}
+	if err := a.showStatus(status); err != nil {
+		t.Fatal(err)
+	}
+	if want := "manager/m1 is absent, last seen 3h ago, at " + seen.Format(time.DateTime) + "\n"; said.String() != want {
+		t.Errorf("said %q, want %q", said.String(), want)
+	}
+	if !strings.Contains(table.String(), " 2/3 ") {
+		t.Errorf("2/3 is not in\n%s", table.String())
+	}
+	status.Leader = ""
+	if cell := managersHere(status); cell != "?/3" {
+		t.Errorf("without a leader: %q", cell)
+	}
+	if cell := managersHere(sdk.Status{Leader: "m0"}); cell != "-" {
+		t.Errorf("of an earlier manager: %q", cell)
+	}
+}
+
 // Pods are only spoken of where managers are found by the name of a service, or this is a pod itself.
 func TestServicesAreKnownByTheirNames(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")

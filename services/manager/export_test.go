@@ -1,9 +1,12 @@
 package manager
 
 import (
+	"context"
+	"log/slog"
 	"testing"
 
 	"github.com/groupcast/groupcast/internal/kubernetes"
+	"github.com/groupcast/groupcast/services/manager/store"
 )
 
 // UseAPIServer has managers of a test find this API server.
@@ -11,4 +14,9 @@ func UseAPIServer(t *testing.T, client *kubernetes.Client) {
 	before := apiServer
 	t.Cleanup(func() { apiServer = before })
 	apiServer = func() (*kubernetes.Client, error) { return client, nil }
+}
+
+// Goodbye is what a manager does when it stops in order.
+func Goodbye(ctx context.Context, self store.Candidate, of *store.Store) {
+	(&leadership{self: self, store: of, log: slog.New(slog.DiscardHandler)}).goodbye(ctx)
 }

@@ -96,6 +96,21 @@ func (l *leadership) Leader() store.Leader {
 	return l.leader
 }
 
+// goodbyeTimeout is how long a manager that stops waits to have that known.
+const goodbyeTimeout = 2 * time.Second
+
+// goodbye has nobody miss this manager, unless it takes a part of the store away with it.
+func (l *leadership) goodbye(ctx context.Context) {
+	if !l.store.Shared() || l.store.Member() != "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), goodbyeTimeout)
+	defer cancel()
+	if err := l.store.Withdraw(ctx, l.self, view.ManagerKey(l.self.Name)); err != nil {
+		l.log.Info("the others are not told that this manager stops, and will miss it", "error", err)
+	}
+}
+
 // retryPause is the pause before trying again what the store did not answer.
 const retryPause = 200 * time.Millisecond
 

@@ -19,6 +19,7 @@ import (
 	"github.com/groupcast/groupcast/internal/daemon"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/uplink"
+	"github.com/groupcast/groupcast/internal/version"
 	"github.com/groupcast/groupcast/services/manager/api"
 	"github.com/groupcast/groupcast/services/manager/delivery"
 	"github.com/groupcast/groupcast/services/manager/replication"
@@ -78,10 +79,13 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 		return err
 	}
 	server.Register(port.Server)
-	leading.self = store.Candidate{Name: config.Name, Address: config.Address}
+	leading.self = store.Candidate{
+		Name: config.Name, Address: config.Address, Version: version.String(), Started: server.Started.Unix(), Member: state.Member(),
+	}
 	if leading.self.Address == "" {
 		leading.self.Address = port.Addr()
 	}
+	server.Address = leading.self.Address
 	if err := state.EndEarlierTerms(ctx, leading.self); err != nil {
 		return err
 	}
@@ -106,7 +110,11 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 		env.Log.Info("serving", "grpc", port.Addr())
 		return port.Serve(ctx, config.StopWait.Std())
 	})
-	return group.Wait()
+	if err := group.Wait(); err != nil {
+		return err // it did not mean to stop: it is missed
+	}
+	leading.goodbye(ctx)
+	return nil
 }
 
 func openStore(ctx context.Context, env daemon.Env, config *Config, ca *identity.CA) (*store.Store, error) {

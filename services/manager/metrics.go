@@ -18,6 +18,8 @@ func registerMetrics(registry prometheus.Registerer, shown *view.View, leading *
 	gauge("groupcast_manager_members", "Members that are joined, over all groups.", func() float64 { return float64(shown.Count().Members) })
 	gauge("groupcast_manager_agents_online", "Agents that report.", func() float64 { return float64(shown.Count().AgentsOnline) })
 	gauge("groupcast_manager_agents_offline", "Agents that are silent.", func() float64 { return float64(shown.Count().AgentsOffline) })
+	gauge("groupcast_manager_managers_online", "Managers of this store that are here.", func() float64 { online, _ := server.CountManagers(); return float64(online) })
+	gauge("groupcast_manager_managers_offline", "Managers of this store that are missed.", func() float64 { _, offline := server.CountManagers(); return float64(offline) })
 	gauge("groupcast_manager_gatherers_silent", "Gatherers that have registered and are silent; 0 unless this manager leads.", func() float64 { return float64(server.Silent(identity.Gatherer)) })
 	gauge("groupcast_manager_replicators_silent", "Replicators that have registered and are silent; 0 unless this manager leads.", func() float64 { return float64(server.Silent(identity.Replicator)) })
 	gauge("groupcast_manager_services_absent", "Kinds of services, as agents, whose pods are to be here and of which none is; 0 unless this manager leads.", func() float64 { return float64(server.Absent()) })

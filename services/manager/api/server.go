@@ -45,6 +45,7 @@ type Leading interface {
 // Server answers the API of one manager.
 type Server struct {
 	Name        string
+	Address     string // where other managers reach it
 	TrustDomain string
 	View        *view.View
 	Leading     Leading

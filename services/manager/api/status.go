@@ -33,6 +33,11 @@ func (m *managerService) GetStatus(ctx context.Context, _ *groupv1.GetStatusRequ
 		StartTime: timestamppb.New(m.server.Started), TrustDomain: m.server.TrustDomain,
 	}
 	response.Absent, response.Away = m.missing(ctx, counts)
+	online, offline := m.server.CountManagers()
+	response.ManagersOnline, response.ManagersOffline = uint32(online), uint32(offline)
+	if callerOf(ctx).ID.Role == identity.Operator { // others are not told who there is
+		response.Managers = m.server.managers()
+	}
 	if err := m.server.Room(); err != nil {
 		response.ReadOnlyReason = err.Error()
 	} else if leader.Name == "" {
@@ -58,10 +63,36 @@ func (m *managerService) missing(ctx context.Context, counts view.Counts) ([]str
 		}
 		return absent(accounts, counts, nil), nil
 	}
-	if callerOf(ctx).ID.Role != identity.Operator { // others are not told who there is
+	if callerOf(ctx).ID.Role != identity.Operator {
 		return absent(accounts, counts, away), nil
 	}
 	return absent(accounts, counts, away), away
+}
+
+// managers returns the managers that are here or missed, by name. This one is here, whether that was written down or not.
+func (s *Server) managers() (all []*groupv1.Manager) {
+	known := false
+	for _, record := range s.View.Managers() {
+		all = append(all, record.GetManager())
+		known = known || record.Name() == s.Name
+	}
+	if !known {
+		all = append(all, &groupv1.Manager{Name: s.Name, Address: s.Address, Version: version.String(), StartTime: timestamppb.New(s.Started)})
+		slices.SortFunc(all, func(a, b *groupv1.Manager) int { return strings.Compare(a.GetName(), b.GetName()) })
+	}
+	return all
+}
+
+// CountManagers says how many managers are here, and how many are missed.
+func (s *Server) CountManagers() (online, offline int) {
+	for _, manager := range s.managers() {
+		if manager.GetAwayTime() != nil {
+			offline++
+		} else {
+			online++
+		}
+	}
+	return online, offline
 }
 
 // away returns who has registered and is silent; only the leader knows.

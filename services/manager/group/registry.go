@@ -70,6 +70,7 @@ type Registry struct {
 	sessions     *liveness.Table[Session]
 	agents       *liveness.Table[string]
 	offline      *liveness.Table[string] // agents, by when they went offline
+	managers     *liveness.Table[string] // belongs to sweepManagers
 	gatherers    map[string]heard
 	led          time.Time              // since when
 	flaps        map[seat]*rate.Limiter // joins of one member
@@ -88,6 +89,7 @@ func Lead(by *ledger.Ledger, from *store.Store, shown *view.View, accounts Accou
 		sessions:  liveness.NewTable[Session](Expiry).AskedWithin(lateSweep, now),
 		agents:    liveness.NewTable[string](Expiry).AskedWithin(lateSweep, now),
 		offline:   liveness.NewTable[string](forgetAgents),
+		managers:  liveness.NewTable[string](Expiry).AskedWithin(2*managersInterval, now),
 		gatherers: make(map[string]heard),
 		led:       now,
 		flaps:     make(map[seat]*rate.Limiter),
@@ -101,6 +103,7 @@ func Lead(by *ledger.Ledger, from *store.Store, shown *view.View, accounts Accou
 		r.changed[member.GetGroup()] = true // an earlier leader may have owed it
 	})
 	r.loadAgents(now)
+	r.loadManagers(now)
 	return r
 }
 
@@ -120,6 +123,7 @@ func (r *Registry) Run(ctx context.Context) error {
 		{ledger.RenewalInterval, r.remember},
 		{time.Minute, r.forgetFlaps},
 		{time.Minute, r.sweepGatherers},
+		{managersInterval, r.sweepManagers},
 		{accountInterval, r.settleAccounts},
 	} {
 		group.Go(func() error { return r.every(ctx, duty.every, duty.do) })

@@ -74,6 +74,7 @@ func OpenCluster(ctx context.Context, dir string, cluster Cluster, log *slog.Log
 		store.Close()
 		return nil, fmt.Errorf("open store: %w", err)
 	}
+	store.shared, store.member = true, cluster.Self
 	return store, nil
 }
 

@@ -54,6 +54,7 @@ func OpenExternal(ctx context.Context, endpoints []string, tlsConfig *tls.Config
 		client:  client,
 		room:    alarms.room,
 		failed:  make(chan error),
+		shared:  true,
 		close: sync.OnceFunc(func() {
 			alarms.stop()
 			client.Close()

@@ -15,6 +15,12 @@ import (
 type Candidate struct {
 	Name    string `json:"name"`
 	Address string `json:"address"` // where other managers reach it
+	// Version is which build it is, and Started when it began, in Unix seconds by its own clock. One that says neither
+	// is of before managers were missed.
+	Version string `json:"version,omitempty"`
+	Started int64  `json:"started,omitempty"`
+	// Member is its host in the managers' own store; empty where it has no part in one.
+	Member string `json:"member,omitempty"`
 }
 
 // Term is the span in which one manager leads.

@@ -112,6 +112,8 @@ type Store struct {
 	client  *clientv3.Client
 	room    func(ending bool) error // why nothing can be written, or only what ends things
 	failed  <-chan error            // filled when the store cannot go on
+	shared  bool                    // several managers can have it
+	member  string                  // the host of this one's part of it
 	tidy    func()                  // gives back room that is no longer used; nil where that is not ours to do
 	close   func()
 }

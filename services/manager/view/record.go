@@ -28,6 +28,7 @@ import (
 //	running/GROUP/ID        nothing; there while a delivery runs, so that a group is not deleted meanwhile
 //	replicator/REPLICATOR   replicav1.Replicator without its state
 //	replication/ID          managerv1.ReplicationRecord; with the key while it runs
+//	manager/MANAGER         managerv1.ManagerRecord; written by the leader, removed by the manager itself when it stops
 //	identity/ROLE/NAME      Identity
 //	token/ID, request/…     read by those who write them; not part of the view, as running/…
 const (
@@ -42,6 +43,7 @@ const (
 	receiptKind  = "receipt"
 	runningKind  = "running"
 
+	managerKind     = "manager"
 	gathererKind    = "gatherer"
 	replicatorKind  = "replicator"
 	replicationKind = "replication"
@@ -64,6 +66,9 @@ func EndedKey(group, name string) string { return endedKind + "/" + group + "/" 
 
 // AgentKey is where an agent is stored.
 func AgentKey(name string) string { return agentKind + "/" + name }
+
+// ManagerKey is where a manager is stored.
+func ManagerKey(name string) string { return managerKind + "/" + name }
 
 // GathererKey is where a gatherer is stored.
 func GathererKey(name string) string { return gathererKind + "/" + name }
@@ -153,6 +158,8 @@ func (v *View) put(item store.Item) error {
 		err = v.putTree(name, item)
 	case receiptKind:
 		err = v.putReceipt(name, item)
+	case managerKind:
+		err = v.putManager(item)
 	case gathererKind:
 		err = v.putGatherer(item)
 	case replicatorKind:
@@ -197,6 +204,8 @@ func (v *View) delete(key string, at store.Revision) {
 		v.deleteTree(name)
 	case receiptKind:
 		v.deleteReceipt(name)
+	case managerKind:
+		delete(v.managers, name)
 	case gathererKind:
 		delete(v.gatherers, name)
 	case replicatorKind:

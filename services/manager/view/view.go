@@ -36,6 +36,7 @@ type View struct {
 	deliveries map[string]*delivery
 	running    map[string]int // deliveries, by group
 
+	managers     map[string]Manager
 	gatherers    map[string]Gatherer
 	replicators  map[string]Replicator
 	replications map[string]Replication
@@ -102,6 +103,7 @@ func (v *View) reset(at store.Revision) {
 	v.members = 0
 	v.deliveries = make(map[string]*delivery)
 	v.running = make(map[string]int)
+	v.managers = make(map[string]Manager)
 	v.gatherers = make(map[string]Gatherer)
 	v.replicators = make(map[string]Replicator)
 	v.replications = make(map[string]Replication)

@@ -85,7 +85,13 @@ type GetStatusResponse struct {
 	Absent []string `protobuf:"bytes,13,rep,name=absent,proto3" json:"absent,omitempty"`
 	// Gatherers and replicators that have registered, did not say that they stop, and have been silent for 10 s or more.
 	// Only the manager that leads knows them, others ask it; empty while none leads, and for callers that are no operators.
-	Away          []*Away `protobuf:"bytes,14,rep,name=away,proto3" json:"away,omitempty"`
+	Away []*Away `protobuf:"bytes,14,rep,name=away,proto3" json:"away,omitempty"`
+	// Managers that are here, and that are missed. One that stopped in order is not missed, unless it has a part of the
+	// managers' own store; where none leads, both are as they were when one did.
+	ManagersOnline  uint32 `protobuf:"varint,15,opt,name=managers_online,json=managersOnline,proto3" json:"managers_online,omitempty"`
+	ManagersOffline uint32 `protobuf:"varint,16,opt,name=managers_offline,json=managersOffline,proto3" json:"managers_offline,omitempty"`
+	// All of them, by name; empty for callers that are no operators.
+	Managers      []*Manager `protobuf:"bytes,17,rep,name=managers,proto3" json:"managers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -218,6 +224,107 @@ func (x *GetStatusResponse) GetAway() []*Away {
 	return nil
 }
 
+func (x *GetStatusResponse) GetManagersOnline() uint32 {
+	if x != nil {
+		return x.ManagersOnline
+	}
+	return 0
+}
+
+func (x *GetStatusResponse) GetManagersOffline() uint32 {
+	if x != nil {
+		return x.ManagersOffline
+	}
+	return 0
+}
+
+func (x *GetStatusResponse) GetManagers() []*Manager {
+	if x != nil {
+		return x.Managers
+	}
+	return nil
+}
+
+// Manager is one of the managers of a store.
+type Manager struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// host:port where other managers reach it.
+	Address string `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
+	Version string `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
+	// When it began, by its own clock.
+	StartTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
+	// When the manager that led then saw it last; unset while it is here.
+	AwayTime      *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=away_time,json=awayTime,proto3" json:"away_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Manager) Reset() {
+	*x = Manager{}
+	mi := &file_groupcast_group_v1_manager_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Manager) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Manager) ProtoMessage() {}
+
+func (x *Manager) ProtoReflect() protoreflect.Message {
+	mi := &file_groupcast_group_v1_manager_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Manager.ProtoReflect.Descriptor instead.
+func (*Manager) Descriptor() ([]byte, []int) {
+	return file_groupcast_group_v1_manager_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Manager) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Manager) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *Manager) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *Manager) GetStartTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartTime
+	}
+	return nil
+}
+
+func (x *Manager) GetAwayTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.AwayTime
+	}
+	return nil
+}
+
 // Away is somebody who is expected and not heard of.
 type Away struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -231,7 +338,7 @@ type Away struct {
 
 func (x *Away) Reset() {
 	*x = Away{}
-	mi := &file_groupcast_group_v1_manager_proto_msgTypes[2]
+	mi := &file_groupcast_group_v1_manager_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -243,7 +350,7 @@ func (x *Away) String() string {
 func (*Away) ProtoMessage() {}
 
 func (x *Away) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_group_v1_manager_proto_msgTypes[2]
+	mi := &file_groupcast_group_v1_manager_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -256,7 +363,7 @@ func (x *Away) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Away.ProtoReflect.Descriptor instead.
 func (*Away) Descriptor() ([]byte, []int) {
-	return file_groupcast_group_v1_manager_proto_rawDescGZIP(), []int{2}
+	return file_groupcast_group_v1_manager_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Away) GetId() string {
@@ -278,7 +385,7 @@ var File_groupcast_group_v1_manager_proto protoreflect.FileDescriptor
 const file_groupcast_group_v1_manager_proto_rawDesc = "" +
 	"\n" +
 	" groupcast/group/v1/manager.proto\x12\x12groupcast.group.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x12\n" +
-	"\x10GetStatusRequest\"\xd5\x03\n" +
+	"\x10GetStatusRequest\"\xe2\x04\n" +
 	"\x11GetStatusResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x16\n" +
@@ -295,7 +402,17 @@ const file_groupcast_group_v1_manager_proto_rawDesc = "" +
 	"\ftrust_domain\x18\v \x01(\tR\vtrustDomain\x12(\n" +
 	"\x10read_only_reason\x18\f \x01(\tR\x0ereadOnlyReason\x12\x16\n" +
 	"\x06absent\x18\r \x03(\tR\x06absent\x12,\n" +
-	"\x04away\x18\x0e \x03(\v2\x18.groupcast.group.v1.AwayR\x04away\"O\n" +
+	"\x04away\x18\x0e \x03(\v2\x18.groupcast.group.v1.AwayR\x04away\x12'\n" +
+	"\x0fmanagers_online\x18\x0f \x01(\rR\x0emanagersOnline\x12)\n" +
+	"\x10managers_offline\x18\x10 \x01(\rR\x0fmanagersOffline\x127\n" +
+	"\bmanagers\x18\x11 \x03(\v2\x1b.groupcast.group.v1.ManagerR\bmanagers\"\xc5\x01\n" +
+	"\aManager\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x18\n" +
+	"\aversion\x18\x03 \x01(\tR\aversion\x129\n" +
+	"\n" +
+	"start_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x127\n" +
+	"\taway_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\bawayTime\"O\n" +
 	"\x04Away\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x127\n" +
 	"\tseen_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\bseenTime2~\n" +
@@ -316,24 +433,28 @@ func file_groupcast_group_v1_manager_proto_rawDescGZIP() []byte {
 	return file_groupcast_group_v1_manager_proto_rawDescData
 }
 
-var file_groupcast_group_v1_manager_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_groupcast_group_v1_manager_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_groupcast_group_v1_manager_proto_goTypes = []any{
 	(*GetStatusRequest)(nil),      // 0: groupcast.group.v1.GetStatusRequest
 	(*GetStatusResponse)(nil),     // 1: groupcast.group.v1.GetStatusResponse
-	(*Away)(nil),                  // 2: groupcast.group.v1.Away
-	(*timestamppb.Timestamp)(nil), // 3: google.protobuf.Timestamp
+	(*Manager)(nil),               // 2: groupcast.group.v1.Manager
+	(*Away)(nil),                  // 3: groupcast.group.v1.Away
+	(*timestamppb.Timestamp)(nil), // 4: google.protobuf.Timestamp
 }
 var file_groupcast_group_v1_manager_proto_depIdxs = []int32{
-	3, // 0: groupcast.group.v1.GetStatusResponse.start_time:type_name -> google.protobuf.Timestamp
-	2, // 1: groupcast.group.v1.GetStatusResponse.away:type_name -> groupcast.group.v1.Away
-	3, // 2: groupcast.group.v1.Away.seen_time:type_name -> google.protobuf.Timestamp
-	0, // 3: groupcast.group.v1.ManagerService.GetStatus:input_type -> groupcast.group.v1.GetStatusRequest
-	1, // 4: groupcast.group.v1.ManagerService.GetStatus:output_type -> groupcast.group.v1.GetStatusResponse
-	4, // [4:5] is the sub-list for method output_type
-	3, // [3:4] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	4, // 0: groupcast.group.v1.GetStatusResponse.start_time:type_name -> google.protobuf.Timestamp
+	3, // 1: groupcast.group.v1.GetStatusResponse.away:type_name -> groupcast.group.v1.Away
+	2, // 2: groupcast.group.v1.GetStatusResponse.managers:type_name -> groupcast.group.v1.Manager
+	4, // 3: groupcast.group.v1.Manager.start_time:type_name -> google.protobuf.Timestamp
+	4, // 4: groupcast.group.v1.Manager.away_time:type_name -> google.protobuf.Timestamp
+	4, // 5: groupcast.group.v1.Away.seen_time:type_name -> google.protobuf.Timestamp
+	0, // 6: groupcast.group.v1.ManagerService.GetStatus:input_type -> groupcast.group.v1.GetStatusRequest
+	1, // 7: groupcast.group.v1.ManagerService.GetStatus:output_type -> groupcast.group.v1.GetStatusResponse
+	7, // [7:8] is the sub-list for method output_type
+	6, // [6:7] is the sub-list for method input_type
+	6, // [6:6] is the sub-list for extension type_name
+	6, // [6:6] is the sub-list for extension extendee
+	0, // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_groupcast_group_v1_manager_proto_init() }
@@ -347,7 +468,7 @@ func file_groupcast_group_v1_manager_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_groupcast_group_v1_manager_proto_rawDesc), len(file_groupcast_group_v1_manager_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   3,
+			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

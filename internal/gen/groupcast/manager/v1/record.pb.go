@@ -393,11 +393,66 @@ func (x *ReplicationRecord) GetDeliveryGroup() string {
 	return ""
 }
 
+// ManagerRecord is how managers store which of them there are to be.
+type ManagerRecord struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Manager *v1.Manager            `protobuf:"bytes,1,opt,name=manager,proto3" json:"manager,omitempty"`
+	// Its host, as a member of the managers' own store; empty where the store is an etcd elsewhere. One that has a part
+	// of the store is missed however it stopped.
+	StoreMember   string `protobuf:"bytes,2,opt,name=store_member,json=storeMember,proto3" json:"store_member,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ManagerRecord) Reset() {
+	*x = ManagerRecord{}
+	mi := &file_groupcast_manager_v1_record_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ManagerRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ManagerRecord) ProtoMessage() {}
+
+func (x *ManagerRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_groupcast_manager_v1_record_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ManagerRecord.ProtoReflect.Descriptor instead.
+func (*ManagerRecord) Descriptor() ([]byte, []int) {
+	return file_groupcast_manager_v1_record_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ManagerRecord) GetManager() *v1.Manager {
+	if x != nil {
+		return x.Manager
+	}
+	return nil
+}
+
+func (x *ManagerRecord) GetStoreMember() string {
+	if x != nil {
+		return x.StoreMember
+	}
+	return ""
+}
+
 var File_groupcast_manager_v1_record_proto protoreflect.FileDescriptor
 
 const file_groupcast_manager_v1_record_proto_rawDesc = "" +
 	"\n" +
-	"!groupcast/manager/v1/record.proto\x12\x14groupcast.manager.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a!groupcast/group/v1/delivery.proto\x1a&groupcast/replica/v1/replication.proto\"\xb4\x02\n" +
+	"!groupcast/manager/v1/record.proto\x12\x14groupcast.manager.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a!groupcast/group/v1/delivery.proto\x1a groupcast/group/v1/manager.proto\x1a&groupcast/replica/v1/replication.proto\"\xb4\x02\n" +
 	"\x0eDeliveryRecord\x128\n" +
 	"\bdelivery\x18\x01 \x01(\v2\x1c.groupcast.group.v1.DeliveryR\bdelivery\x12+\n" +
 	"\x11group_incarnation\x18\x02 \x01(\x04R\x10groupIncarnation\x12-\n" +
@@ -424,7 +479,10 @@ const file_groupcast_manager_v1_record_proto_rawDesc = "" +
 	"\vreplication\x18\x01 \x01(\v2!.groupcast.replica.v1.ReplicationR\vreplication\x12\x15\n" +
 	"\x03key\x18\x02 \x01(\fB\x03\x80\x01\x01R\x03key\x12-\n" +
 	"\x12sender_incarnation\x18\x03 \x01(\x04R\x11senderIncarnation\x12%\n" +
-	"\x0edelivery_group\x18\x04 \x01(\tR\rdeliveryGroupB\xe5\x01\n" +
+	"\x0edelivery_group\x18\x04 \x01(\tR\rdeliveryGroup\"i\n" +
+	"\rManagerRecord\x125\n" +
+	"\amanager\x18\x01 \x01(\v2\x1b.groupcast.group.v1.ManagerR\amanager\x12!\n" +
+	"\fstore_member\x18\x02 \x01(\tR\vstoreMemberB\xe5\x01\n" +
 	"\x18com.groupcast.manager.v1B\vRecordProtoP\x01ZJgithub.com/groupcast/groupcast/internal/gen/groupcast/manager/v1;managerv1\xa2\x02\x03GMX\xaa\x02\x14Groupcast.Manager.V1\xca\x02\x14Groupcast\\Manager\\V1\xe2\x02 Groupcast\\Manager\\V1\\GPBMetadata\xea\x02\x16Groupcast::Manager::V1b\x06proto3"
 
 var (
@@ -439,30 +497,33 @@ func file_groupcast_manager_v1_record_proto_rawDescGZIP() []byte {
 	return file_groupcast_manager_v1_record_proto_rawDescData
 }
 
-var file_groupcast_manager_v1_record_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_groupcast_manager_v1_record_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_groupcast_manager_v1_record_proto_goTypes = []any{
 	(*DeliveryRecord)(nil),        // 0: groupcast.manager.v1.DeliveryRecord
 	(*Participant)(nil),           // 1: groupcast.manager.v1.Participant
 	(*TreeRecord)(nil),            // 2: groupcast.manager.v1.TreeRecord
 	(*TreeNode)(nil),              // 3: groupcast.manager.v1.TreeNode
 	(*ReplicationRecord)(nil),     // 4: groupcast.manager.v1.ReplicationRecord
-	(*v1.Delivery)(nil),           // 5: groupcast.group.v1.Delivery
-	(*timestamppb.Timestamp)(nil), // 6: google.protobuf.Timestamp
-	(*v1.TreeChange)(nil),         // 7: groupcast.group.v1.TreeChange
-	(*v11.Replication)(nil),       // 8: groupcast.replica.v1.Replication
+	(*ManagerRecord)(nil),         // 5: groupcast.manager.v1.ManagerRecord
+	(*v1.Delivery)(nil),           // 6: groupcast.group.v1.Delivery
+	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
+	(*v1.TreeChange)(nil),         // 8: groupcast.group.v1.TreeChange
+	(*v11.Replication)(nil),       // 9: groupcast.replica.v1.Replication
+	(*v1.Manager)(nil),            // 10: groupcast.group.v1.Manager
 }
 var file_groupcast_manager_v1_record_proto_depIdxs = []int32{
-	5, // 0: groupcast.manager.v1.DeliveryRecord.delivery:type_name -> groupcast.group.v1.Delivery
-	1, // 1: groupcast.manager.v1.DeliveryRecord.members:type_name -> groupcast.manager.v1.Participant
-	6, // 2: groupcast.manager.v1.DeliveryRecord.seal_time:type_name -> google.protobuf.Timestamp
-	3, // 3: groupcast.manager.v1.TreeRecord.nodes:type_name -> groupcast.manager.v1.TreeNode
-	7, // 4: groupcast.manager.v1.TreeRecord.changes:type_name -> groupcast.group.v1.TreeChange
-	8, // 5: groupcast.manager.v1.ReplicationRecord.replication:type_name -> groupcast.replica.v1.Replication
-	6, // [6:6] is the sub-list for method output_type
-	6, // [6:6] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	6,  // 0: groupcast.manager.v1.DeliveryRecord.delivery:type_name -> groupcast.group.v1.Delivery
+	1,  // 1: groupcast.manager.v1.DeliveryRecord.members:type_name -> groupcast.manager.v1.Participant
+	7,  // 2: groupcast.manager.v1.DeliveryRecord.seal_time:type_name -> google.protobuf.Timestamp
+	3,  // 3: groupcast.manager.v1.TreeRecord.nodes:type_name -> groupcast.manager.v1.TreeNode
+	8,  // 4: groupcast.manager.v1.TreeRecord.changes:type_name -> groupcast.group.v1.TreeChange
+	9,  // 5: groupcast.manager.v1.ReplicationRecord.replication:type_name -> groupcast.replica.v1.Replication
+	10, // 6: groupcast.manager.v1.ManagerRecord.manager:type_name -> groupcast.group.v1.Manager
+	7,  // [7:7] is the sub-list for method output_type
+	7,  // [7:7] is the sub-list for method input_type
+	7,  // [7:7] is the sub-list for extension type_name
+	7,  // [7:7] is the sub-list for extension extendee
+	0,  // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_groupcast_manager_v1_record_proto_init() }
@@ -476,7 +537,7 @@ func file_groupcast_manager_v1_record_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_groupcast_manager_v1_record_proto_rawDesc), len(file_groupcast_manager_v1_record_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   5,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

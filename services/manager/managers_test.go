@@ -1,0 +1,335 @@
+package manager_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	managerv1 "github.com/groupcast/groupcast/internal/gen/groupcast/manager/v1"
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/sdk"
+	"github.com/groupcast/groupcast/services/manager"
+	"github.com/groupcast/groupcast/services/manager/managertest"
+	"github.com/groupcast/groupcast/services/manager/store"
+	"github.com/groupcast/groupcast/services/manager/store/storetest"
+	"github.com/groupcast/groupcast/services/manager/view"
+)
+
+// several are managers on one etcd, of which one is in the test's process: it is asked.
+type several struct {
+	etcd  *storetest.Etcd
+	dir   string
+	asked *managertest.Manager
+}
+
+func startSeveral(t *testing.T) *several {
+	t.Helper()
+	s := &several{etcd: storetest.StartEtcd(t), dir: t.TempDir()}
+	s.ask(t)
+	return s
+}
+
+func (s *several) ask(t *testing.T) {
+	t.Helper()
+	config := managertest.Config(filepath.Join(s.dir, "asked"))
+	config.Name, config.Store.Endpoints, config.Identity.CADir = "asked", []string{s.etcd.Endpoint}, filepath.Join(s.dir, "ca")
+	s.asked = managertest.Run(t, config)
+}
+
+func (s *several) start(t *testing.T, name string) *managertest.Process {
+	t.Helper()
+	p := managertest.NewProcess(t, filepath.Join(s.dir, name), "--name="+name, "--store-endpoints="+s.etcd.Endpoint, "--identity-ca-dir="+filepath.Join(s.dir, "ca"))
+	p.Start(t)
+	p.WaitServing(t)
+	return p
+}
+
+// are waits until these managers are here and those missed, says the status and say the metrics; it returns the status.
+func (s *several) are(t *testing.T, here, missed string) (status sdk.Status) {
+	t.Helper()
+	client := s.asked.Client(t)
+	eventually(t, 40*time.Second, fmt.Sprintf("here are %s; missed %s", here, missed), func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		var err error
+		if status, err = client.Status(ctx); err != nil {
+			return false
+		}
+		var online, offline []string
+		for _, one := range status.Managers {
+			if one.Away.IsZero() {
+				online = append(online, one.Name)
+			} else {
+				offline = append(offline, one.Name)
+			}
+		}
+		return strings.Join(online, " ") == here && strings.Join(offline, " ") == missed &&
+			status.ManagersOnline == len(online) && status.ManagersOffline == len(offline) &&
+			gauge(t, s.asked, "groupcast_manager_managers_online") == float64(len(online)) &&
+			gauge(t, s.asked, "groupcast_manager_managers_offline") == float64(len(offline))
+	})
+	return status
+}
+
+// One of three that is killed is missed, since it was; it is not when it is back, nor when it stops in order.
+func TestManagerThatIsKilledIsMissed(t *testing.T) {
+	t.Parallel()
+	s := startSeveral(t)
+	m1, m2 := s.start(t, "m1"), s.start(t, "m2")
+	begun := s.are(t, "asked m1 m2", "")
+	killed := time.Now()
+	m1.Kill()
+	status := s.are(t, "asked m2", "m1")
+	if status.Leader != "asked" {
+		t.Fatalf("%s leads, want the first", status.Leader)
+	}
+	if since := status.Managers[1].Away.Sub(killed); since < -5*time.Second || since > 10*time.Second {
+		t.Errorf("it is missed since %v after it was killed", since)
+	}
+	if m := status.Managers[1]; m.Address != m1.Address || m.Version == "" || !m.Started.Equal(begun.Managers[1].Started) {
+		t.Errorf("%+v, want what it was", m)
+	}
+	m1.Start(t)
+	m1.WaitServing(t)
+	back := s.are(t, "asked m1 m2", "")
+	if !back.Managers[1].Started.After(begun.Managers[1].Started) {
+		t.Errorf("it is said to have begun at %v, as before", back.Managers[1].Started)
+	}
+	m2.Signal(t, syscall.SIGTERM)
+	if status := m2.WaitExit(t, 20*time.Second); status != 0 {
+		t.Errorf("it ended with %d, want 0", status)
+	}
+	s.are(t, "asked m1", "")
+	s.stays(t, "asked m1", "")
+}
+
+// stays waits longer than somebody is silent before he is missed.
+func (s *several) stays(t *testing.T, here, missed string) {
+	t.Helper()
+	wait(t, 15*time.Second)
+	s.are(t, here, missed)
+}
+
+// The one that leads is missed by who leads then, also if neither has led before and the next one does.
+func TestLeaderThatIsKilledIsMissed(t *testing.T) {
+	t.Parallel()
+	cluster := managertest.StartCluster(t, 3)
+	lost := cluster.Leader(t)
+	knows := func(of *managertest.Process, online, offline int) sdk.Status {
+		var known sdk.Status
+		awaitStatus(t, of, fmt.Sprintf("%d of %d", online, online+offline), func(status sdk.Status) bool {
+			known = status
+			return status.Leader != "" && status.ManagersOnline == online && status.ManagersOffline == offline
+		})
+		return known
+	}
+	knows(lost, 3, 0)
+	killed := time.Now()
+	lost.Kill()
+	var rest []*managertest.Process
+	for _, p := range cluster.Managers {
+		if p != lost {
+			rest = append(rest, p)
+		}
+	}
+	for _, asked := range rest {
+		status := knows(asked, 2, 1)
+		at := slices.IndexFunc(status.Managers, func(m sdk.Manager) bool { return m.Address == lost.Address })
+		if since := status.Managers[at].Away.Sub(killed); since < -time.Second || since > 15*time.Second {
+			t.Errorf("it is missed since %v after it was killed", since)
+		}
+	}
+	leader := cluster.Leader(t, rest...)
+	leader.Signal(t, syscall.SIGTERM) // it hands over, and is not missed; who was missed still is
+	if status := leader.WaitExit(t, 20*time.Second); status != 0 {
+		t.Errorf("it ended with %d, want 0", status)
+	}
+	for _, last := range rest {
+		if last != leader {
+			wait(t, 15*time.Second)
+			knows(last, 1, 1)
+		}
+	}
+}
+
+// Another name takes the place of who was missed.
+func TestNewcomerReplacesWhoIsMissed(t *testing.T) {
+	t.Parallel()
+	s := startSeveral(t)
+	m1 := s.start(t, "m1")
+	s.are(t, "asked m1", "")
+	m1.Kill()
+	s.are(t, "asked", "m1")
+	s.start(t, "m2")
+	s.are(t, "asked m2", "")
+}
+
+// A manager of an earlier release does not say that it stops: it is not missed, nor is who was before it was taken back to that.
+func TestEarlierManagersAreNotMissed(t *testing.T) {
+	t.Parallel()
+	s := startSeveral(t)
+	m1 := s.start(t, "m1")
+	s.are(t, "asked m1", "")
+	m1.Kill()
+	s.are(t, "asked", "m1")
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var standing sync.WaitGroup
+	for _, name := range []string{"m0", "m1"} {
+		from := s.open(t)
+		standing.Go(func() {
+			if _, err := from.Campaign(ctx, store.Candidate{Name: name, Address: "127.0.0.1:1"}); err == nil {
+				t.Errorf("%s leads beside another", name)
+			}
+		})
+	}
+	s.are(t, "asked", "")
+	stop()
+	standing.Wait()
+	s.stays(t, "asked", "")
+}
+
+// Members are told how many managers there are, and not who.
+func TestManagersAreNamedToOperators(t *testing.T) {
+	t.Parallel()
+	m := managertest.Start(t)
+	client, err := sdk.Dial(m.Enroll(t, sdk.Token{Role: string(identity.Member), Name: "someone", Groups: []string{"g"}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	status, err := client.Status(t.Context())
+	if err != nil || status.ManagersOnline != 1 || len(status.Managers) != 0 {
+		t.Errorf("a member is told of %d: %v, %v", status.ManagersOnline, status.Managers, err)
+	}
+}
+
+func (s *several) open(t *testing.T) *store.Store {
+	t.Helper()
+	opened, err := store.OpenExternal(t.Context(), []string{s.etcd.Endpoint}, nil, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(opened.Close)
+	return opened
+}
+
+// Who is missed for a day is forgotten; who has a part of the store is, once it has none, and not before.
+func TestWhoIsMissedForADayIsForgotten(t *testing.T) {
+	t.Parallel()
+	s := &several{etcd: storetest.StartEtcd(t), dir: t.TempDir()}
+	earlier := s.open(t)
+	term, err := earlier.Campaign(t.Context(), store.Candidate{Name: "earlier"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, record := range map[string]struct {
+		away   time.Duration
+		member string
+	}{
+		"hours":   {away: 23 * time.Hour},
+		"day":     {away: 25 * time.Hour},
+		"days":    {away: 49 * time.Hour},                         // the newcomer takes its place
+		"ahead":   {away: -time.Hour},                             // by a clock that was wrong
+		"member":  {away: 25 * time.Hour, member: "127.0.0.1"},    // as the etcd has it
+		"removed": {away: time.Minute, member: "removed.example"}, // as it has not
+	} {
+		encoded, err := proto.Marshal(&managerv1.ManagerRecord{
+			Manager:     &groupv1.Manager{Name: name, Version: "v1", AwayTime: timestamppb.New(time.Now().Add(-record.away))},
+			StoreMember: record.member,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := earlier.Commit(t.Context(), term, nil, []store.Op{store.Put(view.ManagerKey(name), encoded)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	term.Resign()
+	s.ask(t)
+	s.are(t, "asked", "ahead hours member")
+	s.stays(t, "asked", "ahead hours member")
+}
+
+// Whoever has a part of the managers' own store is missed however it stopped.
+func TestPartOfTheStoreIsMissedHoweverItStopped(t *testing.T) {
+	t.Parallel()
+	const host = "127.23.8.1"
+	ca, err := identity.NewCA("example.org", time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bundle, err := ca.IssueBundle(identity.ID{Role: identity.Manager, Name: "m"}, 1, host, store.PeerName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	files := identity.FilesIn(filepath.Join(dir, "tls"))
+	if err := files.Write(bundle); err != nil {
+		t.Fatal(err)
+	}
+	own, err := store.OpenCluster(t.Context(), filepath.Join(dir, "store"), store.Cluster{
+		Self: host, Seed: host, Listen: host, Found: true,
+		CertificateFile: files.Certificate, KeyFile: files.Key, AuthorityFile: files.Authorities,
+	}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(own.Close)
+	if members, err := own.Members(t.Context()); err != nil || !slices.Equal(members, []string{host}) || own.Member() != host {
+		t.Fatalf("members %v, this one %q, %v", members, own.Member(), err)
+	}
+	etcd := storetest.StartEtcd(t)
+	elsewhere, err := store.OpenExternal(t.Context(), []string{etcd.Endpoint}, nil, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(elsewhere.Close)
+	for _, c := range []struct {
+		of    *store.Store
+		stays bool
+	}{{own, true}, {elsewhere, false}} {
+		self := store.Candidate{Name: "m", Address: "m:7400", Version: "v1", Started: 1, Member: c.of.Member()}
+		term, err := c.of.Campaign(t.Context(), self)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.of.Commit(t.Context(), term, nil, []store.Op{store.Put(view.ManagerKey("m"), nil)}); err != nil {
+			t.Fatal(err)
+		}
+		term.Resign()
+		manager.Goodbye(t.Context(), self, c.of)
+		if _, found, err := c.of.Get(t.Context(), view.ManagerKey("m")); err != nil || found != c.stays {
+			t.Errorf("with a part of the store %q: it is expected %v, %v", c.of.Member(), found, err)
+		}
+	}
+}
+
+// A manager on its own, with its own store, writes nothing of itself, and is there.
+func TestManagerOnItsOwn(t *testing.T) {
+	m := managertest.Start(t)
+	client := m.Client(t)
+	first, err := client.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(first.Managers) != 1 || first.ManagersOnline != 1 || first.Managers[0].Address != m.Address || first.Managers[0].Name != first.Name {
+		t.Errorf("%d managers: %+v", first.ManagersOnline, first.Managers)
+	}
+	wait(t, 5*time.Second)
+	second, err := client.Status(t.Context())
+	if err != nil || second.Revision != first.Revision {
+		t.Errorf("from revision %d to %d without anything to write, %v", first.Revision, second.Revision, err)
+	}
+}
