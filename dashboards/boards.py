@@ -9,13 +9,14 @@ def overview():
         "groupcast-overview", "Groupcast / Overview", "Whether all parts are there, and how much they carry.",
         ("Parts", [
             number("Managers", "Managers that answer.", "short", 'sum(up{job="manager", HERE})'),
+            number("Managers missed", "Managers that were there and are not.", "short", "max(groupcast_manager_managers_offline{HERE})"),
             number("Leader", "Managers that lead: one, but for the moments in which another takes over.", "short",
                    "sum(groupcast_manager_leading{HERE})"),
-            number("Agents online", "Agents that report to the leader.", "short", "max(groupcast_manager_agents_online{HERE})"),
+            number("Agents online", "Agents that report to the leader.", "short", "max(groupcast_manager_agents_online{HERE})", span=3),
             number("Agents silent", "Agents that were there and report no more.", "short",
-                   "max(groupcast_manager_agents_offline{HERE})"),
-            number("Members", "Members that are joined, over all groups.", "short", "max(groupcast_manager_members{HERE})"),
-            number("Groups", "Groups that exist.", "short", "max(groupcast_manager_groups{HERE})"),
+                   "max(groupcast_manager_agents_offline{HERE})", span=3),
+            number("Members", "Members that are joined, over all groups.", "short", "max(groupcast_manager_members{HERE})", span=3),
+            number("Groups", "Groups that exist.", "short", "max(groupcast_manager_groups{HERE})", span=3),
         ]),
         ("Work", [
             lines("Deliveries", "Deliveries that run.", "short", Query("max(groupcast_manager_deliveries_running{HERE})", "running")),
