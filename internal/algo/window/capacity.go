@@ -20,6 +20,8 @@ type summary struct {
 	// deepest is the upper quartile of those that are not known to have one on their own path.
 	// Where it is much more, some have learnt their round trips while a queue stood.
 	deepest time.Duration
+	// drained is whether some have been seen without a queue: only their queues count then.
+	drained bool
 	mss     int
 	drain   float64 // what of the windows is left, to let the queue run empty
 	initial int     // connections that may turn out to be short
@@ -40,6 +42,7 @@ func summarize(all []*history) summary {
 	disturbed := 0
 	queues, shared := make([]time.Duration, 0, len(all)), make([]time.Duration, 0, len(all))
 	long := slices.ContainsFunc(all, func(h *history) bool { return h.long && h.flows() })
+	s.drained = slices.ContainsFunc(all, func(h *history) bool { return h.drained && h.flows() })
 	for _, h := range all {
 		s.delivered += h.client.Throughput
 		s.planned += h.counted
@@ -56,7 +59,7 @@ func summarize(all []*history) summary {
 		if target := h.client.Target; target > 0 && (s.weight == 0 || target < s.weight) {
 			s.weight = target
 		}
-		if tells && h.flows() {
+		if tells && h.flows() && (h.drained || !s.drained) {
 			queues = append(queues, h.rtt-h.base)
 			if !h.path.narrow {
 				shared = append(shared, h.rtt-h.base)

@@ -84,7 +84,7 @@ const (
 
 func (c *contest) step(now time.Time, seen summary) mode {
 	standing := seen.stands(seen.delivered)
-	missed, queued := seen.delivered < missedShare*seen.targets, seen.queue > standing
+	missed, queued := seen.missed(), seen.queue > standing
 	c.missed, c.calm, c.queued = c.missed+1, c.calm+1, c.queued+1
 	if !missed || !queued {
 		c.missed = 0
@@ -167,6 +167,9 @@ func (c *contest) concede(now time.Time, seen summary) {
 	c.less = seen.delivered
 	c.enter(contested, now)
 }
+
+// missed is whether the targets are, together.
+func (s summary) missed() bool { return s.delivered < missedShare*s.targets }
 
 // share is what share of the targets comes.
 func (s summary) share() float64 { return float64(s.delivered / max(s.targets, 1)) }

@@ -10,23 +10,34 @@ type drain struct {
 	pause   time.Duration
 	running bool
 	shorter bool // a round trip has been learnt that is shorter than was known
+	// possible is whether it could be done in the last step.
+	possible bool
 }
 
 const (
 	// drainShare is what of the windows is left for the length of a step, and deepShare where
 	// nothing was learnt yet, or something the last time.
 	drainShare, deepShare = .75, .5
-	// drainTarget is what of its target a client is left all the same.
-	drainTarget = .9
+	// drainTarget is what of its target a client is left all the same, where targets are met.
+	drainTarget = .93
 	// firstDrain is how long after the first queue it is done first, and nextDrain how long
 	// after something was learnt. Where nothing was, it takes twice as long, up to lastDrain.
 	firstDrain, nextDrain, lastDrain = time.Second, 4 * time.Second, 2 * time.Minute
 )
 
 // step returns what of their windows all are to have until the next.
-func (d *drain) step(now time.Time, possible bool, all []*history) float64 {
+func (d *drain) step(now time.Time, possible, queued bool, all []*history) float64 {
+	d.possible = possible
+	newcomers := false
 	for _, h := range all {
 		d.shorter = d.shorter || h.shorter
+		if h.long && !h.drained {
+			d.shorter, newcomers = true, true
+		}
+	}
+	// Who came while a queue stood has learnt its round trip with that.
+	if newcomers && queued && !d.next.IsZero() && d.next.Sub(now) > firstDrain {
+		d.next = now.Add(firstDrain)
 	}
 	switch {
 	case d.running:
@@ -35,6 +46,9 @@ func (d *drain) step(now time.Time, possible bool, all []*history) float64 {
 			d.pause = nextDrain
 		}
 		d.running, d.next = false, now.Add(d.pause)
+		for _, h := range all {
+			h.drained = h.drained || h.long
+		}
 	case !possible:
 	case d.next.IsZero():
 		d.shorter, d.next = true, now.Add(firstDrain)

@@ -25,6 +25,7 @@ type history struct {
 	plans   [4]Rate // what the windows were made for in them
 	leaves  int     // steps in a row in which it left some of its windows unused
 	long    bool    // it has sent more than a short transfer
+	drained bool    // the queue has run empty since
 	initial int     // connections that may turn out to be short
 	// owed is how many bytes it is behind its target.
 	owed float64

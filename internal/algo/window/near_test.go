@@ -1,6 +1,7 @@
 package window_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -115,5 +116,43 @@ func TestShortPathsTakeNothingFromLongOnes(t *testing.T) {
 				t.Errorf("%s has %.2f times its part", u.Name, part)
 			}
 		}
+	}
+}
+
+// Where all are near and their targets are more than a narrow link has, who comes first has learnt its round trip without a
+// queue and the others with one, so that it alone seems to be held up elsewhere. It has priority all the same, whenever it
+// came: most of its target.
+func TestPriorityHoldsOnANarrowLinkThatIsNear(t *testing.T) {
+	sum, n := 0., 0.
+	for _, rate := range []float64{20, 64} {
+		for _, path := range []time.Duration{ms / 10, ms} {
+			for _, gap := range []time.Duration{0, 300 * ms, 3 * second} {
+				for place := range 3 {
+					s := newSite(rate*mbit, 400e3, controller(t, window.Groupcast))
+					var first *upload
+					for i := range 4 {
+						u := &upload{path: path, cubic: true}
+						u.Name, u.Target, u.Minimum = fmt.Sprint(i), mbits(rate/2), mbits(rate/32)
+						if i == place {
+							u.Minimum, u.Priority = mbits(rate/8), 1
+							first = u
+						}
+						s.join(u)
+						s.run(gap)
+					}
+					from := s.now + 5*second
+					s.run(25 * second)
+					share := first.mean(from, from+20*second) / (rate / 2 * mbit)
+					if share < .5 {
+						t.Errorf("%.0f Mbit/s, %v away, in place %d, each %v after the other: %.2f of its target", rate, path, place, gap, share)
+					}
+					sum, n = sum+share, n+1
+				}
+			}
+		}
+	}
+	t.Logf("%.3f of its target in the mean", sum/n)
+	if sum/n < .78 {
+		t.Errorf("%.3f of its target in the mean", sum/n)
 	}
 }

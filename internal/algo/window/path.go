@@ -26,14 +26,15 @@ const (
 	wide = 4
 )
 
-// step takes what was seen of the client after the access link.
-func (p *path) step(now time.Time, h *history, shared time.Duration) {
+// step takes what was seen of the client after the access link, the queue before that, and whether that is known: as long
+// as all have learnt their round trips with a queue, who came first seems to have one of its own.
+func (p *path) step(now time.Time, h *history, shared time.Duration, known bool) {
 	p.queue = 0
 	disturbed := !h.disturbed.IsZero() && now.Sub(h.disturbed) < owedTime
 	if h.leaves == 0 || disturbed { // else it is the client that waits, not its segments
 		p.queue = max(0, h.rtt-h.base-shared)
 	}
-	if p.queue < time.Duration(ownShare*float64(h.trip())) {
+	if !known || p.queue < time.Duration(ownShare*float64(h.trip())) {
 		p.queue = 0
 	}
 	seen := summary{

@@ -44,7 +44,10 @@ func (h *history) bytes(seen summary, damping float64) float64 {
 	if !h.crowded(seen) {
 		h.meant = h.rate
 		if seen.drain < 1 {
-			h.meant = max(h.rate*Rate(seen.drain), min(h.rate, drainTarget*h.client.Target))
+			h.meant = h.rate * Rate(seen.drain)
+			if h.rule == Surplus && !seen.missed() { // else it has not its target anyway
+				h.meant = max(h.meant, min(h.rate, drainTarget*h.client.Target))
+			}
 		}
 		return h.gain * damping * h.meant.bytes(trip)
 	}
