@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/groupcast/groupcast/e2e/lab/link"
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 )
 
@@ -348,6 +349,41 @@ func TestCanceledWhileItRuns(t *testing.T) {
 	r.awaitReceiving(id)
 	r.run(0, "replication", "cancel", id)
 	r.wait(1, watch)
+}
+
+// However a replication ends while one LAN lags, the replicas of the other are COMPLETE from when they have it all, and those that
+// lag are told why they have not.
+func TestLaggingLANCostsOthersNothing(t *testing.T) {
+	r := startRacks(t, link.Shape{}, link.Shape{Rate: 2 * link.Mbit})
+	for _, tt := range []struct {
+		reason string
+		flags  []string
+		end    func(id string)
+	}{
+		{"deadline", []string{"--deadline", "8s"}, func(string) {}},
+		{"canceled", nil, func(id string) { r.run(0, "replication", "cancel", id) }},
+		{"sender_lost", nil, func(string) { r.must(r.store.process.Kill()) }},
+	} {
+		source := r.file(tt.reason+".img", 12<<20)
+		p, id := r.begin(source, tt.flags...)
+		for _, one := range r.replicas[:2] {
+			r.await(one.Name()+" has all", func() bool {
+				_, err := os.Stat(copyAt(one, source))
+				return err == nil
+			})
+		}
+		tt.end(id)
+		said := r.wait(3, p)
+		for i, one := range r.replicas {
+			want := one.Name() + " +rack1 +multicast +COMPLETE "
+			if i >= 2 {
+				want = one.Name() + ` +rack2 +multicast +FAILED\(` + tt.reason + `\) `
+			}
+			if !matches(said, want) {
+				t.Errorf("no line as %q:\n%s", want, said)
+			}
+		}
+	}
 }
 
 // A sender does not wait for a replica that refuses, neither for as long as it waits for those who may come: with one

@@ -51,14 +51,16 @@ const (
 	patience = 90 * time.Second
 )
 
-func startRacks(t *testing.T) *racks {
+// startRacks starts all; the store's links to the racks may be shaped.
+func startRacks(t *testing.T, shapes ...link.Shape) *racks {
 	t.Helper()
 	l := labtest.New(t, 1)
 	rack1, rack2, router := l.LAN("rack1"), l.LAN("rack2"), l.Router("router")
 	r := &racks{T: t, dir: t.TempDir(), manager: l.Host("manager"), store: &replicator{Host: l.Host("store")}}
 	l.Link(r.manager, rack1, link.Shape{})
-	for _, lan := range []*lab.LAN{rack1, rack2} {
-		r.uplinks = append(r.uplinks, l.Link(r.store.Host, lan, link.Shape{}).From(r.store.Host))
+	shapes = append(shapes, link.Shape{}, link.Shape{})
+	for i, lan := range []*lab.LAN{rack1, rack2} {
+		r.uplinks = append(r.uplinks, l.Link(r.store.Host, lan, shapes[i]).From(r.store.Host))
 		l.Link(router, lan, link.Shape{})
 	}
 	for i, host := range l.Hosts("r", 4) {

@@ -181,6 +181,47 @@ func TestReplicationLosesItsSender(t *testing.T) {
 	}
 }
 
+// However a replication ends while one LAN lags, who has it all is COMPLETE, and the others are told why they have not.
+func TestReplicationEndsWhileOneLANLags(t *testing.T) {
+	t.Parallel()
+	for reason, end := range map[string]func(t *testing.T, s *site, sender *replicator, config sdk.Config, id string){
+		"deadline": func(*testing.T, *site, *replicator, sdk.Config, string) {},
+		"canceled": func(t *testing.T, s *site, _ *replicator, _ sdk.Config, id string) {
+			if _, err := s.client.CancelReplication(t.Context(), id); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"sender_lost": func(t *testing.T, s *site, _ *replicator, config sdk.Config, _ string) {
+			s.register(t, "s", config, "rack1", "rack2")
+		},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			s := newSite(t, mustRead(t, managertest.Start(t).Access))
+			config := letIn(t, s.config, "replicator", "s")
+			sender, whole, behind := s.register(t, "s", config, "rack1", "rack2"), s.replicator(t, "r1", "rack1"), s.replicator(t, "r2", "rack2")
+			spec := sdk.ReplicationSpec{SourceNode: "s", SourcePath: "/srv/disk.img", TargetPath: "/srv", Selector: "r1,r2"}
+			if reason == "deadline" {
+				spec.Deadline = 5 * time.Second
+			}
+			begun, err := s.client.Replicate(t.Context(), spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sender.has(t, begun.ID, "the sender", isTask)
+			sender.sends(&replicav1.SendReport{Replication: begun.ID, Announcing: true, Name: "disk.img", Length: megabyte, SentBytes: 5, Root: root(1)})
+			behind.receives(&replicav1.ReceiveReport{Replication: begun.ID, State: isReceiving, Bytes: 5})
+			s.becomes(t, begun.ID, "under way", func(r sdk.Replication) bool { return len(r.Root) > 0 && replicaOf(r, "r2").Bytes > 0 })
+			whole.receives(&replicav1.ReceiveReport{Replication: begun.ID, State: isCompleteReplica, Bytes: megabyte, Root: root(1)})
+			s.becomes(t, begun.ID, "complete at one", func(r sdk.Replication) bool { return replicaOf(r, "r1").State == sdk.ReplicaComplete })
+			end(t, s, sender, config, begun.ID)
+			ended := s.becomes(t, begun.ID, "ended", func(r sdk.Replication) bool { return r.State != sdk.ReplicationRunning })
+			if one, other := replicaOf(ended, "r1"), replicaOf(ended, "r2"); one.State != sdk.ReplicaComplete || other.Reason != reason || ended.Reason != reason {
+				t.Errorf("it ended as %+v", ended)
+			}
+		})
+	}
+}
+
 // Which replications there are, their keys and receipts survive the leader; how far everybody is,
 // is reported again.
 func TestReplicationSurvivesItsLeader(t *testing.T) {

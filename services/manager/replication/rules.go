@@ -30,8 +30,9 @@ const (
 type facts struct {
 	now      time.Time
 	deadline time.Time // zero is none
-	agents   bool      // session agents can carry it to replicas that multicast does not reach
-	device   bool      // it goes to block devices
+	canceled bool
+	agents   bool // session agents can carry it to replicas that multicast does not reach
+	device   bool // it goes to block devices
 	sender   senderFacts
 	replicas []replicaFacts
 }
@@ -126,6 +127,8 @@ func (r replicaFacts) isFinal() bool {
 func (f facts) over() (reason, detail string) {
 	s := f.sender
 	switch {
+	case f.canceled:
+		return Canceled, "the replication was canceled"
 	case s.reason == SourceFailed:
 		return SourceFailed, s.detail
 	case s.gone:

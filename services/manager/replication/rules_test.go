@@ -128,6 +128,8 @@ func TestOutcome(t *testing.T) {
 
 		{"all have it at the deadline", facts{now: after(10), deadline: after(10), sender: sealed, replicas: []replicaFacts{b}}, "b:COMPLETE; ended"},
 		{"before the deadline", facts{now: after(9.9), deadline: after(10), sender: sending, replicas: []replicaFacts{a}}, ""},
+		{"canceled, and one has it all", facts{now: after(3), canceled: true, sender: sealed, replicas: []replicaFacts{a, b, failedThere, away(1)}}, "a:FAILED(canceled) b:COMPLETE f:FAILED(no_room) u:UNKNOWN; ended canceled"},
+		{"canceled, and all have it", facts{now: after(3), canceled: true, sender: sealed, replicas: []replicaFacts{b}}, "b:COMPLETE; ended"},
 		{"at the deadline", facts{now: after(10), deadline: after(10), sender: sealed, replicas: []replicaFacts{a, b, away(3)}}, "a:FAILED(deadline) b:COMPLETE u:UNKNOWN; ended deadline"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

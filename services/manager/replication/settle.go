@@ -155,7 +155,7 @@ func (d *Desk) noteEnd(r *replicav1.Replication) {
 		"complete", r.GetCompleteCount(), "replicas", r.GetReplicaCount())
 }
 
-// Cancel ends a replication. One that has ended stays as it is.
+// Cancel ends a replication: who has said that it has all is complete. One that has ended stays as it is.
 func (d *Desk) Cancel(ctx context.Context, id string) (*replicav1.CancelReplicationResponse, error) {
 	var before, after *replicav1.Replication // if it is this that ends it
 	err := d.ledger.Write(ctx, ledger.Request{}, nil, func() (ledger.Plan, error) {
@@ -165,14 +165,10 @@ func (d *Desk) Cancel(ctx context.Context, id string) (*replicav1.CancelReplicat
 			return ledger.Plan{}, err
 		}
 		record, now := proto.CloneOf(r.ReplicationRecord), time.Now()
-		v := verdict{outcomes: make(map[string]outcome), ended: true, reason: Canceled, detail: "the replication was canceled"}
-		for _, replica := range d.facts(r, now).replicas {
-			if !replica.isFinal() {
-				v.outcomes[replica.name] = failed(v.reason, v.detail)
-			}
-		}
+		f := d.facts(r, now)
+		f.canceled = true
 		d.describe(record.GetReplication())
-		d.apply(record, v, now)
+		d.apply(record, decide(f), now)
 		before, after = r.GetReplication(), record.GetReplication()
 		return putReplication(record, r.Changed)
 	})

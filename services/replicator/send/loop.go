@@ -230,6 +230,7 @@ func (l *loop) hash(now time.Time) error {
 	defer l.mu.Unlock()
 	l.root = object.Root(l.source.hash.Sum())
 	l.rules.Seal(l.root)
+	l.shown = time.Time{} // told at once: who has all is complete by it, whatever comes next
 	return nil
 }
 
