@@ -268,6 +268,34 @@ func TestDeliveryLateMembers(t *testing.T) {
 	}
 }
 
+// Who came late to a delivery that fails or is canceled is told so at once, and why.
+func TestDeliveryLateMemberIsToldWhy(t *testing.T) {
+	_, party := startParty(t)
+	p := newPair(t, party)
+	canceled, failed, lost := p.create(t, p.sender, file(megabyte)), p.create(t, p.sender, file(megabyte)), p.create(t, p.sender, file(megabyte))
+	late := p.join(t, "late", "node-2", receiveToo)
+	for _, id := range []string{canceled, failed, lost} {
+		late.has(t, id, "fed by its node's agent", fedBy("a2"))
+	}
+	if _, err := p.deliveries.CancelDelivery(t.Context(), &groupv1.CancelDeliveryRequest{Delivery: canceled}); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []*node{p.m1, p.m2} {
+		_, err := p.deliveries.RecordReceipt(t.Context(), &groupv1.RecordReceiptRequest{
+			Delivery: failed, Member: n.name, Incarnation: n.member.GetIncarnation(), State: groupv1.ReceiptState_RECEIPT_STATE_FAILED, Reason: "no_room",
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.leave(t, p.sender)
+	for id, want := range map[string]string{canceled: "canceled", failed: "canceled", lost: "sender_lost"} {
+		late.has(t, id, "told "+want, func(a *groupv1.Assignment) bool {
+			return a.GetEnded() && a.GetReason() == want && a.GetDetail() != ""
+		})
+	}
+}
+
 // Who joins when the agents no longer keep an ended delivery is not told to receive it: nobody would send it.
 func TestDeliveryNoLongerKept(t *testing.T) {
 	_, party := startParty(t)

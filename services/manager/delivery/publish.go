@@ -156,8 +156,24 @@ func (k *keeper) finish(delivery view.Delivery, id identity.ID, assignment *grou
 		return true
 	default:
 		assignment.Ended = ended
+		if receipt.GetState() != groupv1.ReceiptState_RECEIPT_STATE_COMPLETE {
+			assignment.Reason, assignment.Detail = whyOver(delivery)
+		}
 	}
 	return !ended || now.Before(lingerUntil(delivery))
+}
+
+// whyOver says why nothing more comes of a delivery to a member that has no receipt of it, as one that came late; nothing if
+// it may still have all: what was handed over comes to its end.
+func whyOver(delivery view.Delivery) (reason, detail string) {
+	record := delivery.GetDelivery()
+	switch {
+	case record.GetReason() != "":
+		return record.GetReason(), delivery.GetDetail()
+	case record.GetState() == groupv1.DeliveryState_DELIVERY_STATE_FAILED:
+		return Canceled, "the delivery ended: it failed at all members that it began with"
+	}
+	return "", ""
 }
 
 // mayGoOn tells whether a member is still fed although the delivery has ended.
