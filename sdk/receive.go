@@ -138,16 +138,13 @@ func (s *Session) Receive(ctx context.Context, options ReceiveOptions) iter.Seq2
 	}
 }
 
-// What nobody has gone on with for abandoned is removed, now and every sweepPause.
-const (
-	abandoned  = 7 * 24 * time.Hour
-	sweepPause = 24 * time.Hour
-)
+// sweepPause is how often it is looked for what nobody has gone on with.
+const sweepPause = 24 * time.Hour
 
 // sweep removes what is left in a directory of deliveries that nobody has gone on with.
 func (s *Session) sweep(ctx context.Context, dir string) {
 	for {
-		removed, err := object.Sweep(dir, abandoned)
+		removed, err := object.Sweep(dir, object.Abandoned)
 		if removed > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
 			s.client.log.Info("looked for unfinished objects of long ago", "dir", dir, "removed", removed, "error", err)
 		}

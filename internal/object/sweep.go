@@ -8,6 +8,9 @@ import (
 	"time"
 )
 
+// Abandoned is how long a partial waits for somebody who goes on with it.
+const Abandoned = 7 * 24 * time.Hour
+
 // Sweep removes the partials in a directory that no landing has touched for so
 // long, and returns how many. Those that are landing it leaves alone.
 func Sweep(dir string, olderThan time.Duration) (removed int, err error) {

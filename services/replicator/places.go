@@ -90,7 +90,7 @@ func (p *places) landing(ctx context.Context, path, serial string, info object.I
 	if err != nil {
 		return nil, err
 	}
-	return object.Land(ctx, real, info)
+	return receive.LandObject(ctx, real, info)
 }
 
 func (p *places) target(path, serial string) device.Target {

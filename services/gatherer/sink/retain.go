@@ -21,9 +21,6 @@ type Retention struct {
 	Bytes uint64        // of one client: the oldest goes first
 }
 
-// abandoned is how long what has come of an upload waits for its client.
-const abandoned = 7 * 24 * time.Hour
-
 // surelyCommitted is behind how many full segments a stream's are committed: more is never
 // asked for.
 const surelyCommitted = 5
@@ -36,7 +33,7 @@ type kept struct {
 }
 
 // Longest returns how old something is at most that is removed for its age.
-func (r Retention) Longest() time.Duration { return max(r.Age, abandoned) }
+func (r Retention) Longest() time.Duration { return max(r.Age, object.Abandoned) }
 
 // Retain removes from a client's directory what need not stay: whole files, and whole segments of
 // streams but the last ones, which the stream goes on behind. It returns how many files and bytes.
@@ -75,7 +72,7 @@ func survey(dir string, wanted, aged bool) (all []kept, err error) {
 			return ignoreGone(err)
 		case entry.IsDir() && object.IsPartial(entry.Name()):
 			if aged {
-				_, _ = object.Sweep(filepath.Dir(path), abandoned) // what is left is swept another time
+				_, _ = object.Sweep(filepath.Dir(path), object.Abandoned) // what is left is swept another time
 			}
 			return filepath.SkipDir
 		case !wanted:

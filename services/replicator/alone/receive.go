@@ -165,5 +165,5 @@ func (r *receiving) open(ctx context.Context, info object.Info) (receive.Landing
 	if !there.IsDir() {
 		return nil, usageError{errors.New("--into " + r.into + ": give a directory or a block device")}
 	}
-	return object.Land(ctx, r.into, info)
+	return receive.LandObject(ctx, r.into, info)
 }
