@@ -13,7 +13,8 @@ import (
 )
 
 // checkRoom says whether the file system of a directory has no room for so many
-// more bytes and files. Others write there too, so a write may find it full all
+// more bytes and files. Where the source has holes is not known when it is asked: they count
+// as if they took room. Others write there too, so a write may find it full all
 // the same; but what cannot fit need not be begun.
 func checkRoom(dir *os.File, bytes, files uint64) error {
 	var stat unix.Statfs_t
