@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/groupcast/groupcast/e2e/lab"
 	"github.com/groupcast/groupcast/e2e/lab/link"
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 )
@@ -254,6 +255,28 @@ func TestTwoReplicationsAtOnce(t *testing.T) {
 	for _, replica := range r.replicas {
 		r.wantCopy(replica, one)
 		r.wantCopy(replica, two)
+	}
+}
+
+// Of two equal replications at once the second waits at each replica until the first is done there, and has it then.
+func TestTwoEqualReplicationsAtOnce(t *testing.T) {
+	r := startRacks(t)
+	source := r.file("disk.img", 12<<20)
+	first, id := r.begin(source)
+	r.awaitReceiving(id)
+	second, other := r.begin(source)
+	for _, p := range []*lab.Process{first, second} {
+		if said := r.wait(0, p); !strings.Contains(said, "4 of 4 replicas are complete") {
+			t.Errorf("it said:\n%s", said)
+		}
+	}
+	for _, replica := range r.replication(other).GetReplicas() {
+		if replica.GetResumedBytes() != 12<<20 {
+			t.Errorf("%s was sent what the first had brought: %v", replica.GetName(), replica)
+		}
+	}
+	for _, one := range r.replicas {
+		r.wantCopy(one, source)
 	}
 }
 

@@ -87,7 +87,7 @@ func (w *worker) receiveFrom(ctx context.Context, j *job, key []byte, task *repl
 			w.landed(j, p.Landed, p.Stats)
 		},
 	}, receive.Config{
-		Place: place, Key: key, Name: w.name, LAN: task.GetLan(), Durable: true, Patience: silence,
+		Place: place, Key: key, Name: w.name, LAN: task.GetLan(), Waits: true, Durable: true, Patience: silence,
 		Find: func(ctx context.Context, info object.Info) (receive.Landing, error) {
 			w.note(true, func() { said.State = replicav1.ReplicaState_REPLICA_STATE_RECEIVING })
 			return w.places.found(ctx, task.GetPath(), task.GetDeviceSerial(), info)

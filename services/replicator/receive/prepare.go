@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/ecdh"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -81,13 +82,24 @@ func (h *herald) refuse(ctx context.Context, reason error) {
 	}
 }
 
+// busyPause is how often it is looked whether another replication of the same is done.
+const busyPause = 200 * time.Millisecond
+
 // land opens what may be there already, or where it lands.
 func land(ctx context.Context, config Config, info object.Info, again bool) (Landing, error) {
-	if config.Find != nil && !again && info.Length > 0 {
-		found, err := config.Find(ctx, info)
-		if found != nil || err != nil {
-			return found, err
+	for {
+		if config.Find != nil && !again && info.Length > 0 {
+			found, err := config.Find(ctx, info)
+			if found != nil || err != nil {
+				return found, err
+			}
+		}
+		landing, err := config.Open(ctx, info)
+		if !config.Waits || !errors.Is(err, object.ErrBusy) {
+			return landing, err
+		}
+		if !pause.For(ctx, busyPause) { // when the other is done, it is here
+			return nil, context.Cause(ctx)
 		}
 	}
-	return config.Open(ctx, info)
 }

@@ -42,6 +42,8 @@ type Config struct {
 	Find func(ctx context.Context, info object.Info) (Landing, error)
 	// Open opens what lands, once it is known what.
 	Open func(ctx context.Context, info object.Info) (Landing, error)
+	// Waits has one that finds the same being received there already wait for that, instead of refusing.
+	Waits bool
 	// Durable has what landed be on disk before it counts as complete.
 	Durable bool
 	// Leaves has one that is interrupted tell the sender, which is not to expect it again.
