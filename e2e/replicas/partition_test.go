@@ -2,6 +2,7 @@ package replicas_test
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -266,8 +267,13 @@ func TestDevicesAreRefused(t *testing.T) {
 		"another device":  {"--into", p.devices[0], "--allow-device", p.devices[0], "--serial", "another"},
 		"is no block dev": {"--into", "/dev/zero", "--allow-device", "/dev/zero"},
 	} {
+		status := 2
+		if why == "needed" { // how much comes, the sender tells
+			status = 1
+		}
 		one := p.start(p.receivers[0], append([]string{"receive", "--await", "20s"}, arguments...)...)
-		if err := one.Wait(); err == nil || !strings.Contains(one.Output(), why) && !strings.Contains(one.Output(), "directory or a block device") {
+		exit := new(exec.ExitError)
+		if err := one.Wait(); !errors.As(err, &exit) || exit.ExitCode() != status || !strings.Contains(one.Output(), why) {
 			t.Errorf("want a refusal with %q, have %v:\n%s", why, err, one.Output())
 		}
 	}

@@ -156,8 +156,8 @@ func (a *app) checkKey(command *cobra.Command, _ []string) error {
 
 // meet is where and with which key to meet.
 func (a *app) meet() (multicast.Place, []byte, error) {
-	if _, err := net.InterfaceByName(a.lan); err != nil {
-		return multicast.Place{}, nil, usageError{fmt.Errorf("--lan %s: %w", a.lan, err)}
+	if err := a.checkInterface(); err != nil {
+		return multicast.Place{}, nil, err
 	}
 	m, err := meet(a.phrase)
 	if err != nil {
@@ -169,6 +169,14 @@ func (a *app) meet() (multicast.Place, []byte, error) {
 		}
 	}
 	return multicast.Place{Group: m.group, Interface: a.lan, TTL: a.ttl}, m.key, nil
+}
+
+// checkInterface refuses a network interface that there is not.
+func (a *app) checkInterface() error {
+	if _, err := net.InterfaceByName(a.lan); err != nil {
+		return usageError{fmt.Errorf("--lan %s: %w: 'ip link' lists those that there are", a.lan, err)}
+	}
+	return nil
 }
 
 // groupGiven is the group that --group names.

@@ -51,6 +51,9 @@ func (a *app) isPaper() (bool, error) {
 
 // paperPlace is where to meet.
 func (a *app) paperPlace() (multicast.Place, error) {
+	if err := a.checkInterface(); err != nil {
+		return multicast.Place{}, err
+	}
 	group, err := a.groupGiven()
 	if err != nil {
 		return multicast.Place{}, err

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/groupcast/groupcast/internal/bytesize"
 	"github.com/groupcast/groupcast/internal/object"
@@ -82,6 +83,25 @@ func (r *receiving) check() error {
 	return nil
 }
 
+// checkInto says why nothing can land there, whatever comes: who calls is told before it is waited for a sender. What is
+// found out later, that sender is told, too.
+func (r *receiving) checkInto() error {
+	if device.IsDevice(r.into) {
+		return r.device().Check()
+	}
+	if r.target.Serial != "" {
+		return errors.New("it is no block device, so it has no serial number: leave --serial out, or name the device")
+	}
+	if err := r.makeDirectory(); err != nil {
+		return err
+	}
+	if err := unix.Faccessat(unix.AT_FDCWD, r.into, unix.W_OK|unix.X_OK, unix.AT_EACCESS); err != nil {
+		return fmt.Errorf("this user may not write there: %w", err)
+	}
+	return nil
+}
+
+
 func (a *app) receive(ctx context.Context, r *receiving) error {
 	if r.ack != "received" && r.ack != "durable" {
 		return usageError{fmt.Errorf("--ack %s: it can be received or durable", r.ack)}
@@ -94,6 +114,9 @@ func (a *app) receive(ctx context.Context, r *receiving) error {
 	place, key, err := a.meet()
 	if err != nil {
 		return err
+	}
+	if err := r.checkInto(); err != nil {
+		return usageError{fmt.Errorf("--into %s: %w", r.into, err)}
 	}
 	shown := &line{to: a.stderr, quiet: a.quiet}
 	shown.say("waiting for a sender on %s", a.lan)
@@ -141,13 +164,23 @@ func (r *receiving) device() device.Target {
 	return target
 }
 
-// makeDirectory makes the directory to receive into, unless there is something, or it would be among devices.
+// makeDirectory makes the directory to receive into, unless it is there, or would be among devices.
 func (r *receiving) makeDirectory() error {
-	at, err := filepath.Abs(r.into)
-	if _, there := os.Stat(at); err != nil || !errors.Is(there, fs.ErrNotExist) || strings.HasPrefix(at, "/dev/") {
+	there, err := os.Stat(r.into)
+	at, wrong := filepath.Abs(r.into)
+	switch {
+	case wrong != nil:
+		return wrong
+	case errors.Is(err, fs.ErrNotExist) && strings.HasPrefix(at, "/dev/"):
+		return errors.New("there is no such device: lsblk lists those that there are")
+	case errors.Is(err, fs.ErrNotExist):
+		return os.MkdirAll(r.into, 0o755)
+	case err != nil:
 		return err
+	case !there.IsDir():
+		return errors.New("it is no block device and no directory: give one of these")
 	}
-	return os.MkdirAll(at, 0o755)
+	return nil
 }
 
 // open opens where it lands.
@@ -157,13 +190,6 @@ func (r *receiving) open(ctx context.Context, info object.Info) (receive.Landing
 	}
 	if err := r.makeDirectory(); err != nil {
 		return nil, err
-	}
-	there, err := os.Stat(r.into)
-	if err != nil {
-		return nil, err
-	}
-	if !there.IsDir() {
-		return nil, usageError{errors.New("--into " + r.into + ": give a directory or a block device")}
 	}
 	return receive.LandObject(ctx, r.into, info)
 }

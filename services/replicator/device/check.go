@@ -36,6 +36,15 @@ func IsDevice(path string) bool {
 	return err == nil && info.Mode()&os.ModeDevice != 0 && info.Mode()&os.ModeCharDevice == 0
 }
 
+// Check says why nothing can be written to the device, as far as that is known before anything comes.
+func (t Target) Check() error {
+	file, err := t.open(object.Info{Kind: object.File})
+	if err != nil {
+		return err
+	}
+	return file.Close() // nothing was done with it
+}
+
 // open opens the device if it may be overwritten with an object.
 func (t Target) open(info object.Info) (*os.File, error) {
 	if info.Kind != object.File {
