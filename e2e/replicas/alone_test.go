@@ -14,9 +14,12 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/encoding/protojson"
+
 	"github.com/groupcast/groupcast/e2e/lab"
 	"github.com/groupcast/groupcast/e2e/lab/labtest"
 	"github.com/groupcast/groupcast/e2e/lab/link"
+	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 	"github.com/groupcast/groupcast/internal/testprocess"
 )
 
@@ -53,13 +56,13 @@ func startAlone(t *testing.T) *alone {
 }
 
 // receive starts a receiver: the first has room, the second has not.
-func (a *alone) receive(i int) *lab.Process {
+func (a *alone) receive(i int, more ...string) *lab.Process {
 	a.Helper()
 	into := []string{filepath.Join(a.dir, "into"), lab.DiskPath}[i]
 	if err := os.MkdirAll(filepath.Join(a.dir, "into"), 0o700); err != nil {
 		a.Fatal(err)
 	}
-	p := a.receivers[i].Command(a.binary, "receive", "--lan", "eth0", "--key", phrase, "--into", into, "--name", a.receivers[i].Name())
+	p := a.receivers[i].Command(a.binary, append([]string{"receive", "--lan", "eth0", "--key", phrase, "--into", into, "--name", a.receivers[i].Name()}, more...)...)
 	if err := p.Start(); err != nil {
 		a.Fatal(err)
 	}
@@ -119,6 +122,72 @@ func TestRefusalsAreToldToTheSender(t *testing.T) {
 		t.Errorf("the sender said %q", said)
 	}
 	a.wantStatus(poor, poor.Wait(), 1)
+}
+
+// What programs read of it is what they read of the managers' replications.
+func TestReceiptsAsJSON(t *testing.T) {
+	a := startAlone(t)
+	fine, poor := a.receive(0, "-o", "json"), a.receive(1)
+	read := func(said string) *replicav1.Replication {
+		t.Helper()
+		r := new(replicav1.Replication)
+		begin, end := strings.Index(said, "{"), strings.LastIndex(said, "}")
+		if begin < 0 || end < begin {
+			t.Fatalf("no JSON in %q", said)
+		}
+		if err := protojson.Unmarshal([]byte(said[begin:end+1]), r); err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	r := read(a.send(3, "--receivers", "3", "--wait", "2s", "-o", "json"))
+	if r.GetState() != replicav1.ReplicationState_REPLICATION_STATE_PARTIAL || r.GetReplicaCount() != 3 || r.GetCompleteCount() != 1 || r.GetFailedCount() != 1 || r.GetName() != "object" || len(r.GetRoot()) != 32 {
+		t.Errorf("it ended as %v", r)
+	}
+	one, two := r.GetReplicas()[0], r.GetReplicas()[1]
+	if one.GetState() != replicav1.ReplicaState_REPLICA_STATE_COMPLETE || one.GetBytes() != r.GetLength() || one.GetNode() == "" || two.GetReason() != "no_room" || two.GetDetail() == "" {
+		t.Errorf("the replicas are %v and %v", one, two)
+	}
+	a.wantStatus(fine, fine.Wait(), 0)
+	a.wantStatus(poor, poor.Wait(), 1)
+	if got := read(fine.Output()); !bytes.Equal(got.GetRoot(), r.GetRoot()) || got.GetReplicas()[0].GetName() != "receiver1" {
+		t.Errorf("the receiver has %v", got)
+	}
+}
+
+// A sender whose user sees no line says who is silent, and who is back.
+func TestSilentReceiversAreTold(t *testing.T) {
+	a := startAlone(t)
+	content := make([]byte, 40<<20)
+	_, _ = rand.Read(content)
+	if err := os.WriteFile(a.source, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	receiver := a.receive(0)
+	sender := a.sender.Command(a.binary, "send", a.source, "--lan", "eth0", "--key", phrase, "--receivers", "1", "--rate", "10MB")
+	if err := sender.Start(); err != nil {
+		t.Fatal(err)
+	}
+	wait := func(what string) {
+		t.Helper()
+		for end := time.Now().Add(30 * time.Second); !strings.Contains(sender.Output(), what); time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("the sender did not say that the receiver %s: %s", what, sender.Output())
+			}
+		}
+	}
+	time.Sleep(time.Second)
+	if err := receiver.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	wait("receiver1 (10.")
+	wait(") is silent\n")
+	if err := receiver.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	wait(") is back\n")
+	a.wantStatus(receiver, receiver.Wait(), 0)
+	a.wantStatus(sender, sender.Wait(), 0)
 }
 
 // A sender that goes on without some whom it was to wait for says so when it begins and when it ends, and has not

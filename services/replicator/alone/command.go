@@ -42,6 +42,7 @@ type usageError struct{ error }
 type app struct {
 	stdout, stderr io.Writer
 	quiet          bool
+	output         string
 	phrase         string
 	lan            string
 	group          string
@@ -132,6 +133,7 @@ func (a *app) flags(command *cobra.Command) {
 	flags.StringVar(&a.group, "group", "", "multicast group and port, as 239.1.2.3:5000 (one that follows from the phrase)")
 	flags.IntVar(&a.ttl, "ttl", 1, "how many networks a packet may see: 1 stays in the LAN")
 	flags.StringVar(&a.profile, "profile", "fast", "fast, or paper: SOMA as it was published, which believes whoever is in the LAN")
+	flags.StringVarP(&a.output, "output", "o", "table", "table, or json: how it ended as 'groupcast replication get -o json' shows it, with the address of each receiver as its node")
 	flags.BoolVarP(&a.quiet, "quiet", "q", false, "show no progress")
 	command.PreRunE = a.checkKey
 	if err := command.MarkFlagRequired("lan"); err != nil {
@@ -147,6 +149,9 @@ func (a *app) checkKey(command *cobra.Command, _ []string) error {
 	}
 	if a.phrase == "" && command.Flags().Changed("key") {
 		return usageError{errors.New("--key is empty: give the phrase that both sides have")}
+	}
+	if a.output != "table" && a.output != "json" {
+		return usageError{fmt.Errorf("--output %s: it can be table or json", a.output)}
 	}
 	if a.ttl < 1 || a.ttl > 255 {
 		return usageError{fmt.Errorf("--ttl %d: it can be 1 to 255", a.ttl)}

@@ -49,6 +49,8 @@ func TestCalledWrongly(t *testing.T) {
 		{sending, []string{"--wait", "-1s"}, "--wait -1s"},
 		{sending, []string{"--ttl", "300"}, "--ttl 300"},
 		{sending, []string{"--profile", "draft"}, "--profile draft"},
+		{sending, []string{"--output", "xml"}, "it can be table or json"},
+		{paper, []string{"--output", "json"}, "no receipts"},
 		{receiving, []string{"--await", "-1s"}, "--await -1s"},
 		{receiving, []string{"--patience", "0s"}, "--patience 0s"},
 		{receiving, []string{"--state", filepath.Join(file, "state")}, "--state"},
@@ -63,6 +65,8 @@ func TestCalledWrongly(t *testing.T) {
 		{paper, nil, "--group is missing"},
 		{paper, []string{"--group", "10.0.0.1:5"}, "--group 10.0.0.1:5"},
 		{[]string{"send", dir, "--lan", "lo", "--profile", "paper", "--group", "239.7.7.7:7431"}, nil, "the paper profile sends one file"},
+		{[]string{"send", "/dev/null", "--lan", "lo", "--profile", "paper", "--group", "239.7.7.7:7431"}, nil, "no plain file: the paper profile sends one file"},
+		{[]string{"receive", "--into", "/dev/null", "--lan", "lo", "--profile", "paper", "--group", "239.7.7.7:7431"}, nil, "the paper profile makes a file"},
 	} {
 		status, lines := called(append(tt.arguments[:len(tt.arguments):len(tt.arguments)], tt.more...)...)
 		if last := lines[len(lines)-1]; status != exitUsage || !strings.Contains(last, tt.want) || len(lines) != 1 {

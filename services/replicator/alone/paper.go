@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -43,6 +44,9 @@ func (a *app) isPaper() (bool, error) {
 	if a.phrase != "" {
 		return true, usageError{errors.New("--key: the paper profile has no keys, and would send and believe in the clear; leave it out")}
 	}
+	if a.output == "json" {
+		return true, usageError{errors.New("--output json: the paper profile has no receipts; leave it out")}
+	}
 	if a.group == "" {
 		return true, usageError{errors.New("--group is missing: the paper profile has no phrase that it could follow from; give one, as 239.7.7.7:7431")}
 	}
@@ -69,8 +73,8 @@ func (a *app) sendPaper(ctx context.Context, p *paperSending, path string, wrong
 	if err != nil {
 		return err
 	}
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return usageError{fmt.Errorf("%s is a directory: the paper profile sends one file", path)}
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return usageError{fmt.Errorf("%s is %s: the paper profile sends one file, and without --profile directories and block devices go, too", path, kindOf(info))}
 	}
 	s := paper.Sender{Place: place, Payload: p.payload, Log: a.log(), Rules: algo.SenderOptions{Flow: algo.Flow{Timeout: p.timeout}, StrangerBits: 24}}
 	for _, text := range p.lans {
@@ -100,6 +104,17 @@ func (a *app) sendPaper(ctx context.Context, p *paperSending, path string, wrong
 	return nil
 }
 
+// kindOf says what is no plain file.
+func kindOf(info fs.FileInfo) string {
+	switch mode := info.Mode(); {
+	case mode.IsDir():
+		return "a directory"
+	case mode&fs.ModeDevice != 0 && mode&fs.ModeCharDevice == 0:
+		return "a block device"
+	}
+	return "no plain file"
+}
+
 func (a *app) receivePaper(ctx context.Context, r *receiving, wrong error) error {
 	if wrong != nil {
 		return wrong
@@ -111,8 +126,12 @@ func (a *app) receivePaper(ctx context.Context, r *receiving, wrong error) error
 	if r.await > 0 {
 		return usageError{errors.New("--await: the paper profile waits until it is interrupted; leave it out")}
 	}
-	if there, err := os.Stat(r.into); err == nil && there.IsDir() {
+	switch there, err := os.Stat(r.into); {
+	case err != nil:
+	case there.IsDir():
 		return usageError{fmt.Errorf("--into %s: it is a directory, and in the paper profile nothing says what the file is called: give a name that is not there yet, as %s", r.into, filepath.Join(r.into, "received"))}
+	case !there.Mode().IsRegular():
+		return usageError{fmt.Errorf("--into %s: it is %s, and the paper profile makes a file: give a name that is not there yet, or leave --profile out at both ends", r.into, kindOf(there))}
 	}
 	got, err := paper.Receiver{Place: place, Log: a.log(), Rules: algo.ReceiverOptions{GivingUp: r.patience}}.ReceiveFile(ctx, r.into)
 	if err != nil {

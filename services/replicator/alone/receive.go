@@ -101,7 +101,6 @@ func (r *receiving) checkInto() error {
 	return nil
 }
 
-
 func (a *app) receive(ctx context.Context, r *receiving) error {
 	if r.ack != "received" && r.ack != "durable" {
 		return usageError{fmt.Errorf("--ack %s: it can be received or durable", r.ack)}
@@ -131,6 +130,9 @@ func (a *app) receive(ctx context.Context, r *receiving) error {
 	}
 	if err != nil {
 		return err
+	}
+	if a.output == "json" {
+		return a.receivedAsJSON(r, receipt)
 	}
 	seconds := max(receipt.Took.Seconds(), 1e-6)
 	fmt.Fprintf(a.stdout, "%s  %s in %.2fs, root %s\n", receipt.Info.Name, bytesize.Short(receipt.Info.Length), seconds, receipt.Root)

@@ -132,14 +132,25 @@ func (a *app) send(ctx context.Context, s *sending, path string) error {
 		fmt.Fprintln(a.stderr, "receivers keep what they have: send again to go on")
 	}
 	if err != nil {
-		if len(result.Members) > 0 {
-			why := "source_failed"
-			if ctx.Err() != nil {
-				why = "canceled"
-			}
-			a.table(ended(result.Members, why))
+		if len(result.Members) == 0 {
+			return err
 		}
+		why := "source_failed"
+		if ctx.Err() != nil {
+			why = "canceled"
+		}
+		result.Members = ended(result.Members, why)
+		if a.output == "json" {
+			return errors.Join(err, a.asJSON(result, s.receivers, why))
+		}
+		a.table(result.Members)
 		return err
+	}
+	if a.output == "json" {
+		if err := a.asJSON(result, s.receivers, ""); err != nil {
+			return err
+		}
+		return verdict(result.Members, s.receivers)
 	}
 	a.receipts(result)
 	if missing := s.receivers - len(result.Members); missing > 0 {
