@@ -38,9 +38,24 @@ local function is_soma(buffer)
   return buffer:len() >= header and types[buffer(4, 1):uint()] ~= nil and buffer(0, 4):uint() ~= 0
 end
 
+-- Servers whose port is another than the group's, as it is where another program of their machine took that one. They are
+-- known by what they send to their group, and repairs go between them and their clients.
+local servers = {}
+
+function soma.init()
+  servers = {}
+end
+
+local function at(address, port)
+  return tostring(address) .. ":" .. port
+end
+
 function soma.dissector(buffer, pinfo, tree)
   if not is_soma(buffer) then
     return 0
+  end
+  if buffer(4, 1):uint() == 1 and pinfo.dst_port == soma.prefs.port and pinfo.src_port ~= pinfo.dst_port then
+    servers[at(pinfo.src, pinfo.src_port)] = true
   end
   local sn, top, pl, lwsn = buffer(0, 4):uint(), buffer(4, 1):uint(), buffer(5, 2):uint(), buffer(7, 4):uint()
   pinfo.cols.protocol = "SOMA"
@@ -66,6 +81,14 @@ function soma.dissector(buffer, pinfo, tree)
   end
   return buffer:len()
 end
+
+-- What goes to or comes from such a server.
+soma:register_heuristic("udp", function(buffer, pinfo, tree)
+  if not servers[at(pinfo.src, pinfo.src_port)] and not servers[at(pinfo.dst, pinfo.dst_port)] then
+    return false
+  end
+  return soma.dissector(buffer, pinfo, tree) > 0
+end)
 
 local ports = DissectorTable.get("udp.port")
 local current = soma.prefs.port

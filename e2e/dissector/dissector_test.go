@@ -101,6 +101,25 @@ func TestDissectorReadsEveryType(t *testing.T) {
 	}
 }
 
+// Repairs go between the ports of server and client, which may be others than the group's: they are the transfer's. What else
+// looks like SOMA's on other ports is not.
+func TestDissectorKnowsServersByTheirGroup(t *testing.T) {
+	far, near := netip.AddrPortFrom(server.Addr(), 40000), netip.AddrPortFrom(client.Addr(), 40001)
+	packet := func(from, to netip.AddrPort, p wire.Packet) capture.Datagram {
+		return capture.Datagram{From: from, To: to, Payload: wire.Append(nil, p)}
+	}
+	name := write(t,
+		packet(far, group, wire.Packet{SN: 9, Type: wire.Data, LWSN: 9}),
+		packet(near, far, wire.Packet{SN: 8, Type: wire.RepairRequest, LWSN: 8}),
+		packet(far, near, wire.Packet{SN: 8, Type: wire.RepairResponse, LWSN: 9, Payload: []byte("x")}),
+		packet(near, netip.AddrPortFrom(server.Addr(), 40002), wire.Packet{SN: 8, Type: wire.RepairRequest, LWSN: 8}),
+	)
+	lines := tshark(t, name, "-T", "fields", "-e", "soma.top")
+	if len(lines) < 3 || strings.Join(lines[:3], " ") != "1 4 5" || len(lines) > 3 && lines[3] != "" {
+		t.Errorf("%q", lines)
+	}
+}
+
 // What is no packet of this layout is left to others; a wrong length is told.
 func TestDissectorRefuses(t *testing.T) {
 	wrong := wire.Append(nil, wire.Packet{SN: 7, Type: wire.Data, LWSN: 9, Payload: []byte("xy")})

@@ -67,9 +67,15 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	if diff := cmp.Diff(want, all(t, file)); diff != "" {
 		t.Error(diff)
 	}
-	// One that is still being written ends before what is not there yet.
-	if got := all(t, file[:len(file)-1]); len(got) != 1 {
-		t.Errorf("%d packets of a capture that is cut", len(got))
+	for _, cut := range []int{1, len(packet[:20]) + 15} { // within the second packet, and within its header
+		r, err := capture.NewReader(bytes.NewReader(file[:len(file)-cut]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, first := r.Next()
+		if _, second := r.Next(); first != nil || !errors.Is(second, capture.ErrCut) {
+			t.Errorf("of a capture that is cut come %v and %v", first, second)
+		}
 	}
 }
 
@@ -213,6 +219,29 @@ func TestLive(t *testing.T) {
 	}
 	if d, is := p.Datagram(); !is || string(d.Payload) != "this" || d.To != at {
 		t.Errorf("%v: %+v", is, d)
+	}
+	// Those of other ports are, once they are admitted; of many, too.
+	port := other.LocalAddr().(*net.UDPAddr).AddrPort().Port()
+	for i := range uint16(70) {
+		if err := live.Admit(port + 10 - i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	third, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 2)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer third.Close()
+	if _, err := third.WriteToUDPAddrPort([]byte("that"), other.LocalAddr().(*net.UDPAddr).AddrPort()); err != nil {
+		t.Fatal(err)
+	}
+	for said := ""; said != "that"; { // what came before is seen as it leaves, and as it comes
+		p, err := live.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, _ := p.Datagram()
+		said = string(d.Payload)
 	}
 	ended := make(chan error)
 	go func() {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
+	"syscall"
 	"time"
 
 	"golang.org/x/net/bpf"
@@ -15,10 +17,9 @@ import (
 // over only what its filter accepts (004 §V: the Linux Packet Filter).
 type Live struct {
 	socket *os.File
-	raw    interface {
-		Read(func(descriptor uintptr) bool) error
-	}
+	raw    syscall.RawConn
 	buffer []byte
+	ports  []uint16
 }
 
 // Listen begins to take the datagrams that come from or go to a UDP port, on one interface. It
@@ -44,11 +45,26 @@ func Listen(device string, port uint16) (*Live, error) {
 	if err != nil {
 		return nil, errors.Join(err, socket.Close())
 	}
-	return &Live{socket: socket, raw: raw, buffer: make([]byte, 1<<16)}, nil
+	return &Live{socket: socket, raw: raw, buffer: make([]byte, 1<<16), ports: []uint16{port}}, nil
 }
 
-func attach(fd, device int, port uint16) error {
-	program, err := bpf.Assemble(filter(port))
+// mostPorts is of how many ports datagrams are taken.
+const mostPorts = 64
+
+// Admit has it take the datagrams of another port, too.
+func (l *Live) Admit(port uint16) error {
+	if slices.Contains(l.ports, port) || len(l.ports) == mostPorts {
+		return nil
+	}
+	l.ports = append(l.ports, port)
+	var failed error
+	err := l.raw.Control(func(descriptor uintptr) { failed = accept(int(descriptor), l.ports) })
+	return errors.Join(err, failed)
+}
+
+// accept has a socket take the datagrams of some ports alone.
+func accept(fd int, ports []uint16) error {
+	program, err := bpf.Assemble(filter(ports))
 	if err != nil {
 		return err
 	}
@@ -59,28 +75,41 @@ func attach(fd, device int, port uint16) error {
 	if err := unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(instructions)), Filter: &instructions[0]}); err != nil {
 		return fmt.Errorf("attach a filter: %w", err)
 	}
+	return nil
+}
+
+func attach(fd, device int, port uint16) error {
+	if err := accept(fd, []uint16{port}); err != nil {
+		return err
+	}
 	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 8<<20) // as much as it gives
 	everything := uint16(unix.ETH_P_ALL)
 	return unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: everything<<8 | everything>>8, Ifindex: device})
 }
 
-// filter accepts datagrams of UDP over IPv4 from or to a port.
-func filter(port uint16) []bpf.Instruction {
-	return []bpf.Instruction{
-		bpf.LoadExtension{Num: bpf.ExtProto},
-		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: etherIPv4, SkipTrue: 9},
-		bpf.LoadAbsolute{Off: 9, Size: 1},
-		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: protoUDP, SkipTrue: 7},
-		bpf.LoadAbsolute{Off: 6, Size: 2},
-		bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: 0x1fff, SkipTrue: 5},
-		bpf.LoadMemShift{Off: 0},
-		bpf.LoadIndirect{Off: 0, Size: 2},
-		bpf.JumpIf{Cond: bpf.JumpEqual, Val: uint32(port), SkipTrue: 3},
-		bpf.LoadIndirect{Off: 2, Size: 2},
-		bpf.JumpIf{Cond: bpf.JumpEqual, Val: uint32(port), SkipTrue: 1},
-		bpf.RetConstant{Val: 0},
-		bpf.RetConstant{Val: snapLength},
+// filter accepts datagrams of UDP over IPv4 from or to one of some ports.
+func filter(ports []uint16) (program []bpf.Instruction) {
+	refuse := 7 + 2*(1+len(ports)) // where it ends so; the next accepts
+	add := func(one bpf.Instruction) { program = append(program, one) }
+	jump := func(on bpf.JumpTest, value uint32, to int) {
+		add(bpf.JumpIf{Cond: on, Val: value, SkipTrue: uint8(to - len(program) - 1)})
 	}
+	add(bpf.LoadExtension{Num: bpf.ExtProto})
+	jump(bpf.JumpNotEqual, etherIPv4, refuse)
+	add(bpf.LoadAbsolute{Off: 9, Size: 1})
+	jump(bpf.JumpNotEqual, protoUDP, refuse)
+	add(bpf.LoadAbsolute{Off: 6, Size: 2})
+	jump(bpf.JumpBitsSet, 0x1fff, refuse)
+	add(bpf.LoadMemShift{Off: 0})
+	for _, side := range []uint32{0, 2} { // the port that it comes from, and the one that it goes to
+		add(bpf.LoadIndirect{Off: side, Size: 2})
+		for _, port := range ports {
+			jump(bpf.JumpEqual, uint32(port), refuse+1)
+		}
+	}
+	add(bpf.RetConstant{Val: 0})
+	add(bpf.RetConstant{Val: snapLength})
+	return program
 }
 
 // Next waits for the next packet. After Close it returns os.ErrClosed.

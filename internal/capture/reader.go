@@ -12,6 +12,9 @@ import (
 // ErrFormat is of a file that is no capture, or a damaged one.
 var ErrFormat = errors.New("not a capture in pcap or pcapng")
 
+// ErrCut is of a capture that ends within a packet, as one does that is still being written.
+var ErrCut = errors.New("the capture is cut: it ends within a packet")
+
 // longest is how long a packet or block of a capture may be, in bytes.
 const longest = 1 << 20
 
@@ -57,12 +60,11 @@ func NewReader(from io.Reader) (*Reader, error) {
 	return r, nil
 }
 
-// Next returns the next packet, or io.EOF. A capture that ends within a packet, as one that is
-// still being written does, ends before it.
+// Next returns the next packet, io.EOF, or ErrCut.
 func (r *Reader) Next() (Packet, error) {
 	p, err := r.next()
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		err = io.EOF
+		err = ErrCut
 	}
 	return p, err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"time"
 
@@ -26,9 +27,10 @@ func (a *app) somaCommand() *cobra.Command {
 
 // traffic is where packets come from.
 type traffic struct {
-	device string
-	port   uint16
-	count  int
+	device  string
+	port    uint16
+	count   int
+	servers map[netip.AddrPort]bool // that have another port
 }
 
 func (t *traffic) flags(command *cobra.Command) {
@@ -72,7 +74,7 @@ func (t *traffic) open(ctx context.Context, args []string) (from packets, closed
 	return reader, func() { _ = file.Close() }, nil
 }
 
-// each calls take with every datagram of SOMA's port, until there are no more, or as many as were
+// each calls take with every datagram of SOMA's, until there are no more, or as many as were
 // asked for. An interface ends when the user interrupts it, which is no failure.
 func (t *traffic) each(ctx context.Context, args []string, take func(capture.Packet, capture.Datagram) error) error {
 	from, closed, err := t.open(ctx, args)
@@ -89,7 +91,13 @@ func (t *traffic) each(ctx context.Context, args []string, take func(capture.Pac
 			return fmt.Errorf("read packets: %w", err)
 		}
 		datagram, is := packet.Datagram()
-		if !is || datagram.From.Port() != t.port && datagram.To.Port() != t.port {
+		if is {
+			is, err = t.isOurs(from, datagram)
+		}
+		if err != nil {
+			return err
+		}
+		if !is {
 			continue
 		}
 		seen++
@@ -99,6 +107,32 @@ func (t *traffic) each(ctx context.Context, args []string, take func(capture.Pac
 	}
 	return nil
 }
+
+// isOurs reports whether a datagram is of SOMA's: one of its port, or of a transfer whose server has another port, as it has
+// where another program of its machine took that one. Such a server is known by what it sends to its group.
+func (t *traffic) isOurs(from packets, d capture.Datagram) (is bool, err error) {
+	if t.servers[d.From] || t.servers[d.To] {
+		return true, nil
+	}
+	if d.From.Port() == t.port || d.To.Port() != t.port {
+		return d.From.Port() == t.port, nil
+	}
+	p, wrong := wire.Parse(d.Payload)
+	if wrong != nil || p.Type != wire.Data || !d.To.Addr().IsMulticast() || len(t.servers) == mostServers {
+		return true, nil
+	}
+	if t.servers == nil {
+		t.servers = make(map[netip.AddrPort]bool)
+	}
+	t.servers[d.From] = true
+	if live, is := from.(*capture.Live); is {
+		err = live.Admit(d.From.Port())
+	}
+	return true, err
+}
+
+// mostServers is how many servers with ports of their own are known.
+const mostServers = 1000
 
 // line is a packet as JSON has it.
 type line struct {

@@ -45,10 +45,10 @@ func (a *app) somaFigures() *cobra.Command {
 			}
 			return nil
 		})
-		if err != nil {
+		if err != nil && !errors.Is(err, capture.ErrCut) {
 			return err
 		}
-		return a.draw(f, seen.Transfers())
+		return errors.Join(a.draw(f, seen.Transfers()), err)
 	}
 	return command
 }
