@@ -236,6 +236,27 @@ func TestSessionAgentsCarryWhatMulticastDoesNot(t *testing.T) {
 	r.await("no group is left", func() bool { return !strings.Contains(r.run(0, "group", "list"), "replication-") })
 }
 
+// Whose cable is pulled for longer than a session lasts comes back, and goes on from what it has.
+func TestReplicaOfSessionAgentsComesBack(t *testing.T) {
+	r := startRacks(t, link.Shape{}, link.Shape{}, link.Shape{}, link.Shape{}, link.Shape{}, link.Shape{Rate: 100 * link.Mbit, Queue: link.Packets(200)})
+	source := r.file("disk.img", 24<<20)
+	r.startAgent(r.replicas[2])
+	r.mislead()
+	p := r.command("replicate", "store:"+source, "--to", "/mnt/replicas", "--on", "r4", "--rate", "1MB")
+	r.must(p.Start())
+	lost := r.replicas[3]
+	r.await("r4 has a part", func() bool {
+		return matches(p.Output(), "replication watch ") && r.replication("").GetReplicas()[0].GetBytes() > 2<<20
+	})
+	r.must(lost.cable.Cut())
+	time.Sleep(12 * time.Second)
+	r.must(lost.cable.Heal())
+	if said := r.wait(0, p); !matches(said, "r4 +rack1 +agents +COMPLETE ") {
+		t.Errorf("it said:\n%s", said)
+	}
+	r.wantCopy(lost, source)
+}
+
 // wantSlow wants session agents to treat slow members so in the newest delivery.
 func (r *racks) wantSlow(action string) {
 	r.Helper()

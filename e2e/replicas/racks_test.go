@@ -39,6 +39,7 @@ type racks struct {
 // replicator is a machine with a disk of its own, in memory.
 type replicator struct {
 	*lab.Host
+	cable   *lab.Link
 	disk    *lab.Disk
 	process *lab.Process
 	flags   []string
@@ -51,21 +52,21 @@ const (
 	patience = 90 * time.Second
 )
 
-// startRacks starts all; the store's links to the racks may be shaped.
+// startRacks starts all; the store's links to the racks may be shaped, and after those the replicas' links.
 func startRacks(t *testing.T, shapes ...link.Shape) *racks {
 	t.Helper()
 	l := labtest.New(t, 1)
 	rack1, rack2, router := l.LAN("rack1"), l.LAN("rack2"), l.Router("router")
 	r := &racks{T: t, dir: t.TempDir(), manager: l.Host("manager"), store: &replicator{Host: l.Host("store")}}
 	l.Link(r.manager, rack1, link.Shape{})
-	shapes = append(shapes, link.Shape{}, link.Shape{})
+	shapes = append(shapes, make([]link.Shape, 6)...)
 	for i, lan := range []*lab.LAN{rack1, rack2} {
 		r.uplinks = append(r.uplinks, l.Link(r.store.Host, lan, shapes[i]).From(r.store.Host))
 		l.Link(router, lan, link.Shape{})
 	}
 	for i, host := range l.Hosts("r", 4) {
-		l.Link(host, []*lab.LAN{rack1, rack2}[i/2], link.Shape{})
-		r.replicas = append(r.replicas, &replicator{Host: host})
+		cable := l.Link(host, []*lab.LAN{rack1, rack2}[i/2], shapes[2+i])
+		r.replicas = append(r.replicas, &replicator{Host: host, cable: cable})
 	}
 	labtest.Start(t, l)
 	t.Cleanup(r.log)

@@ -9,6 +9,7 @@ import (
 
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/pause"
 	"github.com/groupcast/groupcast/sdk"
 	"github.com/groupcast/groupcast/services/replicator/receive"
 )
@@ -151,17 +152,13 @@ func (w *worker) receiveDelivery(ctx context.Context, j *job, task *replicav1.Re
 	})
 }
 
-// arrive joins the group and returns what arrives there first.
+// arrive joins the group and returns what arrives there first. Where its session has expired, as that of a machine does whose
+// cable was pulled, it joins again, and goes on from what it has: how long it is waited for, the managers decide.
 func (w *worker) arrive(ctx context.Context, j *job, task *replicav1.ReceiveTask) (arrived sdk.Arrived, err error) {
 	into, err := w.places.directory(task.GetPath())
 	if err != nil {
 		return arrived, err
 	}
-	session, err := w.join(ctx, task.GetDeliveryGroup(), sdk.Receive)
-	if err != nil {
-		return arrived, err
-	}
-	defer leave(session)
 	w.log.Info("multicast does not reach this replica: session agents carry it", "replication", j.receiving.GetReplication())
 	options := sdk.ReceiveOptions{
 		Into: into,
@@ -170,13 +167,46 @@ func (w *worker) arrive(ctx context.Context, j *job, task *replicav1.ReceiveTask
 		},
 		Progress: w.flow(j),
 	}
+	for wasIn := false; ; {
+		session, err := w.join(ctx, task.GetDeliveryGroup(), sdk.Receive)
+		if err == nil {
+			wasIn = true
+			arrived, err = first(ctx, session, options)
+			leave(session)
+		}
+		switch {
+		case err == nil:
+			return arrived, arrived.Err
+		case !wasIn || !isLost(err):
+			return arrived, err
+		}
+		w.log.Warn("the session in which session agents carry it is lost: joining again", "replication", j.receiving.GetReplication(), "error", err)
+		if !pause.For(ctx, joinPause) {
+			return arrived, ctx.Err()
+		}
+	}
+}
+
+// first returns what arrives first in a session.
+func first(ctx context.Context, session *sdk.Session, options sdk.ReceiveOptions) (arrived sdk.Arrived, err error) {
 	for arrived, err = range session.Receive(ctx, options) {
 		break
 	}
 	if err != nil {
-		return arrived, fmt.Errorf("%w: %w", errNoSession, err)
+		err = fmt.Errorf("%w: %w", errNoSession, err)
 	}
-	return arrived, arrived.Err
+	return arrived, err
+}
+
+// joinPause is how often it is tried to join again.
+const joinPause = 500 * time.Millisecond
+
+// isLost reports whether who has joined may join again: its session has expired, or no manager answers.
+func isLost(err error) bool {
+	if ended := new(sdk.SessionEnded); errors.As(err, &ended) {
+		return ended.State == "expired"
+	}
+	return slices.Contains([]sdk.Code{sdk.Unavailable, sdk.TimedOut}, sdk.CodeOf(err))
 }
 
 // flow returns what notes how much of a delivery has landed: first it is told how much was there

@@ -34,6 +34,20 @@ func TestReasonOfDelivery(t *testing.T) {
 	}
 }
 
+// Who was not heard of for a while joins again; whose place another has taken does not.
+func TestWhoseSessionExpiredJoinsAgain(t *testing.T) {
+	for want, errs := range map[bool][]error{
+		true:  {&sdk.SessionEnded{State: "expired"}, &sdk.Error{Code: sdk.Unavailable}, &sdk.Error{Code: sdk.TimedOut}},
+		false: {&sdk.SessionEnded{State: "fenced"}, &sdk.SessionEnded{State: "expelled"}, &sdk.Error{Code: sdk.NotFound}, errNotAllowed},
+	} {
+		for _, err := range errs {
+			if got := isLost(fmt.Errorf("%w: %w", errNoSession, err)); got != want {
+				t.Errorf("%v: %v, want %v", err, got, want)
+			}
+		}
+	}
+}
+
 // Session agents treat a slow replica as its replication asks.
 func TestSlowIsPassedOn(t *testing.T) {
 	for slow, want := range map[replicav1.SlowReplica]sdk.SlowMemberAction{
