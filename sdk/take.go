@@ -158,10 +158,10 @@ func (s *landingStore) Section(offset uint64) (link.Place, int64, error) {
 // while nothing else can be heard. What was granted changes rarely.
 const aheadStep = 64 << 20
 
-// Answer implements link.Store.
+// Answer implements link.Store. What is beyond the end is no object's, but the fault of who sends it.
 func (s *landingStore) Answer() link.Answer {
 	answer := s.receiving.Answer()
-	answer.Credit = min(answer.Credit, (answer.Ack/aheadStep+3)*aheadStep)
+	answer.Credit = min(answer.Credit, (answer.Ack/aheadStep+3)*aheadStep, s.landing.Info().Length)
 	return answer
 }
 
@@ -218,7 +218,7 @@ func (s *section) Write(p []byte) (written int, err error) {
 		if taken, err = s.landing.Ahead(next, p[written:]); taken {
 			written = len(p)
 		} else if err == nil {
-			err = errors.New("bytes came ahead of a directory's head")
+			err = fmt.Errorf("%w: bytes ahead of a directory's head", relay.ErrProtocol)
 		}
 	}
 	s.at += uint64(written)

@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"errors"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/groupcast/groupcast/internal/digest"
 	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/wire/relay"
 )
 
 // What stripes bring lands whole, whoever is first, and although one that is slow and one that helps it bring the same.
@@ -66,5 +68,22 @@ func TestStripesLandTheSameBytes(t *testing.T) {
 		if got, err := os.ReadFile(filepath.Join(dir, "it")); err != nil || !slices.Equal(got, content) {
 			t.Fatalf("%d bytes landed, %v: they are not what came", len(got), err)
 		}
+	}
+}
+
+// Bytes that can belong nowhere yet are the parent's fault, not the disk's: another parent may do better.
+func TestBytesAheadOfADirectorysHeadAreRefused(t *testing.T) {
+	landing, err := object.Land(t.Context(), t.TempDir(), object.Info{Name: "it", Kind: object.Directory, Length: 1 << 20, Mode: 0o700})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = landing.Keep() }() // nothing has landed
+	store := &landingStore{receiving: &receiving{changed: make(chan struct{})}, landing: landing}
+	place, _, err := store.Section(1 << 19)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := place.To.Write(make([]byte, 100)); !errors.Is(err, relay.ErrProtocol) || fatal(err) {
+		t.Errorf("%v, want that it breaks the protocol", err)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	wire "github.com/groupcast/groupcast/internal/wire/relay"
 )
 
 const (
@@ -103,7 +105,7 @@ func (c *Conn) copyTo(to io.Writer, length int64, enough func(moved int64) bool)
 			written, failed := to.Write(part[:filled])
 			moved += int64(written)
 			switch {
-			case errors.Is(failed, os.ErrClosed): // what belongs there has come on another stripe
+			case errors.Is(failed, os.ErrClosed), errors.Is(failed, wire.ErrProtocol): // it has come on another stripe, or belongs nowhere
 				return moved, failed
 			case failed != nil:
 				return moved, &StorageError{failed}
