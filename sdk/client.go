@@ -150,7 +150,7 @@ func (c *Client) Identity() (string, error) {
 // Enroll exchanges a join token for credentials, writes them where the configuration
 // says, and returns whose they are, as role/name.
 func Enroll(ctx context.Context, config Config, token string, opts ...Option) (name string, err error) {
-	id, err := uplink.Enroll(ctx, config, token, uplink.Over(choose(opts).dialer))
+	id, err := uplink.Enroll(ctx, config, "", token, uplink.Over(choose(opts).dialer))
 	if errors.Is(err, identity.ErrToken) {
 		return "", Because(InvalidArgument, err)
 	}

@@ -23,6 +23,8 @@ import (
 // Tickets are files that a service can be let in by. Without any, somebody else puts its
 // credentials where they belong.
 type Tickets struct {
+	// Role is what is let in.
+	Role identity.Role
 	// JoinToken is exchanged once, where there are no credentials yet, or those that are there have expired.
 	JoinToken string
 	// ServiceAccountToken is exchanged at every start: what an earlier start left may have
@@ -55,7 +57,7 @@ func (t Tickets) Enter(ctx context.Context, config Config, log *slog.Logger, opt
 	if identity.Exposed(t.JoinToken) {
 		log.Warn("every user of this machine can read the join token, and be let in by it first: chmod 600 it", "file", t.JoinToken)
 	}
-	if _, err := Enroll(ctx, config, string(token), opts...); err != nil {
+	if _, err := Enroll(ctx, config, t.Role, string(token), opts...); err != nil {
 		why := ""
 		if lapsed {
 			why = fmt.Sprintf("the credentials in %s have expired: ", config.CredentialsDir)

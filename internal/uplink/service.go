@@ -56,15 +56,15 @@ func (c ServiceConfig) Uplink() Config {
 	return Config{Endpoints: c.Managers, TrustDomain: c.TrustDomain, CredentialsDir: c.CredentialsDir, Renew: !c.RenewalByOther}
 }
 
-// Tickets are what the service is let in by.
-func (c ServiceConfig) Tickets() Tickets {
-	return Tickets{JoinToken: c.JoinTokenFile, ServiceAccountToken: c.ServiceAccountTokenFile, Authority: c.AuthorityFile}
+// Tickets are what a service of a role is let in by.
+func (c ServiceConfig) Tickets(role identity.Role) Tickets {
+	return Tickets{Role: role, JoinToken: c.JoinTokenFile, ServiceAccountToken: c.ServiceAccountTokenFile, Authority: c.AuthorityFile}
 }
 
 // Connect lets the service in, if it is not yet, and returns its connection to the managers
 // and its name. The credentials have to be of its role.
 func (c ServiceConfig) Connect(ctx context.Context, role identity.Role, log *slog.Logger, opts ...grpc.DialOption) (*Uplink, string, error) {
-	if err := c.Tickets().Enter(ctx, c.Uplink(), log, opts...); err != nil {
+	if err := c.Tickets(role).Enter(ctx, c.Uplink(), log, opts...); err != nil {
 		if errors.Is(err, fs.ErrNotExist) && c.JoinTokenFile == "" {
 			err = fmt.Errorf("%w: give --join-token-file a token of 'groupcast token create NAME --role %s'", err, role)
 		}

@@ -73,7 +73,7 @@ func TestExposedFilesAreTold(t *testing.T) {
 		if err := cmp.Or(os.WriteFile(config.JoinTokenFile, []byte("none"), mode), os.Chmod(config.JoinTokenFile, mode)); err != nil {
 			t.Fatal(err)
 		}
-		if err := config.Tickets().Enter(t.Context(), config.Uplink(), log); err == nil {
+		if err := config.Tickets(identity.Replicator).Enter(t.Context(), config.Uplink(), log); err == nil {
 			t.Error("a token that is none lets in")
 		}
 		if err := cmp.Or(identity.FilesIn(config.CredentialsDir).Write(bundle), os.Chmod(key, mode)); err != nil {
@@ -112,7 +112,7 @@ func TestExpiredCredentialsAreReplaced(t *testing.T) {
 		if err := identity.FilesIn(config.CredentialsDir).Write(old); err != nil {
 			t.Fatal(err)
 		}
-		err = config.Tickets().Enter(t.Context(), config.Uplink(), log)
+		err = config.Tickets(identity.Replicator).Enter(t.Context(), config.Uplink(), log)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%v old: %v, want %q", age, err, want)
 		}
@@ -127,7 +127,7 @@ func TestEmptyTokenFileIsTold(t *testing.T) {
 		if err := os.WriteFile(config.JoinTokenFile, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		err := config.Tickets().Enter(t.Context(), config.Uplink(), log)
+		err := config.Tickets(identity.Replicator).Enter(t.Context(), config.Uplink(), log)
 		if says := err != nil && strings.Contains(err.Error(), config.JoinTokenFile+" is empty: "); says != empty {
 			t.Errorf("with %q: %v", text, err)
 		}
@@ -142,7 +142,7 @@ func TestServiceSaysWhereItEnrolls(t *testing.T) {
 	if err := os.WriteFile(config.JoinTokenFile, []byte(identity.NewToken(identity.Fingerprint{}).String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	err := config.Tickets().Enter(t.Context(), config.Uplink(), log, grpc.WithDisableRetry())
+	err := config.Tickets(identity.Replicator).Enter(t.Context(), config.Uplink(), log, grpc.WithDisableRetry())
 	if err == nil || !strings.HasSuffix(err.Error(), "connection refused: is a manager at 127.0.0.1:1?") {
 		t.Errorf("%v, want where it has looked", err)
 	}

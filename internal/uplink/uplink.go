@@ -215,8 +215,8 @@ func (u *Uplink) renewIfDue(ctx context.Context) error {
 }
 
 // Enroll exchanges a join token for credentials, and writes them to the
-// configuration's directory.
-func Enroll(ctx context.Context, config Config, token string, opts ...grpc.DialOption) (identity.ID, error) {
+// configuration's directory. A token of another role is refused; no role is any.
+func Enroll(ctx context.Context, config Config, role identity.Role, token string, opts ...grpc.DialOption) (identity.ID, error) {
 	if err := config.Validate(); err != nil {
 		return identity.ID{}, err
 	}
@@ -224,7 +224,7 @@ func Enroll(ctx context.Context, config Config, token string, opts ...grpc.DialO
 	if err != nil {
 		return identity.ID{}, err
 	}
-	return enroll(ctx, config, parsed.CA, parsed.String(), opts)
+	return enroll(ctx, config, parsed.CA, &groupv1.EnrollRequest{Token: parsed.String(), Role: string(role)}, opts)
 }
 
 // EnrollPod exchanges the token of this pod's ServiceAccount for credentials. Unlike a join
@@ -241,22 +241,22 @@ func EnrollPod(ctx context.Context, config Config, opts ...grpc.DialOption) (ide
 	if err != nil {
 		return identity.ID{}, fmt.Errorf("read the ServiceAccount's token: %w", err)
 	}
-	id, err := enroll(ctx, config, ca, strings.TrimSpace(string(token)), opts)
+	id, err := enroll(ctx, config, ca, &groupv1.EnrollRequest{Token: strings.TrimSpace(string(token))}, opts)
 	if err != nil {
 		return identity.ID{}, fmt.Errorf("enroll with the ServiceAccount's token: %w", err)
 	}
 	return id, nil
 }
 
-func enroll(ctx context.Context, config Config, ca identity.Fingerprint, token string, opts []grpc.DialOption) (identity.ID, error) {
+func enroll(ctx context.Context, config Config, ca identity.Fingerprint, asked *groupv1.EnrollRequest, opts []grpc.DialOption) (identity.ID, error) {
 	connection, err := dial(config.Endpoints, identity.EnrollTLS(ca, config.TrustDomain, time.Now), opts)
 	if err != nil {
 		return identity.ID{}, err
 	}
 	defer connection.Close()
 	bundle, err := certify(identity.FilesIn(config.CredentialsDir), func(request []byte) (*groupv1.Certificate, error) {
-		answer, err := groupv1.NewIdentityServiceClient(connection).Enroll(ctx,
-			&groupv1.EnrollRequest{Token: token, CertificateRequest: request})
+		asked.CertificateRequest = request
+		answer, err := groupv1.NewIdentityServiceClient(connection).Enroll(ctx, asked)
 		return answer.GetCertificate(), err
 	})
 	if err != nil {

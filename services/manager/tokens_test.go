@@ -13,6 +13,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net"
 	"net/url"
 	"os"
@@ -43,6 +44,31 @@ func TestC30TokenIsUsedOnce(t *testing.T) {
 	}
 	_, err := enroll(t, m.Address, text, request(t))
 	wantTokenRefused(t, err)
+}
+
+// A service that is given a token of another role says so, and leaves the token to whom it is for.
+func TestTokenOfAnotherRoleIsLeftAsItIs(t *testing.T) {
+	m := managertest.Start(t)
+	text, _, err := m.Client(t).CreateToken(t.Context(), sdk.Token{Role: "agent", Name: "a1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	service := uplink.ServiceDefaults(t.TempDir())
+	service.Managers, service.JoinTokenFile = []string{m.Address}, filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(service.JoinTokenFile, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = service.Connect(t.Context(), identity.Gatherer, slog.New(slog.DiscardHandler))
+	if err == nil || uplink.Reason(err) != "TOKEN_ROLE" || !strings.Contains(err.Error(), "--role gatherer") {
+		t.Fatalf("%v, want that the token is of another role", err)
+	}
+	managers, name, err := service.Connect(t.Context(), identity.Agent, slog.New(slog.DiscardHandler))
+	if err != nil || name != "a1" {
+		t.Fatal(name, err)
+	}
+	if err := managers.Close(); err != nil {
+		t.Error(err)
+	}
 }
 
 // An enrolment whose answer was lost can be asked for again with the same

@@ -293,6 +293,6 @@ func enroll(ctx context.Context, access, as uplink.Config, id identity.ID) error
 	if err != nil {
 		return fmt.Errorf("make a join token: %s", uplink.Words(err))
 	}
-	_, err = uplink.Enroll(ctx, as, token.GetToken())
+	_, err = uplink.Enroll(ctx, as, id.Role, token.GetToken())
 	return err
 }

@@ -44,6 +44,7 @@ var mapping = []daemon.Code{
 	{Err: ledger.ErrNotLeading, Code: codes.Unavailable, Reason: "NOT_LEADING"},
 	{Err: ledger.ErrReplaced, Code: codes.FailedPrecondition, Reason: "REPLACED"},
 	{Err: group.ErrToken, Code: codes.Unauthenticated, Reason: "TOKEN_REFUSED"},
+	{Err: group.ErrTokenRole, Code: codes.FailedPrecondition, Reason: "TOKEN_ROLE"},
 	{Err: delivery.ErrNoReceivers, Code: codes.FailedPrecondition, Reason: "NO_RECEIVERS"},
 	{Err: delivery.ErrNoTree, Code: codes.FailedPrecondition, Reason: "NO_TREE"},
 	{Err: delivery.ErrTooMany, Code: codes.ResourceExhausted, Reason: "TOO_MANY_DELIVERIES"},

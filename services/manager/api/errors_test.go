@@ -45,6 +45,7 @@ func TestErrorsBecomeCodesAndReasons(t *testing.T) {
 		{ledger.ErrNotLeading, codes.Unavailable, "NOT_LEADING"},
 		{ledger.ErrReplaced, codes.FailedPrecondition, "REPLACED"},
 		{group.ErrToken, codes.Unauthenticated, "TOKEN_REFUSED"},
+		{group.ErrTokenRole, codes.FailedPrecondition, "TOKEN_ROLE"},
 		{group.ErrDelivering, codes.FailedPrecondition, "GROUP_IN_USE"},
 		{delivery.ErrNoReceivers, codes.FailedPrecondition, "NO_RECEIVERS"},
 		{delivery.ErrNoTree, codes.FailedPrecondition, "NO_TREE"},

@@ -47,7 +47,7 @@ func (i *identityService) Enroll(ctx context.Context, req *groupv1.EnrollRequest
 // admit returns whom a token is for: a join token, which is used up, or a pod's.
 func (i *identityService) admit(ctx context.Context, registry *group.Registry, req *groupv1.EnrollRequest) (identity.ID, error) {
 	if i.server.ServiceAccounts == nil || !serviceaccount.IsToken(req.GetToken()) {
-		return registry.Redeem(ctx, req.GetToken(), req.GetCertificateRequest())
+		return registry.Redeem(ctx, req)
 	}
 	id, err := i.server.ServiceAccounts.Review(ctx, req.GetToken())
 	if err != nil {

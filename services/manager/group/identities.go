@@ -89,10 +89,10 @@ func checkToken(asked *groupv1.CreateTokenRequest, record tokenRecord) (time.Dur
 }
 
 // Redeem uses up a join token and returns whom it was for. What the identity may
-// join is what the token says, from now on.
-func (r *Registry) Redeem(ctx context.Context, text string, certificateRequest []byte) (identity.ID, error) {
-	by := sha256.Sum256(certificateRequest)
-	id, err := r.redeem(ctx, text, by[:])
+// join is what the token says, from now on. One of another role than is asked for is left as it is.
+func (r *Registry) Redeem(ctx context.Context, req *groupv1.EnrollRequest) (identity.ID, error) {
+	by := sha256.Sum256(req.GetCertificateRequest())
+	id, err := r.redeem(ctx, req.GetToken(), identity.Role(req.GetRole()), by[:])
 	if errors.Is(err, ErrToken) || errors.Is(err, identity.ErrToken) {
 		r.mu.Lock()
 		allowed := r.enrollFailed.Allow()
@@ -105,7 +105,7 @@ func (r *Registry) Redeem(ctx context.Context, text string, certificateRequest [
 	return id, err
 }
 
-func (r *Registry) redeem(ctx context.Context, text string, by []byte) (identity.ID, error) {
+func (r *Registry) redeem(ctx context.Context, text string, role identity.Role, by []byte) (identity.ID, error) {
 	token, err := identity.ParseToken(text)
 	if err != nil {
 		return identity.ID{}, err
@@ -127,6 +127,8 @@ func (r *Registry) redeem(ctx context.Context, text string, by []byte) (identity
 			return ledger.Plan{}, fmt.Errorf("%w: it is wrong or has expired", ErrToken)
 		case record.UsedBy != nil && !bytes.Equal(record.UsedBy, by):
 			return ledger.Plan{}, fmt.Errorf("%w: it was used already", ErrToken)
+		case role != "" && role != record.ID.Role:
+			return ledger.Plan{}, fmt.Errorf("%w: it is of %s, and can still be used for that: want one of 'groupcast token create NAME --role %s'", ErrTokenRole, record.ID, role)
 		}
 		redeemed = record.ID
 		record.UsedBy = by

@@ -155,8 +155,10 @@ type EnrollRequest struct {
 	Token string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
 	// A PKCS #10 request in DER. Only its public key is used: the manager writes the name.
 	CertificateRequest []byte `protobuf:"bytes,2,opt,name=certificate_request,json=certificateRequest,proto3" json:"certificate_request,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// What the identity has to be. A join token of another role is refused, and can still be used. Empty is any.
+	Role          string `protobuf:"bytes,3,opt,name=role,proto3" json:"role,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *EnrollRequest) Reset() {
@@ -201,6 +203,13 @@ func (x *EnrollRequest) GetCertificateRequest() []byte {
 		return x.CertificateRequest
 	}
 	return nil
+}
+
+func (x *EnrollRequest) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
 }
 
 // EnrollResponse holds the certificate.
@@ -981,10 +990,11 @@ const file_groupcast_group_v1_identity_proto_rawDesc = "" +
 	"\blifetime\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\blifetime\"b\n" +
 	"\x13CreateTokenResponse\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\tR\x05token\x125\n" +
-	"\blifetime\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\blifetime\"V\n" +
+	"\blifetime\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\blifetime\"j\n" +
 	"\rEnrollRequest\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\tR\x05token\x12/\n" +
-	"\x13certificate_request\x18\x02 \x01(\fR\x12certificateRequest\"S\n" +
+	"\x13certificate_request\x18\x02 \x01(\fR\x12certificateRequest\x12\x12\n" +
+	"\x04role\x18\x03 \x01(\tR\x04role\"S\n" +
 	"\x0eEnrollResponse\x12A\n" +
 	"\vcertificate\x18\x01 \x01(\v2\x1f.groupcast.group.v1.CertificateR\vcertificate\"?\n" +
 	"\fRenewRequest\x12/\n" +
