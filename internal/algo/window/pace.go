@@ -69,8 +69,12 @@ func (p *precedence) step(now time.Time, all []*history) (below int, holds bool)
 // path would carry it, as far as is known.
 func (h *history) lacks() bool {
 	c, disturbed := h.client, !h.disturbed.IsZero() && h.step.Sub(h.disturbed) < owedTime
-	if !c.Active || h.path.narrow || len(c.Connections) == 0 || h.leaves > 0 && !disturbed {
+	if !c.Active || h.path.narrow || len(c.Connections) == 0 || h.leaves > 0 && !disturbed && !h.waits() {
 		return false
 	}
 	return max(h.recent[0], h.recent[1]) < lacksBelow*c.Target
 }
+
+// waits reports whether what a client sends waits in a queue. The kernel of a machine lets no connection put more than a little
+// into the queue of its own interface: where that is the narrow one, and others send from there, too, no window is full.
+func (h *history) waits() bool { return h.rtt-h.base > max(reading, h.base/2) }
