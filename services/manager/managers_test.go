@@ -88,6 +88,7 @@ func TestManagerThatIsKilledIsMissed(t *testing.T) {
 	s := startSeveral(t)
 	m1, m2 := s.start(t, "m1"), s.start(t, "m2")
 	begun := s.are(t, "asked m1 m2", "")
+	wait(t, 8*time.Second) // else the last may have come for the one that is killed
 	killed := time.Now()
 	m1.Kill()
 	status := s.are(t, "asked m2", "m1")
@@ -173,6 +174,20 @@ func TestNewcomerReplacesWhoIsMissed(t *testing.T) {
 	s.are(t, "asked", "m1")
 	s.start(t, "m2")
 	s.are(t, "asked m2", "")
+}
+
+// It does so also if it is there before the other one is known to be silent, as a pod is that was made for one that died.
+func TestNewcomerThatIsQuickReplacesWhoDied(t *testing.T) {
+	t.Parallel()
+	s := startSeveral(t)
+	m1, m2 := s.start(t, "m1"), s.start(t, "m2")
+	s.are(t, "asked m1 m2", "")
+	wait(t, 8*time.Second)
+	m1.Kill()
+	s.start(t, "m3")
+	s.are(t, "asked m2 m3", "")
+	m2.Kill() // it came for one alone
+	s.are(t, "asked m3", "m2")
 }
 
 // A manager of an earlier release does not say that it stops: it is not missed, nor is who was before it was taken back to that.

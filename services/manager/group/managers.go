@@ -3,6 +3,7 @@ package group
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -23,13 +24,19 @@ const (
 	managersInterval = 2 * time.Second
 	// forgetManagers is how long a manager is missed that has no part of the store.
 	forgetManagers = 24 * time.Hour
+	// standsOn is for how long one still stands that has died.
+	standsOn = 5 * time.Second
 )
+
+// sight is when a manager was seen first, if this leader saw it come, and last.
+type sight struct{ came, last time.Time }
 
 // loadManagers has all managers that were here be missed if they are not heard.
 func (r *Registry) loadManagers(now time.Time) {
 	for _, manager := range r.view.Managers() {
 		if !manager.IsAway() {
 			r.managers.Heard(manager.Name(), now)
+			r.sights[manager.Name()] = sight{last: now}
 		}
 	}
 }
@@ -50,8 +57,10 @@ func (r *Registry) sweepManagers(ctx context.Context) {
 		}
 		seen[one.Name] = true
 		r.managers.Heard(one.Name, now)
-		r.noteManager(ctx, one)
+		r.sights[one.Name] = sight{r.sights[one.Name].came, now}
+		r.noteManager(ctx, one, now)
 	}
+	maps.DeleteFunc(r.sights, func(_ string, s sight) bool { return now.Sub(s.last) > 2*Expiry })
 	for _, name := range r.managers.Silent(now) {
 		r.missManager(ctx, name, now)
 	}
@@ -59,7 +68,7 @@ func (r *Registry) sweepManagers(ctx context.Context) {
 }
 
 // noteManager writes down that a manager is here, unless that is known.
-func (r *Registry) noteManager(ctx context.Context, standing store.Standing) {
+func (r *Registry) noteManager(ctx context.Context, standing store.Standing, now time.Time) {
 	known, found := r.view.Manager(standing.Name)
 	key := view.ManagerKey(standing.Name)
 	conditions := []store.Cond{store.Unchanged(key, known.Changed), standing.Stands()}
@@ -91,6 +100,8 @@ func (r *Registry) noteManager(ctx context.Context, standing store.Standing) {
 		r.log.Info("a manager came for one that was missed", "manager", standing.Name, "missed", replaced.Name())
 	case found && known.IsAway():
 		r.log.Info("a manager is back", "manager", standing.Name)
+	case !found && record.GetStoreMember() == "":
+		r.sights[standing.Name] = sight{now, now}
 	}
 }
 
@@ -127,6 +138,14 @@ func (r *Registry) missManager(ctx context.Context, name string, now time.Time) 
 	if !found || known.IsAway() {
 		return // it stopped in order
 	}
+	if newcomer, came := r.cameFor(name); came && known.GetStoreMember() == "" {
+		key := view.ManagerKey(name)
+		if r.writeManagers(ctx, []store.Cond{store.Unchanged(key, known.Changed)}, []store.Op{store.Delete(key)}) {
+			r.sights[newcomer] = sight{last: r.sights[newcomer].last} // it takes one place
+			r.log.Info("a manager came for one that is silent", "manager", newcomer, "missed", name)
+			return
+		}
+	}
 	record := proto.CloneOf(known.ManagerRecord)
 	record.Manager.AwayTime = timestamppb.New(now.Add(-Expiry))
 	key := view.ManagerKey(name)
@@ -136,6 +155,19 @@ func (r *Registry) missManager(ctx context.Context, name string, now time.Time) 
 		return
 	}
 	r.managers.Heard(name, now) // next time
+}
+
+// cameFor returns who came when a manager that is silent may have died, or since: a pod is often there again before it is known that
+// the one before has died.
+func (r *Registry) cameFor(silent string) (newcomer string, found bool) {
+	before := r.sights[silent]
+	for name, seen := range r.sights {
+		may := seen.came.After(before.came) && seen.came.After(before.last.Add(-standsOn))
+		if may && (!found || seen.came.Before(r.sights[newcomer].came)) {
+			newcomer, found = name, true
+		}
+	}
+	return newcomer, found
 }
 
 // sweepMissed forgets those that are missed and not expected any more.

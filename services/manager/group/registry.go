@@ -70,7 +70,8 @@ type Registry struct {
 	sessions     *liveness.Table[Session]
 	agents       *liveness.Table[string]
 	offline      *liveness.Table[string] // agents, by when they went offline
-	managers     *liveness.Table[string] // belongs to sweepManagers
+	managers     *liveness.Table[string] // this and the next belong to sweepManagers
+	sights       map[string]sight        // of managers, by name
 	gatherers    map[string]heard
 	led          time.Time              // since when
 	flaps        map[seat]*rate.Limiter // joins of one member
@@ -90,6 +91,7 @@ func Lead(by *ledger.Ledger, from *store.Store, shown *view.View, accounts Accou
 		agents:    liveness.NewTable[string](Expiry).AskedWithin(lateSweep, now),
 		offline:   liveness.NewTable[string](forgetAgents),
 		managers:  liveness.NewTable[string](Expiry).AskedWithin(2*managersInterval, now),
+		sights:    make(map[string]sight),
 		gatherers: make(map[string]heard),
 		led:       now,
 		flaps:     make(map[seat]*rate.Limiter),
