@@ -34,6 +34,13 @@ func (r *room) draw(want uint64) uint64 {
 	return want
 }
 
+// giveBack returns what was drawn and not asked for.
+func (r *room) giveBack(bytes uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.left += bytes // who looks meanwhile counts it as given
+}
+
 func (r *room) drawn() uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -53,7 +60,7 @@ func (r *room) set(left, given uint64) uint64 {
 const leastRoom = 256 << 10
 
 // lookAtDisk finds out how much more the disk has room for than the reserve and what was asked for. It pauses all clients
-// when that is nothing, and lets them go on when it is something again.
+// when that is next to nothing, and lets them go on when it is clearly more again.
 func (r *Roster) lookAtDisk() {
 	// What comes or is asked for meanwhile is counted twice, and what is not there never.
 	given, taken := r.room.drawn(), r.outstanding()

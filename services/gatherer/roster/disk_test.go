@@ -58,6 +58,28 @@ func TestReserveIsLeftOfTheDisk(t *testing.T) {
 	}
 }
 
+// A stream that may have no more on the disk, and asks again and again, takes nothing of the room that others have.
+func TestWhoMayHaveNoMoreTakesNoRoom(t *testing.T) {
+	f := start(t, policy.Policy{Rules: []policy.Rule{{Clients: []string{"alice"}, Share: policy.Share{MaxStored: 1 << 20}}}}, nil)
+	alice, bob := f.attach("alice"), f.attach("bob")
+	full := f.open(alice, stream("s"))
+	for range 3 {
+		f.must(full.Upload.Came(make([]byte, full.Upload.Settled().Credit-full.Upload.Offset())))
+	}
+	f.free.Store(6 << 20) // five more than the reserve
+	f.LookAtDisk()
+	for range 100 {
+		full.Upload.Draw()
+	}
+	opened := f.open(bob, file("f", 4<<20))
+	for range 10 {
+		f.must(opened.Upload.Came(make([]byte, opened.Upload.Settled().Credit-opened.Upload.Offset())))
+	}
+	if came := opened.Upload.Offset(); came != 4<<20 {
+		t.Errorf("%d bytes of bob's came, want all", came)
+	}
+}
+
 // Who goes on with an upload whose directory was taken away meanwhile begins again.
 func TestRemovedUploadBeginsAgain(t *testing.T) {
 	f := start(t, policy.Policy{}, nil)

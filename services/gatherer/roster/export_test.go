@@ -45,6 +45,9 @@ func (u *Upload) Offset() uint64 {
 	return u.came
 }
 
+// Draw asks for more.
+func (u *Upload) Draw() { u.draw() }
+
 // Leave says that nobody brings anything since a time.
 func (u *Upload) Leave(since time.Time) { u.update(func() { u.left = since }) }
 

@@ -206,9 +206,11 @@ func (u *Upload) extend() {
 	// Who is paced is so by what comes: hashing and committing may take longer than a pause.
 	more = min(more, u.client.paced.most(u.came))
 	more = u.client.paced.draw(time.Now(), more-min(more, u.granted))
-	more = u.roster.room.draw(more)
+	given := u.roster.room.draw(more)
+	more = given
 	if u.spec.Stream && more > 0 {
 		more = u.client.allowed.draw(more)
+		u.roster.room.giveBack(given - more)
 	}
 	u.granted += more
 }
