@@ -89,14 +89,24 @@ func (w *worker) receiveFrom(ctx context.Context, j *job, key []byte, task *repl
 	}, receive.Config{
 		Place: place, Key: key, Name: w.name, LAN: task.GetLan(), Waits: true, Durable: true, Patience: silence,
 		Find: func(ctx context.Context, info object.Info) (receive.Landing, error) {
-			w.note(true, func() { said.State = replicav1.ReplicaState_REPLICA_STATE_RECEIVING })
+			w.receives(said)
 			return w.places.found(ctx, task.GetPath(), task.GetDeviceSerial(), info)
 		},
 		Open: func(ctx context.Context, info object.Info) (receive.Landing, error) {
-			w.note(true, func() { said.State = replicav1.ReplicaState_REPLICA_STATE_RECEIVING })
+			w.receives(said)
 			return w.places.landing(ctx, task.GetPath(), task.GetDeviceSerial(), info)
 		},
 	})
+}
+
+// receives notes that it receives, which is reported at once when it is new.
+func (w *worker) receives(said *replicav1.ReceiveReport) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if said.State != replicav1.ReplicaState_REPLICA_STATE_RECEIVING {
+		said.State = replicav1.ReplicaState_REPLICA_STATE_RECEIVING
+		w.poke()
+	}
 }
 
 // place is where a replication meets on a LAN.

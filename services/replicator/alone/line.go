@@ -70,9 +70,11 @@ func (l *line) absences(members []send.Receipt, now time.Time) {
 			l.say("%s (%s) is silent", m.Name, m.Address.Addr())
 		case !isSilent && away != nil:
 			delete(l.away, m.Address)
-			if away.told && m.Outcome == algo.Unknown {
+			switch {
+			case !away.told || m.Outcome == algo.Failed: // the table says why
+			case m.Outcome == algo.Unknown:
 				l.say("%s (%s) is given up", m.Name, m.Address.Addr())
-			} else if away.told {
+			default:
 				l.say("%s (%s) is back", m.Name, m.Address.Addr())
 			}
 		}

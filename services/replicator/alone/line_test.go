@@ -35,6 +35,9 @@ func TestWhoIsSilentIsSaid(t *testing.T) {
 		{10, false, true, algo.Running, "two (10.0.0.2) is silent\n"},
 		{37, false, true, algo.Unknown, "two (10.0.0.2) is given up\n"},
 		{38, false, true, algo.Unknown, ""},
+		{40, false, true, algo.Running, ""},
+		{44, false, true, algo.Running, "two (10.0.0.2) is silent\n"},
+		{45, false, false, algo.Failed, ""}, // the table says why
 	} {
 		said.Reset()
 		l.absences([]send.Receipt{

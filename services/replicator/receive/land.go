@@ -12,6 +12,9 @@ import (
 // is removed by who comes next: sources that changed do not come again.
 func LandObject(ctx context.Context, dir string, info object.Info) (*object.Landing, error) {
 	landing, err := object.Land(ctx, dir, info)
+	if errors.Is(err, object.ErrBusy) {
+		return nil, err // it is asked again and again
+	}
 	removed, _ := object.Sweep(dir, object.Abandoned) // what is left is swept another time
 	if removed > 0 && errors.Is(err, noroom.Err) {
 		return object.Land(ctx, dir, info)

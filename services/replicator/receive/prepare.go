@@ -83,9 +83,9 @@ func (h *herald) refuse(ctx context.Context, reason error) {
 }
 
 // busyPause is how often it is looked whether another replication of the same is done.
-const busyPause = 200 * time.Millisecond
+const busyPause = 2 * time.Second
 
-// land opens what may be there already, or where it lands.
+// land opens what may be there already, or where it lands. Again, what was there is known not to be it.
 func land(ctx context.Context, config Config, info object.Info, again bool) (Landing, error) {
 	for {
 		if config.Find != nil && !again && info.Length > 0 {
@@ -101,5 +101,6 @@ func land(ctx context.Context, config Config, info object.Info, again bool) (Lan
 		if !pause.For(ctx, busyPause) { // when the other is done, it is here
 			return nil, context.Cause(ctx)
 		}
+		again = false
 	}
 }

@@ -1,0 +1,35 @@
+package receive
+
+import (
+	"context"
+	"testing"
+
+	"github.com/groupcast/groupcast/internal/object"
+)
+
+// thatIsThere is the landing of what is whole.
+type thatIsThere struct{ Landing }
+
+// Who waits for another replication of the same looks again what is there when that is done, although what was there before
+// was something else.
+func TestWhoWaitedLooksAgainWhatIsThere(t *testing.T) {
+	whole, opened := false, 0
+	config := Config{
+		Waits: true,
+		Find: func(context.Context, object.Info) (Landing, error) {
+			if whole {
+				return thatIsThere{}, nil
+			}
+			return nil, nil
+		},
+		Open: func(context.Context, object.Info) (Landing, error) {
+			opened++
+			whole = true // by the other, while this one waits
+			return nil, object.ErrBusy
+		},
+	}
+	found, err := land(t.Context(), config, object.Info{Length: 1}, true)
+	if found == nil || err != nil || opened != 1 {
+		t.Errorf("%v, %v; opened %d times, want that what is there is found", found, err, opened)
+	}
+}
