@@ -260,7 +260,7 @@ func newTicket() []byte {
 func (u *Upload) goesOn() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.err == nil && u.finished == nil && !u.spec.Stream && !u.sink.IsRemoved()
+	return u.err == nil && u.finished == nil && u.sink.GoesOn()
 }
 
 // isLeft reports whether nobody has brought anything since a time, nor waits for the end: its process has ended, or

@@ -35,7 +35,7 @@ func openFile(ctx context.Context, parent string, info object.Info) (*file, erro
 
 func (f *file) Offset() uint64 { return f.landing.Offset() }
 
-func (f *file) IsRemoved() bool { return f.content != nil && isRemoved(f.content) }
+func (f *file) GoesOn() bool { return f.content == nil || !isRemoved(f.content) }
 
 func (f *file) Place(offset uint64) (link.Place, int64, error) {
 	return link.Place{File: f.content, At: int64(offset)}, int64(f.landing.Info().Length - offset), nil

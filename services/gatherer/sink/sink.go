@@ -20,12 +20,13 @@ import (
 )
 
 // Sink takes the bytes of one upload. They are written to where Place says in any order,
-// by many, and anybody may ask IsRemoved; the other methods are called by one goroutine.
+// by many, and anybody may ask GoesOn; the other methods are called by one goroutine.
 type Sink interface {
 	// Offset is from where on bytes are wanted.
 	Offset() uint64
-	// IsRemoved reports whether what has come was taken away meanwhile: nothing more can be added to it.
-	IsRemoved() bool
+	// GoesOn reports whether more can be added by who comes back: not to a stream, which is opened anew behind what is
+	// committed, nor to what was taken away meanwhile.
+	GoesOn() bool
 	// Place returns where the bytes from an offset on go, and how many fit there.
 	Place(offset uint64) (to link.Place, most int64, err error)
 	// Landed says that all before an offset was written.

@@ -146,7 +146,7 @@ func (s *stream) segment(number uint64) (*os.File, error) {
 
 func (s *stream) Offset() uint64 { return s.landed }
 
-func (s *stream) IsRemoved() bool { return isRemoved(s.lock) }
+func (s *stream) GoesOn() bool { return false }
 
 func (s *stream) Place(offset uint64) (link.Place, int64, error) {
 	segment, err := s.segment(offset / segmentSize)
