@@ -69,6 +69,22 @@ func (a *alone) receive(i int, more ...string) *lab.Process {
 	return p
 }
 
+// slowly begins a transfer to the first receiver that takes some seconds.
+func (a *alone) slowly() (receiver, sender *lab.Process, content []byte) {
+	a.Helper()
+	content = make([]byte, 40<<20)
+	_, _ = rand.Read(content)
+	if err := os.WriteFile(a.source, content, 0o600); err != nil {
+		a.Fatal(err)
+	}
+	receiver = a.receive(0)
+	sender = a.sender.Command(a.binary, "send", a.source, "--lan", "eth0", "--key", phrase, "--receivers", "1", "--rate", "10MB")
+	if err := sender.Start(); err != nil {
+		a.Fatal(err)
+	}
+	return receiver, sender, content
+}
+
 // run runs the program on a host until it ends with a status, and returns what it said.
 func (a *alone) run(host *lab.Host, status int, arguments ...string) string {
 	a.Helper()
@@ -158,16 +174,7 @@ func TestReceiptsAsJSON(t *testing.T) {
 // A sender whose user sees no line says who is silent, and who is back.
 func TestSilentReceiversAreTold(t *testing.T) {
 	a := startAlone(t)
-	content := make([]byte, 40<<20)
-	_, _ = rand.Read(content)
-	if err := os.WriteFile(a.source, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	receiver := a.receive(0)
-	sender := a.sender.Command(a.binary, "send", a.source, "--lan", "eth0", "--key", phrase, "--receivers", "1", "--rate", "10MB")
-	if err := sender.Start(); err != nil {
-		t.Fatal(err)
-	}
+	receiver, sender, _ := a.slowly()
 	wait := func(what string) {
 		t.Helper()
 		for end := time.Now().Add(30 * time.Second); !strings.Contains(sender.Output(), what); time.Sleep(20 * time.Millisecond) {
@@ -217,16 +224,7 @@ func TestMissingReceiversAreTold(t *testing.T) {
 // goes on where it was.
 func TestSenderThatIsStartedAgainIsFollowed(t *testing.T) {
 	a := startAlone(t)
-	content := make([]byte, 40<<20)
-	_, _ = rand.Read(content)
-	if err := os.WriteFile(a.source, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	receiver := a.receive(0)
-	first := a.sender.Command(a.binary, "send", a.source, "--lan", "eth0", "--key", phrase, "--receivers", "1", "--rate", "10MB")
-	if err := first.Start(); err != nil {
-		t.Fatal(err)
-	}
+	receiver, first, content := a.slowly()
 	time.Sleep(2 * time.Second)
 	if err := first.Kill(); err != nil {
 		t.Fatal(err)
