@@ -33,10 +33,11 @@ func (m *managerService) GetStatus(ctx context.Context, _ *groupv1.GetStatusRequ
 		StartTime: timestamppb.New(m.server.Started), TrustDomain: m.server.TrustDomain,
 	}
 	response.Absent, response.Away = m.missing(ctx, counts)
-	online, offline := m.server.CountManagers()
+	managers := m.server.managers()
+	online, offline := countManagers(managers)
 	response.ManagersOnline, response.ManagersOffline = uint32(online), uint32(offline)
 	if callerOf(ctx).ID.Role == identity.Operator { // others are not told who there is
-		response.Managers = m.server.managers()
+		response.Managers = managers
 	}
 	if err := m.server.Room(); err != nil {
 		response.ReadOnlyReason = err.Error()
@@ -69,7 +70,8 @@ func (m *managerService) missing(ctx context.Context, counts view.Counts) ([]str
 	return absent(accounts, counts, away), away
 }
 
-// managers returns the managers that are here or missed, by name. This one is here, whether that was written down or not.
+// managers returns the managers that are here or missed, by name, as the store has them. This one is among them before that is
+// written down, too.
 func (s *Server) managers() (all []*groupv1.Manager) {
 	known := false
 	for _, record := range s.View.Managers() {
@@ -84,8 +86,10 @@ func (s *Server) managers() (all []*groupv1.Manager) {
 }
 
 // CountManagers says how many managers are here, and how many are missed.
-func (s *Server) CountManagers() (online, offline int) {
-	for _, manager := range s.managers() {
+func (s *Server) CountManagers() (online, offline int) { return countManagers(s.managers()) }
+
+func countManagers(all []*groupv1.Manager) (online, offline int) {
+	for _, manager := range all {
 		if manager.GetAwayTime() != nil {
 			offline++
 		} else {
