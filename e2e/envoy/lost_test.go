@@ -82,11 +82,11 @@ func (s *site) testFrozen(t *testing.T) {
 	c := s.caller(t, s.proxy, certificate(t, s.ca, operator))
 	c.list(t)
 	for _, manager := range s.Managers {
-		manager.Signal(t, syscall.SIGSTOP)
+		manager.Freeze(t)
 	}
 	code, said := c.call(t, http.MethodGet, groups, "", http.Header{"Grpc-Timeout": {"300m"}})
 	for _, manager := range s.Managers {
-		manager.Signal(t, syscall.SIGCONT)
+		manager.Thaw(t)
 	}
 	if code != http.StatusGatewayTimeout {
 		t.Errorf("frozen managers: %d %s, want %d", code, said, http.StatusGatewayTimeout)
@@ -110,9 +110,9 @@ func (s *site) testHangs(t *testing.T) {
 	if follower == s.Leader(t) {
 		follower = s.Managers[1]
 	}
-	follower.Signal(t, syscall.SIGSTOP)
+	follower.Freeze(t)
 	defer func() {
-		follower.Signal(t, syscall.SIGCONT)
+		follower.Thaw(t)
 		s.proxy.awaitReady(t, len(s.Managers))
 	}()
 	eventually(t, "the watches that lead there have ended", func() bool {

@@ -4,7 +4,6 @@ import (
 	"net"
 	"os"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -58,10 +57,10 @@ func TestInterruptedStreamsEnd(t *testing.T) {
 	f.run()
 	f.arrive()
 
-	signal(f.site, f.gatherer, syscall.SIGSTOP)
+	testprocess.Freeze(t, f.gatherer.Process)
 	f.write(100_000)
 	wantInterrupted(t, f.p, "the same command goes on there")
-	signal(f.site, f.gatherer, syscall.SIGCONT)
+	testprocess.Thaw(t, f.gatherer.Process)
 	f.run()
 	f.arrive()
 }

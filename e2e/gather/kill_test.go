@@ -10,10 +10,10 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
+	"github.com/groupcast/groupcast/internal/testprocess"
 	"github.com/groupcast/groupcast/sdk/gather"
 )
 
@@ -89,13 +89,13 @@ func TestClientHangs(t *testing.T) {
 	name, content := s.file("model", 6, 48<<20)
 	stalled := s.upload("stalled", name)
 	s.await("some has come", func() bool { return s.status("stalled").GetReceivedBytes() > 4<<20 })
-	signal(s, stalled, syscall.SIGSTOP)
+	testprocess.Freeze(t, stalled.Process)
 	s.await("its connections are gone", func() bool { return s.status("stalled").GetConnections() == 0 })
 	s.policy("{}")
 	if other := s.upload("other", name); other.status() != 0 {
 		t.Error(other.said.String())
 	}
-	signal(s, stalled, syscall.SIGCONT)
+	testprocess.Thaw(t, stalled.Process)
 	if stalled.status() != 0 {
 		t.Error(stalled.said.String())
 	}

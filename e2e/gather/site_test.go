@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -300,9 +299,4 @@ func (s *site) wantFile(client, path string, content []byte) {
 	if err != nil || !bytes.Equal(got, content) {
 		s.Errorf("%s of %s: %v, %d bytes, want the %d that were uploaded", path, client, err, len(got), len(content))
 	}
-}
-
-func signal(s *site, p *process, sign syscall.Signal) {
-	s.Helper()
-	s.must(p.Process.Signal(sign))
 }

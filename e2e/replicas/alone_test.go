@@ -184,12 +184,12 @@ func TestSilentReceiversAreTold(t *testing.T) {
 		}
 	}
 	time.Sleep(time.Second)
-	if err := receiver.Signal(syscall.SIGSTOP); err != nil {
+	if err := receiver.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	wait("receiver1 (10.")
 	wait(") is silent\n")
-	if err := receiver.Signal(syscall.SIGCONT); err != nil {
+	if err := receiver.Continue(); err != nil {
 		t.Fatal(err)
 	}
 	wait(") is back\n")

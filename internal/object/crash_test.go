@@ -4,15 +4,13 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/internal/testdisk"
+	"github.com/groupcast/groupcast/internal/testprocess"
 )
 
 const (
@@ -122,16 +120,14 @@ func cutAgainAndAgain(t *testing.T, seed uint64) {
 		r.mu.Lock()
 		complete := maps.Clone(r.complete) // what was complete before the cut
 		r.mu.Unlock()
-		r.stop(t)
+		testprocess.Freeze(t, r.Process)
 		after, unmount := disk.Cut(t)
 		r.check(t, after, complete)
 		r.mu.Lock()
 		claimed += checkClaims(t, from, after, r)
 		r.mu.Unlock()
 		unmount()
-		if err := r.Process.Signal(syscall.SIGCONT); err != nil {
-			t.Fatal(err)
-		}
+		testprocess.Thaw(t, r.Process)
 		if t.Failed() {
 			t.Fatalf("at cut %d", i)
 		}
@@ -142,38 +138,4 @@ func cutAgainAndAgain(t *testing.T, seed uint64) {
 	if r.complete[receiverFile] < 4 || r.complete[receiverTree] < 3 || claimed < 10 {
 		t.Error("too little has happened")
 	}
-}
-
-// stop stops the process and waits until none of its threads runs or writes.
-func (r *receiver) stop(t *testing.T) {
-	t.Helper()
-	if err := r.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	for deadline := time.Now().Add(10 * time.Second); ; pause(time.Millisecond) {
-		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", r.Process.Pid))
-		if err != nil || len(threads) == 0 {
-			t.Fatalf("threads of the receiver: %v %v", threads, err)
-		}
-		if stopped(threads) {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the receiver does not stop")
-		}
-	}
-}
-
-func stopped(threads []string) bool {
-	for _, thread := range threads {
-		stat, err := os.ReadFile(thread)
-		if err != nil {
-			return false
-		}
-		_, state, _ := strings.Cut(string(stat), ") ")
-		if state[0] != 'T' {
-			return false
-		}
-	}
-	return true
 }

@@ -10,7 +10,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // Binary is Build for a test.
@@ -71,6 +73,47 @@ func FreeAddress(t testing.TB) string {
 	}
 	defer listener.Close()
 	return listener.Addr().String()
+}
+
+// Freeze stops a process and waits until none of its threads runs, as they do for a moment after the signal.
+func Freeze(t testing.TB, process *os.Process) {
+	t.Helper()
+	if err := process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); !frozen(t, process); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("process %d does not stop", process.Pid)
+		}
+	}
+}
+
+// frozen tells whether all threads of a process are stopped.
+func frozen(t testing.TB, process *os.Process) bool {
+	t.Helper()
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", process.Pid))
+	if err != nil || len(threads) == 0 {
+		t.Fatalf("threads of process %d: %v %v", process.Pid, threads, err)
+	}
+	for _, thread := range threads {
+		stat, err := os.ReadFile(thread)
+		if err != nil {
+			return false
+		}
+		// The state comes after the name in parentheses, which may have some itself.
+		if rest := stat[bytes.LastIndexByte(stat, ')')+1:]; !bytes.HasPrefix(rest, []byte(" T ")) {
+			return false
+		}
+	}
+	return true
+}
+
+// Thaw ends Freeze.
+func Thaw(t testing.TB, process *os.Process) {
+	t.Helper()
+	if err := process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Output keeps what a program says, readable while it runs.

@@ -97,8 +97,8 @@ func TestGatherersOutliveTheLeader(t *testing.T) {
 	startGatherer(t, config, "10.0.0.1:7420")
 	var before uint64
 	gathererIs(t, leader.Client(t), "g1", "online", func(g sdk.Gatherer) bool { before = g.Incarnation; return g.Clients == 3 })
-	freeze(t, leader)
-	defer thaw(t, leader)
+	leader.Freeze(t)
+	defer leader.Thaw(t)
 	gathererIs(t, other.Client(t), "g1", "online", func(g sdk.Gatherer) bool { return g.Incarnation == before && g.Clients == 3 })
 }
 

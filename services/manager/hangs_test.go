@@ -42,7 +42,7 @@ func TestSessionsOutliveAManagerThatHangsBehindAProxy(t *testing.T) {
 		t.Fatalf("%d members, %v", len(begun), err)
 	}
 	for _, hanging := range []*managertest.Process{follower, leader} {
-		freeze(t, hanging)
+		hanging.Freeze(t)
 		wait(t, 2*group.Expiry)
 		members, err := awake(t, cluster, hanging).Members(t.Context(), "g")
 		if err != nil {
@@ -56,7 +56,7 @@ func TestSessionsOutliveAManagerThatHangsBehindAProxy(t *testing.T) {
 				t.Errorf("%s is %v, incarnation %d; want the session that it began with", m.Name, m.State, m.Incarnation)
 			}
 		}
-		thaw(t, hanging)
+		hanging.Thaw(t)
 		cluster.Leader(t)
 	}
 }

@@ -268,7 +268,7 @@ func TestC24FrozenLeaderIsFenced(t *testing.T) {
 		t.Fatal(err)
 	}
 	frozen := cluster.Leader(t)
-	freeze(t, frozen)
+	frozen.Freeze(t)
 	var others []*managertest.Process
 	for _, p := range cluster.Managers {
 		if p != frozen {
@@ -282,7 +282,7 @@ func TestC24FrozenLeaderIsFenced(t *testing.T) {
 	if _, err := leader.Client(t).CreateGroup(t.Context(), "ended-by-the-old", sdk.Policy{}); err != nil {
 		t.Fatal(err)
 	}
-	thaw(t, frozen)
+	frozen.Thaw(t)
 	// Asked directly, at once, it must not act by the term that it slept through, and refuse nothing by it.
 	if err := frozen.Client(t).DeleteGroup(t.Context(), "ended-by-the-old", false); err != nil {
 		t.Errorf("a change of what was made meanwhile, through the old leader: %v", err)

@@ -1,9 +1,6 @@
 package manager_test
 
 import (
-	"fmt"
-	"os"
-	"syscall"
 	"testing"
 	"time"
 
@@ -18,31 +15,6 @@ func wait(t *testing.T, d time.Duration) {
 	case <-t.Context().Done():
 	case <-time.After(d):
 	}
-}
-
-// freeze stops a process, and proves it.
-func freeze(t *testing.T, p *managertest.Process) {
-	t.Helper()
-	p.Signal(t, syscall.SIGSTOP)
-	eventually(t, 5*time.Second, "the process is frozen", func() bool {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID()))
-		return err == nil && stateIn(string(text)) == 'T'
-	})
-}
-
-func thaw(t *testing.T, p *managertest.Process) {
-	t.Helper()
-	p.Signal(t, syscall.SIGCONT)
-}
-
-// stateIn returns the state of a process, the field after its name in parentheses.
-func stateIn(stat string) byte {
-	for i := len(stat) - 3; i >= 0; i-- {
-		if stat[i] == ')' {
-			return stat[i+2]
-		}
-	}
-	return 0
 }
 
 // eventually waits for something to become true.

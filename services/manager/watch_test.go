@@ -33,7 +33,7 @@ func TestC33WatchAcrossCompaction(t *testing.T) {
 	known := follow(t, follower.Client(t), "g")
 	eventually(t, 10*time.Second, "the watcher knows both", func() bool { return known.are("goes", "stays") })
 
-	freeze(t, follower)
+	follower.Freeze(t)
 	if err := goes.Leave(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func TestC33WatchAcrossCompaction(t *testing.T) {
 	}
 	cluster.Etcd.Compact(t)
 	wait(t, 3*time.Second)
-	thaw(t, follower)
+	follower.Thaw(t)
 	eventually(t, 20*time.Second, "the watcher knows who is left", func() bool { return known.are("stays") })
 }
 
@@ -163,12 +163,12 @@ func TestAwayManagersAreTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer session.Close()
-	freeze(t, leader)
+	leader.Freeze(t)
 	frozen := time.Now()
 	if since := <-told; since.IsZero() || since.Sub(frozen) > 8*time.Second {
 		t.Errorf("told of %v, want since %v", since, frozen)
 	}
-	thaw(t, leader)
+	leader.Thaw(t)
 	if since := <-told; !since.IsZero() {
 		t.Errorf("told of %v again, want that it is over", since)
 	}

@@ -76,17 +76,10 @@ func waitDial(t testing.TB, address string) {
 }
 
 // Freeze has etcd hang, until Thaw is called.
-func (e *Etcd) Freeze(t testing.TB) { e.signal(t, syscall.SIGSTOP) }
+func (e *Etcd) Freeze(t testing.TB) { testprocess.Freeze(t, e.process.Process) }
 
 // Thaw has it go on.
-func (e *Etcd) Thaw(t testing.TB) { e.signal(t, syscall.SIGCONT) }
-
-func (e *Etcd) signal(t testing.TB, signal syscall.Signal) {
-	t.Helper()
-	if err := e.process.Process.Signal(signal); err != nil {
-		t.Fatal(err)
-	}
-}
+func (e *Etcd) Thaw(t testing.TB) { testprocess.Thaw(t, e.process.Process) }
 
 // Compact forgets all history before now.
 func (e *Etcd) Compact(t testing.TB) {
