@@ -164,6 +164,39 @@ func TestLeaderThatIsKilledIsMissed(t *testing.T) {
 	}
 }
 
+// One that dies while nothing can be written down is missed when something can be, since it died.
+func TestMissedSinceItDiedInAFullStore(t *testing.T) {
+	t.Parallel()
+	s := startSeveral(t)
+	m1 := s.start(t, "m1")
+	s.are(t, "asked m1", "")
+	s.etcd.Fill(t)
+	killed := time.Now()
+	m1.Kill()
+	s.stays(t, "asked m1", "")
+	s.stays(t, "asked m1", "")
+	s.etcd.Empty(t)
+	status := s.are(t, "asked", "m1")
+	if since := status.Managers[1].Away.Sub(killed); since < -5*time.Second || since > 10*time.Second {
+		t.Errorf("it is missed since %v after it was killed", since)
+	}
+}
+
+// Who answers is here, also where it is written down that it is missed.
+func TestWhoAnswersIsHere(t *testing.T) {
+	t.Parallel()
+	s := startSeveral(t)
+	m1 := s.start(t, "m1")
+	s.are(t, "asked m1", "")
+	m1.Freeze(t)
+	s.are(t, "asked", "m1")
+	s.etcd.Fill(t)
+	m1.Thaw(t)
+	awaitStatus(t, m1, "itself", func(status sdk.Status) bool { return status.ManagersOnline == 2 && status.ManagersOffline == 0 })
+	s.etcd.Empty(t)
+	s.are(t, "asked m1", "")
+}
+
 // Another name takes the place of who was missed.
 func TestNewcomerReplacesWhoIsMissed(t *testing.T) {
 	t.Parallel()
@@ -253,9 +286,9 @@ func TestWhoIsMissedForADayIsForgotten(t *testing.T) {
 		away   time.Duration
 		member string
 	}{
-		"hours":   {away: 23 * time.Hour},
+		"hours":   {away: 22 * time.Hour},
+		"longest": {away: 23 * time.Hour}, // the newcomer takes its place
 		"day":     {away: 25 * time.Hour},
-		"days":    {away: 49 * time.Hour},                         // the newcomer takes its place
 		"ahead":   {away: -time.Hour},                             // by a clock that was wrong
 		"member":  {away: 25 * time.Hour, member: "127.0.0.1"},    // as the etcd has it
 		"removed": {away: time.Minute, member: "removed.example"}, // as it has not

@@ -70,13 +70,16 @@ func (m *managerService) missing(ctx context.Context, counts view.Counts) ([]str
 	return absent(accounts, counts, away), away
 }
 
-// managers returns the managers that are here or missed, by name, as the store has them. This one is among them before that is
-// written down, too.
+// managers returns the managers that are here or missed, by name, as the store has them. This one is here, whatever is written down.
 func (s *Server) managers() (all []*groupv1.Manager) {
 	known := false
 	for _, record := range s.View.Managers() {
+		self := record.Name() == s.Name
+		if self && record.IsAway() {
+			continue
+		}
 		all = append(all, record.GetManager())
-		known = known || record.Name() == s.Name
+		known = known || self
 	}
 	if !known {
 		all = append(all, &groupv1.Manager{Name: s.Name, Address: s.Address, Version: version.String(), StartTime: timestamppb.New(s.Started)})

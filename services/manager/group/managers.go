@@ -3,7 +3,6 @@ package group
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"time"
 
@@ -51,6 +50,7 @@ func (r *Registry) sweepManagers(ctx context.Context) {
 		return // nothing is known; the view says what is wrong with the store
 	}
 	now, seen := time.Now(), make(map[string]bool)
+	r.sweepMissed(ctx, now) // whose places nobody can take any more
 	for _, one := range standing {
 		if seen[one.Name] {
 			continue // two have one name, which they say themselves
@@ -60,11 +60,13 @@ func (r *Registry) sweepManagers(ctx context.Context) {
 		r.sights[one.Name] = sight{r.sights[one.Name].came, now}
 		r.noteManager(ctx, one, now)
 	}
-	maps.DeleteFunc(r.sights, func(_ string, s sight) bool { return now.Sub(s.last) > 2*Expiry })
 	for _, name := range r.managers.Silent(now) {
-		r.missManager(ctx, name, now)
+		if r.missManager(ctx, name) {
+			delete(r.sights, name)
+		} else {
+			r.managers.Heard(name, now) // next time
+		}
 	}
-	r.sweepMissed(ctx, now)
 }
 
 // noteManager writes down that a manager is here, unless that is known.
@@ -132,29 +134,29 @@ func replacedBy(newcomer *managerv1.ManagerRecord, all []view.Manager) (longest 
 	return longest, found
 }
 
-// missManager writes down that a manager is missed.
-func (r *Registry) missManager(ctx context.Context, name string, now time.Time) {
+// missManager writes down that a manager is missed, and reports whether nothing is left to do.
+func (r *Registry) missManager(ctx context.Context, name string) (done bool) {
 	known, found := r.view.Manager(name)
 	if !found || known.IsAway() {
-		return // it stopped in order
+		return true // it stopped in order
 	}
 	if newcomer, came := r.cameFor(name); came && known.GetStoreMember() == "" {
 		key := view.ManagerKey(name)
 		if r.writeManagers(ctx, []store.Cond{store.Unchanged(key, known.Changed)}, []store.Op{store.Delete(key)}) {
 			r.sights[newcomer] = sight{last: r.sights[newcomer].last} // it takes one place
 			r.log.Info("a manager came for one that is silent", "manager", newcomer, "missed", name)
-			return
+			return true
 		}
 	}
 	record := proto.CloneOf(known.ManagerRecord)
-	record.Manager.AwayTime = timestamppb.New(now.Add(-Expiry))
+	record.Manager.AwayTime = timestamppb.New(r.sights[name].last)
 	key := view.ManagerKey(name)
 	put, err := putManager(record)
-	if err == nil && r.writeManagers(ctx, []store.Cond{store.Unchanged(key, known.Changed)}, []store.Op{put}) {
-		r.log.Warn("a manager is silent and counts as offline", "manager", name, "address", record.GetManager().GetAddress())
-		return
+	if err != nil || !r.writeManagers(ctx, []store.Cond{store.Unchanged(key, known.Changed)}, []store.Op{put}) {
+		return false
 	}
-	r.managers.Heard(name, now) // next time
+	r.log.Warn("a manager is silent and counts as offline", "manager", name, "address", record.GetManager().GetAddress())
+	return true
 }
 
 // cameFor returns who came when a manager that is silent may have died, or since: a pod is often there again before it is known that
@@ -202,13 +204,14 @@ func isExpected(missed view.Manager, members []string, now time.Time) bool {
 	return now.Sub(missed.GetManager().GetAwayTime().AsTime()) < forgetManagers
 }
 
-// writeManagers commits what was decided, unless something has changed meanwhile: then it is decided anew next time.
+// writeManagers commits what was decided, unless something has changed meanwhile: then it is decided anew next time. So it is
+// where the store has no room, which the status says.
 func (r *Registry) writeManagers(ctx context.Context, conditions []store.Cond, changes []store.Op) (written bool) {
 	at, err := r.store.Commit(ctx, r.term, conditions, changes)
 	switch {
 	case err == nil:
 		return r.view.Await(ctx, at) == nil
-	case !errors.Is(err, store.ErrConflict) && !errors.Is(err, store.ErrFenced) && ctx.Err() == nil:
+	case !errors.Is(err, store.ErrConflict) && !errors.Is(err, store.ErrFenced) && !errors.Is(err, store.ErrFull) && ctx.Err() == nil:
 		r.log.Warn("which managers are here could not be written; trying again", "error", err)
 	}
 	return false

@@ -6,10 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/etcdserverpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
-
 	"github.com/groupcast/groupcast/services/manager/store"
 	"github.com/groupcast/groupcast/services/manager/store/storetest"
 )
@@ -22,25 +18,19 @@ func TestAlarmOfAClusterIsKnown(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{etcd.Endpoint}, DialTimeout: 5 * time.Second, Logger: zap.NewNop()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
 	if err := s.Room(); err != nil {
 		t.Fatal(err)
 	}
-	for _, action := range []etcdserverpb.AlarmRequest_AlarmAction{etcdserverpb.AlarmRequest_ACTIVATE, etcdserverpb.AlarmRequest_DEACTIVATE} {
-		alarm := &etcdserverpb.AlarmRequest{Action: action, Alarm: etcdserverpb.AlarmType_NOSPACE}
-		if _, err := etcdserverpb.NewMaintenanceClient(client.ActiveConnection()).Alarm(t.Context(), alarm); err != nil {
-			t.Fatal(err)
-		}
-		full, deadline := action == etcdserverpb.AlarmRequest_ACTIVATE, time.Now().Add(20*time.Second)
-		for errors.Is(s.Room(), store.ErrFull) != full {
+	await := func(full bool) {
+		t.Helper()
+		for deadline := time.Now().Add(20 * time.Second); errors.Is(s.Room(), store.ErrFull) != full; time.Sleep(50 * time.Millisecond) {
 			if time.Now().After(deadline) {
-				t.Fatalf("after %v: %v", action, s.Room())
+				t.Fatalf("full %t: %v", full, s.Room())
 			}
-			time.Sleep(50 * time.Millisecond)
 		}
 	}
+	etcd.Fill(t)
+	await(true)
+	etcd.Empty(t)
+	await(false)
 }

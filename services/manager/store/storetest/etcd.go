@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
@@ -84,6 +85,32 @@ func (e *Etcd) Thaw(t testing.TB) { testprocess.Thaw(t, e.process.Process) }
 // Compact forgets all history before now.
 func (e *Etcd) Compact(t testing.TB) {
 	t.Helper()
+	e.call(t, func(ctx context.Context, client *clientv3.Client) error {
+		now, err := client.Get(ctx, "/")
+		if err == nil {
+			_, err = client.Compact(ctx, now.Header.Revision, clientv3.WithCompactPhysical())
+		}
+		return err
+	})
+}
+
+// Fill has etcd refuse what needs room, until Empty is called.
+func (e *Etcd) Fill(t testing.TB) { e.alarm(t, etcdserverpb.AlarmRequest_ACTIVATE) }
+
+// Empty ends Fill.
+func (e *Etcd) Empty(t testing.TB) { e.alarm(t, etcdserverpb.AlarmRequest_DEACTIVATE) }
+
+func (e *Etcd) alarm(t testing.TB, action etcdserverpb.AlarmRequest_AlarmAction) {
+	t.Helper()
+	e.call(t, func(ctx context.Context, client *clientv3.Client) error {
+		alarm := &etcdserverpb.AlarmRequest{Action: action, Alarm: etcdserverpb.AlarmType_NOSPACE}
+		_, err := etcdserverpb.NewMaintenanceClient(client.ActiveConnection()).Alarm(ctx, alarm)
+		return err
+	})
+}
+
+func (e *Etcd) call(t testing.TB, ask func(context.Context, *clientv3.Client) error) {
+	t.Helper()
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{e.Endpoint}, DialTimeout: 5 * time.Second, Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
@@ -91,11 +118,7 @@ func (e *Etcd) Compact(t testing.TB) {
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
-	now, err := client.Get(ctx, "/")
-	if err == nil {
-		_, err = client.Compact(ctx, now.Header.Revision, clientv3.WithCompactPhysical())
-	}
-	if err != nil {
-		t.Fatalf("compact: %v", err)
+	if err := ask(ctx, client); err != nil {
+		t.Fatal(err)
 	}
 }
