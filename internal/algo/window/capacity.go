@@ -20,7 +20,7 @@ type summary struct {
 	// deepest is the upper quartile of those that are not known to have one on their own path.
 	// Where it is much more, some have learnt their round trips while a queue stood.
 	deepest time.Duration
-	// drained is whether some have been seen without a queue: only their queues count then.
+	// drained is whether enough have been seen without a queue: only their queues count then.
 	drained bool
 	mss     int
 	drain   float64 // what of the windows is left, to let the queue run empty
@@ -42,7 +42,7 @@ func summarize(all []*history) summary {
 	disturbed := 0
 	queues, shared := make([]time.Duration, 0, len(all)), make([]time.Duration, 0, len(all))
 	long := slices.ContainsFunc(all, func(h *history) bool { return h.long && h.flows() })
-	s.drained = slices.ContainsFunc(all, func(h *history) bool { return h.drained && h.flows() })
+	s.drained = enoughDrained(all)
 	for _, h := range all {
 		s.delivered += h.client.Throughput
 		s.planned += h.counted
@@ -87,6 +87,22 @@ func summarize(all []*history) summary {
 	return s
 }
 
+// enoughDrained tells whether those who have been seen without a queue can speak for all. Who has one on its own way cannot for
+// those who have none.
+func enoughDrained(all []*history) bool {
+	wide := slices.ContainsFunc(all, func(h *history) bool { return h.flows() && !h.path.narrow })
+	flowing, drained := 0, 0
+	for _, h := range all {
+		if h.flows() && !(wide && h.path.narrow) {
+			flowing++
+			if h.drained {
+				drained++
+			}
+		}
+	}
+	return drained > 0 && drainedShare*drained >= flowing
+}
+
 // capacity estimates what the access link gives to the clients. While a queue stands, that is
 // what comes; while none does and what was planned is used, there may be more, and the plan
 // grows: a little at first, then faster with every step without a queue, so that bandwidth
@@ -109,6 +125,8 @@ const (
 	mostAhead, blindAhead = 1.6, 2.5
 	// usedEnough is the share of a plan that must be used before there is a larger one.
 	usedEnough = .94
+	// drainedShare is of how many one must have been seen without a queue.
+	drainedShare = 4
 	// leastQueue is what is no queue: the noise of round trips.
 	leastQueue = 5 * time.Millisecond
 	// queuedSegments is how many segments make a queue where they take longer.

@@ -7,6 +7,7 @@ import "time"
 // says when to do it next.
 type drain struct {
 	next    time.Time
+	last    time.Time // when it ended last
 	pause   time.Duration
 	running bool
 	shorter bool // a round trip has been learnt that is shorter than was known
@@ -25,19 +26,26 @@ const (
 	firstDrain, nextDrain, lastDrain = time.Second, 4 * time.Second, 2 * time.Minute
 )
 
-// step returns what of their windows all are to have until the next.
-func (d *drain) step(now time.Time, possible, queued bool, all []*history) float64 {
+// step returns what of their windows all are to have until the next. Standing is how long a queue is.
+func (d *drain) step(now time.Time, possible bool, standing time.Duration, all []*history) float64 {
 	d.possible = possible
-	newcomers := false
+	newcomers, queued := false, false
 	for _, h := range all {
 		d.shorter = d.shorter || h.shorter
-		if h.long && !h.drained {
+		if h.long && !h.drained && h.flows() {
 			d.shorter, newcomers = true, true
 		}
+		queued = queued || h.flows() && !h.path.narrow && h.rtt-h.base > standing
 	}
-	// Who came while a queue stood has learnt its round trip with that.
-	if newcomers && queued && !d.next.IsZero() && d.next.Sub(now) > firstDrain {
-		d.next = now.Add(firstDrain)
+	// Who came while a queue stood has learnt its round trip with that, and until it is known better, whose queue it is is not.
+	if newcomers && queued && !d.next.IsZero() {
+		soon := now.Add(firstDrain)
+		if again := d.last.Add(nextDrain); again.After(soon) {
+			soon = again
+		}
+		if soon.Before(d.next) {
+			d.next = soon
+		}
 	}
 	switch {
 	case d.running:
@@ -45,9 +53,9 @@ func (d *drain) step(now time.Time, possible, queued bool, all []*history) float
 		if d.shorter {
 			d.pause = nextDrain
 		}
-		d.running, d.next = false, now.Add(d.pause)
+		d.running, d.last, d.next = false, now, now.Add(d.pause)
 		for _, h := range all {
-			h.drained = h.drained || h.long
+			h.drained = h.drained || h.long && h.flows()
 		}
 	case !possible:
 	case d.next.IsZero():

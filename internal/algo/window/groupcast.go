@@ -55,7 +55,7 @@ func (g *groupcast) Step(now time.Time, facts Facts) Decision {
 	g.plan(now, all, available, mode, seen)
 	g.first = g.firstWindow(max(available, g.capacity.known), seen)
 	seen.first = g.first
-	seen.drain = g.drain.step(now, (mode == open || mode == short) && !seen.crowded && g.capacity.known > 0, seen.queue > seen.stands(seen.delivered), all)
+	seen.drain = g.drain.step(now, (mode == open || mode == short) && !seen.crowded && g.capacity.known > 0, seen.stands(seen.delivered), all)
 	damping := damping(all, seen)
 	for i, h := range all {
 		h.decide(now, mode, seen, damping, &decision.Shares[i])

@@ -25,7 +25,7 @@ func (h *history) pace(queue time.Duration) Rate {
 
 // precedence has nobody get more than its target while one of higher priority that could use it lacks
 // its own, whoever was first. Where that does not help for a while, what the one lacks is not what
-// the others have: then they get it back, each time for longer.
+// the others have: then they get it back, each time for longer, until nobody has lacked anything for as long as that was.
 type precedence struct {
 	since time.Time // when those below were held to their targets; zero is not now
 	free  time.Time // until when they are not, whoever lacks something
@@ -51,7 +51,7 @@ func (p *precedence) step(now time.Time, all []*history) (below int, holds bool)
 	switch {
 	case !holds:
 		p.since = time.Time{}
-		if now.After(p.free) {
+		if now.Sub(p.free) > p.pause {
 			p.pause = 0
 		}
 	case now.Before(p.free):
