@@ -93,7 +93,7 @@ func enoughDrained(all []*history) bool {
 	wide := slices.ContainsFunc(all, func(h *history) bool { return h.flows() && !h.path.narrow })
 	flowing, drained := 0, 0
 	for _, h := range all {
-		if h.flows() && !(wide && h.path.narrow) {
+		if h.flows() && (!wide || !h.path.narrow) {
 			flowing++
 			if h.drained {
 				drained++
