@@ -163,7 +163,7 @@ func Enroll(ctx context.Context, config Config, token string, opts ...Option) (n
 // EnrollPod exchanges the token of this pod's ServiceAccount, which the configuration names, for credentials, writes them
 // where it says, and returns whose they are, as role/name.
 func EnrollPod(ctx context.Context, config Config, opts ...Option) (name string, err error) {
-	id, err := uplink.EnrollPod(ctx, config, uplink.Over(choose(opts).dialer))
+	id, err := uplink.EnrollPod(ctx, config, "", uplink.Over(choose(opts).dialer))
 	if err != nil {
 		return "", notEntered(err)
 	}

@@ -88,7 +88,7 @@ const enterPause = time.Second
 func (t Tickets) enterPod(ctx context.Context, config Config, log *slog.Logger, opts []grpc.DialOption) error {
 	config.ServiceAccountTokenFile, config.AuthorityFile = t.ServiceAccountToken, t.Authority
 	for {
-		_, err := EnrollPod(ctx, config, opts...)
+		_, err := EnrollPod(ctx, config, t.Role, opts...)
 		code := status.Code(err)
 		if err == nil || code != codes.Unavailable && code != codes.ResourceExhausted && code != codes.DeadlineExceeded {
 			return err
@@ -112,7 +112,7 @@ func (c Config) EnterPod(ctx context.Context, opts ...grpc.DialOption) error {
 		return nil
 	}
 	for {
-		_, err := EnrollPod(ctx, c, opts...)
+		_, err := EnrollPod(ctx, c, "", opts...)
 		if status.Code(err) != codes.ResourceExhausted || !sleep(ctx, enterPause) {
 			return err
 		}

@@ -204,7 +204,7 @@ func (u *Uplink) renewIfDue(ctx context.Context) error {
 		return nil
 	}
 	if u.config.ServiceAccountTokenFile != "" { // it also works when the certificate has expired
-		_, err = EnrollPod(ctx, u.config, u.opts...)
+		_, err = EnrollPod(ctx, u.config, "", u.opts...)
 		return err
 	}
 	_, err = certify(u.files, func(request []byte) (*groupv1.Certificate, error) {
@@ -228,8 +228,8 @@ func Enroll(ctx context.Context, config Config, role identity.Role, token string
 }
 
 // EnrollPod exchanges the token of this pod's ServiceAccount for credentials. Unlike a join
-// token it does not say who the managers are: that is known by their CA.
-func EnrollPod(ctx context.Context, config Config, opts ...grpc.DialOption) (identity.ID, error) {
+// token it does not say who the managers are: that is known by their CA. A ServiceAccount of another role is refused; no role is any.
+func EnrollPod(ctx context.Context, config Config, role identity.Role, opts ...grpc.DialOption) (identity.ID, error) {
 	if err := config.Validate(); err != nil {
 		return identity.ID{}, err
 	}
@@ -241,7 +241,7 @@ func EnrollPod(ctx context.Context, config Config, opts ...grpc.DialOption) (ide
 	if err != nil {
 		return identity.ID{}, fmt.Errorf("read the ServiceAccount's token: %w", err)
 	}
-	id, err := enroll(ctx, config, ca, &groupv1.EnrollRequest{Token: strings.TrimSpace(string(token))}, opts)
+	id, err := enroll(ctx, config, ca, &groupv1.EnrollRequest{Token: strings.TrimSpace(string(token)), Role: string(role)}, opts)
 	if err != nil {
 		return identity.ID{}, fmt.Errorf("enroll with the ServiceAccount's token: %w", err)
 	}

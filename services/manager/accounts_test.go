@@ -6,6 +6,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/kubernetes"
+	"github.com/groupcast/groupcast/internal/uplink"
 	"github.com/groupcast/groupcast/sdk"
 	"github.com/groupcast/groupcast/services/manager"
 	"github.com/groupcast/groupcast/services/manager/managertest"
@@ -368,5 +370,18 @@ func TestMemberAccountsAreChecked(t *testing.T) {
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, want %q", entry, err, want)
 		}
+	}
+}
+
+// A service in a pod of another role's ServiceAccount says so when it is let in.
+func TestServiceWithAnAccountOfAnotherRole(t *testing.T) {
+	useAPIServer(t)
+	pod := asPod(t, withAccounts(t, t.TempDir(), "training/publisher=models"), "training/publisher", "agent-0")
+	service := uplink.ServiceDefaults(t.TempDir())
+	service.Managers, service.TrustDomain = pod.Endpoints, pod.TrustDomain
+	service.ServiceAccountTokenFile, service.AuthorityFile = pod.ServiceAccountTokenFile, pod.AuthorityFile
+	_, _, err := service.Connect(t.Context(), identity.Agent, slog.New(slog.DiscardHandler))
+	if err == nil || uplink.Reason(err) != "TOKEN_ROLE" || !strings.Contains(err.Error(), "that of members, and this is no agent") {
+		t.Errorf("%v, want that the ServiceAccount is of another role", err)
 	}
 }

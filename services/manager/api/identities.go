@@ -53,7 +53,7 @@ func (i *identityService) admit(ctx context.Context, registry *group.Registry, r
 	if err != nil {
 		return identity.ID{}, err
 	}
-	return id, registry.Admit(ctx, id)
+	return id, registry.Admit(ctx, id, identity.Role(req.GetRole()))
 }
 
 func (i *identityService) Renew(ctx context.Context, req *groupv1.RenewRequest) (*groupv1.RenewResponse, error) {

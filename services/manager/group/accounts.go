@@ -23,8 +23,11 @@ type Accounts map[string]Account
 
 // Admit lets an identity be certified that Kubernetes vouches for. One that was revoked is refused:
 // its pod would be back at once. An operator lets it in by a join token. What a member may join is what the
-// configuration says of its account.
-func (r *Registry) Admit(ctx context.Context, id identity.ID) error {
+// configuration says of its account. A role is what it has to be; none is any.
+func (r *Registry) Admit(ctx context.Context, id identity.ID, role identity.Role) error {
+	if role != "" && role != id.Role {
+		return fmt.Errorf("%w: the pod's ServiceAccount is that of %ss, and this is no %s: want the ServiceAccount of %ss in its spec", ErrTokenRole, id.Role, role, role)
+	}
 	if id.Role == identity.Member {
 		account, known := r.accounts[id.Name]
 		if !known {

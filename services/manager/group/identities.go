@@ -128,7 +128,7 @@ func (r *Registry) redeem(ctx context.Context, text string, role identity.Role, 
 		case record.UsedBy != nil && !bytes.Equal(record.UsedBy, by):
 			return ledger.Plan{}, fmt.Errorf("%w: it was used already", ErrToken)
 		case role != "" && role != record.ID.Role:
-			return ledger.Plan{}, fmt.Errorf("%w: it is of %s, and can still be used for that: want one of 'groupcast token create NAME --role %s'", ErrTokenRole, record.ID, role)
+			return ledger.Plan{}, fmt.Errorf("%w: this join token is of %s, and can still be used for that: want one of 'groupcast token create NAME --role %s'", ErrTokenRole, record.ID, role)
 		}
 		redeemed = record.ID
 		record.UsedBy = by

@@ -155,7 +155,7 @@ type EnrollRequest struct {
 	Token string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
 	// A PKCS #10 request in DER. Only its public key is used: the manager writes the name.
 	CertificateRequest []byte `protobuf:"bytes,2,opt,name=certificate_request,json=certificateRequest,proto3" json:"certificate_request,omitempty"`
-	// What the identity has to be. A join token of another role is refused, and can still be used. Empty is any.
+	// What the identity has to be. A token of another role is refused, and can still be used. Empty is any.
 	Role          string `protobuf:"bytes,3,opt,name=role,proto3" json:"role,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
