@@ -169,6 +169,26 @@ func TestReceiptsAsJSON(t *testing.T) {
 	if got := read(fine.Output()); !bytes.Equal(got.GetRoot(), r.GetRoot()) || got.GetReplicas()[0].GetName() != "receiver1" {
 		t.Errorf("the receiver has %v", got)
 	}
+
+	// They are there also where nothing came of it.
+	r = read(a.send(6, "--receivers", "2", "--wait", "1s", "-o", "json"))
+	if r.GetState() != replicav1.ReplicationState_REPLICATION_STATE_FAILED || r.GetName() != "object" || r.GetReplicaCount() != 2 || r.GetDetail() == "" {
+		t.Errorf("without receivers it ended as %v", r)
+	}
+	unheard := a.receive(0, "--await", "1s", "-o", "json")
+	a.wantStatus(unheard, unheard.Wait(), 6)
+	if one := read(unheard.Output()).GetReplicas()[0]; one.GetState() != replicav1.ReplicaState_REPLICA_STATE_FAILED || one.GetReason() != "no_multicast" || one.GetDetail() == "" {
+		t.Errorf("a receiver without a sender has %v", one)
+	}
+	poor = a.receive(1, "-o", "json")
+	r = read(a.send(1, "-o", "json"))
+	if len(r.GetReplicas()) != 1 || r.GetReplicas()[0].GetReason() != "no_room" || r.GetReason() != "" {
+		t.Errorf("with a receiver that refuses it ended as %v", r)
+	}
+	a.wantStatus(poor, poor.Wait(), 1)
+	if got := read(poor.Output()); got.GetName() != "object" || got.GetReplicas()[0].GetReason() != "no_room" {
+		t.Errorf("the receiver that refuses has %v", got)
+	}
 }
 
 // A sender whose user sees no line says who is silent, and who is back.

@@ -48,12 +48,12 @@ func Listen(device string, port uint16) (*Live, error) {
 	return &Live{socket: socket, raw: raw, buffer: make([]byte, 1<<16), ports: []uint16{port}}, nil
 }
 
-// mostPorts is of how many ports datagrams are taken.
-const mostPorts = 64
+// MostPorts is of how many ports datagrams are taken.
+const MostPorts = 64
 
-// Admit has it take the datagrams of another port, too.
+// Admit has it take the datagrams of another port, too, if it does not take those of so many already.
 func (l *Live) Admit(port uint16) error {
-	if slices.Contains(l.ports, port) || len(l.ports) == mostPorts {
+	if slices.Contains(l.ports, port) || len(l.ports) == MostPorts {
 		return nil
 	}
 	l.ports = append(l.ports, port)

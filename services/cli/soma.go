@@ -31,6 +31,8 @@ type traffic struct {
 	port    uint16
 	count   int
 	servers map[netip.AddrPort]bool // that have another port
+	stderr  io.Writer
+	told    bool // that there are more
 }
 
 func (t *traffic) flags(command *cobra.Command) {
@@ -118,7 +120,14 @@ func (t *traffic) isOurs(from packets, d capture.Datagram) (is bool, err error) 
 		return d.From.Port() == t.port, nil
 	}
 	p, wrong := wire.Parse(d.Payload)
-	if wrong != nil || p.Type != wire.Data || !d.To.Addr().IsMulticast() || len(t.servers) == mostServers {
+	if wrong != nil || p.Type != wire.Data || !d.To.Addr().IsMulticast() {
+		return true, nil
+	}
+	if len(t.servers) == mostServers {
+		if !t.told {
+			fmt.Fprintf(t.stderr, "groupcast: more than %d servers have another port than %d: what receivers answer those that came later is not shown\n", mostServers, t.port)
+			t.told = true
+		}
 		return true, nil
 	}
 	if t.servers == nil {
@@ -131,8 +140,8 @@ func (t *traffic) isOurs(from packets, d capture.Datagram) (is bool, err error) 
 	return true, err
 }
 
-// mostServers is how many servers with ports of their own are known.
-const mostServers = 1000
+// mostServers is how many servers with ports of their own are known: as many as an interface can be asked for.
+const mostServers = capture.MostPorts - 1
 
 // line is a packet as JSON has it.
 type line struct {
@@ -147,7 +156,7 @@ type line struct {
 }
 
 func (a *app) somaDecode() *cobra.Command {
-	var from traffic
+	from := traffic{stderr: a.stderr}
 	var keep string
 	command := &cobra.Command{
 		Use: "decode [FILE]", Short: "Print one line for each packet of a capture or an interface",

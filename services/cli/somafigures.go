@@ -24,7 +24,7 @@ type figures struct {
 }
 
 func (a *app) somaFigures() *cobra.Command {
-	var f figures
+	f := figures{traffic: traffic{stderr: a.stderr}}
 	command := &cobra.Command{
 		Use: "figures [FILE]", Short: "Draw window and throughput over time",
 		Long:    "Draw how the window and the throughput of each transfer in a capture went, or of those that pass\nan interface until the command is interrupted.",

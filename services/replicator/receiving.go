@@ -9,10 +9,8 @@ import (
 
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 	"github.com/groupcast/groupcast/internal/multicast"
-	"github.com/groupcast/groupcast/internal/noroom"
 	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/internal/uplink"
-	"github.com/groupcast/groupcast/services/replicator/device"
 	"github.com/groupcast/groupcast/services/replicator/receive"
 )
 
@@ -121,20 +119,10 @@ func (w *worker) place(lan, group string) (multicast.Place, error) {
 // reasonOf is the word for why a replica did not come to be.
 func reasonOf(err error) string {
 	switch {
-	case errors.Is(err, noroom.Err):
-		return "no_room"
-	case errors.Is(err, receive.ErrDamaged), errors.Is(err, object.ErrDamaged):
-		return "damaged"
-	case errors.Is(err, errNotAllowed), errors.Is(err, device.ErrRefused), errors.Is(err, object.ErrBusy), object.IsRefused(err):
+	case errors.Is(err, errNotAllowed):
 		return "refused"
-	case errors.Is(err, receive.ErrSenderGone):
-		return "sender_lost"
-	case errors.Is(err, receive.ErrSenderFailed):
-		return "source_failed"
-	case errors.Is(err, receive.ErrNotHeard), errors.Is(err, receive.ErrTooLarge):
-		return "no_multicast"
 	case errors.Is(err, errNoSession):
 		return "session_lost"
 	}
-	return "disk"
+	return receive.Word(err)
 }

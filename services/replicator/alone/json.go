@@ -15,10 +15,10 @@ import (
 
 // How it ended is written as JSON in the words of the managers: a program that reads replications reads these, too.
 
-// asJSON writes who has it, of at least so many.
-func (a *app) asJSON(result send.Result, receivers int, why string) error {
+// asJSON writes who has it, of at least so many; why and detail say why it ended before it was over.
+func (a *app) asJSON(result send.Result, receivers int, why, detail string) error {
 	r := &replicav1.Replication{
-		Reason: why, Name: result.Info.Name, Length: result.Info.Length, Root: rootOf(result.Root), SentBytes: result.Sent,
+		State: endOf(result.Members, receivers), Reason: why, Detail: detail, Name: result.Info.Name, Length: result.Info.Length, Root: rootOf(result.Root), SentBytes: result.Sent,
 		ReplicaCount: uint32(max(len(result.Members), receivers)),
 	}
 	for _, m := range result.Members {
@@ -34,27 +34,25 @@ func (a *app) asJSON(result send.Result, receivers int, why string) error {
 		}
 		r.Replicas = append(r.Replicas, replica)
 	}
-	switch r.GetCompleteCount() {
-	case r.GetReplicaCount():
-		r.State = replicav1.ReplicationState_REPLICATION_STATE_COMPLETE
-	case 0:
-		r.State = replicav1.ReplicationState_REPLICATION_STATE_FAILED
-	default:
-		r.State = replicav1.ReplicationState_REPLICATION_STATE_PARTIAL
-	}
 	return a.print(r)
 }
 
-// receivedAsJSON writes what came here.
-func (a *app) receivedAsJSON(r *receiving, receipt receive.Receipt) error {
-	return a.print(&replicav1.Replication{
-		State: replicav1.ReplicationState_REPLICATION_STATE_COMPLETE,
-		Name:  receipt.Info.Name, Length: receipt.Info.Length, Root: rootOf(receipt.Root), ReplicaCount: 1, CompleteCount: 1,
-		Replicas: []*replicav1.Replica{{
-			Name: r.name, Lan: r.site, State: replicav1.ReplicaState_REPLICA_STATE_COMPLETE, Bytes: receipt.Info.Length,
-			ResumedBytes: receipt.Resumed, Elapsed: durationpb.New(receipt.Took),
-		}},
-	})
+// receivedAsJSON writes what came here, or why it did not.
+func (a *app) receivedAsJSON(r *receiving, receipt receive.Receipt, why, detail string) error {
+	replica := &replicav1.Replica{
+		Name: r.name, Lan: r.site, State: replicav1.ReplicaState_REPLICA_STATE_COMPLETE, Bytes: receipt.Info.Length,
+		ResumedBytes: receipt.Resumed, Elapsed: durationpb.New(receipt.Took),
+	}
+	said := &replicav1.Replication{
+		State: replicav1.ReplicationState_REPLICATION_STATE_COMPLETE, Name: receipt.Info.Name, Length: receipt.Info.Length, Root: rootOf(receipt.Root),
+		ReplicaCount: 1, CompleteCount: 1, Replicas: []*replicav1.Replica{replica},
+	}
+	if why != "" {
+		said.State, said.CompleteCount, said.FailedCount = replicav1.ReplicationState_REPLICATION_STATE_FAILED, 0, 1
+		replica.State, replica.Reason, replica.Detail = replicav1.ReplicaState_REPLICA_STATE_FAILED, why, detail
+		replica.Bytes, replica.Elapsed = receipt.Landed, nil
+	}
+	return a.print(said)
 }
 
 func (a *app) print(r *replicav1.Replication) error {

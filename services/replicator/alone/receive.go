@@ -125,14 +125,20 @@ func (a *app) receive(ctx context.Context, r *receiving) error {
 		Await: r.await, Patience: r.patience, Find: r.find, Open: r.open,
 	})
 	shown.end()
-	if ctx.Err() != nil && receipt.Info.Length > 0 {
+	if ctx.Err() != nil && receipt.Landed > 0 {
 		fmt.Fprintf(a.stderr, "what there is of %s is kept: receive again to go on\n", receipt.Info.Name)
 	}
-	if err != nil {
+	switch {
+	case err != nil && a.output == "json":
+		why := receive.Word(err)
+		if ctx.Err() != nil {
+			why = "left"
+		}
+		return errors.Join(err, a.receivedAsJSON(r, receipt, why, err.Error()))
+	case err != nil:
 		return err
-	}
-	if a.output == "json" {
-		return a.receivedAsJSON(r, receipt)
+	case a.output == "json":
+		return a.receivedAsJSON(r, receipt, "", "")
 	}
 	seconds := max(receipt.Took.Seconds(), 1e-6)
 	fmt.Fprintf(a.stdout, "%s  %s in %.2fs, root %s\n", receipt.Info.Name, bytesize.Short(receipt.Info.Length), seconds, receipt.Root)

@@ -15,6 +15,7 @@ import (
 
 	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
 	"github.com/groupcast/groupcast/internal/bytesize"
+	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 	"github.com/groupcast/groupcast/internal/object"
 	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
 	"github.com/groupcast/groupcast/services/replicator/device"
@@ -132,25 +133,19 @@ func (a *app) send(ctx context.Context, s *sending, path string) error {
 		fmt.Fprintln(a.stderr, "receivers keep what they have: send again to go on")
 	}
 	if err != nil {
-		if len(result.Members) == 0 {
-			return err
-		}
-		why := "source_failed"
-		if ctx.Err() != nil {
-			why = "canceled"
-		}
+		why := whyEnded(ctx, err)
 		result.Members = ended(result.Members, why)
 		if a.output == "json" {
-			return errors.Join(err, a.asJSON(result, s.receivers, why))
+			result.Info = from.Info() // also if it has not begun
+			return errors.Join(err, a.asJSON(result, s.receivers, why, err.Error()))
 		}
-		a.table(result.Members)
+		if len(result.Members) > 0 {
+			a.table(result.Members)
+		}
 		return err
 	}
 	if a.output == "json" {
-		if err := a.asJSON(result, s.receivers, ""); err != nil {
-			return err
-		}
-		return verdict(result.Members, s.receivers)
+		return errors.Join(verdict(result.Members, s.receivers), a.asJSON(result, s.receivers, "", ""))
 	}
 	a.receipts(result)
 	if missing := s.receivers - len(result.Members); missing > 0 {
@@ -222,6 +217,18 @@ func (a *app) receipts(r send.Result) {
 	a.table(r.Members)
 }
 
+// whyEnded is the word for why a sender ended before all had it or had failed; none where nobody came but to refuse.
+func whyEnded(ctx context.Context, err error) string {
+	var refused *send.RefusedError
+	switch {
+	case ctx.Err() != nil:
+		return "canceled"
+	case errors.Is(err, send.ErrNobody), errors.As(err, &refused):
+		return ""
+	}
+	return "source_failed"
+}
+
 // ended has those fail whom a sender was still sending to when it ended.
 func ended(members []send.Receipt, why string) []send.Receipt {
 	for i := range members {
@@ -254,8 +261,8 @@ func (a *app) table(members []send.Receipt) {
 	_ = table.Flush()
 }
 
-// verdict makes the exit status of receipts, and of how many there should be at least.
-func verdict(members []send.Receipt, receivers int) error {
+// endOf is how it ended with receipts, of which there should be so many at least.
+func endOf(members []send.Receipt, receivers int) replicav1.ReplicationState {
 	complete := 0
 	for _, m := range members {
 		if m.Outcome == algo.Complete {
@@ -263,12 +270,19 @@ func verdict(members []send.Receipt, receivers int) error {
 		}
 	}
 	switch complete {
-	case max(len(members), receivers):
-		return nil
 	case 0:
-		return errNone
+		return replicav1.ReplicationState_REPLICATION_STATE_FAILED
+	case max(len(members), receivers):
+		return replicav1.ReplicationState_REPLICATION_STATE_COMPLETE
 	}
-	return errPartial
+	return replicav1.ReplicationState_REPLICATION_STATE_PARTIAL
+}
+
+// verdict makes the exit status of that.
+func verdict(members []send.Receipt, receivers int) error {
+	return map[replicav1.ReplicationState]error{
+		replicav1.ReplicationState_REPLICATION_STATE_FAILED: errNone, replicav1.ReplicationState_REPLICATION_STATE_PARTIAL: errPartial,
+	}[endOf(members, receivers)]
 }
 
 func isUnheard(err error) bool {

@@ -8,6 +8,7 @@ import (
 	"github.com/groupcast/groupcast/internal/noroom"
 	"github.com/groupcast/groupcast/internal/object"
 	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
+	"github.com/groupcast/groupcast/services/replicator/device"
 )
 
 // reasonOf is what the sender is told of an error.
@@ -31,6 +32,25 @@ func refusalOf(err error) wire.Reason {
 		return wire.Refused
 	}
 	return reason
+}
+
+// Word is what replications say of an error of Run.
+func Word(err error) string {
+	switch {
+	case errors.Is(err, noroom.Err):
+		return "no_room"
+	case errors.Is(err, ErrDamaged), errors.Is(err, object.ErrDamaged):
+		return "damaged"
+	case errors.Is(err, device.ErrRefused), errors.Is(err, object.ErrBusy), object.IsRefused(err):
+		return "refused"
+	case errors.Is(err, ErrSenderGone):
+		return "sender_lost"
+	case errors.Is(err, ErrSenderFailed):
+		return "source_failed"
+	case errors.Is(err, ErrNotHeard), errors.Is(err, ErrTooLarge):
+		return "no_multicast"
+	}
+	return "disk"
 }
 
 // reasoned is what the user is told of it.

@@ -89,10 +89,11 @@ type Landing interface {
 type Receipt struct {
 	Info object.Info
 	Root object.Root
-	// Resumed is how many bytes were there before.
-	Resumed uint64
-	Took    time.Duration // from the WELCOME on
-	Stats   Stats
+	// Resumed is how many bytes were there before, Landed how many are there without a gap.
+	Resumed, Landed uint64
+
+	Took  time.Duration // from the WELCOME on
+	Stats Stats
 }
 
 // Stats is what came.
@@ -148,7 +149,7 @@ func from(ctx context.Context, env Env, config Config, ear, mouth *udp.Socket, h
 	for again := false; ; again = true {
 		landing, err := prepare(ctx, config, mouth, heard, again)
 		if err != nil {
-			return Receipt{}, err
+			return Receipt{Info: heard.info()}, err
 		}
 		receipt, err := replicate(ctx, env, config, ear, mouth, heard, landing, again)
 		receipt.Stats = receipt.Stats.after(before)
@@ -177,21 +178,24 @@ var errOther = errors.New("what was there is of something else")
 func replicate(ctx context.Context, env Env, config Config, ear, mouth *udp.Socket, heard announced, landing Landing, isLast bool) (Receipt, error) {
 	r, err := newReplica(env, config, ear, mouth, heard, landing)
 	if err != nil {
-		return Receipt{}, errors.Join(err, landing.Keep())
+		return Receipt{Info: heard.info()}, errors.Join(err, landing.Keep())
 	}
 	r.isLast = isLast
 	err = r.run(ctx)
 	if r.ended != nil && !r.isSettled { // a farewell may have come while it was settled
 		err = r.ended
 	}
+	receipt := r.receipt()
 	switch {
 	case r.isSettled:
+		receipt.Landed = receipt.Info.Length
 	case errors.Is(err, noroom.Err): // others need the room
 		err = errors.Join(err, landing.Remove())
 	default:
+		receipt.Landed = landing.Offset()
 		err = errors.Join(err, landing.Keep())
 	}
-	return r.receipt(), err
+	return receipt, err
 }
 
 // replica is one object that is received.

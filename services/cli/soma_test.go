@@ -1,0 +1,43 @@
+package cli
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/groupcast/groupcast/internal/capture"
+	wire "github.com/groupcast/groupcast/internal/wire/soma/paper"
+)
+
+// Servers that have another port are known by what they send to their group. Of how many, is said when there are more.
+func TestServersWithOtherPortsAreKnown(t *testing.T) {
+	var said strings.Builder
+	seen := traffic{port: 7431, stderr: &said}
+	group, receiver := netip.MustParseAddrPort("239.255.74.31:7431"), netip.MustParseAddrPort("10.0.0.2:7431")
+	server := func(i int) netip.AddrPort { return netip.AddrPortFrom(netip.MustParseAddr("10.0.0.1"), uint16(8000+i)) }
+	isOurs := func(from, to netip.AddrPort, kind wire.Type) bool {
+		t.Helper()
+		is, err := seen.isOurs(nil, capture.Datagram{From: from, To: to, Payload: wire.Append(nil, wire.Packet{Type: kind, SN: 1, LWSN: 1})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return is
+	}
+	if !isOurs(receiver, server(0), wire.ACK) || isOurs(server(1), server(0), wire.ACK) {
+		t.Error("what has the port is SOMA's, and nothing else is")
+	}
+	for i := range mostServers + 2 {
+		if !isOurs(server(i), group, wire.Data) {
+			t.Fatalf("what server %d sends to the group is not seen", i)
+		}
+	}
+	other := netip.MustParseAddrPort("10.0.0.3:9000")
+	for i, want := range map[int]bool{0: true, mostServers - 1: true, mostServers: false} {
+		if is := isOurs(other, server(i), wire.ACK); is != want {
+			t.Errorf("what is answered to server %d is seen: %v", i, is)
+		}
+	}
+	if strings.Count(said.String(), "more than 63 servers") != 1 {
+		t.Errorf("it said %q", said.String())
+	}
+}
