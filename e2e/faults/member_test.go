@@ -291,6 +291,19 @@ func TestC48NoRoomAtAnAgent(t *testing.T) {
 	n.AwaitComplete(n.Push(n.Object("model", 2*size), "--rate", "16MB"))
 }
 
+// So is one whose disk others fill, and its log says so once.
+func TestC48DiskOfACacheIsFilled(t *testing.T) {
+	t.Parallel()
+	n := faults.Start(t, faults.Topology{Agents: 3, Members: "abbc", Disks: map[string]link.Bytes{"agent-b": 96 * link.MiB}})
+	p := n.Push(n.Object("model", 4*size), "--rate", "8MB")
+	n.AwaitBytes(p, "m2", 3<<20)
+	n.FillDisk("agent-b")
+	n.AwaitComplete(p)
+	if said := n.Machine("agent-b").Process.Output(); strings.Count(said, "others have filled the disk of the cache") != 1 {
+		t.Errorf("the agent does not say once that its disk is full:\n%s", said)
+	}
+}
+
 // What an agent has cached is changed behind its back. Who is fed with it finds out, and takes all again from an agent
 // whose members have the right bytes; the one that is to blame is named.
 func TestC12AgentDamagesWhatItFeeds(t *testing.T) {

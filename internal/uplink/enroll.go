@@ -57,6 +57,7 @@ func (t Tickets) Enter(ctx context.Context, config Config, log *slog.Logger, opt
 	if identity.Exposed(t.JoinToken) {
 		log.Warn("every user of this machine can read the join token, and be let in by it first: chmod 600 it", "file", t.JoinToken)
 	}
+	log.Info("asking to be let in by the join token", "managers", config.Endpoints)
 	if _, err := Enroll(ctx, config, t.Role, string(token), opts...); err != nil {
 		why := ""
 		if lapsed {
@@ -87,6 +88,7 @@ const enterPause = time.Second
 // enterPod exchanges the token of this pod's ServiceAccount.
 func (t Tickets) enterPod(ctx context.Context, config Config, log *slog.Logger, opts []grpc.DialOption) error {
 	config.ServiceAccountTokenFile, config.AuthorityFile = t.ServiceAccountToken, t.Authority
+	log.Info("asking to be let in by the ServiceAccount's token", "managers", config.Endpoints)
 	for {
 		_, err := EnrollPod(ctx, config, t.Role, opts...)
 		code := status.Code(err)

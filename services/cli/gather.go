@@ -22,7 +22,7 @@ var clientColumns = []column[gather.ClientStatus]{
 	{title: "CLIENT", cell: func(c gather.ClientStatus) string { return c.Name }},
 	{title: "PRIORITY", cell: func(c gather.ClientStatus) string { return fmt.Sprint(c.Share.Priority) }},
 	{title: "TARGET", cell: func(c gather.ClientStatus) string { return rateOf(uint64(c.Share.Target)) }},
-	{title: "RATE", cell: func(c gather.ClientStatus) string { return rateOf(c.Rate) }},
+	{title: "RATE", cell: func(c gather.ClientStatus) string { return unlessPaused(c, rateOf(c.Rate)) }},
 	{title: "ROUND TRIP", cell: func(c gather.ClientStatus) string { return milliseconds(c.RTT) }},
 	{title: "WINDOW", cell: func(c gather.ClientStatus) string { return bytesize.Short(c.Window) }},
 	{title: "CONNECTIONS", cell: func(c gather.ClientStatus) string { return fmt.Sprintf("%d of %d", c.Connections, max(c.Wanted, 1)) }},
@@ -48,7 +48,7 @@ func clientState(c gather.ClientStatus) string {
 	return c.State
 }
 
-// unlessPaused is what the controller says of a client, unless that sends nothing for a reason of another kind, which its state has.
+// unlessPaused is what is said of a client, unless that sends nothing for a reason of another kind, which its state has.
 func unlessPaused(c gather.ClientStatus, said string) string {
 	if c.Paused != "" {
 		return ""

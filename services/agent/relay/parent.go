@@ -239,11 +239,17 @@ func (d *delivery) take(ctx context.Context, conn *link.Conn, parent string, fro
 	d.update(func() { d.intake, d.asking = taking, false })
 	err := taking.Run(conn)
 	d.log.Debug("a link was used", "parent", parent, "received_bytes", taking.Carried(), "end", err)
-	trouble := ""
+	trouble, before := "", ""
 	if noroom.Is(err) {
 		trouble = "no_room"
 	}
-	d.update(func() { d.intake, d.trouble = nil, trouble })
+	d.update(func() {
+		before = d.trouble
+		d.intake, d.trouble = nil, trouble
+	})
+	if trouble != "" && before == "" {
+		d.log.Warn("others have filled the disk of the cache: the managers look for another agent, and for a minute whether there is room again", "error", err)
+	}
 	return err
 }
 
