@@ -181,7 +181,7 @@ func TestReceiptsAsJSON(t *testing.T) {
 		t.Errorf("a receiver without a sender has %v", one)
 	}
 	poor = a.receive(1, "-o", "json")
-	r = read(a.send(1, "-o", "json"))
+	r = read(a.send(1, "--wait", "1s", "-o", "json"))
 	if len(r.GetReplicas()) != 1 || r.GetReplicas()[0].GetReason() != "no_room" || r.GetReason() != "" {
 		t.Errorf("with a receiver that refuses it ended as %v", r)
 	}
