@@ -85,7 +85,7 @@ func (l *Landing) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := checkRoom(l.partial.dir.handle, l.info.Length-l.resumed, 1); err != nil {
+	if err := checkRoom(l.partial.dir.handle, l.info.needs(l.resumed), 1); err != nil {
 		return err
 	}
 	l.start(layout)
@@ -192,7 +192,7 @@ func (l *Landing) learn(known *layout) (*layout, error) {
 	if err != nil || next.entries == nil {
 		return next, err
 	}
-	if err := checkRoom(l.partial.dir.handle, l.info.Length-next.head, uint64(len(next.entries)+1)); err != nil {
+	if err := checkRoom(l.partial.dir.handle, l.info.needs(next.head), uint64(len(next.entries)+1)); err != nil {
 		return nil, err
 	}
 	return next, l.makeTree()

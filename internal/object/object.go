@@ -52,6 +52,7 @@ type Info struct {
 	Length uint64      // of all bytes
 	Mode   fs.FileMode // permission bits of the file or of the outermost directory
 	Time   time.Time   // when the source last changed: tells partials of different contents apart
+	Zeros  uint64      // bytes that are in holes of the source, as far as is known: no room is asked for them
 }
 
 // check says why no object can be like this.

@@ -13,8 +13,7 @@ import (
 )
 
 // checkRoom says whether the file system of a directory has no room for so many
-// more bytes and files. Where the source has holes is not known when it is asked: they count
-// as if they took room. Others write there too, so a write may find it full all
+// more bytes and files. Others write there too, so a write may find it full all
 // the same; but what cannot fit need not be begun.
 func checkRoom(dir *os.File, bytes, files uint64) error {
 	var stat unix.Statfs_t
@@ -29,6 +28,12 @@ func checkRoom(dir *os.File, bytes, files uint64) error {
 		return fmt.Errorf("%w: %d files can be made in %s and %d are needed", noroom.Err, stat.Ffree, filepath.Clean(dir.Name()), files)
 	}
 	return nil
+}
+
+// needs is what room the bytes from an offset on take at least. Where holes are is not known when it is asked.
+func (i Info) needs(from uint64) uint64 {
+	rest := i.Length - from
+	return rest - min(rest, i.Zeros)
 }
 
 // full is a disk that is full, or a quota that is used up, as the user of the directory in which something lands knows it:

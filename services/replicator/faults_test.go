@@ -17,6 +17,7 @@ import (
 	"github.com/groupcast/groupcast/internal/multicast"
 	"github.com/groupcast/groupcast/internal/noroom"
 	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/testdisk"
 	"github.com/groupcast/groupcast/internal/udp"
 	"github.com/groupcast/groupcast/services/replicator/receive"
 	"github.com/groupcast/groupcast/services/replicator/send"
@@ -286,9 +287,11 @@ func TestSilenceIsReported(t *testing.T) {
 	}
 }
 
-// Directories, empty files and holes.
+// Directories, empty files and holes, also to where there is room only for what is in no hole.
 func TestReplicateWhatIsNoPlainFile(t *testing.T) {
 	b := onLAN(t, 2, link.Shape{})
+	b.dirs[0] = filepath.Join(t.TempDir(), "small")
+	testdisk.Mount(t, "tmpfs", "size=8m", "tmpfs", b.dirs[0])
 	tree := filepath.Join(t.TempDir(), "tree")
 	if err := os.MkdirAll(filepath.Join(tree, "below", "empty"), 0o755); err != nil {
 		t.Fatal(err)

@@ -23,7 +23,7 @@ type announced struct{ wire.Announced }
 func (a announced) info() object.Info {
 	return object.Info{
 		Name: a.Name, Kind: object.Kind(a.Kind), Length: a.Length,
-		Mode: fs.FileMode(a.Permissions) & fs.ModePerm, Time: a.Time,
+		Mode: fs.FileMode(a.Permissions) & fs.ModePerm, Time: a.Time, Zeros: a.Zeros,
 	}
 }
 

@@ -51,7 +51,7 @@ func (s *session) announce(take func() uint64) error {
 	info := s.config.Source.Info()
 	a := wire.Announcement{
 		Kind: uint8(info.Kind), Permissions: uint16(info.Mode.Perm()), Length: info.Length, Time: info.Time,
-		Datagram: uint16(s.datagram), Sender: s.socket.Addr(), Name: info.Name,
+		Datagram: uint16(s.datagram), Sender: s.socket.Addr(), Name: info.Name, Zeros: s.zeros,
 	}
 	sizes := []int{s.largest, wire.MinDatagram}
 	if s.datagram > 0 {

@@ -133,6 +133,7 @@ type session struct {
 	group   *wire.Box // of the goroutine that sends
 	network network   // of the same
 	largest int       // datagram that is tried
+	zeros   uint64    // bytes in holes
 	// hashesFirst has the source be hashed before anything is sent: somebody may have all of it.
 	hashesFirst bool
 	source      *reader
@@ -170,6 +171,10 @@ func newSession(env Env, config Config, socket *udp.Socket) (*session, error) {
 	if err := object.CheckName(config.Source.Info().Name); err != nil {
 		return nil, err
 	}
+	holes, err := config.Source.Holes()
+	if err != nil {
+		return nil, err
+	}
 	private, err := ecdh.X25519().GenerateKey(rand.Reader)
 	if err != nil {
 		return nil, fmt.Errorf("make a key: %w", err)
@@ -177,6 +182,9 @@ func newSession(env Env, config Config, socket *udp.Socket) (*session, error) {
 	s := &session{
 		env: env, config: config, socket: socket, private: private,
 		joined: map[[wire.PublicSize]byte]*peer{}, coming: map[string]time.Time{}, refused: map[who]*refusal{}, wake: make(chan struct{}, 1),
+	}
+	for _, hole := range holes {
+		s.zeros += hole.End - hole.First
 	}
 	if _, err := rand.Read(s.salt[:]); err != nil {
 		return nil, fmt.Errorf("draw a salt: %w", err)

@@ -119,7 +119,7 @@ func TestNobodySpeaksForAnother(t *testing.T) {
 }
 
 func TestAnnouncementsAndJoins(t *testing.T) {
-	want := fast.Announcement{Kind: 1, Permissions: 0o640, Length: 1 << 40, Time: time.Unix(1e9, 5), Datagram: 1472, Sender: netip.MustParseAddrPort("10.1.2.3:7431"), Name: strings.Repeat("n", 255)}
+	want := fast.Announcement{Kind: 1, Permissions: 0o640, Length: 1 << 40, Time: time.Unix(1e9, 5), Datagram: 1472, Sender: netip.MustParseAddrPort("10.1.2.3:7431"), Name: strings.Repeat("n", 255), Zeros: 1 << 39}
 	public := private(t).PublicKey().Bytes()
 	for _, size := range []int{fast.MinDatagram, 1472, fast.MaxDatagram} {
 		datagram := secret.Group().Announce(3, salt, public, want, size)

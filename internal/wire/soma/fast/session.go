@@ -35,6 +35,8 @@ type Announcement struct {
 	// it again.
 	Sender netip.AddrPort
 	Name   string
+	// Zeros is how many bytes are in holes. Earlier senders do not tell.
+	Zeros uint64
 }
 
 // Announce seals an announcement into a datagram of a size, which must have room for it.
@@ -49,6 +51,7 @@ func (b *Box) Announce(number uint64, salt Salt, public []byte, a Announcement, 
 	address := a.Sender.Addr().As4()
 	payload = binary.BigEndian.AppendUint16(append(payload, address[:]...), a.Sender.Port())
 	payload = append(append(payload, byte(len(a.Name))), a.Name...)
+	payload = binary.BigEndian.AppendUint64(payload, a.Zeros)
 	payload = append(payload, make([]byte, max(0, size-Overhead-len(clear)-len(payload)))...)
 	return b.SealAfter(nil, Head{Kind: Announce, Number: number}, clear, payload)
 }
@@ -91,6 +94,12 @@ func parseAnnouncement(from []byte) (Announcement, error) {
 		Time:     time.Unix(int64(binary.BigEndian.Uint64(from[12:])), int64(nanoseconds)),
 		Datagram: binary.BigEndian.Uint16(from[24:]),
 		Sender:   netip.AddrPortFrom(netip.AddrFrom4([4]byte(from[26:])), binary.BigEndian.Uint16(from[30:])), Name: string(from[announcedSize : announcedSize+int(from[announcedSize-1])]),
+	}
+	if more := from[announcedSize+len(a.Name):]; len(more) >= 8 {
+		a.Zeros = binary.BigEndian.Uint64(more)
+	}
+	if a.Zeros > a.Length {
+		return Announcement{}, fmt.Errorf("%w: %d of %d bytes in holes", ErrProtocol, a.Zeros, a.Length)
 	}
 	if a.Sender.Port() == 0 || a.Sender.Addr().IsUnspecified() || a.Sender.Addr().IsMulticast() {
 		return Announcement{}, fmt.Errorf("%w: a sender at %v", ErrProtocol, a.Sender)
