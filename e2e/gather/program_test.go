@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -72,21 +73,50 @@ func TestClosedClientEndsItsUploads(t *testing.T) {
 // More uploads at once than a gatherer has open of one client wait for their turn.
 func TestUploadsWaitForTheirTurn(t *testing.T) {
 	s := start(t)
-	s.policy("default: {max: 8MB}") // that none is over before all have begun
-	client, ended := s.client("alice"), make(chan error)
-	const uploads = 80
-	for i := range uploads {
-		name, _ := s.file(fmt.Sprint("f", i), uint64(i), 200_000)
+	client, open, late := s.client("alice"), make(chan error), make(chan error)
+	const most, more = 64, 16
+	goOn := make(chan struct{})
+	for i := range most {
 		go func() {
-			_, err := client.Upload(t.Context(), name, gather.FileOptions{})
-			ended <- err
+			_, err := client.UploadStream(t.Context(), func(uint64) (io.Reader, error) {
+				return io.MultiReader(strings.NewReader("begun"), endsWith(goOn)), nil
+			}, gather.StreamOptions{Path: fmt.Sprint("open", i)})
+			open <- err
 		}()
 	}
-	for range uploads {
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+	s.await("as many are open as may be", func() bool { return s.status("alice").GetUploads() == most })
+	for i := range more {
+		name, _ := s.file(fmt.Sprint("late", i), uint64(i), 1000)
+		go func() {
+			_, err := client.Upload(t.Context(), name, gather.FileOptions{})
+			late <- err
+		}()
 	}
+	select {
+	case err := <-late:
+		t.Fatalf("one more has ended while all others were open: %v", err)
+	case err := <-open:
+		t.Fatalf("one that is open has ended: %v", err)
+	case <-time.After(3 * time.Second):
+	}
+	if now := s.status("alice").GetUploads(); now != most {
+		t.Errorf("%d are open, want %d", now, most)
+	}
+	close(goOn)
+	for range most {
+		s.must(<-open)
+	}
+	for range more {
+		s.must(<-late)
+	}
+}
+
+// endsWith is a source that has nothing, and ends when something is closed.
+type endsWith <-chan struct{}
+
+func (e endsWith) Read([]byte) (int, error) {
+	<-e
+	return 0, io.EOF
 }
 
 // What was read of a stream before its source has failed is at the gatherer, and the source's error is told.
