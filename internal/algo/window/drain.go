@@ -1,6 +1,9 @@
 package window
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // drain has the queue run empty for a moment, now and then: a round trip that was learnt while a
 // queue stood is too long, and whoever believes it keeps the queue for ever. What is learnt
@@ -26,8 +29,9 @@ const (
 	firstDrain, nextDrain, lastDrain = time.Second, 4 * time.Second, 2 * time.Minute
 )
 
-// step returns what of their windows all are to have until the next. Standing is how long a queue is.
-func (d *drain) step(now time.Time, possible bool, standing time.Duration, all []*history) float64 {
+// step returns what of their windows all are to have until the next. Standing is how long a queue is; missed is whether
+// targets are.
+func (d *drain) step(now time.Time, possible bool, standing time.Duration, missed bool, all []*history) float64 {
 	d.possible = possible
 	newcomers, queued := false, false
 	for _, h := range all {
@@ -54,8 +58,10 @@ func (d *drain) step(now time.Time, possible bool, standing time.Duration, all [
 			d.pause = nextDrain
 		}
 		d.running, d.last, d.next = false, now, now.Add(d.pause)
-		for _, h := range all {
-			h.drained = h.drained || h.long && h.flows()
+		if !missed || !slices.ContainsFunc(all, func(h *history) bool { return h.stillWaits(standing) }) {
+			for _, h := range all {
+				h.drained = h.drained || h.long && h.flows()
+			}
 		}
 	case !possible:
 	case d.next.IsZero():
@@ -66,7 +72,16 @@ func (d *drain) step(now time.Time, possible bool, standing time.Duration, all [
 			share = deepShare
 		}
 		d.running, d.shorter = true, false
+		for _, h := range all {
+			h.stood = h.rtt - h.base
+		}
 		return share
 	}
 	return 1
+}
+
+// stillWaits tells whether a client sees the queue about as long as before it was to run empty. So it is where others fill it,
+// whatever we leave: then those who have learnt their round trips with it see none, and the others as much as before.
+func (h *history) stillWaits(standing time.Duration) bool {
+	return h.flows() && h.long && !h.path.narrow && h.rtt-h.base > max(standing, h.stood/2)
 }

@@ -39,8 +39,10 @@ func (g *groupcast) Step(now time.Time, facts Facts) Decision {
 	g.served = seen.served
 	seen.most = g.contest.peak
 	seen.limit = facts.Link.left()
+	sure := seen.drained || !g.drain.possible && !seen.missed()
+	known := sure || !g.drain.possible && g.contest.mode == contested
 	for _, h := range all {
-		h.path.step(now, h, seen.queue, seen.drained || !g.drain.possible)
+		h.path.step(now, h, seen.queue, known, sure)
 	}
 	available := g.capacity.step(seen)
 	mode := g.contest.step(now, seen)
@@ -55,7 +57,7 @@ func (g *groupcast) Step(now time.Time, facts Facts) Decision {
 	g.plan(now, all, available, mode, seen)
 	g.first = g.firstWindow(max(available, g.capacity.known), seen)
 	seen.first = g.first
-	seen.drain = g.drain.step(now, (mode == open || mode == short) && !seen.crowded && g.capacity.known > 0, seen.stands(seen.delivered), all)
+	seen.drain = g.drain.step(now, (mode == open || mode == short) && !seen.crowded && g.capacity.known > 0, seen.stands(seen.delivered), seen.missed(), all)
 	damping := damping(all, seen)
 	for i, h := range all {
 		h.decide(now, mode, seen, damping, &decision.Shares[i])

@@ -20,13 +20,14 @@ type history struct {
 	meant Rate
 	// use is what it is thought to be able to use; infinite while it uses all it may.
 	use     Rate
-	usual   Rate    // throughput in the mean of the last seconds
-	recent  [4]Rate // throughput in the last steps, the latest first
-	plans   [4]Rate // what the windows were made for in them
-	leaves  int     // steps in a row in which it left some of its windows unused
-	long    bool    // it has sent more than a short transfer
-	drained bool    // the queue has run empty since
-	initial int     // connections that may turn out to be short
+	usual   Rate          // throughput in the mean of the last seconds
+	recent  [4]Rate       // throughput in the last steps, the latest first
+	plans   [4]Rate       // what the windows were made for in them
+	leaves  int           // steps in a row in which it left some of its windows unused
+	long    bool          // it has sent more than a short transfer
+	drained bool          // the queue has run empty since
+	stood   time.Duration // the queue that it saw when that was to happen last
+	initial int           // connections that may turn out to be short
 	// owed is how many bytes it is behind its target.
 	owed float64
 	// gain corrects the windows by what they bring. free is whether it may grow: the link has

@@ -276,6 +276,43 @@ func TestOthersOfThisNodeAreLeftTheirs(t *testing.T) {
 	}
 }
 
+// All may begin within moments, the others too, so that whoever is first alone knows its round trip without a queue: it is not
+// taken to be held up elsewhere.
+func TestTargetsHoldAmidGreedyTrafficThatBeginsAtOnce(t *testing.T) {
+	const starts = 60
+	held := 0
+	for seed := range uint64(starts) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		s := newSite(10*mbit, 200<<10, controller(t, window.Groupcast))
+		soon := func(do func()) { s.after(time.Duration(random.Int64N(int64(400*ms))), do) }
+		var all []*upload
+		for i := range 6 {
+			u := &upload{path: time.Duration(20+20*i) * ms, cubic: true}
+			u.Name, u.Target, u.Priority = fmt.Sprint("terminal ", i), mbits(.5), 0
+			if i%2 == 0 {
+				u.Target, u.Priority = mbits(1), 1
+			}
+			all = append(all, u)
+			soon(func() { s.join(u) })
+		}
+		for i := range 3 {
+			soon(func() { s.interfere(time.Duration(30+20*i)*ms, true) })
+		}
+		s.run(50 * second)
+		least := math.Inf(1)
+		for _, u := range all {
+			least = min(least, u.worst(10*second, 10*second, 50*second)/float64(u.Target))
+		}
+		if least >= .9 {
+			held++
+		}
+	}
+	t.Logf("of %d starts %d held nine tenths of all targets for any 10 s", starts, held)
+	if held < starts*19/20 {
+		t.Errorf("of %d starts %d held nine tenths of all targets for any 10 s", starts, held)
+	}
+}
+
 // Others may be there before, with a queue that hardly ever goes: whoever joins while it stands takes it for a part of its
 // path, and sees less of it than there is. Every client has its target all the same, from wherever that begins; and when
 // the others have gone, what is left of the link is used without their queue.

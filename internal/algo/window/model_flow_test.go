@@ -37,6 +37,7 @@ type flow struct {
 	allowed    uint64
 	pending    int
 	newest     uint64
+	newestSent time.Duration
 	lastEcho   time.Duration
 	rtt, least time.Duration
 	received   uint64 // bytes
@@ -49,7 +50,7 @@ const kernelWindow = 4 << 20
 func newFlow(w *world, first *pipe, path time.Duration, more func() uint64) *flow {
 	f := &flow{
 		world: w, first: first, path: path, more: more, window: 10, threshold: math.Inf(1),
-		early: map[uint64]bool{}, opened: w.now, smooth: path, echo: -1, lastEcho: -1,
+		early: map[uint64]bool{}, opened: w.now, echo: -1, lastEcho: -1,
 	}
 	return f
 }
@@ -73,7 +74,7 @@ func (f *flow) send() {
 		default:
 			f.next++
 		}
-		one := packet{f, f.transmissions, segment, f.echo, f.next >= f.more()}
+		one := packet{f, f.transmissions, segment, f.echo, f.next >= f.more(), f.world.now}
 		f.transmissions++
 		f.outstanding = append(f.outstanding, one)
 		f.world.after(f.path/2, func() { f.first.take(one) })
@@ -87,7 +88,10 @@ func (f *flow) arm() {
 		return
 	}
 	f.timerArmed = true
-	timeout := max(200*time.Millisecond, f.smooth) + f.smooth
+	timeout := time.Second // of who knows no round trip yet
+	if f.smooth > 0 {
+		timeout = max(200*time.Millisecond, f.smooth) + f.smooth
+	}
 	f.world.after(timeout, func() {
 		f.timerArmed = false
 		if len(f.outstanding) > 0 && f.world.now-f.heard >= timeout {
@@ -103,11 +107,16 @@ func (f *flow) arm() {
 	})
 }
 
-// acknowledged is told what has come, by the newest transmission of it, one at a time.
-func (f *flow) acknowledged(newest uint64, came int, edge uint64, sent time.Duration) {
+// acknowledged is told what has come, by the newest transmission of it, one at a time: when that was sent, and when it
+// was answered.
+func (f *flow) acknowledged(newest uint64, came int, edge uint64, sent, answered time.Duration) {
 	full := float64(len(f.outstanding)+1) >= math.Floor(f.window)
-	f.smooth += (f.world.now - sentAt(sent, f.path) - f.smooth) / 8
-	f.heard, f.echo, f.edge = f.world.now, sent, max(f.edge, edge)
+	if trip := f.world.now - sent; f.smooth == 0 {
+		f.smooth = trip
+	} else {
+		f.smooth += (trip - f.smooth) / 8
+	}
+	f.heard, f.echo, f.edge = f.world.now, answered, max(f.edge, edge)
 	kept := f.outstanding[:0]
 	losses := false
 	for _, one := range f.outstanding {
@@ -131,9 +140,6 @@ func (f *flow) acknowledged(newest uint64, came int, edge uint64, sent time.Dura
 	}
 	f.send()
 }
-
-// sentAt is about when what is acknowledged was sent.
-func sentAt(acknowledged, path time.Duration) time.Duration { return acknowledged - path/2 }
 
 func (f *flow) arrived(segment uint64) bool { return segment < f.wanted || f.early[segment] }
 
@@ -166,7 +172,9 @@ func (f *flow) receive(one packet) {
 		f.lastEcho = one.echo
 		f.measure(f.world.now - one.echo)
 	}
-	f.newest = max(f.newest, one.transmission)
+	if one.transmission >= f.newest {
+		f.newest, f.newestSent = one.transmission, one.sent
+	}
 	inOrder := one.segment == f.wanted
 	if !inOrder && !f.arrived(one.segment) {
 		f.outOfOrder++
@@ -223,7 +231,7 @@ func (f *flow) grant() {
 
 func (f *flow) reply() {
 	f.grant()
-	came, newest, edge, now := f.pending, f.newest, f.allowed, f.world.now
+	came, newest, sent, edge, now := f.pending, f.newest, f.newestSent, f.allowed, f.world.now
 	f.pending = 0
-	f.world.after(f.path/2, func() { f.acknowledged(newest, came, edge, now) })
+	f.world.after(f.path/2, func() { f.acknowledged(newest, came, edge, sent, now) })
 }

@@ -66,6 +66,7 @@ type packet struct {
 	segment      uint64
 	echo         time.Duration // when the latest acknowledgement that the sender had was sent
 	last         bool          // the sender had no more then
+	sent         time.Duration // when it was
 }
 
 // pipe is a link with a drop-tail queue.

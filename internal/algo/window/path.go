@@ -27,8 +27,9 @@ const (
 )
 
 // step takes what was seen of the client after the access link, the queue before that, and whether that is known: as long
-// as all have learnt their round trips with a queue, who came first seems to have one of its own.
-func (p *path) step(now time.Time, h *history, shared time.Duration, known bool) {
+// as all have learnt their round trips with a queue, who came first seems to have one of its own. Beside others who fill the
+// queue before the access link that is never sure: who seems to wait longer is taken to do so, and its path is not taken to be narrow.
+func (p *path) step(now time.Time, h *history, shared time.Duration, known, sure bool) {
 	p.queue = 0
 	disturbed := !h.disturbed.IsZero() && now.Sub(h.disturbed) < owedTime
 	if h.leaves == 0 || disturbed { // else it is the client that waits, not its segments
@@ -46,7 +47,10 @@ func (p *path) step(now time.Time, h *history, shared time.Duration, known bool)
 	}
 	p.mode = p.contest.step(now, seen)
 	// While all wait for the access link, who waits longer may do so there as well.
-	if p.queue > seen.stands(seen.delivered) && shared <= seen.stands(seen.delivered) {
+	switch {
+	case known && !sure:
+		p.narrow = false
+	case sure && p.queue > seen.stands(seen.delivered) && shared <= seen.stands(seen.delivered):
 		p.narrow = true
 	}
 	if p.narrow && p.capacity.step(seen) > wide*max(seen.delivered, seen.targets) {
