@@ -78,7 +78,8 @@ func newDatagramUse(m *groupv1.DatagramUse) *DatagramUse {
 // SendDatagrams delivers what a reader gives, each Read as one datagram of at most
 // MaxDatagram bytes, to the members of the session's group that receive. They get what is
 // fresh: what is lost on the way is not sent again, and counted. The reader is read no
-// faster than the way to the first agent allows.
+// faster than the way to the first agent allows. A read that blocks when the delivery ends is left to the reader: until
+// that is closed, it is not the caller's again, also if Wait has returned.
 func (s *Session) SendDatagrams(ctx context.Context, from io.Reader, options SendOptions) (*Outgoing, error) {
 	code := datagram.Code{Data: options.Datagrams.ParityData, Parity: options.Datagrams.ParityShards}
 	if err := code.Validate(); err != nil {

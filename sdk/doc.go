@@ -1,5 +1,5 @@
 // Package sdk is the Go client of Groupcast. With it a program creates groups,
-// joins them as a member, and sees who else is there.
+// joins them as a member, sees who else is there, sends to them and receives: see the examples of Session.
 //
 //	client, err := sdk.Open("admin.yaml")
 //	group, err := client.CreateGroup(ctx, "models", sdk.Policy{})
@@ -7,7 +7,7 @@
 //	for event, err := range session.Events(ctx) { … }
 //	err = session.Leave(ctx)
 //
-// Every call takes a context and ends with it. Calls that change something can be
+// Every call takes a context and ends with it; a session goes on until it is left or closed. Calls that change something can be
 // repeated safely: the client gives each one an id, and retries by itself what
 // the managers cannot do for the moment.
 package sdk

@@ -1,10 +1,14 @@
 package sdk_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log"
+	"os/exec"
+	"time"
 
 	"github.com/groupcast/groupcast/sdk"
 )
@@ -139,4 +143,95 @@ func ExampleClient_Replicate() {
 			}
 		}
 	}
+}
+
+// A program receives all that is sent to its group: objects into a directory, streams into a pipe.
+func ExampleSession_Receive() {
+	ctx := context.Background()
+	client, err := sdk.Open("member.yaml")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	session, err := client.Join(ctx, sdk.Join{Group: "models", Name: "node-7", Roles: []sdk.Role{sdk.Receive}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close()
+	options := sdk.ReceiveOptions{
+		Into: "/srv/models",
+		Stream: func(in sdk.Incoming) (sdk.StreamWriter, error) {
+			from, to := io.Pipe()
+			go func() { // who reads is told by an error that not all came
+				lines := bufio.NewScanner(from)
+				for lines.Scan() {
+					fmt.Println(in.Name, lines.Text())
+				}
+				fmt.Println(in.Name, "ended:", lines.Err())
+			}()
+			return to, nil
+		},
+	}
+	for arrived, err := range session.Receive(ctx, options) {
+		if err != nil {
+			log.Fatal(err) // the session has ended
+		}
+		fmt.Println(arrived.Name, arrived.Path, arrived.Bytes, arrived.Err)
+	}
+}
+
+// A file is sent to all members that receive, and it is known who has it.
+func ExampleSession_Send() {
+	ctx := context.Background()
+	client, err := sdk.Open("member.yaml")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	session, err := client.Join(ctx, sdk.Join{Group: "models", Name: "builder", Roles: []sdk.Role{sdk.Send}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close()
+	out, err := session.Send(ctx, "model.bin", sdk.SendOptions{AckLevel: sdk.Durable, Deadline: 10 * time.Minute})
+	if err != nil {
+		log.Fatal(err)
+	}
+	delivery, err := out.Wait(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(delivery.State)
+	for _, receipt := range delivery.Receipts {
+		fmt.Println(receipt.Member, receipt.State, receipt.Reason)
+	}
+}
+
+// What a command says is sent as it comes.
+func ExampleSession_SendStream() {
+	ctx := context.Background()
+	client, err := sdk.Open("member.yaml")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	session, err := client.Join(ctx, sdk.Join{Group: "watchers", Name: "sensor", Roles: []sdk.Role{sdk.Send}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close()
+	command := exec.CommandContext(ctx, "journalctl", "--lines=100")
+	said, err := command.StdoutPipe()
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		log.Fatal(err)
+	}
+	out, err := session.SendStream(ctx, said, sdk.SendOptions{Name: "journal"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	delivery, err := out.Wait(ctx)
+	fmt.Println(delivery.State, err, command.Wait())
 }

@@ -26,8 +26,9 @@ type ReceiveOptions struct {
 	// if it is missing. Without one, all but what Stream takes is refused.
 	Into string
 	// Stream returns where a stream goes. Without it a stream goes into a file in Into.
-	// What is returned is closed at the end of the stream. When receiving is broken off, a write that
-	// blocks is left to it: closing it should end that.
+	// What is returned is closed at the end of the stream, whether all came or not: see StreamWriter. When receiving is broken off, a write that
+	// blocks is left to it: closing it should end that. A stream that comes again, as to who receives anew, comes from its first byte: Stream is called
+	// again, with the same ID.
 	Stream func(Incoming) (StreamWriter, error)
 	// Begun is called when a delivery to this member begins, and Progress as bytes of an object
 	// land, with how many there are: first those that were there already. Where these turn out to
@@ -86,13 +87,17 @@ func (e *DeliveryError) Error() string {
 // Receive receives what others send to the session's group, several deliveries at
 // once, and yields each when it has ended here. Others are received meanwhile, however
 // long the caller takes for one. It goes on until ctx is done, the
-// session has ended, or the iteration is broken off: what is unfinished then is kept,
+// session has ended, or the iteration is broken off: what is unfinished of an object then is kept,
 // and gone on with when the same comes again; what has ended and was not yielded is yielded first
 // when the session is received from again. One goroutine receives in a session.
 func (s *Session) Receive(ctx context.Context, options ReceiveOptions) iter.Seq2[Arrived, error] {
 	return func(yield func(Arrived, error) bool) {
 		if !slices.Contains(s.member.Roles, Receive) {
 			yield(Arrived{}, &Error{Code: Conflict, Reason: "NO_RECEIVER", Message: fmt.Sprintf("receive as %q: the member joined without the role receive", s.member.Name)})
+			return
+		}
+		if options.Into == "" && options.Stream == nil {
+			yield(Arrived{}, &Error{Code: InvalidArgument, Message: "receive: the options say neither Into nor Stream: nothing could be received"})
 			return
 		}
 		ctx, stop := context.WithCancel(ctx)

@@ -144,7 +144,7 @@ func TestWhatWasClosed(t *testing.T) {
 			t.Errorf("%s in a session that was left: %v", what, err)
 		}
 	}
-	for _, err := range session.Receive(t.Context(), sdk.ReceiveOptions{}) {
+	for _, err := range session.Receive(t.Context(), sdk.ReceiveOptions{Into: t.TempDir()}) {
 		wantClosed("receive", err)
 	}
 	_, err = session.SendStream(t.Context(), strings.NewReader(""), sdk.SendOptions{})

@@ -196,7 +196,7 @@ func (o *Outgoing) Progress(ctx context.Context) iter.Seq2[Delivery, error] {
 }
 
 // Wait returns the delivery when it has ended. How that was is its State, and who has it its Receipts: an error says that
-// neither is known.
+// neither is known. A member that is gone is waited for a minute, and is ReceiptUnknown then; SendOptions.Deadline bounds all of it.
 func (o *Outgoing) Wait(ctx context.Context) (Delivery, error) {
 	var last Delivery
 	for delivery, err := range o.Progress(ctx) {

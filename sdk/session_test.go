@@ -25,7 +25,8 @@ func TestReceiversLearnHowTheSessionEnded(t *testing.T) {
 			s.err = &SessionEnded{State: "expired"}
 			close(s.done)
 		}()
-		for _, err := range s.Receive(t.Context(), ReceiveOptions{}) {
+		nowhere := func(Incoming) (StreamWriter, error) { return nil, errors.New("nothing comes") }
+		for _, err := range s.Receive(t.Context(), ReceiveOptions{Stream: nowhere}) {
 			var ended *SessionEnded
 			if !errors.As(err, &ended) || ended.State != "expired" {
 				t.Errorf("received %v, want that the session expired", err)

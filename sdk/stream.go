@@ -21,7 +21,8 @@ import (
 )
 
 // StreamWriter is where a received stream goes. If it has a method Sync() error, a
-// stream can be acknowledged as durable.
+// stream can be acknowledged as durable. If it has a method CloseWithError(error) error, as an io.PipeWriter has, a stream
+// of which not all came is closed by that: who reads it is not to take what came for the whole.
 type StreamWriter interface {
 	io.Writer
 	io.Closer
@@ -53,7 +54,7 @@ func (o SendOptions) streamSpec(from io.Reader) (*groupv1.DeliverySpec, error) {
 // SendStream delivers all that a reader gives, as it comes, to the members of the
 // session's group that receive. What members have not acknowledged is kept in a
 // temporary file; where that has no room left, the reader is read on when they have. A delivery that ends early leaves a read that blocks to the reader: who
-// closes that ends it.
+// closes that ends it. Until then the reader is not the caller's again, also if Wait has returned.
 func (s *Session) SendStream(ctx context.Context, reader io.Reader, options SendOptions) (*Outgoing, error) {
 	spec, err := options.streamSpec(reader)
 	if err != nil {
@@ -183,6 +184,11 @@ func (r *receiving) receiveStream(ctx context.Context) Arrived {
 
 // closed closes where a stream went. What is only written then, as by who gathers or compresses, may fail then.
 func (r *receiving) closed(one Arrived, to StreamWriter) Arrived {
+	broken, tells := to.(interface{ CloseWithError(err error) error })
+	if one.Err != nil && tells {
+		_ = broken.CloseWithError(one.Err)
+		return one
+	}
 	if err := to.Close(); err != nil && one.Err == nil {
 		return r.failedStream(fmt.Errorf("close what the stream went to: %w", err))
 	}

@@ -86,6 +86,22 @@ func TestStreamThatCannotBeClosedFailed(t *testing.T) {
 	}
 }
 
+// Who reads a stream from a pipe is told that not all came, and by that why.
+func TestReaderOfAPipeIsToldThatNotAllCame(t *testing.T) {
+	r := &receiving{incoming: Incoming{Name: "log"}}
+	for _, failure := range []error{nil, &DeliveryError{Reason: "canceled"}} {
+		from, to := io.Pipe()
+		r.closed(Arrived{Err: failure}, to)
+		want := failure
+		if want == nil {
+			want = io.EOF
+		}
+		if _, err := from.Read(make([]byte, 1)); !errors.Is(err, want) {
+			t.Errorf("after %v a reader gets %v", failure, err)
+		}
+	}
+}
+
 // A stream that is durable has its name on disk, too: it is synced with its directory, and says so if that cannot be.
 func TestStreamFileIsSyncedWithItsName(t *testing.T) {
 	r := &receiving{options: ReceiveOptions{Into: t.TempDir()}}

@@ -51,7 +51,10 @@ func (c *Client) Upload(ctx context.Context, file string, options FileOptions) (
 	if errors.Is(err, errThere) {
 		return Uploaded{Path: c.at(options.Path), Bytes: info.Length, There: true}, nil
 	}
-	return Uploaded{Path: done, Bytes: info.Length}, told(file, err)
+	if err != nil {
+		return Uploaded{}, told(file, err)
+	}
+	return Uploaded{Path: done, Bytes: info.Length}, nil
 }
 
 // checkPath says why nothing can be uploaded under a path: the gatherer would refuse it.

@@ -37,7 +37,7 @@ const streamRoom = 1 << 30
 // the gatherer's disk. open is told the offset from which on the gatherer wants bytes:
 // how much of the stream it has from earlier. Where the reader fails, what was read before is uploaded first. With
 // an error, how many bytes are told is how many are on the gatherer's disk, as far as that was heard. A read that
-// blocks when the upload fails is left to the reader: who closes that ends it.
+// blocks when the upload fails is left to the reader: who closes that ends it. Until then the reader is not the caller's again.
 func (c *Client) UploadStream(ctx context.Context, open func(offset uint64) (io.Reader, error), options StreamOptions) (Uploaded, error) {
 	if options.Path == "" {
 		return Uploaded{}, &sdk.Error{Code: sdk.InvalidArgument, Message: "a stream needs a path: name it"}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -120,13 +121,20 @@ func (a *app) pull(ctx context.Context, client *sdk.Client, p *pull) error {
 	defer stop()
 	// Who reads standard output may go before the member does: writes fail then, and it leaves its group.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	var underWay underWay
 	options := sdk.ReceiveOptions{Into: p.into, Fresh: p.fresh, Begun: func(in sdk.Incoming) {
+		underWay.begins(in)
 		fmt.Fprintf(a.stderr, "%s  receiving %s from %s\n", time.Now().Format(time.TimeOnly), printable.Text(in.Name), in.Sender)
 	}}
 	options.Once = p.once
 	if p.stdout {
 		options.Stream = p.output.open
 	}
+	defer func() {
+		if ctx.Err() != nil {
+			underWay.unfinished(a.stderr, p)
+		}
+	}()
 	for arrived, err := range session.Receive(ctx, options) {
 		if ctx.Err() != nil {
 			return errInterrupted
@@ -134,6 +142,7 @@ func (a *app) pull(ctx context.Context, client *sdk.Client, p *pull) error {
 		if err != nil {
 			return err
 		}
+		underWay.ends(arrived.ID)
 		p.output.forget(arrived.ID)
 		if err := a.arrived(p, arrived); err != nil || p.once && p.takes(arrived) || p.output.unread.Load() {
 			if p.once {
@@ -175,6 +184,8 @@ func (a *app) arrived(p *pull, one sdk.Arrived) error {
 		if one.Path != "" {
 			line += "; what came is in " + printable.Text(one.Path)
 		}
+	} else if one.Path != "" && filepath.Base(one.Path) != one.Name {
+		line += "; as " + printable.Text(one.Path) + ", for there was one of that name"
 	}
 	if one.Datagrams != nil {
 		fmt.Fprintf(a.stderr, "%s  of %s came %s\n", time.Now().Format(time.TimeOnly), printable.Text(one.Name), cameOf(*one.Datagrams))

@@ -49,7 +49,8 @@ links are not followed: an object with one in it is refused before anything is s
 
 With -, standard input is read to its end and delivered as a file; with --stream it
 is delivered as it comes, and with --datagrams besides in datagrams: members get what is
-fresh, and what is lost is counted and not sent again.`,
+fresh, and what is lost is counted and not sent again. A stream ends well when its source
+does: end tail -f by its process id; an interrupt cancels the delivery.`,
 		Example: "  groupcast push model.bin --group models\n  groupcast push release/ --group edge --ack received --deadline 10m\n  tail -f log | groupcast push - --stream --group watchers\n  sensor | groupcast push - --stream --datagrams --fresh 200ms --parity 10+2 --group watchers",
 	}
 	flags := command.Flags()
