@@ -314,7 +314,9 @@ func (o *Outgoing) keepOffering(ctx context.Context, standing func(*groupv1.Deli
 		linked, release := attendance.while(ctx, o.id, func(a *groupv1.Assignment) bool {
 			return len(a.GetChildren()) > 0 && sameNeighbour(a.GetChildren()[0], child)
 		})
+		opened := false
 		err = offer(linked, assignment, child, func() {
+			opened = true
 			lost.Store("")
 			o.noteTrouble(nil)
 		})
@@ -330,6 +332,9 @@ func (o *Outgoing) keepOffering(ctx context.Context, standing func(*groupv1.Deli
 			pause.For(linked, doneCheck) // it has all, unless it asks again
 		case linked.Err() == nil:
 			lost.Store(child.GetName())
+			if opened { // else the error says who was dialled
+				err = fmt.Errorf("the link to %s/%s ended: %w", child.GetRole(), child.GetName(), err)
+			}
 			o.noteTrouble(err)
 			attendance.reportNow()
 			pause.For(linked, wait.next())

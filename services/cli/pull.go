@@ -123,6 +123,9 @@ func (a *app) pull(ctx context.Context, client *sdk.Client, p *pull) error {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	var underWay underWay
 	options := sdk.ReceiveOptions{Into: p.into, Fresh: p.fresh, Begun: func(in sdk.Incoming) {
+		if p.into == "" && in.Kind != sdk.Stream { // it is refused, as is said then
+			return
+		}
 		underWay.begins(in)
 		fmt.Fprintf(a.stderr, "%s  receiving %s from %s\n", time.Now().Format(time.TimeOnly), printable.Text(in.Name), in.Sender)
 	}}

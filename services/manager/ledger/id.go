@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -23,6 +24,7 @@ func NewID() string {
 // CheckPrefix says why the first digits of an id cannot be any's.
 func CheckPrefix(field, prefix string) error {
 	var problems Checks
+	problems.That(strings.Trim(prefix, "0123456789abcdef") == "", field, "is %q: an id has the digits 0 to 9 and a to f", prefix)
 	problems.That(len(prefix) >= shortestPrefix, field, "has %d digits: want %d at least", len(prefix), shortestPrefix)
 	problems.That(len(prefix) <= idLength, field, "has %d digits: an id has %d", len(prefix), idLength)
 	return problems.Err()
