@@ -39,6 +39,7 @@ func (g *groupcast) Step(now time.Time, facts Facts) Decision {
 	g.served = seen.served
 	seen.most = g.contest.peak
 	seen.limit = facts.Link.left()
+	// Whether it is known whose queues are seen: by who has seen none, or while nobody misses anything.
 	sure := seen.drained || !g.drain.possible && !seen.missed()
 	known := sure || !g.drain.possible && g.contest.mode == contested
 	for _, h := range all {
