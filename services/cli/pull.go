@@ -123,7 +123,7 @@ func (a *app) pull(ctx context.Context, client *sdk.Client, p *pull) error {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	var underWay underWay
 	options := sdk.ReceiveOptions{Into: p.into, Fresh: p.fresh, Begun: func(in sdk.Incoming) {
-		if p.into == "" && in.Kind != sdk.Stream { // it is refused, as is said then
+		if !p.takes(in) { // it is refused, as is said then
 			return
 		}
 		underWay.begins(in)
@@ -147,7 +147,7 @@ func (a *app) pull(ctx context.Context, client *sdk.Client, p *pull) error {
 		}
 		underWay.ends(arrived.ID)
 		p.output.forget(arrived.ID)
-		if err := a.arrived(p, arrived); err != nil || p.once && p.takes(arrived) || p.output.unread.Load() {
+		if err := a.arrived(p, arrived); err != nil || p.once && p.takes(arrived.Incoming) || p.output.unread.Load() {
 			if p.once {
 				err = errors.Join(err, p.commands.end())
 			}
@@ -162,7 +162,7 @@ func (a *app) pull(ctx context.Context, client *sdk.Client, p *pull) error {
 
 // takes reports whether a delivery is one of those that this member is here for: without a directory,
 // streams alone.
-func (p *pull) takes(one sdk.Arrived) bool { return p.into != "" || one.Kind == sdk.Stream }
+func (p *pull) takes(one sdk.Incoming) bool { return p.into != "" || one.Kind == sdk.Stream }
 
 // arrivedEvent is an arrival as JSON.
 type arrivedEvent struct {
