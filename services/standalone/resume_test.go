@@ -127,11 +127,15 @@ func TestStreamIsTakenOnce(t *testing.T) {
 	}
 }
 
-// failing is a source that ends with an error after some bytes.
-type failing struct{ read bool }
+// failing is a source that ends with an error after some bytes, when something is closed.
+type failing struct {
+	when <-chan struct{}
+	read bool
+}
 
 func (f *failing) Read(p []byte) (int, error) {
 	if f.read {
+		<-f.when
 		return 0, errors.New("the sensor has died")
 	}
 	f.read = true
@@ -142,10 +146,11 @@ func (f *failing) Read(p []byte) (int, error) {
 func TestReceiversAreToldWhyTheSourceFailed(t *testing.T) {
 	p := newParties(t)
 	receiver, sender := p.join("receiver", sdk.Receive), p.join("sender", sdk.Send)
-	if _, err := sender.SendStream(p.ctx, new(failing), sdk.SendOptions{Name: "stream"}); err != nil {
+	begun := make(chan struct{})
+	if _, err := sender.SendStream(p.ctx, &failing{when: begun}, sdk.SendOptions{Name: "stream"}); err != nil {
 		t.Fatal(err)
 	}
-	arrived := p.first(receiver, sdk.ReceiveOptions{Into: t.TempDir()})
+	arrived := p.first(receiver, sdk.ReceiveOptions{Into: t.TempDir(), Begun: func(sdk.Incoming) { close(begun) }})
 	if arrived.Err == nil || !strings.Contains(arrived.Err.Error(), "the sensor has died") {
 		t.Errorf("the receiver is told %v", arrived.Err)
 	}
