@@ -21,6 +21,9 @@ const (
 	// ownShare is the share of a round trip that a queue on a client's own path must be to
 	// be one.
 	ownShare = .25
+	// othersToo is how many times more than a client had on it at most its path is thought to carry, to tell what a queue on it
+	// is: others may be there, and what few segments of theirs take is less than what few of its own would.
+	othersToo = 1.75
 	// wide is how many times more than comes a path must be thought to give to be none that
 	// holds anybody back.
 	wide = 4
@@ -40,7 +43,7 @@ func (p *path) step(now time.Time, h *history, shared time.Duration, known, sure
 	}
 	seen := summary{
 		delivered: h.client.Throughput, planned: h.counted, targets: h.client.Target, queue: p.queue,
-		mss: h.client.mss(), disturbed: disturbed, most: p.contest.peak,
+		mss: h.client.mss(), disturbed: disturbed, most: othersToo * p.contest.peak,
 	}
 	if h.leaves == 0 {
 		seen.full, seen.filled = seen.planned, seen.delivered
