@@ -80,7 +80,11 @@ func TestDeliveryOncePerRequest(t *testing.T) {
 	if err != nil || len(page.GetDeliveries()) != 1 || page.GetDeliveries()[0].GetId() != first.GetDelivery().GetId() || page.GetNextPageToken() != "" {
 		t.Errorf("the second page is %v %v, want the other", page, err)
 	}
-	for prefix, reason := range map[string]string{"abc": "INVALID", second[:4] + "x": "NOT_FOUND", second + "0": "INVALID"} {
+	other := "0"
+	if second[31:] == other {
+		other = "1"
+	}
+	for prefix, reason := range map[string]string{"abc": "INVALID", "word": "INVALID", second[:31] + other: "NOT_FOUND", second + "0": "INVALID"} {
 		if _, err := p.deliveries.GetDelivery(t.Context(), &groupv1.GetDeliveryRequest{Delivery: prefix}); managertest.Reason(err) != reason {
 			t.Errorf("%s: %v, want %s", prefix, err, reason)
 		}
