@@ -60,9 +60,9 @@ func summarize(all []*history) summary {
 			s.weight = target
 		}
 		if tells && h.flows() && (h.drained || !s.drained) {
-			queues = append(queues, h.rtt-h.base)
+			queues = append(queues, h.delay())
 			if !h.path.narrow {
-				shared = append(shared, h.rtt-h.base)
+				shared = append(shared, h.delay())
 			}
 		}
 		s.initial += h.initial

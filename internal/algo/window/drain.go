@@ -39,7 +39,7 @@ func (d *drain) step(now time.Time, possible bool, standing time.Duration, misse
 		if h.long && !h.drained && h.flows() {
 			d.shorter, newcomers = true, true
 		}
-		queued = queued || h.flows() && !h.path.narrow && h.rtt-h.base > standing
+		queued = queued || h.flows() && !h.path.narrow && h.delay() > standing
 	}
 	// Who came while a queue stood has learnt its round trip with that, and until it is known better, whose queue it is is not.
 	if newcomers && queued && !d.next.IsZero() {
@@ -73,7 +73,7 @@ func (d *drain) step(now time.Time, possible bool, standing time.Duration, misse
 		}
 		d.running, d.shorter = true, false
 		for _, h := range all {
-			h.stood = h.rtt - h.base
+			h.stood = h.delay()
 		}
 		return share
 	}
@@ -83,5 +83,5 @@ func (d *drain) step(now time.Time, possible bool, standing time.Duration, misse
 // stillWaits tells whether a client sees the queue about as long as before it was to run empty. So it is where others fill it,
 // whatever we leave: then those who have learnt their round trips with it see none, and the others as much as before.
 func (h *history) stillWaits(standing time.Duration) bool {
-	return h.flows() && h.long && !h.path.narrow && h.rtt-h.base > max(standing, h.stood/2)
+	return h.flows() && h.long && !h.path.narrow && h.delay() > max(standing, h.stood/2)
 }

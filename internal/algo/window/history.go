@@ -174,6 +174,9 @@ func (h *history) watch() {
 // flows reports whether something comes whose round trip is known.
 func (h *history) flows() bool { return h.client.Throughput > 0 && h.rtt > 0 }
 
+// delay is how long what it sends waits on its way.
+func (h *history) delay() time.Duration { return h.rtt - h.base }
+
 // trip is the round trip without a queue, or a guess.
 func (h *history) trip() time.Duration {
 	if h.base == 0 {

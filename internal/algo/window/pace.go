@@ -77,4 +77,4 @@ func (h *history) lacks() bool {
 
 // waits reports whether what a client sends waits in a queue. The kernel of a machine lets no connection put more than a little
 // into the queue of its own interface: where that is the narrow one, and others send from there, too, no window is full.
-func (h *history) waits() bool { return h.rtt-h.base > max(leastQueue, h.base/2) }
+func (h *history) waits() bool { return h.delay() > max(leastQueue, h.base/2) }

@@ -36,7 +36,7 @@ func (p *path) step(now time.Time, h *history, shared time.Duration, known, sure
 	p.queue = 0
 	disturbed := !h.disturbed.IsZero() && now.Sub(h.disturbed) < owedTime
 	if h.leaves == 0 || disturbed { // else it is the client that waits, not its segments
-		p.queue = max(0, h.rtt-h.base-shared)
+		p.queue = max(0, h.delay()-shared)
 	}
 	if !known || p.queue < time.Duration(ownShare*float64(h.trip())) {
 		p.queue = 0

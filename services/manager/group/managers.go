@@ -140,9 +140,10 @@ func (r *Registry) missManager(ctx context.Context, name string) (done bool) {
 	if !found || known.IsAway() {
 		return true // it stopped in order
 	}
+	key := view.ManagerKey(name)
+	asKnown := []store.Cond{store.Unchanged(key, known.Changed)}
 	if newcomer, came := r.cameFor(name); came && known.GetStoreMember() == "" {
-		key := view.ManagerKey(name)
-		if r.writeManagers(ctx, []store.Cond{store.Unchanged(key, known.Changed)}, []store.Op{store.Delete(key)}) {
+		if r.writeManagers(ctx, asKnown, []store.Op{store.Delete(key)}) {
 			r.sights[newcomer] = sight{last: r.sights[newcomer].last} // it takes one place
 			r.log.Info("a manager came for one that is silent", "manager", newcomer, "missed", name)
 			return true
@@ -150,9 +151,8 @@ func (r *Registry) missManager(ctx context.Context, name string) (done bool) {
 	}
 	record := proto.CloneOf(known.ManagerRecord)
 	record.Manager.AwayTime = timestamppb.New(r.sights[name].last)
-	key := view.ManagerKey(name)
 	put, err := putManager(record)
-	if err != nil || !r.writeManagers(ctx, []store.Cond{store.Unchanged(key, known.Changed)}, []store.Op{put}) {
+	if err != nil || !r.writeManagers(ctx, asKnown, []store.Op{put}) {
 		return false
 	}
 	r.log.Warn("a manager is silent and counts as offline", "manager", name, "address", record.GetManager().GetAddress())

@@ -133,7 +133,7 @@ type session struct {
 	group   *wire.Box // of the goroutine that sends
 	network network   // of the same
 	largest int       // datagram that is tried
-	zeros   uint64    // bytes in holes
+	zeros   uint64    // bytes in holes, as it is told before it begins; which they are is looked at then
 	// hashesFirst has the source be hashed before anything is sent: somebody may have all of it.
 	hashesFirst bool
 	source      *reader
