@@ -285,7 +285,6 @@ func TestTargetsHoldAmidGreedyTrafficThatBeginsAtOnce(t *testing.T) {
 	for seed := range uint64(starts) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		s := newSite(10*mbit, 200<<10, controller(t, window.Groupcast))
-		soon := func(do func()) { s.after(time.Duration(random.Int64N(int64(400*ms))), do) }
 		var all []*upload
 		for i := range 6 {
 			u := &upload{path: time.Duration(20+20*i) * ms, cubic: true}
@@ -294,10 +293,10 @@ func TestTargetsHoldAmidGreedyTrafficThatBeginsAtOnce(t *testing.T) {
 				u.Target, u.Priority = mbits(1), 1
 			}
 			all = append(all, u)
-			soon(func() { s.join(u) })
+			s.within(random, 0, 400*ms, func() { s.join(u) })
 		}
 		for i := range 3 {
-			soon(func() { s.interfere(time.Duration(30+20*i)*ms, true) })
+			s.within(random, 0, 400*ms, func() { s.interfere(time.Duration(30+20*i)*ms, true) })
 		}
 		s.run(50 * second)
 		least := math.Inf(1)
@@ -334,7 +333,6 @@ func TestTargetsHoldAmidGreedyTrafficOnTheWayOfSome(t *testing.T) {
 			}
 			s.access.take(one)
 		}
-		soon := func(after time.Duration, do func()) { s.after(after+time.Duration(random.Int64N(int64(300*ms))), do) }
 		var all []*upload
 		for i, high := range []bool{true, false, true, true, false, false} {
 			u := &upload{path: time.Duration(40+8*i) * ms, own: routers[i/3]}
@@ -343,10 +341,10 @@ func TestTargetsHoldAmidGreedyTrafficOnTheWayOfSome(t *testing.T) {
 				u.Target, u.Minimum, u.Priority = mbits(1), mbits(.5), 1
 			}
 			all = append(all, u)
-			soon(0, func() { s.join(u) })
+			s.within(random, 0, 300*ms, func() { s.join(u) })
 		}
 		for i := range 3 {
-			soon(10*second, func() {
+			s.within(random, 10*second, 300*ms, func() {
 				f := newFlow(&s.world, routers[1], time.Duration(30+10*i)*ms, func() uint64 { return math.MaxUint64 / 2 / payload })
 				foreign[f] = true
 				f.start()
@@ -425,6 +423,11 @@ func amidGreedyTraffic(t *testing.T, seed uint64) (*site, []*upload) {
 		s.run(time.Duration(random.IntN([]int{1, 100, 500, 2000}[seed%4])) * ms)
 	}
 	return s, all
+}
+
+// within has something happen after some time, and within so long after that.
+func (s *site) within(random *rand.Rand, after, long time.Duration, do func()) {
+	s.after(after+time.Duration(random.Int64N(int64(long))), do)
 }
 
 // rate is what clients have together between two times.
