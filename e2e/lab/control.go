@@ -2,8 +2,11 @@ package lab
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
 
 	"github.com/groupcast/groupcast/e2e/lab/link"
 )
@@ -111,6 +114,40 @@ func (w *Link) Heal() error { return w.both(Way.Heal) }
 // Step changes the rate of both directions.
 func (w *Link) Step(rate link.Rate) error {
 	return w.both(func(d Way) error { return d.Step(rate) })
+}
+
+// FloodMulticast says whether the LAN passes multicast on to who is at the other end of its link. One that does not any more
+// is like a switch that snoops, and has nobody to ask who listens.
+func (l *LAN) FloodMulticast(to *Host, on bool) error {
+	for _, p := range l.ports {
+		if slices.ContainsFunc(p.link.ends[:], func(end *port) bool { return end.owner == Node(to) }) {
+			return l.space.enter(func() error { return floodMulticast(p.device, on) })
+		}
+	}
+	return fmt.Errorf("%s is not on %s", to.name, l.name)
+}
+
+// floodMulticast sets what netlink has no call for: IFLA_BRPORT_MCAST_FLOOD of a bridge's port.
+func floodMulticast(device string, on bool) error {
+	found, err := netlink.LinkByName(device)
+	if err != nil {
+		return fmt.Errorf("find %s: %w", device, err)
+	}
+	flag := byte(0)
+	if on {
+		flag = 1
+	}
+	port := nl.NewIfInfomsg(unix.AF_BRIDGE)
+	port.Index = int32(found.Attrs().Index)
+	settings := nl.NewRtAttr(unix.IFLA_PROTINFO|unix.NLA_F_NESTED, nil)
+	settings.AddRtAttr(nl.IFLA_BRPORT_MCAST_FLOOD, nl.Uint8Attr(flag))
+	request := nl.NewNetlinkRequest(unix.RTM_SETLINK, unix.NLM_F_ACK)
+	request.AddData(port)
+	request.AddData(settings)
+	if _, err := request.Execute(unix.NETLINK_ROUTE, 0); err != nil {
+		return fmt.Errorf("set what %s floods: %w", device, err)
+	}
+	return nil
 }
 
 func (w *Link) both(act func(Way) error) error {

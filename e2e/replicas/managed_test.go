@@ -236,6 +236,29 @@ func TestSessionAgentsCarryWhatMulticastDoesNot(t *testing.T) {
 	r.await("no group is left", func() bool { return !strings.Contains(r.run(0, "group", "list"), "replication-") })
 }
 
+// A switch that forgets in the middle who listens, as one does that snoops and hears no querier: session agents carry the
+// rest to whom it leaves out, in the same replication, from what is there. The others notice nothing.
+func TestMulticastEndsInTheMiddle(t *testing.T) {
+	r := startRacks(t)
+	source := r.file("disk.img", 16<<20)
+	r.startAgent(r.replicas[2])
+	p, id := r.begin(source, "--rate", "2MB")
+	r.awaitReceiving(id)
+	r.must(r.rack2.FloodMulticast(r.replicas[3].Host, false))
+	said := r.wait(0, p)
+	if !matches(said, "r4 +rack2 +agents +COMPLETE ") || !matches(said, "r3 +rack2 +multicast +COMPLETE ") {
+		t.Errorf("it said:\n%s", said)
+	}
+	for _, one := range r.replicas {
+		r.wantCopy(one, source)
+	}
+	for _, replica := range r.replication(id).GetReplicas() {
+		if replica.GetName() == "r4" && replica.GetResumedBytes() == 0 {
+			t.Errorf("r4 began anew: %v", replica)
+		}
+	}
+}
+
 // Whose cable is pulled for longer than a session lasts comes back, and goes on from what it has.
 func TestReplicaOfSessionAgentsComesBack(t *testing.T) {
 	r := startRacks(t, link.Shape{}, link.Shape{}, link.Shape{}, link.Shape{}, link.Shape{}, link.Shape{Rate: 100 * link.Mbit, Queue: link.Packets(200)})

@@ -34,6 +34,7 @@ type racks struct {
 	replicas []*replicator
 	agent    *lab.Process
 	uplinks  []lab.Way // of the store
+	rack2    *lab.LAN
 }
 
 // replicator is a machine with a disk of its own, in memory.
@@ -57,7 +58,7 @@ func startRacks(t *testing.T, shapes ...link.Shape) *racks {
 	t.Helper()
 	l := labtest.New(t, 1)
 	rack1, rack2, router := l.LAN("rack1"), l.LAN("rack2"), l.Router("router")
-	r := &racks{T: t, dir: t.TempDir(), manager: l.Host("manager"), store: &replicator{Host: l.Host("store")}}
+	r := &racks{T: t, dir: t.TempDir(), manager: l.Host("manager"), store: &replicator{Host: l.Host("store")}, rack2: rack2}
 	l.Link(r.manager, rack1, link.Shape{})
 	shapes = append(shapes, make([]link.Shape, 6)...)
 	for i, lan := range []*lab.LAN{rack1, rack2} {

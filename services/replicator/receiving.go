@@ -14,8 +14,12 @@ import (
 	"github.com/groupcast/groupcast/services/replicator/receive"
 )
 
-// silence is how long the other side of a replication may be silent on the LAN.
-const silence = 30 * time.Second
+const (
+	// silence is how long the other side of a replication may be silent on the LAN.
+	silence = 30 * time.Second
+	// unheardAfter is after how long of that the managers are told: session agents may carry the rest.
+	unheardAfter = 10 * time.Second
+)
 
 // receive receives a replica, until it is there, or failed, or the task is withdrawn.
 func (w *worker) receive(ctx context.Context, j *job, key []byte, task *replicav1.ReceiveTask) {
@@ -83,6 +87,7 @@ func (w *worker) receiveFrom(ctx context.Context, j *job, key []byte, task *repl
 		Progress: func(p receive.Progress) {
 			w.metrics.uses("merge", p.Stats.Offload.Merge)
 			w.landed(j, p.Landed, p.Stats)
+			w.hears(said, p.Silent < unheardAfter)
 		},
 	}, receive.Config{
 		Place: place, Key: key, Name: w.name, LAN: task.GetLan(), Waits: true, Durable: true, Patience: silence,
@@ -103,6 +108,16 @@ func (w *worker) receives(said *replicav1.ReceiveReport) {
 	defer w.mu.Unlock()
 	if said.State != replicav1.ReplicaState_REPLICA_STATE_RECEIVING {
 		said.State = replicav1.ReplicaState_REPLICA_STATE_RECEIVING
+		w.poke()
+	}
+}
+
+// hears notes whether the sender is heard, which is reported at once when it changes.
+func (w *worker) hears(said *replicav1.ReceiveReport, heard bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if said.Unheard == heard {
+		said.Unheard = !heard
 		w.poke()
 	}
 }

@@ -156,9 +156,16 @@ func (f facts) isUnheard(r replicaFacts) bool {
 	return false
 }
 
+// isMissed reports whether multicast does not get any more to a replica that is online: it hears nothing, or the sender has
+// given it up. One that is just back may be heard on its LAN in a moment.
+func (f facts) isMissed(r replicaFacts) bool {
+	receives := r.report.GetState() == replicav1.ReplicaState_REPLICA_STATE_RECEIVING
+	return receives && (r.report.GetUnheard() || r.givenUp != "") && f.now.Sub(r.online) >= hearingPatience
+}
+
 // needsAgents reports whether session agents are to carry it to a replica from now on.
 func (f facts) needsAgents(r replicaFacts) bool {
-	return f.agents && !r.overAgents && !r.left && r.away.IsZero() && f.isUnheard(r)
+	return f.agents && !r.overAgents && !r.left && r.away.IsZero() && (f.isUnheard(r) || f.isMissed(r))
 }
 
 // isUnknown reports whether a replica is waited for no more.

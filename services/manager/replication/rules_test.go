@@ -148,6 +148,9 @@ func TestOutcomeOverAgents(t *testing.T) {
 	complete := change(carried, func(r *replicaFacts) { r.report = hasAll(root) })
 	delivered := change(carried, func(r *replicaFacts) { r.delivered = after(20) })
 	sending := senderFacts{announcing: after(0), root: root}
+	missed := change(online("u", receiving()), func(r *replicaFacts) { r.givenUp = Silent })
+	deaf := change(online("u", receiving()), func(r *replicaFacts) { r.report.Unheard = true })
+	done := senderFacts{announcing: after(0), ended: after(30), root: root}
 	nobody := senderFacts{announcing: after(0), ended: after(5), reason: NoMulticast}
 	problem := sending
 	problem.problem = "no agent is online"
@@ -161,6 +164,12 @@ func TestOutcomeOverAgents(t *testing.T) {
 		{"nothing is heard for a while", facts{agents: true, now: after(4.9), sender: sending, replicas: []replicaFacts{unheard}}, ""},
 		{"nothing is heard within 5 s", facts{agents: true, now: after(5), sender: sending, replicas: []replicaFacts{unheard, online("a", receiving())}}, "agents for u"},
 		{"the sender heard nobody", facts{agents: true, now: after(5), sender: nobody, replicas: []replicaFacts{unheard}}, "agents for u"},
+		{"it hears nothing any more", facts{agents: true, now: after(15), sender: sending, replicas: []replicaFacts{deaf, online("a", receiving())}}, "agents for u"},
+		{"it does not, and there are no agents", facts{now: after(15), sender: sending, replicas: []replicaFacts{deaf}}, ""},
+		{"the sender has given it up", facts{agents: true, now: after(15), sender: sending, replicas: []replicaFacts{missed, online("a", receiving())}}, "agents for u"},
+		{"it has, and has ended", facts{agents: true, now: after(40), sender: done, replicas: []replicaFacts{missed}}, "agents for u"},
+		{"it has, and it is just back", facts{agents: true, now: after(15), sender: sending, replicas: []replicaFacts{change(missed, func(r *replicaFacts) { r.online = after(10.1) })}}, ""},
+		{"it has, of one that says that it has all", facts{agents: true, now: after(15), sender: sending, replicas: []replicaFacts{change(missed, func(r *replicaFacts) { r.report = hasAll(root) })}}, "u:COMPLETE; ended"},
 		{"who has left needs none", facts{agents: true, now: after(5), sender: sending, replicas: []replicaFacts{change(unheard, func(r *replicaFacts) { r.left = true })}}, "u:FAILED(left); ended"},
 		{"after the deadline nothing begins", facts{agents: true, now: after(5), deadline: after(5), sender: sending, replicas: []replicaFacts{unheard}}, "u:FAILED(no_multicast); ended"},
 		{"it is carried for long", facts{agents: true, now: after(900), sender: nobody, replicas: []replicaFacts{carried}}, ""},

@@ -66,6 +66,8 @@ type Progress struct {
 	// Landed is how much is there without a gap, what was there before and zeros among it.
 	Landed, Length uint64
 	Stats          Stats
+	// Silent is for how long nothing was heard of the sender.
+	Silent time.Duration
 }
 
 // Landing is where bytes land. One goroutine uses it.
@@ -392,7 +394,7 @@ func (r *replica) tick(now time.Time) {
 	r.report(now)
 	if r.env.Progress != nil && now.Sub(r.shown) > idle {
 		r.shown = now
-		r.env.Progress(Progress{Landed: r.landing.Offset(), Length: r.heard.Length, Stats: r.shownStats()})
+		r.env.Progress(Progress{Landed: r.landing.Offset(), Length: r.heard.Length, Stats: r.shownStats(), Silent: now.Sub(r.pollHeard)})
 	}
 }
 

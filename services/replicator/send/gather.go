@@ -188,7 +188,7 @@ func window(buffer uint32, datagram int) int {
 
 // admit gives a member its number. The caller has the lock.
 func (s *session) admit(p *peer) {
-	p.id = s.rules.Join(p.LAN, time.Now())
+	p.id = s.rules.Join(time.Now())
 	s.peers = append(s.peers, p)
 	s.welcome(p)
 }

@@ -29,7 +29,6 @@ func (o Outcome) String() string {
 
 // member is what the sender knows of one.
 type member struct {
-	lan      string
 	outcome  Outcome
 	reason   wire.Reason
 	state    wire.State
@@ -42,7 +41,9 @@ type member struct {
 
 	served   uint64    // the number from which on it was served for the first time, or again
 	heard    time.Time // last
-	moved    time.Time // when it had more than before, last
+	moved    time.Time // when it had more than before, last,
+	movedAt  uint64    // and how much was sent before that
+	taken    uint16    // as it told last
 	isSilent bool
 
 	first         uint64 // the number that it told of first
@@ -111,6 +112,18 @@ func (s *shortest) note(roundTrip time.Duration, now time.Time) time.Duration {
 		s.fresh = now
 	}
 	return least
+}
+
+// Nothing gets to a member if none of so many packets was of use to it, for so long.
+const (
+	starvedOf  = 4 * wire.PacketsPerBlock
+	starvedFor = 10 * time.Second
+)
+
+// isStarved reports whether nothing new gets to a member that answers, although enough is sent: packets are swallowed on its
+// way, as where that carries no large ones any more.
+func (m *member) isStarved(now time.Time, carried uint64) bool {
+	return m.state == wire.Receiving && now.Sub(m.moved) > starvedFor && carried-m.movedAt >= starvedOf
 }
 
 // counts reports whether a member is paced by.

@@ -62,6 +62,7 @@ type cable struct {
 	dup   float64
 	shake time.Duration // how much later some packets are
 	cut   bool
+	most  int // bytes of the largest packet that passes; zero is any
 	free  time.Time
 	drops int
 }
@@ -142,7 +143,7 @@ func begin(t testing.TB, with setting) *network {
 }
 
 func (n *network) join(down *cable) *node {
-	m := &node{id: n.sender.Join("lan", n.now), cable: down, have: map[uint32]bool{}}
+	m := &node{id: n.sender.Join(n.now), cable: down, have: map[uint32]bool{}}
 	m.r = fast.NewReceiver(n.shape, 0, 1024)
 	m.r.Welcome(m.id)
 	n.members = append(n.members, m)
@@ -168,7 +169,7 @@ func (n *world) at(when time.Time, do func()) {
 
 // carry brings a packet through a cable, perhaps.
 func (n *world) carry(c *cable, size int, do func()) (arrives bool) {
-	if c.cut || c.loss > 0 && n.random.Float64() < c.loss {
+	if c.cut || c.most > 0 && size > c.most || c.loss > 0 && n.random.Float64() < c.loss {
 		return false
 	}
 	leaves := n.now

@@ -1,6 +1,7 @@
 package fast
 
 import (
+	"math"
 	"math/bits"
 	"time"
 
@@ -31,6 +32,7 @@ type Receiver struct {
 
 	seen     datagram.Seen
 	received uint64
+	taken    uint64 // packets and shards that were of use
 	last     wire.Polled
 	lastAt   time.Time
 	then     uint64    // received when that came: more may have come since
@@ -125,6 +127,7 @@ func (r *Receiver) Took(block uint32, index int) (whole bool) {
 		g = &gather{}
 		r.open[block] = g
 	}
+	r.taken++
 	if index < wire.PacketsPerBlock {
 		g.data |= 1 << index
 	} else {
@@ -235,9 +238,12 @@ func (r *Receiver) Report(now time.Time) (report wire.Reported, ok bool) {
 	}
 	return wire.Reported{
 		Poll: r.last.Poll, Held: now.Sub(r.lastAt), Seen: r.seen.Next(), Received: r.then,
-		Frontier: r.frontier, State: r.state, Reason: r.reason, Root: r.root, Wants: wants,
+		Frontier: r.frontier, State: r.state, Reason: r.reason, Taken: tellTaken(r.taken), Root: r.root, Wants: wants,
 	}, true
 }
+
+// tellTaken is a count as a report has it: never zero.
+func tellTaken(count uint64) uint16 { return uint16(1 + count%math.MaxUint16) }
 
 // isTelling reports whether it says again and again how it is, until that is answered. Before the
 // root is known nobody can answer one that has landed: polls ask it.

@@ -26,9 +26,10 @@ func (s *Sender) Report(id ID, r wire.Reported, now time.Time) error {
 		m.number = s.next // what it missed meanwhile is not on its way
 	}
 	s.polls.unheard = 0
-	if r.Frontier > m.frontier || r.Received > m.received || r.State != m.state {
-		m.moved = now
+	if s.gains(m, r) {
+		m.moved, m.movedAt = now, s.carried()
 	}
+	m.taken = r.Taken
 	m.frontier = max(m.frontier, r.Frontier)
 	s.measure(id, r, now)
 	s.follow(id, r)
@@ -37,6 +38,18 @@ func (s *Sender) Report(id ID, r wire.Reported, now time.Time) error {
 	}
 	return nil
 }
+
+// gains reports whether a member has more than before, or misses nothing that was sent. That polls get to it says nothing:
+// they are small, and get through where packets do not.
+func (s *Sender) gains(m *member, r wire.Reported) bool {
+	if r.Taken == 0 && r.Received > m.received {
+		return true
+	}
+	return r.Frontier > m.frontier || r.Frontier >= s.passed || r.State != m.state || r.Taken != m.taken
+}
+
+// carried is how many packets and shards were sent.
+func (s *Sender) carried() uint64 { return s.counts.Packets - s.counts.Polls }
 
 // claimsTooMuch reports whether somebody has landed what was not sent.
 func (s *Sender) claimsTooMuch(r wire.Reported) bool {

@@ -46,7 +46,7 @@ type Settings struct {
 	// Window is the most packets that may be on their way.
 	Window int
 	Slow   Slow
-	// Patience is how long a member may be silent, or have nothing new, before it is given up.
+	// Patience is how long a member may be silent before it is given up.
 	Patience time.Duration
 	// First is the first block that somebody misses.
 	First uint32
@@ -155,8 +155,8 @@ func NewSender(set Settings, now time.Time) (*Sender, error) {
 const headers = 28
 
 // Join takes a member in. A member that was away and joins again is a new one.
-func (s *Sender) Join(lan string, now time.Time) ID {
-	s.members = append(s.members, &member{lan: lan, served: s.next, heard: now, moved: now, seen: s.next, number: s.next})
+func (s *Sender) Join(now time.Time) ID {
+	s.members = append(s.members, &member{served: s.next, heard: now, moved: now, movedAt: s.carried(), seen: s.next, number: s.next})
 	s.polls.soon()
 	return ID(len(s.members) - 1)
 }

@@ -73,7 +73,7 @@
 //	        +---------------+---------------+-------------------------------+
 //	        | poll (4)      | held (4), µs  | seen (8)                      |
 //	        +---------------+---------------+---------------+---+---+-------+
-//	     16 | received (8)                  | frontier (4)  | s | r | zero  |  s state (1), r reason (1)
+//	     16 | received (8)                  | frontier (4)  | s | r | taken |  s state (1), r reason (1)
 //	        +-------------------------------+---------------+---+---+-------+
 //	     32 | root (32), zero until it is complete          | wants, 16 bytes each
 //	        +-----------------------------------------------+
@@ -83,6 +83,7 @@
 //	        | block (4)     | run   | n | 0 | missing (8): bit i is packet i|
 //	        +---------------+-------+---+---+-------------------------------+
 //
+// Taken counts what came that was of use, from one on and over and over; members of an earlier version have zero there.
 // A want with a run is for so many whole blocks. One without is for n more packets, of data
 // or parity, of a block that misses those.
 package fast

@@ -113,6 +113,7 @@ type Reported struct {
 	Frontier uint32 // blocks before it are there
 	State    State
 	Reason   Reason
+	Taken    uint16 // packets and shards of use that came: from one on, over and over; zero if it does not tell
 	Root     [RootSize]byte
 	Wants    []Want
 }
@@ -124,7 +125,8 @@ func (r Reported) Append(to []byte) []byte {
 	to = binary.BigEndian.AppendUint64(to, r.Seen)
 	to = binary.BigEndian.AppendUint64(to, r.Received)
 	to = binary.BigEndian.AppendUint32(to, r.Frontier)
-	to = append(to, byte(r.State), byte(r.Reason), 0, 0)
+	to = append(to, byte(r.State), byte(r.Reason))
+	to = binary.BigEndian.AppendUint16(to, r.Taken)
 	to = append(to, r.Root[:]...)
 	for _, w := range r.Wants[:min(len(r.Wants), MaxWants)] {
 		to = binary.BigEndian.AppendUint32(to, w.Block)
@@ -144,7 +146,7 @@ func ParseReport(from []byte) (Reported, error) {
 		Poll: binary.BigEndian.Uint32(from), Held: microseconds(from[4:]),
 		Seen: binary.BigEndian.Uint64(from[8:]), Received: binary.BigEndian.Uint64(from[16:]),
 		Frontier: binary.BigEndian.Uint32(from[24:]), State: State(from[28]), Reason: Reason(from[29]),
-		Root: [RootSize]byte(from[32:]),
+		Taken: binary.BigEndian.Uint16(from[30:]), Root: [RootSize]byte(from[32:]),
 	}
 	if r.State > Failed || r.Reason > Left || r.Seen > MaxNumber+1 {
 		return Reported{}, fmt.Errorf("%w: REPORT of state %d, reason %d, %d seen", ErrProtocol, r.State, r.Reason, r.Seen)

@@ -1827,9 +1827,11 @@ type ReceiveReport struct {
 	Bytes        uint64       `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	ResumedBytes uint64       `protobuf:"varint,4,opt,name=resumed_bytes,json=resumedBytes,proto3" json:"resumed_bytes,omitempty"`
 	// Of what is complete.
-	Root          []byte `protobuf:"bytes,5,opt,name=root,proto3" json:"root,omitempty"`
-	Reason        string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
-	Detail        string `protobuf:"bytes,7,opt,name=detail,proto3" json:"detail,omitempty"`
+	Root   []byte `protobuf:"bytes,5,opt,name=root,proto3" json:"root,omitempty"`
+	Reason string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
+	Detail string `protobuf:"bytes,7,opt,name=detail,proto3" json:"detail,omitempty"`
+	// While RECEIVING: nothing was heard of the sender for long. Session agents may carry the rest.
+	Unheard       bool `protobuf:"varint,8,opt,name=unheard,proto3" json:"unheard,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1911,6 +1913,13 @@ func (x *ReceiveReport) GetDetail() string {
 		return x.Detail
 	}
 	return ""
+}
+
+func (x *ReceiveReport) GetUnheard() bool {
+	if x != nil {
+		return x.Unheard
+	}
+	return false
 }
 
 // ControlResponse answers each message, and says what the replicator has to do.
@@ -2564,7 +2573,7 @@ const file_groupcast_replica_v1_replication_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04lost\x18\x02 \x01(\x01R\x04lost\x12\x1a\n" +
 	"\bdetached\x18\x03 \x01(\bR\bdetached\x12\x16\n" +
-	"\x06reason\x18\x04 \x01(\tR\x06reason\"\xea\x01\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"\x84\x02\n" +
 	"\rReceiveReport\x12 \n" +
 	"\vreplication\x18\x01 \x01(\tR\vreplication\x128\n" +
 	"\x05state\x18\x02 \x01(\x0e2\".groupcast.replica.v1.ReplicaStateR\x05state\x12\x14\n" +
@@ -2572,7 +2581,8 @@ const file_groupcast_replica_v1_replication_proto_rawDesc = "" +
 	"\rresumed_bytes\x18\x04 \x01(\x04R\fresumedBytes\x12\x12\n" +
 	"\x04root\x18\x05 \x01(\fR\x04root\x12\x16\n" +
 	"\x06reason\x18\x06 \x01(\tR\x06reason\x12\x16\n" +
-	"\x06detail\x18\a \x01(\tR\x06detail\"\xa6\x02\n" +
+	"\x06detail\x18\a \x01(\tR\x06detail\x12\x18\n" +
+	"\aunheard\x18\b \x01(\bR\aunheard\"\xa6\x02\n" +
 	"\x0fControlResponse\x12;\n" +
 	"\x05state\x18\x01 \x01(\x0e2%.groupcast.replica.v1.ReplicatorStateR\x05state\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12B\n" +
