@@ -32,11 +32,25 @@ func (p *paperSending) flags(command *cobra.Command) {
 	flags.DurationVar(&p.timeout, "dflt-timeout", algo.DefaultTimeout, "paper profile: the least timeout, dflt_Tout")
 }
 
-// isPaper tells which profile was asked for. There is no way into the paper's but by its name.
-func (a *app) isPaper() (bool, error) {
+// paperFlags are those that mean nothing in the fast profile.
+var paperFlags = []string{"lans", "payload", "dflt-timeout"}
+
+// checkOf refuses flags that mean nothing in the profile that was asked for: who gives one counts on it.
+func (a *app) checkOf(command *cobra.Command, others []string) error {
+	for _, name := range others {
+		if command.Flags().Changed(name) {
+			return usageError{fmt.Errorf("--%s: it means nothing in the %s profile; leave it out", name, a.profile)}
+		}
+	}
+	return nil
+}
+
+// isPaper tells which profile was asked for. There is no way into the paper's but by its name. Some flags are the fast one's
+// alone.
+func (a *app) isPaper(command *cobra.Command, fastFlags ...string) (bool, error) {
 	switch a.profile {
 	case "fast":
-		return false, nil
+		return false, a.checkOf(command, paperFlags)
 	case "paper":
 	default:
 		return false, usageError{fmt.Errorf("--profile %s: it can be fast or paper", a.profile)}
@@ -50,7 +64,7 @@ func (a *app) isPaper() (bool, error) {
 	if a.group == "" {
 		return true, usageError{errors.New("--group is missing: the paper profile has no phrase that it could follow from; give one, as 239.7.7.7:7431")}
 	}
-	return true, nil
+	return true, a.checkOf(command, fastFlags)
 }
 
 // paperPlace is where to meet.
@@ -122,9 +136,6 @@ func (a *app) receivePaper(ctx context.Context, r *receiving, wrong error) error
 	place, err := a.paperPlace()
 	if err != nil {
 		return err
-	}
-	if r.await > 0 {
-		return usageError{errors.New("--await: the paper profile waits until it is interrupted; leave it out")}
 	}
 	switch there, err := os.Stat(r.into); {
 	case err != nil:

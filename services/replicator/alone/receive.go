@@ -61,7 +61,7 @@ goes on from there when it is called again. ` + statuses,
 		if err := r.check(); err != nil {
 			return err
 		}
-		if isPaper, err := a.isPaper(); isPaper || err != nil {
+		if isPaper, err := a.isPaper(command, "name", "site", "await", "ack", "allow-device", "serial", "state"); isPaper || err != nil {
 			return a.receivePaper(command.Context(), r, err)
 		}
 		if a.phrase == "" {

@@ -58,7 +58,7 @@ func (a *app) sendCommand() *cobra.Command {
 	flags.BoolVar(&s.skipUnused, "skip-unused", false, "leave out what the file system on a device does not use; receivers have zeros there (needs partclone)")
 	p.flags(command)
 	command.RunE = func(command *cobra.Command, args []string) error {
-		if isPaper, err := a.isPaper(); isPaper || err != nil {
+		if isPaper, err := a.isPaper(command, "receivers", "wait", "patience", "rate", "datagram", "slow", "skip-unused"); isPaper || err != nil {
 			return a.sendPaper(command.Context(), p, args[0], err)
 		}
 		return a.send(command.Context(), s, args[0])
