@@ -32,16 +32,16 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		tasks:    gauges("tasks", "Replications under way here, by what is done in them: send or receive.", "duty"),
 		window:   gauges("window_packets", "How many packets may be on their way unanswered, by LAN, while a replication is sent.", "lan"),
 		offload:  gauges("offload", "1 where the kernel takes or gives many packets at once: segment when sending, merge when receiving; of the last replication.", "kind"),
-		packets:  count("sent_packets", "Packets with data that were sent to LANs, those sent again among them."),
+		packets:  count("sent_packets", "Packets with data, or that say where there is none, that were sent to LANs; those sent again among them."),
 		repairs:  count("repair_packets", "Packets that were sent again, or with parity, for members that had not got all."),
 		polls:    count("polls", "Questions to members about what they have."),
 		reports:  count("reports", "Answers of members that were taken."),
-		wanted:   count("wanted_packets", "Packets that members said they lacked: what the paper's NACKs ask for."),
+		wanted:   count("wanted_packets", "Packets that members said they lacked of blocks of which they had a part: what the paper's NACKs ask for. Whole blocks are not counted."),
 		timeouts: count("timeouts", "Members that were not heard of for so long that nobody waits for them."),
-		trips:    count("circuit_breaker_trips", "Senders that were stopped for a while, for nothing was answered or too much was lost."),
+		trips:    count("circuit_breaker_trips", "Senders that were stopped for a while, for most of what they sent was lost."),
 		received: count("received_bytes", "Bytes of replicas that came here over the network: without what was there already, and without holes."),
 		rebuilt:  count("rebuilt_blocks", "Blocks that were computed from parity."),
-		refused:  count("refused_packets", "Packets that were not sealed with the replication's key, or came again."),
+		refused:  count("refused_packets", "Packets that were not sealed with the replication's key, or are none that a sender sends."),
 		spilled:  count("spilled_blocks", "Blocks that had to be written before those that come before them."),
 		replicas: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "groupcast_replicator_replicas_total", Help: "Replicas that ended here, by state: complete or failed, and reason.",
@@ -68,7 +68,7 @@ func (m *metrics) sent(lan string, before, now send.Progress) {
 		counter prometheus.Counter
 		count   func(algo.Counts) uint64
 	}{
-		{m.packets, func(c algo.Counts) uint64 { return c.Packets }},
+		{m.packets, func(c algo.Counts) uint64 { return c.Packets - c.Polls }},
 		{m.repairs, func(c algo.Counts) uint64 { return c.Repairs }},
 		{m.polls, func(c algo.Counts) uint64 { return c.Polls }},
 		{m.reports, func(c algo.Counts) uint64 { return c.Reports }},
