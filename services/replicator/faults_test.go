@@ -71,6 +71,9 @@ func TestStrangersChangeNothing(t *testing.T) {
 	result, err := b.send(t.Context())
 	b.wantComplete(result, err, receipts...)
 	b.wantCopies(0, 1)
+	if c := result.Counts; c.Trips > 0 || c.Timeouts > 0 || c.Repairs*10 > c.Packets {
+		t.Errorf("the sender let itself be disturbed: %+v", c)
+	}
 	ear.Close()
 	if err := <-ended; err != nil {
 		t.Error(err)
