@@ -40,7 +40,7 @@ type DatagramWriter interface {
 
 // receiveDatagrams takes a stream in datagrams to its end.
 func (r *receiving) receiveDatagrams(ctx context.Context) Arrived {
-	to, path, err := r.openStream()
+	to, err := r.openStream()
 	if err != nil {
 		return r.failed(r.whyNotOpened(err), err)
 	}
@@ -54,7 +54,7 @@ func (r *receiving) receiveDatagrams(ctx context.Context) Arrived {
 	r.mu.Unlock()
 	one := r.closed(d.receive(ctx), to)
 	one.Datagrams = d.counts()
-	return streamAt(one, path)
+	return one
 }
 
 // datagramReceiver is a stream in datagrams on its way here.
@@ -155,10 +155,8 @@ func (d *datagramReceiver) conclude(sealed *groupv1.Assignment) Arrived {
 	root := d.hash.Sum()
 	bytes := d.bytes
 	d.guard.Unlock()
-	if d.isDurable() {
-		if err := d.to.(syncer).Sync(); err != nil {
-			return d.failedStream(err)
-		}
+	if err := finish(d.to, d.isDurable()); err != nil {
+		return d.failedStream(err)
 	}
 	d.root = root[:]
 	return Arrived{Incoming: d.incoming, Bytes: bytes}

@@ -7,9 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/groupcast/groupcast/internal/digest"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
@@ -173,17 +170,32 @@ type syncer interface{ Sync() error }
 
 var errNotDurable = errors.New("a stream to this member cannot be made durable: ask for received")
 
+// finish has all of a stream be where it belongs: on disk, if it is to be durable, and under its name, if it has one here.
+func finish(to StreamWriter, durable bool) error {
+	if file, is := to.(*streamFile); is {
+		return file.place(durable)
+	}
+	if durable {
+		return to.(syncer).Sync()
+	}
+	return nil
+}
+
 // receiveStream takes a stream to its end.
 func (r *receiving) receiveStream(ctx context.Context) Arrived {
-	to, path, err := r.openStream()
+	to, err := r.openStream()
 	if err != nil {
 		return r.failed(r.whyNotOpened(err), err)
 	}
-	return streamAt(r.closed(r.takeStream(ctx, to), to), path)
+	return r.closed(r.takeStream(ctx, to), to)
 }
 
-// closed closes where a stream went. What is only written then, as by who gathers or compresses, may fail then.
+// closed closes where a stream went, and says where that is. What is only written then, as by who gathers or compresses, may
+// fail then.
 func (r *receiving) closed(one Arrived, to StreamWriter) Arrived {
+	if file, is := to.(*streamFile); is {
+		one.Path = file.path
+	}
 	broken, tells := to.(interface{ CloseWithError(err error) error })
 	if one.Err != nil && tells {
 		_ = broken.CloseWithError(one.Err)
@@ -193,34 +205,6 @@ func (r *receiving) closed(one Arrived, to StreamWriter) Arrived {
 		return r.failedStream(fmt.Errorf("close what the stream went to: %w", err))
 	}
 	return one
-}
-
-// streamAt says where a stream is that went into a file. What came of one that failed is set aside.
-func streamAt(one Arrived, path string) Arrived {
-	one.Path = path
-	if one.Err != nil && path != "" {
-		one.Path = setAside(path)
-	}
-	return one
-}
-
-// incomplete is what the name of a stream ends with of which not all came.
-const incomplete = ".incomplete"
-
-// setAside renames what came of a stream that failed, so that nobody takes it for the whole, and
-// returns its new name, or the old one if there is no other.
-func setAside(path string) string {
-	for i := range mostStreams {
-		name := numbered(path+incomplete, i)
-		err := unix.Renameat2(unix.AT_FDCWD, path, unix.AT_FDCWD, name, unix.RENAME_NOREPLACE)
-		if err == nil {
-			return name
-		}
-		if !errors.Is(err, unix.EEXIST) {
-			break
-		}
-	}
-	return path
 }
 
 // leavable writes to what may block for as long as it likes, as a pipe that nobody reads: who is
@@ -252,8 +236,7 @@ func (w *leavable) Write(p []byte) (int, error) {
 func (r *receiving) takeStream(ctx context.Context, to StreamWriter) Arrived {
 	var hash digest.Hash
 	durable := r.isDurable()
-	synced, canSync := to.(syncer)
-	if durable && !canSync {
+	if _, can := to.(syncer); durable && !can {
 		return r.failed("refused", errNotDurable)
 	}
 	into := io.Writer(to)
@@ -273,10 +256,8 @@ func (r *receiving) takeStream(ctx context.Context, to StreamWriter) Arrived {
 	case object.Root(assignment.GetRoot()) != hash.Sum():
 		return r.failedStream(object.ErrDamaged)
 	}
-	if durable {
-		if err := synced.Sync(); err != nil {
-			return r.failedStream(err)
-		}
+	if err := finish(to, durable); err != nil {
+		return r.failedStream(err)
 	}
 	r.root = assignment.GetRoot()
 	return Arrived{Incoming: r.incoming, Bytes: r.offset}
@@ -290,17 +271,6 @@ func (r *receiving) failedStream(err error) Arrived {
 	return r.failed(reasonOf(err), err)
 }
 
-// mostStreams is how many of one name a directory has.
-const mostStreams = 1000
-
-// numbered returns another name for each number; the first is the name itself.
-func numbered(name string, i int) string {
-	if i == 0 {
-		return name
-	}
-	return fmt.Sprintf("%s.%d", name, i)
-}
-
 var errNoWriter = errors.New("the program names no place for the stream")
 
 // whyNotOpened is the reason why there is no place for a stream. Where the program chooses one, it refuses the others.
@@ -312,49 +282,12 @@ func (r *receiving) whyNotOpened(err error) string {
 }
 
 // openStream opens where the stream goes.
-func (r *receiving) openStream() (to StreamWriter, path string, err error) {
+func (r *receiving) openStream() (to StreamWriter, err error) {
 	if r.options.Stream != nil {
 		if to, err = r.options.Stream(r.incoming); to == nil && err == nil {
 			err = errNoWriter
 		}
-		return to, "", err
+		return to, err
 	}
-	if err := object.CheckName(r.info.Name); err != nil {
-		return nil, "", err
-	}
-	root, err := os.OpenRoot(r.options.Into)
-	if err != nil {
-		return nil, "", err
-	}
-	defer root.Close()
-	// A stream that is there already stays as it is.
-	for i := 0; ; i++ {
-		name := numbered(r.info.Name, i)
-		file, err := root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
-		if errors.Is(err, os.ErrExist) && i < mostStreams {
-			continue
-		}
-		if err != nil {
-			return nil, "", err
-		}
-		return &streamFile{file, r.options.Into}, filepath.Join(r.options.Into, name), nil
-	}
-}
-
-// streamFile is a new file in a directory.
-type streamFile struct {
-	*os.File
-	dir string
-}
-
-// Sync has the file on disk, and its name.
-func (f *streamFile) Sync() error {
-	if err := f.File.Sync(); err != nil {
-		return err
-	}
-	dir, err := os.Open(f.dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return createStream(r.options.Into, r.info.Name)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 
@@ -50,7 +51,7 @@ func TestLeavableWritesAreWrites(t *testing.T) {
 // Where the program chooses the place, it refuses what it gives none; elsewhere the reason is the disk's.
 func TestWhyAStreamIsNotOpened(t *testing.T) {
 	nothing := &receiving{options: ReceiveOptions{Stream: func(Incoming) (StreamWriter, error) { return nil, nil }}}
-	if _, _, err := nothing.openStream(); !errors.Is(err, errNoWriter) || nothing.whyNotOpened(err) != "refused" {
+	if _, err := nothing.openStream(); !errors.Is(err, errNoWriter) || nothing.whyNotOpened(err) != "refused" {
 		t.Errorf("without a writer: %v", err)
 	}
 	full := &receiving{options: ReceiveOptions{Into: t.TempDir()}}
@@ -102,25 +103,62 @@ func TestReaderOfAPipeIsToldThatNotAllCame(t *testing.T) {
 	}
 }
 
-// A stream that is durable has its name on disk, too: it is synced with its directory, and says so if that cannot be.
+// A stream has its name when all of it has come, and before that another: what a member that is killed leaves is not taken for
+// the whole. Streams of one name do not take each other's place.
+func TestStreamHasItsNameWhenItIsWhole(t *testing.T) {
+	dir := t.TempDir()
+	receive := func(text string) *streamFile {
+		t.Helper()
+		file, err := createStream(dir, "log")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = file.Close() })
+		if _, err := file.WriteString(text); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	want := func(name, text string) {
+		t.Helper()
+		if got, err := os.ReadFile(filepath.Join(dir, name)); string(got) != text || err != nil {
+			t.Errorf("%s has %q, want %q: %v", name, got, text, err)
+		}
+	}
+	receive("of one that was killed")
+	first, second := receive("first"), receive("second")
+	want("log.incomplete", "of one that was killed")
+	want("log.incomplete.1", "first")
+	for i, file := range []*streamFile{first, second} {
+		if err := finish(file, i == 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want("log", "first")
+	want("log.1", "second")
+	if got := (&receiving{}).closed(Arrived{}, second).Path; got != filepath.Join(dir, "log.1") {
+		t.Errorf("the second is in %s", got)
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, "*.incomplete*")); len(left) != 1 || err != nil {
+		t.Errorf("left are %v: %v", left, err)
+	}
+}
+
+// A stream that is durable has its name on disk, too, and says so if that cannot be.
 func TestStreamFileIsSyncedWithItsName(t *testing.T) {
-	r := &receiving{options: ReceiveOptions{Into: t.TempDir()}}
-	r.info.Name = "log"
-	to, _, err := r.openStream()
+	dir := filepath.Join(t.TempDir(), "gone")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	file, err := createStream(dir, "log")
 	if err != nil {
 		t.Fatal(err)
 	}
-	synced := to.(syncer)
-	if err := synced.Sync(); err != nil {
-		t.Error(err)
-	}
-	if err := os.RemoveAll(r.options.Into); err != nil {
+	defer file.Close()
+	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	if err := synced.Sync(); !errors.Is(err, os.ErrNotExist) {
+	if err := finish(file, true); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("without its directory: %v", err)
-	}
-	if err := to.Close(); err != nil {
-		t.Error(err)
 	}
 }

@@ -36,6 +36,17 @@ func TestStreamsOfNothingEnd(t *testing.T) {
 	}
 }
 
+// patient is a source that gives nothing before its stream is received.
+type patient struct {
+	received <-chan struct{}
+	from     io.Reader
+}
+
+func (p patient) Read(to []byte) (int, error) {
+	<-p.received
+	return p.from.Read(to)
+}
+
 // stream sends a stream to one receiver, and returns how that ended and where it is.
 func stream(t *testing.T, client *sdk.Client, into string, from io.Reader) (ended sdk.Delivery, path string) {
 	t.Helper()
@@ -50,11 +61,12 @@ func stream(t *testing.T, client *sdk.Client, into string, from io.Reader) (ende
 		return session
 	}
 	receiver, sender := join(sdk.Receive), join(sdk.Send)
-	out, err := sender.SendStream(ctx, from, sdk.SendOptions{Name: "live"})
+	received := make(chan struct{})
+	out, err := sender.SendStream(ctx, patient{received, from}, sdk.SendOptions{Name: "live"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for arrived, err := range receiver.Receive(ctx, sdk.ReceiveOptions{Into: into}) {
+	for arrived, err := range receiver.Receive(ctx, sdk.ReceiveOptions{Into: into, Begun: func(sdk.Incoming) { close(received) }}) {
 		if err != nil {
 			t.Fatal(err)
 		}
