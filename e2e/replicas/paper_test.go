@@ -78,6 +78,28 @@ func TestPaperProfileIntoDirectory(t *testing.T) {
 	a.want(said, `--into `+regexp.QuoteMeta(a.dir)+`: it is a directory.* as `+regexp.QuoteMeta(a.dir)+`/received$`)
 }
 
+// Its on-line streams go from standard input to standard output, as they come.
+func TestPaperStreamByName(t *testing.T) {
+	a := startAlone(t)
+	common := []string{"--profile", "paper", "--lan", "eth0", "--group", "239.7.7.7:7431"}
+	got := filepath.Join(a.dir, "got")
+	receiver := a.receivers[0].Command("sh", append([]string{"-c", `into=$1 program=$2; shift 2; exec "$program" receive --into - "$@" >"$into"`, "sh", got, a.binary}, common...)...)
+	if err := receiver.Start(); err != nil {
+		t.Fatal(err)
+	}
+	awaitGroup(t, a.receivers[0])
+	sender := a.sender.Command("sh", append([]string{"-c", `{ echo one; sleep 0.3; echo two; } | "$0" send - "$@"`, a.binary}, common...)...)
+	if err := sender.Run(); err != nil {
+		t.Fatalf("%v: %s", err, sender.Output())
+	}
+	if err := receiver.Wait(); err != nil {
+		t.Errorf("%v: %s", err, receiver.Output())
+	}
+	if came, err := os.ReadFile(got); string(came) != "one\ntwo\n" || err != nil {
+		t.Errorf("%q came, %v", came, err)
+	}
+}
+
 // awaitGroup returns when the host's kernel has joined 239.7.7.7.
 func awaitGroup(t *testing.T, host *lab.Host) {
 	t.Helper()

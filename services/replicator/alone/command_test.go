@@ -65,6 +65,8 @@ func TestCalledWrongly(t *testing.T) {
 		{paper, nil, "--group is missing"},
 		{paper, []string{"--group", "239.7.7.7:7431", "--rate", "1MB"}, "--rate: it means nothing in the paper profile"},
 		{paper, []string{"--group", "239.7.7.7:7431", "--receivers", "3"}, "--receivers: it means nothing in the paper profile"},
+		{[]string{"send", "-", "--lan", "lo", "--key", phrase}, nil, "the paper profile alone"},
+		{[]string{"receive", "--into", "-", "--lan", "lo", "--key", phrase}, nil, "streams of the paper profile alone"},
 		{sending, []string{"--payload", "1024"}, "--payload: it means nothing in the fast profile"},
 		{[]string{"receive", "--into", filepath.Join(dir, "new"), "--lan", "lo", "--profile", "paper", "--group", "239.7.7.7:7431"}, []string{"--await", "1s"}, "--await: it means nothing in the paper profile"},
 		{paper, []string{"--group", "10.0.0.1:5"}, "--group 10.0.0.1:5"},

@@ -87,7 +87,7 @@ func (a *app) sendPaper(ctx context.Context, p *paperSending, path string, wrong
 	if err != nil {
 		return err
 	}
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+	if info, err := os.Stat(path); path != standard && err == nil && !info.Mode().IsRegular() {
 		return usageError{fmt.Errorf("%s is %s: the paper profile sends one file, and without --profile directories and block devices go, too", path, kindOf(info))}
 	}
 	s := paper.Sender{Place: place, Payload: p.payload, Log: a.log(), Rules: algo.SenderOptions{Flow: algo.Flow{Timeout: p.timeout}, StrangerBits: 24}}
@@ -98,13 +98,8 @@ func (a *app) sendPaper(ctx context.Context, p *paperSending, path string, wrong
 		}
 		s.Rules.LANs = append(s.Rules.LANs, lan)
 	}
-	from, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = from.Close() }()
 	began := time.Now()
-	sent, err := s.SendFile(ctx, from)
+	sent, err := sendFrom(ctx, s, path)
 	if err != nil {
 		return err
 	}
@@ -116,6 +111,22 @@ func (a *app) sendPaper(ctx context.Context, p *paperSending, path string, wrong
 		return errPartial
 	}
 	return nil
+}
+
+// standard is standard input, or output: on-line streams, which the paper has without error correction.
+const standard = "-"
+
+// sendFrom sends a file, or standard input as it comes.
+func sendFrom(ctx context.Context, by paper.Sender, path string) (paper.Sent, error) {
+	if path == standard {
+		return by.SendStream(ctx, os.Stdin)
+	}
+	from, err := os.Open(path)
+	if err != nil {
+		return paper.Sent{}, err
+	}
+	defer func() { _ = from.Close() }()
+	return by.SendFile(ctx, from)
 }
 
 // kindOf says what is no plain file.
@@ -137,6 +148,10 @@ func (a *app) receivePaper(ctx context.Context, r *receiving, wrong error) error
 	if err != nil {
 		return err
 	}
+	from := paper.Receiver{Place: place, Log: a.log(), Rules: algo.ReceiverOptions{GivingUp: r.patience}}
+	if r.into == standard {
+		return a.receiveStream(ctx, from)
+	}
 	switch there, err := os.Stat(r.into); {
 	case err != nil:
 	case there.IsDir():
@@ -144,10 +159,24 @@ func (a *app) receivePaper(ctx context.Context, r *receiving, wrong error) error
 	case !there.Mode().IsRegular():
 		return usageError{fmt.Errorf("--into %s: it is %s, and the paper profile makes a file: give a name that is not there yet, or leave --profile out at both ends", r.into, kindOf(there))}
 	}
-	got, err := paper.Receiver{Place: place, Log: a.log(), Rules: algo.ReceiverOptions{GivingUp: r.patience}}.ReceiveFile(ctx, r.into)
+	got, err := from.ReceiveFile(ctx, r.into)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(a.stdout, "%s  %s in %.2fs from %v, %d packets repaired; nothing proves that it is what was sent\n", r.into, bytesize.Short(uint64(got.Bytes)), got.Took.Seconds(), got.Server, got.Marked)
+	return nil
+}
+
+// receiveStream writes a stream to standard output as it comes, and says what of it was lost.
+func (a *app) receiveStream(ctx context.Context, from paper.Receiver) error {
+	lost := uint64(0)
+	got, err := from.ReceiveStream(ctx, a.stdout, func(packets uint64) { lost += packets })
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stderr, "%s in %.2fs from %v, %d packets lost; nothing proves that it is what was sent\n", bytesize.Short(uint64(got.Bytes)), got.Took.Seconds(), got.Server, lost)
+	if lost > 0 {
+		return errPartial
+	}
 	return nil
 }

@@ -45,7 +45,7 @@ goes on from there when it is called again. ` + statuses,
 	hostname, _ := os.Hostname()
 	flags := command.Flags()
 	flags.StringVar(&a.phrase, "key", "", "phrase that the sender has")
-	flags.StringVar(&r.into, "into", "", "directory or block device that receives it; paper profile: name of a file that is not there yet")
+	flags.StringVar(&r.into, "into", "", "directory or block device that receives it; paper profile: name of a file that is not there yet, or - for standard output, of a stream")
 	flags.StringVar(&r.name, "name", hostname, "what the sender calls this machine")
 	flags.StringVar(&r.site, "site", "", "name of the LAN, where several take part")
 	flags.DurationVar(&r.await, "await", 0, "how long a sender is waited for (for ever)")
@@ -63,6 +63,9 @@ goes on from there when it is called again. ` + statuses,
 		}
 		if isPaper, err := a.isPaper(command, "name", "site", "await", "ack", "allow-device", "serial", "state"); isPaper || err != nil {
 			return a.receivePaper(command.Context(), r, err)
+		}
+		if r.into == standard {
+			return usageError{errors.New("--into -: standard output is for streams of the paper profile alone; name a directory or a device")}
 		}
 		if a.phrase == "" {
 			return usageError{errors.New("--key is missing: give the phrase that the sender has")}

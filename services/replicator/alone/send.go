@@ -42,8 +42,9 @@ const defaultCeiling = 1.25e9
 func (a *app) sendCommand() *cobra.Command {
 	s, p := &sending{}, &paperSending{}
 	command := &cobra.Command{
-		Use: "send FILE|DIR|DEVICE --lan INTERFACE", Short: "Send a file, a directory or a block device to all that receive", Args: takes(cobra.ExactArgs(1)),
-		Long:    `Sends one object to all receivers with the same phrase, and shows how it went for each. ` + statuses,
+		Use: "send FILE|DIR|DEVICE|- --lan INTERFACE", Short: "Send a file, a directory or a block device to all that receive", Args: takes(cobra.ExactArgs(1)),
+		Long: `Sends one object to all receivers with the same phrase, and shows how it went for each. The paper profile
+sends one file or, with -, standard input as it comes. ` + statuses,
 		Example: "  groupcast-replicator send disk.img --lan eth0 --receivers 20\n  groupcast-replicator send /dev/sda2 --lan eth0 --key k7qd-92mf-xw3p-bt6h --wait 1m",
 	}
 	a.flags(command)
@@ -60,6 +61,9 @@ func (a *app) sendCommand() *cobra.Command {
 	command.RunE = func(command *cobra.Command, args []string) error {
 		if isPaper, err := a.isPaper(command, "receivers", "wait", "patience", "rate", "datagram", "slow", "skip-unused"); isPaper || err != nil {
 			return a.sendPaper(command.Context(), p, args[0], err)
+		}
+		if args[0] == standard {
+			return usageError{errors.New("-: standard input is sent in the paper profile alone; 'groupcast push - --stream --datagrams' has streams with receipts")}
 		}
 		return a.send(command.Context(), s, args[0])
 	}
