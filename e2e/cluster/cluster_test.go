@@ -29,6 +29,7 @@ const (
 	httpNodePort      = 30481
 	gatheringNodePort = 30483
 	tightNodePort     = 30490
+	tightGathering    = 30491
 	mebibyte          = 1 << 20
 )
 
@@ -278,8 +279,8 @@ func TestIRestrictedProfile(t *testing.T) {
 		values: []string{
 			"image.pullPolicy=Never", "dataPlane.hostNetwork=false", "agent.cache.size=256Mi", "networkPolicy.enabled=true",
 			fmt.Sprintf("tests.agents=%d,tests.size=48MiB,tests.rate=4MiB", nodes),
-			"replicator.sources={/usr/local/bin}", "envoy.service.type=NodePort", fmt.Sprintf("envoy.service.nodePort=%d", tightNodePort),
-			memberAccounts,
+			"replicator.sources={/usr/local/bin}", "envoy.service.type=NodePort", fmt.Sprintf("envoy.service.nodePort=%d,envoy.service.gatheringNodePort=%d", tightNodePort, tightGathering),
+			"gatherer.storage.size=1Gi", "gatherer.storage.reserve=16Mi", memberAccounts,
 		},
 		port: tightNodePort,
 	}
@@ -296,6 +297,9 @@ func TestIRestrictedProfile(t *testing.T) {
 	restricted.passed(t, output, failed)
 	restricted.kubectl(t, "rollout", "status", "ds/tight-groupcast-agent", "--timeout=2m")
 	restricted.replicates(t, true)
+	within := restricted.inside(t)
+	within.manyToMany()
+	within.twoPriorities(fmt.Sprintf("%s:%d", nodeAddresses(t)[0], tightGathering))
 	restricted.letsMembersIn(t)
 	gc.check(t) // the other one is as well as before
 	if _, err := restricted.helm(3*time.Minute, "uninstall", restricted.name, "--wait"); err != nil {

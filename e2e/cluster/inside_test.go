@@ -1,0 +1,117 @@
+//go:build cluster
+
+package cluster
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/testprocess"
+)
+
+// inside is the command on the cluster's nodes, from where the pod network is reached, which nobody outside does.
+type inside struct {
+	t     *testing.T
+	nodes []string
+}
+
+// place is where all that it needs is on each node.
+const place = "/run/groupcast-e2e"
+
+// inside puts the command, and an operator's configuration, on every node.
+func (r release) inside(t *testing.T) *inside {
+	t.Helper()
+	i := &inside{t, nodeNames(t)}
+	groupcast := testprocess.Binary(t, "github.com/groupcast/groupcast/services/cli/cmd/groupcast")
+	access := filepath.Dir(r.operator(t))
+	for node, name := range i.nodes {
+		i.must(node, "mkdir", "-p", place+"/access", place+"/into")
+		t.Cleanup(func() { _, _ = i.run(node, "rm", "-rf", place) })
+		for from, to := range map[string]string{groupcast: "/groupcast", access + "/.": "/access"} {
+			if _, err := command(time.Minute, "docker", "cp", from, name+":"+place+to); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return i
+}
+
+// run runs a program on a node.
+func (i *inside) run(node int, args ...string) (string, error) {
+	return command(3*time.Minute, "docker", append([]string{"exec", i.nodes[node]}, args...)...)
+}
+
+func (i *inside) must(node int, args ...string) string {
+	i.t.Helper()
+	output, err := i.run(node, args...)
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	return strings.TrimSpace(output)
+}
+
+// script is a shell's, in which $groupcast is the command.
+func script(format string, args ...any) []string {
+	return []string{"sh", "-ec", "cd " + place + "; groupcast='./groupcast --config access/config.yaml'; " + fmt.Sprintf(format, args...)}
+}
+
+// manyToMany has a member on every node send to those on all of them at once: each has what each has sent.
+func (i *inside) manyToMany() {
+	i.t.Helper()
+	i.must(0, script("$groupcast group create crowd")...)
+	var pulling, pushing sync.WaitGroup
+	for node, name := range i.nodes {
+		pulling.Go(func() {
+			// Ended below, it leaves: how it ends says nothing.
+			_, _ = i.run(node, script("echo $$ >pid; exec $groupcast pull --group crowd --into into --as member-%d --node %s", node, name)...)
+		})
+		pushing.Go(func() {
+			said, err := i.run(node, script("head -c 8388608 /dev/urandom >from-%d; $groupcast push from-%d --group crowd --as sender-%d --wait %d", node, node, node, nodes)...)
+			if err != nil || !strings.Contains(said, fmt.Sprintf("%d of %d members have it", nodes, nodes)) {
+				i.t.Errorf("%v: %s", err, said)
+			}
+		})
+	}
+	pushing.Wait()
+	for node := range i.nodes {
+		i.must(node, script("kill -INT $(cat pid)")...)
+	}
+	pulling.Wait()
+	const sums = "for file in %s/from-*; do sha256sum <$file; done"
+	var sent, got []string
+	for node := range i.nodes {
+		sent = append(sent, i.must(node, script(sums, ".")...))
+		got = append(got, i.must(node, script(sums, "into")...))
+	}
+	for node, all := range got {
+		if want := strings.Join(sent, "\n"); all != want {
+			i.t.Errorf("on %s came\n%s\nwant\n%s", i.nodes[node], all, want)
+		}
+	}
+}
+
+// twoPriorities has clients on two nodes upload: who has priority is done first.
+func (i *inside) twoPriorities(gatherer string) {
+	i.t.Helper()
+	const policy = "rules:\n- {clients: [high], target: 40MB, priority: 9}\n- {clients: [low], target: 8MB, max: 8MB, priority: 1}\n"
+	i.must(0, script("printf '%s' >policy; $groupcast gather policy set policy --to %s", policy, gatherer)...)
+	ended := make([]time.Time, 2)
+	var uploading sync.WaitGroup
+	for node, client := range []string{"high", "low"} {
+		uploading.Go(func() {
+			if said, err := i.run(node, script("head -c 50331648 /dev/urandom >%s; $groupcast upload %s --as %s --to %s", client, client, client, gatherer)...); err != nil {
+				i.t.Errorf("%s: %v: %s", client, err, said)
+			}
+			ended[node] = time.Now()
+		})
+	}
+	uploading.Wait()
+	i.t.Logf("high was done %v before low", ended[1].Sub(ended[0]))
+	if !ended[0].Before(ended[1]) {
+		i.t.Error("who has priority was done later")
+	}
+}
