@@ -203,6 +203,44 @@ func TestBadTicketsAndGarbage(t *testing.T) {
 	}
 }
 
+// C63: a client that sends what was not asked for, while it is paused or beyond its cap, is cut off: a link carries no
+// more than it was to, and nothing else comes to the disk. Others upload meanwhile.
+func TestC63SendsMoreThanItIsAskedFor(t *testing.T) {
+	const size, frame = 64 << 20, 16 << 10
+	s := start(t)
+	s.policy("rules: [{clients: [waits], minimum: 1MB}, {clients: [capped], max: 100kB}]\ndefault: {minimum: 1MB}\nlink: 1500kB\nadmission: queue")
+	l := s.liar()
+	_, leave := l.attach("first")
+	defer leave()
+	for _, c := range []struct {
+		name string
+		most uint64
+	}{{"waits", 0}, {"capped", 1 << 20}} {
+		session, leave := l.attach(c.name)
+		defer leave()
+		answer := l.open(session, "f", size)
+		conn, err := l.dial(answer, nil)
+		s.must(err)
+		for at := uint64(0); err == nil && at < size; at += frame {
+			header := relay.Header{Type: relay.Data, Length: frame, Offset: at, TreeVersion: 1}.Append(nil)
+			err = conn.Send(append(header, make([]byte, frame)...))
+		}
+		conn.Close()
+		if err == nil {
+			t.Errorf("%s sends %d bytes that were not asked for, and is not cut off", c.name, size)
+		}
+		if there := l.open(session, "f", size).GetOffset(); there > c.most {
+			t.Errorf("%d bytes of %s are there, want %d at most", there, c.name, c.most)
+		}
+	}
+	s.policy("{}")
+	file, content := s.file("f", 1, 1<<20)
+	if p := s.upload("other", file); p.status() != 0 {
+		t.Error(p.said.String())
+	}
+	s.wantFile("other", "f", content)
+}
+
 // A client that attaches a thousand times, and opens an upload each time, leaves nothing behind.
 func TestReconnectsAThousandTimes(t *testing.T) {
 	s := start(t)

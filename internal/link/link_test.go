@@ -332,6 +332,45 @@ func TestOnlyThePeerThatIsMeantIsSpokenTo(t *testing.T) {
 	accepted.Wait()
 }
 
+// Bytes that were not asked for end the link, and land nowhere: neither where nothing was, nor beyond what was.
+func TestBytesBeyondTheCreditEndTheLink(t *testing.T) {
+	const asked = 100
+	n := newNeighbours(t)
+	for _, c := range []struct {
+		name   string
+		credit uint64
+		sends  []uint32
+		lands  uint64
+	}{
+		{"nothing is asked for", 0, []uint32{1}, 0},
+		{"one more", asked, []uint32{asked + 1}, 0},
+		{"one more than is left", asked, []uint32{60, asked + 1}, 60}, // with 60 there, 60 more are asked for
+		{"as much as a frame can have", asked, []uint32{wire.MaxData}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			parent, child := n.connect(t, wire.Hello{Stripes: 1}, 0)
+			defer parent.Close()
+			store := newSink(emptyFile(t), 0, c.credit)
+			var sending sync.WaitGroup
+			sending.Go(func() {
+				at := uint64(0)
+				for _, length := range c.sends {
+					frame := wire.Header{Type: wire.Data, Length: length, Offset: at, TreeVersion: 1}.Append(nil)
+					_ = parent.Send(append(frame, make([]byte, length)...)) // the link ends meanwhile
+					at += uint64(length)
+				}
+			})
+			if err := link.Take(t.Context(), child, 0, store); !errors.Is(err, wire.ErrProtocol) {
+				t.Errorf("the link ended with %v, want %v", err, wire.ErrProtocol)
+			}
+			sending.Wait()
+			if landed := store.Answer().Ack; landed != c.lands {
+				t.Errorf("%d bytes landed, want %d", landed, c.lands)
+			}
+		})
+	}
+}
+
 // C6: a neighbour that is silent is given up, at either end.
 func TestSilentNeighbourIsGivenUp(t *testing.T) {
 	n := newNeighbours(t)
