@@ -53,6 +53,36 @@ func TestC64CrowdAndStalled(t *testing.T) {
 	}
 }
 
+// C64: a client that only waits for something to send gives up its place to one that waits to be let in, and loses
+// nothing by it: its stream goes on, in its turn, when it has something.
+func TestC64QuietClientGivesUpItsPlace(t *testing.T) {
+	s := start(t)
+	s.policy("default: {minimum: 1MB}\nlink: 1MB\nadmission: queue")
+	quiet, to := s.pipe("quiet")
+	write := func(text string) {
+		t.Helper()
+		_, err := to.WriteString(text)
+		s.must(err)
+	}
+	wantThere := func(content string) {
+		t.Helper()
+		s.await("what is written comes", func() bool { return string(s.stored("quiet", "in")) == content })
+	}
+	write("first, ")
+	wantThere("first, ")
+	name, content := s.file("f", 1, 1<<20)
+	if p := s.upload("other", name); p.status() != 0 {
+		t.Error(p.said.String())
+	}
+	s.wantFile("other", "f", content)
+	write("then")
+	wantThere("first, then")
+	s.must(to.Close())
+	if quiet.status() != 0 {
+		t.Error(quiet.said.String())
+	}
+}
+
 // all has many clients upload a file at once, and returns what went wrong.
 func (s *site) all(clients int, name string) (failures []error) {
 	s.Helper()

@@ -23,7 +23,7 @@ type Admission string
 const (
 	// Admit lets it in: all get less, the minimums first and then by priority.
 	Admit Admission = "admit"
-	// Queue lets it wait until others have left.
+	// Queue lets it wait until others have left, or bring nothing any more.
 	Queue Admission = "queue"
 	// Refuse sends it away.
 	Refuse Admission = "refuse"

@@ -10,30 +10,63 @@ import (
 	"github.com/groupcast/groupcast/internal/policy"
 )
 
-// placeFor is how long the place of a client is kept that is cut off.
-const placeFor = 15 * time.Second
-
 // hasPlace reports whether a client was let in, and is there, or was just now.
 func (c *Client) hasPlace(now time.Time) bool {
-	return c != nil && !c.queued && (c.session != nil || now.Sub(c.left) < placeFor)
+	return c != nil && !c.queued && !c.yielded && (c.session != nil || now.Sub(c.left) < policy.PlaceFor)
 }
 
 // admit says whether a client's minimum fits beside those of the others that are attached:
-// if not, it is refused or has to wait, as the policy says.
-func (r *Roster) admit(now policy.Policy, name string, share policy.Share) (queued bool, err error) {
-	if now.Admission == "" || now.Admission == policy.Admit || now.Link == 0 {
-		return false, nil
+// if not, it is refused or has to wait, as the policy says. Who gives up its place for it is asked for as before,
+// until it goes on.
+func (r *Roster) admit(rules policy.Policy, name string, share policy.Share, now time.Time) (queued bool, err error) {
+	room := rules.RoomFor(share, r.places(name, now))
+	if !room.Fits && rules.Admission == policy.Refuse {
+		return false, fmt.Errorf("%w (%v of %v)", ErrRefused, room.Taken, rules.Link)
 	}
-	sum := share.Minimum
-	for _, other := range r.clients {
-		if other.Name != name && other.session != nil && !other.queued {
-			sum += other.Share.Minimum
+	for _, other := range room.Given {
+		r.clients[other].yielded = true
+		r.Log.Info("a client that brings nothing gives up its place to one that waits", "client", other, "to", name)
+	}
+	return !room.Fits, nil
+}
+
+// places returns what others than a client have.
+func (r *Roster) places(but string, now time.Time) (places []policy.Place) {
+	for name, other := range r.clients {
+		if name != but && other.session != nil && other.hasPlace(now) {
+			places = append(places, policy.Place{Client: name, Share: other.Share, Silent: other.silent(now)})
 		}
 	}
-	if sum > now.Link && now.Admission == policy.Refuse {
-		return false, fmt.Errorf("%w (%v of %v)", ErrRefused, sum, now.Link)
+	return places
+}
+
+// silent is for how long a client has neither brought nor begun anything.
+func (c *Client) silent(now time.Time) time.Duration {
+	last := c.brought
+	for _, upload := range c.uploads {
+		last = later(last, upload.broughtAt())
 	}
-	return sum > now.Link, nil
+	return now.Sub(last)
+}
+
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
+// isHeldUp reports whether it is the gatherer that has a client bring nothing.
+func (c *Client) isHeldUp(now time.Time) bool {
+	if c.order.paused == TooMuch {
+		return false // it is the client's to remove something
+	}
+	for _, upload := range c.uploads {
+		if upload.isHeldUp() {
+			return true
+		}
+	}
+	return c.waitsFor(now) == DiskFull
 }
 
 // isBehind reports whether others wait who come before one that attaches: they would wait for ever if all that fit
@@ -51,16 +84,18 @@ func (r *Roster) isBehind(name string, share policy.Share) bool {
 }
 
 // Review gives every client the share that the policy has for it now, and lets those in that
-// waited and fit: the highest priority first, and of one priority who attached first.
+// waited and fit: the highest priority first, and of one priority who attached first. Who gave up its place and
+// goes on is one of them.
 func (r *Roster) Review() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	now, _ := r.Policy.Get()
-	attached := r.attached()
+	rules, _ := r.Policy.Get()
+	now, attached := time.Now(), r.attached()
 	for _, client := range attached {
 		groups, _ := r.groupsOf(client.Name, client.session.Peer) // they were known when it attached
-		client.Share = now.ShareFor(policy.Client{Name: client.Name, Labels: client.labels, Groups: groups})
+		client.Share = rules.ShareFor(policy.Client{Name: client.Name, Labels: client.labels, Groups: groups})
 		client.repace()
+		client.look(now)
 	}
 	slices.SortStableFunc(attached, func(a, b *Client) int {
 		return cmp.Or(cmp.Compare(b.Share.Priority, a.Share.Priority), a.Since.Compare(b.Since))
@@ -68,11 +103,21 @@ func (r *Roster) Review() {
 	blocked := false // by one that comes first, and does not fit yet
 	for _, client := range attached {
 		if client.queued && (!blocked || client.Share.Minimum == 0) {
-			queued, err := r.admit(now, client.Name, client.Share)
-			client.queued = queued || err != nil
+			queued, err := r.admit(rules, client.Name, client.Share, now)
+			client.queued, client.brought = queued || err != nil, now
 			blocked = blocked || queued
 		}
 		r.settle(client)
+	}
+}
+
+// look finds out whether a client goes on that gave up its place, and whether it can be blamed for bringing nothing.
+func (c *Client) look(now time.Time) {
+	switch {
+	case c.yielded && c.silent(now) < policy.PlaceFor:
+		c.yielded, c.queued = false, true
+	case !c.yielded && c.isHeldUp(now):
+		c.brought = now
 	}
 }
 

@@ -51,6 +51,17 @@ func (u *Upload) Draw() { u.draw() }
 // Leave says that nobody brings anything since a time.
 func (u *Upload) Leave(since time.Time) { u.update(func() { u.left = since }) }
 
+// BringNothing has a client have brought nothing for a while.
+func (r *Roster) BringNothing(name string, silent time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	client, since := r.clients[name], time.Now().Add(-silent)
+	client.brought = since
+	for _, upload := range client.uploads {
+		upload.update(func() { upload.brought = since })
+	}
+}
+
 // Settled is what the other end is told when all that came has been hashed.
 func (u *Upload) Settled() link.Answer {
 	for range 500 {

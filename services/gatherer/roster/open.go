@@ -228,7 +228,7 @@ func (r *Roster) enter(peer identity.ID, spec sink.Spec, to sink.Sink) (Opened, 
 		return Opened{}, err
 	}
 	u := &Upload{
-		spec: spec, client: client, roster: r, sink: to, peer: peer, ticket: newTicket(), limit: limit, opened: time.Now(),
+		spec: spec, client: client, roster: r, sink: to, peer: peer, ticket: newTicket(), limit: limit, opened: time.Now(), brought: time.Now(),
 		stopped: make(chan struct{}), serving: make(chan struct{}, 1),
 		conns: make(map[uint64]*tracked), begun: to.Offset(), came: to.Offset(), standing: standing{to.Offset(), to.Offset(), to.Offset()},
 		held: client.order.paused != "", left: time.Now(), changed: make(chan struct{}),

@@ -137,7 +137,9 @@ type Client struct {
 	uploads map[string]*Upload // by path
 	arrived arrived
 	order   directive
-	queued  bool // others have to leave first
+	queued  bool      // others have to leave first
+	yielded bool      // another has its place until it goes on
+	brought time.Time // when it brought something last over what is no more, or could not, or was let in
 	waiting uint64
 	allowed allowance
 	paced   pace
@@ -214,18 +216,21 @@ func (r *Roster) Attach(name string, labels map[string]string, caller identity.P
 		}
 		return &Session{ID: rand.Text(), Peer: peer, client: client, roster: r, ended: Fenced, change: make(chan struct{})}, nil
 	}
-	queued, err := r.admit(now, name, share)
-	if err != nil {
-		return nil, err
+	at := time.Now()
+	queued := now.Admission == policy.Queue && !client.hasPlace(at) && r.isBehind(name, share)
+	if !queued {
+		if queued, err = r.admit(now, name, share, at); err != nil {
+			return nil, err
+		}
 	}
-	queued = queued || now.Admission == policy.Queue && !client.hasPlace(time.Now()) && r.isBehind(name, share)
 	if client == nil {
 		client = &Client{Name: name, uploads: make(map[string]*Upload), order: directive{connections: 1}}
 		r.clients[name] = client
 	} else if client.session != nil {
 		client.session.end(Fenced)
 	}
-	client.labels, client.Share, client.Since, client.queued = maps.Clone(labels), share, time.Now(), queued
+	client.labels, client.Share, client.Since, client.brought = maps.Clone(labels), share, at, at
+	client.queued, client.yielded = queued, false
 	if err := r.register.enter(name, by); err != nil {
 		r.Log.Warn("which process a client is could not be noted: a restart forgets it", "client", name, "error", err)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -160,82 +159,6 @@ func TestTheOlderDoesNotFenceTheNewer(t *testing.T) {
 	}
 }
 
-func limited(admission policy.Admission) policy.Policy {
-	rule := func(name string, minimum bytesize.Size, priority int) policy.Rule {
-		return policy.Rule{Clients: []string{name}, Share: policy.Share{Minimum: minimum, Priority: priority}}
-	}
-	return policy.Policy{
-		Rules: []policy.Rule{rule("large*", 60, 0), rule("high", 50, 5), rule("low*", 50, 1), rule("small", 20, 0)}, Link: 100, Admission: admission,
-	}
-}
-
-// What does not fit beside the others' minimums is admitted, refused or has to wait, as the policy says.
-func TestAdmission(t *testing.T) {
-	f := start(t, limited(policy.Admit), nil)
-	f.attach("large-1")
-	if told := f.attach("large-2").Told(); told.Paused != "" {
-		t.Errorf("admit: %+v", told)
-	}
-	f = start(t, limited(policy.Refuse), nil)
-	f.attach("large-1")
-	if _, err := f.Attach("large-2", nil, identity.Peer{ID: member("large-2")}, roster.Process{}); !errors.Is(err, roster.ErrRefused) {
-		t.Errorf("refuse: %v", err)
-	}
-	f.attach("large-1") // it takes its own place
-}
-
-// Those that fit are not let in past one that comes before them and waits: it would wait for ever. Who asks for
-// nothing takes nothing from it.
-func TestQueueIsNotOvertaken(t *testing.T) {
-	f := start(t, limited(policy.Queue), nil)
-	first := f.attach("large-1")
-	high := f.attach("high")
-	small := f.attach("small")
-	free := f.attach("free")
-	f.Review()
-	for name, want := range map[*roster.Session]string{high: roster.Queued, small: roster.Queued, free: ""} {
-		if told := name.Told(); told.Paused != want {
-			t.Errorf("%+v, want paused %q", told, want)
-		}
-	}
-	first.Leave()
-	f.Review()
-	for _, one := range []*roster.Session{high, small} {
-		if told := one.Told(); told.Paused != "" {
-			t.Errorf("with room for both, one is told %+v", told)
-		}
-	}
-}
-
-// Those that wait come in when others have left: the highest priority first, and then who came first.
-func TestQueueLetsInByPriority(t *testing.T) {
-	f := start(t, limited(policy.Queue), nil)
-	first := f.attach("large-1")
-	waiting := make(map[string]*roster.Session)
-	for _, name := range []string{"low-b", "low-a", "high"} {
-		waiting[name] = f.attach(name)
-		f.Review()
-		if told := waiting[name].Told(); told.Paused != roster.Queued {
-			t.Fatalf("%s is told %+v", name, told)
-		}
-	}
-	wantQueued := func(names ...string) {
-		t.Helper()
-		f.Review()
-		for name, session := range waiting {
-			want := strings.Contains(" "+strings.Join(names, " ")+" ", " "+name+" ")
-			if queued := session.Told().Paused == roster.Queued; queued != want {
-				t.Errorf("%s: queued %t, want %t", name, queued, want)
-			}
-		}
-	}
-	first.Leave()
-	wantQueued("low-a")
-	waiting["high"].Leave()
-	delete(waiting, "high")
-	wantQueued()
-}
-
 // A stream that is opened again and again takes nothing of what its client may have on the disk.
 func TestReopenedStreamsTakeNoRoom(t *testing.T) {
 	f := start(t, policy.Policy{Default: policy.Share{MaxStored: 4 << 20}}, nil)
@@ -269,20 +192,6 @@ func TestFullDiskWhileAway(t *testing.T) {
 	alice = f.attach("alice")
 	if again := f.open(alice, spec); again.Upload.Settled().Credit <= granted {
 		t.Error("with room again it is asked for nothing more")
-	}
-}
-
-// Who was let in and is cut off for a moment has its place when it comes back, although others wait.
-func TestPlaceIsKeptForAMoment(t *testing.T) {
-	f := start(t, limited(policy.Queue), nil)
-	first := f.attach("large-1")
-	high := f.attach("high")
-	first.Leave()
-	if told := f.attach("large-1").Told(); told.Paused != "" {
-		t.Errorf("who comes back is told %+v", told)
-	}
-	if f.Review(); high.Told().Paused != roster.Queued {
-		t.Error("who waits was let in beside it")
 	}
 }
 

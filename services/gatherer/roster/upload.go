@@ -54,7 +54,8 @@ type Upload struct {
 	left     time.Time // since when it has none
 	tooMany  time.Time // since when there are more of them than the client was told
 	begun    uint64    // where it was when it was opened
-	came     uint64    // all before it was written
+	came     uint64    // all before it was written,
+	brought  time.Time // the last of it then, or when it was begun or gone on with
 	standing           // and what of it was more
 	rate     uint64    // bytes per second, as the controller saw it last
 	known    bool      // something has come since it looks
@@ -71,6 +72,7 @@ func (r *Roster) forget(u *Upload) {
 	if u.client.uploads[u.spec.Path] == u {
 		delete(u.client.uploads, u.spec.Path)
 	}
+	u.client.brought = later(u.client.brought, u.broughtAt())
 	if u.client.session != nil {
 		u.client.session.changed()
 	}
@@ -239,7 +241,7 @@ func (u *Upload) resume(peer identity.ID) Opened {
 	u.fence()
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.peer, u.end, u.left = peer, nil, time.Now()
+	u.peer, u.end, u.left, u.brought = peer, nil, time.Now(), time.Now()
 	return Opened{Upload: u, Ticket: u.ticket, Offset: u.came}
 }
 
@@ -275,6 +277,19 @@ func (u *Upload) leftAt() time.Time {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.left
+}
+
+func (u *Upload) broughtAt() time.Time {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.brought
+}
+
+// isHeldUp reports whether its client waits for what is done here: all that was asked for has come, or all there is.
+func (u *Upload) isHeldUp() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.finished != nil || u.end == nil && u.granted <= u.came && u.granted < u.limit
 }
 
 // isWhole reports whether all of it has come.
@@ -350,7 +365,7 @@ func (u *Upload) Section(offset uint64) (link.Place, int64, error) {
 
 // Landed implements link.Store.
 func (u *Upload) Landed(upTo uint64) error {
-	u.update(func() { u.came = upTo })
+	u.update(func() { u.came, u.brought = upTo, time.Now() })
 	return nil
 }
 

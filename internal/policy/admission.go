@@ -1,0 +1,74 @@
+package policy
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/bytesize"
+)
+
+// PlaceFor is how long the place of a client is kept that is cut off; and that of one that brings nothing, while
+// another waits for it.
+const PlaceFor = 15 * time.Second
+
+// Place is what a client has that was let in.
+type Place struct {
+	Client string
+	Share
+	// Silent is for how long it has brought nothing, though it might.
+	Silent time.Duration
+}
+
+// Room is what there is for a client's minimum on the link.
+type Room struct {
+	Fits  bool
+	Taken bytesize.Size // of the link, by all minimums together
+	Given []string      // clients that give up their places for it
+}
+
+// RoomFor says whether a client's minimum fits beside the places that others have. Who waits has those of clients that
+// bring nothing, no more of them than it takes: the lowest priority first, and of one priority the one that has
+// been silent for the longest.
+func (p Policy) RoomFor(share Share, others []Place) Room {
+	if p.Admission == "" || p.Admission == Admit || p.Link == 0 {
+		return Room{Fits: true}
+	}
+	room := Room{Taken: share.Minimum}
+	for _, other := range others {
+		room.Taken += other.Minimum
+	}
+	left := room.Taken
+	var given []Place
+	for _, idle := range p.idle(share, others) {
+		if left > p.Link {
+			left -= idle.Minimum
+			given = append(given, idle)
+		}
+	}
+	if room.Fits = left <= p.Link; !room.Fits {
+		return room
+	}
+	for _, one := range given { // what came later may have been enough
+		if left+one.Minimum <= p.Link {
+			left += one.Minimum
+			continue
+		}
+		room.Given = append(room.Given, one.Client)
+	}
+	return room
+}
+
+// idle returns the places that a client may have, in the order in which they go. None is of a higher priority: what is
+// kept for who comes first is not for those that come after. Without a queue nobody waits.
+func (p Policy) idle(share Share, others []Place) (idle []Place) {
+	for _, other := range others {
+		if p.Admission == Queue && other.Silent >= PlaceFor && other.Minimum > 0 && other.Priority <= share.Priority {
+			idle = append(idle, other)
+		}
+	}
+	slices.SortFunc(idle, func(a, b Place) int {
+		return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(b.Silent, a.Silent), cmp.Compare(a.Client, b.Client))
+	})
+	return idle
+}

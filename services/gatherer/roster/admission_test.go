@@ -1,0 +1,181 @@
+package roster_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/bytesize"
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/policy"
+	"github.com/groupcast/groupcast/services/gatherer/roster"
+)
+
+func limited(admission policy.Admission) policy.Policy {
+	rule := func(name string, minimum bytesize.Size, priority int) policy.Rule {
+		return policy.Rule{Clients: []string{name}, Share: policy.Share{Minimum: minimum, Priority: priority}}
+	}
+	return policy.Policy{
+		Rules: []policy.Rule{rule("large*", 60, 0), rule("high", 50, 5), rule("low*", 50, 1), rule("small", 20, 0)}, Link: 100, Admission: admission,
+	}
+}
+
+// What does not fit beside the others' minimums is admitted, refused or has to wait, as the policy says.
+func TestAdmission(t *testing.T) {
+	f := start(t, limited(policy.Admit), nil)
+	f.attach("large-1")
+	if told := f.attach("large-2").Told(); told.Paused != "" {
+		t.Errorf("admit: %+v", told)
+	}
+	f = start(t, limited(policy.Refuse), nil)
+	f.attach("large-1")
+	if _, err := f.Attach("large-2", nil, identity.Peer{ID: member("large-2")}, roster.Process{}); !errors.Is(err, roster.ErrRefused) {
+		t.Errorf("refuse: %v", err)
+	}
+	f.attach("large-1") // it takes its own place
+}
+
+// Those that fit are not let in past one that comes before them and waits: it would wait for ever. Who asks for
+// nothing takes nothing from it.
+func TestQueueIsNotOvertaken(t *testing.T) {
+	f := start(t, limited(policy.Queue), nil)
+	first := f.attach("large-1")
+	high := f.attach("high")
+	small := f.attach("small")
+	free := f.attach("free")
+	f.Review()
+	for name, want := range map[*roster.Session]string{high: roster.Queued, small: roster.Queued, free: ""} {
+		if told := name.Told(); told.Paused != want {
+			t.Errorf("%+v, want paused %q", told, want)
+		}
+	}
+	first.Leave()
+	f.Review()
+	for _, one := range []*roster.Session{high, small} {
+		if told := one.Told(); told.Paused != "" {
+			t.Errorf("with room for both, one is told %+v", told)
+		}
+	}
+}
+
+// Those that wait come in when others have left: the highest priority first, and then who came first.
+func TestQueueLetsInByPriority(t *testing.T) {
+	f := start(t, limited(policy.Queue), nil)
+	first := f.attach("large-1")
+	waiting := make(map[string]*roster.Session)
+	for _, name := range []string{"low-b", "low-a", "high"} {
+		waiting[name] = f.attach(name)
+		f.Review()
+		if told := waiting[name].Told(); told.Paused != roster.Queued {
+			t.Fatalf("%s is told %+v", name, told)
+		}
+	}
+	wantQueued := func(names ...string) {
+		t.Helper()
+		f.Review()
+		for name, session := range waiting {
+			want := strings.Contains(" "+strings.Join(names, " ")+" ", " "+name+" ")
+			if queued := session.Told().Paused == roster.Queued; queued != want {
+				t.Errorf("%s: queued %t, want %t", name, queued, want)
+			}
+		}
+	}
+	first.Leave()
+	wantQueued("low-a")
+	waiting["high"].Leave()
+	delete(waiting, "high")
+	wantQueued()
+}
+
+// Who was let in and is cut off for a moment has its place when it comes back, although others wait.
+func TestPlaceIsKeptForAMoment(t *testing.T) {
+	f := start(t, limited(policy.Queue), nil)
+	first := f.attach("large-1")
+	high := f.attach("high")
+	first.Leave()
+	if told := f.attach("large-1").Told(); told.Paused != "" {
+		t.Errorf("who comes back is told %+v", told)
+	}
+	if f.Review(); high.Told().Paused != roster.Queued {
+		t.Error("who waits was let in beside it")
+	}
+}
+
+// wantPaused looks whom the next round has wait, by name.
+func (f *fixture) wantPaused(what string, want map[string]string) {
+	f.Helper()
+	f.Review()
+	for _, client := range f.Clients() {
+		if client.Paused != want[client.Name] {
+			f.Errorf("%s: %s is paused %q, want %q", what, client.Name, client.Paused, want[client.Name])
+		}
+	}
+}
+
+// Who brings nothing has its place for 15 s, and then until somebody waits for it. Nothing of its own ends by that: when
+// it goes on it waits in its turn, and its upload goes on where it was.
+func TestWhoBringsNothingGivesUpItsPlace(t *testing.T) {
+	f := start(t, limited(policy.Queue), nil)
+	first, content := f.attach("large-1"), []byte("content")
+	opened := f.open(first, file("f", len(content)))
+	f.must(opened.Upload.Came(content[:3]))
+	second := f.attach("large-2")
+	f.BringNothing("large-1", policy.PlaceFor-time.Second)
+	f.wantPaused("for a moment", map[string]string{"large-2": roster.Queued})
+	f.BringNothing("large-1", policy.PlaceFor)
+	f.wantPaused("for long", nil)
+	f.BringNothing("large-1", time.Hour)
+	f.wantPaused("for an hour", nil)
+	if told := first.Told(); told.Ended != "" || !opened.Permits(first.Peer) {
+		t.Errorf("who gave up its place is told %+v, and its ticket permits: %t", told, opened.Permits(first.Peer))
+	}
+	f.must(opened.Upload.Came(content[3:]))
+	f.wantPaused("it goes on", map[string]string{"large-1": roster.Queued})
+	f.wantPaused("still", map[string]string{"large-1": roster.Queued})
+	second.Leave()
+	f.wantPaused("the other has left", nil)
+	if path, err := f.finish(first, opened, content); err != nil || path != "large-1/f" {
+		t.Errorf("%q, %v", path, err)
+	}
+}
+
+// Who gave up its place and goes on has it again at once where there is room, also if it begins another upload.
+func TestWhoGoesOnHasItsPlaceAgain(t *testing.T) {
+	f := start(t, limited(policy.Queue), nil)
+	first := f.attach("large-1")
+	f.BringNothing("large-1", time.Minute)
+	second := f.attach("large-2") // it need not wait
+	f.wantPaused("one brings nothing", nil)
+	second.Leave()
+	f.open(first, stream("s"))
+	f.wantPaused("it goes on", nil)
+	third := f.attach("large-3")
+	f.wantPaused("a third", map[string]string{"large-3": roster.Queued})
+	first.Leave()
+	f.wantPaused("the first has left", nil)
+	if told := third.Told(); told.Ended != "" {
+		t.Errorf("the third is told %+v", told)
+	}
+}
+
+// A place is kept from those that come after it by priority, and from all while it is the gatherer that has its client
+// bring nothing: where the disk is full.
+func TestPlacesThatAreKept(t *testing.T) {
+	f := start(t, limited(policy.Queue), nil)
+	f.attach("high")
+	f.BringNothing("high", time.Hour)
+	f.attach("large-1")
+	f.wantPaused("a lower priority", map[string]string{"large-1": roster.Queued})
+
+	f = start(t, limited(policy.Queue), nil)
+	f.attach("large-1")
+	f.attach("large-2")
+	f.free.Store(100)
+	f.LookAtDisk()
+	f.BringNothing("large-1", time.Hour)
+	f.wantPaused("a full disk", map[string]string{"large-1": roster.DiskFull, "large-2": roster.Queued})
+	f.free.Store(1 << 30)
+	f.LookAtDisk()
+	f.wantPaused("with room", map[string]string{"large-2": roster.Queued})
+}
