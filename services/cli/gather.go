@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -174,13 +175,34 @@ func (a *app) showClients(shown *screen, all gather.Snapshot) error {
 		return a.event(all, line+clientLine(all.Clients))
 	}
 	width, height := shown.size()
-	table, err := fitted(all.Clients, clientColumns, clientsSpared, a.output == "wide", width)
+	table, err := clientTable(all.Clients, a.output == "wide", width, height-2) // below the line, and above the cursor
 	if err != nil {
 		return err
 	}
-	lines := append([]string{line}, table...)
-	shown.drawLines(lines[:min(len(lines), max(height-1, 2))])
+	shown.drawLines(append([]string{line}, table...))
 	return nil
+}
+
+// clientTable draws clients for a screen that has room for so many lines.
+func clientTable(clients []gather.ClientStatus, wide bool, width, fit int) ([]string, error) {
+	table, err := fitted(clients, clientColumns, clientsSpared, wide, width)
+	if err != nil {
+		return nil, err
+	}
+	rows := within(table[1:], max(fit-1, 1), func(left int) string { return togetherLine(clients[len(clients)-left:]) })
+	return append(table[:1:1], rows...), nil
+}
+
+// togetherLine tells what some clients get together.
+func togetherLine(clients []gather.ClientStatus) string {
+	rate, paused := uint64(0), 0
+	for _, c := range clients {
+		rate += c.Rate
+		if c.Attached && c.Paused != "" {
+			paused++
+		}
+	}
+	return fmt.Sprintf("%s together, %d paused", cmp.Or(rateOf(rate), "nothing"), paused)
 }
 
 // clientLine tells in a line what each client gets.

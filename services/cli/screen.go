@@ -78,6 +78,15 @@ func (s *screen) say(line string) {
 	fmt.Fprintln(s.to, line)
 }
 
+// within returns as many lines as fit, the last of which tells of those that do not.
+func within(lines []string, fit int, more func(left int) string) []string {
+	if len(lines) <= fit {
+		return lines
+	}
+	shown := max(fit-1, 0)
+	return append(lines[:shown:shown], fmt.Sprintf("and %d more: %s", len(lines)-shown, more(len(lines)-shown)))
+}
+
 // cutRunes shortens a line, so that it stays one.
 func cutRunes(text string, width int) string {
 	runes := []rune(text)

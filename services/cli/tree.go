@@ -148,11 +148,8 @@ func treeLines(d sdk.Delivery, fit int) (lines []string) {
 	for _, b := range drawn {
 		widest = max(widest, len([]rune(b.drawn)))
 	}
-	for i, b := range drawn {
-		if i == fit-1 && len(drawn) > fit {
-			return append(lines, fmt.Sprintf("and %d more: %d of %d complete", len(drawn)-i, d.Complete, d.Members))
-		}
+	for _, b := range drawn {
 		lines = append(lines, fmt.Sprintf("%-*s %5s %12s", widest, b.drawn, b.share(), b.rate()))
 	}
-	return lines
+	return within(lines, fit, func(int) string { return fmt.Sprintf("%d of %d complete", d.Complete, d.Members) })
 }

@@ -1,0 +1,53 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/policy"
+	"github.com/groupcast/groupcast/sdk/gather"
+)
+
+// Clients are drawn as a screen has columns and lines for them; of those that do not fit it is said how many they are, what
+// they get, and how many of them wait.
+func TestClientsAreDrawn(t *testing.T) {
+	clients := []gather.ClientStatus{
+		{Name: "alice", Attached: true, Share: policy.Share{Target: 125_000}, Rate: 250_000, RTT: 20 * time.Millisecond, Window: 64 << 10, Connections: 1, Wanted: 2, State: "persistent"},
+		{Name: "bob", Attached: true, Rate: 1_000_000, Connections: 1, Wanted: 1, State: "initial"},
+		{Name: "carol", Attached: true, Paused: "queued"},
+		{Name: "dave", Attached: false, Paused: "queued"},
+	}
+	for _, c := range []struct {
+		width, fit int
+		want       []string
+	}{
+		{200, 5, []string{
+			"CLIENT PRIORITY TARGET RATE ROUND TRIP WINDOW CONNECTIONS STATE HELD UP",
+			"alice 0 1.00 Mbit/s 2.00 Mbit/s 20.0 ms 64 KiB 1 of 2 persistent -",
+			"bob 0 - 8.00 Mbit/s - 0 B 1 of 1 initial -",
+			"carol 0 - - - 0 B 0 of 1 paused: queued -",
+			"dave 0 - - - 0 B 0 of 1 gone -",
+		}},
+		{60, 4, []string{
+			"CLIENT TARGET RATE STATE",
+			"alice 1.00 Mbit/s 2.00 Mbit/s persistent",
+			"bob - 8.00 Mbit/s initial",
+			"and 2 more: nothing together, 1 paused",
+		}},
+		{60, 3, []string{"CLIENT TARGET RATE STATE", "alice 1.00 Mbit/s 2.00 Mbit/s persistent", "and 3 more: 8.00 Mbit/s together, 1 paused"}},
+		{60, 0, []string{"CLIENT TARGET RATE STATE", "and 4 more: 10.00 Mbit/s together, 1 paused"}},
+	} {
+		t.Run(fmt.Sprintf("%dx%d", c.width, c.fit), func(t *testing.T) {
+			lines, err := clientTable(clients, false, c.width, c.fit)
+			for i, line := range lines {
+				lines[i] = strings.Join(strings.Fields(line), " ")
+			}
+			if err != nil || !slices.Equal(lines, c.want) {
+				t.Errorf("%v\n%s", err, strings.Join(lines, "\n"))
+			}
+		})
+	}
+}
