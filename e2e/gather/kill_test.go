@@ -129,10 +129,8 @@ func TestTwoOfOneName(t *testing.T) {
 		t.Errorf("the newer: %+v, %v", done, err)
 	}
 	go older.Write([]byte("too late"))
-	if err := <-ended; err == nil {
-		t.Error("the older goes on")
-	} else {
-		t.Logf("the older: %v", err)
+	if err := <-ended; !errors.Is(err, gather.ErrFenced) {
+		t.Errorf("the older ends with %v, want %v", err, gather.ErrFenced)
 	}
 	want := append(bytes.Repeat([]byte("old."), 1000), bytes.Repeat([]byte("new."), 1000)...)
 	if got := s.stored("alice", "log"); !bytes.Equal(got, want) {

@@ -172,8 +172,9 @@ func (c *Client) keepAttached() {
 	}
 }
 
-// ErrFenced says that the same client has attached elsewhere.
-var ErrFenced = errors.New("another process has attached as this client: only one can at a time, so give each a name of its own (--as)")
+// ErrFenced says that the same client has attached elsewhere. Processes that upload at a time have names of their own
+// (Options.As, or their certificates).
+var ErrFenced = errors.New("another process has attached as this client: only one can at a time")
 
 var errClosed = &sdk.Error{Code: sdk.Conflict, Reason: "CLOSED", Message: "the client was closed"}
 

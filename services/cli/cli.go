@@ -23,6 +23,7 @@ import (
 	"github.com/groupcast/groupcast/internal/pause"
 	"github.com/groupcast/groupcast/internal/printable"
 	"github.com/groupcast/groupcast/sdk"
+	"github.com/groupcast/groupcast/sdk/gather"
 )
 
 // Exit statuses. They are documented in the help text and in docs/cli.md.
@@ -96,6 +97,8 @@ func Main(args []string, stdout, stderr io.Writer) int {
 func (a *app) hint(err error) string {
 	var reported *sdk.Error
 	switch {
+	case errors.Is(err, gather.ErrFenced):
+		return ": give each a name of its own (--as)"
 	case !errors.As(err, &reported):
 	case reported.Reason == "NO_RECEIVERS":
 		return ": nothing was sent. Members receive with groupcast pull; push --wait N waits until N do"

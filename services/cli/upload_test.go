@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -159,6 +160,14 @@ func TestUploadToAGuess(t *testing.T) {
 		if err := client.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// Who is cut off by another of its name hears from the command how both can go on: the SDK's error is for programs.
+func TestFencedUploadIsToldWhatHelps(t *testing.T) {
+	err := fmt.Errorf("upload f: %w", gather.ErrFenced)
+	if hint := new(app).hint(err); !strings.Contains(hint, "--as") || strings.Contains(err.Error(), "--") {
+		t.Errorf("%v%s", err, hint)
 	}
 }
 
