@@ -292,18 +292,20 @@ func (a *app) uploaded(shown *uploading, one gather.Uploaded) {
 // uploading shows how an upload goes on.
 type uploading struct {
 	*screen
-	guess       *guess // nil where the gatherer was named
-	drawing     sync.Mutex
-	begun, last time.Time
-	before      uint64
-	rate        float64
-	reason      string // why nothing is sent, as told last
-	line        string // that was told last
+	guess   *guess // nil where the gatherer was named
+	drawing sync.Mutex
+	last    time.Time
+	begun   time.Time // when it was measured last how much was sent; zero while nothing may be
+	before  uint64
+	rate    float64
+	isKnown bool   // the rate
+	reason  string // why nothing is sent, as told last
+	line    string // that was told last
 }
 
 // newUploading takes for granted that an upload begins with connecting: that is not told at once.
 func newUploading(a *app) *uploading {
-	return &uploading{screen: newScreen(a.stderr), begun: time.Now(), last: time.Now(), reason: connecting}
+	return &uploading{screen: newScreen(a.stderr), last: time.Now(), reason: connecting}
 }
 
 // endsBy says how an upload is ended that was begun by a guess.
@@ -327,17 +329,17 @@ func (u *uploading) show(p gather.Progress) {
 	u.drawing.Lock()
 	defer u.drawing.Unlock()
 	now := time.Now()
-	if passed := now.Sub(u.begun); passed >= rateSpan {
-		u.rate = float64(p.Sent-min(u.before, p.Sent)) / passed.Seconds()
-		u.before, u.begun = p.Sent, now
-	}
 	done, how := fmt.Sprintf("%s  %s of %s", printable.Text(p.Path), bytesize.Short(p.Sent), bytesize.Short(p.Length)), hindrance(p)
 	if p.Files > 0 {
 		done += fmt.Sprintf(", %d of %d files", p.FilesDone, p.Files)
 	}
 	reason := how
+	u.measure(now, p.Sent, reason == "")
 	if how == "" {
-		how = fmt.Sprintf("%s/s over %d connections", bytesize.Short(uint64(u.rate)), p.Connections)
+		how = fmt.Sprintf("over %d connections", p.Connections)
+	}
+	if u.isKnown {
+		how = bytesize.Short(uint64(u.rate)) + "/s " + how
 	}
 	switch {
 	case u.terminal != nil && reason != "": // beside the rest, there is not enough room for it
@@ -348,6 +350,21 @@ func (u *uploading) show(p gather.Progress) {
 		u.last, u.reason, u.line = now, reason, done+"  "+how
 		u.say(u.line)
 	}
+}
+
+// measure finds out how fast bytes are sent, of which so many were. While something is in the way no rate is known.
+func (u *uploading) measure(now time.Time, sent uint64, moves bool) {
+	switch passed := now.Sub(u.begun); {
+	case !moves:
+		u.isKnown, u.begun = false, time.Time{}
+		return
+	case u.begun.IsZero():
+	case passed < rateSpan:
+		return
+	default:
+		u.rate, u.isKnown = float64(sent-min(u.before, sent))/passed.Seconds(), true
+	}
+	u.before, u.begun = sent, now
 }
 
 // isDue reports whether it is time for a line.

@@ -101,6 +101,37 @@ func TestReasonIsToldAtOnce(t *testing.T) {
 	})
 }
 
+// A rate is shown when there is one: not of an upload that has just begun to send, nor for the time in which it could not.
+func TestRateIsShownWhenItIsKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said bytes.Buffer
+		shown := newUploading(&app{stderr: &said})
+		tell := func(sent uint64, paused string, after time.Duration) {
+			t.Helper()
+			time.Sleep(after)
+			shown.show(gather.Progress{Path: "log", Sent: sent, Length: 90 << 10, Attached: true, Connections: 2, Paused: paused})
+		}
+		for _, step := range []struct {
+			sent   uint64
+			paused string
+			after  time.Duration
+			want   string
+		}{
+			{0, "", time.Second, "log  0 B of 90 KiB  over 2 connections\n"}, // it has connected for a second
+			{20 << 10, "", linePause, "log  20 KiB of 90 KiB  4.0 KiB/s over 2 connections\n"},
+			{20 << 10, "queued", linePause, "log  20 KiB of 90 KiB  paused by the gatherer: queued\n"},
+			{20 << 10, "", 100 * time.Millisecond, "log  20 KiB of 90 KiB  over 2 connections\n"},
+			{60 << 10, "", linePause, "log  60 KiB of 90 KiB  8.0 KiB/s over 2 connections\n"},
+		} {
+			said.Reset()
+			tell(step.sent, step.paused, step.after)
+			if said.String() != step.want {
+				t.Errorf("after %v: %q, want %q", step.after, said.String(), step.want)
+			}
+		}
+	})
+}
+
 // An upload to a gatherer of a name waits for a manager that says where it is.
 func TestUploadWaitsForManagers(t *testing.T) {
 	manager := managertest.NewProcess(t, t.TempDir())
