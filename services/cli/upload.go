@@ -135,7 +135,10 @@ func (a *app) upload(ctx context.Context, client *gather.Client, u *upload, what
 func (a *app) uploadAny(ctx context.Context, client *gather.Client, u *upload, shown *uploading, what string) error {
 	switch {
 	case what == "-":
-		return a.uploadStream(ctx, client, u, shown, func(uint64) (io.Reader, error) { return os.Stdin, nil })
+		return a.uploadStream(ctx, client, u, shown, func(offset uint64) (io.Reader, error) {
+			shown.goesOn(u.path, offset)
+			return os.Stdin, nil
+		})
 	case u.follow:
 		return a.uploadFollowed(ctx, client, u, shown, what)
 	}
@@ -365,6 +368,13 @@ func (u *uploading) measure(now time.Time, sent uint64, moves bool) {
 		u.rate, u.isKnown = float64(sent-min(u.before, sent))/passed.Seconds(), true
 	}
 	u.before, u.begun = sent, now
+}
+
+// goesOn says of a stream that there is some of it already: it may have been meant to be another.
+func (u *uploading) goesOn(path string, offset uint64) {
+	if offset > 0 {
+		u.say(fmt.Sprintf("groupcast: goes on with %s, of which %s are there", printable.Text(path), bytesize.Short(offset)))
+	}
 }
 
 // isDue reports whether it is time for a line.
