@@ -3,7 +3,8 @@ package window
 // Decision is what to set until the next step.
 type Decision struct {
 	// Budget is the sum that the windows were cut from, in bytes: the B of 001 §3.1, the
-	// receive socket buffer of 003 §III-A. Zero is without a bound.
+	// receive socket buffer of 003 §III-A. Where there is no such sum, as with ours, it is what the windows are
+	// together. Zero is without a bound.
 	Budget int
 	// Scarce is whether the windows were cut to fit the memory.
 	Scarce bool
