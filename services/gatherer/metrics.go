@@ -62,7 +62,7 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		fairness:    gauges("fairness", "Jain's index over clients that have something to send, of what they got in the last round (throughput), and of the part of their targets that they got, 1 at most (satisfaction): 1 is the same for all, 1/n all for one of n, 0 nothing for all.", "of"),
 		available:   gauge("available_bytes_per_second", "What the link is thought to carry for clients; 0 is not known."),
 		budget:      gauge("budget_bytes", "What all windows are together, or what they are cut from where the controller divides a buffer; 0 is no bound."),
-		others:      gauge("other_bytes_per_second", "What else comes over the link, where an interface is named."),
+		others:      gauge("other_bytes_per_second", "What else comes over the link, where an interface is named: other transfers, the headers of uploads, and what of them is sent again."),
 		paused:      gauge("clients_paused", "Clients that are told to send nothing now."),
 		roundTrip: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "groupcast_gatherer_round_trip_seconds", Help: "Round trips of data connections, as the kernel has them, once a round.",

@@ -26,7 +26,8 @@ func newNeighbours(iface string) *neighbours {
 }
 
 // rate returns how much came per second since it was last asked, of all there is; the
-// controller subtracts what came of its clients.
+// controller subtracts what came of its clients. What is left has their headers, too: they take
+// the link as others do.
 func (n *neighbours) rate() window.Rate {
 	if n.file == "" {
 		return 0

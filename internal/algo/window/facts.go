@@ -16,7 +16,7 @@ type Facts struct {
 type Link struct {
 	// Rate is what all of this node's transfers together may take. Zero is unknown.
 	Rate Rate
-	// Others is what of it other transfers of this node take now, as deliveries.
+	// Others is what of it other transfers of this node take now, as deliveries, and the headers of those here.
 	Others Rate
 	// Memory is how many bytes of receive buffer the connections may be given together (001
 	// §5.1: the endhost resource). Zero is without a bound.
