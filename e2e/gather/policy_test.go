@@ -117,6 +117,9 @@ func TestMaxHoldsOnLoopback(t *testing.T) {
 		t.Errorf("one without a cap took %v, the capped one %v", freed, took)
 	}
 	s.wantFile("free", "free", content)
+	if came, mixed := s.metric("groupcast_gatherer_segments_total"), s.metric("groupcast_gatherer_out_of_order_segments_total"); came == 0 || mixed > came {
+		t.Errorf("%g segments are counted, %g of them out of order", came, mixed)
+	}
 }
 
 // With a policy that refuses what does not fit, the command says so, and what to do.

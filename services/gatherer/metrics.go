@@ -16,16 +16,19 @@ import (
 // round trips, and what the link is thought to carry.
 type metrics struct {
 	refused, received                                  *prometheus.CounterVec
-	outOfOrder                                         prometheus.Counter
+	segments, outOfOrder                               prometheus.Counter
 	took, established                                  prometheus.Histogram
-	counted                                            map[string]uint64 // bytes of each client that are in received
-	reordered                                          map[uint64]uint64 // segments of each connection that are in outOfOrder
+	counted                                            map[string]uint64   // bytes of each client that are in received
+	came                                               map[uint64]segments // of each connection that are in segments and outOfOrder
 	rate, target, below, connections, windows, clients *prometheus.GaugeVec
 	fairness                                           *prometheus.GaugeVec
-	available, budget, others, paused                  prometheus.Gauge
+	available, budget, others, queue, paused           prometheus.Gauge
 	roundTrip, round                                   prometheus.Histogram
 	shown                                              sums
 }
+
+// segments are how many have come.
+type segments struct{ all, outOfOrder uint64 }
 
 func newMetrics(registry prometheus.Registerer) *metrics {
 	gauges := func(name, help string, label string) *prometheus.GaugeVec {
@@ -41,6 +44,9 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		received: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "groupcast_gatherer_received_bytes_total", Help: "What came of clients over their data connections, by priority.",
 		}, []string{"priority"}),
+		segments: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "groupcast_gatherer_segments_total", Help: "Segments with data that came of clients over their data connections, of which some were out of order.",
+		}),
 		outOfOrder: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "groupcast_gatherer_out_of_order_segments_total", Help: "Segments that came before others that were sent before them: after a loss, or where a path mixes them.",
 		}),
@@ -52,7 +58,7 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 			Name: "groupcast_gatherer_establishment_seconds", Help: "How long data connections took from when they were accepted until they were let in: the handshake of TLS, and who they are. The handshake of TCP, a round trip, comes before.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 2, 14), NativeHistogramBucketFactor: 1.1,
 		}),
-		counted: make(map[string]uint64), reordered: make(map[uint64]uint64),
+		counted: make(map[string]uint64), came: make(map[uint64]segments),
 		rate:        gauges("received_bytes_per_second", "What clients got in the controller's last round, by priority.", "priority"),
 		target:      gauges("target_bytes_per_second", "What the clients that have something to send should get, by priority.", "priority"),
 		below:       gauges("clients_below_target", "Clients that have something to send and got less than 95 % of their target in the last round, by priority.", "priority"),
@@ -63,6 +69,7 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		available:   gauge("available_bytes_per_second", "What the link is thought to carry for clients; 0 is not known."),
 		budget:      gauge("budget_bytes", "What all windows are together, or what they are cut from where the controller divides a buffer; 0 is no bound."),
 		others:      gauge("other_bytes_per_second", "What else comes over the link, where an interface is named: other transfers, the headers of uploads, and what of them is sent again."),
+		queue:       gauge("queue_seconds", "How long what comes is thought to wait before the link that all share; 0 is no queue, or a controller that does not say."),
 		paused:      gauge("clients_paused", "Clients that are told to send nothing now."),
 		roundTrip: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "groupcast_gatherer_round_trip_seconds", Help: "Round trips of data connections, as the kernel has them, once a round.",
@@ -76,7 +83,7 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 	for _, reason := range []string{link.Crowded, link.Handshake} { // a rate can be taken before the first
 		m.refused.WithLabelValues(reason)
 	}
-	registry.MustRegister(m.refused, m.received, m.outOfOrder, m.took, m.established, m.fairness, m.rate, m.target, m.below, m.connections, m.windows, m.clients, m.available, m.budget, m.others, m.paused, m.roundTrip, m.round)
+	registry.MustRegister(m.refused, m.received, m.segments, m.outOfOrder, m.took, m.established, m.fairness, m.rate, m.target, m.below, m.connections, m.windows, m.clients, m.available, m.budget, m.others, m.queue, m.paused, m.roundTrip, m.round)
 	return m
 }
 
@@ -96,12 +103,13 @@ func (m *metrics) count(facts window.Facts, clients []roster.Status) {
 		m.counted[client.Name] = client.Received
 		m.received.WithLabelValues(strconv.Itoa(client.Share.Priority)).Add(float64(client.Received - min(before[client.Name], client.Received)))
 	}
-	seen := m.reordered
-	m.reordered = make(map[uint64]uint64)
+	seen := m.came
+	m.came = make(map[uint64]segments)
 	for _, client := range facts.Clients {
 		for _, one := range client.Connections {
-			m.reordered[one.ID] = one.OutOfOrder
-			m.outOfOrder.Add(float64(one.OutOfOrder - min(seen[one.ID], one.OutOfOrder)))
+			m.came[one.ID] = segments{one.Segments, one.OutOfOrder}
+			m.segments.Add(float64(one.Segments - min(seen[one.ID].all, one.Segments)))
+			m.outOfOrder.Add(float64(one.OutOfOrder - min(seen[one.ID].outOfOrder, one.OutOfOrder)))
 		}
 	}
 }
@@ -129,6 +137,7 @@ func (m *metrics) note(round controller.Round, clients []roster.Status) {
 	m.available.Set(float64(round.Available))
 	m.budget.Set(float64(round.Decision.Budget))
 	m.others.Set(float64(round.Facts.Link.Others))
+	m.queue.Set(round.Decision.Queue.Seconds())
 	m.round.Observe(round.Took.Seconds())
 }
 

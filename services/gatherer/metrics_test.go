@@ -29,7 +29,7 @@ func values(t *testing.T, registry *prometheus.Registry, name string) map[string
 			for _, pair := range metric.GetLabel() {
 				label = pair.GetValue()
 			}
-			all[label] = metric.GetGauge().GetValue() + metric.GetHistogram().GetSampleSum()
+			all[label] = metric.GetGauge().GetValue() + metric.GetCounter().GetValue() + metric.GetHistogram().GetSampleSum()
 		}
 	}
 	return all
@@ -37,7 +37,11 @@ func values(t *testing.T, registry *prometheus.Registry, name string) map[string
 
 // round is one in which these clients were seen.
 func round(clients ...window.Client) controller.Round {
-	return controller.Round{Facts: window.Facts{Clients: clients}, Decision: window.Decision{Shares: make([]window.Share, len(clients))}}
+	shares := make([]window.Share, len(clients))
+	for i, client := range clients {
+		shares[i].Windows = make([]window.Window, len(client.Connections))
+	}
+	return controller.Round{Facts: window.Facts{Clients: clients}, Decision: window.Decision{Shares: shares}}
 }
 
 // Who has nothing to send, or no target, says nothing of whether targets are met fairly; who has more than its target
@@ -78,5 +82,33 @@ func TestEstablishmentIsCounted(t *testing.T) {
 	metrics.Establish(30 * time.Millisecond)
 	if got := values(t, registry, "groupcast_gatherer_establishment_seconds")[""]; math.Abs(got-.05) > 1e-9 {
 		t.Errorf("%g s together, want 0.05", got)
+	}
+}
+
+// Segments are counted once, those of connections that come and go among them; out of order are a part of them.
+func TestSegmentsAreCounted(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	metrics := gatherer.NewMetrics(registry)
+	uploads := func(connections ...window.Connection) window.Client {
+		return window.Client{Name: "a", Active: true, Connections: connections}
+	}
+	metrics.Note(round(uploads(window.Connection{ID: 1, Segments: 100, OutOfOrder: 2})))
+	metrics.Note(round(uploads(window.Connection{ID: 1, Segments: 150, OutOfOrder: 5}, window.Connection{ID: 2, Segments: 10})))
+	metrics.Note(round(uploads(window.Connection{ID: 2, Segments: 30, OutOfOrder: 1})))
+	for name, want := range map[string]float64{"segments": 180, "out_of_order_segments": 6} {
+		if got := values(t, registry, "groupcast_gatherer_"+name+"_total")[""]; got != want {
+			t.Errorf("%g %s, want %g", got, name, want)
+		}
+	}
+}
+
+// How long the queue is that the controller sees is shown.
+func TestQueueIsShown(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	seen := round()
+	seen.Decision.Queue = 40 * time.Millisecond
+	gatherer.NewMetrics(registry).Note(seen)
+	if got := values(t, registry, "groupcast_gatherer_queue_seconds")[""]; got != .04 {
+		t.Errorf("a queue of %g s, want 0.04", got)
 	}
 }

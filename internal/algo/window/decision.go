@@ -1,5 +1,7 @@
 package window
 
+import "time"
+
 // Decision is what to set until the next step.
 type Decision struct {
 	// Budget is the sum that the windows were cut from, in bytes: the B of 001 §3.1, the
@@ -11,6 +13,9 @@ type Decision struct {
 	// Available is what the access link is thought to give to the clients together. Zero is
 	// unknown.
 	Available Rate
+	// Queue is how long what comes is thought to wait before the access link. Zero is none, or not known: the papers'
+	// methods do not say.
+	Queue time.Duration
 	// Shares has one for each of Facts.Clients, in their order.
 	Shares []Share
 }

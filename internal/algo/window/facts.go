@@ -64,6 +64,8 @@ type Connection struct {
 	// OutOfOrder is how many segments came before one that was missing, since it was opened:
 	// the trace that loss leaves at a receiver (tcpi_rcv_ooopack).
 	OutOfOrder uint64
+	// Segments is how many came with data in all, to compare with: no controller goes by it (tcpi_data_segs_in).
+	Segments uint64
 	// Window is the clamp that was set last. Zero is none. The kernel moves it by itself: when
 	// the first segments tell it how much memory they take, and when it tunes the buffer
 	// (unless SO_BUF_LOCK says no). So it is to be set again with every step.

@@ -54,7 +54,7 @@ func (g *groupcast) Step(now time.Time, facts Facts) Decision {
 	if seen.limit > 0 {
 		available = min(available, seen.limit)
 	}
-	decision.Available = available
+	decision.Available, decision.Queue = available, seen.queue
 	g.plan(now, all, available, mode, seen)
 	g.first = g.firstWindow(max(available, g.capacity.known), seen)
 	seen.first = g.first

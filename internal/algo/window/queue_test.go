@@ -26,6 +26,29 @@ func TestJoiningInAQueueLeavesNone(t *testing.T) {
 	}
 }
 
+// How long a queue stands before the access link is told, whoever fills it: next to nothing while we are alone, and as long
+// as it is beside greedy connections.
+func TestQueueThatStandsIsTold(t *testing.T) {
+	s := newSite(10*mbit, 200e3, controller(t, window.Groupcast))
+	six(s, false)
+	s.run(20 * second)
+	alone := s.last.Queue
+	s.greedy(3)
+	s.run(20 * second)
+	queue := s.queue()
+	told := time.Duration(0)
+	const steps = 20
+	for range steps {
+		s.run(window.Interval)
+		told += s.last.Queue / steps
+	}
+	stood := time.Duration(queue() / (10 * mbit) * float64(second))
+	t.Logf("alone %v; beside others %v were told of %v", alone, told, stood)
+	if alone > 20*ms || told < stood*3/4 || told > stood*5/4 {
+		t.Errorf("a queue of %v is told to be %v, and %v before it stood", stood, told, alone)
+	}
+}
+
 // Who has learnt its round trip while a queue stood believes that it is the path's, and with it
 // the queue. So for a step the windows leave it to run empty: a second after a queue was first
 // seen, and then after 4, 8, 16 s where nothing is learnt from it; 4 s after something was.

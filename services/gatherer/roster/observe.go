@@ -106,7 +106,7 @@ func (t *tracked) observe(now time.Time) (seen window.Connection, came uint64, i
 	}
 	seen = window.Connection{
 		ID: t.id, Age: now.Sub(t.begun), RTT: roundTrip(info), LeastRTT: microseconds(info.Min_rtt), MSS: int(max(info.Rcv_mss, info.Advmss)),
-		Received: info.Bytes_received, OutOfOrder: uint64(info.Rcv_ooopack), Window: t.window, Offered: int(info.Rcv_wnd),
+		Received: info.Bytes_received, OutOfOrder: uint64(info.Rcv_ooopack), Segments: uint64(info.Data_segs_in), Window: t.window, Offered: int(info.Rcv_wnd),
 	}
 	since := t.begun
 	if !t.last.at.IsZero() {
