@@ -9,7 +9,6 @@ import (
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/object"
 	wire "github.com/groupcast/groupcast/internal/wire/relay"
-	"github.com/groupcast/groupcast/services/gatherer/sink"
 )
 
 // finish is the end of an upload, once for all who ask for it.
@@ -103,7 +102,7 @@ func (u *Upload) conclude(asked *finish) {
 	if asked.err == nil {
 		r.Log.Info("upload finished", "client", u.client.Name, "path", u.spec.Path, "bytes", asked.length)
 		r.Finished(time.Since(u.opened))
-		for _, one := range u.placed(asked.file) {
+		for _, one := range u.sink.Placed() {
 			r.runFor(u.client.Name, one)
 		}
 	} else {
@@ -111,17 +110,6 @@ func (u *Upload) conclude(asked *finish) {
 	}
 	close(asked.done)
 	u.stop()
-}
-
-// placed returns the files that have appeared: the one that was uploaded, or those of a bundle.
-func (u *Upload) placed(file string) []sink.Placed {
-	if bundle, is := u.sink.(*sink.Bundle); is {
-		return bundle.Placed()
-	}
-	if u.spec.Stream {
-		return nil
-	}
-	return []sink.Placed{{Path: u.spec.Path, File: file}}
 }
 
 // finished is an upload that is known for those who ask again.

@@ -16,31 +16,25 @@ import (
 	"github.com/groupcast/groupcast/internal/object"
 )
 
-// Placed is a file that has appeared.
-type Placed struct {
-	Path string // below its client's directory, with slashes
-	File string
-}
-
-// Bundle is many small files that come as one: their round trips are those of one. It lands as a file that
+// bundle is many small files that come as one: their round trips are those of one. It lands as a file that
 // never appears; when it is whole, its files do, each at once.
-type Bundle struct {
+type bundle struct {
 	*file
 	dir    string // that all clients have their directories in
 	spec   Spec
 	placed []Placed
 }
 
-func openBundle(ctx context.Context, dir string, spec Spec) (*Bundle, error) {
+func openBundle(ctx context.Context, dir string, spec Spec) (*bundle, error) {
 	client, err := makeDirectory(dir, spec.Client)
 	if err != nil {
 		return nil, fmt.Errorf("make room for %s: %w", spec.Path, err)
 	}
-	landed, err := openFile(ctx, client, spec.Info)
+	landed, err := openFile(ctx, client, spec)
 	if err != nil {
 		return nil, err
 	}
-	return &Bundle{file: landed, dir: dir, spec: spec}, nil
+	return &bundle{file: landed, dir: dir, spec: spec}, nil
 }
 
 // placers is how many files are placed at once: most of that is waiting for the disk.
@@ -48,7 +42,7 @@ const placers = 16
 
 // Finish lets all files appear, and returns the directory that they are below. Where one cannot, some of the others
 // have appeared all the same.
-func (b *Bundle) Finish(length uint64, root object.Root) (string, error) {
+func (b *bundle) Finish(length uint64, root object.Root) (string, error) {
 	content, err := b.landing.Whole(length, root)
 	if err != nil {
 		return "", err
@@ -76,7 +70,7 @@ type packed struct {
 }
 
 // unpack returns the files, all of which may have the paths that they have.
-func (b *Bundle) unpack(content io.ReaderAt, length uint64) (all []packed, err error) {
+func (b *bundle) unpack(content io.ReaderAt, length uint64) (all []packed, err error) {
 	items, err := object.Items(content, length)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", gathered.ErrPath, err)
@@ -96,7 +90,7 @@ func (b *Bundle) unpack(content io.ReaderAt, length uint64) (all []packed, err e
 }
 
 // placeAll lets files appear, several at a time.
-func (b *Bundle) placeAll(all []packed) error {
+func (b *bundle) placeAll(all []packed) error {
 	var placing errgroup.Group
 	placing.SetLimit(placers)
 	for _, one := range all {
@@ -106,7 +100,7 @@ func (b *Bundle) placeAll(all []packed) error {
 }
 
 // specOf returns what one of its files would be if it came by itself.
-func (b *Bundle) specOf(item object.Item) Spec {
+func (b *bundle) specOf(item object.Item) Spec {
 	return Spec{
 		Client: b.spec.Client, Path: path.Join(path.Dir(b.spec.Path), item.Path),
 		Info: object.Info{Name: path.Base(item.Path), Kind: object.File, Length: item.Size, Mode: item.Mode, Time: b.spec.Info.Time},
@@ -114,7 +108,7 @@ func (b *Bundle) specOf(item object.Item) Spec {
 }
 
 // place lets one file appear, as if it had come by itself.
-func (b *Bundle) place(one packed) error {
+func (b *bundle) place(one packed) error {
 	parent, err := makeBelow(b.dir, one.below)
 	if err != nil {
 		return fmt.Errorf("make room for %s: %w", one.spec.Path, err)
@@ -135,5 +129,4 @@ func (b *Bundle) place(one packed) error {
 	return landing.Complete(one.spec.Info.Length, hash.Sum(), true)
 }
 
-// Placed returns the files that have appeared, after Finish.
-func (b *Bundle) Placed() []Placed { return b.placed }
+func (b *bundle) Placed() []Placed { return b.placed }

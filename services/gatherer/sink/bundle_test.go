@@ -57,7 +57,7 @@ func TestBundleIsItsFiles(t *testing.T) {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
 	}
-	if placed := to.(*sink.Bundle).Placed(); len(placed) != 3 || placed[0].Path != "a/b/empty" {
+	if placed := to.Placed(); len(placed) != 3 || placed[0].Path != "a/b/empty" {
 		t.Errorf("placed %v", placed)
 	}
 	for _, left := range []string{"alice/a/bundle-1", "alice/.groupcast-partial"} {

@@ -13,18 +13,19 @@ import (
 // file is a file that appears when it is whole.
 type file struct {
 	parent  string
+	path    string // below its client's directory, with slashes
 	landing *object.Landing
 	content *os.File // nil of one without bytes
 	resumed bool     // a part of it is from an earlier landing
 }
 
-func openFile(ctx context.Context, parent string, info object.Info) (*file, error) {
-	landing, err := object.Land(ctx, parent, info)
+func openFile(ctx context.Context, parent string, spec Spec) (*file, error) {
+	landing, err := object.Land(ctx, parent, spec.Info)
 	if err != nil {
 		return nil, err
 	}
-	f := &file{parent: parent, landing: landing, resumed: landing.Offset() > 0}
-	if info.Length > 0 {
+	f := &file{parent: parent, path: spec.Path, landing: landing, resumed: landing.Offset() > 0}
+	if spec.Info.Length > 0 {
 		if f.content, err = landing.Content(); err != nil {
 			_ = landing.Keep() // what went wrong is told
 			return nil, err
@@ -48,7 +49,11 @@ func (f *file) Commit() (uint64, time.Time, error) { return f.landing.Offset(), 
 
 // Finish lets the file appear. If it is damaged, that may be what an earlier landing has left.
 func (f *file) Finish(length uint64, root object.Root) (string, error) {
-	return filepath.Join(f.parent, f.landing.Info().Name), f.landing.Complete(length, root, true)
+	return f.name(), f.landing.Complete(length, root, true)
 }
+
+func (f *file) name() string { return filepath.Join(f.parent, f.landing.Info().Name) }
+
+func (f *file) Placed() []Placed { return []Placed{{Path: f.path, File: f.name()}} }
 
 func (f *file) Close() error { return f.landing.Keep() }

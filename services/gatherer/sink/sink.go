@@ -37,8 +37,16 @@ type Sink interface {
 	// Finish compares what has come with what was sent, and makes it durable. It returns where
 	// it is. After object.ErrDamaged all of it is wanted again.
 	Finish(length uint64, root object.Root) (path string, err error)
+	// Placed returns the files that have appeared and are whole, when Finish has succeeded: for each a command may be run.
+	Placed() []Placed
 	// Close ends the sink, and keeps what has landed.
 	Close() error
+}
+
+// Placed is a file that has appeared.
+type Placed struct {
+	Path string // below its client's directory, with slashes
+	File string
 }
 
 // Spec says what an upload is.
@@ -66,7 +74,7 @@ func Open(ctx context.Context, dir string, spec Spec) (Sink, error) {
 		return nil, fmt.Errorf("make room for %s: %w", spec.Path, err)
 	}
 	if !spec.Stream {
-		return openFile(ctx, parent, spec.Info)
+		return openFile(ctx, parent, spec)
 	}
 	if parent, err = makeDirectory(parent, spec.Info.Name+gathered.StreamSuffix); err != nil {
 		return nil, fmt.Errorf("make room for %s: %w", spec.Path, err)

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -106,6 +107,9 @@ func TestFileAppearsWhole(t *testing.T) {
 	must(t, to.Close())
 	if got, err := os.ReadFile(path); err != nil || path != name || !bytes.Equal(got, content) {
 		t.Errorf("%s: %v, %d bytes", path, err, len(got))
+	}
+	if placed := to.Placed(); !slices.Equal(placed, []sink.Placed{{Path: "a/b/c.bin", File: name}}) {
+		t.Errorf("%+v has appeared", placed)
 	}
 	root, found, err := sink.Existing(t.Context(), dir, spec)
 	if err != nil || !found || root != rootOf(content) {

@@ -252,6 +252,9 @@ func (s *stream) Finish(length uint64, root object.Root) (string, error) {
 	return s.dir, s.commit()
 }
 
+// Placed has none: more may come to a stream.
+func (s *stream) Placed() []Placed { return nil }
+
 func (s *stream) Close() error {
 	err := s.commit()
 	s.mu.Lock()

@@ -65,6 +65,9 @@ func TestStreamIsItsSegments(t *testing.T) {
 		must(t, to.Landed(upTo))
 		_, err := to.Finish(upTo, rootOf(content[from:upTo]))
 		must(t, err)
+		if placed := to.Placed(); placed != nil {
+			t.Errorf("%+v of a stream is taken to be whole", placed)
+		}
 		must(t, to.Close())
 		if got := read(t, dir); !bytes.Equal(got, content[:upTo]) {
 			t.Fatalf("up to %d: %d bytes, or other ones", upTo, len(got))
