@@ -67,6 +67,10 @@ images: ## an image of every service, and how large each is: IMAGES="manager age
 	    -t $(IMAGE_REGISTRY)/groupcast-$$service:$(IMAGE_TAG) . >/dev/null || exit 1; done
 	docker images --format '{{.Repository}}:{{.Tag}} {{.Size}}' '$(IMAGE_REGISTRY)/groupcast-*'
 
+.PHONY: push-images
+push-images: ## push them to a registry that a cluster's nodes pull from: IMAGE_REGISTRY=registry.example/groupcast
+	for service in $(IMAGES); do docker push --quiet $(IMAGE_REGISTRY)/groupcast-$$service:$(IMAGE_TAG) || exit 1; done
+
 .PHONY: chart
 chart: tools ## what of the chart is made of other files: Envoy's configuration, the schema and the table of values
 	buf build --exclude-source-info -o charts/groupcast/files/groupcast.binpb
