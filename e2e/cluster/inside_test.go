@@ -19,8 +19,8 @@ type inside struct {
 	nodes []string
 }
 
-// place is where all that it needs is on each node.
-const place = "/run/groupcast-e2e"
+// place is where all that it needs is on each node: no tmpfs, of which docker cp knows nothing.
+const place = "/opt/groupcast-e2e"
 
 // inside puts the command, and an operator's configuration, on every node.
 func (r release) inside(t *testing.T) *inside {
