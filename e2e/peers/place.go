@@ -127,6 +127,14 @@ var places = []place{
 		build: func(seed uint64) *network { return onLAN(seed, make([]link.Rate, 16), 1) },
 	},
 	{
+		name: "switch1", about: "multicast to 1 receiver on a LAN of 100 Mbit/s", size: 10_000_000, tools: group,
+		build: func(seed uint64) *network { return lossyLAN(seed, 1, 0) },
+	},
+	{
+		name: "switch16", about: "multicast to 16 receivers on a LAN of 100 Mbit/s", size: 10_000_000, tools: group,
+		build: func(seed uint64) *network { return lossyLAN(seed, 16, 0) },
+	},
+	{
 		name: "switch4", about: "multicast to 4 receivers on a LAN of 100 Mbit/s", size: 10_000_000, tools: group,
 		build: func(seed uint64) *network { return lossyLAN(seed, 4, 0) },
 	},
@@ -155,6 +163,10 @@ var places = []place{
 		build: func(seed uint64) *network {
 			return onLAN(seed, []link.Rate{100 * link.Mbit, 100 * link.Mbit, 100 * link.Mbit, 2 * link.Mbit}, 1)
 		},
+	},
+	{
+		name: "mixed4queue", about: "multicast to 4 receivers, of which the last has 2 Mbit/s and room for 64 packets, and the others 100", size: 4_000_000, tools: []string{group[0], detach},
+		build: slowestHasAQueue,
 	},
 }
 
@@ -198,6 +210,22 @@ func lossyLAN(seed uint64, receivers int, loss float64) *network {
 	for _, receiver := range n.receivers {
 		n.Link(receiver, lan, shape)
 	}
+	return n
+}
+
+// slowestHasAQueue is a LAN of 100 Mbit/s with one receiver at 2, whose cable is behind a queue as long as those of switches are.
+func slowestHasAQueue(seed uint64) *network {
+	n := begin(seed, 100*link.Mbit)
+	lan := n.LAN("lan")
+	n.sender = n.Host("sender")
+	n.uplink = n.Link(n.sender, lan, cable(n.rate)).From(n.sender)
+	n.receivers = n.Hosts("receiver", 4)
+	for _, receiver := range n.receivers[:3] {
+		n.Link(receiver, lan, cable(n.rate))
+	}
+	slow := cable(2 * link.Mbit)
+	slow.Queue = link.Packets(64)
+	n.Link(n.receivers[3], lan, slow)
 	return n
 }
 
