@@ -24,7 +24,7 @@ def overview():
                   Query("sum(rate(groupcast_agent_received_bytes_total{HERE}[$__rate_interval]))", "received"),
                   Query("sum(rate(groupcast_agent_sent_bytes_total{HERE}[$__rate_interval]))", "sent")),
             lines("Gathered", "What clients upload.", "Bps",
-                  Query("sum(groupcast_gatherer_received_bytes_per_second{HERE})", "received"),
+                  Query("sum(rate(groupcast_gatherer_received_bytes_total{HERE}[$__rate_interval]))", "received"),
                   Query("sum(groupcast_gatherer_target_bytes_per_second{HERE})", "targets")),
             lines("Replicated", "What lands at replicas.", "Bps",
                   Query("sum(rate(groupcast_replicator_received_bytes_total{HERE}[$__rate_interval]))", "received")),
@@ -143,6 +143,8 @@ def gathering():
                           "{HERE}[$__rate_interval])))", f"{name}") for q, name in ((0.5, "median"), (0.95, "95 %"))]),
             lines("Out of order", "Segments that came before others that were sent before them: after a loss, mostly.", "short",
                   Query("sum(rate(groupcast_gatherer_out_of_order_segments_total{HERE}[$__rate_interval]))", "a second")),
+            lines("Refused", "Data connections that were not opened, by reason.", "ops",
+                  Query("sum by (reason) (rate(groupcast_gatherer_refused_links_total{HERE}[$__rate_interval]))", "{{reason}}")),
         ]))
 
 
@@ -157,6 +159,8 @@ def replications():
             lines("Window", "How many packets may be on their way unanswered, by sender and LAN.", "short",
                   Query("sum by (node, lan) (groupcast_replicator_window_packets{HERE})", "{{node}} {{lan}}")),
             lines("Packets", "Packets with data that were sent to LANs.", "pps", Query(rate % "sent_packets", "{{node}}")),
+            lines("Packets at once", "1 where the kernel takes many packets at once of every sender (segment), and gives many to every receiver (merge).",
+                  "short", Query("min by (kind) (groupcast_replicator_offload{HERE})", "{{kind}}")),
         ]),
         ("Loss", [
             lines("Sent again", "Packets sent again, or with parity, for each packet sent.", "percentunit",
@@ -191,6 +195,9 @@ def control():
         "groupcast-control", "Groupcast / Control plane", "Who leads, how calls to the managers do, and what comes through Envoy.",
         ("Managers", [
             lines("Leader", "Which manager leads.", "short", Query("max by (pod) (groupcast_manager_leading{HERE})", "{{pod}}")),
+            lines("Here", "Managers that are here, and those that are missed.", "short",
+                  Query("max(groupcast_manager_managers_online{HERE})", "here"),
+                  Query("max(groupcast_manager_managers_offline{HERE})", "missed")),
             lines("Term", "Grows with every change of the leader.", "short", Query("max(groupcast_manager_term{HERE})", "term")),
             lines("State", "The revision of the state that each manager sees: together, but for moments.", "short",
                   Query("max by (pod) (groupcast_manager_revision{HERE})", "{{pod}}")),

@@ -62,15 +62,23 @@ func (m *Metrics) used(use, before datagram.Use) {
 	m.breakerTrips.Add(float64(use.Trips - before.Trips))
 }
 
+func (m *Metrics) all() []prometheus.Collector {
+	return []prometheus.Collector{
+		m.received, m.sent, m.discarded, m.restarts, m.evicted, m.probes, m.refused, m.tuned,
+		m.datagramsReceived, m.datagramsRecovered, m.datagramsSent, m.datagramsHeld, m.datagramsRefused, m.breakerTrips,
+	}
+}
+
 // Describe implements prometheus.Collector.
-func (m *Metrics) Describe(to chan<- *prometheus.Desc) { prometheus.DescribeByCollect(m, to) }
+func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
+	for _, metric := range m.all() {
+		metric.Describe(to)
+	}
+}
 
 // Collect implements prometheus.Collector.
 func (m *Metrics) Collect(to chan<- prometheus.Metric) {
-	for _, metric := range []prometheus.Collector{
-		m.received, m.sent, m.discarded, m.restarts, m.evicted, m.probes, m.refused, m.tuned,
-		m.datagramsReceived, m.datagramsRecovered, m.datagramsSent, m.datagramsHeld, m.datagramsRefused, m.breakerTrips,
-	} {
+	for _, metric := range m.all() {
 		metric.Collect(to)
 	}
 }
