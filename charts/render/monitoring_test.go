@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	corev1 "k8s.io/api/core/v1"
 	sigsyaml "sigs.k8s.io/yaml"
 )
@@ -40,29 +41,58 @@ func TestMonitorsFindTheirPods(t *testing.T) {
 		}
 		return names, component
 	}
-	monitors := 0
-	for _, o := range objects {
-		var m monitor
-		if o.Kind.Kind != "ServiceMonitor" && o.Kind.Kind != "PodMonitor" {
-			continue
-		}
-		if err := sigsyaml.Unmarshal(o.Text, &m); err != nil {
-			t.Fatal(err)
-		}
-		monitors++
-		names, component := ports(m.Spec.Selector.MatchLabels, o.Kind.Kind == "PodMonitor")
-		for _, at := range append(m.Spec.Endpoints, m.Spec.PodMetricsEndpoints...) {
-			if !slices.Contains(names, at.Port) || at.Path == "" {
-				t.Errorf("%s %s: there is no port %q among %v", o.Kind.Kind, o.Name, at.Port, names)
+	monitors := monitorsOf(t, objects)
+	for _, m := range monitors {
+		names, component := ports(m.selector, m.Kind.Kind == "PodMonitor")
+		for _, at := range m.endpoints {
+			if !slices.Contains(names, at.port) || at.path == "" {
+				t.Errorf("%s %s: there is no port %q among %v", m.Kind.Kind, m.Name, at.port, names)
 			}
 		}
-		if m.Spec.JobLabel != "app.kubernetes.io/component" || component == "" || len(m.Spec.Endpoints)+len(m.Spec.PodMetricsEndpoints) == 0 {
-			t.Errorf("%s %s: job label %q, component %q", o.Kind.Kind, o.Name, m.Spec.JobLabel, component)
+		if m.jobLabel != "app.kubernetes.io/component" || component == "" || len(m.endpoints) == 0 {
+			t.Errorf("%s %s: job label %q, component %q", m.Kind.Kind, m.Name, m.jobLabel, component)
 		}
 	}
-	if monitors != 5 {
-		t.Errorf("%d monitors, want those of manager, Envoy, agents, gatherers and replicators", monitors)
+	if len(monitors) != 5 {
+		t.Errorf("%d monitors, want those of manager, Envoy, agents, gatherers and replicators", len(monitors))
 	}
+}
+
+// monitor is what a ServiceMonitor and a PodMonitor both say: whose metrics are where, and with which labels they are kept.
+type monitor struct {
+	Object
+	jobLabel  string
+	selector  map[string]string
+	endpoints []endpoint
+}
+
+type endpoint struct {
+	port, path string
+}
+
+func monitorsOf(t *testing.T, objects []Object) (all []monitor) {
+	t.Helper()
+	for _, o := range objects {
+		switch o.Kind.Kind {
+		case "ServiceMonitor":
+			var is monitoringv1.ServiceMonitor
+			decode(t, o, &is)
+			m := monitor{Object: o, jobLabel: is.Spec.JobLabel, selector: is.Spec.Selector.MatchLabels}
+			for _, at := range is.Spec.Endpoints {
+				m.endpoints = append(m.endpoints, endpoint{at.Port, at.Path})
+			}
+			all = append(all, m)
+		case "PodMonitor":
+			var is monitoringv1.PodMonitor
+			decode(t, o, &is)
+			m := monitor{Object: o, jobLabel: is.Spec.JobLabel, selector: is.Spec.Selector.MatchLabels}
+			for _, at := range is.Spec.PodMetricsEndpoints {
+				m.endpoints = append(m.endpoints, endpoint{*at.Port, at.Path})
+			}
+			all = append(all, m)
+		}
+	}
+	return all
 }
 
 func isSubset(of, all map[string]string) bool {

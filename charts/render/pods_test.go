@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -13,17 +14,29 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
+	"sigs.k8s.io/json"
 	sigsyaml "sigs.k8s.io/yaml"
 )
+
+// decode reads an object as an API server does that takes no field that it does not know, in whatever case.
+func decode(t *testing.T, o Object, into any) {
+	t.Helper()
+	text, err := sigsyaml.YAMLToJSONStrict(o.Text)
+	if err != nil {
+		t.Fatalf("%s %s: %v", o.Kind.Kind, o.Name, err)
+	}
+	unknown, err := json.UnmarshalStrict(text, into)
+	if err != nil || len(unknown) > 0 {
+		t.Errorf("%s %s: %v, %v", o.Kind.Kind, o.Name, unknown, err)
+	}
+}
 
 // pod returns the pod of an object that has one.
 func pod(t *testing.T, o Object) (meta map[string]string, spec *corev1.PodSpec) {
 	t.Helper()
 	strict := func(into any) {
 		t.Helper()
-		if err := sigsyaml.UnmarshalStrict(o.Text, into); err != nil {
-			t.Errorf("%s %s: %v", o.Kind.Kind, o.Name, err)
-		}
+		decode(t, o, into)
 	}
 	switch o.Kind.Kind {
 	case "StatefulSet":
@@ -56,6 +69,12 @@ func pod(t *testing.T, o Object) (meta map[string]string, spec *corev1.PodSpec) 
 		strict(new(corev1.ConfigMap))
 	case "Secret":
 		strict(new(corev1.Secret))
+	case "ServiceMonitor":
+		strict(new(monitoringv1.ServiceMonitor))
+	case "PodMonitor":
+		strict(new(monitoringv1.PodMonitor))
+	case "PrometheusRule":
+		strict(new(monitoringv1.PrometheusRule))
 	}
 	return nil, nil
 }

@@ -163,16 +163,6 @@ func TestWhatStaysAfterUninstallation(t *testing.T) {
 	}
 }
 
-// monitor is what a ServiceMonitor or a PodMonitor says of where metrics are.
-type monitor struct {
-	Spec struct {
-		JobLabel string
-		Selector struct{ MatchLabels map[string]string }
-		// One of them is there.
-		Endpoints, PodMetricsEndpoints []struct{ Port, Path string }
-	}
-}
-
 // The notes name what to do about what may go wrong, for each part that is installed and can have it, and for no other.
 func TestNotes(t *testing.T) {
 	const (
