@@ -1,6 +1,7 @@
 package render
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	"github.com/prometheus/prometheus/promql/parser"
 	corev1 "k8s.io/api/core/v1"
 	sigsyaml "sigs.k8s.io/yaml"
 )
@@ -63,11 +65,20 @@ type monitor struct {
 	Object
 	jobLabel  string
 	selector  map[string]string
+	labels    []string // of Services or pods
 	endpoints []endpoint
 }
 
 type endpoint struct {
 	port, path string
+	relabeled  []monitoringv1.RelabelConfig
+}
+
+// gives reports whether what is scraped at an endpoint has a label, besides what the operator gives all: job, namespace and pod.
+func (m monitor) gives(label string, at endpoint) bool {
+	return slices.ContainsFunc(m.labels, func(of string) bool {
+		return label == strings.NewReplacer(".", "_", "/", "_", "-", "_").Replace(of) && m.selector[of] != "" // which all have that are found
+	}) || slices.ContainsFunc(at.relabeled, func(c monitoringv1.RelabelConfig) bool { return c.TargetLabel == label })
 }
 
 func monitorsOf(t *testing.T, objects []Object) (all []monitor) {
@@ -77,21 +88,101 @@ func monitorsOf(t *testing.T, objects []Object) (all []monitor) {
 		case "ServiceMonitor":
 			var is monitoringv1.ServiceMonitor
 			decode(t, o, &is)
-			m := monitor{Object: o, jobLabel: is.Spec.JobLabel, selector: is.Spec.Selector.MatchLabels}
+			m := monitor{Object: o, jobLabel: is.Spec.JobLabel, selector: is.Spec.Selector.MatchLabels, labels: is.Spec.TargetLabels}
 			for _, at := range is.Spec.Endpoints {
-				m.endpoints = append(m.endpoints, endpoint{at.Port, at.Path})
+				m.endpoints = append(m.endpoints, endpoint{at.Port, at.Path, at.RelabelConfigs})
 			}
 			all = append(all, m)
 		case "PodMonitor":
 			var is monitoringv1.PodMonitor
 			decode(t, o, &is)
-			m := monitor{Object: o, jobLabel: is.Spec.JobLabel, selector: is.Spec.Selector.MatchLabels}
+			m := monitor{Object: o, jobLabel: is.Spec.JobLabel, selector: is.Spec.Selector.MatchLabels, labels: is.Spec.PodTargetLabels}
 			for _, at := range is.Spec.PodMetricsEndpoints {
-				m.endpoints = append(m.endpoints, endpoint{*at.Port, at.Path})
+				m.endpoints = append(m.endpoints, endpoint{*at.Port, at.Path, at.RelabelConfigs})
 			}
 			all = append(all, m)
 		}
 	}
+	return all
+}
+
+// Rules and dashboards tell releases and nodes apart by labels that no metric has by itself: monitors give them. Without
+// them nothing fails, and an alert on what is gone is silent.
+func TestMonitorsGiveTheLabelsThatAreAskedFor(t *testing.T) {
+	asked := make(map[[2]string]string) // component and label, and what asks
+	for where, expression := range expressions(t) {
+		for component, labels := range targetLabels(t, expression) {
+			for _, label := range labels {
+				asked[[2]string{component, label}] = where
+			}
+		}
+	}
+	if asked[[2]string{"manager", "app_kubernetes_io_instance"}] == "" || asked[[2]string{"agent", "node"}] == "" {
+		t.Fatalf("what is asked for is %v", asked)
+	}
+	objects, _, _ := rendered(t, "everything", "release", "default")
+	monitors := make(map[string]monitor)
+	for _, m := range monitorsOf(t, objects) {
+		monitors[m.selector["app.kubernetes.io/component"]] = m
+	}
+	for of, where := range asked {
+		for _, at := range monitors[of[0]].endpoints {
+			if !monitors[of[0]].gives(of[1], at) {
+				t.Errorf("the monitor of %s gives no %s, which %s asks for", of[0], of[1], where)
+			}
+		}
+	}
+}
+
+// expressions returns what rules and dashboards ask for, by where they do.
+func expressions(t *testing.T) map[string]string {
+	t.Helper()
+	all := make(map[string]string)
+	for _, group := range rules(t) {
+		for _, rule := range group.Rules {
+			all[rule.Alert+rule.Record] = rule.Expr
+		}
+	}
+	for file, d := range dashboards(t) {
+		for _, p := range d.Panels {
+			for i, target := range p.Targets {
+				all[fmt.Sprintf("%s: %s, query %d", file, p.Title, i+1)] = ranges.Replace(target.Expr)
+			}
+		}
+	}
+	return all
+}
+
+// targetLabels returns by which labels of what is scraped, and not of metrics, an expression selects or sums up, by component.
+func targetLabels(t *testing.T, expression string) map[string][]string {
+	t.Helper()
+	parsed, err := parser.NewParser(parser.Options{}).ParseExpr(expression)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := make(map[string][]string)
+	parser.Inspect(parsed, func(node parser.Node, path []parser.Node) error {
+		selector, is := node.(*parser.VectorSelector)
+		if !is {
+			return nil
+		}
+		component := strings.Split(strings.TrimPrefix(selector.Name, "groupcast_"), "_")[0]
+		var labels []string
+		for _, matcher := range selector.LabelMatchers {
+			labels = append(labels, matcher.Name)
+		}
+		for _, above := range path {
+			if sum, is := above.(*parser.AggregateExpr); is {
+				labels = append(labels, sum.Grouping...)
+			}
+		}
+		for _, label := range labels {
+			if label == "app_kubernetes_io_instance" || label == "node" {
+				all[component] = append(all[component], label)
+			}
+		}
+		return nil
+	})
 	return all
 }
 
@@ -104,6 +195,26 @@ func isSubset(of, all map[string]string) bool {
 	return true
 }
 
+type ruleGroup struct {
+	Rules []struct {
+		Alert, Record, Expr, For string
+		Labels, Annotations      map[string]string
+	}
+}
+
+func rules(t *testing.T) []ruleGroup {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(Chart, "files", "rules.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all struct{ Groups []ruleGroup }
+	if err := sigsyaml.Unmarshal(text, &all); err != nil {
+		t.Fatal(err)
+	}
+	return all.Groups
+}
+
 // "each with a runbook page": every alert has one, every page is of an alert, and each is tested firing and quiet.
 func TestAlertsHaveRunbooksAndTests(t *testing.T) {
 	read := func(name string) []byte {
@@ -113,24 +224,13 @@ func TestAlertsHaveRunbooksAndTests(t *testing.T) {
 		}
 		return text
 	}
-	var rules struct {
-		Groups []struct {
-			Rules []struct {
-				Alert, For          string
-				Labels, Annotations map[string]string
-			}
-		}
-	}
-	if err := sigsyaml.Unmarshal(read("files/rules.yaml"), &rules); err != nil {
-		t.Fatal(err)
-	}
 	tests := string(read("files/rules_test.yaml"))
 	pages, err := filepath.Glob(filepath.Join(Chart, "..", "..", "docs", "runbooks", "*.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	alerts := 0
-	for _, group := range rules.Groups {
+	for _, group := range rules(t) {
 		for _, rule := range group.Rules {
 			if rule.Alert == "" {
 				continue

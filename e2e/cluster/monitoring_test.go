@@ -60,7 +60,7 @@ func scraped(t *testing.T) string {
 			if len(fields) != 3 {
 				t.Fatalf("pods of %s: %q", job, pods)
 			}
-			fmt.Fprintf(&config, "  - {targets: ['%s:%d'], labels: {namespace: gc, pod: %s, node: %s}}\n", fields[2], port, fields[0], fields[1])
+			fmt.Fprintf(&config, "  - {targets: ['%s:%d'], labels: {namespace: gc, app_kubernetes_io_instance: gc, pod: %s, node: %s}}\n", fields[2], port, fields[0], fields[1])
 		}
 	}
 	return config.String()
