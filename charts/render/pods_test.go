@@ -1,6 +1,7 @@
 package render
 
 import (
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -190,6 +191,29 @@ func TestRights(t *testing.T) {
 					t.Errorf("%s: %+v", profile, rule)
 				}
 			}
+		}
+	}
+}
+
+// Managers beside an external etcd tell each other their pods' addresses, of IPv4 and of IPv6.
+func TestManagersTellTheirAddress(t *testing.T) {
+	objects, _, _ := rendered(t, "external-etcd", "release", "default")
+	told := ""
+	for _, o := range objects {
+		labels, spec := pod(t, o)
+		if labels["app.kubernetes.io/component"] != "manager" || spec == nil {
+			continue
+		}
+		for _, variable := range spec.Containers[0].Env {
+			if variable.Name == "GROUPCAST_ADDRESS" {
+				told = variable.Value
+			}
+		}
+	}
+	for _, ip := range []string{"10.244.0.7", "fd00:10:244::7"} {
+		address := strings.ReplaceAll(told, "$(POD_IP)", ip)
+		if host, port, err := net.SplitHostPort(address); err != nil || host != ip || port != "7400" {
+			t.Errorf("the manager at %s tells others %q: %v", ip, address, err)
 		}
 	}
 }

@@ -17,7 +17,7 @@ type Config struct {
 
 	Name       string            `json:"name" usage:"name of this manager, a DNS label; unique among the managers of one store"`
 	GRPC       daemon.GRPCConfig `json:"grpc"`
-	Address    string            `json:"address" usage:"host:port where other managers reach this one; empty is the gRPC port on loopback"`
+	Address    string            `json:"address" usage:"host:port where other managers reach this one, an IPv6 address in brackets; empty is the gRPC port on loopback"`
 	Store      StoreConfig       `json:"store"`
 	Identity   IdentityConfig    `json:"identity"`
 	Admin      AdminAccess       `json:"adminAccess"`
@@ -107,6 +107,10 @@ func (c *Config) Validate() error {
 	}
 	_, _, err := net.SplitHostPort(c.GRPC.Listen)
 	note(err == nil, "grpc.listen is %q: want host:port, as in 127.0.0.1:7400", c.GRPC.Listen)
+	if c.Address != "" {
+		_, _, err := net.SplitHostPort(c.Address)
+		note(err == nil, "address is %q: want host:port, as in manager-0:7400 or [2001:db8::7]:7400", c.Address)
+	}
 	note(c.GRPC.MaxConnections > 0, "grpc.maxConnections is %d: want at least 1", c.GRPC.MaxConnections)
 	note(len(c.Store.Endpoints) > 0 || c.Store.DataDir != "", "store.dataDir is empty: name a directory, or store.endpoints of an external etcd")
 	cluster := c.Store.Cluster
@@ -131,4 +135,14 @@ func (c *Config) Validate() error {
 	}
 	note(len(accounts) == 0 || c.Kubernetes.Audience != "", "kubernetes.audience is empty: a token for anybody would be one for the managers")
 	return errors.Join(problems...)
+}
+
+// reachable returns where other managers reach this one, which listens at an address. Who has only a pod's IP writes it in
+// brackets, of whichever family it is: they go where it is IPv4.
+func (c *Config) reachable(listening string) string {
+	host, port, err := net.SplitHostPort(c.Address)
+	if err != nil { // there is none
+		return listening
+	}
+	return net.JoinHostPort(host, port)
 }

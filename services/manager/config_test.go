@@ -19,3 +19,28 @@ func TestClusterNeedsASharedCA(t *testing.T) {
 		t.Errorf("with: %v", err)
 	}
 }
+
+// The address that other managers are told is a host and a port, be it of IPv4, of IPv6 or of a name; brackets that only
+// IPv6 needs go elsewhere.
+func TestAddressIsOfEitherFamily(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "127.0.0.1:1", "manager-0:7400": "manager-0:7400", "10.0.0.7:7400": "10.0.0.7:7400",
+		"[10.0.0.7]:7400": "10.0.0.7:7400", "[2001:db8::7]:7400": "[2001:db8::7]:7400",
+	} {
+		config := manager.Defaults()
+		config.Address = text
+		if err := config.Validate(); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+		if got := manager.Reachable(config, "127.0.0.1:1"); got != want {
+			t.Errorf("%q: others are told %q, want %q", text, got, want)
+		}
+	}
+	for _, text := range []string{"2001:db8::7:7400", "manager-0"} {
+		config := manager.Defaults()
+		config.Address = text
+		if err := config.Validate(); err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}

@@ -80,10 +80,7 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 	}
 	server.Register(port.Server)
 	leading.self = store.Candidate{
-		Name: config.Name, Address: config.Address, Version: version.String(), Started: server.Started.Unix(), Member: state.Member(),
-	}
-	if leading.self.Address == "" {
-		leading.self.Address = port.Addr()
+		Name: config.Name, Address: config.reachable(port.Addr()), Version: version.String(), Started: server.Started.Unix(), Member: state.Member(),
 	}
 	server.Address = leading.self.Address
 	if err := state.EndEarlierTerms(ctx, leading.self); err != nil {

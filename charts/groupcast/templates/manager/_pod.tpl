@@ -38,7 +38,7 @@ spec:
           value: $(POD_NAME)
         - name: GROUPCAST_ADDRESS
           {{- if $external }}
-          value: $(POD_IP):7400
+          value: "[$(POD_IP)]:7400" # in brackets, for it may be of IPv6
           {{- else }}
           value: $(POD_NAME).{{ include "groupcast.fullname" . }}-managers.{{ include "groupcast.namespace" . }}.svc:7400
           {{- end }}
