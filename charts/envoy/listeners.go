@@ -75,6 +75,10 @@ func (o Options) http() *listenerv3.Listener {
 	return l
 }
 
+// grpcStatus is the number that an answer in gRPC ends with. Answers in JSON have none, and Envoy's own word for it would be
+// guessed from their HTTP status: UNIMPLEMENTED for each 404.
+const grpcStatus = `%COALESCE({"operators": [{"command": "TRAILER", "param": "grpc-status"}, {"command": "RESP", "param": "grpc-status"}]})%`
+
 func (o Options) connections() *hcmv3.HttpConnectionManager {
 	return &hcmv3.HttpConnectionManager{
 		StatPrefix: "http",
@@ -96,8 +100,8 @@ func (o Options) connections() *hcmv3.HttpConnectionManager {
 		},
 		AccessLog: jsonLog(map[string]string{
 			"listener": "http", "start": "%START_TIME%", "duration_ms": "%DURATION%", "peer": "%DOWNSTREAM_REMOTE_ADDRESS%",
-			"caller": "%DOWNSTREAM_PEER_URI_SAN%", "method": "%REQ(:METHOD)%", "path": "%REQ(X-ENVOY-ORIGINAL-PATH?:PATH)%",
-			"status": "%RESPONSE_CODE%", "grpc_status": "%GRPC_STATUS%", "details": "%RESPONSE_CODE_DETAILS%",
+			"caller": "%DOWNSTREAM_PEER_URI_SAN%", "method": "%REQ(X-ENVOY-ORIGINAL-METHOD?:METHOD)%", "path": "%REQ(X-ENVOY-ORIGINAL-PATH?:PATH)%",
+			"status": "%RESPONSE_CODE%", "grpc_status": grpcStatus, "details": "%RESPONSE_CODE_DETAILS%",
 			"manager": "%UPSTREAM_HOST%", "received": "%BYTES_RECEIVED%", "sent": "%BYTES_SENT%", "flags": "%RESPONSE_FLAGS%",
 		}),
 		HttpFilters:    o.filters(),

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/testprocess"
 	"github.com/groupcast/groupcast/sdk"
 )
@@ -27,7 +28,7 @@ func TestEnvoy(t *testing.T) {
 	t.Run("whole", func(t *testing.T) {
 		for name, test := range map[string]func(*testing.T){
 			"the SDK and the command": s.testNative, "gRPC of others": s.testOtherGRPC, "gRPC-Web": s.testWeb, "full names": s.testFullNames, "paths": s.testPaths, "what is published": s.testPublished, "the document": s.testDocument, "a watch lives": s.testWatch,
-			"a deadline ends a watch": s.testDeadline, "the rate": s.testRate, "who is refused": s.testRefused, "the header": s.testForged,
+			"a deadline ends a watch": s.testDeadline, "the log": s.testLog, "the rate": s.testRate, "who is refused": s.testRefused, "the header": s.testForged,
 			"the admin interface": s.testAdmin, "the gatherer": s.testGatherer, "a certificate renewed": s.testRenewed, "drain": s.testDrain, "stop": s.testStop,
 			"too much at once": s.testBreaker, "one that only fails": s.testOutlier,
 		} {
@@ -81,9 +82,9 @@ func groupcast(t testing.TB, access string, arguments ...string) string {
 	return string(said)
 }
 
-func (s *site) groupService(t testing.TB, p *proxy) groupv1.GroupServiceClient {
+func (s *site) groupService(t testing.TB, p *proxy, id identity.ID) groupv1.GroupServiceClient {
 	t.Helper()
-	tls := credentials.NewTLS(s.shows(t, certificate(t, s.ca, operator)))
+	tls := credentials.NewTLS(s.shows(t, certificate(t, s.ca, id)))
 	connection, err := grpc.NewClient(p.at("7481"), grpc.WithTransportCredentials(tls))
 	if err != nil {
 		t.Fatal(err)
@@ -94,7 +95,7 @@ func (s *site) groupService(t testing.TB, p *proxy) groupv1.GroupServiceClient {
 
 // gRPC of a client without our SDK goes where JSON goes, and errors arrive as they are.
 func (s *site) testOtherGRPC(t *testing.T) {
-	service := s.groupService(t, s.proxy)
+	service := s.groupService(t, s.proxy, operator)
 	if _, err := service.ListGroups(t.Context(), &groupv1.ListGroupsRequest{}); err != nil {
 		t.Error(err)
 	}

@@ -20,7 +20,7 @@ import (
 // "local rate limits → RESOURCE_EXHAUSTED", which is 429 to those who speak JSON; what passes through is not counted.
 func (s *site) testRate(t *testing.T) {
 	p := s.front(t, settings{burst: 2, perSecond: 1})
-	c, service := s.caller(t, p, certificate(t, s.ca, operator)), s.groupService(t, p)
+	c, service := s.caller(t, p, certificate(t, s.ca, operator)), s.groupService(t, p, operator)
 	eventually(t, "429", func() bool {
 		code, said := c.list(t)
 		if code != http.StatusOK && code != http.StatusTooManyRequests {
