@@ -165,9 +165,10 @@ func (s *site) testWatch(t *testing.T) {
 	w.until(t, `"late"`)
 }
 
-// "deadlines": what a caller says with grpc-timeout holds, for what would go on for ever otherwise.
+// "deadlines": what a caller says with grpc-timeout holds, for what would go on for ever otherwise, and no less than that.
 func (s *site) testDeadline(t *testing.T) {
-	c := s.caller(t, s.proxy, certificate(t, s.ca, operator))
+	own := identity.ID{Role: identity.Operator, Name: "in-a-hurry"}
+	c := s.caller(t, s.proxy, certificate(t, s.ca, own))
 	w := c.watch(t, http.MethodPost, "/groupcast.group.v1.GroupService/WatchGroups", http.Header{"Grpc-Timeout": {"5S"}})
 	for {
 		if _, on := w.next(t); !on {
@@ -176,5 +177,10 @@ func (s *site) testDeadline(t *testing.T) {
 	}
 	if took := time.Since(w.begun); took > long {
 		t.Errorf("a watch with a deadline of 5 s took %v", took)
+	}
+	line := s.proxy.logged(t, func(line logLine) bool { return line.Caller == own.URI(sdk.DefaultTrustDomain).String() })
+	lasted := time.Duration(line.Milliseconds) * time.Millisecond
+	if lasted < 4*time.Second || lasted > long || line.Status != http.StatusOK || line.Details != "max_duration_timeout" { // a timer may be early by a little
+		t.Errorf("a watch with a deadline of 5 s ended after %v with %d, %s", lasted, line.Status, line.Details)
 	}
 }
