@@ -202,6 +202,19 @@ def control():
             lines("State", "The revision of the state that each manager sees: together, but for moments.", "short",
                   Query("max by (pod) (groupcast_manager_revision{HERE})", "{{pod}}")),
         ]),
+        ("Embedded store", [
+            lines("Changes", "What the managers' stores agree on, and what they could not. An external etcd is watched by its own metrics.", "ops",
+                  Query('max(rate(etcd_server_proposals_committed_total{job="manager", HERE}[$__rate_interval]))', "agreed on"),
+                  Query('sum(rate(etcd_server_proposals_failed_total{job="manager", HERE}[$__rate_interval]))', "failed"), span=6),
+            lines("Leads the store", "In which manager the store's leader is.", "short",
+                  Query('max by (pod) (etcd_server_is_leader{job="manager", HERE})', "{{pod}}"), span=6),
+            lines("Synced", "99th percentile of the time that each disk takes to have a change for good: all that managers write waits for it.", "s",
+                  Query('histogram_quantile(0.99, sum by (le, pod) (rate(etcd_disk_wal_fsync_duration_seconds_bucket{job="manager", HERE}'
+                        "[$__rate_interval])))", "{{pod}}"), span=6),
+            lines("Size", "What each store takes of its disk, and the most that is in use of that.", "bytes",
+                  Query('max by (pod) (etcd_mvcc_db_total_size_in_bytes{job="manager", HERE})', "{{pod}}"),
+                  Query('max(etcd_mvcc_db_total_size_in_use_in_bytes{job="manager", HERE})', "in use"), span=6),
+        ]),
         ("Calls", [
             lines("Calls", "Unary calls, by gRPC code.", "reqps",
                   Query("sum by (code) (rate(groupcast_manager_call_duration_seconds_count{HERE}[$__rate_interval]))", "{{code}}")),
@@ -222,6 +235,13 @@ def control():
             lines("HTTP", "Requests with JSON, gRPC-Web and gRPC, by class of the answer.", "reqps",
                   Query('sum by (envoy_response_code_class) (rate(envoy_http_downstream_rq_xx{envoy_http_conn_manager_prefix="http", HERE}'
                         "[$__rate_interval]))", "{{envoy_response_code_class}}xx")),
+            lines("Calls by method", "Calls that Envoy passes on as gRPC, by method, and those that did not end well.", "reqps",
+                  Query("sum by (grpc_method) (rate(envoy_cluster_grpc_total{HERE}[$__rate_interval]))", "{{grpc_method}}"),
+                  Query("clamp_min(sum(rate(envoy_cluster_grpc_total{HERE}[$__rate_interval]))"
+                        " - sum(rate(envoy_cluster_grpc_success{HERE}[$__rate_interval])), 0)", "not well")),
+            lines("Time by method", "99th percentile of the time that such calls take behind Envoy, by method.", "ms",
+                  Query("histogram_quantile(0.99, sum by (le, grpc_method) (rate(envoy_cluster_grpc_upstream_rq_time_bucket"
+                        "{HERE}[$__rate_interval])))", "{{grpc_method}}")),
             lines("Managers that answer", "Managers that Envoy finds healthy.", "short",
                   Query("min by (envoy_cluster_name) (envoy_cluster_membership_healthy{HERE})", "{{envoy_cluster_name}}")),
         ]))

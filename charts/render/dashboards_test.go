@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -123,7 +124,7 @@ func checkSelector(t *testing.T, where string, selector *parser.VectorSelector, 
 			rated = true
 		}
 	}
-	counter := strings.HasSuffix(selector.Name, "_total") || strings.HasSuffix(selector.Name, "_bucket") || strings.HasSuffix(selector.Name, "_count") || strings.HasSuffix(selector.Name, "_xx")
+	counter := slices.ContainsFunc([]string{"_total", "_bucket", "_count", "_xx", "_success"}, func(end string) bool { return strings.HasSuffix(selector.Name, end) })
 	if counter != rated {
 		t.Errorf("%s: %s: counter %v, rated %v", where, selector.Name, counter, rated)
 	}

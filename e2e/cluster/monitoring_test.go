@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -146,6 +147,10 @@ func work(t *testing.T) {
 	later, _ := random(t, mebibyte) // its connections come when all has been scraped before
 	if _, err := client.Upload(ctx, later, gather.FileOptions{Path: "later"}); err != nil {
 		t.Error(err)
+	}
+	secret := gc.secret(t, "gc-groupcast-operator")
+	if code, said := post(t, httpClient(t, secret["tls.crt"], secret["tls.key"], secret["ca.crt"]), "GroupService/ListGroups", nil); code != http.StatusOK {
+		t.Errorf("through Envoy: %d %s", code, said)
 	}
 	for latest, err := range p.client.WatchReplication(ctx, replication.ID) {
 		if err != nil {
