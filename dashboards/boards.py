@@ -49,6 +49,17 @@ def deliveries():
                   Query("sum by (state, reason) (rate(groupcast_manager_receipts_total{HERE}[$__rate_interval]))",
                         "{{state}} {{reason}}")),
         ]),
+        ("Throughput", [
+            lines("Reception", "What the slowest member of a delivery that ended got: median and 5th percentile.", "Bps",
+                  *[Query(f"histogram_quantile({q}, sum by (le) (rate(groupcast_manager_delivery_reception_bytes_per_second_bucket"
+                          "{HERE}[$__rate_interval])))", f"{name}") for q, name in ((0.5, "median"), (0.05, "5 %"))]),
+            lines("Effective throughput", "That over the sender's rate: 1 where nobody holds the sender up. Median and 5th percentile.", "percentunit",
+                  *[Query(f"histogram_quantile({q}, sum by (le) (rate(groupcast_manager_delivery_effective_throughput_ratio_bucket"
+                          "{HERE}[$__rate_interval])))", f"{name}") for q, name in ((0.5, "median"), (0.05, "5 %"))]),
+            lines("Links", "What the links of trees carried, of deliveries that ended: median and 5th percentile.", "Bps",
+                  *[Query(f"histogram_quantile({q}, sum by (le) (rate(groupcast_manager_delivery_link_bytes_per_second_bucket"
+                          "{HERE}[$__rate_interval])))", f"{name}") for q, name in ((0.5, "median"), (0.05, "5 %"))]),
+        ]),
         ("Trees", [
             lines("Changes", "Trees made or changed, by cause.", "ops",
                   Query("sum by (cause) (rate(groupcast_manager_tree_changes_total{HERE}[$__rate_interval]))", "{{cause}}")),
@@ -77,12 +88,19 @@ def agents():
                   Query("sum by (node) (groupcast_agent_cache_reserved_bytes{HERE})"
                         " / sum by (node) (groupcast_agent_cache_limit_bytes{HERE})", "{{node}}")),
             lines("Cached", "What each cache holds.", "bytes", Query("sum by (node) (groupcast_agent_cache_held_bytes{HERE})", "{{node}}")),
+            lines("Credit", "What parents may send to each agent that has not come yet: none for long is a cache that waits for slow children.", "bytes",
+                  Query("sum by (node) (groupcast_agent_credit_bytes{HERE})", "{{node}}")),
+            lines("Cache of a delivery", "The most that an agent held of a delivery that ended, over what was sent: median and 95th percentile.", "percentunit",
+                  *[Query(f"histogram_quantile({q}, sum by (le) (rate(groupcast_manager_delivery_cache_ratio_bucket"
+                          "{HERE}[$__rate_interval])))", f"{name}") for q, name in ((0.5, "median"), (0.95, "95 %"))]),
             lines("Restarts", "Deliveries begun again from another offset, and children given up as too slow.", "ops",
                   Query("sum(rate(groupcast_agent_restarts_total{HERE}[$__rate_interval]))", "restarts"),
                   Query("sum(rate(groupcast_agent_evicted_children_total{HERE}[$__rate_interval]))", "children given up")),
         ]),
         ("Links", [
             lines("Links", "Links to parents and children.", "short", Query("sum by (node) (groupcast_agent_links{HERE})", "{{node}}")),
+            lines("Stripes", "Connections that the links of each agent to its children are to have: one on short paths.", "short",
+                  Query("sum by (node) (groupcast_agent_stripes{HERE})", "{{node}}")),
             lines("Choices of stripes", "How often the number of a link's connections was changed, by reason.", "ops",
                   Query("sum by (reason) (rate(groupcast_agent_stripe_choices_total{HERE}[$__rate_interval]))", "{{reason}}")),
             lines("Refused", "Links refused or broken for cause.", "ops",

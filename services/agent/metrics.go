@@ -17,6 +17,8 @@ func registerMetrics(to prometheus.Registerer, hub *relay.Hub, store *cache.Cach
 		gauge("cache_reserved_bytes", "How much of the cache is taken or promised.", func() float64 { return float64(store.Reserved()) }),
 		gauge("cache_held_bytes", "How much the cache holds.", func() float64 { return float64(hub.Held()) }),
 		gauge("links", "Links to parents and children.", func() float64 { return float64(hub.Load().Links) }),
+		gauge("stripes", "Connections that the links to children are to have, streams in datagrams apart.", func() float64 { return float64(hub.StripeCount()) }),
+		gauge("credit_bytes", "How much parents may send that has not come yet.", func() float64 { return float64(hub.Credit()) }),
 		gauge("deliveries", "Deliveries that this agent relays or keeps.", func() float64 { return float64(hub.Deliveries()) }),
 	)
 }

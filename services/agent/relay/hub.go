@@ -347,6 +347,22 @@ func (h *Hub) Held() (bytes uint64) {
 	return bytes
 }
 
+// StripeCount returns how many connections the links to children are to have, streams in datagrams apart.
+func (h *Hub) StripeCount() (n int) {
+	for _, d := range h.all() {
+		n += d.stripeCount()
+	}
+	return n
+}
+
+// Credit returns how much parents may send that has not come yet.
+func (h *Hub) Credit() (bytes uint64) {
+	for _, d := range h.all() {
+		bytes += d.credit()
+	}
+	return bytes
+}
+
 // spareInterval is how often it is looked whether others need the cache's disk.
 const spareInterval = time.Second
 

@@ -80,6 +80,31 @@ func TestStripesBetweenAgents(t *testing.T) {
 	}
 }
 
+// While a delivery runs, an agent says over how many connections it feeds its children, and how much its parent may still
+// send, which is never more than its cache takes; afterwards neither is left.
+func TestStripesAndCreditAreShown(t *testing.T) {
+	w := newWorld(t, 24<<20, modes()["CONTROL_MODE_HOP-DATA_PLANE_PLAINTEXT"])
+	w.stripes = parallel.Bounds{Least: 4, Most: 4}
+	first, second := w.start("sa1", 64<<20), w.start("sa2", 2<<20)
+	w.tree("sa1", "sender", "sa2")
+	w.tree("sa2", "sa1", "r1")
+	slow := newMember("r1")
+	slow.pace = 4 * time.Millisecond
+	var delivering sync.WaitGroup
+	delivering.Go(func() { w.deliver("sa1", map[*member]string{slow: "sa2"}) })
+	w.await("a link of four stripes, and one of one", func() bool { return first.StripeCount() == 4 && second.StripeCount() == 1 })
+	w.await("there is credit", func() bool {
+		if credit := second.Credit(); credit > second.Cache.Limit() {
+			t.Errorf("parents may send %d bytes more, and the cache takes %d", credit, second.Cache.Limit())
+		}
+		return second.Credit() > 0
+	})
+	delivering.Wait()
+	w.await("nothing is left", func() bool {
+		return first.StripeCount()+second.StripeCount() == 0 && first.Credit()+second.Credit() == 0
+	})
+}
+
 // Stripes that break and come back, over caches that hold a small part of the object: what
 // is sent again finds its place, though the room of what went before was given back.
 func TestStripesBreakOverSmallCaches(t *testing.T) {
