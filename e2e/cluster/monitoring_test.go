@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -97,16 +98,26 @@ func TestMEveryPanelHasData(t *testing.T) {
 	gc.kubectl(t, "apply", "-f", pod)
 	gc.kubectl(t, "wait", "--for=condition=Ready", "pod/prometheus", "--timeout=2m")
 	work(t)
+	eventually(t, "what managers count when a delivery has ended is scraped", func() bool {
+		return number(t, `sum(increase(groupcast_manager_delivery_cache_ratio_count{namespace="gc"}[2m]))`) > 0
+	})
 	files, err := filepath.Glob(chart + "/dashboards/*.json")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("dashboards: %v, %v", files, err)
 	}
 	for _, file := range files {
-		for title, expressions := range queries(t, file) {
-			for _, expression := range expressions {
-				if _, problem := ask(t, expression); problem != "" {
-					t.Errorf("%s: %s: %s: %s", filepath.Base(file), title, problem, expression)
+		d := readDashboard(t, file)
+		for _, panel := range d.Panels {
+			for _, target := range panel.Targets {
+				expression := replaced.Replace(target.Expr)
+				if _, problem := ask(t, expression, atMost(panel.FieldConfig.Defaults.Unit, expression)); problem != "" {
+					t.Errorf("%s: %s: %s: %s", filepath.Base(file), panel.Title, problem, expression)
 				}
+			}
+		}
+		for _, variable := range d.Templating.List {
+			if variable.Type == "query" && !slices.Contains(choices(t, variable.Query), "gc") { // each is one of the namespace
+				t.Errorf("%s: the variable %s, %s, has no gc", filepath.Base(file), variable.Name, variable.Query)
 			}
 		}
 	}
@@ -114,7 +125,7 @@ func TestMEveryPanelHasData(t *testing.T) {
 		"groupcast_agent_received_bytes_total", "groupcast_gatherer_received_bytes_total", "groupcast_gatherer_window_bytes",
 		"groupcast_replicator_received_bytes_total", "groupcast_replicator_sent_packets_total", "groupcast_replicator_window_packets",
 	} {
-		if most, problem := ask(t, "sum("+moves+`{namespace="gc"})`); most <= 0 || problem != "" {
+		if most, problem := ask(t, "sum("+moves+`{namespace="gc"})`, 1e13); most <= 0 || problem != "" {
 			t.Errorf("%s is %g at most: %s", moves, most, problem)
 		}
 	}
@@ -167,29 +178,71 @@ func work(t *testing.T) {
 	}
 }
 
-// queries returns what each panel of a dashboard asks for.
-func queries(t *testing.T, file string) map[string][]string {
+// dashboard is what of one asks for data.
+type dashboard struct {
+	Panels []struct {
+		Title       string
+		FieldConfig struct{ Defaults struct{ Unit string } }
+		Targets     []struct{ Expr string }
+	}
+	Templating struct {
+		List []struct{ Name, Type, Query string }
+	}
+}
+
+func readDashboard(t *testing.T, file string) (d dashboard) {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var dashboard struct {
-		Panels []struct {
-			Title   string
-			Targets []struct{ Expr string }
-		}
-	}
-	if err := json.Unmarshal(text, &dashboard); err != nil {
+	if err := json.Unmarshal(text, &d); err != nil {
 		t.Fatal(err)
 	}
-	all := make(map[string][]string)
-	for _, panel := range dashboard.Panels {
-		for _, target := range panel.Targets {
-			all[panel.Title] = append(all[panel.Title], strings.NewReplacer("$__rate_interval", "2m", "$namespace", "gc").Replace(target.Expr))
-		}
+	return d
+}
+
+// replaced stands for what Grafana replaces in a query.
+var replaced = strings.NewReplacer("$__rate_interval", "2m", "$namespace", "gc")
+
+// ofOne is an expression of what is 1 at most, of one or of all together.
+var ofOne = regexp.MustCompile(`^(min|max)( by \(\w+\))? ?\((groupcast_gatherer_fairness|groupcast_replicator_offload|groupcast_manager_(leading|read_only)|etcd_server_is_leader)\{`)
+
+// atMost returns the greatest number that is sane for what a panel asks for, in its unit.
+func atMost(unit, expression string) float64 {
+	if ofOne.MatchString(expression) {
+		return 1
 	}
-	return all
+	switch unit {
+	case "percentunit":
+		return 1
+	case "s": // the longest of all buckets
+		return 3600
+	case "ms":
+		return 3600e3
+	case "Bps":
+		return 1e11
+	case "ops", "reqps", "pps":
+		return 1e7
+	case "short": // counts and revisions
+		return 1e9
+	}
+	return 1e13
+}
+
+// choices returns what Grafana offers for a variable: the values of a label of a metric.
+func choices(t *testing.T, query string) []string {
+	t.Helper()
+	asked := regexp.MustCompile(`^label_values\((\w+), (\w+)\)$`).FindStringSubmatch(query)
+	if asked == nil {
+		t.Fatalf("a variable asks for %q", query)
+	}
+	text := gc.kubectl(t, "get", "--raw", "/api/v1/namespaces/gc/pods/prometheus:9090/proxy/api/v1/label/"+asked[2]+"/values?"+url.Values{"match[]": {asked[1]}}.Encode())
+	var got struct{ Data []string }
+	if err := json.Unmarshal([]byte(text), &got); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	return got.Data
 }
 
 // answer is Prometheus's.
@@ -203,8 +256,8 @@ type answer struct {
 }
 
 // ask asks Prometheus as a panel does, and says what is wrong with the answer: an error, a warning, nothing, or a
-// number that cannot be; or else the greatest number.
-func ask(t *testing.T, expression string) (most float64, problem string) {
+// number that is less than 0 or more than it can be; or else the greatest number.
+func ask(t *testing.T, expression string, bound float64) (most float64, problem string) {
 	t.Helper()
 	now := time.Now().Unix()
 	asked := url.Values{"query": {expression}, "start": {fmt.Sprint(now - 180)}, "end": {fmt.Sprint(now)}, "step": {"2"}}
@@ -223,8 +276,8 @@ func ask(t *testing.T, expression string) (most float64, problem string) {
 	for _, line := range got.Data.Result {
 		for _, point := range line.Values {
 			value, err := strconv.ParseFloat(fmt.Sprint(point[1]), 64)
-			if err != nil || math.IsInf(value, 0) || value < 0 || value > 1e13 {
-				return 0, fmt.Sprintf("%v is no sane number", point[1])
+			if err != nil || math.IsInf(value, 0) || value < 0 || value > 1.01*bound { // what a ratio is of is not read at once
+				return 0, fmt.Sprintf("%v is no number from 0 to %g", point[1], bound)
 			}
 			if !math.IsNaN(value) { // a quantile of nothing
 				numbers, most = numbers+1, max(most, value)
