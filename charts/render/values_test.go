@@ -194,6 +194,38 @@ func TestEtcdSecretIsUsed(t *testing.T) {
 	}
 }
 
+// Managers show the certificate that a Secret has, where it is mounted, and their own where none is named.
+func TestMountedCertificateIsUsed(t *testing.T) {
+	for secret, want := range map[string]string{"": "", "managers-tls": "/etc/groupcast-tls"} {
+		values := map[string]any{"manager": map[string]any{"tls": map[string]any{"existingSecret": secret}}}
+		own, _ := configuration(t, values, "manager")["identity"].(map[string]any)
+		if dir, _ := own["tlsDir"].(string); dir != want {
+			t.Errorf("with the Secret %q, managers read certificates in %q, want %q", secret, dir, want)
+		}
+		objects, _, _, err := Render(t.Context(), "release", "default", values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range objects {
+			if labels, spec := pod(t, o); labels["app.kubernetes.io/component"] == "manager" && mountedFrom(spec, "/etc/groupcast-tls") != secret {
+				t.Errorf("with the Secret %q, %s %s has that of %q there", secret, o.Kind.Kind, o.Name, mountedFrom(spec, "/etc/groupcast-tls"))
+			}
+		}
+	}
+}
+
+// mountedFrom returns the Secret that a pod's container has in a directory.
+func mountedFrom(spec *corev1.PodSpec, dir string) string {
+	for _, m := range spec.Containers[0].VolumeMounts {
+		for _, v := range spec.Volumes {
+			if m.MountPath == dir && v.Name == m.Name && v.Secret != nil {
+				return v.Secret.SecretName
+			}
+		}
+	}
+	return ""
+}
+
 // A key of a map that is null, as --set KEY=null makes it, is none: the schema takes it, and nothing of it is rendered.
 func TestNullTakesAKeyOut(t *testing.T) {
 	taken := map[string]any{"taken-out": nil}

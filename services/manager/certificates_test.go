@@ -128,6 +128,20 @@ func TestCertificateOfAnotherIssuer(t *testing.T) {
 	}
 }
 
+// Several managers may show one certificate of another issuer, as where a Secret is mounted into all their pods: its name
+// need not be that of any. What comes to one that does not lead is done by the leader, which believes it.
+func TestManagersShareACertificate(t *testing.T) {
+	mounted := identity.FilesIn(filepath.Join(t.TempDir(), "mounted"))
+	issueFiles(t, filepath.Join(t.TempDir(), "another-issuer"), identity.ID{Role: identity.Manager, Name: "all-of-them"}, 0, mounted)
+	c := managertest.StartCluster(t, 2, "--identity-tls-dir="+filepath.Dir(mounted.Key))
+	c.Leader(t)
+	for _, p := range c.Managers {
+		if _, err := p.Client(t).CreateGroup(t.Context(), filepath.Base(p.Dir), sdk.Policy{}); err != nil {
+			t.Errorf("by way of %s: %v", filepath.Base(p.Dir), err)
+		}
+	}
+}
+
 // shown returns the serial number of the certificate that a server shows.
 func shown(t *testing.T, address string) string {
 	t.Helper()

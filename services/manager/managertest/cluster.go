@@ -19,15 +19,16 @@ type Cluster struct {
 	Managers []*Process
 }
 
-// StartCluster starts managers that end with the test.
-func StartCluster(t testing.TB, size int) *Cluster {
+// StartCluster starts managers that end with the test. Args are added to the command line of each.
+func StartCluster(t testing.TB, size int, args ...string) *Cluster {
 	t.Helper()
 	dir := t.TempDir()
 	c := &Cluster{Etcd: storetest.StartEtcd(t)}
 	for i := range size {
-		p := NewProcess(t, filepath.Join(dir, fmt.Sprintf("manager-%d", i)),
-			fmt.Sprintf("--name=manager-%d", i), "--store-endpoints="+c.Etcd.Endpoint,
-			"--identity-ca-dir="+filepath.Join(dir, "ca"))
+		p := NewProcess(t, filepath.Join(dir, fmt.Sprintf("manager-%d", i)), append([]string{
+			fmt.Sprintf("--name=manager-%d", i), "--store-endpoints=" + c.Etcd.Endpoint,
+			"--identity-ca-dir=" + filepath.Join(dir, "ca"),
+		}, args...)...)
 		p.Start(t)
 		p.WaitServing(t) // the first one makes the CA that all share
 		c.Managers = append(c.Managers, p)
