@@ -12,10 +12,16 @@ import (
 // sources is what the image's build reads.
 var sources = []string{"go.mod", "go.sum", "internal", "sdk", "services"}
 
-// Every binary is the same, byte for byte, from two directories, with the flags that images and `make build` are built with. What is
-// compiled comes out of Go's cache if nothing of its directory went into it, so that it costs little more than linking.
+// Every binary is the same, byte for byte, from two directories, with the flags that images and `make build` are built with; one of
+// them is a clone, which Go would stamp binaries with, the other has no repository, as where images are built. What is compiled comes out of Go's cache if nothing of its directory went
+// into it, so that it costs little more than linking.
 func TestSameBitsFromTheSameSources(t *testing.T) {
-	first, second := build(t, "here"), build(t, filepath.Join("somewhere", "else"))
+	first, second := build(t, "here"), build(t, filepath.Join("somewhere", "else"), func(dir string) {
+		t.Setenv("GOFLAGS", "-buildvcs=true") // whatever the machine's are
+		run(t, dir, "git", "init", "--quiet")
+		run(t, dir, "git", "add", ".")
+		run(t, dir, "git", "-c", "user.name=builder", "-c", "user.email=builder@example.org", "commit", "--quiet", "--message", "what is built")
+	})
 	services, err := filepath.Glob("../../services/*/cmd/*")
 	if err != nil || len(first) != len(services) || len(services) < 6 {
 		t.Fatalf("%d binaries of %d services: %v", len(first), len(services), err)
@@ -27,8 +33,8 @@ func TestSameBitsFromTheSameSources(t *testing.T) {
 	}
 }
 
-// build returns what is built in a directory with a copy of the sources, by name.
-func build(t *testing.T, name string) map[string][]byte {
+// build returns what is built in a directory with a copy of the sources, by name, after what is to be done there first.
+func build(t *testing.T, name string, first ...func(dir string)) map[string][]byte {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -36,6 +42,9 @@ func build(t *testing.T, name string) map[string][]byte {
 	}
 	for _, source := range sources {
 		run(t, "../..", "cp", "-r", source, dir)
+	}
+	for _, do := range first {
+		do(dir)
 	}
 	run(t, dir, "services/build.sh", "-o", "out/", "./services/...")
 	built, err := os.ReadDir(filepath.Join(dir, "out"))
