@@ -109,8 +109,10 @@ func (p panel) check(t *testing.T, file string) {
 			}
 			return nil
 		})
-		if windows := regexp.MustCompile(`\[([^\]]+)\]`).FindAllStringSubmatch(target.Expr, -1); len(windows) > 0 && windows[0][1] != "$__rate_interval" {
-			t.Errorf("%s: %q takes a rate over %s", file, p.Title, windows[0][1])
+		for _, window := range regexp.MustCompile(`\[([^\]]+)\]`).FindAllStringSubmatch(target.Expr, -1) {
+			if window[1] != "$__rate_interval" {
+				t.Errorf("%s: %q takes a rate over %s", file, p.Title, window[1])
+			}
 		}
 	}
 }
