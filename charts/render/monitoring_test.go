@@ -247,6 +247,28 @@ func TestAlertsHaveRunbooksAndTests(t *testing.T) {
 	}
 }
 
+// What is recorded is for an alert: dashboards do without, for they can be had without the rules.
+func TestWhatIsRecordedIsUsed(t *testing.T) {
+	var records, alerts []string
+	for _, group := range rules(t) {
+		for _, rule := range group.Rules {
+			if rule.Record != "" {
+				records = append(records, rule.Record)
+			} else {
+				alerts = append(alerts, rule.Expr)
+			}
+		}
+	}
+	for _, record := range records {
+		if !strings.Contains(strings.Join(alerts, "\n"), record) {
+			t.Errorf("%s is recorded, and no alert asks for it", record)
+		}
+	}
+	if len(records) == 0 {
+		t.Error("no recording rule was found")
+	}
+}
+
 // expectations returns whether the tests of rules expect the alert that they are named after, each time they look, by what
 // they are called: the alert, and " fires" or " is quiet". A test without series looks at nothing.
 func expectations(t *testing.T) map[string][]bool {
