@@ -219,6 +219,8 @@ def control():
             lines("Term", "Grows with every change of the leader.", "short", Query("max(groupcast_manager_term{HERE})", "term")),
             lines("State", "The revision of the state that each manager sees: together, but for moments.", "short",
                   Query("max by (pod) (groupcast_manager_revision{HERE})", "{{pod}}")),
+            lines("Certificates", "How long the managers' certificates are valid yet: those of the built-in CA are renewed at half of an hour.", "s",
+                  Query("min by (pod) (groupcast_manager_certificate_expiry_timestamp_seconds{HERE}) - time()", "{{pod}}")),
         ]),
         ("Embedded store", [
             lines("Changes", "What the managers' stores agree on, and what they could not. An external etcd is watched by its own metrics.", "ops",

@@ -60,7 +60,7 @@ func TestCertificateIsRenewedAtHalfLife(t *testing.T) {
 }
 
 // A manager with certificates from elsewhere shows a new one as soon as its files
-// change, and what is connected stays so.
+// change, and what is connected stays so. Its metrics say until when it is valid.
 func TestMountedCertificateIsReloaded(t *testing.T) {
 	config := managertest.Config(t.TempDir())
 	config.Identity.TLSDir = filepath.Join(t.TempDir(), "mounted")
@@ -76,9 +76,15 @@ func TestMountedCertificateIsReloaded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	ends := func() bool {
+		return gauge(t, m, "groupcast_manager_certificate_expiry_timestamp_seconds") == float64(expiry(t, config.Identity.TLSDir).Unix())
+	}
+	if !ends() || gauge(t, m, "groupcast_manager_certificate_issued_timestamp_seconds") >= float64(time.Now().Unix()) {
+		t.Error("it is not said how long the certificate is valid")
+	}
 	before := shown(t, m.Address)
 	issueFiles(t, config.Identity.CADir, self, 0, mounted)
-	eventually(t, 10*time.Second, "the new certificate is shown", func() bool { return shown(t, m.Address) != before })
+	eventually(t, 10*time.Second, "the new certificate is shown", func() bool { return shown(t, m.Address) != before && ends() })
 	if err := session.Leave(t.Context()); err != nil {
 		t.Errorf("the session that was there before: %v", err)
 	}

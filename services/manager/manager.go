@@ -86,7 +86,7 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 	if err := state.EndEarlierTerms(ctx, leading.self); err != nil {
 		return err
 	}
-	registerMetrics(env.Metrics, shown, leading, state, server)
+	registerMetrics(env.Metrics, shown, leading, state, server, own)
 
 	group, ctx := errgroup.WithContext(ctx)
 	loaded, accessible := make(chan struct{}), make(chan struct{})

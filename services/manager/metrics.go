@@ -1,6 +1,9 @@
 package manager
 
 import (
+	"crypto/x509"
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/groupcast/groupcast/internal/identity"
@@ -10,7 +13,7 @@ import (
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
-func registerMetrics(registry prometheus.Registerer, shown *view.View, leading *leadership, state *store.Store, server *api.Server) {
+func registerMetrics(registry prometheus.Registerer, shown *view.View, leading *leadership, state *store.Store, server *api.Server, own identity.Source) {
 	gauge := func(name, help string, value func() float64) {
 		registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
 	}
@@ -29,6 +32,17 @@ func registerMetrics(registry prometheus.Registerer, shown *view.View, leading *
 	gauge("groupcast_manager_leading", "1 while this manager leads.", func() float64 { return truth(leading.Registry() != nil) })
 	gauge("groupcast_manager_term", "The term of the manager that leads; 0 while none does.", func() float64 { return float64(leading.Leader().Term) })
 	gauge("groupcast_manager_revision", "The revision of the state that this manager sees.", func() float64 { return float64(shown.Revision()) })
+	certificate := func(moment func(*x509.Certificate) time.Time) func() float64 {
+		return func() float64 {
+			credentials, err := own.Credentials()
+			if err != nil {
+				return 0
+			}
+			return float64(moment(credentials.Certificate.Leaf).Unix())
+		}
+	}
+	gauge("groupcast_manager_certificate_issued_timestamp_seconds", "Since when this manager's certificate is valid.", certificate(func(c *x509.Certificate) time.Time { return c.NotBefore }))
+	gauge("groupcast_manager_certificate_expiry_timestamp_seconds", "Until when this manager's certificate is valid.", certificate(func(c *x509.Certificate) time.Time { return c.NotAfter }))
 	gauge("groupcast_manager_read_only", "1 while writes are refused because the store has no room.", func() float64 { return truth(state.Room() != nil) })
 }
 
