@@ -3,6 +3,8 @@ package render
 import (
 	"bytes"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -159,6 +161,27 @@ func TestWhatStaysAfterUninstallation(t *testing.T) {
 		}
 		if !slices.Equal(kept, want) {
 			t.Errorf("%s: %v stay, want %v", profile, kept, want)
+		}
+	}
+}
+
+// What changed is listed as those who show charts read it.
+func TestChangesAreListed(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(Chart, "Chart.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var chart struct{ Annotations map[string]string }
+	if err := sigsyaml.Unmarshal(text, &chart); err != nil {
+		t.Fatal(err)
+	}
+	var changes []struct{ Kind, Description string }
+	if err := sigsyaml.UnmarshalStrict([]byte(chart.Annotations["artifacthub.io/changes"]), &changes); err != nil || len(changes) == 0 {
+		t.Fatalf("%d changes, %v", len(changes), err)
+	}
+	for _, one := range changes {
+		if !slices.Contains([]string{"added", "changed", "deprecated", "removed", "fixed", "security"}, one.Kind) || one.Description == "" {
+			t.Errorf("a change is %+v", one)
 		}
 	}
 }
