@@ -137,9 +137,9 @@ func (c *Config) Validate() error {
 	return errors.Join(problems...)
 }
 
-// reachable returns where other managers reach this one, which listens at an address. Who has only a pod's IP writes it in
+// announced returns where other managers reach this one, which listens at an address. Who has only a pod's IP writes it in
 // brackets, of whichever family it is: they go where it is IPv4.
-func (c *Config) reachable(listening string) string {
+func (c *Config) announced(listening string) string {
 	host, port, err := net.SplitHostPort(c.Address)
 	if err != nil { // there is none
 		return listening

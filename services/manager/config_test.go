@@ -32,7 +32,7 @@ func TestAddressIsOfEitherFamily(t *testing.T) {
 		if err := config.Validate(); err != nil {
 			t.Errorf("%q: %v", text, err)
 		}
-		if got := manager.Reachable(config, "127.0.0.1:1"); got != want {
+		if got := manager.Announced(config, "127.0.0.1:1"); got != want {
 			t.Errorf("%q: others are told %q, want %q", text, got, want)
 		}
 	}

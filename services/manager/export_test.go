@@ -21,5 +21,5 @@ func Goodbye(ctx context.Context, self store.Candidate, of *store.Store) {
 	(&leadership{self: self, store: of, log: slog.New(slog.DiscardHandler)}).goodbye(ctx)
 }
 
-// Reachable is where other managers reach one that listens at an address.
-func Reachable(config *Config, listening string) string { return config.reachable(listening) }
+// Announced is where other managers reach one that listens at an address.
+func Announced(config *Config, listening string) string { return config.announced(listening) }

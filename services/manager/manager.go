@@ -80,7 +80,7 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 	}
 	server.Register(port.Server)
 	leading.self = store.Candidate{
-		Name: config.Name, Address: config.reachable(port.Addr()), Version: version.String(), Started: server.Started.Unix(), Member: state.Member(),
+		Name: config.Name, Address: config.announced(port.Addr()), Version: version.String(), Started: server.Started.Unix(), Member: state.Member(),
 	}
 	server.Address = leading.self.Address
 	if err := state.EndEarlierTerms(ctx, leading.self); err != nil {
