@@ -13,6 +13,10 @@ import (
 // mostHalfOpen is how long a link may be held whose other end is gone (E, goal 4).
 const mostHalfOpen = 10 * time.Second
 
+// mostOfTwoBlamed is how long bytes may stand still where an agent blames its neighbour, which is taken out first: what an
+// agent that moves nothing would stay if nobody complained.
+const mostOfTwoBlamed = 15 * time.Second
+
 // A cable that is cut without a word, in the middle of a delivery.
 func TestC4CutWithBytesUnderWay(t *testing.T) {
 	t.Parallel()
@@ -23,17 +27,17 @@ func TestC4CutWithBytesUnderWay(t *testing.T) {
 	n.Cut("agent-b")
 	n.AwaitComplete(p)
 	stalls.End()
-	wantShortStalls(t, stalls, "m2", "m3")
+	wantShortStalls(t, stalls, mostStall, "m2", "m3")
 	n.Heal("agent-b")
 	n.AwaitComplete(n.Push(n.Object("next", 1<<20)))
 }
 
-func wantShortStalls(t *testing.T, stalls *faults.Stalls, members ...string) {
+func wantShortStalls(t *testing.T, stalls *faults.Stalls, most time.Duration, members ...string) {
 	t.Helper()
 	for _, name := range members {
 		t.Logf("%s stood still for %v", name, stalls.Of(name))
-		if got := stalls.Of(name); got > mostStall {
-			t.Errorf("%s stood still for %v, want %v at most", name, got, mostStall)
+		if got := stalls.Of(name); got > most {
+			t.Errorf("%s stood still for %v, want %v at most", name, got, most)
 		}
 	}
 }
@@ -114,7 +118,7 @@ func TestC5OneWayCut(t *testing.T) {
 	n.CutTo("agent-b")
 	n.AwaitComplete(p)
 	stalls.End()
-	wantShortStalls(t, stalls, "m2", "m3")
+	wantShortStalls(t, stalls, mostStall, "m2", "m3")
 	n.Heal("agent-b")
 	n.WantNothingTwice()
 }
@@ -125,8 +129,11 @@ func TestC15LargePacketsVanish(t *testing.T) {
 	n := faults.Start(t, faults.Topology{Agents: 3, Members: "abbc", Cables: map[string]link.Shape{"agent-b": {}}})
 	p := n.Push(n.Object("model", 32<<20), "--rate", "8MB")
 	n.AwaitBytes(p, "m2", 4<<20)
+	stalls := n.WatchStalls(p)
 	proof := n.Swallow("agent-b")
 	n.AwaitComplete(p)
+	stalls.End()
+	wantShortStalls(t, stalls, mostOfTwoBlamed, "m1", "m2", "m3", "m4")
 	if err := proof(); err != nil {
 		t.Error(err)
 	}
