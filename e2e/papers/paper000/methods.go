@@ -16,12 +16,12 @@ import (
 var Split = experiment.Experiment{
 	Paper: "000",
 	Name:  "split",
-	About: "figures 6 to 12: session agents at the routers, hop and end-to-end, beside unicast; about 13 minutes",
+	About: "figures 6 to 12: session agents at the routers, hop and end-to-end, beside unicast; about 16 minutes",
 	Run:   compare,
 }
 
 // What a run has if the caller wants nothing else. It is less than the paper's, so that
-// all points together take a quarter of an hour at most.
+// all points together take a quarter of an hour.
 const (
 	splitDuration = 8 * time.Second
 	splitRuns     = 1
@@ -51,11 +51,11 @@ const (
 
 var methods = []method{byUnicast, byEndToEnd, byHop, newEndToEnd, newHop, bbrHop}
 
-// methodsAt are those that are measured at a point: another congestion control only with
-// one sender, and new connections only where not merely the number of members varies.
-func methodsAt(p point) []method {
+// methodsAt are those that are measured at a point: the paper's at each; others with one member in each network, at the
+// lowest and the highest load, another congestion control with one sender, and new connections with four at the shorter delay.
+func (m measured) methodsAt(p point) []method {
 	switch {
-	case p.members > 1:
+	case p.members > 1, !slices.Contains(m.ends(), p.load), p.senders > 1 && p.trunkDelay != delays[0]:
 		return methods[:3]
 	case p.senders > 1:
 		return methods[:5]
@@ -90,7 +90,7 @@ func compare(ctx context.Context, options experiment.Options) (*measure.Result, 
 		m.loads = splitLoads
 	}
 	for _, p := range m.points() {
-		for _, how := range methodsAt(p) {
+		for _, how := range m.methodsAt(p) {
 			o, err := how.repeat(ctx, p, options)
 			if err != nil {
 				return nil, fmt.Errorf("%s, %v: %w", how, p, err)
@@ -113,32 +113,33 @@ func (m measured) points() (list []point) {
 			list = append(list, p)
 		}
 	}
-	for _, load := range m.loads {
-		for _, delay := range delays {
+	for _, delay := range delays {
+		for _, load := range m.loads {
 			add(m.one(1, delay, load))
+			add(m.many(delay, load))
 		}
-		add(m.many(load))
-	}
-	for _, members := range m.members {
-		for _, load := range m.figure6Loads() {
-			add(m.one(members, delays[0], load))
+		for _, members := range m.members {
+			for _, load := range m.ends() {
+				add(m.one(members, delay, load))
+			}
 		}
 	}
 	return list
 }
 
-// figure6Loads are the lowest and the highest: lines of figure 6.
-func (m measured) figure6Loads() []float64 {
-	return slices.Compact([]float64{slices.Min(m.loads), slices.Max(m.loads)})
-}
+// ends are the lowest load and the highest: lines of figure 6.
+func (m measured) ends() []float64 { return slices.Compact([]float64{m.low(), m.high()}) }
+
+func (m measured) low() float64  { return slices.Min(m.loads) }
+func (m measured) high() float64 { return slices.Max(m.loads) }
 
 func (m measured) one(members int, delay time.Duration, load float64) point {
 	return point{senders: 1, members: members, trunkDelay: delay, load: load, scale: m.scale}
 }
 
 // many is a point with four senders.
-func (m measured) many(load float64) point {
-	return point{senders: 4, members: 1, trunkDelay: delays[0], load: load, scale: m.scale}
+func (m measured) many(delay time.Duration, load float64) point {
+	return point{senders: 4, members: 1, trunkDelay: delay, load: load, scale: m.scale}
 }
 
 // repeat is the mean of all runs at a point.
@@ -156,6 +157,8 @@ func (how method) repeat(ctx context.Context, p point, options experiment.Option
 		mean.consumption += o.consumption * share
 		mean.sent += o.sent * share
 		mean.reception += o.reception * share
+		mean.near += o.near * share
+		mean.far += o.far * share
 		mean.cache += o.cache * share
 		mean.tally.add(o.tally)
 		mean.sources, mean.late = o.sources, o.late
@@ -191,6 +194,7 @@ so that 100 is a full link as in the paper. Unicast is one lasting TCP connectio
 (hop) and End-End (end-to-end) are a session agent at each router and a process for each member, with TLS; a sender sends one stream, over connections
 that last, as the paper's do. The lines called "new" are the same with an object for every %.3[4]g MB, each with new connections, %d of a sender
 under way at once; the one called "bbr" has that in place of reno. A member counts what it has on its disk. The manager is reached past the network.
+The cache ratio is of the most that SA1 was seen to cache at once, looked at five times a second, or of the most that it says it cached of one delivery.
 %d run(s) of %v at a point, twice that with four senders; the paper has 5 of 100 s.`, m.scale, rate/link.Rate(m.scale), outputBuffer/m.scale,
 			float64(dataSize)/float64(m.scale)/1e6, splitAhead, options.Runs, options.Duration),
 		Tables: []measure.Table{m.verdicts(), m.table()},
@@ -204,7 +208,7 @@ func (m measured) table() measure.Table {
 		"deliveries complete", "under way at the end", "failed", "emulator late, 99 %",
 	}}
 	for _, p := range m.points() {
-		for _, how := range methodsAt(p) {
+		for _, how := range m.methodsAt(p) {
 			o := m.at[how][p]
 			row := []string{
 				string(how), fmt.Sprint(p.senders), fmt.Sprint(p.members), p.trunkDelay.String(), measure.Short(p.load), measure.Short(o.consumption),
@@ -248,8 +252,8 @@ func (m measured) figure6(y measure.Axis, value index) measure.Chart {
 		File: "figure6", Title: "Figure 6: bandwidth consumption between ma1 and SA1", Kind: measure.Marks, Y: y,
 		X: measure.Axis{Label: "Number of members in each network", Min: 0.5, Max: mostMembers + 0.5},
 	}
-	for _, load := range m.figure6Loads() {
-		for _, how := range methodsAt(point{members: mostMembers}) {
+	for _, load := range m.ends() {
+		for _, how := range methods[:3] {
 			line := measure.Series{Name: fmt.Sprintf("%s, load %.1f", how, load)}
 			for _, members := range m.members {
 				line.Points = append(line.Points, measure.Point{X: float64(members), Y: value(m.at[how][m.one(members, delays[0], load)])})
@@ -260,10 +264,13 @@ func (m measured) figure6(y measure.Axis, value index) measure.Chart {
 	return chart
 }
 
+// line has a mark at each load at which the method was measured.
 func (m measured) line(name string, how method, value index, at func(load float64) point) measure.Series {
 	line := measure.Series{Name: name}
 	for _, load := range m.loads {
-		line.Points = append(line.Points, measure.Point{X: load, Y: value(m.at[how][at(load)])})
+		if o, isMeasured := m.at[how][at(load)]; isMeasured {
+			line.Points = append(line.Points, measure.Point{X: load, Y: value(o)})
+		}
 	}
 	return line
 }
@@ -271,9 +278,8 @@ func (m measured) line(name string, how method, value index, at func(load float6
 func (m measured) oneToMany(file, title string, y measure.Axis, value index) measure.Chart {
 	chart := measure.Chart{File: file, Title: title, Kind: measure.Marks, X: loadAxis, Y: y}
 	for _, delay := range delays {
-		for _, how := range methods {
-			name := fmt.Sprintf("%s (%d ms)", how, delay.Milliseconds())
-			chart.Series = append(chart.Series, m.line(name, how, value, func(load float64) point { return m.one(1, delay, load) }))
+		for _, how := range m.methodsAt(m.one(1, delay, m.high())) {
+			chart.Series = append(chart.Series, m.line(named(how, delay), how, value, func(load float64) point { return m.one(1, delay, load) }))
 		}
 	}
 	return chart
@@ -281,18 +287,26 @@ func (m measured) oneToMany(file, title string, y measure.Axis, value index) mea
 
 func (m measured) manyToMany(file, title string, y measure.Axis, value index) measure.Chart {
 	chart := measure.Chart{File: file, Title: title, Kind: measure.Marks, X: loadAxis, Y: y}
-	for _, how := range methodsAt(m.many(1)) {
-		chart.Series = append(chart.Series, m.line(string(how), how, value, m.many))
+	for _, delay := range delays {
+		for _, how := range m.methodsAt(m.many(delay, m.high())) {
+			chart.Series = append(chart.Series, m.line(named(how, delay), how, value, func(load float64) point { return m.many(delay, load) }))
+		}
 	}
 	return chart
 }
 
 func (m measured) figure12(y measure.Axis, value index) measure.Chart {
 	chart := measure.Chart{File: "figure12", Title: "Figure 12: cache ratio of SA1", Kind: measure.Marks, X: loadAxis, Y: y}
-	for _, how := range methodsAt(m.many(1))[1:] {
-		chart.Series = append(chart.Series,
-			m.line(string(how)+", 1 sender", how, value, func(load float64) point { return m.one(1, delays[0], load) }),
-			m.line(string(how)+", 4 senders", how, value, m.many))
+	for _, delay := range delays {
+		for _, how := range []method{byEndToEnd, byHop} {
+			chart.Series = append(chart.Series,
+				m.line(named(how, delay)+", 1 sender", how, value, func(load float64) point { return m.one(1, delay, load) }),
+				m.line(named(how, delay)+", 4 senders", how, value, func(load float64) point { return m.many(delay, load) }))
+		}
 	}
 	return chart
+}
+
+func named(how method, delay time.Duration) string {
+	return fmt.Sprintf("%s (%d ms)", how, delay.Milliseconds())
 }

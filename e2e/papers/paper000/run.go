@@ -34,6 +34,8 @@ type outcome struct {
 	// reception is T_r: of the member that gets least; with several senders, of all
 	// that a member gets, in the mean over the members (000 §V-B).
 	reception float64
+	// near and far are what a member gets in the mean at the sender's router and behind the other, with one sender.
+	near, far float64
 	sources   int     // how many senders a member receives from
 	cache     float64 // C_max / D_max of SA1
 	late      link.Lateness
@@ -143,16 +145,29 @@ func (m *measurement) end(received map[*lab.Host]link.Bytes) outcome {
 		sources:     max(1, len(m.senders)-1),
 		late:        m.uplinks[0].Lateness(),
 	}
-	least, sum := received[m.receivers[0]], link.Bytes(0)
+	o.reception = m.leastOf(received, took)
+	if len(m.senders) > 1 {
+		o.reception = meanOf(received, m.receivers, took)
+	}
+	near, far := m.sides()
+	o.near, o.far = meanOf(received, near, took), meanOf(received, far, took)
+	return o
+}
+
+func (m *measurement) leastOf(received map[*lab.Host]link.Bytes, took time.Duration) float64 {
+	least := received[m.receivers[0]]
 	for _, receiver := range m.receivers {
 		least = min(least, received[receiver])
-		sum += received[receiver]
 	}
-	o.reception = mbit(least, took)
-	if len(m.senders) > 1 {
-		o.reception = mbit(sum, took) / float64(len(m.receivers))
+	return mbit(least, took)
+}
+
+func meanOf(received map[*lab.Host]link.Bytes, hosts []*lab.Host, took time.Duration) float64 {
+	sum := link.Bytes(0)
+	for _, host := range hosts {
+		sum += received[host]
 	}
-	return o
+	return mbit(sum, took) / float64(max(1, len(hosts)))
 }
 
 func mbit(size link.Bytes, during time.Duration) float64 {

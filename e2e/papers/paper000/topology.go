@@ -62,6 +62,18 @@ func figure5(seed uint64, p point) *network {
 	return n
 }
 
+// sides are the receivers at the first router, where ma1 is, and those behind the trunk.
+func (n *network) sides() (near, far []*lab.Host) {
+	for _, receiver := range n.receivers {
+		if n.router[receiver] == n.routers[0] {
+			near = append(near, receiver)
+		} else {
+			far = append(far, receiver)
+		}
+	}
+	return near, far
+}
+
 // data is what is sent at a time.
 func (n *network) data() link.Bytes { return dataSize / link.Bytes(n.scale) }
 

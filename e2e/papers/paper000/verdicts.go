@@ -3,182 +3,295 @@ package paper000
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/groupcast/groupcast/e2e/lab/measure"
 )
 
-// verdicts tells for each sentence of 000 §V about the figures whether it is seen here.
+// margin is by how much one must differ from another to be more or less: single runs differ as much by themselves.
+const margin = 0.02
+
+// verdicts tells for each sentence of 000 §V about the figures whether it is seen here, at every point that it speaks of.
 func (m measured) verdicts() measure.Table {
 	t := measure.Table{Title: "What the paper's text says, and what is seen here", Columns: []string{"section V, in short", "seen", "same"}}
-	for _, v := range []func() (sentence, seen string, same bool){
-		m.consumesOnce, m.consumesPerMember, m.receivesMore, m.unicastStarves, m.proportional, m.delayMatters, m.unicastFalls, m.staysEffective,
-		m.lowLoadSaves, m.hopSendsMost, m.hopReceptionFalls, m.endToEndReceives, m.endToEndEffective,
+	for _, sentence := range []func() verdict{
+		m.consumesLess, m.consumesOnce, m.consumesPerMember, m.receivesMore, m.farReceivesLess, m.nearTakesMost, m.unicastStarves, m.proportional,
+		m.delayMatters, m.unicastFalls, m.staysEffective,
+		m.lowLoadSaves, m.hopSendsMost, m.unicastReceptionFalls, m.hopReceptionFalls, m.endToEndReceives, m.endToEndEffective,
 		m.cacheOfOne, m.cacheOfMany, m.hopCachesMost, m.endToEndCachesLess,
 	} {
-		sentence, seen, same := v()
-		t.Rows = append(t.Rows, []string{sentence, seen, map[bool]string{true: "yes", false: "no"}[same]})
+		v := sentence()
+		t.Rows = append(t.Rows, []string{v.sentence, v.seen, v.same()})
 	}
 	return t
 }
 
-func (m measured) low() float64  { return slices.Min(m.loads) }
-func (m measured) high() float64 { return slices.Max(m.loads) }
-
-// alone is a method's outcome with one sender and one member in each network.
-func (m measured) alone(how method, delay time.Duration, load float64) outcome {
-	return m.at[how][m.one(1, delay, load)]
+// verdict is at how many points a sentence holds, of those that it speaks of.
+type verdict struct {
+	sentence, seen string
+	hold, of       int
 }
 
-// together is a method's outcome with four senders.
-func (m measured) together(how method, load float64) outcome { return m.at[how][m.many(load)] }
-
-// uplinks are the consumptions with the fewest and the most members.
-func (m measured) uplinks(how method, load float64) (fewest, most float64) {
-	at := func(members int) float64 { return m.at[how][m.one(members, delays[0], load)].consumption }
-	return at(slices.Min(m.members)), at(slices.Max(m.members))
+func (v verdict) same() string {
+	switch v.hold {
+	case v.of:
+		return "yes"
+	case 0:
+		return "no"
+	}
+	return fmt.Sprintf("at %d of %d points", v.hold, v.of)
 }
 
-func (m measured) consumesOnce() (sentence, seen string, same bool) {
-	hop1, hop5 := m.uplinks(byHop, m.low())
-	end1, end5 := m.uplinks(byEndToEnd, m.low())
-	return "V-A: both proposed methods consume only what the data needs, whatever the number of members",
-		fmt.Sprintf("load %.1f, %d and %d members: hop %.1f and %.1f Mbit/s, end-to-end %.1f and %.1f", m.low(), m.members[0], slices.Max(m.members), hop1, hop5, end1, end5),
-		near(hop1, hop5, 0.15) && near(end1, end5, 0.15)
-}
-
-func (m measured) consumesPerMember() (sentence, seen string, same bool) {
-	few, most := m.uplinks(byUnicast, m.low())
-	return "V-A: the traditional method needs bandwidth in proportion to the members",
-		fmt.Sprintf("load %.1f: %.1f and %.1f Mbit/s; the link has 100", m.low(), few, most), most > 1.3*few
-}
-
-func (m measured) receivesMore() (sentence, seen string, same bool) {
-	same = true
-	for _, delay := range delays {
-		for _, load := range m.loads {
-			u := m.alone(byUnicast, delay, load).reception
-			same = same && m.alone(byHop, delay, load).reception > u && m.alone(byEndToEnd, delay, load).reception > u
+// judge shows the figures of the last point at which a sentence does not hold; where it holds everywhere, of the last.
+func judge(sentence string, points []point, figures func(point) string, holds func(point) bool) verdict {
+	v := verdict{sentence: sentence, of: len(points)}
+	shown, word := points[len(points)-1], ""
+	for _, p := range points {
+		if holds(p) {
+			v.hold++
+		} else {
+			shown, word = p, "not with "
 		}
 	}
-	return "V-A: the proposed methods' reception throughput is higher than the traditional one's", m.threeAtHigh(delays[0]) + "; " + m.threeAtHigh(delays[1]), same
+	v.seen = word + shown.String() + ": " + figures(shown)
+	return v
 }
 
-func (m measured) threeAtHigh(delay time.Duration) string {
-	return fmt.Sprintf("load %.1f, %v: unicast %.1f, hop %.1f, end-to-end %.1f Mbit/s", m.high(), delay, m.alone(byUnicast, delay, m.high()).reception,
-		m.alone(byHop, delay, m.high()).reception, m.alone(byEndToEnd, delay, m.high()).reception)
-}
+// alone are the points with one sender.
+func (m measured) alone() []point { return m.having(func(p point) bool { return p.senders == 1 }) }
 
-func (m measured) unicastStarves() (sentence, seen string, same bool) {
-	low, high := m.alone(byUnicast, delays[0], m.low()).reception, m.alone(byUnicast, delays[0], m.high()).reception
-	return "V-A: the traditional reception throughput reaches zero as the load grows",
-		fmt.Sprintf("%v: %.1f to %.1f Mbit/s from the lowest to the highest load", delays[0], low, high), high < 2
-}
+// together are those with four.
+func (m measured) together() []point { return m.having(func(p point) bool { return p.senders > 1 }) }
 
-func (m measured) proportional() (sentence, seen string, same bool) {
-	same = true
-	for _, how := range []method{byHop, byEndToEnd} {
-		for _, load := range m.loads {
-			same = same && near(m.alone(how, delays[0], load).reception, 100*load, 0.2)
+func (m measured) having(property func(point) bool) (list []point) {
+	for _, p := range m.points() {
+		if property(p) {
+			list = append(list, p)
 		}
 	}
-	hop, end := m.alone(byHop, delays[0], m.high()).reception, m.alone(byEndToEnd, delays[0], m.high()).reception
-	return "V-A: both achieve a high reception throughput in proportion to the load (within 20 %)",
-		fmt.Sprintf("%v: hop %.1f to %.1f, end-to-end %.1f to %.1f Mbit/s", delays[0], m.alone(byHop, delays[0], m.low()).reception, hop,
-			m.alone(byEndToEnd, delays[0], m.low()).reception, end), same
+	return list
 }
 
-func (m measured) delayMatters() (sentence, seen string, same bool) {
-	kept := func(how method) float64 {
-		return m.alone(how, delays[1], m.high()).reception / max(0.1, m.alone(how, delays[0], m.high()).reception)
+// loaded are those with a load.
+func loaded(points []point, load float64) []point {
+	return slices.DeleteFunc(slices.Clone(points), func(p point) bool { return p.load != load })
+}
+
+// calm is a point with the lowest load instead.
+func (m measured) calm(p point) point {
+	p.load = m.low()
+	return p
+}
+
+// lonely is a point with the fewest members instead.
+func (m measured) lonely(p point) point {
+	p.members = slices.Min(m.members)
+	return p
+}
+
+func (m measured) of(how method, p point) outcome { return m.at[how][p] }
+
+// lines are an index of the figures' three methods.
+func (m measured) lines(value index, unit string) func(point) string {
+	return func(p point) string {
+		return fmt.Sprintf("unicast %.2f, hop %.2f, end-to-end %.2f%s", value(m.of(byUnicast, p)), value(m.of(byHop, p)), value(m.of(byEndToEnd, p)), unit)
 	}
-	return "V-A: both decrease the impact of the propagation delay",
-		fmt.Sprintf("100 ms keeps of the throughput at 10 ms: unicast %.2f, hop %.2f, end-to-end %.2f", kept(byUnicast), kept(byHop), kept(byEndToEnd)),
-		kept(byHop) > kept(byUnicast) && kept(byEndToEnd) > kept(byUnicast)
 }
 
-func (m measured) ends(how method, delay time.Duration) (low, high float64) {
-	return m.alone(how, delay, m.low()).effective(), m.alone(how, delay, m.high()).effective()
+// change is how an index of one method goes with the load.
+func (m measured) change(how method, value index, unit string) func(point) string {
+	return func(p point) string {
+		return fmt.Sprintf("%.2f, from %.2f at a load of %.1f%s", value(m.of(how, p)), value(m.of(how, m.calm(p))), m.low(), unit)
+	}
 }
 
-func (m measured) unicastFalls() (sentence, seen string, same bool) {
-	low, high := m.ends(byUnicast, delays[0])
-	return "V-A: the traditional effective throughput decreases with the load", fmt.Sprintf("%v: %.2f to %.2f", delays[0], low, high), high < 0.7*low
-}
-
-func (m measured) staysEffective() (sentence, seen string, same bool) {
-	hopLow, hopHigh := m.ends(byHop, delays[0])
-	endLow, endHigh := m.ends(byEndToEnd, delays[0])
-	return "V-A: the proposed methods keep a high effective throughput at any load",
-		fmt.Sprintf("%v: hop %.2f to %.2f, end-to-end %.2f to %.2f", delays[0], hopLow, hopHigh, endLow, endHigh), min(hopHigh, endHigh) > 0.8
-}
-
-func (m measured) three(value index, load float64) string {
-	return fmt.Sprintf("load %.1f: unicast %.2f, hop %.2f, end-to-end %.2f", load, value(m.together(byUnicast, load)), value(m.together(byHop, load)), value(m.together(byEndToEnd, load)))
+// both asks something of the two proposed methods.
+func (m measured) both(p point, is func(outcome) bool) bool {
+	return is(m.of(byHop, p)) && is(m.of(byEndToEnd, p))
 }
 
 func consumed(o outcome) float64  { return o.consumption }
 func receiving(o outcome) float64 { return o.reception }
 
-func (m measured) lowLoadSaves() (sentence, seen string, same bool) {
-	u := m.together(byUnicast, m.low()).consumption
-	return "V-B: with a low load both consume less than the traditional method", m.three(consumed, m.low()) + " Mbit/s",
-		m.together(byHop, m.low()).consumption < u && m.together(byEndToEnd, m.low()).consumption < u
+func (m measured) consumesLess() verdict {
+	return judge("V-A: the proposed methods consume less of the sender's link than the traditional one", m.alone(), m.lines(consumed, " Mbit/s"),
+		func(p point) bool {
+			return m.both(p, func(o outcome) bool { return isLess(o.consumption, m.of(byUnicast, p).consumption) })
+		})
 }
 
-func (m measured) hopSendsMost() (sentence, seen string, same bool) {
-	hop := m.together(byHop, m.high()).consumption
-	return "V-B: with a high load hop consumes more than the others", m.three(consumed, m.high()) + " Mbit/s",
-		hop > m.together(byUnicast, m.high()).consumption && hop > m.together(byEndToEnd, m.high()).consumption
+func (m measured) consumesOnce() verdict {
+	return judge("V-A: both consume only what the data needs, whatever the number of members (a tenth more than offered at most)", m.alone(),
+		func(p point) string {
+			return m.lines(consumed, " Mbit/s")(p) + fmt.Sprintf(", %.1f offered", m.of(byHop, p).sent)
+		},
+		func(p point) bool {
+			return m.both(p, func(o outcome) bool { return o.consumption < 1.1*o.sent })
+		})
 }
 
-func (m measured) hopReceptionFalls() (sentence, seen string, same bool) {
-	low, high := m.together(byHop, m.low()).reception, m.together(byHop, m.high()).reception
-	return "V-B: hop's reception throughput falls as the load grows, by the explosion of ACK packets",
-		fmt.Sprintf("%.1f to %.1f Mbit/s for each member from the lowest to the highest load", low, high), high < low
+// fullLink is a link that carries next to nothing more, in Mbit/s.
+const fullLink = 95
+
+func (m measured) consumesPerMember() verdict {
+	crowded := slices.DeleteFunc(m.alone(), func(p point) bool { return p == m.lonely(p) })
+	return judge("V-A: the traditional method needs bandwidth in proportion to the members, until the link is full", crowded,
+		func(p point) string {
+			return fmt.Sprintf("%.1f Mbit/s, %.1f with the fewest members; the link has 100", m.of(byUnicast, p).consumption, m.of(byUnicast, m.lonely(p)).consumption)
+		},
+		func(p point) bool {
+			growth := float64(p.members) / float64(m.lonely(p).members)
+			return m.of(byUnicast, p).consumption > min(fullLink, 0.8*growth*m.of(byUnicast, m.lonely(p)).consumption)
+		})
 }
 
-func (m measured) endToEndReceives() (sentence, seen string, same bool) {
-	return "V-B: end-to-end receives most with a high load", m.three(receiving, m.high()) + " Mbit/s",
-		m.together(byEndToEnd, m.high()).reception >= max(m.together(byHop, m.high()).reception, m.together(byUnicast, m.high()).reception)
+func (m measured) receivesMore() verdict {
+	return judge("V-A: the proposed methods' reception throughput is higher than the traditional one's", m.alone(), m.lines(receiving, " Mbit/s"),
+		func(p point) bool {
+			return m.both(p, func(o outcome) bool { return isLess(m.of(byUnicast, p).reception, o.reception) })
+		})
 }
 
-func (m measured) endToEndEffective() (sentence, seen string, same bool) {
-	end := m.together(byEndToEnd, m.high()).effective()
-	return "V-B: end-to-end has the highest effective throughput with a high load", m.three(outcome.effective, m.high()),
-		end >= max(m.together(byHop, m.high()).effective(), m.together(byUnicast, m.high()).effective())
+func (m measured) farReceivesLess() verdict {
+	return judge("V-A: with the traditional method a member with a longer round trip than others gets less", m.alone(), m.nearAndFar,
+		func(p point) bool { return isLess(m.of(byUnicast, p).far, m.of(byUnicast, p).near) })
 }
 
-// largest is the largest cache ratio over all loads.
-func (m measured) largest(how method, at func(load float64) point) (most float64) {
-	for _, load := range m.loads {
-		most = max(most, m.at[how][at(load)].cache)
+func (m measured) nearAndFar(p point) string {
+	return fmt.Sprintf("a member at the sender's router %.1f Mbit/s in the mean, one behind the other %.1f", m.of(byUnicast, p).near, m.of(byUnicast, p).far)
+}
+
+func (m measured) nearTakesMost() verdict {
+	return judge("V-A: with a high load members with short round trips occupy most of the bandwidth (a third of the members, more than half)",
+		loaded(m.alone(), m.high()), m.nearAndFar,
+		func(p point) bool { // two networks are behind the other router
+			return m.of(byUnicast, p).near > 2*m.of(byUnicast, p).far
+		})
+}
+
+func (m measured) unicastStarves() verdict {
+	return judge("V-A: the traditional reception throughput reaches zero as the load grows (2 % of the link)", loaded(m.alone(), m.high()),
+		m.change(byUnicast, receiving, " Mbit/s"), func(p point) bool { return m.of(byUnicast, p).reception < 2 })
+}
+
+func (m measured) proportional() verdict {
+	return judge("V-A: both achieve a high reception throughput in proportion to the load (within 20 %)", m.alone(), m.lines(receiving, " Mbit/s"),
+		func(p point) bool {
+			return m.both(p, func(o outcome) bool { return near(o.reception, 100*p.load, 0.2) })
+		})
+}
+
+func (m measured) delayMatters() verdict {
+	kept := func(how method, p point) float64 {
+		nearer := p
+		nearer.trunkDelay = delays[0]
+		return m.of(how, p).reception / max(0.1, m.of(how, nearer).reception)
 	}
-	return most
+	far := slices.DeleteFunc(m.alone(), func(p point) bool { return p.trunkDelay == delays[0] })
+	return judge("V-A: both decrease the impact of the propagation delay", far,
+		func(p point) string {
+			return fmt.Sprintf("of the throughput at %v, unicast keeps %.2f, hop %.2f, end-to-end %.2f", delays[0], kept(byUnicast, p), kept(byHop, p), kept(byEndToEnd, p))
+		},
+		func(p point) bool {
+			return isLess(kept(byUnicast, p), kept(byHop, p)) && isLess(kept(byUnicast, p), kept(byEndToEnd, p))
+		})
 }
 
-func (m measured) ofOne(load float64) point { return m.one(1, delays[0], load) }
-
-func (m measured) cacheOfOne() (sentence, seen string, same bool) {
-	hop, end := m.largest(byHop, m.ofOne), m.largest(byEndToEnd, m.ofOne)
-	return "V-C: with one sender the cache ratio is below 10 %", fmt.Sprintf("at most: hop %.1f %%, end-to-end %.1f %%", 100*hop, 100*end), max(hop, end) < 0.1
+func (m measured) unicastFalls() verdict {
+	return judge("V-A: the traditional effective throughput decreases with the load", loaded(m.alone(), m.high()), m.change(byUnicast, outcome.effective, ""),
+		func(p point) bool {
+			return isLess(m.of(byUnicast, p).effective(), m.of(byUnicast, m.calm(p)).effective())
+		})
 }
 
-func (m measured) cacheOfMany() (sentence, seen string, same bool) {
-	hop, end := m.largest(byHop, m.many), m.largest(byEndToEnd, m.many)
-	return "V-C: with four senders it is higher", fmt.Sprintf("at most: hop %.1f %%, end-to-end %.1f %%", 100*hop, 100*end),
-		hop > m.largest(byHop, m.ofOne) && end > m.largest(byEndToEnd, m.ofOne)
+func (m measured) staysEffective() verdict {
+	return judge("V-A: the proposed methods keep a high effective throughput at any load (more than 0.8)", m.alone(), m.lines(outcome.effective, ""),
+		func(p point) bool {
+			return m.both(p, func(o outcome) bool { return o.effective() > 0.8 })
+		})
 }
 
-func (m measured) hopCachesMost() (sentence, seen string, same bool) {
-	hop := m.largest(byHop, m.many)
-	return "V-C: with four senders hop reaches about 80 %", fmt.Sprintf("at most %.1f %%", 100*hop), near(hop, 0.8, 0.2)
+func (m measured) lowLoadSaves() verdict {
+	return judge("V-B: with a low load both consume less than the traditional method", loaded(m.together(), m.low()), m.lines(consumed, " Mbit/s"),
+		func(p point) bool {
+			return m.both(p, func(o outcome) bool { return isLess(o.consumption, m.of(byUnicast, p).consumption) })
+		})
 }
 
-func (m measured) endToEndCachesLess() (sentence, seen string, same bool) {
-	hop, end := m.largest(byHop, m.many), m.largest(byEndToEnd, m.many)
-	return "V-C: end-to-end suppresses the cache ratio", fmt.Sprintf("four senders, at most: hop %.1f %%, end-to-end %.1f %%", 100*hop, 100*end), end < hop
+// leads tells whether a method has more of something than both others.
+func (m measured) leads(how method, value index, p point) bool {
+	for _, other := range methods[:3] {
+		if other != how && !isLess(value(m.of(other, p)), value(m.of(how, p))) {
+			return false
+		}
+	}
+	return true
+}
+
+func (m measured) hopSendsMost() verdict {
+	return judge("V-B: with a high load hop consumes more than the others", loaded(m.together(), m.high()), m.lines(consumed, " Mbit/s"),
+		func(p point) bool { return m.leads(byHop, consumed, p) })
+}
+
+// falls tells whether a member gets less than with the lowest load.
+func (m measured) falls(how method) func(point) bool {
+	return func(p point) bool { return isLess(m.of(how, p).reception, m.of(how, m.calm(p)).reception) }
+}
+
+func (m measured) unicastReceptionFalls() verdict {
+	return judge("V-B: the traditional reception throughput falls as the load grows, by competing connections", loaded(m.together(), m.high()),
+		m.change(byUnicast, receiving, " Mbit/s"), m.falls(byUnicast))
+}
+
+func (m measured) hopReceptionFalls() verdict {
+	return judge("V-B: hop's reception throughput falls as the load grows, by the explosion of ACK packets", loaded(m.together(), m.high()),
+		m.change(byHop, receiving, " Mbit/s"), m.falls(byHop))
+}
+
+func (m measured) endToEndReceives() verdict {
+	return judge("V-B: end-to-end receives most with a high load", loaded(m.together(), m.high()), m.lines(receiving, " Mbit/s"),
+		func(p point) bool { return m.leads(byEndToEnd, receiving, p) })
+}
+
+func (m measured) endToEndEffective() verdict {
+	return judge("V-B: end-to-end has the highest effective throughput with a high load", loaded(m.together(), m.high()), m.lines(outcome.effective, ""),
+		func(p point) bool { return m.leads(byEndToEnd, outcome.effective, p) })
+}
+
+func (m measured) caches(p point) string {
+	return fmt.Sprintf("hop %.1f %%, end-to-end %.1f %%", 100*m.of(byHop, p).cache, 100*m.of(byEndToEnd, p).cache)
+}
+
+func (m measured) cacheOfOne() verdict {
+	return judge("V-C: with one sender the cache ratio is below 10 %", m.alone(), m.caches, func(p point) bool {
+		return m.both(p, func(o outcome) bool { return o.cache < 0.1 })
+	})
+}
+
+func (m measured) cacheOfMany() verdict {
+	ofOne := func(p point) point { return m.one(p.members, p.trunkDelay, p.load) }
+	return judge("V-C: with four senders it is higher", m.together(),
+		func(p point) string { return m.caches(p) + "; with one sender " + m.caches(ofOne(p)) },
+		func(p point) bool {
+			return isLess(m.of(byHop, ofOne(p)).cache, m.of(byHop, p).cache) && isLess(m.of(byEndToEnd, ofOne(p)).cache, m.of(byEndToEnd, p).cache)
+		})
+}
+
+// The one sentence of a single point, the highest that there is.
+func (m measured) hopCachesMost() verdict {
+	most := slices.MaxFunc(m.together(), func(a, b point) int {
+		return int(1e6 * (m.of(byHop, a).cache - m.of(byHop, b).cache))
+	})
+	return judge("V-C: with four senders hop reaches about 80 % (at its highest, within a fifth)", []point{most}, m.caches,
+		func(p point) bool { return near(m.of(byHop, p).cache, 0.8, 0.2) })
+}
+
+func (m measured) endToEndCachesLess() verdict {
+	return judge("V-C: with four senders end-to-end suppresses the cache ratio (by a tenth at least)", m.together(), m.caches,
+		func(p point) bool { return m.of(byEndToEnd, p).cache < 0.9*m.of(byHop, p).cache })
 }
 
 // near tells that a is b but for a share.
 func near(a, b, share float64) bool { return a > b*(1-share) && a < b*(1+share) }
+
+// isLess tells that a is less than b by more than the margin.
+func isLess(a, b float64) bool { return a < b*(1-margin) }
