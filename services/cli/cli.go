@@ -141,6 +141,12 @@ func isNobody(err error) bool {
 	return errors.As(err, &reported) && slices.Contains([]string{"NO_RECEIVERS", "NO_REPLICAS", "NO_SENDER"}, reported.Reason)
 }
 
+// isForbidden reports whether an error says that one may not: by who it is, or by what the group's policy lets members do.
+func isForbidden(err error) bool {
+	var reported *sdk.Error
+	return errors.As(err, &reported) && (reported.Code == sdk.Forbidden || slices.Contains([]string{"ROLE_NOT_ALLOWED", "RELAY_NOT_ALLOWED"}, reported.Reason))
+}
+
 // usageError says that the command was called wrongly.
 type usageError struct{ error }
 
@@ -169,13 +175,14 @@ func exitStatus(err error) int {
 	if isNobody(err) || errors.Is(err, errNoDelivery) || errors.Is(err, errNoReplication) {
 		return exitNotFound
 	}
+	if isForbidden(err) {
+		return exitForbidden
+	}
 	switch sdk.CodeOf(err) {
 	case sdk.InvalidArgument:
 		return exitUsage
 	case sdk.NotFound:
 		return exitNotFound
-	case sdk.Forbidden:
-		return exitForbidden
 	case sdk.Unavailable, sdk.TimedOut:
 		return exitUnavailable
 	case sdk.Interrupted:
