@@ -24,7 +24,10 @@ func NewID() string {
 // CheckPrefix says why the first digits of an id cannot be any's.
 func CheckPrefix(field, prefix string) error {
 	var problems Checks
-	problems.That(strings.Trim(prefix, "0123456789abcdef") == "", field, "is %q: an id has the digits 0 to 9 and a to f", prefix)
+	if strings.Trim(prefix, "0123456789abcdef") != "" { // what is no digit is not counted as one
+		problems.That(false, field, "is %q: an id has the digits 0 to 9 and a to f", prefix)
+		return problems.Err()
+	}
 	problems.That(len(prefix) >= shortestPrefix, field, "has %d digits: want %d at least", len(prefix), shortestPrefix)
 	problems.That(len(prefix) <= idLength, field, "has %d digits: an id has %d", len(prefix), idLength)
 	return problems.Err()

@@ -1,0 +1,30 @@
+package ledger_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/groupcast/groupcast/services/manager/ledger"
+)
+
+// What is no digit is told as that, and not counted as one.
+func TestCheckPrefixTellsOneThing(t *testing.T) {
+	for prefix, want := range map[string]string{
+		"":                      "has 0 digits: want 4 at least",
+		"abc":                   "has 3 digits: want 4 at least",
+		"zzz":                   `is "zzz": an id has the digits 0 to 9 and a to f`,
+		"ABCD":                  `is "ABCD": an id has the digits 0 to 9 and a to f`,
+		strings.Repeat("z", 33): `is "` + strings.Repeat("z", 33) + `": an id has the digits 0 to 9 and a to f`,
+		strings.Repeat("a", 33): "has 33 digits: an id has 32",
+	} {
+		err := ledger.CheckPrefix("delivery", prefix)
+		if err == nil || err.Error() != "delivery: "+want {
+			t.Errorf("%q: %v, want %s", prefix, err, want)
+		}
+	}
+	for _, prefix := range []string{"0123", strings.Repeat("f", 32)} {
+		if err := ledger.CheckPrefix("delivery", prefix); err != nil {
+			t.Errorf("%q: %v", prefix, err)
+		}
+	}
+}
