@@ -117,6 +117,9 @@ func (p *push) checkDatagrams() error {
 func (a *app) push(ctx context.Context, client *sdk.Client, p *push, what string) error {
 	source := what
 	if what == "-" && !p.stream {
+		if err := a.checkGroup(ctx, client, p.join.Group); err != nil {
+			return err
+		}
 		var err error
 		var remove func()
 		if source, remove, err = keepInput(ctx, p); err != nil {
@@ -221,6 +224,16 @@ func (a *app) cancel(ctx context.Context, out *sdk.Outgoing) error {
 	}
 	fmt.Fprintf(a.stderr, "delivery %.8s canceled\n", out.ID())
 	return errInterrupted
+}
+
+// checkGroup says that there is no such group before all input is read for it. Who may join and not ask finds out when it joins.
+func (a *app) checkGroup(ctx context.Context, client *sdk.Client, group string) error {
+	asking, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	if _, err := client.Group(asking, group); sdk.CodeOf(err) != sdk.Forbidden {
+		return err
+	}
+	return nil
 }
 
 // keepInput reads standard input to its end into a file, so that its size is known. Interrupted, it keeps nothing.
