@@ -28,6 +28,9 @@ const (
 	Interrupted // the context was canceled
 )
 
+// NoManager is the reason of a call that no manager answered, which none of them can have given.
+const NoManager = "NO_MANAGER"
+
 var codeNames = map[Code]string{
 	OK: "ok", Failed: "failed", InvalidArgument: "invalid argument", NotFound: "not found", AlreadyExists: "already exists", Conflict: "conflict",
 	Forbidden: "forbidden", NoRoom: "no room", Unavailable: "unavailable", TimedOut: "timed out", Interrupted: "interrupted",
@@ -107,5 +110,9 @@ func wrap(err error) error {
 		return err
 	}
 	s := reported.GRPCStatus()
+	var unanswered *uplink.Unanswered
+	if errors.As(err, &unanswered) {
+		return &Error{Code: codeOf[s.Code()], Reason: NoManager, Message: unanswered.Error(), cause: err}
+	}
 	return &Error{Code: codeOf[s.Code()], Reason: uplink.Reason(err), Message: uplink.Words(err), cause: err}
 }

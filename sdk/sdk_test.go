@@ -158,6 +158,38 @@ func TestWhatWasClosed(t *testing.T) {
 	}
 }
 
+// Who calls where nobody is learns that no manager answers there, within the time that it has.
+func TestWhereNobodyAnswers(t *testing.T) {
+	config, err := sdk.ReadConfig(adminFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Endpoints = []string{"127.0.0.1:1"} // where nobody listens
+	client, err := sdk.Dial(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	_, err = client.Groups(ctx)
+	var reported *sdk.Error
+	if !errors.As(err, &reported) || reported.Reason != sdk.NoManager || !strings.HasPrefix(err.Error(), "no manager answers at 127.0.0.1:1: ") {
+		t.Errorf("%v, want where no manager answers", err)
+	}
+	if code := sdk.CodeOf(err); code != sdk.TimedOut && code != sdk.Unavailable {
+		t.Errorf("code %v", code)
+	}
+}
+
+// What a manager refuses, it has answered.
+func TestWhoRefusesHasAnswered(t *testing.T) {
+	_, err := open(t).Group(t.Context(), "nothing")
+	if strings.Contains(err.Error(), "no manager") {
+		t.Errorf("%v, of a manager that answers", err)
+	}
+}
+
 func open(t *testing.T) *sdk.Client {
 	t.Helper()
 	client, err := sdk.Open(adminFile)

@@ -90,7 +90,8 @@ func Dial(config Config, log *slog.Logger, opts ...grpc.DialOption) (*Uplink, er
 	managers := newTransports(config.Endpoints)
 	u := &Uplink{transports: managers, files: files, security: security, log: log, config: config, opts: opts}
 	trusted := noted{credentials.NewTLS(security.Client(identity.Manager)), &u.handshakes}
-	connection, err := managers.dial(trusted, append([]grpc.DialOption{grpc.WithChainStreamInterceptor(u.reach.intercept)}, opts...))
+	telling := []grpc.DialOption{grpc.WithChainStreamInterceptor(u.reach.intercept), grpc.WithChainUnaryInterceptor(u.tellUnanswered)}
+	connection, err := managers.dial(trusted, append(telling, opts...))
 	if err != nil {
 		return nil, err
 	}

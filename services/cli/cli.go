@@ -60,6 +60,7 @@ type app struct {
 	debug          bool
 	gathererAt     string                 // which one is asked; empty before
 	managers       string                 // where they are expected, and by which file; empty before they are asked
+	saidBy         string                 // that file, or the flag
 	inPods         bool                   // whether they seem to be pods of Kubernetes
 	as             sdk.Config             // by which they are called
 	shown          atomic.Pointer[screen] // where progress is drawn; nil before it is
@@ -102,6 +103,8 @@ func (a *app) hint(err error) string {
 	case !errors.As(err, &reported):
 	case reported.Reason == "NO_RECEIVERS":
 		return ": nothing was sent. Members receive with groupcast pull; push --wait N waits until N do"
+	case reported.Reason == sdk.NoManager && a.managers != "":
+		return fmt.Sprintf(" (%s says where; --timeout %v)", a.saidBy, a.timeout)
 	case reported.Reason != "": // somebody has answered
 	case a.gathererAt != "" && reported.Code == sdk.Unavailable:
 		return fmt.Sprintf(": is a gatherer at %s? --to or %s names one, and 'groupcast gatherer list' shows them", a.gathererAt, gathererVariable)
@@ -287,7 +290,7 @@ func (a *app) client(ctx context.Context) (*sdk.Client, error) {
 
 // expect notes where managers are to be.
 func (a *app) expect(config sdk.Config, file string) {
-	a.as, a.managers = config, strings.Join(config.Endpoints, ", ")+", as "+file+" says"
+	a.as, a.saidBy, a.managers = config, file, strings.Join(config.Endpoints, ", ")+", as "+file+" says"
 	a.inPods = a.inPods || os.Getenv("KUBERNETES_SERVICE_HOST") != "" || slices.ContainsFunc(config.Endpoints, isService)
 }
 
