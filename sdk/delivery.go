@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -253,12 +254,38 @@ func (c *Client) CancelDelivery(ctx context.Context, id string) (Delivery, error
 // WatchDelivery yields a delivery as it is, and again as it changes, until it has
 // ended, ctx is done, or the iteration is broken off; without its tree.
 func (c *Client) WatchDelivery(ctx context.Context, id string) iter.Seq2[Delivery, error] {
-	return watchUntilEnded(ctx, c.uplink.WatchDelivery, id, newDelivery)
+	return watchUntilEnded(ctx, c.uplink.WatchDelivery, id, remembering())
 }
 
 // WatchDeliveryTree is WatchDelivery with the tree.
 func (c *Client) WatchDeliveryTree(ctx context.Context, id string) iter.Seq2[Delivery, error] {
-	return watchUntilEnded(ctx, c.uplink.WatchDeliveryTree, id, newDelivery)
+	return watchUntilEnded(ctx, c.uplink.WatchDeliveryTree, id, remembering())
+}
+
+// remembering is newDelivery for a watch, which may go on at another manager.
+func remembering() func(*groupv1.Delivery) Delivery {
+	var before Delivery
+	return func(m *groupv1.Delivery) Delivery {
+		latest := newDelivery(m)
+		latest.remember(before)
+		before = latest
+		return latest
+	}
+}
+
+// remember keeps how many bytes there were where none are told of: a manager that has just begun to lead has not heard yet
+// how far the nodes are. Fewer are news, as of a member that takes all again.
+func (d *Delivery) remember(before Delivery) {
+	d.SentBytes = cmp.Or(d.SentBytes, before.SentBytes)
+	had := make(map[string]uint64, len(before.Receipts))
+	for _, receipt := range before.Receipts {
+		had[receipt.Member] = receipt.Bytes
+	}
+	for i, receipt := range d.Receipts {
+		if receipt.State == ReceiptReceiving || receipt.State == ReceiptUnknown {
+			d.Receipts[i].Bytes = cmp.Or(receipt.Bytes, had[receipt.Member])
+		}
+	}
 }
 
 // SendOptions are what a sender can choose. What is zero is decided by the group's policy.

@@ -1,0 +1,38 @@
+package sdk
+
+import (
+	"testing"
+
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+)
+
+// receipts are of members a, b and so on, with so many bytes each.
+func receipts(state groupv1.ReceiptState, bytes ...uint64) (list []*groupv1.Receipt) {
+	for i, n := range bytes {
+		list = append(list, &groupv1.Receipt{Member: string(rune('a' + i)), State: state, Bytes: n})
+	}
+	return list
+}
+
+// A manager that has just begun to lead knows of no bytes yet: a watch that goes on there does not begin again at nothing.
+func TestWatchRemembersWhatANewManagerDoesNotKnow(t *testing.T) {
+	const receiving, failed = groupv1.ReceiptState_RECEIPT_STATE_RECEIVING, groupv1.ReceiptState_RECEIPT_STATE_FAILED
+	watched := remembering()
+	for _, tt := range []struct {
+		what string
+		says *groupv1.Delivery
+		sent uint64
+		had  []uint64
+	}{
+		{"the first", &groupv1.Delivery{SentBytes: 100, Receipts: receipts(receiving, 70, 50)}, 100, []uint64{70, 50}},
+		{"one that has just begun", &groupv1.Delivery{Receipts: receipts(receiving, 0, 0)}, 100, []uint64{70, 50}},
+		{"one that has heard of a", &groupv1.Delivery{SentBytes: 110, Receipts: receipts(receiving, 80, 0)}, 110, []uint64{80, 50}},
+		{"a takes all again", &groupv1.Delivery{SentBytes: 120, Receipts: receipts(receiving, 10, 60)}, 120, []uint64{10, 60}},
+		{"both have ended with nothing", &groupv1.Delivery{SentBytes: 120, Receipts: receipts(failed, 0, 0)}, 120, []uint64{0, 0}},
+	} {
+		got := watched(tt.says)
+		if got.SentBytes != tt.sent || got.Receipts[0].Bytes != tt.had[0] || got.Receipts[1].Bytes != tt.had[1] {
+			t.Errorf("%s: %d bytes sent, receipts %+v; want %d and %v", tt.what, got.SentBytes, got.Receipts, tt.sent, tt.had)
+		}
+	}
+}
