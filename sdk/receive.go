@@ -52,6 +52,8 @@ type Incoming struct {
 	Kind                    DeliveryKind
 	// Length is known from the start, but for streams.
 	Length uint64
+	// Late says that it had begun before this member joined: nobody waits for this one.
+	Late bool
 }
 
 // Arrived is a delivery that has ended at this member.
@@ -206,6 +208,7 @@ func incomingOf(assignment *groupv1.Assignment) Incoming {
 	return Incoming{
 		ID: assignment.GetDelivery(), Group: assignment.GetGroup(), Sender: assignment.GetSender(),
 		Name: assignment.GetSpec().GetName(), Kind: name[DeliveryKind](assignment.GetSpec().GetKind()), Length: assignment.GetSpec().GetLength(),
+		Late: assignment.GetLate(),
 	}
 }
 

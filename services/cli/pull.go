@@ -32,6 +32,8 @@ type pull struct {
 
 	commands commands
 	output   *streamsOut
+
+	refusedKept bool // and that is said
 }
 
 func (a *app) pullCommand() *cobra.Command {
@@ -176,8 +178,21 @@ type arrivedEvent struct {
 	Datagrams *datagramCounts `json:"datagrams,omitempty"`
 }
 
+// refuseKept says once that what was there before this member, and is nothing for it, is refused: nobody waits for that, and it
+// may be much.
+func (a *app) refuseKept(p *pull) {
+	if !p.refusedKept {
+		p.refusedKept = true
+		fmt.Fprintf(a.stderr, "%s  what the group keeps and is no stream is refused: there is no directory to put it into (--into)\n", time.Now().Format(time.TimeOnly))
+	}
+}
+
 // arrived says what has arrived, and has the command run for it.
 func (a *app) arrived(p *pull, one sdk.Arrived) error {
+	if one.Late && !p.takes(one.Incoming) {
+		a.refuseKept(p)
+		return nil
+	}
 	event := arrivedEvent{one.ID, one.Name, one.Sender, one.Path, one.Bytes, "", (*datagramCounts)(one.Datagrams)}
 	line := fmt.Sprintf("%s received %s (%s) from %s", a.paint(green, "✓"), printable.Text(one.Name), bytesize.Short(one.Bytes), one.Sender)
 	if one.Err != nil {
