@@ -5,7 +5,8 @@
 // holds up nobody but itself. Only an agent that feeds others is moved, and only where its
 // place would serve these better, which is so if the agent above it gives another more, or
 // could give more by its uplink. One move tells whether that is so: if the next one gets no
-// more, nobody moves below that agent again, whatever its uplink is said to be.
+// more, nor got one more that has moved before, nobody moves below that agent again, whatever
+// its uplink is said to be.
 //
 // Either the agent above gives slowly then, or both take slowly. The next one changes places
 // with it for a while: if it takes more there, the other goes to the bottom, else it goes back.
@@ -92,6 +93,7 @@ type Watch struct {
 	trials map[string]*trial    // moves that are not judged yet, by the agent above
 	limits map[string]uint64    // of agents that are the limit: what they gave to the one below
 	slow   map[string]uint64    // agents that moved rightly: what they took, or gave
+	fed    map[string]uint64    // the most that one of those who moved took of the agent above
 
 	swaps    map[string]*swap // agents that have changed places with one that they fed, until that is judged
 	innocent map[string]bool  // agents of which that showed that they do not give slowly
@@ -101,7 +103,7 @@ type Watch struct {
 func NewWatch() *Watch {
 	return &Watch{
 		took: map[string]uint64{}, behind: map[string]time.Time{}, quiet: map[string]time.Time{},
-		trials: map[string]*trial{}, limits: map[string]uint64{}, slow: map[string]uint64{},
+		trials: map[string]*trial{}, limits: map[string]uint64{}, slow: map[string]uint64{}, fed: map[string]uint64{},
 		swaps: map[string]*swap{}, innocent: map[string]bool{},
 	}
 }
@@ -175,6 +177,7 @@ func (w *Watch) Moved(move Move, before *tree.Tree, now time.Time) {
 	case Lags:
 		t := &trial{moved: move.Node, rate: move.Rate, gave: move.Gave, heirs: map[string]bool{}, judge: until}
 		w.trials[move.Parent] = t
+		w.fed[move.Parent] = max(w.fed[move.Parent], move.Rate)
 		for _, heir := range before.Children(move.Node) {
 			t.heirs[heir] = true
 			w.leave(heir, until)
