@@ -163,8 +163,8 @@ func (s *sites) tryPush(group string) (crossed float64, said string, failed erro
 
 // "A cluster is entered once": with nothing said of where anybody is, the sites are found,
 // and an object crosses the slow link between them once. Where no two are near enough to be
-// of one cluster, it mostly does, too: who is far away is fed by who is near to it. What was measured is
-// noise there, so that is only told.
+// of one cluster, it mostly does, too: who is far away is fed by who is near to it. What was measured between neighbours is
+// noise there, so it may cross twice; the far site has four that could be fed over the link.
 func TestSitesAreFoundAndEnteredOnce(t *testing.T) {
 	s := newSites(t)
 	began := time.Now()
@@ -177,6 +177,9 @@ func TestSitesAreFoundAndEnteredOnce(t *testing.T) {
 	t.Logf("crossed the slow link %.2f times with clusters, %.2f times without", once, often)
 	if once < 1 || once > 1.2 {
 		t.Errorf("with clusters the object crossed the slow link %.2f times, want once", once)
+	}
+	if often < 1 || often > 2.2 {
+		t.Errorf("without clusters the object crossed the slow link %.2f times, want twice at most", often)
 	}
 	// A bound that the link between the sites breaks is refused, and the path is named; one that it keeps is not.
 	s.populate("hurried", sdk.Policy{LatencyBound: 5 * time.Millisecond})
