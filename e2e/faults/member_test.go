@@ -153,15 +153,15 @@ func TestKilledMemberGoesOnWhereItWas(t *testing.T) {
 	t.Parallel()
 	n := slowMember(t)
 	p := n.Push(n.Object("model", size), "--rate", "1MB")
-	n.AwaitBytes(p, "m2", size/2)
+	n.AwaitBytes(p, "m2", size-size/8) // nearly all: what a claim of 5 s ago lacks of it is about half
 	n.Kill("m2")
 	carried := n.Carried("m2")
 	n.Restart("m2")
 	n.AwaitComplete(p)
 	again := n.Carried("m2") - carried
-	t.Logf("killed with %d bytes, it was sent %d more of %d", size/2, again, size)
-	if again > size-size/8 {
-		t.Error("it has begun anew")
+	t.Logf("killed with %d bytes, it was sent %d more of %d", size-size/8, again, size)
+	if again > size*5/8 {
+		t.Errorf("it was sent %d bytes more of %d: it has not gone on where it was", again, size)
 	}
 }
 

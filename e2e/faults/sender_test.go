@@ -1,8 +1,10 @@
 package faults_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -92,10 +94,11 @@ func TestSourceCannotBeRead(t *testing.T) {
 	missing.Path = filepath.Join(filepath.Dir(there.Path), "missing")
 	special := there
 	special.Path = "/dev/null"
-	for _, object := range []faults.Object{missing, special} {
-		if n.AwaitExit(n.TryPush(object)) == nil {
-			t.Errorf("a push of %s succeeded", object.Path)
-		}
+	for _, tt := range []struct {
+		object faults.Object
+		says   string
+	}{{missing, "no such file or directory"}, {special, "it is a device"}} {
+		wantRefused(t, n, tt.object, 2, tt.object.Path+": "+tt.says)
 	}
 	if n.HasDeliveries() {
 		t.Error("a delivery has begun")
@@ -106,9 +109,19 @@ func TestSourceCannotBeRead(t *testing.T) {
 func TestNoReceivers(t *testing.T) {
 	t.Parallel()
 	n := faults.Start(t, faults.Topology{Agents: 1})
-	p := n.TryPush(n.Object("model", 1))
-	if n.AwaitExit(p) == nil || !strings.Contains(p.Process.Output(), "no ") {
-		t.Errorf("the push said: %s", p.Process.Output())
+	wantRefused(t, n, n.Object("model", 1), 4, "no receivers: no other member with the role receive is joined")
+}
+
+// wantRefused checks that a push ends with a status, and says why.
+func wantRefused(t *testing.T, n *faults.Net, object faults.Object, status int, why string) {
+	t.Helper()
+	p := n.TryPush(object)
+	var ended *exec.ExitError
+	if err := n.AwaitExit(p); !errors.As(err, &ended) || ended.ExitCode() != status {
+		t.Errorf("a push of %s: %v, want exit status %d", object.Path, err, status)
+	}
+	if said := p.Process.Output(); !strings.Contains(said, why) {
+		t.Errorf("a push of %s says %q, want %q", object.Path, said, why)
 	}
 }
 
