@@ -92,8 +92,6 @@ func (l *liar) lieAll(ctx context.Context) {
 		name   string
 		frames []byte
 	}{
-		{"acknowledges what was never sent", frame(byte(wire.Ack), byte(wire.Durable), 0, 1<<40)},
-		{"acknowledges all that can be", frame(byte(wire.Ack), byte(wire.Durable), 0, wire.MaxOffset)},
 		{"frame of an unknown type", frame(99, 0, 0, 0)},
 		{"frame of 2³²-1 bytes", frame(byte(wire.Bye), 0, 1<<32-1, 0)},
 		{"frame of 2³¹ bytes", frame(byte(wire.Data), 0, 1<<31, 0)},
@@ -106,6 +104,8 @@ func (l *liar) lieAll(ctx context.Context) {
 	}
 	l.report("header dripped a byte a second", l.drip(ctx, frame(byte(wire.Status), 0, 0, 0)))
 	l.report("asks an agent that is not its parent", l.askStranger(ctx))
+	l.report("acknowledges what was never sent", l.tell(ctx, frame(byte(wire.Ack), byte(wire.Durable), 0, 1<<40)))
+	l.report("comes again after that", l.comeAgain(ctx))
 }
 
 func (l *liar) report(name string, err error) {
@@ -153,6 +153,20 @@ func (l *liar) tell(ctx context.Context, frames []byte) error {
 		frames = status
 	}
 	return errOpen
+}
+
+// comeAgain asks the parent once more, which has given this member up, or been told by the managers that it has no business with it.
+func (l *liar) comeAgain(ctx context.Context) error {
+	conn, err := l.dialParent(ctx)
+	var refusal *wire.Refusal
+	switch {
+	case err == nil:
+		conn.Close()
+		return errOpen
+	case !errors.As(err, &refusal) || refusal.Reason != wire.Protocol && refusal.Reason != wire.Stale:
+		return err
+	}
+	return nil
 }
 
 // drip sends a frame so slowly that it is none.

@@ -23,9 +23,22 @@ type child struct {
 	sentAt  time.Time        // the last of them
 	acked   uint64
 	evicted bool
+	// lied says that it acknowledged what it was not sent: nothing that it says of this delivery counts any more.
+	lied bool
 	// dismissed has its link end because the tree no longer had it. If the tree has it again it
 	// comes with another link, and says where it is.
 	dismissed bool
+}
+
+// isGivenUp tells whether it is not fed any more.
+func (c *child) isGivenUp() bool { return c.evicted || c.lied }
+
+// farewell is what one is told that is given up.
+func (c *child) farewell() link.Bye {
+	if c.lied {
+		return link.Bye{Reason: wire.Protocol, Text: "given up: it acknowledged what it was not sent"}
+	}
+	return link.Bye{Reason: wire.Slow, Text: "given up as too slow"}
 }
 
 func (c *child) close() {
@@ -94,8 +107,9 @@ func (d *delivery) unwelcome(asked *link.Asked, name string) (wire.Reason, strin
 	switch {
 	case d.gone || d.isOver():
 		return wire.Canceled, "the delivery has ended"
-	case c != nil && c.evicted:
-		return wire.Slow, "given up as too slow"
+	case c != nil && c.isGivenUp():
+		farewell := c.farewell()
+		return farewell.Reason, farewell.Text
 	case d.isPast(asked.From):
 		return wire.Stopping, "it is no longer kept"
 	case d.end != nil && asked.From > d.end.Length:
@@ -212,8 +226,9 @@ func (s *supply) Next(offset, most uint64) (link.Portion, error) {
 		return link.Portion{}, &link.Bye{Reason: wire.Stopping, Text: "the delivery is no longer here"}
 	case s.isOver():
 		return link.Portion{}, &link.Bye{Reason: wire.Canceled, Text: "the delivery has ended"}
-	case s.child.evicted:
-		return link.Portion{}, &link.Bye{Reason: wire.Slow, Text: "given up as too slow"}
+	case s.child.isGivenUp():
+		farewell := s.child.farewell()
+		return link.Portion{}, &farewell
 	case s.child.dismissed:
 		return link.Portion{}, &link.Bye{Reason: wire.Moved, Text: "it has another parent now"}
 	}
@@ -254,7 +269,20 @@ func (s *supply) Acked(upTo uint64, _ wire.Level) (err error) {
 		}
 		if err = s.account.Acked(s.name, upTo); err == nil {
 			s.child.acked = max(s.child.acked, upTo)
+		} else {
+			s.giveUpLiar(s.child)
 		}
 	})
 	return err
+}
+
+// giveUpLiar has nobody wait for a child that lied, and has the managers told that it is given up. In plaintext it may
+// have been somebody on the way, and the child comes again with another link.
+func (d *delivery) giveUpLiar(c *child) {
+	if d.assignment.GetSpec().GetDataPlane() == groupv1.DataPlane_DATA_PLANE_PLAINTEXT {
+		return
+	}
+	c.lied = true
+	d.expectChildren()
+	d.hub.Report()
 }

@@ -217,7 +217,7 @@ func (d *delivery) expectChildren() {
 		children = nil // nobody is fed any more
 	}
 	for _, neighbour := range children {
-		if c := d.children[neighbour.GetName()]; c == nil || !c.evicted {
+		if c := d.children[neighbour.GetName()]; c == nil || !c.isGivenUp() {
 			names = append(names, neighbour.GetName())
 		}
 	}
@@ -494,7 +494,7 @@ func (d *delivery) standing() *groupv1.DeliveryReport {
 	}
 	for name, c := range d.children {
 		report.Children = append(report.Children, &groupv1.ChildReport{
-			Name: name, Connected: c.link != nil, SentBytes: c.sent, AckedOffset: c.acked, Evicted: c.evicted, Stripes: c.stripes, SinceSent: since(c.sentAt),
+			Name: name, Connected: c.link != nil, SentBytes: c.sent, AckedOffset: c.acked, Evicted: c.isGivenUp(), Stripes: c.stripes, SinceSent: since(c.sentAt),
 			Waits: d.account.Expects(name) && !d.account.Serves(name),
 		})
 	}

@@ -51,7 +51,7 @@ type memberFacts struct {
 	expelled     bool
 	unknownSince time.Time // its session expired; zero while it is joined
 	hasAll       bool      // that was sealed
-	evicted      bool      // the agent that feeds it gave it up as too slow
+	evicted      bool      // the agent that feeds it gave it up: as too slow, or because it lied
 }
 
 // waits tells whether the outcome waits for the member.
@@ -111,7 +111,7 @@ func (f facts) whole(v *verdict) (reason, detail string) {
 
 // each fails the members that cannot have it any more.
 func (f facts) each(v *verdict) {
-	slow := failure{Slow, "the member could not keep up, and the delivery's policy is to go on without"}
+	slow := failure{Slow, "the agent that fed the member gave it up: it could not keep up as the delivery's policy asks, or claimed what it had not got (the agent's log says which)"}
 	for _, m := range f.members {
 		switch {
 		case !m.waits():
