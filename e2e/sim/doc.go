@@ -3,7 +3,7 @@
 // members that send and receive through the SDK. Nothing of them is replaced but the network: every
 // gRPC call and every link goes over internal/simnet, every byte lands in real files.
 //
-// A seed draws a scenario (agents, members, policies, sizes, caches, rates) and a
+// A seed draws a scenario (agents, members, policies, objects and streams, sizes, caches, rates) and a
 // schedule of faults. What has to hold, whatever happens, is in oracle_test.go.
 //
 //	go test ./e2e/sim                       some hundred seeds

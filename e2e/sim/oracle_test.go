@@ -29,6 +29,10 @@ func (w *world) watchNames(ctx context.Context) {
 				if err != nil || seen[path] != nil && os.SameFile(now, seen[path]) {
 					continue
 				}
+				if p.stream {
+					w.checkPrefixes(r.name, p.name)
+					continue
+				}
 				seen[path] = now
 				w.checkWhole(r.name, p.name)
 			}
@@ -42,12 +46,57 @@ func (w *world) watchNames(ctx context.Context) {
 
 // checkWhole checks that a member has exactly what was sent, under its final name, if it is that of a parcel.
 func (w *world) checkWhole(member, name string) {
-	if !slices.ContainsFunc(w.deliveries, func(p parcel) bool { return p.name == name }) {
+	i := slices.IndexFunc(w.deliveries, func(p parcel) bool { return p.name == name })
+	if i < 0 {
+		return
+	}
+	if w.deliveries[i].stream {
+		w.checkStream(member, name)
 		return
 	}
 	if err := same(filepath.Join(w.dir, senderHost, name), filepath.Join(w.into(member), name)); err != nil {
 		w.Errorf("%s: %v", member, err)
 	}
+}
+
+// checkStream checks that a member has all of a stream. Where it began again, what came before is beside it.
+func (w *world) checkStream(member, name string) {
+	if sent, got := w.streamed(member, name); !slices.ContainsFunc(got, func(one []byte) bool { return bytes.Equal(one, sent) }) {
+		w.Errorf("%s: nowhere is all of the stream %s, of %d bytes", member, name, len(sent))
+	}
+}
+
+// checkPrefixes checks that what a member has of a stream is what was sent from its beginning on. In plaintext it may be
+// damaged, which is found out at its end.
+func (w *world) checkPrefixes(member, name string) {
+	if w.mayDamage() {
+		return
+	}
+	sent, got := w.streamed(member, name)
+	for _, one := range got {
+		if !bytes.HasPrefix(sent, one) {
+			w.Errorf("%s: %d bytes are there that are not the beginning of the stream %s", member, len(one), name)
+		}
+	}
+}
+
+// streamed returns what was sent as a stream, and what a member has of it, each time that it began.
+func (w *world) streamed(member, name string) (sent []byte, got [][]byte) {
+	sent, err := os.ReadFile(filepath.Join(w.dir, senderHost, name))
+	w.must(err)
+	files, err := filepath.Glob(filepath.Join(w.into(member), name+"*"))
+	w.must(err)
+	for _, file := range files {
+		if one, err := os.ReadFile(file); err == nil { // else it has another name now
+			got = append(got, one)
+		}
+	}
+	return sent, got
+}
+
+// mayDamage reports whether bytes may be changed on their way without being found out at once.
+func (w *world) mayDamage() bool {
+	return w.policy.DataPlane == sdk.Plaintext && slices.ContainsFunc(w.faults, func(f simnet.Fault) bool { return f.Kind == simnet.Flip })
 }
 
 // same compares two files or directories.
@@ -111,6 +160,11 @@ func (w *world) checkOutcome(p parcel, delivery sdk.Delivery) {
 		return
 	}
 	atStart := 0
+	for _, r := range w.receivers {
+		if p.stream {
+			w.checkPrefixes(r.name, p.name)
+		}
+	}
 	for _, receipt := range delivery.Receipts {
 		if !receipt.Late {
 			atStart++
@@ -155,11 +209,11 @@ func (w *world) unexplained(receipt sdk.Receipt) string {
 			return "there is none"
 		}
 	case "slow":
-		if w.policy.SlowMember.Action != sdk.Evict {
-			return "nobody is evicted by this policy"
+		if w.policy.SlowMember.Action != sdk.Evict && w.policy.SlowMember.FloorBytesPerSecond == 0 {
+			return "nobody is given up by this policy"
 		}
 	case "damaged":
-		if w.policy.DataPlane != sdk.Plaintext || !slices.ContainsFunc(w.faults, func(f simnet.Fault) bool { return f.Kind == simnet.Flip }) {
+		if !w.mayDamage() {
 			return "nothing was damaged"
 		}
 	case "no_path":
@@ -204,8 +258,7 @@ func (w *world) balance(at place) error {
 // checkLinks checks that the two ends of each link say the same, when all have ended, and returns how many bytes
 // came. In plaintext, a header that is damaged can say that other bytes are payload.
 func (w *world) checkLinks() (bytes uint64) {
-	damaged := w.policy.DataPlane == sdk.Plaintext && slices.ContainsFunc(w.faults, func(f simnet.Fault) bool { return f.Kind == simnet.Flip })
-	if err := w.book.Check(func(string) bool { return damaged }); err != nil {
+	if err := w.book.Check(func(string) bool { return w.mayDamage() }); err != nil {
 		w.Error(err)
 	}
 	return w.book.Carried()

@@ -35,6 +35,9 @@ const (
 	split      occasion = "a cluster is split"
 	swallowing occasion = "large packets vanish"
 	idling     occasion = "an agent moves nothing"
+	streaming  occasion = "a stream is sent"
+	floored    occasion = "who is too slow for a pace is given up"
+	relayed    occasion = "what agents have counts"
 )
 
 // managers are the hosts of all managers, and endpoints their addresses.
@@ -61,6 +64,8 @@ type parcel struct {
 	after time.Duration // since the faults began
 	size  int
 	files int // of a directory; zero is a file
+	// stream has it sent as a stream, which is in a member's directory as it comes.
+	stream bool
 }
 
 const (
@@ -127,7 +132,24 @@ func draw(seed uint64) scenario {
 	if lying := rand.New(rand.NewPCG(seed, 4)); lying.IntN(6) == 0 && len(s.agents) > 0 {
 		s.drawIdler(lying)
 	}
+	s.drawKind(rand.New(rand.NewPCG(seed, 5)))
 	return s
+}
+
+// drawKind has one of what is sent be a stream, members below a pace be given up, and agents acknowledge alone.
+func (s *scenario) drawKind(random *rand.Rand) {
+	if p := &s.deliveries[0]; random.IntN(5) == 0 && p.files == 0 {
+		p.stream = true
+		s.drawn = append(s.drawn, streaming)
+	}
+	if random.IntN(6) == 0 && s.policy.SlowMember.Action == sdk.Pace {
+		s.policy.SlowMember.FloorBytesPerSecond = uint64(4<<10 + random.IntN(32<<10))
+		s.drawn = append(s.drawn, floored)
+	}
+	if random.IntN(6) == 0 {
+		s.policy.AckLevel = sdk.Relayed
+		s.drawn = append(s.drawn, relayed)
+	}
 }
 
 // drawIdler has an idler be beside whoever else, or alone.

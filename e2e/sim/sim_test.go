@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bytes"
 	"context"
 	"flag"
 	"fmt"
@@ -52,7 +53,7 @@ func TestSeeds(t *testing.T) {
 	if runs.moves == 0 || runs.idle == 0 {
 		t.Error("no slow agent moved lower in any run, or none that moves nothing was found")
 	}
-	for _, what := range []occasion{deaths, split, swallowing, idling} {
+	for _, what := range []occasion{deaths, split, swallowing, idling, streaming, floored, relayed} {
 		if runs.drawn[what] == 0 {
 			t.Errorf("in no run %s", what)
 		}
@@ -237,7 +238,7 @@ func (w *world) send(p parcel, path string) *sdk.Outgoing {
 	time.Sleep(p.after)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	out, err := w.sending.Send(ctx, path, sdk.SendOptions{Deadline: w.deadline})
+	out, err := w.begins(ctx, p, path)
 	if err != nil {
 		if !isSessionOver(err) || len(w.faults) == 0 {
 			w.Errorf("send %s: %v", p.name, err)
@@ -246,6 +247,16 @@ func (w *world) send(p parcel, path string) *sdk.Outgoing {
 		return nil
 	}
 	return out
+}
+
+func (w *world) begins(ctx context.Context, p parcel, path string) (*sdk.Outgoing, error) {
+	options := sdk.SendOptions{Name: p.name, Deadline: w.deadline}
+	if !p.stream {
+		return w.sending.Send(ctx, path, options)
+	}
+	content, err := os.ReadFile(path)
+	w.must(err)
+	return w.sending.SendStream(ctx, bytes.NewReader(content), options)
 }
 
 // awaitEnd waits until the manager says that a delivery has ended.
