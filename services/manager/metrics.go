@@ -8,6 +8,7 @@ import (
 
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/api"
+	"github.com/groupcast/groupcast/services/manager/delivery"
 	"github.com/groupcast/groupcast/services/manager/store"
 	"github.com/groupcast/groupcast/services/manager/survey"
 	"github.com/groupcast/groupcast/services/manager/view"
@@ -27,6 +28,8 @@ func registerMetrics(registry prometheus.Registerer, shown *view.View, leading *
 	gauge("groupcast_manager_replicators_silent", "Replicators that have registered and are silent; 0 unless this manager leads.", func() float64 { return float64(server.Silent(identity.Replicator)) })
 	gauge("groupcast_manager_services_absent", "Kinds of services, as agents, whose pods are to be here and of which none is; 0 unless this manager leads.", func() float64 { return float64(server.Absent()) })
 	gauge("groupcast_manager_deliveries_running", "Deliveries that run, over all groups.", func() float64 { return float64(shown.Count().DeliveriesRunning) })
+	gauge("groupcast_manager_delivery_bytes_under_way", "Bytes that were sent in deliveries that run, and that members which were joined at the start do not have, for each of them; 0 unless this manager leads.", func() float64 { return float64(standing(leading).UnderWay) })
+	gauge("groupcast_manager_delivery_least_effective_throughput_ratio", "Reception throughput over the sender's rate of the delivery that runs with the lowest; 1 without any, and unless this manager leads.", func() float64 { return standing(leading).Effective })
 	gauge("groupcast_manager_round_trips", "Pairs of agents that have measured each other; 0 unless this manager leads.", func() float64 { return float64(surveyed(leading).RoundTrips) })
 	gauge("groupcast_manager_clusters", "Clusters of agents, given and found, at the default threshold; 0 unless this manager leads.", func() float64 { return float64(surveyed(leading).Clusters) })
 	gauge("groupcast_manager_leading", "1 while this manager leads.", func() float64 { return truth(leading.Registry() != nil) })
@@ -44,6 +47,14 @@ func registerMetrics(registry prometheus.Registerer, shown *view.View, leading *
 	gauge("groupcast_manager_certificate_issued_timestamp_seconds", "Since when this manager's certificate is valid.", certificate(func(c *x509.Certificate) time.Time { return c.NotBefore }))
 	gauge("groupcast_manager_certificate_expiry_timestamp_seconds", "Until when this manager's certificate is valid.", certificate(func(c *x509.Certificate) time.Time { return c.NotAfter }))
 	gauge("groupcast_manager_read_only", "1 while writes are refused because the store has no room.", func() float64 { return truth(state.Room() != nil) })
+}
+
+func standing(leading *leadership) delivery.Standing {
+	desk := leading.Desk()
+	if desk == nil {
+		return delivery.Standing{Effective: 1}
+	}
+	return desk.Standing()
 }
 
 func surveyed(leading *leadership) survey.Count {

@@ -1,0 +1,36 @@
+package delivery
+
+import (
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/services/manager/view"
+)
+
+// Standing is how all deliveries that run stand together: what one of them does is for who asks for that one, as it would
+// be a series of its own.
+type Standing struct {
+	// UnderWay is how many bytes were sent that members do not have which were joined at the start, counted for each.
+	UnderWay uint64
+	// Effective is the lowest effective throughput of those that were sent something of; 1 without any.
+	Effective float64
+}
+
+// Standing returns how the deliveries stand that run.
+func (d *Desk) Standing() Standing {
+	s := Standing{Effective: 1}
+	for _, delivery := range d.view.Deliveries(view.Delivery.Running) {
+		s.add(d.show(delivery, true))
+	}
+	return s
+}
+
+func (s *Standing) add(shown *groupv1.Delivery) {
+	sent := shown.GetSentBytes()
+	for _, receipt := range shown.GetReceipts() {
+		if receipt.GetState() == groupv1.ReceiptState_RECEIPT_STATE_RECEIVING && !receipt.GetLate() {
+			s.UnderWay += sent - min(sent, receipt.GetBytes())
+		}
+	}
+	if shown.GetMeasurements().GetSendBytesPerSecond() > 0 { // it is known, and was not 0
+		s.Effective = min(s.Effective, shown.GetMeasurements().GetEffectiveThroughput())
+	}
+}
