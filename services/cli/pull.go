@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -110,6 +111,7 @@ func (a *app) pull(ctx context.Context, client *sdk.Client, p *pull) error {
 	if err := nameReceiver(client, &p.join); err != nil {
 		return err
 	}
+	a.sayReplaced(ctx, client, p.join)
 	session, err := a.join(ctx, client, p.join)
 	if err != nil {
 		return err
@@ -160,6 +162,22 @@ func (a *app) pull(ctx context.Context, client *sdk.Client, p *pull) error {
 		}
 	}
 	return errInterrupted
+}
+
+// sayReplaced says that a member of this name is joined already: of two sessions of one name the later one ends the other, which
+// may be what is wanted, and may be somebody else's.
+func (a *app) sayReplaced(ctx context.Context, client *sdk.Client, join sdk.Join) {
+	asking, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	members, err := client.Members(asking, join.Group)
+	if err != nil {
+		return // joining says why
+	}
+	for _, m := range members {
+		if m.Name == join.Name && m.State == "active" {
+			fmt.Fprintf(a.stderr, "%s is joined already, on %s since %s: that session ends by this one\n", m.Name, cmp.Or(printable.Text(m.Node), "an unknown machine"), m.Joined.Local().Format(time.DateTime))
+		}
+	}
 }
 
 // takes reports whether a delivery is one of those that this member is here for: without a directory,
