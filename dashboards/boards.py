@@ -145,6 +145,8 @@ def gathering():
             lines("Link", "What the link is thought to carry for clients, and what else comes over it.", "Bps",
                   Query("sum(groupcast_gatherer_available_bytes_per_second{HERE})", "available"),
                   Query("sum(groupcast_gatherer_other_bytes_per_second{HERE})", "others")),
+            lines("Queue", "How long what comes waits before the link that all share. Of several gatherers the longest.", "s",
+                  Query("max(groupcast_gatherer_queue_seconds{HERE})", "waits")),
             lines("Clients", "Clients that are attached, by where they are held up, and those told to pause.", "short",
                   Query("sum by (bottleneck) (groupcast_gatherer_clients{HERE})", "{{bottleneck}}"),
                   Query("sum(groupcast_gatherer_clients_paused{HERE})", "paused")),
@@ -159,8 +161,9 @@ def gathering():
             lines("Upload", "Median and 95th percentile of how long uploads took that are finished.", "s",
                   *[Query(f"histogram_quantile({q}, sum by (le) (rate(groupcast_gatherer_upload_seconds_bucket"
                           "{HERE}[$__rate_interval])))", f"{name}") for q, name in ((0.5, "median"), (0.95, "95 %"))]),
-            lines("Out of order", "Segments that came before others that were sent before them: after a loss, mostly.", "short",
-                  Query("sum(rate(groupcast_gatherer_out_of_order_segments_total{HERE}[$__rate_interval]))", "a second")),
+            lines("Out of order", "The part of segments that came before others that were sent before them: after a loss, mostly.", "percentunit",
+                  Query("sum(rate(groupcast_gatherer_out_of_order_segments_total{HERE}[$__rate_interval]))"
+                        " / (sum(rate(groupcast_gatherer_segments_total{HERE}[$__rate_interval])) > 0)", "of all")),
             lines("Refused", "Data connections that were not opened, by reason.", "ops",
                   Query("sum by (reason) (rate(groupcast_gatherer_refused_links_total{HERE}[$__rate_interval]))", "{{reason}}")),
         ]))
