@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"time"
@@ -22,6 +23,8 @@ type place struct {
 	sync.Mutex
 	created time.Time // of the latest delivery whose object is there; zero is none of this process
 	root    object.Root
+
+	landing landingTurn
 }
 
 // mostPlaces is how many are noted: a process that receives for ever under new names forgets them.
@@ -64,5 +67,44 @@ func (p *place) note(created time.Time, root object.Root) {
 	p.root = root
 	if created.After(p.created) {
 		p.created = created
+	}
+}
+
+// errYielded says that a later delivery lands what this one has left lying.
+var errYielded = errors.New("a later delivery of the same goes on with it")
+
+// stalled is for how long nothing comes of a delivery until a later one of the same may go on with what is there: its sender
+// may have died, which takes longer to be known.
+const stalled = 2 * time.Second
+
+// landingTurn is which delivery lands what is to appear at a place: of the same object one at a time does.
+type landingTurn struct {
+	mu      sync.Mutex
+	holder  *receiving
+	yielded func(error)
+}
+
+// take notes who lands, and returns the context that ends when it has to give that up.
+func (t *landingTurn) take(ctx context.Context, r *receiving) (taking context.Context, release func()) {
+	taking, yield := context.WithCancelCause(ctx)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.holder, t.yielded = r, yield
+	return taking, func() {
+		yield(nil)
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.holder == r {
+			t.holder = nil
+		}
+	}
+}
+
+// ask has an earlier delivery of which nothing comes give up its turn.
+func (t *landingTurn) ask(created time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.holder != nil && t.holder.created.Before(created) && t.holder.still() >= stalled {
+		t.yielded(errYielded)
 	}
 }

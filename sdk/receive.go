@@ -224,6 +224,7 @@ func (s *Session) receiveOne(ctx context.Context, options ReceiveOptions, assign
 	}
 	r := &receiving{
 		session: s, id: incoming.ID, incoming: incoming, spec: assignment.GetSpec(), options: options, changed: make(chan struct{}),
+		created: assignment.GetCreateTime().AsTime(),
 		info: object.Info{
 			Name: incoming.Name, Kind: object.File, Length: incoming.Length,
 			Mode: fs.FileMode(assignment.GetSpec().GetMode()).Perm(), Time: assignment.GetSpec().GetSourceTime().AsTime(),
@@ -287,8 +288,11 @@ type receiving struct {
 	root     []byte
 	counts   func() *DatagramCounts // of a stream in datagrams, once that runs
 
+	created time.Time
+
 	mu      sync.Mutex
 	offset  uint64
+	moved   time.Time // when that changed last
 	end     *link.End
 	lost    string
 	damaged string        // who gave it something else than was sent, while another is awaited
@@ -309,6 +313,13 @@ func (r *receiving) standing() *groupv1.DeliveryReport {
 	}
 	r.mu.Unlock()
 	return report
+}
+
+// still is for how long nothing has come.
+func (r *receiving) still() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return time.Since(r.moved)
 }
 
 func (r *receiving) update(change func()) {
@@ -351,6 +362,7 @@ func (r *receiving) receive(ctx context.Context) Arrived {
 		landing, err := object.Land(ctx, r.options.Into, r.info)
 		switch {
 		case errors.Is(err, object.ErrBusy) && ctx.Err() == nil:
+			r.place().landing.ask(r.created)
 			pause.For(ctx, busyPause) // another delivery of the same: when that is done, it is here
 		case err != nil:
 			return r.failed(reasonOf(err), err)
@@ -386,7 +398,7 @@ func (r *receiving) alreadyHere(ctx context.Context) (one Arrived, is bool) {
 	}
 	r.root = root[:]
 	_ = r.Landed(r.info.Length)
-	r.place().found(assignment.GetCreateTime().AsTime(), root)
+	r.place().found(r.created, root)
 	return Arrived{Incoming: r.incoming, Path: r.path(), Bytes: r.info.Length, Root: r.root}, true
 }
 
@@ -398,7 +410,14 @@ func (r *receiving) land(ctx context.Context, landing *object.Landing) (one Arri
 	r.update(func() { r.end = nil })
 	_ = r.Landed(landing.Offset())
 	store := &landingStore{receiving: r, landing: landing}
-	err := r.takeAll(ctx, store, store.scattered)
+	taking, release := r.place().landing.take(ctx, r)
+	defer release()
+	err := r.takeAll(taking, store, store.scattered)
+	if errors.Is(context.Cause(taking), errYielded) && ctx.Err() == nil {
+		err = landing.Keep()
+		pause.For(ctx, 2*busyPause) // the other one is first
+		return r.failed(reasonOf(err), errors.Join(errYielded, err)), err == nil
+	}
 	if err == nil {
 		one, err = r.complete(ctx, landing)
 	}
@@ -420,7 +439,7 @@ func (r *receiving) complete(ctx context.Context, landing *object.Landing) (Arri
 	}
 	r.root = assignment.GetRoot()
 	root := object.Root(r.root)
-	err = r.place().put(assignment.GetCreateTime().AsTime(), root, func() error {
+	err = r.place().put(r.created, root, func() error {
 		return landing.Complete(assignment.GetLength(), root, r.isDurable())
 	})
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/semaphore"
 
@@ -238,7 +239,7 @@ func (r *receiving) Answer() link.Answer {
 
 // Landed notes that all before an offset is here.
 func (r *receiving) Landed(upTo uint64) error {
-	r.update(func() { r.offset = upTo })
+	r.update(func() { r.offset, r.moved = upTo, time.Now() })
 	if r.options.Progress != nil {
 		r.options.Progress(r.incoming, upTo)
 	}
