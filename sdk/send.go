@@ -37,6 +37,7 @@ type Outgoing struct {
 	stripes *groupv1.Stripes // of the last link; nil before there is one
 	trouble error            // why the agent is not fed that is to be
 	err     error
+	outlet  outlet
 	changed chan struct{} // closed when the latest changes
 }
 
@@ -264,8 +265,9 @@ type supplier interface {
 	link.Supply
 	// begin has the next link begin at an offset.
 	begin(version, offset uint64)
-	// sent returns how much was sent, however often.
+	// sentUpTo returns up to where anything was sent, and Carried how much that was, what was sent again counted again.
 	sentUpTo() uint64
+	Carried() uint64
 	// usable returns object.ErrChanged if what is fed is no longer what it was.
 	usable() error
 }
@@ -281,6 +283,7 @@ func (s objectSupply) usable() error           { return s.Usable() }
 func (o *Outgoing) feed(ctx context.Context, from supplier) {
 	o.keepOffering(ctx, func(report *groupv1.DeliveryReport) {
 		report.Bytes, report.Stripes = from.sentUpTo(), o.lastStripes()
+		report.Fed = o.fed(from.Carried())
 	},
 		func(ctx context.Context, assignment *groupv1.Assignment, child *groupv1.Neighbour, opened func()) error {
 			return o.offer(ctx, assignment, child, from, opened)
@@ -369,6 +372,7 @@ func (o *Outgoing) offer(ctx context.Context, assignment *groupv1.Assignment, ch
 	}
 	opened()
 	from.begin(assignment.GetTreeVersion(), welcome.From)
+	o.feeds(child.GetName(), from.Carried())
 	feeding := link.NewFeeding(ctx, welcome.From, from, link.Options{
 		Bounds: bounds, Earlier: int(o.lastStripes().GetCount()), Chosen: o.chosen,
 		Open: func(ctx context.Context, stripe int) (*link.Conn, error) {
@@ -383,6 +387,34 @@ func (o *Outgoing) offer(ctx context.Context, assignment *groupv1.Assignment, ch
 		return cmp.Or(from.usable(), err) // a source that shrinks breaks the link
 	}
 	return nil
+}
+
+// outlet is which agent the sender feeds, and what its links have carried.
+type outlet struct {
+	to     string
+	begun  uint64            // what all had carried when this one began
+	before map[string]uint64 // what earlier links to an agent have carried
+}
+
+// feeds notes that a link to an agent begins.
+func (o *Outgoing) feeds(agent string, carried uint64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.outlet.before == nil {
+		o.outlet.before = make(map[string]uint64)
+	}
+	o.outlet.before[o.outlet.to] += carried - o.outlet.begun
+	o.outlet.to, o.outlet.begun = agent, carried
+}
+
+// fed reports what the links to the agent that is fed have carried: where that had a part already, less than there is.
+func (o *Outgoing) fed(carried uint64) *groupv1.ChildReport {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.outlet.to == "" {
+		return nil
+	}
+	return &groupv1.ChildReport{Name: o.outlet.to, SentBytes: o.outlet.before[o.outlet.to] + carried - o.outlet.begun}
 }
 
 // stripesOf returns how many connections may feed the first agent. A rate that must not be

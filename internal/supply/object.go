@@ -21,7 +21,8 @@ type Object struct {
 	resting []*object.Reader
 	version uint64
 	most    uint64 // up to where anything was sent
-	held    bool   // nothing is handed out
+	carried uint64
+	held    bool // nothing is handed out
 	end     *link.End
 	checked bool // the source was what it was when all had been sent over this link
 	changed chan struct{}
@@ -114,7 +115,7 @@ func (s *Object) Usable() error { return s.source.Changed() }
 func (s *Object) Sent(offset uint64, portion link.Portion) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.most = max(s.most, offset+portion.Length)
+	s.most, s.carried = max(s.most, offset+portion.Length), s.carried+portion.Length
 	s.resting = append(s.resting, s.readers[portion.File])
 	delete(s.readers, portion.File)
 }
@@ -128,3 +129,10 @@ func (s *Object) SentUpTo() uint64 {
 
 // Acked has nothing to do: the source stays as long as the delivery runs.
 func (s *Object) Acked(uint64, relay.Level) error { return nil }
+
+// Carried returns how much was sent, what was sent again counted again.
+func (s *Object) Carried() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.carried
+}

@@ -22,6 +22,7 @@ type Stream struct {
 	arrived  uint64
 	released uint64
 	most     uint64
+	carried  uint64
 	held     bool // nothing is handed out
 	end      *link.End
 	changed  chan struct{}
@@ -158,7 +159,7 @@ func (s *Stream) Next(offset, most uint64) (link.Portion, error) {
 func (s *Stream) Sent(offset uint64, portion link.Portion) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.most = max(s.most, offset+portion.Length)
+	s.most, s.carried = max(s.most, offset+portion.Length), s.carried+portion.Length
 }
 
 // SentUpTo returns up to where anything was sent.
@@ -170,3 +171,10 @@ func (s *Stream) SentUpTo() uint64 {
 
 // Acked has nothing to do: who sends releases what is acknowledged.
 func (s *Stream) Acked(uint64, relay.Level) error { return nil }
+
+// Carried returns how much was sent, what was sent again counted again.
+func (s *Stream) Carried() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.carried
+}

@@ -71,3 +71,17 @@ func TestAllAgentsRest(t *testing.T) {
 		}
 	}
 }
+
+// The sender's own link has what it carried: less than the sender is at where the agent had a part already.
+func TestSendersLinkHasWhatItCarried(t *testing.T) {
+	p := &progress{sender: memberID("s")}
+	a, b := identity.ID{Role: identity.Agent, Name: "a"}, identity.ID{Role: identity.Agent, Name: "b"}
+	said := &groupv1.DeliveryReport{Bytes: 100, Fed: &groupv1.ChildReport{Name: "a", SentBytes: 40}}
+	if toA, toB := p.sentTo(a, said, nil), p.sentTo(b, said, nil); toA != 40 || toB != 0 {
+		t.Errorf("%d went to the one that is fed, and %d to another", toA, toB)
+	}
+	said.Fed = nil
+	if got := p.sentTo(a, said, nil); got != 100 {
+		t.Errorf("of one that does not say it, %d", got)
+	}
+}

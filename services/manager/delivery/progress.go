@@ -155,9 +155,9 @@ func (p *progress) takeLinks(from identity.ID, report *groupv1.DeliveryReport, c
 		return false
 	}
 	if from == p.sender {
-		sent := report.GetBytes() - min(report.GetBytes(), p.sentBefore(current))
 		for _, child := range current.Children(from.String()) {
-			p.takeLink(link{from, placement.ParseID(child)}, carriage{sent, now, report.GetStripes(), report.GetDatagramUse()}, now)
+			to := placement.ParseID(child)
+			p.takeLink(link{from, to}, carriage{p.sentTo(to, report, current), now, report.GetStripes(), report.GetDatagramUse()}, now)
 		}
 	}
 	for _, child := range report.GetChildren() {
@@ -170,6 +170,18 @@ func (p *progress) takeLinks(from identity.ID, report *groupv1.DeliveryReport, c
 		}
 	}
 	return evicted
+}
+
+// sentTo returns what the sender's links to an agent have carried, by its word.
+func (p *progress) sentTo(agent identity.ID, report *groupv1.DeliveryReport, current *tree.Tree) uint64 {
+	switch fed := report.GetFed(); {
+	case fed == nil: // earlier ones, and those of datagrams, tell how far they are
+		return report.GetBytes() - min(report.GetBytes(), p.sentBefore(current))
+	case fed.GetName() != agent.Name: // it has just got another
+		return 0
+	default:
+		return fed.GetSentBytes()
+	}
 }
 
 // before returns when something was, by the word of a node; not before the delivery began.

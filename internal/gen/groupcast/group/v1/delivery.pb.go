@@ -1955,6 +1955,8 @@ type DeliveryReport struct {
 	Damaged string `protobuf:"bytes,12,opt,name=damaged,proto3" json:"damaged,omitempty"`
 	// RELAY: it has been told that the delivery has ended, and has no link any more: what it reports is the last.
 	Resting bool `protobuf:"varint,13,opt,name=resting,proto3" json:"resting,omitempty"`
+	// SEND: the agent that it feeds, and what its links to that one have carried; unset before there is one.
+	Fed *ChildReport `protobuf:"bytes,14,opt,name=fed,proto3" json:"fed,omitempty"`
 	// RECEIVE, of a stream in datagrams.
 	Datagrams *DatagramCounts `protobuf:"bytes,20,opt,name=datagrams,proto3" json:"datagrams,omitempty"`
 	// SEND, of a stream in datagrams: of the link to the one agent.
@@ -2082,6 +2084,13 @@ func (x *DeliveryReport) GetResting() bool {
 		return x.Resting
 	}
 	return false
+}
+
+func (x *DeliveryReport) GetFed() *ChildReport {
+	if x != nil {
+		return x.Fed
+	}
+	return nil
 }
 
 func (x *DeliveryReport) GetDatagrams() *DatagramCounts {
@@ -3275,7 +3284,7 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\bcomplete\x18\x01 \x01(\bR\bcomplete\x128\n" +
 	"\acurrent\x18\x02 \x03(\v2\x1e.groupcast.group.v1.AssignmentR\acurrent\x12\x18\n" +
 	"\adropped\x18\x03 \x03(\tR\adropped\x12\x1c\n" +
-	"\tcontinues\x18\x04 \x01(\bR\tcontinues\"\xc3\x04\n" +
+	"\tcontinues\x18\x04 \x01(\bR\tcontinues\"\xf6\x04\n" +
 	"\x0eDeliveryReport\x12\x1a\n" +
 	"\bdelivery\x18\x01 \x01(\tR\bdelivery\x12!\n" +
 	"\ftree_version\x18\x02 \x01(\x04R\vtreeVersion\x12\x14\n" +
@@ -3291,7 +3300,8 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	" \x01(\v2\x1b.groupcast.group.v1.StripesR\astripes\x12\x14\n" +
 	"\x05ended\x18\v \x01(\bR\x05ended\x12\x18\n" +
 	"\adamaged\x18\f \x01(\tR\adamaged\x12\x18\n" +
-	"\aresting\x18\r \x01(\bR\aresting\x12@\n" +
+	"\aresting\x18\r \x01(\bR\aresting\x121\n" +
+	"\x03fed\x18\x0e \x01(\v2\x1f.groupcast.group.v1.ChildReportR\x03fed\x12@\n" +
 	"\tdatagrams\x18\x14 \x01(\v2\".groupcast.group.v1.DatagramCountsR\tdatagrams\x12B\n" +
 	"\fdatagram_use\x18\x15 \x01(\v2\x1f.groupcast.group.v1.DatagramUseR\vdatagramUse\"\xe1\x02\n" +
 	"\vChildReport\x12\x12\n" +
@@ -3497,39 +3507,40 @@ var file_groupcast_group_v1_delivery_proto_depIdxs = []int32{
 	18, // 35: groupcast.group.v1.Assignments.current:type_name -> groupcast.group.v1.Assignment
 	21, // 36: groupcast.group.v1.DeliveryReport.children:type_name -> groupcast.group.v1.ChildReport
 	9,  // 37: groupcast.group.v1.DeliveryReport.stripes:type_name -> groupcast.group.v1.Stripes
-	6,  // 38: groupcast.group.v1.DeliveryReport.datagrams:type_name -> groupcast.group.v1.DatagramCounts
-	7,  // 39: groupcast.group.v1.DeliveryReport.datagram_use:type_name -> groupcast.group.v1.DatagramUse
-	9,  // 40: groupcast.group.v1.ChildReport.stripes:type_name -> groupcast.group.v1.Stripes
-	41, // 41: groupcast.group.v1.ChildReport.since_sent:type_name -> google.protobuf.Duration
-	7,  // 42: groupcast.group.v1.ChildReport.datagrams:type_name -> groupcast.group.v1.DatagramUse
-	4,  // 43: groupcast.group.v1.CreateDeliveryRequest.spec:type_name -> groupcast.group.v1.DeliverySpec
-	16, // 44: groupcast.group.v1.CreateDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
-	2,  // 45: groupcast.group.v1.RecordReceiptRequest.state:type_name -> groupcast.group.v1.ReceiptState
-	6,  // 46: groupcast.group.v1.RecordReceiptRequest.datagrams:type_name -> groupcast.group.v1.DatagramCounts
-	16, // 47: groupcast.group.v1.CancelDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
-	16, // 48: groupcast.group.v1.GetDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
-	16, // 49: groupcast.group.v1.ListDeliveriesResponse.deliveries:type_name -> groupcast.group.v1.Delivery
-	16, // 50: groupcast.group.v1.WatchDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
-	36, // 51: groupcast.group.v1.WatchDeliveryResponse.nodes:type_name -> groupcast.group.v1.NodeProgress
-	22, // 52: groupcast.group.v1.DeliveryService.CreateDelivery:input_type -> groupcast.group.v1.CreateDeliveryRequest
-	24, // 53: groupcast.group.v1.DeliveryService.SealDelivery:input_type -> groupcast.group.v1.SealDeliveryRequest
-	26, // 54: groupcast.group.v1.DeliveryService.RecordReceipt:input_type -> groupcast.group.v1.RecordReceiptRequest
-	28, // 55: groupcast.group.v1.DeliveryService.CancelDelivery:input_type -> groupcast.group.v1.CancelDeliveryRequest
-	30, // 56: groupcast.group.v1.DeliveryService.GetDelivery:input_type -> groupcast.group.v1.GetDeliveryRequest
-	32, // 57: groupcast.group.v1.DeliveryService.ListDeliveries:input_type -> groupcast.group.v1.ListDeliveriesRequest
-	34, // 58: groupcast.group.v1.DeliveryService.WatchDelivery:input_type -> groupcast.group.v1.WatchDeliveryRequest
-	23, // 59: groupcast.group.v1.DeliveryService.CreateDelivery:output_type -> groupcast.group.v1.CreateDeliveryResponse
-	25, // 60: groupcast.group.v1.DeliveryService.SealDelivery:output_type -> groupcast.group.v1.SealDeliveryResponse
-	27, // 61: groupcast.group.v1.DeliveryService.RecordReceipt:output_type -> groupcast.group.v1.RecordReceiptResponse
-	29, // 62: groupcast.group.v1.DeliveryService.CancelDelivery:output_type -> groupcast.group.v1.CancelDeliveryResponse
-	31, // 63: groupcast.group.v1.DeliveryService.GetDelivery:output_type -> groupcast.group.v1.GetDeliveryResponse
-	33, // 64: groupcast.group.v1.DeliveryService.ListDeliveries:output_type -> groupcast.group.v1.ListDeliveriesResponse
-	35, // 65: groupcast.group.v1.DeliveryService.WatchDelivery:output_type -> groupcast.group.v1.WatchDeliveryResponse
-	59, // [59:66] is the sub-list for method output_type
-	52, // [52:59] is the sub-list for method input_type
-	52, // [52:52] is the sub-list for extension type_name
-	52, // [52:52] is the sub-list for extension extendee
-	0,  // [0:52] is the sub-list for field type_name
+	21, // 38: groupcast.group.v1.DeliveryReport.fed:type_name -> groupcast.group.v1.ChildReport
+	6,  // 39: groupcast.group.v1.DeliveryReport.datagrams:type_name -> groupcast.group.v1.DatagramCounts
+	7,  // 40: groupcast.group.v1.DeliveryReport.datagram_use:type_name -> groupcast.group.v1.DatagramUse
+	9,  // 41: groupcast.group.v1.ChildReport.stripes:type_name -> groupcast.group.v1.Stripes
+	41, // 42: groupcast.group.v1.ChildReport.since_sent:type_name -> google.protobuf.Duration
+	7,  // 43: groupcast.group.v1.ChildReport.datagrams:type_name -> groupcast.group.v1.DatagramUse
+	4,  // 44: groupcast.group.v1.CreateDeliveryRequest.spec:type_name -> groupcast.group.v1.DeliverySpec
+	16, // 45: groupcast.group.v1.CreateDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
+	2,  // 46: groupcast.group.v1.RecordReceiptRequest.state:type_name -> groupcast.group.v1.ReceiptState
+	6,  // 47: groupcast.group.v1.RecordReceiptRequest.datagrams:type_name -> groupcast.group.v1.DatagramCounts
+	16, // 48: groupcast.group.v1.CancelDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
+	16, // 49: groupcast.group.v1.GetDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
+	16, // 50: groupcast.group.v1.ListDeliveriesResponse.deliveries:type_name -> groupcast.group.v1.Delivery
+	16, // 51: groupcast.group.v1.WatchDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
+	36, // 52: groupcast.group.v1.WatchDeliveryResponse.nodes:type_name -> groupcast.group.v1.NodeProgress
+	22, // 53: groupcast.group.v1.DeliveryService.CreateDelivery:input_type -> groupcast.group.v1.CreateDeliveryRequest
+	24, // 54: groupcast.group.v1.DeliveryService.SealDelivery:input_type -> groupcast.group.v1.SealDeliveryRequest
+	26, // 55: groupcast.group.v1.DeliveryService.RecordReceipt:input_type -> groupcast.group.v1.RecordReceiptRequest
+	28, // 56: groupcast.group.v1.DeliveryService.CancelDelivery:input_type -> groupcast.group.v1.CancelDeliveryRequest
+	30, // 57: groupcast.group.v1.DeliveryService.GetDelivery:input_type -> groupcast.group.v1.GetDeliveryRequest
+	32, // 58: groupcast.group.v1.DeliveryService.ListDeliveries:input_type -> groupcast.group.v1.ListDeliveriesRequest
+	34, // 59: groupcast.group.v1.DeliveryService.WatchDelivery:input_type -> groupcast.group.v1.WatchDeliveryRequest
+	23, // 60: groupcast.group.v1.DeliveryService.CreateDelivery:output_type -> groupcast.group.v1.CreateDeliveryResponse
+	25, // 61: groupcast.group.v1.DeliveryService.SealDelivery:output_type -> groupcast.group.v1.SealDeliveryResponse
+	27, // 62: groupcast.group.v1.DeliveryService.RecordReceipt:output_type -> groupcast.group.v1.RecordReceiptResponse
+	29, // 63: groupcast.group.v1.DeliveryService.CancelDelivery:output_type -> groupcast.group.v1.CancelDeliveryResponse
+	31, // 64: groupcast.group.v1.DeliveryService.GetDelivery:output_type -> groupcast.group.v1.GetDeliveryResponse
+	33, // 65: groupcast.group.v1.DeliveryService.ListDeliveries:output_type -> groupcast.group.v1.ListDeliveriesResponse
+	35, // 66: groupcast.group.v1.DeliveryService.WatchDelivery:output_type -> groupcast.group.v1.WatchDeliveryResponse
+	60, // [60:67] is the sub-list for method output_type
+	53, // [53:60] is the sub-list for method input_type
+	53, // [53:53] is the sub-list for extension type_name
+	53, // [53:53] is the sub-list for extension extendee
+	0,  // [0:53] is the sub-list for field type_name
 }
 
 func init() { file_groupcast_group_v1_delivery_proto_init() }
