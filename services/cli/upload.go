@@ -29,6 +29,8 @@ type upload struct {
 	follow  bool
 	state   string
 	labels  map[string]string
+
+	deadline time.Duration
 }
 
 // gathererVariable names the gatherer where --to does not.
@@ -57,6 +59,7 @@ after --timeout.`,
 	flags.StringVar(&u.path, "name", "", "what it is called at the gatherer, as logs/app.log (its own name)")
 	flags.BoolVar(&u.follow, "follow", false, "upload what is added to the file, until interrupted")
 	flags.StringVar(&u.state, "state", "", "with --follow: the file that remembers which files were read (one below the user's state directory)")
+	flags.DurationVar(&u.deadline, "deadline", 0, "how long files may take in all, waiting for the gatherer counted; what came is kept (no limit)")
 	flags.StringToStringVar(&u.labels, "label", nil, "labels of the client, as site=a, for policies that trust them")
 	command.RunE = func(command *cobra.Command, args []string) error {
 		switch {
@@ -66,16 +69,35 @@ after --timeout.`,
 			return usageError{errors.New("--state is for --follow: nothing else needs to remember which files were read")}
 		case args[0] == "-" && u.path == "":
 			return usageError{errors.New("standard input has no name: give it one with --name")}
+		case u.deadline < 0 || u.deadline > 0 && (u.follow || args[0] == "-"):
+			return usageError{errors.New("--deadline is for files: a stream ends with its source")}
 		}
 		u.guessed = isGuessed(command)
-		client, err := a.awaitGatherer(command.Context(), u)
-		if err != nil {
-			return err
-		}
-		defer client.Close()
-		return a.upload(command.Context(), client, u, args[0])
+		return u.inTime(command.Context(), func(ctx context.Context) error {
+			client, err := a.awaitGatherer(ctx, u)
+			if err != nil {
+				return err
+			}
+			defer client.Close()
+			return a.upload(ctx, client, u, args[0])
+		})
 	}
 	return command
+}
+
+// inTime uploads within the deadline, if there is one.
+func (u *upload) inTime(ctx context.Context, do func(context.Context) error) error {
+	if u.deadline == 0 {
+		return do(ctx)
+	}
+	late := &sdk.Error{Code: sdk.TimedOut, Reason: "DEADLINE", Message: fmt.Sprintf("not done after %v (--deadline): what came is kept, and the same command goes on from there", u.deadline)}
+	within, cancel := context.WithTimeoutCause(ctx, u.deadline, late)
+	defer cancel()
+	err := do(within)
+	if err != nil && errors.Is(context.Cause(within), late) {
+		return late
+	}
+	return err
 }
 
 // gathererFlags adds the flag that names the gatherer.
