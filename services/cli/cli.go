@@ -22,6 +22,7 @@ import (
 	"github.com/groupcast/groupcast/internal/interrupt"
 	"github.com/groupcast/groupcast/internal/pause"
 	"github.com/groupcast/groupcast/internal/printable"
+	"github.com/groupcast/groupcast/internal/spell"
 	"github.com/groupcast/groupcast/sdk"
 	"github.com/groupcast/groupcast/sdk/gather"
 )
@@ -263,9 +264,14 @@ func unknownCommand(command *cobra.Command, args []string) error {
 		return nil
 	}
 	err := fmt.Errorf("unknown command %q", args[0])
-	command.SuggestionsMinimumDistance = 2 // edits that a suggestion may be away
-	if near := command.SuggestionsFor(args[0]); len(near) > 0 {
-		err = fmt.Errorf("%w: did you mean %q?", err, near[0])
+	var names []string
+	for _, known := range command.Commands() {
+		if known.IsAvailableCommand() {
+			names = append(names, known.Name())
+		}
+	}
+	if near := spell.Alike(args[0], names); near != "" {
+		err = fmt.Errorf("%w: did you mean %q?", err, near)
 	}
 	return err
 }
