@@ -130,12 +130,15 @@ func (s *Stream) End() {
 	s.must(s.to.Close())
 }
 
-// AwaitStream waits until every member has so much of a stream.
+// incomplete is what the name of a stream ends with at a member of which not all has come.
+const incomplete = ".incomplete"
+
+// AwaitStream waits until every member has so much of a stream that goes on.
 func (n *Net) AwaitStream(p *Push, bytes int64) {
 	n.Helper()
 	for _, m := range n.Members {
 		n.Await(m.name+" has what was streamed", func() bool {
-			info, err := os.Stat(filepath.Join(m.Into(), p.Object.Name))
+			info, err := os.Stat(filepath.Join(m.Into(), p.Object.Name+incomplete))
 			return err == nil && info.Size() >= bytes
 		})
 	}
@@ -271,14 +274,14 @@ func (n *Net) check() {
 	}
 }
 
-// checkFinalNames checks that every file of a member is whole and was pushed.
+// checkFinalNames checks that every file of a member is whole and was pushed, but for streams whose names say that they are not.
 func (n *Net) checkFinalNames(m *Machine) {
 	entries, err := os.ReadDir(m.Into())
 	if err != nil {
 		return // it never began
 	}
 	for _, entry := range entries {
-		if entry.IsDir() {
+		if entry.IsDir() || strings.HasSuffix(entry.Name(), incomplete) {
 			continue
 		}
 		got := n.hash(m, entry.Name())
