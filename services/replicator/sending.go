@@ -102,7 +102,7 @@ func (w *worker) sendTo(ctx context.Context, j *job, legs []*leg, i int, key []b
 		Progress: func(p send.Progress) { w.sent(j, legs, i, p) },
 	}, send.Config{
 		Place: place, Key: key, Source: from, Receivers: int(l.task.GetAwaited()), Wait: gathering,
-		Ceiling: w.ceiling(place.Interface, task.GetMaxBytesPerSecond()), Slow: slow, Patience: silence,
+		Ceiling: w.ceiling(place.Interface, task.GetMaxBytesPerSecond()), Slow: slow, Patience: silence, Leaves: true,
 		Stay: func() time.Time {
 			w.mu.Lock()
 			defer w.mu.Unlock()

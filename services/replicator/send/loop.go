@@ -269,6 +269,11 @@ func (l *loop) changed() error {
 	return l.config.Source.Changed()
 }
 
+// isLeft reports whether a member was given up, and is left to others. The caller has the lock.
+func (s *session) isLeft(p *peer) bool {
+	return s.config.Leaves && s.rules != nil && s.rules.Member(p.id).Outcome == algo.Unknown
+}
+
 // farewell tells all members that the sender goes, and why if something is wrong. Before it has begun they are who has joined.
 func (s *session) farewell(reason string) {
 	s.mu.Lock()
@@ -279,7 +284,9 @@ func (s *session) farewell(reason string) {
 	}
 	for range farewells {
 		for _, p := range members {
-			s.letter(p, wire.Bye, wire.AppendBye(nil, reason))
+			if !s.isLeft(p) {
+				s.letter(p, wire.Bye, wire.AppendBye(nil, reason))
+			}
 		}
 	}
 }

@@ -44,6 +44,8 @@ type Config struct {
 	Slow     algo.Slow
 	// Patience is how long a receiver may be silent before it is given up.
 	Patience time.Duration
+	// Leaves has nothing be said to receivers that were given up when the sender goes: others carry the rest to them.
+	Leaves bool
 	// Stay tells until when somebody may come: it does not end before that. It may be nil.
 	Stay func() time.Time
 }
