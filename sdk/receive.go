@@ -25,7 +25,8 @@ type ReceiveOptions struct {
 	// Into is the directory that objects appear in, each at once and whole. It is made
 	// if it is missing. Without one, all but what Stream takes is refused.
 	Into string
-	// Stream returns where a stream goes. Without it a stream goes into a file in Into.
+	// Stream returns where a stream goes. Without it a stream goes into a file in Into, whose name ends with .incomplete
+	// until all has come.
 	// What is returned is closed at the end of the stream, whether all came or not: see StreamWriter. When receiving is broken off, a write that
 	// blocks is left to it: closing it should end that. A stream that comes again, as to who receives anew, comes from its first byte: Stream is called
 	// again, with the same ID.

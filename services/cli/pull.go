@@ -44,7 +44,7 @@ func (a *app) pullCommand() *cobra.Command {
 		Long: `Joins a group and receives all that is delivered to it until interrupted, several
 deliveries at once. An object appears in the directory whole and verified, under its
 name; what is unfinished is below .groupcast-partial, and gone on with when the same
-is pushed again.
+is pushed again. A stream is NAME.incomplete until all of it has come.
 
 --exec runs a command by the shell for each object, with GROUPCAST_PATH,
 GROUPCAST_NAME, GROUPCAST_SENDER, GROUPCAST_DELIVERY and GROUPCAST_BYTES in its
