@@ -100,33 +100,6 @@ func newPair(t *testing.T, p *party) *pair {
 	}
 }
 
-// Of deliveries that run it is told how they stand, together.
-func TestRunningDeliveriesAreMeasured(t *testing.T) {
-	m, party := startParty(t)
-	p := newPair(t, party)
-	const underWay, least = "groupcast_manager_delivery_bytes_under_way", "groupcast_manager_delivery_least_effective_throughput_ratio"
-	if got, ratio := gauge(t, m, underWay), gauge(t, m, least); got != 0 || ratio != 1 {
-		t.Errorf("without deliveries %v bytes are under way, and the ratio is %v", got, ratio)
-	}
-	first, second := p.create(t, p.sender, file(megabyte)), p.create(t, p.sender, file(megabyte))
-	for _, id := range []string{first, second} {
-		p.sender.report(&groupv1.DeliveryReport{Delivery: id, Bytes: megabyte / 2})
-		p.m1.report(&groupv1.DeliveryReport{Delivery: id, Bytes: megabyte / 2})
-	}
-	p.m2.report(&groupv1.DeliveryReport{Delivery: first, Bytes: megabyte / 2})
-	p.m2.report(&groupv1.DeliveryReport{Delivery: second, Bytes: megabyte / 8})
-	eventually(t, 5*time.Second, "what m2 lacks of the second is under way", func() bool { return gauge(t, m, underWay) == megabyte/2-megabyte/8 })
-	if ratio := gauge(t, m, least); ratio < 0.2 || ratio > 0.3 {
-		t.Errorf("the lowest effective throughput is %v, want that of the second, a quarter", ratio)
-	}
-	for _, id := range []string{first, second} {
-		if _, err := p.deliveries.CancelDelivery(t.Context(), &groupv1.CancelDeliveryRequest{Delivery: id}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	eventually(t, 5*time.Second, "nothing is under way", func() bool { return gauge(t, m, underWay) == 0 && gauge(t, m, least) == 1 })
-}
-
 // passOn has all nodes report that they have all bytes.
 func (p *pair) passOn(id string, length uint64) {
 	p.sender.report(&groupv1.DeliveryReport{Delivery: id, Bytes: length})

@@ -1,0 +1,82 @@
+package replicas_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/groupcast/groupcast/e2e/lab/link"
+)
+
+// Where there are session agents, they carry it there: in the same replication, with the same receipts. A file and
+// a directory, to one that is alone in hearing nothing, and where nobody hears anything.
+func TestSessionAgentsCarryWhatMulticastDoesNot(t *testing.T) {
+	r := startRacks(t)
+	file := r.file("disk.img", 5<<20+77)
+	r.file("release/weights", 3<<20)
+	r.file("release/below/empty", 0)
+	r.startAgent(r.replicas[2])
+	r.mislead()
+	for _, source := range []string{file, filepath.Join(r.dir, "release")} {
+		said := r.run(0, "replicate", "store:"+source, "--to", "/mnt/replicas", "--on", "role=worker")
+		if !matches(said, "r4 +rack1 +agents +COMPLETE ") || !matches(said, "r1 +rack1 +multicast +COMPLETE ") || !strings.Contains(said, "4 of 4") {
+			t.Errorf("it said:\n%s", said)
+		}
+		for _, one := range r.replicas {
+			r.wantCopy(one, source)
+		}
+	}
+	r.wantSlow("PACE")
+	alone := r.file("alone.img", 2<<20+1)
+	if said := r.run(0, "replicate", "store:"+alone, "--to", "/mnt/replicas", "--on", "r4", "--slow", "detach"); !matches(said, "r4 +rack1 +agents +COMPLETE ") {
+		t.Errorf("it said:\n%s", said)
+	}
+	r.wantSlow("DETACH")
+	r.wantCopy(r.replicas[3], alone)
+	r.await("no group is left", func() bool { return !strings.Contains(r.run(0, "group", "list"), "replication-") })
+}
+
+// A switch that forgets in the middle who listens, as one does that snoops and hears no querier: session agents carry the
+// rest to whom it leaves out, in the same replication, from what is there. The others notice nothing.
+func TestMulticastEndsInTheMiddle(t *testing.T) {
+	r := startRacks(t)
+	source := r.file("disk.img", 16<<20)
+	r.startAgent(r.replicas[2])
+	p, id := r.begin(source, "--rate", "2MB")
+	r.awaitReceiving(id)
+	r.must(r.rack2.FloodMulticast(r.replicas[3].Host, false))
+	said := r.wait(0, p)
+	if !matches(said, "r4 +rack2 +agents +COMPLETE ") || !matches(said, "r3 +rack2 +multicast +COMPLETE ") {
+		t.Errorf("it said:\n%s", said)
+	}
+	for _, one := range r.replicas {
+		r.wantCopy(one, source)
+	}
+	for _, replica := range r.replication(id).GetReplicas() {
+		if replica.GetName() == "r4" && replica.GetResumedBytes() == 0 {
+			t.Errorf("r4 began anew: %v", replica)
+		}
+	}
+}
+
+// Whose cable is pulled for longer than a session lasts comes back, and goes on from what it has.
+func TestReplicaOfSessionAgentsComesBack(t *testing.T) {
+	r := startRacks(t, link.Shape{}, link.Shape{}, link.Shape{}, link.Shape{}, link.Shape{}, link.Shape{Rate: 100 * link.Mbit, Queue: link.Packets(200)})
+	source := r.file("disk.img", 24<<20)
+	r.startAgent(r.replicas[2])
+	r.mislead()
+	p := r.command("replicate", "store:"+source, "--to", "/mnt/replicas", "--on", "r4", "--rate", "1MB")
+	r.must(p.Start())
+	lost := r.replicas[3]
+	r.await("r4 has a part", func() bool {
+		return matches(p.Output(), "replication watch ") && r.replication("").GetReplicas()[0].GetBytes() > 2<<20
+	})
+	r.must(lost.cable.Cut())
+	time.Sleep(12 * time.Second)
+	r.must(lost.cable.Heal())
+	if said := r.wait(0, p); !matches(said, "r4 +rack1 +agents +COMPLETE ") {
+		t.Errorf("it said:\n%s", said)
+	}
+	r.wantCopy(lost, source)
+}

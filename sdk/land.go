@@ -1,0 +1,113 @@
+package sdk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/pause"
+)
+
+// alreadyHere finds out whether what is at the object's place is the object. That is
+// known when the sender has hashed it, which is long before it is sent.
+func (r *receiving) alreadyHere(ctx context.Context) (one Arrived, is bool) {
+	found, err := object.Find(r.options.Into, r.info)
+	if err != nil || found == nil {
+		return Arrived{}, false
+	}
+	defer found.Close()
+	root, there, err := found.Root(ctx)
+	if err != nil || !there {
+		return Arrived{}, false
+	}
+	assignment, err := r.session.attendance.await(ctx, r.id, func(a *groupv1.Assignment) bool { return a == nil || a.GetSealed() || a.GetEnded() })
+	if err != nil || !assignment.GetSealed() || object.Root(assignment.GetRoot()) != root {
+		return Arrived{}, false
+	}
+	if err := found.Confirm(r.isDurable()); err != nil { // whoever put it there may not have synced it
+		return Arrived{}, false
+	}
+	r.root = root[:]
+	_ = r.Landed(r.info.Length)
+	r.place().found(r.created, root)
+	return Arrived{Incoming: r.incoming, Path: r.path(), Bytes: r.info.Length, Root: r.root}, true
+}
+
+// land takes the object from whoever feeds it, and puts it into its place when it is
+// whole and verified. What has come may turn out to be something else, as a partial copy from earlier
+// may, or what an agent has damaged: all has to be taken again then.
+func (r *receiving) land(ctx context.Context, landing *object.Landing) (one Arrived, again bool) {
+	resumed := landing.Offset() > 0
+	r.update(func() { r.end = nil })
+	_ = r.Landed(landing.Offset())
+	store := &landingStore{receiving: r, landing: landing}
+	taking, release := r.place().landing.take(ctx, r)
+	defer release()
+	err := r.takeAll(taking, store, store.scattered)
+	if errors.Is(context.Cause(taking), errYielded) && ctx.Err() == nil {
+		err = landing.Keep()
+		pause.For(ctx, 2*busyPause) // the other one is first
+		return r.failed(reasonOf(err), errors.Join(errYielded, err)), err == nil
+	}
+	if err == nil {
+		one, err = r.complete(ctx, landing)
+	}
+	if err == nil {
+		return one, false
+	}
+	one = r.leave(landing, err)
+	return one, reasonOf(err) == "damaged" && (resumed || r.awaitsAnother(ctx))
+}
+
+// complete puts what was taken into its place, once it is known what was sent.
+func (r *receiving) complete(ctx context.Context, landing *object.Landing) (Arrived, error) {
+	assignment, err := r.session.attendance.await(ctx, r.id, func(a *groupv1.Assignment) bool { return a == nil || a.GetSealed() || a.GetEnded() })
+	if err != nil {
+		return Arrived{}, err
+	}
+	if !assignment.GetSealed() {
+		return Arrived{}, endedEarly(assignment)
+	}
+	r.root = assignment.GetRoot()
+	root := object.Root(r.root)
+	err = r.place().put(r.created, root, func() error {
+		return landing.Complete(assignment.GetLength(), root, r.isDurable())
+	})
+	if err != nil {
+		return Arrived{}, err
+	}
+	return Arrived{Incoming: r.incoming, Path: r.path(), Bytes: assignment.GetLength(), Root: r.root}, nil
+}
+
+// isDurable reports whether what arrives has to be on disk before it counts as complete.
+func (r *receiving) isDurable() bool {
+	level := r.spec.GetAckLevel()
+	return level != groupv1.AckLevel_ACK_LEVEL_RECEIVED && level != groupv1.AckLevel_ACK_LEVEL_RELAYED
+}
+
+// path is where the object appears, and place who has put one there.
+func (r *receiving) path() string  { return filepath.Join(r.options.Into, r.info.Name) }
+func (r *receiving) place() *place { return r.session.client.placed.at(r.path()) }
+
+// leave ends a landing that did not succeed, and says why. What has come is kept for
+// when the same comes again, unless it is of no use or in the way.
+func (r *receiving) leave(landing *object.Landing, cause error) Arrived {
+	reason := reasonOf(cause)
+	var err error
+	if reason == "damaged" && r.fedBy != "" {
+		cause = fmt.Errorf("%w: it came from %s", cause, r.fedBy)
+	}
+	if reason == "no_room" || reason == "damaged" || reason == "superseded" {
+		err = landing.Remove()
+	} else {
+		err = landing.Keep()
+	}
+	var known *DeliveryError
+	if errors.As(cause, &known) {
+		cause = errors.New(known.Detail)
+	}
+	return r.failed(reason, errors.Join(cause, err))
+}
