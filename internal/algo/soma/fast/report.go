@@ -24,6 +24,7 @@ func (s *Sender) Report(id ID, r wire.Reported, now time.Time) error {
 	if m.isSilent {
 		m.isSilent = false
 		m.number = s.next // what it missed meanwhile is not on its way
+		m.moved, m.movedAt = now, s.carried()
 	}
 	s.polls.unheard = 0
 	if s.gains(m, r) {

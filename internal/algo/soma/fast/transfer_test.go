@@ -266,6 +266,25 @@ func TestSwallowedPacketsAreNoticed(t *testing.T) {
 	}
 }
 
+// Who was cut off for longer than a starved one is waited for is not taken for one when it is back, although others were
+// sent much meanwhile, and it says what it has said last.
+func TestWhoIsBackIsNotStarved(t *testing.T) {
+	n := begin(t, setting{length: 20e6, members: 2, uplink: cable{rate: mbit100, queue: 200}, cable: lan(mbit100), seed: 8, change: func(s *fast.Settings) { s.Patience = 30 * time.Second }})
+	var said wire.Reported
+	n.tamper = func(r *wire.Reported) { said = *r }
+	n.run(300 * time.Millisecond)
+	n.run(time.Millisecond) // the last is heard, too
+	n.members[0].isDead = true
+	n.run(15 * time.Second)
+	if err := n.sender.Report(0, said, n.now); err != nil {
+		t.Fatal(err)
+	}
+	n.sender.Next(n.now, 1)
+	if got := n.sender.Member(0); got.Outcome != fast.Running || got.Silent {
+		t.Errorf("it is back, and counts as %+v", got)
+	}
+}
+
 // Who has all that was sent so far waits as long as need be for one that holds everybody up.
 func TestWhoMissesNothingMayWait(t *testing.T) {
 	n := begin(t, setting{length: 4e6, members: 2, uplink: cable{rate: mbit100, queue: 200}, seed: 8, cable: func(i int) cable {
