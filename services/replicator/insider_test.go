@@ -346,6 +346,7 @@ func TestC55C56AbsurdAnnouncements(t *testing.T) {
 			select {
 			case r = <-heard:
 				waiting = false
+				time.Sleep(50 * time.Millisecond) // the last that was said is on its way, and the next would hear it
 			case <-time.After(20 * time.Millisecond):
 			}
 		}
