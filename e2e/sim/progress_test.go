@@ -32,7 +32,7 @@ func (w *world) watchProgress(ctx context.Context, id string) {
 		for _, r := range delivery.Receipts {
 			if bytes, known := has[r.Member]; !known || r.Bytes != bytes {
 				has[r.Member] = r.Bytes
-				w.mayWaitFor(r.Member, has, func(other string) { since[other] = now })
+				w.mayWaitFor(r.Member, delivery, has, func(other string) { since[other] = now })
 			}
 		}
 		for _, r := range delivery.Receipts {
@@ -53,15 +53,21 @@ func (w *world) mayBeGone() bool {
 	})
 }
 
-// mayWaitFor tells who may wait while a member gets on, itself too: who is detached, for all others;
-// who is not, for those that have less, which it is fed together with.
-func (w *world) mayWaitFor(member string, has map[string]uint64, tell func(other string)) {
+// mayWaitFor tells who may wait while a member gets on, itself too: who is detached, and who was moved to where the
+// cache no longer has what it lacks, for all others; everybody else, for those that have less, which it is fed together with.
+func (w *world) mayWaitFor(member string, of sdk.Delivery, has map[string]uint64, tell func(other string)) {
 	detaches := w.policy.SlowMember.Action == sdk.Detach || w.policy.SlowMember.Action == ""
 	for other, bytes := range has {
-		if other == member || detaches || bytes >= has[member] {
+		if other == member || detaches || w.forgets(of) || bytes >= has[member] {
 			tell(other)
 		}
 	}
+}
+
+// forgets tells whether some agent has less room than a delivery has bytes: what all of its children have goes, and one
+// that comes from another agent with less is served when they are done.
+func (w *world) forgets(of sdk.Delivery) bool {
+	return w.policy.ControlMode != sdk.EndToEnd && slices.ContainsFunc(w.nodes(), func(p place) bool { return p.relays() && uint64(p.cache) < of.Length })
 }
 
 // wait waits, until a context is done at most.
