@@ -169,7 +169,10 @@ func TestKilledMemberGoesOnWhereItWas(t *testing.T) {
 // stays within its cache and 64 MiB (E, goal 8).
 func TestC8StalledChildBoundsMemory(t *testing.T) {
 	n := slowMember(t)
-	p := n.Push(n.Object("model", 4*size), "--mode", "end-to-end", "--slow", "pace", "--rate", "32MB")
+	for _, agent := range []string{"agent-a", "agent-b"} {
+		n.LimitMemory(agent, 4<<20+64<<20)
+	}
+	p := n.Push(n.Object("model", 8*size), "--mode", "end-to-end", "--slow", "pace", "--rate", "128MB")
 	n.AwaitBytes(p, "m2", size)
 	n.Freeze("m2")
 	<-time.After(3 * time.Second) // the fault lasts as long
@@ -184,8 +187,24 @@ func TestC8StalledChildBoundsMemory(t *testing.T) {
 	}
 	n.AwaitComplete(p)
 	for _, agent := range []string{"agent-a", "agent-b"} {
-		wantLittleMemory(t, n, agent, 4<<20+64<<20)
+		wantLittleMemory(t, n, agent, 64<<20)
+		if n.KilledForMemory(agent) {
+			t.Errorf("%s was killed for the memory that it wanted", agent)
+		}
 	}
+}
+
+// An agent whose cache is in memory, of which it gets less than it may cache, is killed by the kernel: whom it fed go on
+// elsewhere, as when it is killed by anybody.
+func TestC8AgentIsKilledForMemory(t *testing.T) {
+	t.Parallel()
+	n := faults.Start(t, faults.Topology{
+		Agents: 2, Members: "abb", Flags: map[string][]string{"agent-b": {"--cache-bytes=256MiB"}}, Disks: map[string]link.Bytes{"agent-b": 300 * link.MiB},
+	})
+	n.LimitMemory("agent-b", 96<<20)
+	p := n.Push(n.Object("model", 12*size), "--mode", "hop", "--rate", "64MB")
+	n.Await("the kernel has killed agent-b", func() bool { return n.KilledForMemory("agent-b") })
+	n.AwaitComplete(p)
 }
 
 // A member that joins when all is over gets it from the cache: the sender is gone.

@@ -69,6 +69,7 @@ type Net struct {
 	lan      *lab.LAN
 	objects  map[string][]Object // by name
 	mute     map[string]bool     // machines that do not say all that their links carried: killed once, or liars
+	limited  map[string]controlGroup
 	pushes   []*Push
 }
 
@@ -89,7 +90,7 @@ func Start(t testing.TB, topology Topology) *Net {
 	began := time.Now()
 	n := &Net{
 		TB: t, Lab: labtest.New(t, 1), topology: topology, dir: t.TempDir(),
-		machines: make(map[string]*Machine), objects: make(map[string][]Object), mute: make(map[string]bool),
+		machines: make(map[string]*Machine), objects: make(map[string][]Object), mute: make(map[string]bool), limited: make(map[string]controlGroup),
 	}
 	n.declare()
 	labtest.Start(t, n.Lab)
