@@ -63,7 +63,7 @@ type Arrived struct {
 	// it went elsewhere.
 	Path  string
 	Bytes uint64
-	// Root is that of an object's bytes (BLAKE3), once it is there.
+	// Root is that of all bytes (BLAKE3), once they are there; there is none of datagrams.
 	Root []byte
 	// Err is a *DeliveryError where the delivery failed; it is nil if all is there, verified.
 	Err error

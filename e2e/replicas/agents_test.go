@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/groupcast/groupcast/e2e/lab"
 	"github.com/groupcast/groupcast/e2e/lab/link"
 )
 
@@ -35,6 +36,48 @@ func TestSessionAgentsCarryWhatMulticastDoesNot(t *testing.T) {
 	r.wantSlow("DETACH")
 	r.wantCopy(r.replicas[3], alone)
 	r.await("no group is left", func() bool { return !strings.Contains(r.run(0, "group", "list"), "replication-") })
+}
+
+// Onto a block device, too: all of one, what a file system uses of one, and a file; in the middle of what came by multicast, and
+// from the beginning. A directory goes onto none.
+func TestSessionAgentsCarryOntoDevices(t *testing.T) {
+	const size = 24 << 20
+	r := startRacks(t)
+	source, one := loop(t, filepath.Join(r.dir, "golden"), size), r.replicas[3]
+	fill(t, source)
+	to := loop(t, filepath.Join(r.dir, "backing"), size)
+	r.allow(r.store, "--sources="+r.dir+","+source)
+	r.allow(one, "--devices="+to)
+	r.startAgent(r.replicas[2])
+	replicate := func(from string, flags ...string) *lab.Process {
+		return r.command(append([]string{"replicate", "store:" + from, "--to", to, "--on", "r4", "--serial", filepath.Join(r.dir, "backing")}, flags...)...)
+	}
+
+	p := replicate(source, "--rate", "6MB")
+	r.must(p.Start())
+	r.await("a third of it has come by multicast", func() bool {
+		return matches(p.Output(), "replication watch ") && r.replication("").GetReplicas()[0].GetBytes() > size/3
+	})
+	r.must(r.rack2.FloodMulticast(one.Host, false))
+	if said := r.wait(0, p); !matches(said, "r4 +rack2 +agents +COMPLETE ") {
+		t.Errorf("it said:\n%s", said)
+	}
+	must(t, "cmp", source, to)
+
+	for what, from := range map[string]*lab.Process{"a file": replicate(filepath.Join(r.dir, "golden")), "what is used": replicate(source, "--skip-unused")} {
+		must(t, "dd", "if=/dev/urandom", "of="+to, "bs=1M", "conv=fsync", "count=24")
+		r.must(from.Start())
+		if said := r.wait(0, from); !matches(said, "r4 +rack2 +agents +COMPLETE ") {
+			t.Errorf("%s: it said:\n%s", what, said)
+		}
+		must(t, "fsck.ext4", "-f", "-n", to)
+	}
+
+	p = replicate(r.dir)
+	r.must(p.Start())
+	if said := r.wait(1, p); !strings.Contains(said, "is a directory, and goes onto no device") {
+		t.Errorf("it said:\n%s", said)
+	}
 }
 
 // A switch that forgets in the middle who listens, as one does that snoops and hears no querier: session agents carry the

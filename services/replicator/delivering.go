@@ -11,6 +11,7 @@ import (
 	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/internal/pause"
 	"github.com/groupcast/groupcast/sdk"
+	"github.com/groupcast/groupcast/services/replicator/device"
 	"github.com/groupcast/groupcast/services/replicator/receive"
 )
 
@@ -83,10 +84,11 @@ func (w *worker) deliverTo(j *job, session *sdk.Session, to []string, path strin
 		w.note(true, func() { j.sending.Delivered = append(j.sending.Delivered, to...) })
 		return nil
 	}
-	out, err := session.Send(j.ctx, path, sendOptions(task))
+	out, end, err := w.offer(j.ctx, session, path, task)
 	if err != nil {
 		return err
 	}
+	defer end()
 	for state, err := range out.Progress(j.ctx) {
 		if err != nil {
 			return fmt.Errorf("delivery %s: %w", out.ID(), err)
@@ -95,6 +97,25 @@ func (w *worker) deliverTo(j *job, session *sdk.Session, to []string, path strin
 	}
 	w.note(true, func() { j.sending.Delivered = append(j.sending.Delivered, to...) })
 	return nil
+}
+
+// offer begins a delivery of what a task names. What it reads is closed by end.
+func (w *worker) offer(ctx context.Context, session *sdk.Session, path string, task *replicav1.SendTask) (out *sdk.Outgoing, end func(), err error) {
+	options := sendOptions(task)
+	if !task.GetDeliverStream() {
+		out, err = session.Send(ctx, path, options)
+		return out, func() {}, err
+	}
+	from, err := w.content(ctx, task)
+	if err != nil {
+		return nil, nil, err
+	}
+	end = func() { _ = from.Close() } // it was read
+	options.Name = from.Info().Name
+	if out, err = session.SendStream(ctx, from, options); err != nil {
+		end()
+	}
+	return out, end, err
 }
 
 // sendOptions are a replication's, in the words of deliveries: as its LANs do, session agents wait
@@ -155,17 +176,17 @@ func (w *worker) receiveDelivery(ctx context.Context, j *job, task *replicav1.Re
 // arrive joins the group and returns what arrives there first. Where its session has expired, as that of a machine does whose
 // cable was pulled, it joins again, and goes on from what it has: how long it is waited for, the managers decide.
 func (w *worker) arrive(ctx context.Context, j *job, task *replicav1.ReceiveTask) (arrived sdk.Arrived, err error) {
-	into, err := w.places.directory(task.GetPath())
-	if err != nil {
-		return arrived, err
-	}
 	w.log.Info("multicast does not reach this replica: session agents carry it", "replication", j.receiving.GetReplication())
 	options := sdk.ReceiveOptions{
-		Into: into,
 		Begun: func(sdk.Incoming) {
 			w.note(true, func() { j.receiving.State = replicav1.ReplicaState_REPLICA_STATE_RECEIVING })
 		},
 		Progress: w.flow(j),
+	}
+	if device.IsDevice(task.GetPath()) {
+		options.Stream = func(in sdk.Incoming) (sdk.StreamWriter, error) { return w.overwrite(ctx, j, task, in) }
+	} else if options.Into, err = w.places.directory(task.GetPath()); err != nil {
+		return arrived, err
 	}
 	for wasIn := false; ; {
 		session, err := w.join(ctx, task.GetDeliveryGroup(), sdk.Receive)

@@ -237,6 +237,7 @@ func (d *Desk) tasks(name string, incarnation uint64) *replicav1.Tasks {
 			task.Duty = &replicav1.Task_Send{Send: &replicav1.SendTask{
 				Path: record.GetSpec().GetSourcePath(), Legs: record.GetLegs(), Slow: record.GetSpec().GetSlow(),
 				MaxBytesPerSecond: record.GetSpec().GetMaxBytesPerSecond(), DeliveryGroup: r.GetDeliveryGroup(), DeliverTo: overAgents(record), SkipUnused: record.GetSpec().GetSkipUnused(),
+				DeliverStream: isToDevice(record),
 			}}
 			tasks.Current = append(tasks.Current, task)
 			continue
@@ -267,7 +268,7 @@ func receiveTask(r *managerv1.ReplicationRecord, replica *replicav1.Replica) *re
 		Path: record.GetSpec().GetTargetPath(), Lan: replica.GetLan(), DeviceSerial: record.GetSpec().GetDeviceSerial(),
 	}
 	if replica.GetOverAgents() {
-		task.DeliveryGroup = r.GetDeliveryGroup()
+		task.DeliveryGroup, task.Length = r.GetDeliveryGroup(), record.GetLength()
 	}
 	for _, leg := range record.GetLegs() {
 		if leg.GetLan() == replica.GetLan() {

@@ -22,14 +22,13 @@ import (
 // groupPrefix begins the names of these groups; the replication's id follows.
 const groupPrefix = "replication-"
 
-// canDeliver reports whether session agents can carry a replication: there are any, and it goes
-// into a directory. Members of groups have no block devices.
-func (d *Desk) canDeliver(r *replicav1.Replication) bool {
+// canDeliver reports whether session agents can carry replications.
+func (d *Desk) canDeliver() bool {
 	agents, _ := d.view.Agents("", 1)
-	return len(agents) > 0 && !isToDevice(r)
+	return len(agents) > 0
 }
 
-// isToDevice reports whether a replication overwrites block devices.
+// isToDevice reports whether a replication overwrites block devices: session agents carry a stream there.
 func isToDevice(r *replicav1.Replication) bool {
 	return r.GetSpec().GetDeviceSerial() != "" || strings.HasPrefix(r.GetSpec().GetTargetPath(), "/dev/")
 }

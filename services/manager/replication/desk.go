@@ -140,7 +140,7 @@ func (d *Desk) of(id string) *progress {
 // facts collects what the outcome is decided by.
 func (d *Desk) facts(r view.Replication, now time.Time) facts {
 	record := r.GetReplication()
-	f := facts{now: now, agents: d.canDeliver(record), device: isToDevice(record)}
+	f := facts{now: now, agents: d.canDeliver()}
 	if limit := record.GetSpec().GetDeadline().AsDuration(); limit > 0 {
 		f.deadline = record.GetCreateTime().AsTime().Add(limit)
 	}

@@ -32,7 +32,6 @@ type facts struct {
 	deadline time.Time // zero is none
 	canceled bool
 	agents   bool // session agents can carry it to replicas that multicast does not reach
-	device   bool // it goes to block devices
 	sender   senderFacts
 	replicas []replicaFacts
 }
@@ -206,7 +205,7 @@ func (f facts) judgeByTime(r replicaFacts) (o outcome, settled bool) {
 	case r.overAgents:
 		return f.judgeDelivery(r)
 	case f.isUnheard(r):
-		return failed(NoMulticast, fmt.Sprintf("nothing was heard of the sender on %s within %v: see that both are on this LAN, that its switches carry multicast (IGMP snooping needs a querier) and no firewall drops UDP; %s", r.place, hearingPatience, f.without())), true
+		return failed(NoMulticast, fmt.Sprintf("nothing was heard of the sender on %s within %v: see that both are on this LAN, that its switches carry multicast (IGMP snooping needs a querier) and no firewall drops UDP; or run session agents, which carry it where multicast does not", r.place, hearingPatience)), true
 	}
 	if s.ended.IsZero() || f.now.Sub(later(s.ended, r.online)) < endPatience { // who is just back has yet to say what it has
 		return outcome{}, false
@@ -226,14 +225,6 @@ func (f facts) judgeDelivery(r replicaFacts) (o outcome, settled bool) {
 		return outcome{}, false
 	}
 	return failed(SenderLost, "session agents carried it, and it has not all: see the replicator's log there, and replicate again"), true
-}
-
-// without says what there is where multicast does not get.
-func (f facts) without() string {
-	if f.device {
-		return "session agents carry no block devices"
-	}
-	return "or run session agents, which carry files where multicast does not"
 }
 
 func failed(reason, detail string) outcome {

@@ -197,14 +197,6 @@ func TestFailuresSayWhatToDo(t *testing.T) {
 	}
 }
 
-// Where session agents are no way out, it is not said that they are.
-func TestFailureAtADeviceSpeaksOfNoAgentsToRun(t *testing.T) {
-	v := decide(facts{now: after(6), device: true, sender: senderFacts{announcing: after(0.1)}, replicas: []replicaFacts{online("a", waitingFor())}})
-	if detail := v.outcomes["a"].detail; strings.Contains(detail, "run session agents") || !strings.Contains(detail, "no block devices") {
-		t.Error(detail)
-	}
-}
-
 func TestStates(t *testing.T) {
 	for complete, want := range []replicav1.ReplicationState{
 		replicav1.ReplicationState_REPLICATION_STATE_FAILED, replicav1.ReplicationState_REPLICATION_STATE_PARTIAL, replicav1.ReplicationState_REPLICATION_STATE_COMPLETE,

@@ -28,6 +28,8 @@ type Target struct {
 	Serial string
 	// State is the directory where it is kept how far an interrupted replication is.
 	State string
+	// Anew has what is there of an interrupted replication be of no use.
+	Anew bool
 }
 
 // IsDevice reports whether a path is that of a block device.

@@ -55,7 +55,7 @@ func Land(ctx context.Context, target Target, info object.Info) (*Landing, error
 	number, err := numberOf(file)
 	if err == nil {
 		l.claims = claimsIn(target.State, number, info)
-		err = errors.Join(l.claims.forgetOthers(number), l.resume(ctx))
+		err = errors.Join(l.claims.forgetOthers(number), l.resume(ctx, target.Anew))
 	}
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
@@ -63,10 +63,10 @@ func Land(ctx context.Context, target Target, info object.Info) (*Landing, error
 	return l, nil
 }
 
-// resume goes on after what was claimed, if it is still there.
-func (l *Landing) resume(ctx context.Context) error {
+// resume goes on after what was claimed, if it is still there and of use.
+func (l *Landing) resume(ctx context.Context, anew bool) error {
 	c, has := l.claims.read()
-	if !has || c.offset >= l.info.Length { // one that was whole is not what is wanted: see Find
+	if !has || anew || c.offset >= l.info.Length { // one that was whole is not what is wanted: see Find
 		return l.claims.mark()
 	}
 	hash, err := rehash(ctx, l.file, l.buffer, c.offset)
@@ -100,6 +100,13 @@ func (l *Landing) Offset() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.offset
+}
+
+// Root is that of all bytes before Offset.
+func (l *Landing) Root() object.Root {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return object.Root(l.hash.Sum())
 }
 
 func (l *Landing) fail(err error) error {

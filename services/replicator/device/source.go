@@ -38,8 +38,13 @@ func OpenSource(path string) (*Source, error) {
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
-	s.info = object.Info{Name: filepath.Base(path), Kind: object.File, Length: size, Mode: 0o600, Time: allTime}
+	s.info = Content(filepath.Base(path), size)
 	return s, nil
+}
+
+// Content is what receivers know of all that a device has.
+func Content(name string, length uint64) object.Info {
+	return object.Info{Name: name, Kind: object.File, Length: length, Mode: 0o600, Time: allTime}
 }
 
 // Info returns what receivers must know.

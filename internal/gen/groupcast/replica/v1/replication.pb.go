@@ -2159,6 +2159,8 @@ type SendTask struct {
 	DeliveryGroup string   `protobuf:"bytes,5,opt,name=delivery_group,json=deliveryGroup,proto3" json:"delivery_group,omitempty"`
 	DeliverTo     []string `protobuf:"bytes,6,rep,name=deliver_to,json=deliverTo,proto3" json:"deliver_to,omitempty"`
 	SkipUnused    bool     `protobuf:"varint,7,opt,name=skip_unused,json=skipUnused,proto3" json:"skip_unused,omitempty"`
+	// It is delivered as a stream: onto block devices.
+	DeliverStream bool `protobuf:"varint,8,opt,name=deliver_stream,json=deliverStream,proto3" json:"deliver_stream,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2242,6 +2244,13 @@ func (x *SendTask) GetSkipUnused() bool {
 	return false
 }
 
+func (x *SendTask) GetDeliverStream() bool {
+	if x != nil {
+		return x.DeliverStream
+	}
+	return false
+}
+
 // ReceiveTask says what to receive from where.
 type ReceiveTask struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2252,6 +2261,8 @@ type ReceiveTask struct {
 	DeviceSerial string `protobuf:"bytes,4,opt,name=device_serial,json=deviceSerial,proto3" json:"device_serial,omitempty"`
 	// It comes by a delivery in this group, and not by multicast.
 	DeliveryGroup string `protobuf:"bytes,5,opt,name=delivery_group,json=deliveryGroup,proto3" json:"delivery_group,omitempty"`
+	// How long it is, where it comes by a delivery.
+	Length        uint64 `protobuf:"varint,6,opt,name=length,proto3" json:"length,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2319,6 +2330,13 @@ func (x *ReceiveTask) GetDeliveryGroup() string {
 		return x.DeliveryGroup
 	}
 	return ""
+}
+
+func (x *ReceiveTask) GetLength() uint64 {
+	if x != nil {
+		return x.Length
+	}
+	return 0
 }
 
 // ListReplicatorsRequest asks for one page.
@@ -2596,7 +2614,7 @@ const file_groupcast_replica_v1_replication_proto_rawDesc = "" +
 	"\x03key\x18\x02 \x01(\fB\x03\x80\x01\x01R\x03key\x124\n" +
 	"\x04send\x18\x03 \x01(\v2\x1e.groupcast.replica.v1.SendTaskH\x00R\x04send\x12=\n" +
 	"\areceive\x18\x04 \x01(\v2!.groupcast.replica.v1.ReceiveTaskH\x00R\areceiveB\x06\n" +
-	"\x04duty\"\x9c\x02\n" +
+	"\x04duty\"\xc3\x02\n" +
 	"\bSendTask\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12-\n" +
 	"\x04legs\x18\x02 \x03(\v2\x19.groupcast.replica.v1.LegR\x04legs\x125\n" +
@@ -2606,13 +2624,15 @@ const file_groupcast_replica_v1_replication_proto_rawDesc = "" +
 	"\n" +
 	"deliver_to\x18\x06 \x03(\tR\tdeliverTo\x12\x1f\n" +
 	"\vskip_unused\x18\a \x01(\bR\n" +
-	"skipUnused\"\x95\x01\n" +
+	"skipUnused\x12%\n" +
+	"\x0edeliver_stream\x18\b \x01(\bR\rdeliverStream\"\xad\x01\n" +
 	"\vReceiveTask\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x10\n" +
 	"\x03lan\x18\x02 \x01(\tR\x03lan\x12\x14\n" +
 	"\x05group\x18\x03 \x01(\tR\x05group\x12#\n" +
 	"\rdevice_serial\x18\x04 \x01(\tR\fdeviceSerial\x12%\n" +
-	"\x0edelivery_group\x18\x05 \x01(\tR\rdeliveryGroup\"T\n" +
+	"\x0edelivery_group\x18\x05 \x01(\tR\rdeliveryGroup\x12\x16\n" +
+	"\x06length\x18\x06 \x01(\x04R\x06length\"T\n" +
 	"\x16ListReplicatorsRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
