@@ -70,8 +70,8 @@ type monitor struct {
 }
 
 type endpoint struct {
-	port, path string
-	relabeled  []monitoringv1.RelabelConfig
+	port, path         string
+	relabeled, metrics []monitoringv1.RelabelConfig
 }
 
 // gives reports whether what is scraped at an endpoint has a label, besides what the operator gives all: job, namespace and pod.
@@ -90,7 +90,7 @@ func monitorsOf(t *testing.T, objects []Object) (all []monitor) {
 			decode(t, o, &is)
 			m := monitor{Object: o, jobLabel: is.Spec.JobLabel, selector: is.Spec.Selector.MatchLabels, labels: is.Spec.TargetLabels}
 			for _, at := range is.Spec.Endpoints {
-				m.endpoints = append(m.endpoints, endpoint{at.Port, at.Path, at.RelabelConfigs})
+				m.endpoints = append(m.endpoints, endpoint{at.Port, at.Path, at.RelabelConfigs, at.MetricRelabelConfigs})
 			}
 			all = append(all, m)
 		case "PodMonitor":
@@ -98,7 +98,7 @@ func monitorsOf(t *testing.T, objects []Object) (all []monitor) {
 			decode(t, o, &is)
 			m := monitor{Object: o, jobLabel: is.Spec.JobLabel, selector: is.Spec.Selector.MatchLabels, labels: is.Spec.PodTargetLabels}
 			for _, at := range is.Spec.PodMetricsEndpoints {
-				m.endpoints = append(m.endpoints, endpoint{*at.Port, at.Path, at.RelabelConfigs})
+				m.endpoints = append(m.endpoints, endpoint{*at.Port, at.Path, at.RelabelConfigs, at.MetricRelabelConfigs})
 			}
 			all = append(all, m)
 		}
@@ -131,6 +131,40 @@ func TestMonitorsGiveTheLabelsThatAreAskedFor(t *testing.T) {
 				t.Errorf("the monitor of %s gives no %s, which %s asks for", of[0], of[1], where)
 			}
 		}
+	}
+}
+
+// What values have Prometheus do to labels and metrics is with every monitor, once, after what the chart itself has it do; without such values there is nothing.
+func TestMonitorsRelabel(t *testing.T) {
+	replaces := func(c monitoringv1.RelabelConfig) bool {
+		return c.TargetLabel == "cluster" && c.Replacement != nil && *c.Replacement == "one"
+	}
+	drops := func(c monitoringv1.RelabelConfig) bool { return c.Action == "drop" && c.Regex == "go_.*" }
+	asked, _, _ := rendered(t, "everything", "release", "default")
+	plain, _, _, err := Render(t.Context(), "release", "default", map[string]any{"monitoring": map[string]any{
+		"serviceMonitor": map[string]any{"enabled": true}, "podMonitor": map[string]any{"enabled": true},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := make(map[string]int) // of the chart
+	for _, m := range monitorsOf(t, plain) {
+		own[m.Kind.Kind+m.Name] = len(m.endpoints[0].relabeled)
+		if len(m.endpoints[0].metrics) > 0 || slices.ContainsFunc(m.endpoints[0].relabeled, replaces) {
+			t.Errorf("%s %s does what nobody asked for: %+v", m.Kind.Kind, m.Name, m.endpoints[0])
+		}
+	}
+	for _, m := range monitorsOf(t, asked) {
+		at := m.endpoints[0]
+		if n := own[m.Kind.Kind+m.Name]; len(at.relabeled) != n+1 || !replaces(at.relabeled[n]) {
+			t.Errorf("%s %s has, beside %d of the chart's own, the relabelings %+v", m.Kind.Kind, m.Name, n, at.relabeled)
+		}
+		if len(at.metrics) != 1 || !drops(at.metrics[0]) {
+			t.Errorf("%s %s has the metricRelabelings %+v", m.Kind.Kind, m.Name, at.metrics)
+		}
+	}
+	if len(own) != 5 {
+		t.Errorf("%d monitors were looked at", len(own))
 	}
 }
 

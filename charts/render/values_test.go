@@ -61,6 +61,8 @@ func TestBadValuesAreRefused(t *testing.T) {
 		`{"namespaceOverride": "a b"}`:                                                        "/namespaceOverride",
 		`{"envoy": {"rateLimit": {"requestsPerSecond": 0}}}`:                                  "/envoy/rateLimit/requestsPerSecond",
 		`{"monitoring": {"podMonitor": {"interval": "often"}}}`:                               "/monitoring/podMonitor/interval",
+		`{"monitoring": {"podMonitor": {"relabelings": ["drop"]}}}`:                           "/monitoring/podMonitor/relabelings/0",
+		`{"monitoring": {"serviceMonitor": {"metricRelabelings": {"action": "drop"}}}}`:       "/monitoring/serviceMonitor/metricRelabelings",
 		`{"monitoring": {"prometheusRule": {"disabled": ["X"]}}}`:                             "/monitoring/prometheusRule/disabled/0",
 		`{"monitoring": {"prometheusRule": {"disabled": ["GroupcastNo"]}}}`:                   "has GroupcastNo, which is no alert",
 		`{"agent": {"updateStrategy": {"maxUnavailable": 0}}}`:                                "/agent/updateStrategy/maxUnavailable",

@@ -160,6 +160,20 @@ affinity:
       {{- end }}
 {{- end -}}
 
+{{/* How an endpoint is scraped: (list .Values.monitoring.podMonitor (list …)), with what the chart itself does to labels, on which rules and dashboards rely. */}}
+{{- define "groupcast.scraped" -}}
+{{- $values := index . 0 -}}
+interval: {{ $values.interval }}
+{{- with concat (index . 1) ($values.relabelings | default list) }}
+relabelings:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $values.metricRelabelings }}
+metricRelabelings:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
 {{/* Where pods may run: call with the values of a component. */}}
 {{- define "groupcast.scheduling" -}}
 {{- with .priorityClassName }}
