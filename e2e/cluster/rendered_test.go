@@ -1,0 +1,77 @@
+//go:build cluster
+
+package cluster
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// operator is the Prometheus operator's module, which has the definitions of its kinds. An operator that is older than the types that the
+// chart's own tests know has to take what the chart renders, too.
+const operator = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
+
+// operatorDefinitions returns the files that define what the chart renders of the operator's kinds, out of the cache of Go's modules.
+func operatorDefinitions(t *testing.T) (files []string) {
+	t.Helper()
+	output, err := command(5*time.Minute, "go", "mod", "download", "-json", operator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var module struct{ Dir string }
+	if err := json.Unmarshal([]byte(output), &module); err != nil {
+		t.Fatalf("%v: %s", err, output)
+	}
+	for _, kind := range []string{"servicemonitors", "podmonitors", "prometheusrules"} {
+		files = append(files, filepath.Join(module.Dir, "example", "prometheus-operator-crd", "monitoring.coreos.com_"+kind+".yaml"))
+	}
+	return files
+}
+
+// send has a real API server check all that the chart renders with a file of ci/ and more values, strictly, and store nothing.
+func send(t *testing.T, profile string, values ...string) (said string, err error) {
+	t.Helper()
+	args := []string{"template", "sent", chart, "--namespace", "default", "--values", chart + "/ci/" + profile + "-values.yaml", "--set", "namespaceOverride=default"}
+	for _, value := range values {
+		args = append(args, "--set", value)
+	}
+	rendered, err := command(time.Minute, "helm", args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "rendered.yaml")
+	if err := os.WriteFile(file, []byte(rendered), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return kubectl("apply", "--dry-run=server", "--validate=strict", "-f", file)
+}
+
+// "Validate against a real kube-apiserver": it takes all that the chart renders, monitors and rules among it, as it is.
+func TestMRenderedIsValid(t *testing.T) {
+	for _, file := range operatorDefinitions(t) {
+		mustKubectl(t, "apply", "--server-side", "-f", file)
+		t.Cleanup(func() { mustKubectl(t, "delete", "--wait=false", "-f", file) })
+		eventually(t, filepath.Base(file)+" is established", func() bool {
+			_, err := kubectl("wait", "--for=condition=Established", "-f", file, "--timeout=10s") // fails at once before there are conditions
+			return err == nil
+		})
+	}
+	ports := "envoy.service.nodePort=0,envoy.service.httpNodePort=0" // those of ci/ are taken
+	said, err := send(t, "everything", ports)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []string{"servicemonitor", "podmonitor", "prometheusrule", "statefulset.apps", "daemonset.apps"} {
+		if !strings.Contains(said, kind) {
+			t.Errorf("no %s was sent:\n%s", kind, said)
+		}
+	}
+	said, err = send(t, "everything", ports, "monitoring.podMonitor.relabelings[0].targetLable=node")
+	if err == nil || !strings.Contains(said, `unknown field "spec.podMetricsEndpoints[0].relabelings[1].targetLable"`) {
+		t.Errorf("a field that there is not is taken: %v\n%s", err, said)
+	}
+}
