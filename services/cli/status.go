@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/groupcast/groupcast/sdk"
+)
+
+var statusColumns = []column[sdk.Status]{
+	{title: "MANAGER", cell: func(s sdk.Status) string { return s.Name }},
+	{title: "LEADER", cell: func(s sdk.Status) string { return s.Leader }},
+	{title: "MANAGERS", cell: managersHere},
+	{title: "GROUPS", cell: func(s sdk.Status) string { return fmt.Sprint(s.Groups) }},
+	{title: "MEMBERS", cell: func(s sdk.Status) string { return fmt.Sprint(s.Members) }},
+	{title: "AGENTS", cell: func(s sdk.Status) string {
+		return fmt.Sprintf("%d/%d", s.AgentsOnline, s.AgentsOnline+s.AgentsOffline)
+	}},
+	{title: "UP", cell: func(s sdk.Status) string { return age(s.Started) }},
+	{title: "WRITES", cell: func(s sdk.Status) string {
+		if s.ReadOnlyReason != "" {
+			return "refused"
+		}
+		return "accepted"
+	}},
+	{title: "VERSION", wide: true, cell: func(s sdk.Status) string { return s.Version }},
+	{title: "TERM", wide: true, cell: func(s sdk.Status) string { return fmt.Sprint(s.Term) }},
+	{title: "REVISION", wide: true, cell: func(s sdk.Status) string { return fmt.Sprint(s.Revision) }},
+	{title: "TRUST-DOMAIN", wide: true, cell: func(s sdk.Status) string { return s.TrustDomain }},
+}
+
+// managersHere is how many managers are here, of how many there should be. Without a leader nobody notes who is not.
+func managersHere(s sdk.Status) string {
+	all := s.ManagersOnline + s.ManagersOffline
+	switch {
+	case all == 0: // an earlier manager does not say
+		return "-"
+	case s.Leader == "":
+		return fmt.Sprintf("?/%d", all)
+	}
+	return fmt.Sprintf("%d/%d", s.ManagersOnline, all)
+}
+
+func (a *app) statusCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "status", Short: "Show the manager that answers, who leads, and what they hold", Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return a.call(command, func(ctx context.Context, client *sdk.Client) error {
+				status, err := client.Status(ctx)
+				if code := sdk.CodeOf(err); a.inPods && (code == sdk.Unavailable || code == sdk.TimedOut) {
+					fmt.Fprintln(a.stderr, "what the managers' pods wait for: kubectl -n NAMESPACE get sts,deploy,pods,pvc,events")
+				}
+				if err != nil {
+					return err
+				}
+				return a.showStatus(status)
+			})
+		},
+	}
+}
+
+// mostAway is of how many a status says that they are away.
+const mostAway = 10
+
+// showStatus writes a status, and before it what somebody has to see to.
+func (a *app) showStatus(status sdk.Status) error {
+	if status.ReadOnlyReason != "" {
+		fmt.Fprintln(a.stderr, status.ReadOnlyReason)
+	}
+	for _, part := range status.Absent {
+		fmt.Fprintln(a.stderr, part)
+	}
+	for _, one := range status.Managers {
+		if !one.Away.IsZero() {
+			fmt.Fprintf(a.stderr, "manager/%s is absent, %s\n", one.Name, lastSeen(one.Away))
+		}
+	}
+	for i, one := range status.Away {
+		if i == mostAway {
+			fmt.Fprintf(a.stderr, "and %d others: groupcast gatherer list, groupcast replicator list\n", len(status.Away)-i)
+			break
+		}
+		when := "not seen since the manager leads that does now"
+		if !one.Seen.IsZero() {
+			when = lastSeen(one.Seen)
+		}
+		fmt.Fprintf(a.stderr, "%s is absent, %s\n", one.ID, when)
+	}
+	return printOne(a, status, statusColumns)
+}
+
+func lastSeen(at time.Time) string {
+	return fmt.Sprintf("last seen %s ago, at %s", age(at), at.Local().Format(time.DateTime))
+}
