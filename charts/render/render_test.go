@@ -204,7 +204,7 @@ func TestNotes(t *testing.T) {
 	}{
 		"default": {
 			has: []string{
-				command, security, ports, ofManagers, ofGatherer, "helm test release -n models", "umask 077", "rollout status ds/release-groupcast-agent", "envoy.service.type=LoadBalancer", "dataPlane.hostNetwork=false", "release-groupcast-operator",
+				command, "groupcast status --kubernetes models --release release\n", security, ports, ofManagers, ofGatherer, "helm test release -n models", "umask 077", "rollout status ds/release-groupcast-agent", "envoy.service.type=LoadBalancer", "dataPlane.hostNetwork=false", "release-groupcast-operator",
 				"kubectl label --overwrite namespace models pod-security.kubernetes.io/enforce=privileged",
 				"pods of release-groupcast-agent, release-groupcast-gatherer, release-groupcast-replicator\n",
 			},

@@ -86,6 +86,9 @@ func TestBOneToManyByTheCommand(t *testing.T) {
 	if status, err := command(time.Minute, groupcast, "--config", access, "status"); err != nil || strings.Contains(status, "no ") {
 		t.Errorf("everybody is here, and the status says %v:\n%s", err, status)
 	}
+	if said, ready := gc.status(t); !ready {
+		t.Errorf("everybody is here, and Kubernetes is said to say:\n%s", said)
+	}
 }
 
 // "whatever one sends reaches all others"
@@ -356,6 +359,7 @@ func TestJRefusedByTheNamespace(t *testing.T) {
 	if !strings.Contains(output, "dataPlane.hostNetwork=false") {
 		t.Errorf("the notes do not name the value:\n%s", output)
 	}
+	refused.explained(t, "agent: daemonset/refused-groupcast-agent: the namespace enforces a pod security standard", "dataPlane.hostNetwork=false")
 	if _, err := refused.helm(time.Minute, "uninstall", refused.name); err != nil {
 		t.Error(err)
 	}

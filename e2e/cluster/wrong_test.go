@@ -3,9 +3,13 @@
 package cluster
 
 import (
+	"errors"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/groupcast/groupcast/internal/testprocess"
 )
 
 // small is a release of no more than a manager and agents.
@@ -36,18 +40,51 @@ func (r release) events(t *testing.T) string {
 	return r.kubectl(t, "get", "events", "-o", `jsonpath={range .items[*]}{.involvedObject.name}: {.message}{"\n"}{end}`)
 }
 
-// Where a cluster cannot run what is asked for, its own words and the notes together say what to do.
+// status asks Kubernetes how the release stands, by the command and without credentials of ours. It says so by its exit status, too.
+func (r release) status(t *testing.T) (said string, ready bool) {
+	t.Helper()
+	t.Setenv("KUBECONFIG", kubeconfig)
+	t.Setenv("GROUPCAST_CONFIG", "")
+	groupcast := testprocess.Binary(t, "github.com/groupcast/groupcast/services/cli/cmd/groupcast")
+	said, err := command(time.Minute, groupcast, "status", "--kubernetes", r.namespace)
+	const unavailable = 6
+	var ended *exec.ExitError
+	if err != nil && (!errors.As(err, &ended) || ended.ExitCode() != unavailable) {
+		t.Fatal(err)
+	}
+	return said, err == nil
+}
+
+// explained waits until the command says that the release is not ready, and all of the words why.
+func (r release) explained(t *testing.T, words ...string) {
+	t.Helper()
+	eventually(t, "groupcast status --kubernetes says "+strings.Join(words, ", "), func() bool {
+		said, ready := r.status(t)
+		if ready {
+			return false
+		}
+		for _, word := range words {
+			if !strings.Contains(said, word) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// Where a cluster cannot run what is asked for, its own words and the notes together say what to do, and so does the command.
 func TestPWrongForTheCluster(t *testing.T) {
 	for _, tt := range []struct {
 		release
 		notes, seen string
+		explained   []string // by groupcast status --kubernetes: why, and what to do
 		sign        func(release, *testing.T) string
 		prepare     func(*testing.T)
 	}{
-		{release: small("ports", "agent.cache.size=64Mi"), notes: "free ports", seen: "free ports", sign: release.events},
-		{release: small("nodisk", "agent.enabled=false"), notes: "store.storageClass", seen: "unbound", sign: release.events, prepare: withoutDefaultStorage},
-		{release: small("unlabelled", "agent.port=17410,agent.adminPort=17411,agent.nodeSelector.disk=ssd"), notes: "kubectl get nodes -l disk=ssd", seen: "0", sign: release.asAgents},
-		{release: small("noetcd", "agent.enabled=false", "store.external.endpoints={http://etcd.nowhere.svc:2379}"), notes: "etcd does not answer", seen: "etcd.nowhere.svc", sign: release.asLog},
+		{release: small("ports", "agent.cache.size=64Mi"), notes: "free ports", seen: "free ports", sign: release.events, explained: []string{"its node's ports are taken", "agent.port, agent.adminPort"}},
+		{release: small("nodisk", "agent.enabled=false"), notes: "store.storageClass", seen: "unbound", sign: release.events, prepare: withoutDefaultStorage, explained: []string{"no storage class makes its volume", "make one the default", "store.storageClass=NAME"}},
+		{release: small("unlabelled", "agent.port=17410,agent.adminPort=17411,agent.nodeSelector.disk=ssd"), notes: "kubectl get nodes -l disk=ssd", seen: "0", sign: release.asAgents, explained: []string{"daemonset/unlabelled-groupcast-agent: no node that it may run on has the labels of its nodeSelector, disk=ssd"}},
+		{release: small("noetcd", "agent.enabled=false", "store.external.endpoints={http://etcd.nowhere.svc:2379}"), notes: "etcd does not answer", seen: "etcd.nowhere.svc", sign: release.asLog, explained: []string{"http://etcd.nowhere.svc:2379", "no etcd answers", "store.external"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.prepare != nil {
@@ -57,6 +94,7 @@ func TestPWrongForTheCluster(t *testing.T) {
 				t.Errorf("the notes do not say %q:\n%s", tt.notes, notes)
 			}
 			eventually(t, "the cluster says "+tt.seen, func() bool { return strings.Contains(tt.sign(tt.release, t), tt.seen) })
+			tt.release.explained(t, tt.explained...)
 		})
 	}
 }
@@ -66,7 +104,12 @@ func TestPGathererIsReplaced(t *testing.T) {
 	r := small("stuck", "agent.enabled=false", "gatherer.enabled=true", "gatherer.image.repository=nowhere", "gatherer.storage.size=1Gi", "dataPlane.hostNetwork=false")
 	r.install(t)
 	eventually(t, "its pod waits for the image", func() bool { return strings.Contains(r.events(t), "/groupcast/nowhere") })
+	r.explained(t, "its image ghcr.io/groupcast/nowhere:dev is not to be had", "gatherer.image")
 	r.apply(t, "gatherer.image.repository=groupcast-gatherer")
+	eventually(t, "the command says that all is ready", func() bool {
+		_, ready := r.status(t)
+		return ready
+	})
 }
 
 // asAgents is how many agents there are to be.

@@ -157,8 +157,9 @@ type usageError struct{ error }
 func (e usageError) Unwrap() error { return e.error }
 
 var (
-	errInterrupted = errors.New("interrupted")
-	errPartial     = errors.New("not everybody has it")
+	errInterrupted     = errors.New("interrupted")
+	errPartial         = errors.New("not everybody has it")
+	errNoConfiguration = errors.New("no configuration")
 )
 
 func exitStatus(err error) int {
@@ -372,7 +373,7 @@ func (a *app) configFile() (string, error) {
 	}
 	if file := os.Getenv("GROUPCAST_CONFIG"); file != "" {
 		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
-			return "", usageError{fmt.Errorf("no configuration: GROUPCAST_CONFIG names %s, and there is no such file", file)}
+			return "", usageError{fmt.Errorf("%w: GROUPCAST_CONFIG names %s, and there is no such file", errNoConfiguration, file)}
 		}
 		return file, nil
 	}
@@ -381,7 +382,7 @@ func (a *app) configFile() (string, error) {
 		return "", usageError{err}
 	}
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
-		return "", usageError{fmt.Errorf("no configuration: name one with --config (groupcast-standalone writes DIR/admin.yaml), set GROUPCAST_CONFIG, or make %s with 'groupcast enroll'", file)}
+		return "", usageError{fmt.Errorf("%w: name one with --config (groupcast-standalone writes DIR/admin.yaml), set GROUPCAST_CONFIG, or make %s with 'groupcast enroll'", errNoConfiguration, file)}
 	}
 	return file, nil
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -45,21 +46,46 @@ func managersHere(s sdk.Status) string {
 }
 
 func (a *app) statusCommand() *cobra.Command {
-	return &cobra.Command{
+	var at installed
+	command := &cobra.Command{
 		Use: "status", Short: "Show the manager that answers, who leads, and what they hold", Args: cobra.NoArgs,
-		RunE: func(command *cobra.Command, _ []string) error {
-			return a.call(command, func(ctx context.Context, client *sdk.Client) error {
-				status, err := client.Status(ctx)
-				if code := sdk.CodeOf(err); a.inPods && (code == sdk.Unavailable || code == sdk.TimedOut) {
-					fmt.Fprintln(a.stderr, "what the managers' pods wait for: kubectl -n NAMESPACE get sts,deploy,pods,pvc,events")
-				}
-				if err != nil {
-					return err
-				}
-				return a.showStatus(status)
-			})
-		},
+		Long: `Shows the manager that answers, who leads, what they hold, and who is missed.
+
+With --kubernetes it asks no manager, but Kubernetes: which parts of an installation are ready, why others are not, and what to do. It runs
+kubectl with the context that is the present one, and needs no configuration; whoever may list pods, workloads, claims and events in the namespace may call it.`,
+		Example: "  groupcast status\n  groupcast status --kubernetes groupcast",
 	}
+	flags := command.Flags()
+	flags.StringVar(&at.namespace, "kubernetes", "", "`NAMESPACE` of an installation on Kubernetes: say by kubectl why it does not come up")
+	flags.StringVar(&at.release, "release", "", "the one that is meant, where the namespace has several `RELEASE`s")
+	command.RunE = func(command *cobra.Command, _ []string) error {
+		switch isThere := command.Flags().Changed("kubernetes"); {
+		case isThere && at.namespace == "":
+			return usageError{errors.New("--kubernetes is empty: want a namespace")}
+		case isThere:
+			return a.statusOfPods(command.Context(), at)
+		case at.release != "":
+			return usageError{errors.New("--release goes with --kubernetes NAMESPACE")}
+		}
+		return a.managersStatus(command)
+	}
+	return command
+}
+
+// managersStatus shows what a manager says. Where none does, those of a first installation may not have come up.
+func (a *app) managersStatus(command *cobra.Command) error {
+	err := a.call(command, func(ctx context.Context, client *sdk.Client) error {
+		status, err := client.Status(ctx)
+		if err != nil {
+			return err
+		}
+		return a.showStatus(status)
+	})
+	code := sdk.CodeOf(err)
+	if errors.Is(err, errNoConfiguration) || a.inPods && (code == sdk.Unavailable || code == sdk.TimedOut) {
+		fmt.Fprintln(a.stderr, "what pods on Kubernetes wait for: groupcast status --kubernetes NAMESPACE")
+	}
+	return err
 }
 
 // mostAway is of how many a status says that they are away.

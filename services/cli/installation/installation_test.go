@@ -1,0 +1,225 @@
+package installation
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// recorded is what a real API server said of a release that does not come up, cut to what is looked at and what is beside it.
+func recorded(t *testing.T, name string) *State {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", name+".json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	state, err := Read(name, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if releases := state.Releases(); !slices.Equal(releases, []string{name}) {
+		t.Fatalf("%s has the releases %v", name, releases)
+	}
+	for part := range state.Unwell(name) {
+		log, err := os.ReadFile(filepath.Join("testdata", name+".log"))
+		if err != nil {
+			t.Fatalf("the log of the %s is asked for: %v", part, err)
+		}
+		state.AddLog(part, string(log))
+	}
+	return state
+}
+
+// want is what is to be said of one part: nothing but its numbers where it is ready.
+type want struct {
+	part           string
+	ready, desired int
+	of             int    // how many pods, or workloads, have the problem
+	why, next      string // what both begin with, or have in them after a *
+}
+
+func (w want) check(t *testing.T, got Part) {
+	t.Helper()
+	if got.Part != w.part || got.Ready != w.ready || got.Desired != w.desired || got.IsReady() != (w.why == "") {
+		t.Errorf("got %+v, want %+v", got, w)
+		return
+	}
+	for _, p := range got.Problems {
+		if len(got.Problems) != 1 || len(p.Of) != w.of || !is(p.Why, w.why) || !is(p.Next, w.next) {
+			t.Errorf("%s: got %+v, want %+v", w.part, got.Problems, w)
+		}
+	}
+}
+
+func is(text, wanted string) bool {
+	if within, has := strings.CutPrefix(wanted, "*"); has {
+		return strings.Contains(text, within)
+	}
+	return strings.HasPrefix(text, wanted)
+}
+
+const (
+	noDefault  = "no storage class makes its volume: its claim names none, and none is the default"
+	makeOne    = "kubectl get storageclass; make one the default, or uninstall, "
+	noCA       = "no manager was there yet, and so no certificate of the managers' CA"
+	seeTo      = "see to the manager: it starts by itself then"
+	violates   = `the namespace enforces a pod security standard, and its pods use the nodes' network: violates PodSecurity "restricted:latest": host namespaces`
+	label      = "kubectl label --overwrite namespace refused pod-security.kubernetes.io/enforce=privileged, or install with --set dataPlane.hostNetwork=false"
+	overQuota  = "its pods are refused: exceeded quota"
+	triesAgain = "see to what it says"
+)
+
+// What a real API server says of each kind of trouble is told in words, with what to do. Several pods with one trouble have it once.
+func TestWhyItDoesNotComeUp(t *testing.T) {
+	for name, parts := range map[string][]want{
+		"nodisk": { // without a default StorageClass
+			{"manager", 0, 1, 1, noDefault, makeOne + "kubectl -n nodisk delete pvc -l app.kubernetes.io/instance=nodisk,app.kubernetes.io/component=manager, and install with --set store.storageClass=NAME"},
+			{"agent", 0, 3, 3, noCA, seeTo},
+			{"gatherer", 0, 1, 1, noDefault, "*--set gatherer.storage.storageClass=NAME"},
+			{"replicator", 0, 3, 3, noCA, seeTo},
+			{"envoy", 0, 1, 1, "no manager was there yet to issue its certificate", "it starts by itself, up to two minutes after a manager is ready"},
+		},
+		"class": { // with one that there is not, and with "-"
+			{"manager", 0, 1, 1, `the storage class nowhere has made no volume for its claim: storageclass.storage.k8s.io "nowhere" not found`, "*--set store.storageClass=NAME"},
+			{"gatherer", 0, 1, 1, "its claim is for a volume that is there already, without a storage class, and none fits", "make a PersistentVolume"},
+		},
+		"ports": { // beside another release
+			{"manager", 1, 1, 0, "", ""},
+			{"agent", 0, 3, 3, "its node's ports are taken, as by another release: ", "give this release other ones (agent.port, agent.adminPort)"},
+		},
+		"unlabelled": { // with nodeSelectors that no node fits
+			{"manager", 1, 1, 0, "", ""},
+			{"agent", 0, 0, 1, "no node that it may run on has the labels of its nodeSelector, disk=ssd", "kubectl get nodes --show-labels; label nodes, or change the selector: --set agent.nodeSelector.KEY=null"},
+			{"gatherer", 0, 1, 1, "no node that it may run on has the labels of its nodeSelector, disk=hdd,rack=seven", "*--set gatherer.nodeSelector=null"},
+		},
+		"refused": { // in a namespace that enforces the restricted standard: there are no pods
+			{"manager", 1, 1, 0, "", ""},
+			{"agent", 0, 3, 1, violates, label},
+			{"gatherer", 0, 1, 1, violates, label},
+			{"replicator", 0, 3, 1, violates, label},
+			{"envoy", 1, 1, 0, "", ""},
+		},
+		"quota": {
+			{"manager", 0, 1, 1, overQuota, triesAgain},
+			{"envoy", 0, 1, 1, overQuota, triesAgain},
+		},
+		"noimage": {
+			{"manager", 0, 1, 1, "*its image ghcr.io/groupcast/groupcast-manager:nowhere is not to be had: Back-off pulling image", "push the image where image.registry and manager.image say"},
+			{"gatherer", 0, 1, 1, noCA, seeTo},
+		},
+		"noetcd": { // with the name of an etcd that there is not
+			{"manager", 0, 1, 1, "its container has ended with 1 (Error): open store [http://etcd.nowhere.svc:2379]: no etcd answers within 10s", "see to the etcd, if it is that, and to store.external"},
+		},
+		"alone": { // one of three managers
+			{"manager", 0, 1, 1, "it runs and is not ready: look for the leader: the manager's store does not answer", "*three again: helm upgrade with --set manager.replicas=3"},
+			{"agent", 3, 3, 0, "", ""},
+		},
+		"crash": { // with a setting that is none
+			{"manager", 0, 1, 1, `its container has ended with 2 (Error): groupcast-manager: GROUPCAST_STOP_WAIT="nonsense"`, "kubectl -n crash logs"},
+		},
+		"ready": {
+			{"manager", 3, 3, 0, "", ""},
+			{"agent", 3, 3, 0, "", ""},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := recorded(t, name).Parts(name)
+			if len(got) != len(parts) {
+				t.Fatalf("got %d parts: %+v", len(got), got)
+			}
+			for i, w := range parts {
+				w.check(t, got[i])
+			}
+		})
+	}
+}
+
+// changed has a recorded state be another one.
+func changed(t *testing.T, name string, change func(o *object)) []Part {
+	t.Helper()
+	state := recorded(t, name)
+	for i := range state.objects {
+		change(&state.objects[i])
+	}
+	return state.Parts(name)
+}
+
+// An external etcd that goes away when managers run already leaves them running.
+func TestEtcdGoesAway(t *testing.T) {
+	got := changed(t, "alone", func(o *object) {
+		if o.label("component") == "manager" && o.Kind == "StatefulSet" {
+			o.Kind = "Deployment"
+		}
+	})
+	want{"manager", 0, 1, 1, "it runs and is not ready: look for the leader: the manager's store does not answer", "its etcd does not answer, as a rule: see to it, and to store.external"}.check(t, got[0])
+}
+
+// A gatherer that a chart before 0.2 has made is replaced by nobody before it is ready.
+func TestPodThatStays(t *testing.T) {
+	got := changed(t, "noimage", func(o *object) {
+		if o.Kind == "StatefulSet" {
+			o.Spec.PodManagementPolicy = "OrderedReady"
+		}
+	})
+	want{"manager", 0, 1, 1, "its image ", "*kubectl -n noimage delete pods -l app.kubernetes.io/instance=noimage,app.kubernetes.io/component=manager, for nothing replaces"}.check(t, got[0])
+}
+
+// Whoever runs and waits for managers has nothing wrong; when there is one, it has.
+func TestOthersWaitForManagers(t *testing.T) {
+	unready := func(part string) func(o *object) {
+		return func(o *object) {
+			for i, c := range o.Status.Conditions {
+				if o.Kind == "Pod" && o.label("component") == part && c.Type == "Ready" {
+					o.Status.Conditions[i].Status = "False"
+				}
+			}
+		}
+	}
+	got := changed(t, "alone", unready("agent"))
+	want{"agent", 3, 3, 3, "it runs and is not ready: no manager is", "see to the manager"}.check(t, got[1])
+	state := recorded(t, "ready")
+	for i := range state.objects {
+		unready("agent")(&state.objects[i])
+	}
+	state.AddLog("agent", `{"level":"WARN","msg":"not connected to a manager; trying again","error":"no answer in time"}`+"\n"+`{"level":"INFO","msg":"trying"}`+"\n")
+	want{"agent", 3, 3, 3, "it runs and is not ready: no answer in time", "kubectl -n ready logs"}.check(t, state.Parts("ready")[1])
+}
+
+// A quota that bounds a priority class alone is told apart, and a pod that was evicted before another has its place says so. Such a quota takes an
+// API server that is configured for it, so its words are put in.
+func TestRefusedAndEvicted(t *testing.T) {
+	const scopes = `pods "x" is forbidden: insufficient quota to match these scopes: [{PriorityClass In [system-node-critical system-cluster-critical]}]`
+	got := changed(t, "quota", func(o *object) {
+		if o.Reason == "FailedCreate" {
+			o.Message = scopes
+		}
+	})
+	want{"manager", 0, 1, 1, "a quota bounds its priority class in this namespace: insufficient quota", "set another, or none: manager.priorityClassName"}.check(t, got[0])
+	got = changed(t, "alone", func(o *object) {
+		if o.Kind == "Pod" && o.label("component") == "manager" {
+			o.Status.Phase, o.Status.Message = "Failed", "The node was low on resource: memory."
+		}
+	})
+	want{"manager", 0, 1, 1, "it has failed: The node was low on resource: memory.", "Kubernetes makes another"}.check(t, got[0])
+}
+
+// What is about to end, or was evicted and has been replaced, is no trouble; a workload that Kubernetes has not looked at is.
+func TestPodsThatDoNotCount(t *testing.T) {
+	ended := time.Now()
+	got := changed(t, "alone", func(o *object) {
+		if o.Kind == "Pod" && o.label("component") == "manager" {
+			o.Metadata.DeletionTimestamp = &ended
+		}
+		if o.Kind == "DaemonSet" {
+			o.Metadata.Generation++
+		}
+		if o.Kind == "Pod" && o.label("component") == "agent" {
+			o.Status.Phase, o.Status.Conditions = "Failed", nil
+		}
+	})
+	want{"manager", 0, 1, 1, "Kubernetes has made 0 of its 1 pods", "wait; kubectl -n alone describe statefulset/alone-groupcast-manager"}.check(t, got[0])
+	want{"agent", 3, 3, 1, "Kubernetes has not looked at it yet", "wait"}.check(t, got[1])
+}
