@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"errors"
+	"net/url"
 	"testing"
 	"time"
 
@@ -198,6 +199,26 @@ func FuzzCheckCapability(f *testing.F) {
 	f.Fuzz(func(t *testing.T, token []byte) {
 		if _, err := identity.CheckCapability(token, manager.Roots, domain, issued); !errors.Is(err, identity.ErrCapability) {
 			t.Errorf("%v, want it refused", err)
+		}
+	})
+}
+
+// Whatever a certificate's URI is, an identity is read of it only if that is how the identity is written.
+func FuzzParseURI(f *testing.F) {
+	for _, uri := range []string{
+		"spiffe://groupcast.local/groupcast/agent/node-7", "spiffe://groupcast.local/groupcast/agent/node-7?x", "spiffe://groupcast.local/groupcast/agent/%6eode",
+		"spiffe://groupcast.local/groupcast/agent/a/b", "spiffe://other/groupcast/agent/a", "spiffe://u:p@groupcast.local/groupcast/manager/managers", "agent/a",
+	} {
+		f.Add(uri)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		uri, err := url.Parse(text)
+		if err != nil {
+			return
+		}
+		id, err := identity.ParseURI(uri, identity.DefaultTrustDomain)
+		if err != nil && !errors.Is(err, identity.ErrForeign) || err == nil && id.URI(identity.DefaultTrustDomain).String() != uri.String() {
+			t.Fatalf("%q is read as %v, %v", text, id, err)
 		}
 	})
 }

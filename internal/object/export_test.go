@@ -46,6 +46,35 @@ func Layout(from []byte, length uint64) (starts []uint64) {
 	return starts
 }
 
+// ClaimsIn reads what a journal with this content claims.
+func ClaimsIn(t testing.TB, content []byte, length uint64) (upTo []uint64) {
+	file, err := os.CreateTemp(t.TempDir(), "journal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if _, err := file.Write(content); err != nil {
+		t.Fatal(err)
+	}
+	claims, err := (&journal{file: file}).claims(length)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range claims {
+		upTo = append(upTo, c.offset)
+	}
+	return upTo
+}
+
+// AppendClaims writes a journal of claims.
+func AppendClaims(upTo ...uint64) []byte {
+	content := newJournal()
+	for _, offset := range upTo {
+		content = claim{offset: offset, root: Root(blake3.Sum256(nil))}.append(content)
+	}
+	return content
+}
+
 // ClaimOften makes landings claim after so little, until the test ends.
 func ClaimOften(t testing.TB, bytes uint64, every time.Duration) {
 	oldBytes, oldEvery := claimBytes, claimEvery

@@ -35,6 +35,24 @@ var oddPaths = []string{
 	".groupcast", "groupcast-partial", "proc/self/root", "dev/null",
 }
 
+// Whatever is accepted is one name in its directory, and not one of those that Groupcast keeps to itself.
+func FuzzName(f *testing.F) {
+	for _, path := range append(refusedPaths, oddPaths...) {
+		f.Add(path)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		if err := object.CheckName(name); err != nil {
+			if !errors.Is(err, object.ErrName) {
+				t.Fatalf("%v: want ErrName", err)
+			}
+			return
+		}
+		if !filepath.IsLocal(name) || filepath.Base(name) != name || filepath.Join("/into", name) != "/into/"+name || len(name) > 255 || object.IsPartial(name) {
+			t.Fatalf("%q is accepted", name)
+		}
+	})
+}
+
 // C55: every name stays inside the root or is refused, as the name of an object
 // and in a table.
 func TestC55Names(t *testing.T) {

@@ -202,3 +202,23 @@ func FuzzTable(f *testing.F) {
 		}
 	})
 }
+
+// Whatever is in a journal, of a crash or of somebody's making, what it claims grows, is of the object, and was written whole.
+func FuzzJournal(f *testing.F) {
+	f.Add([]byte(nil), uint64(1))
+	f.Add(object.AppendClaims(1, 2, 3), uint64(3))
+	f.Add(object.AppendClaims(1, 9, 3), uint64(9))
+	f.Add(object.AppendClaims(7, 8)[:70], uint64(9))
+	f.Fuzz(func(t *testing.T, content []byte, length uint64) {
+		last, claims := uint64(0), object.ClaimsIn(t, content, length)
+		for i, upTo := range claims {
+			if upTo > length || i > 0 && upTo <= last {
+				t.Fatalf("of %d bytes it claims %v", length, claims)
+			}
+			last = upTo
+		}
+		if whole := len(content) / len(object.AppendClaims(0)[8:]); len(claims) > whole {
+			t.Fatalf("%d claims in %d bytes", len(claims), len(content))
+		}
+	})
+}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"github.com/groupcast/groupcast/internal/bytesize"
@@ -125,6 +126,27 @@ func TestMistakesAreNamed(t *testing.T) {
 			t.Errorf("%s: %v, want %q", yaml, err, want)
 		}
 	}
+}
+
+// Whatever text is accepted is the same policy when it was written and read again.
+func FuzzParse(f *testing.F) {
+	for _, one := range []string{text, "default: {}", "{link: 1kB, admission: queue, default: {minimum: 1MB}}", "rules: [{clients: [a]}, {clients: [b], max: -2}]", "a: &a [*a]"} {
+		f.Add([]byte(one))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		p, err := policy.Parse(text)
+		if err != nil {
+			return
+		}
+		written, err := p.Text()
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := policy.Parse(written)
+		if diff := cmp.Diff(p, again, cmpopts.EquateEmpty()); err != nil || diff != "" {
+			t.Fatalf("%v %s\n%s", err, diff, written)
+		}
+	})
 }
 
 // Whatever was parsed is the same after it was written, and after it went over the API.

@@ -401,45 +401,51 @@ func TestLiesAreRefused(t *testing.T) {
 
 // C35, C36: whatever is lost, doubled, late, cut off or dead, whoever lives has everything, once.
 func TestWhoeverLivesHasEverything(t *testing.T) {
-	rapid.Check(t, func(r *rapid.T) {
-		members := rapid.IntRange(1, 12).Draw(r, "members")
-		loss := rapid.SampledFrom([]float64{0, 0.001, 0.01, 0.05, 0.2}).Draw(r, "loss")
-		length := uint64(rapid.IntRange(0, 3_000_000).Draw(r, "length"))
-		seed := rapid.Uint64Range(0, 1<<40).Draw(r, "seed")
-		n := begin(t, setting{
-			length: length, members: members, uplink: cable{rate: mbit100, queue: 200, loss: loss / 4}, seed: seed,
-			cable: func(i int) cable {
-				return cable{
-					rate: rapid.SampledFrom([]float64{mbit100, mbit100, 1.25e6}).Draw(r, "rate"), queue: rapid.IntRange(20, 300).Draw(r, "queue"),
-					delay: time.Duration(rapid.IntRange(10, 5000).Draw(r, "delay")) * time.Microsecond,
-					loss:  loss, dup: rapid.SampledFrom([]float64{0, 0.05}).Draw(r, "dup"), shake: time.Duration(rapid.IntRange(0, 8).Draw(r, "shake")) * time.Millisecond,
-				}
-			},
-			change: func(s *fast.Settings) {
-				s.Slow = rapid.SampledFrom([]fast.Slow{fast.Pace, fast.Detach}).Draw(r, "slow")
-				s.Number = rapid.SampledFrom([]uint64{0, 1<<32 - 1000, 1 << 47}).Draw(r, "number") // C60
-			},
-		})
-		var alive []fast.ID
-		for _, m := range n.members {
-			m.landIfEmpty(n)
-			switch rapid.SampledFrom([]string{"lives", "lives", "lives", "dies", "is cut off"}).Draw(r, "fate") {
-			case "dies":
-				n.at(n.now.Add(time.Duration(rapid.IntRange(0, 400).Draw(r, "when"))*time.Millisecond), func() { m.isDead = true })
-				continue
-			case "is cut off":
-				when := time.Duration(rapid.IntRange(0, 400).Draw(r, "when")) * time.Millisecond
-				n.at(n.now.Add(when), func() { m.cable.cut = true })
-				n.at(n.now.Add(when+2*time.Second), func() { m.cable.cut = false; m.look(n) })
+	rapid.Check(t, func(r *rapid.T) { wantEverything(t, r) })
+}
+
+func FuzzTransfer(f *testing.F) {
+	f.Fuzz(func(t *testing.T, drawn []byte) { rapid.MakeFuzz(func(r *rapid.T) { wantEverything(t, r) })(t, drawn) })
+}
+
+func wantEverything(t *testing.T, r *rapid.T) {
+	members := rapid.IntRange(1, 12).Draw(r, "members")
+	loss := rapid.SampledFrom([]float64{0, 0.001, 0.01, 0.05, 0.2}).Draw(r, "loss")
+	length := uint64(rapid.IntRange(0, 3_000_000).Draw(r, "length"))
+	seed := rapid.Uint64Range(0, 1<<40).Draw(r, "seed")
+	n := begin(t, setting{
+		length: length, members: members, uplink: cable{rate: mbit100, queue: 200, loss: loss / 4}, seed: seed,
+		cable: func(i int) cable {
+			return cable{
+				rate: rapid.SampledFrom([]float64{mbit100, mbit100, 1.25e6}).Draw(r, "rate"), queue: rapid.IntRange(20, 300).Draw(r, "queue"),
+				delay: time.Duration(rapid.IntRange(10, 5000).Draw(r, "delay")) * time.Microsecond,
+				loss:  loss, dup: rapid.SampledFrom([]float64{0, 0.05}).Draw(r, "dup"), shake: time.Duration(rapid.IntRange(0, 8).Draw(r, "shake")) * time.Millisecond,
 			}
-			alive = append(alive, m.id)
-		}
-		n.run(10 * time.Minute)
-		for _, id := range alive {
-			m := n.members[id]
-			if got := n.sender.Member(id); got.Outcome != fast.Complete || len(m.have) != int(n.shape.Blocks()) {
-				r.Fatalf("seed %d: member %d has %d of %d blocks, and the sender says %v", seed, id, len(m.have), n.shape.Blocks(), got.Outcome)
-			}
-		}
+		},
+		change: func(s *fast.Settings) {
+			s.Slow = rapid.SampledFrom([]fast.Slow{fast.Pace, fast.Detach}).Draw(r, "slow")
+			s.Number = rapid.SampledFrom([]uint64{0, 1<<32 - 1000, 1 << 47}).Draw(r, "number") // C60
+		},
 	})
+	var alive []fast.ID
+	for _, m := range n.members {
+		m.landIfEmpty(n)
+		switch rapid.SampledFrom([]string{"lives", "lives", "lives", "dies", "is cut off"}).Draw(r, "fate") {
+		case "dies":
+			n.at(n.now.Add(time.Duration(rapid.IntRange(0, 400).Draw(r, "when"))*time.Millisecond), func() { m.isDead = true })
+			continue
+		case "is cut off":
+			when := time.Duration(rapid.IntRange(0, 400).Draw(r, "when")) * time.Millisecond
+			n.at(n.now.Add(when), func() { m.cable.cut = true })
+			n.at(n.now.Add(when+2*time.Second), func() { m.cable.cut = false; m.look(n) })
+		}
+		alive = append(alive, m.id)
+	}
+	n.run(10 * time.Minute)
+	for _, id := range alive {
+		m := n.members[id]
+		if got := n.sender.Member(id); got.Outcome != fast.Complete || len(m.have) != int(n.shape.Blocks()) {
+			r.Fatalf("seed %d: member %d has %d of %d blocks, and the sender says %v", seed, id, len(m.have), n.shape.Blocks(), got.Outcome)
+		}
+	}
 }

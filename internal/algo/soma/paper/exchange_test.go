@@ -46,32 +46,38 @@ func TestFileIsTransferred(t *testing.T) {
 // A network that loses, doubles and reorders: every client has the file, whatever it does. The
 // standing oracle of C35, C36 and C40 for this profile.
 func TestEveryClientHasTheFile(t *testing.T) {
-	rapid.Check(t, func(r *rapid.T) {
-		n := newNetwork(t, rapid.Uint64().Draw(r, "seed"), fastLAN, slowLAN)
-		n.loss = rapid.SampledFrom([]float64{0, 0.001, 0.01, 0.05, 0.2}).Draw(r, "loss")
-		n.twice = rapid.SampledFrom([]float64{0, 0.05}).Draw(r, "twice")
-		n.swap = rapid.SampledFrom([]float64{0, 0.05}).Draw(r, "swap")
-		n.lans[1].queue = rapid.SampledFrom([]int{0, 20, 100}).Draw(r, "queue")
-		size := rapid.IntRange(0, 60_000).Draw(r, "size")
-		n.serve(options(2), content(size), rapid.SampledFrom([]int{100, 512, 1400}).Draw(r, "payload"))
-		n.join(0, rapid.IntRange(1, 4).Draw(r, "clients"), correcting)
-		n.join(1, rapid.IntRange(1, 4).Draw(r, "slow clients"), correcting)
-		if !n.run(30 * time.Minute) {
-			r.Fatalf("not over after 30 minutes; the server: %q", n.server.reason)
+	rapid.Check(t, func(r *rapid.T) { wantFile(t, r) })
+}
+
+func FuzzExchange(f *testing.F) {
+	f.Fuzz(func(t *testing.T, drawn []byte) { rapid.MakeFuzz(func(r *rapid.T) { wantFile(t, r) })(t, drawn) })
+}
+
+func wantFile(t *testing.T, r *rapid.T) {
+	n := newNetwork(t, rapid.Uint64().Draw(r, "seed"), fastLAN, slowLAN)
+	n.loss = rapid.SampledFrom([]float64{0, 0.001, 0.01, 0.05, 0.2}).Draw(r, "loss")
+	n.twice = rapid.SampledFrom([]float64{0, 0.05}).Draw(r, "twice")
+	n.swap = rapid.SampledFrom([]float64{0, 0.05}).Draw(r, "swap")
+	n.lans[1].queue = rapid.SampledFrom([]int{0, 20, 100}).Draw(r, "queue")
+	size := rapid.IntRange(0, 60_000).Draw(r, "size")
+	n.serve(options(2), content(size), rapid.SampledFrom([]int{100, 512, 1400}).Draw(r, "payload"))
+	n.join(0, rapid.IntRange(1, 4).Draw(r, "clients"), correcting)
+	n.join(1, rapid.IntRange(1, 4).Draw(r, "slow clients"), correcting)
+	if !n.run(30 * time.Minute) {
+		r.Fatalf("not over after 30 minutes; the server: %q", n.server.reason)
+	}
+	for i, c := range n.clients {
+		// Who has heard nothing at all does not know that there is something.
+		if !c.Server().IsValid() {
+			continue
 		}
-		for i, c := range n.clients {
-			// Who has heard nothing at all does not know that there is something.
-			if !c.Server().IsValid() {
-				continue
-			}
-			if c.reason == paper.SenderLost && n.loss == 0.2 {
-				continue // so many requests in a row were lost that the server went home
-			}
-			if c.reason != paper.Done || string(c.got) != string(n.server.file) {
-				r.Fatalf("client %d of a network with loss %v ended with %q, %d missing, %d of %d bytes", i, n.loss, c.reason, c.Missing(), len(c.got), size)
-			}
+		if c.reason == paper.SenderLost && n.loss == 0.2 {
+			continue // so many requests in a row were lost that the server went home
 		}
-	})
+		if c.reason != paper.Done || string(c.got) != string(n.server.file) {
+			r.Fatalf("client %d of a network with loss %v ended with %q, %d missing, %d of %d bytes", i, n.loss, c.reason, c.Missing(), len(c.got), size)
+		}
+	}
 }
 
 // Table I: "W_T values obtained theoretically and by simulation". Here the simulation has the
