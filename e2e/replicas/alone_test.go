@@ -261,6 +261,33 @@ func TestSenderThatIsStartedAgainIsFollowed(t *testing.T) {
 	}
 }
 
+// C61: a second sender with the phrase ends at once and says why, and the first is not disturbed.
+func TestSecondSenderEnds(t *testing.T) {
+	a := startAlone(t)
+	receiver, first, content := a.slowly()
+	partial := filepath.Join(a.dir, "into/.groupcast-partial")
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) { // the state of another process is polled
+		if _, err := os.Stat(partial); err == nil {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("nothing came: %s", first.Output())
+		}
+	}
+	second := a.receivers[1].Command(a.binary, "send", a.source, "--lan", "eth0", "--key", phrase, "--receivers", "1", "--wait", "10s", "-o", "json")
+	a.wantStatus(second, second.Run(), 1)
+	a.want(second.Output(), `^groupcast-replicator: another sender has this key and goes first: `+regexp.QuoteMeta(a.sender.Addr().String())+` sends object \(40 MiB\); wait until it has ended`,
+		`"reason": +"refused"`)
+	if _, err := os.Stat(filepath.Join(a.dir, "into/object")); err == nil {
+		t.Error("the second ended when the first had")
+	}
+	a.wantStatus(first, first.Wait(), 0)
+	a.wantStatus(receiver, receiver.Wait(), 0)
+	if got, err := os.ReadFile(filepath.Join(a.dir, "into/object")); err != nil || !bytes.Equal(got, content) {
+		t.Errorf("%d bytes, %v: want the %d that were sent", len(got), err, len(content))
+	}
+}
+
 // A flag that is missing is a mistake of who calls.
 func TestMissingFlagsAreRefused(t *testing.T) {
 	a := startAlone(t)

@@ -130,7 +130,7 @@ func (a *app) send(ctx context.Context, s *sending, path string) error {
 	env := send.Env{Log: a.log(), Progress: shown.sending, Begins: func(joined, refused int) { a.begins(s, joined, refused) }}
 	result, err := send.Run(ctx, env, send.Config{
 		Place: place, Key: key, Source: from, Receivers: s.receivers, Wait: s.wait, Ceiling: s.ceiling(a.lan),
-		Datagram: s.datagram, Slow: slow, Patience: s.patience,
+		Datagram: s.datagram, Slow: slow, Patience: s.patience, Exclusive: true,
 	})
 	shown.end()
 	if ctx.Err() != nil {
@@ -224,9 +224,12 @@ func (a *app) receipts(r send.Result) {
 // whyEnded is the word for why a sender ended before all had it or had failed; none where nobody came but to refuse.
 func whyEnded(ctx context.Context, err error) string {
 	var refused *send.RefusedError
+	var rival *send.RivalError
 	switch {
 	case ctx.Err() != nil:
 		return "canceled"
+	case errors.As(err, &rival):
+		return "refused"
 	case errors.Is(err, send.ErrNobody), errors.As(err, &refused):
 		return ""
 	}

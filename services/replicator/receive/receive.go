@@ -139,6 +139,9 @@ func Run(ctx context.Context, env Env, config Config) (Receipt, error) {
 		case errors.Is(err, errGone):
 			env.Log.Info("that sender is gone, or somebody repeats what it said: listening on", "sender", heard.Sender.String())
 			gone[heard.Secret.Session()] = true
+		case errors.Is(err, errYielded):
+			env.Log.Info("that sender has ended, for another has the same key: listening on", "sender", heard.Sender.String())
+			gone[heard.Secret.Session()] = true
 		default:
 			return receipt, err
 		}
@@ -169,6 +172,9 @@ var errGone = errors.New("the sender was gone before it began")
 
 // errAgain says that a sender fell silent, and that one with the same object begins.
 var errAgain = errors.New("the sender was started again")
+
+// errYielded says that a sender has ended because another goes on.
+var errYielded = errors.New("another sender goes on")
 
 // goneAfter is how long a sender is silent that is gone, if it has not begun or another does: it says several times a second that it is there.
 const goneAfter = 3 * time.Second

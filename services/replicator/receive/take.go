@@ -170,7 +170,7 @@ func (r *replica) control(head wire.Head, datagram []byte) error {
 // letter takes a datagram that was sent to this replica alone.
 func (r *replica) letter(datagram []byte, _ netip.AddrPort) {
 	head, err := wire.ParseHead(datagram)
-	if err != nil || head.Kind != wire.Welcome && head.Kind != wire.Seal && head.Kind != wire.Bye {
+	if err != nil || !isLetter(head.Kind) {
 		return
 	}
 	r.mu.Lock()
@@ -184,12 +184,20 @@ func (r *replica) letter(datagram []byte, _ netip.AddrPort) {
 		err = r.opened(head, payload)
 	}
 	r.mu.Unlock()
-	if err == nil && head.Kind == wire.Bye {
-		why, err := wire.ParseBye(payload)
-		if err == nil {
+	switch {
+	case err != nil:
+	case head.Kind == wire.Bye:
+		if why, err := wire.ParseBye(payload); err == nil {
 			r.bye(why)
 		}
+	case head.Kind == wire.Yield:
+		r.yielded()
 	}
+}
+
+// isLetter reports whether a sender says something of a kind to single members.
+func isLetter(kind wire.Kind) bool {
+	return kind == wire.Welcome || kind == wire.Seal || kind == wire.Bye || kind == wire.Yield
 }
 
 func (r *replica) opened(head wire.Head, payload []byte) error {
@@ -261,6 +269,17 @@ func (r *replica) bye(why string) {
 		reason = fmt.Errorf("%w: it was ended; what is there is kept, receive again to go on", ErrSenderGone)
 	default:
 		reason = fmt.Errorf("%w: %s; what is there is kept, receive again to go on", ErrSenderFailed, printable.Text(why))
+	}
+	r.mu.Unlock()
+	r.finish(reason)
+}
+
+// yielded ends the replica for another that is made of what another sender has, unless it is there already.
+func (r *replica) yielded() {
+	r.mu.Lock()
+	reason := errYielded
+	if r.isSettled || r.ended != nil {
+		reason = nil
 	}
 	r.mu.Unlock()
 	r.finish(reason)

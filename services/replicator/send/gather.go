@@ -48,11 +48,7 @@ func largest(config Config) (int, error) {
 // announce tells the group what there is, in the largest datagram and in the smallest: who
 // hears only that has a path that does not carry more.
 func (s *session) announce(take func() uint64) error {
-	info := s.config.Source.Info()
-	a := wire.Announcement{
-		Kind: uint8(info.Kind), Permissions: uint16(info.Mode.Perm()), Length: info.Length, Time: info.Time,
-		Datagram: uint16(s.datagram), Sender: s.socket.Addr(), Name: info.Name, Zeros: s.zeros,
-	}
+	a := s.announcement()
 	sizes := []int{s.largest, wire.MinDatagram}
 	if s.datagram > 0 {
 		sizes[0] = s.datagram
@@ -67,6 +63,15 @@ func (s *session) announce(take func() uint64) error {
 		}
 	}
 	return nil
+}
+
+// announcement is what there is. The caller is the goroutine that sends, or has the lock.
+func (s *session) announcement() wire.Announcement {
+	info := s.config.Source.Info()
+	return wire.Announcement{
+		Kind: uint8(info.Kind), Permissions: uint16(info.Mode.Perm()), Length: info.Length, Time: info.Time,
+		Datagram: uint16(s.datagram), Sender: s.socket.Addr(), Name: info.Name, Zeros: s.zeros,
+	}
 }
 
 // take0 takes a number before the rules know any.
@@ -144,6 +149,9 @@ func (s *session) sleep(ctx context.Context, until time.Time) error {
 func (s *session) begin() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.rival != nil {
+		return s.rival
+	}
 	s.datagram = s.largest
 	buffer, length := uint32(1<<31), s.config.Source.Info().Length
 	have := length
@@ -216,6 +224,8 @@ func (s *session) take(datagram []byte, from netip.AddrPort) {
 		s.join(head, datagram, from)
 	case wire.Report:
 		s.report(head, datagram)
+	case wire.Fence:
+		s.fence(head, datagram)
 	default:
 		return
 	}
@@ -238,7 +248,9 @@ func (s *session) join(head wire.Head, datagram []byte, from netip.AddrPort) {
 	key := [wire.PublicSize]byte(public)
 	if known := s.joined[key]; known != nil {
 		known.seen = time.Now()
-		if s.rules != nil && int(known.id) < len(s.peers) && s.peers[known.id] == known {
+		if s.rival != nil {
+			s.letter(known, wire.Yield, nil)
+		} else if s.rules != nil && int(known.id) < len(s.peers) && s.peers[known.id] == known {
 			s.welcome(known)
 		}
 		return
@@ -264,7 +276,11 @@ func (s *session) join(head wire.Head, datagram []byte, from netip.AddrPort) {
 	s.replace(p)
 	delete(s.refused, p.who())
 	s.joined[key] = p
-	if s.rules != nil {
+	switch {
+	case s.rival != nil:
+		s.letter(p, wire.Yield, nil)
+		return
+	case s.rules != nil:
 		s.admit(p)
 	}
 	s.env.Log.Info("receiver joined", "receiver", j.Name, "address", from.String(), "lan", j.LAN)

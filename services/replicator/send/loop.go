@@ -275,7 +275,10 @@ func (s *session) isLeft(p *peer) bool {
 }
 
 // farewell tells all members that the sender goes, and why if something is wrong. Before it has begun they are who has joined.
-func (s *session) farewell(reason string) {
+func (s *session) farewell(reason string) { s.tell(wire.Bye, wire.AppendBye(nil, reason)) }
+
+// tell tells all members the last that they hear of this sender.
+func (s *session) tell(kind wire.Kind, payload []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	members := s.peers
@@ -285,7 +288,7 @@ func (s *session) farewell(reason string) {
 	for range farewells {
 		for _, p := range members {
 			if !s.isLeft(p) {
-				s.letter(p, wire.Bye, wire.AppendBye(nil, reason))
+				s.letter(p, kind, payload)
 			}
 		}
 	}

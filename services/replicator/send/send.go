@@ -46,6 +46,9 @@ type Config struct {
 	Patience time.Duration
 	// Leaves has nothing be said to receivers that were given up when the sender goes: others carry the rest to them.
 	Leaves bool
+	// Exclusive has only one go on of several senders that have the key. It is for a key that people hand on: managers make
+	// one for each replication.
+	Exclusive bool
 	// Stay tells until when somebody may come: it does not end before that. It may be nil.
 	Stay func() time.Time
 }
@@ -111,14 +114,20 @@ type Result struct {
 
 // Run replicates a source to who joins, and returns once it is known how it went for each.
 func Run(ctx context.Context, env Env, config Config) (Result, error) {
-	ear, err := multicast.Open(config.Place, 0)
+	socket, err := multicast.Open(config.Place, 0)
 	if err != nil {
 		return Result{}, err
 	}
-	defer func() { _ = ear.Close() }()
-	s, err := newSession(env, config, ear)
+	defer func() { _ = socket.Close() }()
+	s, err := newSession(env, config, socket)
 	if err != nil {
 		return Result{}, err
+	}
+	if config.Exclusive {
+		if s.others, err = multicast.Join(config.Place); err != nil {
+			return Result{}, err
+		}
+		defer func() { _ = s.others.Close() }()
 	}
 	err = s.run(ctx)
 	return s.result(), err
@@ -129,6 +138,9 @@ type session struct {
 	env     Env
 	config  Config
 	socket  *udp.Socket
+	others  *udp.Socket // hears who else sends with the key; nil if nobody can
+	rivals  rivals      // of the goroutine that hears them
+	stop    context.CancelCauseFunc
 	salt    wire.Salt
 	secret  wire.Secret
 	private *ecdh.PrivateKey
@@ -141,6 +153,7 @@ type session struct {
 	source      *reader
 
 	mu       sync.Mutex
+	rival    *RivalError // has had this sender end; it begins nothing any more
 	joined   map[[wire.PublicSize]byte]*peer
 	coming   map[string]time.Time // who still reads what they have, and when that was heard
 	refused  map[who]*refusal
@@ -150,6 +163,7 @@ type session struct {
 	datagram int
 	number   uint64 // of the next datagram to the group, before it has begun
 	wake     chan struct{}
+	started  time.Time
 	began    time.Time
 	took     time.Duration
 	shown    time.Time
@@ -182,7 +196,7 @@ func newSession(env Env, config Config, socket *udp.Socket) (*session, error) {
 		return nil, fmt.Errorf("make a key: %w", err)
 	}
 	s := &session{
-		env: env, config: config, socket: socket, private: private,
+		env: env, config: config, socket: socket, private: private, started: time.Now(),
 		joined: map[[wire.PublicSize]byte]*peer{}, coming: map[string]time.Time{}, refused: map[who]*refusal{}, wake: make(chan struct{}, 1),
 	}
 	for _, hole := range holes {
@@ -201,35 +215,48 @@ func newSession(env Env, config Config, socket *udp.Socket) (*session, error) {
 
 // run announces, waits, sends, and ends.
 func (s *session) run(ctx context.Context) error {
-	inner, stop := context.WithCancel(ctx)
-	defer stop()
+	inner, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	s.stop = stop
 	tasks, inner := errgroup.WithContext(inner)
-	tasks.Go(func() error {
-		err := s.socket.Receive(s.take, func() {})
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			return nil
-		}
-		return err
-	})
+	tasks.Go(func() error { return hear(s.socket, s.take) })
+	if s.others != nil {
+		tasks.Go(func() error { return hear(s.others, s.another) })
+	}
 	tasks.Go(func() error {
 		defer func() {
-			stop()
+			stop(nil)
 			_ = s.socket.Conn().SetReadDeadline(time.Now())
+			if s.others != nil {
+				_ = s.others.Conn().SetReadDeadline(time.Now())
+			}
 		}()
-		if err := s.gather(inner); err != nil {
-			return err
+		err := s.gather(inner)
+		if err == nil {
+			err = s.send(inner)
 		}
-		return s.send(inner)
+		if errors.As(err, new(*RivalError)) {
+			s.yield(ctx)
+		}
+		return err
 	})
 	err := tasks.Wait()
 	if ctx.Err() != nil {
 		s.farewell("")
 		return context.Cause(ctx)
 	}
-	if lost := new(NetworkError); err != nil && !errors.As(err, &lost) {
+	if err != nil && !errors.As(err, new(*NetworkError)) && !errors.As(err, new(*RivalError)) {
 		s.farewell(err.Error())
 	}
 	return err
+}
+
+// hear hands on what comes to a socket, until its deadline passes.
+func hear(socket *udp.Socket, take func(datagram []byte, from netip.AddrPort)) error {
+	if err := socket.Receive(take, func() {}); !errors.Is(err, os.ErrDeadlineExceeded) {
+		return err
+	}
+	return nil
 }
 
 // result is how it went.

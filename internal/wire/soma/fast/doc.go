@@ -35,6 +35,17 @@
 //	REPORT    member → sender  member's  zero, its id                a report
 //	SEAL      sender → member  member's  zero, its id                length (8), root (32)
 //	BYE       sender → member  member's  zero, its id                nothing
+//	FENCE     sender → sender  the two's zero                        clear: salt of who says it (16);
+//	                                                                 sealed: milliseconds since it
+//	                                                                 began, or waits (4), and what
+//	                                                                 it announces
+//	YIELD     sender → member  member's  zero, its id                nothing
+//
+// Of senders that were given the same group's key by mistake, one goes on. Each answers what another announces with a FENCE, to
+// where that says that it is, under a key that comes from both salts: who repeats an announcement of one that is gone cannot write
+// it, and nobody can repeat it to one that starts later. Who has to end by it tells its members with a YIELD, and they listen on.
+// Earlier versions know neither: such a sender goes on in any case, and such a member waits until the one that ended
+// counts as silent.
 //
 // A member's keys, one for each direction, come from the two public keys (X25519) and
 // the group's key: other members do not know them. So nobody can report in another's

@@ -156,6 +156,39 @@ func TestAnnouncementsAndJoins(t *testing.T) {
 	}
 }
 
+// What one sender tells another is for its session alone, and nobody says it with another's salt.
+func TestFencesAreOfTwoSessions(t *testing.T) {
+	want := fast.Fencing{
+		Announcement: fast.Announcement{Kind: 1, Length: 1 << 40, Time: time.Unix(1e9, 5), Datagram: 1472, Sender: netip.MustParseAddrPort("10.1.2.3:7431"), Name: strings.Repeat("n", 255)},
+		Salt:         fast.Salt{9, 9}, Age: 90 * time.Second,
+	}
+	datagram := secret.Fence(3, want)
+	got, err := secret.OpenFence(head(t, datagram), datagram)
+	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); err != nil || diff != "" || !got.HasBegun() {
+		t.Error(err, diff)
+	}
+	// P14: no answer is larger than what it answers.
+	if len(datagram) > fast.MinDatagram {
+		t.Errorf("an announcement is answered by %d bytes", len(datagram))
+	}
+	later := fast.NewSecret(group, fast.Salt{1, 2, 3, 4, 6}) // a session of the same name
+	stranger := fast.NewSecret([]byte("another key"), salt)
+	for _, other := range []fast.Secret{later, stranger} {
+		if _, err := other.OpenFence(head(t, datagram), datagram); !errors.Is(err, fast.ErrForged) {
+			t.Errorf("another opens it: %v", err)
+		}
+	}
+	want.Salt[0]++
+	another := secret.Fence(3, want) // which has the same number, so it needs another key
+	if sealed := 16 + fast.SaltSize; bytes.Equal(another[sealed:sealed+16], datagram[sealed:sealed+16]) {
+		t.Error("two senders seal with one key and one number")
+	}
+	copy(another[16:], datagram[16:16+fast.SaltSize])
+	if _, err := secret.OpenFence(head(t, another), another); !errors.Is(err, fast.ErrForged) {
+		t.Errorf("with another's salt: %v", err)
+	}
+}
+
 // Who refuses says why. What is said is cut off at a whole character, and what no correct peer says is not taken.
 func TestRefusals(t *testing.T) {
 	public := private(t).PublicKey().Bytes()
@@ -235,6 +268,7 @@ func FuzzOpen(f *testing.F) {
 	f.Add(box.Announce(1, salt, member.PublicKey().Bytes(), fast.Announcement{Sender: netip.MustParseAddrPort("10.1.2.3:7431"), Name: "x"}, 1232), true)
 	f.Add(secret.JoinAs(1, member.PublicKey().Bytes(), fast.Joining{Heard: 1472, Name: "m"}), true)
 	f.Add(secret.JoinAs(1, member.PublicKey().Bytes(), fast.Joining{Heard: 1472, Name: "m", Refused: fast.Refused, Detail: "no"}), true)
+	f.Add(secret.Fence(1, fast.Fencing{Announcement: fast.Announcement{Sender: netip.MustParseAddrPort("10.1.2.3:7431"), Name: "x"}}), true)
 	f.Fuzz(func(t *testing.T, datagram []byte, _ bool) {
 		h, err := fast.ParseHead(datagram)
 		if err != nil {
@@ -243,6 +277,7 @@ func FuzzOpen(f *testing.F) {
 		_, _ = box.Open(nil, h, datagram)
 		_, _ = fast.OpenAnnouncement(group, h, datagram)
 		_, _, _ = secret.OpenJoin(h, datagram)
+		_, _ = secret.OpenFence(h, datagram)
 	})
 }
 

@@ -48,10 +48,12 @@ const (
 	Report
 	Seal
 	Bye
+	Fence
+	Yield
 )
 
 func (k Kind) String() string {
-	names := [...]string{"ANNOUNCE", "JOIN", "WELCOME", "DATA", "PARITY", "ZERO", "POLL", "REPORT", "SEAL", "BYE"}
+	names := [...]string{"ANNOUNCE", "JOIN", "WELCOME", "DATA", "PARITY", "ZERO", "POLL", "REPORT", "SEAL", "BYE", "FENCE", "YIELD"}
 	if k < Announce || int(k) > len(names) {
 		return fmt.Sprintf("kind %d", uint8(k))
 	}
@@ -90,7 +92,7 @@ func ParseHead(datagram []byte) (Head, error) {
 		Session: binary.BigEndian.Uint32(datagram[2:]), Block: binary.BigEndian.Uint32(datagram[6:]),
 		Number: uint64(binary.BigEndian.Uint16(datagram[10:]))<<32 | uint64(binary.BigEndian.Uint32(datagram[12:])),
 	}
-	if h.Kind < Announce || h.Kind > Bye {
+	if h.Kind < Announce || h.Kind > Yield {
 		return Head{}, fmt.Errorf("%w: %v", ErrProtocol, h.Kind)
 	}
 	return h, nil

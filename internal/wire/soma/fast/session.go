@@ -42,7 +42,13 @@ type Announcement struct {
 // Announce seals an announcement into a datagram of a size, which must have room for it.
 func (b *Box) Announce(number uint64, salt Salt, public []byte, a Announcement, size int) []byte {
 	clear := append(append([]byte(nil), salt[:]...), public...)
-	payload := []byte{a.Kind, 0}
+	payload := a.append(nil)
+	payload = append(payload, make([]byte, max(0, size-Overhead-len(clear)-len(payload)))...)
+	return b.SealAfter(nil, Head{Kind: Announce, Number: number}, clear, payload)
+}
+
+func (a Announcement) append(payload []byte) []byte {
+	payload = append(payload, a.Kind, 0)
 	payload = binary.BigEndian.AppendUint16(payload, a.Permissions)
 	payload = binary.BigEndian.AppendUint64(payload, a.Length)
 	payload = binary.BigEndian.AppendUint64(payload, uint64(a.Time.Unix()))
@@ -51,9 +57,7 @@ func (b *Box) Announce(number uint64, salt Salt, public []byte, a Announcement, 
 	address := a.Sender.Addr().As4()
 	payload = binary.BigEndian.AppendUint16(append(payload, address[:]...), a.Sender.Port())
 	payload = append(append(payload, byte(len(a.Name))), a.Name...)
-	payload = binary.BigEndian.AppendUint64(payload, a.Zeros)
-	payload = append(payload, make([]byte, max(0, size-Overhead-len(clear)-len(payload)))...)
-	return b.SealAfter(nil, Head{Kind: Announce, Number: number}, clear, payload)
+	return binary.BigEndian.AppendUint64(payload, a.Zeros)
 }
 
 // Announced is an announcement that was opened, and what it was opened with.
