@@ -15,6 +15,7 @@ import (
 	"github.com/groupcast/groupcast/e2e/lab"
 	"github.com/groupcast/groupcast/e2e/lab/link"
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
+	"github.com/groupcast/groupcast/internal/testdisk"
 )
 
 // What an operator replicates is at every replica of both LANs, the same bytes, when the command
@@ -257,8 +258,8 @@ func TestTwoEqualReplicationsAtOnce(t *testing.T) {
 func TestPartitionThroughManagers(t *testing.T) {
 	r := startRacks(t)
 	image, backing := filepath.Join(r.dir, "golden"), filepath.Join(r.dir, "backing")
-	fill(t, loop(t, image, 24<<20))
-	device := loop(t, backing, 24<<20)
+	fill(t, testdisk.Loop(t, image, 24<<20))
+	device := testdisk.Loop(t, backing, 24<<20)
 	one := r.replicas[0]
 	replicate := func(status int, serial string) string {
 		t.Helper()
@@ -288,9 +289,9 @@ func TestPartitionThroughManagers(t *testing.T) {
 // What a file system does not use is not read and not sent by the managers' word either.
 func TestUnusedBlocksAreLeftOutThroughManagers(t *testing.T) {
 	r := startRacks(t)
-	source := loop(t, filepath.Join(r.dir, "golden"), 24<<20)
+	source := testdisk.Loop(t, filepath.Join(r.dir, "golden"), 24<<20)
 	fill(t, source)
-	device, one := loop(t, filepath.Join(r.dir, "backing"), 24<<20), r.replicas[0]
+	device, one := testdisk.Loop(t, filepath.Join(r.dir, "backing"), 24<<20), r.replicas[0]
 	must(t, "dd", "if=/dev/urandom", "of="+device, "bs=1M", "conv=fsync", "count=24")
 	r.allow(r.store, "--sources="+r.dir+","+source)
 	r.allow(one, "--devices="+device)

@@ -18,6 +18,7 @@ import (
 	"github.com/groupcast/groupcast/e2e/lab/labtest"
 	"github.com/groupcast/groupcast/e2e/lab/link"
 	"github.com/groupcast/groupcast/internal/bytesize"
+	"github.com/groupcast/groupcast/internal/testdisk"
 	"github.com/groupcast/groupcast/internal/testprocess"
 )
 
@@ -43,27 +44,6 @@ func must(t *testing.T, program string, arguments ...string) string {
 		t.Fatalf("%s %s: %v\n%s", program, strings.Join(arguments, " "), err, output)
 	}
 	return strings.TrimSpace(string(output))
-}
-
-// loop makes a file of a size a block device.
-func loop(t *testing.T, path string, size int64) string {
-	t.Helper()
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := file.Truncate(size); err != nil {
-		t.Fatal(err)
-	}
-	file.Close()
-	device := must(t, "losetup", "--find", "--show", path)
-	if must(t, "blockdev", "--getro", device) == "1" { // whoever had it last left it so, and did not live to undo it
-		must(t, "losetup", "--detach", device)
-		must(t, "blockdev", "--setrw", device)
-		must(t, "losetup", device, path)
-	}
-	t.Cleanup(func() { must(t, "losetup", "--detach", device) })
-	return device
 }
 
 // fill makes an ext4 file system with files on a device.
@@ -106,11 +86,11 @@ func onLossyLAN(t *testing.T) *partitions {
 	}
 	dir := t.TempDir()
 	p.files = append(p.files, filepath.Join(dir, "source"))
-	p.source = loop(t, p.files[0], p.size)
+	p.source = testdisk.Loop(t, p.files[0], p.size)
 	fill(t, p.source)
 	for _, host := range p.receivers {
 		p.files = append(p.files, filepath.Join(dir, host.Name()))
-		p.devices = append(p.devices, loop(t, filepath.Join(dir, host.Name()), p.size))
+		p.devices = append(p.devices, testdisk.Loop(t, filepath.Join(dir, host.Name()), p.size))
 	}
 	labtest.Start(t, l)
 	p.program = testprocess.Binary(t, "github.com/groupcast/groupcast/services/replicator/cmd/groupcast-replicator")
@@ -278,7 +258,7 @@ func (p *partitions) mounted(device string, do func(at string)) {
 // is refused, and nothing is written to it.
 func TestDevicesAreRefused(t *testing.T) {
 	p := onLossyLAN(t)
-	small := loop(t, filepath.Join(t.TempDir(), "small"), 1<<20)
+	small := testdisk.Loop(t, filepath.Join(t.TempDir(), "small"), 1<<20)
 	fixed := p.devices[1]
 	must(t, "blockdev", "--setro", fixed)
 	t.Cleanup(func() { must(t, "blockdev", "--setrw", fixed) }) // a loop device stays read-only when it is detached

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -58,6 +59,33 @@ func Memory(t testing.TB, options string) string {
 	dir := filepath.Join(t.TempDir(), "memory")
 	Mount(t, "tmpfs", options, "tmpfs", dir)
 	return dir
+}
+
+// Loop has a file of a size be a block device until the test ends. What the file has already stays.
+func Loop(t testing.TB, path string, size int64) (device string) {
+	t.Helper()
+	NeedRoot(t)
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(file.Truncate(size), file.Close()); err != nil {
+		t.Fatal(err)
+	}
+	said, err := exec.Command("losetup", "--find", "--show", path).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, said)
+	}
+	device = strings.TrimSpace(string(said))
+	if isFixed, err := exec.Command("blockdev", "--getro", device).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, isFixed)
+	} else if strings.TrimSpace(string(isFixed)) == "1" { // whoever had it last left it so, and did not live to undo it
+		Run(t, "losetup", "--detach", device)
+		Run(t, "blockdev", "--setrw", device)
+		Run(t, "losetup", device, path)
+	}
+	t.Cleanup(func() { Run(t, "losetup", "--detach", device) })
+	return device
 }
 
 // Fill writes a file until nothing more fits.

@@ -124,6 +124,11 @@ func (b *bench) send(ctx context.Context, change ...func(*send.Config)) (send.Re
 		b.t.Fatal(err)
 	}
 	defer source.Close()
+	return b.sendFrom(ctx, source, change...)
+}
+
+// sendFrom sends any source.
+func (b *bench) sendFrom(ctx context.Context, source send.Source, change ...func(*send.Config)) (send.Result, error) {
 	config := send.Config{
 		Place: b.place(b.sender), Key: key, Source: source, Receivers: len(b.receivers), Wait: 20 * time.Second,
 		Ceiling: 1.25e9, Patience: 20 * time.Second,
@@ -132,7 +137,7 @@ func (b *bench) send(ctx context.Context, change ...func(*send.Config)) (send.Re
 		one(&config)
 	}
 	var result send.Result
-	err = b.sender.Do(func() (err error) {
+	err := b.sender.Do(func() (err error) {
 		result, err = send.Run(ctx, send.Env{Log: quiet}, config)
 		return err
 	})

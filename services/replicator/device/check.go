@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,6 +19,18 @@ import (
 
 // ErrRefused says that a device is not written to.
 var ErrRefused = errors.New("device refused")
+
+// errGone says that a device had the bytes before.
+var errGone = errors.New("the device is gone, or smaller than it was")
+
+// explained says what is wrong with a device that was large enough when it was opened: to the kernel one that was pulled out has
+// no bytes, so who writes is told that there is no space, and who reads that it ends.
+func explained(err error) error {
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, io.EOF) {
+		return errGone
+	}
+	return err
+}
 
 // Target is a device that may be overwritten.
 type Target struct {

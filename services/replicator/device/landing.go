@@ -87,7 +87,7 @@ func rehash(ctx context.Context, file *os.File, buffer []byte, length uint64) (h
 		}
 		part := buffer[:min(piece, length-offset)]
 		if n, err := file.ReadAt(part, int64(offset)); n < len(part) {
-			return hash, fmt.Errorf("read %s at %d: %w", file.Name(), offset, err)
+			return hash, fmt.Errorf("read %s at %d: %w", file.Name(), offset, explained(err))
 		}
 		_, _ = hash.Write(part)
 		offset += uint64(len(part))
@@ -135,7 +135,7 @@ func (l *Landing) Write(p []byte) (int, error) {
 		return 0, err
 	}
 	if n, err := l.file.WriteAt(p, int64(offset)); err != nil {
-		return n, l.fail(fmt.Errorf("write %s at %d: %w", l.file.Name(), offset, err))
+		return n, l.fail(fmt.Errorf("write %s at %d: %w", l.file.Name(), offset, explained(err)))
 	}
 	l.advance(p)
 	return len(p), nil
@@ -196,7 +196,7 @@ func (l *Landing) Ahead(offset uint64, p []byte) (taken bool, err error) {
 		return false, err
 	}
 	if _, err := l.file.WriteAt(p, int64(offset)); err != nil {
-		return false, l.fail(fmt.Errorf("write %s at %d: %w", l.file.Name(), offset, err))
+		return false, l.fail(fmt.Errorf("write %s at %d: %w", l.file.Name(), offset, explained(err)))
 	}
 	return true, nil
 }
@@ -210,7 +210,7 @@ func (l *Landing) Adopt(count uint64) error {
 			return err
 		}
 		if n, err := l.file.ReadAt(part, int64(offset)); n < len(part) {
-			return l.fail(fmt.Errorf("read %s at %d: %w", l.file.Name(), offset, err))
+			return l.fail(fmt.Errorf("read %s at %d: %w", l.file.Name(), offset, explained(err)))
 		}
 		l.advance(part)
 		count -= uint64(len(part))

@@ -5,13 +5,12 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/groupcast/groupcast/internal/digest"
 	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/testdisk"
 	"github.com/groupcast/groupcast/services/replicator/device"
 )
 
@@ -22,19 +21,7 @@ type disk struct{ device, file, number string }
 func newDisk(t *testing.T, size int64) *disk {
 	t.Helper()
 	d := &disk{file: filepath.Join(t.TempDir(), "disk")}
-	if err := errors.Join(os.WriteFile(d.file, nil, 0o600), os.Truncate(d.file, size)); err != nil {
-		t.Fatal(err)
-	}
-	said, err := exec.Command("losetup", "--find", "--show", d.file).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v: %s", err, said)
-	}
-	d.device = strings.TrimSpace(string(said))
-	t.Cleanup(func() {
-		if said, err := exec.Command("losetup", "--detach", d.device).CombinedOutput(); err != nil {
-			t.Errorf("%v: %s", err, said)
-		}
-	})
+	d.device = testdisk.Loop(t, d.file, size)
 	file, err := os.Open(d.device)
 	if err != nil {
 		t.Fatal(err)

@@ -53,7 +53,7 @@ func (s *Source) Info() object.Info { return s.info }
 // ReadAt fills p with the bytes from offset on.
 func (s *Source) ReadAt(p []byte, offset uint64) error {
 	if n, err := s.file.ReadAt(p, int64(offset)); n < len(p) {
-		return fmt.Errorf("read %s at %d: %w", s.file.Name(), offset, err)
+		return fmt.Errorf("read %s at %d: %w", s.file.Name(), offset, explained(err))
 	}
 	first, _ := slices.BinarySearchFunc(s.unused, offset, func(hole object.Hole, at uint64) int { return cmp.Compare(hole.End, at+1) })
 	for end := offset + uint64(len(p)); first < len(s.unused) && s.unused[first].First < end; first++ {
