@@ -2,6 +2,7 @@ package fast_test
 
 import (
 	"container/heap"
+	"errors"
 	"math/bits"
 	"math/rand/v2"
 	"testing"
@@ -28,7 +29,13 @@ type network struct {
 	lost                          int // packets that a member that was there did not get
 	root                          [32]byte
 	tamper                        func(*wire.Reported) // of member 0
+	forge                         forge
+	lies                          int  // reports that were refused
+	isDeaf                        bool // no report gets to the sender
 }
+
+// forge says what a member answers to a poll that has the number before next, whatever came to it.
+type forge func(member int, poll wire.Polled, next uint64) wire.Reported
 
 // world is time and chance. Two networks may share one, and its cables.
 type world struct {
@@ -100,13 +107,14 @@ type setting struct {
 	have    func(member int) uint32 // blocks that it says that it has
 	// isUnsealed leaves it to the test to tell the root.
 	isUnsealed bool
+	forge      forge // what all members answer, if it is set
 	change     func(*fast.Settings)
 }
 
 func begin(t testing.TB, with setting) *network {
 	t.Helper()
 	t.Logf("seed %d", with.seed)
-	n := &network{t: t, root: [32]byte{1, 2, 3}}
+	n := &network{t: t, root: [32]byte{1, 2, 3}, forge: with.forge}
 	if n.world = newWorld(with.seed); with.beside != nil {
 		n.world = with.beside.world
 	}
@@ -240,6 +248,10 @@ func (n *network) perform(d fast.Decision) {
 			}
 		})
 	case fast.SendPoll:
+		if n.forge != nil {
+			n.forged(d)
+			return
+		}
 		n.toAll(116, func(m *node) {
 			if m.r.Came(d.Number) {
 				m.r.Polled(d.Poll, d.Number, n.now)
@@ -259,6 +271,19 @@ func (n *network) perform(d fast.Decision) {
 		m := n.members[d.Member]
 		n.carry(n.uplink, 60, func() {
 			n.carry(m.cable, 60, func() { m.isDone = true })
+		})
+	}
+}
+
+// forged has all members answer a poll with what is forged, a millisecond later.
+func (n *network) forged(d fast.Decision) {
+	for i, m := range n.members {
+		report := n.forge(i, d.Poll, d.Number+1)
+		n.at(n.now.Add(time.Millisecond), func() {
+			if errors.Is(n.sender.Report(m.id, report, n.now), fast.ErrLie) {
+				n.lies++
+			}
+			n.act()
 		})
 	}
 }
@@ -344,7 +369,7 @@ func (m *node) look(n *network) {
 		if err != nil {
 			n.t.Fatal(err)
 		}
-		back := &cable{delay: m.cable.delay + n.uplink.delay, loss: m.cable.loss, dup: m.cable.dup, cut: m.cable.cut}
+		back := &cable{delay: m.cable.delay + n.uplink.delay, loss: m.cable.loss, dup: m.cable.dup, cut: m.cable.cut || n.isDeaf}
 		n.carry(back, 150, func() {
 			if err := n.sender.Report(m.id, parsed, n.now); err != nil && n.tamper == nil {
 				n.t.Error(err)
