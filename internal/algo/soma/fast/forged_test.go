@@ -186,3 +186,29 @@ func TestReportsOfTheFutureCountAsSilence(t *testing.T) {
 		})
 	}
 }
+
+// C47: members that join one after the other and never answer are waited for together, for one patience after the others have
+// everything; one that answers is served meanwhile, and one that joins when it is over, too.
+func TestStrangersAreWaitedForTogether(t *testing.T) {
+	n := begin(t, setting{length: 10e6, members: 3, uplink: cable{rate: mbit100, queue: 200}, cable: lan(mbit100), seed: 27})
+	late := func() *node { return n.join(&cable{rate: mbit100, queue: 200, delay: 100 * time.Microsecond}) }
+	const every = 300 * time.Millisecond
+	for i := range 200 {
+		n.at(n.begun.Add(time.Duration(i)*every), func() { late().isDead = true })
+	}
+	n.run(9 * time.Second)
+	one := late()
+	n.run(2 * time.Second)
+	n.wantComplete(0, 1, 2, one.id)
+	if d := n.sender.Next(n.now, 1); d.Do == fast.End {
+		t.Error("it waits for none of those that join")
+	}
+	n.run(9 * time.Second) // one patience after the late one has all
+	if d := n.sender.Next(n.now, 1); d.Do != fast.End {
+		t.Errorf("after %v it still waits for those that join", n.now.Sub(n.begun))
+	}
+	again := late()
+	n.act()
+	n.run(time.Second)
+	n.wantComplete(again.id)
+}

@@ -121,15 +121,16 @@ type Sender struct {
 	repair repairs
 	mail   []Decision // to single members
 
-	window  Window
-	pace    pace
-	polls   polls
-	hold    hold
-	drain   drain
-	breaker breaker
-	counts  Counts
-	judged  time.Time
-	sent    uint64 // when it was judged
+	window    Window
+	pace      pace
+	polls     polls
+	hold      hold
+	drain     drain
+	strangers strangers
+	breaker   breaker
+	counts    Counts
+	judged    time.Time
+	sent      uint64 // when it was judged
 }
 
 // NewSender returns a sender that has nobody to send to yet.

@@ -25,12 +25,12 @@ const (
 
 // watch looks at who is silent, who is slow, and whether the network carries anything.
 func (s *Sender) watch(now time.Time) {
-	patience, most := s.patience(), s.mostFor()
+	patience, most, isEnough := s.patience(), s.mostFor(), s.strangers.watch(s, now)
 	for id, m := range s.members {
 		switch {
 		case m.outcome != Running:
 			continue
-		case now.Sub(m.heard) > s.set.Patience, !m.isSilent && m.isStarved(now, s.carried()):
+		case isEnough, now.Sub(m.heard) > s.set.Patience, !m.isSilent && m.isStarved(now, s.carried()):
 			m.outcome = Unknown
 		case m.counts() && s.next-m.served > most:
 			m.outcome = Unknown // it asks for ever
@@ -51,6 +51,29 @@ func (s *Sender) watch(now time.Time) {
 		s.counts.Trips++
 		s.window.Again()
 	}
+}
+
+// strangers is since when nobody is left but who has joined and never answered; zero while there are others, or nobody. They
+// are waited for together, for one patience: who has the key could have one join after the other, without end.
+type strangers struct{ since time.Time }
+
+// watch reports whether they were waited for long enough.
+func (w *strangers) watch(s *Sender, now time.Time) bool {
+	isLeft := false
+	for _, m := range s.members {
+		if m.outcome == Running && m.answered > 0 {
+			w.since = time.Time{}
+			return false
+		}
+		isLeft = isLeft || m.outcome == Running
+	}
+	switch {
+	case !isLeft:
+		w.since = time.Time{}
+	case w.since.IsZero():
+		w.since = now
+	}
+	return isLeft && now.Sub(w.since) > s.set.Patience
 }
 
 // mostSent is how many times as many packets as the object has are sent at most while a member is served: as many
