@@ -168,6 +168,53 @@ func TestReceiversListenOn(t *testing.T) {
 	}
 }
 
+// Where both have begun, the younger ends in the middle, and its receivers go on from there with the elder's, if that is the same.
+func TestMembersGoOverInTheMiddle(t *testing.T) {
+	b := onLAN(t, 3, link.Shape{Rate: 20 * link.Mbit, Queue: link.Packets(200)})
+	b.file(6_000_000)
+	ctx, host, reached := limited(t), b.receivers[2], make(chan struct{})
+	other := b.beside(1)
+	other.path = b.path
+	b.insider(host, key, func(i *insider, _ *wire.Box, head wire.Head, datagram []byte) {
+		a, err := wire.OpenAnnouncement(key, head, datagram)
+		if err != nil || a.Datagram == 0 {
+			return
+		}
+		select {
+		case <-reached:
+			_ = i.mouth.Send(a.Secret.Fence(head.Number, wire.Fencing{Announcement: a.Announcement, Age: time.Hour}), a.Sender)
+		default:
+		}
+	})
+	source, err := send.OpenObject(b.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+	first := b.sendAside(ctx, func(c *send.Config) {
+		c.Source = &failing{Object: source, after: 2_000_000, then: closing(reached)}
+	})
+	receipts := b.receiveAll(ctx)
+	lost, rival := <-first, new(send.RivalError)
+	if !errors.As(lost.err, &rival) || !rival.HasBegun {
+		t.Fatalf("it ended with %v", lost.err)
+	}
+	begun := time.Now()
+	result, err := other.send(ctx, forEver)
+	if err != nil || len(result.Members) != 2 {
+		t.Errorf("receipts %+v: %v", result.Members, err)
+	}
+	if waited := time.Since(begun) - result.Took; waited > 2*time.Second {
+		t.Errorf("they took %v to go over, as where a sender falls silent", waited)
+	}
+	for i, one := range receipts {
+		if r := <-one; r.err != nil || r.Root != result.Root || r.Resumed < 1_000_000 {
+			t.Errorf("receiver %d went on from %d: %v", i+1, r.Resumed, r.err)
+		}
+	}
+	other.wantCopies(0, 1)
+}
+
 // C44: what a sender said that is gone is sent again, twice, in the time of another with the same key: that goes on, and answers
 // each announcement once.
 func TestDeadSenderEndsNobody(t *testing.T) {
