@@ -8,6 +8,7 @@ import (
 
 	"github.com/groupcast/groupcast/e2e/lab"
 	"github.com/groupcast/groupcast/e2e/lab/link"
+	"github.com/groupcast/groupcast/internal/testdisk"
 )
 
 // Where there are session agents, they carry it there: in the same replication, with the same receipts. A file and
@@ -43,9 +44,9 @@ func TestSessionAgentsCarryWhatMulticastDoesNot(t *testing.T) {
 func TestSessionAgentsCarryOntoDevices(t *testing.T) {
 	const size = 24 << 20
 	r := startRacks(t)
-	source, one := loop(t, filepath.Join(r.dir, "golden"), size), r.replicas[3]
+	source, one := testdisk.Loop(t, filepath.Join(r.dir, "golden"), size), r.replicas[3]
 	fill(t, source)
-	to := loop(t, filepath.Join(r.dir, "backing"), size)
+	to := testdisk.Loop(t, filepath.Join(r.dir, "backing"), size)
 	r.allow(r.store, "--sources="+r.dir+","+source)
 	r.allow(one, "--devices="+to)
 	r.startAgent(r.replicas[2])
