@@ -44,7 +44,7 @@ func TestTreeIsSurveyedFirst(t *testing.T) {
 	s.wantFile("alice", "tree/a", content)
 
 	s.must(os.Remove(s.place("tree/a")))
-	if p := s.upload("alice", s.place("tree")); p.status() != 0 || !strings.Contains(p.said.String(), "nothing to upload in "+s.place("tree")) {
+	if p := s.upload("alice", s.place("tree")); p.status() != 0 || !strings.Contains(p.said.String(), "no files to upload in "+s.place("tree")) {
 		t.Errorf("an empty directory: %s", p.said.String())
 	}
 	if p := s.upload("alice", s.place("tree"), "--follow"); p.status() != 2 || !strings.Contains(p.said.String(), "is a directory") {

@@ -20,6 +20,7 @@ func TestUploads(t *testing.T) {
 	_, small := s.file("tree/a/b/small", 2, 777)
 	_, empty := s.file("tree/empty", 3, 0)
 	s.must(os.Chmod(s.place("tree/a/b/small"), 0o750))
+	s.must(os.MkdirAll(s.place("tree/none/deep"), 0o700))
 	if p := s.upload("alice", s.place("tree")); p.status() != 0 {
 		t.Fatal(p.said.String())
 	}
@@ -28,6 +29,9 @@ func TestUploads(t *testing.T) {
 	}
 	if info, err := os.Stat(filepath.Join(s.store, "alice/tree/a/b/small")); err != nil || info.Mode().Perm() != 0o750 {
 		t.Errorf("%v %v, want its mode to be 0750", info.Mode(), err)
+	}
+	if left, err := os.ReadDir(filepath.Join(s.store, "alice/tree/none/deep")); err != nil || len(left) > 0 {
+		t.Errorf("the empty directory: %v, %v", left, err)
 	}
 	p := s.upload("alice", s.place("tree"))
 	if said := p.said.String(); p.status() != 0 || strings.Count(p.said.String(), "was there already") != 3 {

@@ -38,15 +38,33 @@ func (s *Source) openSome(name string, paths []string) error {
 	return s.has(survey, name, landingDirectory)
 }
 
-// add takes a file, and the directories that it is in.
-func (s *survey) add(path string) error {
-	var within []string
-	for up := parent(path); up != "" && !slices.ContainsFunc(s.entries, func(e entry) bool { return e.path == up }); up = parent(up) {
-		within = append(within, up)
+// Directories returns an object that has the directories with these paths, and nothing that is in them.
+func Directories(name string, paths []string) (*Source, error) {
+	survey := new(survey)
+	for _, path := range slices.SortedFunc(slices.Values(paths), compare) {
+		survey.addDirectory(path)
 	}
-	for _, up := range slices.Backward(within) {
+	source := newSource()
+	if err := source.has(survey, name, landingDirectory); err != nil {
+		return nil, errors.Join(fmt.Errorf("directories of %s: %w", name, err), source.Close())
+	}
+	return source, nil
+}
+
+// addDirectory takes a directory, unless it has it, and those that it is in.
+func (s *survey) addDirectory(path string) {
+	var all []string
+	for up := path; up != "" && !slices.ContainsFunc(s.entries, func(e entry) bool { return e.path == up }); up = parent(up) {
+		all = append(all, up)
+	}
+	for _, up := range slices.Backward(all) {
 		s.entries, s.seen = append(s.entries, entry{path: up, kind: Directory, mode: landingDirectory}), append(s.seen, anything)
 	}
+}
+
+// add takes a file, and the directories that it is in.
+func (s *survey) add(path string) error {
+	s.addDirectory(parent(path))
 	file, info, err := openPlain(s.root, path, os.O_RDONLY)
 	if err != nil {
 		return err

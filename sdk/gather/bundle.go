@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"path"
 	"path/filepath"
 
@@ -93,6 +94,51 @@ func (t *tree) uploadBundle(ctx context.Context, all part) (left part) {
 		t.finished(file, Uploaded{Path: path.Join(below, filepath.ToSlash(file.path)), Bytes: file.length})
 	}
 	return nil
+}
+
+// makeEmpty has the gatherer make the directories that are empty: as bundles of these alone, so that what is wrong with one is
+// told. Each is sent again when the tree is: nobody tells which are there. One that knows no bundles, or makes files alone of
+// them, makes none.
+func (t *tree) makeEmpty(ctx context.Context) error {
+	if len(t.empty) == 0 || t.unwritable { // that is told
+		return nil
+	}
+	if _, err := t.find(ctx, nil); err != nil {
+		if t.apart.Load() {
+			return nil
+		}
+		return err
+	}
+	for _, some := range partsOf(t.empty) {
+		if err := t.makeDirectories(ctx, some); err != nil {
+			return fmt.Errorf("empty directories of %s: %w", t.dir, err)
+		}
+	}
+	return nil
+}
+
+// makeDirectories has the gatherer make directories; the tree itself is made with any.
+func (t *tree) makeDirectories(ctx context.Context, all part) error {
+	var paths []string
+	for _, one := range all {
+		if one.path != "." {
+			paths = append(paths, filepath.ToSlash(one.path))
+		}
+	}
+	source, err := object.Directories("bundle", paths)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	spec := &gatherv1.UploadSpec{Path: path.Join(t.options.Path, nameOf(all)), Bundle: true}
+	_, err = t.client.send(ctx, source, spec, func(p Progress) {
+		p.Sent = 0 // no file's
+		t.progress(p)
+	})
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.sent, spec.Path)
+	return err
 }
 
 // nameOf names a bundle: the same files have the same, so that an upload that was interrupted goes on.

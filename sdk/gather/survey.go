@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path"
 	"path/filepath"
+	"slices"
 
 	"github.com/groupcast/groupcast/internal/gathered"
 	"github.com/groupcast/groupcast/internal/object"
@@ -26,17 +27,19 @@ type survey struct {
 	dir      string
 	to       string // its path at the gatherer
 	files    []found
+	dirs     []found // those that have nothing to be uploaded; after all were visited
 	problems []error
 }
 
-// surveyTree returns the files of a tree, or all that is in the way of uploading it to a path.
-func surveyTree(dir, to string) ([]found, error) {
+// surveyTree returns what is in a tree, or all that is in the way of uploading it to a path.
+func surveyTree(dir, to string) (*survey, error) {
 	s := &survey{dir: dir, to: to}
 	if err := filepath.WalkDir(dir, s.visit); err != nil {
 		return nil, err
 	}
+	s.keepEmpty()
 	if len(s.problems) == 0 {
-		return s.files, nil
+		return s, nil
 	}
 	if more := len(s.problems) - problemsMost; more > 0 {
 		s.problems = append(s.problems[:problemsMost], fmt.Errorf("and %d more", more))
@@ -57,11 +60,33 @@ func (s *survey) visit(at string, entry fs.DirEntry, err error) error {
 		return fs.SkipDir // it has what was not received whole
 	case entry.IsDir():
 		if err := object.CheckName(entry.Name()); err != nil {
-			return s.problem(entry, fmt.Errorf("%q: %w", at, err))
+			return s.problem(entry, fmt.Errorf("%s: %w", at, err))
 		}
-		return nil
+		below, err := filepath.Rel(s.dir, at)
+		s.dirs = append(s.dirs, found{path: below})
+		return err
 	}
 	return s.take(at, entry)
+}
+
+// keepEmpty forgets the directories that are made for what is in them, and checks the others. Of a tree without anything it
+// is the tree itself.
+func (s *survey) keepEmpty() {
+	if len(s.files)+len(s.dirs) == 0 {
+		s.dirs = []found{{path: "."}}
+	}
+	filled := make(map[string]bool)
+	for _, one := range slices.Concat(s.files, s.dirs) {
+		if one.path != "." {
+			filled[filepath.Dir(one.path)] = true
+		}
+	}
+	s.dirs = slices.DeleteFunc(s.dirs, func(one found) bool { return filled[one.path] })
+	for _, one := range s.dirs {
+		if err := gathered.CheckPath(path.Join(s.to, filepath.ToSlash(one.path)), false); err != nil {
+			s.problems = append(s.problems, fmt.Errorf("%s: %w", filepath.Join(s.dir, one.path), err))
+		}
+	}
 }
 
 // take takes what is no directory, if it can be uploaded.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -52,6 +53,40 @@ func TestTreeWhosePathsDoNotFit(t *testing.T) {
 	}
 	_, err := surveyTree(dir, "deeper/tree") // it counts where it goes
 	wantInvalid(t, err, "directories")
+}
+
+// Directories are made for what is in them; those with nothing to be uploaded are told apart, and have paths that fit.
+func TestEmptyDirectories(t *testing.T) {
+	empty := func(dir string) (all []string) {
+		t.Helper()
+		survey, err := surveyTree(dir, "tree")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range survey.dirs {
+			all = append(all, one.path)
+		}
+		return all
+	}
+	dir := t.TempDir()
+	if got := empty(dir); !slices.Equal(got, []string{"."}) {
+		t.Errorf("of a bare tree %q are empty", got)
+	}
+	write(t, dir, "a/b/f")
+	write(t, dir, "left/.groupcast-partial/x/data")
+	for _, name := range []string{"a/none", "z/z/none"} {
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := empty(dir); !slices.Equal(got, []string{"a/none", "left", "z/z/none"}) {
+		t.Errorf("%q are empty", got)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "log.stream"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	_, err := surveyTree(dir, "tree")
+	wantInvalid(t, err, "log.stream")
 }
 
 // What cannot be meant is refused before anything is sent.

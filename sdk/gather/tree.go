@@ -40,7 +40,7 @@ func (p part) weight() int64 {
 }
 
 // UploadTree uploads all plain files below a directory, each for itself and under its
-// path in it. each, if it is set, hears of every file that is finished, of one at a time; the
+// path in it, and makes the directories that are empty. each, if it is set, hears of every file that is finished, of one at a time; the
 // progress is that of all together. If there is anything that
 // cannot be uploaded, as symbolic links and names that no upload can have, all of that is named and nothing is sent. A file that
 // fails later, since it changes, keeps none after it from being uploaded: the errors are joined.
@@ -55,12 +55,12 @@ func (c *Client) UploadTree(ctx context.Context, dir string, options FileOptions
 	if is, err := os.Stat(dir); err == nil && !is.IsDir() { // whatever else is wrong with it, the survey says
 		return &sdk.Error{Code: sdk.InvalidArgument, Message: dir + " is no directory: upload it as Upload does"}
 	}
-	files, err := surveyTree(dir, options.Path)
+	survey, err := surveyTree(dir, options.Path)
 	if err != nil {
 		return err
 	}
-	t := &tree{client: c, dir: dir, options: options, each: each, files: files, refused: math.MaxUint64, sent: make(map[string]uint64)}
-	for _, file := range files {
+	t := &tree{client: c, dir: dir, options: options, each: each, files: survey.files, empty: survey.dirs, refused: math.MaxUint64, sent: make(map[string]uint64)}
+	for _, file := range t.files {
 		t.length += file.length
 	}
 	return t.upload(ctx)
@@ -73,7 +73,8 @@ type tree struct {
 	options FileOptions
 	each    func(Uploaded)
 	files   []found
-	length  uint64      // of all of them
+	empty   []found     // directories
+	length  uint64      // of all files
 	apart   atomic.Bool // the gatherer knows of no bundles
 
 	mu         sync.Mutex
@@ -102,8 +103,11 @@ func (t *tree) upload(ctx context.Context) error {
 		})
 	}
 	uploading.Wait()
-	if t.filesDone < len(t.files) {
-		failed = append(failed, t.over(ctx))
+	switch over := t.over(ctx); {
+	case over == nil:
+		failed = append(failed, t.makeEmpty(ctx))
+	case t.filesDone < len(t.files) || len(t.empty) > 0:
+		failed = append(failed, over)
 	}
 	switch {
 	case t.unwritable && t.untried > 0:

@@ -44,7 +44,7 @@ func (a *app) uploadCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "upload FILE|DIR|- [--to GATHERER]", Short: "Upload a file, a directory or standard input to a gatherer", Args: cobra.ExactArgs(1),
 		Long: `Uploads a file, or all files of a directory, to a gatherer, and ends when they are
-on its disk, whole and compared. With - it uploads standard input, and with --follow
+on its disk, whole and compared; empty directories are made there. With - it uploads standard input, and with --follow
 what is added to a file, as it comes: what came earlier under its name goes on.
 
 Which rate it gets is the gatherer's to say, by its policy. Interrupted or cut off, it goes
@@ -191,7 +191,7 @@ func (a *app) uploadTree(ctx context.Context, client *gather.Client, dir string,
 	})
 	switch {
 	case err == nil && done == 0:
-		shown.say("nothing to upload in " + dir)
+		shown.say("no files to upload in " + dir)
 	case err != nil && ctx.Err() == nil && done > 0:
 		return partlyUploaded{err}
 	}

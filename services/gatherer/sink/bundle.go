@@ -5,8 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
 
 	"golang.org/x/sync/errgroup"
 
@@ -16,7 +21,7 @@ import (
 	"github.com/groupcast/groupcast/internal/object"
 )
 
-// bundle is many small files that come as one: their round trips are those of one. It lands as a file that
+// bundle is many small files, or directories, that come as one: their round trips are those of one. It lands as a file that
 // never appears; when it is whole, its files do, each at once.
 type bundle struct {
 	*file
@@ -53,7 +58,7 @@ func (b *bundle) Finish(length uint64, root object.Root) (string, error) {
 	}
 	switch {
 	case err == nil:
-		for _, one := range all {
+		for _, one := range slices.DeleteFunc(all, packed.isDirectory) {
 			b.placed = append(b.placed, Placed{one.spec.Path, filepath.Join(b.dir, filepath.Join(one.below...), one.spec.Info.Name)})
 		}
 	case noroom.Is(err), errors.Is(err, object.ErrBusy):
@@ -62,34 +67,41 @@ func (b *bundle) Finish(length uint64, root object.Root) (string, error) {
 	return filepath.Join(b.dir, b.spec.Client, path.Dir(b.spec.Path)), errors.Join(err, b.landing.Remove())
 }
 
-// packed is one of a bundle's files.
+// packed is one of a bundle's files, or a directory that nothing is in.
 type packed struct {
 	spec    Spec
-	below   []string // the directories that it goes into
-	content *io.SectionReader
+	below   []string          // the directories that it goes into, or itself the last
+	content *io.SectionReader // nil of a directory
 }
 
-// unpack returns the files, all of which may have the paths that they have.
+func (p packed) isDirectory() bool { return p.content == nil }
+
+// unpack returns the files, and the directories that nothing is in: all of them may have the paths that they have.
 func (b *bundle) unpack(content io.ReaderAt, length uint64) (all []packed, err error) {
 	items, err := object.Items(content, length)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", gathered.ErrPath, err)
 	}
-	for _, item := range items {
-		if item.Kind != object.File {
-			continue
-		}
+	if len(items) == 0 { // it is the directory that it goes into
+		below, err := b.spec.below()
+		return []packed{{spec: Spec{Path: path.Dir(b.spec.Path)}, below: below}}, err
+	}
+	for i, item := range items {
 		spec := b.specOf(item)
 		below, err := spec.below()
-		if err != nil {
+		switch {
+		case err != nil:
 			return nil, err
+		case item.Kind == object.File:
+			all = append(all, packed{spec, below, io.NewSectionReader(content, int64(item.Offset), int64(item.Size))})
+		case i+1 == len(items) || !strings.HasPrefix(items[i+1].Path, item.Path+"/"):
+			all = append(all, packed{spec: spec, below: append(below, spec.Info.Name)})
 		}
-		all = append(all, packed{spec, below, io.NewSectionReader(content, int64(item.Offset), int64(item.Size))})
 	}
 	return all, nil
 }
 
-// placeAll lets files appear, several at a time.
+// placeAll lets all appear, several at a time.
 func (b *bundle) placeAll(all []packed) error {
 	var placing errgroup.Group
 	placing.SetLimit(placers)
@@ -107,11 +119,23 @@ func (b *bundle) specOf(item object.Item) Spec {
 	}
 }
 
-// place lets one file appear, as if it had come by itself.
+// checkDirectory makes sure that what was there is no file.
+func checkDirectory(path string) error {
+	info, err := os.Stat(path)
+	if err == nil && !info.IsDir() {
+		err = &fs.PathError{Op: "mkdir", Path: path, Err: syscall.ENOTDIR}
+	}
+	return err
+}
+
+// place lets one file appear, as if it had come by itself, or a directory.
 func (b *bundle) place(one packed) error {
 	parent, err := makeBelow(b.dir, one.below)
 	if err != nil {
 		return fmt.Errorf("make room for %s: %w", one.spec.Path, err)
+	}
+	if one.isDirectory() {
+		return checkDirectory(parent)
 	}
 	var hash digest.Hash
 	if _, err := io.Copy(&hash, one.content); err != nil {

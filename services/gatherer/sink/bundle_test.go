@@ -5,6 +5,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/groupcast/groupcast/internal/gathered"
@@ -24,17 +25,7 @@ func bundle(t *testing.T, dir, at string, files map[string]string) (to sink.Sink
 	}
 	source, err := object.Some(from, "some", paths)
 	must(t, err)
-	defer source.Close()
-	content := make([]byte, source.Info().Length)
-	reader := source.NewReader()
-	defer reader.Close()
-	must(t, reader.ReadAt(content, 0))
-	spec := fileSpec(at, content)
-	spec.Bundle = true
-	to = open(t, dir, spec)
-	write(t, to, content, 0)
-	must(t, to.Landed(uint64(len(content))))
-	return to, uint64(len(content)), rootOf(content)
+	return landed(t, dir, at, source)
 }
 
 // The files of a bundle appear under their own paths when it is whole, in place of what was there; itself it never does.
@@ -65,6 +56,54 @@ func TestBundleIsItsFiles(t *testing.T) {
 			t.Errorf("%s is left", left)
 		}
 	}
+}
+
+// landed brings the bytes of a source to a sink.
+func landed(t *testing.T, dir, at string, source *object.Source) (to sink.Sink, length uint64, root object.Root) {
+	t.Helper()
+	defer source.Close()
+	content := make([]byte, source.Info().Length)
+	reader := source.NewReader()
+	defer reader.Close()
+	must(t, reader.ReadAt(content, 0))
+	spec := fileSpec(at, content)
+	spec.Bundle = true
+	to = open(t, dir, spec)
+	write(t, to, content, 0)
+	must(t, to.Landed(uint64(len(content))))
+	return to, uint64(len(content)), rootOf(content)
+}
+
+// The directories of a bundle that nothing is in are made; one of nothing at all is the directory that it goes into. No command
+// runs for them. Where a file has that name, it is refused.
+func TestBundleOfDirectories(t *testing.T) {
+	dir := t.TempDir()
+	for at, paths := range map[string][]string{"a/bundle-1": {"none", "deep/er/none", "deep/none"}, "bare/bundle-2": nil} {
+		for range 2 { // what is there is no mistake
+			source, err := object.Directories("some", paths)
+			must(t, err)
+			to, length, root := landed(t, dir, at, source)
+			_, err = to.Finish(length, root)
+			must(t, err)
+			if placed := to.Placed(); len(placed) > 0 {
+				t.Errorf("placed %v, which are no files", placed)
+			}
+			must(t, to.Close())
+		}
+	}
+	for _, want := range []string{"a/none", "a/deep/er/none", "a/deep/none", "bare"} {
+		if left, err := os.ReadDir(filepath.Join(dir, "alice", want)); err != nil || len(left) > 0 {
+			t.Errorf("%s: %v, %v", want, left, err)
+		}
+	}
+	must(t, os.WriteFile(filepath.Join(dir, "alice/a/file"), []byte("kept"), 0o600))
+	source, err := object.Directories("some", []string{"file"})
+	must(t, err)
+	to, length, root := landed(t, dir, "a/bundle-3", source)
+	if _, err := to.Finish(length, root); !errors.Is(err, syscall.ENOTDIR) {
+		t.Errorf("%v, want a file's name refused", err)
+	}
+	must(t, to.Close())
 }
 
 // A bundle with a path that no file may have is refused as a whole, and nothing of it is kept; so is one that is damaged.

@@ -199,8 +199,9 @@ type UploadSpec struct {
 	Mode uint32 `protobuf:"varint,4,opt,name=mode,proto3" json:"mode,omitempty"`
 	// When the source last changed: tells uploads of different contents apart.
 	SourceTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=source_time,json=sourceTime,proto3" json:"source_time,omitempty"`
-	// Its bytes are those of a directory, as a delivery of one has them: each of its files appears
-	// under its own path below the directory that path is in. Nothing appears under path itself.
+	// Its bytes are those of a directory, as a delivery of one has them: each of its files, and each
+	// directory that nothing is in, appears under its own path below the directory that path is in.
+	// Nothing appears under path itself.
 	Bundle        bool `protobuf:"varint,6,opt,name=bundle,proto3" json:"bundle,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
