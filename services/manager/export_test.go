@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/groupcast/groupcast/internal/kubernetes"
 	"github.com/groupcast/groupcast/services/manager/store"
 )
@@ -19,6 +21,11 @@ func UseAPIServer(t *testing.T, client *kubernetes.Client) {
 // Goodbye is what a manager does when it stops in order.
 func Goodbye(ctx context.Context, self store.Candidate, of *store.Store) {
 	(&leadership{self: self, store: of, log: slog.New(slog.DiscardHandler)}).goodbye(ctx)
+}
+
+// Together is two gauges that one look tells.
+func Together(look func() []float64, first, second string) prometheus.Collector {
+	return newTogether(look, []gaugeName{{name: first}, {name: second}})
 }
 
 // Announced is where other managers reach one that listens at an address.

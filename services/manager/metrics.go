@@ -18,20 +18,37 @@ func registerMetrics(registry prometheus.Registerer, shown *view.View, leading *
 	gauge := func(name, help string, value func() float64) {
 		registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
 	}
-	gauge("groupcast_manager_groups", "Groups.", func() float64 { return float64(shown.Count().Groups) })
-	gauge("groupcast_manager_members", "Members that are joined, over all groups.", func() float64 { return float64(shown.Count().Members) })
-	gauge("groupcast_manager_agents_online", "Agents that report.", func() float64 { return float64(shown.Count().AgentsOnline) })
-	gauge("groupcast_manager_agents_offline", "Agents that are silent.", func() float64 { return float64(shown.Count().AgentsOffline) })
-	gauge("groupcast_manager_managers_online", "Managers of this store that are here.", func() float64 { online, _ := server.CountManagers(); return float64(online) })
-	gauge("groupcast_manager_managers_offline", "Managers of this store that are missed.", func() float64 { _, offline := server.CountManagers(); return float64(offline) })
+	together := func(look func() []float64, gauges ...gaugeName) { registry.MustRegister(newTogether(look, gauges)) }
+	together(func() []float64 {
+		c := shown.Count()
+		return []float64{float64(c.Groups), float64(c.Members), float64(c.AgentsOnline), float64(c.AgentsOffline), float64(c.DeliveriesRunning)}
+	},
+		gaugeName{"groupcast_manager_groups", "Groups."},
+		gaugeName{"groupcast_manager_members", "Members that are joined, over all groups."},
+		gaugeName{"groupcast_manager_agents_online", "Agents that report."},
+		gaugeName{"groupcast_manager_agents_offline", "Agents that are silent."},
+		gaugeName{"groupcast_manager_deliveries_running", "Deliveries that run, over all groups."})
+	together(func() []float64 {
+		online, offline := server.CountManagers()
+		return []float64{float64(online), float64(offline)}
+	},
+		gaugeName{"groupcast_manager_managers_online", "Managers of this store that are here."},
+		gaugeName{"groupcast_manager_managers_offline", "Managers of this store that are missed."})
+	together(func() []float64 {
+		s := standing(leading)
+		return []float64{float64(s.UnderWay), s.Effective}
+	},
+		gaugeName{"groupcast_manager_delivery_bytes_under_way", "Bytes that were sent in deliveries that run, and that members which were joined at the start do not have, for each of them; 0 unless this manager leads."},
+		gaugeName{"groupcast_manager_delivery_least_effective_throughput_ratio", "Reception throughput over the sender's rate of the delivery that runs with the lowest; 1 without any, and unless this manager leads."})
+	together(func() []float64 {
+		c := surveyed(leading)
+		return []float64{float64(c.RoundTrips), float64(c.Clusters)}
+	},
+		gaugeName{"groupcast_manager_round_trips", "Pairs of agents that have measured each other; 0 unless this manager leads."},
+		gaugeName{"groupcast_manager_clusters", "Clusters of agents, given and found, at the default threshold; 0 unless this manager leads."})
 	gauge("groupcast_manager_gatherers_silent", "Gatherers that have registered and are silent; 0 unless this manager leads.", func() float64 { return float64(server.Silent(identity.Gatherer)) })
 	gauge("groupcast_manager_replicators_silent", "Replicators that have registered and are silent; 0 unless this manager leads.", func() float64 { return float64(server.Silent(identity.Replicator)) })
 	gauge("groupcast_manager_services_absent", "Kinds of services, as agents, whose pods are to be here and of which none is; 0 unless this manager leads.", func() float64 { return float64(server.Absent()) })
-	gauge("groupcast_manager_deliveries_running", "Deliveries that run, over all groups.", func() float64 { return float64(shown.Count().DeliveriesRunning) })
-	gauge("groupcast_manager_delivery_bytes_under_way", "Bytes that were sent in deliveries that run, and that members which were joined at the start do not have, for each of them; 0 unless this manager leads.", func() float64 { return float64(standing(leading).UnderWay) })
-	gauge("groupcast_manager_delivery_least_effective_throughput_ratio", "Reception throughput over the sender's rate of the delivery that runs with the lowest; 1 without any, and unless this manager leads.", func() float64 { return standing(leading).Effective })
-	gauge("groupcast_manager_round_trips", "Pairs of agents that have measured each other; 0 unless this manager leads.", func() float64 { return float64(surveyed(leading).RoundTrips) })
-	gauge("groupcast_manager_clusters", "Clusters of agents, given and found, at the default threshold; 0 unless this manager leads.", func() float64 { return float64(surveyed(leading).Clusters) })
 	gauge("groupcast_manager_leading", "1 while this manager leads.", func() float64 { return truth(leading.Registry() != nil) })
 	gauge("groupcast_manager_term", "The term of the manager that leads; 0 while none does.", func() float64 { return float64(leading.Leader().Term) })
 	gauge("groupcast_manager_revision", "The revision of the state that this manager sees.", func() float64 { return float64(shown.Revision()) })

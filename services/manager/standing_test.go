@@ -4,7 +4,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/services/manager"
 )
 
 // Of deliveries that run it is told how they stand, together.
@@ -32,4 +35,23 @@ func TestRunningDeliveriesAreMeasured(t *testing.T) {
 		}
 	}
 	eventually(t, 5*time.Second, "nothing is under way", func() bool { return gauge(t, m, underWay) == 0 && gauge(t, m, least) == 1 })
+}
+
+// To find out what gauges tell that belong together, all is looked at once for each scrape.
+func TestGaugesTogether(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	looks := 0
+	registry.MustRegister(manager.Together(func() []float64 {
+		looks++
+		return []float64{7, float64(looks)}
+	}, "first", "second"))
+	for scrape := 1; scrape <= 2; scrape++ {
+		families, err := registry.Gather()
+		if err != nil || len(families) != 2 {
+			t.Fatalf("%v, %v", families, err)
+		}
+		if first, second := families[0].GetMetric()[0].GetGauge().GetValue(), families[1].GetMetric()[0].GetGauge().GetValue(); first != 7 || second != float64(scrape) {
+			t.Errorf("scrape %d tells %v and %v, of %d looks", scrape, first, second, looks)
+		}
+	}
 }
