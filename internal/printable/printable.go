@@ -9,14 +9,27 @@ import (
 	"unicode/utf8"
 )
 
-// Text returns a text with all that is no character to be seen written as Go does.
+// Text returns a text with all that is no character to be seen written as Go does. The rest stays as it is: what was quoted
+// already is not escaped again.
 func Text(text string) string {
-	if strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }) < 0 {
+	if strings.IndexFunc(text, isUnseen) < 0 {
 		return text
 	}
-	quoted := strconv.Quote(text)
-	return quoted[1 : len(quoted)-1]
+	var shown strings.Builder
+	for text != "" {
+		r, size := utf8.DecodeRuneInString(text)
+		one := text[:size]
+		if text = text[size:]; isUnseen(r) {
+			quoted := strconv.Quote(one)
+			one = quoted[1 : len(quoted)-1]
+		}
+		shown.WriteString(one)
+	}
+	return shown.String()
 }
+
+// isUnseen reports whether a character is none to be seen, or what stands for a byte that is not UTF-8.
+func isUnseen(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }
 
 // Lines is Text of each line, for texts that are several; tabs before one stay.
 func Lines(text string) string {

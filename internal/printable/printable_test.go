@@ -10,9 +10,14 @@ func TestText(t *testing.T) {
 	for text, want := range map[string]string{
 		"größe 100 %.bin": "größe 100 %.bin", "": "", `a "quoted" one`: `a "quoted" one`,
 		"red\033[31m": `red\x1b[31m`, "two\nlines": `two\nlines`, "n\xffo": `n\xffo`, "a\u202eb": `a\u202eb`,
+		"red\033[31m: \"red\\x1b[31m\" is reserved": `red\x1b[31m: "red\x1b[31m" is reserved`,
 	} {
-		if got := printable.Text(text); got != want {
+		got := printable.Text(text)
+		if got != want {
 			t.Errorf("%q is shown as %q, want %q", text, got, want)
+		}
+		if again := printable.Text(got); again != got {
+			t.Errorf("%q is shown as %q", got, again)
 		}
 	}
 }

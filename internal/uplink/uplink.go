@@ -286,7 +286,7 @@ func Words(err error) string {
 	if !errors.As(err, &reported) {
 		return err.Error()
 	}
-	text := reported.GRPCStatus().Message()
+	text := strings.TrimPrefix(reported.GRPCStatus().Message(), "latest balancer error: ") // as a call says that waited for a connection
 	if quoted, is := strings.CutPrefix(text, "connection error: desc = "); is {
 		if inner, err := strconv.Unquote(quoted); err == nil {
 			text = inner

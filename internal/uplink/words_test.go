@@ -18,6 +18,7 @@ func TestWords(t *testing.T) {
 		"dial tcp 10.0.0.5:7400: connect: connection refused":   status.Error(codes.Unavailable, `connection error: desc = "transport: Error while dialing: dial tcp 10.0.0.5:7400: connect: connection refused"`),
 		"authentication handshake failed: peer is agent/a: not": status.Error(codes.Unavailable, `connection error: desc = "transport: authentication handshake failed: peer is agent/a: not"`),
 		`authentication handshake failed: "x" is no name`:       status.Error(codes.Unavailable, `connection error: desc = "transport: authentication handshake failed: \"x\" is no name"`),
+		`lookup "x": no such host`:                              status.Error(codes.DeadlineExceeded, `latest balancer error: connection error: desc = "transport: Error while dialing: lookup \"x\": no such host"`),
 		"the client was closed":                                 status.Error(codes.Canceled, "grpc: the client connection is closing"),
 		"no space left":                                         errors.New("no space left"),
 	} {
