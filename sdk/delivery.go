@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/object"
 )
 
 // DeliveryKind says what is delivered.
@@ -308,8 +309,53 @@ type SendOptions struct {
 	Datagrams DatagramOptions
 }
 
+// Check says what is wrong with the options whatever is sent and to whom, as Send does before it asks anybody. What the group's policy
+// does not allow, the managers say.
+func (o SendOptions) Check() error {
+	if o.Name != "" {
+		if err := object.CheckName(o.Name); err != nil {
+			return &Error{Code: InvalidArgument, Message: err.Error(), cause: err}
+		}
+	}
+	_, err := o.spec()
+	return err
+}
+
+// checkSpans refuses times that nothing can take.
+func (o SendOptions) checkSpans() error {
+	for _, of := range []struct {
+		name string
+		span time.Duration
+	}{{"deadline", o.Deadline}, {"keep", o.Keep}, {"lag time", o.SlowMember.LagTime}, {"fresh", o.Datagrams.Fresh}} {
+		if of.span < 0 {
+			return &Error{Code: InvalidArgument, Message: fmt.Sprintf("%s: is %v: want nothing negative", of.name, of.span)}
+		}
+	}
+	return nil
+}
+
+// check says which limits nothing would come of: those of what does not happen to slow members. What that is may be the group's to say.
+func (s SlowMember) check() error {
+	lags := s.LagBytes > 0 || s.LagTime > 0
+	wrong := ""
+	switch {
+	case s.Action == "":
+	case s.Action != Pace && s.FloorBytesPerSecond > 0:
+		wrong = "a floor in bytes per second is for pace"
+	case s.Action != Evict && lags:
+		wrong = "how far they may lag behind is for evict"
+	}
+	if wrong == "" {
+		return nil
+	}
+	return &Error{Code: InvalidArgument, Message: fmt.Sprintf("slow members: %s, and what happens to them is %s", wrong, s.Action)}
+}
+
 // spec returns what the API takes.
 func (o SendOptions) spec() (spec *groupv1.DeliverySpec, err error) {
+	if err := cmp.Or(o.checkSpans(), o.SlowMember.check()); err != nil {
+		return nil, err
+	}
 	spec = &groupv1.DeliverySpec{
 		Name: o.Name, Deadline: span(o.Deadline), Keep: span(o.Keep), MaxBytesPerSecond: o.MaxBytesPerSecond,
 	}

@@ -1,7 +1,9 @@
 package sdk
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 )
@@ -33,6 +35,24 @@ func TestWatchRemembersWhatANewManagerDoesNotKnow(t *testing.T) {
 		got := watched(tt.says)
 		if got.SentBytes != tt.sent || got.Receipts[0].Bytes != tt.had[0] || got.Receipts[1].Bytes != tt.had[1] {
 			t.Errorf("%s: %d bytes sent, receipts %+v; want %d and %v", tt.what, got.SentBytes, got.Receipts, tt.sent, tt.had)
+		}
+	}
+}
+
+// Options that nothing would come of, whoever gets it, are refused by themselves.
+func TestOptionsAreChecked(t *testing.T) {
+	for why, options := range map[string]SendOptions{
+		"":                                 {SlowMember: SlowMember{LagBytes: 5}, Deadline: time.Second, Name: "a"}, // the group may evict
+		"behind is for evict":              {SlowMember: SlowMember{Action: Pace, LagTime: time.Second}},
+		"floor in bytes per second is":     {SlowMember: SlowMember{Action: Detach, FloorBytesPerSecond: 5}},
+		"deadline: is -1s: want nothing":   {Deadline: -time.Second},
+		"fresh: is -1s: want nothing":      {Datagrams: DatagramOptions{Fresh: -time.Second}},
+		"contains a slash":                 {Name: "../a"},
+		`"up" is not one of hop, end-to-e`: {ControlMode: "up"},
+	} {
+		err := options.Check()
+		if (err == nil) != (why == "") || err != nil && (CodeOf(err) != InvalidArgument || !strings.Contains(err.Error(), why)) {
+			t.Errorf("%+v: %v, want %q", options, err, why)
 		}
 	}
 }

@@ -76,6 +76,9 @@ allow it ('groupcast group update GROUP --members-relay').`,
 		if p.fresh < 0 {
 			return usageError{fmt.Errorf("--fresh is %v: want a time, as 200ms", p.fresh)}
 		}
+		if err := p.relay.check(command.Flags()); err != nil {
+			return usageError{err}
+		}
 		p.output = &streamsOut{to: a.stdout, written: make(map[string]uint64)}
 		p.commands.run = func(one sdk.Arrived) error {
 			err := execute(command.Context(), a.stderr, p.exec, one)

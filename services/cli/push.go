@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/groupcast/groupcast/internal/bytesize"
 	"github.com/groupcast/groupcast/internal/noroom"
@@ -78,23 +79,9 @@ does: end tail -f by its process id; an interrupt cancels the delivery.`,
 		panic("cli: " + err.Error())
 	}
 	command.RunE = func(command *cobra.Command, args []string) error {
-		if p.stream && args[0] != "-" {
-			return usageError{errors.New("--stream needs - for standard input")}
+		if err := p.check(command.Flags(), args[0]); err != nil {
+			return usageError{err}
 		}
-		if err := p.checkDatagrams(); err != nil {
-			return err
-		}
-		if p.wait < 0 {
-			return usageError{errors.New("--wait is a number of members")}
-		}
-		if p.waitLimit < 0 || p.waitLimit > 0 && p.wait == 0 {
-			return usageError{errors.New("--wait-limit bounds what --wait takes")}
-		}
-		if command.Flags().Changed("keep") && p.options.Keep == 0 {
-			p.options.Keep = time.Nanosecond
-		}
-		p.options.MaxBytesPerSecond = uint64(p.rate)
-		p.options.SlowMember.FloorBytesPerSecond, p.options.SlowMember.LagBytes = uint64(p.floor), uint64(p.lag)
 		return a.stay(command, func(ctx context.Context, client *sdk.Client) error {
 			return a.push(ctx, client, p, args[0])
 		})
@@ -102,16 +89,32 @@ does: end tail -f by its process id; an interrupt cancels the delivery.`,
 	return command
 }
 
-// checkDatagrams refuses flags of datagrams without them.
-func (p *push) checkDatagrams() error {
-	switch {
-	case p.datagrams && !p.stream:
-		return usageError{errors.New("--datagrams needs --stream")}
-	case !p.datagrams && (p.options.Datagrams.Fresh != 0 || p.parity != parity{}):
-		return usageError{errors.New("--fresh and --parity need --datagrams")}
+// check takes over what the flags say, and refuses those that contradict each other.
+func (p *push) check(flags *pflag.FlagSet, what string) error {
+	if flags.Changed("keep") && p.options.Keep == 0 {
+		p.options.Keep = time.Nanosecond
 	}
+	slow := &p.options.SlowMember
+	p.options.MaxBytesPerSecond, slow.FloorBytesPerSecond, slow.LagBytes = uint64(p.rate), uint64(p.floor), uint64(p.lag)
 	p.options.Datagrams.ParityData, p.options.Datagrams.ParityShards = p.parity.data, p.parity.shards
-	return nil
+	lags := slow.LagBytes > 0 || slow.LagTime > 0
+	switch {
+	case p.stream && what != "-":
+		return errors.New("--stream needs - for standard input")
+	case p.datagrams && !p.stream:
+		return errors.New("--datagrams needs --stream")
+	case !p.datagrams && (p.options.Datagrams.Fresh != 0 || p.parity != parity{}):
+		return errors.New("--fresh and --parity need --datagrams")
+	case p.wait < 0:
+		return errors.New("--wait is a number of members")
+	case p.waitLimit < 0 || p.waitLimit > 0 && p.wait == 0:
+		return errors.New("--wait-limit bounds what --wait takes")
+	case slow.Action != "" && slow.Action != sdk.Pace && slow.FloorBytesPerSecond > 0:
+		return fmt.Errorf("--slow-floor is for --slow pace, and not for %s", slow.Action)
+	case slow.Action != "" && slow.Action != sdk.Evict && lags:
+		return fmt.Errorf("--slow-lag and --slow-lag-time are for --slow evict, and not for %s", slow.Action)
+	}
+	return p.options.Check()
 }
 
 func (a *app) push(ctx context.Context, client *sdk.Client, p *push, what string) error {

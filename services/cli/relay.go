@@ -38,6 +38,16 @@ func (r *relay) flags(flags *pflag.FlagSet) {
 	flags.Var(&r.cache, "relay-cache-bytes", "how much the relay caches at most")
 }
 
+// check refuses flags of a relay without it.
+func (r *relay) check(flags *pflag.FlagSet) error {
+	for _, name := range []string{"relay-listen", "relay-host", "relay-cache", "relay-cache-bytes"} {
+		if !r.on && flags.Changed(name) {
+			return fmt.Errorf("--%s needs --relay", name)
+		}
+	}
+	return nil
+}
+
 // relayDir is where a relay caches below the directory that objects appear in.
 const relayDir = ".groupcast-relay"
 

@@ -62,15 +62,8 @@ after --timeout.`,
 	flags.DurationVar(&u.deadline, "deadline", 0, "how long files may take in all, waiting for the gatherer counted; what came is kept (no limit)")
 	flags.StringToStringVar(&u.labels, "label", nil, "labels of the client, as site=a, for policies that trust them")
 	command.RunE = func(command *cobra.Command, args []string) error {
-		switch {
-		case u.follow && args[0] == "-":
-			return usageError{errors.New("--follow is for files: standard input is uploaded as it comes anyway")}
-		case u.state != "" && !u.follow:
-			return usageError{errors.New("--state is for --follow: nothing else needs to remember which files were read")}
-		case args[0] == "-" && u.path == "":
-			return usageError{errors.New("standard input has no name: give it one with --name")}
-		case u.deadline < 0 || u.deadline > 0 && (u.follow || args[0] == "-"):
-			return usageError{errors.New("--deadline is for files: a stream ends with its source")}
+		if err := u.check(args[0]); err != nil {
+			return usageError{err}
 		}
 		u.guessed = isGuessed(command)
 		return u.inTime(command.Context(), func(ctx context.Context) error {
@@ -83,6 +76,34 @@ after --timeout.`,
 		})
 	}
 	return command
+}
+
+// check refuses what cannot be meant, before a gatherer is waited for.
+func (u *upload) check(what string) error {
+	switch {
+	case u.follow && what == "-":
+		return errors.New("--follow is for files: standard input is uploaded as it comes anyway")
+	case u.state != "" && !u.follow:
+		return errors.New("--state is for --follow: nothing else needs to remember which files were read")
+	case what == "-" && u.path == "":
+		return errors.New("standard input has no name: give it one with --name")
+	case u.deadline < 0:
+		return fmt.Errorf("--deadline is %v: want a time, as 10m", u.deadline)
+	case u.deadline > 0 && (u.follow || what == "-"):
+		return errors.New("--deadline is for files: a stream ends with its source")
+	case what == "-":
+		return nil
+	}
+	info, err := os.Stat(what)
+	switch {
+	case err != nil || !u.follow:
+		return err
+	case info.IsDir():
+		return fmt.Errorf("--follow is for files: %s is a directory", what)
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("--follow is for files: upload what comes from %s as standard input, with -", what)
+	}
+	return nil
 }
 
 // inTime uploads within the deadline, if there is one.
@@ -206,15 +227,6 @@ func (e partlyUploaded) Unwrap() error        { return e.error }
 
 // uploadFollowed uploads what is added to a file.
 func (a *app) uploadFollowed(ctx context.Context, client *gather.Client, u *upload, shown *uploading, what string) error {
-	info, err := os.Stat(what)
-	switch {
-	case err != nil:
-		return usageError{err}
-	case info.IsDir():
-		return usageError{fmt.Errorf("--follow is for files: %s is a directory", what)}
-	case !info.Mode().IsRegular():
-		return usageError{fmt.Errorf("--follow is for files: upload what comes from %s as standard input, with -", what)}
-	}
 	name, err := filepath.Abs(what)
 	if err != nil {
 		return err

@@ -46,6 +46,9 @@ func TestDeliveryRefused(t *testing.T) {
 	p.leave(t, receiver)
 	p.becomes(t, id, "ended", 5*time.Second, ended(groupv1.DeliveryState_DELIVERY_STATE_FAILED))
 	refused(sender, file(1), "NO_RECEIVERS")
+	spec = file(1)
+	spec.SlowMember = &groupv1.SlowMemberPolicy{LagBytes: 5} // the group detaches
+	refused(sender, spec, "INVALID")
 	stale := newNode("s")
 	stale.member = &groupv1.Member{Incarnation: 1}
 	refused(stale, file(1), "SESSION_ENDED")

@@ -139,9 +139,6 @@ func (c *creation) plan(response *groupv1.CreateDeliveryResponse) (ledger.Plan, 
 		return ledger.Plan{}, err
 	}
 	record := c.record()
-	if err := checkSlow(c.asked.GetSpec().GetSlowMember(), record.GetDelivery().GetSpec().GetSlowMember()); err != nil {
-		return ledger.Plan{}, err
-	}
 	built, err := c.network.Build()
 	switch {
 	case errors.Is(err, placement.ErrNoAgent):
@@ -207,11 +204,16 @@ func (c *creation) look() error {
 	return nil
 }
 
-// permit refuses what the sender's role or the group's limits do not allow.
+// permit refuses what the sender's role or the group's limits do not allow, and what nothing would come of: that there is nobody to
+// receive it comes after, for it may be another time.
 func (c *creation) permit() error {
 	group, limits := c.asked.GetGroup(), c.policy.GetLimits()
 	if !slices.Contains(c.sender.GetRoles(), groupv1.Role_ROLE_SEND) {
 		return fmt.Errorf("deliver as %q in group %q: %w", c.sender.GetName(), group, ErrNoSender)
+	}
+	asked := c.asked.GetSpec()
+	if err := checkSlow(asked.GetSlowMember(), withPolicy(asked, c.policy).GetSlowMember()); err != nil {
+		return err
 	}
 	if len(c.network.Receivers) == 0 {
 		return fmt.Errorf("deliver in group %q: %w", group, ErrNoReceivers)
@@ -223,7 +225,7 @@ func (c *creation) permit() error {
 	if running := c.desk.countRunning(group); running > most {
 		return fmt.Errorf("deliver in group %q: %w (%d)", group, ErrTooMany, most)
 	}
-	return checkSize(group, limits, c.asked.GetSpec().GetLength())
+	return checkSize(group, limits, asked.GetLength())
 }
 
 func checkSize(group string, limits *groupv1.Limits, length uint64) error {
