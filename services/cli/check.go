@@ -148,7 +148,7 @@ func (a *app) onlineAgents(ctx context.Context, client *sdk.Client, enough int) 
 			case told < 0:
 				return nil, &sdk.Error{Code: sdk.Unavailable, Message: "no manager has answered in the time that --wait gives"}
 			}
-			return nil, &sdk.Error{Code: sdk.TimedOut, Message: fmt.Sprintf("%d agents are online, want %d: 'groupcast agent list' shows those that are known", len(online), enough)}
+			return nil, &sdk.Error{Code: sdk.TimedOut, Reason: "TOO_FEW_AGENTS", Message: fmt.Sprintf("%d agents are online, want %d: 'groupcast agent list' shows those that are known", len(online), enough)}
 		case <-ticker.C:
 		}
 	}

@@ -64,6 +64,7 @@ type app struct {
 	saidBy         string                 // that file, or the flag
 	inPods         bool                   // whether they seem to be pods of Kubernetes
 	as             sdk.Config             // by which they are called
+	why            atomic.Pointer[string] // nothing is done, as a manager has said; empty if that said nothing
 	shown          atomic.Pointer[screen] // where progress is drawn; nil before it is
 }
 
@@ -110,8 +111,8 @@ func (a *app) hint(err error) string {
 	case a.gathererAt != "" && reported.Code == sdk.Unavailable:
 		return fmt.Sprintf(": is a gatherer at %s? --to or %s names one, and 'groupcast gatherer list' shows them", a.gathererAt, gathererVariable)
 	case a.managers != "" && reported.Code == sdk.TimedOut:
-		if why := a.whyNothing(); why != "" {
-			return ": " + why
+		if why := a.why.Load(); why != nil && *why != "" {
+			return ": " + *why
 		}
 		return fmt.Sprintf(": is a manager at %s? (--timeout %v)", a.managers, a.timeout)
 	case a.managers != "" && reported.Code == sdk.Unavailable:
@@ -120,23 +121,22 @@ func (a *app) hint(err error) string {
 	return ""
 }
 
-// whyTime is how long a manager is asked why nothing was done.
-const whyTime = 2 * time.Second
+// whyTime is how long before the end of a call a manager is asked why nothing is done: one may ask the leader for 2 s.
+const whyTime = 3 * time.Second
 
-// whyNothing returns why a manager that answers does nothing; empty if none does.
-func (a *app) whyNothing() string {
-	ctx, cancel := context.WithTimeout(context.Background(), whyTime)
-	defer cancel()
-	client, err := a.client(ctx)
-	if err != nil {
-		return ""
-	}
-	defer client.Close()
-	status, err := client.Status(ctx)
-	if err != nil {
-		return ""
-	}
-	return status.ReadOnlyReason
+// within bounds a call. Shortly before its time is over a manager is asked why nothing is done, which is told if it ends so: to ask
+// then would take longer than it may.
+func (a *app) within(ctx context.Context, client *sdk.Client) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	go func() {
+		if !pause.For(ctx, a.timeout-min(whyTime, a.timeout/2)) {
+			return
+		}
+		if status, err := client.Status(ctx); err == nil {
+			a.why.Store(&status.ReadOnlyReason)
+		}
+	}()
+	return ctx, cancel
 }
 
 // isNobody reports whether an error says that nobody is there who is to get something, or to send it.
@@ -398,7 +398,7 @@ func defaultConfigFile() (string, error) {
 // call runs do with a client, within the time that calls may take.
 func (a *app) call(command *cobra.Command, do func(ctx context.Context, client *sdk.Client) error) error {
 	return a.stay(command, func(ctx context.Context, client *sdk.Client) error {
-		ctx, cancel := context.WithTimeout(ctx, a.timeout)
+		ctx, cancel := a.within(ctx, client)
 		defer cancel()
 		return do(ctx, client)
 	})

@@ -138,7 +138,7 @@ const leaveTimeout = 3 * time.Second
 
 // holdSession joins, and shows events until ctx is done or the session ends.
 func (a *app) holdSession(ctx context.Context, client *sdk.Client, join sdk.Join) error {
-	joining, cancel := context.WithTimeout(ctx, a.timeout)
+	joining, cancel := a.within(ctx, client)
 	defer cancel()
 	session, err := client.Join(joining, join)
 	if err != nil {

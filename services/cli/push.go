@@ -141,7 +141,7 @@ func (a *app) push(ctx context.Context, client *sdk.Client, p *push, what string
 	if err := a.awaitReceivers(ctx, session, p); err != nil {
 		return err
 	}
-	beginning, cancel := context.WithTimeout(ctx, a.timeout)
+	beginning, cancel := a.within(ctx, client)
 	defer cancel()
 	var out *sdk.Outgoing
 	switch {
@@ -231,7 +231,7 @@ func (a *app) cancel(ctx context.Context, out *sdk.Outgoing) error {
 
 // checkGroup says that there is no such group before all input is read for it. Who may join and not ask finds out when it joins.
 func (a *app) checkGroup(ctx context.Context, client *sdk.Client, group string) error {
-	asking, cancel := context.WithTimeout(ctx, a.timeout)
+	asking, cancel := a.within(ctx, client)
 	defer cancel()
 	if _, err := client.Group(asking, group); sdk.CodeOf(err) != sdk.Forbidden {
 		return err
@@ -304,7 +304,7 @@ func madeUp(what string) string { return what + "-" + strings.ToLower(rand.Text(
 // checkNotReceiving refuses to join under the name of somebody who receives: of two sessions of one
 // name the later one ends the other, and nothing would be received there any more.
 func (a *app) checkNotReceiving(ctx context.Context, client *sdk.Client, join sdk.Join) error {
-	asking, cancel := context.WithTimeout(ctx, a.timeout)
+	asking, cancel := a.within(ctx, client)
 	defer cancel()
 	members, err := client.Members(asking, join.Group)
 	if err != nil {
@@ -319,7 +319,7 @@ func (a *app) checkNotReceiving(ctx context.Context, client *sdk.Client, join sd
 }
 
 func (a *app) join(ctx context.Context, client *sdk.Client, join sdk.Join) (*sdk.Session, error) {
-	joining, cancel := context.WithTimeout(ctx, a.timeout)
+	joining, cancel := a.within(ctx, client)
 	defer cancel()
 	return client.Join(joining, join)
 }

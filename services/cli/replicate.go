@@ -84,7 +84,7 @@ func (r *replicate) parse(source string) error {
 }
 
 func (a *app) replicate(ctx context.Context, client *sdk.Client, r *replicate) error {
-	beginning, cancel := context.WithTimeout(ctx, a.timeout)
+	beginning, cancel := a.within(ctx, client)
 	defer cancel()
 	begun, err := client.Replicate(beginning, r.spec)
 	if err != nil {
