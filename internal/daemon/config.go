@@ -30,8 +30,11 @@ func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil
 // UnmarshalText reads what time.ParseDuration reads.
 func (d *Duration) UnmarshalText(text []byte) error {
 	parsed, err := time.ParseDuration(string(text))
+	if err != nil {
+		return fmt.Errorf("%q is no time: want one as 10s or 5m", text)
+	}
 	*d = Duration(parsed)
-	return err
+	return nil
 }
 
 var errVersion = errors.New("version asked for")

@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"os"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -53,7 +55,7 @@ func (c *CommonConfig) Common() *CommonConfig { return c }
 
 func (c *CommonConfig) validate() error {
 	if c.Log.Format != "text" && c.Log.Format != "json" {
-		return fmt.Errorf("log.format is %q: it can be text or json", c.Log.Format)
+		return fmt.Errorf("log.format is %q: want text or json", c.Log.Format)
 	}
 	return nil
 }
@@ -101,7 +103,7 @@ func (p Process[C]) Execute(args, environ []string, stdout, stderr io.Writer) in
 	case errors.Is(err, errSchema):
 		return p.answer(Schema(p.Service, p.Config), stdout, stderr)
 	case err != nil:
-		fmt.Fprintf(stderr, "groupcast-%s: %v\n", p.Service, err)
+		fmt.Fprintf(stderr, "groupcast-%s: %s\n", p.Service, oneLine(err))
 		return 2
 	case printConfig:
 		return p.answer(Print(p.Config), stdout, stderr)
@@ -116,11 +118,22 @@ func (p Process[C]) Execute(args, environ []string, stdout, stderr io.Writer) in
 		if p.Config.Common().Log.Format == "json" { // who reads it reads nothing else
 			log.Error("failed", "error", err)
 		} else {
-			fmt.Fprintf(stderr, "groupcast-%s: %v\n", p.Service, err)
+			fmt.Fprintf(stderr, "groupcast-%s: %s\n", p.Service, oneLine(err))
 		}
 		return 1
 	}
 	return 0
+}
+
+// oneLine returns what an error says on one line, as logs have one for each event. What errors say that were joined, it says once.
+func oneLine(err error) string {
+	var said []string
+	for line := range strings.Lines(err.Error()) {
+		if line = strings.TrimSpace(line); !slices.Contains(said, line) {
+			said = append(said, line)
+		}
+	}
+	return strings.Join(said, "; ")
 }
 
 // answer writes what was asked for instead of running, and returns the exit status.

@@ -23,6 +23,9 @@ import (
 func TestExitStatus(t *testing.T) {
 	works := func(context.Context, daemon.Env, *settings) error { return nil }
 	fails := func(context.Context, daemon.Env, *settings) error { return errors.New("the disk is on fire") }
+	failsTwice := func(context.Context, daemon.Env, *settings) error {
+		return errors.Join(errors.New("the disk is on fire"), errors.New("so is the other"), errors.New("the disk is on fire"))
+	}
 	for _, tt := range []struct {
 		name           string
 		args           []string
@@ -35,6 +38,8 @@ func TestExitStatus(t *testing.T) {
 		{"fails, and logs JSON", []string{"--log-format=json"}, fails, 1, "", `"level":"ERROR","msg":"failed","service":"test","error":"the disk is on fire"}`},
 		{"called wrongly", []string{"--naem=x"}, works, 2, "", "groupcast-test: unknown flag --naem: did you mean --name?"},
 		{"configured wrongly", []string{"--workers=0"}, works, 2, "", "groupcast-test: workers is 0"},
+		{"configured wrongly twice", []string{"--workers=0", "--name="}, works, 2, "", "groupcast-test: name is empty; workers is 0: want at least 1\n"},
+		{"fails in several ways", nil, failsTwice, 1, "", "groupcast-test: the disk is on fire; so is the other\n"},
 		{"help", []string{"--help"}, fails, 0, "Usage: groupcast-test [flags]", ""},
 		{"short help", []string{"-h"}, fails, 0, "--store-data-dir", ""},
 		{"version", []string{"--version"}, fails, 0, "groupcast-test ", ""},

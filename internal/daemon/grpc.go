@@ -58,7 +58,7 @@ type GRPC struct {
 func ListenGRPC(env Env, config GRPCConfig, security *tls.Config, unary []grpc.UnaryServerInterceptor, stream []grpc.StreamServerInterceptor) (*GRPC, error) {
 	listener, err := env.Listen("tcp", config.Listen)
 	if err != nil {
-		return nil, fmt.Errorf("gRPC port (set another address): %w", err)
+		return nil, fmt.Errorf("gRPC port (set grpc.listen to another address): %w", err)
 	}
 	g := &GRPC{health: health.NewServer(), listener: netutil.LimitListener(newSourceListener(listener, config.MaxConnections/sourceShare), config.MaxConnections), log: env.Log}
 	g.draining, g.drain = context.WithCancel(context.Background())

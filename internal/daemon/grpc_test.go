@@ -123,7 +123,7 @@ func TestGRPCPortInUse(t *testing.T) {
 	defer other.Close()
 	config := daemon.GRPCConfig{Listen: other.Addr().String(), MaxConnections: 1}
 	_, err = daemon.ListenGRPC(daemon.Env{Log: slog.New(slog.DiscardHandler)}, config, nil, nil, nil)
-	if err == nil || !strings.Contains(err.Error(), "gRPC port (set another address)") {
+	if err == nil || !strings.Contains(err.Error(), "gRPC port (set grpc.listen to another address)") {
 		t.Errorf("error %v does not say what to do", err)
 	}
 }

@@ -11,7 +11,7 @@ func ParseLabels(setting []string) (labels map[string]string, err error) {
 	for _, label := range setting {
 		key, value, found := strings.Cut(label, "=")
 		if !found || key == "" {
-			return nil, fmt.Errorf("%q is not KEY=VALUE", label)
+			return nil, fmt.Errorf("%q is not KEY=VALUE, as site=a", label)
 		}
 		labels[key] = value
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding"
 	"errors"
 	"fmt"
+	"log/slog"
 	"reflect"
 	"strconv"
 	"strings"
@@ -95,6 +96,9 @@ func (f flagValue) String() string {
 
 // setText sets a setting from its text; a list's items are separated by commas.
 func setText(v reflect.Value, text string) error {
+	if _, is := v.Interface().(slog.Level); is && v.Addr().Interface().(*slog.Level).UnmarshalText([]byte(text)) != nil {
+		return errors.New("want debug, info, warn or error")
+	}
 	if unmarshaler, is := v.Addr().Interface().(encoding.TextUnmarshaler); is {
 		return unmarshaler.UnmarshalText([]byte(text))
 	}

@@ -42,11 +42,11 @@ func (c ServiceConfig) Check() error {
 	note(len(c.Managers) > 0, "managers is empty: want their host:port, as in 127.0.0.1:7400")
 	for _, address := range c.Managers {
 		_, _, err := net.SplitHostPort(address)
-		note(err == nil, "managers: %q is not host:port", address)
+		note(err == nil, "managers: %q is not host:port, as 127.0.0.1:7400", address)
 	}
-	note(c.TrustDomain != "", "trustDomain is empty")
+	note(c.TrustDomain != "", "trustDomain is empty: name that of the managers, as %s", identity.DefaultTrustDomain)
 	note(c.CredentialsDir != "", "credentialsDir is empty: name a directory")
-	note((c.ServiceAccountTokenFile == "") == (c.AuthorityFile == ""), "serviceAccountTokenFile and authorityFile go together")
+	note((c.ServiceAccountTokenFile == "") == (c.AuthorityFile == ""), "serviceAccountTokenFile and authorityFile go together: name both, or none")
 	note(c.ServiceAccountTokenFile == "" || c.JoinTokenFile == "", "serviceAccountTokenFile and joinTokenFile: name one")
 	return errors.Join(problems...)
 }

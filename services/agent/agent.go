@@ -35,7 +35,7 @@ func openCache(env daemon.Env, config CacheConfig) (*cache.Cache, error) {
 	}
 	given, has := config.Bytes, bytesize.Size(store.Limit())
 	switch {
-	case has < min(given, leastCache):
+	case has < min(given, LeastCache):
 		return nil, fmt.Errorf("open cache: the disk of %s has no room for it beside %v that are kept free (cache.reserve): free some, or name another directory (cache.dir)", config.Dir, config.Reserve)
 	case has < given:
 		env.Log.Warn("the disk has less room than the cache was given: it takes what there is, and leaves others their part", "dir", config.Dir, "given", given.String(), "cache", has.String(), "reserve", config.Reserve.String())

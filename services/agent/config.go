@@ -53,8 +53,8 @@ func Defaults() *Config {
 	}
 }
 
-// leastCache is the least that a cache can be: some blocks under way.
-const leastCache = 1 << 20
+// LeastCache is the least that a cache can be: some blocks under way.
+const LeastCache = 1 << 20
 
 // Validate reports all that is wrong.
 func (c *Config) Validate() error {
@@ -68,13 +68,13 @@ func (c *Config) Validate() error {
 	note(err == nil, "data.listen is %q: want host:port, as in 0.0.0.0:7410", c.Data.Listen)
 	for _, address := range c.Data.Addresses {
 		host, _, err := net.SplitHostPort(address)
-		note(err == nil && host != "", "data.addresses: %q is not host:port", address)
+		note(err == nil && host != "", "data.addresses: %q is not host:port, as 10.0.0.7:7410", address)
 	}
 	note(len(c.Data.Hosts) == 0 || len(c.Data.Addresses) == 0, "data.hosts and data.addresses: name one")
 	note(c.Data.Stripes >= 1 && c.Data.Stripes <= parallel.Most, "data.stripes is %d: want 1 to %d", c.Data.Stripes, parallel.Most)
 	note(c.Data.LeastStripes >= 1 && c.Data.LeastStripes <= c.Data.Stripes, "data.leastStripes is %d: want 1 to data.stripes, %d", c.Data.LeastStripes, c.Data.Stripes)
 	note(c.Cache.Dir != "", "cache.dir is empty: name a directory")
 	note(c.Cache.Sharers >= 1, "cache.sharers is %d: want at least 1", c.Cache.Sharers)
-	note(c.Cache.Bytes >= leastCache, "cache.bytes is %v: want at least %v", c.Cache.Bytes, bytesize.Size(leastCache))
+	note(c.Cache.Bytes >= LeastCache, "cache.bytes is %v: want at least %v", c.Cache.Bytes, bytesize.Size(LeastCache))
 	return errors.Join(append(problems, c.Check())...)
 }

@@ -25,7 +25,7 @@ func TestAllThatIsWrongIsSaidAtOnce(t *testing.T) {
 		t.Fatal("nothing is wrong")
 	}
 	for _, want := range []string{
-		"managers is empty", `data.listen is "7410": want host:port, as in 0.0.0.0:7410`, `data.addresses: "node-7" is not host:port`,
+		"managers is empty", `data.listen is "7410": want host:port, as in 0.0.0.0:7410`, `data.addresses: "node-7" is not host:port, as 10.0.0.7:7410`,
 		"cache.dir is empty", "cache.bytes is 1kB: want at least 1MiB",
 		"data.stripes is 17: want 1 to 16", "data.leastStripes is 0",
 	} {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/groupcast/groupcast/internal/algo/window"
@@ -86,9 +85,14 @@ func (c *Config) Validate() error {
 			problems = append(problems, fmt.Errorf(format, args...))
 		}
 	}
-	for _, address := range append(slices.Concat(c.Data.Addresses, c.Addresses), c.GRPC.Listen, c.Data.Listen) {
-		_, _, err := net.SplitHostPort(address)
-		note(err == nil, "%q is not host:port", address)
+	for _, of := range []struct {
+		key       string
+		addresses []string
+	}{{"grpc.listen", []string{c.GRPC.Listen}}, {"data.listen", []string{c.Data.Listen}}, {"data.addresses", c.Data.Addresses}, {"addresses", c.Addresses}} {
+		for _, address := range of.addresses {
+			_, _, err := net.SplitHostPort(address)
+			note(err == nil, "%s: %q is not host:port, as 10.0.0.7:7420", of.key, address)
+		}
 	}
 	note(len(c.Data.Hosts) == 0 || len(c.Data.Addresses) == 0, "data.hosts and data.addresses: name one")
 	_, err := daemon.ParseLabels(c.Labels)
@@ -100,8 +104,9 @@ func (c *Config) Validate() error {
 	note(c.Policy.File != "", "policy.file is empty: name a file")
 	_, err = window.New(c.Controller, window.Options{})
 	note(err == nil, "controller: %v", err)
-	_, err = c.first()
-	note(err == nil, "policy.first: %v", err)
+	if _, err := c.first(); err != nil {
+		note(false, "policy.first: %s", uplink.Text(err.Error()))
+	}
 	return errors.Join(append(problems, c.Check())...)
 }
 

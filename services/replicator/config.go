@@ -64,7 +64,7 @@ func (c *Config) Validate() error {
 		err := identity.CheckName(lan.name)
 		note(err == nil, "lans: %v", err)
 		note(lan.device != "", "lans: %q names no network interface: want NAME=INTERFACE", lan.name)
-		note(!seen[lan.name], "lans: %q is named twice", lan.name)
+		note(!seen[lan.name], "lans: %q is named twice: want one network interface for each LAN", lan.name)
 		seen[lan.name] = true
 	}
 	labels, err := daemon.ParseLabels(c.Labels)
@@ -73,7 +73,7 @@ func (c *Config) Validate() error {
 		note(key != "lan" && key != "node" && key != "name", "labels: %q is no key for a label: selectors ask for the replicator's own with it", key)
 	}
 	for _, path := range slices.Concat(c.Sources, c.Targets, c.Devices) {
-		note(path != "", "sources, targets, devices: a path is empty")
+		note(path != "", "sources, targets, devices: a path is empty: name one, or leave it out")
 	}
 	note(c.TTL >= 1 && c.TTL <= 255, "ttl is %d: want 1 to 255", c.TTL)
 	return errors.Join(append(problems, c.Check())...)

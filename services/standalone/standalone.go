@@ -12,6 +12,7 @@ import (
 	"net"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -69,15 +70,28 @@ func Defaults() *Config {
 	}
 }
 
-// Validate reports all that is wrong.
+// Validate reports all that is wrong, each with its path in this configuration: the services' own are made of it.
 func (c *Config) Validate() error {
-	if c.Data == "" {
-		return errors.New("data is empty: name a directory")
+	var problems []error
+	note := func(ok bool, format string, args ...any) {
+		if !ok {
+			problems = append(problems, fmt.Errorf(format, args...))
+		}
 	}
-	if c.Agents.Count < 0 || c.Agents.Count > 26 {
-		return fmt.Errorf("agents.count is %d: want 0 to 26", c.Agents.Count)
+	note(c.Data != "", "data is empty: name a directory")
+	note(c.TrustDomain != "", "trustDomain is empty: name one, as %s", identity.DefaultTrustDomain)
+	note(c.Agents.Count >= 0 && c.Agents.Count <= 26, "agents.count is %d: want 0 to 26", c.Agents.Count)
+	note(c.Agents.Cache >= agent.LeastCache, "agents.cache is %v: want at least %v", c.Agents.Cache, bytesize.Size(agent.LeastCache))
+	_, err := c.agent(0, "127.0.0.1:7400")
+	if problems = append(problems, err); errors.Join(problems...) != nil {
+		return errors.Join(problems...)
 	}
-	problems := []error{c.manager().Validate()}
+	return errors.Join(c.manager().Validate(), c.validateAgents(), c.validateGatherer(), c.validateReplicator())
+}
+
+// validateAgents reports what is wrong with the agents that cannot be seen in their settings.
+func (c *Config) validateAgents() error {
+	var problems []error
 	for i := range c.Agents.Count {
 		of, err := c.agent(i, "127.0.0.1:7400")
 		if err == nil {
@@ -85,19 +99,32 @@ func (c *Config) Validate() error {
 		}
 		problems = append(problems, err)
 	}
-	if c.Gatherer.Enabled {
-		if err := c.gatherer("127.0.0.1:7400").Validate(); err != nil {
-			problems = append(problems, fmt.Errorf("gatherer: %w", err))
-		}
-	}
-	if c.replicates() {
-		if err := c.replicator("127.0.0.1:7400").Validate(); err != nil {
-			problems = append(problems, fmt.Errorf("replicator: %w", err))
-		}
-	} else if of := c.Replicator; len(of.Sources)+len(of.Targets)+len(of.Devices) > 0 {
-		problems = append(problems, errors.New("replicator.lans is empty, and without it there is no replicator: name the network interface that leads to the LAN, as rack1=eth0"))
-	}
 	return errors.Join(problems...)
+}
+
+func (c *Config) validateGatherer() error {
+	if !c.Gatherer.Enabled {
+		return nil
+	}
+	return below(gathererName, c.gatherer("127.0.0.1:7400").Validate())
+}
+
+func (c *Config) validateReplicator() error {
+	if c.replicates() {
+		return below(replicatorName, c.replicator("127.0.0.1:7400").Validate())
+	}
+	if of := c.Replicator; len(of.Sources)+len(of.Targets)+len(of.Devices) > 0 {
+		return errors.New("replicator.lans is empty, and without it there is no replicator: name the network interface that leads to the LAN, as rack1=eth0")
+	}
+	return nil
+}
+
+// below has the paths that problems begin with, one on a line, begin with the section that they are in.
+func below(section string, problems error) error {
+	if problems == nil {
+		return nil
+	}
+	return errors.New(section + "." + strings.ReplaceAll(problems.Error(), "\n", "\n"+section+"."))
 }
 
 // adminFile is the operator's configuration, below the data directory.

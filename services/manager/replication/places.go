@@ -19,7 +19,7 @@ type Places struct {
 func ParsePlaces(groups, ports string) (Places, error) {
 	network, err := netip.ParsePrefix(groups)
 	if err != nil || !network.Addr().Is4() || !network.Addr().IsMulticast() || network.Bits() < 4 {
-		return Places{}, fmt.Errorf("groups %q: want a network of IPv4 multicast addresses, as in 239.195.0.0/16", groups)
+		return Places{}, fmt.Errorf("groups is %q: want a network of IPv4 multicast addresses, as in 239.195.0.0/16", groups)
 	}
 	p := Places{Groups: network.Masked()}
 	first, last, isRange := strings.Cut(ports, "-")
@@ -28,7 +28,7 @@ func ParsePlaces(groups, ports string) (Places, error) {
 	}
 	p.FirstPort, p.Last = portOf(first), portOf(last)
 	if p.FirstPort == 0 || p.Last < p.FirstPort {
-		return Places{}, fmt.Errorf("ports %q: want one or a range, as in 7431 or 7431-7440", ports)
+		return Places{}, fmt.Errorf("ports is %q: want one or a range, as in 7431 or 7431-7440", ports)
 	}
 	return p, nil
 }
