@@ -58,6 +58,7 @@ func (a *app) checkCommand() *cobra.Command {
 bytes to them, compares the SHA-256 of every copy with that of what was sent, and removes
 all of it again. Sender and receivers are in this process: it needs an operator's
 configuration, and must reach the agents' data ports.`,
+		Example: "  groupcast check\n  groupcast check --agents 3 --size 256MiB",
 		RunE: func(command *cobra.Command, _ []string) error {
 			if c.agents < 1 {
 				return usageError{fmt.Errorf("--agents %d: a check needs one at least", c.agents)}

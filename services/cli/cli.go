@@ -52,6 +52,12 @@ Data goes to standard output, everything else to standard error. The exit status
   1 failed            4 not found        7 content damaged
   2 called wrongly    5 not allowed      130 interrupted`
 
+const firstSteps = `  groupcast-standalone --data /srv/groupcast &     # a server with all that it takes
+  export GROUPCAST_CONFIG=/srv/groupcast/admin.yaml
+  groupcast group create models
+  groupcast pull --group models --into received &
+  groupcast push model.bin --group models`
+
 // app is one invocation.
 type app struct {
 	stdout, stderr io.Writer
@@ -74,6 +80,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	root := a.root()
 	if strings.HasPrefix(filepath.Base(args[0]), "kubectl-") {
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl groupcast"}
+		root.Example = "" // that is in a shell
 		a.inPods = true
 	}
 	root.SetArgs(args[1:])
@@ -198,12 +205,12 @@ func exitStatus(err error) int {
 
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
-		Use: "groupcast", Short: "Move bytes between groups of machines", Long: about,
+		Use: "groupcast", Short: "Move bytes between groups of machines", Long: about, Example: firstSteps,
 		SilenceErrors: true, SilenceUsage: true,
 	}
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.config, "config", "", "file that says how to reach the managers, and as whom")
-	flags.StringVarP(&a.output, "output", "o", "table", "table, wide, json or yaml")
+	flags.StringVar(&a.config, "config", "", "file that says how to reach the managers, and as whom (GROUPCAST_CONFIG, else groupcast/config.yaml in the user's configuration directory)")
+	flags.StringVarP(&a.output, "output", "o", "table", "how data is written: table, wide, json or yaml")
 	flags.DurationVar(&a.timeout, "timeout", 15*time.Second, "how long a call may take; watches and sessions are not bounded")
 	flags.BoolVar(&a.debug, "debug", false, "log to standard error what is healed, and what each link carried")
 	root.PersistentPreRunE = func(*cobra.Command, []string) error {

@@ -230,6 +230,8 @@ func (a *app) deliveryWatch() *cobra.Command {
 func (a *app) deliveryCancel() *cobra.Command {
 	return &cobra.Command{
 		Use: "cancel ID", Short: "End a delivery: members that do not have it get no more of it", Args: cobra.ExactArgs(1),
+		Long:    "Ends a delivery for all who do not have it. The first digits of the id are enough, as 'groupcast delivery list'\nshows them.",
+		Example: "  groupcast delivery cancel 4f1c09aa",
 		RunE: func(command *cobra.Command, args []string) error {
 			return a.call(command, func(ctx context.Context, client *sdk.Client) error {
 				d, err := client.CancelDelivery(ctx, args[0])

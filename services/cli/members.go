@@ -103,13 +103,14 @@ func (a *app) joinCommand() *cobra.Command {
 	var roles []string
 	command := &cobra.Command{
 		Use: "join GROUP --as NAME", Short: "Be a member of a group until interrupted, and show who comes and goes", Args: cobra.ExactArgs(1),
-		Long: "Joins a group and stays until interrupted, which leaves it: the exit status is then 130.\nA session that expired, as on a machine that slept, is begun anew.",
+		Long:    "Joins a group and stays until interrupted, which leaves it: the exit status is then 130.\nA session that expired, as on a machine that slept, is begun anew.",
+		Example: "  groupcast join models --as node-7 --label zone=eu-1 --role receive",
 	}
 	flags := command.Flags()
 	flags.StringVar(&join.Name, "as", "", "name of the member, a DNS label")
 	flags.StringVar(&join.Node, "node", thisNode(), "machine that the member runs on ("+nodeVariable+")")
-	flags.StringSliceVar(&join.Addresses, "address", nil, "where others reach the member, as host:port")
-	flags.StringToStringVar(&join.Labels, "label", nil, "labels, as key=value")
+	flags.StringSliceVar(&join.Addresses, "address", nil, "where others reach the member, as host:port (nowhere)")
+	flags.StringToStringVar(&join.Labels, "label", nil, "labels, as zone=eu-1")
 	flags.StringSliceVar(&roles, "role", nil, "what the member will do: send, receive (all that the group allows)")
 	if err := command.MarkFlagRequired("as"); err != nil {
 		panic("cli: " + err.Error())

@@ -150,7 +150,7 @@ func (a *app) tokenCommand() *cobra.Command {
 		},
 	}
 	create.Flags().StringVar(&asked.Role, "role", "member", "member, agent, gatherer, replicator or operator")
-	create.Flags().StringSliceVar(&asked.Groups, "group", nil, "groups that the member may join; '*' stands for all")
+	create.Flags().StringSliceVar(&asked.Groups, "group", nil, "for a member: groups that it may join, one at least; '*' stands for all")
 	create.Flags().DurationVar(&asked.Lifetime, "lifetime", 10*time.Minute, "how long the token can be used, 10 minutes at most")
 	token.AddCommand(create)
 	return token
@@ -166,7 +166,7 @@ func tokenUse(role string) string {
 }
 
 func (a *app) identityCommand() *cobra.Command {
-	identity := &cobra.Command{Use: "identity", Short: "Manage identities"}
+	identity := &cobra.Command{Use: "identity", Short: "Revoke identities"}
 	identity.AddCommand(&cobra.Command{
 		Use: "revoke ROLE/NAME", Short: "Refuse all certificates of an identity, and end its sessions", Args: cobra.ExactArgs(1),
 		Example: "  groupcast identity revoke member/node-7",
@@ -244,7 +244,7 @@ again and again, and the commands that use the configuration do so by themselves
 		Example: "  groupcast enroll --endpoint manager:7400 --token gct1.…\n  groupcast enroll --endpoint groupcast-manager.groupcast.svc:7400 --service-account-token-file /var/run/groupcast-identity/token --authority-file /var/run/groupcast-identity/ca.crt",
 	}
 	flags := command.Flags()
-	flags.StringSliceVar(&e.config.Endpoints, "endpoint", nil, "the managers' gRPC ports")
+	flags.StringSliceVar(&e.config.Endpoints, "endpoint", nil, "the managers' gRPC ports, as manager:7400")
 	flags.StringVar(&e.token, "token", "", "join token, from 'groupcast token create'")
 	flags.StringVar(&e.config.ServiceAccountTokenFile, "service-account-token-file", "", "in a pod: file with a token of its ServiceAccount for the managers' audience")
 	flags.StringVar(&e.config.AuthorityFile, "authority-file", "", "certificate of the managers' CA, which that token is shown to")

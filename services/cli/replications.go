@@ -293,6 +293,8 @@ func (a *app) replicationWatch() *cobra.Command {
 func (a *app) replicationCancel() *cobra.Command {
 	return &cobra.Command{
 		Use: "cancel ID", Short: "End a replication: replicas that are not complete get no more of it", Args: cobra.ExactArgs(1),
+		Long:    "Ends a replication for all who do not have it. The first digits of the id are enough, as 'groupcast replication list'\nshows them.",
+		Example: "  groupcast replication cancel 4f1c09aa",
 		RunE: func(command *cobra.Command, args []string) error {
 			return a.call(command, func(ctx context.Context, client *sdk.Client) error {
 				r, err := client.CancelReplication(ctx, args[0])

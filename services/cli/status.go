@@ -48,7 +48,7 @@ func managersHere(s sdk.Status) string {
 func (a *app) statusCommand() *cobra.Command {
 	var at installed
 	command := &cobra.Command{
-		Use: "status", Short: "Show the manager that answers, who leads, and what they hold", Args: cobra.NoArgs,
+		Use: "status", Short: "Show the manager that answers, who leads, what they hold, and who is missed", Args: cobra.NoArgs,
 		Long: `Shows the manager that answers, who leads, what they hold, and who is missed.
 
 With --kubernetes it asks no manager, but Kubernetes: which parts of an installation are ready, why others are not, and what to do. It runs
