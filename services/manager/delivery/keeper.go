@@ -237,7 +237,7 @@ func (k *keeper) facts(delivery view.Delivery, now time.Time) facts {
 	p.noteSent(now)
 	f.handedOver, f.agentMoved = p.handedOver() || isDatagrams(delivery), later(p.agentMoved, k.desk.started.Add(HandoverPatience)) // agents have to find this leader
 	f.moved, f.trouble, f.connected = later(later(p.moved, k.desk.started), k.hindered), p.trouble(now), p.connected(now)
-	f.full, f.unreached = p.full(now), p.unreached(now)
+	f.full, f.unreached, f.apart = p.full(now), p.unreached(now), p.apart
 	for _, participant := range delivery.GetMembers() {
 		f.members = append(f.members, k.member(delivery, participant.GetName(), now))
 	}

@@ -31,6 +31,7 @@ type progress struct {
 	sent       time.Time            // when the sender had sent all; zero if it has not, or before this term
 	moved      time.Time            // when anybody last got more
 	agentMoved time.Time            // when an agent did
+	apart      string               // who could not reach whom, since anybody got more, as was said last
 	sealed     bool
 	length     uint64 // that was sealed
 }
@@ -104,7 +105,7 @@ func (p *progress) take(from identity.ID, report *groupv1.DeliveryReport, curren
 		p.nodes[from] = node
 	}
 	if p.extentOf(report) > p.extentOf(node.report) {
-		node.bytesAt, p.moved = now, now
+		node.bytesAt, p.moved, p.apart = now, now, ""
 		if from.Role == identity.Agent {
 			p.agentMoved = now
 		}
@@ -113,6 +114,7 @@ func (p *progress) take(from identity.ID, report *groupv1.DeliveryReport, curren
 		node.lost, node.lostSince = report.GetLost(), now
 		urgent = true
 	}
+	p.noteApart(from, placement.AgentID(report.GetLost()), current)
 	rests := report.GetResting() && !node.report.GetResting()
 	hasAll := p.sealed && report.GetBytes() >= p.length && node.report.GetBytes() < p.length
 	urgent = urgent || rests || report.GetTrouble() != node.report.GetTrouble() || report.GetDamaged() != node.report.GetDamaged() || hasAll && from.Role == identity.Agent
@@ -124,6 +126,16 @@ func (p *progress) take(from identity.ID, report *groupv1.DeliveryReport, curren
 	}
 	p.noteSent(now)
 	return urgent
+}
+
+// noteApart notes that a node could not reach an agent, if there is one of that name.
+func (p *progress) noteApart(from, agent identity.ID, current *tree.Tree) {
+	if current == nil {
+		return
+	}
+	if _, is := current.Parent(agent.String()); is {
+		p.apart = from.String() + " could not reach " + agent.String()
+	}
 }
 
 // noteSent notes when the sender had sent all, once that is known. Where its first report to a new leader says so, that

@@ -36,6 +36,7 @@ type facts struct {
 	trouble   bool      // somebody reports that it cannot go on
 	full      string    // an agent whose disk has no room, if there is one
 	unreached string    // the agent that the sender cannot reach, if it has sent nothing
+	apart     string    // who could not reach whom, as was said last; empty if somebody got more since
 	connected bool      // somebody is connected to somebody
 	busy      bool      // an agent of the tree lately fed somebody, in whatever delivery
 
@@ -153,6 +154,8 @@ func (f facts) stuck(v *verdict) {
 		cause = failure{NoPath, "nothing came for " + patience.String() + ": the sender could not reach agent " + f.unreached + " at its data port"}
 	case f.full != "":
 		cause = failure{NoRoom, "nothing came for " + patience.String() + ": the disk of agent " + f.full + " has no room for its cache"}
+	case f.apart != "":
+		cause.detail = "nothing came for " + patience.String() + ": no agent could feed the member; " + f.apart + " at its data port"
 	}
 	for _, m := range f.members {
 		if _, failed := v.failed[m.name]; m.waits() && !failed && !m.hasAll && m.unknownSince.IsZero() {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/groupcast/groupcast/internal/algo/tree"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/placement"
@@ -201,5 +202,31 @@ func TestStates(t *testing.T) {
 		if got := stateOf(2, complete); got != want {
 			t.Errorf("%d of 2: %v, want %v", complete, got, want)
 		}
+	}
+}
+
+// Where nobody could feed a member, it is told who could not reach whom, as was said last; not once somebody got more.
+func TestStuckSaysWhoIsApart(t *testing.T) {
+	current, err := tree.Restore([]tree.Link{
+		{Node: tree.Node{Name: "member/s", Kind: tree.Member}},
+		{Node: tree.Node{Name: "agent/a", Kind: tree.Agent}, Parent: "member/s"},
+		{Node: tree.Node{Name: "member/m", Kind: tree.Member}, Parent: "agent/a"},
+	}, tree.Bound{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &progress{begun: begin, nodes: make(map[identity.ID]*nodeProgress), links: make(map[link]*carriage)}
+	stuck := func() string {
+		f := facts{now: after(60), moved: begin, trouble: true, connected: true, apart: p.apart, members: []memberFacts{{name: "m"}}}
+		return decide(f).failed["m"].detail
+	}
+	p.take(placement.MemberID("m"), &groupv1.DeliveryReport{Lost: "a"}, current, after(1))
+	p.take(placement.MemberID("m"), &groupv1.DeliveryReport{Lost: "stranger"}, current, after(2))
+	if got, want := stuck(), "nothing came for 1m0s: no agent could feed the member; member/m could not reach agent/a at its data port"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	p.take(placement.MemberID("m"), &groupv1.DeliveryReport{Bytes: 7}, current, after(3))
+	if got, want := stuck(), "nothing came for 1m0s: no agent could feed the member"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
