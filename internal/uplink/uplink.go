@@ -294,7 +294,7 @@ func Words(err error) string {
 		return strings.TrimPrefix(strings.TrimPrefix(text, "transport: "), "Error while dialing: ")
 	}
 	switch {
-	case text == context.DeadlineExceeded.Error():
+	case strings.HasPrefix(text, context.DeadlineExceeded.Error()): // some say what they waited for
 		return "no answer in time"
 	case strings.HasSuffix(text, "the client connection is closing"):
 		return closedWords

@@ -28,6 +28,14 @@ func TestWords(t *testing.T) {
 	}
 }
 
+// Whatever a call has waited for when its time was over, nobody has answered.
+func TestWordsOfTimeThatIsOver(t *testing.T) {
+	err := status.Error(codes.DeadlineExceeded, "context deadline exceeded while waiting for connections to become ready")
+	if got := Words(err); got != "no answer in time" {
+		t.Errorf("it says %q", got)
+	}
+}
+
 // That a manager has closed its client of another is not said as if this client were closed.
 func TestBrokenBy(t *testing.T) {
 	for want, err := range map[string]error{
