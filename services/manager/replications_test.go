@@ -12,6 +12,7 @@ import (
 
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 	"github.com/groupcast/groupcast/internal/uplink"
+	"github.com/groupcast/groupcast/internal/wire/soma/fast"
 	"github.com/groupcast/groupcast/sdk"
 	"github.com/groupcast/groupcast/services/manager/managertest"
 )
@@ -68,6 +69,30 @@ func TestReplicationCompletes(t *testing.T) {
 	if err != nil || len(list) != 1 || len(list[0].Replicas) != 0 || list[0].Complete != 2 {
 		t.Errorf("listed as %+v, %v", list, err)
 	}
+}
+
+// Each replica is told a key of its name's own, and the sender what they are derived from. Of whom is of an earlier version,
+// and proves nothing, the sender is told, until a later one has come in its place.
+func TestReplicasProveTheirNames(t *testing.T) {
+	s := newSite(t, mustRead(t, managertest.Start(t).Access))
+	sender, one := s.replicator(t, "s", "rack1"), s.replicator(t, "r1", "rack1")
+	s.earlier = true
+	config := letIn(t, s.config, "replicator", "r2")
+	two := s.register(t, "r2", config, "rack1")
+	begun := s.begin(t, "r1,r2")
+	duty := sender.has(t, begun.ID, "the sender", isTask)
+	if got := duty.GetSend().GetUnproven(); len(got) != 1 || got[0] != "r2" || len(duty.GetSend().GetNameSecret()) != 32 || bytes.Equal(duty.GetSend().GetNameSecret(), duty.GetKey()) {
+		t.Errorf("the sender is told of %v, with %d bytes", got, len(duty.GetSend().GetNameSecret()))
+	}
+	for _, r := range []*replicator{one, two} {
+		task := r.has(t, begun.ID, "a replica", isTask)
+		if got := task.GetReceive().GetNameKey(); !bytes.Equal(got, fast.NameKey(duty.GetSend().GetNameSecret(), r.name)) {
+			t.Errorf("%s is told %d bytes, and not those of its name", r.name, len(got))
+		}
+	}
+	s.earlier = false
+	s.register(t, "r2", config, "rack1")
+	sender.has(t, begun.ID, "told that all prove their names", func(task *replicav1.Task) bool { return len(task.GetSend().GetUnproven()) == 0 })
 }
 
 // A replica that has failed, one whose replicator was stopped, and a cancellation are told apart.

@@ -10,6 +10,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,6 +21,7 @@ import (
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/internal/uplink"
+	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
 	"github.com/groupcast/groupcast/services/replicator/send"
 )
 
@@ -101,7 +103,7 @@ func (w *worker) sendTo(ctx context.Context, j *job, legs []*leg, i int, key []b
 		Log:      w.log.With("replication", j.sending.GetReplication(), "lan", l.task.GetLan()),
 		Progress: func(p send.Progress) { w.sent(j, legs, i, p) },
 	}, send.Config{
-		Place: place, Key: key, Source: from, Receivers: int(l.task.GetAwaited()), Wait: gathering,
+		Place: place, Key: key, NameKey: func(name string) []byte { return w.nameKey(j, task, name) }, Source: from, Receivers: int(l.task.GetAwaited()), Wait: gathering,
 		Ceiling: w.ceiling(place.Interface, task.GetMaxBytesPerSecond()), Slow: slow, Patience: silence, Leaves: true,
 		Stay: func() time.Time {
 			w.mu.Lock()
@@ -152,10 +154,22 @@ func opening(path string, err error) error {
 	return fmt.Errorf("open %s: %w", path, err)
 }
 
+// nameKey returns the key by which a replica has to prove its name: nil if it cannot, for it is of an earlier version, or the
+// managers are.
+func (w *worker) nameKey(j *job, task *replicav1.SendTask, name string) []byte {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(task.GetNameSecret()) == 0 || slices.Contains(j.unproven, name) {
+		return nil
+	}
+	return wire.NameKey(task.GetNameSecret(), name)
+}
+
 // expect notes to which LANs replicas were added: their senders stay until those have come. The caller
 // has the lock.
-func (j *job) expect(legs []*replicav1.Leg) {
-	for _, leg := range legs {
+func (j *job) expect(task *replicav1.SendTask) {
+	j.unproven = task.GetUnproven()
+	for _, leg := range task.GetLegs() {
 		if known, is := j.replicas[leg.GetLan()]; is && leg.GetReplicas() > known {
 			j.stay[leg.GetLan()] = time.Now().Add(gathering)
 		}

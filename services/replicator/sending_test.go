@@ -1,6 +1,7 @@
 package replicator
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -103,5 +104,24 @@ func TestTaskBeginsAfterTheOneThatWasWithdrawn(t *testing.T) {
 				w.stop()
 			})
 		})
+	}
+}
+
+// A sender asks every replica for a proof of its name but those of an earlier version, while they are that; where the managers are,
+// it asks nobody.
+func TestWhoHasToProveItsName(t *testing.T) {
+	w := newWorker(slog.New(slog.DiscardHandler), nil, nil, newMetrics(prometheus.NewRegistry()), nil, "s")
+	j := &job{sending: new(replicav1.SendReport), replicas: make(map[string]uint32)}
+	task := &replicav1.SendTask{NameSecret: make([]byte, 32), Unproven: []string{"r2"}}
+	j.expect(task)
+	if one, other := w.nameKey(j, task, "r1"), w.nameKey(j, task, "r3"); one == nil || bytes.Equal(one, other) || w.nameKey(j, task, "r2") != nil {
+		t.Errorf("the keys are %x, %x and %x", one, other, w.nameKey(j, task, "r2"))
+	}
+	j.expect(&replicav1.SendTask{NameSecret: task.GetNameSecret()})
+	if w.nameKey(j, task, "r2") == nil {
+		t.Error("a later version is believed without a proof")
+	}
+	if key := w.nameKey(j, new(replicav1.SendTask), "r1"); key != nil {
+		t.Errorf("managers of an earlier version know the key %x", key)
 	}
 }

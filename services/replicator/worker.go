@@ -42,6 +42,7 @@ type job struct {
 	counted   receive.Stats        // of what came, as it is in the metrics
 	replicas  map[string]uint32    // of each LAN that is sent to
 	stay      map[string]time.Time // until when replicas may come that were added there
+	unproven  []string             // replicas that cannot prove their names
 	delivery  *delivery
 	delivers  bool // it is received from session agents
 }
@@ -68,7 +69,7 @@ func (w *worker) assign(tasks *replicav1.Tasks) {
 		case j == nil:
 			w.begin(task)
 		case j.sending != nil:
-			j.expect(task.GetSend().GetLegs())
+			j.expect(task.GetSend())
 			w.carry(j, task)
 		case j.receiving != nil && !j.delivers && task.GetReceive().GetDeliveryGroup() != "":
 			j.cancel() // nothing was heard
@@ -126,7 +127,7 @@ func (w *worker) begin(task *replicav1.Task) {
 	switch part := task.GetDuty().(type) {
 	case *replicav1.Task_Send:
 		j.sending = &replicav1.SendReport{Replication: id}
-		j.expect(part.Send.GetLegs())
+		j.expect(part.Send)
 		duty, do = "send", func() { w.send(ctx, j, task.GetKey(), part.Send) }
 	case *replicav1.Task_Receive:
 		j.receiving = &replicav1.ReceiveReport{Replication: id, State: replicav1.ReplicaState_REPLICA_STATE_WAITING}

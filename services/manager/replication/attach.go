@@ -15,6 +15,7 @@ import (
 	managerv1 "github.com/groupcast/groupcast/internal/gen/groupcast/manager/v1"
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/wire/soma/fast"
 	"github.com/groupcast/groupcast/services/manager/ledger"
 	"github.com/groupcast/groupcast/services/manager/store"
 	"github.com/groupcast/groupcast/services/manager/view"
@@ -134,7 +135,7 @@ func (d *Desk) Register(ctx context.Context, name string, asked *replicav1.Regis
 		incarnation = d.ledger.Next()
 		record := &replicav1.Replicator{
 			Name: name, Incarnation: incarnation, Node: asked.GetNode(), Lans: asked.GetLans(), Labels: asked.GetLabels(),
-			Sources: asked.GetSources(), Targets: asked.GetTargets(), RegisterTime: timestamppb.Now(),
+			Sources: asked.GetSources(), Targets: asked.GetTargets(), RegisterTime: timestamppb.Now(), ProvesName: asked.GetProvesName(),
 		}
 		encoded, err := proto.Marshal(record)
 		if err != nil {
@@ -238,6 +239,7 @@ func (d *Desk) tasks(name string, incarnation uint64) *replicav1.Tasks {
 				Path: record.GetSpec().GetSourcePath(), Legs: record.GetLegs(), Slow: record.GetSpec().GetSlow(),
 				MaxBytesPerSecond: record.GetSpec().GetMaxBytesPerSecond(), DeliveryGroup: r.GetDeliveryGroup(), DeliverTo: overAgents(record), SkipUnused: record.GetSpec().GetSkipUnused(),
 				DeliverStream: isToDevice(record),
+				NameSecret: r.GetNameSecret(), Unproven: d.unproven(record),
 			}}
 			tasks.Current = append(tasks.Current, task)
 			continue
@@ -250,6 +252,16 @@ func (d *Desk) tasks(name string, incarnation uint64) *replicav1.Tasks {
 		}
 	}
 	return tasks
+}
+
+// unproven are the replicas that cannot prove their names: they run an earlier version.
+func (d *Desk) unproven(record *replicav1.Replication) (names []string) {
+	for _, replica := range record.GetReplicas() {
+		if r, registered := d.view.Replicator(replica.GetName()); registered && !r.GetProvesName() {
+			names = append(names, replica.GetName())
+		}
+	}
+	return names
 }
 
 // overAgents are the replicas to which session agents carry it.
@@ -266,6 +278,9 @@ func receiveTask(r *managerv1.ReplicationRecord, replica *replicav1.Replica) *re
 	record := r.GetReplication()
 	task := &replicav1.ReceiveTask{
 		Path: record.GetSpec().GetTargetPath(), Lan: replica.GetLan(), DeviceSerial: record.GetSpec().GetDeviceSerial(),
+	}
+	if len(r.GetNameSecret()) > 0 {
+		task.NameKey = fast.NameKey(r.GetNameSecret(), replica.GetName())
 	}
 	if replica.GetOverAgents() {
 		task.DeliveryGroup, task.Length = r.GetDeliveryGroup(), record.GetLength()

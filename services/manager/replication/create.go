@@ -24,7 +24,7 @@ const (
 	maxRunning = 64
 	// maxReplicas is how many one has: a sender serves little more.
 	maxReplicas = 1000
-	// keyBytes is how long a replication's key is.
+	// keyBytes is how long a replication's key is, and what its replicas' are derived from.
 	keyBytes = 32
 	// maxText is how long a path or a selector can be.
 	maxText = 4096
@@ -107,8 +107,7 @@ func (c *creation) plan(response *replicav1.CreateReplicationResponse) (ledger.P
 	if replication.Legs, err = c.legs(replication.GetReplicas()); err != nil {
 		return ledger.Plan{}, err
 	}
-	record := &managerv1.ReplicationRecord{Replication: replication, Key: make([]byte, keyBytes), SenderIncarnation: sender.GetIncarnation()}
-	_, _ = rand.Read(record.Key) // it never fails
+	record := &managerv1.ReplicationRecord{Replication: replication, Key: newKey(), NameSecret: newKey(), SenderIncarnation: sender.GetIncarnation()}
 	encoded, err := proto.Marshal(record)
 	if err != nil {
 		return ledger.Plan{}, fmt.Errorf("encode replication: %w", err)
@@ -119,6 +118,12 @@ func (c *creation) plan(response *replicav1.CreateReplicationResponse) (ledger.P
 		Conditions: []store.Cond{store.Absent(view.ReplicationKey(c.id))},
 		Changes:    []store.Op{store.Put(view.ReplicationKey(c.id), encoded)},
 	}, nil
+}
+
+func newKey() []byte {
+	key := make([]byte, keyBytes)
+	_, _ = rand.Read(key) // it never fails
+	return key
 }
 
 // sender finds the replicator that is named, or that is on the node that is.

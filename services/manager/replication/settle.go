@@ -99,7 +99,7 @@ func (d *Desk) describe(record *replicav1.Replication) {
 	}
 }
 
-// apply puts a verdict into a record. What has ended has no key any more.
+// apply puts a verdict into a record. What has ended has no keys any more.
 func (d *Desk) apply(record *managerv1.ReplicationRecord, v verdict, now time.Time) {
 	replication := record.GetReplication()
 	for _, replica := range replication.GetReplicas() {
@@ -114,7 +114,7 @@ func (d *Desk) apply(record *managerv1.ReplicationRecord, v verdict, now time.Ti
 	replication.SentBytes = d.of(replication.GetId()).sending.GetSentBytes()
 	d.mu.Unlock()
 	count(replication)
-	record.Key = nil
+	record.Key, record.NameSecret = nil, nil
 	replication.EndTime, replication.Reason, replication.Detail = timestamppb.New(now), v.reason, v.detail
 	replication.State = stateOf(len(replication.GetReplicas()), int(replication.GetCompleteCount()))
 }

@@ -27,6 +27,15 @@ func (a announced) info() object.Info {
 	}
 }
 
+// as adds to what is said to a sender who says it, by which public key, and what it has heard.
+func (a announced) as(config Config, public []byte, j wire.Joining) wire.Joining {
+	j.Heard, j.Name, j.LAN = uint16(a.Size), config.Name, config.LAN
+	if len(config.NameKey) > 0 {
+		j.Proof = a.Secret.Prove(config.NameKey, a.Public, public, j)
+	}
+	return j
+}
+
 // listen waits for an announcement that the group's key opens, and for the largest that passes; not of sessions
 // that are known to be gone.
 func listen(ctx context.Context, ear *udp.Socket, config Config, gone map[uint32]bool) (announced, error) {

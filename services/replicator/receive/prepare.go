@@ -52,8 +52,7 @@ type herald struct {
 
 // say sends a JOIN. What it says of its names and of what it heard is always the same.
 func (h *herald) say(j wire.Joining) {
-	j.Heard, j.Name, j.LAN = uint16(h.heard.Size), h.config.Name, h.config.LAN
-	_ = h.mouth.Send(h.heard.Secret.JoinAs(h.number, h.public, j), h.heard.Sender)
+	_ = h.mouth.Send(h.heard.Secret.JoinAs(h.number, h.public, h.heard.as(h.config, h.public, j)), h.heard.Sender)
 	h.number++
 }
 

@@ -35,8 +35,10 @@ type Config struct {
 	Place multicast.Place
 	// Key is the group's: who has it may send and receive.
 	Key []byte
-	// Name is what the sender calls this replica by, and LAN where it is.
+	// Name is what the sender calls this replica by, and LAN where it is. NameKey is what it proves the name with; nil where
+	// senders do not ask for that.
 	Name, LAN string
+	NameKey   []byte
 	// Find returns what may be there already, once it is known what is replicated; nil is that nothing
 	// may be. It may be nil itself.
 	Find func(ctx context.Context, info object.Info) (Landing, error)
@@ -374,8 +376,7 @@ func (r *replica) join() {
 
 // joinAs sends a JOIN that says something. The caller has the lock.
 func (r *replica) joinAs(j wire.Joining) {
-	j.Heard, j.Name, j.LAN = uint16(r.heard.Size), r.config.Name, r.config.LAN
-	_ = r.mouth.Send(r.heard.Secret.JoinAs(r.number, r.public, j), r.heard.Sender)
+	_ = r.mouth.Send(r.heard.Secret.JoinAs(r.number, r.public, r.heard.as(r.config, r.public, j)), r.heard.Sender)
 	r.number++
 }
 

@@ -241,8 +241,12 @@ func (s *session) join(head wire.Head, datagram []byte, from netip.AddrPort) {
 	if err != nil {
 		return
 	}
+	by, ok := s.identify(j, public, from)
+	if !ok {
+		return
+	}
 	if j.Refused != wire.NoReason {
-		s.refuse(j, from)
+		s.refuse(j, by, from)
 		return
 	}
 	key := [wire.PublicSize]byte(public)
@@ -267,14 +271,14 @@ func (s *session) join(head wire.Head, datagram []byte, from netip.AddrPort) {
 	if err != nil {
 		return
 	}
-	p := &peer{Joining: j, at: from, up: pair.Up(), down: pair.Down(), seen: time.Now()}
+	p := &peer{Joining: j, who: by, at: from, up: pair.Up(), down: pair.Down(), seen: time.Now()}
 	if s.rules != nil && int(j.Heard) < s.datagram {
 		s.env.Log.Warn("a receiver came too late for its path to count", "receiver", j.Name, "carries", j.Heard, "datagrams", s.datagram)
 		s.welcome(p) // by which it knows
 		return
 	}
 	s.replace(p)
-	delete(s.refused, p.who())
+	delete(s.refused, p.who)
 	s.joined[key] = p
 	switch {
 	case s.rival != nil:
@@ -314,10 +318,10 @@ func (s *session) isComing() bool {
 	return false
 }
 
-// replace gives up what a receiver was before it began anew: it has the name and the address.
+// replace gives up what a receiver was before it began anew.
 func (s *session) replace(p *peer) {
 	for key, old := range s.joined {
-		if old.who() != p.who() || old.isOld {
+		if old.who != p.who || old.isOld {
 			continue
 		}
 		old.isOld = true

@@ -34,39 +34,55 @@ func (e *RefusedError) Error() string {
 	return all + ": " + strings.Join(why, "; ")
 }
 
-// who is what a receiver is known by, whatever key it has.
+// who is what a receiver is known by, whatever key it has: by its name where that is proven, and by its name and
+// address where anybody could say it.
 type who struct {
 	name    string
 	address netip.Addr
 }
 
-func (p *peer) who() who { return who{p.Name, p.at.Addr()} }
+// identify returns who says something, unless it says a name that it does not prove. The caller has the lock.
+func (s *session) identify(j wire.Joining, public []byte, from netip.AddrPort) (by who, ok bool) {
+	var key []byte
+	if s.config.NameKey != nil {
+		key = s.config.NameKey(j.Name)
+	}
+	switch {
+	case key == nil:
+		return who{j.Name, from.Addr()}, true
+	case s.secret.IsProven(key, s.private.PublicKey().Bytes(), public, j):
+		return who{name: j.Name}, true
+	case !s.hasWarned:
+		s.hasWarned = true // once: there may be any number of them
+		s.env.Log.Warn("somebody joins under a name and does not prove it: not taken", "receiver", j.Name, "address", from.String())
+	}
+	return who{}, false
+}
 
 // refusal is what somebody said who cannot take part. It holds until the same joins.
 type refusal struct {
 	wire.Joining
+	who
 	at netip.AddrPort
 }
 
-func (r *refusal) who() who { return who{r.Name, r.at.Addr()} }
-
 // isSame reports whether a refusal is of who was this member.
-func (p *peer) isSame(r *refusal) bool { return p.who() == r.who() }
+func (p *peer) isSame(r *refusal) bool { return p.who == r.who }
 
 func (r *refusal) receipt() Receipt {
 	return Receipt{Name: r.Name, LAN: r.LAN, Address: r.at, Outcome: algo.Failed, Reason: r.Refused.String(), Detail: r.Detail}
 }
 
 // refuse notes that somebody cannot take part. It says so several times. The caller has the lock.
-func (s *session) refuse(j wire.Joining, from netip.AddrPort) {
+func (s *session) refuse(j wire.Joining, by who, from netip.AddrPort) {
 	j.Detail = printable.Text(j.Detail)
-	r := &refusal{j, from}
+	r := &refusal{j, by, from}
 	delete(s.coming, j.Name)
-	known := s.refused[r.who()]
+	known := s.refused[by]
 	if known != nil && known.Joining == j || known == nil && len(s.refused) >= maxMembers {
 		return
 	}
-	s.refused[r.who()] = r
+	s.refused[by] = r
 	s.env.Log.Warn("receiver refused", "receiver", j.Name, "address", from.String(), "lan", j.LAN, "reason", j.Refused.String(), "detail", j.Detail)
 }
 
@@ -79,7 +95,7 @@ func (s *session) refusals() []*refusal {
 	left := maps.Clone(s.refused)
 	for _, p := range s.joined {
 		if !p.isOld && (s.rules == nil || s.rules.Member(p.id).Outcome != algo.Unknown) {
-			delete(left, p.who())
+			delete(left, p.who)
 		}
 	}
 	return slices.SortedFunc(maps.Values(left), func(a, b *refusal) int {

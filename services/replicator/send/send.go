@@ -30,6 +30,9 @@ type Config struct {
 	Place multicast.Place
 	// Key is the group's: who has it may send and receive.
 	Key []byte
+	// NameKey returns the key by which who joins under a name has to prove it, or nil where it is believed without. It may be
+	// nil itself: nobody is asked.
+	NameKey func(name string) []byte
 	// Source is what is replicated.
 	Source Source
 	// Receivers is how many are waited for, those that refuse among them; the first that joins begins it if it is 0.
@@ -168,11 +171,14 @@ type session struct {
 	took     time.Duration
 	shown    time.Time
 	root     object.Root
+	// hasWarned says that it was told of somebody who joins under a name that it does not prove.
+	hasWarned bool
 }
 
 // peer is a member.
 type peer struct {
 	wire.Joining
+	who
 	id     algo.ID
 	at     netip.AddrPort
 	up     *wire.Box
@@ -280,7 +286,7 @@ func (s *session) sent() uint64 {
 
 // explained is what a member said of why it failed. The caller has the lock.
 func (s *session) explained(p *peer, status algo.Status) string {
-	if said := s.refused[p.who()]; said != nil && status.Outcome == algo.Failed {
+	if said := s.refused[p.who]; said != nil && status.Outcome == algo.Failed {
 		return said.Detail
 	}
 	return ""

@@ -59,11 +59,16 @@
 //	           address (4) and port (2), name bytes (1), name
 //	joining    largest datagram heard (2), receive buffer (4), bytes that it has (8),
 //	           name bytes (1), name, LAN bytes (1), LAN;
-//	           of one who refuses: reason (1), text bytes (1), text
+//	           of one who refuses: reason (1), text bytes (1), text;
+//	           at its end: proof (14)
 //
 // Who still reads what it has says so with all bits of that number set, under a key of its own, and
 // is no member yet. A member that says that it has all of the object's bytes may have others: it compares their root
 // with the SEAL's, and joins anew, as another, if that is not the same.
+//
+// Where there are managers, a JOIN proves the name that it says: by a MAC with a key that the managers give to that one alone, over
+// the salt, the sender's public key, the member's, and all that it says. The sender derives all names' keys from one
+// secret. Without managers, and from members of earlier versions, there are zeros.
 //
 // Who cannot take part, for it has no room or may not write there, refuses: it says why in a JOIN that is longer than
 // others, under a key of its own, a few times, and expects no answer. It can join later, as anybody can. A member that fails

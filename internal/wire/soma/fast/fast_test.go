@@ -238,6 +238,47 @@ func openJoin(t *testing.T, public, payload []byte) (fast.Joining, error) {
 	return j, err
 }
 
+// reliability D 6: a JOIN is of who has its name, whoever has the group's key: the proof is of no use by another name's key, in
+// another session, to another sender, of another member, or for anything else than what was said. However long that is,
+// there is room for it.
+func TestProofs(t *testing.T) {
+	sender, member := private(t).PublicKey().Bytes(), private(t).PublicKey().Bytes()
+	names, managers := strings.Repeat("n", fast.MaxMember), bytes.Repeat([]byte{7}, 32)
+	key := fast.NameKey(managers, names)
+	joins := fast.Joining{Heard: 1472, Buffer: 8 << 20, Have: fast.HaveUnknown, Name: names, LAN: names}
+	refuses := joins
+	refuses.Refused, refuses.Detail = fast.NoRoom, strings.Repeat("d", fast.MaxDetail+1)
+	for _, said := range []fast.Joining{joins, refuses} {
+		without := secret.JoinAs(9, member, said)
+		said.Proof = secret.Prove(key, sender, member, said)
+		datagram := secret.JoinAs(9, member, said)
+		got, public, err := secret.OpenJoin(head(t, datagram), datagram)
+		if err != nil || !secret.IsProven(key, sender, public, got) || len(datagram) != len(without) {
+			t.Fatalf("%+v is no proof: %v", got, err)
+		}
+		if got, _, err := secret.OpenJoin(head(t, without), without); err != nil || secret.IsProven(key, sender, public, got) {
+			t.Errorf("zeros are a proof: %v", err)
+		}
+		otherwise := got
+		otherwise.Have++
+		refused := got
+		refused.Refused = fast.Refused
+		for name, is := range map[string]bool{
+			"another name's key":  secret.IsProven(fast.NameKey(managers, "m"), sender, public, got),
+			"another secret's":    secret.IsProven(fast.NameKey(make([]byte, 32), names), sender, public, got),
+			"another session":     fast.NewSecret(group, fast.Salt{9}).IsProven(key, sender, public, got),
+			"another sender":      secret.IsProven(key, member, public, got),
+			"another member":      secret.IsProven(key, sender, sender, got),
+			"saying another word": secret.IsProven(key, sender, public, otherwise),
+			"refusing instead":    secret.IsProven(key, sender, public, refused),
+		} {
+			if is {
+				t.Errorf("it is a proof for %s", name)
+			}
+		}
+	}
+}
+
 func TestPollsAndReports(t *testing.T) {
 	poll := fast.Polled{Poll: 1, Passed: 2, Slot: 3 * time.Microsecond, Hold: time.Second, Members: 4, Every: 5, Turn: 6, Slowest: 7, Root: [32]byte{8}}
 	got, err := fast.ParsePoll(poll.Append(nil))

@@ -124,6 +124,8 @@ type Joining struct {
 	// Refused is why it will not be a member, and Detail says the same to people; NoReason is that it will.
 	Refused Reason
 	Detail  string
+	// Proof is that it has the name; zero where there are no managers, who give keys for that, and of earlier members.
+	Proof Proof
 }
 
 // HaveUnknown says that a member still reads what it has, and joins when it knows.
@@ -131,19 +133,27 @@ const HaveUnknown = 1<<64 - 1
 
 // JoinAs seals a JOIN. Names are at most MaxMember bytes; what is longer than MaxDetail of a detail is cut off.
 func (s Secret) JoinAs(number uint64, public []byte, j Joining) []byte {
-	payload := binary.BigEndian.AppendUint16(nil, j.Heard)
-	payload = binary.BigEndian.AppendUint32(payload, j.Buffer)
-	payload = binary.BigEndian.AppendUint64(payload, j.Have)
-	payload = append(append(payload, byte(len(j.Name))), j.Name...)
-	payload = append(append(payload, byte(len(j.LAN))), j.LAN...)
 	size := joinPayload
 	if j.Refused != NoReason {
-		detail := clip(j.Detail)
-		payload = append(append(payload, byte(j.Refused), byte(len(detail))), detail...)
 		size = refusalPayload
 	}
-	payload = append(payload, make([]byte, max(0, size-len(payload)))...)
-	return s.Joining(public).SealAfter(nil, Head{Kind: Join, Number: number}, public, payload)
+	payload := j.append(make([]byte, 0, size))
+	payload = append(payload, make([]byte, max(0, size-ProofSize-len(payload)))...)
+	return s.Joining(public).SealAfter(nil, Head{Kind: Join, Number: number}, public, append(payload, j.Proof[:]...))
+}
+
+// append writes what a JOIN says, without its proof.
+func (j Joining) append(to []byte) []byte {
+	to = binary.BigEndian.AppendUint16(to, j.Heard)
+	to = binary.BigEndian.AppendUint32(to, j.Buffer)
+	to = binary.BigEndian.AppendUint64(to, j.Have)
+	to = append(append(to, byte(len(j.Name))), j.Name...)
+	to = append(append(to, byte(len(j.LAN))), j.LAN...)
+	if j.Refused != NoReason {
+		detail := clip(j.Detail)
+		to = append(append(to, byte(j.Refused), byte(len(detail))), detail...)
+	}
+	return to
 }
 
 // clip cuts a text off at MaxDetail, between two characters.
@@ -168,12 +178,13 @@ func (s Secret) OpenJoin(h Head, datagram []byte) (Joining, []byte, error) {
 }
 
 func parseJoining(from []byte) (j Joining, err error) {
-	if len(from) < joiningSize {
+	if len(from) < joiningSize+ProofSize {
 		return j, fmt.Errorf("%w: JOIN of %d bytes", ErrProtocol, len(from))
 	}
 	j.Heard, j.Buffer = binary.BigEndian.Uint16(from), binary.BigEndian.Uint32(from[2:])
 	j.Have = binary.BigEndian.Uint64(from[6:])
-	rest := from[joiningSize:]
+	rest := from[joiningSize : len(from)-ProofSize]
+	j.Proof = Proof(from[len(from)-ProofSize:])
 	for _, to := range []*string{&j.Name, &j.LAN} {
 		if len(rest) == 0 || rest[0] > MaxMember || len(rest) < 1+int(rest[0]) {
 			return Joining{}, fmt.Errorf("%w: a name in a JOIN is cut off or too long", ErrProtocol)

@@ -331,6 +331,8 @@ type ReplicationRecord struct {
 	SenderIncarnation uint64 `protobuf:"varint,3,opt,name=sender_incarnation,json=senderIncarnation,proto3" json:"sender_incarnation,omitempty"`
 	// The group in which it is delivered to replicas that multicast does not reach. Empty while there is none.
 	DeliveryGroup string `protobuf:"bytes,4,opt,name=delivery_group,json=deliveryGroup,proto3" json:"delivery_group,omitempty"`
+	// What the keys are derived from with which replicas prove their names, until it has ended.
+	NameSecret    []byte `protobuf:"bytes,5,opt,name=name_secret,json=nameSecret,proto3" json:"name_secret,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -391,6 +393,13 @@ func (x *ReplicationRecord) GetDeliveryGroup() string {
 		return x.DeliveryGroup
 	}
 	return ""
+}
+
+func (x *ReplicationRecord) GetNameSecret() []byte {
+	if x != nil {
+		return x.NameSecret
+	}
+	return nil
 }
 
 // ManagerRecord is how managers store which of them there are to be.
@@ -474,12 +483,14 @@ const file_groupcast_manager_v1_record_proto_rawDesc = "" +
 	"\x06parent\x18\x02 \x01(\tR\x06parent\x12\x18\n" +
 	"\acluster\x18\x03 \x01(\tR\acluster\x125\n" +
 	"\x17uplink_bytes_per_second\x18\x04 \x01(\x04R\x14uplinkBytesPerSecond\x12\x14\n" +
-	"\x05agent\x18\x05 \x01(\tR\x05agent\"\xc5\x01\n" +
+	"\x05agent\x18\x05 \x01(\tR\x05agent\"\xeb\x01\n" +
 	"\x11ReplicationRecord\x12C\n" +
 	"\vreplication\x18\x01 \x01(\v2!.groupcast.replica.v1.ReplicationR\vreplication\x12\x15\n" +
 	"\x03key\x18\x02 \x01(\fB\x03\x80\x01\x01R\x03key\x12-\n" +
 	"\x12sender_incarnation\x18\x03 \x01(\x04R\x11senderIncarnation\x12%\n" +
-	"\x0edelivery_group\x18\x04 \x01(\tR\rdeliveryGroup\"i\n" +
+	"\x0edelivery_group\x18\x04 \x01(\tR\rdeliveryGroup\x12$\n" +
+	"\vname_secret\x18\x05 \x01(\fB\x03\x80\x01\x01R\n" +
+	"nameSecret\"i\n" +
 	"\rManagerRecord\x125\n" +
 	"\amanager\x18\x01 \x01(\v2\x1b.groupcast.group.v1.ManagerR\amanager\x12!\n" +
 	"\fstore_member\x18\x02 \x01(\tR\vstoreMemberB\xe5\x01\n" +

@@ -271,7 +271,9 @@ type Replicator struct {
 	State        ReplicatorState        `protobuf:"varint,8,opt,name=state,proto3,enum=groupcast.replica.v1.ReplicatorState" json:"state,omitempty"`
 	RegisterTime *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=register_time,json=registerTime,proto3" json:"register_time,omitempty"`
 	// How many running replications it takes part in.
-	Replications  uint32 `protobuf:"varint,10,opt,name=replications,proto3" json:"replications,omitempty"`
+	Replications uint32 `protobuf:"varint,10,opt,name=replications,proto3" json:"replications,omitempty"`
+	// It proves its name to senders. Replicators of earlier versions do not.
+	ProvesName    bool `protobuf:"varint,11,opt,name=proves_name,json=provesName,proto3" json:"proves_name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -374,6 +376,13 @@ func (x *Replicator) GetReplications() uint32 {
 		return x.Replications
 	}
 	return 0
+}
+
+func (x *Replicator) GetProvesName() bool {
+	if x != nil {
+		return x.ProvesName
+	}
+	return false
 }
 
 // ReplicationSpec says what is replicated to whom.
@@ -1468,7 +1477,9 @@ type Registration struct {
 	Targets []string               `protobuf:"bytes,5,rep,name=targets,proto3" json:"targets,omitempty"`
 	// Zero registers anew. Otherwise the replicator goes on as this incarnation,
 	// after its connection broke, unless a newer one has come.
-	Incarnation   uint64 `protobuf:"varint,6,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	Incarnation uint64 `protobuf:"varint,6,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	// It proves its name to senders, where its task has a key for that.
+	ProvesName    bool `protobuf:"varint,7,opt,name=proves_name,json=provesName,proto3" json:"proves_name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1543,6 +1554,13 @@ func (x *Registration) GetIncarnation() uint64 {
 		return x.Incarnation
 	}
 	return 0
+}
+
+func (x *Registration) GetProvesName() bool {
+	if x != nil {
+		return x.ProvesName
+	}
+	return false
 }
 
 // Report says how the replications stand that the replicator has tasks in, those that ended
@@ -2161,6 +2179,11 @@ type SendTask struct {
 	SkipUnused    bool     `protobuf:"varint,7,opt,name=skip_unused,json=skipUnused,proto3" json:"skip_unused,omitempty"`
 	// It is delivered as a stream: onto block devices.
 	DeliverStream bool `protobuf:"varint,8,opt,name=deliver_stream,json=deliverStream,proto3" json:"deliver_stream,omitempty"`
+	// What the keys are derived from with which replicas prove their names. It must not be written anywhere.
+	// Empty in a replication that began under managers of an earlier version: nobody has to prove a name.
+	NameSecret []byte `protobuf:"bytes,9,opt,name=name_secret,json=nameSecret,proto3" json:"name_secret,omitempty"`
+	// Replicas of an earlier version, which cannot: they are believed without.
+	Unproven      []string `protobuf:"bytes,10,rep,name=unproven,proto3" json:"unproven,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2251,6 +2274,20 @@ func (x *SendTask) GetDeliverStream() bool {
 	return false
 }
 
+func (x *SendTask) GetNameSecret() []byte {
+	if x != nil {
+		return x.NameSecret
+	}
+	return nil
+}
+
+func (x *SendTask) GetUnproven() []string {
+	if x != nil {
+		return x.Unproven
+	}
+	return nil
+}
+
 // ReceiveTask says what to receive from where.
 type ReceiveTask struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2262,7 +2299,9 @@ type ReceiveTask struct {
 	// It comes by a delivery in this group, and not by multicast.
 	DeliveryGroup string `protobuf:"bytes,5,opt,name=delivery_group,json=deliveryGroup,proto3" json:"delivery_group,omitempty"`
 	// How long it is, where it comes by a delivery.
-	Length        uint64 `protobuf:"varint,6,opt,name=length,proto3" json:"length,omitempty"`
+	Length uint64 `protobuf:"varint,6,opt,name=length,proto3" json:"length,omitempty"`
+	// With which the replica proves its name to the sender: no other replica has it. It must not be written anywhere.
+	NameKey       []byte `protobuf:"bytes,7,opt,name=name_key,json=nameKey,proto3" json:"name_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2337,6 +2376,13 @@ func (x *ReceiveTask) GetLength() uint64 {
 		return x.Length
 	}
 	return 0
+}
+
+func (x *ReceiveTask) GetNameKey() []byte {
+	if x != nil {
+		return x.NameKey
+	}
+	return nil
 }
 
 // ListReplicatorsRequest asks for one page.
@@ -2451,7 +2497,7 @@ var File_groupcast_replica_v1_replication_proto protoreflect.FileDescriptor
 
 const file_groupcast_replica_v1_replication_proto_rawDesc = "" +
 	"\n" +
-	"&groupcast/replica/v1/replication.proto\x12\x14groupcast.replica.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc1\x03\n" +
+	"&groupcast/replica/v1/replication.proto\x12\x14groupcast.replica.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe2\x03\n" +
 	"\n" +
 	"Replicator\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
@@ -2464,7 +2510,9 @@ const file_groupcast_replica_v1_replication_proto_rawDesc = "" +
 	"\x05state\x18\b \x01(\x0e2%.groupcast.replica.v1.ReplicatorStateR\x05state\x12?\n" +
 	"\rregister_time\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\fregisterTime\x12\"\n" +
 	"\freplications\x18\n" +
-	" \x01(\rR\freplications\x1a9\n" +
+	" \x01(\rR\freplications\x12\x1f\n" +
+	"\vproves_name\x18\v \x01(\bR\n" +
+	"provesName\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf5\x02\n" +
@@ -2553,14 +2601,16 @@ const file_groupcast_replica_v1_replication_proto_rawDesc = "" +
 	"\x0eControlRequest\x12H\n" +
 	"\fregistration\x18\x01 \x01(\v2\".groupcast.replica.v1.RegistrationH\x00R\fregistration\x126\n" +
 	"\x06report\x18\x02 \x01(\v2\x1c.groupcast.replica.v1.ReportH\x00R\x06reportB\t\n" +
-	"\amessage\"\x8f\x02\n" +
+	"\amessage\"\xb0\x02\n" +
 	"\fRegistration\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x12\n" +
 	"\x04lans\x18\x02 \x03(\tR\x04lans\x12F\n" +
 	"\x06labels\x18\x03 \x03(\v2..groupcast.replica.v1.Registration.LabelsEntryR\x06labels\x12\x18\n" +
 	"\asources\x18\x04 \x03(\tR\asources\x12\x18\n" +
 	"\atargets\x18\x05 \x03(\tR\atargets\x12 \n" +
-	"\vincarnation\x18\x06 \x01(\x04R\vincarnation\x1a9\n" +
+	"\vincarnation\x18\x06 \x01(\x04R\vincarnation\x12\x1f\n" +
+	"\vproves_name\x18\a \x01(\bR\n" +
+	"provesName\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa1\x01\n" +
@@ -2614,7 +2664,7 @@ const file_groupcast_replica_v1_replication_proto_rawDesc = "" +
 	"\x03key\x18\x02 \x01(\fB\x03\x80\x01\x01R\x03key\x124\n" +
 	"\x04send\x18\x03 \x01(\v2\x1e.groupcast.replica.v1.SendTaskH\x00R\x04send\x12=\n" +
 	"\areceive\x18\x04 \x01(\v2!.groupcast.replica.v1.ReceiveTaskH\x00R\areceiveB\x06\n" +
-	"\x04duty\"\xc3\x02\n" +
+	"\x04duty\"\x85\x03\n" +
 	"\bSendTask\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12-\n" +
 	"\x04legs\x18\x02 \x03(\v2\x19.groupcast.replica.v1.LegR\x04legs\x125\n" +
@@ -2625,14 +2675,19 @@ const file_groupcast_replica_v1_replication_proto_rawDesc = "" +
 	"deliver_to\x18\x06 \x03(\tR\tdeliverTo\x12\x1f\n" +
 	"\vskip_unused\x18\a \x01(\bR\n" +
 	"skipUnused\x12%\n" +
-	"\x0edeliver_stream\x18\b \x01(\bR\rdeliverStream\"\xad\x01\n" +
+	"\x0edeliver_stream\x18\b \x01(\bR\rdeliverStream\x12$\n" +
+	"\vname_secret\x18\t \x01(\fB\x03\x80\x01\x01R\n" +
+	"nameSecret\x12\x1a\n" +
+	"\bunproven\x18\n" +
+	" \x03(\tR\bunproven\"\xcd\x01\n" +
 	"\vReceiveTask\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x10\n" +
 	"\x03lan\x18\x02 \x01(\tR\x03lan\x12\x14\n" +
 	"\x05group\x18\x03 \x01(\tR\x05group\x12#\n" +
 	"\rdevice_serial\x18\x04 \x01(\tR\fdeviceSerial\x12%\n" +
 	"\x0edelivery_group\x18\x05 \x01(\tR\rdeliveryGroup\x12\x16\n" +
-	"\x06length\x18\x06 \x01(\x04R\x06length\"T\n" +
+	"\x06length\x18\x06 \x01(\x04R\x06length\x12\x1e\n" +
+	"\bname_key\x18\a \x01(\fB\x03\x80\x01\x01R\anameKey\"T\n" +
 	"\x16ListReplicatorsRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +

@@ -1,0 +1,76 @@
+package replicator_test
+
+import (
+	"crypto/ecdh"
+	"crypto/rand"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
+	"github.com/groupcast/groupcast/services/replicator/receive"
+	"github.com/groupcast/groupcast/services/replicator/send"
+)
+
+var nameSecret = []byte("32 bytes that no member knows ..")
+
+// proves has a receiver prove its name.
+func proves(c *receive.Config) { c.NameKey = wire.NameKey(nameSecret, c.Name) }
+
+// asks has a sender believe nobody without a proof but those that it is told of.
+func asks(unproven string) func(*send.Config) {
+	return func(c *send.Config) {
+		c.NameKey = func(name string) []byte {
+			if name == unproven {
+				return nil
+			}
+			return wire.NameKey(nameSecret, name)
+		}
+	}
+}
+
+// C47, reliability D 6: who has the key of the replication and a part of its own joins in nobody else's name, as one that
+// exists or not, and refuses for nobody else. One of an earlier version, which proves nothing, takes part where that is known.
+func TestC47NamesAreProven(t *testing.T) {
+	b := onLAN(t, 4, lanShape)
+	b.file(1_000_000)
+	evil := b.receivers[3]
+	b.receivers = b.receivers[:3]
+	victim, earlier := b.receivers[0].Name(), b.receivers[2].Name()
+	seen := b.sniff(evil)
+	var joins atomic.Int64
+	i := b.insider(evil, key, func(i *insider, _ *wire.Box, head wire.Head, datagram []byte) {
+		a, err := wire.OpenAnnouncement(key, head, datagram)
+		if err != nil || joins.Load() >= 200 {
+			return
+		}
+		private, err := ecdh.X25519().GenerateKey(rand.Reader)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		public := private.PublicKey().Bytes()
+		for _, name := range []string{victim, "nobody"} {
+			for _, reason := range []wire.Reason{wire.NoReason, wire.Refused} {
+				j := wire.Joining{Heard: uint16(a.Size), Buffer: 1 << 20, Name: name, Refused: reason}
+				for _, proof := range []wire.Proof{{}, a.Secret.Prove(wire.NameKey(nameSecret, "evil"), a.Public, public, j)} {
+					j.Proof = proof
+					joins.Add(1)
+					_ = i.mouth.Send(a.Secret.JoinAs(uint64(joins.Load()), public, j), a.Sender)
+				}
+			}
+		}
+	})
+	receipts := []<-chan received{b.receive(t.Context(), 0, proves), b.receive(t.Context(), 1, proves), b.receive(t.Context(), 2)}
+	result, err := b.send(t.Context(), asks(earlier), func(c *send.Config) { c.Patience = 3 * time.Second })
+	b.wantComplete(result, err, receipts...)
+	b.wantCopies(0, 1, 2)
+	if len(result.Members) != 3 || joins.Load() == 0 {
+		t.Errorf("%d members after %d JOINs in others' names", len(result.Members), joins.Load())
+	}
+	for _, p := range seen() {
+		if p.to == i.mouth.Addr() {
+			t.Errorf("the sender answered %d bytes", len(p.payload))
+		}
+	}
+}
