@@ -68,7 +68,7 @@ type Replica struct {
 	Name, Node, LAN string
 	State           ReplicaState
 	// Reason is why it failed: no_multicast, no_room, damaged, disk, refused, slow, silent, session_lost,
-	// left, sender_lost, source_failed, canceled or deadline. Detail says it for people.
+	// left, sender_lost, source_failed, revoked, canceled or deadline. Detail says it for people.
 	Reason, Detail string
 	// Bytes is how much it has, Resumed how much of that it had before.
 	Bytes, Resumed uint64

@@ -103,7 +103,7 @@ func (w *worker) sendTo(ctx context.Context, j *job, legs []*leg, i int, key []b
 		Log:      w.log.With("replication", j.sending.GetReplication(), "lan", l.task.GetLan()),
 		Progress: func(p send.Progress) { w.sent(j, legs, i, p) },
 	}, send.Config{
-		Place: place, Key: key, NameKey: func(name string) []byte { return w.nameKey(j, task, name) }, Source: from, Receivers: int(l.task.GetAwaited()), Wait: gathering,
+		Place: place, Key: key, NameKey: func(name string) []byte { return w.nameKey(j, task, name) }, Turn: func() send.Turn { return w.turn(j) }, Source: from, Receivers: int(l.task.GetAwaited()), Wait: gathering,
 		Ceiling: w.ceiling(place.Interface, task.GetMaxBytesPerSecond()), Slow: slow, Patience: silence, Leaves: true,
 		Stay: func() time.Time {
 			w.mu.Lock()
@@ -163,6 +163,13 @@ func (w *worker) nameKey(j *job, task *replicav1.SendTask, name string) []byte {
 		return nil
 	}
 	return wire.NameKey(task.GetNameSecret(), name)
+}
+
+// turn returns what the managers have changed last for a job.
+func (w *worker) turn(j *job) send.Turn {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return j.turn
 }
 
 // expect notes to which LANs replicas were added: their senders stay until those have come. The caller

@@ -12,6 +12,7 @@ import (
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 	"github.com/groupcast/groupcast/sdk"
 	"github.com/groupcast/groupcast/services/replicator/receive"
+	"github.com/groupcast/groupcast/services/replicator/send"
 )
 
 // worker does the tasks that the managers give.
@@ -43,6 +44,7 @@ type job struct {
 	replicas  map[string]uint32    // of each LAN that is sent to
 	stay      map[string]time.Time // until when replicas may come that were added there
 	unproven  []string             // replicas that cannot prove their names
+	turn      send.Turn
 	delivery  *delivery
 	delivers  bool // it is received from session agents
 }
@@ -64,6 +66,7 @@ func (w *worker) assign(tasks *replicav1.Tasks) {
 	w.known = true
 	w.withdraw(tasks.GetCurrent())
 	for _, task := range tasks.GetCurrent() {
+		w.told(w.jobs[task.GetReplication()], task)
 		switch j := w.jobs[task.GetReplication()]; {
 		case w.stopped:
 		case j == nil:
@@ -76,6 +79,18 @@ func (w *worker) assign(tasks *replicav1.Tasks) {
 			w.leaving = append(w.leaving, j)
 			w.begin(task)
 		}
+	}
+}
+
+// told notes the newest key, which a replica says at once that it has, and who has no part any more. The caller has the lock.
+func (w *worker) told(j *job, task *replicav1.Task) {
+	if j == nil {
+		return
+	}
+	j.turn = send.Turn{Key: task.GetKey(), IsKnown: task.GetSend().GetKeyIsKnown(), Out: task.GetSend().GetPutOut()}
+	if said := j.receiving; said != nil && said.GetKeyNumber() != task.GetKeyNumber() {
+		said.KeyNumber = task.GetKeyNumber()
+		w.poke()
 	}
 }
 
@@ -137,6 +152,7 @@ func (w *worker) begin(task *replicav1.Task) {
 		}
 	}
 	w.jobs[id] = j
+	w.told(j, task)
 	w.carry(j, task)
 	leaving := slices.Clone(w.leaving)
 	w.working.Go(func() {

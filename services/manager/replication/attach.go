@@ -135,7 +135,7 @@ func (d *Desk) Register(ctx context.Context, name string, asked *replicav1.Regis
 		incarnation = d.ledger.Next()
 		record := &replicav1.Replicator{
 			Name: name, Incarnation: incarnation, Node: asked.GetNode(), Lans: asked.GetLans(), Labels: asked.GetLabels(),
-			Sources: asked.GetSources(), Targets: asked.GetTargets(), RegisterTime: timestamppb.Now(), ProvesName: asked.GetProvesName(),
+			Sources: asked.GetSources(), Targets: asked.GetTargets(), RegisterTime: timestamppb.Now(), ProvesName: asked.GetProvesName(), TakesKeys: asked.GetTakesKeys(),
 		}
 		encoded, err := proto.Marshal(record)
 		if err != nil {
@@ -227,19 +227,18 @@ func (d *Desk) wakeAll() {
 	d.announce()
 }
 
-// tasks returns all that a replicator has to do, the same whichever manager leads. Who has no
-// part is never told the key.
+// tasks returns all that a replicator has to do, the same whichever manager leads, but for whether all have said that they know
+// the key. Who has no part is never told that.
 func (d *Desk) tasks(name string, incarnation uint64) *replicav1.Tasks {
 	tasks := new(replicav1.Tasks)
 	for _, r := range d.view.Replications(view.Replication.Running) {
 		record := r.GetReplication()
-		task := &replicav1.Task{Replication: r.ID(), Key: r.GetKey()}
+		task := &replicav1.Task{Replication: r.ID(), Key: r.GetKey(), KeyNumber: r.GetKeyNumber()}
 		if record.GetSender() == name && r.GetSenderIncarnation() == incarnation {
 			task.Duty = &replicav1.Task_Send{Send: &replicav1.SendTask{
 				Path: record.GetSpec().GetSourcePath(), Legs: record.GetLegs(), Slow: record.GetSpec().GetSlow(),
 				MaxBytesPerSecond: record.GetSpec().GetMaxBytesPerSecond(), DeliveryGroup: r.GetDeliveryGroup(), DeliverTo: overAgents(record), SkipUnused: record.GetSpec().GetSkipUnused(),
-				DeliverStream: isToDevice(record),
-				NameSecret: r.GetNameSecret(), Unproven: d.unproven(record),
+				DeliverStream: isToDevice(record), NameSecret: r.GetNameSecret(), Unproven: d.unproven(record), KeyIsKnown: d.isKeyKnown(r.ReplicationRecord), PutOut: r.GetPutOut(),
 			}}
 			tasks.Current = append(tasks.Current, task)
 			continue

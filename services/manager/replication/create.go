@@ -108,6 +108,11 @@ func (c *creation) plan(response *replicav1.CreateReplicationResponse) (ledger.P
 		return ledger.Plan{}, err
 	}
 	record := &managerv1.ReplicationRecord{Replication: replication, Key: newKey(), NameSecret: newKey(), SenderIncarnation: sender.GetIncarnation()}
+	for _, replica := range replication.GetReplicas() {
+		if c.desk.isPutOut(record, replica.GetName()) { // already: it is never told the key
+			record.PutOut = append(record.PutOut, replica.GetName())
+		}
+	}
 	encoded, err := proto.Marshal(record)
 	if err != nil {
 		return ledger.Plan{}, fmt.Errorf("encode replication: %w", err)

@@ -161,7 +161,9 @@ func (d *Desk) facts(r view.Replication, now time.Time) facts {
 		groups[leg.GetLan()] = leg.GetGroup()
 	}
 	for _, replica := range record.GetReplicas() {
-		f.replicas = append(f.replicas, d.replicaFacts(p, replica, groups[replica.GetLan()]))
+		one := d.replicaFacts(p, replica, groups[replica.GetLan()])
+		one.putOut = d.isPutOut(r.ReplicationRecord, replica.GetName())
+		f.replicas = append(f.replicas, one)
 	}
 	return f
 }

@@ -31,10 +31,11 @@ const (
 	Disk         = "disk"
 	Refused      = "refused"
 	SessionLost  = "session_lost"
+	Revoked      = "revoked"
 )
 
 // reasons are all of them.
-var reasons = []string{NoMulticast, Damaged, Left, SenderLost, SourceFailed, Canceled, Deadline, Silent, Slow, NoRoom, Disk, Refused, SessionLost}
+var reasons = []string{NoMulticast, Damaged, Left, SenderLost, SourceFailed, Canceled, Deadline, Silent, Slow, NoRoom, Disk, Refused, SessionLost, Revoked}
 
 // replicaReasons are those that a replica can give for itself, senderReasons those that the
 // sender can.

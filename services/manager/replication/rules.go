@@ -56,6 +56,7 @@ type replicaFacts struct {
 	online      time.Time                // since when its stream is open
 	away        time.Time                // since when it is closed
 	left        bool
+	putOut      bool   // its identity was revoked
 	givenUp     string // why the sender has given it up
 	overAgents  bool   // session agents carry it
 	delivered   time.Time
@@ -164,7 +165,7 @@ func (f facts) isMissed(r replicaFacts) bool {
 
 // needsAgents reports whether session agents are to carry it to a replica from now on.
 func (f facts) needsAgents(r replicaFacts) bool {
-	return f.agents && !r.overAgents && !r.left && r.away.IsZero() && (f.isUnheard(r) || f.isMissed(r))
+	return f.agents && !r.overAgents && !r.left && !r.putOut && r.away.IsZero() && (f.isUnheard(r) || f.isMissed(r))
 }
 
 // isUnknown reports whether a replica is waited for no more.
@@ -190,6 +191,8 @@ func (f facts) judge(r replicaFacts) (o outcome, settled bool) {
 		return outcome{state: state}, true
 	case state == replicav1.ReplicaState_REPLICA_STATE_FAILED:
 		return failed(r.report.GetReason(), r.report.GetDetail()), true
+	case r.putOut:
+		return failed(Revoked, "the identity of its replicator was revoked: enroll it with a new join token, and replicate again"), true
 	case r.left:
 		return failed(Left, "its replicator was stopped: start it, and replicate again"), true
 	case !r.away.IsZero():

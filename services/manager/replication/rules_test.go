@@ -103,6 +103,10 @@ func TestOutcome(t *testing.T) {
 		{"for long, while another is waited for", facts{now: after(60), sender: sending, replicas: []replicaFacts{a, away(0)}}, ""},
 		{"away, but it said that it has all", facts{now: after(3), sender: sealed, replicas: []replicaFacts{change(away(1), func(r *replicaFacts) { r.report = hasAll(root) })}}, "u:COMPLETE; ended"},
 
+		{"its identity was revoked", facts{now: after(3), sender: sending, replicas: []replicaFacts{a, change(online("r", receiving()), func(r *replicaFacts) { r.putOut = true })}}, "r:FAILED(revoked)"},
+		{"revoked, it is away, and has left", facts{now: after(3), sender: sending, replicas: []replicaFacts{a, change(away(1), func(r *replicaFacts) { r.putOut, r.left = true, true })}}, "u:FAILED(revoked)"},
+		{"revoked, but it said that it has all", facts{now: after(3), sender: sealed, replicas: []replicaFacts{change(b, func(r *replicaFacts) { r.putOut = true })}}, "b:COMPLETE; ended"},
+
 		{"it hears nothing for a while", facts{now: after(5), sender: sending, replicas: []replicaFacts{online("a", waitingFor())}}, ""},
 		{"it hears nothing within 5 s", facts{now: after(5.1), sender: sending, replicas: []replicaFacts{online("a", waitingFor()), a}}, "a:FAILED(no_multicast)"},
 		{"it came late", facts{now: after(8), sender: sending, replicas: []replicaFacts{change(online("a", nil), func(r *replicaFacts) { r.online = after(4) })}}, ""},
@@ -170,6 +174,7 @@ func TestOutcomeOverAgents(t *testing.T) {
 		{"it has, and has ended", facts{agents: true, now: after(40), sender: done, replicas: []replicaFacts{missed}}, "agents for u"},
 		{"it has, and it is just back", facts{agents: true, now: after(15), sender: sending, replicas: []replicaFacts{change(missed, func(r *replicaFacts) { r.online = after(10.1) })}}, ""},
 		{"it has, of one that says that it has all", facts{agents: true, now: after(15), sender: sending, replicas: []replicaFacts{change(missed, func(r *replicaFacts) { r.report = hasAll(root) })}}, "u:COMPLETE; ended"},
+		{"who was revoked needs none", facts{agents: true, now: after(5), sender: sending, replicas: []replicaFacts{change(unheard, func(r *replicaFacts) { r.putOut = true })}}, "u:FAILED(revoked); ended"},
 		{"who has left needs none", facts{agents: true, now: after(5), sender: sending, replicas: []replicaFacts{change(unheard, func(r *replicaFacts) { r.left = true })}}, "u:FAILED(left); ended"},
 		{"after the deadline nothing begins", facts{agents: true, now: after(5), deadline: after(5), sender: sending, replicas: []replicaFacts{unheard}}, "u:FAILED(no_multicast); ended"},
 		{"it is carried for long", facts{agents: true, now: after(900), sender: nobody, replicas: []replicaFacts{carried}}, ""},

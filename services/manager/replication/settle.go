@@ -32,6 +32,7 @@ func (d *Desk) settle(ctx context.Context, r view.Replication, now time.Time) er
 	d.apply(record, v, now)
 	if !v.ended {
 		d.admit(record.GetReplication())
+		d.rekey(record, f)
 	}
 	if proto.Equal(record, r.ReplicationRecord) {
 		return nil

@@ -17,8 +17,15 @@ import (
 // that does not carry the larger ones is known by that.
 const largerWait = 30 * time.Millisecond
 
-// announced is an announcement.
-type announced struct{ wire.Announced }
+// announced is an announcement, the key that opened it, and all that there are.
+type announced struct {
+	wire.Announced
+	key  []byte
+	keys *keys
+}
+
+// secret returns the session's secret under the newest key, which JOINs come under: it may be another than was heard by now.
+func (a announced) secret() wire.Secret { return a.Secret.Under(a.keys.newest(time.Now())) }
 
 func (a announced) info() object.Info {
 	return object.Info{
@@ -36,9 +43,9 @@ func (a announced) as(config Config, public []byte, j wire.Joining) wire.Joining
 	return j
 }
 
-// listen waits for an announcement that the group's key opens, and for the largest that passes; not of sessions
+// listen waits for an announcement that a key of the group opens, and for the largest that passes; not of sessions
 // that are known to be gone.
-func listen(ctx context.Context, ear *udp.Socket, config Config, gone map[uint32]bool) (announced, error) {
+func listen(ctx context.Context, ear *udp.Socket, config Config, keys *keys, gone map[uint32]bool) (announced, error) {
 	var best announced
 	var until time.Time
 	if config.Await > 0 {
@@ -53,7 +60,7 @@ func listen(ctx context.Context, ear *udp.Socket, config Config, gone map[uint32
 			return best, err
 		}
 		_ = ear.ReceiveOnce(func(datagram []byte, _ netip.AddrPort) {
-			one, ok := announcement(config.Key, datagram)
+			one, ok := announcement(keys, datagram)
 			switch {
 			case !ok || gone[one.Secret.Session()] || best.Size > 0 && one.Secret.Session() != best.Secret.Session():
 			case best.Size == 0:
@@ -74,14 +81,16 @@ func listen(ctx context.Context, ear *udp.Socket, config Config, gone map[uint32
 }
 
 // announcement opens an announcement that can be one.
-func announcement(key, datagram []byte) (announced, bool) {
+func announcement(keys *keys, datagram []byte) (announced, bool) {
 	head, err := wire.ParseHead(datagram)
 	if err != nil || head.Kind != wire.Announce {
 		return announced{}, false
 	}
-	a, err := wire.OpenAnnouncement(key, head, datagram)
-	if err != nil || errors.Is(object.CheckName(a.Name), object.ErrName) {
-		return announced{}, false
+	for _, key := range keys.valid(time.Now()) {
+		a, err := wire.OpenAnnouncement(key, head, datagram)
+		if err == nil && !errors.Is(object.CheckName(a.Name), object.ErrName) {
+			return announced{a, key, keys}, true
+		}
 	}
-	return announced{a}, true
+	return announced{}, false
 }

@@ -25,8 +25,10 @@ func receiving(t *testing.T, length uint64) *replica {
 		t.Fatal(err)
 	}
 	secret := wire.NewSecret(make([]byte, 32), wire.Salt{1})
-	r := &replica{landing: nowhere{}, shape: shape, group: secret.Group()}
-	r.heard.Secret = secret
+	r := &replica{landing: nowhere{}, shape: shape}
+	r.heard.Secret, r.heard.key = secret, make([]byte, 32)
+	r.heard.keys = newKeys(Config{Key: r.heard.key})
+	r.ring = newRing(r.heard)
 	r.blocks = newBlocks(shape, r.landing, &r.stats)
 	r.rules = algo.NewReceiver(shape, 0, maxOpen)
 	r.welcomed = true

@@ -52,7 +52,7 @@ type herald struct {
 
 // say sends a JOIN. What it says of its names and of what it heard is always the same.
 func (h *herald) say(j wire.Joining) {
-	_ = h.mouth.Send(h.heard.Secret.JoinAs(h.number, h.public, h.heard.as(h.config, h.public, j)), h.heard.Sender)
+	_ = h.mouth.Send(h.heard.secret().JoinAs(h.number, h.public, h.heard.as(h.config, h.public, j)), h.heard.Sender)
 	h.number++
 }
 

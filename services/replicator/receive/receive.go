@@ -33,8 +33,10 @@ var (
 // Config is what a replica is told.
 type Config struct {
 	Place multicast.Place
-	// Key is the group's: who has it may send and receive.
-	Key []byte
+	// Key is the group's: who has it may send and receive. Next returns the newest that the managers have made, which may be
+	// another while something is received; nil where there are none.
+	Key  []byte
+	Next func() []byte
 	// Name is what the sender calls this replica by, and LAN where it is. NameKey is what it proves the name with; nil where
 	// senders do not ask for that.
 	Name, LAN string
@@ -127,9 +129,9 @@ func Run(ctx context.Context, env Env, config Config) (Receipt, error) {
 		return Receipt{}, err
 	}
 	defer func() { _ = mouth.Close() }()
-	gone := make(map[uint32]bool)
+	keys, gone := newKeys(config), make(map[uint32]bool)
 	for {
-		heard, err := listen(ctx, ear, config, gone)
+		heard, err := listen(ctx, ear, config, keys, gone)
 		if err != nil {
 			return Receipt{}, err
 		}
@@ -215,10 +217,11 @@ type replica struct {
 	ear    *udp.Socket
 	mouth  *udp.Socket
 	heard  announced
+	secret wire.Secret // under which it joins
 	public []byte
 	up     *wire.Box
 	down   *wire.Box
-	group  *wire.Box
+	ring   *ring
 
 	mu        sync.Mutex
 	welcomed  bool
@@ -250,13 +253,14 @@ func newReplica(env Env, config Config, ear, mouth *udp.Socket, heard announced,
 	if err != nil {
 		return nil, fmt.Errorf("make a key: %w", err)
 	}
-	pair, err := heard.Secret.Pair(private, heard.Public)
+	secret := heard.secret()
+	pair, err := secret.Pair(private, heard.Public)
 	if err != nil {
 		return nil, err
 	}
 	return &replica{
 		env: env, config: config, ear: ear, mouth: mouth, heard: heard, landing: landing, resumed: landing.Offset(),
-		public: private.PublicKey().Bytes(), up: pair.Up(), down: pair.Down(), group: heard.Secret.Group(),
+		secret: secret, public: private.PublicKey().Bytes(), up: pair.Up(), down: pair.Down(), ring: newRing(heard),
 		began: time.Now(), pollHeard: time.Now(),
 	}, nil
 }
@@ -376,7 +380,7 @@ func (r *replica) join() {
 
 // joinAs sends a JOIN that says something. The caller has the lock.
 func (r *replica) joinAs(j wire.Joining) {
-	_ = r.mouth.Send(r.heard.Secret.JoinAs(r.number, r.public, r.heard.as(r.config, r.public, j)), r.heard.Sender)
+	_ = r.mouth.Send(r.secret.JoinAs(r.number, r.public, r.heard.as(r.config, r.public, j)), r.heard.Sender)
 	r.number++
 }
 
@@ -398,6 +402,7 @@ func (r *replica) tick(now time.Time) {
 	if r.rules == nil || r.isOver {
 		return
 	}
+	r.ring.update(now)
 	r.report(now)
 	if r.env.Progress != nil && now.Sub(r.shown) > idle {
 		r.shown = now

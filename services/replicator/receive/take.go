@@ -49,7 +49,7 @@ func (r *replica) another(head wire.Head, datagram []byte) {
 	if !isSilent || head.Kind != wire.Announce {
 		return
 	}
-	other, ok := announcement(r.config.Key, datagram)
+	other, ok := announcement(r.heard.keys, datagram)
 	if ok && other.Name == r.heard.Name && other.Kind == r.heard.Kind && other.Length == r.heard.Length {
 		r.finish(errAgain)
 	}
@@ -57,7 +57,7 @@ func (r *replica) another(head wire.Head, datagram []byte) {
 
 // announced notes that the sender is still there: who came early may have to wait for others.
 func (r *replica) announced(head wire.Head, datagram []byte) error {
-	if _, err := wire.OpenAnnouncement(r.config.Key, head, datagram); err != nil {
+	if _, err := r.ring.open(nil, head, wire.SaltSize+wire.PublicSize, datagram); err != nil {
 		return err
 	}
 	switch {
@@ -82,7 +82,7 @@ func (r *replica) packet(head wire.Head, datagram []byte) error {
 	if isPlaced {
 		to = r.blocks.place(head.Block, index)
 	}
-	payload, err := r.group.Open(to[:0], head, datagram)
+	payload, err := r.ring.open(to[:0], head, 0, datagram)
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (r *replica) landed() {
 }
 
 func (r *replica) control(head wire.Head, datagram []byte) error {
-	payload, err := r.group.Open(r.blocks.scratch[:0], head, datagram)
+	payload, err := r.ring.open(r.blocks.scratch[:0], head, 0, datagram)
 	if err != nil {
 		return err
 	}

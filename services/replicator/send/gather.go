@@ -90,6 +90,7 @@ func (s *session) gather(ctx context.Context) error {
 		next := time.Now().Add(pause)
 		pause = min(2*pause, announceMost)
 		for time.Now().Before(next) {
+			s.turn(time.Now())
 			late := s.config.Wait > 0 && time.Since(begun) >= s.config.Wait
 			if begins, err := s.decide(late); err != nil {
 				return err
@@ -207,6 +208,9 @@ func (s *session) welcome(p *peer) {
 
 // letter sends something to one member. The caller has the lock.
 func (s *session) letter(p *peer, kind wire.Kind, payload []byte) {
+	if p.isOut {
+		return
+	}
 	_ = s.socket.Send(p.down.Seal(nil, wire.Head{Kind: kind, Block: uint32(p.id), Number: p.number}, payload), p.at)
 	p.number++
 }
@@ -237,7 +241,7 @@ func (s *session) take(datagram []byte, from netip.AddrPort) {
 
 // join takes a member in. One that says so again was not heard to be welcomed.
 func (s *session) join(head wire.Head, datagram []byte, from netip.AddrPort) {
-	j, public, err := s.secret.OpenJoin(head, datagram)
+	j, public, secret, err := s.openJoin(head, datagram)
 	if err != nil {
 		return
 	}
@@ -267,11 +271,11 @@ func (s *session) join(head wire.Head, datagram []byte, from netip.AddrPort) {
 	if len(s.joined) >= maxMembers {
 		return
 	}
-	pair, err := s.secret.Pair(s.private, public)
+	pair, err := secret.Pair(s.private, public)
 	if err != nil {
 		return
 	}
-	p := &peer{Joining: j, who: by, at: from, up: pair.Up(), down: pair.Down(), seen: time.Now()}
+	p := &peer{Joining: j, who: by, secret: secret, at: from, up: pair.Up(), down: pair.Down(), seen: time.Now()}
 	if s.rules != nil && int(j.Heard) < s.datagram {
 		s.env.Log.Warn("a receiver came too late for its path to count", "receiver", j.Name, "carries", j.Heard, "datagrams", s.datagram)
 		s.welcome(p) // by which it knows
@@ -343,7 +347,7 @@ func (s *session) report(head wire.Head, datagram []byte) {
 	}
 	p := s.peers[head.Block]
 	payload, err := p.up.Open(nil, head, datagram)
-	if err != nil || head.Number < p.heard {
+	if err != nil || head.Number < p.heard || p.isOut {
 		return
 	}
 	p.heard = head.Number + 1

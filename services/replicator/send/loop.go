@@ -42,6 +42,7 @@ func (s *session) send(ctx context.Context) error {
 	l.run.Bytes = make([]byte, 0, most*s.datagram)
 	defer func() { s.took = time.Since(s.began) }()
 	for ctx.Err() == nil {
+		s.turn(time.Now())
 		s.mu.Lock()
 		d := s.rules.Next(time.Now(), most-len(l.run.Bytes)/s.datagram)
 		s.mu.Unlock()

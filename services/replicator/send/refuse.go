@@ -43,6 +43,9 @@ type who struct {
 
 // identify returns who says something, unless it says a name that it does not prove. The caller has the lock.
 func (s *session) identify(j wire.Joining, public []byte, from netip.AddrPort) (by who, ok bool) {
+	if s.isOut(j.Name) {
+		return who{}, false
+	}
 	var key []byte
 	if s.config.NameKey != nil {
 		key = s.config.NameKey(j.Name)
@@ -50,7 +53,7 @@ func (s *session) identify(j wire.Joining, public []byte, from netip.AddrPort) (
 	switch {
 	case key == nil:
 		return who{j.Name, from.Addr()}, true
-	case s.secret.IsProven(key, s.private.PublicKey().Bytes(), public, j):
+	case s.secrets.current.IsProven(key, s.private.PublicKey().Bytes(), public, j):
 		return who{name: j.Name}, true
 	case !s.hasWarned:
 		s.hasWarned = true // once: there may be any number of them

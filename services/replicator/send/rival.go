@@ -85,7 +85,7 @@ func (s *session) fence(head wire.Head, datagram []byte) {
 	if s.others == nil || s.rival != nil {
 		return
 	}
-	other, err := s.secret.OpenFence(head, datagram)
+	other, err := s.secrets.current.OpenFence(head, datagram)
 	if err == nil && s.yieldsTo(other) {
 		s.rival = &RivalError{Sender: other.Sender.Addr(), Name: other.Name, Length: other.Length, HasBegun: other.HasBegun()}
 		s.stop(s.rival)

@@ -33,6 +33,8 @@ type Config struct {
 	// NameKey returns the key by which who joins under a name has to prove it, or nil where it is believed without. It may be
 	// nil itself: nobody is asked.
 	NameKey func(name string) []byte
+	// Turn returns what the managers have changed since it began. It may be nil.
+	Turn func() Turn
 	// Source is what is replicated.
 	Source Source
 	// Receivers is how many are waited for, those that refuse among them; the first that joins begins it if it is 0.
@@ -145,7 +147,6 @@ type session struct {
 	rivals  rivals      // of the goroutine that hears them
 	stop    context.CancelCauseFunc
 	salt    wire.Salt
-	secret  wire.Secret
 	private *ecdh.PrivateKey
 	group   *wire.Box // of the goroutine that sends
 	network network   // of the same
@@ -157,6 +158,8 @@ type session struct {
 
 	mu       sync.Mutex
 	rival    *RivalError // has had this sender end; it begins nothing any more
+	secrets  secrets
+	out      []string // names of those who have no part any more
 	joined   map[[wire.PublicSize]byte]*peer
 	coming   map[string]time.Time // who still reads what they have, and when that was heard
 	refused  map[who]*refusal
@@ -183,10 +186,12 @@ type peer struct {
 	at     netip.AddrPort
 	up     *wire.Box
 	down   *wire.Box
-	number uint64    // of the next to it alone
-	heard  uint64    // after the highest from it
-	seen   time.Time // when it joined, or said so again, last
-	isOld  bool      // it began anew as another
+	number uint64       // of the next to it alone
+	heard  uint64       // after the highest from it
+	seen   time.Time    // when it joined, or said so again, last
+	isOld  bool         // it began anew as another
+	isOut  bool         // it has no part any more
+	secret *wire.Secret // under which it joined
 }
 
 func newSession(env Env, config Config, socket *udp.Socket) (*session, error) {
@@ -211,8 +216,8 @@ func newSession(env Env, config Config, socket *udp.Socket) (*session, error) {
 	if _, err := rand.Read(s.salt[:]); err != nil {
 		return nil, fmt.Errorf("draw a salt: %w", err)
 	}
-	s.secret = wire.NewSecret(config.Key, s.salt)
-	s.group = s.secret.Group()
+	secret := wire.NewSecret(config.Key, s.salt)
+	s.secrets, s.group = secrets{current: &secret, newest: config.Key}, secret.Group()
 	if s.largest, err = largest(config); err != nil {
 		return nil, err
 	}

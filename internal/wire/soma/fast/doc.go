@@ -20,6 +20,11 @@
 // keys of the session come from that salt: a sender that starts again uses other keys.
 // Every 2^22 numbers the key of a direction is replaced by one derived from its first.
 //
+// While a session goes on, managers may replace the group's key, when somebody who has it is put out. The sender goes
+// on with session and numbers, and seals what is to the group under keys from the new one; a member tries the one that it
+// heard last, and then the others that it was told. JOINs come under the newest. A member's own keys stay as they were
+// when it joined, and so does the key of its JOIN.
+//
 //	kind      direction        key       index, block                payload
 //	ANNOUNCE  sender → group   group     zero                        clear: salt (16), public key (32);
 //	                                                                 sealed: what is replicated; zeros

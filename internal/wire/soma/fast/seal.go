@@ -41,6 +41,9 @@ func NewSecret(group []byte, salt Salt) Secret {
 	return Secret{salt: salt, root: root}
 }
 
+// Under returns the secret of the same session under another key of the group.
+func (s Secret) Under(group []byte) Secret { return NewSecret(group, s.salt) }
+
 // Session is the name of the session.
 func (s Secret) Session() uint32 { return s.salt.Session() }
 

@@ -162,6 +162,14 @@ func clip(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), MaxDetail)], "")
 }
 
+// JoinKey returns the public key that is in a JOIN, clear; zero if it is none.
+func JoinKey(datagram []byte) (public [PublicSize]byte) {
+	if len(datagram) >= headSize+PublicSize {
+		copy(public[:], datagram[headSize:])
+	}
+	return public
+}
+
 // OpenJoin opens a JOIN, and returns the member's public key.
 func (s Secret) OpenJoin(h Head, datagram []byte) (Joining, []byte, error) {
 	size := len(datagram) - Overhead - PublicSize

@@ -325,14 +325,21 @@ type ReplicationRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// With every replica: those that are not final are as they were at the beginning.
 	Replication *v11.Replication `protobuf:"bytes,1,opt,name=replication,proto3" json:"replication,omitempty"`
-	// The replication's key, until it has ended.
+	// The replication's key, until it has ended: the newest, of those that it had.
 	Key []byte `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
 	// The registration of the replicator that sends.
 	SenderIncarnation uint64 `protobuf:"varint,3,opt,name=sender_incarnation,json=senderIncarnation,proto3" json:"sender_incarnation,omitempty"`
 	// The group in which it is delivered to replicas that multicast does not reach. Empty while there is none.
 	DeliveryGroup string `protobuf:"bytes,4,opt,name=delivery_group,json=deliveryGroup,proto3" json:"delivery_group,omitempty"`
 	// What the keys are derived from with which replicas prove their names, until it has ended.
-	NameSecret    []byte `protobuf:"bytes,5,opt,name=name_secret,json=nameSecret,proto3" json:"name_secret,omitempty"`
+	NameSecret []byte `protobuf:"bytes,5,opt,name=name_secret,json=nameSecret,proto3" json:"name_secret,omitempty"`
+	// Which key it is, the first is 0, and when it was made if it is not the first.
+	KeyNumber uint32                 `protobuf:"varint,6,opt,name=key_number,json=keyNumber,proto3" json:"key_number,omitempty"`
+	KeyTime   *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=key_time,json=keyTime,proto3" json:"key_time,omitempty"`
+	// Somebody who has the key was put out.
+	KeyIsDue bool `protobuf:"varint,8,opt,name=key_is_due,json=keyIsDue,proto3" json:"key_is_due,omitempty"`
+	// Replicas whose identities were revoked while it ran, and those that it began without for that.
+	PutOut        []string `protobuf:"bytes,9,rep,name=put_out,json=putOut,proto3" json:"put_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -398,6 +405,34 @@ func (x *ReplicationRecord) GetDeliveryGroup() string {
 func (x *ReplicationRecord) GetNameSecret() []byte {
 	if x != nil {
 		return x.NameSecret
+	}
+	return nil
+}
+
+func (x *ReplicationRecord) GetKeyNumber() uint32 {
+	if x != nil {
+		return x.KeyNumber
+	}
+	return 0
+}
+
+func (x *ReplicationRecord) GetKeyTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.KeyTime
+	}
+	return nil
+}
+
+func (x *ReplicationRecord) GetKeyIsDue() bool {
+	if x != nil {
+		return x.KeyIsDue
+	}
+	return false
+}
+
+func (x *ReplicationRecord) GetPutOut() []string {
+	if x != nil {
+		return x.PutOut
 	}
 	return nil
 }
@@ -483,14 +518,20 @@ const file_groupcast_manager_v1_record_proto_rawDesc = "" +
 	"\x06parent\x18\x02 \x01(\tR\x06parent\x12\x18\n" +
 	"\acluster\x18\x03 \x01(\tR\acluster\x125\n" +
 	"\x17uplink_bytes_per_second\x18\x04 \x01(\x04R\x14uplinkBytesPerSecond\x12\x14\n" +
-	"\x05agent\x18\x05 \x01(\tR\x05agent\"\xeb\x01\n" +
+	"\x05agent\x18\x05 \x01(\tR\x05agent\"\xf8\x02\n" +
 	"\x11ReplicationRecord\x12C\n" +
 	"\vreplication\x18\x01 \x01(\v2!.groupcast.replica.v1.ReplicationR\vreplication\x12\x15\n" +
 	"\x03key\x18\x02 \x01(\fB\x03\x80\x01\x01R\x03key\x12-\n" +
 	"\x12sender_incarnation\x18\x03 \x01(\x04R\x11senderIncarnation\x12%\n" +
 	"\x0edelivery_group\x18\x04 \x01(\tR\rdeliveryGroup\x12$\n" +
 	"\vname_secret\x18\x05 \x01(\fB\x03\x80\x01\x01R\n" +
-	"nameSecret\"i\n" +
+	"nameSecret\x12\x1d\n" +
+	"\n" +
+	"key_number\x18\x06 \x01(\rR\tkeyNumber\x125\n" +
+	"\bkey_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\akeyTime\x12\x1c\n" +
+	"\n" +
+	"key_is_due\x18\b \x01(\bR\bkeyIsDue\x12\x17\n" +
+	"\aput_out\x18\t \x03(\tR\x06putOut\"i\n" +
 	"\rManagerRecord\x125\n" +
 	"\amanager\x18\x01 \x01(\v2\x1b.groupcast.group.v1.ManagerR\amanager\x12!\n" +
 	"\fstore_member\x18\x02 \x01(\tR\vstoreMemberB\xe5\x01\n" +
@@ -529,12 +570,13 @@ var file_groupcast_manager_v1_record_proto_depIdxs = []int32{
 	3,  // 3: groupcast.manager.v1.TreeRecord.nodes:type_name -> groupcast.manager.v1.TreeNode
 	8,  // 4: groupcast.manager.v1.TreeRecord.changes:type_name -> groupcast.group.v1.TreeChange
 	9,  // 5: groupcast.manager.v1.ReplicationRecord.replication:type_name -> groupcast.replica.v1.Replication
-	10, // 6: groupcast.manager.v1.ManagerRecord.manager:type_name -> groupcast.group.v1.Manager
-	7,  // [7:7] is the sub-list for method output_type
-	7,  // [7:7] is the sub-list for method input_type
-	7,  // [7:7] is the sub-list for extension type_name
-	7,  // [7:7] is the sub-list for extension extendee
-	0,  // [0:7] is the sub-list for field type_name
+	7,  // 6: groupcast.manager.v1.ReplicationRecord.key_time:type_name -> google.protobuf.Timestamp
+	10, // 7: groupcast.manager.v1.ManagerRecord.manager:type_name -> groupcast.group.v1.Manager
+	8,  // [8:8] is the sub-list for method output_type
+	8,  // [8:8] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_groupcast_manager_v1_record_proto_init() }

@@ -273,7 +273,9 @@ type Replicator struct {
 	// How many running replications it takes part in.
 	Replications uint32 `protobuf:"varint,10,opt,name=replications,proto3" json:"replications,omitempty"`
 	// It proves its name to senders. Replicators of earlier versions do not.
-	ProvesName    bool `protobuf:"varint,11,opt,name=proves_name,json=provesName,proto3" json:"proves_name,omitempty"`
+	ProvesName bool `protobuf:"varint,11,opt,name=proves_name,json=provesName,proto3" json:"proves_name,omitempty"`
+	// It takes another key while a replication runs. Replicators of earlier versions do not.
+	TakesKeys     bool `protobuf:"varint,12,opt,name=takes_keys,json=takesKeys,proto3" json:"takes_keys,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -381,6 +383,13 @@ func (x *Replicator) GetReplications() uint32 {
 func (x *Replicator) GetProvesName() bool {
 	if x != nil {
 		return x.ProvesName
+	}
+	return false
+}
+
+func (x *Replicator) GetTakesKeys() bool {
+	if x != nil {
+		return x.TakesKeys
 	}
 	return false
 }
@@ -512,7 +521,7 @@ type Replica struct {
 	Lan   string                 `protobuf:"bytes,3,opt,name=lan,proto3" json:"lan,omitempty"`
 	State ReplicaState           `protobuf:"varint,4,opt,name=state,proto3,enum=groupcast.replica.v1.ReplicaState" json:"state,omitempty"`
 	// Why it failed, for programs: no_multicast, no_room, damaged, disk, refused, slow, silent, left,
-	// sender_lost, session_lost, source_failed, canceled, deadline.
+	// sender_lost, session_lost, source_failed, revoked, canceled, deadline.
 	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
 	// The same for people, with what to do.
 	Detail string `protobuf:"bytes,6,opt,name=detail,proto3" json:"detail,omitempty"`
@@ -1479,7 +1488,9 @@ type Registration struct {
 	// after its connection broke, unless a newer one has come.
 	Incarnation uint64 `protobuf:"varint,6,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
 	// It proves its name to senders, where its task has a key for that.
-	ProvesName    bool `protobuf:"varint,7,opt,name=proves_name,json=provesName,proto3" json:"proves_name,omitempty"`
+	ProvesName bool `protobuf:"varint,7,opt,name=proves_name,json=provesName,proto3" json:"proves_name,omitempty"`
+	// It takes another key while a replication runs.
+	TakesKeys     bool `protobuf:"varint,8,opt,name=takes_keys,json=takesKeys,proto3" json:"takes_keys,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1559,6 +1570,13 @@ func (x *Registration) GetIncarnation() uint64 {
 func (x *Registration) GetProvesName() bool {
 	if x != nil {
 		return x.ProvesName
+	}
+	return false
+}
+
+func (x *Registration) GetTakesKeys() bool {
+	if x != nil {
+		return x.TakesKeys
 	}
 	return false
 }
@@ -1849,7 +1867,9 @@ type ReceiveReport struct {
 	Reason string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
 	Detail string `protobuf:"bytes,7,opt,name=detail,proto3" json:"detail,omitempty"`
 	// While RECEIVING: nothing was heard of the sender for long. Session agents may carry the rest.
-	Unheard       bool `protobuf:"varint,8,opt,name=unheard,proto3" json:"unheard,omitempty"`
+	Unheard bool `protobuf:"varint,8,opt,name=unheard,proto3" json:"unheard,omitempty"`
+	// Which key it was told last.
+	KeyNumber     uint32 `protobuf:"varint,9,opt,name=key_number,json=keyNumber,proto3" json:"key_number,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1938,6 +1958,13 @@ func (x *ReceiveReport) GetUnheard() bool {
 		return x.Unheard
 	}
 	return false
+}
+
+func (x *ReceiveReport) GetKeyNumber() uint32 {
+	if x != nil {
+		return x.KeyNumber
+	}
+	return 0
 }
 
 // ControlResponse answers each message, and says what the replicator has to do.
@@ -2070,13 +2097,16 @@ func (x *Tasks) GetCurrent() []*Task {
 type Task struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	Replication string                 `protobuf:"bytes,1,opt,name=replication,proto3" json:"replication,omitempty"`
-	// The replication's own key: who has it may send and receive. It must not be written anywhere.
+	// The replication's own key: who has it may send and receive. It must not be written anywhere. While the replication
+	// runs it is replaced when the identity of somebody who has it is revoked.
 	Key []byte `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
 	// Types that are valid to be assigned to Duty:
 	//
 	//	*Task_Send
 	//	*Task_Receive
-	Duty          isTask_Duty `protobuf_oneof:"duty"`
+	Duty isTask_Duty `protobuf_oneof:"duty"`
+	// Which key it is: the first is 0.
+	KeyNumber     uint32 `protobuf:"varint,5,opt,name=key_number,json=keyNumber,proto3" json:"key_number,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2150,6 +2180,13 @@ func (x *Task) GetReceive() *ReceiveTask {
 	return nil
 }
 
+func (x *Task) GetKeyNumber() uint32 {
+	if x != nil {
+		return x.KeyNumber
+	}
+	return 0
+}
+
 type isTask_Duty interface {
 	isTask_Duty()
 }
@@ -2183,7 +2220,11 @@ type SendTask struct {
 	// Empty in a replication that began under managers of an earlier version: nobody has to prove a name.
 	NameSecret []byte `protobuf:"bytes,9,opt,name=name_secret,json=nameSecret,proto3" json:"name_secret,omitempty"`
 	// Replicas of an earlier version, which cannot: they are believed without.
-	Unproven      []string `protobuf:"bytes,10,rep,name=unproven,proto3" json:"unproven,omitempty"`
+	Unproven []string `protobuf:"bytes,10,rep,name=unproven,proto3" json:"unproven,omitempty"`
+	// All replicas have said that they have the key: packets can be sealed with it. Without that they are after 2 s.
+	KeyIsKnown bool `protobuf:"varint,11,opt,name=key_is_known,json=keyIsKnown,proto3" json:"key_is_known,omitempty"`
+	// Replicas whose identities were revoked: they have no part any more.
+	PutOut        []string `protobuf:"bytes,12,rep,name=put_out,json=putOut,proto3" json:"put_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2284,6 +2325,20 @@ func (x *SendTask) GetNameSecret() []byte {
 func (x *SendTask) GetUnproven() []string {
 	if x != nil {
 		return x.Unproven
+	}
+	return nil
+}
+
+func (x *SendTask) GetKeyIsKnown() bool {
+	if x != nil {
+		return x.KeyIsKnown
+	}
+	return false
+}
+
+func (x *SendTask) GetPutOut() []string {
+	if x != nil {
+		return x.PutOut
 	}
 	return nil
 }
@@ -2497,7 +2552,7 @@ var File_groupcast_replica_v1_replication_proto protoreflect.FileDescriptor
 
 const file_groupcast_replica_v1_replication_proto_rawDesc = "" +
 	"\n" +
-	"&groupcast/replica/v1/replication.proto\x12\x14groupcast.replica.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe2\x03\n" +
+	"&groupcast/replica/v1/replication.proto\x12\x14groupcast.replica.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x81\x04\n" +
 	"\n" +
 	"Replicator\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
@@ -2512,7 +2567,9 @@ const file_groupcast_replica_v1_replication_proto_rawDesc = "" +
 	"\freplications\x18\n" +
 	" \x01(\rR\freplications\x12\x1f\n" +
 	"\vproves_name\x18\v \x01(\bR\n" +
-	"provesName\x1a9\n" +
+	"provesName\x12\x1d\n" +
+	"\n" +
+	"takes_keys\x18\f \x01(\bR\ttakesKeys\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf5\x02\n" +
@@ -2601,7 +2658,7 @@ const file_groupcast_replica_v1_replication_proto_rawDesc = "" +
 	"\x0eControlRequest\x12H\n" +
 	"\fregistration\x18\x01 \x01(\v2\".groupcast.replica.v1.RegistrationH\x00R\fregistration\x126\n" +
 	"\x06report\x18\x02 \x01(\v2\x1c.groupcast.replica.v1.ReportH\x00R\x06reportB\t\n" +
-	"\amessage\"\xb0\x02\n" +
+	"\amessage\"\xcf\x02\n" +
 	"\fRegistration\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x12\n" +
 	"\x04lans\x18\x02 \x03(\tR\x04lans\x12F\n" +
@@ -2610,7 +2667,9 @@ const file_groupcast_replica_v1_replication_proto_rawDesc = "" +
 	"\atargets\x18\x05 \x03(\tR\atargets\x12 \n" +
 	"\vincarnation\x18\x06 \x01(\x04R\vincarnation\x12\x1f\n" +
 	"\vproves_name\x18\a \x01(\bR\n" +
-	"provesName\x1a9\n" +
+	"provesName\x12\x1d\n" +
+	"\n" +
+	"takes_keys\x18\b \x01(\bR\ttakesKeys\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa1\x01\n" +
@@ -2641,7 +2700,7 @@ const file_groupcast_replica_v1_replication_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04lost\x18\x02 \x01(\x01R\x04lost\x12\x1a\n" +
 	"\bdetached\x18\x03 \x01(\bR\bdetached\x12\x16\n" +
-	"\x06reason\x18\x04 \x01(\tR\x06reason\"\x84\x02\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"\xa3\x02\n" +
 	"\rReceiveReport\x12 \n" +
 	"\vreplication\x18\x01 \x01(\tR\vreplication\x128\n" +
 	"\x05state\x18\x02 \x01(\x0e2\".groupcast.replica.v1.ReplicaStateR\x05state\x12\x14\n" +
@@ -2650,7 +2709,9 @@ const file_groupcast_replica_v1_replication_proto_rawDesc = "" +
 	"\x04root\x18\x05 \x01(\fR\x04root\x12\x16\n" +
 	"\x06reason\x18\x06 \x01(\tR\x06reason\x12\x16\n" +
 	"\x06detail\x18\a \x01(\tR\x06detail\x12\x18\n" +
-	"\aunheard\x18\b \x01(\bR\aunheard\"\xa6\x02\n" +
+	"\aunheard\x18\b \x01(\bR\aunheard\x12\x1d\n" +
+	"\n" +
+	"key_number\x18\t \x01(\rR\tkeyNumber\"\xa6\x02\n" +
 	"\x0fControlResponse\x12;\n" +
 	"\x05state\x18\x01 \x01(\x0e2%.groupcast.replica.v1.ReplicatorStateR\x05state\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12B\n" +
@@ -2658,13 +2719,15 @@ const file_groupcast_replica_v1_replication_proto_rawDesc = "" +
 	"\x05tasks\x18\x04 \x01(\v2\x1b.groupcast.replica.v1.TasksR\x05tasks\x12=\n" +
 	"\fmanager_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\vmanagerTime\"=\n" +
 	"\x05Tasks\x124\n" +
-	"\acurrent\x18\x01 \x03(\v2\x1a.groupcast.replica.v1.TaskR\acurrent\"\xbc\x01\n" +
+	"\acurrent\x18\x01 \x03(\v2\x1a.groupcast.replica.v1.TaskR\acurrent\"\xdb\x01\n" +
 	"\x04Task\x12 \n" +
 	"\vreplication\x18\x01 \x01(\tR\vreplication\x12\x15\n" +
 	"\x03key\x18\x02 \x01(\fB\x03\x80\x01\x01R\x03key\x124\n" +
 	"\x04send\x18\x03 \x01(\v2\x1e.groupcast.replica.v1.SendTaskH\x00R\x04send\x12=\n" +
-	"\areceive\x18\x04 \x01(\v2!.groupcast.replica.v1.ReceiveTaskH\x00R\areceiveB\x06\n" +
-	"\x04duty\"\x85\x03\n" +
+	"\areceive\x18\x04 \x01(\v2!.groupcast.replica.v1.ReceiveTaskH\x00R\areceive\x12\x1d\n" +
+	"\n" +
+	"key_number\x18\x05 \x01(\rR\tkeyNumberB\x06\n" +
+	"\x04duty\"\xc0\x03\n" +
 	"\bSendTask\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12-\n" +
 	"\x04legs\x18\x02 \x03(\v2\x19.groupcast.replica.v1.LegR\x04legs\x125\n" +
@@ -2679,7 +2742,10 @@ const file_groupcast_replica_v1_replication_proto_rawDesc = "" +
 	"\vname_secret\x18\t \x01(\fB\x03\x80\x01\x01R\n" +
 	"nameSecret\x12\x1a\n" +
 	"\bunproven\x18\n" +
-	" \x03(\tR\bunproven\"\xcd\x01\n" +
+	" \x03(\tR\bunproven\x12 \n" +
+	"\fkey_is_known\x18\v \x01(\bR\n" +
+	"keyIsKnown\x12\x17\n" +
+	"\aput_out\x18\f \x03(\tR\x06putOut\"\xcd\x01\n" +
 	"\vReceiveTask\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x10\n" +
 	"\x03lan\x18\x02 \x01(\tR\x03lan\x12\x14\n" +
