@@ -144,7 +144,7 @@ func (d *draft) compareFrom(from, a, b int) int {
 
 // compareGateways orders the agents of a cluster: the better gateway first.
 func (d *draft) compareGateways(c *cluster, ingress, a, b int) int {
-	stronger := cmp.Compare(d.at(b).node.capacity(), d.at(a).node.capacity())
+	stronger := cmp.Compare(d.at(b).node.Capacity(), d.at(a).node.Capacity())
 	if d.byLatency {
 		stronger = 0
 	}

@@ -102,7 +102,7 @@ func (t *Tree) homes(order []int) []int {
 // one would hold up all clusters that it feeds.
 func (d *draft) spareWeak() {
 	for _, c := range d.clusters {
-		strongest, weakest := d.at(c.agents[0]).node.capacity(), d.at(c.agents[len(c.agents)-1]).node.capacity()
+		strongest, weakest := d.at(c.agents[0]).node.Capacity(), d.at(c.agents[len(c.agents)-1]).node.Capacity()
 		c.extra = rank(d.bound.FanOut == 0 && d.allowed(c.agents[0], d.limit) == 1 && weakest < strongest/2)
 	}
 }
@@ -167,7 +167,7 @@ func (d *draft) byGatewayOrder(ingress int) func(a, b *cluster) int {
 		return cmp.Or(
 			rank(b.wanted)-rank(a.wanted),
 			cmp.Compare(d.hop(ingress, a.agents[0]), d.hop(ingress, b.agents[0])),
-			cmp.Compare(gateB.node.capacity(), gateA.node.capacity()),
+			cmp.Compare(gateB.node.Capacity(), gateA.node.Capacity()),
 			cmp.Compare(b.needs(), a.needs()),
 			d.compareOrder(a.agents[0], b.agents[0]),
 		)

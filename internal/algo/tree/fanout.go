@@ -56,6 +56,28 @@ func (l Load) time(fanOut, agents int, uplink uint64) time.Duration {
 	return time.Duration(seconds*float64(time.Second)) + time.Duration(levels(fanOut, agents))*hopTime
 }
 
+// Spread returns how many agents of a cluster are to feed so many members that have none beside them, of at least and at most so many
+// with this uplink: as few as let the last member be done soonest. Each agent more takes a copy, which another feeds, and spares
+// the others some. Of a load of which nothing is known none is to feed more than suits that.
+func (l Load) Spread(members, least, most int, uplink uint64) int {
+	best := max(least, 1)
+	for agents := best + 1; agents <= most; agents++ {
+		if l.among(members, agents, uplink) < l.among(members, best, uplink) {
+			best = agents
+		}
+	}
+	return best
+}
+
+// among returns how long the load takes to the last of so many members that share some agents, each of which feeds the next.
+func (l Load) among(members, agents int, uplink uint64) time.Duration {
+	copies := (members + agents - 1 + agents - 1) / agents
+	if l.Bytes > 0 {
+		return l.time(copies, 1, uplink) + time.Duration(agents-1)*hopTime
+	}
+	return time.Duration(max(copies, Bound{Load: l}.fanOut(agents, uplink)))
+}
+
 // levels returns how deep a tree of so many nodes is.
 func levels(fanOut, nodes int) int {
 	deep := 0
@@ -72,7 +94,7 @@ func (t *Tree) allowed(at, ordinary int) int {
 	if t.bound.FanOut > 0 {
 		return ordinary
 	}
-	suits := float64(ordinary) * float64(t.at(at).node.capacity()) / float64(t.ordinary)
+	suits := float64(ordinary) * float64(t.at(at).node.Capacity()) / float64(t.ordinary)
 	return int(min(max(suits, 1), float64(max(mostFanOut, ordinary))))
 }
 
@@ -87,7 +109,7 @@ func relays(nodes []Node) (agents int, uplink uint64) {
 	var uplinks []uint64
 	for _, node := range nodes {
 		if node.Kind == Agent {
-			uplinks = append(uplinks, node.capacity())
+			uplinks = append(uplinks, node.Capacity())
 		}
 	}
 	if len(uplinks) == 0 {

@@ -90,3 +90,33 @@ func TestChains(t *testing.T) {
 	}
 	wantGolden(t, "chain-equal", build(t, "m-node-0000", nodes, tree.Bound{RTT: rtt, Load: load}))
 }
+
+// As few agents as let the last member be done soonest: who feeds the next takes a copy for that, and so two members are not
+// worth a second one.
+func TestSpread(t *testing.T) {
+	const gigabit = 125_000_000
+	large := tree.Load{Bytes: 1 << 30}
+	for _, tt := range []struct {
+		what                 string
+		load                 tree.Load
+		members, least, most int
+		want                 int
+	}{
+		{"two members", large, 2, 1, 9, 1},
+		{"three: two copies and two instead of three", large, 3, 1, 9, 2},
+		{"four: with three agents none feeds more than two", large, 4, 1, 9, 3},
+		{"sixteen", large, 16, 1, 99, 15},
+		{"sixteen, and there are four", large, 16, 1, 4, 4},
+		{"those that take part anyway are enough", large, 4, 5, 9, 5},
+		{"nobody is there yet", large, 1, 0, 9, 1},
+		{"a small object is over before a hop is", tree.Load{Bytes: 10_000}, 16, 1, 9, 1},
+		{"a slow sender: several copies cost nothing", tree.Load{Bytes: 1 << 30, Rate: 10e6}, 12, 1, 9, 1},
+		{"a slow sender, and more copies than fit", tree.Load{Bytes: 1 << 30, Rate: 10e6}, 16, 1, 9, 2},
+		{"of a stream nothing is known", tree.Load{}, 4, 1, 9, 2},
+		{"a slow stream", tree.Load{Rate: 1e6}, 16, 1, 9, 1},
+	} {
+		if got := tt.load.Spread(tt.members, tt.least, tt.most, gigabit); got != tt.want {
+			t.Errorf("%s: %d agents, want %d", tt.what, got, tt.want)
+		}
+	}
+}

@@ -37,7 +37,7 @@ func (r *repair) below(at, depth int, rate uint64) (parents []int) {
 	depths := map[int]int{}
 	for _, parent := range r.parents(at) {
 		path, _ := r.to(parent)
-		if depths[parent] = path.depth; path.depth >= depth && r.at(parent).node.capacity() >= rate {
+		if depths[parent] = path.depth; path.depth >= depth && r.at(parent).node.Capacity() >= rate {
 			parents = append(parents, parent)
 		}
 	}
@@ -72,7 +72,7 @@ func (r *repair) insert(at int, parents []int) error {
 // givesWay tells whether an agent may be fed by another, where its parent was to feed that one.
 func (r *repair) givesWay(child, to int) bool {
 	own := r.home(child) == r.home(to)
-	return r.agent(child) && (own || !r.fedInside(child)) && r.at(child).node.capacity() < r.at(to).node.capacity()
+	return r.agent(child) && (own || !r.fedInside(child)) && r.at(child).node.Capacity() < r.at(to).node.Capacity()
 }
 
 // leaves tells whether a node that was fed inside of another's cluster is not any more.

@@ -36,13 +36,14 @@ type Node struct {
 
 // Stronger orders nodes: the one that belongs higher in a tree first.
 func Stronger(a, b Node) int {
-	return cmp.Or(cmp.Compare(b.capacity(), a.capacity()), cmp.Compare(a.Name, b.Name))
+	return cmp.Or(cmp.Compare(b.Capacity(), a.Capacity()), cmp.Compare(a.Name, b.Name))
 }
 
 // assumedUplink is taken for an agent's where it is not known.
 const assumedUplink = 125_000_000
 
-func (n Node) capacity() uint64 { return cmp.Or(n.Uplink, assumedUplink) }
+// Capacity returns how many bytes per second an agent is taken to send.
+func (n Node) Capacity() uint64 { return cmp.Or(n.Uplink, assumedUplink) }
 
 // Bound is what a tree must keep.
 type Bound struct {

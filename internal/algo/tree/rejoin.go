@@ -31,7 +31,7 @@ func (r *repair) adopt(orphans []int, cluster string) error {
 		return cmp.Or(
 			cmp.Compare(r.turn(a, cluster), r.turn(b, cluster)),
 			rank(r.bringsRoom(b, cluster))-rank(r.bringsRoom(a, cluster)),
-			cmp.Compare(r.at(b).node.capacity(), r.at(a).node.capacity()),
+			cmp.Compare(r.at(b).node.Capacity(), r.at(a).node.Capacity()),
 			cmp.Compare(aside[a], aside[b]),
 			Stronger(r.at(a).node, r.at(b).node),
 		)

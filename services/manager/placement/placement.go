@@ -148,7 +148,7 @@ func stronger(a, b *agentv1.Agent) int {
 }
 
 // choose returns the agents to use: those on the nodes of the sender and the receivers,
-// one for each other cluster that has receivers, the nearest for each receiver of whose
+// one for each other cluster that has receivers, more where they have many to feed, the nearest for each receiver of whose
 // cluster there is none, and one at least.
 func (n Network) choose() []*agentv1.Agent {
 	c := n.begin()
@@ -159,6 +159,7 @@ func (n Network) choose() []*agentv1.Agent {
 			strangers = append(strangers, receiver)
 		}
 	}
+	c.takeHelpers()
 	for _, receiver := range strangers {
 		c.takeNearest(receiver)
 	}
@@ -222,6 +223,46 @@ func (c *chosen) takeOwn(receiver *groupv1.Member) bool {
 		c.take(c.usable[strongest])
 	}
 	return strongest >= 0
+}
+
+// takeHelpers takes more agents of the clusters in which those that are taken have receivers to feed that are not on their nodes:
+// as many as let the last of these be done soonest. A bound on latency leaves no room for that.
+func (c *chosen) takeHelpers() {
+	if c.LatencyBound > 0 {
+		return
+	}
+	crowds := make(map[string]int)
+	for _, receiver := range c.Receivers {
+		if _, has := c.byNode[receiver.GetNode()]; !has {
+			crowds[c.clusterOfMember(receiver, c.byNode)]++
+		}
+	}
+	for cluster, members := range crowds {
+		if cluster == "" || !c.entered[cluster] {
+			continue
+		}
+		taken, rest := c.helpersIn(cluster)
+		if len(rest) > 0 {
+			for _, agent := range rest[:c.Load.Spread(members, taken, taken+len(rest), c.agent(rest[0]).Capacity())-taken] {
+				c.take(agent)
+			}
+		}
+	}
+}
+
+// helpersIn returns how many agents of a cluster are taken, and the others, the strongest first, but for those that have not
+// half as much to give as it.
+func (c *chosen) helpersIn(cluster string) (taken int, rest []*agentv1.Agent) {
+	for _, agent := range c.usable {
+		switch _, is := c.agents[agent.GetName()]; {
+		case c.clusterOf(agent) != cluster:
+		case is:
+			taken++
+		case len(rest) == 0 || c.agent(agent).Capacity() >= c.agent(rest[0]).Capacity()/2:
+			rest = append(rest, agent)
+		}
+	}
+	return taken, rest
 }
 
 // takeNearest takes the agent with the shortest round trip to a receiver of whose cluster there is none, if one was measured.

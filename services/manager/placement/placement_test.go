@@ -100,6 +100,17 @@ var networks = map[string]placement.Network{
 			}
 		},
 	},
+	// Agents that are on nobody's node share what would be too much for one uplink, but for the weak one.
+	"crowd": {
+		Sender: member("s", "", "zone=x"),
+		Receivers: []*groupv1.Member{
+			member("r1", "", "zone=x"), member("r2", "", "zone=x"), member("r3", "", "zone=x"), member("r4", "", "zone=x"), member("r5", "", "zone=y"), member("r6", "", "zone=y"),
+		},
+		Agents: []*agentv1.Agent{
+			agent("a1", "n1", "x", 20e6), agent("a2", "n2", "x", 20e6), agent("a3", "n3", "x", 20e6), agent("a4", "n4", "x", 20e6), agent("a5", "n5", "x", 1e6), agent("b1", "n6", "y", 0), agent("b2", "n7", "y", 0),
+		},
+		Load: tree.Load{Bytes: 200e6},
+	},
 	// An agent and a member of the same name are two nodes, and one that is offline or cannot be dialled is none.
 	"names": {
 		Sender:    member("node-1", "n1"),
