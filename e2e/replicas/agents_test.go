@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/groupcast/groupcast/e2e/lab"
 	"github.com/groupcast/groupcast/e2e/lab/link"
 	"github.com/groupcast/groupcast/internal/testdisk"
@@ -40,7 +42,7 @@ func TestSessionAgentsCarryWhatMulticastDoesNot(t *testing.T) {
 }
 
 // Onto a block device, too: all of one, what a file system uses of one, and a file; in the middle of what came by multicast, and
-// from the beginning. A directory goes onto none.
+// from the beginning, and where a device has its node outside /dev. A directory goes onto none.
 func TestSessionAgentsCarryOntoDevices(t *testing.T) {
 	const size = 24 << 20
 	r := startRacks(t)
@@ -48,7 +50,8 @@ func TestSessionAgentsCarryOntoDevices(t *testing.T) {
 	fill(t, source)
 	to := testdisk.Loop(t, filepath.Join(r.dir, "backing"), size)
 	r.allow(r.store, "--sources="+r.dir+","+source)
-	r.allow(one, "--devices="+to)
+	elsewhere := node(t, to, filepath.Join(t.TempDir(), "volume"))
+	r.allow(one, "--devices="+to+","+elsewhere)
 	r.startAgent(r.replicas[2])
 	replicate := func(from string, flags ...string) *lab.Process {
 		return r.command(append([]string{"replicate", "store:" + from, "--to", to, "--on", "r4", "--serial", filepath.Join(r.dir, "backing")}, flags...)...)
@@ -74,11 +77,34 @@ func TestSessionAgentsCarryOntoDevices(t *testing.T) {
 		must(t, "fsck.ext4", "-f", "-n", to)
 	}
 
+	must(t, "dd", "if=/dev/urandom", "of="+to, "bs=1M", "conv=fsync", "count=24")
+	if said := r.run(0, "replicate", "store:"+source, "--to", elsewhere, "--on", "r4"); !matches(said, "r4 +rack2 +agents +COMPLETE ") {
+		t.Errorf("outside /dev: it said:\n%s", said)
+	}
+	must(t, "cmp", source, to)
+
+	if said := r.run(1, "replicate", "store:"+source, "--to", "/mnt/replicas", "--on", "r4"); !strings.Contains(said, "onto block devices alone") {
+		t.Errorf("a device into a directory: it said:\n%s", said)
+	}
+
 	p = replicate(r.dir)
 	r.must(p.Start())
 	if said := r.wait(1, p); !strings.Contains(said, "is a directory, and goes onto no device") {
 		t.Errorf("it said:\n%s", said)
 	}
+}
+
+// node makes another node of a block device, as Kubernetes makes one in a container.
+func node(t *testing.T, device, path string) string {
+	t.Helper()
+	var stat unix.Stat_t
+	if err := unix.Stat(device, &stat); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mknod(path, unix.S_IFBLK|0o600, int(stat.Rdev)); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // A switch that forgets in the middle who listens, as one does that snoops and hears no querier: session agents carry the

@@ -184,6 +184,37 @@ func TestReplicationGoesOverAgents(t *testing.T) {
 	})
 }
 
+// Session agents carry a stream as long as somebody of those that they carry it to has a block device at the target path, wherever
+// that is: also beside one that has a directory there, which gets its own when the device has it.
+func TestReplicationGoesOverAgentsOntoDevices(t *testing.T) {
+	t.Parallel()
+	access := mustRead(t, managertest.Start(t).Access)
+	newParty(t, access, nil).agent(t, "agent-1", "node-1", "")
+	s := newSite(t, access)
+	sender, directory := s.replicator(t, "s", "rack1"), s.replicator(t, "directory", "rack1")
+	s.devices = []string{"/volumes/data"}
+	device := s.replicator(t, "device", "rack1")
+	begun, err := s.client.Replicate(t.Context(), sdk.ReplicationSpec{SourceNode: "s", SourcePath: "/srv/disk.img", TargetPath: "/volumes/../volumes/data", Selector: "directory,device"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	receiving := &replicav1.ReceiveReport{Replication: begun.ID, State: isReceiving}
+	sender.has(t, begun.ID, "the sender", isTask)
+	sender.sends(&replicav1.SendReport{Replication: begun.ID, Announcing: true, Name: "disk.img", Length: 5, Root: make([]byte, 32)})
+	device.receives(receiving)
+	directory.receives(&replicav1.ReceiveReport{Replication: begun.ID, State: replicav1.ReplicaState_REPLICA_STATE_WAITING})
+	told := sender.has(t, begun.ID, "a delivery to the directory", func(task *replicav1.Task) bool { return len(task.GetSend().GetDeliverTo()) == 1 }).GetSend()
+	if told.GetDeliverStream() {
+		t.Error("a stream is to go to a directory, for another replica that hears the sender has a device")
+	}
+	device.receives(&replicav1.ReceiveReport{Replication: begun.ID, State: isReceiving, Unheard: true})
+	sender.has(t, begun.ID, "a stream to both", func(task *replicav1.Task) bool {
+		return len(task.GetSend().GetDeliverTo()) == 2 && task.GetSend().GetDeliverStream()
+	})
+	device.receives(&replicav1.ReceiveReport{Replication: begun.ID, State: replicav1.ReplicaState_REPLICA_STATE_COMPLETE, Root: make([]byte, 32)})
+	sender.has(t, begun.ID, "no stream to the directory", func(task *replicav1.Task) bool { return !task.GetSend().GetDeliverStream() })
+}
+
 // A sender that is another process by now does not come back: who has it all has it, the others
 // are told. The earlier process is fenced.
 func TestReplicationLosesItsSender(t *testing.T) {

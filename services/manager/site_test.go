@@ -32,7 +32,8 @@ type replicator struct {
 // site is replicators, and the operator who has them replicate.
 type site struct {
 	config  sdk.Config
-	earlier bool // replicators that start are of an earlier version
+	earlier bool     // replicators that start are of an earlier version
+	devices []string // of replicators that start
 	client  *sdk.Client
 	running sync.WaitGroup
 }
@@ -60,7 +61,7 @@ func (s *site) register(t *testing.T, name string, config sdk.Config, lans ...st
 	}
 	t.Cleanup(cancel)
 	registration := &replicav1.Registration{
-		Node: "node-of-" + name, Lans: lans, Labels: map[string]string{"role": "worker"}, Sources: []string{"/srv"}, Targets: []string{"/srv"},
+		Node: "node-of-" + name, Lans: lans, Labels: map[string]string{"role": "worker"}, Sources: []string{"/srv"}, Targets: append([]string{"/srv"}, s.devices...), Devices: s.devices,
 		ProvesName: !s.earlier, TakesKeys: !s.earlier,
 	}
 	s.running.Go(func() {

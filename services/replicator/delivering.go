@@ -24,13 +24,14 @@ const joining = 10 * time.Second
 // delivery is to whom a sender delivers.
 type delivery struct {
 	to      []string      // of the task
-	changed chan struct{} // closed when that changes
+	stream  bool          // of the task: somebody of these has a block device there
+	changed chan struct{} // closed when any of these changes
 }
 
 // carry has a sender deliver to those that its task names. The caller has the lock.
 func (w *worker) carry(j *job, task *replicav1.Task) {
 	part := task.GetSend()
-	if part.GetDeliveryGroup() == "" || j.delivery != nil && slices.Equal(j.delivery.to, part.GetDeliverTo()) {
+	if part.GetDeliveryGroup() == "" || j.delivery != nil && slices.Equal(j.delivery.to, part.GetDeliverTo()) && j.delivery.stream == part.GetDeliverStream() {
 		return
 	}
 	if j.delivery == nil {
@@ -42,7 +43,7 @@ func (w *worker) carry(j *job, task *replicav1.Task) {
 			}
 		})
 	}
-	j.delivery.to = part.GetDeliverTo()
+	j.delivery.to, j.delivery.stream = part.GetDeliverTo(), part.GetDeliverStream()
 	close(j.delivery.changed)
 	j.delivery.changed = make(chan struct{})
 }
@@ -61,7 +62,7 @@ func (w *worker) deliver(j *job, task *replicav1.SendTask) error {
 	defer leave(session)
 	for j.ctx.Err() == nil {
 		w.mu.Lock()
-		to, changed := j.delivery.to, j.delivery.changed
+		to, stream, changed := j.delivery.to, j.delivery.stream, j.delivery.changed
 		open := slices.DeleteFunc(slices.Clone(to), func(name string) bool { return slices.Contains(j.sending.GetDelivered(), name) })
 		w.mu.Unlock()
 		if len(open) == 0 {
@@ -71,7 +72,7 @@ func (w *worker) deliver(j *job, task *replicav1.SendTask) error {
 			}
 			continue
 		}
-		if err := w.deliverTo(j, session, open, path, task); err != nil {
+		if err := w.deliverTo(j, session, open, path, task, stream); err != nil {
 			return err
 		}
 	}
@@ -79,12 +80,12 @@ func (w *worker) deliver(j *job, task *replicav1.SendTask) error {
 }
 
 // deliverTo makes one delivery, and waits for its end.
-func (w *worker) deliverTo(j *job, session *sdk.Session, to []string, path string, task *replicav1.SendTask) error {
+func (w *worker) deliverTo(j *job, session *sdk.Session, to []string, path string, task *replicav1.SendTask, stream bool) error {
 	if awaitMembers(j.ctx, session, to) == 0 {
 		w.note(true, func() { j.sending.Delivered = append(j.sending.Delivered, to...) })
 		return nil
 	}
-	out, end, err := w.offer(j.ctx, session, path, task)
+	out, end, err := w.offer(j.ctx, session, path, task, stream)
 	if err != nil {
 		return err
 	}
@@ -100,9 +101,12 @@ func (w *worker) deliverTo(j *job, session *sdk.Session, to []string, path strin
 }
 
 // offer begins a delivery of what a task names. What it reads is closed by end.
-func (w *worker) offer(ctx context.Context, session *sdk.Session, path string, task *replicav1.SendTask) (out *sdk.Outgoing, end func(), err error) {
+func (w *worker) offer(ctx context.Context, session *sdk.Session, path string, task *replicav1.SendTask, stream bool) (out *sdk.Outgoing, end func(), err error) {
 	options := sendOptions(task)
-	if !task.GetDeliverStream() {
+	if !stream && device.IsDevice(path) {
+		return nil, nil, fmt.Errorf("%s is a block device, which they carry onto block devices alone: name one as the target, or an image file as the source", path)
+	}
+	if !stream {
 		out, err = session.Send(ctx, path, options)
 		return out, func() {}, err
 	}
@@ -183,9 +187,7 @@ func (w *worker) arrive(ctx context.Context, j *job, task *replicav1.ReceiveTask
 		},
 		Progress: w.flow(j),
 	}
-	if device.IsDevice(task.GetPath()) {
-		options.Stream = func(in sdk.Incoming) (sdk.StreamWriter, error) { return w.overwrite(ctx, j, task, in) }
-	} else if options.Into, err = w.places.directory(task.GetPath()); err != nil {
+	if err := w.landAt(ctx, j, task, &options); err != nil {
 		return arrived, err
 	}
 	for wasIn := false; ; {
@@ -206,6 +208,26 @@ func (w *worker) arrive(ctx context.Context, j *job, task *replicav1.ReceiveTask
 			return arrived, ctx.Err()
 		}
 	}
+}
+
+// landAt sets where it lands: on a block device or in a directory.
+func (w *worker) landAt(ctx context.Context, j *job, task *replicav1.ReceiveTask, options *sdk.ReceiveOptions) (err error) {
+	if device.IsDevice(task.GetPath()) {
+		options.Stream = func(in sdk.Incoming) (sdk.StreamWriter, error) { return w.overwrite(ctx, j, task, in) }
+		return nil
+	}
+	options.Stream = func(sdk.Incoming) (sdk.StreamWriter, error) { return nil, noStream(task) }
+	options.Into, err = w.places.directory(task.GetPath())
+	return err
+}
+
+// noStream says why a directory does not get what comes as onto a block device: it would land without its mode, its time and its
+// holes, beside what has its name.
+func noStream(task *replicav1.ReceiveTask) error {
+	if serial := task.GetDeviceSerial(); serial != "" {
+		return fmt.Errorf("%w: %s is no block device, so it has no serial number", errNotAllowed, task.GetPath())
+	}
+	return fmt.Errorf("%w: session agents carry this onto a block device, and %s is a directory here: replicate on its own to replicas that have one, and not to one in /dev", errNotAllowed, task.GetPath())
 }
 
 // first returns what arrives first in a session.

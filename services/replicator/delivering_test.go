@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -79,5 +80,20 @@ func TestOnlyWhatCameIsCounted(t *testing.T) {
 	}
 	if j.receiving.GetResumedBytes() != 1000 {
 		t.Errorf("%d bytes were there before", j.receiving.GetResumedBytes())
+	}
+}
+
+// What comes as onto a block device is not put into a directory, and whoever reads why is told what to do.
+func TestStreamGoesIntoNoDirectory(t *testing.T) {
+	dir := t.TempDir()
+	w := newWorker(slog.New(slog.DiscardHandler), nil, &places{targets: []string{dir}}, nil, nil, "r1")
+	for serial, want := range map[string]string{"": "replicate on its own", "WD-1234": "no serial number"} {
+		options := new(sdk.ReceiveOptions)
+		if err := w.landAt(t.Context(), new(job), &replicav1.ReceiveTask{Path: dir, DeviceSerial: serial}, options); err != nil || options.Into != dir {
+			t.Fatalf("into %q, %v", options.Into, err)
+		}
+		if to, err := options.Stream(sdk.Incoming{}); to != nil || !errors.Is(err, errNotAllowed) || !strings.Contains(err.Error(), want) {
+			t.Errorf("it goes to %v, %v; want %q", to, err, want)
+		}
 	}
 }

@@ -100,6 +100,7 @@ func checkRegistration(asked *replicav1.Registration) error {
 	problems.That(len(asked.GetLans()) > 0 && len(asked.GetLans()) <= maxItems, "lans", "has %d items: want 1 to %d", len(asked.GetLans()), maxItems)
 	problems.That(len(asked.GetLabels()) <= maxItems, "labels", "has %d items: at most %d", len(asked.GetLabels()), maxItems)
 	problems.That(len(asked.GetSources()) <= maxItems && len(asked.GetTargets()) <= maxItems, "targets", "of them and of sources there can be %d", maxItems)
+	problems.That(len(asked.GetDevices()) <= maxItems, "devices", "has %d items: at most %d", len(asked.GetDevices()), maxItems)
 	if err := problems.Err(); err != nil {
 		return err
 	}
@@ -110,7 +111,7 @@ func checkRegistration(asked *replicav1.Registration) error {
 		problems.That(key != "" && len(key) <= maxWord && len(value) <= maxWord && !strings.ContainsAny(key+value, ",="), "labels",
 			"%.80q: keys have 1 to %d characters, values up to as many, none of them a comma or =", key, maxWord)
 	}
-	for _, path := range slices.Concat(asked.GetSources(), asked.GetTargets()) {
+	for _, path := range slices.Concat(asked.GetSources(), asked.GetTargets(), asked.GetDevices()) {
 		problems.That(len(path) <= maxText, "targets", "a path is longer than %d bytes", maxText)
 	}
 	return problems.Err()
@@ -135,7 +136,7 @@ func (d *Desk) Register(ctx context.Context, name string, asked *replicav1.Regis
 		incarnation = d.ledger.Next()
 		record := &replicav1.Replicator{
 			Name: name, Incarnation: incarnation, Node: asked.GetNode(), Lans: asked.GetLans(), Labels: asked.GetLabels(),
-			Sources: asked.GetSources(), Targets: asked.GetTargets(), RegisterTime: timestamppb.Now(), ProvesName: asked.GetProvesName(), TakesKeys: asked.GetTakesKeys(),
+			Sources: asked.GetSources(), Targets: asked.GetTargets(), Devices: asked.GetDevices(), RegisterTime: timestamppb.Now(), ProvesName: asked.GetProvesName(), TakesKeys: asked.GetTakesKeys(),
 		}
 		encoded, err := proto.Marshal(record)
 		if err != nil {
@@ -238,7 +239,7 @@ func (d *Desk) tasks(name string, incarnation uint64) *replicav1.Tasks {
 			task.Duty = &replicav1.Task_Send{Send: &replicav1.SendTask{
 				Path: record.GetSpec().GetSourcePath(), Legs: record.GetLegs(), Slow: record.GetSpec().GetSlow(),
 				MaxBytesPerSecond: record.GetSpec().GetMaxBytesPerSecond(), DeliveryGroup: r.GetDeliveryGroup(), DeliverTo: overAgents(record), SkipUnused: record.GetSpec().GetSkipUnused(),
-				DeliverStream: isToDevice(record), NameSecret: r.GetNameSecret(), Unproven: d.unproven(record), KeyIsKnown: d.isKeyKnown(r.ReplicationRecord), PutOut: r.GetPutOut(),
+				DeliverStream: d.isToDevice(record), NameSecret: r.GetNameSecret(), Unproven: d.unproven(record), KeyIsKnown: d.isKeyKnown(r.ReplicationRecord), PutOut: r.GetPutOut(),
 			}}
 			tasks.Current = append(tasks.Current, task)
 			continue

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -28,9 +29,18 @@ func (d *Desk) canDeliver() bool {
 	return len(agents) > 0
 }
 
-// isToDevice reports whether a replication overwrites block devices: session agents carry a stream there.
-func isToDevice(r *replicav1.Replication) bool {
-	return r.GetSpec().GetDeviceSerial() != "" || strings.HasPrefix(r.GetSpec().GetTargetPath(), "/dev/")
+// isToDevice reports whether session agents carry a replication onto block devices now, and so as a stream. A path in /dev is
+// one, by whatever link, and also at replicators of earlier versions, which do not tell their devices from their directories.
+func (d *Desk) isToDevice(r *replicav1.Replication) bool {
+	target := r.GetSpec().GetTargetPath()
+	if r.GetSpec().GetDeviceSerial() != "" || strings.HasPrefix(target, "/dev/") {
+		return true
+	}
+	return slices.ContainsFunc(r.GetReplicas(), func(replica *replicav1.Replica) bool {
+		known, _ := d.view.Replicator(replica.GetName())
+		isCarried := replica.GetOverAgents() && replica.GetState() == replicav1.ReplicaState_REPLICA_STATE_WAITING
+		return isCarried && slices.Contains(known.GetDevices(), path.Clean(target))
+	})
 }
 
 // reroute has session agents carry it to some replicas from now on.

@@ -275,7 +275,9 @@ type Replicator struct {
 	// It proves its name to senders. Replicators of earlier versions do not.
 	ProvesName bool `protobuf:"varint,11,opt,name=proves_name,json=provesName,proto3" json:"proves_name,omitempty"`
 	// It takes another key while a replication runs. Replicators of earlier versions do not.
-	TakesKeys     bool `protobuf:"varint,12,opt,name=takes_keys,json=takesKeys,proto3" json:"takes_keys,omitempty"`
+	TakesKeys bool `protobuf:"varint,12,opt,name=takes_keys,json=takesKeys,proto3" json:"takes_keys,omitempty"`
+	// Which of its targets are block devices. Replicators of earlier versions do not say so.
+	Devices       []string `protobuf:"bytes,13,rep,name=devices,proto3" json:"devices,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -392,6 +394,13 @@ func (x *Replicator) GetTakesKeys() bool {
 		return x.TakesKeys
 	}
 	return false
+}
+
+func (x *Replicator) GetDevices() []string {
+	if x != nil {
+		return x.Devices
+	}
+	return nil
 }
 
 // ReplicationSpec says what is replicated to whom.
@@ -1490,7 +1499,9 @@ type Registration struct {
 	// It proves its name to senders, where its task has a key for that.
 	ProvesName bool `protobuf:"varint,7,opt,name=proves_name,json=provesName,proto3" json:"proves_name,omitempty"`
 	// It takes another key while a replication runs.
-	TakesKeys     bool `protobuf:"varint,8,opt,name=takes_keys,json=takesKeys,proto3" json:"takes_keys,omitempty"`
+	TakesKeys bool `protobuf:"varint,8,opt,name=takes_keys,json=takesKeys,proto3" json:"takes_keys,omitempty"`
+	// Which of its targets are block devices.
+	Devices       []string `protobuf:"bytes,9,rep,name=devices,proto3" json:"devices,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1579,6 +1590,13 @@ func (x *Registration) GetTakesKeys() bool {
 		return x.TakesKeys
 	}
 	return false
+}
+
+func (x *Registration) GetDevices() []string {
+	if x != nil {
+		return x.Devices
+	}
+	return nil
 }
 
 // Report says how the replications stand that the replicator has tasks in, those that ended
@@ -2214,7 +2232,7 @@ type SendTask struct {
 	DeliveryGroup string   `protobuf:"bytes,5,opt,name=delivery_group,json=deliveryGroup,proto3" json:"delivery_group,omitempty"`
 	DeliverTo     []string `protobuf:"bytes,6,rep,name=deliver_to,json=deliverTo,proto3" json:"deliver_to,omitempty"`
 	SkipUnused    bool     `protobuf:"varint,7,opt,name=skip_unused,json=skipUnused,proto3" json:"skip_unused,omitempty"`
-	// It is delivered as a stream: onto block devices.
+	// It is delivered as a stream: some of deliver_to have a block device at the target path.
 	DeliverStream bool `protobuf:"varint,8,opt,name=deliver_stream,json=deliverStream,proto3" json:"deliver_stream,omitempty"`
 	// What the keys are derived from with which replicas prove their names. It must not be written anywhere.
 	// Empty in a replication that began under managers of an earlier version: nobody has to prove a name.
@@ -2552,7 +2570,7 @@ var File_groupcast_replica_v1_replication_proto protoreflect.FileDescriptor
 
 const file_groupcast_replica_v1_replication_proto_rawDesc = "" +
 	"\n" +
-	"&groupcast/replica/v1/replication.proto\x12\x14groupcast.replica.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x81\x04\n" +
+	"&groupcast/replica/v1/replication.proto\x12\x14groupcast.replica.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9b\x04\n" +
 	"\n" +
 	"Replicator\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
@@ -2569,7 +2587,8 @@ const file_groupcast_replica_v1_replication_proto_rawDesc = "" +
 	"\vproves_name\x18\v \x01(\bR\n" +
 	"provesName\x12\x1d\n" +
 	"\n" +
-	"takes_keys\x18\f \x01(\bR\ttakesKeys\x1a9\n" +
+	"takes_keys\x18\f \x01(\bR\ttakesKeys\x12\x18\n" +
+	"\adevices\x18\r \x03(\tR\adevices\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf5\x02\n" +
@@ -2658,7 +2677,7 @@ const file_groupcast_replica_v1_replication_proto_rawDesc = "" +
 	"\x0eControlRequest\x12H\n" +
 	"\fregistration\x18\x01 \x01(\v2\".groupcast.replica.v1.RegistrationH\x00R\fregistration\x126\n" +
 	"\x06report\x18\x02 \x01(\v2\x1c.groupcast.replica.v1.ReportH\x00R\x06reportB\t\n" +
-	"\amessage\"\xcf\x02\n" +
+	"\amessage\"\xe9\x02\n" +
 	"\fRegistration\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x12\n" +
 	"\x04lans\x18\x02 \x03(\tR\x04lans\x12F\n" +
@@ -2669,7 +2688,8 @@ const file_groupcast_replica_v1_replication_proto_rawDesc = "" +
 	"\vproves_name\x18\a \x01(\bR\n" +
 	"provesName\x12\x1d\n" +
 	"\n" +
-	"takes_keys\x18\b \x01(\bR\ttakesKeys\x1a9\n" +
+	"takes_keys\x18\b \x01(\bR\ttakesKeys\x12\x18\n" +
+	"\adevices\x18\t \x03(\tR\adevices\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa1\x01\n" +
