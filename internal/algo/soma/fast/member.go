@@ -80,13 +80,18 @@ func (m *member) tell(passed, came uint64) (share float64, told bool) {
 }
 
 // total is which part of all that was sent since its first answer did not come, as far as it has told: also of what was sent
-// while it was silent, which nobody is slowed down by. What was sent before it could count is in neither.
-func (m *member) total() float64 {
-	if m.passed == 0 {
+// while it was silent, which nobody is slowed down by. Of one that is silent now, or was given up, nothing is taken to come
+// until it tells so. What was sent before it could count is in neither.
+func (m *member) total(next uint64) float64 {
+	passed := m.passed
+	if m.answered > 0 && (m.outcome == Running && m.isSilent || m.outcome == Unknown && !m.left) {
+		passed = max(passed, next-min(next, m.first))
+	}
+	if passed == 0 {
 		return 0
 	}
 	came := m.received - min(m.received, m.firstReceived)
-	return 1 - float64(min(came, m.passed))/float64(m.passed)
+	return 1 - float64(min(came, passed))/float64(passed)
 }
 
 // shortest is the shortest round trip of late.

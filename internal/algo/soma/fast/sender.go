@@ -186,7 +186,7 @@ func (s *Sender) Seal(root [wire.RootSize]byte) {
 func (s *Sender) Member(id ID) Status {
 	m := s.members[id]
 	return Status{
-		Outcome: m.outcome, Reason: m.reason, Root: m.root, Blocks: m.frontier, Lost: m.total(),
+		Outcome: m.outcome, Reason: m.reason, Root: m.root, Blocks: m.frontier, Lost: m.total(s.next),
 		Wait: m.waits, Detached: m.detached, Silent: m.isSilent,
 	}
 }

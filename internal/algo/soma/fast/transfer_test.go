@@ -235,6 +235,26 @@ func TestCutOffMemberGoesOn(t *testing.T) {
 	}
 }
 
+// What is sent while a member is cut off is lost to it, whether it comes back or not: at once, and when it was given up.
+func TestCutOffForGoodIsLost(t *testing.T) {
+	n := begin(t, setting{length: 30e6, members: 3, uplink: cable{rate: mbit100, queue: 200}, cable: lan(mbit100), seed: 19})
+	n.run(500 * time.Millisecond)
+	n.members[0].cable.cut = true
+	for _, step := range []struct {
+		runs time.Duration
+		want fast.Outcome
+	}{{5 * time.Second, fast.Running}, {time.Minute, fast.Unknown}} {
+		n.run(step.runs)
+		// Of 2.5 s it had 0.5 s.
+		if m := n.sender.Member(0); m.Outcome != step.want || m.Lost < 0.6 || m.Lost > 0.95 {
+			t.Errorf("after %v it is %v, and %.3f of what was sent was lost to it", step.runs, m.Outcome, m.Lost)
+		}
+	}
+	if lost := n.sender.Member(1).Lost; lost > 0.01 {
+		t.Errorf("another lost %.3f of what was sent", lost)
+	}
+}
+
 // P3: UNKNOWN never counts as success: one that dies is given up after the patience.
 func TestDeadMemberIsUnknown(t *testing.T) {
 	n := begin(t, setting{length: 10e6, members: 3, uplink: cable{rate: mbit100, queue: 200}, cable: lan(mbit100), seed: 8})
