@@ -40,6 +40,8 @@ func TestCalledWrongly(t *testing.T) {
 		{[]string{"send"}, nil, "accepts 1 arg(s)"},
 		{[]string{"sendd"}, nil, `unknown command "sendd"`},
 		{[]string{"receive", "here"}, nil, "here"},
+		{[]string{"send", filepath.Join(dir, "missing"), "--lan", "lo"}, nil, "missing: no such file"},
+		{[]string{"send", filepath.Join(dir, "missing"), "--lan", "lo", "--profile", "paper", "--group", "239.7.7.7:7431"}, nil, "missing: no such file"},
 		{sending, []string{"--group", "10.0.0.1:5"}, "--group 10.0.0.1:5"},
 		{sending, []string{"--group", "239.7.7.7"}, "--group 239.7.7.7"},
 		{sending, []string{"--datagram", "100"}, "1232 to 8972"},

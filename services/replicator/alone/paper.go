@@ -123,7 +123,7 @@ func sendFrom(ctx context.Context, by paper.Sender, path string) (paper.Sent, er
 	}
 	from, err := os.Open(path)
 	if err != nil {
-		return paper.Sent{}, err
+		return paper.Sent{}, usageError{err}
 	}
 	defer func() { _ = from.Close() }()
 	return by.SendFile(ctx, from)

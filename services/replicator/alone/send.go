@@ -119,7 +119,7 @@ func (a *app) send(ctx context.Context, s *sending, path string) error {
 	}
 	from, err := s.open(ctx, path)
 	if err != nil {
-		return err
+		return usageError{err} // as of groupcast push
 	}
 	defer func() { _ = from.Close() }()
 	if made {
