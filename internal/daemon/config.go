@@ -41,7 +41,7 @@ var errVersion = errors.New("version asked for")
 
 // Load fills config, which holds its defaults, from the YAML file named by
 // --config or the environment, then from the environment, then from flags. It
-// reports whether --print-config was given.
+// reports whether --print-config was given, also with an error if what is read has values that nothing can start with.
 func Load(service string, config Config, args, environ []string) (printConfig bool, err error) {
 	settings := fields(reflect.ValueOf(config), nil)
 	env := environment(environ)

@@ -95,6 +95,11 @@ const garbagePercent = 50
 // Execute runs the process with these arguments and returns its exit status.
 func (p Process[C]) Execute(args, environ []string, stdout, stderr io.Writer) int {
 	printConfig, err := Load(p.Service, p.Config, args, environ)
+	if printConfig { // also of what cannot start: that is what it is looked at for
+		if status := p.answer(Print(p.Config), stdout, stderr); status != 0 || err == nil {
+			return status
+		}
+	}
 	switch {
 	case errors.Is(err, pflag.ErrHelp):
 		return p.answer(Usage(p.Service, p.Config), stdout, stderr)
@@ -105,8 +110,6 @@ func (p Process[C]) Execute(args, environ []string, stdout, stderr io.Writer) in
 	case err != nil:
 		fmt.Fprintf(stderr, "groupcast-%s: %s\n", p.Service, oneLine(err))
 		return 2
-	case printConfig:
-		return p.answer(Print(p.Config), stdout, stderr)
 	}
 	if _, chosen := environment(environ)["GOGC"]; !chosen {
 		debug.SetGCPercent(garbagePercent)

@@ -44,6 +44,7 @@ func TestExitStatus(t *testing.T) {
 		{"short help", []string{"-h"}, fails, 0, "--store-data-dir", ""},
 		{"version", []string{"--version"}, fails, 0, "groupcast-test ", ""},
 		{"printed", []string{"--print-config", "--name=x"}, fails, 0, "\nname: x\n", ""},
+		{"printed, of what cannot start", []string{"--print-config", "--workers=0", "--name=x"}, works, 2, "\nname: x\n", "groupcast-test: workers is 0"},
 		{"its schema", []string{"--print-schema"}, fails, 0, `"title": "Configuration of groupcast-test"`, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
