@@ -129,6 +129,7 @@ func TestRefusalsAreToldToTheSender(t *testing.T) {
 	said := a.send(3, "--receivers", "2")
 	a.want(said, `^receiver1 .* COMPLETE .*`, `^receiver2 +[0-9.]+ +FAILED +0 B +0.00% +no_room: .*are needed$`, `not every receiver has it$`)
 	a.wantStatus(fine, fine.Wait(), 0)
+	a.want(fine.Output(), `^receiving object, 1.0 MiB, from 10\.`)
 	a.wantStatus(poor, poor.Wait(), 1)
 
 	poor = a.receive(1)

@@ -13,18 +13,24 @@ import (
 
 	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
 	"github.com/groupcast/groupcast/internal/bytesize"
+	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/printable"
 	"github.com/groupcast/groupcast/services/replicator/receive"
 	"github.com/groupcast/groupcast/services/replicator/send"
 )
 
-// line is the progress, on one line of a terminal.
+// line is the progress, on one line of a terminal; elsewhere on a line of its own now and then.
 type line struct {
 	to    io.Writer
 	quiet bool
 	mu    sync.Mutex
 	shown bool
+	said  time.Time                   // when it was, last, where there is no terminal
 	away  map[netip.AddrPort]*absence // receivers that are silent
 }
+
+// saidEvery is how often it is said how far all is where there is no terminal.
+const saidEvery = 10 * time.Second
 
 // absence is a receiver's silence.
 type absence struct {
@@ -36,7 +42,8 @@ type absence struct {
 const silentFor = 3 * time.Second
 
 func (l *line) sending(p send.Progress) {
-	l.absences(p.Members, time.Now())
+	now := time.Now()
+	l.absences(p.Members, now)
 	done, away, slowest := 0, 0, p.Length
 	for _, m := range p.Members {
 		switch {
@@ -48,7 +55,7 @@ func (l *line) sending(p send.Progress) {
 			slowest = min(slowest, m.Landed)
 		}
 	}
-	l.show("sent %s of %s, all have %s; %d of %d complete, %d silent",
+	l.show(now, "sent %s of %s, all have %s; %d of %d complete, %d silent",
 		bytesize.Short(p.Sent), bytesize.Short(p.Length), bytesize.Short(slowest), done, len(p.Members), away)
 }
 
@@ -81,8 +88,13 @@ func (l *line) absences(members []send.Receipt, now time.Time) {
 	}
 }
 
+// begins says what is received from whom.
+func (l *line) begins(sender netip.AddrPort, info object.Info) {
+	l.say("receiving %s, %s, from %s", printable.Text(info.Name), bytesize.Short(info.Length), sender.Addr())
+}
+
 func (l *line) receiving(p receive.Progress) {
-	l.show("%s of %s", bytesize.Short(p.Landed), bytesize.Short(p.Length))
+	l.show(time.Now(), "%s of %s", bytesize.Short(p.Landed), bytesize.Short(p.Length))
 }
 
 // say says something once, also where there is no terminal.
@@ -92,15 +104,30 @@ func (l *line) say(format string, args ...any) {
 	}
 }
 
-func (l *line) show(format string, args ...any) {
-	if l.quiet || !l.isTerminal() {
+func (l *line) show(now time.Time, format string, args ...any) {
+	if l.quiet {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if !l.isTerminal() {
+		l.now(now, format, args...)
+		return
+	}
 	l.shown = true
 	text := fmt.Sprintf(format, args...)
 	fmt.Fprintf(l.to, "\r%s%s", text, strings.Repeat(" ", max(0, 78-len(text))))
+}
+
+// now says how far all is if it was not said for a while. What is soon over says it in the end. The caller has the lock.
+func (l *line) now(at time.Time, format string, args ...any) {
+	switch {
+	case l.said.IsZero():
+		l.said = at
+	case at.Sub(l.said) >= saidEvery:
+		l.said = at
+		l.say(format, args...)
+	}
 }
 
 func (l *line) isTerminal() bool {

@@ -3,12 +3,41 @@ package alone
 import (
 	"bytes"
 	"net/netip"
+	"regexp"
 	"testing"
 	"time"
 
 	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
+	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/services/replicator/send"
 )
+
+// Where nobody sees the line, it is said what comes from whom, and every 10 s how far it is.
+func TestProgressIsSaidNowAndThen(t *testing.T) {
+	var said bytes.Buffer
+	l := &line{to: &said}
+	l.begins(netip.MustParseAddrPort("10.0.0.1:7"), object.Info{Name: "disk\x1b.img", Length: 30 << 20})
+	begun := time.Unix(0, 0)
+	for second := range 25 {
+		l.show(begun.Add(time.Duration(second)*time.Second), "%d MiB", second)
+	}
+	if want := "receiving disk\\x1b.img, 30 MiB, from 10.0.0.1\n10 MiB\n20 MiB\n"; said.String() != want {
+		t.Errorf("%q, want %q", said.String(), want)
+	}
+}
+
+// Of a receiver that was given up it is said what may be the matter; who has it, or has said why not, is left alone.
+func TestSilenceIsExplained(t *testing.T) {
+	var out bytes.Buffer
+	members := []send.Receipt{{Name: "one", Outcome: algo.Unknown}, {Name: "two", Outcome: algo.Complete}, {Name: "three", Outcome: algo.Failed, Reason: "left"}}
+	explain(members)
+	(&app{stdout: &out}).table(members)
+	for _, want := range []string{`one .* UNKNOWN .* silent: .*IGMP snooping`, `two .* COMPLETE +0 B +0.00% *\n`, `three .* FAILED .* left\n`} {
+		if !regexp.MustCompile(want).MatchString(out.String()) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+}
 
 // Where nobody sees the line, it is said once who falls silent for more than a moment, and what becomes of it.
 func TestWhoIsSilentIsSaid(t *testing.T) {

@@ -123,7 +123,7 @@ func (a *app) receive(ctx context.Context, r *receiving) error {
 	shown := &line{to: a.stderr, quiet: a.quiet}
 	shown.say("waiting for a sender on %s", a.lan)
 	a.warnOfInterface()
-	receipt, err := receive.Run(ctx, receive.Env{Log: a.log(), Progress: shown.receiving}, receive.Config{
+	receipt, err := receive.Run(ctx, receive.Env{Log: a.log(), Begins: shown.begins, Progress: shown.receiving}, receive.Config{
 		Place: place, Key: key, Name: r.name, LAN: r.site, Durable: r.ack == "durable", Leaves: true,
 		Await: r.await, Patience: r.patience, Find: r.find, Open: r.open,
 	})

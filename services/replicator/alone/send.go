@@ -133,6 +133,7 @@ func (a *app) send(ctx context.Context, s *sending, path string) error {
 		Datagram: s.datagram, Slow: slow, Patience: s.patience, Exclusive: true,
 	})
 	shown.end()
+	explain(result.Members)
 	if ctx.Err() != nil {
 		fmt.Fprintln(a.stderr, "receivers keep what they have: send again to go on")
 	}
@@ -244,6 +245,16 @@ func ended(members []send.Receipt, why string) []send.Receipt {
 		}
 	}
 	return members
+}
+
+// explain says of those that were given up what may be the matter.
+func explain(members []send.Receipt) {
+	for i := range members {
+		if m := &members[i]; m.Outcome == algo.Unknown && m.Reason == "" {
+			m.Reason = "silent"
+			m.Detail = "nothing was heard of it any more, or nothing of what was sent got there: see that it runs, that switches carry multicast (IGMP snooping needs a querier), and that no firewall drops UDP"
+		}
+	}
 }
 
 // times says how often.

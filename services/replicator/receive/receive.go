@@ -61,6 +61,8 @@ type Config struct {
 // Env is what a receiver runs in.
 type Env struct {
 	Log *slog.Logger
+	// Begins is told who sends what, as soon as that is heard, and again of a sender that takes over. It may be nil.
+	Begins func(sender netip.AddrPort, info object.Info)
 	// Progress is told how far it is, at the beginning and now and then. It may be nil.
 	Progress func(Progress)
 }
@@ -136,6 +138,9 @@ func Run(ctx context.Context, env Env, config Config) (Receipt, error) {
 			return Receipt{}, err
 		}
 		env.Log.Info("sender found", "sender", heard.Sender.String(), "object", heard.Name, "bytes", heard.Length)
+		if env.Begins != nil {
+			env.Begins(heard.Sender, heard.info())
+		}
 		receipt, err := from(ctx, env, config, ear, mouth, heard)
 		switch {
 		case errors.Is(err, errAgain):
