@@ -104,7 +104,7 @@ func (w *worker) deliverTo(j *job, session *sdk.Session, to []string, path strin
 func (w *worker) offer(ctx context.Context, session *sdk.Session, path string, task *replicav1.SendTask, stream bool) (out *sdk.Outgoing, end func(), err error) {
 	options := sendOptions(task)
 	if !stream && device.IsDevice(path) {
-		return nil, nil, fmt.Errorf("%s is a block device, which they carry onto block devices alone: name one as the target, or an image file as the source", path)
+		return nil, nil, fmt.Errorf("%s is a block device, which they carry onto block devices alone: name one as the target, by the path that it has in devices there, or an image file as the source", path)
 	}
 	if !stream {
 		out, err = session.Send(ctx, path, options)
