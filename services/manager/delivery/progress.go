@@ -210,7 +210,9 @@ func (p *progress) takeLink(way link, carried carriage, now time.Time) {
 	l.stripes, l.use = carried.stripes, cmp.Or(carried.use, l.use)
 	if carried.bytes > l.bytes {
 		l.bytes, l.last = carried.bytes, carried.last
-		p.moved = now
+		if p.nodes[way.to].reported().GetTrouble() == "" { // else it may be the same again, and lost again
+			p.moved = now
+		}
 	}
 }
 

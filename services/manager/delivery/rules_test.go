@@ -230,3 +230,37 @@ func TestStuckSaysWhoIsApart(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+// What a sender sends again and again to an agent whose disk has no room moves nothing: the delivery is stuck.
+func TestWhatAFullDiskLosesIsNoProgress(t *testing.T) {
+	current, err := tree.Restore([]tree.Link{
+		{Node: tree.Node{Name: "member/s", Kind: tree.Member}},
+		{Node: tree.Node{Name: "agent/a", Kind: tree.Agent}, Parent: "member/s"},
+	}, tree.Bound{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sender, agent := placement.MemberID("s"), placement.AgentID("a")
+	p := &progress{sender: sender, begun: begin, nodes: make(map[identity.ID]*nodeProgress), links: make(map[link]*carriage)}
+	send := func(bytes uint64, seconds float64) {
+		fed := &groupv1.ChildReport{Name: "a", SentBytes: bytes}
+		p.take(sender, &groupv1.DeliveryReport{Bytes: 10, Fed: fed}, current, after(seconds))
+	}
+	wantMoved := func(seconds float64) {
+		t.Helper()
+		if p.moved != after(seconds) {
+			t.Errorf("moved at +%v, want +%vs", p.moved.Sub(begin), seconds)
+		}
+	}
+	send(10, 1)
+	send(20, 2) // it may be ahead of what the agent says
+	wantMoved(2)
+	p.take(agent, &groupv1.DeliveryReport{Trouble: NoRoom}, current, after(3))
+	send(30, 4)
+	wantMoved(2)
+	p.take(agent, &groupv1.DeliveryReport{Bytes: 7, Trouble: NoRoom}, current, after(5))
+	wantMoved(5)
+	p.take(agent, &groupv1.DeliveryReport{Bytes: 7}, current, after(6))
+	send(40, 7)
+	wantMoved(7)
+}
