@@ -24,7 +24,7 @@ const (
 
 var causes = []string{
 	causeCreated, causeJoined, causeGone, causeReturned,
-	causeOffline, causeClosed, causeSilent, causeBlamed, causeSlow, causeIdle, causeLags, causeGives, causeNearer, causeUnfed,
+	causeOffline, causeClosed, causeSilent, causeBlamed, causeSlow, causeIdle, causeFull, causeLags, causeGives, causeNearer, causeUnfed,
 	causeDamaged,
 }
 

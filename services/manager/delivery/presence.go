@@ -25,6 +25,7 @@ type sight struct {
 	heard    time.Time
 	blamed   time.Time // since when a neighbour in the delivery says that it cannot be reached; zero if none
 	evicted  bool      // the agent that feeds it gave it up as too slow
+	full     time.Time // since when it says that the disk of its cache has no room; zero if it does not
 	idle     time.Time // since when it moves nothing in the delivery, though it lives and could; zero if it does
 	fed      time.Time // when anybody last got more whom it feeds, in whatever delivery
 }
@@ -37,6 +38,7 @@ const (
 	causeBlamed  = "agent_unreachable"
 	causeSlow    = "agent_slow"
 	causeIdle    = "agent_idle"
+	causeFull    = "agent_full"
 )
 
 // lost returns why an agent counts as lost, or when it may.
@@ -60,6 +62,8 @@ func (s sight) lost(now time.Time) (cause string, due time.Time) {
 		return causeClosed, time.Time{}
 	case !s.idle.IsZero() && after(later(s.idle, s.fed), idlePatience):
 		return causeIdle, time.Time{}
+	case after(s.full, blamedPatience):
+		return causeFull, time.Time{}
 	case s.blamed.IsZero():
 		return "", due
 	case after(s.heard, silentPatience):

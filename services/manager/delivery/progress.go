@@ -42,6 +42,7 @@ type nodeProgress struct {
 	at        time.Time
 	lost      string    // the neighbour that it cannot reach
 	lostSince time.Time // since when it says so
+	fullSince time.Time // since when its disk has no room; zero if that has
 	bytesAt   time.Time // when it last got more
 	sampled   time.Time // when its rate was last measured
 	sample    uint64    // its bytes then
@@ -114,6 +115,7 @@ func (p *progress) take(from identity.ID, report *groupv1.DeliveryReport, curren
 		node.lost, node.lostSince = report.GetLost(), now
 		urgent = true
 	}
+	node.noteFull(report, now)
 	p.noteApart(from, placement.AgentID(report.GetLost()), current)
 	rests := report.GetResting() && !node.report.GetResting()
 	hasAll := p.sealed && report.GetBytes() >= p.length && node.report.GetBytes() < p.length
@@ -126,6 +128,24 @@ func (p *progress) take(from identity.ID, report *groupv1.DeliveryReport, curren
 	}
 	p.noteSent(now)
 	return urgent
+}
+
+// noteFull notes since when a node's disk has no room.
+func (n *nodeProgress) noteFull(report *groupv1.DeliveryReport, now time.Time) {
+	switch {
+	case report.GetTrouble() != NoRoom:
+		n.fullSince = time.Time{}
+	case n.fullSince.IsZero():
+		n.fullSince = now
+	}
+}
+
+// fullSince returns since when a node says that its disk has no room; zero if it does not.
+func (p *progress) fullSince(id identity.ID) (since time.Time) {
+	if node := p.nodes[id]; node != nil {
+		since = node.fullSince
+	}
+	return since
 }
 
 // noteApart notes that a node could not reach an agent, if there is one of that name.

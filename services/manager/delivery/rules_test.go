@@ -179,6 +179,8 @@ func TestAgentLost(t *testing.T) {
 		{"idle", change(func(s *sight) { s.idle = after(-6) }), causeIdle},
 		{"soon idle", change(func(s *sight) { s.idle = after(-4) }), "+11s"},
 		{"idle here, busy elsewhere", change(func(s *sight) { s.idle, s.fed = after(-20), after(9) }), "+24s"},
+		{"its disk is just full", change(func(s *sight) { s.full = after(9.9) }), "+11.4s"},
+		{"its disk is full", change(func(s *sight) { s.full = after(8.5) }), causeFull},
 		{"blamed and silent", change(func(s *sight) { s.blamed, s.heard = after(9.9), after(7.5) }), causeSilent},
 		{"blamed and soon silent", change(func(s *sight) { s.blamed, s.heard = after(9.9), after(8) }), "+10.5s"},
 		{"too slow", change(func(s *sight) { s.evicted = true }), causeSlow},

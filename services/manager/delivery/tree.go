@@ -406,7 +406,7 @@ func (k *keeper) see(id identity.ID) (seen sight, by identity.ID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	seen.blamed, by = k.blame(id, seen)
-	seen.evicted = k.progress.evicted(id, k.tree)
+	seen.evicted, seen.full = k.progress.evicted(id, k.tree), k.progress.fullSince(id)
 	return seen, by
 }
 
