@@ -310,16 +310,54 @@ func TestC48NoRoomAtAnAgent(t *testing.T) {
 	n.AwaitComplete(n.Push(n.Object("model", 2*size), "--rate", "16MB"))
 }
 
-// So is one whose disk others fill, and its log says so once.
+// So is one whose disk others have filled, by its own word, and its log says so once.
 func TestC48DiskOfACacheIsFilled(t *testing.T) {
 	t.Parallel()
 	n := faults.Start(t, faults.Topology{Agents: 3, Members: "abbc", Disks: map[string]link.Bytes{"agent-b": 96 * link.MiB}})
-	p := n.Push(n.Object("model", 4*size), "--rate", "8MB")
-	n.AwaitBytes(p, "m2", 3<<20)
 	n.FillDisk("agent-b")
+	p := n.Push(n.Object("model", 4*size), "--rate", "8MB")
 	n.AwaitComplete(p)
+	if changes := n.Delivery(p.ID).GetTreeChanges(); !slices.ContainsFunc(changes, func(c *groupv1.TreeChange) bool {
+		return c.GetCause() == "agent_full" && strings.Contains(c.GetDetail(), "agent/agent-b")
+	}) {
+		t.Errorf("the tree changed for %v, want the full disk of agent-b among the causes", changes)
+	}
 	if said := n.Machine("agent-b").Process.Output(); strings.Count(said, "others have filled the disk of the cache") != 1 {
 		t.Errorf("the agent does not say once that its disk is full:\n%s", said)
+	}
+}
+
+// One that is the only one, and whose disk others fill, gives back what all its members have, and goes on over the
+// link that it has.
+func TestC48OnlyCacheGivesRoom(t *testing.T) {
+	t.Parallel()
+	n := faults.Start(t, faults.Topology{Agents: 1, Members: "aaaa", Disks: map[string]link.Bytes{"agent-a": 40 * link.MiB}})
+	// Less is left than the agent took the cache to have when it started. Who fills it later may take what is given back.
+	if err := os.WriteFile(n.Machine("agent-a").Disk.Outside("ballast"), make([]byte, 30<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := n.Push(n.Object("model", 4*size), "--rate", "16MB")
+	n.AwaitComplete(p)
+	n.WantNothingTwice()
+	if sent := n.SentBy("sender"); sent > 5*size {
+		t.Errorf("the sender sent %d bytes for %d", sent, 4*size)
+	}
+}
+
+// Where there is nothing to give back, it takes a minute; the sender says why nothing moves, and sends next to nothing
+// again meanwhile.
+func TestC48OnlyCacheHasNoRoom(t *testing.T) {
+	t.Parallel()
+	n := faults.Start(t, faults.Topology{Agents: 1, Members: "aa", Disks: map[string]link.Bytes{"agent-a": 40 * link.MiB}})
+	n.FillDisk("agent-a")
+	p := n.Push(n.Object("model", size))
+	n.AwaitWithin(90*time.Second, "it fails", func() bool { return n.Delivery(p.ID).GetState() == groupv1.DeliveryState_DELIVERY_STATE_FAILED })
+	n.WantOutcomes(n.Delivery(p.ID), p, n.All("no_room"))
+	if sent := n.SentBy("sender"); sent > 2*size {
+		t.Errorf("the sender sent %d bytes, for a disk that takes none", sent)
+	}
+	if said := p.Process.Output(); !strings.Contains(said, "the disk of its cache is full") {
+		t.Errorf("the push does not say why nothing is sent:\n%s", said)
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/groupcast/groupcast/internal/noroom"
 )
 
 // pipe is what bytes pass through between a socket and a file, in the kernel.
@@ -55,7 +57,7 @@ func splice(to Place, socket *net.TCPConn, length int64, enough func(moved int64
 		p.close()
 		return 0, err
 	}
-	s := &splicing{pipe: p, to: file, at: to.At, length: length, left: length, enough: enough}
+	s := &splicing{pipe: p, to: file, at: to.At, length: length, left: length, enough: enough, full: to.Full}
 	err = raw.Read(s.step)
 	if err = errors.Join(err, s.err); err != nil || s.held > 0 {
 		p.close()
@@ -74,6 +76,7 @@ type splicing struct {
 	left   int64 // bytes to come into the file
 	held   int   // bytes in the pipe
 	enough func(moved int64) bool
+	full   func() bool // see Place
 	err    error
 }
 
@@ -121,6 +124,9 @@ func (s *splicing) write(fd int) {
 		return
 	case err == nil && n == 0:
 		err = io.ErrShortWrite
+	}
+	if err != nil && s.full != nil && noroom.Is(err) && s.full() {
+		return // what is in the pipe is written again
 	}
 	if err != nil {
 		s.err = &StorageError{os.NewSyscallError("splice", err)}

@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/groupcast/groupcast/internal/noroom"
 	wire "github.com/groupcast/groupcast/internal/wire/relay"
 )
 
@@ -25,14 +26,36 @@ type Place struct {
 	File *os.File
 	At   int64
 	To   io.Writer
+	// Full is asked where the file's disk has no room, if it is set: whether there is some now, so that it is written again. It
+	// may take its time, but less than a neighbour's patience.
+	Full func() bool
 }
 
 // writer returns the place as a writer.
 func (p Place) writer() io.Writer {
-	if p.File != nil {
+	switch {
+	case p.File == nil:
+		return p.To
+	case p.Full == nil:
 		return io.NewOffsetWriter(p.File, p.At)
 	}
-	return p.To
+	return &insisting{io.NewOffsetWriter(p.File, p.At), p.Full}
+}
+
+// insisting writes again where there was no room.
+type insisting struct {
+	to   io.Writer // goes on where it was after an error
+	full func() bool
+}
+
+func (w *insisting) Write(p []byte) (written int, err error) {
+	for {
+		n, err := w.to.Write(p[written:])
+		written += n
+		if err == nil || !noroom.Is(err) || !w.full() {
+			return written, err
+		}
+	}
 }
 
 // Answer is what a child tells its parent.

@@ -72,6 +72,20 @@ func (c *Cache) Short() bool {
 	return err == nil && room < 0
 }
 
+// probe is how much Fits writes at most: as much as a frame has.
+const probe = 1 << 20
+
+// Fits reports whether the disk takes something now, whatever the limit is. Writing tells it of quotas, too.
+func (c *Cache) Fits() bool {
+	trial := spool.New(c.dir, c.Segment())
+	defer trial.Close()
+	file, _, _, err := trial.Section(0)
+	if err == nil {
+		_, err = file.Write(make([]byte, min(probe, c.Segment())))
+	}
+	return err == nil
+}
+
 // Limit returns how much the cache holds at most.
 func (c *Cache) Limit() uint64 { return c.limit }
 

@@ -37,7 +37,13 @@ func TestCacheLeavesRoomOnItsDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if !opened.Fits() {
+		t.Error("nothing fits on an empty disk")
+	}
 	testdisk.Fill(t, disk+"/filler")
+	if opened.Fits() {
+		t.Error("something fits on a full disk")
+	}
 	if !opened.Short() {
 		t.Error("a full disk is not short")
 	}

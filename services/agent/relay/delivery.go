@@ -64,10 +64,11 @@ type delivery struct {
 	begin      *uint64       // from where to begin again
 	lost       string        // the parent that cannot be reached
 	trouble    string        // why this agent cannot go on
-	gone       bool          // children are to be told that it is no longer here
-	rested     bool          // it rests, and that was to be reported
-	told       bool          // the managers know how it stands, if it rests
-	closed     bool          // no link can begin any more
+	short      shortage
+	gone       bool // children are to be told that it is no longer here
+	rested     bool // it rests, and that was to be reported
+	told       bool // the managers know how it stands, if it rests
+	closed     bool // no link can begin any more
 }
 
 func newDelivery(h *Hub, assignment *groupv1.Assignment) (*delivery, error) {
@@ -184,7 +185,7 @@ func (d *delivery) assign(assignment *groupv1.Assignment) {
 		d.expectChildren()
 		d.early = d.early || before == nil && !assignment.GetEnded()
 		if assignment.GetEnded() && d.ended.IsZero() {
-			d.ended = time.Now()
+			d.ended, d.trouble = time.Now(), ""
 			d.entry.Rest()
 		}
 		if before != nil && !sameNeighbour(before.GetParent(), assignment.GetParent()) {
@@ -266,10 +267,15 @@ type outlook struct {
 	ack, credit uint64
 	waiting     int
 	begins      bool
+	lacked      uint64 // what somebody lacks, where the disk has no room
 }
 
 func (d *delivery) outlook() outlook {
-	return outlook{d.account.Ack(), d.account.Credit(), d.account.Waiting(), d.begin != nil}
+	look := outlook{ack: d.account.Ack(), credit: d.account.Credit(), waiting: d.account.Waiting(), begins: d.begin != nil}
+	if d.short.waiting > 0 {
+		look.lacked = d.account.Cached()
+	}
+	return look
 }
 
 // acknowledge changes what children have acknowledged, and tells everyone if that makes

@@ -390,16 +390,17 @@ func (h *Hub) boundKept() {
 }
 
 // giveUpKept gives back what is kept of a number of deliveries, those that ended first and have something to
-// give, for others need its room.
-func (h *Hub) giveUpKept(number int) {
+// give, for others need its room. It returns of how many it did.
+func (h *Hub) giveUpKept(number int) (gave int) {
 	kept := slices.DeleteFunc(h.all(), func(d *delivery) bool { return d.endedAt().IsZero() })
 	slices.SortFunc(kept, func(a, b *delivery) int { return a.endedAt().Compare(b.endedAt()) })
 	for _, d := range kept {
-		if number == 0 {
-			return
+		if gave == number {
+			break
 		}
 		if d.releaseKept() {
-			number--
+			gave++
 		}
 	}
+	return gave
 }

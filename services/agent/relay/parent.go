@@ -77,6 +77,9 @@ func (d *delivery) isOver() bool { return d.assignment.GetEnded() && d.assignmen
 
 // askParent dials a parent and takes what it sends until that ends.
 func (d *delivery) askParent(parent *groupv1.Neighbour) error {
+	if !d.mayTake() {
+		return errFull
+	}
 	ctx, release, err := d.inlet.take(d.ctx)
 	if err != nil {
 		return err
@@ -99,8 +102,10 @@ func (d *delivery) askParent(parent *groupv1.Neighbour) error {
 		})
 	}
 	if err != nil && ctx.Err() == nil {
-		d.log.Info("the parent is lost", "parent", parent.GetName(), "error", err)
-		d.update(func() { d.lost = parent.GetName() })
+		if !noroom.Is(err) { // else it is this one that cannot go on
+			d.log.Info("the parent is lost", "parent", parent.GetName(), "error", err)
+			d.update(func() { d.lost = parent.GetName() })
+		}
 		d.hub.Report()
 	}
 	return err
@@ -209,6 +214,11 @@ func (d *delivery) takeOffer(asked *link.Asked, name string) {
 		asked.Refuse(wire.Done, "")
 		return
 	}
+	if !d.mayTake() {
+		release()
+		asked.Refuse(errFull.reason, errFull.text)
+		return
+	}
 	defer release()
 	conn, err := asked.Welcome(wire.Welcome{TreeVersion: version, From: from})
 	if err == nil {
@@ -216,6 +226,7 @@ func (d *delivery) takeOffer(asked *link.Asked, name string) {
 	}
 	if err != nil && ctx.Err() == nil {
 		d.log.Info("the link from the sender ended", "error", err)
+		d.hub.Report()
 	}
 }
 
@@ -235,33 +246,31 @@ func (d *delivery) takeStripe(asked *link.Asked) {
 
 // take takes bytes into the cache.
 func (d *delivery) take(ctx context.Context, conn *link.Conn, parent string, from uint64, options link.Options) error {
-	taking := link.NewTaking(ctx, from, &store{d}, options)
+	s := &store{delivery: d}
+	s.full = func() bool { return d.makeRoom(ctx) }
+	taking := link.NewTaking(ctx, from, s, options)
 	d.update(func() { d.intake, d.asking = taking, false })
 	err := taking.Run(conn)
 	d.log.Debug("a link was used", "parent", parent, "received_bytes", taking.Carried(), "end", err)
-	trouble, before := "", ""
-	if noroom.Is(err) {
-		trouble = "no_room"
-	}
-	d.update(func() {
-		before = d.trouble
-		d.intake, d.trouble = nil, trouble
-	})
-	if trouble != "" && before == "" {
-		d.log.Warn("others have filled the disk of the cache: the managers look for another agent, and for a minute whether there is room again", "error", err)
-	}
+	d.noteLink(err, from)
 	return err
 }
 
 // store puts what a parent sends into the cache.
-type store struct{ *delivery }
+type store struct {
+	*delivery
+	full func() bool // makes room on the disk
+}
 
 func (s *store) Section(offset uint64) (link.Place, int64, error) {
 	file, at, room, err := s.entry.Section(offset)
+	if noroom.Is(err) && s.hub.giveRoom() { // who asks cannot wait for more
+		file, at, room, err = s.entry.Section(offset)
+	}
 	if err != nil {
 		return link.Place{}, 0, &link.StorageError{Err: err}
 	}
-	return link.Place{File: file, At: int64(at)}, int64(room), nil
+	return link.Place{File: file, At: int64(at), Full: s.full}, int64(room), nil
 }
 
 func (s *store) Landed(upTo uint64) error {

@@ -81,7 +81,13 @@ func (w *world) identity(id identity.ID) identity.TLS {
 // start starts an agent with a cache of some size.
 func (w *world) start(name string, room uint64) *agent {
 	w.Helper()
-	store, err := cache.Open(w.TempDir(), room, cache.Disk{})
+	return w.startIn(name, w.TempDir(), room)
+}
+
+// startIn starts an agent with a cache of some size in a directory.
+func (w *world) startIn(name, dir string, room uint64) *agent {
+	w.Helper()
+	store, err := cache.Open(dir, room, cache.Disk{})
 	if err != nil {
 		w.Fatal(err)
 	}
