@@ -150,7 +150,13 @@ func (c *Client) Identity() (string, error) {
 // Enroll exchanges a join token for credentials, writes them where the configuration
 // says, and returns whose they are, as role/name.
 func Enroll(ctx context.Context, config Config, token string, opts ...Option) (name string, err error) {
-	id, err := uplink.Enroll(ctx, config, "", token, uplink.Over(choose(opts).dialer))
+	return EnrollAs(ctx, config, "", token, opts...)
+}
+
+// EnrollAs is Enroll for who has to be of a role. A token of another role is refused with the reason TOKEN_ROLE, and can still
+// be used; managers that do not know of this yet take it all the same.
+func EnrollAs(ctx context.Context, config Config, role, token string, opts ...Option) (name string, err error) {
+	id, err := uplink.Enroll(ctx, config, identity.Role(role), token, uplink.Over(choose(opts).dialer))
 	if errors.Is(err, identity.ErrToken) {
 		return "", Because(InvalidArgument, err)
 	}

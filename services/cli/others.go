@@ -319,7 +319,15 @@ func (e enrollment) exchange(ctx context.Context, config sdk.Config) (identity s
 	if config.ServiceAccountTokenFile != "" {
 		return sdk.EnrollPod(ctx, config)
 	}
-	return sdk.Enroll(ctx, config, e.token)
+	// A service's token would be used up, and be of no use here.
+	for _, role := range []string{"member", "operator"} {
+		var refused *sdk.Error
+		identity, err = sdk.EnrollAs(ctx, config, role, e.token)
+		if !errors.As(err, &refused) || refused.Reason != "TOKEN_ROLE" {
+			break
+		}
+	}
+	return identity, err
 }
 
 // absolute makes a name independent of where the command was called.

@@ -34,6 +34,9 @@ func tokenKey(id string) string { return "token/" + id }
 // enrollable are the roles that a join token can be for: managers hold the CA.
 var enrollable = []identity.Role{identity.Member, identity.Agent, identity.Gatherer, identity.Replicator, identity.Operator}
 
+// services are those of them that enroll by themselves, and not with the command.
+var services = []identity.Role{identity.Agent, identity.Gatherer, identity.Replicator}
+
 // AllGroups stands for every group in what a member may join.
 const AllGroups = "*"
 
@@ -128,13 +131,22 @@ func (r *Registry) redeem(ctx context.Context, text string, role identity.Role, 
 		case record.UsedBy != nil && !bytes.Equal(record.UsedBy, by):
 			return ledger.Plan{}, fmt.Errorf("%w: it was used already", ErrToken)
 		case role != "" && role != record.ID.Role:
-			return ledger.Plan{}, fmt.Errorf("%w: this join token is of %s, and can still be used for that: want one of 'groupcast token create NAME --role %s'", ErrTokenRole, record.ID, role)
+			return ledger.Plan{}, fmt.Errorf("%w: this join token is of %s, and can still be used for that%s", ErrTokenRole, record.ID, wayOut(record.ID.Role, role))
 		}
 		redeemed = record.ID
 		record.UsedBy = by
 		return r.planRedeem(item, record)
 	})
 	return redeemed, err
+}
+
+// wayOut says what to do with a token of one role that was shown to enroll as another.
+func wayOut(of, asked identity.Role) string {
+	isCommand := asked == identity.Member || asked == identity.Operator
+	if isCommand && slices.Contains(services, of) {
+		return fmt.Sprintf(", by groupcast-%s --managers HOST:PORT --join-token-file FILE, which has the token in it", of)
+	}
+	return fmt.Sprintf(": want one of 'groupcast token create NAME --role %s'", asked)
 }
 
 // planRedeem marks a token as used and grants what it says.
