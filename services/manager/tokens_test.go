@@ -124,10 +124,22 @@ func TestC30TokenExpires(t *testing.T) {
 		<-tick.C
 		if _, err := enroll(t, m.Address, text, request(t)); err != nil {
 			wantTokenRefused(t, err)
+			wantUsedOrExpired(t, m, texts[0])
 			return
 		}
 	}
 	t.Errorf("a token of 1s is good after %v", time.Since(created))
+}
+
+// wantUsedOrExpired shows a token again that was used and has expired since: nothing is known of it any more, and so that is
+// not denied.
+func wantUsedOrExpired(t *testing.T, m *managertest.Manager, text string) {
+	t.Helper()
+	_, err := enroll(t, m.Address, text, request(t))
+	wantTokenRefused(t, err)
+	if !strings.Contains(fmt.Sprint(err), "was used already") {
+		t.Errorf("a token that was used and has expired: %v", err)
+	}
 }
 
 func TestC30TokenLifetimeIsBounded(t *testing.T) {

@@ -127,7 +127,7 @@ func (r *Registry) redeem(ctx context.Context, text string, role identity.Role, 
 		}
 		switch {
 		case !token.Matches(record.Hash): // also when there is none
-			return ledger.Plan{}, fmt.Errorf("%w: it is wrong or has expired", ErrToken)
+			return ledger.Plan{}, fmt.Errorf("%w: it is wrong, was used already, or has expired", ErrToken) // one that was used is known until it expires
 		case record.UsedBy != nil && !bytes.Equal(record.UsedBy, by):
 			return ledger.Plan{}, fmt.Errorf("%w: it was used already", ErrToken)
 		case role != "" && role != record.ID.Role:
