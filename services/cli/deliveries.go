@@ -230,18 +230,27 @@ func (a *app) deliveryWatch() *cobra.Command {
 func (a *app) deliveryCancel() *cobra.Command {
 	return &cobra.Command{
 		Use: "cancel ID", Short: "End a delivery: members that do not have it get no more of it", Args: cobra.ExactArgs(1),
-		Long:    "Ends a delivery for all who do not have it. The first digits of the id are enough, as 'groupcast delivery list'\nshows them.",
+		Long:    "Ends a delivery for all who do not have it. The first digits of the id are enough, as 'groupcast delivery list'\nshows them. One that has ended stays as it is, which is said.",
 		Example: "  groupcast delivery cancel 4f1c09aa",
 		RunE: func(command *cobra.Command, args []string) error {
 			return a.call(command, func(ctx context.Context, client *sdk.Client) error {
+				before, failed := client.Delivery(ctx, args[0])
 				d, err := client.CancelDelivery(ctx, args[0])
 				if err != nil {
 					return err
+				}
+				if failed == nil && !before.Ended.IsZero() {
+					a.sayEnded("delivery", shortID(d), before.Ended)
 				}
 				return printOne(a, d, deliveryColumns)
 			})
 		},
 	}
+}
+
+// sayEnded says why nothing was canceled: the row that follows would pass for its outcome.
+func (a *app) sayEnded(what, id string, at time.Time) {
+	fmt.Fprintf(a.stderr, "%s %s had ended already, %s ago: nothing was canceled\n", what, id, age(at))
 }
 
 // conclude shows how a delivery ended, and makes the exit status of it.

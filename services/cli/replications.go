@@ -293,13 +293,17 @@ func (a *app) replicationWatch() *cobra.Command {
 func (a *app) replicationCancel() *cobra.Command {
 	return &cobra.Command{
 		Use: "cancel ID", Short: "End a replication: replicas that are not complete get no more of it", Args: cobra.ExactArgs(1),
-		Long:    "Ends a replication for all who do not have it. The first digits of the id are enough, as 'groupcast replication list'\nshows them.",
+		Long:    "Ends a replication for all who do not have it. The first digits of the id are enough, as 'groupcast replication list'\nshows them. One that has ended stays as it is, which is said.",
 		Example: "  groupcast replication cancel 4f1c09aa",
 		RunE: func(command *cobra.Command, args []string) error {
 			return a.call(command, func(ctx context.Context, client *sdk.Client) error {
+				before, failed := client.Replication(ctx, args[0])
 				r, err := client.CancelReplication(ctx, args[0])
 				if err != nil {
 					return err
+				}
+				if failed == nil && !before.Ended.IsZero() {
+					a.sayEnded("replication", shortReplicationID(r), before.Ended)
 				}
 				return printOne(a, r, replicationColumns)
 			})
