@@ -22,7 +22,7 @@ func checkRoom(dir *os.File, bytes, files uint64) error {
 	}
 	free := stat.Bavail * uint64(stat.Bsize)
 	if stat.Blocks > 0 && bytes > free { // without blocks it has no bound, or does not tell
-		return fmt.Errorf("%w: %s are free in %s and %s are needed", noroom.Err, bytesize.Short(free), filepath.Clean(dir.Name()), bytesize.Short(bytes))
+		return fmt.Errorf("%w: %s are missing in %s: %s are free and %s are needed", noroom.Err, bytesize.Short(bytes-free), filepath.Clean(dir.Name()), bytesize.Short(free), bytesize.Short(bytes))
 	}
 	if stat.Files > 0 && files > stat.Ffree {
 		return fmt.Errorf("%w: %d files can be made in %s and %d are needed", noroom.Err, stat.Ffree, filepath.Clean(dir.Name()), files)

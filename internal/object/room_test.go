@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -51,6 +52,16 @@ func TestC48NoRoomAtOnce(t *testing.T) {
 		if left := tree(t, disk); len(left) != 1 {
 			t.Errorf("%s left %v", name, left)
 		}
+	}
+}
+
+// Where little is missing, that is told, and not two numbers that look alike.
+func TestNoRoomSaysWhatIsMissing(t *testing.T) {
+	disk, from := testdisk.Memory(t, "size=8m"), t.TempDir()
+	plant(t, from, map[string]string{"it": strings.Repeat("x", 8<<20+40<<10)})
+	_, err := object.Land(t.Context(), disk, open(t, filepath.Join(from, "it")).Info())
+	if want := regexp.MustCompile(`no room on disk: [4-7]\d KiB are missing in .*: 8.0 MiB are free and 8.0 MiB are needed`); err == nil || !want.MatchString(err.Error()) {
+		t.Errorf("%v, want %s", err, want)
 	}
 }
 
