@@ -31,23 +31,28 @@ func DidYouMean(meant string) string {
 	return ": did you mean " + meant + "?"
 }
 
-// distance counts the insertions, deletions and replacements between a and b (Levenshtein).
+// distance counts the insertions, deletions and replacements between a and b, and the neighbours that changed places (optimal
+// string alignment).
 func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+	var beforeLast []int
+	last := make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
 	}
 	for i := range len(a) {
-		diagonal := row[0]
+		row := make([]int, len(b)+1)
 		row[0] = i + 1
 		for j := range len(b) {
-			replace := diagonal
+			replace := last[j]
 			if a[i] != b[j] {
 				replace++
 			}
-			diagonal = row[j+1]
-			row[j+1] = min(replace, row[j]+1, row[j+1]+1)
+			row[j+1] = min(replace, last[j+1]+1, row[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], beforeLast[j-1]+1)
+			}
 		}
+		beforeLast, last = last, row
 	}
-	return row[len(b)]
+	return last[len(b)]
 }

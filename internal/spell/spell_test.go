@@ -23,8 +23,8 @@ func TestNearest(t *testing.T) {
 
 // Who wrote something that is like nothing known is not asked whether that was meant.
 func TestAlike(t *testing.T) {
-	candidates := []string{"name", "store-data-dir"}
-	for given, want := range map[string]string{"naem": "name", "store-datadir": "store-data-dir", "wait": "", "x": ""} {
+	candidates := []string{"name", "store-data-dir", "two"}
+	for given, want := range map[string]string{"tow": "two", "naem": "name", "store-datadir": "store-data-dir", "wait": "", "x": ""} {
 		if got := spell.Alike(given, candidates); got != want {
 			t.Errorf("%q is like %q, want %q", given, got, want)
 		}

@@ -241,7 +241,11 @@ type groupChange struct {
 
 func (a *app) groupEvent(event sdk.GroupEvent) error {
 	if event.Change == "" {
-		return a.event(groupChange{Snapshot: event.Snapshot}, fmt.Sprintf("%d groups", len(event.Snapshot)))
+		names := make([]string, len(event.Snapshot))
+		for i, group := range event.Snapshot {
+			names[i] = group.Name
+		}
+		return a.event(groupChange{Snapshot: event.Snapshot}, fmt.Sprintf("%s: %s", plural(len(names), "group"), orDash(join(names))))
 	}
 	g := event.Group
 	line := fmt.Sprintf("%s group %s: %d members, %s, %s, slow members %s, epoch %d", a.sign(event.Change), g.Name, g.Members,

@@ -164,6 +164,14 @@ func orDash(text string) string {
 	return text
 }
 
+// plural is so many of what there can be several of.
+func plural(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
+
 func age(since time.Time) string {
 	if since.IsZero() || since.Unix() == 0 {
 		return ""

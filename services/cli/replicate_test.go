@@ -87,7 +87,7 @@ func TestProgressPerLAN(t *testing.T) {
 	for _, l := range lanStandings(r) {
 		lines = append(lines, l.line(r.Length))
 	}
-	if got := strings.Join(lines, "; "); got != "LAN rack1: 1 of 2 complete, the others have 40% at least; LAN rack2: 0 of 1 complete" {
+	if got := strings.Join(lines, "; "); got != "LAN rack1: 1 of 2 complete, the last one has 40%; LAN rack2: 0 of 1 complete" {
 		t.Errorf("it says %q", got)
 	}
 	var out bytes.Buffer
@@ -95,9 +95,24 @@ func TestProgressPerLAN(t *testing.T) {
 	p.showReplication(r)
 	p.lastLine = time.Now().Add(-linePause)
 	p.showReplication(r)
-	want := "b: COMPLETE (100 B)\nc: FAILED(disk) (0 B)\n01234567: 0 B of 100 B sent; LAN rack1: 1 of 2 complete, the others have 40% at least; LAN rack2: 0 of 1 complete; waiting for a\n"
+	want := "b: COMPLETE (100 B)\nc: FAILED(disk) (0 B)\n01234567: 0 B of 100 B sent; LAN rack1: 1 of 2 complete, the last one has 40%; LAN rack2: 0 of 1 complete; waiting for a\n"
 	if got := out.String(); got != want {
 		t.Errorf("it says %q, want %q", got, want)
+	}
+}
+
+// Who is told of is as many as there are.
+func TestRestOfALAN(t *testing.T) {
+	for want, l := range map[string]lanStanding{
+		"LAN r: 0 of 1 complete, it has 40%":                   {Leg: sdk.Leg{LAN: "r", Replicas: 1}, least: 40},
+		"LAN r: 1 of 2 complete, the last one has 40%":         {Leg: sdk.Leg{LAN: "r", Replicas: 2}, complete: 1, ended: 1, least: 40},
+		"LAN r: 0 of 2 complete, each has 40% at least":        {Leg: sdk.Leg{LAN: "r", Replicas: 2}, least: 40},
+		"LAN r: 0 of 3 complete, the others have 40% at least": {Leg: sdk.Leg{LAN: "r", Replicas: 3}, ended: 1, least: 40},
+		"LAN r: 1 of 1 complete":                               {Leg: sdk.Leg{LAN: "r", Replicas: 1}, complete: 1, ended: 1, least: 100},
+	} {
+		if got := l.line(100); got != want {
+			t.Errorf("it says %q, want %q", got, want)
+		}
 	}
 }
 
@@ -109,7 +124,7 @@ func TestReplicationDoesNotFallBack(t *testing.T) {
 	before := p.standingOf(r)
 	r.SentBytes, r.Replicas[0].Bytes = 0, 0
 	after := p.standingOf(r)
-	if after.sent != before.sent || !strings.Contains(after.sent, "50 B of 100 B sent; LAN rack1: 0 of 2 complete, the others have 48% at least") || after.parts[0].bytes != 48 {
+	if after.sent != before.sent || !strings.Contains(after.sent, "50 B of 100 B sent; LAN rack1: 0 of 2 complete, each has 48% at least") || after.parts[0].bytes != 48 {
 		t.Errorf("%q with %+v became %q with %+v", before.sent, before.parts, after.sent, after.parts)
 	}
 }

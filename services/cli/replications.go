@@ -136,9 +136,22 @@ func lanStandings(r sdk.Replication) (all []lanStanding) {
 func (l lanStanding) line(length uint64) string {
 	text := fmt.Sprintf("LAN %s: %d of %d complete", l.LAN, l.complete, l.Replicas)
 	if l.ended < l.Replicas && length > 0 {
-		text += fmt.Sprintf(", the others have %.0f%% at least", 100*min(float64(l.least)/float64(length), 1))
+		text += fmt.Sprintf(", "+l.rest(), 100*min(float64(l.least)/float64(length), 1))
 	}
 	return text
+}
+
+// rest is how it is said what those have that have not ended.
+func (l lanStanding) rest() string {
+	switch left := l.Replicas - l.ended; {
+	case left == 1 && l.ended == 0:
+		return "it has %.0f%%"
+	case left == 1:
+		return "the last one has %.0f%%"
+	case l.ended == 0:
+		return "each has %.0f%% at least"
+	}
+	return "the others have %.0f%% at least"
 }
 
 // showReplication shows a replication as it is now: per LAN, and per replica.

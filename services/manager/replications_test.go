@@ -328,6 +328,7 @@ func TestReplicationRefused(t *testing.T) {
 	refused("spec.source_path", func(spec *sdk.ReplicationSpec) { spec.SourcePath = "/" + strings.Repeat("x", 5000) })
 	refused("not one of pace, detach", func(spec *sdk.ReplicationSpec) { spec.Slow = sdk.Evict })
 	refused("the LANs are rack1, the replicators r1, s", func(spec *sdk.ReplicationSpec) { spec.Selector = "lan=rack7" })
+	refused(`there is no replicator "nobody"; the LANs are`, func(spec *sdk.ReplicationSpec) { spec.Selector = "nobody" })
 	refused(`did you mean "r1"`, func(spec *sdk.ReplicationSpec) { spec.Selector = "r2" })
 
 	api, ctx := replicav1.NewReplicationServiceClient(managertest.Dial(t, s.config)), t.Context()

@@ -25,7 +25,7 @@ func NewID() string {
 func CheckPrefix(field, prefix string) error {
 	var problems Checks
 	if strings.Trim(prefix, "0123456789abcdef") != "" { // what is no digit is not counted as one
-		problems.That(false, field, "is %q: an id has the digits 0 to 9 and a to f", prefix)
+		problems.That(false, field, "%q is no id: those have the digits 0 to 9 and a to f", prefix)
 		return problems.Err()
 	}
 	problems.That(len(prefix) >= shortestPrefix, field, "has %d digits: want %d at least", len(prefix), shortestPrefix)

@@ -12,9 +12,9 @@ func TestCheckPrefixTellsOneThing(t *testing.T) {
 	for prefix, want := range map[string]string{
 		"":                      "has 0 digits: want 4 at least",
 		"abc":                   "has 3 digits: want 4 at least",
-		"zzz":                   `is "zzz": an id has the digits 0 to 9 and a to f`,
-		"ABCD":                  `is "ABCD": an id has the digits 0 to 9 and a to f`,
-		strings.Repeat("z", 33): `is "` + strings.Repeat("z", 33) + `": an id has the digits 0 to 9 and a to f`,
+		"zzz":                   `"zzz" is no id: those have the digits 0 to 9 and a to f`,
+		"ABCD":                  `"ABCD" is no id: those have the digits 0 to 9 and a to f`,
+		strings.Repeat("z", 33): `"` + strings.Repeat("z", 33) + `" is no id: those have the digits 0 to 9 and a to f`,
 		strings.Repeat("a", 33): "has 33 digits: an id has 32",
 	} {
 		err := ledger.CheckPrefix("delivery", prefix)

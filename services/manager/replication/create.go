@@ -162,7 +162,10 @@ func (c *creation) replicas(all []*replicav1.Replicator, sender *replicav1.Repli
 		return nil, err
 	}
 	if name, meant := selected.unknown(all); name != "" {
-		return nil, fmt.Errorf("replicate on %.80q: %w: there is no replicator %.80q (did you mean %q?); %s", selected.text, ErrNoReplicas, name, meant, known(all))
+		if meant != "" {
+			meant = fmt.Sprintf(" (did you mean %q?)", meant)
+		}
+		return nil, fmt.Errorf("replicate on %.80q: %w: there is no replicator %.80q%s; %s", selected.text, ErrNoReplicas, name, meant, known(all))
 	}
 	for _, r := range all { // in the order of their names
 		if r.GetName() == sender.GetName() || !selected.matches(r) {

@@ -63,7 +63,7 @@ func (d demand) holds(r *replicav1.Replicator) bool {
 	return r.GetLabels()[d.key] == d.value
 }
 
-// unknown returns the first name that no replicator has, and the one that was meant perhaps.
+// unknown returns the first name that no replicator has, and one that is spelled like it, if there is one.
 func (s selector) unknown(all []*replicav1.Replicator) (name, meant string) {
 	var known []string
 	for _, r := range all {
@@ -71,7 +71,7 @@ func (s selector) unknown(all []*replicav1.Replicator) (name, meant string) {
 	}
 	for _, name := range s.names {
 		if !slices.Contains(known, name) {
-			return name, spell.Nearest(name, known)
+			return name, spell.Alike(name, known)
 		}
 	}
 	return "", ""
