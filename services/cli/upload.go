@@ -205,18 +205,40 @@ func (a *app) uploadAny(ctx context.Context, client *gather.Client, u *upload, s
 
 // uploadTree uploads the files of a directory.
 func (a *app) uploadTree(ctx context.Context, client *gather.Client, dir string, options gather.FileOptions, shown *uploading) error {
-	done := 0
+	var done uploadedTree
+	begun := time.Now()
 	err := client.UploadTree(ctx, dir, options, func(one gather.Uploaded) {
-		done++
+		done.add(one)
 		a.uploaded(shown, one)
 	})
 	switch {
-	case err == nil && done == 0:
+	case done.files > 0:
+		shown.say(done.line(time.Since(begun)))
+	case err == nil:
 		shown.say("no files to upload in " + dir)
-	case err != nil && ctx.Err() == nil && done > 0:
+	}
+	if err != nil && ctx.Err() == nil && done.files > 0 {
 		return partlyUploaded{err}
 	}
 	return err
+}
+
+// uploadedTree counts what is at the gatherer of a directory.
+type uploadedTree struct {
+	files, before int // all, and those that were there before
+	bytes         uint64
+}
+
+func (u *uploadedTree) add(one gather.Uploaded) {
+	u.files++
+	u.bytes += one.Bytes
+	if one.There {
+		u.before++
+	}
+}
+
+func (u *uploadedTree) line(took time.Duration) string {
+	return fmt.Sprintf("%s, %s, %d of them there before, in %s", plural(u.files, "file"), bytesize.Short(u.bytes), u.before, seconds(took))
 }
 
 // partlyUploaded says that some files were uploaded, and why others were not.
