@@ -221,7 +221,7 @@ func (a *app) deliveryWatch() *cobra.Command {
 				if a.output == "json" || a.output == "yaml" {
 					return outcomeOf(last)
 				}
-				return a.conclude(ctx, client, last)
+				return a.conclude(ctx, client, last, shown)
 			})
 		},
 	}
@@ -253,11 +253,12 @@ func (a *app) sayEnded(what, id string, at time.Time) {
 	fmt.Fprintf(a.stderr, "%s %s had ended already, %s ago: nothing was canceled\n", what, id, age(at))
 }
 
-// conclude shows how a delivery ended, and makes the exit status of it.
-func (a *app) conclude(ctx context.Context, client *sdk.Client, d sdk.Delivery) error {
+// conclude shows how a delivery ended, and makes the exit status of it. A table has no less than the progress had.
+func (a *app) conclude(ctx context.Context, client *sdk.Client, d sdk.Delivery, shown *progress) error {
 	if a.output != "table" {
 		d = settled(ctx, client, d)
 	}
+	d = shown.seen(d)
 	if a.output == "table" || a.output == "wide" {
 		fmt.Fprintln(a.stderr, summary(d))
 	}

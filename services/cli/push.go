@@ -169,7 +169,7 @@ func (a *app) follow(ctx context.Context, client *sdk.Client, out *sdk.Outgoing)
 			if ctx.Err() == nil {
 				return err
 			}
-			return a.cancel(ctx, out)
+			return a.cancel(ctx, out, shown)
 		}
 		shown.show(d)
 	}
@@ -178,7 +178,7 @@ func (a *app) follow(ctx context.Context, client *sdk.Client, out *sdk.Outgoing)
 	if err != nil {
 		return err
 	}
-	return a.conclude(ctx, client, ended)
+	return a.conclude(ctx, client, ended, shown)
 }
 
 const (
@@ -214,14 +214,14 @@ func sayTrouble(ctx context.Context, out *sdk.Outgoing, say func(string)) (stop 
 }
 
 // cancel ends a delivery whose sender was interrupted.
-func (a *app) cancel(ctx context.Context, out *sdk.Outgoing) error {
+func (a *app) cancel(ctx context.Context, out *sdk.Outgoing, shown *progress) error {
 	canceling, stop := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 	defer stop()
 	if err := out.Cancel(canceling); err != nil {
 		return fmt.Errorf("cancel delivery %s: %w", out.ID(), err)
 	}
 	if d, err := out.Wait(canceling); err == nil {
-		if err := a.printDelivery(d); err != nil {
+		if err := a.printDelivery(shown.seen(d)); err != nil {
 			return err
 		}
 	}

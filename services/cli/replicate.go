@@ -95,19 +95,19 @@ func (a *app) replicate(ctx context.Context, client *sdk.Client, r *replicate) e
 	if r.noWait {
 		return printOne(a, begun, replicationColumns)
 	}
-	last, err := a.followReplication(ctx, client, begun)
+	shown := newProgress(a)
+	last, err := a.followReplication(ctx, client, begun, shown)
 	if ctx.Err() != nil {
-		return a.cancelReplication(ctx, client, begun)
+		return a.cancelReplication(ctx, client, begun, shown)
 	}
 	if err != nil {
 		return fmt.Errorf("replication %s was lost sight of, and goes on (see 'groupcast replication watch %[1]s'): %w", shortReplicationID(begun), err)
 	}
-	return a.concludeReplication(last)
+	return a.concludeReplication(last, shown)
 }
 
 // followReplication shows how a replication goes on until it has ended.
-func (a *app) followReplication(ctx context.Context, client *sdk.Client, begun sdk.Replication) (last sdk.Replication, err error) {
-	shown := newProgress(a)
+func (a *app) followReplication(ctx context.Context, client *sdk.Client, begun sdk.Replication, shown *progress) (last sdk.Replication, err error) {
 	defer shown.end()
 	for state, err := range client.WatchReplication(ctx, begun.ID) {
 		if err != nil {
@@ -120,22 +120,23 @@ func (a *app) followReplication(ctx context.Context, client *sdk.Client, begun s
 }
 
 // cancelReplication ends a replication that was followed and interrupted.
-func (a *app) cancelReplication(ctx context.Context, client *sdk.Client, begun sdk.Replication) error {
+func (a *app) cancelReplication(ctx context.Context, client *sdk.Client, begun sdk.Replication, shown *progress) error {
 	canceling, stop := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 	defer stop()
 	ended, err := client.CancelReplication(canceling, begun.ID)
 	if err != nil {
 		return fmt.Errorf("cancel replication %s, which goes on (try 'groupcast replication cancel %[1]s'): %w", shortReplicationID(begun), err)
 	}
-	if err := a.printReplication(ended); err != nil {
+	if err := a.printReplication(shown.seenReplication(ended)); err != nil {
 		return err
 	}
 	fmt.Fprintf(a.stderr, "replication %s canceled\n", shortReplicationID(begun))
 	return errInterrupted
 }
 
-// concludeReplication shows how a replication ended, and makes the exit status of it.
-func (a *app) concludeReplication(r sdk.Replication) error {
+// concludeReplication shows how a replication ended, and makes the exit status of it. A table has no less than the progress had.
+func (a *app) concludeReplication(r sdk.Replication, shown *progress) error {
+	r = shown.seenReplication(r)
 	if a.output == "table" || a.output == "wide" {
 		fmt.Fprintln(a.stderr, replicationSummary(r))
 	}

@@ -66,12 +66,7 @@ func legs(r sdk.Replication) string {
 var replicaColumns = []column[sdk.Replica]{
 	{title: "REPLICA", cell: func(r sdk.Replica) string { return r.Name }},
 	{title: "LAN", cell: func(r sdk.Replica) string { return r.LAN }},
-	{title: "BY", cell: func(r sdk.Replica) string {
-		if r.OverAgents {
-			return "agents"
-		}
-		return "multicast"
-	}},
+	{title: "BY", cell: carriedBy},
 	{title: "STATE", cell: replicaState},
 	{title: "BYTES", cell: func(r sdk.Replica) string { return bytesize.Short(r.Bytes) }},
 	{title: "TIME", cell: func(r sdk.Replica) string { return seconds(r.Elapsed) }},
@@ -79,6 +74,14 @@ var replicaColumns = []column[sdk.Replica]{
 	{title: "NODE", wide: true, cell: func(r sdk.Replica) string { return r.Node }},
 	{title: "RESUMED", wide: true, cell: func(r sdk.Replica) string { return bytesize.Short(r.Resumed) }},
 	{title: "DETAIL", wide: true, cell: func(r sdk.Replica) string { return r.Detail }},
+}
+
+// carriedBy says what brings it to a replica. Where agents were to and could not, what there is came by multicast.
+func carriedBy(r sdk.Replica) string {
+	if r.OverAgents && r.Reason != "no_multicast" {
+		return "agents"
+	}
+	return "multicast"
 }
 
 func replicaState(r sdk.Replica) string {
@@ -297,7 +300,7 @@ func (a *app) replicationWatch() *cobra.Command {
 				if a.output == "json" || a.output == "yaml" {
 					return replicationOutcome(last)
 				}
-				return a.concludeReplication(last)
+				return a.concludeReplication(last, shown)
 			})
 		},
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -147,7 +148,7 @@ func TestReplicationGoesOverAgents(t *testing.T) {
 	sender.has(t, begun.ID, "the sender", isTask)
 	sender.sends(&replicav1.SendReport{Replication: begun.ID, Announcing: true, Name: "disk.img", Length: 5})
 	one.receives(&replicav1.ReceiveReport{Replication: begun.ID, State: isReceiving})
-	two.receives(&replicav1.ReceiveReport{Replication: begun.ID, State: replicav1.ReplicaState_REPLICA_STATE_WAITING})
+	two.receives(&replicav1.ReceiveReport{Replication: begun.ID, State: replicav1.ReplicaState_REPLICA_STATE_WAITING, Bytes: 3})
 	isDelivered := func(task *replicav1.Task) bool {
 		return task.GetSend().GetDeliveryGroup() != "" || task.GetReceive().GetDeliveryGroup() != ""
 	}
@@ -174,6 +175,20 @@ func TestReplicationGoesOverAgents(t *testing.T) {
 		if denied := sdk.CodeOf(err) == sdk.Forbidden; denied != tt.denied || !denied && err != nil {
 			t.Errorf("%s joins %s as %s: %v", tt.as, tt.group, tt.name, err)
 		}
+	}
+	// What multicast has brought is not forgotten when agents have yet to bring more.
+	two.receives(&replicav1.ReceiveReport{Replication: begun.ID, State: isReceiving})
+	var it sdk.Replica
+	eventually(t, 30*time.Second, "it is known to receive", func() bool {
+		known, err := s.client.Replication(t.Context(), begun.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		it = known.Replicas[slices.IndexFunc(known.Replicas, func(r sdk.Replica) bool { return r.Name == "r2" })]
+		return it.State == sdk.ReplicaReceiving
+	})
+	if it.Bytes != 3 {
+		t.Errorf("it has %d bytes, and had 3", it.Bytes)
 	}
 	if _, err := s.client.CancelReplication(t.Context(), begun.ID); err != nil {
 		t.Fatal(err)

@@ -368,9 +368,11 @@ func (d *Desk) takeReceiving(from string, said *replicav1.ReceiveReport) {
 	}
 	said.Detail = clip(said.GetDetail())
 	p := d.of(r.ID())
-	if said.GetState() != p.receiving[from].GetState() {
+	earlier := p.receiving[from]
+	if said.GetState() != earlier.GetState() {
 		d.poke()
 	}
+	said.Bytes = max(said.GetBytes(), earlier.GetBytes()) // who waits for session agents has none of theirs, and what multicast has brought
 	p.receiving[from] = said
 }
 

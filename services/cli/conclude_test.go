@@ -1,0 +1,41 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"regexp"
+	"testing"
+
+	"github.com/groupcast/groupcast/sdk"
+)
+
+// concluding returns a command, what its table is written to, and its progress.
+func concluding() (*app, *bytes.Buffer, *progress) {
+	out := new(bytes.Buffer)
+	a := &app{stdout: out, stderr: new(bytes.Buffer), output: "table"}
+	return a, out, newProgress(a)
+}
+
+// What ends under a manager that has not heard of all members ends with as much at each as was shown before.
+func TestDeliveryEndsWithWhatWasShown(t *testing.T) {
+	a, out, shown := concluding()
+	d := sdk.Delivery{ID: "0123456789", Receipts: []sdk.Receipt{{Member: "n1", State: sdk.ReceiptReceiving, Bytes: 90}}}
+	shown.show(d)
+	d.State, d.Receipts = sdk.DeliveryFailed, []sdk.Receipt{{Member: "n1", State: sdk.ReceiptUnknown}}
+	err := a.conclude(context.Background(), nil, d, shown)
+	if want := regexp.MustCompile(`n1 +UNKNOWN\(\) +90 B`); err == nil || !want.MatchString(out.String()) {
+		t.Errorf("%v, %s, want %s", err, out, want)
+	}
+}
+
+// Where neither multicast nor session agents got to the end, a replica has what multicast has brought.
+func TestReplicationEndsWithWhatWasShown(t *testing.T) {
+	a, out, shown := concluding()
+	r := replicated(sdk.ReplicationRunning, sdk.Replica{Name: "a", LAN: "rack1", State: sdk.ReplicaReceiving, Bytes: 40})
+	shown.showReplication(r)
+	r = replicated(sdk.ReplicationFailed, sdk.Replica{Name: "a", LAN: "rack1", State: sdk.ReplicaFailed, Reason: "no_multicast", OverAgents: true})
+	err := a.concludeReplication(r, shown)
+	if want := regexp.MustCompile(`a +rack1 +multicast +FAILED\(no_multicast\) +40 B`); err == nil || !want.MatchString(out.String()) {
+		t.Errorf("%v, %s, want %s", err, out, want)
+	}
+}
