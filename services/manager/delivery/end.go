@@ -149,7 +149,7 @@ func (k *keeper) unknownReceipt(name string, now time.Time) *groupv1.Receipt {
 	defer k.mu.Unlock()
 	reported := k.progress.nodes[memberID(name)].reported()
 	receipt.Bytes, receipt.Datagrams = reported.GetBytes(), reported.GetDatagrams()
-	if since, known := k.progress.unknown[name]; known {
+	if since, known := k.progress.unknownSince(name); known {
 		receipt.ChangeTime = timestamppb.New(since)
 	}
 	return receipt

@@ -11,6 +11,23 @@ import (
 	"github.com/groupcast/groupcast/internal/identity"
 )
 
+// Who is not heard of any more is so since its last word, not since its session expired; a leader that has none knows no better.
+func TestUnknownSinceTheLastWord(t *testing.T) {
+	begun := time.Unix(1000, 0)
+	said, expired := begun.Add(time.Second), begun.Add(10*time.Second)
+	k := &keeper{progress: &progress{
+		nodes:   map[identity.ID]*nodeProgress{memberID("heard"): {report: &groupv1.DeliveryReport{Bytes: 5}, at: said}},
+		unknown: map[string]time.Time{"heard": expired, "unheard": expired},
+	}}
+	for name, want := range map[string]time.Time{"heard": said, "unheard": expired} {
+		for what, receipt := range map[string]*groupv1.Receipt{"under way": k.underWay(name, false), "at the end": k.unknownReceipt(name, expired.Add(time.Minute))} {
+			if got := receipt.GetChangeTime().AsTime(); receipt.GetState() != groupv1.ReceiptState_RECEIPT_STATE_UNKNOWN || !got.Equal(want) {
+				t.Errorf("%s %s is %v since %v, want %v", name, what, receipt.GetState(), got, want)
+			}
+		}
+	}
+}
+
 // What a link carried counts until its last byte, whenever that is told; no word of an agent takes it back to before the
 // delivery began, or ahead.
 func TestLinksAreMeasuredByTheirLastByte(t *testing.T) {

@@ -27,7 +27,7 @@ type progress struct {
 	nodes      map[identity.ID]*nodeProgress
 	links      map[link]*carriage
 	doubted    map[link]uint64      // by which an agent was found idle, and with how many bytes its lower end was
-	unknown    map[string]time.Time // members that are not heard of, and since when
+	unknown    map[string]time.Time // members that are not heard of, and when that was found
 	sent       time.Time            // when the sender had sent all; zero if it has not, or before this term
 	moved      time.Time            // when anybody last got more
 	agentMoved time.Time            // when an agent did
@@ -76,6 +76,16 @@ func (n *nodeProgress) reported() *groupv1.DeliveryReport {
 		return nil
 	}
 	return n.report
+}
+
+// unknownSince returns since when a member is not heard of: since its last word, where this leader has it, and not since its
+// session expired for want of another.
+func (p *progress) unknownSince(name string) (since time.Time, unknown bool) {
+	since, unknown = p.unknown[name]
+	if node := p.nodes[memberID(name)]; node != nil && node.at.Before(since) {
+		since = node.at
+	}
+	return since, unknown
 }
 
 // link is a way that bytes took.

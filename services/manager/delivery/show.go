@@ -205,7 +205,7 @@ func (k *keeper) underWay(name string, late bool) *groupv1.Receipt {
 		Bytes:     k.progress.nodes[memberID(name)].reported().GetBytes(),
 		Datagrams: k.progress.nodes[memberID(name)].reported().GetDatagrams(),
 	}
-	if since, unknown := k.progress.unknown[name]; unknown {
+	if since, unknown := k.progress.unknownSince(name); unknown {
 		receipt.State, receipt.ChangeTime = groupv1.ReceiptState_RECEIPT_STATE_UNKNOWN, timestamppb.New(since)
 	}
 	return receipt

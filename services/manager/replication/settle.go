@@ -130,7 +130,7 @@ func (d *Desk) receipt(of *replicav1.Replication, replica *replicav1.Replica, o 
 	switch o.state {
 	case replicav1.ReplicaState_REPLICA_STATE_UNKNOWN:
 		if _, away := d.seen(replica.GetName()); !away.IsZero() {
-			replica.ChangeTime = timestamppb.New(away)
+			replica.ChangeTime = timestamppb.New(d.lastHeard(replica.GetName()))
 		}
 	case replicav1.ReplicaState_REPLICA_STATE_COMPLETE:
 		replica.Bytes = of.GetLength()

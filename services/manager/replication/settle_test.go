@@ -25,6 +25,20 @@ func TestEndedHasNoKey(t *testing.T) {
 	}
 }
 
+// A replica is unknown since its last word, not since its stream was given up for want of another.
+func TestUnknownSinceTheLastWord(t *testing.T) {
+	d := &Desk{progress: make(map[string]*progress), presences: map[string]*presence{"a": {heard: after(1), since: after(9)}}}
+	unknown := outcome{state: replicav1.ReplicaState_REPLICA_STATE_UNKNOWN}
+	written, shown := &replicav1.Replica{Name: "a"}, &replicav1.Replica{Name: "a"}
+	d.receipt(&replicav1.Replication{Id: "1"}, written, unknown, after(20))
+	d.addProgress(shown, new(progress))
+	for what, replica := range map[string]*replicav1.Replica{"written": written, "shown": shown} {
+		if got := replica.GetChangeTime().AsTime(); !got.Equal(after(1)) {
+			t.Errorf("it is %s as unknown since %v, want %v", what, got, after(1))
+		}
+	}
+}
+
 // All have it, and the sender has not said yet how much that took: it has a second to. One that
 // is away has nothing to say.
 func TestSenderHasTheLastWord(t *testing.T) {

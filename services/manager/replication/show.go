@@ -116,7 +116,7 @@ func (d *Desk) addProgress(replica *replicav1.Replica, p *progress) {
 		}
 	}
 	if _, away := d.seen(replica.GetName()); !away.IsZero() {
-		replica.State, replica.ChangeTime = replicav1.ReplicaState_REPLICA_STATE_UNKNOWN, timestamppb.New(away)
+		replica.State, replica.ChangeTime = replicav1.ReplicaState_REPLICA_STATE_UNKNOWN, timestamppb.New(d.lastHeard(replica.GetName()))
 	}
 }
 
