@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -56,6 +57,8 @@ func TestScripts(t *testing.T) {
 			"await":     await,
 			"ends":      ends,
 			"interrupt": interrupt,
+			"freeze":    func(ts *testscript.TestScript, neg bool, args []string) { signal(ts, neg, args, syscall.SIGSTOP) },
+			"thaw":      func(ts *testscript.TestScript, neg bool, args []string) { signal(ts, neg, args, syscall.SIGCONT) },
 			"endpoint":  endpoint,
 			"address":   address,
 			"ndjson":    ndjson,
@@ -200,6 +203,14 @@ func interrupt(ts *testscript.TestScript, neg bool, args []string) {
 	if got := p.cmd.ProcessState.ExitCode(); strconv.Itoa(got) != args[1] {
 		ts.Fatalf("%s: exit status %d, want %s:\n%s", args[0], got, args[1], &p.stderr)
 	}
+}
+
+// freeze NAME has a program stand still until thaw NAME.
+func signal(ts *testscript.TestScript, neg bool, args []string, which os.Signal) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: freeze NAME, thaw NAME")
+	}
+	ts.Check(named(ts, args[0]).cmd.Process.Signal(which))
 }
 
 // endpoint VARIABLE FILE sets a variable to the address in a configuration.

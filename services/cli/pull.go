@@ -33,6 +33,7 @@ type pull struct {
 
 	commands commands
 	output   *streamsOut
+	underWay underWay
 
 	refusedKept bool // and that is said
 }
@@ -96,6 +97,7 @@ allow it ('groupcast group update GROUP --members-relay').`,
 					return err
 				}
 				fmt.Fprintf(a.stderr, "%v; joining again\n", err)
+				p.underWay.sessionEnds()
 			}
 		})
 	}
@@ -128,12 +130,12 @@ func (a *app) pull(ctx context.Context, client *sdk.Client, p *pull) error {
 	defer stop()
 	// Who reads standard output may go before the member does: writes fail then, and it leaves its group.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	var underWay underWay
+	defer a.sayLost(ctx, client, p)()
 	options := sdk.ReceiveOptions{Into: p.into, Fresh: p.fresh, Begun: func(in sdk.Incoming) {
 		if !p.takes(in) { // it is refused, as is said then
 			return
 		}
-		underWay.begins(in)
+		p.underWay.begins(in)
 		fmt.Fprintf(a.stderr, "%s  receiving %s from %s\n", time.Now().Format(time.TimeOnly), printable.Text(in.Name), in.Sender)
 	}}
 	options.Once = p.once
@@ -142,7 +144,7 @@ func (a *app) pull(ctx context.Context, client *sdk.Client, p *pull) error {
 	}
 	defer func() {
 		if ctx.Err() != nil {
-			underWay.unfinished(a.stderr, p)
+			p.underWay.unfinished(a.stderr, p)
 		}
 	}()
 	for arrived, err := range session.Receive(ctx, options) {
@@ -152,7 +154,7 @@ func (a *app) pull(ctx context.Context, client *sdk.Client, p *pull) error {
 		if err != nil {
 			return err
 		}
-		underWay.ends(arrived.ID)
+		p.underWay.ends(arrived.ID)
 		p.output.forget(arrived.ID)
 		if err := a.arrived(p, arrived); err != nil || p.once && p.takes(arrived.Incoming) || p.output.unread.Load() {
 			if p.once {

@@ -2,11 +2,60 @@ package cli
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/groupcast/groupcast/sdk"
+	"github.com/groupcast/groupcast/services/manager/managertest"
 )
+
+// What became of what an earlier session was receiving is told once it has ended without this member.
+func TestFate(t *testing.T) {
+	ended := func(receipts ...sdk.Receipt) sdk.Delivery { return sdk.Delivery{Ended: time.Now(), Receipts: receipts} }
+	other := sdk.Receipt{Member: "n2", State: sdk.ReceiptComplete}
+	for what, tt := range map[string]struct {
+		d     sdk.Delivery
+		err   error
+		known bool
+		want  string
+	}{
+		"runs":         {d: sdk.Delivery{Receipts: []sdk.Receipt{{Member: "n1", State: sdk.ReceiptUnknown}}}},
+		"not answered": {err: &sdk.Error{Code: sdk.Unavailable}},
+		"forgotten":    {err: &sdk.Error{Code: sdk.NotFound}, known: true, want: "no manager knows of it any more: push it again"},
+		"complete":     {d: ended(other, sdk.Receipt{Member: "n1", State: sdk.ReceiptComplete}), known: true, want: "<nil>"},
+		"failed":       {d: ended(other, sdk.Receipt{Member: "n1", State: sdk.ReceiptFailed, Reason: "canceled", Detail: "by hand"}), known: true, want: "canceled: by hand"},
+		"away":         {d: ended(other, sdk.Receipt{Member: "n1", State: sdk.ReceiptUnknown}), known: true, want: "it ended while this member was not heard of, and no agent has more of it: push it again"},
+	} {
+		if why, isKnown := fate(tt.d, tt.err, "n1"); isKnown != tt.known || tt.known && fmt.Sprint(why) != tt.want {
+			t.Errorf("%s: %v (known: %v), want %s", what, why, isKnown, tt.want)
+		}
+	}
+}
+
+// What has begun again is not given up, and of the rest it is told once what became of it.
+func TestLostIsToldOnce(t *testing.T) {
+	m := managertest.Start(t)
+	var said bytes.Buffer
+	a, p := &app{stdout: &said, stderr: &said, timeout: 10 * time.Second}, &pull{into: t.TempDir()}
+	for _, id := range []string{strings.Repeat("a", 32), strings.Repeat("b", 32)} {
+		p.underWay.begins(sdk.Incoming{ID: id, Name: "of-" + id[:1], Sender: "s"})
+	}
+	p.underWay.sessionEnds()
+	p.underWay.begins(sdk.Incoming{ID: strings.Repeat("b", 32), Name: "of-b", Sender: "s"})
+	for range 2 {
+		a.lookForLost(t.Context(), m.Client(t), p)
+	}
+	if want := "✗ of-a from s failed: no manager knows of it any more: push it again\n"; strings.Count(said.String(), "\n") != 1 || !strings.HasSuffix(said.String(), want) {
+		t.Errorf("it says %q, want %q", &said, want)
+	}
+	said.Reset()
+	p.underWay.unfinished(&said, p)
+	if !strings.HasPrefix(said.String(), "of-b from s is unfinished") || strings.Contains(said.String(), "of-a") {
+		t.Errorf("interrupted, it says %q", &said)
+	}
+}
 
 // Who takes streams alone says once that it refuses what its group keeps, and each time what somebody waits for.
 func TestKeptObjectsAreRefusedInOneLine(t *testing.T) {

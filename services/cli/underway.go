@@ -14,26 +14,55 @@ import (
 
 // underWay is what a member is receiving.
 type underWay struct {
-	mu  sync.Mutex
-	all []sdk.Incoming
+	mu   sync.Mutex
+	all  []sdk.Incoming
+	left []sdk.Incoming // of an earlier session, and not begun again
+}
+
+func without(all []sdk.Incoming, id string) []sdk.Incoming {
+	return slices.DeleteFunc(all, func(in sdk.Incoming) bool { return in.ID == id })
 }
 
 func (u *underWay) begins(in sdk.Incoming) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.all = append(u.all, in)
+	u.all, u.left = append(u.all, in), without(u.left, in.ID)
 }
 
 func (u *underWay) ends(id string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.all = slices.DeleteFunc(u.all, func(in sdk.Incoming) bool { return in.ID == id })
+	u.all = without(u.all, id)
+}
+
+// sessionEnds leaves all behind: what the next session receives of it, begins there again.
+func (u *underWay) sessionEnds() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.all, u.left = nil, append(u.left, u.all...)
+}
+
+// leftBehind returns what an earlier session was receiving, and this one is not.
+func (u *underWay) leftBehind() []sdk.Incoming {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return slices.Clone(u.left)
+}
+
+// giveUp forgets what was left behind, and reports whether it has not begun again meanwhile.
+func (u *underWay) giveUp(id string) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	before := len(u.left)
+	u.left = without(u.left, id)
+	return len(u.left) < before
 }
 
 // unfinished says what is not whole when a member is interrupted, and what is left of it.
 func (u *underWay) unfinished(to io.Writer, by *pull) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	u.all, u.left = append(u.all, u.left...), nil
 	slices.SortFunc(u.all, func(a, b sdk.Incoming) int {
 		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.ID, b.ID))
 	})

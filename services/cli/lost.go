@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/pause"
+	"github.com/groupcast/groupcast/sdk"
+)
+
+// lostPause is how often a member that has joined again asks what became of what it was receiving before. What agents still have
+// of it begins here anew well before it is asked first.
+const lostPause = 10 * time.Second
+
+// sayLost says, until it is stopped, what became of that with which no agent goes on.
+func (a *app) sayLost(ctx context.Context, client *sdk.Client, p *pull) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var looking sync.WaitGroup
+	looking.Go(func() {
+		for len(p.underWay.leftBehind()) > 0 && pause.For(ctx, lostPause) {
+			a.lookForLost(ctx, client, p)
+		}
+	})
+	return func() {
+		cancel()
+		looking.Wait()
+	}
+}
+
+// lookForLost tells of all that has ended without this member, and asks no more for it. One that runs may begin again here.
+func (a *app) lookForLost(ctx context.Context, client *sdk.Client, p *pull) {
+	for _, in := range p.underWay.leftBehind() {
+		asking, cancel := context.WithTimeout(ctx, a.timeout)
+		d, err := client.Delivery(asking, in.ID)
+		cancel()
+		why, isKnown := fate(d, err, p.join.Name)
+		if !isKnown || !p.underWay.giveUp(in.ID) || why == nil {
+			continue
+		}
+		_ = a.arrived(p, sdk.Arrived{Incoming: in, Err: why}) // nobody reads what cannot be written
+	}
+}
+
+var (
+	errEndedAway = errors.New("it ended while this member was not heard of, and no agent has more of it: push it again")
+	errForgotten = errors.New("no manager knows of it any more: push it again")
+)
+
+// fate returns why a member does not get a delivery any more, if that is known; nil of one that it has.
+func fate(d sdk.Delivery, err error, member string) (why error, isKnown bool) {
+	switch {
+	case sdk.CodeOf(err) == sdk.NotFound:
+		return errForgotten, true
+	case err != nil || d.Ended.IsZero():
+		return nil, false
+	}
+	for _, r := range d.Receipts {
+		switch {
+		case r.Member != member:
+		case r.State == sdk.ReceiptComplete:
+			return nil, true
+		case r.State == sdk.ReceiptFailed:
+			return &sdk.DeliveryError{Reason: r.Reason, Detail: r.Detail}, true
+		}
+	}
+	return errEndedAway, true
+}
