@@ -1,0 +1,172 @@
+package relay_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/groupcast/groupcast/internal/algo/relay"
+)
+
+// Whatever happens: what was promised fits, what somebody lacks who does not wait is kept, credit and
+// discard only grow until it begins again, and an end-to-end acknowledgement is never ahead of a child. Once nothing is in the way any
+// more, everybody has everything.
+func TestPromises(t *testing.T) { rapid.Check(t, keepsPromises) }
+
+func FuzzPromises(f *testing.F) { f.Fuzz(rapid.MakeFuzz(keepsPromises)) }
+
+// delivery is an account with an owner, a parent and children that do what they can.
+type delivery struct {
+	*relay.Account
+	t        *rapid.T
+	mode     relay.Mode
+	room     uint64
+	length   uint64
+	now      time.Time
+	children []string
+	has      map[string]uint64
+	waits    map[string]bool
+	there    map[string]bool
+}
+
+func keepsPromises(t *rapid.T) {
+	d := &delivery{
+		t: t, now: start, has: make(map[string]uint64), waits: make(map[string]bool), there: make(map[string]bool),
+		mode: rapid.SampledFrom([]relay.Mode{relay.Hop, relay.EndToEnd}).Draw(t, "mode"),
+		room: rapid.Uint64Range(1, 64).Draw(t, "room") * block, length: rapid.Uint64Range(0, 256).Draw(t, "length") * block,
+	}
+	slow := rapid.SampledFrom([]relay.Action{relay.Pace, relay.Detach}).Draw(t, "slow")
+	d.Account = relay.New(relay.Rules{Mode: d.mode, Window: 16 * block, Slow: slow})
+	d.children = []string{"a", "b", "c"}[:rapid.IntRange(0, 3).Draw(t, "children")]
+	d.Expect(d.children)
+	for range rapid.IntRange(0, 200).Draw(t, "steps") {
+		d.now = d.now.Add(time.Duration(rapid.IntRange(0, 300).Draw(t, "milliseconds")) * time.Millisecond)
+		d.step(rapid.SampledFrom([]string{"arrives", "arrives", "acknowledges", "acknowledges", "discards", "comes", "goes", "full"}).Draw(t, "step"))
+		d.check()
+	}
+	d.finish()
+}
+
+// settle does as the owner of an account does after whatever has happened.
+func (d *delivery) settle() {
+	if from, needed := d.Unpark(); needed {
+		d.Restart(from)
+	}
+	for _, child := range d.children {
+		if d.waits[child] = d.waits[child] && d.Waiting() > 0; !d.waits[child] {
+			continue
+		}
+		d.waits[child] = !d.Serves(child)
+	}
+	credit := d.Credit()
+	d.Reserve(d.room, d.length)
+	if d.Credit() < credit {
+		d.t.Fatal("a promise was taken back")
+	}
+}
+
+func (d *delivery) step(what string) {
+	switch what {
+	case "arrives":
+		if more := min(d.Credit(), d.length) - min(d.Offset(), d.length); more > 0 {
+			d.arrives(rapid.Uint64Range(1, more).Draw(d.t, "bytes"))
+		}
+	case "discards":
+		before := d.Discarded()
+		if d.Discard(rapid.Uint64Range(1, d.room).Draw(d.t, "discard"), math.MaxUint64) < before {
+			d.t.Fatal("what was discarded is back")
+		}
+	case "full":
+		for _, child := range d.ParkSlowest(d.now) {
+			d.waits[child] = true
+		}
+	default:
+		if len(d.children) > 0 {
+			d.does(rapid.SampledFrom(d.children).Draw(d.t, "child"), what)
+		}
+	}
+	d.settle()
+}
+
+func (d *delivery) arrives(bytes uint64) {
+	d.Arrived(d.Offset() + bytes)
+	if d.Offset() == d.length {
+		d.End()
+	}
+}
+
+// does has a child do something.
+func (d *delivery) does(child, what string) {
+	switch what {
+	case "acknowledges":
+		if d.there[child] && d.Serves(child) && d.has[child] < d.Offset() {
+			d.take(child, rapid.Uint64Range(d.has[child], d.Offset()).Draw(d.t, "acked"))
+		}
+	case "comes":
+		d.there[child] = true
+		switch served := d.Attach(child, d.has[child], d.now); {
+		case served:
+			d.waits[child] = false
+		case d.mode == relay.EndToEnd:
+			d.Restart(d.has[child])
+		default:
+			d.Park(child)
+			d.waits[child] = true
+		}
+	case "goes":
+		d.there[child] = false
+		d.Detach(child)
+	}
+}
+
+func (d *delivery) take(child string, upTo uint64) {
+	d.has[child] = upTo
+	d.Sent(child, upTo)
+	if err := d.Acked(child, upTo); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func (d *delivery) check() {
+	if d.Reserved() > d.room {
+		d.t.Fatalf("%d bytes are promised, there is room for %d", d.Reserved(), d.room)
+	}
+	for _, child := range d.children {
+		if !d.waits[child] && d.Discarded() > d.has[child] {
+			d.t.Fatalf("%s lacks what was discarded, from %d to %d", child, d.has[child], d.Discarded())
+		}
+		if d.mode == relay.EndToEnd && !d.waits[child] && d.Ack() > d.has[child] {
+			d.t.Fatalf("%d bytes are acknowledged, %s has %d", d.Ack(), child, d.has[child])
+		}
+	}
+}
+
+// finish has those who went come, and all take what there is, until nobody lacks anything.
+func (d *delivery) finish() {
+	for _, child := range d.children {
+		if !d.there[child] {
+			d.does(child, "comes")
+		}
+	}
+	for range 10 * 256 {
+		d.now = d.now.Add(time.Second)
+		d.settle()
+		if more := min(d.Credit(), d.length) - min(d.Offset(), d.length); more > 0 {
+			d.arrives(more)
+		}
+		for _, child := range d.children {
+			if d.Serves(child) && d.has[child] < d.Offset() {
+				d.take(child, d.Offset())
+			}
+		}
+		d.Discard(d.room, math.MaxUint64)
+		d.check()
+	}
+	for _, child := range d.children {
+		if d.has[child] != d.length {
+			d.t.Fatalf("%s has %d of %d bytes, and does not get on: arrived %d, discarded %d, credit %d, %d wait", child, d.has[child], d.length, d.Offset(), d.Discarded(), d.Credit(), d.Waiting())
+		}
+	}
+}
