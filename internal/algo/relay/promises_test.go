@@ -170,3 +170,43 @@ func (d *delivery) finish() {
 		}
 	}
 }
+
+// Two wait with Detach for what the cache no longer has, and one that needs less comes anew, from where it begins again: the
+// other goes on waiting, and it begins again for that when the others are done.
+func TestWhoNeedsMoreGoesOnWaiting(t *testing.T) {
+	a := relay.New(relay.Rules{Mode: relay.EndToEnd, Window: 16 * block, Slow: relay.Detach})
+	a.Expect([]string{"ahead", "behind", "last"})
+	for _, child := range []string{"ahead", "behind", "last"} {
+		a.Attach(child, 0, start)
+	}
+	a.Reserve(block, 2*block)
+	a.Arrived(block)
+	for child, upTo := range map[string]uint64{"ahead": block, "behind": 1} {
+		a.Sent(child, upTo)
+		if err := a.Acked(child, upTo); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a.Park("behind")
+	a.Park("last")
+	a.Discard(block, math.MaxUint64)
+	if served := a.Attach("behind", 1, start); served {
+		t.Fatal("it is served from what was discarded")
+	}
+	a.Restart(1)
+	if waiting := a.Waiting(); waiting != 1 || a.Serves("last") || !a.Serves("behind") {
+		t.Errorf("%d wait, want the one that lacks what came before", waiting)
+	}
+	a.Reserve(2*block, 2*block)
+	a.Arrived(2 * block)
+	a.End()
+	for _, child := range []string{"ahead", "behind"} {
+		a.Sent(child, 2*block)
+		if err := a.Acked(child, 2*block); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if from, needed := a.Unpark(); from != 0 || !needed {
+		t.Errorf("it begins again from %d: %t, want from the first byte", from, needed)
+	}
+}

@@ -219,12 +219,12 @@ func (a *Account) Arrived(upTo uint64) {
 func (a *Account) End() { a.ended, a.length = true, a.arrived }
 
 // Restart begins again from an offset of which the cache no longer has what follows.
-// Children that are further wait until it has come again.
+// Children that are further wait until it has come again; who waits for what came before that goes on waiting.
 func (a *Account) Restart(from uint64) {
 	a.arrived, a.discarded, a.credit = from, from, from
 	a.ended = false
 	for _, c := range a.children {
-		c.parked = false
+		c.parked = c.parked && c.acked < from
 	}
 }
 
