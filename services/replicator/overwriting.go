@@ -10,7 +10,6 @@ import (
 	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/sdk"
 	"github.com/groupcast/groupcast/services/replicator/device"
-	"github.com/groupcast/groupcast/services/replicator/receive"
 )
 
 // Members of groups have no block devices: what session agents carry onto one is a stream, of a device or a file.
@@ -56,8 +55,7 @@ func (w *worker) content(ctx context.Context, task *replicav1.SendTask) (*conten
 
 // overwriting is a device that a stream overwrites, from its first byte on, whatever of it is there.
 type overwriting struct {
-	receive.Landing
-	root   func() object.Root
+	*device.Landing
 	landed func(bytes uint64)
 }
 
@@ -71,7 +69,7 @@ func (w *worker) overwrite(ctx context.Context, j *job, task *replicav1.ReceiveT
 	}
 	flow := w.flow(j)
 	flow(in, 0) // nothing that was there is of use
-	return &overwriting{landing, landing.Root, func(bytes uint64) { flow(in, bytes) }}, nil
+	return &overwriting{landing, func(bytes uint64) { flow(in, bytes) }}, nil
 }
 
 func (o *overwriting) Write(p []byte) (int, error) {
@@ -81,7 +79,7 @@ func (o *overwriting) Write(p []byte) (int, error) {
 }
 
 // Sync has all be on the device, and be read back from there. It is called when all has come, and was found to be what was sent.
-func (o *overwriting) Sync() error { return o.Complete(o.Offset(), o.root(), true) }
+func (o *overwriting) Sync() error { return o.Complete(o.Offset(), o.Root(), true) }
 
 // CloseWithError leaves what is there.
 func (o *overwriting) CloseWithError(error) error { return o.Keep() }
