@@ -32,6 +32,7 @@ type loop struct {
 	parity    [][]byte
 	coders    map[[2]int]reedsolomon.Encoder
 	announced time.Time
+	turned    time.Time // when it was last looked what managers have changed
 }
 
 // send does what the rules decide, until all is over.
@@ -42,7 +43,10 @@ func (s *session) send(ctx context.Context) error {
 	l.run.Bytes = make([]byte, 0, most*s.datagram)
 	defer func() { s.took = time.Since(s.began) }()
 	for ctx.Err() == nil {
-		s.turn(time.Now())
+		if now := time.Now(); now.Sub(l.turned) >= turnEvery {
+			s.turn(now)
+			l.turned = now
+		}
 		s.mu.Lock()
 		d := s.rules.Next(time.Now(), most-len(l.run.Bytes)/s.datagram)
 		s.mu.Unlock()

@@ -21,6 +21,9 @@ type Turn struct {
 // turnPatience is how long it is waited until all have said that they have another key: who was put out has the one before.
 const turnPatience = 2 * time.Second
 
+// turnEvery is how often it is looked for what managers have changed: not for each packet.
+const turnEvery = 20 * time.Millisecond
+
 // secrets are those of the session under the group's keys.
 type secrets struct {
 	current, before, next *wire.Secret // before and next are nil if there are none
