@@ -155,7 +155,7 @@ func (f facts) stuck(v *verdict) {
 	case f.full != "":
 		cause = failure{NoRoom, "nothing came for " + patience.String() + ": the disk of agent " + f.full + " has no room for its cache"}
 	case f.apart != "":
-		cause.detail = "nothing came for " + patience.String() + ": no agent could feed the member; " + f.apart + " at its data port"
+		cause.detail += "; " + f.apart + " at its data port"
 	}
 	for _, m := range f.members {
 		if _, failed := v.failed[m.name]; m.waits() && !failed && !m.hasAll && m.unknownSince.IsZero() {
