@@ -24,12 +24,12 @@ run: build ## start a standalone server and show the main job at work
 
 # What measures time in emulated networks runs after all else, and always: it builds the programs that it runs. Two packages run at a
 # time, the longest first, which mostly waits; but for a test of 500 handshakes at once, which has the machine to itself.
-MEASURING := $(addprefix ./e2e/,$(addsuffix /...,gather faults replicas datagrams fleet lab peers papers))
+MEASURING := $(addprefix ./e2e/,$(addsuffix /...,gather faults replicas versions datagrams fleet lab peers papers))
 ALONE := TestC64BuffersOfACrowd
 
 # Most tests wait for something: more run at once than there are processors.
 test: ## all that needs no cluster, network or tool installed by hand
-	go test -timeout 30m -p 3 -parallel 6 $(GOTESTFLAGS) $$(go list ./... | grep -vE '/e2e/(lab|fleet|faults|datagrams|gather|replicas|envoy|papers|peers)')
+	go test -timeout 30m -p 3 -parallel 6 $(GOTESTFLAGS) $$(go list ./... | grep -vE '/e2e/(lab|fleet|faults|datagrams|gather|replicas|versions|envoy|papers|peers)')
 	go test -timeout 30m -count 1 -p 2 $(GOTESTFLAGS) -skip '^$(ALONE)$$' $(MEASURING)
 	go test -timeout 30m -count 1 $(GOTESTFLAGS) -run '^$(ALONE)$$' ./e2e/gather
 

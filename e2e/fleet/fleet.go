@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/groupcast/groupcast/e2e/lab"
@@ -39,8 +40,11 @@ const AgentName = "groupcast-agent"
 type Fleet struct {
 	// Client acts as an operator.
 	Client *sdk.Client
+	// Build gives the program of a command that is started from now on: today's, unless another is set.
+	Build func(importPath string) (binary string, err error)
 
 	manager *lab.Host
+	serving *lab.Process // on the manager
 	wires   []*wire
 	wired   map[*lab.Host]bool
 	dir     string
@@ -48,22 +52,17 @@ type Fleet struct {
 
 // Start runs a manager on a host without links. Close is to be called also after an error.
 func Start(ctx context.Context, manager *lab.Host) (*Fleet, error) {
-	f := &Fleet{manager: manager, wired: map[*lab.Host]bool{}}
-	server, err := testprocess.Build(module + "services/standalone/cmd/groupcast-standalone")
-	if err != nil {
-		return f, err
-	}
+	return StartWith(ctx, manager, testprocess.Build)
+}
+
+// StartWith is Start with programs that another function gives.
+func StartWith(ctx context.Context, manager *lab.Host, build func(importPath string) (binary string, err error)) (*Fleet, error) {
+	f := &Fleet{Build: build, manager: manager, wired: map[*lab.Host]bool{}}
+	var err error
 	if f.dir, err = os.MkdirTemp(scratch(), "groupcast-fleet-"); err != nil {
 		return f, err
 	}
-	data := filepath.Join(f.dir, "data")
-	process := manager.Command(server, "--data", data, "--agents-count", "0", "--gatherer-enabled=false",
-		"--grpc-listen", controlAddress, "--admin-listen", "", "--log-level", "warn")
-	process.Name = ManagerName
-	if err := process.Start(); err != nil {
-		return f, err
-	}
-	if err := await(ctx, process, func() bool { return strings.Contains(process.Output(), "ready: ") }); err != nil {
+	if err := f.startManager(ctx); err != nil {
 		return f, err
 	}
 	outside, err := f.outside(ctx)
@@ -72,6 +71,42 @@ func Start(ctx context.Context, manager *lab.Host) (*Fleet, error) {
 	}
 	f.Client, err = sdk.Open(outside)
 	return f, err
+}
+
+func (f *Fleet) startManager(ctx context.Context) error {
+	program, err := f.Build(module + "services/manager/cmd/groupcast-manager")
+	if err != nil {
+		return err
+	}
+	f.serving = f.manager.Command(program, "--grpc-listen", controlAddress, "--admin-listen", "", "--log-level", "warn", "--stop-wait", "1s",
+		"--store-data-dir", filepath.Join(f.dir, "store"), "--identity-ca-dir", filepath.Join(f.dir, "ca"), "--admin-access-file", f.Access())
+	f.serving.Name = ManagerName
+	if err := f.serving.Start(); err != nil {
+		return err
+	}
+	return await(ctx, f.serving, func() bool { return f.isServing(ctx) })
+}
+
+// isServing tells whether the manager takes connections, and has said how it is reached.
+func (f *Fleet) isServing(ctx context.Context) bool {
+	connection, err := f.manager.Dial(ctx, "tcp4", controlAddress)
+	if err != nil {
+		return false
+	}
+	connection.Close()
+	_, err = os.Stat(f.Access())
+	return err == nil
+}
+
+// RestartManager stops the manager, and starts the program that Build gives now with the same store.
+func (f *Fleet) RestartManager(ctx context.Context) error {
+	if err := f.serving.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	if err := f.serving.Wait(); err != nil {
+		return fmt.Errorf("%w; the manager wrote: %s", err, f.serving.Output())
+	}
+	return f.startManager(ctx)
 }
 
 // outside writes an operator's configuration for this process, which is on no host.
@@ -99,7 +134,7 @@ func scratch() string {
 }
 
 // Access is an operator's configuration file that works on every host that is Reached.
-func (f *Fleet) Access() string { return filepath.Join(f.dir, "data", "admin.yaml") }
+func (f *Fleet) Access() string { return filepath.Join(f.dir, "admin.yaml") }
 
 // Reach lets programs on a host reach the manager.
 func (f *Fleet) Reach(ctx context.Context, host *lab.Host) error {
@@ -133,7 +168,7 @@ func (f *Fleet) service(ctx context.Context, host *lab.Host, role, name string, 
 	if err := f.Reach(ctx, host); err != nil {
 		return nil, err
 	}
-	program, err := testprocess.Build(module + "services/" + role + "/cmd/groupcast-" + role)
+	program, err := f.Build(module + "services/" + role + "/cmd/groupcast-" + role)
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +216,7 @@ func (f *Fleet) Groupcast(ctx context.Context, host *lab.Host, arguments ...stri
 // Prepare builds a command of this module, to be started on a host from which it can
 // reach the manager: GROUPCAST_CONFIG says how.
 func (f *Fleet) Prepare(ctx context.Context, host *lab.Host, pkg string, arguments ...string) (*lab.Process, error) {
-	program, err := testprocess.Build(module + pkg)
+	program, err := f.Build(module + pkg)
 	if err != nil {
 		return nil, err
 	}

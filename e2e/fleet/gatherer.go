@@ -35,7 +35,7 @@ func (f *Fleet) Gatherer(ctx context.Context, host *lab.Host, policy gather.Poli
 	}
 	process, err := f.service(ctx, host, "gatherer", name, append([]string{
 		"--grpc-listen", fmt.Sprintf("0.0.0.0:%d", GathererPort), "--data-listen", fmt.Sprintf("0.0.0.0:%d", GathererDataPort),
-		"--data-addresses", host.At(GathererDataPort), "--store-dir", filepath.Join(own, "gathered"), "--store-reserve", "0",
+		"--data-addresses", host.At(GathererDataPort), "--store-dir", f.Gathered(host), "--store-reserve", "0",
 		"--policy-first", first, "--policy-file", filepath.Join(own, "policy.yaml"),
 	}, flags...)...)
 	if err != nil {
@@ -50,6 +50,11 @@ func (f *Fleet) Gatherer(ctx context.Context, host *lab.Host, policy gather.Poli
 		_, err := watcher.Clients(ctx)
 		return err == nil
 	})
+}
+
+// Gathered is where the gatherer on a host keeps what came.
+func (f *Fleet) Gathered(host *lab.Host) string {
+	return filepath.Join(f.dir, strings.ToLower(host.Name()), "gathered")
 }
 
 // Uploader is a client of the gatherer on a host, and calls itself what it is told to.

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -35,6 +36,7 @@ type racks struct {
 	agent    *lab.Process
 	uplinks  []lab.Way // of the store
 	rack2    *lab.LAN
+	earlier  []string // hosts whose programs are of the version before
 }
 
 // replicator is a machine with a disk of its own, in memory.
@@ -56,9 +58,15 @@ const (
 // startRacks starts all; the store's links to the racks may be shaped, and after those the replicas' links.
 func startRacks(t *testing.T, shapes ...link.Shape) *racks {
 	t.Helper()
+	return startRacksOf(t, nil, shapes...)
+}
+
+// startRacksOf is startRacks with some hosts whose programs are of the version before.
+func startRacksOf(t *testing.T, earlier []string, shapes ...link.Shape) *racks {
+	t.Helper()
 	l := labtest.New(t, 1)
 	rack1, rack2, router := l.LAN("rack1"), l.LAN("rack2"), l.Router("router")
-	r := &racks{T: t, dir: t.TempDir(), manager: l.Host("manager"), store: &replicator{Host: l.Host("store")}, rack2: rack2}
+	r := &racks{T: t, dir: t.TempDir(), manager: l.Host("manager"), store: &replicator{Host: l.Host("store")}, rack2: rack2, earlier: earlier}
 	l.Link(r.manager, rack1, link.Shape{})
 	shapes = append(shapes, make([]link.Shape, 6)...)
 	for i, lan := range []*lab.LAN{rack1, rack2} {
@@ -109,11 +117,20 @@ func (r *racks) must(err error) {
 	}
 }
 
+// program is a command of the version that a host has.
+func (r *racks) program(host *lab.Host, command string) string {
+	r.Helper()
+	if slices.Contains(r.earlier, host.Name()) {
+		return testprocess.EarlierBinary(r, commands+command)
+	}
+	return testprocess.Binary(r, commands+command)
+}
+
 func (r *racks) access() string { return filepath.Join(r.dir, "admin.yaml") }
 
 func (r *racks) startManager() {
 	r.Helper()
-	r.serving = r.manager.Command(testprocess.Binary(r, commands+"manager/cmd/groupcast-manager"), "--grpc-listen=0.0.0.0:7400", "--address="+r.manager.At(grpcPort),
+	r.serving = r.manager.Command(r.program(r.manager, "manager/cmd/groupcast-manager"), "--grpc-listen=0.0.0.0:7400", "--address="+r.manager.At(grpcPort),
 		"--admin-listen=", "--store-data-dir="+filepath.Join(r.dir, "store"), "--identity-ca-dir="+filepath.Join(r.dir, "ca"),
 		"--admin-access-file="+r.access(), "--stop-wait=1s")
 	r.must(r.serving.Start())
@@ -143,7 +160,7 @@ func (r *racks) startAgent(one *replicator) {
 	token := filepath.Join(r.dir, name+".token")
 	said := r.run(0, "token", "create", name, "--role", "agent")
 	r.must(os.WriteFile(token, []byte(regexp.MustCompile(`gct1\S+`).FindString(said)), 0o600))
-	r.agent = one.Command(testprocess.Binary(r, commands+"agent/cmd/groupcast-agent"), "--managers="+r.manager.At(grpcPort),
+	r.agent = one.Command(r.program(one.Host, "agent/cmd/groupcast-agent"), "--managers="+r.manager.At(grpcPort),
 		"--credentials-dir="+one.disk.Inside("agent"), "--join-token-file="+token, "--node=node-of-"+one.Name(),
 		"--data-listen="+one.At(7411), "--admin-listen=", "--cache-dir="+one.disk.Inside("cache"))
 	r.must(r.agent.Start())
@@ -152,7 +169,7 @@ func (r *racks) startAgent(one *replicator) {
 
 func (r *racks) restart(one *replicator) {
 	r.Helper()
-	one.process = one.Command(testprocess.Binary(r, commands+"replicator/cmd/groupcast-replicator"), one.flags...)
+	one.process = one.Command(r.program(one.Host, "replicator/cmd/groupcast-replicator"), one.flags...)
 	r.must(one.process.Start())
 }
 
@@ -178,7 +195,7 @@ func (r *racks) await(what string, holds func() bool) {
 
 // command is the groupcast command of the operator, who is where the manager is.
 func (r *racks) command(args ...string) *lab.Process {
-	return r.manager.Command(testprocess.Binary(r, commands+"cli/cmd/groupcast"), append([]string{"--config", r.access()}, args...)...)
+	return r.manager.Command(r.program(r.manager, "cli/cmd/groupcast"), append([]string{"--config", r.access()}, args...)...)
 }
 
 // run runs the groupcast command, which must end with the status, and returns what it says.

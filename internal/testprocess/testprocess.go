@@ -28,20 +28,28 @@ func Binary(t testing.TB, importPath string) string {
 // Build builds a command of this module or of one that it depends on, once per
 // process, and returns the program's file, which is there until Remove.
 func Build(importPath string) (binary string, err error) {
-	built, _ := binaries.LoadOrStore(importPath, sync.OnceValues(func() (string, error) { return build(importPath) }))
-	return built.(func() (string, error))()
+	return once(importPath, func(dir string) (string, error) { return build(importPath, "", dir) })
 }
 
-var binaries sync.Map // from import path to a func() (string, error)
+// once makes a file in a directory of its own, once per process.
+func once(what string, produce func(dir string) (file string, err error)) (file string, err error) {
+	made, _ := files.LoadOrStore(what, sync.OnceValues(func() (string, error) {
+		dir, err := os.MkdirTemp("", "groupcast-test-")
+		if err != nil {
+			return "", err
+		}
+		return produce(dir)
+	}))
+	return made.(func() (string, error))()
+}
 
-func build(importPath string) (string, error) {
-	dir, err := os.MkdirTemp("", "groupcast-test-")
-	if err != nil {
-		return "", err
-	}
-	binary := filepath.Join(dir, filepath.Base(filepath.Dir(importPath))+"-"+filepath.Base(importPath))
+var files sync.Map // from what they are to a func() (string, error)
+
+// build builds a command of the module in a directory, this one if it is "".
+func build(importPath, sources, to string) (string, error) {
+	binary := filepath.Join(to, filepath.Base(filepath.Dir(importPath))+"-"+filepath.Base(importPath))
 	command := exec.Command("go", "build", "-trimpath", "-o", binary, importPath)
-	command.Env = append(os.Environ(), "CGO_ENABLED=0") // as users get it
+	command.Dir, command.Env = sources, append(os.Environ(), "CGO_ENABLED=0") // as users get it
 	if text, err := command.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build %s: %w\n%s", importPath, err, text)
 	}
@@ -56,9 +64,9 @@ func Exit(status int) {
 
 // Remove removes what was built.
 func Remove() {
-	binaries.Range(func(_, built any) bool {
-		if binary, err := built.(func() (string, error))(); err == nil {
-			os.RemoveAll(filepath.Dir(binary))
+	files.Range(func(_, made any) bool {
+		if file, err := made.(func() (string, error))(); err == nil {
+			os.RemoveAll(filepath.Dir(file))
 		}
 		return true
 	})
