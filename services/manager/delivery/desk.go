@@ -93,12 +93,11 @@ func (d *Desk) Run(ctx context.Context) error {
 	var keeping sync.WaitGroup
 	defer keeping.Wait()
 	defer cancel()
-	started := make(map[*keeper]bool)
 	start := func(k *keeper) {
-		if started[k] {
+		if k.started {
 			return
 		}
-		started[k] = true
+		k.started = true
 		keeping.Go(func() {
 			k.run(ctx)
 			d.close(k)

@@ -35,6 +35,7 @@ type keeper struct {
 	desk      *Desk
 	id, group string
 	pokes     chan struct{}
+	started   bool // only the desk's goroutine touches this
 
 	// Only the keeper's goroutine touches these.
 	treeRead     store.Revision            // changed with the tree, under its lock

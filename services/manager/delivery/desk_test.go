@@ -1,0 +1,60 @@
+package delivery
+
+import (
+	"context"
+	"log/slog"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	managerv1 "github.com/groupcast/groupcast/internal/gen/groupcast/manager/v1"
+	"github.com/groupcast/groupcast/services/manager/ledger"
+	"github.com/groupcast/groupcast/services/manager/store"
+	"github.com/groupcast/groupcast/services/manager/view"
+)
+
+// newDesk returns the desk of a term in which nothing is stored.
+func newDesk() *Desk {
+	log := slog.New(slog.DiscardHandler)
+	shown := view.New(nil, log)
+	return Lead(ledger.Open(new(store.Term), nil, shown), nil, shown, nil, nil, nil, log)
+}
+
+// keep gives the desk a keeper of a delivery to group g that s sends, as if it was stored.
+func (d *Desk) keep(id string) *keeper {
+	k := newKeeper(d, view.Delivery{DeliveryRecord: &managerv1.DeliveryRecord{
+		Delivery: &groupv1.Delivery{Id: id, Group: "g", Sender: "s"},
+	}})
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.keepers[id] = k
+	return k
+}
+
+// Nothing is left in memory of what a leader knew of a delivery that is kept no more, however long it leads.
+func TestKeepersAreForgotten(t *testing.T) {
+	d, forgotten := newDesk(), make(chan struct{})
+	func() { // so that nothing here holds it
+		runtime.AddCleanup(d.keep("d"), func(forgotten chan struct{}) { close(forgotten) }, forgotten)
+	}()
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := d.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	defer running.Wait()
+	defer stop()
+	for range 100 {
+		runtime.GC()
+		select {
+		case <-forgotten:
+			return
+		case <-time.After(50 * time.Millisecond): // it may have been kept still when that was collected
+		}
+	}
+	t.Error("a keeper that has ended is held")
+}
