@@ -22,11 +22,14 @@ func newDesk() *Desk {
 	return Lead(ledger.Open(new(store.Term), nil, shown), nil, shown, nil, nil, nil, log)
 }
 
-// keep gives the desk a keeper of a delivery to group g that s sends, as if it was stored.
+// stored is a delivery that s sends to group g.
+func stored(id string) view.Delivery {
+	return view.Delivery{DeliveryRecord: &managerv1.DeliveryRecord{Delivery: &groupv1.Delivery{Id: id, Group: "g", Sender: "s"}}}
+}
+
+// keep gives the desk a keeper of a delivery.
 func (d *Desk) keep(id string) *keeper {
-	k := newKeeper(d, view.Delivery{DeliveryRecord: &managerv1.DeliveryRecord{
-		Delivery: &groupv1.Delivery{Id: id, Group: "g", Sender: "s"},
-	}})
+	k := newKeeper(d, stored(id))
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.keepers[id] = k

@@ -318,7 +318,14 @@ func (p *progress) evicted(id identity.ID, current *tree.Tree) bool {
 func clip(report *groupv1.DeliveryReport) *groupv1.DeliveryReport {
 	const longest = 1024
 	report.Trouble = strings.ToValidUTF8(report.GetTrouble()[:min(longest, len(report.GetTrouble()))], "")
-	report.Lost = report.GetLost()[:min(64, len(report.GetLost()))]
-	report.Damaged = report.GetDamaged()[:min(64, len(report.GetDamaged()))]
+	report.Lost, report.Damaged = nodeName(report.GetLost()), nodeName(report.GetDamaged())
 	return report
+}
+
+// nodeName returns what a node calls another; nothing if nobody can be called so.
+func nodeName(name string) string {
+	if identity.CheckSession(name) != nil { // agents that members are have names of the same form
+		return ""
+	}
+	return name
 }
