@@ -256,7 +256,7 @@ func (d *Desk) take(group string, from identity.ID, reports []*groupv1.DeliveryR
 	now := time.Now()
 	for _, report := range reports {
 		if k := d.find(report.GetDelivery()); k != nil && (group == "" || group == k.group) {
-			k.take(from, clip(report), now)
+			k.take(from, report, now)
 		}
 	}
 }
@@ -279,7 +279,7 @@ func (k *keeper) note(from identity.ID, report *groupv1.DeliveryReport, now time
 			return
 		}
 	}
-	if k.progress.take(from, report, k.tree, now) {
+	if k.progress.take(from, heard(from, report, k.tree), k.tree, now) {
 		k.poke()
 	}
 	k.announceLocked()

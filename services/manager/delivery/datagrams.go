@@ -3,8 +3,6 @@ package delivery
 import (
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	datagram "github.com/groupcast/groupcast/internal/wire/datagram"
 	"github.com/groupcast/groupcast/services/manager/ledger"
@@ -33,14 +31,4 @@ func checkDatagrams(problems *ledger.Checks, spec *groupv1.DeliverySpec) {
 // and no member has exactly what was sent.
 func isDatagrams(delivery view.Delivery) bool {
 	return delivery.GetDelivery().GetSpec().GetDatagrams() != nil
-}
-
-// clipCounts returns a copy of what a member counts, without what is not known of it.
-func clipCounts(counts *groupv1.DatagramCounts) *groupv1.DatagramCounts {
-	if counts == nil {
-		return nil
-	}
-	known := proto.CloneOf(counts)
-	known.ProtoReflect().SetUnknown(nil)
-	return known
 }

@@ -3,7 +3,6 @@ package delivery
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -312,20 +311,4 @@ func (p *progress) evicted(id identity.ID, current *tree.Tree) bool {
 	return slices.ContainsFunc(p.nodes[placement.ParseID(parent)].reported().GetChildren(), func(child *groupv1.ChildReport) bool {
 		return child.GetEvicted() && child.GetName() == id.Name
 	})
-}
-
-// clip bounds what a node may say of itself and its neighbours.
-func clip(report *groupv1.DeliveryReport) *groupv1.DeliveryReport {
-	const longest = 1024
-	report.Trouble = strings.ToValidUTF8(report.GetTrouble()[:min(longest, len(report.GetTrouble()))], "")
-	report.Lost, report.Damaged = nodeName(report.GetLost()), nodeName(report.GetDamaged())
-	return report
-}
-
-// nodeName returns what a node calls another; nothing if nobody can be called so.
-func nodeName(name string) string {
-	if identity.CheckSession(name) != nil { // agents that members are have names of the same form
-		return ""
-	}
-	return name
 }

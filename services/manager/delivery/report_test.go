@@ -1,13 +1,17 @@
 package delivery
 
 import (
+	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/groupcast/groupcast/internal/algo/tree"
+	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/placement"
@@ -65,4 +69,70 @@ func TestWhatIsNoNameIsToldToNobody(t *testing.T) {
 			t.Errorf("lost %q: %q, want %q", lost, receipt.GetDetail(), want)
 		}
 	}
+}
+
+// A node may say what it likes, in each of many deliveries: of that it is remembered what is used, and no more.
+func TestReportsAreRememberedInBoundedSize(t *testing.T) {
+	d, agent := newDesk(), placement.AgentID("a")
+	k := d.keep("d")
+	var members []string
+	for i := range 64 {
+		members = append(members, fmt.Sprintf("m%d", i))
+	}
+	k.setTree(over(t, agent, members...), 1)
+	before := heap()
+	d.ReportAgent(agent.Name, &agentv1.Report{Deliveries: []*groupv1.DeliveryReport{wordy(t, members)}})
+	for _, member := range append(members, "s") {
+		d.ReportMember("g", member, []*groupv1.DeliveryReport{wordy(t, members)})
+	}
+	if grown := heap() - before; grown > 1<<20 {
+		t.Errorf("%d nodes have the manager remember %d KiB: want less than 1 MiB", len(k.progress.nodes), grown>>10)
+	}
+	if got := len(k.progress.nodes[agent].report.GetChildren()); got != len(members) {
+		t.Errorf("it is known of %d members how the agent feeds them, want %d", got, len(members))
+	}
+	if got := k.progress.nodes[placement.MemberID("m1")].report.GetChildren(); len(got) != 0 {
+		t.Errorf("of m1, which feeds nobody, it is remembered how it feeds %d", len(got))
+	}
+	runtime.KeepAlive(d)
+}
+
+// heap is how many bytes are in use.
+func heap() int64 {
+	runtime.GC()
+	runtime.GC() // what a first one finds to be free, a second one may find more by
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
+}
+
+// wordy is a report, as it comes from the network, in which everything that can have any size has some MiB in all.
+func wordy(t *testing.T, members []string) *groupv1.DeliveryReport {
+	t.Helper()
+	const size = 64 << 10
+	text := strings.Repeat("x", size)
+	unknown := protowire.AppendBytes(protowire.AppendTag(nil, 1000, protowire.BytesType), []byte(text))
+	stripes := &groupv1.Stripes{Count: 1, Reason: text, Why: text}
+	counts, use := new(groupv1.DatagramCounts), new(groupv1.DatagramUse)
+	report := &groupv1.DeliveryReport{
+		Delivery: "d", Lost: text, Trouble: text, Damaged: text, Stripes: stripes, Fed: &groupv1.ChildReport{Name: text}, Datagrams: counts, DatagramUse: use,
+	}
+	for i := range 1000 {
+		report.Children = append(report.Children, &groupv1.ChildReport{Name: fmt.Sprintf("stranger%d", i)}, &groupv1.ChildReport{Name: members[0]})
+	}
+	for _, member := range members {
+		report.Children = append(report.Children, &groupv1.ChildReport{Name: member, Stripes: &groupv1.Stripes{Why: text[:size/16]}})
+	}
+	for _, message := range []proto.Message{report, stripes, counts, use, report.GetFed()} {
+		message.ProtoReflect().SetUnknown(unknown)
+	}
+	encoded, err := proto.Marshal(report)
+	if err != nil {
+		t.Fatal(err)
+	}
+	came := new(groupv1.DeliveryReport)
+	if err := proto.Unmarshal(encoded, came); err != nil {
+		t.Fatal(err)
+	}
+	return came
 }

@@ -1,0 +1,97 @@
+package delivery
+
+import (
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/groupcast/groupcast/internal/algo/tree"
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/services/manager/placement"
+)
+
+// What a node reports last is remembered as long as the delivery is kept, and it may report what it likes, in each of many
+// deliveries: of that only what is used is remembered, and no more of it than an honest node has to say.
+
+const (
+	// longestWord bounds words such as why a node cannot go on.
+	longestWord = 64
+	// longestWhy bounds explanations for people: a link's of its stripes have up to some 200 bytes.
+	longestWhy = 512
+)
+
+// heard returns what is used of a node's report: of children, what it says of those that it feeds in the tree.
+func heard(from identity.ID, report *groupv1.DeliveryReport, current *tree.Tree) *groupv1.DeliveryReport {
+	return &groupv1.DeliveryReport{
+		Delivery: report.GetDelivery(), Bytes: report.GetBytes(), Ended: report.GetEnded(), Resting: report.GetResting(),
+		CachedBytes: report.GetCachedBytes(), MaxCachedBytes: report.GetMaxCachedBytes(), HeldBytes: report.GetHeldBytes(),
+		Lost: nodeName(report.GetLost()), Damaged: nodeName(report.GetDamaged()), Trouble: clip(report.GetTrouble(), longestWord),
+		Children: heardChildren(from, report.GetChildren(), current), Fed: heardChild(report.GetFed()), Stripes: heardStripes(report.GetStripes()),
+		Datagrams: plain(report.GetDatagrams()), DatagramUse: plain(report.GetDatagramUse()),
+	}
+}
+
+// heardChildren returns what a node says of those that it feeds, of each once. An agent and a member may have the same name.
+func heardChildren(from identity.ID, said []*groupv1.ChildReport, current *tree.Tree) (children []*groupv1.ChildReport) {
+	if len(said) == 0 || current == nil {
+		return nil
+	}
+	fed := make(map[string]int)
+	for _, child := range current.Children(from.String()) {
+		fed[placement.ParseID(child).Name]++
+	}
+	for _, child := range said {
+		if fed[child.GetName()] > 0 {
+			fed[child.GetName()]--
+			children = append(children, heardChild(child))
+		}
+	}
+	return children
+}
+
+func heardChild(child *groupv1.ChildReport) *groupv1.ChildReport {
+	if child == nil {
+		return nil
+	}
+	return &groupv1.ChildReport{
+		Name: nodeName(child.GetName()), Connected: child.GetConnected(), Evicted: child.GetEvicted(), Waits: child.GetWaits(),
+		SentBytes: child.GetSentBytes(), SinceSent: plain(child.GetSinceSent()),
+		Stripes: heardStripes(child.GetStripes()), Datagrams: plain(child.GetDatagrams()),
+	}
+}
+
+func heardStripes(stripes *groupv1.Stripes) *groupv1.Stripes {
+	if stripes == nil {
+		return nil
+	}
+	return &groupv1.Stripes{
+		Count: stripes.GetCount(), Reason: clip(stripes.GetReason(), longestWord), Why: clip(stripes.GetWhy(), longestWhy),
+	}
+}
+
+// nodeName returns what a node calls another; nothing if nobody can be called so.
+func nodeName(name string) string {
+	if identity.CheckSession(name) != nil { // agents that members are have names of the same form
+		return ""
+	}
+	return name
+}
+
+// clip returns the beginning of a text, without what it was cut from.
+func clip(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.Clone(strings.ToValidUTF8(text[:most], ""))
+}
+
+// plain returns a copy of a message, as one of numbers, without what is not known of it.
+func plain[M proto.Message](message M) M {
+	if !message.ProtoReflect().IsValid() {
+		return message // there is none
+	}
+	copied := proto.CloneOf(message)
+	copied.ProtoReflect().SetUnknown(nil)
+	return copied
+}
