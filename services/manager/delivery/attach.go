@@ -98,13 +98,19 @@ const assignmentBytes = 1 << 20
 // last asked for; first, all that it has to do, even if that is nothing.
 func (a *Attachment) Next() []*groupv1.Assignments {
 	changed, dropped := a.takeNews()
-	message := &groupv1.Assignments{Dropped: dropped}
-	messages, size := []*groupv1.Assignments{message}, 0
-	for _, assignment := range changed {
-		if size += proto.Size(assignment); size > assignmentBytes && len(message.GetCurrent()) > 0 {
-			message = &groupv1.Assignments{}
-			messages, size = append(messages, message), proto.Size(assignment)
+	messages, size := []*groupv1.Assignments{{}}, 0
+	with := func(more int) *groupv1.Assignments {
+		if size += more; size > assignmentBytes && size > more {
+			messages, size = append(messages, &groupv1.Assignments{}), more
 		}
+		return messages[len(messages)-1]
+	}
+	for _, id := range dropped {
+		message := with(len(id))
+		message.Dropped = append(message.Dropped, id)
+	}
+	for _, assignment := range changed {
+		message := with(proto.Size(assignment))
 		message.Current = append(message.Current, assignment)
 	}
 	whole := !a.begun

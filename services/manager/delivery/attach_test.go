@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/placement"
@@ -87,6 +89,35 @@ func TestAttachment(t *testing.T) {
 	knows.hear(t, other.Next())
 	if got := slices.Sorted(maps.Keys(knows)); !slices.Equal(got, []string{"0", "3", "4", "5", "6"}) {
 		t.Errorf("attached again, it knows %v", got)
+	}
+}
+
+// What a node has to drop is told in parts of bounded size, too.
+func TestNextDropsInParts(t *testing.T) {
+	d := &Desk{attached: make(map[seat]map[*Attachment]bool), plans: make(map[seat]map[string]*groupv1.Assignment)}
+	me, knows := placement.AgentID("a"), make(told)
+	a := d.attach(seatOf("", me))
+	assign := func(has bool) {
+		for i := range 2 * assignmentBytes / 32 {
+			id, next := fmt.Sprintf("%032x", i), make(map[identity.ID]*groupv1.Assignment)
+			if has {
+				next[me] = &groupv1.Assignment{Delivery: id}
+			}
+			d.assign("g", id, []identity.ID{me}, next)
+		}
+	}
+	assign(true)
+	knows.hear(t, a.Next())
+	assign(false)
+	d.assign("g", "new", []identity.ID{me}, map[identity.ID]*groupv1.Assignment{me: {Delivery: "new", Root: make([]byte, assignmentBytes/2)}})
+	messages := a.Next()
+	for i, message := range messages {
+		if size := proto.Size(message); size > assignmentBytes*9/8 {
+			t.Errorf("part %d of %d has %d bytes", i, len(messages), size)
+		}
+	}
+	if knows.hear(t, messages); len(knows) != 1 || knows["new"] == nil {
+		t.Errorf("it knows %d deliveries, want the new one alone", len(knows))
 	}
 }
 
