@@ -2,6 +2,7 @@ package manager_test
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -48,4 +49,39 @@ func TestDeliveryToMany(t *testing.T) {
 		t.Errorf("%d receipts, %d complete", len(d.GetReceipts()), d.GetCompleteCount())
 	}
 	t.Logf("the delivery is complete after %v", time.Since(start))
+}
+
+// All members of a group get a delivery, also where they say more of themselves in all than one message holds.
+func TestDeliveryToAllThatSayMuch(t *testing.T) {
+	const many = 80
+	_, p := startParty(t)
+	p.agent(t, "a1", "node-1", "")
+	sender := p.join(t, "s", "node-1", send)
+	labels := make(map[string]string)
+	for i := range 64 {
+		labels[fmt.Sprintf("%0253d", i)] = strings.Repeat("x", 253)
+	}
+	for i := range many { // 2.6 MiB
+		join := &groupv1.JoinRequest{Group: partyGroup, Name: fmt.Sprintf("m%02d", i), Labels: labels, Roles: []groupv1.Role{receiveToo}}
+		if _, err := p.sessions.Join(t.Context(), join); err != nil {
+			t.Fatal(err)
+		}
+	}
+	listed := make(map[string]bool)
+	for token, more := "", true; more; more = token != "" {
+		page, err := p.sessions.ListMembers(t.Context(), &groupv1.ListMembersRequest{Group: partyGroup, PageToken: token})
+		if err != nil || len(page.GetMembers()) == 0 {
+			t.Fatalf("a page of %d members: %v", len(page.GetMembers()), err)
+		}
+		for _, member := range page.GetMembers() {
+			listed[member.GetName()] = true
+		}
+		token = page.GetNextPageToken()
+	}
+	if len(listed) != many+1 {
+		t.Errorf("%d members are listed, want %d and the sender", len(listed), many)
+	}
+	if got := p.get(t, p.create(t, sender, file(megabyte))).GetMemberCount(); got != many {
+		t.Errorf("it is delivered to %d members, want %d", got, many)
+	}
 }

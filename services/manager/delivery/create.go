@@ -189,8 +189,7 @@ func (c *creation) look() error {
 		Sender: sender.Member, LatencyBound: c.policy.GetLatencyBound().AsDuration(), Load: loadOf(c.asked.GetSpec()),
 		Measured: c.desk.measured(c.asked.GetGroup(), c.policy),
 	}
-	members, _ := c.desk.view.Members(c.asked.GetGroup(), "", int(^uint(0)>>1))
-	for _, member := range members {
+	for _, member := range c.desk.view.AllMembers(c.asked.GetGroup()) {
 		if member.GetName() != sender.GetName() && mayReceive(member) {
 			c.network.Receivers = append(c.network.Receivers, member)
 		}

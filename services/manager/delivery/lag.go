@@ -106,7 +106,7 @@ func (d *Desk) noteSlow(rates map[string]uint64, now time.Time) {
 // agentRecords returns the agents of all groups, and those that members of one are, each with no more uplink than
 // it lately showed.
 func (d *Desk) agentRecords(group string) []*agentv1.Agent {
-	agents, _ := d.view.Agents("", int(^uint(0)>>1))
+	agents := d.view.AllAgents()
 	agents = slices.DeleteFunc(agents, func(agent *agentv1.Agent) bool {
 		of, _, relays := identity.ID{Role: identity.Agent, Name: agent.GetName()}.Relay()
 		return relays && of != group

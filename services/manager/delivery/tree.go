@@ -128,8 +128,7 @@ func (k *keeper) receivers(delivery view.Delivery) []*groupv1.Member {
 		return nil
 	}
 	var receivers []*groupv1.Member
-	members, _ := k.desk.view.Members(k.group, "", int(^uint(0)>>1))
-	for _, member := range members {
+	for _, member := range k.desk.view.AllMembers(k.group) {
 		final := finalState(delivery, member.GetName())
 		waits := final == groupv1.ReceiptState_RECEIPT_STATE_UNSPECIFIED || final == groupv1.ReceiptState_RECEIPT_STATE_UNKNOWN
 		if member.GetName() != delivery.GetDelivery().GetSender() && mayReceive(member) && waits {

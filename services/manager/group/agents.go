@@ -22,8 +22,7 @@ func validAddress(address string) bool {
 
 // loadAgents takes over the agents of an earlier term.
 func (r *Registry) loadAgents(now time.Time) {
-	agents, _ := r.view.Agents("", int(^uint(0)>>1))
-	for _, agent := range agents {
+	for _, agent := range r.view.AllAgents() {
 		if agent.GetState() == agentv1.AgentState_AGENT_STATE_ONLINE {
 			r.agents.Heard(agent.GetName(), now)
 		} else {

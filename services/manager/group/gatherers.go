@@ -3,7 +3,6 @@ package group
 import (
 	"context"
 	"fmt"
-	"math"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -96,8 +95,7 @@ func (r *Registry) ForgetGatherer(ctx context.Context, name string, incarnation 
 
 // sweepGatherers forgets gatherers that have been silent for long.
 func (r *Registry) sweepGatherers(ctx context.Context) {
-	all, _ := r.view.Gatherers("", math.MaxInt)
-	for _, gatherer := range all {
+	for _, gatherer := range r.view.AllGatherers() {
 		if time.Since(r.lastHeard(gatherer.GetName()).at) < forgetAgents {
 			continue
 		}
@@ -146,8 +144,7 @@ func (r *Registry) showGatherer(record *gatherv1.Gatherer) *gatherv1.Gatherer {
 
 // AwayGatherers lists the gatherers that have registered and are silent, and when each was seen, if that was by this leader.
 func (r *Registry) AwayGatherers() (away []*groupv1.Away) {
-	all, _ := r.view.Gatherers("", math.MaxInt)
-	for _, gatherer := range all {
+	for _, gatherer := range r.view.AllGatherers() {
 		at, id := r.lastHeard(gatherer.GetName()).at, identity.ID{Role: identity.Gatherer, Name: gatherer.GetName()}
 		if time.Since(at) < Expiry || r.view.IsPutOut(id, gatherer.GetIncarnation()) {
 			continue

@@ -3,7 +3,6 @@ package replication
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -63,8 +62,7 @@ func (d *Desk) isHeard(name string, now time.Time) bool {
 func (d *Desk) Away() (all []*groupv1.Away) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	known, _ := d.view.Replicators("", math.MaxInt)
-	for _, replicator := range known {
+	for _, replicator := range d.view.AllReplicators() {
 		at, id := d.lastHeard(replicator.GetName()), identity.ID{Role: identity.Replicator, Name: replicator.GetName()}
 		if time.Since(at) < Patience || d.view.IsPutOut(id, replicator.GetIncarnation()) {
 			continue

@@ -92,7 +92,7 @@ type creation struct {
 }
 
 func (c *creation) plan(response *replicav1.CreateReplicationResponse) (ledger.Plan, error) {
-	all, _ := c.desk.view.Replicators("", int(^uint(0)>>1))
+	all := c.desk.view.AllReplicators()
 	sender, err := c.sender(all)
 	if err != nil {
 		return ledger.Plan{}, err

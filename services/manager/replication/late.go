@@ -50,8 +50,7 @@ func (d *Desk) admit(record *replicav1.Replication) {
 	if !isSending {
 		return
 	}
-	all, _ := d.view.Replicators("", int(^uint(0)>>1))
-	late := latecomers(record, all, d.isOnline)
+	late := latecomers(record, d.view.AllReplicators(), d.isOnline)
 	for _, replica := range late {
 		for _, leg := range record.GetLegs() {
 			if leg.GetLan() == replica.GetLan() {

@@ -202,8 +202,7 @@ func (d *Desk) forget(ctx context.Context) {
 			d.remove(ctx, view.ReplicationKey(r.ID()), r.Changed)
 		}
 	}
-	all, _ := d.view.Replicators("", int(^uint(0)>>1))
-	for _, r := range all {
+	for _, r := range d.view.AllReplicators() {
 		d.mu.Lock()
 		_, away := d.seen(r.GetName())
 		d.mu.Unlock()

@@ -22,7 +22,7 @@ func coarse(rtt time.Duration) time.Duration { return (rtt + grain - 1) / grain 
 
 // Measured returns what is known of the agents and the members of a group.
 func (s *Survey) Measured(group string, threshold time.Duration) placement.Measured {
-	members, _ := s.view.Members(group, "", int(^uint(0)>>1))
+	members := s.view.AllMembers(group)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.told++

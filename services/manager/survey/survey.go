@@ -89,8 +89,7 @@ func (s *Survey) nodes() (nodes []cluster.Node) {
 }
 
 func (s *Survey) agents() (usable []*agentv1.Agent) {
-	agents, _ := s.view.Agents("", int(^uint(0)>>1))
-	for _, agent := range agents {
+	for _, agent := range s.view.AllAgents() {
 		if placement.Usable(agent) {
 			usable = append(usable, agent)
 		}

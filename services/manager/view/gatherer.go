@@ -33,12 +33,16 @@ func (v *View) Gatherer(name string) (record Gatherer, found bool) {
 
 // Gatherers returns up to limit gatherers whose names come after the one given.
 func (v *View) Gatherers(after string, limit int) (page []*gatherv1.Gatherer, more bool) {
+	return cut(v.AllGatherers(), after, limit)
+}
+
+// AllGatherers returns the gatherers, by name: more than one message may hold.
+func (v *View) AllGatherers() (all []*gatherv1.Gatherer) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	for name, record := range v.gatherers {
-		if name > after {
-			page = append(page, record.Gatherer)
-		}
+	for _, record := range v.gatherers {
+		all = append(all, record.Gatherer)
 	}
-	return cut(page, limit)
+	sortByName(all)
+	return all
 }

@@ -108,11 +108,10 @@ func (v *View) Groups(after string, limit int) (page []*groupv1.Group, more bool
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	for _, g := range v.groups {
-		if g.record.GetName() > after {
-			page = append(page, g.record.Group)
-		}
+		page = append(page, g.record.Group)
 	}
-	page, more = cut(page, limit)
+	sortByName(page)
+	page, more = cut(page, after, limit)
 	for i, record := range page {
 		page[i] = v.groups[record.GetName()].message()
 	}
@@ -121,38 +120,50 @@ func (v *View) Groups(after string, limit int) (page []*groupv1.Group, more bool
 
 // Members returns up to limit members of a group whose names come after the one given.
 func (v *View) Members(groupName, after string, limit int) (page []*groupv1.Member, more bool) {
+	return cut(v.AllMembers(groupName), after, limit)
+}
+
+// AllMembers returns the members of a group, by name: more than one message may hold.
+func (v *View) AllMembers(groupName string) (all []*groupv1.Member) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	g, known := v.groups[groupName]
 	if !known {
-		return nil, false
+		return nil
 	}
-	for name, record := range g.members {
-		if name > after {
-			page = append(page, record.Member)
-		}
+	for _, record := range g.members {
+		all = append(all, record.Member)
 	}
-	return cut(page, limit)
+	sortByName(all)
+	return all
 }
 
 // Agents returns up to limit agents whose names come after the one given.
 func (v *View) Agents(after string, limit int) (page []*agentv1.Agent, more bool) {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	for name, record := range v.agents {
-		if name > after {
-			page = append(page, record.Agent)
-		}
-	}
-	return cut(page, limit)
+	return cut(v.AllAgents(), after, limit)
 }
 
-// cut sorts records by name and keeps the first.
+// AllAgents returns the agents, by name: more than one message may hold.
+func (v *View) AllAgents() (all []*agentv1.Agent) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	for _, record := range v.agents {
+		all = append(all, record.Agent)
+	}
+	sortByName(all)
+	return all
+}
+
+// cut keeps, of records by name, the first whose names come after the one given.
 func cut[R interface {
 	proto.Message
 	GetName() string
-}](records []R, limit int) (page []R, more bool) {
-	sortByName(records)
+}](records []R, after string, limit int) (page []R, more bool) {
+	begin, found := slices.BinarySearchFunc(records, after, func(r R, name string) int { return cmp.Compare(r.GetName(), name) })
+	if found {
+		begin++
+	}
+	records = records[begin:]
 	n := fit(records, limit)
 	return records[:n], n < len(records)
 }

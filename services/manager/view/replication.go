@@ -70,14 +70,18 @@ func (v *View) Replicator(name string) (record Replicator, found bool) {
 
 // Replicators returns up to limit replicators whose names come after the one given.
 func (v *View) Replicators(after string, limit int) (page []*replicav1.Replicator, more bool) {
+	return cut(v.AllReplicators(), after, limit)
+}
+
+// AllReplicators returns the replicators, by name: more than one message may hold.
+func (v *View) AllReplicators() (all []*replicav1.Replicator) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	for name, record := range v.replicators {
-		if name > after {
-			page = append(page, record.Replicator)
-		}
+	for _, record := range v.replicators {
+		all = append(all, record.Replicator)
 	}
-	return cut(page, limit)
+	sortByName(all)
+	return all
 }
 
 // Replication returns a replication.
