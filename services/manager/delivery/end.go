@@ -14,6 +14,7 @@ import (
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	managerv1 "github.com/groupcast/groupcast/internal/gen/groupcast/manager/v1"
 	"github.com/groupcast/groupcast/services/manager/ledger"
+	"github.com/groupcast/groupcast/services/manager/placement"
 	"github.com/groupcast/groupcast/services/manager/store"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
@@ -124,17 +125,15 @@ func (d *Desk) finalReceipts(delivery view.Delivery, v verdict, now time.Time) (
 			receipts = append(receipts, k.unknownReceipt(name, now))
 		}
 	}
-	slices.SortFunc(receipts, func(a, b *groupv1.Receipt) int { return compareNames(a.GetMember(), b.GetMember()) })
+	slices.SortFunc(receipts, func(a, b *groupv1.Receipt) int { return cmp.Compare(a.GetMember(), b.GetMember()) })
 	return receipts
 }
-
-func compareNames(a, b string) int { return cmp.Compare(a, b) }
 
 // reportOf returns what a member reported last; nil if nothing.
 func (k *keeper) reportOf(name string) *groupv1.DeliveryReport {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.progress.nodes[memberID(name)].reported()
+	return k.progress.nodes[placement.MemberID(name)].reported()
 }
 
 // unknownReceipt says that a member is not heard of. There may be no keeper.
@@ -147,7 +146,7 @@ func (k *keeper) unknownReceipt(name string, now time.Time) *groupv1.Receipt {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	reported := k.progress.nodes[memberID(name)].reported()
+	reported := k.progress.nodes[placement.MemberID(name)].reported()
 	receipt.Bytes, receipt.Datagrams = reported.GetBytes(), reported.GetDatagrams()
 	if since, known := k.progress.unknownSince(name); known {
 		receipt.ChangeTime = timestamppb.New(since)

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -321,7 +322,7 @@ func receiptOf(delivery view.Delivery, name string) *groupv1.Receipt {
 	}
 	receipts := delivery.GetDelivery().GetReceipts()
 	at, found := slices.BinarySearchFunc(receipts, name, func(r *groupv1.Receipt, name string) int {
-		return compareNames(r.GetMember(), name)
+		return cmp.Compare(r.GetMember(), name)
 	})
 	if !found {
 		return nil

@@ -8,6 +8,7 @@ import (
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	managerv1 "github.com/groupcast/groupcast/internal/gen/groupcast/manager/v1"
 	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/services/manager/placement"
 )
 
 // measuring computes the evaluation indices of paper 000, section IV-B: "the
@@ -86,7 +87,7 @@ func (m measuring) memberRate(name string, receipt *groupv1.Receipt) uint64 {
 	if since := receipt.GetChangeTime(); since != nil { // one that still receives has none
 		until = since.AsTime()
 	}
-	got := max(receipt.GetBytes(), m.progress.nodes[memberID(name)].reported().GetBytes())
+	got := max(receipt.GetBytes(), m.progress.nodes[placement.MemberID(name)].reported().GetBytes())
 	return rate(got, until.Sub(m.progress.begun))
 }
 

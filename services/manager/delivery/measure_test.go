@@ -9,6 +9,7 @@ import (
 	"github.com/groupcast/groupcast/internal/algo/tree"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/services/manager/placement"
 )
 
 // Who is not heard of any more is so since its last word, not since its session expired; a leader that has none knows no better.
@@ -16,7 +17,7 @@ func TestUnknownSinceTheLastWord(t *testing.T) {
 	begun := time.Unix(1000, 0)
 	said, expired := begun.Add(time.Second), begun.Add(10*time.Second)
 	k := &keeper{progress: &progress{
-		nodes:   map[identity.ID]*nodeProgress{memberID("heard"): {report: &groupv1.DeliveryReport{Bytes: 5}, at: said}},
+		nodes:   map[identity.ID]*nodeProgress{placement.MemberID("heard"): {report: &groupv1.DeliveryReport{Bytes: 5}, at: said}},
 		unknown: map[string]time.Time{"heard": expired, "unheard": expired},
 	}}
 	for name, want := range map[string]time.Time{"heard": said, "unheard": expired} {
@@ -32,7 +33,7 @@ func TestUnknownSinceTheLastWord(t *testing.T) {
 // delivery began, or ahead.
 func TestLinksAreMeasuredByTheirLastByte(t *testing.T) {
 	const told, second = 10, 1000
-	agent, member := identity.ID{Role: identity.Agent, Name: "a"}, memberID("m")
+	agent, member := identity.ID{Role: identity.Agent, Name: "a"}, placement.MemberID("m")
 	current, err := tree.Restore([]tree.Link{
 		{Node: tree.Node{Name: "member/s", Kind: tree.Member}},
 		{Node: tree.Node{Name: agent.String(), Kind: tree.Agent}, Parent: "member/s"},
@@ -63,7 +64,7 @@ func TestLinksAreMeasuredByTheirLastByte(t *testing.T) {
 // A delivery is measured for good once all of its agents have told that they are done with it. What the sender sent is known
 // when it has ended.
 func TestAllAgentsRest(t *testing.T) {
-	a, b, m := identity.ID{Role: identity.Agent, Name: "a"}, identity.ID{Role: identity.Agent, Name: "b"}, memberID("m")
+	a, b, m := identity.ID{Role: identity.Agent, Name: "a"}, identity.ID{Role: identity.Agent, Name: "b"}, placement.MemberID("m")
 	k := &keeper{
 		assigned: map[identity.ID]*groupv1.Assignment{a: {}, b: {}, m: {}},
 		progress: &progress{nodes: make(map[identity.ID]*nodeProgress)},
@@ -91,7 +92,7 @@ func TestAllAgentsRest(t *testing.T) {
 
 // The sender's own link has what it carried: less than the sender is at where the agent had a part already.
 func TestSendersLinkHasWhatItCarried(t *testing.T) {
-	p := &progress{sender: memberID("s")}
+	p := &progress{sender: placement.MemberID("s")}
 	a, b := identity.ID{Role: identity.Agent, Name: "a"}, identity.ID{Role: identity.Agent, Name: "b"}
 	said := &groupv1.DeliveryReport{Bytes: 100, Fed: &groupv1.ChildReport{Name: "a", SentBytes: 40}}
 	if toA, toB := p.sentTo(a, said, nil), p.sentTo(b, said, nil); toA != 40 || toB != 0 {

@@ -81,7 +81,7 @@ func (n *nodeProgress) reported() *groupv1.DeliveryReport {
 // session expired for want of another.
 func (p *progress) unknownSince(name string) (since time.Time, unknown bool) {
 	since, unknown = p.unknown[name]
-	if node := p.nodes[memberID(name)]; node != nil && node.at.Before(since) {
+	if node := p.nodes[placement.MemberID(name)]; node != nil && node.at.Before(since) {
 		since = node.at
 	}
 	return since, unknown

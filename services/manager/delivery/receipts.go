@@ -13,6 +13,7 @@ import (
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/services/manager/ledger"
+	"github.com/groupcast/groupcast/services/manager/placement"
 	"github.com/groupcast/groupcast/services/manager/store"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
@@ -228,10 +229,10 @@ func (d *Desk) fed(id, name string) bool {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.tree == nil || k.tree.Sender() == memberID(name).String() {
+	if k.tree == nil || k.tree.Sender() == placement.MemberID(name).String() {
 		return false
 	}
-	_, has := k.tree.Node(memberID(name).String())
+	_, has := k.tree.Node(placement.MemberID(name).String())
 	return has
 }
 

@@ -14,14 +14,11 @@ import (
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	managerv1 "github.com/groupcast/groupcast/internal/gen/groupcast/manager/v1"
-	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/ledger"
 	"github.com/groupcast/groupcast/services/manager/placement"
 	"github.com/groupcast/groupcast/services/manager/view"
 	"github.com/groupcast/groupcast/services/manager/watch"
 )
-
-func memberID(name string) identity.ID { return placement.MemberID(name) }
 
 // Find returns the delivery whose id begins so, among those of the groups that the
 // caller may see. Of others it does not tell whether there are any.
@@ -193,7 +190,7 @@ func (k *keeper) addProgress(delivery view.Delivery, receipts map[string]*groupv
 	}
 	for name, receipt := range receipts {
 		if k.tree != nil {
-			parent, _ := k.tree.Parent(memberID(name).String())
+			parent, _ := k.tree.Parent(placement.MemberID(name).String())
 			receipt.Parent = placement.ParseID(parent).Name
 		}
 	}
@@ -202,8 +199,8 @@ func (k *keeper) addProgress(delivery view.Delivery, receipts map[string]*groupv
 func (k *keeper) underWay(name string, late bool) *groupv1.Receipt {
 	receipt := &groupv1.Receipt{
 		Member: name, State: groupv1.ReceiptState_RECEIPT_STATE_RECEIVING, Late: late,
-		Bytes:     k.progress.nodes[memberID(name)].reported().GetBytes(),
-		Datagrams: k.progress.nodes[memberID(name)].reported().GetDatagrams(),
+		Bytes:     k.progress.nodes[placement.MemberID(name)].reported().GetBytes(),
+		Datagrams: k.progress.nodes[placement.MemberID(name)].reported().GetDatagrams(),
 	}
 	if since, unknown := k.progress.unknownSince(name); unknown {
 		receipt.State, receipt.ChangeTime = groupv1.ReceiptState_RECEIPT_STATE_UNKNOWN, timestamppb.New(since)
