@@ -1,11 +1,14 @@
 // Package spell finds what somebody may have meant, and says what is wrong with it.
 package spell
 
-import "strings"
+import (
+	"math"
+	"strings"
+)
 
 // Nearest returns the candidate with the smallest edit distance to name.
 func Nearest(name string, candidates []string) string {
-	best, bestDistance := "", int(^uint(0)>>1)
+	best, bestDistance := "", math.MaxInt
 	for _, candidate := range candidates {
 		if d := distance(strings.ToLower(name), strings.ToLower(candidate)); d < bestDistance {
 			best, bestDistance = candidate, d

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/groupcast/groupcast/internal/algo/moment"
 	"github.com/groupcast/groupcast/internal/policy"
 )
 
@@ -44,16 +45,9 @@ func (r *Roster) places(but string, now time.Time) (places []policy.Place) {
 func (c *Client) silent(now time.Time) time.Duration {
 	last := c.brought
 	for _, upload := range c.uploads {
-		last = later(last, upload.broughtAt())
+		last = moment.Latest(last, upload.broughtAt())
 	}
 	return now.Sub(last)
-}
-
-func later(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return b
-	}
-	return a
 }
 
 // isHeldUp reports whether it is the gatherer that has a client bring nothing.

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/groupcast/groupcast/internal/algo/moment"
 	"github.com/groupcast/groupcast/internal/algo/parallel"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/link"
@@ -72,7 +73,7 @@ func (r *Roster) forget(u *Upload) {
 	if u.client.uploads[u.spec.Path] == u {
 		delete(u.client.uploads, u.spec.Path)
 	}
-	u.client.brought = later(u.client.brought, u.broughtAt())
+	u.client.brought = moment.Latest(u.client.brought, u.broughtAt())
 	if u.client.session != nil {
 		u.client.session.changed()
 	}
@@ -147,7 +148,7 @@ func (u *Upload) land(ctx context.Context) error {
 			return err
 		}
 		if u.progress(came, committed) {
-			due = sooner(due, time.Now().Add(askAgain))
+			due = moment.Soonest(due, time.Now().Add(askAgain))
 		}
 		timer.Stop() // who has thousands of uploads that are silent is woken by none of them
 		if !due.IsZero() {
@@ -160,14 +161,6 @@ func (u *Upload) land(ctx context.Context) error {
 		case <-timer.C:
 		}
 	}
-}
-
-// sooner returns the earlier of two times, of which a may be zero: never.
-func sooner(a, b time.Time) time.Time {
-	if a.IsZero() || b.Before(a) {
-		return b
-	}
-	return a
 }
 
 // progress notes what was hashed and committed, and asks for more. It tells whether no more may come for now.

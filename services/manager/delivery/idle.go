@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/groupcast/groupcast/internal/algo/moment"
 	"github.com/groupcast/groupcast/internal/algo/tree"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
@@ -27,7 +28,7 @@ func (k *keeper) idleSince(agent identity.ID, others bool) time.Time {
 	defer k.mu.Unlock()
 	j := judge{k.progress, k.tree, now, !others || !wasIdle}
 	if since := j.idleSince(agent); !since.IsZero() {
-		return later(since, k.treeAt)
+		return moment.Latest(since, k.treeAt)
 	}
 	return time.Time{}
 }
@@ -129,7 +130,7 @@ func (j judge) givesNothing(agent identity.ID) (since time.Time) {
 	lacking, members := 0, 0
 	for _, child := range j.children(agent) {
 		if node := j.nodes[child]; node != nil {
-			since = later(since, node.bytesAt)
+			since = moment.Latest(since, node.bytesAt)
 		}
 		if j.extent(child) >= j.extent(agent) || j.holdsUp(child) || !j.isReady(child, agent) {
 			continue
@@ -140,7 +141,7 @@ func (j judge) givesNothing(agent identity.ID) (since time.Time) {
 		}
 	}
 	if members > 0 || lacking > 1 {
-		return later(since, j.begun)
+		return moment.Latest(since, j.begun)
 	}
 	return time.Time{}
 }
@@ -160,7 +161,7 @@ func (j judge) takesNothing(agent identity.ID) time.Time {
 		return time.Time{} // its feeder is to blame
 	}
 	node := j.nodes[agent]
-	return later(later(node.bytesAt, node.lostSince), j.begun)
+	return moment.Latest(node.bytesAt, node.lostSince, j.begun)
 }
 
 // holdsUp tells whether somebody below a node lacks what the one has that feeds it: the node may wait for that.

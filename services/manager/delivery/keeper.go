@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/groupcast/groupcast/internal/algo/moment"
 	"github.com/groupcast/groupcast/internal/algo/reshape"
 	"github.com/groupcast/groupcast/internal/algo/tree"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
@@ -164,24 +165,24 @@ func (k *keeper) work(ctx context.Context, delivery view.Delivery, now time.Time
 		if delivery, treeDue, err = k.arrange(ctx, delivery, now); err != nil {
 			return due, err
 		}
-		due = sooner(due, treeDue)
+		due = moment.Soonest(due, treeDue)
 	}
-	due = sooner(due, k.publish(delivery, now))
+	due = moment.Soonest(due, k.publish(delivery, now))
 	if !delivery.Running() {
 		settle := delivery.GetDelivery().GetEndTime().AsTime().Add(settlePause)
 		switch {
 		case k.settled:
 		case now.Before(settle) && !k.allRest():
-			due = sooner(due, settle)
+			due = moment.Soonest(due, settle)
 		default:
 			if err := k.settle(ctx, delivery); err != nil {
 				return due, err
 			}
 			k.settled = true
 		}
-		due = sooner(due, lingerUntil(delivery))
+		due = moment.Soonest(due, lingerUntil(delivery))
 	}
-	return sooner(due, now.Add(idleStep)), nil
+	return moment.Soonest(due, now.Add(idleStep)), nil
 }
 
 // awaited tells whether somebody still waits for a delivery that has ended: only
@@ -237,8 +238,8 @@ func (k *keeper) facts(delivery view.Delivery, now time.Time) facts {
 	p := k.progress
 	p.sealed, p.length = record.GetSealed(), record.GetLength()
 	p.noteSent(now)
-	f.handedOver, f.agentMoved = p.handedOver() || isDatagrams(delivery), later(p.agentMoved, k.desk.started.Add(HandoverPatience)) // agents have to find this leader
-	f.moved, f.trouble, f.connected = later(later(p.moved, k.desk.started), k.hindered), p.trouble(now), p.connected(now)
+	f.handedOver, f.agentMoved = p.handedOver() || isDatagrams(delivery), moment.Latest(p.agentMoved, k.desk.started.Add(HandoverPatience)) // agents have to find this leader
+	f.moved, f.trouble, f.connected = moment.Latest(p.moved, k.desk.started, k.hindered), p.trouble(now), p.connected(now)
 	f.full, f.unreached, f.apart = p.full(now), p.unreached(now), p.apart
 	for _, participant := range delivery.GetMembers() {
 		f.members = append(f.members, k.member(delivery, participant.GetName(), now))
@@ -366,11 +367,11 @@ func keepUntil(delivery view.Delivery) time.Time {
 
 // lingerUntil returns until when anybody has to be told of an ended delivery.
 func lingerUntil(delivery view.Delivery) time.Time {
-	return later(agentsUntil(delivery), delivery.GetDelivery().GetEndTime().AsTime().Add(lingerMember))
+	return moment.Latest(agentsUntil(delivery), delivery.GetDelivery().GetEndTime().AsTime().Add(lingerMember))
 }
 
 func agentsUntil(delivery view.Delivery) time.Time {
-	return later(keepUntil(delivery), delivery.GetDelivery().GetEndTime().AsTime().Add(lingerAgent))
+	return moment.Latest(keepUntil(delivery), delivery.GetDelivery().GetEndTime().AsTime().Add(lingerAgent))
 }
 
 // withdraw takes back all that anybody has to do.

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/groupcast/groupcast/internal/algo/moment"
 	"github.com/groupcast/groupcast/internal/algo/reshape"
 	"github.com/groupcast/groupcast/internal/algo/tree"
 	"github.com/groupcast/groupcast/internal/bytesize"
@@ -34,7 +35,7 @@ func (r *rearrangement) lowerSlow(delivery view.Delivery) {
 	}
 	flows := r.flows()
 	move, found, due := r.lag.Next(r.tree, flows, delivery.GetDelivery().GetSpec().GetLength(), r.now)
-	r.due = sooner(r.due, due)
+	r.due = moment.Soonest(r.due, due)
 	r.desk.noteSlow(r.lag.Slow(), r.now)
 	if !found {
 		return

@@ -1,6 +1,10 @@
 package delivery
 
-import "time"
+import (
+	"time"
+
+	"github.com/groupcast/groupcast/internal/algo/moment"
+)
 
 const (
 	// closedPatience is how long an agent's control stream may be closed: time to open another.
@@ -48,7 +52,7 @@ func (s sight) lost(now time.Time) (cause string, due time.Time) {
 			return false
 		}
 		if end := since.Add(patience); now.Before(end) {
-			due = sooner(due, end)
+			due = moment.Soonest(due, end)
 			return false
 		}
 		return true
@@ -60,7 +64,7 @@ func (s sight) lost(now time.Time) (cause string, due time.Time) {
 		return causeSlow, time.Time{}
 	case !s.attached && after(s.closed, closedPatience):
 		return causeClosed, time.Time{}
-	case !s.idle.IsZero() && after(later(s.idle, s.fed), idlePatience):
+	case !s.idle.IsZero() && after(moment.Latest(s.idle, s.fed), idlePatience):
 		return causeIdle, time.Time{}
 	case after(s.full, blamedPatience):
 		return causeFull, time.Time{}

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/groupcast/groupcast/internal/algo/moment"
 	"github.com/groupcast/groupcast/internal/algo/tree"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
@@ -227,7 +228,7 @@ func (p *progress) sentTo(agent identity.ID, report *groupv1.DeliveryReport, cur
 
 // before returns when something was, by the word of a node; not before the delivery began.
 func (p *progress) before(now time.Time, since *durationpb.Duration) time.Time {
-	return later(now.Add(-max(0, since.AsDuration())), p.begun)
+	return moment.Latest(now.Add(-max(0, since.AsDuration())), p.begun)
 }
 
 func (p *progress) takeLink(way link, carried carriage, now time.Time) {

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/groupcast/groupcast/internal/algo/moment"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/placement"
@@ -50,10 +51,10 @@ func (k *keeper) publish(delivery view.Delivery, now time.Time) (due time.Time) 
 		k.desk.assign(k.group, k.id, changed, next)
 	}
 	for _, held := range k.capabilities {
-		due = sooner(due, held.issued.Add(identity.CapabilityRenewal))
+		due = moment.Soonest(due, held.issued.Add(identity.CapabilityRenewal))
 	}
 	if !delivery.Running() && now.Before(agentsUntil(delivery)) {
-		due = sooner(due, agentsUntil(delivery))
+		due = moment.Soonest(due, agentsUntil(delivery))
 	}
 	return due
 }

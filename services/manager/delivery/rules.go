@@ -3,6 +3,7 @@ package delivery
 import (
 	"time"
 
+	"github.com/groupcast/groupcast/internal/algo/moment"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 )
 
@@ -100,7 +101,7 @@ func (f facts) whole(v *verdict) (reason, detail string) {
 		return "", ""
 	}
 	if f.sealed {
-		patience := later(f.senderGone, f.agentMoved).Add(HandoverPatience)
+		patience := moment.Latest(f.senderGone, f.agentMoved).Add(HandoverPatience)
 		if f.now.Before(patience) {
 			v.wait(patience)
 			return "", ""
@@ -145,7 +146,7 @@ func (f facts) stuck(v *verdict) {
 		patience = BusyPatience
 	}
 	if until := f.moved.Add(patience); f.now.Before(until) {
-		v.wait(sooner(until, f.now.Add(StuckPatience))) // it may be busy no longer
+		v.wait(moment.Soonest(until, f.now.Add(StuckPatience))) // it may be busy no longer
 		return
 	}
 	cause := failure{NoPath, "nothing came for " + patience.String() + ": no agent could feed the member"}
@@ -175,7 +176,7 @@ func (f facts) outcome(v *verdict) {
 		if m.unknownSince.IsZero() {
 			return // it is under way
 		}
-		unknown = later(unknown, m.unknownSince.Add(UnknownPatience))
+		unknown = moment.Latest(unknown, m.unknownSince.Add(UnknownPatience))
 	}
 	if f.now.Before(unknown) {
 		v.wait(unknown)
@@ -194,22 +195,7 @@ func (v *verdict) failAll(members []memberFacts, reason, detail string) {
 }
 
 // wait has the delivery looked at again at a time.
-func (v *verdict) wait(until time.Time) { v.due = sooner(v.due, until) }
-
-// sooner returns the earlier of two times; zero is never.
-func sooner(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
-}
-
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
-}
+func (v *verdict) wait(until time.Time) { v.due = moment.Soonest(v.due, until) }
 
 // stateOf returns the state of a delivery that has ended.
 func stateOf(members, complete int) groupv1.DeliveryState {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/groupcast/groupcast/internal/algo/moment"
 	"github.com/groupcast/groupcast/internal/algo/tree"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
@@ -115,7 +116,7 @@ func TestStuck(t *testing.T) {
 		{"something moved", facts{now: after(60), moved: after(30)}, "due +1m30s"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tt.facts.members, tt.facts.moved = members, later(begin, tt.facts.moved)
+			tt.facts.members, tt.facts.moved = members, moment.Latest(begin, tt.facts.moved)
 			v := decide(tt.facts)
 			if v.ended { // the unknown are waited for, or not, as TestOutcome says
 				v.ended = false

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/groupcast/groupcast/internal/algo/moment"
 	"github.com/groupcast/groupcast/internal/algo/reshape"
 	"github.com/groupcast/groupcast/internal/algo/tree"
 	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
@@ -22,15 +23,15 @@ func (r *rearrangement) seekNearer(delivery view.Delivery) {
 		return
 	}
 	if next := r.sought.Add(reshape.SeekPause); r.now.Before(next) {
-		r.due = sooner(r.due, next)
+		r.due = moment.Soonest(r.due, next)
 		return
 	}
 	if r.suspects(r.now) {
-		r.due = sooner(r.due, r.now.Add(reshape.SeekPause))
+		r.due = moment.Soonest(r.due, r.now.Add(reshape.SeekPause))
 		return
 	}
 	r.sought = r.now
-	r.due = sooner(r.due, r.now.Add(reshape.SeekPause))
+	r.due = moment.Soonest(r.due, r.now.Add(reshape.SeekPause))
 	there := r.attached()
 	before := there.Enlarged(r.tree)
 	nodes := slices.DeleteFunc(there.Nodes(before), func(node tree.Node) bool {

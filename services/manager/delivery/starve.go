@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/groupcast/groupcast/internal/algo/moment"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/placement"
 	"github.com/groupcast/groupcast/services/manager/view"
@@ -72,7 +73,7 @@ func (k *keeper) starves(member identity.ID) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	node, now := k.progress.nodes[member], time.Now()
-	if node == nil || now.Sub(later(later(node.bytesAt, node.lostSince), later(k.treeAt, k.progress.begun))) < idlePatience {
+	if node == nil || now.Sub(moment.Latest(node.bytesAt, node.lostSince, k.treeAt, k.progress.begun)) < idlePatience {
 		return false
 	}
 	return judge{k.progress, k.tree, now, true}.starves(member)

@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/groupcast/groupcast/internal/algo/moment"
 	"github.com/groupcast/groupcast/internal/algo/tree"
 	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
@@ -194,7 +195,7 @@ func (r *rearrangement) agents() (names []string) {
 // replaceLost takes the agents out that are lost.
 func (r *rearrangement) replaceLost(delivery view.Delivery) {
 	lost := make(map[string]string) // the cause, by name
-	r.due = sooner(r.due, r.now.Add(idlePatience))
+	r.due = moment.Soonest(r.due, r.now.Add(idlePatience))
 	for _, name := range r.agents() {
 		id := placement.ParseID(name)
 		seen, by := r.see(id)
@@ -203,7 +204,7 @@ func (r *rearrangement) replaceLost(delivery view.Delivery) {
 		}
 		cause, due := seen.lost(r.now)
 		if cause == "" {
-			r.due = sooner(r.due, due)
+			r.due = moment.Soonest(r.due, due)
 			continue
 		}
 		if cause == causeBlamed {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/groupcast/groupcast/internal/algo/moment"
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 )
 
@@ -151,7 +152,7 @@ func (f facts) isUnheard(r replicaFacts) bool {
 	s := f.sender
 	switch r.report.GetState() {
 	case replicav1.ReplicaState_REPLICA_STATE_UNSPECIFIED, replicav1.ReplicaState_REPLICA_STATE_WAITING:
-		return s.reason == NoMulticast || !s.announcing.IsZero() && f.now.Sub(later(s.announcing, r.online)) >= hearingPatience
+		return s.reason == NoMulticast || !s.announcing.IsZero() && f.now.Sub(moment.Latest(s.announcing, r.online)) >= hearingPatience
 	}
 	return false
 }
@@ -210,7 +211,7 @@ func (f facts) judgeByTime(r replicaFacts) (o outcome, settled bool) {
 	case f.isUnheard(r):
 		return failed(NoMulticast, fmt.Sprintf("nothing was heard of the sender on %s within %v: see that both are on this LAN, that its switches carry multicast (IGMP snooping needs a querier) and no firewall drops UDP; or run session agents, which carry it where multicast does not", r.place, hearingPatience)), true
 	}
-	if s.ended.IsZero() || f.now.Sub(later(s.ended, r.online)) < endPatience { // who is just back has yet to say what it has
+	if s.ended.IsZero() || f.now.Sub(moment.Latest(s.ended, r.online)) < endPatience { // who is just back has yet to say what it has
 		return outcome{}, false
 	}
 	if r.givenUp != "" {
@@ -224,7 +225,7 @@ func (f facts) judgeDelivery(r replicaFacts) (o outcome, settled bool) {
 	switch s := f.sender; {
 	case s.problem != "":
 		return failed(NoMulticast, fmt.Sprintf("nothing was heard of the sender on %s, and session agents cannot carry it: %s", r.place, s.problem)), true
-	case r.delivered.IsZero() || f.now.Sub(later(r.delivered, r.online)) < endPatience:
+	case r.delivered.IsZero() || f.now.Sub(moment.Latest(r.delivered, r.online)) < endPatience:
 		return outcome{}, false
 	}
 	return failed(SenderLost, "session agents carried it, and it has not all: see the replicator's log there, and replicate again"), true
@@ -232,13 +233,6 @@ func (f facts) judgeDelivery(r replicaFacts) (o outcome, settled bool) {
 
 func failed(reason, detail string) outcome {
 	return outcome{replicav1.ReplicaState_REPLICA_STATE_FAILED, reason, detail}
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // stateOf is how a replication ended of which so many replicas are complete.

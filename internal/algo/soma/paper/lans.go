@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"github.com/groupcast/groupcast/internal/algo/moment"
 )
 
 // lans are the LANs that take part, and which of them have confirmed the window.
@@ -114,7 +116,7 @@ func (l *lans) confirmed() bool {
 func (l *lans) silent() (at time.Time) {
 	for _, one := range l.list {
 		if one.isOwing() {
-			at = earlier(at, one.heard.Add(l.patience))
+			at = moment.Soonest(at, one.heard.Add(l.patience))
 		}
 	}
 	return at

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/groupcast/groupcast/internal/algo/moment"
 	wire "github.com/groupcast/groupcast/internal/wire/soma/paper"
 )
 
@@ -54,7 +55,7 @@ func (r *Receiver) Deadline() time.Time {
 	if r.finished {
 		return time.Time{}
 	}
-	return earlier(r.ack.due, r.repair.due)
+	return moment.Soonest(r.ack.due, r.repair.due)
 }
 
 // Competing is the window whose ACK the client competes for, and when its own is due; 0 is

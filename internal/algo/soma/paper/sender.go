@@ -3,6 +3,7 @@ package paper
 import (
 	"time"
 
+	"github.com/groupcast/groupcast/internal/algo/moment"
 	wire "github.com/groupcast/groupcast/internal/wire/soma/paper"
 )
 
@@ -74,7 +75,7 @@ func (s *Sender) Step(now time.Time, event Event) (actions []Action) {
 func (s *Sender) Deadline() time.Time {
 	switch s.phase {
 	case waiting:
-		return earlier(s.timer, s.lans.silent())
+		return moment.Soonest(s.timer, s.lans.silent())
 	case correcting:
 		return s.asked.Add(s.options.Linger)
 	default:
@@ -235,12 +236,4 @@ func (s *Sender) outcome() Reason {
 		return NumbersSpent
 	}
 	return Done
-}
-
-// earlier is the earlier of two times, of which zero is never.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
 }
