@@ -20,7 +20,7 @@ import (
 const idleMemory = 5 * time.Minute
 
 // idleSince returns since when an agent of the tree is idle; zero if it is not. One that was found idle before
-// is in a tree for want of others: where there are some again, who found it so is heeded again.
+// is in a tree for want of others: where there are some again, who found it so is believed again.
 func (k *keeper) idleSince(agent identity.ID, others bool) time.Time {
 	now := time.Now()
 	wasIdle := k.desk.isIdle(agent.Name, now)
@@ -76,7 +76,7 @@ func (k *keeper) isBusy(now time.Time) bool {
 }
 
 // foundIdle remembers an agent that was idle, and by whom it was found so: who gets nothing from
-// another either may be to blame itself, and is not heeded again until it has got more.
+// another either may be to blame itself, and is not believed again until it has got more.
 func (k *keeper) foundIdle(agent identity.ID) {
 	k.mu.Lock()
 	k.progress.doubtAll(agent, k.tree)

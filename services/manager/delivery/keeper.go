@@ -41,18 +41,18 @@ type keeper struct {
 
 	// Only the keeper's goroutine touches these.
 	treeRead     store.Revision            // changed with the tree, under its lock
-	banned       map[string]time.Time      // agents that were lost, and until when they stay out
-	heeded       map[identity.ID]time.Time // nodes by whose word alone an agent was removed, and when
-	senderGone   time.Time
+	bannedUntil  map[string]time.Time      // agents that were lost
+	believedAt   map[identity.ID]time.Time // nodes by whose word alone an agent was found to be unreachable
+	senderGone   time.Time                 // since when the sender's session has ended
 	capabilities map[identity.ID]capability
 	assigned     map[identity.ID]*groupv1.Assignment
 	lag          *reshape.Watch
 	seek         *reshape.Seek
 	sought       time.Time // when it was last looked for better parents
 	settled      bool      // the measurements are written for good
-	hindered     time.Time // when what was decided could not be written: what stood still until then, may have for that reason
-	complaint    string    // the last that was told,
-	complained   time.Time // and when
+	failedAt     time.Time // when the delivery could last not be looked after: who stood still before may have waited for that
+	warning      string    // what was last logged of that
+	warnedAt     time.Time
 
 	mu       sync.Mutex
 	tree     *tree.Tree // as of treeRead; nil if nobody can be fed; only the keeper's goroutine changes it
@@ -65,7 +65,7 @@ type keeper struct {
 func newKeeper(d *Desk, delivery view.Delivery) *keeper {
 	return &keeper{
 		desk: d, id: delivery.ID(), group: delivery.GetDelivery().GetGroup(), pokes: make(chan struct{}, 1),
-		banned: make(map[string]time.Time), heeded: make(map[identity.ID]time.Time),
+		bannedUntil: make(map[string]time.Time), believedAt: make(map[identity.ID]time.Time),
 		capabilities: make(map[identity.ID]capability), assigned: make(map[identity.ID]*groupv1.Assignment),
 		lag: reshape.NewWatch(), seek: reshape.NewSeek(), sought: time.Now(), settled: !delivery.Running(),
 		progress: newProgress(delivery, d.started, time.Now()), told: make(map[string]uint64), changed: make(chan struct{}),
@@ -127,8 +127,8 @@ func (k *keeper) step(ctx context.Context) (due time.Time, done bool) {
 		}
 		due = now.Add(retryPause)
 	case err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrFenced):
-		k.complain(err, now)
-		k.hindered = now
+		k.warn(err, now)
+		k.failedAt = now
 		due = now.Add(retryPause)
 	case err != nil: // the term is over, or about to be found so
 		due = now.Add(retryPause)
@@ -141,13 +141,13 @@ func (k *keeper) step(ctx context.Context) (due time.Time, done bool) {
 	return due, false
 }
 
-// complainEvery is how often it is told that something goes on to fail.
-const complainEvery = 10 * time.Second
+// warnEvery is how often it is logged that something goes on to fail.
+const warnEvery = 10 * time.Second
 
-// complain tells why the delivery is not looked after: at once, and then now and then.
-func (k *keeper) complain(err error, now time.Time) {
-	if text := err.Error(); text != k.complaint || now.Sub(k.complained) >= complainEvery {
-		k.complaint, k.complained = text, now
+// warn logs why the delivery is not looked after: at once, and then now and then.
+func (k *keeper) warn(err error, now time.Time) {
+	if text := err.Error(); text != k.warning || now.Sub(k.warnedAt) >= warnEvery {
+		k.warning, k.warnedAt = text, now
 		k.desk.log.Warn("a delivery could not be looked after; trying again", "delivery", k.id, "error", err)
 	}
 }
@@ -239,7 +239,7 @@ func (k *keeper) facts(delivery view.Delivery, now time.Time) facts {
 	p.sealed, p.length = record.GetSealed(), record.GetLength()
 	p.noteSent(now)
 	f.handedOver, f.agentMoved = p.handedOver() || isDatagrams(delivery), moment.Latest(p.agentMoved, k.desk.started.Add(HandoverPatience)) // agents have to find this leader
-	f.moved, f.trouble, f.connected = moment.Latest(p.moved, k.desk.started, k.hindered), p.trouble(now), p.connected(now)
+	f.moved, f.trouble, f.connected = moment.Latest(p.moved, k.desk.started, k.failedAt), p.trouble(now), p.connected(now)
 	f.full, f.unreached, f.apart = p.full(now), p.unreached(now), p.apart
 	for _, participant := range delivery.GetMembers() {
 		f.members = append(f.members, k.member(delivery, participant.GetName(), now))

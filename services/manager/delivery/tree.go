@@ -145,14 +145,14 @@ func mayReceive(member *groupv1.Member) bool {
 
 // leaveOutBanned leaves the agents out that are lost, or were lately.
 func (r *rearrangement) leaveOutBanned() {
-	for name, until := range r.banned {
+	for name, until := range r.bannedUntil {
 		if !r.now.Before(until) {
-			delete(r.banned, name)
+			delete(r.bannedUntil, name)
 		}
 	}
 	var usable []*agentv1.Agent
 	for _, agent := range r.network.Agents {
-		_, banned := r.banned[agent.GetName()]
+		_, banned := r.bannedUntil[agent.GetName()]
 		switch {
 		case !placement.Usable(agent) || !r.desk.usable(agent, r.now):
 		case banned, r.desk.isIdle(agent.GetName(), r.now):
@@ -208,7 +208,7 @@ func (r *rearrangement) replaceLost(delivery view.Delivery) {
 			continue
 		}
 		if cause == causeBlamed {
-			r.heeded[by] = r.now
+			r.believedAt[by] = r.now
 			if r.movesInstead(by, id, delivery) {
 				continue
 			}
@@ -230,7 +230,7 @@ func (r *rearrangement) replace(name, cause string, lost map[string]string) {
 		return // another's replacement made a tree without it
 	}
 	others := slices.DeleteFunc(r.agents(), func(other string) bool { return lost[other] != "" && other != name })
-	ban := func() { r.banned[placement.ParseID(name).Name] = r.now.Add(banTime) }
+	ban := func() { r.bannedUntil[placement.ParseID(name).Name] = r.now.Add(banTime) }
 	if cause == causeIdle {
 		r.foundIdle(placement.ParseID(name))
 	}
@@ -294,7 +294,7 @@ func (r *rearrangement) removeAbsent() {
 	for _, name := range r.absent {
 		if without, err := r.tree.Without(name); err == nil {
 			r.tree = without
-			r.banned[placement.ParseID(name).Name] = r.now.Add(banTime)
+			r.bannedUntil[placement.ParseID(name).Name] = r.now.Add(banTime)
 		}
 	}
 	r.absent = nil
@@ -420,7 +420,7 @@ func (k *keeper) blame(agent identity.ID, seen sight) (since time.Time, by ident
 			continue
 		}
 		heard := time.Since(seen.heard) < silentPatience
-		if heeded, has := k.heeded[id]; has && time.Since(heeded) < banTime && heard {
+		if heard && time.Since(k.believedAt[id]) < banTime {
 			continue
 		}
 		if since.IsZero() || node.lostSince.Before(since) {
