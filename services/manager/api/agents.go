@@ -46,48 +46,64 @@ func (a *agentService) Control(stream agentv1.AgentService_ControlServer) error 
 	if err != nil {
 		return err
 	}
-	attachment, measurer := desk.AttachAgent(name), survey.Agent(name)
-	defer attachment.Close()
-	desk.Survey().Begin(measurer, incarnation)
-	return converse(stream, first, attachment, conversation[*agentv1.ControlRequest, *agentv1.ControlResponse, *groupv1.Assignments]{
+	c := &agentControl{
+		server: a.server, desk: desk, name: name, incarnation: incarnation, attachment: desk.AttachAgent(name), measurer: survey.Agent(name),
+	}
+	defer c.attachment.Close()
+	desk.Survey().Begin(c.measurer, incarnation)
+	return converse(stream, first, c.attachment, conversation[*agentv1.ControlRequest, *agentv1.ControlResponse, *groupv1.Assignments]{
 		patience: group.Expiry,
 		answer: func(req *agentv1.ControlRequest) (*agentv1.ControlResponse, bool, error) {
 			if req == first {
-				answer := controlAnswer(agentv1.AgentState_AGENT_STATE_ONLINE, incarnation, attachment)
-				answer.Measuring = desk.Survey().Ask(measurer)
-				return answer, false, nil
+				return c.measuring(), false, nil
 			}
-			registry, err := a.server.registry()
-			if err != nil {
-				return nil, false, err
-			}
-			if req.GetReport().GetGoodbye() {
-				desk.Goodbye(name)
-				gone := controlAnswer(agentv1.AgentState_AGENT_STATE_OFFLINE, incarnation, attachment)
-				return gone, true, registry.Goodbye(stream.Context(), name, incarnation)
-			}
-			state := registry.Report(name, incarnation)
-			answer := controlAnswer(state, incarnation, attachment)
-			online := state == agentv1.AgentState_AGENT_STATE_ONLINE
-			if online {
-				desk.ReportAgent(name, req.GetReport())
-				desk.Survey().Take(measurer, req.GetReport().GetRoundTrips())
-				answer.Measuring = desk.Survey().Ask(measurer)
-			}
-			return answer, !online, nil
+			return c.take(stream.Context(), req.GetReport())
 		},
-		empty: func() *agentv1.ControlResponse {
-			return controlAnswer(agentv1.AgentState_AGENT_STATE_ONLINE, incarnation, attachment)
-		},
+		empty: func() *agentv1.ControlResponse { return c.answer(agentv1.AgentState_AGENT_STATE_ONLINE) },
 		add: func(to *agentv1.ControlResponse, assignments *groupv1.Assignments) {
-			to.Assignments, to.ReportInterval = assignments, reportInterval(attachment)
+			to.Assignments, to.ReportInterval = assignments, reportInterval(c.attachment)
 		},
 	})
 }
 
-func controlAnswer(state agentv1.AgentState, incarnation uint64, attachment *delivery.Attachment) *agentv1.ControlResponse {
+// agentControl is the control stream of an agent that has registered.
+type agentControl struct {
+	server      *Server
+	desk        *delivery.Desk
+	name        string
+	incarnation uint64
+	attachment  *delivery.Attachment
+	measurer    survey.Node
+}
+
+// take takes a report and answers it; last says that the agent is not wanted any more, or stops.
+func (c *agentControl) take(ctx context.Context, report *agentv1.Report) (answer *agentv1.ControlResponse, last bool, err error) {
+	registry, err := c.server.registry()
+	if err != nil {
+		return nil, false, err
+	}
+	if report.GetGoodbye() {
+		c.desk.Goodbye(c.name)
+		return c.answer(agentv1.AgentState_AGENT_STATE_OFFLINE), true, registry.Goodbye(ctx, c.name, c.incarnation)
+	}
+	if state := registry.Report(c.name, c.incarnation); state != agentv1.AgentState_AGENT_STATE_ONLINE {
+		return c.answer(state), true, nil
+	}
+	c.desk.ReportAgent(c.name, report)
+	c.desk.Survey().Take(c.measurer, report.GetRoundTrips())
+	return c.measuring(), false, nil
+}
+
+// measuring answers an agent that is wanted, and says whom it is to measure.
+func (c *agentControl) measuring() *agentv1.ControlResponse {
+	answer := c.answer(agentv1.AgentState_AGENT_STATE_ONLINE)
+	answer.Measuring = c.desk.Survey().Ask(c.measurer)
+	return answer
+}
+
+func (c *agentControl) answer(state agentv1.AgentState) *agentv1.ControlResponse {
 	return &agentv1.ControlResponse{
-		State: state, Incarnation: incarnation, ReportInterval: reportInterval(attachment), ManagerTime: timestamppb.Now(),
+		State: state, Incarnation: c.incarnation, ReportInterval: reportInterval(c.attachment), ManagerTime: timestamppb.Now(),
 	}
 }
 
