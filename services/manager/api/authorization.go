@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/peer"
 	reflectionv1 "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	reflectionv1alpha "google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
+	"google.golang.org/protobuf/proto"
 
 	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
 	gatherv1 "github.com/groupcast/groupcast/internal/gen/groupcast/gather/v1"
@@ -292,6 +293,7 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 		response, err := s.forwardUnary(ctx, info.FullMethod, req)
 		return response, toStatus(err)
 	}
+	dropUnknown(req.(proto.Message).ProtoReflect())
 	response, err := handler(ctx, req)
 	return response, toStatus(err)
 }
@@ -307,6 +309,7 @@ func (s *Server) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 	if permitted.leader && s.Leading.Registry() == nil {
 		return toStatus(s.forwardStream(checked, info.FullMethod))
 	}
+	checked.here = true
 	return toStatus(handler(srv, checked))
 }
 
@@ -319,6 +322,7 @@ type checkedStream struct {
 	grpc.ServerStream
 	ctx    context.Context
 	server *Server
+	here   bool // it is not passed on
 }
 
 func (c *checkedStream) Context() context.Context { return c.ctx }
@@ -333,6 +337,9 @@ func (c *checkedStream) SendMsg(message any) error {
 func (c *checkedStream) RecvMsg(message any) error {
 	if err := c.ServerStream.RecvMsg(message); err != nil {
 		return err
+	}
+	if c.here {
+		dropUnknown(message.(proto.Message).ProtoReflect())
 	}
 	_, err := c.server.identify(c.ctx)
 	return err

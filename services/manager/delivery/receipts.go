@@ -177,7 +177,7 @@ func (d *Desk) planReceipt(asked *groupv1.RecordReceiptRequest) (ledger.Plan, *g
 	receipt := &groupv1.Receipt{
 		Member: name, State: asked.GetState(), Reason: asked.GetReason(), Detail: asked.GetDetail(),
 		Bytes: asked.GetBytes(), Root: asked.GetRoot(), Late: !isAtStart(delivery, name), ChangeTime: timestamppb.New(now),
-		Datagrams: plain(asked.GetDatagrams()),
+		Datagrams: asked.GetDatagrams(),
 	}
 	if receipt.GetState() == groupv1.ReceiptState_RECEIPT_STATE_COMPLETE {
 		receipt.Elapsed = durationpb.New(now.Sub(delivery.GetDelivery().GetCreateTime().AsTime()))

@@ -3,8 +3,6 @@ package delivery
 import (
 	"strings"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/groupcast/groupcast/internal/algo/tree"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
@@ -28,7 +26,7 @@ func heard(from identity.ID, report *groupv1.DeliveryReport, current *tree.Tree)
 		CachedBytes: report.GetCachedBytes(), MaxCachedBytes: report.GetMaxCachedBytes(), HeldBytes: report.GetHeldBytes(),
 		Lost: nodeName(report.GetLost()), Damaged: nodeName(report.GetDamaged()), Trouble: clip(report.GetTrouble(), longestWord),
 		Children: heardChildren(from, report.GetChildren(), current), Fed: heardChild(report.GetFed()), Stripes: heardStripes(report.GetStripes()),
-		Datagrams: plain(report.GetDatagrams()), DatagramUse: plain(report.GetDatagramUse()),
+		Datagrams: report.GetDatagrams(), DatagramUse: report.GetDatagramUse(),
 	}
 }
 
@@ -56,8 +54,8 @@ func heardChild(child *groupv1.ChildReport) *groupv1.ChildReport {
 	}
 	return &groupv1.ChildReport{
 		Name: nodeName(child.GetName()), Connected: child.GetConnected(), Evicted: child.GetEvicted(), Waits: child.GetWaits(),
-		SentBytes: child.GetSentBytes(), SinceSent: plain(child.GetSinceSent()),
-		Stripes: heardStripes(child.GetStripes()), Datagrams: plain(child.GetDatagrams()),
+		SentBytes: child.GetSentBytes(), SinceSent: child.GetSinceSent(),
+		Stripes: heardStripes(child.GetStripes()), Datagrams: child.GetDatagrams(),
 	}
 }
 
@@ -84,14 +82,4 @@ func clip(text string, most int) string {
 		return text
 	}
 	return strings.Clone(strings.ToValidUTF8(text[:most], ""))
-}
-
-// plain returns a copy of a message, as one of numbers, without what is not known of it.
-func plain[M proto.Message](message M) M {
-	if !message.ProtoReflect().IsValid() {
-		return message // there is none
-	}
-	copied := proto.CloneOf(message)
-	copied.ProtoReflect().SetUnknown(nil)
-	return copied
 }
