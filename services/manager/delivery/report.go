@@ -1,11 +1,10 @@
 package delivery
 
 import (
-	"strings"
-
 	"github.com/groupcast/groupcast/internal/algo/tree"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/services/manager/ledger"
 	"github.com/groupcast/groupcast/services/manager/placement"
 )
 
@@ -24,7 +23,7 @@ func heard(from identity.ID, report *groupv1.DeliveryReport, current *tree.Tree)
 	return &groupv1.DeliveryReport{
 		Delivery: report.GetDelivery(), Bytes: report.GetBytes(), Ended: report.GetEnded(), Resting: report.GetResting(),
 		CachedBytes: report.GetCachedBytes(), MaxCachedBytes: report.GetMaxCachedBytes(), HeldBytes: report.GetHeldBytes(),
-		Lost: nodeName(report.GetLost()), Damaged: nodeName(report.GetDamaged()), Trouble: clip(report.GetTrouble(), longestWord),
+		Lost: nodeName(report.GetLost()), Damaged: nodeName(report.GetDamaged()), Trouble: ledger.Clip(report.GetTrouble(), longestWord),
 		Children: heardChildren(from, report.GetChildren(), current), Fed: heardChild(report.GetFed()), Stripes: heardStripes(report.GetStripes()),
 		Datagrams: report.GetDatagrams(), DatagramUse: report.GetDatagramUse(),
 	}
@@ -64,7 +63,7 @@ func heardStripes(stripes *groupv1.Stripes) *groupv1.Stripes {
 		return nil
 	}
 	return &groupv1.Stripes{
-		Count: stripes.GetCount(), Reason: clip(stripes.GetReason(), longestWord), Why: clip(stripes.GetWhy(), longestWhy),
+		Count: stripes.GetCount(), Reason: ledger.Clip(stripes.GetReason(), longestWord), Why: ledger.Clip(stripes.GetWhy(), longestWhy),
 	}
 }
 
@@ -74,12 +73,4 @@ func nodeName(name string) string {
 		return ""
 	}
 	return name
-}
-
-// clip returns the beginning of a text, without what it was cut from.
-func clip(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	return strings.Clone(strings.ToValidUTF8(text[:most], ""))
 }

@@ -325,13 +325,6 @@ func (d *Desk) takeSending(from *Attachment, said *replicav1.SendReport, now tim
 	if !found || !r.Running() || r.GetReplication().GetSender() != from.name || r.GetSenderIncarnation() != from.incarnation {
 		return
 	}
-	if len(said.GetRoot()) != rootBytes {
-		said.Root = nil
-	}
-	if said.GetReason() != "" && !slices.Contains(senderReasons, said.GetReason()) {
-		said.Reason = SourceFailed
-	}
-	said.Name, said.Detail, said.DeliveryProblem = clip(said.GetName()), clip(said.GetDetail()), clip(said.GetDeliveryProblem())
 	p := d.of(r.ID())
 	if said.GetAnnouncing() && p.announcing.IsZero() {
 		p.announcing = now
@@ -340,15 +333,26 @@ func (d *Desk) takeSending(from *Attachment, said *replicav1.SendReport, now tim
 		p.ended = now
 		d.poke()
 	}
-	if len(said.GetRoot()) > 0 && len(p.sending.GetRoot()) == 0 {
+	replicas := namesOf(r)
+	heard := heardSending(said, replicas)
+	if len(heard.GetRoot()) > 0 && len(p.sending.GetRoot()) == 0 {
 		d.poke()
 	}
 	for _, name := range said.GetDelivered() {
-		if p.delivered[name].IsZero() && isReplica(r, name) {
+		if p.delivered[name].IsZero() && replicas[name] {
 			p.delivered[name] = now
 		}
 	}
-	p.sending = said
+	p.sending = heard
+}
+
+// namesOf returns who the replicas are.
+func namesOf(r view.Replication) map[string]bool {
+	names := make(map[string]bool, len(r.GetReplication().GetReplicas()))
+	for _, replica := range r.GetReplication().GetReplicas() {
+		names[replica.GetName()] = true
+	}
+	return names
 }
 
 func isReplica(of view.Replication, name string) bool {
@@ -361,23 +365,12 @@ func (d *Desk) takeReceiving(from string, said *replicav1.ReceiveReport) {
 	if !found || !r.Running() || !isReplica(r, from) {
 		return
 	}
-	if said.GetState() == replicav1.ReplicaState_REPLICA_STATE_FAILED && !slices.Contains(replicaReasons, said.GetReason()) {
-		said.Reason = Disk
-	}
-	said.Detail = clip(said.GetDetail())
 	p := d.of(r.ID())
 	earlier := p.receiving[from]
 	if said.GetState() != earlier.GetState() {
 		d.poke()
 	}
-	said.Bytes = max(said.GetBytes(), earlier.GetBytes()) // who waits for session agents has none of theirs, and what multicast has brought
-	p.receiving[from] = said
+	heard := heardReceiving(said)
+	heard.Bytes = max(heard.GetBytes(), earlier.GetBytes()) // who waits for session agents has none of theirs, and what multicast has brought
+	p.receiving[from] = heard
 }
-
-const (
-	rootBytes = 32
-	maxDetail = 1024
-)
-
-// clip bounds what a replicator says for people.
-func clip(text string) string { return strings.ToValidUTF8(text[:min(len(text), maxDetail)], "") }

@@ -1,0 +1,71 @@
+package replication
+
+import (
+	"slices"
+
+	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
+	"github.com/groupcast/groupcast/services/manager/ledger"
+)
+
+// What replicators report last is remembered while a replication runs, and they may report what they like: of that only what is
+// used is remembered, and no more of it than an honest one has to say.
+
+const (
+	rootBytes = 32
+	maxDetail = 1024
+	// longestWord bounds words such as why a replica was given up.
+	longestWord = 64
+)
+
+// heardSending returns what is used of what a sender reports: of members, what it says of replicas; its last word of each.
+func heardSending(said *replicav1.SendReport, replicas map[string]bool) *replicav1.SendReport {
+	heard := &replicav1.SendReport{
+		Announcing: said.GetAnnouncing(), Ended: said.GetEnded(), SentBytes: said.GetSentBytes(), Root: heardRoot(said.GetRoot()),
+		Name: ledger.Clip(said.GetName(), maxDetail), Length: said.GetLength(),
+		Detail: ledger.Clip(said.GetDetail(), maxDetail), DeliveryProblem: ledger.Clip(said.GetDeliveryProblem(), maxDetail),
+	}
+	if said.GetReason() != "" {
+		heard.Reason = oneOf(senderReasons, said.GetReason(), SourceFailed)
+	}
+	left := make(map[string]bool, len(replicas))
+	for name := range replicas {
+		left[name] = true
+	}
+	for _, member := range slices.Backward(said.GetMembers()) {
+		if !left[member.GetName()] {
+			continue
+		}
+		left[member.GetName()] = false
+		heard.Members = append(heard.Members, &replicav1.SendMember{
+			Name: member.GetName(), Lost: member.GetLost(), Detached: member.GetDetached(), Reason: ledger.Clip(member.GetReason(), longestWord),
+		})
+	}
+	return heard
+}
+
+// heardReceiving returns what is used of what a replica reports.
+func heardReceiving(said *replicav1.ReceiveReport) *replicav1.ReceiveReport {
+	heard := &replicav1.ReceiveReport{
+		State: said.GetState(), Bytes: said.GetBytes(), ResumedBytes: said.GetResumedBytes(), Root: heardRoot(said.GetRoot()),
+		Unheard: said.GetUnheard(), KeyNumber: said.GetKeyNumber(),
+	}
+	if said.GetState() == replicav1.ReplicaState_REPLICA_STATE_FAILED {
+		heard.Reason, heard.Detail = oneOf(replicaReasons, said.GetReason(), Disk), ledger.Clip(said.GetDetail(), maxDetail)
+	}
+	return heard
+}
+
+func heardRoot(root []byte) []byte {
+	if len(root) != rootBytes {
+		return nil
+	}
+	return root
+}
+
+// oneOf returns a reason, or another one where it is none.
+func oneOf(reasons []string, reason, otherwise string) string {
+	if !slices.Contains(reasons, reason) {
+		return otherwise
+	}
+	return reason
+}
