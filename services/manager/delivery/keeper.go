@@ -44,6 +44,7 @@ type keeper struct {
 	bannedUntil  map[string]time.Time      // agents that were lost
 	believedAt   map[identity.ID]time.Time // nodes by whose word alone an agent was found to be unreachable
 	senderGone   time.Time                 // since when the sender's session has ended
+	unrest       unrest
 	capabilities map[identity.ID]capability
 	assigned     map[identity.ID]*groupv1.Assignment
 	lag          *reshape.Watch
@@ -241,6 +242,7 @@ func (k *keeper) facts(delivery view.Delivery, now time.Time) facts {
 	f.handedOver, f.agentMoved = p.handedOver() || isDatagrams(delivery), moment.Latest(p.agentMoved, k.desk.started.Add(HandoverPatience)) // agents have to find this leader
 	f.moved, f.trouble, f.connected = moment.Latest(p.moved, k.desk.started, k.failedAt), p.trouble(now), p.connected(now)
 	f.full, f.unreached, f.apart = p.full(now), p.unreached(now), p.apart
+	f.minded = k.unrest.look(f.isQuiet(), now)
 	for _, participant := range delivery.GetMembers() {
 		f.members = append(f.members, k.member(delivery, participant.GetName(), now))
 	}

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/groupcast/groupcast/internal/algo/moment"
@@ -39,6 +40,7 @@ type facts struct {
 	unreached string    // the agent that the sender cannot reach, if it has sent nothing
 	apart     string    // who could not reach whom, as was said last; empty if somebody got more since
 	connected bool      // somebody is connected to somebody
+	minded    time.Time // since when somebody minds that nothing moves; zero while nobody does
 	busy      bool      // an agent of the tree lately fed somebody, in whatever delivery
 
 	members []memberFacts // those that were joined at the start
@@ -139,13 +141,13 @@ func (f facts) each(v *verdict) {
 // nobody says anything, somebody hangs.
 func (f facts) stuck(v *verdict) {
 	patience := StuckPatience
-	switch quiet := !f.trouble && f.connected && f.senderGone.IsZero(); {
+	switch quiet := f.isQuiet(); {
 	case quiet && (f.stream || !f.sealed):
 		return
 	case quiet, f.busy:
 		patience = BusyPatience
 	}
-	if until := f.moved.Add(patience); f.now.Before(until) {
+	if until := moment.Latest(f.moved, f.minded).Add(patience); f.now.Before(until) {
 		v.wait(moment.Soonest(until, f.now.Add(StuckPatience))) // it may be busy no longer
 		return
 	}
@@ -163,6 +165,28 @@ func (f facts) stuck(v *verdict) {
 			v.failed[m.name] = cause
 		}
 	}
+}
+
+// isQuiet tells whether nobody minds that nothing moves: nobody says that it cannot go on, somebody is connected, and the sender is there.
+func (f facts) isQuiet() bool { return !f.trouble && f.connected && f.senderGone.IsZero() }
+
+// unrest is since when somebody minds that nothing moves. Who does so again and again does all the time: until then nobody has
+// for as long as nothing may move.
+type unrest struct {
+	since time.Time
+	quiet time.Time // since when nobody does; zero while somebody does
+}
+
+func (u *unrest) look(quiet bool, now time.Time) (minded time.Time) {
+	if quiet {
+		u.quiet = cmp.Or(u.quiet, now)
+		return time.Time{}
+	}
+	if u.since.IsZero() || !u.quiet.IsZero() && now.Sub(u.quiet) >= StuckPatience {
+		u.since = now
+	}
+	u.quiet = time.Time{}
+	return u.since
 }
 
 // outcome ends the delivery when all members have ended, or those that have not

@@ -114,6 +114,8 @@ func TestStuck(t *testing.T) {
 		{"the sender reaches no agent", facts{now: after(60), trouble: true, connected: true, unreached: "agent-a"}, "a:no_path b:no_path"},
 		{"no room at an agent", facts{now: after(60), trouble: true, connected: true, full: "agent-a"}, "a:no_room b:no_room"},
 		{"something moved", facts{now: after(60), moved: after(30)}, "due +1m30s"},
+		{"in trouble after a pause", facts{now: after(600), trouble: true, connected: true, minded: after(590)}, "due +10m50s"},
+		{"in trouble for long after a pause", facts{now: after(650), trouble: true, connected: true, minded: after(590)}, "a:no_path b:no_path"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.facts.members, tt.facts.moved = members, moment.Latest(begin, tt.facts.moved)
@@ -128,6 +130,24 @@ func TestStuck(t *testing.T) {
 				t.Errorf("%q, want %q", got, tt.want)
 			}
 		})
+	}
+}
+
+// Since when somebody minds that nothing moves: who is well for a moment minds on, who was for a minute minds anew.
+func TestUnrest(t *testing.T) {
+	var u unrest
+	for _, look := range []struct {
+		at    float64
+		quiet bool
+		want  float64
+	}{{0, false, 0}, {10, false, 0}, {20, true, -1}, {75, true, -1}, {79, false, 0}, {80, true, -1}, {140, false, 140}, {200, false, 140}} {
+		want := after(look.want)
+		if look.want < 0 {
+			want = time.Time{}
+		}
+		if got := u.look(look.quiet, after(look.at)); got != want {
+			t.Errorf("after %vs it is minded since %v, want %v", look.at, got, want)
+		}
 	}
 }
 
