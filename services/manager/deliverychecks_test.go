@@ -139,6 +139,33 @@ func TestDeliveryReceiptsAreChecked(t *testing.T) {
 	}
 }
 
+// What went wrong is told however long it is said: it may name paths of any length.
+func TestDeliveryLongDetails(t *testing.T) {
+	_, party := startParty(t)
+	p := newPair(t, party)
+	id, long := p.create(t, p.sender, file(megabyte)), "write "+strings.Repeat("ä", 1000)
+	_, err := p.deliveries.RecordReceipt(t.Context(), &groupv1.RecordReceiptRequest{
+		Delivery: id, Member: "m1", Incarnation: p.m1.member.GetIncarnation(),
+		State: groupv1.ReceiptState_RECEIPT_STATE_FAILED, Reason: "no_room", Detail: long,
+	})
+	if err != nil {
+		t.Fatalf("a receipt: %v", err)
+	}
+	_, err = p.deliveries.SealDelivery(t.Context(), &groupv1.SealDeliveryRequest{
+		Delivery: id, Sender: "s", Incarnation: p.sender.member.GetIncarnation(), Reason: "source_changed", Detail: long,
+	})
+	if err != nil {
+		t.Fatalf("a sender that gives up: %v", err)
+	}
+	d := p.becomes(t, id, "failed", 5*time.Second, ended(groupv1.DeliveryState_DELIVERY_STATE_FAILED))
+	for member, reason := range map[string]string{"m1": "no_room", "m2": "source_changed"} {
+		got := receipt(d, member)
+		if got.GetReason() != reason || !strings.HasPrefix(long, got.GetDetail()) || len(got.GetDetail()) < 1000 {
+			t.Errorf("%s: %s, %d bytes: %q", member, got.GetReason(), len(got.GetDetail()), got.GetDetail())
+		}
+	}
+}
+
 func TestDeliveryAndGroupDeletion(t *testing.T) {
 	_, party := startParty(t)
 	p := newPair(t, party)

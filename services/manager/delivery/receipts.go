@@ -21,7 +21,7 @@ import (
 const (
 	// rootLength is how long a root hash is, in bytes.
 	rootLength = 32
-	// maxDetail is how long an explanation for people can be.
+	// maxDetail is how much is kept of an explanation for people: it may name paths of any length.
 	maxDetail = 1024
 )
 
@@ -50,7 +50,7 @@ func (d *Desk) Seal(ctx context.Context, asked *groupv1.SealDeliveryRequest) (*g
 			return ledger.Plan{}, fmt.Errorf("seal delivery %s: %w", asked.GetDelivery(), ErrSession)
 		}
 		if asked.GetReason() != "" {
-			plan, ended, err = d.planGiveUp(delivery, asked.GetReason(), asked.GetDetail())
+			plan, ended, err = d.planGiveUp(delivery, asked.GetReason(), ledger.Clip(asked.GetDetail(), maxDetail))
 			return plan, err
 		}
 		return d.planSeal(delivery, asked)
@@ -66,7 +66,6 @@ func checkSeal(asked *groupv1.SealDeliveryRequest) error {
 	var problems ledger.Checks
 	if asked.GetReason() != "" {
 		problems.That(slices.Contains(senderReasons, asked.GetReason()), "reason", "%.40q is not one of %v", asked.GetReason(), senderReasons)
-		problems.That(len(asked.GetDetail()) <= maxDetail, "detail", "is longer than %d bytes", maxDetail)
 		return problems.Err()
 	}
 	problems.That(len(asked.GetRoot()) == rootLength, "root", "has %d bytes: want %d", len(asked.GetRoot()), rootLength)
@@ -155,7 +154,6 @@ func checkReceipt(asked *groupv1.RecordReceiptRequest) error {
 	problems.That(!complete || asked.GetReason() == "", "reason", "is for what has failed")
 	problems.That(!complete || len(asked.GetRoot()) == rootLength, "root", "has %d bytes: want %d", len(asked.GetRoot()), rootLength)
 	problems.That(len(asked.GetRoot()) <= rootLength, "root", "has %d bytes: want %d", len(asked.GetRoot()), rootLength)
-	problems.That(len(asked.GetDetail()) <= maxDetail, "detail", "is longer than %d bytes", maxDetail)
 	return problems.Err()
 }
 
@@ -175,7 +173,7 @@ func (d *Desk) planReceipt(asked *groupv1.RecordReceiptRequest) (ledger.Plan, *g
 	}
 	now := time.Now()
 	receipt := &groupv1.Receipt{
-		Member: name, State: asked.GetState(), Reason: asked.GetReason(), Detail: asked.GetDetail(),
+		Member: name, State: asked.GetState(), Reason: asked.GetReason(), Detail: ledger.Clip(asked.GetDetail(), maxDetail),
 		Bytes: asked.GetBytes(), Root: asked.GetRoot(), Late: !isAtStart(delivery, name), ChangeTime: timestamppb.New(now),
 		Datagrams: asked.GetDatagrams(),
 	}
