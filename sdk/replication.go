@@ -80,6 +80,7 @@ type Replica struct {
 	OverAgents bool
 	// Changed is since when it is unknown, or when it became final.
 	Changed time.Time
+	// Elapsed is how long it needed until it was complete, as it says itself.
 	Elapsed time.Duration
 }
 

@@ -86,8 +86,9 @@ func TestKilledReplicaIsUnknown(t *testing.T) {
 	r.wantNothing(3, source)
 	// Who is in its LAN, and who is in another, does not wait for it.
 	r.run(3, "replicate", "store:"+r.file("another.img", 1<<20), "--to", "/mnt/replicas", "--on", "*")
-	for _, replica := range r.replication("").GetReplicas() {
-		if took := replica.GetElapsed().AsDuration(); replica.GetName() != "r4" && took > 3*time.Second {
+	another := r.replication("")
+	for _, replica := range another.GetReplicas() {
+		if took := replica.GetChangeTime().AsTime().Sub(another.GetCreateTime().AsTime()); replica.GetName() != "r4" && took > 3*time.Second {
 			t.Errorf("%s had to wait for %v", replica.GetName(), took)
 		}
 	}

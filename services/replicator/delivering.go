@@ -167,19 +167,19 @@ func awaitMembers(ctx context.Context, session *sdk.Session, names []string) (jo
 
 // receiveDelivery receives a replica from session agents.
 func (w *worker) receiveDelivery(ctx context.Context, j *job, task *replicav1.ReceiveTask) {
-	arrived, err := w.arrive(ctx, j, task)
+	arrived, done, err := w.arrive(ctx, j, task)
 	if err != nil {
 		w.failed(ctx, j, reasonOfDelivery(err), err, j.counted)
 		return
 	}
 	w.note(true, func() {
-		w.complete(j, object.Info{Name: arrived.Name, Length: arrived.Bytes}, arrived.Root, j.counted)
+		w.complete(j, object.Info{Name: arrived.Name, Length: arrived.Bytes}, arrived.Root, done, j.counted)
 	})
 }
 
-// arrive joins the group and returns what arrives there first. Where its session has expired, as that of a machine does whose
+// arrive joins the group and returns what arrives there first, and when that was. Where its session has expired, as that of a machine does whose
 // cable was pulled, it joins again, and goes on from what it has: how long it is waited for, the managers decide.
-func (w *worker) arrive(ctx context.Context, j *job, task *replicav1.ReceiveTask) (arrived sdk.Arrived, err error) {
+func (w *worker) arrive(ctx context.Context, j *job, task *replicav1.ReceiveTask) (arrived sdk.Arrived, done time.Time, err error) {
 	w.log.Info("multicast does not reach this replica: session agents carry it", "replication", j.receiving.GetReplication())
 	options := sdk.ReceiveOptions{
 		Begun: func(sdk.Incoming) {
@@ -188,24 +188,25 @@ func (w *worker) arrive(ctx context.Context, j *job, task *replicav1.ReceiveTask
 		Progress: w.flow(j),
 	}
 	if err := w.landAt(ctx, j, task, &options); err != nil {
-		return arrived, err
+		return arrived, done, err
 	}
 	for wasIn := false; ; {
 		session, err := w.join(ctx, task.GetDeliveryGroup(), sdk.Receive)
 		if err == nil {
 			wasIn = true
 			arrived, err = first(ctx, session, options)
+			done = time.Now() // before it leaves, which takes longer where no manager answers
 			leave(session)
 		}
 		switch {
 		case err == nil:
-			return arrived, arrived.Err
+			return arrived, done, arrived.Err
 		case !wasIn || !isLost(err):
-			return arrived, err
+			return arrived, done, err
 		}
 		w.log.Warn("the session in which session agents carry it is lost: joining again", "replication", j.receiving.GetReplication(), "error", err)
 		if !pause.For(ctx, joinPause) {
-			return arrived, ctx.Err()
+			return arrived, done, ctx.Err()
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/groupcast/groupcast/e2e/lab/link"
@@ -142,4 +143,50 @@ func TestC53SlowDisk(t *testing.T) {
 			}
 		})
 	}
+}
+
+// thenDown is a disk whose machine is cut off once all is there.
+type thenDown struct {
+	receive.Landing
+	down func()
+	at   time.Time // when all was there
+}
+
+func (d *thenDown) Complete(length uint64, root object.Root, durable bool) error {
+	d.down()
+	err := d.Landing.Complete(length, root, durable)
+	d.at = time.Now()
+	return err
+}
+
+// A replica is done when it is on disk, and not when its sender, which is not heard any more, is waited for no longer.
+func TestReplicaIsDoneBeforeItsSender(t *testing.T) {
+	b := onLAN(t, 1, lanShape)
+	b.file(500_000)
+	var disk *thenDown
+	receipts := b.receiveAll(t.Context(), func(c *receive.Config) {
+		land := c.Open
+		c.Open = func(ctx context.Context, info object.Info) (receive.Landing, error) {
+			landing, err := land(ctx, info)
+			disk = &thenDown{Landing: landing, down: func() { b.set(b.receivers[0], netlink.LinkSetDown) }}
+			return disk, err
+		}
+	})
+	ctx, end := context.WithCancel(t.Context())
+	sent := make(chan error, 1)
+	go func() {
+		_, err := b.send(ctx)
+		sent <- err
+	}()
+	r := <-receipts[0]
+	ended := time.Now()
+	end()
+	<-sent // it has lost its receiver
+	if r.err != nil {
+		t.Fatal(r.err)
+	}
+	if late, waited := r.Done.Sub(disk.at), ended.Sub(disk.at); late < 0 || late > waited/2 {
+		t.Errorf("it was done %v after it was on disk, and ended %v after that", late, waited)
+	}
+	b.wantCopies(0)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"github.com/groupcast/groupcast/e2e/lab"
 	"github.com/groupcast/groupcast/e2e/lab/link"
 	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
 	"github.com/groupcast/groupcast/internal/multicast"
@@ -105,27 +106,30 @@ func TestNarrowPathThatComesLate(t *testing.T) {
 	b.wantCopies(0)
 }
 
+// set changes the interface of a host.
+func (b *bench) set(host *lab.Host, change func(netlink.Link) error) {
+	device, err := host.Interface()
+	if err != nil {
+		b.t.Error(err)
+		return
+	}
+	err = host.Do(func() error {
+		at, err := netlink.LinkByName(device.Name)
+		if err != nil {
+			return err
+		}
+		return change(at)
+	})
+	if err != nil {
+		b.t.Error(err)
+	}
+}
+
 // An interface that is down for a moment ends nothing.
 func TestInterfaceThatIsDownForAMoment(t *testing.T) {
 	b := onLAN(t, 2, link.Shape{Rate: 20 * link.Mbit})
 	b.file(6_000_000)
 	receipts := b.receiveAll(t.Context())
-	device, err := b.sender.Interface()
-	if err != nil {
-		t.Fatal(err)
-	}
-	set := func(change func(netlink.Link) error) {
-		err := b.sender.Do(func() error {
-			at, err := netlink.LinkByName(device.Name)
-			if err != nil {
-				return err
-			}
-			return change(at)
-		})
-		if err != nil {
-			t.Error(err)
-		}
-	}
 	source, err := send.OpenObject(b.path)
 	if err != nil {
 		t.Fatal(err)
@@ -133,9 +137,9 @@ func TestInterfaceThatIsDownForAMoment(t *testing.T) {
 	defer source.Close()
 	down := sync.OnceFunc(func() { // when a third was read
 		go func() {
-			set(netlink.LinkSetDown)
+			b.set(b.sender, netlink.LinkSetDown)
 			time.Sleep(500 * time.Millisecond)
-			set(netlink.LinkSetUp)
+			b.set(b.sender, netlink.LinkSetUp)
 		}()
 	})
 	result, err := b.send(t.Context(), func(c *send.Config) { c.Source = &failing{Object: source, after: 2_000_000, then: down} })

@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 	"github.com/groupcast/groupcast/internal/multicast"
 	"github.com/groupcast/groupcast/internal/object"
@@ -30,7 +32,7 @@ func (w *worker) receive(ctx context.Context, j *job, key []byte, task *replicav
 	}
 	w.note(true, func() {
 		j.receiving.ResumedBytes = receipt.Resumed
-		w.complete(j, receipt.Info, receipt.Root[:], receipt.Stats)
+		w.complete(j, receipt.Info, receipt.Root[:], receipt.Done, receipt.Stats)
 	})
 }
 
@@ -49,12 +51,13 @@ func (w *worker) failed(ctx context.Context, j *job, reason string, err error, s
 	})
 }
 
-// complete reports that a replica is there. The caller has the lock.
-func (w *worker) complete(j *job, info object.Info, root []byte, stats receive.Stats) {
+// complete reports that a replica is there, and since when. The caller has the lock.
+func (w *worker) complete(j *job, info object.Info, root []byte, done time.Time, stats receive.Stats) {
 	said := j.receiving
 	w.came(j, stats)
 	w.log.Info("a replica is complete", "replication", said.GetReplication(), "name", info.Name, "bytes", info.Length)
 	said.State, said.Root, said.Bytes = replicav1.ReplicaState_REPLICA_STATE_COMPLETE, root, info.Length
+	said.Elapsed = durationpb.New(done.Sub(j.told))
 	w.metrics.ended(said)
 }
 

@@ -14,6 +14,7 @@ import (
 
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/services/replicator/receive"
 	"github.com/groupcast/groupcast/services/replicator/send"
 )
 
@@ -105,6 +106,42 @@ func TestTaskBeginsAfterTheOneThatWasWithdrawn(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A replica needs from when it was first told until it is there, also where session agents go on with what multicast has begun.
+// One that is told again after that was withdrawn needs from then.
+func TestHowLongAReplicaNeeds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorker(slog.New(slog.DiscardHandler), nil, new(places), newMetrics(prometheus.NewRegistry()), nil, "r1")
+		tell := func(tasks ...*replicav1.ReceiveTask) { // none of them goes well
+			all := new(replicav1.Tasks)
+			for _, task := range tasks {
+				all.Current = append(all.Current, &replicav1.Task{Replication: "1", Duty: &replicav1.Task_Receive{Receive: task}})
+			}
+			w.assign(all)
+			synctest.Wait()
+		}
+		needed := func() time.Duration {
+			j := w.jobs["1"]
+			w.note(true, func() { w.complete(j, object.Info{}, nil, time.Now(), receive.Stats{}) })
+			return w.report().GetReceiving()[0].GetElapsed().AsDuration()
+		}
+		multicast, agents := new(replicav1.ReceiveTask), &replicav1.ReceiveTask{DeliveryGroup: "group"}
+		tell(multicast)
+		time.Sleep(10 * time.Second)
+		tell(agents)
+		time.Sleep(5 * time.Second)
+		if got := needed(); got != 15*time.Second {
+			t.Errorf("by multicast for 10 s and by agents for 5, it needed %v", got)
+		}
+		tell()
+		tell(multicast)
+		time.Sleep(2 * time.Second)
+		if got := needed(); got != 2*time.Second {
+			t.Errorf("told again 2 s ago, it needed %v", got)
+		}
+		w.stop()
+	})
 }
 
 // A sender asks every replica for a proof of its name but those of an earlier version, while they are that; where the managers are,

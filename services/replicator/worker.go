@@ -37,6 +37,7 @@ type worker struct {
 type job struct {
 	ctx       context.Context // done when the task is withdrawn
 	cancel    context.CancelFunc
+	told      time.Time     // when it was first told of
 	done      chan struct{} // closed when it has ended
 	sending   *replicav1.SendReport
 	receiving *replicav1.ReceiveReport
@@ -70,14 +71,14 @@ func (w *worker) assign(tasks *replicav1.Tasks) {
 		switch j := w.jobs[task.GetReplication()]; {
 		case w.stopped:
 		case j == nil:
-			w.begin(task)
+			w.begin(task, time.Now())
 		case j.sending != nil:
 			j.expect(task.GetSend())
 			w.carry(j, task)
 		case j.receiving != nil && !j.delivers && task.GetReceive().GetDeliveryGroup() != "":
 			j.cancel() // nothing was heard
 			w.leaving = append(w.leaving, j)
-			w.begin(task)
+			w.begin(task, j.told)
 		}
 	}
 }
@@ -133,10 +134,10 @@ func (j *job) await(others []*job) {
 	}
 }
 
-// begin does a task beside all else. The caller has the lock.
-func (w *worker) begin(task *replicav1.Task) {
+// begin does a task beside all else, of which it was told then. The caller has the lock.
+func (w *worker) begin(task *replicav1.Task, told time.Time) {
 	ctx, cancel := context.WithCancel(context.Background())
-	j := &job{cancel: cancel, ctx: ctx, done: make(chan struct{}), replicas: make(map[string]uint32), stay: make(map[string]time.Time)}
+	j := &job{cancel: cancel, ctx: ctx, told: told, done: make(chan struct{}), replicas: make(map[string]uint32), stay: make(map[string]time.Time)}
 	id := task.GetReplication()
 	duty, do := "", func() {}
 	switch part := task.GetDuty().(type) {

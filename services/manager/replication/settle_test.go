@@ -2,6 +2,10 @@ package replication
 
 import (
 	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	managerv1 "github.com/groupcast/groupcast/internal/gen/groupcast/manager/v1"
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
@@ -22,6 +26,26 @@ func TestEndedHasNoKey(t *testing.T) {
 	r := record.GetReplication()
 	if len(record.GetKey())+len(record.GetNameSecret()) != 0 || r.GetState() != replicav1.ReplicationState_REPLICATION_STATE_PARTIAL || r.GetCompleteCount() != 1 || r.GetFailedCount() != 1 {
 		t.Errorf("ended, it is %v with %d and %d bytes of keys", r, len(record.GetKey()), len(record.GetNameSecret()))
+	}
+}
+
+// How long a replica needed it says itself. Of one of an earlier version, and one that makes no sense, it is until it is known.
+func TestElapsedIsWhatAReplicaSays(t *testing.T) {
+	d := &Desk{progress: make(map[string]*progress), presences: make(map[string]*presence)}
+	for want, said := range map[time.Duration]*replicav1.ReceiveReport{
+		7 * time.Second:  {Elapsed: durationpb.New(7 * time.Second)},
+		20 * time.Second: {},
+		21 * time.Second: {Elapsed: durationpb.New(-time.Second)},
+		22 * time.Second: {Elapsed: &durationpb.Duration{Seconds: 1, Nanos: -1}},
+		23 * time.Second: nil,
+	} {
+		d.of("1").receiving["a"] = said
+		replica := &replicav1.Replica{Name: "a"}
+		known := after(max(want, 20*time.Second).Seconds())
+		d.receipt(&replicav1.Replication{Id: "1", CreateTime: timestamppb.New(after(0))}, replica, outcome{state: replicav1.ReplicaState_REPLICA_STATE_COMPLETE}, known)
+		if got := replica.GetElapsed().AsDuration(); got != want {
+			t.Errorf("said %v, it needed %v, want %v", said, got, want)
+		}
 	}
 }
 

@@ -101,6 +101,7 @@ type Receipt struct {
 	Resumed, Landed uint64
 
 	Took  time.Duration // from the WELCOME on
+	Done  time.Time     // when all was there: how long the sender is waited for after that is none of it
 	Stats Stats
 }
 
@@ -245,7 +246,8 @@ type replica struct {
 	resumed     uint64
 	ended       error
 	isSettled   bool
-	isLast      bool // what was there before is not tried again
+	done        time.Time // when it was settled
+	isLast      bool      // what was there before is not tried again
 	isOver      bool
 	settling    sync.WaitGroup
 	stats       Stats
@@ -436,7 +438,7 @@ func (r *replica) finish(reason error) {
 }
 
 func (r *replica) receipt() Receipt {
-	return Receipt{Info: r.heard.info(), Root: r.root, Resumed: r.resumed, Took: time.Since(r.began), Stats: r.shownStats()}
+	return Receipt{Info: r.heard.info(), Root: r.root, Resumed: r.resumed, Took: time.Since(r.began), Done: r.done, Stats: r.shownStats()}
 }
 
 // shownStats is what came, and how. The caller has the lock, or is alone.

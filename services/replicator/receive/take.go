@@ -253,7 +253,7 @@ func (r *replica) settle(length uint64, root [wire.RootSize]byte) {
 			r.fail(err)
 			return
 		}
-		r.root = object.Root(root)
+		r.root, r.done = object.Root(root), time.Now()
 		r.rules.Enter(wire.Complete, wire.NoReason, root, time.Now())
 		_ = r.ear.Conn().SetReadDeadline(time.Now()) // to report it now
 	})

@@ -544,7 +544,8 @@ type Replica struct {
 	Detached bool `protobuf:"varint,10,opt,name=detached,proto3" json:"detached,omitempty"`
 	// Since when it is unknown, or when it became final.
 	ChangeTime *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=change_time,json=changeTime,proto3" json:"change_time,omitempty"`
-	// From the beginning until it was complete.
+	// From when it was told to receive until all was verified and on disk, by its own clock; one that was started again
+	// meanwhile was told again. Of a replicator of an earlier version, from the beginning until the managers knew that.
 	Elapsed *durationpb.Duration `protobuf:"bytes,12,opt,name=elapsed,proto3" json:"elapsed,omitempty"`
 	// Multicast does not reach it: session agents carry it there.
 	OverAgents    bool `protobuf:"varint,13,opt,name=over_agents,json=overAgents,proto3" json:"over_agents,omitempty"`
@@ -1887,7 +1888,10 @@ type ReceiveReport struct {
 	// While RECEIVING: nothing was heard of the sender for long. Session agents may carry the rest.
 	Unheard bool `protobuf:"varint,8,opt,name=unheard,proto3" json:"unheard,omitempty"`
 	// Which key it was told last.
-	KeyNumber     uint32 `protobuf:"varint,9,opt,name=key_number,json=keyNumber,proto3" json:"key_number,omitempty"`
+	KeyNumber uint32 `protobuf:"varint,9,opt,name=key_number,json=keyNumber,proto3" json:"key_number,omitempty"`
+	// Of what is complete: from when it was told to receive until all was verified and on disk. It says that
+	// later, when the sender has ended. Replicators of earlier versions do not say it.
+	Elapsed       *durationpb.Duration `protobuf:"bytes,10,opt,name=elapsed,proto3" json:"elapsed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1983,6 +1987,13 @@ func (x *ReceiveReport) GetKeyNumber() uint32 {
 		return x.KeyNumber
 	}
 	return 0
+}
+
+func (x *ReceiveReport) GetElapsed() *durationpb.Duration {
+	if x != nil {
+		return x.Elapsed
+	}
+	return nil
 }
 
 // ControlResponse answers each message, and says what the replicator has to do.
@@ -2720,7 +2731,7 @@ const file_groupcast_replica_v1_replication_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04lost\x18\x02 \x01(\x01R\x04lost\x12\x1a\n" +
 	"\bdetached\x18\x03 \x01(\bR\bdetached\x12\x16\n" +
-	"\x06reason\x18\x04 \x01(\tR\x06reason\"\xa3\x02\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"\xd8\x02\n" +
 	"\rReceiveReport\x12 \n" +
 	"\vreplication\x18\x01 \x01(\tR\vreplication\x128\n" +
 	"\x05state\x18\x02 \x01(\x0e2\".groupcast.replica.v1.ReplicaStateR\x05state\x12\x14\n" +
@@ -2731,7 +2742,9 @@ const file_groupcast_replica_v1_replication_proto_rawDesc = "" +
 	"\x06detail\x18\a \x01(\tR\x06detail\x12\x18\n" +
 	"\aunheard\x18\b \x01(\bR\aunheard\x12\x1d\n" +
 	"\n" +
-	"key_number\x18\t \x01(\rR\tkeyNumber\"\xa6\x02\n" +
+	"key_number\x18\t \x01(\rR\tkeyNumber\x123\n" +
+	"\aelapsed\x18\n" +
+	" \x01(\v2\x19.google.protobuf.DurationR\aelapsed\"\xa6\x02\n" +
 	"\x0fControlResponse\x12;\n" +
 	"\x05state\x18\x01 \x01(\x0e2%.groupcast.replica.v1.ReplicatorStateR\x05state\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12B\n" +
@@ -2894,35 +2907,36 @@ var file_groupcast_replica_v1_replication_proto_depIdxs = []int32{
 	24, // 24: groupcast.replica.v1.Report.receiving:type_name -> groupcast.replica.v1.ReceiveReport
 	23, // 25: groupcast.replica.v1.SendReport.members:type_name -> groupcast.replica.v1.SendMember
 	3,  // 26: groupcast.replica.v1.ReceiveReport.state:type_name -> groupcast.replica.v1.ReplicaState
-	0,  // 27: groupcast.replica.v1.ControlResponse.state:type_name -> groupcast.replica.v1.ReplicatorState
-	35, // 28: groupcast.replica.v1.ControlResponse.report_interval:type_name -> google.protobuf.Duration
-	26, // 29: groupcast.replica.v1.ControlResponse.tasks:type_name -> groupcast.replica.v1.Tasks
-	34, // 30: groupcast.replica.v1.ControlResponse.manager_time:type_name -> google.protobuf.Timestamp
-	27, // 31: groupcast.replica.v1.Tasks.current:type_name -> groupcast.replica.v1.Task
-	28, // 32: groupcast.replica.v1.Task.send:type_name -> groupcast.replica.v1.SendTask
-	29, // 33: groupcast.replica.v1.Task.receive:type_name -> groupcast.replica.v1.ReceiveTask
-	7,  // 34: groupcast.replica.v1.SendTask.legs:type_name -> groupcast.replica.v1.Leg
-	1,  // 35: groupcast.replica.v1.SendTask.slow:type_name -> groupcast.replica.v1.SlowReplica
-	4,  // 36: groupcast.replica.v1.ListReplicatorsResponse.replicators:type_name -> groupcast.replica.v1.Replicator
-	9,  // 37: groupcast.replica.v1.ReplicationService.CreateReplication:input_type -> groupcast.replica.v1.CreateReplicationRequest
-	11, // 38: groupcast.replica.v1.ReplicationService.GetReplication:input_type -> groupcast.replica.v1.GetReplicationRequest
-	13, // 39: groupcast.replica.v1.ReplicationService.ListReplications:input_type -> groupcast.replica.v1.ListReplicationsRequest
-	15, // 40: groupcast.replica.v1.ReplicationService.WatchReplication:input_type -> groupcast.replica.v1.WatchReplicationRequest
-	17, // 41: groupcast.replica.v1.ReplicationService.CancelReplication:input_type -> groupcast.replica.v1.CancelReplicationRequest
-	19, // 42: groupcast.replica.v1.ReplicatorService.Control:input_type -> groupcast.replica.v1.ControlRequest
-	30, // 43: groupcast.replica.v1.ReplicatorService.ListReplicators:input_type -> groupcast.replica.v1.ListReplicatorsRequest
-	10, // 44: groupcast.replica.v1.ReplicationService.CreateReplication:output_type -> groupcast.replica.v1.CreateReplicationResponse
-	12, // 45: groupcast.replica.v1.ReplicationService.GetReplication:output_type -> groupcast.replica.v1.GetReplicationResponse
-	14, // 46: groupcast.replica.v1.ReplicationService.ListReplications:output_type -> groupcast.replica.v1.ListReplicationsResponse
-	16, // 47: groupcast.replica.v1.ReplicationService.WatchReplication:output_type -> groupcast.replica.v1.WatchReplicationResponse
-	18, // 48: groupcast.replica.v1.ReplicationService.CancelReplication:output_type -> groupcast.replica.v1.CancelReplicationResponse
-	25, // 49: groupcast.replica.v1.ReplicatorService.Control:output_type -> groupcast.replica.v1.ControlResponse
-	31, // 50: groupcast.replica.v1.ReplicatorService.ListReplicators:output_type -> groupcast.replica.v1.ListReplicatorsResponse
-	44, // [44:51] is the sub-list for method output_type
-	37, // [37:44] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	35, // 27: groupcast.replica.v1.ReceiveReport.elapsed:type_name -> google.protobuf.Duration
+	0,  // 28: groupcast.replica.v1.ControlResponse.state:type_name -> groupcast.replica.v1.ReplicatorState
+	35, // 29: groupcast.replica.v1.ControlResponse.report_interval:type_name -> google.protobuf.Duration
+	26, // 30: groupcast.replica.v1.ControlResponse.tasks:type_name -> groupcast.replica.v1.Tasks
+	34, // 31: groupcast.replica.v1.ControlResponse.manager_time:type_name -> google.protobuf.Timestamp
+	27, // 32: groupcast.replica.v1.Tasks.current:type_name -> groupcast.replica.v1.Task
+	28, // 33: groupcast.replica.v1.Task.send:type_name -> groupcast.replica.v1.SendTask
+	29, // 34: groupcast.replica.v1.Task.receive:type_name -> groupcast.replica.v1.ReceiveTask
+	7,  // 35: groupcast.replica.v1.SendTask.legs:type_name -> groupcast.replica.v1.Leg
+	1,  // 36: groupcast.replica.v1.SendTask.slow:type_name -> groupcast.replica.v1.SlowReplica
+	4,  // 37: groupcast.replica.v1.ListReplicatorsResponse.replicators:type_name -> groupcast.replica.v1.Replicator
+	9,  // 38: groupcast.replica.v1.ReplicationService.CreateReplication:input_type -> groupcast.replica.v1.CreateReplicationRequest
+	11, // 39: groupcast.replica.v1.ReplicationService.GetReplication:input_type -> groupcast.replica.v1.GetReplicationRequest
+	13, // 40: groupcast.replica.v1.ReplicationService.ListReplications:input_type -> groupcast.replica.v1.ListReplicationsRequest
+	15, // 41: groupcast.replica.v1.ReplicationService.WatchReplication:input_type -> groupcast.replica.v1.WatchReplicationRequest
+	17, // 42: groupcast.replica.v1.ReplicationService.CancelReplication:input_type -> groupcast.replica.v1.CancelReplicationRequest
+	19, // 43: groupcast.replica.v1.ReplicatorService.Control:input_type -> groupcast.replica.v1.ControlRequest
+	30, // 44: groupcast.replica.v1.ReplicatorService.ListReplicators:input_type -> groupcast.replica.v1.ListReplicatorsRequest
+	10, // 45: groupcast.replica.v1.ReplicationService.CreateReplication:output_type -> groupcast.replica.v1.CreateReplicationResponse
+	12, // 46: groupcast.replica.v1.ReplicationService.GetReplication:output_type -> groupcast.replica.v1.GetReplicationResponse
+	14, // 47: groupcast.replica.v1.ReplicationService.ListReplications:output_type -> groupcast.replica.v1.ListReplicationsResponse
+	16, // 48: groupcast.replica.v1.ReplicationService.WatchReplication:output_type -> groupcast.replica.v1.WatchReplicationResponse
+	18, // 49: groupcast.replica.v1.ReplicationService.CancelReplication:output_type -> groupcast.replica.v1.CancelReplicationResponse
+	25, // 50: groupcast.replica.v1.ReplicatorService.Control:output_type -> groupcast.replica.v1.ControlResponse
+	31, // 51: groupcast.replica.v1.ReplicatorService.ListReplicators:output_type -> groupcast.replica.v1.ListReplicatorsResponse
+	45, // [45:52] is the sub-list for method output_type
+	38, // [38:45] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_groupcast_replica_v1_replication_proto_init() }
