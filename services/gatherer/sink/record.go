@@ -18,6 +18,8 @@ import (
 //
 // They are written in turns, and the higher one counts: whatever a power cut leaves of the
 // one that is being written, the other is as it was. One of zeros was never written.
+//
+// It stays binary, for an earlier gatherer has to go on with it after a rollback. docs/gathering.md has what prints it.
 const (
 	committedName = "committed"
 	slotSize      = 4096

@@ -3,10 +3,14 @@ package sink_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -136,6 +140,31 @@ func TestTornFirstRecord(t *testing.T) {
 	defer to.Close()
 	if to.Offset() != 0 {
 		t.Errorf("it goes on at %d", to.Offset())
+	}
+}
+
+// What the documents have an operator call prints how far a stream is safe: before the first commit, and after those into either record.
+func TestCommittedIsReadAsDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/gathering.md")
+	must(t, err)
+	command := regexp.MustCompile(`(?m)^    (for at in .*NAME\.stream/committed.*)$`).FindSubmatch(text)
+	if command == nil {
+		t.Fatal("the documents have no command")
+	}
+	dir := memory(t)
+	for _, upTo := range []uint64{0, 300, 70_000, 70_001} {
+		to := open(t, dir, streamSpec("log"))
+		write(t, to, make([]byte, upTo-to.Offset()), to.Offset())
+		must(t, to.Landed(upTo))
+		must(t, to.Close())
+		shell := exec.CommandContext(t.Context(), "sh", "-c", strings.ReplaceAll(string(command[1]), "NAME", "log"))
+		shell.Dir = filepath.Join(dir, "alice")
+		printed, err := shell.Output()
+		must(t, err)
+		var one, other uint64
+		if _, err := fmt.Sscan(string(printed), &one, &other); err != nil || max(one, other) != upTo {
+			t.Errorf("with %d committed it prints %q: %v", upTo, printed, err)
+		}
 	}
 }
 
