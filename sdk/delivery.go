@@ -54,9 +54,11 @@ type Receipt struct {
 	// Reason is why it failed: sender_lost, source_changed, canceled, deadline, slow,
 	// left, no_room, damaged, refused, superseded, no_path or failed. Detail says it for people.
 	Reason, Detail string
-	// Bytes is how much the member has, as it said last: one that others ended, as by a cancel, may have some more. From there a
-	// failed one can go on.
-	Bytes uint64
+	// Bytes is how much the member has, as it said last, or acknowledged to the agent that feeds it: one that others ended, as by a
+	// cancel, may have some more. From there a failed one can go on. BytesUnknown says that nobody knows: it has said nothing since
+	// another manager leads.
+	Bytes        uint64
+	BytesUnknown bool
 	// Late says that the member joined after the start: the outcome does not wait for it.
 	Late bool
 	// Changed is since when the state is unknown, or when it became final.
@@ -205,7 +207,7 @@ func newDelivery(m *groupv1.Delivery) Delivery {
 func newReceipt(m *groupv1.Receipt) Receipt {
 	r := Receipt{
 		Member: m.GetMember(), State: name[ReceiptState](m.GetState()), Reason: m.GetReason(), Detail: m.GetDetail(),
-		Bytes: m.GetBytes(), Late: m.GetLate(), Elapsed: m.GetElapsed().AsDuration(), Stretch: m.GetStretch(), Parent: m.GetParent(),
+		Bytes: m.GetBytes(), BytesUnknown: m.GetBytesUnknown(), Late: m.GetLate(), Elapsed: m.GetElapsed().AsDuration(), Stretch: m.GetStretch(), Parent: m.GetParent(),
 		Datagrams: newDatagramCounts(m.GetDatagrams()),
 	}
 	if m.GetChangeTime() != nil {

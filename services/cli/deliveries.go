@@ -50,7 +50,7 @@ func deliverySize(d sdk.Delivery) string {
 var receiptColumns = []column[sdk.Receipt]{
 	{title: "MEMBER", cell: func(r sdk.Receipt) string { return r.Member }},
 	{title: "STATE", cell: receiptState},
-	{title: "BYTES", cell: func(r sdk.Receipt) string { return bytesize.Short(r.Bytes) }},
+	{title: "BYTES", cell: receiptBytes},
 	{title: "TIME", cell: func(r sdk.Receipt) string { return seconds(r.Elapsed) }},
 	{title: "STRETCH", cell: stretch},
 	{title: "PARENT", wide: true, cell: func(r sdk.Receipt) string { return r.Parent }},
@@ -69,6 +69,14 @@ func receiptState(r sdk.Receipt) string {
 		text += ", late"
 	}
 	return text
+}
+
+// receiptBytes is how much a member has, if anybody knows.
+func receiptBytes(r sdk.Receipt) string {
+	if r.BytesUnknown {
+		return ""
+	}
+	return bytesize.Short(r.Bytes)
 }
 
 func stretch(r sdk.Receipt) string {

@@ -31,6 +31,7 @@ type part struct {
 	open              bool   // somebody waits for it
 	bytes             uint64
 	elapsed           time.Duration
+	unknown           bool // nobody knows how many bytes
 }
 
 // progress shows how something goes on: on a terminal, a screen that is drawn again
@@ -82,6 +83,7 @@ func (p *progress) seen(d sdk.Delivery) sdk.Delivery {
 	d.SentBytes, d.Receipts, d.Tree = p.atLeast("", d.SentBytes), slices.Clone(d.Receipts), slices.Clone(d.Tree)
 	for i, r := range d.Receipts {
 		d.Receipts[i].Bytes = p.atLeast(r.Member, r.Bytes)
+		d.Receipts[i].BytesUnknown = r.BytesUnknown && d.Receipts[i].Bytes == 0
 	}
 	for i, node := range d.Tree {
 		d.Tree[i].Bytes = p.atLeast(node.ID, node.Bytes)
@@ -119,7 +121,7 @@ func (p *progress) show(d sdk.Delivery) {
 	for _, r := range d.Receipts {
 		moving := r.State == sdk.ReceiptReceiving
 		s.parts = append(s.parts, part{
-			r.Member, string(r.State), receiptState(r), moving, moving || r.State == sdk.ReceiptUnknown, r.Bytes, r.Elapsed,
+			r.Member, string(r.State), receiptState(r), moving, moving || r.State == sdk.ReceiptUnknown, r.Bytes, r.Elapsed, r.BytesUnknown,
 		})
 	}
 	if p.tree && len(d.Tree) > 0 {
@@ -141,7 +143,7 @@ func (p *progress) present(s standing) {
 func (p *progress) tell(s standing) {
 	for _, one := range s.parts {
 		if p.told[one.name] != one.state && !one.moving {
-			p.say(fmt.Sprintf("%s: %s (%s)", one.name, one.text, bytesize.Short(one.bytes)))
+			p.say(one.line())
 		}
 		p.told[one.name] = one.state
 	}
@@ -152,6 +154,14 @@ func (p *progress) tell(s standing) {
 			p.say(line)
 		}
 	}
+}
+
+// line says how it is, and how much it has if anybody knows.
+func (one part) line() string {
+	if one.unknown {
+		return one.name + ": " + one.text
+	}
+	return fmt.Sprintf("%s: %s (%s)", one.name, one.text, bytesize.Short(one.bytes))
 }
 
 // waitingFor names those that are waited for.

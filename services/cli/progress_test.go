@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"io"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -91,5 +92,25 @@ func TestProgressDoesNotFallBack(t *testing.T) {
 	}
 	if d := p.seen(told(110, 95)); d.SentBytes != 110 || d.Receipts[0].Bytes != 95 || d.Tree[0].Bytes != 95 {
 		t.Errorf("when it has more, that is %+v", d)
+	}
+}
+
+// How much a member has that nobody knows of is no number, unless more was seen before.
+func TestUnknownBytesAreNoNumber(t *testing.T) {
+	a, out, shown := concluding()
+	told := a.stderr.(*bytes.Buffer)
+	seen := sdk.Delivery{ID: "0123456789", Receipts: []sdk.Receipt{{Member: "n1", State: sdk.ReceiptReceiving, Bytes: 90}, {Member: "n2", State: sdk.ReceiptReceiving}}}
+	shown.show(seen)
+	d := sdk.Delivery{ID: "0123456789", State: sdk.DeliveryFailed, Receipts: []sdk.Receipt{
+		{Member: "n1", State: sdk.ReceiptFailed, Reason: "canceled", BytesUnknown: true},
+		{Member: "n2", State: sdk.ReceiptFailed, Reason: "canceled", BytesUnknown: true},
+	}}
+	shown.show(d)
+	_ = a.conclude(t.Context(), nil, d, shown) // no member has it
+	if want := "n1: FAILED(canceled) (90 B)\nn2: FAILED(canceled)\n"; !strings.HasPrefix(told.String(), want) {
+		t.Errorf("it says %q, want %q", told, want)
+	}
+	if want := regexp.MustCompile(`n1 +FAILED\(canceled\) +90 B .*\nn2 +FAILED\(canceled\) +- `); !want.MatchString(out.String()) {
+		t.Errorf("the table is\n%swant %s", out, want)
 	}
 }

@@ -181,7 +181,7 @@ func (p *progress) standingOf(r sdk.Replication) standing {
 	for _, replica := range r.Replicas {
 		moving := replica.State == sdk.ReplicaReceiving || replica.State == sdk.ReplicaWaiting
 		s.parts = append(s.parts, part{
-			replica.Name, string(replica.State), replicaState(replica), moving, moving || replica.State == sdk.ReplicaUnknown, replica.Bytes, replica.Elapsed,
+			replica.Name, string(replica.State), replicaState(replica), moving, moving || replica.State == sdk.ReplicaUnknown, replica.Bytes, replica.Elapsed, false,
 		})
 	}
 	s.drawn = func(fit int) []string {

@@ -76,7 +76,7 @@ func Lead(by *ledger.Ledger, from *store.Store, shown *view.View, signer identit
 		plans: make(map[seat]map[string]*groupv1.Assignment), slow: make(map[string]slowAgent), idle: make(map[string]time.Time),
 	}
 	for _, delivery := range shown.Deliveries(d.live) {
-		d.adopt(delivery)
+		d.adopt(delivery).progress.inherited = true
 	}
 	return d
 }

@@ -14,7 +14,6 @@ import (
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	managerv1 "github.com/groupcast/groupcast/internal/gen/groupcast/manager/v1"
 	"github.com/groupcast/groupcast/services/manager/ledger"
-	"github.com/groupcast/groupcast/services/manager/placement"
 	"github.com/groupcast/groupcast/services/manager/store"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
@@ -55,7 +54,9 @@ func (d *Desk) failedReceipt(delivery view.Delivery, name string, why failure, n
 		ChangeTime: timestamppb.New(now), Late: !isAtStart(delivery, name),
 	}
 	if k := d.find(delivery.ID()); k != nil {
-		receipt.Bytes, receipt.Datagrams = k.reportOf(name).GetBytes(), k.reportOf(name).GetDatagrams()
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.fillIn(receipt)
 	}
 	return receipt
 }
@@ -129,13 +130,6 @@ func (d *Desk) finalReceipts(delivery view.Delivery, v verdict, now time.Time) (
 	return receipts
 }
 
-// reportOf returns what a member reported last; nil if nothing.
-func (k *keeper) reportOf(name string) *groupv1.DeliveryReport {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.progress.nodes[placement.MemberID(name)].reported()
-}
-
 // unknownReceipt says that a member is not heard of. There may be no keeper.
 func (k *keeper) unknownReceipt(name string, now time.Time) *groupv1.Receipt {
 	receipt := &groupv1.Receipt{
@@ -146,8 +140,7 @@ func (k *keeper) unknownReceipt(name string, now time.Time) *groupv1.Receipt {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	reported := k.progress.nodes[placement.MemberID(name)].reported()
-	receipt.Bytes, receipt.Datagrams = reported.GetBytes(), reported.GetDatagrams()
+	k.fillIn(receipt)
 	if since, known := k.progress.unknownSince(name); known {
 		receipt.ChangeTime = timestamppb.New(since)
 	}

@@ -69,7 +69,7 @@ func newKeeper(d *Desk, delivery view.Delivery) *keeper {
 		bannedUntil: make(map[string]time.Time), believedAt: make(map[identity.ID]time.Time),
 		capabilities: make(map[identity.ID]capability), assigned: make(map[identity.ID]*groupv1.Assignment),
 		lag: reshape.NewWatch(), seek: reshape.NewSeek(), sought: time.Now(), settled: !delivery.Running(),
-		progress: newProgress(delivery, d.started, time.Now()), told: make(map[string]uint64), changed: make(chan struct{}),
+		progress: newProgress(delivery, time.Now()), told: make(map[string]uint64), changed: make(chan struct{}),
 	}
 }
 

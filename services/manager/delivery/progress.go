@@ -99,12 +99,12 @@ type carriage struct {
 	use     *groupv1.DatagramUse // nil but of a stream in datagrams
 }
 
-// newProgress returns what is known of a delivery by a leader that began to lead at a time.
-func newProgress(delivery view.Delivery, led, now time.Time) *progress {
+// newProgress returns what is known of a delivery.
+func newProgress(delivery view.Delivery, now time.Time) *progress {
 	return &progress{
 		sender: placement.MemberID(delivery.GetDelivery().GetSender()), begun: delivery.GetDelivery().GetCreateTime().AsTime(),
 		nodes: make(map[identity.ID]*nodeProgress), links: make(map[link]*carriage), doubted: make(map[link]uint64), unknown: make(map[string]time.Time),
-		moved: now, inherited: delivery.GetDelivery().GetCreateTime().AsTime().Before(led),
+		moved: now,
 	}
 }
 
@@ -156,6 +156,21 @@ func (p *progress) fullSince(id identity.ID) (since time.Time) {
 		since = node.fullSince
 	}
 	return since
+}
+
+// said returns what a member said last, and whether that is all there is to know: to a leader that began in the middle it may have
+// said nothing.
+func (p *progress) said(id identity.ID) (report *groupv1.DeliveryReport, isAll bool) {
+	report = p.nodes[id].reported()
+	return report, report != nil || !p.inherited
+}
+
+// acknowledged returns the most that a node has acknowledged, by the word of agents that have fed it; 0 if they say nothing.
+func (p *progress) acknowledged(name string) (upTo uint64) {
+	for feeder := range p.nodes {
+		upTo = max(upTo, p.childReport(feeder, placement.MemberID(name)).GetAckedOffset())
+	}
+	return upTo
 }
 
 // noteApart notes that a node could not reach an agent, if there is one of that name.

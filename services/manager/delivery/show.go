@@ -197,15 +197,26 @@ func (k *keeper) addProgress(delivery view.Delivery, receipts map[string]*groupv
 }
 
 func (k *keeper) underWay(name string, late bool) *groupv1.Receipt {
-	receipt := &groupv1.Receipt{
-		Member: name, State: groupv1.ReceiptState_RECEIPT_STATE_RECEIVING, Late: late,
-		Bytes:     k.progress.nodes[placement.MemberID(name)].reported().GetBytes(),
-		Datagrams: k.progress.nodes[placement.MemberID(name)].reported().GetDatagrams(),
-	}
+	receipt := &groupv1.Receipt{Member: name, State: groupv1.ReceiptState_RECEIPT_STATE_RECEIVING, Late: late}
+	k.fillIn(receipt)
 	if since, unknown := k.progress.unknownSince(name); unknown {
 		receipt.State, receipt.ChangeTime = groupv1.ReceiptState_RECEIPT_STATE_UNKNOWN, timestamppb.New(since)
 	}
 	return receipt
+}
+
+// fillIn fills in how much a member has: as it said last, or, where it has said nothing to this leader, as it acknowledged to
+// agents. Where they say nothing either, or may speak of an agent of its name, nobody knows. The caller has the lock.
+func (k *keeper) fillIn(receipt *groupv1.Receipt) {
+	report, isAll := k.progress.said(placement.MemberID(receipt.GetMember()))
+	receipt.Bytes, receipt.Datagrams = report.GetBytes(), report.GetDatagrams()
+	if isAll {
+		return
+	}
+	if _, hasNamesake := k.desk.view.Agent(receipt.GetMember()); !hasNamesake {
+		receipt.Bytes = k.progress.acknowledged(receipt.GetMember())
+	}
+	receipt.BytesUnknown = receipt.GetBytes() == 0
 }
 
 // measureInto fills in what is measured of a delivery: how much was sent, and the

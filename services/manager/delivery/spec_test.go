@@ -166,7 +166,8 @@ func TestWhatWasSentUnseen(t *testing.T) {
 	for _, test := range []struct {
 		led, first, want float64 // when the manager began to lead, and what it is told after
 	}{{0, 1000, 1}, {60, 1000, -1}, {60, 400, 62}} {
-		p := newProgress(view.Delivery{DeliveryRecord: record}, after(test.led), after(test.led))
+		p := newProgress(view.Delivery{DeliveryRecord: record}, after(test.led))
+		p.inherited = test.led > 0
 		p.take(placement.MemberID("s"), &groupv1.DeliveryReport{Bytes: uint64(test.first)}, nil, after(test.led+1))
 		p.sealed, p.length = true, 1000
 		p.take(placement.MemberID("s"), &groupv1.DeliveryReport{Bytes: 1000}, nil, after(test.led+2))
@@ -190,7 +191,7 @@ func TestMeasurements(t *testing.T) {
 		}},
 		Members: []*managerv1.Participant{{Name: "a"}, {Name: "b"}},
 	}
-	p := newProgress(view.Delivery{DeliveryRecord: record}, begin, begin)
+	p := newProgress(view.Delivery{DeliveryRecord: record}, begin)
 	p.begun, p.sent = begin, after(10)
 	measuring{record, p, after(20)}.measure()
 	m := record.GetDelivery().GetMeasurements()

@@ -671,7 +671,7 @@ type Receipt struct {
 	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	// The same for people.
 	Detail string `protobuf:"bytes,4,opt,name=detail,proto3" json:"detail,omitempty"`
-	// How many bytes it has. From there a failed one can go on.
+	// How many bytes it has, as it said last, or has acknowledged to the agent that feeds it. From there a failed one can go on.
 	Bytes uint64 `protobuf:"varint,5,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	// The root hash that it verified.
 	Root []byte `protobuf:"bytes,6,opt,name=root,proto3" json:"root,omitempty"`
@@ -685,6 +685,8 @@ type Receipt struct {
 	Stretch float64 `protobuf:"fixed64,10,opt,name=stretch,proto3" json:"stretch,omitempty"`
 	// Who feeds it.
 	Parent string `protobuf:"bytes,11,opt,name=parent,proto3" json:"parent,omitempty"`
+	// Nobody knows how many bytes it has: it has said nothing since another manager leads.
+	BytesUnknown bool `protobuf:"varint,12,opt,name=bytes_unknown,json=bytesUnknown,proto3" json:"bytes_unknown,omitempty"`
 	// Of a stream in datagrams.
 	Datagrams     *DatagramCounts `protobuf:"bytes,20,opt,name=datagrams,proto3" json:"datagrams,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -796,6 +798,13 @@ func (x *Receipt) GetParent() string {
 		return x.Parent
 	}
 	return ""
+}
+
+func (x *Receipt) GetBytesUnknown() bool {
+	if x != nil {
+		return x.BytesUnknown
+	}
+	return false
 }
 
 func (x *Receipt) GetDatagrams() *DatagramCounts {
@@ -3163,7 +3172,7 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\x04lost\x18\x03 \x01(\x04R\x04lost\x127\n" +
 	"\x18allowed_bytes_per_second\x18\x04 \x01(\x04R\x15allowedBytesPerSecond\x12\x14\n" +
 	"\x05trips\x18\x05 \x01(\rR\x05trips\x12\x18\n" +
-	"\astopped\x18\x06 \x01(\bR\astopped\"\xad\x03\n" +
+	"\astopped\x18\x06 \x01(\bR\astopped\"\xd2\x03\n" +
 	"\aReceipt\x12\x16\n" +
 	"\x06member\x18\x01 \x01(\tR\x06member\x126\n" +
 	"\x05state\x18\x02 \x01(\x0e2 .groupcast.group.v1.ReceiptStateR\x05state\x12\x16\n" +
@@ -3177,7 +3186,8 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\aelapsed\x18\t \x01(\v2\x19.google.protobuf.DurationR\aelapsed\x12\x18\n" +
 	"\astretch\x18\n" +
 	" \x01(\x01R\astretch\x12\x16\n" +
-	"\x06parent\x18\v \x01(\tR\x06parent\x12@\n" +
+	"\x06parent\x18\v \x01(\tR\x06parent\x12#\n" +
+	"\rbytes_unknown\x18\f \x01(\bR\fbytesUnknown\x12@\n" +
 	"\tdatagrams\x18\x14 \x01(\v2\".groupcast.group.v1.DatagramCountsR\tdatagrams\"I\n" +
 	"\aStripes\x12\x14\n" +
 	"\x05count\x18\x01 \x01(\rR\x05count\x12\x16\n" +
