@@ -70,8 +70,10 @@ type Replica struct {
 	// Reason is why it failed: no_multicast, no_room, damaged, disk, refused, slow, silent, session_lost,
 	// left, sender_lost, source_failed, revoked, canceled or deadline. Detail says it for people.
 	Reason, Detail string
-	// Bytes is how much it has, Resumed how much of that it had before.
+	// Bytes is how much it has, Resumed how much of that it had before. BytesUnknown says that nobody knows: it has said nothing since
+	// another manager leads.
 	Bytes, Resumed uint64
+	BytesUnknown   bool
 	// Lost is which part of what was sent did not arrive at first.
 	Lost float64
 	// Detached says that it is served last.
@@ -148,7 +150,7 @@ func newReplica(m *replicav1.Replica) Replica {
 	r := Replica{
 		Name: m.GetName(), Node: m.GetNode(), LAN: m.GetLan(), State: name[ReplicaState](m.GetState()),
 		Reason: m.GetReason(), Detail: m.GetDetail(), Bytes: m.GetBytes(), Resumed: m.GetResumedBytes(),
-		Lost: m.GetLost(), Detached: m.GetDetached(), OverAgents: m.GetOverAgents(), Elapsed: m.GetElapsed().AsDuration(),
+		Lost: m.GetLost(), Detached: m.GetDetached(), OverAgents: m.GetOverAgents(), BytesUnknown: m.GetBytesUnknown(), Elapsed: m.GetElapsed().AsDuration(),
 	}
 	if m.GetChangeTime() != nil {
 		r.Changed = m.GetChangeTime().AsTime()

@@ -39,3 +39,16 @@ func TestReplicationEndsWithWhatWasShown(t *testing.T) {
 		t.Errorf("%v, %s, want %s", err, out, want)
 	}
 }
+
+// How much a replica has that nobody knows of is no number, and neither is what the last of its LAN has.
+func TestUnknownBytesOfReplicas(t *testing.T) {
+	a, out, shown := concluding()
+	a.output = "wide"
+	r := replicated(sdk.ReplicationFailed, sdk.Replica{Name: "a", LAN: "rack1", State: sdk.ReplicaUnknown, BytesUnknown: true}, sdk.Replica{Name: "b", LAN: "rack1", State: sdk.ReplicaUnknown, Bytes: 40})
+	_ = a.concludeReplication(r, shown) // nobody has it
+	for _, want := range []string{`a +rack1 +multicast +UNKNOWN\(\) +- `, `b +rack1 +multicast +UNKNOWN\(\) +40 B `, `rack1 +\S+ +0/\d +-\n`} {
+		if !regexp.MustCompile(want).MatchString(out.String()) {
+			t.Errorf("it says\n%swant %s", out, want)
+		}
+	}
+}

@@ -50,7 +50,7 @@ func deliverySize(d sdk.Delivery) string {
 var receiptColumns = []column[sdk.Receipt]{
 	{title: "MEMBER", cell: func(r sdk.Receipt) string { return r.Member }},
 	{title: "STATE", cell: receiptState},
-	{title: "BYTES", cell: receiptBytes},
+	{title: "BYTES", cell: func(r sdk.Receipt) string { return known(r.Bytes, r.BytesUnknown) }},
 	{title: "TIME", cell: func(r sdk.Receipt) string { return seconds(r.Elapsed) }},
 	{title: "STRETCH", cell: stretch},
 	{title: "PARENT", wide: true, cell: func(r sdk.Receipt) string { return r.Parent }},
@@ -71,12 +71,12 @@ func receiptState(r sdk.Receipt) string {
 	return text
 }
 
-// receiptBytes is how much a member has, if anybody knows.
-func receiptBytes(r sdk.Receipt) string {
-	if r.BytesUnknown {
+// known is how much somebody has, if anybody knows.
+func known(bytes uint64, isUnknown bool) string {
+	if isUnknown {
 		return ""
 	}
-	return bytesize.Short(r.Bytes)
+	return bytesize.Short(bytes)
 }
 
 func stretch(r sdk.Receipt) string {

@@ -68,7 +68,7 @@ var replicaColumns = []column[sdk.Replica]{
 	{title: "LAN", cell: func(r sdk.Replica) string { return r.LAN }},
 	{title: "BY", cell: carriedBy},
 	{title: "STATE", cell: replicaState},
-	{title: "BYTES", cell: func(r sdk.Replica) string { return bytesize.Short(r.Bytes) }},
+	{title: "BYTES", cell: func(r sdk.Replica) string { return known(r.Bytes, r.BytesUnknown) }},
 	{title: "TIME", cell: func(r sdk.Replica) string { return seconds(r.Elapsed) }},
 	{title: "LOST", cell: func(r sdk.Replica) string { return fmt.Sprintf("%.2f%%", 100*r.Lost) }},
 	{title: "NODE", wide: true, cell: func(r sdk.Replica) string { return r.Node }},
@@ -102,7 +102,7 @@ var legColumns = []column[lanStanding]{
 	{title: "LAN", cell: func(l lanStanding) string { return l.LAN }},
 	{title: "GROUP", cell: func(l lanStanding) string { return l.Group }},
 	{title: "COMPLETE", cell: func(l lanStanding) string { return fmt.Sprintf("%d/%d", l.complete, l.Replicas) }},
-	{title: "LEAST", cell: func(l lanStanding) string { return bytesize.Short(l.least) }},
+	{title: "LEAST", cell: func(l lanStanding) string { return known(l.least, l.unknown) }},
 }
 
 // lanStanding is how far a replication is on one LAN.
@@ -110,6 +110,7 @@ type lanStanding struct {
 	sdk.Leg
 	complete, ended int
 	least           uint64 // what the last one has of those that have not failed
+	unknown         bool   // of one of these nobody knows how much it has
 }
 
 // lanStandings returns how far a replication is on each LAN.
@@ -127,6 +128,7 @@ func lanStandings(r sdk.Replication) (all []lanStanding) {
 				l.complete++
 				l.ended++
 			}
+			l.unknown = l.unknown || replica.BytesUnknown
 			if l.least = min(l.least, replica.Bytes); first {
 				l.least, first = replica.Bytes, false
 			}
@@ -138,7 +140,7 @@ func lanStandings(r sdk.Replication) (all []lanStanding) {
 
 func (l lanStanding) line(length uint64) string {
 	text := fmt.Sprintf("LAN %s: %d of %d complete", l.LAN, l.complete, l.Replicas)
-	if l.ended < l.Replicas && length > 0 {
+	if l.ended < l.Replicas && length > 0 && !l.unknown {
 		text += fmt.Sprintf(", "+l.rest(), 100*min(float64(l.least)/float64(length), 1))
 	}
 	return text
@@ -165,6 +167,7 @@ func (p *progress) seenReplication(r sdk.Replication) sdk.Replication {
 	r.SentBytes, r.Replicas = p.atLeast("", r.SentBytes), slices.Clone(r.Replicas)
 	for i, replica := range r.Replicas {
 		r.Replicas[i].Bytes = p.atLeast(replica.Name, replica.Bytes)
+		r.Replicas[i].BytesUnknown = replica.BytesUnknown && r.Replicas[i].Bytes == 0
 	}
 	return r
 }
@@ -181,7 +184,7 @@ func (p *progress) standingOf(r sdk.Replication) standing {
 	for _, replica := range r.Replicas {
 		moving := replica.State == sdk.ReplicaReceiving || replica.State == sdk.ReplicaWaiting
 		s.parts = append(s.parts, part{
-			replica.Name, string(replica.State), replicaState(replica), moving, moving || replica.State == sdk.ReplicaUnknown, replica.Bytes, replica.Elapsed, false,
+			replica.Name, string(replica.State), replicaState(replica), moving, moving || replica.State == sdk.ReplicaUnknown, replica.Bytes, replica.Elapsed, replica.BytesUnknown,
 		})
 	}
 	s.drawn = func(fit int) []string {

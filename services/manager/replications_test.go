@@ -306,14 +306,23 @@ func TestReplicationSurvivesItsLeader(t *testing.T) {
 	sender.sends(&replicav1.SendReport{Replication: begun.ID, Announcing: true, Name: "disk.img", Length: 5, Root: root(1)})
 	one.receives(&replicav1.ReceiveReport{Replication: begun.ID, State: isCompleteReplica, Bytes: 5, Root: root(1)})
 	s.becomes(t, begun.ID, "complete at one", func(r sdk.Replication) bool { return replicaOf(r, "r1").State == sdk.ReplicaComplete })
+	if two := replicaOf(s.becomes(t, begun.ID, "as before", func(sdk.Replication) bool { return true }), "r2"); two.BytesUnknown {
+		t.Error("of one that has said nothing since it began nobody knows that this is nothing")
+	}
 	leader.Kill()
-	s.becomes(t, begun.ID, "known to the new leader", func(r sdk.Replication) bool {
+	known := s.becomes(t, begun.ID, "known to the new leader", func(r sdk.Replication) bool {
 		return replicaOf(r, "r1").State == sdk.ReplicaComplete && r.State == sdk.ReplicationRunning
 	})
+	if one, two := replicaOf(known, "r1"), replicaOf(known, "r2"); one.BytesUnknown || one.Bytes != 5 || !two.BytesUnknown || two.Bytes != 0 {
+		t.Errorf("one has %d bytes (unknown: %v), and the other, which has said nothing so far, %d (%v)", one.Bytes, one.BytesUnknown, two.Bytes, two.BytesUnknown)
+	}
 	two.receives(&replicav1.ReceiveReport{Replication: begun.ID, State: isCompleteReplica, Bytes: 5, Root: root(1)})
 	s.becomes(t, begun.ID, "complete", func(r sdk.Replication) bool {
 		if task := two.task(begun.ID); task != nil && !bytes.Equal(task.GetKey(), before.GetKey()) {
 			t.Error("under the new leader it has another key")
+		}
+		if replicaOf(r, "r2").State == sdk.ReplicaComplete && replicaOf(r, "r2").BytesUnknown {
+			t.Error("nobody knows how much one has that has all")
 		}
 		return r.State == sdk.ReplicationComplete
 	})

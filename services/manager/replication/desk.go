@@ -60,11 +60,15 @@ type Desk struct {
 
 // Lead returns the desk of a term.
 func Lead(by *ledger.Ledger, from *store.Store, shown *view.View, groups Groups, places Places, metrics *Metrics, log *slog.Logger) *Desk {
-	return &Desk{
+	d := &Desk{
 		ledger: by, store: from, view: shown, groups: groups, places: places, metrics: metrics, log: log.With("term", by.Term().Number), started: time.Now(),
 		ended: make(chan struct{}), pokes: make(chan struct{}, 1),
 		presences: make(map[string]*presence), progress: make(map[string]*progress), changed: make(chan struct{}),
 	}
+	for _, r := range shown.Replications(view.Replication.Running) {
+		d.of(r.ID()).inherited = true
+	}
+	return d
 }
 
 // Run looks after all replications until ctx is done or the term is over.
@@ -119,6 +123,7 @@ func (d *Desk) step(ctx context.Context) {
 
 // progress is how far a replication is, by what was reported in this term.
 type progress struct {
+	inherited  bool                  // it began under another leader
 	sending    *replicav1.SendReport // nil before the first
 	announcing time.Time             // since when
 	ended      time.Time

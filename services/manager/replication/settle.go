@@ -133,7 +133,7 @@ func (d *Desk) receipt(of *replicav1.Replication, replica *replicav1.Replica, o 
 			replica.ChangeTime = timestamppb.New(d.lastHeard(replica.GetName()))
 		}
 	case replicav1.ReplicaState_REPLICA_STATE_COMPLETE:
-		replica.Bytes = of.GetLength()
+		replica.Bytes, replica.BytesUnknown = of.GetLength(), false
 		replica.Elapsed = elapsed(d.of(of.GetId()).receiving[replica.GetName()])
 		if replica.Elapsed == nil {
 			replica.Elapsed = durationpb.New(now.Sub(of.GetCreateTime().AsTime()))

@@ -101,7 +101,9 @@ func (d *Desk) Show(r view.Replication, whole bool) *replicav1.Replication {
 
 // addProgress adds what is known of a replica whose receipt is not written. The caller has the lock.
 func (d *Desk) addProgress(replica *replicav1.Replica, p *progress) {
-	if said := p.receiving[replica.GetName()]; said != nil {
+	said := p.receiving[replica.GetName()]
+	replica.BytesUnknown = said == nil && p.inherited
+	if said != nil {
 		replica.Bytes, replica.ResumedBytes = said.GetBytes(), said.GetResumedBytes()
 		if said.GetState() != replicav1.ReplicaState_REPLICA_STATE_UNSPECIFIED {
 			replica.State = replicav1.ReplicaState_REPLICA_STATE_RECEIVING

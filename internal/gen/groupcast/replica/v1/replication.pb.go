@@ -548,7 +548,9 @@ type Replica struct {
 	// meanwhile was told again. Of a replicator of an earlier version, from the beginning until the managers knew that.
 	Elapsed *durationpb.Duration `protobuf:"bytes,12,opt,name=elapsed,proto3" json:"elapsed,omitempty"`
 	// Multicast does not reach it: session agents carry it there.
-	OverAgents    bool `protobuf:"varint,13,opt,name=over_agents,json=overAgents,proto3" json:"over_agents,omitempty"`
+	OverAgents bool `protobuf:"varint,13,opt,name=over_agents,json=overAgents,proto3" json:"over_agents,omitempty"`
+	// Nobody knows how many bytes it has: it has said nothing since another manager leads.
+	BytesUnknown  bool `protobuf:"varint,14,opt,name=bytes_unknown,json=bytesUnknown,proto3" json:"bytes_unknown,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -670,6 +672,13 @@ func (x *Replica) GetElapsed() *durationpb.Duration {
 func (x *Replica) GetOverAgents() bool {
 	if x != nil {
 		return x.OverAgents
+	}
+	return false
+}
+
+func (x *Replica) GetBytesUnknown() bool {
+	if x != nil {
+		return x.BytesUnknown
 	}
 	return false
 }
@@ -2616,7 +2625,7 @@ const file_groupcast_replica_v1_replication_proto_rawDesc = "" +
 	"\x14max_bytes_per_second\x18\a \x01(\x04R\x11maxBytesPerSecond\x12#\n" +
 	"\rdevice_serial\x18\b \x01(\tR\fdeviceSerial\x12\x1f\n" +
 	"\vskip_unused\x18\t \x01(\bR\n" +
-	"skipUnused\"\xab\x03\n" +
+	"skipUnused\"\xd0\x03\n" +
 	"\aReplica\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x10\n" +
@@ -2633,7 +2642,8 @@ const file_groupcast_replica_v1_replication_proto_rawDesc = "" +
 	"changeTime\x123\n" +
 	"\aelapsed\x18\f \x01(\v2\x19.google.protobuf.DurationR\aelapsed\x12\x1f\n" +
 	"\vover_agents\x18\r \x01(\bR\n" +
-	"overAgents\"c\n" +
+	"overAgents\x12#\n" +
+	"\rbytes_unknown\x18\x0e \x01(\bR\fbytesUnknown\"c\n" +
 	"\x03Leg\x12\x10\n" +
 	"\x03lan\x18\x01 \x01(\tR\x03lan\x12\x14\n" +
 	"\x05group\x18\x02 \x01(\tR\x05group\x12\x1a\n" +
