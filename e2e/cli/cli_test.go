@@ -173,15 +173,19 @@ func await(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// ends NAME waits until a program has ended by itself.
+// ends NAME [STATUS] waits until a program has ended by itself, with the exit status if one is given.
 func ends(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 1 {
-		ts.Fatalf("usage: ends NAME")
+	if neg || len(args) < 1 || len(args) > 2 {
+		ts.Fatalf("usage: ends NAME [STATUS]")
 	}
+	p := named(ts, args[0])
 	select {
-	case <-named(ts, args[0]).ended:
+	case <-p.ended:
 	case <-time.After(patience):
 		ts.Fatalf("%s goes on", args[0])
+	}
+	if got := p.cmd.ProcessState.ExitCode(); len(args) > 1 && strconv.Itoa(got) != args[1] {
+		ts.Fatalf("%s: exit status %d, want %s:\n%s", args[0], got, args[1], &p.stderr)
 	}
 }
 

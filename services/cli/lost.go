@@ -3,10 +3,12 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
 	"github.com/groupcast/groupcast/internal/pause"
+	"github.com/groupcast/groupcast/internal/printable"
 	"github.com/groupcast/groupcast/sdk"
 )
 
@@ -14,13 +16,14 @@ import (
 // of it begins here anew well before it is asked first.
 const lostPause = 10 * time.Second
 
-// sayLost says, until it is stopped, what became of that with which no agent goes on.
-func (a *app) sayLost(ctx context.Context, client *sdk.Client, p *pull) (stop func()) {
+// sayLost says, until it is stopped, what became of that with which no agent goes on. Where it was the one delivery to receive, that
+// ends the member.
+func (a *app) sayLost(ctx context.Context, client *sdk.Client, p *pull, end context.CancelCauseFunc) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var looking sync.WaitGroup
 	looking.Go(func() {
 		for len(p.underWay.leftBehind()) > 0 && pause.For(ctx, lostPause) {
-			a.lookForLost(ctx, client, p)
+			a.lookForLost(ctx, client, p, end)
 		}
 	})
 	return func() {
@@ -29,18 +32,36 @@ func (a *app) sayLost(ctx context.Context, client *sdk.Client, p *pull) (stop fu
 	}
 }
 
+// lostOnce is why a member ends that receives one delivery, which has ended without it, or with it but unseen: err is nil then.
+type lostOnce struct{ err error }
+
+func (l *lostOnce) Error() string { return "the one delivery has ended" }
+
 // lookForLost tells of all that has ended without this member, and asks no more for it. One that runs may begin again here.
-func (a *app) lookForLost(ctx context.Context, client *sdk.Client, p *pull) {
+func (a *app) lookForLost(ctx context.Context, client *sdk.Client, p *pull, end context.CancelCauseFunc) {
 	for _, in := range p.underWay.leftBehind() {
 		asking, cancel := context.WithTimeout(ctx, a.timeout)
 		d, err := client.Delivery(asking, in.ID)
 		cancel()
 		why, isKnown := fate(d, err, p.join.Name)
-		if !isKnown || !p.underWay.giveUp(in.ID) || why == nil {
+		if !isKnown || !p.underWay.giveUp(in.ID) {
 			continue
 		}
-		_ = a.arrived(p, sdk.Arrived{Incoming: in, Err: why}) // nobody reads what cannot be written
+		if why != nil {
+			_ = a.arrived(p, sdk.Arrived{Incoming: in, Err: why}) // nobody reads what cannot be written
+		}
+		if p.once && !p.underWay.isBusy() {
+			end(&lostOnce{p.outcome(in, why)})
+		}
 	}
+}
+
+// outcome is how one delivery ended whose end was not seen here: where there is a command for it, it was not run.
+func (p *pull) outcome(in sdk.Incoming, why error) error {
+	if why == nil && p.exec != "" {
+		return fmt.Errorf("--exec was not run for %s, which has arrived", printable.Text(in.Name))
+	}
+	return why
 }
 
 var (
@@ -53,7 +74,7 @@ func fate(d sdk.Delivery, err error, member string) (why error, isKnown bool) {
 	switch {
 	case sdk.CodeOf(err) == sdk.NotFound:
 		return errForgotten, true
-	case err != nil || d.Ended.IsZero():
+	case err != nil:
 		return nil, false
 	}
 	for _, r := range d.Receipts {
@@ -64,6 +85,9 @@ func fate(d sdk.Delivery, err error, member string) (why error, isKnown bool) {
 		case r.State == sdk.ReceiptFailed:
 			return &sdk.DeliveryError{Reason: r.Reason, Detail: r.Detail}, true
 		}
+	}
+	if d.Ended.IsZero() {
+		return nil, false
 	}
 	return errEndedAway, true
 }

@@ -62,7 +62,7 @@ allow it ('groupcast group update GROUP --members-relay').`,
 	flags.StringVar(&p.join.Node, "node", thisNode(), "machine that the member runs on: an agent there feeds it ("+nodeVariable+")")
 	flags.StringToStringVar(&p.join.Labels, "label", nil, "labels, as zone=eu-1 or zone=eu-1/rack-7")
 	flags.StringVar(&p.into, "into", "", "directory that objects appear in; it is made if it is missing")
-	flags.BoolVar(&p.once, "once", false, "end after one delivery; the exit status says how it, and --exec, ended")
+	flags.BoolVar(&p.once, "once", false, "end after one delivery that begins here, also if it fails; the exit status says how it, and --exec, ended")
 	flags.BoolVar(&p.stdout, "stdout", false, "write streams to standard output; without --into, all else is refused")
 	flags.DurationVar(&p.fresh, "fresh", 0, "how old a datagram of a stream may be, as 200ms, where that is less than what its sender allows (what that allows)")
 	flags.StringVar(&p.exec, "exec", "", "command to run for each object that has arrived")
@@ -96,8 +96,8 @@ allow it ('groupcast group update GROUP --members-relay').`,
 				if !errors.As(err, &ended) || ended.State != "expired" {
 					return err
 				}
-				fmt.Fprintf(a.stderr, "%v; joining again\n", err)
 				p.underWay.sessionEnds()
+				fmt.Fprintf(a.stderr, "%v; joining again%s\n", err, p.awaited())
 			}
 		})
 	}
@@ -130,7 +130,9 @@ func (a *app) pull(ctx context.Context, client *sdk.Client, p *pull) error {
 	defer stop()
 	// Who reads standard output may go before the member does: writes fail then, and it leaves its group.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	defer a.sayLost(ctx, client, p)()
+	receiving, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	defer a.sayLost(ctx, client, p, end)()
 	options := sdk.ReceiveOptions{Into: p.into, Fresh: p.fresh, Begun: func(in sdk.Incoming) {
 		if !p.takes(in) { // it is refused, as is said then
 			return
@@ -147,11 +149,13 @@ func (a *app) pull(ctx context.Context, client *sdk.Client, p *pull) error {
 			p.underWay.unfinished(a.stderr, p)
 		}
 	}()
-	for arrived, err := range session.Receive(ctx, options) {
-		if ctx.Err() != nil {
+	for arrived, err := range session.Receive(receiving, options) {
+		switch lost := new(lostOnce); {
+		case ctx.Err() != nil:
 			return errInterrupted
-		}
-		if err != nil {
+		case err != nil && errors.As(context.Cause(receiving), &lost):
+			return lost.err
+		case err != nil:
 			return err
 		}
 		p.underWay.ends(arrived.ID)
@@ -161,7 +165,7 @@ func (a *app) pull(ctx context.Context, client *sdk.Client, p *pull) error {
 				err = errors.Join(err, p.commands.end())
 			}
 			if p.relay.on {
-				untilEnded(ctx, client, arrived.ID)
+				a.relayOn(ctx, client, arrived.Incoming)
 			}
 			return errors.Join(err, arrived.Err)
 		}
@@ -183,6 +187,15 @@ func (a *app) sayReplaced(ctx context.Context, client *sdk.Client, join sdk.Join
 			fmt.Fprintf(a.stderr, "%s is joined already, on %s since %s: that session ends by this one\n", m.Name, cmp.Or(printable.Text(m.Node), "an unknown machine"), m.Joined.Local().Format(time.DateTime))
 		}
 	}
+}
+
+// awaited says what a member that receives one delivery waits for, once it has begun with that.
+func (p *pull) awaited() string {
+	left := p.underWay.leftBehind()
+	if !p.once || len(left) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" for the rest of %s, or what became of it", printable.Text(left[0].Name))
 }
 
 // takes reports whether a delivery is one of those that this member is here for: without a directory,
@@ -224,6 +237,9 @@ func (a *app) arrived(p *pull, one sdk.Arrived) error {
 		line = fmt.Sprintf("%s %s from %s failed: %s", a.paint(red, "✗"), printable.Text(one.Name), one.Sender, printable.Text(why))
 		if one.Path != "" {
 			line += "; what came is in " + printable.Text(one.Path)
+		}
+		if p.once && !p.takes(one.Incoming) {
+			line += "; still waiting for a stream"
 		}
 	} else if one.Path != "" && filepath.Base(one.Path) != one.Name {
 		line += "; as " + printable.Text(one.Path) + ", for there was one of that name"

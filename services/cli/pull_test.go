@@ -2,7 +2,10 @@ package cli
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -26,6 +29,7 @@ func TestFate(t *testing.T) {
 		"forgotten":    {err: &sdk.Error{Code: sdk.NotFound}, known: true, want: "no manager knows of it any more: push it again"},
 		"complete":     {d: ended(other, sdk.Receipt{Member: "n1", State: sdk.ReceiptComplete}), known: true, want: "<nil>"},
 		"failed":       {d: ended(other, sdk.Receipt{Member: "n1", State: sdk.ReceiptFailed, Reason: "canceled", Detail: "by hand"}), known: true, want: "canceled: by hand"},
+		"failed alone": {d: sdk.Delivery{Receipts: []sdk.Receipt{{Member: "n1", State: sdk.ReceiptFailed, Reason: "slow", Detail: "far behind"}}}, known: true, want: "slow: far behind"},
 		"away":         {d: ended(other, sdk.Receipt{Member: "n1", State: sdk.ReceiptUnknown}), known: true, want: "it ended while this member was not heard of, and no agent has more of it: push it again"},
 	} {
 		if why, isKnown := fate(tt.d, tt.err, "n1"); isKnown != tt.known || tt.known && fmt.Sprint(why) != tt.want {
@@ -45,7 +49,7 @@ func TestLostIsToldOnce(t *testing.T) {
 	p.underWay.sessionEnds()
 	p.underWay.begins(sdk.Incoming{ID: strings.Repeat("b", 32), Name: "of-b", Sender: "s"})
 	for range 2 {
-		a.lookForLost(t.Context(), m.Client(t), p)
+		a.lookForLost(t.Context(), m.Client(t), p, func(error) { t.Error("it ends one that receives all") })
 	}
 	if want := "✗ of-a from s failed: no manager knows of it any more: push it again\n"; strings.Count(said.String(), "\n") != 1 || !strings.HasSuffix(said.String(), want) {
 		t.Errorf("it says %q, want %q", &said, want)
@@ -55,6 +59,47 @@ func TestLostIsToldOnce(t *testing.T) {
 	if !strings.HasPrefix(said.String(), "of-b from s is unfinished") || strings.Contains(said.String(), "of-a") {
 		t.Errorf("interrupted, it says %q", &said)
 	}
+}
+
+// One delivery is the one that it has begun with: what became of that without it ends it, too, and meanwhile it says what it waits
+// for.
+func TestOnceEndsWithWhatItHadBegun(t *testing.T) {
+	client := managertest.Start(t).Client(t)
+	if _, err := client.CreateGroup(t.Context(), "models", sdk.Policy{}); err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	a := &app{stdout: &said, stderr: &said, timeout: 10 * time.Second}
+	p := &pull{join: sdk.Join{Group: "models", Name: "n1", Roles: []sdk.Role{sdk.Receive}}, into: t.TempDir(), once: true, output: new(streamsOut)}
+	p.underWay.begins(sdk.Incoming{ID: strings.Repeat("a", 32), Name: "weights", Sender: "s"})
+	p.underWay.sessionEnds()
+	if want := " for the rest of weights, or what became of it"; p.awaited() != want {
+		t.Errorf("it joins again%s, want%s", p.awaited(), want)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 4*lostPause)
+	defer cancel()
+	if err := a.pull(ctx, client, p); !errors.Is(err, errForgotten) {
+		t.Errorf("it ends with %v, want %v", err, errForgotten)
+	}
+	if want := "✗ weights from s failed: no manager knows of it any more: push it again\n"; strings.Count(said.String(), want) != 1 {
+		t.Errorf("it says %q, want %q", &said, want)
+	}
+}
+
+// What has arrived unseen is a success, but where a command was to run for it. Where something else is received by then, that counts.
+func TestOnceWhoseEndWasNotSeen(t *testing.T) {
+	in := sdk.Incoming{Name: "weights"}
+	if err := new(pull).outcome(in, nil); err != nil {
+		t.Errorf("what is there is %v", err)
+	}
+	if err := (&pull{exec: "true"}).outcome(in, nil); err == nil {
+		t.Error("a command that was not run is a success")
+	}
+	a, p := &app{stdout: io.Discard, stderr: io.Discard, timeout: 10 * time.Second}, &pull{into: t.TempDir(), once: true}
+	p.underWay.begins(sdk.Incoming{ID: strings.Repeat("a", 32), Name: "weights", Sender: "s"})
+	p.underWay.sessionEnds()
+	p.underWay.begins(sdk.Incoming{ID: strings.Repeat("b", 32), Name: "others", Sender: "s"})
+	a.lookForLost(t.Context(), managertest.Start(t).Client(t), p, func(error) { t.Error("it ends while it receives another") })
 }
 
 // Who takes streams alone says once that it refuses what its group keeps, and each time what somebody waits for.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/groupcast/groupcast/internal/bytesize"
 	"github.com/groupcast/groupcast/internal/daemon"
+	"github.com/groupcast/groupcast/internal/printable"
 	"github.com/groupcast/groupcast/sdk"
 	"github.com/groupcast/groupcast/services/agent"
 )
@@ -121,11 +122,16 @@ func (r *relay) config(access sdk.Config, session *sdk.Session, p *pull, tempora
 	return config
 }
 
-// untilEnded waits until a delivery has ended for all, so that a member that received it still relays to others.
-func untilEnded(ctx context.Context, client *sdk.Client, id string) {
-	for delivery, err := range client.WatchDelivery(ctx, id) {
+// relayOn waits until a delivery that has ended here has ended for all, so that it is still relayed to others, and says so if it has not.
+func (a *app) relayOn(ctx context.Context, client *sdk.Client, in sdk.Incoming) {
+	said := false
+	for delivery, err := range client.WatchDelivery(ctx, in.ID) {
 		if err != nil || delivery.State != sdk.DeliveryRunning {
 			return
+		}
+		if !said {
+			said = true
+			fmt.Fprintf(a.stderr, "relaying %s until it has ended for all; interrupt to leave\n", printable.Text(in.Name))
 		}
 	}
 }

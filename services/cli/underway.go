@@ -49,6 +49,13 @@ func (u *underWay) leftBehind() []sdk.Incoming {
 	return slices.Clone(u.left)
 }
 
+// isBusy reports whether something is received now.
+func (u *underWay) isBusy() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return len(u.all) > 0
+}
+
 // giveUp forgets what was left behind, and reports whether it has not begun again meanwhile.
 func (u *underWay) giveUp(id string) bool {
 	u.mu.Lock()
