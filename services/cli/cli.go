@@ -44,8 +44,8 @@ const about = `groupcast moves bytes between groups of machines.
 
 It reads how to reach the managers, and as whom, from a YAML file: the one that
 --config names, else GROUPCAST_CONFIG, else groupcast/config.yaml in the user's
-configuration directory. A standalone server writes one into its data directory;
-'groupcast enroll' makes one from a join token.
+configuration directory ($XDG_CONFIG_HOME, else ~/.config). A standalone server
+writes one into its data directory; 'groupcast enroll' makes one from a join token.
 
 Data goes to standard output, everything else to standard error. The exit status is
   0 ok                3 partly done      6 unavailable or out of time

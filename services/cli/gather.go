@@ -133,7 +133,7 @@ func (a *app) gatherClients() *cobra.Command {
 func (a *app) gatherWatch() *cobra.Command {
 	command := &cobra.Command{
 		Use: "watch", Short: "Watch what the clients get, round by round", Args: cobra.NoArgs,
-		Long: "Shows all clients after every round of the controller, on a terminal as a table that is\ndrawn again, elsewhere as a line for each round.",
+		Long: "Shows all clients after every round, in which the gatherer measures what each gets and\ndecides what it is to get: on a terminal as a table that is drawn again, elsewhere as a\nline for each round.",
 	}
 	return a.withGatherer(command, func(ctx context.Context, client *gather.Client, _ []string) error {
 		shown := newScreen(a.stdout)

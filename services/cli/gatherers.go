@@ -21,7 +21,7 @@ var gathererColumns = []column[sdk.Gatherer]{
 }
 
 func (a *app) gathererCommand() *cobra.Command {
-	gatherer := &cobra.Command{Use: "gatherer", Short: "See the gatherers", Aliases: []string{"gatherers"}}
+	gatherer := &cobra.Command{Use: "gatherer", Short: "See the gatherers, to which others upload", Aliases: []string{"gatherers"}}
 	gatherer.AddCommand(&cobra.Command{
 		Use: "list", Short: "List the gatherers, where they are and what they take in", Aliases: []string{"ls"}, Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {

@@ -59,22 +59,29 @@ type policyFlags struct {
 	fields map[string]string // by flag
 }
 
+// What the words of a policy mean, as flags of groups and of deliveries say it, before what holds without the flag.
+const (
+	usageMode = "when agents acknowledge: hop (what they have) or end-to-end (what all below them have)"
+	usageAck  = "when a member counts as complete: relayed or received (it has all, verified and in its place) or durable (and synced to its disk)"
+	usageSlow = "what happens when a member cannot keep up: pace (all wait for it), detach (it is fed from caches) or evict (it fails)"
+)
+
 func addPolicyFlags(flags *pflag.FlagSet) *policyFlags {
 	p := &policyFlags{fields: make(map[string]string)}
 	add := func(flag, field string) { p.fields[flag] = field }
 	flags.StringSliceVar(&p.roles, "roles", nil, "roles that members may have when they join: send, receive (all if empty); who has joined keeps what it has")
 	add("roles", "allowed_roles")
-	flags.StringVar((*string)(&p.policy.ControlMode), "mode", "", "when agents acknowledge: hop or end-to-end (hop)")
+	flags.StringVar((*string)(&p.policy.ControlMode), "mode", "", usageMode+" (hop)")
 	add("mode", "control_mode")
-	flags.StringVar((*string)(&p.policy.AckLevel), "ack", "", "when a member counts as complete: relayed, received or durable (durable)")
+	flags.StringVar((*string)(&p.policy.AckLevel), "ack", "", usageAck+" (durable)")
 	add("ack", "ack_level")
-	flags.StringVar((*string)(&p.policy.SlowMember.Action), "slow", "", "what happens to slow members: pace, detach or evict (detach with hop, pace with end-to-end)")
+	flags.StringVar((*string)(&p.policy.SlowMember.Action), "slow", "", usageSlow+" (detach with hop, pace with end-to-end)")
 	add("slow", "slow_member.action")
 	addSize(flags, (*bytesize.Size)(&p.policy.SlowMember.FloorBytesPerSecond), "slow-floor", "with pace: bytes per second below which a member is given up (never)")
 	add("slow-floor", "slow_member.floor_bytes_per_second")
-	addSize(flags, (*bytesize.Size)(&p.policy.SlowMember.LagBytes), "slow-lag-bytes", "with evict: bytes that a member may lag behind, as 64MiB (any)")
+	addSize(flags, (*bytesize.Size)(&p.policy.SlowMember.LagBytes), "slow-lag-bytes", "with evict: bytes that a member may lag behind, as 64MiB (no bound; evict needs one of both)")
 	add("slow-lag-bytes", "slow_member.lag_bytes")
-	flags.DurationVar(&p.policy.SlowMember.LagTime, "slow-lag-time", 0, "with evict: time that a member may lag behind, as 30s (any)")
+	flags.DurationVar(&p.policy.SlowMember.LagTime, "slow-lag-time", 0, "with evict: time that a member may lag behind, as 30s (no bound; evict needs one of both)")
 	add("slow-lag-time", "slow_member.lag_time")
 	flags.DurationVar(&p.policy.LatencyBound, "latency-bound", 0, "latency from sender to member that a tree must keep, as 50ms (no bound)")
 	add("latency-bound", "latency_bound")
@@ -95,6 +102,12 @@ func addPolicyFlags(flags *pflag.FlagSet) *policyFlags {
 	addSize(flags, (*bytesize.Size)(&p.policy.Limits.MaxBytesPerSecond), "max-rate", "bytes per second of a delivery at most, as 100MB (no limit)")
 	add("max-rate", "limits.max_bytes_per_second")
 	return p
+}
+
+// addLabels adds a flag for labels, of which none is nothing to show.
+func addLabels(flags *pflag.FlagSet, labels *map[string]string, usage string) {
+	flags.StringToStringVar(labels, "label", nil, usage)
+	flags.Lookup("label").DefValue = ""
 }
 
 // addSize adds a flag for a number of bytes, of which none is nothing to show.
@@ -125,6 +138,7 @@ func (a *app) groupCommand() *cobra.Command {
 func (a *app) groupCreate() *cobra.Command {
 	command := &cobra.Command{
 		Use: "create NAME", Short: "Create a group", Args: cobra.ExactArgs(1),
+		Long:    "Creates a group. What stands in parentheses holds where a flag is not given.",
 		Example: "  groupcast group create models --ack durable --max-members 64",
 	}
 	policy := addPolicyFlags(command.Flags())
@@ -174,10 +188,11 @@ func (a *app) groupList() *cobra.Command {
 func (a *app) groupUpdate() *cobra.Command {
 	command := &cobra.Command{
 		Use: "update NAME", Short: "Change a group's policy; what is not named stays as it is", Args: cobra.ExactArgs(1),
+		Long:    "Changes a group's policy. What is not named stays as it is: what stands in parentheses is\nwhat a new group has. Deliveries that run go on as they began.",
 		Example: "  groupcast group update models --mode end-to-end --slow evict --slow-lag-time 30s",
 	}
 	policy := addPolicyFlags(command.Flags())
-	etag := command.Flags().String("etag", "", "change only the group that has this etag")
+	etag := command.Flags().String("etag", "", "change only the group that has this etag, which 'groupcast group get NAME -o json' shows")
 	command.RunE = func(command *cobra.Command, args []string) error {
 		chosen, fields := policy.read(command.Flags())
 		if len(fields) == 0 {

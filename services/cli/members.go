@@ -107,10 +107,10 @@ func (a *app) joinCommand() *cobra.Command {
 		Example: "  groupcast join models --as node-7 --label zone=eu-1 --role receive",
 	}
 	flags := command.Flags()
-	flags.StringVar(&join.Name, "as", "", "name of the member, a DNS label")
+	flags.StringVar(&join.Name, "as", "", "name of the member: up to 63 lower-case letters, digits and hyphens")
 	flags.StringVar(&join.Node, "node", thisNode(), "machine that the member runs on ("+nodeVariable+")")
 	flags.StringSliceVar(&join.Addresses, "address", nil, "where others reach the member, as host:port (nowhere)")
-	flags.StringToStringVar(&join.Labels, "label", nil, "labels, as zone=eu-1")
+	addLabels(flags, &join.Labels, "labels, as zone=eu-1")
 	flags.StringSliceVar(&roles, "role", nil, "what the member will do: send, receive (all that the group allows)")
 	if err := command.MarkFlagRequired("as"); err != nil {
 		panic("cli: " + err.Error())

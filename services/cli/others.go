@@ -63,7 +63,7 @@ func held(a sdk.Agent) string {
 }
 
 func (a *app) agentCommand() *cobra.Command {
-	agent := &cobra.Command{Use: "agent", Short: "See the session agents", Aliases: []string{"agents"}}
+	agent := &cobra.Command{Use: "agent", Short: "See the session agents, which cache what is delivered and pass it on", Aliases: []string{"agents"}}
 	agent.AddCommand(&cobra.Command{
 		Use: "list", Short: "List the session agents", Aliases: []string{"ls"}, Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -97,6 +97,7 @@ var distanceColumns = []column[distance]{
 func (a *app) agentDistances() *cobra.Command {
 	return &cobra.Command{
 		Use: "distances [NAME]", Short: "List the round trips that agents have measured to each other, the nearest first", Args: cobra.MaximumNArgs(1),
+		Long: "Lists the round trips that agents have measured to each other, of each the nearest first;\nwith a name, those of that agent.",
 		RunE: func(command *cobra.Command, args []string) error {
 			return a.call(command, func(ctx context.Context, client *sdk.Client) error {
 				agents, err := client.Agents(ctx)
@@ -236,8 +237,8 @@ func (a *app) enrollCommand() *cobra.Command {
 		Use: "enroll --endpoint HOST:PORT --token TOKEN", Short: "Exchange a join token, or a pod's, for an identity, and write a configuration that uses it", Args: cobra.NoArgs,
 		Long: `Exchanges a join token for an identity. The configuration is written to the file
 that --config names, else groupcast/config.yaml in the user's configuration
-directory (not to GROUPCAST_CONFIG, which may be an operator's); key and certificate lie in a directory beside it, and are renewed by
-the commands that use them.
+directory (not to GROUPCAST_CONFIG, which may be an operator's); key and certificate lie
+in a directory beside it, and are renewed by the commands that use them.
 
 A pod of Kubernetes whose ServiceAccount the managers know shows its token in place of a join token. It may enroll
 again and again, and the commands that use the configuration do so by themselves when the certificate has expired.`,
@@ -249,7 +250,7 @@ again and again, and the commands that use the configuration do so by themselves
 	flags.StringVar(&e.config.ServiceAccountTokenFile, "service-account-token-file", "", "in a pod: file with a token of its ServiceAccount for the managers' audience")
 	flags.StringVar(&e.config.AuthorityFile, "authority-file", "", "certificate of the managers' CA, which that token is shown to")
 	flags.BoolVar(&e.replace, "replace", false, "take the place of the identity that an earlier enroll has left there")
-	flags.StringVar(&e.config.TrustDomain, "trust-domain", sdk.DefaultTrustDomain, "the managers' trust domain")
+	flags.StringVar(&e.config.TrustDomain, "trust-domain", sdk.DefaultTrustDomain, "domain of all identities, as identity.trustDomain of the managers says")
 	if err := command.MarkFlagRequired("endpoint"); err != nil {
 		panic("cli: " + err.Error())
 	}

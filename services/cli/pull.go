@@ -60,7 +60,7 @@ allow it ('groupcast group update GROUP --members-relay').`,
 	flags.StringVar(&p.join.Group, "group", "", "group to receive from")
 	flags.StringVar(&p.join.Name, "as", "", "name of the member (that of the identity, else one made up)")
 	flags.StringVar(&p.join.Node, "node", thisNode(), "machine that the member runs on: an agent there feeds it ("+nodeVariable+")")
-	flags.StringToStringVar(&p.join.Labels, "label", nil, "labels, as zone=eu-1 or zone=eu-1/rack-7")
+	addLabels(flags, &p.join.Labels, "labels, as zone=eu-1 or zone=eu-1/rack-7")
 	flags.StringVar(&p.into, "into", "", "directory that objects appear in; it is made if it is missing")
 	flags.BoolVar(&p.once, "once", false, "end after one delivery that begins here, also if it fails; the exit status says how it, and --exec, ended")
 	flags.BoolVar(&p.stdout, "stdout", false, "write streams to standard output; without --into, all else is refused")

@@ -59,9 +59,9 @@ does: end tail -f by its process id; an interrupt cancels the delivery.`,
 	flags.StringVar(&p.join.Name, "as", "", "name of the sender in the group (one made up, for a member NAME.push-…, for a pod of its account NAME.POD-…)")
 	flags.StringVar(&p.join.Node, "node", thisNode(), "machine that the sender runs on ("+nodeVariable+")")
 	flags.StringVar(&p.options.Name, "name", "", "what the object is called at the receivers (its own name)")
-	flags.StringVar((*string)(&p.options.ControlMode), "mode", "", "when agents acknowledge: hop or end-to-end (the group's)")
-	flags.StringVar((*string)(&p.options.AckLevel), "ack", "", "when a member counts as complete: relayed, received or durable (the group's; of a stream received)")
-	flags.StringVar((*string)(&p.options.SlowMember.Action), "slow", "", "what happens to slow members: pace, detach or evict (the group's)")
+	flags.StringVar((*string)(&p.options.ControlMode), "mode", "", usageMode+" (the group's)")
+	flags.StringVar((*string)(&p.options.AckLevel), "ack", "", usageAck+" (the group's; of a stream received)")
+	flags.StringVar((*string)(&p.options.SlowMember.Action), "slow", "", usageSlow+" (the group's)")
 	addSize(flags, &p.floor, "slow-floor", "with pace: bytes per second below which a member is given up (the group's)")
 	addSize(flags, &p.lag, "slow-lag", "with evict: bytes that a member may lag behind, as 64MiB (the group's)")
 	flags.DurationVar(&p.options.SlowMember.LagTime, "slow-lag-time", 0, "with evict: time that a member may lag behind, as 30s (the group's)")
@@ -74,7 +74,7 @@ does: end tail -f by its process id; an interrupt cancels the delivery.`,
 	flags.BoolVar(&p.stream, "stream", false, "deliver standard input as it comes, without a known end")
 	flags.BoolVar(&p.datagrams, "datagrams", false, fmt.Sprintf("with --stream: what is read at once, up to %d bytes, is a datagram", sdk.MaxDatagram))
 	flags.DurationVar(&p.options.Datagrams.Fresh, "fresh", 0, "with --datagrams: how old one may be when a member gets it, as 200ms (no bound)")
-	flags.Var(&p.parity, "parity", "with --datagrams: how many are sent as parity for how many, as 10+2: so many may be lost on each link (none)")
+	flags.Var(&p.parity, "parity", "with --datagrams: as 10+2, two of parity for every ten, so that two of these twelve may be lost on each link (none)")
 	if err := command.MarkFlagRequired("group"); err != nil {
 		panic("cli: " + err.Error())
 	}

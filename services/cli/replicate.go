@@ -31,10 +31,14 @@ replicators have to run on all of these machines, and their configuration says w
 may be read and written there.
 
 The selector has terms separated by commas: NAME names a replicator; KEY=VALUE asks for
-a label, lan=NAME for a LAN, node=NAME for a node; * is every replicator. The exit
-status is 0 when each replica is complete, verified and on disk, 3 when some are, 1 when
-none is, and 4 when nobody is selected. Interrupted, it cancels the replication; with --no-wait it returns when
-the replication has begun, and 'groupcast replication watch' shows how it goes on.`,
+a label, lan=NAME for a LAN, node=NAME for a node; * is every replicator. Each
+that is named is selected, as far as all that is asked for holds of it.
+
+The exit status is 0 when each replica is complete, verified and on disk, 3 when some
+are, 1 when none is, and 4 when nobody is selected.
+
+Interrupted, it cancels the replication; with --no-wait it returns when the replication
+has begun, and 'groupcast replication watch' shows how it goes on.`,
 		Example: "  groupcast replicate store-1:/srv/images/disk.img --to /srv/images --on lan=rack1\n" +
 			"  groupcast replicate /srv/models --from store-1 --to /srv --on role=worker --slow detach\n" +
 			"  groupcast replicate store-1:/dev/vg0/golden-snapshot --to /dev/sdb --serial WD-1234 --on node-7",

@@ -23,7 +23,7 @@ var replicatorColumns = []column[sdk.Replicator]{
 }
 
 func (a *app) replicatorCommand() *cobra.Command {
-	replicator := &cobra.Command{Use: "replicator", Short: "See the replicators", Aliases: []string{"replicators"}}
+	replicator := &cobra.Command{Use: "replicator", Short: "See the replicators, which send to whole LANs and receive", Aliases: []string{"replicators"}}
 	replicator.AddCommand(&cobra.Command{
 		Use: "list", Short: "List the replicators, their LANs and labels; with -o wide what may be read and written there", Aliases: []string{"ls"}, Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {

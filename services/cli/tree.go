@@ -89,10 +89,10 @@ func (a *app) deliveryExplain() *cobra.Command {
 	return &cobra.Command{
 		Use: "explain [ID]", Short: "Show who feeds whom in a delivery, why, and what has changed", Args: cobra.MaximumNArgs(1),
 		Long: "Draws a delivery's tree, says why each node sits where it does, and lists the tree's\n" +
-			"clusters, with how many directives the nodes of each were sent, and its last changes\n" +
-			"with their causes. The tree is known while the delivery runs, and as long as agents\n" +
-			"keep it for those who come late. The first digits of the id are enough; without any\n" +
-			"it is the newest delivery.",
+			"clusters, with how often the nodes of each were told whom they feed and who feeds them\n" +
+			"(directives), and its last changes with their causes. The tree is known while the\n" +
+			"delivery runs, and as long as agents keep it for those who come late. The first digits\n" +
+			"of the id are enough; without any it is the newest delivery.",
 		RunE: func(command *cobra.Command, args []string) error {
 			return a.call(command, func(ctx context.Context, client *sdk.Client) error {
 				d, err := named(ctx, client, args)

@@ -44,8 +44,9 @@ func (a *app) uploadCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "upload FILE|DIR|- [--to GATHERER]", Short: "Upload a file, a directory or standard input to a gatherer", Args: cobra.ExactArgs(1),
 		Long: `Uploads a file, or all files of a directory, to a gatherer, and ends when they are
-on its disk, whole and compared; empty directories are made there. With - it uploads standard input, and with --follow
-what is added to a file, as it comes: what came earlier under its name goes on.
+on its disk, whole and compared; empty directories are made there. With - it uploads
+standard input, and with --follow what is added to a file, as it comes: what came earlier
+under its name goes on.
 
 Which rate it gets is the gatherer's to say, by its policy. Interrupted or cut off, it goes
 on where it was: by itself while it runs, and else when it is called again. It waits for
@@ -60,7 +61,7 @@ after --timeout.`,
 	flags.BoolVar(&u.follow, "follow", false, "upload what is added to the file, until interrupted")
 	flags.StringVar(&u.state, "state", "", "with --follow: the file that remembers which files were read (one below the user's state directory)")
 	flags.DurationVar(&u.deadline, "deadline", 0, "how long files may take in all, waiting for the gatherer counted; what came is kept (no limit)")
-	flags.StringToStringVar(&u.labels, "label", nil, "labels of the client, as site=a, for policies that trust them")
+	addLabels(flags, &u.labels, "labels of the client, as site=a, for policies that trust them")
 	command.RunE = func(command *cobra.Command, args []string) error {
 		if err := u.check(args[0]); err != nil {
 			return usageError{err}

@@ -133,7 +133,7 @@ func (a *app) flags(command *cobra.Command) {
 	flags.StringVar(&a.group, "group", "", "multicast group and port, as 239.1.2.3:5000 (one that follows from the phrase)")
 	flags.IntVar(&a.ttl, "ttl", 1, "how many networks a packet may see: 1 stays in the LAN")
 	flags.StringVar(&a.profile, "profile", "fast", "fast, or paper: SOMA as it was published, which believes whoever is in the LAN")
-	flags.StringVarP(&a.output, "output", "o", "table", "table, or json: how it ended as 'groupcast replication get -o json' shows it, with the address of each receiver as its node")
+	flags.StringVarP(&a.output, "output", "o", "table", "table, or json: how it ended as 'groupcast replication get -o json' shows it")
 	flags.BoolVarP(&a.quiet, "quiet", "q", false, "show no progress")
 	command.PreRunE = a.checkKey
 	if err := command.MarkFlagRequired("lan"); err != nil {

@@ -22,6 +22,19 @@ func called(arguments ...string) (status int, lines []string) {
 	return status, strings.Split(strings.TrimSuffix(said.String(), "\n"), "\n")
 }
 
+// Help of each command has what is so of it, and no default that is none.
+func TestHelp(t *testing.T) {
+	for command, hasAddresses := range map[string]bool{"send": true, "receive": false} {
+		var out bytes.Buffer
+		if status := Main([]string{command, "--help"}, &out, &out); status != exitOK {
+			t.Errorf("%s --help ends with %d", command, status)
+		}
+		if strings.Contains(out.String(), "address of each receiver") != hasAddresses || strings.Contains(out.String(), "0B") {
+			t.Errorf("help of %s:\n%s", command, &out)
+		}
+	}
+}
+
 // What cannot be is refused at once, in one line, and with the exit status for that.
 func TestCalledWrongly(t *testing.T) {
 	dir := t.TempDir()

@@ -54,6 +54,8 @@ sends one file or, with -, standard input as it comes. ` + statuses,
 	flags.DurationVar(&s.wait, "wait", 0, "after this, begin with those that are there; others may still come (wait for ever)")
 	flags.DurationVar(&s.patience, "patience", 30*time.Second, "how long a receiver may be silent before it is given up")
 	flags.Var(&s.rate, "rate", "bytes per second to send at most, as 100MB (what the interface can)")
+	flags.Lookup("rate").DefValue = "" // none is nothing to show
+	flags.Lookup("output").Usage += ", with the address of each receiver as its node"
 	flags.IntVar(&s.datagram, "datagram", 0, "bytes of the largest datagram (what the interface's MTU allows)")
 	flags.StringVar(&s.slow, "slow", "pace", "what happens to a slow receiver: pace has all wait for it, detach serves it last")
 	flags.BoolVar(&s.skipUnused, "skip-unused", false, "leave out what the file system on a device does not use; receivers have zeros there (needs partclone)")
