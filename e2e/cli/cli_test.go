@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net"
 	"os"
 	"os/exec"
 	"regexp"
@@ -21,6 +20,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/groupcast/groupcast/internal/daemon"
+	"github.com/groupcast/groupcast/internal/testprocess"
 	"github.com/groupcast/groupcast/internal/uplink"
 	"github.com/groupcast/groupcast/sdk"
 	"github.com/groupcast/groupcast/services/cli"
@@ -227,16 +227,15 @@ func endpoint(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], config.Endpoints[0])
 }
 
-// address VARIABLE... sets variables to an address on loopback that nobody listened on a moment ago.
+// address VARIABLE... sets variables to an address on loopback that nobody listens on.
 func address(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: address VARIABLE...")
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := testprocess.Address()
 	ts.Check(err)
-	defer listener.Close()
 	for _, variable := range args {
-		ts.Setenv(variable, listener.Addr().String())
+		ts.Setenv(variable, address)
 	}
 }
 

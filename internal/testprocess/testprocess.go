@@ -5,7 +5,6 @@ package testprocess
 import (
 	"bytes"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -70,17 +69,6 @@ func Remove() {
 		}
 		return true
 	})
-}
-
-// FreeAddress returns an address on loopback that nobody listened on a moment ago.
-func FreeAddress(t testing.TB) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
 }
 
 // Freeze stops a process and waits until none of its threads runs, as they do for a moment after the signal.

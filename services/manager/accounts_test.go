@@ -18,6 +18,7 @@ import (
 
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/kubernetes"
+	"github.com/groupcast/groupcast/internal/testprocess"
 	"github.com/groupcast/groupcast/internal/uplink"
 	"github.com/groupcast/groupcast/sdk"
 	"github.com/groupcast/groupcast/services/manager"
@@ -89,6 +90,7 @@ func useAPIServer(t *testing.T) {
 func withAccounts(t *testing.T, dir string, accounts ...string) *managertest.Manager {
 	t.Helper()
 	config := managertest.Config(dir)
+	config.GRPC.Listen = testprocess.FreeAddress(t) // where it may be started again
 	config.Kubernetes.Audience, config.Kubernetes.MemberAccounts = audience, accounts
 	return managertest.Run(t, config)
 }
