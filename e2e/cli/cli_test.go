@@ -69,7 +69,7 @@ func TestScripts(t *testing.T) {
 }
 
 // patience is how long a program may take to say what is awaited.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // exits STATUS PROGRAM ARGS... runs a program that must end with the exit status.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
