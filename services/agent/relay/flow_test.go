@@ -282,7 +282,7 @@ func TestLateLeafIsWaitedFor(t *testing.T) {
 		defer close(said)
 		w.talk("sa1").say(0, atOnce)
 	}()
-	time.Sleep(1500 * time.Millisecond)
+	time.Sleep(500 * time.Millisecond) // longer than all others take, and a part of what it is waited for
 	members["r2"] = w.listen("r2", "sa2")
 	<-said
 	for name, l := range members {

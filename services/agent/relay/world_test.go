@@ -23,6 +23,7 @@ import (
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/link"
+	"github.com/groupcast/groupcast/internal/udp"
 	wire "github.com/groupcast/groupcast/internal/wire/relay"
 	"github.com/groupcast/groupcast/services/agent/cache"
 	"github.com/groupcast/groupcast/services/agent/relay"
@@ -91,14 +92,7 @@ func (w *world) startIn(name, dir string, room uint64) *agent {
 	if err != nil {
 		w.Fatal(err)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		w.Fatal(err)
-	}
-	datagrams, err := datagram.Listen(listener.Addr().String())
-	if err != nil {
-		w.Fatal(err)
-	}
+	listener, datagrams := w.ports()
 	log := slog.New(slog.NewTextHandler(w.Output(), &slog.HandlerOptions{Level: slog.LevelInfo})).With("agent", name)
 	security := w.identity(identity.ID{Role: identity.Agent, Name: name})
 	a := &agent{
@@ -124,6 +118,25 @@ func (w *world) startIn(name, dir string, room uint64) *agent {
 		w.balance(name, a)
 	})
 	return a
+}
+
+// ports takes a port for links and for datagrams. One of TCP is mostly free for UDP, too, but others use UDP as well.
+func (w *world) ports() (net.Listener, *udp.Socket) {
+	w.Helper()
+	for try := 1; ; try++ {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			w.Fatal(err)
+		}
+		datagrams, err := datagram.Listen(listener.Addr().String())
+		if err == nil {
+			return listener, datagrams
+		}
+		listener.Close()
+		if try == 10 {
+			w.Fatal(err)
+		}
+	}
 }
 
 // balance checks that every byte that came has gone again.
