@@ -39,8 +39,29 @@ func (l *log) write(suffix, text string) {
 	l.must(err)
 	l.must(to.Close())
 	if !l.hasty {
-		<-time.After(10 * time.Millisecond) // what is written next is born later, by the file system's clock
+		l.awaitTick()
 	}
+}
+
+// awaitTick waits until the file system's clock has ticked: what is written next is born later.
+func (l *log) awaitTick() {
+	l.Helper()
+	now := l.clock()
+	for end := time.Now().Add(10 * time.Second); l.clock() <= now; <-time.After(time.Millisecond) {
+		if time.Now().After(end) {
+			l.Fatal("the file system's clock stands still")
+		}
+	}
+}
+
+// clock returns when a file that is made now is born.
+func (l *log) clock() int64 {
+	l.Helper()
+	file, err := os.CreateTemp(filepath.Dir(l.state), "clock")
+	l.must(err)
+	made, _, err := identify(file)
+	l.must(errors.Join(err, file.Close(), os.Remove(file.Name())))
+	return made.Born
 }
 
 func (l *log) rename(from, to string) {
