@@ -41,7 +41,8 @@ func killAgainAndAgain(t *testing.T, seed uint64) {
 	r := newReceiver()
 	for i := range crashEach {
 		r.start(t, from, to, seed+uint64(i), 1+max(r.complete[receiverFile], r.complete[receiverTree]))
-		pause(30*time.Millisecond + time.Duration(random.Int64N(int64(120*time.Millisecond))))
+		r.awaitWord(t)
+		pause(time.Duration(random.Int64N(int64(120 * time.Millisecond))))
 		r.kill()
 		r.check(t, to, r.complete)
 		checkClaims(t, from, to, r)

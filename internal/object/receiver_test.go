@@ -140,6 +140,7 @@ type receiver struct {
 	resumed  int                            // landings that did not begin at the first byte
 	failed   string
 	reading  sync.WaitGroup
+	speaks   chan struct{} // closed when it has begun to print
 }
 
 func newReceiver() *receiver {
@@ -157,7 +158,7 @@ func (r *receiver) start(t *testing.T, from, to string, seed uint64, first int) 
 	}
 	r.Cmd = exec.Command(program)
 	r.Env = append(os.Environ(), fmt.Sprintf("%s=%s\n%s\n%d\n%d", receiverVariable, from, to, seed, first))
-	r.Stderr = os.Stderr
+	r.Stderr, r.speaks = os.Stderr, make(chan struct{})
 	output, err := r.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -166,10 +167,21 @@ func (r *receiver) start(t *testing.T, from, to string, seed uint64, first int) 
 		t.Fatal(err)
 	}
 	r.reading.Go(func() {
-		for lines := bufio.NewScanner(output); lines.Scan(); {
+		begin := sync.OnceFunc(func() { close(r.speaks) })
+		for lines := bufio.NewScanner(output); lines.Scan(); begin() {
 			r.note(lines.Text())
 		}
 	})
+}
+
+// awaitWord waits until the process is at work, which on a busy machine it is late.
+func (r *receiver) awaitWord(t *testing.T) {
+	t.Helper()
+	select {
+	case <-r.speaks:
+	case <-time.After(time.Minute):
+		t.Fatal("the receiver does not begin")
+	}
 }
 
 func (r *receiver) note(line string) {
