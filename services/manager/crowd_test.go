@@ -75,7 +75,7 @@ func TestC27Flapping(t *testing.T) {
 	}
 	connection := managertest.Dial(t, mustRead(t, m.Access))
 	sessions := groupv1.NewSessionServiceClient(connection)
-	refused, joined := 0, 0
+	refused, joined, begun := 0, 0, time.Now()
 	before, err := client.Group(t.Context(), "g")
 	if err != nil {
 		t.Fatal(err)
@@ -91,8 +91,9 @@ func TestC27Flapping(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if joined < 10 || joined > 20 || refused < 280 {
-		t.Errorf("%d joins were accepted and %d refused, want a burst of about 10", joined, refused)
+	seconds := int(time.Since(begun).Seconds())
+	if joined < 10 || joined > 20+seconds {
+		t.Errorf("%d joins were accepted and %d refused in %d s, want a burst of about 10", joined, refused, seconds)
 	}
 	if _, err := client.Join(t.Context(), sdk.Join{Group: "g", Name: "calm"}); err != nil {
 		t.Errorf("another member: %v", err)
@@ -101,8 +102,8 @@ func TestC27Flapping(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if steps := after.Epoch - before.Epoch; steps > 5 {
-		t.Errorf("the epoch grew by %d within a second or two, want at most one a second", steps)
+	if steps, took := after.Epoch-before.Epoch, time.Since(begun); steps > uint64(took.Seconds())+4 {
+		t.Errorf("the epoch grew by %d within %v, want at most one a second", steps, took)
 	}
 }
 

@@ -41,9 +41,9 @@ func TestRevokedReplicaIsPutOut(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	begun := time.Now() // before there is the first of them
 	revoke("r3")
 	told := sender.has(t, id, "told of another key", hasKey(1))
-	first := time.Now()
 	if send := told.GetSend(); !slices.Equal(send.GetPutOut(), []string{"r3"}) || send.GetKeyIsKnown() || len(told.GetKey()) != 32 || bytes.Equal(told.GetKey(), duty.GetKey()) {
 		t.Errorf("the sender is told of %v, known %v", send.GetPutOut(), send.GetKeyIsKnown())
 	}
@@ -63,7 +63,7 @@ func TestRevokedReplicaIsPutOut(t *testing.T) {
 	sender.has(t, id, "told that all know it", func(task *replicav1.Task) bool { return task.GetSend().GetKeyIsKnown() })
 	revoke("r2")
 	last := sender.has(t, id, "told of a third key", hasKey(2))
-	if since := time.Since(first); since < 900*time.Millisecond || !slices.Equal(last.GetSend().GetPutOut(), []string{"r3", "r2"}) || last.GetSend().GetKeyIsKnown() {
+	if since := time.Since(begun); since < time.Second || !slices.Equal(last.GetSend().GetPutOut(), []string{"r3", "r2"}) || last.GetSend().GetKeyIsKnown() {
 		t.Errorf("%v later the sender is told of %v, known %v", since, last.GetSend().GetPutOut(), last.GetSend().GetKeyIsKnown())
 	}
 	if task := three.task(id); task != nil && !bytes.Equal(task.GetKey(), duty.GetKey()) {
