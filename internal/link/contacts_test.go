@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"sync"
 	"testing"
@@ -30,11 +31,13 @@ type meeting struct {
 	as       func(identity.ID) identity.TLS
 	contacts *link.Contacts
 	hello    wire.Hello
-	served   int
-	refused  map[string]int
 	refuses  bool
-	silent   bool // until nobody waits any more
 	stop     func()
+
+	mu      sync.Mutex
+	served  int
+	refused map[string]int
+	silent  bool // until nobody waits any more
 }
 
 // meet runs a test whose time is simulated between a door and one who comes there.
@@ -77,20 +80,19 @@ func (m *meeting) start(security identity.TLS) {
 	if err != nil {
 		m.Fatal(err)
 	}
-	var mu sync.Mutex
 	door := &link.Door{
 		Security: security, Log: slog.New(slog.DiscardHandler),
 		Refused: func(reason string) {
-			mu.Lock()
-			defer mu.Unlock()
+			m.mu.Lock()
+			defer m.mu.Unlock()
 			m.refused[reason]++
 		},
 		Serve: func(ctx context.Context, asked *link.Asked) {
-			mu.Lock()
+			m.mu.Lock()
 			m.served++
 			silent := m.silent
 			m.silent = false
-			mu.Unlock()
+			m.mu.Unlock()
 			if silent {
 				time.Sleep(6 * time.Second)
 			}
@@ -113,6 +115,22 @@ func (m *meeting) start(security identity.TLS) {
 		stop()
 		running.Wait()
 	}
+}
+
+// refusals returns how often the door has refused somebody by now, by the reasons.
+func (m *meeting) refusals() map[string]int {
+	synctest.Wait()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return maps.Clone(m.refused)
+}
+
+// asked returns how many links were asked for by now.
+func (m *meeting) asked() int {
+	synctest.Wait()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.served
 }
 
 // prove has the parent prove that it is there.
@@ -152,8 +170,8 @@ func TestContactSavesTwoRoundTrips(t *testing.T) {
 					m.prove()
 					time.Sleep(lasting + trip)
 					m.ask(3)
-					if m.refused[link.Probe] != 1 || len(m.refused) != 1 {
-						t.Errorf("refused %v, want the contact that was kept for nothing, as one that measured", m.refused)
+					if refused := m.refusals(); refused[link.Probe] != 1 || len(refused) != 1 {
+						t.Errorf("refused %v, want the contact that was kept for nothing, as one that measured", refused)
 					}
 				})
 			})
@@ -216,8 +234,8 @@ func TestRefusedOverContact(t *testing.T) {
 		m.refuses = true
 		m.prove()
 		var refused *wire.Refusal
-		if _, _, err := m.contacts.Ask(m.Context(), "parent:1", parentID, m.hello, link.Answer{}); !errors.As(err, &refused) || m.served != 1 {
-			t.Errorf("%v, asked %d times: want it refused once", err, m.served)
+		if _, _, err := m.contacts.Ask(m.Context(), "parent:1", parentID, m.hello, link.Answer{}); !errors.As(err, &refused) || m.asked() != 1 {
+			t.Errorf("%v, asked %d times: want it refused once", err, m.asked())
 		}
 	})
 }
@@ -229,8 +247,8 @@ func TestClosedContactsKeepNone(t *testing.T) {
 		m.contacts.Close()
 		m.prove()
 		time.Sleep(trip)
-		if m.refused[link.Probe] != 2 {
-			t.Errorf("refused %v, want both contacts closed", m.refused)
+		if refused := m.refusals(); refused[link.Probe] != 2 {
+			t.Errorf("refused %v, want both contacts closed", refused)
 		}
 		m.ask(3)
 	})
@@ -249,12 +267,12 @@ func TestDoorWaitsForAgents(t *testing.T) {
 				}
 			}
 			time.Sleep(10 * time.Second)
-			if m.refused[link.Probe] != gone {
-				t.Errorf("of %d contacts of one %s %v are gone, want %d", come, role, m.refused, gone)
+			if refused := m.refusals(); refused[link.Probe] != gone {
+				t.Errorf("of %d contacts of one %s %v are gone, want %d", come, role, refused, gone)
 			}
 			time.Sleep(link.AgentsKeep)
-			if m.refused[link.Probe] != come || len(m.refused) != 1 {
-				t.Errorf("of %d contacts of one %s %v were given up", come, role, m.refused)
+			if refused := m.refusals(); refused[link.Probe] != come || len(refused) != 1 {
+				t.Errorf("of %d contacts of one %s %v were given up", come, role, refused)
 			}
 		})
 	}
