@@ -109,6 +109,7 @@ func (d *delivery) does(child, what string) {
 		switch served := d.Attach(child, d.has[child], d.now); {
 		case served:
 			d.waits[child] = false
+		case d.waits[child]:
 		case d.mode == relay.EndToEnd:
 			d.Restart(d.has[child])
 		default:

@@ -126,17 +126,18 @@ func (a *Account) Expects(name string) bool { return a.children[name] != nil }
 
 // Attach notes that a child has come and wants all from an offset on. It reports
 // whether the cache can give that: if not, the delivery must be begun again from
-// there, see Restart.
+// there, see Restart; or the child waits. One that had to wait before goes on doing so.
 func (a *Account) Attach(name string, from uint64, now time.Time) (served bool) {
 	c := a.children[name]
 	if c == nil {
 		panic("relay: a child that nobody expects was attached")
 	}
-	c.acked, c.sent, c.attached, c.parked, c.mark, c.brake = from, from, true, false, mark{a.arrived, from, now}, mark{}
+	served = from >= a.discarded
+	c.acked, c.sent, c.attached, c.parked, c.mark, c.brake = from, from, true, c.parked && !served, mark{a.arrived, from, now}, mark{}
 	if !c.came {
 		c.came, c.leastLag = true, a.lag(c)
 	}
-	return from >= a.discarded
+	return served
 }
 
 // Ahead returns from where the children want the delivery, if all of them have come and
@@ -386,6 +387,12 @@ func (a *Account) Unpark() (from uint64, needed bool) {
 		c.parked = false
 	}
 	return from, false
+}
+
+// Waits reports whether a child waits for the others to be done.
+func (a *Account) Waits(name string) bool {
+	c := a.children[name]
+	return c != nil && c.parked
 }
 
 // Waiting returns how many children wait for the others to be done.

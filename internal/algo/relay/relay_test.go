@@ -271,6 +271,24 @@ func TestDetachedChildIsServedAfterTheOthers(t *testing.T) {
 	}
 }
 
+// Who lost its place and comes anew goes on waiting, where the cache no longer has what it needs.
+func TestDetachedChildComesAgainAndWaits(t *testing.T) {
+	a := newAgent(t, relay.Rules{Mode: relay.EndToEnd, Window: 4 * block, Slow: relay.Detach}, 4*block, "fast", "slow")
+	a.receive(4)
+	a.ack("fast", 4)
+	a.ParkSlowest(start)
+	a.ParkSlowest(start.Add(time.Second))
+	if served := a.Attach("slow", 0, start); !served || a.Waits("slow") {
+		t.Errorf("served: %t, waits: %t; the cache has what it needs", served, a.Waits("slow"))
+	}
+	a.ParkSlowest(start)
+	a.ParkSlowest(start.Add(time.Second))
+	a.Discard(4*block, math.MaxUint64)
+	if served := a.Attach("slow", 0, start); served || !a.Waits("slow") {
+		t.Errorf("served: %t, waits: %t; the cache has nothing that it needs", served, a.Waits("slow"))
+	}
+}
+
 // Two lost their place, one of them because its machine was busy for a moment. When it begins again for both, that one is
 // far beyond what comes, and waits for what comes after it: the slow one loses its place again.
 func TestDetachedChildHoldsUpNoOtherThatWasDetached(t *testing.T) {

@@ -159,7 +159,8 @@ func (d *delivery) attach(name string, asked *link.Asked) *supply {
 			}
 			return
 		}
-		if d.assignment.GetSpec().GetControlMode() == groupv1.ControlMode_CONTROL_MODE_END_TO_END {
+		isEndToEnd := d.assignment.GetSpec().GetControlMode() == groupv1.ControlMode_CONTROL_MODE_END_TO_END
+		if isEndToEnd && !d.account.Waits(name) { // one that was detached has its turn when the others are done
 			d.begin = &from
 			return
 		}
