@@ -28,6 +28,8 @@ type child struct {
 	// dismissed has its link end because the tree no longer had it. If the tree has it again it
 	// comes with another link, and says where it is.
 	dismissed bool
+	// hangs says that it was not fed any more when that was last looked at, and had not taken what was under way to it.
+	hangs bool
 }
 
 // isGivenUp tells whether it is not fed any more.
@@ -196,6 +198,21 @@ var congestions = map[groupv1.Congestion]string{
 	groupv1.Congestion_CONGESTION_CUBIC: "cubic",
 	groupv1.Congestion_CONGESTION_BBR:   "bbr",
 	groupv1.Congestion_CONGESTION_RENO:  "reno",
+}
+
+// letGo ends the links of those who are not fed any more, and have not taken what is under way to them for a
+// checkInterval: what is being read cannot be given back, so that the others would wait for them. One whose disk hangs, or
+// that hands on what it gets to somebody who pauses, answers all the time, and its link would stay. It comes again when it
+// reads again, if it is to be fed.
+func (d *delivery) letGo() {
+	for name, c := range d.children {
+		hangs := len(c.reads) > 0 && !d.account.Serves(name)
+		if hangs && c.hangs {
+			d.log.Info("a child that is not fed any more does not read, and its link is ended", "child", name, "offset", d.account.Offset())
+			c.close()
+		}
+		c.hangs = hangs
+	}
 }
 
 // tune chooses the congestion control that the delivery wants.

@@ -336,6 +336,7 @@ func (d *delivery) check() {
 		d.wanted = d.wanted || d.account.Attached() // whoever has not come by now is not waited for
 		d.measure()
 		d.evictSlow()
+		d.letGo()
 	})
 }
 

@@ -305,8 +305,9 @@ func (s *supply) Acked(uint64, wire.Level) error { return nil }
 
 // member receives into memory.
 type member struct {
-	name string
-	pace time.Duration // per piece that lands
+	name   string
+	pace   time.Duration // per piece that lands
+	goesOn chan struct{} // nothing is written before it is closed, but for a first piece; nil if it never hangs
 
 	mu      sync.Mutex
 	got     bytes.Buffer
@@ -320,6 +321,9 @@ func (m *member) Section(uint64) (link.Place, int64, error) { return link.Place{
 
 func (m *member) Write(p []byte) (int, error) {
 	time.Sleep(m.pace)
+	if m.goesOn != nil && m.has() > 0 {
+		<-m.goesOn
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.got.Write(p)
