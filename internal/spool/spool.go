@@ -26,9 +26,8 @@ type Spool struct {
 	dir     string
 	segment uint64 // how many bytes a segment holds
 
-	mu       sync.Mutex
-	files    map[uint64]*os.File // by number; the n-th holds the bytes from n*segment on
-	released uint64              // segments before this one are gone
+	mu    sync.Mutex
+	files map[uint64]*os.File // by number; the n-th holds the bytes from n*segment on
 }
 
 // New returns an empty spool in a directory. segment is how many bytes it gives back
@@ -86,22 +85,22 @@ func (s *Spool) At(offset uint64) (file *os.File, at, most uint64, err error) {
 	return file, at, s.segment - at, nil
 }
 
-// Release gives back the room of whole segments before an offset.
+// Release gives back the room of whole segments before an offset. It takes as long as there are segments, however far the
+// offset is.
 func (s *Spool) Release(upTo uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var failed error
-	for ; s.released < upTo/s.segment; s.released++ {
-		failed = errors.Join(failed, s.drop(s.released))
+	for number := range s.files {
+		if number < upTo/s.segment {
+			failed = errors.Join(failed, s.drop(number))
+		}
 	}
 	return failed
 }
 
 func (s *Spool) drop(number uint64) error {
 	file := s.files[number]
-	if file == nil {
-		return nil
-	}
 	delete(s.files, number)
 	return file.Close()
 }
@@ -110,7 +109,6 @@ func (s *Spool) drop(number uint64) error {
 func (s *Spool) Reset() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.released = 0
 	var failed error
 	for number := range s.files {
 		failed = errors.Join(failed, s.drop(number))

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
@@ -54,6 +55,32 @@ func random(size int) []byte {
 	content := make([]byte, size)
 	rand.NewChaCha8([32]byte{3}).Read(content)
 	return content
+}
+
+// What begins far away, as a stream's middle, is given back as fast as what begins at its beginning.
+func TestReleaseTakesAsLongAsThereIsSomething(t *testing.T) {
+	const far = 1 << 62
+	s := spool.New(t.TempDir(), segment)
+	write(t, s, far, random(3*segment))
+	released := make(chan error, 1)
+	go func() { released <- s.Release(far + 2*segment) }()
+	select {
+	case err := <-released:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("what is given back is looked for where there was nothing")
+	}
+	if _, err := read(s, far, 1); err == nil {
+		t.Error("what was given back can be read")
+	}
+	if got, err := read(s, far+2*segment, segment); err != nil || !bytes.Equal(got, random(3 * segment)[2*segment:]) {
+		t.Errorf("what was kept is not there: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestWhatIsKeptCanBeRead(t *testing.T) {
