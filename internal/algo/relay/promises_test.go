@@ -211,3 +211,14 @@ func TestWhoNeedsMoreGoesOnWaiting(t *testing.T) {
 		t.Errorf("it begins again from %d: %t, want from the first byte", from, needed)
 	}
 }
+
+// It is to begin again where all that have come are, and before it does somebody comes that needs more: it begins there.
+func TestWhoComesAMomentLaterIsNotLeftOut(t *testing.T) {
+	a := relay.New(relay.Rules{Mode: relay.Hop})
+	a.Expect([]string{"first", "second"})
+	a.Attach("first", 4*block, start)
+	a.Attach("second", 3*block, start)
+	if from := a.Needed(4 * block); from != 3*block {
+		t.Errorf("it begins again from %d, want from %d", from, 3*block)
+	}
+}

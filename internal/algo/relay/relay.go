@@ -219,6 +219,17 @@ func (a *Account) Arrived(upTo uint64) {
 // End notes that all has arrived: there is no more to come.
 func (a *Account) End() { a.ended, a.length = true, a.arrived }
 
+// Needed returns from where it has to begin again, if that is to be at an offset: not behind a child that has come and
+// does not wait.
+func (a *Account) Needed(from uint64) uint64 {
+	for _, c := range a.children {
+		if c.attached && !c.parked {
+			from = min(from, c.acked)
+		}
+	}
+	return from
+}
+
 // Restart begins again from an offset of which the cache no longer has what follows.
 // Children that are further wait until it has come again; who waits for what came before that goes on waiting.
 func (a *Account) Restart(from uint64) {

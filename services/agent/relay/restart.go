@@ -1,0 +1,42 @@
+package relay
+
+// restart has the parent send again, from where some child needs it: the cache no longer has what it
+// needs, or nobody needs what is before it. Who is being sent something comes back with
+// where it is.
+func (d *delivery) restart() {
+	d.inlet.end()
+	_, release, err := d.inlet.take(d.ctx)
+	if err != nil {
+		return
+	}
+	defer release()
+	d.mu.Lock()
+	for d.reading() {
+		for _, c := range d.children {
+			c.close()
+		}
+		d.quiet.Wait()
+	}
+	from := d.account.Needed(*d.begin) // somebody may have come meanwhile
+	d.log.Info("beginning again from where children need it", "from", from)
+	d.hub.Metrics.restarts.Inc()
+	d.hub.Metrics.discarded.Add(float64(d.account.Held()))
+	if err := d.entry.Reset(); err != nil {
+		d.log.Error("the cache could not be emptied", "error", err)
+	}
+	d.account.Restart(from)
+	d.entry.Reserve(0)
+	d.end, d.begin = nil, nil
+	d.mu.Unlock()
+	d.update(func() {})
+}
+
+// reading reports whether some child's bytes are being read from the file.
+func (d *delivery) reading() bool {
+	for _, c := range d.children {
+		if len(c.reads) > 0 {
+			return true
+		}
+	}
+	return false
+}
