@@ -110,7 +110,7 @@ func (d *delivery) does(child, what string) {
 		case served:
 			d.waits[child] = false
 		case d.waits[child]:
-		case d.mode == relay.EndToEnd:
+		case d.mode == relay.EndToEnd, d.Bare():
 			d.Restart(d.has[child])
 		default:
 			d.Park(child)
@@ -212,7 +212,8 @@ func TestWhoNeedsMoreGoesOnWaiting(t *testing.T) {
 	}
 }
 
-// It is to begin again where all that have come are, and before it does somebody comes that needs more: it begins there.
+// It is to begin again where all that have come are, and before it does somebody comes that needs more: it begins there. So
+// it does when nothing has come yet; what has come since is there for the others first.
 func TestWhoComesAMomentLaterIsNotLeftOut(t *testing.T) {
 	a := relay.New(relay.Rules{Mode: relay.Hop})
 	a.Expect([]string{"first", "second"})
@@ -220,5 +221,14 @@ func TestWhoComesAMomentLaterIsNotLeftOut(t *testing.T) {
 	a.Attach("second", 3*block, start)
 	if from := a.Needed(4 * block); from != 3*block {
 		t.Errorf("it begins again from %d, want from %d", from, 3*block)
+	}
+	a.Restart(3 * block)
+	if !a.Bare() {
+		t.Error("something has come since it began")
+	}
+	a.Reserve(block, 8*block)
+	a.Arrived(4 * block)
+	if a.Bare() {
+		t.Error("nothing has come since it began")
 	}
 }

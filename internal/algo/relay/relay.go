@@ -72,6 +72,7 @@ var ErrNotSent = errors.New("acknowledges what it was not sent")
 type Account struct {
 	rules     Rules
 	arrived   uint64
+	began     uint64 // where it began, the last time
 	discarded uint64
 	credit    uint64
 	room      uint64 // how many bytes the cache has for this delivery
@@ -219,6 +220,9 @@ func (a *Account) Arrived(upTo uint64) {
 // End notes that all has arrived: there is no more to come.
 func (a *Account) End() { a.ended, a.length = true, a.arrived }
 
+// Bare reports whether nothing has come since it began: the parent has confirmed nothing of what children said when it did.
+func (a *Account) Bare() bool { return a.arrived == a.began && !a.ended }
+
 // Needed returns from where it has to begin again, if that is to be at an offset: not behind a child that has come and
 // does not wait.
 func (a *Account) Needed(from uint64) uint64 {
@@ -233,7 +237,7 @@ func (a *Account) Needed(from uint64) uint64 {
 // Restart begins again from an offset of which the cache no longer has what follows.
 // Children that are further wait until it has come again; who waits for what came before that goes on waiting.
 func (a *Account) Restart(from uint64) {
-	a.arrived, a.discarded, a.credit = from, from, from
+	a.began, a.arrived, a.discarded, a.credit = from, from, from, from
 	a.ended = false
 	for _, c := range a.children {
 		c.parked = c.parked && c.acked < from

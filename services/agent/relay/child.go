@@ -114,7 +114,7 @@ func (d *delivery) unwelcome(asked *link.Asked, name string) (wire.Reason, strin
 		return farewell.Reason, farewell.Text
 	case d.isPast(asked.From):
 		return wire.Stopping, "it is no longer kept"
-	case d.end != nil && asked.From > d.end.Length:
+	case asked.From > d.length(): // what it says that it has cannot be, and others are not to be fed from there
 		return wire.Protocol, "asks beyond the end"
 	}
 	return wire.Done, ""
@@ -161,14 +161,21 @@ func (d *delivery) attach(name string, asked *link.Asked) *supply {
 			}
 			return
 		}
-		isEndToEnd := d.assignment.GetSpec().GetControlMode() == groupv1.ControlMode_CONTROL_MODE_END_TO_END
-		if isEndToEnd && !d.account.Waits(name) { // one that was detached has its turn when the others are done
+		if d.beginsFor(name) {
 			d.begin = &from
 			return
 		}
 		d.account.Park(name)
 	})
 	return supply
+}
+
+// beginsFor tells whether the delivery begins again at once for a child that the cache has nothing for. One that was
+// detached before has its turn when the others are done. Where nothing has come since it began where others say that they
+// are, nothing is lost by beginning before that: of a stream nobody here knows how far it is, and what they say may be wrong.
+func (d *delivery) beginsFor(name string) bool {
+	isEndToEnd := d.assignment.GetSpec().GetControlMode() == groupv1.ControlMode_CONTROL_MODE_END_TO_END
+	return !d.account.Waits(name) && (isEndToEnd || d.account.Bare())
 }
 
 // chosen notes how many stripes a child's link is to have.

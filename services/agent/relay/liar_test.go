@@ -56,11 +56,87 @@ func isRefused(err error, reason wire.Reason) bool {
 }
 
 // dialAs opens a link as a member.
-func (w *world) dialAs(name, to string) (*link.Conn, error) {
+func (w *world) dialAs(name, to string) (*link.Conn, error) { return w.dialFrom(name, to, 0) }
+
+// dialFrom opens a link as a member that says it has all before an offset.
+func (w *world) dialFrom(name, to string, from uint64) (*link.Conn, error) {
 	id := identity.ID{Role: identity.Member, Name: name}
 	hello := w.hello(w.capability(id, identity.Receive))
+	hello.From = from
 	conn, _, err := link.Dial(w.Context(), &net.Dialer{}, w.agents[to].address, w.identity(id), identity.ID{Role: identity.Agent, Name: to}, hello)
 	return conn, err
+}
+
+// A child that says it has more than there is of an object is not heeded: an agent that it alone is a child of would have
+// nothing from before that for those that come later.
+func TestC13ClaimBeyondTheEndIsRefused(t *testing.T) {
+	const size = 1 << 20
+	for name, spec := range modes() {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, size, spec)
+			w.start("sa1", 64<<20)
+			w.start("sa2", 64<<20)
+			w.tree("sa1", "sender", "sa2")
+			w.tree("sa2", "sa1", "liar")
+			for _, from := range []uint64{size + 1, 1 << 62} {
+				conn, err := w.dialFrom("liar", "sa2", from)
+				if err == nil {
+					defer conn.Close()
+				}
+				if !isRefused(err, wire.Protocol) {
+					t.Errorf("from %d on: %v, want it refused as one that violates the protocol", from, err)
+				}
+			}
+			w.version++
+			w.tree("sa2", "sa1", "liar", "r1")
+			w.deliver("sa1", map[*member]string{newMember("r1"): "sa2"})
+		})
+	}
+}
+
+// Of a stream nobody but its sender knows how far it is. What the only children of agents say that they have is believed
+// until somebody needs what was before it.
+func TestC13ClaimOfWhatAStreamNeverHad(t *testing.T) {
+	for name, spec := range modes() {
+		t.Run(name, func(t *testing.T) {
+			w, sa2 := newMisledStream(t, spec)
+			w.version++
+			w.tree("sa2", "sa1", "liar", "r1")
+			w.deliver("sa1", map[*member]string{newMember("r1"): "sa2"})
+			if bytes := sa2.Reports()[0].GetBytes(); bytes != uint64(len(w.content)) {
+				t.Errorf("%d bytes are reported, want %d", bytes, len(w.content))
+			}
+		})
+	}
+}
+
+// When the managers say how long a stream was, no agent says that it has more of it.
+func TestC13ClaimIsForgottenWhenTheStreamIsSealed(t *testing.T) {
+	w, sa2 := newMisledStream(t, modes()["CONTROL_MODE_HOP-DATA_PLANE_TLS"])
+	w.sealed = true
+	w.assign("sa2", false)
+	w.await("the agent says no more than there is", func() bool { return sa2.Reports()[0].GetBytes() <= uint64(len(w.content)) })
+	w.version++
+	w.tree("sa2", "sa1", "liar", "r1")
+	w.deliver("sa1", map[*member]string{newMember("r1"): "sa2"})
+}
+
+// newMisledStream is a stream through two agents, the second of which has but one child, which says that it has more than
+// was ever sent.
+func newMisledStream(t *testing.T, spec *groupv1.DeliverySpec) (w *world, sa2 *agent) {
+	w = newWorld(t, 1<<20, spec)
+	spec.Kind, spec.Length, spec.LengthUnknown = groupv1.DeliveryKind_DELIVERY_KIND_STREAM, 0, true
+	w.start("sa1", 64<<20)
+	sa2 = w.start("sa2", 64<<20)
+	w.tree("sa1", "sender", "sa2")
+	w.tree("sa2", "sa1", "liar")
+	conn, err := w.dialFrom("liar", "sa2", 1<<62)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	w.await("the first agent believes it, too", func() bool { return w.agents["sa1"].count(w, "restarts") > 0 })
+	return w, sa2
 }
 
 // ask tells what comes of a link that a member asks for.

@@ -18,8 +18,13 @@ func (d *delivery) settle() {
 	if !d.wanted || d.begin != nil {
 		return // nobody has asked yet, or all this begins again
 	}
+	length := d.length()
+	if d.account.Offset() > length { // it began where children of a stream said that they were, before anybody knew how long it is
+		d.begin = &length
+		return
+	}
 	if d.ended.IsZero() || d.intake != nil || d.asking {
-		d.promise(d.length())
+		d.promise(length)
 	} else {
 		d.account.Withdraw() // it may be for ever that nobody sends
 	}

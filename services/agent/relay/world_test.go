@@ -41,6 +41,7 @@ type world struct {
 	manager *identity.Credentials
 	spec    *groupv1.DeliverySpec
 	version uint64
+	sealed  bool // the managers know how long it is
 	agents  map[string]*agent
 	content []byte
 	stripes parallel.Bounds
@@ -226,6 +227,7 @@ func (w *world) assign(name string, ended bool) {
 		a.Assign(&groupv1.Assignments{Current: []*groupv1.Assignment{{
 			Delivery: hex.EncodeToString(deliveryID[:]), Group: "g", Duty: groupv1.Duty_DUTY_RELAY, TreeVersion: w.version,
 			Spec: proto.CloneOf(w.spec), Sender: "sender", Parent: a.parent, Children: a.children, Ended: ended,
+			Sealed: w.sealed, Length: uint64(len(w.content)),
 			Capability: w.capability(identity.ID{Role: identity.Agent, Name: name}, identity.Relay),
 		}}})
 		return a.Deliveries() > 0
@@ -294,7 +296,10 @@ type supply struct {
 }
 
 func (s *supply) Next(offset, most uint64) (link.Portion, error) {
-	if offset == s.length {
+	switch {
+	case offset > s.length:
+		return link.Portion{}, &link.Bye{Reason: wire.Protocol, Text: "asked for what is not kept"}
+	case offset == s.length:
 		return link.Portion{End: &link.End{Length: s.length}, TreeVersion: 1}, nil
 	}
 	return link.Portion{File: s.file, At: offset, Length: min(most, s.length-offset), TreeVersion: 1}, nil
