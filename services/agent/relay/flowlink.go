@@ -121,6 +121,9 @@ func (f *flow) askParent(parent *groupv1.Neighbour) error {
 		return err
 	}
 	defer release()
+	if now, _ := f.parent(); !sameNeighbour(now, parent) {
+		return errMoved
+	}
 	f.mu.Lock()
 	hello := wire.Hello{
 		Stripes: 1, TreeVersion: f.assignment.GetTreeVersion(), Datagrams: true, Capability: f.assignment.GetCapability(),

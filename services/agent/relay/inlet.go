@@ -7,37 +7,62 @@ import (
 
 // inlet is the place of the one link from a parent.
 type inlet struct {
-	life  context.Context
-	taken chan struct{}
+	life context.Context
 
-	mu  sync.Mutex
-	cut context.CancelFunc // ends the link; nil without one
+	mu   sync.Mutex
+	cut  context.CancelFunc // ends who has the place; nil while nobody has
+	free chan struct{}      // closed when nobody has it any more
 }
 
 func newInlet(life context.Context) *inlet {
-	return &inlet{life: life, taken: make(chan struct{}, 1)}
+	return &inlet{life: life, free: make(chan struct{})}
 }
 
 // take waits to be the one link. The context ends when the link has to.
 func (i *inlet) take(waiting context.Context) (ctx context.Context, release func(), err error) {
-	select {
-	case i.taken <- struct{}{}:
-	case <-waiting.Done():
-		return nil, nil, waiting.Err()
-	}
-	ctx, cancel := context.WithCancel(i.life)
-	i.set(cancel)
-	return ctx, func() {
-		i.set(nil)
-		cancel()
-		<-i.taken
-	}, nil
+	return i.await(waiting, func() {})
 }
 
-func (i *inlet) set(cut context.CancelFunc) {
+// seize takes the place of whoever has it, and of those that have it before this does.
+func (i *inlet) seize(waiting context.Context) (release func(), err error) {
+	_, release, err = i.await(waiting, i.end)
+	return release, err
+}
+
+// await takes the place when it is free. Whenever it finds that somebody has it, it says so.
+func (i *inlet) await(waiting context.Context, taken func()) (ctx context.Context, release func(), err error) {
+	for {
+		ctx, free := i.tryTake()
+		if ctx != nil {
+			return ctx, i.release, nil
+		}
+		taken()
+		select {
+		case <-free:
+		case <-waiting.Done():
+			return nil, nil, waiting.Err()
+		}
+	}
+}
+
+// tryTake takes the place if nobody has it. Otherwise there is no context, and the channel tells when to try again.
+func (i *inlet) tryTake() (ctx context.Context, free <-chan struct{}) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.cut = cut
+	if i.cut != nil {
+		return nil, i.free
+	}
+	ctx, i.cut = context.WithCancel(i.life)
+	return ctx, nil
+}
+
+func (i *inlet) release() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.cut()
+	i.cut = nil
+	close(i.free)
+	i.free = make(chan struct{})
 }
 
 // end ends the link that there is.

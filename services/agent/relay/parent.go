@@ -86,9 +86,14 @@ func (d *delivery) askParent(parent *groupv1.Neighbour) error {
 	}
 	defer release()
 	contact := d.connectEarly(ctx, parent)
-	if now, _ := d.dialledParent(); now == nil {
+	// Who has the place is told when the parent is another, and the disk may have taken its time before.
+	switch now, _ := d.dialledParent(); {
+	case now == nil:
 		d.hub.Contacts.Keep(contact)
 		return nil
+	case !sameNeighbour(now, parent):
+		d.hub.Contacts.Keep(contact)
+		return errMoved
 	}
 	conn, from, err := d.dial(ctx, parent, contact, wire.Hello{})
 	if err == nil {
@@ -110,6 +115,9 @@ func (d *delivery) askParent(parent *groupv1.Neighbour) error {
 	}
 	return err
 }
+
+// errMoved says that a parent was not asked, for it is none any more.
+var errMoved = errors.New("this is not the parent any more")
 
 // renewContact has a contact to a parent for the next delivery: the one that there was may have gone into this one.
 func (h *Hub) renewContact(parent *groupv1.Neighbour) {

@@ -4,8 +4,7 @@ package relay
 // needs, or nobody needs what is before it. Who is being sent something comes back with
 // where it is.
 func (d *delivery) restart() {
-	d.inlet.end()
-	_, release, err := d.inlet.take(d.ctx)
+	release, err := d.inlet.seize(d.ctx)
 	if err != nil {
 		return
 	}
