@@ -96,14 +96,18 @@ func (f *flow) assign(assignment *groupv1.Assignment) {
 		f.inlet.end()
 	}
 	for name, child := range f.children {
-		isChild := func(n *groupv1.Neighbour) bool { return n.GetName() == name }
-		if child.out != nil && !slices.ContainsFunc(assignment.GetChildren(), isChild) {
+		if child.out != nil && !f.isChild(name) {
 			child.cancel()
 		}
 	}
 	close(f.changed)
 	f.changed = make(chan struct{})
 	f.rest()
+}
+
+// isChild reports whether the tree has somebody as a child here.
+func (f *flow) isChild(name string) bool {
+	return slices.ContainsFunc(f.assignment.GetChildren(), func(n *groupv1.Neighbour) bool { return n.GetName() == name })
 }
 
 // isResting reports whether nothing happens in a delivery that has ended.
@@ -222,10 +226,14 @@ func (f *flow) linkCount() int {
 	return links
 }
 
-// attach makes a link the child's, in place of an earlier one.
+// attach makes a link the child's, in place of an earlier one. It ends one of a child that the tree lost while the link was opened.
 func (f *flow) attach(name string, out *datagram.Out, cancel context.CancelFunc) (detach func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if !f.isChild(name) {
+		cancel()
+		return func() {}
+	}
 	child := f.children[name]
 	if child == nil {
 		child = &fed{}

@@ -1,0 +1,41 @@
+package relay
+
+import (
+	"context"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/datagram"
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	wiredatagram "github.com/groupcast/groupcast/internal/wire/datagram"
+)
+
+// A child that the tree loses while its link is opened is not fed datagrams: the link ends at once.
+func TestChildThatIsLostMeanwhileIsNotFed(t *testing.T) {
+	f := &flow{inlet: newInlet(t.Context()), changed: make(chan struct{}), children: make(map[string]*fed)}
+	tree := func(version uint64, children ...string) {
+		assignment := &groupv1.Assignment{TreeVersion: version}
+		for _, name := range children {
+			assignment.Children = append(assignment.Children, &groupv1.Neighbour{Name: name})
+		}
+		f.assign(assignment)
+	}
+	attach := func(name string) (link context.Context, detach func()) {
+		link, cancel := context.WithCancel(t.Context())
+		t.Cleanup(cancel)
+		return link, f.attach(name, datagram.NewOut(wiredatagram.Secret{}, time.Millisecond, 0, netip.Addr{}), cancel)
+	}
+	tree(1, "stays", "goes")
+	tree(2, "stays")
+	stays, detachOne := attach("stays")
+	goes, detachOther := attach("goes")
+	if stays.Err() != nil || goes.Err() == nil || f.links() != 1 {
+		t.Errorf("who stays: %v, who is gone: %v; %d links", stays.Err(), goes.Err(), f.links())
+	}
+	detachOther()
+	detachOne()
+	if f.links() != 0 {
+		t.Errorf("%d links when both are gone", f.links())
+	}
+}
