@@ -235,6 +235,11 @@ func (d *delivery) update(change func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	change()
+	d.follow()
+}
+
+// follow settles what follows from a change, and tells everyone.
+func (d *delivery) follow() {
 	d.settle()
 	d.announce()
 	d.rest()

@@ -1,6 +1,8 @@
 package relay
 
 import (
+	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,5 +23,35 @@ func TestReportsHaveABound(t *testing.T) {
 	room = 1
 	if one.report(&room) != nil || other.report(&room) == nil || running.report(&room) == nil {
 		t.Error("want the other one that rests to be told, and the one that runs")
+	}
+}
+
+// What is asked to give room gives no more than it has beyond its share, also if that grows at the same moment.
+func TestNoMoreThanWhatIsBeyondTheShareIsGiven(t *testing.T) {
+	h := newHub(t, nil)
+	limit := h.Cache.Limit()
+	d, err := newDelivery(h, &groupv1.Assignment{Delivery: strings.Repeat("0a", 16)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.stop()
+	kept := limit * 3 / 4
+	fill := func() {
+		d.account.Reserve(d.entry.Room(kept), math.MaxInt64)
+		d.account.Arrived(d.account.Credit())
+	}
+	fill()
+	for round := range 200_000 {
+		other := h.Cache.Create() // each has half of it now,
+		closed := make(chan error, 1)
+		go func() { closed <- other.Close() }() // and now all of it
+		d.relieve()
+		if err := <-closed; err != nil {
+			t.Fatal(err)
+		}
+		if held := d.held(); held < limit/2 {
+			t.Fatalf("round %d: %d bytes are kept of %d, which are less than half of %d", round, held, kept, limit)
+		}
+		fill()
 	}
 }

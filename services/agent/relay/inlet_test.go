@@ -60,16 +60,22 @@ func (n *nowhere) DialContext(context.Context, string, string) (net.Conn, error)
 	return nil, errors.New("nowhere")
 }
 
-// A parent that another has replaced, between when it was looked up and when its link could begin, is not dialled.
-func TestParentOfAMomentAgoIsNotDialled(t *testing.T) {
+// newHub returns a hub that runs without a listener, with a cache of 1 MiB.
+func newHub(t *testing.T, dialer link.Dialer) *Hub {
 	store, err := cache.Open(t.TempDir(), 1<<20, cache.Disk{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	dials := &nowhere{}
-	h := New(Env{Log: slog.New(slog.DiscardHandler), Cache: store, Contacts: link.NewContacts(dials, identity.TLS{}, link.AgentsKeep), Metrics: NewMetrics(), Now: time.Now})
-	defer h.Contacts.Close()
+	h := New(Env{Log: slog.New(slog.DiscardHandler), Cache: store, Contacts: link.NewContacts(dialer, identity.TLS{}, link.AgentsKeep), Metrics: NewMetrics(), Now: time.Now})
 	h.running = t.Context()
+	t.Cleanup(h.Contacts.Close)
+	return h
+}
+
+// A parent that another has replaced, between when it was looked up and when its link could begin, is not dialled.
+func TestParentOfAMomentAgoIsNotDialled(t *testing.T) {
+	dials := &nowhere{}
+	h := newHub(t, dials)
 	parent := func(name string) *groupv1.Neighbour {
 		return &groupv1.Neighbour{Name: name, Role: string(identity.Agent), Addresses: []string{name + ".invalid:1"}}
 	}

@@ -136,15 +136,15 @@ func (d *delivery) isStarved() bool {
 
 // relieve gives back what is kept without need while others lack room.
 func (d *delivery) relieve() {
-	d.mu.Lock()
-	over := d.account.Reserved() > d.entry.Share()
-	ended := !d.ended.IsZero()
-	d.mu.Unlock()
-	switch {
-	case ended:
+	if !d.endedAt().IsZero() {
 		d.hub.giveUpKept(1)
-	case over:
-		d.update(func() { d.discard(d.account.Reserved() - d.entry.Share()) })
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if reserved, share := d.account.Reserved(), d.entry.Share(); reserved > share {
+		d.discard(reserved - share)
+		d.follow()
 	}
 }
 
