@@ -22,22 +22,29 @@ type child struct {
 	sent    uint64           // bytes, over all links
 	sentAt  time.Time        // the last of them
 	acked   uint64
-	evicted bool
-	// lied says that it acknowledged what it was not sent: nothing that it says of this delivery counts any more.
-	lied bool
-	// dismissed has its link end because the tree no longer had it. If the tree has it again it
-	// comes with another link, and says where it is.
+	givenUp fault // why no link of it is fed any more, whatever the tree says
+	// dismissed has the link that there is end, because the tree no longer had the child, or it was given up. If the tree has it
+	// again it comes with another link, and says where it is.
 	dismissed bool
 	// hangs says that it was not fed any more when that was last looked at, and had not taken what was under way to it.
 	hangs bool
 }
 
-// isGivenUp tells whether it is not fed any more.
-func (c *child) isGivenUp() bool { return c.evicted || c.lied }
+// fault is why a child is given up in this delivery. It has one at most: who is given up is expected no more, and nothing that
+// it says counts. Who was detached is not given up: it waits, as the account knows, until the others are done.
+type fault uint8
+
+const (
+	faultless fault = iota
+	tooSlow         // by the rule; that is forgotten when the tree no longer has it here
+	lied            // it acknowledged what it was not sent
+)
+
+func (c *child) isGivenUp() bool { return c.givenUp != faultless }
 
 // farewell is what one is told that is given up.
 func (c *child) farewell() link.Bye {
-	if c.lied {
+	if c.givenUp == lied {
 		return link.Bye{Reason: wire.Protocol, Text: "given up: it acknowledged what it was not sent"}
 	}
 	return link.Bye{Reason: wire.Slow, Text: "given up as too slow"}
@@ -307,7 +314,7 @@ func (d *delivery) giveUpLiar(c *child) {
 	if d.assignment.GetSpec().GetDataPlane() == groupv1.DataPlane_DATA_PLANE_PLAINTEXT {
 		return
 	}
-	c.lied = true
+	c.givenUp = lied
 	d.expectChildren()
 	d.hub.Report()
 }

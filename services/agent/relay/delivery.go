@@ -65,10 +65,12 @@ type delivery struct {
 	lost       string        // the parent that cannot be reached
 	trouble    string        // why this agent cannot go on
 	short      shortage
-	gone       bool // children are to be told that it is no longer here
 	rested     bool // it rests, and that was to be reported
 	told       bool // the managers know how it stands, if it rests
-	closed     bool // no link can begin any more
+
+	// What has ended is kept, and those who come late are fed, unless it isOver. Then it goes, in this order:
+	gone   bool // children are to be told that it is no longer here,
+	closed bool // and when they have been, no link can begin any more
 }
 
 func newDelivery(h *Hub, assignment *groupv1.Assignment) (*delivery, error) {
@@ -203,8 +205,8 @@ func sameNeighbour(a, b *groupv1.Neighbour) bool {
 // tree sends it again.
 func (d *delivery) forgive() {
 	for name, c := range d.children {
-		if c.evicted && !slices.ContainsFunc(d.assignment.GetChildren(), func(n *groupv1.Neighbour) bool { return n.GetName() == name }) {
-			c.evicted = false
+		if c.givenUp == tooSlow && !slices.ContainsFunc(d.assignment.GetChildren(), func(n *groupv1.Neighbour) bool { return n.GetName() == name }) {
+			c.givenUp = faultless
 		}
 	}
 }
@@ -349,7 +351,7 @@ func (d *delivery) check() {
 func (d *delivery) evictSlow() {
 	for _, name := range d.account.Slow(time.Now()) {
 		d.log.Info("a child is too slow and is given up", "child", name, "offset", d.account.Offset())
-		d.children[name].evicted = true
+		d.children[name].givenUp = tooSlow
 		d.hub.Metrics.evicted.Inc()
 		d.expectChildren()
 		d.hub.Report()

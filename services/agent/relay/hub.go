@@ -56,7 +56,7 @@ type Hub struct {
 	mu         sync.Mutex
 	deliveries map[string]*delivery
 	flows      map[string]*flow
-	assigned   chan struct{} // closed when assignments come
+	changed    chan struct{} // closed when assignments come
 	links      sync.WaitGroup
 	running    context.Context // nil until Run
 }
@@ -71,7 +71,7 @@ func New(env Env) *Hub {
 	}
 	h := &Hub{
 		Env: env, wake: make(chan struct{}, 1), deliveries: make(map[string]*delivery), flows: make(map[string]*flow),
-		assigned: make(chan struct{}), early: semaphore.NewWeighted(earlyMost),
+		changed: make(chan struct{}), early: semaphore.NewWeighted(earlyMost),
 	}
 	if env.Datagrams != nil {
 		h.port = newPort(env.Datagrams, env.Metrics)
@@ -190,13 +190,13 @@ func expecting[D assigned](ctx context.Context, h *Hub, find func() D, holder id
 	var none D
 	for {
 		h.mu.Lock()
-		d, assigned := find(), h.assigned
+		d, changed := find(), h.changed
 		h.mu.Unlock()
 		if d != none && d.expects(holder, offer) {
 			return d, nil
 		}
 		select {
-		case <-assigned:
+		case <-changed:
 			continue
 		case <-ctx.Done():
 		}
@@ -233,8 +233,8 @@ func (h *Hub) Assign(assignments *groupv1.Assignments) {
 			drop(id)
 		}
 	}
-	close(h.assigned)
-	h.assigned = make(chan struct{})
+	close(h.changed)
+	h.changed = make(chan struct{})
 	h.mu.Unlock()
 	for _, d := range dropped {
 		d.drop()

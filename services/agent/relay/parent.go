@@ -19,8 +19,8 @@ const (
 	longPause  = time.Second
 )
 
-// earlyTime is how long it takes at most to reach a parent before anybody asks, and then until somebody does: only so many do
-// that at once.
+// earlyTime bounds both parts of connecting to a parent before any child has asked: the dialling, and then the waiting for a
+// child. Each holds one of the few places that there are for that, earlyMost.
 const earlyTime = time.Second
 
 // keepFed keeps a link to the parent while there is something to get from it.
