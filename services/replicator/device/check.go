@@ -162,8 +162,11 @@ func numberOf(file *os.File) (string, error) {
 	return fmt.Sprintf("%d:%d", unix.Major(stat.Rdev), unix.Minor(stat.Rdev)), nil
 }
 
-// mount is where and how a device is mounted.
-type mount struct{ at, options string }
+// mount is where a device is mounted, and whether its file system can be written to: elsewhere, if not there.
+type mount struct {
+	at       string
+	writable bool
+}
 
 // mounts returns where a device is mounted.
 func mounts(number string) (found []mount) {
@@ -173,9 +176,12 @@ func mounts(number string) (found []mount) {
 	}
 	defer func() { _ = file.Close() }()
 	for lines := bufio.NewScanner(file); lines.Scan(); {
-		// "36 35 98:0 /root /at rw,noatime ..."
-		if fields := strings.Fields(lines.Text()); len(fields) > 5 && fields[2] == number {
-			found = append(found, mount{fields[4], fields[5]})
+		// "36 35 98:0 /root /at ro,noatime ... - ext4 /dev/sdb rw,errors=continue": the first options are this mount's alone,
+		// which a service's sandbox and a read-only volume of a container set; the last are the file system's.
+		here, system, _ := strings.Cut(lines.Text(), " - ")
+		if fields := strings.Fields(here); len(fields) > 5 && fields[2] == number {
+			options := system[strings.LastIndexByte(system, ' ')+1:]
+			found = append(found, mount{fields[4], options != "ro" && !strings.HasPrefix(options, "ro,")})
 		}
 	}
 	return found

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/groupcast/groupcast/internal/object"
@@ -66,8 +65,9 @@ func (s *Source) ReadAt(p []byte, offset uint64) error {
 // Holes returns what is taken for zeros. A device has something everywhere.
 func (s *Source) Holes() ([]object.Hole, error) { return s.unused, nil }
 
-// Changed says whether the device is used so that it can be written to: mounted and not read-only, or used by what
-// shows no mount of it here, as a mount of one of its parts, a volume manager, or another container.
+// Changed says whether the device is used so that it can be written to: mounted and not read-only, whatever it is as
+// this process sees it, or used by what shows no mount of it here, as a mount of one of its parts, a volume manager, or
+// another container.
 func (s *Source) Changed() error {
 	number, err := numberOf(s.file)
 	if err != nil {
@@ -78,7 +78,7 @@ func (s *Source) Changed() error {
 		return fmt.Errorf("%w: %s is in use and can change while it is read: stop what uses it, or name a snapshot", ErrRefused, s.file.Name())
 	}
 	for _, one := range mounted {
-		if !strings.HasPrefix(one.options, "ro") {
+		if one.writable {
 			return fmt.Errorf("%w: %s is mounted at %s and can change while it is read: unmount it, remount it read-only, or name a snapshot", ErrRefused, s.file.Name(), one.at)
 		}
 	}

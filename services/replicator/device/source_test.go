@@ -44,6 +44,11 @@ func TestSourcesInUse(t *testing.T) {
 		wantRefused(refused)
 		unmount()
 	}
+	// So a service's sandbox shows what was mounted read-write before, and a container a volume that it is to read alone.
+	unmount := testdisk.Mount(t, "ext4", "rw", disk, at)
+	testdisk.Run(t, "mount", "-o", "remount,bind,ro", at)
+	wantRefused(true)
+	unmount()
 	wantRefused(false)
 }
 
