@@ -1,6 +1,8 @@
 package roster_test
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -157,4 +159,64 @@ func (r *registered) awaitWhole() {
 		}
 	}
 	r.Fatal("what is torn is not written anew")
+}
+
+// attachesAs has a peer attach as node-7, and makes sure that it may or may not.
+func (r *registered) attachesAs(peer identity.ID, want error) *roster.Session {
+	r.Helper()
+	session, err := r.Attach("node-7", nil, identity.Peer{ID: peer}, roster.Process{})
+	if !errors.Is(err, want) {
+		r.Errorf("%s attaches: %v, want %v", peer, err, want)
+	}
+	return session
+}
+
+// A member and an agent of one name are two: who comes second is refused, also when the gatherer was started again, and gets nothing
+// of what the first has here. The first goes on, and so does an operator for it. When nothing of it is here, the name is free.
+func TestMemberIsNotTheAgentOfItsName(t *testing.T) {
+	agent := identity.ID{Role: identity.Agent, Name: "node-7"}
+	for first, second := range map[identity.ID]identity.ID{agent: member("node-7"), member("node-7"): agent} {
+		r := register(t)
+		r.attachesAs(operator, nil) // for either
+		session := r.attachesAs(first, nil)
+		r.attachesAs(second, roster.ErrName)
+		if told := session.Told(); told.Ended != "" {
+			t.Errorf("%s is told %+v", first, told)
+		}
+		content := []byte("content")
+		opened := r.open(session, file("f", len(content)))
+		r.must(opened.Upload.Came(content))
+		_, err := r.finish(session, opened, content)
+		r.must(err)
+		r.attachesAs(operator, nil)
+		r.restart()
+		r.attachesAs(second, roster.ErrName)
+		r.attachesAs(operator, nil)
+		r.attachesAs(second, roster.ErrName)
+		r.attachesAs(first, nil)
+		r.restart()
+		r.must(os.RemoveAll(filepath.Join(r.dir, "node-7")))
+		r.attachesAs(second, nil)
+		r.attachesAs(first, roster.ErrName)
+	}
+}
+
+// A register of an earlier version says nothing of roles: who comes first keeps the name, and processes are who they were.
+func TestEarlierRegister(t *testing.T) {
+	r := register(t)
+	r.attaches("older", false, false)
+	r.attaches("newer", false, false)
+	text, err := os.ReadFile(r.file())
+	r.must(err)
+	r.must(os.WriteFile(r.file(), bytes.ReplaceAll(text, []byte(" member\n"), []byte("\n")), 0o600))
+	r.must(os.Mkdir(filepath.Join(r.dir, "alice"), 0o700))
+	r.restart()
+	r.attaches("older", true, true)
+	r.attaches("newer", true, false)
+	r.restart()
+	agent := identity.Peer{ID: identity.ID{Role: identity.Agent, Name: "alice"}}
+	if _, err := r.Attach("alice", nil, agent, roster.Process{}); !errors.Is(err, roster.ErrName) {
+		t.Errorf("an agent of the name: %v", err)
+	}
+	r.attaches("older", true, true)
 }

@@ -197,6 +197,9 @@ func (r *Roster) Attach(name string, labels map[string]string, caller identity.P
 	if err := r.Revoked(caller); err != nil { // since the call began
 		return nil, err
 	}
+	if err := r.isFree(name, peer); err != nil {
+		return nil, err
+	}
 	if len(r.clients) >= maxClients && r.clients[name] == nil {
 		return nil, fmt.Errorf("%w: %d clients", ErrCrowded, len(r.clients))
 	}
@@ -210,7 +213,7 @@ func (r *Roster) Attach(name string, labels map[string]string, caller identity.P
 	}
 	share := now.ShareFor(policy.Client{Name: name, Labels: labels, Groups: groups})
 	client := r.clients[name]
-	if r.register.isOther(name, by) {
+	if r.register.isOther(name, roleOf(peer), by) {
 		if client == nil {
 			client = &Client{Name: name}
 		}
@@ -231,7 +234,7 @@ func (r *Roster) Attach(name string, labels map[string]string, caller identity.P
 	}
 	client.labels, client.Share, client.Since, client.brought = maps.Clone(labels), share, at, at
 	client.queued, client.yielded = queued, false
-	if err := r.register.enter(name, by); err != nil {
+	if err := r.register.enter(name, roleOf(peer), by); err != nil {
 		r.Log.Warn("which process a client is could not be noted: a restart forgets it", "client", name, "error", err)
 	}
 	client.repace()
@@ -259,30 +262,6 @@ func (r *Roster) settle(client *Client) {
 			order.paused = ""
 		}
 	})
-}
-
-// mayBe says whether a peer may attach as a client. A member is itself alone; an operator
-// attaches for anybody.
-func mayBe(name *string, peer identity.ID) error {
-	if *name == "" {
-		*name = peer.Name
-	}
-	if err := identity.CheckName(*name); err != nil {
-		return fmt.Errorf("%w: %w", ErrNoName, err)
-	}
-	if peer.Role != identity.Operator && peer.Name != *name {
-		return fmt.Errorf("%w: %s is not %s", ErrName, peer, *name)
-	}
-	return nil
-}
-
-// groupsOf returns the groups of a client: those that the managers let the member of its name into. What attaches as
-// an agent is no member, whatever its name.
-func (r *Roster) groupsOf(name string, peer identity.ID) ([]string, error) {
-	if peer.Role != identity.Member && peer.Role != identity.Operator {
-		return nil, nil
-	}
-	return r.Groups(name)
 }
 
 // tell changes what a client is told, and lets its uploads know.

@@ -1,0 +1,58 @@
+package roster
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/groupcast/groupcast/internal/identity"
+)
+
+// mayBe says whether a peer may attach as a client. A member is itself alone; an operator
+// attaches for anybody.
+func mayBe(name *string, peer identity.ID) error {
+	if *name == "" {
+		*name = peer.Name
+	}
+	if err := identity.CheckName(*name); err != nil {
+		return fmt.Errorf("%w: %w", ErrNoName, err)
+	}
+	if peer.Role != identity.Operator && peer.Name != *name {
+		return fmt.Errorf("%w: %s is not %s", ErrName, peer, *name)
+	}
+	return nil
+}
+
+// groupsOf returns the groups of a client: those that the managers let the member of its name into. What attaches as
+// an agent is no member, whatever its name.
+func (r *Roster) groupsOf(name string, peer identity.ID) ([]string, error) {
+	if peer.Role != identity.Member && peer.Role != identity.Operator {
+		return nil, nil
+	}
+	return r.Groups(name)
+}
+
+// roleOf is the role of the client that a peer is. An operator is none: it attaches for whoever has the name.
+func roleOf(peer identity.ID) identity.Role {
+	if peer.Role == identity.Operator {
+		return ""
+	}
+	return peer.Role
+}
+
+// isFree says whether a name is not that of a client of another role, which is somebody else: it would be fenced, and what it
+// has here read and replaced. A name is free again when nothing of its client is here. The roster is locked.
+func (r *Roster) isFree(name string, peer identity.ID) error {
+	has, wants := r.register.roleOf(name), roleOf(peer)
+	if has == "" || wants == "" || has == wants {
+		return nil
+	}
+	if r.clients[name] == nil {
+		if _, err := os.Lstat(filepath.Join(r.Dir, name)); errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: %s is that of %s here, whose files %s would get: enroll one of them under another name", ErrName, name, identity.ID{Role: has, Name: name}, peer)
+}
