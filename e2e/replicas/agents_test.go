@@ -154,3 +154,55 @@ func TestReplicaOfSessionAgentsComesBack(t *testing.T) {
 	}
 	r.wantCopy(lost, source)
 }
+
+// A sender whose session expires while session agents carry what it sends joins again, and replicas go on from what they have.
+func TestSenderOfSessionAgentsComesBack(t *testing.T) {
+	shape := link.Shape{Rate: 100 * link.Mbit, Queue: link.Packets(200)}
+	r := startRacks(t, shape, shape)
+	source := r.file("disk.img", 24<<20)
+	r.startAgent(r.replicas[2])
+	r.mislead()
+	p := r.command("replicate", "store:"+source, "--to", "/mnt/replicas", "--on", "r4", "--rate", "1MB")
+	r.must(p.Start())
+	r.await("r4 has a part", func() bool {
+		return matches(p.Output(), "replication watch ") && r.replication("").GetReplicas()[0].GetBytes() > 2<<20
+	})
+	for _, way := range r.uplinks {
+		r.must(way.Cut())
+	}
+	before := r.traffic()
+	members := []string{"member", "list", "replication-" + r.replication("").GetId()}
+	r.await("the sender's session has expired", func() bool { return !matches(r.run(0, members...), "^store ") })
+	for _, way := range r.uplinks {
+		r.must(way.Heal())
+	}
+	if said := r.wait(0, p); !matches(said, "r4 +rack1 +agents +COMPLETE ") {
+		t.Errorf("it said:\n%s", said)
+	}
+	r.wantCopy(r.replicas[3], source)
+	if sent := r.traffic() - before; sent >= 24<<20 {
+		t.Errorf("it began anew: %d bytes were sent", sent)
+	}
+}
+
+// Managers that are gone for longer than calls are tried again, as session agents are to begin, are waited for.
+func TestManagerIsGoneAsSessionAgentsBegin(t *testing.T) {
+	r := startRacks(t, link.Shape{}, link.Shape{}, link.Shape{}, link.Shape{}, link.Shape{}, link.Shape{Rate: 100 * link.Mbit, Queue: link.Packets(200)})
+	source := r.file("disk.img", 2<<20)
+	r.startAgent(r.replicas[2])
+	r.mislead()
+	p := r.command("replicate", "store:"+source, "--to", "/mnt/replicas", "--on", "r4")
+	r.must(p.Start())
+	r.await("the replication begins", func() bool { return matches(p.Output(), "replication watch ") })
+	lost := r.replicas[3]
+	r.must(lost.cable.Cut()) // so that it does not join before
+	r.await("session agents are to carry it", func() bool { return r.replication("").GetReplicas()[0].GetOverAgents() })
+	r.must(r.serving.Kill())
+	r.must(lost.cable.Heal())
+	r.await("the sender has waited in vain", func() bool { return strings.Contains(r.store.process.Output(), "do not carry a replication for now") })
+	r.startManager()
+	if said := r.wait(0, p); !matches(said, "r4 +rack1 +agents +COMPLETE ") {
+		t.Errorf("it said:\n%s", said)
+	}
+	r.wantCopy(lost, source)
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -49,12 +50,27 @@ func (w *worker) carry(j *job, task *replicav1.Task) {
 }
 
 // deliver delivers what is replicated to all that the task names, those that it names later by
-// deliveries of their own, until the task is withdrawn.
+// deliveries of their own, until the task is withdrawn. Where no manager answers, or the session has expired, it
+// joins again: how long it is waited for, the managers decide. Receivers of earlier versions do not wait.
 func (w *worker) deliver(j *job, task *replicav1.SendTask) error {
 	path, err := w.places.sendable(task.GetPath())
 	if err != nil {
 		return err
 	}
+	for {
+		err := w.deliverIn(j, path, task)
+		if err == nil || !mayDeliverAgain(err) {
+			return err
+		}
+		w.log.Warn("session agents do not carry a replication for now: joining again", "replication", j.sending.GetReplication(), "error", err)
+		if !pause.For(j.ctx, joinPause) {
+			return j.ctx.Err()
+		}
+	}
+}
+
+// deliverIn is deliver in one session.
+func (w *worker) deliverIn(j *job, path string, task *replicav1.SendTask) error {
 	session, err := w.join(j.ctx, task.GetDeliveryGroup(), sdk.Send)
 	if err != nil {
 		return err
@@ -68,6 +84,8 @@ func (w *worker) deliver(j *job, task *replicav1.SendTask) error {
 		if len(open) == 0 {
 			select {
 			case <-changed:
+			case <-session.Done():
+				return fmt.Errorf("%w: %w", errNoSession, session.Err())
 			case <-j.ctx.Done():
 			}
 			continue
@@ -79,25 +97,65 @@ func (w *worker) deliver(j *job, task *replicav1.SendTask) error {
 	return nil
 }
 
+// senderLost is why a delivery ends whose sender's session has expired.
+const senderLost = "sender_lost"
+
+// errSenderLost says that a delivery ended since the managers had not heard of this sender.
+var errSenderLost = errors.New("the managers had not heard of this replicator, and ended the delivery")
+
+// mayDeliverAgain reports whether an error is of the managers' absence, or of a session or a receiver that was away.
+func mayDeliverAgain(err error) bool {
+	var refused *sdk.Error
+	return isLost(err) || errors.Is(err, errSenderLost) || errors.As(err, &refused) && slices.Contains([]string{"SESSION_ENDED", noReceivers}, refused.Reason)
+}
+
+// noReceivers is why nothing is delivered in a group that nobody else has joined.
+const noReceivers = "NO_RECEIVERS"
+
 // deliverTo makes one delivery, and waits for its end.
 func (w *worker) deliverTo(j *job, session *sdk.Session, to []string, path string, task *replicav1.SendTask, stream bool) error {
-	if awaitMembers(j.ctx, session, to) == 0 {
-		w.note(true, func() { j.sending.Delivered = append(j.sending.Delivered, to...) })
-		return nil
-	}
+	joined := awaitMembers(j.ctx, session, to)
 	out, end, err := w.offer(j.ctx, session, path, task, stream)
-	if err != nil {
-		return err
+	if err == nil {
+		defer end()
+		err = w.follow(j, out)
 	}
-	defer end()
-	for state, err := range out.Progress(j.ctx) {
+	// Only a manager that answers knows that they are not there.
+	if refused := new(sdk.Error); joined == 0 && errors.As(err, &refused) && refused.Reason == noReceivers {
+		err = nil
+	}
+	if err == nil {
+		w.note(true, func() { j.sending.Delivered = append(j.sending.Delivered, to...) })
+	}
+	return err
+}
+
+// follow notes how a delivery goes, until it has ended. It may go on without the session that it was begun in: agents that have
+// all of it need none.
+func (w *worker) follow(j *job, out *sdk.Outgoing) error {
+	last, err := w.noteAll(j, out.Progress(j.ctx))
+	if err != nil && mayDeliverAgain(err) {
+		last, err = w.noteAll(j, w.client.WatchDelivery(j.ctx, out.ID()))
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("delivery %s: %w", out.ID(), err)
+	case last.Reason == senderLost:
+		return fmt.Errorf("delivery %s: %w", out.ID(), errSenderLost)
+	}
+	return nil
+}
+
+// noteAll notes how a delivery goes, and returns how it was last.
+func (w *worker) noteAll(j *job, states iter.Seq2[sdk.Delivery, error]) (last sdk.Delivery, err error) {
+	for state, err := range states {
 		if err != nil {
-			return fmt.Errorf("delivery %s: %w", out.ID(), err)
+			return last, err
 		}
+		last = state
 		w.note(false, func() { w.delivered(j, state) })
 	}
-	w.note(true, func() { j.sending.Delivered = append(j.sending.Delivered, to...) })
-	return nil
+	return last, nil
 }
 
 // offer begins a delivery of what a task names. What it reads is closed by end.
@@ -231,10 +289,13 @@ func noStream(task *replicav1.ReceiveTask) error {
 	return fmt.Errorf("%w: session agents carry this onto a block device, and %s is a directory here: replicate on its own to replicas that have one, and not to one in /dev", errNotAllowed, task.GetPath())
 }
 
-// first returns what arrives first in a session.
+// first returns what arrives first in a session. A delivery whose sender was not heard of is none: it delivers again, and where
+// it does not, the managers say so.
 func first(ctx context.Context, session *sdk.Session, options sdk.ReceiveOptions) (arrived sdk.Arrived, err error) {
 	for arrived, err = range session.Receive(ctx, options) {
-		break
+		if failed := new(sdk.DeliveryError); err != nil || !errors.As(arrived.Err, &failed) || failed.Reason != senderLost {
+			break
+		}
 	}
 	if err != nil {
 		err = fmt.Errorf("%w: %w", errNoSession, err)
@@ -303,5 +364,5 @@ func reasonOfDelivery(err error) string {
 	case "failed": // at this machine: it could not be written
 		return "disk"
 	}
-	return "sender_lost"
+	return senderLost
 }

@@ -49,6 +49,21 @@ func TestWhoseSessionExpiredJoinsAgain(t *testing.T) {
 	}
 }
 
+// What is in the way for a moment does not end a delivery for good; what the managers refuse does.
+func TestWhatIsDeliveredAgain(t *testing.T) {
+	refused := func(reason string) error { return &sdk.Error{Code: sdk.Conflict, Reason: reason} }
+	for want, errs := range map[bool][]error{
+		true:  {&sdk.SessionEnded{State: "expired"}, &sdk.Error{Code: sdk.Unavailable}, errSenderLost, refused("SESSION_ENDED"), refused("NO_RECEIVERS")},
+		false: {&sdk.SessionEnded{State: "fenced"}, &sdk.Error{Code: sdk.NotFound}, refused("NO_AGENT"), errNotAllowed},
+	} {
+		for _, err := range errs {
+			if got := mayDeliverAgain(fmt.Errorf("delivery: %w", err)); got != want {
+				t.Errorf("%v: %v, want %v", err, got, want)
+			}
+		}
+	}
+}
+
 // Session agents treat a slow replica as its replication asks.
 func TestSlowIsPassedOn(t *testing.T) {
 	for slow, want := range map[replicav1.SlowReplica]sdk.SlowMemberAction{
