@@ -1,0 +1,33 @@
+package identity
+
+import (
+	"testing"
+	"time"
+	"unsafe"
+)
+
+// What the managers' clock shows goes on when the machine's date is set.
+func TestClockOutlivesADateThatIsSet(t *testing.T) {
+	var clock Clock
+	manager := time.Date(2031, 5, 1, 12, 0, 0, 0, time.UTC)
+	clock.Learn(manager)
+	for _, by := range []time.Duration{-time.Hour, time.Hour} {
+		local := dateSet(t, time.Now(), by)
+		if off := clock.at(local).Sub(manager); off < 0 || off > time.Minute {
+			t.Errorf("with the date set by %v it is %v off", by, off)
+		}
+	}
+}
+
+// dateSet returns a moment as time.Now does when the machine's date was set by whole seconds since it was started: the reading of
+// the clock that is never set stays.
+func dateSet(t *testing.T, now time.Time, by time.Duration) time.Time {
+	t.Helper()
+	const secondsAt = 30 // above the nanoseconds, in what package time has of the date beside the reading
+	moved := now
+	*(*uint64)(unsafe.Pointer(&moved)) += uint64(by/time.Second) << secondsAt // there is no other way without setting it for all
+	if got := moved.Round(0).Sub(now.Round(0)); got != by || moved.Sub(now) != 0 {
+		t.Fatalf("the date is %v off, and %v has passed", got, moved.Sub(now))
+	}
+	return moved
+}
