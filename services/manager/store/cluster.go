@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/url"
@@ -59,10 +60,12 @@ func OpenCluster(ctx context.Context, dir string, cluster Cluster, log *slog.Log
 	asking, cancel := context.WithTimeout(ctx, clusterTimeout)
 	defer cancel()
 	members := ""
-	if _, err := os.Stat(filepath.Join(dir, "member", "wal")); err != nil {
-		if members, err = cluster.enter(asking, log); err != nil {
-			return nil, fmt.Errorf("open store: %w", err)
-		}
+	_, err := os.Stat(filepath.Join(dir, "member", "wal"))
+	if errors.Is(err, fs.ErrNotExist) { // and no other error: a disk that does not answer may have everything
+		members, err = cluster.enter(asking, log)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
 	}
 	waiting := time.AfterFunc(askTimeout, func() { log.Info("waiting for other managers", "to", "be enough for their store") })
 	defer waiting.Stop()

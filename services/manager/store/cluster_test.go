@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/sys/unix"
 
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/store"
@@ -134,6 +136,38 @@ func TestClusterGrowsAndLosesAny(t *testing.T) {
 	first.Close()
 	p.set(three, "c", "3") // with two of three: the one that came back votes
 	p.has(two, "c", "3")
+}
+
+// A member that cannot look at its disk is none that has lost it: the others keep it, and it goes on when the disk is back.
+func TestClusterKeepsWhoCannotSeeItsDisk(t *testing.T) {
+	p := newParty(t, "127.23.5.1", "127.23.5.2", "127.23.5.3")
+	first := p.wait(p.open(p.hosts[0], true))
+	second, third := p.open(p.hosts[1], false), p.open(p.hosts[2], false)
+	p.wait(second)
+	p.wait(third).Close()
+	p.set(first, "a", "1")
+	before, err := first.MembersForTest(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	member := filepath.Join(p.dir, p.hosts[2], "member")
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(os.Rename(member, member+".aside"))
+	must(os.WriteFile(member, nil, 0o600)) // what is below it cannot be looked at, by root either
+	if got := <-p.open(p.hosts[2], false); !errors.Is(got.err, unix.ENOTDIR) {
+		t.Errorf("it opens: %v", got.err)
+	}
+	if after, err := first.MembersForTest(t.Context()); err != nil || !maps.Equal(before, after) {
+		t.Fatalf("members are %v, %v: want %v", after, err, before)
+	}
+	must(os.Remove(member))
+	must(os.Rename(member+".aside", member))
+	p.has(p.wait(p.open(p.hosts[2], false)), "a", "1")
 }
 
 // Who waits for others can be stopped, whether it has to join them or to be enough with them.

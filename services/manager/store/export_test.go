@@ -49,6 +49,19 @@ func (s *Store) PutForTest(ctx context.Context, key, value string) error {
 	return err
 }
 
+// MembersForTest returns the members of a clustered store, by their addresses.
+func (s *Store) MembersForTest(ctx context.Context) (map[string]uint64, error) {
+	known, err := s.client.MemberList(ctx)
+	if err != nil {
+		return nil, err
+	}
+	members := make(map[string]uint64)
+	for _, member := range known.Members {
+		members[member.PeerURLs[0]] = member.ID
+	}
+	return members, nil
+}
+
 // StopForTest has a term as if this process had been stopped for so long.
 func (t *Term) StopForTest(span time.Duration) {
 	t.pulse.mu.Lock()
