@@ -1,6 +1,7 @@
 package roster
 
 import (
+	"context"
 	"time"
 
 	"github.com/groupcast/groupcast/internal/identity"
@@ -44,6 +45,27 @@ func (u *Upload) Offset() uint64 {
 	defer u.mu.Unlock()
 	return u.came
 }
+
+// Hold has the upload's link be taken by nobody else.
+func (u *Upload) Hold() (release func()) {
+	u.serving <- struct{}{}
+	return u.over
+}
+
+// Serve begins a link, and ends it.
+func (u *Upload) Serve(ctx context.Context, asked *link.Asked) error {
+	taking, _, err := u.begin(ctx, asked)
+	if err == nil {
+		taking.Close()
+		u.over()
+	}
+	return err
+}
+
+// Close closes the upload, Fail has it take nothing more, and Fence have nobody bring bytes who was permitted to.
+func (u *Upload) Close()         { u.close() }
+func (u *Upload) Fail(err error) { u.fail(err) }
+func (u *Upload) Fence()         { u.fence() }
 
 // Draw asks for more.
 func (u *Upload) Draw() { u.draw() }

@@ -45,7 +45,7 @@ func (r *Roster) Serve(ctx context.Context, asked *link.Asked) {
 		r.join(upload, asked)
 		return
 	}
-	taking, from, err := upload.begin(ctx)
+	taking, from, err := upload.begin(ctx, asked)
 	if err != nil {
 		asked.Refuse(wire.Unknown, err.Error())
 		return

@@ -42,6 +42,7 @@ type Upload struct {
 	limit  uint64 // the offset up to which there may be any bytes
 	opened time.Time
 
+	life    context.Context // until it is closed
 	stop    context.CancelFunc
 	stopped chan struct{} // closed when all that landed is kept
 	serving chan struct{} // holds the one link
@@ -90,7 +91,7 @@ func (r *Roster) drop(u *Upload) {
 // run has what comes hashed and committed until the upload is closed.
 func (u *Upload) run() {
 	ctx, stop := context.WithCancel(context.Background())
-	u.stop = stop
+	u.life, u.stop = ctx, stop
 	u.update(u.extend)
 	u.roster.running.Go(func() {
 		defer close(u.stopped)
@@ -312,6 +313,11 @@ func (u *Upload) close() {
 func (u *Upload) permitted(asked *link.Asked) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	return u.lets(asked)
+}
+
+// lets is permitted, with the upload locked.
+func (u *Upload) lets(asked *link.Asked) bool {
 	return asked.Offer && asked.Peer.ID == u.peer && subtle.ConstantTimeCompare(asked.Capability, u.ticket) == 1
 }
 
@@ -322,8 +328,9 @@ func (u *Upload) permits(peer identity.ID, ticket []byte) bool {
 	return u.peer == peer && subtle.ConstantTimeCompare(ticket, u.ticket) == 1
 }
 
-// begin makes a new link that takes from where the last one ended, when that one has.
-func (u *Upload) begin(ctx context.Context) (taking *link.Taking, from uint64, err error) {
+// begin makes a new link that takes from where the last one ended, when that one has. Since it was asked for, the upload may have
+// been closed, have failed, or be another's: who cut its link then did not see this one.
+func (u *Upload) begin(ctx context.Context, asked *link.Asked) (taking *link.Taking, from uint64, err error) {
 	u.cut()
 	select {
 	case u.serving <- struct{}{}:
@@ -334,6 +341,10 @@ func (u *Upload) begin(ctx context.Context) (taking *link.Taking, from uint64, e
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	if u.life.Err() != nil || u.err != nil || !u.lets(asked) {
+		u.over()
+		return nil, 0, ErrUpload
+	}
 	u.taking = link.NewTaking(ctx, u.came, u, link.Options{Bounds: parallel.Bounds{Least: 1, Most: parallel.Most}})
 	return u.taking, u.came, nil
 }
