@@ -2,6 +2,9 @@ package udp
 
 import "golang.org/x/sys/unix"
 
+// Arrival is when something came that has a stamp.
+var Arrival = arrival
+
 // WithoutOffloads has a socket be as on a kernel that has none.
 func (s *Socket) WithoutOffloads() {
 	s.segment.Store(false)

@@ -67,7 +67,7 @@ func (s *Socket) messages() []ipv4.Message {
 }
 
 // Arrived is when what is handed on came to this machine, however long it waited for its
-// reader. It is of use while it is handed on.
+// reader, by the clock that nobody sets. It is of use while it is handed on.
 func (s *Socket) Arrived() time.Time { return s.arrived }
 
 // longWait is how long what came waits for its reader at most, as far as is believed: clocks
@@ -82,10 +82,7 @@ func (s *Socket) split(message *ipv4.Message, take func([]byte, netip.AddrPort))
 	}
 	whole := message.Buffers[0][:message.N]
 	t := parse(message.OOB[:message.NN])
-	now := time.Now()
-	if s.arrived = t.at; now.Before(t.at) || now.Sub(t.at) > longWait {
-		s.arrived = now
-	}
+	s.arrived = arrival(t.at, time.Now())
 	for len(whole) > 0 {
 		n := len(whole)
 		if t.segment > 0 {
@@ -94,4 +91,15 @@ func (s *Socket) split(message *ipv4.Message, take func([]byte, netip.AddrPort))
 		take(whole[:n:n], from.AddrPort())
 		whole = whole[n:]
 	}
+}
+
+// arrival is when something came that was stamped by the kernel, and is read now. The kernel stamps by the wall clock, which is set
+// while a socket lives: the stamp says how long it waited, and no more. Who compares it with a later time would find hours
+// between them otherwise.
+func arrival(stamp, now time.Time) time.Time {
+	waited := now.Sub(stamp)
+	if waited < 0 || waited > longWait {
+		waited = 0
+	}
+	return now.Add(-waited)
 }

@@ -209,3 +209,41 @@ func TestCloseEndsReceive(t *testing.T) {
 		t.Errorf("Receive ended with %v", err)
 	}
 }
+
+// When something came is told by the clock that nobody sets: a wall clock that is set forward or back, before it comes or while it
+// waits, has nobody count as silent for as long as that.
+func TestArrivalIsByTheClockThatNobodySets(t *testing.T) {
+	s, from := open(t), open(t)
+	began := time.Now()
+	if err := from.Send([]byte("x"), s.Addr()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Conn().SetReadDeadline(began.Add(5 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	var at time.Time
+	if err := s.ReceiveOnce(func([]byte, netip.AddrPort) { at = s.Arrived() }); err != nil {
+		t.Fatal(err)
+	}
+	// Without its part of that clock a time is the same instant, and another value.
+	if at == at.Round(0) { //nolint:staticcheck // Equal looks at the instant alone
+		t.Errorf("what came at %v is known by the wall clock alone", at)
+	}
+	if at.Sub(began) < -time.Millisecond || time.Since(at) < 0 {
+		t.Errorf("what was sent %v ago came %v ago", time.Since(began), time.Since(at))
+	}
+	for name, c := range map[string]struct{ stamped, waited time.Duration }{
+		"it waited":                       {20 * time.Millisecond, 20 * time.Millisecond},
+		"the clock was set forward":       {time.Hour, 0},
+		"the clock was set back":          {-time.Hour, 0},
+		"the clock was set back a little": {-time.Millisecond, 0},
+	} {
+		now := time.Now()
+		if got, want := udp.Arrival(now.Round(0).Add(-c.stamped), now), now.Add(-c.waited); got != want {
+			t.Errorf("%s: it came at %v, want %v", name, got, want)
+		}
+	}
+	if now := time.Now(); udp.Arrival(time.Time{}, now) != now {
+		t.Error("what has no stamp did not come when it was read")
+	}
+}
