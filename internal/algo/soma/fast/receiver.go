@@ -1,6 +1,7 @@
 package fast
 
 import (
+	"maps"
 	"math"
 	"math/bits"
 	"time"
@@ -145,6 +146,32 @@ func (r *Receiver) Whole(block uint32) {
 	delete(r.open, block)
 	delete(r.asked, block)
 	r.done[block/64] |= 1 << (block % 64)
+	r.advance()
+}
+
+// Gap returns the first blocks in a row that are not there, of those from one on and before another; none if from is to.
+func (r *Receiver) Gap(first, end uint32) (from, to uint32) {
+	for from = first; from < end && r.Has(from); from++ {
+		if r.done[from/64] == ^uint64(0) {
+			from |= 63 // all of these are there
+		}
+	}
+	from = min(from, end)
+	for to = from; to < end && !r.Has(to); to++ {
+		if r.done[to/64] == 0 {
+			to |= 63 // none of them is
+		}
+	}
+	return from, min(to, end)
+}
+
+// Fill notes that blocks in a row are there, of which none was.
+func (r *Receiver) Fill(first, end uint32) {
+	maps.DeleteFunc(r.open, func(block uint32, _ *gather) bool { return first <= block && block < end })
+	maps.DeleteFunc(r.asked, func(block uint32, _ time.Time) bool { return first <= block && block < end })
+	for block := first; block < end; block++ {
+		r.done[block/64] |= 1 << (block % 64)
+	}
 	r.advance()
 }
 

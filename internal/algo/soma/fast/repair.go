@@ -116,6 +116,13 @@ func (r *repairs) again(s Shape, poll uint32, room int) (d Decision, ok bool) {
 	return r.next(poll, room)
 }
 
+// zeroed notes that blocks in a row were repaired by one word, of which the first was to be sent.
+func (r *repairs) zeroed(first, end uint32) {
+	known := r.of(first)
+	known.sent, known.gone = known.need, known.missing
+	r.refill.cut(first, end)
+}
+
 // forget drops what nobody can ask for any more.
 func (r *repairs) forget(before uint32) {
 	for block, known := range r.blocks {
@@ -162,6 +169,20 @@ func (s *spans) add(block uint32) {
 	default:
 		*s = slices.Insert(all, at, span{block, block + 1})
 	}
+}
+
+// cut takes out blocks in a row.
+func (s *spans) cut(first, end uint32) {
+	var left spans
+	for _, one := range *s {
+		if before := (span{one.first, min(one.end, first)}); before.first < before.end {
+			left = append(left, before)
+		}
+		if after := (span{max(one.first, end), one.end}); after.first < after.end {
+			left = append(left, after)
+		}
+	}
+	*s = left
 }
 
 func (s spans) first() (block uint32, ok bool) {

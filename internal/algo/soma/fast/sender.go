@@ -293,12 +293,15 @@ func (s *Sender) zeros(block uint32) uint32 {
 	return 0
 }
 
-// zeroed has a block of zeros repaired by saying so.
+// zeroed has a block of zeros repaired by saying so, and with it all that follow in a row: who has not heard of the one has not
+// heard of them.
 func (s *Sender) zeroed(d Decision) Decision {
-	if s.zeros(d.Block) == 0 {
+	zeros := min(s.zeros(d.Block), s.passed-d.Block)
+	if zeros == 0 {
 		return d
 	}
-	return Decision{Do: SendZero, Block: d.Block, Count: 1, Repair: true}
+	s.repair.zeroed(d.Block, d.Block+zeros)
+	return Decision{Do: SendZero, Block: d.Block, Count: int(zeros), Repair: true}
 }
 
 // outstanding is how many numbers the slowest that counts may not have seen yet, and whether

@@ -212,6 +212,30 @@ func TestLateMembersShareOneCopy(t *testing.T) {
 	}
 }
 
+// Who has not heard that much is zeros is told so again as it was told at first, and not block by block.
+func TestLostZerosAreToldOfAtOnce(t *testing.T) {
+	const zeros = 50_000
+	n := begin(t, setting{
+		length: (zeros + 100) * 92_160, members: 2, uplink: cable{rate: mbit100, queue: 200}, cable: lan(mbit100), seed: 7,
+		change: func(s *fast.Settings) { s.Zeros = []fast.Extent{{First: 20, End: 20 + zeros}} },
+	})
+	n.members[0].cable.cut = true
+	for range 1000 {
+		if n.sender.Passed() > 20 {
+			break
+		}
+		n.run(time.Millisecond)
+	}
+	n.run(50 * time.Millisecond) // it has passed the switch
+	n.members[0].cable.cut = false
+	n.run(time.Minute)
+	n.wantComplete()
+	sent := uint64(n.sentPackets)
+	if c := n.sender.Counts(); c.Packets-c.Polls-sent > 50 || n.members[0].finished.IsZero() {
+		t.Errorf("it was said %d times what is zeros: %+v", c.Packets-c.Polls-sent, c)
+	}
+}
+
 // C39: a receiver that is cut off goes on by repair; others are not affected.
 func TestCutOffMemberGoesOn(t *testing.T) {
 	n := begin(t, setting{length: 30e6, members: 4, uplink: cable{rate: mbit100, queue: 200}, cable: lan(mbit100), seed: 7})
