@@ -3,6 +3,7 @@ package send
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
 	"github.com/groupcast/groupcast/internal/digest"
@@ -67,7 +68,7 @@ func (r *reader) block(block uint32) ([]byte, error) {
 	clear(data[size:])
 	r.blocks[block] = data
 	r.order = append(r.order, block)
-	for r.hashed < block && r.isZero(r.hashed) {
+	for began := time.Now(); r.hashed < block && r.isZero(r.hashed) && time.Since(began) < hashSpan; { // members wait for polls
 		r.hashZeros()
 	}
 	if block == r.hashed {
