@@ -16,24 +16,15 @@ const (
 	maxHeld = 64
 )
 
-// where tells where a whole block is that is ahead of others.
-type where uint8
-
-const (
-	inMemory where = 1 + iota
-	onDisk
-	zeros
-)
-
 // blocks is the bytes of what has come and has not landed.
 type blocks struct {
 	shape   algo.Shape
 	landing Landing
 	stats   *Stats
 	open    map[uint32]*open
-	ahead   map[uint32]where
-	held    map[uint32][]byte
-	next    uint32 // the block that lands next
+	held    map[uint32][]byte // whole, behind next
+	ahead   runs              // the same, in no memory
+	next    uint32            // the block that lands next
 	free    [][]byte
 	scratch []byte
 	parity  [][]byte // unused shards
@@ -48,7 +39,7 @@ type open struct {
 
 func newBlocks(shape algo.Shape, landing Landing, stats *Stats) *blocks {
 	b := &blocks{
-		shape: shape, landing: landing, stats: stats, open: map[uint32]*open{}, ahead: map[uint32]where{}, held: map[uint32][]byte{},
+		shape: shape, landing: landing, stats: stats, open: map[uint32]*open{}, held: map[uint32][]byte{},
 		scratch: make([]byte, shape.Packet), coders: map[[2]int]reedsolomon.Encoder{},
 	}
 	b.next = b.have()
@@ -176,7 +167,7 @@ func (b *blocks) close(block uint32) []byte {
 }
 
 // land lands a whole block if it is next, or keeps it until it is.
-func (b *blocks) land(block, _ uint32) (taken bool, err error) {
+func (b *blocks) land(block uint32) (taken bool, err error) {
 	data := b.close(block)
 	size := b.shape.Size(block)
 	if block == b.next {
@@ -188,13 +179,13 @@ func (b *blocks) land(block, _ uint32) (taken bool, err error) {
 		return true, nil
 	}
 	if len(b.held) < maxHeld {
-		b.held[block], b.ahead[block] = data, inMemory
+		b.held[block] = data
 		return true, nil
 	}
 	b.free = append(b.free, data)
 	taken, err = b.landing.Ahead(uint64(block)*b.shape.Block(), data[:size])
 	if taken {
-		b.ahead[block] = onDisk
+		b.ahead.add(run{block, block + 1, onDisk})
 		b.stats.Spilled++
 	}
 	return taken, err
@@ -205,38 +196,37 @@ func (b *blocks) into(block uint32) int {
 	return int(b.landing.Offset() - uint64(block)*b.shape.Block())
 }
 
-// landZeros lands a block of zeros.
-func (b *blocks) landZeros(block, _ uint32) (taken bool, err error) {
-	if b.open[block] != nil {
-		b.free = append(b.free, b.close(block))
+// zeros notes that blocks that were not there are zeros. They land by and by: there may be any number of them.
+func (b *blocks) zeros(first, end uint32) {
+	for block := range b.open {
+		if first <= block && block < end {
+			b.free = append(b.free, b.close(block))
+		}
 	}
-	if b.ahead[block] = zeros; block == b.next {
-		return true, b.catchUp(block + 1)
-	}
-	return true, nil
+	b.ahead.add(run{first, end, zeros})
 }
 
-// catchUp lands what was ahead, up to a block.
-func (b *blocks) catchUp(frontier uint32) error {
-	for ; b.next < frontier; b.next++ {
-		size := b.shape.Size(b.next)
-		left := uint64(size - b.into(b.next))
-		var err error
-		switch b.ahead[b.next] {
-		case inMemory:
-			data := b.held[b.next]
-			_, err = b.landing.Write(data[b.into(b.next):size])
-			b.free = append(b.free, data)
-			delete(b.held, b.next)
-		case onDisk:
-			err = b.landing.Adopt(left)
-		case zeros:
-			err = b.landing.Zeros(left)
+// isBehind reports whether the block that lands next is there already.
+func (b *blocks) isBehind() bool {
+	_, isAhead := b.ahead.begins(b.next)
+	return isAhead || b.held[b.next] != nil
+}
+
+// landNext lands the block that is next and is there already, and returns how many bytes it has.
+func (b *blocks) landNext() (bytes int, err error) {
+	size := b.shape.Size(b.next)
+	if data := b.held[b.next]; data != nil {
+		_, err = b.landing.Write(data[b.into(b.next):size])
+		b.free = append(b.free, data)
+		delete(b.held, b.next)
+	} else {
+		take, left := b.landing.Adopt, uint64(size-b.into(b.next))
+		if where, _ := b.ahead.begins(b.next); where == zeros {
+			take = b.landing.Zeros
 		}
-		if err != nil {
-			return err
-		}
-		delete(b.ahead, b.next)
+		err = take(left)
+		b.ahead.drop()
 	}
-	return nil
+	b.next++
+	return size, err
 }

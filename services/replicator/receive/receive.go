@@ -278,8 +278,8 @@ func (r *replica) run(ctx context.Context) error {
 	ctx, r.stop = context.WithCancel(ctx)
 	defer r.stop()
 	tasks, inner := errgroup.WithContext(ctx)
-	tasks.Go(func() error { return r.serve(r.mouth, r.letter) })
-	tasks.Go(func() error { return r.serve(r.ear, r.take) })
+	tasks.Go(func() error { return r.serve(r.mouth, r.letter, func() {}) })
+	tasks.Go(func() error { return r.serve(r.ear, r.take, r.catchUp) })
 	tasks.Go(func() error { return r.keepJoining(inner) })
 	tasks.Go(func() error {
 		select {
@@ -302,8 +302,8 @@ func (r *replica) run(ctx context.Context) error {
 	return err
 }
 
-// serve takes what comes to a socket, and does what is due meanwhile.
-func (r *replica) serve(socket *udp.Socket, take func(datagram []byte, from netip.AddrPort)) error {
+// serve takes what comes to a socket, and does what is due meanwhile, and something more then.
+func (r *replica) serve(socket *udp.Socket, take func(datagram []byte, from netip.AddrPort), more func()) error {
 	for {
 		r.mu.Lock()
 		isOver, due := r.isOver, r.due()
@@ -316,12 +316,15 @@ func (r *replica) serve(socket *udp.Socket, take func(datagram []byte, from neti
 		}
 		_ = socket.ReceiveOnce(take)
 		r.tick(time.Now())
+		more()
 	}
 }
 
 const (
 	joinEvery = 50 * time.Millisecond
 	idle      = 100 * time.Millisecond
+	// busy is how long what comes is waited for while there is something to do.
+	busy = time.Millisecond
 )
 
 // keepJoining says that this replica is there until it is welcomed, and ends when the sender is gone.
@@ -394,6 +397,9 @@ func (r *replica) joinAs(j wire.Joining) {
 // due is when something is to be done in any case. The caller has the lock.
 func (r *replica) due() time.Time {
 	now := time.Now()
+	if r.isBehind() {
+		return now.Add(busy)
+	}
 	if r.rules != nil {
 		if due := r.rules.Due(); !due.IsZero() && due.Before(now.Add(idle)) {
 			return due
@@ -421,6 +427,7 @@ func (r *replica) tick(now time.Time) {
 func (r *replica) report(now time.Time) {
 	if report, ok := r.rules.Report(now); ok {
 		r.stats.Reports++
+		report.Frontier = min(report.Frontier, r.blocks.next) // what waits to land may be lost yet
 		_ = r.mouth.Send(r.up.Seal(nil, wire.Head{Kind: wire.Report, Block: uint32(r.id), Number: r.number}, report.Append(nil)), r.heard.Sender)
 		r.number++
 	}

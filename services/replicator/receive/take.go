@@ -108,13 +108,13 @@ func (r *replica) packet(head wire.Head, datagram []byte) error {
 			return err
 		}
 	}
-	r.whole(head.Block, r.blocks.land)
+	r.whole(head.Block)
 	return nil
 }
 
 // whole has a block land, and ends the landing if that fails. The caller has the lock.
-func (r *replica) whole(block uint32, land func(block uint32, frontier uint32) (bool, error)) {
-	taken, err := land(block, r.rules.Frontier())
+func (r *replica) whole(block uint32) {
+	taken, err := r.blocks.land(block)
 	if err != nil {
 		r.fail(err)
 		return
@@ -124,16 +124,68 @@ func (r *replica) whole(block uint32, land func(block uint32, frontier uint32) (
 		return
 	}
 	r.rules.Whole(block)
-	if err := r.blocks.catchUp(r.rules.Frontier()); err != nil {
-		r.fail(err)
-		return
-	}
 	r.landed()
 }
 
-// landed says so when all blocks are there.
+// zeros takes blocks of zeros that are in a row. Those that are not there yet land by and by. The caller has the lock.
+func (r *replica) zeros(first, end uint32) {
+	for r.rules.State() == wire.Receiving {
+		from, to := r.rules.Gap(first, end)
+		if from == to {
+			return
+		}
+		r.blocks.zeros(from, to)
+		r.rules.Fill(from, to)
+		first = to
+	}
+}
+
+const (
+	// landFor is for how long what is there already lands before what came meanwhile is looked at: polls have to be
+	// answered, and what comes has room for so long.
+	landFor = 5 * time.Millisecond
+	// landLeast is how many bytes of it land then however slow the disk is: twice as many as are taken at once. So less
+	// and less is there that has to be read again.
+	landLeast = 1 << 20
+)
+
+// catchUp lands, for a while, what is next and came before: a run of zeros, of which one datagram tells and which may be as
+// long as the object, or what came while something before it was missing. The lock is free after each block.
+func (r *replica) catchUp() {
+	began := time.Now()
+	for landed := 0; landed < landLeast || time.Since(began) < landFor; {
+		bytes := r.landNext()
+		if bytes == 0 {
+			return
+		}
+		landed += bytes
+	}
+}
+
+// landNext lands the block that is next, and returns how many bytes it has; none if it is not there.
+func (r *replica) landNext() (bytes int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.isOver || !r.isBehind() {
+		return 0
+	}
+	bytes, err := r.blocks.landNext()
+	if err != nil {
+		r.fail(err)
+		return 0
+	}
+	r.landed()
+	return bytes
+}
+
+// isBehind reports whether something is there that can land. The caller has the lock.
+func (r *replica) isBehind() bool {
+	return r.rules != nil && r.rules.State() == wire.Receiving && r.blocks.isBehind()
+}
+
+// landed says so when all blocks have landed. The caller has the lock.
 func (r *replica) landed() {
-	if r.rules.Frontier() == r.shape.Blocks() && r.rules.State() == wire.Receiving {
+	if r.blocks.next == r.shape.Blocks() && r.rules.State() == wire.Receiving {
 		r.rules.Enter(wire.Landed, wire.NoReason, [wire.RootSize]byte{}, time.Now())
 	}
 }
@@ -159,11 +211,7 @@ func (r *replica) control(head wire.Head, datagram []byte) error {
 	if err != nil || uint64(head.Block)+uint64(count) > uint64(r.shape.Blocks()) {
 		return wire.ErrProtocol
 	}
-	for block := head.Block; block < head.Block+count && r.rules.State() == wire.Receiving; block++ {
-		if !r.rules.Has(block) {
-			r.whole(block, r.blocks.landZeros)
-		}
-	}
+	r.zeros(head.Block, head.Block+count)
 	return nil
 }
 
