@@ -41,9 +41,8 @@ type member struct {
 
 	served   uint64    // the number from which on it was served for the first time, or again
 	heard    time.Time // last
-	moved    time.Time // when it had more than before, last,
-	movedAt  uint64    // and how much was sent before that
-	taken    uint16    // as it told last
+	vain     vain
+	taken    uint16 // as it told last
 	isSilent bool
 
 	first         uint64 // the number that it told of first
@@ -119,16 +118,40 @@ func (s *shortest) note(roundTrip time.Duration, now time.Time) time.Duration {
 	return least
 }
 
-// Nothing gets to a member if none of so many packets was of use to it, for so long.
+// vain is what was sent that a member may have missed, since something was of use to it.
+type vain struct {
+	packets uint64
+	time    time.Duration // that this took
+}
+
+// Nothing gets to a member if none of so many packets was of use to it, for so long. A pause between two counts as vainMost.
 const (
 	starvedOf  = 4 * wire.PacketsPerBlock
 	starvedFor = 10 * time.Second
+	vainMost   = time.Second
 )
+
+// aim notes for whom packets may be of use. Whole blocks are sent again lowest first: of those before the first that a member
+// misses it has no use, and waits for its turn.
+func (s *Sender) aim(d Decision, now time.Time) {
+	if d.Do == SendPoll {
+		return
+	}
+	took, end := min(now.Sub(s.aimed), vainMost), d.Block+1
+	if s.aimed = now; d.Do == SendZero {
+		end = d.Block + uint32(d.Count)
+	}
+	for _, m := range s.members {
+		if m.frontier < end {
+			m.vain.packets, m.vain.time = m.vain.packets+uint64(d.packets()), m.vain.time+took
+		}
+	}
+}
 
 // isStarved reports whether nothing new gets to a member that answers, although enough is sent: packets are swallowed on its
 // way, as where that carries no large ones any more.
-func (m *member) isStarved(now time.Time, carried uint64) bool {
-	return m.state == wire.Receiving && now.Sub(m.moved) > starvedFor && carried-m.movedAt >= starvedOf
+func (m *member) isStarved() bool {
+	return m.state == wire.Receiving && m.vain.time > starvedFor && m.vain.packets >= starvedOf
 }
 
 // counts reports whether a member is paced by.

@@ -73,7 +73,7 @@ func (s *Sender) poll(now time.Time) Decision {
 	p.last++
 	p.at, p.now, p.unheard = now, false, p.unheard+1
 	p.every = min(max(s.window.Packets()/4, 4), 256)
-	d := s.sends(Decision{Do: SendPoll, Poll: s.asked()})
+	d := s.sends(Decision{Do: SendPoll, Poll: s.asked()}, now)
 	p.since = 0
 	p.memory[p.last%pollMemory].number, p.memory[p.last%pollMemory].at = s.next, now
 	return d

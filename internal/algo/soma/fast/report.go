@@ -24,11 +24,11 @@ func (s *Sender) Report(id ID, r wire.Reported, now time.Time) error {
 	if m.isSilent {
 		m.isSilent = false
 		m.number = s.next // what it missed meanwhile is not on its way
-		m.moved, m.movedAt = now, s.carried()
+		m.vain = vain{}
 	}
 	s.polls.unheard = 0
 	if s.gains(m, r) {
-		m.moved, m.movedAt = now, s.carried()
+		m.vain = vain{}
 	}
 	m.taken = r.Taken
 	m.frontier = max(m.frontier, r.Frontier)
@@ -48,9 +48,6 @@ func (s *Sender) gains(m *member, r wire.Reported) bool {
 	}
 	return r.Frontier > m.frontier || r.Frontier >= s.passed || r.State != m.state || r.Taken != m.taken
 }
-
-// carried is how many packets and shards were sent.
-func (s *Sender) carried() uint64 { return s.counts.Packets - s.counts.Polls }
 
 // claimsTooMuch reports whether somebody has landed what was not sent.
 func (s *Sender) claimsTooMuch(r wire.Reported) bool {

@@ -130,7 +130,8 @@ type Sender struct {
 	breaker   breaker
 	counts    Counts
 	judged    time.Time
-	sent      uint64 // when it was judged
+	sent      uint64    // when it was judged
+	aimed     time.Time // when packets were sent last
 }
 
 // NewSender returns a sender that has nobody to send to yet.
@@ -148,7 +149,7 @@ func NewSender(set Settings, now time.Time) (*Sender, error) {
 	}
 	s.pace = pace{ceiling: set.Ceiling / float64(set.Packet+wire.Overhead+headers), at: now}
 	s.polls = polls{roundTrip: time.Millisecond, at: now, least: time.Duration(float64(time.Second) / pollShare / s.pace.ceiling)}
-	s.breaker.begun, s.breaker.pause = now, breakerPause
+	s.breaker.begun, s.breaker.pause, s.aimed = now, breakerPause, now
 	return s, nil
 }
 
@@ -157,7 +158,7 @@ const headers = 28
 
 // Join takes a member in. A member that was away and joins again is a new one.
 func (s *Sender) Join(now time.Time) ID {
-	s.members = append(s.members, &member{served: s.next, heard: now, moved: now, movedAt: s.carried(), seen: s.next, number: s.next})
+	s.members = append(s.members, &member{served: s.next, heard: now, seen: s.next, number: s.next})
 	s.polls.soon()
 	return ID(len(s.members) - 1)
 }
@@ -226,7 +227,7 @@ func (s *Sender) Next(now time.Time, most int) Decision {
 	room := min(most, s.room(now))
 	if room > 0 {
 		if d, ok := s.piece(room); ok {
-			return s.sends(d)
+			return s.sends(d, now)
 		}
 	}
 	if s.polls.since > 0 && (room > 0 || s.isClosed() && !s.isAsked()) {
@@ -236,8 +237,9 @@ func (s *Sender) Next(now time.Time, most int) Decision {
 }
 
 // sends gives a decision its numbers.
-func (s *Sender) sends(d Decision) Decision {
+func (s *Sender) sends(d Decision, now time.Time) Decision {
 	n := d.packets()
+	s.aim(d, now)
 	d.Number = s.next
 	s.next += uint64(n)
 	s.counts.Packets += uint64(n)

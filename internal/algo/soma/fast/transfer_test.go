@@ -294,50 +294,6 @@ func TestDeadMemberIsUnknown(t *testing.T) {
 	}
 }
 
-// C38: a path that begins to swallow packets, while polls, which are small, still get through: who is behind it has
-// nothing new, and is given up after the patience, like one that is silent. The others have everything.
-func TestSwallowedPacketsAreNoticed(t *testing.T) {
-	n := begin(t, setting{length: 10e6, members: 3, uplink: cable{rate: mbit100, queue: 200}, cable: lan(mbit100), seed: 8})
-	n.run(300 * time.Millisecond)
-	n.members[1].cable.most = 600
-	n.run(15 * time.Second)
-	n.wantComplete(0, 2)
-	if got := n.sender.Member(1).Outcome; got != fast.Unknown {
-		t.Errorf("the one to which nothing gets is %v; it has %d of %d blocks, %+v", got, len(n.members[1].have), n.shape.Blocks(), n.sender.Counts())
-	}
-	if d := n.sender.Next(n.now, 1); d.Do != fast.End {
-		t.Errorf("the sender goes on with %+v", d)
-	}
-}
-
-// Who was cut off for longer than a starved one is waited for is not taken for one when it is back, although others were
-// sent much meanwhile, and it says what it has said last.
-func TestWhoIsBackIsNotStarved(t *testing.T) {
-	n := begin(t, setting{length: 20e6, members: 2, uplink: cable{rate: mbit100, queue: 200}, cable: lan(mbit100), seed: 8, change: func(s *fast.Settings) { s.Patience = 30 * time.Second }})
-	var said wire.Reported
-	n.tamper = func(r *wire.Reported) { said = *r }
-	n.run(300 * time.Millisecond)
-	n.run(time.Millisecond) // the last is heard, too
-	n.members[0].isDead = true
-	n.run(15 * time.Second)
-	if err := n.sender.Report(0, said, n.now); err != nil {
-		t.Fatal(err)
-	}
-	n.sender.Next(n.now, 1)
-	if got := n.sender.Member(0); got.Outcome != fast.Running || got.Silent {
-		t.Errorf("it is back, and counts as %+v", got)
-	}
-}
-
-// Who has all that was sent so far waits as long as need be for one that holds everybody up.
-func TestWhoMissesNothingMayWait(t *testing.T) {
-	n := begin(t, setting{length: 4e6, members: 2, uplink: cable{rate: mbit100, queue: 200}, seed: 8, cable: func(i int) cable {
-		return cable{rate: []float64{mbit100, mbit2 / 8}[i], queue: 20, delay: 100 * time.Microsecond}
-	}})
-	n.run(5 * time.Minute)
-	n.wantComplete()
-}
-
 // reliability D 16: a sender stops when all feedback is lost.
 func TestNothingIsSentBlindly(t *testing.T) {
 	n := begin(t, setting{length: 100e6, members: 2, uplink: cable{rate: mbit100, queue: 200}, seed: 9, cable: func(int) cable { return cable{cut: true} }})

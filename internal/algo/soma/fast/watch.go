@@ -30,7 +30,7 @@ func (s *Sender) watch(now time.Time) {
 		switch {
 		case m.outcome != Running:
 			continue
-		case isEnough, now.Sub(m.heard) > s.set.Patience, !m.isSilent && m.isStarved(now, s.carried()):
+		case isEnough, now.Sub(m.heard) > s.set.Patience, !m.isSilent && m.isStarved():
 			m.outcome = Unknown
 		case m.counts() && s.next-m.served > most:
 			m.outcome = Unknown // it asks for ever

@@ -1,0 +1,89 @@
+package fast_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/algo/soma/fast"
+	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
+)
+
+const mbit10 = 1.25e6
+
+// C38: a path that begins to swallow packets, while polls, which are small, still get through: who is behind it has
+// nothing new, and is given up after the patience, like one that is silent. The others have everything.
+func TestSwallowedPacketsAreNoticed(t *testing.T) {
+	n := begin(t, setting{length: 10e6, members: 3, uplink: cable{rate: mbit100, queue: 200}, cable: lan(mbit100), seed: 8})
+	n.run(300 * time.Millisecond)
+	n.members[1].cable.most = 600
+	n.run(15 * time.Second)
+	n.wantComplete(0, 2)
+	if got := n.sender.Member(1).Outcome; got != fast.Unknown {
+		t.Errorf("the one to which nothing gets is %v; it has %d of %d blocks, %+v", got, len(n.members[1].have), n.shape.Blocks(), n.sender.Counts())
+	}
+	if d := n.sender.Next(n.now, 1); d.Do != fast.End {
+		t.Errorf("the sender goes on with %+v", d)
+	}
+}
+
+// Who was cut off for longer than a starved one is waited for is not taken for one when it is back, although others were
+// sent much meanwhile, and it says what it has said last.
+func TestWhoIsBackIsNotStarved(t *testing.T) {
+	n := begin(t, setting{length: 30e6, members: 2, uplink: cable{rate: mbit10, queue: 200}, cable: lan(mbit10), seed: 8, change: func(s *fast.Settings) { s.Patience = 30 * time.Second }})
+	var said wire.Reported
+	n.tamper = func(r *wire.Reported) { said = *r }
+	n.run(300 * time.Millisecond)
+	n.run(time.Millisecond) // the last is heard, too
+	n.members[0].isDead = true
+	n.run(15 * time.Second)
+	if err := n.sender.Report(0, said, n.now); err != nil {
+		t.Fatal(err)
+	}
+	n.sender.Next(n.now, 1)
+	if got := n.sender.Member(0); got.Outcome != fast.Running || got.Silent {
+		t.Errorf("it is back, and counts as %+v", got)
+	}
+}
+
+// Who misses something that comes after what another misses waits for its turn, as long as that takes: it is not given up, and
+// gets it also where the other is gone meanwhile.
+func TestWhoWaitsForItsTurnIsNotStarved(t *testing.T) {
+	for _, dies := range []bool{false, true} {
+		n := begin(t, setting{length: 24e6, members: 1, uplink: cable{rate: mbit10, queue: 200}, cable: lan(mbit10), seed: 8})
+		n.run(13 * time.Second)
+		down := lan(mbit10)(0)
+		late := n.join(&down)
+		n.run(time.Second)
+		n.members[0].cable.cut = true
+		n.run(3 * time.Second)
+		n.members[0].cable.cut = false
+		var waited time.Duration
+		for range 400 {
+			n.run(100 * time.Millisecond)
+			one := n.sender.Member(0)
+			if one.Outcome == fast.Unknown {
+				t.Fatalf("after %v who waits for its turn is given up: %+v, the late one is %+v", n.now.Sub(n.begun), one, n.sender.Member(late.id))
+			}
+			if n.sender.Passed() == n.shape.Blocks() && one.Blocks > 0 && one.Blocks < n.shape.Blocks() {
+				waited += 100 * time.Millisecond
+			}
+			late.isDead = dies && n.sender.Member(late.id).Blocks > 150
+		}
+		if waited < 12*time.Second {
+			t.Errorf("it waited for no more than %v", waited)
+		}
+		n.wantComplete(0)
+		if !dies {
+			n.wantComplete()
+		}
+	}
+}
+
+// Who has all that was sent so far waits as long as need be for one that holds everybody up.
+func TestWhoMissesNothingMayWait(t *testing.T) {
+	n := begin(t, setting{length: 4e6, members: 2, uplink: cable{rate: mbit100, queue: 200}, seed: 8, cable: func(i int) cable {
+		return cable{rate: []float64{mbit100, mbit2 / 8}[i], queue: 20, delay: 100 * time.Microsecond}
+	}})
+	n.run(5 * time.Minute)
+	n.wantComplete()
+}
