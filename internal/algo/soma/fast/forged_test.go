@@ -116,6 +116,25 @@ func TestBreakerTripsWhereAllSayThatNothingComes(t *testing.T) {
 	n.wantEnd(fast.Unknown, wire.NoReason)
 }
 
+// One that tells by turns that all has come and that nothing has does not keep the breaker closed where nothing comes to the others:
+// what it says counts for what was sent since it spoke last, and no more than once.
+func TestBreakerTripsWhateverOneTells(t *testing.T) {
+	n := begin(t, setting{
+		length: 100e6, members: 4, cable: nothing, seed: 23,
+		forge: func(member int, poll wire.Polled, next uint64) wire.Reported {
+			r := wire.Reported{Poll: poll.Poll, Seen: next, Taken: 1, Wants: []wire.Want{{Run: math.MaxUint16}}}
+			if member == 0 && poll.Poll%2 == 0 {
+				r.Received = next
+			}
+			return r
+		},
+	})
+	n.run(8 * time.Second)
+	if c := n.sender.Counts(); c.Trips < 2 || c.Reports == 0 {
+		t.Errorf("nothing comes to three of four, and the breaker tripped %d times: %+v", c.Trips, c)
+	}
+}
+
 // again asks for everything, and says that what came was of use.
 func again(_ int, poll wire.Polled, next uint64) wire.Reported {
 	return wire.Reported{

@@ -68,7 +68,7 @@ type member struct {
 // tell counts what came of what was sent, and returns the share that was lost when that is
 // enough to tell.
 func (m *member) tell(passed, came uint64) (share float64, told bool) {
-	m.toldOf, m.came = m.toldOf+passed, m.came+min(came, passed)
+	m.toldOf, m.came = m.toldOf+passed, m.came+came
 	share = 1 - float64(m.came)/float64(m.toldOf)
 	if m.toldOf < crowdedOver && (m.toldOf < floodedOver || share < flooded) {
 		return 0, false

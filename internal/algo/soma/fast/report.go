@@ -71,7 +71,8 @@ func (s *Sender) measure(id ID, r wire.Reported, now time.Time) {
 	answer := Answer{Waited: m.waits}
 	if m.answered > 0 && number > m.number {
 		passed := number - m.number
-		came := r.Received - min(r.Received, m.received)
+		// No more can have come than was sent: else one that tells less and more by turns would outweigh all others.
+		came := min(r.Received-min(r.Received, m.received), passed)
 		answer.Lost, answer.Told = m.tell(passed, came)
 		m.perSend += (at.Sub(m.sentAt)/time.Duration(passed) - m.perSend) / 4
 		answer.PerSend = m.perSend
@@ -81,7 +82,7 @@ func (s *Sender) measure(id ID, r wire.Reported, now time.Time) {
 		m.first, m.firstReceived = number, r.Received
 	}
 	m.passed = number - min(number, m.first)
-	m.answered, m.number, m.sentAt, m.received, m.seen = r.Poll, max(m.number, number), at, r.Received, r.Seen
+	m.answered, m.number, m.sentAt, m.received, m.seen = r.Poll, max(m.number, number), at, max(m.received, r.Received), r.Seen
 	if !m.counts() {
 		return
 	}
