@@ -246,7 +246,7 @@ func (s *session) join(head wire.Head, datagram []byte, from netip.AddrPort) {
 		return
 	}
 	by, ok := s.identify(j, public, from)
-	if !ok {
+	if !ok || s.repeats([wire.PublicSize]byte(public), head.Number) {
 		return
 	}
 	if j.Refused != wire.NoReason {
@@ -292,6 +292,23 @@ func (s *session) join(head wire.Head, datagram []byte, from netip.AddrPort) {
 		s.admit(p)
 	}
 	s.env.Log.Info("receiver joined", "receiver", j.Name, "address", from.String(), "lan", j.LAN)
+}
+
+// mostKeys is of how many keys it is noted what was heard: a receiver takes a few each time it begins. Who has a key can make any
+// number more, and keeps nobody out with them.
+const mostKeys = 16 * maxMembers
+
+// repeats notes the number of a JOIN, and reports whether that one or a later one of its key was heard before: anybody can send
+// again what was recorded. So a key is known for longer than who had it: it may have begun anew with another.
+func (s *session) repeats(key [wire.PublicSize]byte, number uint64) bool {
+	next, isKnown := s.joins[key]
+	if isKnown && number < next {
+		return true
+	}
+	if isKnown || len(s.joins) < mostKeys {
+		s.joins[key] = number + 1
+	}
+	return false
 }
 
 // comingFor is how long it counts that somebody said that it comes.

@@ -161,7 +161,8 @@ type session struct {
 	secrets  secrets
 	out      []string // names of those who have no part any more
 	joined   map[[wire.PublicSize]byte]*peer
-	coming   map[string]time.Time // who still reads what they have, and when that was heard
+	joins    map[[wire.PublicSize]byte]uint64 // after the highest number of a JOIN, by its key
+	coming   map[string]time.Time             // who still reads what they have, and when that was heard
 	refused  map[who]*refusal
 	peers    []*peer // in the order of their numbers, once it has begun
 	rules    *algo.Sender
@@ -208,7 +209,8 @@ func newSession(env Env, config Config, socket *udp.Socket) (*session, error) {
 	}
 	s := &session{
 		env: env, config: config, socket: socket, private: private, started: time.Now(),
-		joined: map[[wire.PublicSize]byte]*peer{}, coming: map[string]time.Time{}, refused: map[who]*refusal{}, wake: make(chan struct{}, 1),
+		joined: map[[wire.PublicSize]byte]*peer{}, joins: map[[wire.PublicSize]byte]uint64{},
+		coming: map[string]time.Time{}, refused: map[who]*refusal{}, wake: make(chan struct{}, 1),
 	}
 	for _, hole := range holes {
 		s.zeros += hole.End - hole.First

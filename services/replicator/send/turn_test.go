@@ -23,7 +23,7 @@ func turning(t *testing.T) (s *session, told *Turn) {
 	return &session{
 		env: Env{Log: slog.New(slog.DiscardHandler)}, config: Config{Turn: func() Turn { return *told }}, private: private,
 		secrets: secrets{current: &secret, newest: told.Key}, group: secret.Group(),
-		joined: map[[wire.PublicSize]byte]*peer{}, coming: map[string]time.Time{}, refused: map[who]*refusal{},
+		joined: map[[wire.PublicSize]byte]*peer{}, joins: map[[wire.PublicSize]byte]uint64{}, coming: map[string]time.Time{}, refused: map[who]*refusal{},
 	}, told
 }
 
@@ -65,17 +65,23 @@ func TestSenderTurnsToTheNextKey(t *testing.T) {
 // joins has somebody join under a key, and reports whether it is taken in.
 func joins(t *testing.T, s *session, key byte, public byte, name string) bool {
 	t.Helper()
-	secret := wire.NewSecret([]byte{key}, wire.Salt{1})
-	member := append([]byte{9, public}, make([]byte, wire.PublicSize-2)...)
-	datagram := secret.JoinAs(0, member, wire.Joining{Heard: wire.MinDatagram, Name: name})
+	member := publicOf(public)
+	before, number := time.Now(), s.joins[member]
+	hears(t, s, wire.NewSecret([]byte{key}, wire.Salt{1}).JoinAs(number, member[:], wire.Joining{Heard: wire.MinDatagram, Name: name}))
+	p := s.joined[member]
+	return p != nil && !p.seen.Before(before)
+}
+
+func publicOf(member byte) [wire.PublicSize]byte { return [wire.PublicSize]byte{9, member} }
+
+// hears has a session hear a JOIN.
+func hears(t *testing.T, s *session, datagram []byte) {
+	t.Helper()
 	head, err := wire.ParseHead(datagram)
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := time.Now()
 	s.join(head, datagram, netip.MustParseAddrPort("10.0.0.1:7"))
-	p := s.joined[[wire.PublicSize]byte(member)]
-	return p != nil && !p.seen.Before(before)
 }
 
 // Who joins does so under the newest key that it was told, which the sender may not have been told, or not use yet. Who has

@@ -68,7 +68,8 @@
 //	           at its end: proof (14)
 //
 // Who still reads what it has says so with all bits of that number set, under a key of its own, and
-// is no member yet. A member that says that it has all of the object's bytes may have others: it compares their root
+// is no member yet. What comes in a JOIN counts once: a sender takes none with a number that it has heard under the JOIN's key, or a
+// lower one. A member that says that it has all of the object's bytes may have others: it compares their root
 // with the SEAL's, and joins anew, as another, if that is not the same.
 //
 // Where there are managers, a JOIN proves the name that it says: by a MAC with a key that the managers give to that one alone, over
