@@ -20,6 +20,8 @@ type Credentials struct {
 	Roots       *x509.CertPool
 	Authorities [][]byte // those of Roots, in DER
 	ID          ID
+	// Interrupted says that whoever wrote the files was ended before it had replaced them all: they are to be written again.
+	Interrupted bool
 }
 
 // Source gives the credentials to use now: they change when they are renewed.
@@ -167,11 +169,12 @@ func (b *Bundle) Credentials() (*Credentials, error) {
 }
 
 // RenewalDue reports whether half of the certificate's life has passed by the
-// clock now. A clock that stands before that life is no excuse to wait.
+// clock now. A clock that stands before that life is no excuse to wait; nor are files
+// that others cannot read.
 func (c *Credentials) RenewalDue(now time.Time) bool {
 	leaf := c.Certificate.Leaf
 	half := leaf.NotBefore.Add(leaf.NotAfter.Sub(leaf.NotBefore) / 2)
-	return now.After(half) || now.Before(leaf.NotBefore)
+	return c.Interrupted || now.After(half) || now.Before(leaf.NotBefore)
 }
 
 // Expiry returns when the certificate ends by the issuer's clock.
@@ -179,6 +182,10 @@ func (c *Credentials) Expiry() time.Time { return c.Certificate.Leaf.NotAfter }
 
 // Files are credentials in three PEM files, read again when they change: they
 // may be written by this project, cert-manager, SPIRE or by hand.
+//
+// What this project writes has the certificate in the key's file as well, behind the key: two files
+// are not replaced at once, and a power cut between them would leave a key without its certificate.
+// Whoever wants the key alone passes over the rest, as earlier versions do.
 type Files struct {
 	Certificate, Key, Authorities string
 
@@ -221,6 +228,9 @@ func (f *Files) Credentials() (*Credentials, error) {
 	if err == nil {
 		err = f.loadSettled(states)
 	}
+	if f.current == nil {
+		f.loadInterrupted(states)
+	}
 	if f.current != nil {
 		return f.current, nil
 	}
@@ -250,6 +260,16 @@ func (f *Files) loadSettled(states [3]fileState) error {
 	}
 }
 
+// loadInterrupted reads what a power cut has left, or a kill, of files that were being replaced: the key's has all.
+func (f *Files) loadInterrupted(states [3]fileState) {
+	credentials, err := (&Files{Certificate: f.Key, Key: f.Key, Authorities: f.Authorities}).load()
+	if err != nil {
+		return // what is wrong with the files themselves says more
+	}
+	credentials.Interrupted = true
+	f.current, f.read = credentials, states
+}
+
 func (f *Files) states() (states [3]fileState, err error) {
 	for i, name := range []string{f.Certificate, f.Key, f.Authorities} {
 		info, err := os.Stat(name)
@@ -263,9 +283,12 @@ func (f *Files) states() (states [3]fileState, err error) {
 
 func (f *Files) load() (*Credentials, error) {
 	var bundle Bundle
-	for name, content := range map[string]*[]byte{f.Certificate: &bundle.Certificate, f.Key: &bundle.Key, f.Authorities: &bundle.Authorities} {
+	for _, part := range []struct {
+		name string
+		text *[]byte
+	}{{f.Certificate, &bundle.Certificate}, {f.Key, &bundle.Key}, {f.Authorities, &bundle.Authorities}} {
 		var err error
-		if *content, err = os.ReadFile(name); err != nil {
+		if *part.text, err = os.ReadFile(part.name); err != nil {
 			return nil, fmt.Errorf("read credentials: %w", err)
 		}
 	}
@@ -276,12 +299,13 @@ func (f *Files) load() (*Credentials, error) {
 	return credentials, nil
 }
 
-// Write replaces the files' content.
+// Write replaces the files' content. Wherever it is interrupted, they can be read.
 func (f *Files) Write(bundle *Bundle) error {
 	if err := os.MkdirAll(filepath.Dir(f.Key), 0o700); err != nil {
 		return fmt.Errorf("write credentials: %w", err)
 	}
-	err := WriteFiles(File{f.Authorities, bundle.Authorities, 0o644}, File{f.Key, bundle.Key, 0o600}, File{f.Certificate, bundle.Certificate, 0o644})
+	pair := slices.Concat(bundle.Key, bundle.Certificate)
+	err := WriteFiles(File{f.Authorities, bundle.Authorities, 0o644}, File{f.Key, pair, 0o600}, File{f.Certificate, bundle.Certificate, 0o644})
 	if err != nil {
 		return fmt.Errorf("write credentials: %w", err)
 	}

@@ -1,7 +1,9 @@
 package identity_test
 
 import (
+	"crypto/tls"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -101,6 +103,73 @@ func TestFilesInTheMiddleOfAChange(t *testing.T) {
 			t.Errorf("the files give %s, want bob", got)
 		}
 	})
+}
+
+// A power cut leaves any of the files as they were and the others replaced, a kill those that came first: what is left
+// can be read, and is renewed at once, so that all can read it again. Where there were none before, the key's is enough.
+func TestFilesWhoseWriterWasInterrupted(t *testing.T) {
+	for replaced := range 1 << 3 {
+		for _, first := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%03b-first-%t", replaced, first), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { interrupted(t, replaced, first) })
+			})
+		}
+	}
+}
+
+// interrupted has files written anew, and some of them not replaced.
+func interrupted(t *testing.T, replaced int, first bool) {
+	_, second, files := aliceThenBob(t)
+	dir := filepath.Dir(files.Key)
+	if first {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	whole := identity.FilesIn(t.TempDir())
+	if err := whole.Write(second); err != nil {
+		t.Fatal(err)
+	}
+	for i, name := range []string{whole.Authorities, whole.Key, whole.Certificate} {
+		if replaced&(1<<i) != 0 {
+			write(t, filepath.Join(dir, filepath.Base(name)), read(t, name))
+		}
+	}
+	left, err := files.Credentials()
+	if first && replaced&0b11 != 0b11 {
+		if !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%v, want that one is not there", err)
+		}
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[bool]string{true: "bob", false: "alice"}[replaced&0b10 != 0]
+	_, others := tls.LoadX509KeyPair(files.Certificate, files.Key)
+	if left.ID.Name != want || left.RenewalDue(time.Now()) != (others != nil) {
+		t.Errorf("they are of %s, want %s; renewal is due %t, and others read: %v", left.ID.Name, want, left.RenewalDue(time.Now()), others)
+	}
+	if err := files.Write(second); err != nil {
+		t.Fatal(err)
+	}
+	if again := current(t, files); again.ID.Name != "bob" || again.RenewalDue(time.Now()) {
+		t.Errorf("written again they are of %s, and renewal is due %t", again.ID, again.RenewalDue(time.Now()))
+	}
+}
+
+// Earlier versions, and other programs, read what is written: the key is the first in its file.
+func TestOthersReadTheFiles(t *testing.T) {
+	_, _, files := aliceThenBob(t)
+	if _, err := tls.LoadX509KeyPair(files.Certificate, files.Key); err != nil {
+		t.Error(err)
+	}
+	if text := read(t, files.Key); !strings.HasPrefix(text, "-----BEGIN PRIVATE KEY-----") {
+		t.Errorf("the key's file begins with %.40q", text)
+	}
 }
 
 func TestFilesThatWereNeverRight(t *testing.T) {

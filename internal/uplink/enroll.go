@@ -126,7 +126,7 @@ func (c Config) Discard() error {
 	if c.ServiceAccountTokenFile == "" {
 		return nil
 	}
-	return os.Remove(identity.FilesIn(c.CredentialsDir).Certificate)
+	return os.Remove(identity.FilesIn(c.CredentialsDir).Key) // without it the others are of no use
 }
 
 // PodSession is what the sessions of this pod are called, as the part after the name of the member that all pods of

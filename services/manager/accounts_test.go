@@ -332,14 +332,15 @@ func TestPodEntersAgainWhenItHasTo(t *testing.T) {
 			t.Errorf("with credentials that are %v old: %v, want replaced %v", age, err, replaced)
 		}
 	}
-	if err := pod.Discard(); err != nil { // as when they were revoked
+	revoked := write(0)
+	if err := pod.Discard(); err != nil {
 		t.Fatal(err)
 	}
 	if err := sdk.EnterPod(t.Context(), pod); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := files.Credentials(); err != nil {
-		t.Error(err)
+	if now, err := os.ReadFile(files.Certificate); err != nil || string(now) == revoked {
+		t.Errorf("what was discarded is used again: %v", err)
 	}
 	// While it runs: the certificate is past half of its life, and of a CA that is gone, so that it cannot be renewed by itself.
 	before := write(identity.CertificateLifetime * 3 / 4)

@@ -59,6 +59,27 @@ func TestCertificateIsRenewedAtHalfLife(t *testing.T) {
 	}
 }
 
+// A client that was killed while it replaced its files goes on with what is left, and writes them anew.
+func TestInterruptedRenewalIsMadeGood(t *testing.T) {
+	m := managertest.Start(t)
+	files := identity.FilesIn(filepath.Join(t.TempDir(), "credentials"))
+	op := identity.ID{Role: identity.Operator, Name: "op"}
+	issueFiles(t, m.Config.Identity.CADir, op, time.Minute, files)
+	old, err := os.ReadFile(files.Certificate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	issueFiles(t, m.Config.Identity.CADir, op, 0, files)
+	if err := os.WriteFile(files.Certificate, old, 0o600); err != nil { // it was still there
+		t.Fatal(err)
+	}
+	managertest.Dial(t, sdk.Config{Endpoints: []string{m.Address}, TrustDomain: sdk.DefaultTrustDomain, CredentialsDir: filepath.Dir(files.Key), Renew: true})
+	eventually(t, 10*time.Second, "the files belong together again", func() bool {
+		_, err := tls.LoadX509KeyPair(files.Certificate, files.Key)
+		return err == nil
+	})
+}
+
 // A manager with certificates from elsewhere shows a new one as soon as its files
 // change, and what is connected stays so. Its metrics say until when it is valid.
 func TestMountedCertificateIsReloaded(t *testing.T) {
