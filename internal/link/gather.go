@@ -29,11 +29,19 @@ func (t *Taking) place(at uint64, left int64) (to Place, most int64, err error) 
 // isStriped reports whether bytes may come in any order.
 func (t *Taking) isStriped() bool { return t.options.Bounds.Most > 1 }
 
+// mostApart is how many runs may have landed that do not touch each other. Who sends honestly has about one for each stripe, and
+// for each frame that waits on one that stands still: of the smallest, a socket holds a thousand. Who leaves out every
+// second byte would have as many as it was asked for bytes, and each is searched for with every frame.
+const mostApart = 4096
+
 // land notes that bytes are where they belong.
 func (t *Taking) land(run span) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.landed = t.landed.add(run)
+	if len(t.landed) > mostApart {
+		return fmt.Errorf("%w: more than %d pieces with others missing between them", wire.ErrProtocol, mostApart)
+	}
 	if t.landed[0].from > t.upTo {
 		return nil
 	}

@@ -35,10 +35,9 @@ func (s spans) after(offset uint64) spans {
 
 // next returns the run that an offset is in, or the first behind it.
 func (s spans) next(offset uint64) (run span, found bool) {
-	for _, run := range s {
-		if offset < run.to {
-			return run, true
-		}
+	at, _ := slices.BinarySearchFunc(s, offset, func(run span, offset uint64) int { return cmp.Compare(run.to, offset+1) })
+	if at == len(s) {
+		return span{}, false
 	}
-	return span{}, false
+	return s[at], true
 }

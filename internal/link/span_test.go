@@ -1,6 +1,7 @@
 package link
 
 import (
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -36,6 +37,18 @@ func TestSpansAreASet(t *testing.T) {
 		}
 		if got != set {
 			t.Fatalf("%v are not %v", runs, set)
+		}
+		for at := range uint64(most) {
+			var want span
+			isWanted := false
+			for _, run := range slices.Backward(runs) {
+				if at < run.to {
+					want, isWanted = run, true
+				}
+			}
+			if run, found := runs.next(at); run != want || found != isWanted {
+				t.Fatalf("of %v the next at %d is %v (%t), want %v", runs, at, run, found, want)
+			}
 		}
 	})
 }

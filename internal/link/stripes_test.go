@@ -310,3 +310,29 @@ func TestOneStripeIsInOrder(t *testing.T) {
 		t.Errorf("%v, want it refused", err)
 	}
 }
+
+// Pieces may come in any order, so many apart from each other; a sender that leaves out every second byte would have the
+// child note, and look through, as many as it was asked for bytes.
+func TestPiecesApartAreBounded(t *testing.T) {
+	const most = 4096
+	n := newNeighbours(t)
+	for pieces, want := range map[int]error{most: nil, most + 1: wire.ErrProtocol} {
+		parent, child := n.connect(t, wire.Hello{Stripes: 2, Plaintext: true}, 0)
+		var frames []byte
+		for i := range pieces {
+			frames = append(wire.Header{Type: wire.Data, Length: 1, Offset: uint64(2*i + 1), TreeVersion: 1}.Append(frames), 'x')
+		}
+		all := make([]byte, 2*pieces)
+		frames = append(wire.Header{Type: wire.Data, Length: uint32(len(all)), TreeVersion: 1}.Append(frames), all...)
+		frames = append(wire.Header{Type: wire.End, Length: wire.RootSize, Offset: uint64(len(all)), TreeVersion: 1}.Append(frames), make([]byte, wire.RootSize)...)
+		var sending sync.WaitGroup
+		sending.Go(func() { _ = parent.Send(frames) }) // the link may end meanwhile
+		store := newSink(emptyFile(t), 0, 16<<20)
+		err := link.NewTaking(t.Context(), 0, store, link.Options{Bounds: parallel.Bounds{Least: 1, Most: 2}}).Run(child)
+		parent.Close()
+		sending.Wait()
+		if !errors.Is(err, want) || store.answer.Done != (want == nil) {
+			t.Errorf("of %d pieces the link ended with %v, want %v; all is there: %t", pieces, err, want, store.answer.Done)
+		}
+	}
+}

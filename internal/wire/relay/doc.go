@@ -56,7 +56,8 @@
 //	BYE     both       where it stopped             reason (2), then text of up to 256 bytes
 //
 // On a link of several stripes any of them carries any frame. What comes on one has gaps
-// that others fill; what was on its way on one that broke comes again on another. END is
+// that others fill; what was on its way on one that broke comes again on another. At most 4096 pieces
+// may have come ahead that do not touch each other: more ends the link. END is
 // said on each when nothing is left to be sent.
 //
 // Offsets are absolute, so that a frame that comes twice, or late, does no harm,
