@@ -145,6 +145,7 @@ func (s *streamSupply) await(ctx context.Context, isEnough func(upTo uint64) boo
 		case <-ctx.Done():
 			return false
 		case <-changed:
+		case <-s.MoreSent():
 		}
 	}
 }

@@ -2,6 +2,7 @@ package supply
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/groupcast/groupcast/internal/link"
@@ -16,21 +17,27 @@ const streamSegment = 16 << 20
 // files until it is released.
 type Stream struct {
 	kept *spool.Spool
+	sent chan struct{}
 
 	mu       sync.Mutex
 	version  uint64
 	arrived  uint64
-	released uint64
+	unwanted uint64 // all before it was sent, and nobody will ask for it;
+	released uint64 // before this nothing is kept
 	most     uint64
 	carried  uint64
-	held     bool // nothing is handed out
+	inHand   []uint64 // offsets of what is being sent: its file stays open, also where another stripe has sent the same and it was acknowledged
+	held     bool     // nothing is handed out
 	end      *link.End
 	changed  chan struct{}
 }
 
 // NewStream returns a stream that begins at an offset, kept in a directory.
 func NewStream(dir string, from uint64) *Stream {
-	return &Stream{kept: spool.New(dir, streamSegment), arrived: from, released: from, most: from, changed: make(chan struct{})}
+	return &Stream{
+		kept: spool.New(dir, streamSegment), sent: make(chan struct{}, 1),
+		arrived: from, released: from, most: from, changed: make(chan struct{}),
+	}
 }
 
 func (s *Stream) update(change func()) {
@@ -85,14 +92,29 @@ func (s *Stream) Released() uint64 {
 	return s.released
 }
 
-// Release gives back what nobody will ask for: whole segments, of what was sent.
+// Release gives back what nobody will ask for: whole segments, of what was sent. What is being sent still goes with the
+// last byte of that.
 func (s *Stream) Release(upTo uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if upTo = min(upTo, s.most); upTo >= s.released+streamSegment {
+	s.unwanted = max(s.unwanted, min(upTo, s.most))
+	s.release()
+}
+
+func (s *Stream) release() {
+	if upTo := s.over(); upTo >= s.released+streamSegment {
 		s.released = upTo - upTo%streamSegment
 		_ = s.kept.Release(s.released) // files that cannot be closed are closed with the process
 	}
+}
+
+// over returns before where nothing is wanted any more, nor being sent.
+func (s *Stream) over() uint64 {
+	upTo := s.unwanted
+	for _, offset := range s.inHand {
+		upTo = min(upTo, offset)
+	}
+	return upTo
 }
 
 // ReleaseAll gives back what Release does, and all that is kept once nobody will ask for any of it. It reports
@@ -102,12 +124,15 @@ func (s *Stream) ReleaseAll(upTo uint64) bool {
 	s.Release(upTo)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if min(upTo, s.most) == s.arrived {
+	if s.over() == s.arrived {
 		s.released = s.arrived
 		_ = s.kept.Reset()
 	}
 	return s.arrived-s.released < before
 }
+
+// MoreSent tells one who waits for something to be given back that something was sent, which may have been all that kept it.
+func (s *Stream) MoreSent() <-chan struct{} { return s.sent }
 
 // ReadAt reads what is kept from an offset on into p, as far as it has come.
 func (s *Stream) ReadAt(p []byte, offset uint64) (n int, err error) {
@@ -148,6 +173,9 @@ func (s *Stream) Next(offset, most uint64) (link.Portion, error) {
 	case offset < s.arrived:
 		file, at, there, err := s.kept.At(offset)
 		portion.File, portion.At, portion.Length = file, at, min(most, s.arrived-offset, there)
+		if err == nil && portion.Length > 0 {
+			s.inHand = append(s.inHand, offset)
+		}
 		return portion, err
 	case s.end != nil:
 		portion.End = s.end
@@ -160,6 +188,13 @@ func (s *Stream) Sent(offset uint64, portion link.Portion) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.most, s.carried = max(s.most, offset+portion.Length), s.carried+portion.Length
+	at := slices.Index(s.inHand, offset)
+	s.inHand = slices.Delete(s.inHand, at, at+1)
+	s.release()
+	select {
+	case s.sent <- struct{}{}:
+	default: // who waits is told already
+	}
 }
 
 // SentUpTo returns up to where anything was sent.

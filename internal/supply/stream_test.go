@@ -23,6 +23,7 @@ func TestStreamIsWhatCame(t *testing.T) {
 		s := supply.NewStream(dir, from)
 		defer s.Close()
 		came, sent := 0, 0
+		var inHand []handed
 		t.Repeat(map[string]func(*rapid.T){
 			"append": func(t *rapid.T) {
 				n := min(rapid.IntRange(0, segment).Draw(t, "n"), len(content)-came)
@@ -45,6 +46,25 @@ func TestStreamIsWhatCame(t *testing.T) {
 				}
 				sent = max(sent, at+len(got))
 			},
+			"take": func(t *rapid.T) {
+				at := rapid.IntRange(int(s.Released())-from, came).Draw(t, "at")
+				if portion := next(t, s, uint64(from+at), 1<<20); portion.Length > 0 {
+					inHand = append(inHand, handed{at, portion})
+				}
+			},
+			"send what was taken": func(t *rapid.T) {
+				if len(inHand) == 0 {
+					return
+				}
+				which := rapid.IntRange(0, len(inHand)-1).Draw(t, "which")
+				one := inHand[which]
+				got := bytesOf(t, s, uint64(from+one.at), one.portion)
+				if !bytes.Equal(got, content[one.at:one.at+len(got)]) {
+					t.Fatalf("other bytes at %d", one.at)
+				}
+				inHand = append(inHand[:which:which], inHand[which+1:]...)
+				sent = max(sent, one.at+len(got))
+			},
 			"release": func(t *rapid.T) { s.Release(rapid.Uint64Range(0, from+3*segment).Draw(t, "up to")) },
 			"release all": func(t *rapid.T) {
 				kept := s.Kept()
@@ -53,7 +73,7 @@ func TestStreamIsWhatCame(t *testing.T) {
 				}
 			},
 			"release all that was sent": func(t *rapid.T) {
-				if s.ReleaseAll(from + uint64(sent)); sent == came && s.Kept() != 0 {
+				if s.ReleaseAll(from + uint64(sent)); sent == came && s.Kept() != 0 && len(inHand) == 0 {
 					t.Fatalf("%d are kept, though all may be given back", s.Kept())
 				}
 			},
@@ -73,6 +93,46 @@ func TestStreamIsWhatCame(t *testing.T) {
 			t.Fatalf("read %d bytes of the %d that are kept, or other ones: %v", n, s.Kept(), err)
 		}
 	})
+}
+
+// handed is what a stripe took and has not sent.
+type handed struct {
+	at      int
+	portion link.Portion
+}
+
+// What a slow stripe sends, though another has sent it too and all have it, is given back with its last byte, whether anybody
+// says again that it may be or not.
+func TestStreamKeepsWhatIsBeingSent(t *testing.T) {
+	for name, release := range map[string]func(*supply.Stream){
+		"segments": func(s *supply.Stream) { s.Release(2 * segment) },
+		"all":      func(s *supply.Stream) { s.ReleaseAll(2 * segment) },
+	} {
+		s := supply.NewStream(t.TempDir(), 0)
+		defer s.Close()
+		content := random(3, 2*segment)
+		must(t, s.Append(content))
+		slow := next(t, s, 100, 1000)
+		for at := uint64(0); at < 2*segment; at += segment {
+			bytesOf(t, s, at, next(t, s, at, segment))
+		}
+		<-s.MoreSent()
+		release(s)
+		if s.Released() != 0 {
+			t.Errorf("%s: %d are released", name, s.Released())
+		}
+		if got := bytesOf(t, s, 100, slow); !bytes.Equal(got, content[100:1100]) {
+			t.Errorf("%s: other bytes", name)
+		}
+		if s.Released() != 2*segment {
+			t.Errorf("%s: %d are released when it was sent", name, s.Released())
+		}
+		select {
+		case <-s.MoreSent():
+		default:
+			t.Errorf("%s: who waits for that is not told", name)
+		}
+	}
 }
 
 // A stream that is held hands nothing out, not even its end; who waits is told of all that changes.
