@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -93,17 +94,48 @@ func makeBelow(parent string, below []string) (string, error) {
 	return parent, nil
 }
 
-// makeDirectory makes a directory that outlives a power cut, unless there is one.
+// makeDirectory makes a directory that outlives a power cut, unless there is one. Of one that is there, who made it may have
+// been killed before that was so, or be about to make it so.
 func makeDirectory(parent, name string) (string, error) {
 	path := filepath.Join(parent, name)
 	err := os.Mkdir(path, 0o750)
-	if errors.Is(err, fs.ErrExist) {
+	switch isThere := errors.Is(err, fs.ErrExist); {
+	case err != nil && !isThere:
+		return "", err
+	case isThere && lasting.has(path):
 		return path, nil
 	}
-	if err != nil {
+	if err := syncDirectory(parent); err != nil {
 		return "", err
 	}
-	return path, syncDirectory(parent)
+	lasting.add(path)
+	return path, nil
+}
+
+// lasting are the directories that are known to outlive a power cut: many files go into one, and a sync takes long.
+var lasting = directories{known: make(map[string]bool)}
+
+// mostLasting is how many are known at once.
+const mostLasting = 4096
+
+type directories struct {
+	mu    sync.Mutex
+	known map[string]bool
+}
+
+func (d *directories) has(path string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.known[path]
+}
+
+func (d *directories) add(path string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.known) >= mostLasting {
+		clear(d.known) // those in use are soon known again
+	}
+	d.known[path] = true
 }
 
 // isRemoved reports whether an open file has no name any more.

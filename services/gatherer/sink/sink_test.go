@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/groupcast/groupcast/internal/digest"
 	"github.com/groupcast/groupcast/internal/gathered"
 	"github.com/groupcast/groupcast/internal/object"
@@ -180,4 +182,32 @@ func TestBelowAFile(t *testing.T) {
 			t.Errorf("%s is looked for: %t, %v", spec.Path, found, err)
 		}
 	}
+}
+
+// A directory that could not be made durable, or whose maker was killed before, is made so by who comes next, before
+// anything goes below it. To sync a directory it has to be opened, and to make one not: without files to open, that fails alone.
+func TestDirectoryThatIsThereIsMadeDurable(t *testing.T) {
+	dir := t.TempDir()
+	for range 2 {
+		withoutFiles(t, func() {
+			if _, err := sink.Open(t.Context(), dir, streamSpec("log")); !errors.Is(err, unix.EMFILE) {
+				t.Errorf("%v, want that no file can be opened", err)
+			}
+		})
+		below, err := os.ReadDir(filepath.Join(dir, "alice"))
+		if err != nil || len(below) > 0 {
+			t.Errorf("below a directory that is not durable is %v (%v)", below, err)
+		}
+	}
+	must(t, open(t, dir, streamSpec("log")).Close())
+}
+
+// withoutFiles does something while this process can open none.
+func withoutFiles(t *testing.T, do func()) {
+	t.Helper()
+	var limit unix.Rlimit
+	must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
+	must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Max: limit.Max}))
+	defer func() { must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)) }()
+	do()
 }
