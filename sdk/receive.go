@@ -322,6 +322,13 @@ func (r *receiving) still() time.Duration {
 	return time.Since(r.moved)
 }
 
+// has is how much has come. A write that was left behind may add to it.
+func (r *receiving) has() uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.offset
+}
+
 func (r *receiving) update(change func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -331,7 +338,7 @@ func (r *receiving) update(change func()) {
 }
 
 func (r *receiving) failed(reason string, cause error) Arrived {
-	return Arrived{Incoming: r.incoming, Bytes: r.offset, Err: &DeliveryError{Reason: reason, Detail: cause.Error()}}
+	return Arrived{Incoming: r.incoming, Bytes: r.has(), Err: &DeliveryError{Reason: reason, Detail: cause.Error()}}
 }
 
 var errNoDirectory = errors.New("this member takes streams alone: it has no directory to put this into")

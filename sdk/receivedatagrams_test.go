@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"context"
 	"net/netip"
 	"sync"
 	"testing"
@@ -51,6 +52,37 @@ func TestStandingWhileDatagramsCome(t *testing.T) {
 	}
 	if got := r.standing().GetDatagrams().GetReceived(); got != count {
 		t.Errorf("%d were received", got)
+	}
+}
+
+// blocking is a stream that somebody reads when it is told to.
+type blocking struct {
+	discarding
+	begun, read chan struct{}
+}
+
+func (b blocking) Write(p []byte) (int, error) {
+	close(b.begun)
+	<-b.read
+	return len(p), nil
+}
+
+// A write that is left behind when receiving is broken off may end while it is told how much came.
+func TestWriteEndsWhileItIsToldWhatCame(t *testing.T) {
+	to := blocking{begun: make(chan struct{}), read: make(chan struct{})}
+	d := &datagramReceiver{receiving: &receiving{}, to: to, clock: time.Now, account: algo.NewAccount(0, false)}
+	secret := wiredatagram.Secret{1}
+	box, in := secret.Down(), datagram.NewIn(secret, netip.AddrPort{})
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		d.arrived(in, box.Seal(nil, wiredatagram.Header{Kind: wiredatagram.Data}, []byte("datagram")), netip.AddrPort{}, nil)
+	})
+	<-to.begun
+	close(to.read)
+	one := d.failedStream(context.Canceled) // nothing is between it and the write, but what guards the number
+	writing.Wait()
+	if whole := d.failedStream(context.Canceled); one.Bytes > whole.Bytes || whole.Bytes != uint64(len("datagram")) {
+		t.Errorf("%d bytes came, and then %d", one.Bytes, whole.Bytes)
 	}
 }
 

@@ -261,7 +261,7 @@ func (r *receiving) takeStream(ctx context.Context, to StreamWriter) Arrived {
 		return r.failedStream(err)
 	}
 	r.root = assignment.GetRoot()
-	return Arrived{Incoming: r.incoming, Bytes: r.offset, Root: r.root}
+	return Arrived{Incoming: r.incoming, Bytes: r.has(), Root: r.root}
 }
 
 func (r *receiving) failedStream(err error) Arrived {

@@ -87,9 +87,7 @@ const openingMost = 4
 
 // takeFrom takes what one parent sends.
 func (r *receiving) takeFrom(ctx context.Context, assignment *groupv1.Assignment, parent *groupv1.Neighbour, store link.Store, scattered func(context.Context) error) error {
-	r.mu.Lock()
-	from := r.offset
-	r.mu.Unlock()
+	from := r.has()
 	stripes := parallel.Bounds{Least: 1, Most: 1}
 	if scattered != nil {
 		stripes.Most = parallel.Most
@@ -128,7 +126,7 @@ func (r *receiving) takeFrom(ctx context.Context, assignment *groupv1.Assignment
 	var refusal *relay.Refusal
 	var ended *link.Ended
 	if errors.As(err, &refusal) && refusal.Reason == relay.Slow || errors.As(err, &ended) && ended.Reason == relay.Slow {
-		return &DeliveryError{Reason: "slow", Detail: fmt.Sprintf("given up by %s at offset %d", parent.GetName(), r.offset)}
+		return &DeliveryError{Reason: "slow", Detail: fmt.Sprintf("given up by %s at offset %d", parent.GetName(), r.has())}
 	}
 	return err
 }
