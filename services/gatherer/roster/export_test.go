@@ -70,6 +70,12 @@ func (u *Upload) Fence()         { u.fence() }
 // Draw asks for more.
 func (u *Upload) Draw() { u.draw() }
 
+// Hold has the upload not be closed until release is called, as one whose disk is slow.
+func (u *Upload) Hold() (release func()) {
+	u.serving <- struct{}{}
+	return u.over
+}
+
 // Leave says that nobody brings anything since a time.
 func (u *Upload) Leave(since time.Time) { u.update(func() { u.left = since }) }
 

@@ -97,8 +97,13 @@ func (r *Roster) begin(session string, peer identity.ID, spec *sink.Spec, replac
 	}
 	next := &opening{spec: *spec, replace: replace, done: make(chan struct{})}
 	r.openings[at] = next
-	share := client.Share
-	r.running.Go(func() { r.carryOut(at, next, known, share, peer) })
+	share, ending := client.Share, r.ending[at]
+	r.running.Go(func() {
+		if ending != nil {
+			<-ending.stopped
+		}
+		r.carryOut(at, next, known, share, peer)
+	})
 	return Opened{}, next, nil
 }
 

@@ -10,12 +10,12 @@ import (
 	"log/slog"
 	"maps"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/groupcast/groupcast/internal/algo/window"
 	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/pause"
 	"github.com/groupcast/groupcast/internal/policy"
 	wire "github.com/groupcast/groupcast/internal/wire/relay"
 	"github.com/groupcast/groupcast/services/gatherer/sink"
@@ -76,9 +76,9 @@ type Roster struct {
 	sessions map[string]*Session
 	uploads  map[wire.DeliveryID]*Upload
 	openings map[place]*opening
+	ending   map[place]*Upload // that are forgotten, and not closed yet
 	finished remembered
 	register *register
-	unsaved  error          // why the register is not durable, which Run alone looks at
 	full     bool           // the disk has no room but for the reserve
 	room     room           // that there is else
 	scarce   bool           // windows are cut to the memory there is
@@ -104,7 +104,7 @@ func New(env Env) (*Roster, error) {
 	}
 	r := &Roster{
 		Env: env, clients: make(map[string]*Client), sessions: make(map[string]*Session), uploads: make(map[wire.DeliveryID]*Upload),
-		openings: make(map[place]*opening), finished: remembered{known: make(map[wire.DeliveryID]finished)},
+		openings: make(map[place]*opening), ending: make(map[place]*Upload), finished: remembered{known: make(map[wire.DeliveryID]finished)},
 		reading: make(chan struct{}, readMost), commands: newCommands(), register: register, observed: time.Now(),
 	}
 	if r.Free == nil {
@@ -361,8 +361,9 @@ func (r *Roster) clientOf(session string, peer identity.ID) (*Client, error) {
 // sweepEvery is how often it is looked who is gone, and how full the disk is.
 const sweepEvery = time.Second
 
-// Run does what is due until ctx is done, and ends all uploads then.
+// Run does what is due until ctx is done, and ends all uploads then. Whatever waits for a disk is done beside it: who is paced waits for it.
 func (r *Roster) Run(ctx context.Context) error {
+	r.running.Go(func() { r.keepRegister(ctx) })
 	ticker, pacing := time.NewTicker(sweepEvery), time.NewTicker(pacePiece)
 	defer ticker.Stop()
 	defer pacing.Stop()
@@ -377,18 +378,20 @@ func (r *Roster) Run(ctx context.Context) error {
 		case now := <-ticker.C:
 			r.sweep(now)
 			r.lookAtDisk()
-			r.saveRegister()
 		}
 	}
 }
 
-// saveRegister makes durable which processes clients are. What is in the way is logged once, until it is gone.
-func (r *Roster) saveRegister() {
-	err := r.register.save()
-	if err != nil && r.unsaved == nil {
-		r.Log.Warn("which processes clients are could not be made durable: it is tried again", "error", err)
+// keepRegister makes durable which processes clients are, until ctx is done. What is in the way is logged once, until it
+// is gone.
+func (r *Roster) keepRegister(ctx context.Context) {
+	for before := error(nil); pause.For(ctx, sweepEvery); {
+		err := r.register.save()
+		if err != nil && before == nil {
+			r.Log.Warn("which processes clients are could not be made durable: it is tried again", "error", err)
+		}
+		before = err
 	}
-	r.unsaved = err
 }
 
 // drawAll asks those for more that are paced. Uploads do so themselves when something was committed, which takes
@@ -406,28 +409,36 @@ func (r *Roster) drawAll() {
 	}
 }
 
-// sweep closes the uploads of clients that are gone, and those that nobody goes on with, and forgets clients that
+// sweep ends the uploads of clients that are gone, and those that nobody goes on with, and forgets clients that
 // are gone.
 func (r *Roster) sweep(now time.Time) {
 	r.mu.Lock()
-	var closing []*Upload
+	defer r.mu.Unlock()
 	r.forgetOpenings(now)
 	for name, client := range r.clients {
 		isGone := client.session == nil && now.Sub(client.left) >= r.Grace
 		for _, upload := range client.uploads {
 			if isGone || upload.isLeft(now.Add(-r.Grace)) {
-				closing = append(closing, upload)
 				r.forget(upload)
+				r.closeBeside(upload)
 			}
 		}
 		if isGone {
 			delete(r.clients, name)
 		}
 	}
-	r.mu.Unlock()
-	for _, upload := range closing {
-		upload.close()
-	}
+}
+
+// closeBeside closes an upload that is forgotten, with the roster locked. Who opens another of its path waits for that.
+func (r *Roster) closeBeside(u *Upload) {
+	at := place{u.spec.Client, u.spec.Path}
+	r.ending[at] = u
+	r.running.Go(func() {
+		u.close()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.ending, at)
+	})
 }
 
 // Stopping is closed when the gatherer stops.
@@ -437,16 +448,15 @@ func (r *Roster) Stopping() <-chan struct{} { return r.life.Done() }
 func (r *Roster) stop() {
 	r.end()
 	r.mu.Lock()
-	uploads := slices.Collect(maps.Values(r.uploads))
+	for _, upload := range r.uploads {
+		upload.stop()
+	}
 	for _, client := range r.clients {
 		if client.session != nil {
 			client.session.end(Stopping)
 		}
 	}
 	r.mu.Unlock()
-	for _, upload := range uploads {
-		upload.close()
-	}
 	r.running.Wait()
 	if err := r.register.close(); err != nil {
 		r.Log.Warn("which processes clients are could not be made durable", "error", err)

@@ -2,6 +2,7 @@ package roster_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -380,6 +381,39 @@ func TestFinishedUploadsAreForgotten(t *testing.T) {
 	if uploads, openings, finished := f.Known(); uploads != 0 || openings != 0 || finished > 4096 {
 		t.Errorf("%d uploads, %d openings, %d finished are known", uploads, openings, finished)
 	}
+}
+
+// An upload that takes long to be closed holds up nobody but who opens it again, and that one until it is closed.
+func TestSlowDiskHoldsUpNobody(t *testing.T) {
+	f := start(t, policy.Policy{}, nil)
+	alice := f.attach("alice")
+	spec := file("f", 80)
+	first := f.open(alice, spec)
+	f.must(first.Upload.Came(make([]byte, 30)))
+	release := first.Upload.Hold()
+	alice.Leave()
+	swept := make(chan struct{})
+	go func() {
+		defer close(swept)
+		f.Sweep(time.Now().Add(2 * time.Minute))
+	}()
+	select {
+	case <-swept:
+	case <-time.After(10 * time.Second):
+		t.Error("what is due now and then waits for a disk")
+	}
+	alice = f.attach("alice")
+	f.open(alice, file("another", 80))
+	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := f.Open(short, alice.ID, alice.Peer, spec, false); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("while it is not closed: %v", err)
+	}
+	release()
+	if again := f.open(alice, spec); again.Offset != 30 {
+		t.Errorf("it is gone on with at %d", again.Offset)
+	}
+	<-swept
 }
 
 // Uploads with which nobody goes on are closed though their client is attached, and make way for others before.
