@@ -66,10 +66,13 @@ func unnamed(dir string) (*os.File, error) {
 	}
 	// Not every file system can make one that never had a name.
 	file, err := os.CreateTemp(dir, "spool-")
-	if err == nil {
-		err = os.Remove(file.Name())
+	if err != nil {
+		return nil, err
 	}
-	return file, err
+	if err := os.Remove(file.Name()); err != nil {
+		return nil, errors.Join(err, file.Close()) // with a name it would outlive the process
+	}
+	return file, nil
 }
 
 // At returns where the bytes from an offset on are: a file, where in it, and how many
