@@ -229,30 +229,30 @@ type replica struct {
 	down   *wire.Box
 	ring   *ring
 
-	mu        sync.Mutex
-	welcomed  bool
-	shape     algo.Shape
-	rules     *algo.Receiver
-	blocks    *blocks
-	landing   Landing
-	number    uint64 // of the next that is sent
-	down64    uint64 // after the highest that came from the sender to this member alone
-	id        algo.ID
-	began     time.Time
-	pollHeard time.Time
-	// heardNumber is the highest of an announcement while it was not welcomed.
-	heardNumber uint64
-	root        object.Root
-	resumed     uint64
-	ended       error
-	isSettled   bool
-	done        time.Time // when it was settled
-	isLast      bool      // what was there before is not tried again
-	isOver      bool
-	settling    sync.WaitGroup
-	stats       Stats
-	stop        context.CancelFunc
-	shown       time.Time
+	mu         sync.Mutex
+	welcomed   bool
+	shape      algo.Shape
+	rules      *algo.Receiver
+	blocks     *blocks
+	landing    Landing
+	number     uint64 // of the next that is sent
+	nextLetter uint64 // after the highest that came from the sender to this member alone
+	id         algo.ID
+	began      time.Time
+	pollHeard  time.Time
+	// lastAnnounced is the highest of an announcement while it was not welcomed.
+	lastAnnounced uint64
+	root          object.Root
+	resumed       uint64
+	ended         error
+	isSettled     bool
+	done          time.Time // when it was settled
+	isLast        bool      // what was there before is not tried again
+	isOver        bool
+	settling      sync.WaitGroup
+	stats         Stats
+	stop          context.CancelFunc
+	shown         time.Time
 }
 
 func newReplica(env Env, config Config, ear, mouth *udp.Socket, heard announced, landing Landing) (*replica, error) {

@@ -63,8 +63,8 @@ func (r *replica) announced(head wire.Head, datagram []byte) error {
 	switch {
 	case r.rules != nil:
 		r.rules.Came(head.Number)
-	case head.Number > r.heardNumber: // none that was recorded
-		r.heardNumber, r.pollHeard = head.Number, time.Now()
+	case head.Number > r.lastAnnounced: // none that was recorded
+		r.lastAnnounced, r.pollHeard = head.Number, time.Now()
 	}
 	return nil
 }
@@ -226,9 +226,9 @@ func (r *replica) letter(datagram []byte, _ netip.AddrPort) {
 	switch {
 	case err != nil:
 		r.stats.Forged++
-	case head.Number < r.down64: // it came before, or another overtook it
+	case head.Number < r.nextLetter: // it came before, or another overtook it
 	default:
-		r.down64 = head.Number + 1
+		r.nextLetter = head.Number + 1
 		err = r.opened(head, payload)
 	}
 	r.mu.Unlock()

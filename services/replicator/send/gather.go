@@ -74,8 +74,8 @@ func (s *session) announcement() wire.Announcement {
 	}
 }
 
-// take0 takes a number before the rules know any.
-func (s *session) take0() uint64 {
+// takeEarly takes a number before the rules know any.
+func (s *session) takeEarly() uint64 {
 	s.number++
 	return s.number - 1
 }
@@ -84,7 +84,7 @@ func (s *session) take0() uint64 {
 func (s *session) gather(ctx context.Context) error {
 	begun, pause := time.Now(), announceFirst
 	for {
-		if err := s.announce(s.take0); err != nil {
+		if err := s.announce(s.takeEarly); err != nil {
 			return err
 		}
 		next := time.Now().Add(pause)
