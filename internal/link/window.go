@@ -13,6 +13,9 @@ import (
 // largestFirst is the largest window that a handshake can tell of: it is not scaled.
 const largestFirst = 64 << 10
 
+// Unbounded is a window that bounds nothing.
+const Unbounded = 1 << 30
+
 // SetFirstWindow bounds the window of all connections that a listener accepts from now on,
 // from their first segment on.
 //

@@ -180,14 +180,11 @@ type firstWindow struct {
 	bytes    int
 }
 
-// unbounded is a window that bounds nothing.
-const unbounded = 1 << 30
-
 // set bounds the window of connections to come, if that is new. That it cannot be set costs
 // the first round of the controller.
 func (f *firstWindow) set(bytes int) {
 	if bytes == 0 && f.bytes != 0 {
-		bytes = unbounded
+		bytes = link.Unbounded
 	}
 	if bytes == f.bytes {
 		return

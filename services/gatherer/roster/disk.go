@@ -1,8 +1,6 @@
 package roster
 
 import (
-	"errors"
-	"io/fs"
 	"math"
 	"path/filepath"
 	"sync"
@@ -11,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/groupcast/groupcast/internal/noroom"
+	"github.com/groupcast/groupcast/services/gatherer/sink"
 )
 
 // room is how many bytes may yet be asked for, of all clients together, so that the reserve is left of the disk
@@ -143,23 +142,6 @@ func freeOn(dir string) (uint64, error) {
 }
 
 // Stored returns how many bytes a client has on the disk.
-func (r *Roster) Stored(client string) (bytes uint64, err error) {
-	err = filepath.WalkDir(filepath.Join(r.Dir, client), func(_ string, entry fs.DirEntry, err error) error {
-		if err != nil || !entry.Type().IsRegular() {
-			return ignoreGone(err)
-		}
-		info, err := entry.Info()
-		if err == nil {
-			bytes += uint64(info.Size())
-		}
-		return ignoreGone(err)
-	})
-	return bytes, err
-}
-
-func ignoreGone(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil // it was renamed or removed meanwhile
-	}
-	return err
+func (r *Roster) Stored(client string) (uint64, error) {
+	return sink.Stored(filepath.Join(r.Dir, client))
 }

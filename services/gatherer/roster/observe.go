@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/groupcast/groupcast/internal/algo/window"
+	"github.com/groupcast/groupcast/internal/link"
 )
 
 // reading is what was read of a connection when it was last looked at.
@@ -214,9 +215,6 @@ const leastSegments = 3
 // no link to be shared, and windows that suit a link hold less than a segment.
 const jumbo = 16 << 10
 
-// unbounded is a window that bounds nothing.
-const unbounded = 1 << 30
-
 // apply bounds a connection's window, also if that is not new: it may not have lasted. Within one machine
 // that is done for want of memory alone.
 func (t *tracked) apply(bytes int, scarce bool) {
@@ -224,7 +222,7 @@ func (t *tracked) apply(bytes int, scarce bool) {
 		if t.window == 0 {
 			return
 		}
-		bytes = unbounded
+		bytes = link.Unbounded
 	}
 	if bytes <= 0 {
 		return
@@ -234,7 +232,7 @@ func (t *tracked) apply(bytes int, scarce bool) {
 		return // one that has ended needs none
 	}
 	t.window = bytes
-	if bytes >= unbounded {
+	if bytes >= link.Unbounded {
 		t.window = 0
 	}
 }

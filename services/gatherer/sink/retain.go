@@ -96,6 +96,21 @@ func survey(dir string, wanted, aged bool) (all []kept, err error) {
 	return all, err
 }
 
+// Stored returns how many bytes there are in a client's directory.
+func Stored(dir string) (bytes uint64, err error) {
+	err = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return ignoreGone(err)
+		}
+		info, err := entry.Info()
+		if err == nil {
+			bytes += uint64(info.Size())
+		}
+		return ignoreGone(err)
+	})
+	return bytes, err
+}
+
 // surveyStream returns the segments of a stream but the last ones.
 func surveyStream(dir string) (all []kept, err error) {
 	entries, err := os.ReadDir(dir) // in the order of their names, which is that of their offsets
