@@ -67,7 +67,7 @@ func (f *streamFile) place(durable bool) error {
 			f.path = path
 		}
 		if err == nil && durable {
-			err = syncDirectory(f.dir)
+			err = object.SyncDirectory(f.dir)
 		}
 		return err
 	}
@@ -87,14 +87,6 @@ func moveToNew(from, to string) error {
 		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
 	}
 	return nil
-}
-
-func syncDirectory(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }
 
 // numbered returns another name for each number; the first is the name itself.

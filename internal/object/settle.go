@@ -100,6 +100,15 @@ func (l *Landing) settleNames(entries []entry) error {
 	return err
 }
 
+// SyncDirectory makes the names in a directory durable.
+func SyncDirectory(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
 // syncDirectory syncs a directory of the tree; the outermost has an empty path.
 func (l *Landing) syncDirectory(path string) error {
 	return l.withDirectory(path, (*os.File).Sync)

@@ -105,7 +105,7 @@ func makeDirectory(parent, name string) (string, error) {
 	case isThere && lasting.has(path):
 		return path, nil
 	}
-	if err := syncDirectory(parent); err != nil {
+	if err := object.SyncDirectory(parent); err != nil {
 		return "", err
 	}
 	lasting.add(path)
@@ -142,14 +142,6 @@ func (d *directories) add(path string) {
 func isRemoved(file *os.File) bool {
 	info, err := file.Stat()
 	return err == nil && info.Sys().(*syscall.Stat_t).Nlink == 0
-}
-
-func syncDirectory(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }
 
 // Existing returns the root of what is under an upload's path already.

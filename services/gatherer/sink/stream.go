@@ -226,7 +226,7 @@ func (s *stream) syncNames(upTo uint64) error {
 	if s.committed > 0 && (s.committed-1)/segmentSize == (upTo-1)/segmentSize {
 		return nil
 	}
-	return syncDirectory(s.dir)
+	return object.SyncDirectory(s.dir)
 }
 
 // release closes segments that nobody writes to any more.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/groupcast/groupcast/internal/object"
 )
 
 // gathered is how much that belongs together is written at once, in bytes.
@@ -64,7 +66,7 @@ func (l *landing) complete(length int64) error {
 		func() error { return l.partial.Chmod(0o644) },
 		l.partial.Sync,
 		func() error { return os.Rename(l.partial.Name(), l.name) },
-		func() error { return syncDirectory(filepath.Dir(l.name)) },
+		func() error { return object.SyncDirectory(filepath.Dir(l.name)) },
 	} {
 		if err == nil {
 			err = step()
@@ -83,12 +85,4 @@ func (l *landing) remove() error {
 		err = nil
 	}
 	return errors.Join(err, l.partial.Close())
-}
-
-func syncDirectory(name string) error {
-	directory, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(directory.Sync(), directory.Close())
 }
