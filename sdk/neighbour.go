@@ -3,17 +3,11 @@ package sdk
 import (
 	"encoding/hex"
 	"fmt"
-	"slices"
 	"time"
 
-	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
-	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/link"
 	"github.com/groupcast/groupcast/internal/wire/relay"
 )
-
-func sameNeighbour(a, b *groupv1.Neighbour) bool {
-	return identity.Named(a) == identity.Named(b) && slices.Equal(a.GetAddresses(), b.GetAddresses())
-}
 
 func parseDeliveryID(text string) (id relay.DeliveryID, err error) {
 	bytes, err := hex.DecodeString(text)
@@ -26,15 +20,10 @@ func parseDeliveryID(text string) (id relay.DeliveryID, err error) {
 // backoff are the pauses before a neighbour is dialled again.
 type backoff struct{ pause time.Duration }
 
-const (
-	firstPause = 50 * time.Millisecond
-	longPause  = time.Second
-)
-
-func newBackoff() *backoff { return &backoff{firstPause} }
+func newBackoff() *backoff { return &backoff{link.FirstPause} }
 
 func (b *backoff) next() time.Duration {
 	pause := b.pause
-	b.pause = min(2*b.pause, longPause)
+	b.pause = min(2*b.pause, link.LongPause)
 	return pause
 }

@@ -315,7 +315,7 @@ func (o *Outgoing) keepOffering(ctx context.Context, standing func(*groupv1.Deli
 		}
 		child := assignment.GetChildren()[0]
 		linked, release := attendance.while(ctx, o.id, func(a *groupv1.Assignment) bool {
-			return len(a.GetChildren()) > 0 && sameNeighbour(a.GetChildren()[0], child)
+			return len(a.GetChildren()) > 0 && link.SameNeighbour(a.GetChildren()[0], child)
 		})
 		opened := false
 		err = offer(linked, assignment, child, func() {

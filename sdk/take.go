@@ -43,7 +43,7 @@ func (r *receiving) keepTaking(ctx context.Context, take func(context.Context, *
 		}
 		parent := assignment.GetParent()
 		linked, release := attendance.while(ctx, r.id, func(a *groupv1.Assignment) bool {
-			return a != nil && !isOver(a) && (a.GetParent() == nil || sameNeighbour(a.GetParent(), parent))
+			return a != nil && !isOver(a) && (a.GetParent() == nil || link.SameNeighbour(a.GetParent(), parent))
 		})
 		err = take(linked, assignment, parent)
 		moved := linked.Err() != nil

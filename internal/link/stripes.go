@@ -32,10 +32,10 @@ type Options struct {
 	Steered bool
 }
 
-// A stripe that breaks is opened again after a pause that doubles.
+// A neighbour that cannot be reached, or a stripe that breaks, is dialled again after a pause that doubles.
 const (
-	firstPause = 50 * time.Millisecond
-	longPause  = time.Second
+	FirstPause = 50 * time.Millisecond
+	LongPause  = time.Second
 )
 
 // errEnded says that a stripe came to a link that has ended.
@@ -186,13 +186,13 @@ func (s *stripes) keep(stripe int, conn *Conn) {
 	wait := time.Duration(0)
 	if conn != nil {
 		_ = s.Join(conn) // why it ended is told by the link, if that ends
-		wait = firstPause
+		wait = FirstPause
 	}
 	for s.options.Open != nil && !s.finished() && pause.For(s.ctx, wait) {
 		if s.tooMany() {
 			return
 		}
-		wait = min(max(2*wait, firstPause), longPause)
+		wait = min(max(2*wait, FirstPause), LongPause)
 		conn, err := s.options.Open(s.ctx, stripe)
 		var refusal *wire.Refusal
 		if errors.As(err, &refusal) && !s.options.Steered {
@@ -200,7 +200,7 @@ func (s *stripes) keep(stripe int, conn *Conn) {
 			return
 		}
 		if err == nil && s.lasts(conn) {
-			wait = firstPause
+			wait = FirstPause
 		}
 	}
 }
@@ -221,5 +221,5 @@ func (s *stripes) tooMany() bool {
 func (s *stripes) lasts(conn *Conn) bool {
 	begun := time.Now()
 	_ = s.Join(conn)
-	return time.Since(begun) > longPause
+	return time.Since(begun) > LongPause
 }

@@ -190,15 +190,11 @@ func (d *delivery) assign(assignment *groupv1.Assignment) {
 			d.ended, d.trouble = time.Now(), ""
 			d.entry.Rest()
 		}
-		if before != nil && !sameNeighbour(before.GetParent(), assignment.GetParent()) {
+		if before != nil && !link.SameNeighbour(before.GetParent(), assignment.GetParent()) {
 			d.lost = ""
 			d.inlet.end()
 		}
 	})
-}
-
-func sameNeighbour(a, b *groupv1.Neighbour) bool {
-	return a.GetName() == b.GetName() && a.GetRole() == b.GetRole() && slices.Equal(a.GetAddresses(), b.GetAddresses())
 }
 
 // forgive lets a child that was given up, and that the tree no longer has here, come again if the

@@ -14,6 +14,7 @@ import (
 	"github.com/groupcast/groupcast/internal/datagram"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/link"
 	wiredatagram "github.com/groupcast/groupcast/internal/wire/datagram"
 )
 
@@ -91,7 +92,7 @@ func (f *flow) assign(assignment *groupv1.Assignment) {
 	}
 	before := f.assignment
 	f.assignment = assignment
-	if !sameNeighbour(before.GetParent(), assignment.GetParent()) {
+	if !link.SameNeighbour(before.GetParent(), assignment.GetParent()) {
 		f.lost = ""
 		f.inlet.end()
 	}

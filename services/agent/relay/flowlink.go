@@ -64,7 +64,7 @@ func endsOf(conn *link.Conn) (secret wiredatagram.Secret, remote netip.AddrPort,
 
 // run keeps a link to the parent, where that is dialled.
 func (f *flow) run() {
-	wait := firstPause
+	wait := link.FirstPause
 	for f.ctx.Err() == nil {
 		parent, changed := f.parent()
 		if len(parent.GetAddresses()) == 0 {
@@ -76,21 +76,21 @@ func (f *flow) run() {
 		}
 		begun := time.Now()
 		err := f.askParent(parent)
-		if now, _ := f.parent(); f.ctx.Err() != nil || !sameNeighbour(now, parent) {
-			wait = firstPause
+		if now, _ := f.parent(); f.ctx.Err() != nil || !link.SameNeighbour(now, parent) {
+			wait = link.FirstPause
 			continue
 		}
 		f.log.Info("the parent is lost", "parent", parent.GetName(), "error", err)
 		f.lose(parent.GetName())
-		if time.Since(begun) > longPause {
-			wait = firstPause
+		if time.Since(begun) > link.LongPause {
+			wait = link.FirstPause
 		}
 		select {
 		case <-changed:
 		case <-f.ctx.Done():
 		case <-time.After(wait):
 		}
-		wait = min(2*wait, longPause)
+		wait = min(2*wait, link.LongPause)
 	}
 }
 
@@ -121,7 +121,7 @@ func (f *flow) askParent(parent *groupv1.Neighbour) error {
 		return err
 	}
 	defer release()
-	if now, _ := f.parent(); !sameNeighbour(now, parent) {
+	if now, _ := f.parent(); !link.SameNeighbour(now, parent) {
 		return errMoved
 	}
 	f.mu.Lock()

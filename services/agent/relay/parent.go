@@ -13,19 +13,13 @@ import (
 	wire "github.com/groupcast/groupcast/internal/wire/relay"
 )
 
-// A parent that cannot be reached is dialled again after a pause that doubles.
-const (
-	firstPause = 50 * time.Millisecond
-	longPause  = time.Second
-)
-
 // earlyTime bounds both parts of connecting to a parent before any child has asked: the dialling, and then the waiting for a
 // child. Each holds one of the few places that there are for that, earlyMost.
 const earlyTime = time.Second
 
 // keepFed keeps a link to the parent while there is something to get from it.
 func (d *delivery) keepFed() {
-	wait := firstPause
+	wait := link.FirstPause
 	for d.ctx.Err() == nil {
 		parent, changed := d.dialledParent()
 		if parent == nil {
@@ -37,15 +31,15 @@ func (d *delivery) keepFed() {
 		}
 		if err := d.askParent(parent); err == nil {
 			d.hub.renewContact(parent)
-			wait = firstPause
+			wait = link.FirstPause
 			continue
 		}
 		// A new parent is asked at once; the old one, after a while.
 		timer := time.NewTimer(wait)
 		for again := false; !again; {
 			now, changed := d.dialledParent()
-			if !sameNeighbour(now, parent) {
-				wait = firstPause / 2
+			if !link.SameNeighbour(now, parent) {
+				wait = link.FirstPause / 2
 				break
 			}
 			select {
@@ -57,7 +51,7 @@ func (d *delivery) keepFed() {
 			}
 		}
 		timer.Stop()
-		wait = min(2*wait, longPause)
+		wait = min(2*wait, link.LongPause)
 	}
 }
 
@@ -91,7 +85,7 @@ func (d *delivery) askParent(parent *groupv1.Neighbour) error {
 	case now == nil:
 		d.hub.Contacts.Keep(contact)
 		return nil
-	case !sameNeighbour(now, parent):
+	case !link.SameNeighbour(now, parent):
 		d.hub.Contacts.Keep(contact)
 		return errMoved
 	}
