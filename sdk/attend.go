@@ -2,6 +2,7 @@ package sdk
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -324,19 +325,21 @@ func (s *Session) record(ctx context.Context, id string, end outcome) error {
 	return err
 }
 
-// isUnsure reports whether it is not known if a manager has done what it was asked.
-func isUnsure(err error) bool {
-	return slices.Contains([]Code{Unavailable, TimedOut, Interrupted}, CodeOf(err))
+// mayPass reports whether a manager may yet take what it is told again: it is not known if one has, or what kept it from that
+// passes. Of receipts and seals no limit lasts: a store has no room for a while, or too much comes at once.
+func mayPass(err error) bool {
+	var reported *Error
+	if errors.As(err, &reported) && reported.Reason == "CONTENTION" {
+		return true
+	}
+	return slices.Contains([]Code{Unavailable, TimedOut, Interrupted, NoRoom}, CodeOf(err))
 }
 
 // insist does what a manager has to be told until one takes it, refuses it, ctx is done, or the client is closed.
 func (c *Client) insist(ctx context.Context, do func() error) error {
 	for {
 		err := do()
-		if c.uplink.Closed() {
-			return err
-		}
-		if !isUnsure(err) {
+		if c.uplink.Closed() || !mayPass(err) {
 			return err
 		}
 		select {
