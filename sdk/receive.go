@@ -117,6 +117,10 @@ func (s *Session) Receive(ctx context.Context, options ReceiveOptions) iter.Seq2
 				return
 			}
 		}
+		if ctx.Err() != nil {
+			yield(Arrived{}, s.whyDone(ctx))
+			return
+		}
 		if options.AtOnce = max(options.AtOnce, 0); options.Once {
 			options.AtOnce = 1
 		}

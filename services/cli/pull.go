@@ -104,7 +104,7 @@ allow it ('groupcast group update GROUP --members-relay').`,
 	return command
 }
 
-func (a *app) pull(ctx context.Context, client *sdk.Client, p *pull) error {
+func (a *app) pull(ctx context.Context, client *sdk.Client, p *pull) (err error) {
 	if p.into != "" {
 		if err := os.MkdirAll(p.into, 0o755); err != nil {
 			return usageError{err}
@@ -149,28 +149,58 @@ func (a *app) pull(ctx context.Context, client *sdk.Client, p *pull) error {
 			p.underWay.unfinished(a.stderr, p)
 		}
 	}()
+	defer func() {
+		if over, outcome := a.takeUnseen(ctx, client, session, options, p); over && p.once {
+			err = outcome
+		}
+	}()
 	for arrived, err := range session.Receive(receiving, options) {
 		switch lost := new(lostOnce); {
-		case ctx.Err() != nil:
+		case err != nil && ctx.Err() != nil:
 			return errInterrupted
 		case err != nil && errors.As(context.Cause(receiving), &lost):
 			return lost.err
 		case err != nil:
 			return err
 		}
-		p.underWay.ends(arrived.ID)
-		p.output.forget(arrived.ID)
-		if err := a.arrived(p, arrived); err != nil || p.once && p.takes(arrived.Incoming) || p.output.unread.Load() {
-			if p.once {
-				err = errors.Join(err, p.commands.end())
-			}
-			if p.relay.on {
-				a.relayOn(ctx, client, arrived.Incoming)
-			}
-			return errors.Join(err, arrived.Err)
+		if over, outcome := a.take(ctx, client, p, arrived); over {
+			return outcome
 		}
 	}
 	return errInterrupted
+}
+
+// take says what has arrived, also to who was interrupted meanwhile: the managers have its receipt, so that it does not come
+// again. It reports whether nothing else is to be received, and how that ended.
+func (a *app) take(ctx context.Context, client *sdk.Client, p *pull, one sdk.Arrived) (over bool, outcome error) {
+	p.underWay.ends(one.ID)
+	p.output.forget(one.ID)
+	err := a.arrived(p, one)
+	if err == nil && !(p.once && p.takes(one.Incoming)) && !p.output.unread.Load() {
+		return false, nil
+	}
+	if p.once {
+		err = errors.Join(err, p.commands.end())
+	}
+	if p.relay.on {
+		a.relayOn(ctx, client, one.Incoming)
+	}
+	return true, errors.Join(err, one.Err)
+}
+
+// takeUnseen takes what had arrived as receiving ended, and was not seen.
+func (a *app) takeUnseen(ctx context.Context, client *sdk.Client, session *sdk.Session, options sdk.ReceiveOptions, p *pull) (over bool, outcome error) {
+	ended, end := context.WithCancel(ctx)
+	end() // nothing more is to come
+	for one, err := range session.Receive(ended, options) {
+		if err != nil {
+			break
+		}
+		if last, how := a.take(ctx, client, p, one); last {
+			over, outcome = true, how
+		}
+	}
+	return over, outcome
 }
 
 // sayReplaced says that a member of this name is joined already: of two sessions of one name the later one ends the other, which
@@ -224,7 +254,7 @@ func (a *app) refuseKept(p *pull) {
 }
 
 // arrived says what has arrived, and has the command run for it.
-func (a *app) arrived(p *pull, one sdk.Arrived) error {
+func (a *app) arrived(p *pull, one sdk.Arrived) (err error) {
 	if one.Late && !p.takes(one.Incoming) {
 		a.refuseKept(p)
 		return nil
@@ -249,11 +279,11 @@ func (a *app) arrived(p *pull, one sdk.Arrived) error {
 	}
 	if p.stdout { // that is for streams
 		fmt.Fprintf(a.stderr, "%s  %s\n", time.Now().Format(time.TimeOnly), line)
-	} else if err := a.event(event, line); err != nil {
-		return err
+	} else {
+		err = a.event(event, line)
 	}
 	if p.exec != "" && one.Err == nil {
-		p.commands.add(one)
+		p.commands.add(one) // also where nobody can read that it has arrived
 	}
-	return nil
+	return err
 }
