@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -163,6 +164,17 @@ type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
+// unusable is what is wrong with a file or a directory that was named. What this machine says of it may pass, as that a disk is
+// full, or not mounted yet: it is called wrongly only where there can be nothing of that name. systemd begins anew but then.
+func unusable(err error) error {
+	var number syscall.Errno
+	wrong := []syscall.Errno{syscall.ENOENT, syscall.ENOTDIR, syscall.EISDIR, syscall.ENAMETOOLONG, syscall.ELOOP, syscall.EINVAL}
+	if errors.As(err, &number) && !slices.Contains(wrong, number) {
+		return sdk.Because(sdk.Failed, err)
+	}
+	return usageError{err}
+}
+
 var (
 	errInterrupted     = errors.New("interrupted")
 	errPartial         = errors.New("not everybody has it")
@@ -296,7 +308,7 @@ func (a *app) client(ctx context.Context) (*sdk.Client, error) {
 	}
 	client, err := sdk.Dial(config, options...)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, unusable(err)
 	}
 	a.expect(config, file)
 	return client, nil
@@ -359,7 +371,7 @@ func (a *app) readConfig(ctx context.Context) (config sdk.Config, file string, e
 		return sdk.Config{}, "", err
 	}
 	if config, err = sdk.ReadConfig(file); err != nil {
-		return sdk.Config{}, "", usageError{err}
+		return sdk.Config{}, "", unusable(err)
 	}
 	entering, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()

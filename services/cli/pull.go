@@ -107,10 +107,10 @@ allow it ('groupcast group update GROUP --members-relay').`,
 func (a *app) pull(ctx context.Context, client *sdk.Client, p *pull) (err error) {
 	if p.into != "" {
 		if err := os.MkdirAll(p.into, 0o755); err != nil {
-			return usageError{err}
+			return unusable(err)
 		}
 		if err := unix.Faccessat(unix.AT_FDCWD, p.into, unix.W_OK|unix.X_OK, unix.AT_EACCESS); err != nil {
-			return usageError{fmt.Errorf("nothing can be put into %s: %w", p.into, err)}
+			return unusable(fmt.Errorf("nothing can be put into %s: %w", p.into, err))
 		}
 	}
 	if err := nameReceiver(client, &p.join); err != nil {
@@ -176,7 +176,7 @@ func (a *app) take(ctx context.Context, client *sdk.Client, p *pull, one sdk.Arr
 	p.underWay.ends(one.ID)
 	p.output.forget(one.ID)
 	err := a.arrived(p, one)
-	if err == nil && !(p.once && p.takes(one.Incoming)) && !p.output.unread.Load() {
+	if over = err != nil || p.once && p.takes(one.Incoming) || p.output.unread.Load(); !over {
 		return false, nil
 	}
 	if p.once {
