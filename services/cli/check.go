@@ -63,6 +63,7 @@ configuration, and must reach the agents' data ports.`,
 			if c.agents < 1 {
 				return usageError{fmt.Errorf("--agents %d: a check needs one at least", c.agents)}
 			}
+			outlastReaders()
 			return a.stay(command, func(ctx context.Context, client *sdk.Client) error {
 				ctx, cancel := context.WithTimeout(ctx, c.wait)
 				defer cancel()

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -270,11 +271,9 @@ func (a *app) conclude(ctx context.Context, client *sdk.Client, d sdk.Delivery, 
 	if a.output == "table" || a.output == "wide" {
 		fmt.Fprintln(a.stderr, summary(d))
 	}
-	if err := a.printDelivery(d); err != nil {
-		return err
-	}
+	err := a.printDelivery(d)
 	a.sayWhy(d)
-	return outcomeOf(d)
+	return errors.Join(err, outcomeOf(d))
 }
 
 // settled returns a delivery that has ended as it is when all agents have told what they did, which is a moment later.

@@ -6,8 +6,10 @@ import (
 	"io"
 	"maps"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 	"text/tabwriter"
 	"time"
 	"unicode/utf8"
@@ -26,6 +28,10 @@ func (a *app) checkOutput() error {
 	}
 	return nil
 }
+
+// outlastReaders has a command end in order, or go on, when nobody reads its output any more: writes fail then, where Go would end
+// the process, with what it has begun.
+func outlastReaders() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 
 // column is a column of a table.
 type column[R any] struct {

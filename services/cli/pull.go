@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -128,8 +126,7 @@ func (a *app) pull(ctx context.Context, client *sdk.Client, p *pull) (err error)
 		return err
 	}
 	defer stop()
-	// Who reads standard output may go before the member does: writes fail then, and it leaves its group.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	outlastReaders() // it leaves its group
 	receiving, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	defer a.sayLost(ctx, client, p, end)()

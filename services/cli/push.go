@@ -82,6 +82,7 @@ does: end tail -f by its process id; an interrupt cancels the delivery.`,
 		if err := p.check(command.Flags(), args[0]); err != nil {
 			return usageError{err}
 		}
+		outlastReaders()
 		return a.stay(command, func(ctx context.Context, client *sdk.Client) error {
 			return a.push(ctx, client, p, args[0])
 		})

@@ -62,6 +62,7 @@ has begun, and 'groupcast replication watch' shows how it goes on.`,
 		if err := r.parse(args[0]); err != nil {
 			return err
 		}
+		outlastReaders()
 		return a.stay(command, func(ctx context.Context, client *sdk.Client) error { return a.replicate(ctx, client, r) })
 	}
 	return command

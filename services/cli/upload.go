@@ -67,6 +67,7 @@ after --timeout.`,
 			return usageError{err}
 		}
 		u.guessed = isGuessed(command)
+		outlastReaders()
 		return u.inTime(command.Context(), func(ctx context.Context) error {
 			client, err := a.awaitGatherer(ctx, u)
 			if err != nil {
@@ -172,7 +173,7 @@ func (a *app) upload(ctx context.Context, client *gather.Client, u *upload, what
 	if u.guessed {
 		shown.guess = &guess{patience: a.timeout}
 	}
-	return shown.guess.why(a.uploadAny(ctx, client, u, shown, what))
+	return cmp.Or(shown.guess.why(a.uploadAny(ctx, client, u, shown, what)), shown.unwritten)
 }
 
 // uploadAny uploads what there is.
@@ -327,9 +328,17 @@ func (u *until) Read(p []byte) (int, error) {
 	case one := <-done:
 		return copy(p, buffer[:one.n]), one.err
 	case <-u.ctx.Done():
+	}
+	select { // its source may just have given it something
+	case one := <-done:
+		return copy(p, buffer[:one.n]), one.err
+	case <-time.After(lastRead):
 		return 0, io.EOF
 	}
 }
+
+// lastRead is how long a read may take to say what it has, when it is interrupted.
+const lastRead = 100 * time.Millisecond
 
 // interrupted tells an interruption from a failure.
 func interrupted(ctx context.Context, err error) error {
@@ -346,7 +355,8 @@ func (a *app) uploaded(shown *uploading, one gather.Uploaded) {
 	if one.There {
 		how = ", was there already"
 	}
-	_ = a.event(one, fmt.Sprintf("%s  %s%s", printable.Text(one.Path), bytesize.Short(one.Bytes), how)) // nobody reads what cannot be written
+	err := a.event(one, fmt.Sprintf("%s  %s%s", printable.Text(one.Path), bytesize.Short(one.Bytes), how))
+	shown.unwritten = cmp.Or(shown.unwritten, err) // the rest is uploaded all the same
 }
 
 // uploading shows how an upload goes on.
@@ -361,6 +371,8 @@ type uploading struct {
 	isKnown bool   // the rate
 	reason  string // why nothing is sent, as told last
 	line    string // that was told last
+
+	unwritten error // why it could not be written what was uploaded
 }
 
 // newUploading takes for granted that an upload begins with connecting: that is not told at once.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -218,4 +219,25 @@ func TestOthersAreWaitedFor(t *testing.T) {
 			}
 		}
 	})
+}
+
+// ending is a source that is interrupted as it gives something.
+type ending struct{ interrupt func() }
+
+func (e ending) Read(p []byte) (int, error) {
+	e.interrupt()
+	return copy(p, "read"), nil
+}
+
+// What a source has given up is uploaded, though the upload is interrupted in the same moment: it could not be read again.
+func TestInterruptedReadLosesNothing(t *testing.T) {
+	for range 100 { // which of the two is seen first is left to chance
+		synctest.Test(t, func(t *testing.T) {
+			ctx, interrupt := context.WithCancel(t.Context())
+			read, err := io.ReadAll(&until{ctx, ending{interrupt}})
+			if string(read) != "read" || err != nil {
+				t.Errorf("read %q, %v", read, err)
+			}
+		})
+	}
 }
