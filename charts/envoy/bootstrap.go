@@ -55,7 +55,8 @@ func Defaults() Options {
 	}
 }
 
-// maxConnections is how many connections Envoy takes at once.
+// maxConnections is how many connections Envoy takes at once, probes and Prometheus not counted: who has used them up would else
+// have the probes fail, and all sessions through it end with its container.
 const maxConnections = 10000
 
 // Bootstrap draws the configuration.
@@ -63,7 +64,7 @@ func Bootstrap(o Options) *bootstrapv3.Bootstrap {
 	return &bootstrapv3.Bootstrap{
 		Node: &corev3.Node{Id: "groupcast", Cluster: "groupcast"},
 		Admin: &bootstrapv3.Admin{
-			Address: address("127.0.0.1", o.Admin),
+			Address: address("127.0.0.1", o.Admin), IgnoreGlobalConnLimit: true,
 		},
 		StaticResources: &bootstrapv3.Bootstrap_StaticResources{
 			Listeners: []*listenerv3.Listener{o.passthrough(), o.http(), o.status(), o.gathering()},

@@ -200,7 +200,7 @@ func (o Options) status() *listenerv3.Listener {
 			Action: &routev3.Route_Route{Route: &routev3.RouteAction{ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: adminCluster}}},
 		}
 	}
-	return o.listener("status", o.Status, "envoy.filters.network.http_connection_manager", &hcmv3.HttpConnectionManager{
+	l := o.listener("status", o.Status, "envoy.filters.network.http_connection_manager", &hcmv3.HttpConnectionManager{
 		StatPrefix:  "status",
 		HttpFilters: []*hcmv3.HttpFilter{filter("envoy.filters.http.router", &routerv3.Router{})},
 		RouteSpecifier: &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: &routev3.RouteConfiguration{
@@ -210,6 +210,8 @@ func (o Options) status() *listenerv3.Listener {
 			}},
 		}},
 	})
+	l.IgnoreGlobalConnLimit = true
+	return l
 }
 
 func jsonLog(fields map[string]string) []*accesslogv3.AccessLog {

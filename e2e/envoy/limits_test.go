@@ -3,9 +3,11 @@ package envoy_test
 import (
 	"crypto/tls"
 	"encoding/pem"
+	"errors"
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"testing"
 	"time"
 
@@ -128,6 +130,42 @@ func (s *site) testAdmin(t *testing.T) {
 		answer.Body.Close()
 		if answer.StatusCode != want {
 			t.Errorf("%s: %s, want %d", path, answer.Status, want)
+		}
+	}
+}
+
+// Whoever holds all connections that Envoy takes keeps nobody from seeing that it is well: a probe that failed would end them all.
+func (s *site) testCrowd(t *testing.T) {
+	const all = 5
+	p := s.front(t, settings{burst: plenty, perSecond: plenty, connections: all})
+	held := make([]net.Conn, all)
+	for i := range held {
+		var err error
+		if held[i], err = net.Dial("tcp", p.at("7480")); err != nil {
+			t.Fatal(err)
+		}
+		defer held[i].Close()
+	}
+	eventually(t, "there is no room for another", func() bool {
+		one, err := net.Dial("tcp", p.at("7483"))
+		if err != nil {
+			return true
+		}
+		defer one.Close()
+		one.SetReadDeadline(time.Now().Add(time.Second))
+		_, err = one.Read(make([]byte, 1))
+		return err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
+	})
+	for _, page := range []string{"http://" + p.at("7482") + "/ready", "http://" + p.at("7482") + "/stats/prometheus", "http://" + p.admin + "/ready"} {
+		client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
+		answer, err := client.Get(page)
+		if err != nil {
+			t.Errorf("%s: %v", page, err)
+			continue
+		}
+		answer.Body.Close()
+		if answer.StatusCode != http.StatusOK {
+			t.Errorf("%s: %s", page, answer.Status)
 		}
 	}
 }

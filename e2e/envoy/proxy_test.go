@@ -43,6 +43,7 @@ type settings struct {
 	gatherer         string
 	burst, perSecond int
 	atOnce           int // how many calls; 0 is what the chart says
+	connections      int // so is this
 }
 
 // plenty is a rate that no test comes near.
@@ -193,6 +194,9 @@ func adjusted(t testing.TB, text []byte, s settings) []byte {
 		delete(object, "ipv4_compat")
 		if _, limits := object["max_requests"]; limits && s.atOnce > 0 {
 			object["max_requests"] = s.atOnce
+		}
+		if _, limits := object["max_active_downstream_connections"]; limits && s.connections > 0 {
+			object["max_active_downstream_connections"] = s.connections
 		}
 		named, err := json.Marshal(object["lb_endpoints"])
 		if err != nil || !strings.Contains(string(named), "managers.invalid") {
