@@ -112,6 +112,10 @@ func (o Options) connections() *hcmv3.HttpConnectionManager {
 // transcoder makes gRPC of JSON.
 const transcoder = "envoy.filters.http.grpc_json_transcoder"
 
+// longestJSON is how long an answer in JSON may be, in bytes: the managers' longest in gRPC has 4 MiB, and is some times that with
+// the names of its fields. Without it, that is what one connection buffers.
+const longestJSON = 16 << 20
+
 func filter(name string, config proto.Message) *hcmv3.HttpFilter {
 	return &hcmv3.HttpFilter{Name: name, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: packed(config)}}
 }
@@ -133,6 +137,7 @@ func (o Options) filters() []*hcmv3.HttpFilter {
 			ConvertGrpcStatus:         true,
 			MatchIncomingRequestRoute: false,
 			PrintOptions:              &transcoderv3.GrpcJsonTranscoder_PrintOptions{StreamNewlineDelimited: true},
+			MaxResponseBodySize:       number(longestJSON),
 			RequestValidationOptions: &transcoderv3.GrpcJsonTranscoder_RequestValidationOptions{
 				RejectUnknownMethod: true, RejectUnknownQueryParameters: true,
 			},

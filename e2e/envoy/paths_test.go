@@ -2,6 +2,7 @@ package envoy_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"regexp"
@@ -18,6 +19,7 @@ import (
 	gatherv1 "github.com/groupcast/groupcast/internal/gen/groupcast/gather/v1"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
+	"github.com/groupcast/groupcast/sdk"
 )
 
 // document is where the API is published as HTTP.
@@ -148,6 +150,34 @@ func (s *site) testPaths(t *testing.T) {
 	} {
 		if code, said := c.call(t, http.MethodGet, path, "", nil); code != want {
 			t.Errorf("%s: %d %s, want %d", path, code, said, want)
+		}
+	}
+}
+
+// What the managers answer can be as long in JSON as in gRPC: a page of members that have said as much of themselves as they may.
+func (s *site) testLong(t *testing.T) {
+	client := s.Client(t)
+	if _, err := client.CreateGroup(t.Context(), "long", sdk.Policy{}); err != nil {
+		t.Fatal(err)
+	}
+	labels := make(map[string]string)
+	for i := range 64 {
+		labels[fmt.Sprintf("%0253d", i)] = strings.Repeat("\x01", 253) // six bytes each in JSON
+	}
+	for i := range 40 {
+		if _, err := client.Join(t.Context(), sdk.Join{Group: "long", Name: fmt.Sprintf("m-%d", i), Labels: labels}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const longest = 3 << 20 // three quarters of what a page has are values
+	c := s.caller(t, s.proxy, certificate(t, s.ca, operator))
+	for _, path := range []string{"/v1/groups/long/members?page_size=1000", "/groupcast.group.v1.SessionService/ListMembers"} {
+		method, body := http.MethodGet, ""
+		if !strings.HasPrefix(path, "/v1") {
+			method, body = http.MethodPost, `{"group": "long", "page_size": 1000}`
+		}
+		if code, said := c.call(t, method, path, body, nil); code != http.StatusOK || len(said) < longest {
+			t.Errorf("%s: %d %.200s… of %d bytes, want %d at least", path, code, said, len(said), longest)
 		}
 	}
 }
