@@ -120,6 +120,53 @@ func TestPodSecurity(t *testing.T) {
 	}
 }
 
+// A pod has the time that it is told to wait for work in progress, and some more: it would be killed in the middle.
+func TestGraceFollowsStopWait(t *testing.T) {
+	for _, tt := range []struct {
+		value, config string
+		wait          int64 // seconds
+	}{
+		{value: "10s", wait: 10},
+		{value: "5m", wait: 300},
+		{value: "1500ms", wait: 2},
+		{value: "0s", wait: 0},
+		{value: "10s", config: "2m", wait: 120},
+		{value: "10s", config: "1h1m1.5s", wait: 3662},
+	} {
+		values := make(map[string]any)
+		margins := map[string]int64{"manager": 50, "agent": 35, "gatherer": 35, "replicator": 35}
+		for part := range margins {
+			of := map[string]any{"stopWait": tt.value}
+			if tt.config != "" {
+				of["config"] = map[string]any{"stopWait": tt.config}
+			}
+			if part != "manager" {
+				of["enabled"] = true
+			}
+			values[part] = of
+		}
+		objects, _, _, err := Render(t.Context(), "release", "default", values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := 0
+		for _, o := range objects {
+			labels, spec := pod(t, o)
+			margin, isOurs := margins[labels["app.kubernetes.io/component"]]
+			if spec == nil || !isOurs || o.Kind.Kind == "Pod" {
+				continue
+			}
+			seen++
+			if got := *spec.TerminationGracePeriodSeconds; got != tt.wait+margin {
+				t.Errorf("%+v: %s has %d s to stop, want %d", tt, o.Name, got, tt.wait+margin)
+			}
+		}
+		if seen != len(margins) {
+			t.Errorf("%d pods were seen, want %d", seen, len(margins))
+		}
+	}
+}
+
 func level(evaluator policy.Evaluator, spec *corev1.PodSpec) api.Level {
 	for _, level := range []api.Level{api.LevelRestricted, api.LevelBaseline} {
 		allowed := true

@@ -120,6 +120,16 @@ groupcast/{{ include "groupcast.namespace" . }}/{{ include "groupcast.fullname" 
 {{- end -}}
 {{- end -}}
 
+{{/* 1m30s in seconds, rounded up. */}}
+{{- define "groupcast.seconds" -}}
+{{- $seconds := 0.0 -}}
+{{- range regexFindAll "[0-9.]+[a-zµ]+" . -1 -}}
+{{- $scale := get (dict "h" 3600 "m" 60 "s" 1 "ms" 0.001) (regexFind "[a-zµ]+$" .) | default 0 -}}
+{{- $seconds = addf $seconds (mulf (regexFind "^[0-9.]+" . | float64) $scale) -}}
+{{- end -}}
+{{- $seconds | ceil | int -}}
+{{- end -}}
+
 {{/* What a map of values holds, but for the keys that --set KEY=null has taken out of it. */}}
 {{- define "groupcast.given" -}}
 {{- $given := dict -}}
@@ -232,7 +242,8 @@ automountServiceAccountToken: false
 hostNetwork: true
 dnsPolicy: ClusterFirstWithHostNet
 {{- end }}
-terminationGracePeriodSeconds: 45
+{{- $config := include (printf "groupcast.%s.config" (index . 1)) $root | fromYaml }}
+terminationGracePeriodSeconds: {{ include "groupcast.seconds" $config.stopWait | int | add 35 }} # what follows the wait takes some, too
 {{- include "groupcast.pullSecrets" $root }}
 {{- include "groupcast.scheduling" (index . 2) }}
 securityContext:

@@ -15,7 +15,7 @@ metadata:
 spec:
   serviceAccountName: {{ include "groupcast.fullname" . }}-manager
   automountServiceAccountToken: true
-  terminationGracePeriodSeconds: 60
+  terminationGracePeriodSeconds: {{ include "groupcast.seconds" (include "groupcast.manager.config" . | fromYaml).stopWait | int | add 50 }} # its store closes after the wait
   {{- include "groupcast.pullSecrets" . | nindent 2 }}
   {{- with .Values.manager.priorityClassName }}
   priorityClassName: {{ . }}
