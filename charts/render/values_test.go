@@ -69,7 +69,7 @@ func TestBadValuesAreRefused(t *testing.T) {
 		`{"replicator": {"updateStrategy": {"maxUnavailable": "0%"}}}`:                        "/replicator/updateStrategy/maxUnavailable",
 		`{"gatherer": {"storage": {"reserve": "20Gi"}}}`:                                      "gatherer.storage.reserve 20Gi leaves nothing of gatherer.storage.size 20Gi",
 		`{"gatherer": {"storage": {"size": "200Mi"}}}`:                                        "gatherer.storage.reserve 256Mi leaves nothing",
-		`{"agent": {"cache": {"medium": "Memory"}}}`:                                          "agent.cache.size 4Gi in memory is not less than",
+		`{"agent": {"cache": {"medium": "Memory"}}}`:                                          "agent.cache.size 4Gi in memory leaves the agents less than 64Mi of their limit",
 		`{"envoy": {"service": {"port": 7481}}}`:                                              "envoy.service.port and envoy.service.httpPort are the same",
 		`{"envoy": {"hostnames": ["a_b"]}}`:                                                   "/envoy/hostnames/0",
 	} {
@@ -261,4 +261,54 @@ func TestNullTakesAKeyOut(t *testing.T) {
 	if strings.Contains(manifest, "nodeSelector") || strings.Contains(notes, "with these labels alone") {
 		t.Error("pods are bound to nodes without any label")
 	}
+}
+
+// A cache in memory counts against the limit of the container, however that is written: the Go runtime keeps within the rest, which is
+// enough for a process.
+func TestCacheInMemoryLeavesRoom(t *testing.T) {
+	for _, tt := range []struct {
+		size  string
+		limit any
+		want  string
+	}{
+		{"1Gi", "2Gi", "1073741824"},
+		{"448Mi", "0.5Gi", "67108864"},
+		{"400Mi", "1G", "580569600"},
+		{"400Mi", "512M", "92569600"},
+		{"400Mi", "1e9", "580569600"},
+		{"400Mi", "1000000000", "580569600"},
+		{"400Mi", 1000000000.0, "580569600"},
+		{"449Mi", "512Mi", ""},
+		{"500Mi", "512Mi", ""},
+		{"500Mi", "512M", ""},
+		{"1Gi", "1G", ""},
+		{"1Gi", "0.5Gi", ""},
+	} {
+		values := map[string]any{"agent": map[string]any{
+			"cache":     map[string]any{"size": tt.size, "medium": "Memory"},
+			"resources": map[string]any{"limits": map[string]any{"memory": tt.limit}},
+		}}
+		objects, _, _, err := Render(t.Context(), "release", "default", values)
+		if (err != nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), "leaves the agents less than 64Mi") {
+			t.Errorf("%s of %v: %v", tt.size, tt.limit, err)
+		}
+		if got := goMemory(t, objects); got != tt.want {
+			t.Errorf("%s of %v: the Go runtime keeps within %q, want %q", tt.size, tt.limit, got, tt.want)
+		}
+	}
+}
+
+// goMemory returns what the agents' Go runtime is told to keep within, as a number of bytes.
+func goMemory(t *testing.T, objects []Object) string {
+	t.Helper()
+	for _, o := range objects {
+		if _, spec := pod(t, o); o.Kind.Kind == "DaemonSet" && strings.HasSuffix(o.Name, "-agent") {
+			for _, variable := range spec.Containers[0].Env {
+				if variable.Name == "GOMEMLIMIT" {
+					return variable.Value
+				}
+			}
+		}
+	}
+	return ""
 }

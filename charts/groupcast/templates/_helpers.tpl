@@ -99,6 +99,23 @@ capabilities:
 {{- end }}
 {{- end -}}
 
+{{/* What an agent's process may use of its container's memory, in bytes: what a cache in memory leaves it. Without a limit nothing. */}}
+{{- define "groupcast.besideCache" -}}
+{{- with ((.resources).limits).memory -}}
+{{- sub (include "groupcast.bytes" (toString .) | int64) (include "groupcast.bytes" $.cache.size | int64) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "groupcast.agent.memoryLimit" -}}
+{{- $left := include "groupcast.besideCache" . -}}
+{{- if and $left (eq .cache.medium "Memory") }}
+- name: GOMEMLIMIT
+  value: {{ $left | quote }}
+{{- else }}
+{{- include "groupcast.memoryLimit" . }}
+{{- end }}
+{{- end -}}
+
 {{/* Where clients find the managers: their Service. */}}
 {{- define "groupcast.managerHost" -}}
 {{ include "groupcast.fullname" . }}-manager.{{ include "groupcast.namespace" . }}.svc
@@ -118,6 +135,12 @@ groupcast/{{ include "groupcast.namespace" . }}/{{ include "groupcast.fullname" 
 {{- else -}}
 {{- trimSuffix "Mi" . | int -}}
 {{- end -}}
+{{- end -}}
+
+{{/* A quantity of Kubernetes in bytes: 1G, 512Mi, 0.5Gi or 1e9. */}}
+{{- define "groupcast.bytes" -}}
+{{- $scales := dict "m" 0.001 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "P" 1e15 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 "Pi" 1125899906842624 -}}
+{{- mulf (regexFind "^[0-9.]+([eE][+]?[0-9]+)?" . | float64) (get $scales (regexFind "[a-zA-Z]+$" .) | default 1) | int64 -}}
 {{- end -}}
 
 {{/* 1m30s in seconds, rounded up. */}}
@@ -362,9 +385,9 @@ data:
 {{- if and .Values.gatherer.enabled (le (include "groupcast.mebibytes" .Values.gatherer.storage.size | int) (include "groupcast.mebibytes" .Values.gatherer.storage.reserve | int)) -}}
 {{- fail (printf "gatherer.storage.reserve %s leaves nothing of gatherer.storage.size %s for uploads" .Values.gatherer.storage.reserve .Values.gatherer.storage.size) -}}
 {{- end -}}
-{{- $limit := ((.Values.agent.resources).limits).memory | default "" | toString -}}
-{{- if and .Values.agent.enabled (eq .Values.agent.cache.medium "Memory") (regexMatch "^[0-9]+(Mi|Gi)$" $limit) (ge (include "groupcast.mebibytes" .Values.agent.cache.size | int) (include "groupcast.mebibytes" $limit | int)) -}}
-{{- fail (printf "agent.cache.size %s in memory is not less than the agents' limit of memory, agent.resources.limits.memory %s, which it counts against" .Values.agent.cache.size $limit) -}}
+{{- $left := include "groupcast.besideCache" .Values.agent -}}
+{{- if and .Values.agent.enabled (eq .Values.agent.cache.medium "Memory") $left (lt (int64 $left) (int64 67108864)) -}}
+{{- fail (printf "agent.cache.size %s in memory leaves the agents less than 64Mi of their limit of memory, agent.resources.limits.memory %v, which it counts against" .Values.agent.cache.size .Values.agent.resources.limits.memory) -}}
 {{- end -}}
 {{- $alerts := list -}}
 {{- range (.Files.Get "files/rules.yaml" | fromYaml).groups }}{{- range .rules }}{{- $alerts = append $alerts .alert -}}{{- end -}}{{- end -}}
