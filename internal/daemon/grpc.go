@@ -41,7 +41,7 @@ const (
 // GRPCConfig says where a gRPC server listens.
 type GRPCConfig struct {
 	Listen         string `json:"listen" usage:"address of the gRPC port"`
-	MaxConnections int    `json:"maxConnections" usage:"connections at once; more wait until one closes; one address can have a quarter of them"`
+	MaxConnections int    `json:"maxConnections" usage:"connections at once; more wait until one closes; one address can have a quarter of them, and of that a quarter without a certificate"`
 }
 
 // GRPC is a gRPC server with health and reflection.
@@ -63,7 +63,7 @@ func ListenGRPC(env Env, config GRPCConfig, security *tls.Config, unary []grpc.U
 	g := &GRPC{health: health.NewServer(), listener: netutil.LimitListener(newSourceListener(listener, config.MaxConnections/sourceShare), config.MaxConnections), log: env.Log}
 	g.draining, g.drain = context.WithCancel(context.Background())
 	g.Server = grpc.NewServer(
-		grpc.Creds(credentials.NewTLS(security)),
+		grpc.Creds(newAnonymous(credentials.NewTLS(security), config.MaxConnections/sourceShare/anonymousShare)),
 		grpc.MaxRecvMsgSize(MaxMessage), grpc.MaxSendMsgSize(MaxMessage),
 		grpc.MaxHeaderListSize(maxHeaderList), grpc.MaxConcurrentStreams(maxConcurrentStreams),
 		grpc.ConnectionTimeout(handshakeTimeout),

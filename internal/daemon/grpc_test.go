@@ -3,12 +3,15 @@ package daemon_test
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"io"
 	"log/slog"
 	"net"
 	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/net/http2"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -115,6 +118,31 @@ func TestConnectionsOverTheLimitWait(t *testing.T) {
 	}
 }
 
+// Who shows no certificate leaves room for those of its address that do: behind a proxy all have one.
+func TestRoomForThoseWhoProveThemselves(t *testing.T) {
+	s := serveMost(t, 32, new(bytes.Buffer), nil) // 8 from one address, 2 of them without a certificate
+	refused := 0
+	for range 7 {
+		connection, err := tls.Dial("tcp", s.address, &tls.Config{MinVersion: tls.VersionTLS13, NextProtos: []string{"h2"}, InsecureSkipVerify: true}) // #nosec G402 -- it is nobody's
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer connection.Close()
+		// A server of HTTP/2 speaks once it has heard the client's first frames.
+		if _, err := connection.Write([]byte(http2.ClientPreface + "\x00\x00\x00\x04\x00\x00\x00\x00\x00")); err != nil {
+			refused++
+		} else if _, err := io.ReadFull(connection, make([]byte, 9)); err != nil {
+			refused++
+		}
+	}
+	if refused != 5 {
+		t.Errorf("%d of 7 connections without a certificate were refused, want 5", refused)
+	}
+	if err := s.check(); err != nil {
+		t.Errorf("a call with a certificate: %v", err)
+	}
+}
+
 func TestGRPCPortInUse(t *testing.T) {
 	other, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -141,6 +169,12 @@ type served struct {
 // serve serves streams by their names below /test.Streams/. It ends with the test, or with stop.
 func serve(t *testing.T, log *bytes.Buffer, streams map[string]grpc.StreamHandler, unary ...grpc.UnaryServerInterceptor) *served {
 	t.Helper()
+	return serveMost(t, 1, log, streams, unary...)
+}
+
+// serveMost serves over so many connections at once.
+func serveMost(t *testing.T, most int, log *bytes.Buffer, streams map[string]grpc.StreamHandler, unary ...grpc.UnaryServerInterceptor) *served {
+	t.Helper()
 	ca, err := identity.NewCA(identity.DefaultTrustDomain, time.Now)
 	if err != nil {
 		t.Fatal(err)
@@ -150,7 +184,7 @@ func serve(t *testing.T, log *bytes.Buffer, streams map[string]grpc.StreamHandle
 		t.Fatal(err)
 	}
 	security := identity.TLS{TrustDomain: ca.TrustDomain, Source: own}
-	config := daemon.GRPCConfig{Listen: "127.0.0.1:0", MaxConnections: 1}
+	config := daemon.GRPCConfig{Listen: "127.0.0.1:0", MaxConnections: most}
 	port, err := daemon.ListenGRPC(daemon.Env{Log: slog.New(slog.NewTextHandler(log, nil))}, config, security.Server(), unary, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -10,35 +10,28 @@ import (
 // most: one in so many. Others always find room.
 const sourceShare = 4
 
-// sourceListener closes connections from a source that has as many as it may.
-type sourceListener struct {
-	net.Listener
+// sources counts what each source address has, of which it may have so many.
+type sources struct {
 	most int
 
 	mu   sync.Mutex
 	open map[netip.Addr]int
 }
 
-func newSourceListener(listener net.Listener, most int) *sourceListener {
-	return &sourceListener{Listener: listener, most: max(most, 1), open: make(map[netip.Addr]int)}
+func newSources(most int) *sources {
+	return &sources{most: max(most, 1), open: make(map[netip.Addr]int)}
 }
 
-// Accept returns the next connection whose source may have one more.
-func (s *sourceListener) Accept() (net.Conn, error) {
-	for {
-		connection, err := s.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		source, _ := netip.ParseAddrPort(connection.RemoteAddr().String())
-		if s.take(source.Addr()) {
-			return &sourceConn{connection, sync.OnceFunc(func() { s.release(source.Addr()) })}, nil
-		}
-		connection.Close()
+// hold returns the connection as one that gives its place back when it is closed; nil if its source has as many as it may.
+func (s *sources) hold(connection net.Conn) *sourceConn {
+	from, _ := netip.ParseAddrPort(connection.RemoteAddr().String())
+	if !s.take(from.Addr()) {
+		return nil
 	}
+	return &sourceConn{connection, sync.OnceFunc(func() { s.release(from.Addr()) })}
 }
 
-func (s *sourceListener) take(source netip.Addr) bool {
+func (s *sources) take(source netip.Addr) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.open[source] >= s.most {
@@ -48,7 +41,7 @@ func (s *sourceListener) take(source netip.Addr) bool {
 	return true
 }
 
-func (s *sourceListener) release(source netip.Addr) {
+func (s *sources) release(source netip.Addr) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.open[source]--; s.open[source] == 0 {
@@ -66,4 +59,28 @@ type sourceConn struct {
 func (c *sourceConn) Close() error {
 	defer c.release()
 	return c.Conn.Close()
+}
+
+// sourceListener closes connections from a source that has as many as it may.
+type sourceListener struct {
+	net.Listener
+	*sources
+}
+
+func newSourceListener(listener net.Listener, most int) *sourceListener {
+	return &sourceListener{listener, newSources(most)}
+}
+
+// Accept returns the next connection whose source may have one more.
+func (s *sourceListener) Accept() (net.Conn, error) {
+	for {
+		connection, err := s.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if held := s.hold(connection); held != nil {
+			return held, nil
+		}
+		connection.Close()
+	}
 }
