@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/testprocess"
 )
 
 // A service that is not let in says what it lacks.
@@ -201,7 +202,7 @@ func TestAwayIsToldInTime(t *testing.T) {
 // attempt; one that restarts is no news. Who was revoked says what to do.
 func TestLoneServiceSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var said bytes.Buffer
+		var said testprocess.Output // it is told beside the attempts
 		u := &Uplink{log: slog.New(slog.NewTextHandler(&said, nil)), transports: newTransports([]string{"10.0.0.5:7400"}), config: Config{CredentialsDir: "/var/lib/agent"}}
 		refused, err := status.New(codes.Unauthenticated, "it was revoked").WithDetails(&errdetails.ErrorInfo{Reason: "REVOKED"})
 		if err != nil {
