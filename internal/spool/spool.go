@@ -28,6 +28,7 @@ type Spool struct {
 
 	mu    sync.Mutex
 	files map[uint64]*os.File // by number; the n-th holds the bytes from n*segment on
+	first uint64              // segments before this one are gone
 }
 
 // New returns an empty spool in a directory. segment is how many bytes it gives back
@@ -93,9 +94,13 @@ func (s *Spool) At(offset uint64) (file *os.File, at, most uint64, err error) {
 func (s *Spool) Release(upTo uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if upTo/s.segment <= s.first {
+		return nil
+	}
+	s.first = upTo / s.segment
 	var failed error
 	for number := range s.files {
-		if number < upTo/s.segment {
+		if number < s.first {
 			failed = errors.Join(failed, s.drop(number))
 		}
 	}
@@ -112,6 +117,7 @@ func (s *Spool) drop(number uint64) error {
 func (s *Spool) Reset() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.first = 0
 	var failed error
 	for number := range s.files {
 		failed = errors.Join(failed, s.drop(number))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
 	"github.com/groupcast/groupcast/internal/bytesize"
@@ -54,7 +55,20 @@ on to others, so that a group needs no agents of its own. The group's policy has
 allow it ('groupcast group update GROUP --members-relay').`,
 		Example: "  groupcast pull --group models --into /srv/models\n  groupcast pull --group models --into /srv/models --relay\n  groupcast pull --group models --into . --once\n  groupcast pull --group watchers --stdout | grep ERROR",
 	}
-	flags := command.Flags()
+	p.flags(command.Flags())
+	if err := command.MarkFlagRequired("group"); err != nil {
+		panic("cli: " + err.Error())
+	}
+	command.RunE = func(command *cobra.Command, _ []string) error {
+		if err := p.check(command.Flags()); err != nil {
+			return usageError{err}
+		}
+		return a.keepPulling(command, p)
+	}
+	return command
+}
+
+func (p *pull) flags(flags *pflag.FlagSet) {
 	flags.StringVar(&p.join.Group, "group", "", "group to receive from")
 	flags.StringVar(&p.join.Name, "as", "", "name of the member (that of the identity, else one made up)")
 	flags.StringVar(&p.join.Node, "node", thisNode(), "machine that the member runs on: an agent there feeds it ("+nodeVariable+")")
@@ -65,51 +79,60 @@ allow it ('groupcast group update GROUP --members-relay').`,
 	flags.DurationVar(&p.fresh, "fresh", 0, "how old a datagram of a stream may be, as 200ms, where that is less than what its sender allows (what that allows)")
 	flags.StringVar(&p.exec, "exec", "", "command to run for each object that has arrived")
 	p.relay.flags(flags)
-	if err := command.MarkFlagRequired("group"); err != nil {
-		panic("cli: " + err.Error())
+}
+
+// check says what is wrong with what it was asked for.
+func (p *pull) check(flags *pflag.FlagSet) error {
+	if p.into == "" && !p.stdout {
+		return errors.New("name a directory with --into, or --stdout for streams")
 	}
-	command.RunE = func(command *cobra.Command, _ []string) error {
-		if p.into == "" && !p.stdout {
-			return usageError{errors.New("name a directory with --into, or --stdout for streams")}
-		}
-		if p.fresh < 0 {
-			return usageError{fmt.Errorf("--fresh is %v: want a time, as 200ms", p.fresh)}
-		}
-		if err := p.relay.check(command.Flags()); err != nil {
-			return usageError{err}
-		}
-		p.output = &streamsOut{to: a.stdout, written: make(map[string]uint64)}
-		p.commands.run = func(one sdk.Arrived) error {
-			err := execute(command.Context(), a.stderr, p.exec, one)
-			if err != nil && !p.once { // that is its outcome
-				fmt.Fprintln(a.stderr, err)
-			}
-			return err
-		}
-		return a.stay(command, func(ctx context.Context, client *sdk.Client) error {
-			defer func() { _ = p.commands.end() }() // each that failed was told
-			for {
-				err := a.pull(ctx, client, p)
-				var ended *sdk.SessionEnded
-				if !errors.As(err, &ended) || ended.State != "expired" {
-					return err
-				}
-				p.underWay.sessionEnds()
-				fmt.Fprintf(a.stderr, "%v; joining again%s\n", err, p.awaited())
-			}
-		})
+	if p.fresh < 0 {
+		return fmt.Errorf("--fresh is %v: want a time, as 200ms", p.fresh)
 	}
-	return command
+	return p.relay.check(flags)
+}
+
+// keepPulling pulls in one session after the other, where the managers did not hear of one for too long.
+func (a *app) keepPulling(command *cobra.Command, p *pull) error {
+	p.output = &streamsOut{to: a.stdout, written: make(map[string]uint64)}
+	p.commands.run = func(one sdk.Arrived) error {
+		err := execute(command.Context(), a.stderr, p.exec, one)
+		if err != nil && !p.once { // that is its outcome
+			fmt.Fprintln(a.stderr, err)
+		}
+		return err
+	}
+	return a.stay(command, func(ctx context.Context, client *sdk.Client) error {
+		defer func() { _ = p.commands.end() }() // each that failed was told
+		for {
+			err := a.pull(ctx, client, p)
+			var ended *sdk.SessionEnded
+			if !errors.As(err, &ended) || ended.State != "expired" {
+				return err
+			}
+			p.underWay.sessionEnds()
+			fmt.Fprintf(a.stderr, "%v; joining again%s\n", err, p.awaited())
+		}
+	})
+}
+
+// makeInto makes the directory that objects appear in.
+func (p *pull) makeInto() error {
+	if p.into == "" {
+		return nil
+	}
+	if err := os.MkdirAll(p.into, 0o755); err != nil {
+		return unusable(err)
+	}
+	if err := unix.Faccessat(unix.AT_FDCWD, p.into, unix.W_OK|unix.X_OK, unix.AT_EACCESS); err != nil {
+		return unusable(fmt.Errorf("nothing can be put into %s: %w", p.into, err))
+	}
+	return nil
 }
 
 func (a *app) pull(ctx context.Context, client *sdk.Client, p *pull) (err error) {
-	if p.into != "" {
-		if err := os.MkdirAll(p.into, 0o755); err != nil {
-			return unusable(err)
-		}
-		if err := unix.Faccessat(unix.AT_FDCWD, p.into, unix.W_OK|unix.X_OK, unix.AT_EACCESS); err != nil {
-			return unusable(fmt.Errorf("nothing can be put into %s: %w", p.into, err))
-		}
+	if err := p.makeInto(); err != nil {
+		return err
 	}
 	if err := nameReceiver(client, &p.join); err != nil {
 		return err
@@ -130,17 +153,7 @@ func (a *app) pull(ctx context.Context, client *sdk.Client, p *pull) (err error)
 	receiving, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	defer a.sayLost(ctx, client, p, end)()
-	options := sdk.ReceiveOptions{Into: p.into, Fresh: p.fresh, Begun: func(in sdk.Incoming) {
-		if !p.takes(in) { // it is refused, as is said then
-			return
-		}
-		p.underWay.begins(in)
-		fmt.Fprintf(a.stderr, "%s  receiving %s from %s\n", time.Now().Format(time.TimeOnly), printable.Text(in.Name), in.Sender)
-	}}
-	options.Once = p.once
-	if p.stdout {
-		options.Stream = p.output.open
-	}
+	options := a.receiveOptions(p)
 	defer func() {
 		if ctx.Err() != nil {
 			p.underWay.unfinished(a.stderr, p)
@@ -165,6 +178,20 @@ func (a *app) pull(ctx context.Context, client *sdk.Client, p *pull) (err error)
 		}
 	}
 	return errInterrupted
+}
+
+func (a *app) receiveOptions(p *pull) sdk.ReceiveOptions {
+	options := sdk.ReceiveOptions{Into: p.into, Fresh: p.fresh, Once: p.once, Begun: func(in sdk.Incoming) {
+		if !p.takes(in) { // it is refused, as is said then
+			return
+		}
+		p.underWay.begins(in)
+		fmt.Fprintf(a.stderr, "%s  receiving %s from %s\n", time.Now().Format(time.TimeOnly), printable.Text(in.Name), in.Sender)
+	}}
+	if p.stdout {
+		options.Stream = p.output.open
+	}
+	return options
 }
 
 // take says what has arrived, also to who was interrupted meanwhile: the managers have its receipt, so that it does not come
