@@ -46,12 +46,6 @@ func (u *Upload) Offset() uint64 {
 	return u.came
 }
 
-// Hold has the upload's link be taken by nobody else.
-func (u *Upload) Hold() (release func()) {
-	u.serving <- struct{}{}
-	return u.over
-}
-
 // Serve begins a link, and ends it.
 func (u *Upload) Serve(ctx context.Context, asked *link.Asked) error {
 	taking, _, err := u.begin(ctx, asked)
@@ -70,7 +64,7 @@ func (u *Upload) Fence()         { u.fence() }
 // Draw asks for more.
 func (u *Upload) Draw() { u.draw() }
 
-// Hold has the upload not be closed until release is called, as one whose disk is slow.
+// Hold has the upload be served and closed by nobody until release is called, as if its disk were slow.
 func (u *Upload) Hold() (release func()) {
 	u.serving <- struct{}{}
 	return u.over
