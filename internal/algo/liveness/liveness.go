@@ -53,6 +53,12 @@ func (t *Table[K]) Forget(key K) {
 	}
 }
 
+// Knows reports whether a peer was heard, and neither found silent nor forgotten since.
+func (t *Table[K]) Knows(key K) bool {
+	_, known := t.entries[key]
+	return known
+}
+
 // Silent returns the peers that were not heard for the patience, the most silent
 // first, and forgets them.
 func (t *Table[K]) Silent(now time.Time) []K {

@@ -82,11 +82,12 @@ func (c *agentControl) take(ctx context.Context, report *agentv1.Report) (answer
 	if err != nil {
 		return nil, false, err
 	}
-	if report.GetGoodbye() {
+	state := registry.Report(c.name, c.incarnation)
+	switch {
+	case report.GetGoodbye() && state != agentv1.AgentState_AGENT_STATE_FENCED: // who has fenced it does not stop
 		c.desk.Goodbye(c.name)
 		return c.answer(agentv1.AgentState_AGENT_STATE_OFFLINE), true, registry.Goodbye(ctx, c.name, c.incarnation)
-	}
-	if state := registry.Report(c.name, c.incarnation); state != agentv1.AgentState_AGENT_STATE_ONLINE {
+	case state != agentv1.AgentState_AGENT_STATE_ONLINE:
 		return c.answer(state), true, nil
 	}
 	c.desk.ReportAgent(c.name, report)

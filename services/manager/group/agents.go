@@ -54,6 +54,7 @@ func (r *Registry) Register(ctx context.Context, name string, asked *agentv1.Reg
 		default:
 			return ledger.Plan{}, fmt.Errorf("agent %q, incarnation %d: %w", name, is, ledger.ErrReplaced)
 		}
+		r.registered(name) // before it is written: who was found silent just now is left alone
 		return putAgent(&agentv1.Agent{
 			Name: name, Incarnation: incarnation, FormerIncarnation: former, Node: asked.GetNode(), Zone: asked.GetZone(), Addresses: asked.GetAddresses(),
 			Capacity: asked.GetCapacity(), Labels: asked.GetLabels(),
@@ -101,11 +102,8 @@ func (r *Registry) Report(name string, incarnation uint64) agentv1.AgentState {
 	return agentv1.AgentState_AGENT_STATE_ONLINE
 }
 
-// Goodbye forgets an agent that stops.
+// Goodbye forgets an agent that stops. Its name stays among those that are to be heard: another may have it by now.
 func (r *Registry) Goodbye(ctx context.Context, name string, incarnation uint64) error {
-	r.mu.Lock()
-	r.agents.Forget(name)
-	r.mu.Unlock()
 	return r.ledger.Write(ctx, ledger.Request{}, nil, func() (ledger.Plan, error) {
 		agent, known := r.view.Agent(name)
 		if !known || agent.GetIncarnation() != incarnation {
@@ -123,9 +121,13 @@ func (r *Registry) sweepAgents(ctx context.Context) {
 	silent, forgotten := r.agents.Silent(now), r.offline.Silent(now)
 	r.mu.Unlock()
 	for _, name := range silent {
-		if err := r.setOffline(ctx, name); err != nil {
+		isOffline, err := r.setOffline(ctx, name)
+		if err != nil {
 			r.log.Warn("a silent agent could not be marked offline; trying again", "agent", name, "error", err)
 			r.retry(r.agents, name)
+			continue
+		}
+		if !isOffline {
 			continue
 		}
 		r.log.Info("an agent is silent and counts as offline", "agent", name)
@@ -149,14 +151,23 @@ func (r *Registry) retry(table interface{ Heard(string, time.Time) }, name strin
 	table.Heard(name, time.Now())
 }
 
-func (r *Registry) setOffline(ctx context.Context, name string) error {
-	return r.ledger.Write(ctx, ledger.Request{}, nil, func() (ledger.Plan, error) {
+// setOffline marks an agent offline that was found silent. One that has said goodbye, or was heard since, is not.
+func (r *Registry) setOffline(ctx context.Context, name string) (isOffline bool, err error) {
+	err = r.ledger.Write(ctx, ledger.Request{}, nil, func() (ledger.Plan, error) {
 		agent, known := r.view.Agent(name)
-		if !known {
+		isOffline = known && !r.isHeard(name)
+		if !isOffline {
 			return ledger.Plan{}, nil
 		}
 		next := proto.CloneOf(agent.Agent)
 		next.State = agentv1.AgentState_AGENT_STATE_OFFLINE
 		return putAgent(next, agent.Changed)
 	})
+	return isOffline, err
+}
+
+func (r *Registry) isHeard(name string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.agents.Knows(name)
 }

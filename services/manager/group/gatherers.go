@@ -77,15 +77,17 @@ func (r *Registry) ReportGatherer(name string, incarnation uint64, report *gathe
 
 // ForgetGatherer forgets a gatherer that stops, or was silent for long.
 func (r *Registry) ForgetGatherer(ctx context.Context, name string, incarnation uint64) error {
+	var another bool
 	err := r.ledger.Write(ctx, ledger.Request{}, nil, func() (ledger.Plan, error) {
 		known, found := r.view.Gatherer(name)
-		if !found || known.GetIncarnation() != incarnation {
+		another = found && known.GetIncarnation() != incarnation
+		if !found || another {
 			return ledger.Plan{}, nil
 		}
 		key := view.GathererKey(name)
 		return ledger.Plan{Conditions: []store.Cond{store.Unchanged(key, known.Changed)}, Changes: []store.Op{store.Delete(key)}}, nil
 	})
-	if err == nil {
+	if err == nil && !another { // who has the name by now was heard
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		delete(r.gatherers, name)

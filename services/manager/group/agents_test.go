@@ -1,0 +1,123 @@
+package group
+
+import (
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
+	gatherv1 "github.com/groupcast/groupcast/internal/gen/groupcast/gather/v1"
+	"github.com/groupcast/groupcast/services/manager/ledger"
+	"github.com/groupcast/groupcast/services/manager/store"
+	"github.com/groupcast/groupcast/services/manager/view"
+)
+
+// leading returns the registry of a manager that leads, of which nothing runs by time.
+func leading(t *testing.T) *Registry {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	state, err := store.OpenEmbedded(t.TempDir(), log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(state.Close)
+	term, err := state.Campaign(t.Context(), store.Candidate{Name: "m1", Address: "m1:7400"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(term.Resign)
+	shown := view.New(state, log)
+	loaded := make(chan struct{})
+	var running sync.WaitGroup
+	t.Cleanup(running.Wait)
+	running.Go(func() {
+		if err := shown.Run(t.Context(), func() { close(loaded) }); err != nil {
+			t.Error(err)
+		}
+	})
+	<-loaded
+	return Lead(ledger.Open(term, state, shown), state, shown, nil, log)
+}
+
+func (r *Registry) mustRegister(t *testing.T, name string, incarnation uint64) uint64 {
+	t.Helper()
+	got, err := r.Register(t.Context(), name, &agentv1.Registration{Node: "n", Incarnation: incarnation})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// findSilent has an agent found silent: what follows from that is not done yet.
+func (r *Registry) findSilent(t *testing.T, name string) {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if silent := r.agents.Silent(time.Now().Add(time.Hour)); len(silent) != 1 || silent[0] != name {
+		t.Fatalf("%v are silent, want %s", silent, name)
+	}
+}
+
+// Between finding an agent silent and marking it offline, it can come back.
+func TestAgentThatComesBackStaysOnline(t *testing.T) {
+	t.Parallel()
+	for name, heard := range map[string]func(t *testing.T, r *Registry, incarnation uint64){
+		"registers as the same": func(t *testing.T, r *Registry, incarnation uint64) { r.mustRegister(t, "a1", incarnation) },
+		"registers anew":        func(t *testing.T, r *Registry, _ uint64) { r.mustRegister(t, "a1", 0) },
+		"reports": func(t *testing.T, r *Registry, incarnation uint64) {
+			if state := r.Report("a1", incarnation); state != agentv1.AgentState_AGENT_STATE_ONLINE {
+				t.Fatal(state)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := leading(t)
+			incarnation := r.mustRegister(t, "a1", 0)
+			r.agents.AskedWithin(0, time.Time{}) // no sweep runs here that could be late
+			r.findSilent(t, "a1")
+			heard(t, r, incarnation)
+			if isOffline, err := r.setOffline(t.Context(), "a1"); err != nil || isOffline {
+				t.Errorf("offline: %v (%v)", isOffline, err)
+			}
+			if agent, _ := r.view.Agent("a1"); agent.GetState() != agentv1.AgentState_AGENT_STATE_ONLINE {
+				t.Errorf("%v after it was heard, want it online", agent.GetState())
+			}
+			r.findSilent(t, "a1")
+			if isOffline, err := r.setOffline(t.Context(), "a1"); err != nil || !isOffline {
+				t.Errorf("offline: %v (%v) when it is silent again", isOffline, err)
+			}
+		})
+	}
+}
+
+// Who stops late has been replaced: its successor goes on being found silent when it is, and seen when it is not.
+func TestGoodbyeOfWhoWasReplacedChangesNothing(t *testing.T) {
+	t.Parallel()
+	r := leading(t)
+	r.agents.AskedWithin(0, time.Time{})
+	former := r.mustRegister(t, "a1", 0)
+	r.mustRegister(t, "a1", 0)
+	if err := r.Goodbye(t.Context(), "a1", former); err != nil {
+		t.Fatal(err)
+	}
+	r.findSilent(t, "a1")
+
+	register := func() uint64 {
+		incarnation, err := r.RegisterGatherer(t.Context(), "g1", &gatherv1.GathererRegistration{Addresses: []string{"g:1"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return incarnation
+	}
+	former = register()
+	register()
+	if err := r.ForgetGatherer(t.Context(), "g1", former); err != nil {
+		t.Fatal(err)
+	}
+	r.led = time.Now().Add(-time.Hour)
+	if away := r.AwayGatherers(); len(away) != 0 {
+		t.Errorf("%v are away, and were heard just now", away)
+	}
+}
