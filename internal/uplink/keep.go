@@ -222,6 +222,7 @@ func (u *Uplink) Register(ctx context.Context, registration *agentv1.Registratio
 		})
 	})
 	if ctx.Err() != nil && incarnation != 0 {
+		registration.Incarnation = incarnation // without it, it would be a new one, and fence whoever has taken its place
 		u.goodbye(registration)
 	}
 	return err

@@ -181,3 +181,55 @@ func TestAgentSurvivesRestart(t *testing.T) {
 		t.Errorf("incarnation %d after the restart, want %d as before", after.Incarnation, before.Incarnation)
 	}
 }
+
+// controlled is a control stream of an agent that has registered as an incarnation, and which one it got.
+func controlled(t *testing.T, link *uplink.Uplink, incarnation uint64) (stream agentv1.AgentService_ControlClient, got uint64) {
+	t.Helper()
+	stream, err := agentv1.NewAgentServiceClient(link).Control(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := said(t, stream, &agentv1.ControlRequest{Message: &agentv1.ControlRequest_Registration{Registration: &agentv1.Registration{Node: "n", Incarnation: incarnation}}})
+	if answer.GetState() != agentv1.AgentState_AGENT_STATE_ONLINE {
+		t.Fatalf("registration answered by %v", answer)
+	}
+	return stream, answer.GetIncarnation()
+}
+
+func said(t *testing.T, stream agentv1.AgentService_ControlClient, message *agentv1.ControlRequest) *agentv1.ControlResponse {
+	t.Helper()
+	if err := stream.Send(message); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := stream.Recv()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer
+}
+
+// An agent that stops leaves its successor alone, whether it knows of that or not.
+func TestStoppingAgentLeavesItsSuccessorAlone(t *testing.T) {
+	t.Parallel()
+	m := managertest.Start(t)
+	client := m.Client(t)
+	config := m.Enroll(t, sdk.Token{Role: "agent", Name: "a1"})
+	former := startAgent(t, config, "node-1")
+	before := agentIs(t, client, "a1", "online")
+	late, _ := controlled(t, managertest.Dial(t, config), before.Incarnation)
+	_, successor := controlled(t, managertest.Dial(t, config), 0)
+	former.stop()
+	if err := <-former.ended; err != nil {
+		var fenced *uplink.AgentFenced
+		if !errors.As(err, &fenced) { // it has heard of its successor before it was stopped
+			t.Fatal(err)
+		}
+	}
+	goodbye := &agentv1.ControlRequest{Message: &agentv1.ControlRequest_Report{Report: &agentv1.Report{Goodbye: true}}}
+	if answer := said(t, late, goodbye); answer.GetState() != agentv1.AgentState_AGENT_STATE_FENCED {
+		t.Errorf("a goodbye after the successor came is answered by %v, want fenced", answer.GetState())
+	}
+	if agent := agentIs(t, client, "a1", "online"); agent.Incarnation != successor {
+		t.Errorf("incarnation %d, want that of the successor, %d", agent.Incarnation, successor)
+	}
+}
