@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -133,6 +134,20 @@ func TestPodOf(t *testing.T) {
 	} {
 		if got := PodOf(text); got != want {
 			t.Errorf("%s is of pod %q, want %q", text, got, want)
+		}
+	}
+}
+
+// Who it is of, and for whom, is read as the token says it; a token that says it otherwise says nothing.
+func TestClaimsOf(t *testing.T) {
+	for text, want := range map[string]Claims{
+		`{"sub":"system:serviceaccount:ns:agent","aud":["a","b"]}`: {Account: "ns/agent", Audiences: []string{"a", "b"}},
+		`{"sub":"system:serviceaccount:ns:agent","aud":"a"}`:       {Account: "ns/agent", Audiences: []string{"a"}},
+		`{"sub":"ada","kubernetes.io":{"pod":{"uid":"u"}}}`:        {PodUID: "u"},
+		`{"sub":"system:serviceaccount:ns:agent","aud":1}`:         {},
+	} {
+		if got := ClaimsOf("e30." + base64.RawURLEncoding.EncodeToString([]byte(text)) + ".c2ln"); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v, want %+v", text, got, want)
 		}
 	}
 }

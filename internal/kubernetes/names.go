@@ -2,9 +2,7 @@ package kubernetes
 
 import (
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
 	"strings"
 )
 
@@ -15,28 +13,6 @@ func serviceAccount(username string) (namespace, name string, is bool) {
 		return "", "", false
 	}
 	return strings.Cut(rest, ":")
-}
-
-// PodOf returns the name of the pod that a ServiceAccount's token says it is bound to; empty if it says none. It is for
-// the pod itself: nobody has checked the token.
-func PodOf(token string) string {
-	_, rest, _ := strings.Cut(token, ".")
-	payload, _, _ := strings.Cut(rest, ".")
-	text, err := base64.RawURLEncoding.DecodeString(payload)
-	if err != nil {
-		return ""
-	}
-	var claims struct {
-		Kubernetes struct {
-			Pod struct {
-				Name string `json:"name"`
-			} `json:"pod"`
-		} `json:"kubernetes.io"`
-	}
-	if json.Unmarshal(text, &claims) != nil {
-		return ""
-	}
-	return claims.Kubernetes.Pod.Name
 }
 
 // maxLabel is the length of the longest DNS label.

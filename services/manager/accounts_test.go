@@ -34,7 +34,7 @@ var publisher = serviceaccount.MemberName("training/publisher")
 // podToken is a ServiceAccount's token, as the fake API server knows it: account is namespace/name.
 func podToken(t *testing.T, account, pod string) string {
 	t.Helper()
-	claims, err := json.Marshal(map[string]any{"sub": account, "kubernetes.io": map[string]any{"pod": map[string]any{"name": pod}}})
+	claims, err := json.Marshal(map[string]any{"sub": "system:serviceaccount:" + strings.ReplaceAll(account, "/", ":"), "aud": []string{audience}, "kubernetes.io": map[string]any{"pod": map[string]any{"name": pod}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func review(w http.ResponseWriter, r *http.Request) {
 	json.NewEncoder(w).Encode(map[string]any{"status": map[string]any{
 		"authenticated": true, "audiences": asked.Spec.Audiences,
 		"user": map[string]any{
-			"username": "system:serviceaccount:" + strings.ReplaceAll(claims.Sub, "/", ":"),
+			"username": claims.Sub,
 			"extra": map[string]any{
 				"authentication.kubernetes.io/pod-name":  []string{kubernetes.PodOf(asked.Spec.Token)},
 				"authentication.kubernetes.io/node-name": []string{"node-7"},

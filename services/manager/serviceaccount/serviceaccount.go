@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,6 +37,7 @@ type Reviewer struct {
 	audience string
 	accounts map[string]identity.Role // by namespace/name
 	limit    *rate.Limiter
+	pods     *pods
 }
 
 // Reviews at once and per second: who has no identity yet must not make us flood the API server.
@@ -46,7 +48,7 @@ const (
 
 // New returns a reviewer of tokens for an audience.
 func New(server Server, audience string, accounts map[string]identity.Role) *Reviewer {
-	return &Reviewer{server: server, audience: audience, accounts: accounts, limit: rate.NewLimiter(reviewRate, reviewBurst)}
+	return &Reviewer{server: server, audience: audience, accounts: accounts, limit: rate.NewLimiter(reviewRate, reviewBurst), pods: newPods()}
 }
 
 // Services returns the role of each ServiceAccount's pods that are to be here: members come and go. Nobody, who lets
@@ -82,7 +84,11 @@ func (r *Reviewer) Review(ctx context.Context, token string) (identity.ID, error
 	if len(token) > maxToken {
 		return identity.ID{}, fmt.Errorf("%w: it has %d bytes", ErrRefused, len(token))
 	}
-	if !r.limit.Allow() {
+	claims := kubernetes.ClaimsOf(token)
+	if err := r.check(claims); err != nil {
+		return identity.ID{}, err
+	}
+	if !r.pods.allow(claims.PodUID) && !r.limit.Allow() {
 		return identity.ID{}, &ledger.RateLimited{What: "ServiceAccount tokens are checked", Retry: time.Second}
 	}
 	pod, problem, err := r.server.Review(ctx, token, r.audience)
@@ -99,7 +105,22 @@ func (r *Reviewer) Review(ctx context.Context, token string) (identity.ID, error
 	case pod.Node == "":
 		return identity.ID{}, fmt.Errorf("%w: it is bound to no pod on a node (want a projected token; Kubernetes 1.30 or later)", ErrRefused)
 	}
+	r.pods.letIn(claims.PodUID, time.Now())
 	return identity.ID{Role: role, Name: nameOf(role, pod)}, nil
+}
+
+// check refuses what the API server need not be asked about: what is no token of an account that has a role here does
+// not keep those that are from being reviewed.
+func (r *Reviewer) check(claims kubernetes.Claims) error {
+	switch _, known := r.accounts[claims.Account]; {
+	case claims.Account == "":
+		return fmt.Errorf("%w: it is of no ServiceAccount", ErrRefused)
+	case !known:
+		return fmt.Errorf("%w: ServiceAccount %.320s has no role here", ErrRefused, claims.Account)
+	case !slices.Contains(claims.Audiences, r.audience):
+		return fmt.Errorf("%w: it is not for the audience %q", ErrRefused, r.audience)
+	}
+	return nil
 }
 
 func nameOf(role identity.Role, pod kubernetes.Pod) string {
