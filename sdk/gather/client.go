@@ -183,11 +183,20 @@ var errRevoked = &sdk.Error{Code: sdk.Forbidden, Reason: "REVOKED", Message: "th
 
 // final reports whether attaching again cannot help.
 func final(err error) bool {
-	switch sdk.CodeOf(sdk.Reported(err)) {
-	case sdk.Forbidden, sdk.InvalidArgument, sdk.NoRoom:
+	err = sdk.Reported(err)
+	switch sdk.CodeOf(err) {
+	case sdk.Forbidden, sdk.InvalidArgument:
 		return true
+	case sdk.NoRoom:
+		return !tooMany(err)
 	}
 	return errors.Is(err, ErrFenced)
+}
+
+// tooMany reports whether the gatherer has as many clients, or uploads, as it takes: those that are gone make way after a while.
+func tooMany(err error) bool {
+	var known *sdk.Error
+	return errors.As(err, &known) && known.Reason == "TOO_MANY"
 }
 
 // hold holds one session until it ends.

@@ -216,15 +216,13 @@ func reasonOf(err error) outlook {
 	switch {
 	case errors.Is(err, object.ErrChanged), errors.As(err, &unreadable):
 		return hopeless
-	case !errors.As(err, &known):
+	case !errors.As(err, &known), tooMany(err):
 		return passing
 	}
 	switch known.Reason {
 	case "SESSION_ENDED":
 		return sessionEnded
 	case "UPLOAD_UNKNOWN", "UNFINISHED", "BUSY", "DISK_FULL":
-		return passing
-	case "TOO_MANY": // of uploads: those that were given up make way after a while
 		return passing
 	case "DAMAGED":
 		return spoilt

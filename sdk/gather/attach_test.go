@@ -1,0 +1,70 @@
+package gather
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	gatherv1 "github.com/groupcast/groupcast/internal/gen/groupcast/gather/v1"
+	"github.com/groupcast/groupcast/sdk"
+)
+
+// crowded is a gatherer that refuses a client some times, for a reason.
+type crowded struct {
+	gatherv1.GatherServiceClient
+	reason  string
+	refuses int
+}
+
+func (c *crowded) Attach(ctx context.Context, _ ...grpc.CallOption) (grpc.BidiStreamingClient[gatherv1.AttachRequest, gatherv1.AttachResponse], error) {
+	if c.refuses--; c.refuses >= 0 {
+		refusal, err := status.New(codes.ResourceExhausted, "no").WithDetails(&errdetails.ErrorInfo{Reason: c.reason})
+		if err != nil {
+			return nil, err
+		}
+		return nil, refusal.Err()
+	}
+	return &attached{ctx: ctx}, nil
+}
+
+// attached is a session that was begun.
+type attached struct {
+	grpc.BidiStreamingClient[gatherv1.AttachRequest, gatherv1.AttachResponse]
+	ctx  context.Context
+	told bool
+}
+
+func (a *attached) Send(*gatherv1.AttachRequest) error { return nil }
+
+func (a *attached) Recv() (*gatherv1.AttachResponse, error) {
+	if !a.told {
+		a.told = true
+		return &gatherv1.AttachResponse{Session: "s", Interval: durationpb.New(firstPause)}, nil
+	}
+	<-a.ctx.Done()
+	return nil, a.ctx.Err()
+}
+
+// A gatherer that has too many clients has room later; of a minimum that does not fit, trying again changes nothing.
+func TestCrowdedGathererIsAskedAgain(t *testing.T) {
+	for reason, want := range map[string]string{"TOO_MANY": "s", "MINIMUM_DOES_NOT_FIT": ""} {
+		synctest.Test(t, func(t *testing.T) {
+			c := &Client{
+				gatherer: "g", rpc: &crowded{reason: reason, refuses: 5}, options: Options{Log: slog.New(slog.DiscardHandler)}, changed: make(chan struct{}),
+			}
+			c.life, c.end = context.WithCancel(t.Context())
+			defer c.attached.Wait()
+			defer c.end()
+			if session, err := c.awaitSession(t.Context(), ""); session != want || (sdk.CodeOf(err) == sdk.NoRoom) != (want == "") {
+				t.Errorf("%s: session %q (%v), want %q", reason, session, err, want)
+			}
+		})
+	}
+}
