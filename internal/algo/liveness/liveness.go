@@ -10,7 +10,7 @@ import (
 // the silent ones take constant time per peer concerned, however many there are.
 type Table[K comparable] struct {
 	patience time.Duration
-	most     time.Duration // that passes between two questions while all is well; 0 is not known
+	most     time.Duration // that passes between two signs of the owner while all is well; 0 is not known
 	asked    time.Time
 	stood    time.Duration // how long the owner stood still, which is nobody's silence
 	entries  map[K]*list.Element
@@ -27,9 +27,9 @@ func NewTable[K comparable](patience time.Duration) *Table[K] {
 	return &Table[K]{patience: patience, entries: make(map[K]*list.Element), order: list.New()}
 }
 
-// AskedWithin says that from now on the owner asks for the silent again within so long. When it does
-// not, it stood still itself, as on a machine with too much to do, and could have heard nobody: what is
-// more than that counts as no silence.
+// AskedWithin says that from now on the owner asks for the silent, or says that it is awake, again within so
+// long. When it does not, it stood still itself, as on a machine with too much to do, and could have heard
+// nobody: what is more than that counts as no silence.
 func (t *Table[K]) AskedWithin(most time.Duration, now time.Time) *Table[K] {
 	t.most, t.asked = most, now
 	return t
@@ -59,13 +59,18 @@ func (t *Table[K]) Knows(key K) bool {
 	return known
 }
 
-// Silent returns the peers that were not heard for the patience, the most silent
-// first, and forgets them.
-func (t *Table[K]) Silent(now time.Time) []K {
+// Awake notes that the owner does not stand still, though it may have no time to ask for the silent.
+func (t *Table[K]) Awake(now time.Time) {
 	if gap := now.Sub(t.asked); t.most > 0 && gap > t.most {
 		t.stood += gap - t.most
 	}
 	t.asked = now
+}
+
+// Silent returns the peers that were not heard for the patience, the most silent
+// first, and forgets them.
+func (t *Table[K]) Silent(now time.Time) []K {
+	t.Awake(now)
 	now = now.Add(-t.stood)
 	var silent []K
 	for front := t.order.Front(); front != nil; front = t.order.Front() {

@@ -118,3 +118,15 @@ func TestStandingStillIsNobodysSilence(t *testing.T) {
 		t.Errorf("%v are silent, want b", silent)
 	}
 }
+
+// An owner that is busy with the silent hears the others meanwhile: their silence counts.
+func TestBusyIsNotStandingStill(t *testing.T) {
+	table := liveness.NewTable[string](10*time.Second).AskedWithin(time.Second, epoch)
+	table.Heard("a", epoch)
+	for second := 1; second < 10; second++ {
+		table.Awake(epoch.Add(time.Duration(second) * time.Second))
+	}
+	if silent := table.Silent(epoch.Add(10 * time.Second)); !slices.Equal(silent, []string{"a"}) {
+		t.Errorf("%v are silent after 10 s, want a", silent)
+	}
+}

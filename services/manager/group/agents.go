@@ -116,8 +116,8 @@ func (r *Registry) Goodbye(ctx context.Context, name string, incarnation uint64)
 
 // sweepAgents marks silent agents offline, and forgets those that have been so for long.
 func (r *Registry) sweepAgents(ctx context.Context) {
-	now := time.Now()
 	r.mu.Lock()
+	now := time.Now()
 	silent, forgotten := r.agents.Silent(now), r.offline.Silent(now)
 	r.mu.Unlock()
 	for _, name := range silent {

@@ -32,7 +32,7 @@ const (
 const (
 	// sweepInterval is how often the silent are looked for.
 	sweepInterval = 250 * time.Millisecond
-	// lateSweep is after how long a sweep is late, because this manager stood still.
+	// lateSweep is after how long this manager has stood still that neither sweeps nor says that it is awake.
 	lateSweep = 4 * sweepInterval
 	// epochInterval is how often a group's epoch grows at most.
 	epochInterval = time.Second
@@ -119,6 +119,7 @@ func (r *Registry) Run(ctx context.Context) error {
 		every time.Duration
 		do    func(context.Context)
 	}{
+		{sweepInterval, r.stayAwake},
 		{sweepInterval, r.expireSessions},
 		{sweepInterval, r.sweepAgents},
 		{epochInterval, r.growEpochs},
@@ -146,6 +147,16 @@ func (r *Registry) every(ctx context.Context, interval time.Duration, do func(co
 			do(ctx)
 		}
 	}
+}
+
+// stayAwake notes that this manager hears who speaks. Sweeps do not tell: while the store is slow they take long to
+// write, and what they take is silence all the same.
+func (r *Registry) stayAwake(context.Context) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	r.sessions.Awake(now)
+	r.agents.Awake(now)
 }
 
 // Term returns the number of the term.

@@ -288,8 +288,8 @@ const endBatch = store.MaxOps / 2
 
 // expireSessions ends the sessions of members that have been silent.
 func (r *Registry) expireSessions(ctx context.Context) {
-	now := time.Now()
 	r.mu.Lock()
+	now := time.Now()
 	silent := r.sessions.Silent(now)
 	r.mu.Unlock()
 	if len(silent) == 0 {
