@@ -25,6 +25,10 @@ const (
 // MaxCount is the most datagrams that one window of parity protects, and has shards.
 const MaxCount = 128
 
+// most is more than there are sequences in any stream, or numbers on any link. Below it, who counts with them does not
+// come to zero again.
+const most = 1 << 62
+
 // Kind is what a datagram is.
 type Kind uint8
 
@@ -82,6 +86,9 @@ func (h Header) check(payload int) error {
 		ok = payload >= blockHead && payload <= MaxPayload+blockHead && h.Count >= 1 && h.Count <= MaxCount && h.Index < MaxCount
 	case Feedback:
 		ok = payload == ReportSize && h.Count == 0 && h.Index == 0
+	}
+	if h.Number >= most || h.Sequence >= most {
+		return fmt.Errorf("%w: number %d with sequence %d", ErrProtocol, h.Number, h.Sequence)
 	}
 	if !ok {
 		return fmt.Errorf("%w: kind %d with count %d, index %d and %d bytes", ErrProtocol, h.Kind, h.Count, h.Index, payload)

@@ -3,6 +3,7 @@ package datagram_test
 import (
 	"bytes"
 	"errors"
+	"math"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -95,6 +96,9 @@ func TestImpossibleIsRefused(t *testing.T) {
 		"parity of too many":     {wire.Header{Kind: wire.Parity, Count: wire.MaxCount + 1}, 10},
 		"parity shorter than it": {wire.Header{Kind: wire.Parity, Count: 1}, 9},
 		"a report of one byte":   {wire.Header{Kind: wire.Feedback}, 1},
+		"the last sequence":      {wire.Header{Kind: wire.Data, Sequence: math.MaxUint64}, 1},
+		"parity of the last":     {wire.Header{Kind: wire.Parity, Count: 1, Sequence: math.MaxUint64}, 10},
+		"the last number":        {wire.Header{Kind: wire.Data, Number: math.MaxUint64}, 1},
 	} {
 		whole := secret(1).Down().Seal(nil, c.Header, make([]byte, c.payload))
 		if _, _, err := secret(1).Down().Open(whole); !errors.Is(err, wire.ErrProtocol) {

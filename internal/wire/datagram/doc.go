@@ -24,7 +24,8 @@
 // in microseconds of a clock of its sender's own, and the round trip what that knows of
 // the link, in microseconds: both are for congestion control. The sequence counts what
 // the stream's sender was given, and sent is when, in microseconds since 1970 by the
-// managers' clock; these stay the same from link to link.
+// managers' clock; these stay the same from link to link. Sequences and numbers are below 2^62:
+// others are refused.
 //
 //	kind    direction  sequence           count, index          payload
 //	DATA    down       its own            zero                  what was given, up to 1158 bytes
