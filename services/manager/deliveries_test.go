@@ -287,6 +287,7 @@ func TestDeliveryLateMemberIsToldWhy(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	p.becomes(t, failed, "failed", 5*time.Second, ended(groupv1.DeliveryState_DELIVERY_STATE_FAILED)) // before its sender is lost, too
 	p.leave(t, p.sender)
 	for id, want := range map[string]string{canceled: "canceled", failed: "canceled", lost: "sender_lost"} {
 		late.has(t, id, "told "+want, func(a *groupv1.Assignment) bool {
