@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc"
@@ -206,6 +207,7 @@ func TestAgentThatMovesNothing(t *testing.T) {
 				if last := ended.TreeChanges[len(ended.TreeChanges)-1]; last.Cause != "agent_idle" {
 					t.Errorf("the tree's changes: %+v", ended.TreeChanges)
 				}
+				synctest.Wait() // nobody looks for the first by its name any more
 				w.deliveries[0].name = "object-1"
 				if again := w.slowly(30*time.Second, func() {}); len(again.TreeChanges) != 1 {
 					t.Errorf("of the next delivery, too, the tree has changed: %+v", again.TreeChanges)
