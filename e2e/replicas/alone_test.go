@@ -55,8 +55,40 @@ func startAlone(t *testing.T) *alone {
 	return a
 }
 
-// receive starts a receiver: the first has room, the second has not.
+// receive starts a receiver, and returns when it listens: its kernel has joined a group.
 func (a *alone) receive(i int, more ...string) *lab.Process {
+	a.Helper()
+	p := a.begin(i, more...)
+	listens := false
+	a.await("a receiver listens", func() bool {
+		err := a.receivers[i].Do(func() error {
+			list, err := os.ReadFile("/proc/thread-self/net/igmp")
+			listens = joined.Match(list)
+			return err
+		})
+		if err != nil {
+			a.Fatal(err)
+		}
+		return listens
+	})
+	return p
+}
+
+// joined is a group of 239.0.0.0/8 in a kernel's list.
+var joined = regexp.MustCompile("(?m)^[\t ]+[0-9A-F]{6}EF ")
+
+// await waits until something holds: the states of other processes are polled.
+func (a *alone) await(what string, holds func() bool) {
+	a.Helper()
+	for end := time.Now().Add(30 * time.Second); !holds(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			a.Fatalf("waited too long until %s", what)
+		}
+	}
+}
+
+// begin starts a receiver: the first has room, the second has not.
+func (a *alone) begin(i int, more ...string) *lab.Process {
 	a.Helper()
 	into := []string{filepath.Join(a.dir, "into"), lab.DiskPath}[i]
 	if err := os.MkdirAll(filepath.Join(a.dir, "into"), 0o700); err != nil {
@@ -69,7 +101,7 @@ func (a *alone) receive(i int, more ...string) *lab.Process {
 	return p
 }
 
-// slowly begins a transfer to the first receiver that takes some seconds.
+// slowly begins a transfer to the first receiver that takes some seconds, and returns when it is under way.
 func (a *alone) slowly() (receiver, sender *lab.Process, content []byte) {
 	a.Helper()
 	content = make([]byte, 40<<20)
@@ -82,6 +114,13 @@ func (a *alone) slowly() (receiver, sender *lab.Process, content []byte) {
 	if err := sender.Start(); err != nil {
 		a.Fatal(err)
 	}
+	a.await("something has come", func() bool {
+		pieces, err := filepath.Glob(filepath.Join(a.dir, "into/.groupcast-partial/*/*"))
+		return err == nil && slices.ContainsFunc(pieces, func(piece string) bool {
+			info, err := os.Stat(piece)
+			return err == nil && info.Size() > 1<<20
+		})
+	})
 	return receiver, sender, content
 }
 
@@ -133,7 +172,7 @@ func TestRefusalsAreToldToTheSender(t *testing.T) {
 	a.wantStatus(poor, poor.Wait(), 1)
 
 	poor = a.receive(1)
-	said = a.send(1, "--wait", "1s")
+	said = a.send(1, "--wait", "3s")
 	a.want(said, `^groupcast-replicator: the only receiver refused: receiver2: .*no room`, `^receiver2 .*FAILED`)
 	if strings.Contains(said, "switch") {
 		t.Errorf("the sender said %q", said)
@@ -176,13 +215,13 @@ func TestReceiptsAsJSON(t *testing.T) {
 	if r.GetState() != replicav1.ReplicationState_REPLICATION_STATE_FAILED || r.GetName() != "object" || r.GetReplicaCount() != 2 || r.GetDetail() == "" {
 		t.Errorf("without receivers it ended as %v", r)
 	}
-	unheard := a.receive(0, "--await", "1s", "-o", "json")
+	unheard := a.begin(0, "--await", "1s", "-o", "json")
 	a.wantStatus(unheard, unheard.Wait(), 6)
 	if one := read(unheard.Output()).GetReplicas()[0]; one.GetState() != replicav1.ReplicaState_REPLICA_STATE_FAILED || one.GetReason() != "no_multicast" || one.GetDetail() == "" {
 		t.Errorf("a receiver without a sender has %v", one)
 	}
 	poor = a.receive(1, "-o", "json")
-	r = read(a.send(1, "--wait", "1s", "-o", "json"))
+	r = read(a.send(1, "--wait", "3s", "-o", "json"))
 	if len(r.GetReplicas()) != 1 || r.GetReplicas()[0].GetReason() != "no_room" || r.GetReason() != "" {
 		t.Errorf("with a receiver that refuses it ended as %v", r)
 	}
@@ -198,13 +237,8 @@ func TestSilentReceiversAreTold(t *testing.T) {
 	receiver, sender, _ := a.slowly()
 	wait := func(what string) {
 		t.Helper()
-		for end := time.Now().Add(30 * time.Second); !strings.Contains(sender.Output(), what); time.Sleep(20 * time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("the sender did not say that the receiver %s: %s", what, sender.Output())
-			}
-		}
+		a.await("the sender says that the receiver "+what, func() bool { return strings.Contains(sender.Output(), what) })
 	}
-	time.Sleep(time.Second)
 	if err := receiver.Stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -223,8 +257,8 @@ func TestSilentReceiversAreTold(t *testing.T) {
 func TestMissingReceiversAreTold(t *testing.T) {
 	a := startAlone(t)
 	fine := a.receive(0)
-	said := a.send(3, "--receivers", "3", "--wait", "1s")
-	a.want(said, `^begins with 1 of 3 receivers: the others did not join within 1s$`, `^2 of 3 receivers did not join$`,
+	said := a.send(3, "--receivers", "3", "--wait", "3s")
+	a.want(said, `^begins with 1 of 3 receivers: the others did not join within 3s$`, `^2 of 3 receivers did not join$`,
 		`^receiver1 .* COMPLETE `, `^groupcast-replicator: not every receiver has it$`)
 	a.wantStatus(fine, fine.Wait(), 0)
 
@@ -246,7 +280,7 @@ func TestMissingReceiversAreTold(t *testing.T) {
 func TestSenderThatIsStartedAgainIsFollowed(t *testing.T) {
 	a := startAlone(t)
 	receiver, first, content := a.slowly()
-	time.Sleep(2 * time.Second)
+	time.Sleep(2 * time.Second) // by when it is noted that some has come
 	if err := first.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -266,15 +300,6 @@ func TestSenderThatIsStartedAgainIsFollowed(t *testing.T) {
 func TestSecondSenderEnds(t *testing.T) {
 	a := startAlone(t)
 	receiver, first, content := a.slowly()
-	partial := filepath.Join(a.dir, "into/.groupcast-partial")
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) { // the state of another process is polled
-		if _, err := os.Stat(partial); err == nil {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatalf("nothing came: %s", first.Output())
-		}
-	}
 	second := a.receivers[1].Command(a.binary, "send", a.source, "--lan", "eth0", "--key", phrase, "--receivers", "1", "--wait", "10s", "-o", "json")
 	a.wantStatus(second, second.Run(), 1)
 	a.want(second.Output(), `^groupcast-replicator: another sender has this key and goes first: `+regexp.QuoteMeta(a.sender.Addr().String())+` sends object \(40 MiB\); wait until it has ended`,
@@ -317,17 +342,9 @@ func TestWrongCallsAreRefused(t *testing.T) {
 // Whom a sender was still sending to when it was interrupted has failed.
 func TestInterruptedSenderSaysWhoFailed(t *testing.T) {
 	a := startAlone(t)
-	if err := os.WriteFile(a.source, make([]byte, 40<<20), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	receiver := a.receive(0)
-	sender := a.sender.Command(a.binary, "send", a.source, "--lan", "eth0", "--key", phrase, "--receivers", "1", "--rate", "4MB")
-	if err := sender.Start(); err != nil {
-		t.Fatal(err)
-	}
-	time.Sleep(2 * time.Second)
+	receiver, sender, _ := a.slowly()
 	if err := sender.Signal(syscall.SIGINT); err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v: %s", err, sender.Output())
 	}
 	a.wantStatus(sender, sender.Wait(), 130)
 	a.want(sender.Output(), `^receiver1 .* FAILED .* canceled$`)
