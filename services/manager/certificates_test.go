@@ -52,7 +52,7 @@ func TestCertificateIsRenewedAtHalfLife(t *testing.T) {
 	freshDir, fresh := client(20 * time.Minute)
 	for _, ago := range []time.Duration{40 * time.Minute, 100 * time.Minute} { // the second is past its written life, within the tolerance
 		dir, old := client(ago)
-		eventually(t, 10*time.Second, "the certificate is renewed", func() bool { return expiry(t, dir).After(old.Add(30 * time.Minute)) })
+		eventually(t, 30*time.Second, "the certificate is renewed", func() bool { return expiry(t, dir).After(old.Add(30 * time.Minute)) })
 	}
 	if !expiry(t, freshDir).Equal(fresh) {
 		t.Error("a certificate was renewed before half of its life")
@@ -105,7 +105,7 @@ func TestMountedCertificateIsReloaded(t *testing.T) {
 	}
 	before := shown(t, m.Address)
 	issueFiles(t, config.Identity.CADir, self, 0, mounted)
-	eventually(t, 10*time.Second, "the new certificate is shown", func() bool { return shown(t, m.Address) != before && ends() })
+	eventually(t, 30*time.Second, "the new certificate is shown", func() bool { return shown(t, m.Address) != before && ends() })
 	if err := session.Leave(t.Context()); err != nil {
 		t.Errorf("the session that was there before: %v", err)
 	}
@@ -196,5 +196,5 @@ func TestExposedKeyIsTold(t *testing.T) {
 	}
 	p.Start(t)
 	p.WaitServing(t)
-	eventually(t, 10*time.Second, "it is told of a key that everybody can read", func() bool { return strings.Contains(p.Said(), warning) })
+	eventually(t, 30*time.Second, "it is told of a key that everybody can read", func() bool { return strings.Contains(p.Said(), warning) })
 }

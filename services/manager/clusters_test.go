@@ -35,7 +35,7 @@ func TestDirectivesStayInTheirCluster(t *testing.T) {
 	}
 	p.leave(t, m3)
 	told := func() bool { return p.cluster(t, id, "zone-b").GetDirectives() > b.GetDirectives() }
-	eventually(t, 10*time.Second, "zone-b is told that m3 has left", told)
+	eventually(t, 30*time.Second, "zone-b is told that m3 has left", told)
 	if after := p.cluster(t, id, "zone-a").GetDirectives(); after != a.GetDirectives() {
 		t.Errorf("a member of zone-b has left, and zone-a got %d directives", after-a.GetDirectives())
 	}

@@ -81,7 +81,7 @@ func TestDeliveryCompletes(t *testing.T) {
 		t.Errorf("measured as %v", got)
 	}
 	for name, want := range map[string]uint64{"reception_bytes_per_second": 1, "effective_throughput_ratio": 1, "link_bytes_per_second": 3, "cache_ratio": 1} {
-		eventually(t, 5*time.Second, "counted: "+name, func() bool { return observed(t, m, "groupcast_manager_delivery_"+name) == want })
+		eventually(t, 30*time.Second, "counted: "+name, func() bool { return observed(t, m, "groupcast_manager_delivery_"+name) == want })
 	}
 }
 

@@ -68,7 +68,7 @@ func TestGathererLife(t *testing.T) {
 		t.Errorf("the older one ends with %v", err)
 	}
 	member := dial(t, letIn(t, access, "agent", "edge"))
-	eventually(t, 10*time.Second, "the newer one is found", func() bool {
+	eventually(t, 30*time.Second, "the newer one is found", func() bool {
 		found, err := member.Gatherer(t.Context(), "g1")
 		return err == nil && found.State == "online" && found.Addresses[0] == "10.0.0.2:7420"
 	})

@@ -189,9 +189,9 @@ func TestMembersOfMaximalSize(t *testing.T) {
 	if err != nil || len(listed) != members {
 		t.Errorf("%d members are listed (%v), want %d", len(listed), err, members)
 	}
-	eventually(t, 5*time.Second, "a watcher saw all changes", func() bool { return known.are(names...) })
+	eventually(t, 30*time.Second, "a watcher saw all changes", func() bool { return known.are(names...) })
 	fresh := follow(t, client, "g")
-	eventually(t, 5*time.Second, "a watcher saw the whole snapshot", func() bool { return fresh.are(names...) })
+	eventually(t, 30*time.Second, "a watcher saw the whole snapshot", func() bool { return fresh.are(names...) })
 }
 
 // A watcher that comes from the future, as after a backup was restored, is told to list again.

@@ -30,7 +30,7 @@ func TestC32LostReply(t *testing.T) {
 		return err
 	})
 	var first *groupv1.Group
-	eventually(t, 5*time.Second, "the group exists although its reply was lost", func() bool {
+	eventually(t, 30*time.Second, "the group exists although its reply was lost", func() bool {
 		answer, err := direct.GetGroup(t.Context(), &groupv1.GetGroupRequest{Name: "g"})
 		first = answer.GetGroup()
 		return err == nil

@@ -229,7 +229,7 @@ func (n *node) restart(stop context.CancelFunc) {
 // attached waits until the node was told what it has to do.
 func (n *node) attached(t *testing.T) {
 	t.Helper()
-	eventually(t, 10*time.Second, n.name+" is attached", func() bool {
+	eventually(t, 30*time.Second, n.name+" is attached", func() bool {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		return n.begun

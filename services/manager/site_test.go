@@ -67,7 +67,7 @@ func (s *site) register(t *testing.T, name string, config sdk.Config, lans ...st
 	s.running.Go(func() {
 		r.ended <- link.RegisterReplicator(ctx, registration, uplink.Duty{Report: r.says, Assign: r.assign, Wake: r.wake})
 	})
-	eventually(t, 10*time.Second, name+" is attached", func() bool {
+	eventually(t, 30*time.Second, name+" is attached", func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		return r.tasks != nil

@@ -25,7 +25,7 @@ func TestRunningDeliveriesAreMeasured(t *testing.T) {
 	}
 	p.m2.report(&groupv1.DeliveryReport{Delivery: first, Bytes: megabyte / 2})
 	p.m2.report(&groupv1.DeliveryReport{Delivery: second, Bytes: megabyte / 8})
-	eventually(t, 5*time.Second, "what m2 lacks of the second is under way", func() bool { return gauge(t, m, underWay) == megabyte/2-megabyte/8 })
+	eventually(t, 30*time.Second, "what m2 lacks of the second is under way", func() bool { return gauge(t, m, underWay) == megabyte/2-megabyte/8 })
 	if ratio := gauge(t, m, least); ratio < 0.2 || ratio > 0.3 {
 		t.Errorf("the lowest effective throughput is %v, want that of the second, a quarter", ratio)
 	}
@@ -34,7 +34,7 @@ func TestRunningDeliveriesAreMeasured(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, 5*time.Second, "nothing is under way", func() bool { return gauge(t, m, underWay) == 0 && gauge(t, m, least) == 1 })
+	eventually(t, 30*time.Second, "nothing is under way", func() bool { return gauge(t, m, underWay) == 0 && gauge(t, m, least) == 1 })
 }
 
 // To find out what gauges tell that belong together, all is looked at once for each scrape.

@@ -24,7 +24,7 @@ func TestStopDoesNotWaitForStreams(t *testing.T) {
 		t.Fatal(err)
 	}
 	known := follow(t, client, "g")
-	eventually(t, 5*time.Second, "the watcher knows the member", func() bool { return known.are("m") })
+	eventually(t, 30*time.Second, "the watcher knows the member", func() bool { return known.are("m") })
 	p.Signal(t, syscall.SIGTERM)
 	if status := p.WaitExit(t, 10*time.Second); status != 0 {
 		t.Errorf("it ended with %d, want 0", status)
@@ -34,7 +34,7 @@ func TestStopDoesNotWaitForStreams(t *testing.T) {
 	if _, err := client.Join(t.Context(), sdk.Join{Group: "g", Name: "n"}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, 10*time.Second, "the watcher goes on", func() bool { return known.are("m", "n") })
+	eventually(t, 30*time.Second, "the watcher goes on", func() bool { return known.are("m", "n") })
 	if err := session.Leave(t.Context()); err != nil {
 		t.Errorf("the session that was there before: %v", err)
 	}

@@ -31,7 +31,7 @@ func TestC33WatchAcrossCompaction(t *testing.T) {
 		t.Fatal(err)
 	}
 	known := follow(t, follower.Client(t), "g")
-	eventually(t, 10*time.Second, "the watcher knows both", func() bool { return known.are("goes", "stays") })
+	eventually(t, 30*time.Second, "the watcher knows both", func() bool { return known.are("goes", "stays") })
 
 	follower.Freeze(t)
 	if err := goes.Leave(t.Context()); err != nil {
