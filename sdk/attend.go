@@ -9,6 +9,7 @@ import (
 	"time"
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/printable"
 	"github.com/groupcast/groupcast/internal/probe"
 	"github.com/groupcast/groupcast/internal/uplink"
 )
@@ -313,7 +314,7 @@ func (s *Session) record(ctx context.Context, id string, end outcome) error {
 		State: groupv1.ReceiptState_RECEIPT_STATE_COMPLETE, Bytes: end.bytes, Root: end.root, Datagrams: end.datagrams,
 	}
 	if end.reason != "" {
-		request.State, request.Reason, request.Detail = groupv1.ReceiptState_RECEIPT_STATE_FAILED, end.reason, uplink.Text(end.detail)
+		request.State, request.Reason, request.Detail = groupv1.ReceiptState_RECEIPT_STATE_FAILED, end.reason, printable.OneLine(end.detail)
 	}
 	err := s.client.insist(ctx, func() error {
 		_, err := s.client.deliveries.RecordReceipt(ctx, request)

@@ -18,8 +18,8 @@ import (
 	"github.com/groupcast/groupcast/internal/link"
 	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/internal/pause"
+	"github.com/groupcast/groupcast/internal/printable"
 	"github.com/groupcast/groupcast/internal/supply"
-	"github.com/groupcast/groupcast/internal/uplink"
 	"github.com/groupcast/groupcast/internal/wire/relay"
 )
 
@@ -221,7 +221,7 @@ func (o *Outgoing) Cancel(ctx context.Context) error {
 
 // fail ends the delivery with a reason of this side.
 func (o *Outgoing) fail(ctx context.Context, reason string, cause error) {
-	o.seal(ctx, &groupv1.SealDeliveryRequest{Reason: reason, Detail: uplink.Text(cause.Error())})
+	o.seal(ctx, &groupv1.SealDeliveryRequest{Reason: reason, Detail: printable.OneLine(cause.Error())})
 }
 
 // seal says what was sent. When nobody takes that, the delivery ends by its deadline. Of one that has

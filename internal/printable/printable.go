@@ -3,6 +3,7 @@
 package printable
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -39,4 +40,16 @@ func Lines(text string) string {
 		lines[i] = line[:len(line)-len(after)] + Text(after)
 	}
 	return strings.Join(lines, "\n")
+}
+
+// OneLine makes an error's text what a message can carry: with one byte that is not UTF-8, of a file's name, none is ever
+// sent, and the stream that it is for breaks again and again. What errors say that were joined is on one line, once.
+func OneLine(text string) string {
+	var said []string
+	for line := range strings.SplitSeq(strings.ToValidUTF8(text, "\ufffd"), "\n") {
+		if !slices.Contains(said, line) {
+			said = append(said, line)
+		}
+	}
+	return strings.Join(said, "; ")
 }

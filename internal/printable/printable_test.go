@@ -1,6 +1,7 @@
 package printable_test
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/groupcast/groupcast/internal/printable"
@@ -25,5 +26,13 @@ func TestText(t *testing.T) {
 func TestLines(t *testing.T) {
 	if got, want := printable.Lines("of a tree:\n\tf\033[31m: a named\tpipe"), "of a tree:\n\tf\\x1b[31m: a named\\tpipe"; got != want {
 		t.Errorf("shown as %q, want %q", got, want)
+	}
+}
+
+// A detail is one line of UTF-8, and says nothing twice.
+func TestOneLine(t *testing.T) {
+	err := errors.Join(errors.New("source changed: a\xff"), errors.New("source changed: a\xff"), errors.New("close b"))
+	if got, want := printable.OneLine(err.Error()), "source changed: a\ufffd; close b"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

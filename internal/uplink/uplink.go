@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -316,18 +315,6 @@ func (e inWords) Unwrap() error { return e.error }
 // Is has a call that was canceled be what its context says.
 func (e inWords) Is(target error) bool {
 	return target == context.Canceled && status.Code(e.error) == codes.Canceled
-}
-
-// Text makes an error's text what a message can carry: with one byte that is not UTF-8, of a file's name, none is ever
-// sent, and the stream that it is for breaks again and again. What errors say that were joined is on one line, once.
-func Text(text string) string {
-	var said []string
-	for line := range strings.SplitSeq(strings.ToValidUTF8(text, "\ufffd"), "\n") {
-		if !slices.Contains(said, line) {
-			said = append(said, line)
-		}
-	}
-	return strings.Join(said, "; ")
 }
 
 // sleep waits about so long, give or take half, so that many who were cut off at

@@ -58,11 +58,3 @@ func TestCanceledCallIsCanceled(t *testing.T) {
 		}
 	}
 }
-
-// A detail is one line of UTF-8, and says nothing twice.
-func TestText(t *testing.T) {
-	err := errors.Join(errors.New("source changed: a\xff"), errors.New("source changed: a\xff"), errors.New("close b"))
-	if got, want := Text(err.Error()), "source changed: a\ufffd; close b"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-}

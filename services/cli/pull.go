@@ -16,7 +16,6 @@ import (
 
 	"github.com/groupcast/groupcast/internal/bytesize"
 	"github.com/groupcast/groupcast/internal/printable"
-	"github.com/groupcast/groupcast/internal/uplink"
 	"github.com/groupcast/groupcast/sdk"
 )
 
@@ -287,7 +286,7 @@ func (a *app) arrived(p *pull, one sdk.Arrived) (err error) {
 	line := fmt.Sprintf("%s received %s (%s) from %s", a.paint(green, "✓"), printable.Text(one.Name), bytesize.Short(one.Bytes), one.Sender)
 	if one.Err != nil {
 		event.Error = one.Err.Error()
-		why := strings.TrimPrefix(uplink.Text(one.Err.Error()), "failed: ") // as the reason may be
+		why := strings.TrimPrefix(printable.OneLine(one.Err.Error()), "failed: ") // as the reason may be
 		line = fmt.Sprintf("%s %s from %s failed: %s", a.paint(red, "✗"), printable.Text(one.Name), one.Sender, printable.Text(why))
 		if one.Path != "" {
 			line += "; what came is in " + printable.Text(one.Path)

@@ -11,6 +11,7 @@ import (
 	"github.com/groupcast/groupcast/internal/bytesize"
 	"github.com/groupcast/groupcast/internal/daemon"
 	"github.com/groupcast/groupcast/internal/policy"
+	"github.com/groupcast/groupcast/internal/printable"
 	"github.com/groupcast/groupcast/internal/uplink"
 )
 
@@ -105,7 +106,7 @@ func (c *Config) Validate() error {
 	_, err = window.New(c.Controller, window.Options{})
 	note(err == nil, "controller: %v", err)
 	if _, err := c.first(); err != nil {
-		note(false, "policy.first: %s", uplink.Text(err.Error()))
+		note(false, "policy.first: %s", printable.OneLine(err.Error()))
 	}
 	return errors.Join(append(problems, c.Check())...)
 }

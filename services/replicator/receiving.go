@@ -12,7 +12,7 @@ import (
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 	"github.com/groupcast/groupcast/internal/multicast"
 	"github.com/groupcast/groupcast/internal/object"
-	"github.com/groupcast/groupcast/internal/uplink"
+	"github.com/groupcast/groupcast/internal/printable"
 	"github.com/groupcast/groupcast/services/replicator/receive"
 )
 
@@ -46,7 +46,7 @@ func (w *worker) failed(ctx context.Context, j *job, reason string, err error, s
 	w.note(true, func() {
 		said := j.receiving
 		w.came(j, stats)
-		said.State, said.Reason, said.Detail = replicav1.ReplicaState_REPLICA_STATE_FAILED, reason, uplink.Text(err.Error())
+		said.State, said.Reason, said.Detail = replicav1.ReplicaState_REPLICA_STATE_FAILED, reason, printable.OneLine(err.Error())
 		w.metrics.ended(said)
 	})
 }

@@ -20,7 +20,7 @@ import (
 	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 	"github.com/groupcast/groupcast/internal/object"
-	"github.com/groupcast/groupcast/internal/uplink"
+	"github.com/groupcast/groupcast/internal/printable"
 	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
 	"github.com/groupcast/groupcast/services/replicator/send"
 )
@@ -73,7 +73,7 @@ func (w *worker) send(ctx context.Context, j *job, key []byte, task *replicav1.S
 		switch {
 		case err != nil:
 			w.log.Warn("a replication cannot be sent", "replication", j.sending.GetReplication(), "error", err)
-			j.sending.Reason, j.sending.Detail = "source_failed", uplink.Text(err.Error())
+			j.sending.Reason, j.sending.Detail = "source_failed", printable.OneLine(err.Error())
 		case nobody:
 			j.sending.Reason = "no_multicast"
 		}
