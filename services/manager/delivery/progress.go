@@ -26,6 +26,7 @@ type progress struct {
 	sentBegun  uint64 // what the sender had sent when it first reported to this one
 	nodes      map[identity.ID]*nodeProgress
 	links      map[link]*carriage
+	acked      map[string]uint64    // by name, what those that agents feed have acknowledged to them
 	doubted    map[link]uint64      // by which an agent was found idle, and with how many bytes its lower end was
 	unknown    map[string]time.Time // members that are not heard of, and when that was found
 	sent       time.Time            // when the sender had sent all; zero if it has not, or before this term
@@ -104,7 +105,7 @@ func newProgress(delivery view.Delivery, now time.Time) *progress {
 	return &progress{
 		sender: placement.MemberID(delivery.GetDelivery().GetSender()), begun: delivery.GetDelivery().GetCreateTime().AsTime(),
 		nodes: make(map[identity.ID]*nodeProgress), links: make(map[link]*carriage), doubted: make(map[link]uint64), unknown: make(map[string]time.Time),
-		moved: now,
+		acked: make(map[string]uint64), moved: now,
 	}
 }
 
@@ -131,6 +132,9 @@ func (p *progress) take(from identity.ID, report *groupv1.DeliveryReport, curren
 	hasAll := p.sealed && report.GetBytes() >= p.length && node.report.GetBytes() < p.length
 	urgent = urgent || rests || report.GetTrouble() != node.report.GetTrouble() || report.GetDamaged() != node.report.GetDamaged() || hasAll && from.Role == identity.Agent
 	urgent = p.takeLinks(from, report, current, now) || urgent
+	for _, child := range report.GetChildren() { // what they say of it is not remembered when the tree has it elsewhere, or nowhere
+		p.acked[child.GetName()] = max(p.acked[child.GetName()], child.GetAckedOffset())
+	}
 	node.measureRate(report.GetBytes(), now)
 	node.report, node.at = report, now
 	if from == p.sender && !known {
@@ -163,14 +167,6 @@ func (p *progress) fullSince(id identity.ID) (since time.Time) {
 func (p *progress) said(id identity.ID) (report *groupv1.DeliveryReport, isAll bool) {
 	report = p.nodes[id].reported()
 	return report, report != nil || !p.inherited
-}
-
-// acknowledged returns the most that a node has acknowledged, by the word of agents that have fed it; 0 if they say nothing.
-func (p *progress) acknowledged(name string) (upTo uint64) {
-	for feeder := range p.nodes {
-		upTo = max(upTo, p.childReport(feeder, placement.MemberID(name)).GetAckedOffset())
-	}
-	return upTo
 }
 
 // noteApart notes that a node could not reach an agent, if there is one of that name.

@@ -214,7 +214,7 @@ func (k *keeper) fillIn(receipt *groupv1.Receipt) {
 		return
 	}
 	if _, hasNamesake := k.desk.view.Agent(receipt.GetMember()); !hasNamesake {
-		receipt.Bytes = k.progress.acknowledged(receipt.GetMember())
+		receipt.Bytes = k.progress.acked[receipt.GetMember()]
 	}
 	receipt.BytesUnknown = receipt.GetBytes() == 0
 }
