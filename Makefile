@@ -27,11 +27,13 @@ run: build ## start a standalone server and show the main job at work
 MEASURING := $(addprefix ./e2e/,$(addsuffix /...,gather faults replicas versions datagrams fleet lab peers papers))
 ALONE := TestC64BuffersOfACrowd
 
-# Most tests wait for something: more run at once than there are processors.
+# Most tests wait for something: more run at once than there are processors. What fails keeps nothing else from being run.
 test: ## all that needs no cluster, network or tool installed by hand
-	go test -timeout 30m -p 3 -parallel 6 $(GOTESTFLAGS) $$(go list ./... | grep -vE '/e2e/(lab|fleet|faults|datagrams|gather|replicas|versions|envoy|papers|peers)')
-	go test -timeout 30m -count 1 -p 2 $(GOTESTFLAGS) -skip '^$(ALONE)$$' $(MEASURING)
-	go test -timeout 30m -count 1 $(GOTESTFLAGS) -run '^$(ALONE)$$' ./e2e/gather
+	status=0; \
+	go test -timeout 30m -p 3 -parallel 6 $(GOTESTFLAGS) $$(go list ./... | grep -vE '/e2e/(lab|fleet|faults|datagrams|gather|replicas|versions|envoy|papers|peers)') || status=1; \
+	go test -timeout 30m -count 1 -p 2 $(GOTESTFLAGS) -skip '^$(ALONE)$$' $(MEASURING) || status=1; \
+	go test -timeout 30m -count 1 $(GOTESTFLAGS) -run '^$(ALONE)$$' ./e2e/gather || status=1; \
+	exit $$status
 
 race: ## the tests under the race detector
 	go test -race -timeout 30m ./internal/... ./sdk/... ./services/... ./e2e/cli/...
