@@ -168,7 +168,7 @@ type waiting struct {
 
 func (w *waiting) Read(to []byte) (int, error) {
 	n, err := w.counting.Read(to)
-	for end := time.Now().Add(patience); err == io.EOF && w.come() < count && time.Now().Before(end); {
+	for end := time.Now().Add(patience); errors.Is(err, io.EOF) && w.come() < count && time.Now().Before(end); {
 		time.Sleep(20 * time.Millisecond)
 	}
 	return n, err
