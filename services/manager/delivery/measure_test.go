@@ -52,7 +52,7 @@ func TestLinksAreMeasuredByTheirLastByte(t *testing.T) {
 		"before it began":    {durationpb.New(time.Hour), 0},
 		"before it is later": {durationpb.New(-time.Hour), second},
 	} {
-		p := &progress{begun: begin, nodes: make(map[identity.ID]*nodeProgress), links: make(map[link]*carriage)}
+		p := &progress{begun: begin, nodes: make(map[identity.ID]*nodeProgress), links: make(map[link]*carriage), acked: make(map[string]uint64)}
 		p.take(agent, &groupv1.DeliveryReport{Children: []*groupv1.ChildReport{{Name: "m", SentBytes: told * second, SinceSent: test.since}}}, current, after(told))
 		uses := measuring{progress: p}.links()
 		if len(uses) != 1 || uses[0].GetBytes() != told*second || uses[0].GetBytesPerSecond() != test.want {
