@@ -100,6 +100,12 @@ former-chart: ## keep the chart as it is, to upgrade from in tests: before Chart
 	rm -f e2e/cluster/testdata/groupcast-*.tgz
 	helm package charts/groupcast --destination e2e/cluster/testdata
 
+# COMMIT is the last with the chart's version before.
+.PHONY: former-programs
+former-programs: ## keep what programs are made of at COMMIT, to be run beside today's in tests
+	git archive --format=tar $(COMMIT) -- go.mod go.sum internal sdk services ':(exclude)*_test.go' ':(exclude,glob)**/testdata/**' | \
+	  gzip -9n >internal/testprocess/testdata/earlier.tar.gz
+
 .PHONY: dashboards
 dashboards: .bin/venv ## Grafana's dashboards, from dashboards/
 	cd dashboards && ../.bin/venv/bin/python build.py ../charts/groupcast/dashboards

@@ -2,14 +2,14 @@ package testprocess
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 )
 
-// earlier is the commit whose programs have to work with today's: the last with the chart's version before.
-const earlier = "3deb01436be37e8247f3cde398499213cc4dafcd"
+// earlier is what commands were made of in the version before: the last with the chart's version before, kept by `make former-programs`.
+const earlier = "internal/testprocess/testdata/earlier.tar.gz"
 
 // EarlierBinary is BuildEarlier for a test.
 func EarlierBinary(t testing.TB, importPath string) string {
@@ -25,20 +25,22 @@ func EarlierBinary(t testing.TB, importPath string) string {
 func BuildEarlier(importPath string) (binary string, err error) {
 	module, err := once(earlier, unpackEarlier)
 	if err != nil {
-		return "", fmt.Errorf("the version before is not in this clone, which may be a shallow one (git fetch --unshallow): %w", err)
+		return "", fmt.Errorf("unpack the version before: %w", err)
 	}
 	return once("earlier "+importPath, func(dir string) (string, error) { return build(importPath, filepath.Dir(module), dir) })
 }
 
-// unpackEarlier takes the sources of the version before out of git's history.
+// unpackEarlier unpacks the sources of the version before.
 func unpackEarlier(dir string) (module string, err error) {
-	top, err := exec.Command("git", "rev-parse", "--show-toplevel").Output()
+	today, err := exec.Command("go", "env", "GOMOD").Output()
 	if err != nil {
 		return "", err
 	}
-	unpack := exec.Command("bash", "-o", "pipefail", "-c", `git -C "$0" archive "$1" | tar -x -C "$2"`, strings.TrimSpace(string(top)), earlier, dir)
-	if said, err := unpack.CombinedOutput(); err != nil {
+	packed := filepath.Join(filepath.Dir(string(today)), earlier)
+	if said, err := exec.Command("tar", "-xzf", packed, "-C", dir).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w: %s", err, said)
 	}
-	return filepath.Join(dir, "go.mod"), nil
+	module = filepath.Join(dir, "go.mod")
+	_, err = os.Stat(module)
+	return module, err
 }
