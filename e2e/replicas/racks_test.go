@@ -1,9 +1,7 @@
 package replicas_test
 
 import (
-	"bytes"
 	"errors"
-	"io/fs"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -275,33 +273,7 @@ func copyAt(one *replicator, source string) string {
 // wantCopy wants a replica to have the source's files, and no other.
 func (r *racks) wantCopy(one *replicator, source string) {
 	r.Helper()
-	at := copyAt(one, source)
-	want, got := contents(r.T, source), contents(r.T, at)
-	if len(want) != len(got) {
-		r.Errorf("%s has %d files of %s, want %d", one.Name(), len(got), source, len(want))
-	}
-	for name, content := range want {
-		if !bytes.Equal(content, got[name]) {
-			r.Errorf("%s: %s%s has %d bytes, or others; want %d", one.Name(), source, name, len(got[name]), len(content))
-		}
-	}
-}
-
-// contents reads a file, or all files below a directory.
-func contents(t *testing.T, root string) map[string][]byte {
-	t.Helper()
-	all := make(map[string][]byte)
-	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		all[strings.TrimPrefix(path, root)], err = os.ReadFile(path)
-		return err
-	})
-	if err != nil {
-		t.Error(err)
-	}
-	return all
+	labtest.WantCopy(r, source, copyAt(one, source))
 }
 
 func matches(text, pattern string) bool {

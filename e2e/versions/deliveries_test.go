@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/groupcast/groupcast/e2e/lab"
+	"github.com/groupcast/groupcast/e2e/lab/labtest"
 )
 
 // Whatever the versions of the manager, of who sends, and of the agents and members on the way are, all that is sent arrives.
@@ -35,7 +36,7 @@ func (s *site) sendEverything(sender version, host string, into []string) {
 		file := s.file(name+"-"+mode, 3<<20+5)
 		s.run(sender, host, "push", file, "--group", "group", "--node", node, "--mode", mode)
 		for _, at := range into {
-			s.wantCopy(file, filepath.Join(at, filepath.Base(file)))
+			labtest.WantCopy(s, file, filepath.Join(at, filepath.Base(file)))
 		}
 	}
 	directory := filepath.Join(s.dir, name+"-directory")
@@ -43,19 +44,19 @@ func (s *site) sendEverything(sender version, host string, into []string) {
 	s.file(filepath.Join(filepath.Base(directory), "below", "empty"), 0)
 	s.run(sender, host, "push", directory, "--group", "group", "--node", node)
 	for _, at := range into {
-		s.wantCopy(directory, filepath.Join(at, filepath.Base(directory)))
+		labtest.WantCopy(s, directory, filepath.Join(at, filepath.Base(directory)))
 	}
 	text := strings.Repeat("a line of a stream\n", 10_000)
 	stream := s.stream(sender, host, text, "--name", name+"-stream")
 	s.succeed(stream)
 	for _, at := range into {
-		if got := s.contents(filepath.Join(at, name+"-stream"))[""]; string(got) != text {
+		if got := labtest.Contents(s, filepath.Join(at, name+"-stream"))[""]; string(got) != text {
 			s.Errorf("%s: a stream of %d bytes, want %d", at, len(got), len(text))
 		}
 	}
 	s.succeed(s.stream(sender, host, text, "--name", name+"-datagrams", "--datagrams", "--parity", "10+2"))
 	for _, at := range into {
-		if got := s.contents(filepath.Join(at, name+"-datagrams"))[""]; len(got) == 0 {
+		if got := labtest.Contents(s, filepath.Join(at, name+"-datagrams"))[""]; len(got) == 0 {
 			s.Errorf("%s: no datagram has come", at)
 		}
 	}

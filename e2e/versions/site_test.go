@@ -1,13 +1,10 @@
 package versions_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -149,35 +146,4 @@ func (s *site) file(name string, size int) string {
 	s.must(os.MkdirAll(filepath.Dir(path), 0o750))
 	s.must(os.WriteFile(path, content, 0o640))
 	return path
-}
-
-// wantCopy wants the same files at two places.
-func (s *site) wantCopy(source, at string) {
-	s.Helper()
-	want, got := s.contents(source), s.contents(at)
-	if len(want) != len(got) {
-		s.Errorf("%s has %d files, want %d", at, len(got), len(want))
-	}
-	for name, content := range want {
-		if !bytes.Equal(content, got[name]) {
-			s.Errorf("%s%s has %d bytes, or others than the %d of its source", at, name, len(got[name]), len(content))
-		}
-	}
-}
-
-// contents reads a file, or all files below a directory.
-func (s *site) contents(root string) map[string][]byte {
-	s.Helper()
-	all := make(map[string][]byte)
-	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		all[strings.TrimPrefix(path, root)], err = os.ReadFile(path)
-		return err
-	})
-	if err != nil {
-		s.Error(err)
-	}
-	return all
 }

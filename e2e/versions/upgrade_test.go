@@ -9,6 +9,7 @@ import (
 
 	"github.com/groupcast/groupcast/e2e/fleet"
 	"github.com/groupcast/groupcast/e2e/lab"
+	"github.com/groupcast/groupcast/e2e/lab/labtest"
 	"github.com/groupcast/groupcast/sdk"
 )
 
@@ -39,9 +40,9 @@ func TestUpgradeAndTheWayBack(t *testing.T) {
 		s.succeed(push)
 		s.succeed(upload)
 		for _, at := range into {
-			s.wantCopy(file, filepath.Join(at, filepath.Base(file)))
+			labtest.WantCopy(s, file, filepath.Join(at, filepath.Base(file)))
 		}
-		s.wantCopy(results, filepath.Join(s.Gathered(s.hosts["store"]), "client", filepath.Base(results)))
+		labtest.WantCopy(s, results, filepath.Join(s.Gathered(s.hosts["store"]), "client", filepath.Base(results)))
 	}
 }
 
@@ -55,7 +56,7 @@ func (s *site) small(name string, into []string) {
 			s.Errorf("not all of %d members are complete:\n%s", len(into), said)
 		}
 		for _, at := range into {
-			s.wantCopy(file, filepath.Join(at, filepath.Base(file)))
+			labtest.WantCopy(s, file, filepath.Join(at, filepath.Base(file)))
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/groupcast/groupcast/e2e/fleet"
 	"github.com/groupcast/groupcast/e2e/lab"
+	"github.com/groupcast/groupcast/e2e/lab/labtest"
 	"github.com/groupcast/groupcast/sdk/gather"
 )
 
@@ -50,8 +51,8 @@ func (s *site) uploadEverything(client, gatherer version) {
 		s.run(client, "client", "upload", source, "--to", to, "--as", name)
 	}
 	gathered := filepath.Join(s.Gathered(host), name)
-	s.wantCopy(file, filepath.Join(gathered, filepath.Base(file)))
-	s.wantCopy(directory, filepath.Join(gathered, filepath.Base(directory)))
+	labtest.WantCopy(s, file, filepath.Join(gathered, filepath.Base(file)))
+	labtest.WantCopy(s, directory, filepath.Join(gathered, filepath.Base(directory)))
 	if said := s.run(client, "client", "gather", "clients", "--to", to); !strings.Contains(said, name) {
 		s.Errorf("the clients are:\n%s", said)
 	}

@@ -1,4 +1,4 @@
-// Package labtest ties a lab to a test.
+// Package labtest ties a lab to a test, and compares what came over it.
 package labtest
 
 import (
