@@ -140,21 +140,31 @@ func (a *app) push(ctx context.Context, client *sdk.Client, p *push, what string
 		return err
 	}
 	defer a.leave(ctx, session)
-	beginning, cancel := a.within(ctx, client)
-	defer cancel()
-	var out *sdk.Outgoing
-	switch {
-	case p.datagrams:
-		out, err = session.SendDatagrams(beginning, os.Stdin, p.options)
-	case p.stream:
-		out, err = session.SendStream(beginning, os.Stdin, p.options)
-	default:
-		out, err = session.Send(beginning, source, p.options)
-	}
+	out, err := a.send(ctx, client, session, p, source)
 	if err != nil {
 		return err
 	}
 	return a.follow(ctx, client, out)
+}
+
+// send begins the delivery. That is a call; to look at all that is sent takes as long as it takes.
+func (a *app) send(ctx context.Context, client *sdk.Client, session *sdk.Session, p *push, what string) (*sdk.Outgoing, error) {
+	var source *sdk.Source
+	if !p.stream {
+		var err error
+		if source, err = sdk.OpenSource(ctx, what); err != nil {
+			return nil, err
+		}
+	}
+	beginning, cancel := a.within(ctx, client)
+	defer cancel()
+	switch {
+	case p.datagrams:
+		return session.SendDatagrams(beginning, os.Stdin, p.options)
+	case p.stream:
+		return session.SendStream(beginning, os.Stdin, p.options)
+	}
+	return session.SendSource(beginning, source, p.options)
 }
 
 // joinToSend joins, and waits until enough members receive. That may take hours: a session that has expired meanwhile is begun
