@@ -94,7 +94,7 @@ func (p *pull) check(flags *pflag.FlagSet) error {
 
 // keepPulling pulls in one session after the other, where the managers did not hear of one for too long.
 func (a *app) keepPulling(command *cobra.Command, p *pull) error {
-	p.output = &streamsOut{to: a.stdout, written: make(map[string]uint64)}
+	p.output = &streamsOut{to: a.stdout, all: make(map[string]*written)}
 	p.commands.run = func(one sdk.Arrived) error {
 		err := execute(command.Context(), a.stderr, p.exec, one)
 		if err != nil && !p.once { // that is its outcome
