@@ -74,7 +74,8 @@ func choose(opts []Option) options {
 func WithLog(log *slog.Logger) Option { return func(o *options) { o.log = log } }
 
 // WithAway has the client tell when nothing that goes on for long, as a session or a watch, has heard of any manager
-// for 5 s: since when; and, with the zero time, when one is heard again. Deliveries go on meanwhile. tell must not block.
+// for 5 s: since when; and, with the zero time, when one is heard again. Deliveries go on meanwhile; nothing
+// waits for tell.
 func WithAway(tell func(since time.Time)) Option { return func(o *options) { o.away = tell } }
 
 // Dialer opens connections. A *net.Dialer is one.
