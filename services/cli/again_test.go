@@ -102,7 +102,7 @@ func TestMemberIsBackWhenManagersAre(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
 	joined := false
-	a := &app{stdout: io.Discard, timeout: 5 * time.Second, stderr: hearing{
+	a := &app{stdout: io.Discard, timeout: time.Second, stderr: hearing{
 		"trying again":     func() { way.open.Store(true) },
 		"joined models as": func() { joined = true; interrupt() },
 	}}
