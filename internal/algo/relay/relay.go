@@ -323,7 +323,7 @@ func (a *Account) Discard(needed, limit uint64) (upTo uint64) {
 	return a.discarded
 }
 
-// DiscardAll returns up to where the cache should discard when nothing more is awaited: what is left
+// DiscardAll returns up to where the cache should discard when nothing more is under way: what is left
 // need not fill a grain then.
 func (a *Account) DiscardAll(limit uint64) (upTo uint64) {
 	if min(limit, a.floor()) >= a.arrived {
@@ -350,6 +350,10 @@ func (a *Account) ParkSlowest(now time.Time) (parked []string) {
 	// A child is ahead if it lacks less than half of what the slowest lacks. One that is
 	// beyond what has arrived waits for what comes after it, unless it has all.
 	floor := a.floor()
+	if floor >= a.arrived {
+		a.releaseBrakes()
+		return nil
+	}
 	half := floor + (a.arrived-floor)/2
 	var behind []string
 	ahead := false
@@ -380,6 +384,13 @@ func (a *Account) ParkSlowest(now time.Time) (parked []string) {
 		}
 	}
 	return parked
+}
+
+// releaseBrakes notes that nobody holds up others, for all have all: somebody always is the last to have it.
+func (a *Account) releaseBrakes() {
+	for _, c := range a.children {
+		c.brake = mark{}
+	}
 }
 
 // Unpark has the children that wait go on, once all others have everything. It returns

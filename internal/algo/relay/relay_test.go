@@ -375,6 +375,26 @@ func TestNobodyIsParkedWhoGetsOn(t *testing.T) {
 	}
 }
 
+// Where the cache has less than is discarded at once, it is full until the last one has all, and that is always somebody.
+func TestNobodyIsParkedForBeingTheLast(t *testing.T) {
+	a := newAgent(t, relay.Rules{Mode: relay.Hop, Slow: relay.Detach, Grain: 8 * block}, 4*block, "first", "last")
+	a.length = 400 * block
+	for i := uint64(4); i <= 40; i += 4 {
+		now := start.Add(time.Duration(i) * 30 * time.Millisecond)
+		a.receive(4)
+		a.ack("first", i)
+		if parked := a.ParkSlowest(now); len(parked) > 0 {
+			t.Fatalf("%v are parked", parked)
+		}
+		a.ack("last", i)
+		if parked := a.ParkSlowest(now); len(parked) > 0 {
+			t.Fatalf("%v are parked, and all have all", parked)
+		}
+		a.DiscardAll(math.MaxUint64)
+		a.settle()
+	}
+}
+
 func TestNobodyIsParkedWhileAllAreSlow(t *testing.T) {
 	a := newAgent(t, relay.Rules{Mode: relay.Hop, Slow: relay.Detach}, 4*block, "Rx1", "Rx2")
 	a.receive(4)
