@@ -60,7 +60,7 @@ type Rules struct {
 	// FloorRate is the rate, in bytes per second, below which Pace gives a child up; 0 is never.
 	FloorRate uint64
 	// LagBytes and LagTime are how far a child may fall behind with Evict; 0 is no limit. What
-	// lay behind when it came does not count, nor the time in which it gains on that.
+	// lay behind when it came, or went on after it had waited, does not count, nor the time in which it gains on that.
 	LagBytes uint64
 	LagTime  time.Duration
 }
@@ -241,6 +241,7 @@ func (a *Account) Restart(from uint64) {
 	a.ended = false
 	for _, c := range a.children {
 		c.parked = c.parked && c.acked < from
+		c.beginAgain()
 	}
 }
 
@@ -410,7 +411,10 @@ func (a *Account) Unpark() (from uint64, needed bool) {
 		return from, needed && a.ended
 	}
 	for _, c := range a.children {
-		c.parked = false
+		if c.parked {
+			c.parked = false
+			c.beginAgain()
+		}
 	}
 	return from, false
 }
@@ -460,8 +464,16 @@ func (a *Account) lag(c *child) uint64 { return a.arrived - min(c.acked, a.arriv
 // paceTime is how long a child must be under the floor rate to be given up.
 const paceTime = 5 * time.Second
 
+// beginAgain forgets how far behind a child was, and since when: it waited, or all comes again. What lies behind when it
+// goes on is as when it came.
+func (c *child) beginAgain() { c.mark, c.abreast, c.leastLag = mark{}, false, math.MaxUint64 }
+
 func (a *Account) tooSlow(c *child, now time.Time) bool {
 	c.leastLag = min(c.leastLag, a.lag(c))
+	if c.mark.at.IsZero() {
+		c.mark = mark{a.arrived, c.acked, now}
+		return false
+	}
 	if c.acked >= c.mark.offset {
 		c.abreast, c.mark = true, mark{a.arrived, c.acked, now}
 		return false
@@ -470,7 +482,7 @@ func (a *Account) tooSlow(c *child, now time.Time) bool {
 	switch a.rules.Slow {
 	case Evict:
 		late := a.rules.LagTime > 0 && behind > a.rules.LagTime
-		if late && !c.abreast && c.acked > c.mark.acked && c.acked-c.mark.acked >= a.arrived-c.mark.offset {
+		if late && !c.abreast && c.acked > c.mark.acked && c.acked-c.mark.acked >= a.arrived-min(c.mark.offset, a.arrived) {
 			c.mark, late = mark{a.arrived, c.acked, now}, false // it came late, and gains
 		}
 		return late || a.rules.LagBytes > 0 && a.lag(c) > c.leastLag+a.rules.LagBytes

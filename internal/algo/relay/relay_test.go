@@ -481,6 +481,48 @@ func TestLatecomerIsNotSlow(t *testing.T) {
 	}
 }
 
+// The time for which a child waited until the others were done is not its fault, nor is what it lacks then. From there on
+// it is as any other.
+func TestWhoWaitedIsNotSlow(t *testing.T) {
+	for name, rules := range map[string]relay.Rules{
+		"evicted by time":         {Slow: relay.Evict, LagTime: 10 * time.Second},
+		"evicted by bytes":        {Slow: relay.Evict, LagBytes: 5 * block},
+		"paced above a floor":     {Slow: relay.Pace, FloorRate: block / 10},
+		"evicted by time, in all": {Mode: relay.EndToEnd, Window: 100 * block, Slow: relay.Evict, LagTime: 10 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAgent(t, rules, 20*block, "first")
+			a.length = 40 * block
+			a.receive(20)
+			a.ack("first", 20)
+			a.Discard(20*block, math.MaxUint64)
+			a.settle()
+			a.Expect([]string{"first", "late"})
+			if served := a.Attach("late", 0, start); served {
+				t.Fatal("it is served from what was discarded")
+			}
+			a.Park("late")
+			a.receive(20)
+			a.ack("first", 40)
+			a.End()
+			turn := start.Add(time.Minute)
+			a.beginAgain()
+			if slow := a.Slow(turn); len(slow) > 0 {
+				t.Fatalf("%v are given up as their turn comes", slow)
+			}
+			a.ack("late", 2)
+			a.receive(4)
+			if slow := a.Slow(turn.Add(6 * time.Second)); len(slow) > 0 {
+				t.Errorf("%v are given up in time", slow)
+			}
+			a.receive(8)
+			if slow := a.Slow(turn.Add(time.Minute)); !slices.Equal(slow, []string{"late"}) {
+				t.Errorf("%v are given up, want the one that stands still", slow)
+			}
+		})
+	}
+}
+
 func ExampleAccount() {
 	a := relay.New(relay.Rules{Mode: relay.EndToEnd, Window: 1 << 20})
 	a.Expect([]string{"node-1"})
