@@ -125,6 +125,31 @@ func (l *Landing) unlock(known *layout) error {
 	return nil
 }
 
+// cut throws away what an earlier landing wrote and did not claim. Otherwise each file loses it when it is begun.
+func (l *Landing) cut(known *layout) error {
+	for i := range known.entries {
+		e := &known.entries[i]
+		if e.kind != File || e.end() <= l.resumed {
+			continue
+		}
+		if err := l.cutFile(e); err != nil {
+			return fmt.Errorf("cut off what was not claimed: %w", err)
+		}
+	}
+	return nil
+}
+
+func (l *Landing) cutFile(e *entry) error {
+	if e.start >= l.resumed {
+		return l.tree.RemoveAll(e.path)
+	}
+	file, err := l.reopen(e)
+	if err != nil {
+		return err
+	}
+	return file.Close()
+}
+
 // notThere drops an error that says that what was claimed is not there, or is
 // something else, and returns one that says nothing about that.
 func notThere(err error) error {
