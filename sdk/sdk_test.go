@@ -182,6 +182,24 @@ func TestWhereNobodyAnswers(t *testing.T) {
 	}
 }
 
+// Who is interrupted, or out of time, while a tree is looked at is told that, and not that there is anything wrong with it.
+func TestSourcesThatAreGivenUp(t *testing.T) {
+	dir := t.TempDir()
+	interrupted, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	if _, err := sdk.OpenSource(interrupted, dir); sdk.CodeOf(err) != sdk.Interrupted {
+		t.Errorf("interrupted: %v", err)
+	}
+	late, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	if _, err := sdk.OpenSource(late, dir); sdk.CodeOf(err) != sdk.TimedOut {
+		t.Errorf("out of time: %v", err)
+	}
+	if _, err := sdk.OpenSource(t.Context(), filepath.Join(dir, "nothing")); sdk.CodeOf(err) != sdk.InvalidArgument {
+		t.Errorf("of nothing: %v", err)
+	}
+}
+
 // What a manager refuses, it has answered.
 func TestWhoRefusesHasAnswered(t *testing.T) {
 	_, err := open(t).Group(t.Context(), "nothing")

@@ -11,7 +11,30 @@ import (
 	"testing/synctest"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/groupcast/groupcast/internal/wire/relay"
 )
+
+// A sender reads on when those have acknowledged what it keeps that are there: one that died, failed or came late holds up nobody.
+func TestStreamGoesOnWithoutWhoIsGone(t *testing.T) {
+	has := func(state ReceiptState, bytes uint64) Receipt { return Receipt{State: state, Bytes: bytes} }
+	for _, tt := range []struct {
+		receipts []Receipt
+		want     uint64
+	}{
+		{nil, 0},
+		{[]Receipt{has(ReceiptReceiving, 7), has(ReceiptReceiving, 5)}, 5},
+		{[]Receipt{has(ReceiptReceiving, 7), has(ReceiptUnknown, 5)}, 7},
+		{[]Receipt{has(ReceiptReceiving, 7), has(ReceiptFailed, 5)}, 7},
+		{[]Receipt{has(ReceiptReceiving, 7), {State: ReceiptReceiving, Late: true}}, 7},
+		{[]Receipt{has(ReceiptUnknown, 5)}, relay.MaxOffset},
+	} {
+		s := &streamSupply{out: &Outgoing{latest: Delivery{Receipts: tt.receipts}}}
+		if got, _ := s.acknowledged(); got != tt.want {
+			t.Errorf("%+v: acknowledged up to %d, want %d", tt.receipts, got, tt.want)
+		}
+	}
+}
 
 // Who receives a stream into something that nobody reads can be interrupted.
 func TestBlockedWritesAreLeft(t *testing.T) {

@@ -64,7 +64,7 @@ func TestRandomTreesLand(t *testing.T) {
 	object.ClaimOften(t, 1<<18, time.Millisecond)
 	rapid.Check(t, func(rt *rapid.T) {
 		from, to := t.TempDir(), t.TempDir()
-		source, err := object.Open(growRandom(rt, from))
+		source, err := object.Open(t.Context(), growRandom(rt, from))
 		must(rt, err)
 		defer source.Close()
 		length := source.Info().Length

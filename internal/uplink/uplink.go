@@ -127,10 +127,24 @@ func (u *Uplink) Gatherer(address string, opts ...grpc.DialOption) (*grpc.Client
 	return dial([]string{address}, u.security.Client(identity.Gatherer), opts)
 }
 
-// GathererNamed returns a connection to the gatherer of a name, which it has to prove, at one of its addresses.
-func (u *Uplink) GathererNamed(name string, addresses []string, opts ...grpc.DialOption) (*grpc.ClientConn, error) {
-	return dial(addresses, u.security.Dial(identity.ID{Role: identity.Gatherer, Name: name}, "h2"), opts)
+// Named is a connection to the gatherer of a name, wherever that is.
+type Named struct {
+	*grpc.ClientConn
+	transports *transports
 }
+
+// GathererNamed returns a connection to the gatherer of a name, which it has to prove, at one of its addresses.
+func (u *Uplink) GathererNamed(name string, addresses []string, opts ...grpc.DialOption) (*Named, error) {
+	at := newTransports(addresses)
+	connection, err := at.dial(credentials.NewTLS(u.security.Dial(identity.ID{Role: identity.Gatherer, Name: name}, "h2")), opts)
+	if err != nil {
+		return nil, err
+	}
+	return &Named{connection, at}, nil
+}
+
+// Move has it dialled at other addresses from now on. A connection to one that is among them stays.
+func (n *Named) Move(addresses []string) { n.transports.move(addresses) }
 
 // Over has the managers dialled by a dialer; nil changes nothing.
 func Over(dialer interface {
