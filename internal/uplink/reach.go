@@ -55,6 +55,15 @@ func (r *reach) isAway() {
 	}
 }
 
+// tellAgain tells once more that no manager is heard, if that was told: why that is so has changed.
+func (r *reach) tellAgain() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.told && r.tell != nil {
+		r.tell(r.since)
+	}
+}
+
 // heard notes that a manager was heard.
 func (r *reach) heard() {
 	r.mu.Lock()
