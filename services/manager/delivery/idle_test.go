@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,17 +19,17 @@ type watched struct {
 	t *testing.T
 }
 
-// watching returns a delivery over a tree whose links are FROM>TO, with agents a, b, … and members m1, m2, …
+// watching returns a delivery over a tree whose links are FROM>TO or FROM>TO@ZONE, with agents a, b, … and members m1, m2, …
 func watching(t *testing.T, links ...string) *watched {
 	t.Helper()
 	w := &watched{newDesk().keep("d"), t}
 	all := []tree.Link{{Node: tree.Node{Name: "member/s", Kind: tree.Member}}}
 	for _, of := range links {
-		var from, to string
-		if _, err := fmt.Sscanf(of, "%1s>%s", &from, &to); err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, tree.Link{Node: node(to), Parent: named(from).String()})
+		from, to, _ := strings.Cut(of, ">")
+		to, zone, _ := strings.Cut(to, "@")
+		one := node(to)
+		one.Cluster = zone
+		all = append(all, tree.Link{Node: one, Parent: named(from).String()})
 	}
 	restored, err := tree.Restore(all, tree.Bound{})
 	if err != nil {

@@ -54,7 +54,7 @@ func (r *rearrangement) moveElsewhere(member identity.ID, cause, why string, but
 		return false
 	}
 	r.tree = placement.Reduced(after, r.tree)
-	r.seek.Stay(member.String(), r.now)
+	r.seek.Keep(member.String(), r.now)
 	to, _ := r.tree.Parent(member.String())
 	r.because(cause, fmt.Sprintf("%s is fed by %s now: %s", member, to, why))
 	return true
