@@ -28,9 +28,10 @@ type slowAgent struct {
 	until time.Time
 }
 
-// lowerSlow moves an agent lower that holds up those that it feeds, taking slowly or giving slowly.
+// lowerSlow moves an agent lower that holds up those that it feeds, taking slowly or giving slowly. Nobody holds others up in
+// datagrams: what an agent lacks there is lost, or was sent before it came, and does not wait for it.
 func (r *rearrangement) lowerSlow(delivery view.Delivery) {
-	if !r.mayReshape(delivery) {
+	if isDatagrams(delivery) || !r.mayReshape(delivery) {
 		return
 	}
 	flows := r.flows()
