@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -55,4 +56,27 @@ func TestNobodyLagsInDatagrams(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Who was found to be slow counts as such for a while, however long the delivery goes on in which it was, and no longer
+// than until it shows that it is not.
+func TestSlownessIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk()
+		d.noteSlow(map[string]uint64{named("a").String(): megabyte, named("b").String(): megabyte}, time.Now())
+		wantSlow := func(want ...string) {
+			t.Helper()
+			for _, name := range []string{"a", "b"} {
+				if _, is := d.slowness(name, time.Now()); is != slices.Contains(want, name) {
+					t.Errorf("%s counts as slow: %t", name, is)
+				}
+			}
+		}
+		wantSlow("a", "b")
+		time.Sleep(time.Minute)
+		d.noteSlow(map[string]uint64{named("b").String(): 0}, time.Now())
+		wantSlow("a")
+		time.Sleep(slowMemory) // nobody has noted anything meanwhile
+		wantSlow()
+	})
 }
