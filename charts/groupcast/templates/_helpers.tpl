@@ -256,6 +256,44 @@ readinessProbe:
 {{- end }}
 {{- end -}}
 
+{{/*
+What config leaves to a variable that the chart sets: (list .Values.agent.config "data.hosts" …) is true while it has none of the keys. A variable
+wins over the file.
+*/}}
+{{- define "groupcast.leaves" -}}
+{{- $leaves := true -}}
+{{- range $key := rest . -}}
+{{- $at := first $ -}}
+{{- range splitList "." $key -}}
+{{- $at = index ($at | default dict) . -}}
+{{- end -}}
+{{- if not (kindIs "invalid" $at) -}}
+{{- $leaves = false -}}
+{{- end -}}
+{{- end -}}
+{{- if $leaves -}}
+true
+{{- end -}}
+{{- end -}}
+
+{{/* Where others reach the data of such a pod, as a variable: its own address, unless config says where. Call with (list $ .Values.agent). */}}
+{{- define "groupcast.dataHosts" -}}
+{{- if include "groupcast.leaves" (list (index . 1).config "data.hosts" "data.addresses") }}
+- name: GROUPCAST_DATA_HOSTS
+  valueFrom:
+    fieldRef: {fieldPath: {{ (index . 0).Values.dataPlane.hostNetwork | ternary "status.hostIP" "status.podIP" }}}
+{{- end }}
+{{- end -}}
+
+{{/* The name of a pod's node, as a variable. Call with the values of a component. */}}
+{{- define "groupcast.node" -}}
+{{- if include "groupcast.leaves" (list .config "node") }}
+- name: GROUPCAST_NODE
+  valueFrom:
+    fieldRef: {fieldPath: spec.nodeName}
+{{- end }}
+{{- end -}}
+
 {{/* What every pod of the data plane has in its spec: (list $ "agent" .Values.agent). */}}
 {{- define "groupcast.dataPlanePod" -}}
 {{- $root := index . 0 -}}
