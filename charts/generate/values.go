@@ -83,8 +83,11 @@ func (v value) schema() map[string]any {
 		for _, below := range v.below {
 			properties[below.name] = below.schema()
 		}
-		if v.name == "" {
-			properties["groupcast"] = map[string]any{"type": "object"} // where this chart is a part of another
+		switch v.name {
+		case "": // the usual condition of a chart that this one is a part of
+			properties["enabled"] = map[string]any{"type": "boolean", "description": "For a chart that this one is a part of: whether it is."}
+		case "global": // all charts of a release, and what installs them, write here
+			return map[string]any{"type": "object", "properties": properties}
 		}
 		return strict(properties)
 	}
