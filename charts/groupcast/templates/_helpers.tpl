@@ -304,7 +304,7 @@ hostNetwork: true
 dnsPolicy: ClusterFirstWithHostNet
 {{- end }}
 {{- $config := include (printf "groupcast.%s.config" (index . 1)) $root | fromYaml }}
-terminationGracePeriodSeconds: {{ include "groupcast.seconds" $config.stopWait | int | add 35 }} # what follows the wait takes some, too
+terminationGracePeriodSeconds: {{ include "groupcast.seconds" ($config.stopWait | default "0s") | int | add 35 }} # what follows the wait, if there is one, takes some, too
 {{- include "groupcast.pullSecrets" $root }}
 {{- include "groupcast.scheduling" (index . 2) }}
 securityContext:
@@ -385,7 +385,6 @@ data:
   "credentialsDir" "/var/run/groupcast/credentials"
   "serviceAccountTokenFile" "/var/run/groupcast-identity/token"
   "authorityFile" "/var/run/groupcast-identity/ca.crt"
-  "stopWait" $values.stopWait
   "log" (dict "level" (upper $root.Values.log.level) "format" $root.Values.log.format)) -}}
 {{- end -}}
 
