@@ -321,7 +321,8 @@ labels:
   {{- . | nindent 2 }}
   {{- end }}
 annotations:
-  checksum/config: {{ include (printf "groupcast.%s.config" (index . 1)) $root | sha256sum }}
+  {{- /* A gatherer reads its first policy when it starts, too. */}}
+  checksum/config: {{ list (include (printf "groupcast.%s.config" (index . 1)) $root) $values.policy | toJson | sha256sum }}
   {{- with include "groupcast.given" $values.podAnnotations }}
   {{- . | nindent 2 }}
   {{- end }}
