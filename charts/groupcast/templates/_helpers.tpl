@@ -121,6 +121,13 @@ capabilities:
 {{ include "groupcast.fullname" . }}-manager.{{ include "groupcast.namespace" . }}.svc
 {{- end -}}
 
+{{/* True where somebody gets in by a token of a ServiceAccount, which the managers have the API server check. */}}
+{{- define "groupcast.reviews" -}}
+{{- if or .Values.agent.enabled .Values.gatherer.enabled .Values.replicator.enabled .Values.manager.memberAccounts -}}
+true
+{{- end -}}
+{{- end -}}
+
 {{/* Whom ServiceAccount tokens are for: the managers of this release, and of no other. */}}
 {{- define "groupcast.audience" -}}
 groupcast/{{ include "groupcast.namespace" . }}/{{ include "groupcast.fullname" . }}
