@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -164,6 +165,37 @@ func TestStreamHasItsNameWhenItIsWhole(t *testing.T) {
 	}
 	if left, err := filepath.Glob(filepath.Join(dir, "*.incomplete*")); len(left) != 1 || err != nil {
 		t.Errorf("left are %v: %v", left, err)
+	}
+}
+
+// However many streams of a name a directory has, it takes another; of a name that is as long as names can be, too.
+func TestStreamsOfOneNameAreNotLimited(t *testing.T) {
+	dir := t.TempDir()
+	const there = 1200
+	for i := range there {
+		for _, ending := range []string{"", incomplete} {
+			if err := os.WriteFile(filepath.Join(dir, numbered("log", ending, i)), nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	long := strings.Repeat("ö", 127) + "x"
+	for _, tt := range []struct{ name, incomplete, want string }{
+		{"log", "log.incomplete.1200", "log.1200"},
+		{long, long[:244] + ".incomplete", long},
+		{long, long[:244] + ".incomplete", long[:252] + ".1"},
+	} {
+		file, err := createStream(dir, tt.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		if got := filepath.Base(file.path); got != tt.incomplete {
+			t.Errorf("at first it is in %s, want %s", got, tt.incomplete)
+		}
+		if err := file.place(false); err != nil || filepath.Base(file.path) != tt.want {
+			t.Errorf("%s: %v, want %s", file.path, err, tt.want)
+		}
 	}
 }
 

@@ -97,7 +97,7 @@ const (
 // bursts of half of all that is under way, and loses them where the queue is shorter, long before the path is full. That
 // it cannot be set costs nothing but time.
 func (c *Conn) smooth() {
-	if info := c.info(); info != nil && !c.capped && microseconds(info.Rtt) >= longRTT {
+	if !c.capped && leastRTT(c.info()) >= longRTT {
 		_ = c.setPacing(anyRate)
 	}
 }

@@ -16,12 +16,8 @@ func (f *Feeding) tune(first *Conn) {
 	if f.options.Bounds.Most <= 1 || f.options.Steered {
 		return
 	}
-	var rtt time.Duration
 	info := first.info()
-	if info != nil {
-		rtt = microseconds(info.Rtt)
-	}
-	tuner := parallel.New(rtt, f.options.Earlier, f.options.Bounds)
+	tuner := parallel.New(leastRTT(info), f.options.Earlier, f.options.Bounds)
 	f.choose(tuner.Choice())
 	if info == nil {
 		return // no connection of the kernel's: nothing can be learnt of it
@@ -37,6 +33,8 @@ func (f *Feeding) tune(first *Conn) {
 			most, known := f.takesNoMore()
 			if known && tuner.Limit(most, now) || tuner.Step(look.at(now, f.used())) {
 				f.choose(tuner.Choice())
+			} else {
+				f.handOut(tuner.Choice().Piece)
 			}
 		}
 	}
@@ -65,6 +63,19 @@ func (f *Feeding) choose(choice parallel.Choice) {
 	f.want(choice.Stripes)
 	if f.options.Chosen != nil {
 		f.options.Chosen(choice)
+	}
+}
+
+// handOut has the stripes be given pieces of another size.
+func (f *Feeding) handOut(piece uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if piece == f.choice.Piece {
+		return
+	}
+	f.choice.Piece = piece
+	for _, l := range f.lines {
+		f.ready(l)
 	}
 }
 
@@ -125,6 +136,14 @@ func (o *lookout) at(now time.Time, conns []*Conn) parallel.Facts {
 		o.facts.Busy += busy / known
 	}
 	return o.facts
+}
+
+// leastRTT is what the path of a connection takes, however long its ends took to answer; zero if it is not the kernel's.
+func leastRTT(info *unix.TCPInfo) time.Duration {
+	if info == nil {
+		return 0
+	}
+	return microseconds(min(info.Min_rtt, info.Rtt))
 }
 
 func microseconds(n uint32) time.Duration { return time.Duration(n) * time.Microsecond }

@@ -85,7 +85,7 @@ func (l *Landing) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := checkRoom(l.partial.dir.handle, l.info.needs(l.resumed), 1); err != nil {
+	if err := l.checkRest(layout); err != nil {
 		return err
 	}
 	l.start(layout)

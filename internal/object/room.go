@@ -30,6 +30,19 @@ func checkRoom(dir *os.File, bytes, files uint64) error {
 	return nil
 }
 
+// checkRest says whether there is no room for what has not been claimed. Where an earlier landing has written some of that,
+// it has to make room for itself.
+func (l *Landing) checkRest(known *layout) error {
+	err := checkRoom(l.partial.dir.handle, l.info.needs(l.resumed), 1)
+	if l.resumed == 0 || !noroom.Is(err) {
+		return err
+	}
+	if err := l.cut(known); err != nil {
+		return err
+	}
+	return checkRoom(l.partial.dir.handle, l.info.needs(l.resumed), 1)
+}
+
 // needs is what room the bytes from an offset on take at least. Where holes are is not known when it is asked.
 func (i Info) needs(from uint64) uint64 {
 	rest := i.Length - from

@@ -83,6 +83,15 @@ func (r *reach) tellAll() {
 	}
 }
 
+// tellAgain tells once more that no manager is heard, if that was told: why that is so has changed.
+func (r *reach) tellAgain() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.told {
+		r.say(r.since)
+	}
+}
+
 // heard notes that a manager was heard.
 func (r *reach) heard() {
 	r.mu.Lock()

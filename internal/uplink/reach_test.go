@@ -32,6 +32,17 @@ func TestAwayIsToldOnce(t *testing.T) {
 			t.Errorf("told %v, want %v and that it is over", told, broke)
 		}
 		r.lost()
+		r.tellAgain() // it is not told so far
+		time.Sleep(awayPatience + time.Second)
+		r.tellAgain()
+		synctest.Wait()
+		if len(told) != 4 || !told[3].Equal(told[2]) {
+			t.Errorf("told %v, want it once more", told)
+		}
+		r.heard()
+		synctest.Wait()
+		told = told[:2]
+		r.lost()
 		r.stop()
 		time.Sleep(time.Minute)
 		if r.heard(); len(told) != 2 {

@@ -201,14 +201,25 @@ func (u *Uplink) Security() identity.TLS { return u.security }
 const renewalCheck = 20 * time.Second
 
 func (u *Uplink) keepRenewed(ctx context.Context) {
+	lapsed := false
 	for {
 		if err := u.renewIfDue(ctx); err != nil && ctx.Err() == nil {
 			u.log.Warn("the certificate could not be renewed; trying again", "error", err)
+		}
+		if is := u.lapsed(); is != lapsed {
+			lapsed = is
+			u.reach.tellAgain()
 		}
 		if !sleep(ctx, renewalCheck) {
 			return
 		}
 	}
+}
+
+// lapsed reports whether no manager takes the credentials any more.
+func (u *Uplink) lapsed() bool {
+	current, err := u.files.Credentials()
+	return err == nil && lapsed(current)
 }
 
 func (u *Uplink) renewIfDue(ctx context.Context) error {

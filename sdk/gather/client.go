@@ -85,6 +85,9 @@ func Dial(ctx context.Context, config sdk.Config, gatherer string, options Optio
 	if err := checkGatherer(gatherer); err != nil {
 		return nil, err
 	}
+	if err := config.Lapsed(); err != nil {
+		return nil, sdk.Because(sdk.Forbidden, err)
+	}
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)
 	}

@@ -87,7 +87,7 @@ func (a *app) check(ctx context.Context, client *sdk.Client, c *check) error {
 	}
 	dir, err := os.MkdirTemp(c.dir, "groupcast-check-")
 	if err != nil {
-		return usageError{err}
+		return unusable(err)
 	}
 	defer os.RemoveAll(dir)
 	group := "check-" + strings.ToLower(rand.Text()[:8])

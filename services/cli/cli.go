@@ -307,6 +307,9 @@ func (a *app) client(ctx context.Context) (*sdk.Client, error) {
 		options = append(options, sdk.WithLog(slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))))
 	}
 	client, err := sdk.Dial(config, options...)
+	if isForbidden(err) {
+		return nil, err
+	}
 	if err != nil {
 		return nil, unusable(err)
 	}
@@ -355,7 +358,12 @@ func (a *app) sayWaiting(client *sdk.Client) (stop func()) {
 func (a *app) sayAway(since time.Time) {
 	line := "a manager answers again"
 	if !since.IsZero() {
-		line = fmt.Sprintf("nothing is heard of the managers since %s: what is under way goes on, and how it stands is shown again when one answers", since.Format(time.TimeOnly))
+		line = fmt.Sprintf("nothing is heard of the managers since %s: ", since.Format(time.TimeOnly))
+		if lapsed := a.as.Lapsed(); lapsed != nil {
+			line += printable.Text(lapsed.Error())
+		} else {
+			line += "what is under way goes on, and how it stands is shown again when one answers"
+		}
 	}
 	if shown := a.shown.Load(); shown != nil {
 		shown.say(line)

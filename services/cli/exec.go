@@ -67,10 +67,21 @@ func (c *commands) end() error {
 // execStop is how long a command that is interrupted may take to end.
 const execStop = 5 * time.Second
 
+// interruptedExec is an interruption that names the object for which the command has not done all.
+type interruptedExec struct {
+	what string
+	of   sdk.Arrived
+}
+
+func (e interruptedExec) Error() string {
+	return fmt.Sprintf("--exec %s for %s, which is in %s", e.what, printable.Text(e.of.Name), printable.Text(e.of.Path))
+}
+func (interruptedExec) Unwrap() error { return errInterrupted }
+
 // execute runs a command for an object, unless ctx is done.
 func execute(ctx context.Context, output io.Writer, what string, one sdk.Arrived) error {
 	if ctx.Err() != nil {
-		return fmt.Errorf("--exec was not run for %s, which is in %s", printable.Text(one.Name), printable.Text(one.Path))
+		return interruptedExec{"was not run", one}
 	}
 	command := exec.CommandContext(ctx, "sh", "-c", what)
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // to end what the shell has begun, too
@@ -83,7 +94,7 @@ func execute(ctx context.Context, output io.Writer, what string, one sdk.Arrived
 	err := command.Run()
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return fmt.Errorf("--exec was interrupted for %s, which is in %s", printable.Text(one.Name), printable.Text(one.Path))
+		return interruptedExec{"was interrupted", one}
 	case err != nil:
 		return fmt.Errorf("--exec for %s: %w", printable.Text(one.Name), err)
 	}

@@ -97,7 +97,7 @@ func (a *app) keepPulling(command *cobra.Command, p *pull) error {
 	p.output = &streamsOut{to: a.stdout, all: make(map[string]*written)}
 	p.commands.run = func(one sdk.Arrived) error {
 		err := execute(command.Context(), a.stderr, p.exec, one)
-		if err != nil && !p.once { // that is its outcome
+		if err != nil && (!p.once || errors.Is(err, errInterrupted)) { // else it is the outcome, and told as that
 			fmt.Fprintln(a.stderr, err)
 		}
 		return err

@@ -276,9 +276,7 @@ func (a *app) cancel(ctx context.Context, out *sdk.Outgoing, shown *progress) er
 		return fmt.Errorf("cancel delivery %s: %w", out.ID(), err)
 	}
 	if d, err := out.Wait(canceling); err == nil {
-		if err := a.printDelivery(shown.seen(d)); err != nil {
-			return err
-		}
+		return a.canceled(d, shown)
 	}
 	fmt.Fprintf(a.stderr, "delivery %.8s canceled\n", out.ID())
 	return errInterrupted

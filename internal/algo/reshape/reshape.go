@@ -6,7 +6,7 @@
 // place would serve these better, which is so if the agent above it gives another more, or
 // could give more by its uplink. One move tells whether that is so: if the next one gets no
 // more, nor got one more that has moved before, nobody moves below that agent again, whatever
-// its uplink is said to be.
+// its uplink is said to be, unless another there takes much more.
 //
 // Either the agent above gives slowly then, or both take slowly. The next one changes places
 // with it for a while: if it takes more there, the other goes to the bottom, else it goes back.
@@ -17,7 +17,6 @@
 package reshape
 
 import (
-	"maps"
 	"time"
 
 	"github.com/groupcast/groupcast/internal/algo/tree"
@@ -37,6 +36,8 @@ const (
 	settle = 4 * time.Second
 	// rest is how long one that moved is.
 	rest = 30 * time.Second
+	// heard is how long a word counts that is repeated every second.
+	heard = 2 * time.Second
 	// slower is how much less than another in its place an agent takes that moves.
 	slower = 2
 	// better is how much more the next in its place takes, if the move was right.
@@ -49,6 +50,9 @@ type Flow struct {
 	At    time.Time // when it said so
 	Rate  uint64    // at which it lately got more, per second; 0 if that is not known
 }
+
+// isFresh tells whether that was said just now.
+func (f Flow) isFresh(now time.Time) bool { return now.Sub(f.At) <= heard }
 
 // Flows are those of the agents and members that have told, by their names in the tree.
 type Flows map[string]Flow
@@ -92,7 +96,8 @@ type Watch struct {
 	quiet  map[string]time.Time // those that are left alone, and until when
 	trials map[string]*trial    // moves that are not judged yet, by the agent above
 	limits map[string]uint64    // of agents that are the limit: what they gave to the one below
-	slow   map[string]uint64    // agents that moved rightly: what they took, or gave
+	slow   map[string]*slowness // agents that moved rightly, until that is disproved
+	news   map[string]uint64    // what Slow has not told yet
 	fed    map[string]uint64    // the most that one of those who moved took of the agent above
 
 	swaps    map[string]*swap // agents that have changed places with one that they fed, until that is judged
@@ -103,7 +108,7 @@ type Watch struct {
 func NewWatch() *Watch {
 	return &Watch{
 		took: map[string]uint64{}, behind: map[string]time.Time{}, quiet: map[string]time.Time{},
-		trials: map[string]*trial{}, limits: map[string]uint64{}, slow: map[string]uint64{}, fed: map[string]uint64{},
+		trials: map[string]*trial{}, limits: map[string]uint64{}, slow: map[string]*slowness{}, news: map[string]uint64{}, fed: map[string]uint64{},
 		swaps: map[string]*swap{}, innocent: map[string]bool{},
 	}
 }
@@ -112,6 +117,7 @@ func NewWatch() *Watch {
 // nobody feeds another that feeds others. A length of 0 is unknown.
 func (w *Watch) Next(t *tree.Tree, flows Flows, length uint64, now time.Time) (move Move, found bool, due time.Time) {
 	w.judge(t, flows, now)
+	w.disprove(t, flows, now)
 	if move, found = w.judgeSwaps(t, flows, now); found {
 		return move, true, now.Add(look)
 	}
@@ -127,7 +133,7 @@ func (w *Watch) Next(t *tree.Tree, flows Flows, length uint64, now time.Time) (m
 			continue
 		}
 		due = now.Add(look)
-		if !l.isKnown() || !w.holdsUp(l, length, now) {
+		if !l.isKnown(now) || !w.holdsUp(l, length, now) {
 			continue
 		}
 		if relief, is := w.relief(l); is && (!found || relief.Rate < move.Rate) {
@@ -203,10 +209,6 @@ func (w *Watch) leave(name string, until time.Time) {
 	}
 	delete(w.behind, name)
 }
-
-// Slow returns the agents that took less than the next in their place, or gave less than another
-// did, with the rate at which they did.
-func (w *Watch) Slow() map[string]uint64 { return maps.Clone(w.slow) }
 
 // isBetter tells whether a rate is clearly more than another.
 func isBetter(rate, than uint64) bool { return float64(rate) >= better*float64(than) }

@@ -76,6 +76,9 @@ func (s *Seek) Next(t *tree.Tree, nodes []tree.Node, now time.Time) (*tree.Tree,
 // Stay notes that a node moved for another reason: it stays for a while, too.
 func (s *Seek) Stay(name string, now time.Time) { s.rest(name, now) }
 
+// Keep notes that a node moved away from a better parent, which served it badly: it stays for as long as any does.
+func (s *Seek) Keep(name string, now time.Time) { s.rests[name] = rests{now.Add(mostRest), mostRest} }
+
 // rest has a node that moved stay for a while.
 func (s *Seek) rest(name string, now time.Time) {
 	last := s.rests[name]

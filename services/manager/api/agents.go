@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"iter"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -14,6 +15,7 @@ import (
 	"github.com/groupcast/groupcast/services/manager/group"
 	"github.com/groupcast/groupcast/services/manager/ledger"
 	"github.com/groupcast/groupcast/services/manager/survey"
+	"github.com/groupcast/groupcast/services/manager/view"
 )
 
 type agentService struct {
@@ -129,10 +131,20 @@ func (a *agentService) ListAgents(ctx context.Context, req *agentv1.ListAgentsRe
 		return nil, err
 	}
 	agents, more := a.server.View.Agents(after, limit)
-	for i, agent := range agents {
-		agents[i] = proto.CloneOf(agent)
-		agents[i].Report = desk.LastReport(agent.GetName())
-		desk.Survey().Show(agents[i])
+	shown, all := view.Fill(showAgents(desk, agents))
+	return &agentv1.ListAgentsResponse{Agents: shown, NextPageToken: nextPage(shown, more || !all)}, nil
+}
+
+// showAgents yields agents with what is known of them beside their records.
+func showAgents(desk *delivery.Desk, records []*agentv1.Agent) iter.Seq[*agentv1.Agent] {
+	return func(yield func(*agentv1.Agent) bool) {
+		for _, record := range records {
+			agent := proto.CloneOf(record)
+			agent.Report = desk.LastReport(agent.GetName())
+			desk.Survey().Show(agent)
+			if !yield(agent) {
+				return
+			}
+		}
 	}
-	return &agentv1.ListAgentsResponse{Agents: agents, NextPageToken: nextPage(agents, more)}, nil
 }

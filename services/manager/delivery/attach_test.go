@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/placement"
@@ -141,5 +142,31 @@ func TestNextCostsWhatHasChanged(t *testing.T) {
 	})
 	if allocated > 50 {
 		t.Errorf("%v allocations for one change among 5000 deliveries", allocated)
+	}
+}
+
+// What is told of an agent in a list fits a message, whatever it relays to how many: its deliveries' children are counted there.
+func TestOutlineFitsAMessage(t *testing.T) {
+	const children = 10_000
+	agent := placement.AgentID("a")
+	d := &Desk{
+		keepers: make(map[string]*keeper), agents: map[string]*presence{"a": {report: new(agentv1.Report)}},
+		plans: map[seat]map[string]*groupv1.Assignment{{id: agent}: {}},
+	}
+	report := new(groupv1.DeliveryReport)
+	for i := range children {
+		report.Children = append(report.Children, &groupv1.ChildReport{Name: fmt.Sprintf("receiver-of-some-deployment-%05d", i), Connected: true, SentBytes: 1 << 40})
+	}
+	for i := range 2 * outlined {
+		id := fmt.Sprintf("%032x", i)
+		d.plans[seat{id: agent}][id] = new(groupv1.Assignment)
+		d.keepers[id] = &keeper{progress: &progress{nodes: map[identity.ID]*nodeProgress{agent: {report: report}}}}
+	}
+	told := d.LastReport("a")
+	if size := proto.Size(told); len(told.GetDeliveries()) != outlined || size > 2<<20 {
+		t.Fatalf("told of %d deliveries in %d bytes", len(told.GetDeliveries()), size)
+	}
+	if first := told.GetDeliveries()[0].GetChildren(); len(first) != children || !first[0].GetConnected() {
+		t.Errorf("it feeds %d, the first connected: %v", len(first), first[0].GetConnected())
 	}
 }

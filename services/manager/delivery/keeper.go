@@ -56,8 +56,8 @@ type keeper struct {
 	warnedAt     time.Time
 
 	mu       sync.Mutex
-	tree     *tree.Tree // as of treeRead; nil if nobody can be fed; only the keeper's goroutine changes it
-	treeAt   time.Time  // when this manager first had it
+	tree     *tree.Tree              // as of treeRead; nil if nobody can be fed; only the keeper's goroutine changes it
+	fedBy    map[identity.ID]feeding // by whom its nodes are fed
 	progress *progress
 	told     map[string]uint64 // how many directives the nodes of each cluster were sent
 	changed  chan struct{}     // closed when there is something new to show
@@ -269,11 +269,11 @@ func (k *keeper) lateMembers(delivery view.Delivery) (names []string) {
 	return names
 }
 
-// setTree changes the tree that is in force.
-func (k *keeper) setTree(t *tree.Tree, read store.Revision) {
+// setTree changes the tree that is in force, of which some nodes are absent.
+func (k *keeper) setTree(t *tree.Tree, absent []string, read store.Revision) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.tree, k.treeRead, k.treeAt = t, read, time.Now()
+	k.tree, k.treeRead, k.fedBy = t, read, feedings(t, absent, k.fedBy, time.Now())
 }
 
 // member collects what is known of the delivery at one member.

@@ -27,7 +27,7 @@ func (k *keeper) readTree(delivery view.Delivery) {
 	if delivery.TreeChanged == k.treeRead {
 		return
 	}
-	k.setTree(nil, delivery.TreeChanged)
+	k.setTree(nil, nil, delivery.TreeChanged)
 	if delivery.Tree == nil {
 		return
 	}
@@ -36,7 +36,7 @@ func (k *keeper) readTree(delivery view.Delivery) {
 		k.desk.log.Error("a stored tree cannot be used; building another", "delivery", k.id, "error", err)
 		return
 	}
-	k.setTree(restored, delivery.TreeChanged)
+	k.setTree(restored, delivery.Tree.GetAbsent(), delivery.TreeChanged)
 }
 
 // network returns what the delivery can be spread over now.
@@ -103,7 +103,7 @@ func (k *keeper) arrange(ctx context.Context, delivery view.Delivery, now time.T
 	if !found {
 		return delivery, r.due, store.ErrConflict
 	}
-	k.setTree(r.tree, again.TreeChanged)
+	k.setTree(r.tree, r.absent, again.TreeChanged)
 	k.desk.log.Info("a delivery's tree changed", "delivery", k.id, "version", version, "why", r.String())
 	return again, r.due, nil
 }

@@ -27,7 +27,8 @@ func (s *Survey) Measured(group string, threshold time.Duration) placement.Measu
 	defer s.mu.Unlock()
 	s.told++
 	now := time.Now()
-	f, agents := s.find(cmp.Or(threshold, cluster.DefaultThreshold), now), s.agents()
+	in := s.of(group, cmp.Or(threshold, cluster.DefaultThreshold))
+	f, agents := s.find(in, now), s.agents(in)
 	m := measured{placement.Measured{
 		Clusters: make(map[string]string),
 		RTT: tree.RTTs{

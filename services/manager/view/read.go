@@ -2,6 +2,7 @@ package view
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"strings"
 
@@ -185,6 +186,19 @@ func fit[R proto.Message](records []R, limit int) int {
 		}
 	}
 	return min(limit, len(records))
+}
+
+// Fill returns as many of the messages as one can hold that lists them, one at least, and whether these are all: for those that are
+// larger than their records. No more of them are made than have room, but for one.
+func Fill[R proto.Message](messages iter.Seq[R]) (page []R, all bool) {
+	size := 0
+	for message := range messages {
+		if size += proto.Size(message); size > messageBytes && len(page) > 0 {
+			return page, false
+		}
+		page = append(page, message)
+	}
+	return page, true
 }
 
 // All calls each with every member of every group.
