@@ -51,11 +51,13 @@ type Conn struct {
 	windowed atomic.Bool // the window is smaller than what a reader of bulk waits for
 	window   int         // that the buffer was made for last, by SetWindow, of whose callers there is one
 
-	deadline time.Time // until then there must be progress
-	progress int64     // bytes that came since that was set
-	bulk     bool      // a chunk came fast
-	run      int64     // bytes of the next one
-	runBegun time.Time
+	deadline  time.Time // until then there must be progress
+	progress  int64     // bytes that came since that was set
+	rested    time.Time // when this side had last read
+	gathering bool      // what has come waits for more, for no longer than that is worth
+	bulk      bool      // a chunk came fast
+	run       int64     // bytes of the next one
+	runBegun  time.Time
 }
 
 // Close ends the link at once.
