@@ -101,6 +101,7 @@ var (
 	_ fs.NodeSetattrer       = (*faultyNode)(nil)
 	_ fs.NodeFsyncer         = (*faultyNode)(nil)
 	_ fs.NodeUnlinker        = (*faultyNode)(nil)
+	_ fs.NodeStatfser        = (*faultyNode)(nil)
 	_ fs.NodeCopyFileRanger  = (*faultyNode)(nil)
 	_ fs.FileWriter          = (*faultyFile)(nil)
 	_ fs.FileFlusher         = (*faultyFile)(nil)
@@ -167,6 +168,13 @@ func (n *faultyNode) Unlink(ctx context.Context, name string) syscall.Errno {
 		return errno
 	}
 	return n.LoopbackNode.Unlink(ctx, name)
+}
+
+// Statfs has transfers in larger pieces than those that are counted.
+func (n *faultyNode) Statfs(ctx context.Context, out *fuse.StatfsOut) syscall.Errno {
+	errno := n.LoopbackNode.Statfs(ctx, out)
+	out.Bsize = 64 * out.Frsize
+	return errno
 }
 
 // CopyFileRange makes the kernel write instead.
@@ -258,6 +266,37 @@ func TestC49Faults(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// What could not be swept was not.
+func TestSweepCountsWhatIsGone(t *testing.T) {
+	disk, f := faultyDisk(t)
+	landing := land(t, disk, hello)
+	if err := errors.Join(put(landing, []byte("hell")), landing.Keep()); err != nil {
+		t.Fatal(err)
+	}
+	f.arm("unlink", syscall.EIO, 0)
+	if removed, err := object.Sweep(disk, -time.Hour); removed != 0 || !errors.Is(err, syscall.EIO) {
+		t.Errorf("swept %d: %v", removed, err)
+	}
+	if removed, err := object.Sweep(disk, -time.Hour); removed != 1 || err != nil {
+		t.Errorf("swept %d without a fault: %v", removed, err)
+	}
+}
+
+// Room is counted in fragments, not in the blocks that are best to transfer.
+func TestRoomIsCountedInFragments(t *testing.T) {
+	disk, _ := faultyDisk(t) // of 256 MiB
+	dir, err := os.Open(disk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	for bytes, fits := range map[uint64]bool{128 << 20: true, 1 << 30: false} {
+		if err := object.CheckRoom(dir, bytes, 1); fits != (err == nil) || !fits && !errors.Is(err, noroom.Err) {
+			t.Errorf("%d bytes: %v", bytes, err)
+		}
 	}
 }
 
