@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/hanwen/go-fuse/v2/fs"
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
@@ -146,6 +147,11 @@ func (n *faultyNode) Rename(ctx context.Context, name string, parent fs.InodeEmb
 	if errno := n.faults.hit("rename"); errno != 0 {
 		return errno
 	}
+	if flags&unix.RENAME_EXCHANGE != 0 {
+		if errno := n.faults.hit("exchange"); errno != 0 {
+			return errno
+		}
+	}
 	return n.LoopbackNode.Rename(ctx, name, parent, newName, flags)
 }
 
@@ -266,6 +272,35 @@ func TestC49Faults(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A file system that cannot replace a directory at once, as NFS, says so before anything lands: nothing is changed, and
+// nothing left. Once that is moved away, all is as anywhere.
+func TestReplacingThatCannotBeIsRefused(t *testing.T) {
+	disk, f := faultyDisk(t)
+	from := t.TempDir()
+	plant(t, from, map[string]string{"tree/new": "new"})
+	plant(t, disk, map[string]string{"tree/old": "old"})
+	before := tree(t, disk)
+	source := open(t, filepath.Join(from, "tree"))
+	f.arm("exchange", syscall.EINVAL, 0)
+	landing, err := object.Land(t.Context(), disk, source.Info())
+	if err == nil {
+		_ = landing.Remove()
+	}
+	if !object.IsRefused(err) || !strings.Contains(err.Error(), "move it away") {
+		t.Errorf("%v, want it refused", err)
+	}
+	if diff := cmp.Diff(before, tree(t, disk)); diff != "" {
+		t.Errorf("-before +after:\n%s", diff)
+	}
+	if err := os.Rename(filepath.Join(disk, "tree"), filepath.Join(disk, "away")); err != nil {
+		t.Fatal(err)
+	}
+	f.arm("exchange", syscall.EINVAL, 0)
+	if err := landWhole(t, source, land(t, disk, source.Info())); err != nil || f.disarm() {
+		t.Errorf("with nothing to replace: %v", err)
 	}
 }
 
