@@ -1,6 +1,8 @@
 package link
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -102,6 +104,7 @@ type lookout struct {
 // at returns the facts at a time.
 func (o *lookout) at(now time.Time, conns []*Conn) parallel.Facts {
 	o.facts.At = now
+	o.forget(conns)
 	var rtt, busy, known time.Duration
 	for _, conn := range conns {
 		info := conn.info()
@@ -125,6 +128,11 @@ func (o *lookout) at(now time.Time, conns []*Conn) parallel.Facts {
 		o.facts.Busy += busy / known
 	}
 	return o.facts
+}
+
+// forget drops the stripes that have ended, of those that are not looked at.
+func (o *lookout) forget(conns []*Conn) {
+	maps.DeleteFunc(o.seen, func(conn *Conn, _ unix.TCPInfo) bool { return !slices.Contains(conns, conn) && conn.info() == nil })
 }
 
 func microseconds(n uint32) time.Duration { return time.Duration(n) * time.Microsecond }
