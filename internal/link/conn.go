@@ -176,7 +176,7 @@ func (c *Conn) handOver(socket *net.TCPConn, header wire.Header, file *os.File, 
 		begun, failed = sendSome(int(fd), begun)
 		for left > 0 && failed == nil {
 			var n int
-			n, failed = unix.Sendfile(int(fd), int(file.Fd()), &at, left)
+			n, failed = uninterrupted(func() (int, error) { return unix.Sendfile(int(fd), int(file.Fd()), &at, left) })
 			c.sent.Add(uint64(max(n, 0)))
 			if left -= max(n, 0); n == 0 && failed == nil {
 				failed = io.ErrUnexpectedEOF // the file is shorter than it was: the link cannot go on
