@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -55,7 +56,7 @@ func closeEnds(ends [2]int) {
 
 // splice has the kernel move bytes from a socket into a file. It returns what it moved when
 // that is all, or enough, or an error comes first.
-func splice(to Place, socket *net.TCPConn, length int64, enough func(moved int64) bool) (moved int64, err error) {
+func (c *Conn) splice(to Place, socket *net.TCPConn, length int64, enough func(moved int64) bool) (moved int64, err error) {
 	raw, err := socket.SyscallConn()
 	if err != nil {
 		return 0, err
@@ -68,7 +69,7 @@ func splice(to Place, socket *net.TCPConn, length int64, enough func(moved int64
 	if err != nil {
 		return 0, err
 	}
-	s := &splicing{pipe: p, to: file, at: to.At, length: length, left: length, enough: enough, full: to.Full}
+	s := &splicing{pipe: p, to: file, at: to.At, length: length, left: length, enough: enough, full: to.Full, excuse: c.excuse}
 	err = raw.Read(s.step)
 	if s.held > 0 { // of bytes that nobody wants
 		p.close()
@@ -88,6 +89,7 @@ type splicing struct {
 	held   int   // bytes in the pipe
 	enough func(moved int64) bool
 	full   func() bool // see Place
+	excuse func(since time.Time)
 	err    error
 }
 
@@ -108,9 +110,11 @@ func (s *splicing) step(fd uintptr) (done bool) {
 			return true
 		}
 		s.held = int(n)
+		begun := time.Now()
 		if !s.empty() {
 			return true
 		}
+		s.excuse(begun)
 	}
 	return true
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/groupcast/groupcast/internal/testdisk"
 )
 
 // inode identifies a pipe as long as it is open; zero if that is closed.
@@ -93,7 +95,7 @@ func TestPipesAreKeptAfterADeadline(t *testing.T) {
 		}
 		before := p.inode(t)
 		pipes.Put(p)
-		moved, err := splice(Place{File: file}, child, 1<<10, func(int64) bool { return false })
+		moved, err := (&Conn{raw: child}).splice(Place{File: file}, child, 1<<10, func(int64) bool { return false })
 		if moved != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Fatalf("%d bytes, %v", moved, err)
 		}
@@ -107,6 +109,35 @@ func TestPipesAreKeptAfterADeadline(t *testing.T) {
 		}
 	}
 	t.Error("a pipe that was empty was thrown away, every time")
+}
+
+// What it takes until a disk has room is not the neighbour's time.
+func TestSpliceExcusesTheDisk(t *testing.T) {
+	child, parent := sockets(t)
+	if _, err := parent.Write(make([]byte, 100)); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Create(filepath.Join(testdisk.Memory(t, "size=64k"), "sink"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	filler := file.Name() + "-filler"
+	testdisk.Fill(t, filler)
+	const takes = 100 * time.Millisecond
+	full := func() bool {
+		time.Sleep(takes)
+		return os.Remove(filler) == nil
+	}
+	conn := &Conn{raw: child, data: child}
+	conn.expectProgress()
+	before := conn.deadline
+	if moved, err := conn.receive(Place{File: file, Full: full}, 1<<20); moved != 100 || err != nil {
+		t.Fatalf("%d bytes, %v", moved, err)
+	}
+	if conn.deadline.Sub(before) < takes {
+		t.Errorf("of %v the neighbour was given %v", takes, conn.deadline.Sub(before))
+	}
 }
 
 // sockets are both ends of a connection over loopback.

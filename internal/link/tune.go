@@ -1,6 +1,8 @@
 package link
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -113,6 +115,7 @@ type lookout struct {
 // at returns the facts at a time.
 func (o *lookout) at(now time.Time, conns []*Conn) parallel.Facts {
 	o.facts.At = now
+	o.forget(conns)
 	var rtt, busy, known time.Duration
 	for _, conn := range conns {
 		info := conn.info()
@@ -136,6 +139,11 @@ func (o *lookout) at(now time.Time, conns []*Conn) parallel.Facts {
 		o.facts.Busy += busy / known
 	}
 	return o.facts
+}
+
+// forget drops the stripes that have ended, of those that are not looked at.
+func (o *lookout) forget(conns []*Conn) {
+	maps.DeleteFunc(o.seen, func(conn *Conn, _ unix.TCPInfo) bool { return !slices.Contains(conns, conn) && conn.info() == nil })
 }
 
 // leastRTT is what the path of a connection takes, however long its ends took to answer; zero if it is not the kernel's.

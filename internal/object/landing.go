@@ -85,6 +85,11 @@ func (l *Landing) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if l.resumed == 0 {
+		if err := l.checkReplace(); err != nil {
+			return err
+		}
+	}
 	if err := l.checkRest(layout); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package object
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -20,8 +21,8 @@ func checkRoom(dir *os.File, bytes, files uint64) error {
 	if err := unix.Fstatfs(int(dir.Fd()), &stat); err != nil {
 		return fmt.Errorf("ask for the room in %s: %w", dir.Name(), err)
 	}
-	free := stat.Bavail * uint64(stat.Bsize)
-	if stat.Blocks > 0 && bytes > free { // without blocks it has no bound, or does not tell
+	free := stat.Bavail * uint64(cmp.Or(stat.Frsize, stat.Bsize)) // they differ on some FUSE file systems
+	if stat.Blocks > 0 && bytes > free {                          // without blocks it has no bound, or does not tell
 		return fmt.Errorf("%w: %s are missing in %s: %s are free and %s are needed", noroom.Err, bytesize.Short(bytes-free), filepath.Clean(dir.Name()), bytesize.Short(free), bytesize.Short(bytes))
 	}
 	if stat.Files > 0 && files > stat.Ffree {
