@@ -157,7 +157,10 @@ func (d *delivery) watch() {
 			d.restart()
 			continue
 		}
-		var freed <-chan struct{}
+		var pressure, freed <-chan struct{}
+		if d.endedAt().IsZero() { // else the hub has it give way when its turn comes
+			pressure = d.hub.Cache.Pressure()
+		}
 		if d.starved() {
 			freed = d.hub.Cache.Freed()
 		}
@@ -166,7 +169,7 @@ func (d *delivery) watch() {
 			return
 		case <-ticker.C:
 			d.check()
-		case <-d.hub.Cache.Pressure():
+		case <-pressure:
 			d.relieve()
 		case <-freed:
 			d.update(func() {})

@@ -151,12 +151,8 @@ func (d *delivery) isStarved() bool {
 	return d.wanted && d.begin == nil && d.account.Stalled() && d.account.Offset() < d.length()
 }
 
-// relieve gives back what is kept without need while others lack room.
+// relieve gives back what is beyond the share while others lack room.
 func (d *delivery) relieve() {
-	if !d.endedAt().IsZero() {
-		d.hub.giveUpKept(1)
-		return
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if reserved, share := d.account.Reserved(), d.entry.Share(); reserved > share {
