@@ -15,8 +15,8 @@ const (
 
 // settle has as much room promised to the parent as should be, and begins again for those who waited.
 func (d *delivery) settle() {
-	if !d.wanted || d.begin != nil {
-		return // nobody has asked yet, or all this begins again
+	if d.released || !d.wanted || d.begin != nil {
+		return // its room is given back, nobody has asked yet, or all this begins again
 	}
 	length := d.length()
 	if d.account.Offset() > length { // it began where children of a stream said that they were, before anybody knew how long it is
@@ -151,12 +151,8 @@ func (d *delivery) isStarved() bool {
 	return d.wanted && d.begin == nil && d.account.Stalled() && d.account.Offset() < d.length()
 }
 
-// relieve gives back what is kept without need while others lack room.
+// relieve gives back what is beyond the share while others lack room.
 func (d *delivery) relieve() {
-	if !d.endedAt().IsZero() {
-		d.hub.giveUpKept(1)
-		return
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if reserved, share := d.account.Reserved(), d.entry.Share(); reserved > share {
@@ -170,6 +166,9 @@ func (d *delivery) relieve() {
 func (d *delivery) releaseKept() (gaveBack bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.released {
+		return false // who asks took it for one that there is a moment ago
+	}
 	before := d.account.Held()
 	if d.discardAll(); d.account.Held() == before {
 		return false
