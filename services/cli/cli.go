@@ -89,6 +89,10 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	root.SetErr(stderr)
 	ctx, stop := interrupt.Context()
 	defer stop()
+	defer context.AfterFunc(ctx, func() {
+		time.Sleep(oneInterrupt)
+		stop() // what ctx does not end, the next one does
+	})()
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitOK
@@ -103,6 +107,9 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	}
 	return status
 }
+
+// oneInterrupt is for how long more of them are still the first: timeout(1) sends two, and a terminal that is closed.
+const oneInterrupt = time.Second
 
 // hint says what may help where an error alone does not say it.
 func (a *app) hint(err error) string {
