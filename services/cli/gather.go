@@ -251,21 +251,31 @@ others. It holds from the next half second on. Rates are bytes per second.
   link: 0                    # what the link carries; 0 is found out
   admission: admit           # or, with a link: queue, refuse`,
 	}
-	return a.withGatherer(command, a.bounded(func(ctx context.Context, client *gather.Client, args []string) error {
-		text, err := readAll(ctx, args[0])
-		if err != nil {
-			return err
-		}
-		policy, err := gather.ParsePolicy(text)
-		if err != nil {
-			return err
-		}
+	var policy gather.Policy
+	a.withGatherer(command, a.bounded(func(ctx context.Context, client *gather.Client, _ []string) error {
 		revision, err := client.SetPolicy(ctx, policy, 0)
 		if err == nil {
 			fmt.Fprintf(a.stderr, "policy set, revision %d\n", revision)
 		}
 		return err
 	}))
+	set := command.RunE
+	command.RunE = func(command *cobra.Command, args []string) (err error) {
+		if policy, err = readPolicy(command.Context(), args[0]); err != nil {
+			return err
+		}
+		return set(command, args)
+	}
+	return command
+}
+
+// readPolicy reads a policy to its end, however long whoever writes it takes.
+func readPolicy(ctx context.Context, name string) (gather.Policy, error) {
+	text, err := readAll(ctx, name)
+	if err != nil {
+		return gather.Policy{}, err
+	}
+	return gather.ParsePolicy(text)
 }
 
 // maxPolicyText bounds what is read as a policy.
@@ -283,7 +293,7 @@ func readAll(ctx context.Context, name string) ([]byte, error) {
 	}
 	text, err := io.ReadAll(io.LimitReader(from, maxPolicyText+1))
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("read the policy to its end: %w", ctx.Err())
+		return nil, errInterrupted
 	}
 	if err == nil && len(text) > maxPolicyText {
 		err = usageError{errors.New("the policy is longer than 4 MiB")}
