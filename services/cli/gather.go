@@ -138,18 +138,27 @@ func (a *app) gatherWatch() *cobra.Command {
 	return a.withGatherer(command, func(ctx context.Context, client *gather.Client, _ []string) error {
 		shown := newScreen(a.stdout)
 		defer shown.end()
-		begun := false
-		for {
-			err := a.watchClients(ctx, client, shown, func() { begun = true })
-			if !begun || sdk.CodeOf(err) != sdk.Unavailable || ctx.Err() != nil {
-				return interrupted(ctx, err)
-			}
-			fmt.Fprintf(a.stderr, "the gatherer is away, and is asked again: %v\n", err)
-			if !pause.For(ctx, awayPause) {
-				return interrupted(ctx, ctx.Err())
-			}
-		}
+		return a.keepWatching(ctx, shown, func(seen func()) error { return a.watchClients(ctx, client, shown, seen) })
 	})
+}
+
+// keepWatching watches again where a gatherer that was seen is away, which it says once each time.
+func (a *app) keepWatching(ctx context.Context, shown *screen, watch func(seen func()) error) error {
+	begun, told := false, false
+	for {
+		err := watch(func() { begun, told = true, false })
+		if !begun || sdk.CodeOf(err) != sdk.Unavailable || ctx.Err() != nil {
+			return interrupted(ctx, err)
+		}
+		if !told {
+			told = true
+			shown.end() // what is drawn next is below the line
+			fmt.Fprintf(a.stderr, "the gatherer is away, and is asked again: %v\n", err)
+		}
+		if !pause.For(ctx, awayPause) {
+			return interrupted(ctx, ctx.Err())
+		}
+	}
 }
 
 // awayPause is how long to wait before a gatherer that is away is asked again.
