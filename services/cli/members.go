@@ -139,9 +139,7 @@ const leaveTimeout = 3 * time.Second
 
 // holdSession joins, and shows events until ctx is done or the session ends.
 func (a *app) holdSession(ctx context.Context, client *sdk.Client, join sdk.Join) error {
-	joining, cancel := a.within(ctx, client)
-	defer cancel()
-	session, err := client.Join(joining, join)
+	session, err := a.join(ctx, client, join)
 	if err != nil {
 		return err
 	}
