@@ -172,7 +172,8 @@ type usageError struct{ error }
 func (e usageError) Unwrap() error { return e.error }
 
 // unusable is what is wrong with a file or a directory that was named. What this machine says of it may pass, as that a disk is
-// full, or not mounted yet: it is called wrongly only where there can be nothing of that name. systemd begins anew but then.
+// full, or read-only: it is called wrongly only where there is, or can be, nothing of that name, as on a disk that is not mounted.
+// systemd begins anew but then.
 func unusable(err error) error {
 	var number syscall.Errno
 	wrong := []syscall.Errno{syscall.ENOENT, syscall.ENOTDIR, syscall.EISDIR, syscall.ENAMETOOLONG, syscall.ELOOP, syscall.EINVAL}
