@@ -107,6 +107,7 @@ func (a *app) keepPulling(command *cobra.Command, p *pull) error {
 			err := a.pull(ctx, client, p)
 			var ended *sdk.SessionEnded
 			if !errors.As(err, &ended) || ended.State != "expired" {
+				a.sayCommandsLeft(ended, &p.commands)
 				return err
 			}
 			p.underWay.sessionEnds()
