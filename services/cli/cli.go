@@ -362,22 +362,36 @@ func (a *app) sayWaiting(client *sdk.Client) (stop func()) {
 	return cancel
 }
 
+// awaySaid is how long it may take to say that no manager is heard. Standard error may be stopped, as by ^S: managers are heard all
+// the same when they answer, and the session goes on.
+const awaySaid = 100 * time.Millisecond
+
 // sayAway tells whoever waits why nothing new is shown, and when that is over.
 func (a *app) sayAway(since time.Time) {
-	line := "a manager answers again"
-	if !since.IsZero() {
-		line = fmt.Sprintf("nothing is heard of the managers since %s: ", since.Format(time.TimeOnly))
-		if lapsed := a.as.Lapsed(); lapsed != nil {
-			line += printable.Text(lapsed.Error())
-		} else {
-			line += "what is under way goes on, and how it stands is shown again when one answers"
+	line, said := a.awayLine(since), make(chan struct{})
+	go func() {
+		defer close(said)
+		if shown := a.shown.Load(); shown != nil {
+			shown.say(line)
+			return
 		}
+		fmt.Fprintln(a.stderr, line)
+	}()
+	select {
+	case <-said:
+	case <-time.After(awaySaid):
 	}
-	if shown := a.shown.Load(); shown != nil {
-		shown.say(line)
-		return
+}
+
+func (a *app) awayLine(since time.Time) string {
+	if since.IsZero() {
+		return "a manager answers again"
 	}
-	fmt.Fprintln(a.stderr, line)
+	why := "what is under way goes on, and how it stands is shown again when one answers"
+	if lapsed := a.as.Lapsed(); lapsed != nil {
+		why = printable.Text(lapsed.Error())
+	}
+	return fmt.Sprintf("nothing is heard of the managers since %s: %s", since.Format(time.TimeOnly), why)
 }
 
 // readConfig reads the configuration, and gets a pod in that has no good credentials. A key that others can read is still
