@@ -68,6 +68,17 @@ func TestWatchesOfNothingEnd(t *testing.T) {
 	}
 }
 
+// Where there is nothing, there is no newest.
+func TestNothingIsNewest(t *testing.T) {
+	client := open(t)
+	if d, err := client.NewestDelivery(t.Context(), ""); sdk.CodeOf(err) != sdk.NotFound {
+		t.Errorf("delivery %s: %v", d.ID, err)
+	}
+	if r, err := client.NewestReplication(t.Context()); sdk.CodeOf(err) != sdk.NotFound {
+		t.Errorf("replication %s: %v", r.ID, err)
+	}
+}
+
 func TestWatchesEndWithTheirContext(t *testing.T) {
 	client := open(t)
 	ctx, cancel := context.WithCancel(t.Context())

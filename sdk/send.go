@@ -29,7 +29,6 @@ import (
 type Outgoing struct {
 	session *Session
 	id      string
-	stop    context.CancelFunc
 	done    chan struct{} // closed when all of it has ended
 
 	mu      sync.Mutex
@@ -134,7 +133,6 @@ func (s *Session) disown(request *groupv1.CreateDeliveryRequest) {
 // run sends until the delivery has ended, or the session is closed.
 func (o *Outgoing) run(send func(ctx context.Context)) {
 	ctx, stop := context.WithCancel(o.session.keeping)
-	o.stop = stop
 	var sending sync.WaitGroup
 	sending.Go(func() { send(ctx) })
 	sending.Go(func() {

@@ -30,8 +30,8 @@ import (
 
 // callPolicy retries what a manager could not do for the moment. That is safe: a
 // repeated change has one effect by its request_id, an enrolment by its
-// certificate request, and what else there is may be done twice. No call is retried
-// elsewhere for being UNAVAILABLE for a moment; what must be done however long that takes is
+// certificate request, and what else there is may be done twice. Nobody but gRPC tries a call
+// again that is UNAVAILABLE for a moment; what must be done however long that takes is
 // called again when all these attempts have failed: the SDK's seals and receipts, and a pod's
 // enrolment. A gatherer's session is not retried here: its client attaches again
 // itself, and says meanwhile what is in the way.

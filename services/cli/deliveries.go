@@ -289,11 +289,14 @@ func (a *app) canceled(d sdk.Delivery, shown *progress) error {
 	return errInterrupted
 }
 
+// settling is how often it is asked whether all agents have told what they did.
+const settling = 100 * time.Millisecond
+
 // settled returns a delivery that has ended as it is when all agents have told what they did, which is a moment later.
 func settled(ctx context.Context, client *sdk.Client, d sdk.Delivery) sdk.Delivery {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	for !d.Measurements.Settled && pause.For(ctx, 10*time.Millisecond) {
+	for !d.Measurements.Settled && pause.For(ctx, settling) {
 		latest, err := client.Delivery(ctx, d.ID)
 		if err != nil {
 			break

@@ -33,3 +33,23 @@ func TestInterruptedCommands(t *testing.T) {
 		t.Errorf("a command that fails: %v", err)
 	}
 }
+
+// Whose session has ended is told why at once, and not when the command has run for all.
+func TestCommandsThatAreLeftAreTold(t *testing.T) {
+	var said strings.Builder
+	a, goOn := &app{stderr: &said}, make(chan struct{})
+	c := &commands{run: func(sdk.Arrived) error { <-goOn; return nil }}
+	for range 3 {
+		c.add(sdk.Arrived{})
+	}
+	a.sayCommandsLeft(nil, c) // it ends for another reason
+	a.sayCommandsLeft(&sdk.SessionEnded{State: "fenced"}, c)
+	close(goOn)
+	if err := c.end(); err != nil {
+		t.Error(err)
+	}
+	a.sayCommandsLeft(&sdk.SessionEnded{State: "fenced"}, c)
+	if want := "; nothing is received any more, and --exec has yet to end for 3 objects\n"; said.String() != want {
+		t.Errorf("it says %q, want %q", said.String(), want)
+	}
+}

@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"bufio"
+	"io"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/groupcast/groupcast/internal/identity"
@@ -61,4 +64,19 @@ func TestAwaySaysThatCredentialsHaveLapsed(t *testing.T) {
 	if !strings.Contains(said.String(), "what is under way goes on") {
 		t.Errorf("it said %q", said.String())
 	}
+}
+
+// That nobody reads what is said of the managers does not keep them from being heard.
+func TestAwayDoesNotWaitForItsReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		from, to := io.Pipe()
+		begun := time.Now()
+		(&app{stderr: to}).sayAway(begun)
+		if waited := time.Since(begun); waited != awaySaid {
+			t.Errorf("it waits for %v, want %v", waited, awaySaid)
+		}
+		if line, err := bufio.NewReader(from).ReadString('\n'); err != nil || !strings.HasPrefix(line, "nothing is heard of the managers since ") {
+			t.Errorf("it said %q, %v", line, err)
+		}
+	})
 }

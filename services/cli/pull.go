@@ -107,6 +107,9 @@ func (a *app) keepPulling(command *cobra.Command, p *pull) error {
 		for {
 			err := a.pull(ctx, client, p)
 			if !isExpired(err) {
+				var ended *sdk.SessionEnded
+				errors.As(err, &ended)
+				a.sayCommandsLeft(ended, &p.commands)
 				return err
 			}
 			p.underWay.sessionEnds()

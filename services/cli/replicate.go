@@ -90,8 +90,8 @@ func (r *replicate) parse(source string) error {
 
 func (a *app) replicate(ctx context.Context, client *sdk.Client, r *replicate) error {
 	beginning, cancel := a.within(ctx, client)
-	defer cancel()
 	begun, err := client.Replicate(beginning, r.spec)
+	cancel()
 	if err != nil {
 		return err
 	}
