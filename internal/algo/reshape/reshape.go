@@ -17,6 +17,7 @@
 package reshape
 
 import (
+	"maps"
 	"time"
 
 	"github.com/groupcast/groupcast/internal/algo/tree"
@@ -137,6 +138,7 @@ func (w *Watch) Next(t *tree.Tree, flows Flows, length uint64, now time.Time) (m
 	if move, found = w.judgeSwaps(t, flows, now); found {
 		return move, true, now.Add(look)
 	}
+	w.forget(flows, now)
 	for name, flow := range flows {
 		w.took[name] = w.took[name].after(flow.Rate, now)
 	}
@@ -157,6 +159,13 @@ func (w *Watch) Next(t *tree.Tree, flows Flows, length uint64, now time.Time) (m
 		}
 	}
 	return move, found, due
+}
+
+// forget forgets who has gone, and who was left alone.
+func (w *Watch) forget(flows Flows, now time.Time) {
+	maps.DeleteFunc(w.took, func(name string, _ peak) bool { return flows[name].At.IsZero() })
+	maps.DeleteFunc(w.behind, func(name string, _ time.Time) bool { return flows[name].At.IsZero() })
+	maps.DeleteFunc(w.quiet, func(_ string, until time.Time) bool { return !now.Before(until) })
 }
 
 // holdsUp tells whether an agent holds up those that it feeds, and did before. One that takes what the one above
