@@ -17,6 +17,7 @@
 package reshape
 
 import (
+	"maps"
 	"time"
 
 	"github.com/groupcast/groupcast/internal/algo/tree"
@@ -38,6 +39,8 @@ const (
 	rest = 30 * time.Second
 	// heard is how long a word counts that is repeated every second.
 	heard = 2 * time.Second
+	// memory is for how long it counts what an agent took once.
+	memory = 10 * time.Minute
 	// slower is how much less than another in its place an agent takes that moves.
 	slower = 2
 	// better is how much more the next in its place takes, if the move was right.
@@ -91,7 +94,7 @@ func (m Move) In(t *tree.Tree) (*tree.Tree, error) {
 
 // Watch looks at one delivery.
 type Watch struct {
-	took   map[string]uint64    // the most that agents ever took
+	took   map[string]peak      // the most that agents took lately
 	behind map[string]time.Time // agents that are behind, and since when
 	quiet  map[string]time.Time // those that are left alone, and until when
 	trials map[string]*trial    // moves that are not judged yet, by the agent above
@@ -104,10 +107,24 @@ type Watch struct {
 	innocent map[string]bool  // agents of which that showed that they do not give slowly
 }
 
+// peak is the most that an agent took, and when.
+type peak struct {
+	rate uint64
+	at   time.Time
+}
+
+// after returns the peak that is one after a rate.
+func (p peak) after(rate uint64, now time.Time) peak {
+	if rate >= p.rate || rate > 0 && now.Sub(p.at) >= memory {
+		return peak{rate, now}
+	}
+	return p
+}
+
 // NewWatch returns one that has seen nothing.
 func NewWatch() *Watch {
 	return &Watch{
-		took: map[string]uint64{}, behind: map[string]time.Time{}, quiet: map[string]time.Time{},
+		took: map[string]peak{}, behind: map[string]time.Time{}, quiet: map[string]time.Time{},
 		trials: map[string]*trial{}, limits: map[string]uint64{}, slow: map[string]*slowness{}, news: map[string]uint64{}, fed: map[string]uint64{},
 		swaps: map[string]*swap{}, innocent: map[string]bool{},
 	}
@@ -121,8 +138,9 @@ func (w *Watch) Next(t *tree.Tree, flows Flows, length uint64, now time.Time) (m
 	if move, found = w.judgeSwaps(t, flows, now); found {
 		return move, true, now.Add(look)
 	}
+	w.forget(flows, now)
 	for name, flow := range flows {
-		w.took[name] = max(w.took[name], flow.Rate)
+		w.took[name] = w.took[name].after(flow.Rate, now)
 	}
 	if len(w.swaps) > 0 {
 		due = now.Add(look)
@@ -143,10 +161,17 @@ func (w *Watch) Next(t *tree.Tree, flows Flows, length uint64, now time.Time) (m
 	return move, found, due
 }
 
+// forget forgets who has gone, and who was left alone.
+func (w *Watch) forget(flows Flows, now time.Time) {
+	maps.DeleteFunc(w.took, func(name string, _ peak) bool { return flows[name].At.IsZero() })
+	maps.DeleteFunc(w.behind, func(name string, _ time.Time) bool { return flows[name].At.IsZero() })
+	maps.DeleteFunc(w.quiet, func(_ string, until time.Time) bool { return !now.Before(until) })
+}
+
 // holdsUp tells whether an agent holds up those that it feeds, and did before. One that takes what the one above
 // took at its best does not, though much may wait for it since something else held it up.
 func (w *Watch) holdsUp(l *link, length uint64, now time.Time) bool {
-	took := w.took[l.parent]
+	took := w.took[l.parent].rate
 	if !l.isBehind(length) || took > 0 && !isBetter(took, l.to.Rate) {
 		delete(w.behind, l.child)
 		return false

@@ -295,6 +295,22 @@ func TestSilenceIsNotLag(t *testing.T) {
 	}
 }
 
+// What an agent took once says nothing for good: after ten minutes those are judged by what it takes since that it feeds.
+func TestBestRatesAreForgotten(t *testing.T) {
+	n := chain(t, 30_000*megabyte, 1000*megabyte, slices.Repeat([]uint64{20 * megabyte}, 4)...)
+	atRate := func(rate uint64, long time.Duration, names ...string) {
+		for _, name := range names {
+			n.down[name] = rate
+		}
+		n.run(long)
+	}
+	atRate(20*megabyte, 5*time.Second, "a00", "a01", "a02", "a03")
+	atRate(10*megabyte, 11*time.Minute, "a00", "a01", "a02", "a03")
+	atRate(0, 3*time.Second, "a01") // much waits for it then
+	atRate(10*megabyte, time.Minute, "a01")
+	n.wantMoves(t)
+}
+
 // Who takes as much as the one above it does stays, though much waits for it since the slow ones were above it.
 func TestSeveralSlowAgents(t *testing.T) {
 	n := chain(t, 2000*megabyte, 0, 10*megabyte, megabyte, 2*megabyte, 10*megabyte, 10*megabyte, 10*megabyte)

@@ -1,6 +1,7 @@
 package reshape
 
 import (
+	"maps"
 	"time"
 
 	"github.com/groupcast/groupcast/internal/algo/tree"
@@ -46,6 +47,7 @@ func (s *Seek) Next(t *tree.Tree, nodes []tree.Node, now time.Time) (*tree.Tree,
 	if now.Before(s.calm) {
 		return t, nil
 	}
+	maps.DeleteFunc(s.rests, func(_ string, of rests) bool { return now.Sub(of.until) >= mostRest }) // it is as if there was none
 	var gains []tree.Gain
 	seen := make(map[string]time.Time, len(s.since))
 	for _, node := range nodes {

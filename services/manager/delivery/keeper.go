@@ -50,6 +50,7 @@ type keeper struct {
 	lag          *reshape.Watch
 	seek         *reshape.Seek
 	sought       time.Time // when it was last looked for better parents
+	forgot       time.Time // when it was last forgotten who has gone
 	settled      bool      // the measurements are written for good
 	failedAt     time.Time // when the delivery could last not be looked after: who stood still before may have waited for that
 	warning      string    // what was last logged of that
@@ -68,7 +69,7 @@ func newKeeper(d *Desk, delivery view.Delivery) *keeper {
 		desk: d, id: delivery.ID(), group: delivery.GetDelivery().GetGroup(), pokes: make(chan struct{}, 1),
 		bannedUntil: make(map[string]time.Time), believedAt: make(map[identity.ID]time.Time),
 		capabilities: make(map[identity.ID]capability), assigned: make(map[identity.ID]*groupv1.Assignment),
-		lag: reshape.NewWatch(), seek: reshape.NewSeek(), sought: time.Now(), settled: !delivery.Running(),
+		lag: reshape.NewWatch(), seek: reshape.NewSeek(), sought: time.Now(), forgot: time.Now(), settled: !delivery.Running(),
 		progress: newProgress(delivery, time.Now()), told: make(map[string]uint64), changed: make(chan struct{}),
 	}
 }
@@ -156,6 +157,7 @@ func (k *keeper) warn(err error, now time.Time) {
 // work decides the outcome, then the tree, then tells who has to do what.
 func (k *keeper) work(ctx context.Context, delivery view.Delivery, now time.Time) (due time.Time, err error) {
 	k.readTree(delivery)
+	k.forgetGone(delivery, now)
 	if delivery.Running() {
 		if delivery, due, err = k.conclude(ctx, delivery, now); err != nil {
 			return due, err

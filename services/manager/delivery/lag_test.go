@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/groupcast/groupcast/internal/algo/tree"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 )
 
@@ -79,4 +80,34 @@ func TestSlownessIsForgotten(t *testing.T) {
 		time.Sleep(slowMemory) // nobody has noted anything meanwhile
 		wantSlow()
 	})
+}
+
+// A change that makes paths longer than the group's bound says so, once.
+func TestLateTreesAreSaidToBe(t *testing.T) {
+	links := watching(t, "s>a", "a>b", "b>m1").tree.Links()
+	restored := func(between time.Duration) *tree.Tree {
+		rtt := tree.RTTs{Nodes: map[tree.Pair]time.Duration{{A: "agent/a", B: "agent/b"}: between}}
+		built, err := tree.Restore(links, tree.Bound{MaxLatency: 20 * time.Millisecond, RTT: rtt})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return built
+	}
+	k := newDesk().keep("d")
+	for _, test := range []struct {
+		before, after time.Duration
+		want          string
+	}{
+		{time.Millisecond, 10 * time.Millisecond, "it joins"},
+		{time.Millisecond, 100 * time.Millisecond, "it joins; beyond the latency bound: tree: 50ms+2? from the sender over member/s > agent/a > agent/b > member/m1, and the limit is 20ms"},
+		{90 * time.Millisecond, 100 * time.Millisecond, "it joins"},
+	} {
+		k.setTree(restored(test.before), nil, 1)
+		r := &rearrangement{keeper: k, tree: restored(test.after)}
+		r.because(causeJoined, "it joins")
+		r.noteLate()
+		if got := r.history[0].GetDetail(); len(r.history) != 1 || got != test.want {
+			t.Errorf("%v after %v: %q, want %q", test.after, test.before, got, test.want)
+		}
+	}
 }

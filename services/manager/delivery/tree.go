@@ -90,6 +90,7 @@ func (k *keeper) arrange(ctx context.Context, delivery view.Delivery, now time.T
 	if len(r.history) == 0 {
 		return delivery, r.due, nil
 	}
+	r.noteLate()
 	version := delivery.Tree.GetVersion() + 1
 	changes := r.after(delivery.Tree.GetChanges(), version, now)
 	if err := k.desk.writeTree(ctx, delivery, encodeTree(r.tree, version, r.absent, changes)); err != nil {
@@ -106,6 +107,17 @@ func (k *keeper) arrange(ctx context.Context, delivery view.Delivery, now time.T
 	k.setTree(r.tree, r.absent, again.TreeChanged)
 	k.desk.log.Info("a delivery's tree changed", "delivery", k.id, "version", version, "why", r.String())
 	return again, r.due, nil
+}
+
+// noteLate says of a change that it makes paths longer than the group's bound: who joins, or goes on without an agent that is
+// lost, had better be late than not served.
+func (r *rearrangement) noteLate() {
+	late := r.tree.CheckLatency()
+	if late == nil || r.keeper.tree != nil && r.keeper.tree.CheckLatency() != nil {
+		return
+	}
+	r.desk.log.Warn("a delivery's tree is beyond its group's latency bound", "delivery", r.id, "error", late)
+	r.because(r.history[len(r.history)-1].GetCause(), "beyond the latency bound: "+late.Error())
 }
 
 // writeTree writes a tree that follows the delivery's.
