@@ -31,7 +31,7 @@ type Survey struct {
 	times    *cluster.Times
 	rounds   map[Node]*rounds
 	findings map[time.Duration]*finding // by threshold
-	told     uint64                     // how often it was told what is measured
+	told     uint64                     // how often it was put together what is measured
 	swept    time.Time
 	changed  <-chan struct{} // closed when there are other agents than those found
 }
@@ -41,6 +41,7 @@ type finding struct {
 	clusters *cluster.Clusters
 	at, used time.Time
 	guests   map[Node]string
+	told     map[string]placement.Measured // what is measured with these clusters, by group
 }
 
 // Lead returns the survey of a term.
@@ -56,13 +57,14 @@ func Lead(shown *view.View, metrics *Metrics) *Survey {
 func (s *Survey) find(threshold time.Duration, now time.Time) *finding {
 	f := s.findings[threshold]
 	if f == nil {
-		f = &finding{guests: make(map[Node]string)}
+		f = &finding{guests: make(map[Node]string), told: make(map[string]placement.Measured)}
 		s.findings[threshold] = f
 	}
 	f.used = now
 	s.noteChange()
 	if f.clusters == nil || now.Sub(f.at) >= foundFor {
 		f.clusters, f.at = cluster.Find(s.nodes(), s.times, threshold, f.clusters, now), now
+		clear(f.told)
 	}
 	return f
 }
