@@ -13,6 +13,7 @@ import (
 	"github.com/groupcast/groupcast/internal/algo/reshape"
 	"github.com/groupcast/groupcast/internal/algo/tree"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	managerv1 "github.com/groupcast/groupcast/internal/gen/groupcast/manager/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/placement"
 	"github.com/groupcast/groupcast/services/manager/store"
@@ -335,12 +336,10 @@ func receiptOf(delivery view.Delivery, name string) *groupv1.Receipt {
 
 // isAtStart tells whether a member was joined when the delivery began.
 func isAtStart(delivery view.Delivery, name string) bool {
-	for _, participant := range delivery.GetMembers() {
-		if participant.GetName() == name {
-			return true
-		}
-	}
-	return false
+	_, is := slices.BinarySearchFunc(delivery.GetMembers(), name, func(p *managerv1.Participant, name string) int {
+		return cmp.Compare(p.GetName(), name)
+	})
+	return is
 }
 
 // announce tells those who watch that there is something new.
