@@ -12,7 +12,9 @@ import (
 func TestWhatIsSaidOfAChild(t *testing.T) {
 	a := placement.AgentID("a")
 	p := &progress{nodes: map[identity.ID]*nodeProgress{a: {report: new(groupv1.DeliveryReport)}, placement.AgentID("mute"): {}}}
-	says := func(children ...*groupv1.ChildReport) { p.nodes[a].report = &groupv1.DeliveryReport{Children: children} }
+	says := func(children ...*groupv1.ChildReport) {
+		p.nodes[a].report = &groupv1.DeliveryReport{Children: children}
+	}
 	bytes := func(feeder identity.ID, name string) uint64 {
 		return p.childReport(feeder, placement.MemberID(name)).GetSentBytes()
 	}
