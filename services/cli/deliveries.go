@@ -121,6 +121,7 @@ func (a *app) printDelivery(d sdk.Delivery) error {
 	if done, err := a.printData(d); done {
 		return err
 	}
+	a.sayLeftOut(d)
 	if err := a.printReceipts(d); err != nil || a.output != "wide" {
 		return err
 	}
@@ -133,6 +134,13 @@ func (a *app) printDelivery(d sdk.Delivery) error {
 	}
 	fmt.Fprintln(a.stdout)
 	return printTable(a.stdout, d.Measurements.Caches, cacheColumns, true)
+}
+
+// sayLeftOut says what is not shown of a delivery to thousands of members.
+func (a *app) sayLeftOut(d sdk.Delivery) {
+	if len(d.LeftOut) > 0 {
+		fmt.Fprintf(a.stderr, "of so many members not all fits into an answer: without %s, or without some of them\n", strings.Join(d.LeftOut, ", "))
+	}
 }
 
 func (a *app) printReceipts(d sdk.Delivery) error {

@@ -80,6 +80,7 @@ func (d *Desk) Watch(ctx context.Context, id string, tree bool, send func(*group
 			if k := d.find(id); k != nil && tree {
 				told.tell(k, delivery, message)
 			}
+			fitMessage(message.GetDelivery())
 			return message, delivery.Running(), nil
 		},
 		Running: func() (bool, error) {
@@ -103,12 +104,13 @@ func (d *Desk) changes(id string) <-chan struct{} {
 	return k.changed
 }
 
-// Show returns a delivery as the API shows it.
+// Show returns a delivery as the API shows it: of one that is too large for a message, as much as has room.
 func (d *Desk) Show(delivery view.Delivery) *groupv1.Delivery {
 	shown := d.show(delivery)
 	if k := d.find(delivery.ID()); k != nil {
 		k.showIn(shown, delivery.Tree)
 	}
+	fitMessage(shown)
 	return shown
 }
 
