@@ -66,7 +66,7 @@ func placeOf(delivery view.Delivery) string {
 }
 
 // Watch sends a delivery as it is, and again as it changes, until it has ended; if its tree is
-// asked for, with what is new of that. Heartbeats are sent as nil.
+// asked for, with what is new of that, and with what links carry before the end, too. Heartbeats are sent as nil.
 func (d *Desk) Watch(ctx context.Context, id string, tree bool, send func(*groupv1.WatchDeliveryResponse) error) error {
 	told := new(toldTree)
 	return watch.Watched[*groupv1.WatchDeliveryResponse]{
@@ -79,6 +79,9 @@ func (d *Desk) Watch(ctx context.Context, id string, tree bool, send func(*group
 			message := &groupv1.WatchDeliveryResponse{Delivery: d.show(delivery)}
 			if k := d.find(id); k != nil && tree {
 				told.tell(k, delivery, message)
+			}
+			if !tree && delivery.Running() && message.GetDelivery().GetMeasurements() != nil {
+				message.Delivery.Measurements.Links = nil // they would be most of what is sent again and again
 			}
 			fitMessage(message.GetDelivery())
 			return message, delivery.Running(), nil
