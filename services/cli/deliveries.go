@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -136,10 +137,10 @@ func (a *app) printDelivery(d sdk.Delivery) error {
 	return printTable(a.stdout, d.Measurements.Caches, cacheColumns, true)
 }
 
-// sayLeftOut says what is not shown of a delivery to thousands of members.
+// sayLeftOut says what is not shown of a delivery to thousands of members, if it would be.
 func (a *app) sayLeftOut(d sdk.Delivery) {
-	if len(d.LeftOut) > 0 {
-		fmt.Fprintf(a.stderr, "of so many members not all fits into an answer: without %s, or without some of them\n", strings.Join(d.LeftOut, ", "))
+	if len(d.LeftOut) > 0 && a.output == "wide" || slices.Contains(d.LeftOut, "receipts") {
+		fmt.Fprintf(a.stderr, "of so many members not all fits into one answer: it is without (some of) %s\n", strings.Join(d.LeftOut, ", "))
 	}
 }
 

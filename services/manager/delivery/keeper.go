@@ -164,7 +164,11 @@ func (k *keeper) work(ctx context.Context, delivery view.Delivery, now time.Time
 	}
 	if delivery.Running() || now.Before(keepUntil(delivery)) && k.awaited(delivery) {
 		var treeDue time.Time
-		if delivery, treeDue, err = k.arrange(ctx, delivery, now); err != nil {
+		delivery, treeDue, err = k.arrange(ctx, delivery, now)
+		switch {
+		case errors.Is(err, store.ErrTooLarge): // too many have come late: who is in the tree goes on with it
+			k.warn(err, now)
+		case err != nil:
 			return due, err
 		}
 		due = moment.Soonest(due, treeDue)
