@@ -154,7 +154,9 @@ func TestLinksAreToldAtTheEnd(t *testing.T) {
 	with := p.watch(t, &groupv1.WatchDeliveryRequest{Delivery: id, Tree: true})
 	without := p.watch(t, &groupv1.WatchDeliveryRequest{Delivery: id})
 	p.passOn(id, megabyte)
-	hasLinks := func(m *groupv1.WatchDeliveryResponse) bool { return len(m.GetDelivery().GetMeasurements().GetLinks()) > 0 }
+	hasLinks := func(m *groupv1.WatchDeliveryResponse) bool {
+		return len(m.GetDelivery().GetMeasurements().GetLinks()) > 0
+	}
 	with.next(t, "links carry something", hasLinks)
 	if got := p.get(t, id).GetMeasurements().GetLinks(); len(got) == 0 {
 		t.Error("who asks once is not told of links")
