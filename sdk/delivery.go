@@ -140,6 +140,9 @@ type Delivery struct {
 	Datagrams uint64
 	// InDatagrams says that the stream goes in datagrams.
 	InDatagrams bool
+	// LeftOut is what of this is not here because it would be more than a message, or the managers' store, takes: links, tree,
+	// details or receipts, of a delivery to thousands of members. What is counted and measured is of all.
+	LeftOut []string
 	wire
 }
 
@@ -184,7 +187,7 @@ func newDelivery(m *groupv1.Delivery) Delivery {
 		Created: m.GetCreateTime().AsTime(), TreeVersion: m.GetTreeVersion(), SentBytes: m.GetSentBytes(),
 		Members: int(m.GetMemberCount()), Complete: int(m.GetCompleteCount()), Failed: int(m.GetFailedCount()),
 		Receipts: convert(m.GetReceipts(), newReceipt), Measurements: newMeasurements(m.GetMeasurements()),
-		Reason: m.GetReason(), Datagrams: m.GetDatagrams(), InDatagrams: m.GetSpec().GetDatagrams() != nil, wire: wire{m},
+		Reason: m.GetReason(), Datagrams: m.GetDatagrams(), InDatagrams: m.GetSpec().GetDatagrams() != nil, LeftOut: m.GetLeftOut(), wire: wire{m},
 		Tree: convert(m.GetTree(), func(n *groupv1.TreeNode) TreeNode {
 			return TreeNode{n.GetId(), n.GetParent(), n.GetCluster(), n.GetWhy(), n.GetBytes(), n.GetBytesPerSecond(), n.GetAbsent()}
 		}),
@@ -268,12 +271,12 @@ func (c *Client) CancelDelivery(ctx context.Context, id string) (Delivery, error
 }
 
 // WatchDelivery yields a delivery as it is, and again as it changes, until it has
-// ended, ctx is done, or the iteration is broken off; without its tree.
+// ended, ctx is done, or the iteration is broken off; without its tree, and with what links carried only at its end.
 func (c *Client) WatchDelivery(ctx context.Context, id string) iter.Seq2[Delivery, error] {
 	return watchUntilEnded(ctx, c.uplink.WatchDelivery, id, remembering())
 }
 
-// WatchDeliveryTree is WatchDelivery with the tree.
+// WatchDeliveryTree is WatchDelivery with the tree, and with what links carry before the end, too.
 func (c *Client) WatchDeliveryTree(ctx context.Context, id string) iter.Seq2[Delivery, error] {
 	return watchUntilEnded(ctx, c.uplink.WatchDeliveryTree, id, remembering())
 }

@@ -346,14 +346,21 @@ func cutOff(err error) bool {
 	return errors.Is(err, errSilent) || status.Code(err) == codes.Unavailable && Reason(err) != ""
 }
 
+// isTooLarge reports whether gRPC refused a message for its size: the next one is as large.
+func isTooLarge(err error) bool {
+	return Reason(err) == "" && strings.Contains(status.Convert(err).Message(), "message larger than max")
+}
+
 // transient reports whether trying again can help.
 func transient(err error) bool {
 	if errors.Is(err, io.EOF) { // a manager that stops ends its streams
 		return true
 	}
 	switch status.Code(err) {
-	case codes.OK, codes.Unavailable, codes.DeadlineExceeded, codes.Internal, codes.Canceled, codes.ResourceExhausted, codes.Aborted:
+	case codes.OK, codes.Unavailable, codes.DeadlineExceeded, codes.Internal, codes.Canceled, codes.Aborted:
 		return true
+	case codes.ResourceExhausted:
+		return !isTooLarge(err)
 	case codes.Unknown:
 		_, isStatus := status.FromError(err)
 		return isStatus || errors.Is(err, errSilent) || errors.Is(err, errGivenUp) || errors.Is(err, errMissed)

@@ -7,7 +7,29 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/groupcast/groupcast/internal/daemon"
 )
+
+// A message that is too large is so each time: whoever watches is told, and does not ask for ever. A manager without room has it again.
+func TestWhatIsTooLargeIsNotAskedForAgain(t *testing.T) {
+	for name, tt := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"sent, and too large":    {status.Error(codes.ResourceExhausted, "grpc: trying to send message larger than max (5100000 vs. 4194304)"), false},
+		"come, and too large":    {status.Error(codes.ResourceExhausted, "grpc: received message larger than max (5100000 vs. 4194304)"), false},
+		"a store without room":   {daemon.NewStatus(codes.ResourceExhausted, "STORE_FULL", errSilent), true},
+		"a manager that is busy": {status.Error(codes.Unavailable, "busy"), true},
+	} {
+		if got := transient(tt.err); got != tt.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
 
 // deaf is a stream to a manager that never answers.
 type deaf struct {

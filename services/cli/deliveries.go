@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -121,6 +122,7 @@ func (a *app) printDelivery(d sdk.Delivery) error {
 	if done, err := a.printData(d); done {
 		return err
 	}
+	a.sayLeftOut(d)
 	if err := a.printReceipts(d); err != nil || a.output != "wide" {
 		return err
 	}
@@ -133,6 +135,13 @@ func (a *app) printDelivery(d sdk.Delivery) error {
 	}
 	fmt.Fprintln(a.stdout)
 	return printTable(a.stdout, d.Measurements.Caches, cacheColumns, true)
+}
+
+// sayLeftOut says what is not shown of a delivery to thousands of members, if it would be.
+func (a *app) sayLeftOut(d sdk.Delivery) {
+	if len(d.LeftOut) > 0 && a.output == "wide" || slices.Contains(d.LeftOut, "receipts") {
+		fmt.Fprintf(a.stderr, "of so many members not all fits into one answer: it is without (some of) %s\n", strings.Join(d.LeftOut, ", "))
+	}
 }
 
 func (a *app) printReceipts(d sdk.Delivery) error {

@@ -144,3 +144,31 @@ func TestWatchIsSmall(t *testing.T) {
 		t.Errorf("the whole is %d bytes; watched with its tree %v, without %v", whole, asked, bare)
 	}
 }
+
+// What links carry goes to those who ask for the tree, and to all when it has ended: with reasons it is most of what there is to tell.
+func TestLinksAreToldAtTheEnd(t *testing.T) {
+	_, party := startParty(t)
+	p := newPair(t, party)
+	id := p.create(t, p.sender, file(megabyte))
+	p.m2.has(t, id, "fed by its node's agent", fedBy("a2"))
+	with := p.watch(t, &groupv1.WatchDeliveryRequest{Delivery: id, Tree: true})
+	without := p.watch(t, &groupv1.WatchDeliveryRequest{Delivery: id})
+	p.passOn(id, megabyte)
+	hasLinks := func(m *groupv1.WatchDeliveryResponse) bool {
+		return len(m.GetDelivery().GetMeasurements().GetLinks()) > 0
+	}
+	with.next(t, "links carry something", hasLinks)
+	if got := p.get(t, id).GetMeasurements().GetLinks(); len(got) == 0 {
+		t.Error("who asks once is not told of links")
+	}
+	p.seal(t, p.sender, id, megabyte)
+	p.mustComplete(t, p.m1, id, megabyte)
+	p.mustComplete(t, p.m2, id, megabyte)
+	without.next(t, "it has ended", func(m *groupv1.WatchDeliveryResponse) bool {
+		running := m.GetDelivery().GetState() == groupv1.DeliveryState_DELIVERY_STATE_RUNNING
+		if running == hasLinks(m) {
+			t.Errorf("while it runs %v it is told with links: %v", running, hasLinks(m))
+		}
+		return !running
+	})
+}

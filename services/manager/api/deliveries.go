@@ -87,7 +87,7 @@ func (d *deliveryService) GetDelivery(ctx context.Context, req *groupv1.GetDeliv
 	if err != nil {
 		return nil, err
 	}
-	return &groupv1.GetDeliveryResponse{Delivery: desk.Show(found, true)}, nil
+	return &groupv1.GetDeliveryResponse{Delivery: desk.Show(found)}, nil
 }
 
 func (d *deliveryService) ListDeliveries(ctx context.Context, req *groupv1.ListDeliveriesRequest) (*groupv1.ListDeliveriesResponse, error) {

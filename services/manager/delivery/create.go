@@ -146,15 +146,18 @@ func (c *creation) plan(response *groupv1.CreateDeliveryResponse) (ledger.Plan, 
 	case err != nil:
 		return ledger.Plan{}, fmt.Errorf("deliver in group %q: %w: %w", c.asked.GetGroup(), ErrNoTree, err)
 	}
-	encoded, err := proto.Marshal(record)
+	encoded, err := view.EncodeDelivery(record)
 	if err != nil {
-		return ledger.Plan{}, fmt.Errorf("encode delivery: %w", err)
+		return ledger.Plan{}, err
 	}
 	changes := new(history)
 	changes.because(causeCreated, fmt.Sprintf("%d nodes, %d hops deep", built.Len(), built.Depth()))
 	encodedTree, err := proto.Marshal(encodeTree(built, 1, nil, changes.after(nil, 1, c.now)))
 	if err != nil {
 		return ledger.Plan{}, fmt.Errorf("encode tree: %w", err)
+	}
+	if err := checkRoom(record, len(encoded)+len(encodedTree), c.desk.store.MaxBytes()); err != nil {
+		return ledger.Plan{}, err
 	}
 	response.Delivery = proto.CloneOf(record.GetDelivery())
 	response.Delivery.MemberCount, response.Delivery.TreeVersion = uint32(len(record.GetMembers())), 1

@@ -89,21 +89,24 @@ func (d *Desk) planEnd(delivery view.Delivery, v verdict, now time.Time) (ledger
 	if k := d.find(delivery.ID()); k != nil {
 		k.measureInto(record)
 	}
-	encoded, err := proto.Marshal(record)
+	encoded, hasAll, err := encodeEnded(record, delivery.Receipts)
 	if err != nil {
-		return ledger.Plan{}, nil, fmt.Errorf("encode delivery: %w", err)
+		return ledger.Plan{}, nil, err
 	}
 	id := delivery.ID()
-	return ledger.Plan{
+	plan := ledger.Plan{
 		Conditions: []store.Cond{
 			store.Unchanged(view.DeliveryKey(id), delivery.Changed),
 			store.UnchangedBelow(view.ReceiptsPrefix(id), delivery.Read),
 		},
 		Changes: []store.Op{
-			store.Put(view.DeliveryKey(id), encoded), store.DeleteAll(view.ReceiptsPrefix(id)),
-			store.Delete(view.RunningKey(delivery.GetDelivery().GetGroup(), id)),
+			store.Put(view.DeliveryKey(id), encoded), store.Delete(view.RunningKey(delivery.GetDelivery().GetGroup(), id)),
 		},
-	}, record, nil
+	}
+	if hasAll {
+		plan.Changes = append(plan.Changes, store.DeleteAll(view.ReceiptsPrefix(id)))
+	}
+	return plan, record, nil
 }
 
 // finalReceipts returns the receipts of all members that were joined at the start,
@@ -162,11 +165,13 @@ func (d *Desk) noteEnd(before view.Delivery, record *managerv1.DeliveryRecord, v
 // settle writes the measurements of an ended delivery once more, and counts them.
 func (k *keeper) settle(ctx context.Context, delivery view.Delivery) error {
 	record := proto.CloneOf(delivery.DeliveryRecord)
+	record.Delivery.Receipts = sorted(writtenReceipts(delivery)) // all are measured
 	k.measureInto(record)
 	record.Delivery.Measurements.Settled = true
-	encoded, err := proto.Marshal(record)
+	record.Delivery.Receipts = withoutWritten(record.GetDelivery().GetReceipts(), delivery.Receipts)
+	encoded, _, err := encodeEnded(record, delivery.Receipts)
 	if err != nil {
-		return fmt.Errorf("encode delivery: %w", err)
+		return err
 	}
 	key := view.DeliveryKey(k.id)
 	at, err := k.desk.store.Commit(ctx, k.desk.ledger.Term(),

@@ -10,6 +10,8 @@ var (
 	ErrNoTree = errors.New("no tree of session agents fits")
 	// ErrTooMany says that as many deliveries run as may.
 	ErrTooMany = errors.New("as many deliveries run as may")
+	// ErrManyMembers says that a group has more members than a delivery can have.
+	ErrManyMembers = errors.New("more members than a delivery can have")
 	// ErrTooLarge says that an object is larger than the group's policy allows.
 	ErrTooLarge = errors.New("the object is larger than the group's policy allows")
 	// ErrSession says that the session does not live that the caller acts in.

@@ -233,12 +233,7 @@ func (j judge) children(id identity.ID) (children []identity.ID) {
 
 // childReport returns what a node says of one that it feeds; nil if that is nothing.
 func (p *progress) childReport(feeder, id identity.ID) *groupv1.ChildReport {
-	for _, child := range p.nodes[feeder].reported().GetChildren() {
-		if child.GetName() == id.Name {
-			return child
-		}
-	}
-	return nil
+	return p.nodes[feeder].child(id.Name)
 }
 
 // heardPatience is how long a word counts that nodes repeat every second.

@@ -13,6 +13,7 @@ import (
 	"github.com/groupcast/groupcast/internal/algo/reshape"
 	"github.com/groupcast/groupcast/internal/algo/tree"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	managerv1 "github.com/groupcast/groupcast/internal/gen/groupcast/manager/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/placement"
 	"github.com/groupcast/groupcast/services/manager/store"
@@ -165,7 +166,11 @@ func (k *keeper) work(ctx context.Context, delivery view.Delivery, now time.Time
 	}
 	if delivery.Running() || now.Before(keepUntil(delivery)) && k.awaited(delivery) {
 		var treeDue time.Time
-		if delivery, treeDue, err = k.arrange(ctx, delivery, now); err != nil {
+		delivery, treeDue, err = k.arrange(ctx, delivery, now)
+		switch {
+		case errors.Is(err, store.ErrTooLarge): // too many have come late: who is in the tree goes on with it
+			k.warn(err, now)
+		case err != nil:
 			return due, err
 		}
 		due = moment.Soonest(due, treeDue)
@@ -337,12 +342,10 @@ func receiptOf(delivery view.Delivery, name string) *groupv1.Receipt {
 
 // isAtStart tells whether a member was joined when the delivery began.
 func isAtStart(delivery view.Delivery, name string) bool {
-	for _, participant := range delivery.GetMembers() {
-		if participant.GetName() == name {
-			return true
-		}
-	}
-	return false
+	_, is := slices.BinarySearchFunc(delivery.GetMembers(), name, func(p *managerv1.Participant, name string) int {
+		return cmp.Compare(p.GetName(), name)
+	})
+	return is
 }
 
 // announce tells those who watch that there is something new.

@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"cmp"
-	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -50,7 +49,9 @@ type nodeProgress struct {
 	rate      uint64    // in bytes per second
 	damaged   int       // how often it moved since it got damaged bytes
 
-	lacksSince time.Time // since when it lacks something that the one has which feeds it; zero if it does not
+	lacksSince time.Time               // since when it lacks something that the one has which feeds it; zero if it does not
+	childrenOf *groupv1.DeliveryReport // the report of which these are
+	children   map[string]*groupv1.ChildReport
 }
 
 // A rate is measured over ratePause at least, and where little comes until ratePiece has come, but
@@ -72,6 +73,23 @@ func (n *nodeProgress) measureRate(bytes uint64, now time.Time) {
 		n.rate = rate(came, passed)
 	}
 	n.sampled, n.sample = now, bytes
+}
+
+// child returns what a node says of one that it feeds; nil if that is nothing. Each of hundreds is asked for in turn. An agent and a
+// member may have the same name: where one of them was given up, that is what is said.
+func (n *nodeProgress) child(name string) *groupv1.ChildReport {
+	if n == nil || len(n.report.GetChildren()) == 0 {
+		return nil
+	}
+	if n.childrenOf != n.report {
+		n.childrenOf, n.children = n.report, make(map[string]*groupv1.ChildReport, len(n.report.GetChildren()))
+		for _, child := range n.report.GetChildren() {
+			if _, has := n.children[child.GetName()]; !has || child.GetEvicted() {
+				n.children[child.GetName()] = child
+			}
+		}
+	}
+	return n.children[name]
 }
 
 func (n *nodeProgress) reported() *groupv1.DeliveryReport {
@@ -323,7 +341,5 @@ func (p *progress) evicted(id identity.ID, current *tree.Tree) bool {
 	if p.nodes[id].reported().GetLost() == placement.ParseID(parent).Name { // it says that the other is away, and may be right
 		return false
 	}
-	return slices.ContainsFunc(p.nodes[placement.ParseID(parent)].reported().GetChildren(), func(child *groupv1.ChildReport) bool {
-		return child.GetEvicted() && child.GetName() == id.Name
-	})
+	return p.childReport(placement.ParseID(parent), id).GetEvicted()
 }

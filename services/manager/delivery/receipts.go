@@ -118,9 +118,9 @@ func (d *Desk) planSeal(delivery view.Delivery, asked *groupv1.SealDeliveryReque
 	record := proto.CloneOf(delivery.DeliveryRecord)
 	record.Delivery.Sealed, record.Delivery.Length, record.Delivery.Root = true, asked.GetLength(), asked.GetRoot()
 	record.Delivery.Datagrams, record.SealTime = asked.GetDatagrams(), timestamppb.Now()
-	encoded, err := proto.Marshal(record)
+	encoded, err := view.EncodeDelivery(record)
 	if err != nil {
-		return ledger.Plan{}, fmt.Errorf("encode delivery: %w", err)
+		return ledger.Plan{}, err
 	}
 	key := view.DeliveryKey(delivery.ID())
 	return ledger.Plan{Conditions: []store.Cond{store.Unchanged(key, delivery.Changed)}, Changes: []store.Op{store.Put(key, encoded)}}, nil
@@ -255,5 +255,5 @@ func (d *Desk) Cancel(ctx context.Context, id string) (*groupv1.CancelDeliveryRe
 	if err != nil {
 		return nil, err
 	}
-	return &groupv1.CancelDeliveryResponse{Delivery: d.Show(delivery, true)}, nil
+	return &groupv1.CancelDeliveryResponse{Delivery: d.Show(delivery)}, nil
 }

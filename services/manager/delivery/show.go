@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
@@ -53,7 +55,7 @@ func (d *Desk) List(group, after string, limit int) (page []*groupv1.Delivery, l
 	})
 	more = len(all) > limit
 	for _, delivery := range all[:min(limit, len(all))] {
-		page, last = append(page, d.Show(delivery, false)), placeOf(delivery)
+		page, last = append(page, d.row(delivery)), placeOf(delivery)
 	}
 	return page, last, more
 }
@@ -64,7 +66,7 @@ func placeOf(delivery view.Delivery) string {
 }
 
 // Watch sends a delivery as it is, and again as it changes, until it has ended; if its tree is
-// asked for, with what is new of that. Heartbeats are sent as nil.
+// asked for, with what is new of that, and with what links carry before the end, too. Heartbeats are sent as nil.
 func (d *Desk) Watch(ctx context.Context, id string, tree bool, send func(*groupv1.WatchDeliveryResponse) error) error {
 	told := new(toldTree)
 	return watch.Watched[*groupv1.WatchDeliveryResponse]{
@@ -74,10 +76,14 @@ func (d *Desk) Watch(ctx context.Context, id string, tree bool, send func(*group
 			if err != nil {
 				return nil, false, err
 			}
-			message := &groupv1.WatchDeliveryResponse{Delivery: d.show(delivery, true)}
+			message := &groupv1.WatchDeliveryResponse{Delivery: d.show(delivery)}
 			if k := d.find(id); k != nil && tree {
 				told.tell(k, delivery, message)
 			}
+			if !tree && delivery.Running() && message.GetDelivery().GetMeasurements() != nil {
+				message.Delivery.Measurements.Links = nil // they would be most of what is sent again and again
+			}
+			fitMessage(message.GetDelivery())
 			return message, delivery.Running(), nil
 		},
 		Running: func() (bool, error) {
@@ -101,30 +107,26 @@ func (d *Desk) changes(id string) <-chan struct{} {
 	return k.changed
 }
 
-// Show returns a delivery as the API shows it.
-func (d *Desk) Show(delivery view.Delivery, whole bool) *groupv1.Delivery {
-	shown := d.show(delivery, whole)
-	if k := d.find(delivery.ID()); k != nil && whole {
+// Show returns a delivery as the API shows it: of one that is too large for a message, as much as has room.
+func (d *Desk) Show(delivery view.Delivery) *groupv1.Delivery {
+	shown := d.show(delivery)
+	if k := d.find(delivery.ID()); k != nil {
 		k.showIn(shown, delivery.Tree)
 	}
+	fitMessage(shown)
 	return shown
 }
 
-// show is Show without the tree.
-func (d *Desk) show(delivery view.Delivery, whole bool) *groupv1.Delivery {
+// show is Show without the tree, however large it is.
+func (d *Desk) show(delivery view.Delivery) *groupv1.Delivery {
 	record := proto.CloneOf(delivery.DeliveryRecord)
 	shown := record.GetDelivery()
-	shown.TreeVersion = max(shown.GetTreeVersion(), delivery.Tree.GetVersion())
-	shown.MemberCount = uint32(len(delivery.GetMembers()))
 	receipts := writtenReceipts(delivery)
 	k := d.find(delivery.ID())
 	if k != nil {
 		k.addProgress(delivery, receipts)
 	}
-	count(shown, receipts)
-	if !delivery.Running() {
-		shown.State = stateOf(len(delivery.GetMembers()), int(shown.GetCompleteCount()))
-	}
+	summarize(shown, delivery)
 	shown.Receipts = sorted(receipts)
 	settled := d.isSettled(delivery)
 	if k != nil && !settled {
@@ -133,15 +135,42 @@ func (d *Desk) show(delivery view.Delivery, whole bool) *groupv1.Delivery {
 	if shown.GetMeasurements() != nil {
 		shown.Measurements.Settled = settled
 	}
-	if !whole {
-		shown.Receipts, shown.Measurements = nil, nil
+	addStretch(shown)
+	return shown
+}
+
+// row returns a delivery as lists have it, without receipts and measurements. There may be thousands, of thousands of members each:
+// none of that is copied.
+func (d *Desk) row(delivery view.Delivery) *groupv1.Delivery {
+	shown := new(groupv1.Delivery)
+	delivery.GetDelivery().ProtoReflect().Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+		if name := field.Name(); name != "receipts" && name != "measurements" && name != "left_out" {
+			shown.ProtoReflect().Set(field, value)
+		}
+		return true
+	})
+	summarize(shown, delivery)
+	if k := d.find(delivery.ID()); k != nil && !d.isSettled(delivery) {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.sentInto(shown)
 	}
 	return shown
 }
 
+// summarize fills in what is known of all members together.
+func summarize(shown *groupv1.Delivery, delivery view.Delivery) {
+	shown.TreeVersion = max(shown.GetTreeVersion(), delivery.Tree.GetVersion())
+	shown.MemberCount = uint32(len(delivery.GetMembers()))
+	count(shown, allWritten(delivery))
+	if !delivery.Running() {
+		shown.State = stateOf(len(delivery.GetMembers()), int(shown.GetCompleteCount()))
+	}
+}
+
 // count counts how many of the members that were joined at the start have ended how.
-func count(shown *groupv1.Delivery, receipts map[string]*groupv1.Receipt) {
-	for _, receipt := range receipts {
+func count(shown *groupv1.Delivery, receipts iter.Seq[*groupv1.Receipt]) {
+	for receipt := range receipts {
 		switch {
 		case receipt.GetLate():
 		case receipt.GetState() == groupv1.ReceiptState_RECEIPT_STATE_COMPLETE:
@@ -156,14 +185,27 @@ func sorted(receipts map[string]*groupv1.Receipt) []*groupv1.Receipt {
 	return slices.SortedFunc(maps.Values(receipts), func(a, b *groupv1.Receipt) int { return cmp.Compare(a.GetMember(), b.GetMember()) })
 }
 
+// allWritten yields all receipts that are written.
+func allWritten(delivery view.Delivery) iter.Seq[*groupv1.Receipt] {
+	return func(yield func(*groupv1.Receipt) bool) {
+		for _, receipt := range delivery.GetDelivery().GetReceipts() {
+			if _, newer := delivery.Receipts[receipt.GetMember()]; !newer && !yield(receipt) {
+				return
+			}
+		}
+		for _, receipt := range delivery.Receipts {
+			if !yield(receipt.Receipt) {
+				return
+			}
+		}
+	}
+}
+
 // writtenReceipts returns copies of all receipts that are written.
 func writtenReceipts(delivery view.Delivery) map[string]*groupv1.Receipt {
 	receipts := make(map[string]*groupv1.Receipt)
-	for _, receipt := range delivery.GetDelivery().GetReceipts() {
+	for receipt := range allWritten(delivery) {
 		receipts[receipt.GetMember()] = proto.CloneOf(receipt)
-	}
-	for name, receipt := range delivery.Receipts {
-		receipts[name] = proto.CloneOf(receipt.Receipt)
 	}
 	return receipts
 }
@@ -229,13 +271,20 @@ func (k *keeper) measureInto(record *managerv1.DeliveryRecord) {
 	if d.GetEndTime() != nil {
 		m.now = d.GetEndTime().AsTime()
 	}
+	d.LeftOut = nil // it is measured again
+	k.sentInto(d)
+	m.measure()
+}
+
+// sentInto fills in how much of a delivery was sent. The caller has the lock.
+func (k *keeper) sentInto(d *groupv1.Delivery) {
+	p := k.progress
 	d.SentBytes = max(d.GetSentBytes(), p.nodes[p.sender].reported().GetBytes())
 	// The last report may be on its way still. Where there was one and it says nothing,
 	// everybody had it already.
 	if d.GetState() == groupv1.DeliveryState_DELIVERY_STATE_COMPLETE && (d.GetSentBytes() > 0 || p.nodes[p.sender] == nil || p.carried()) {
 		d.SentBytes = d.GetLength()
 	}
-	m.measure()
 }
 
 // carried reports whether any link is known to have carried anything.

@@ -18,7 +18,7 @@ type Standing struct {
 func (d *Desk) Standing() Standing {
 	s := Standing{Effective: 1}
 	for _, delivery := range d.view.Deliveries(view.Delivery.Running) {
-		s.add(d.show(delivery, true))
+		s.add(d.show(delivery))
 	}
 	return s
 }

@@ -136,9 +136,14 @@ func (n Network) Remeasured(t *tree.Tree) *tree.Tree {
 	return t.Measured(n.Measured().RTT)
 }
 
+// usable returns the agents that can take part, the one to prefer first.
 func (n Network) usable() []*agentv1.Agent {
 	usable := slices.DeleteFunc(slices.Clone(n.Agents), func(agent *agentv1.Agent) bool { return !Usable(agent) })
-	slices.SortFunc(usable, stronger)
+	nodes := make(map[*agentv1.Agent]tree.Node, len(usable)) // made once, and not with each comparison
+	for _, agent := range usable {
+		nodes[agent] = Network{}.agent(agent)
+	}
+	slices.SortFunc(usable, func(a, b *agentv1.Agent) int { return tree.Stronger(nodes[a], nodes[b]) })
 	return usable
 }
 
@@ -173,6 +178,7 @@ func (n Network) choose() []*agentv1.Agent {
 type chosen struct {
 	Network
 	usable  []*agentv1.Agent // the one to prefer first
+	ids     []string         // what those are called in trees
 	byNode  map[string]*agentv1.Agent
 	agents  map[string]*agentv1.Agent
 	entered map[string]bool // clusters
@@ -182,6 +188,9 @@ type chosen struct {
 func (n Network) begin() *chosen {
 	c := &chosen{Network: n, usable: n.usable(), agents: make(map[string]*agentv1.Agent), entered: make(map[string]bool)}
 	c.byNode = onNodes(c.usable)
+	for _, agent := range c.usable {
+		c.ids = append(c.ids, AgentID(agent.GetName()).String())
+	}
 	return c
 }
 
@@ -274,11 +283,11 @@ func (c *chosen) helpersIn(cluster string) (taken int, rest []*agentv1.Agent) {
 // takeNearest takes the agent with the shortest round trip to a receiver of whose cluster there is none, if one was measured.
 // Those of its zone are near, unless that was measured, too; one of them is enough.
 func (c *chosen) takeNearest(receiver *groupv1.Member) {
-	own, times := c.clusterOfMember(receiver, c.byNode), c.measured().RTT.Nodes
+	own, times, id := c.clusterOfMember(receiver, c.byNode), c.measured().RTT.Nodes, MemberID(receiver.GetName()).String()
 	var nearest *agentv1.Agent
 	shortest, taken := time.Duration(0), false
-	for _, agent := range c.usable {
-		rtt, known := times[tree.Pair{A: AgentID(agent.GetName()).String(), B: MemberID(receiver.GetName()).String()}]
+	for i, agent := range c.usable {
+		rtt, known := times[tree.Pair{A: c.ids[i], B: id}]
 		if !known && tree.SameZone(c.clusterOf(agent), own) {
 			rtt, known = tree.AroundZone, true
 		}

@@ -45,10 +45,17 @@ func (d *Desk) List(after string, limit int) (page []*replicav1.Replication, las
 		return ledger.NewestFirst(r.GetReplication().GetCreateTime().AsTime(), r.ID())
 	}
 	all := d.view.Replications(func(r view.Replication) bool { return after == "" || placeOf(r) > after })
-	for _, r := range all[:min(limit, len(all))] {
-		page, last = append(page, d.Show(r, false)), placeOf(r)
+	page, fits := view.Fill(func(yield func(*replicav1.Replication) bool) {
+		for _, r := range all[:min(limit, len(all))] {
+			if !yield(d.Show(r, false)) {
+				return
+			}
+		}
+	})
+	if len(page) > 0 {
+		last = placeOf(all[len(page)-1])
 	}
-	return page, last, len(all) > limit
+	return page, last, !fits || len(all) > limit
 }
 
 // Watch sends a replication as it is, and again as it changes, until it has ended.

@@ -29,6 +29,8 @@ const (
 	history = "10m"
 	// startTimeout is how long etcd may take to read its data directory.
 	startTimeout = time.Minute
+	// largest is how many bytes a transaction can have: the tree of a delivery to 10,000 members has more than etcd's default of 1.5 MiB.
+	largest = 4 << 20
 	// readyTimeout is how long etcd, alone and open, may take to serve.
 	readyTimeout = 10 * time.Second
 )
@@ -76,6 +78,7 @@ func openEmbedded(ctx context.Context, dir string, log *slog.Logger, configure f
 		room: func(ending bool) error {
 			return cmp.Or(guard.room(ending), keeper.room(ending))
 		},
+		most:   largest,
 		tidy:   keeper.tidy,
 		failed: engine.failed,
 		close: sync.OnceFunc(func() {
@@ -167,7 +170,7 @@ func (e *engine) config(dir string) *embed.Config {
 	config.InitialCluster = config.InitialClusterFromName(config.Name)
 	config.AutoCompactionMode, config.AutoCompactionRetention = "periodic", history
 	config.QuotaBackendBytes = quota / 100 * alarmPercent
-	config.MaxTxnOps = MaxOps + 1
+	config.MaxTxnOps, config.MaxRequestBytes = MaxOps+1, largest
 	config.InitialElectionTickAdvance = true
 	config.TickMs, config.ElectionMs = 10, 100 // alone, it need not wait to become its own leader
 	config.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.New(quietCore{e.log.With("component", "etcd")}, zap.WithFatalHook(e), zap.WithPanicHook(e)))

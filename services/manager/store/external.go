@@ -23,6 +23,9 @@ import (
 // dialTimeout is how long an external etcd may take to answer at the start.
 const dialTimeout = 10 * time.Second
 
+// largestElsewhere is how many bytes a transaction can have in an etcd that is left as it is; there is no asking it.
+const largestElsewhere = 3 << 19
+
 // reconnect bounds how long it takes until an etcd is found that was away, however long that was.
 var reconnect = grpc.ConnectParams{
 	Backoff:           backoff.Config{BaseDelay: 200 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
@@ -54,6 +57,7 @@ func OpenExternal(ctx context.Context, endpoints []string, tlsConfig *tls.Config
 		client:  client,
 		room:    alarms.room,
 		failed:  make(chan error),
+		most:    largestElsewhere,
 		shared:  true,
 		close: sync.OnceFunc(func() {
 			alarms.stop()

@@ -33,6 +33,8 @@ var (
 	ErrFenced = errors.New("another manager leads now")
 	// ErrFull says that the store has no room: nothing was written.
 	ErrFull = errors.New("the manager's store has no room")
+	// ErrTooLarge says that a transaction is more than the store takes at once: nothing was written, and never is.
+	ErrTooLarge = errors.New("more than the manager's store takes at once")
 	// ErrUnavailable says that the store did not answer; whether it has written is not known.
 	ErrUnavailable = errors.New("the manager's store does not answer")
 	// ErrCompacted says that the history asked for is gone.
@@ -112,11 +114,15 @@ type Store struct {
 	client  *clientv3.Client
 	room    func(ending bool) error // why nothing can be written, or only what ends things
 	failed  <-chan error            // filled when the store cannot go on
+	most    int                     // how many bytes a transaction can have
 	shared  bool                    // several managers can have it
 	member  string                  // the host of this one's part of it
 	tidy    func()                  // gives back room that is no longer used; nil where that is not ours to do
 	close   func()
 }
+
+// MaxBytes is how many bytes a transaction can have, its conditions counted.
+func (s *Store) MaxBytes() int { return s.most }
 
 // Close ends what Open started.
 func (s *Store) Close() { s.close() }
@@ -256,6 +262,8 @@ func translate(what string, err error) error {
 	switch {
 	case errors.Is(err, rpctypes.ErrNoSpace):
 		return fmt.Errorf("%s: %w: %w", what, ErrFull, err)
+	case errors.Is(err, rpctypes.ErrRequestTooLarge), strings.Contains(err.Error(), "larger than max"): // so says gRPC before etcd does
+		return fmt.Errorf("%s: %w: %w", what, ErrTooLarge, err)
 	case errors.Is(err, rpctypes.ErrCompacted):
 		return fmt.Errorf("%s: %w", what, ErrCompacted)
 	case errors.Is(err, context.Canceled), status.Code(err) == codes.Canceled:

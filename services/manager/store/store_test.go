@@ -82,6 +82,7 @@ func TestConformance(t *testing.T) {
 				test    func(*testing.T, *store.Store)
 			}{
 				{"a transaction is all or nothing", testAllOrNothing},
+				{"a transaction can be as large as it says, and one that is larger is refused for good", testLarge},
 				{"a condition on all below a prefix sees every one of them", testBelow},
 				{"a transaction of an earlier term is refused", testFence},
 				{"a transaction of a leader that was stopped is refused", testStopped},
@@ -120,6 +121,18 @@ func testAllOrNothing(t *testing.T, s *store.Store) {
 	}
 	wantValue(t, s, "all/x", "")
 	wantValue(t, s, "all/y", "2")
+}
+
+func testLarge(t *testing.T, s *store.Store) {
+	term := lead(t, s, "a")
+	const rest = 1000 // what a transaction has beside its values
+	large := make([]byte, s.MaxBytes()-rest)
+	mustCommit(t, s, term, store.Put("large", large))
+	_, err := commit(t, s, term, nil, store.Put("large", append(large, make([]byte, 2*rest)...)))
+	if !errors.Is(err, store.ErrTooLarge) || errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("a larger one: %v, want %v", err, store.ErrTooLarge)
+	}
+	mustCommit(t, s, term, store.Delete("large"))
 }
 
 func testBelow(t *testing.T, s *store.Store) {

@@ -20,15 +20,25 @@ const grain = 250 * time.Microsecond
 // coarse rounds up.
 func coarse(rtt time.Duration) time.Duration { return (rtt + grain - 1) / grain * grain }
 
-// Measured returns what is known of the agents and the members of a group.
+// Measured returns what is known of the agents and the members of a group, or was when clusters were last found. It is shared: its maps
+// must not be changed. Each delivery asks again and again, and every heartbeat waits while it is put together.
 func (s *Survey) Measured(group string, threshold time.Duration) placement.Measured {
-	members := s.view.AllMembers(group)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.told++
 	now := time.Now()
 	in := s.of(group, cmp.Or(threshold, cluster.DefaultThreshold))
-	f, agents := s.find(in, now), s.agents(in)
+	f := s.find(in, now)
+	known, has := f.told[group]
+	if !has {
+		known = s.measured(f, group, s.agents(in), now)
+		f.told[group] = known
+	}
+	return known
+}
+
+// measured puts together what is known of the agents and the members of a group.
+func (s *Survey) measured(f *finding, group string, agents []*agentv1.Agent, now time.Time) placement.Measured {
+	s.told++
 	m := measured{placement.Measured{
 		Clusters: make(map[string]string),
 		RTT: tree.RTTs{
@@ -41,7 +51,7 @@ func (s *Survey) Measured(group string, threshold time.Duration) placement.Measu
 	for pair, rtt := range s.between(agents, now) {
 		m.addAgents(pair, coarse(rtt))
 	}
-	for _, member := range members {
+	for _, member := range s.view.AllMembers(group) {
 		s.addMember(m, f, Member(group, member.GetName()), now)
 	}
 	return m.Measured

@@ -15,6 +15,7 @@ import (
 	"github.com/groupcast/groupcast/internal/algo/cluster"
 	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/services/manager/placement"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
@@ -30,7 +31,7 @@ type Survey struct {
 	times    *cluster.Times
 	rounds   map[Node]*rounds
 	findings map[scope]*finding
-	told     uint64 // how often it was told what is measured
+	told     uint64 // how often it was put together what is measured
 	swept    time.Time
 	changed  <-chan struct{} // closed when there are other agents than those found
 	relaying map[string]bool // the groups that have relays
@@ -41,6 +42,7 @@ type finding struct {
 	clusters *cluster.Clusters
 	at, used time.Time
 	guests   map[Node]string
+	told     map[string]placement.Measured // what is measured with these clusters, by group
 }
 
 // Records are who is there; a *view.View.
@@ -66,7 +68,7 @@ func Lead(shown Records, metrics *Metrics) *Survey {
 func (s *Survey) find(in scope, now time.Time) *finding {
 	f := s.findings[in]
 	if f == nil {
-		f = &finding{guests: make(map[Node]string)}
+		f = &finding{guests: make(map[Node]string), told: make(map[string]placement.Measured)}
 		if others := s.findings[scope{threshold: in.threshold}]; others != nil {
 			f.clusters = others.clusters // a group's first relay gives no cluster another name
 		}
@@ -76,6 +78,7 @@ func (s *Survey) find(in scope, now time.Time) *finding {
 	s.noteChange()
 	if now.Sub(f.at) >= foundFor {
 		f.clusters, f.at = cluster.Find(s.nodes(in), s.times, in.threshold, f.clusters, now), now
+		clear(f.told)
 	}
 	return f
 }

@@ -64,8 +64,8 @@ func (v *View) entry(id string) *delivery {
 }
 
 func (v *View) putDelivery(id string, item store.Item) error {
-	record := new(managerv1.DeliveryRecord)
-	if err := proto.Unmarshal(item.Value, record); err != nil {
+	record, err := decodeDelivery(item.Value)
+	if err != nil {
 		return err
 	}
 	d := v.entry(id)

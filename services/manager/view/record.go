@@ -24,7 +24,7 @@ import (
 //	agent/AGENT             agentv1.Agent
 //	delivery/ID             managerv1.DeliveryRecord
 //	delivery-tree/ID        managerv1.TreeRecord; gone once the delivery is kept no more
-//	receipt/ID/MEMBER       groupv1.Receipt, final; those of before the end go into the record with it
+//	receipt/ID/MEMBER       groupv1.Receipt, final; those of before the end go into the record with it, if that has room
 //	running/GROUP/ID        nothing; there while a delivery runs, so that a group is not deleted meanwhile
 //	replicator/REPLICATOR   replicav1.Replicator without its state
 //	replication/ID          managerv1.ReplicationRecord; with the key while it runs

@@ -160,7 +160,7 @@ type Agent struct {
 	Labels       map[string]string      `protobuf:"bytes,7,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	State        AgentState             `protobuf:"varint,8,opt,name=state,proto3,enum=groupcast.agent.v1.AgentState" json:"state,omitempty"`
 	RegisterTime *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=register_time,json=registerTime,proto3" json:"register_time,omitempty"`
-	// An outline of its last report, of up to 32 deliveries. Unset while the manager that answers has none.
+	// An outline of its last report, of up to 32 deliveries, whose children are not named. Unset while the manager that answers has none.
 	Report *Report `protobuf:"bytes,10,opt,name=report,proto3" json:"report,omitempty"`
 	// Its zone, or the cluster that was found for it at the default threshold: "~" and the
 	// name of an agent. Unset while the manager that answers does not lead.

@@ -1414,7 +1414,10 @@ type Delivery struct {
 	// Of a stream in datagrams that is sealed: how many the sender was given.
 	Datagrams uint64 `protobuf:"varint,21,opt,name=datagrams,proto3" json:"datagrams,omitempty"`
 	// The tree's clusters, by name. Empty where the tree is.
-	TreeClusters  []*TreeCluster `protobuf:"bytes,22,rep,name=tree_clusters,json=treeClusters,proto3" json:"tree_clusters,omitempty"`
+	TreeClusters []*TreeCluster `protobuf:"bytes,22,rep,name=tree_clusters,json=treeClusters,proto3" json:"tree_clusters,omitempty"`
+	// What of this there is no room for in a message, or was none in the store, the first to be left out first:
+	// links, tree, details, receipts. Counts and measurements are of all.
+	LeftOut       []string `protobuf:"bytes,23,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1599,6 +1602,13 @@ func (x *Delivery) GetDatagrams() uint64 {
 func (x *Delivery) GetTreeClusters() []*TreeCluster {
 	if x != nil {
 		return x.TreeClusters
+	}
+	return nil
+}
+
+func (x *Delivery) GetLeftOut() []string {
+	if x != nil {
+		return x.LeftOut
 	}
 	return nil
 }
@@ -2947,7 +2957,7 @@ type WatchDeliveryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The id, or as many of its first digits as tell it from all others.
 	Delivery string `protobuf:"bytes,1,opt,name=delivery,proto3" json:"delivery,omitempty"`
-	// Who feeds whom is to be told, too.
+	// Who feeds whom is to be told, too, and what each link carries; without, that is told at the end alone.
 	Tree          bool `protobuf:"varint,2,opt,name=tree,proto3" json:"tree,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3233,7 +3243,7 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x14\n" +
 	"\x05cause\x18\x03 \x01(\tR\x05cause\x12\x16\n" +
-	"\x06detail\x18\x04 \x01(\tR\x06detail\"\x8e\a\n" +
+	"\x06detail\x18\x04 \x01(\tR\x06detail\"\xa9\a\n" +
 	"\bDelivery\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05group\x18\x02 \x01(\tR\x05group\x12\x16\n" +
@@ -3259,7 +3269,8 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\x04tree\x18\x13 \x03(\v2\x1c.groupcast.group.v1.TreeNodeR\x04tree\x12A\n" +
 	"\ftree_changes\x18\x14 \x03(\v2\x1e.groupcast.group.v1.TreeChangeR\vtreeChanges\x12\x1c\n" +
 	"\tdatagrams\x18\x15 \x01(\x04R\tdatagrams\x12D\n" +
-	"\rtree_clusters\x18\x16 \x03(\v2\x1f.groupcast.group.v1.TreeClusterR\ftreeClusters\"Q\n" +
+	"\rtree_clusters\x18\x16 \x03(\v2\x1f.groupcast.group.v1.TreeClusterR\ftreeClusters\x12\x19\n" +
+	"\bleft_out\x18\x17 \x03(\tR\aleftOut\"Q\n" +
 	"\tNeighbour\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x1c\n" +

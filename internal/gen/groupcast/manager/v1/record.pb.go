@@ -37,7 +37,9 @@ type DeliveryRecord struct {
 	Members  []*Participant         `protobuf:"bytes,4,rep,name=members,proto3" json:"members,omitempty"`
 	SealTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=seal_time,json=sealTime,proto3" json:"seal_time,omitempty"`
 	// Why the delivery was ended, for people.
-	Detail        string `protobuf:"bytes,6,opt,name=detail,proto3" json:"detail,omitempty"`
+	Detail string `protobuf:"bytes,6,opt,name=detail,proto3" json:"detail,omitempty"`
+	// In a large record, what several receipts have as their detail: they are without it.
+	Details       []*SharedDetail `protobuf:"bytes,7,rep,name=details,proto3" json:"details,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -114,6 +116,67 @@ func (x *DeliveryRecord) GetDetail() string {
 	return ""
 }
 
+func (x *DeliveryRecord) GetDetails() []*SharedDetail {
+	if x != nil {
+		return x.Details
+	}
+	return nil
+}
+
+// SharedDetail is a detail that several receipts of a delivery have.
+type SharedDetail struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Detail string                 `protobuf:"bytes,1,opt,name=detail,proto3" json:"detail,omitempty"`
+	// Their places in the delivery, from 0.
+	Receipts      []uint32 `protobuf:"varint,2,rep,packed,name=receipts,proto3" json:"receipts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SharedDetail) Reset() {
+	*x = SharedDetail{}
+	mi := &file_groupcast_manager_v1_record_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SharedDetail) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SharedDetail) ProtoMessage() {}
+
+func (x *SharedDetail) ProtoReflect() protoreflect.Message {
+	mi := &file_groupcast_manager_v1_record_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SharedDetail.ProtoReflect.Descriptor instead.
+func (*SharedDetail) Descriptor() ([]byte, []int) {
+	return file_groupcast_manager_v1_record_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *SharedDetail) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+func (x *SharedDetail) GetReceipts() []uint32 {
+	if x != nil {
+		return x.Receipts
+	}
+	return nil
+}
+
 // Participant is a session of a member that takes part in a delivery.
 type Participant struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -125,7 +188,7 @@ type Participant struct {
 
 func (x *Participant) Reset() {
 	*x = Participant{}
-	mi := &file_groupcast_manager_v1_record_proto_msgTypes[1]
+	mi := &file_groupcast_manager_v1_record_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -137,7 +200,7 @@ func (x *Participant) String() string {
 func (*Participant) ProtoMessage() {}
 
 func (x *Participant) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_manager_v1_record_proto_msgTypes[1]
+	mi := &file_groupcast_manager_v1_record_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -150,7 +213,7 @@ func (x *Participant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Participant.ProtoReflect.Descriptor instead.
 func (*Participant) Descriptor() ([]byte, []int) {
-	return file_groupcast_manager_v1_record_proto_rawDescGZIP(), []int{1}
+	return file_groupcast_manager_v1_record_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Participant) GetName() string {
@@ -184,7 +247,7 @@ type TreeRecord struct {
 
 func (x *TreeRecord) Reset() {
 	*x = TreeRecord{}
-	mi := &file_groupcast_manager_v1_record_proto_msgTypes[2]
+	mi := &file_groupcast_manager_v1_record_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -196,7 +259,7 @@ func (x *TreeRecord) String() string {
 func (*TreeRecord) ProtoMessage() {}
 
 func (x *TreeRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_manager_v1_record_proto_msgTypes[2]
+	mi := &file_groupcast_manager_v1_record_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -209,7 +272,7 @@ func (x *TreeRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeRecord.ProtoReflect.Descriptor instead.
 func (*TreeRecord) Descriptor() ([]byte, []int) {
-	return file_groupcast_manager_v1_record_proto_rawDescGZIP(), []int{2}
+	return file_groupcast_manager_v1_record_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *TreeRecord) GetVersion() uint64 {
@@ -257,7 +320,7 @@ type TreeNode struct {
 
 func (x *TreeNode) Reset() {
 	*x = TreeNode{}
-	mi := &file_groupcast_manager_v1_record_proto_msgTypes[3]
+	mi := &file_groupcast_manager_v1_record_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -269,7 +332,7 @@ func (x *TreeNode) String() string {
 func (*TreeNode) ProtoMessage() {}
 
 func (x *TreeNode) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_manager_v1_record_proto_msgTypes[3]
+	mi := &file_groupcast_manager_v1_record_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -282,7 +345,7 @@ func (x *TreeNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeNode.ProtoReflect.Descriptor instead.
 func (*TreeNode) Descriptor() ([]byte, []int) {
-	return file_groupcast_manager_v1_record_proto_rawDescGZIP(), []int{3}
+	return file_groupcast_manager_v1_record_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *TreeNode) GetId() string {
@@ -346,7 +409,7 @@ type ReplicationRecord struct {
 
 func (x *ReplicationRecord) Reset() {
 	*x = ReplicationRecord{}
-	mi := &file_groupcast_manager_v1_record_proto_msgTypes[4]
+	mi := &file_groupcast_manager_v1_record_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -358,7 +421,7 @@ func (x *ReplicationRecord) String() string {
 func (*ReplicationRecord) ProtoMessage() {}
 
 func (x *ReplicationRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_manager_v1_record_proto_msgTypes[4]
+	mi := &file_groupcast_manager_v1_record_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -371,7 +434,7 @@ func (x *ReplicationRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicationRecord.ProtoReflect.Descriptor instead.
 func (*ReplicationRecord) Descriptor() ([]byte, []int) {
-	return file_groupcast_manager_v1_record_proto_rawDescGZIP(), []int{4}
+	return file_groupcast_manager_v1_record_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ReplicationRecord) GetReplication() *v11.Replication {
@@ -450,7 +513,7 @@ type ManagerRecord struct {
 
 func (x *ManagerRecord) Reset() {
 	*x = ManagerRecord{}
-	mi := &file_groupcast_manager_v1_record_proto_msgTypes[5]
+	mi := &file_groupcast_manager_v1_record_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -462,7 +525,7 @@ func (x *ManagerRecord) String() string {
 func (*ManagerRecord) ProtoMessage() {}
 
 func (x *ManagerRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_manager_v1_record_proto_msgTypes[5]
+	mi := &file_groupcast_manager_v1_record_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -475,7 +538,7 @@ func (x *ManagerRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ManagerRecord.ProtoReflect.Descriptor instead.
 func (*ManagerRecord) Descriptor() ([]byte, []int) {
-	return file_groupcast_manager_v1_record_proto_rawDescGZIP(), []int{5}
+	return file_groupcast_manager_v1_record_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ManagerRecord) GetManager() *v1.Manager {
@@ -496,14 +559,18 @@ var File_groupcast_manager_v1_record_proto protoreflect.FileDescriptor
 
 const file_groupcast_manager_v1_record_proto_rawDesc = "" +
 	"\n" +
-	"!groupcast/manager/v1/record.proto\x12\x14groupcast.manager.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a!groupcast/group/v1/delivery.proto\x1a groupcast/group/v1/manager.proto\x1a&groupcast/replica/v1/replication.proto\"\xb4\x02\n" +
+	"!groupcast/manager/v1/record.proto\x12\x14groupcast.manager.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a!groupcast/group/v1/delivery.proto\x1a groupcast/group/v1/manager.proto\x1a&groupcast/replica/v1/replication.proto\"\xf2\x02\n" +
 	"\x0eDeliveryRecord\x128\n" +
 	"\bdelivery\x18\x01 \x01(\v2\x1c.groupcast.group.v1.DeliveryR\bdelivery\x12+\n" +
 	"\x11group_incarnation\x18\x02 \x01(\x04R\x10groupIncarnation\x12-\n" +
 	"\x12sender_incarnation\x18\x03 \x01(\x04R\x11senderIncarnation\x12;\n" +
 	"\amembers\x18\x04 \x03(\v2!.groupcast.manager.v1.ParticipantR\amembers\x127\n" +
 	"\tseal_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\bsealTime\x12\x16\n" +
-	"\x06detail\x18\x06 \x01(\tR\x06detail\"C\n" +
+	"\x06detail\x18\x06 \x01(\tR\x06detail\x12<\n" +
+	"\adetails\x18\a \x03(\v2\".groupcast.manager.v1.SharedDetailR\adetails\"B\n" +
+	"\fSharedDetail\x12\x16\n" +
+	"\x06detail\x18\x01 \x01(\tR\x06detail\x12\x1a\n" +
+	"\breceipts\x18\x02 \x03(\rR\breceipts\"C\n" +
 	"\vParticipant\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\"\xae\x01\n" +
@@ -549,34 +616,36 @@ func file_groupcast_manager_v1_record_proto_rawDescGZIP() []byte {
 	return file_groupcast_manager_v1_record_proto_rawDescData
 }
 
-var file_groupcast_manager_v1_record_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_groupcast_manager_v1_record_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_groupcast_manager_v1_record_proto_goTypes = []any{
 	(*DeliveryRecord)(nil),        // 0: groupcast.manager.v1.DeliveryRecord
-	(*Participant)(nil),           // 1: groupcast.manager.v1.Participant
-	(*TreeRecord)(nil),            // 2: groupcast.manager.v1.TreeRecord
-	(*TreeNode)(nil),              // 3: groupcast.manager.v1.TreeNode
-	(*ReplicationRecord)(nil),     // 4: groupcast.manager.v1.ReplicationRecord
-	(*ManagerRecord)(nil),         // 5: groupcast.manager.v1.ManagerRecord
-	(*v1.Delivery)(nil),           // 6: groupcast.group.v1.Delivery
-	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
-	(*v1.TreeChange)(nil),         // 8: groupcast.group.v1.TreeChange
-	(*v11.Replication)(nil),       // 9: groupcast.replica.v1.Replication
-	(*v1.Manager)(nil),            // 10: groupcast.group.v1.Manager
+	(*SharedDetail)(nil),          // 1: groupcast.manager.v1.SharedDetail
+	(*Participant)(nil),           // 2: groupcast.manager.v1.Participant
+	(*TreeRecord)(nil),            // 3: groupcast.manager.v1.TreeRecord
+	(*TreeNode)(nil),              // 4: groupcast.manager.v1.TreeNode
+	(*ReplicationRecord)(nil),     // 5: groupcast.manager.v1.ReplicationRecord
+	(*ManagerRecord)(nil),         // 6: groupcast.manager.v1.ManagerRecord
+	(*v1.Delivery)(nil),           // 7: groupcast.group.v1.Delivery
+	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
+	(*v1.TreeChange)(nil),         // 9: groupcast.group.v1.TreeChange
+	(*v11.Replication)(nil),       // 10: groupcast.replica.v1.Replication
+	(*v1.Manager)(nil),            // 11: groupcast.group.v1.Manager
 }
 var file_groupcast_manager_v1_record_proto_depIdxs = []int32{
-	6,  // 0: groupcast.manager.v1.DeliveryRecord.delivery:type_name -> groupcast.group.v1.Delivery
-	1,  // 1: groupcast.manager.v1.DeliveryRecord.members:type_name -> groupcast.manager.v1.Participant
-	7,  // 2: groupcast.manager.v1.DeliveryRecord.seal_time:type_name -> google.protobuf.Timestamp
-	3,  // 3: groupcast.manager.v1.TreeRecord.nodes:type_name -> groupcast.manager.v1.TreeNode
-	8,  // 4: groupcast.manager.v1.TreeRecord.changes:type_name -> groupcast.group.v1.TreeChange
-	9,  // 5: groupcast.manager.v1.ReplicationRecord.replication:type_name -> groupcast.replica.v1.Replication
-	7,  // 6: groupcast.manager.v1.ReplicationRecord.key_time:type_name -> google.protobuf.Timestamp
-	10, // 7: groupcast.manager.v1.ManagerRecord.manager:type_name -> groupcast.group.v1.Manager
-	8,  // [8:8] is the sub-list for method output_type
-	8,  // [8:8] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	7,  // 0: groupcast.manager.v1.DeliveryRecord.delivery:type_name -> groupcast.group.v1.Delivery
+	2,  // 1: groupcast.manager.v1.DeliveryRecord.members:type_name -> groupcast.manager.v1.Participant
+	8,  // 2: groupcast.manager.v1.DeliveryRecord.seal_time:type_name -> google.protobuf.Timestamp
+	1,  // 3: groupcast.manager.v1.DeliveryRecord.details:type_name -> groupcast.manager.v1.SharedDetail
+	4,  // 4: groupcast.manager.v1.TreeRecord.nodes:type_name -> groupcast.manager.v1.TreeNode
+	9,  // 5: groupcast.manager.v1.TreeRecord.changes:type_name -> groupcast.group.v1.TreeChange
+	10, // 6: groupcast.manager.v1.ReplicationRecord.replication:type_name -> groupcast.replica.v1.Replication
+	8,  // 7: groupcast.manager.v1.ReplicationRecord.key_time:type_name -> google.protobuf.Timestamp
+	11, // 8: groupcast.manager.v1.ManagerRecord.manager:type_name -> groupcast.group.v1.Manager
+	9,  // [9:9] is the sub-list for method output_type
+	9,  // [9:9] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_groupcast_manager_v1_record_proto_init() }
@@ -590,7 +659,7 @@ func file_groupcast_manager_v1_record_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_groupcast_manager_v1_record_proto_rawDesc), len(file_groupcast_manager_v1_record_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   6,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

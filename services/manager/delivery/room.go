@@ -1,0 +1,141 @@
+package delivery
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/groupcast/groupcast/internal/bytesize"
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	managerv1 "github.com/groupcast/groupcast/internal/gen/groupcast/manager/v1"
+	"github.com/groupcast/groupcast/services/manager/view"
+)
+
+// What is stored of a delivery at once has to have room in one transaction, or the delivery could not begin, or never end. A store of
+// the managers' own takes 4 MiB, another etcd 1.5 MiB where it is left as it is.
+
+const (
+	// maxRecord is how large the record of a delivery gets that has ended, but for what has no room elsewhere: those without receipts.
+	maxRecord = 1 << 20
+	// receiptBytes is what the receipt of a member that has not had one has at most when the delivery ends, beside its name: what is said
+	// of several is not in it. datagramBytes is its account of a stream in datagrams.
+	receiptBytes, datagramBytes = 60, 80
+	// otherBytes is what a transaction has beside records, and a record beside those of members.
+	otherBytes = 16 << 10
+)
+
+// checkRoom refuses a delivery to more members than there is room for, when it begins or when it ends.
+func checkRoom(record *managerv1.DeliveryRecord, begin, most int) error {
+	need := max(begin, endBytes(record)) + otherBytes
+	if need <= most {
+		return nil
+	}
+	members := len(record.GetMembers())
+	return fmt.Errorf("deliver to %d members of group %q: %w: some %d of such names are the most, for the managers' store takes %s at once, and this is %s", members,
+		record.GetDelivery().GetGroup(), ErrManyMembers, members*most/need, bytesize.Short(uint64(most)), bytesize.Short(uint64(need)))
+}
+
+// endBytes is how large the record of a delivery is at most when it ends, without what is left out: nobody may have had a receipt.
+func endBytes(record *managerv1.DeliveryRecord) int {
+	each := receiptBytes
+	if record.GetDelivery().GetSpec().GetDatagrams() != nil {
+		each += datagramBytes
+	}
+	size := proto.Size(record)
+	for _, participant := range record.GetMembers() {
+		size += len(participant.GetName()) + each
+	}
+	return size
+}
+
+// encodeEnded encodes the record of a delivery that has ended. Where it is too large, receipts that are written stay where they are, and
+// then what links carried is left out; hasAll says that all receipts are in the record.
+func encodeEnded(record *managerv1.DeliveryRecord, written map[string]view.Receipt) (encoded []byte, hasAll bool, err error) {
+	if encoded, err = view.EncodeDelivery(record); err != nil || len(encoded) <= maxRecord {
+		return encoded, true, err
+	}
+	shorter := proto.CloneOf(record)
+	shorter.Delivery.Receipts = withoutWritten(shorter.GetDelivery().GetReceipts(), written)
+	if encoded, err = view.EncodeDelivery(shorter); err != nil || len(encoded) <= maxRecord {
+		return encoded, false, err
+	}
+	leaveOutLinks(shorter.GetDelivery())
+	encoded, err = view.EncodeDelivery(shorter)
+	return encoded, false, err
+}
+
+// withoutWritten returns the receipts that are not written by themselves.
+func withoutWritten(receipts []*groupv1.Receipt, written map[string]view.Receipt) []*groupv1.Receipt {
+	return slices.DeleteFunc(receipts, func(receipt *groupv1.Receipt) bool {
+		_, is := written[receipt.GetMember()]
+		return is
+	})
+}
+
+// addStretch fills in the stretch of receipts that were not in the record when it was measured.
+func addStretch(shown *groupv1.Delivery) {
+	each := shown.GetMeasurements().GetSendBytesPerSecond()
+	if each == 0 {
+		return
+	}
+	sending := time.Duration(float64(shown.GetSentBytes()) / float64(each) * float64(time.Second))
+	for _, receipt := range shown.GetReceipts() {
+		if receipt.GetElapsed() != nil && receipt.GetStretch() == 0 && !receipt.GetLate() {
+			receipt.Stretch = stretch(receipt.GetElapsed().AsDuration(), sending)
+		}
+	}
+}
+
+// maxShown is how large a delivery is shown at most: clients take messages of 4 MiB.
+const maxShown = 3 << 20
+
+// What is left out of a delivery that is too large, for programs.
+const (
+	leftLinks    = "links"
+	leftTree     = "tree"
+	leftDetails  = "details"
+	leftReceipts = "receipts"
+)
+
+// fitMessage leaves out of a delivery what a message has no room for: first what most can do without, and then receipts from the last on.
+func fitMessage(d *groupv1.Delivery) {
+	for _, leaveOut := range []func(*groupv1.Delivery){leaveOutLinks, leaveOutTree, leaveOutDetails, leaveOutReceipts} {
+		if proto.Size(d) <= maxShown {
+			return
+		}
+		leaveOut(d)
+	}
+}
+
+func leaveOutLinks(d *groupv1.Delivery) {
+	if len(d.GetMeasurements().GetLinks()) > 0 {
+		d.Measurements.Links, d.LeftOut = nil, append(d.LeftOut, leftLinks)
+	}
+}
+
+func leaveOutTree(d *groupv1.Delivery) {
+	if len(d.GetTree()) > 0 {
+		d.Tree, d.LeftOut = nil, append(d.LeftOut, leftTree)
+	}
+}
+
+func leaveOutDetails(d *groupv1.Delivery) {
+	for _, receipt := range d.GetReceipts() {
+		receipt.Detail = ""
+	}
+	d.LeftOut = append(d.LeftOut, leftDetails)
+}
+
+func leaveOutReceipts(d *groupv1.Delivery) {
+	receipts := d.GetReceipts()
+	d.Receipts, d.LeftOut = nil, append(d.LeftOut, leftReceipts)
+	const around = 8 // what a message in another has beside itself
+	room := maxShown - proto.Size(d)
+	fits := slices.IndexFunc(receipts, func(receipt *groupv1.Receipt) bool {
+		room -= proto.Size(receipt) + around
+		return room < 0
+	})
+	d.Receipts = receipts[:max(fits, 0)]
+}

@@ -1,0 +1,111 @@
+package delivery
+
+import (
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/protobuf/proto"
+
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/services/manager/ledger"
+	"github.com/groupcast/groupcast/services/manager/store"
+	"github.com/groupcast/groupcast/services/manager/view"
+)
+
+// leading returns the desk of a manager that leads, of which nothing runs by time.
+func leading(t *testing.T) *Desk {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	state, err := store.OpenEmbedded(t.TempDir(), log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(state.Close)
+	term, err := state.Campaign(t.Context(), store.Candidate{Name: "m1", Address: "m1:7400"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(term.Resign)
+	shown, loaded := view.New(state, log), make(chan struct{})
+	var running sync.WaitGroup
+	t.Cleanup(running.Wait)
+	running.Go(func() {
+		if err := shown.Run(t.Context(), func() { close(loaded) }); err != nil {
+			t.Error(err)
+		}
+	})
+	<-loaded
+	return Lead(ledger.Open(term, state, shown), state, shown, nil, nil, NewMetrics(prometheus.NewRegistry()), log)
+}
+
+// write writes a delivery as it is, with its receipts.
+func (d *Desk) write(t *testing.T, delivery view.Delivery) {
+	t.Helper()
+	encoded, err := view.EncodeDelivery(delivery.DeliveryRecord)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changes := []store.Op{store.Put(view.DeliveryKey(delivery.ID()), encoded)}
+	for name, receipt := range delivery.Receipts {
+		encoded, err := proto.Marshal(receipt.Receipt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		changes = append(changes, store.Put(view.ReceiptKey(delivery.ID(), name), encoded))
+	}
+	for batch := range slices.Chunk(changes, store.MaxOps) {
+		if _, err := d.store.Commit(t.Context(), d.ledger.Term(), nil, batch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.view.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A delivery to thousands of members ends, is read as it ended, is measured for good, and is forgotten with all that is stored of it.
+func TestLargeDeliveryFromItsEndUntilItIsForgotten(t *testing.T) {
+	const members, failed = 8000, 2000
+	d, delivery := leading(t), crowd(members)
+	complete(delivery, failed)
+	d.write(t, delivery)
+	long := strings.Repeat("why ", maxDetail/4)
+	if _, err := d.Seal(t.Context(), &groupv1.SealDeliveryRequest{Delivery: "d", Sender: "s", Reason: SourceChanged, Detail: long}); err != nil {
+		t.Fatal(err)
+	}
+	read := func() view.Delivery {
+		ended, err := d.delivery("d")
+		if err != nil || ended.GetDelivery().GetState() != groupv1.DeliveryState_DELIVERY_STATE_PARTIAL {
+			t.Fatalf("it is %v: %v", ended.GetDelivery().GetState(), err)
+		}
+		return ended
+	}
+	whole := func(when string) {
+		shown := d.show(read())
+		last := shown.GetReceipts()[len(shown.GetReceipts())-1]
+		if len(shown.GetReceipts()) != members || shown.GetCompleteCount() != members-failed || shown.GetFailedCount() != failed || last.GetDetail() != long {
+			t.Errorf("%s: %d receipts, %d complete, %d failed: %.20q", when, len(shown.GetReceipts()), shown.GetCompleteCount(), shown.GetFailedCount(), last.GetDetail())
+		}
+	}
+	whole("at its end")
+	if err := newKeeper(d, read()).settle(t.Context(), read()); err != nil {
+		t.Fatal(err)
+	}
+	whole("when it is measured")
+	old := read()
+	old.DeliveryRecord = proto.CloneOf(old.DeliveryRecord)
+	old.Delivery.EndTime.Seconds -= int64((forgetAfter + time.Hour).Seconds())
+	old.Receipts = nil
+	d.write(t, old)
+	d.forgetOld(t.Context())
+	for _, prefix := range []string{view.DeliveryKey("d"), view.ReceiptsPrefix("d")} {
+		if left, _, err := d.store.List(t.Context(), prefix); err != nil || len(left) > 0 {
+			t.Errorf("%d keys are left below %s: %v", len(left), prefix, err)
+		}
+	}
+}
