@@ -214,6 +214,30 @@ func checksums(t *testing.T, values map[string]any) map[string]string {
 	return all
 }
 
+// "`helm test` … a real upload": of a file that is another in each pod. What the gatherer has already would not be sent.
+func TestUploadsWhatIsNotThereYet(t *testing.T) {
+	objects, _, _ := rendered(t, "default", "release", "default")
+	at := slices.IndexFunc(objects, func(o Object) bool { return o.Kind.Kind == "Pod" && strings.HasSuffix(o.Name, "-test-gathering") })
+	if at < 0 {
+		t.Fatal("there is no test of the gatherer")
+	}
+	_, spec := pod(t, objects[at])
+	args := spec.Containers[0].Args
+	file := args[slices.Index(args, "upload")+1]
+	for _, m := range spec.Containers[0].VolumeMounts {
+		for _, v := range spec.Volumes {
+			if m.MountPath != file || v.Name != m.Name {
+				continue
+			}
+			if v.DownwardAPI == nil || v.DownwardAPI.Items[0].FieldRef.FieldPath != "metadata.uid" || m.SubPath != v.DownwardAPI.Items[0].Path {
+				t.Errorf("%s is of %+v", file, v)
+			}
+			return
+		}
+	}
+	t.Errorf("nothing is mounted at %s", file)
+}
+
 func level(evaluator policy.Evaluator, spec *corev1.PodSpec) api.Level {
 	for _, level := range []api.Level{api.LevelRestricted, api.LevelBaseline} {
 		allowed := true

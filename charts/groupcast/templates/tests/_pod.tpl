@@ -27,6 +27,7 @@ spec:
         {{- include "groupcast.containerSecurity" $ | nindent 8 }}
       volumeMounts:
         - {name: operator, mountPath: /etc/groupcast, readOnly: true}
+        - {name: pod, mountPath: /etc/pod/uid, subPath: uid, readOnly: true} # the file itself, where others are links
         - {name: data, mountPath: /data}
   volumes:
     - name: operator
@@ -38,6 +39,11 @@ spec:
           - {key: tls.crt, path: tls.crt}
           - {key: tls.key, path: tls.key}
           - {key: ca.crt, path: ca.crt}
+    - name: pod
+      downwardAPI:
+        items:
+          - path: uid
+            fieldRef: {fieldPath: metadata.uid}
     - name: data
       emptyDir: {}
 {{- end }}
