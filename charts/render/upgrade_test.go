@@ -2,6 +2,8 @@ package render
 
 import (
 	"context"
+	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -39,6 +41,43 @@ func TestUpgradesThatSpoilAreRefused(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, tt.want)
 		}
 	}
+}
+
+// An upgrade with --reuse-values renders with the defaults of the earlier chart alone, and installs the same as one with those of this chart.
+func TestReusedValuesInstallTheSame(t *testing.T) {
+	former, err := filepath.Glob(filepath.Join(Chart, "..", "..", "e2e", "cluster", "testdata", "groupcast-*.tgz"))
+	if err != nil || len(former) != 1 {
+		t.Fatalf("charts of earlier versions are %v: %v", former, err)
+	}
+	earlier, err := loader.Load(former[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, profile := range []string{"default", "restricted", "everything"} {
+		loaded, err := loader.Load(Chart)
+		if err != nil {
+			t.Fatal(err)
+		}
+		loaded.Values = earlier.Values
+		_, reused, _, err := RenderChart(t.Context(), loaded, "release", "default", valuesOf(t, profile))
+		if err != nil {
+			t.Fatalf("%s: %v", profile, err)
+		}
+		if _, fresh, _ := rendered(t, profile, "release", "default"); reused != fresh {
+			t.Errorf("%s: with the values of %s, %s", profile, former[0], firstDifference(fresh, reused))
+		}
+	}
+}
+
+// firstDifference tells of the first lines that two manifests do not share.
+func firstDifference(one, other string) string {
+	ours, theirs := strings.Split(one, "\n"), strings.Split(other, "\n")
+	for i := range min(len(ours), len(theirs)) {
+		if ours[i] != theirs[i] {
+			return fmt.Sprintf("line %d is %q instead of %q", i+1, theirs[i], ours[i])
+		}
+	}
+	return fmt.Sprintf("there are %d lines instead of %d", len(theirs), len(ours))
 }
 
 // upgrade renders the chart where objects are there already.

@@ -116,6 +116,21 @@ capabilities:
 {{- end }}
 {{- end -}}
 
+{{/* The ports of a rule of a network policy, as JSON: (list .Values.… "TCP" …). */}}
+{{- define "groupcast.policyPorts" -}}
+{{- $all := list -}}
+{{- range $protocol := rest . -}}
+{{- range first $ -}}
+{{- $all = append $all (dict "port" (int .) "protocol" $protocol) -}}
+{{- end -}}
+{{- end -}}
+{{ toJson $all }}
+{{- end -}}
+
+{{- define "groupcast.dnsPorts" -}}
+{{ include "groupcast.policyPorts" (list (.Values.networkPolicy.dnsPorts | default (list 53)) "UDP" "TCP") }}
+{{- end -}}
+
 {{/* Where clients find the managers: their Service. */}}
 {{- define "groupcast.managerHost" -}}
 {{ include "groupcast.fullname" . }}-manager.{{ include "groupcast.namespace" . }}.svc
