@@ -75,6 +75,7 @@ func TestBadValuesAreRefused(t *testing.T) {
 		`{"envoy": {"service": {"gatheringNodePort": 30480}}}`:                                   "envoy.service.gatheringNodePort is 30480",
 		`{"envoy": {"service": {"type": "NodePort", "nodePort": 30480, "httpNodePort": 30480}}}`: "envoy.service.nodePort and envoy.service.httpNodePort are the same",
 		`{"dataPlane": {"hostNetwork": false}, "gatherer": {"dataPort": 7420}}`:                  "gatherer.port and gatherer.dataPort are the same",
+		`{"envoy": {"listen": "127.0.0.1"}}`:                                                     "/envoy/listen",
 		`{"networkPolicy": {"dnsPorts": []}}`:                                                    "/networkPolicy/dnsPorts",
 		`{"networkPolicy": {"apiServerPorts": ["https"]}}`:                                       "/networkPolicy/apiServerPorts/0",
 		`{"envoy": {"hostnames": ["a_b"]}}`:                                                      "/envoy/hostnames/0",
