@@ -279,6 +279,18 @@ func TestPodsKeepApart(t *testing.T) {
 	}
 }
 
+// Images are for Linux: in a cluster that has other nodes, too, nothing waits for one of these, whatever else is asked of nodes.
+func TestPodsAreForLinux(t *testing.T) {
+	for _, profile := range []string{"default", "everything"} {
+		objects, _, _ := rendered(t, profile, "release", "default")
+		for _, o := range objects {
+			if _, spec := pod(t, o); spec != nil && spec.NodeSelector[corev1.LabelOSStable] != "linux" {
+				t.Errorf("%s: %s %s is for nodes with %v", profile, o.Kind.Kind, o.Name, spec.NodeSelector)
+			}
+		}
+	}
+}
+
 // selected are the labels that a selector of a pod has.
 func selected(labels map[string]string) map[string]string {
 	chosen := make(map[string]string)

@@ -229,15 +229,24 @@ metricRelabelings:
 {{- end }}
 {{- end -}}
 
+{{/* Nodes that pods may run on: those of Linux, for which the images are, with the labels of a nodeSelector, which may take that out. */}}
+{{- define "groupcast.nodes" -}}
+{{- $labels := . | default dict | deepCopy -}}
+{{- if not (hasKey $labels "kubernetes.io/os") -}}
+{{- $_ := set $labels "kubernetes.io/os" "linux" -}}
+{{- end -}}
+{{- with include "groupcast.given" $labels }}
+nodeSelector:
+  {{- . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
 {{/* Where pods may run: call with the values of a component. */}}
 {{- define "groupcast.scheduling" -}}
 {{- with .priorityClassName }}
 priorityClassName: {{ . }}
 {{- end }}
-{{- with include "groupcast.given" .nodeSelector }}
-nodeSelector:
-  {{- . | nindent 2 }}
-{{- end }}
+{{- include "groupcast.nodes" .nodeSelector }}
 {{- with .tolerations }}
 tolerations:
   {{- toYaml . | nindent 2 }}

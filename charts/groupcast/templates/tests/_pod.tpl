@@ -13,6 +13,7 @@ spec:
   activeDeadlineSeconds: 600 # what is broken off goes on no longer
   automountServiceAccountToken: false
   {{- include "groupcast.pullSecrets" $ | nindent 2 }}
+  {{- include "groupcast.nodes" dict | nindent 2 }}
   securityContext:
     {{- include "groupcast.podSecurity" $ | nindent 4 }}
   containers:
