@@ -60,7 +60,7 @@ func TestSameValuesSameBytes(t *testing.T) {
 // "works in any namespace, twice in one cluster": no two objects of the cluster have one name, and nothing is in another namespace.
 func TestTwiceInOneCluster(t *testing.T) {
 	seen := make(map[string]string)
-	for _, at := range [][2]string{{"one", "a"}, {"two", "a"}, {"one", "b"}} {
+	for _, at := range [][2]string{{"one", "a"}, {"two", "a"}, {"one", "b"}, {"a", "team"}, {"groupcast", "team-a"}} {
 		objects, _, _ := rendered(t, "restricted", at[0], at[1])
 		for _, o := range objects {
 			var head struct {
