@@ -291,6 +291,24 @@ func TestPodsAreForLinux(t *testing.T) {
 	}
 }
 
+// Every part has the priority class that values give it.
+func TestPriorityIsGiven(t *testing.T) {
+	values := make(map[string]any)
+	for _, part := range []string{"manager", "agent", "gatherer", "replicator", "envoy"} {
+		values[part] = map[string]any{"priorityClassName": "of-" + part}
+	}
+	objects, _, _, err := Render(t.Context(), "release", "default", values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range objects {
+		labels, spec := pod(t, o)
+		if part := labels["app.kubernetes.io/component"]; spec != nil && part != "test" && spec.PriorityClassName != "of-"+part {
+			t.Errorf("%s has the priority class %q", part, spec.PriorityClassName)
+		}
+	}
+}
+
 // selected are the labels that a selector of a pod has.
 func selected(labels map[string]string) map[string]string {
 	chosen := make(map[string]string)

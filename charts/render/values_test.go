@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	corev1 "k8s.io/api/core/v1"
 	sigsyaml "sigs.k8s.io/yaml"
 )
@@ -251,6 +252,31 @@ func mountedFrom(spec *corev1.PodSpec, dir string) string {
 		}
 	}
 	return ""
+}
+
+// Templates ask for no value that there is not.
+func TestValuesThatAreAskedForExist(t *testing.T) {
+	loaded, err := loader.Load(Chart)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := regexp.MustCompile(`\.Values((?:\.[A-Za-z]+)+)`)
+	for _, template := range loaded.Templates {
+		for _, found := range asked.FindAllStringSubmatch(string(template.Data), -1) {
+			at := loaded.Values
+			for _, key := range strings.Split(found[1], ".")[1:] {
+				below, there := at[key]
+				if !there {
+					t.Errorf("%s asks for %s, and there is no %s", template.Name, found[0], key)
+				}
+				next, isSection := below.(map[string]any)
+				if !isSection || len(next) == 0 {
+					break
+				}
+				at = next
+			}
+		}
+	}
 }
 
 // A key of a map that is null, as --set KEY=null makes it, is none: the schema takes it, and nothing of it is rendered.
