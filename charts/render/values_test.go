@@ -79,6 +79,12 @@ func TestBadValuesAreRefused(t *testing.T) {
 		`{"envoy": {"listen": "127.0.0.1"}}`:                                                     "/envoy/listen",
 		`{"networkPolicy": {"dnsPorts": []}}`:                                                    "/networkPolicy/dnsPorts",
 		`{"networkPolicy": {"apiServerPorts": ["https"]}}`:                                       "/networkPolicy/apiServerPorts/0",
+		`{"store": {"size": "0Gi"}}`:                                                             "/store/size",
+		`{"store": {"size": "1Mi"}}`:                                                             "/store/size",
+		`{"agent": {"cache": {"size": "0Mi"}}}`:                                                  "/agent/cache/size",
+		`{"gatherer": {"storage": {"size": "0Gi"}}}`:                                             "/gatherer/storage/size",
+		`{"gatherer": {"config": {"stopWait": "soon"}}}`:                                         "/gatherer/config/stopWait",
+		`{"agent": {"config": {"cache": {"bytes": "much"}}}}`:                                    "/agent/config/cache/bytes",
 		`{"envoy": {"hostnames": ["a_b"]}}`:                                                      "/envoy/hostnames/0",
 	} {
 		var values map[string]any
