@@ -355,6 +355,17 @@ func TestCacheInMemoryLeavesRoom(t *testing.T) {
 	}
 }
 
+// A cache in memory has what it was given: the volume, which is no larger than the limit of memory, has nothing to keep free for others.
+func TestCacheInMemoryIsWhole(t *testing.T) {
+	for medium, want := range map[string]any{"": nil, "Memory": "16MiB"} {
+		cache := map[string]any{"size": "448Mi", "medium": medium}
+		config, _ := configuration(t, map[string]any{"agent": map[string]any{"cache": cache}}, "agent")["cache"].(map[string]any)
+		if config["bytes"] != "448MiB" || config["reserve"] != want {
+			t.Errorf("with the medium %q, agents read %v, want %v kept free", medium, config, want)
+		}
+	}
+}
+
 // goMemory returns what the agents' Go runtime is told to keep within, as a number of bytes.
 func goMemory(t *testing.T, objects []Object) string {
 	t.Helper()
