@@ -131,7 +131,7 @@ func (s *simulated) connect(plaintext bool) (parent, child *link.Conn) {
 			s.Error(err)
 			return
 		}
-		asked, err := link.Accept(s.Context(), raw, s.neighbours.parent)
+		asked, err := link.Accept(s.Context(), raw, s.parent)
 		if err != nil {
 			s.Error(err)
 			return
@@ -140,7 +140,7 @@ func (s *simulated) connect(plaintext bool) (parent, child *link.Conn) {
 			s.Error(err)
 		}
 	})
-	child, _, err = link.Dial(s.Context(), s, "parent:1", s.neighbours.child, parentID, wire.Hello{Stripes: 1, Plaintext: plaintext})
+	child, _, err = link.Dial(s.Context(), s, "parent:1", s.child, parentID, wire.Hello{Stripes: 1, Plaintext: plaintext})
 	welcomed.Wait()
 	if err != nil || s.Failed() {
 		s.Fatalf("dial: %v", err)
