@@ -72,11 +72,11 @@ push-images: ## push them to a registry that a cluster's nodes pull from: IMAGE_
 	for service in $(IMAGES); do docker push --quiet $(IMAGE_REGISTRY)/groupcast-$$service:$(IMAGE_TAG) || exit 1; done
 
 .PHONY: chart
-chart: tools ## what of the chart is made of other files: Envoy's configuration, the schema and the table of values
+chart: tools build ## what of the chart is made of other files: Envoy's configuration, the schema and the table of values
 	buf build --exclude-source-info -o charts/groupcast/files/groupcast.binpb
 	mkdir -p out/settings
 	for service in manager agent gatherer replicator; do \
-	  go run ./services/$$service/cmd/groupcast-$$service --print-schema >out/settings/$$service.json || exit 1; done
+	  bin/groupcast-$$service --print-schema >out/settings/$$service.json || exit 1; done
 	cd charts && go run ./generate groupcast ../out/settings
 
 .PHONY: e2e e2e-tests
@@ -86,7 +86,7 @@ e2e: ## the chart on a real Kubernetes cluster (Docker, kind, helm, kubectl; abo
 	$(MAKE) e2e-tests
 
 e2e-tests: # with images that are there; GROUPCAST_E2E_KEEP=1 keeps the cluster, E2E_FLAGS="-run TestA"
-	go test -tags cluster -count=1 -timeout 25m -v $(E2E_FLAGS) ./e2e/cluster
+	go test -tags cluster -count=1 -timeout 25m -parallel 3 -v $(E2E_FLAGS) ./e2e/cluster
 
 # For a test cluster whose network enforces no policies, as kind's own does.
 KUBE_ROUTER := v2.1.0

@@ -74,7 +74,8 @@ func choose(opts []Option) options {
 func WithLog(log *slog.Logger) Option { return func(o *options) { o.log = log } }
 
 // WithAway has the client tell when nothing that goes on for long, as a session or a watch, has heard of any manager
-// for 5 s: since when; and, with the zero time, when one is heard again. Deliveries go on meanwhile. tell must not block.
+// for 5 s: since when; and, with the zero time, when one is heard again. Deliveries go on meanwhile. Credentials that lapse then,
+// as Config.Lapsed says, have it told once more. Nothing waits for tell.
 func WithAway(tell func(since time.Time)) Option { return func(o *options) { o.away = tell } }
 
 // Dialer opens connections. A *net.Dialer is one.
@@ -94,8 +95,11 @@ func Open(file string, opts ...Option) (*Client, error) {
 	return Dial(config, opts...)
 }
 
-// Dial returns a client. The connection is made when it is first used.
+// Dial returns a client. The connection is made when it is first used. Credentials that have lapsed are Forbidden.
 func Dial(config Config, opts ...Option) (*Client, error) {
+	if err := config.Lapsed(); err != nil {
+		return nil, Because(Forbidden, err)
+	}
 	chosen := choose(opts)
 	connection, err := uplink.Dial(config, chosen.log, uplink.Over(chosen.dialer))
 	if err != nil {

@@ -251,6 +251,19 @@ func (c *Client) Deliveries(ctx context.Context, group string) ([]Delivery, erro
 	}, newDelivery)
 }
 
+// NewestDelivery returns the newest delivery of a group, or of all groups if it is empty; NotFound if there is none.
+func (c *Client) NewestDelivery(ctx context.Context, group string) (Delivery, error) {
+	answer, err := c.deliveries.ListDeliveries(ctx, &groupv1.ListDeliveriesRequest{Group: group, PageSize: 1})
+	switch all := answer.GetDeliveries(); {
+	case err != nil:
+		return Delivery{}, wrap(err)
+	case len(all) == 0:
+		return Delivery{}, &Error{Code: NotFound, Message: "there is no delivery"}
+	default:
+		return c.Delivery(ctx, all[0].GetId())
+	}
+}
+
 // CancelDelivery ends a delivery: members that do not have it get no more of it.
 func (c *Client) CancelDelivery(ctx context.Context, id string) (Delivery, error) {
 	answer, err := c.deliveries.CancelDelivery(ctx, &groupv1.CancelDeliveryRequest{Delivery: id})

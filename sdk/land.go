@@ -14,7 +14,7 @@ import (
 // alreadyHere finds out whether what is at the object's place is the object. That is
 // known when the sender has hashed it, which is long before it is sent.
 func (r *receiving) alreadyHere(ctx context.Context) (one Arrived, is bool) {
-	found, err := object.Find(r.options.Into, r.info)
+	found, err := object.Find(ctx, r.options.Into, r.info)
 	if err != nil || found == nil {
 		return Arrived{}, false
 	}

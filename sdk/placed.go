@@ -3,6 +3,7 @@ package sdk
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"time"
 
@@ -27,16 +28,19 @@ type place struct {
 	landing landingTurn
 }
 
-// mostPlaces is how many are noted: a process that receives for ever under new names forgets them.
+// mostPlaces is how many are noted: a process that receives for ever under new names forgets those at which nothing lands.
 const mostPlaces = 4096
 
 func (p *placed) at(path string) *place {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.places == nil || len(p.places) >= mostPlaces {
+	if p.places == nil {
 		p.places = make(map[string]*place)
 	}
 	if p.places[path] == nil {
+		if len(p.places) >= mostPlaces {
+			maps.DeleteFunc(p.places, func(_ string, place *place) bool { return !place.landing.isTaken() })
+		}
 		p.places[path] = &place{}
 	}
 	return p.places[path]
@@ -82,6 +86,13 @@ type landingTurn struct {
 	mu      sync.Mutex
 	holder  *receiving
 	yielded func(error)
+	landing int // how many do, of whatever object
+}
+
+func (t *landingTurn) isTaken() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.landing > 0
 }
 
 // take notes who lands, and returns the context that ends when it has to give that up.
@@ -90,10 +101,12 @@ func (t *landingTurn) take(ctx context.Context, r *receiving) (taking context.Co
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.holder, t.yielded = r, yield
+	t.landing++
 	return taking, func() {
 		yield(nil)
 		t.mu.Lock()
 		defer t.mu.Unlock()
+		t.landing--
 		if t.holder == r {
 			t.holder = nil
 		}

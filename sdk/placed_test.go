@@ -2,6 +2,7 @@ package sdk
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -43,5 +44,28 @@ func TestTheLaterObjectStays(t *testing.T) {
 	p.at("into/d").found(at(40), one)
 	if err := p.at("into/d").put(at(30), other, func() error { return nil }); !errors.Is(err, errSuperseded) {
 		t.Errorf("what was there already does not count: %v", err)
+	}
+}
+
+// However many places are noted, those at which something lands are not forgotten: two would land there.
+func TestPlacesInUseAreKept(t *testing.T) {
+	var p placed
+	first := p.at("into/first")
+	_, release := first.landing.take(t.Context(), &receiving{})
+	for i := range 3 * mostPlaces {
+		p.at(fmt.Sprint("into/", i))
+	}
+	if len(p.places) > mostPlaces {
+		t.Errorf("%d places are noted, want %d at most", len(p.places), mostPlaces)
+	}
+	if p.at("into/first") != first {
+		t.Error("a place at which something lands is forgotten")
+	}
+	release()
+	for i := range mostPlaces {
+		p.at(fmt.Sprint("into/other/", i))
+	}
+	if p.at("into/first") == first {
+		t.Error("a place at which nothing lands any more is noted for ever")
 	}
 }

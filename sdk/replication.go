@@ -171,6 +171,19 @@ func (s ReplicationSpec) message() (*replicav1.ReplicationSpec, error) {
 }
 
 // Replicate begins a replication. It goes on by itself: WatchReplication says how, and
+// NewestReplication returns the newest replication; NotFound if there is none.
+func (c *Client) NewestReplication(ctx context.Context) (Replication, error) {
+	answer, err := c.replications.ListReplications(ctx, &replicav1.ListReplicationsRequest{PageSize: 1})
+	switch all := answer.GetReplications(); {
+	case err != nil:
+		return Replication{}, wrap(err)
+	case len(all) == 0:
+		return Replication{}, &Error{Code: NotFound, Message: "there is no replication"}
+	default:
+		return c.Replication(ctx, all[0].GetId())
+	}
+}
+
 // CancelReplication ends it.
 func (c *Client) Replicate(ctx context.Context, spec ReplicationSpec) (Replication, error) {
 	message, err := spec.message()

@@ -68,6 +68,17 @@ func TestWatchesOfNothingEnd(t *testing.T) {
 	}
 }
 
+// Where there is nothing, there is no newest.
+func TestNothingIsNewest(t *testing.T) {
+	client := open(t)
+	if d, err := client.NewestDelivery(t.Context(), ""); sdk.CodeOf(err) != sdk.NotFound {
+		t.Errorf("delivery %s: %v", d.ID, err)
+	}
+	if r, err := client.NewestReplication(t.Context()); sdk.CodeOf(err) != sdk.NotFound {
+		t.Errorf("replication %s: %v", r.ID, err)
+	}
+}
+
 func TestWatchesEndWithTheirContext(t *testing.T) {
 	client := open(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -179,6 +190,24 @@ func TestWhereNobodyAnswers(t *testing.T) {
 	}
 	if code := sdk.CodeOf(err); code != sdk.TimedOut && code != sdk.Unavailable {
 		t.Errorf("code %v", code)
+	}
+}
+
+// Who is interrupted, or out of time, while a tree is looked at is told that, and not that there is anything wrong with it.
+func TestSourcesThatAreGivenUp(t *testing.T) {
+	dir := t.TempDir()
+	interrupted, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	if _, err := sdk.OpenSource(interrupted, dir); sdk.CodeOf(err) != sdk.Interrupted {
+		t.Errorf("interrupted: %v", err)
+	}
+	late, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	if _, err := sdk.OpenSource(late, dir); sdk.CodeOf(err) != sdk.TimedOut {
+		t.Errorf("out of time: %v", err)
+	}
+	if _, err := sdk.OpenSource(t.Context(), filepath.Join(dir, "nothing")); sdk.CodeOf(err) != sdk.InvalidArgument {
+		t.Errorf("of nothing: %v", err)
 	}
 }
 

@@ -29,7 +29,6 @@ import (
 type Outgoing struct {
 	session *Session
 	id      string
-	stop    context.CancelFunc
 	done    chan struct{} // closed when all of it has ended
 
 	mu      sync.Mutex
@@ -42,28 +41,38 @@ type Outgoing struct {
 }
 
 // Send delivers a file, or a directory as one object, to the members of the session's
-// group that receive.
+// group that receive. Here ctx bounds how long it takes to look at all of it, too: see OpenSource.
 func (s *Session) Send(ctx context.Context, path string, options SendOptions) (*Outgoing, error) {
-	source, err := object.Open(path)
+	source, err := OpenSource(ctx, path)
 	if err != nil {
-		return nil, &Error{Code: InvalidArgument, Message: err.Error(), cause: err}
-	}
-	spec, err := options.spec()
-	if err != nil {
-		source.Close()
 		return nil, err
 	}
-	describe(spec, source.Info())
-	out, err := s.begin(ctx, spec)
+	return s.SendSource(ctx, source, options)
+}
+
+// SendSource delivers what was looked at to the members of the session's group that receive. The source is closed when it was
+// sent, or if it cannot be.
+func (s *Session) SendSource(ctx context.Context, source *Source, options SendOptions) (*Outgoing, error) {
+	out, err := s.beginObject(ctx, source.object.Info(), options)
 	if err != nil {
 		source.Close()
 		return nil, err
 	}
 	out.run(func(ctx context.Context) {
 		defer source.Close()
-		out.sendObject(ctx, source)
+		out.sendObject(ctx, source.object)
 	})
 	return out, nil
+}
+
+// beginObject has the managers begin a delivery of an object.
+func (s *Session) beginObject(ctx context.Context, info object.Info, options SendOptions) (*Outgoing, error) {
+	spec, err := options.spec()
+	if err != nil {
+		return nil, err
+	}
+	describe(spec, info)
+	return s.begin(ctx, spec)
 }
 
 // describe says what is sent, as far as the options have not.
@@ -124,7 +133,6 @@ func (s *Session) disown(request *groupv1.CreateDeliveryRequest) {
 // run sends until the delivery has ended, or the session is closed.
 func (o *Outgoing) run(send func(ctx context.Context)) {
 	ctx, stop := context.WithCancel(o.session.keeping)
-	o.stop = stop
 	var sending sync.WaitGroup
 	sending.Go(func() { send(ctx) })
 	sending.Go(func() {

@@ -150,8 +150,8 @@ func (s *streamSupply) await(ctx context.Context, isEnough func(upTo uint64) boo
 	}
 }
 
-// acknowledged returns up to where every member has the stream that can still have it. The channel is closed when
-// that may have changed.
+// acknowledged returns up to where every member has the stream that can still have it. One that is not heard of may never come,
+// and asks from the stream's beginning if it does: nothing is kept for it. The channel is closed when that may have changed.
 func (s *streamSupply) acknowledged() (upTo uint64, changed <-chan struct{}) {
 	s.out.mu.Lock()
 	defer s.out.mu.Unlock()
@@ -159,7 +159,7 @@ func (s *streamSupply) acknowledged() (upTo uint64, changed <-chan struct{}) {
 		upTo = relay.MaxOffset
 	}
 	for _, receipt := range s.out.latest.Receipts {
-		if receipt.State != ReceiptFailed && !receipt.Late {
+		if receipt.State != ReceiptFailed && receipt.State != ReceiptUnknown && !receipt.Late {
 			upTo = min(upTo, receipt.Bytes)
 		}
 	}

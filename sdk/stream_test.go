@@ -7,11 +7,35 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/groupcast/groupcast/internal/wire/relay"
 )
+
+// A sender reads on when those have acknowledged what it keeps that are there: one that died, failed or came late holds up nobody.
+func TestStreamGoesOnWithoutWhoIsGone(t *testing.T) {
+	has := func(state ReceiptState, bytes uint64) Receipt { return Receipt{State: state, Bytes: bytes} }
+	for _, tt := range []struct {
+		receipts []Receipt
+		want     uint64
+	}{
+		{nil, 0},
+		{[]Receipt{has(ReceiptReceiving, 7), has(ReceiptReceiving, 5)}, 5},
+		{[]Receipt{has(ReceiptReceiving, 7), has(ReceiptUnknown, 5)}, 7},
+		{[]Receipt{has(ReceiptReceiving, 7), has(ReceiptFailed, 5)}, 7},
+		{[]Receipt{has(ReceiptReceiving, 7), {State: ReceiptReceiving, Late: true}}, 7},
+		{[]Receipt{has(ReceiptUnknown, 5)}, relay.MaxOffset},
+	} {
+		s := &streamSupply{out: &Outgoing{latest: Delivery{Receipts: tt.receipts}}}
+		if got, _ := s.acknowledged(); got != tt.want {
+			t.Errorf("%+v: acknowledged up to %d, want %d", tt.receipts, got, tt.want)
+		}
+	}
+}
 
 // Who receives a stream into something that nobody reads can be interrupted.
 func TestBlockedWritesAreLeft(t *testing.T) {
@@ -141,6 +165,37 @@ func TestStreamHasItsNameWhenItIsWhole(t *testing.T) {
 	}
 	if left, err := filepath.Glob(filepath.Join(dir, "*.incomplete*")); len(left) != 1 || err != nil {
 		t.Errorf("left are %v: %v", left, err)
+	}
+}
+
+// However many streams of a name a directory has, it takes another; of a name that is as long as names can be, too.
+func TestStreamsOfOneNameAreNotLimited(t *testing.T) {
+	dir := t.TempDir()
+	const there = 1200
+	for i := range there {
+		for _, ending := range []string{"", incomplete} {
+			if err := os.WriteFile(filepath.Join(dir, numbered("log", ending, i)), nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	long := strings.Repeat("ö", 127) + "x"
+	for _, tt := range []struct{ name, incomplete, want string }{
+		{"log", "log.incomplete.1200", "log.1200"},
+		{long, long[:244] + ".incomplete", long},
+		{long, long[:244] + ".incomplete", long[:252] + ".1"},
+	} {
+		file, err := createStream(dir, tt.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		if got := filepath.Base(file.path); got != tt.incomplete {
+			t.Errorf("at first it is in %s, want %s", got, tt.incomplete)
+		}
+		if err := file.place(false); err != nil || filepath.Base(file.path) != tt.want {
+			t.Errorf("%s: %v, want %s", file.path, err, tt.want)
+		}
 	}
 }
 

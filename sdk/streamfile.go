@@ -6,18 +6,15 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/groupcast/groupcast/internal/object"
 )
 
-const (
-	// incomplete is what the name of a stream ends with of which not all has come.
-	incomplete = ".incomplete"
-	// mostStreams is how many of one name a directory has.
-	mostStreams = 1000
-)
+// incomplete is what the name of a stream ends with of which not all has come.
+const incomplete = ".incomplete"
 
 // streamFile is a stream that goes into a directory. It has its name when all has come: nobody takes for the whole what is
 // left of one that failed, or whose member was killed.
@@ -37,17 +34,15 @@ func createStream(dir, name string) (*streamFile, error) {
 		return nil, err
 	}
 	defer root.Close()
-	for i := 0; ; i++ {
-		now := numbered(name+incomplete, i)
-		file, err := root.OpenFile(now, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
-		if errors.Is(err, os.ErrExist) && i < mostStreams {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		return &streamFile{file, dir, name, filepath.Join(dir, now)}, nil
+	var file *os.File
+	now, err := firstFree(dir, name, incomplete, func(now string) (err error) {
+		file, err = root.OpenFile(now, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
+	return &streamFile{file, dir, name, filepath.Join(dir, now)}, nil
 }
 
 // place gives a stream of which all has come its name, or the next that nobody has. Durable, both are on disk then.
@@ -57,21 +52,50 @@ func (f *streamFile) place(durable bool) error {
 			return err
 		}
 	}
-	for i := range mostStreams {
-		path := filepath.Join(f.dir, numbered(f.name, i))
-		err := moveToNew(f.path, path)
-		if errors.Is(err, os.ErrExist) {
-			continue
-		}
-		if err == nil {
-			f.path = path
-		}
-		if err == nil && durable {
-			err = object.SyncDirectory(f.dir)
-		}
+	placed, err := firstFree(f.dir, f.name, "", func(now string) error { return moveToNew(f.path, filepath.Join(f.dir, now)) })
+	if err != nil {
 		return err
 	}
-	return fmt.Errorf("%s has %d streams of the name %s", f.dir, mostStreams, f.name)
+	f.path = filepath.Join(f.dir, placed)
+	if durable {
+		return object.SyncDirectory(f.dir)
+	}
+	return nil
+}
+
+// firstFree has a name taken that nobody has in a directory, the first of those that are numbered, and returns it. There may be
+// many thousands: which are there is listed once, and not tried one after the other.
+func firstFree(dir, name, ending string, take func(name string) error) (string, error) {
+	var there map[string]bool
+	for i := 0; ; i++ {
+		now := numbered(name, ending, i)
+		if there[now] {
+			continue
+		}
+		err := take(now)
+		if !errors.Is(err, os.ErrExist) {
+			return now, err
+		}
+		if there == nil {
+			if there, err = namesIn(dir); err != nil {
+				return "", err
+			}
+		}
+	}
+}
+
+func namesIn(dir string) (map[string]bool, error) {
+	open, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer open.Close()
+	all, err := open.Readdirnames(-1)
+	names := make(map[string]bool, len(all))
+	for _, name := range all {
+		names[name] = true
+	}
+	return names, err
 }
 
 // moveToNew renames a file to a name that nobody has.
@@ -89,10 +113,14 @@ func moveToNew(from, to string) error {
 	return nil
 }
 
-// numbered returns another name for each number; the first is the name itself.
-func numbered(name string, i int) string {
-	if i == 0 {
-		return name
+// numbered returns another name for each number; the first has the ending alone. Where that would be longer than a file's name can
+// be, the name is cut.
+func numbered(name, ending string, i int) string {
+	if i > 0 {
+		ending = fmt.Sprintf("%s.%d", ending, i)
 	}
-	return fmt.Sprintf("%s.%d", name, i)
+	if room := object.MaxElement - len(ending); len(name) > room {
+		name = strings.ToValidUTF8(name[:room], "")
+	}
+	return name + ending
 }

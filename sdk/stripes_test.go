@@ -225,7 +225,7 @@ func TestStripesBringDirectories(t *testing.T) {
 // opened opens an object, and supplies its bytes.
 func opened(t *testing.T, path string) (*object.Source, memoryOf) {
 	t.Helper()
-	source, err := object.Open(path)
+	source, err := object.Open(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,6 +62,10 @@ func read(name string, node *yaml.Node, comment string) (value, error) {
 	return v, nil
 }
 
+// retired are keys that mean nothing any more, by their section: an upgrade with --reuse-values brings them along from an earlier chart,
+// where they had defaults.
+var retired = map[string][]string{"agent": {"stopWait"}, "replicator": {"stopWait"}}
+
 // schemaOf returns the schema: strict where the chart itself gives the keys their meaning, open where
 // Kubernetes does.
 func schemaOf(root value, definitions map[string]any) ([]byte, error) {
@@ -83,8 +87,14 @@ func (v value) schema() map[string]any {
 		for _, below := range v.below {
 			properties[below.name] = below.schema()
 		}
-		if v.name == "" {
-			properties["groupcast"] = map[string]any{"type": "object"} // where this chart is a part of another
+		for _, name := range retired[v.name] {
+			properties[name] = map[string]any{"deprecated": true, "description": "Means nothing any more."}
+		}
+		switch v.name {
+		case "": // the usual condition of a chart that this one is a part of
+			properties["enabled"] = map[string]any{"type": "boolean", "description": "For a chart that this one is a part of: whether it is."}
+		case "global": // all charts of a release, and what installs them, write here
+			return map[string]any{"type": "object", "properties": properties}
 		}
 		return strict(properties)
 	}

@@ -281,6 +281,44 @@ func TestAlertsHaveRunbooksAndTests(t *testing.T) {
 	}
 }
 
+// An alert on what is not to be there is not installed: it would fire for ever. Nor is one that values leave out.
+func TestAlertsAreOfWhatIsInstalled(t *testing.T) {
+	monitored := map[string]any{"prometheusRule": map[string]any{"enabled": true, "disabled": []any{"GroupcastAgentDown"}}}
+	for alert, part := range map[string]string{"GroupcastNoAgents": "agent"} {
+		for _, enabled := range []bool{true, false} {
+			names := installed(t, map[string]any{"monitoring": monitored, part: map[string]any{"enabled": enabled}})
+			if slices.Contains(names, alert) != enabled {
+				t.Errorf("with %s.enabled %v, %s is installed: %v", part, enabled, alert, !enabled)
+			}
+			if !slices.Contains(names, "GroupcastNoLeader") || slices.Contains(names, "GroupcastAgentDown") {
+				t.Errorf("installed are %v", names)
+			}
+		}
+	}
+}
+
+// installed returns the alerts that a release has.
+func installed(t *testing.T, values map[string]any) (names []string) {
+	t.Helper()
+	objects, _, _, err := Render(t.Context(), "release", "default", values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range objects {
+		if o.Kind.Kind != "PrometheusRule" {
+			continue
+		}
+		var all monitoringv1.PrometheusRule
+		decode(t, o, &all)
+		for _, group := range all.Spec.Groups {
+			for _, rule := range group.Rules {
+				names = append(names, rule.Alert)
+			}
+		}
+	}
+	return names
+}
+
 // What is recorded is for an alert: dashboards do without, for they can be had without the rules.
 func TestWhatIsRecordedIsUsed(t *testing.T) {
 	var records, alerts []string

@@ -120,7 +120,8 @@ func TestPodSecurity(t *testing.T) {
 	}
 }
 
-// A pod has the time that it is told to wait for work in progress, and some more: it would be killed in the middle.
+// A pod has the time that it is told to wait for calls in progress, and some more: it would be killed in the middle. Agents and replicators wait
+// for none; values of a chart that had the key for them are taken.
 func TestGraceFollowsStopWait(t *testing.T) {
 	for _, tt := range []struct {
 		value, config string
@@ -157,14 +158,60 @@ func TestGraceFollowsStopWait(t *testing.T) {
 				continue
 			}
 			seen++
-			if got := *spec.TerminationGracePeriodSeconds; got != tt.wait+margin {
-				t.Errorf("%+v: %s has %d s to stop, want %d", tt, o.Name, got, tt.wait+margin)
+			want := tt.wait + margin
+			if o.Kind.Kind == "DaemonSet" && tt.config == "" {
+				want = margin
+			}
+			if got := *spec.TerminationGracePeriodSeconds; got != want {
+				t.Errorf("%+v: %s has %d s to stop, want %d", tt, o.Name, got, want)
 			}
 		}
 		if seen != len(margins) {
 			t.Errorf("%d pods were seen, want %d", seen, len(margins))
 		}
 	}
+}
+
+// What a pod has read when it started, and was changed, starts it anew; and nothing else does.
+func TestChangesStartPodsAnew(t *testing.T) {
+	before := checksums(t, map[string]any{})
+	for of, values := range map[string]map[string]any{
+		"manager":    {"manager": map[string]any{"maxConnections": 9}},
+		"agent":      {"agent": map[string]any{"zone": "a"}},
+		"gatherer":   {"gatherer": map[string]any{"policy": map[string]any{"default": map[string]any{"max": "10MB"}}}},
+		"replicator": {"replicator": map[string]any{"lans": []any{"rack1=10.1.0.0/16"}}},
+		"envoy":      {"envoy": map[string]any{"rateLimit": map[string]any{"burst": 9}}},
+	} {
+		for component, after := range checksums(t, values) {
+			if isChanged := after != before[component]; isChanged != (component == of) || after == "" {
+				t.Errorf("with %v, %s is started anew: %v", values, component, isChanged)
+			}
+		}
+	}
+}
+
+// checksums returns what pods have of their configuration in an annotation, by component.
+func checksums(t *testing.T, values map[string]any) map[string]string {
+	t.Helper()
+	objects, _, _, err := Render(t.Context(), "release", "default", values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := make(map[string]string)
+	for _, o := range objects {
+		var workload struct {
+			Spec struct {
+				Template struct{ Metadata metav1.ObjectMeta }
+			}
+		}
+		if labels, spec := pod(t, o); spec != nil && o.Kind.Kind != "Pod" {
+			if err := sigsyaml.Unmarshal(o.Text, &workload); err != nil {
+				t.Fatal(err)
+			}
+			all[labels["app.kubernetes.io/component"]] = workload.Spec.Template.Metadata.Annotations["checksum/config"]
+		}
+	}
+	return all
 }
 
 func level(evaluator policy.Evaluator, spec *corev1.PodSpec) api.Level {

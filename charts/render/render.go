@@ -13,6 +13,7 @@ import (
 
 	"helm.sh/helm/v4/pkg/action"
 	"helm.sh/helm/v4/pkg/chart/common"
+	chart "helm.sh/helm/v4/pkg/chart/v2"
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	release "helm.sh/helm/v4/pkg/release/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -43,12 +44,17 @@ type Object struct {
 	Text []byte
 }
 
-// Chart renders the chart as a release in a namespace: its objects, its tests, and its notes.
+// Render renders the chart as a release in a namespace: its objects, its tests, and its notes.
 func Render(ctx context.Context, name, namespace string, values map[string]any) (objects []Object, manifest, notes string, err error) {
 	loaded, err := loader.Load(Chart)
 	if err != nil {
 		return nil, "", "", err
 	}
+	return RenderChart(ctx, loaded, name, namespace, values)
+}
+
+// RenderChart renders any chart so.
+func RenderChart(ctx context.Context, loaded *chart.Chart, name, namespace string, values map[string]any) (objects []Object, manifest, notes string, err error) {
 	version, err := common.ParseKubeVersion("v1.34.3")
 	if err != nil {
 		return nil, "", "", err

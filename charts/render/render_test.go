@@ -193,6 +193,7 @@ func TestNotes(t *testing.T) {
 		stays                    = "The Secret release-groupcast-ca stays"
 		ofManagers, ofGatherer   = "store.storageClass (managers)", "gatherer.storage.storageClass (gatherer)"
 		etcd, selects            = "etcd does not answer", "kubectl get nodes -l"
+		delivery, upload, checks = "by a real delivery", "a real upload\n", "have the API server check tokens"
 	)
 	selectors := make(map[string]any)
 	for _, part := range []string{"manager", "agent", "gatherer", "replicator", "envoy"} {
@@ -210,6 +211,13 @@ func TestNotes(t *testing.T) {
 			},
 			lacks: []string{etcd, selects, stays},
 		},
+		"tests": {nil, []string{delivery, upload, checks, "helm test release -n models --logs\n"}, nil},
+		"tests elsewhere": { // helm looks for logs in the release's namespace alone
+			map[string]any{"namespaceOverride": "elsewhere"},
+			[]string{"helm test release -n models\n", "kubectl -n elsewhere logs POD", "-n elsewhere get secret"}, []string{"models --logs"},
+		},
+		"no agents":   {map[string]any{"agent": map[string]any{"enabled": false}}, []string{"helm test", "works, by " + upload}, []string{delivery}},
+		"no gatherer": {map[string]any{"gatherer": map[string]any{"enabled": false}}, []string{"helm test", delivery}, []string{upload}},
 		"selectors": {selectors, []string{
 			"release-groupcast-manager runs on nodes with these labels alone; without any, its pods stay Pending: kubectl get nodes -l disk=ssd,for=manager\n",
 			"release-groupcast-agent runs on nodes with these labels alone; without any, none is DESIRED: kubectl get nodes -l disk=ssd,for=agent\n",
@@ -225,10 +233,10 @@ func TestNotes(t *testing.T) {
 		"replicators alone": {
 			map[string]any{"agent": map[string]any{"enabled": false}, "gatherer": map[string]any{"enabled": false}},
 			[]string{"pods of release-groupcast-replicator\n"},
-			[]string{ofGatherer, "release-groupcast-agent"},
+			[]string{ofGatherer, "release-groupcast-agent", "helm test", delivery, upload},
 		},
 		"restricted":    {valuesOf(t, "restricted"), []string{command, ofManagers, ofGatherer}, []string{security, ports}},
-		"minimal":       {valuesOf(t, "minimal"), []string{command, ofManagers}, []string{security, ports, ofGatherer}},
+		"minimal":       {valuesOf(t, "minimal"), []string{command, ofManagers}, []string{security, ports, ofGatherer, "helm test", checks}},
 		"external etcd": {valuesOf(t, "external-etcd"), []string{command, etcd, ofGatherer, stays}, []string{ofManagers}},
 	} {
 		_, _, notes, err := Render(t.Context(), "release", "models", tt.values)

@@ -349,6 +349,7 @@ func (r release) killAgent(t *testing.T) {
 
 // "a namespace that enforces `restricted` under the default profile (the message names the value to set)"
 func TestJRefusedByTheNamespace(t *testing.T) {
+	t.Parallel()
 	refused := release{name: "refused", namespace: "refused"}
 	mustKubectl(t, "create", "namespace", refused.namespace)
 	mustKubectl(t, "label", "namespace", refused.namespace, "pod-security.kubernetes.io/enforce=restricted")

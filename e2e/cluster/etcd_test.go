@@ -11,6 +11,7 @@ import (
 // "Deployment with external etcd": two managers that keep nothing, with the etcd that a cluster brings along; a delivery, and
 // one more after both have been replaced.
 func TestQExternalEtcd(t *testing.T) {
+	t.Parallel()
 	r := small("external", "manager.replicas=2", "store.external.endpoints={http://etcd.external.svc:2379}",
 		"dataPlane.hostNetwork=false", "agent.cache.size=64Mi", fmt.Sprintf("tests.agents=%d", nodes))
 	mustKubectl(t, "create", "namespace", r.namespace)

@@ -44,6 +44,7 @@ systemctl show --property Id,ActiveState,StatusText,NRestarts 'groupcast-*'
 
 // The units start what they say, in their sandbox, on a machine with a real systemd.
 func TestRSystemd(t *testing.T) {
+	t.Parallel()
 	root, machine := t.TempDir(), clusterName+"-systemd"
 	mustRun(t, 3*time.Minute, "make", "-C", "../..", "build", "install", "DESTDIR="+root)
 	mustRun(t, time.Minute, "docker", "run", "--detach", "--rm", "--name", machine, "--privileged", "--cgroupns=private", "--tmpfs", "/run", "--tmpfs", "/tmp",

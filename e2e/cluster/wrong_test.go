@@ -43,10 +43,8 @@ func (r release) events(t *testing.T) string {
 // status asks Kubernetes how the release stands, by the command and without credentials of ours. It says so by its exit status, too.
 func (r release) status(t *testing.T) (said string, ready bool) {
 	t.Helper()
-	t.Setenv("KUBECONFIG", kubeconfig)
-	t.Setenv("GROUPCAST_CONFIG", "")
 	groupcast := testprocess.Binary(t, "github.com/groupcast/groupcast/services/cli/cmd/groupcast")
-	said, err := command(time.Minute, groupcast, "status", "--kubernetes", r.namespace)
+	said, err := command(time.Minute, "env", "KUBECONFIG="+kubeconfig, "GROUPCAST_CONFIG=", groupcast, "status", "--kubernetes", r.namespace)
 	const unavailable = 6
 	var ended *exec.ExitError
 	if err != nil && (!errors.As(err, &ended) || ended.ExitCode() != unavailable) {
@@ -74,6 +72,7 @@ func (r release) explained(t *testing.T, words ...string) {
 
 // Where a cluster cannot run what is asked for, its own words and the notes together say what to do, and so does the command.
 func TestPWrongForTheCluster(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		release
 		notes, seen string
@@ -101,7 +100,8 @@ func TestPWrongForTheCluster(t *testing.T) {
 
 // A gatherer that could not begin for want of its image, which is set right then, begins: its first pod, which was never ready, is replaced.
 func TestPGathererIsReplaced(t *testing.T) {
-	r := small("stuck", "agent.enabled=false", "gatherer.enabled=true", "gatherer.image.repository=nowhere", "gatherer.storage.size=1Gi", "dataPlane.hostNetwork=false")
+	t.Parallel()
+	r := small("stuck", "agent.enabled=false", "store.storageClass=standard", "gatherer.storage.storageClass=standard", "gatherer.enabled=true", "gatherer.image.repository=nowhere", "gatherer.storage.size=1Gi", "dataPlane.hostNetwork=false")
 	r.install(t)
 	eventually(t, "its pod waits for the image", func() bool { return strings.Contains(r.events(t), "/groupcast/nowhere") })
 	r.explained(t, "its image ghcr.io/groupcast/nowhere:dev is not to be had", "gatherer.image")

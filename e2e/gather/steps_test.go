@@ -63,6 +63,7 @@ func all(s *gathering.Seen, clients ...string) func(from, until float64) float64
 // "targets held within 5 % over any 10 s window while capacity is at least the sum of targets;
 // convergence within 3 s of a join, a leave and a policy change": 95 % of what a leave frees is used by then.
 func TestSharesAfterSteps(t *testing.T) {
+	t.Parallel()
 	const join, leave, change, end, held = 15, 30, 45, 60, 10
 	wards, archives := gather.Share{Target: 2 * mbit, Minimum: mbit, Priority: 1}, gather.Share{Target: mbit, Minimum: mbit / 2}
 	c := gathering.Case{
@@ -244,6 +245,7 @@ func changes(s *gathering.Seen, client string) (n int) {
 // C63: a client acknowledges what it is sent 20 times later than before, so that its round trips seem long. It
 // gets no more for that, and the others get what they should.
 func TestC63LateAcknowledgements(t *testing.T) {
+	t.Parallel()
 	const late, end = 15, 40
 	const delay = 10 * time.Millisecond
 	share := gather.Share{Target: 2 * mbit, Minimum: mbit}
@@ -301,6 +303,7 @@ func tell(t *testing.T, s *gathering.Seen, until int) {
 // Connections that begin or end within a round have what came in that round, and not what they bring while they are
 // there: all that is said to come is never more than the link carries.
 func TestNoMoreIsReceivedThanTheLinkCarries(t *testing.T) {
+	t.Parallel()
 	const rate, end = 4, 15
 	c := gathering.Case{
 		Seed: 73, Access: link.Shape{Rate: rate * link.Mbit, Queue: link.Size(128 * link.KiB)},

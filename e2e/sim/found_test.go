@@ -71,3 +71,19 @@ func TestIdleAgentThatHasItsParentBeginAnew(t *testing.T) {
 		},
 	})
 }
+
+// A member whose agent dies goes to another, whose cache no longer has what it lacks, and waits there until the other
+// member is done: longer than who is slow may be behind.
+func TestWhoWaitsForOthersIsNotGivenUp(t *testing.T) {
+	wantAll(t, scenario{
+		agents:     []place{{"a1", "a1", "x", 512 << 10}, {"a2", "a2", "x", 512 << 10}},
+		receivers:  []place{{name: "r1", node: "a1"}, {name: "r2", node: "a2"}},
+		shape:      simnet.Shape{Latency: time.Millisecond, Rate: 300 << 10},
+		policy:     sdk.Policy{ControlMode: sdk.Hop, SlowMember: sdk.SlowMember{Action: sdk.Evict, LagTime: 8 * time.Second}},
+		deliveries: []parcel{{name: "object-0", size: 6 << 20}},
+		faults: simnet.Schedule{
+			{Until: 10 * time.Second, Kind: simnet.SlowDown, A: "a2", B: "r2", Rate: 100 << 10},
+			{From: 3 * time.Second, Until: time.Minute, Kind: simnet.Crash, A: "a2"}, // r2 has 300 KiB, and a1 has no more the next
+		},
+	})
+}

@@ -209,9 +209,7 @@ func (w *world) unexplained(receipt sdk.Receipt) string {
 			return "there is none"
 		}
 	case "slow":
-		if w.policy.SlowMember.Action != sdk.Evict && w.policy.SlowMember.FloorBytesPerSecond == 0 {
-			return "nobody is given up by this policy"
-		}
+		return w.unexplainedSlow()
 	case "damaged":
 		if !w.mayDamage() {
 			return "nothing was damaged"
@@ -222,6 +220,18 @@ func (w *world) unexplained(receipt sdk.Receipt) string {
 		}
 	default:
 		return "this cannot be"
+	}
+	return ""
+}
+
+// unexplainedSlow says why no member had a reason to be too slow, if so. One that is as fast as all others may fall behind by
+// some bytes, or get less than a floor beside others, and not by time, but where a block takes about as long.
+func (w *world) unexplainedSlow() string {
+	switch slow := w.policy.SlowMember; {
+	case slow.Action != sdk.Evict && slow.FloorBytesPerSecond == 0:
+		return "nobody is given up by this policy"
+	case slow.Action == sdk.Evict && slow.LagBytes == 0 && len(w.faults) == 0 && !w.isNarrow():
+		return "nothing slowed anybody down"
 	}
 	return ""
 }

@@ -32,7 +32,7 @@ func TestPartialOfSomethingElse(t *testing.T) {
 // leavePartial leaves at a member what an interrupted delivery of a file would have left, but of another content.
 func (w *world) leavePartial(member, path string) {
 	w.Helper()
-	source, err := object.Open(path)
+	source, err := object.Open(w.Context(), path)
 	w.must(err)
 	defer func() { w.must(source.Close()) }()
 	w.must(os.MkdirAll(w.into(member), 0o755))

@@ -38,6 +38,7 @@ const (
 	streaming  occasion = "a stream is sent"
 	floored    occasion = "who is too slow for a pace is given up"
 	relayed    occasion = "what agents have counts"
+	timed      occasion = "who falls behind is given up by time alone"
 )
 
 // managers are the hosts of all managers, and endpoints their addresses.
@@ -123,7 +124,7 @@ func draw(seed uint64) scenario {
 	if random.IntN(2) == 0 {
 		s.stripes = 2 + random.IntN(3)
 	}
-	if s.shape.Rate > 0 && s.shape.Rate < striped {
+	if s.isNarrow() {
 		s.stripes = 0
 	}
 	if swallowing := rand.New(rand.NewPCG(seed, 3)); swallowing.IntN(6) == 0 {
@@ -136,7 +137,7 @@ func draw(seed uint64) scenario {
 	return s
 }
 
-// drawKind has one of what is sent be a stream, members below a pace be given up, and agents acknowledge alone.
+// drawKind has one of what is sent be a stream, members below a pace be given up, or by time alone, and agents acknowledge alone.
 func (s *scenario) drawKind(random *rand.Rand) {
 	if p := &s.deliveries[0]; random.IntN(5) == 0 && p.files == 0 {
 		p.stream = true
@@ -149,6 +150,10 @@ func (s *scenario) drawKind(random *rand.Rand) {
 	if random.IntN(6) == 0 {
 		s.policy.AckLevel = sdk.Relayed
 		s.drawn = append(s.drawn, relayed)
+	}
+	if random.IntN(3) == 0 && s.policy.SlowMember.Action == sdk.Evict {
+		s.policy.SlowMember.LagBytes = 0
+		s.drawn = append(s.drawn, timed)
 	}
 }
 
@@ -165,6 +170,9 @@ func (s *scenario) drawIdler(random *rand.Rand) {
 // striped is at which rate a link may have several stripes: the network has no congestion control, and what many
 // connections have under way at less takes longer than a neighbour may be silent.
 const striped = 128 << 10
+
+// isNarrow reports whether a few blocks that are under way take about as long as anybody waits.
+func (s *scenario) isNarrow() bool { return s.shape.Rate > 0 && s.shape.Rate < striped }
 
 // drawSwallowing has large packets vanish on the way to one host, from all others or from some:
 // it says that it lives, and gets nothing.

@@ -53,7 +53,7 @@ func TestSeeds(t *testing.T) {
 	if runs.moves == 0 || runs.idle == 0 {
 		t.Error("no slow agent moved lower in any run, or none that moves nothing was found")
 	}
-	for _, what := range []occasion{deaths, split, swallowing, idling, streaming, floored, relayed} {
+	for _, what := range []occasion{deaths, split, swallowing, idling, streaming, floored, relayed, timed} {
 		if runs.drawn[what] == 0 {
 			t.Errorf("in no run %s", what)
 		}
@@ -82,7 +82,11 @@ func TestAllIsWell(t *testing.T) {
 	t.Run("seed", func(t *testing.T) {
 		for seed := range uint64(20) {
 			s := draw(seed)
-			s.faults, s.deadline, s.policy.SlowMember = nil, 0, sdk.SlowMember{}
+			s.faults, s.deadline = nil, 0
+			s.policy.SlowMember.LagBytes, s.policy.SlowMember.FloorBytesPerSecond = 0, 0
+			if s.isNarrow() {
+				s.policy.SlowMember = sdk.SlowMember{}
+			}
 			run(t, s, runs)
 		}
 	})

@@ -32,7 +32,7 @@ type Config interface {
 type CommonConfig struct {
 	Admin    AdminConfig `json:"admin"`
 	Log      LogConfig   `json:"log"`
-	StopWait Duration    `json:"stopWait" usage:"how long a stop waits for work in progress; zero does not wait"`
+	StopWait Duration    `json:"stopWait" usage:"how long a stop of a manager or a gatherer waits for calls in progress; zero does not wait"`
 }
 
 // LogConfig says what is logged and how.

@@ -1,7 +1,9 @@
 package identity
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -68,6 +70,28 @@ func syncDir(dir string) error {
 	}
 	defer opened.Close()
 	return opened.Sync()
+}
+
+// roomWanted is more than credentials take, or a configuration.
+const roomWanted = 16 << 10
+
+// CheckWritable says why files could not be written to a directory, or to one that is yet to be made. Who is about to get what
+// can be had once asks before.
+func CheckWritable(dir string) error {
+	for isMissing(dir) && dir != filepath.Dir(dir) {
+		dir = filepath.Dir(dir)
+	}
+	draft, err := os.CreateTemp(dir, ".writable.*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(draft.Name())
+	return writeSynced(draft, make([]byte, roomWanted), 0o600)
+}
+
+func isMissing(name string) bool {
+	_, err := os.Stat(name)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // Exposed reports whether every user of this machine may read a file. One that cannot be looked at is none.

@@ -51,11 +51,13 @@ type Conn struct {
 	windowed atomic.Bool // the window is smaller than what a reader of bulk waits for
 	window   int         // that the buffer was made for last, by SetWindow, of whose callers there is one
 
-	deadline time.Time // until then there must be progress
-	progress int64     // bytes that came since that was set
-	bulk     bool      // a chunk came fast
-	run      int64     // bytes of the next one
-	runBegun time.Time
+	deadline  time.Time // until then there must be progress
+	progress  int64     // bytes that came since that was set
+	rested    time.Time // when this side had last read
+	gathering bool      // what has come waits for more, for no longer than that is worth
+	bulk      bool      // a chunk came fast
+	run       int64     // bytes of the next one
+	runBegun  time.Time
 }
 
 // Close ends the link at once.
@@ -97,7 +99,7 @@ const (
 // bursts of half of all that is under way, and loses them where the queue is shorter, long before the path is full. That
 // it cannot be set costs nothing but time.
 func (c *Conn) smooth() {
-	if info := c.info(); info != nil && !c.capped && microseconds(info.Rtt) >= longRTT {
+	if !c.capped && leastRTT(c.info()) >= longRTT {
 		_ = c.setPacing(anyRate)
 	}
 }
@@ -174,7 +176,7 @@ func (c *Conn) handOver(socket *net.TCPConn, header wire.Header, file *os.File, 
 		begun, failed = sendSome(int(fd), begun)
 		for left > 0 && failed == nil {
 			var n int
-			n, failed = unix.Sendfile(int(fd), int(file.Fd()), &at, left)
+			n, failed = uninterrupted(func() (int, error) { return unix.Sendfile(int(fd), int(file.Fd()), &at, left) })
 			c.sent.Add(uint64(max(n, 0)))
 			if left -= max(n, 0); n == 0 && failed == nil {
 				failed = io.ErrUnexpectedEOF // the file is shorter than it was: the link cannot go on

@@ -95,7 +95,7 @@ func sendMore(socket *net.TCPConn, p []byte) error {
 func sendSome(fd int, p []byte) (rest []byte, err error) {
 	for len(p) > 0 && err == nil {
 		var n int
-		n, err = unix.SendmsgN(fd, p, nil, nil, unix.MSG_MORE|unix.MSG_NOSIGNAL)
+		n, err = uninterrupted(func() (int, error) { return unix.SendmsgN(fd, p, nil, nil, unix.MSG_MORE|unix.MSG_NOSIGNAL) })
 		p = p[max(n, 0):]
 	}
 	return p, err
@@ -104,9 +104,19 @@ func sendSome(fd int, p []byte) (rest []byte, err error) {
 // retried clears an error after which the same is tried again, when the socket can
 // take more.
 func retried(err *error) bool {
-	if errors.Is(*err, unix.EAGAIN) || errors.Is(*err, unix.EINTR) {
+	if errors.Is(*err, unix.EAGAIN) {
 		*err = nil
 		return true
 	}
 	return false
+}
+
+// uninterrupted makes a call again when a signal was in its way: nobody is told that the socket takes something who was
+// not told before that it takes nothing.
+func uninterrupted(call func() (int, error)) (n int, err error) {
+	for {
+		if n, err = call(); !errors.Is(err, unix.EINTR) {
+			return n, err
+		}
+	}
 }

@@ -47,6 +47,7 @@ func (t *Taking) land(run span) error {
 	}
 	if first := t.landed[0]; first.to > t.upTo {
 		t.upTo = first.to
+		t.has.Store(t.upTo)
 		if err := t.store.Landed(t.upTo); err != nil {
 			return err
 		}
@@ -84,11 +85,4 @@ func (t *Taking) tell() error {
 	}
 	t.told = true
 	return t.store.End(*t.end)
-}
-
-// has returns up to where everything has come.
-func (t *Taking) has() uint64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.upTo
 }

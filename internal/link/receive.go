@@ -29,12 +29,24 @@ const (
 )
 
 // expectProgress gives the neighbour its time anew.
-func (c *Conn) expectProgress() { c.deadline, c.progress = time.Now().Add(patience), 0 }
+func (c *Conn) expectProgress() {
+	c.rested, c.progress = time.Now(), 0
+	c.deadline = c.rested.Add(patience)
+}
+
+// excuse gives the neighbour the time that has passed since then: this side spent it with what it has, and did not read.
+func (c *Conn) excuse(since time.Time) {
+	c.deadline = c.deadline.Add(time.Since(since))
+	if !c.gathering {
+		c.raw.SetReadDeadline(c.deadline)
+	}
+}
 
 // receive moves payload to where it belongs, at most a chunk, and returns how much it
 // moved. Where both ends are the kernel's, it never leaves it.
 func (c *Conn) receive(to Place, length int64) (moved int64, err error) {
-	c.raw.SetReadDeadline(c.deadline)
+	c.gathering = false
+	c.excuse(c.rested)
 	length = min(length, chunk)
 	least := int64(worth)
 	switch {
@@ -43,30 +55,29 @@ func (c *Conn) receive(to Place, length int64) (moved int64, err error) {
 	case c.bulk:
 		least = length
 	}
-	gathering := false
 	// enough tells, when no more is there, whether what has come is passed on. If not, it
 	// has the reader woken when it is worth it.
 	enough := func(moved int64) bool {
-		if moved > 0 && moved < least && !gathering {
-			gathering = true
+		if moved > 0 && moved < least && !c.gathering {
+			c.gathering = true
 			c.raw.SetReadDeadline(time.Now().Add(gatherTime))
 			c.wakeAfter(min(length-moved, least, wakeAt))
 		}
 		return moved >= least
 	}
 	if socket, isSocket := c.data.(*net.TCPConn); isSocket && to.File != nil {
-		moved, err = splice(to, socket, length, enough)
+		moved, err = c.splice(to, socket, length, enough)
 	} else {
 		moved, err = c.copyTo(to.writer(), length, enough)
 	}
-	if gathering {
+	if c.gathering {
 		c.wakeAfter(1)
 	}
 	c.note(moved)
 	switch {
 	case err == nil, isStorage(err):
 		return moved, err
-	case gathering && errors.Is(err, os.ErrDeadlineExceeded):
+	case c.gathering && errors.Is(err, os.ErrDeadlineExceeded):
 		return moved, nil
 	}
 	return moved, c.silent(err)
@@ -83,6 +94,7 @@ func (c *Conn) wakeAfter(bytes int64) {
 // note keeps account of how fast bytes come.
 func (c *Conn) note(moved int64) {
 	c.received.Add(uint64(moved))
+	c.rested = time.Now()
 	if c.progress += moved; c.progress >= leastProgress {
 		c.expectProgress()
 	}
@@ -102,7 +114,9 @@ func (c *Conn) copyTo(to io.Writer, length int64, enough func(moved int64) bool)
 		var filled int
 		filled, err = c.fill(part)
 		if filled > 0 {
+			begun := time.Now()
 			written, failed := to.Write(part[:filled])
+			c.excuse(begun)
 			moved += int64(written)
 			switch {
 			case errors.Is(failed, os.ErrClosed), errors.Is(failed, wire.ErrProtocol): // it has come on another stripe, or belongs nowhere

@@ -6,8 +6,10 @@ import (
 	"io"
 	"net"
 	"os"
+	"runtime"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -15,7 +17,10 @@ import (
 )
 
 // pipe is what bytes pass through between a socket and a file, in the kernel.
-type pipe struct{ read, write int }
+type pipe struct {
+	read, write int
+	dropped     runtime.Cleanup // closes it, if nobody did
+}
 
 // pipeSize is how much a pipe holds.
 const pipeSize = 1 << 20
@@ -33,18 +38,30 @@ func newPipe() (*pipe, error) {
 	}
 	// A smaller one does, too.
 	_, _ = unix.FcntlInt(uintptr(ends[0]), unix.F_SETPIPE_SZ, pipeSize)
-	return &pipe{ends[0], ends[1]}, nil
+	p := &pipe{read: ends[0], write: ends[1]}
+	p.dropped = runtime.AddCleanup(p, closeEnds, ends)
+	return p, nil
 }
 
 func (p *pipe) close() {
-	unix.Close(p.read)
-	unix.Close(p.write)
+	p.dropped.Stop()
+	closeEnds([2]int{p.read, p.write})
+	runtime.KeepAlive(p) // else it might be dropped before it is stopped
+}
+
+func closeEnds(ends [2]int) {
+	unix.Close(ends[0])
+	unix.Close(ends[1])
 }
 
 // splice has the kernel move bytes from a socket into a file. It returns what it moved when
 // that is all, or enough, or an error comes first.
-func splice(to Place, socket *net.TCPConn, length int64, enough func(moved int64) bool) (moved int64, err error) {
+func (c *Conn) splice(to Place, socket *net.TCPConn, length int64, enough func(moved int64) bool) (moved int64, err error) {
 	raw, err := socket.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	file, err := to.File.SyscallConn()
 	if err != nil {
 		return 0, err
 	}
@@ -52,19 +69,14 @@ func splice(to Place, socket *net.TCPConn, length int64, enough func(moved int64
 	if err != nil {
 		return 0, err
 	}
-	file, err := to.File.SyscallConn()
-	if err != nil {
-		p.close()
-		return 0, err
-	}
-	s := &splicing{pipe: p, to: file, at: to.At, length: length, left: length, enough: enough, full: to.Full}
+	s := &splicing{pipe: p, to: file, at: to.At, length: length, left: length, enough: enough, full: to.Full, excuse: c.excuse}
 	err = raw.Read(s.step)
-	if err = errors.Join(err, s.err); err != nil || s.held > 0 {
+	if s.held > 0 { // of bytes that nobody wants
 		p.close()
 	} else {
 		pipes.Put(p)
 	}
-	return length - s.left, err
+	return length - s.left, errors.Join(err, s.err)
 }
 
 // splicing is one splice under way.
@@ -77,6 +89,7 @@ type splicing struct {
 	held   int   // bytes in the pipe
 	enough func(moved int64) bool
 	full   func() bool // see Place
+	excuse func(since time.Time)
 	err    error
 }
 
@@ -97,9 +110,11 @@ func (s *splicing) step(fd uintptr) (done bool) {
 			return true
 		}
 		s.held = int(n)
+		begun := time.Now()
 		if !s.empty() {
 			return true
 		}
+		s.excuse(begun)
 	}
 	return true
 }

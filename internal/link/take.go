@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/groupcast/groupcast/internal/pause"
@@ -25,11 +26,14 @@ type Taking struct {
 	end    *End
 	told   bool // the store knows the end
 	bid    bool // the parent was told that nothing more is wanted
+
+	has atomic.Uint64 // all before it has landed; for who does not wait for the store, which may take its time
 }
 
 // NewTaking returns the link to a parent of which all from an offset on is wanted.
 func NewTaking(ctx context.Context, from uint64, store Store, options Options) *Taking {
 	t := &Taking{store: store, upTo: from}
+	t.has.Store(from)
 	t.begin(ctx, options, t.take)
 	return t
 }
@@ -168,7 +172,7 @@ func (t *Taking) answer(ctx context.Context, conn *Conn) error {
 				return context.Cause(ctx)
 			}
 		case <-beat.C:
-			status := wire.Header{Type: wire.Status, Offset: t.has(), TreeVersion: now.TreeVersion}
+			status := wire.Header{Type: wire.Status, Offset: t.has.Load(), TreeVersion: now.TreeVersion}
 			if err := conn.Send(status.Append(nil)); err != nil {
 				return err
 			}

@@ -1,6 +1,8 @@
 package link
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -16,12 +18,8 @@ func (f *Feeding) tune(first *Conn) {
 	if f.options.Bounds.Most <= 1 || f.options.Steered {
 		return
 	}
-	var rtt time.Duration
 	info := first.info()
-	if info != nil {
-		rtt = microseconds(info.Rtt)
-	}
-	tuner := parallel.New(rtt, f.options.Earlier, f.options.Bounds)
+	tuner := parallel.New(leastRTT(info), f.options.Earlier, f.options.Bounds)
 	f.choose(tuner.Choice())
 	if info == nil {
 		return // no connection of the kernel's: nothing can be learnt of it
@@ -37,6 +35,8 @@ func (f *Feeding) tune(first *Conn) {
 			most, known := f.takesNoMore()
 			if known && tuner.Limit(most, now) || tuner.Step(look.at(now, f.used())) {
 				f.choose(tuner.Choice())
+			} else {
+				f.handOut(tuner.Choice().Piece)
 			}
 		}
 	}
@@ -65,6 +65,19 @@ func (f *Feeding) choose(choice parallel.Choice) {
 	f.want(choice.Stripes)
 	if f.options.Chosen != nil {
 		f.options.Chosen(choice)
+	}
+}
+
+// handOut has the stripes be given pieces of another size.
+func (f *Feeding) handOut(piece uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if piece == f.choice.Piece {
+		return
+	}
+	f.choice.Piece = piece
+	for _, l := range f.lines {
+		f.ready(l)
 	}
 }
 
@@ -102,6 +115,7 @@ type lookout struct {
 // at returns the facts at a time.
 func (o *lookout) at(now time.Time, conns []*Conn) parallel.Facts {
 	o.facts.At = now
+	o.forget(conns)
 	var rtt, busy, known time.Duration
 	for _, conn := range conns {
 		info := conn.info()
@@ -125,6 +139,19 @@ func (o *lookout) at(now time.Time, conns []*Conn) parallel.Facts {
 		o.facts.Busy += busy / known
 	}
 	return o.facts
+}
+
+// forget drops the stripes that have ended, of those that are not looked at.
+func (o *lookout) forget(conns []*Conn) {
+	maps.DeleteFunc(o.seen, func(conn *Conn, _ unix.TCPInfo) bool { return !slices.Contains(conns, conn) && conn.info() == nil })
+}
+
+// leastRTT is what the path of a connection takes, however long its ends took to answer; zero if it is not the kernel's.
+func leastRTT(info *unix.TCPInfo) time.Duration {
+	if info == nil {
+		return 0
+	}
+	return microseconds(min(info.Min_rtt, info.Rtt))
 }
 
 func microseconds(n uint32) time.Duration { return time.Duration(n) * time.Microsecond }

@@ -112,10 +112,10 @@ func (l *Landing) rename(durable bool) error {
 		return err
 	}
 	flags := uint(0)
-	if _, err := dir.Lstat(l.info.Name); err == nil && l.info.Kind == Directory {
+	if l.replacesDirectory() {
 		flags = unix.RENAME_EXCHANGE // the old one goes where the new one was
 	}
-	if err := l.renameAt(flags); err != nil {
+	if err := renameAt(l.partial.home.handle, contentName, dir.handle, l.info.Name, flags); err != nil {
 		return fmt.Errorf("rename to %s: %w", l.info.Name, err)
 	}
 	if !durable {
@@ -124,13 +124,36 @@ func (l *Landing) rename(durable bool) error {
 	return dir.sync()
 }
 
-func (l *Landing) renameAt(flags uint) error {
+func renameAt(from *os.File, name string, to *os.File, newName string, flags uint) error {
 	for {
-		err := unix.Renameat2(int(l.partial.home.handle.Fd()), contentName, int(l.partial.dir.handle.Fd()), l.info.Name, flags)
+		err := unix.Renameat2(int(from.Fd()), name, int(to.Fd()), newName, flags)
 		if !errors.Is(err, unix.EINTR) {
 			return err
 		}
 	}
+}
+
+// replacesDirectory reports whether there is a directory whose place the object takes.
+func (l *Landing) replacesDirectory() bool {
+	_, err := l.partial.dir.Lstat(l.info.Name)
+	return err == nil && l.info.Kind == Directory
+}
+
+// checkReplace says whether the object would have to take the place of a directory on a file system that cannot do that
+// at once, as NFS: it is tried in the partial, in which nothing has landed. In two steps it would be nowhere between them.
+func (l *Landing) checkReplace() error {
+	if !l.replacesDirectory() {
+		return nil
+	}
+	home := l.partial.home
+	if err := errors.Join(home.Mkdir(contentName, landingDirectory), home.Mkdir(headName, landingDirectory)); err != nil {
+		return err
+	}
+	err := renameAt(home.handle, contentName, home.handle, headName, unix.RENAME_EXCHANGE)
+	if errors.Is(err, unix.EINVAL) {
+		err = fmt.Errorf("%w: there is a directory %s, and its file system cannot put another in its place: move it away first", ErrName, l.info.Name)
+	}
+	return errors.Join(err, home.Remove(contentName), home.Remove(headName))
 }
 
 // checkFinal says whether the object's name is that of something it must not

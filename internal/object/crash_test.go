@@ -72,7 +72,7 @@ func checkClaims(t *testing.T, from, to string, r *receiver) (claimed int) {
 			if generation < max(r.complete[receiverFile], r.complete[receiverTree])-generationsKept {
 				continue // long complete
 			}
-			source, err := object.Open(filepath.Join(from, fmt.Sprint(generation), name))
+			source, err := object.Open(t.Context(), filepath.Join(from, fmt.Sprint(generation), name))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -10,7 +10,7 @@ import (
 // its kind and length. It may be an older object, or a wrong one: only the root
 // tells.
 func Existing(ctx context.Context, dir string, info Info) (root Root, there bool, err error) {
-	found, err := Find(dir, info)
+	found, err := Find(ctx, dir, info)
 	if found == nil || err != nil {
 		return Root{}, false, err
 	}

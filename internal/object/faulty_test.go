@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/hanwen/go-fuse/v2/fs"
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
@@ -101,6 +102,7 @@ var (
 	_ fs.NodeSetattrer       = (*faultyNode)(nil)
 	_ fs.NodeFsyncer         = (*faultyNode)(nil)
 	_ fs.NodeUnlinker        = (*faultyNode)(nil)
+	_ fs.NodeStatfser        = (*faultyNode)(nil)
 	_ fs.NodeCopyFileRanger  = (*faultyNode)(nil)
 	_ fs.FileWriter          = (*faultyFile)(nil)
 	_ fs.FileFlusher         = (*faultyFile)(nil)
@@ -145,6 +147,11 @@ func (n *faultyNode) Rename(ctx context.Context, name string, parent fs.InodeEmb
 	if errno := n.faults.hit("rename"); errno != 0 {
 		return errno
 	}
+	if flags&unix.RENAME_EXCHANGE != 0 {
+		if errno := n.faults.hit("exchange"); errno != 0 {
+			return errno
+		}
+	}
 	return n.LoopbackNode.Rename(ctx, name, parent, newName, flags)
 }
 
@@ -167,6 +174,13 @@ func (n *faultyNode) Unlink(ctx context.Context, name string) syscall.Errno {
 		return errno
 	}
 	return n.LoopbackNode.Unlink(ctx, name)
+}
+
+// Statfs has transfers in larger pieces than those that are counted.
+func (n *faultyNode) Statfs(ctx context.Context, out *fuse.StatfsOut) syscall.Errno {
+	errno := n.LoopbackNode.Statfs(ctx, out)
+	out.Bsize = 64 * out.Frsize
+	return errno
 }
 
 // CopyFileRange makes the kernel write instead.
@@ -258,6 +272,66 @@ func TestC49Faults(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A file system that cannot replace a directory at once, as NFS, says so before anything lands: nothing is changed, and
+// nothing left. Once that is moved away, all is as anywhere.
+func TestReplacingThatCannotBeIsRefused(t *testing.T) {
+	disk, f := faultyDisk(t)
+	from := t.TempDir()
+	plant(t, from, map[string]string{"tree/new": "new"})
+	plant(t, disk, map[string]string{"tree/old": "old"})
+	before := tree(t, disk)
+	source := open(t, filepath.Join(from, "tree"))
+	f.arm("exchange", syscall.EINVAL, 0)
+	landing, err := object.Land(t.Context(), disk, source.Info())
+	if err == nil {
+		_ = landing.Remove()
+	}
+	if !object.IsRefused(err) || !strings.Contains(err.Error(), "move it away") {
+		t.Errorf("%v, want it refused", err)
+	}
+	if diff := cmp.Diff(before, tree(t, disk)); diff != "" {
+		t.Errorf("-before +after:\n%s", diff)
+	}
+	if err := os.Rename(filepath.Join(disk, "tree"), filepath.Join(disk, "away")); err != nil {
+		t.Fatal(err)
+	}
+	f.arm("exchange", syscall.EINVAL, 0)
+	if err := landWhole(t, source, land(t, disk, source.Info())); err != nil || f.disarm() {
+		t.Errorf("with nothing to replace: %v", err)
+	}
+}
+
+// What could not be swept was not.
+func TestSweepCountsWhatIsGone(t *testing.T) {
+	disk, f := faultyDisk(t)
+	landing := land(t, disk, hello)
+	if err := errors.Join(put(landing, []byte("hell")), landing.Keep()); err != nil {
+		t.Fatal(err)
+	}
+	f.arm("unlink", syscall.EIO, 0)
+	if removed, err := object.Sweep(disk, -time.Hour); removed != 0 || !errors.Is(err, syscall.EIO) {
+		t.Errorf("swept %d: %v", removed, err)
+	}
+	if removed, err := object.Sweep(disk, -time.Hour); removed != 1 || err != nil {
+		t.Errorf("swept %d without a fault: %v", removed, err)
+	}
+}
+
+// Room is counted in fragments, not in the blocks that are best to transfer.
+func TestRoomIsCountedInFragments(t *testing.T) {
+	disk, _ := faultyDisk(t) // of 256 MiB
+	dir, err := os.Open(disk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	for bytes, fits := range map[uint64]bool{128 << 20: true, 1 << 30: false} {
+		if err := object.CheckRoom(dir, bytes, 1); fits != (err == nil) || !fits && !errors.Is(err, noroom.Err) {
+			t.Errorf("%d bytes: %v", bytes, err)
+		}
 	}
 }
 

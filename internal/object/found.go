@@ -19,7 +19,7 @@ type Found struct {
 }
 
 // Find looks for what may be the object already; nil is that nothing may. It reads no content.
-func Find(dir string, info Info) (*Found, error) {
+func Find(ctx context.Context, dir string, info Info) (*Found, error) {
 	if err := info.check(); err != nil {
 		return nil, err
 	}
@@ -27,21 +27,21 @@ func Find(dir string, info Info) (*Found, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := findIn(open, info)
+	found, err := findIn(ctx, open, info)
 	if found == nil {
 		return nil, errors.Join(err, open.Close())
 	}
 	return found, nil
 }
 
-func findIn(dir *os.Root, info Info) (*Found, error) {
+func findIn(ctx context.Context, dir *os.Root, info Info) (*Found, error) {
 	there, err := dir.Lstat(info.Name)
 	if err != nil || there.IsDir() != (info.Kind == Directory) || info.Kind == File && uint64(there.Size()) != info.Length {
 		return nil, ignoreMissing(err)
 	}
-	source, err := openIn(dir, info.Name)
+	source, err := openIn(ctx, dir, info.Name)
 	if err != nil {
-		return nil, nil //nolint:nilerr // what cannot be sent is not what was sent
+		return nil, ctx.Err() // else what cannot be sent is not what was sent
 	}
 	if source.info.Kind != info.Kind || source.info.Length != info.Length {
 		return nil, source.Close()

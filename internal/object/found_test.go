@@ -30,7 +30,7 @@ func TestFoundIsConfirmed(t *testing.T) {
 		source := open(t, filepath.Join(from, "it"))
 		info := source.Info()
 		info.Mode = 0o751
-		found, err := object.Find(to, info)
+		found, err := object.Find(t.Context(), to, info)
 		if err != nil || found == nil {
 			t.Fatalf("%s: %v %v", name, found, err)
 		}
@@ -61,7 +61,7 @@ func TestFoundFileThatIsReplaced(t *testing.T) {
 	from, to := t.TempDir(), t.TempDir()
 	plant(t, from, map[string]string{"it": "hello"})
 	plant(t, to, map[string]string{"it": "hello", "other": "olleh"})
-	found, err := object.Find(to, open(t, filepath.Join(from, "it")).Info())
+	found, err := object.Find(t.Context(), to, open(t, filepath.Join(from, "it")).Info())
 	if err != nil || found == nil {
 		t.Fatal(found, err)
 	}

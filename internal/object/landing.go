@@ -85,7 +85,12 @@ func (l *Landing) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := checkRoom(l.partial.dir.handle, l.info.needs(l.resumed), 1); err != nil {
+	if l.resumed == 0 {
+		if err := l.checkReplace(); err != nil {
+			return err
+		}
+	}
+	if err := l.checkRest(layout); err != nil {
 		return err
 	}
 	l.start(layout)

@@ -99,6 +99,47 @@ func TestC54ExistingWrongFile(t *testing.T) {
 	}
 }
 
+// Directories that are closed to their owner cost no progress, be they there when the landing is interrupted or not.
+func TestReadOnlyDirectoriesResume(t *testing.T) {
+	from, to := t.TempDir(), t.TempDir()
+	plant(t, from, map[string]string{"it/a/locked/f": "f", "it/b": strings.Repeat("b", 1<<20), "it/c/locked/deep/f": "f"})
+	for _, locked := range []string{"it/a/locked", "it/c/locked"} {
+		lock(t, filepath.Join(from, locked))
+	}
+	source := open(t, filepath.Join(from, "it"))
+	half := source.Info().Length / 2 // a is whole, and nothing of c is there
+	landing := land(t, to, source.Info())
+	if err := errors.Join(deliver(source, landing, half, whole), landing.Keep()); err != nil {
+		t.Fatal(err)
+	}
+	landing = land(t, to, source.Info())
+	if landing.Offset() != half {
+		t.Errorf("goes on at %d, want %d", landing.Offset(), half)
+	}
+	if err := landWhole(t, source, landing); err != nil {
+		t.Fatal(err)
+	}
+	for _, locked := range []string{"it/a/locked", "it/c/locked"} {
+		if mode := lock(t, filepath.Join(to, locked)); mode != 0o555 {
+			t.Errorf("%s has mode %v", locked, mode)
+		}
+	}
+}
+
+// lock closes a directory to its owner until the test ends, and returns the mode that it had.
+func lock(t *testing.T, dir string) os.FileMode {
+	t.Helper()
+	info, err := os.Stat(dir)
+	if err == nil {
+		err = os.Chmod(dir, 0o555)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Chmod(dir, 0o755) })
+	return info.Mode().Perm()
+}
+
 // C54: a partial that was edited between two landings is seen before anything is
 // asked for, and what is asked for again is all that is not as it was claimed.
 func TestC54EditedPartial(t *testing.T) {

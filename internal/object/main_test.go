@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 // open opens a source until the test ends.
 func open(t testing.TB, path string) *object.Source {
 	t.Helper()
-	source, err := object.Open(path)
+	source, err := object.Open(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}

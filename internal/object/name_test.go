@@ -263,7 +263,7 @@ func TestOpenRefuses(t *testing.T) {
 		"link":  {"null: it is a device", "pipe: it is a named pipe", "socket: it is a socket", "to: it is a symbolic link"},
 		"bytes": {"not UTF-8"}, "partial": {"is reserved"},
 	} {
-		_, err := object.Open(filepath.Join(from, name))
+		_, err := object.Open(t.Context(), filepath.Join(from, name))
 		for _, word := range words {
 			if err == nil || !strings.Contains(err.Error(), word) {
 				t.Errorf("%s: %v, want %q", name, err, word)
@@ -275,7 +275,7 @@ func TestOpenRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := object.Open(filepath.Join(from, "link")); err == nil || !strings.Contains(err.Error(), "and 84 more") || strings.Count(err.Error(), "\n") > 20 {
+	if _, err := object.Open(t.Context(), filepath.Join(from, "link")); err == nil || !strings.Contains(err.Error(), "and 84 more") || strings.Count(err.Error(), "\n") > 20 {
 		t.Errorf("104 problems: %v", err)
 	}
 }

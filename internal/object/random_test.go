@@ -57,14 +57,14 @@ func must(t *rapid.T, err error) {
 }
 
 // Whatever the tree, the sizes of pieces, and how often the landing is
-// interrupted or begun again: what lands is what was sent, and only claimed
-// bytes that are there are not asked for again.
+// interrupted or begun again: what lands is what was sent, and what was kept, and no
+// more, is not asked for again.
 func TestRandomTreesLand(t *testing.T) {
 	testdisk.NeedRoot(t) // it reads files of mode 0
 	object.ClaimOften(t, 1<<18, time.Millisecond)
 	rapid.Check(t, func(rt *rapid.T) {
 		from, to := t.TempDir(), t.TempDir()
-		source, err := object.Open(growRandom(rt, from))
+		source, err := object.Open(t.Context(), growRandom(rt, from))
 		must(rt, err)
 		defer source.Close()
 		length := source.Info().Length
@@ -80,14 +80,21 @@ func TestRandomTreesLand(t *testing.T) {
 			if rapid.Bool().Draw(rt, "more, scattered") {
 				must(rt, landScrambled(rt, source, landing, rapid.Uint64Range(0, 3).Draw(rt, "left out")))
 			}
+			want := uint64(0)
 			switch rapid.SampledFrom([]string{"keep", "keep", "remove"}).Draw(rt, "end") {
 			case "remove":
 				must(rt, landing.Remove())
 			case "keep":
+				if landing.Places() { // a head counts whole
+					want = landing.Offset()
+				}
 				must(rt, landing.Keep())
 			}
 			landing, err = object.Land(t.Context(), to, source.Info())
 			must(rt, err)
+			if landing.Offset() != want {
+				rt.Fatalf("goes on at %d of %d, want %d", landing.Offset(), length, want)
+			}
 		}
 		if rapid.Bool().Draw(rt, "scattered") {
 			must(rt, landScrambled(rt, source, landing, 0))

@@ -57,7 +57,7 @@ func receiveOne(random *rand.Rand, from, to, name string, generation int) error 
 	if err := plantGeneration(path, generation); err != nil {
 		return err
 	}
-	source, err := object.Open(path)
+	source, err := object.Open(context.Background(), path)
 	if err != nil {
 		return err
 	}
@@ -227,7 +227,7 @@ func finalRoot(t *testing.T, to, name string) (root object.Root) {
 	if missing(path) {
 		return root
 	}
-	source, err := object.Open(path)
+	source, err := object.Open(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"golang.org/x/sys/unix"
 )
@@ -100,7 +101,7 @@ func (l *Landing) recall() (*layout, error) {
 	return known, l.unlock(known)
 }
 
-// unlock lets the owner into directories that had their modes already.
+// unlock lets the owner into directories that had their modes already. Those that are not there yet had none.
 func (l *Landing) unlock(known *layout) error {
 	if err := l.tree.Chmod(".", landingDirectory); err != nil {
 		return err
@@ -110,14 +111,43 @@ func (l *Landing) unlock(known *layout) error {
 		if e.kind != Directory || e.mode&landingDirectory == landingDirectory {
 			continue
 		}
-		if err := l.makeDirectory(e.path); err != nil {
-			return err
+		there, err := l.tree.Lstat(e.path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err == nil && there.IsDir():
+			err = l.tree.Chmod(e.path, landingDirectory)
 		}
-		if err := l.tree.Chmod(e.path, landingDirectory); err != nil {
+		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// cut throws away what an earlier landing wrote and did not claim. Otherwise each file loses it when it is begun.
+func (l *Landing) cut(known *layout) error {
+	for i := range known.entries {
+		e := &known.entries[i]
+		if e.kind != File || e.end() <= l.resumed {
+			continue
+		}
+		if err := l.cutFile(e); err != nil {
+			return fmt.Errorf("cut off what was not claimed: %w", err)
+		}
+	}
+	return nil
+}
+
+func (l *Landing) cutFile(e *entry) error {
+	if e.start >= l.resumed {
+		return l.tree.RemoveAll(e.path)
+	}
+	file, err := l.reopen(e)
+	if err != nil {
+		return err
+	}
+	return file.Close()
 }
 
 // notThere drops an error that says that what was claimed is not there, or is

@@ -125,6 +125,39 @@ func TestC48NoRoomHalfWay(t *testing.T) {
 	}
 }
 
+// What a landing that was killed had written and not claimed has no room of its own: it comes again.
+func TestUnclaimedLeavesItsRoom(t *testing.T) {
+	disk, from := testdisk.Memory(t, "size=8m"), t.TempDir()
+	mebibyte := strings.Repeat("x", 1<<20)
+	plant(t, from, map[string]string{
+		"file":     strings.Repeat(mebibyte, 6),
+		"tree/a":   strings.Repeat(mebibyte, 3),
+		"tree/b/c": strings.Repeat(mebibyte, 3),
+		"tree/d/e": "",
+	})
+	for name, unclaimed := range map[string]map[string]string{
+		"file": {"content": strings.Repeat(mebibyte, 5)},
+		"tree": {"content/a": strings.Repeat(mebibyte, 2), "content/b/c": strings.Repeat(mebibyte, 3)}, // c came ahead
+	} {
+		source := open(t, filepath.Join(from, name))
+		landing := land(t, disk, source.Info())
+		if err := errors.Join(deliver(source, landing, 1<<20, whole), landing.Keep()); err != nil {
+			t.Fatal(err)
+		}
+		plant(t, object.PartialOf(disk, source.Info()), unclaimed)
+		landing = land(t, disk, source.Info())
+		if landing.Offset() != 1<<20 {
+			t.Errorf("%s goes on at %d, want %d", name, landing.Offset(), 1<<20)
+		}
+		if err := landWhole(t, source, landing); err != nil {
+			t.Error(err)
+		}
+		if err := os.RemoveAll(filepath.Join(disk, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // C48: the same, by files.
 func TestC48NoInodesHalfWay(t *testing.T) {
 	disk := testdisk.Memory(t, "size=8m,nr_inodes=100")

@@ -30,8 +30,8 @@ type Source struct {
 // Open looks at all that belongs to an object and will not change from now on.
 // It refuses what cannot be delivered, and names up to maxProblems of it: all but
 // regular files and directories, names that rules of a table forbid, and what
-// cannot be read.
-func Open(path string) (*Source, error) {
+// cannot be read. A large tree takes a while: it is given up when ctx is done.
+func Open(ctx context.Context, path string) (*Source, error) {
 	if path == "" {
 		return nil, errors.New("open: the name of what is to be sent is empty")
 	}
@@ -44,7 +44,7 @@ func Open(path string) (*Source, error) {
 		return nil, fmt.Errorf("open %s: %w", path, bare(err))
 	}
 	defer func() { _ = root.Close() }()
-	source, err := openIn(root, filepath.Base(path))
+	source, err := openIn(ctx, root, filepath.Base(path))
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
@@ -61,7 +61,7 @@ func bare(err error) error {
 }
 
 // openIn opens the object of this name in a directory.
-func openIn(dir *os.Root, name string) (*Source, error) {
+func openIn(ctx context.Context, dir *os.Root, name string) (*Source, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func openIn(dir *os.Root, name string) (*Source, error) {
 	source := newSource()
 	switch {
 	case info.IsDir():
-		err = source.openDirectory(dir, name, info)
+		err = source.openDirectory(ctx, dir, name, info)
 	case info.Mode().IsRegular():
 		err = source.openFile(dir, name)
 	default:
@@ -108,13 +108,13 @@ func (s *Source) openFile(dir *os.Root, name string) error {
 	return nil
 }
 
-func (s *Source) openDirectory(dir *os.Root, name string, info fs.FileInfo) error {
+func (s *Source) openDirectory(ctx context.Context, dir *os.Root, name string, info fs.FileInfo) error {
 	root, err := dir.OpenRoot(name)
 	if err != nil {
 		return err
 	}
 	s.root = root
-	survey, err := walk(root)
+	survey, err := walk(ctx, root)
 	if err != nil {
 		return err
 	}

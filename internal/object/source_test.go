@@ -54,6 +54,34 @@ func TestRootIsOfWhatReadersGive(t *testing.T) {
 	}
 }
 
+// interruptedAfter is a context that is done once it was asked so often.
+type interruptedAfter struct {
+	context.Context
+	left int
+}
+
+func (c *interruptedAfter) Err() error {
+	if c.left--; c.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// A large tree may take long to be looked at: who is interrupted meanwhile has nothing of it, wherever that is.
+func TestLookingAtATreeIsInterrupted(t *testing.T) {
+	dir := t.TempDir()
+	plant(t, dir, map[string]string{"it/a/b": "one", "it/c": "two", "it/d": "", "it/e": "three"})
+	info := open(t, filepath.Join(dir, "it")).Info()
+	for left := range 4 {
+		if _, err := object.Open(&interruptedAfter{t.Context(), left}, filepath.Join(dir, "it")); !errors.Is(err, context.Canceled) {
+			t.Errorf("after %d looks: %v, want it interrupted", left, err)
+		}
+		if found, err := object.Find(&interruptedAfter{t.Context(), left}, dir, info); found != nil || !errors.Is(err, context.Canceled) {
+			t.Errorf("after %d looks it is %v, %v, want it interrupted", left, found, err)
+		}
+	}
+}
+
 // The root depends on nothing but names, kinds, permissions and content.
 func TestSameTreeSameRoot(t *testing.T) {
 	files := map[string]string{"it/a/b": "one", "it/a-b": "two", "it/c/": ""}

@@ -1,6 +1,7 @@
 package object
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -25,10 +26,16 @@ type survey struct {
 // errTooMany ends a walk.
 var errTooMany = fmt.Errorf("%w: more than %d entries", ErrTable, MaxEntries)
 
-// walk looks at all files and directories of a tree, in the order of its table.
-func walk(root *os.Root) (*survey, error) {
+// walk looks at all files and directories of a tree, in the order of its table, until ctx is done.
+func walk(ctx context.Context, root *os.Root) (*survey, error) {
 	s := &survey{root: root}
-	if err := fs.WalkDir(root.FS(), ".", s.visit); err != nil {
+	err := fs.WalkDir(root.FS(), ".", func(path string, found fs.DirEntry, err error) error {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return s.visit(path, found, err)
+	})
+	if err != nil {
 		return nil, err
 	}
 	if s.unnamed > 0 {

@@ -63,7 +63,8 @@ func sweep(all folder, tag string, before time.Time) (bool, error) {
 	}
 	p := &partial{all: all, home: home, tag: tag, journal: journal{file: file}}
 	defer func() { _ = p.journal.close() }()
-	return true, p.removeContent()
+	err = p.removeContent()
+	return err == nil, err
 }
 
 // lastTouched returns when a landing has last claimed something.

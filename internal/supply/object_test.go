@@ -16,7 +16,7 @@ func source(t *testing.T, content []byte) (name string, from *supply.Object) {
 	t.Helper()
 	name = filepath.Join(t.TempDir(), "f")
 	must(t, os.WriteFile(name, content, 0o600))
-	opened, err := object.Open(name)
+	opened, err := object.Open(t.Context(), name)
 	must(t, err)
 	from = supply.NewObject(opened)
 	t.Cleanup(func() {

@@ -2,13 +2,19 @@ package uplink
 
 import (
 	"context"
+	"fmt"
+	"path/filepath"
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 )
 
-// certify makes a key, has it certified, and writes both to files.
+// certify makes a key, has it certified, and writes both to files. That they can be written is known before: a join token is used
+// up by asking.
 func certify(files *identity.Files, ask func(request []byte) (*groupv1.Certificate, error)) (*identity.Bundle, error) {
+	if err := identity.CheckWritable(filepath.Dir(files.Key)); err != nil {
+		return nil, fmt.Errorf("write credentials: %w", err)
+	}
 	key, err := identity.NewKey()
 	if err != nil {
 		return nil, err

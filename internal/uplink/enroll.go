@@ -81,6 +81,20 @@ func lapsed(c *identity.Credentials) bool {
 	return time.Since(c.Expiry()) > identity.ClockTolerance
 }
 
+// Lapsed is why no manager takes the credentials of a configuration any more, where whoever uses it is to keep them fresh: they
+// have expired too long ago even to be renewed. It is nil where they have not, cannot be read, or others bring new ones.
+func (c Config) Lapsed() error {
+	if !c.Renew || c.ServiceAccountTokenFile != "" {
+		return nil
+	}
+	current, err := identity.FilesIn(c.CredentialsDir).Credentials()
+	if err != nil || !lapsed(current) {
+		return nil
+	}
+	return fmt.Errorf("the certificate of %s in %s has expired at %s, too long ago to be renewed: enroll anew, with a new join token and --replace",
+		current.ID, c.CredentialsDir, current.Expiry().Local().Format(time.DateTime))
+}
+
 // enterPause is the pause before managers are asked again that could not answer: where
 // a cluster starts, others are often there first.
 const enterPause = time.Second

@@ -16,12 +16,14 @@ const awayPatience = 5 * time.Second
 type reach struct {
 	tell func(since time.Time) // nil tells nobody
 
-	mu    sync.Mutex
-	begun time.Time // since when one could be heard
-	last  time.Time // when a manager was heard; zero if none was
-	since time.Time // when a stream broke and nothing was heard after; zero while managers are heard
-	told  bool
-	timer *time.Timer
+	mu      sync.Mutex
+	begun   time.Time // since when one could be heard
+	last    time.Time // when a manager was heard; zero if none was
+	since   time.Time // when a stream broke and nothing was heard after; zero while managers are heard
+	told    bool
+	timer   *time.Timer
+	news    *time.Time // to be told next; nil if there is nothing new
+	telling bool       // somebody is told
 }
 
 // TellAway has it told when no manager has been heard for a while: since when; and, with the zero time, when one is
@@ -51,7 +53,42 @@ func (r *reach) isAway() {
 	defer r.mu.Unlock()
 	if !r.since.IsZero() && !r.told {
 		r.told = true
-		r.tell(r.since)
+		r.say(r.since)
+	}
+}
+
+// say has something told, in the place of what was not told yet. Whoever is told may take as long as it likes, as who writes to a
+// terminal that stands still: nothing else waits for that. The caller has the lock.
+func (r *reach) say(since time.Time) {
+	r.news = &since
+	if !r.telling {
+		r.telling = true
+		go r.tellAll()
+	}
+}
+
+// tellAll tells what is new until nothing is.
+func (r *reach) tellAll() {
+	for {
+		r.mu.Lock()
+		tell, news := r.tell, r.news
+		r.news = nil
+		if tell == nil || news == nil {
+			r.telling = false
+			r.mu.Unlock()
+			return
+		}
+		r.mu.Unlock()
+		tell(*news)
+	}
+}
+
+// tellAgain tells once more that no manager is heard, if that was told: why that is so has changed.
+func (r *reach) tellAgain() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.told {
+		r.say(r.since)
 	}
 }
 
@@ -65,7 +102,7 @@ func (r *reach) heard() {
 	}
 	r.timer.Stop()
 	if r.told {
-		r.tell(time.Time{})
+		r.say(time.Time{})
 	}
 	r.since, r.told = time.Time{}, false
 }

@@ -50,3 +50,11 @@ func (t *transports) renew() {
 	t.made, t.renewed = t.made+1, time.Now()
 	t.managers.UpdateState(t.addresses())
 }
+
+// move has what begins now go to other endpoints.
+func (t *transports) move(endpoints []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.endpoints = endpoints
+	t.managers.UpdateState(t.addresses())
+}

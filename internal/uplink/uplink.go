@@ -30,8 +30,8 @@ import (
 
 // callPolicy retries what a manager could not do for the moment. That is safe: a
 // repeated change has one effect by its request_id, an enrolment by its
-// certificate request, and what else there is may be done twice. No call is retried
-// elsewhere for being UNAVAILABLE for a moment; what must be done however long that takes is
+// certificate request, and what else there is may be done twice. Nobody but gRPC tries a call
+// again that is UNAVAILABLE for a moment; what must be done however long that takes is
 // called again when all these attempts have failed: the SDK's seals and receipts, and a pod's
 // enrolment. A gatherer's session is not retried here: its client attaches again
 // itself, and says meanwhile what is in the way.
@@ -127,10 +127,24 @@ func (u *Uplink) Gatherer(address string, opts ...grpc.DialOption) (*grpc.Client
 	return dial([]string{address}, u.security.Client(identity.Gatherer), opts)
 }
 
-// GathererNamed returns a connection to the gatherer of a name, which it has to prove, at one of its addresses.
-func (u *Uplink) GathererNamed(name string, addresses []string, opts ...grpc.DialOption) (*grpc.ClientConn, error) {
-	return dial(addresses, u.security.Dial(identity.ID{Role: identity.Gatherer, Name: name}, "h2"), opts)
+// Named is a connection to the gatherer of a name, wherever that is.
+type Named struct {
+	*grpc.ClientConn
+	transports *transports
 }
+
+// GathererNamed returns a connection to the gatherer of a name, which it has to prove, at one of its addresses.
+func (u *Uplink) GathererNamed(name string, addresses []string, opts ...grpc.DialOption) (*Named, error) {
+	at := newTransports(addresses)
+	connection, err := at.dial(credentials.NewTLS(u.security.Dial(identity.ID{Role: identity.Gatherer, Name: name}, "h2")), opts)
+	if err != nil {
+		return nil, err
+	}
+	return &Named{connection, at}, nil
+}
+
+// Move has it dialled at other addresses from now on. A connection to one that is among them stays.
+func (n *Named) Move(addresses []string) { n.transports.move(addresses) }
 
 // Over has the managers dialled by a dialer; nil changes nothing.
 func Over(dialer interface {
@@ -187,14 +201,25 @@ func (u *Uplink) Security() identity.TLS { return u.security }
 const renewalCheck = 20 * time.Second
 
 func (u *Uplink) keepRenewed(ctx context.Context) {
+	lapsed := false
 	for {
 		if err := u.renewIfDue(ctx); err != nil && ctx.Err() == nil {
 			u.log.Warn("the certificate could not be renewed; trying again", "error", err)
+		}
+		if is := u.lapsed(); is != lapsed {
+			lapsed = is
+			u.reach.tellAgain()
 		}
 		if !sleep(ctx, renewalCheck) {
 			return
 		}
 	}
+}
+
+// lapsed reports whether no manager takes the credentials any more.
+func (u *Uplink) lapsed() bool {
+	current, err := u.files.Credentials()
+	return err == nil && lapsed(current)
 }
 
 func (u *Uplink) renewIfDue(ctx context.Context) error {

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
@@ -67,4 +68,44 @@ func TestCrowdedGathererIsAskedAgain(t *testing.T) {
 			}
 		})
 	}
+}
+
+// elsewhere is a gatherer that cannot be reached where it is dialled.
+type elsewhere struct {
+	gatherv1.GatherServiceClient
+	moved bool
+}
+
+func (e *elsewhere) Attach(ctx context.Context, _ ...grpc.CallOption) (grpc.BidiStreamingClient[gatherv1.AttachRequest, gatherv1.AttachResponse], error) {
+	if !e.moved {
+		return nil, status.Error(codes.Unavailable, "connection refused")
+	}
+	return &attached{ctx: ctx}, nil
+}
+
+// The managers are asked where a gatherer is that is not reached where it was, until they know, and not all the time: others ask
+// them, too.
+func TestGathererThatWasMovedIsFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gatherer, asked, begun := new(elsewhere), 0, time.Now()
+		c := &Client{
+			gatherer: "g", rpc: gatherer, options: Options{Log: slog.New(slog.DiscardHandler)}, changed: make(chan struct{}),
+			find: func(context.Context) error {
+				if asked++; asked < 3 {
+					return status.Error(codes.Unavailable, "no manager answers")
+				}
+				gatherer.moved = true
+				return nil
+			},
+		}
+		c.life, c.end = context.WithCancel(t.Context())
+		defer c.attached.Wait()
+		defer c.end()
+		if session, err := c.awaitSession(t.Context(), ""); session != "s" || err != nil {
+			t.Errorf("session %q: %v", session, err)
+		}
+		if took := time.Since(begun); asked != 3 || took < 3*movedPatience || took > 3*(movedPatience+2*longPause) {
+			t.Errorf("the managers were asked %d times in %v", asked, took)
+		}
+	})
 }

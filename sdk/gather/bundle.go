@@ -189,7 +189,7 @@ func (t *tree) find(ctx context.Context, files part) (missing part, err error) {
 
 // isSame reports whether a file has a root. What cannot be read has none: it is told when it is to be uploaded.
 func (t *tree) isSame(ctx context.Context, file found, root []byte) bool {
-	source, err := object.Open(filepath.Join(t.dir, file.path))
+	source, err := object.Open(ctx, filepath.Join(t.dir, file.path))
 	if err != nil {
 		return false
 	}

@@ -45,6 +45,7 @@ type Client struct {
 	uplink   *uplink.Uplink
 	gatherer string
 	conn     *grpc.ClientConn
+	find     finding // nil where an address was named
 	rpc      gatherv1.GatherServiceClient
 	options  Options
 	dialer   sdk.Dialer
@@ -84,6 +85,9 @@ func Dial(ctx context.Context, config sdk.Config, gatherer string, options Optio
 	if err := checkGatherer(gatherer); err != nil {
 		return nil, err
 	}
+	if err := config.Lapsed(); err != nil {
+		return nil, sdk.Because(sdk.Forbidden, err)
+	}
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)
 	}
@@ -91,12 +95,12 @@ func Dial(ctx context.Context, config sdk.Config, gatherer string, options Optio
 	if err != nil {
 		return nil, sdk.Because(sdk.InvalidArgument, err)
 	}
-	conn, err := connect(ctx, up, gatherer, uplink.Over(options.Dialer))
+	conn, find, err := connect(ctx, up, gatherer, uplink.Over(options.Dialer))
 	if err != nil {
 		return nil, errors.Join(err, up.Close())
 	}
 	c := &Client{
-		uplink: up, gatherer: gatherer, conn: conn, rpc: gatherv1.NewGatherServiceClient(conn), options: options, dialer: options.Dialer,
+		uplink: up, gatherer: gatherer, conn: conn, find: find, rpc: gatherv1.NewGatherServiceClient(conn), options: options, dialer: options.Dialer,
 		incarnation: cryptorand.Text(), waiting: make(map[*upload]uint64), running: make(map[string]bool), changed: make(chan struct{}),
 		turns: make(chan struct{}, uploadsMost),
 	}
@@ -154,8 +158,9 @@ const (
 // keepAttached attaches, again and again, until the client is closed or may not.
 func (c *Client) keepAttached() {
 	wait, known, begun := firstPause, false, time.Now()
+	var missed time.Time // since when it is not reached; zero while it is
 	for c.life.Err() == nil {
-		err := c.hold(func() { wait, known = firstPause, true })
+		err := c.hold(func() { wait, known, missed = firstPause, true, time.Time{} })
 		if !known {
 			err = c.noGatherer(err, time.Since(begun))
 		}
@@ -167,6 +172,7 @@ func (c *Client) keepAttached() {
 		if c.life.Err() == nil {
 			c.options.Log.Debug("not attached to the gatherer; trying again", "error", err)
 		}
+		missed = c.findAgain(missed, err)
 		pause.For(c.life, wait/2+rand.N(wait))
 		wait = min(2*wait, longPause)
 	}

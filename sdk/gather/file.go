@@ -2,6 +2,7 @@ package gather
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,9 +32,9 @@ type FileOptions struct {
 // Upload uploads a file, and returns when it is on the gatherer's disk under its path,
 // whole and compared. What was interrupted goes on where it was.
 func (c *Client) Upload(ctx context.Context, file string, options FileOptions) (Uploaded, error) {
-	source, err := object.Open(file)
+	source, err := object.Open(ctx, file)
 	if err != nil {
-		return Uploaded{}, sdk.Because(sdk.InvalidArgument, err)
+		return Uploaded{}, cmp.Or[error](context.Cause(ctx), sdk.Because(sdk.InvalidArgument, err))
 	}
 	defer source.Close()
 	info := source.Info()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -28,15 +29,64 @@ func checkGatherer(gatherer string) error {
 	return nil
 }
 
-// connect returns a connection to a gatherer.
-func connect(ctx context.Context, up *uplink.Uplink, gatherer string, opts ...grpc.DialOption) (*grpc.ClientConn, error) {
+// finding asks the managers where a gatherer is, and has it dialled there.
+type finding func(ctx context.Context) error
+
+// connect returns a connection to a gatherer and, where it was found by its name, what finds it again: it may be moved.
+func connect(ctx context.Context, up *uplink.Uplink, gatherer string, opts ...grpc.DialOption) (*grpc.ClientConn, finding, error) {
 	if !isName(gatherer) {
-		return up.Gatherer(gatherer, opts...)
+		conn, err := up.Gatherer(gatherer, opts...)
+		return conn, nil, err
 	}
+	addresses, err := addressesOf(ctx, up, gatherer)
+	if err != nil {
+		return nil, nil, err
+	}
+	named, err := up.GathererNamed(gatherer, addresses, opts...)
+	if err != nil {
+		return nil, nil, err
+	}
+	return named.ClientConn, func(ctx context.Context) error {
+		addresses, err := addressesOf(ctx, up, gatherer)
+		if err == nil {
+			named.Move(addresses)
+		}
+		return err
+	}, nil
+}
+
+// addressesOf asks the managers where a gatherer is. One that is not heard of may be back by the time that it is dialled.
+func addressesOf(ctx context.Context, up *uplink.Uplink, gatherer string) ([]string, error) {
 	answer, err := gatherv1.NewGathererServiceClient(up).GetGatherer(ctx, &gatherv1.GetGathererRequest{Name: gatherer})
 	if err != nil {
 		return nil, fmt.Errorf("find gatherer: %w", sdk.Reported(err))
 	}
-	// One that is not heard of may be back by the time that it is dialled.
-	return up.GathererNamed(gatherer, answer.GetGatherer().GetAddresses(), opts...)
+	return answer.GetGatherer().GetAddresses(), nil
+}
+
+const (
+	// movedPatience is for how long a gatherer that was found by its name is not reached before the managers are asked again
+	// where it is.
+	movedPatience = 10 * time.Second
+	// findTime is how long they may take to say so: it is tried where it was meanwhile otherwise.
+	findTime = 5 * time.Second
+)
+
+// findAgain asks the managers where the gatherer is when it was not reached for long, and again after as long. It returns since
+// when it was not reached, or they were asked.
+func (c *Client) findAgain(since time.Time, why error) time.Time {
+	switch {
+	case c.find == nil || sdk.CodeOf(sdk.Reported(why)) != sdk.Unavailable:
+		return time.Time{}
+	case since.IsZero():
+		return time.Now()
+	case time.Since(since) < movedPatience:
+		return since
+	}
+	ctx, cancel := context.WithTimeout(c.life, findTime)
+	defer cancel()
+	if err := c.find(ctx); err != nil {
+		c.options.Log.Debug("it is not known whether the gatherer was moved", "error", err)
+	}
+	return time.Now()
 }

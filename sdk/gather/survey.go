@@ -1,6 +1,7 @@
 package gather
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -31,10 +32,16 @@ type survey struct {
 	problems []error
 }
 
-// surveyTree returns what is in a tree, or all that is in the way of uploading it to a path.
-func surveyTree(dir, to string) (*survey, error) {
+// surveyTree returns what is in a tree, or all that is in the way of uploading it to a path. It is given up when ctx is done.
+func surveyTree(ctx context.Context, dir, to string) (*survey, error) {
 	s := &survey{dir: dir, to: to}
-	if err := filepath.WalkDir(dir, s.visit); err != nil {
+	err := filepath.WalkDir(dir, func(at string, entry fs.DirEntry, err error) error {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return s.visit(ctx, at, entry, err)
+	})
+	if err != nil {
 		return nil, err
 	}
 	s.keepEmpty()
@@ -48,7 +55,7 @@ func surveyTree(dir, to string) (*survey, error) {
 }
 
 // visit takes a file or directory. One that cannot be read is visited again, with an error.
-func (s *survey) visit(at string, entry fs.DirEntry, err error) error {
+func (s *survey) visit(ctx context.Context, at string, entry fs.DirEntry, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && at != s.dir:
 		return nil // it was removed since
@@ -66,7 +73,7 @@ func (s *survey) visit(at string, entry fs.DirEntry, err error) error {
 		s.dirs = append(s.dirs, found{path: below})
 		return err
 	}
-	return s.take(at, entry)
+	return s.take(ctx, at, entry)
 }
 
 // keepEmpty forgets the directories that are made for what is in them, and checks the others. Of a tree without anything it
@@ -90,8 +97,8 @@ func (s *survey) keepEmpty() {
 }
 
 // take takes what is no directory, if it can be uploaded.
-func (s *survey) take(at string, entry fs.DirEntry) error {
-	source, err := object.Open(at)
+func (s *survey) take(ctx context.Context, at string, entry fs.DirEntry) error {
+	source, err := object.Open(ctx, at)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

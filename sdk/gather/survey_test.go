@@ -1,6 +1,7 @@
 package gather
 
 import (
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -39,27 +40,46 @@ func TestTreeWhosePathsDoNotFit(t *testing.T) {
 	for _, name := range []string{strings.Repeat("d/", 60) + "deep", "log.stream/f", "a.stream"} {
 		dir := t.TempDir()
 		write(t, dir, "fits")
-		if _, err := surveyTree(dir, "tree"); err != nil {
+		if _, err := surveyTree(t.Context(), dir, "tree"); err != nil {
 			t.Fatal(err)
 		}
 		write(t, dir, name)
-		_, err := surveyTree(dir, "tree")
+		_, err := surveyTree(t.Context(), dir, "tree")
 		wantInvalid(t, err, filepath.Base(name))
 	}
 	dir := t.TempDir()
 	write(t, dir, strings.Repeat("d/", 29)+"f")
-	if _, err := surveyTree(dir, "tree"); err != nil {
+	if _, err := surveyTree(t.Context(), dir, "tree"); err != nil {
 		t.Error(err)
 	}
-	_, err := surveyTree(dir, "deeper/tree") // it counts where it goes
+	_, err := surveyTree(t.Context(), dir, "deeper/tree") // it counts where it goes
 	wantInvalid(t, err, "directories")
+}
+
+// A tree may take longer to be looked at than an upload may take in all, and its user may have enough of it: that ends it, and
+// is told as it is.
+func TestLookingAtATreeEnds(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "f")
+	enough := errors.New("enough")
+	ctx, end := context.WithCancelCause(t.Context())
+	end(enough)
+	if err := new(Client).UploadTree(ctx, dir, FileOptions{}, nil); !errors.Is(err, enough) {
+		t.Errorf("a tree: %v", err)
+	}
+	if _, err := new(Client).Upload(ctx, dir, FileOptions{}); !errors.Is(err, enough) {
+		t.Errorf("a tree that was taken for a file: %v", err)
+	}
+	if _, err := surveyTree(ctx, dir, "tree"); !errors.Is(err, context.Canceled) {
+		t.Errorf("its survey: %v", err)
+	}
 }
 
 // Directories are made for what is in them; those with nothing to be uploaded are told apart, and have paths that fit.
 func TestEmptyDirectories(t *testing.T) {
 	empty := func(dir string) (all []string) {
 		t.Helper()
-		survey, err := surveyTree(dir, "tree")
+		survey, err := surveyTree(t.Context(), dir, "tree")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +105,7 @@ func TestEmptyDirectories(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "log.stream"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	_, err := surveyTree(dir, "tree")
+	_, err := surveyTree(t.Context(), dir, "tree")
 	wantInvalid(t, err, "log.stream")
 }
 

@@ -1,6 +1,7 @@
 package gather
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,9 +56,9 @@ func (c *Client) UploadTree(ctx context.Context, dir string, options FileOptions
 	if is, err := os.Stat(dir); err == nil && !is.IsDir() { // whatever else is wrong with it, the survey says
 		return &sdk.Error{Code: sdk.InvalidArgument, Message: dir + " is no directory: upload it as Upload does"}
 	}
-	survey, err := surveyTree(dir, options.Path)
+	survey, err := surveyTree(ctx, dir, options.Path)
 	if err != nil {
-		return err
+		return cmp.Or(context.Cause(ctx), err)
 	}
 	t := &tree{client: c, dir: dir, options: options, each: each, files: survey.files, empty: survey.dirs, refused: math.MaxUint64, sent: make(map[string]uint64)}
 	for _, file := range t.files {

@@ -48,7 +48,10 @@ var checkedColumns = []column[checked]{
 	{title: "ERROR", cell: func(c checked) string { return c.Error }},
 }
 
-var errDiffers = errors.New("a copy differs from what was sent")
+var (
+	errDiffers   = errors.New("a copy differs from what was sent")
+	errCheckTime = &sdk.Error{Code: sdk.TimedOut, Reason: "WAIT_OVER", Message: "the time that --wait gives was over before all was delivered and compared"}
+)
 
 func (a *app) checkCommand() *cobra.Command {
 	c := &check{size: 4 << 20}
@@ -65,7 +68,7 @@ configuration, and must reach the agents' data ports.`,
 			}
 			outlastReaders()
 			return a.stay(command, func(ctx context.Context, client *sdk.Client) error {
-				ctx, cancel := context.WithTimeout(ctx, c.wait)
+				ctx, cancel := context.WithTimeoutCause(ctx, c.wait, errCheckTime)
 				defer cancel()
 				return a.check(ctx, client, c)
 			})
@@ -87,7 +90,7 @@ func (a *app) check(ctx context.Context, client *sdk.Client, c *check) error {
 	}
 	dir, err := os.MkdirTemp(c.dir, "groupcast-check-")
 	if err != nil {
-		return usageError{err}
+		return unusable(err)
 	}
 	defer os.RemoveAll(dir)
 	group := "check-" + strings.ToLower(rand.Text()[:8])
@@ -97,10 +100,15 @@ func (a *app) check(ctx context.Context, client *sdk.Client, c *check) error {
 	defer func() {
 		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 		defer cancel()
-		_ = client.DeleteGroup(ending, group, true)
+		if err := client.DeleteGroup(ending, group, true); err != nil {
+			fmt.Fprintf(a.stderr, "group %s is still there ('groupcast group delete %[1]s --force' removes it): %v\n", group, err)
+		}
 	}()
 	fmt.Fprintf(a.stderr, "delivering %s to %d receivers, each by way of its agent\n", bytesize.Short(uint64(c.size)), len(agents))
 	results, sent, err := a.deliverTo(ctx, client, agents, group, dir, c)
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	if err != nil {
 		return err
 	}
@@ -159,7 +167,7 @@ func (a *app) onlineAgents(ctx context.Context, client *sdk.Client, enough int) 
 // deliverTo delivers random bytes to a receiver by way of each agent, and says what each got, and the hash of what was sent.
 func (a *app) deliverTo(ctx context.Context, client *sdk.Client, agents []sdk.Agent, group, dir string, c *check) ([]checked, string, error) {
 	source := filepath.Join(dir, "source")
-	sent, err := writeRandom(source, uint64(c.size))
+	sent, err := writeRandom(ctx, source, uint64(c.size))
 	if err != nil {
 		return nil, "", err
 	}
@@ -187,7 +195,7 @@ func (a *app) deliverTo(ctx context.Context, client *sdk.Client, agents []sdk.Ag
 		return nil, "", err
 	}
 	receiving.Wait()
-	return results, sent, nil
+	return results, sent, ctx.Err()
 }
 
 // receiveOne waits for the one delivery of a check.
@@ -203,7 +211,7 @@ func receiveOne(ctx context.Context, session *sdk.Session, agent sdk.Agent, into
 		}
 		result.Bytes = arrived.Bytes
 		if err == nil {
-			result.SHA256, err = hashOf(arrived.Path)
+			result.SHA256, err = hashOf(ctx, arrived.Path)
 		}
 		if err != nil {
 			result.Error = err.Error()
@@ -216,28 +224,41 @@ func receiveOne(ctx context.Context, session *sdk.Session, agent sdk.Agent, into
 	return result
 }
 
+// heeding is a reader that fails when ctx is done.
+type heeding struct {
+	ctx  context.Context
+	from io.Reader
+}
+
+func (h heeding) Read(p []byte) (int, error) {
+	if h.ctx.Err() != nil {
+		return 0, h.ctx.Err()
+	}
+	return h.from.Read(p)
+}
+
 // writeRandom writes a file of random bytes, and returns their hash.
-func writeRandom(name string, size uint64) (string, error) {
+func writeRandom(ctx context.Context, name string, size uint64) (string, error) {
 	file, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
 	if err != nil {
 		return "", err
 	}
 	defer file.Close()
 	hash := sha256.New()
-	if _, err := io.CopyN(io.MultiWriter(file, hash), rand.Reader, int64(size)); err != nil {
+	if _, err := io.CopyN(io.MultiWriter(file, hash), heeding{ctx, rand.Reader}, int64(size)); err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("%x", hash.Sum(nil)), file.Close()
 }
 
-func hashOf(name string) (string, error) {
+func hashOf(ctx context.Context, name string) (string, error) {
 	file, err := os.Open(name)
 	if err != nil {
 		return "", err
 	}
 	defer file.Close()
 	hash := sha256.New()
-	if _, err := io.Copy(hash, file); err != nil {
+	if _, err := io.Copy(hash, heeding{ctx, file}); err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("%x", hash.Sum(nil)), nil

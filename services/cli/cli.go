@@ -89,6 +89,10 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	root.SetErr(stderr)
 	ctx, stop := interrupt.Context()
 	defer stop()
+	defer context.AfterFunc(ctx, func() {
+		time.Sleep(oneInterrupt)
+		stop() // what ctx does not end, the next one does
+	})()
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitOK
@@ -103,6 +107,9 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	}
 	return status
 }
+
+// oneInterrupt is for how long more of them are still the first: timeout(1) sends two, and a terminal that is closed.
+const oneInterrupt = time.Second
 
 // hint says what may help where an error alone does not say it.
 func (a *app) hint(err error) string {
@@ -165,7 +172,8 @@ type usageError struct{ error }
 func (e usageError) Unwrap() error { return e.error }
 
 // unusable is what is wrong with a file or a directory that was named. What this machine says of it may pass, as that a disk is
-// full, or not mounted yet: it is called wrongly only where there can be nothing of that name. systemd begins anew but then.
+// full, or read-only: it is called wrongly only where there is, or can be, nothing of that name, as on a disk that is not mounted.
+// systemd begins anew but then.
 func unusable(err error) error {
 	var number syscall.Errno
 	wrong := []syscall.Errno{syscall.ENOENT, syscall.ENOTDIR, syscall.EISDIR, syscall.ENAMETOOLONG, syscall.ELOOP, syscall.EINVAL}
@@ -307,6 +315,9 @@ func (a *app) client(ctx context.Context) (*sdk.Client, error) {
 		options = append(options, sdk.WithLog(slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))))
 	}
 	client, err := sdk.Dial(config, options...)
+	if isForbidden(err) {
+		return nil, err
+	}
 	if err != nil {
 		return nil, unusable(err)
 	}
@@ -351,17 +362,36 @@ func (a *app) sayWaiting(client *sdk.Client) (stop func()) {
 	return cancel
 }
 
+// awaySaid is how long it may take to say that no manager is heard. Standard error may be stopped, as by ^S: managers are heard all
+// the same when they answer, and the session goes on.
+const awaySaid = 100 * time.Millisecond
+
 // sayAway tells whoever waits why nothing new is shown, and when that is over.
 func (a *app) sayAway(since time.Time) {
-	line := "a manager answers again"
-	if !since.IsZero() {
-		line = fmt.Sprintf("nothing is heard of the managers since %s: what is under way goes on, and how it stands is shown again when one answers", since.Format(time.TimeOnly))
+	line, said := a.awayLine(since), make(chan struct{})
+	go func() {
+		defer close(said)
+		if shown := a.shown.Load(); shown != nil {
+			shown.say(line)
+			return
+		}
+		fmt.Fprintln(a.stderr, line)
+	}()
+	select {
+	case <-said:
+	case <-time.After(awaySaid):
 	}
-	if shown := a.shown.Load(); shown != nil {
-		shown.say(line)
-		return
+}
+
+func (a *app) awayLine(since time.Time) string {
+	if since.IsZero() {
+		return "a manager answers again"
 	}
-	fmt.Fprintln(a.stderr, line)
+	why := "what is under way goes on, and how it stands is shown again when one answers"
+	if lapsed := a.as.Lapsed(); lapsed != nil {
+		why = printable.Text(lapsed.Error())
+	}
+	return fmt.Sprintf("nothing is heard of the managers since %s: %s", since.Format(time.TimeOnly), why)
 }
 
 // readConfig reads the configuration, and gets a pod in that has no good credentials. A key that others can read is still

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -76,4 +77,29 @@ func TestWhatIsLeftOutIsSaid(t *testing.T) {
 			t.Errorf("%s without %v: %q", tt.output, tt.left, said)
 		}
 	}
+}
+
+// What was complete in the moment of its interruption was not canceled, which is the exit status.
+func TestWhatIsCompleteIsNotCanceled(t *testing.T) {
+	for state, want := range map[sdk.DeliveryState]int{sdk.DeliveryComplete: exitOK, sdk.DeliveryPartial: exitInterrupted, sdk.DeliveryFailed: exitInterrupted} {
+		a, _, shown := concluding()
+		err := a.canceled(sdk.Delivery{ID: "0123456789", State: state}, shown)
+		if said := fmt.Sprint(a.stderr); statusOf(err) != want || strings.Contains(said, "01234567 canceled\n") != (want != exitOK) {
+			t.Errorf("%s: %v, and it said %q", state, err, said)
+		}
+	}
+	for state, want := range map[sdk.ReplicationState]int{sdk.ReplicationComplete: exitOK, sdk.ReplicationPartial: exitInterrupted, sdk.ReplicationFailed: exitInterrupted} {
+		a, _, shown := concluding()
+		err := a.canceledReplication(replicated(state), shown)
+		if said := fmt.Sprint(a.stderr); statusOf(err) != want || strings.Contains(said, "canceled\n") != (want != exitOK) {
+			t.Errorf("%s: %v, and it said %q", state, err, said)
+		}
+	}
+}
+
+func statusOf(err error) int {
+	if err == nil {
+		return exitOK
+	}
+	return exitStatus(err)
 }

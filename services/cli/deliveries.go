@@ -285,11 +285,27 @@ func (a *app) conclude(ctx context.Context, client *sdk.Client, d sdk.Delivery, 
 	return errors.Join(err, outcomeOf(d))
 }
 
+// canceled shows how a delivery ended that was canceled. It may have been complete in that moment: then nothing was.
+func (a *app) canceled(d sdk.Delivery, shown *progress) error {
+	if err := a.printDelivery(shown.seen(d)); err != nil {
+		return err
+	}
+	if d.State == sdk.DeliveryComplete {
+		fmt.Fprintln(a.stderr, summary(d))
+		return nil
+	}
+	fmt.Fprintf(a.stderr, "delivery %s canceled\n", shortID(d))
+	return errInterrupted
+}
+
+// settling is how often it is asked whether all agents have told what they did.
+const settling = 100 * time.Millisecond
+
 // settled returns a delivery that has ended as it is when all agents have told what they did, which is a moment later.
 func settled(ctx context.Context, client *sdk.Client, d sdk.Delivery) sdk.Delivery {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	for !d.Measurements.Settled && pause.For(ctx, 10*time.Millisecond) {
+	for !d.Measurements.Settled && pause.For(ctx, settling) {
 		latest, err := client.Delivery(ctx, d.ID)
 		if err != nil {
 			break

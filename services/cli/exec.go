@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -22,6 +23,7 @@ type commands struct {
 	mu      sync.Mutex
 	waiting []sdk.Arrived
 	busy    bool
+	yet     int   // for how many it has not ended
 	failed  error // of the last that failed
 }
 
@@ -29,7 +31,7 @@ type commands struct {
 func (c *commands) add(one sdk.Arrived) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.waiting = append(c.waiting, one)
+	c.waiting, c.yet = append(c.waiting, one), c.yet+1
 	if !c.busy {
 		c.busy = true
 		c.running.Go(c.work)
@@ -48,12 +50,19 @@ func (c *commands) work() {
 		one := c.waiting[0]
 		c.waiting = c.waiting[1:]
 		c.mu.Unlock()
-		if err := c.run(one); err != nil {
-			c.mu.Lock()
-			c.failed = err
-			c.mu.Unlock()
-		}
+		err := c.run(one)
+		c.mu.Lock()
+		c.failed = cmp.Or(err, c.failed)
+		c.yet--
+		c.mu.Unlock()
 	}
+}
+
+// left is for how many the command has yet to end.
+func (c *commands) left() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.yet
 }
 
 // end waits until the command has run for all, and returns how the last ended that failed.
@@ -64,13 +73,31 @@ func (c *commands) end() error {
 	return c.failed
 }
 
+// sayCommandsLeft says why a session has ended, if it has, and what is waited for still: that may take hours.
+func (a *app) sayCommandsLeft(ended *sdk.SessionEnded, commands *commands) {
+	if left := commands.left(); ended != nil && left > 0 {
+		fmt.Fprintf(a.stderr, "%v; nothing is received any more, and --exec has yet to end for %s\n", ended, plural(left, "object"))
+	}
+}
+
 // execStop is how long a command that is interrupted may take to end.
 const execStop = 5 * time.Second
+
+// interruptedExec is an interruption that names the object for which the command has not done all.
+type interruptedExec struct {
+	what string
+	of   sdk.Arrived
+}
+
+func (e interruptedExec) Error() string {
+	return fmt.Sprintf("--exec %s for %s, which is in %s", e.what, printable.Text(e.of.Name), printable.Text(e.of.Path))
+}
+func (interruptedExec) Unwrap() error { return errInterrupted }
 
 // execute runs a command for an object, unless ctx is done.
 func execute(ctx context.Context, output io.Writer, what string, one sdk.Arrived) error {
 	if ctx.Err() != nil {
-		return fmt.Errorf("--exec was not run for %s, which is in %s", printable.Text(one.Name), printable.Text(one.Path))
+		return interruptedExec{"was not run", one}
 	}
 	command := exec.CommandContext(ctx, "sh", "-c", what)
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // to end what the shell has begun, too
@@ -83,7 +110,7 @@ func execute(ctx context.Context, output io.Writer, what string, one sdk.Arrived
 	err := command.Run()
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return fmt.Errorf("--exec was interrupted for %s, which is in %s", printable.Text(one.Name), printable.Text(one.Path))
+		return interruptedExec{"was interrupted", one}
 	case err != nil:
 		return fmt.Errorf("--exec for %s: %w", printable.Text(one.Name), err)
 	}

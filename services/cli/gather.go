@@ -138,18 +138,27 @@ func (a *app) gatherWatch() *cobra.Command {
 	return a.withGatherer(command, func(ctx context.Context, client *gather.Client, _ []string) error {
 		shown := newScreen(a.stdout)
 		defer shown.end()
-		begun := false
-		for {
-			err := a.watchClients(ctx, client, shown, func() { begun = true })
-			if !begun || sdk.CodeOf(err) != sdk.Unavailable || ctx.Err() != nil {
-				return interrupted(ctx, err)
-			}
-			fmt.Fprintf(a.stderr, "the gatherer is away, and is asked again: %v\n", err)
-			if !pause.For(ctx, awayPause) {
-				return interrupted(ctx, ctx.Err())
-			}
-		}
+		return a.keepWatching(ctx, shown, func(seen func()) error { return a.watchClients(ctx, client, shown, seen) })
 	})
+}
+
+// keepWatching watches again where a gatherer that was seen is away, which it says once each time.
+func (a *app) keepWatching(ctx context.Context, shown *screen, watch func(seen func()) error) error {
+	begun, told := false, false
+	for {
+		err := watch(func() { begun, told = true, false })
+		if !begun || sdk.CodeOf(err) != sdk.Unavailable || ctx.Err() != nil {
+			return interrupted(ctx, err)
+		}
+		if !told {
+			told = true
+			shown.end() // what is drawn next is below the line
+			fmt.Fprintf(a.stderr, "the gatherer is away, and is asked again: %v\n", err)
+		}
+		if !pause.For(ctx, awayPause) {
+			return interrupted(ctx, ctx.Err())
+		}
+	}
 }
 
 // awayPause is how long to wait before a gatherer that is away is asked again.
@@ -251,21 +260,31 @@ others. It holds from the next half second on. Rates are bytes per second.
   link: 0                    # what the link carries; 0 is found out
   admission: admit           # or, with a link: queue, refuse`,
 	}
-	return a.withGatherer(command, a.bounded(func(ctx context.Context, client *gather.Client, args []string) error {
-		text, err := readAll(ctx, args[0])
-		if err != nil {
-			return err
-		}
-		policy, err := gather.ParsePolicy(text)
-		if err != nil {
-			return err
-		}
+	var policy gather.Policy
+	a.withGatherer(command, a.bounded(func(ctx context.Context, client *gather.Client, _ []string) error {
 		revision, err := client.SetPolicy(ctx, policy, 0)
 		if err == nil {
 			fmt.Fprintf(a.stderr, "policy set, revision %d\n", revision)
 		}
 		return err
 	}))
+	set := command.RunE
+	command.RunE = func(command *cobra.Command, args []string) (err error) {
+		if policy, err = readPolicy(command.Context(), args[0]); err != nil {
+			return err
+		}
+		return set(command, args)
+	}
+	return command
+}
+
+// readPolicy reads a policy to its end, however long whoever writes it takes.
+func readPolicy(ctx context.Context, name string) (gather.Policy, error) {
+	text, err := readAll(ctx, name)
+	if err != nil {
+		return gather.Policy{}, err
+	}
+	return gather.ParsePolicy(text)
 }
 
 // maxPolicyText bounds what is read as a policy.
@@ -283,7 +302,7 @@ func readAll(ctx context.Context, name string) ([]byte, error) {
 	}
 	text, err := io.ReadAll(io.LimitReader(from, maxPolicyText+1))
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("read the policy to its end: %w", ctx.Err())
+		return nil, errInterrupted
 	}
 	if err == nil && len(text) > maxPolicyText {
 		err = usageError{errors.New("the policy is longer than 4 MiB")}

@@ -1,13 +1,17 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/groupcast/groupcast/internal/policy"
+	"github.com/groupcast/groupcast/sdk"
 	"github.com/groupcast/groupcast/sdk/gather"
 )
 
@@ -50,4 +54,27 @@ func TestClientsAreDrawn(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A gatherer that is away is told of once, where the table was, until it is seen again.
+func TestGathererThatIsAwayIsToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said strings.Builder
+		a, shown := &app{stderr: &said}, &screen{to: &said, terminal: os.Stdin}
+		away, gone, times := &sdk.Error{Code: sdk.Unavailable, Message: "connection refused"}, errors.New("gone"), 0
+		err := a.keepWatching(t.Context(), shown, func(seen func()) error {
+			switch times++; times {
+			case 1, 4:
+				seen()
+				shown.drawLines([]string{"one", "two"})
+			case 6:
+				return gone
+			}
+			return away
+		})
+		const table, line = "one\x1b[K\ntwo\x1b[K\n\x1b[J", "\r\x1b[2A\x1b[Jthe gatherer is away, and is asked again: connection refused\n"
+		if want := table + line + table + line; !errors.Is(err, gone) || said.String() != want {
+			t.Errorf("%v, and it says %q, want %q", err, said.String(), want)
+		}
+	})
 }

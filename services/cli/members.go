@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -121,14 +120,15 @@ func (a *app) joinCommand() *cobra.Command {
 			join.Roles = append(join.Roles, sdk.Role(role))
 		}
 		return a.stay(command, func(ctx context.Context, client *sdk.Client) error {
-			for {
-				err := a.holdSession(ctx, client, join)
-				var ended *sdk.SessionEnded
-				if !errors.As(err, &ended) || ended.State != "expired" {
+			session, err := a.join(ctx, client, join)
+			for err == nil {
+				if err = a.holdSession(ctx, session); !isExpired(err) {
 					return err
 				}
 				fmt.Fprintf(a.stderr, "%v; joining again\n", err)
+				session, err = a.joinAgain(ctx, client, join)
 			}
+			return err
 		})
 	}
 	return command
@@ -137,25 +137,13 @@ func (a *app) joinCommand() *cobra.Command {
 // leaveTimeout is how long an interrupted member takes to say goodbye.
 const leaveTimeout = 3 * time.Second
 
-// holdSession joins, and shows events until ctx is done or the session ends.
-func (a *app) holdSession(ctx context.Context, client *sdk.Client, join sdk.Join) error {
-	joining, cancel := a.within(ctx, client)
-	defer cancel()
-	session, err := client.Join(joining, join)
-	if err != nil {
-		return err
-	}
+// holdSession shows events until ctx is done, which leaves, or the session ends.
+func (a *app) holdSession(ctx context.Context, session *sdk.Session) error {
 	defer session.Close()
-	fmt.Fprintf(a.stderr, "joined %s as %s; interrupt to leave\n", join.Group, join.Name)
-	events, stop := context.WithCancel(ctx)
+	joined := session.Member()
+	fmt.Fprintf(a.stderr, "joined %s as %s; interrupt to leave\n", joined.Group, joined.Name)
+	events, stop := whileJoined(ctx, session)
 	defer stop()
-	go func() {
-		select {
-		case <-session.Done():
-			stop()
-		case <-events.Done():
-		}
-	}()
 	for event, err := range session.Events(events) {
 		if err == nil {
 			err = a.memberEvent(event)
@@ -170,8 +158,8 @@ func (a *app) holdSession(ctx context.Context, client *sdk.Client, join sdk.Join
 	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 	defer cancel()
 	if err := session.Leave(leaving); err != nil {
-		return fmt.Errorf("leave %s: %w", join.Group, err)
+		return fmt.Errorf("leave %s: %w", joined.Group, err)
 	}
-	fmt.Fprintf(a.stderr, "left %s\n", join.Group)
+	fmt.Fprintf(a.stderr, "left %s\n", joined.Group)
 	return errInterrupted
 }

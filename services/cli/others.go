@@ -10,11 +10,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/groupcast/groupcast/internal/bytesize"
+	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/version"
 	"github.com/groupcast/groupcast/sdk"
 )
@@ -300,7 +302,10 @@ func (a *app) enroll(ctx context.Context, e enrollment, file string) error {
 		return usageError{err}
 	}
 	a.expect(config, "--endpoint")
-	identity, err := e.exchange(ctx, config)
+	if err := identity.CheckWritable(filepath.Dir(file)); err != nil { // a token that is used up is of no use again
+		return unusable(fmt.Errorf("write configuration: %w", err))
+	}
+	name, err := e.exchange(ctx, config)
 	if err != nil {
 		return err
 	}
@@ -308,7 +313,7 @@ func (a *app) enroll(ctx context.Context, e enrollment, file string) error {
 	if err := config.Write(file); err != nil {
 		return fmt.Errorf("write configuration: %w", err)
 	}
-	fmt.Fprintf(a.stderr, "enrolled as %s; configuration in %s\n", identity, file)
+	fmt.Fprintf(a.stderr, "enrolled as %s; configuration in %s\n", name, file)
 	if other := os.Getenv("GROUPCAST_CONFIG"); other != "" && other != file {
 		fmt.Fprintf(a.stderr, "note: commands still use GROUPCAST_CONFIG=%s until it is unset\n", other)
 	}
@@ -344,7 +349,7 @@ func absolute(name *string) (err error) {
 func (e enrollment) mayGoInto(file, credentials string) error {
 	there, err := sdk.ReadConfig(file)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR):
 		return nil
 	case filepath.Base(there.CredentialsDir) != credentials:
 		return fmt.Errorf("%s is there already, and not from enroll: name another file with --config, or remove it", file)

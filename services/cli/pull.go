@@ -33,6 +33,7 @@ type pull struct {
 	output   *streamsOut
 	underWay underWay
 
+	joined      bool // it has been a member before
 	refusedKept bool // and that is said
 }
 
@@ -93,10 +94,10 @@ func (p *pull) check(flags *pflag.FlagSet) error {
 
 // keepPulling pulls in one session after the other, where the managers did not hear of one for too long.
 func (a *app) keepPulling(command *cobra.Command, p *pull) error {
-	p.output = &streamsOut{to: a.stdout, written: make(map[string]uint64)}
+	p.output = &streamsOut{to: a.stdout, all: make(map[string]*written)}
 	p.commands.run = func(one sdk.Arrived) error {
 		err := execute(command.Context(), a.stderr, p.exec, one)
-		if err != nil && !p.once { // that is its outcome
+		if err != nil && (!p.once || errors.Is(err, errInterrupted)) { // else it is the outcome, and told as that
 			fmt.Fprintln(a.stderr, err)
 		}
 		return err
@@ -105,8 +106,10 @@ func (a *app) keepPulling(command *cobra.Command, p *pull) error {
 		defer func() { _ = p.commands.end() }() // each that failed was told
 		for {
 			err := a.pull(ctx, client, p)
-			var ended *sdk.SessionEnded
-			if !errors.As(err, &ended) || ended.State != "expired" {
+			if !isExpired(err) {
+				var ended *sdk.SessionEnded
+				errors.As(err, &ended)
+				a.sayCommandsLeft(ended, &p.commands)
 				return err
 			}
 			p.underWay.sessionEnds()
@@ -136,18 +139,18 @@ func (a *app) pull(ctx context.Context, client *sdk.Client, p *pull) (err error)
 	if err := nameReceiver(client, &p.join); err != nil {
 		return err
 	}
-	a.sayReplaced(ctx, client, p.join)
-	session, err := a.join(ctx, client, p.join)
+	session, err := a.joinToReceive(ctx, client, p)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(a.stderr, "joined %s as %s; interrupt to leave\n", p.join.Group, session.Member().Name)
 	defer a.leave(ctx, session)
-	stop, err := p.relay.start(ctx, a, session, p)
+	stop, err := p.startRelay(ctx, a, session)
 	if err != nil {
 		return err
 	}
 	defer stop()
+	p.joined = true
 	outlastReaders() // it leaves its group
 	receiving, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -177,6 +180,32 @@ func (a *app) pull(ctx context.Context, client *sdk.Client, p *pull) (err error)
 		}
 	}
 	return errInterrupted
+}
+
+// joinToReceive joins; who was a member before does so as often as it takes.
+func (a *app) joinToReceive(ctx context.Context, client *sdk.Client, p *pull) (*sdk.Session, error) {
+	a.sayReplaced(ctx, client, p.join)
+	if p.joined {
+		return a.joinAgain(ctx, client, p.join)
+	}
+	return a.join(ctx, client, p.join)
+}
+
+// startRelay has the member relay, if it is to. One that did before does so again as soon as the managers let it.
+func (p *pull) startRelay(ctx context.Context, a *app, session *sdk.Session) (stop func(), err error) {
+	if !p.joined {
+		return p.relay.start(ctx, a, session, p)
+	}
+	joined, end := whileJoined(ctx, session)
+	defer end()
+	err = a.insist(joined, func() error {
+		stop, err = p.relay.start(joined, a, session, p)
+		return err
+	})
+	if err != nil {
+		err = cmp.Or(session.Err(), err)
+	}
+	return stop, err
 }
 
 func (a *app) receiveOptions(p *pull) sdk.ReceiveOptions {

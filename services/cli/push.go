@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -134,29 +135,65 @@ func (a *app) push(ctx context.Context, client *sdk.Client, p *push, what string
 	if err := a.nameSender(ctx, client, &p.join); err != nil {
 		return err
 	}
-	session, err := a.join(ctx, client, p.join)
+	session, err := a.joinToSend(ctx, client, p)
 	if err != nil {
 		return err
 	}
 	defer a.leave(ctx, session)
-	if err := a.awaitReceivers(ctx, session, p); err != nil {
-		return err
-	}
-	beginning, cancel := a.within(ctx, client)
-	defer cancel()
-	var out *sdk.Outgoing
-	switch {
-	case p.datagrams:
-		out, err = session.SendDatagrams(beginning, os.Stdin, p.options)
-	case p.stream:
-		out, err = session.SendStream(beginning, os.Stdin, p.options)
-	default:
-		out, err = session.Send(beginning, source, p.options)
-	}
+	out, err := a.send(ctx, client, session, p, source)
 	if err != nil {
 		return err
 	}
 	return a.follow(ctx, client, out)
+}
+
+// send begins the delivery. That is a call; to look at all that is sent takes as long as it takes.
+func (a *app) send(ctx context.Context, client *sdk.Client, session *sdk.Session, p *push, what string) (*sdk.Outgoing, error) {
+	var source *sdk.Source
+	if !p.stream {
+		var err error
+		if source, err = sdk.OpenSource(ctx, what); err != nil {
+			return nil, err
+		}
+	}
+	beginning, cancel := a.within(ctx, client)
+	defer cancel()
+	switch {
+	case p.datagrams:
+		return session.SendDatagrams(beginning, os.Stdin, p.options)
+	case p.stream:
+		return session.SendStream(beginning, os.Stdin, p.options)
+	}
+	return session.SendSource(beginning, source, p.options)
+}
+
+// joinToSend joins, and waits until enough members receive. That may take hours: a session that has expired meanwhile is begun
+// anew.
+func (a *app) joinToSend(ctx context.Context, client *sdk.Client, p *push) (*sdk.Session, error) {
+	session, err := a.join(ctx, client, p.join)
+	if err != nil || p.wait == 0 {
+		return session, err
+	}
+	waiting := ctx
+	if p.waitLimit > 0 {
+		var stop func()
+		waiting, stop = context.WithTimeout(ctx, p.waitLimit)
+		defer stop()
+	}
+	for {
+		err := a.awaitReceivers(waiting, session, p)
+		if err == nil {
+			return session, nil
+		}
+		a.leave(ctx, session)
+		if !isExpired(err) {
+			return nil, err
+		}
+		fmt.Fprintf(a.stderr, "%v; joining again\n", err)
+		if session, err = a.joinAgain(waiting, client, p.join); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // follow shows how a delivery goes on until it has ended. Interrupted, it cancels it.
@@ -164,22 +201,39 @@ func (a *app) follow(ctx context.Context, client *sdk.Client, out *sdk.Outgoing)
 	shown := newProgress(a)
 	defer a.sayRefused(ctx, client, shown.say)()
 	defer sayTrouble(ctx, out, shown.say)()
-	for d, err := range out.Progress(ctx) {
+	ended, err := lookOn(out.ID(), out.Progress(ctx), client.WatchDelivery(ctx, out.ID()), shown)
+	shown.end()
+	if err != nil && ctx.Err() != nil {
+		return a.cancel(ctx, out, shown)
+	}
+	if err != nil {
+		return fmt.Errorf("delivery %.8s was lost sight of, and may go on (see 'groupcast delivery watch %[1]s'): %w", out.ID(), err)
+	}
+	_, _ = out.Wait(ctx) // nothing of it is sent any more then
+	return a.conclude(ctx, client, ended, shown)
+}
+
+// lookOn shows a delivery by what its session hears of it and, once that has expired, by what the managers say: agents that have
+// all of it go on without who sent it.
+func lookOn(id string, own, managers iter.Seq2[sdk.Delivery, error], shown *progress) (last sdk.Delivery, err error) {
+	last, err = showAll(own, shown)
+	if isExpired(err) {
+		shown.say(fmt.Sprintf("%v; what becomes of delivery %.8s is shown all the same", err, id))
+		last, err = showAll(managers, shown)
+	}
+	return last, err
+}
+
+// showAll shows a delivery as it is again and again, and returns how it was last.
+func showAll(states iter.Seq2[sdk.Delivery, error], shown *progress) (last sdk.Delivery, err error) {
+	for d, err := range states {
 		if err != nil {
-			shown.end()
-			if ctx.Err() == nil {
-				return err
-			}
-			return a.cancel(ctx, out, shown)
+			return last, err
 		}
+		last = d
 		shown.show(d)
 	}
-	shown.end()
-	ended, err := out.Wait(ctx)
-	if err != nil {
-		return err
-	}
-	return a.conclude(ctx, client, ended, shown)
+	return last, nil
 }
 
 const (
@@ -222,9 +276,7 @@ func (a *app) cancel(ctx context.Context, out *sdk.Outgoing, shown *progress) er
 		return fmt.Errorf("cancel delivery %s: %w", out.ID(), err)
 	}
 	if d, err := out.Wait(canceling); err == nil {
-		if err := a.printDelivery(shown.seen(d)); err != nil {
-			return err
-		}
+		return a.canceled(d, shown)
 	}
 	fmt.Fprintf(a.stderr, "delivery %.8s canceled\n", out.ID())
 	return errInterrupted
@@ -331,28 +383,11 @@ func (a *app) leave(ctx context.Context, session *sdk.Session) {
 	_ = session.Leave(leaving) // it expires otherwise
 }
 
-// awaitReceivers waits until enough members receive.
+// awaitReceivers waits until enough members receive, and this one is among the group's members itself.
 func (a *app) awaitReceivers(ctx context.Context, session *sdk.Session, p *push) error {
-	if p.wait == 0 {
-		return nil
-	}
-	waiting := ctx
-	if p.waitLimit > 0 {
-		var stop func()
-		waiting, stop = context.WithTimeout(ctx, p.waitLimit)
-		defer stop()
-	}
-	receivers := make(map[string]bool)
-	note := func(m sdk.Member, there bool) {
-		for _, role := range m.Roles {
-			if role == sdk.Receive && m.Name != session.Member().Name {
-				receivers[m.Name] = there
-			}
-		}
-		if !there {
-			delete(receivers, m.Name)
-		}
-	}
+	waiting, stop := whileJoined(ctx, session)
+	defer stop()
+	there := gathering{self: session.Member(), receivers: make(map[string]bool)}
 	for event, err := range session.Events(waiting) {
 		if waiting.Err() != nil {
 			break
@@ -360,22 +395,48 @@ func (a *app) awaitReceivers(ctx context.Context, session *sdk.Session, p *push)
 		if err != nil {
 			return err
 		}
-		if event.Change == "" {
-			clear(receivers)
-		} else {
-			note(event.Member, event.Change != sdk.Removed)
-		}
-		for _, m := range event.Snapshot {
-			note(m, true)
-		}
-		if len(receivers) >= p.wait {
+		there.note(event)
+		if there.joined && len(there.receivers) >= p.wait {
 			return nil
 		}
-		fmt.Fprintf(a.stderr, "%s: waiting for receivers: %d of %d\n", time.Now().Format(time.TimeOnly), len(receivers), p.wait)
+		fmt.Fprintf(a.stderr, "%s: waiting for receivers: %d of %d\n", time.Now().Format(time.TimeOnly), len(there.receivers), p.wait)
 	}
-	if ctx.Err() == nil {
+	switch err := session.Err(); {
+	case err != nil:
+		return err
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return &sdk.Error{Code: sdk.TimedOut, Reason: "TOO_FEW_RECEIVERS", Message: fmt.Sprintf(
-			"%d of %d members receive after %v: nothing was sent. Start more with groupcast pull, or wait for fewer", len(receivers), p.wait, p.waitLimit)}
+			"%d of %d members receive after %v: nothing was sent. Start more with groupcast pull, or wait for fewer", len(there.receivers), p.wait, p.waitLimit)}
 	}
 	return errInterrupted
+}
+
+// gathering is who has joined a group that a member waits in.
+type gathering struct {
+	self      sdk.Member
+	joined    bool // that is joined still
+	receivers map[string]bool
+}
+
+func (g *gathering) note(event sdk.MemberEvent) {
+	if event.Change != "" {
+		g.noteOne(event.Member, event.Change != sdk.Removed)
+		return
+	}
+	g.joined = false
+	clear(g.receivers)
+	for _, m := range event.Snapshot {
+		g.noteOne(m, true)
+	}
+}
+
+func (g *gathering) noteOne(m sdk.Member, there bool) {
+	switch {
+	case m.Name == g.self.Name:
+		g.joined = there && m.Incarnation == g.self.Incarnation
+	case there && slices.Contains(m.Roles, sdk.Receive):
+		g.receivers[m.Name] = true
+	default:
+		delete(g.receivers, m.Name)
+	}
 }

@@ -52,7 +52,7 @@ func (r *relay) check(flags *pflag.FlagSet) error {
 // relayDir is where a relay caches below the directory that objects appear in.
 const relayDir = ".groupcast-relay"
 
-// start has the member relay until stop is called. A relay that fails ends nothing: the member still receives.
+// start has the member relay until stop is called. A relay that has begun and fails ends nothing: the member still receives.
 func (r *relay) start(ctx context.Context, a *app, session *sdk.Session, p *pull) (stop func(), err error) {
 	if !r.on {
 		return func() {}, nil

@@ -90,8 +90,8 @@ func (r *replicate) parse(source string) error {
 
 func (a *app) replicate(ctx context.Context, client *sdk.Client, r *replicate) error {
 	beginning, cancel := a.within(ctx, client)
-	defer cancel()
 	begun, err := client.Replicate(beginning, r.spec)
+	cancel()
 	if err != nil {
 		return err
 	}
@@ -132,10 +132,18 @@ func (a *app) cancelReplication(ctx context.Context, client *sdk.Client, begun s
 	if err != nil {
 		return fmt.Errorf("cancel replication %s, which goes on (try 'groupcast replication cancel %[1]s'): %w", shortReplicationID(begun), err)
 	}
-	if err := a.printReplication(shown.seenReplication(ended)); err != nil {
+	return a.canceledReplication(ended, shown)
+}
+
+// canceledReplication shows how a replication ended that was canceled. It may have been complete in that moment: then nothing was.
+func (a *app) canceledReplication(r sdk.Replication, shown *progress) error {
+	if r.State == sdk.ReplicationComplete {
+		return a.concludeReplication(r, shown)
+	}
+	if err := a.printReplication(shown.seenReplication(r)); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stderr, "replication %s canceled\n", shortReplicationID(begun))
+	fmt.Fprintf(a.stderr, "replication %s canceled\n", shortReplicationID(r))
 	return errInterrupted
 }
 

@@ -254,14 +254,11 @@ func namedReplication(ctx context.Context, client *sdk.Client, args []string) (s
 	if len(args) > 0 {
 		return client.Replication(ctx, args[0])
 	}
-	all, err := client.Replications(ctx)
-	switch {
-	case err != nil:
-		return sdk.Replication{}, err
-	case len(all) == 0:
-		return sdk.Replication{}, errNoReplication
+	newest, err := client.NewestReplication(ctx)
+	if sdk.CodeOf(err) == sdk.NotFound {
+		err = errNoReplication
 	}
-	return client.Replication(ctx, all[0].ID)
+	return newest, err
 }
 
 func (a *app) replicationGet() *cobra.Command {

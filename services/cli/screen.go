@@ -6,8 +6,10 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"unicode"
 
 	"golang.org/x/term"
+	"golang.org/x/text/width"
 )
 
 // screen is where something is drawn again and again, if it is a terminal.
@@ -41,7 +43,7 @@ func (s *screen) size() (width, height int) {
 
 // drawLines draws over what was drawn before.
 func (s *screen) drawLines(lines []string) {
-	width, _ := s.size()
+	wide, _ := s.size()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var text strings.Builder
@@ -49,7 +51,7 @@ func (s *screen) drawLines(lines []string) {
 		fmt.Fprintf(&text, back, s.drawn)
 	}
 	for _, line := range lines {
-		fmt.Fprintf(&text, "%s\x1b[K\n", cutRunes(line, width-1))
+		fmt.Fprintf(&text, "%s\x1b[K\n", cutColumns(line, wide-1))
 	}
 	text.WriteString("\x1b[J")
 	s.drawn = len(lines)
@@ -87,8 +89,25 @@ func within(lines []string, fit int, more func(left int) string) []string {
 	return append(lines[:shown:shown], fmt.Sprintf("and %d more: %s", len(lines)-shown, more(len(lines)-shown)))
 }
 
-// cutRunes shortens a line, so that it stays one.
-func cutRunes(text string, width int) string {
-	runes := []rune(text)
-	return string(runes[:min(len(runes), max(width, 1))])
+// cutColumns shortens a line, so that it stays one.
+func cutColumns(text string, most int) string {
+	taken := 0
+	for i, r := range text {
+		if taken += columns(r); taken > max(most, 1) {
+			return text[:i]
+		}
+	}
+	return text
+}
+
+// columns is how many of a terminal's a character takes: those of East Asia and emojis two, and what goes with the one before none.
+func columns(r rune) int {
+	kind := width.LookupRune(r).Kind()
+	switch {
+	case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf):
+		return 0
+	case kind == width.EastAsianWide || kind == width.EastAsianFullwidth:
+		return 2
+	}
+	return 1
 }

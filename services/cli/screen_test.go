@@ -14,3 +14,19 @@ func TestScreenEndsAtItsBeginning(t *testing.T) {
 		t.Errorf("a screen of three lines ends with %q, want %q", &to, want)
 	}
 }
+
+// A line that is drawn again stays one, also where its characters take more columns than one, or none.
+func TestLinesAreCutByColumns(t *testing.T) {
+	for _, tt := range []struct {
+		text  string
+		width int
+		want  string
+	}{
+		{"größe.bin", 9, "größe.bin"}, {"größe.bin", 4, "größ"}, {"日本語.bin", 5, "日本"}, {"日本語.bin", 6, "日本語"},
+		{"e\u0301te\u0301", 2, "e\u0301t"}, {"🙂🙂", 3, "🙂"}, {"", 3, ""}, {"ab", 0, "a"},
+	} {
+		if got := cutColumns(tt.text, tt.width); got != tt.want {
+			t.Errorf("%q in %d columns is %q, want %q", tt.text, tt.width, got, tt.want)
+		}
+	}
+}

@@ -33,6 +33,7 @@ type traffic struct {
 	servers map[netip.AddrPort]bool // that have another port
 	stderr  io.Writer
 	told    bool // that there are more
+	isFile  bool // which ends by itself
 }
 
 func (t *traffic) flags(command *cobra.Command) {
@@ -65,6 +66,7 @@ func (t *traffic) open(ctx context.Context, args []string) (from packets, closed
 		if file, err = os.Open(args[0]); err != nil {
 			return nil, nil, err
 		}
+		t.isFile = true
 	}
 	reader, err := capture.NewReader(&until{ctx, file})
 	if ctx.Err() != nil {
@@ -77,16 +79,25 @@ func (t *traffic) open(ctx context.Context, args []string) (from packets, closed
 }
 
 // each calls take with every datagram of SOMA's, until there are no more, or as many as were
-// asked for. An interface ends when the user interrupts it, which is no failure.
+// asked for.
 func (t *traffic) each(ctx context.Context, args []string, take func(capture.Packet, capture.Datagram) error) error {
 	from, closed, err := t.open(ctx, args)
 	if err != nil {
 		return err
 	}
 	defer closed()
+	return t.read(ctx, from, take)
+}
+
+// read is each of what is open. An interface, or standard input, ends when the user interrupts it, which is no failure; of a file
+// there is more.
+func (t *traffic) read(ctx context.Context, from packets, take func(capture.Packet, capture.Datagram) error) error {
 	for seen := 0; t.count == 0 || seen < t.count; {
 		packet, err := from.Next()
-		if errors.Is(err, io.EOF) || ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil && t.isFile:
+			return errInterrupted
+		case errors.Is(err, io.EOF) || ctx.Err() != nil:
 			return nil
 		}
 		if err != nil {
@@ -171,20 +182,25 @@ func (a *app) somaDecode() *cobra.Command {
 		if from.device == "" {
 			return usageError{errors.New("--write needs an interface")}
 		}
-		return a.keepPackets(command.Context(), &from, keep)
+		return a.keepPackets(command.Context(), &from, args, keep)
 	}
 	return command
 }
 
-// keepPackets prints what passes an interface, and writes it to a file.
-func (a *app) keepPackets(ctx context.Context, from *traffic, name string) error {
+// keepPackets prints what passes an interface, and writes it to a file, which is touched once there is an interface.
+func (a *app) keepPackets(ctx context.Context, from *traffic, args []string, name string) error {
+	passing, closed, err := from.open(ctx, args)
+	if err != nil {
+		return err
+	}
+	defer closed()
 	file, err := os.Create(name)
 	if err != nil {
 		return err
 	}
 	writer, err := capture.NewWriter(file, capture.Raw)
 	if err == nil {
-		err = from.each(ctx, nil, func(p capture.Packet, d capture.Datagram) error {
+		err = from.read(ctx, passing, func(p capture.Packet, d capture.Datagram) error {
 			return errors.Join(writer.Write(p), a.printPacket(d))
 		})
 	}

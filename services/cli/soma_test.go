@@ -1,6 +1,9 @@
 package cli
 
 import (
+	"context"
+	"errors"
+	"io"
 	"net/netip"
 	"strings"
 	"testing"
@@ -39,5 +42,24 @@ func TestServersWithOtherPortsAreKnown(t *testing.T) {
 	}
 	if strings.Count(said.String(), "more than 63 servers") != 1 {
 		t.Errorf("it said %q", said.String())
+	}
+}
+
+// endless are packets of which there are always more.
+type endless struct{ interrupt func() }
+
+func (e endless) Next() (capture.Packet, error) {
+	e.interrupt()
+	return capture.Packet{}, nil
+}
+
+// A capture that is interrupted was not read to its end; an interface has none.
+func TestInterruptedCaptures(t *testing.T) {
+	for isFile, want := range map[bool]error{true: errInterrupted, false: nil} {
+		ctx, interrupt := context.WithCancel(t.Context())
+		from := traffic{port: 7431, stderr: io.Discard, isFile: isFile}
+		if err := from.read(ctx, endless{interrupt}, nil); !errors.Is(err, want) {
+			t.Errorf("of a file %v: %v, want %v", isFile, err, want)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -34,7 +35,7 @@ func (a *app) somaModel() *cobra.Command {
 	flags.IntVar(&n.n2, "n2", 1, "slow LANs on the longest way")
 	flags.IntVar(&n.payload, "payload", 512, "bytes of the file in each packet")
 	flags.IntVar(&n.headers, "headers", 0, "bytes of the headers below SOMA's 11: 28 counts UDP and IP, 42 Ethernet, too")
-	flags.IntVar(&n.clients, "clients", 4, "clients in each LAN")
+	flags.IntVar(&n.clients, "clients", 4, "clients in each LAN; of more than 40 equation (8) cannot be computed, and is left out")
 	flags.IntVar(&n.window, "window", 100, "the maximum window, in packets")
 	flags.DurationVar(&n.artpMax, "artp-max", 600*time.Microsecond, "the longest random time before an ACK")
 	flags.DurationVar(&n.timeout, "dflt-timeout", 100*time.Millisecond, "the least timeout, dflt_Tout")
@@ -54,19 +55,32 @@ func (a *app) somaModel() *cobra.Command {
 
 func (n network) check() error {
 	var wrong []error
-	for name, value := range map[string]int{"n1": n.n1, "n2": n.n2, "payload": n.payload, "clients": n.clients, "window": n.window} {
-		if value < 1 {
-			wrong = append(wrong, fmt.Errorf("--%s %d: it has to be 1 at least", name, value))
+	for _, flag := range []struct {
+		name  string
+		value int
+	}{{"n1", n.n1}, {"n2", n.n2}, {"payload", n.payload}, {"clients", n.clients}, {"window", n.window}} {
+		if flag.value < 1 {
+			wrong = append(wrong, fmt.Errorf("--%s %d: it has to be 1 at least", flag.name, flag.value))
 		}
 	}
-	if n.c1 <= 0 || n.c2 <= 0 || n.headers < 0 || n.artpMax < 0 || n.timeout <= 0 {
+	if !isCapacity(n.c1) || !isCapacity(n.c2) || n.headers < 0 || n.artpMax < 0 || n.timeout <= 0 {
 		wrong = append(wrong, errors.New("capacities and times have to be positive"))
 	}
-	if artp := (model.Feedback{Clients: n.clients, Max: n.artpMax}).Mean(); n.timeout <= artp {
-		wrong = append(wrong, fmt.Errorf("--dflt-timeout %v is not greater than the mean ARTP, %v: no window would be confirmed", n.timeout, artp))
+	if len(wrong) > 0 { // nothing can be computed
+		return errors.Join(wrong...)
 	}
-	return errors.Join(wrong...)
+	artp := model.Feedback{Clients: n.clients, Max: n.artpMax}.Mean()
+	switch {
+	case n.timeout <= artp:
+		return fmt.Errorf("--dflt-timeout %v is not greater than the mean ARTP, %v: no window would be confirmed", n.timeout, artp)
+	case n.path().SteadyWindow(n.timeout, artp) < 0:
+		return fmt.Errorf("--dflt-timeout %v is over before a packet has passed so many slow LANs (--n2 %d): no window would be confirmed", n.timeout, n.n2)
+	}
+	return nil
 }
+
+// isCapacity reports whether a capacity is more than nothing, and a number.
+func isCapacity(c float64) bool { return c > 0 && !math.IsInf(c, 0) }
 
 // result is what one equation says.
 type result struct {
@@ -90,8 +104,11 @@ func (n network) results() []result {
 	say := func(equation string, value any, what string, values ...any) result {
 		return result{equation, fmt.Sprintf(what, values...), fmt.Sprint(value)}
 	}
-	return []result{
-		say("(8)", f.MeanSum(), "mean ARTP of %d clients, as a sum", n.clients),
+	var all []result
+	if n.clients <= model.MostSummed {
+		all = append(all, say("(8)", f.MeanSum(), "mean ARTP of %d clients, as a sum", n.clients))
+	}
+	return append(all,
 		say("(9)", artp, "mean ARTP of %d clients", n.clients),
 		say("(10)", p.TransferTime(file, p.C1, n.window, artp), "time for %v in one fast LAN with a window of %d", n.file, n.window),
 		say("(11)", p.Reduction(file, p.C1, 1, n.window, artp), "what a window of %d saves of that over one of 1", n.window),
@@ -102,5 +119,5 @@ func (n network) results() []result {
 		say("(16)", steady, "window in the steady state, W_T, with %d slow LANs", n.n2),
 		say("(17)", p.MaximumThroughput(n.window, p.C1, artp), "greatest throughput without congestion, window %d", n.window),
 		say("(18)", p.CongestedThroughput(steady, p.C1, n.timeout), "greatest throughput with congestion, window %d", steady+1),
-	}
+	)
 }

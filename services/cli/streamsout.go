@@ -16,21 +16,30 @@ type streamsOut struct {
 	to     io.Writer
 	unread atomic.Bool // nobody reads it any more
 
-	mu      sync.Mutex
-	written map[string]uint64 // how much of each delivery that has not ended
+	mu  sync.Mutex
+	all map[string]*written // of each delivery that has not ended
+}
+
+// written is how much of a delivery is on standard output.
+type written struct {
+	mu    sync.Mutex // held while more of it is written: what an earlier session has left may be, until somebody reads on
+	bytes uint64
 }
 
 func (o *streamsOut) open(in sdk.Incoming) (sdk.StreamWriter, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return &streamOut{streamsOut: o, delivery: in.ID, there: o.written[in.ID]}, nil
+	if o.all[in.ID] == nil {
+		o.all[in.ID] = new(written)
+	}
+	return &streamOut{streamsOut: o, written: o.all[in.ID]}, nil
 }
 
 // forget is called when a delivery has ended.
 func (o *streamsOut) forget(delivery string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	delete(o.written, delivery)
+	delete(o.all, delivery)
 }
 
 func (o *streamsOut) write(p []byte) (int, error) {
@@ -41,20 +50,20 @@ func (o *streamsOut) write(p []byte) (int, error) {
 	return n, err
 }
 
-// streamOut is one stream on its way there.
+// streamOut is one stream on its way there, in one session.
 type streamOut struct {
 	*streamsOut
-	delivery string
-	there    uint64 // bytes of what comes that were written in an earlier session
+	written *written
+	came    uint64 // of the stream in this session, which is never more than was written
 }
 
 func (s *streamOut) Write(p []byte) (int, error) {
-	skipped := int(min(s.there, uint64(len(p))))
-	s.there -= uint64(skipped)
+	s.written.mu.Lock()
+	defer s.written.mu.Unlock()
+	skipped := int(min(s.written.bytes-s.came, uint64(len(p))))
 	n, err := s.write(p[skipped:])
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.written[s.delivery] += uint64(n)
+	s.written.bytes += uint64(n)
+	s.came += uint64(skipped + n)
 	return skipped + n, err
 }
 

@@ -2,7 +2,9 @@ package cli
 
 import (
 	"bytes"
+	"io"
 	"testing"
+	"testing/synctest"
 
 	"github.com/groupcast/groupcast/sdk"
 )
@@ -10,7 +12,7 @@ import (
 // What a member had written before its session expired is not written again; another stream is.
 func TestStreamGoesOnOnStandardOutput(t *testing.T) {
 	var to bytes.Buffer
-	out := &streamsOut{to: &to, written: make(map[string]uint64)}
+	out := &streamsOut{to: &to, all: make(map[string]*written)}
 	receive := func(delivery string, parts ...string) {
 		stream, err := out.open(sdk.Incoming{ID: delivery})
 		if err != nil {
@@ -34,4 +36,32 @@ func TestStreamGoesOnOnStandardOutput(t *testing.T) {
 	if want := "abc..de.xy.again."; to.String() != want {
 		t.Errorf("wrote %q, want %q", &to, want)
 	}
+}
+
+// What an earlier session was writing when it expired, to a pipe that nobody read just then, is there once.
+func TestPieceThatWasBeingWrittenIsThereOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		from, to := io.Pipe()
+		out := &streamsOut{to: to, all: make(map[string]*written)}
+		write := func(parts ...string) {
+			stream, err := out.open(sdk.Incoming{ID: "one"})
+			for _, part := range parts {
+				if err == nil {
+					_, err = stream.Write([]byte(part))
+				}
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		go write("ab")
+		synctest.Wait() // nobody reads: the session is left there
+		go func() {
+			write("a", "bc", "d")
+			_ = to.Close()
+		}()
+		if got, err := io.ReadAll(from); string(got) != "abcd" || err != nil {
+			t.Errorf("standard output has %q: %v", got, err)
+		}
+	})
 }

@@ -116,14 +116,11 @@ func named(ctx context.Context, client *sdk.Client, args []string) (sdk.Delivery
 	if len(args) > 0 {
 		return client.Delivery(ctx, args[0])
 	}
-	all, err := client.Deliveries(ctx, "")
-	switch {
-	case err != nil:
-		return sdk.Delivery{}, err
-	case len(all) == 0:
-		return sdk.Delivery{}, errNoDelivery
+	newest, err := client.NewestDelivery(ctx, "")
+	if sdk.CodeOf(err) == sdk.NotFound {
+		err = errNoDelivery
 	}
-	return client.Delivery(ctx, all[0].ID)
+	return newest, err
 }
 
 // printTree shows a delivery's tree, and how it came to be.

@@ -25,7 +25,7 @@ type Config struct {
 // Settings say what a replicator does, whoever runs it: those of one in a standalone server are the same.
 type Settings struct {
 	Node    string        `json:"node" usage:"name of the machine; empty is its host name"`
-	LANs    []string      `json:"lans" usage:"LANs that this machine is on, each as NAME=INTERFACE, as rack1=eth0, or NAME=NETWORK for the interface with an address of that, as rack1=10.1.0.0/16; without NAME= it is the LAN named lan; the first leads to LANs that it is not on"`
+	LANs    []string      `json:"lans" usage:"LANs that this machine is on, each as NAME=INTERFACE, as rack1=eth0, or NAME=NETWORK for the interface with an address of that, as rack1=10.1.0.0/16, which a machine without one leaves out; without NAME= it is the LAN named lan; the first leads to LANs that it is not on"`
 	Labels  []string      `json:"labels" usage:"what replications can select this machine by, each as KEY=VALUE"`
 	Sources []string      `json:"sources" usage:"directories below which everything may be replicated from here, and block devices that may be"`
 	Targets []string      `json:"targets" usage:"directories below which replicas may be written"`

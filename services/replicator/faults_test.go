@@ -211,7 +211,7 @@ func TestReceiversGoOnAfterTheSender(t *testing.T) {
 	b.file(6_000_000)
 	ctx, kill := context.WithCancel(t.Context())
 	receipts := b.receiveAll(t.Context(), func(c *receive.Config) { c.Patience = 2 * time.Second })
-	source, err := send.OpenObject(b.path)
+	source, err := send.OpenObject(t.Context(), b.path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +260,7 @@ func TestFailedSenderIsHeardOf(t *testing.T) {
 	b := onLAN(t, 2, lanShape)
 	b.file(6_000_000)
 	receipts := b.receiveAll(t.Context(), func(c *receive.Config) { c.Patience = time.Minute })
-	source, err := send.OpenObject(b.path)
+	source, err := send.OpenObject(t.Context(), b.path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -130,7 +130,7 @@ func TestInterfaceThatIsDownForAMoment(t *testing.T) {
 	b := onLAN(t, 2, link.Shape{Rate: 20 * link.Mbit})
 	b.file(6_000_000)
 	receipts := b.receiveAll(t.Context())
-	source, err := send.OpenObject(b.path)
+	source, err := send.OpenObject(t.Context(), b.path)
 	if err != nil {
 		t.Fatal(err)
 	}

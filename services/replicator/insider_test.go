@@ -166,7 +166,7 @@ func TestC45NoNonceTwice(t *testing.T) {
 	b.file(2_000_000)
 	seen := b.sniff(b.sender)
 	ctx, crash := context.WithCancel(t.Context())
-	source, err := send.OpenObject(b.path)
+	source, err := send.OpenObject(t.Context(), b.path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package replicator
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -33,7 +34,11 @@ func (c *Config) device(name string) string {
 	return all[0].device
 }
 
-// here returns the configuration with this machine's name, and its network interfaces for the LANs.
+// errElsewhere says that this machine is not on a network.
+var errElsewhere = errors.New("no network interface has an address of")
+
+// here returns the configuration with this machine's name, and its network interfaces for the LANs. Of those that are named by their
+// networks it leaves out what this machine is not on: machines of several LANs can have one configuration.
 func (c *Config) here() (*Config, error) {
 	found := *c
 	found.LANs = nil
@@ -42,12 +47,20 @@ func (c *Config) here() (*Config, error) {
 	} else if c.Node == "" {
 		found.Node = hostname
 	}
+	var elsewhere []string
 	for _, lan := range c.lans() {
 		device, err := interfaceOf(lan.device)
-		if err != nil {
+		switch {
+		case errors.Is(err, errElsewhere):
+			elsewhere = append(elsewhere, lan.device)
+		case err != nil:
 			return nil, fmt.Errorf("lans: %w", err)
+		default:
+			found.LANs = append(found.LANs, lan.name+"="+device)
 		}
-		found.LANs = append(found.LANs, lan.name+"="+device)
+	}
+	if len(found.LANs) == 0 {
+		return nil, fmt.Errorf("lans: %w %s", errElsewhere, strings.Join(elsewhere, ", "))
 	}
 	return &found, nil
 }
@@ -80,5 +93,5 @@ func interfaceOf(text string) (string, error) {
 			}
 		}
 	}
-	return "", fmt.Errorf("no network interface has an address of %s", network)
+	return "", fmt.Errorf("%w %s", errElsewhere, network)
 }

@@ -75,7 +75,7 @@ func (p *places) source(ctx context.Context, path string, skipUnused bool) (sour
 	case device.IsDevice(real):
 		return device.OpenSource(real)
 	}
-	return send.OpenObject(real)
+	return send.OpenObject(ctx, real)
 }
 
 // landing opens where something lands, if it may there.

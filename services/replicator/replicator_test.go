@@ -119,7 +119,7 @@ func (b *bench) receive(ctx context.Context, i int, change ...func(*receive.Conf
 // send sends the file to all receivers.
 func (b *bench) send(ctx context.Context, change ...func(*send.Config)) (send.Result, error) {
 	b.t.Helper()
-	source, err := send.OpenObject(b.path)
+	source, err := send.OpenObject(ctx, b.path)
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -90,7 +90,7 @@ func TestSenderThatStartsLaterEnds(t *testing.T) {
 				other.path = b.path
 			}
 			ctx, reached := limited(t), make(chan struct{})
-			source, err := send.OpenObject(b.path)
+			source, err := send.OpenObject(t.Context(), b.path)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -186,7 +186,7 @@ func TestMembersGoOverInTheMiddle(t *testing.T) {
 		default:
 		}
 	})
-	source, err := send.OpenObject(b.path)
+	source, err := send.OpenObject(t.Context(), b.path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -121,6 +121,13 @@ capabilities:
 {{ include "groupcast.fullname" . }}-manager.{{ include "groupcast.namespace" . }}.svc
 {{- end -}}
 
+{{/* True where somebody gets in by a token of a ServiceAccount, which the managers have the API server check. */}}
+{{- define "groupcast.reviews" -}}
+{{- if or .Values.agent.enabled .Values.gatherer.enabled .Values.replicator.enabled .Values.manager.memberAccounts -}}
+true
+{{- end -}}
+{{- end -}}
+
 {{/* Whom ServiceAccount tokens are for: the managers of this release, and of no other. */}}
 {{- define "groupcast.audience" -}}
 groupcast/{{ include "groupcast.namespace" . }}/{{ include "groupcast.fullname" . }}
@@ -256,6 +263,44 @@ readinessProbe:
 {{- end }}
 {{- end -}}
 
+{{/*
+What config leaves to a variable that the chart sets: (list .Values.agent.config "data.hosts" …) is true while it has none of the keys. A variable
+wins over the file.
+*/}}
+{{- define "groupcast.leaves" -}}
+{{- $leaves := true -}}
+{{- range $key := rest . -}}
+{{- $at := first $ -}}
+{{- range splitList "." $key -}}
+{{- $at = index ($at | default dict) . -}}
+{{- end -}}
+{{- if not (kindIs "invalid" $at) -}}
+{{- $leaves = false -}}
+{{- end -}}
+{{- end -}}
+{{- if $leaves -}}
+true
+{{- end -}}
+{{- end -}}
+
+{{/* Where others reach the data of such a pod, as a variable: its own address, unless config says where. Call with (list $ .Values.agent). */}}
+{{- define "groupcast.dataHosts" -}}
+{{- if include "groupcast.leaves" (list (index . 1).config "data.hosts" "data.addresses") }}
+- name: GROUPCAST_DATA_HOSTS
+  valueFrom:
+    fieldRef: {fieldPath: {{ (index . 0).Values.dataPlane.hostNetwork | ternary "status.hostIP" "status.podIP" }}}
+{{- end }}
+{{- end -}}
+
+{{/* The name of a pod's node, as a variable. Call with the values of a component. */}}
+{{- define "groupcast.node" -}}
+{{- if include "groupcast.leaves" (list .config "node") }}
+- name: GROUPCAST_NODE
+  valueFrom:
+    fieldRef: {fieldPath: spec.nodeName}
+{{- end }}
+{{- end -}}
+
 {{/* What every pod of the data plane has in its spec: (list $ "agent" .Values.agent). */}}
 {{- define "groupcast.dataPlanePod" -}}
 {{- $root := index . 0 -}}
@@ -266,7 +311,7 @@ hostNetwork: true
 dnsPolicy: ClusterFirstWithHostNet
 {{- end }}
 {{- $config := include (printf "groupcast.%s.config" (index . 1)) $root | fromYaml }}
-terminationGracePeriodSeconds: {{ include "groupcast.seconds" $config.stopWait | int | add 35 }} # what follows the wait takes some, too
+terminationGracePeriodSeconds: {{ include "groupcast.seconds" ($config.stopWait | default "0s") | int | add 35 }} # what follows the wait, if there is one, takes some, too
 {{- include "groupcast.pullSecrets" $root }}
 {{- include "groupcast.scheduling" (index . 2) }}
 securityContext:
@@ -283,7 +328,8 @@ labels:
   {{- . | nindent 2 }}
   {{- end }}
 annotations:
-  checksum/config: {{ include (printf "groupcast.%s.config" (index . 1)) $root | sha256sum }}
+  {{- /* A gatherer reads its first policy when it starts, too. */}}
+  checksum/config: {{ list (include (printf "groupcast.%s.config" (index . 1)) $root) $values.policy | toJson | sha256sum }}
   {{- with include "groupcast.given" $values.podAnnotations }}
   {{- . | nindent 2 }}
   {{- end }}
@@ -347,7 +393,6 @@ data:
   "credentialsDir" "/var/run/groupcast/credentials"
   "serviceAccountTokenFile" "/var/run/groupcast-identity/token"
   "authorityFile" "/var/run/groupcast-identity/ca.crt"
-  "stopWait" $values.stopWait
   "log" (dict "level" (upper $root.Values.log.level) "format" $root.Values.log.format)) -}}
 {{- end -}}
 

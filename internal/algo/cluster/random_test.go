@@ -119,6 +119,28 @@ func TestSitesAreFound(t *testing.T) {
 	}
 }
 
+// Who asks for a longer threshold than others has the sites that are no farther from each other as one, though whom
+// to measure goes by the usual one.
+func TestLongerThreshold(t *testing.T) {
+	const longer = 20 * ms
+	for seed := range uint64(5) {
+		p := newPlane(t, seed, 4, 12)
+		for site := range p.at { // three of them 5 to 8 ms from each other, and one far from these
+			p.at[site] = [2]float64{float64(10*site + site/3*100), 0}
+		}
+		p.find()
+		for range 12 {
+			p.round()
+		}
+		if split, mixed := p.wrong(); split != 0 || mixed > 0 {
+			t.Errorf("seed %d: at the usual one there are %d clusters too many, and %d nodes in one of another site", seed, split, mixed)
+		}
+		if all := cluster.Find(p.nodes, p.times, longer, nil, p.now).All(); len(all) != 2 {
+			t.Errorf("seed %d: at %v there are %d clusters, want 2: %v", seed, longer, len(all), all)
+		}
+	}
+}
+
 // Noise moves nobody either where each knows only some of the others, and those have gone
 // that came first.
 func TestNoiseWhereAPartIsKnown(t *testing.T) {

@@ -96,6 +96,7 @@ type Tuner struct {
 	bounds Bounds
 	choice Choice
 	since  Facts // the beginning of what is measured; zero while it settles
+	looked Facts // the last
 	rtts   time.Duration
 	looks  int       // that rtts is the sum of, since then
 	change time.Time // when the number was last changed; zero before the first facts
@@ -160,6 +161,12 @@ func (t *Tuner) Step(facts Facts) (changed bool) {
 	if t.change.IsZero() {
 		t.change = facts.At
 	}
+	if t.choice.Reason == Begun && facts.LeastRTT > 0 && facts.LeastRTT < shortRTT { // its opening took longer than its path
+		t.choice.Reason, t.choice.now.RTT = Short, facts.LeastRTT
+		t.choice.Piece = t.piece(0)
+		return true
+	}
+	t.enlarge(facts)
 	if suggested := t.bounds.within(t.lossy.suggests); t.lossy.sees(facts) && suggested > t.choice.Stripes {
 		t.lossyPath(suggested, facts)
 		return true
@@ -182,6 +189,16 @@ func (t *Tuner) Step(facts Facts) (changed bool) {
 	}
 	t.begun(facts)
 	return t.judge(now, facts.At)
+}
+
+// enlarge has pieces follow a rate that grows, before anything is judged: a fast link pays for each.
+func (t *Tuner) enlarge(facts Facts) {
+	before := t.looked
+	t.looked = facts
+	if span := facts.At.Sub(before.At).Seconds(); !before.At.IsZero() && span > 0 {
+		share := float64(facts.Delivered-before.Delivered) / span / float64(t.choice.Stripes)
+		t.choice.Piece = max(t.choice.Piece, t.piece(share))
+	}
 }
 
 // lossyPath has the link have as many stripes as the round trip suggests.
@@ -258,6 +275,7 @@ func (t *Tuner) judge(now Measured, at time.Time) (changed bool) {
 	t.lasted++
 	switch {
 	case now.Busy < busyEnough: // whoever feeds this link is slower than it
+		t.resize(now)
 		return t.trial != none && t.conclude(now, at, false, NoGain)
 	case t.trial == up:
 		return t.conclude(now, at, gains(t.choice.was, t.choice.Stripes, t.before, now), Gained)

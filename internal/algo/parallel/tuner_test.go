@@ -210,6 +210,37 @@ func TestShortPathsHaveOneStripe(t *testing.T) {
 	}
 }
 
+// A busy neighbour answers late: that makes no path long.
+func TestPathIsAsShortAsItsLeastRoundTrip(t *testing.T) {
+	r := begin(t, path{rate: 10000 * mbit, rtt: 300 * time.Microsecond}, 0)
+	r.Tuner = parallel.New(40*time.Millisecond, 0, upTo(parallel.Most))
+	if r.on(100 * time.Millisecond); !r.Choice().Alone() || r.Choice().Piece < 1<<20 {
+		t.Errorf("%s; pieces of %d", r.Choice().Explain(), r.Choice().Piece)
+	}
+}
+
+// Pieces are small until something is known, and follow the rate from then on, whether or not there is always something
+// to send.
+func TestPiecesFollowTheRate(t *testing.T) {
+	for _, busy := range []float64{1, 0.3} {
+		r := begin(t, path{rate: 400 * mbit, rtt: 28 * time.Millisecond}, 0)
+		r.busy = busy
+		want := func(what string, least, most uint64) {
+			t.Helper()
+			if got := r.Choice().Piece * uint64(r.Choice().Stripes); got < least || got > most {
+				t.Errorf("busy for %.1f, %s: pieces of %d, want %d to %d", busy, what, got, least, most)
+			}
+		}
+		want("nothing is known", 1, 16<<10)
+		r.on(200 * time.Millisecond)
+		inTime := uint64(busy * 400 * mbit / 50) // of 20 ms
+		want("it has begun", inTime*9/10, inTime*11/10)
+		r.path.rate /= 2
+		r.on(5 * time.Second)
+		want("it became slower", inTime*9/20, inTime*11/20)
+	}
+}
+
 // A link begins with one stripe, or with what an earlier one ended with.
 func TestBeginning(t *testing.T) {
 	for _, rtt := range []time.Duration{time.Millisecond, 28 * time.Millisecond, time.Second} {

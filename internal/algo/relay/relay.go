@@ -60,7 +60,7 @@ type Rules struct {
 	// FloorRate is the rate, in bytes per second, below which Pace gives a child up; 0 is never.
 	FloorRate uint64
 	// LagBytes and LagTime are how far a child may fall behind with Evict; 0 is no limit. What
-	// lay behind when it came does not count, nor the time in which it gains on that.
+	// lay behind when it came, or went on after it had waited, does not count, nor the time in which it gains on that.
 	LagBytes uint64
 	LagTime  time.Duration
 }
@@ -241,6 +241,7 @@ func (a *Account) Restart(from uint64) {
 	a.ended = false
 	for _, c := range a.children {
 		c.parked = c.parked && c.acked < from
+		c.beginAgain()
 	}
 }
 
@@ -323,7 +324,7 @@ func (a *Account) Discard(needed, limit uint64) (upTo uint64) {
 	return a.discarded
 }
 
-// DiscardAll returns up to where the cache should discard when nothing more is awaited: what is left
+// DiscardAll returns up to where the cache should discard when nothing more is under way: what is left
 // need not fill a grain then.
 func (a *Account) DiscardAll(limit uint64) (upTo uint64) {
 	if min(limit, a.floor()) >= a.arrived {
@@ -350,6 +351,10 @@ func (a *Account) ParkSlowest(now time.Time) (parked []string) {
 	// A child is ahead if it lacks less than half of what the slowest lacks. One that is
 	// beyond what has arrived waits for what comes after it, unless it has all.
 	floor := a.floor()
+	if floor >= a.arrived {
+		a.releaseBrakes()
+		return nil
+	}
 	half := floor + (a.arrived-floor)/2
 	var behind []string
 	ahead := false
@@ -382,6 +387,13 @@ func (a *Account) ParkSlowest(now time.Time) (parked []string) {
 	return parked
 }
 
+// releaseBrakes notes that nobody holds up others, for all have all: somebody always is the last to have it.
+func (a *Account) releaseBrakes() {
+	for _, c := range a.children {
+		c.brake = mark{}
+	}
+}
+
 // Unpark has the children that wait go on, once all others have everything. It returns
 // from where the delivery has to begin again for them if the cache no longer holds
 // what they need: the owner then calls Restart.
@@ -399,7 +411,10 @@ func (a *Account) Unpark() (from uint64, needed bool) {
 		return from, needed && a.ended
 	}
 	for _, c := range a.children {
-		c.parked = false
+		if c.parked {
+			c.parked = false
+			c.beginAgain()
+		}
 	}
 	return from, false
 }
@@ -449,8 +464,16 @@ func (a *Account) lag(c *child) uint64 { return a.arrived - min(c.acked, a.arriv
 // paceTime is how long a child must be under the floor rate to be given up.
 const paceTime = 5 * time.Second
 
+// beginAgain forgets how far behind a child was, and since when: it waited, or all comes again. What lies behind when it
+// goes on is as when it came.
+func (c *child) beginAgain() { c.mark, c.abreast, c.leastLag = mark{}, false, math.MaxUint64 }
+
 func (a *Account) tooSlow(c *child, now time.Time) bool {
 	c.leastLag = min(c.leastLag, a.lag(c))
+	if c.mark.at.IsZero() {
+		c.mark = mark{a.arrived, c.acked, now}
+		return false
+	}
 	if c.acked >= c.mark.offset {
 		c.abreast, c.mark = true, mark{a.arrived, c.acked, now}
 		return false
@@ -459,7 +482,7 @@ func (a *Account) tooSlow(c *child, now time.Time) bool {
 	switch a.rules.Slow {
 	case Evict:
 		late := a.rules.LagTime > 0 && behind > a.rules.LagTime
-		if late && !c.abreast && c.acked > c.mark.acked && c.acked-c.mark.acked >= a.arrived-c.mark.offset {
+		if late && !c.abreast && c.acked > c.mark.acked && c.acked-c.mark.acked >= a.arrived-min(c.mark.offset, a.arrived) {
 			c.mark, late = mark{a.arrived, c.acked, now}, false // it came late, and gains
 		}
 		return late || a.rules.LagBytes > 0 && a.lag(c) > c.leastLag+a.rules.LagBytes

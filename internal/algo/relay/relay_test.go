@@ -375,6 +375,26 @@ func TestNobodyIsParkedWhoGetsOn(t *testing.T) {
 	}
 }
 
+// Where the cache has less than is discarded at once, it is full until the last one has all, and that is always somebody.
+func TestNobodyIsParkedForBeingTheLast(t *testing.T) {
+	a := newAgent(t, relay.Rules{Mode: relay.Hop, Slow: relay.Detach, Grain: 8 * block}, 4*block, "first", "last")
+	a.length = 400 * block
+	for i := uint64(4); i <= 40; i += 4 {
+		now := start.Add(time.Duration(i) * 30 * time.Millisecond)
+		a.receive(4)
+		a.ack("first", i)
+		if parked := a.ParkSlowest(now); len(parked) > 0 {
+			t.Fatalf("%v are parked", parked)
+		}
+		a.ack("last", i)
+		if parked := a.ParkSlowest(now); len(parked) > 0 {
+			t.Fatalf("%v are parked, and all have all", parked)
+		}
+		a.DiscardAll(math.MaxUint64)
+		a.settle()
+	}
+}
+
 func TestNobodyIsParkedWhileAllAreSlow(t *testing.T) {
 	a := newAgent(t, relay.Rules{Mode: relay.Hop, Slow: relay.Detach}, 4*block, "Rx1", "Rx2")
 	a.receive(4)
@@ -456,6 +476,48 @@ func TestLatecomerIsNotSlow(t *testing.T) {
 			}
 			if got := len(slow) > 0; got != tt.want {
 				t.Errorf("given up: %t, want %t", got, tt.want)
+			}
+		})
+	}
+}
+
+// The time for which a child waited until the others were done is not its fault, nor is what it lacks then. From there on
+// it is as any other.
+func TestWhoWaitedIsNotSlow(t *testing.T) {
+	for name, rules := range map[string]relay.Rules{
+		"evicted by time":         {Slow: relay.Evict, LagTime: 10 * time.Second},
+		"evicted by bytes":        {Slow: relay.Evict, LagBytes: 5 * block},
+		"paced above a floor":     {Slow: relay.Pace, FloorRate: block / 10},
+		"evicted by time, in all": {Mode: relay.EndToEnd, Window: 100 * block, Slow: relay.Evict, LagTime: 10 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAgent(t, rules, 20*block, "first")
+			a.length = 40 * block
+			a.receive(20)
+			a.ack("first", 20)
+			a.Discard(20*block, math.MaxUint64)
+			a.settle()
+			a.Expect([]string{"first", "late"})
+			if served := a.Attach("late", 0, start); served {
+				t.Fatal("it is served from what was discarded")
+			}
+			a.Park("late")
+			a.receive(20)
+			a.ack("first", 40)
+			a.End()
+			turn := start.Add(time.Minute)
+			a.beginAgain()
+			if slow := a.Slow(turn); len(slow) > 0 {
+				t.Fatalf("%v are given up as their turn comes", slow)
+			}
+			a.ack("late", 2)
+			a.receive(4)
+			if slow := a.Slow(turn.Add(6 * time.Second)); len(slow) > 0 {
+				t.Errorf("%v are given up in time", slow)
+			}
+			a.receive(8)
+			if slow := a.Slow(turn.Add(time.Minute)); !slices.Equal(slow, []string{"late"}) {
+				t.Errorf("%v are given up, want the one that stands still", slow)
 			}
 		})
 	}

@@ -6,7 +6,7 @@
 // place would serve these better, which is so if the agent above it gives another more, or
 // could give more by its uplink. One move tells whether that is so: if the next one gets no
 // more, nor got one more that has moved before, nobody moves below that agent again, whatever
-// its uplink is said to be.
+// its uplink is said to be, unless another there takes much more.
 //
 // Either the agent above gives slowly then, or both take slowly. The next one changes places
 // with it for a while: if it takes more there, the other goes to the bottom, else it goes back.
@@ -37,6 +37,10 @@ const (
 	settle = 4 * time.Second
 	// rest is how long one that moved is.
 	rest = 30 * time.Second
+	// heard is how long a word counts that is repeated every second.
+	heard = 2 * time.Second
+	// memory is for how long it counts what an agent took once.
+	memory = 10 * time.Minute
 	// slower is how much less than another in its place an agent takes that moves.
 	slower = 2
 	// better is how much more the next in its place takes, if the move was right.
@@ -49,6 +53,9 @@ type Flow struct {
 	At    time.Time // when it said so
 	Rate  uint64    // at which it lately got more, per second; 0 if that is not known
 }
+
+// isFresh tells whether that was said just now.
+func (f Flow) isFresh(now time.Time) bool { return now.Sub(f.At) <= heard }
 
 // Flows are those of the agents and members that have told, by their names in the tree.
 type Flows map[string]Flow
@@ -87,23 +94,38 @@ func (m Move) In(t *tree.Tree) (*tree.Tree, error) {
 
 // Watch looks at one delivery.
 type Watch struct {
-	took   map[string]uint64    // the most that agents ever took
+	took   map[string]peak      // the most that agents took lately
 	behind map[string]time.Time // agents that are behind, and since when
 	quiet  map[string]time.Time // those that are left alone, and until when
 	trials map[string]*trial    // moves that are not judged yet, by the agent above
 	limits map[string]uint64    // of agents that are the limit: what they gave to the one below
-	slow   map[string]uint64    // agents that moved rightly: what they took, or gave
+	slow   map[string]*slowness // agents that moved rightly, until that is disproved
+	news   map[string]uint64    // what Slow has not told yet
 	fed    map[string]uint64    // the most that one of those who moved took of the agent above
 
 	swaps    map[string]*swap // agents that have changed places with one that they fed, until that is judged
 	innocent map[string]bool  // agents of which that showed that they do not give slowly
 }
 
+// peak is the most that an agent took, and when.
+type peak struct {
+	rate uint64
+	at   time.Time
+}
+
+// after returns the peak that is one after a rate.
+func (p peak) after(rate uint64, now time.Time) peak {
+	if rate >= p.rate || rate > 0 && now.Sub(p.at) >= memory {
+		return peak{rate, now}
+	}
+	return p
+}
+
 // NewWatch returns one that has seen nothing.
 func NewWatch() *Watch {
 	return &Watch{
-		took: map[string]uint64{}, behind: map[string]time.Time{}, quiet: map[string]time.Time{},
-		trials: map[string]*trial{}, limits: map[string]uint64{}, slow: map[string]uint64{}, fed: map[string]uint64{},
+		took: map[string]peak{}, behind: map[string]time.Time{}, quiet: map[string]time.Time{},
+		trials: map[string]*trial{}, limits: map[string]uint64{}, slow: map[string]*slowness{}, news: map[string]uint64{}, fed: map[string]uint64{},
 		swaps: map[string]*swap{}, innocent: map[string]bool{},
 	}
 }
@@ -112,11 +134,13 @@ func NewWatch() *Watch {
 // nobody feeds another that feeds others. A length of 0 is unknown.
 func (w *Watch) Next(t *tree.Tree, flows Flows, length uint64, now time.Time) (move Move, found bool, due time.Time) {
 	w.judge(t, flows, now)
+	w.disprove(t, flows, now)
 	if move, found = w.judgeSwaps(t, flows, now); found {
 		return move, true, now.Add(look)
 	}
+	w.forget(flows, now)
 	for name, flow := range flows {
-		w.took[name] = max(w.took[name], flow.Rate)
+		w.took[name] = w.took[name].after(flow.Rate, now)
 	}
 	if len(w.swaps) > 0 {
 		due = now.Add(look)
@@ -127,7 +151,7 @@ func (w *Watch) Next(t *tree.Tree, flows Flows, length uint64, now time.Time) (m
 			continue
 		}
 		due = now.Add(look)
-		if !l.isKnown() || !w.holdsUp(l, length, now) {
+		if !l.isKnown(now) || !w.holdsUp(l, length, now) {
 			continue
 		}
 		if relief, is := w.relief(l); is && (!found || relief.Rate < move.Rate) {
@@ -137,10 +161,17 @@ func (w *Watch) Next(t *tree.Tree, flows Flows, length uint64, now time.Time) (m
 	return move, found, due
 }
 
+// forget forgets who has gone, and who was left alone.
+func (w *Watch) forget(flows Flows, now time.Time) {
+	maps.DeleteFunc(w.took, func(name string, _ peak) bool { return flows[name].At.IsZero() })
+	maps.DeleteFunc(w.behind, func(name string, _ time.Time) bool { return flows[name].At.IsZero() })
+	maps.DeleteFunc(w.quiet, func(_ string, until time.Time) bool { return !now.Before(until) })
+}
+
 // holdsUp tells whether an agent holds up those that it feeds, and did before. One that takes what the one above
 // took at its best does not, though much may wait for it since something else held it up.
 func (w *Watch) holdsUp(l *link, length uint64, now time.Time) bool {
-	took := w.took[l.parent]
+	took := w.took[l.parent].rate
 	if !l.isBehind(length) || took > 0 && !isBetter(took, l.to.Rate) {
 		delete(w.behind, l.child)
 		return false
@@ -203,10 +234,6 @@ func (w *Watch) leave(name string, until time.Time) {
 	}
 	delete(w.behind, name)
 }
-
-// Slow returns the agents that took less than the next in their place, or gave less than another
-// did, with the rate at which they did.
-func (w *Watch) Slow() map[string]uint64 { return maps.Clone(w.slow) }
 
 // isBetter tells whether a rate is clearly more than another.
 func isBetter(rate, than uint64) bool { return float64(rate) >= better*float64(than) }

@@ -1,6 +1,7 @@
 package reshape
 
 import (
+	"maps"
 	"time"
 
 	"github.com/groupcast/groupcast/internal/algo/tree"
@@ -46,6 +47,7 @@ func (s *Seek) Next(t *tree.Tree, nodes []tree.Node, now time.Time) (*tree.Tree,
 	if now.Before(s.calm) {
 		return t, nil
 	}
+	maps.DeleteFunc(s.rests, func(_ string, of rests) bool { return now.Sub(of.until) >= mostRest }) // it is as if there was none
 	var gains []tree.Gain
 	seen := make(map[string]time.Time, len(s.since))
 	for _, node := range nodes {
@@ -75,6 +77,9 @@ func (s *Seek) Next(t *tree.Tree, nodes []tree.Node, now time.Time) (*tree.Tree,
 
 // Stay notes that a node moved for another reason: it stays for a while, too.
 func (s *Seek) Stay(name string, now time.Time) { s.rest(name, now) }
+
+// Keep notes that a node moved away from a better parent, which served it badly: it stays for as long as any does.
+func (s *Seek) Keep(name string, now time.Time) { s.rests[name] = rests{now.Add(mostRest), mostRest} }
 
 // rest has a node that moved stay for a while.
 func (s *Seek) rest(name string, now time.Time) {

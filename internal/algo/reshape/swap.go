@@ -31,7 +31,8 @@ func (w *Watch) judgeSwaps(t *tree.Tree, flows Flows, now time.Time) (move Move,
 		}
 		move = Move{Why: TakesSlowly, Node: name, Parent: swap.with, Rate: swap.rate, Showed: swap.best}
 		if isBetter(move.Showed, swap.rate) {
-			move.Why, w.slow[name] = GivesSlowly, swap.rate
+			move.Why = GivesSlowly
+			w.noteSlow(name, slowness{rate: swap.rate})
 		} else {
 			w.innocent[name] = true
 		}

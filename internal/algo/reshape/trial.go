@@ -57,7 +57,7 @@ func (w *Watch) conclude(parent string, t *trial, children []string, flows Flows
 	}
 	switch {
 	case isBetter(best, t.rate) && gives >= t.gave+max((best-t.rate)/2, t.gave/4): // what is measured errs by a fifth
-		w.slow[t.moved] = t.rate
+		w.noteSlow(t.moved, slowness{rate: t.rate, parent: parent})
 	case isBetter(w.fed[parent], best): // it gave more: the next is slow itself
 	case !isBetter(beside, t.rate):
 		w.limits[parent] = max(best, t.rate)

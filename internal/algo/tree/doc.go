@@ -13,14 +13,16 @@
 //     as nothing else was measured, so that a zone is entered once, too.
 //   - "Hosts having the least capacities are located at the lower levels of the delivery
 //     tree" (002 §2). A gateway is the strongest agent of its cluster, of these the one that is
-//     nearest to the rest of it, and inside a cluster no agent is fed by a weaker one, the
-//     ingress apart.
+//     nearest to the rest of it, and inside a cluster Build has no agent fed by a weaker one, the
+//     ingress apart; who comes later, or moves, goes by what is near.
 //   - Members do not relay. One hangs from the agent beside it, on the same computer, which
 //     takes no link; else from an agent of its cluster; else, where its cluster has none,
 //     from the nearest agent. Clusters that are nearest to no member are entered last.
 //   - The tree stays "within a specified delay constraint" (002 §3): where placing by
 //     strength breaks the bound, Build places by latency, tries another ingress, makes the
-//     tree flatter if the fan-out was left to it, and then names the path that is too long.
+//     tree flatter if the fan-out was left to it, and then names the path that is too long. A
+//     tree that is changed for who comes, goes or gets nothing may break it, and then says so
+//     (CheckLatency, Why); one that is merely to become better does not.
 //   - What goes far goes there once: a gateway is fed by the nearest of those over which its
 //     path is little longer than the shortest.
 //   - No agent feeds more children than the fan-out limit; the tree gets deeper instead.
@@ -58,7 +60,7 @@
 // A tree that keeps the fan-out limit is found whenever there is one, and so are new parents
 // for the children of an agent that died.
 //
-// A tree is a value: With, Without, Lower and Measured return another one. Which of them is in
+// A tree is a value: With, Without, Elsewhere, Lower, Rise, Nearer and Measured return another one. Which of them is in
 // force, and its version, is the caller's business. Trees that come from each other share what
 // is alike: a change copies the pages on which something changes (pages.go), what a path costs
 // is kept from where it enters a cluster on (ways.go), and for a parent in other clusters one

@@ -44,14 +44,25 @@ func (l Latency) String() string {
 }
 
 // CheckLatency returns a *LatencyError if the tree breaks the latency bound it was made
-// for. Build never returns such a tree; With and Without may, for a delivery that goes on
-// late is better than one that ends.
+// for. Build never returns such a tree; With, Without and Elsewhere may, for a delivery that goes on
+// late is better than one that ends, and Measured, by which a path may turn out to be too long.
 func (t *Tree) CheckLatency() error {
+	if t.bound.MaxLatency == 0 {
+		return nil
+	}
 	worst, latency := t.worst()
-	if t.bound.MaxLatency == 0 || latency.Measured <= t.bound.MaxLatency {
+	if latency.Measured <= t.bound.MaxLatency {
 		return nil
 	}
 	return &LatencyError{Path: t.path(worst), Latency: latency, Limit: t.bound.MaxLatency}
+}
+
+// stillKeeps returns an error if the tree breaks a latency bound that an earlier one kept.
+func (t *Tree) stillKeeps(earlier *Tree) error {
+	if err := t.CheckLatency(); err != nil && earlier.CheckLatency() == nil {
+		return err
+	}
+	return nil
 }
 
 // worst returns the member with the longest measured time; of several the first by name.

@@ -12,6 +12,7 @@ func (t *Tree) nearerIngress(sender Node) (*Tree, Gain, bool) {
 	r := t.next().repair()
 	p := r.change(0)
 	p.node, p.label, p.site = sender, r.dist.labels[sender.Cluster], r.siteOf(sender.Cluster)
+	r.ways = r.Tree.ways()
 	r.goBeside(0)
 	old := children[0]
 	before := r.asIngress(old)

@@ -8,8 +8,9 @@ import (
 
 // Lower returns the tree with an agent, and the members beside it, at a lower level: where it
 // belongs with the rate that it was seen to take, in bytes per second. Those that it fed over
-// links get new parents, and none of them, nor another that is not weaker, hangs below it. It
-// fails where nobody of its cluster can take its place, or with a *FanOutError.
+// links get new parents, and none of them, nor another that is not weaker, hangs below it. One that
+// is alone in its cluster goes below agents of others. It fails where nobody can take its place, with
+// a *FanOutError, or with a *LatencyError where a path would become too long, and none was.
 func (t *Tree) Lower(name string, rate uint64) (*Tree, error) {
 	at, known := t.index.find(name)
 	if !known || !t.agent(at) || !t.agent(t.at(at).parent) {
@@ -28,7 +29,10 @@ func (t *Tree) Lower(name string, rate uint64) (*Tree, error) {
 	if len(below) == 0 || r.leaves(orphans, at) {
 		return nil, fmt.Errorf("tree: nobody can take the place of %q", name)
 	}
-	return r.Tree, r.insert(at, below)
+	if err := r.insert(at, below); err != nil {
+		return nil, err
+	}
+	return r.Tree, r.stillKeeps(t)
 }
 
 // below returns the agents that may feed a node that was so deep and takes so much, the

@@ -1,6 +1,9 @@
 package tree
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // Why says in words why a node sits where it does, and by what was known of it; nothing of one
 // that is not in the tree.
@@ -15,10 +18,25 @@ func (t *Tree) Why(name string) string {
 			why += fmt.Sprintf("; at most %v from there and back", rtt) // who asks for a tree may have rounded them up
 		}
 	}
+	if late, limit := t.late(at), t.bound.MaxLatency; late > 0 {
+		why += fmt.Sprintf("; %v from the sender, where the group's bound is %v", late, limit)
+	}
 	if uplink := t.at(at).node.Uplink; uplink > 0 {
 		why += fmt.Sprintf("; it carries %.1f MB/s", float64(uplink)/1e6)
 	}
 	return why
+}
+
+// late returns how far a member is from the sender, if that is more than the bound.
+func (t *Tree) late(at int) time.Duration {
+	if t.bound.MaxLatency == 0 || t.agent(at) {
+		return 0
+	}
+	ways := t.ways()
+	if path, fed := ways.to(at); fed && path.latency.Measured > t.bound.MaxLatency {
+		return path.latency.Measured
+	}
+	return 0
 }
 
 // rule says which rule gave a node its place.
@@ -54,6 +72,10 @@ func (t *Tree) memberRule(at int) string {
 		return "fed by the sender: there is no agent"
 	case t.fedInside(at):
 		return "of the agent's cluster, " + p.node.Cluster
+	case t.beside(at) != none:
+		return "away from the agent beside it: it was moved, or that one has just come"
+	case t.home(at) != none:
+		return fmt.Sprintf("away from the agents of its cluster, %s: it was moved, or these have just come", p.node.Cluster)
 	}
 	return "the nearest agent with room: none is of its cluster"
 }

@@ -69,8 +69,9 @@ type delivery struct {
 	told       bool // the managers know how it stands, if it rests
 
 	// What has ended is kept, and those who come late are fed, unless it isOver. Then it goes, in this order:
-	gone   bool // children are to be told that it is no longer here,
-	closed bool // and when they have been, no link can begin any more
+	gone     bool // children are to be told that it is no longer here,
+	closed   bool // and when they have been, no link can begin any more,
+	released bool // and when all have ended, its entry is closed
 }
 
 func newDelivery(h *Hub, assignment *groupv1.Assignment) (*delivery, error) {
@@ -127,6 +128,7 @@ func (d *delivery) run() {
 	d.work.Wait()
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.released = true
 	d.hub.Metrics.discarded.Add(float64(d.account.Held()))
 	if err := d.entry.Close(); err != nil {
 		d.log.Warn("a cache file could not be closed", "error", err)
@@ -157,7 +159,10 @@ func (d *delivery) watch() {
 			d.restart()
 			continue
 		}
-		var freed <-chan struct{}
+		var pressure, freed <-chan struct{}
+		if d.endedAt().IsZero() { // else the hub has it give way when its turn comes
+			pressure = d.hub.Cache.Pressure()
+		}
 		if d.starved() {
 			freed = d.hub.Cache.Freed()
 		}
@@ -166,7 +171,7 @@ func (d *delivery) watch() {
 			return
 		case <-ticker.C:
 			d.check()
-		case <-d.hub.Cache.Pressure():
+		case <-pressure:
 			d.relieve()
 		case <-freed:
 			d.update(func() {})

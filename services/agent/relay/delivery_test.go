@@ -55,3 +55,36 @@ func TestNoMoreThanWhatIsBeyondTheShareIsGiven(t *testing.T) {
 		fill()
 	}
 }
+
+// Who gives room has a list of all deliveries, of which one may have been dropped meanwhile: that one takes no room any more.
+func TestDroppedDeliveryTakesNoRoom(t *testing.T) {
+	for name, ended := range map[string]bool{"runs": false, "has ended": true} {
+		t.Run(name, func(t *testing.T) {
+			h := newHub(t, nil)
+			d, err := newDelivery(h, &groupv1.Assignment{
+				Delivery: strings.Repeat("0a", 16), Ended: ended, Spec: &groupv1.DeliverySpec{Length: math.MaxInt64},
+				Children: []*groupv1.Neighbour{{Name: "r1"}},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			const half, all = 256 << 10, 512 << 10
+			d.wanted = true
+			d.account.Reserve(d.entry.Room(all), all)
+			d.account.Arrived(all)
+			d.account.Sent("r1", half)
+			if err := d.account.Acked("r1", half); err != nil {
+				t.Fatal(err)
+			}
+			d.stop()
+			d.run()
+			if d.releaseKept() {
+				t.Error("it gives room after it has given back all")
+			}
+			d.update(func() {})
+			if reserved := h.Cache.Reserved(); reserved > 0 {
+				t.Errorf("%d bytes are set aside for it", reserved)
+			}
+		})
+	}
+}

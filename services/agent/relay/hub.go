@@ -92,6 +92,7 @@ func (h *Hub) Run(ctx context.Context, listener net.Listener) error {
 	defer h.Contacts.Close()
 	defer cancel() // the port waits for nothing else
 	h.links.Go(func() { h.spareDisk(ctx) })
+	h.links.Go(func() { h.spareRoom(ctx) })
 	if h.port != nil {
 		h.links.Go(func() { h.port.run(ctx) })
 	}
@@ -376,6 +377,21 @@ func (h *Hub) spareDisk(ctx context.Context) {
 	}
 }
 
+// spareRoom gives back what is kept of a delivery that has ended whenever another lacks room, until ctx is done. Who still
+// lacks some says so again.
+func (h *Hub) spareRoom(ctx context.Context) {
+	pressure := h.Cache.Pressure()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-pressure:
+		}
+		pressure = h.Cache.Pressure() // somebody may lack more while this is given back
+		h.giveUpKept(1)
+	}
+}
+
 // boundKept gives back what is kept of more deliveries than may be.
 func (h *Hub) boundKept() {
 	kept := 0
@@ -392,8 +408,17 @@ func (h *Hub) boundKept() {
 // giveUpKept gives back what is kept of a number of deliveries, those that ended first and have something to
 // give, for others need its room. It returns of how many it did.
 func (h *Hub) giveUpKept(number int) (gave int) {
-	kept := slices.DeleteFunc(h.all(), func(d *delivery) bool { return d.endedAt().IsZero() })
-	slices.SortFunc(kept, func(a, b *delivery) int { return a.endedAt().Compare(b.endedAt()) })
+	type resting struct {
+		*delivery
+		since time.Time
+	}
+	var kept []resting
+	for _, d := range h.all() {
+		if since := d.endedAt(); !since.IsZero() {
+			kept = append(kept, resting{d, since})
+		}
+	}
+	slices.SortFunc(kept, func(a, b resting) int { return a.since.Compare(b.since) })
 	for _, d := range kept {
 		if gave == number {
 			break

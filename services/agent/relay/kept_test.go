@@ -2,6 +2,7 @@ package relay_test
 
 import (
 	"context"
+	"encoding/hex"
 	"fmt"
 	"strings"
 	"sync"
@@ -25,6 +26,47 @@ func TestKeptDeliveryGivesWay(t *testing.T) {
 	entry := w.agents["sa1"].Cache.Create()
 	defer entry.Close()
 	w.await("there is room", func() bool { return entry.Room(4<<20) == 4<<20 })
+}
+
+// Of several that are kept, no more give way than have to, and those that ended first.
+func TestKeptDeliveriesGiveWayOneByOne(t *testing.T) {
+	const kept, size = 3, 256 << 10
+	w := newWorld(t, size, modes()["CONTROL_MODE_HOP-DATA_PLANE_TLS"])
+	a := w.start("sa1", kept*size)
+	a.Kept = kept
+	for range kept {
+		w.id[0]++
+		w.tree("sa1", "sender", "r1")
+		w.deliver("sa1", map[*member]string{newMember("r1"): "sa1"})
+		w.await("the links end", func() bool { return a.Load().Links == 0 })
+		w.assign("sa1", true)
+	}
+	if held := a.Held(); held != kept*size {
+		t.Fatalf("%d bytes are kept, want all", held)
+	}
+	entry := a.Cache.Create()
+	defer entry.Close()
+	for gaveWay := range kept - 1 {
+		freed := a.Cache.Freed()
+		want := uint64(gaveWay*size + 1)
+		if entry.Room(want) == want {
+			t.Fatalf("%d gave way before they had to", gaveWay+1)
+		}
+		<-freed
+		if room := entry.Room(want); room != want {
+			t.Fatalf("room for %d bytes, want %d", room, want)
+		}
+		entry.Room(uint64(gaveWay+1) * size)
+	}
+	reports := a.Reports()
+	for _, report := range reports {
+		if isLast := report.GetDelivery() == hex.EncodeToString(w.id[:]); report.GetHeldBytes() > 0 != isLast {
+			t.Errorf("of %s, the last one: %t, %d bytes are kept", report.GetDelivery(), isLast, report.GetHeldBytes())
+		}
+	}
+	if len(reports) != kept {
+		t.Errorf("%d are reported, want %d", len(reports), kept)
+	}
 }
 
 // Who comes late for what has given way is told so, and nothing is set aside for what nobody sends any more:

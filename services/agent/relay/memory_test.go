@@ -198,7 +198,7 @@ func beChild(ca *identity.CA, name, parent, address string, plaintext bool) erro
 	if err != nil {
 		return err
 	}
-	capability, err := sign(signer, id, identity.Receive, time.Now())
+	capability, err := sign(signer, deliveryID, id, identity.Receive, time.Now())
 	if err != nil {
 		return err
 	}

@@ -15,8 +15,8 @@ const (
 
 // settle has as much room promised to the parent as should be, and begins again for those who waited.
 func (d *delivery) settle() {
-	if !d.wanted || d.begin != nil {
-		return // nobody has asked yet, or all this begins again
+	if d.released || !d.wanted || d.begin != nil {
+		return // its room is given back, nobody has asked yet, or all this begins again
 	}
 	length := d.length()
 	if d.account.Offset() > length { // it began where children of a stream said that they were, before anybody knew how long it is
@@ -40,18 +40,35 @@ func (d *delivery) promise(length uint64) {
 		d.discard(math.MaxUint64)
 	}
 	want := d.want(length)
-	share := max(d.entry.Share(), d.account.Reserved())
-	room := min(d.entry.Room(min(want, share)), want)
+	room := d.room(want)
 	d.account.Reserve(room, length)
-	if low := share / 4; room < want && d.account.Credit()-d.account.Offset() <= low {
-		d.discard(max(low, 1))
-		if len(d.account.ParkSlowest(time.Now())) > 0 {
-			d.discard(max(low, 1))
-		}
+	if low := max(d.share()/4, 1); room < want && d.account.Credit()-d.account.Offset() <= low {
+		d.makeSome(low)
 		want = d.want(length)
-		room = min(d.entry.Room(min(want, share)), want)
-		d.account.Reserve(room, length)
+		d.account.Reserve(d.room(want), length)
 	}
+}
+
+// makeSome makes room for a number of bytes. Where nothing more may come before there is some, a segment that is not full
+// gives way, too: of many deliveries, each has less than a segment.
+func (d *delivery) makeSome(needed uint64) {
+	before := d.account.Discarded()
+	d.discard(needed)
+	if len(d.account.ParkSlowest(time.Now())) > 0 {
+		d.discard(needed)
+	}
+	if d.account.Stalled() && d.account.Discarded() == before {
+		d.discardAll()
+	}
+}
+
+// share is how much room the delivery may have: as much as the others, or what it has already.
+func (d *delivery) share() uint64 { return max(d.entry.Share(), d.account.Reserved()) }
+
+// room returns how much room there is of what the delivery wants, within its share.
+func (d *delivery) room(want uint64) uint64 {
+	most := min(want, d.share())
+	return min(d.entry.Room(most), most)
 }
 
 // want returns how much room the delivery should have: what it holds, and what may come soon. A promise cannot be
@@ -86,9 +103,9 @@ func (d *delivery) discard(needed uint64) {
 	d.discarded(before, d.account.Discard(min(needed, d.account.Held()), d.readFrom()), d.entry.Release)
 }
 
-// discardAll gives back all that nobody needs of a delivery that has ended.
+// discardAll gives back all that nobody needs.
 func (d *delivery) discardAll() {
-	if d.intake != nil {
+	if d.intake != nil && !d.account.Stalled() {
 		d.discard(math.MaxUint64) // what comes may be ahead of what has arrived
 		return
 	}
@@ -97,7 +114,7 @@ func (d *delivery) discardAll() {
 		if d.account.Held() > 0 {
 			return d.entry.Release(upTo)
 		}
-		return d.entry.Reset() // the last segment need not be full
+		return d.entry.Reset() // the last segment need not be full, and may be begun again
 	})
 }
 
@@ -134,12 +151,8 @@ func (d *delivery) isStarved() bool {
 	return d.wanted && d.begin == nil && d.account.Stalled() && d.account.Offset() < d.length()
 }
 
-// relieve gives back what is kept without need while others lack room.
+// relieve gives back what is beyond the share while others lack room.
 func (d *delivery) relieve() {
-	if !d.endedAt().IsZero() {
-		d.hub.giveUpKept(1)
-		return
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if reserved, share := d.account.Reserved(), d.entry.Share(); reserved > share {
@@ -153,6 +166,9 @@ func (d *delivery) relieve() {
 func (d *delivery) releaseKept() (gaveBack bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.released {
+		return false // who asks took it for one that there is a moment ago
+	}
 	before := d.account.Held()
 	if d.discardAll(); d.account.Held() == before {
 		return false

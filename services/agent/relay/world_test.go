@@ -39,6 +39,7 @@ type world struct {
 	*testing.T
 	ca      *identity.CA
 	manager *identity.Credentials
+	id      wire.DeliveryID
 	spec    *groupv1.DeliverySpec
 	version uint64
 	sealed  bool // the managers know how long it is
@@ -62,7 +63,7 @@ func newWorld(t *testing.T, size int, spec *groupv1.DeliverySpec) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{T: t, ca: ca, spec: spec, version: 1, agents: make(map[string]*agent), content: make([]byte, size), dialer: &net.Dialer{}}
+	w := &world{T: t, ca: ca, id: deliveryID, spec: spec, version: 1, agents: make(map[string]*agent), content: make([]byte, size), dialer: &net.Dialer{}}
 	rand.NewChaCha8([32]byte{1}).Read(w.content)
 	w.manager, err = w.identity(identity.ID{Role: identity.Manager, Name: "manager-0"}).Source.Credentials()
 	if err != nil {
@@ -186,16 +187,16 @@ func (w *world) capability(holder identity.ID, duty identity.Duty) []byte {
 // capabilityOf is a capability of some time.
 func (w *world) capabilityOf(holder identity.ID, duty identity.Duty, now time.Time) []byte {
 	w.Helper()
-	token, err := sign(w.manager, holder, duty, now)
+	token, err := sign(w.manager, w.id, holder, duty, now)
 	if err != nil {
 		w.Fatal(err)
 	}
 	return token
 }
 
-func sign(manager *identity.Credentials, holder identity.ID, duty identity.Duty, now time.Time) ([]byte, error) {
+func sign(manager *identity.Credentials, delivery wire.DeliveryID, holder identity.ID, duty identity.Duty, now time.Time) ([]byte, error) {
 	return identity.SignCapability(manager, identity.Capability{
-		Holder: holder, Group: "g", Delivery: hex.EncodeToString(deliveryID[:]), Duty: duty, Issued: now, Expires: now.Add(identity.CapabilityLifetime),
+		Holder: holder, Group: "g", Delivery: hex.EncodeToString(delivery[:]), Duty: duty, Issued: now, Expires: now.Add(identity.CapabilityLifetime),
 	})
 }
 
@@ -225,7 +226,7 @@ func (w *world) assign(name string, ended bool) {
 	a := w.agents[name]
 	w.await("the agent runs", func() bool {
 		a.Assign(&groupv1.Assignments{Current: []*groupv1.Assignment{{
-			Delivery: hex.EncodeToString(deliveryID[:]), Group: "g", Duty: groupv1.Duty_DUTY_RELAY, TreeVersion: w.version,
+			Delivery: hex.EncodeToString(w.id[:]), Group: "g", Duty: groupv1.Duty_DUTY_RELAY, TreeVersion: w.version,
 			Spec: proto.CloneOf(w.spec), Sender: "sender", Parent: a.parent, Children: a.children, Ended: ended,
 			Sealed: w.sealed, Length: uint64(len(w.content)),
 			Capability: w.capability(identity.ID{Role: identity.Agent, Name: name}, identity.Relay),
@@ -284,7 +285,7 @@ func (w *world) sendFrom(ctx context.Context, to string, from link.Supply) {
 
 func (w *world) hello(capability []byte) wire.Hello {
 	return wire.Hello{
-		Stripes: 1, Delivery: deliveryID, TreeVersion: w.version, Capability: capability,
+		Stripes: 1, Delivery: w.id, TreeVersion: w.version, Capability: capability,
 		Plaintext: w.spec.GetDataPlane() == groupv1.DataPlane_DATA_PLANE_PLAINTEXT,
 	}
 }

@@ -26,11 +26,7 @@ func (k *keeper) idleSince(agent identity.ID, others bool) time.Time {
 	wasIdle := k.desk.isIdle(agent.Name, now)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	j := judge{k.progress, k.tree, now, !others || !wasIdle}
-	if since := j.idleSince(agent); !since.IsZero() {
-		return moment.Latest(since, k.treeAt)
-	}
-	return time.Time{}
+	return k.judge(now, !others || !wasIdle).idleSince(agent)
 }
 
 // suspicion is after how long an agent that moves nothing seems idle.
@@ -112,8 +108,13 @@ func (p *progress) doubt(feeder, id identity.ID) { p.doubted[link{feeder, id}] =
 type judge struct {
 	*progress
 	tree   *tree.Tree
+	fedBy  map[identity.ID]feeding
 	now    time.Time
 	doubts bool // who found an agent idle may be to blame itself
+}
+
+func (k *keeper) judge(now time.Time, doubts bool) judge {
+	return judge{k.progress, k.tree, k.fedBy, now, doubts}
 }
 
 // idleSince returns since when an agent is idle; zero if it is not.
@@ -125,9 +126,10 @@ func (j judge) idleSince(agent identity.ID) time.Time {
 }
 
 // givesNothing returns since when nobody got anything whom an agent feeds. Where the only one that lacks
-// something is an agent, it is that one, which takes nothing, that is to blame.
+// something is an agent, it is that one, which takes nothing, that is to blame. Who has just come to it is not waited for.
 func (j judge) givesNothing(agent identity.ID) (since time.Time) {
-	lacking, members := 0, 0
+	var lacking []time.Time // since when
+	var member time.Time    // since when a member does
 	for _, child := range j.children(agent) {
 		if node := j.nodes[child]; node != nil {
 			since = moment.Latest(since, node.bytesAt)
@@ -135,15 +137,19 @@ func (j judge) givesNothing(agent identity.ID) (since time.Time) {
 		if j.extent(child) >= j.extent(agent) || j.holdsUp(child) || !j.isReady(child, agent) {
 			continue
 		}
-		lacking++
+		lacking = append(lacking, j.lacksSince(child))
 		if child.Role == identity.Member {
-			members++
+			member = moment.Soonest(member, j.lacksSince(child))
 		}
 	}
-	if members > 0 || lacking > 1 {
-		return moment.Latest(since, j.begun)
+	to := member
+	if slices.SortFunc(lacking, time.Time.Compare); len(lacking) > 1 {
+		to = moment.Soonest(to, lacking[1])
 	}
-	return time.Time{}
+	if to.IsZero() {
+		return time.Time{}
+	}
+	return moment.Latest(since, to, j.fedBy[agent].since)
 }
 
 // takesNothing returns since when an agent got nothing, though whoever feeds it has more, and gives
@@ -161,7 +167,7 @@ func (j judge) takesNothing(agent identity.ID) time.Time {
 		return time.Time{} // its feeder is to blame
 	}
 	node := j.nodes[agent]
-	return moment.Latest(node.bytesAt, node.lostSince, j.begun)
+	return moment.Latest(node.bytesAt, node.lostSince, j.lacksSince(agent), j.fedBy[feeder].since)
 }
 
 // holdsUp tells whether somebody below a node lacks what the one has that feeds it: the node may wait for that.

@@ -51,14 +51,15 @@ type keeper struct {
 	lag          *reshape.Watch
 	seek         *reshape.Seek
 	sought       time.Time // when it was last looked for better parents
+	forgot       time.Time // when it was last forgotten who has gone
 	settled      bool      // the measurements are written for good
 	failedAt     time.Time // when the delivery could last not be looked after: who stood still before may have waited for that
 	warning      string    // what was last logged of that
 	warnedAt     time.Time
 
 	mu       sync.Mutex
-	tree     *tree.Tree // as of treeRead; nil if nobody can be fed; only the keeper's goroutine changes it
-	treeAt   time.Time  // when this manager first had it
+	tree     *tree.Tree              // as of treeRead; nil if nobody can be fed; only the keeper's goroutine changes it
+	fedBy    map[identity.ID]feeding // by whom its nodes are fed
 	progress *progress
 	told     map[string]uint64 // how many directives the nodes of each cluster were sent
 	changed  chan struct{}     // closed when there is something new to show
@@ -69,7 +70,7 @@ func newKeeper(d *Desk, delivery view.Delivery) *keeper {
 		desk: d, id: delivery.ID(), group: delivery.GetDelivery().GetGroup(), pokes: make(chan struct{}, 1),
 		bannedUntil: make(map[string]time.Time), believedAt: make(map[identity.ID]time.Time),
 		capabilities: make(map[identity.ID]capability), assigned: make(map[identity.ID]*groupv1.Assignment),
-		lag: reshape.NewWatch(), seek: reshape.NewSeek(), sought: time.Now(), settled: !delivery.Running(),
+		lag: reshape.NewWatch(), seek: reshape.NewSeek(), sought: time.Now(), forgot: time.Now(), settled: !delivery.Running(),
 		progress: newProgress(delivery, time.Now()), told: make(map[string]uint64), changed: make(chan struct{}),
 	}
 }
@@ -157,6 +158,7 @@ func (k *keeper) warn(err error, now time.Time) {
 // work decides the outcome, then the tree, then tells who has to do what.
 func (k *keeper) work(ctx context.Context, delivery view.Delivery, now time.Time) (due time.Time, err error) {
 	k.readTree(delivery)
+	k.forgetGone(delivery, now)
 	if delivery.Running() {
 		if delivery, due, err = k.conclude(ctx, delivery, now); err != nil {
 			return due, err
@@ -274,11 +276,11 @@ func (k *keeper) lateMembers(delivery view.Delivery) (names []string) {
 	return names
 }
 
-// setTree changes the tree that is in force.
-func (k *keeper) setTree(t *tree.Tree, read store.Revision) {
+// setTree changes the tree that is in force, of which some nodes are absent.
+func (k *keeper) setTree(t *tree.Tree, absent []string, read store.Revision) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.tree, k.treeRead, k.treeAt = t, read, time.Now()
+	k.tree, k.treeRead, k.fedBy = t, read, feedings(t, absent, k.fedBy, time.Now())
 }
 
 // member collects what is known of the delivery at one member.

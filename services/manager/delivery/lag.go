@@ -19,7 +19,7 @@ import (
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
-// slowMemory is for how long an agent counts as slow that held others up in a delivery.
+// slowMemory is for how long an agent counts as slow that held others up in a delivery, since that was found.
 const slowMemory = 10 * time.Minute
 
 // slowAgent is what an agent was seen to take, in bytes per second.
@@ -28,9 +28,10 @@ type slowAgent struct {
 	until time.Time
 }
 
-// lowerSlow moves an agent lower that holds up those that it feeds, taking slowly or giving slowly.
+// lowerSlow moves an agent lower that holds up those that it feeds, taking slowly or giving slowly. Nobody holds others up in
+// datagrams: what an agent lacks there is lost, or was sent before it came, and does not wait for it.
 func (r *rearrangement) lowerSlow(delivery view.Delivery) {
-	if !r.mayReshape(delivery) {
+	if isDatagrams(delivery) || !r.mayReshape(delivery) {
 		return
 	}
 	flows := r.flows()
@@ -94,14 +95,14 @@ func (k *keeper) flows() reshape.Flows {
 	return flows
 }
 
-// noteSlow remembers agents that turned out to be slow.
+// noteSlow remembers agents that turned out to be slow, and forgets those of which that was wrong.
 func (d *Desk) noteSlow(rates map[string]uint64, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for name, rate := range rates {
 		d.slow[placement.ParseID(name).Name] = slowAgent{rate, now.Add(slowMemory)}
 	}
-	maps.DeleteFunc(d.slow, func(_ string, slow slowAgent) bool { return !now.Before(slow.until) })
+	maps.DeleteFunc(d.slow, func(_ string, slow slowAgent) bool { return slow.rate == 0 || !now.Before(slow.until) })
 }
 
 // agentRecords returns the agents of all groups, and those that members of one are, each with no more uplink than
@@ -114,14 +115,21 @@ func (d *Desk) agentRecords(group string) []*agentv1.Agent {
 	})
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	now := time.Now()
 	for i, agent := range agents {
-		slow, is := d.slow[agent.GetName()]
-		if stated := agent.GetCapacity().GetUplinkBytesPerSecond(); !is || stated > 0 && stated < slow.rate {
+		rate, slow := d.slowness(agent.GetName(), now)
+		if stated := agent.GetCapacity().GetUplinkBytesPerSecond(); !slow || stated > 0 && stated < rate {
 			continue
 		}
 		agents[i] = proto.CloneOf(agent)
 		agents[i].Capacity = cmp.Or(agents[i].Capacity, &agentv1.Capacity{})
-		agents[i].Capacity.UplinkBytesPerSecond = slow.rate
+		agents[i].Capacity.UplinkBytesPerSecond = rate
 	}
 	return agents
+}
+
+// slowness returns the rate of an agent that counts as slow. The desk is locked.
+func (d *Desk) slowness(agent string, now time.Time) (rate uint64, is bool) {
+	slow, known := d.slow[agent]
+	return slow.rate, known && now.Before(slow.until)
 }

@@ -49,6 +49,8 @@ type nodeProgress struct {
 	rate      uint64    // in bytes per second
 	damaged   int       // how often it moved since it got damaged bytes
 
+	lacksSince time.Time // since when it lacks something that the one has which feeds it; zero if it does not
+
 	childrenOf *groupv1.DeliveryReport // the report of which these are
 	children   map[string]*groupv1.ChildReport
 }
@@ -156,6 +158,7 @@ func (p *progress) take(from identity.ID, report *groupv1.DeliveryReport, curren
 	}
 	node.measureRate(report.GetBytes(), now)
 	node.report, node.at = report, now
+	p.noteLacking(from, current, now)
 	if from == p.sender && !known {
 		p.sentBegun = report.GetBytes()
 	}

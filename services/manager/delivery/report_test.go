@@ -38,7 +38,7 @@ func TestLongNamesAreBlamed(t *testing.T) {
 	agent := identity.RelayOf(strings.Repeat("g", 63), strings.Repeat("m", 63))
 	d := newDesk()
 	k := d.keep("d")
-	k.setTree(over(t, agent, "m"), 1)
+	k.setTree(over(t, agent, "m"), nil, 1)
 	d.ReportMember("g", "m", []*groupv1.DeliveryReport{{Delivery: "d", Lost: agent.Name, Damaged: agent.Name}})
 	if since, by := k.blame(agent, sight{heard: time.Now()}); since.IsZero() || by != placement.MemberID("m") {
 		t.Errorf("it is blamed since %v by %q, want by the member that cannot reach it", since, by)
@@ -52,7 +52,7 @@ func TestLongNamesAreBlamed(t *testing.T) {
 func TestWhatIsNoNameIsToldToNobody(t *testing.T) {
 	d := newDesk()
 	k := d.keep("d")
-	k.setTree(over(t, placement.AgentID("a"), "m"), 1)
+	k.setTree(over(t, placement.AgentID("a"), "m"), nil, 1)
 	for lost, want := range map[string]string{
 		"a":                           "nothing came for 1m0s: the sender could not reach agent a at its data port",
 		"x" + strings.Repeat("é", 40): "nothing came for 1m0s: no agent could feed the member",
@@ -78,7 +78,7 @@ func TestReportsAreRememberedInBoundedSize(t *testing.T) {
 	for i := range 64 {
 		members = append(members, fmt.Sprintf("m%d", i))
 	}
-	k.setTree(over(t, agent, members...), 1)
+	k.setTree(over(t, agent, members...), nil, 1)
 	before := heap()
 	d.ReportAgent(agent.Name, &agentv1.Report{Deliveries: []*groupv1.DeliveryReport{wordy(t, members)}})
 	for _, member := range append(members, "s") {

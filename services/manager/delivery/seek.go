@@ -35,7 +35,7 @@ func (r *rearrangement) seekNearer(delivery view.Delivery) {
 	there := r.attached()
 	before := there.Enlarged(r.tree)
 	nodes := slices.DeleteFunc(there.Nodes(before), func(node tree.Node) bool {
-		return r.isNearlyDone(node.Name, delivery.GetDelivery().GetSpec().GetLength())
+		return r.wasHarmed(node.Name) || r.isNearlyDone(node.Name, delivery.GetDelivery().GetSpec().GetLength())
 	})
 	after, gains := r.seek.Next(before, nodes, r.now)
 	if len(gains) == 0 {
@@ -55,6 +55,15 @@ func (r *rearrangement) attached() placement.Network {
 		return !r.desk.seen(agent.GetName()).attached
 	})
 	return there
+}
+
+// wasHarmed tells whether a node was moved since it got damaged bytes: a better parent may be the one that damaged
+// them, and does so again.
+func (k *keeper) wasHarmed(name string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	node := k.progress.nodes[placement.ParseID(name)]
+	return node != nil && node.damaged > 0
 }
 
 // isNearlyDone tells whether a node has all of a length, or nearly; never where that is not known.

@@ -54,7 +54,7 @@ func (r *rearrangement) moveElsewhere(member identity.ID, cause, why string, but
 		return false
 	}
 	r.tree = placement.Reduced(after, r.tree)
-	r.seek.Stay(member.String(), r.now)
+	r.seek.Keep(member.String(), r.now)
 	to, _ := r.tree.Parent(member.String())
 	r.because(cause, fmt.Sprintf("%s is fed by %s now: %s", member, to, why))
 	return true
@@ -73,10 +73,8 @@ func (k *keeper) starves(member identity.ID) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	node, now := k.progress.nodes[member], time.Now()
-	if node == nil || now.Sub(moment.Latest(node.bytesAt, node.lostSince, k.treeAt, k.progress.begun)) < idlePatience {
-		return false
-	}
-	return judge{k.progress, k.tree, now, true}.starves(member)
+	j := k.judge(now, true)
+	return node != nil && now.Sub(moment.Latest(node.bytesAt, node.lostSince, j.lacksSince(member))) >= idlePatience && j.starves(member)
 }
 
 func (j judge) starves(member identity.ID) bool {
@@ -91,7 +89,7 @@ func (j judge) starves(member identity.ID) bool {
 func (k *keeper) feedsOthers(agent, but identity.ID) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.tree != nil && judge{k.progress, k.tree, time.Now(), true}.gaveAnother(agent, but)
+	return k.tree != nil && k.judge(time.Now(), true).gaveAnother(agent, but)
 }
 
 func (j judge) gaveAnother(agent, but identity.ID) bool {

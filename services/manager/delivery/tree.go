@@ -27,7 +27,7 @@ func (k *keeper) readTree(delivery view.Delivery) {
 	if delivery.TreeChanged == k.treeRead {
 		return
 	}
-	k.setTree(nil, delivery.TreeChanged)
+	k.setTree(nil, nil, delivery.TreeChanged)
 	if delivery.Tree == nil {
 		return
 	}
@@ -36,7 +36,7 @@ func (k *keeper) readTree(delivery view.Delivery) {
 		k.desk.log.Error("a stored tree cannot be used; building another", "delivery", k.id, "error", err)
 		return
 	}
-	k.setTree(restored, delivery.TreeChanged)
+	k.setTree(restored, delivery.Tree.GetAbsent(), delivery.TreeChanged)
 }
 
 // network returns what the delivery can be spread over now.
@@ -90,6 +90,7 @@ func (k *keeper) arrange(ctx context.Context, delivery view.Delivery, now time.T
 	if len(r.history) == 0 {
 		return delivery, r.due, nil
 	}
+	r.noteLate()
 	version := delivery.Tree.GetVersion() + 1
 	changes := r.after(delivery.Tree.GetChanges(), version, now)
 	if err := k.desk.writeTree(ctx, delivery, encodeTree(r.tree, version, r.absent, changes)); err != nil {
@@ -103,9 +104,20 @@ func (k *keeper) arrange(ctx context.Context, delivery view.Delivery, now time.T
 	if !found {
 		return delivery, r.due, store.ErrConflict
 	}
-	k.setTree(r.tree, again.TreeChanged)
+	k.setTree(r.tree, r.absent, again.TreeChanged)
 	k.desk.log.Info("a delivery's tree changed", "delivery", k.id, "version", version, "why", r.String())
 	return again, r.due, nil
+}
+
+// noteLate says of a change that it makes paths longer than the group's bound: who joins, or goes on without an agent that is
+// lost, had better be late than not served.
+func (r *rearrangement) noteLate() {
+	late := r.tree.CheckLatency()
+	if late == nil || r.keeper.tree != nil && r.keeper.tree.CheckLatency() != nil {
+		return
+	}
+	r.desk.log.Warn("a delivery's tree is beyond its group's latency bound", "delivery", r.id, "error", late)
+	r.because(r.history[len(r.history)-1].GetCause(), "beyond the latency bound: "+late.Error())
 }
 
 // writeTree writes a tree that follows the delivery's.

@@ -199,17 +199,23 @@ func (c *chosen) take(agent *agentv1.Agent) {
 	c.entered[c.clusterOf(agent)] = true
 }
 
-// takeOccupied takes the agents on the nodes of the sender and the receivers.
+// takeOccupied takes the agents on the nodes of the sender and the receivers; of several on a node the one that feeds those
+// there: through another all would come to the node, and leave it, once more.
 func (c *chosen) takeOccupied() {
 	occupied := map[string]bool{c.Sender.GetNode(): true}
 	for _, receiver := range c.Receivers {
 		occupied[receiver.GetNode()] = true
 	}
 	for _, agent := range c.usable {
-		if agent.GetNode() != "" && occupied[agent.GetNode()] {
+		if agent.GetNode() != "" && occupied[agent.GetNode()] && !c.isSecond(agent) {
 			c.take(agent)
 		}
 	}
+}
+
+// isSecond tells whether another agent on its node is preferred.
+func (c *chosen) isSecond(agent *agentv1.Agent) bool {
+	return agent.GetNode() != "" && c.byNode[agent.GetNode()] != agent
 }
 
 // takeFor takes the agent that a receiver needs.
@@ -264,7 +270,7 @@ func (c *chosen) takeHelpers() {
 func (c *chosen) helpersIn(cluster string) (taken int, rest []*agentv1.Agent) {
 	for _, agent := range c.usable {
 		switch _, is := c.agents[agent.GetName()]; {
-		case c.clusterOf(agent) != cluster:
+		case c.clusterOf(agent) != cluster, c.isSecond(agent):
 		case is:
 			taken++
 		case len(rest) == 0 || c.agent(agent).Capacity() >= c.agent(rest[0]).Capacity()/2:

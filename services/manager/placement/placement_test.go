@@ -292,6 +292,31 @@ func TestAgentOnTheWay(t *testing.T) {
 	wantFedByHub(false) // a detour
 }
 
+// Of several agents on a node, as where a member relays beside a session agent, one is used: the other would take all that comes
+// to the node once more.
+func TestOneAgentOfANode(t *testing.T) {
+	network := placement.Network{
+		Sender: member("s", "n1"), Receivers: []*groupv1.Member{member("r2", "n2"), member("r3", "n3")},
+		Agents: []*agentv1.Agent{
+			agent("a1", "n1", "", 10), agent("a2", "n2", "", 10), agent("a3", "n3", "", 10), agent("r1.g", "n1", "", 10), agent("r2.g", "n2", "", 10), agent("r3.g", "n3", "", 20),
+		},
+		Load: tree.Load{Bytes: 1_000_000_000},
+	}
+	built, err := network.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var used []string
+	for _, name := range built.Names() {
+		if node, _ := built.Node(name); node.Kind == tree.Agent {
+			used = append(used, name)
+		}
+	}
+	if slices.Sort(used); !slices.Equal(used, []string{"agent/a1", "agent/a2", "agent/r3.g"}) {
+		t.Errorf("%v are used:\n%v", used, built)
+	}
+}
+
 func TestNoAgent(t *testing.T) {
 	network := networks["names"]
 	network.Agents = network.Agents[2:]

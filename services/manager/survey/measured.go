@@ -26,19 +26,20 @@ func (s *Survey) Measured(group string, threshold time.Duration) placement.Measu
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	f := s.find(cmp.Or(threshold, cluster.DefaultThreshold), now)
+	in := s.of(group, cmp.Or(threshold, cluster.DefaultThreshold))
+	f := s.find(in, now)
 	known, has := f.told[group]
 	if !has {
-		known = s.measured(f, group, now)
+		known = s.measured(f, in, group, now)
 		f.told[group] = known
 	}
 	return known
 }
 
 // measured puts together what is known of the agents and the members of a group.
-func (s *Survey) measured(f *finding, group string, now time.Time) placement.Measured {
+func (s *Survey) measured(f *finding, in scope, group string, now time.Time) placement.Measured {
 	s.told++
-	agents := s.agents()
+	agents := s.agents(in)
 	m := measured{placement.Measured{
 		Clusters: make(map[string]string),
 		RTT: tree.RTTs{

@@ -94,7 +94,7 @@ func (s *Survey) Ask(node Node) *groupv1.Measuring {
 	if r == nil {
 		return nil // it was forgotten: its stream will break, too
 	}
-	found := s.find(cluster.DefaultThreshold, now).clusters
+	found := s.find(s.around(node), now).clusters
 	if !r.isDue(found.Len(), now) {
 		return nil
 	}

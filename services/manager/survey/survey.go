@@ -24,19 +24,20 @@ const foundFor = time.Second
 
 // Survey is what is known of distances, and who is to measure what.
 type Survey struct {
-	view    *view.View
+	view    Records
 	metrics *Metrics
 
 	mu       sync.Mutex
 	times    *cluster.Times
 	rounds   map[Node]*rounds
-	findings map[time.Duration]*finding // by threshold
-	told     uint64                     // how often it was put together what is measured
+	findings map[scope]*finding
+	told     uint64 // how often it was put together what is measured
 	swept    time.Time
 	changed  <-chan struct{} // closed when there are other agents than those found
+	relaying map[string]bool // the groups that have relays
 }
 
-// finding are the clusters at one threshold.
+// finding are the clusters in a scope.
 type finding struct {
 	clusters *cluster.Clusters
 	at, used time.Time
@@ -44,26 +45,39 @@ type finding struct {
 	told     map[string]placement.Measured // what is measured with these clusters, by group
 }
 
-// Lead returns the survey of a term.
-func Lead(shown *view.View, metrics *Metrics) *Survey {
-	_, changed := shown.Changes("") // of no group
-	return &Survey{
-		view: shown, metrics: metrics, times: cluster.NewTimes(),
-		rounds: make(map[Node]*rounds), findings: make(map[time.Duration]*finding), changed: changed,
-	}
+// Records are who is there; a *view.View.
+type Records interface {
+	Agent(name string) (record view.Agent, found bool)
+	AllAgents() []*agentv1.Agent
+	AllMembers(group string) []*groupv1.Member
+	// Changes returns what is closed when members of a group, or agents, come, go or change.
+	Changes(group string) (members, agents <-chan struct{})
 }
 
-// find returns the clusters at a threshold, as they are or were a moment ago.
-func (s *Survey) find(threshold time.Duration, now time.Time) *finding {
-	f := s.findings[threshold]
+// Lead returns the survey of a term.
+func Lead(shown Records, metrics *Metrics) *Survey {
+	s := &Survey{
+		view: shown, metrics: metrics, times: cluster.NewTimes(),
+		rounds: make(map[Node]*rounds), findings: make(map[scope]*finding),
+	}
+	s.look()
+	return s
+}
+
+// find returns the clusters in a scope, as they are or were a moment ago.
+func (s *Survey) find(in scope, now time.Time) *finding {
+	f := s.findings[in]
 	if f == nil {
 		f = &finding{guests: make(map[Node]string), told: make(map[string]placement.Measured)}
-		s.findings[threshold] = f
+		if others := s.findings[scope{threshold: in.threshold}]; others != nil {
+			f.clusters = others.clusters // a group's first relay gives no cluster another name
+		}
+		s.findings[in] = f
 	}
 	f.used = now
 	s.noteChange()
-	if f.clusters == nil || now.Sub(f.at) >= foundFor {
-		f.clusters, f.at = cluster.Find(s.nodes(), s.times, threshold, f.clusters, now), now
+	if now.Sub(f.at) >= foundFor {
+		f.clusters, f.at = cluster.Find(s.nodes(in), s.times, in.threshold, f.clusters, now), now
 		clear(f.told)
 	}
 	return f
@@ -76,27 +90,21 @@ func (s *Survey) noteChange() {
 	default:
 		return
 	}
-	_, s.changed = s.view.Changes("")
+	s.look()
 	for _, f := range s.findings {
 		f.at = time.Time{}
 	}
 }
 
-// nodes returns the agents that can be measured.
-func (s *Survey) nodes() (nodes []cluster.Node) {
-	for _, agent := range s.agents() {
-		nodes = append(nodes, cluster.Node{Name: agent.GetName(), Label: agent.GetZone()})
-	}
-	return nodes
-}
-
-func (s *Survey) agents() (usable []*agentv1.Agent) {
+// look finds out which groups have relays.
+func (s *Survey) look() {
+	_, s.changed = s.view.Changes("") // before looking, so that none is missed; of no group
+	s.relaying = make(map[string]bool)
 	for _, agent := range s.view.AllAgents() {
-		if placement.Usable(agent) {
-			usable = append(usable, agent)
+		if group := relayOf(agent.GetName()); group != "" {
+			s.relaying[group] = true
 		}
 	}
-	return usable
 }
 
 // sweep forgets what is old.
@@ -111,9 +119,9 @@ func (s *Survey) sweep(now time.Time) {
 			delete(s.rounds, node)
 		}
 	}
-	for threshold, f := range s.findings {
+	for in, f := range s.findings {
 		if now.Sub(f.used) > cluster.MaxAge {
-			delete(s.findings, threshold)
+			delete(s.findings, in)
 			continue
 		}
 		for guest := range f.guests {
@@ -132,8 +140,8 @@ type Count struct{ RoundTrips, Clusters int }
 func (s *Survey) Count() Count {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now()
-	return Count{len(s.between(s.agents(), now)), len(s.find(cluster.DefaultThreshold, now).clusters.All())}
+	now, all := time.Now(), scope{all: true, threshold: cluster.DefaultThreshold}
+	return Count{len(s.between(s.agents(all), now)), len(s.find(all, now).clusters.All())}
 }
 
 // shown is how many round trips of an agent are shown.
@@ -144,7 +152,8 @@ func (s *Survey) Show(agent *agentv1.Agent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	agent.Cluster = s.find(cluster.DefaultThreshold, now).clusters.Of(agent.GetName())
+	in := s.of(relayOf(agent.GetName()), cluster.DefaultThreshold)
+	agent.Cluster = s.find(in, now).clusters.Of(agent.GetName())
 	for to := range s.times.Of(agent.GetName(), now) {
 		if rtt, known := s.times.Between(agent.GetName(), to, now); known {
 			agent.RoundTrips = append(agent.RoundTrips, &groupv1.RoundTrip{Agent: to, Time: durationpb.New(rtt)})

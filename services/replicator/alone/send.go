@@ -85,7 +85,7 @@ func (s *sending) open(ctx context.Context, path string) (source, error) {
 	case device.IsDevice(path):
 		return device.OpenSource(path)
 	}
-	return send.OpenObject(path)
+	return send.OpenObject(ctx, path)
 }
 
 // check checks the flags that are numbers.

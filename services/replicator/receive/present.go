@@ -45,7 +45,7 @@ func Inspect(ctx context.Context, existing Existing, length uint64) Landing {
 
 // InspectObject begins to hash what has the object's name in a directory, if it is like it; nil if not.
 func InspectObject(ctx context.Context, dir string, info object.Info) (Landing, error) {
-	found, err := object.Find(dir, info)
+	found, err := object.Find(ctx, dir, info)
 	if found == nil || err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package send
 
 import (
+	"context"
 	"errors"
 
 	"github.com/groupcast/groupcast/internal/object"
@@ -13,8 +14,8 @@ type Object struct {
 }
 
 // OpenObject opens a file or a directory.
-func OpenObject(path string) (*Object, error) {
-	source, err := object.Open(path)
+func OpenObject(ctx context.Context, path string) (*Object, error) {
+	source, err := object.Open(ctx, path)
 	if err != nil {
 		return nil, err
 	}

@@ -7,5 +7,6 @@
 {{- $_ := set $config "store" (dict "dir" "/var/lib/groupcast/gathered" "reserve" (printf "%sB" .Values.gatherer.storage.reserve)) -}}
 {{- $_ := set $config "policy" (dict "file" "/var/lib/groupcast/policy.yaml" "first" "/etc/groupcast/policy.yaml") -}}
 {{- $_ := set $config "controller" .Values.gatherer.controller -}}
+{{- $_ := set $config "stopWait" .Values.gatherer.stopWait -}}
 {{- toYaml (mergeOverwrite $config (deepCopy .Values.gatherer.config)) -}}
 {{- end -}}

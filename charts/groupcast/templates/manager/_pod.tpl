@@ -34,15 +34,19 @@ spec:
         - name: POD_IP
           valueFrom:
             fieldRef: {fieldPath: status.podIP}
+        {{- if include "groupcast.leaves" (list .Values.manager.config "name") }}
         - name: GROUPCAST_NAME
           value: $(POD_NAME)
+        {{- end }}
+        {{- if include "groupcast.leaves" (list .Values.manager.config "address") }}
         - name: GROUPCAST_ADDRESS
           {{- if $external }}
           value: "[$(POD_IP)]:7400" # in brackets, for it may be of IPv6
           {{- else }}
           value: $(POD_NAME).{{ include "groupcast.fullname" . }}-managers.{{ include "groupcast.namespace" . }}.svc:7400
           {{- end }}
-        {{- if not $external }}
+        {{- end }}
+        {{- if and (not $external) (include "groupcast.leaves" (list .Values.manager.config "store.cluster.self")) }}
         - name: GROUPCAST_STORE_CLUSTER_SELF
           value: $(POD_NAME).{{ include "groupcast.fullname" . }}-managers.{{ include "groupcast.namespace" . }}.svc
         {{- end }}

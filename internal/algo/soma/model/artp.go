@@ -12,8 +12,11 @@ type Feedback struct {
 	Max     time.Duration // ARTP_max, which the equations call k
 }
 
+// MostSummed is for how many clients MeanSum can be computed.
+const MostSummed = 40
+
 // MeanSum is equation (8): the mean of the least of all clients' times, as the sum that it
-// comes from. Its terms alternate and grow so fast that float64 is good for about 40
+// comes from. Its terms alternate and grow so fast that float64 is good for MostSummed
 // clients.
 func (f Feedback) MeanSum() time.Duration {
 	sum := 0.0

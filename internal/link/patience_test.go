@@ -1,0 +1,149 @@
+package link_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/link"
+	"github.com/groupcast/groupcast/internal/simnet"
+	wire "github.com/groupcast/groupcast/internal/wire/relay"
+)
+
+// sluggish is a sink that takes its time.
+type sluggish struct {
+	*sink
+	write, landed time.Duration
+}
+
+func (s *sluggish) Section(offset uint64) (link.Place, int64, error) {
+	return link.Place{To: sluggishWriter{io.NewOffsetWriter(s.to, int64(offset)), s.write}}, 1 << 40, nil
+}
+
+type sluggishWriter struct {
+	io.Writer
+	takes time.Duration
+}
+
+func (w sluggishWriter) Write(p []byte) (int, error) {
+	time.Sleep(w.takes)
+	return w.Writer.Write(p)
+}
+
+func (s *sluggish) Landed(upTo uint64) error {
+	time.Sleep(s.landed)
+	return s.sink.Landed(upTo)
+}
+
+// A neighbour has to make progress in its time. What a disk takes, or what a program does with what has come, is
+// nobody's silence: not the parent's, and not the child's.
+func TestOwnTimeIsNotTheNeighbours(t *testing.T) {
+	const long = 5 * time.Second // longer than anybody may be silent
+	for _, plaintext := range []bool{false, true} {
+		for name, slow := range map[string]sluggish{"write": {write: long}, "landed": {landed: long}} {
+			t.Run(fmt.Sprintf("%s plaintext=%t", name, plaintext), func(t *testing.T) {
+				file, content := randomFile(t, 1<<20)
+				to := emptyFile(t)
+				synctest.Test(t, func(t *testing.T) {
+					parent, child := newSimulated(t).connect(plaintext)
+					slow.sink = newSink(to, 0, 1<<20)
+					fed, taken := transfer(t.Context(), parent, child, 0, &source{file: file, length: uint64(len(content))}, &slow)
+					if fed != nil || taken != nil {
+						t.Errorf("fed: %v; taken: %v", fed, taken)
+					}
+				})
+				(&striped{TB: t}).wantArrived(slow.sink, content)
+			})
+		}
+	}
+}
+
+// Who only drips is given up, however slow this side is.
+func TestDrippingIsSilence(t *testing.T) {
+	to := emptyFile(t)
+	synctest.Test(t, func(t *testing.T) {
+		parent, child := newSimulated(t).connect(true)
+		var dripping sync.WaitGroup
+		dripping.Go(func() {
+			for sent := (wire.Header{Type: wire.Data, Length: 1 << 20, TreeVersion: 1}).Append(nil); parent.Send(sent) == nil; sent = make([]byte, 1) {
+				time.Sleep(100 * time.Millisecond)
+			}
+		})
+		begun := time.Now()
+		err := link.Take(t.Context(), child, 0, &sluggish{sink: newSink(to, 0, 1<<20), write: 50 * time.Millisecond})
+		if took := time.Since(begun); !errors.Is(err, link.ErrSilent) || took > 10*time.Second {
+			t.Errorf("after %v: %v", took, err)
+		}
+		dripping.Wait()
+		parent.Close()
+	})
+}
+
+// simulated is a network in memory with a parent and a child.
+type simulated struct {
+	*testing.T
+	neighbours
+	net *simnet.Network
+}
+
+func newSimulated(t *testing.T) *simulated {
+	t.Helper()
+	s := &simulated{T: t, net: simnet.New(1)}
+	s.net.ShapeAll(simnet.Shape{Latency: time.Millisecond})
+	ca, err := identity.NewCA(identity.DefaultTrustDomain, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, as := range map[identity.ID]*identity.TLS{parentID: &s.parent, childID: &s.child} {
+		source, err := identity.NewSelfIssued(ca, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		*as = identity.TLS{TrustDomain: identity.DefaultTrustDomain, Source: source, Now: time.Now}
+	}
+	return s
+}
+
+// DialContext implements link.Dialer for the child.
+func (s *simulated) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	return s.net.Host("child").Dial(ctx, network, address)
+}
+
+// connect opens a link, dialled by the child.
+func (s *simulated) connect(plaintext bool) (parent, child *link.Conn) {
+	s.Helper()
+	listener, err := s.net.Host("parent").Listen("parent:1")
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer listener.Close()
+	var welcomed sync.WaitGroup
+	welcomed.Go(func() {
+		raw, err := listener.Accept()
+		if err != nil {
+			s.Error(err)
+			return
+		}
+		asked, err := link.Accept(s.Context(), raw, s.neighbours.parent)
+		if err != nil {
+			s.Error(err)
+			return
+		}
+		if parent, err = asked.Welcome(wire.Welcome{TreeVersion: 1}); err != nil {
+			s.Error(err)
+		}
+	})
+	child, _, err = link.Dial(s.Context(), s, "parent:1", s.neighbours.child, parentID, wire.Hello{Stripes: 1, Plaintext: plaintext})
+	welcomed.Wait()
+	if err != nil || s.Failed() {
+		s.Fatalf("dial: %v", err)
+	}
+	return parent, child
+}

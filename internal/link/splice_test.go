@@ -1,0 +1,162 @@
+package link
+
+import (
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/groupcast/groupcast/internal/testdisk"
+)
+
+// inode identifies a pipe as long as it is open; zero if that is closed.
+func (p *pipe) inode(t *testing.T) uint64 { return inodeOf(t, p.read) }
+
+func inodeOf(t *testing.T, fd int) uint64 {
+	t.Helper()
+	var stat unix.Stat_t
+	switch err := unix.Fstat(fd, &stat); {
+	case errors.Is(err, unix.EBADF):
+		return 0
+	case err != nil:
+		t.Fatal(err)
+	}
+	return stat.Ino
+}
+
+// Pipes that were used at once and are not any more are closed, not only forgotten.
+func TestPipesThatNobodyUsesAreClosed(t *testing.T) {
+	open := make(map[uint64]int) // inode → descriptor
+	for _, p := range newPipes(t, 20) {
+		open[p.inode(t)] = p.read
+		pipes.Put(p)
+	}
+	for end := time.Now().Add(time.Minute); len(open) > 0; {
+		if time.Now().After(end) {
+			t.Fatalf("%d of 20 pipes are open", len(open))
+		}
+		runtime.GC()
+		for inode, fd := range open {
+			if inodeOf(t, fd) != inode {
+				delete(open, inode)
+			}
+		}
+	}
+}
+
+func newPipes(t *testing.T, number int) (made []*pipe) {
+	t.Helper()
+	for range number {
+		p, err := newPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		made = append(made, p)
+	}
+	return made
+}
+
+// A pipe that its user has closed is nobody's: its descriptors may be another's by the time that it is dropped.
+func TestPipesAreClosedOnce(t *testing.T) {
+	for _, p := range newPipes(t, 20) {
+		p.close()
+	}
+	for _, p := range newPipes(t, 20) { // with the same descriptors
+		defer p.close()
+		before := p.inode(t)
+		runtime.GC()
+		runtime.GC()
+		if after := p.inode(t); before == 0 || after != before {
+			t.Fatalf("what had the descriptors of a closed pipe is %d, and was %d", after, before)
+		}
+	}
+}
+
+// A slow link has every receive end by its deadline: that costs no pipe.
+func TestPipesAreKeptAfterADeadline(t *testing.T) {
+	child, _ := sockets(t)
+	if err := child.SetReadDeadline(time.Now().Add(-time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Create(filepath.Join(t.TempDir(), "sink"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for range 100 { // what is put into the pool may be dropped at once, under the race detector at random
+		p, err := newPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := p.inode(t)
+		pipes.Put(p)
+		moved, err := (&Conn{raw: child}).splice(Place{File: file}, child, 1<<10, func(int64) bool { return false })
+		if moved != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatalf("%d bytes, %v", moved, err)
+		}
+		if p, err = newPipe(); err != nil {
+			t.Fatal(err)
+		}
+		after := p.inode(t)
+		p.close()
+		if after == before {
+			return
+		}
+	}
+	t.Error("a pipe that was empty was thrown away, every time")
+}
+
+// What it takes until a disk has room is not the neighbour's time.
+func TestSpliceExcusesTheDisk(t *testing.T) {
+	child, parent := sockets(t)
+	if _, err := parent.Write(make([]byte, 100)); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Create(filepath.Join(testdisk.Memory(t, "size=64k"), "sink"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	filler := file.Name() + "-filler"
+	testdisk.Fill(t, filler)
+	const takes = 100 * time.Millisecond
+	full := func() bool {
+		time.Sleep(takes)
+		return os.Remove(filler) == nil
+	}
+	conn := &Conn{raw: child, data: child}
+	conn.expectProgress()
+	before := conn.deadline
+	if moved, err := conn.receive(Place{File: file, Full: full}, 1<<20); moved != 100 || err != nil {
+		t.Fatalf("%d bytes, %v", moved, err)
+	}
+	if conn.deadline.Sub(before) < takes {
+		t.Errorf("of %v the neighbour was given %v", takes, conn.deadline.Sub(before))
+	}
+}
+
+// sockets are both ends of a connection over loopback.
+func sockets(t *testing.T) (one, other *net.TCPConn) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	dialled, err := net.Dial("tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dialled.Close() })
+	accepted, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { accepted.Close() })
+	return dialled.(*net.TCPConn), accepted.(*net.TCPConn)
+}

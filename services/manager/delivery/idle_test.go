@@ -1,0 +1,154 @@
+package delivery
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/algo/tree"
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/services/manager/placement"
+)
+
+// watched is a delivery whose nodes report each second.
+type watched struct {
+	*keeper
+	t *testing.T
+}
+
+// watching returns a delivery over a tree whose links are FROM>TO or FROM>TO@ZONE, with agents a, b, … and members m1, m2, …
+func watching(t *testing.T, links ...string) *watched {
+	t.Helper()
+	w := &watched{newDesk().keep("d"), t}
+	all := []tree.Link{{Node: tree.Node{Name: "member/s", Kind: tree.Member}}}
+	for _, of := range links {
+		from, to, _ := strings.Cut(of, ">")
+		to, zone, _ := strings.Cut(to, "@")
+		one := node(to)
+		one.Cluster = zone
+		all = append(all, tree.Link{Node: one, Parent: named(from).String()})
+	}
+	restored, err := tree.Restore(all, tree.Bound{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.setTree(restored, nil, 1)
+	return w
+}
+
+// named returns who is called so in these tests.
+func named(name string) identity.ID {
+	if name == "s" || name[0] == 'm' {
+		return placement.MemberID(name)
+	}
+	return placement.AgentID(name)
+}
+
+func node(name string) tree.Node {
+	kind := tree.Agent
+	if named(name).Role == identity.Member {
+		kind = tree.Member
+	}
+	return tree.Node{Name: named(name).String(), Kind: kind}
+}
+
+// report has all report how much they have, s first, and who feeds them that they are connected.
+func (w *watched) report(bytes map[string]uint64) {
+	now := time.Now()
+	for _, name := range w.tree.Names() {
+		id := placement.ParseID(name)
+		said := &groupv1.DeliveryReport{Bytes: bytes[id.Name]}
+		for _, child := range w.tree.Children(name) {
+			said.Children = append(said.Children, &groupv1.ChildReport{Name: placement.ParseID(child).Name, Connected: true})
+		}
+		w.note(id, said, now)
+	}
+}
+
+// with has somebody come into the tree, fed by an agent.
+func (w *watched) with(name, by string) {
+	w.t.Helper()
+	links := append(w.tree.Links(), tree.Link{Node: node(name), Parent: named(by).String()})
+	restored, err := tree.Restore(links, tree.Bound{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.setTree(restored, nil, w.treeRead+1)
+}
+
+// An agent that gives nothing is found out, and so is one that starves a member, however often others come: each has its
+// own patience. Who comes to such an agent is no reason to wait for it longer.
+func TestPatienceIsNotThatOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := watching(t, "s>a", "a>b", "a>c", "b>m1", "c>m2", "c>m3")
+		has := map[string]uint64{"m1": 10, "m3": 10}
+		for second := range uint64(20) {
+			for _, name := range []string{"s", "a", "b", "c", "m2"} {
+				has[name] = 100 + second // m1 and m3 get no more
+			}
+			if second%5 == 4 {
+				by := string("bc"[second/5%2])
+				w.with(fmt.Sprint("m1", second), by)
+			}
+			w.report(has)
+			time.Sleep(time.Second)
+		}
+		now := time.Now()
+		if since := w.idleSince(named("b"), true); since.IsZero() || now.Sub(since) < idlePatience {
+			t.Errorf("b is idle since %v", since)
+		}
+		if !w.starves(named("m3")) {
+			t.Error("nothing is known of m3, which c gives nothing")
+		}
+		for _, name := range []string{"a", "c"} {
+			if since := w.idleSince(named(name), true); !since.IsZero() && now.Sub(since) >= idlePatience {
+				t.Errorf("%s is idle since %v, and feeds others", name, since)
+			}
+		}
+	})
+}
+
+// Who gets nothing because there is nothing is not idle at once when there is something.
+func TestNobodyIsIdleAfterAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := watching(t, "s>a", "a>b", "b>m1")
+		all := map[string]uint64{"s": 10, "a": 10, "b": 10, "m1": 10}
+		for range 30 {
+			w.report(all)
+			time.Sleep(time.Second)
+		}
+		all["s"], all["a"] = 20, 20
+		w.report(all) // b and m1 have not said yet that they have that, too
+		for _, name := range []string{"a", "b"} {
+			if since := w.idleSince(named(name), true); !since.IsZero() && time.Since(since) >= idlePatience {
+				t.Errorf("%s is idle since %v", name, since)
+			}
+		}
+	})
+}
+
+// Who was absent has all the time that others have, once it is back.
+func TestWhoIsBackHasPatience(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := watching(t, "s>a", "a>m1")
+		all := map[string]uint64{"s": 20, "a": 20, "m1": 10}
+		w.report(all)
+		w.setTree(w.tree, []string{named("a").String()}, 2)
+		time.Sleep(time.Minute)
+		w.setTree(w.tree, nil, 3)
+		w.report(all)
+		if since := w.idleSince(named("a"), true); time.Since(since) >= suspicion {
+			t.Errorf("it is idle since %v", since)
+		}
+		for range 16 {
+			time.Sleep(time.Second)
+			w.report(all)
+		}
+		if since := w.idleSince(named("a"), true); since.IsZero() || time.Since(since) < idlePatience {
+			t.Errorf("it is idle since %v, and gave nothing since it is back", since)
+		}
+	})
+}

@@ -1,0 +1,113 @@
+package delivery
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/algo/tree"
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+)
+
+const megabyte = 1_000_000
+
+// got notes how much somebody has by now, and at which rate it came.
+func (w *watched) got(name string, bytes, rate uint64) {
+	w.progress.nodes[named(name)] = &nodeProgress{report: &groupv1.DeliveryReport{Bytes: bytes}, at: time.Now(), rate: rate}
+}
+
+// lagging is a delivery in which one agent, b, gets far less than another, c, and feeds a third.
+func lagging(t *testing.T, spec *groupv1.DeliverySpec) (r *rearrangement, step func()) {
+	t.Helper()
+	w := watching(t, "s>a", "a>b", "a>c", "b>d")
+	r = &rearrangement{keeper: w.keeper, tree: w.tree}
+	seconds := uint64(10)
+	return r, func() {
+		seconds++
+		w.got("a", 10*megabyte*seconds, 10*megabyte)
+		w.got("b", megabyte*seconds, megabyte)
+		w.got("c", 10*megabyte*seconds, 10*megabyte)
+		w.got("d", megabyte*seconds, megabyte)
+		r.now, r.history = time.Now(), nil
+		r.lowerSlow(running(spec))
+		time.Sleep(time.Second)
+	}
+}
+
+// What an agent lacks of a stream in datagrams does not wait for it: it is not slow for that.
+func TestNobodyLagsInDatagrams(t *testing.T) {
+	stream := fileSpec()
+	datagrams(&groupv1.DatagramSpec{})(stream)
+	file := fileSpec()
+	file.Length = 10_000 * megabyte
+	for name, test := range map[string]struct {
+		spec  *groupv1.DeliverySpec
+		moves bool
+	}{"a file": {file, true}, "datagrams": {stream, false}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r, step := lagging(t, test.spec)
+				for range 3 {
+					step()
+				}
+				if moved := r.feeder("b") != named("a").String(); moved != test.moves {
+					t.Errorf("the agent that has less has moved: %t\n%v", moved, r.tree)
+				}
+			})
+		})
+	}
+}
+
+// Who was found to be slow counts as such for a while, however long the delivery goes on in which it was, and no longer
+// than until it shows that it is not.
+func TestSlownessIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk()
+		d.noteSlow(map[string]uint64{named("a").String(): megabyte, named("b").String(): megabyte}, time.Now())
+		wantSlow := func(want ...string) {
+			t.Helper()
+			for _, name := range []string{"a", "b"} {
+				if _, is := d.slowness(name, time.Now()); is != slices.Contains(want, name) {
+					t.Errorf("%s counts as slow: %t", name, is)
+				}
+			}
+		}
+		wantSlow("a", "b")
+		time.Sleep(time.Minute)
+		d.noteSlow(map[string]uint64{named("b").String(): 0}, time.Now())
+		wantSlow("a")
+		time.Sleep(slowMemory) // nobody has noted anything meanwhile
+		wantSlow()
+	})
+}
+
+// A change that makes paths longer than the group's bound says so, once.
+func TestLateTreesAreSaidToBe(t *testing.T) {
+	links := watching(t, "s>a", "a>b", "b>m1").tree.Links()
+	restored := func(between time.Duration) *tree.Tree {
+		rtt := tree.RTTs{Nodes: map[tree.Pair]time.Duration{{A: "agent/a", B: "agent/b"}: between}}
+		built, err := tree.Restore(links, tree.Bound{MaxLatency: 20 * time.Millisecond, RTT: rtt})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return built
+	}
+	k := newDesk().keep("d")
+	for _, test := range []struct {
+		before, after time.Duration
+		want          string
+	}{
+		{time.Millisecond, 10 * time.Millisecond, "it joins"},
+		{time.Millisecond, 100 * time.Millisecond, "it joins; beyond the latency bound: tree: 50ms+2? from the sender over member/s > agent/a > agent/b > member/m1, and the limit is 20ms"},
+		{90 * time.Millisecond, 100 * time.Millisecond, "it joins"},
+	} {
+		k.setTree(restored(test.before), nil, 1)
+		r := &rearrangement{keeper: k, tree: restored(test.after)}
+		r.because(causeJoined, "it joins")
+		r.noteLate()
+		if got := r.history[0].GetDetail(); len(r.history) != 1 || got != test.want {
+			t.Errorf("%v after %v: %q, want %q", test.after, test.before, got, test.want)
+		}
+	}
+}
