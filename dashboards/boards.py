@@ -3,23 +3,28 @@
 from panels import Query, board, lines, number
 
 
+def together(gauge):
+    """What all managers of a release tell alike, over all releases that are chosen."""
+    return f"sum(max by (namespace, app_kubernetes_io_instance) ({gauge}))"
+
+
 def overview():
     """Is it well, and what does it carry?"""
     return board(
         "groupcast-overview", "Groupcast / Overview", "Whether all parts are there, and how much they carry.",
         ("Parts", [
             number("Managers", "Managers that answer.", "short", 'sum(up{job="manager", HERE})'),
-            number("Managers missed", "Managers that were there and are not.", "short", "max(groupcast_manager_managers_offline{HERE})"),
+            number("Managers missed", "Managers that were there and are not.", "short", together("groupcast_manager_managers_offline{HERE}")),
             number("Leader", "Managers that lead: one, but for the moments in which another takes over.", "short",
                    "sum(groupcast_manager_leading{HERE})"),
-            number("Agents online", "Agents that report to the leader.", "short", "max(groupcast_manager_agents_online{HERE})", span=3),
+            number("Agents online", "Agents that report to the leader.", "short", together("groupcast_manager_agents_online{HERE}"), span=3),
             number("Agents silent", "Agents that were there and report no more.", "short",
-                   "max(groupcast_manager_agents_offline{HERE})", span=3),
-            number("Members", "Members that are joined, over all groups.", "short", "max(groupcast_manager_members{HERE})", span=3),
-            number("Groups", "Groups that exist.", "short", "max(groupcast_manager_groups{HERE})", span=3),
+                   together("groupcast_manager_agents_offline{HERE}"), span=3),
+            number("Members", "Members that are joined, over all groups.", "short", together("groupcast_manager_members{HERE}"), span=3),
+            number("Groups", "Groups that exist.", "short", together("groupcast_manager_groups{HERE}"), span=3),
         ]),
         ("Work", [
-            lines("Deliveries", "Deliveries that run.", "short", Query("max(groupcast_manager_deliveries_running{HERE})", "running")),
+            lines("Deliveries", "Deliveries that run.", "short", Query(together("groupcast_manager_deliveries_running{HERE}"), "running")),
             lines("Bytes between agents and members", "What agents take from parents and send to children.", "Bps",
                   Query("sum(rate(groupcast_agent_received_bytes_total{HERE}[$__rate_interval]))", "received"),
                   Query("sum(rate(groupcast_agent_sent_bytes_total{HERE}[$__rate_interval]))", "sent")),
@@ -42,7 +47,7 @@ def deliveries():
         "groupcast-deliveries", "Groupcast / Deliveries and trees", "How deliveries end, and why their trees change.",
         ("Deliveries", [
             lines("Running", "Deliveries that run, over all groups.", "short",
-                  Query("max(groupcast_manager_deliveries_running{HERE})", "running")),
+                  Query(together("groupcast_manager_deliveries_running{HERE}"), "running")),
             lines("Ended", "Deliveries that ended, by state.", "ops",
                   Query("sum by (state) (rate(groupcast_manager_deliveries_ended_total{HERE}[$__rate_interval]))", "{{state}}")),
             lines("Receipts", "Members at which a delivery ended, by state and reason.", "ops",
@@ -64,9 +69,9 @@ def deliveries():
             lines("Changes", "Trees made or changed, by cause.", "ops",
                   Query("sum by (cause) (rate(groupcast_manager_tree_changes_total{HERE}[$__rate_interval]))", "{{cause}}")),
             lines("Clusters", "Clusters of agents, given by labels or found by measurement.", "short",
-                  Query("max(groupcast_manager_clusters{HERE})", "clusters")),
+                  Query(together("groupcast_manager_clusters{HERE}"), "clusters")),
             lines("Measured round trips", "Pairs of agents that have measured each other.", "short",
-                  Query("max(groupcast_manager_round_trips{HERE})", "pairs")),
+                  Query(together("groupcast_manager_round_trips{HERE}"), "pairs")),
         ]))
 
 
@@ -217,8 +222,8 @@ def control():
         ("Managers", [
             lines("Leader", "Which manager leads.", "short", Query("max by (pod) (groupcast_manager_leading{HERE})", "{{pod}}")),
             lines("Here", "Managers that are here, and those that are missed.", "short",
-                  Query("max(groupcast_manager_managers_online{HERE})", "here"),
-                  Query("max(groupcast_manager_managers_offline{HERE})", "missed")),
+                  Query(together("groupcast_manager_managers_online{HERE}"), "here"),
+                  Query(together("groupcast_manager_managers_offline{HERE}"), "missed")),
             lines("Term", "Grows with every change of the leader.", "short", Query("max(groupcast_manager_term{HERE})", "term")),
             lines("State", "The revision of the state that each manager sees: together, but for moments.", "short",
                   Query("max by (pod) (groupcast_manager_revision{HERE})", "{{pod}}")),
@@ -266,7 +271,7 @@ def control():
                   Query("histogram_quantile(0.99, sum by (le, grpc_method) (rate(envoy_cluster_grpc_upstream_rq_time_bucket"
                         "{HERE}[$__rate_interval])))", "{{grpc_method}}")),
             lines("Managers that answer", "Managers that Envoy finds healthy.", "short",
-                  Query("min by (envoy_cluster_name) (envoy_cluster_membership_healthy{HERE})", "{{envoy_cluster_name}}")),
+                  Query('min by (envoy_cluster_name) (envoy_cluster_membership_healthy{envoy_cluster_name=~"managers.*", HERE})', "{{envoy_cluster_name}}")),
         ]))
 
 

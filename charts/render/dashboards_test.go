@@ -117,6 +117,26 @@ func (p panel) check(t *testing.T, file string) {
 	}
 }
 
+// What all managers of a release tell alike is shown of all releases that are chosen, and not of the largest. Terms, which nobody adds up, are not.
+func TestReleasesAreShownTogether(t *testing.T) {
+	shown := 0
+	for file, d := range dashboards(t) {
+		for _, p := range d.Panels {
+			for _, target := range p.Targets {
+				if strings.HasPrefix(target.Expr, "max(groupcast_manager_") && !strings.Contains(target.Expr, "groupcast_manager_term{") {
+					t.Errorf("%s: %q shows one release of several: %s", file, p.Title, target.Expr)
+				}
+				if strings.HasPrefix(target.Expr, "sum(max by (namespace, app_kubernetes_io_instance) (") {
+					shown++
+				}
+			}
+		}
+	}
+	if shown == 0 {
+		t.Error("nothing is shown so")
+	}
+}
+
 // A counter is shown by its rate, and every metric of the namespaces that were chosen.
 func checkSelector(t *testing.T, where string, selector *parser.VectorSelector, path []parser.Node) {
 	t.Helper()

@@ -284,7 +284,7 @@ func TestAlertsHaveRunbooksAndTests(t *testing.T) {
 // An alert on what is not to be there is not installed: it would fire for ever. Nor is one that values leave out.
 func TestAlertsAreOfWhatIsInstalled(t *testing.T) {
 	monitored := map[string]any{"prometheusRule": map[string]any{"enabled": true, "disabled": []any{"GroupcastAgentDown"}}}
-	for alert, part := range map[string]string{"GroupcastNoAgents": "agent"} {
+	for alert, part := range map[string]string{"GroupcastNoAgents": "agent", "GroupcastEnvoyAbsent": "envoy"} {
 		for _, enabled := range []bool{true, false} {
 			names := installed(t, map[string]any{"monitoring": monitored, part: map[string]any{"enabled": enabled}})
 			if slices.Contains(names, alert) != enabled {

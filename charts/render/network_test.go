@@ -1,6 +1,7 @@
 package render
 
 import (
+	"maps"
 	"slices"
 	"testing"
 
@@ -152,6 +153,36 @@ func TestNetworkPolicies(t *testing.T) {
 	} {
 		if got := n.reaches(c.from, c.to, c.port); got != c.want {
 			t.Errorf("%s reaches port %d of %s: %v, want %v", c.from, c.port, c.to, got, c.want)
+		}
+	}
+}
+
+// Policies are applied where the address of a Service is that of a pod or a machine already: the API server and DNS are reached at the ports that
+// these have, by those that need them, and at no others.
+func TestPortsOfTheCluster(t *testing.T) {
+	for _, c := range []struct {
+		policy map[string]any
+		from   string
+		port   int32
+		want   bool
+	}{
+		{nil, "manager", 6443, true},
+		{nil, "manager", 8443, false},
+		{nil, "manager", 53, true},
+		{nil, "gatherer", 6443, false},
+		{map[string]any{"apiServerPorts": []any{8443}}, "manager", 8443, true},
+		{map[string]any{"apiServerPorts": []any{8443}}, "manager", 443, false},
+		{map[string]any{"dnsPorts": []any{53, 5353}}, "manager", 5353, true},
+		{map[string]any{"dnsPorts": []any{53, 5353}}, "gatherer", 5353, true},
+		{map[string]any{"dnsPorts": []any{53, 5353}}, "envoy", 5353, true},
+		{map[string]any{"dnsPorts": []any{53, 5353}}, "envoy", 8443, false},
+	} {
+		values := valuesOf(t, "restricted")
+		policy := map[string]any{"enabled": true}
+		maps.Copy(policy, c.policy)
+		values["networkPolicy"] = policy
+		if got := newNetwork(t, values).reaches(c.from, "stranger", c.port); got != c.want {
+			t.Errorf("with %v, %s reaches port %d: %v, want %v", c.policy, c.from, c.port, got, c.want)
 		}
 	}
 }

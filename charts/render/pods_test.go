@@ -214,6 +214,30 @@ func checksums(t *testing.T, values map[string]any) map[string]string {
 	return all
 }
 
+// "`helm test` … a real upload": of a file that is another in each pod. What the gatherer has already would not be sent.
+func TestUploadsWhatIsNotThereYet(t *testing.T) {
+	objects, _, _ := rendered(t, "default", "release", "default")
+	at := slices.IndexFunc(objects, func(o Object) bool { return o.Kind.Kind == "Pod" && strings.HasSuffix(o.Name, "-test-gathering") })
+	if at < 0 {
+		t.Fatal("there is no test of the gatherer")
+	}
+	_, spec := pod(t, objects[at])
+	args := spec.Containers[0].Args
+	file := args[slices.Index(args, "upload")+1]
+	for _, m := range spec.Containers[0].VolumeMounts {
+		for _, v := range spec.Volumes {
+			if m.MountPath != file || v.Name != m.Name {
+				continue
+			}
+			if v.DownwardAPI == nil || v.DownwardAPI.Items[0].FieldRef.FieldPath != "metadata.uid" || m.SubPath != v.DownwardAPI.Items[0].Path {
+				t.Errorf("%s is of %+v", file, v)
+			}
+			return
+		}
+	}
+	t.Errorf("nothing is mounted at %s", file)
+}
+
 func level(evaluator policy.Evaluator, spec *corev1.PodSpec) api.Level {
 	for _, level := range []api.Level{api.LevelRestricted, api.LevelBaseline} {
 		allowed := true
@@ -251,6 +275,36 @@ func TestPodsKeepApart(t *testing.T) {
 	for _, component := range []string{"manager", "envoy"} {
 		if want := []string{corev1.LabelHostname, corev1.LabelTopologyZone}; !slices.Equal(apart[component], want) {
 			t.Errorf("pods of %s are apart by %v, want %v", component, apart[component], want)
+		}
+	}
+}
+
+// Images are for Linux: in a cluster that has other nodes, too, nothing waits for one of these, whatever else is asked of nodes.
+func TestPodsAreForLinux(t *testing.T) {
+	for _, profile := range []string{"default", "everything"} {
+		objects, _, _ := rendered(t, profile, "release", "default")
+		for _, o := range objects {
+			if _, spec := pod(t, o); spec != nil && spec.NodeSelector[corev1.LabelOSStable] != "linux" {
+				t.Errorf("%s: %s %s is for nodes with %v", profile, o.Kind.Kind, o.Name, spec.NodeSelector)
+			}
+		}
+	}
+}
+
+// Every part has the priority class that values give it.
+func TestPriorityIsGiven(t *testing.T) {
+	values := make(map[string]any)
+	for _, part := range []string{"manager", "agent", "gatherer", "replicator", "envoy"} {
+		values[part] = map[string]any{"priorityClassName": "of-" + part}
+	}
+	objects, _, _, err := Render(t.Context(), "release", "default", values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range objects {
+		labels, spec := pod(t, o)
+		if part := labels["app.kubernetes.io/component"]; spec != nil && part != "test" && spec.PriorityClassName != "of-"+part {
+			t.Errorf("%s has the priority class %q", part, spec.PriorityClassName)
 		}
 	}
 }

@@ -60,7 +60,7 @@ func TestSameValuesSameBytes(t *testing.T) {
 // "works in any namespace, twice in one cluster": no two objects of the cluster have one name, and nothing is in another namespace.
 func TestTwiceInOneCluster(t *testing.T) {
 	seen := make(map[string]string)
-	for _, at := range [][2]string{{"one", "a"}, {"two", "a"}, {"one", "b"}} {
+	for _, at := range [][2]string{{"one", "a"}, {"two", "a"}, {"one", "b"}, {"a", "team"}, {"groupcast", "team-a"}} {
 		objects, _, _ := rendered(t, "restricted", at[0], at[1])
 		for _, o := range objects {
 			var head struct {
@@ -119,7 +119,7 @@ func TestEnvoyIsAsDrawn(t *testing.T) {
 	objects, _, _ := rendered(t, "everything", "release", "default")
 	o := envoy.Defaults()
 	o.Managers, o.TrustDomain, o.Burst, o.PerSecond = "release-groupcast-managers.elsewhere.svc", "groupcast.local", 9, 7
-	o.Gatherer, o.GathererPort = "release-groupcast-gatherer.elsewhere.svc", 7420
+	o.Gatherer, o.GathererPort, o.Listen = "release-groupcast-gatherer.elsewhere.svc", 7420, "0.0.0.0"
 	want, err := envoy.Files(o)
 	if err != nil {
 		t.Fatal(err)

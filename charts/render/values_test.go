@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	corev1 "k8s.io/api/core/v1"
 	sigsyaml "sigs.k8s.io/yaml"
 )
@@ -16,62 +17,75 @@ import (
 // "strict `values.schema.json` with negative tests": the message names the path.
 func TestBadValuesAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"manager": {"replica": 3}}`:                                                         "replica",
-		`{"manager": {"replicas": "3"}}`:                                                      "/manager/replicas",
-		`{"manager": {"replicas": 2}}`:                                                        "with the embedded store it can be 1 or 3",
-		`{"dataplane": {"hostNetwork": false}}`:                                               "dataplane",
-		`{"dataPlane": {"hostNetwork": "no"}}`:                                                "/dataPlane/hostNetwork",
-		`{"agent": {"port": 80}}`:                                                             "/agent/port",
-		`{"agent": {"port": 7411}}`:                                                           "agent.port and agent.adminPort are the same",
-		`{"gatherer": {"dataPort": 7410}}`:                                                    "agent.port and gatherer.dataPort are the same",
-		`{"manager": {"memberAccounts": ["training/publisher"]}}`:                             "/manager/memberAccounts/0",
-		`{"manager": {"memberAccounts": [{"account": "a/b"}]}}`:                               "at '/manager/memberAccounts/0': missing property 'groups'",
-		`{"manager": {"memberAccounts": [{"groups": ["g"]}]}}`:                                "at '/manager/memberAccounts/0': missing property 'account'",
-		`{"manager": {"memberAccounts": [{"account": "b", "groups": ["g"]}]}}`:                "/manager/memberAccounts/0/account",
-		`{"manager": {"memberAccounts": [{"account": "a/b=g", "groups": ["g"]}]}}`:            "/manager/memberAccounts/0/account",
-		`{"manager": {"memberAccounts": [{"account": "a/b", "groups": []}]}}`:                 "/manager/memberAccounts/0/groups",
-		`{"manager": {"memberAccounts": [{"account": "a/b", "groups": ["G"]}]}}`:              "/manager/memberAccounts/0/groups/0",
-		`{"manager": {"memberAccounts": [{"account": "a/b", "groups": ["g"], "name": "x"}]}}`: "additional properties 'name'",
-		`{"gatherer": {"controller": "best"}}`:                                                "/gatherer/controller",
-		`{"gatherer": {"policy": {"defaults": {}}}}`:                                          "at '/gatherer/policy': additional properties 'defaults'",
-		`{"gatherer": {"policy": {"default": {"targt": "1MB"}}}}`:                             "at '/gatherer/policy/default': additional properties 'targt'",
-		`{"gatherer": {"policy": {"default": {"target": "fast"}}}}`:                           "/gatherer/policy/default/target",
-		`{"gatherer": {"policy": {"default": {"priority": 1001}}}}`:                           "/gatherer/policy/default/priority",
-		`{"gatherer": {"policy": {"rules": [{"client": ["a"]}]}}}`:                            "at '/gatherer/policy/rules/0': additional properties 'client'",
-		`{"gatherer": {"policy": {"admission": "deny"}}}`:                                     "/gatherer/policy/admission",
-		`{"replicator": {"lans": "eth0"}}`:                                                    "/replicator/lans",
-		`{"agent": {"cache": {"size": "4G"}}}`:                                                "/agent/cache/size",
-		`{"agent": {"image": {"digest": "latest"}}}`:                                          "/agent/image/digest",
-		`{"agent": {"uplink": "1 Gbit/s"}}`:                                                   "/agent/uplink",
-		`{"agent": {"uplink": 125000000}}`:                                                    "/agent/uplink",
-		`{"agent": {"config": {"cahce": {"bytes": "1GiB"}}}}`:                                 "at '/agent/config': additional properties 'cahce'",
-		`{"manager": {"config": {"grpc": {"maxConnections": "many"}}}}`:                       "/manager/config/grpc/maxConnections",
-		`{"gatherer": {"config": {"exec": "run"}}}`:                                           "/gatherer/config/exec",
-		`{"replicator": {"config": {"store": {"dir": "/srv"}}}}`:                              "at '/replicator/config': additional properties 'store'",
-		`{"agent": {"podLabels": {"x": true}}}`:                                               "/agent/podLabels/x",
-		`{"manager": {"podAnnotations": {"x": 1}}}`:                                           "/manager/podAnnotations/x",
-		`{"global": {"imagePullSecrets": ["regcred"]}}`:                                       "/global/imagePullSecrets/0",
-		`{"log": {"level": "verbose"}}`:                                                       "/log/level",
-		`{"store": {"external": {"endpoints": "https://etcd"}}}`:                              "/store/external/endpoints",
-		`{"store": {"external": {"endpoints": ["etcd:2379"]}}}`:                               "/store/external/endpoints/0",
-		`{"store": {"external": {"clientCertificate": true}}}`:                                "name the Secret that has it in store.external.tlsSecret",
-		`{"replicator": {"sources": ["srv"]}}`:                                                "/replicator/sources/0",
-		`{"fullnameOverride": "Our_Own"}`:                                                     "/fullnameOverride",
-		`{"nameOverride": "it's"}`:                                                            "/nameOverride",
-		`{"namespaceOverride": "a b"}`:                                                        "/namespaceOverride",
-		`{"envoy": {"rateLimit": {"requestsPerSecond": 0}}}`:                                  "/envoy/rateLimit/requestsPerSecond",
-		`{"monitoring": {"podMonitor": {"interval": "often"}}}`:                               "/monitoring/podMonitor/interval",
-		`{"monitoring": {"podMonitor": {"relabelings": ["drop"]}}}`:                           "/monitoring/podMonitor/relabelings/0",
-		`{"monitoring": {"serviceMonitor": {"metricRelabelings": {"action": "drop"}}}}`:       "/monitoring/serviceMonitor/metricRelabelings",
-		`{"monitoring": {"prometheusRule": {"disabled": ["X"]}}}`:                             "/monitoring/prometheusRule/disabled/0",
-		`{"monitoring": {"prometheusRule": {"disabled": ["GroupcastNo"]}}}`:                   "has GroupcastNo, which is no alert",
-		`{"agent": {"updateStrategy": {"maxUnavailable": 0}}}`:                                "/agent/updateStrategy/maxUnavailable",
-		`{"replicator": {"updateStrategy": {"maxUnavailable": "0%"}}}`:                        "/replicator/updateStrategy/maxUnavailable",
-		`{"gatherer": {"storage": {"reserve": "20Gi"}}}`:                                      "gatherer.storage.reserve 20Gi leaves nothing of gatherer.storage.size 20Gi",
-		`{"gatherer": {"storage": {"size": "200Mi"}}}`:                                        "gatherer.storage.reserve 256Mi leaves nothing",
-		`{"agent": {"cache": {"medium": "Memory"}}}`:                                          "agent.cache.size 4Gi in memory leaves the agents less than 64Mi of their limit",
-		`{"envoy": {"service": {"port": 7481}}}`:                                              "envoy.service.port and envoy.service.httpPort are the same",
-		`{"envoy": {"hostnames": ["a_b"]}}`:                                                   "/envoy/hostnames/0",
+		`{"manager": {"replica": 3}}`:                                                            "replica",
+		`{"manager": {"replicas": "3"}}`:                                                         "/manager/replicas",
+		`{"manager": {"replicas": 2}}`:                                                           "with the embedded store it can be 1 or 3",
+		`{"dataplane": {"hostNetwork": false}}`:                                                  "dataplane",
+		`{"dataPlane": {"hostNetwork": "no"}}`:                                                   "/dataPlane/hostNetwork",
+		`{"agent": {"port": 80}}`:                                                                "/agent/port",
+		`{"agent": {"port": 7411}}`:                                                              "agent.port and agent.adminPort are the same",
+		`{"gatherer": {"dataPort": 7410}}`:                                                       "agent.port and gatherer.dataPort are the same",
+		`{"manager": {"memberAccounts": ["training/publisher"]}}`:                                "/manager/memberAccounts/0",
+		`{"manager": {"memberAccounts": [{"account": "a/b"}]}}`:                                  "at '/manager/memberAccounts/0': missing property 'groups'",
+		`{"manager": {"memberAccounts": [{"groups": ["g"]}]}}`:                                   "at '/manager/memberAccounts/0': missing property 'account'",
+		`{"manager": {"memberAccounts": [{"account": "b", "groups": ["g"]}]}}`:                   "/manager/memberAccounts/0/account",
+		`{"manager": {"memberAccounts": [{"account": "a/b=g", "groups": ["g"]}]}}`:               "/manager/memberAccounts/0/account",
+		`{"manager": {"memberAccounts": [{"account": "a/b", "groups": []}]}}`:                    "/manager/memberAccounts/0/groups",
+		`{"manager": {"memberAccounts": [{"account": "a/b", "groups": ["G"]}]}}`:                 "/manager/memberAccounts/0/groups/0",
+		`{"manager": {"memberAccounts": [{"account": "a/b", "groups": ["g"], "name": "x"}]}}`:    "additional properties 'name'",
+		`{"gatherer": {"controller": "best"}}`:                                                   "/gatherer/controller",
+		`{"gatherer": {"policy": {"defaults": {}}}}`:                                             "at '/gatherer/policy': additional properties 'defaults'",
+		`{"gatherer": {"policy": {"default": {"targt": "1MB"}}}}`:                                "at '/gatherer/policy/default': additional properties 'targt'",
+		`{"gatherer": {"policy": {"default": {"target": "fast"}}}}`:                              "/gatherer/policy/default/target",
+		`{"gatherer": {"policy": {"default": {"priority": 1001}}}}`:                              "/gatherer/policy/default/priority",
+		`{"gatherer": {"policy": {"rules": [{"client": ["a"]}]}}}`:                               "at '/gatherer/policy/rules/0': additional properties 'client'",
+		`{"gatherer": {"policy": {"admission": "deny"}}}`:                                        "/gatherer/policy/admission",
+		`{"replicator": {"lans": "eth0"}}`:                                                       "/replicator/lans",
+		`{"agent": {"cache": {"size": "4G"}}}`:                                                   "/agent/cache/size",
+		`{"agent": {"image": {"digest": "latest"}}}`:                                             "/agent/image/digest",
+		`{"agent": {"uplink": "1 Gbit/s"}}`:                                                      "/agent/uplink",
+		`{"agent": {"uplink": 125000000}}`:                                                       "/agent/uplink",
+		`{"agent": {"config": {"cahce": {"bytes": "1GiB"}}}}`:                                    "at '/agent/config': additional properties 'cahce'",
+		`{"manager": {"config": {"grpc": {"maxConnections": "many"}}}}`:                          "/manager/config/grpc/maxConnections",
+		`{"gatherer": {"config": {"exec": "run"}}}`:                                              "/gatherer/config/exec",
+		`{"replicator": {"config": {"store": {"dir": "/srv"}}}}`:                                 "at '/replicator/config': additional properties 'store'",
+		`{"agent": {"podLabels": {"x": true}}}`:                                                  "/agent/podLabels/x",
+		`{"manager": {"podAnnotations": {"x": 1}}}`:                                              "/manager/podAnnotations/x",
+		`{"global": {"imagePullSecrets": ["regcred"]}}`:                                          "/global/imagePullSecrets/0",
+		`{"log": {"level": "verbose"}}`:                                                          "/log/level",
+		`{"store": {"external": {"endpoints": "https://etcd"}}}`:                                 "/store/external/endpoints",
+		`{"store": {"external": {"endpoints": ["etcd:2379"]}}}`:                                  "/store/external/endpoints/0",
+		`{"store": {"external": {"clientCertificate": true}}}`:                                   "name the Secret that has it in store.external.tlsSecret",
+		`{"replicator": {"sources": ["srv"]}}`:                                                   "/replicator/sources/0",
+		`{"fullnameOverride": "Our_Own"}`:                                                        "/fullnameOverride",
+		`{"nameOverride": "it's"}`:                                                               "/nameOverride",
+		`{"namespaceOverride": "a b"}`:                                                           "/namespaceOverride",
+		`{"envoy": {"rateLimit": {"requestsPerSecond": 0}}}`:                                     "/envoy/rateLimit/requestsPerSecond",
+		`{"monitoring": {"podMonitor": {"interval": "often"}}}`:                                  "/monitoring/podMonitor/interval",
+		`{"monitoring": {"podMonitor": {"relabelings": ["drop"]}}}`:                              "/monitoring/podMonitor/relabelings/0",
+		`{"monitoring": {"serviceMonitor": {"metricRelabelings": {"action": "drop"}}}}`:          "/monitoring/serviceMonitor/metricRelabelings",
+		`{"monitoring": {"prometheusRule": {"disabled": ["X"]}}}`:                                "/monitoring/prometheusRule/disabled/0",
+		`{"monitoring": {"prometheusRule": {"disabled": ["GroupcastNo"]}}}`:                      "has GroupcastNo, which is no alert",
+		`{"agent": {"updateStrategy": {"maxUnavailable": 0}}}`:                                   "/agent/updateStrategy/maxUnavailable",
+		`{"replicator": {"updateStrategy": {"maxUnavailable": "0%"}}}`:                           "/replicator/updateStrategy/maxUnavailable",
+		`{"gatherer": {"storage": {"reserve": "20Gi"}}}`:                                         "gatherer.storage.reserve 20Gi leaves nothing of gatherer.storage.size 20Gi",
+		`{"gatherer": {"storage": {"size": "200Mi"}}}`:                                           "gatherer.storage.reserve 256Mi leaves nothing",
+		`{"agent": {"cache": {"medium": "Memory"}}}`:                                             "agent.cache.size 4Gi in memory leaves the agents less than 64Mi of their limit",
+		`{"envoy": {"service": {"port": 7481}}}`:                                                 "envoy.service.port and envoy.service.httpPort are the same",
+		`{"envoy": {"service": {"nodePort": 30480}}}`:                                            "envoy.service.nodePort is 30480, and a Service of type ClusterIP has no ports of the nodes",
+		`{"envoy": {"service": {"gatheringNodePort": 30480}}}`:                                   "envoy.service.gatheringNodePort is 30480",
+		`{"envoy": {"service": {"type": "NodePort", "nodePort": 30480, "httpNodePort": 30480}}}`: "envoy.service.nodePort and envoy.service.httpNodePort are the same",
+		`{"dataPlane": {"hostNetwork": false}, "gatherer": {"dataPort": 7420}}`:                  "gatherer.port and gatherer.dataPort are the same",
+		`{"envoy": {"listen": "127.0.0.1"}}`:                                                     "/envoy/listen",
+		`{"networkPolicy": {"dnsPorts": []}}`:                                                    "/networkPolicy/dnsPorts",
+		`{"networkPolicy": {"apiServerPorts": ["https"]}}`:                                       "/networkPolicy/apiServerPorts/0",
+		`{"store": {"size": "0Gi"}}`:                                                             "/store/size",
+		`{"store": {"size": "1Mi"}}`:                                                             "/store/size",
+		`{"agent": {"cache": {"size": "0Mi"}}}`:                                                  "/agent/cache/size",
+		`{"gatherer": {"storage": {"size": "0Gi"}}}`:                                             "/gatherer/storage/size",
+		`{"gatherer": {"config": {"stopWait": "soon"}}}`:                                         "/gatherer/config/stopWait",
+		`{"agent": {"config": {"cache": {"bytes": "much"}}}}`:                                    "/agent/config/cache/bytes",
+		`{"envoy": {"hostnames": ["a_b"]}}`:                                                      "/envoy/hostnames/0",
 	} {
 		var values map[string]any
 		if err := json.Unmarshal([]byte(text), &values); err != nil {
@@ -79,6 +93,24 @@ func TestBadValuesAreRefused(t *testing.T) {
 		}
 		if _, _, _, err := Render(t.Context(), "release", "default", values); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// Ports that never meet may be the same: those of what is switched off, and of different pods where each has an address of its own.
+func TestPortsThatNeverMeetMayBeTheSame(t *testing.T) {
+	for _, text := range []string{
+		`{"dataPlane": {"hostNetwork": false}, "gatherer": {"dataPort": 7410}, "replicator": {"adminPort": 7411}}`,
+		`{"gatherer": {"enabled": false, "dataPort": 7410}}`,
+		`{"envoy": {"service": {"type": "NodePort", "nodePort": 30480}}}`,
+		`{"gatherer": {"enabled": false}, "envoy": {"service": {"gatheringNodePort": 30480}}}`,
+	} {
+		var values map[string]any
+		if err := json.Unmarshal([]byte(text), &values); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, _, err := Render(t.Context(), "release", "default", values); err != nil {
+			t.Errorf("%s: %v", text, err)
 		}
 	}
 }
@@ -228,12 +260,37 @@ func mountedFrom(spec *corev1.PodSpec, dir string) string {
 	return ""
 }
 
+// Templates ask for no value that there is not.
+func TestValuesThatAreAskedForExist(t *testing.T) {
+	loaded, err := loader.Load(Chart)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := regexp.MustCompile(`\.Values((?:\.[A-Za-z]+)+)`)
+	for _, template := range loaded.Templates {
+		for _, found := range asked.FindAllStringSubmatch(string(template.Data), -1) {
+			at := loaded.Values
+			for _, key := range strings.Split(found[1], ".")[1:] {
+				below, there := at[key]
+				if !there {
+					t.Errorf("%s asks for %s, and there is no %s", template.Name, found[0], key)
+				}
+				next, isSection := below.(map[string]any)
+				if !isSection || len(next) == 0 {
+					break
+				}
+				at = next
+			}
+		}
+	}
+}
+
 // A key of a map that is null, as --set KEY=null makes it, is none: the schema takes it, and nothing of it is rendered.
 func TestNullTakesAKeyOut(t *testing.T) {
-	taken := map[string]any{"taken-out": nil}
+	taken, anywhere := map[string]any{"taken-out": nil}, map[string]any{"taken-out": nil, "kubernetes.io/os": nil}
 	both := map[string]any{"taken-out": nil, "kept": "yes"}
 	component := func() map[string]any {
-		return map[string]any{"podLabels": both, "podAnnotations": taken, "nodeSelector": taken, "service": map[string]any{"annotations": taken}}
+		return map[string]any{"podLabels": both, "podAnnotations": taken, "nodeSelector": anywhere, "service": map[string]any{"annotations": taken}}
 	}
 	account := func() map[string]any {
 		values := component()
@@ -258,7 +315,7 @@ func TestNullTakesAKeyOut(t *testing.T) {
 	if got := strings.Count(manifest, "kept: \"yes\""); got != 5 {
 		t.Errorf("the labels beside it are on %d pods, want 5", got)
 	}
-	if strings.Contains(manifest, "nodeSelector") || strings.Contains(notes, "with these labels alone") {
+	if tests := 2; strings.Count(manifest, "nodeSelector") != tests || strings.Contains(notes, "with these labels alone") {
 		t.Error("pods are bound to nodes without any label")
 	}
 }
@@ -294,6 +351,17 @@ func TestCacheInMemoryLeavesRoom(t *testing.T) {
 		}
 		if got := goMemory(t, objects); got != tt.want {
 			t.Errorf("%s of %v: the Go runtime keeps within %q, want %q", tt.size, tt.limit, got, tt.want)
+		}
+	}
+}
+
+// A cache in memory has what it was given: the volume, which is no larger than the limit of memory, has nothing to keep free for others.
+func TestCacheInMemoryIsWhole(t *testing.T) {
+	for medium, want := range map[string]any{"": nil, "Memory": "16MiB"} {
+		cache := map[string]any{"size": "448Mi", "medium": medium}
+		config, _ := configuration(t, map[string]any{"agent": map[string]any{"cache": cache}}, "agent")["cache"].(map[string]any)
+		if config["bytes"] != "448MiB" || config["reserve"] != want {
+			t.Errorf("with the medium %q, agents read %v, want %v kept free", medium, config, want)
 		}
 	}
 }

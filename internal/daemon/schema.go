@@ -32,11 +32,18 @@ type schema struct {
 	Title       string             `json:"title,omitempty"`
 	Description string             `json:"description,omitempty"`
 	Type        any                `json:"type"` // one, or a list of them
+	Pattern     string             `json:"pattern,omitempty"`
 	Items       *schema            `json:"items,omitempty"`
 	Properties  map[string]*schema `json:"properties,omitempty"`
 	// Additional is what else a section may have: nothing.
 	Additional *bool `json:"additionalProperties,omitempty"`
 }
+
+// Patterns of texts that are read as times and as numbers of bytes.
+const (
+	timePattern = `^(0|[+]?(([0-9]+[.]?[0-9]*|[.][0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$`
+	sizePattern = `^[0-9.,]+ *[kKmMgGtTpPeE]?[iI]?[bB]?$`
+)
 
 func section() *schema {
 	return &schema{Type: "object", Properties: map[string]*schema{}, Additional: new(bool)}
@@ -57,9 +64,12 @@ func (f field) schema() *schema {
 	s := &schema{Description: f.usage, Type: "string"}
 	_, isText := f.value.Addr().Interface().(encoding.TextUnmarshaler)
 	_, isSize := f.value.Interface().(bytesize.Size)
+	_, isTime := f.value.Interface().(Duration)
 	switch kind := f.value.Kind(); {
 	case isSize:
-		s.Type = []string{"string", "integer"}
+		s.Type, s.Pattern = []string{"string", "integer"}, sizePattern
+	case isTime:
+		s.Pattern = timePattern
 	case isText || kind == reflect.String:
 	case kind == reflect.Bool:
 		s.Type = "boolean"

@@ -4,12 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/groupcast/groupcast/internal/bytesize"
 	"github.com/groupcast/groupcast/internal/daemon"
 )
 
@@ -17,6 +19,7 @@ import (
 type section struct {
 	Description          string
 	Type                 any
+	Pattern              string
 	AdditionalProperties *bool
 	Properties           map[string]section
 }
@@ -32,6 +35,43 @@ func TestSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	compare(t, "", root, printed)
+}
+
+// bounded has a setting that is a number of bytes.
+type bounded struct {
+	daemon.CommonConfig
+
+	Most bytesize.Size `json:"most" usage:"how much at most"`
+}
+
+func (*bounded) Validate() error { return nil }
+
+// Texts that are read as times and as numbers of bytes have to look like them: what the schema takes is read, and what is written it takes.
+func TestSchemaKnowsTimesAndSizes(t *testing.T) {
+	var root section
+	if err := json.Unmarshal([]byte(daemon.Schema("test", &bounded{})), &root); err != nil {
+		t.Fatal(err)
+	}
+	for _, of := range []struct {
+		key         string
+		read        func(string) error
+		good, wrong []string
+	}{
+		{"stopWait", func(text string) error { return new(daemon.Duration).UnmarshalText([]byte(text)) }, []string{"0", "0s", "10s", "1m0s", "1h1m1.5s", "1500ms", ".5s"}, []string{"", "soon", "10", "5 s", "1d", "s"}},
+		{"most", new(bytesize.Size).Set, []string{"0B", "17", "512MiB", "4 GiB", "1.5MB", "1k", "100mb"}, []string{"", "much", "1 parsec", "GiB"}},
+	} {
+		pattern := regexp.MustCompile(root.Properties[of.key].Pattern)
+		for _, text := range of.good {
+			if err := of.read(text); err != nil || !pattern.MatchString(text) {
+				t.Errorf("%s: %q is read (%v), and the schema takes it: %v", of.key, text, err, pattern.MatchString(text))
+			}
+		}
+		for _, text := range of.wrong {
+			if err := of.read(text); err == nil || pattern.MatchString(text) {
+				t.Errorf("%s: %q is not read (%v), and the schema takes it: %v", of.key, text, err, pattern.MatchString(text))
+			}
+		}
+	}
 }
 
 func compare(t *testing.T, path string, said section, printed map[string]any) {

@@ -34,6 +34,8 @@ const (
 var (
 	// ErrConflict says that the object was changed since it was read.
 	ErrConflict = errors.New("changed meanwhile")
+	// ErrNoAnswer says that it did not answer, or could not do at present what it was asked, as while the control plane is upgraded.
+	ErrNoAnswer = errors.New("ask the API server")
 	// ErrNotInCluster says that this process is no pod.
 	ErrNotInCluster = errors.New("not in a Kubernetes pod: the API server's address and this pod's token are not there")
 )
@@ -98,12 +100,12 @@ func (c *Client) call(ctx context.Context, method, path, contentType string, in,
 	request.Header.Set("Accept", "application/json")
 	answer, err := c.http.Do(request)
 	if err != nil {
-		return fmt.Errorf("ask the API server: %w", err)
+		return fmt.Errorf("%w: %w", ErrNoAnswer, err)
 	}
 	defer answer.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
 	if err != nil {
-		return fmt.Errorf("ask the API server: %w", err)
+		return fmt.Errorf("%w: %w", ErrNoAnswer, err)
 	}
 	if answer.StatusCode >= http.StatusMultipleChoices {
 		return refusal(method, path, answer.StatusCode, text)
@@ -123,10 +125,14 @@ func refusal(method, path string, code int, text []byte) error {
 		status.Message = http.StatusText(code)
 	}
 	err := fmt.Errorf("the API server refuses %s %s: %s", method, path, status.Message)
-	if code == http.StatusConflict {
+	switch {
+	case code == http.StatusConflict:
 		return fmt.Errorf("%w: %w", ErrConflict, err)
+	case code == http.StatusTooManyRequests || code >= http.StatusInternalServerError:
+		return fmt.Errorf("%w: %w", ErrNoAnswer, err)
+	default:
+		return err
 	}
-	return err
 }
 
 // Version tells one state of an object from all others.

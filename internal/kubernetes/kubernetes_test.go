@@ -62,6 +62,25 @@ func TestShowsTheTokenOfNow(t *testing.T) {
 	}
 }
 
+// A server that is away, or says that it is not up to it now, is told apart from one that refuses.
+func TestNoAnswerIsNoRefusal(t *testing.T) {
+	code := 0
+	client, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		if code == 0 {
+			panic(http.ErrAbortHandler) // the connection ends
+		}
+		w.WriteHeader(code)
+	})
+	for of, want := range map[int]bool{
+		0: true, http.StatusServiceUnavailable: true, http.StatusTooManyRequests: true, http.StatusForbidden: false, http.StatusNotFound: false, http.StatusConflict: false,
+	} {
+		code = of
+		if _, _, err := client.Secret(t.Context(), "ca"); err == nil || errors.Is(err, ErrNoAnswer) != want {
+			t.Errorf("status %d: %v, want no answer: %v", of, err, want)
+		}
+	}
+}
+
 func TestPatchesOnlyWhatItRead(t *testing.T) {
 	client, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		var body struct {

@@ -107,6 +107,23 @@ func (s *Spool) Release(upTo uint64) error {
 	return failed
 }
 
+// Cut gives back the room of all from an offset on, which may have been written in part. Nobody may read or write there.
+func (s *Spool) Cut(from uint64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last, size := from/s.segment, from%s.segment
+	var failed error
+	for number, file := range s.files {
+		switch {
+		case number > last || number == last && size == 0:
+			failed = errors.Join(failed, s.drop(number))
+		case number == last:
+			failed = errors.Join(failed, file.Truncate(int64(size)))
+		}
+	}
+	return failed
+}
+
 func (s *Spool) drop(number uint64) error {
 	file := s.files[number]
 	delete(s.files, number)

@@ -57,6 +57,32 @@ func random(size int) []byte {
 	return content
 }
 
+// What was written behind the end is cut off, and room for it is not taken any more; what is before it stays.
+func TestCutKeepsWhatIsBefore(t *testing.T) {
+	content := random(4 * segment)
+	for _, from := range []uint64{0, 1, segment - 1, segment, segment + 5000, 4 * segment, 5 * segment} {
+		s := spool.New(t.TempDir(), segment)
+		write(t, s, 0, content)
+		if err := s.Cut(from); err != nil {
+			t.Fatal(err)
+		}
+		length := min(from, 4*segment)
+		if got, err := read(s, 0, length); err != nil || !bytes.Equal(got, content[:length]) {
+			t.Errorf("cut at %d: what was before is not there: %v", from, err)
+		}
+		if got, err := read(s, from, 1); err == nil {
+			t.Errorf("cut at %d: what was there can be read: %v", from, got)
+		}
+		write(t, s, length, content[length:])
+		if got, err := read(s, 0, 4*segment); err != nil || !bytes.Equal(got, content) {
+			t.Errorf("cut at %d: what was written anew is not there: %v", from, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // What begins far away, as a stream's middle, is given back as fast as what begins at its beginning.
 func TestReleaseTakesAsLongAsThereIsSomething(t *testing.T) {
 	const far = 1 << 62

@@ -24,7 +24,8 @@ type Object struct {
 	carried uint64
 	held    bool // nothing is handed out
 	end     *link.End
-	checked bool // the source was what it was when all had been sent over this link
+	checked bool // the source was what it was when all had been sent over this link,
+	early   bool // but for what was still being read then: it is looked at once more
 	changed chan struct{}
 }
 
@@ -87,11 +88,13 @@ func (s *Object) Next(offset, most uint64) (link.Portion, error) {
 		return portion, &link.Bye{Reason: relay.Protocol, Text: "asked beyond the end"}
 	case offset == length:
 		portion.End = s.end
-		if s.end == nil || s.checked {
+		reading := len(s.readers) > 0
+		if s.end == nil || s.checked && (!s.early || reading) {
 			return portion, nil
 		}
-		// What changed after it was hashed may have been sent: nobody is told that this is all.
-		s.checked = true
+		// What changed after it was hashed may have been sent: nobody is told that this is all. A stripe that
+		// is slow does not keep that back, for others may have sent its part, too.
+		s.checked, s.early = true, reading
 		return portion, s.Usable()
 	case most == 0 || s.held:
 		return portion, nil

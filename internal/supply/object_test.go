@@ -94,3 +94,19 @@ func TestObjectThatChanges(t *testing.T) {
 		t.Errorf("changed: %v", err)
 	}
 }
+
+// What changes while a stripe still reads, when another is at the end, is found out as soon as that has read it.
+func TestObjectThatChangesWhileAnotherStripeReads(t *testing.T) {
+	name, from := source(t, make([]byte, 10))
+	from.Known(object.Root{1})
+	from.Begin(1)
+	last := next(t, from, 5, 5)
+	if end := next(t, from, 10, 1).End; end == nil {
+		t.Error("a slow stripe keeps the end back")
+	}
+	must(t, os.WriteFile(name, []byte("other bytes"), 0o600))
+	bytesOf(t, from, 5, last)
+	if _, err := from.Next(10, 1); !errors.Is(err, object.ErrChanged) {
+		t.Errorf("changed: %v", err)
+	}
+}

@@ -55,30 +55,6 @@ func TestUnknownBytesOfReplicas(t *testing.T) {
 	}
 }
 
-// What an answer had no room for is said where it would be shown.
-func TestWhatIsLeftOutIsSaid(t *testing.T) {
-	for _, tt := range []struct {
-		output string
-		left   []string
-		want   bool
-	}{
-		{"table", nil, false},
-		{"wide", nil, false},
-		{"table", []string{"links", "tree"}, false},
-		{"wide", []string{"links", "tree"}, true},
-		{"table", []string{"links", "tree", "details", "receipts"}, true},
-	} {
-		out, said := new(bytes.Buffer), new(bytes.Buffer)
-		a := &app{stdout: out, stderr: said, output: tt.output}
-		if err := a.printDelivery(sdk.Delivery{LeftOut: tt.left}); err != nil {
-			t.Error(err)
-		}
-		if got := strings.Contains(said.String(), strings.Join(tt.left, ", ")) && said.Len() > 0; got != tt.want {
-			t.Errorf("%s without %v: %q", tt.output, tt.left, said)
-		}
-	}
-}
-
 // What was complete in the moment of its interruption was not canceled, which is the exit status.
 func TestWhatIsCompleteIsNotCanceled(t *testing.T) {
 	for state, want := range map[sdk.DeliveryState]int{sdk.DeliveryComplete: exitOK, sdk.DeliveryPartial: exitInterrupted, sdk.DeliveryFailed: exitInterrupted} {
@@ -102,4 +78,28 @@ func statusOf(err error) int {
 		return exitOK
 	}
 	return exitStatus(err)
+}
+
+// What an answer had no room for is said where it would be shown.
+func TestWhatIsLeftOutIsSaid(t *testing.T) {
+	for _, tt := range []struct {
+		output string
+		left   []string
+		want   bool
+	}{
+		{"table", nil, false},
+		{"wide", nil, false},
+		{"table", []string{"links", "tree"}, false},
+		{"wide", []string{"links", "tree"}, true},
+		{"table", []string{"links", "tree", "details", "receipts"}, true},
+	} {
+		out, said := new(bytes.Buffer), new(bytes.Buffer)
+		a := &app{stdout: out, stderr: said, output: tt.output}
+		if err := a.printDelivery(sdk.Delivery{LeftOut: tt.left}); err != nil {
+			t.Error(err)
+		}
+		if got := strings.Contains(said.String(), strings.Join(tt.left, ", ")) && said.Len() > 0; got != tt.want {
+			t.Errorf("%s without %v: %q", tt.output, tt.left, said)
+		}
+	}
 }

@@ -82,11 +82,11 @@ func newPod(config *Config) (*pod, error) {
 }
 
 // openCA opens the CA of this manager, which all managers of the store share.
-func (p *pod) openCA(ctx context.Context, config *Config) (*identity.CA, error) {
+func (p *pod) openCA(ctx context.Context, env daemon.Env, config *Config) (*identity.CA, error) {
 	if p != nil && config.Kubernetes.CASecret != "" {
 		sharing := publish.Sharing{
 			Objects: p.client, Secret: config.Kubernetes.CASecret, Dir: config.Identity.CADir, TrustDomain: config.Identity.TrustDomain,
-			Follow: config.Store.Cluster.Self != config.Store.Cluster.First, Founding: foundingFile(config),
+			Follow: config.Store.Cluster.Self != config.Store.Cluster.First, Founding: foundingFile(config), Log: env.Log,
 		}
 		if err := sharing.Run(ctx); err != nil {
 			return nil, err
@@ -113,11 +113,6 @@ func (p *pod) publish(ctx context.Context, env daemon.Env, ca *identity.CA, show
 		return nil
 	}
 	settings := p.config.Kubernetes
-	if settings.CAConfigMap != "" {
-		if err := publish.Authority(ctx, p.client, settings.CAConfigMap, ca); err != nil {
-			return err
-		}
-	}
 	var credentials []publish.Credential
 	if settings.OperatorSecret != "" {
 		credentials = append(credentials, publish.Credential{
@@ -131,7 +126,7 @@ func (p *pod) publish(ctx context.Context, env daemon.Env, ca *identity.CA, show
 		})
 	}
 	keeper := &publish.Keeper{
-		Objects: p.client, CA: ca, Credentials: credentials, Log: env.Log,
+		Objects: p.client, CA: ca, ConfigMap: settings.CAConfigMap, Credentials: credentials, Log: env.Log,
 		Leading: func() bool { return leading.Registry() != nil },
 		Stamp:   func() identity.Stamp { return identity.Stamp(shown.Revision()) + 1 },
 	}

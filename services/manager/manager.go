@@ -38,7 +38,7 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 	if err != nil {
 		return err
 	}
-	ca, err := inCluster.openCA(ctx, config)
+	ca, err := inCluster.openCA(ctx, env, config)
 	if err != nil {
 		return err
 	}

@@ -322,6 +322,51 @@ func TestC30RevokedMemberNeedsANewToken(t *testing.T) {
 	}
 }
 
+// The request that has used a token up lets nobody in again who was revoked since, and neither does a token that was made before.
+func TestC30TokensFromBeforeARevocationAreRefused(t *testing.T) {
+	m := managertest.Start(t)
+	used, unused, first := createToken(t, m.Client(t), 0), createToken(t, m.Client(t), 0), request(t)
+	if _, err := enroll(t, m.Address, used, first); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Client(t).Revoke(t.Context(), "member", "alice"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		_, err := enroll(t, m.Address, used, first)
+		wantTokenRefused(t, err)
+	}
+	_, err := enroll(t, m.Address, unused, request(t))
+	wantTokenRefused(t, err)
+	if _, err := enroll(t, m.Address, createToken(t, m.Client(t), 0), request(t)); err != nil {
+		t.Errorf("a token that was made since: %v", err)
+	}
+}
+
+// What a member may join is what the token says that was used last: an earlier one's request, sent again, does not change that.
+func TestEarlierTokenGivesNoGroupsBack(t *testing.T) {
+	m := managertest.Start(t)
+	operator := m.Client(t)
+	for _, name := range []string{"models", "logs"} {
+		if _, err := operator.CreateGroup(t.Context(), name, sdk.Policy{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	earlier, first := createToken(t, operator, 0), request(t)
+	if _, err := enroll(t, m.Address, earlier, first); err != nil {
+		t.Fatal(err)
+	}
+	alice := dial(t, m.Enroll(t, sdk.Token{Role: "member", Name: "alice", Groups: []string{"logs"}}))
+	_, err := enroll(t, m.Address, earlier, first)
+	wantTokenRefused(t, err)
+	if _, err := alice.Members(t.Context(), "models"); sdk.CodeOf(err) != sdk.Forbidden {
+		t.Errorf("members of a group that she may not join any more: %v", err)
+	}
+	if _, err := alice.Members(t.Context(), "logs"); err != nil {
+		t.Errorf("members of the group that she may join: %v", err)
+	}
+}
+
 // A certificate that is issued while its identity is revoked is revoked with it.
 func TestC30RenewalDoesNotOutliveRevocation(t *testing.T) {
 	m := managertest.Start(t)

@@ -116,6 +116,21 @@ capabilities:
 {{- end }}
 {{- end -}}
 
+{{/* The ports of a rule of a network policy, as JSON: (list .Values.… "TCP" …). */}}
+{{- define "groupcast.policyPorts" -}}
+{{- $all := list -}}
+{{- range $protocol := rest . -}}
+{{- range first $ -}}
+{{- $all = append $all (dict "port" (int .) "protocol" $protocol) -}}
+{{- end -}}
+{{- end -}}
+{{ toJson $all }}
+{{- end -}}
+
+{{- define "groupcast.dnsPorts" -}}
+{{ include "groupcast.policyPorts" (list (.Values.networkPolicy.dnsPorts | default (list 53)) "UDP" "TCP") }}
+{{- end -}}
+
 {{/* Where clients find the managers: their Service. */}}
 {{- define "groupcast.managerHost" -}}
 {{ include "groupcast.fullname" . }}-manager.{{ include "groupcast.namespace" . }}.svc
@@ -214,15 +229,24 @@ metricRelabelings:
 {{- end }}
 {{- end -}}
 
+{{/* Nodes that pods may run on: those of Linux, for which the images are, with the labels of a nodeSelector, which may take that out. */}}
+{{- define "groupcast.nodes" -}}
+{{- $labels := . | default dict | deepCopy -}}
+{{- if not (hasKey $labels "kubernetes.io/os") -}}
+{{- $_ := set $labels "kubernetes.io/os" "linux" -}}
+{{- end -}}
+{{- with include "groupcast.given" $labels }}
+nodeSelector:
+  {{- . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
 {{/* Where pods may run: call with the values of a component. */}}
 {{- define "groupcast.scheduling" -}}
 {{- with .priorityClassName }}
 priorityClassName: {{ . }}
 {{- end }}
-{{- with include "groupcast.given" .nodeSelector }}
-nodeSelector:
-  {{- . | nindent 2 }}
-{{- end }}
+{{- include "groupcast.nodes" .nodeSelector }}
 {{- with .tolerations }}
 tolerations:
   {{- toYaml . | nindent 2 }}
@@ -394,51 +418,4 @@ data:
   "serviceAccountTokenFile" "/var/run/groupcast-identity/token"
   "authorityFile" "/var/run/groupcast-identity/ca.crt"
   "log" (dict "level" (upper $root.Values.log.level) "format" $root.Values.log.format)) -}}
-{{- end -}}
-
-{{/* What the schema cannot say. */}}
-{{- define "groupcast.check" -}}
-{{- if and (not .Values.store.external.endpoints) (not (has (int .Values.manager.replicas) (list 1 3))) -}}
-{{- fail (printf "manager.replicas is %v: with the embedded store it can be 1 or 3; name an external etcd in store.external.endpoints for another number" .Values.manager.replicas) -}}
-{{- end -}}
-{{- $there := lookup "apps/v1" "StatefulSet" (include "groupcast.namespace" .) (printf "%s-manager" (include "groupcast.fullname" .)) -}}
-{{- if and (not .Values.store.external.endpoints) (gt (int (dig "spec" "replicas" 0 $there)) (int .Values.manager.replicas)) -}}
-{{- fail (printf "manager.replicas is %v, and the release is to have %v managers: once these have voted for their store, with fewer it has no majority. Leave it at %v; if they have never been ready, helm rollback; or uninstall and install" .Values.manager.replicas $there.spec.replicas $there.spec.replicas) -}}
-{{- end -}}
-{{- if and .Values.store.external.clientCertificate (not .Values.store.external.tlsSecret) -}}
-{{- fail "store.external.clientCertificate is true: name the Secret that has it in store.external.tlsSecret" -}}
-{{- end -}}
-{{- $ports := dict -}}
-{{- range $key := list "agent.port" "agent.adminPort" "gatherer.port" "gatherer.dataPort" "gatherer.adminPort" "replicator.adminPort" -}}
-{{- $path := splitList "." $key -}}
-{{- $port := index $.Values (first $path) (last $path) | int | toString -}}
-{{- if hasKey $ports $port -}}
-{{- fail (printf "%s and %s are the same: each needs one of its own" (get $ports $port) $key) -}}
-{{- end -}}
-{{- $_ := set $ports $port $key -}}
-{{- end -}}
-{{- $service := dict -}}
-{{- if .Values.envoy.enabled -}}
-{{- range $key := list "port" "httpPort" "gatheringPort" -}}
-{{- $port := index $.Values.envoy.service $key | int | toString -}}
-{{- if hasKey $service $port -}}
-{{- fail (printf "envoy.service.%s and envoy.service.%s are the same: each needs one of its own" (get $service $port) $key) -}}
-{{- end -}}
-{{- $_ := set $service $port $key -}}
-{{- end -}}
-{{- end -}}
-{{- if and .Values.gatherer.enabled (le (include "groupcast.mebibytes" .Values.gatherer.storage.size | int) (include "groupcast.mebibytes" .Values.gatherer.storage.reserve | int)) -}}
-{{- fail (printf "gatherer.storage.reserve %s leaves nothing of gatherer.storage.size %s for uploads" .Values.gatherer.storage.reserve .Values.gatherer.storage.size) -}}
-{{- end -}}
-{{- $left := include "groupcast.besideCache" .Values.agent -}}
-{{- if and .Values.agent.enabled (eq .Values.agent.cache.medium "Memory") $left (lt (int64 $left) (int64 67108864)) -}}
-{{- fail (printf "agent.cache.size %s in memory leaves the agents less than 64Mi of their limit of memory, agent.resources.limits.memory %v, which it counts against" .Values.agent.cache.size .Values.agent.resources.limits.memory) -}}
-{{- end -}}
-{{- $alerts := list -}}
-{{- range (.Files.Get "files/rules.yaml" | fromYaml).groups }}{{- range .rules }}{{- $alerts = append $alerts .alert -}}{{- end -}}{{- end -}}
-{{- range .Values.monitoring.prometheusRule.disabled -}}
-{{- if not (has . $alerts) -}}
-{{- fail (printf "monitoring.prometheusRule.disabled has %s, which is no alert of this chart" .) -}}
-{{- end -}}
-{{- end -}}
 {{- end -}}

@@ -3,6 +3,7 @@
 package cache
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -59,8 +60,14 @@ func (c *Cache) room() (bytes int64, err error) {
 	if err := unix.Statfs(c.dir, &disk); err != nil {
 		return 0, err
 	}
-	size := uint64(disk.Bsize)
-	return int64(disk.Bavail*size) - int64(min(c.disk.Keep, disk.Blocks*size/3)), nil
+	return beside(c.disk.Keep, &disk), nil
+}
+
+// beside returns what is free of a disk beside what is kept of it. Its blocks are counted in fragments where it has some: file
+// systems in user space may name much larger blocks, in which they would like to be written.
+func beside(keep uint64, disk *unix.Statfs_t) int64 {
+	size := uint64(cmp.Or(disk.Frsize, disk.Bsize))
+	return int64(disk.Bavail*size) - int64(min(keep, disk.Blocks*size/3))
 }
 
 // Short reports whether others have taken what is to be kept free of the disk.

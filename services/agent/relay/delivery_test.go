@@ -88,3 +88,42 @@ func TestDroppedDeliveryTakesNoRoom(t *testing.T) {
 		})
 	}
 }
+
+// What stripes brought ahead of what has arrived is not kept when the delivery has ended and nobody sends: no room is set
+// aside for it.
+func TestNothingIsKeptBehindWhatHasArrived(t *testing.T) {
+	const promised, arrived, ahead = 512 << 10, 100 << 10, 300 << 10
+	h := newHub(t, nil)
+	d, err := newDelivery(h, &groupv1.Assignment{Delivery: strings.Repeat("0a", 16), Spec: &groupv1.DeliverySpec{Length: promised}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.stop()
+	d.wanted = true
+	d.account.Reserve(d.entry.Room(promised), promised)
+	for _, offset := range []uint64{arrived - 1, ahead} {
+		file, at, _, err := d.entry.Section(offset)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := file.WriteAt(make([]byte, 1000), int64(at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.account.Arrived(arrived)
+	d.update(func() { d.ended = time.Now() })
+	if reserved := h.Cache.Reserved(); reserved != arrived {
+		t.Errorf("%d bytes are set aside for it, want %d", reserved, arrived)
+	}
+	if _, _, _, err := d.entry.At(ahead); err == nil {
+		t.Error("what came ahead is still there")
+	}
+	file, at, _, err := d.entry.At(arrived)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := file.Stat()
+	if err != nil || info.Size() != int64(at) {
+		t.Errorf("the last segment has %d bytes, want %d: %v", info.Size(), at, err)
+	}
+}

@@ -2,8 +2,10 @@ package relay
 
 import (
 	"context"
+	"errors"
 	"time"
 
+	"github.com/groupcast/groupcast/internal/link"
 	"github.com/groupcast/groupcast/internal/noroom"
 	wire "github.com/groupcast/groupcast/internal/wire/relay"
 )
@@ -11,7 +13,8 @@ import (
 // Others may fill the disk of the cache, which then holds less than its limit. What is kept without need gives way to
 // what comes, over the link that there is. Where there is nothing to give back, the link ends, so that the parent's end
 // learns of it, and none is opened before the disk takes something again: what was under way has to be sent again.
-// Senders of earlier versions take the refusal as that of any agent that cannot be reached.
+// Senders of earlier versions take the refusal as that of any agent that cannot be reached. A cache that cannot be written
+// for any other reason, as where its disk is broken, or no more files may be open, has no room either: it is no parent's fault.
 
 const (
 	// roomPatience is how long a link waits for children to have what could be given back. It is less than a
@@ -22,15 +25,26 @@ const (
 	longFull  = 8 * time.Second
 	// noRoom is the managers' word for it.
 	noRoom = "no_room"
-	// diskIsFull is what parents are told.
-	diskIsFull = "the disk of its cache is full"
 )
+
+// Why no link is opened, as parents are told.
+var (
+	errFull   = &refusal{wire.NoRoom, "the disk of its cache is full"}
+	errBroken = &refusal{wire.NoRoom, "its cache cannot be written"}
+)
+
+// isOwn reports whether an error is this agent's own, and not of who feeds it: its cache takes nothing.
+func isOwn(err error) bool {
+	var storage *link.StorageError
+	return noroom.Is(err) || errors.As(err, &storage)
+}
 
 // shortage is what a delivery knows of a disk without room. It is guarded by the delivery's mutex.
 type shortage struct {
 	waiting int           // writers that wait for children
 	pause   time.Duration // the last; zero if there was none
 	until   time.Time     // the disk is not tried before
+	broken  bool          // it is not room that was lacking last
 	told    bool          // the log has it
 }
 
@@ -79,19 +93,24 @@ func (d *delivery) shorten(by int) {
 // noteLink notes how a link ended that had begun at an offset.
 func (d *delivery) noteLink(err error, from uint64) {
 	told := true
+	isFull := noroom.Is(err)
 	d.update(func() {
 		d.intake = nil
-		if !noroom.Is(err) {
+		if !isOwn(err) {
 			return
 		}
 		if d.account.Offset() >= from+d.hub.Cache.Segment() {
 			d.short.pause = 0
 		}
-		d.trouble = noRoom
+		d.trouble, d.short.broken = noRoom, !isFull
 		d.short.postpone()
 		told, d.short.told = d.short.told, true
 	})
-	if !told {
+	switch {
+	case told:
+	case !isFull:
+		d.log.Error("the cache cannot be written: the managers look for another agent, and for a minute whether it can again", "error", err)
+	default:
 		d.log.Warn("others have filled the disk of the cache: the managers look for another agent, and for a minute whether there is room again", "error", err)
 	}
 }
@@ -102,13 +121,13 @@ func (s *shortage) postpone() {
 	s.until = time.Now().Add(s.pause)
 }
 
-// mayTake reports whether the disk takes something, as far as is known. One that had no room is tried after a pause.
-func (d *delivery) mayTake() bool {
+// unfit returns why the disk takes nothing, as far as is known; nil if it does. One that had no room is tried after a pause.
+func (d *delivery) unfit() *refusal {
 	d.mu.Lock()
-	full, until := d.trouble != "", d.short.until
+	why, until := d.lacking(), d.short.until
 	d.mu.Unlock()
-	if !full || time.Now().Before(until) {
-		return !full
+	if why == nil || time.Now().Before(until) {
+		return why
 	}
 	d.hub.giveRoom()
 	fits := d.hub.Cache.Fits()
@@ -118,9 +137,17 @@ func (d *delivery) mayTake() bool {
 		} else {
 			d.short.postpone()
 		}
+		why = d.lacking()
 	})
-	return fits
+	return why
 }
 
-// errFull says that no link is opened, for there is no room.
-var errFull = &refusal{wire.NoRoom, diskIsFull}
+func (d *delivery) lacking() *refusal {
+	switch {
+	case d.trouble == "":
+		return nil
+	case d.short.broken:
+		return errBroken
+	}
+	return errFull
+}

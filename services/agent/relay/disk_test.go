@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/link"
 	"github.com/groupcast/groupcast/internal/testdisk"
@@ -64,6 +65,41 @@ func TestFullDiskIsTold(t *testing.T) {
 	}
 	w.await("all of it came", reader.isDone)
 	if trouble := a.Reports()[0].GetTrouble(); trouble != "" {
+		t.Errorf("it still says %s", trouble)
+	}
+}
+
+// An agent whose cache cannot be written says that of itself, and does not blame who feeds it.
+func TestBrokenCacheIsNoFaultOfTheParent(t *testing.T) {
+	w := newWorld(t, 1<<20, modes()["CONTROL_MODE_HOP-DATA_PLANE_TLS"])
+	dir := filepath.Join(t.TempDir(), "cache")
+	w.start("sa1", 4<<20)
+	a := w.startIn("sa2", dir, 4<<20)
+	if err := errors.Join(os.Remove(dir), os.WriteFile(dir, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	w.tree("sa1", "sender", "sa2")
+	w.tree("sa2", "sa1", "r1")
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer stop()
+	reader := newMember("r1")
+	running.Go(func() { _ = w.pull(ctx, reader, func() string { return "sa2" }) })
+	running.Go(func() { _ = w.send(ctx, "sa1") })
+	stands := func() *groupv1.DeliveryReport {
+		report := a.Reports()[0]
+		if report.GetLost() != "" {
+			t.Fatalf("it blames %s", report.GetLost())
+		}
+		return report
+	}
+	w.await("it says so", func() bool { return stands().GetTrouble() == "no_room" })
+	if err := os.Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	w.await("all of it came", func() bool { return stands() != nil && reader.isDone() })
+	if trouble := stands().GetTrouble(); trouble != "" {
 		t.Errorf("it still says %s", trouble)
 	}
 }

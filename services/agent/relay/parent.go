@@ -71,8 +71,8 @@ func (d *delivery) isOver() bool { return d.assignment.GetEnded() && d.assignmen
 
 // askParent dials a parent and takes what it sends until that ends.
 func (d *delivery) askParent(parent *groupv1.Neighbour) error {
-	if !d.mayTake() {
-		return errFull
+	if why := d.unfit(); why != nil {
+		return why
 	}
 	ctx, release, err := d.inlet.take(d.ctx)
 	if err != nil {
@@ -101,7 +101,7 @@ func (d *delivery) askParent(parent *groupv1.Neighbour) error {
 		})
 	}
 	if err != nil && ctx.Err() == nil {
-		if !noroom.Is(err) { // else it is this one that cannot go on
+		if !isOwn(err) { // else it is this one that cannot go on
 			d.log.Info("the parent is lost", "parent", parent.GetName(), "error", err)
 			d.update(func() { d.lost = parent.GetName() })
 		}
@@ -216,9 +216,9 @@ func (d *delivery) takeOffer(asked *link.Asked, name string) {
 		asked.Refuse(wire.Done, "")
 		return
 	}
-	if !d.mayTake() {
+	if why := d.unfit(); why != nil {
 		release()
-		asked.Refuse(errFull.reason, errFull.text)
+		asked.Refuse(why.reason, why.text)
 		return
 	}
 	defer release()

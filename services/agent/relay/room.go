@@ -26,7 +26,7 @@ func (d *delivery) settle() {
 	if d.ended.IsZero() || d.intake != nil || d.asking {
 		d.promise(length)
 	} else {
-		d.account.Withdraw() // it may be for ever that nobody sends
+		d.withdraw() // it may be for ever that nobody sends
 	}
 	d.entry.Reserve(d.account.Reserved())
 	if from, needed := d.account.Unpark(); needed {
@@ -46,6 +46,18 @@ func (d *delivery) promise(length uint64) {
 		d.makeSome(low)
 		want = d.want(length)
 		d.account.Reserve(d.room(want), length)
+	}
+}
+
+// withdraw takes back what was promised and did not come. Stripes may have brought some of what was to come later: no room is
+// set aside for that any more.
+func (d *delivery) withdraw() {
+	if d.account.Credit() == d.account.Offset() {
+		return
+	}
+	d.account.Withdraw()
+	if err := d.entry.Cut(d.account.Offset()); err != nil {
+		d.log.Error("room of the cache could not be given back", "error", err)
 	}
 }
 

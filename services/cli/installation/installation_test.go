@@ -94,6 +94,7 @@ func TestWhyItDoesNotComeUp(t *testing.T) {
 			{"manager", 1, 1, 0, "", ""},
 			{"agent", 0, 0, 1, "no node that it may run on has the labels of its nodeSelector, disk=ssd", "kubectl get nodes --show-labels; label nodes, or change the selector: --set agent.nodeSelector.KEY=null"},
 			{"gatherer", 0, 1, 1, "no node that it may run on has the labels of its nodeSelector, disk=hdd,rack=seven", "*--set gatherer.nodeSelector=null"},
+			{"replicator", 0, 0, 1, "no node is one on which it may run", "kubectl get nodes; look at replicator.nodeSelector, replicator.affinity, replicator.tolerations"}, // none was chosen by label
 		},
 		"refused": { // in a namespace that enforces the restricted standard: there are no pods
 			{"manager", 1, 1, 0, "", ""},

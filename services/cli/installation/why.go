@@ -75,7 +75,7 @@ func (s *State) whyNowhere(pod object, message string) (why, next string) {
 		return "its node's ports are taken, as by another release: " + message, fmt.Sprintf("give this release other ones (%s), or install with --set dataPlane.hostNetwork=false", valuesOf(part, ports...))
 	case strings.Contains(message, "unbound immediate PersistentVolumeClaims"):
 		return s.whyNoVolume(pod, message)
-	case strings.Contains(message, "didn't match Pod's node affinity/selector") && len(on) > 0:
+	case strings.Contains(message, "didn't match Pod's node affinity/selector") && selector(on) != "":
 		return noNode(part, on)
 	}
 	return "no node takes it: " + message, s.kubectl("describe pods", pod) + " shows what it asks for, kubectl describe nodes what they have"
@@ -83,7 +83,7 @@ func (s *State) whyNowhere(pod object, message string) (why, next string) {
 
 // noNode says that no node is one of those on which a part is to run.
 func noNode(part string, on map[string]string) (why, next string) {
-	if len(on) == 0 {
+	if selector(on) == "" {
 		return "no node is one on which it may run", "kubectl get nodes; look at " + valuesOf(part, "nodeSelector", "affinity", "tolerations")
 	}
 	return "no node that it may run on has the labels of its nodeSelector, " + selector(on),
@@ -203,10 +203,13 @@ func valuesOf(part string, keys ...string) string {
 	return strings.Join(all, ", ")
 }
 
+// selector is what was chosen of nodes: that they run Linux is not.
 func selector(labels map[string]string) string {
 	var pairs []string
 	for key, value := range labels {
-		pairs = append(pairs, key+"="+value)
+		if key != "kubernetes.io/os" {
+			pairs = append(pairs, key+"="+value)
+		}
 	}
 	slices.Sort(pairs)
 	return strings.Join(pairs, ",")

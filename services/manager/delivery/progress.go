@@ -49,8 +49,7 @@ type nodeProgress struct {
 	rate      uint64    // in bytes per second
 	damaged   int       // how often it moved since it got damaged bytes
 
-	lacksSince time.Time // since when it lacks something that the one has which feeds it; zero if it does not
-
+	lacksSince time.Time               // since when it lacks something that the one has which feeds it; zero if it does not
 	childrenOf *groupv1.DeliveryReport // the report of which these are
 	children   map[string]*groupv1.ChildReport
 }

@@ -125,17 +125,18 @@ func (r *Registry) redeem(ctx context.Context, text string, role identity.Role, 
 				return ledger.Plan{}, fmt.Errorf("decode token: %w", err)
 			}
 		}
-		switch {
+		switch isUsed := record.UsedBy != nil; {
 		case !token.Matches(record.Hash): // also when there is none
 			return ledger.Plan{}, fmt.Errorf("%w: it is wrong, was used already, or has expired", ErrToken) // one that was used is known until it expires
-		case record.UsedBy != nil && !bytes.Equal(record.UsedBy, by):
+		case isUsed && !bytes.Equal(record.UsedBy, by):
 			return ledger.Plan{}, fmt.Errorf("%w: it was used already", ErrToken)
+		case isOvertaken(item.Changed, isUsed, r.view.Identity(record.ID)):
+			return ledger.Plan{}, fmt.Errorf("%w: %s was revoked, or let in by another, since: make a new one", ErrToken, record.ID)
 		case role != "" && role != record.ID.Role:
 			return ledger.Plan{}, fmt.Errorf("%w: this join token is of %s, and can still be used for that%s", ErrTokenRole, record.ID, wayOut(record.ID.Role, role))
 		}
 		redeemed = record.ID
-		record.UsedBy = by
-		return r.planRedeem(item, record)
+		return r.planRedeem(item, record, by)
 	})
 	return redeemed, err
 }
@@ -149,13 +150,26 @@ func wayOut(of, asked identity.Role) string {
 	return fmt.Sprintf(": want one of 'groupcast token create NAME --role %s'", asked)
 }
 
-// planRedeem marks a token as used and grants what it says.
-func (r *Registry) planRedeem(item store.Item, record tokenRecord) (ledger.Plan, error) {
+// isOvertaken reports whether a token was made before its identity was revoked, or, of one that is used, anything was decided of
+// the identity since: the same request, which may come again, gives nothing back that was taken away.
+func isOvertaken(written store.Revision, isUsed bool, known view.Identity) bool {
+	if isUsed {
+		return known.Changed > written // it was written along with the identity
+	}
+	return known.Revoked > identity.Stamp(written)
+}
+
+// planRedeem marks a token as used and grants what it says. When it comes again nothing is written, as long as nothing has changed.
+func (r *Registry) planRedeem(item store.Item, record tokenRecord, by []byte) (ledger.Plan, error) {
+	known := r.view.Identity(record.ID)
+	if record.UsedBy != nil {
+		return ledger.Plan{Conditions: []store.Cond{store.Unchanged(item.Key, item.Changed), store.Unchanged(view.IdentityKey(record.ID), known.Changed)}}, nil
+	}
+	record.UsedBy = by
 	used, err := json.Marshal(record)
 	if err != nil {
 		return ledger.Plan{}, fmt.Errorf("encode token: %w", err)
 	}
-	known := r.view.Identity(record.ID)
 	known.Groups, known.Account, known.Forgiven = record.Groups, "", known.Revoked != 0
 	planned, err := planIdentity(record.ID, known)
 	if err != nil {

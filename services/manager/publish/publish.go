@@ -46,14 +46,25 @@ type Sharing struct {
 	// Founding is a file that is there from before a new CA is offered: who has made the CA, and nobody else, may
 	// found what belongs to it. Empty writes none.
 	Founding string
+	Log      *slog.Logger
 }
 
 // followPause is the pause before a manager looks again for the CA of another.
 const followPause = time.Second
 
 // Run has the directory hold the CA that is in the Secret. Where the Secret is empty, the
-// directory's CA, or else a new one, goes into it: whichever manager is first.
+// directory's CA, or else a new one, goes into it: whichever manager is first. While the API server does
+// not answer, a manager goes on with the CA that it has: the managers outlive that.
 func (s Sharing) Run(ctx context.Context) error {
+	err := s.run(ctx)
+	if !errors.Is(err, kubernetes.ErrNoAnswer) || !has(s.Dir) {
+		return err
+	}
+	s.Log.Warn("the CA could not be compared with that of the other managers; going on with it", "secret", s.Secret, "dir", s.Dir, "error", err)
+	return nil
+}
+
+func (s Sharing) run(ctx context.Context) error {
 	for {
 		shared, version, err := s.Objects.Secret(ctx, s.Secret)
 		if err != nil {
@@ -98,9 +109,15 @@ func (s Sharing) offer(ctx context.Context, ca *identity.CA, read kubernetes.Ver
 	return s.Objects.SetSecret(ctx, s.Secret, map[string][]byte{caCertificate: certificate, caKey: key}, read)
 }
 
+// has reports whether a directory has a CA.
+func has(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, caKey))
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
 // offered returns the CA of a directory, or a new one that is nowhere yet.
 func offered(dir, trustDomain string) (ca *identity.CA, isNew bool, err error) {
-	if _, err := os.Stat(filepath.Join(dir, caKey)); errors.Is(err, fs.ErrNotExist) {
+	if !has(dir) {
 		ca, err = identity.NewCA(trustDomain, time.Now)
 		return ca, true, err
 	}
@@ -124,15 +141,6 @@ func adopt(shared map[string][]byte, secret, dir, trustDomain string) error {
 	return ca.Save(dir)
 }
 
-// Authority writes the certificates of the authorities where those find them who are to enroll: first that by
-// which the managers are known.
-func Authority(ctx context.Context, objects Objects, configMap string, ca *identity.CA) error {
-	if err := objects.SetConfigMap(ctx, configMap, map[string]string{caCertificate: string(ca.AuthoritiesPEM())}); err != nil {
-		return fmt.Errorf("publish the CA's certificate: %w", err)
-	}
-	return nil
-}
-
 // Credential is what is kept fresh in a Secret.
 type Credential struct {
 	Secret string
@@ -143,10 +151,13 @@ type Credential struct {
 	Endpoint string
 }
 
-// Keeper keeps credentials fresh in Secrets while this manager leads.
+// Keeper publishes the CA's certificate, and keeps credentials fresh in Secrets while this manager leads.
 type Keeper struct {
-	Objects     Objects
-	CA          *identity.CA
+	Objects Objects
+	CA      *identity.CA
+	// ConfigMap is where those find the certificates of the authorities who are to enroll: first that by which the managers are
+	// known. Empty publishes none.
+	ConfigMap   string
 	Credentials []Credential
 	// Leading says whether this manager leads; Stamp is the stamp of a certificate of now.
 	Leading func() bool
@@ -157,12 +168,14 @@ type Keeper struct {
 // look is how often it is looked whether something is due.
 const look = 2 * time.Second
 
-// Run keeps them fresh until ctx is done.
+// Run publishes them until ctx is done. What the API server does not take, it is asked for again.
 func (k *Keeper) Run(ctx context.Context) error {
 	ticker := time.NewTicker(look)
 	defer ticker.Stop()
+	isKnown := k.ConfigMap == ""
 	due := make([]time.Time, len(k.Credentials))
 	for {
+		isKnown = isKnown || k.publishAuthority(ctx)
 		for i, credential := range k.Credentials {
 			if !k.Leading() {
 				due[i] = time.Time{}
@@ -182,6 +195,15 @@ func (k *Keeper) Run(ctx context.Context) error {
 		case <-ticker.C:
 		}
 	}
+}
+
+// publishAuthority reports whether it did.
+func (k *Keeper) publishAuthority(ctx context.Context) bool {
+	err := k.Objects.SetConfigMap(ctx, k.ConfigMap, map[string]string{caCertificate: string(k.CA.AuthoritiesPEM())})
+	if err != nil && ctx.Err() == nil {
+		k.Log.Warn("the CA's certificate could not be published; trying again", "config_map", k.ConfigMap, "error", err)
+	}
+	return err == nil
 }
 
 func (k *Keeper) publish(ctx context.Context, credential Credential) error {

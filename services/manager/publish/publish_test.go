@@ -3,6 +3,7 @@ package publish
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
 	"os"
@@ -26,6 +27,7 @@ type memory struct {
 	secrets    map[string]map[string][]byte
 	configMaps map[string]map[string]string
 	version    int
+	away       error  // what is answered, if it is not nil
 	raced      func() // called once before a Secret is set, as if by a faster manager
 }
 
@@ -36,7 +38,7 @@ func newMemory() *memory {
 func (m *memory) Secret(_ context.Context, name string) (map[string][]byte, kubernetes.Version, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return maps.Clone(m.secrets[name]), kubernetes.Version(strconv.Itoa(m.version)), nil
+	return maps.Clone(m.secrets[name]), kubernetes.Version(strconv.Itoa(m.version)), m.away
 }
 
 func (m *memory) SetSecret(_ context.Context, name string, data map[string][]byte, read kubernetes.Version) error {
@@ -55,13 +57,24 @@ func (m *memory) SetSecret(_ context.Context, name string, data map[string][]byt
 }
 
 func (m *memory) SetConfigMap(_ context.Context, name string, data map[string]string) error {
-	m.configMaps[name] = data
-	return nil
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.away == nil {
+		m.configMaps[name] = data
+	}
+	return m.away
+}
+
+// answer has what is asked be answered so, from now on.
+func (m *memory) answer(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.away = err
 }
 
 func share(t *testing.T, objects Objects, dir string) error {
 	t.Helper()
-	return Sharing{Objects: objects, Secret: "ca", Dir: dir, TrustDomain: "example.org"}.Run(t.Context())
+	return Sharing{Objects: objects, Secret: "ca", Dir: dir, TrustDomain: "example.org", Log: slog.New(slog.DiscardHandler)}.Run(t.Context())
 }
 
 func certificateIn(t *testing.T, dir string) []byte {
@@ -158,6 +171,54 @@ func TestAnotherCAIsNotOverwritten(t *testing.T) {
 	if !bytes.Equal(before, certificateIn(t, dir)) {
 		t.Error("the directory's CA was replaced")
 	}
+}
+
+// A manager that has the CA begins also while the API server does not answer; one that has none cannot, and a refusal has to be seen to.
+func TestManagersOutliveTheAPIServer(t *testing.T) {
+	objects, dir := newMemory(), t.TempDir()
+	if err := share(t, objects, dir); err != nil {
+		t.Fatal(err)
+	}
+	before := certificateIn(t, dir)
+	objects.answer(kubernetes.ErrNoAnswer)
+	if err := share(t, objects, dir); err != nil || !bytes.Equal(before, certificateIn(t, dir)) {
+		t.Errorf("with a CA: %v", err)
+	}
+	if err := share(t, objects, t.TempDir()); !errors.Is(err, kubernetes.ErrNoAnswer) {
+		t.Errorf("without one: %v", err)
+	}
+	refused := errors.New("secrets \"ca\" is forbidden")
+	objects.answer(refused)
+	if err := share(t, objects, dir); !errors.Is(err, refused) {
+		t.Errorf("refused: %v", err)
+	}
+}
+
+// The CA's certificate is published as soon as the API server takes it, whoever leads.
+func TestTheCertificateIsPublishedInTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		objects := newMemory()
+		ca, err := identity.NewCA("example.org", time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keeper := &Keeper{Objects: objects, CA: ca, ConfigMap: "authority", Log: slog.New(slog.DiscardHandler), Leading: func() bool { return false }}
+		objects.answer(kubernetes.ErrNoAnswer)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- keeper.Run(ctx) }()
+		time.Sleep(time.Minute)
+		objects.answer(nil)
+		time.Sleep(look)
+		synctest.Wait()
+		if got := objects.configMaps["authority"][caCertificate]; got != string(ca.AuthoritiesPEM()) {
+			t.Errorf("published is %q", got)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // Credentials are good, say where the managers are, and are made anew at half of their life: by the leader alone.

@@ -30,16 +30,15 @@ func (s *Survey) Measured(group string, threshold time.Duration) placement.Measu
 	f := s.find(in, now)
 	known, has := f.told[group]
 	if !has {
-		known = s.measured(f, in, group, now)
+		known = s.measured(f, group, s.agents(in), now)
 		f.told[group] = known
 	}
 	return known
 }
 
 // measured puts together what is known of the agents and the members of a group.
-func (s *Survey) measured(f *finding, in scope, group string, now time.Time) placement.Measured {
+func (s *Survey) measured(f *finding, group string, agents []*agentv1.Agent, now time.Time) placement.Measured {
 	s.told++
-	agents := s.agents(in)
 	m := measured{placement.Measured{
 		Clusters: make(map[string]string),
 		RTT: tree.RTTs{

@@ -6,6 +6,9 @@
 {{- $_ := set $config.data "uplink" . -}}
 {{- end -}}
 {{- $_ := set $config "cache" (dict "dir" "/var/cache/groupcast/cache" "bytes" (printf "%sB" .Values.agent.cache.size)) -}}
+{{- if eq .Values.agent.cache.medium "Memory" -}}
+{{- $_ := set $config.cache "reserve" "16MiB" -}}{{- /* nobody else is there, and it is as large as the limit of memory at most */ -}}
+{{- end -}}
 {{- with .Values.agent.zone -}}
 {{- $_ := set $config "zone" . -}}
 {{- end -}}

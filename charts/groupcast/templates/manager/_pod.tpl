@@ -102,10 +102,7 @@ spec:
     - name: etcd-tls
       secret: {secretName: {{ .Values.store.external.tlsSecret }}, defaultMode: 0440}
     {{- end }}
-  {{- with include "groupcast.given" .Values.manager.nodeSelector }}
-  nodeSelector:
-    {{- . | nindent 4 }}
-  {{- end }}
+  {{- include "groupcast.nodes" .Values.manager.nodeSelector | nindent 2 }}
   {{- with .Values.manager.tolerations }}
   tolerations:
     {{- toYaml . | nindent 4 }}

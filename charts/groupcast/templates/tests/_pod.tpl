@@ -13,6 +13,7 @@ spec:
   activeDeadlineSeconds: 600 # what is broken off goes on no longer
   automountServiceAccountToken: false
   {{- include "groupcast.pullSecrets" $ | nindent 2 }}
+  {{- include "groupcast.nodes" dict | nindent 2 }}
   securityContext:
     {{- include "groupcast.podSecurity" $ | nindent 4 }}
   containers:
@@ -27,6 +28,7 @@ spec:
         {{- include "groupcast.containerSecurity" $ | nindent 8 }}
       volumeMounts:
         - {name: operator, mountPath: /etc/groupcast, readOnly: true}
+        - {name: pod, mountPath: /etc/pod/uid, subPath: uid, readOnly: true} # the file itself, where others are links
         - {name: data, mountPath: /data}
   volumes:
     - name: operator
@@ -38,6 +40,11 @@ spec:
           - {key: tls.crt, path: tls.crt}
           - {key: tls.key, path: tls.key}
           - {key: ca.crt, path: ca.crt}
+    - name: pod
+      downwardAPI:
+        items:
+          - path: uid
+            fieldRef: {fieldPath: metadata.uid}
     - name: data
       emptyDir: {}
 {{- end }}

@@ -1,0 +1,90 @@
+{{/* What the schema cannot say. */}}
+{{- define "groupcast.check" -}}
+{{- include "groupcast.check.managers" . -}}
+{{- include "groupcast.check.upgrade" . -}}
+{{- include "groupcast.check.ports" . -}}
+{{- include "groupcast.check.envoy" . -}}
+{{- if and .Values.gatherer.enabled (le (include "groupcast.mebibytes" .Values.gatherer.storage.size | int) (include "groupcast.mebibytes" .Values.gatherer.storage.reserve | int)) -}}
+{{- fail (printf "gatherer.storage.reserve %s leaves nothing of gatherer.storage.size %s for uploads" .Values.gatherer.storage.reserve .Values.gatherer.storage.size) -}}
+{{- end -}}
+{{- $left := include "groupcast.besideCache" .Values.agent -}}
+{{- if and .Values.agent.enabled (eq .Values.agent.cache.medium "Memory") $left (lt (int64 $left) (int64 67108864)) -}}
+{{- fail (printf "agent.cache.size %s in memory leaves the agents less than 64Mi of their limit of memory, agent.resources.limits.memory %v, which it counts against" .Values.agent.cache.size .Values.agent.resources.limits.memory) -}}
+{{- end -}}
+{{- $alerts := list -}}
+{{- range (.Files.Get "files/rules.yaml" | fromYaml).groups }}{{- range .rules }}{{- $alerts = append $alerts .alert -}}{{- end -}}{{- end -}}
+{{- range .Values.monitoring.prometheusRule.disabled -}}
+{{- if not (has . $alerts) -}}
+{{- fail (printf "monitoring.prometheusRule.disabled has %s, which is no alert of this chart" .) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "groupcast.check.managers" -}}
+{{- if and (not .Values.store.external.endpoints) (not (has (int .Values.manager.replicas) (list 1 3))) -}}
+{{- fail (printf "manager.replicas is %v: with the embedded store it can be 1 or 3; name an external etcd in store.external.endpoints for another number" .Values.manager.replicas) -}}
+{{- end -}}
+{{- if and .Values.store.external.clientCertificate (not .Values.store.external.tlsSecret) -}}
+{{- fail "store.external.clientCertificate is true: name the Secret that has it in store.external.tlsSecret" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What an upgrade would spoil of the release that is there. Where charts are rendered without asking the cluster, nothing is. */}}
+{{- define "groupcast.check.upgrade" -}}
+{{- $namespace := include "groupcast.namespace" . -}}
+{{- $name := printf "%s-manager" (include "groupcast.fullname" .) -}}
+{{- $embedded := lookup "apps/v1" "StatefulSet" $namespace $name -}}
+{{- if .Values.store.external.endpoints -}}
+{{- if $embedded -}}
+{{- fail (printf "store.external.endpoints: the managers of the release have their store in volumes (StatefulSet %s), and no upgrade moves it: groups would be gone, and who was revoked be let in again. Leave the endpoints out; or, if all may be forgotten, uninstall and install" $name) -}}
+{{- end -}}
+{{- else if lookup "apps/v1" "Deployment" $namespace $name -}}
+{{- fail (printf "store.external.endpoints is empty: the managers of the release have their store in an external etcd (Deployment %s), and no upgrade moves it. Name its endpoints; or, if all may be forgotten, uninstall, delete the Secret %s-ca, and install" $name (include "groupcast.fullname" .)) -}}
+{{- else if gt (int (dig "spec" "replicas" 0 $embedded)) (int .Values.manager.replicas) -}}
+{{- fail (printf "manager.replicas is %v, and the release is to have %v managers: once these have voted for their store, with fewer it has no majority. Leave it at %v; if they have never been ready, helm rollback; or uninstall and install" .Values.manager.replicas $embedded.spec.replicas $embedded.spec.replicas) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Ports of the nodes are one each, over all that runs there. In the pod network each pod has an address of its own. */}}
+{{- define "groupcast.check.ports" -}}
+{{- $ports := dict -}}
+{{- range $part, $keys := dict "agent" (list "port" "adminPort") "gatherer" (list "port" "dataPort" "adminPort") "replicator" (list "adminPort") -}}
+{{- $values := index $.Values $part -}}
+{{- if not $.Values.dataPlane.hostNetwork -}}
+{{- $ports = dict -}}
+{{- end -}}
+{{- range $key := $values.enabled | ternary $keys list -}}
+{{- $port := index $values $key | int | toString -}}
+{{- if hasKey $ports $port -}}
+{{- fail (printf "%s and %s.%s are the same: each needs one of its own" (get $ports $port) $part $key) -}}
+{{- end -}}
+{{- $_ := set $ports $port (printf "%s.%s" $part $key) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "groupcast.check.envoy" -}}
+{{- $service := dict -}}
+{{- if .Values.envoy.enabled -}}
+{{- range $key := list "port" "httpPort" "gatheringPort" -}}
+{{- $port := index $.Values.envoy.service $key | int | toString -}}
+{{- if hasKey $service $port -}}
+{{- fail (printf "envoy.service.%s and envoy.service.%s are the same: each needs one of its own" (get $service $port) $key) -}}
+{{- end -}}
+{{- $_ := set $service $port $key -}}
+{{- end -}}
+{{- $nodes := dict -}}
+{{- range $key := .Values.gatherer.enabled | ternary (list "nodePort" "httpNodePort" "gatheringNodePort") (list "nodePort" "httpNodePort") -}}
+{{- $port := index $.Values.envoy.service $key | int | toString -}}
+{{- if and (ne $port "0") (eq $.Values.envoy.service.type "ClusterIP") -}}
+{{- fail (printf "envoy.service.%s is %s, and a Service of type ClusterIP has no ports of the nodes: set it to 0, or envoy.service.type to NodePort or LoadBalancer" $key $port) -}}
+{{- end -}}
+{{- if hasKey $nodes $port -}}
+{{- fail (printf "envoy.service.%s and envoy.service.%s are the same: each needs one of its own" (get $nodes $port) $key) -}}
+{{- end -}}
+{{- if ne $port "0" -}}
+{{- $_ := set $nodes $port $key -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}

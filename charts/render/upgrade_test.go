@@ -1,0 +1,121 @@
+package render
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v4/pkg/chart/common"
+	"helm.sh/helm/v4/pkg/chart/common/util"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	"helm.sh/helm/v4/pkg/engine"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+)
+
+// What an upgrade would spoil is refused, with what to do: a store is not moved, and managers that have voted are not taken away. It is the objects
+// of this release that say so.
+func TestUpgradesThatSpoilAreRefused(t *testing.T) {
+	external := map[string]any{"store": map[string]any{"external": map[string]any{"endpoints": []any{"https://etcd:2379"}}}}
+	for name, tt := range map[string]struct {
+		cluster cluster
+		values  map[string]any
+		want    string
+	}{
+		"nothing there":        {cluster{}, nil, ""},
+		"as it is":             {cluster{"StatefulSet/release-groupcast-manager": 1}, nil, ""},
+		"one to three":         {cluster{"StatefulSet/release-groupcast-manager": 1}, map[string]any{"manager": map[string]any{"replicas": 3}}, ""},
+		"three to one":         {cluster{"StatefulSet/release-groupcast-manager": 3}, nil, "manager.replicas is 1, and the release is to have 3 managers"},
+		"embedded to external": {cluster{"StatefulSet/release-groupcast-manager": 1}, external, "store.external.endpoints: the managers of the release have their store in volumes (StatefulSet release-groupcast-manager)"},
+		"external to embedded": {cluster{"Deployment/release-groupcast-manager": 1}, nil, "uninstall, delete the Secret release-groupcast-ca, and install"},
+		"external as it is":    {cluster{"Deployment/release-groupcast-manager": 3}, external, ""},
+		"another release":      {cluster{"StatefulSet/other-groupcast-manager": 3}, external, ""},
+	} {
+		err := upgrade(t, tt.cluster, tt.values)
+		if (err != nil) != (tt.want != "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %q", name, err, tt.want)
+		}
+	}
+}
+
+// An upgrade with --reuse-values renders with the defaults of the earlier chart alone, and installs the same as one with those of this chart.
+func TestReusedValuesInstallTheSame(t *testing.T) {
+	former, err := filepath.Glob(filepath.Join(Chart, "..", "..", "e2e", "cluster", "testdata", "groupcast-*.tgz"))
+	if err != nil || len(former) != 1 {
+		t.Fatalf("charts of earlier versions are %v: %v", former, err)
+	}
+	earlier, err := loader.Load(former[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, profile := range []string{"default", "restricted", "everything"} {
+		loaded, err := loader.Load(Chart)
+		if err != nil {
+			t.Fatal(err)
+		}
+		loaded.Values = earlier.Values
+		_, reused, _, err := RenderChart(t.Context(), loaded, "release", "default", valuesOf(t, profile))
+		if err != nil {
+			t.Fatalf("%s: %v", profile, err)
+		}
+		if _, fresh, _ := rendered(t, profile, "release", "default"); reused != fresh {
+			t.Errorf("%s: with the values of %s, %s", profile, former[0], firstDifference(fresh, reused))
+		}
+	}
+}
+
+// firstDifference tells of the first lines that two manifests do not share.
+func firstDifference(one, other string) string {
+	ours, theirs := strings.Split(one, "\n"), strings.Split(other, "\n")
+	for i := range min(len(ours), len(theirs)) {
+		if ours[i] != theirs[i] {
+			return fmt.Sprintf("line %d is %q instead of %q", i+1, theirs[i], ours[i])
+		}
+	}
+	return fmt.Sprintf("there are %d lines instead of %d", len(theirs), len(ours))
+}
+
+// upgrade renders the chart where objects are there already.
+func upgrade(t *testing.T, there cluster, values map[string]any) error {
+	t.Helper()
+	loaded, err := loader.Load(Chart)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := util.ToRenderValues(loaded, values, common.ReleaseOptions{Name: "release", Namespace: "default", IsUpgrade: true}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = engine.RenderWithClientProvider(loaded, all, there)
+	return err
+}
+
+// cluster is how many replicas workloads of a namespace have, by kind and name.
+type cluster map[string]int64
+
+// GetClientFor implements engine.ClientProvider.
+func (c cluster) GetClientFor(apiVersion, kind string) (dynamic.NamespaceableResourceInterface, bool, error) {
+	return resource{cluster: c, kind: schema.FromAPIVersionAndKind(apiVersion, kind)}, true, nil
+}
+
+// resource is what templates look up of one kind.
+type resource struct {
+	dynamic.NamespaceableResourceInterface
+	cluster cluster
+	kind    schema.GroupVersionKind
+}
+
+func (r resource) Namespace(string) dynamic.ResourceInterface { return r }
+
+func (r resource) Get(_ context.Context, name string, _ metav1.GetOptions, _ ...string) (*unstructured.Unstructured, error) {
+	replicas, there := r.cluster[r.kind.Kind+"/"+name]
+	if !there {
+		return nil, apierrors.NewNotFound(schema.GroupResource{Group: r.kind.Group, Resource: r.kind.Kind}, name)
+	}
+	return &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"replicas": replicas}}}, nil
+}

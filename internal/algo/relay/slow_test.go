@@ -1,0 +1,129 @@
+package relay_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/algo/relay"
+)
+
+func TestSlowChildIsGivenUp(t *testing.T) {
+	for name, tt := range map[string]struct {
+		rules relay.Rules
+		after time.Duration
+		want  bool
+	}{
+		"within its time":       {relay.Rules{Slow: relay.Evict, LagTime: 10 * time.Second}, 9 * time.Second, false},
+		"beyond its time":       {relay.Rules{Slow: relay.Evict, LagTime: 10 * time.Second}, 11 * time.Second, true},
+		"too many bytes behind": {relay.Rules{Slow: relay.Evict, LagBytes: 5 * block}, time.Second, true},
+		"few bytes behind":      {relay.Rules{Slow: relay.Evict, LagBytes: 50 * block}, time.Hour, false},
+		"under the floor":       {relay.Rules{Slow: relay.Pace, FloorRate: block}, 6 * time.Second, true},
+		"above the floor":       {relay.Rules{Slow: relay.Pace, FloorRate: block / 10}, 6 * time.Second, false},
+		"paced without a floor": {relay.Rules{Slow: relay.Pace}, time.Hour, false},
+		"detached":              {relay.Rules{Slow: relay.Detach}, time.Hour, false},
+	} {
+		for _, hangs := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, hangs %t", name, hangs), func(t *testing.T) {
+				a := newAgent(t, tt.rules, 100*block, "slow")
+				a.receive(10)
+				a.Slow(start) // from here on it is watched
+				a.ack("slow", 1)
+				if hangs {
+					a.Detach("slow")
+				}
+				if got := len(a.Slow(start.Add(tt.after))) > 0; got != tt.want {
+					t.Errorf("given up after %v: %t, want %t", tt.after, got, tt.want)
+				}
+			})
+		}
+	}
+}
+
+func TestChildThatKeepsUpIsNeverGivenUp(t *testing.T) {
+	a := newAgent(t, relay.Rules{Slow: relay.Evict, LagTime: 10 * time.Second}, 1000*block, "Rx1")
+	for i := range uint64(100) {
+		a.receive(2)
+		a.ack("Rx1", 2*i)
+		if slow := a.Slow(start.Add(time.Duration(i) * 5 * time.Second)); len(slow) > 0 {
+			t.Fatalf("given up after %d steps, though it was always one step behind", i)
+		}
+	}
+}
+
+// What lay behind when a child came is not its fault: it is given up when it falls further
+// behind, or does not gain on it.
+func TestLatecomerIsNotSlow(t *testing.T) {
+	evict := relay.Rules{Slow: relay.Evict, LagBytes: 5 * block, LagTime: 10 * time.Second}
+	for name, tt := range map[string]struct {
+		came, got uint64 // blocks in a step of 6 s
+		want      bool
+	}{
+		"gains":                 {1, 2, false},
+		"falls further behind":  {3, 1, true},
+		"stands still":          {0, 0, true},
+		"is as fast as it goes": {1, 1, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAgent(t, evict, 1000*block)
+			a.receive(100)
+			a.Expect([]string{"late"})
+			a.Attach("late", 0, start)
+			var slow []string
+			for step := range uint64(6) {
+				a.receive(tt.came)
+				if tt.got > 0 {
+					a.ack("late", tt.got*(step+1))
+				}
+				slow = append(slow, a.Slow(start.Add(time.Duration(step+1)*6*time.Second))...)
+			}
+			if got := len(slow) > 0; got != tt.want {
+				t.Errorf("given up: %t, want %t", got, tt.want)
+			}
+		})
+	}
+}
+
+// The time for which a child waited until the others were done is not its fault, nor is what it lacks then. From there on
+// it is as any other.
+func TestWhoWaitedIsNotSlow(t *testing.T) {
+	for name, rules := range map[string]relay.Rules{
+		"evicted by time":         {Slow: relay.Evict, LagTime: 10 * time.Second},
+		"evicted by bytes":        {Slow: relay.Evict, LagBytes: 5 * block},
+		"paced above a floor":     {Slow: relay.Pace, FloorRate: block / 10},
+		"evicted by time, in all": {Mode: relay.EndToEnd, Window: 100 * block, Slow: relay.Evict, LagTime: 10 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAgent(t, rules, 20*block, "first")
+			a.length = 40 * block
+			a.receive(20)
+			a.ack("first", 20)
+			a.Discard(20*block, math.MaxUint64)
+			a.settle()
+			a.Expect([]string{"first", "late"})
+			if served := a.Attach("late", 0, start); served {
+				t.Fatal("it is served from what was discarded")
+			}
+			a.Park("late")
+			a.receive(20)
+			a.ack("first", 40)
+			a.End()
+			turn := start.Add(time.Minute)
+			a.beginAgain()
+			if slow := a.Slow(turn); len(slow) > 0 {
+				t.Fatalf("%v are given up as their turn comes", slow)
+			}
+			a.ack("late", 2)
+			a.receive(4)
+			if slow := a.Slow(turn.Add(6 * time.Second)); len(slow) > 0 {
+				t.Errorf("%v are given up in time", slow)
+			}
+			a.receive(8)
+			if slow := a.Slow(turn.Add(time.Minute)); !slices.Equal(slow, []string{"late"}) {
+				t.Errorf("%v are given up, want the one that stands still", slow)
+			}
+		})
+	}
+}
