@@ -154,18 +154,18 @@ func TestShownFitsAMessage(t *testing.T) {
 		members int
 		want    []string
 	}{
-		{1000, nil},
-		{7000, []string{leftLinks}},
-		{12_000, []string{leftLinks, leftTree}},
-		{25_000, []string{leftLinks, leftTree, leftDetails}},
-		{90_000, []string{leftLinks, leftTree, leftDetails, leftReceipts}},
+		{100, nil},
+		{700, []string{leftLinks}},
+		{1300, []string{leftLinks, leftTree}},
+		{2500, []string{leftLinks, leftTree, leftDetails}},
+		{12_000, []string{leftLinks, leftTree, leftDetails, leftReceipts}},
 	} {
 		d := &groupv1.Delivery{MemberCount: uint32(test.members), Measurements: new(groupv1.Measurements)}
 		for i := range test.members {
-			name := fmt.Sprintf("receiver-of-a-deployment-%05d", i)
-			d.Receipts = append(d.Receipts, &groupv1.Receipt{Member: name, Detail: strings.Repeat("d", 100)})
-			d.Tree = append(d.Tree, &groupv1.TreeNode{Id: name, Why: strings.Repeat("w", 100)})
-			d.Measurements.Links = append(d.Measurements.Links, &groupv1.LinkUse{To: name, Stripes: &groupv1.Stripes{Why: strings.Repeat("s", 200)}})
+			name := fmt.Sprintf("%0300d", i) // longer than names are: fewer do
+			d.Receipts = append(d.Receipts, &groupv1.Receipt{Member: name, Detail: strings.Repeat("d", 1000)})
+			d.Tree = append(d.Tree, &groupv1.TreeNode{Id: name, Why: strings.Repeat("w", 1000)})
+			d.Measurements.Links = append(d.Measurements.Links, &groupv1.LinkUse{To: name, Stripes: &groupv1.Stripes{Why: strings.Repeat("s", 2000)}})
 		}
 		fitMessage(d)
 		if size := proto.Size(d); size > maxShown || !slices.Equal(d.GetLeftOut(), test.want) {

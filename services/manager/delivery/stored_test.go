@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"errors"
 	"log/slog"
 	"slices"
 	"strings"
@@ -10,10 +11,15 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	managerv1 "github.com/groupcast/groupcast/internal/gen/groupcast/manager/v1"
+	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/ledger"
+	"github.com/groupcast/groupcast/services/manager/placement"
 	"github.com/groupcast/groupcast/services/manager/store"
+	"github.com/groupcast/groupcast/services/manager/survey"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
@@ -40,8 +46,13 @@ func leading(t *testing.T) *Desk {
 		}
 	})
 	<-loaded
-	return Lead(ledger.Open(term, state, shown), state, shown, nil, nil, NewMetrics(prometheus.NewRegistry()), log)
+	return Lead(ledger.Open(term, state, shown), state, shown, mute{}, survey.Lead(shown, nil), NewMetrics(prometheus.NewRegistry()), log)
 }
+
+// mute is a manager without credentials: it signs nothing.
+type mute struct{}
+
+func (mute) Credentials() (*identity.Credentials, error) { return nil, errors.New("none") }
 
 // write writes a delivery as it is, with its receipts.
 func (d *Desk) write(t *testing.T, delivery view.Delivery) {
@@ -107,5 +118,38 @@ func TestLargeDeliveryFromItsEndUntilItIsForgotten(t *testing.T) {
 		if left, _, err := d.store.List(t.Context(), prefix); err != nil || len(left) > 0 {
 			t.Errorf("%d keys are left below %s: %v", len(left), prefix, err)
 		}
+	}
+}
+
+// Where a tree has no room for another change, who is in it is told what there is to do all the same.
+func TestTreeThatCannotGrowGoesOn(t *testing.T) {
+	d, delivery := leading(t), crowd(1)
+	delivery.Delivery.Group, delivery.Delivery.CreateTime = "g", timestamppb.Now()
+	m := delivery.GetMembers()[0].GetName()
+	stored := map[string]proto.Message{view.GroupKey("g"): &groupv1.Group{Name: "g"}}
+	for name, incarnation := range map[string]uint64{"s": 0, m: 1 << 60} {
+		roles := []groupv1.Role{groupv1.Role_ROLE_SEND, groupv1.Role_ROLE_RECEIVE}
+		stored[view.MemberKey("g", name)] = &groupv1.Member{Group: "g", Name: name, Incarnation: incarnation, Roles: roles}
+	}
+	for key, message := range stored {
+		encoded, err := proto.Marshal(message)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.store.Commit(t.Context(), d.ledger.Term(), nil, []store.Op{store.Put(key, encoded)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.write(t, delivery)
+	delivery.TreeChanged, delivery.Tree = 1, &managerv1.TreeRecord{Version: 1, Nodes: []*managerv1.TreeNode{
+		{Id: "member/s"}, {Id: "agent/lost", Parent: "member/s", Cluster: strings.Repeat("x", 5<<20)}, {Id: "member/" + m, Parent: "agent/lost"},
+	}}
+	k := newKeeper(d, delivery)
+	k.readTree(delivery)
+	if _, _, err := k.arrange(t.Context(), delivery, time.Now()); !errors.Is(err, store.ErrTooLarge) {
+		t.Fatalf("the tree changes: %v, want %v", err, store.ErrTooLarge)
+	}
+	if _, err := k.work(t.Context(), delivery, time.Now()); err != nil || k.assigned[placement.MemberID(m)] == nil {
+		t.Errorf("%v; assigned is %d", err, len(k.assigned))
 	}
 }
