@@ -107,7 +107,7 @@ func TestPWrongForTheCluster(t *testing.T) {
 			eventually(t, "the cluster says "+tt.seen, func() bool { return strings.Contains(tt.sign(tt.release, t), tt.seen) })
 			tt.release.explained(t, tt.explained...)
 			if tt.name == "noetcd" {
-				tt.release.waitsInVain(t, tt.notes)
+				tt.waitsInVain(t, tt.notes)
 			}
 		})
 	}
