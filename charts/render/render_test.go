@@ -214,7 +214,8 @@ func TestNotes(t *testing.T) {
 		"tests": {nil, []string{delivery, upload, checks, "helm test release -n models --logs\n"}, nil},
 		"tests elsewhere": { // helm looks for logs in the release's namespace alone
 			map[string]any{"namespaceOverride": "elsewhere"},
-			[]string{"helm test release -n models\n", "kubectl -n elsewhere logs POD", "-n elsewhere get secret"}, []string{"models --logs"},
+			[]string{"helm test release -n models\n", "kubectl -n elsewhere logs POD", "-n elsewhere get secret"},
+			[]string{"models --logs"},
 		},
 		"no agents":   {map[string]any{"agent": map[string]any{"enabled": false}}, []string{"helm test", "works, by " + upload}, []string{delivery}},
 		"no gatherer": {map[string]any{"gatherer": map[string]any{"enabled": false}}, []string{"helm test", delivery}, []string{upload}},
