@@ -245,7 +245,7 @@ func (s *session) join(head wire.Head, datagram []byte, from netip.AddrPort) {
 	if err != nil {
 		return
 	}
-	by, ok := s.identify(j, public, from)
+	by, mutual, ok := s.identify(j, public, from)
 	if !ok || s.repeats([wire.PublicSize]byte(public), head.Number) {
 		return
 	}
@@ -271,7 +271,7 @@ func (s *session) join(head wire.Head, datagram []byte, from netip.AddrPort) {
 	if len(s.joined) >= maxMembers {
 		return
 	}
-	pair, err := secret.Pair(s.private, public)
+	pair, err := secret.Pair(s.private, public, mutual)
 	if err != nil {
 		return
 	}
