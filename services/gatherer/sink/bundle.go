@@ -150,7 +150,9 @@ func (b *bundle) place(one packed) error {
 	if _, err := io.Copy(landing, io.NewSectionReader(one.content, from, one.content.Size()-from)); err != nil {
 		return err
 	}
-	return landing.Complete(one.spec.Info.Length, hash.Sum(), true)
+	return appearing.appear(filepath.Join(parent, one.spec.Info.Name), func() error {
+		return landing.Complete(one.spec.Info.Length, hash.Sum(), true)
+	})
 }
 
 func (b *bundle) Placed() []Placed { return b.placed }
