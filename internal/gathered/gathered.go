@@ -14,6 +14,16 @@ import (
 // ErrPath says that an upload cannot have its path.
 var ErrPath = errors.New("path not allowed")
 
+// ErrBundle says that a bundle is more than it may be.
+var ErrBundle = errors.New("bundle too large")
+
+// How much may come in a bundle: its bytes, and its files and directories that nothing is in. A gatherer has a bundle's table in its memory
+// when it is whole. Clients of the SDK make bundles of a quarter of that, and of a tenth.
+const (
+	BundleBytes = 16 << 20
+	BundleItems = 10_000
+)
+
 // StreamSuffix is at the end of the name of a stream's directory.
 const StreamSuffix = ".stream"
 

@@ -135,6 +135,9 @@ func TestLabelIsANameOfItsOwn(t *testing.T) {
 		if a != b && Label(a) == Label(b) {
 			t.Fatalf("%s and %s are both %s", a, b, Label(a))
 		}
+		if made := Label(a); made != a && Label(made) == made {
+			t.Fatalf("%s and a node that is called so are both %s", a, made)
+		}
 	})
 }
 

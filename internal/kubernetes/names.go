@@ -18,14 +18,26 @@ func serviceAccount(username string) (namespace, name string, is bool) {
 // maxLabel is the length of the longest DNS label.
 const maxLabel = 63
 
-// Label returns a name, as of a node or a pod, as one DNS label. A name that is one stays as it is; of
-// another, the end of its hash is kept, so that no two names become one.
+// suffixSize is how long the end of a hash is that follows a name: a hyphen and hexadecimal digits.
+const suffixSize = 1 + 8
+
+// Label returns a name, as of a node or a pod, as one DNS label. A name that is one stays as it is, unless it ends as those that are
+// made here; of others, the beginning of their hash is added, so that no two names become one.
 func Label(name string) string {
 	label := strings.ReplaceAll(name, ".", "-")
-	if label == name && len(name) <= maxLabel {
+	if label == name && len(name) <= maxLabel && !endsWithHash(name) {
 		return name
 	}
 	hash := sha256.Sum256([]byte(name))
 	suffix := "-" + hex.EncodeToString(hash[:4])
 	return strings.TrimRight(label[:min(len(label), maxLabel-len(suffix))], "-") + suffix
+}
+
+// endsWithHash reports whether a name could be one that a hash was added to: anybody can compute that, and call a node so.
+func endsWithHash(name string) bool {
+	if len(name) < suffixSize {
+		return false
+	}
+	digits, is := strings.CutPrefix(name[len(name)-suffixSize:], "-")
+	return is && strings.Trim(digits, "0123456789abcdef") == ""
 }

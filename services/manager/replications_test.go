@@ -89,6 +89,9 @@ func TestReplicasProveTheirNames(t *testing.T) {
 	}
 	for _, r := range []*replicator{one, two} {
 		task := r.has(t, begun.ID, "a replica", isTask)
+		if !task.GetReceive().GetSenderProves() {
+			t.Errorf("%s is not told that the sender proves that it is", r.name)
+		}
 		if got := task.GetReceive().GetNameKey(); !bytes.Equal(got, fast.NameKey(duty.GetSend().GetNameSecret(), r.name)) {
 			t.Errorf("%s is told %d bytes, and not those of its name", r.name, len(got))
 		}
@@ -96,6 +99,19 @@ func TestReplicasProveTheirNames(t *testing.T) {
 	s.earlier = false
 	s.register(t, "r2", config, "rack1")
 	sender.has(t, begun.ID, "told that all prove their names", func(task *replicav1.Task) bool { return len(task.GetSend().GetUnproven()) == 0 })
+}
+
+// Nobody is to wait for a proof of a sender of an earlier version.
+func TestSendersOfEarlierVersionsProveNothing(t *testing.T) {
+	s := newSite(t, mustRead(t, managertest.Start(t).Access))
+	s.earlier = true
+	s.replicator(t, "s", "rack1")
+	s.earlier = false
+	one := s.replicator(t, "r1", "rack1")
+	begun := s.begin(t, "r1")
+	if task := one.has(t, begun.ID, "a replica", isTask); task.GetReceive().GetSenderProves() {
+		t.Error("a replica is told that the sender proves that it is")
+	}
 }
 
 // A replica that has failed, one whose replicator was stopped, and a cancellation are told apart.
@@ -177,6 +193,17 @@ func TestReplicationGoesOverAgents(t *testing.T) {
 		if denied := sdk.CodeOf(err) == sdk.Forbidden; denied != tt.denied || !denied && err != nil {
 			t.Errorf("%s joins %s as %s: %v", tt.as, tt.group, tt.name, err)
 		}
+	}
+	replica, everybody := dial(t, configs["r2"]), dial(t, letIn(t, access, "member", "m", "*"))
+	session, err := replica.Join(t.Context(), sdk.Join{Group: group, Name: "r2", Roles: []sdk.Role{sdk.Send}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := session.SendStream(t.Context(), strings.NewReader("x"), sdk.SendOptions{Name: "x"}); sdk.CodeOf(err) != sdk.Forbidden {
+		t.Errorf("a replica delivers to the others: %v", err)
+	}
+	if _, err := everybody.Join(t.Context(), sdk.Join{Group: group, Name: "m"}); sdk.CodeOf(err) != sdk.Forbidden {
+		t.Errorf("a member of all groups joins the replicas': %v", err)
 	}
 	// What multicast has brought is not forgotten when agents have yet to bring more.
 	two.receives(&replicav1.ReceiveReport{Replication: begun.ID, State: isReceiving})

@@ -62,7 +62,7 @@ func (s *site) register(t *testing.T, name string, config sdk.Config, lans ...st
 	t.Cleanup(cancel)
 	registration := &replicav1.Registration{
 		Node: "node-of-" + name, Lans: lans, Labels: map[string]string{"role": "worker"}, Sources: []string{"/srv"}, Targets: append([]string{"/srv"}, s.devices...), Devices: s.devices,
-		ProvesName: !s.earlier, TakesKeys: !s.earlier,
+		ProvesName: !s.earlier, TakesKeys: !s.earlier, ProvesSending: !s.earlier,
 	}
 	s.running.Go(func() {
 		r.ended <- link.RegisterReplicator(ctx, registration, uplink.Duty{Report: r.says, Assign: r.assign, Wake: r.wake})

@@ -3,10 +3,12 @@ package replicator_test
 import (
 	"crypto/ecdh"
 	"crypto/rand"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
 	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
 	"github.com/groupcast/groupcast/services/replicator/receive"
 	"github.com/groupcast/groupcast/services/replicator/send"
@@ -16,6 +18,12 @@ var nameSecret = []byte("32 bytes that no member knows ..")
 
 // proves has a receiver prove its name.
 func proves(c *receive.Config) { c.NameKey = wire.NameKey(nameSecret, c.Name) }
+
+// asksBack has a receiver prove its name and believe no sender that does not have the key of that.
+func asksBack(c *receive.Config) {
+	proves(c)
+	c.SenderProves = true
+}
 
 // asks has a sender believe nobody without a proof but those that it is told of.
 func asks(unproven string) func(*send.Config) {
@@ -73,4 +81,29 @@ func TestC47NamesAreProven(t *testing.T) {
 			t.Errorf("the sender answered %d bytes", len(p.payload))
 		}
 	}
+}
+
+// C43: a replica announces something itself, under the name that the others wait for. They take nothing of it, and go on to the true sender,
+// which one of an earlier version, or of managers that do not know that the sender proves itself, joins as well.
+func TestC43MemberSends(t *testing.T) {
+	b := onLAN(t, 4, lanShape)
+	b.file(1_000_000)
+	evil := b.beside(700_000)
+	ctx, heard := limited(t), make(chan struct{})
+	joined := closing(heard)
+	forged := evil.sendAside(ctx, forEver, func(c *send.Config) {
+		c.Receivers, c.Patience, c.NameKey = 2, 3*time.Second, func(string) []byte {
+			joined()
+			return nil
+		}
+	})
+	receipts := []<-chan received{b.receive(ctx, 0, asksBack), b.receive(ctx, 1, asksBack)}
+	<-heard
+	if got := <-forged; got.err == nil && slices.ContainsFunc(got.Members, func(r send.Receipt) bool { return r.Outcome == algo.Complete }) {
+		t.Errorf("a member that sends has %+v", got.Members)
+	}
+	receipts = append(receipts, b.receive(ctx, 2, proves))
+	result, err := b.send(ctx, asks(""), func(c *send.Config) { c.Receivers = 3 })
+	b.wantComplete(result, err, receipts...)
+	b.wantCopies(0, 1, 2)
 }

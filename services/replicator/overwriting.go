@@ -63,7 +63,7 @@ type overwriting struct {
 func (w *worker) overwrite(ctx context.Context, j *job, task *replicav1.ReceiveTask, in sdk.Incoming) (sdk.StreamWriter, error) {
 	target := w.places.target(task.GetPath(), task.GetDeviceSerial())
 	target.Anew = true
-	landing, err := device.Land(ctx, target, device.Content(in.Name, task.GetLength()))
+	landing, err := device.Await(ctx, target, device.Content(in.Name, task.GetLength()))
 	if err != nil {
 		return nil, err
 	}

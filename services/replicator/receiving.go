@@ -93,7 +93,7 @@ func (w *worker) receiveFrom(ctx context.Context, j *job, key []byte, task *repl
 			w.hears(said, p.Silent < unheardAfter)
 		},
 	}, receive.Config{
-		Place: place, Key: key, Next: func() []byte { return w.turn(j).Key }, Name: w.name, LAN: task.GetLan(), NameKey: task.GetNameKey(), Waits: true, Durable: true, Patience: silence,
+		Place: place, Key: key, Next: func() []byte { return w.turn(j).Key }, Name: w.name, LAN: task.GetLan(), NameKey: task.GetNameKey(), SenderProves: task.GetSenderProves(), Waits: true, Durable: true, Patience: silence,
 		Find: func(ctx context.Context, info object.Info) (receive.Landing, error) {
 			w.receives(said)
 			return w.places.found(ctx, task.GetPath(), task.GetDeviceSerial(), info)

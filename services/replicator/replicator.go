@@ -78,7 +78,7 @@ func register(config *Config, places *places) (*replicav1.Registration, error) {
 	}
 	registration := &replicav1.Registration{
 		Node: config.Node, Labels: labels,
-		Sources: places.sources, Targets: slices.Concat(places.targets, places.devices), Devices: places.devices, ProvesName: true, TakesKeys: true,
+		Sources: places.sources, Targets: slices.Concat(places.targets, places.devices), Devices: places.devices, ProvesName: true, TakesKeys: true, ProvesSending: true,
 	}
 	for _, lan := range config.lans() {
 		registration.Lans = append(registration.Lans, lan.name)

@@ -44,6 +44,7 @@ var codesOf = []daemon.Code{
 	{Err: roster.ErrUnfinished, Code: codes.Aborted, Reason: "UNFINISHED"},
 	{Err: roster.ErrStopping, Code: codes.Unavailable, Reason: "STOPPING"},
 	{Err: roster.ErrTooMuch, Code: codes.InvalidArgument, Reason: "INVALID"},
+	{Err: gathered.ErrBundle, Code: codes.InvalidArgument, Reason: "INVALID"},
 	{Err: gathered.ErrPath, Code: codes.InvalidArgument, Reason: "PATH_REFUSED"},
 	{Err: roster.ErrStale, Code: codes.Aborted, Reason: "POLICY_CHANGED"},
 	{Err: unix.ENOTDIR, Code: codes.FailedPrecondition, Reason: "NAME_TAKEN"},

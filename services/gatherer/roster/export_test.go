@@ -122,3 +122,28 @@ func Pace(rate uint64, among int) (draw func(now time.Time, want uint64) uint64)
 	p.set(rate, 0, among)
 	return p.draw
 }
+
+// Reading has as many read something of a client's as may at once, until done is called.
+func (r *Roster) Reading(ctx context.Context, client string) (done func(), err error) {
+	var all []func()
+	done = func() {
+		for _, one := range all {
+			one()
+		}
+	}
+	for range readOwn {
+		one, err := r.readers.turn(ctx, client)
+		if err != nil {
+			return done, err
+		}
+		all = append(all, one)
+	}
+	return done, nil
+}
+
+// Readers returns of how many clients something is read.
+func (r *Roster) Readers() int {
+	r.readers.mu.Lock()
+	defer r.readers.mu.Unlock()
+	return len(r.readers.own)
+}

@@ -29,24 +29,33 @@ func (r *Roster) Find(ctx context.Context, session string, peer identity.ID, spe
 	case len(specs) > findFiles:
 		return nil, ErrTooMuch
 	}
-	select {
-	case r.reading <- struct{}{}:
-		defer func() { <-r.reading }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	done, err := r.readers.turn(ctx, client.Name)
+	if err != nil {
+		return nil, err
 	}
-	roots := make([]*object.Root, len(specs))
+	defer done()
+	roots, known := make([]*object.Root, len(specs)), make(map[sink.Spec]*object.Root)
 	for i, spec := range specs {
 		if spec.Client = client.Name; spec.Info.Length > findBytes {
 			return nil, ErrTooMuch
 		}
-		root, found, err := sink.Existing(ctx, r.Dir, spec)
-		if err != nil {
-			return nil, r.told(err)
+		root, isKnown := known[spec]
+		if !isKnown { // each is read once, however often it is named
+			if root, err = r.existing(ctx, spec); err != nil {
+				return nil, r.told(err)
+			}
+			known[spec] = root
 		}
-		if found {
-			roots[i] = &root
-		}
+		roots[i] = root
 	}
 	return roots, nil
+}
+
+// existing returns the root of what is there already; nil if nothing is.
+func (r *Roster) existing(ctx context.Context, spec sink.Spec) (*object.Root, error) {
+	root, found, err := sink.Existing(ctx, r.Dir, spec)
+	if err != nil || !found {
+		return nil, err
+	}
+	return &root, nil
 }

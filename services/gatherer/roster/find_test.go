@@ -1,6 +1,7 @@
 package roster_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -36,5 +37,27 @@ func TestFind(t *testing.T) {
 	}
 	if _, err := f.Find(f.Context(), alice.ID, member("bob"), []sink.Spec{file("a", 3)}); !errors.Is(err, roster.ErrSession) {
 		t.Errorf("%v, want the session refused", err)
+	}
+}
+
+// A client of whom so much is read that it has to wait itself keeps no other from opening an upload, or from asking what is there.
+func TestNobodyReadsForAll(t *testing.T) {
+	f := start(t, policy.Policy{}, nil)
+	alice, bob := f.attach("alice"), f.attach("bob")
+	done, err := f.Reading(t.Context(), "alice")
+	f.must(err)
+	over, stop := context.WithCancel(t.Context())
+	stop()
+	if _, err := f.Find(over, alice.ID, alice.Peer, []sink.Spec{file("f", 3)}); !errors.Is(err, context.Canceled) {
+		t.Errorf("it need not wait for itself: %v", err)
+	}
+	f.open(bob, file("f", 3))
+	_, err = f.Find(t.Context(), bob.ID, bob.Peer, []sink.Spec{file("g", 3), file("g", 3)})
+	f.must(err)
+	done()
+	_, err = f.Find(t.Context(), alice.ID, alice.Peer, []sink.Spec{file("f", 3)})
+	f.must(err)
+	if left := f.Readers(); left > 0 {
+		t.Errorf("%d clients are known to read, and none does", left)
 	}
 }

@@ -35,12 +35,8 @@ type opening struct {
 	err     error
 }
 
-// readMost is for how many uploads at once it is read what is there already, and
-// keepOpening how long it is known for who asks again.
-const (
-	readMost    = 8
-	keepOpening = 5 * time.Minute
-)
+// keepOpening is how long what is there already is known for who asks again.
+const keepOpening = 5 * time.Minute
 
 // Open begins an upload, or goes on with it. What is there already is replaced if that
 // is said. Who asks again waits for the same.
@@ -155,13 +151,12 @@ func (r *Roster) carryOut(at place, o *opening, known *Upload, share policy.Shar
 
 // openInTurn opens an upload when not too many others are being opened.
 func (r *Roster) openInTurn(o *opening, share policy.Share, peer identity.ID) (Opened, error) {
-	select {
-	case r.reading <- struct{}{}:
-		defer func() { <-r.reading }()
-		return r.open(o, share, peer)
-	case <-r.life.Done():
+	done, err := r.readers.turn(r.life, o.spec.Client)
+	if err != nil {
 		return Opened{}, ErrStopping
 	}
+	defer done()
+	return r.open(o, share, peer)
 }
 
 // open looks whether it is there already, and makes the sink.

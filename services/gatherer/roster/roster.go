@@ -88,8 +88,8 @@ type Roster struct {
 
 	life     context.Context // of what is done for clients that may have gone
 	end      context.CancelFunc
-	reading  chan struct{} // holds those that read what is on disk already,
-	commands commands      // and those that run
+	readers  *readers
+	commands commands // those that run
 }
 
 // New returns a roster without clients, which knows which processes they were.
@@ -105,7 +105,7 @@ func New(env Env) (*Roster, error) {
 	r := &Roster{
 		Env: env, clients: make(map[string]*Client), sessions: make(map[string]*Session), uploads: make(map[wire.DeliveryID]*Upload),
 		openings: make(map[place]*opening), ending: make(map[place]*Upload), finished: remembered{known: make(map[wire.DeliveryID]finished)},
-		reading: make(chan struct{}, readMost), commands: newCommands(), register: register, observed: time.Now(),
+		readers: newReaders(), commands: newCommands(), register: register, observed: time.Now(),
 	}
 	if r.Free == nil {
 		r.Free = freeOn

@@ -31,6 +31,9 @@ type bundle struct {
 }
 
 func openBundle(ctx context.Context, dir string, spec Spec) (*bundle, error) {
+	if spec.Info.Length > gathered.BundleBytes {
+		return nil, fmt.Errorf("%w: %.200q has %d bytes: want at most %d", gathered.ErrBundle, spec.Path, spec.Info.Length, gathered.BundleBytes)
+	}
 	client, err := makeDirectory(dir, spec.Client)
 	if err != nil {
 		return nil, fmt.Errorf("make room for %s: %w", spec.Path, err)
@@ -76,8 +79,14 @@ type packed struct {
 
 func (p packed) isDirectory() bool { return p.content == nil }
 
-// unpack returns the files, and the directories that nothing is in: all of them may have the paths that they have.
+// unpacking holds those who have a bundle's table in their memory.
+var unpacking = make(chan struct{}, 4)
+
+// unpack returns the files, and the directories that nothing is in: all of them may have the paths that they have. There is
+// no room for the tables of all bundles that end at once.
 func (b *bundle) unpack(content io.ReaderAt, length uint64) (all []packed, err error) {
+	unpacking <- struct{}{}
+	defer func() { <-unpacking }()
 	items, err := object.Items(content, length)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", gathered.ErrPath, err)
@@ -87,6 +96,9 @@ func (b *bundle) unpack(content io.ReaderAt, length uint64) (all []packed, err e
 		return []packed{{spec: Spec{Path: path.Dir(b.spec.Path)}, below: below}}, err
 	}
 	for i, item := range items {
+		if len(all) == gathered.BundleItems {
+			return nil, fmt.Errorf("%w: %.200q has more than %d files", gathered.ErrBundle, b.spec.Path, gathered.BundleItems)
+		}
 		spec := b.specOf(item)
 		below, err := spec.below()
 		switch {
@@ -150,7 +162,9 @@ func (b *bundle) place(one packed) error {
 	if _, err := io.Copy(landing, io.NewSectionReader(one.content, from, one.content.Size()-from)); err != nil {
 		return err
 	}
-	return landing.Complete(one.spec.Info.Length, hash.Sum(), true)
+	return appearing.appear(filepath.Join(parent, one.spec.Info.Name), func() error {
+		return landing.Complete(one.spec.Info.Length, hash.Sum(), true)
+	})
 }
 
 func (b *bundle) Placed() []Placed { return b.placed }

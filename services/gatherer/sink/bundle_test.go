@@ -2,6 +2,7 @@ package sink_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path"
 	"path/filepath"
@@ -72,6 +73,32 @@ func landed(t *testing.T, dir, at string, source *object.Source) (to sink.Sink, 
 	write(t, to, content, 0)
 	must(t, to.Landed(uint64(len(content))))
 	return to, uint64(len(content)), rootOf(content)
+}
+
+// A bundle that is longer, or of more files, than bundles are is refused, before anything of it comes or appears: its table would be in
+// the gatherer's memory.
+func TestBundlesHaveABound(t *testing.T) {
+	dir := t.TempDir()
+	spec := fileSpec("a/bundle-1", nil)
+	spec.Bundle, spec.Info.Length = true, gathered.BundleBytes+1
+	if _, err := sink.Open(t.Context(), dir, spec); !errors.Is(err, gathered.ErrBundle) {
+		t.Errorf("%d bytes: %v", spec.Info.Length, err)
+	}
+	paths := make([]string, gathered.BundleItems+1)
+	for i := range paths {
+		paths[i] = fmt.Sprintf("%05d", i)
+	}
+	source, err := object.Directories("some", paths)
+	must(t, err)
+	to, length, root := landed(t, dir, "a/bundle-2", source)
+	if _, err := to.Finish(length, root); !errors.Is(err, gathered.ErrBundle) {
+		t.Errorf("%d directories: %v", len(paths), err)
+	}
+	must(t, to.Close())
+	wantThere(t, dir)
+	if _, err := os.Stat(filepath.Join(dir, "alice/a")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("directories are made: %v", err)
+	}
 }
 
 // The directories of a bundle that nothing is in are made; one of nothing at all is the directory that it goes into. No command

@@ -11,3 +11,16 @@ func Segments(t testing.TB, size uint64) {
 	segmentSize = size
 	t.Cleanup(func() { segmentSize = before })
 }
+
+// RemoveAfter looks at a file as retention does, removes it after something else has happened, and reports whether it has.
+func RemoveAfter(path string, meanwhile func()) (bool, error) {
+	one, err := keptAt(path)
+	if err != nil {
+		return false, err
+	}
+	meanwhile()
+	return one.remove()
+}
+
+// Appear has a file appear as uploads do.
+func Appear(path string, complete func() error) error { return appearing.appear(path, complete) }

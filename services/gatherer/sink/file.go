@@ -49,7 +49,7 @@ func (f *file) Commit() (uint64, time.Time, error) { return f.landing.Offset(), 
 
 // Finish lets the file appear. If it is damaged, that may be what an earlier landing has left.
 func (f *file) Finish(length uint64, root object.Root) (string, error) {
-	return f.name(), f.landing.Complete(length, root, true)
+	return f.name(), appearing.appear(f.name(), func() error { return f.landing.Complete(length, root, true) })
 }
 
 func (f *file) name() string { return filepath.Join(f.parent, f.landing.Info().Name) }

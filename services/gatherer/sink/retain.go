@@ -53,7 +53,8 @@ func (r Retention) Retain(dir string, now time.Time) (files int, bytes uint64, e
 		if !old && (r.Bytes == 0 || sum <= r.Bytes) {
 			continue
 		}
-		if failed := os.Remove(one.path); failed != nil {
+		removed, failed := one.remove()
+		if !removed {
 			err = errors.Join(err, failed)
 			continue
 		}
@@ -61,6 +62,27 @@ func (r Retention) Retain(dir string, now time.Time) (files int, bytes uint64, e
 		files, bytes = files+1, bytes+one.size
 	}
 	return files, bytes, err
+}
+
+// errOther says that there is another file where one was looked at.
+var errOther = errors.New("another file has come to its place")
+
+// remove removes a file unless another has come to its place since it was looked at, or is about to.
+func (k kept) remove() (removed bool, err error) {
+	removed, err = appearing.unless(k.path, func() error {
+		now, err := keptAt(k.path)
+		switch {
+		case err != nil:
+			return err
+		case now != k:
+			return errOther
+		}
+		return os.Remove(k.path)
+	})
+	if errors.Is(err, errOther) || errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return removed && err == nil, err
 }
 
 // survey removes what was abandoned of uploads below a directory, if ages are known, and returns the files that can go,

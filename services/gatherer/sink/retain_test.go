@@ -72,6 +72,39 @@ func TestRetention(t *testing.T) {
 	}
 }
 
+// An upload that takes the place of what need not stay, between the look at that and its removal, stays: its client was told
+// that it is durable. What is gone by then is no error.
+func TestRetentionLeavesWhatHasComeMeanwhile(t *testing.T) {
+	dir, content := memory(t), random(8, 100)
+	at := filepath.Join(dir, "alice/f")
+	lay(t, dir, "alice/f", len(content))
+	replace := func() {
+		to := open(t, dir, fileSpec("f", content))
+		write(t, to, content, 0)
+		must(t, to.Landed(uint64(len(content))))
+		_, err := to.Finish(uint64(len(content)), rootOf(content))
+		must(t, err)
+		must(t, to.Close())
+	}
+	wants := func(want bool, meanwhile func()) {
+		t.Helper()
+		if removed, err := sink.RemoveAfter(at, meanwhile); removed != want || err != nil {
+			t.Errorf("removed: %t, %v", removed, err)
+		}
+	}
+	wants(false, replace)
+	must(t, sink.Appear(at, func() error {
+		wants(false, func() {})
+		return nil
+	}))
+	if got, err := os.ReadFile(at); err != nil || string(got) != string(content) {
+		t.Errorf("the upload is not there: %v", err)
+	}
+	wants(true, func() {})
+	lay(t, dir, "alice/f", 1)
+	wants(false, func() { must(t, os.Remove(at)) })
+}
+
 // What has come of an upload with which nobody goes on waits for a week, and longer while no age is known.
 func TestAbandonedUploadsGoWithTheirAge(t *testing.T) {
 	dir := memory(t)

@@ -26,6 +26,7 @@ import (
 	"github.com/groupcast/groupcast/services/manager/delivery"
 	"github.com/groupcast/groupcast/services/manager/group"
 	"github.com/groupcast/groupcast/services/manager/ledger"
+	"github.com/groupcast/groupcast/services/manager/replication"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
@@ -259,7 +260,7 @@ func (s *Server) mayUse(ctx context.Context, groupName string) error {
 	if id.Role == identity.Replicator {
 		return s.mayDeliver(id, groupName)
 	}
-	if group.Includes(s.View.Identity(id).Groups, groupName) {
+	if group.Includes(s.View.Identity(id).Groups, groupName) && !s.isReplications(groupName) {
 		return nil
 	}
 	return fmt.Errorf("%s in group %q: %w", id, groupName, errDenied)
@@ -273,6 +274,34 @@ func (s *Server) mayDeliver(id identity.ID, groupName string) error {
 		return fmt.Errorf("%s in group %q: %w", id, groupName, errDenied)
 	}
 	return nil
+}
+
+// mayBegin refuses callers that may not begin a delivery in a group: in a replication's only its sender does, for
+// replicas receive what is delivered there.
+func (s *Server) mayBegin(ctx context.Context, groupName, sender string) error {
+	if err := s.mayBe(ctx, groupName, sender); err != nil {
+		return err
+	}
+	id := callerOf(ctx).ID
+	if id.Role != identity.Replicator {
+		return nil
+	}
+	sends := s.View.Replications(func(r view.Replication) bool {
+		return r.Delivers(groupName, id.Name) && r.GetReplication().GetSender() == id.Name
+	})
+	if len(sends) == 0 {
+		return fmt.Errorf("%s delivers in group %q: %w (only the replication's sender may)", id, groupName, errDenied)
+	}
+	return nil
+}
+
+// isReplications reports whether a group is one in which session agents carry a replication: members have no part there, also those
+// that may join all groups.
+func (s *Server) isReplications(groupName string) bool {
+	if !strings.HasPrefix(groupName, replication.GroupPrefix) {
+		return false
+	}
+	return len(s.View.Replications(func(r view.Replication) bool { return r.GetDeliveryGroup() == groupName })) > 0
 }
 
 // mayBe refuses callers that may not act as a member of a group.

@@ -39,7 +39,7 @@ func (d *deliveryService) findAs(ctx context.Context, id, member string) (*deliv
 }
 
 func (d *deliveryService) CreateDelivery(ctx context.Context, req *groupv1.CreateDeliveryRequest) (*groupv1.CreateDeliveryResponse, error) {
-	if err := d.server.mayBe(ctx, req.GetGroup(), req.GetSender()); err != nil {
+	if err := d.server.mayBegin(ctx, req.GetGroup(), req.GetSender()); err != nil {
 		return nil, err
 	}
 	desk, err := d.server.desk()

@@ -135,6 +135,7 @@ func (d *Desk) Register(ctx context.Context, name string, asked *replicav1.Regis
 		record := &replicav1.Replicator{
 			Name: name, Incarnation: incarnation, Node: asked.GetNode(), Lans: asked.GetLans(), Labels: asked.GetLabels(),
 			Sources: asked.GetSources(), Targets: asked.GetTargets(), Devices: asked.GetDevices(), RegisterTime: timestamppb.Now(), ProvesName: asked.GetProvesName(), TakesKeys: asked.GetTakesKeys(),
+			ProvesSending: asked.GetProvesSending(),
 		}
 		encoded, err := proto.Marshal(record)
 		if err != nil {
@@ -244,7 +245,7 @@ func (d *Desk) tasks(name string, incarnation uint64) *replicav1.Tasks {
 		}
 		for _, replica := range record.GetReplicas() {
 			if replica.GetName() == name && replica.GetState() == replicav1.ReplicaState_REPLICA_STATE_WAITING {
-				task.Duty = &replicav1.Task_Receive{Receive: receiveTask(r.ReplicationRecord, replica)}
+				task.Duty = &replicav1.Task_Receive{Receive: d.receiveTask(r.ReplicationRecord, replica)}
 				tasks.Current = append(tasks.Current, task)
 			}
 		}
@@ -272,13 +273,15 @@ func overAgents(record *replicav1.Replication) (names []string) {
 	return names
 }
 
-func receiveTask(r *managerv1.ReplicationRecord, replica *replicav1.Replica) *replicav1.ReceiveTask {
+func (d *Desk) receiveTask(r *managerv1.ReplicationRecord, replica *replicav1.Replica) *replicav1.ReceiveTask {
 	record := r.GetReplication()
 	task := &replicav1.ReceiveTask{
 		Path: record.GetSpec().GetTargetPath(), Lan: replica.GetLan(), DeviceSerial: record.GetSpec().GetDeviceSerial(),
 	}
 	if len(r.GetNameSecret()) > 0 {
 		task.NameKey = fast.NameKey(r.GetNameSecret(), replica.GetName())
+		sender, _ := d.view.Replicator(record.GetSender()) // one of an earlier version does not
+		task.SenderProves = sender.GetProvesSending() && sender.GetIncarnation() == r.GetSenderIncarnation()
 	}
 	if replica.GetOverAgents() {
 		task.DeliveryGroup, task.Length = r.GetDeliveryGroup(), record.GetLength()

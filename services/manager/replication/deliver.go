@@ -20,8 +20,8 @@ import (
 // Where multicast does not get, session agents carry a replication: it is delivered in a group of its own,
 // whose members are the sender's replicator and those of the replicas that heard nothing.
 
-// groupPrefix begins the names of these groups; the replication's id follows.
-const groupPrefix = "replication-"
+// GroupPrefix begins the names of these groups; the replication's id follows.
+const GroupPrefix = "replication-"
 
 // canDeliver reports whether session agents can carry replications.
 func (d *Desk) canDeliver() bool {
@@ -49,7 +49,7 @@ func (d *Desk) reroute(ctx context.Context, record *managerv1.ReplicationRecord,
 		return nil
 	}
 	if record.GetDeliveryGroup() == "" {
-		name := groupPrefix + record.GetReplication().GetId()
+		name := GroupPrefix + record.GetReplication().GetId()
 		_, err := d.groups.Create(ctx, ledger.Caller{}, &groupv1.CreateGroupRequest{Name: name})
 		if err != nil && !errors.Is(err, ledger.ErrExists) {
 			return fmt.Errorf("make the group in which session agents deliver it: %w", err)

@@ -102,7 +102,7 @@ func (r *Reviewer) Review(ctx context.Context, token string) (identity.ID, error
 	switch {
 	case !known:
 		return identity.ID{}, fmt.Errorf("%w: ServiceAccount %s has no role here", ErrRefused, pod.Account)
-	case pod.Node == "":
+	case pod.Name == "" || pod.Node == "": // a token can be bound to a node alone: whoever makes one names any
 		return identity.ID{}, fmt.Errorf("%w: it is bound to no pod on a node (want a projected token; Kubernetes 1.30 or later)", ErrRefused)
 	}
 	r.pods.letIn(claims.PodUID, time.Now())

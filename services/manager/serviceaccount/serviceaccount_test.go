@@ -87,11 +87,12 @@ func TestRefuses(t *testing.T) {
 		token  string
 		want   error
 	}{
-		"another account":   {answers{pod: kubernetes.Pod{Account: "ns/default", Node: "n"}}, ours, ErrRefused},
-		"another namespace": {answers{pod: kubernetes.Pod{Account: "other/agent", Node: "n"}}, ours, ErrRefused},
+		"another account":   {answers{pod: kubernetes.Pod{Account: "ns/default", Name: "p", Node: "n"}}, ours, ErrRefused},
+		"another namespace": {answers{pod: kubernetes.Pod{Account: "other/agent", Name: "p", Node: "n"}}, ours, ErrRefused},
 		"no pod":            {answers{pod: kubernetes.Pod{Account: "ns/agent"}}, ours, ErrRefused},
+		"a node alone":      {answers{pod: kubernetes.Pod{Account: "ns/agent", Node: "n"}}, ours, ErrRefused},
 		"unknown":           {answers{problem: "expired"}, ours, ErrRefused},
-		"too long":          {answers{pod: kubernetes.Pod{Account: "ns/agent", Node: "n"}}, ours + strings.Repeat("t", maxToken), ErrRefused},
+		"too long":          {answers{pod: kubernetes.Pod{Account: "ns/agent", Name: "p", Node: "n"}}, ours + strings.Repeat("t", maxToken), ErrRefused},
 		"no server":         {answers{err: errors.New("refused")}, ours, ErrUnavailable},
 	} {
 		if id, err := New(c.answer, "groupcast", accounts).Review(t.Context(), c.token); !errors.Is(err, c.want) || id != (identity.ID{}) {
@@ -108,7 +109,7 @@ func (s *server) Review(_ context.Context, token, _ string) (kubernetes.Pod, str
 	if strings.HasPrefix(kubernetes.ClaimsOf(token).PodUID, "made-up") {
 		return kubernetes.Pod{}, "the API server does not know the token", nil
 	}
-	return kubernetes.Pod{Account: "ns/publisher", Node: "n"}, "", nil
+	return kubernetes.Pod{Account: "ns/publisher", Name: "p", Node: "n"}, "", nil
 }
 
 // What is no token of an account that has a role here keeps nobody out, and the API server is not asked about it.

@@ -61,22 +61,24 @@ func (t Target) Check() error {
 }
 
 // open opens the device if it may be overwritten with an object.
-func (t Target) open(info object.Info) (*os.File, error) {
+func (t Target) open(info object.Info) (*held, error) {
 	if info.Kind != object.File {
 		return nil, fmt.Errorf("%w: %s gets the bytes of a file or a device, not a directory", ErrRefused, t.Path)
 	}
 	if err := t.isAllowed(); err != nil {
 		return nil, err
 	}
-	// The kernel refuses with O_EXCL what is mounted, swapped to, or part of something.
-	file, err := os.OpenFile(t.Path, os.O_RDWR|unix.O_EXCL|unix.O_CLOEXEC, 0)
+	file, isOurs, err := hold(t.Path)
+	if isOurs && errors.Is(err, unix.EBUSY) {
+		return nil, fmt.Errorf("%w: %s is still written to here", object.ErrBusy, t.Path)
+	}
 	if errors.Is(err, unix.EBUSY) {
 		return nil, fmt.Errorf("%w: %s is in use%s: unmount it, or name another", ErrRefused, t.Path, mountedAt(t.Path))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open device: %w", err)
 	}
-	if err := t.check(file, info.Length); err != nil {
+	if err := t.check(file.File, info.Length); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
 	return file, nil

@@ -2,14 +2,13 @@ package device
 
 import (
 	"context"
-	"os"
 
 	"github.com/groupcast/groupcast/internal/object"
 )
 
 // Found is a device that had all of an object once. Whether it still has, only the root tells.
 type Found struct {
-	file   *os.File
+	file   *held
 	length uint64
 }
 
@@ -19,7 +18,7 @@ func Find(target Target, info object.Info) (*Found, error) {
 	if err != nil {
 		return nil, err
 	}
-	number, err := numberOf(file)
+	number, err := numberOf(file.File)
 	if err == nil {
 		if c, has := claimsIn(target.State, number, info).read(); has && c.offset == info.Length {
 			return &Found{file, info.Length}, nil
@@ -31,7 +30,7 @@ func Find(target Target, info object.Info) (*Found, error) {
 
 // Root hashes what the device has.
 func (f *Found) Root(ctx context.Context) (root object.Root, there bool, err error) {
-	hash, err := readBack(ctx, f.file, make([]byte, piece), f.length)
+	hash, err := readBack(ctx, f.file.File, make([]byte, piece), f.length)
 	return object.Root(hash.Sum()), err == nil, err
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/groupcast/groupcast/internal/digest"
 	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/pause"
 )
 
 // How much and how long nothing is claimed. A crash costs as much.
@@ -27,7 +28,7 @@ const piece = 256 << 10
 // Landing is a device that is overwritten. One goroutine writes.
 type Landing struct {
 	life   context.Context // of whoever receives
-	file   *os.File
+	file   *held
 	info   object.Info
 	claims claims
 	mu     sync.Mutex // guards hash and offset for those who ask how far it is
@@ -52,7 +53,7 @@ func Land(ctx context.Context, target Target, info object.Info) (*Landing, error
 	}
 	l := &Landing{life: ctx, file: file, info: info, buffer: make([]byte, piece), busy: make(chan struct{}, 1), claimedAt: time.Now()}
 	l.busy <- struct{}{}
-	number, err := numberOf(file)
+	number, err := numberOf(file.File)
 	if err == nil {
 		l.claims = claimsIn(target.State, number, info)
 		err = errors.Join(l.claims.forgetOthers(number), l.resume(ctx, target.Anew))
@@ -63,13 +64,29 @@ func Land(ctx context.Context, target Target, info object.Info) (*Landing, error
 	return l, nil
 }
 
+// awaitPause is how often it is tried again to have a device that this process has not done with yet.
+const awaitPause = 2 * time.Second
+
+// Await is Land once this process has done with the device: of a task that has ended all that has come is brought there first.
+func Await(ctx context.Context, target Target, info object.Info) (*Landing, error) {
+	for {
+		landing, err := Land(ctx, target, info)
+		if !errors.Is(err, object.ErrBusy) {
+			return landing, err
+		}
+		if !pause.For(ctx, awaitPause) {
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
 // resume goes on after what was claimed, if it is still there and of use.
 func (l *Landing) resume(ctx context.Context, anew bool) error {
 	c, has := l.claims.read()
 	if !has || anew || c.offset >= l.info.Length { // one that was whole is not what is wanted: see Find
 		return l.claims.mark()
 	}
-	hash, err := rehash(ctx, l.file, l.buffer, c.offset)
+	hash, err := rehash(ctx, l.file.File, l.buffer, c.offset)
 	if err != nil {
 		return err
 	}
@@ -230,7 +247,7 @@ func (l *Landing) Complete(length uint64, root object.Root, _ bool) error {
 	if err := l.file.Sync(); err != nil {
 		return l.fail(fmt.Errorf("sync %s: %w", l.file.Name(), err))
 	}
-	hash, err := readBack(l.life, l.file, l.buffer, length)
+	hash, err := readBack(l.life, l.file.File, l.buffer, length)
 	if err != nil && l.life.Err() != nil {
 		return err // what is there stays claimed
 	}

@@ -37,10 +37,22 @@ func (a announced) info() object.Info {
 // as adds to what is said to a sender who says it, by which public key, and what it has heard.
 func (a announced) as(config Config, public []byte, j wire.Joining) wire.Joining {
 	j.Heard, j.Name, j.LAN = uint16(a.Size), config.Name, config.LAN
-	if len(config.NameKey) > 0 {
-		j.Proof = a.Secret.Prove(config.NameKey, a.Public, public, j)
+	key := config.NameKey
+	if mutual := a.mutual(config); mutual != nil {
+		key = mutual
+	}
+	if len(key) > 0 {
+		j.Proof = a.Secret.Prove(key, a.Public, public, j)
 	}
 	return j
+}
+
+// mutual is what a replica and the sender prove themselves to each other with; nil where senders do not.
+func (a announced) mutual(config Config) []byte {
+	if !config.SenderProves || len(config.NameKey) == 0 {
+		return nil
+	}
+	return a.MutualKey(config.NameKey)
 }
 
 // listen waits for an announcement that a key of the group opens, and for the largest that passes; not of sessions

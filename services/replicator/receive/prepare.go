@@ -87,13 +87,7 @@ const busyPause = 2 * time.Second
 // land opens what may be there already, or where it lands. Again, what was there is known not to be it.
 func land(ctx context.Context, config Config, info object.Info, again bool) (Landing, error) {
 	for {
-		if config.Find != nil && !again && info.Length > 0 {
-			found, err := config.Find(ctx, info)
-			if found != nil || err != nil {
-				return found, err
-			}
-		}
-		landing, err := config.Open(ctx, info)
+		landing, err := openOnce(ctx, config, info, again)
 		if !config.Waits || !errors.Is(err, object.ErrBusy) {
 			return landing, err
 		}
@@ -102,4 +96,15 @@ func land(ctx context.Context, config Config, info object.Info, again bool) (Lan
 		}
 		again = false
 	}
+}
+
+// openOnce is land without waiting for another.
+func openOnce(ctx context.Context, config Config, info object.Info, again bool) (Landing, error) {
+	if config.Find != nil && !again && info.Length > 0 {
+		found, err := config.Find(ctx, info)
+		if found != nil || err != nil {
+			return found, err
+		}
+	}
+	return config.Open(ctx, info)
 }

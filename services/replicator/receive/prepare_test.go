@@ -2,7 +2,9 @@ package receive
 
 import (
 	"context"
+	"fmt"
 	"testing"
+	"testing/synctest"
 
 	"github.com/groupcast/groupcast/internal/object"
 )
@@ -32,4 +34,20 @@ func TestWhoWaitedLooksAgainWhatIsThere(t *testing.T) {
 	if found == nil || err != nil || opened != 1 {
 		t.Errorf("%v, %v; opened %d times, want that what is there is found", found, err, opened)
 	}
+}
+
+// A device is busy for who looks what is there, too, while an earlier task has it still written: that is waited for.
+func TestWhoLooksWhatIsThereWaitsForABusyDevice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		looked := 0
+		config := Config{Waits: true, Find: func(context.Context, object.Info) (Landing, error) {
+			if looked++; looked < 3 {
+				return nil, fmt.Errorf("%w: it is written to", object.ErrBusy)
+			}
+			return thatIsThere{}, nil
+		}}
+		if found, err := land(t.Context(), config, object.Info{Length: 1}, false); found == nil || err != nil {
+			t.Errorf("%v, %v", found, err)
+		}
+	})
 }

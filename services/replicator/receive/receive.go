@@ -41,6 +41,8 @@ type Config struct {
 	// senders do not ask for that.
 	Name, LAN string
 	NameKey   []byte
+	// SenderProves has nobody be believed to send who does not have NameKey, too. Senders of earlier versions do not show that.
+	SenderProves bool
 	// Find returns what may be there already, once it is known what is replicated; nil is that nothing
 	// may be. It may be nil itself.
 	Find func(ctx context.Context, info object.Info) (Landing, error)
@@ -261,7 +263,7 @@ func newReplica(env Env, config Config, ear, mouth *udp.Socket, heard announced,
 		return nil, fmt.Errorf("make a key: %w", err)
 	}
 	secret := heard.secret()
-	pair, err := secret.Pair(private, heard.Public)
+	pair, err := secret.Pair(private, heard.Public, heard.mutual(config))
 	if err != nil {
 		return nil, err
 	}

@@ -245,7 +245,7 @@ func (s *session) join(head wire.Head, datagram []byte, from netip.AddrPort) {
 	if err != nil {
 		return
 	}
-	by, ok := s.identify(j, public, from)
+	by, mutual, ok := s.identify(j, public, from)
 	if !ok || s.repeats([wire.PublicSize]byte(public), head.Number) {
 		return
 	}
@@ -268,10 +268,10 @@ func (s *session) join(head wire.Head, datagram []byte, from netip.AddrPort) {
 		return
 	}
 	delete(s.coming, j.Name)
-	if len(s.joined) >= maxMembers {
+	if !s.hasRoom(by) {
 		return
 	}
-	pair, err := secret.Pair(s.private, public)
+	pair, err := secret.Pair(s.private, public, mutual)
 	if err != nil {
 		return
 	}
@@ -354,8 +354,28 @@ func (s *session) replace(p *peer) {
 	}
 }
 
-// maxMembers is how many one sender serves.
-const maxMembers = 1024
+const (
+	// maxMembers is how many one sender serves.
+	maxMembers = 1024
+	// mostBegun is how many join in one session, with what they were before they began anew, and mostOwn is how many of these are one
+	// receiver: it begins anew where what it had was of something else, and when it is started again.
+	mostBegun = 8 * maxMembers
+	mostOwn   = 32
+)
+
+// hasRoom reports whether somebody may join, in place of what it was before. The caller has the lock.
+func (s *session) hasRoom(by who) bool {
+	others, own := 0, 0
+	for _, p := range s.joined {
+		switch {
+		case p.who == by:
+			own++
+		case !p.isOld && !p.isOut:
+			others++
+		}
+	}
+	return others < maxMembers && own < mostOwn && len(s.joined) < mostBegun
+}
 
 // report hands a member's report to the rules.
 func (s *session) report(head wire.Head, datagram []byte) {

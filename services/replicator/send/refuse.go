@@ -41,25 +41,30 @@ type who struct {
 	address netip.Addr
 }
 
-// identify returns who says something, unless it says a name that it does not prove. The caller has the lock.
-func (s *session) identify(j wire.Joining, public []byte, from netip.AddrPort) (by who, ok bool) {
+// identify returns who says something, unless it says a name that it does not prove, and the key by which it wants this sender
+// to prove itself, too; nil if it does not. The caller has the lock.
+func (s *session) identify(j wire.Joining, public []byte, from netip.AddrPort) (by who, mutual []byte, ok bool) {
 	if s.isOut(j.Name) {
-		return who{}, false
+		return who{}, nil, false
 	}
 	var key []byte
 	if s.config.NameKey != nil {
 		key = s.config.NameKey(j.Name)
 	}
+	if key == nil {
+		return who{j.Name, from.Addr()}, nil, true
+	}
+	mutual, own := s.announcement().MutualKey(key), s.private.PublicKey().Bytes()
 	switch {
-	case key == nil:
-		return who{j.Name, from.Addr()}, true
-	case s.secrets.current.IsProven(key, s.private.PublicKey().Bytes(), public, j):
-		return who{name: j.Name}, true
+	case s.secrets.current.IsProven(mutual, own, public, j):
+		return who{name: j.Name}, mutual, true
+	case s.secrets.current.IsProven(key, own, public, j): // of an earlier version, or its managers do not know that this sender can
+		return who{name: j.Name}, nil, true
 	case !s.hasWarned:
 		s.hasWarned = true // once: there may be any number of them
 		s.env.Log.Warn("somebody joins under a name and does not prove it: not taken", "receiver", j.Name, "address", from.String())
 	}
-	return who{}, false
+	return who{}, nil, false
 }
 
 // refusal is what somebody said who cannot take part. It holds until the same joins.

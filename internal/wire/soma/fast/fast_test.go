@@ -90,11 +90,11 @@ func TestKeysAreReplaced(t *testing.T) {
 // reliability D 6: feedback uses a secret known only to that member and the sender.
 func TestNobodySpeaksForAnother(t *testing.T) {
 	sender, member, other := private(t), private(t), private(t)
-	mine, err := secret.Pair(member, sender.PublicKey().Bytes())
+	mine, err := secret.Pair(member, sender.PublicKey().Bytes(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	theirs, err := secret.Pair(sender, member.PublicKey().Bytes())
+	theirs, err := secret.Pair(sender, member.PublicKey().Bytes(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestNobodySpeaksForAnother(t *testing.T) {
 	if _, err := theirs.Down().Open(nil, head(t, datagram), datagram); !errors.Is(err, fast.ErrForged) {
 		t.Errorf("a report was sent back and opened: %v", err)
 	}
-	forger, err := secret.Pair(other, sender.PublicKey().Bytes())
+	forger, err := secret.Pair(other, sender.PublicKey().Bytes(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,8 +113,46 @@ func TestNobodySpeaksForAnother(t *testing.T) {
 	if _, err := theirs.Up().Open(nil, head(t, datagram), datagram); !errors.Is(err, fast.ErrForged) {
 		t.Errorf("another member's report was opened: %v", err)
 	}
-	if _, err := secret.Pair(member, make([]byte, 32)); err == nil {
+	if _, err := secret.Pair(member, make([]byte, 32), nil); err == nil {
 		t.Error("a public key of small order was taken")
+	}
+}
+
+// Who has the group's key, and no key of a name, is not believed by who has that name: neither to send, nor to have announced in a sender's
+// session what that does not send. How large datagrams are is decided when members have joined.
+func TestNobodySendsForAnother(t *testing.T) {
+	told := fast.Announcement{Kind: 1, Permissions: 0o640, Length: 9, Time: time.Unix(1e9, 5), Sender: netip.MustParseAddrPort("10.1.2.3:7431"), Name: "n", Zeros: 1}
+	name, sender, member := fast.NameKey([]byte("32 bytes that no member knows .."), "m"), private(t), private(t)
+	mine, err := secret.Pair(member, sender.PublicKey().Bytes(), told.MutualKey(name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	opens := func(mutual []byte) bool {
+		theirs, err := secret.Pair(sender, member.PublicKey().Bytes(), mutual)
+		if err != nil {
+			t.Fatal(err)
+		}
+		datagram := theirs.Down().Seal(nil, fast.Head{Kind: fast.Welcome}, []byte("welcome"))
+		_, err = mine.Down().Open(nil, head(t, datagram), datagram)
+		return err == nil
+	}
+	decided := told
+	decided.Datagram = 1472
+	if !opens(told.MutualKey(name)) || !opens(decided.MutualKey(name)) {
+		t.Error("the sender is not believed")
+	}
+	if opens(nil) || opens(told.MutualKey(fast.NameKey([]byte("32 bytes that no member knows .."), "another"))) {
+		t.Error("another is believed to send")
+	}
+	for what, change := range map[string]func(a *fast.Announcement){
+		"kind": func(a *fast.Announcement) { a.Kind++ }, "mode": func(a *fast.Announcement) { a.Permissions = 0o755 }, "length": func(a *fast.Announcement) { a.Length++ },
+		"time": func(a *fast.Announcement) { a.Time = a.Time.Add(1) }, "name": func(a *fast.Announcement) { a.Name = "o" }, "zeros": func(a *fast.Announcement) { a.Zeros++ },
+		"sender": func(a *fast.Announcement) { a.Sender = netip.MustParseAddrPort("10.1.2.4:7431") },
+	} {
+		other := told
+		if change(&other); opens(other.MutualKey(name)) {
+			t.Errorf("another %s is believed", what)
+		}
 	}
 }
 
@@ -145,7 +183,7 @@ func TestAnnouncementsAndJoins(t *testing.T) {
 	if err != nil || !bytes.Equal(key, public) || got != join {
 		t.Errorf("join %+v, %v", got, err)
 	}
-	pair, err := secret.Pair(private(t), public)
+	pair, err := secret.Pair(private(t), public, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

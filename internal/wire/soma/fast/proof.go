@@ -14,7 +14,18 @@ type Proof [ProofSize]byte
 
 // NameKey derives the key with which the member of a name proves it, from a secret that is the sender's, and no member's.
 func NameKey(secret []byte, name string) []byte {
-	key, err := hkdf.Expand(sha256.New, secret, "groupcast replication 1 name"+name, sha256.Size)
+	return proofKey(secret, "groupcast replication 1 name"+name)
+}
+
+// MutualKey derives the key with which the member of a name and the sender prove themselves to each other, from the key of the
+// name and from what is announced: all members can seal an announcement, also another in the sender's session.
+func (a Announcement) MutualKey(name []byte) []byte {
+	a.Datagram = 0 // it is decided later
+	return proofKey(name, "groupcast replication 1 mutual"+string(a.append(nil)))
+}
+
+func proofKey(secret []byte, info string) []byte {
+	key, err := hkdf.Expand(sha256.New, secret, info, sha256.Size)
 	if err != nil {
 		panic("fast: " + err.Error()) // only in a mode that refuses short secrets
 	}

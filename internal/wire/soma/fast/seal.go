@@ -64,8 +64,8 @@ type Pair struct {
 }
 
 // Pair derives the secret of a member and the sender from one's private key and the
-// other's public one.
-func (s Secret) Pair(own *ecdh.PrivateKey, peer []byte) (Pair, error) {
+// other's public one, and from what they prove themselves to each other with; nil where they do not.
+func (s Secret) Pair(own *ecdh.PrivateKey, peer, mutual []byte) (Pair, error) {
 	public, err := ecdh.X25519().NewPublicKey(peer)
 	if err != nil {
 		return Pair{}, fmt.Errorf("%w: public key: %w", ErrProtocol, err)
@@ -74,7 +74,7 @@ func (s Secret) Pair(own *ecdh.PrivateKey, peer []byte) (Pair, error) {
 	if err != nil {
 		return Pair{}, fmt.Errorf("%w: public key: %w", ErrProtocol, err)
 	}
-	root, err := hkdf.Extract(sha256.New, shared, s.root)
+	root, err := hkdf.Extract(sha256.New, append(shared, mutual...), s.root)
 	if err != nil {
 		return Pair{}, fmt.Errorf("derive the secret of a member: %w", err)
 	}

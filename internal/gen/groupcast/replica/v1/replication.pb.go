@@ -277,7 +277,9 @@ type Replicator struct {
 	// It takes another key while a replication runs. Replicators of earlier versions do not.
 	TakesKeys bool `protobuf:"varint,12,opt,name=takes_keys,json=takesKeys,proto3" json:"takes_keys,omitempty"`
 	// Which of its targets are block devices. Replicators of earlier versions do not say so.
-	Devices       []string `protobuf:"bytes,13,rep,name=devices,proto3" json:"devices,omitempty"`
+	Devices []string `protobuf:"bytes,13,rep,name=devices,proto3" json:"devices,omitempty"`
+	// It proves to replicas that it is the sender. Replicators of earlier versions do not.
+	ProvesSending bool `protobuf:"varint,14,opt,name=proves_sending,json=provesSending,proto3" json:"proves_sending,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -401,6 +403,13 @@ func (x *Replicator) GetDevices() []string {
 		return x.Devices
 	}
 	return nil
+}
+
+func (x *Replicator) GetProvesSending() bool {
+	if x != nil {
+		return x.ProvesSending
+	}
+	return false
 }
 
 // ReplicationSpec says what is replicated to whom.
@@ -1511,7 +1520,9 @@ type Registration struct {
 	// It takes another key while a replication runs.
 	TakesKeys bool `protobuf:"varint,8,opt,name=takes_keys,json=takesKeys,proto3" json:"takes_keys,omitempty"`
 	// Which of its targets are block devices.
-	Devices       []string `protobuf:"bytes,9,rep,name=devices,proto3" json:"devices,omitempty"`
+	Devices []string `protobuf:"bytes,9,rep,name=devices,proto3" json:"devices,omitempty"`
+	// It proves to replicas that it is the sender, where its task has a secret for that.
+	ProvesSending bool `protobuf:"varint,10,opt,name=proves_sending,json=provesSending,proto3" json:"proves_sending,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1607,6 +1618,13 @@ func (x *Registration) GetDevices() []string {
 		return x.Devices
 	}
 	return nil
+}
+
+func (x *Registration) GetProvesSending() bool {
+	if x != nil {
+		return x.ProvesSending
+	}
+	return false
 }
 
 // Report says how the replications stand that the replicator has tasks in, those that ended
@@ -2394,7 +2412,9 @@ type ReceiveTask struct {
 	// How long it is, where it comes by a delivery.
 	Length uint64 `protobuf:"varint,6,opt,name=length,proto3" json:"length,omitempty"`
 	// With which the replica proves its name to the sender: no other replica has it. It must not be written anywhere.
-	NameKey       []byte `protobuf:"bytes,7,opt,name=name_key,json=nameKey,proto3" json:"name_key,omitempty"`
+	NameKey []byte `protobuf:"bytes,7,opt,name=name_key,json=nameKey,proto3" json:"name_key,omitempty"`
+	// The sender proves, by that key, that it is the sender, and what it announces: nobody else is believed.
+	SenderProves  bool `protobuf:"varint,8,opt,name=sender_proves,json=senderProves,proto3" json:"sender_proves,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2476,6 +2496,13 @@ func (x *ReceiveTask) GetNameKey() []byte {
 		return x.NameKey
 	}
 	return nil
+}
+
+func (x *ReceiveTask) GetSenderProves() bool {
+	if x != nil {
+		return x.SenderProves
+	}
+	return false
 }
 
 // ListReplicatorsRequest asks for one page.
@@ -2590,7 +2617,7 @@ var File_groupcast_replica_v1_replication_proto protoreflect.FileDescriptor
 
 const file_groupcast_replica_v1_replication_proto_rawDesc = "" +
 	"\n" +
-	"&groupcast/replica/v1/replication.proto\x12\x14groupcast.replica.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9b\x04\n" +
+	"&groupcast/replica/v1/replication.proto\x12\x14groupcast.replica.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc2\x04\n" +
 	"\n" +
 	"Replicator\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
@@ -2608,7 +2635,8 @@ const file_groupcast_replica_v1_replication_proto_rawDesc = "" +
 	"provesName\x12\x1d\n" +
 	"\n" +
 	"takes_keys\x18\f \x01(\bR\ttakesKeys\x12\x18\n" +
-	"\adevices\x18\r \x03(\tR\adevices\x1a9\n" +
+	"\adevices\x18\r \x03(\tR\adevices\x12%\n" +
+	"\x0eproves_sending\x18\x0e \x01(\bR\rprovesSending\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf5\x02\n" +
@@ -2698,7 +2726,7 @@ const file_groupcast_replica_v1_replication_proto_rawDesc = "" +
 	"\x0eControlRequest\x12H\n" +
 	"\fregistration\x18\x01 \x01(\v2\".groupcast.replica.v1.RegistrationH\x00R\fregistration\x126\n" +
 	"\x06report\x18\x02 \x01(\v2\x1c.groupcast.replica.v1.ReportH\x00R\x06reportB\t\n" +
-	"\amessage\"\xe9\x02\n" +
+	"\amessage\"\x90\x03\n" +
 	"\fRegistration\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x12\n" +
 	"\x04lans\x18\x02 \x03(\tR\x04lans\x12F\n" +
@@ -2710,7 +2738,9 @@ const file_groupcast_replica_v1_replication_proto_rawDesc = "" +
 	"provesName\x12\x1d\n" +
 	"\n" +
 	"takes_keys\x18\b \x01(\bR\ttakesKeys\x12\x18\n" +
-	"\adevices\x18\t \x03(\tR\adevices\x1a9\n" +
+	"\adevices\x18\t \x03(\tR\adevices\x12%\n" +
+	"\x0eproves_sending\x18\n" +
+	" \x01(\bR\rprovesSending\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa1\x01\n" +
@@ -2788,7 +2818,7 @@ const file_groupcast_replica_v1_replication_proto_rawDesc = "" +
 	" \x03(\tR\bunproven\x12 \n" +
 	"\fkey_is_known\x18\v \x01(\bR\n" +
 	"keyIsKnown\x12\x17\n" +
-	"\aput_out\x18\f \x03(\tR\x06putOut\"\xcd\x01\n" +
+	"\aput_out\x18\f \x03(\tR\x06putOut\"\xf2\x01\n" +
 	"\vReceiveTask\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x10\n" +
 	"\x03lan\x18\x02 \x01(\tR\x03lan\x12\x14\n" +
@@ -2796,7 +2826,8 @@ const file_groupcast_replica_v1_replication_proto_rawDesc = "" +
 	"\rdevice_serial\x18\x04 \x01(\tR\fdeviceSerial\x12%\n" +
 	"\x0edelivery_group\x18\x05 \x01(\tR\rdeliveryGroup\x12\x16\n" +
 	"\x06length\x18\x06 \x01(\x04R\x06length\x12\x1e\n" +
-	"\bname_key\x18\a \x01(\fB\x03\x80\x01\x01R\anameKey\"T\n" +
+	"\bname_key\x18\a \x01(\fB\x03\x80\x01\x01R\anameKey\x12#\n" +
+	"\rsender_proves\x18\b \x01(\bR\fsenderProves\"T\n" +
 	"\x16ListReplicatorsRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +

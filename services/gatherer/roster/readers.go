@@ -1,0 +1,78 @@
+package roster
+
+import (
+	"context"
+	"sync"
+)
+
+// readMost is for how many uploads at once it is read what is there already, and readOwn for how many of one client: it can
+// have large files read for as long as it likes, and others are not to wait for that.
+const (
+	readMost = 8
+	readOwn  = readMost / 2
+)
+
+// readers are those who read what is on disk already, in turn.
+type readers struct {
+	all chan struct{}
+	mu  sync.Mutex
+	own map[string]*ownReaders // by client
+}
+
+type ownReaders struct {
+	reading chan struct{}
+	count   int // with those who wait
+}
+
+func newReaders() *readers {
+	return &readers{all: make(chan struct{}, readMost), own: make(map[string]*ownReaders)}
+}
+
+// turn waits until something of a client's may be read, until done is called.
+func (r *readers) turn(ctx context.Context, client string) (done func(), err error) {
+	own := r.enter(client)
+	leave := func() { r.leave(client, own) }
+	if err := take(ctx, own.reading); err != nil {
+		leave()
+		return nil, err
+	}
+	if err := take(ctx, r.all); err != nil {
+		<-own.reading
+		leave()
+		return nil, err
+	}
+	return func() {
+		<-r.all
+		<-own.reading
+		leave()
+	}, nil
+}
+
+func take(ctx context.Context, places chan struct{}) error {
+	select {
+	case places <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (r *readers) enter(client string) *ownReaders {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	own := r.own[client]
+	if own == nil {
+		own = &ownReaders{reading: make(chan struct{}, readOwn)}
+		r.own[client] = own
+	}
+	own.count++
+	return own
+}
+
+func (r *readers) leave(client string, own *ownReaders) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if own.count--; own.count == 0 {
+		delete(r.own, client)
+	}
+}

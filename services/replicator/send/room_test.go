@@ -1,0 +1,49 @@
+package send
+
+import (
+	"encoding/binary"
+	"fmt"
+	"testing"
+
+	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
+)
+
+// crowd has receivers join, of each as many earlier ones as it was before it began anew.
+func crowd(s *session, receivers, earlier int) {
+	for n := range receivers {
+		for i := range earlier + 1 {
+			var key [wire.PublicSize]byte
+			binary.BigEndian.PutUint64(key[8:], uint64(n*(earlier+1)+i)+1)
+			s.joined[key] = &peer{who: who{name: fmt.Sprint("r", n)}, isOld: i < earlier}
+		}
+	}
+}
+
+// As many receivers as may are served where each has begun anew, as all do that have something else of the same length; and no more
+// are. Who begins anew again and again is not taken any more, and keeps nobody out.
+func TestReceiversAreCountedOnce(t *testing.T) {
+	tests := map[string]struct {
+		receivers, earlier int
+		by                 string
+		want               bool
+	}{
+		"one more":                     {maxMembers - 1, 1, "new", true},
+		"one too many":                 {maxMembers, 0, "new", false},
+		"one of all begins anew":       {maxMembers, 1, "r1", true},
+		"it begins anew for ever":      {1, mostOwn - 1, "r0", false},
+		"another does for ever":        {1, mostOwn - 1, "new", true},
+		"too many have begun in total": {mostBegun / mostOwn, mostOwn - 1, "new", false},
+	}
+	for name, tt := range tests {
+		s, _ := turning(t)
+		crowd(s, tt.receivers, tt.earlier)
+		if got := s.hasRoom(who{name: tt.by}); got != tt.want {
+			t.Errorf("%s: there is room: %t", name, got)
+		}
+	}
+	s, _ := turning(t)
+	crowd(s, maxMembers-1, 1)
+	if hears(t, s, says(0, 1, wire.Joining{Name: "new"})); s.joined[publicOf(1)] == nil {
+		t.Error("it is not taken in")
+	}
+}
