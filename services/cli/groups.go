@@ -83,7 +83,7 @@ func addPolicyFlags(flags *pflag.FlagSet) *policyFlags {
 	add("slow-lag-bytes", "slow_member.lag_bytes")
 	flags.DurationVar(&p.policy.SlowMember.LagTime, "slow-lag-time", 0, "with evict: time that a member may lag behind, as 30s (no bound; evict needs one of both)")
 	add("slow-lag-time", "slow_member.lag_time")
-	flags.DurationVar(&p.policy.LatencyBound, "latency-bound", 0, "latency from sender to member that a tree must keep, as 50ms (no bound)")
+	flags.DurationVar(&p.policy.LatencyBound, "latency-bound", 0, "latency from sender to member within which a tree begins, as 50ms; explain says who is beyond it later (no bound)")
 	add("latency-bound", "latency_bound")
 	flags.DurationVar(&p.policy.ClusterThreshold, "cluster-threshold", 0, "round trip up to which agents and members without a zone are one cluster (2ms)")
 	add("cluster-threshold", "cluster_threshold")

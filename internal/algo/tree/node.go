@@ -45,7 +45,7 @@ const assumedUplink = 125_000_000
 // Capacity returns how many bytes per second an agent is taken to send.
 func (n Node) Capacity() uint64 { return cmp.Or(n.Uplink, assumedUplink) }
 
-// Bound is what a tree must keep.
+// Bound is what a tree is built within.
 type Bound struct {
 	// MaxLatency is the longest time from the sender to a member, by what was measured;
 	// 0 is no limit. A hop that was not measured is not held against a tree.

@@ -31,7 +31,7 @@ type Network struct {
 	Receivers []*groupv1.Member
 	// Agents are all that may be used: those that are not Usable are left out.
 	Agents []*agentv1.Agent
-	// LatencyBound is what the tree must keep; zero is no bound.
+	// LatencyBound is what a tree is built within; zero is no bound.
 	LatencyBound time.Duration
 	// Load is what is delivered.
 	Load tree.Load

@@ -550,7 +550,8 @@ type Policy struct {
 	// The ack level of deliveries that name none.
 	AckLevel   AckLevel          `protobuf:"varint,3,opt,name=ack_level,json=ackLevel,proto3,enum=groupcast.group.v1.AckLevel" json:"ack_level,omitempty"`
 	SlowMember *SlowMemberPolicy `protobuf:"bytes,4,opt,name=slow_member,json=slowMember,proto3" json:"slow_member,omitempty"`
-	// The end-to-end latency that a tree must keep. Zero means none is asked.
+	// The end-to-end latency within which trees are built: a delivery for which there is no such tree is refused. A tree that has to
+	// change while data flows may come to break it, and then says so. Zero means none is asked.
 	LatencyBound *durationpb.Duration `protobuf:"bytes,5,opt,name=latency_bound,json=latencyBound,proto3" json:"latency_bound,omitempty"`
 	Limits       *Limits              `protobuf:"bytes,6,opt,name=limits,proto3" json:"limits,omitempty"`
 	DataPlane    DataPlane            `protobuf:"varint,7,opt,name=data_plane,json=dataPlane,proto3,enum=groupcast.group.v1.DataPlane" json:"data_plane,omitempty"`
