@@ -340,7 +340,7 @@ func receiptOf(delivery view.Delivery, name string) *groupv1.Receipt {
 	return receipts[at]
 }
 
-// isAtStart tells whether a member was joined when the delivery began.
+// isAtStart tells whether a member was joined when the delivery began: those that were are in its record, by name.
 func isAtStart(delivery view.Delivery, name string) bool {
 	_, is := slices.BinarySearchFunc(delivery.GetMembers(), name, func(p *managerv1.Participant, name string) int {
 		return cmp.Compare(p.GetName(), name)
