@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,7 +15,7 @@ import (
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	managerv1 "github.com/groupcast/groupcast/internal/gen/groupcast/manager/v1"
 	"github.com/groupcast/groupcast/internal/identity"
-	"github.com/groupcast/groupcast/services/manager/ledger"
+	"github.com/groupcast/groupcast/services/manager/ledger/ledgertest"
 	"github.com/groupcast/groupcast/services/manager/placement"
 	"github.com/groupcast/groupcast/services/manager/store"
 	"github.com/groupcast/groupcast/services/manager/survey"
@@ -26,27 +25,8 @@ import (
 // leading returns the desk of a manager that leads, of which nothing runs by time.
 func leading(t *testing.T) *Desk {
 	t.Helper()
-	log := slog.New(slog.DiscardHandler)
-	state, err := store.OpenEmbedded(t.TempDir(), log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(state.Close)
-	term, err := state.Campaign(t.Context(), store.Candidate{Name: "m1", Address: "m1:7400"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(term.Resign)
-	shown, loaded := view.New(state, log), make(chan struct{})
-	var running sync.WaitGroup
-	t.Cleanup(running.Wait)
-	running.Go(func() {
-		if err := shown.Run(t.Context(), func() { close(loaded) }); err != nil {
-			t.Error(err)
-		}
-	})
-	<-loaded
-	return Lead(ledger.Open(term, state, shown), state, shown, mute{}, survey.Lead(shown, nil), NewMetrics(prometheus.NewRegistry()), log)
+	written, state, shown := ledgertest.Leading(t)
+	return Lead(written, state, shown, mute{}, survey.Lead(shown, nil), NewMetrics(prometheus.NewRegistry()), slog.New(slog.DiscardHandler))
 }
 
 // mute is a manager without credentials: it signs nothing.

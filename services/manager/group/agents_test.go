@@ -2,42 +2,19 @@ package group
 
 import (
 	"log/slog"
-	"sync"
 	"testing"
 	"time"
 
 	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
 	gatherv1 "github.com/groupcast/groupcast/internal/gen/groupcast/gather/v1"
-	"github.com/groupcast/groupcast/services/manager/ledger"
-	"github.com/groupcast/groupcast/services/manager/store"
-	"github.com/groupcast/groupcast/services/manager/view"
+	"github.com/groupcast/groupcast/services/manager/ledger/ledgertest"
 )
 
 // leading returns the registry of a manager that leads, of which nothing runs by time.
 func leading(t *testing.T) *Registry {
 	t.Helper()
-	log := slog.New(slog.DiscardHandler)
-	state, err := store.OpenEmbedded(t.TempDir(), log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(state.Close)
-	term, err := state.Campaign(t.Context(), store.Candidate{Name: "m1", Address: "m1:7400"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(term.Resign)
-	shown := view.New(state, log)
-	loaded := make(chan struct{})
-	var running sync.WaitGroup
-	t.Cleanup(running.Wait)
-	running.Go(func() {
-		if err := shown.Run(t.Context(), func() { close(loaded) }); err != nil {
-			t.Error(err)
-		}
-	})
-	<-loaded
-	return Lead(ledger.Open(term, state, shown), state, shown, nil, log)
+	written, state, shown := ledgertest.Leading(t)
+	return Lead(written, state, shown, nil, slog.New(slog.DiscardHandler))
 }
 
 func (r *Registry) mustRegister(t *testing.T, name string, incarnation uint64) uint64 {
