@@ -43,6 +43,9 @@ var gc = release{
 	},
 }
 
+// threeManagers is how many the release has once it was scaled.
+const threeManagers = "manager.replicas=3"
+
 // Images are small: 40 MB, and 80 with etcd in them.
 func TestAImagesAreSmall(t *testing.T) {
 	for service, most := range map[string]int{"manager": 80e6, "agent": 40e6, "gatherer": 40e6, "replicator": 40e6, "cli": 40e6} {
@@ -135,7 +138,7 @@ func TestEScaleManagers(t *testing.T) {
 	defer p.leave()
 	s := p.send(32*mebibyte, 2*mebibyte)
 	before := gc.kubectl(t, "get", "pod", "gc-groupcast-manager-0", "-o", "jsonpath={.metadata.uid}")
-	gc.apply(t, "manager.replicas=3")
+	gc.apply(t, threeManagers)
 	if output, err := gc.upgrade("manager.replicas=1"); err == nil || !strings.Contains(output, "it has no majority") {
 		t.Errorf("fewer managers: %v\n%s", err, output)
 	}
@@ -181,20 +184,20 @@ func TestFLeaderKilled(t *testing.T) {
 }
 
 // "Upgrade from the previous chart version and rollback …: running deliveries survive a rolling restart of managers and
-// agents". Today's images run under both charts.
+// agents". Each chart is installed with the programs of its own version.
 func TestGUpgradeAndRollback(t *testing.T) {
 	gc.keepArtifacts(t)
-	const replicas = "manager.replicas=3"
+	formerImages(t)
 	gc.kubectl(t, "delete", "statefulset", "gc-groupcast-gatherer", "--cascade=orphan") // that chart has its pods managed otherwise
-	gc.applyChart(t, formerChart(t), replicas)
-	former := gc.charts(t)
+	gc.applyChart(t, formerChart(t), threeManagers, "image.tag="+formerTag)
+	former := gc.versions(t)
 	p := newParty(t, gc.operator(t), "models", sdk.Receive)
 	defer p.leave()
 	s := p.send(56*mebibyte, 2*mebibyte)
 	p.until(s, 4*mebibyte)
-	gc.apply(t, replicas)
+	gc.apply(t, threeManagers)
 	p.complete(s)
-	if present := gc.charts(t); len(former) != 1 || len(present) != 1 || former[0] == present[0] {
+	if present := gc.versions(t); len(former) != 1 || len(present) != 1 || former[0] == present[0] {
 		t.Errorf("pods were made by %v, and after the upgrade by %v", former, present)
 	}
 	s = p.send(56*mebibyte, 2*mebibyte)
@@ -203,10 +206,10 @@ func TestGUpgradeAndRollback(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.complete(s)
-	if got := gc.charts(t); !slices.Equal(got, former) {
+	if got := gc.versions(t); !slices.Equal(got, former) {
 		t.Errorf("after the rollback, pods were made by %v, want %v", got, former)
 	}
-	gc.apply(t, replicas)
+	gc.apply(t, threeManagers)
 }
 
 // "HTTP/JSON … (`curl` works)", and the identity that reaches the managers is the one that Envoy was shown.

@@ -130,10 +130,15 @@ func preflight() error {
 
 // command runs a program within a time, and returns what it wrote.
 func command(limit time.Duration, name string, args ...string) (string, error) {
+	return commandWith("", limit, name, args...)
+}
+
+// commandWith is command for a program that reads something.
+func commandWith(input string, limit time.Duration, name string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	run := exec.CommandContext(ctx, name, args...)
-	run.WaitDelay = 5 * time.Second
+	run.Stdin, run.WaitDelay = strings.NewReader(input), 5*time.Second
 	output, err := run.CombinedOutput()
 	if err != nil {
 		return string(output), fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, last(string(output), 3000))

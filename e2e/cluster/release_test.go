@@ -91,30 +91,6 @@ func (r release) applyChart(t *testing.T, chart string, values ...string) {
 	t.Logf("%s is ready after %v", r.name, time.Since(started).Round(time.Second))
 }
 
-// formerChart returns the chart's last version, which `make former-chart` has kept.
-func formerChart(t *testing.T) string {
-	t.Helper()
-	kept, err := filepath.Glob("testdata/groupcast-*.tgz")
-	if err != nil || len(kept) != 1 {
-		t.Fatalf("testdata has %v, %v: want one chart", kept, err)
-	}
-	return kept[0]
-}
-
-// charts returns which versions of the chart have made the pods of a release, but Envoy's, of which old ones take their time.
-// Those that are about to end are none any more; helm waits until enough are ready, and another may end after that.
-func (r release) charts(t *testing.T) (all []string) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Second) {
-		const chartOf = `{{range .items}}{{if not .metadata.deletionTimestamp}}{{index .metadata.labels "helm.sh/chart"}} {{end}}{{end}}`
-		all = strings.Fields(r.kubectl(t, "get", "pods", "-l", "app.kubernetes.io/instance="+r.name+",app.kubernetes.io/component in (manager,agent,gatherer,replicator)", "-o", "go-template="+chartOf))
-		slices.Sort(all)
-		if all = slices.Compact(all); len(all) == 1 || time.Now().After(deadline) {
-			return all
-		}
-	}
-}
-
 // test runs helm's test: a real delivery by way of every agent, and an upload where there is a gatherer.
 func (r release) test() (output string, err error) {
 	return r.helm(5*time.Minute, "test", r.name, "--logs", "--timeout", "4m")

@@ -70,6 +70,16 @@ func TestMRenderedIsValid(t *testing.T) {
 			t.Errorf("no %s was sent:\n%s", kind, said)
 		}
 	}
+	profiles, err := filepath.Glob(chart + "/ci/*-values.yaml")
+	if err != nil || len(profiles) < 6 {
+		t.Fatalf("values files %v, %v", profiles, err)
+	}
+	for _, file := range profiles {
+		profile := strings.TrimSuffix(filepath.Base(file), "-values.yaml")
+		if said, err := send(t, profile, ports); err != nil {
+			t.Errorf("%s: %v\n%s", profile, err, said)
+		}
+	}
 	said, err = send(t, "everything", ports, "monitoring.podMonitor.relabelings[0].targetLable=node")
 	if err == nil || !strings.Contains(said, `unknown field "spec.podMetricsEndpoints[0].relabelings[1].targetLable"`) {
 		t.Errorf("a field that there is not is taken: %v\n%s", err, said)

@@ -4,6 +4,8 @@ package cluster
 
 import (
 	"context"
+	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -17,9 +19,48 @@ func TestLReplicationByMulticast(t *testing.T) {
 	gc.replicates(t, false)
 }
 
+// Nodes in two subnets, and one that is in both: the value names them by their networks, and each replicator is where its node has an address.
+func TestLReplicationInTwoSubnets(t *testing.T) {
+	gc.keepArtifacts(t)
+	names := nodeNames(t)
+	subnets := []string{subnet(t, "first", names[0], names[1]), subnet(t, "second", names[0], names[2])}
+	t.Cleanup(func() { // before the subnets are gone
+		if said, err := gc.upgrade(threeManagers); err != nil {
+			t.Errorf("%v: %s", err, said)
+		}
+		gc.kubectl(t, "rollout", "status", "ds/gc-groupcast-replicator", "--timeout=2m")
+	})
+	gc.apply(t, threeManagers, fmt.Sprintf("replicator.lans={first=%s,second=%s}", subnets[0], subnets[1]))
+	for i, replica := range gc.replicates(t, false) {
+		if want := []string{"first", "second"}[i]; replica.LAN != want {
+			t.Errorf("%s got it on %q, want %q", replica.Name, replica.LAN, want)
+		}
+	}
+}
+
+// subnet has nodes be in one more network for the length of a test, and returns its addresses.
+func subnet(t *testing.T, name string, nodes ...string) string {
+	t.Helper()
+	network := clusterName + "-" + name
+	docker := func(args ...string) string {
+		said, err := command(time.Minute, "docker", append([]string{"network"}, args...)...)
+		if err != nil {
+			t.Error(err)
+		}
+		return strings.TrimSpace(said)
+	}
+	docker("create", network)
+	t.Cleanup(func() { docker("rm", network) })
+	for _, node := range nodes {
+		docker("connect", network, node)
+		t.Cleanup(func() { docker("disconnect", "--force", network, node) })
+	}
+	return docker("inspect", "--format", "{{(index .IPAM.Config 0).Subnet}}", network)
+}
+
 // replicates replicates a program of one node's replicator to those of all others, by multicast or over agents. Every replica has
 // compared what it has; here it is compared once more, on the nodes' disks.
-func (r release) replicates(t *testing.T, overAgents bool) {
+func (r release) replicates(t *testing.T, overAgents bool) []sdk.Replica {
 	t.Helper()
 	client, err := sdk.Open(r.operator(t))
 	if err != nil {
@@ -28,9 +69,9 @@ func (r release) replicates(t *testing.T, overAgents bool) {
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	names := nodeNames(t)
+	names, to := nodeNames(t), "replicas/"+filepath.Base(t.Name())
 	replication, err := client.Replicate(ctx, sdk.ReplicationSpec{
-		SourceNode: names[0], SourcePath: "/usr/local/bin/groupcast", TargetPath: "/var/lib/groupcast/replicas/" + r.name, Selector: "*",
+		SourceNode: names[0], SourcePath: "/usr/local/bin/groupcast", TargetPath: "/var/lib/groupcast/" + to, Selector: "*",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +92,7 @@ func (r release) replicates(t *testing.T, overAgents bool) {
 	}
 	hashes := make(map[string]bool)
 	for _, node := range names[1:] {
-		output, err := command(time.Minute, "docker", "exec", node, "sh", "-c", "sha256sum /var/lib/kubelet/pods/*/volumes/kubernetes.io~empty-dir/data/replicas/"+r.name+"/groupcast")
+		output, err := command(time.Minute, "docker", "exec", node, "sh", "-c", "sha256sum /var/lib/kubelet/pods/*/volumes/kubernetes.io~empty-dir/data/"+to+"/groupcast")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,4 +101,5 @@ func (r release) replicates(t *testing.T, overAgents bool) {
 	if len(hashes) != 1 {
 		t.Errorf("the replicas differ: %v", hashes)
 	}
+	return replication.Replicas
 }
