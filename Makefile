@@ -3,7 +3,8 @@
 SHELL := /bin/bash -o pipefail
 export GOBIN := $(CURDIR)/.bin
 export PATH := $(GOBIN):$(PATH)
-VERSION ?= dev
+# That of the programs, which the chart has as the tag of their images. A build in between has a name of its own: VERSION=$(git describe --always --dirty)
+VERSION ?= $(shell sed -n 's/^appVersion: //p' charts/groupcast/Chart.yaml)
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

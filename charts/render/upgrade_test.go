@@ -9,6 +9,7 @@ import (
 
 	"helm.sh/helm/v4/pkg/chart/common"
 	"helm.sh/helm/v4/pkg/chart/common/util"
+	chart "helm.sh/helm/v4/pkg/chart/v2"
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	"helm.sh/helm/v4/pkg/engine"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -45,14 +46,7 @@ func TestUpgradesThatSpoilAreRefused(t *testing.T) {
 
 // An upgrade with --reuse-values renders with the defaults of the earlier chart alone, and installs the same as one with those of this chart.
 func TestReusedValuesInstallTheSame(t *testing.T) {
-	former, err := filepath.Glob(filepath.Join(Chart, "..", "..", "e2e", "cluster", "testdata", "groupcast-*.tgz"))
-	if err != nil || len(former) != 1 {
-		t.Fatalf("charts of earlier versions are %v: %v", former, err)
-	}
-	earlier, err := loader.Load(former[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	earlier := former(t)
 	for _, profile := range []string{"default", "restricted", "everything"} {
 		loaded, err := loader.Load(Chart)
 		if err != nil {
@@ -64,9 +58,23 @@ func TestReusedValuesInstallTheSame(t *testing.T) {
 			t.Fatalf("%s: %v", profile, err)
 		}
 		if _, fresh, _ := rendered(t, profile, "release", "default"); reused != fresh {
-			t.Errorf("%s: with the values of %s, %s", profile, former[0], firstDifference(fresh, reused))
+			t.Errorf("%s: with the values of %s, %s", profile, earlier.Metadata.Version, firstDifference(fresh, reused))
 		}
 	}
+}
+
+// former is the chart's last version, which `make former-chart` has kept.
+func former(t *testing.T) *chart.Chart {
+	t.Helper()
+	kept, err := filepath.Glob(filepath.Join(Chart, "..", "..", "e2e", "cluster", "testdata", "groupcast-*.tgz"))
+	if err != nil || len(kept) != 1 {
+		t.Fatalf("charts of earlier versions are %v: %v", kept, err)
+	}
+	earlier, err := loader.Load(kept[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return earlier
 }
 
 // firstDifference tells of the first lines that two manifests do not share.
