@@ -38,6 +38,11 @@ func images(t *testing.T, of *chart.Chart, values map[string]any) map[string]str
 	if err != nil {
 		t.Fatal(err)
 	}
+	return imagesOf(t, objects)
+}
+
+func imagesOf(t *testing.T, objects []Object) map[string]string {
+	t.Helper()
 	all := make(map[string]string)
 	for _, o := range objects {
 		if labels, spec := pod(t, o); spec != nil && labels["app.kubernetes.io/component"] != "envoy" {
@@ -47,13 +52,37 @@ func images(t *testing.T, of *chart.Chart, values map[string]any) map[string]str
 	return all
 }
 
+// Managers can be had first, as docs/UPGRADE.md has it: with the chart that is installed, and the digest of their new image, nothing else changes. With
+// the next one, and no digest, all are of its version. Notes tell who keeps an image.
+func TestManagersFirst(t *testing.T) {
+	const digest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	pinned := map[string]any{"manager": map[string]any{"image": map[string]any{"digest": digest}}}
+	for part, image := range images(t, former(t), pinned) {
+		if before := images(t, former(t), nil)[part]; (part == "manager") != (image != before) {
+			t.Errorf("managers are to be of a digest, and %s has the image %s after %s", part, image, before)
+		}
+	}
+	for _, tt := range []struct {
+		digest, image string
+		told          bool
+	}{{digest, "@" + digest, true}, {"", ":" + version(t), false}} {
+		values := map[string]any{"manager": map[string]any{"image": map[string]any{"digest": tt.digest}}}
+		objects, _, notes, err := Render(t.Context(), "release", "default", values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if image := imagesOf(t, objects)["manager"]; !strings.HasSuffix(image, tt.image) {
+			t.Errorf("with the digest %q, managers have the image %s", tt.digest, image)
+		}
+		if strings.Contains(notes, "--set manager.image.digest= lets it follow") != tt.told {
+			t.Errorf("with the digest %q, the notes are\n%s", tt.digest, notes)
+		}
+	}
+}
+
 // What is built and pushed where nothing is said is what the chart asks for where nothing is said.
 func TestProgramsHaveTheVersion(t *testing.T) {
-	present, err := loader.Load(Chart)
-	if err != nil {
-		t.Fatal(err)
-	}
-	version := present.AppVersion()
+	version := version(t)
 	command := exec.CommandContext(t.Context(), "make", "--dry-run", "build", "images", "push-images")
 	command.Dir = filepath.Join(Chart, "..", "..")
 	command.Env = []string{"PATH=" + os.Getenv("PATH")} // and not what this test was called with
@@ -73,10 +102,7 @@ func TestProgramsHaveTheVersion(t *testing.T) {
 
 // Documents name the images of this version.
 func TestDocumentsNameTheImages(t *testing.T) {
-	present, err := loader.Load(Chart)
-	if err != nil {
-		t.Fatal(err)
-	}
+	version := version(t)
 	named, found := regexp.MustCompile(`groupcast/groupcast-[a-zA-Z]+:([\w.-]+)`), 0
 	for _, file := range []string{"README.md", "docs/kubernetes.md", "docs/UPGRADE.md"} {
 		text, err := os.ReadFile(filepath.Join(Chart, "..", "..", file))
@@ -84,12 +110,22 @@ func TestDocumentsNameTheImages(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, image := range named.FindAllStringSubmatch(string(text), -1) {
-			if found++; image[1] != present.AppVersion() {
-				t.Errorf("%s has %s, and the version is %s", file, image[0], present.AppVersion())
+			if found++; image[1] != version {
+				t.Errorf("%s has %s, and the version is %s", file, image[0], version)
 			}
 		}
 	}
 	if found == 0 {
 		t.Error("none names an image")
 	}
+}
+
+// version is that of the programs that the chart installs.
+func version(t *testing.T) string {
+	t.Helper()
+	present, err := loader.Load(Chart)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return present.AppVersion()
 }
