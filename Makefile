@@ -3,7 +3,8 @@
 SHELL := /bin/bash -o pipefail
 export GOBIN := $(CURDIR)/.bin
 export PATH := $(GOBIN):$(PATH)
-VERSION ?= dev
+# That of the programs, which the chart has as the tag of their images. A build in between has a name of its own: VERSION=$(git describe --always --dirty)
+VERSION ?= $(shell sed -n 's/^appVersion: //p' charts/groupcast/Chart.yaml)
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -12,7 +13,8 @@ build: ## every binary into bin/
 	VERSION=$(VERSION) services/build.sh -o bin/ ./services/...
 
 PREFIX ?= /usr/local
-install: ## what was built, and units for systemd, below PREFIX=/usr/local, and configuration that is not there yet in /etc/groupcast; all below DESTDIR, if given
+install: ## what was built, and units for systemd, below PREFIX=/usr/local or /usr, and configuration that is not there yet in /etc/groupcast; all below DESTDIR, if given
+	@case '$(PREFIX)' in /usr|/usr/local) ;; *) echo 'PREFIX is $(PREFIX): systemd looks for units and their programs below /usr and /usr/local alone' >&2; exit 1; esac
 	install -D -t $(DESTDIR)$(PREFIX)/bin bin/*
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/systemd/system systemd/*.service
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/systemd/system/groupcast-.service.d systemd/groupcast-.service.d/*

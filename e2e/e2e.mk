@@ -61,7 +61,7 @@ export DOCKER_BUILDKIT := 0
 endif
 
 .PHONY: images
-images: ## an image of every service, and how large each is: IMAGES="manager agent cli" IMAGE_TAG=dev
+images: ## an image of every service, and how large each is: IMAGES="manager agent cli" VERSION=0.2.1-rc1
 	for service in $(IMAGES); do \
 	  docker build --quiet $(DOCKER_BUILD_FLAGS) --build-arg SERVICE=$$service --build-arg VERSION=$(VERSION) \
 	    -t $(IMAGE_REGISTRY)/groupcast-$$service:$(IMAGE_TAG) . >/dev/null || exit 1; done
@@ -82,7 +82,7 @@ chart: tools build ## what of the chart is made of other files: Envoy's configur
 .PHONY: e2e e2e-tests
 e2e: ## the chart on a real Kubernetes cluster (Docker, kind, helm, kubectl; about ten minutes)
 	@docker info >/dev/null 2>&1 || { echo 'make e2e needs a Docker engine, and none answers: start one, and install kind, helm and kubectl' >&2; exit 1; }
-	$(MAKE) images VERSION=dev IMAGES="manager agent gatherer replicator cli"
+	$(MAKE) images VERSION=dev IMAGE_TAG=dev IMAGES="manager agent gatherer replicator cli"
 	$(MAKE) e2e-tests
 
 e2e-tests: # with images that are there; GROUPCAST_E2E_KEEP=1 keeps the cluster, E2E_FLAGS="-run TestA"

@@ -9,6 +9,7 @@ import (
 
 	"helm.sh/helm/v4/pkg/chart/common"
 	"helm.sh/helm/v4/pkg/chart/common/util"
+	chart "helm.sh/helm/v4/pkg/chart/v2"
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	"helm.sh/helm/v4/pkg/engine"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,9 +19,10 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// What an upgrade would spoil is refused, with what to do: a store is not moved, and managers that have voted are not taken away. It is the objects
-// of this release that say so.
+// What an upgrade would spoil is refused, with what to do: a store is not moved, and managers that have voted are not taken away. So is what Kubernetes
+// would refuse when other objects are changed already: volumes of another size. It is the objects of this release that say so.
 func TestUpgradesThatSpoilAreRefused(t *testing.T) {
+	larger := map[string]any{"store": map[string]any{"size": "8Gi"}}
 	external := map[string]any{"store": map[string]any{"external": map[string]any{"endpoints": []any{"https://etcd:2379"}}}}
 	for name, tt := range map[string]struct {
 		cluster cluster
@@ -28,13 +30,18 @@ func TestUpgradesThatSpoilAreRefused(t *testing.T) {
 		want    string
 	}{
 		"nothing there":        {cluster{}, nil, ""},
-		"as it is":             {cluster{"StatefulSet/release-groupcast-manager": 1}, nil, ""},
-		"one to three":         {cluster{"StatefulSet/release-groupcast-manager": 1}, map[string]any{"manager": map[string]any{"replicas": 3}}, ""},
-		"three to one":         {cluster{"StatefulSet/release-groupcast-manager": 3}, nil, "manager.replicas is 1, and the release is to have 3 managers"},
-		"embedded to external": {cluster{"StatefulSet/release-groupcast-manager": 1}, external, "store.external.endpoints: the managers of the release have their store in volumes (StatefulSet release-groupcast-manager)"},
-		"external to embedded": {cluster{"Deployment/release-groupcast-manager": 1}, nil, "uninstall, delete the Secret release-groupcast-ca, and install"},
-		"external as it is":    {cluster{"Deployment/release-groupcast-manager": 3}, external, ""},
-		"another release":      {cluster{"StatefulSet/other-groupcast-manager": 3}, external, ""},
+		"as it is":             {cluster{"StatefulSet/release-groupcast-manager": {replicas: 1}}, nil, ""},
+		"one to three":         {cluster{"StatefulSet/release-groupcast-manager": {replicas: 1}}, map[string]any{"manager": map[string]any{"replicas": 3}}, ""},
+		"three to one":         {cluster{"StatefulSet/release-groupcast-manager": {replicas: 3}}, nil, "manager.replicas is 1, and the release is to have 3 managers"},
+		"embedded to external": {cluster{"StatefulSet/release-groupcast-manager": {replicas: 1}}, external, "store.external.endpoints: the managers of the release have their store in volumes (StatefulSet release-groupcast-manager)"},
+		"external to embedded": {cluster{"Deployment/release-groupcast-manager": {replicas: 1}}, nil, "uninstall, delete the Secret release-groupcast-ca, and install"},
+		"external as it is":    {cluster{"Deployment/release-groupcast-manager": {replicas: 3}}, external, ""},
+		"volumes as they are":  {cluster{"StatefulSet/release-groupcast-manager": {1, "4Gi"}, "StatefulSet/release-groupcast-gatherer": {1, "20Gi"}}, nil, ""},
+		"the same otherwise":   {cluster{"StatefulSet/release-groupcast-manager": {1, "4Gi"}}, map[string]any{"store": map[string]any{"size": "4096Mi"}}, ""},
+		"larger volumes":       {cluster{"StatefulSet/release-groupcast-manager": {1, "4Gi"}}, larger, "store.size is 8Gi, and StatefulSet release-groupcast-manager makes volumes of 4Gi"},
+		"a larger gatherer":    {cluster{"StatefulSet/release-groupcast-gatherer": {1, "20Gi"}}, map[string]any{"gatherer": map[string]any{"storage": map[string]any{"size": "1Ti"}}}, "kubectl -n default delete statefulset release-groupcast-gatherer --cascade=orphan"},
+		"no gatherer any more": {cluster{"StatefulSet/release-groupcast-gatherer": {1, "10Gi"}}, map[string]any{"gatherer": map[string]any{"enabled": false}}, ""},
+		"another release":      {cluster{"StatefulSet/other-groupcast-manager": {replicas: 3}}, external, ""},
 	} {
 		err := upgrade(t, tt.cluster, tt.values)
 		if (err != nil) != (tt.want != "") || err != nil && !strings.Contains(err.Error(), tt.want) {
@@ -45,14 +52,7 @@ func TestUpgradesThatSpoilAreRefused(t *testing.T) {
 
 // An upgrade with --reuse-values renders with the defaults of the earlier chart alone, and installs the same as one with those of this chart.
 func TestReusedValuesInstallTheSame(t *testing.T) {
-	former, err := filepath.Glob(filepath.Join(Chart, "..", "..", "e2e", "cluster", "testdata", "groupcast-*.tgz"))
-	if err != nil || len(former) != 1 {
-		t.Fatalf("charts of earlier versions are %v: %v", former, err)
-	}
-	earlier, err := loader.Load(former[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	earlier := former(t)
 	for _, profile := range []string{"default", "restricted", "everything"} {
 		loaded, err := loader.Load(Chart)
 		if err != nil {
@@ -64,9 +64,23 @@ func TestReusedValuesInstallTheSame(t *testing.T) {
 			t.Fatalf("%s: %v", profile, err)
 		}
 		if _, fresh, _ := rendered(t, profile, "release", "default"); reused != fresh {
-			t.Errorf("%s: with the values of %s, %s", profile, former[0], firstDifference(fresh, reused))
+			t.Errorf("%s: with the values of %s, %s", profile, earlier.Metadata.Version, firstDifference(fresh, reused))
 		}
 	}
+}
+
+// former is the chart's last version, which `make former-chart` has kept.
+func former(t *testing.T) *chart.Chart {
+	t.Helper()
+	kept, err := filepath.Glob(filepath.Join(Chart, "..", "..", "e2e", "cluster", "testdata", "groupcast-*.tgz"))
+	if err != nil || len(kept) != 1 {
+		t.Fatalf("charts of earlier versions are %v: %v", kept, err)
+	}
+	earlier, err := loader.Load(kept[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return earlier
 }
 
 // firstDifference tells of the first lines that two manifests do not share.
@@ -95,8 +109,13 @@ func upgrade(t *testing.T, there cluster, values map[string]any) error {
 	return err
 }
 
-// cluster is how many replicas workloads of a namespace have, by kind and name.
-type cluster map[string]int64
+// cluster is what workloads of a namespace are like, by kind and name.
+type cluster map[string]workload
+
+type workload struct {
+	replicas int64
+	size     string // of the volume of each
+}
 
 // GetClientFor implements engine.ClientProvider.
 func (c cluster) GetClientFor(apiVersion, kind string) (dynamic.NamespaceableResourceInterface, bool, error) {
@@ -113,9 +132,14 @@ type resource struct {
 func (r resource) Namespace(string) dynamic.ResourceInterface { return r }
 
 func (r resource) Get(_ context.Context, name string, _ metav1.GetOptions, _ ...string) (*unstructured.Unstructured, error) {
-	replicas, there := r.cluster[r.kind.Kind+"/"+name]
+	of, there := r.cluster[r.kind.Kind+"/"+name]
 	if !there {
 		return nil, apierrors.NewNotFound(schema.GroupResource{Group: r.kind.Group, Resource: r.kind.Kind}, name)
 	}
-	return &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"replicas": replicas}}}, nil
+	spec := map[string]any{"replicas": of.replicas}
+	if of.size != "" {
+		requests := map[string]any{"storage": of.size}
+		spec["volumeClaimTemplates"] = []any{map[string]any{"spec": map[string]any{"resources": map[string]any{"requests": requests}}}}
+	}
+	return &unstructured.Unstructured{Object: map[string]any{"spec": spec}}, nil
 }

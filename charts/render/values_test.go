@@ -81,6 +81,8 @@ func TestBadValuesAreRefused(t *testing.T) {
 		`{"networkPolicy": {"apiServerPorts": ["https"]}}`:                                       "/networkPolicy/apiServerPorts/0",
 		`{"store": {"size": "0Gi"}}`:                                                             "/store/size",
 		`{"store": {"size": "1Mi"}}`:                                                             "/store/size",
+		`{"store": {"size": "100Mi"}}`:                                                           "/store/size",
+		`{"store": {"size": "255Mi"}}`:                                                           "/store/size",
 		`{"agent": {"cache": {"size": "0Mi"}}}`:                                                  "/agent/cache/size",
 		`{"gatherer": {"storage": {"size": "0Gi"}}}`:                                             "/gatherer/storage/size",
 		`{"gatherer": {"config": {"stopWait": "soon"}}}`:                                         "/gatherer/config/stopWait",

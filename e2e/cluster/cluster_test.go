@@ -356,7 +356,7 @@ func TestJRefusedByTheNamespace(t *testing.T) {
 	refused := release{name: "refused", namespace: "refused"}
 	mustKubectl(t, "create", "namespace", refused.namespace)
 	mustKubectl(t, "label", "namespace", refused.namespace, "pod-security.kubernetes.io/enforce=restricted")
-	output, err := refused.helm(time.Minute, "install", refused.name, chart, "--set", "agent.port=17410,agent.adminPort=17411,envoy.enabled=false,gatherer.enabled=false,replicator.enabled=false")
+	output, err := refused.helm(time.Minute, "install", refused.name, chart, "--set", "image.tag="+dev+",agent.port=17410,agent.adminPort=17411,envoy.enabled=false,gatherer.enabled=false,replicator.enabled=false")
 	if err != nil {
 		t.Fatal(err)
 	}

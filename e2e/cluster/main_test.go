@@ -30,7 +30,10 @@ var (
 	images      = []string{own("manager"), own("agent"), own("gatherer"), own("replicator"), own("cli"), "envoyproxy/envoy:v1.40.0", "prom/prometheus:v3"}
 )
 
-func own(service string) string { return "ghcr.io/groupcast/groupcast-" + service + ":dev" }
+// dev is the tag of the images under test, which no chart has by itself: they are of this checkout.
+const dev = "dev"
+
+func own(service string) string { return "ghcr.io/groupcast/groupcast-" + service + ":" + dev }
 
 func TestMain(m *testing.M) {
 	status, err := withCluster(m.Run)

@@ -5,6 +5,7 @@ package cluster
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -29,11 +30,12 @@ func (r release) documented(t *testing.T) string {
 	if !found {
 		t.Fatal("docs/kubernetes.md has no such pod")
 	}
+	image := regexp.MustCompile(`ghcr\.io/groupcast/groupcast-cli:\S+`)
 	return strings.NewReplacer(
 		"groupcast-manager.groupcast.svc", r.name+"-groupcast-manager."+r.namespace+".svc",
 		"groupcast/groupcast/groupcast", "groupcast/"+r.namespace+"/"+r.name+"-groupcast",
 		"/data/model.txt", "/usr/local/bin/groupcast",
-	).Replace(before + "          containers:\n" + after)
+	).Replace(image.ReplaceAllString(before+"          containers:\n"+after, own("cli")))
 }
 
 // letsMembersIn has two pods of one account in another namespace, by what the documentation says: the one gets what the other pushes.

@@ -74,7 +74,7 @@ func (r release) upgrade(values ...string) (output string, err error) {
 
 // sets are helm's flags for the values of the release, and more.
 func (r release) sets(values ...string) (flags []string) {
-	for _, value := range slices.Concat(r.values, values) {
+	for _, value := range slices.Concat([]string{"image.tag=" + dev}, r.values, values) {
 		flags = append(flags, "--set", value)
 	}
 	return flags

@@ -161,7 +161,7 @@ func (p Process[C]) serve(ctx context.Context, log *slog.Logger, stdout io.Write
 	group, running := errgroup.WithContext(ctx)
 	group.Go(func() error { return admin.Serve(running) })
 	group.Go(func() error {
-		admin.tellSystemd(running, log)
+		admin.tellSystemd(running, log, p.Config.Common().StopWait.Std())
 		return nil
 	})
 	group.Go(func() error {

@@ -11,13 +11,16 @@ import (
 	systemd "github.com/coreos/go-systemd/v22/daemon"
 )
 
+// closing is how long it may take to end in order beside the wait for calls: the managers' store is closed then.
+const closing = 50 * time.Second
+
 // readyInterval is how often it is looked whether the service can do its work, to tell systemd.
 const readyInterval = 200 * time.Millisecond
 
 // tellSystemd tells systemd, if that has started this process and wants to know (Type=notify), when the service has begun,
 // and keeps its status true until it stops: "ready", or what is in the way. Who waits for others, as an agent for its managers,
-// has begun.
-func (a *Admin) tellSystemd(ctx context.Context, log *slog.Logger) {
+// has begun. A stop is told with how long it may take, whatever the unit says: what a stop waits for is a setting.
+func (a *Admin) tellSystemd(ctx context.Context, log *slog.Logger, stopWait time.Duration) {
 	tick := time.NewTicker(readyInterval)
 	defer tick.Stop()
 	told, begun := "", false
@@ -42,7 +45,8 @@ func (a *Admin) tellSystemd(ctx context.Context, log *slog.Logger) {
 		}
 		select {
 		case <-ctx.Done():
-			_, _ = systemd.SdNotify(false, systemd.SdNotifyStopping) // systemd sees the process end anyway
+			stopping := fmt.Sprintf("%s\nEXTEND_TIMEOUT_USEC=%d", systemd.SdNotifyStopping, (stopWait + closing).Microseconds())
+			_, _ = systemd.SdNotify(false, stopping) // systemd sees the process end anyway
 			return
 		case <-a.stopped:
 			return

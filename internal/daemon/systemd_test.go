@@ -13,7 +13,7 @@ import (
 	"github.com/groupcast/groupcast/internal/daemon"
 )
 
-// systemd is told when a service has begun, what it waits for, and that it is about to end.
+// systemd is told when a service has begun, what it waits for, and that it is about to end: within how long, which is more than it waits for calls.
 func TestSystemdIsTold(t *testing.T) {
 	told := listenAsSystemd(t)
 	status, _, stderr := execute(func(ctx context.Context, env daemon.Env, _ *settings) error {
@@ -32,9 +32,9 @@ func TestSystemdIsTold(t *testing.T) {
 			return err
 		}
 		<-ctx.Done()
-		wantTold(t, told, "STOPPING=1")
+		wantTold(t, told, "STOPPING=1\nEXTEND_TIMEOUT_USEC=170000000")
 		return nil
-	})
+	}, "--stop-wait", "2m")
 	if status != 0 {
 		t.Errorf("status %d: %s", status, stderr)
 	}

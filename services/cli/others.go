@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,6 +17,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/groupcast/groupcast/internal/bytesize"
 	"github.com/groupcast/groupcast/internal/identity"
@@ -165,18 +169,18 @@ func tokenUse(role string) string {
 	case "agent", "gatherer", "replicator":
 		return "groupcast-" + role + " --managers HOST:PORT --join-token-file FILE, which has the token in it"
 	}
-	return "groupcast enroll --endpoint HOST:PORT --token TOKEN"
+	return "groupcast enroll --endpoint HOST:PORT --token-file FILE, which has the token in it; - is standard input"
 }
 
 func (a *app) identityCommand() *cobra.Command {
-	identity := &cobra.Command{Use: "identity", Short: "Revoke identities"}
+	identity := &cobra.Command{Use: "identity", Short: "Revoke identities, and let pods in again"}
 	identity.AddCommand(&cobra.Command{
 		Use: "revoke ROLE/NAME", Short: "Refuse all certificates of an identity, and end its sessions", Args: cobra.ExactArgs(1),
 		Example: "  groupcast identity revoke member/node-7",
 		RunE: func(command *cobra.Command, args []string) error {
-			role, name, ok := strings.Cut(args[0], "/")
-			if !ok {
-				return usageError{fmt.Errorf("%q is not ROLE/NAME, as in member/node-7", args[0])}
+			role, name, err := splitIdentity(args[0])
+			if err != nil {
+				return err
 			}
 			return a.call(command, func(ctx context.Context, client *sdk.Client) error {
 				known := a.isKnown(ctx, client, role, name) // before its sessions are ended
@@ -186,12 +190,52 @@ func (a *app) identityCommand() *cobra.Command {
 				if !known {
 					fmt.Fprintf(a.stderr, "warning: the managers know no %s %s at present: it has stopped, or has another name\n", role, name)
 				}
-				fmt.Fprintf(a.stderr, "%s revoked: whoever has a certificate of that name is refused, and a new join token lets it back in\n", args[0])
+				fmt.Fprintf(a.stderr, "%s revoked: whoever has a certificate of that name is refused, and a new join token lets it back in; pods of Kubernetes, 'groupcast identity admit'\n", args[0])
 				return nil
 			})
 		},
-	})
+	}, a.admitCommand())
 	return identity
+}
+
+// byAccount are the roles of those that Kubernetes can vouch for.
+var byAccount = []string{"agent", "gatherer", "replicator", "member"}
+
+func (a *app) admitCommand() *cobra.Command {
+	var groups []string
+	admit := &cobra.Command{
+		Use: "admit ROLE/NAME", Short: "Let pods of an identity that was revoked in again by their ServiceAccount", Args: cobra.ExactArgs(1),
+		Long: `Lets pods of an identity that was revoked in again by their ServiceAccount, as agents, gatherers,
+replicators and members on Kubernetes are. All others come back with a new join token (groupcast token create).`,
+		Example: "  groupcast identity admit agent/node-7\n  groupcast identity admit member/training-publisher-d2d9e5da --group models",
+		RunE: func(command *cobra.Command, args []string) error {
+			role, name, err := splitIdentity(args[0])
+			if err != nil {
+				return err
+			}
+			if !slices.Contains(byAccount, role) {
+				return usageError{fmt.Errorf("%q is not the role of pods: want one of %s", role, strings.Join(byAccount, ", "))}
+			}
+			return a.call(command, func(ctx context.Context, client *sdk.Client) error {
+				if err := client.Admit(ctx, role, name, groups...); err != nil {
+					return err
+				}
+				fmt.Fprintf(a.stderr, "%s admitted: its ServiceAccount lets its pods in again, which try by themselves\n", args[0])
+				return nil
+			})
+		},
+	}
+	admit.Flags().StringSliceVar(&groups, "group", nil, "for a member: groups that it may join until its next pod gets in, one at least; '*' stands for all")
+	return admit
+}
+
+// splitIdentity reads ROLE/NAME.
+func splitIdentity(text string) (role, name string, err error) {
+	role, name, ok := strings.Cut(text, "/")
+	if !ok {
+		return "", "", usageError{fmt.Errorf("%q is not ROLE/NAME, as in member/node-7", text)}
+	}
+	return role, name, nil
 }
 
 // isKnown reports whether the managers know somebody of a name now; true where they cannot tell.
@@ -228,27 +272,32 @@ func isInGroup(ctx context.Context, client *sdk.Client, name string) bool {
 
 // enrollment is what the enroll command was asked for.
 type enrollment struct {
-	config  sdk.Config
-	token   string
-	replace bool
+	config    sdk.Config
+	token     string
+	tokenFile string // "-" is standard input
+	replace   bool
 }
 
 func (a *app) enrollCommand() *cobra.Command {
 	var e enrollment
 	command := &cobra.Command{
-		Use: "enroll --endpoint HOST:PORT --token TOKEN", Short: "Exchange a join token, or a pod's, for an identity, and write a configuration that uses it", Args: cobra.NoArgs,
+		Use: "enroll --endpoint HOST:PORT --token-file FILE", Short: "Exchange a join token, or a pod's, for an identity, and write a configuration that uses it", Args: cobra.NoArgs,
 		Long: `Exchanges a join token for an identity. The configuration is written to the file
 that --config names, else groupcast/config.yaml in the user's configuration
 directory (not to GROUPCAST_CONFIG, which may be an operator's); key and certificate lie
 in a directory beside it, and are renewed by the commands that use them.
 
+All users of a machine can read what a command was called with, while it runs: give
+the token in a file, or by standard input (--token-file -), where there are others.
+
 A pod of Kubernetes whose ServiceAccount the managers know shows its token in place of a join token. It may enroll
 again and again, and the commands that use the configuration do so by themselves when the certificate has expired.`,
-		Example: "  groupcast enroll --endpoint manager:7400 --token gct1.…\n  groupcast enroll --endpoint groupcast-manager.groupcast.svc:7400 --service-account-token-file /var/run/groupcast-identity/token --authority-file /var/run/groupcast-identity/ca.crt",
+		Example: "  groupcast enroll --endpoint manager:7400 --token-file -        # and paste it\n  groupcast enroll --endpoint groupcast-manager.groupcast.svc:7400 --service-account-token-file /var/run/groupcast-identity/token --authority-file /var/run/groupcast-identity/ca.crt",
 	}
 	flags := command.Flags()
 	flags.StringSliceVar(&e.config.Endpoints, "endpoint", nil, "the managers' gRPC ports, as manager:7400")
-	flags.StringVar(&e.token, "token", "", "join token, from 'groupcast token create'")
+	flags.StringVar(&e.tokenFile, "token-file", "", "file with a join token, from 'groupcast token create'; - is standard input")
+	flags.StringVar(&e.token, "token", "", "the join token itself, where no other user of this machine is to be kept from it")
 	flags.StringVar(&e.config.ServiceAccountTokenFile, "service-account-token-file", "", "in a pod: file with a token of its ServiceAccount for the managers' audience")
 	flags.StringVar(&e.config.AuthorityFile, "authority-file", "", "certificate of the managers' CA, which that token is shown to")
 	flags.BoolVar(&e.replace, "replace", false, "take the place of the identity that an earlier enroll has left there")
@@ -274,14 +323,18 @@ again and again, and the commands that use the configuration do so by themselves
 
 // check says what is wrong with the tokens, of which one has to be there.
 func (e enrollment) check(hasToken bool) error {
-	isPod := e.config.ServiceAccountTokenFile != ""
+	isPod, hasFile := e.config.ServiceAccountTokenFile != "", e.tokenFile != ""
 	switch {
+	case hasToken && hasFile:
+		return errors.New("--token and --token-file: name one")
 	case hasToken && isPod:
 		return errors.New("--token and --service-account-token-file: name one")
+	case hasFile && isPod:
+		return errors.New("--token-file and --service-account-token-file: name one")
 	case isPod != (e.config.AuthorityFile != ""):
 		return errors.New("--service-account-token-file and --authority-file go together")
-	case !hasToken && !isPod:
-		return errors.New("name a join token with --token, or in a pod of Kubernetes its own with --service-account-token-file")
+	case !hasToken && !hasFile && !isPod:
+		return errors.New("name a file with a join token with --token-file, or in a pod of Kubernetes its own with --service-account-token-file")
 	case hasToken && strings.TrimSpace(e.token) == "":
 		return errors.New("--token is empty: want what 'groupcast token create' writes")
 	}
@@ -290,8 +343,6 @@ func (e enrollment) check(hasToken bool) error {
 
 // enroll gets an identity and writes the configuration that uses it.
 func (a *app) enroll(ctx context.Context, e enrollment, file string) error {
-	ctx, cancel := context.WithTimeout(ctx, a.timeout)
-	defer cancel()
 	config, credentials := e.config, strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))+".credentials"
 	if err := e.mayGoInto(file, credentials); err != nil {
 		return usageError{err}
@@ -305,7 +356,12 @@ func (a *app) enroll(ctx context.Context, e enrollment, file string) error {
 	if err := identity.CheckWritable(filepath.Dir(file)); err != nil { // a token that is used up is of no use again
 		return unusable(fmt.Errorf("write configuration: %w", err))
 	}
-	name, err := e.exchange(ctx, config)
+	if err := a.readToken(ctx, &e); err != nil {
+		return err
+	}
+	within, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	name, err := e.exchange(within, config)
 	if err != nil {
 		return err
 	}
@@ -316,6 +372,34 @@ func (a *app) enroll(ctx context.Context, e enrollment, file string) error {
 	fmt.Fprintf(a.stderr, "enrolled as %s; configuration in %s\n", name, file)
 	if other := os.Getenv("GROUPCAST_CONFIG"); other != "" && other != file {
 		fmt.Fprintf(a.stderr, "note: commands still use GROUPCAST_CONFIG=%s until it is unset\n", other)
+	}
+	return nil
+}
+
+// readToken reads the join token out of its file, or the first line of standard input, which a person ends by a key.
+func (a *app) readToken(ctx context.Context, e *enrollment) error {
+	var text []byte
+	var err error
+	switch e.tokenFile {
+	case "":
+		return nil
+	case "-":
+		if term.IsTerminal(int(os.Stdin.Fd())) {
+			fmt.Fprint(a.stderr, "join token: ")
+		}
+		if text, err = bufio.NewReader(&until{ctx, os.Stdin}).ReadBytes('\n'); errors.Is(err, io.EOF) {
+			err = context.Cause(ctx)
+		}
+	default:
+		if text, err = os.ReadFile(e.tokenFile); err == nil && identity.Exposed(e.tokenFile) {
+			fmt.Fprintf(a.stderr, "warning: every user of this machine can read the join token in %s, and be let in by it first: chmod 600 it\n", e.tokenFile)
+		}
+	}
+	if err != nil {
+		return unusable(fmt.Errorf("read join token: %w", err))
+	}
+	if e.token = string(bytes.TrimSpace(text)); e.token == "" {
+		return usageError{errors.New("--token-file is empty: want in it what 'groupcast token create' writes")}
 	}
 	return nil
 }

@@ -52,11 +52,11 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		}),
 		took: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "groupcast_gatherer_upload_seconds", Help: "How long uploads took that are finished, from when they were opened, or opened again.",
-			Buckets: prometheus.ExponentialBuckets(0.01, 4, 10), NativeHistogramBucketFactor: 1.1,
+			Buckets: prometheus.ExponentialBuckets(0.01, 4, 10),
 		}),
 		established: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "groupcast_gatherer_establishment_seconds", Help: "How long data connections took from when they were accepted until they were let in: the handshake of TLS, and who they are. The handshake of TCP, a round trip, comes before.",
-			Buckets: prometheus.ExponentialBuckets(0.001, 2, 14), NativeHistogramBucketFactor: 1.1,
+			Buckets: prometheus.ExponentialBuckets(0.001, 2, 14),
 		}),
 		counted: make(map[string]uint64), came: make(map[uint64]segments),
 		rate:        gauges("received_bytes_per_second", "What clients got in the controller's last round, by priority.", "priority"),
@@ -73,11 +73,11 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		paused:      gauge("clients_paused", "Clients that are told to send nothing now."),
 		roundTrip: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "groupcast_gatherer_round_trip_seconds", Help: "Round trips of data connections, as the kernel has them, once a round.",
-			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 14), NativeHistogramBucketFactor: 1.1,
+			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 14),
 		}),
 		round: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "groupcast_gatherer_round_seconds", Help: "How long a round of the controller took.",
-			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 12), NativeHistogramBucketFactor: 1.1,
+			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 12),
 		}),
 	}
 	for _, reason := range []string{link.Crowded, link.Handshake} { // a rate can be taken before the first

@@ -242,6 +242,34 @@ func TestRevokedAccountStaysOut(t *testing.T) {
 	wantRefused(t, asPod(t, m, "training/publisher", "p-3"))
 }
 
+// An operator lets pods of whom it has revoked in again without a join token that somebody would have to carry there: services and members alike.
+func TestRevokedPodsAreAdmitted(t *testing.T) {
+	useAPIServer(t)
+	config := managertest.Config(t.TempDir())
+	config.Kubernetes.Audience, config.Kubernetes.AgentAccounts, config.Kubernetes.MemberAccounts = audience, []string{"groupcast/agent"}, []string{"training/publisher=models"}
+	m := managertest.Run(t, config)
+	for account, groups := range map[string][]string{"groupcast/agent": nil, "training/publisher": {"models"}} {
+		pod := asPod(t, m, account, "p-0")
+		id, err := sdk.EnrollPod(t.Context(), pod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		role, name, _ := strings.Cut(id, "/")
+		if err := m.Client(t).Revoke(t.Context(), role, name); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := sdk.EnrollPod(t.Context(), pod); err == nil || !strings.Contains(err.Error(), "groupcast identity admit "+id) {
+			t.Errorf("%s was revoked, and its pod is told %v", id, err)
+		}
+		if err := m.Client(t).Admit(t.Context(), role, name, groups...); err != nil {
+			t.Errorf("%s: %v", id, err)
+		}
+		if _, err := sdk.EnrollPod(t.Context(), pod); err != nil {
+			t.Errorf("%s was admitted: %v", id, err)
+		}
+	}
+}
+
 // A changed configuration holds for pods that are there: what they may no longer join they are put out of, and a pod whose
 // account is no longer in it is put out until it is.
 func TestChangedAccountsHoldForPodsThatAreThere(t *testing.T) {

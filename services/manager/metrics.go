@@ -49,6 +49,7 @@ func registerMetrics(registry prometheus.Registerer, shown *view.View, leading *
 	gauge("groupcast_manager_gatherers_silent", "Gatherers that have registered and are silent; 0 unless this manager leads.", func() float64 { return float64(server.Silent(identity.Gatherer)) })
 	gauge("groupcast_manager_replicators_silent", "Replicators that have registered and are silent; 0 unless this manager leads.", func() float64 { return float64(server.Silent(identity.Replicator)) })
 	gauge("groupcast_manager_services_absent", "Kinds of services, as agents, whose pods are to be here and of which none is; 0 unless this manager leads.", func() float64 { return float64(server.Absent()) })
+	gauge("groupcast_manager_agents_expected", "1 where pods of agents are to be here, as every manager of the release knows.", func() float64 { return truth(server.Expects(identity.Agent)) })
 	gauge("groupcast_manager_leading", "1 while this manager leads.", func() float64 { return truth(leading.Registry() != nil) })
 	gauge("groupcast_manager_term", "The term of the manager that leads; 0 while none does.", func() float64 { return float64(leading.Leader().Term) })
 	gauge("groupcast_manager_revision", "The revision of the state that this manager sees.", func() float64 { return float64(shown.Revision()) })

@@ -36,6 +36,31 @@ func TestMetricsAreShownAndExist(t *testing.T) {
 	}
 }
 
+// Dashboards ask for the buckets of histograms. A Prometheus that takes native ones keeps no buckets of a histogram that is both, unless it is told to.
+func TestHistogramsHaveBucketsAlone(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	runAll(t, registry)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	histograms := 0
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			if metric.Histogram == nil {
+				continue
+			}
+			histograms++
+			if metric.Histogram.Schema != nil {
+				t.Errorf("%s is a native histogram", family.GetName())
+			}
+		}
+	}
+	if histograms == 0 {
+		t.Error("there are no histograms")
+	}
+}
+
 // registered returns the names of all metrics of all services, also of those that nothing has been counted in.
 func registered(t *testing.T) map[string]bool {
 	t.Helper()

@@ -43,6 +43,28 @@
 {{- else if gt (int (dig "spec" "replicas" 0 $embedded)) (int .Values.manager.replicas) -}}
 {{- fail (printf "manager.replicas is %v, and the release is to have %v managers: once these have voted for their store, with fewer it has no majority. Leave it at %v; if they have never been ready, helm rollback; or uninstall and install" .Values.manager.replicas $embedded.spec.replicas $embedded.spec.replicas) -}}
 {{- end -}}
+{{- if not .Values.store.external.endpoints -}}
+{{- include "groupcast.check.volumes" (list . "manager" "store.size" .Values.store.size) -}}
+{{- end -}}
+{{- if .Values.gatherer.enabled -}}
+{{- include "groupcast.check.volumes" (list . "gatherer" "gatherer.storage.size" .Values.gatherer.storage.size) -}}
+{{- end -}}
+{{- end -}}
+
+{{/*
+Kubernetes changes no volumes of a StatefulSet that is there, and refuses it when other objects are changed already: (list $ "manager" "store.size" "4Gi"). What
+a new StatefulSet says holds for new claims alone.
+*/}}
+{{- define "groupcast.check.volumes" -}}
+{{- $namespace := include "groupcast.namespace" (index . 0) -}}
+{{- $name := printf "%s-%s" (include "groupcast.fullname" (index . 0)) (index . 1) -}}
+{{- $size := index . 3 -}}
+{{- range dig "spec" "volumeClaimTemplates" list (lookup "apps/v1" "StatefulSet" $namespace $name) -}}
+{{- $there := dig "spec" "resources" "requests" "storage" "0" . -}}
+{{- if ne (include "groupcast.bytes" $there) (include "groupcast.bytes" $size) -}}
+{{- fail (printf "%s is %s, and StatefulSet %s makes volumes of %s, which no upgrade changes. Enlarge each that there is, if its storage class can: kubectl -n %s patch pvc data-%s-0 -p '{\"spec\":{\"resources\":{\"requests\":{\"storage\":\"%s\"}}}}'; then kubectl -n %s delete statefulset %s --cascade=orphan, and upgrade. Or leave it at %s" (index $ 2) $size $name $there $namespace $name $size $namespace $name $there) -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{/* Ports of the nodes are one each, over all that runs there. In the pod network each pod has an address of its own. */}}

@@ -116,7 +116,17 @@ func (s *Server) away() (all []*groupv1.Away, leads bool) {
 // in order meanwhile: in Kubernetes it is not missed where no pods of its kind are to be.
 func isMissed(one *groupv1.Away, accounts map[string]identity.Role) bool {
 	role, _, _ := strings.Cut(one.GetId(), "/")
-	return one.GetSeenTime() != nil || len(accounts) == 0 || slices.Contains(slices.Collect(maps.Values(accounts)), identity.Role(role))
+	return one.GetSeenTime() != nil || len(accounts) == 0 || isExpected(accounts, identity.Role(role))
+}
+
+// isExpected reports whether pods of a kind are to be here.
+func isExpected(accounts map[string]identity.Role, kind identity.Role) bool {
+	return slices.Contains(slices.Collect(maps.Values(accounts)), kind)
+}
+
+// Expects reports whether pods of a kind are to be here. Outside of Kubernetes nobody knows, and none are.
+func (s *Server) Expects(kind identity.Role) bool {
+	return isExpected(s.ServiceAccounts.Services(), kind)
 }
 
 // Silent is how many of a kind have registered and are silent, and should be here. That only the leader knows; it is 0 for the others.

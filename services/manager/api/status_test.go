@@ -121,3 +121,19 @@ func TestWhoIsToBeIsMissed(t *testing.T) {
 		}
 	}
 }
+
+// A manager knows of which kinds pods are to be here, whether or not any is; one that is in no Kubernetes, or lets members alone in, expects none.
+func TestExpectsWhomItLetsIn(t *testing.T) {
+	for name, tt := range map[string]struct {
+		accounts *serviceaccount.Reviewer
+		want     bool
+	}{
+		"with agents":    {serviceaccount.New(nil, "groupcast", map[string]identity.Role{"gc/a": identity.Agent, "gc/g": identity.Gatherer}), true},
+		"without agents": {serviceaccount.New(nil, "groupcast", map[string]identity.Role{"gc/g": identity.Gatherer, "training/m": identity.Member}), false},
+		"no Kubernetes":  {nil, false},
+	} {
+		if got := (&api.Server{ServiceAccounts: tt.accounts}).Expects(identity.Agent); got != tt.want {
+			t.Errorf("%s: agents are expected: %v", name, got)
+		}
+	}
+}

@@ -47,7 +47,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		{&m.caches, "cache_ratio", "The most that an agent held of a delivery, over what was sent, of those that ended while this manager led.", ratios},
 	} {
 		*h.of = prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "groupcast_manager_delivery_" + h.name, Help: h.help, Buckets: h.buckets, NativeHistogramBucketFactor: 1.1,
+			Name: "groupcast_manager_delivery_" + h.name, Help: h.help, Buckets: h.buckets,
 		})
 		registry.MustRegister(*h.of)
 	}

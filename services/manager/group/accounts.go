@@ -22,7 +22,7 @@ type Account struct {
 type Accounts map[string]Account
 
 // Admit lets an identity be certified that Kubernetes vouches for. One that was revoked is refused:
-// its pod would be back at once. An operator lets it in by a join token. What a member may join is what the
+// its pod would be back at once. An operator lets it in by a join token that is used, if only to admit it. What a member may join is what the
 // configuration says of its account. A role is what it has to be; none is any.
 func (r *Registry) Admit(ctx context.Context, id identity.ID, role identity.Role) error {
 	if role != "" && role != id.Role {
@@ -45,7 +45,7 @@ func (r *Registry) Admit(ctx context.Context, id identity.ID, role identity.Role
 
 func checkForgiven(id identity.ID, known view.Identity) error {
 	if known.Revoked != 0 && !known.Forgiven {
-		return fmt.Errorf("%w: %s was revoked: its ServiceAccount lets it in again after a join token was used for it", ErrToken, id)
+		return fmt.Errorf("%w: %s was revoked: its ServiceAccount lets it in again after 'groupcast identity admit %s'", ErrToken, id, id)
 	}
 	return nil
 }

@@ -1,0 +1,131 @@
+package render
+
+import (
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	chart "helm.sh/helm/v4/pkg/chart/v2"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+)
+
+// A node that has an image does not pull it again: a chart of another version names other ones, or the old programs would run on.
+func TestImagesAreThoseOfTheVersion(t *testing.T) {
+	present, err := loader.Load(Chart)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, now := images(t, former(t), nil), images(t, present, nil)
+	if parts := slices.Sorted(maps.Keys(now)); !slices.Equal(parts, []string{"agent", "gatherer", "manager", "replicator", "test"}) {
+		t.Fatalf("there are images of %v", parts)
+	}
+	for part, image := range now {
+		if before[part] == image || !strings.HasSuffix(image, ":"+present.AppVersion()) {
+			t.Errorf("%s has the image %s, and had %s before", part, image, before[part])
+		}
+	}
+}
+
+// images returns the images of Groupcast's own that a chart has a release run, by component.
+func images(t *testing.T, of *chart.Chart, values map[string]any) map[string]string {
+	t.Helper()
+	objects, _, _, err := RenderChart(t.Context(), of, "release", "default", values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return imagesOf(t, objects)
+}
+
+func imagesOf(t *testing.T, objects []Object) map[string]string {
+	t.Helper()
+	all := make(map[string]string)
+	for _, o := range objects {
+		if labels, spec := pod(t, o); spec != nil && labels["app.kubernetes.io/component"] != "envoy" {
+			all[labels["app.kubernetes.io/component"]] = spec.Containers[0].Image
+		}
+	}
+	return all
+}
+
+// Managers can be had first, as docs/UPGRADE.md has it: with the chart that is installed, and the digest of their new image, nothing else changes. With
+// the next one, and no digest, all are of its version. Notes tell who keeps an image.
+func TestManagersFirst(t *testing.T) {
+	const digest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	pinned := map[string]any{"manager": map[string]any{"image": map[string]any{"digest": digest}}}
+	for part, image := range images(t, former(t), pinned) {
+		if before := images(t, former(t), nil)[part]; (part == "manager") != (image != before) {
+			t.Errorf("managers are to be of a digest, and %s has the image %s after %s", part, image, before)
+		}
+	}
+	for _, tt := range []struct {
+		digest, image string
+		told          bool
+	}{{digest, "@" + digest, true}, {"", ":" + version(t), false}} {
+		values := map[string]any{"manager": map[string]any{"image": map[string]any{"digest": tt.digest}}}
+		objects, _, notes, err := Render(t.Context(), "release", "default", values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if image := imagesOf(t, objects)["manager"]; !strings.HasSuffix(image, tt.image) {
+			t.Errorf("with the digest %q, managers have the image %s", tt.digest, image)
+		}
+		if strings.Contains(notes, "--set manager.image.digest= lets it follow") != tt.told {
+			t.Errorf("with the digest %q, the notes are\n%s", tt.digest, notes)
+		}
+	}
+}
+
+// What is built and pushed where nothing is said is what the chart asks for where nothing is said.
+func TestProgramsHaveTheVersion(t *testing.T) {
+	version := version(t)
+	command := exec.CommandContext(t.Context(), "make", "--dry-run", "build", "images", "push-images")
+	command.Dir = filepath.Join(Chart, "..", "..")
+	command.Env = []string{"PATH=" + os.Getenv("PATH")} // and not what this test was called with
+	output, err := command.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, output)
+	}
+	for _, want := range []string{
+		"VERSION=" + version + " services/build.sh", "--build-arg VERSION=" + version + " ",
+		"-t ghcr.io/groupcast/groupcast-$service:" + version + " ", "docker push --quiet ghcr.io/groupcast/groupcast-$service:" + version + " ",
+	} {
+		if !strings.Contains(string(output), want) {
+			t.Errorf("make does not say %q:\n%s", want, output)
+		}
+	}
+}
+
+// Documents name the images of this version.
+func TestDocumentsNameTheImages(t *testing.T) {
+	version := version(t)
+	named, found := regexp.MustCompile(`groupcast/groupcast-[a-zA-Z]+:([\w.-]+)`), 0
+	for _, file := range []string{"README.md", "docs/kubernetes.md", "docs/UPGRADE.md"} {
+		text, err := os.ReadFile(filepath.Join(Chart, "..", "..", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, image := range named.FindAllStringSubmatch(string(text), -1) {
+			if found++; image[1] != version {
+				t.Errorf("%s has %s, and the version is %s", file, image[0], version)
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("none names an image")
+	}
+}
+
+// version is that of the programs that the chart installs.
+func version(t *testing.T) string {
+	t.Helper()
+	present, err := loader.Load(Chart)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return present.AppVersion()
+}
