@@ -32,7 +32,7 @@ func formerImages(t *testing.T) {
 	load := []string{"load", "docker-image", "--name", clusterName}
 	for _, service := range []string{"manager", "agent", "gatherer", "replicator"} {
 		binary := testprocess.EarlierBinary(t, path.Join("github.com/groupcast/groupcast/services", service, "cmd/groupcast-"+service))
-		image := strings.TrimSuffix(own(service), "dev") + formerTag
+		image := strings.TrimSuffix(own(service), dev) + formerTag
 		dockerfile := "FROM " + own(service) + "\nCOPY " + filepath.Base(binary) + " /usr/local/bin/groupcast\n"
 		if _, err := commandWith(dockerfile, 2*time.Minute, "docker", "build", "--quiet", "--file", "-", "--tag", image, filepath.Dir(binary)); err != nil {
 			t.Fatal(err)
