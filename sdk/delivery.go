@@ -95,8 +95,9 @@ type CacheUse struct {
 
 // Measurements are those of the paper on split connections.
 type Measurements struct {
+	// SendBytesPerSecond is the rate at which the sender sent: not what all had already.
 	SendBytesPerSecond uint64
-	// ReceptionBytesPerSecond is the rate of the slowest member.
+	// ReceptionBytesPerSecond is the rate of the slowest member; 0 where nothing was sent, or where not all have it in the end.
 	ReceptionBytesPerSecond uint64
 	// EffectiveThroughput is the reception throughput over the sender's rate.
 	EffectiveThroughput float64

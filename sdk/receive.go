@@ -291,6 +291,7 @@ type receiving struct {
 	info     object.Info
 	root     []byte
 	counts   func() *DatagramCounts // of a stream in datagrams, once that runs
+	pauses   func() bool            // whether who takes that takes no more for now
 
 	created time.Time
 
@@ -314,6 +315,9 @@ func (r *receiving) standing() *groupv1.DeliveryReport {
 	}
 	if r.counts != nil {
 		report.Datagrams = r.counts().message()
+		if r.pauses() {
+			report.Trouble = paused
+		}
 	}
 	r.mu.Unlock()
 	return report

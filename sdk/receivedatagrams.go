@@ -50,7 +50,7 @@ func (r *receiving) receiveDatagrams(ctx context.Context) Arrived {
 	assignment, _ := r.session.attendance.assignment(r.id)
 	d := newDatagramReceiver(r, to, assignment.GetLate())
 	r.mu.Lock()
-	r.counts = d.counts
+	r.counts, r.pauses = d.counts, d.pauses
 	r.mu.Unlock()
 	one := r.closed(d.receive(ctx), to)
 	one.Datagrams = d.counts()
@@ -72,6 +72,7 @@ type datagramReceiver struct {
 	failure error // of writing
 
 	counted atomic.Pointer[DatagramCounts] // read while a write blocks, too
+	writing atomic.Pointer[time.Time]      // since when a write goes on; nil while none does
 	left    <-chan struct{}                // closed when receiving is broken off
 }
 
@@ -100,6 +101,17 @@ func stricter(one, other time.Duration) time.Duration {
 func (d *datagramReceiver) counts() *DatagramCounts {
 	counts := *d.counted.Load()
 	return &counts
+}
+
+// paused is the trouble of a member whose program takes no more for now: nobody who feeds it is to blame for what is lost meanwhile.
+const paused = "paused"
+
+// pausedAfter is how long a write may take until the program counts as one that pauses.
+const pausedAfter = time.Second
+
+func (d *datagramReceiver) pauses() bool {
+	since := d.writing.Load()
+	return since != nil && time.Since(*since) >= pausedAfter
 }
 
 // count has counts return what there is now. The caller has the guard.
@@ -269,6 +281,9 @@ func (d *datagramReceiver) handOn(h wiredatagram.Header, payload []byte, recover
 	}
 	_, _ = d.hash.Write(payload)
 	d.bytes += uint64(len(payload))
+	begun := time.Now()
+	d.writing.Store(&begun)
+	defer d.writing.Store(nil)
 	if writer, wants := d.to.(DatagramWriter); wants {
 		d.failure = writer.WriteDatagram(Datagram{Sequence: h.Sequence, Sent: sent, Age: age, Recovered: recovered, Payload: payload})
 	} else {

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -28,7 +29,7 @@ func TestStandingWhileDatagramsCome(t *testing.T) {
 	r := &receiving{session: &Session{attendance: &attendance{wake: make(chan struct{}, 1), changed: make(chan struct{})}}, changed: make(chan struct{})}
 	d := &datagramReceiver{receiving: r, to: discarding{}, clock: time.Now, account: algo.NewAccount(0, false)}
 	d.count()
-	r.counts = d.counts
+	r.counts, r.pauses = d.counts, d.pauses
 	secret := wiredatagram.Secret{1}
 	box, in := secret.Down(), datagram.NewIn(secret, netip.AddrPort{})
 	var working sync.WaitGroup
@@ -84,6 +85,34 @@ func TestWriteEndsWhileItIsToldWhatCame(t *testing.T) {
 	if whole := d.failedStream(context.Canceled); one.Bytes > whole.Bytes || whole.Bytes != uint64(len("datagram")) {
 		t.Errorf("%d bytes came, and then %d", one.Bytes, whole.Bytes)
 	}
+}
+
+// A member says that its program takes no more for now, as a pager does, so that nobody looks for another agent to feed it.
+func TestPausedProgramIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		to := blocking{begun: make(chan struct{}), read: make(chan struct{})}
+		r := &receiving{session: &Session{attendance: &attendance{wake: make(chan struct{}, 1), changed: make(chan struct{})}}, changed: make(chan struct{})}
+		d := &datagramReceiver{receiving: r, to: to, clock: time.Now, account: algo.NewAccount(0, false)}
+		d.count()
+		r.counts, r.pauses = d.counts, d.pauses
+		secret := wiredatagram.Secret{1}
+		box, in := secret.Down(), datagram.NewIn(secret, netip.AddrPort{})
+		go d.arrived(in, box.Seal(nil, wiredatagram.Header{Kind: wiredatagram.Data}, []byte("datagram")), netip.AddrPort{}, nil)
+		for _, step := range []struct {
+			do   func()
+			want string
+		}{
+			{func() {}, ""},
+			{func() { time.Sleep(pausedAfter) }, paused},
+			{func() { close(to.read) }, ""},
+		} {
+			step.do()
+			synctest.Wait()
+			if got := r.standing().GetTrouble(); got != step.want {
+				t.Errorf("its trouble is %q, want %q", got, step.want)
+			}
+		}
+	})
 }
 
 // A member may want datagrams fresher than their sender does, and not older.

@@ -281,7 +281,7 @@ func (n *Net) checkFinalNames(m *Machine) {
 		return // it never began
 	}
 	for _, entry := range entries {
-		if entry.IsDir() || strings.HasSuffix(entry.Name(), incomplete) {
+		if entry.IsDir() || strings.HasSuffix(entry.Name(), incomplete) || n.lossy[entry.Name()] {
 			continue
 		}
 		got := n.hash(m, entry.Name())

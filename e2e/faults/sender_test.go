@@ -39,7 +39,11 @@ func TestC61SenderDies(t *testing.T) {
 		}
 	}
 	before := n.SentBy("sender")
-	n.AwaitComplete(n.Push(object, "--rate", "16MB"))
+	const rate = 16_000_000
+	again := n.AwaitComplete(n.Push(object, "--rate", "16MB"))
+	if m := again.GetMeasurements(); m.GetSendBytesPerSecond() > 1.1*rate || m.GetReceptionBytesPerSecond() > 1.1*rate {
+		t.Errorf("at a rate of %d at most it is measured as %v", rate, m)
+	}
 	if sent := n.SentBy("sender") - before; sent > object.Size*3/4 {
 		t.Errorf("the second push sent %d bytes: members had half of %d", sent, object.Size)
 	}

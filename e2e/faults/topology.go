@@ -68,6 +68,7 @@ type Net struct {
 	dir      string
 	lan      *lab.LAN
 	objects  map[string][]Object // by name
+	lossy    map[string]bool     // names of streams in datagrams: nobody has all of one
 	mute     map[string]bool     // machines that do not say all that their links carried: killed once, or liars
 	limited  map[string]controlGroup
 	pushes   []*Push
@@ -90,7 +91,7 @@ func Start(t testing.TB, topology Topology) *Net {
 	began := time.Now()
 	n := &Net{
 		TB: t, Lab: labtest.New(t, 1), topology: topology, dir: t.TempDir(),
-		machines: make(map[string]*Machine), objects: make(map[string][]Object), mute: make(map[string]bool), limited: make(map[string]controlGroup),
+		machines: make(map[string]*Machine), objects: make(map[string][]Object), lossy: make(map[string]bool), mute: make(map[string]bool), limited: make(map[string]controlGroup),
 	}
 	n.declare()
 	labtest.Start(t, n.Lab)

@@ -42,6 +42,7 @@ type progress struct {
 	told     map[string]string
 	said     string // the last line that said how far it is
 	lastLine time.Time
+	unserved unserved
 	before   map[string]sample
 	most     map[string]uint64 // what was seen at each who gets it, at nodes of a tree, and, without a name, as sent
 }
@@ -58,7 +59,7 @@ const (
 	linePause = 5 * time.Second
 	// mostBar is how many characters a bar has at most, mostName a name, and besides what else a line has.
 	mostBar, mostName, besides = 24, 16, 32
-	// mostWaiting is how many of those are named that are waited for.
+	// mostWaiting is how many are named of those that are waited for, or get nothing.
 	mostWaiting = 3
 	// rateSpan is over how long a rate is measured at least.
 	rateSpan = 400 * time.Millisecond
@@ -69,7 +70,7 @@ const (
 func newProgress(a *app) *progress {
 	shown := newScreen(a.stderr)
 	a.shown.Store(shown)
-	return &progress{screen: shown, told: make(map[string]string), before: make(map[string]sample), most: make(map[string]uint64), lastLine: time.Now()}
+	return &progress{screen: shown, told: make(map[string]string), before: make(map[string]sample), unserved: unserved{members: make(map[string]*missing)}, most: make(map[string]uint64), lastLine: time.Now()}
 }
 
 // atLeast returns how much somebody has: never less than was seen, for a manager that begins to lead has yet to hear of it.
@@ -112,6 +113,7 @@ func watchToEnd[R any](a *app, states iter.Seq2[R, error], show func(R), shown *
 
 // show shows a delivery as it is now.
 func (p *progress) show(d sdk.Delivery) {
+	p.sayUnserved(d)
 	d = p.seen(d)
 	s := standing{
 		title:    fmt.Sprintf("%s  %s → %s  %s", shortID(d), printable.Text(d.Name), d.Group, deliverySize(d)),
@@ -172,13 +174,18 @@ func waitingFor(parts []part) string {
 			names = append(names, one.name)
 		}
 	}
-	switch more := len(names) - mostWaiting; {
-	case len(names) == 0:
+	if len(names) == 0 {
 		return ""
-	case more > 0:
-		return fmt.Sprintf("; waiting for %s and %d more", strings.Join(names[:mostWaiting], ", "), more)
 	}
-	return "; waiting for " + strings.Join(names, ", ")
+	return "; waiting for " + listed(names)
+}
+
+// listed names as many as one reads in a line.
+func listed(names []string) string {
+	if more := len(names) - mostWaiting; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:mostWaiting], ", "), more)
+	}
+	return strings.Join(names, ", ")
 }
 
 // draw draws the screen over what was drawn before.

@@ -72,3 +72,49 @@ func TestDeliveryInDatagrams(t *testing.T) {
 		t.Errorf("links carried %v", d.GetMeasurements().GetLinks())
 	}
 }
+
+// Whom the datagrams of one that feeds it do not reach is fed by another: a member, where others get theirs; and all below an
+// agent that gets none. Nobody complains: their links live.
+func TestWhomDatagramsDoNotReachIsFedByAnother(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		served []string // of a2, m1, m2 and m3, beside the sender and a1
+		cause  string
+		fedBy  map[string]string // in the end
+	}{
+		"a member":               {[]string{"a2", "m1", "m2"}, "member_unfed", map[string]string{"m1": "a1", "m2": "a2", "m3": "a1"}},
+		"an agent and all below": {[]string{"m1"}, "agent_idle", map[string]string{"m1": "a1", "m2": "a1", "m3": "a1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, party := startParty(t)
+			p := newPair(t, party)
+			m3 := p.join(t, "m3", "node-2", receiveToo)
+			id := p.create(t, p.sender, inDatagrams())
+			first := m3.has(t, id, "fed by its node's agent", fedBy("a2"))
+			nodes := map[string]*node{"a2": p.a2, "m1": p.m1, "m2": p.m2, "m3": m3}
+			came := make(map[string]uint64)
+			eventually(t, 25*time.Second, "another feeds who gets nothing", func() bool {
+				for _, served := range append([]string{"s", "a1"}, test.served...) {
+					came[served] += 1000
+				}
+				p.sender.report(&groupv1.DeliveryReport{Delivery: id, Bytes: came["s"]})
+				p.a1.report(&groupv1.DeliveryReport{Delivery: id, Bytes: came["a1"]})
+				for name, node := range nodes {
+					node.report(&groupv1.DeliveryReport{Delivery: id, Bytes: came[name]})
+				}
+				time.Sleep(250 * time.Millisecond)
+				return p.get(t, id).GetTreeVersion() > first.GetTreeVersion()
+			})
+			d := p.get(t, id)
+			for member, by := range test.fedBy {
+				if got := receipt(d, member).GetParent(); got != by {
+					t.Errorf("%s is fed by %s, want %s", member, got, by)
+				}
+			}
+			if last := d.GetTreeChanges()[len(d.GetTreeChanges())-1]; last.GetCause() != test.cause {
+				t.Errorf("the last change is %v", last)
+			}
+		})
+	}
+}

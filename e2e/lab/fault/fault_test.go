@@ -80,6 +80,7 @@ func TestLinkFaultsBiteProveItAndEnd(t *testing.T) {
 		"one way":    {func(v *victim) fault.Fault { return &fault.OneWay{Way: v.wire.From(v.a)} }, 0, 0},
 		"partition":  {func(v *victim) fault.Fault { return &fault.Partition{Link: v.wire} }, 0, 0},
 		"black hole": {func(v *victim) fault.Fault { return &fault.BlackHole{Way: v.wire.From(v.a), Above: 1000} }, 0, 0},
+		"firewall":   {func(v *victim) fault.Fault { return &fault.Firewall{Way: v.wire.From(v.a), From: v.a} }, 0, 0},
 		"rate step":  {func(v *victim) fault.Fault { return &fault.RateStep{Way: v.wire.From(v.a), Rate: 10 * link.Mbit} }, n, n},
 	} {
 		t.Run(name, func(t *testing.T) {

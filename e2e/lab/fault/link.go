@@ -173,6 +173,35 @@ func (f *BlackHole) String() string {
 	return fmt.Sprintf("black hole above %d bytes on %s", f.Above, f.Way.Name())
 }
 
+// Firewall swallows UDP from one host without a word, and lets all else through.
+type Firewall struct {
+	Way   lab.Way
+	From  *lab.Host
+	state onWay
+}
+
+// Begin implements Fault.
+func (f *Firewall) Begin() error {
+	return f.state.begin(f.Way, blackHoled, func(s *link.Shape) { s.NoUDP = f.From.Addr() })
+}
+
+// Proof implements Fault.
+func (f *Firewall) Proof() error {
+	if f.state.since(blackHoled) == 0 {
+		return noEffect(f, "no UDP from %s", f.From.Name())
+	}
+	return nil
+}
+
+// End implements Fault.
+func (f *Firewall) End() error {
+	return f.Way.Change(func(s *link.Shape) { s.NoUDP = f.state.healthy.NoUDP })
+}
+
+func (f *Firewall) String() string {
+	return fmt.Sprintf("firewall against UDP of %s on %s", f.From.Name(), f.Way.Name())
+}
+
 // RateStep changes the rate.
 type RateStep struct {
 	Way   lab.Way

@@ -3,6 +3,7 @@ package link
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"time"
 )
 
@@ -20,8 +21,9 @@ type Shape struct {
 	Corrupt   float64 // probability that one bit behind the IP header is flipped
 	Reorder   Reorder // packets that are held back and overtaken
 
-	BlackHole Bytes // packets bigger than this vanish without a word; 0 lets all pass
-	Cut       bool  // the cable is cut: everything is lost, also what was in flight
+	BlackHole Bytes      // packets bigger than this vanish without a word; 0 lets all pass
+	NoUDP     netip.Addr // so does UDP from this address, as at a firewall; the zero Addr lets all pass
+	Cut       bool       // the cable is cut: everything is lost, also what was in flight
 }
 
 // Queue limits what waits in front of the clock. Either limit may be zero,

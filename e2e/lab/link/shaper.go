@@ -1,10 +1,14 @@
 package link
 
 import (
+	"net/netip"
 	"time"
 )
 
-const ipv4Header = 20 // bytes that corruption spares, so that the packet still arrives
+const (
+	ipv4Header = 20 // bytes that corruption spares, so that the packet still arrives
+	ipv6Header = 40
+)
 
 // Framing says how many bytes in front of the IP packet a frame carries.
 type Framing int
@@ -48,7 +52,7 @@ func (s *Shaper) Enter(now time.Duration, frame []byte) {
 	switch {
 	case s.shape.Cut:
 		s.count.CutOff.add(size)
-	case s.shape.BlackHole > 0 && size > s.shape.BlackHole:
+	case s.shape.BlackHole > 0 && size > s.shape.BlackHole, s.shape.NoUDP.IsValid() && udpSource(frame[s.framing:]) == s.shape.NoUDP:
 		s.count.BlackHoled.add(size)
 	case !s.shape.Queue.admits(s.queue.len(), s.queueBytes, size):
 		s.count.Overflowed.add(size)
@@ -199,6 +203,18 @@ func (s *Shaper) next() *fifo {
 }
 
 func (s *Shaper) size(frame []byte) Bytes { return Bytes(len(frame) - int(s.framing)) }
+
+// udpSource is where a packet of UDP comes from; the zero Addr of any other.
+func udpSource(packet []byte) (from netip.Addr) {
+	const udp = 17
+	switch {
+	case len(packet) >= ipv4Header && packet[0]>>4 == 4 && packet[9] == udp:
+		from, _ = netip.AddrFromSlice(packet[12:16])
+	case len(packet) >= ipv6Header && packet[0]>>4 == 6 && packet[6] == udp:
+		from, _ = netip.AddrFromSlice(packet[8:24])
+	}
+	return from
+}
 
 func (s *Shaper) buffer() []byte {
 	if len(s.spare) == 0 {

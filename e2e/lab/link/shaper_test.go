@@ -2,6 +2,7 @@ package link
 
 import (
 	"math/rand/v2"
+	"net/netip"
 	"slices"
 	"testing"
 	"time"
@@ -156,6 +157,38 @@ func TestBlackHoleSwallowsOnlyWhatIsBigger(t *testing.T) {
 	s.send(1400, 1)
 	s.send(1401, 2)
 	s.wantArrivals(1)
+}
+
+func TestFirewallSwallowsUDPOfOne(t *testing.T) {
+	const tcp, udp = 6, 17
+	four, six := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("2001:db8::1")
+	packet := func(from netip.Addr, protocol byte) []byte {
+		if from.Is4() {
+			return slices.Concat([]byte{0x45, 9: protocol, 11: 0}, from.AsSlice(), make([]byte, 4))
+		}
+		return slices.Concat([]byte{0x60, 6: protocol, 7: 0}, from.AsSlice(), make([]byte, 16))
+	}
+	for _, test := range []struct {
+		noUDP, from netip.Addr
+		protocol    byte
+		want        int64
+	}{
+		{four, four, udp, 0},
+		{four, four, tcp, 1},
+		{four, four.Next(), udp, 1},
+		{netip.Addr{}, four, udp, 1},
+		{six, six, udp, 0},
+		{six, six, tcp, 1},
+		{six, four, udp, 1},
+	} {
+		s := play(t, Shape{NoUDP: test.noUDP})
+		s.shaper.Enter(s.now, packet(test.from, test.protocol))
+		for frame, _ := s.shaper.Leave(s.now); frame != nil; frame, _ = s.shaper.Leave(s.now) {
+		}
+		if c := s.count(); c.Delivered.Packets != test.want || c.BlackHoled.Packets != 1-test.want {
+			t.Errorf("with a firewall against UDP of %v, of protocol %d from %v: %+v, want %d delivered", test.noUDP, test.protocol, test.from, c, test.want)
+		}
+	}
 }
 
 func TestDuplicateArrivesTwice(t *testing.T) {

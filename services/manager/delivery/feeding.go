@@ -17,6 +17,10 @@ type feeding struct {
 	since time.Time
 }
 
+// missedMost is how often in a row the one that feeds a node has to tell of more datagrams while none comes to the node: of a stream with
+// a datagram now and then, several in a row may be lost.
+const missedMost = 10
+
 // feedings returns by whom the nodes of a tree are fed, after those of an earlier one. Who is absent feeds nobody, and
 // is fed by nobody.
 func feedings(t *tree.Tree, absent []string, before map[identity.ID]feeding, now time.Time) map[identity.ID]feeding {
@@ -39,6 +43,28 @@ func feedings(t *tree.Tree, absent []string, before map[identity.ID]feeding, now
 	return all
 }
 
+// lacks tells whether a node lacks something that the one has which feeds it. Of datagrams that is so when the last few times
+// there was more at that one nothing came here: what merely some of them miss is lost.
+func (j judge) lacks(id, feeder identity.ID) bool {
+	if j.datagrams {
+		return j.nodes[id] != nil && j.nodes[id].missed >= missedMost
+	}
+	there := j.extent(feeder)
+	if feeder == j.sender && j.sealed {
+		there = j.length + 1
+	}
+	return j.extent(id) < there
+}
+
+// gets tells whether a node lately got something from the one that feeds it; of a stream in datagrams, if there was something.
+func (j judge) gets(id identity.ID) bool {
+	node := j.nodes[id]
+	if !j.datagrams {
+		return node != nil && j.now.Sub(node.bytesAt) < feedsPatience
+	}
+	return j.isHeard(id) && node.missed < missedMost && node.bytesAt.After(j.fedBy[id].since)
+}
+
 // lacksSince returns since when a node can have had something from the one that feeds it, and lacks it.
 func (j judge) lacksSince(id identity.ID) (since time.Time) {
 	if node := j.nodes[id]; node != nil {
@@ -47,10 +73,14 @@ func (j judge) lacksSince(id identity.ID) (since time.Time) {
 	return moment.Latest(since, j.fedBy[id].since, j.begun)
 }
 
-// noteLacking notes since when a node lacks something that the one has which feeds it, and those that it feeds.
-func (p *progress) noteLacking(id identity.ID, current *tree.Tree, now time.Time) {
-	if current == nil {
-		return
+// noteLacking notes since when a node lacks something that the one has which feeds it, and those that it feeds. It reports
+// whether one of them begins to.
+func (p *progress) noteLacking(id identity.ID, grew bool, current *tree.Tree, now time.Time) (begins bool) {
+	switch {
+	case current == nil:
+		return false
+	case p.datagrams:
+		return grew && p.noteMissing(id, current, now)
 	}
 	if feeder, fed := current.Parent(id.String()); fed {
 		p.compare(placement.ParseID(feeder), id, now)
@@ -58,6 +88,27 @@ func (p *progress) noteLacking(id identity.ID, current *tree.Tree, now time.Time
 	for _, child := range current.Children(id.String()) {
 		p.compare(id, placement.ParseID(child), now)
 	}
+	return false
+}
+
+// noteMissing notes that more datagrams came to a node, which those have to get that it feeds. It reports whether one of them has
+// missed so many that it lacks them.
+func (p *progress) noteMissing(id identity.ID, current *tree.Tree, now time.Time) (lacks bool) {
+	if node := p.nodes[id]; node != nil {
+		node.missed, node.lacksSince = 0, time.Time{}
+	}
+	for _, child := range current.Children(id.String()) {
+		node := p.nodes[placement.ParseID(child)]
+		if node == nil {
+			continue
+		}
+		if node.missed == 0 {
+			node.lacksSince = now
+		}
+		node.missed++
+		lacks = lacks || node.missed == missedMost
+	}
+	return lacks
 }
 
 func (p *progress) compare(feeder, id identity.ID, now time.Time) {

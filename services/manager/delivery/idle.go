@@ -72,14 +72,20 @@ func (k *keeper) isBusy(now time.Time) bool {
 }
 
 // foundIdle remembers an agent that was idle, and by whom it was found so: who gets nothing from
-// another either may be to blame itself, and is not believed again until it has got more.
-func (k *keeper) foundIdle(agent identity.ID) {
+// another either may be to blame itself, and is not believed again until it has got more. It returns for how long
+// the agent stays out of the delivery.
+func (k *keeper) foundIdle(agent identity.ID) (banned time.Duration) {
 	k.mu.Lock()
 	k.progress.doubtAll(agent, k.tree)
+	inDatagrams := k.progress.datagrams
 	k.mu.Unlock()
+	if inDatagrams { // bytes may get where these do not: it is as good as any in other deliveries
+		return idleMemory
+	}
 	k.desk.mu.Lock()
 	defer k.desk.mu.Unlock()
 	k.desk.idle[agent.Name] = time.Now().Add(idleMemory)
+	return banTime
 }
 
 func (d *Desk) isIdle(agent string, now time.Time) bool {
@@ -128,13 +134,16 @@ func (j judge) idleSince(agent identity.ID) time.Time {
 // givesNothing returns since when nobody got anything whom an agent feeds. Where the only one that lacks
 // something is an agent, it is that one, which takes nothing, that is to blame. Who has just come to it is not waited for.
 func (j judge) givesNothing(agent identity.ID) (since time.Time) {
+	if j.datagrams && j.feedsMost(agent) {
+		return time.Time{}
+	}
 	var lacking []time.Time // since when
 	var member time.Time    // since when a member does
 	for _, child := range j.children(agent) {
-		if node := j.nodes[child]; node != nil {
+		if node := j.nodes[child]; node != nil && !j.datagrams {
 			since = moment.Latest(since, node.bytesAt)
 		}
-		if j.extent(child) >= j.extent(agent) || j.holdsUp(child) || !j.isReady(child, agent) {
+		if !j.lacks(child, agent) || j.holdsUp(child) || !j.isReady(child, agent) {
 			continue
 		}
 		lacking = append(lacking, j.lacksSince(child))
@@ -152,16 +161,27 @@ func (j judge) givesNothing(agent identity.ID) (since time.Time) {
 	return moment.Latest(since, to, j.fedBy[agent].since)
 }
 
+// feedsMost tells whether an agent gives datagrams to some, and to more than there are agents that get none of it: then those are to
+// blame themselves, or the way to them. Members that get none may be behind one firewall, however many they are.
+func (j judge) feedsMost(agent identity.ID) bool {
+	some, none := 0, 0
+	for _, child := range j.children(agent) {
+		switch {
+		case j.gets(child):
+			some++
+		case child.Role == identity.Agent && j.lacks(child, agent) && j.isReady(child, agent):
+			none++
+		}
+	}
+	return some > 0 && (none < 2 || some >= none)
+}
+
 // takesNothing returns since when an agent got nothing, though whoever feeds it has more, and gives
 // to others what they lack.
 func (j judge) takesNothing(agent identity.ID) time.Time {
 	feeder := j.feeder(agent)
-	there := j.extent(feeder)
-	if feeder == j.sender && j.sealed {
-		there = j.length + 1
-	}
 	switch {
-	case j.extent(agent) >= there, j.holdsUp(agent), !j.isReady(agent, feeder) && !j.isAskedFor(agent, feeder):
+	case !j.lacks(agent, feeder), j.holdsUp(agent), !j.isReady(agent, feeder) && !j.isAskedFor(agent, feeder):
 		return time.Time{}
 	case feeder != j.sender && !j.givesNothing(feeder).IsZero():
 		return time.Time{} // its feeder is to blame
@@ -170,9 +190,10 @@ func (j judge) takesNothing(agent identity.ID) time.Time {
 	return moment.Latest(node.bytesAt, node.lostSince, j.lacksSince(agent), j.fedBy[feeder].since)
 }
 
-// holdsUp tells whether somebody below a node lacks what the one has that feeds it: the node may wait for that.
+// holdsUp tells whether somebody below a node lacks what the one has that feeds it: the node may wait for that, but
+// not with datagrams.
 func (j judge) holdsUp(id identity.ID) bool {
-	return slices.ContainsFunc(j.children(id), func(child identity.ID) bool {
+	return !j.datagrams && slices.ContainsFunc(j.children(id), func(child identity.ID) bool {
 		return j.extent(child) < j.extent(id) || j.holdsUp(child)
 	})
 }
@@ -182,7 +203,7 @@ func (j judge) isReady(id, feeder identity.ID) bool {
 	if !j.isWell(id, feeder) {
 		return false
 	}
-	if feeder == j.sender {
+	if feeder == j.sender || j.datagrams { // to which nobody is connected whom they do not reach
 		return j.isHeard(feeder)
 	}
 	report := j.childReport(feeder, id)

@@ -100,7 +100,7 @@ func TestPatienceIsNotThatOfOthers(t *testing.T) {
 		if since := w.idleSince(named("b"), true); since.IsZero() || now.Sub(since) < idlePatience {
 			t.Errorf("b is idle since %v", since)
 		}
-		if !w.starves(named("m3")) {
+		if until := w.starvesFrom(named("m3")); until.IsZero() || now.Before(until) {
 			t.Error("nothing is known of m3, which c gives nothing")
 		}
 		for _, name := range []string{"a", "c"} {

@@ -280,7 +280,13 @@ func (k *keeper) lateMembers(delivery view.Delivery) (names []string) {
 func (k *keeper) setTree(t *tree.Tree, absent []string, read store.Revision) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.tree, k.treeRead, k.fedBy = t, read, feedings(t, absent, k.fedBy, time.Now())
+	before := k.fedBy
+	k.tree, k.treeRead, k.fedBy = t, read, feedings(t, absent, before, time.Now())
+	for id, by := range k.fedBy {
+		if node := k.progress.nodes[id]; node != nil && before[id] != by {
+			node.missed = 0 // what another one had is no measure of this one
+		}
+	}
 }
 
 // member collects what is known of the delivery at one member.

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	managerv1 "github.com/groupcast/groupcast/internal/gen/groupcast/manager/v1"
 	"github.com/groupcast/groupcast/internal/identity"
@@ -26,9 +28,13 @@ type measuring struct {
 func (m measuring) measure() {
 	d := m.record.GetDelivery()
 	sending, known := m.sendTime()
-	result := &groupv1.Measurements{ReceptionBytesPerSecond: m.reception(), Links: m.links(), Caches: m.caches()}
+	result := &groupv1.Measurements{Links: m.links(), Caches: m.caches()}
+	if m.isReceived() {
+		result.ReceptionBytesPerSecond = m.ofCarried(m.reception())
+	}
+	m.record.SendTime = nil
 	if known {
-		result.SendBytesPerSecond = rate(d.GetSentBytes(), sending)
+		result.SendBytesPerSecond, m.record.SendTime = rate(m.carried(), sending), durationpb.New(sending)
 	}
 	if result.GetSendBytesPerSecond() > 0 {
 		result.EffectiveThroughput = float64(result.GetReceptionBytesPerSecond()) / float64(result.GetSendBytesPerSecond())
@@ -39,6 +45,32 @@ func (m measuring) measure() {
 			receipt.Stretch = stretch(receipt.GetElapsed().AsDuration(), sending)
 		}
 	}
+}
+
+// isReceived tells whether all get it that were joined at the start, and not had it already: nobody who failed is the slowest.
+func (m measuring) isReceived() bool {
+	d := m.record.GetDelivery()
+	return d.GetSentBytes() > 0 && (d.GetEndTime() == nil || d.GetState() == groupv1.DeliveryState_DELIVERY_STATE_COMPLETE)
+}
+
+// carried is how much the sender sent: less than up to where it is if all had a part already, and more if an agent was lost to which it had
+// sent that. What it has not told of any link yet counts as sent.
+func (m measuring) carried() (bytes uint64) {
+	for way, use := range m.progress.links {
+		if way.from == m.progress.sender {
+			bytes += use.bytes
+		}
+	}
+	upTo := m.record.GetDelivery().GetSentBytes()
+	return bytes + upTo - min(upTo, m.progress.nodes[m.progress.sender].reported().GetBytes())
+}
+
+// ofCarried returns the part of a rate, at which somebody got nearer to the end, that is of what was sent: a delivery that goes on where all
+// have a half is twice as far with each byte. It is the same part for all, though one may lack more than another: who lacks little
+// would else be slow.
+func (m measuring) ofCarried(rate uint64) uint64 {
+	upTo := m.record.GetDelivery().GetSentBytes()
+	return uint64(float64(rate) * min(1, float64(m.carried())/float64(max(upTo, 1))))
 }
 
 // sendTime returns how long the sender took to send what it has sent, if that is known: what it sent before this manager
@@ -117,7 +149,7 @@ func (m measuring) links() (uses []*groupv1.LinkUse) {
 }
 
 func (m measuring) caches() (uses []*groupv1.CacheUse) {
-	sent := m.record.GetDelivery().GetSentBytes()
+	sent := m.carried()
 	for id, node := range m.progress.nodes {
 		if id.Role != identity.Agent {
 			continue

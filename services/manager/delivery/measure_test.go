@@ -4,12 +4,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/groupcast/groupcast/internal/algo/tree"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	managerv1 "github.com/groupcast/groupcast/internal/gen/groupcast/manager/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/placement"
+	"github.com/groupcast/groupcast/services/manager/view"
 )
 
 // Who is not heard of any more is so since its last word, not since its session expired; a leader that has none knows no better.
@@ -57,6 +61,81 @@ func TestLinksAreMeasuredByTheirLastByte(t *testing.T) {
 		uses := measuring{progress: p}.links()
 		if len(uses) != 1 || uses[0].GetBytes() != told*second || uses[0].GetBytesPerSecond() != test.want {
 			t.Errorf("%s: the links are measured as %v, want %d/s", name, uses, test.want)
+		}
+	}
+}
+
+// A delivery that goes on where all have a half is measured by the half that is sent: as fast as its sender may be, and with the cache that
+// this took. Where somebody lacks little, that one is not slow for it.
+func TestWhatWasThereIsNotMeasured(t *testing.T) {
+	agent := identity.ID{Role: identity.Agent, Name: "a"}
+	current, err := tree.Restore([]tree.Link{
+		{Node: tree.Node{Name: "member/s", Kind: tree.Member}}, {Node: tree.Node{Name: agent.String(), Kind: tree.Agent}, Parent: "member/s"},
+	}, tree.Bound{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	record := &managerv1.DeliveryRecord{
+		Delivery: &groupv1.Delivery{Sender: "s", Length: 1000, SentBytes: 1000, Sealed: true, State: groupv1.DeliveryState_DELIVERY_STATE_COMPLETE, Receipts: []*groupv1.Receipt{
+			{Member: "half", State: isComplete, Elapsed: durationpb.New(20 * time.Second)},
+			{Member: "nearly all", State: isComplete, Elapsed: durationpb.New(10 * time.Second)},
+		}},
+		Members: []*managerv1.Participant{{Name: "half"}, {Name: "nearly all"}},
+	}
+	p := newProgress(view.Delivery{DeliveryRecord: record}, begin)
+	p.begun, p.sent = begin, after(10)
+	sender := &groupv1.DeliveryReport{Bytes: 1000, Fed: &groupv1.ChildReport{Name: "a", SentBytes: 500}}
+	p.take(p.sender, sender, current, after(10))
+	p.take(agent, &groupv1.DeliveryReport{Bytes: 1000, MaxCachedBytes: 250}, current, after(10))
+	measuring{record, p, after(20)}.measure()
+	m := record.GetDelivery().GetMeasurements()
+	if m.GetSendBytesPerSecond() != 50 || m.GetReceptionBytesPerSecond() != 25 || m.GetEffectiveThroughput() != 0.5 || m.GetCaches()[0].GetRatio() != 0.5 {
+		t.Errorf("measured as %v, want 50, 25, 0.5 and 0.5", m)
+	}
+	if got := record.GetSendTime().AsDuration(); got != 10*time.Second {
+		t.Errorf("the sender took %v, want 10s", got)
+	}
+	receipt := &groupv1.Receipt{Member: "beside the record", Elapsed: durationpb.New(30 * time.Second)}
+	record.Delivery.Receipts = []*groupv1.Receipt{receipt}
+	if addStretch(record); receipt.GetStretch() != 3 {
+		t.Errorf("a stretch of %v, want 3", receipt.GetStretch())
+	}
+}
+
+// Nobody receives anything of a delivery that all had already, or that failed: it is no measure of those that are sent.
+func TestWhatNobodyReceivesIsNoMeasure(t *testing.T) {
+	for what, test := range map[string]struct {
+		delivery *groupv1.Delivery
+		want     uint64 // observations
+	}{
+		"all had it":         {&groupv1.Delivery{State: groupv1.DeliveryState_DELIVERY_STATE_COMPLETE}, 0},
+		"canceled":           {&groupv1.Delivery{State: groupv1.DeliveryState_DELIVERY_STATE_FAILED, SentBytes: 100}, 0},
+		"to a part":          {&groupv1.Delivery{State: groupv1.DeliveryState_DELIVERY_STATE_PARTIAL, SentBytes: 1000}, 0},
+		"sent, and complete": {&groupv1.Delivery{State: groupv1.DeliveryState_DELIVERY_STATE_COMPLETE, SentBytes: 1000}, 1},
+	} {
+		d := test.delivery
+		d.Length, d.EndTime = 1000, timestamppb.New(after(4))
+		d.Receipts = []*groupv1.Receipt{{Member: "a", State: isComplete, Elapsed: durationpb.New(4 * time.Second)}}
+		record := &managerv1.DeliveryRecord{Delivery: d, Members: []*managerv1.Participant{{Name: "a"}}}
+		p := newProgress(view.Delivery{DeliveryRecord: record}, begin)
+		p.begun = begin
+		measuring{record, p, after(4)}.measure()
+		if got := d.GetMeasurements().GetReceptionBytesPerSecond(); got != 250*test.want {
+			t.Errorf("%s: received at %d bytes per second, want %d", what, got, 250*test.want)
+		}
+		registry := prometheus.NewRegistry()
+		NewMetrics(registry).measured(d.GetMeasurements())
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, family := range families {
+			switch family.GetName() {
+			case "groupcast_manager_delivery_reception_bytes_per_second", "groupcast_manager_delivery_effective_throughput_ratio":
+				if got := family.GetMetric()[0].GetHistogram().GetSampleCount(); got != test.want {
+					t.Errorf("%s: %s has %d observations, want %d", what, family.GetName(), got, test.want)
+				}
+			}
 		}
 	}
 }

@@ -41,9 +41,9 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		name, help string
 		buckets    []float64
 	}{
-		{&m.reception, "reception_bytes_per_second", "Reception throughput of deliveries that ended while this manager led: that of the slowest member.", bandwidths},
+		{&m.reception, "reception_bytes_per_second", "Reception throughput of deliveries that ended while this manager led: that of the slowest member. Of those that are complete, and of which anything was sent.", bandwidths},
 		{&m.links, "link_bytes_per_second", "Bandwidth that a link of a delivery's tree used, of those that ended while this manager led.", bandwidths},
-		{&m.effective, "effective_throughput_ratio", "Reception throughput over the sender's rate, of deliveries that ended while this manager led.", ratios},
+		{&m.effective, "effective_throughput_ratio", "Reception throughput over the sender's rate, of deliveries that ended while this manager led: those that are complete, and of which anything was sent.", ratios},
 		{&m.caches, "cache_ratio", "The most that an agent held of a delivery, over what was sent, of those that ended while this manager led.", ratios},
 	} {
 		*h.of = prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -85,9 +85,12 @@ func (m *Metrics) receipt(state groupv1.ReceiptState, reason string) {
 	}[state], reason).Inc()
 }
 
+// measured counts what was measured of a delivery, as far as there was something to measure: where all had it already, nothing.
 func (m *Metrics) measured(of *groupv1.Measurements) {
-	m.reception.Observe(float64(of.GetReceptionBytesPerSecond()))
-	if of.GetSendBytesPerSecond() > 0 { // it is known, and was not 0
+	if of.GetReceptionBytesPerSecond() > 0 {
+		m.reception.Observe(float64(of.GetReceptionBytesPerSecond()))
+	}
+	if of.GetReceptionBytesPerSecond() > 0 && of.GetSendBytesPerSecond() > 0 { // it is known, and was not 0
 		m.effective.Observe(of.GetEffectiveThroughput())
 	}
 	for _, link := range of.GetLinks() {

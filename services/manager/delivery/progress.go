@@ -34,6 +34,7 @@ type progress struct {
 	apart      string               // who could not reach whom, since anybody got more, as was said last
 	sealed     bool
 	length     uint64 // that was sealed
+	datagrams  bool   // what is lost is not sent again: who has less than another does not lack it
 }
 
 // nodeProgress is what one node reported last.
@@ -50,6 +51,8 @@ type nodeProgress struct {
 	damaged   int       // how often it moved since it got damaged bytes
 
 	lacksSince time.Time               // since when it lacks something that the one has which feeds it; zero if it does not
+	missed     int                     // of datagrams: how often that one told of more since more came here
+	unfed      int                     // how often it moved since it got nothing
 	childrenOf *groupv1.DeliveryReport // the report of which these are
 	children   map[string]*groupv1.ChildReport
 }
@@ -125,7 +128,7 @@ func newProgress(delivery view.Delivery, now time.Time) *progress {
 	return &progress{
 		sender: placement.MemberID(delivery.GetDelivery().GetSender()), begun: delivery.GetDelivery().GetCreateTime().AsTime(),
 		nodes: make(map[identity.ID]*nodeProgress), links: make(map[link]*carriage), doubted: make(map[link]uint64), unknown: make(map[string]time.Time),
-		acked: make(map[string]uint64), moved: now,
+		acked: make(map[string]uint64), moved: now, datagrams: isDatagrams(delivery),
 	}
 }
 
@@ -136,7 +139,8 @@ func (p *progress) take(from identity.ID, report *groupv1.DeliveryReport, curren
 		node = &nodeProgress{report: &groupv1.DeliveryReport{}}
 		p.nodes[from] = node
 	}
-	if p.extentOf(report) > p.extentOf(node.report) {
+	grew := p.cameBy(report) > p.cameBy(node.report)
+	if grew {
 		node.bytesAt, p.moved, p.apart = now, now, ""
 		if from.Role == identity.Agent {
 			p.agentMoved = now
@@ -157,7 +161,7 @@ func (p *progress) take(from identity.ID, report *groupv1.DeliveryReport, curren
 	}
 	node.measureRate(report.GetBytes(), now)
 	node.report, node.at = report, now
-	p.noteLacking(from, current, now)
+	urgent = p.noteLacking(from, grew, current, now) || urgent
 	if from == p.sender && !known {
 		p.sentBegun = report.GetBytes()
 	}
@@ -294,7 +298,7 @@ func (p *progress) hasAll(id identity.ID) bool { return p.sealed && p.extent(id)
 // trouble tells whether somebody says that it cannot go on.
 func (p *progress) trouble(now time.Time) bool {
 	for _, node := range p.nodes {
-		if now.Sub(node.at) < reportPatience && (node.report.GetTrouble() != "" || node.report.GetLost() != "") {
+		if now.Sub(node.at) < reportPatience && (node.report.GetTrouble() != "" && node.report.GetTrouble() != paused || node.report.GetLost() != "") {
 			return true
 		}
 	}

@@ -75,12 +75,15 @@ func withoutWritten(receipts []*groupv1.Receipt, written map[string]view.Receipt
 }
 
 // addStretch fills in the stretch of receipts that were not in the record when it was measured.
-func addStretch(shown *groupv1.Delivery) {
-	each := shown.GetMeasurements().GetSendBytesPerSecond()
-	if each == 0 {
+func addStretch(record *managerv1.DeliveryRecord) {
+	shown := record.GetDelivery()
+	sending := record.GetSendTime().AsDuration()
+	if each := shown.GetMeasurements().GetSendBytesPerSecond(); record.GetSendTime() == nil && each > 0 { // an earlier manager measured it
+		sending = time.Duration(float64(shown.GetSentBytes()) / float64(each) * float64(time.Second))
+	}
+	if sending == 0 {
 		return
 	}
-	sending := time.Duration(float64(shown.GetSentBytes()) / float64(each) * float64(time.Second))
 	for _, receipt := range shown.GetReceipts() {
 		if receipt.GetElapsed() != nil && receipt.GetStretch() == 0 && !receipt.GetLate() {
 			receipt.Stretch = stretch(receipt.GetElapsed().AsDuration(), sending)

@@ -135,7 +135,7 @@ func (d *Desk) show(delivery view.Delivery) *groupv1.Delivery {
 	if shown.GetMeasurements() != nil {
 		shown.Measurements.Settled = settled
 	}
-	addStretch(shown)
+	addStretch(record)
 	return shown
 }
 

@@ -19,11 +19,16 @@ const feedsPatience = 5 * time.Second
 
 // moveStarved has members be fed by others that get nothing where they are.
 func (r *rearrangement) moveStarved(delivery view.Delivery) {
-	if isDatagrams(delivery) || !r.mayReshape(delivery) {
+	if !r.mayReshape(delivery) {
 		return
 	}
 	for _, name := range r.tree.Names() {
-		if member := placement.ParseID(name); r.starves(member) {
+		member := placement.ParseID(name)
+		switch until := r.starvesFrom(member); {
+		case until.IsZero():
+		case r.now.Before(until):
+			r.due = moment.Soonest(r.due, until)
+		default:
 			from, _ := r.tree.Parent(name)
 			r.moveUnfed(member, fmt.Sprintf("%s, which feeds others, gave it nothing", from))
 		}
@@ -66,15 +71,33 @@ func (k *keeper) doubt(agent, member identity.ID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.progress.doubt(agent, member)
+	if node := k.progress.nodes[member]; node != nil {
+		node.unfed++
+	}
 }
 
-// starves tells whether a member has got nothing for long from an agent that feeds others, though it could.
-func (k *keeper) starves(member identity.ID) bool {
+// starvesFrom returns when a member has got nothing for long from an agent that feeds others, though it could; zero
+// if it gets something, or could not.
+func (k *keeper) starvesFrom(member identity.ID) time.Time {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	node, now := k.progress.nodes[member], time.Now()
-	j := k.judge(now, true)
-	return node != nil && now.Sub(moment.Latest(node.bytesAt, node.lostSince, j.lacksSince(member))) >= idlePatience && j.starves(member)
+	j, node := k.judge(time.Now(), true), k.progress.nodes[member]
+	if node == nil || !j.starves(member) {
+		return time.Time{}
+	}
+	return moment.Latest(node.bytesAt, node.lostSince, j.lacksSince(member)).Add(j.starvePatience(node))
+}
+
+// longestStarving is how long a member of a stream in datagrams may get nothing that gets something each time it has moved, and
+// nothing again: it may be its own path that loses them, whoever feeds it.
+const longestStarving = 8 * time.Minute
+
+// starvePatience is for how long a member may get nothing: of datagrams, twice as long each time.
+func (p *progress) starvePatience(node *nodeProgress) time.Duration {
+	if !p.datagrams {
+		return idlePatience
+	}
+	return min(idlePatience<<min(node.unfed, 10), longestStarving)
 }
 
 func (j judge) starves(member identity.ID) bool {
@@ -82,7 +105,7 @@ func (j judge) starves(member identity.ID) bool {
 	if member.Role != identity.Member || member == j.sender || feeder.Role != identity.Agent {
 		return false
 	}
-	return j.extent(member) < j.extent(feeder) && j.isReady(member, feeder) && j.gaveAnother(feeder, member)
+	return j.lacks(member, feeder) && j.isReady(member, feeder) && j.gaveAnother(feeder, member)
 }
 
 // feedsOthers tells whether an agent lately gave something to another than one member.
@@ -93,8 +116,5 @@ func (k *keeper) feedsOthers(agent, but identity.ID) bool {
 }
 
 func (j judge) gaveAnother(agent, but identity.ID) bool {
-	return slices.ContainsFunc(j.children(agent), func(child identity.ID) bool {
-		node := j.nodes[child]
-		return child != but && node != nil && j.now.Sub(node.bytesAt) < feedsPatience
-	})
+	return slices.ContainsFunc(j.children(agent), func(child identity.ID) bool { return child != but && j.gets(child) })
 }

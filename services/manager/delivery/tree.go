@@ -211,8 +211,9 @@ func (r *rearrangement) replaceLost(delivery view.Delivery) {
 	for _, name := range r.agents() {
 		id := placement.ParseID(name)
 		seen, by := r.see(id)
-		if !isDatagrams(delivery) {
-			seen.idle = r.idleSince(id, len(r.network.Agents) > 0)
+		seen.idle = r.idleSince(id, len(r.network.Agents) > 0)
+		if isDatagrams(delivery) { // it need not wait for room in a cache
+			seen.fed = time.Time{}
 		}
 		cause, due := seen.lost(r.now)
 		if cause == "" {
@@ -242,10 +243,11 @@ func (r *rearrangement) replace(name, cause string, lost map[string]string) {
 		return // another's replacement made a tree without it
 	}
 	others := slices.DeleteFunc(r.agents(), func(other string) bool { return lost[other] != "" && other != name })
-	ban := func() { r.bannedUntil[placement.ParseID(name).Name] = r.now.Add(banTime) }
+	banned := banTime
 	if cause == causeIdle {
-		r.foundIdle(placement.ParseID(name))
+		banned = r.foundIdle(placement.ParseID(name))
 	}
+	ban := func() { r.bannedUntil[placement.ParseID(name).Name] = r.now.Add(banned) }
 	if len(others) > 1 {
 		if without, err := r.network.Remeasured(r.tree).Without(name); err == nil {
 			r.tree = without

@@ -11,6 +11,7 @@ import (
 	v11 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -39,7 +40,9 @@ type DeliveryRecord struct {
 	// Why the delivery was ended, for people.
 	Detail string `protobuf:"bytes,6,opt,name=detail,proto3" json:"detail,omitempty"`
 	// In a large record, what several receipts have as their detail: they are without it.
-	Details       []*SharedDetail `protobuf:"bytes,7,rep,name=details,proto3" json:"details,omitempty"`
+	Details []*SharedDetail `protobuf:"bytes,7,rep,name=details,proto3" json:"details,omitempty"`
+	// How long the sender took to send what it has sent, as it was measured last; unset if nobody knows.
+	SendTime      *durationpb.Duration `protobuf:"bytes,8,opt,name=send_time,json=sendTime,proto3" json:"send_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -119,6 +122,13 @@ func (x *DeliveryRecord) GetDetail() string {
 func (x *DeliveryRecord) GetDetails() []*SharedDetail {
 	if x != nil {
 		return x.Details
+	}
+	return nil
+}
+
+func (x *DeliveryRecord) GetSendTime() *durationpb.Duration {
+	if x != nil {
+		return x.SendTime
 	}
 	return nil
 }
@@ -559,7 +569,7 @@ var File_groupcast_manager_v1_record_proto protoreflect.FileDescriptor
 
 const file_groupcast_manager_v1_record_proto_rawDesc = "" +
 	"\n" +
-	"!groupcast/manager/v1/record.proto\x12\x14groupcast.manager.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a!groupcast/group/v1/delivery.proto\x1a groupcast/group/v1/manager.proto\x1a&groupcast/replica/v1/replication.proto\"\xf2\x02\n" +
+	"!groupcast/manager/v1/record.proto\x12\x14groupcast.manager.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a!groupcast/group/v1/delivery.proto\x1a groupcast/group/v1/manager.proto\x1a&groupcast/replica/v1/replication.proto\"\xaa\x03\n" +
 	"\x0eDeliveryRecord\x128\n" +
 	"\bdelivery\x18\x01 \x01(\v2\x1c.groupcast.group.v1.DeliveryR\bdelivery\x12+\n" +
 	"\x11group_incarnation\x18\x02 \x01(\x04R\x10groupIncarnation\x12-\n" +
@@ -567,7 +577,8 @@ const file_groupcast_manager_v1_record_proto_rawDesc = "" +
 	"\amembers\x18\x04 \x03(\v2!.groupcast.manager.v1.ParticipantR\amembers\x127\n" +
 	"\tseal_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\bsealTime\x12\x16\n" +
 	"\x06detail\x18\x06 \x01(\tR\x06detail\x12<\n" +
-	"\adetails\x18\a \x03(\v2\".groupcast.manager.v1.SharedDetailR\adetails\"B\n" +
+	"\adetails\x18\a \x03(\v2\".groupcast.manager.v1.SharedDetailR\adetails\x126\n" +
+	"\tsend_time\x18\b \x01(\v2\x19.google.protobuf.DurationR\bsendTime\"B\n" +
 	"\fSharedDetail\x12\x16\n" +
 	"\x06detail\x18\x01 \x01(\tR\x06detail\x12\x1a\n" +
 	"\breceipts\x18\x02 \x03(\rR\breceipts\"C\n" +
@@ -627,25 +638,27 @@ var file_groupcast_manager_v1_record_proto_goTypes = []any{
 	(*ManagerRecord)(nil),         // 6: groupcast.manager.v1.ManagerRecord
 	(*v1.Delivery)(nil),           // 7: groupcast.group.v1.Delivery
 	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
-	(*v1.TreeChange)(nil),         // 9: groupcast.group.v1.TreeChange
-	(*v11.Replication)(nil),       // 10: groupcast.replica.v1.Replication
-	(*v1.Manager)(nil),            // 11: groupcast.group.v1.Manager
+	(*durationpb.Duration)(nil),   // 9: google.protobuf.Duration
+	(*v1.TreeChange)(nil),         // 10: groupcast.group.v1.TreeChange
+	(*v11.Replication)(nil),       // 11: groupcast.replica.v1.Replication
+	(*v1.Manager)(nil),            // 12: groupcast.group.v1.Manager
 }
 var file_groupcast_manager_v1_record_proto_depIdxs = []int32{
 	7,  // 0: groupcast.manager.v1.DeliveryRecord.delivery:type_name -> groupcast.group.v1.Delivery
 	2,  // 1: groupcast.manager.v1.DeliveryRecord.members:type_name -> groupcast.manager.v1.Participant
 	8,  // 2: groupcast.manager.v1.DeliveryRecord.seal_time:type_name -> google.protobuf.Timestamp
 	1,  // 3: groupcast.manager.v1.DeliveryRecord.details:type_name -> groupcast.manager.v1.SharedDetail
-	4,  // 4: groupcast.manager.v1.TreeRecord.nodes:type_name -> groupcast.manager.v1.TreeNode
-	9,  // 5: groupcast.manager.v1.TreeRecord.changes:type_name -> groupcast.group.v1.TreeChange
-	10, // 6: groupcast.manager.v1.ReplicationRecord.replication:type_name -> groupcast.replica.v1.Replication
-	8,  // 7: groupcast.manager.v1.ReplicationRecord.key_time:type_name -> google.protobuf.Timestamp
-	11, // 8: groupcast.manager.v1.ManagerRecord.manager:type_name -> groupcast.group.v1.Manager
-	9,  // [9:9] is the sub-list for method output_type
-	9,  // [9:9] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	9,  // 4: groupcast.manager.v1.DeliveryRecord.send_time:type_name -> google.protobuf.Duration
+	4,  // 5: groupcast.manager.v1.TreeRecord.nodes:type_name -> groupcast.manager.v1.TreeNode
+	10, // 6: groupcast.manager.v1.TreeRecord.changes:type_name -> groupcast.group.v1.TreeChange
+	11, // 7: groupcast.manager.v1.ReplicationRecord.replication:type_name -> groupcast.replica.v1.Replication
+	8,  // 8: groupcast.manager.v1.ReplicationRecord.key_time:type_name -> google.protobuf.Timestamp
+	12, // 9: groupcast.manager.v1.ManagerRecord.manager:type_name -> groupcast.group.v1.Manager
+	10, // [10:10] is the sub-list for method output_type
+	10, // [10:10] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_groupcast_manager_v1_record_proto_init() }

@@ -1,0 +1,179 @@
+package delivery
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/services/manager/placement"
+)
+
+// streamed is a stream in datagrams: what has come to its nodes, each of which reports once a second.
+type streamed struct {
+	*watched
+	came map[string]*groupv1.DeliveryReport
+}
+
+func streaming(t *testing.T, links ...string) *streamed {
+	s := &streamed{watching(t, links...), make(map[string]*groupv1.DeliveryReport)}
+	s.progress.datagrams = true
+	for _, name := range s.tree.Names() {
+		s.came[placement.ParseID(name).Name] = &groupv1.DeliveryReport{}
+	}
+	return s
+}
+
+// pass has the sender send for some seconds, and all that get it report; nobody is below one that does not.
+func (s *streamed) pass(seconds int, change func(second int, said map[string]*groupv1.DeliveryReport)) {
+	for second := range seconds {
+		change(second, s.came)
+		for _, name := range s.tree.Names() { // in the tree's order: whoever feeds one before it
+			id := placement.ParseID(name)
+			s.note(id, s.came[id.Name], time.Now())
+		}
+		time.Sleep(time.Second)
+	}
+}
+
+// more has some get a datagram of what the sender sends.
+func more(said map[string]*groupv1.DeliveryReport, names string) {
+	for name := range strings.FieldsSeq(names) {
+		report := said[name]
+		said[name] = &groupv1.DeliveryReport{Bytes: report.GetBytes() + 1000, Datagrams: report.GetDatagrams(), Trouble: report.GetTrouble()}
+	}
+}
+
+// unserved returns the agents that are to be taken out, and the members that are to move, by now.
+func (s *streamed) unserved() (names []string) {
+	now := time.Now()
+	for _, name := range s.tree.Names() {
+		id := placement.ParseID(name)
+		if since := s.idleSince(id, true); id.Role == identity.Agent && !since.IsZero() && now.Sub(since) >= idlePatience {
+			names = append(names, id.Name)
+		}
+		if until := s.starvesFrom(id); !until.IsZero() && !now.Before(until) {
+			names = append(names, id.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Who gets nothing of a stream in datagrams while the one that feeds it gets more is found out, and who is to blame; not who
+// misses some of them, whose program takes none, or whose sender pauses.
+func TestWhoGetsNoDatagrams(t *testing.T) {
+	all := "s a b c m1 m2 m3 m4"
+	without := func(names string, but ...string) string {
+		return strings.Join(slices.DeleteFunc(strings.Fields(names), func(name string) bool { return slices.Contains(but, name) }), " ")
+	}
+	for name, test := range map[string]struct {
+		change func(second int, said map[string]*groupv1.DeliveryReport)
+		want   string
+	}{
+		"all get all": {func(_ int, said map[string]*groupv1.DeliveryReport) { more(said, all) }, ""},
+		"an agent gets nothing, nor do those below it": {func(_ int, said map[string]*groupv1.DeliveryReport) {
+			more(said, without(all, "b", "m2", "m3"))
+		}, "b"},
+		"the first agent gets nothing":                  {func(_ int, said map[string]*groupv1.DeliveryReport) { more(said, "s") }, "a"},
+		"a member gets nothing":                         {func(_ int, said map[string]*groupv1.DeliveryReport) { more(said, without(all, "m2")) }, "m2"},
+		"an agent's only member gets nothing":           {func(_ int, said map[string]*groupv1.DeliveryReport) { more(said, without(all, "m4")) }, "c"},
+		"an agent gives nothing to the agents below it": {func(_ int, said map[string]*groupv1.DeliveryReport) { more(said, "s a m1") }, "a"},
+		"an agent gives nothing to those that it feeds": {func(_ int, said map[string]*groupv1.DeliveryReport) { more(said, without(all, "m2", "m3")) }, "b"},
+		"each gets a part, one of them a datagram in five": {func(second int, said map[string]*groupv1.DeliveryReport) {
+			if more(said, without(all, "m2", "m3", "b")); second%2 == 0 {
+				more(said, "b m3")
+			}
+			if second%10 == 4 {
+				more(said, "m2")
+			}
+		}, ""},
+		"there is a datagram now and then, and one misses some": {func(second int, said map[string]*groupv1.DeliveryReport) {
+			switch {
+			case second%7 != 0:
+			case second%21 != 0:
+				more(said, without(all, "m2"))
+			default:
+				more(said, all)
+			}
+		}, ""},
+		"the sender pauses": {func(second int, said map[string]*groupv1.DeliveryReport) {
+			if second < 4 {
+				more(said, without(all, "m2"))
+			}
+		}, ""},
+		"a member's program takes none": {func(_ int, said map[string]*groupv1.DeliveryReport) {
+			more(said, without(all, "m2", "m4"))
+			said["m2"] = &groupv1.DeliveryReport{Trouble: paused}
+			said["m4"] = &groupv1.DeliveryReport{Trouble: paused}
+		}, ""},
+		"all is late at a member": {func(second int, said map[string]*groupv1.DeliveryReport) {
+			more(said, without(all, "m2"))
+			said["m2"] = &groupv1.DeliveryReport{Datagrams: &groupv1.DatagramCounts{Late: uint64(second)}}
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := streaming(t, "s>a", "a>b", "a>c", "a>m1", "b>m2", "b>m3", "c>m4")
+				s.pass(5, func(_ int, said map[string]*groupv1.DeliveryReport) { more(said, all) })
+				s.pass(14, test.change)
+				if got := s.unserved(); len(got) > 0 {
+					t.Errorf("%v are unserved at once", got)
+				}
+				s.pass(40, test.change)
+				if got := strings.Join(s.unserved(), " "); got != test.want {
+					t.Errorf("unserved: %q, want %q", got, test.want)
+				}
+				if s.progress.trouble(time.Now()) {
+					t.Error("somebody is in trouble")
+				}
+			})
+		})
+	}
+}
+
+// Who moved since it got nothing has all the time that others have, whatever it missed before; each time twice as long, for its own
+// path may be what loses them.
+func TestWhoGotNoDatagramsHasPatienceAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := streaming(t, "s>a", "a>b", "a>c", "b>m1", "b>m2", "c>m3")
+		starve := func(_ int, said map[string]*groupv1.DeliveryReport) { more(said, "s a b c m2 m3") }
+		from, to := "b", "c"
+		for _, patience := range []time.Duration{idlePatience, 2 * idlePatience, 4 * idlePatience} {
+			s.pass(int(patience/time.Second)-1, starve)
+			if got := s.unserved(); len(got) > 0 {
+				t.Errorf("%v are unserved sooner than after %v", got, patience)
+			}
+			s.pass(3, starve)
+			if got := s.unserved(); !slices.Equal(got, []string{"m1"}) {
+				t.Errorf("unserved are %v after %v", got, patience)
+			}
+			s.doubt(named(from), named("m1"))
+			if s.pass(1, starve); len(s.unserved()) > 0 {
+				t.Error("it would move again, and again, for what it says itself")
+			}
+			after, err := s.tree.Elsewhere(named("m1").String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.setTree(after, nil, s.treeRead+1)
+			s.pass(1, func(_ int, said map[string]*groupv1.DeliveryReport) { more(said, "s a b c m1 m2 m3") })
+			from, to = to, from
+		}
+	})
+}
+
+// Whoever gets no datagrams may get bytes: an agent is as good as any in other deliveries.
+func TestIdleInDatagramsAlone(t *testing.T) {
+	s := streaming(t, "s>a", "a>b", "b>m1")
+	if banned := s.foundIdle(named("b")); banned != idleMemory || s.desk.isIdle("b", time.Now()) {
+		t.Errorf("it is out for %v, and idle everywhere: %v", banned, s.desk.isIdle("b", time.Now()))
+	}
+	bytes := watching(t, "s>a", "a>b", "b>m1")
+	if banned := bytes.foundIdle(named("b")); banned != banTime || !bytes.desk.isIdle("b", time.Now()) {
+		t.Errorf("without datagrams it is out for %v, and idle everywhere: %v", banned, bytes.desk.isIdle("b", time.Now()))
+	}
+}
