@@ -163,3 +163,12 @@ func TestBundlesThatAreRefused(t *testing.T) {
 		t.Error("something of them is kept")
 	}
 }
+
+// What is a stream and a bundle is neither: it would have no bytes, and those that came for it no place.
+func TestBundleIsNoStream(t *testing.T) {
+	dir, spec := t.TempDir(), streamSpec("s")
+	spec.Bundle = true
+	if _, err := sink.Open(t.Context(), dir, spec); !errors.Is(err, gathered.ErrPath) {
+		t.Errorf("%v, want it refused", err)
+	}
+}

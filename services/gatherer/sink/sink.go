@@ -165,6 +165,9 @@ func (s Spec) below() ([]string, error) {
 	if err := object.CheckName(s.Client); err != nil {
 		return nil, fmt.Errorf("%w: client %.200q: %w", gathered.ErrPath, s.Client, err)
 	}
+	if s.Stream && s.Bundle {
+		return nil, fmt.Errorf("%w: %.200q is a stream, which holds no files", gathered.ErrPath, s.Path)
+	}
 	elements := strings.Split(s.Path, "/")
 	return append([]string{s.Client}, elements[:len(elements)-1]...), nil
 }
