@@ -32,14 +32,14 @@ type kept struct {
 	size uint64
 }
 
-// Longest returns how old something is at most that is removed for its age.
-func (r Retention) Longest() time.Duration { return max(r.Age, object.Abandoned) }
-
 // Retain removes from a client's directory what need not stay: whole files, and whole segments of
 // streams but the last ones, which the stream goes on behind. It returns how many files and bytes.
 // Where now is zero nothing goes for its age.
 func (r Retention) Retain(dir string, now time.Time) (files int, bytes uint64, err error) {
-	all, err := survey(dir, r != (Retention{}), !now.IsZero())
+	if r.Bytes == 0 && (r.Age == 0 || now.IsZero()) {
+		return 0, 0, nil // nothing goes: nobody need look
+	}
+	all, err := survey(dir)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -85,20 +85,28 @@ func (k kept) remove() (removed bool, err error) {
 	return removed && err == nil, err
 }
 
-// survey removes what was abandoned of uploads below a directory, if ages are known, and returns the files that can go,
-// if they are wanted.
-func survey(dir string, wanted, aged bool) (all []kept, err error) {
+// Sweep removes from a client's directory what was abandoned of uploads.
+func Sweep(dir string) error {
+	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return ignoreGone(err)
+		case !entry.IsDir() || !object.IsPartial(entry.Name()):
+			return nil
+		}
+		_, _ = object.Sweep(filepath.Dir(path), object.Abandoned) // what is left is swept another time
+		return filepath.SkipDir
+	})
+}
+
+// survey returns the files below a directory that can go.
+func survey(dir string) (all []kept, err error) {
 	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return ignoreGone(err)
 		case entry.IsDir() && object.IsPartial(entry.Name()):
-			if aged {
-				_, _ = object.Sweep(filepath.Dir(path), object.Abandoned) // what is left is swept another time
-			}
 			return filepath.SkipDir
-		case !wanted:
-			return nil
 		case entry.IsDir() && strings.HasSuffix(entry.Name(), gathered.StreamSuffix):
 			segments, err := surveyStream(path)
 			all = append(all, segments...)

@@ -105,7 +105,7 @@ func TestRetentionLeavesWhatHasComeMeanwhile(t *testing.T) {
 	wants(false, func() { must(t, os.Remove(at)) })
 }
 
-// What has come of an upload with which nobody goes on waits for a week, and longer while no age is known.
+// What has come of an upload with which nobody goes on waits for a week.
 func TestAbandonedUploadsGoWithTheirAge(t *testing.T) {
 	dir := memory(t)
 	content := random(7, 5000)
@@ -118,20 +118,22 @@ func TestAbandonedUploadsGoWithTheirAge(t *testing.T) {
 		partial = append(partial, path)
 		return err
 	}))
-	lastMonth := time.Now().Add(-30 * 24 * time.Hour)
-	for _, path := range partial {
-		must(t, os.Chtimes(path, lastMonth, lastMonth))
-	}
 	before := there(t, dir)
 	if len(before) == 0 {
 		t.Fatal("nothing is there of the upload")
 	}
-	for _, now := range []time.Time{{}, time.Now()} {
-		wantThere(t, dir, before...)
-		_, _, err := sink.Retention{}.Retain(filepath.Join(dir, "alice"), now)
-		must(t, err)
+	const day = 24 * time.Hour
+	for _, one := range []struct {
+		age  time.Duration
+		want []string
+	}{{6 * day, before}, {30 * day, nil}} {
+		since := time.Now().Add(-one.age)
+		for _, path := range partial {
+			must(t, os.Chtimes(path, since, since))
+		}
+		must(t, sink.Sweep(filepath.Join(dir, "alice")))
+		wantThere(t, dir, one.want...)
 	}
-	wantThere(t, dir)
 }
 
 // Of a stream the full segments go but for the last five; the one that is written and what is committed stay, and
