@@ -144,19 +144,6 @@ func isRemoved(file *os.File) bool {
 	return err == nil && info.Sys().(*syscall.Stat_t).Nlink == 0
 }
 
-// Existing returns the root of what is under an upload's path already.
-func Existing(ctx context.Context, dir string, spec Spec) (object.Root, bool, error) {
-	below, err := spec.below()
-	if err != nil || spec.Stream || spec.Bundle {
-		return object.Root{}, false, err
-	}
-	root, found, err := object.Existing(ctx, filepath.Join(append([]string{dir}, below...)...), spec.Info)
-	if errors.Is(err, fs.ErrNotExist) {
-		return object.Root{}, false, nil
-	}
-	return root, found, err
-}
-
 // below returns the names of the directories that an upload goes into.
 func (s Spec) below() ([]string, error) {
 	if err := gathered.CheckPath(s.Path, s.Stream); err != nil {
