@@ -85,7 +85,7 @@ func (t *tree) uploadBundle(ctx context.Context, all part) (left part) {
 	})
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.sent, spec.Path)
+	t.forget(spec.Path)
 	if err != nil {
 		t.client.options.Log.Debug("files are uploaded one by one", "error", err)
 		return missing
@@ -137,7 +137,7 @@ func (t *tree) makeDirectories(ctx context.Context, all part) error {
 	})
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.sent, spec.Path)
+	t.forget(spec.Path)
 	return err
 }
 

@@ -463,6 +463,8 @@ func hindrance(p gather.Progress) string {
 		return "paused by the gatherer: " + strings.ReplaceAll(p.Paused, "_", " ")
 	case !p.Attached:
 		return connecting
+	case p.Stuck != "":
+		return "nothing gets through: " + printable.Text(p.Stuck) + "; trying again"
 	}
 	return ""
 }
