@@ -205,6 +205,53 @@ func TestFollowStateIsOfOneFile(t *testing.T) {
 	l.wantTold("cannot be read, and is made anew")
 }
 
+// A file that has lost its end, as by a power cut, goes on behind what is still as it was: nothing is uploaded again but what came
+// since the newest mark that it still has, and what was added where the lost bytes were is not passed over. One that has its first bytes alone was cut.
+func TestFollowOfWhatHasLostItsEnd(t *testing.T) {
+	text := strings.Repeat("line\n", 200)
+	for what, tt := range map[string]struct {
+		read   []string // to its end each time
+		stored int      // bytes of that
+		now    string   // what the file has, when it is followed again,
+		want   string   // and what comes of that
+		told   string
+	}{
+		"a little":              {[]string{text}, 1000, text[:900], "", "100 B that are at the gatherer, up to byte 1000"},
+		"all behind a mark":     {[]string{text, "a\nb\n"}, 1004, text + "a\n", "a\n", "4 B that are at the gatherer, up to byte 1004"},
+		"others came":           {[]string{text, "lost\n"}, 1005, text + "new0\nnew1\n", "new0\nnew1\n", "5 B that are"},
+		"what was not uploaded": {[]string{text, "lost\n"}, 1000, text + "new\n", "new\n", ""},
+		"nothing":               {[]string{text, "a\n"}, 1002, text + "a\nnew\n", "new\n", ""},
+		"nearly all":            {[]string{text[:500], text[500:]}, 1000, text[:300] + strings.Repeat("other\n", 50), text[:300] + strings.Repeat("other\n", 50), "was cut"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			l := newLog(t)
+			l.write("", "")
+			f := l.follow(0)
+			for _, part := range tt.read {
+				l.write("", part)
+				l.want(f, part)
+				f.marked = time.Time{}
+				l.readToItsEnd(f)
+			}
+			l.must(f.close())
+			l.must(os.Truncate(l.name, 0))
+			l.write("", tt.now)
+			l.told = nil
+			f = l.follow(uint64(tt.stored))
+			l.want(f, tt.want)
+			l.write("", "more\n")
+			l.want(f, "more\n")
+			if told := strings.Join(l.told, "\n"); !strings.Contains(told, tt.told) || (told == "") != (tt.told == "") {
+				t.Errorf("told %q, want %q in it", told, tt.told)
+			}
+			l.must(f.close())
+			l.told = nil
+			l.want(l.follow(uint64(tt.stored+len(tt.want))), "more\n") // the stream has moved
+			l.wantTold()
+		})
+	}
+}
+
 func TestRotatedNames(t *testing.T) {
 	f := &following{name: "/var/log/app.log"}
 	for name, want := range map[string]bool{

@@ -134,16 +134,26 @@ func (b *followBook) cutLater(known piece) bool {
 // missing, or came later. All after it move with it.
 func (b *followBook) goOn(offset uint64) piece {
 	b.at++
-	by := offset - b.pieces[b.at].Began
+	b.shift(offset - b.pieces[b.at].Began)
+	return b.pieces[b.at]
+}
+
+// shift moves the piece that is read, and all after it.
+func (b *followBook) shift(by uint64) {
 	for i := b.at; i < len(b.pieces); i++ {
 		b.pieces[i].Began += by
 	}
-	return b.pieces[b.at]
+}
+
+// unmark forgets what the piece's file had behind a byte: it may have others there.
+func (b *followBook) unmark(from uint64) {
+	known := &b.pieces[b.at]
+	known.Marks = slices.DeleteFunc(known.Marks, func(one mark) bool { return one.At > from })
 }
 
 // add notes that a file is read whose first byte is at an offset.
 func (b *followBook) add(one piece, began uint64) {
-	one.Began, one.Head, one.HeadBytes = began, "", 0
+	one.Began, one.Head, one.HeadBytes, one.Marks = began, "", 0, nil
 	b.pieces = append(b.pieces, one)
 	b.at = len(b.pieces) - 1
 	b.write()
