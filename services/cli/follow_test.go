@@ -191,6 +191,28 @@ func TestFollowOfWhatTheGathererHasLost(t *testing.T) {
 	l.wantTold()
 }
 
+// What is on the gatherer's disk is forgotten while a file is followed, however often that is rotated.
+func TestFollowForgetsWhatIsStored(t *testing.T) {
+	l := newLog(t)
+	l.write("", "0")
+	f := l.follow(0)
+	l.want(f, "0")
+	l.hasty = true
+	for range 3 {
+		f.book.stored.Store(f.offset)
+		l.rename("", ".1")
+		l.write("", "0123456789")
+		l.want(f, "0123456789")
+	}
+	if n := len(f.book.pieces); n > 2 {
+		t.Errorf("%d files are remembered, of which all but the last are stored", n)
+	}
+	at := f.offset - 3
+	l.must(f.close())
+	l.want(l.follow(at), "789")
+	l.wantTold()
+}
+
 // What was kept for one file is not taken for another, and what cannot be read is made anew.
 func TestFollowStateIsOfOneFile(t *testing.T) {
 	l := newLog(t)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 
 	"github.com/groupcast/groupcast/internal/identity"
 )
@@ -21,8 +22,9 @@ type followBook struct {
 	warn   func(line string)
 	warned bool
 	of     bookOf
-	pieces []piece // in the order of the stream
-	at     int     // the one that is read; -1 before the first
+	pieces []piece       // in the order of the stream
+	at     int           // the one that is read; -1 before the first
+	stored atomic.Uint64 // all before it is on the gatherer's disk
 }
 
 // bookOf is what a book is of, and bookFile its file.
@@ -110,6 +112,15 @@ func (b *followBook) drop(offset uint64) {
 	}
 }
 
+// forget forgets the pieces that are at the gatherer: nobody goes back to them.
+func (b *followBook) forget() {
+	upTo, ended := b.stored.Load(), 0
+	for ended < b.at && b.pieces[ended+1].Began <= upTo {
+		ended++
+	}
+	b.pieces, b.at = slices.Delete(b.pieces, 0, ended), b.at-ended
+}
+
 // current returns the piece that is read, if there is one.
 func (b *followBook) current() (piece, bool) {
 	if b.at < 0 {
@@ -156,6 +167,7 @@ func (b *followBook) add(one piece, began uint64) {
 	one.Began, one.Head, one.HeadBytes, one.Marks = began, "", 0, nil
 	b.pieces = append(b.pieces, one)
 	b.at = len(b.pieces) - 1
+	b.forget()
 	b.write()
 }
 
