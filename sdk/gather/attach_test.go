@@ -2,6 +2,7 @@ package gather
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"testing"
 	"testing/synctest"
@@ -32,25 +33,80 @@ func (c *crowded) Attach(ctx context.Context, _ ...grpc.CallOption) (grpc.BidiSt
 		}
 		return nil, refusal.Err()
 	}
-	return &attached{ctx: ctx}, nil
+	return attach(ctx), nil
 }
 
-// attached is a session that was begun.
+// attached is a session that was begun, which ends when its client leaves.
 type attached struct {
 	grpc.BidiStreamingClient[gatherv1.AttachRequest, gatherv1.AttachResponse]
 	ctx  context.Context
 	told bool
+	left chan struct{}
 }
 
+func attach(ctx context.Context) *attached { return &attached{ctx: ctx, left: make(chan struct{})} }
+
 func (a *attached) Send(*gatherv1.AttachRequest) error { return nil }
+
+func (a *attached) CloseSend() error {
+	close(a.left)
+	return nil
+}
 
 func (a *attached) Recv() (*gatherv1.AttachResponse, error) {
 	if !a.told {
 		a.told = true
 		return &gatherv1.AttachResponse{Session: "s", Interval: durationpb.New(firstPause)}, nil
 	}
-	<-a.ctx.Done()
-	return nil, a.ctx.Err()
+	select {
+	case <-a.ctx.Done():
+		return nil, a.ctx.Err()
+	case <-a.left:
+		return nil, io.EOF
+	}
+}
+
+// A client that is closed takes leave of its gatherer, and is not cut off; where that does not answer, it waits for a moment.
+func TestClientTakesLeave(t *testing.T) {
+	for _, answers := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			gatherer := &parting{answers: answers}
+			c := &Client{gatherer: "g", rpc: gatherer, options: Options{Log: slog.New(slog.DiscardHandler)}, changed: make(chan struct{})}
+			c.life, c.end = context.WithCancel(t.Context())
+			if _, err := c.awaitSession(t.Context(), ""); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+			begun := time.Now()
+			c.end()
+			c.attached.Wait()
+			if took := time.Since(begun); !gatherer.left || answers != (took == 0) || took > leaveTime {
+				t.Errorf("a gatherer that answers (%t): it was told: %t, in %v", answers, gatherer.left, took)
+			}
+		})
+	}
+}
+
+// parting is a gatherer that is told when its client leaves, and may say nothing to that.
+type parting struct {
+	gatherv1.GatherServiceClient
+	answers, left bool
+}
+
+func (p *parting) Attach(ctx context.Context, _ ...grpc.CallOption) (grpc.BidiStreamingClient[gatherv1.AttachRequest, gatherv1.AttachResponse], error) {
+	return &leaving{attach(ctx), p}, nil
+}
+
+type leaving struct {
+	*attached
+	of *parting
+}
+
+func (l *leaving) CloseSend() error {
+	if l.of.left = true; l.of.answers {
+		return l.attached.CloseSend()
+	}
+	return nil
 }
 
 // A gatherer that has too many clients has room later; of a minimum that does not fit, trying again changes nothing.
@@ -80,7 +136,7 @@ func (e *elsewhere) Attach(ctx context.Context, _ ...grpc.CallOption) (grpc.Bidi
 	if !e.moved {
 		return nil, status.Error(codes.Unavailable, "connection refused")
 	}
-	return &attached{ctx: ctx}, nil
+	return attach(ctx), nil
 }
 
 // The managers are asked where a gatherer is that is not reached where it was, until they know, and not all the time: others ask

@@ -11,12 +11,12 @@ import (
 	"github.com/groupcast/groupcast/internal/policy"
 )
 
-// hasPlace reports whether a client was let in, and is there, or was just now.
+// hasPlace reports whether a client was let in, and is there, or was cut off just now.
 func (c *Client) hasPlace(now time.Time) bool {
-	return c != nil && !c.queued && !c.yielded && (c.session != nil || now.Sub(c.left) < policy.PlaceFor)
+	return c != nil && !c.queued && !c.yielded && (c.session != nil || !c.parted && now.Sub(c.left) < policy.PlaceFor)
 }
 
-// admit says whether a client's minimum fits beside those of the others that are attached:
+// admit says whether a client's minimum fits beside those of the others that have places:
 // if not, it is refused or has to wait, as the policy says. Who gives up its place for it is asked for as before,
 // until it goes on.
 func (r *Roster) admit(rules policy.Policy, name string, share policy.Share, now time.Time) (queued bool, err error) {
@@ -34,7 +34,7 @@ func (r *Roster) admit(rules policy.Policy, name string, share policy.Share, now
 // places returns what others than a client have.
 func (r *Roster) places(but string, now time.Time) (places []policy.Place) {
 	for name, other := range r.clients {
-		if name != but && other.session != nil && other.hasPlace(now) {
+		if name != but && other.hasPlace(now) {
 			places = append(places, policy.Place{Client: name, Share: other.Share, Silent: other.silent(now)})
 		}
 	}

@@ -134,6 +134,7 @@ type Client struct {
 	labels  map[string]string
 	session *Session // nil while it is not attached
 	left    time.Time
+	parted  bool               // it left by itself, and was not cut off
 	uploads map[string]*Upload // by path
 	arrived arrived
 	order   directive
@@ -339,13 +340,18 @@ func (s *Session) Report(waiting uint64) {
 	s.client.waiting = waiting
 }
 
-// Leave ends the session. The uploads stay open for a while, for the client to come back.
-func (s *Session) Leave() {
+// Leave ends the session of a client that wants nothing more. The uploads stay open for a while, for it to come back.
+func (s *Session) Leave() { s.leave(true) }
+
+// CutOff ends the session of a client that may come back in a moment: its place is kept for so long, too.
+func (s *Session) CutOff() { s.leave(false) }
+
+func (s *Session) leave(parted bool) {
 	s.roster.mu.Lock()
 	defer s.roster.mu.Unlock()
 	if s.client.session == s {
-		s.client.session, s.client.left = nil, time.Now()
-		s.roster.Log.Info("client left", "client", s.client.Name)
+		s.client.session, s.client.left, s.client.parted = nil, time.Now(), parted
+		s.roster.Log.Info("client left", "client", s.client.Name, "cut_off", !parted)
 	}
 	s.end(Fenced)
 }
