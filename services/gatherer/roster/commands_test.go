@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -90,13 +91,13 @@ func TestCommandsAreBounded(t *testing.T) {
 	}
 }
 
-// A gatherer that stops ends the commands that run, and begins none.
+// A gatherer that stops ends the commands that run, with what they have started, and begins none.
 func TestCommandsEndWithTheGatherer(t *testing.T) {
 	dir := memory(t)
 	begun := filepath.Join(t.TempDir(), "begun")
 	agreed, err := roster.OpenPolicy(filepath.Join(t.TempDir(), "policy.yaml"), policy.Policy{})
 	env := roster.Env{Log: slog.New(slog.DiscardHandler), Dir: dir, Policy: agreed, Grace: time.Minute}
-	run("echo begun >> " + begun + "; exec sleep 600")(&env)
+	run("echo $$ >> " + begun + "; sleep 600 & echo $! >> " + begun + ".children; wait")(&env)
 	f := &fixture{T: t, policy: agreed}
 	f.must(err)
 	f.Roster, err = roster.New(env)
@@ -108,12 +109,39 @@ func TestCommandsEndWithTheGatherer(t *testing.T) {
 	for i := range 6 {
 		f.bring(session, fmt.Sprintf("f%d", i), []byte("content"))
 	}
-	f.await("four run", func() bool { return len(said(begun)) == 4 })
+	f.await("four run", func() bool { return len(said(begun)) == 4 && len(said(begun+".children")) == 4 })
 	stop()
 	running.Wait()
 	if n := len(said(begun)); n != 4 {
 		t.Errorf("%d have begun, want 4", n)
 	}
+	f.wantEnded(said(begun), said(begun+".children"))
+}
+
+// wantEnded waits until no process is left of some.
+func (f *fixture) wantEnded(processes ...[]string) {
+	f.Helper()
+	for _, one := range slices.Concat(processes...) {
+		f.await(one+" has ended", func() bool {
+			_, err := os.Readlink("/proc/" + one + "/exe") // nobody may have waited for it yet
+			return err != nil
+		})
+	}
+}
+
+// A command that takes longer than it may is ended, with what it has started, and makes way for others.
+func TestCommandsThatTakeTooLong(t *testing.T) {
+	begun := filepath.Join(t.TempDir(), "begun")
+	f := start(t, policy.Policy{}, func(env *roster.Env) {
+		run(`sleep 600 & echo $! >> ` + begun + `; echo $$ >> ` + begun + `; wait`)(env)
+		env.ExecTime = 100 * time.Millisecond
+	})
+	session := f.attach("alice")
+	for i := range 5 {
+		f.bring(session, fmt.Sprintf("f%d", i), []byte("content"))
+	}
+	f.await("all have begun", func() bool { return len(said(begun)) == 10 })
+	f.wantEnded(said(begun))
 }
 
 // What need not stay goes, of each client for itself; and who waited for room of its own is asked for more.

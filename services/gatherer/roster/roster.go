@@ -65,6 +65,8 @@ type Env struct {
 	Established func(took time.Duration)
 	// Exec is run for each file that is finished; empty runs nothing.
 	Exec []string
+	// ExecTime is how long it may take for a file; zero is no bound.
+	ExecTime time.Duration
 }
 
 // Roster are the clients of a gatherer.
