@@ -32,8 +32,10 @@ func (r *Roster) runFor(client string, one sink.Placed) {
 	if len(r.Exec) == 0 {
 		return
 	}
+	letGo := sink.Hold(one.File) // it may take hours until it is its turn
 	r.commands.known <- struct{}{}
 	r.running.Go(func() {
+		defer letGo()
 		defer func() { <-r.commands.known }()
 		select {
 		case r.commands.running <- struct{}{}:

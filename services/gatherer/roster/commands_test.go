@@ -165,6 +165,35 @@ func TestRetentionMakesRoom(t *testing.T) {
 	f.bring(alice, "a2", make([]byte, 400_000))
 }
 
+// Retention leaves the files whose commands have not ended, however many these are; when they have, it takes them.
+func TestRetentionLeavesFilesToTheirCommands(t *testing.T) {
+	dir := t.TempDir()
+	out, go_ := filepath.Join(dir, "out"), filepath.Join(dir, "go")
+	f := start(t, policy.Policy{}, func(env *roster.Env) {
+		run(fmt.Sprintf(`while [ ! -e %s ]; do sleep 0.02; done; wc -c <"$1" >> %s`, go_, out))(env)
+		env.Retention = sink.Retention{Bytes: 1}
+	})
+	session := f.attach("alice")
+	const files = 6
+	for i := range files {
+		f.bring(session, fmt.Sprintf("f%d", i), []byte("content"))
+	}
+	there := func() int {
+		over, stop := context.WithCancel(t.Context())
+		stop()
+		f.must(f.Retain(over)) // it looks once
+		all, err := filepath.Glob(filepath.Join(f.Dir, "alice/f*"))
+		f.must(err)
+		return len(all)
+	}
+	if n := there(); n != files {
+		t.Errorf("%d of %d files are there, and the command has ended for none", n, files)
+	}
+	f.must(os.WriteFile(go_, nil, 0o600))
+	f.await("the command has had all files", func() bool { return slices.Equal(said(out), slices.Repeat([]string{"7"}, files)) })
+	f.await("all are gone", func() bool { return there() == 0 })
+}
+
 // A ticket permits who opened the upload, for that upload, until it is opened again.
 func TestTickets(t *testing.T) {
 	f := start(t, policy.Policy{}, nil)

@@ -25,9 +25,8 @@ import (
 // never appears; when it is whole, its files do, each at once.
 type bundle struct {
 	*file
-	dir    string // that all clients have their directories in
-	spec   Spec
-	placed []Placed
+	dir  string // that all clients have their directories in
+	spec Spec
 }
 
 func openBundle(ctx context.Context, dir string, spec Spec) (*bundle, error) {
@@ -162,9 +161,6 @@ func (b *bundle) place(one packed) error {
 	if _, err := io.Copy(landing, io.NewSectionReader(one.content, from, one.content.Size()-from)); err != nil {
 		return err
 	}
-	return appearing.appear(filepath.Join(parent, one.spec.Info.Name), func() error {
-		return landing.Complete(one.spec.Info.Length, hash.Sum(), true)
-	})
+	b.hold(filepath.Join(parent, one.spec.Info.Name))
+	return landing.Complete(one.spec.Info.Length, hash.Sum(), true)
 }
-
-func (b *bundle) Placed() []Placed { return b.placed }

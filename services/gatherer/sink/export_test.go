@@ -26,6 +26,3 @@ func RemoveAfter(path string, meanwhile func()) (bool, error) {
 	meanwhile()
 	return one.remove()
 }
-
-// Appear has a file appear as uploads do.
-func Appear(path string, complete func() error) error { return appearing.appear(path, complete) }

@@ -69,7 +69,7 @@ var errOther = errors.New("another file has come to its place")
 
 // remove removes a file unless another has come to its place since it was looked at, or is about to.
 func (k kept) remove() (removed bool, err error) {
-	removed, err = appearing.unless(k.path, func() error {
+	removed, err = held.unless(k.path, func() error {
 		now, err := keptAt(k.path)
 		switch {
 		case err != nil:
@@ -114,7 +114,7 @@ func survey(dir string) (all []kept, err error) {
 				return err
 			}
 			return filepath.SkipDir
-		case !entry.Type().IsRegular():
+		case !entry.Type().IsRegular() || held.has(path):
 			return nil
 		}
 		one, err := keptAt(path)

@@ -93,16 +93,30 @@ func TestRetentionLeavesWhatHasComeMeanwhile(t *testing.T) {
 		}
 	}
 	wants(false, replace)
-	must(t, sink.Appear(at, func() error {
-		wants(false, func() {})
-		return nil
-	}))
+	letGo := sink.Hold(at)
+	wants(false, func() {})
+	letGo()
 	if got, err := os.ReadFile(at); err != nil || string(got) != string(content) {
 		t.Errorf("the upload is not there: %v", err)
 	}
 	wants(true, func() {})
 	lay(t, dir, "alice/f", 1)
 	wants(false, func() { must(t, os.Remove(at)) })
+}
+
+// What is held is neither removed nor counted: what came since stays for it.
+func TestRetentionLeavesWhatIsHeld(t *testing.T) {
+	dir := memory(t)
+	for i := range 4 {
+		lay(t, dir, fmt.Sprintf("f%d", i), 100)
+	}
+	letGo := sink.Hold(filepath.Join(dir, "f0"))
+	for _, want := range [][]string{{"f0", "f2", "f3"}, {"f2", "f3"}} {
+		_, _, err := sink.Retention{Bytes: 200}.Retain(dir, time.Now())
+		must(t, err)
+		wantThere(t, dir, want...)
+		letGo()
+	}
 }
 
 // What has come of an upload with which nobody goes on waits for a week.

@@ -38,7 +38,8 @@ type Sink interface {
 	// Finish compares what has come with what was sent, and makes it durable. It returns where
 	// it is. After object.ErrDamaged all of it is wanted again.
 	Finish(length uint64, root object.Root) (path string, err error)
-	// Placed returns the files that have appeared and are whole, when Finish has succeeded: for each a command may be run.
+	// Placed returns the files that have appeared and are whole, when Finish has been called: for each a command may be run. They are held
+	// until the sink is closed.
 	Placed() []Placed
 	// Close ends the sink, and keeps what has landed.
 	Close() error
