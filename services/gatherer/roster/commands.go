@@ -29,10 +29,14 @@ func newCommands() commands {
 
 // runFor runs the command for a client's file that is finished: with its path as the last argument.
 func (r *Roster) runFor(client string, one sink.Placed) {
-	if len(r.Exec) == 0 {
-		return
+	if len(r.Exec) > 0 {
+		r.queue(r.noteDue(client, one), one.File)
 	}
-	letGo := sink.Hold(one.File) // it may take hours until it is its turn
+}
+
+// queue has a command run when it is its turn. One that the gatherer's end is in the way of is run by the next.
+func (r *Roster) queue(one due, file string) {
+	letGo := sink.Hold(file) // it may take hours until then
 	r.commands.known <- struct{}{}
 	r.running.Go(func() {
 		defer letGo()
@@ -40,10 +44,14 @@ func (r *Roster) runFor(client string, one sink.Placed) {
 		select {
 		case r.commands.running <- struct{}{}:
 			defer func() { <-r.commands.running }()
-			r.command(client, one.Path, one.File)
+			r.command(one.Client, one.Path, file)
 		case <-r.life.Done():
-			r.Log.Warn("the gatherer stops: the command for a finished file was not run", "file", one.File)
 		}
+		if r.life.Err() == nil {
+			one.isDone()
+			return
+		}
+		r.Log.Info("the gatherer stops: the command for a finished file is run when it is back", "file", file)
 	})
 }
 

@@ -91,7 +91,7 @@ func TestCommandsAreBounded(t *testing.T) {
 	}
 }
 
-// A gatherer that stops ends the commands that run, with what they have started, and begins none.
+// A gatherer that stops ends the commands that run, with what they have started, and begins none. The next one runs them.
 func TestCommandsEndWithTheGatherer(t *testing.T) {
 	dir := memory(t)
 	begun := filepath.Join(t.TempDir(), "begun")
@@ -116,6 +116,29 @@ func TestCommandsEndWithTheGatherer(t *testing.T) {
 		t.Errorf("%d have begun, want 4", n)
 	}
 	f.wantEnded(said(begun), said(begun+".children"))
+
+	out := begun + ".again"
+	run(`echo "$GROUPCAST_CLIENT $GROUPCAST_PATH $1" >> ` + out)(&env)
+	f.must(os.Remove(filepath.Join(dir, "alice/f3")))
+	for _, want := range []int{5, 0} { // for all but the one that is gone; and once
+		f.Roster, err = roster.New(env)
+		f.must(err)
+		ctx, stop := context.WithCancel(t.Context())
+		running.Go(func() { _ = f.Roster.Run(ctx) }) // it ends with ctx
+		f.await("all others have run", func() bool { return len(said(out)) == want && !f.isDue() })
+		stop()
+		running.Wait()
+		if want > 0 && !slices.Contains(said(out), "alice f5 "+filepath.Join(dir, "alice/f5")) {
+			t.Errorf("%q, want that of f5 among it", said(out))
+		}
+		_ = os.Remove(out)
+	}
+}
+
+// isDue reports whether a command is noted that has not ended.
+func (f *fixture) isDue() bool {
+	notes, err := os.ReadDir(filepath.Join(f.Dir, ".groupcast-commands"))
+	return err == nil && len(notes) > 0
 }
 
 // wantEnded waits until no process is left of some.

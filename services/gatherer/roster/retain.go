@@ -53,7 +53,7 @@ func (r *Roster) retain(store *keeper, date time.Time, passed time.Duration) {
 		store.sweep = passed + abandonedEvery
 	}
 	for _, client := range clients {
-		if !client.IsDir() {
+		if !client.IsDir() || client.Name() == dueName {
 			continue
 		}
 		dir := filepath.Join(r.Dir, client.Name())

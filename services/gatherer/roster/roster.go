@@ -92,6 +92,7 @@ type Roster struct {
 	end      context.CancelFunc
 	readers  *readers
 	commands commands // those that run
+	due      []due    // that an earlier process has left
 }
 
 // New returns a roster without clients, which knows which processes they were.
@@ -104,10 +105,14 @@ func New(env Env) (*Roster, error) {
 	if err != nil {
 		return nil, err
 	}
+	left, err := readDue(env.Dir, len(env.Exec) > 0)
+	if err != nil {
+		return nil, err
+	}
 	r := &Roster{
 		Env: env, clients: make(map[string]*Client), sessions: make(map[string]*Session), uploads: make(map[wire.DeliveryID]*Upload),
 		openings: make(map[place]*opening), ending: make(map[place]*Upload), finished: remembered{known: make(map[wire.DeliveryID]finished)},
-		readers: newReaders(), commands: newCommands(), register: register, observed: time.Now(),
+		readers: newReaders(), commands: newCommands(), register: register, observed: time.Now(), due: left,
 	}
 	if r.Free == nil {
 		r.Free = freeOn
@@ -372,6 +377,7 @@ const sweepEvery = time.Second
 // Run does what is due until ctx is done, and ends all uploads then. Whatever waits for a disk is done beside it: who is paced waits for it.
 func (r *Roster) Run(ctx context.Context) error {
 	r.running.Go(func() { r.keepRegister(ctx) })
+	r.running.Go(func() { r.runDue(r.due) })
 	ticker, pacing := time.NewTicker(sweepEvery), time.NewTicker(pacePiece)
 	defer ticker.Stop()
 	defer pacing.Stop()
