@@ -2,8 +2,11 @@ package gather
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,23 +43,28 @@ func (c *crowded) Attach(ctx context.Context, _ ...grpc.CallOption) (grpc.BidiSt
 type attached struct {
 	grpc.BidiStreamingClient[gatherv1.AttachRequest, gatherv1.AttachResponse]
 	ctx  context.Context
+	name string
 	told bool
 	left chan struct{}
+	end  func()
 }
 
-func attach(ctx context.Context) *attached { return &attached{ctx: ctx, left: make(chan struct{})} }
+func attach(ctx context.Context) *attached {
+	left := make(chan struct{})
+	return &attached{ctx: ctx, name: "s", left: left, end: sync.OnceFunc(func() { close(left) })}
+}
 
 func (a *attached) Send(*gatherv1.AttachRequest) error { return nil }
 
 func (a *attached) CloseSend() error {
-	close(a.left)
+	a.end()
 	return nil
 }
 
 func (a *attached) Recv() (*gatherv1.AttachResponse, error) {
 	if !a.told {
 		a.told = true
-		return &gatherv1.AttachResponse{Session: "s", Interval: durationpb.New(firstPause)}, nil
+		return &gatherv1.AttachResponse{Session: a.name, Interval: durationpb.New(firstPause)}, nil
 	}
 	select {
 	case <-a.ctx.Done():
@@ -162,6 +170,51 @@ func TestGathererThatWasMovedIsFound(t *testing.T) {
 		}
 		if took := time.Since(begun); asked != 3 || took < 3*movedPatience || took > 3*(movedPatience+2*longPause) {
 			t.Errorf("the managers were asked %d times in %v", asked, took)
+		}
+	})
+}
+
+// restarted is a gatherer that is started anew when it is asked first what is there, is busy when it is next, and answers then.
+type restarted struct {
+	gatherv1.GatherServiceClient
+	now      *attached
+	sessions []string // that it was asked in
+}
+
+func (r *restarted) Attach(ctx context.Context, _ ...grpc.CallOption) (grpc.BidiStreamingClient[gatherv1.AttachRequest, gatherv1.AttachResponse], error) {
+	r.now = attach(ctx)
+	r.now.name = fmt.Sprint("s", len(r.sessions))
+	return r.now, nil
+}
+
+func (r *restarted) FindFiles(_ context.Context, request *gatherv1.FindFilesRequest, _ ...grpc.CallOption) (*gatherv1.FindFilesResponse, error) {
+	r.sessions = append(r.sessions, request.GetSession())
+	switch len(r.sessions) {
+	case 1:
+		r.now.end()
+		ended, err := status.New(codes.FailedPrecondition, "the session has ended").WithDetails(&errdetails.ErrorInfo{Reason: "SESSION_ENDED"})
+		if err != nil {
+			return nil, err
+		}
+		return nil, ended.Err()
+	case 2:
+		return nil, status.Error(codes.DeadlineExceeded, "it reads for others")
+	}
+	return &gatherv1.FindFilesResponse{}, nil
+}
+
+// What is there is asked again of a gatherer that was started anew meanwhile, or that was busy: the end of a tree, its empty
+// directories, needs the answer.
+func TestWhatIsThereIsAskedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gatherer := new(restarted)
+		c := &Client{gatherer: "g", rpc: gatherer, options: Options{Log: slog.New(slog.DiscardHandler)}, changed: make(chan struct{})}
+		c.life, c.end = context.WithCancel(t.Context())
+		defer c.attached.Wait()
+		defer c.end()
+		tree := &tree{client: c}
+		if _, err := tree.find(t.Context(), nil); err != nil || !slices.Equal(gatherer.sessions, []string{"s0", "s1", "s1"}) {
+			t.Errorf("%v, asked in %v", err, gatherer.sessions)
 		}
 	})
 }

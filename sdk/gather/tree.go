@@ -214,8 +214,8 @@ func (t *tree) progress(one Progress) {
 	}
 }
 
-// awaitSession returns the session when there is one, and tells meanwhile why there is none.
-func (t *tree) awaitSession(ctx context.Context) (string, error) {
+// awaitSession returns the session when there is one, other than one that is known to have ended, and tells meanwhile why there is none.
+func (t *tree) awaitSession(ctx context.Context, ended string) (string, error) {
 	ctx, stop := context.WithCancel(ctx)
 	var showing sync.WaitGroup
 	defer showing.Wait()
@@ -225,7 +225,7 @@ func (t *tree) awaitSession(ctx context.Context) (string, error) {
 			t.show(false)
 		}
 	})
-	return t.client.awaitSession(ctx, "")
+	return t.client.awaitSession(ctx, ended)
 }
 
 // show tells how all stand when none of them does: at the end, or before any could begin.
