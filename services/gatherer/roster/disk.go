@@ -1,6 +1,7 @@
 package roster
 
 import (
+	"cmp"
 	"math"
 	"path/filepath"
 	"sync"
@@ -138,7 +139,16 @@ func freeOn(dir string) (uint64, error) {
 	if err := unix.Statfs(dir, &disk); err != nil {
 		return 0, err
 	}
-	return disk.Bavail * uint64(disk.Bsize), nil
+	return freeOf(&disk), nil
+}
+
+// freeOf returns what is free of a disk. Its blocks are counted in fragments where it has some: file systems in user space may name
+// much larger blocks, in which they would like to be written. One without blocks has no bound, or does not tell.
+func freeOf(disk *unix.Statfs_t) uint64 {
+	if disk.Blocks == 0 {
+		return math.MaxInt64
+	}
+	return disk.Bavail * uint64(cmp.Or(disk.Frsize, disk.Bsize))
 }
 
 // Stored returns how many bytes a client has on the disk.

@@ -2,9 +2,12 @@ package roster_test
 
 import (
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/groupcast/groupcast/internal/noroom"
 	"github.com/groupcast/groupcast/internal/policy"
@@ -101,5 +104,23 @@ func TestRemovedUploadBeginsAgain(t *testing.T) {
 	f.must(err)
 	if _, err := os.Stat(filepath.Join(f.Dir, path)); err != nil {
 		t.Error(err)
+	}
+}
+
+// Room is counted in a disk's fragments; one that tells of no blocks does not count as full.
+func TestFreeIsCountedInFragments(t *testing.T) {
+	for what, tt := range map[string]struct {
+		disk unix.Statfs_t
+		want uint64
+	}{
+		"a disk":        {unix.Statfs_t{Blocks: 100, Bavail: 10, Bsize: 4096, Frsize: 4096}, 40960},
+		"large blocks":  {unix.Statfs_t{Blocks: 100, Bavail: 10, Bsize: 1 << 20, Frsize: 4096}, 40960},
+		"no fragments":  {unix.Statfs_t{Blocks: 100, Bavail: 10, Bsize: 4096}, 40960},
+		"full":          {unix.Statfs_t{Blocks: 100, Bsize: 4096, Frsize: 4096}, 0},
+		"does not tell": {unix.Statfs_t{Bsize: 4096, Frsize: 4096}, math.MaxInt64},
+	} {
+		if free := roster.FreeOf(&tt.disk); free != tt.want {
+			t.Errorf("%s: %d bytes are free, want %d", what, free, tt.want)
+		}
 	}
 }

@@ -14,6 +14,9 @@ func (r *Roster) Sweep(now time.Time) { r.sweep(now) }
 // LookAtDisk looks how full the disk is.
 func (r *Roster) LookAtDisk() { r.lookAtDisk() }
 
+// FreeOf returns what is free of a disk.
+var FreeOf = freeOf
+
 // RecountAll looks at clients again that have too much on the disk.
 func (r *Roster) RecountAll() { r.recountAll() }
 
