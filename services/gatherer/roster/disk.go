@@ -116,14 +116,21 @@ func (c *Client) waitsFor(now time.Time) string {
 	return c.order.paused
 }
 
-// outstanding is how many bytes all were asked for that have not come.
+// outstanding is how many bytes are yet to be written of all that was asked for.
 func (r *Roster) outstanding() (bytes uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, upload := range r.uploads {
-		bytes += upload.asked()
+		bytes += upload.toWrite()
 	}
 	return bytes
+}
+
+// toWrite is how many bytes are yet to be written of what an upload was asked for.
+func (u *Upload) toWrite() uint64 {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.granted - min(u.granted, u.came) + (u.copies()-1)*u.granted
 }
 
 // asked is how many bytes an upload was asked for that have not come.

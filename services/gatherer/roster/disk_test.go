@@ -107,6 +107,28 @@ func TestRemovedUploadBeginsAgain(t *testing.T) {
 	}
 }
 
+// Of a bundle no more is asked for than there is room for twice: its files are written beside it.
+func TestBundlesLeaveRoomForTheirFiles(t *testing.T) {
+	f := start(t, policy.Policy{}, nil)
+	f.free.Store(1<<20 + 300_000) // the reserve, and a little
+	f.LookAtDisk()
+	spec := file("bundle", 250_000)
+	spec.Bundle = true
+	upload := f.open(f.attach("alice"), spec).Upload
+	if credit := upload.Answer().Credit; credit != 150_000 {
+		t.Errorf("%d bytes are asked for where %d fit", credit, 300_000)
+	}
+	f.must(upload.Came(make([]byte, 150_000)))
+	f.free.Store(1<<20 + 300_000) // what came is there, and as much is to come
+	f.LookAtDisk()
+	f.wantPaused("there is room for its files alone", map[string]string{"alice": roster.DiskFull})
+	f.free.Store(1 << 30)
+	f.LookAtDisk()
+	if credit := upload.Settled().Credit; credit != 250_000 {
+		t.Errorf("%d bytes are asked for where all fit", credit)
+	}
+}
+
 // Room is counted in a disk's fragments; one that tells of no blocks does not count as full.
 func TestFreeIsCountedInFragments(t *testing.T) {
 	for what, tt := range map[string]struct {
