@@ -2,6 +2,7 @@ package sink_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -70,6 +71,59 @@ func TestRetention(t *testing.T) {
 		}
 		wantThere(t, dir, one.want...)
 	}
+}
+
+// Of files that came in any order and have any sizes, the oldest go, and no more of them than is needed.
+func TestTheOldestGo(t *testing.T) {
+	const seed, files = 60, 40
+	dir, random := memory(t), rand.New(rand.NewPCG(seed, 3))
+	var sizes []int // of those that are there, the oldest first
+	for i := range files {
+		sizes = append(sizes, random.IntN(1000))
+		lay(t, dir, fmt.Sprintf("d%d/f%02d", random.IntN(5), i), sizes[i])
+		awaitTick(t, dir)
+	}
+	for bytes := files * 500; bytes > 0; bytes -= 1000 {
+		_, _, err := sink.Retention{Bytes: uint64(bytes)}.Retain(dir, time.Now())
+		must(t, err)
+		for sumOf(sizes) > bytes {
+			sizes = sizes[1:]
+		}
+		var names []string
+		for _, path := range there(t, dir) {
+			names = append(names, path[len("d0/f"):])
+		}
+		slices.Sort(names)
+		var want []string
+		for i := range sizes {
+			want = append(want, fmt.Sprintf("%02d", files-len(sizes)+i))
+		}
+		if !slices.Equal(names, want) {
+			t.Fatalf("with %d bytes %v are there, want %v", bytes, names, want)
+		}
+	}
+}
+
+func sumOf(sizes []int) (sum int) {
+	for _, size := range sizes {
+		sum += size
+	}
+	return sum
+}
+
+// awaitTick waits until the file system's clock has ticked: what comes then is younger.
+func awaitTick(t *testing.T, dir string) {
+	t.Helper()
+	clock := filepath.Join(dir, "clock")
+	changed := func() time.Time {
+		must(t, os.WriteFile(clock, nil, 0o600))
+		info, err := os.Stat(clock)
+		must(t, err)
+		return info.ModTime()
+	}
+	for began := changed(); !changed().After(began); <-time.After(time.Millisecond) {
+	}
+	must(t, os.Remove(clock))
 }
 
 // An upload that takes the place of what need not stay, between the look at that and its removal, stays: its client was told
