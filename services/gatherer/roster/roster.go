@@ -139,6 +139,7 @@ type Client struct {
 	Since   time.Time
 	Share   policy.Share
 	labels  map[string]string
+	rated   rated
 	session *Session // nil while it is not attached
 	left    time.Time
 	parted  bool               // it left by itself, and was not cut off
@@ -241,6 +242,7 @@ func (r *Roster) Attach(name string, labels map[string]string, caller identity.P
 		client.session.end(Fenced)
 	}
 	client.labels, client.Share, client.Since, client.brought = maps.Clone(labels), share, at, at
+	client.rated = rated{} // its labels may be others
 	client.queued, client.yielded = queued, false
 	if err := r.register.enter(name, roleOf(peer), by); err != nil {
 		r.Log.Warn("which process a client is could not be noted: a restart forgets it", "client", name, "error", err)
