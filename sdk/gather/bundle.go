@@ -181,7 +181,7 @@ func (t *tree) find(ctx context.Context, files part) (missing part, err error) {
 
 // findTries is how often it is asked what is there while the gatherer is in another's way, as it reads for others: then files are
 // better uploaded without.
-const findTries = 5
+const findTries = 3
 
 // ask asks what is there, of whichever session there is: one may end at any time.
 func (t *tree) ask(ctx context.Context, request *gatherv1.FindFilesRequest) (*gatherv1.FindFilesResponse, error) {
