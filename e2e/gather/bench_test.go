@@ -108,7 +108,7 @@ const sensorPause, sensorPiece = 400 * time.Millisecond, 2000
 
 // 500 clients with 4 connections each, all of which send. A round of the controller is to take less than 20 ms, and
 // the controller less than a tenth of a core: of wall time, which is more than its processor time. What else
-// a gatherer does when nobody sends anything is in percent of a core, too: it is mostly the controller.
+// a gatherer does when nobody sends anything is in percent of a core, too.
 func BenchmarkRound(b *testing.B) {
 	const clients, connections, rounds = 500, 4, 20
 	for b.Loop() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"net"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -109,14 +110,14 @@ func (s *site) all(clients int, name string) (failures []error) {
 func TestC63AbsurdClaims(t *testing.T) {
 	s := start(t)
 	s.policy("rules: [{labels: {tier: gold}, priority: 9, target: 1GB}]\ndefault: {target: 1MB}")
-	l := s.liar()
+	l, operator := s.liarFrom(s.enroll("liar"), &net.Dialer{}), s.liar() // labels of an operator's count
 	labels := map[string]string{"tier": "gold"}
 	for i := range 1000 {
 		labels[fmt.Sprint("label-", i)] = "x"
 	}
 	stream, err := l.rpc.Attach(t.Context())
 	s.must(err)
-	s.must(stream.Send(&gatherv1.AttachRequest{Client: "liar", WaitingBytes: math.MaxUint64}))
+	s.must(stream.Send(&gatherv1.AttachRequest{Client: "liar", Labels: labels, WaitingBytes: math.MaxUint64}))
 	told, err := stream.Recv()
 	s.must(err)
 	for _, spec := range []*gatherv1.UploadSpec{
@@ -136,7 +137,7 @@ func TestC63AbsurdClaims(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"../x", "a/b", "A B", string(make([]byte, 1000))} {
-		other, err := l.rpc.Attach(t.Context())
+		other, err := operator.rpc.Attach(t.Context())
 		s.must(err)
 		s.must(other.Send(&gatherv1.AttachRequest{Client: name, Labels: labels}))
 		if _, err := other.Recv(); err == nil {

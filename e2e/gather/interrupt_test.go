@@ -97,3 +97,16 @@ func TestNobodyAnswers(t *testing.T) {
 		t.Errorf("to a manager: exit status %d: %s", status, p.said.String())
 	}
 }
+
+// A gatherer whose data port is not reached, as behind a firewall, is told of as such, by where it says that it is.
+func TestDataPortThatIsNotReached(t *testing.T) {
+	data := testprocess.FreeAddress(t)
+	s := start(t, "--data-addresses="+data)
+	name, _ := s.file("log", 1, 1000)
+	p := s.upload("alice", name, "--follow")
+	s.await("it says why", func() bool {
+		said := p.said.String()
+		return strings.Contains(said, "nothing gets through: the gatherer's data port at "+data+": ") && strings.Contains(said, "connection refused; trying again")
+	})
+	wantInterrupted(t, p, "are not at the gatherer; the same command goes on there")
+}

@@ -150,7 +150,7 @@ func TestC65LinkChangesItsRate(t *testing.T) {
 	for i := range 4 {
 		share := gather.Share{Target: 10 * mbit, Minimum: 2 * mbit}
 		if i < 2 {
-			share = gather.Share{Target: 15 * mbit, Minimum: 2 * mbit, Priority: 1}
+			share.Priority = 1
 		}
 		c.Terminals = append(c.Terminals, terminal(fmt.Sprint("t", i), time.Duration(5+5*i)*time.Millisecond, share))
 	}
@@ -185,6 +185,12 @@ func TestC65LinkChangesItsRate(t *testing.T) {
 		}
 		if worst := seen.Worst(one.Name, 4, down+5, up); worst < .7*narrow {
 			t.Errorf("%s has %.2f Mbit/s and at times %.2f: it swings", one.Name, narrow, worst)
+		}
+	}
+	for i := range 2 { // of each priority two
+		high, low := seen.Rate(c.Terminals[i].Name, down+5, up), seen.Rate(c.Terminals[i+2].Name, down+5, up)
+		if high < 1.2*low {
+			t.Errorf("%.2f Mbit/s of the higher priority, %.2f of the lower, with the same target", high, low)
 		}
 	}
 }

@@ -23,6 +23,9 @@ func (t *Taking) place(at uint64, left int64) (to Place, most int64, err error) 
 		left = min(left, int64(run.from-at))
 	}
 	to, most, err = t.store.Section(at)
+	if err == nil && most <= 0 { // whoever went on would do so for ever
+		err = fmt.Errorf("%w: DATA at offset %d, where nothing goes", wire.ErrProtocol, at)
+	}
 	return to, min(left, most), err
 }
 

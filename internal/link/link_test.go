@@ -371,6 +371,26 @@ func TestBytesBeyondTheCreditEndTheLink(t *testing.T) {
 	}
 }
 
+// nowhere is a store that has room for nothing.
+type nowhere struct{ *sink }
+
+func (nowhere) Section(uint64) (link.Place, int64, error) { return link.Place{}, 0, nil }
+
+// Bytes that go nowhere end the link, though they were asked for: nobody goes round in circles with them.
+func TestBytesThatGoNowhereEndTheLink(t *testing.T) {
+	n := newNeighbours(t)
+	parent, child := n.connect(t, wire.Hello{Stripes: 1}, 0)
+	defer parent.Close()
+	var sending sync.WaitGroup
+	sending.Go(func() {
+		_ = parent.Send(append(wire.Header{Type: wire.Data, Length: 1, TreeVersion: 1}.Append(nil), 0)) // the link ends meanwhile
+	})
+	if err := link.Take(t.Context(), child, 0, nowhere{newSink(emptyFile(t), 0, 1)}); !errors.Is(err, wire.ErrProtocol) {
+		t.Errorf("the link ended with %v, want %v", err, wire.ErrProtocol)
+	}
+	sending.Wait()
+}
+
 // C6: a neighbour that is silent is given up, at either end.
 func TestSilentNeighbourIsGivenUp(t *testing.T) {
 	n := newNeighbours(t)

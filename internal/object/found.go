@@ -79,17 +79,23 @@ func (f *Found) Confirm(durable bool) error {
 	if !durable {
 		return nil
 	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	return syncIn(f.dir, ".")
+}
+
+// Sync has all that was hashed on disk, but for its name.
+func (f *Found) Sync() error {
 	for i := range f.source.layout.entries {
 		if err := syncIn(f.source.root, f.source.layout.entries[i].path); err != nil {
 			return err
 		}
 	}
 	if f.info.Kind == Directory {
-		if err := syncIn(f.dir, f.info.Name); err != nil {
-			return err
-		}
+		return syncIn(f.dir, f.info.Name)
 	}
-	return syncIn(f.dir, ".")
+	return nil
 }
 
 // mayNot reports whether a mode stays as it is because it is another user's to change, or the disk's.

@@ -2,7 +2,11 @@ package gather
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"log/slog"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,25 +36,85 @@ func (c *crowded) Attach(ctx context.Context, _ ...grpc.CallOption) (grpc.BidiSt
 		}
 		return nil, refusal.Err()
 	}
-	return &attached{ctx: ctx}, nil
+	return attach(ctx), nil
 }
 
-// attached is a session that was begun.
+// attached is a session that was begun, which ends when its client leaves.
 type attached struct {
 	grpc.BidiStreamingClient[gatherv1.AttachRequest, gatherv1.AttachResponse]
 	ctx  context.Context
+	name string
 	told bool
+	left chan struct{}
+	end  func()
+}
+
+func attach(ctx context.Context) *attached {
+	left := make(chan struct{})
+	return &attached{ctx: ctx, name: "s", left: left, end: sync.OnceFunc(func() { close(left) })}
 }
 
 func (a *attached) Send(*gatherv1.AttachRequest) error { return nil }
 
+func (a *attached) CloseSend() error {
+	a.end()
+	return nil
+}
+
 func (a *attached) Recv() (*gatherv1.AttachResponse, error) {
 	if !a.told {
 		a.told = true
-		return &gatherv1.AttachResponse{Session: "s", Interval: durationpb.New(firstPause)}, nil
+		return &gatherv1.AttachResponse{Session: a.name, Interval: durationpb.New(firstPause)}, nil
 	}
-	<-a.ctx.Done()
-	return nil, a.ctx.Err()
+	select {
+	case <-a.ctx.Done():
+		return nil, a.ctx.Err()
+	case <-a.left:
+		return nil, io.EOF
+	}
+}
+
+// A client that is closed takes leave of its gatherer, and is not cut off; where that does not answer, it waits for a moment.
+func TestClientTakesLeave(t *testing.T) {
+	for _, answers := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			gatherer := &parting{answers: answers}
+			c := &Client{gatherer: "g", rpc: gatherer, options: Options{Log: slog.New(slog.DiscardHandler)}, changed: make(chan struct{})}
+			c.life, c.end = context.WithCancel(t.Context())
+			if _, err := c.awaitSession(t.Context(), ""); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+			begun := time.Now()
+			c.end()
+			c.attached.Wait()
+			if took := time.Since(begun); !gatherer.left || answers != (took == 0) || took > leaveTime {
+				t.Errorf("a gatherer that answers (%t): it was told: %t, in %v", answers, gatherer.left, took)
+			}
+		})
+	}
+}
+
+// parting is a gatherer that is told when its client leaves, and may say nothing to that.
+type parting struct {
+	gatherv1.GatherServiceClient
+	answers, left bool
+}
+
+func (p *parting) Attach(ctx context.Context, _ ...grpc.CallOption) (grpc.BidiStreamingClient[gatherv1.AttachRequest, gatherv1.AttachResponse], error) {
+	return &leaving{attach(ctx), p}, nil
+}
+
+type leaving struct {
+	*attached
+	of *parting
+}
+
+func (l *leaving) CloseSend() error {
+	if l.of.left = true; l.of.answers {
+		return l.attached.CloseSend()
+	}
+	return nil
 }
 
 // A gatherer that has too many clients has room later; of a minimum that does not fit, trying again changes nothing.
@@ -80,7 +144,7 @@ func (e *elsewhere) Attach(ctx context.Context, _ ...grpc.CallOption) (grpc.Bidi
 	if !e.moved {
 		return nil, status.Error(codes.Unavailable, "connection refused")
 	}
-	return &attached{ctx: ctx}, nil
+	return attach(ctx), nil
 }
 
 // The managers are asked where a gatherer is that is not reached where it was, until they know, and not all the time: others ask
@@ -106,6 +170,51 @@ func TestGathererThatWasMovedIsFound(t *testing.T) {
 		}
 		if took := time.Since(begun); asked != 3 || took < 3*movedPatience || took > 3*(movedPatience+2*longPause) {
 			t.Errorf("the managers were asked %d times in %v", asked, took)
+		}
+	})
+}
+
+// restarted is a gatherer that is started anew when it is asked first what is there, is busy when it is next, and answers then.
+type restarted struct {
+	gatherv1.GatherServiceClient
+	now      *attached
+	sessions []string // that it was asked in
+}
+
+func (r *restarted) Attach(ctx context.Context, _ ...grpc.CallOption) (grpc.BidiStreamingClient[gatherv1.AttachRequest, gatherv1.AttachResponse], error) {
+	r.now = attach(ctx)
+	r.now.name = fmt.Sprint("s", len(r.sessions))
+	return r.now, nil
+}
+
+func (r *restarted) FindFiles(_ context.Context, request *gatherv1.FindFilesRequest, _ ...grpc.CallOption) (*gatherv1.FindFilesResponse, error) {
+	r.sessions = append(r.sessions, request.GetSession())
+	switch len(r.sessions) {
+	case 1:
+		r.now.end()
+		ended, err := status.New(codes.FailedPrecondition, "the session has ended").WithDetails(&errdetails.ErrorInfo{Reason: "SESSION_ENDED"})
+		if err != nil {
+			return nil, err
+		}
+		return nil, ended.Err()
+	case 2:
+		return nil, status.Error(codes.DeadlineExceeded, "it reads for others")
+	}
+	return &gatherv1.FindFilesResponse{}, nil
+}
+
+// What is there is asked again of a gatherer that was started anew meanwhile, or that was busy: the end of a tree, its empty
+// directories, needs the answer.
+func TestWhatIsThereIsAskedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gatherer := new(restarted)
+		c := &Client{gatherer: "g", rpc: gatherer, options: Options{Log: slog.New(slog.DiscardHandler)}, changed: make(chan struct{})}
+		c.life, c.end = context.WithCancel(t.Context())
+		defer c.attached.Wait()
+		defer c.end()
+		tree := &tree{client: c}
+		if _, err := tree.find(t.Context(), nil); err != nil || !slices.Equal(gatherer.sessions, []string{"s0", "s1", "s1"}) {
+			t.Errorf("%v, asked in %v", err, gatherer.sessions)
 		}
 	})
 }

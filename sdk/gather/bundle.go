@@ -16,6 +16,7 @@ import (
 	"github.com/groupcast/groupcast/internal/digest"
 	gatherv1 "github.com/groupcast/groupcast/internal/gen/groupcast/gather/v1"
 	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/pause"
 	"github.com/groupcast/groupcast/sdk"
 )
 
@@ -85,7 +86,7 @@ func (t *tree) uploadBundle(ctx context.Context, all part) (left part) {
 	})
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.sent, spec.Path)
+	t.forget(spec.Path)
 	if err != nil {
 		t.client.options.Log.Debug("files are uploaded one by one", "error", err)
 		return missing
@@ -137,7 +138,7 @@ func (t *tree) makeDirectories(ctx context.Context, all part) error {
 	})
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.sent, spec.Path)
+	t.forget(spec.Path)
 	return err
 }
 
@@ -153,24 +154,15 @@ func nameOf(files part) string {
 
 // find asks which files are there already, and returns the others.
 func (t *tree) find(ctx context.Context, files part) (missing part, err error) {
-	session, err := t.awaitSession(ctx)
-	if err != nil {
-		return nil, err
-	}
-	request := &gatherv1.FindFilesRequest{Session: session}
+	request := &gatherv1.FindFilesRequest{}
 	for _, file := range files {
 		request.Specs = append(request.Specs, &gatherv1.UploadSpec{
 			Path: path.Join(t.options.Path, filepath.ToSlash(file.path)), Length: file.length,
 		})
 	}
-	answer, err := t.client.rpc.FindFiles(ctx, request)
-	switch status.Code(err) {
-	case codes.OK:
-	case codes.Unimplemented, codes.PermissionDenied: // one that is older refuses what it does not know
-		t.apart.Store(true)
-		return nil, sdk.Reported(err)
-	default:
-		return nil, sdk.Reported(err)
+	answer, err := t.ask(ctx, request)
+	if err != nil {
+		return nil, err
 	}
 	if len(answer.GetExistingRoots()) != len(files) {
 		return nil, errors.New("the gatherer answers for other files than it was asked for")
@@ -185,6 +177,38 @@ func (t *tree) find(ctx context.Context, files part) (missing part, err error) {
 		t.mu.Unlock()
 	}
 	return missing, nil
+}
+
+// findTries is how often it is asked what is there while the gatherer is in another's way, as it reads for others: then files are
+// better uploaded without.
+const findTries = 3
+
+// ask asks what is there, of whichever session there is: one may end at any time.
+func (t *tree) ask(ctx context.Context, request *gatherv1.FindFilesRequest) (*gatherv1.FindFilesResponse, error) {
+	for wait, tries, ended := firstPause, 1, ""; ; {
+		session, err := t.awaitSession(ctx, ended)
+		if err != nil {
+			return nil, err
+		}
+		request.Session = session
+		answer, err := t.client.rpc.FindFiles(ctx, request)
+		switch status.Code(err) {
+		case codes.OK:
+			return answer, nil
+		case codes.Unimplemented, codes.PermissionDenied: // one that is older refuses what it does not know
+			t.apart.Store(true)
+			return nil, sdk.Reported(err)
+		}
+		err = sdk.Reported(err)
+		switch reason := reasonOf(err); {
+		case reason == sessionEnded:
+			ended = session
+			continue
+		case reason != passing, tries == findTries, !pause.For(ctx, wait):
+			return nil, err
+		}
+		wait, tries = min(2*wait, longPause), tries+1
+	}
 }
 
 // isSame reports whether a file has a root. What cannot be read has none: it is told when it is to be uploaded.

@@ -205,10 +205,13 @@ func tooMany(err error) bool {
 	return errors.As(err, &known) && known.Reason == "TOO_MANY"
 }
 
-// hold holds one session until it ends.
+// hold holds one session until it ends. A client that is closed takes leave of the gatherer then: one that is cut off has its place
+// kept, which others wait for.
 func (c *Client) hold(heard func()) error {
-	ctx, cancel := context.WithCancel(c.life)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(c.life))
 	defer cancel()
+	parts := context.AfterFunc(c.life, cancel) // nothing has begun
+	defer parts()
 	stream, err := c.rpc.Attach(ctx)
 	if err == nil {
 		err = stream.Send(&gatherv1.AttachRequest{
@@ -220,6 +223,8 @@ func (c *Client) hold(heard func()) error {
 	}
 	var beating sync.WaitGroup
 	defer beating.Wait()
+	beats, over := context.WithCancel(c.life)
+	defer over()
 	defer cancel()
 	for beat := false; ; beat = true {
 		told, err := stream.Recv()
@@ -233,8 +238,12 @@ func (c *Client) hold(heard func()) error {
 		case told.GetEnded() != "":
 			return fmt.Errorf("attach: the gatherer ends the session: %s", told.GetEnded())
 		}
-		if !beat {
-			beating.Go(func() { c.beat(ctx, stream, told.GetInterval().AsDuration()) })
+		if !beat && parts() {
+			beating.Go(func() {
+				c.beat(beats, stream, told.GetInterval().AsDuration())
+				pause.For(ctx, leaveTime) // the gatherer ends it
+				cancel()
+			})
 		}
 		heard()
 		c.returns.Store(true)
@@ -265,13 +274,17 @@ func (c *Client) noGatherer(err error, tried time.Duration) error {
 // noHostPatience is how long a name may lead nowhere before a client gives up: a service of names may just be starting.
 const noHostPatience = 20 * time.Second
 
-// beat says that the client lives.
+// leaveTime is how long a gatherer may take to let a client go.
+const leaveTime = time.Second
+
+// beat says that the client lives, until ctx is done, and then that it leaves.
 func (c *Client) beat(ctx context.Context, stream grpc.BidiStreamingClient[gatherv1.AttachRequest, gatherv1.AttachResponse], interval time.Duration) {
 	for pause.For(ctx, max(interval, firstPause)) {
 		if stream.Send(&gatherv1.AttachRequest{WaitingBytes: c.wait()}) != nil {
 			return // receiving says why
 		}
 	}
+	_ = stream.CloseSend() // it may have ended
 }
 
 // wait returns how many bytes wait to be sent.

@@ -60,7 +60,7 @@ func (c *Client) UploadTree(ctx context.Context, dir string, options FileOptions
 	if err != nil {
 		return cmp.Or(context.Cause(ctx), err)
 	}
-	t := &tree{client: c, dir: dir, options: options, each: each, files: survey.files, empty: survey.dirs, refused: math.MaxUint64, sent: make(map[string]uint64)}
+	t := &tree{client: c, dir: dir, options: options, each: each, files: survey.files, empty: survey.dirs, refused: math.MaxUint64, sent: make(map[string]uint64), stuck: make(map[string]string)}
 	for _, file := range t.files {
 		t.length += file.length
 	}
@@ -84,7 +84,8 @@ type tree struct {
 	untried    int    // for one of these
 	filesDone  int
 	done       uint64            // their bytes
-	sent       map[string]uint64 // of those that are under way, by their paths
+	sent       map[string]uint64 // of those that are under way, by their paths,
+	stuck      map[string]string // and why nothing of one gets through
 }
 
 func (t *tree) upload(ctx context.Context) error {
@@ -169,7 +170,7 @@ func (t *tree) uploadOne(ctx context.Context, file found) error {
 	uploaded, err := t.client.Upload(ctx, at, options)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.sent, options.Path)
+	t.forget(options.Path)
 	if err != nil {
 		return t.failed(file, err)
 	}
@@ -207,14 +208,14 @@ func (t *tree) finished(file found, uploaded Uploaded) {
 func (t *tree) progress(one Progress) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.sent[one.Path] = one.Sent
+	t.sent[one.Path], t.stuck[one.Path] = one.Sent, one.Stuck
 	if one.Ended = false; t.options.Progress != nil {
 		t.options.Progress(t.stands(one))
 	}
 }
 
-// awaitSession returns the session when there is one, and tells meanwhile why there is none.
-func (t *tree) awaitSession(ctx context.Context) (string, error) {
+// awaitSession returns the session when there is one, other than one that is known to have ended, and tells meanwhile why there is none.
+func (t *tree) awaitSession(ctx context.Context, ended string) (string, error) {
 	ctx, stop := context.WithCancel(ctx)
 	var showing sync.WaitGroup
 	defer showing.Wait()
@@ -224,7 +225,7 @@ func (t *tree) awaitSession(ctx context.Context) (string, error) {
 			t.show(false)
 		}
 	})
-	return t.client.awaitSession(ctx, "")
+	return t.client.awaitSession(ctx, ended)
 }
 
 // show tells how all stand when none of them does: at the end, or before any could begin.
@@ -246,6 +247,23 @@ func (t *tree) stands(one Progress) Progress {
 	for _, sent := range t.sent {
 		one.Sent += sent
 	}
-	one.Sent = min(one.Sent, one.Length)
+	one.Sent, one.Stuck = min(one.Sent, one.Length), t.allStuck()
 	return one
+}
+
+// allStuck returns why nothing of the tree gets through; empty if something may, with the tree locked.
+func (t *tree) allStuck() (why string) {
+	for _, one := range t.stuck {
+		if one == "" {
+			return ""
+		}
+		why = max(why, one) // one of them, and the same again
+	}
+	return why
+}
+
+// forget forgets what is not under way any more, with the tree locked.
+func (t *tree) forget(path string) {
+	delete(t.sent, path)
+	delete(t.stuck, path)
 }

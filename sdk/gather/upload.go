@@ -38,6 +38,9 @@ type Progress struct {
 	// Paused is why nothing is sent now, as queued or disk_full; empty if something is. PausedBy says more of it, for the
 	// user, where the gatherer has.
 	Paused, PausedBy string
+	// Stuck is why nothing has got through for a while, though the gatherer has let the client in and pauses nothing, as where its
+	// data port is not reached: the last error, for the user. It is tried again.
+	Stuck string
 	// Ended says that this is the last: it is over. If it is finished, all counts as sent.
 	Ended bool
 }
@@ -79,6 +82,9 @@ type upload struct {
 	end func(ctx context.Context) (link.End, error)
 	// hindered is why it cannot be opened now, and hinderedBy what the gatherer says of it; with the client locked.
 	hindered, hinderedBy string
+	// stuck is why nothing gets through, and since when; with the client locked.
+	stuck      string
+	stuckSince time.Time
 }
 
 // errThere says that there is nothing to send.
@@ -100,7 +106,7 @@ func (u *upload) run(ctx context.Context) (path string, err error) {
 		path, err = u.carryOn(ctx)
 	}
 	if err != nil && !errors.Is(err, errThere) && ctx.Err() != nil {
-		err = u.client.whyEnded(ctx)
+		err = u.whyEnded(ctx)
 	}
 	stop(nil)
 	showing.Wait()
@@ -119,6 +125,15 @@ func (c *Client) whyEnded(ctx context.Context) error {
 	return sdk.Because(sdk.CodeOf(cause), fmt.Errorf("not connected to the gatherer: %s: %w", now.detached, cause))
 }
 
+// whyEnded returns why the upload has ended with its context, and what was in its way.
+func (u *upload) whyEnded(ctx context.Context) error {
+	err := u.client.whyEnded(ctx)
+	if p, _ := u.stands(); p.Stuck != "" && errors.Is(err, ctx.Err()) {
+		return sdk.Because(sdk.CodeOf(err), fmt.Errorf("nothing gets through to the gatherer: %s: %w", p.Stuck, err))
+	}
+	return err
+}
+
 // carryOn uploads over one session after the other.
 func (u *upload) carryOn(ctx context.Context) (path string, err error) {
 	wait, ended, damaged := firstPause, "", 0
@@ -127,11 +142,13 @@ func (u *upload) carryOn(ctx context.Context) (path string, err error) {
 		if err != nil {
 			return "", err
 		}
+		begun := time.Now()
 		path, moved, err := u.once(ctx, session)
 		if err != nil && u.usable != nil { // a link that breaks does not say whether the file was cut
 			err = cmp.Or(u.usable(), err)
 		}
 		u.hinder(err)
+		u.stick(begun, moved, err)
 		switch reason := reasonOf(err); {
 		case err == nil, errors.Is(err, errThere), ctx.Err() != nil, reason == hopeless:
 			return path, err
@@ -194,6 +211,23 @@ func (u *upload) hinder(err error) {
 	if errors.As(err, &known) && known.Reason == "DISK_FULL" {
 		u.hindered, u.hinderedBy = "disk_full", known.Message
 	}
+}
+
+// stuckAfter is for how long nothing gets through until it is told why: most of what breaks is mended sooner.
+const stuckAfter = 2 * time.Second
+
+// stick notes why nothing gets through, of a try that began at a time; that something does if it has moved something.
+func (u *upload) stick(begun time.Time, moved bool, err error) {
+	u.client.mu.Lock()
+	defer u.client.mu.Unlock()
+	switch {
+	case moved || err == nil || reasonOf(err) != passing:
+		u.stuck, u.stuckSince = "", time.Time{}
+		return
+	case u.stuckSince.IsZero():
+		u.stuckSince = begun
+	}
+	u.stuck = sdk.Reported(err).Error()
 }
 
 type outlook int
@@ -304,6 +338,7 @@ func (u *upload) feed(ctx context.Context, answer *gatherv1.OpenUploadResponse) 
 	if err != nil {
 		return err
 	}
+	u.stick(time.Time{}, true, nil)
 	feeding := link.NewFeeding(ctx, welcome.From, u.from, link.Options{
 		Bounds: parallel.Bounds{Least: 1, Most: parallel.Most}, Steered: true,
 		Open: func(ctx context.Context, stripe int) (*link.Conn, error) {
@@ -327,7 +362,7 @@ func (u *upload) dial(ctx context.Context, answer *gatherv1.OpenUploadResponse, 
 		if err == nil {
 			return conn, welcome, nil
 		}
-		failed = err
+		failed = fmt.Errorf("the gatherer's data port at %s: %w", address, err)
 	}
 	return nil, relay.Welcome{}, failed
 }
@@ -405,6 +440,9 @@ func (u *upload) stands() (Progress, error) {
 	defer u.client.mu.Unlock()
 	if p.Paused == "" || p.Paused == u.hindered {
 		p.Paused, p.PausedBy = u.hindered, u.hinderedBy
+	}
+	if p.Attached && p.Paused == "" && !u.stuckSince.IsZero() && time.Since(u.stuckSince) >= stuckAfter {
+		p.Stuck = u.stuck
 	}
 	return p, err
 }

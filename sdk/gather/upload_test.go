@@ -1,9 +1,22 @@
 package gather
 
 import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
 
 	gatherv1 "github.com/groupcast/groupcast/internal/gen/groupcast/gather/v1"
+	"github.com/groupcast/groupcast/internal/uplink"
+	"github.com/groupcast/groupcast/sdk"
 )
 
 // Two uploads of one path at once would each take what the gatherer has of the other for its own.
@@ -19,5 +32,62 @@ func TestOnePathHasOneUpload(t *testing.T) {
 	}
 	if first.release(); !second.claim() {
 		t.Error("the path is not free after the first")
+	}
+}
+
+// closed is a gatherer whose data port nobody reaches.
+type closed struct{ crowded }
+
+func (*closed) OpenUpload(context.Context, *gatherv1.OpenUploadRequest, ...grpc.CallOption) (*gatherv1.OpenUploadResponse, error) {
+	return &gatherv1.OpenUploadResponse{Upload: strings.Repeat("07", 16), Addresses: []string{"192.0.2.7:7421"}, Gatherer: "g"}, nil
+}
+
+// refusing dials where nobody listens.
+type refusing struct{}
+
+func (refusing) DialContext(context.Context, string, string) (net.Conn, error) {
+	return nil, errors.New("connection refused")
+}
+
+// Where the data port is not reached, though the gatherer has let the client in, who watches an upload, or a tree, is told so and
+// why; and so is who has given it up.
+func TestDataPortThatIsNotReached(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"one", "two"} {
+		if err := os.WriteFile(filepath.Join(dir, name), make([]byte, bundledFile+1), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const want = "the gatherer's data port at 192.0.2.7:7421: dial gatherer/g: connection refused"
+	for what, begin := range map[string]func(context.Context, *Client, FileOptions) error{
+		"file": func(ctx context.Context, c *Client, options FileOptions) error {
+			_, err := c.Upload(ctx, filepath.Join(dir, "one"), options)
+			return err
+		},
+		"tree": func(ctx context.Context, c *Client, options FileOptions) error {
+			return c.UploadTree(ctx, dir, options, nil)
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c := &Client{
+				gatherer: "g", rpc: new(closed), options: Options{As: "alice", Log: slog.New(slog.DiscardHandler)}, changed: make(chan struct{}), uplink: new(uplink.Uplink),
+				dialer: refusing{}, turns: make(chan struct{}, uploadsMost), waiting: make(map[*upload]uint64), running: make(map[string]bool),
+			}
+			c.life, c.end = context.WithCancel(t.Context())
+			defer c.attached.Wait()
+			defer c.end()
+			begun, last := time.Now(), Progress{}
+			ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+			defer stop()
+			err := begin(ctx, c, FileOptions{Progress: func(p Progress) {
+				if passed := time.Since(begun); !p.Ended && (p.Stuck == want) != (passed >= stuckAfter) && passed != stuckAfter {
+					t.Errorf("%s: after %v it is told %+v", what, passed, p)
+				}
+				last = p
+			}})
+			if sdk.CodeOf(err) != sdk.TimedOut || !strings.Contains(err.Error(), want) || !last.Ended {
+				t.Errorf("%s: it ends with %v, at last %+v", what, err, last)
+			}
+		})
 	}
 }

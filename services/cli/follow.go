@@ -28,6 +28,7 @@ type following struct {
 	say    func(line string) // tells the user what is missing
 	file   *os.File          // nil until there is one
 	offset uint64            // the stream's, of the next byte
+	marked time.Time         // when it was noted last what the file has at its end
 	still  time.Time         // since when nothing was added to a file that has lost its name; zero while it has it
 }
 
@@ -81,11 +82,13 @@ func (f *following) resume() error {
 		return f.next()
 	}
 	file, size := f.find(known)
-	within := f.offset - known.Began
+	within, from, is := f.offset-known.Began, uint64(0), false
+	if file != nil {
+		from, is = known.goesOn(file, size, within)
+	}
 	switch {
-	case file != nil && size >= within && known.headIs(file):
-		f.book.write() // without what is not needed any more
-		return f.read(file, within)
+	case is:
+		return f.goOn(file, from, within)
 	case file != nil && f.book.isLast():
 		f.say(file.Name() + " was cut while nobody followed it: what was added before that and is not at the gatherer is missing")
 		return f.turn(file, known, 0)
@@ -94,6 +97,18 @@ func (f *following) resume() error {
 	}
 	f.sayLost(known)
 	return f.next()
+}
+
+// goOn goes on in a file of which so many bytes are at the gatherer, behind these or where it is still as it was.
+func (f *following) goOn(file *os.File, from, within uint64) error {
+	if from < within {
+		f.say(fmt.Sprintf("%s has lost its end, as by a power cut: %s that are at the gatherer, up to byte %d of the stream, are not in it any more, or may be others. It goes on behind what is as it was",
+			file.Name(), bytesize.Short(within-from), f.offset))
+	}
+	f.book.shift(within - from)
+	f.book.unmark(from)
+	f.book.write() // without what is not needed any more
+	return f.read(file, from)
 }
 
 // sayLost says that a file is gone before all of it was at the gatherer.
@@ -171,6 +186,7 @@ func (f *following) advance() (moved bool, err error) {
 		return true, f.turn(f.file, same, 0)
 	}
 	f.book.remember(f.file, position)
+	f.markEnd(uint64(position))
 	if f.book.isLast() && !f.left(own) {
 		return false, nil
 	}

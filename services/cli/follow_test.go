@@ -191,6 +191,28 @@ func TestFollowOfWhatTheGathererHasLost(t *testing.T) {
 	l.wantTold()
 }
 
+// What is on the gatherer's disk is forgotten while a file is followed, however often that is rotated.
+func TestFollowForgetsWhatIsStored(t *testing.T) {
+	l := newLog(t)
+	l.write("", "0")
+	f := l.follow(0)
+	l.want(f, "0")
+	l.hasty = true
+	for range 3 {
+		f.book.stored.Store(f.offset)
+		l.rename("", ".1")
+		l.write("", "0123456789")
+		l.want(f, "0123456789")
+	}
+	if n := len(f.book.pieces); n > 2 {
+		t.Errorf("%d files are remembered, of which all but the last are stored", n)
+	}
+	at := f.offset - 3
+	l.must(f.close())
+	l.want(l.follow(at), "789")
+	l.wantTold()
+}
+
 // What was kept for one file is not taken for another, and what cannot be read is made anew.
 func TestFollowStateIsOfOneFile(t *testing.T) {
 	l := newLog(t)
@@ -203,6 +225,53 @@ func TestFollowStateIsOfOneFile(t *testing.T) {
 	l.must(os.WriteFile(l.state, []byte("{"), 0o600))
 	l.want(l.follow(3), "3456789")
 	l.wantTold("cannot be read, and is made anew")
+}
+
+// A file that has lost its end, as by a power cut, goes on behind what is still as it was: nothing is uploaded again but what came
+// since the newest mark that it still has, and what was added where the lost bytes were is not passed over. One that has its first bytes alone was cut.
+func TestFollowOfWhatHasLostItsEnd(t *testing.T) {
+	text := strings.Repeat("line\n", 200)
+	for what, tt := range map[string]struct {
+		read   []string // to its end each time
+		stored int      // bytes of that
+		now    string   // what the file has, when it is followed again,
+		want   string   // and what comes of that
+		told   string
+	}{
+		"a little":              {[]string{text}, 1000, text[:900], "", "100 B that are at the gatherer, up to byte 1000"},
+		"all behind a mark":     {[]string{text, "a\nb\n"}, 1004, text + "a\n", "a\n", "4 B that are at the gatherer, up to byte 1004"},
+		"others came":           {[]string{text, "lost\n"}, 1005, text + "new0\nnew1\n", "new0\nnew1\n", "5 B that are"},
+		"what was not uploaded": {[]string{text, "lost\n"}, 1000, text + "new\n", "new\n", ""},
+		"nothing":               {[]string{text, "a\n"}, 1002, text + "a\nnew\n", "new\n", ""},
+		"nearly all":            {[]string{text[:500], text[500:]}, 1000, text[:300] + strings.Repeat("other\n", 50), text[:300] + strings.Repeat("other\n", 50), "was cut"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			l := newLog(t)
+			l.write("", "")
+			f := l.follow(0)
+			for _, part := range tt.read {
+				l.write("", part)
+				l.want(f, part)
+				f.marked = time.Time{}
+				l.readToItsEnd(f)
+			}
+			l.must(f.close())
+			l.must(os.Truncate(l.name, 0))
+			l.write("", tt.now)
+			l.told = nil
+			f = l.follow(uint64(tt.stored))
+			l.want(f, tt.want)
+			l.write("", "more\n")
+			l.want(f, "more\n")
+			if told := strings.Join(l.told, "\n"); !strings.Contains(told, tt.told) || (told == "") != (tt.told == "") {
+				t.Errorf("told %q, want %q in it", told, tt.told)
+			}
+			l.must(f.close())
+			l.told = nil
+			l.want(l.follow(uint64(tt.stored+len(tt.want))), "more\n") // the stream has moved
+			l.wantTold()
+		})
+	}
 }
 
 func TestRotatedNames(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 
 	"github.com/groupcast/groupcast/internal/identity"
 )
@@ -21,8 +22,9 @@ type followBook struct {
 	warn   func(line string)
 	warned bool
 	of     bookOf
-	pieces []piece // in the order of the stream
-	at     int     // the one that is read; -1 before the first
+	pieces []piece       // in the order of the stream
+	at     int           // the one that is read; -1 before the first
+	stored atomic.Uint64 // all before it is on the gatherer's disk
 }
 
 // bookOf is what a book is of, and bookFile its file.
@@ -110,6 +112,15 @@ func (b *followBook) drop(offset uint64) {
 	}
 }
 
+// forget forgets the pieces that are at the gatherer: nobody goes back to them.
+func (b *followBook) forget() {
+	upTo, ended := b.stored.Load(), 0
+	for ended < b.at && b.pieces[ended+1].Began <= upTo {
+		ended++
+	}
+	b.pieces, b.at = slices.Delete(b.pieces, 0, ended), b.at-ended
+}
+
 // current returns the piece that is read, if there is one.
 func (b *followBook) current() (piece, bool) {
 	if b.at < 0 {
@@ -134,18 +145,29 @@ func (b *followBook) cutLater(known piece) bool {
 // missing, or came later. All after it move with it.
 func (b *followBook) goOn(offset uint64) piece {
 	b.at++
-	by := offset - b.pieces[b.at].Began
+	b.shift(offset - b.pieces[b.at].Began)
+	return b.pieces[b.at]
+}
+
+// shift moves the piece that is read, and all after it.
+func (b *followBook) shift(by uint64) {
 	for i := b.at; i < len(b.pieces); i++ {
 		b.pieces[i].Began += by
 	}
-	return b.pieces[b.at]
+}
+
+// unmark forgets what the piece's file had behind a byte: it may have others there.
+func (b *followBook) unmark(from uint64) {
+	known := &b.pieces[b.at]
+	known.Marks = slices.DeleteFunc(known.Marks, func(one mark) bool { return one.At > from })
 }
 
 // add notes that a file is read whose first byte is at an offset.
 func (b *followBook) add(one piece, began uint64) {
-	one.Began, one.Head, one.HeadBytes = began, "", 0
+	one.Began, one.Head, one.HeadBytes, one.Marks = began, "", 0, nil
 	b.pieces = append(b.pieces, one)
 	b.at = len(b.pieces) - 1
+	b.forget()
 	b.write()
 }
 

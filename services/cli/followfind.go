@@ -25,6 +25,8 @@ type piece struct {
 	// Head is the SHA-256 of its first HeadBytes bytes: another tells that it was cut, and has grown since.
 	Head      string `json:"head,omitempty"`
 	HeadBytes int    `json:"headBytes,omitempty"`
+	// Marks are what it had at its end now and then, the oldest first.
+	Marks []mark `json:"marks,omitempty"`
 }
 
 // headMost is how many bytes tell what a file has from what it had before it was cut.

@@ -261,6 +261,7 @@ func (a *app) uploadFollowed(ctx context.Context, client *gather.Client, u *uplo
 	if err != nil {
 		return err
 	}
+	shown.stored = book.stored.Store
 	return a.uploadStream(ctx, client, u, shown, func(offset uint64) (io.Reader, error) { return follow(ctx, name, offset, book, say) })
 }
 
@@ -362,7 +363,8 @@ func (a *app) uploaded(shown *uploading, one gather.Uploaded) {
 // uploading shows how an upload goes on.
 type uploading struct {
 	*screen
-	guess   *guess // nil where the gatherer was named
+	guess   *guess            // nil where the gatherer was named
+	stored  func(upTo uint64) // is told what of a stream is on the gatherer's disk; nil is not
 	drawing sync.Mutex
 	last    time.Time
 	begun   time.Time // when it was measured last how much was sent; zero while nothing may be
@@ -398,6 +400,9 @@ func (u *uploading) show(p gather.Progress) {
 		return // what became of it is told
 	}
 	u.guess.heard(p)
+	if u.stored != nil {
+		u.stored(p.Stored)
+	}
 	u.drawing.Lock()
 	defer u.drawing.Unlock()
 	now := time.Now()
@@ -463,6 +468,8 @@ func hindrance(p gather.Progress) string {
 		return "paused by the gatherer: " + strings.ReplaceAll(p.Paused, "_", " ")
 	case !p.Attached:
 		return connecting
+	case p.Stuck != "":
+		return "nothing gets through: " + printable.Text(p.Stuck) + "; trying again"
 	}
 	return ""
 }

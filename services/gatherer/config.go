@@ -35,6 +35,7 @@ type Settings struct {
 	Controller    string            `json:"controller" usage:"who decides about windows and connections: groupcast, or one of the papers' methods to compare with: gathering, buffers, proposed, spring, mehra, matsuo; traditional leaves all to the kernel"`
 	CheckInterval daemon.Duration   `json:"checkInterval" usage:"how often the controller proposed compares round trips; 0 is the thesis's 5s"`
 	Exec          []string          `json:"exec" usage:"command that is run for each file that is finished, with the file as its last argument; empty runs none"`
+	ExecTime      daemon.Duration   `json:"execTime" usage:"how long that command may take for a file: then it, and what it has started, is ended; 0 is no limit"`
 }
 
 // DataConfig says where clients send their bytes.
@@ -73,7 +74,7 @@ func Defaults() *Config {
 			Data:      DataConfig{Listen: "127.0.0.1:7421", Addresses: []string{}, Hosts: []string{}},
 			Store:     StoreConfig{Dir: "groupcast-data/gatherer/gathered", Reserve: 256 << 20, Grace: daemon.Duration(time.Minute)},
 			Policy:    PolicyConfig{File: "groupcast-data/gatherer/policy.yaml"},
-			Addresses: []string{}, Labels: []string{}, Controller: window.Default, Exec: []string{},
+			Addresses: []string{}, Labels: []string{}, Controller: window.Default, Exec: []string{}, ExecTime: daemon.Duration(10 * time.Minute),
 		},
 	}
 }
@@ -102,6 +103,7 @@ func (c *Config) Validate() error {
 	note(c.Store.Grace >= 0, "store.grace is %v: want 0 or more", c.Store.Grace)
 	note(c.Store.KeepFor >= 0, "store.keepFor is %v: want 0 or more", c.Store.KeepFor)
 	note(c.CheckInterval >= 0, "checkInterval is %v: want 0 or more", c.CheckInterval)
+	note(c.ExecTime >= 0, "execTime is %v: want 0 or more", c.ExecTime)
 	note(c.Policy.File != "", "policy.file is empty: name a file")
 	_, err = window.New(c.Controller, window.Options{})
 	note(err == nil, "controller: %v", err)

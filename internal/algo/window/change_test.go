@@ -28,7 +28,7 @@ func dropToATenth(t *testing.T, queue int, at time.Duration) {
 		u := &upload{path: time.Duration(10*(i+1)) * ms, cubic: true}
 		u.Name, u.Target, u.Minimum = fmt.Sprint("terminal ", i), 10*mbit, 2*mbit
 		if i < 2 {
-			u.Target, u.Priority = 15*mbit, 1
+			u.Priority = 1
 		}
 		all = append(all, s.join(u))
 	}
@@ -42,7 +42,7 @@ func dropToATenth(t *testing.T, queue int, at time.Duration) {
 			t.Errorf("%s has %.2f Mbit/s, of a minimum of 2", u.Name, got/mbit)
 		}
 	}
-	if high, low := all[0].mean(from, to), all[3].mean(from, to); high < low {
+	if high, low := all[0].mean(from, to), all[3].mean(from, to); high < 1.2*low { // their targets are the same
 		t.Errorf("%.2f Mbit/s for the higher priority, %.2f for the lower", high/mbit, low/mbit)
 	}
 	s.access.rate = 100 * mbit

@@ -48,7 +48,7 @@ func everyConnection(lie func(*window.Connection)) func(*window.Client) {
 }
 
 // What one client tells of itself takes nothing of their targets from the others, nor more than
-// two fifths of what they have besides.
+// a tenth of what they have.
 func TestLiesHurtNobodyElse(t *testing.T) {
 	run := func(lie func(*window.Client)) []*upload {
 		s := newSite(10*mbit, 200e3, controller(t, window.Groupcast))
@@ -65,7 +65,7 @@ func TestLiesHurtNobodyElse(t *testing.T) {
 			for i, u := range run(lie) {
 				got, without := u.mean(20*second, 60*second), honest[i].mean(20*second, 60*second)
 				t.Logf("%s: %.3f Mbit/s, without the lie %.3f", u.Name, got/mbit, without/mbit)
-				if i != 1 && (got < .98*float64(u.Target) || got < .6*without) {
+				if i != 1 && (got < .98*float64(u.Target) || got < .9*without) {
 					t.Errorf("%s: %.3f Mbit/s, without the lie %.3f", u.Name, got/mbit, without/mbit)
 				}
 			}

@@ -165,7 +165,7 @@ const (
 	patience  = 10 * time.Second
 )
 
-// Attach keeps a client's session until it leaves, falls silent or is fenced.
+// Attach keeps a client's session until it leaves, which it does by ending the stream, is cut off, falls silent or is fenced.
 func (s *Server) Attach(stream grpc.BidiStreamingServer[gatherv1.AttachRequest, gatherv1.AttachResponse]) error {
 	first, err := stream.Recv()
 	if err != nil {
@@ -176,7 +176,6 @@ func (s *Server) Attach(stream grpc.BidiStreamingServer[gatherv1.AttachRequest, 
 	if err != nil {
 		return err
 	}
-	defer session.Leave()
 	if session.Told().Ended == "" {
 		session.Report(first.GetWaitingBytes())
 	}
@@ -184,7 +183,12 @@ func (s *Server) Attach(stream grpc.BidiStreamingServer[gatherv1.AttachRequest, 
 	defer cancel(nil)
 	heard := make(chan struct{}, 1)
 	go func() { cancel(listen(stream, session, heard)) }()
-	return tell(ctx, stream, session, heard)
+	if err := tell(ctx, stream, session, heard); err != nil {
+		session.CutOff()
+		return err
+	}
+	session.Leave()
+	return nil
 }
 
 // listen takes what a client says of itself, until it leaves.

@@ -25,9 +25,9 @@ type Round struct {
 	At        time.Time
 	Received  window.Rate
 	Available window.Rate
-	Window    int // the sum of all windows
-	First     int // of a connection that is accepted
-	Took      time.Duration
+	Window    int           // the sum of all windows
+	First     int           // of a connection that is accepted
+	Took      time.Duration // with what is shown of it
 	Facts     window.Facts
 	Decision  window.Decision
 }
@@ -68,10 +68,11 @@ func (c *Controller) Run(ctx context.Context, each func(Round)) error {
 		case <-pause.C:
 			// On a busy machine the timer's time is long ago, and the next may be near.
 			round := c.step(time.Now())
-			pause.Reset(window.Interval - round.Took)
 			if each != nil {
 				each(round)
 			}
+			round.Took = time.Since(round.At)
+			pause.Reset(window.Interval - round.Took)
 			c.publish(round)
 		}
 	}
@@ -94,7 +95,6 @@ func (c *Controller) step(now time.Time) Round {
 			round.Window += one.Bytes
 		}
 	}
-	round.Took = time.Since(now)
 	return round
 }
 

@@ -11,12 +11,12 @@ import (
 	"github.com/groupcast/groupcast/internal/policy"
 )
 
-// hasPlace reports whether a client was let in, and is there, or was just now.
+// hasPlace reports whether a client was let in, and is there, or was cut off just now.
 func (c *Client) hasPlace(now time.Time) bool {
-	return c != nil && !c.queued && !c.yielded && (c.session != nil || now.Sub(c.left) < policy.PlaceFor)
+	return c != nil && !c.queued && !c.yielded && (c.session != nil || !c.parted && now.Sub(c.left) < policy.PlaceFor)
 }
 
-// admit says whether a client's minimum fits beside those of the others that are attached:
+// admit says whether a client's minimum fits beside those of the others that have places:
 // if not, it is refused or has to wait, as the policy says. Who gives up its place for it is asked for as before,
 // until it goes on.
 func (r *Roster) admit(rules policy.Policy, name string, share policy.Share, now time.Time) (queued bool, err error) {
@@ -34,7 +34,7 @@ func (r *Roster) admit(rules policy.Policy, name string, share policy.Share, now
 // places returns what others than a client have.
 func (r *Roster) places(but string, now time.Time) (places []policy.Place) {
 	for name, other := range r.clients {
-		if name != but && other.session != nil && other.hasPlace(now) {
+		if name != but && other.hasPlace(now) {
 			places = append(places, policy.Place{Client: name, Share: other.Share, Silent: other.silent(now)})
 		}
 	}
@@ -83,11 +83,11 @@ func (r *Roster) isBehind(name string, share policy.Share) bool {
 func (r *Roster) Review() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	rules, _ := r.Policy.Get()
+	rules, revision := r.Policy.Get()
 	now, attached := time.Now(), r.attached()
 	for _, client := range attached {
 		groups, _ := r.groupsOf(client.Name, client.session.Peer) // they were known when it attached
-		client.Share = rules.ShareFor(policy.Client{Name: client.Name, Labels: client.labels, Groups: groups})
+		client.share(rules, revision, groups)
 		client.repace()
 		client.look(now)
 	}
@@ -103,6 +103,22 @@ func (r *Roster) Review() {
 		}
 		r.settle(client)
 	}
+}
+
+// rated is what a client has its share by: thousands of rules for thousands of clients are not looked through while nothing changes.
+type rated struct {
+	known    bool
+	revision uint64 // of the policy
+	groups   []string
+}
+
+// share gives a client what it has by a policy and its groups.
+func (c *Client) share(rules policy.Policy, revision uint64, groups []string) {
+	if c.rated.known && c.rated.revision == revision && slices.Equal(c.rated.groups, groups) {
+		return
+	}
+	c.Share = rules.ShareFor(policy.Client{Name: c.Name, Labels: c.labels, Groups: groups})
+	c.rated = rated{true, revision, slices.Clone(groups)}
 }
 
 // look finds out whether a client goes on that gave up its place, and whether it can be blamed for bringing nothing.

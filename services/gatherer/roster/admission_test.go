@@ -88,17 +88,42 @@ func TestQueueLetsInByPriority(t *testing.T) {
 	wantQueued()
 }
 
-// Who was let in and is cut off for a moment has its place when it comes back, although others wait.
+// Who was let in and is cut off for a moment has its place when it comes back, although others wait: nobody is let in meanwhile, nor
+// when it does not come back for long. Who has left keeps none.
 func TestPlaceIsKeptForAMoment(t *testing.T) {
-	f := start(t, limited(policy.Queue), nil)
-	first := f.attach("large-1")
-	high := f.attach("high")
-	first.Leave()
-	if told := f.attach("large-1").Told(); told.Paused != "" {
-		t.Errorf("who comes back is told %+v", told)
+	for _, admission := range []policy.Admission{policy.Queue, policy.Refuse} {
+		f := start(t, limited(admission), nil)
+		first := f.attach("large-1")
+		attach := func() string {
+			f.Review()
+			second, err := f.Attach("high", nil, identity.Peer{ID: member("high")}, roster.Process{})
+			if errors.Is(err, roster.ErrRefused) {
+				return roster.Queued
+			}
+			f.must(err)
+			f.Review()
+			return second.Told().Paused
+		}
+		first.CutOff()
+		if attach() != roster.Queued {
+			t.Errorf("%s: another is let in while it is cut off", admission)
+		}
+		if first = f.attach("large-1"); first.Told().Paused != "" {
+			t.Errorf("%s: who comes back is told %+v", admission, first.Told())
+		}
+		if attach() != roster.Queued {
+			t.Errorf("%s: who waits was let in beside it", admission)
+		}
+		if first.Leave(); attach() != "" {
+			t.Errorf("%s: another has to wait for one that has left", admission)
+		}
 	}
-	if f.Review(); high.Told().Paused != roster.Queued {
-		t.Error("who waits was let in beside it")
+	f := start(t, limited(policy.Queue), nil)
+	f.attach("large-1").CutOff()
+	high := f.attach("high")
+	f.BringNothing("large-1", policy.PlaceFor)
+	if f.Review(); high.Told().Paused != "" {
+		t.Error("one has to wait for another that does not come back")
 	}
 }
 

@@ -1,10 +1,14 @@
 package roster_test
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/groupcast/groupcast/internal/policy"
 	"github.com/groupcast/groupcast/services/gatherer/roster"
+	"github.com/groupcast/groupcast/services/gatherer/sink"
 )
 
 // clocks are a machine's: one is set now and then, the other never.
@@ -21,7 +25,8 @@ const oldest = 48 * time.Hour
 func (c *clocks) pass(d time.Duration) (known bool) {
 	for ; d > 0; d -= time.Minute {
 		c.date, c.passed = c.date.Add(time.Minute), c.passed+time.Minute
-		date := c.calendar.Look(c.date, c.passed, oldest)
+		c.calendar.Look(c.date, c.passed)
+		date := c.calendar.DateFor(oldest)
 		known = !date.IsZero()
 		if known && !date.Equal(c.date) {
 			c.Fatalf("the date is %v, and was said to be %v", c.date, date)
@@ -62,5 +67,25 @@ func TestOtherClocksAreBelieved(t *testing.T) {
 	for range 100 {
 		c.set(time.Second)
 		c.want("a second in each minute", c.pass(time.Minute), true)
+	}
+}
+
+// A clock that is set forward keeps what came before for as long as it is to be kept, and no longer: what was abandoned, which is
+// to stay for a week, has that no longer either.
+func TestClockThatIsSetForwardKeepsNothingForLong(t *testing.T) {
+	f := start(t, policy.Policy{}, func(env *roster.Env) { env.Retention = sink.Retention{Age: time.Hour} })
+	f.bring(f.attach("alice"), "f", []byte("content"))
+	var store roster.Keeper
+	begun := time.Now().Round(0)
+	const ahead = 10 * time.Minute
+	f.RetainAt(&store, begun, 0)
+	for _, one := range []struct {
+		passed time.Duration
+		there  bool
+	}{{time.Minute, true}, {55 * time.Minute, true}, {time.Hour + 2*time.Minute, false}} {
+		f.RetainAt(&store, begun.Add(ahead+one.passed), one.passed)
+		if _, err := os.Stat(filepath.Join(f.Dir, "alice/f")); (err == nil) != one.there {
+			t.Errorf("after %v: the file is there: %t, want %t", one.passed, err == nil, one.there)
+		}
 	}
 }

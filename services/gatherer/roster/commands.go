@@ -1,7 +1,9 @@
 package roster
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"os/exec"
 	"syscall"
 	"time"
@@ -9,10 +11,9 @@ import (
 	"github.com/groupcast/groupcast/services/gatherer/sink"
 )
 
-// Commands for finished files: how long one may run, how many run at once, and how many
+// Commands for finished files: how many run at once, and how many
 // wait. Then who finishes another upload waits, too.
 const (
-	commandTime  = 10 * time.Minute
 	commandsMost = 4
 	commandsWait = 1024
 	// commandPatience is how long one may take to end after it was told to.
@@ -28,32 +29,52 @@ func newCommands() commands {
 
 // runFor runs the command for a client's file that is finished: with its path as the last argument.
 func (r *Roster) runFor(client string, one sink.Placed) {
-	if len(r.Exec) == 0 {
-		return
+	if len(r.Exec) > 0 {
+		r.queue(r.noteDue(client, one), one.File)
 	}
+}
+
+// queue has a command run when it is its turn. One that the gatherer's end is in the way of is run by the next.
+func (r *Roster) queue(one due, file string) {
+	letGo := sink.Hold(file) // it may take hours until then
 	r.commands.known <- struct{}{}
 	r.running.Go(func() {
+		defer letGo()
 		defer func() { <-r.commands.known }()
 		select {
 		case r.commands.running <- struct{}{}:
 			defer func() { <-r.commands.running }()
-			r.command(client, one.Path, one.File)
+			r.command(one.Client, one.Path, file)
 		case <-r.life.Done():
-			r.Log.Warn("the gatherer stops: the command for a finished file was not run", "file", one.File)
 		}
+		if r.life.Err() == nil {
+			one.isDone()
+			return
+		}
+		r.Log.Info("the gatherer stops: the command for a finished file is run when it is back", "file", file)
 	})
 }
 
+// command runs the command for a file. It is the first of a group of processes: what it has started ends with it.
 func (r *Roster) command(client, path, file string) {
-	ctx, cancel := context.WithTimeout(r.life, commandTime)
+	ctx, cancel := r.life, func() {}
+	if r.ExecTime > 0 {
+		ctx, cancel = context.WithTimeoutCause(r.life, r.ExecTime, fmt.Errorf("it has taken %v (execTime), and was ended", r.ExecTime))
+	}
 	defer cancel()
 	command := exec.CommandContext(ctx, r.Exec[0], append(r.Exec[1:len(r.Exec):len(r.Exec)], file)...)
 	command.Env = append(command.Environ(), "GROUPCAST_CLIENT="+client, "GROUPCAST_PATH="+path)
-	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGTERM) }
 	command.WaitDelay = commandPatience
 	said := &clipped{}
 	command.Stdout, command.Stderr = said, said
-	if err := command.Run(); err != nil {
+	err := command.Run()
+	if ctx.Err() != nil && command.Process != nil {
+		_ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL) // there may be none of it
+		err = cmp.Or(context.Cause(ctx), err)
+	}
+	if err != nil {
 		r.Log.Warn("the command for a finished file failed", "file", file, "error", err, "output", string(said.text))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -90,13 +91,13 @@ func TestCommandsAreBounded(t *testing.T) {
 	}
 }
 
-// A gatherer that stops ends the commands that run, and begins none.
+// A gatherer that stops ends the commands that run, with what they have started, and begins none. The next one runs them.
 func TestCommandsEndWithTheGatherer(t *testing.T) {
 	dir := memory(t)
 	begun := filepath.Join(t.TempDir(), "begun")
 	agreed, err := roster.OpenPolicy(filepath.Join(t.TempDir(), "policy.yaml"), policy.Policy{})
 	env := roster.Env{Log: slog.New(slog.DiscardHandler), Dir: dir, Policy: agreed, Grace: time.Minute}
-	run("echo begun >> " + begun + "; exec sleep 600")(&env)
+	run("echo $$ >> " + begun + "; sleep 600 & echo $! >> " + begun + ".children; wait")(&env)
 	f := &fixture{T: t, policy: agreed}
 	f.must(err)
 	f.Roster, err = roster.New(env)
@@ -108,12 +109,62 @@ func TestCommandsEndWithTheGatherer(t *testing.T) {
 	for i := range 6 {
 		f.bring(session, fmt.Sprintf("f%d", i), []byte("content"))
 	}
-	f.await("four run", func() bool { return len(said(begun)) == 4 })
+	f.await("four run", func() bool { return len(said(begun)) == 4 && len(said(begun+".children")) == 4 })
 	stop()
 	running.Wait()
 	if n := len(said(begun)); n != 4 {
 		t.Errorf("%d have begun, want 4", n)
 	}
+	f.wantEnded(said(begun), said(begun+".children"))
+
+	out := begun + ".again"
+	run(`echo "$GROUPCAST_CLIENT $GROUPCAST_PATH $1" >> ` + out)(&env)
+	f.must(os.Remove(filepath.Join(dir, "alice/f3")))
+	for _, want := range []int{5, 0} { // for all but the one that is gone; and once
+		f.Roster, err = roster.New(env)
+		f.must(err)
+		ctx, stop := context.WithCancel(t.Context())
+		running.Go(func() { _ = f.Roster.Run(ctx) }) // it ends with ctx
+		f.await("all others have run", func() bool { return len(said(out)) == want && !f.isDue() })
+		stop()
+		running.Wait()
+		if want > 0 && !slices.Contains(said(out), "alice f5 "+filepath.Join(dir, "alice/f5")) {
+			t.Errorf("%q, want that of f5 among it", said(out))
+		}
+		_ = os.Remove(out)
+	}
+}
+
+// isDue reports whether a command is noted that has not ended.
+func (f *fixture) isDue() bool {
+	notes, err := os.ReadDir(filepath.Join(f.Dir, ".groupcast-commands"))
+	return err == nil && len(notes) > 0
+}
+
+// wantEnded waits until no process is left of some.
+func (f *fixture) wantEnded(processes ...[]string) {
+	f.Helper()
+	for _, one := range slices.Concat(processes...) {
+		f.await(one+" has ended", func() bool {
+			_, err := os.Readlink("/proc/" + one + "/exe") // nobody may have waited for it yet
+			return err != nil
+		})
+	}
+}
+
+// A command that takes longer than it may is ended, with what it has started, and makes way for others.
+func TestCommandsThatTakeTooLong(t *testing.T) {
+	begun := filepath.Join(t.TempDir(), "begun")
+	f := start(t, policy.Policy{}, func(env *roster.Env) {
+		run(`sleep 600 & echo $! >> ` + begun + `; echo $$ >> ` + begun + `; wait`)(env)
+		env.ExecTime = 100 * time.Millisecond
+	})
+	session := f.attach("alice")
+	for i := range 5 {
+		f.bring(session, fmt.Sprintf("f%d", i), []byte("content"))
+	}
+	f.await("all have begun", func() bool { return len(said(begun)) == 10 })
+	f.wantEnded(said(begun))
 }
 
 // What need not stay goes, of each client for itself; and who waited for room of its own is asked for more.
@@ -135,6 +186,35 @@ func TestRetentionMakesRoom(t *testing.T) {
 		}
 	}
 	f.bring(alice, "a2", make([]byte, 400_000))
+}
+
+// Retention leaves the files whose commands have not ended, however many these are; when they have, it takes them.
+func TestRetentionLeavesFilesToTheirCommands(t *testing.T) {
+	dir := t.TempDir()
+	out, go_ := filepath.Join(dir, "out"), filepath.Join(dir, "go")
+	f := start(t, policy.Policy{}, func(env *roster.Env) {
+		run(fmt.Sprintf(`while [ ! -e %s ]; do sleep 0.02; done; wc -c <"$1" >> %s`, go_, out))(env)
+		env.Retention = sink.Retention{Bytes: 1}
+	})
+	session := f.attach("alice")
+	const files = 6
+	for i := range files {
+		f.bring(session, fmt.Sprintf("f%d", i), []byte("content"))
+	}
+	there := func() int {
+		over, stop := context.WithCancel(t.Context())
+		stop()
+		f.must(f.Retain(over)) // it looks once
+		all, err := filepath.Glob(filepath.Join(f.Dir, "alice/f*"))
+		f.must(err)
+		return len(all)
+	}
+	if n := there(); n != files {
+		t.Errorf("%d of %d files are there, and the command has ended for none", n, files)
+	}
+	f.must(os.WriteFile(go_, nil, 0o600))
+	f.await("the command has had all files", func() bool { return slices.Equal(said(out), slices.Repeat([]string{"7"}, files)) })
+	f.await("all are gone", func() bool { return there() == 0 })
 }
 
 // A ticket permits who opened the upload, for that upload, until it is opened again.

@@ -1,6 +1,7 @@
 package roster
 
 import (
+	"cmp"
 	"math"
 	"path/filepath"
 	"sync"
@@ -115,14 +116,21 @@ func (c *Client) waitsFor(now time.Time) string {
 	return c.order.paused
 }
 
-// outstanding is how many bytes all were asked for that have not come.
+// outstanding is how many bytes are yet to be written of all that was asked for.
 func (r *Roster) outstanding() (bytes uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, upload := range r.uploads {
-		bytes += upload.asked()
+		bytes += upload.toWrite()
 	}
 	return bytes
+}
+
+// toWrite is how many bytes are yet to be written of what an upload was asked for.
+func (u *Upload) toWrite() uint64 {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.granted - min(u.granted, u.came) + (u.copies()-1)*u.granted
 }
 
 // asked is how many bytes an upload was asked for that have not come.
@@ -138,7 +146,16 @@ func freeOn(dir string) (uint64, error) {
 	if err := unix.Statfs(dir, &disk); err != nil {
 		return 0, err
 	}
-	return disk.Bavail * uint64(disk.Bsize), nil
+	return freeOf(&disk), nil
+}
+
+// freeOf returns what is free of a disk. Its blocks are counted in fragments where it has some: file systems in user space may name
+// much larger blocks, in which they would like to be written. One without blocks has no bound, or does not tell.
+func freeOf(disk *unix.Statfs_t) uint64 {
+	if disk.Blocks == 0 {
+		return math.MaxInt64
+	}
+	return disk.Bavail * uint64(cmp.Or(disk.Frsize, disk.Bsize))
 }
 
 // Stored returns how many bytes a client has on the disk.

@@ -2,9 +2,12 @@ package roster_test
 
 import (
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/groupcast/groupcast/internal/noroom"
 	"github.com/groupcast/groupcast/internal/policy"
@@ -101,5 +104,45 @@ func TestRemovedUploadBeginsAgain(t *testing.T) {
 	f.must(err)
 	if _, err := os.Stat(filepath.Join(f.Dir, path)); err != nil {
 		t.Error(err)
+	}
+}
+
+// Of a bundle no more is asked for than there is room for twice: its files are written beside it.
+func TestBundlesLeaveRoomForTheirFiles(t *testing.T) {
+	f := start(t, policy.Policy{}, nil)
+	f.free.Store(1<<20 + 300_000) // the reserve, and a little
+	f.LookAtDisk()
+	spec := file("bundle", 250_000)
+	spec.Bundle = true
+	upload := f.open(f.attach("alice"), spec).Upload
+	if credit := upload.Answer().Credit; credit != 150_000 {
+		t.Errorf("%d bytes are asked for where %d fit", credit, 300_000)
+	}
+	f.must(upload.Came(make([]byte, 150_000)))
+	f.free.Store(1<<20 + 300_000) // what came is there, and as much is to come
+	f.LookAtDisk()
+	f.wantPaused("there is room for its files alone", map[string]string{"alice": roster.DiskFull})
+	f.free.Store(1 << 30)
+	f.LookAtDisk()
+	if credit := upload.Settled().Credit; credit != 250_000 {
+		t.Errorf("%d bytes are asked for where all fit", credit)
+	}
+}
+
+// Room is counted in a disk's fragments; one that tells of no blocks does not count as full.
+func TestFreeIsCountedInFragments(t *testing.T) {
+	for what, tt := range map[string]struct {
+		disk unix.Statfs_t
+		want uint64
+	}{
+		"a disk":        {unix.Statfs_t{Blocks: 100, Bavail: 10, Bsize: 4096, Frsize: 4096}, 40960},
+		"large blocks":  {unix.Statfs_t{Blocks: 100, Bavail: 10, Bsize: 1 << 20, Frsize: 4096}, 40960},
+		"no fragments":  {unix.Statfs_t{Blocks: 100, Bavail: 10, Bsize: 4096}, 40960},
+		"full":          {unix.Statfs_t{Blocks: 100, Bsize: 4096, Frsize: 4096}, 0},
+		"does not tell": {unix.Statfs_t{Bsize: 4096, Frsize: 4096}, math.MaxInt64},
+	} {
+		if free := roster.FreeOf(&tt.disk); free != tt.want {
+			t.Errorf("%s: %d bytes are free, want %d", what, free, tt.want)
+		}
 	}
 }

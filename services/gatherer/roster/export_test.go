@@ -14,6 +14,9 @@ func (r *Roster) Sweep(now time.Time) { r.sweep(now) }
 // LookAtDisk looks how full the disk is.
 func (r *Roster) LookAtDisk() { r.lookAtDisk() }
 
+// FreeOf returns what is free of a disk.
+var FreeOf = freeOf
+
 // RecountAll looks at clients again that have too much on the disk.
 func (r *Roster) RecountAll() { r.recountAll() }
 
@@ -112,8 +115,19 @@ func (r *Roster) Known() (uploads, openings, finished int) {
 type Calendar struct{ calendar }
 
 // Look takes what both clocks say.
-func (c *Calendar) Look(date time.Time, passed, oldest time.Duration) time.Time {
-	return c.look(date, passed, oldest)
+func (c *Calendar) Look(date time.Time, passed time.Duration) (leapt bool) {
+	return c.look(date, passed)
+}
+
+// DateFor returns by which date something is older than an age.
+func (c *Calendar) DateFor(age time.Duration) time.Time { return c.dateFor(age) }
+
+// Keeper looks at the store now and then.
+type Keeper struct{ keeper }
+
+// RetainAt removes what need not stay, by what both clocks say.
+func (r *Roster) RetainAt(store *Keeper, date time.Time, passed time.Duration) {
+	r.retain(&store.keeper, date, passed)
 }
 
 // Pace returns what a capped client's uploads ask for: how many bytes at a time, of those wanted.

@@ -28,34 +28,42 @@ func (r *Roster) Find(ctx context.Context, session string, peer identity.ID, spe
 		return nil, err
 	case len(specs) > findFiles:
 		return nil, ErrTooMuch
+	case len(specs) == 0: // it is asked whether this is known here
+		return nil, nil
 	}
 	done, err := r.readers.turn(ctx, client.Name)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	roots, known := make([]*object.Root, len(specs)), make(map[sink.Spec]*object.Root)
-	for i, spec := range specs {
-		if spec.Client = client.Name; spec.Info.Length > findBytes {
+	all, indices := distinct(client.Name, specs)
+	for _, spec := range all {
+		if spec.Info.Length > findBytes {
 			return nil, ErrTooMuch
 		}
-		root, isKnown := known[spec]
-		if !isKnown { // each is read once, however often it is named
-			if root, err = r.existing(ctx, spec); err != nil {
-				return nil, r.told(err)
-			}
-			known[spec] = root
-		}
-		roots[i] = root
+	}
+	found, err := sink.Existing(ctx, r.Dir, all...)
+	if err != nil {
+		return nil, r.told(err)
+	}
+	roots := make([]*object.Root, len(specs))
+	for i, index := range indices {
+		roots[i] = found[index]
 	}
 	return roots, nil
 }
 
-// existing returns the root of what is there already; nil if nothing is.
-func (r *Roster) existing(ctx context.Context, spec sink.Spec) (*object.Root, error) {
-	root, found, err := sink.Existing(ctx, r.Dir, spec)
-	if err != nil || !found {
-		return nil, err
+// distinct returns what is looked for, each once however often it is named, and for each which of these it is.
+func distinct(client string, specs []sink.Spec) (all []sink.Spec, indices []int) {
+	known := make(map[sink.Spec]int)
+	for _, spec := range specs {
+		spec.Client = client
+		index, is := known[spec]
+		if !is {
+			index = len(all)
+			all, known[spec] = append(all, spec), index
+		}
+		indices = append(indices, index)
 	}
-	return &root, nil
+	return all, indices
 }

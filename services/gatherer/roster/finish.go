@@ -102,11 +102,11 @@ func (u *Upload) conclude(asked *finish) {
 	if asked.err == nil {
 		r.Log.Info("upload finished", "client", u.client.Name, "path", u.spec.Path, "bytes", asked.length)
 		r.Finished(time.Since(u.opened))
-		for _, one := range u.sink.Placed() {
-			r.runFor(u.client.Name, one)
-		}
 	} else {
 		r.Log.Warn("an upload could not be finished", "client", u.client.Name, "path", u.spec.Path, "error", asked.err)
+	}
+	for _, one := range u.sink.Placed() { // also of a bundle that has not appeared whole
+		r.runFor(u.client.Name, one)
 	}
 	close(asked.done)
 	u.stop()

@@ -162,9 +162,12 @@ func (r *Roster) openInTurn(o *opening, share policy.Share, peer identity.ID) (O
 // open looks whether it is there already, and makes the sink.
 func (r *Roster) open(o *opening, share policy.Share, peer identity.ID) (Opened, error) {
 	if !o.replace {
-		root, found, err := sink.Existing(r.life, r.Dir, o.spec)
-		if err != nil || found {
-			return Opened{Existing: &root}, err
+		found, err := sink.Existing(r.life, r.Dir, o.spec)
+		if err != nil {
+			return Opened{}, err
+		}
+		if found[0] != nil {
+			return Opened{Existing: found[0]}, nil
 		}
 	}
 	to, err := sink.Open(r.life, r.Dir, o.spec)

@@ -5,18 +5,31 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/services/gatherer/sink"
 )
 
-// retainEvery is how often it is looked what need not stay.
-const retainEvery = time.Minute
+const (
+	// retainEvery is how often it is looked what need not stay.
+	retainEvery = time.Minute
+	// abandonedEvery is how often it is looked what was abandoned: all directories are read for that.
+	abandonedEvery = time.Hour
+)
+
+// keeper is what is known from one look at the store to the next.
+type keeper struct {
+	dates calendar
+	sweep time.Duration // when what was abandoned is looked for next
+}
 
 // Retain removes what need not stay of what clients uploaded, until ctx is done.
 func (r *Roster) Retain(ctx context.Context) error {
 	ticker := time.NewTicker(retainEvery)
 	defer ticker.Stop()
-	var dates calendar
+	var store keeper
 	for begun := time.Now(); ; {
-		r.retain(dates.look(time.Now().Round(0), time.Since(begun), r.Retention.Longest()))
+		r.retain(&store, time.Now().Round(0), time.Since(begun))
 		r.recountAll()
 		select {
 		case <-ctx.Done():
@@ -26,22 +39,40 @@ func (r *Roster) Retain(ctx context.Context) error {
 	}
 }
 
-// retain removes what need not stay; nothing for its age if now is zero.
-func (r *Roster) retain(now time.Time) {
+// retain removes what need not stay, by what both clocks say now.
+func (r *Roster) retain(store *keeper, date time.Time, passed time.Duration) {
+	if store.dates.look(date, passed) {
+		r.Log.Warn("the machine's clock was set forward: what came before goes for its age when it is that old in truth", "keep_for", r.Retention.Age, "abandoned", object.Abandoned)
+	}
 	clients, err := os.ReadDir(r.Dir)
 	if err != nil {
 		r.Log.Warn("what need not stay could not be removed", "dir", r.Dir, "error", err)
 	}
+	sweeps := passed >= store.sweep && !store.dates.dateFor(object.Abandoned).IsZero()
+	if sweeps {
+		store.sweep = passed + abandonedEvery
+	}
 	for _, client := range clients {
-		if !client.IsDir() {
+		if !client.IsDir() || client.Name() == dueName {
 			continue
 		}
-		files, bytes, err := r.Retention.Retain(filepath.Join(r.Dir, client.Name()), now)
-		if files > 0 {
-			r.Log.Info("removed what need not stay", "client", client.Name(), "files", files, "bytes", bytes)
+		dir := filepath.Join(r.Dir, client.Name())
+		if sweeps {
+			if err := sink.Sweep(dir); err != nil {
+				r.Log.Warn("what was abandoned could not be removed", "client", client.Name(), "error", err)
+			}
 		}
-		if err != nil {
-			r.Log.Warn("what need not stay could not be removed", "client", client.Name(), "error", err)
-		}
+		r.retainOf(client.Name(), dir, store.dates.dateFor(r.Retention.Age))
+	}
+}
+
+// retainOf removes what need not stay of a client's; nothing for its age if now is zero.
+func (r *Roster) retainOf(client, dir string, now time.Time) {
+	files, bytes, err := r.Retention.Retain(dir, now)
+	if files > 0 {
+		r.Log.Info("removed what need not stay", "client", client, "files", files, "bytes", bytes)
+	}
+	if err != nil {
+		r.Log.Warn("what need not stay could not be removed", "client", client, "error", err)
 	}
 }

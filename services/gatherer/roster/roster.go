@@ -65,6 +65,8 @@ type Env struct {
 	Established func(took time.Duration)
 	// Exec is run for each file that is finished; empty runs nothing.
 	Exec []string
+	// ExecTime is how long it may take for a file; zero is no bound.
+	ExecTime time.Duration
 }
 
 // Roster are the clients of a gatherer.
@@ -90,6 +92,7 @@ type Roster struct {
 	end      context.CancelFunc
 	readers  *readers
 	commands commands // those that run
+	due      []due    // that an earlier process has left
 }
 
 // New returns a roster without clients, which knows which processes they were.
@@ -102,10 +105,14 @@ func New(env Env) (*Roster, error) {
 	if err != nil {
 		return nil, err
 	}
+	left, err := readDue(env.Dir, len(env.Exec) > 0)
+	if err != nil {
+		return nil, err
+	}
 	r := &Roster{
 		Env: env, clients: make(map[string]*Client), sessions: make(map[string]*Session), uploads: make(map[wire.DeliveryID]*Upload),
 		openings: make(map[place]*opening), ending: make(map[place]*Upload), finished: remembered{known: make(map[wire.DeliveryID]finished)},
-		readers: newReaders(), commands: newCommands(), register: register, observed: time.Now(),
+		readers: newReaders(), commands: newCommands(), register: register, observed: time.Now(), due: left,
 	}
 	if r.Free == nil {
 		r.Free = freeOn
@@ -132,8 +139,10 @@ type Client struct {
 	Since   time.Time
 	Share   policy.Share
 	labels  map[string]string
+	rated   rated
 	session *Session // nil while it is not attached
 	left    time.Time
+	parted  bool               // it left by itself, and was not cut off
 	uploads map[string]*Upload // by path
 	arrived arrived
 	order   directive
@@ -233,6 +242,7 @@ func (r *Roster) Attach(name string, labels map[string]string, caller identity.P
 		client.session.end(Fenced)
 	}
 	client.labels, client.Share, client.Since, client.brought = maps.Clone(labels), share, at, at
+	client.rated = rated{} // its labels may be others
 	client.queued, client.yielded = queued, false
 	if err := r.register.enter(name, roleOf(peer), by); err != nil {
 		r.Log.Warn("which process a client is could not be noted: a restart forgets it", "client", name, "error", err)
@@ -339,13 +349,18 @@ func (s *Session) Report(waiting uint64) {
 	s.client.waiting = waiting
 }
 
-// Leave ends the session. The uploads stay open for a while, for the client to come back.
-func (s *Session) Leave() {
+// Leave ends the session of a client that wants nothing more. The uploads stay open for a while, for it to come back.
+func (s *Session) Leave() { s.leave(true) }
+
+// CutOff ends the session of a client that may come back in a moment: its place is kept for so long, too.
+func (s *Session) CutOff() { s.leave(false) }
+
+func (s *Session) leave(parted bool) {
 	s.roster.mu.Lock()
 	defer s.roster.mu.Unlock()
 	if s.client.session == s {
-		s.client.session, s.client.left = nil, time.Now()
-		s.roster.Log.Info("client left", "client", s.client.Name)
+		s.client.session, s.client.left, s.client.parted = nil, time.Now(), parted
+		s.roster.Log.Info("client left", "client", s.client.Name, "cut_off", !parted)
 	}
 	s.end(Fenced)
 }
@@ -364,6 +379,7 @@ const sweepEvery = time.Second
 // Run does what is due until ctx is done, and ends all uploads then. Whatever waits for a disk is done beside it: who is paced waits for it.
 func (r *Roster) Run(ctx context.Context) error {
 	r.running.Go(func() { r.keepRegister(ctx) })
+	r.running.Go(func() { r.runDue(r.due) })
 	ticker, pacing := time.NewTicker(sweepEvery), time.NewTicker(pacePiece)
 	defer ticker.Stop()
 	defer pacing.Stop()

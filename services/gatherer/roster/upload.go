@@ -202,13 +202,24 @@ func (u *Upload) extend() {
 	// Who is paced is so by what comes: hashing and committing may take longer than a pause.
 	more = min(more, u.client.paced.most(u.came))
 	more = u.client.paced.draw(time.Now(), more-min(more, u.granted))
-	given := u.roster.room.draw(more)
-	more = given
+	copies := u.copies()
+	given := u.roster.room.draw(more * copies)
+	more = given / copies
 	if u.spec.Stream && more > 0 {
 		more = u.client.allowed.draw(more)
-		u.roster.room.giveBack(given - more)
+	}
+	if rest := given - more*copies; rest > 0 {
+		u.roster.room.giveBack(rest)
 	}
 	u.granted += more
+}
+
+// copies is how often what comes is on the disk for a while: a bundle's files are written beside it when it is whole.
+func (u *Upload) copies() uint64 {
+	if u.spec.Bundle {
+		return 2
+	}
+	return 1
 }
 
 // draw asks for more, as time permits.

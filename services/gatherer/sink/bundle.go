@@ -9,7 +9,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -25,9 +24,8 @@ import (
 // never appears; when it is whole, its files do, each at once.
 type bundle struct {
 	*file
-	dir    string // that all clients have their directories in
-	spec   Spec
-	placed []Placed
+	dir  string // that all clients have their directories in
+	spec Spec
 }
 
 func openBundle(ctx context.Context, dir string, spec Spec) (*bundle, error) {
@@ -56,17 +54,14 @@ func (b *bundle) Finish(length uint64, root object.Root) (string, error) {
 		return "", err
 	}
 	all, err := b.unpack(content, length)
+	var placed []Placed
 	if err == nil {
-		err = b.placeAll(all)
+		placed, err = b.placeAll(all)
 	}
-	switch {
-	case err == nil:
-		for _, one := range slices.DeleteFunc(all, packed.isDirectory) {
-			b.placed = append(b.placed, Placed{one.spec.Path, filepath.Join(b.dir, filepath.Join(one.below...), one.spec.Info.Name)})
-		}
-	case noroom.Is(err), errors.Is(err, object.ErrBusy):
-		return "", err // when it is asked for again it may do
+	if noroom.Is(err) || errors.Is(err, object.ErrBusy) {
+		return "", err // when it is asked for again it may do, and all appear again
 	}
+	b.placed = placed
 	return filepath.Join(b.dir, b.spec.Client, path.Dir(b.spec.Path)), errors.Join(err, b.landing.Remove())
 }
 
@@ -113,14 +108,24 @@ func (b *bundle) unpack(content io.ReaderAt, length uint64) (all []packed, err e
 	return all, nil
 }
 
-// placeAll lets all appear, several at a time.
-func (b *bundle) placeAll(all []packed) error {
+// placeAll lets all appear, several at a time, and returns the files that have.
+func (b *bundle) placeAll(all []packed) (placed []Placed, err error) {
 	var placing errgroup.Group
 	placing.SetLimit(placers)
-	for _, one := range all {
-		placing.Go(func() error { return b.place(one) })
+	failed := make([]error, len(all))
+	for i, one := range all {
+		placing.Go(func() error {
+			failed[i] = b.place(one)
+			return failed[i]
+		})
 	}
-	return placing.Wait()
+	err = placing.Wait()
+	for i, one := range all {
+		if failed[i] == nil && !one.isDirectory() {
+			placed = append(placed, Placed{one.spec.Path, filepath.Join(b.dir, filepath.Join(one.below...), one.spec.Info.Name)})
+		}
+	}
+	return placed, err
 }
 
 // specOf returns what one of its files would be if it came by itself.
@@ -162,9 +167,6 @@ func (b *bundle) place(one packed) error {
 	if _, err := io.Copy(landing, io.NewSectionReader(one.content, from, one.content.Size()-from)); err != nil {
 		return err
 	}
-	return appearing.appear(filepath.Join(parent, one.spec.Info.Name), func() error {
-		return landing.Complete(one.spec.Info.Length, hash.Sum(), true)
-	})
+	b.hold(filepath.Join(parent, one.spec.Info.Name))
+	return landing.Complete(one.spec.Info.Length, hash.Sum(), true)
 }
-
-func (b *bundle) Placed() []Placed { return b.placed }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -162,4 +163,28 @@ func TestBundlesThatAreRefused(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "alice/.groupcast-partial")); err == nil {
 		t.Error("something of them is kept")
 	}
+}
+
+// What is a stream and a bundle is neither: it would have no bytes, and those that came for it no place.
+func TestBundleIsNoStream(t *testing.T) {
+	dir, spec := t.TempDir(), streamSpec("s")
+	spec.Bundle = true
+	if _, err := sink.Open(t.Context(), dir, spec); !errors.Is(err, gathered.ErrPath) {
+		t.Errorf("%v, want it refused", err)
+	}
+}
+
+// Of a bundle whose files cannot all appear, as there is a directory of one's name, it is told which have.
+func TestBundleThatAppearsInPart(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.MkdirAll(filepath.Join(dir, "alice/a/taken/below"), 0o700))
+	to, length, root := bundle(t, dir, "a/bundle-1", map[string]string{"one": "first", "taken": "none", "two": "second"})
+	if _, err := to.Finish(length, root); !object.IsRefused(err) {
+		t.Errorf("%v, want its name refused", err)
+	}
+	want := []sink.Placed{{Path: "a/one", File: filepath.Join(dir, "alice/a/one")}, {Path: "a/two", File: filepath.Join(dir, "alice/a/two")}}
+	if placed := to.Placed(); !slices.Equal(placed, want) {
+		t.Errorf("placed %v, want %v", placed, want)
+	}
+	must(t, to.Close())
 }

@@ -12,6 +12,11 @@ func Segments(t testing.TB, size uint64) {
 	t.Cleanup(func() { segmentSize = before })
 }
 
+// Record returns what a slot has that says what is committed, and where it is in the file.
+func Record(slot int, committed uint64) (record []byte, at int64) {
+	return recordOf(committed), int64(slot) * slotSize
+}
+
 // RemoveAfter looks at a file as retention does, removes it after something else has happened, and reports whether it has.
 func RemoveAfter(path string, meanwhile func()) (bool, error) {
 	one, err := keptAt(path)
@@ -21,6 +26,3 @@ func RemoveAfter(path string, meanwhile func()) (bool, error) {
 	meanwhile()
 	return one.remove()
 }
-
-// Appear has a file appear as uploads do.
-func Appear(path string, complete func() error) error { return appearing.appear(path, complete) }

@@ -17,6 +17,8 @@ type file struct {
 	landing *object.Landing
 	content *os.File // nil of one without bytes
 	resumed bool     // a part of it is from an earlier landing
+	holding          // what has appeared, until it is closed
+	placed  []Placed
 }
 
 func openFile(ctx context.Context, parent string, spec Spec) (*file, error) {
@@ -49,11 +51,19 @@ func (f *file) Commit() (uint64, time.Time, error) { return f.landing.Offset(), 
 
 // Finish lets the file appear. If it is damaged, that may be what an earlier landing has left.
 func (f *file) Finish(length uint64, root object.Root) (string, error) {
-	return f.name(), appearing.appear(f.name(), func() error { return f.landing.Complete(length, root, true) })
+	f.hold(f.name())
+	err := f.landing.Complete(length, root, true)
+	if err == nil {
+		f.placed = []Placed{{Path: f.path, File: f.name()}}
+	}
+	return f.name(), err
 }
 
 func (f *file) name() string { return filepath.Join(f.parent, f.landing.Info().Name) }
 
-func (f *file) Placed() []Placed { return []Placed{{Path: f.path, File: f.name()}} }
+func (f *file) Placed() []Placed { return f.placed }
 
-func (f *file) Close() error { return f.landing.Keep() }
+func (f *file) Close() error {
+	f.letGo()
+	return f.landing.Keep()
+}

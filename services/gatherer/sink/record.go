@@ -53,10 +53,13 @@ func check(bytes []byte) uint32 { return crc32.Checksum(bytes, crc32.MakeTable(c
 
 // writeRecord writes a slot, and returns when it is on disk.
 func writeRecord(file *os.File, slot int, committed uint64) error {
-	record := binary.BigEndian.AppendUint64(nil, committed)
-	record = binary.BigEndian.AppendUint32(record, check(record))
-	if _, err := file.WriteAt(record, int64(slot)*slotSize); err != nil {
+	if _, err := file.WriteAt(recordOf(committed), int64(slot)*slotSize); err != nil {
 		return err
 	}
 	return file.Sync()
+}
+
+func recordOf(committed uint64) []byte {
+	record := binary.BigEndian.AppendUint64(nil, committed)
+	return binary.BigEndian.AppendUint32(record, check(record))
 }

@@ -2,6 +2,7 @@ package sink
 
 import (
 	"cmp"
+	"container/heap"
 	"errors"
 	"io/fs"
 	"os"
@@ -32,36 +33,72 @@ type kept struct {
 	size uint64
 }
 
-// Longest returns how old something is at most that is removed for its age.
-func (r Retention) Longest() time.Duration { return max(r.Age, object.Abandoned) }
-
 // Retain removes from a client's directory what need not stay: whole files, and whole segments of
 // streams but the last ones, which the stream goes on behind. It returns how many files and bytes.
-// Where now is zero nothing goes for its age.
+// Where now is zero nothing goes for its age. There is no room in memory for all names of a client.
 func (r Retention) Retain(dir string, now time.Time) (files int, bytes uint64, err error) {
-	all, err := survey(dir, r != (Retention{}), !now.IsZero())
-	if err != nil {
-		return 0, 0, err
+	ages := r.Age > 0 && !now.IsZero()
+	if !ages && r.Bytes == 0 {
+		return 0, 0, nil // nothing goes: nobody need look
 	}
-	slices.SortStableFunc(all, func(a, b kept) int { return cmp.Or(a.came.Compare(b.came), cmp.Compare(a.path, b.path)) })
+	var failed []error
+	remove := func(one kept) {
+		switch removed, err := one.remove(); {
+		case removed:
+			files, bytes = files+1, bytes+one.size
+		case err != nil:
+			failed = append(failed, err)
+		}
+	}
 	var sum uint64
-	for _, one := range all {
+	err = survey(dir, func(one kept) {
+		if ages && now.Sub(one.came) > r.Age {
+			remove(one)
+			return
+		}
 		sum += one.size
-	}
-	for _, one := range all {
-		old := r.Age > 0 && !now.IsZero() && now.Sub(one.came) > r.Age
-		if !old && (r.Bytes == 0 || sum <= r.Bytes) {
-			continue
+	})
+	if err == nil && r.Bytes > 0 && sum > r.Bytes {
+		first := oldest{want: sum - r.Bytes}
+		err = survey(dir, first.offer)
+		for _, one := range first.sorted() {
+			remove(one)
 		}
-		removed, failed := one.remove()
-		if !removed {
-			err = errors.Join(err, failed)
-			continue
-		}
-		sum -= one.size
-		files, bytes = files+1, bytes+one.size
 	}
-	return files, bytes, err
+	return files, bytes, errors.Join(append(failed, err)...)
+}
+
+// oldest are the oldest of many files, as many as have so many bytes together: a heap with the youngest at its top.
+type oldest struct {
+	want, sum uint64
+	all       []kept
+}
+
+func (k kept) compare(other kept) int {
+	return cmp.Or(k.came.Compare(other.came), cmp.Compare(k.path, other.path))
+}
+
+func (o *oldest) Len() int           { return len(o.all) }
+func (o *oldest) Less(i, j int) bool { return o.all[i].compare(o.all[j]) > 0 }
+func (o *oldest) Swap(i, j int)      { o.all[i], o.all[j] = o.all[j], o.all[i] }
+func (o *oldest) Push(one any)       { o.all = append(o.all, one.(kept)) }
+func (o *oldest) Pop() any {
+	last := o.all[len(o.all)-1]
+	o.all = o.all[:len(o.all)-1]
+	return last
+}
+
+// offer takes a file, if it is older than others that would do.
+func (o *oldest) offer(one kept) {
+	heap.Push(o, one)
+	for o.sum += one.size; o.sum-o.all[0].size >= o.want; {
+		o.sum -= heap.Pop(o).(kept).size
+	}
+}
+
+func (o *oldest) sorted() []kept {
+	slices.SortFunc(o.all, kept.compare)
+	return o.all
 }
 
 // errOther says that there is another file where one was looked at.
@@ -69,7 +106,7 @@ var errOther = errors.New("another file has come to its place")
 
 // remove removes a file unless another has come to its place since it was looked at, or is about to.
 func (k kept) remove() (removed bool, err error) {
-	removed, err = appearing.unless(k.path, func() error {
+	removed, err = held.unless(k.path, func() error {
 		now, err := keptAt(k.path)
 		switch {
 		case err != nil:
@@ -85,37 +122,46 @@ func (k kept) remove() (removed bool, err error) {
 	return removed && err == nil, err
 }
 
-// survey removes what was abandoned of uploads below a directory, if ages are known, and returns the files that can go,
-// if they are wanted.
-func survey(dir string, wanted, aged bool) (all []kept, err error) {
-	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+// Sweep removes from a client's directory what was abandoned of uploads.
+func Sweep(dir string) error {
+	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return ignoreGone(err)
+		case !entry.IsDir() || !object.IsPartial(entry.Name()):
+			return nil
+		}
+		_, _ = object.Sweep(filepath.Dir(path), object.Abandoned) // what is left is swept another time
+		return filepath.SkipDir
+	})
+}
+
+// survey tells each file below a directory that can go.
+func survey(dir string, each func(kept)) error {
+	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return ignoreGone(err)
 		case entry.IsDir() && object.IsPartial(entry.Name()):
-			if aged {
-				_, _ = object.Sweep(filepath.Dir(path), object.Abandoned) // what is left is swept another time
-			}
 			return filepath.SkipDir
-		case !wanted:
-			return nil
 		case entry.IsDir() && strings.HasSuffix(entry.Name(), gathered.StreamSuffix):
 			segments, err := surveyStream(path)
-			all = append(all, segments...)
+			for _, one := range segments {
+				each(one)
+			}
 			if err != nil {
 				return err
 			}
 			return filepath.SkipDir
-		case !entry.Type().IsRegular():
+		case !entry.Type().IsRegular() || held.has(path):
 			return nil
 		}
 		one, err := keptAt(path)
 		if err == nil {
-			all = append(all, one)
+			each(one)
 		}
 		return ignoreGone(err)
 	})
-	return all, err
 }
 
 // Stored returns how many bytes there are in a client's directory.

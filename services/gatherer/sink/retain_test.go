@@ -2,6 +2,7 @@ package sink_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -72,6 +73,59 @@ func TestRetention(t *testing.T) {
 	}
 }
 
+// Of files that came in any order and have any sizes, the oldest go, and no more of them than is needed.
+func TestTheOldestGo(t *testing.T) {
+	const seed, files = 60, 40
+	dir, random := memory(t), rand.New(rand.NewPCG(seed, 3))
+	var sizes []int // of those that are there, the oldest first
+	for i := range files {
+		sizes = append(sizes, random.IntN(1000))
+		lay(t, dir, fmt.Sprintf("d%d/f%02d", random.IntN(5), i), sizes[i])
+		awaitTick(t, dir)
+	}
+	for bytes := files * 500; bytes > 0; bytes -= 1000 {
+		_, _, err := sink.Retention{Bytes: uint64(bytes)}.Retain(dir, time.Now())
+		must(t, err)
+		for sumOf(sizes) > bytes {
+			sizes = sizes[1:]
+		}
+		var names []string
+		for _, path := range there(t, dir) {
+			names = append(names, path[len("d0/f"):])
+		}
+		slices.Sort(names)
+		var want []string
+		for i := range sizes {
+			want = append(want, fmt.Sprintf("%02d", files-len(sizes)+i))
+		}
+		if !slices.Equal(names, want) {
+			t.Fatalf("with %d bytes %v are there, want %v", bytes, names, want)
+		}
+	}
+}
+
+func sumOf(sizes []int) (sum int) {
+	for _, size := range sizes {
+		sum += size
+	}
+	return sum
+}
+
+// awaitTick waits until the file system's clock has ticked: what comes then is younger.
+func awaitTick(t *testing.T, dir string) {
+	t.Helper()
+	clock := filepath.Join(dir, "clock")
+	changed := func() time.Time {
+		must(t, os.WriteFile(clock, nil, 0o600))
+		info, err := os.Stat(clock)
+		must(t, err)
+		return info.ModTime()
+	}
+	for began := changed(); !changed().After(began); <-time.After(time.Millisecond) {
+	}
+	must(t, os.Remove(clock))
+}
+
 // An upload that takes the place of what need not stay, between the look at that and its removal, stays: its client was told
 // that it is durable. What is gone by then is no error.
 func TestRetentionLeavesWhatHasComeMeanwhile(t *testing.T) {
@@ -93,10 +147,9 @@ func TestRetentionLeavesWhatHasComeMeanwhile(t *testing.T) {
 		}
 	}
 	wants(false, replace)
-	must(t, sink.Appear(at, func() error {
-		wants(false, func() {})
-		return nil
-	}))
+	letGo := sink.Hold(at)
+	wants(false, func() {})
+	letGo()
 	if got, err := os.ReadFile(at); err != nil || string(got) != string(content) {
 		t.Errorf("the upload is not there: %v", err)
 	}
@@ -105,7 +158,22 @@ func TestRetentionLeavesWhatHasComeMeanwhile(t *testing.T) {
 	wants(false, func() { must(t, os.Remove(at)) })
 }
 
-// What has come of an upload with which nobody goes on waits for a week, and longer while no age is known.
+// What is held is neither removed nor counted: what came since stays for it.
+func TestRetentionLeavesWhatIsHeld(t *testing.T) {
+	dir := memory(t)
+	for i := range 4 {
+		lay(t, dir, fmt.Sprintf("f%d", i), 100)
+	}
+	letGo := sink.Hold(filepath.Join(dir, "f0"))
+	for _, want := range [][]string{{"f0", "f2", "f3"}, {"f2", "f3"}} {
+		_, _, err := sink.Retention{Bytes: 200}.Retain(dir, time.Now())
+		must(t, err)
+		wantThere(t, dir, want...)
+		letGo()
+	}
+}
+
+// What has come of an upload with which nobody goes on waits for a week.
 func TestAbandonedUploadsGoWithTheirAge(t *testing.T) {
 	dir := memory(t)
 	content := random(7, 5000)
@@ -118,20 +186,22 @@ func TestAbandonedUploadsGoWithTheirAge(t *testing.T) {
 		partial = append(partial, path)
 		return err
 	}))
-	lastMonth := time.Now().Add(-30 * 24 * time.Hour)
-	for _, path := range partial {
-		must(t, os.Chtimes(path, lastMonth, lastMonth))
-	}
 	before := there(t, dir)
 	if len(before) == 0 {
 		t.Fatal("nothing is there of the upload")
 	}
-	for _, now := range []time.Time{{}, time.Now()} {
-		wantThere(t, dir, before...)
-		_, _, err := sink.Retention{}.Retain(filepath.Join(dir, "alice"), now)
-		must(t, err)
+	const day = 24 * time.Hour
+	for _, one := range []struct {
+		age  time.Duration
+		want []string
+	}{{6 * day, before}, {30 * day, nil}} {
+		since := time.Now().Add(-one.age)
+		for _, path := range partial {
+			must(t, os.Chtimes(path, since, since))
+		}
+		must(t, sink.Sweep(filepath.Join(dir, "alice")))
+		wantThere(t, dir, one.want...)
 	}
-	wantThere(t, dir)
 }
 
 // Of a stream the full segments go but for the last five; the one that is written and what is committed stay, and

@@ -38,7 +38,8 @@ type Sink interface {
 	// Finish compares what has come with what was sent, and makes it durable. It returns where
 	// it is. After object.ErrDamaged all of it is wanted again.
 	Finish(length uint64, root object.Root) (path string, err error)
-	// Placed returns the files that have appeared and are whole, when Finish has succeeded: for each a command may be run.
+	// Placed returns the files that have appeared and are whole, when Finish has been called: for each a command may be run. They are held
+	// until the sink is closed.
 	Placed() []Placed
 	// Close ends the sink, and keeps what has landed.
 	Close() error
@@ -144,19 +145,6 @@ func isRemoved(file *os.File) bool {
 	return err == nil && info.Sys().(*syscall.Stat_t).Nlink == 0
 }
 
-// Existing returns the root of what is under an upload's path already.
-func Existing(ctx context.Context, dir string, spec Spec) (object.Root, bool, error) {
-	below, err := spec.below()
-	if err != nil || spec.Stream || spec.Bundle {
-		return object.Root{}, false, err
-	}
-	root, found, err := object.Existing(ctx, filepath.Join(append([]string{dir}, below...)...), spec.Info)
-	if errors.Is(err, fs.ErrNotExist) {
-		return object.Root{}, false, nil
-	}
-	return root, found, err
-}
-
 // below returns the names of the directories that an upload goes into.
 func (s Spec) below() ([]string, error) {
 	if err := gathered.CheckPath(s.Path, s.Stream); err != nil {
@@ -164,6 +152,9 @@ func (s Spec) below() ([]string, error) {
 	}
 	if err := object.CheckName(s.Client); err != nil {
 		return nil, fmt.Errorf("%w: client %.200q: %w", gathered.ErrPath, s.Client, err)
+	}
+	if s.Stream && s.Bundle {
+		return nil, fmt.Errorf("%w: %.200q is a stream, which holds no files", gathered.ErrPath, s.Path)
 	}
 	elements := strings.Split(s.Path, "/")
 	return append([]string{s.Client}, elements[:len(elements)-1]...), nil

@@ -17,6 +17,7 @@ import (
 	"github.com/groupcast/groupcast/internal/digest"
 	"github.com/groupcast/groupcast/internal/gathered"
 	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/testdisk"
 	"github.com/groupcast/groupcast/services/gatherer/sink"
 )
 
@@ -113,9 +114,9 @@ func TestFileAppearsWhole(t *testing.T) {
 	if placed := to.Placed(); !slices.Equal(placed, []sink.Placed{{Path: "a/b/c.bin", File: name}}) {
 		t.Errorf("%+v has appeared", placed)
 	}
-	root, found, err := sink.Existing(t.Context(), dir, spec)
-	if err != nil || !found || root != rootOf(content) {
-		t.Errorf("what is there: %v %v %v", root, found, err)
+	found, err := sink.Existing(t.Context(), dir, spec, fileSpec("a/b/none", content), spec)
+	if err != nil || found[0] == nil || *found[0] != rootOf(content) || found[1] != nil || *found[2] != *found[0] {
+		t.Errorf("what is there: %v %v", found, err)
 	}
 }
 
@@ -178,8 +179,8 @@ func TestBelowAFile(t *testing.T) {
 		if _, err := sink.Open(t.Context(), dir, spec); !object.IsRefused(err) {
 			t.Errorf("%s is opened, or fails: %v", spec.Path, err)
 		}
-		if _, found, err := sink.Existing(t.Context(), dir, spec); found || err != nil && !object.IsRefused(err) {
-			t.Errorf("%s is looked for: %t, %v", spec.Path, found, err)
+		if found, err := sink.Existing(t.Context(), dir, spec); err == nil && found[0] != nil || err != nil && !object.IsRefused(err) {
+			t.Errorf("%s is looked for: %v, %v", spec.Path, found, err)
 		}
 	}
 }
@@ -200,6 +201,23 @@ func TestDirectoryThatIsThereIsMadeDurable(t *testing.T) {
 		}
 	}
 	must(t, open(t, dir, streamSpec("log")).Close())
+}
+
+// What is said to be there already outlives a power cut, with the directories that it is in, though whoever put it there has synced
+// nothing, as one that was killed.
+func TestWhatIsThereIsMadeDurable(t *testing.T) {
+	disk, content := testdisk.New(t, "64M"), random(9, 300_000)
+	must(t, os.MkdirAll(filepath.Join(disk.Dir, "alice/a/b"), 0o700))
+	must(t, os.WriteFile(filepath.Join(disk.Dir, "alice/a/b/f"), content, 0o600))
+	found, err := sink.Existing(t.Context(), disk.Dir, fileSpec("a/b/f", content))
+	if err != nil || found[0] == nil || *found[0] != rootOf(content) {
+		t.Fatalf("what is there: %v, %v", found, err)
+	}
+	left, done := disk.Cut(t)
+	defer done()
+	if got, err := os.ReadFile(filepath.Join(left, "alice/a/b/f")); err != nil || !bytes.Equal(got, content) {
+		t.Errorf("after a power cut: %d bytes, %v", len(got), err)
+	}
 }
 
 // withoutFiles does something while this process can open none.

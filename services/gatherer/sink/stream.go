@@ -71,7 +71,24 @@ func (s *stream) recover() (err error) {
 		return err
 	}
 	s.opened, s.landed = s.committed, s.committed
-	return s.cut()
+	if err := s.cut(); err != nil || s.committed == 0 {
+		return err
+	}
+	return s.confirm()
+}
+
+// confirm has on disk what the record says that was read, before anybody is told of it. Who wrote it may have been killed before it
+// was there, or been told that the disk fails, which a second sync would not be told: it is written to the other slot, when all
+// else of the file is on disk.
+func (s *stream) confirm() error {
+	if err := s.lock.Sync(); err != nil {
+		return err
+	}
+	if err := writeRecord(s.lock, 1-s.slot, s.committed); err != nil {
+		return err
+	}
+	s.slot = 1 - s.slot
+	return nil
 }
 
 // cut removes what is not committed. There may be gaps: bytes come in any order, and names

@@ -272,6 +272,46 @@ func TestStreamOutlivesPowerCuts(t *testing.T) {
 	t.Logf("%d bytes in %d cuts", landed, cuts)
 }
 
+// A record that was written and not synced, as by who was killed in between, counts for who opens the stream: it is on disk before
+// anybody is told of it.
+func TestRecordThatWasNotSyncedOutlivesPowerCuts(t *testing.T) {
+	disk, content := testdisk.New(t, "64M"), random(51, 3000)
+	to := open(t, disk.Dir, streamSpec("log"))
+	write(t, to, content[:1000], 0)
+	must(t, to.Landed(1000))
+	must(t, to.Close())
+	dir := filepath.Join(disk.Dir, "alice/log.stream")
+	must(t, appendTo(filepath.Join(dir, name(0)), content[1000:]))
+	for slot := range 2 { // whichever is the older
+		record, at := sink.Record(slot, 2000+uint64(slot)*1000)
+		file, err := os.OpenFile(filepath.Join(dir, sink.CommittedName), os.O_WRONLY, 0)
+		must(t, err)
+		_, err = file.WriteAt(record, at)
+		must(t, errors.Join(err, file.Close()))
+		to = open(t, disk.Dir, streamSpec("log"))
+		offset := to.Offset()
+		must(t, to.Close())
+		left, done := disk.Cut(t)
+		after := open(t, left, streamSpec("log"))
+		if after.Offset() != offset || !bytes.Equal(read(t, left), content[:offset]) {
+			t.Errorf("%d bytes were said to be committed, and after a power cut %d are, or other ones", offset, after.Offset())
+		}
+		must(t, after.Close())
+		done()
+		must(t, appendTo(filepath.Join(dir, name(0)), content[offset:])) // what was cut off
+	}
+}
+
+// appendTo adds to a file, and syncs it.
+func appendTo(path string, content []byte) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(content)
+	return errors.Join(err, file.Sync(), file.Close())
+}
+
 // lose removes segments that were never synced.
 func lose(t *rapid.T, dir string, committed uint64) {
 	for at := (committed + segment - 1) / segment * segment; at < 1<<17; at += segment {

@@ -1,0 +1,87 @@
+package roster
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/groupcast/groupcast/services/gatherer/sink"
+)
+
+// dueName is a directory beside those of clients: it has a file for each command that has not ended, so that a gatherer that is
+// started again runs them.
+const dueName = ".groupcast-commands"
+
+// due is a command that has not ended, and where that is noted.
+type due struct {
+	Client string `json:"client"`
+	Path   string `json:"path"`
+	note   string // empty: it could not be
+}
+
+// noteDue notes that a command is to be run.
+func (r *Roster) noteDue(client string, one sink.Placed) due {
+	d := due{Client: client, Path: one.Path}
+	text, err := json.Marshal(d)
+	if err == nil {
+		err = os.MkdirAll(filepath.Join(r.Dir, dueName), 0o750)
+	}
+	note := filepath.Join(r.Dir, dueName, rand.Text())
+	if err == nil {
+		err = os.WriteFile(note, text, 0o640)
+	}
+	if err != nil {
+		r.Log.Warn("it could not be noted that a command is to be run: a restart forgets it", "file", one.File, "error", err)
+		return d
+	}
+	d.note = note
+	return d
+}
+
+// isDone forgets it.
+func (d due) isDone() {
+	if d.note != "" {
+		_ = os.Remove(d.note) // else it is run again
+	}
+}
+
+// readDue returns the commands that an earlier process has left. Where none is to be run any more, they are forgotten.
+func readDue(dir string, runs bool) (all []due, err error) {
+	notes := filepath.Join(dir, dueName)
+	if !runs {
+		return nil, os.RemoveAll(notes)
+	}
+	entries, err := os.ReadDir(notes)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read which commands are to be run: %w", err)
+	}
+	for _, entry := range entries {
+		one := due{note: filepath.Join(notes, entry.Name())}
+		text, err := os.ReadFile(one.note)
+		if err != nil {
+			return nil, fmt.Errorf("read which commands are to be run: %w", err)
+		}
+		if json.Unmarshal(text, &one) != nil { // it was cut off when it was written
+			one.isDone()
+			continue
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+// runDue runs the commands that an earlier process has left.
+func (r *Roster) runDue(all []due) {
+	for _, one := range all {
+		file := filepath.Join(r.Dir, one.Client, filepath.FromSlash(one.Path))
+		if _, err := os.Lstat(file); err != nil {
+			one.isDone() // it was removed since
+			continue
+		}
+		r.queue(one, file)
+	}
+}
