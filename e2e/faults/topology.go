@@ -68,7 +68,8 @@ type Net struct {
 	dir      string
 	lan      *lab.LAN
 	objects  map[string][]Object // by name
-	mute     map[string]bool     // machines that do not say all that their links carried: killed once, or liars
+	liars    map[string]bool     // machines that do not say what their links carried
+	killed   map[death]bool      // machines that do not say all of it in a delivery
 	limited  map[string]controlGroup
 	pushes   []*Push
 }
@@ -90,7 +91,7 @@ func Start(t testing.TB, topology Topology) *Net {
 	began := time.Now()
 	n := &Net{
 		TB: t, Lab: labtest.New(t, 1), topology: topology, dir: t.TempDir(),
-		machines: make(map[string]*Machine), objects: make(map[string][]Object), mute: make(map[string]bool), limited: make(map[string]controlGroup),
+		machines: make(map[string]*Machine), objects: make(map[string][]Object), liars: make(map[string]bool), killed: make(map[death]bool), limited: make(map[string]controlGroup),
 	}
 	n.declare()
 	labtest.Start(t, n.Lab)
