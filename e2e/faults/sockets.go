@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"testing"
 
 	"golang.org/x/sys/unix"
 
@@ -73,4 +74,17 @@ func congestion(of, descriptor int, machine string) string {
 		return ""
 	}
 	return name
+}
+
+// Read returns how many bytes a machine's program has read, what the kernel sent for it out of files among them.
+func (m *Machine) Read(t testing.TB) (bytes int64) {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", m.Process.Pid()))
+	if err == nil {
+		_, err = fmt.Sscanf(string(text), "rchar: %d", &bytes)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes
 }

@@ -1,14 +1,12 @@
 package faults_test
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/groupcast/groupcast/e2e/faults"
-	"github.com/groupcast/groupcast/e2e/lab"
 	"github.com/groupcast/groupcast/e2e/lab/link"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 )
@@ -33,38 +31,6 @@ func farLinks(d *groupv1.Delivery) (uses []*groupv1.LinkUse) {
 		}
 	}
 	return uses
-}
-
-// Who sends uses the congestion control that was asked for, on each connection of a link: the sender, and agents.
-func TestCongestionIsWhatWasAskedFor(t *testing.T) {
-	t.Parallel()
-	const stripes = 3
-	n := faults.Start(t, faults.Topology{
-		Agents: 2, Members: "ab", Flags: map[string][]string{"agent-a": {"--data-least-stripes", fmt.Sprint(stripes)}, "agent-b": {"--data-least-stripes", fmt.Sprint(stripes)}},
-	})
-	others := n.OtherCongestions()
-	if len(others) == 0 {
-		t.Fatal("this machine has no congestion control but its own: nothing can be shown")
-	}
-	for _, name := range others {
-		p := n.Push(n.Object(name, size), "--congestion", name, "--rate", "4MB")
-		n.AwaitBytes(p, "m2", 1)
-		for _, feeds := range []struct {
-			process  *lab.Process
-			from, to string
-			most     int
-		}{
-			{p.Process, "sender", "agent-a", 1},
-			{n.Machine("agent-a").Process, "agent-a", "agent-b", stripes},
-			{n.Machine("agent-a").Process, "agent-a", "m1", stripes},
-			{n.Machine("agent-b").Process, "agent-b", "m2", stripes},
-		} {
-			n.Await(fmt.Sprintf("%s feeds %s over %d connections with %s", feeds.from, feeds.to, feeds.most, name), func() bool {
-				return n.Congestions(feeds.process, feeds.to)[name] == feeds.most
-			})
-		}
-		n.AwaitComplete(p)
-	}
 }
 
 func elapsed(d *groupv1.Delivery, member string) time.Duration {
