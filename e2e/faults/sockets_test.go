@@ -20,7 +20,7 @@ func TestCongestionIsWhatWasAskedFor(t *testing.T) {
 		t.Fatal("this machine has no congestion control but its own: nothing can be shown")
 	}
 	for _, name := range others {
-		p := n.Push(n.Object(name, size), "--congestion", name, "--rate", "4MB")
+		p := n.Push(n.Object(name, size), "--congestion", name, "--rate", "2MB")
 		n.AwaitBytes(p, "m2", 1)
 		for _, feeds := range []struct {
 			process  *lab.Process
