@@ -234,7 +234,7 @@ func TestAgentThatMovesNothing(t *testing.T) {
 func TestIntruderIsWelcomeWhereItIsFed(t *testing.T) {
 	s := scenario{
 		agents:     []place{{"a1", senderHost, "x", 16 << 20}, {"a2", "a2", "z", 16 << 20}},
-		receivers:  []place{{name: "r1", node: senderHost}, {name: "r2", node: "idle"}},
+		receivers:  []place{{name: "r1", node: senderHost}, {name: "r2", node: "idle"}, {name: "r3", node: "a2"}},
 		policy:     sdk.Policy{ControlMode: sdk.Hop},
 		deliveries: []parcel{{name: "object-0", size: 4 << 20}},
 	}
