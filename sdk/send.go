@@ -366,7 +366,7 @@ func (o *Outgoing) offer(ctx context.Context, assignment *groupv1.Assignment, ch
 		hello := relay.Hello{Offer: true, Join: join, Stripe: uint8(stripe), Stripes: uint8(bounds.Most)}
 		conn, welcome, err := dialNeighbour(ctx, o.session.client, assignment, child, hello, link.Answer{})
 		if err == nil {
-			tune(conn, assignment.GetSpec())
+			o.tune(conn, assignment.GetSpec())
 		}
 		return conn, welcome, err
 	}
@@ -450,9 +450,11 @@ func (o *Outgoing) lastStripes() *groupv1.Stripes {
 }
 
 // tune sets what the delivery wants of a connection. What the machine cannot do is left.
-func tune(conn *link.Conn, spec *groupv1.DeliverySpec) {
+func (o *Outgoing) tune(conn *link.Conn, spec *groupv1.DeliverySpec) {
 	if name := name[string](spec.GetCongestion()); name != "" {
-		_ = conn.SetCongestion(name) // the machine's default does it, too
+		if err := conn.SetCongestion(name); err != nil {
+			o.session.client.log.Warn("the congestion control is not there; the machine's default is used", "congestion", name, "error", err)
+		}
 	}
 	if rate := spec.GetMaxBytesPerSecond(); rate > 0 {
 		_ = conn.SetMaxRate(rate)

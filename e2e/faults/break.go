@@ -14,17 +14,29 @@ import (
 	"github.com/groupcast/groupcast/e2e/lab/link"
 )
 
+// death is that a machine's program was killed while a delivery ran: what its links carried by then, nobody says.
+type death struct{ delivery, machine string }
+
+// dies notes it of all deliveries that run. What was said of those that have ended holds, and what is said of the next ones will.
+func (n *Net) dies(name string) {
+	for _, p := range n.pushes {
+		if !p.over {
+			n.killed[death{p.ID, name}] = true
+		}
+	}
+}
+
 // Kill ends a machine's program at once.
 func (n *Net) Kill(name string) {
 	n.Helper()
-	n.mute[name] = true
+	n.dies(name)
 	n.must(n.Machine(name).Process.Kill())
 }
 
 // KillPush ends a push at once.
 func (n *Net) KillPush(p *Push) {
 	n.Helper()
-	n.mute[n.Sender.name] = true
+	n.killed[death{p.ID, n.Sender.name}] = true
 	n.must(p.Process.Kill())
 }
 

@@ -83,7 +83,7 @@ func (n *Net) Crowd(agent string, connections int) (leave func()) {
 func (n *Net) LetLie(name string) {
 	n.Helper()
 	m := n.Machine(name)
-	n.mute[name] = true
+	n.liars[name] = true
 	binary := testprocess.Binary(n, "github.com/groupcast/groupcast/e2e/faults/liar")
 	m.command = func() *lab.Process {
 		return m.Command(binary, m.config(), group, m.name, m.node, n.Machine("agent-a").At(dataPort))

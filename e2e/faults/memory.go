@@ -46,7 +46,9 @@ func (n *Net) KilledForMemory(name string) bool {
 	for line := range bytes.Lines(said) {
 		var kills int
 		if _, err := fmt.Sscanf(string(line), "oom_kill %d", &kills); err == nil {
-			n.mute[name] = n.mute[name] || kills > 0
+			if kills > 0 {
+				n.dies(name)
+			}
 			return kills > 0
 		}
 	}

@@ -107,6 +107,17 @@ func (n *Net) Delivery(id string) *groupv1.Delivery {
 	return d
 }
 
+// Receipt returns what the managers know of a delivery at a member; empty if they do not.
+func (n *Net) Receipt(p *Push, member string) *groupv1.Receipt {
+	n.Helper()
+	for _, r := range n.Delivery(p.ID).GetReceipts() {
+		if r.GetMember() == member {
+			return r
+		}
+	}
+	return new(groupv1.Receipt)
+}
+
 // get asks a machine's admin port.
 func (n *Net) get(m *Machine, path string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/groupcast/groupcast/e2e/faults"
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	wire "github.com/groupcast/groupcast/internal/wire/relay"
 )
 
@@ -76,12 +77,36 @@ func TestC10DrippedHandshake(t *testing.T) {
 	}
 }
 
+// garbageMemory is what a connection that is no link may cost.
+const garbageMemory = 64 << 10
+
 // Whatever comes to the data port that is no link is closed, costs next to nothing, and
 // harms nobody.
 func TestC11Garbage(t *testing.T) {
 	t.Parallel()
 	n := faults.Start(t, faults.Topology{Agents: 1, Members: "a"})
+	n.AwaitComplete(n.Push(n.Object("model", size))) // what the agent takes for its work it has taken
 	before := n.Machine("agent-a").PeakMemory(t)
+	connections := 0
+	for range 2 {
+		connections += sendGarbage(t, n)
+	}
+	if refused := n.Metric("agent-a", "groupcast_agent_refused_links_total"); refused < float64(connections/2) {
+		t.Errorf("of %d connections %v are counted as refused, want half at least: the hellos that cannot be", connections, refused)
+	}
+	grown := n.Machine("agent-a").PeakMemory(t) - before
+	t.Logf("the agent took %d KiB more for %d connections", grown>>10, connections)
+	if grown > int64(connections)*garbageMemory {
+		t.Errorf("garbage had the agent take %d bytes more for %d connections, want %d each at most", grown, connections, garbageMemory)
+	}
+	n.AwaitComplete(n.Push(n.Object("next", size)))
+}
+
+// sendGarbage opens connections for every kind of garbage, fewer in all than an agent lets be opened at once from one address,
+// and waits until all are closed.
+func sendGarbage(t *testing.T, n *faults.Net) (connections int) {
+	t.Helper()
+	const each = 3
 	var waiting sync.WaitGroup
 	random := make([]byte, 64<<10)
 	for i := range random {
@@ -92,8 +117,11 @@ func TestC11Garbage(t *testing.T) {
 		"empty record": {0x16, 3, 1, 0, 0}, "largest record": {0x16, 3, 1, 0xff, 0xff}, "truncated record": {0x16, 3, 1, 1, 0, 1},
 		"hello without TLS": wire.Hello{Stripes: 1}.Append(nil),
 	} {
-		conn := n.DialData("agent-a")
-		waiting.Go(func() { wantClosed(t, name, conn, garbage) })
+		for range each {
+			conn := n.DialData("agent-a")
+			connections++
+			waiting.Go(func() { wantClosed(t, name, conn, garbage) })
+		}
 	}
 	hello := func(change func(hello []byte)) []byte {
 		encoded := wire.Hello{Stripes: 1, Capability: make([]byte, 100)}.Append(nil)
@@ -112,17 +140,14 @@ func TestC11Garbage(t *testing.T) {
 		"meaningless rights":    hello(func([]byte) {}),
 		"more rights than sent": hello(func(h []byte) { binary.BigEndian.PutUint16(h[40:], 4096) }),
 	} {
-		conn := tls.Client(n.DialData("agent-a"), n.SecurityOf("m1", "agent-a"))
-		waiting.Go(func() { wantClosed(t, name, conn, bad) })
+		for range each {
+			conn := tls.Client(n.DialData("agent-a"), n.SecurityOf("m1", "agent-a"))
+			connections++
+			waiting.Go(func() { wantClosed(t, name, conn, bad) })
+		}
 	}
 	waiting.Wait()
-	if n.Metric("agent-a", "groupcast_agent_refused_links_total") < 10 {
-		t.Error("what was refused is not counted")
-	}
-	if grown := n.Machine("agent-a").PeakMemory(t) - before; grown > 16<<20 {
-		t.Errorf("garbage had the agent take %d bytes more", grown)
-	}
-	n.AwaitComplete(n.Push(n.Object("model", size)))
+	return connections
 }
 
 // wantClosed sends garbage, and wants the connection to end.
@@ -146,7 +171,7 @@ func wantClosed(t *testing.T, name string, conn net.Conn, garbage []byte) {
 }
 
 // A member of the group that acknowledges what it was never sent, sends frames that
-// cannot be, or asks whom it must not: each link is closed, and the others have all.
+// cannot be, or asks whom it must not: each link is closed, and the others have all, at the sender's rate.
 func TestC13MemberLies(t *testing.T) {
 	t.Parallel()
 	n := faults.Start(t, faults.Topology{Agents: 2, Members: "ab", Late: "b"})
@@ -167,9 +192,32 @@ func TestC13MemberLies(t *testing.T) {
 	if said := liar.Output(); strings.Contains(said, "BELIEVED") || strings.Count(said, "refused:") != 11 {
 		t.Errorf("the liar says:\n%s", said)
 	}
-	n.WantOutcomes(n.AwaitEnd(p), p, map[string]string{"m3": "slow"}) // as all are who are given up
+	ended := n.AwaitEnd(p)
+	n.WantOutcomes(ended, p, map[string]string{"m3": "slow"}) // as all are who are given up
+	wantRate(t, ended, 8e6)
 	if n.Metric("agent-b", "groupcast_agent_refused_links_total") < 9 {
 		t.Error("lies are not counted")
+	}
+}
+
+// endToEndWindow is how far others can be ahead of who acknowledges nothing.
+const endToEndWindow = 16 << 20
+
+// wantRate wants others to get what they lacked when m3 was given up at the sender's rate: what m3 claimed to have makes the sender
+// neither faster nor slower.
+func wantRate(t *testing.T, ended *groupv1.Delivery, bytesPerSecond float64) {
+	t.Helper()
+	at := make(map[string]time.Time)
+	for _, r := range ended.GetReceipts() {
+		at[r.GetMember()] = r.GetChangeTime().AsTime()
+	}
+	expected := time.Duration(float64(2*size-endToEndWindow) / bytesPerSecond * float64(time.Second))
+	for _, other := range []string{"m1", "m2"} {
+		took := at[other].Sub(at["m3"])
+		t.Logf("%s has all %v after the liar was given up", other, took)
+		if took < expected/2 || took > 4*expected {
+			t.Errorf("%s had all %v after the liar was given up, want some %v: that is the rate", other, took, expected)
+		}
 	}
 }
 

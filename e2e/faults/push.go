@@ -48,6 +48,7 @@ type Push struct {
 	ID      string
 	Object  Object
 	Process *lab.Process
+	over    bool // it was seen to have ended
 }
 
 // Push pushes an object from the sender's machine, and waits until the delivery has begun.
@@ -171,7 +172,8 @@ func (n *Net) AwaitEnd(p *Push) *groupv1.Delivery {
 	}()
 	n.Await("the delivery of "+p.Object.Name+" ends", func() bool {
 		d = n.Delivery(p.ID)
-		return d.GetState() != groupv1.DeliveryState_DELIVERY_STATE_RUNNING
+		p.over = d.GetState() != groupv1.DeliveryState_DELIVERY_STATE_RUNNING
+		return p.over
 	})
 	return d
 }
@@ -321,13 +323,18 @@ func (n *Net) book() *links.Book {
 	return book
 }
 
+// isMute tells whether a machine does not say all that its links carried in a delivery.
+func (n *Net) isMute(delivery, machine string) bool {
+	return n.liars[machine] || n.killed[death{delivery, machine}]
+}
+
 // Book returns what both ends of all links said that these carried, when they agree. The last ones may need a moment to end.
 func (n *Net) Book() *links.Book {
 	n.Helper()
 	book := n.book()
 	var err error
 	for end := time.Now().Add(5 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		if err = book.Check(func(node string) bool { return n.mute[node] }); err == nil {
+		if err = book.Check(n.isMute); err == nil {
 			return book
 		}
 		if time.Now().After(end) {

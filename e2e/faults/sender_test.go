@@ -134,7 +134,7 @@ func wantRefused(t *testing.T, n *faults.Net, object faults.Object, status int, 
 func away(t *testing.T) time.Duration {
 	text := os.Getenv("GROUPCAST_FAULTS_AWAY")
 	if text == "" {
-		return 8 * time.Second
+		return 12 * time.Second
 	}
 	span, err := time.ParseDuration(text)
 	if err != nil {

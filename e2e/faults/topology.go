@@ -69,7 +69,8 @@ type Net struct {
 	lan      *lab.LAN
 	objects  map[string][]Object // by name
 	lossy    map[string]bool     // names of streams in datagrams: nobody has all of one
-	mute     map[string]bool     // machines that do not say all that their links carried: killed once, or liars
+	liars    map[string]bool     // machines that do not say what their links carried
+	killed   map[death]bool      // machines that do not say all of it in a delivery
 	limited  map[string]controlGroup
 	pushes   []*Push
 }
@@ -91,7 +92,7 @@ func Start(t testing.TB, topology Topology) *Net {
 	began := time.Now()
 	n := &Net{
 		TB: t, Lab: labtest.New(t, 1), topology: topology, dir: t.TempDir(),
-		machines: make(map[string]*Machine), objects: make(map[string][]Object), lossy: make(map[string]bool), mute: make(map[string]bool), limited: make(map[string]controlGroup),
+		machines: make(map[string]*Machine), objects: make(map[string][]Object), lossy: make(map[string]bool), liars: make(map[string]bool), killed: make(map[death]bool), limited: make(map[string]controlGroup),
 	}
 	n.declare()
 	labtest.Start(t, n.Lab)

@@ -99,14 +99,14 @@ func (b *Book) Carried() (bytes uint64) {
 }
 
 // Check returns an error unless each child received what its parent sent. What was on its way when a link broke
-// may be lost, and no more: that is what the child never told to have. Of nodes that are mute, as
-// those that were killed, nothing is known.
-func (b *Book) Check(mute func(node string) bool) error {
+// may be lost, and no more: that is what the child never told to have. Of nodes that are mute in a delivery, as
+// those that were killed in it, nothing is known.
+func (b *Book) Check(mute func(delivery, node string) bool) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var problems []string
 	for w, u := range b.uses {
-		if u.received > u.sent && !mute(w.from) || u.received < u.landed && !mute(w.to) {
+		if u.received > u.sent && !mute(w.delivery, w.from) || u.received < u.landed && !mute(w.delivery, w.to) {
 			problems = append(problems, fmt.Sprintf("delivery %s: %s sent %d bytes to %s, which told it to have %d and received %d",
 				w.delivery, w.from, u.sent, w.to, u.landed, u.received))
 		}

@@ -25,14 +25,14 @@ func TestBothEndsAgree(t *testing.T) {
 			book.Read(`time=t level=DEBUG msg="a link was used" agent=a1 delivery=d child=m1 sent_bytes=` + tt.sent + ` landed_bytes=` + tt.landed + ` end=<nil>
 				msg="something else" agent=a1 delivery=d child=m1 sent_bytes=7
 				msg="a link was used" member=m1 delivery=d parent=a1 received_bytes=` + tt.received + ` end="link ended: moved"`)
-			err := book.Check(func(string) bool { return false })
+			err := book.Check(func(string, string) bool { return false })
 			if (err == nil) != tt.agree {
 				t.Errorf("it says: %v", err)
 			}
 			if !tt.agree && !strings.Contains(err.Error(), "a1 sent "+tt.sent+" bytes to m1") {
 				t.Errorf("it says: %v", err)
 			}
-			if err := book.Check(func(string) bool { return true }); err != nil {
+			if err := book.Check(func(string, string) bool { return true }); err != nil {
 				t.Errorf("nodes that say nothing: %v", err)
 			}
 		})

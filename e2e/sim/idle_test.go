@@ -28,6 +28,7 @@ import (
 // too, to do so, and offers them what it has not.
 type idler struct {
 	*uplink.Uplink
+	modest   bool // it says nothing of how near it is
 	mu       sync.Mutex
 	claims   []*groupv1.RoundTrip
 	assigned map[string]*groupv1.Assignment
@@ -49,6 +50,9 @@ func (i *idler) Answer() link.Answer                                      { retu
 func (i *idler) measure(measuring *groupv1.Measuring) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	if i.modest {
+		return
+	}
 	for _, agent := range measuring.GetAgents() {
 		i.claims = append(i.claims, &groupv1.RoundTrip{Agent: agent.GetName(), Time: durationpb.New(time.Microsecond)})
 	}
@@ -107,15 +111,19 @@ func (i *idler) ask(ctx context.Context, on link.Dialer, agent string, assignmen
 	i.served[feeding{assignment.GetDelivery(), agent}] = true
 }
 
-// check checks that nobody took it for a neighbour who was not told so.
-func (i *idler) check(t testing.TB) {
+// check checks that nobody took it for a neighbour who was not told so. It returns how often somebody who was told so did: what it
+// says is what a neighbour does.
+func (i *idler) check(t testing.TB) (welcome int) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	for by := range i.served {
-		if !i.parents[by] {
-			t.Errorf("delivery %s: it was served by %s, which was not its parent at any time", by.delivery, by.agent)
+		if i.parents[by] {
+			welcome++
+			continue
 		}
+		t.Errorf("delivery %s: it was served by %s, which was not its parent at any time", by.delivery, by.agent)
 	}
+	return welcome
 }
 
 // reports says of each delivery that its children are there, and nothing has come.
@@ -149,7 +157,9 @@ func (i *idler) keep(ctx context.Context, raw net.Conn) {
 }
 
 // startIdler runs one on a host of its name.
-func (w *world) startIdler(at place) {
+func (w *world) startIdler(at place) { w.startIntruder(at, false) }
+
+func (w *world) startIntruder(at place, modest bool) {
 	access := w.enroll("agent", at.name)
 	w.start(at.name, func(ctx context.Context, on *life) error {
 		managers, err := uplink.Dial(access, w.log.With("host", at.name), grpc.WithContextDialer(func(ctx context.Context, to string) (net.Conn, error) {
@@ -160,9 +170,9 @@ func (w *world) startIdler(at place) {
 		}
 		defer managers.Close()
 		i := &idler{
-			Uplink: managers, assigned: make(map[string]*groupv1.Assignment), parents: make(map[feeding]bool), served: make(map[feeding]bool),
+			Uplink: managers, modest: modest, assigned: make(map[string]*groupv1.Assignment), parents: make(map[feeding]bool), served: make(map[feeding]bool),
 		}
-		defer i.check(w)
+		defer func() { w.welcome.Add(int64(i.check(w))) }()
 		listener, err := on.Listen("tcp", at.name+":7410")
 		if err != nil {
 			return err
@@ -176,8 +186,9 @@ func (w *world) startIdler(at place) {
 				links.Go(func() { i.keep(ctx, raw) })
 			}
 		})
-		registration := &agentv1.Registration{
-			Node: at.node, Zone: at.zone, Addresses: []string{at.name + ":7410"}, Capacity: &agentv1.Capacity{UplinkBytesPerSecond: 1 << 50},
+		registration := &agentv1.Registration{Node: at.node, Zone: at.zone, Addresses: []string{at.name + ":7410"}, Capacity: new(agentv1.Capacity)}
+		if !modest {
+			registration.Capacity.UplinkBytesPerSecond = 1 << 50
 		}
 		attendance := &uplink.Attendance{Reports: i.reports, Assign: i.assign, Measure: i.measure, RoundTrips: i.roundTrips}
 		return managers.Register(ctx, registration, func() *agentv1.Report { return new(agentv1.Report) }, attendance)
@@ -217,6 +228,26 @@ func TestAgentThatMovesNothing(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What an intruder says is what a neighbour does: by the agent that is to feed it, it is welcome, and by no other.
+func TestIntruderIsWelcomeWhereItIsFed(t *testing.T) {
+	s := scenario{
+		agents:     []place{{"a1", senderHost, "x", 16 << 20}, {"a2", "a2", "z", 16 << 20}},
+		receivers:  []place{{name: "r1", node: senderHost}, {name: "r2", node: "idle"}, {name: "r3", node: "a2"}},
+		policy:     sdk.Policy{ControlMode: sdk.Hop},
+		deliveries: []parcel{{name: "object-0", size: 4 << 20}},
+	}
+	inWorld(t, s, func(*world) {}, func(w *world) {
+		w.startIntruder(place{"idle", "idle", "y", 1}, true)
+		time.Sleep(10 * time.Second)
+		ended := w.slowly(40*time.Second, func() {})
+		w.programs["idle"].stop()
+		w.isOver(w.programs["idle"])
+		if w.welcome.Load() == 0 {
+			t.Errorf("it was welcome nowhere: %+v", ended.TreeChanges)
+		}
+	})
 }
 
 // Where little comes, or nothing for a while, no agent is to blame.

@@ -63,7 +63,11 @@ func moves(of sdk.Delivery) (times []time.Time) {
 
 // inWorld runs a test in a world in which all have measured each other.
 func inWorld(t *testing.T, s scenario, shape, test func(w *world)) {
-	dir := scratch(t)
+	inWorldAt(t, scratch(t), s, shape, test)
+}
+
+// inWorldAt does so in a directory that has something already.
+func inWorldAt(t *testing.T, dir string, s scenario, shape, test func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, s, dir)
 		defer w.say()

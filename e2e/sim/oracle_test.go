@@ -268,7 +268,7 @@ func (w *world) balance(at place) error {
 // checkLinks checks that the two ends of each link say the same, when all have ended, and returns how many bytes
 // came. In plaintext, a header that is damaged can say that other bytes are payload.
 func (w *world) checkLinks() (bytes uint64) {
-	if err := w.book.Check(func(string) bool { return w.mayDamage() }); err != nil {
+	if err := w.book.Check(func(string, string) bool { return w.mayDamage() }); err != nil {
 		w.Error(err)
 	}
 	return w.book.Carried()

@@ -254,7 +254,11 @@ func (w *world) send(p parcel, path string) *sdk.Outgoing {
 }
 
 func (w *world) begins(ctx context.Context, p parcel, path string) (*sdk.Outgoing, error) {
-	options := sdk.SendOptions{Name: p.name, Deadline: w.deadline}
+	return w.sendWith(ctx, p, path, sdk.SendOptions{Name: p.name, Deadline: w.deadline})
+}
+
+// sendWith sends a file, or what is in it as a stream.
+func (w *world) sendWith(ctx context.Context, p parcel, path string, options sdk.SendOptions) (*sdk.Outgoing, error) {
 	if !p.stream {
 		return w.sending.Send(ctx, path, options)
 	}

@@ -50,7 +50,8 @@ type world struct {
 	programs  map[string]*program
 	metrics   sync.Map // of agents: *prometheus.Registry by name
 	sending   *sdk.Session
-	tape      *tape // what is written on links is noted, unless it is nil
+	tape      *tape        // what is written on links is noted, unless it is nil
+	welcome   atomic.Int64 // how often the idler was by those that are to feed it
 }
 
 // program is what runs on a host, in one life after the other.

@@ -319,6 +319,35 @@ func TestDeliveryNoLongerKept(t *testing.T) {
 	}
 }
 
+// Agents are told to keep what has ended for as long as its sender has asked; then they are not told of it any more, and who
+// comes later is not to receive it.
+func TestDeliveryIsKeptAsLongAsAskedFor(t *testing.T) {
+	t.Parallel()
+	_, party := startParty(t)
+	p := newPair(t, party)
+	keep := func(name string, long time.Duration) string {
+		spec := file(megabyte)
+		spec.Name, spec.Keep = name, durationpb.New(long)
+		id := p.create(t, p.sender, spec)
+		p.passOn(id, megabyte)
+		p.seal(t, p.sender, id, megabyte)
+		p.mustComplete(t, p.m1, id, megabyte)
+		p.mustComplete(t, p.m2, id, megabyte)
+		end := p.becomes(t, id, "complete", 5*time.Second, ended(groupv1.DeliveryState_DELIVERY_STATE_COMPLETE)).GetEndTime().AsTime()
+		p.a2.has(t, id, "told how long to keep it", func(a *groupv1.Assignment) bool {
+			return a.GetEnded() && a.GetKeepUntil().AsTime().Equal(end.Add(long))
+		})
+		return id
+	}
+	short, long := keep("short", time.Second), keep("long", 2*time.Hour)
+	p.a2.has(t, short, "let go of it", func(a *groupv1.Assignment) bool { return a == nil })
+	late := p.join(t, "late", "node-2", receiveToo)
+	late.has(t, long, "to receive what is kept", fedBy("a2"))
+	if p.get(t, short).GetTreeVersion() != 1 {
+		t.Error("a place was made for it where nothing is kept")
+	}
+}
+
 func TestDeliveryExpiredMemberReturns(t *testing.T) {
 	t.Parallel()
 	_, party := startParty(t)

@@ -126,6 +126,21 @@ func TestDensityIsTheDerivative(t *testing.T) {
 	}
 }
 
+// Equations (10), (11), (15), (18) and (19) with the paper's sizes, reckoned by hand: 10 MB are 19531.25 packets of 4184 bits, each of
+// which takes 41.84 µs at 100 Mbit/s and 2699.35 µs at 1.55; an ACK of 88 bits takes 0.88 and 56.77 µs.
+func TestByHand(t *testing.T) {
+	const exact = 1e-5
+	file, p := model.Bytes(10_000_000), paperPath(1)
+	about(t, "equation (10)", p.TransferTime(file, p.C1, 100, 120*us).Seconds(), 0.8171875+195.3125*120.88e-6, exact)
+	about(t, "equation (11)", p.Reduction(file, p.C1, 1, 100, 120*us).Seconds(), 19531.25*120.88e-6*0.99, exact)
+	about(t, "equation (15)", p.Confirmation(29, 120*us).Seconds(), 29*2699.355e-6+41.84e-6+120e-6+0.88e-6+56.774e-6, exact)
+	far := model.Path{Packets: p.Packets, C1: p.C1, C2: p.C2, N1: 2, N2: 3}
+	about(t, "equation (15) over five LANs", far.Confirmation(29, 120*us).Seconds(), 31*2699.355e-6+2*41.84e-6+120e-6+2*0.88e-6+3*56.774e-6, exact)
+	about(t, "equation (15) in short", far.ConfirmationInShort(29, 120*us).Seconds(), 31*2699.355e-6+120e-6, exact)
+	about(t, "equation (18)", float64(p.CongestedThroughput(29, p.C1, 80*ms)), 30*4184/(80e-3+30*41.84e-6), exact)
+	about(t, "equation (19)", float64(p.CongestedLimit(80*ms)), 128_184/(80e-3+1281.84e-6), exact)
+}
+
 // Equations (10) and (11): the reduction is the difference of two transfer times.
 func TestReductionIsTheDifference(t *testing.T) {
 	file, c, artp := model.Bytes(10_000_000), 100*model.Mbit, 120*us
