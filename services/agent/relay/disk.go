@@ -129,12 +129,15 @@ func (d *delivery) unfit() *refusal {
 	if why == nil || time.Now().Before(until) {
 		return why
 	}
-	d.hub.giveRoom()
-	fits := d.hub.Cache.Fits()
+	failed := d.hub.Cache.Fits()
+	if noroom.Is(failed) && d.hub.giveRoom() {
+		failed = d.hub.Cache.Fits()
+	}
 	d.update(func() {
-		if fits {
+		if failed == nil {
 			d.trouble = ""
 		} else {
+			d.short.broken = !noroom.Is(failed)
 			d.short.postpone()
 		}
 		why = d.lacking()
