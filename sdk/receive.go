@@ -293,6 +293,7 @@ type receiving struct {
 	counts   func() *DatagramCounts // of a stream in datagrams, once that runs
 
 	created time.Time
+	seen    *object.Seen // what has the object's name here, when that was last compared
 
 	mu      sync.Mutex
 	offset  uint64
