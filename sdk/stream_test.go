@@ -36,6 +36,10 @@ func TestStreamGoesOnWithoutWhoIsGone(t *testing.T) {
 			t.Errorf("%+v: acknowledged up to %d, want %d", tt.receipts, got, tt.want)
 		}
 	}
+	some := Delivery{Receipts: []Receipt{has(ReceiptReceiving, 7)}, LeftOut: []string{"links", "receipts"}}
+	if got, _ := (&streamSupply{out: &Outgoing{latest: some}}).acknowledged(); got != 0 {
+		t.Errorf("without some receipts: acknowledged up to %d, want that nothing is", got)
+	}
 }
 
 // Who receives a stream into something that nobody reads can be interrupted.
