@@ -19,10 +19,12 @@ func (r *receiving) alreadyHere(ctx context.Context) (one Arrived, is bool) {
 		return Arrived{}, false
 	}
 	defer found.Close()
+	found.Recall(r.seen) // while another delivery of the object lands, this is asked again and again
 	root, there, err := found.Root(ctx)
 	if err != nil || !there {
 		return Arrived{}, false
 	}
+	r.seen = found.Seen(root)
 	assignment, err := r.session.attendance.await(ctx, r.id, func(a *groupv1.Assignment) bool { return a == nil || a.GetSealed() || a.GetEnded() })
 	if err != nil || !assignment.GetSealed() || object.Root(assignment.GetRoot()) != root {
 		return Arrived{}, false

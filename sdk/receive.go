@@ -28,7 +28,7 @@ type ReceiveOptions struct {
 	// until all has come.
 	// What is returned is closed at the end of the stream, whether all came or not: see StreamWriter. When receiving is broken off, a write that
 	// blocks is left to it: closing it should end that. A stream that comes again, as to who receives anew, comes from its first byte: Stream is called
-	// again, with the same ID.
+	// again, with the same ID. Where that is not kept any more, it fails.
 	Stream func(Incoming) (StreamWriter, error)
 	// Begun is called when a delivery to this member begins, and Progress as bytes of an object
 	// land, with how many there are: first those that were there already. Where these turn out to
@@ -294,6 +294,7 @@ type receiving struct {
 	pauses   func() bool            // whether who takes that takes no more for now
 
 	created time.Time
+	seen    *object.Seen // what has the object's name here, when that was last compared
 
 	mu      sync.Mutex
 	offset  uint64

@@ -171,6 +171,16 @@ func (s ReplicationSpec) message() (*replicav1.ReplicationSpec, error) {
 }
 
 // Replicate begins a replication. It goes on by itself: WatchReplication says how, and
+// CancelReplication ends it.
+func (c *Client) Replicate(ctx context.Context, spec ReplicationSpec) (Replication, error) {
+	message, err := spec.message()
+	if err != nil {
+		return Replication{}, err
+	}
+	answer, err := c.replications.CreateReplication(ctx, &replicav1.CreateReplicationRequest{Spec: message, RequestId: requestID()})
+	return newReplication(answer.GetReplication()), wrap(err)
+}
+
 // NewestReplication returns the newest replication; NotFound if there is none.
 func (c *Client) NewestReplication(ctx context.Context) (Replication, error) {
 	answer, err := c.replications.ListReplications(ctx, &replicav1.ListReplicationsRequest{PageSize: 1})
@@ -182,16 +192,6 @@ func (c *Client) NewestReplication(ctx context.Context) (Replication, error) {
 	default:
 		return c.Replication(ctx, all[0].GetId())
 	}
-}
-
-// CancelReplication ends it.
-func (c *Client) Replicate(ctx context.Context, spec ReplicationSpec) (Replication, error) {
-	message, err := spec.message()
-	if err != nil {
-		return Replication{}, err
-	}
-	answer, err := c.replications.CreateReplication(ctx, &replicav1.CreateReplicationRequest{Spec: message, RequestId: requestID()})
-	return newReplication(answer.GetReplication()), wrap(err)
 }
 
 // Replication returns a replication. The id can be shortened to as many digits as tell it from all others.

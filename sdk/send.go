@@ -316,6 +316,7 @@ func (o *Outgoing) keepOffering(ctx context.Context, standing func(*groupv1.Deli
 	})
 	attendance.reportNow()
 	wait := newBackoff()
+	told := 0 // how often in a row the agent was told from where a stream is kept: it asks for that then
 	for {
 		assignment, err := attendance.await(ctx, o.id, func(a *groupv1.Assignment) bool { return len(a.GetChildren()) > 0 })
 		if err != nil {
@@ -331,11 +332,18 @@ func (o *Outgoing) keepOffering(ctx context.Context, standing func(*groupv1.Deli
 			lost.Store("")
 			o.noteTrouble(nil)
 		})
+		if _, isNotKept := link.NotKept(err); isNotKept {
+			told++
+		} else {
+			told = 0
+		}
 		switch {
 		case errors.Is(err, object.ErrChanged):
 			release()
 			o.fail(ctx, "source_changed", err)
 			return
+		case told > 0 && told <= mostTold:
+			pause.For(linked, link.FirstPause)
 		case err == nil:
 			lost.Store("")
 			o.noteTrouble(nil)
@@ -355,6 +363,10 @@ func (o *Outgoing) keepOffering(ctx context.Context, standing func(*groupv1.Deli
 		release()
 	}
 }
+
+// mostTold is how often an agent is told from where a stream is kept before it counts as one that cannot be fed. What is kept may be
+// less by the time that it asks; one of an earlier version does not heed it.
+const mostTold = 3
 
 // doneCheck is how often the first agent is asked whether it needs something again.
 const doneCheck = 2 * time.Second

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -34,6 +35,10 @@ func TestStreamGoesOnWithoutWhoIsGone(t *testing.T) {
 		if got, _ := s.acknowledged(); got != tt.want {
 			t.Errorf("%+v: acknowledged up to %d, want %d", tt.receipts, got, tt.want)
 		}
+	}
+	some := Delivery{Receipts: []Receipt{has(ReceiptReceiving, 7)}, LeftOut: []string{"links", "receipts"}}
+	if got, _ := (&streamSupply{out: &Outgoing{latest: some}}).acknowledged(); got != 0 {
+		t.Errorf("without some receipts: acknowledged up to %d, want that nothing is", got)
 	}
 }
 
@@ -196,6 +201,34 @@ func TestStreamsOfOneNameAreNotLimited(t *testing.T) {
 		if err := file.place(false); err != nil || filepath.Base(file.path) != tt.want {
 			t.Errorf("%s: %v, want %s", file.path, err, tt.want)
 		}
+	}
+}
+
+// Many streams of one name that end together have a name each, whatever the file system can do.
+func TestStreamsThatEndTogetherHaveANameEach(t *testing.T) {
+	for name, move := range map[string]func(from, to string) error{"rename to new": moveToNew, "link": linkToNew, "rename": renameToNew} {
+		t.Run(name, func(t *testing.T) {
+			const streams = 100
+			dir := t.TempDir()
+			var ending sync.WaitGroup
+			for i := range streams {
+				from := filepath.Join(dir, fmt.Sprint("from-", i))
+				if err := os.WriteFile(from, nil, 0o644); err != nil {
+					t.Fatal(err)
+				}
+				ending.Go(func() {
+					if _, err := firstFree(dir, "log", "", func(now string) error { return move(from, filepath.Join(dir, now)) }); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			ending.Wait()
+			for what, want := range map[string]int{"log*": streams, "from-*": 0} {
+				if there, err := filepath.Glob(filepath.Join(dir, what)); len(there) != want || err != nil {
+					t.Errorf("%d are called %s, want %d: %v", len(there), what, want, err)
+				}
+			}
+		})
 	}
 }
 

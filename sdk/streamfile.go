@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -101,16 +102,41 @@ func namesIn(dir string) (map[string]bool, error) {
 // moveToNew renames a file to a name that nobody has.
 func moveToNew(from, to string) error {
 	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
-	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) { // some file systems cannot; they can tell
-		if _, err := os.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
-			return &os.LinkError{Op: "rename", Old: from, New: to, Err: unix.EEXIST}
-		}
-		return os.Rename(from, to)
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) { // some file systems cannot, as NFS
+		return linkToNew(from, to)
 	}
 	if err != nil {
 		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
 	}
 	return nil
+}
+
+// linkToNew gives a file a name that nobody has, and takes its former one. A link never takes another's place.
+func linkToNew(from, to string) error {
+	err := os.Link(from, to)
+	switch {
+	case errors.Is(err, fs.ErrExist), errors.Is(err, fs.ErrNotExist):
+		return err
+	case err != nil: // there are file systems without links
+		return renameToNew(from, to)
+	}
+	if err := os.Remove(from); err != nil {
+		return errors.Join(err, os.Remove(to))
+	}
+	return nil
+}
+
+// renaming is held by who looks whether a name is free, and takes it.
+var renaming sync.Mutex
+
+// renameToNew does the same by what every file system can: of all that this process receives, none takes another's place.
+func renameToNew(from, to string) error {
+	renaming.Lock()
+	defer renaming.Unlock()
+	if _, err := os.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
+		return &os.LinkError{Op: "rename", Old: from, New: to, Err: unix.EEXIST}
+	}
+	return os.Rename(from, to)
 }
 
 // numbered returns another name for each number; the first has the ending alone. Where that would be longer than a file's name can

@@ -128,6 +128,9 @@ func (r *receiving) takeFrom(ctx context.Context, assignment *groupv1.Assignment
 	if errors.As(err, &refusal) && refusal.Reason == relay.Slow || errors.As(err, &ended) && ended.Reason == relay.Slow {
 		return &DeliveryError{Reason: "slow", Detail: fmt.Sprintf("given up by %s at offset %d", parent.GetName(), r.has())}
 	}
+	if from, is := link.NotKept(err); is {
+		return &DeliveryError{Reason: "failed", Detail: fmt.Sprintf("the stream is not kept from byte %d on any more, where this member would go on: its sender has it from byte %d on", r.has(), from)}
+	}
 	return err
 }
 

@@ -1,6 +1,7 @@
 package link
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -103,7 +104,7 @@ var errDone = errors.New("done")
 // that is closed with something unread in it takes back what was said.
 func farewell(l *line, bye *Bye, closed <-chan struct{}) {
 	l.conn.raw.SetWriteDeadline(time.Now().Add(heartbeat))
-	if l.conn.Send(wire.AppendBye(nil, bye.Reason, bye.Text, l.offset, 0)) != nil {
+	if l.conn.Send(wire.AppendBye(nil, bye.Reason, bye.Text, cmp.Or(bye.Offset, l.offset), 0)) != nil {
 		return // it finds the link closed
 	}
 	timer := time.NewTimer(heartbeat)

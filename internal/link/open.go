@@ -197,11 +197,14 @@ func (a *Asked) Welcome(welcome wire.Welcome) (*Conn, error) {
 
 // Refuse says why the link is not opened, and closes it. The other has time to close first: a connection that is
 // closed with something unread in it takes back what was said.
-func (a *Asked) Refuse(reason wire.Reason, text string) {
+func (a *Asked) Refuse(reason wire.Reason, text string) { a.Part(Bye{Reason: reason, Text: text}) }
+
+// Part is Refuse with all that is to be said.
+func (a *Asked) Part(bye Bye) {
 	defer a.raw.Close()
 	a.raw.SetDeadline(time.Now().Add(heartbeat))
 	// If that does not reach the other, it finds the connection closed.
-	if _, err := a.secure.Write(wire.AppendBye(nil, reason, text, 0, 0)); err == nil {
+	if _, err := a.secure.Write(wire.AppendBye(nil, bye.Reason, bye.Text, bye.Offset, 0)); err == nil {
 		_, _ = io.Copy(io.Discard, io.LimitReader(a.raw, drained))
 	}
 }

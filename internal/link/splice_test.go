@@ -111,6 +111,44 @@ func TestPipesAreKeptAfterADeadline(t *testing.T) {
 	t.Error("a pipe that was empty was thrown away, every time")
 }
 
+// Where no more files may be open there is no pipe, and what comes arrives all the same: no neighbour is to blame.
+func TestWithoutAPipeAllComes(t *testing.T) {
+	child, parent := sockets(t)
+	want := []byte("what comes")
+	if _, err := parent.Write(want); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Create(filepath.Join(t.TempDir(), "sink"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 0, Max: limit.Max}); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+			t.Error(err)
+		}
+	}()
+	for p, err := newPipe(); err == nil; p, err = newPipe() { // those that others have left
+		p.close()
+	}
+	conn := &Conn{raw: child, data: child}
+	conn.expectProgress()
+	if moved, err := conn.receive(Place{File: file}, int64(len(want))); int(moved) != len(want) || err != nil {
+		t.Errorf("%d bytes, %v", moved, err)
+	}
+	got := make([]byte, len(want))
+	if _, err := file.ReadAt(got, 0); err != nil || string(got) != string(want) {
+		t.Errorf("%q is there: %v", got, err)
+	}
+}
+
 // What it takes until a disk has room is not the neighbour's time.
 func TestSpliceExcusesTheDisk(t *testing.T) {
 	child, parent := sockets(t)

@@ -1,6 +1,7 @@
 package link
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -57,6 +58,24 @@ type Supply interface {
 type Bye struct {
 	Reason wire.Reason
 	Text   string
+	Offset uint64 // what it tells; 0 is where the link was
 }
 
 func (b *Bye) Error() string { return fmt.Sprintf("%v: %s", b.Reason, b.Text) }
+
+// NotKept reports whether a link was not opened, or ended, for what the child asked for of a stream can be had nowhere any
+// more, and from where on it can.
+func NotKept(err error) (from uint64, is bool) {
+	var refusal *wire.Refusal
+	var ended *Ended
+	var bye *Bye
+	switch {
+	case errors.As(err, &refusal):
+		return refusal.Offset, refusal.Reason == wire.NotKept
+	case errors.As(err, &ended):
+		return ended.Offset, ended.Reason == wire.NotKept
+	case errors.As(err, &bye):
+		return bye.Offset, bye.Reason == wire.NotKept
+	}
+	return 0, false
+}

@@ -27,7 +27,7 @@ func (f *Feeding) tune(first *Conn) {
 	ticker := time.NewTicker(lookInterval)
 	defer ticker.Stop()
 	look := &lookout{seen: make(map[*Conn]unix.TCPInfo)}
-	for tuner.Choice().Reason != parallel.Fixed && !tuner.Choice().Alone() { // a short path stays short
+	for !tuner.Choice().Alone() { // a short path stays short
 		select {
 		case <-f.ctx.Done():
 			return

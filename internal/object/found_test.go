@@ -56,6 +56,53 @@ func TestFoundIsConfirmed(t *testing.T) {
 	}
 }
 
+// What was read once is not read again to know its root, unless it has changed.
+func TestFoundIsReadOnce(t *testing.T) {
+	for name, change := range map[string]func(at string) error{
+		"untouched": nil,
+		"another took its place": func(at string) error {
+			return errors.Join(os.Rename(at, at+".old"), os.CopyFS(at, os.DirFS(at+".old")))
+		},
+		"edited": func(at string) error { return os.WriteFile(filepath.Join(at, "a"), []byte("hullo"), 0o600) },
+	} {
+		from, to := t.TempDir(), t.TempDir()
+		plant(t, from, map[string]string{"it/a": "hello"})
+		plant(t, to, map[string]string{"it/a": "world"})
+		old := time.Unix(1e9, 0)
+		if err := os.Chtimes(filepath.Join(to, "it/a"), old, old); err != nil {
+			t.Fatal(err)
+		}
+		source := open(t, filepath.Join(from, "it"))
+		find := func() *object.Found {
+			t.Helper()
+			found, err := object.Find(t.Context(), to, source.Info())
+			if err != nil || found == nil {
+				t.Fatalf("%s: %v %v", name, found, err)
+			}
+			t.Cleanup(func() { _ = found.Close() })
+			return found
+		}
+		found := find()
+		root, there, err := found.Root(t.Context())
+		if err != nil || !there || found.Recall(nil) {
+			t.Fatalf("%s: %v %v", name, there, err)
+		}
+		if change != nil {
+			if err := change(filepath.Join(to, "it")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		again := find()
+		if known := again.Recall(found.Seen(root)); known != (change == nil) {
+			t.Errorf("%s: it is taken for what was read: %t", name, known)
+		}
+		now, _, err := again.Root(t.Context())
+		if err != nil || (now == root) != (name != "edited") {
+			t.Errorf("%s: its root is %v, and was %v: %v", name, now, root, err)
+		}
+	}
+}
+
 // A file that another took the place of while it was hashed is not what is there under the name.
 func TestFoundFileThatIsReplaced(t *testing.T) {
 	from, to := t.TempDir(), t.TempDir()

@@ -167,8 +167,10 @@ func (s *Stream) Next(offset, most uint64) (link.Portion, error) {
 	defer s.mu.Unlock()
 	portion := link.Portion{Changed: s.changed, TreeVersion: s.version}
 	switch {
-	case offset > s.arrived, offset < s.released:
-		return portion, &link.Bye{Reason: relay.Protocol, Text: "asked for what is not kept"}
+	case offset > s.arrived:
+		return portion, &link.Bye{Reason: relay.Protocol, Text: "asked for what has not come"}
+	case offset < s.released:
+		return portion, &link.Bye{Reason: relay.NotKept, Text: "asked for what is not kept any more", Offset: s.released}
 	case s.held:
 	case offset < s.arrived:
 		file, at, there, err := s.kept.At(offset)

@@ -11,7 +11,7 @@ import (
 )
 
 // streamsOut is standard output for streams. It outlives each of them, and sessions: to a member whose
-// session has expired a stream comes again from its beginning, and goes on here where it was.
+// session has expired a stream comes again from its beginning, if that is still kept, and goes on here where it was.
 type streamsOut struct {
 	to     io.Writer
 	unread atomic.Bool // nobody reads it any more

@@ -156,6 +156,7 @@ func (t *Tuner) Choice() Choice { return t.choice }
 // Step takes facts, and reports whether the choice is another.
 func (t *Tuner) Step(facts Facts) (changed bool) {
 	if t.choice.Reason == Fixed || t.choice.Reason == Short && facts.LeastRTT < shortRTT {
+		t.enlarge(facts)
 		return false
 	}
 	if t.change.IsZero() {

@@ -219,6 +219,25 @@ func TestPathIsAsShortAsItsLeastRoundTrip(t *testing.T) {
 	}
 }
 
+// Where several stripes are fixed, or asked for on a short path, their number stays; what they are handed follows the rate as elsewhere.
+func TestPiecesFollowTheRateOfStripesThatStay(t *testing.T) {
+	for _, tt := range []struct {
+		bounds parallel.Bounds
+		rtt    time.Duration
+		want   int
+	}{
+		{parallel.Bounds{Least: 2, Most: 16}, 100 * time.Microsecond, 2},
+		{parallel.Bounds{Least: 4, Most: 4}, 100 * time.Microsecond, 4},
+		{parallel.Bounds{Least: 4, Most: 4}, 50 * time.Millisecond, 4},
+	} {
+		r := begin(t, path{rate: 8000 * mbit, rtt: tt.rtt}, 0)
+		r.Tuner = parallel.New(tt.rtt, 0, tt.bounds)
+		if r.on(time.Second); r.Choice().Stripes != tt.want || r.Choice().Piece < 1<<20 {
+			t.Errorf("%+v over %v: %d stripes, pieces of %d", tt.bounds, tt.rtt, r.Choice().Stripes, r.Choice().Piece)
+		}
+	}
+}
+
 // Pieces are small until something is known, and follow the rate from then on, whether or not there is always something
 // to send.
 func TestPiecesFollowTheRate(t *testing.T) {

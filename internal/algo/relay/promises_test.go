@@ -12,7 +12,8 @@ import (
 
 // Whatever happens: what was promised fits, what somebody lacks who does not wait is kept, credit and
 // discard only grow until it begins again, and an end-to-end acknowledgement is never ahead of a child. Once nothing is in the way any
-// more, everybody has everything.
+// more, everybody has everything: of a stream, too, though it does not end, and its sender keeps no more than somebody lacks,
+// and reads no more than it has room for.
 func TestPromises(t *testing.T) { rapid.Check(t, keepsPromises) }
 
 func FuzzPromises(f *testing.F) { f.Fuzz(rapid.MakeFuzz(keepsPromises)) }
@@ -29,6 +30,8 @@ type delivery struct {
 	has      map[string]uint64
 	waits    map[string]bool
 	there    map[string]bool
+	stream   bool
+	keeps    uint64 // of a stream, how much its sender keeps for who has least
 }
 
 func keepsPromises(t *rapid.T) {
@@ -38,7 +41,10 @@ func keepsPromises(t *rapid.T) {
 		room: rapid.Uint64Range(1, 64).Draw(t, "room") * block, length: rapid.Uint64Range(0, 256).Draw(t, "length") * block,
 	}
 	slow := rapid.SampledFrom([]relay.Action{relay.Pace, relay.Detach}).Draw(t, "slow")
-	d.Account = relay.New(relay.Rules{Mode: d.mode, Window: 16 * block, Slow: slow})
+	if d.stream = rapid.Bool().Draw(t, "stream"); d.stream {
+		d.keeps = rapid.Uint64Range(1, 64).Draw(t, "keeps") * block
+	}
+	d.Account = relay.New(relay.Rules{Mode: d.mode, Window: 16 * block, Slow: slow, Stream: d.stream})
 	d.children = []string{"a", "b", "c"}[:rapid.IntRange(0, 3).Draw(t, "children")]
 	d.Expect(d.children)
 	for range rapid.IntRange(0, 200).Draw(t, "steps") {
@@ -52,6 +58,12 @@ func keepsPromises(t *rapid.T) {
 // settle does as the owner of an account does after whatever has happened.
 func (d *delivery) settle() {
 	if from, needed := d.Unpark(); needed {
+		d.Restart(from)
+	}
+	if from, needed := d.Resume(d.now); needed {
+		if from < d.kept() {
+			d.t.Fatalf("it begins again from %d, the sender has nothing before %d", from, d.kept())
+		}
 		d.Restart(from)
 	}
 	for _, child := range d.children {
@@ -70,7 +82,7 @@ func (d *delivery) settle() {
 func (d *delivery) step(what string) {
 	switch what {
 	case "arrives":
-		if more := min(d.Credit(), d.length) - min(d.Offset(), d.length); more > 0 {
+		if more := d.toCome(); more > 0 {
 			d.arrives(rapid.Uint64Range(1, more).Draw(d.t, "bytes"))
 		}
 	case "discards":
@@ -90,9 +102,27 @@ func (d *delivery) step(what string) {
 	d.settle()
 }
 
+// toCome is how much may come now, and the sender has.
+func (d *delivery) toCome() uint64 {
+	upTo := min(d.Credit(), d.length)
+	if d.stream {
+		upTo = min(upTo, d.kept()+d.keeps)
+	}
+	return upTo - min(d.Offset(), upTo)
+}
+
+// kept is before which a stream's sender has nothing: all have that.
+func (d *delivery) kept() (least uint64) {
+	least = d.length
+	for _, child := range d.children {
+		least = min(least, d.has[child])
+	}
+	return least
+}
+
 func (d *delivery) arrives(bytes uint64) {
 	d.Arrived(d.Offset() + bytes)
-	if d.Offset() == d.length {
+	if d.Offset() == d.length && !d.stream {
 		d.End()
 	}
 }
@@ -110,7 +140,7 @@ func (d *delivery) does(child, what string) {
 		case served:
 			d.waits[child] = false
 		case d.waits[child]:
-		case d.mode == relay.EndToEnd, d.Bare():
+		case d.mode == relay.EndToEnd, d.stream, d.Bare():
 			d.Restart(d.has[child])
 		default:
 			d.Park(child)
@@ -154,7 +184,7 @@ func (d *delivery) finish() {
 	for range 10 * 256 {
 		d.now = d.now.Add(time.Second)
 		d.settle()
-		if more := min(d.Credit(), d.length) - min(d.Offset(), d.length); more > 0 {
+		if more := d.toCome(); more > 0 {
 			d.arrives(more)
 		}
 		for _, child := range d.children {

@@ -19,7 +19,6 @@ package relay
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"time"
@@ -63,6 +62,8 @@ type Rules struct {
 	// lay behind when it came, or went on after it had waited, does not count, nor the time in which it gains on that.
 	LagBytes uint64
 	LagTime  time.Duration
+	// Stream says that it may never end: who waits for the others goes on when they have what there is.
+	Stream bool
 }
 
 // ErrNotSent says that a child acknowledged what it was never sent.
@@ -80,6 +81,7 @@ type Account struct {
 	length    uint64 // all there is, once that is known; it stays so when it begins again
 	maxCached uint64
 	full      time.Time // when the cache was last full of what some children lack
+	lull      time.Time // since when all that do not wait have what there is of a stream; zero if they do not
 	children  map[string]*child
 }
 
@@ -337,64 +339,7 @@ func (a *Account) DiscardAll(limit uint64) (upTo uint64) {
 // children do can make room for more.
 func (a *Account) Stalled() bool { return !a.ended && a.arrived == a.credit }
 
-// brakeTime is how long a child must have held up others to lose its place in the cache. Where bytes
-// come fast, a cache is full of a few milliseconds, and who is behind by so much need not be slow.
-const brakeTime = 250 * time.Millisecond
-
-// ParkSlowest chooses, where the rule is Detach and the cache is full of what only
-// some children lack, those that have to wait for the others to be done. It does
-// nothing while all are equally slow: then the cache is too small, not a child too slow.
-func (a *Account) ParkSlowest(now time.Time) (parked []string) {
-	if a.rules.Slow != Detach || !a.Stalled() {
-		return nil
-	}
-	// A child is ahead if it lacks less than half of what the slowest lacks. One that is
-	// beyond what has arrived waits for what comes after it, unless it has all.
-	floor := a.floor()
-	if floor >= a.arrived {
-		a.releaseBrakes()
-		return nil
-	}
-	half := floor + (a.arrived-floor)/2
-	var behind []string
-	ahead := false
-	for name, c := range a.children {
-		switch {
-		case c.parked:
-		case c.acked > half:
-			c.brake = mark{}
-			ahead = ahead || c.acked <= a.arrived || c.acked < a.length
-		default:
-			behind = append(behind, name)
-		}
-	}
-	if !ahead {
-		return nil
-	}
-	slices.Sort(behind)
-	wasRoom := now.Sub(a.full) >= brakeTime/2
-	a.full = now
-	for _, name := range behind {
-		c := a.children[name]
-		if c.brake.at.IsZero() || wasRoom && c.acked-c.brake.acked >= half-floor {
-			c.brake = mark{a.arrived, c.acked, now} // it holds up others now, and did not all the time
-		}
-		if now.Sub(c.brake.at) >= brakeTime {
-			c.parked, c.brake = true, mark{}
-			parked = append(parked, name)
-		}
-	}
-	return parked
-}
-
-// releaseBrakes notes that nobody holds up others, for all have all: somebody always is the last to have it.
-func (a *Account) releaseBrakes() {
-	for _, c := range a.children {
-		c.brake = mark{}
-	}
-}
-
-// Unpark has the children that wait go on, once all others have everything. It returns
+// Unpark has the children that wait go on, once all others have everything: see Resume for streams. It returns
 // from where the delivery has to begin again for them if the cache no longer holds
 // what they need: the owner then calls Restart.
 func (a *Account) Unpark() (from uint64, needed bool) {
@@ -441,58 +386,4 @@ func (a *Account) Waiting() (n int) {
 func (a *Account) Serves(name string) bool {
 	c := a.children[name]
 	return c != nil && !c.parked && c.sent >= a.discarded
-}
-
-// Slow returns the children that are to be given up, by the rule for slow ones: among them those that came and are gone,
-// as one that hangs is after a moment. It is asked now and then.
-func (a *Account) Slow(now time.Time) (evicted []string) {
-	for _, name := range slices.Sorted(maps.Keys(a.children)) {
-		c := a.children[name]
-		if c.parked || !c.came {
-			continue
-		}
-		if a.tooSlow(c, now) {
-			evicted = append(evicted, name)
-		}
-	}
-	return evicted
-}
-
-// lag is how much has arrived that a child does not have.
-func (a *Account) lag(c *child) uint64 { return a.arrived - min(c.acked, a.arrived) }
-
-// paceTime is how long a child must be under the floor rate to be given up.
-const paceTime = 5 * time.Second
-
-// beginAgain forgets how far behind a child was, and since when: it waited, or all comes again. What lies behind when it
-// goes on is as when it came.
-func (c *child) beginAgain() { c.mark, c.abreast, c.leastLag = mark{}, false, math.MaxUint64 }
-
-func (a *Account) tooSlow(c *child, now time.Time) bool {
-	c.leastLag = min(c.leastLag, a.lag(c))
-	if c.mark.at.IsZero() {
-		c.mark = mark{a.arrived, c.acked, now}
-		return false
-	}
-	if c.acked >= c.mark.offset {
-		c.abreast, c.mark = true, mark{a.arrived, c.acked, now}
-		return false
-	}
-	behind := now.Sub(c.mark.at)
-	switch a.rules.Slow {
-	case Evict:
-		late := a.rules.LagTime > 0 && behind > a.rules.LagTime
-		if late && !c.abreast && c.acked > c.mark.acked && c.acked-c.mark.acked >= a.arrived-min(c.mark.offset, a.arrived) {
-			c.mark, late = mark{a.arrived, c.acked, now}, false // it came late, and gains
-		}
-		return late || a.rules.LagBytes > 0 && a.lag(c) > c.leastLag+a.rules.LagBytes
-	case Pace:
-		if a.rules.FloorRate == 0 || behind < paceTime {
-			return false
-		}
-		slow := float64(c.acked-c.mark.acked) < float64(a.rules.FloorRate)*behind.Seconds()
-		c.mark = mark{max(a.arrived, c.acked), c.acked, now}
-		return slow
-	}
-	return false
 }

@@ -60,6 +60,9 @@
 // may have come ahead that do not touch each other: more ends the link. END is
 // said on each when nothing is left to be sent.
 //
+// A child that asks for what of a stream nobody has any more is told so by a BYE whose offset is from where there is
+// something: not_kept.
+//
 // Offsets are absolute, so that a frame that comes twice, or late, does no harm,
 // and a child that returns says all with one number.
 package relay

@@ -139,11 +139,12 @@ const (
 	SenderLost                 // the sender is gone
 	Canceled                   // the delivery was canceled
 	NoRoom                     // the cache or the disk is full
+	NotKept                    // what is asked for of a stream can be had nowhere any more; the offset says from where it can
 	reasonsKnown = iota
 )
 
 var reasonNames = [reasonsKnown]string{
-	"done", "moved", "stale", "denied", "unknown", "protocol", "slow", "stopping", "sender_lost", "canceled", "no_room",
+	"done", "moved", "stale", "denied", "unknown", "protocol", "slow", "stopping", "sender_lost", "canceled", "no_room", "not_kept",
 }
 
 func (r Reason) String() string {

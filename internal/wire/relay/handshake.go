@@ -136,6 +136,7 @@ func (w Welcome) Append(to []byte) []byte {
 type Refusal struct {
 	Reason Reason
 	Text   string
+	Offset uint64 // of the BYE
 }
 
 func (r *Refusal) Error() string { return fmt.Sprintf("parent refused: %v: %s", r.Reason, r.Text) }
@@ -176,5 +177,5 @@ func readRefusal(from io.Reader, header []byte) error {
 	if err != nil {
 		return err
 	}
-	return &Refusal{reason, text}
+	return &Refusal{reason, text, parsed.Offset}
 }

@@ -82,15 +82,15 @@ func (c *Cache) Short() bool {
 // probe is how much Fits writes at most: as much as a frame has.
 const probe = 1 << 20
 
-// Fits reports whether the disk takes something now, whatever the limit is. Writing tells it of quotas, too.
-func (c *Cache) Fits() bool {
+// Fits says why the disk takes nothing now, whatever the limit is; nil if it does. Writing tells it of quotas, too.
+func (c *Cache) Fits() error {
 	trial := spool.New(c.dir, c.Segment())
 	defer trial.Close()
 	file, _, _, err := trial.Section(0)
 	if err == nil {
 		_, err = file.Write(make([]byte, min(probe, c.Segment())))
 	}
-	return err == nil
+	return err
 }
 
 // Limit returns how much the cache holds at most.

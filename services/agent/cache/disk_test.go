@@ -37,11 +37,11 @@ func TestCacheLeavesRoomOnItsDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !opened.Fits() {
+	if opened.Fits() != nil {
 		t.Error("nothing fits on an empty disk")
 	}
 	testdisk.Fill(t, disk+"/filler")
-	if opened.Fits() {
+	if opened.Fits() == nil {
 		t.Error("something fits on a full disk")
 	}
 	if !opened.Short() {

@@ -62,8 +62,8 @@ func (d *delivery) feed(asked *link.Asked, name string) {
 		d.feedStripe(asked, name)
 		return
 	}
-	if reason, text := d.unwelcome(asked, name); text != "" {
-		asked.Refuse(reason, text)
+	if farewell := d.unwelcome(asked, name); farewell != nil {
+		asked.Part(*farewell)
 		return
 	}
 	conn, err := asked.Welcome(wire.Welcome{TreeVersion: d.version(), From: asked.From})
@@ -109,22 +109,24 @@ func (d *delivery) feedStripe(asked *link.Asked, name string) {
 const noLink = "there is no link to join"
 
 // unwelcome says why a child is not fed, if it is not.
-func (d *delivery) unwelcome(asked *link.Asked, name string) (wire.Reason, string) {
+func (d *delivery) unwelcome(asked *link.Asked, name string) *link.Bye {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	c := d.children[name]
 	switch {
 	case d.gone || d.isOver():
-		return wire.Canceled, "the delivery has ended"
+		return &link.Bye{Reason: wire.Canceled, Text: "the delivery has ended"}
 	case c != nil && c.isGivenUp():
 		farewell := c.farewell()
-		return farewell.Reason, farewell.Text
+		return &farewell
 	case d.isPast(asked.From):
-		return wire.Stopping, "it is no longer kept"
+		return &link.Bye{Reason: wire.Stopping, Text: "it is no longer kept"}
+	case asked.From < d.kept:
+		return d.notKept()
 	case asked.From > d.length(): // what it says that it has cannot be, and others are not to be fed from there
-		return wire.Protocol, "asks beyond the end"
+		return &link.Bye{Reason: wire.Protocol, Text: "asks beyond the end"}
 	}
-	return wire.Done, ""
+	return nil
 }
 
 // isPast reports whether what follows an offset can no longer be had: the delivery has ended, so that the
@@ -179,10 +181,11 @@ func (d *delivery) attach(name string, asked *link.Asked) *supply {
 
 // beginsFor tells whether the delivery begins again at once for a child that the cache has nothing for. One that was
 // detached before has its turn when the others are done. Where nothing has come since it began where others say that they
-// are, nothing is lost by beginning before that: of a stream nobody here knows how far it is, and what they say may be wrong.
+// are, nothing is lost by beginning before that: of a stream nobody here knows how far it is, and what they say may be wrong. A stream
+// may never end, so that nobody waits for that; what has to come again is what its sender keeps, for this one.
 func (d *delivery) beginsFor(name string) bool {
 	isEndToEnd := d.assignment.GetSpec().GetControlMode() == groupv1.ControlMode_CONTROL_MODE_END_TO_END
-	return !d.account.Waits(name) && (isEndToEnd || d.account.Bare())
+	return !d.account.Waits(name) && (isEndToEnd || d.isStream() || d.account.Bare())
 }
 
 // chosen notes how many stripes a child's link is to have.
@@ -263,6 +266,8 @@ func (s *supply) Next(offset, most uint64) (link.Portion, error) {
 		return link.Portion{}, &farewell
 	case s.child.dismissed:
 		return link.Portion{}, &link.Bye{Reason: wire.Moved, Text: "it has another parent now"}
+	case offset < s.kept:
+		return link.Portion{}, s.notKept()
 	}
 	portion := link.Portion{Changed: s.changed, TreeVersion: s.assignment.GetTreeVersion()}
 	arrived := s.account.Offset()

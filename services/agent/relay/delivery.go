@@ -24,9 +24,6 @@ const (
 	// endToEndWindow is how many bytes are under way in end-to-end mode: what a path of
 	// 10 Gbit/s and 10 ms holds.
 	endToEndWindow = 16 << 20
-	// streamWindow is how much of a stream is cached at most, whatever room there is:
-	// who is further behind is slow, not late.
-	streamWindow = 256 << 20
 	// checkInterval is how often slow children are looked for.
 	checkInterval = 500 * time.Millisecond
 	// farewellTime is how long children have to hear that a delivery is gone.
@@ -62,6 +59,7 @@ type delivery struct {
 	came       uint64        // bytes that came since measure was called,
 	recent     uint64        // and how many do in aheadTime
 	begin      *uint64       // from where to begin again
+	kept       uint64        // of a stream, before that nobody has anything
 	lost       string        // the parent that cannot be reached
 	trouble    string        // why this agent cannot go on
 	short      shortage
@@ -103,7 +101,7 @@ func parseID(text string) (id wire.DeliveryID, err error) {
 func rulesOf(spec *groupv1.DeliverySpec, grain uint64) algo.Rules {
 	slow := spec.GetSlowMember()
 	rules := algo.Rules{
-		Mode: algo.Hop, Grain: grain, Window: endToEndWindow,
+		Mode: algo.Hop, Grain: grain, Window: endToEndWindow, Stream: spec.GetKind() == groupv1.DeliveryKind_DELIVERY_KIND_STREAM,
 		FloorRate: slow.GetFloorBytesPerSecond(), LagBytes: slow.GetLagBytes(), LagTime: slow.GetLagTime().AsDuration(),
 	}
 	if spec.GetControlMode() == groupv1.ControlMode_CONTROL_MODE_END_TO_END {
@@ -312,10 +310,6 @@ func (d *delivery) length() uint64 {
 	return d.assignment.GetSpec().GetLength()
 }
 
-func (d *delivery) isStream() bool {
-	return d.assignment.GetSpec().GetKind() == groupv1.DeliveryKind_DELIVERY_KIND_STREAM
-}
-
 // isResting reports whether nothing happens in a delivery that has ended: it is kept for those who come late.
 func (d *delivery) isResting() bool {
 	if d.ended.IsZero() || d.intake != nil || d.lost != "" || d.trouble != "" {
@@ -341,11 +335,24 @@ func (d *delivery) check() {
 		return // there may be thousands of these, and nobody waits for any
 	}
 	d.update(func() {
-		d.wanted = d.wanted || d.account.Attached() // whoever has not come by now is not waited for
+		d.insist()
 		d.measure()
 		d.evictSlow()
 		d.letGo()
+		d.resume()
 	})
+}
+
+// insist has the parent be asked, if it was not: whoever has not come by now is not waited for. What of a stream is before
+// those that have may not be kept any more.
+func (d *delivery) insist() {
+	if d.wanted || !d.account.Attached() {
+		return
+	}
+	d.wanted = true
+	if from := d.account.Here(0); d.isStream() && d.begin == nil && from > d.account.Offset() {
+		d.begin = &from
+	}
 }
 
 // evictSlow gives up the children that are too slow by the rule.

@@ -1,13 +1,16 @@
 package relay
 
 import (
+	"errors"
 	"math"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
 	algo "github.com/groupcast/groupcast/internal/algo/relay"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/services/agent/cache"
 )
 
 // More deliveries that rest than a message can hold are told of in several; those that run, always.
@@ -53,6 +56,43 @@ func TestNoMoreThanWhatIsBeyondTheShareIsGiven(t *testing.T) {
 			t.Fatalf("round %d: %d bytes are kept of %d, which are less than half of %d", round, held, kept, limit)
 		}
 		fill()
+	}
+}
+
+// What is kept for those who come late is given up for a disk without room alone: not where it has some again, nor where it takes nothing
+// for another reason.
+func TestTriesOfADiskGiveUpNothingThatIsKept(t *testing.T) {
+	h, dir := newHub(t, nil), t.TempDir()
+	var err error
+	if h.Cache, err = cache.Open(dir, 1<<20, cache.Disk{}); err != nil {
+		t.Fatal(err)
+	}
+	begin := func(digit string) *delivery {
+		d, err := newDelivery(h, &groupv1.Assignment{Delivery: strings.Repeat(digit, 16)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(d.stop)
+		h.deliveries[digit] = d
+		return d
+	}
+	kept, lacks := begin("0a"), begin("0b")
+	kept.account.Reserve(kept.entry.Room(1<<18), 1<<18)
+	kept.account.Arrived(1 << 18)
+	kept.ended = time.Now()
+	for _, broken := range []bool{false, true} {
+		lacks.trouble = noRoom
+		if broken {
+			if err := errors.Join(os.RemoveAll(dir), os.WriteFile(dir, nil, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if why := lacks.unfit(); (why == errBroken) != broken || !broken && why != nil {
+			t.Errorf("broken: %t, it takes nothing for %v", broken, why)
+		}
+		if held := kept.held(); held != 1<<18 {
+			t.Errorf("broken: %t, %d bytes are kept, want all", broken, held)
+		}
 	}
 }
 

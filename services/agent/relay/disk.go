@@ -14,7 +14,7 @@ import (
 // what comes, over the link that there is. Where there is nothing to give back, the link ends, so that the parent's end
 // learns of it, and none is opened before the disk takes something again: what was under way has to be sent again.
 // Senders of earlier versions take the refusal as that of any agent that cannot be reached. A cache that cannot be written
-// for any other reason, as where its disk is broken, or no more files may be open, has no room either: it is no parent's fault.
+// for any other reason, as where its disk is broken, or no more files may be open for its segments, has no room either: it is no parent's fault.
 
 const (
 	// roomPatience is how long a link waits for children to have what could be given back. It is less than a
@@ -129,12 +129,15 @@ func (d *delivery) unfit() *refusal {
 	if why == nil || time.Now().Before(until) {
 		return why
 	}
-	d.hub.giveRoom()
-	fits := d.hub.Cache.Fits()
+	failed := d.hub.Cache.Fits()
+	if noroom.Is(failed) && d.hub.giveRoom() {
+		failed = d.hub.Cache.Fits()
+	}
 	d.update(func() {
-		if fits {
+		if failed == nil {
 			d.trouble = ""
 		} else {
+			d.short.broken = !noroom.Is(failed)
 			d.short.postpone()
 		}
 		why = d.lacking()

@@ -50,6 +50,8 @@ type Hub struct {
 	Env
 	wake chan struct{}
 	port *port // nil without datagrams
+	// streamWindow is how much of a stream is cached at most.
+	streamWindow uint64
 	// early bounds how many parents are dialled at once before anybody asks.
 	early *semaphore.Weighted
 
@@ -71,7 +73,7 @@ func New(env Env) *Hub {
 	}
 	h := &Hub{
 		Env: env, wake: make(chan struct{}, 1), deliveries: make(map[string]*delivery), flows: make(map[string]*flow),
-		changed: make(chan struct{}), early: semaphore.NewWeighted(earlyMost),
+		changed: make(chan struct{}), early: semaphore.NewWeighted(earlyMost), streamWindow: streamWindow,
 	}
 	if env.Datagrams != nil {
 		h.port = newPort(env.Datagrams, env.Metrics)

@@ -100,6 +100,9 @@ func (d *delivery) askParent(parent *groupv1.Neighbour) error {
 			},
 		})
 	}
+	if d.forgo(err) {
+		return nil
+	}
 	if err != nil && ctx.Err() == nil {
 		if !isOwn(err) { // else it is this one that cannot go on
 			d.log.Info("the parent is lost", "parent", parent.GetName(), "error", err)
@@ -225,6 +228,9 @@ func (d *delivery) takeOffer(asked *link.Asked, name string) {
 	conn, err := asked.Welcome(wire.Welcome{TreeVersion: version, From: from})
 	if err == nil {
 		err = d.take(ctx, conn, name, from, link.Options{Bounds: d.hub.Stripes.Within(int(asked.Stripes))})
+	}
+	if d.forgo(err) {
+		return
 	}
 	if err != nil && ctx.Err() == nil {
 		d.log.Info("the link from the sender ended", "error", err)

@@ -46,6 +46,8 @@ func (d *delivery) promise(length uint64) {
 		d.makeSome(low)
 		want = d.want(length)
 		d.account.Reserve(d.room(want), length)
+	} else if d.isStarved() && len(d.account.ParkBrakes(time.Now())) > 0 {
+		d.promise(length)
 	}
 }
 
@@ -88,7 +90,7 @@ func (d *delivery) room(want uint64) uint64 {
 func (d *delivery) want(length uint64) uint64 {
 	want := d.account.Want(length)
 	if d.isStream() {
-		want = min(want, streamWindow)
+		want = min(want, d.hub.streamWindow)
 	}
 	ahead := max(min(firstAhead, d.entry.Share()/4), d.recent)
 	return max(min(want, d.account.Held()+ahead), d.account.Reserved())

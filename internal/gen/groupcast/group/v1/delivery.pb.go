@@ -1706,7 +1706,7 @@ type Assignment struct {
 	KeepUntil *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=keep_until,json=keepUntil,proto3" json:"keep_until,omitempty"`
 	// Of a stream in datagrams that is sealed: how many the sender was given.
 	Datagrams uint64 `protobuf:"varint,20,opt,name=datagrams,proto3" json:"datagrams,omitempty"`
-	// RECEIVE: the member joined after the start, and gets a stream from where it joined.
+	// RECEIVE: the member joined after the start: nobody waits for it, and a stream whose beginning is not kept any more it cannot have.
 	Late bool `protobuf:"varint,21,opt,name=late,proto3" json:"late,omitempty"`
 	// When the delivery was created: of two objects with one name the later one stays.
 	CreateTime    *timestamppb.Timestamp `protobuf:"bytes,22,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`

@@ -1,0 +1,138 @@
+package relay
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"time"
+)
+
+const (
+	// brakeTime is how long a child must have held up others to lose its place in the cache. Where bytes
+	// come fast, a cache is full of a few milliseconds, and who is behind by so much need not be slow.
+	brakeTime = 250 * time.Millisecond
+	// longBrake is the same where there is room, and the others may not be further ahead, or have been there before: it
+	// is longer than any path, so that who is far is not taken for slow.
+	longBrake = 5 * time.Second
+)
+
+// ParkSlowest chooses, where the rule is Detach and the cache is full of what only
+// some children lack, those that have to wait for the others to be done. It does
+// nothing while all are equally slow: then the cache is too small, not a child too slow.
+func (a *Account) ParkSlowest(now time.Time) (parked []string) { return a.park(now, brakeTime) }
+
+// ParkBrakes is ParkSlowest where the cache has room, and only the mode, or what of a stream is cached at most, lets no more come.
+func (a *Account) ParkBrakes(now time.Time) (parked []string) { return a.park(now, longBrake) }
+
+func (a *Account) park(now time.Time, brake time.Duration) (parked []string) {
+	if a.rules.Slow != Detach || !a.Stalled() {
+		return nil
+	}
+	floor := a.floor()
+	if floor >= a.arrived {
+		a.releaseBrakes()
+		return nil
+	}
+	half := floor + (a.arrived-floor)/2
+	behind, ahead, beyond := a.spread(half)
+	if !ahead && !beyond {
+		return nil
+	}
+	wasRoom := now.Sub(a.full) >= brakeTime/2
+	a.full = now
+	for _, name := range behind {
+		c := a.children[name]
+		moved := c.acked - c.brake.acked
+		getsOn := wasRoom && moved >= half-floor
+		if !ahead { // what the others lack is only to come: all the time that it takes is this one's, as long as it takes something
+			brake, getsOn = longBrake, moved > 0
+		}
+		if c.brake.at.IsZero() || getsOn {
+			c.brake = mark{a.arrived, c.acked, now} // it holds up others now, and did not all the time
+		}
+		if now.Sub(c.brake.at) >= brake {
+			c.parked, c.brake = true, mark{}
+			parked = append(parked, name)
+		}
+	}
+	return parked
+}
+
+// spread tells who is behind. A child is ahead if it lacks less than half of what the slowest lacks. One that is
+// beyond what has arrived waits for what comes after it, unless it has all; how much that is of a stream nobody may know.
+func (a *Account) spread(half uint64) (behind []string, ahead, beyond bool) {
+	for name, c := range a.children {
+		switch {
+		case c.parked:
+		case c.acked > half:
+			c.brake = mark{}
+			ahead = ahead || c.acked <= a.arrived || c.acked < a.length
+			beyond = beyond || a.rules.Stream && a.length == 0 && c.attached
+		default:
+			behind = append(behind, name)
+		}
+	}
+	slices.Sort(behind)
+	return behind, ahead, beyond
+}
+
+// releaseBrakes notes that nobody holds up others, for all have all: somebody always is the last to have it.
+func (a *Account) releaseBrakes() {
+	for _, c := range a.children {
+		c.brake = mark{}
+	}
+}
+
+// Slow returns the children that are to be given up, by the rule for slow ones: among them those that came and are gone,
+// as one that hangs is after a moment. It is asked now and then.
+func (a *Account) Slow(now time.Time) (evicted []string) {
+	for _, name := range slices.Sorted(maps.Keys(a.children)) {
+		c := a.children[name]
+		if c.parked || !c.came {
+			continue
+		}
+		if a.tooSlow(c, now) {
+			evicted = append(evicted, name)
+		}
+	}
+	return evicted
+}
+
+// lag is how much has arrived that a child does not have.
+func (a *Account) lag(c *child) uint64 { return a.arrived - min(c.acked, a.arrived) }
+
+// paceTime is how long a child must be under the floor rate to be given up.
+const paceTime = 5 * time.Second
+
+// beginAgain forgets how far behind a child was, and since when: it waited, or all comes again. What lies behind when it
+// goes on is as when it came.
+func (c *child) beginAgain() { c.mark, c.abreast, c.leastLag = mark{}, false, math.MaxUint64 }
+
+func (a *Account) tooSlow(c *child, now time.Time) bool {
+	c.leastLag = min(c.leastLag, a.lag(c))
+	if c.mark.at.IsZero() {
+		c.mark = mark{a.arrived, c.acked, now}
+		return false
+	}
+	if c.acked >= c.mark.offset {
+		c.abreast, c.mark = true, mark{a.arrived, c.acked, now}
+		return false
+	}
+	behind := now.Sub(c.mark.at)
+	switch a.rules.Slow {
+	case Evict:
+		late := a.rules.LagTime > 0 && behind > a.rules.LagTime
+		if late && !c.abreast && c.acked > c.mark.acked && c.acked-c.mark.acked >= a.arrived-min(c.mark.offset, a.arrived) {
+			c.mark, late = mark{a.arrived, c.acked, now}, false // it came late, and gains
+		}
+		return late || a.rules.LagBytes > 0 && a.lag(c) > c.leastLag+a.rules.LagBytes
+	case Pace:
+		if a.rules.FloorRate == 0 || behind < paceTime {
+			return false
+		}
+		slow := float64(c.acked-c.mark.acked) < float64(a.rules.FloorRate)*behind.Seconds()
+		c.mark = mark{max(a.arrived, c.acked), c.acked, now}
+		return slow
+	}
+	return false
+}
