@@ -49,6 +49,7 @@ type member struct {
 	firstReceived uint64 // how many had come then
 	passed        uint64 // how many after that it has told of
 
+	asked    uint32 // poll in which it was its turn
 	answered uint32 // poll
 	number   uint64 // when that was sent
 	sentAt   time.Time
@@ -158,6 +159,9 @@ func (m *member) isStarved() bool {
 func (m *member) counts() bool {
 	return m.outcome == Running && m.state == wire.Receiving && !m.isSilent && !m.detached
 }
+
+// mayAnswer reports whether polls may be answered: also by one that was given up, and may be back.
+func (m *member) mayAnswer() bool { return m.outcome == Running || m.outcome == Unknown && !m.left }
 
 // Status is what is known of a member.
 type Status struct {

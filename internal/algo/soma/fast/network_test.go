@@ -57,6 +57,7 @@ type node struct {
 	isDone   bool // the sender knows
 	finished time.Time
 	have     map[uint32]bool
+	settles  time.Duration // how long it takes until all is on disk
 	wake     time.Time
 }
 
@@ -262,8 +263,7 @@ func (n *network) perform(d fast.Decision) {
 		n.carry(n.uplink, 100, func() {
 			n.carry(m.cable, 100, func() {
 				if !m.isDead && m.r.State() == wire.Landed {
-					m.r.Enter(wire.Complete, wire.NoReason, n.root, n.now)
-					m.look(n)
+					m.settle(n)
 				}
 			})
 		})
@@ -339,6 +339,21 @@ func (m *node) whole(n *network, block uint32) {
 		m.finished = n.now
 		m.r.Enter(wire.Landed, wire.NoReason, [32]byte{}, n.now)
 	}
+}
+
+// settle has all that landed be on disk, in time.
+func (m *node) settle(n *network) {
+	done := func() {
+		m.r.Enter(wire.Complete, wire.NoReason, n.root, n.now)
+		m.look(n)
+	}
+	if m.settles == 0 {
+		done()
+		return
+	}
+	m.r.Enter(wire.Settling, wire.NoReason, [32]byte{}, n.now)
+	m.look(n)
+	n.at(n.now.Add(m.settles), done)
 }
 
 // landIfEmpty has a member of an empty object have all of it.

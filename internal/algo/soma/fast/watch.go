@@ -87,8 +87,8 @@ func (s *Sender) mostFor() uint64 {
 // patience is after how long a member counts as silent.
 func (s *Sender) patience() time.Duration {
 	wait := max(silence, 8*s.polls.roundTrip, 2*s.polls.least)
-	if n := len(s.members); n > manyMembers {
-		wait = max(wait, 3*time.Duration(n)*s.polls.gap())
+	if turns := s.turns(); turns > 1 {
+		wait = max(wait, 3*time.Duration(turns)*s.polls.gap())
 	}
 	return wait
 }
