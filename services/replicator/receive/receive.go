@@ -134,7 +134,7 @@ func Run(ctx context.Context, env Env, config Config) (Receipt, error) {
 		return Receipt{}, err
 	}
 	defer func() { _ = mouth.Close() }()
-	keys, gone := newKeys(config), make(map[uint32]bool)
+	keys, gone := newKeys(config), make(gone)
 	for {
 		heard, err := listen(ctx, ear, config, keys, gone)
 		if err != nil {
@@ -145,15 +145,16 @@ func Run(ctx context.Context, env Env, config Config) (Receipt, error) {
 			env.Begins(heard.Sender, heard.info())
 		}
 		receipt, err := from(ctx, env, config, ear, mouth, heard)
+		silent := new(goneError)
 		switch {
 		case errors.Is(err, errAgain):
 			env.Log.Info("that sender is silent, and one with the same begins: it was started again", "sender", heard.Sender.String())
-		case errors.Is(err, errGone):
+		case errors.As(err, &silent):
 			env.Log.Info("that sender is gone, or somebody repeats what it said: listening on", "sender", heard.Sender.String())
-			gone[heard.Secret.Session()] = true
+			gone[heard.Secret.Session()] = silent.last
 		case errors.Is(err, errYielded):
 			env.Log.Info("that sender has ended, for another has the same key: listening on", "sender", heard.Sender.String())
-			gone[heard.Secret.Session()] = true
+			gone[heard.Secret.Session()] = forGood
 		default:
 			return receipt, err
 		}
@@ -178,9 +179,13 @@ func from(ctx context.Context, env Env, config Config, ear, mouth *udp.Socket, h
 	}
 }
 
-// errGone says that a sender fell silent before it began. What it had announced may have been sent again by anybody
+// goneError says that a sender fell silent before it began. What it had announced may have been sent again by anybody
 // who heard it: no key is needed for that.
-var errGone = errors.New("the sender was gone before it began")
+type goneError struct {
+	last uint64 // the number of its last announcement
+}
+
+func (*goneError) Error() string { return "the sender was gone before it began" }
 
 // errAgain says that a sender fell silent, and that one with the same object begins.
 var errAgain = errors.New("the sender was started again")
@@ -270,7 +275,7 @@ func newReplica(env Env, config Config, ear, mouth *udp.Socket, heard announced,
 	return &replica{
 		env: env, config: config, ear: ear, mouth: mouth, heard: heard, landing: landing, resumed: landing.Offset(),
 		secret: secret, public: private.PublicKey().Bytes(), up: pair.Up(), down: pair.Down(), ring: newRing(heard),
-		began: time.Now(), pollHeard: time.Now(),
+		began: time.Now(), pollHeard: time.Now(), lastAnnounced: heard.number,
 	}, nil
 }
 
@@ -337,7 +342,7 @@ func (r *replica) keepJoining(ctx context.Context) error {
 		r.mu.Lock()
 		silent := time.Since(r.pollHeard)
 		done := r.isOver || r.isSettled && silent > time.Second
-		welcomed := r.welcomed
+		welcomed, last := r.welcomed, r.lastAnnounced
 		if !welcomed {
 			r.join()
 		}
@@ -347,7 +352,7 @@ func (r *replica) keepJoining(ctx context.Context) error {
 			r.finish(nil)
 			return nil
 		case !welcomed && silent > goneAfter:
-			r.finish(errGone)
+			r.finish(&goneError{last})
 			return nil
 		case silent > r.config.Patience:
 			r.finish(fmt.Errorf("%w: nothing came for %v; what is there is kept, receive again to go on", ErrSenderGone, silent.Round(time.Second)))

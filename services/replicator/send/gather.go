@@ -169,9 +169,7 @@ func (s *session) begin() error {
 	if have == length {
 		first = s.shape.Blocks()
 	}
-	if s.source, err = newReader(s.config.Source, s.shape); err != nil {
-		return err
-	}
+	s.source = newReader(s.config.Source, s.shape, s.holes)
 	s.began = time.Now()
 	s.rules, err = algo.NewSender(algo.Settings{
 		Shape: s.shape, Zeros: s.source.zeros, Ceiling: s.config.Ceiling, Window: window(buffer, s.datagram),
@@ -233,6 +231,11 @@ func (s *session) take(datagram []byte, from netip.AddrPort) {
 	default:
 		return
 	}
+	s.awake()
+}
+
+// awake has the goroutine that sends look at once what there is to do.
+func (s *session) awake() {
 	select {
 	case s.wake <- struct{}{}:
 	default: // it is awake

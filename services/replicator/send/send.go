@@ -63,9 +63,9 @@ type Source interface {
 	Info() object.Info
 	// ReadAt fills p with the bytes from offset on.
 	ReadAt(p []byte, offset uint64) error
-	// Holes are the ranges of zeros that need not be read, in order.
+	// Holes are the ranges of zeros that need not be read, in order. They are asked for once, before anything is announced.
 	Holes() ([]object.Hole, error)
-	// Changed says why what was read is of no use.
+	// Changed says why what was read is of no use. It may take long, and is called beside the others.
 	Changed() error
 }
 
@@ -151,7 +151,8 @@ type session struct {
 	group   *wire.Box // of the goroutine that sends
 	network network   // of the same
 	largest int       // datagram that is tried
-	zeros   uint64    // bytes in holes, as it is told before it begins; which they are is looked at then
+	holes   []object.Hole
+	zeros   uint64 // bytes in holes
 	// hashesFirst has the source be hashed before anything is sent: somebody may have all of it.
 	hashesFirst bool
 	source      *reader
@@ -210,7 +211,7 @@ func newSession(env Env, config Config, socket *udp.Socket) (*session, error) {
 	s := &session{
 		env: env, config: config, socket: socket, private: private, started: time.Now(),
 		joined: map[[wire.PublicSize]byte]*peer{}, joins: map[[wire.PublicSize]byte]uint64{},
-		coming: map[string]time.Time{}, refused: map[who]*refusal{}, wake: make(chan struct{}, 1),
+		coming: map[string]time.Time{}, refused: map[who]*refusal{}, wake: make(chan struct{}, 1), holes: holes,
 	}
 	for _, hole := range holes {
 		s.zeros += hole.End - hole.First

@@ -1,0 +1,77 @@
+package replicator_test
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/services/replicator/receive"
+	"github.com/groupcast/groupcast/services/replicator/send"
+)
+
+// sluggish is a source of which it takes long to find out something: a large tree, on a disk that is far away.
+type sluggish struct {
+	*send.Object
+	changed time.Duration
+	asked   atomic.Int32 // how often it was asked for its holes
+}
+
+func (s *sluggish) Holes() ([]object.Hole, error) {
+	s.asked.Add(1)
+	return s.Object.Holes()
+}
+
+func (s *sluggish) Changed() error {
+	time.Sleep(s.changed)
+	return s.Object.Changed()
+}
+
+// While it is found out whether the source has changed, members are asked for as long as that takes: nobody takes the other
+// for lost. Its holes are known before anything is announced.
+func TestSluggishSourceIsWaitedFor(t *testing.T) {
+	for name, isThere := range map[string]bool{"sent": false, "there already": true} {
+		t.Run(name, func(t *testing.T) {
+			b := onLAN(t, 2, lanShape)
+			b.file(500_000)
+			if isThere {
+				first := b.receiveAll(t.Context())
+				result, err := b.send(t.Context())
+				b.wantComplete(result, err, first...)
+			}
+			source, err := send.OpenObject(t.Context(), b.path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer source.Close()
+			slow := &sluggish{Object: source, changed: 3 * time.Second}
+			receipts := b.receiveAll(t.Context(), func(c *receive.Config) { c.Patience = time.Second })
+			result, err := b.sendFrom(t.Context(), slow, func(c *send.Config) { c.Patience = time.Second })
+			b.wantComplete(result, err, receipts...)
+			b.wantCopies(0, 1)
+			if asked := slow.asked.Load(); asked != 1 {
+				t.Errorf("its holes were asked for %d times", asked)
+			}
+		})
+	}
+}
+
+// A sender that stood still before it began, for longer than receivers listen to it, is heard again when it goes on.
+func TestSenderThatStoodStillIsHeardAgain(t *testing.T) {
+	b := onLAN(t, 2, lanShape)
+	b.file(500_000)
+	receipts := b.receiveAll(t.Context())
+	stands := time.Now().Add(500 * time.Millisecond)
+	result, err := b.send(t.Context(), func(c *send.Config) {
+		c.Receivers, c.Wait = 3, 8*time.Second
+		c.Turn = func() send.Turn {
+			if now := time.Now(); now.After(stands) {
+				stands = now.Add(time.Hour)
+				time.Sleep(4 * time.Second)
+			}
+			return send.Turn{Key: key}
+		}
+	})
+	b.wantComplete(result, err, receipts...)
+	b.wantCopies(0, 1)
+}
