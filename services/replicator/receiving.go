@@ -12,6 +12,7 @@ import (
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 	"github.com/groupcast/groupcast/internal/multicast"
 	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/pause"
 	"github.com/groupcast/groupcast/internal/printable"
 	"github.com/groupcast/groupcast/services/replicator/receive"
 )
@@ -21,11 +22,20 @@ const (
 	silence = 30 * time.Second
 	// unheardAfter is after how long of that the managers are told: session agents may carry the rest.
 	unheardAfter = 10 * time.Second
+	// networkEvery is how often it is tried to hear a LAN whose interface is gone, or has no address: it may come back, and until
+	// then the managers take it for what hears nothing.
+	networkEvery = time.Second
 )
 
 // receive receives a replica, until it is there, or failed, or the task is withdrawn.
 func (w *worker) receive(ctx context.Context, j *job, key []byte, task *replicav1.ReceiveTask) {
 	receipt, err := w.receiveFrom(ctx, j, key, task)
+	if errors.Is(err, receive.ErrNoNetwork) {
+		w.log.Warn("the LAN of a replication cannot be heard, and is tried again", "replication", j.receiving.GetReplication(), "lan", task.GetLan(), "error", err)
+	}
+	for errors.Is(err, receive.ErrNoNetwork) && pause.For(ctx, networkEvery) {
+		receipt, err = w.receiveFrom(ctx, j, key, task)
+	}
 	if err != nil {
 		w.failed(ctx, j, reasonOf(err), err, receipt.Stats)
 		return

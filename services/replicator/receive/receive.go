@@ -28,6 +28,7 @@ var (
 	ErrSenderFailed = errors.New("the sender failed")
 	ErrNotHeard     = errors.New("nothing is heard of a sender")
 	ErrTooLarge     = errors.New("the path is too narrow")
+	ErrNoNetwork    = errors.New("no way to the group")
 )
 
 // Config is what a replica is told.
@@ -126,12 +127,12 @@ func (s Stats) after(before Stats) Stats {
 func Run(ctx context.Context, env Env, config Config) (Receipt, error) {
 	ear, err := multicast.Join(config.Place)
 	if err != nil {
-		return Receipt{}, err
+		return Receipt{}, fmt.Errorf("%w: %w", ErrNoNetwork, err)
 	}
 	defer func() { _ = ear.Close() }()
 	mouth, err := multicast.Open(config.Place, 0)
 	if err != nil {
-		return Receipt{}, err
+		return Receipt{}, fmt.Errorf("%w: %w", ErrNoNetwork, err)
 	}
 	defer func() { _ = mouth.Close() }()
 	keys, gone := newKeys(config), make(gone)

@@ -30,7 +30,7 @@ const (
 func largest(config Config) (int, error) {
 	device, err := net.InterfaceByName(config.Place.Interface)
 	if err != nil {
-		return 0, fmt.Errorf("interface %s: %w", config.Place.Interface, err)
+		return 0, &NetworkError{fmt.Errorf("interface %s: %w", config.Place.Interface, err)}
 	}
 	most := min(device.MTU-ipHeaders, wire.MaxDatagram)
 	if config.Datagram > 0 {
@@ -40,7 +40,7 @@ func largest(config Config) (int, error) {
 		return 0, fmt.Errorf("datagrams of %d bytes are too small: replication needs %d", config.Datagram, wire.MinDatagram)
 	}
 	if most < wire.MinDatagram {
-		return 0, fmt.Errorf("interface %s has an MTU of %d: replication needs %d", config.Place.Interface, device.MTU, LeastMTU)
+		return 0, &NetworkError{fmt.Errorf("interface %s has an MTU of %d: replication needs %d", config.Place.Interface, device.MTU, LeastMTU)}
 	}
 	return most, nil
 }

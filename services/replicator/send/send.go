@@ -121,7 +121,7 @@ type Result struct {
 func Run(ctx context.Context, env Env, config Config) (Result, error) {
 	socket, err := multicast.Open(config.Place, 0)
 	if err != nil {
-		return Result{}, err
+		return Result{}, &NetworkError{err}
 	}
 	defer func() { _ = socket.Close() }()
 	s, err := newSession(env, config, socket)
@@ -130,7 +130,7 @@ func Run(ctx context.Context, env Env, config Config) (Result, error) {
 	}
 	if config.Exclusive {
 		if s.others, err = multicast.Join(config.Place); err != nil {
-			return Result{}, err
+			return Result{}, &NetworkError{err}
 		}
 		defer func() { _ = s.others.Close() }()
 	}
