@@ -96,8 +96,10 @@ func (w *worker) receiveFrom(ctx context.Context, j *job, key []byte, task *repl
 	}
 	said := j.receiving
 	return receive.Run(ctx, receive.Env{
-		Log: w.log.With("replication", said.GetReplication()),
+		Log:   w.log.With("replication", said.GetReplication()),
+		Waits: func() { w.turns(said, replicav1.ReplicaState_REPLICA_STATE_WAITING) },
 		Progress: func(p receive.Progress) {
+			w.turns(said, replicav1.ReplicaState_REPLICA_STATE_RECEIVING)
 			w.metrics.uses("merge", p.Stats.Offload.Merge)
 			w.landed(j, p.Landed, p.Stats)
 			w.hears(said, p.Silent < unheardAfter)
@@ -105,22 +107,22 @@ func (w *worker) receiveFrom(ctx context.Context, j *job, key []byte, task *repl
 	}, receive.Config{
 		Place: place, Key: key, Next: func() []byte { return w.turn(j).Key }, Name: w.name, LAN: task.GetLan(), NameKey: task.GetNameKey(), SenderProves: task.GetSenderProves(), Waits: true, Durable: true, Patience: silence,
 		Find: func(ctx context.Context, info object.Info) (receive.Landing, error) {
-			w.receives(said)
+			w.turns(said, replicav1.ReplicaState_REPLICA_STATE_RECEIVING)
 			return w.places.found(ctx, task.GetPath(), task.GetDeviceSerial(), info)
 		},
 		Open: func(ctx context.Context, info object.Info) (receive.Landing, error) {
-			w.receives(said)
+			w.turns(said, replicav1.ReplicaState_REPLICA_STATE_RECEIVING)
 			return w.places.landing(ctx, task.GetPath(), task.GetDeviceSerial(), info)
 		},
 	})
 }
 
-// receives notes that it receives, which is reported at once when it is new.
-func (w *worker) receives(said *replicav1.ReceiveReport) {
+// turns notes that it receives, or waits for a sender again, which is reported at once when it is new.
+func (w *worker) turns(said *replicav1.ReceiveReport, state replicav1.ReplicaState) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if said.State != replicav1.ReplicaState_REPLICA_STATE_RECEIVING {
-		said.State = replicav1.ReplicaState_REPLICA_STATE_RECEIVING
+	if said.State != state {
+		said.State = state
 		w.poke()
 	}
 }

@@ -1,11 +1,16 @@
 package replicator_test
 
 import (
+	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/groupcast/groupcast/internal/multicast"
 	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/udp"
+	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
 	"github.com/groupcast/groupcast/services/replicator/receive"
 	"github.com/groupcast/groupcast/services/replicator/send"
 )
@@ -74,4 +79,56 @@ func TestSenderThatStoodStillIsHeardAgain(t *testing.T) {
 	})
 	b.wantComplete(result, err, receipts...)
 	b.wantCopies(0, 1)
+}
+
+// A sender that is heard and does not hear, as behind a firewall, is waited for, and that is told.
+func TestDeafSenderIsWaitedFor(t *testing.T) {
+	b := onLAN(t, 1, lanShape)
+	var mouth *udp.Socket
+	err := b.sender.Do(func() (err error) {
+		mouth, err = multicast.Open(b.place(b.sender), 0)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mouth.Close()
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	waits, ended, began := make(chan time.Duration, 1), make(chan error, 1), time.Now()
+	config := receive.Config{
+		Place: b.place(b.receivers[0]), Key: key, Name: "receiver", Patience: time.Minute,
+		Open: func(ctx context.Context, info object.Info) (receive.Landing, error) {
+			return object.Land(ctx, b.dirs[0], info)
+		},
+	}
+	env := receive.Env{Log: quiet, Waits: func() { waits <- time.Since(began) }}
+	go func() {
+		ended <- b.receivers[0].Do(func() error {
+			_, err := receive.Run(ctx, env, config)
+			return err
+		})
+	}()
+	salt := wire.Salt{1}
+	secret := wire.NewSecret(key, salt)
+	announcement := wire.Announcement{Kind: uint8(object.File), Name: "object", Length: 1000, Sender: mouth.Addr()}
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	for number := uint64(1); ; number++ {
+		_ = mouth.Send(secret.Group().Announce(number, salt, append([]byte{9}, make([]byte, 31)...), announcement, 1400), group)
+		select {
+		case after := <-waits:
+			if after < 9*time.Second {
+				t.Errorf("it is told after %v", after)
+			}
+			interrupt()
+			if err := <-ended; !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+			return
+		case err := <-ended:
+			t.Fatalf("it waited for no longer than %v: %v", time.Since(began), err)
+		case <-ticker.C:
+		}
+	}
 }

@@ -147,12 +147,15 @@ func (f facts) isDelivering() bool {
 	return slices.ContainsFunc(f.replicas, func(r replicaFacts) bool { return r.overAgents && !r.isFinal() })
 }
 
-// isUnheard reports whether multicast does not get to a replica that is online.
+// isUnheard reports whether multicast does not get to a replica that is online, or what it says not to the sender: that one has
+// heard nobody at all, or the replica waits again.
 func (f facts) isUnheard(r replicaFacts) bool {
 	s := f.sender
 	switch r.report.GetState() {
 	case replicav1.ReplicaState_REPLICA_STATE_UNSPECIFIED, replicav1.ReplicaState_REPLICA_STATE_WAITING:
 		return s.reason == NoMulticast || !s.announcing.IsZero() && f.now.Sub(moment.Latest(s.announcing, r.online)) >= hearingPatience
+	case replicav1.ReplicaState_REPLICA_STATE_RECEIVING:
+		return s.reason == NoMulticast
 	}
 	return false
 }
@@ -209,7 +212,7 @@ func (f facts) judgeByTime(r replicaFacts) (o outcome, settled bool) {
 	case r.overAgents:
 		return f.judgeDelivery(r)
 	case f.isUnheard(r):
-		return failed(NoMulticast, fmt.Sprintf("nothing was heard of the sender on %s within %v: see that both are on this LAN, that its switches carry multicast (IGMP snooping needs a querier) and no firewall drops UDP; or run session agents, which carry it where multicast does not", r.place, hearingPatience)), true
+		return failed(NoMulticast, fmt.Sprintf("nothing was heard of the sender on %s within %v, or that did not hear this replica: see that both are on this LAN, that its switches carry multicast (IGMP snooping needs a querier) and no firewall drops UDP; or run session agents, which carry it where multicast does not", r.place, hearingPatience)), true
 	}
 	if s.ended.IsZero() || f.now.Sub(moment.Latest(s.ended, r.online)) < endPatience { // who is just back has yet to say what it has
 		return outcome{}, false

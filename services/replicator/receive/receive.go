@@ -66,8 +66,17 @@ type Env struct {
 	Log *slog.Logger
 	// Begins is told who sends what, as soon as that is heard, and again of a sender that takes over. It may be nil.
 	Begins func(sender netip.AddrPort, info object.Info)
+	// Waits is told that the sender that was heard does not answer, for so long that it may never do, or is gone before it
+	// began: it is waited for, it or another. It may be nil.
+	Waits func()
 	// Progress is told how far it is, at the beginning and now and then. It may be nil.
 	Progress func(Progress)
+}
+
+func (e Env) waits() {
+	if e.Waits != nil {
+		e.Waits()
+	}
 }
 
 // Progress is how far a replica is, in bytes.
@@ -153,6 +162,7 @@ func Run(ctx context.Context, env Env, config Config) (Receipt, error) {
 		case errors.As(err, &silent):
 			env.Log.Info("that sender is gone, or somebody repeats what it said: listening on", "sender", heard.Sender.String())
 			gone[heard.Secret.Session()] = silent.last
+			env.waits()
 		case errors.Is(err, errYielded):
 			env.Log.Info("that sender has ended, for another has the same key: listening on", "sender", heard.Sender.String())
 			gone[heard.Secret.Session()] = forGood
@@ -330,7 +340,9 @@ func (r *replica) serve(socket *udp.Socket, take func(datagram []byte, from neti
 
 const (
 	joinEvery = 50 * time.Millisecond
-	idle      = 100 * time.Millisecond
+	// unanswered is after how long it is said that a sender does not answer. One waits for others for 5 s before it does.
+	unanswered = 10 * time.Second
+	idle       = 100 * time.Millisecond
 	// busy is how long what comes is waited for while there is something to do.
 	busy = time.Millisecond
 )
@@ -339,6 +351,7 @@ const (
 func (r *replica) keepJoining(ctx context.Context) error {
 	ticker := time.NewTicker(joinEvery)
 	defer ticker.Stop()
+	isTold := false
 	for {
 		r.mu.Lock()
 		silent := time.Since(r.pollHeard)
@@ -348,6 +361,11 @@ func (r *replica) keepJoining(ctx context.Context) error {
 			r.join()
 		}
 		r.mu.Unlock()
+		if !welcomed && !isTold && time.Since(r.began) > unanswered {
+			isTold = true
+			r.env.Log.Warn("the sender is heard and does not answer: does a firewall drop UDP to it?", "sender", r.heard.Sender.String())
+			r.env.waits()
+		}
 		switch {
 		case done:
 			r.finish(nil)
