@@ -41,6 +41,7 @@ type leg struct {
 	nobody   bool
 	refused  bool  // by all
 	failed   error // what its network did not carry
+	isIdle   bool  // it serves nobody: who comes back, or late, is served while others are
 }
 
 // isOut reports whether what the others have is not asked of this one.
@@ -105,12 +106,9 @@ func (w *worker) sendTo(ctx context.Context, j *job, legs []*leg, i int, key []b
 	}, send.Config{
 		Place: place, Key: key, NameKey: func(name string) []byte { return w.nameKey(j, task, name) }, Turn: func() send.Turn { return w.turn(j) }, Source: from, Receivers: int(l.task.GetAwaited()), Wait: gathering,
 		Ceiling: w.ceiling(place.Interface, task.GetMaxBytesPerSecond()), Slow: slow, Patience: silence, Leaves: true,
-		Stay: func() time.Time {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			return j.stay[l.task.GetLan()]
-		},
+		Stay: func() time.Time { return w.stays(j, legs, i) },
 	})
+	w.giveUp(j, legs, func() { l.isIdle = true })
 	if errors.Is(err, send.ErrNobody) {
 		w.giveUp(j, legs, func() { l.nobody = true }) // the managers say so to each replica
 		return nil
@@ -184,6 +182,18 @@ func (j *job) expect(task *replicav1.SendTask) {
 	}
 }
 
+// stays returns until when a leg does not end although it serves nobody: while replicas may come that were added there, and as long
+// as others are served, for the managers wait for who is away there, too.
+func (w *worker) stays(j *job, legs []*leg, i int) time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	legs[i].isIdle = true
+	if slices.ContainsFunc(legs, func(l *leg) bool { return !l.isIdle }) {
+		return time.Now().Add(time.Second)
+	}
+	return j.stay[legs[i].task.GetLan()]
+}
+
 // sent notes how far a leg is, and what that makes of the whole.
 func (w *worker) sent(j *job, legs []*leg, i int, p send.Progress) {
 	w.mu.Lock()
@@ -191,6 +201,7 @@ func (w *worker) sent(j *job, legs []*leg, i int, p send.Progress) {
 	w.metrics.sent(legs[i].task.GetLan(), legs[i].progress, p)
 	w.metrics.uses("segment", p.Offload.Segment)
 	legs[i].progress = p
+	legs[i].isIdle = !slices.ContainsFunc(p.Members, func(m send.Receipt) bool { return m.Outcome == algo.Running })
 	w.sum(j, legs)
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 	"github.com/groupcast/groupcast/internal/multicast"
 	"github.com/groupcast/groupcast/internal/object"
@@ -196,4 +197,31 @@ func TestLANWithoutAnInterface(t *testing.T) {
 	if word := receive.Word(err); word != "no_multicast" {
 		t.Errorf("%v is called %s", err, word)
 	}
+}
+
+// A LAN in which all is done, or nobody has come, is sent to as long as others are: who is away there may come back.
+func TestLANIsSentToWhileOthersAre(t *testing.T) {
+	w := newWorker(slog.New(slog.DiscardHandler), nil, nil, newMetrics(prometheus.NewRegistry()), nil, "r1")
+	j := &job{sending: new(replicav1.SendReport), stay: make(map[string]time.Time)}
+	legs := []*leg{{task: &replicav1.Leg{Lan: "a"}}, {task: &replicav1.Leg{Lan: "b"}}}
+	serves := func(outcome algo.Outcome) send.Progress {
+		return send.Progress{Members: []send.Receipt{{Outcome: outcome}}}
+	}
+	want := func(i int, stays bool) {
+		t.Helper()
+		if got := w.stays(j, legs, i).After(time.Now()); got != stays {
+			t.Errorf("the sender stays in LAN %d: %v, want %v", i, got, stays)
+		}
+	}
+	want(0, true) // nobody has come here, and nothing is known of the other
+	w.sent(j, legs, 1, serves(algo.Running))
+	want(0, true)
+	w.sent(j, legs, 0, serves(algo.Running)) // somebody has come late
+	w.sent(j, legs, 1, serves(algo.Complete))
+	want(1, true)
+	w.sent(j, legs, 0, serves(algo.Unknown))
+	want(1, false)
+	want(0, false)
+	j.stay["a"] = time.Now().Add(gathering)
+	want(0, true)
 }

@@ -106,7 +106,6 @@ func (s *session) gather(ctx context.Context) error {
 
 // decide says whether it begins, or why it never will. It is late when nobody is waited for any more.
 func (s *session) decide(late bool) (begins bool, err error) {
-	isExpecting := s.isExpecting()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forgetGone()
@@ -115,7 +114,7 @@ func (s *session) decide(late bool) (begins bool, err error) {
 	switch {
 	case joined > 0:
 		return late || areThere || s.config.Receivers == 0, nil
-	case isExpecting || !late && !areThere:
+	case !late && !areThere, s.isExpecting():
 		return false, nil
 	case len(refused) > 0:
 		return false, &RefusedError{s.receipts()}
@@ -324,12 +323,9 @@ func (s *session) comes(name string) {
 	}
 }
 
-// isExpecting reports whether somebody may still come.
+// isExpecting reports whether somebody may still come. The caller has the lock.
 func (s *session) isExpecting() bool {
-	s.mu.Lock()
-	isComing := s.isComing()
-	s.mu.Unlock()
-	return isComing || s.config.Stay != nil && time.Now().Before(s.config.Stay())
+	return s.isComing() || s.config.Stay != nil && time.Now().Before(s.config.Stay())
 }
 
 // isComing reports whether somebody still reads what it has. The caller has the lock.

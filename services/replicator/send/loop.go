@@ -56,11 +56,12 @@ func (s *session) send(ctx context.Context) error {
 		}
 		s.mu.Lock()
 		d := s.rules.Next(time.Now(), most-len(l.run.Bytes)/s.datagram)
+		isOver := d.Do == algo.End && !l.isExpecting()
 		s.mu.Unlock()
-		if d.Do == algo.End {
-			if !l.isExpecting() {
-				return l.end()
-			}
+		switch {
+		case isOver:
+			return l.end()
+		case d.Do == algo.End:
 			d = algo.Decision{Do: algo.Wait, Until: time.Now().Add(progressEvery)}
 		}
 		if err := l.perform(ctx, d); err != nil {

@@ -54,7 +54,7 @@ type Config struct {
 	// Exclusive has only one go on of several senders that have the key. It is for a key that people hand on: managers make
 	// one for each replication.
 	Exclusive bool
-	// Stay tells until when somebody may come: it does not end before that. It may be nil.
+	// Stay tells until when somebody may come, each time when it would end: it does not before that. It may be nil.
 	Stay func() time.Time
 }
 
