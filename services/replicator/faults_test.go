@@ -277,6 +277,31 @@ func TestFailedSenderIsHeardOf(t *testing.T) {
 	}
 }
 
+// A sender that ends because another could not read the source says so, too: it has not just gone.
+func TestBrokenOffSenderSaysWhy(t *testing.T) {
+	b := onLAN(t, 2, lanShape)
+	b.file(6_000_000)
+	ctx, breakOff := context.WithCancelCause(t.Context())
+	receipts := b.receiveAll(t.Context(), func(c *receive.Config) { c.Patience = time.Minute })
+	source, err := send.OpenObject(t.Context(), b.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+	elsewhere := &send.BrokenOffError{Err: errors.New("read block 7: input/output error")}
+	_, err = b.send(ctx, func(c *send.Config) {
+		c.Source = &failing{Object: source, after: 3_000_000, then: func() { breakOff(elsewhere) }}
+	})
+	if !errors.Is(err, elsewhere) {
+		t.Errorf("the sender ended with %v", err)
+	}
+	for i, one := range receipts {
+		if r := <-one; receive.Word(r.err) != "source_failed" || !strings.Contains(r.err.Error(), elsewhere.Error()) {
+			t.Errorf("receiver %d: %v", i+1, r.err)
+		}
+	}
+}
+
 // C59: a receiver that hears no sender says so, and so does a sender whom nobody hears.
 func TestSilenceIsReported(t *testing.T) {
 	b := onLAN(t, 1, link.Shape{})

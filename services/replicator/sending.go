@@ -55,7 +55,12 @@ func (w *worker) send(ctx context.Context, j *job, key []byte, task *replicav1.S
 		legs[i] = &leg{task: one}
 	}
 	for i := range legs {
-		sending.Go(func() error { return w.sendTo(inner, j, legs, i, key, task) })
+		sending.Go(func() error {
+			if err := w.sendTo(inner, j, legs, i, key, task); err != nil {
+				return &send.BrokenOffError{Err: err}
+			}
+			return nil
+		})
 	}
 	err := sending.Wait()
 	if ctx.Err() != nil {

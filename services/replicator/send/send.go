@@ -25,6 +25,13 @@ import (
 // ErrNobody says that nobody joined.
 var ErrNobody = errors.New("nobody joined")
 
+// BrokenOffError is the cause of a context that ends a sender because the whole cannot go on, of which it sends a part. Its
+// receivers are told why.
+type BrokenOffError struct{ Err error }
+
+func (e *BrokenOffError) Error() string { return e.Err.Error() }
+func (e *BrokenOffError) Unwrap() error { return e.Err }
+
 // Config is what a sender is told.
 type Config struct {
 	Place multicast.Place
@@ -256,7 +263,11 @@ func (s *session) run(ctx context.Context) error {
 	})
 	err := tasks.Wait()
 	if ctx.Err() != nil {
-		s.farewell("")
+		why := ""
+		if broken := new(BrokenOffError); errors.As(context.Cause(ctx), &broken) {
+			why = broken.Error()
+		}
+		s.farewell(why)
 		return context.Cause(ctx)
 	}
 	if err != nil && !errors.As(err, new(*NetworkError)) && !errors.As(err, new(*RivalError)) {
