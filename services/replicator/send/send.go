@@ -18,6 +18,7 @@ import (
 	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
 	"github.com/groupcast/groupcast/internal/multicast"
 	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/printable"
 	"github.com/groupcast/groupcast/internal/udp"
 	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
 )
@@ -320,7 +321,7 @@ func (s *session) receipts() (all []Receipt) {
 		}
 		status := s.rules.Member(p.id)
 		all = append(all, Receipt{
-			Name: p.Name, LAN: p.LAN, Address: p.at, Outcome: status.Outcome, Reason: status.Reason.String(), Detail: s.explained(p, status),
+			Name: printable.Text(p.Name), LAN: printable.Text(p.LAN), Address: p.at, Outcome: status.Outcome, Reason: status.Reason.String(), Detail: s.explained(p, status),
 			Landed: min(uint64(status.Blocks)*s.shape.Block(), s.shape.Length), Lost: status.Lost,
 			Detached: status.Detached, Silent: status.Silent,
 		})
