@@ -91,6 +91,9 @@ func (w *worker) came(j *job, stats receive.Stats) {
 
 func (w *worker) receiveFrom(ctx context.Context, j *job, key []byte, task *replicav1.ReceiveTask) (receive.Receipt, error) {
 	place, err := w.place(task.GetLan(), task.GetGroup())
+	if errors.Is(err, errAway) {
+		err = fmt.Errorf("%w: %w", receive.ErrNoNetwork, err)
+	}
 	if err != nil {
 		return receive.Receipt{}, err
 	}
@@ -137,13 +140,20 @@ func (w *worker) hears(said *replicav1.ReceiveReport, heard bool) {
 	}
 }
 
+// errAway says that this machine is not on a LAN.
+var errAway = errors.New("this machine is not there now")
+
 // place is where a replication meets on a LAN.
 func (w *worker) place(lan, group string) (multicast.Place, error) {
 	at, err := netip.ParseAddrPort(group)
 	if err != nil {
 		return multicast.Place{}, fmt.Errorf("multicast group %q: %w", group, err)
 	}
-	return multicast.Place{Group: at, Interface: w.config.device(lan), TTL: w.config.TTL}, nil
+	to, err := w.config.way(lan)
+	if err != nil {
+		return multicast.Place{}, fmt.Errorf("%w: LAN %s: %w", errAway, lan, err)
+	}
+	return multicast.Place{Group: at, Interface: to.device, Address: to.address, TTL: w.config.TTL}, nil
 }
 
 // reasonOf is the word for why a replica did not come to be.

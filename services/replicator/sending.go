@@ -90,6 +90,10 @@ func (w *worker) send(ctx context.Context, j *job, key []byte, task *replicav1.S
 func (w *worker) sendTo(ctx context.Context, j *job, legs []*leg, i int, key []byte, task *replicav1.SendTask) error {
 	l := legs[i]
 	place, err := w.place(l.task.GetLan(), l.task.GetGroup())
+	if errors.Is(err, errAway) {
+		w.leave(j, legs, i, err)
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -126,8 +130,7 @@ func (w *worker) sendTo(ctx context.Context, j *job, legs []*leg, i int, key []b
 		err = fmt.Errorf("send %s to LAN %s: %w", task.GetPath(), l.task.GetLan(), err)
 	}
 	if lost := new(send.NetworkError); errors.As(err, &lost) && ctx.Err() == nil {
-		w.log.Warn("a LAN is given up", "replication", j.sending.GetReplication(), "lan", l.task.GetLan(), "error", err)
-		w.giveUp(j, legs, func() { l.failed = err })
+		w.leave(j, legs, i, err)
 		return nil // the others have their own
 	}
 	if err != nil {
@@ -208,6 +211,13 @@ func (w *worker) sent(j *job, legs []*leg, i int, p send.Progress) {
 	legs[i].progress = p
 	legs[i].isIdle = !slices.ContainsFunc(p.Members, func(m send.Receipt) bool { return m.Outcome == algo.Running })
 	w.sum(j, legs)
+}
+
+// leave gives up a LAN whose network takes nothing.
+func (w *worker) leave(j *job, legs []*leg, i int, err error) {
+	l := legs[i]
+	w.log.Warn("a LAN is given up", "replication", j.sending.GetReplication(), "lan", l.task.GetLan(), "error", err)
+	w.giveUp(j, legs, func() { l.failed, l.isIdle = err, true })
 }
 
 // giveUp notes that one LAN is out of it, which may be all that the whole waited for.
