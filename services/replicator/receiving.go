@@ -18,9 +18,10 @@ import (
 )
 
 const (
-	// silence is how long the other side of a replication may be silent on the LAN.
-	silence = 30 * time.Second
-	// unheardAfter is after how long of that the managers are told: session agents may carry the rest.
+	// silence is how long a replica may be silent on the LAN: as long as a switch may need to let a port that was down speak again, and
+	// more. How long the sender may, the managers know, who withdraw the task when it is gone.
+	silence = time.Minute
+	// unheardAfter is after how long of the sender's silence the managers are told: session agents may carry the rest.
 	unheardAfter = 10 * time.Second
 	// networkEvery is how often it is tried to hear a LAN whose interface is gone, or has no address: it may come back, and until
 	// then the managers take it for what hears nothing.
@@ -108,7 +109,7 @@ func (w *worker) receiveFrom(ctx context.Context, j *job, key []byte, task *repl
 			w.hears(said, p.Silent < unheardAfter)
 		},
 	}, receive.Config{
-		Place: place, Key: key, Next: func() []byte { return w.turn(j).Key }, Name: w.name, LAN: task.GetLan(), NameKey: task.GetNameKey(), SenderProves: task.GetSenderProves(), Waits: true, Durable: true, Patience: silence,
+		Place: place, Key: key, Next: func() []byte { return w.turn(j).Key }, Name: w.name, LAN: task.GetLan(), NameKey: task.GetNameKey(), SenderProves: task.GetSenderProves(), Waits: true, Durable: true,
 		Find: func(ctx context.Context, info object.Info) (receive.Landing, error) {
 			w.turns(said, replicav1.ReplicaState_REPLICA_STATE_RECEIVING)
 			return w.places.found(ctx, task.GetPath(), task.GetDeviceSerial(), info)

@@ -3,6 +3,7 @@ package replicator_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -131,4 +132,50 @@ func TestDeafSenderIsWaitedFor(t *testing.T) {
 		case <-ticker.C:
 		}
 	}
+}
+
+// C39: who is cut off for longer than the sender waits for it, and hears that it goes on for others when it is back, has all soon after.
+func TestReceiverIsCutOffForLong(t *testing.T) {
+	b := onLAN(t, 2, lanShape)
+	b.file(9_000_000)
+	receipts := b.receiveAll(t.Context(), func(c *receive.Config) { c.Patience = 0 })
+	source, err := send.OpenObject(t.Context(), b.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+	var cut, heal sync.Once
+	wait := &failing{Object: source, after: 2_000_000, then: func() {
+		cut.Do(func() {
+			if err := b.links[0].Cut(); err != nil {
+				t.Error(err)
+			}
+		})
+	}}
+	later := &failing{Object: source, after: 7_000_000, then: func() {
+		heal.Do(func() {
+			if err := b.links[0].Heal(); err != nil {
+				t.Error(err)
+			}
+		})
+	}}
+	result, err := b.sendFrom(t.Context(), &both{wait, later}, func(c *send.Config) { c.Patience, c.Ceiling = 2*time.Second, 1_000_000 })
+	b.wantComplete(result, err, receipts...)
+	b.wantCopies(0, 1)
+	if lost := max(result.Members[0].Lost, result.Members[1].Lost); lost < 0.3 {
+		t.Errorf("no more than %.3f of what was sent was lost to it", lost)
+	}
+}
+
+// both is a source at which two things happen.
+type both struct {
+	*failing
+	other *failing
+}
+
+func (s *both) ReadAt(p []byte, offset uint64) error {
+	if offset > s.other.after {
+		s.other.then()
+	}
+	return s.failing.ReadAt(p, offset)
 }

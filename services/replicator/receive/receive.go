@@ -57,7 +57,7 @@ type Config struct {
 	Leaves bool
 	// Await is how long a sender is waited for; zero waits for ever.
 	Await time.Duration
-	// Patience is how long a sender may be silent before it is given up.
+	// Patience is how long a sender may be silent before it is given up; zero is for ever, for who knows otherwise whether it is there.
 	Patience time.Duration
 }
 
@@ -373,7 +373,7 @@ func (r *replica) keepJoining(ctx context.Context) error {
 		case !welcomed && silent > goneAfter:
 			r.finish(&goneError{last})
 			return nil
-		case silent > r.config.Patience:
+		case r.config.Patience > 0 && silent > r.config.Patience:
 			r.finish(fmt.Errorf("%w: nothing came for %v; what is there is kept, receive again to go on", ErrSenderGone, silent.Round(time.Second)))
 			return nil
 		}
