@@ -69,7 +69,16 @@ func TestStrangersChangeNothing(t *testing.T) {
 	}()
 	receipts := b.receiveAll(t.Context())
 	result, err := b.send(t.Context())
-	b.wantComplete(result, err, receipts...)
+	for i, one := range receipts {
+		r := <-one
+		if r.err != nil || r.Root != result.Root {
+			t.Errorf("receiver %d: %v", i+1, r.err)
+		}
+		if r.Stats.Forged == 0 {
+			t.Errorf("receiver %d has refused nothing: %+v", i+1, r.Stats)
+		}
+	}
+	b.wantComplete(result, err)
 	b.wantCopies(0, 1)
 	if c := result.Counts; c.Trips > 0 || c.Timeouts > 0 || c.Repairs*10 > c.Packets {
 		t.Errorf("the sender let itself be disturbed: %+v", c)

@@ -61,7 +61,9 @@ type member struct {
 	toldOf    uint64        // packets that this share is not of yet, and
 	came      uint64        // how many of them came
 	wanted    int           // packets asked for since it was judged last
-	greedy    int           // spans in a row in which that was far more than others asked for
+	missed    int           // packets that did not come to it, as it has told since it was judged last
+	earlier   int           // and in the span before: what it asks for may have been lost then
+	greedy    int           // spans in a row in which it asked for far more than others
 	waits     time.Duration // longer than the shortest round trip, at the last answer
 	delay     time.Duration // that, smoothed
 }

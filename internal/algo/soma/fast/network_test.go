@@ -67,12 +67,37 @@ type cable struct {
 	queue int     // packets that fit
 	delay time.Duration
 	loss  float64
+	burst burst
 	dup   float64
 	shake time.Duration // how much later some packets are
 	cut   bool
 	most  int // bytes of the largest packet that passes; zero is any
 	free  time.Time
 	drops int
+}
+
+// burst is the Gilbert model: a good state that loses nothing, and a bad one that loses everything. That ends after burstMost in any
+// case: where next to nothing is sent it would last for ever.
+type burst struct {
+	start  float64 // probability with which a packet begins a bad one
+	length float64 // packets in it in the mean, at least 1
+	isOn   bool
+	began  time.Time
+}
+
+const burstMost = 240 * time.Millisecond
+
+// loses goes on by a packet, and reports whether that is lost.
+func (b *burst) loses(random *rand.Rand, now time.Time) bool {
+	switch {
+	case b.start == 0:
+		return false
+	case b.isOn:
+		b.isOn = random.Float64() >= 1/b.length && now.Sub(b.began) < burstMost
+	default:
+		b.isOn, b.began = random.Float64() < b.start, now
+	}
+	return b.isOn
 }
 
 type event struct {
@@ -178,7 +203,7 @@ func (n *world) at(when time.Time, do func()) {
 
 // carry brings a packet through a cable, perhaps.
 func (n *world) carry(c *cable, size int, do func()) (arrives bool) {
-	if c.cut || c.most > 0 && size > c.most || c.loss > 0 && n.random.Float64() < c.loss {
+	if c.cut || c.most > 0 && size > c.most || c.loss > 0 && n.random.Float64() < c.loss || c.burst.loses(n.random, n.now) {
 		return false
 	}
 	leaves := n.now

@@ -419,7 +419,7 @@ func wantEverything(t *testing.T, r *rapid.T) {
 			return cable{
 				rate: rapid.SampledFrom([]float64{mbit100, mbit100, 1.25e6}).Draw(r, "rate"), queue: rapid.IntRange(20, 300).Draw(r, "queue"),
 				delay: time.Duration(rapid.IntRange(10, 5000).Draw(r, "delay")) * time.Microsecond,
-				loss:  loss, dup: rapid.SampledFrom([]float64{0, 0.05}).Draw(r, "dup"), shake: time.Duration(rapid.IntRange(0, 8).Draw(r, "shake")) * time.Millisecond,
+				loss:  loss, burst: burst{start: rapid.SampledFrom([]float64{0, 0, 0.001}).Draw(r, "bursts"), length: 50}, dup: rapid.SampledFrom([]float64{0, 0.05}).Draw(r, "dup"), shake: time.Duration(rapid.IntRange(0, 8).Draw(r, "shake")) * time.Millisecond,
 			}
 		},
 		change: func(s *fast.Settings) {
