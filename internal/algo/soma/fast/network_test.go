@@ -130,6 +130,7 @@ type setting struct {
 	cable   func(member int) cable
 	seed    uint64
 	beside  *network                // whose world and cables are shared
+	isSame  bool                    // it is sent from the same machine: its uplink is shared, too
 	have    func(member int) uint32 // blocks that it says that it has
 	// isUnsealed leaves it to the test to tell the root.
 	isUnsealed bool
@@ -157,7 +158,9 @@ func begin(t testing.TB, with setting) *network {
 		t.Fatal(err)
 	}
 	up := with.uplink
-	n.uplink = &up
+	if n.uplink = &up; with.isSame {
+		n.uplink = with.beside.uplink
+	}
 	for i := range with.members {
 		down := with.cable(i)
 		if with.beside != nil {
