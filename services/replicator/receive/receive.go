@@ -66,8 +66,8 @@ type Env struct {
 	Log *slog.Logger
 	// Begins is told who sends what, as soon as that is heard, and again of a sender that takes over. It may be nil.
 	Begins func(sender netip.AddrPort, info object.Info)
-	// Waits is told that the sender that was heard does not answer, for so long that it may never do, or is gone before it
-	// began: it is waited for, it or another. It may be nil.
+	// Waits is told that the sender that was heard does not answer, or is not heard any more before it began, for so long that it
+	// may never: it is waited for, it or another. It may be nil.
 	Waits func()
 	// Progress is told how far it is, at the beginning and now and then. It may be nil.
 	Progress func(Progress)
@@ -145,8 +145,12 @@ func Run(ctx context.Context, env Env, config Config) (Receipt, error) {
 	}
 	defer func() { _ = mouth.Close() }()
 	keys, gone := newKeys(config), make(gone)
+	var late *time.Timer // one that stood still for a moment is heard again before that
 	for {
 		heard, err := listen(ctx, ear, config, keys, gone)
+		if late != nil {
+			late.Stop()
+		}
 		if err != nil {
 			return Receipt{}, err
 		}
@@ -162,7 +166,7 @@ func Run(ctx context.Context, env Env, config Config) (Receipt, error) {
 		case errors.As(err, &silent):
 			env.Log.Info("that sender is gone, or somebody repeats what it said: listening on", "sender", heard.Sender.String())
 			gone[heard.Secret.Session()] = silent.last
-			env.waits()
+			late = time.AfterFunc(unanswered-goneAfter, env.waits)
 		case errors.Is(err, errYielded):
 			env.Log.Info("that sender has ended, for another has the same key: listening on", "sender", heard.Sender.String())
 			gone[heard.Secret.Session()] = forGood
