@@ -59,6 +59,7 @@ type replicaFacts struct {
 	left        bool
 	putOut      bool   // its identity was revoked
 	givenUp     string // why the sender has given it up
+	isUnserved  bool   // the sender has ended, and it is none of those that were served: they did not hear each other
 	overAgents  bool   // session agents carry it
 	delivered   time.Time
 }
@@ -148,14 +149,14 @@ func (f facts) isDelivering() bool {
 }
 
 // isUnheard reports whether multicast does not get to a replica that is online, or what it says not to the sender: that one has
-// heard nobody at all, or the replica waits again.
+// heard nobody at all, or has ended without this one, or the replica waits again.
 func (f facts) isUnheard(r replicaFacts) bool {
 	s := f.sender
 	switch r.report.GetState() {
 	case replicav1.ReplicaState_REPLICA_STATE_UNSPECIFIED, replicav1.ReplicaState_REPLICA_STATE_WAITING:
 		return s.reason == NoMulticast || !s.announcing.IsZero() && f.now.Sub(moment.Latest(s.announcing, r.online)) >= hearingPatience
 	case replicav1.ReplicaState_REPLICA_STATE_RECEIVING:
-		return s.reason == NoMulticast
+		return s.reason == NoMulticast || s.reason == "" && r.isUnserved
 	}
 	return false
 }
