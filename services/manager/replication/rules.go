@@ -23,6 +23,8 @@ const (
 	// long one has to say what it has when it is back: a manager that leads since a moment knows nothing of them.
 	backPatience  = 3 * time.Second
 	speakPatience = time.Second
+	// refusalPatience is how long one that was not served when the sender ended has to say that it has refused.
+	refusalPatience = 2 * time.Second
 	// endPatience is how long replicas have to say how it went after the sender has ended.
 	endPatience = 5 * time.Second
 )
@@ -156,7 +158,7 @@ func (f facts) isUnheard(r replicaFacts) bool {
 	case replicav1.ReplicaState_REPLICA_STATE_UNSPECIFIED, replicav1.ReplicaState_REPLICA_STATE_WAITING:
 		return s.reason == NoMulticast || !s.announcing.IsZero() && f.now.Sub(moment.Latest(s.announcing, r.online)) >= hearingPatience
 	case replicav1.ReplicaState_REPLICA_STATE_RECEIVING:
-		return s.reason == NoMulticast || s.reason == "" && r.isUnserved
+		return s.reason == NoMulticast || s.reason == "" && r.isUnserved && f.now.Sub(moment.Latest(s.ended, r.online)) >= refusalPatience
 	}
 	return false
 }

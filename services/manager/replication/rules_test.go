@@ -113,7 +113,8 @@ func TestOutcome(t *testing.T) {
 		{"the sender heard nobody", facts{now: after(5), sender: senderFacts{announcing: after(0.1), ended: after(5), reason: NoMulticast}, replicas: []replicaFacts{online("a", waitingFor())}}, "a:FAILED(no_multicast); ended"},
 		{"the sender heard nobody, and this one heard it", facts{now: after(5), sender: senderFacts{announcing: after(0.1), ended: after(5), reason: NoMulticast}, replicas: []replicaFacts{a}}, "a:FAILED(no_multicast); ended"},
 		{"the same, and there are agents", facts{now: after(5.2), agents: true, sender: senderFacts{announcing: after(0.1), ended: after(5), reason: NoMulticast}, replicas: []replicaFacts{a}}, "agents for a"},
-		{"the sender has ended without it, for it never heard it", facts{now: after(4), sender: done, replicas: []replicaFacts{final, change(a, func(r *replicaFacts) { r.isUnserved = true })}}, "a:FAILED(no_multicast); ended"},
+		{"the sender has ended without it, for it never heard it", facts{now: after(6), sender: done, replicas: []replicaFacts{final, change(a, func(r *replicaFacts) { r.isUnserved = true })}}, "a:FAILED(no_multicast); ended"},
+		{"the same, a moment ago: it may have refused", facts{now: after(5.9), sender: done, replicas: []replicaFacts{final, change(a, func(r *replicaFacts) { r.isUnserved = true })}}, ""},
 		{"the same, but the source had failed", facts{now: after(4), sender: senderFacts{ended: after(4), reason: SourceFailed}, replicas: []replicaFacts{change(a, func(r *replicaFacts) { r.isUnserved = true })}}, "a:FAILED(source_failed); ended source_failed"},
 		{"nothing was announced yet", facts{now: after(50), replicas: []replicaFacts{online("a", waitingFor())}}, ""},
 
