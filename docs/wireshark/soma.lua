@@ -1,4 +1,5 @@
--- A Wireshark dissector for SOMA's packets as its paper has them.
+-- A Wireshark dissector for SOMA's packets as its paper has them. Those of the default profile, which are sealed, it leaves to
+-- others: groupcast soma decode tells what of them is in the clear.
 --
 --   wireshark -X lua_script:docs/wireshark/soma.lua capture.pcap
 --   tshark -X lua_script:docs/wireshark/soma.lua -r capture.pcap
@@ -33,9 +34,16 @@ soma.experts = { e.length, e.lost }
 
 soma.prefs.port = Pref.uint("UDP port", 7431, "The UDP port by which SOMA is known")
 
--- is_soma tells packets of this layout from whatever else uses the port.
+-- is_soma tells packets of this layout from whatever else uses the port. Those whose length is not what PL says have to look like
+-- it otherwise: their window ends after them, and they do not begin as the packets of the default profile do, which are sealed
+-- and have the same port: with their kind, 1 to 12.
 local function is_soma(buffer)
-  return buffer:len() >= header and types[buffer(4, 1):uint()] ~= nil and buffer(0, 4):uint() ~= 0
+  if buffer:len() < header or types[buffer(4, 1):uint()] == nil or buffer(0, 4):uint() == 0 then
+    return false
+  end
+  local first = buffer(0, 1):uint()
+  local is_other = buffer:reported_len() >= 32 and first >= 1 and first <= 12
+  return buffer(5, 2):uint() == buffer:reported_len() or not is_other and buffer(7, 4):uint() >= buffer(0, 4):uint()
 end
 
 -- Servers whose port is another than the group's, as it is where another program of their machine took that one. They are

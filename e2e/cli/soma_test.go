@@ -9,18 +9,22 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/groupcast/groupcast/internal/capture"
+	"github.com/groupcast/groupcast/internal/wire/soma/fast"
 	wire "github.com/groupcast/groupcast/internal/wire/soma/paper"
 )
 
 // soma FILE [PORT] writes a capture of a small transfer: windows of 1 to 20 packets, 10 ms apart, each
 // with an ACK; one packet is lost and repaired. Something else is on the port, too. Server and client may have another
-// port than the group's.
+// port than the group's. With sealed in place of PORT it is of the default profile, whose servers always have another.
 func soma(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 || len(args) > 2 {
-		ts.Fatalf("usage: soma FILE [PORT]")
+		ts.Fatalf("usage: soma FILE [PORT|sealed]")
 	}
-	port := uint16(groupPort)
-	if len(args) == 2 {
+	port, isSealed := uint16(groupPort), len(args) == 2 && args[1] == "sealed"
+	switch {
+	case isSealed:
+		port = 40000
+	case len(args) == 2:
 		given, err := strconv.ParseUint(args[1], 10, 16)
 		ts.Check(err)
 		port = uint16(given)
@@ -34,6 +38,13 @@ func soma(ts *testscript.TestScript, neg bool, args []string) {
 	at := time.Unix(1000, 0)
 	write := func(from, to uint32, payload []byte) {
 		ts.Check(writer.Write(capture.Packet{At: at, Link: capture.Raw, Bytes: datagram(from, to, port, payload)}))
+	}
+	if isSealed {
+		session := fast.NewSecret([]byte("key"), fast.Salt{0xa1, 0xb2, 2, 5}).Group() // looks like the paper's ACK
+		write(server, group, session.Seal(nil, fast.Head{Kind: fast.Data, Index: 3, Block: 7, Number: 1234}, make([]byte, 1440)))
+		write(server, group, session.Seal(nil, fast.Head{Kind: fast.Poll, Number: 1235}, make([]byte, 60)))
+		write(client, server, session.Seal(nil, fast.Head{Kind: fast.Report, Block: 1, Number: 6}, make([]byte, 32)))
+		return
 	}
 	sn := uint32(1)
 	for size := uint32(1); size <= 20; size++ {

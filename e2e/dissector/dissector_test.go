@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/groupcast/groupcast/internal/capture"
+	"github.com/groupcast/groupcast/internal/wire/soma/fast"
 	wire "github.com/groupcast/groupcast/internal/wire/soma/paper"
 )
 
@@ -131,5 +132,19 @@ func TestDissectorRefuses(t *testing.T) {
 	lines := tshark(t, name, "-T", "fields", "-e", "_ws.col.Protocol", "-e", "soma.length.wrong")
 	if !strings.HasPrefix(lines[0], "UDP") || lines[1] == "SOMA" || !strings.HasPrefix(lines[1], "SOMA") {
 		t.Errorf("%q", lines)
+	}
+}
+
+// Packets of the default profile have the same port, and are not this layout's, whatever session they are of.
+func TestDissectorLeavesTheDefaultProfileAlone(t *testing.T) {
+	var all []capture.Datagram
+	for kind := byte(1); kind <= 5; kind++ {
+		box := fast.NewSecret([]byte("key"), fast.Salt{0xa1, 0xb2, kind, 5}).Group() // the third is where a type would be
+		all = append(all, capture.Datagram{From: server, To: group, Payload: box.Seal(nil, fast.Head{Kind: fast.Data, Block: 1 << 20, Number: 9}, make([]byte, 1440))})
+	}
+	for _, line := range tshark(t, write(t, all...), "-T", "fields", "-e", "_ws.col.Protocol") {
+		if line != "UDP" {
+			t.Errorf("%q", line)
+		}
 	}
 }

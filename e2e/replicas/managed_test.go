@@ -208,6 +208,13 @@ func TestUnheardReplicaIsFound(t *testing.T) {
 	for _, one := range r.replicas[:3] {
 		r.wantCopy(one, source)
 	}
+	done := r.replication("")
+	for _, replica := range done.GetReplicas() {
+		// Of a patience of 5 s: the sender has to begin, and the managers to look.
+		if after := replica.GetChangeTime().AsTime().Sub(done.GetCreateTime().AsTime()); replica.GetName() == "r4" && (after < 4*time.Second || after > 8*time.Second) {
+			t.Errorf("it was found after %v", after)
+		}
+	}
 }
 
 // wantSlow wants session agents to treat slow members so in the newest delivery.

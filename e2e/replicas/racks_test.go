@@ -26,15 +26,16 @@ import (
 // store, which is on both. A router joins the racks for all but multicast.
 type racks struct {
 	*testing.T
-	dir      string
-	manager  *lab.Host
-	serving  *lab.Process // on the manager
-	store    *replicator
-	replicas []*replicator
-	agent    *lab.Process
-	uplinks  []lab.Way // of the store
-	rack2    *lab.LAN
-	earlier  []string // hosts whose programs are of the version before
+	dir       string
+	manager   *lab.Host
+	serving   *lab.Process // on the manager
+	store     *replicator
+	replicas  []*replicator
+	agent     *lab.Process
+	uplinks   []lab.Way // of the store
+	downlinks []lab.Way // to it
+	rack2     *lab.LAN
+	earlier   []string // hosts whose programs are of the version before
 }
 
 // replicator is a machine with a disk of its own, in memory.
@@ -68,7 +69,8 @@ func startRacksOf(t *testing.T, earlier []string, shapes ...link.Shape) *racks {
 	l.Link(r.manager, rack1, link.Shape{})
 	shapes = append(shapes, make([]link.Shape, 6)...)
 	for i, lan := range []*lab.LAN{rack1, rack2} {
-		r.uplinks = append(r.uplinks, l.Link(r.store.Host, lan, shapes[i]).From(r.store.Host))
+		cable := l.Link(r.store.Host, lan, shapes[i])
+		r.uplinks, r.downlinks = append(r.uplinks, cable.From(r.store.Host)), append(r.downlinks, cable.From(lan))
 		l.Link(router, lan, link.Shape{})
 	}
 	for i, host := range l.Hosts("r", 4) {

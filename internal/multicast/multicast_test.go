@@ -187,3 +187,20 @@ func loopback(t *testing.T) string {
 	t.Fatal("this machine has no loopback")
 	return ""
 }
+
+// Of several addresses of an interface the one that was asked for is the socket's.
+func TestOwnAddressIsTheOneThatIsNamed(t *testing.T) {
+	for named, want := range map[string]string{"": "127.0.0.1", "127.0.0.9": "127.0.0.9", "::1": "127.0.0.1"} {
+		address, _ := netip.ParseAddr(named)
+		s, err := multicast.Open(multicast.Place{Group: group, Interface: loopback(t), Address: address}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Addr().Addr().String(); got != want {
+			t.Errorf("with %q it is %s, want %s", named, got, want)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

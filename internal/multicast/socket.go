@@ -23,6 +23,8 @@ type Place struct {
 	Group netip.AddrPort
 	// Interface is the name of the network interface to the group. It must be given.
 	Interface string
+	// Address is this machine's own at the interface, by which others know it. Zero is the interface's first.
+	Address netip.Addr
 	// TTL is how many networks a packet may see: 1, which zero means too, stays in the LAN.
 	TTL int
 	// Loop has other sockets of this machine hear what is sent to the group as well.
@@ -71,9 +73,11 @@ func Open(p Place, port uint16) (*udp.Socket, error) {
 	if err != nil {
 		return nil, err
 	}
-	own, err := address(device)
-	if err != nil {
-		return nil, err
+	own := p.Address
+	if !own.Is4() {
+		if own, err = address(device); err != nil {
+			return nil, err
+		}
 	}
 	s, err := open(netip.AddrPortFrom(own, port).String(), private)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"syscall"
 
@@ -56,7 +57,7 @@ func (s *Source) Holes() (holes []Hole, err error) {
 	defer func() { _ = reader.Close() }()
 	for i := range s.layout.entries {
 		e := &s.layout.entries[i]
-		if !s.isSparse(i) {
+		if !s.sparse[i] || e.size == 0 {
 			continue
 		}
 		file, _, err := reader.Section(e.start)
@@ -70,22 +71,10 @@ func (s *Source) Holes() (holes []Hole, err error) {
 	return holes, nil
 }
 
-// isSparse reports whether a file has fewer blocks than its length needs. Of one that is gone nothing is known, which
-// shows when it is read.
-func (s *Source) isSparse(index int) bool {
-	e := &s.layout.entries[index]
-	if e.kind != File || e.size == 0 {
-		return false
-	}
-	if s.file != nil {
-		return true
-	}
-	info, err := s.root.Lstat(e.path)
-	if err != nil {
-		return false
-	}
+// isSparse reports whether a file has fewer blocks than its length needs.
+func isSparse(info fs.FileInfo) bool {
 	stat, isKernels := info.Sys().(*syscall.Stat_t)
-	return isKernels && uint64(stat.Blocks)*512 < e.size
+	return isKernels && info.Mode().IsRegular() && uint64(stat.Blocks)*512 < uint64(info.Size())
 }
 
 // appendHoles appends those of a file, at their offsets in the object.

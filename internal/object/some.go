@@ -58,7 +58,7 @@ func (s *survey) addDirectory(path string) {
 		all = append(all, up)
 	}
 	for _, up := range slices.Backward(all) {
-		s.entries, s.seen = append(s.entries, entry{path: up, kind: Directory, mode: landingDirectory}), append(s.seen, anything)
+		s.found(entry{path: up, kind: Directory, mode: landingDirectory}, anything, false)
 	}
 }
 
@@ -72,7 +72,6 @@ func (s *survey) add(path string) error {
 	if info.ModTime().After(s.newest) {
 		s.newest = info.ModTime()
 	}
-	s.entries = append(s.entries, entry{path: path, kind: File, mode: info.Mode().Perm(), size: uint64(info.Size())})
-	s.seen = append(s.seen, identify(info))
+	s.found(entry{path: path, kind: File, mode: info.Mode().Perm(), size: uint64(info.Size())}, identify(info), isSparse(info))
 	return file.Close()
 }

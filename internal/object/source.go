@@ -20,6 +20,7 @@ type Source struct {
 	file   *os.File // the one that is sent, whatever takes its name; nil of a directory
 	layout *layout
 	seen   []identity // of each entry, when the source was opened
+	sparse []bool     // of each entry, too: whether it has holes
 	top    identity   // of the file, or the outermost directory
 
 	hashing chan struct{} // holds a token: who has it may hash
@@ -104,7 +105,7 @@ func (s *Source) openFile(dir *os.Root, name string) error {
 	s.info = Info{Name: name, Kind: File, Length: uint64(info.Size()), Mode: info.Mode().Perm(), Time: info.ModTime()}
 	s.layout = fileLayout(name, s.info)
 	s.top = identify(info)
-	s.seen = []identity{s.top}
+	s.seen, s.sparse = []identity{s.top}, []bool{true}
 	return nil
 }
 
@@ -134,7 +135,7 @@ func (s *Source) has(survey *survey, name string, mode fs.FileMode) error {
 	if s.head, err = inMemory(head); err != nil {
 		return err
 	}
-	s.seen = survey.seen
+	s.seen, s.sparse = survey.seen, survey.sparse
 	s.layout = &layout{head: uint64(len(head)), end: survey.length(uint64(len(head))), entries: entries}
 	s.info = Info{Name: name, Kind: Directory, Length: s.layout.end, Mode: mode, Time: survey.newest}
 	return nil

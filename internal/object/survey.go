@@ -18,6 +18,7 @@ type survey struct {
 	top      identity
 	entries  []entry
 	seen     []identity
+	sparse   []bool // which files have fewer blocks than their lengths need
 	newest   time.Time
 	problems []error
 	unnamed  int // problems beyond maxProblems
@@ -99,8 +100,12 @@ func (s *survey) take(path string, found fs.DirEntry) error {
 	if !info.IsDir() {
 		e.kind, e.size = File, uint64(info.Size())
 	}
-	s.entries, s.seen = append(s.entries, e), append(s.seen, identify(info))
+	s.found(e, identify(info), isSparse(info))
 	return nil
+}
+
+func (s *survey) found(e entry, seen identity, isSparse bool) {
+	s.entries, s.seen, s.sparse = append(s.entries, e), append(s.seen, seen), append(s.sparse, isSparse)
 }
 
 // look returns what a directory or file is; of a file it makes sure that it can

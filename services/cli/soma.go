@@ -7,17 +7,20 @@ import (
 	"io"
 	"net/netip"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/groupcast/groupcast/internal/capture"
+	"github.com/groupcast/groupcast/internal/wire/soma/fast"
 	wire "github.com/groupcast/groupcast/internal/wire/soma/paper"
 )
 
-const somaAbout = `SOMA is how replicas are made by multicast. These commands look at its traffic in the
-profile of its paper, in a capture that tcpdump or Wireshark wrote, or as it passes a
-network interface, which needs root or the capability NET_RAW.`
+const somaAbout = `SOMA is how replicas are made by multicast. These commands look at its traffic, in a
+capture that tcpdump or Wireshark wrote, or as it passes a network interface, which needs
+root or the capability NET_RAW. In the profile of its paper they see all of it; in the
+default one, which is sealed, what each packet begins with.`
 
 func (a *app) somaCommand() *cobra.Command {
 	soma := &cobra.Command{Use: "soma", Short: "See SOMA's packets, windows and equations", Long: somaAbout}
@@ -130,8 +133,7 @@ func (t *traffic) isOurs(from packets, d capture.Datagram) (is bool, err error) 
 	if d.From.Port() == t.port || d.To.Port() != t.port {
 		return d.From.Port() == t.port, nil
 	}
-	p, wrong := wire.Parse(d.Payload)
-	if wrong != nil || p.Type != wire.Data || !d.To.Addr().IsMulticast() {
+	if !d.To.Addr().IsMulticast() || !isOfServer(d.Payload) {
 		return true, nil
 	}
 	if len(t.servers) == mostServers {
@@ -151,6 +153,15 @@ func (t *traffic) isOurs(from packets, d capture.Datagram) (is bool, err error) 
 	return true, err
 }
 
+// isOfServer reports whether a datagram to a group is one that none but its server sends.
+func isOfServer(datagram []byte) bool {
+	if p, err := wire.Parse(datagram); err == nil {
+		return p.Type == wire.Data
+	}
+	head, err := fast.ParseHead(datagram)
+	return err == nil && slices.Contains([]fast.Kind{fast.Announce, fast.Data, fast.Parity, fast.Zero, fast.Poll}, head.Kind)
+}
+
 // mostServers is how many servers with ports of their own are known: as many as an interface can be asked for.
 const mostServers = capture.MostPorts - 1
 
@@ -163,7 +174,17 @@ type line struct {
 	SN      uint32    `json:"sn,omitempty"`
 	LWSN    uint32    `json:"lwsn,omitempty"`
 	PL      int       `json:"pl,omitempty"`
+	Sealed  *sealed   `json:"sealed,omitempty"`
 	Refused string    `json:"refused,omitempty"`
+}
+
+// sealed is what a packet of the default profile has in the clear. Nobody but who has the key knows whether it is true.
+type sealed struct {
+	Session string `json:"session"`
+	Index   uint8  `json:"index"`
+	Block   uint32 `json:"block"`
+	Number  uint64 `json:"number"`
+	Bytes   int    `json:"bytes"`
 }
 
 func (a *app) somaDecode() *cobra.Command {
@@ -171,6 +192,8 @@ func (a *app) somaDecode() *cobra.Command {
 	var keep string
 	command := &cobra.Command{
 		Use: "decode [FILE]", Short: "Print one line for each packet of a capture or an interface",
+		Long: `Print one line for each packet. Of the default profile that is what is in the clear: what kind of packet it is, of which
+session and block, its number, and how many bytes it has with all that is sealed.`,
 		Example: "  groupcast soma decode transfer.pcap\n  groupcast soma decode -i eth0 --write transfer.pcap",
 	}
 	from.flags(command)
@@ -211,14 +234,21 @@ func (a *app) keepPackets(ctx context.Context, from *traffic, args []string, nam
 func (a *app) printPacket(d capture.Datagram) error {
 	record := line{Time: d.At, From: d.From.String(), To: d.To.String()}
 	var said string
-	if p, err := wire.Parse(d.Payload); err != nil {
-		record.Refused, said = err.Error(), err.Error()
-	} else {
+	p, err := wire.Parse(d.Payload)
+	head, other := fast.ParseHead(d.Payload)
+	switch {
+	case err == nil:
 		record.Type, record.SN, record.LWSN, record.PL, said = p.Type.String(), p.SN, p.LWSN, p.Length(), p.String()
+	case other == nil:
+		s := sealed{fmt.Sprintf("%08x", head.Session), head.Index, head.Block, head.Number, len(d.Payload)}
+		record.Type, record.Sealed = head.Kind.String(), &s
+		said = fmt.Sprintf("SOMA %v session %s block %d index %d number %d, sealed, %d bytes", head.Kind, s.Session, s.Block, s.Index, s.Number, s.Bytes)
+	default:
+		record.Refused, said = err.Error(), err.Error()
 	}
 	if a.output == "json" || a.output == "yaml" {
 		return a.event(record, "")
 	}
-	_, err := fmt.Fprintf(a.stdout, "%s %v > %v %s\n", d.At.UTC().Format("15:04:05.000000"), d.From, d.To, said)
+	_, err = fmt.Fprintf(a.stdout, "%s %v > %v %s\n", d.At.UTC().Format("15:04:05.000000"), d.From, d.To, said)
 	return err
 }

@@ -27,7 +27,7 @@ func (a *app) somaFigures() *cobra.Command {
 	f := figures{traffic: traffic{stderr: a.stderr}}
 	command := &cobra.Command{
 		Use: "figures [FILE]", Short: "Draw window and throughput over time",
-		Long:    "Draw how the window and the throughput of each transfer in a capture went, or of those that pass\nan interface until the command is interrupted.",
+		Long:    "Draw how the window and the throughput of each transfer in a capture went, or of those that pass\nan interface until the command is interrupted. They are of the paper's profile: the default one\nis sealed, and its senders have their window as a metric.",
 		Example: "  groupcast soma figures transfer.pcap --into figures",
 	}
 	f.flags(command)
@@ -39,16 +39,19 @@ func (a *app) somaFigures() *cobra.Command {
 			return usageError{errors.New("--format is svg or png, and --piece more than nothing")}
 		}
 		var seen observed.Traffic
+		isSealed := false
 		err := f.each(command.Context(), args, func(_ capture.Packet, d capture.Datagram) error {
 			if p, err := wire.Parse(d.Payload); err == nil {
 				seen.See(d.At, d.From, d.To, p)
+			} else if isOfServer(d.Payload) {
+				isSealed = true
 			}
 			return nil
 		})
 		if err != nil && !errors.Is(err, capture.ErrCut) {
 			return err
 		}
-		return errors.Join(a.draw(f, seen.Transfers()), err)
+		return errors.Join(a.draw(f, seen.Transfers(), isSealed), err)
 	}
 	return command
 }
@@ -66,8 +69,11 @@ type drawn struct {
 	Files   []string `json:"files"`
 }
 
-func (a *app) draw(f figures, transfers []*observed.Transfer) error {
-	if len(transfers) == 0 {
+func (a *app) draw(f figures, transfers []*observed.Transfer, isSealed bool) error {
+	switch {
+	case len(transfers) == 0 && isSealed:
+		return errors.New("what was seen is of the default profile, which is sealed: 'groupcast soma decode' tells its packets, and its sender's window is the metric groupcast_replicator_window_packets")
+	case len(transfers) == 0:
 		return fmt.Errorf("no DATA of SOMA's on port %d was seen", f.port)
 	}
 	if err := os.MkdirAll(f.into, 0o755); err != nil {

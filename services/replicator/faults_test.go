@@ -69,7 +69,16 @@ func TestStrangersChangeNothing(t *testing.T) {
 	}()
 	receipts := b.receiveAll(t.Context())
 	result, err := b.send(t.Context())
-	b.wantComplete(result, err, receipts...)
+	for i, one := range receipts {
+		r := <-one
+		if r.err != nil || r.Root != result.Root {
+			t.Errorf("receiver %d: %v", i+1, r.err)
+		}
+		if r.Stats.Forged == 0 {
+			t.Errorf("receiver %d has refused nothing: %+v", i+1, r.Stats)
+		}
+	}
+	b.wantComplete(result, err)
 	b.wantCopies(0, 1)
 	if c := result.Counts; c.Trips > 0 || c.Timeouts > 0 || c.Repairs*10 > c.Packets {
 		t.Errorf("the sender let itself be disturbed: %+v", c)
@@ -272,6 +281,31 @@ func TestFailedSenderIsHeardOf(t *testing.T) {
 	}
 	for i, one := range receipts {
 		if r := <-one; !errors.Is(r.err, receive.ErrSenderFailed) || !strings.Contains(r.err.Error(), "is shorter than it was") {
+			t.Errorf("receiver %d: %v", i+1, r.err)
+		}
+	}
+}
+
+// A sender that ends because another could not read the source says so, too: it has not just gone.
+func TestBrokenOffSenderSaysWhy(t *testing.T) {
+	b := onLAN(t, 2, lanShape)
+	b.file(6_000_000)
+	ctx, breakOff := context.WithCancelCause(t.Context())
+	receipts := b.receiveAll(t.Context(), func(c *receive.Config) { c.Patience = time.Minute })
+	source, err := send.OpenObject(t.Context(), b.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+	elsewhere := &send.BrokenOffError{Err: errors.New("read block 7: input/output error")}
+	_, err = b.send(ctx, func(c *send.Config) {
+		c.Source = &failing{Object: source, after: 3_000_000, then: func() { breakOff(elsewhere) }}
+	})
+	if !errors.Is(err, elsewhere) {
+		t.Errorf("the sender ended with %v", err)
+	}
+	for i, one := range receipts {
+		if r := <-one; receive.Word(r.err) != "source_failed" || !strings.Contains(r.err.Error(), elsewhere.Error()) {
 			t.Errorf("receiver %d: %v", i+1, r.err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -23,15 +24,41 @@ func (c *Config) lans() (all []lan) {
 	return all
 }
 
-// device is the network interface that leads to a LAN.
-func (c *Config) device(name string) string {
+// names are those of the LANs.
+func (c *Config) names() (names []string) {
+	for _, one := range c.lans() {
+		names = append(names, one.name)
+	}
+	return names
+}
+
+// at returns the configuration with this machine's name.
+func (c *Config) at(node string) *Config {
+	named := *c
+	named.Node = node
+	return &named
+}
+
+// way is what leads to a LAN: an interface, and this machine's address there where that was named, or its network.
+type way struct {
+	device  string
+	address netip.Addr
+}
+
+// way returns what leads to a LAN now: the first that this machine is on leads to those that are not named.
+func (c *Config) way(name string) (found way, err error) {
 	all := c.lans()
 	for _, one := range all {
 		if one.name == name {
-			return one.device
+			return wayOf(one.device)
 		}
 	}
-	return all[0].device
+	for _, one := range all {
+		if found, err = wayOf(one.device); err == nil {
+			break
+		}
+	}
+	return found, err
 }
 
 // errElsewhere says that this machine is not on a network.
@@ -49,14 +76,14 @@ func (c *Config) here() (*Config, error) {
 	}
 	var elsewhere []string
 	for _, lan := range c.lans() {
-		device, err := interfaceOf(lan.device)
+		to, err := wayOf(lan.device)
 		switch {
 		case errors.Is(err, errElsewhere):
 			elsewhere = append(elsewhere, lan.device)
 		case err != nil:
 			return nil, fmt.Errorf("lans: %w", err)
 		default:
-			found.LANs = append(found.LANs, lan.name+"="+device)
+			found.LANs = append(found.LANs, lan.name+"="+to.device)
 		}
 	}
 	if len(found.LANs) == 0 {
@@ -65,33 +92,42 @@ func (c *Config) here() (*Config, error) {
 	return &found, nil
 }
 
-// interfaceOf returns the name of the network interface that a text names, or that has an
-// address of the network that it names.
-func interfaceOf(text string) (string, error) {
+// leftOut are the LANs that a configuration has beyond those that this machine is on.
+func (c *Config) leftOut(here *Config) (names []string) {
+	for _, one := range c.lans() {
+		if !slices.ContainsFunc(here.lans(), func(l lan) bool { return l.name == one.name }) {
+			names = append(names, one.name+"="+one.device)
+		}
+	}
+	return names
+}
+
+// wayOf returns the network interface that a text names, or that has an address of the network that it names.
+func wayOf(text string) (way, error) {
 	network, err := netip.ParsePrefix(text)
 	if address, failed := netip.ParseAddr(text); failed == nil {
 		network, err = netip.PrefixFrom(address, address.BitLen()), nil
 	}
 	if err != nil {
 		if _, err := net.InterfaceByName(text); err != nil {
-			return "", fmt.Errorf("network interface %s: %w", text, err)
+			return way{}, fmt.Errorf("network interface %s: %w", text, err)
 		}
-		return text, nil
+		return way{device: text}, nil
 	}
 	interfaces, err := net.Interfaces()
 	if err != nil {
-		return "", fmt.Errorf("list network interfaces: %w", err)
+		return way{}, fmt.Errorf("list network interfaces: %w", err)
 	}
 	for _, one := range interfaces {
 		addresses, err := one.Addrs()
 		if err != nil {
-			return "", fmt.Errorf("addresses of %s: %w", one.Name, err)
+			return way{}, fmt.Errorf("addresses of %s: %w", one.Name, err)
 		}
 		for _, address := range addresses {
 			if has, err := netip.ParsePrefix(address.String()); err == nil && network.Contains(has.Addr()) {
-				return one.Name, nil
+				return way{one.Name, has.Addr()}, nil
 			}
 		}
 	}
-	return "", fmt.Errorf("%w %s", errElsewhere, network)
+	return way{}, fmt.Errorf("%w %s", errElsewhere, network)
 }

@@ -1,10 +1,19 @@
 package replicator
 
 import (
+	"context"
+	"errors"
+	"log/slog"
 	"net"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 )
 
 // A LAN is led to by an interface's name, by an address of this machine, or by a network that it has one of.
@@ -20,8 +29,8 @@ func TestInterfaceByNameAddressOrNetwork(t *testing.T) {
 	loopback := interfaces[at].Name
 	for _, text := range []string{loopback, "127.0.0.1", "127.0.0.0/8"} {
 		config := Config{Settings: Settings{LANs: []string{"rack=" + text}}}
-		if here, err := config.here(); err != nil || here.device("rack") != loopback {
-			t.Errorf("%s: %v, %v, want %s", text, here, err, loopback)
+		if to, err := config.way("rack"); err != nil || to.device != loopback || text != loopback && to.address.String() != "127.0.0.1" {
+			t.Errorf("%s: %v, %v, want %s", text, to, err, loopback)
 		}
 	}
 	for text, want := range map[string]string{
@@ -45,8 +54,17 @@ func TestLANsOfOtherMachinesAreLeftOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if all := here.lans(); len(all) != 1 || all[0].name != "rack2" || here.device("rack1") != all[0].device {
+	if all := here.lans(); len(all) != 1 || all[0].name != "rack2" {
 		t.Errorf("a machine of rack2 is on %v", all)
+	}
+	if out := config.leftOut(here); !slices.Equal(out, []string{"rack1=203.0.113.0/24"}) {
+		t.Errorf("it is not on %v", out)
+	}
+	if to, err := config.way("rack1"); !errors.Is(err, errElsewhere) {
+		t.Errorf("there leads %v: %v", to, err)
+	}
+	if to, err := config.way("rack3"); err != nil || to.address.String() != "127.0.0.1" {
+		t.Errorf("to a LAN of another name leads %v: %v", to, err)
 	}
 	for text, want := range map[string]string{
 		"rack3=198.51.100.0/24": "no network interface has an address of 203.0.113.0/24, 198.51.100.0/24",
@@ -57,4 +75,43 @@ func TestLANsOfOtherMachinesAreLeftOut(t *testing.T) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
+}
+
+// A LAN of which a machine has no address when it begins is one that it registers for once it has: when it has nothing to do.
+func TestLANThatComesLaterIsRegistered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		config := &Config{Settings: Settings{LANs: []string{"rack1=127.0.0.0/8", "rack2=127.0.0.1"}}}
+		here := &Config{Settings: Settings{LANs: config.LANs[:1]}} // as it was then
+		work := newWorker(slog.New(slog.DiscardHandler), nil, nil, newMetrics(prometheus.NewRegistry()), nil, "r1")
+		work.jobs["1"] = &job{receiving: new(replicav1.ReceiveReport)}
+		ctx, stop := context.WithCancel(t.Context())
+		registered := make(chan []string, 2)
+		done := make(chan error)
+		go func() {
+			done <- attend(ctx, work.log, config, here, work, func(ctx context.Context, lans []string) error {
+				registered <- lans
+				<-ctx.Done()
+				return nil
+			})
+		}()
+		if first := <-registered; !slices.Equal(first, []string{"rack1"}) {
+			t.Errorf("at first it is on %v", first)
+		}
+		time.Sleep(time.Minute)
+		select {
+		case <-registered:
+			t.Error("it begins anew while it has something to do")
+		default:
+		}
+		work.mu.Lock()
+		clear(work.jobs)
+		work.mu.Unlock()
+		if then := <-registered; !slices.Equal(then, []string{"rack1", "rack2"}) {
+			t.Errorf("then it is on %v", then)
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
 }

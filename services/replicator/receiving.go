@@ -12,20 +12,31 @@ import (
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 	"github.com/groupcast/groupcast/internal/multicast"
 	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/pause"
 	"github.com/groupcast/groupcast/internal/printable"
 	"github.com/groupcast/groupcast/services/replicator/receive"
 )
 
 const (
-	// silence is how long the other side of a replication may be silent on the LAN.
-	silence = 30 * time.Second
-	// unheardAfter is after how long of that the managers are told: session agents may carry the rest.
+	// silence is how long a replica may be silent on the LAN: as long as a switch may need to let a port that was down speak again, and
+	// more. How long the sender may, the managers know, who withdraw the task when it is gone.
+	silence = time.Minute
+	// unheardAfter is after how long of the sender's silence the managers are told: session agents may carry the rest.
 	unheardAfter = 10 * time.Second
+	// networkEvery is how often it is tried to hear a LAN whose interface is gone, or has no address: it may come back, and until
+	// then the managers take it for what hears nothing.
+	networkEvery = time.Second
 )
 
 // receive receives a replica, until it is there, or failed, or the task is withdrawn.
 func (w *worker) receive(ctx context.Context, j *job, key []byte, task *replicav1.ReceiveTask) {
 	receipt, err := w.receiveFrom(ctx, j, key, task)
+	if errors.Is(err, receive.ErrNoNetwork) {
+		w.log.Warn("the LAN of a replication cannot be heard, and is tried again", "replication", j.receiving.GetReplication(), "lan", task.GetLan(), "error", err)
+	}
+	for errors.Is(err, receive.ErrNoNetwork) && pause.For(ctx, networkEvery) {
+		receipt, err = w.receiveFrom(ctx, j, key, task)
+	}
 	if err != nil {
 		w.failed(ctx, j, reasonOf(err), err, receipt.Stats)
 		return
@@ -81,36 +92,41 @@ func (w *worker) came(j *job, stats receive.Stats) {
 
 func (w *worker) receiveFrom(ctx context.Context, j *job, key []byte, task *replicav1.ReceiveTask) (receive.Receipt, error) {
 	place, err := w.place(task.GetLan(), task.GetGroup())
+	if errors.Is(err, errAway) {
+		err = fmt.Errorf("%w: %w", receive.ErrNoNetwork, err)
+	}
 	if err != nil {
 		return receive.Receipt{}, err
 	}
 	said := j.receiving
 	return receive.Run(ctx, receive.Env{
-		Log: w.log.With("replication", said.GetReplication()),
+		Log:   w.log.With("replication", said.GetReplication()),
+		Waits: func() { w.turns(said, replicav1.ReplicaState_REPLICA_STATE_WAITING) },
 		Progress: func(p receive.Progress) {
+			w.turns(said, replicav1.ReplicaState_REPLICA_STATE_RECEIVING)
 			w.metrics.uses("merge", p.Stats.Offload.Merge)
 			w.landed(j, p.Landed, p.Stats)
 			w.hears(said, p.Silent < unheardAfter)
 		},
 	}, receive.Config{
-		Place: place, Key: key, Next: func() []byte { return w.turn(j).Key }, Name: w.name, LAN: task.GetLan(), NameKey: task.GetNameKey(), SenderProves: task.GetSenderProves(), Waits: true, Durable: true, Patience: silence,
+		Place: place, Key: key, Next: func() []byte { return w.turn(j).Key }, Name: w.name, LAN: task.GetLan(), NameKey: task.GetNameKey(), SenderProves: task.GetSenderProves(), Waits: true, Durable: true,
 		Find: func(ctx context.Context, info object.Info) (receive.Landing, error) {
-			w.receives(said)
+			w.turns(said, replicav1.ReplicaState_REPLICA_STATE_RECEIVING)
 			return w.places.found(ctx, task.GetPath(), task.GetDeviceSerial(), info)
 		},
 		Open: func(ctx context.Context, info object.Info) (receive.Landing, error) {
-			w.receives(said)
+			w.turns(said, replicav1.ReplicaState_REPLICA_STATE_RECEIVING)
 			return w.places.landing(ctx, task.GetPath(), task.GetDeviceSerial(), info)
 		},
 	})
 }
 
-// receives notes that it receives, which is reported at once when it is new.
-func (w *worker) receives(said *replicav1.ReceiveReport) {
+// turns notes that it receives, or waits for a sender again, which is reported at once when it is new.
+func (w *worker) turns(said *replicav1.ReceiveReport, state replicav1.ReplicaState) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if said.State != replicav1.ReplicaState_REPLICA_STATE_RECEIVING {
-		said.State = replicav1.ReplicaState_REPLICA_STATE_RECEIVING
+	if said.State != state {
+		said.State = state
 		w.poke()
 	}
 }
@@ -125,13 +141,20 @@ func (w *worker) hears(said *replicav1.ReceiveReport, heard bool) {
 	}
 }
 
+// errAway says that this machine is not on a LAN.
+var errAway = errors.New("this machine is not there now")
+
 // place is where a replication meets on a LAN.
 func (w *worker) place(lan, group string) (multicast.Place, error) {
 	at, err := netip.ParseAddrPort(group)
 	if err != nil {
 		return multicast.Place{}, fmt.Errorf("multicast group %q: %w", group, err)
 	}
-	return multicast.Place{Group: at, Interface: w.config.device(lan), TTL: w.config.TTL}, nil
+	to, err := w.config.way(lan)
+	if err != nil {
+		return multicast.Place{}, fmt.Errorf("%w: LAN %s: %w", errAway, lan, err)
+	}
+	return multicast.Place{Group: at, Interface: to.device, Address: to.address, TTL: w.config.TTL}, nil
 }
 
 // reasonOf is the word for why a replica did not come to be.

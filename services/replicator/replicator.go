@@ -3,13 +3,17 @@ package replicator
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
+	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/groupcast/groupcast/internal/daemon"
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/pause"
 	"github.com/groupcast/groupcast/internal/uplink"
 	"github.com/groupcast/groupcast/sdk"
 )
@@ -21,14 +25,15 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 		return err
 	}
 	defer managers.Close()
-	if config, err = config.here(); err != nil {
+	here, err := config.here()
+	if err != nil {
 		return err
 	}
 	places, err := newPlaces(config)
 	if err != nil {
 		return err
 	}
-	registration, err := register(config, places)
+	registration, err := register(here, places)
 	if err != nil {
 		return err
 	}
@@ -38,14 +43,17 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 		return err
 	}
 	defer func() { _ = client.Close() }()
-	work := newWorker(env.Log, config, places, newMetrics(env.Metrics), client, name)
+	work := newWorker(env.Log, config.at(here.Node), places, newMetrics(env.Metrics), client, name)
 	env.Admin.Ready(func() error {
 		if !work.isKnown() {
 			return errors.New("no manager knows this replicator yet")
 		}
 		return nil
 	})
-	env.Log.Info("replicating", "lans", config.LANs, "sources", places.sources, "targets", places.targets, "devices", places.devices)
+	if out := config.leftOut(here); len(out) > 0 {
+		env.Log.Warn("this machine has no address of some LANs, and is not on them until it has", "lans", out)
+	}
+	env.Log.Info("replicating", "lans", here.LANs, "sources", places.sources, "targets", places.targets, "devices", places.devices)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		<-ctx.Done()
@@ -53,9 +61,42 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 		return nil
 	})
 	group.Go(func() error {
-		return managers.RegisterReplicator(ctx, registration, uplink.Duty{Report: work.report, Assign: work.assign, Wake: work.wake})
+		return attend(ctx, env.Log, config, here, work, func(ctx context.Context, lans []string) error {
+			registration.Lans = lans
+			return managers.RegisterReplicator(ctx, registration, uplink.Duty{Report: work.report, Assign: work.assign, Wake: work.wake})
+		})
 	})
 	return group.Wait()
+}
+
+// lookEvery is how often it is looked for an address of LANs that a machine was not on.
+const lookEvery = 10 * time.Second
+
+// attend registers, and anew with the LANs that this machine has come to be on meanwhile: when there is nothing to do, for who registers
+// anew begins anew.
+func attend(ctx context.Context, log *slog.Logger, config, here *Config, work *worker, register func(ctx context.Context, lans []string) error) error {
+	for {
+		inner, end := context.WithCancel(ctx)
+		var looking sync.WaitGroup
+		more := here
+		looking.Go(func() {
+			for len(config.leftOut(here)) > 0 && pause.For(inner, lookEvery) {
+				found, err := config.here()
+				if err == nil && len(found.LANs) > len(here.LANs) && work.isIdle() {
+					more = found
+					end()
+				}
+			}
+		})
+		err := register(inner, here.names())
+		end()
+		looking.Wait()
+		if ctx.Err() != nil || more == here || err != nil {
+			return err
+		}
+		log.Info("this machine is on more LANs now", "lans", more.LANs)
+		here = more
+	}
 }
 
 // dialAsMember returns the client with which the replicator is a member of groups, for what session
@@ -77,11 +118,8 @@ func register(config *Config, places *places) (*replicav1.Registration, error) {
 		return nil, err
 	}
 	registration := &replicav1.Registration{
-		Node: config.Node, Labels: labels,
+		Node: config.Node, Labels: labels, Lans: config.names(),
 		Sources: places.sources, Targets: slices.Concat(places.targets, places.devices), Devices: places.devices, ProvesName: true, TakesKeys: true, ProvesSending: true,
-	}
-	for _, lan := range config.lans() {
-		registration.Lans = append(registration.Lans, lan.name)
 	}
 	return registration, nil
 }

@@ -36,6 +36,7 @@ type bench struct {
 	t         *testing.T
 	sender    *lab.Host
 	receivers []*lab.Host
+	links     []*lab.Link // of the receivers
 	dirs      []string
 	path      string
 	random    *rand.Rand
@@ -54,7 +55,7 @@ func onLANs(t *testing.T, links ...link.Shape) *bench {
 	lan := l.LAN("lan")
 	l.Link(b.sender, lan, link.Shape{})
 	for i, host := range b.receivers {
-		l.Link(host, lan, links[i])
+		b.links = append(b.links, l.Link(host, lan, links[i]))
 		b.dirs = append(b.dirs, t.TempDir())
 	}
 	labtest.Start(t, l)

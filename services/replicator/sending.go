@@ -41,6 +41,7 @@ type leg struct {
 	nobody   bool
 	refused  bool  // by all
 	failed   error // what its network did not carry
+	isIdle   bool  // it serves nobody: who comes back, or late, is served while others are
 }
 
 // isOut reports whether what the others have is not asked of this one.
@@ -54,7 +55,12 @@ func (w *worker) send(ctx context.Context, j *job, key []byte, task *replicav1.S
 		legs[i] = &leg{task: one}
 	}
 	for i := range legs {
-		sending.Go(func() error { return w.sendTo(inner, j, legs, i, key, task) })
+		sending.Go(func() error {
+			if err := w.sendTo(inner, j, legs, i, key, task); err != nil {
+				return &send.BrokenOffError{Err: err}
+			}
+			return nil
+		})
 	}
 	err := sending.Wait()
 	if ctx.Err() != nil {
@@ -84,6 +90,10 @@ func (w *worker) send(ctx context.Context, j *job, key []byte, task *replicav1.S
 func (w *worker) sendTo(ctx context.Context, j *job, legs []*leg, i int, key []byte, task *replicav1.SendTask) error {
 	l := legs[i]
 	place, err := w.place(l.task.GetLan(), l.task.GetGroup())
+	if errors.Is(err, errAway) {
+		w.leave(j, legs, i, err)
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -105,12 +115,9 @@ func (w *worker) sendTo(ctx context.Context, j *job, legs []*leg, i int, key []b
 	}, send.Config{
 		Place: place, Key: key, NameKey: func(name string) []byte { return w.nameKey(j, task, name) }, Turn: func() send.Turn { return w.turn(j) }, Source: from, Receivers: int(l.task.GetAwaited()), Wait: gathering,
 		Ceiling: w.ceiling(place.Interface, task.GetMaxBytesPerSecond()), Slow: slow, Patience: silence, Leaves: true,
-		Stay: func() time.Time {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			return j.stay[l.task.GetLan()]
-		},
+		Stay: func() time.Time { return w.stays(j, legs, i) },
 	})
+	w.giveUp(j, legs, func() { l.isIdle = true })
 	if errors.Is(err, send.ErrNobody) {
 		w.giveUp(j, legs, func() { l.nobody = true }) // the managers say so to each replica
 		return nil
@@ -123,8 +130,7 @@ func (w *worker) sendTo(ctx context.Context, j *job, legs []*leg, i int, key []b
 		err = fmt.Errorf("send %s to LAN %s: %w", task.GetPath(), l.task.GetLan(), err)
 	}
 	if lost := new(send.NetworkError); errors.As(err, &lost) && ctx.Err() == nil {
-		w.log.Warn("a LAN is given up", "replication", j.sending.GetReplication(), "lan", l.task.GetLan(), "error", err)
-		w.giveUp(j, legs, func() { l.failed = err })
+		w.leave(j, legs, i, err)
 		return nil // the others have their own
 	}
 	if err != nil {
@@ -184,6 +190,18 @@ func (j *job) expect(task *replicav1.SendTask) {
 	}
 }
 
+// stays returns until when a leg does not end although it serves nobody: while replicas may come that were added there, and as long
+// as others are served, for the managers wait for who is away there, too.
+func (w *worker) stays(j *job, legs []*leg, i int) time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	legs[i].isIdle = true
+	if slices.ContainsFunc(legs, func(l *leg) bool { return !l.isIdle }) {
+		return time.Now().Add(time.Second)
+	}
+	return j.stay[legs[i].task.GetLan()]
+}
+
 // sent notes how far a leg is, and what that makes of the whole.
 func (w *worker) sent(j *job, legs []*leg, i int, p send.Progress) {
 	w.mu.Lock()
@@ -191,7 +209,15 @@ func (w *worker) sent(j *job, legs []*leg, i int, p send.Progress) {
 	w.metrics.sent(legs[i].task.GetLan(), legs[i].progress, p)
 	w.metrics.uses("segment", p.Offload.Segment)
 	legs[i].progress = p
+	legs[i].isIdle = !slices.ContainsFunc(p.Members, func(m send.Receipt) bool { return m.Outcome == algo.Running })
 	w.sum(j, legs)
+}
+
+// leave gives up a LAN whose network takes nothing.
+func (w *worker) leave(j *job, legs []*leg, i int, err error) {
+	l := legs[i]
+	w.log.Warn("a LAN is given up", "replication", j.sending.GetReplication(), "lan", l.task.GetLan(), "error", err)
+	w.giveUp(j, legs, func() { l.failed, l.isIdle = err, true })
 }
 
 // giveUp notes that one LAN is out of it, which may be all that the whole waited for.

@@ -5,6 +5,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,7 +15,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
+	"github.com/groupcast/groupcast/internal/multicast"
 	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/services/replicator/receive"
 	"github.com/groupcast/groupcast/services/replicator/send"
@@ -161,4 +166,62 @@ func TestWhoHasToProveItsName(t *testing.T) {
 	if key := w.nameKey(j, new(replicav1.SendTask), "r1"); key != nil {
 		t.Errorf("managers of an earlier version know the key %x", key)
 	}
+}
+
+// A LAN whose interface is gone is out of it, and the others go on. A replica there waits, as one that hears nothing: session
+// agents may carry it there.
+func TestLANWithoutAnInterface(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "object")
+	if err := os.WriteFile(path, []byte("content"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	lans := Settings{LANs: []string{"rack1=gone0"}, TTL: 1}
+	w := newWorker(slog.New(slog.DiscardHandler), &Config{Settings: lans}, &places{sources: []string{dir}}, newMetrics(prometheus.NewRegistry()), nil, "r1")
+	to := &replicav1.Leg{Lan: "rack1", Group: "239.7.7.7:4000"}
+	j := &job{sending: new(replicav1.SendReport)}
+	legs := []*leg{{task: to}}
+	if err := w.sendTo(t.Context(), j, legs, 0, []byte("key"), &replicav1.SendTask{Path: path}); err != nil || legs[0].failed == nil {
+		t.Errorf("it ends the other LANs: %v; that one is out of it for %v", err, legs[0].failed)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		task := &replicav1.ReceiveTask{Lan: to.GetLan(), Group: to.GetGroup(), Path: dir}
+		w.assign(&replicav1.Tasks{Current: []*replicav1.Task{{Replication: "1", Key: []byte("key"), Duty: &replicav1.Task_Receive{Receive: task}}}})
+		time.Sleep(10 * time.Second)
+		if said := w.report().GetReceiving()[0]; said.GetState() != replicav1.ReplicaState_REPLICA_STATE_WAITING {
+			t.Errorf("it says %v", said)
+		}
+		w.stop()
+	})
+	_, err := receive.Run(t.Context(), receive.Env{Log: w.log}, receive.Config{Place: multicast.Place{Group: netip.MustParseAddrPort(to.GetGroup()), Interface: "gone0"}})
+	if word := receive.Word(err); word != "no_multicast" {
+		t.Errorf("%v is called %s", err, word)
+	}
+}
+
+// A LAN in which all is done, or nobody has come, is sent to as long as others are: who is away there may come back.
+func TestLANIsSentToWhileOthersAre(t *testing.T) {
+	w := newWorker(slog.New(slog.DiscardHandler), nil, nil, newMetrics(prometheus.NewRegistry()), nil, "r1")
+	j := &job{sending: new(replicav1.SendReport), stay: make(map[string]time.Time)}
+	legs := []*leg{{task: &replicav1.Leg{Lan: "a"}}, {task: &replicav1.Leg{Lan: "b"}}}
+	serves := func(outcome algo.Outcome) send.Progress {
+		return send.Progress{Members: []send.Receipt{{Outcome: outcome}}}
+	}
+	want := func(i int, stays bool) {
+		t.Helper()
+		if got := w.stays(j, legs, i).After(time.Now()); got != stays {
+			t.Errorf("the sender stays in LAN %d: %v, want %v", i, got, stays)
+		}
+	}
+	want(0, true) // nobody has come here, and nothing is known of the other
+	w.sent(j, legs, 1, serves(algo.Running))
+	want(0, true)
+	w.sent(j, legs, 0, serves(algo.Running)) // somebody has come late
+	w.sent(j, legs, 1, serves(algo.Complete))
+	want(1, true)
+	w.sent(j, legs, 0, serves(algo.Unknown))
+	want(1, false)
+	want(0, false)
+	j.stay["a"] = time.Now().Add(gathering)
+	want(0, true)
 }

@@ -181,9 +181,10 @@ func (d *Desk) replicaFacts(p *progress, replica *replicav1.Replica, group strin
 	f.online, f.away = d.seen(name)
 	_, registered := d.view.Replicator(name)
 	f.left = !registered
+	f.isUnserved = p.sending.GetEnded()
 	for _, member := range p.sending.GetMembers() {
 		if member.GetName() == name {
-			f.givenUp = member.GetReason()
+			f.givenUp, f.isUnserved = member.GetReason(), false
 		}
 	}
 	return f

@@ -3,6 +3,8 @@ package replication
 import (
 	"slices"
 
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 	"github.com/groupcast/groupcast/services/manager/ledger"
 )
@@ -49,10 +51,22 @@ func heardReceiving(said *replicav1.ReceiveReport) *replicav1.ReceiveReport {
 		State: said.GetState(), Bytes: said.GetBytes(), ResumedBytes: said.GetResumedBytes(), Root: heardRoot(said.GetRoot()),
 		Unheard: said.GetUnheard(), KeyNumber: said.GetKeyNumber(),
 	}
-	if said.GetState() == replicav1.ReplicaState_REPLICA_STATE_FAILED {
+	switch said.GetState() {
+	case replicav1.ReplicaState_REPLICA_STATE_FAILED:
 		heard.Reason, heard.Detail = oneOf(replicaReasons, said.GetReason(), Disk), ledger.Clip(said.GetDetail(), maxDetail)
+	case replicav1.ReplicaState_REPLICA_STATE_COMPLETE:
+		heard.Elapsed = elapsed(said)
 	}
 	return heard
+}
+
+// elapsed is how long a replica needed, as it says itself: a duration, so that its clock may be wrong. It is nil where it does not
+// say so, as one of an earlier version, or makes no sense.
+func elapsed(said *replicav1.ReceiveReport) *durationpb.Duration {
+	if e := said.GetElapsed(); e.IsValid() && e.AsDuration() >= 0 {
+		return e
+	}
+	return nil
 }
 
 func heardRoot(root []byte) []byte {

@@ -23,6 +23,8 @@ const (
 	// long one has to say what it has when it is back: a manager that leads since a moment knows nothing of them.
 	backPatience  = 3 * time.Second
 	speakPatience = time.Second
+	// refusalPatience is how long one that was not served when the sender ended has to say that it has refused.
+	refusalPatience = 2 * time.Second
 	// endPatience is how long replicas have to say how it went after the sender has ended.
 	endPatience = 5 * time.Second
 )
@@ -59,6 +61,7 @@ type replicaFacts struct {
 	left        bool
 	putOut      bool   // its identity was revoked
 	givenUp     string // why the sender has given it up
+	isUnserved  bool   // the sender has ended, and it is none of those that were served: they did not hear each other
 	overAgents  bool   // session agents carry it
 	delivered   time.Time
 }
@@ -147,12 +150,15 @@ func (f facts) isDelivering() bool {
 	return slices.ContainsFunc(f.replicas, func(r replicaFacts) bool { return r.overAgents && !r.isFinal() })
 }
 
-// isUnheard reports whether multicast does not get to a replica that is online.
+// isUnheard reports whether multicast does not get to a replica that is online, or what it says not to the sender: that one has
+// heard nobody at all, or has ended without this one, or the replica waits again.
 func (f facts) isUnheard(r replicaFacts) bool {
 	s := f.sender
 	switch r.report.GetState() {
 	case replicav1.ReplicaState_REPLICA_STATE_UNSPECIFIED, replicav1.ReplicaState_REPLICA_STATE_WAITING:
 		return s.reason == NoMulticast || !s.announcing.IsZero() && f.now.Sub(moment.Latest(s.announcing, r.online)) >= hearingPatience
+	case replicav1.ReplicaState_REPLICA_STATE_RECEIVING:
+		return s.reason == NoMulticast || s.reason == "" && r.isUnserved && f.now.Sub(moment.Latest(s.ended, r.online)) >= refusalPatience
 	}
 	return false
 }
@@ -209,7 +215,7 @@ func (f facts) judgeByTime(r replicaFacts) (o outcome, settled bool) {
 	case r.overAgents:
 		return f.judgeDelivery(r)
 	case f.isUnheard(r):
-		return failed(NoMulticast, fmt.Sprintf("nothing was heard of the sender on %s within %v: see that both are on this LAN, that its switches carry multicast (IGMP snooping needs a querier) and no firewall drops UDP; or run session agents, which carry it where multicast does not", r.place, hearingPatience)), true
+		return failed(NoMulticast, fmt.Sprintf("nothing was heard of the sender on %s within %v, or that did not hear this replica: see that both are on this LAN, that its switches carry multicast (IGMP snooping needs a querier) and no firewall drops UDP; or run session agents, which carry it where multicast does not", r.place, hearingPatience)), true
 	}
 	if s.ended.IsZero() || f.now.Sub(moment.Latest(s.ended, r.online)) < endPatience { // who is just back has yet to say what it has
 		return outcome{}, false

@@ -111,6 +111,11 @@ func TestOutcome(t *testing.T) {
 		{"it hears nothing within 5 s", facts{now: after(5.1), sender: sending, replicas: []replicaFacts{online("a", waitingFor()), a}}, "a:FAILED(no_multicast)"},
 		{"it came late", facts{now: after(8), sender: sending, replicas: []replicaFacts{change(online("a", nil), func(r *replicaFacts) { r.online = after(4) })}}, ""},
 		{"the sender heard nobody", facts{now: after(5), sender: senderFacts{announcing: after(0.1), ended: after(5), reason: NoMulticast}, replicas: []replicaFacts{online("a", waitingFor())}}, "a:FAILED(no_multicast); ended"},
+		{"the sender heard nobody, and this one heard it", facts{now: after(5), sender: senderFacts{announcing: after(0.1), ended: after(5), reason: NoMulticast}, replicas: []replicaFacts{a}}, "a:FAILED(no_multicast); ended"},
+		{"the same, and there are agents", facts{now: after(5.2), agents: true, sender: senderFacts{announcing: after(0.1), ended: after(5), reason: NoMulticast}, replicas: []replicaFacts{a}}, "agents for a"},
+		{"the sender has ended without it, for it never heard it", facts{now: after(6), sender: done, replicas: []replicaFacts{final, change(a, func(r *replicaFacts) { r.isUnserved = true })}}, "a:FAILED(no_multicast); ended"},
+		{"the same, a moment ago: it may have refused", facts{now: after(5.9), sender: done, replicas: []replicaFacts{final, change(a, func(r *replicaFacts) { r.isUnserved = true })}}, ""},
+		{"the same, but the source had failed", facts{now: after(4), sender: senderFacts{ended: after(4), reason: SourceFailed}, replicas: []replicaFacts{change(a, func(r *replicaFacts) { r.isUnserved = true })}}, "a:FAILED(source_failed); ended source_failed"},
 		{"nothing was announced yet", facts{now: after(50), replicas: []replicaFacts{online("a", waitingFor())}}, ""},
 
 		{"the sender has ended, a moment ago", facts{now: after(8), sender: done, replicas: []replicaFacts{a}}, ""},

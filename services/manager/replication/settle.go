@@ -134,20 +134,11 @@ func (d *Desk) receipt(of *replicav1.Replication, replica *replicav1.Replica, o 
 		}
 	case replicav1.ReplicaState_REPLICA_STATE_COMPLETE:
 		replica.Bytes, replica.BytesUnknown = of.GetLength(), false
-		replica.Elapsed = elapsed(d.of(of.GetId()).receiving[replica.GetName()])
+		replica.Elapsed = d.of(of.GetId()).receiving[replica.GetName()].GetElapsed()
 		if replica.Elapsed == nil {
 			replica.Elapsed = durationpb.New(now.Sub(of.GetCreateTime().AsTime()))
 		}
 	}
-}
-
-// elapsed is how long a replica needed, as it says itself: a duration, so that its clock may be wrong. It is nil where it does not
-// say so, as one of an earlier version, or makes no sense.
-func elapsed(said *replicav1.ReceiveReport) *durationpb.Duration {
-	if e := said.GetElapsed(); e.IsValid() && e.AsDuration() >= 0 {
-		return e
-	}
-	return nil
 }
 
 // count counts how it went for how many.

@@ -39,6 +39,10 @@ func TestElapsedIsWhatAReplicaSays(t *testing.T) {
 		22 * time.Second: {Elapsed: &durationpb.Duration{Seconds: 1, Nanos: -1}},
 		23 * time.Second: nil,
 	} {
+		if said != nil {
+			said.State = replicav1.ReplicaState_REPLICA_STATE_COMPLETE
+			said = heardReceiving(said)
+		}
 		d.of("1").receiving["a"] = said
 		replica := &replicav1.Replica{Name: "a"}
 		known := after(max(want, 20*time.Second).Seconds())

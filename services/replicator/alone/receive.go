@@ -16,6 +16,8 @@ import (
 
 	"github.com/groupcast/groupcast/internal/bytesize"
 	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/printable"
+	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
 	"github.com/groupcast/groupcast/services/replicator/device"
 	"github.com/groupcast/groupcast/services/replicator/receive"
 )
@@ -70,9 +72,25 @@ goes on from there when it is called again. ` + statuses,
 		if a.phrase == "" {
 			return usageError{errors.New("--key is missing: give the phrase that the sender has")}
 		}
+		if err := errors.Join(checkName("--name", r.name, true), checkName("--site", r.site, false)); err != nil {
+			return usageError{err}
+		}
 		return a.receive(command.Context(), r)
 	}
 	return command
+}
+
+// checkName says why no sender takes a name: it would answer nothing, and be waited for for ever.
+func checkName(flag, name string, isNeeded bool) error {
+	switch {
+	case name == "" && isNeeded:
+		return fmt.Errorf("%s is empty: say what the sender is to call this machine", flag)
+	case len(name) > wire.MaxMember:
+		return fmt.Errorf("%s has %d bytes: it can have %d", flag, len(name), wire.MaxMember)
+	case printable.Text(name) != name:
+		return fmt.Errorf("%s %q: it has to be UTF-8, of characters that can be seen", flag, name)
+	}
+	return nil
 }
 
 // check says which spans of time cannot be.

@@ -52,7 +52,7 @@ sends one file or, with -, standard input as it comes. ` + statuses,
 	flags.StringVar(&a.phrase, "key", "", "phrase that the receivers are given, too (one is made up and shown)")
 	flags.IntVar(&s.receivers, "receivers", 0, "wait until so many receive or have refused, and exit with 3 if not so many have it at the end (begin with the first)")
 	flags.DurationVar(&s.wait, "wait", 0, "after this, begin with those that are there; others may still come (wait for ever)")
-	flags.DurationVar(&s.patience, "patience", 30*time.Second, "how long a receiver may be silent before it is given up")
+	flags.DurationVar(&s.patience, "patience", time.Minute, "how long a receiver may be silent before it is given up")
 	flags.Var(&s.rate, "rate", "bytes per second to send at most, as 100MB (what the interface can)")
 	flags.Lookup("rate").DefValue = "" // none is nothing to show
 	flags.Lookup("output").Usage += ", with the address of each receiver as its node"

@@ -39,10 +39,9 @@ func OpenUsed(ctx context.Context, path string) (*Source, error) {
 
 // unused asks partclone, which knows file systems, what one does not use.
 func unused(ctx context.Context, path string) ([]object.Hole, error) {
-	kind, err := exec.CommandContext(ctx, "blkid", "--probe", "--output", "value", "--match-tag", "TYPE", path).Output()
-	name := strings.TrimSpace(string(kind))
-	if err != nil || name == "" || strings.ContainsAny(name, "/ \n") {
-		return nil, fmt.Errorf("%w: blkid knows no file system there: replicate all of it", ErrRefused)
+	name, err := fileSystem(ctx, path)
+	if err != nil {
+		return nil, err
 	}
 	program, err := exec.LookPath("partclone." + name)
 	if err != nil {
@@ -63,6 +62,26 @@ func unused(ctx context.Context, path string) ([]object.Hole, error) {
 		return nil, err
 	}
 	return parseDomain(text)
+}
+
+// nothingKnown is with what blkid ends that knows nothing of what is there.
+const nothingKnown = 2
+
+// fileSystem asks blkid which file system is on a device.
+func fileSystem(ctx context.Context, path string) (name string, err error) {
+	kind, err := exec.CommandContext(ctx, "blkid", "--probe", "--output", "value", "--match-tag", "TYPE", path).Output()
+	var ended *exec.ExitError
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		return "", fmt.Errorf("%w: blkid is not installed here: install util-linux, or replicate all of it", ErrRefused)
+	case errors.As(err, &ended) && ended.ExitCode() != nothingKnown: // busybox has one that knows no such flags
+		return "", fmt.Errorf("%w: blkid: %w: %s: see that it is that of util-linux, or replicate all of it", ErrRefused, err, lastLine(ended.Stderr))
+	}
+	name = strings.TrimSpace(string(kind))
+	if err != nil || name == "" || strings.ContainsAny(name, "/ \n") {
+		return "", fmt.Errorf("%w: blkid knows no file system there: replicate all of it", ErrRefused)
+	}
+	return name, nil
 }
 
 // lastLine is where programs say why they end.

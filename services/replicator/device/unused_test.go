@@ -2,9 +2,11 @@ package device
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/groupcast/groupcast/internal/object"
@@ -50,6 +52,27 @@ func TestDomainThatMakesNoSense(t *testing.T) {
 	} {
 		if holes, err := parseDomain([]byte(text)); err == nil {
 			t.Errorf("%s: holes %x", name, holes)
+		}
+	}
+}
+
+// Where blkid is missing, or is another's, that is said: not that there is no file system.
+func TestFileSystemIsNotKnown(t *testing.T) {
+	for name, tt := range map[string]struct{ script, want string }{
+		"missing":           {"", "blkid is not installed"},
+		"busybox's":         {"echo 'blkid: unrecognized option: probe' >&2; exit 1", "unrecognized option: probe"},
+		"nothing there":     {"exit 2", "knows no file system"},
+		"a partition table": {"exit 0", "knows no file system"},
+	} {
+		dir := t.TempDir()
+		t.Setenv("PATH", dir)
+		if tt.script != "" {
+			if err := os.WriteFile(filepath.Join(dir, "blkid"), []byte("#!/bin/sh\n"+tt.script+"\n"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if fs, err := fileSystem(t.Context(), "/dev/sdb"); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %q, %v", name, fs, err)
 		}
 	}
 }

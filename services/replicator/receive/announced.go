@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"net/netip"
 	"time"
 
@@ -17,12 +18,25 @@ import (
 // that does not carry the larger ones is known by that.
 const largerWait = 30 * time.Millisecond
 
-// announced is an announcement, the key that opened it, and all that there are.
+// announced is an announcement, its number, the key that opened it, and all that there are.
 type announced struct {
 	wire.Announced
-	key  []byte
-	keys *keys
+	number uint64
+	key    []byte
+	keys   *keys
 }
+
+// gone are sessions that ended before they began, each with the highest number that was heard of it. One that announces with a
+// higher one is there again: what somebody repeats has no such.
+type gone map[uint32]uint64
+
+func (g gone) has(a announced) bool {
+	last, isGone := g[a.Secret.Session()]
+	return isGone && a.number <= last
+}
+
+// forGood is the number of a session that does not come again.
+const forGood = math.MaxUint64
 
 // secret returns the session's secret under the newest key, which JOINs come under: it may be another than was heard by now.
 func (a announced) secret() wire.Secret { return a.Secret.Under(a.keys.newest(time.Now())) }
@@ -57,7 +71,7 @@ func (a announced) mutual(config Config) []byte {
 
 // listen waits for an announcement that a key of the group opens, and for the largest that passes; not of sessions
 // that are known to be gone.
-func listen(ctx context.Context, ear *udp.Socket, config Config, keys *keys, gone map[uint32]bool) (announced, error) {
+func listen(ctx context.Context, ear *udp.Socket, config Config, keys *keys, gone gone) (announced, error) {
 	var best announced
 	var until time.Time
 	if config.Await > 0 {
@@ -74,7 +88,7 @@ func listen(ctx context.Context, ear *udp.Socket, config Config, keys *keys, gon
 		_ = ear.ReceiveOnce(func(datagram []byte, _ netip.AddrPort) {
 			one, ok := announcement(keys, datagram)
 			switch {
-			case !ok || gone[one.Secret.Session()] || best.Size > 0 && one.Secret.Session() != best.Secret.Session():
+			case !ok || gone.has(one) || best.Size > 0 && one.Secret.Session() != best.Secret.Session():
 			case best.Size == 0:
 				best, until = one, time.Now().Add(largerWait)
 			case one.Size > best.Size:
@@ -101,7 +115,7 @@ func announcement(keys *keys, datagram []byte) (announced, bool) {
 	for _, key := range keys.valid(time.Now()) {
 		a, err := wire.OpenAnnouncement(key, head, datagram)
 		if err == nil && !errors.Is(object.CheckName(a.Name), object.ErrName) {
-			return announced{a, key, keys}, true
+			return announced{a, head.Number, key, keys}, true
 		}
 	}
 	return announced{}, false

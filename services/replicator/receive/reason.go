@@ -47,7 +47,7 @@ func Word(err error) string {
 		return "sender_lost"
 	case errors.Is(err, ErrSenderFailed):
 		return "source_failed"
-	case errors.Is(err, ErrNotHeard), errors.Is(err, ErrTooLarge):
+	case errors.Is(err, ErrNotHeard), errors.Is(err, ErrTooLarge), errors.Is(err, ErrNoNetwork):
 		return "no_multicast"
 	}
 	return "disk"

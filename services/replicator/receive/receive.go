@@ -28,6 +28,7 @@ var (
 	ErrSenderFailed = errors.New("the sender failed")
 	ErrNotHeard     = errors.New("nothing is heard of a sender")
 	ErrTooLarge     = errors.New("the path is too narrow")
+	ErrNoNetwork    = errors.New("no way to the group")
 )
 
 // Config is what a replica is told.
@@ -56,7 +57,7 @@ type Config struct {
 	Leaves bool
 	// Await is how long a sender is waited for; zero waits for ever.
 	Await time.Duration
-	// Patience is how long a sender may be silent before it is given up.
+	// Patience is how long a sender may be silent before it is given up; zero is for ever, for who knows otherwise whether it is there.
 	Patience time.Duration
 }
 
@@ -65,8 +66,17 @@ type Env struct {
 	Log *slog.Logger
 	// Begins is told who sends what, as soon as that is heard, and again of a sender that takes over. It may be nil.
 	Begins func(sender netip.AddrPort, info object.Info)
+	// Waits is told that the sender that was heard does not answer, or is not heard any more before it began, for so long that it
+	// may never: it is waited for, it or another. It may be nil.
+	Waits func()
 	// Progress is told how far it is, at the beginning and now and then. It may be nil.
 	Progress func(Progress)
+}
+
+func (e Env) waits() {
+	if e.Waits != nil {
+		e.Waits()
+	}
 }
 
 // Progress is how far a replica is, in bytes.
@@ -126,17 +136,21 @@ func (s Stats) after(before Stats) Stats {
 func Run(ctx context.Context, env Env, config Config) (Receipt, error) {
 	ear, err := multicast.Join(config.Place)
 	if err != nil {
-		return Receipt{}, err
+		return Receipt{}, fmt.Errorf("%w: %w", ErrNoNetwork, err)
 	}
 	defer func() { _ = ear.Close() }()
 	mouth, err := multicast.Open(config.Place, 0)
 	if err != nil {
-		return Receipt{}, err
+		return Receipt{}, fmt.Errorf("%w: %w", ErrNoNetwork, err)
 	}
 	defer func() { _ = mouth.Close() }()
-	keys, gone := newKeys(config), make(map[uint32]bool)
+	keys, gone := newKeys(config), make(gone)
+	var late *time.Timer // one that stood still for a moment is heard again before that
 	for {
 		heard, err := listen(ctx, ear, config, keys, gone)
+		if late != nil {
+			late.Stop()
+		}
 		if err != nil {
 			return Receipt{}, err
 		}
@@ -145,15 +159,17 @@ func Run(ctx context.Context, env Env, config Config) (Receipt, error) {
 			env.Begins(heard.Sender, heard.info())
 		}
 		receipt, err := from(ctx, env, config, ear, mouth, heard)
+		silent := new(goneError)
 		switch {
 		case errors.Is(err, errAgain):
 			env.Log.Info("that sender is silent, and one with the same begins: it was started again", "sender", heard.Sender.String())
-		case errors.Is(err, errGone):
+		case errors.As(err, &silent):
 			env.Log.Info("that sender is gone, or somebody repeats what it said: listening on", "sender", heard.Sender.String())
-			gone[heard.Secret.Session()] = true
+			gone[heard.Secret.Session()] = silent.last
+			late = time.AfterFunc(unanswered-goneAfter, env.waits)
 		case errors.Is(err, errYielded):
 			env.Log.Info("that sender has ended, for another has the same key: listening on", "sender", heard.Sender.String())
-			gone[heard.Secret.Session()] = true
+			gone[heard.Secret.Session()] = forGood
 		default:
 			return receipt, err
 		}
@@ -178,9 +194,13 @@ func from(ctx context.Context, env Env, config Config, ear, mouth *udp.Socket, h
 	}
 }
 
-// errGone says that a sender fell silent before it began. What it had announced may have been sent again by anybody
+// goneError says that a sender fell silent before it began. What it had announced may have been sent again by anybody
 // who heard it: no key is needed for that.
-var errGone = errors.New("the sender was gone before it began")
+type goneError struct {
+	last uint64 // the number of its last announcement
+}
+
+func (*goneError) Error() string { return "the sender was gone before it began" }
 
 // errAgain says that a sender fell silent, and that one with the same object begins.
 var errAgain = errors.New("the sender was started again")
@@ -270,7 +290,7 @@ func newReplica(env Env, config Config, ear, mouth *udp.Socket, heard announced,
 	return &replica{
 		env: env, config: config, ear: ear, mouth: mouth, heard: heard, landing: landing, resumed: landing.Offset(),
 		secret: secret, public: private.PublicKey().Bytes(), up: pair.Up(), down: pair.Down(), ring: newRing(heard),
-		began: time.Now(), pollHeard: time.Now(),
+		began: time.Now(), pollHeard: time.Now(), lastAnnounced: heard.number,
 	}, nil
 }
 
@@ -324,7 +344,9 @@ func (r *replica) serve(socket *udp.Socket, take func(datagram []byte, from neti
 
 const (
 	joinEvery = 50 * time.Millisecond
-	idle      = 100 * time.Millisecond
+	// unanswered is after how long it is said that a sender does not answer. One waits for others for 5 s before it does.
+	unanswered = 10 * time.Second
+	idle       = 100 * time.Millisecond
 	// busy is how long what comes is waited for while there is something to do.
 	busy = time.Millisecond
 )
@@ -333,23 +355,29 @@ const (
 func (r *replica) keepJoining(ctx context.Context) error {
 	ticker := time.NewTicker(joinEvery)
 	defer ticker.Stop()
+	isTold := false
 	for {
 		r.mu.Lock()
 		silent := time.Since(r.pollHeard)
 		done := r.isOver || r.isSettled && silent > time.Second
-		welcomed := r.welcomed
+		welcomed, last := r.welcomed, r.lastAnnounced
 		if !welcomed {
 			r.join()
 		}
 		r.mu.Unlock()
+		if !welcomed && !isTold && time.Since(r.began) > unanswered {
+			isTold = true
+			r.env.Log.Warn("the sender is heard and does not answer: does a firewall drop UDP to it?", "sender", r.heard.Sender.String())
+			r.env.waits()
+		}
 		switch {
 		case done:
 			r.finish(nil)
 			return nil
 		case !welcomed && silent > goneAfter:
-			r.finish(errGone)
+			r.finish(&goneError{last})
 			return nil
-		case silent > r.config.Patience:
+		case r.config.Patience > 0 && silent > r.config.Patience:
 			r.finish(fmt.Errorf("%w: nothing came for %v; what is there is kept, receive again to go on", ErrSenderGone, silent.Round(time.Second)))
 			return nil
 		}

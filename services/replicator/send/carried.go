@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NetworkError says that the network took nothing for as long as a receiver may be silent.
+// NetworkError says that the network takes nothing: its interface is gone, or has no address, or carried nothing for as long as a
+// receiver may be silent.
 type NetworkError struct{ Err error }
 
 func (e *NetworkError) Error() string { return e.Err.Error() }

@@ -30,7 +30,7 @@ const (
 func largest(config Config) (int, error) {
 	device, err := net.InterfaceByName(config.Place.Interface)
 	if err != nil {
-		return 0, fmt.Errorf("interface %s: %w", config.Place.Interface, err)
+		return 0, &NetworkError{fmt.Errorf("interface %s: %w", config.Place.Interface, err)}
 	}
 	most := min(device.MTU-ipHeaders, wire.MaxDatagram)
 	if config.Datagram > 0 {
@@ -40,7 +40,7 @@ func largest(config Config) (int, error) {
 		return 0, fmt.Errorf("datagrams of %d bytes are too small: replication needs %d", config.Datagram, wire.MinDatagram)
 	}
 	if most < wire.MinDatagram {
-		return 0, fmt.Errorf("interface %s has an MTU of %d: replication needs %d", config.Place.Interface, device.MTU, LeastMTU)
+		return 0, &NetworkError{fmt.Errorf("interface %s has an MTU of %d: replication needs %d", config.Place.Interface, device.MTU, LeastMTU)}
 	}
 	return most, nil
 }
@@ -106,7 +106,6 @@ func (s *session) gather(ctx context.Context) error {
 
 // decide says whether it begins, or why it never will. It is late when nobody is waited for any more.
 func (s *session) decide(late bool) (begins bool, err error) {
-	isExpecting := s.isExpecting()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forgetGone()
@@ -115,7 +114,7 @@ func (s *session) decide(late bool) (begins bool, err error) {
 	switch {
 	case joined > 0:
 		return late || areThere || s.config.Receivers == 0, nil
-	case isExpecting || !late && !areThere:
+	case !late && !areThere, s.isExpecting():
 		return false, nil
 	case len(refused) > 0:
 		return false, &RefusedError{s.receipts()}
@@ -169,9 +168,7 @@ func (s *session) begin() error {
 	if have == length {
 		first = s.shape.Blocks()
 	}
-	if s.source, err = newReader(s.config.Source, s.shape); err != nil {
-		return err
-	}
+	s.source = newReader(s.config.Source, s.shape, s.holes)
 	s.began = time.Now()
 	s.rules, err = algo.NewSender(algo.Settings{
 		Shape: s.shape, Zeros: s.source.zeros, Ceiling: s.config.Ceiling, Window: window(buffer, s.datagram),
@@ -233,6 +230,11 @@ func (s *session) take(datagram []byte, from netip.AddrPort) {
 	default:
 		return
 	}
+	s.awake()
+}
+
+// awake has the goroutine that sends look at once what there is to do.
+func (s *session) awake() {
 	select {
 	case s.wake <- struct{}{}:
 	default: // it is awake
@@ -321,12 +323,9 @@ func (s *session) comes(name string) {
 	}
 }
 
-// isExpecting reports whether somebody may still come.
+// isExpecting reports whether somebody may still come. The caller has the lock.
 func (s *session) isExpecting() bool {
-	s.mu.Lock()
-	isComing := s.isComing()
-	s.mu.Unlock()
-	return isComing || s.config.Stay != nil && time.Now().Before(s.config.Stay())
+	return s.isComing() || s.config.Stay != nil && time.Now().Before(s.config.Stay())
 }
 
 // isComing reports whether somebody still reads what it has. The caller has the lock.

@@ -32,7 +32,8 @@ type loop struct {
 	parity    [][]byte
 	coders    map[[2]int]reedsolomon.Encoder
 	announced time.Time
-	turned    time.Time // when it was last looked what managers have changed
+	checked   chan error // whether the source has changed since all of it was read; nil before that
+	turned    time.Time  // when it was last looked what managers have changed
 }
 
 // send does what the rules decide, until all is over.
@@ -41,7 +42,13 @@ func (s *session) send(ctx context.Context) error {
 	l.run = udp.Run{Segment: s.datagram, To: s.config.Place.Group}
 	most := udp.Longest(s.datagram)
 	l.run.Bytes = make([]byte, 0, most*s.datagram)
-	defer func() { s.took = time.Since(s.began) }()
+	defer func() {
+		s.took = time.Since(s.began)
+		if l.checked != nil {
+			for range l.checked { // until the source is used no more
+			}
+		}
+	}()
 	for ctx.Err() == nil {
 		if now := time.Now(); now.Sub(l.turned) >= turnEvery {
 			s.turn(now)
@@ -49,11 +56,12 @@ func (s *session) send(ctx context.Context) error {
 		}
 		s.mu.Lock()
 		d := s.rules.Next(time.Now(), most-len(l.run.Bytes)/s.datagram)
+		isOver := d.Do == algo.End && !l.isExpecting()
 		s.mu.Unlock()
-		if d.Do == algo.End {
-			if !l.isExpecting() {
-				return l.end()
-			}
+		switch {
+		case isOver:
+			return l.end()
+		case d.Do == algo.End:
 			d = algo.Decision{Do: algo.Wait, Until: time.Now().Add(progressEvery)}
 		}
 		if err := l.perform(ctx, d); err != nil {
@@ -192,7 +200,7 @@ func (l *loop) wait(ctx context.Context, until time.Time) error {
 		return err
 	}
 	l.show(now)
-	if l.hashesFirst && l.root == (object.Root{}) {
+	if l.hashesFirst && l.checked == nil {
 		return nil // all wait for it
 	}
 	return l.sleep(ctx, until)
@@ -228,8 +236,27 @@ func (l *loop) hash(now time.Time) error {
 	if isSealed || passed < l.shape.Blocks() {
 		return nil
 	}
-	if err := l.config.Source.Changed(); err != nil {
-		return err
+	return l.check()
+}
+
+// check finds out whether what was hashed is still what the source has, beside all else: of a large tree that takes long, and
+// members wait for polls. Then it seals the whole.
+func (l *loop) check() error {
+	if l.checked == nil {
+		l.checked = make(chan error, 1)
+		go func() {
+			defer close(l.checked)
+			l.checked <- l.config.Source.Changed()
+			l.awake()
+		}()
+	}
+	select {
+	case err := <-l.checked:
+		if err != nil {
+			return err
+		}
+	default:
+		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

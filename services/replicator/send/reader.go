@@ -7,6 +7,7 @@ import (
 
 	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
 	"github.com/groupcast/groupcast/internal/digest"
+	"github.com/groupcast/groupcast/internal/object"
 )
 
 // recent is how many blocks are held in memory for repairs.
@@ -24,11 +25,7 @@ type reader struct {
 	nothing []byte // zeros
 }
 
-func newReader(source Source, shape algo.Shape) (*reader, error) {
-	holes, err := source.Holes()
-	if err != nil {
-		return nil, err
-	}
+func newReader(source Source, shape algo.Shape, holes []object.Hole) *reader {
 	r := &reader{source: source, shape: shape, blocks: map[uint32][]byte{}}
 	for _, hole := range holes {
 		e := algo.Extent{First: uint32((hole.First + shape.Block() - 1) / shape.Block()), End: uint32(hole.End / shape.Block())}
@@ -44,7 +41,7 @@ func newReader(source Source, shape algo.Shape) (*reader, error) {
 			r.zeros = append(r.zeros, e)
 		}
 	}
-	return r, nil
+	return r
 }
 
 // block returns a block's bytes, with zeros after the last up to whole packets.

@@ -34,10 +34,12 @@ func TestBlockBehindZerosDoesNotWaitForTheirHash(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := newReader(hollow{length}, shape)
+	source := hollow{length}
+	holes, err := source.Holes()
 	if err != nil {
 		t.Fatal(err)
 	}
+	r := newReader(source, shape, holes)
 	last := shape.Blocks() - 1
 	data, err := r.block(last)
 	if err != nil || data[shape.Size(last)-1] != 1 {

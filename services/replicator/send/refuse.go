@@ -78,7 +78,7 @@ type refusal struct {
 func (p *peer) isSame(r *refusal) bool { return p.who == r.who }
 
 func (r *refusal) receipt() Receipt {
-	return Receipt{Name: r.Name, LAN: r.LAN, Address: r.at, Outcome: algo.Failed, Reason: r.Refused.String(), Detail: r.Detail}
+	return Receipt{Name: printable.Text(r.Name), LAN: printable.Text(r.LAN), Address: r.at, Outcome: algo.Failed, Reason: r.Refused.String(), Detail: r.Detail}
 }
 
 // refuse notes that somebody cannot take part. It says so several times. The caller has the lock.

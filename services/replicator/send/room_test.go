@@ -47,3 +47,12 @@ func TestReceiversAreCountedOnce(t *testing.T) {
 		t.Error("it is not taken in")
 	}
 }
+
+// What a receiver calls itself is shown without harm: it moves no terminal's cursor, and can be written as JSON.
+func TestNamesOfReceiversAreShownWithoutHarm(t *testing.T) {
+	s, _ := turning(t)
+	hears(t, s, says(0, 1, wire.Joining{Name: "\x1b[2J", LAN: "\xe9tage", Refused: wire.NoRoom, Detail: "full"}))
+	if all := s.receipts(); len(all) != 1 || all[0].Name != `\x1b[2J` || all[0].LAN != `\xe9tage` {
+		t.Errorf("it is shown as %+v", all)
+	}
+}

@@ -18,12 +18,20 @@ import (
 	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
 	"github.com/groupcast/groupcast/internal/multicast"
 	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/printable"
 	"github.com/groupcast/groupcast/internal/udp"
 	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
 )
 
 // ErrNobody says that nobody joined.
 var ErrNobody = errors.New("nobody joined")
+
+// BrokenOffError is the cause of a context that ends a sender because the whole cannot go on, of which it sends a part. Its
+// receivers are told why.
+type BrokenOffError struct{ Err error }
+
+func (e *BrokenOffError) Error() string { return e.Err.Error() }
+func (e *BrokenOffError) Unwrap() error { return e.Err }
 
 // Config is what a sender is told.
 type Config struct {
@@ -54,7 +62,7 @@ type Config struct {
 	// Exclusive has only one go on of several senders that have the key. It is for a key that people hand on: managers make
 	// one for each replication.
 	Exclusive bool
-	// Stay tells until when somebody may come: it does not end before that. It may be nil.
+	// Stay tells until when somebody may come, each time when it would end: it does not before that. It may be nil.
 	Stay func() time.Time
 }
 
@@ -63,9 +71,9 @@ type Source interface {
 	Info() object.Info
 	// ReadAt fills p with the bytes from offset on.
 	ReadAt(p []byte, offset uint64) error
-	// Holes are the ranges of zeros that need not be read, in order.
+	// Holes are the ranges of zeros that need not be read, in order. They are asked for once, before anything is announced.
 	Holes() ([]object.Hole, error)
-	// Changed says why what was read is of no use.
+	// Changed says why what was read is of no use. It may take long, and is called beside the others.
 	Changed() error
 }
 
@@ -121,7 +129,7 @@ type Result struct {
 func Run(ctx context.Context, env Env, config Config) (Result, error) {
 	socket, err := multicast.Open(config.Place, 0)
 	if err != nil {
-		return Result{}, err
+		return Result{}, &NetworkError{err}
 	}
 	defer func() { _ = socket.Close() }()
 	s, err := newSession(env, config, socket)
@@ -130,7 +138,7 @@ func Run(ctx context.Context, env Env, config Config) (Result, error) {
 	}
 	if config.Exclusive {
 		if s.others, err = multicast.Join(config.Place); err != nil {
-			return Result{}, err
+			return Result{}, &NetworkError{err}
 		}
 		defer func() { _ = s.others.Close() }()
 	}
@@ -151,7 +159,8 @@ type session struct {
 	group   *wire.Box // of the goroutine that sends
 	network network   // of the same
 	largest int       // datagram that is tried
-	zeros   uint64    // bytes in holes, as it is told before it begins; which they are is looked at then
+	holes   []object.Hole
+	zeros   uint64 // bytes in holes
 	// hashesFirst has the source be hashed before anything is sent: somebody may have all of it.
 	hashesFirst bool
 	source      *reader
@@ -210,7 +219,7 @@ func newSession(env Env, config Config, socket *udp.Socket) (*session, error) {
 	s := &session{
 		env: env, config: config, socket: socket, private: private, started: time.Now(),
 		joined: map[[wire.PublicSize]byte]*peer{}, joins: map[[wire.PublicSize]byte]uint64{},
-		coming: map[string]time.Time{}, refused: map[who]*refusal{}, wake: make(chan struct{}, 1),
+		coming: map[string]time.Time{}, refused: map[who]*refusal{}, wake: make(chan struct{}, 1), holes: holes,
 	}
 	for _, hole := range holes {
 		s.zeros += hole.End - hole.First
@@ -255,7 +264,11 @@ func (s *session) run(ctx context.Context) error {
 	})
 	err := tasks.Wait()
 	if ctx.Err() != nil {
-		s.farewell("")
+		why := ""
+		if broken := new(BrokenOffError); errors.As(context.Cause(ctx), &broken) {
+			why = broken.Error()
+		}
+		s.farewell(why)
 		return context.Cause(ctx)
 	}
 	if err != nil && !errors.As(err, new(*NetworkError)) && !errors.As(err, new(*RivalError)) {
@@ -308,7 +321,7 @@ func (s *session) receipts() (all []Receipt) {
 		}
 		status := s.rules.Member(p.id)
 		all = append(all, Receipt{
-			Name: p.Name, LAN: p.LAN, Address: p.at, Outcome: status.Outcome, Reason: status.Reason.String(), Detail: s.explained(p, status),
+			Name: printable.Text(p.Name), LAN: printable.Text(p.LAN), Address: p.at, Outcome: status.Outcome, Reason: status.Reason.String(), Detail: s.explained(p, status),
 			Landed: min(uint64(status.Blocks)*s.shape.Block(), s.shape.Length), Lost: status.Lost,
 			Detached: status.Detached, Silent: status.Silent,
 		})

@@ -11,15 +11,20 @@ import (
 type Object struct {
 	source *object.Source
 	reader *object.Reader
+	holes  []object.Hole
 }
 
-// OpenObject opens a file or a directory.
+// OpenObject opens a file or a directory, and finds its holes, so that nothing but reading is left for the goroutine that sends.
 func OpenObject(ctx context.Context, path string) (*Object, error) {
 	source, err := object.Open(ctx, path)
 	if err != nil {
 		return nil, err
 	}
-	return &Object{source, source.NewReader()}, nil
+	holes, err := source.Holes()
+	if err != nil {
+		return nil, errors.Join(err, source.Close())
+	}
+	return &Object{source, source.NewReader(), holes}, nil
 }
 
 // Info returns what receivers must know.
@@ -29,7 +34,7 @@ func (o *Object) Info() object.Info { return o.source.Info() }
 func (o *Object) ReadAt(p []byte, offset uint64) error { return o.reader.ReadAt(p, offset) }
 
 // Holes returns the holes of a file.
-func (o *Object) Holes() ([]object.Hole, error) { return o.source.Holes() }
+func (o *Object) Holes() ([]object.Hole, error) { return o.holes, nil }
 
 // Changed says why what was read is of no use.
 func (o *Object) Changed() error { return o.source.Changed() }

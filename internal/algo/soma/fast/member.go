@@ -49,6 +49,7 @@ type member struct {
 	firstReceived uint64 // how many had come then
 	passed        uint64 // how many after that it has told of
 
+	asked    uint32 // poll in which it was its turn
 	answered uint32 // poll
 	number   uint64 // when that was sent
 	sentAt   time.Time
@@ -60,7 +61,9 @@ type member struct {
 	toldOf    uint64        // packets that this share is not of yet, and
 	came      uint64        // how many of them came
 	wanted    int           // packets asked for since it was judged last
-	greedy    int           // spans in a row in which that was far more than others asked for
+	missed    int           // packets that did not come to it, as it has told since it was judged last
+	earlier   int           // and in the span before: what it asks for may have been lost then
+	greedy    int           // spans in a row in which it asked for far more than others
 	waits     time.Duration // longer than the shortest round trip, at the last answer
 	delay     time.Duration // that, smoothed
 }
@@ -158,6 +161,9 @@ func (m *member) isStarved() bool {
 func (m *member) counts() bool {
 	return m.outcome == Running && m.state == wire.Receiving && !m.isSilent && !m.detached
 }
+
+// mayAnswer reports whether polls may be answered: also by one that was given up, and may be back.
+func (m *member) mayAnswer() bool { return m.outcome == Running || m.outcome == Unknown && !m.left }
 
 // Status is what is known of a member.
 type Status struct {

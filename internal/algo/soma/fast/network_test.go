@@ -57,6 +57,7 @@ type node struct {
 	isDone   bool // the sender knows
 	finished time.Time
 	have     map[uint32]bool
+	settles  time.Duration // how long it takes until all is on disk
 	wake     time.Time
 }
 
@@ -66,12 +67,37 @@ type cable struct {
 	queue int     // packets that fit
 	delay time.Duration
 	loss  float64
+	burst burst
 	dup   float64
 	shake time.Duration // how much later some packets are
 	cut   bool
 	most  int // bytes of the largest packet that passes; zero is any
 	free  time.Time
 	drops int
+}
+
+// burst is the Gilbert model: a good state that loses nothing, and a bad one that loses everything. That ends after burstMost in any
+// case: where next to nothing is sent it would last for ever.
+type burst struct {
+	start  float64 // probability with which a packet begins a bad one
+	length float64 // packets in it in the mean, at least 1
+	isOn   bool
+	began  time.Time
+}
+
+const burstMost = 240 * time.Millisecond
+
+// loses goes on by a packet, and reports whether that is lost.
+func (b *burst) loses(random *rand.Rand, now time.Time) bool {
+	switch {
+	case b.start == 0:
+		return false
+	case b.isOn:
+		b.isOn = random.Float64() >= 1/b.length && now.Sub(b.began) < burstMost
+	default:
+		b.isOn, b.began = random.Float64() < b.start, now
+	}
+	return b.isOn
 }
 
 type event struct {
@@ -104,6 +130,7 @@ type setting struct {
 	cable   func(member int) cable
 	seed    uint64
 	beside  *network                // whose world and cables are shared
+	isSame  bool                    // it is sent from the same machine: its uplink is shared, too
 	have    func(member int) uint32 // blocks that it says that it has
 	// isUnsealed leaves it to the test to tell the root.
 	isUnsealed bool
@@ -131,7 +158,9 @@ func begin(t testing.TB, with setting) *network {
 		t.Fatal(err)
 	}
 	up := with.uplink
-	n.uplink = &up
+	if n.uplink = &up; with.isSame {
+		n.uplink = with.beside.uplink
+	}
 	for i := range with.members {
 		down := with.cable(i)
 		if with.beside != nil {
@@ -177,7 +206,7 @@ func (n *world) at(when time.Time, do func()) {
 
 // carry brings a packet through a cable, perhaps.
 func (n *world) carry(c *cable, size int, do func()) (arrives bool) {
-	if c.cut || c.most > 0 && size > c.most || c.loss > 0 && n.random.Float64() < c.loss {
+	if c.cut || c.most > 0 && size > c.most || c.loss > 0 && n.random.Float64() < c.loss || c.burst.loses(n.random, n.now) {
 		return false
 	}
 	leaves := n.now
@@ -262,8 +291,7 @@ func (n *network) perform(d fast.Decision) {
 		n.carry(n.uplink, 100, func() {
 			n.carry(m.cable, 100, func() {
 				if !m.isDead && m.r.State() == wire.Landed {
-					m.r.Enter(wire.Complete, wire.NoReason, n.root, n.now)
-					m.look(n)
+					m.settle(n)
 				}
 			})
 		})
@@ -339,6 +367,21 @@ func (m *node) whole(n *network, block uint32) {
 		m.finished = n.now
 		m.r.Enter(wire.Landed, wire.NoReason, [32]byte{}, n.now)
 	}
+}
+
+// settle has all that landed be on disk, in time.
+func (m *node) settle(n *network) {
+	done := func() {
+		m.r.Enter(wire.Complete, wire.NoReason, n.root, n.now)
+		m.look(n)
+	}
+	if m.settles == 0 {
+		done()
+		return
+	}
+	m.r.Enter(wire.Settling, wire.NoReason, [32]byte{}, n.now)
+	m.look(n)
+	n.at(n.now.Add(m.settles), done)
 }
 
 // landIfEmpty has a member of an empty object have all of it.

@@ -81,18 +81,45 @@ func (s *Sender) poll(now time.Time) Decision {
 
 // asked is what a poll says.
 func (s *Sender) asked() wire.Polled {
-	count := len(s.members)
-	every, slot := 1, s.polls.roundTrip/4
+	count, slot := len(s.members), s.polls.roundTrip/4
 	if count > manyMembers {
 		// A repair has to come before the next would ask for it.
-		every, slot = count, max(200*time.Microsecond, s.polls.roundTrip*5/4)
+		slot = max(200*time.Microsecond, s.polls.roundTrip*5/4)
 	}
+	every, turn := s.turn()
 	asked := wire.Polled{
 		Poll: s.polls.last, Passed: s.passed, Slot: slot, Hold: 2*s.polls.roundTrip + time.Duration(count)*slot,
-		Members: uint16(count), Every: uint16(every), Turn: uint16(s.polls.last % uint32(every)), Slowest: uint16(s.polls.slowest),
+		Members: uint16(count), Every: uint16(every), Turn: uint16(turn), Slowest: uint16(s.polls.slowest),
 	}
 	if s.sealed {
 		asked.Root = s.root
 	}
 	return asked
+}
+
+// turns is how many polls it takes until each member was asked. Several answer one where polls are so far apart that who is
+// asked alone would count as silent, or as starved, before its turn came.
+func (s *Sender) turns() int {
+	if len(s.members) <= manyMembers {
+		return 1
+	}
+	most := min(s.set.Patience, starvedFor) / 3
+	return min(max(int(most/s.polls.gap()), 1), len(s.members))
+}
+
+// turn says who is to answer: whose number is turn, modulo every. It is the turn of who was not asked for longest, of those that
+// may answer: how many there were that have ended does not keep the others from being heard.
+func (s *Sender) turn() (every, turn int) {
+	next := 0
+	for id, m := range s.members {
+		if m.mayAnswer() && (!s.members[next].mayAnswer() || m.asked < s.members[next].asked) {
+			next = id
+		}
+	}
+	every = s.turns()
+	turn = next % every
+	for id := turn; id < len(s.members); id += every {
+		s.members[id].asked = s.polls.last
+	}
+	return every, turn
 }

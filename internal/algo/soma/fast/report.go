@@ -23,6 +23,7 @@ func (s *Sender) Report(id ID, r wire.Reported, now time.Time) error {
 	m.heard = now
 	if m.isSilent {
 		m.isSilent = false
+		m.missed += int(s.next - m.number)
 		m.number = s.next // what it missed meanwhile is not on its way
 		m.vain = vain{}
 	}
@@ -74,6 +75,7 @@ func (s *Sender) measure(id ID, r wire.Reported, now time.Time) {
 		// No more can have come than was sent: else one that tells less and more by turns would outweigh all others.
 		came := min(r.Received-min(r.Received, m.received), passed)
 		answer.Lost, answer.Told = m.tell(passed, came)
+		m.missed += int(passed - came)
 		m.perSend += (at.Sub(m.sentAt)/time.Duration(passed) - m.perSend) / 4
 		answer.PerSend = m.perSend
 		s.breaker.note(passed, came)

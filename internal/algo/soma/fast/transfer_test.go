@@ -124,23 +124,36 @@ func TestSlowMemberIsDetached(t *testing.T) {
 // Two replications at once on one LAN share it, whenever the second begins: over 40 s neither has less than 40 %.
 // Over five seconds one may have three times as much as the other.
 func TestTwoShareALAN(t *testing.T) {
-	const length = 300e6
 	for _, later := range []time.Duration{0, 37 * time.Millisecond, 74 * time.Millisecond, 185 * time.Millisecond} {
-		one := begin(t, setting{length: length, members: 3, uplink: cable{}, cable: lan(mbit100), seed: 4})
-		one.run(time.Second + later)
-		two := begin(t, setting{length: length, members: 3, uplink: cable{}, cable: lan(mbit100), seed: 4, beside: one})
-		one.run(time.Second) // the latecomer finds its share
-		a, b := one.sender.Counts().Packets, two.sender.Counts().Packets
-		one.run(40 * time.Second)
-		a, b = one.sender.Counts().Packets-a, two.sender.Counts().Packets-b
-		t.Logf("%d and %d packets while both ran", a, b)
-		if least := min(a, b); least*100 < (a+b)*40 {
-			t.Errorf("one has %d of %d packets", least, a+b)
-		}
-		one.run(time.Minute)
-		one.wantComplete()
-		two.wantComplete()
+		wantShared(t, setting{length: 300e6, members: 3, cable: lan(mbit100), seed: 4}, later)
 	}
+}
+
+// The same holds for two that one machine sends, as from the only store.
+func TestTwoShareAMachine(t *testing.T) {
+	wantShared(t, setting{length: 300e6, members: 3, uplink: cable{rate: mbit100, queue: 1000}, cable: lan(mbit100), seed: 4, isSame: true}, 37*time.Millisecond)
+}
+
+// wantShared has a second replication begin a second after the first, and later by that.
+func wantShared(t *testing.T, with setting, later time.Duration) {
+	t.Helper()
+	first := with
+	first.isSame = false
+	one := begin(t, first)
+	one.run(time.Second + later)
+	with.beside = one
+	two := begin(t, with)
+	one.run(time.Second) // the latecomer finds its share
+	a, b := one.sender.Counts().Packets, two.sender.Counts().Packets
+	one.run(40 * time.Second)
+	a, b = one.sender.Counts().Packets-a, two.sender.Counts().Packets-b
+	t.Logf("%d and %d packets while both ran", a, b)
+	if least := min(a, b); least*100 < (a+b)*40 {
+		t.Errorf("one has %d of %d packets", least, a+b)
+	}
+	one.run(time.Minute)
+	one.wantComplete()
+	two.wantComplete()
 }
 
 // 64 receivers in one LAN: at most 2 ACKs per poll and 3 NACKs per lost packet. C40: with 100, no more is sent again than
@@ -419,7 +432,7 @@ func wantEverything(t *testing.T, r *rapid.T) {
 			return cable{
 				rate: rapid.SampledFrom([]float64{mbit100, mbit100, 1.25e6}).Draw(r, "rate"), queue: rapid.IntRange(20, 300).Draw(r, "queue"),
 				delay: time.Duration(rapid.IntRange(10, 5000).Draw(r, "delay")) * time.Microsecond,
-				loss:  loss, dup: rapid.SampledFrom([]float64{0, 0.05}).Draw(r, "dup"), shake: time.Duration(rapid.IntRange(0, 8).Draw(r, "shake")) * time.Millisecond,
+				loss:  loss, burst: burst{start: rapid.SampledFrom([]float64{0, 0, 0.001}).Draw(r, "bursts"), length: 50}, dup: rapid.SampledFrom([]float64{0, 0.05}).Draw(r, "dup"), shake: time.Duration(rapid.IntRange(0, 8).Draw(r, "shake")) * time.Millisecond,
 			}
 		},
 		change: func(s *fast.Settings) {

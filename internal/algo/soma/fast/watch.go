@@ -17,8 +17,10 @@ const (
 	greedy = 0.25
 	modest = 0.05
 	// lossySpans is for how many spans in a row a member may do so that says that as much is
-	// lost: the window may be too large yet for a short queue.
+	// lost: the window may be too large yet for a short queue, and packets are lost in bursts.
 	lossySpans = 5
+	// askedTwice is how often a member may ask for what it has told that it did not get: repairs are lost, too.
+	askedTwice = 2
 	// slower is how much longer packets wait on the way to a slow member than to any other.
 	slower = 4
 )
@@ -87,8 +89,8 @@ func (s *Sender) mostFor() uint64 {
 // patience is after how long a member counts as silent.
 func (s *Sender) patience() time.Duration {
 	wait := max(silence, 8*s.polls.roundTrip, 2*s.polls.least)
-	if n := len(s.members); n > manyMembers {
-		wait = max(wait, 3*time.Duration(n)*s.polls.gap())
+	if turns := s.turns(); turns > 1 {
+		wait = max(wait, 3*time.Duration(turns)*s.polls.gap())
 	}
 	return wait
 }
@@ -123,7 +125,8 @@ func (s *Sender) judge(now time.Time) {
 		if m.greedy++; !isGreedy(m, all, sent) {
 			m.greedy = 0
 		}
-		isLossy := m.lost > crowded && m.greedy < lossySpans
+		isHonest := m.lost > crowded || m.wanted <= askedTwice*(m.missed+m.earlier)
+		isLossy := isHonest && m.greedy < lossySpans
 		if len(all) > 1 && (m.greedy > 0 && !isLossy || s.set.Slow == Detach && isSlow(m, all)) {
 			m.detached = true
 			s.window.Again()
@@ -131,7 +134,7 @@ func (s *Sender) judge(now time.Time) {
 		}
 	}
 	for _, m := range s.members {
-		m.wanted = 0
+		m.wanted, m.missed, m.earlier = 0, 0, m.missed
 	}
 	s.judged, s.sent = now, s.counts.Packets
 }

@@ -1,0 +1,181 @@
+package replicator_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/multicast"
+	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/udp"
+	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
+	"github.com/groupcast/groupcast/services/replicator/receive"
+	"github.com/groupcast/groupcast/services/replicator/send"
+)
+
+// sluggish is a source of which it takes long to find out something: a large tree, on a disk that is far away.
+type sluggish struct {
+	*send.Object
+	changed time.Duration
+	asked   atomic.Int32 // how often it was asked for its holes
+}
+
+func (s *sluggish) Holes() ([]object.Hole, error) {
+	s.asked.Add(1)
+	return s.Object.Holes()
+}
+
+func (s *sluggish) Changed() error {
+	time.Sleep(s.changed)
+	return s.Object.Changed()
+}
+
+// While it is found out whether the source has changed, members are asked for as long as that takes: nobody takes the other
+// for lost. Its holes are known before anything is announced.
+func TestSluggishSourceIsWaitedFor(t *testing.T) {
+	for name, isThere := range map[string]bool{"sent": false, "there already": true} {
+		t.Run(name, func(t *testing.T) {
+			b := onLAN(t, 2, lanShape)
+			b.file(500_000)
+			if isThere {
+				first := b.receiveAll(t.Context())
+				result, err := b.send(t.Context())
+				b.wantComplete(result, err, first...)
+			}
+			source, err := send.OpenObject(t.Context(), b.path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer source.Close()
+			slow := &sluggish{Object: source, changed: 3 * time.Second}
+			receipts := b.receiveAll(t.Context(), func(c *receive.Config) { c.Patience = time.Second })
+			result, err := b.sendFrom(t.Context(), slow, func(c *send.Config) { c.Patience = time.Second })
+			b.wantComplete(result, err, receipts...)
+			b.wantCopies(0, 1)
+			if asked := slow.asked.Load(); asked != 1 {
+				t.Errorf("its holes were asked for %d times", asked)
+			}
+		})
+	}
+}
+
+// A sender that stood still before it began, for longer than receivers listen to it, is heard again when it goes on.
+func TestSenderThatStoodStillIsHeardAgain(t *testing.T) {
+	b := onLAN(t, 2, lanShape)
+	b.file(500_000)
+	receipts := b.receiveAll(t.Context())
+	stands := time.Now().Add(500 * time.Millisecond)
+	result, err := b.send(t.Context(), func(c *send.Config) {
+		c.Receivers, c.Wait = 3, 8*time.Second
+		c.Turn = func() send.Turn {
+			if now := time.Now(); now.After(stands) {
+				stands = now.Add(time.Hour)
+				time.Sleep(4 * time.Second)
+			}
+			return send.Turn{Key: key}
+		}
+	})
+	b.wantComplete(result, err, receipts...)
+	b.wantCopies(0, 1)
+}
+
+// A sender that is heard and does not hear, as behind a firewall, is waited for, and that is told.
+func TestDeafSenderIsWaitedFor(t *testing.T) {
+	b := onLAN(t, 1, lanShape)
+	var mouth *udp.Socket
+	err := b.sender.Do(func() (err error) {
+		mouth, err = multicast.Open(b.place(b.sender), 0)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mouth.Close()
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	waits, ended, began := make(chan time.Duration, 1), make(chan error, 1), time.Now()
+	config := receive.Config{
+		Place: b.place(b.receivers[0]), Key: key, Name: "receiver", Patience: time.Minute,
+		Open: func(ctx context.Context, info object.Info) (receive.Landing, error) {
+			return object.Land(ctx, b.dirs[0], info)
+		},
+	}
+	env := receive.Env{Log: quiet, Waits: func() { waits <- time.Since(began) }}
+	go func() {
+		ended <- b.receivers[0].Do(func() error {
+			_, err := receive.Run(ctx, env, config)
+			return err
+		})
+	}()
+	salt := wire.Salt{1}
+	secret := wire.NewSecret(key, salt)
+	announcement := wire.Announcement{Kind: uint8(object.File), Name: "object", Length: 1000, Sender: mouth.Addr()}
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	for number := uint64(1); ; number++ {
+		_ = mouth.Send(secret.Group().Announce(number, salt, append([]byte{9}, make([]byte, 31)...), announcement, 1400), group)
+		select {
+		case after := <-waits:
+			if after < 9*time.Second {
+				t.Errorf("it is told after %v", after)
+			}
+			interrupt()
+			if err := <-ended; !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+			return
+		case err := <-ended:
+			t.Fatalf("it waited for no longer than %v: %v", time.Since(began), err)
+		case <-ticker.C:
+		}
+	}
+}
+
+// C39: who is cut off for longer than the sender waits for it, and hears that it goes on for others when it is back, has all soon after.
+func TestReceiverIsCutOffForLong(t *testing.T) {
+	b := onLAN(t, 2, lanShape)
+	b.file(9_000_000)
+	receipts := b.receiveAll(t.Context(), func(c *receive.Config) { c.Patience = 0 })
+	source, err := send.OpenObject(t.Context(), b.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+	var cut, heal sync.Once
+	wait := &failing{Object: source, after: 2_000_000, then: func() {
+		cut.Do(func() {
+			if err := b.links[0].Cut(); err != nil {
+				t.Error(err)
+			}
+		})
+	}}
+	later := &failing{Object: source, after: 7_000_000, then: func() {
+		heal.Do(func() {
+			if err := b.links[0].Heal(); err != nil {
+				t.Error(err)
+			}
+		})
+	}}
+	result, err := b.sendFrom(t.Context(), &both{wait, later}, func(c *send.Config) { c.Patience, c.Ceiling = 2*time.Second, 1_000_000 })
+	b.wantComplete(result, err, receipts...)
+	b.wantCopies(0, 1)
+	if lost := max(result.Members[0].Lost, result.Members[1].Lost); lost < 0.3 {
+		t.Errorf("no more than %.3f of what was sent was lost to it", lost)
+	}
+}
+
+// both is a source at which two things happen.
+type both struct {
+	*failing
+	other *failing
+}
+
+func (s *both) ReadAt(p []byte, offset uint64) error {
+	if offset > s.other.after {
+		s.other.then()
+	}
+	return s.failing.ReadAt(p, offset)
+}
