@@ -209,9 +209,9 @@ func (d *Desk) forgetOld(ctx context.Context) {
 		case kept:
 			continue
 		case i >= maxRemembered || receipts > maxReceipts || now.Sub(delivery.GetDelivery().GetEndTime().AsTime()) > forgetAfter:
-			changes = []store.Op{store.Delete(view.DeliveryKey(id)), store.Delete(view.TreeKey(id)), store.DeleteAll(view.ReceiptsPrefix(id))}
+			changes = append(deleteTree(id), store.Delete(view.DeliveryKey(id)), store.DeleteAll(view.ReceiptsPrefix(id)))
 		case delivery.Tree != nil:
-			changes = []store.Op{store.Delete(view.TreeKey(id))}
+			changes = deleteTree(id)
 		default:
 			continue
 		}
@@ -220,4 +220,14 @@ func (d *Desk) forgetOld(ctx context.Context) {
 			return
 		}
 	}
+	for _, id := range d.view.Strays() {
+		if _, err := d.store.Commit(ctx, d.ledger.Term(), []store.Cond{store.Absent(view.DeliveryKey(id))}, deleteTree(id)); err != nil {
+			d.log.Debug("what is left of a tree could not be deleted; trying again later", "delivery", id, "error", err)
+			return
+		}
+	}
+}
+
+func deleteTree(id string) []store.Op {
+	return []store.Op{store.Delete(view.TreeKey(id)), store.DeleteAll(view.StepsPrefix(id))}
 }

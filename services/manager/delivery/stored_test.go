@@ -121,9 +121,9 @@ func TestTreeThatCannotGrowGoesOn(t *testing.T) {
 		}
 	}
 	d.write(t, delivery)
-	delivery.TreeChanged, delivery.Tree = 1, &managerv1.TreeRecord{Version: 1, Nodes: []*managerv1.TreeNode{
+	delivery.TreeChanged, delivery.Tree = 1, view.NewTree(&managerv1.TreeRecord{Version: 1, Nodes: []*managerv1.TreeNode{
 		{Id: "member/s"}, {Id: "agent/lost", Parent: "member/s", Cluster: strings.Repeat("x", 5<<20)}, {Id: "member/" + m, Parent: "agent/lost"},
-	}}
+	}}, 1, 1)
 	k := newKeeper(d, delivery)
 	k.readTree(delivery)
 	if _, _, err := k.arrange(t.Context(), delivery, time.Now()); !errors.Is(err, store.ErrTooLarge) {

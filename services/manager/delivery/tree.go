@@ -4,18 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
-
-	"google.golang.org/protobuf/proto"
 
 	"github.com/groupcast/groupcast/internal/algo/moment"
 	"github.com/groupcast/groupcast/internal/algo/tree"
 	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
-	managerv1 "github.com/groupcast/groupcast/internal/gen/groupcast/manager/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/placement"
 	"github.com/groupcast/groupcast/services/manager/store"
@@ -31,7 +27,7 @@ func (k *keeper) readTree(delivery view.Delivery) {
 	if delivery.Tree == nil {
 		return
 	}
-	restored, err := k.network(delivery).Restore(decodeTree(delivery.Tree))
+	restored, err := k.network(delivery).Restore(decodeTree(delivery.Tree.Nodes()))
 	if err != nil {
 		k.desk.log.Error("a stored tree cannot be used; building another", "delivery", k.id, "error", err)
 		return
@@ -93,7 +89,7 @@ func (k *keeper) arrange(ctx context.Context, delivery view.Delivery, now time.T
 	r.noteLate()
 	version := delivery.Tree.GetVersion() + 1
 	changes := r.after(delivery.Tree.GetChanges(), version, now)
-	if err := k.desk.writeTree(ctx, delivery, encodeTree(r.tree, version, r.absent, changes)); err != nil {
+	if err := k.writeTree(ctx, delivery, encodeTree(r.tree, version, r.absent, changes)); err != nil {
 		return delivery, r.due, err
 	}
 	for _, change := range r.history {
@@ -118,21 +114,6 @@ func (r *rearrangement) noteLate() {
 	}
 	r.desk.log.Warn("a delivery's tree is beyond its group's latency bound", "delivery", r.id, "error", late)
 	r.because(r.history[len(r.history)-1].GetCause(), "beyond the latency bound: "+late.Error())
-}
-
-// writeTree writes a tree that follows the delivery's.
-func (d *Desk) writeTree(ctx context.Context, delivery view.Delivery, record *managerv1.TreeRecord) error {
-	encoded, err := proto.Marshal(record)
-	if err != nil {
-		return fmt.Errorf("encode tree: %w", err)
-	}
-	key := view.TreeKey(delivery.ID())
-	at, err := d.store.Commit(ctx, d.ledger.Term(),
-		[]store.Cond{store.Unchanged(key, delivery.TreeChanged)}, []store.Op{store.Put(key, encoded)})
-	if err != nil {
-		return err
-	}
-	return d.view.Await(ctx, at)
 }
 
 // receivers returns the members that are to be fed, or may be.

@@ -18,7 +18,7 @@ type Delivery struct {
 	*managerv1.DeliveryRecord
 	Changed store.Revision
 	// Tree is nil once nobody can be fed any more.
-	Tree        *managerv1.TreeRecord
+	Tree        *Tree
 	TreeChanged store.Revision
 	// Receipts are those written since the record, by member. They go before those in it.
 	Receipts map[string]Receipt
@@ -82,16 +82,6 @@ func (v *View) countRunning(d *delivery, by int) {
 	}
 }
 
-func (v *View) putTree(id string, item store.Item) error {
-	record := new(managerv1.TreeRecord)
-	if err := proto.Unmarshal(item.Value, record); err != nil {
-		return err
-	}
-	d := v.entry(id)
-	d.Tree, d.TreeChanged = record, item.Changed
-	return nil
-}
-
 func (v *View) putReceipt(name string, item store.Item) error {
 	record := new(groupv1.Receipt)
 	if err := proto.Unmarshal(item.Value, record); err != nil {
@@ -106,12 +96,6 @@ func (v *View) deleteDelivery(id string) {
 	if d, known := v.deliveries[id]; known {
 		v.countRunning(d, -1)
 		delete(v.deliveries, id)
-	}
-}
-
-func (v *View) deleteTree(id string) {
-	if d, known := v.deliveries[id]; known {
-		d.Tree, d.TreeChanged = nil, 0
 	}
 }
 
