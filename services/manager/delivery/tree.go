@@ -68,12 +68,13 @@ type rearrangement struct {
 	due time.Time
 }
 
-// arrange makes the tree fit who is there, and writes it if it changes.
-func (k *keeper) arrange(ctx context.Context, delivery view.Delivery, now time.Time) (view.Delivery, time.Time, error) {
+// rearrange makes the tree fit who is there, and writes it if it changes.
+func (k *keeper) rearrange(ctx context.Context, delivery view.Delivery, now time.Time) (view.Delivery, time.Time, error) {
 	r := &rearrangement{
 		keeper: k, network: k.network(delivery), tree: k.tree, absent: slices.Clone(delivery.Tree.GetAbsent()), now: now,
 	}
 	r.network.Receivers = k.receivers(delivery)
+	r.leaveOutNew()
 	r.leaveOutBanned()
 	r.replaceLost(delivery)
 	r.bringBack()
@@ -83,14 +84,21 @@ func (k *keeper) arrange(ctx context.Context, delivery view.Delivery, now time.T
 	r.moveStarved(delivery)
 	r.lowerSlow(delivery)
 	r.seekNearer(delivery)
+	again, err := r.write(ctx, delivery)
+	return again, r.due, err
+}
+
+// write writes the tree, if it has changed, and has it be in force.
+func (r *rearrangement) write(ctx context.Context, delivery view.Delivery) (view.Delivery, error) {
 	if len(r.history) == 0 {
-		return delivery, r.due, nil
+		return delivery, nil
 	}
+	k := r.keeper
 	r.noteLate()
 	version := delivery.Tree.GetVersion() + 1
-	changes := r.after(delivery.Tree.GetChanges(), version, now)
+	changes := r.after(delivery.Tree.GetChanges(), version, r.now)
 	if err := k.writeTree(ctx, delivery, encodeTree(r.tree, version, r.absent, changes)); err != nil {
-		return delivery, r.due, err
+		return delivery, err
 	}
 	for _, change := range r.history {
 		k.desk.metrics.treeChanged(change.GetCause())
@@ -98,11 +106,11 @@ func (k *keeper) arrange(ctx context.Context, delivery view.Delivery, now time.T
 	k.forgetBlame(r.tree)
 	again, found := k.desk.view.Delivery(k.id)
 	if !found {
-		return delivery, r.due, store.ErrConflict
+		return delivery, store.ErrConflict
 	}
 	k.setTree(r.tree, r.absent, again.TreeChanged)
 	k.desk.log.Info("a delivery's tree changed", "delivery", k.id, "version", version, "why", r.String())
-	return again, r.due, nil
+	return again, nil
 }
 
 // noteLate says of a change that it makes paths longer than the group's bound: who joins, or goes on without an agent that is
