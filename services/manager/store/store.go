@@ -239,6 +239,12 @@ func (s *Store) Grant(ctx context.Context, life time.Duration) (Lease, error) {
 	return Lease(granted.ID), nil
 }
 
+// Owner returns whom the store belongs to; empty is nobody yet.
+func (s *Store) Owner(ctx context.Context) (string, error) {
+	item, _, err := s.Get(ctx, "owner")
+	return string(item.Value), err
+}
+
 // Belongs makes the store belong to an owner, once, and refuses every other.
 func (s *Store) Belongs(ctx context.Context, owner string) error {
 	if _, claimed, err := s.Get(ctx, "owner"); err != nil {
