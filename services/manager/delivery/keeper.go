@@ -328,7 +328,7 @@ func finalState(delivery view.Delivery, name string) groupv1.ReceiptState {
 
 // receiptOf returns what is written of a delivery at a member; nil if nothing is.
 func receiptOf(delivery view.Delivery, name string) *groupv1.Receipt {
-	if written, has := delivery.Receipts[name]; has {
+	if written, has := delivery.Receipts.Of(name); has {
 		return written.Receipt
 	}
 	receipts := delivery.GetDelivery().GetReceipts()

@@ -44,7 +44,7 @@ func (d *Desk) write(t *testing.T, delivery view.Delivery) {
 		t.Fatal(err)
 	}
 	changes := []store.Op{store.Put(view.DeliveryKey(delivery.ID()), encoded)}
-	for name, receipt := range delivery.Receipts {
+	for name, receipt := range delivery.Receipts.All() {
 		encoded, err := proto.Marshal(receipt.Receipt)
 		if err != nil {
 			t.Fatal(err)
@@ -65,7 +65,7 @@ func (d *Desk) write(t *testing.T, delivery view.Delivery) {
 func TestLargeDeliveryFromItsEndUntilItIsForgotten(t *testing.T) {
 	const members, failed = 8000, 2000
 	d, delivery := leading(t), crowd(members)
-	complete(delivery, failed)
+	complete(&delivery, failed)
 	d.write(t, delivery)
 	long := strings.Repeat("why ", maxDetail/4)
 	if _, err := d.Seal(t.Context(), &groupv1.SealDeliveryRequest{Delivery: "d", Sender: "s", Reason: SourceChanged, Detail: long}); err != nil {
@@ -93,7 +93,7 @@ func TestLargeDeliveryFromItsEndUntilItIsForgotten(t *testing.T) {
 	old := read()
 	old.DeliveryRecord = proto.CloneOf(old.DeliveryRecord)
 	old.Delivery.EndTime.Seconds -= int64((forgetAfter + time.Hour).Seconds())
-	old.Receipts = nil
+	old.Receipts = view.Receipts{}
 	d.write(t, old)
 	d.forgetOld(t.Context())
 	for _, prefix := range []string{view.DeliveryKey("d"), view.ReceiptsPrefix("d")} {

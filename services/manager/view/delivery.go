@@ -2,7 +2,6 @@ package view
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strings"
 
@@ -21,7 +20,7 @@ type Delivery struct {
 	Tree        *Tree
 	TreeChanged store.Revision
 	// Receipts are those written since the record, by member. They go before those in it.
-	Receipts map[string]Receipt
+	Receipts Receipts
 	// Read is the revision of which this is.
 	Read store.Revision
 }
@@ -34,21 +33,12 @@ func (d Delivery) Running() bool {
 	return d.GetDelivery().GetState() == groupv1.DeliveryState_DELIVERY_STATE_RUNNING
 }
 
-// Receipt is a receipt as stored. Its message is shared: it must not be changed.
-type Receipt struct {
-	*groupv1.Receipt
-	Changed store.Revision
-}
-
 // delivery is an entry of the view; the record is nil until it has been seen.
-type delivery struct {
-	Delivery
-	receipts map[string]Receipt
-}
+type delivery struct{ Delivery }
 
 func (d *delivery) shown(at store.Revision) Delivery {
 	shown := d.Delivery
-	shown.Receipts, shown.Read = maps.Clone(d.receipts), at
+	shown.Read = at
 	return shown
 }
 
@@ -57,7 +47,7 @@ func (d *delivery) shown(at store.Revision) Delivery {
 func (v *View) entry(id string) *delivery {
 	d, known := v.deliveries[id]
 	if !known {
-		d = &delivery{receipts: make(map[string]Receipt)}
+		d = new(delivery)
 		v.deliveries[id] = d
 	}
 	return d
@@ -88,7 +78,8 @@ func (v *View) putReceipt(name string, item store.Item) error {
 		return err
 	}
 	id, member, _ := strings.Cut(name, "/")
-	v.entry(id).receipts[member] = Receipt{record, item.Changed}
+	d := v.entry(id)
+	d.Receipts = d.Receipts.With(member, Receipt{record, item.Changed})
 	return nil
 }
 
@@ -102,7 +93,7 @@ func (v *View) deleteDelivery(id string) {
 func (v *View) deleteReceipt(name string) {
 	id, member, _ := strings.Cut(name, "/")
 	if d, known := v.deliveries[id]; known {
-		delete(d.receipts, member)
+		d.Receipts = d.Receipts.Without(member)
 	}
 }
 
