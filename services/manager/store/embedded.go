@@ -80,8 +80,8 @@ func openEmbedded(ctx context.Context, dir string, log *slog.Logger, configure f
 	return &Store{
 		commits: make(chan struct{}, maxCommits),
 		client:  client,
-		room: func(ending bool) error {
-			return cmp.Or(guard.room(ending), keeper.room(ending))
+		room: func(want want) error {
+			return cmp.Or(guard.room(want), keeper.room(want.ending))
 		},
 		most:   largest,
 		tidy:   keeper.tidy,
