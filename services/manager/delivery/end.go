@@ -198,9 +198,10 @@ const (
 )
 
 // forgetOld deletes deliveries that ended long ago, or that are too many, and the
-// trees of those that are kept no more.
+// trees of those that are kept no more; and forgets agents that are gone.
 func (d *Desk) forgetOld(ctx context.Context) {
 	now := time.Now()
+	d.forgetAgents(now)
 	receipts := 0
 	ended := d.view.Deliveries(func(delivery view.Delivery) bool { return !delivery.Running() })
 	for i, delivery := range ended {
