@@ -3,6 +3,7 @@ package delivery
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -193,13 +194,18 @@ func TestTreesAreForgottenWhole(t *testing.T) {
 	if err := f.desk.view.Await(t.Context(), at); err != nil {
 		t.Fatal(err)
 	}
-	shown := view.New(f.desk.store, f.desk.log) // as the next manager that leads sees it
+	shown := view.New(f.desk.store, f.desk.log) // of a manager that starts now
 	loaded, running := make(chan struct{}), make(chan error, 1)
 	go func() { running <- shown.Run(t.Context(), func() { close(loaded) }) }()
 	<-loaded
-	f.desk.view = shown
+	if strays := shown.Strays(); !slices.Equal(strays, []string{f.id}) {
+		t.Errorf("a manager that starts finds what is left of %v", strays)
+	}
 	f.desk.forgetOld(t.Context())
 	if left := f.items(); len(left) > 0 {
 		t.Errorf("%d keys are left", len(left))
+	}
+	if err := f.desk.view.Sync(t.Context()); err != nil || len(f.desk.view.Strays()) > 0 {
+		t.Errorf("%v; it is still said that there is something of %v", err, f.desk.view.Strays())
 	}
 }
