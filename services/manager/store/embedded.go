@@ -81,7 +81,7 @@ func openEmbedded(ctx context.Context, dir string, log *slog.Logger, configure f
 		commits: make(chan struct{}, maxCommits),
 		client:  client,
 		room: func(want want) error {
-			return cmp.Or(guard.room(want), keeper.room(want.ending))
+			return cmp.Or(guard.room(want), keeper.room(want))
 		},
 		most:   largest,
 		tidy:   keeper.tidy,

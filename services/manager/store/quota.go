@@ -14,6 +14,10 @@ import (
 )
 
 const (
+	// largePercent of the quota is where what has largeBytes and more is refused: who joins, registers, or is to be fed by another agent
+	// has the rest.
+	largePercent = 90
+	largeBytes   = 64 << 10
 	// endingPercent of the quota is where even deletions are refused: they write a little, too.
 	endingPercent = 150
 	// alarmPercent of the quota is where etcd raises its alarm, which stops it for
@@ -58,10 +62,13 @@ func (k *quotaKeeper) stop() {
 }
 
 // room says why nothing can be written, or nothing but what ends things.
-func (k *quotaKeeper) room(ending bool) error {
+func (k *quotaKeeper) room(want want) error {
 	limit := int64(100)
-	if ending {
+	switch {
+	case want.ending:
 		limit = endingPercent
+	case want.own >= largeBytes:
+		limit = largePercent
 	}
 	if size := k.backend.Size(); size > k.quota/100*limit {
 		return fmt.Errorf("%w: it holds %d MiB of at most %d: delete groups that are not needed, and what they took, and earlier changes, is free again by itself within minutes",

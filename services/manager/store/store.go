@@ -126,6 +126,7 @@ type Store struct {
 // want is something to write.
 type want struct {
 	ending bool  // it is what ends something
+	own    int64 // how many bytes it has
 	bytes  int64 // with all that is on its way
 }
 
@@ -211,7 +212,7 @@ func (s *Store) Commit(ctx context.Context, term *Term, conditions []Cond, chang
 	own := bytesOf(changes)
 	defer s.writing.Add(-own)
 	isEnding := slices.ContainsFunc(changes, func(o Op) bool { return o.op.IsDelete() })
-	if err := s.room(want{isEnding, s.writing.Add(own)}); err != nil {
+	if err := s.room(want{isEnding, own, s.writing.Add(own)}); err != nil {
 		return 0, err
 	}
 	compares := make([]clientv3.Cmp, len(conditions))
