@@ -2,6 +2,7 @@ package uplink
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -36,7 +37,9 @@ func exchange[Q, A any](ctx context.Context, over stream[Q, A], talk talk[Q, A])
 		return e.reason()
 	}
 	for {
-		if err := e.step(); err != nil {
+		if err := e.step(); isTooLarge(err) { // the next report may be shorter
+			return fmt.Errorf("%w: %s", errTooMuch, Words(err))
+		} else if err != nil {
 			return err
 		}
 	}

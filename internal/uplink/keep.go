@@ -137,14 +137,14 @@ func (u *Uplink) keep(ctx context.Context, member *groupv1.Member, interval time
 		if err != nil {
 			return err
 		}
-		every, assigned := interval, assigner{to: attendance}
+		every, assigned, told := interval, assigner{to: attendance}, shares{of: attendance}
 		return exchange(ctx, stream, talk[*groupv1.KeepSessionRequest, *groupv1.KeepSessionResponse]{
 			wake:  attendance.wake(),
-			every: func() time.Duration { return every },
+			every: func() time.Duration { return told.pause(every) },
 			next: func() *groupv1.KeepSessionRequest {
 				message := &groupv1.KeepSessionRequest{
 					Group: member.GetGroup(), Name: member.GetName(), Incarnation: member.GetIncarnation(),
-					Attends: attendance != nil, Reports: attendance.reports(), RoundTrips: attendance.roundTrips(),
+					Attends: attendance != nil, Reports: told.next(), RoundTrips: attendance.roundTrips(),
 				}
 				every = interval
 				if len(message.GetReports()) > 0 {
@@ -190,17 +190,17 @@ func (u *Uplink) Register(ctx context.Context, registration *agentv1.Registratio
 			return err
 		}
 		registration.Incarnation = incarnation
-		first, every, assigned := true, reportInterval, assigner{to: attendance}
+		first, every, assigned, told := true, reportInterval, assigner{to: attendance}, shares{of: attendance}
 		return exchange(ctx, stream, talk[*agentv1.ControlRequest, *agentv1.ControlResponse]{
 			wake:  attendance.wake(),
-			every: func() time.Duration { return every },
+			every: func() time.Duration { return told.pause(every) },
 			next: func() *agentv1.ControlRequest {
 				if first {
 					first = false
 					return &agentv1.ControlRequest{Message: &agentv1.ControlRequest_Registration{Registration: registration}}
 				}
 				message := report()
-				message.Deliveries, message.RoundTrips = attendance.reports(), attendance.roundTrips()
+				message.Deliveries, message.RoundTrips = told.next(), attendance.roundTrips()
 				return &agentv1.ControlRequest{Message: &agentv1.ControlRequest_Report{Report: message}}
 			},
 			take: func(answer *agentv1.ControlResponse) error {
@@ -346,7 +346,7 @@ func cutOff(err error) bool {
 	return errors.Is(err, errSilent) || status.Code(err) == codes.Unavailable && Reason(err) != ""
 }
 
-// isTooLarge reports whether gRPC refused a message for its size: the next one is as large.
+// isTooLarge reports whether gRPC refused a message for its size: the answer to a question is as large the next time.
 func isTooLarge(err error) bool {
 	return Reason(err) == "" && strings.Contains(status.Convert(err).Message(), "message larger than max")
 }
@@ -363,7 +363,7 @@ func transient(err error) bool {
 		return !isTooLarge(err)
 	case codes.Unknown:
 		_, isStatus := status.FromError(err)
-		return isStatus || errors.Is(err, errSilent) || errors.Is(err, errGivenUp) || errors.Is(err, errMissed)
+		return isStatus || errors.Is(err, errSilent) || errors.Is(err, errGivenUp) || errors.Is(err, errMissed) || errors.Is(err, errTooMuch)
 	}
 	return false
 }

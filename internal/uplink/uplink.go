@@ -353,4 +353,5 @@ var (
 	errSilent  = errors.New("the manager is silent")
 	errGivenUp = errors.New("the manager had given up this process")
 	errMissed  = errors.New("changes were missed")
+	errTooMuch = errors.New("what there was to report is more than a message holds")
 )

@@ -126,7 +126,10 @@ func (p *progress) show(d sdk.Delivery) {
 			r.Member, string(r.State), receiptState(r), moving, moving || r.State == sdk.ReceiptUnknown, r.Bytes, r.Elapsed, r.BytesUnknown,
 		})
 	}
-	if p.tree && len(d.Tree) > 0 {
+	switch {
+	case p.tree && slices.Contains(d.LeftOut, "tree"):
+		s.drawn = func(int) []string { return []string{"the tree does not fit into one answer"} }
+	case p.tree && len(d.Tree) > 0:
 		s.drawn = func(fit int) []string { return treeLines(d, fit) }
 	}
 	p.present(s)

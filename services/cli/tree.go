@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -125,13 +126,18 @@ func named(ctx context.Context, client *sdk.Client, args []string) (sdk.Delivery
 
 // printTree shows a delivery's tree, and how it came to be.
 func (a *app) printTree(d sdk.Delivery) error {
-	if len(d.Tree) == 0 {
+	isLeftOut := slices.Contains(d.LeftOut, "tree")
+	if len(d.Tree) == 0 && !isLeftOut {
 		return fmt.Errorf("delivery %s is %s, and nobody is fed any more: its tree is forgotten", shortID(d), strings.ToLower(deliveryState(d)))
 	}
-	if err := printTable(a.stdout, branches(d), branchColumns, true); err != nil {
-		return err
+	if isLeftOut {
+		fmt.Fprintf(a.stderr, "of %d members the tree does not fit into one answer: these are its clusters, and why it changed\n", d.Members)
+	} else {
+		if err := printTable(a.stdout, branches(d), branchColumns, true); err != nil {
+			return err
+		}
+		fmt.Fprintln(a.stdout)
 	}
-	fmt.Fprintln(a.stdout)
 	if err := printTable(a.stdout, d.TreeClusters, clusterColumns, true); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"testing"
@@ -42,5 +43,20 @@ func TestTreeIsDrawn(t *testing.T) {
 func TestNoDeliveryIsNotFound(t *testing.T) {
 	if got := exitStatus(errNoDelivery); got != exitNotFound {
 		t.Errorf("exit status %d, want %d", got, exitNotFound)
+	}
+}
+
+// A tree that does not fit into an answer is not said to be forgotten: what is there of it is shown.
+func TestTreeThatIsLeftOut(t *testing.T) {
+	d := sdk.Delivery{ID: "0123456789", State: sdk.DeliveryRunning, Members: 10_000, LeftOut: []string{"links", "tree"}}
+	d.TreeClusters = []sdk.TreeCluster{{Name: "zone-a", Agents: 10, Members: 10_000, Entered: 1}}
+	var out, said bytes.Buffer
+	a := &app{stdout: &out, stderr: &said}
+	if err := a.printTree(d); err != nil || !strings.Contains(said.String(), "of 10000 members the tree does not fit") || !strings.Contains(out.String(), "zone-a") {
+		t.Errorf("%v: %q, %q", err, said.String(), out.String())
+	}
+	d.LeftOut = nil
+	if err := a.printTree(d); err == nil || !strings.Contains(err.Error(), "forgotten") {
+		t.Errorf("without a tree: %v", err)
 	}
 }

@@ -65,10 +65,16 @@ func review(w http.ResponseWriter, r *http.Request) {
 	}})
 }
 
-// useAPIServer has managers ask a fake API server.
+// useAPIServer has managers ask a fake API server that reviews tokens.
 func useAPIServer(t *testing.T) {
 	t.Helper()
-	server := httptest.NewTLSServer(http.HandlerFunc(review))
+	askAt(t, review)
+}
+
+// askAt has managers ask a fake API server.
+func askAt(t *testing.T, answer http.HandlerFunc) {
+	t.Helper()
+	server := httptest.NewTLSServer(answer)
 	t.Cleanup(server.Close)
 	dir := t.TempDir()
 	for name, text := range map[string][]byte{

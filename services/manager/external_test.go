@@ -1,11 +1,20 @@
 package manager_test
 
 import (
+	"encoding/json"
+	"log/slog"
+	"maps"
+	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/groupcast/groupcast/internal/daemon"
 	"github.com/groupcast/groupcast/sdk"
+	"github.com/groupcast/groupcast/services/manager"
 	"github.com/groupcast/groupcast/services/manager/managertest"
 	"github.com/groupcast/groupcast/services/manager/store/storetest"
 )
@@ -43,4 +52,52 @@ func TestForeignCAIsRefused(t *testing.T) {
 	if status := p.WaitExit(t, 20*time.Second); status != 1 || !strings.Contains(p.Said(), "the store belongs to") {
 		t.Errorf("it ended with %d and said:\n%s", status, p.Said())
 	}
+}
+
+// secret is the only Secret of a fake API server.
+type secret struct {
+	mu   sync.Mutex
+	data map[string][]byte
+}
+
+func (s *secret) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.Method == http.MethodPatch {
+		var change struct{ Data map[string][]byte }
+		json.NewDecoder(r.Body).Decode(&change)
+		maps.Copy(s.data, change.Data)
+	}
+	json.NewEncoder(w).Encode(map[string]any{"data": s.data})
+}
+
+func (s *secret) empty() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.data)
+}
+
+// A manager in a new pod makes no CA while another's has the store, though its Secret is empty: it would be in the way of the right one.
+func TestEmptiedSecretGetsNoOtherCA(t *testing.T) {
+	etcd, shared := storetest.StartEtcd(t), &secret{data: make(map[string][]byte)}
+	askAt(t, shared.ServeHTTP)
+	config := managertest.Config(t.TempDir())
+	config.Store.Endpoints, config.Kubernetes.CASecret = []string{etcd.Endpoint}, "ca"
+	first := managertest.Run(t, config)
+	if len(shared.data["ca.key"]) == 0 {
+		t.Fatal("the CA is not shared")
+	}
+	first.Stop(t)
+	shared.empty()
+	next := managertest.Config(t.TempDir())
+	next.Store, next.Kubernetes = config.Store, config.Kubernetes
+	admin, err := daemon.ListenAdmin(next.CommonConfig.Admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = manager.Run(t.Context(), daemon.Env{Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Admin: admin}, next)
+	if err == nil || !strings.Contains(err.Error(), "Secret ca is empty") || !strings.Contains(err.Error(), "the store belongs to the CA") || len(shared.data) > 0 {
+		t.Errorf("%v; the Secret has %d keys", err, len(shared.data))
+	}
+	managertest.Run(t, config) // who has the CA
 }

@@ -84,15 +84,45 @@ func newPod(config *Config) (*pod, error) {
 // openCA opens the CA of this manager, which all managers of the store share.
 func (p *pod) openCA(ctx context.Context, env daemon.Env, config *Config) (*identity.CA, error) {
 	if p != nil && config.Kubernetes.CASecret != "" {
-		sharing := publish.Sharing{
-			Objects: p.client, Secret: config.Kubernetes.CASecret, Dir: config.Identity.CADir, TrustDomain: config.Identity.TrustDomain,
-			Follow: config.Store.Cluster.Self != config.Store.Cluster.First, Founding: foundingFile(config), Log: env.Log,
-		}
-		if err := sharing.Run(ctx); err != nil {
+		if err := p.sharing(env).Run(ctx); err != nil {
 			return nil, err
 		}
 	}
 	return identity.OpenCA(config.Identity.CADir, config.Identity.TrustDomain)
+}
+
+func (p *pod) sharing(env daemon.Env) publish.Sharing {
+	config := p.config
+	return publish.Sharing{
+		Objects: p.client, Secret: config.Kubernetes.CASecret, Dir: config.Identity.CADir, TrustDomain: config.Identity.TrustDomain,
+		Follow: config.Store.Cluster.Self != config.Store.Cluster.First, Founding: foundingFile(config), Log: env.Log,
+		MayMake: func(ctx context.Context) error { return unclaimed(ctx, env, config) },
+	}
+}
+
+// unclaimed says whose an etcd elsewhere is already: a new CA could not be its owner's.
+func unclaimed(ctx context.Context, env daemon.Env, config *Config) error {
+	if len(config.Store.Endpoints) == 0 {
+		return nil
+	}
+	state, err := openStore(ctx, env, config, nil)
+	if err != nil {
+		return err
+	}
+	defer state.Close()
+	owner, err := state.Owner(ctx)
+	if err == nil && owner != "" {
+		err = fmt.Errorf("the store belongs to the CA %s: put a copy of that back, or all managers and identities are lost to it", owner)
+	}
+	return err
+}
+
+// share keeps the CA in its Secret, until ctx is done.
+func (p *pod) share(ctx context.Context, env daemon.Env) error {
+	if p == nil || p.config.Kubernetes.CASecret == "" {
+		return nil
+	}
+	return p.sharing(env).Keep(ctx)
 }
 
 // reviewer returns who lets pods in; nil lets none in.

@@ -104,6 +104,7 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 			return keepAccess(ctx, env, config, ca, shown, port.Addr(), sync.OnceFunc(func() { close(accessible) }))
 		})
 		group.Go(func() error { return inCluster.publish(ctx, env, ca, shown, leading) })
+		group.Go(func() error { return inCluster.share(ctx, env) })
 		env.Log.Info("serving", "grpc", port.Addr())
 		return port.Serve(ctx, config.StopWait.Std())
 	})

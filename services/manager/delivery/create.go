@@ -152,9 +152,9 @@ func (c *creation) plan(response *groupv1.CreateDeliveryResponse) (ledger.Plan, 
 	}
 	changes := new(history)
 	changes.because(causeCreated, fmt.Sprintf("%d nodes, %d hops deep", built.Len(), built.Depth()))
-	encodedTree, err := proto.Marshal(encodeTree(built, 1, nil, changes.after(nil, 1, c.now)))
+	encodedTree, err := encodeWhole(encodeTree(built, 1, nil, changes.after(nil, 1, c.now)))
 	if err != nil {
-		return ledger.Plan{}, fmt.Errorf("encode tree: %w", err)
+		return ledger.Plan{}, err
 	}
 	if err := checkRoom(record, len(encoded)+len(encodedTree), c.desk.store.MaxBytes()); err != nil {
 		return ledger.Plan{}, err

@@ -54,8 +54,8 @@ type Desk struct {
 	agents   map[string]*presence
 	attached map[seat]map[*Attachment]bool
 	plans    map[seat]map[string]*groupv1.Assignment // what each has to do, by delivery
-	slow     map[string]slowAgent
-	idle     map[string]time.Time // agents that lately moved nothing, and until when others are preferred
+	slow     map[string]map[string]slowAgent         // by agent, what each delivery found
+	idle     map[string]time.Time                    // agents that lately moved nothing, and until when others are preferred
 }
 
 // seat is where assignments go: a member's place in a group, or an agent.
@@ -73,7 +73,7 @@ func Lead(by *ledger.Ledger, from *store.Store, shown *view.View, signer identit
 		ended: make(chan struct{}), opened: make(chan *keeper),
 		keepers: make(map[string]*keeper), creating: make(map[string]string),
 		agents: make(map[string]*presence), attached: make(map[seat]map[*Attachment]bool),
-		plans: make(map[seat]map[string]*groupv1.Assignment), slow: make(map[string]slowAgent), idle: make(map[string]time.Time),
+		plans: make(map[seat]map[string]*groupv1.Assignment), slow: make(map[string]map[string]slowAgent), idle: make(map[string]time.Time),
 	}
 	for _, delivery := range shown.Deliveries(d.live) {
 		d.adopt(delivery).progress.inherited = true

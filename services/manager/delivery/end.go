@@ -31,7 +31,8 @@ func (d *Desk) fail(ctx context.Context, delivery view.Delivery, failed map[stri
 			if err != nil {
 				return fmt.Errorf("encode receipt: %w", err)
 			}
-			plan.Conditions = append(plan.Conditions, store.Unchanged(key, delivery.Receipts[name].Changed))
+			written, _ := delivery.Receipts.Of(name)
+			plan.Conditions = append(plan.Conditions, store.Unchanged(key, written.Changed))
 			plan.Changes = append(plan.Changes, store.Put(key, encoded))
 		}
 		at, err := d.store.Commit(ctx, d.ledger.Term(), plan.Conditions, plan.Changes)
@@ -113,16 +114,17 @@ func (d *Desk) planEnd(delivery view.Delivery, v verdict, now time.Time) (ledger
 // and of those that came later and have ended.
 func (d *Desk) finalReceipts(delivery view.Delivery, v verdict, now time.Time) (receipts []*groupv1.Receipt) {
 	k := d.find(delivery.ID())
-	for _, written := range delivery.Receipts {
+	for _, written := range delivery.Receipts.All() {
 		if written.GetLate() {
 			receipts = append(receipts, proto.CloneOf(written.Receipt))
 		}
 	}
 	for _, participant := range delivery.GetMembers() {
 		name := participant.GetName()
+		written, has := delivery.Receipts.Of(name)
 		switch why, failed := v.failed[name]; {
-		case delivery.Receipts[name].Receipt != nil:
-			receipts = append(receipts, proto.CloneOf(delivery.Receipts[name].Receipt))
+		case has:
+			receipts = append(receipts, proto.CloneOf(written.Receipt))
 		case failed:
 			receipts = append(receipts, d.failedReceipt(delivery, name, why, now))
 		default:
@@ -155,7 +157,7 @@ func (d *Desk) noteEnd(before view.Delivery, record *managerv1.DeliveryRecord, v
 	ended := record.GetDelivery()
 	d.metrics.deliveryEnded(ended.GetState())
 	for _, receipt := range ended.GetReceipts() {
-		if _, counted := before.Receipts[receipt.GetMember()]; !counted {
+		if _, counted := before.Receipts.Of(receipt.GetMember()); !counted {
 			d.metrics.receipt(receipt.GetState(), receipt.GetReason())
 		}
 	}
@@ -196,22 +198,23 @@ const (
 )
 
 // forgetOld deletes deliveries that ended long ago, or that are too many, and the
-// trees of those that are kept no more.
+// trees of those that are kept no more; and forgets agents that are gone.
 func (d *Desk) forgetOld(ctx context.Context) {
 	now := time.Now()
+	d.forgetAgents(now)
 	receipts := 0
 	ended := d.view.Deliveries(func(delivery view.Delivery) bool { return !delivery.Running() })
 	for i, delivery := range ended {
-		receipts += len(delivery.GetDelivery().GetReceipts()) + len(delivery.Receipts)
+		receipts += len(delivery.GetDelivery().GetReceipts()) + delivery.Receipts.Len()
 		id := delivery.ID()
 		var changes []store.Op
 		switch kept := d.live(delivery); {
 		case kept:
 			continue
 		case i >= maxRemembered || receipts > maxReceipts || now.Sub(delivery.GetDelivery().GetEndTime().AsTime()) > forgetAfter:
-			changes = []store.Op{store.Delete(view.DeliveryKey(id)), store.Delete(view.TreeKey(id)), store.DeleteAll(view.ReceiptsPrefix(id))}
+			changes = append(deleteTree(id), store.Delete(view.DeliveryKey(id)), store.DeleteAll(view.ReceiptsPrefix(id)))
 		case delivery.Tree != nil:
-			changes = []store.Op{store.Delete(view.TreeKey(id))}
+			changes = deleteTree(id)
 		default:
 			continue
 		}
@@ -220,4 +223,14 @@ func (d *Desk) forgetOld(ctx context.Context) {
 			return
 		}
 	}
+	for _, id := range d.view.Strays() {
+		if _, err := d.store.Commit(ctx, d.ledger.Term(), []store.Cond{store.Absent(view.DeliveryKey(id))}, deleteTree(id)); err != nil {
+			d.log.Debug("what is left of a tree could not be deleted; trying again later", "delivery", id, "error", err)
+			return
+		}
+	}
+}
+
+func deleteTree(id string) []store.Op {
+	return []store.Op{store.Delete(view.TreeKey(id)), store.DeleteAll(view.StepsPrefix(id))}
 }

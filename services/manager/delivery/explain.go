@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
-	managerv1 "github.com/groupcast/groupcast/internal/gen/groupcast/manager/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/placement"
 	"github.com/groupcast/groupcast/services/manager/store"
@@ -13,9 +12,9 @@ import (
 )
 
 // showIn shows the tree in a delivery.
-func (k *keeper) showIn(shown *groupv1.Delivery, record *managerv1.TreeRecord) {
-	shown.Tree = k.showTree(record.GetAbsent(), shown.GetReceipts())
-	shown.TreeChanges, shown.TreeClusters = record.GetChanges(), k.showClusters(shown.GetTree())
+func (k *keeper) showIn(shown *groupv1.Delivery, stored *view.Tree) {
+	shown.Tree = k.showTree(stored.GetAbsent(), shown.GetReceipts())
+	shown.TreeChanges, shown.TreeClusters = stored.GetChanges(), k.showClusters(shown.GetTree())
 }
 
 // showTree returns who feeds whom and why, and how far everybody is.

@@ -5,14 +5,16 @@ import (
 	"time"
 
 	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/services/manager/placement"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
-// goneMemory is for how long it is remembered what a member of a stream said that joined late and has gone.
+// goneMemory is for how long it is remembered what was said of who has gone: members of a stream that joined late, and agents.
 const goneMemory = 10 * time.Minute
 
-// forgetGone forgets what members of a stream said that joined late and have gone: a stream may go on for months, and members
-// with ever new names come and go, as pods do. Of an object it may still matter how much such a member has.
+// forgetGone forgets what was said by and of members of a stream that joined late and have gone, and of agents: a stream may go on for
+// months, and members with ever new names come and go, as pods do, some of which relay. Of an object it may still matter how much such a
+// member has.
 func (k *keeper) forgetGone(delivery view.Delivery, now time.Time) {
 	if !delivery.GetDelivery().GetSpec().GetLengthUnknown() || now.Sub(k.forgot) < goneMemory {
 		return
@@ -22,15 +24,51 @@ func (k *keeper) forgetGone(delivery view.Delivery, now time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	p := k.progress
-	for id, node := range p.nodes {
-		if id.Role != identity.Member || id == p.sender || now.Sub(node.at) < goneMemory || k.hasNode(id) || isAtStart(delivery, id.Name) {
-			continue
+	maps.DeleteFunc(p.nodes, func(id identity.ID, node *nodeProgress) bool {
+		return now.Sub(node.at) >= goneMemory && k.mayBeForgotten(delivery, id)
+	})
+	isGone := func(id identity.ID) bool { return p.nodes[id] == nil && k.mayBeForgotten(delivery, id) }
+	lately := make(map[identity.ID]bool) // got something
+	maps.DeleteFunc(p.links, func(l link, carried *carriage) bool {
+		if now.Sub(carried.last) < goneMemory {
+			lately[l.to] = true
+			return false
 		}
-		delete(p.nodes, id)
-		delete(p.acked, id.Name)
-		delete(p.unknown, id.Name)
-		maps.DeleteFunc(p.doubted, func(l link, _ uint64) bool { return l.to == id })
+		return l.from != p.sender && (isGone(l.from) || isGone(l.to)) // what the sender has sent counts
+	})
+	maps.DeleteFunc(p.doubted, func(l link, _ uint64) bool { return isGone(l.from) || isGone(l.to) })
+	maps.DeleteFunc(p.acked, func(name string, _ uint64) bool {
+		id := placement.MemberID(name)
+		return !lately[id] && isGone(id) && isGone(placement.AgentID(name))
+	})
+	maps.DeleteFunc(p.unknown, func(name string, since time.Time) bool {
+		return now.Sub(since) >= goneMemory && isGone(placement.MemberID(name))
+	})
+}
+
+// mayBeForgotten tells whether nobody needs a node any more that has been silent for long. The keeper is locked.
+func (k *keeper) mayBeForgotten(delivery view.Delivery, id identity.ID) bool {
+	if id == k.progress.sender || k.hasNode(id) {
+		return false
 	}
+	if id.Role == identity.Member {
+		return !isAtStart(delivery, id.Name)
+	}
+	_, known := k.desk.view.Agent(id.Name)
+	return !known
+}
+
+// forgetAgents forgets agents that are gone from the store, too.
+func (d *Desk) forgetAgents(now time.Time) {
+	known := make(map[string]bool)
+	for _, agent := range d.view.AllAgents() {
+		known[agent.GetName()] = true
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	maps.DeleteFunc(d.agents, func(name string, agent *presence) bool {
+		return agent.attachment == nil && !known[name] && now.Sub(agent.closed) >= goneMemory
+	})
 }
 
 // hasNode tells whether a node is in the tree. The keeper is locked.

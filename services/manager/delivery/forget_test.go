@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -18,16 +19,28 @@ func TestWhoHasGoneIsForgotten(t *testing.T) {
 	for name, test := range map[string]struct {
 		spec *groupv1.DeliverySpec
 		want []string
-	}{"a stream": {stream, []string{"a", "m1", "m2", "m4", "s"}}, "a file": {fileSpec(), []string{"a", "m1", "m2", "m3", "m4", "s"}}} {
+		left string
+	}{
+		"a stream": {stream, []string{"a", "m1", "m2", "m4", "s"}, "3 2 0 0"},
+		"a file":   {fileSpec(), []string{"a", "b", "m1", "m2", "m3", "m4", "s"}, "5 4 2 2"},
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				delivery := running(test.spec)
 				delivery.Members = []*managerv1.Participant{{Name: "m2"}} // it was there at the start
 				w := watching(t, "s>a", "a>m1")
 				w.report(map[string]uint64{"s": 1})
+				p := w.progress
 				for _, gone := range []string{"m2", "m3"} {
 					w.got(gone, 1, 0)
 				}
+				for _, gone := range []string{"m3", "m5"} { // of m5 its feeder alone has told, and b is an agent that is no more
+					p.acked[gone], p.unknown[gone] = 1, time.Now()
+					p.links[link{named("b"), named(gone)}] = &carriage{bytes: 1, last: time.Now()}
+					p.doubted[link{named("b"), named(gone)}] = 1
+				}
+				p.links[link{named("s"), named("b")}] = &carriage{bytes: 1, last: time.Now()} // it counts
+				w.got("b", 1, 0)
 				time.Sleep(goneMemory)
 				w.got("m4", 1, 0) // it has just gone
 				w.forgetGone(delivery, time.Now())
@@ -39,7 +52,29 @@ func TestWhoHasGoneIsForgotten(t *testing.T) {
 				if slices.Sort(names); !slices.Equal(names, test.want) {
 					t.Errorf("it is known what %v said, want %v", names, test.want)
 				}
+				left := fmt.Sprint(len(p.links), len(p.acked), len(p.unknown), len(p.doubted))
+				if want := test.left; left != want {
+					t.Errorf("links, acknowledgements, unknown and doubted are %s, want %s", left, want)
+				}
 			})
 		})
 	}
+}
+
+// Agents that are gone, of which those that are members have ever new names, are forgotten; one that may come back is not.
+func TestAgentsThatAreGoneAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk()
+		d.AttachAgent("m7.g").Close()
+		d.AttachAgent("here")
+		d.forgetAgents(time.Now())
+		if len(d.agents) != 2 {
+			t.Errorf("%d agents are known, want both", len(d.agents))
+		}
+		time.Sleep(goneMemory)
+		d.forgetAgents(time.Now())
+		if len(d.agents) != 1 || d.agents["here"] == nil {
+			t.Errorf("%d agents are known, want the one that is attached", len(d.agents))
+		}
+	})
 }

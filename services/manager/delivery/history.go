@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/services/manager/view"
 )
 
 // Why a tree changes, beside the causes of an agent's loss.
@@ -28,12 +29,8 @@ var causes = []string{
 	causeDamaged,
 }
 
-const (
-	// keptChanges is how many changes of a tree are told, and longestDetail about how long
-	// what is told of one gets.
-	keptChanges   = 32
-	longestDetail = 200
-)
+// longestDetail is about how long what is told of one change gets.
+const longestDetail = 200
 
 // history is why a tree changes, the latest last.
 type history []*groupv1.TreeChange
@@ -58,7 +55,7 @@ func (h history) after(others []*groupv1.TreeChange, version uint64, now time.Ti
 		change.Version, change.Time = version, timestamppb.New(now)
 	}
 	all := append(others[:len(others):len(others)], h...)
-	return all[max(0, len(all)-keptChanges):]
+	return all[max(0, len(all)-view.KeptChanges):]
 }
 
 // String says why the tree changed, on one line.

@@ -52,6 +52,7 @@ type keeper struct {
 	seek         *reshape.Seek
 	sought       time.Time // when it was last looked for better parents
 	forgot       time.Time // when it was last forgotten who has gone
+	crowded      int       // how many nodes the tree had when there was no room for another, or 0
 	settled      bool      // the measurements are written for good
 	failedAt     time.Time // when the delivery could last not be looked after: who stood still before may have waited for that
 	warning      string    // what was last logged of that
@@ -333,7 +334,7 @@ func finalState(delivery view.Delivery, name string) groupv1.ReceiptState {
 
 // receiptOf returns what is written of a delivery at a member; nil if nothing is.
 func receiptOf(delivery view.Delivery, name string) *groupv1.Receipt {
-	if written, has := delivery.Receipts[name]; has {
+	if written, has := delivery.Receipts.Of(name); has {
 		return written.Receipt
 	}
 	receipts := delivery.GetDelivery().GetReceipts()

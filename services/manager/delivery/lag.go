@@ -37,7 +37,7 @@ func (r *rearrangement) lowerSlow(delivery view.Delivery) {
 	flows := r.flows()
 	move, found, due := r.lag.Next(r.tree, flows, delivery.GetDelivery().GetSpec().GetLength(), r.now)
 	r.due = moment.Soonest(r.due, due)
-	r.desk.noteSlow(r.lag.Slow(), r.now)
+	r.desk.noteSlow(r.id, r.lag.Slow(), r.now)
 	if !found {
 		return
 	}
@@ -95,14 +95,22 @@ func (k *keeper) flows() reshape.Flows {
 	return flows
 }
 
-// noteSlow remembers agents that turned out to be slow, and forgets those of which that was wrong.
-func (d *Desk) noteSlow(rates map[string]uint64, now time.Time) {
+// noteSlow remembers agents that turned out to be slow in a delivery, and forgets those of which it found that to be wrong: what others
+// have found of them stays, for each tells it once.
+func (d *Desk) noteSlow(in string, rates map[string]uint64, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for name, rate := range rates {
-		d.slow[placement.ParseID(name).Name] = slowAgent{rate, now.Add(slowMemory)}
+		agent := placement.ParseID(name).Name
+		if d.slow[agent] == nil {
+			d.slow[agent] = make(map[string]slowAgent)
+		}
+		d.slow[agent][in] = slowAgent{rate, now.Add(slowMemory)}
 	}
-	maps.DeleteFunc(d.slow, func(_ string, slow slowAgent) bool { return slow.rate == 0 || !now.Before(slow.until) })
+	maps.DeleteFunc(d.slow, func(_ string, found map[string]slowAgent) bool {
+		maps.DeleteFunc(found, func(_ string, slow slowAgent) bool { return slow.rate == 0 || !now.Before(slow.until) })
+		return len(found) == 0
+	})
 }
 
 // agentRecords returns the agents of all groups, and those that members of one are, each with no more uplink than
@@ -128,8 +136,12 @@ func (d *Desk) agentRecords(group string) []*agentv1.Agent {
 	return agents
 }
 
-// slowness returns the rate of an agent that counts as slow. The desk is locked.
+// slowness returns the rate of an agent that counts as slow, which is the least that any delivery found. The desk is locked.
 func (d *Desk) slowness(agent string, now time.Time) (rate uint64, is bool) {
-	slow, known := d.slow[agent]
-	return slow.rate, known && now.Before(slow.until)
+	for _, slow := range d.slow[agent] {
+		if now.Before(slow.until) && (!is || slow.rate < rate) {
+			rate, is = slow.rate, true
+		}
+	}
+	return rate, is
 }

@@ -64,7 +64,7 @@ func TestNobodyLagsInDatagrams(t *testing.T) {
 func TestSlownessIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk()
-		d.noteSlow(map[string]uint64{named("a").String(): megabyte, named("b").String(): megabyte}, time.Now())
+		d.noteSlow("d", map[string]uint64{named("a").String(): megabyte, named("b").String(): megabyte}, time.Now())
 		wantSlow := func(want ...string) {
 			t.Helper()
 			for _, name := range []string{"a", "b"} {
@@ -75,11 +75,33 @@ func TestSlownessIsForgotten(t *testing.T) {
 		}
 		wantSlow("a", "b")
 		time.Sleep(time.Minute)
-		d.noteSlow(map[string]uint64{named("b").String(): 0}, time.Now())
+		d.noteSlow("d", map[string]uint64{named("b").String(): 0}, time.Now())
 		wantSlow("a")
 		time.Sleep(slowMemory) // nobody has noted anything meanwhile
 		wantSlow()
 	})
+}
+
+// What a delivery has found of an agent is not wiped out by what another finds: each tells it once.
+func TestSlownessIsOfADelivery(t *testing.T) {
+	d, now, x := newDesk(), time.Now(), named("x").String()
+	want := func(rate uint64) {
+		t.Helper()
+		if got, _ := d.slowness("x", now); got != rate {
+			t.Errorf("x counts as slow with %d, want %d", got, rate)
+		}
+	}
+	d.noteSlow("one", map[string]uint64{x: megabyte}, now)
+	d.noteSlow("other", map[string]uint64{x: 0}, now)
+	want(megabyte)
+	d.noteSlow("other", map[string]uint64{x: 2 * megabyte}, now)
+	want(megabyte)
+	d.noteSlow("other", map[string]uint64{x: megabyte / 2}, now)
+	want(megabyte / 2)
+	d.noteSlow("other", map[string]uint64{x: 0}, now)
+	want(megabyte)
+	d.noteSlow("one", map[string]uint64{x: 0}, now)
+	want(0)
 }
 
 // A change that makes paths longer than the group's bound says so, once.

@@ -79,7 +79,7 @@ func (d *Desk) planGiveUp(delivery view.Delivery, reason, detail string) (plan l
 	}
 	v := verdict{failed: make(map[string]failure), ended: true, reason: reason, detail: detail}
 	for _, participant := range delivery.GetMembers() {
-		if _, has := delivery.Receipts[participant.GetName()]; !has {
+		if _, has := delivery.Receipts.Of(participant.GetName()); !has {
 			v.failed[participant.GetName()] = failure{reason, detail}
 		}
 	}
@@ -185,9 +185,10 @@ func (d *Desk) planReceipt(asked *groupv1.RecordReceiptRequest) (ledger.Plan, *g
 		return ledger.Plan{}, nil, fmt.Errorf("encode receipt: %w", err)
 	}
 	key := view.ReceiptKey(delivery.ID(), name)
+	written, _ := delivery.Receipts.Of(name)
 	return ledger.Plan{
 		Conditions: []store.Cond{
-			store.Unchanged(key, delivery.Receipts[name].Changed),
+			store.Unchanged(key, written.Changed),
 			store.Unchanged(view.DeliveryKey(delivery.ID()), delivery.Changed), // receipts go into it when it ends
 		},
 		Changes: []store.Op{store.Put(key, encoded)},

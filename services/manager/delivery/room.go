@@ -52,7 +52,7 @@ func endBytes(record *managerv1.DeliveryRecord) int {
 
 // encodeEnded encodes the record of a delivery that has ended. Where it is too large, receipts that are written stay where they are, and
 // then what links carried is left out; hasAll says that all receipts are in the record.
-func encodeEnded(record *managerv1.DeliveryRecord, written map[string]view.Receipt) (encoded []byte, hasAll bool, err error) {
+func encodeEnded(record *managerv1.DeliveryRecord, written view.Receipts) (encoded []byte, hasAll bool, err error) {
 	if encoded, err = view.EncodeDelivery(record); err != nil || len(encoded) <= maxRecord {
 		return encoded, true, err
 	}
@@ -67,9 +67,9 @@ func encodeEnded(record *managerv1.DeliveryRecord, written map[string]view.Recei
 }
 
 // withoutWritten returns the receipts that are not written by themselves.
-func withoutWritten(receipts []*groupv1.Receipt, written map[string]view.Receipt) []*groupv1.Receipt {
+func withoutWritten(receipts []*groupv1.Receipt, written view.Receipts) []*groupv1.Receipt {
 	return slices.DeleteFunc(receipts, func(receipt *groupv1.Receipt) bool {
-		_, is := written[receipt.GetMember()]
+		_, is := written.Of(receipt.GetMember())
 		return is
 	})
 }

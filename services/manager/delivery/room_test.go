@@ -24,7 +24,7 @@ const mostStored = 3 << 19
 // crowd is a delivery that runs, to so many members with names as pods have them.
 func crowd(members int) view.Delivery {
 	delivery := stored("d")
-	delivery.Delivery.State, delivery.Receipts = groupv1.DeliveryState_DELIVERY_STATE_RUNNING, make(map[string]view.Receipt)
+	delivery.Delivery.State = groupv1.DeliveryState_DELIVERY_STATE_RUNNING
 	for i := range members {
 		delivery.Members = append(delivery.Members, &managerv1.Participant{Name: fmt.Sprintf("receiver-of-a-deployment-%05d", i), Incarnation: 1 << 60})
 	}
@@ -32,12 +32,12 @@ func crowd(members int) view.Delivery {
 }
 
 // complete has all members but the last of a delivery have a receipt each.
-func complete(delivery view.Delivery, but int) {
+func complete(delivery *view.Delivery, but int) {
 	for _, participant := range delivery.GetMembers()[:len(delivery.GetMembers())-but] {
-		delivery.Receipts[participant.GetName()] = view.Receipt{Receipt: &groupv1.Receipt{
+		delivery.Receipts = delivery.Receipts.With(participant.GetName(), view.Receipt{Receipt: &groupv1.Receipt{
 			Member: participant.GetName(), State: groupv1.ReceiptState_RECEIPT_STATE_COMPLETE, Bytes: 1 << 20, Root: make([]byte, rootLength),
 			ChangeTime: timestamppb.New(after(10)), Elapsed: durationpb.New(4 * time.Second),
-		}}
+		}})
 	}
 }
 
@@ -62,7 +62,7 @@ func TestEndOfALargeDeliveryHasRoom(t *testing.T) {
 					bytes: 1 << 20, stripes: &groupv1.Stripes{Count: 4, Reason: "gained", Why: strings.Repeat("y", 100)},
 				}
 			}
-			complete(delivery, members-test.complete)
+			complete(&delivery, members-test.complete)
 			if test.verdict.reason != "" {
 				test.verdict.failed = make(map[string]failure)
 				facts := facts{}
@@ -89,7 +89,7 @@ func TestEndOfALargeDeliveryHasRoom(t *testing.T) {
 // Of a delivery of some members all is in its record, as managers of the version before write it.
 func TestEndOfASmallDeliveryIsWhole(t *testing.T) {
 	d, delivery := newDesk(), crowd(100)
-	complete(delivery, 0)
+	complete(&delivery, 0)
 	d.keep("d").progress.links[link{placement.AgentID("a"), placement.MemberID("m")}] = &carriage{bytes: 1}
 	_, record, err := d.planEnd(delivery, verdict{ended: true}, begin.Add(time.Minute))
 	if err != nil {
@@ -108,7 +108,7 @@ func TestEndOfASmallDeliveryIsWhole(t *testing.T) {
 // Receipts that have no room in the record are shown as those that have.
 func TestReceiptsBesideTheRecordAreShown(t *testing.T) {
 	d, delivery := newDesk(), crowd(10)
-	complete(delivery, 3)
+	complete(&delivery, 3)
 	for _, participant := range delivery.GetMembers()[7:] {
 		delivery.Delivery.Receipts = append(delivery.Delivery.Receipts, &groupv1.Receipt{
 			Member: participant.GetName(), State: groupv1.ReceiptState_RECEIPT_STATE_FAILED, Reason: Canceled,

@@ -189,11 +189,11 @@ func sorted(receipts map[string]*groupv1.Receipt) []*groupv1.Receipt {
 func allWritten(delivery view.Delivery) iter.Seq[*groupv1.Receipt] {
 	return func(yield func(*groupv1.Receipt) bool) {
 		for _, receipt := range delivery.GetDelivery().GetReceipts() {
-			if _, newer := delivery.Receipts[receipt.GetMember()]; !newer && !yield(receipt) {
+			if _, newer := delivery.Receipts.Of(receipt.GetMember()); !newer && !yield(receipt) {
 				return
 			}
 		}
-		for _, receipt := range delivery.Receipts {
+		for _, receipt := range delivery.Receipts.All() {
 			if !yield(receipt.Receipt) {
 				return
 			}

@@ -12,6 +12,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/groupcast/groupcast/internal/algo/tree"
+	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	managerv1 "github.com/groupcast/groupcast/internal/gen/groupcast/manager/v1"
 	"github.com/groupcast/groupcast/internal/identity"
@@ -42,7 +44,7 @@ func (d *Desk) write(t *testing.T, delivery view.Delivery) {
 		t.Fatal(err)
 	}
 	changes := []store.Op{store.Put(view.DeliveryKey(delivery.ID()), encoded)}
-	for name, receipt := range delivery.Receipts {
+	for name, receipt := range delivery.Receipts.All() {
 		encoded, err := proto.Marshal(receipt.Receipt)
 		if err != nil {
 			t.Fatal(err)
@@ -63,7 +65,7 @@ func (d *Desk) write(t *testing.T, delivery view.Delivery) {
 func TestLargeDeliveryFromItsEndUntilItIsForgotten(t *testing.T) {
 	const members, failed = 8000, 2000
 	d, delivery := leading(t), crowd(members)
-	complete(delivery, failed)
+	complete(&delivery, failed)
 	d.write(t, delivery)
 	long := strings.Repeat("why ", maxDetail/4)
 	if _, err := d.Seal(t.Context(), &groupv1.SealDeliveryRequest{Delivery: "d", Sender: "s", Reason: SourceChanged, Detail: long}); err != nil {
@@ -91,7 +93,7 @@ func TestLargeDeliveryFromItsEndUntilItIsForgotten(t *testing.T) {
 	old := read()
 	old.DeliveryRecord = proto.CloneOf(old.DeliveryRecord)
 	old.Delivery.EndTime.Seconds -= int64((forgetAfter + time.Hour).Seconds())
-	old.Receipts = nil
+	old.Receipts = view.Receipts{}
 	d.write(t, old)
 	d.forgetOld(t.Context())
 	for _, prefix := range []string{view.DeliveryKey("d"), view.ReceiptsPrefix("d")} {
@@ -101,29 +103,73 @@ func TestLargeDeliveryFromItsEndUntilItIsForgotten(t *testing.T) {
 	}
 }
 
+// Where a tree has no room for those who come, all else changes without them: who goes is released, and who was below a lost agent
+// is fed by another.
+func TestCrowdedTreeStillChanges(t *testing.T) {
+	d, delivery := leading(t), crowd(1)
+	delivery.Delivery.Group, delivery.Delivery.CreateTime = "g", timestamppb.Now()
+	m := delivery.GetMembers()[0].GetName()
+	d.put(t, view.GroupKey("g"), &groupv1.Group{Name: "g"})
+	for _, name := range []string{"s", m, "late-1", "late-2"} {
+		member := &groupv1.Member{Group: "g", Name: name, Roles: []groupv1.Role{groupv1.Role_ROLE_SEND, groupv1.Role_ROLE_RECEIVE}}
+		if strings.HasPrefix(name, "late") {
+			member.Labels = map[string]string{"zone": strings.Repeat(name, 500_000)}
+		}
+		d.put(t, view.MemberKey("g", name), member)
+	}
+	d.put(t, view.AgentKey("b"), &agentv1.Agent{Name: "b", State: agentv1.AgentState_AGENT_STATE_ONLINE, Addresses: []string{"b:7410"}})
+	d.write(t, delivery)
+	d.AttachAgent("b")
+	k := newKeeper(d, delivery)
+	built, err := tree.Restore(decodeTree([]*managerv1.TreeNode{
+		{Id: "member/s"}, {Id: "agent/lost", Parent: "member/s"}, {Id: "member/gone", Parent: "agent/lost"}, {Id: "member/" + m, Parent: "agent/lost"},
+	}), tree.Bound{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := k.writeTree(t.Context(), delivery, encodeTree(built, 1, nil, nil)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second time nothing is left to do
+		now, _ := d.view.Delivery("d")
+		if _, err := k.work(t.Context(), now, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if parent, fed := k.tree.Parent("member/" + m); !fed || parent != "agent/b" {
+		t.Errorf("the member is fed by %q", parent)
+	}
+	if now, _ := d.view.Delivery("d"); now.Tree.GetVersion() != 2 || k.tree.Len() > 4 {
+		t.Errorf("version %d has %d nodes", now.Tree.GetVersion(), k.tree.Len())
+	}
+}
+
+// put stores a record as it is.
+func (d *Desk) put(t *testing.T, key string, record proto.Message) {
+	t.Helper()
+	encoded, err := proto.Marshal(record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.store.Commit(t.Context(), d.ledger.Term(), nil, []store.Op{store.Put(key, encoded)}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Where a tree has no room for another change, who is in it is told what there is to do all the same.
 func TestTreeThatCannotGrowGoesOn(t *testing.T) {
 	d, delivery := leading(t), crowd(1)
 	delivery.Delivery.Group, delivery.Delivery.CreateTime = "g", timestamppb.Now()
 	m := delivery.GetMembers()[0].GetName()
-	stored := map[string]proto.Message{view.GroupKey("g"): &groupv1.Group{Name: "g"}}
+	d.put(t, view.GroupKey("g"), &groupv1.Group{Name: "g"})
 	for name, incarnation := range map[string]uint64{"s": 0, m: 1 << 60} {
 		roles := []groupv1.Role{groupv1.Role_ROLE_SEND, groupv1.Role_ROLE_RECEIVE}
-		stored[view.MemberKey("g", name)] = &groupv1.Member{Group: "g", Name: name, Incarnation: incarnation, Roles: roles}
-	}
-	for key, message := range stored {
-		encoded, err := proto.Marshal(message)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := d.store.Commit(t.Context(), d.ledger.Term(), nil, []store.Op{store.Put(key, encoded)}); err != nil {
-			t.Fatal(err)
-		}
+		d.put(t, view.MemberKey("g", name), &groupv1.Member{Group: "g", Name: name, Incarnation: incarnation, Roles: roles})
 	}
 	d.write(t, delivery)
-	delivery.TreeChanged, delivery.Tree = 1, &managerv1.TreeRecord{Version: 1, Nodes: []*managerv1.TreeNode{
+	delivery.TreeChanged, delivery.Tree = 1, view.NewTree(&managerv1.TreeRecord{Version: 1, Nodes: []*managerv1.TreeNode{
 		{Id: "member/s"}, {Id: "agent/lost", Parent: "member/s", Cluster: strings.Repeat("x", 5<<20)}, {Id: "member/" + m, Parent: "agent/lost"},
-	}}
+	}}, 1, 1)
 	k := newKeeper(d, delivery)
 	k.readTree(delivery)
 	if _, _, err := k.arrange(t.Context(), delivery, time.Now()); !errors.Is(err, store.ErrTooLarge) {

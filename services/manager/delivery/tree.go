@@ -4,18 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
-
-	"google.golang.org/protobuf/proto"
 
 	"github.com/groupcast/groupcast/internal/algo/moment"
 	"github.com/groupcast/groupcast/internal/algo/tree"
 	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
-	managerv1 "github.com/groupcast/groupcast/internal/gen/groupcast/manager/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/placement"
 	"github.com/groupcast/groupcast/services/manager/store"
@@ -31,7 +27,7 @@ func (k *keeper) readTree(delivery view.Delivery) {
 	if delivery.Tree == nil {
 		return
 	}
-	restored, err := k.network(delivery).Restore(decodeTree(delivery.Tree))
+	restored, err := k.network(delivery).Restore(decodeTree(delivery.Tree.Nodes()))
 	if err != nil {
 		k.desk.log.Error("a stored tree cannot be used; building another", "delivery", k.id, "error", err)
 		return
@@ -72,12 +68,13 @@ type rearrangement struct {
 	due time.Time
 }
 
-// arrange makes the tree fit who is there, and writes it if it changes.
-func (k *keeper) arrange(ctx context.Context, delivery view.Delivery, now time.Time) (view.Delivery, time.Time, error) {
+// rearrange makes the tree fit who is there, and writes it if it changes.
+func (k *keeper) rearrange(ctx context.Context, delivery view.Delivery, now time.Time) (view.Delivery, time.Time, error) {
 	r := &rearrangement{
 		keeper: k, network: k.network(delivery), tree: k.tree, absent: slices.Clone(delivery.Tree.GetAbsent()), now: now,
 	}
 	r.network.Receivers = k.receivers(delivery)
+	r.leaveOutNew()
 	r.leaveOutBanned()
 	r.replaceLost(delivery)
 	r.bringBack()
@@ -87,14 +84,21 @@ func (k *keeper) arrange(ctx context.Context, delivery view.Delivery, now time.T
 	r.moveStarved(delivery)
 	r.lowerSlow(delivery)
 	r.seekNearer(delivery)
+	again, err := r.write(ctx, delivery)
+	return again, r.due, err
+}
+
+// write writes the tree, if it has changed, and has it be in force.
+func (r *rearrangement) write(ctx context.Context, delivery view.Delivery) (view.Delivery, error) {
 	if len(r.history) == 0 {
-		return delivery, r.due, nil
+		return delivery, nil
 	}
+	k := r.keeper
 	r.noteLate()
 	version := delivery.Tree.GetVersion() + 1
-	changes := r.after(delivery.Tree.GetChanges(), version, now)
-	if err := k.desk.writeTree(ctx, delivery, encodeTree(r.tree, version, r.absent, changes)); err != nil {
-		return delivery, r.due, err
+	changes := r.after(delivery.Tree.GetChanges(), version, r.now)
+	if err := k.writeTree(ctx, delivery, encodeTree(r.tree, version, r.absent, changes)); err != nil {
+		return delivery, err
 	}
 	for _, change := range r.history {
 		k.desk.metrics.treeChanged(change.GetCause())
@@ -102,11 +106,11 @@ func (k *keeper) arrange(ctx context.Context, delivery view.Delivery, now time.T
 	k.forgetBlame(r.tree)
 	again, found := k.desk.view.Delivery(k.id)
 	if !found {
-		return delivery, r.due, store.ErrConflict
+		return delivery, store.ErrConflict
 	}
 	k.setTree(r.tree, r.absent, again.TreeChanged)
 	k.desk.log.Info("a delivery's tree changed", "delivery", k.id, "version", version, "why", r.String())
-	return again, r.due, nil
+	return again, nil
 }
 
 // noteLate says of a change that it makes paths longer than the group's bound: who joins, or goes on without an agent that is
@@ -118,21 +122,6 @@ func (r *rearrangement) noteLate() {
 	}
 	r.desk.log.Warn("a delivery's tree is beyond its group's latency bound", "delivery", r.id, "error", late)
 	r.because(r.history[len(r.history)-1].GetCause(), "beyond the latency bound: "+late.Error())
-}
-
-// writeTree writes a tree that follows the delivery's.
-func (d *Desk) writeTree(ctx context.Context, delivery view.Delivery, record *managerv1.TreeRecord) error {
-	encoded, err := proto.Marshal(record)
-	if err != nil {
-		return fmt.Errorf("encode tree: %w", err)
-	}
-	key := view.TreeKey(delivery.ID())
-	at, err := d.store.Commit(ctx, d.ledger.Term(),
-		[]store.Cond{store.Unchanged(key, delivery.TreeChanged)}, []store.Op{store.Put(key, encoded)})
-	if err != nil {
-		return err
-	}
-	return d.view.Await(ctx, at)
 }
 
 // receivers returns the members that are to be fed, or may be.

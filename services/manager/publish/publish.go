@@ -14,11 +14,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"sigs.k8s.io/yaml"
-
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/kubernetes"
-	"github.com/groupcast/groupcast/internal/uplink"
 )
 
 // Objects are the Secrets and ConfigMaps of this pod's namespace.
@@ -43,6 +40,8 @@ type Sharing struct {
 	Secret, Dir, TrustDomain string
 	// Follow says that this manager waits for another one's CA, unless it has had one before.
 	Follow bool
+	// MayMake says why no new CA may be made although there is none, as where a store is there already; nil says nothing.
+	MayMake func(ctx context.Context) error
 	// Founding is a file that is there from before a new CA is offered: who has made the CA, and nobody else, may
 	// found what belongs to it. Empty writes none.
 	Founding string
@@ -65,7 +64,7 @@ func (s Sharing) Run(ctx context.Context) error {
 }
 
 func (s Sharing) run(ctx context.Context) error {
-	for {
+	for told := false; ; {
 		shared, version, err := s.Objects.Secret(ctx, s.Secret)
 		if err != nil {
 			return fmt.Errorf("share the CA: %w", err)
@@ -78,6 +77,10 @@ func (s Sharing) run(ctx context.Context) error {
 			return err
 		}
 		if isNew && s.Follow {
+			if !told {
+				s.Log.Info("waiting for the first manager to share its CA", "secret", s.Secret)
+				told = true
+			}
 			select {
 			case <-ctx.Done():
 				return ctx.Err()
@@ -85,8 +88,8 @@ func (s Sharing) run(ctx context.Context) error {
 				continue
 			}
 		}
-		if isNew && s.Founding != "" {
-			if err := founding(s.Founding); err != nil {
+		if isNew {
+			if err := s.begin(ctx); err != nil {
 				return fmt.Errorf("share the CA: %w", err)
 			}
 		}
@@ -99,6 +102,64 @@ func (s Sharing) run(ctx context.Context) error {
 		}
 		return ca.Save(s.Dir)
 	}
+}
+
+// begin is before a new CA is offered.
+func (s Sharing) begin(ctx context.Context) error {
+	if s.MayMake != nil {
+		if err := s.MayMake(ctx); err != nil {
+			return fmt.Errorf("Secret %s is empty, and so is %s: %w", s.Secret, s.Dir, err)
+		}
+	}
+	if s.Founding == "" {
+		return nil
+	}
+	return founding(s.Founding)
+}
+
+// Keep has the Secret go on to hold the CA of the directory until ctx is done: it may be emptied, and then takes the only copy along that
+// others find. Where the API server answers for the first time, what would have kept the manager from starting ends it.
+func (s Sharing) Keep(ctx context.Context) error {
+	pause, answered := look, false
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(pause):
+		}
+		err := s.putBack(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, kubernetes.ErrNoAnswer), errors.Is(err, kubernetes.ErrConflict):
+		case err != nil && !answered:
+			return fmt.Errorf("share the CA: %w", err)
+		case err != nil:
+			s.Log.Error("the CA is not shared any more", "secret", s.Secret, "error", err)
+		default:
+			pause, answered = again, true
+		}
+	}
+}
+
+// putBack has an empty Secret hold the CA of the directory, and reports where there is another one.
+func (s Sharing) putBack(ctx context.Context) error {
+	shared, version, err := s.Objects.Secret(ctx, s.Secret)
+	if err != nil {
+		return err
+	}
+	if len(shared[caKey]) > 0 {
+		return isSame(shared, s.Secret, s.Dir)
+	}
+	ca, err := identity.OpenCA(s.Dir, s.TrustDomain)
+	if err != nil {
+		return err
+	}
+	if err := s.offer(ctx, ca, version); err != nil {
+		return err
+	}
+	s.Log.Warn("the Secret of the CA was empty, and has it again", "secret", s.Secret)
+	return nil
 }
 
 func (s Sharing) offer(ctx context.Context, ca *identity.CA, read kubernetes.Version) error {
@@ -131,94 +192,22 @@ func adopt(shared map[string][]byte, secret, dir, trustDomain string) error {
 	if err != nil {
 		return fmt.Errorf("Secret %s: %w", secret, err)
 	}
-	own, err := os.ReadFile(filepath.Join(dir, caCertificate))
-	if err == nil && !bytes.Equal(own, shared[caCertificate]) {
-		return fmt.Errorf("the CA in %s is not the one in Secret %s: empty the Secret if the directory's is the right one", dir, secret)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("read CA: %w", err)
+	if err := isSame(shared, secret, dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
 	return ca.Save(dir)
 }
 
-// Credential is what is kept fresh in a Secret.
-type Credential struct {
-	Secret string
-	ID     identity.ID
-	// Hosts are DNS names of who has it.
-	Hosts []string
-	// Endpoint is where its config.yaml says that the managers are; empty writes none.
-	Endpoint string
-}
-
-// Keeper publishes the CA's certificate, and keeps credentials fresh in Secrets while this manager leads.
-type Keeper struct {
-	Objects Objects
-	CA      *identity.CA
-	// ConfigMap is where those find the certificates of the authorities who are to enroll: first that by which the managers are
-	// known. Empty publishes none.
-	ConfigMap   string
-	Credentials []Credential
-	// Leading says whether this manager leads; Stamp is the stamp of a certificate of now.
-	Leading func() bool
-	Stamp   func() identity.Stamp
-	Log     *slog.Logger
-}
-
-// look is how often it is looked whether something is due.
-const look = 2 * time.Second
-
-// Run publishes them until ctx is done. What the API server does not take, it is asked for again.
-func (k *Keeper) Run(ctx context.Context) error {
-	ticker := time.NewTicker(look)
-	defer ticker.Stop()
-	isKnown := k.ConfigMap == ""
-	due := make([]time.Time, len(k.Credentials))
-	for {
-		isKnown = isKnown || k.publishAuthority(ctx)
-		for i, credential := range k.Credentials {
-			if !k.Leading() {
-				due[i] = time.Time{}
-				continue
-			}
-			if now := time.Now(); !now.Before(due[i]) {
-				due[i] = now.Add(identity.CertificateLifetime / 2)
-				if err := k.publish(ctx, credential); err != nil && ctx.Err() == nil {
-					due[i] = now.Add(look)
-					k.Log.Warn("credentials could not be published; trying again", "secret", credential.Secret, "error", err)
-				}
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
-	}
-}
-
-// publishAuthority reports whether it did.
-func (k *Keeper) publishAuthority(ctx context.Context) bool {
-	err := k.Objects.SetConfigMap(ctx, k.ConfigMap, map[string]string{caCertificate: string(k.CA.AuthoritiesPEM())})
-	if err != nil && ctx.Err() == nil {
-		k.Log.Warn("the CA's certificate could not be published; trying again", "config_map", k.ConfigMap, "error", err)
-	}
-	return err == nil
-}
-
-func (k *Keeper) publish(ctx context.Context, credential Credential) error {
-	bundle, err := k.CA.IssueBundle(credential.ID, k.Stamp(), credential.Hosts...)
+// isSame says that the CA of a directory is not the shared one, or why that is not known.
+func isSame(shared map[string][]byte, secret, dir string) error {
+	own, err := os.ReadFile(filepath.Join(dir, caCertificate))
 	if err != nil {
-		return err
+		return fmt.Errorf("read CA: %w", err)
 	}
-	data := map[string][]byte{certificateKey: bundle.Certificate, privateKey: bundle.Key, caCertificate: bundle.Authorities}
-	if credential.Endpoint != "" {
-		access := uplink.Config{Endpoints: []string{credential.Endpoint}, TrustDomain: k.CA.TrustDomain, CredentialsDir: "."}
-		if data[operatorConfig], err = yaml.Marshal(access); err != nil {
-			return fmt.Errorf("encode %s: %w", operatorConfig, err)
-		}
+	if !bytes.Equal(own, shared[caCertificate]) {
+		return fmt.Errorf("the CA in %s is not the one in Secret %s: empty the Secret if the directory's is the right one", dir, secret)
 	}
-	return k.Objects.SetSecret(ctx, credential.Secret, data, "")
+	return nil
 }
 
 func founding(name string) error {

@@ -111,7 +111,7 @@ func TestFollowersWaitForTheFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		objects, first, second := newMemory(), t.TempDir(), t.TempDir()
 		sharing := func(dir string, follow bool) Sharing {
-			return Sharing{Objects: objects, Secret: "ca", Dir: dir, TrustDomain: "example.org", Follow: follow, Founding: filepath.Join(dir, "founding")}
+			return Sharing{Objects: objects, Secret: "ca", Dir: dir, TrustDomain: "example.org", Follow: follow, Founding: filepath.Join(dir, "founding"), Log: slog.New(slog.DiscardHandler)}
 		}
 		following := make(chan error)
 		go func() { following <- sharing(second, true).Run(t.Context()) }()
@@ -221,6 +221,112 @@ func TestTheCertificateIsPublishedInTheEnd(t *testing.T) {
 	})
 }
 
+// The certificates in the ConfigMap are those of now: of another issuer they may become others, and somebody may empty it.
+func TestTheCertificatesArePublishedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		objects := newMemory()
+		ca, err := identity.NewCA("example.org", time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var issuer atomic.Pointer[identity.CA]
+		issuer.Store(newCA(t))
+		ca.Managers = func() [][]byte { return issuer.Load().Authorities() }
+		keeper := &Keeper{Objects: objects, CA: ca, ConfigMap: "authority", Log: slog.New(slog.DiscardHandler), Leading: func() bool { return false }}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go keeper.Run(ctx)
+		want := func(when string, within time.Duration) {
+			t.Helper()
+			time.Sleep(within)
+			synctest.Wait()
+			objects.mu.Lock()
+			defer objects.mu.Unlock()
+			if got := objects.configMaps["authority"][caCertificate]; got != string(ca.AuthoritiesPEM()) {
+				t.Errorf("%s: published is %q", when, got)
+			}
+		}
+		want("at first", look)
+		issuer.Store(newCA(t))
+		want("of another issuer", look)
+		objects.mu.Lock()
+		clear(objects.configMaps)
+		objects.mu.Unlock()
+		want("emptied", again+look)
+	})
+}
+
+// A ConfigMap that may not be written from the beginning has to be seen to: no pod could enroll.
+func TestRefusedConfigMapEndsTheManager(t *testing.T) {
+	objects := newMemory()
+	refused := errors.New("configmaps \"authority\" is forbidden")
+	objects.answer(refused)
+	keeper := &Keeper{Objects: objects, CA: newCA(t), ConfigMap: "authority", Log: slog.New(slog.DiscardHandler), Leading: func() bool { return false }}
+	if err := keeper.Run(t.Context()); !errors.Is(err, refused) {
+		t.Errorf("%v, want %v", err, refused)
+	}
+}
+
+func newCA(t *testing.T) *identity.CA {
+	t.Helper()
+	ca, err := identity.NewCA("example.org", time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ca
+}
+
+// A manager that went on without an answer shares its CA later, and puts it back where somebody has emptied the Secret; one that has
+// another CA than all others ends.
+func TestTheCAIsPutBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		objects, dir := newMemory(), t.TempDir()
+		if err := newCA(t).Save(dir); err != nil {
+			t.Fatal(err)
+		}
+		objects.answer(kubernetes.ErrNoAnswer)
+		if err := share(t, objects, dir); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		kept := make(chan error, 1)
+		sharing := Sharing{Objects: objects, Secret: "ca", Dir: dir, TrustDomain: "example.org", Log: slog.New(slog.DiscardHandler)}
+		go func() { kept <- sharing.Keep(ctx) }()
+		time.Sleep(time.Minute)
+		objects.answer(nil)
+		for range 2 {
+			time.Sleep(again)
+			synctest.Wait()
+			objects.mu.Lock()
+			if !bytes.Equal(objects.secrets["ca"][caCertificate], certificateIn(t, dir)) {
+				t.Error("the Secret has no CA")
+			}
+			clear(objects.secrets)
+			objects.mu.Unlock()
+		}
+		cancel()
+		if err := <-kept; err != nil {
+			t.Error(err)
+		}
+		if err := share(t, objects, t.TempDir()); err != nil { // another one
+			t.Fatal(err)
+		}
+		if err := sharing.Keep(t.Context()); err == nil || !strings.Contains(err.Error(), "is not the one in Secret ca") {
+			t.Errorf("beside another CA: %v", err)
+		}
+	})
+}
+
+// Where there is a store already, no new CA is made.
+func TestNoCAIsMadeBesideAStore(t *testing.T) {
+	objects, dir := newMemory(), t.TempDir()
+	sharing := Sharing{Objects: objects, Secret: "ca", Dir: dir, TrustDomain: "example.org", Log: slog.New(slog.DiscardHandler)}
+	sharing.MayMake = func(context.Context) error { return errors.New("the store belongs to another") }
+	if err := sharing.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "Secret ca is empty") || len(objects.secrets) > 0 || has(dir) {
+		t.Errorf("%v: %d Secrets", err, len(objects.secrets))
+	}
+}
+
 // Credentials are good, say where the managers are, and are made anew at half of their life: by the leader alone.
 func TestCredentialsStayFresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -257,6 +363,14 @@ func TestCredentialsStayFresh(t *testing.T) {
 		}
 		if credentials, err := identity.FilesIn(access.CredentialsDir).Credentials(); err != nil || credentials.ID.Role != identity.Operator {
 			t.Errorf("%+v %v", credentials, err)
+		}
+		objects.mu.Lock()
+		clear(objects.secrets)
+		objects.mu.Unlock()
+		time.Sleep(again)
+		synctest.Wait()
+		if len(objects.secrets) == 0 {
+			t.Error("a Secret that was emptied stays so")
 		}
 		before := objects.version
 		time.Sleep(identity.CertificateLifetime)

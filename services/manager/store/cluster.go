@@ -35,6 +35,9 @@ const (
 	clusterTimeout = 10 * time.Minute
 	// clusterRetry is the pause before others are asked again.
 	clusterRetry = 500 * time.Millisecond
+	// keptForOthers is how many transactions each member keeps in memory, for one that is behind: who is further behind is sent the
+	// whole database.
+	keptForOthers = 250
 	// askTimeout is how long a question to the others may take.
 	askTimeout = 5 * time.Second
 )
@@ -100,6 +103,7 @@ func (c Cluster) configure(config *embed.Config, members string) {
 	if members != "" {
 		config.InitialCluster, config.ClusterState = members, embed.ClusterStateFlagExisting
 	}
+	config.SnapshotCatchUpEntries = keptForOthers
 	config.TickMs, config.ElectionMs = 100, 1000 // a network lies between, and a disk that may be slow
 	config.PeerTLSInfo, config.ClientTLSInfo = c.security(), c.security()
 	config.EnableGRPCGateway = false

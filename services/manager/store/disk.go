@@ -56,12 +56,13 @@ func (g *diskGuard) run() {
 	}
 }
 
-// room says why nothing can be written now.
-func (g *diskGuard) room(ending bool) error {
+// room says why that cannot be written now: it goes into the log, and then into the database.
+func (g *diskGuard) room(want want) error {
 	reserve := int64(diskReserve)
-	if ending {
+	if want.ending {
 		reserve = endingReserve
 	}
+	reserve += 2 * want.bytes
 	var stat unix.Statfs_t
 	if err := unix.Statfs(g.dir, &stat); err != nil {
 		return fmt.Errorf("%w: look at the disk of %s: %w", ErrFull, g.dir, err)

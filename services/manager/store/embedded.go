@@ -31,6 +31,11 @@ const (
 	startTimeout = time.Minute
 	// largest is how many bytes a transaction can have: the tree of a delivery to 10,000 members has more than etcd's default of 1.5 MiB.
 	largest = 4 << 20
+	// snapshotEvery is after how many transactions etcd notes how far its database is. What its log has since then is read into memory at
+	// the next start, and what it has before is deleted. etcd's default of 10,000 is for small ones: of largest they are 40 GiB.
+	snapshotEvery = 500
+	// keptAlone is how many transactions, and up to a hundred more, etcd keeps in memory for members that are behind: alone it has none.
+	keptAlone = 1
 	// readyTimeout is how long etcd, alone and open, may take to serve.
 	readyTimeout = 10 * time.Second
 )
@@ -75,8 +80,8 @@ func openEmbedded(ctx context.Context, dir string, log *slog.Logger, configure f
 	return &Store{
 		commits: make(chan struct{}, maxCommits),
 		client:  client,
-		room: func(ending bool) error {
-			return cmp.Or(guard.room(ending), keeper.room(ending))
+		room: func(want want) error {
+			return cmp.Or(guard.room(want), keeper.room(want))
 		},
 		most:   largest,
 		tidy:   keeper.tidy,
@@ -171,6 +176,7 @@ func (e *engine) config(dir string) *embed.Config {
 	config.AutoCompactionMode, config.AutoCompactionRetention = "periodic", history
 	config.QuotaBackendBytes = quota / 100 * alarmPercent
 	config.MaxTxnOps, config.MaxRequestBytes = MaxOps+1, largest
+	config.SnapshotCount, config.SnapshotCatchUpEntries = snapshotEvery, keptAlone
 	config.InitialElectionTickAdvance = true
 	config.TickMs, config.ElectionMs = 10, 100 // alone, it need not wait to become its own leader
 	config.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.New(quietCore{e.log.With("component", "etcd")}, zap.WithFatalHook(e), zap.WithPanicHook(e)))

@@ -108,7 +108,7 @@ func (a *alarms) look(ctx context.Context, client *clientv3.Client) {
 var nospace = etcdserverpb.AlarmType_NOSPACE.String()
 
 // room says why nothing can be written.
-func (a *alarms) room(bool) error {
+func (a *alarms) room(want) error {
 	if a.full.Load() {
 		return fmt.Errorf("%w: its etcd has raised the alarm NOSPACE: compact and defragment it, or raise its quota; then 'etcdctl alarm disarm'", ErrFull)
 	}

@@ -2,22 +2,28 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 const (
+	// largePercent of the quota is where what has largeBytes and more is refused: who joins, registers, or is to be fed by another agent
+	// has the rest.
+	largePercent = 90
+	largeBytes   = 64 << 10
 	// endingPercent of the quota is where even deletions are refused: they write a little, too.
 	endingPercent = 150
 	// alarmPercent of the quota is where etcd raises its alarm, which stops it for
 	// good. It is far away: a database is known to have grown only after the fact.
 	alarmPercent = 200
-	// tidyPercent of the quota is from where it is worth giving back what is no longer used.
+	// tidyPercent of the quota is from where it is worth giving back what is no longer used, and forgetting history before its time.
 	tidyPercent = 50
 	// tidyInterval is how often that is looked at.
 	tidyInterval = 30 * time.Second
@@ -39,6 +45,9 @@ type quotaKeeper struct {
 	log     *slog.Logger
 	quit    chan struct{}
 	done    sync.WaitGroup
+
+	mu     sync.Mutex
+	looked int64 // the revision when it was looked at last
 }
 
 func newQuotaKeeper(of backend, client *clientv3.Client, quota int64, log *slog.Logger) *quotaKeeper {
@@ -53,14 +62,17 @@ func (k *quotaKeeper) stop() {
 }
 
 // room says why nothing can be written, or nothing but what ends things.
-func (k *quotaKeeper) room(ending bool) error {
+func (k *quotaKeeper) room(want want) error {
 	limit := int64(100)
-	if ending {
+	switch {
+	case want.ending:
 		limit = endingPercent
+	case want.own >= largeBytes:
+		limit = largePercent
 	}
 	if size := k.backend.Size(); size > k.quota/100*limit {
-		return fmt.Errorf("%w: it holds %d MiB of at most %d: delete groups that are not needed, and what they and the last %s of changes took is free again by itself",
-			ErrFull, size>>20, k.quota>>20, history)
+		return fmt.Errorf("%w: it holds %d MiB of at most %d: delete groups that are not needed, and what they took, and earlier changes, is free again by itself within minutes",
+			ErrFull, size>>20, k.quota>>20)
 	}
 	return nil
 }
@@ -78,9 +90,35 @@ func (k *quotaKeeper) run() {
 	}
 }
 
+// forget has etcd forget history before its time where that may be what fills it, but for what is new since the last look: watchers
+// that are further behind read all anew.
+func (k *quotaKeeper) forget() error {
+	ctx, cancel := context.WithTimeout(context.Background(), tidyInterval)
+	defer cancel()
+	now, err := k.client.Get(ctx, prefix, clientv3.WithCountOnly(), clientv3.WithSerializable())
+	if err != nil {
+		return err
+	}
+	before := k.looked
+	k.looked = now.Header.Revision
+	if before == 0 || k.backend.SizeInUse() < k.quota/100*tidyPercent {
+		return nil
+	}
+	_, err = k.client.Compact(ctx, before, clientv3.WithCompactPhysical())
+	if errors.Is(err, rpctypes.ErrCompacted) { // another manager was first
+		return nil
+	}
+	return err
+}
+
 // tidy gives back what is no longer used, once that is much, and takes back an
 // alarm that etcd raised all the same.
 func (k *quotaKeeper) tidy() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := k.forget(); err != nil {
+		k.log.Debug("the store's history could not be forgotten; trying again later", "error", err)
+	}
 	size, used := k.backend.Size(), k.backend.SizeInUse()
 	if size < k.quota/100*tidyPercent || used > size/100*80 {
 		return

@@ -54,3 +54,39 @@ func TestQuota(t *testing.T) {
 	}
 	mustCommit(t, s, term, store.Put("big/again", value))
 }
+
+// What fills the store's history alone is forgotten before its time: nobody has to delete anything for it.
+func TestHistoryIsForgottenInTime(t *testing.T) {
+	const bytes = 48 << 20
+	s, tidy := store.OpenSmallForTest(t, t.TempDir(), bytes)
+	term := lead(t, s, "a")
+	value := make([]byte, 512<<10)
+	for range 60 {
+		mustCommit(t, s, term, store.Put("tree", value))
+	}
+	at := mustCommit(t, s, term, store.Put("note", []byte("kept")))
+	tidy() // notes how far it is; what is newer is kept
+	refused := false
+	for range 120 {
+		if _, err := commit(t, s, term, nil, store.Put("tree", value)); errors.Is(err, store.ErrFull) {
+			refused = true
+			break
+		}
+		time.Sleep(50 * time.Millisecond) // how large it is, etcd knows a little later
+	}
+	if !refused {
+		t.Fatal("the store takes all")
+	}
+	mustCommit(t, s, term, store.Put("agent/a", []byte("registered"))) // what is small has a part of its own
+	tidy()
+	mustCommit(t, s, term, store.Put("tree", value))
+	wantValue(t, s, "note", "kept")
+	if err := s.Watch(t.Context(), 1, func(store.Batch) {}); !errors.Is(err, store.ErrCompacted) {
+		t.Errorf("watch from the beginning: %v", err)
+	}
+	seen := make(chan store.Batch, 10)
+	go func() { _ = s.Watch(t.Context(), at, func(batch store.Batch) { seen <- batch }) }()
+	if batch := <-seen; len(batch.Events) == 0 || batch.Events[0].Key != "tree" {
+		t.Errorf("watch from the last look: %v", batch.Events)
+	}
+}

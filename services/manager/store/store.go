@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -112,13 +113,21 @@ const maxCommits = 256
 type Store struct {
 	commits chan struct{} // a place for each transaction on its way
 	client  *clientv3.Client
-	room    func(ending bool) error // why nothing can be written, or only what ends things
-	failed  <-chan error            // filled when the store cannot go on
-	most    int                     // how many bytes a transaction can have
-	shared  bool                    // several managers can have it
-	member  string                  // the host of this one's part of it
-	tidy    func()                  // gives back room that is no longer used; nil where that is not ours to do
+	writing atomic.Int64          // how many bytes these have
+	room    func(want want) error // why that cannot be written
+	failed  <-chan error          // filled when the store cannot go on
+	most    int                   // how many bytes a transaction can have
+	shared  bool                  // several managers can have it
+	member  string                // the host of this one's part of it
+	tidy    func()                // gives back room that is no longer used; nil where that is not ours to do
 	close   func()
+}
+
+// want is something to write.
+type want struct {
+	ending bool  // it is what ends something
+	own    int64 // how many bytes it has
+	bytes  int64 // with all that is on its way
 }
 
 // MaxBytes is how many bytes a transaction can have, its conditions counted.
@@ -131,7 +140,7 @@ func (s *Store) Close() { s.close() }
 func (s *Store) Failed() <-chan error { return s.failed }
 
 // Room returns why writes are refused, or nil.
-func (s *Store) Room() error { return s.room(false) }
+func (s *Store) Room() error { return s.room(want{}) }
 
 // Get reads a key as of now; found is false where there is none.
 func (s *Store) Get(ctx context.Context, key string) (item Item, found bool, err error) {
@@ -194,14 +203,17 @@ func (s *Store) Now(ctx context.Context) (Revision, error) {
 // Commit makes all changes at once if the term still runs and all conditions
 // hold, and none otherwise. When it returns nil, the changes survive a power cut.
 func (s *Store) Commit(ctx context.Context, term *Term, conditions []Cond, changes []Op) (Revision, error) {
-	if err := s.room(slices.ContainsFunc(changes, func(o Op) bool { return o.op.IsDelete() })); err != nil {
-		return 0, err
-	}
 	select {
 	case s.commits <- struct{}{}:
 		defer func() { <-s.commits }()
 	case <-ctx.Done():
 		return 0, fmt.Errorf("commit: %w", ctx.Err())
+	}
+	own := bytesOf(changes)
+	defer s.writing.Add(-own)
+	isEnding := slices.ContainsFunc(changes, func(o Op) bool { return o.op.IsDelete() })
+	if err := s.room(want{isEnding, own, s.writing.Add(own)}); err != nil {
+		return 0, err
 	}
 	compares := make([]clientv3.Cmp, len(conditions))
 	for i, condition := range conditions {
@@ -227,9 +239,16 @@ func (s *Store) Commit(ctx context.Context, term *Term, conditions []Cond, chang
 	return Revision(done.Header.Revision), nil
 }
 
+func bytesOf(changes []Op) (bytes int64) {
+	for _, change := range changes {
+		bytes += int64(len(change.op.KeyBytes()) + len(change.op.ValueBytes()))
+	}
+	return bytes
+}
+
 // Grant makes a lease.
 func (s *Store) Grant(ctx context.Context, life time.Duration) (Lease, error) {
-	if err := s.room(true); err != nil {
+	if err := s.room(want{ending: true}); err != nil {
 		return 0, err
 	}
 	granted, err := s.client.Grant(ctx, int64(life.Seconds()))
@@ -237,6 +256,12 @@ func (s *Store) Grant(ctx context.Context, life time.Duration) (Lease, error) {
 		return 0, translate("grant lease", err)
 	}
 	return Lease(granted.ID), nil
+}
+
+// Owner returns whom the store belongs to; empty is nobody yet.
+func (s *Store) Owner(ctx context.Context) (string, error) {
+	item, _, err := s.Get(ctx, "owner")
+	return string(item.Value), err
 }
 
 // Belongs makes the store belong to an owner, once, and refuses every other.

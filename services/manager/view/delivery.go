@@ -2,7 +2,6 @@ package view
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strings"
 
@@ -18,10 +17,10 @@ type Delivery struct {
 	*managerv1.DeliveryRecord
 	Changed store.Revision
 	// Tree is nil once nobody can be fed any more.
-	Tree        *managerv1.TreeRecord
+	Tree        *Tree
 	TreeChanged store.Revision
 	// Receipts are those written since the record, by member. They go before those in it.
-	Receipts map[string]Receipt
+	Receipts Receipts
 	// Read is the revision of which this is.
 	Read store.Revision
 }
@@ -34,21 +33,12 @@ func (d Delivery) Running() bool {
 	return d.GetDelivery().GetState() == groupv1.DeliveryState_DELIVERY_STATE_RUNNING
 }
 
-// Receipt is a receipt as stored. Its message is shared: it must not be changed.
-type Receipt struct {
-	*groupv1.Receipt
-	Changed store.Revision
-}
-
 // delivery is an entry of the view; the record is nil until it has been seen.
-type delivery struct {
-	Delivery
-	receipts map[string]Receipt
-}
+type delivery struct{ Delivery }
 
 func (d *delivery) shown(at store.Revision) Delivery {
 	shown := d.Delivery
-	shown.Receipts, shown.Read = maps.Clone(d.receipts), at
+	shown.Read = at
 	return shown
 }
 
@@ -57,7 +47,7 @@ func (d *delivery) shown(at store.Revision) Delivery {
 func (v *View) entry(id string) *delivery {
 	d, known := v.deliveries[id]
 	if !known {
-		d = &delivery{receipts: make(map[string]Receipt)}
+		d = new(delivery)
 		v.deliveries[id] = d
 	}
 	return d
@@ -82,43 +72,31 @@ func (v *View) countRunning(d *delivery, by int) {
 	}
 }
 
-func (v *View) putTree(id string, item store.Item) error {
-	record := new(managerv1.TreeRecord)
-	if err := proto.Unmarshal(item.Value, record); err != nil {
-		return err
-	}
-	d := v.entry(id)
-	d.Tree, d.TreeChanged = record, item.Changed
-	return nil
-}
-
 func (v *View) putReceipt(name string, item store.Item) error {
 	record := new(groupv1.Receipt)
 	if err := proto.Unmarshal(item.Value, record); err != nil {
 		return err
 	}
 	id, member, _ := strings.Cut(name, "/")
-	v.entry(id).receipts[member] = Receipt{record, item.Changed}
+	d := v.entry(id)
+	d.Receipts = d.Receipts.With(member, Receipt{record, item.Changed})
 	return nil
 }
 
 func (v *View) deleteDelivery(id string) {
 	if d, known := v.deliveries[id]; known {
 		v.countRunning(d, -1)
+		if d.Tree.last() != nil {
+			v.strays[id] = true // unless they go, too
+		}
 		delete(v.deliveries, id)
-	}
-}
-
-func (v *View) deleteTree(id string) {
-	if d, known := v.deliveries[id]; known {
-		d.Tree, d.TreeChanged = nil, 0
 	}
 }
 
 func (v *View) deleteReceipt(name string) {
 	id, member, _ := strings.Cut(name, "/")
 	if d, known := v.deliveries[id]; known {
-		delete(d.receipts, member)
+		d.Receipts = d.Receipts.Without(member)
 	}
 }
 

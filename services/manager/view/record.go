@@ -24,6 +24,7 @@ import (
 //	agent/AGENT             agentv1.Agent
 //	delivery/ID             managerv1.DeliveryRecord
 //	delivery-tree/ID        managerv1.TreeRecord; gone once the delivery is kept no more
+//	tree-step/ID/VERSION    managerv1.TreeStep: what is new of a large tree; gone when the tree is written whole, or goes
 //	receipt/ID/MEMBER       groupv1.Receipt, final; those of before the end go into the record with it, if that has room
 //	running/GROUP/ID        nothing; there while a delivery runs, so that a group is not deleted meanwhile
 //	replicator/REPLICATOR   replicav1.Replicator without its state
@@ -40,6 +41,7 @@ const (
 	identityKind = "identity"
 	deliveryKind = "delivery"
 	treeKind     = "delivery-tree"
+	stepKind     = "tree-step"
 	receiptKind  = "receipt"
 	runningKind  = "running"
 
@@ -156,6 +158,8 @@ func (v *View) put(item store.Item) error {
 		err = v.putDelivery(name, item)
 	case treeKind:
 		err = v.putTree(name, item)
+	case stepKind:
+		err = v.putStep(name, item)
 	case receiptKind:
 		err = v.putReceipt(name, item)
 	case managerKind:
@@ -202,6 +206,8 @@ func (v *View) delete(key string, at store.Revision) {
 		v.deleteDelivery(name)
 	case treeKind:
 		v.deleteTree(name)
+	case stepKind:
+		v.deleteStep(name)
 	case receiptKind:
 		v.deleteReceipt(name)
 	case managerKind:

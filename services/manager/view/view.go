@@ -34,7 +34,8 @@ type View struct {
 	granted    changeLog[*groupv1.Grant]
 	members    int
 	deliveries map[string]*delivery
-	running    map[string]int // deliveries, by group
+	strays     map[string]bool // deliveries of which nothing but steps of their trees is there
+	running    map[string]int  // deliveries, by group
 
 	managers     map[string]Manager
 	gatherers    map[string]Gatherer
@@ -102,6 +103,7 @@ func (v *View) reset(at store.Revision) {
 	v.granted = changeLog[*groupv1.Grant]{base: at}
 	v.members = 0
 	v.deliveries = make(map[string]*delivery)
+	v.strays = make(map[string]bool)
 	v.running = make(map[string]int)
 	v.managers = make(map[string]Manager)
 	v.gatherers = make(map[string]Gatherer)

@@ -243,14 +243,17 @@ func (x *Participant) GetIncarnation() uint64 {
 // TreeRecord is how managers store who feeds whom in a delivery.
 type TreeRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// It only grows, over the terms of all leaders.
+	// It only grows, over the terms of all leaders. Where steps may follow, it is the last that one of them can have, so that a manager
+	// that knows nothing of steps goes on after all of them.
 	Version uint64 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
 	// The sender first, each other node after the one that feeds it.
 	Nodes []*TreeNode `protobuf:"bytes,2,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	// Agents of the tree that cannot be replaced and feed nobody for now.
 	Absent []string `protobuf:"bytes,3,rep,name=absent,proto3" json:"absent,omitempty"`
 	// The last changes, the latest last.
-	Changes       []*v1.TreeChange `protobuf:"bytes,4,rep,name=changes,proto3" json:"changes,omitempty"`
+	Changes []*v1.TreeChange `protobuf:"bytes,4,rep,name=changes,proto3" json:"changes,omitempty"`
+	// The version that this is, where steps may follow.
+	BeforeSteps   uint64 `protobuf:"varint,5,opt,name=before_steps,json=beforeSteps,proto3" json:"before_steps,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -313,6 +316,103 @@ func (x *TreeRecord) GetChanges() []*v1.TreeChange {
 	return nil
 }
 
+func (x *TreeRecord) GetBeforeSteps() uint64 {
+	if x != nil {
+		return x.BeforeSteps
+	}
+	return 0
+}
+
+// TreeStep is how managers store what is new of a large tree, beside its record.
+type TreeStep struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The version in the record that it follows, behind other steps: it is void beside another record.
+	Record  uint64 `protobuf:"varint,1,opt,name=record,proto3" json:"record,omitempty"`
+	Version uint64 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	// Nodes that are new, or are so now.
+	Nodes []*TreeNode `protobuf:"bytes,3,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	// The ids of nodes that are gone.
+	Gone []string `protobuf:"bytes,4,rep,name=gone,proto3" json:"gone,omitempty"`
+	// All that are absent.
+	Absent []string `protobuf:"bytes,5,rep,name=absent,proto3" json:"absent,omitempty"`
+	// Why it changed.
+	Changes       []*v1.TreeChange `protobuf:"bytes,6,rep,name=changes,proto3" json:"changes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TreeStep) Reset() {
+	*x = TreeStep{}
+	mi := &file_groupcast_manager_v1_record_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TreeStep) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TreeStep) ProtoMessage() {}
+
+func (x *TreeStep) ProtoReflect() protoreflect.Message {
+	mi := &file_groupcast_manager_v1_record_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TreeStep.ProtoReflect.Descriptor instead.
+func (*TreeStep) Descriptor() ([]byte, []int) {
+	return file_groupcast_manager_v1_record_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *TreeStep) GetRecord() uint64 {
+	if x != nil {
+		return x.Record
+	}
+	return 0
+}
+
+func (x *TreeStep) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *TreeStep) GetNodes() []*TreeNode {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+func (x *TreeStep) GetGone() []string {
+	if x != nil {
+		return x.Gone
+	}
+	return nil
+}
+
+func (x *TreeStep) GetAbsent() []string {
+	if x != nil {
+		return x.Absent
+	}
+	return nil
+}
+
+func (x *TreeStep) GetChanges() []*v1.TreeChange {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
 // TreeNode is one node of a tree, and what its place was chosen by.
 type TreeNode struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -330,7 +430,7 @@ type TreeNode struct {
 
 func (x *TreeNode) Reset() {
 	*x = TreeNode{}
-	mi := &file_groupcast_manager_v1_record_proto_msgTypes[4]
+	mi := &file_groupcast_manager_v1_record_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -342,7 +442,7 @@ func (x *TreeNode) String() string {
 func (*TreeNode) ProtoMessage() {}
 
 func (x *TreeNode) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_manager_v1_record_proto_msgTypes[4]
+	mi := &file_groupcast_manager_v1_record_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -355,7 +455,7 @@ func (x *TreeNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeNode.ProtoReflect.Descriptor instead.
 func (*TreeNode) Descriptor() ([]byte, []int) {
-	return file_groupcast_manager_v1_record_proto_rawDescGZIP(), []int{4}
+	return file_groupcast_manager_v1_record_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *TreeNode) GetId() string {
@@ -419,7 +519,7 @@ type ReplicationRecord struct {
 
 func (x *ReplicationRecord) Reset() {
 	*x = ReplicationRecord{}
-	mi := &file_groupcast_manager_v1_record_proto_msgTypes[5]
+	mi := &file_groupcast_manager_v1_record_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -431,7 +531,7 @@ func (x *ReplicationRecord) String() string {
 func (*ReplicationRecord) ProtoMessage() {}
 
 func (x *ReplicationRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_manager_v1_record_proto_msgTypes[5]
+	mi := &file_groupcast_manager_v1_record_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -444,7 +544,7 @@ func (x *ReplicationRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicationRecord.ProtoReflect.Descriptor instead.
 func (*ReplicationRecord) Descriptor() ([]byte, []int) {
-	return file_groupcast_manager_v1_record_proto_rawDescGZIP(), []int{5}
+	return file_groupcast_manager_v1_record_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ReplicationRecord) GetReplication() *v11.Replication {
@@ -523,7 +623,7 @@ type ManagerRecord struct {
 
 func (x *ManagerRecord) Reset() {
 	*x = ManagerRecord{}
-	mi := &file_groupcast_manager_v1_record_proto_msgTypes[6]
+	mi := &file_groupcast_manager_v1_record_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -535,7 +635,7 @@ func (x *ManagerRecord) String() string {
 func (*ManagerRecord) ProtoMessage() {}
 
 func (x *ManagerRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_groupcast_manager_v1_record_proto_msgTypes[6]
+	mi := &file_groupcast_manager_v1_record_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -548,7 +648,7 @@ func (x *ManagerRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ManagerRecord.ProtoReflect.Descriptor instead.
 func (*ManagerRecord) Descriptor() ([]byte, []int) {
-	return file_groupcast_manager_v1_record_proto_rawDescGZIP(), []int{6}
+	return file_groupcast_manager_v1_record_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ManagerRecord) GetManager() *v1.Manager {
@@ -584,13 +684,21 @@ const file_groupcast_manager_v1_record_proto_rawDesc = "" +
 	"\breceipts\x18\x02 \x03(\rR\breceipts\"C\n" +
 	"\vParticipant\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
-	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\"\xae\x01\n" +
+	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\"\xd1\x01\n" +
 	"\n" +
 	"TreeRecord\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x124\n" +
 	"\x05nodes\x18\x02 \x03(\v2\x1e.groupcast.manager.v1.TreeNodeR\x05nodes\x12\x16\n" +
 	"\x06absent\x18\x03 \x03(\tR\x06absent\x128\n" +
-	"\achanges\x18\x04 \x03(\v2\x1e.groupcast.group.v1.TreeChangeR\achanges\"\x99\x01\n" +
+	"\achanges\x18\x04 \x03(\v2\x1e.groupcast.group.v1.TreeChangeR\achanges\x12!\n" +
+	"\fbefore_steps\x18\x05 \x01(\x04R\vbeforeSteps\"\xd8\x01\n" +
+	"\bTreeStep\x12\x16\n" +
+	"\x06record\x18\x01 \x01(\x04R\x06record\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\x04R\aversion\x124\n" +
+	"\x05nodes\x18\x03 \x03(\v2\x1e.groupcast.manager.v1.TreeNodeR\x05nodes\x12\x12\n" +
+	"\x04gone\x18\x04 \x03(\tR\x04gone\x12\x16\n" +
+	"\x06absent\x18\x05 \x03(\tR\x06absent\x128\n" +
+	"\achanges\x18\x06 \x03(\v2\x1e.groupcast.group.v1.TreeChangeR\achanges\"\x99\x01\n" +
 	"\bTreeNode\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06parent\x18\x02 \x01(\tR\x06parent\x12\x18\n" +
@@ -627,38 +735,41 @@ func file_groupcast_manager_v1_record_proto_rawDescGZIP() []byte {
 	return file_groupcast_manager_v1_record_proto_rawDescData
 }
 
-var file_groupcast_manager_v1_record_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_groupcast_manager_v1_record_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_groupcast_manager_v1_record_proto_goTypes = []any{
 	(*DeliveryRecord)(nil),        // 0: groupcast.manager.v1.DeliveryRecord
 	(*SharedDetail)(nil),          // 1: groupcast.manager.v1.SharedDetail
 	(*Participant)(nil),           // 2: groupcast.manager.v1.Participant
 	(*TreeRecord)(nil),            // 3: groupcast.manager.v1.TreeRecord
-	(*TreeNode)(nil),              // 4: groupcast.manager.v1.TreeNode
-	(*ReplicationRecord)(nil),     // 5: groupcast.manager.v1.ReplicationRecord
-	(*ManagerRecord)(nil),         // 6: groupcast.manager.v1.ManagerRecord
-	(*v1.Delivery)(nil),           // 7: groupcast.group.v1.Delivery
-	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 9: google.protobuf.Duration
-	(*v1.TreeChange)(nil),         // 10: groupcast.group.v1.TreeChange
-	(*v11.Replication)(nil),       // 11: groupcast.replica.v1.Replication
-	(*v1.Manager)(nil),            // 12: groupcast.group.v1.Manager
+	(*TreeStep)(nil),              // 4: groupcast.manager.v1.TreeStep
+	(*TreeNode)(nil),              // 5: groupcast.manager.v1.TreeNode
+	(*ReplicationRecord)(nil),     // 6: groupcast.manager.v1.ReplicationRecord
+	(*ManagerRecord)(nil),         // 7: groupcast.manager.v1.ManagerRecord
+	(*v1.Delivery)(nil),           // 8: groupcast.group.v1.Delivery
+	(*timestamppb.Timestamp)(nil), // 9: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 10: google.protobuf.Duration
+	(*v1.TreeChange)(nil),         // 11: groupcast.group.v1.TreeChange
+	(*v11.Replication)(nil),       // 12: groupcast.replica.v1.Replication
+	(*v1.Manager)(nil),            // 13: groupcast.group.v1.Manager
 }
 var file_groupcast_manager_v1_record_proto_depIdxs = []int32{
-	7,  // 0: groupcast.manager.v1.DeliveryRecord.delivery:type_name -> groupcast.group.v1.Delivery
+	8,  // 0: groupcast.manager.v1.DeliveryRecord.delivery:type_name -> groupcast.group.v1.Delivery
 	2,  // 1: groupcast.manager.v1.DeliveryRecord.members:type_name -> groupcast.manager.v1.Participant
-	8,  // 2: groupcast.manager.v1.DeliveryRecord.seal_time:type_name -> google.protobuf.Timestamp
+	9,  // 2: groupcast.manager.v1.DeliveryRecord.seal_time:type_name -> google.protobuf.Timestamp
 	1,  // 3: groupcast.manager.v1.DeliveryRecord.details:type_name -> groupcast.manager.v1.SharedDetail
-	9,  // 4: groupcast.manager.v1.DeliveryRecord.send_time:type_name -> google.protobuf.Duration
-	4,  // 5: groupcast.manager.v1.TreeRecord.nodes:type_name -> groupcast.manager.v1.TreeNode
-	10, // 6: groupcast.manager.v1.TreeRecord.changes:type_name -> groupcast.group.v1.TreeChange
-	11, // 7: groupcast.manager.v1.ReplicationRecord.replication:type_name -> groupcast.replica.v1.Replication
-	8,  // 8: groupcast.manager.v1.ReplicationRecord.key_time:type_name -> google.protobuf.Timestamp
-	12, // 9: groupcast.manager.v1.ManagerRecord.manager:type_name -> groupcast.group.v1.Manager
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	10, // 4: groupcast.manager.v1.DeliveryRecord.send_time:type_name -> google.protobuf.Duration
+	5,  // 5: groupcast.manager.v1.TreeRecord.nodes:type_name -> groupcast.manager.v1.TreeNode
+	11, // 6: groupcast.manager.v1.TreeRecord.changes:type_name -> groupcast.group.v1.TreeChange
+	5,  // 7: groupcast.manager.v1.TreeStep.nodes:type_name -> groupcast.manager.v1.TreeNode
+	11, // 8: groupcast.manager.v1.TreeStep.changes:type_name -> groupcast.group.v1.TreeChange
+	12, // 9: groupcast.manager.v1.ReplicationRecord.replication:type_name -> groupcast.replica.v1.Replication
+	9,  // 10: groupcast.manager.v1.ReplicationRecord.key_time:type_name -> google.protobuf.Timestamp
+	13, // 11: groupcast.manager.v1.ManagerRecord.manager:type_name -> groupcast.group.v1.Manager
+	12, // [12:12] is the sub-list for method output_type
+	12, // [12:12] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_groupcast_manager_v1_record_proto_init() }
@@ -672,7 +783,7 @@ func file_groupcast_manager_v1_record_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_groupcast_manager_v1_record_proto_rawDesc), len(file_groupcast_manager_v1_record_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,211 @@
+package delivery
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/groupcast/groupcast/internal/algo/tree"
+	managerv1 "github.com/groupcast/groupcast/internal/gen/groupcast/manager/v1"
+	"github.com/groupcast/groupcast/services/manager/store"
+	"github.com/groupcast/groupcast/services/manager/view"
+)
+
+// forest is a delivery with a tree of some agents and many members, in a store.
+type forest struct {
+	*keeper
+	t *testing.T
+}
+
+const forestAgents = 50
+
+// grow stores a delivery with a tree.
+func grow(t *testing.T, members int) *forest {
+	t.Helper()
+	d, delivery := leading(t), crowd(members)
+	d.write(t, delivery)
+	nodes := []tree.Node{{Name: "member/s", Kind: tree.Member, Cluster: "zone-0"}}
+	for i := range forestAgents {
+		nodes = append(nodes, tree.Node{Name: agentOf(i), Kind: tree.Agent, Cluster: fmt.Sprintf("zone-%d", i%3), Uplink: 125_000_000})
+	}
+	for i, member := range delivery.GetMembers() {
+		nodes = append(nodes, leaf(member.GetName(), i))
+	}
+	built, err := tree.Build("member/s", nodes, tree.Bound{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &forest{newKeeper(d, delivery), t}
+	f.become(built, causeCreated)
+	return f
+}
+
+func agentOf(i int) string { return fmt.Sprintf("agent/node-%03d", i%forestAgents) }
+
+// leaf is a member beside an agent.
+func leaf(name string, i int) tree.Node {
+	return tree.Node{Name: "member/" + name, Kind: tree.Member, Cluster: fmt.Sprintf("zone-%d", i%forestAgents%3), Agent: agentOf(i)}
+}
+
+// become stores another tree, and returns in how many bytes.
+func (f *forest) become(next *tree.Tree, cause string) (bytes int) {
+	f.t.Helper()
+	before, version := f.shown(), f.shown().Tree.GetVersion()+1
+	h := history{}
+	h.because(cause, strings.Repeat("why ", longestDetail/4))
+	record := encodeTree(next, version, nil, h.after(before.Tree.GetChanges(), version, time.Now()))
+	if err := f.writeTree(f.t.Context(), before, record); err != nil {
+		f.t.Fatal(err)
+	}
+	f.setTree(next, nil, f.shown().TreeChanged)
+	for _, item := range f.items() {
+		if item.Changed > before.TreeChanged {
+			bytes += len(item.Value)
+		}
+	}
+	return bytes
+}
+
+// come has a member leave, and another one join.
+func (f *forest) come(i int) (bytes int) {
+	f.t.Helper()
+	without, err := f.tree.Without("member/" + crowd(i + 1).GetMembers()[i].GetName())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	with, err := without.With(leaf(fmt.Sprintf("receiver-that-is-late-%05d", i), i))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return f.become(without, causeGone) + f.become(with, causeJoined)
+}
+
+func (f *forest) shown() view.Delivery {
+	shown, found := f.desk.view.Delivery(f.id)
+	if !found {
+		f.t.Fatal("the delivery is gone")
+	}
+	return shown
+}
+
+// items are what is stored of the tree.
+func (f *forest) items() (items []store.Item) {
+	f.t.Helper()
+	for _, prefix := range []string{view.TreeKey(f.id), view.StepsPrefix(f.id)} {
+		listed, _, err := f.desk.store.List(f.t.Context(), prefix)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		items = append(items, listed...)
+	}
+	return items
+}
+
+// wantTaken has a manager that reads the store anew find the tree that is in force.
+func (f *forest) wantTaken() {
+	f.t.Helper()
+	next := newKeeper(f.desk, f.shown())
+	next.readTree(f.shown())
+	if next.tree == nil {
+		f.t.Fatal("the stored tree is none")
+	}
+	if !reflect.DeepEqual(next.tree.Links(), f.tree.Links()) {
+		f.t.Error("the stored tree is another than the one in force")
+	}
+}
+
+// Who comes or goes costs what is new, however large the tree is, whoever leads next finds the tree as it is, and the whole is
+// written again before that is too much to read.
+func TestTreesAreStoredByWhatIsNew(t *testing.T) {
+	const members = 1000
+	f := grow(t, members)
+	whole, written := proto.Size(encodeTree(f.tree, 1, nil, nil)), 0
+	for i := range maxSteps / 2 * 3 / 2 {
+		written += f.come(i)
+		if i%100 == 50 {
+			f.wantTaken()
+		}
+	}
+	f.wantTaken()
+	if written > 10*whole {
+		t.Errorf("%d changes of a tree of %d bytes took %d", maxSteps*3/2, whole, written)
+	}
+	if stored := len(f.items()); stored < 2 || stored > maxSteps+1 {
+		t.Errorf("the tree is %d keys", stored)
+	}
+	if changes := f.shown().Tree.GetChanges(); len(changes) != view.KeptChanges || changes[len(changes)-1].GetVersion() != f.shown().Tree.GetVersion() {
+		t.Errorf("%d changes are told: the last is %v", len(changes), changes[len(changes)-1])
+	}
+	lost, err := f.tree.Without(agentOf(7))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.become(lost, causeOffline)
+	f.wantTaken()
+}
+
+// A manager of an earlier version that leads meanwhile goes on with the tree as it was last written whole, with a higher version than
+// all that were told; and then so does this one.
+func TestTreesAndEarlierManagers(t *testing.T) {
+	f := grow(t, 1000)
+	asBuilt := f.tree
+	f.come(0)
+	earlier := new(managerv1.TreeRecord)
+	if err := proto.Unmarshal(f.items()[0].Value, earlier); err != nil {
+		t.Fatal(err)
+	}
+	if earlier.GetVersion() < f.shown().Tree.GetVersion() || len(earlier.GetNodes()) != asBuilt.Len() {
+		t.Fatalf("it finds version %d with %d nodes", earlier.GetVersion(), len(earlier.GetNodes()))
+	}
+	encoded, err := proto.Marshal(encodeTree(asBuilt, earlier.GetVersion()+1, nil, earlier.GetChanges()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := f.desk.store.Commit(t.Context(), f.desk.ledger.Term(), nil, []store.Op{store.Put(view.TreeKey(f.id), encoded)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.desk.view.Await(t.Context(), at); err != nil {
+		t.Fatal(err)
+	}
+	f.readTree(f.shown())
+	if f.shown().Tree.GetVersion() != earlier.GetVersion()+1 || !reflect.DeepEqual(f.tree.Links(), asBuilt.Links()) {
+		t.Errorf("version %d, another tree than the one that it has written", f.shown().Tree.GetVersion())
+	}
+	f.come(1)
+	f.wantTaken()
+	f.come(2)
+	f.wantTaken()
+}
+
+// A tree goes with all that is stored of it, also where a manager of an earlier version has forgotten its delivery.
+func TestTreesAreForgottenWhole(t *testing.T) {
+	f := grow(t, 500)
+	f.come(0)
+	at, err := f.desk.store.Commit(t.Context(), f.desk.ledger.Term(), nil, []store.Op{store.Delete(view.DeliveryKey(f.id)), store.Delete(view.TreeKey(f.id))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.desk.view.Await(t.Context(), at); err != nil {
+		t.Fatal(err)
+	}
+	shown := view.New(f.desk.store, f.desk.log) // of a manager that starts now
+	loaded, running := make(chan struct{}), make(chan error, 1)
+	go func() { running <- shown.Run(t.Context(), func() { close(loaded) }) }()
+	<-loaded
+	if strays := shown.Strays(); !slices.Equal(strays, []string{f.id}) {
+		t.Errorf("a manager that starts finds what is left of %v", strays)
+	}
+	f.desk.forgetOld(t.Context())
+	if left := f.items(); len(left) > 0 {
+		t.Errorf("%d keys are left", len(left))
+	}
+	if err := f.desk.view.Sync(t.Context()); err != nil || len(f.desk.view.Strays()) > 0 {
+		t.Errorf("%v; it is still said that there is something of %v", err, f.desk.view.Strays())
+	}
+}

@@ -1,0 +1,139 @@
+package publish
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/kubernetes"
+	"github.com/groupcast/groupcast/internal/uplink"
+)
+
+// Credential is what is kept fresh in a Secret.
+type Credential struct {
+	Secret string
+	ID     identity.ID
+	// Hosts are DNS names of who has it.
+	Hosts []string
+	// Endpoint is where its config.yaml says that the managers are; empty writes none.
+	Endpoint string
+}
+
+// Keeper publishes the CA's certificate, and keeps credentials fresh in Secrets while this manager leads.
+type Keeper struct {
+	Objects Objects
+	CA      *identity.CA
+	// ConfigMap is where those find the certificates of the authorities who are to enroll: first that by which the managers are
+	// known. Empty publishes none.
+	ConfigMap   string
+	Credentials []Credential
+	// Leading says whether this manager leads; Stamp is the stamp of a certificate of now.
+	Leading func() bool
+	Stamp   func() identity.Stamp
+	Log     *slog.Logger
+}
+
+const (
+	// look is how often it is looked whether something is due.
+	look = 2 * time.Second
+	// again is after how long it is seen to that what was published is there still: others may empty an object, or write it anew.
+	again = time.Minute
+)
+
+// Run publishes them until ctx is done. While the API server does not answer, it is asked again; what it refuses from the beginning
+// has to be seen to.
+func (k *Keeper) Run(ctx context.Context) error {
+	ticker := time.NewTicker(look)
+	defer ticker.Stop()
+	known, turns := new(authority), make([]turn, len(k.Credentials))
+	for {
+		if err := k.publishAuthority(ctx, known); err != nil {
+			return err
+		}
+		for i, credential := range k.Credentials {
+			k.keep(ctx, credential, &turns[i])
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// authority is what was published of the authorities.
+type authority struct {
+	published []byte
+	due       time.Time
+}
+
+// publishAuthority publishes the certificates when they are others than before, as those of another issuer may be, and now and then.
+func (k *Keeper) publishAuthority(ctx context.Context, was *authority) error {
+	is, now := k.CA.AuthoritiesPEM(), time.Now()
+	if k.ConfigMap == "" || bytes.Equal(is, was.published) && now.Before(was.due) {
+		return nil
+	}
+	err := k.Objects.SetConfigMap(ctx, k.ConfigMap, map[string]string{caCertificate: string(is)})
+	switch {
+	case err == nil:
+		was.published, was.due = is, now.Add(again)
+	case ctx.Err() != nil:
+	case was.published == nil && !errors.Is(err, kubernetes.ErrNoAnswer):
+		return fmt.Errorf("publish the CA's certificate in ConfigMap %s: %w", k.ConfigMap, err)
+	default:
+		k.Log.Warn("the CA's certificate could not be published; trying again", "config_map", k.ConfigMap, "error", err)
+	}
+	return nil
+}
+
+// turn is when a credential is to be renewed, and when to be looked at.
+type turn struct{ renew, check time.Time }
+
+// keep renews a credential at half of its life, and when its Secret is found to be empty.
+func (k *Keeper) keep(ctx context.Context, credential Credential, next *turn) {
+	if !k.Leading() {
+		*next = turn{}
+		return
+	}
+	now := time.Now()
+	if !now.Before(next.check) {
+		next.check = now.Add(again)
+		if now.Before(next.renew) && k.isEmpty(ctx, credential.Secret) {
+			next.renew = now
+		}
+	}
+	if now.Before(next.renew) {
+		return
+	}
+	next.renew = now.Add(identity.CertificateLifetime / 2)
+	if err := k.publish(ctx, credential); err != nil && ctx.Err() == nil {
+		next.renew = now.Add(look)
+		k.Log.Warn("credentials could not be published; trying again", "secret", credential.Secret, "error", err)
+	}
+}
+
+func (k *Keeper) isEmpty(ctx context.Context, secret string) bool {
+	data, _, err := k.Objects.Secret(ctx, secret)
+	return err == nil && len(data[privateKey]) == 0
+}
+
+func (k *Keeper) publish(ctx context.Context, credential Credential) error {
+	bundle, err := k.CA.IssueBundle(credential.ID, k.Stamp(), credential.Hosts...)
+	if err != nil {
+		return err
+	}
+	data := map[string][]byte{certificateKey: bundle.Certificate, privateKey: bundle.Key, caCertificate: bundle.Authorities}
+	if credential.Endpoint != "" {
+		access := uplink.Config{Endpoints: []string{credential.Endpoint}, TrustDomain: k.CA.TrustDomain, CredentialsDir: "."}
+		if data[operatorConfig], err = yaml.Marshal(access); err != nil {
+			return fmt.Errorf("encode %s: %w", operatorConfig, err)
+		}
+	}
+	return k.Objects.SetSecret(ctx, credential.Secret, data, "")
+}
