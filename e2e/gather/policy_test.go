@@ -165,16 +165,17 @@ func TestDiskFull(t *testing.T) {
 	}
 	s.wantFile("alice", "model", content)
 
-	// It fills up in the middle of a stream.
+	// It fills up in the middle of a stream, of one who has not waited for room before.
 	s.must(os.Remove(s.store + "/alice/model"))
 	s.must(os.WriteFile(disk+"/ballast", make([]byte, 70<<20), 0o600))
 	log, content := s.file("log", 9, 60<<20)
-	p = s.upload("alice", log, "--follow")
-	s.await("it is paused", func() bool { return s.status("alice").GetPaused() == "disk_full" })
+	p = s.upload("bob", log, "--follow")
+	s.await("it is paused", func() bool { return s.status("bob").GetPaused() == "disk_full" })
 	s.must(os.Remove(disk + "/ballast"))
-	s.await("all has come", func() bool { return len(s.stored("alice", "log")) == len(content) })
-	if status := p.end(); status != 0 || string(s.stored("alice", "log")) != string(content) {
-		t.Errorf("exit status %d, %d bytes: %s", status, len(s.stored("alice", "log")), p.said.String())
+	s.await("all has come", func() bool { return len(s.stored("bob", "log")) == len(content) })
+	s.await("it goes on", func() bool { return s.status("bob").GetPaused() == "" }) // a paused one is not waited for
+	if status := p.end(); status != 0 || string(s.stored("bob", "log")) != string(content) {
+		t.Errorf("exit status %d, %d bytes: %s", status, len(s.stored("bob", "log")), p.said.String())
 	}
 }
 
