@@ -165,7 +165,7 @@ var places = []place{
 		},
 	},
 	{
-		name: "mixed4queue", about: "multicast to 4 receivers, of which the last has 2 Mbit/s and room for 64 packets, and the others 100", size: 4_000_000, tools: []string{group[0], detach},
+		name: "mixed4queue", about: "multicast to 4 receivers, of which the last has 2 Mbit/s and room for 64 packets, and the others 100", size: 4_000_000, tools: append(slices.Clone(group), detach),
 		build: slowestHasAQueue,
 	},
 }
