@@ -12,8 +12,6 @@ import (
 	"github.com/groupcast/groupcast/e2e/lab"
 	"github.com/groupcast/groupcast/e2e/lab/link"
 	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
-	"github.com/groupcast/groupcast/internal/multicast"
-	"github.com/groupcast/groupcast/internal/udp"
 	"github.com/groupcast/groupcast/services/replicator/receive"
 	"github.com/groupcast/groupcast/services/replicator/send"
 )
@@ -59,14 +57,7 @@ func TestAnnouncementsThatAreSentAgain(t *testing.T) {
 	if _, err := b.send(early); err == nil {
 		t.Fatal("it was sent to nobody")
 	}
-	var mouth *udp.Socket
-	err := stranger.Do(func() (err error) {
-		mouth, err = multicast.Open(b.place(stranger), 0)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	mouth := b.mouth(stranger)
 	defer mouth.Close()
 	receipt := b.receive(t.Context(), 0)
 	time.Sleep(100 * time.Millisecond) // by when it listens

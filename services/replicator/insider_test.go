@@ -327,14 +327,7 @@ func TestC55C56AbsurdAnnouncements(t *testing.T) {
 	} {
 		absurd = append(absurd, wire.Announcement{Kind: uint8(object.File), Name: name[:min(len(name), 255)], Length: 1, Permissions: 0o644})
 	}
-	var mouth *udp.Socket
-	err := b.sender.Do(func() (err error) {
-		mouth, err = multicast.Open(b.place(b.sender), 0)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	mouth := b.mouth(b.sender)
 	defer mouth.Close()
 	for n, a := range absurd {
 		a.Sender = mouth.Addr()
@@ -356,7 +349,7 @@ func TestC55C56AbsurdAnnouncements(t *testing.T) {
 		}
 	}
 	left := 0
-	err = filepath.WalkDir(above, func(path string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir(above, func(path string, entry fs.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() && !strings.Contains(path, ".groupcast-partial") {
 			left++
 			t.Errorf("%s is there", path)

@@ -19,6 +19,7 @@ import (
 	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
 	"github.com/groupcast/groupcast/internal/multicast"
 	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/udp"
 	"github.com/groupcast/groupcast/services/replicator/receive"
 	"github.com/groupcast/groupcast/services/replicator/send"
 )
@@ -68,6 +69,19 @@ func (b *bench) place(host *lab.Host) multicast.Place {
 		b.t.Fatal(err)
 	}
 	return multicast.Place{Group: group, Interface: device.Name}
+}
+
+// mouth sends to the group from a host.
+func (b *bench) mouth(host *lab.Host) (mouth *udp.Socket) {
+	b.t.Helper()
+	err := host.Do(func() (err error) {
+		mouth, err = multicast.Open(b.place(host), 0)
+		return err
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return mouth
 }
 
 // file makes a file of random bytes.

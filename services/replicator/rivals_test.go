@@ -9,9 +9,7 @@ import (
 
 	"github.com/groupcast/groupcast/e2e/lab"
 	"github.com/groupcast/groupcast/e2e/lab/link"
-	"github.com/groupcast/groupcast/internal/multicast"
 	"github.com/groupcast/groupcast/internal/object"
-	"github.com/groupcast/groupcast/internal/udp"
 	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
 	"github.com/groupcast/groupcast/services/replicator/receive"
 	"github.com/groupcast/groupcast/services/replicator/send"
@@ -272,14 +270,7 @@ func announcements(seen []packet) (all [][]byte) {
 // repeat has a host send to the group what was recorded.
 func (b *bench) repeat(host *lab.Host, recorded [][]byte) {
 	b.t.Helper()
-	var mouth *udp.Socket
-	err := host.Do(func() (err error) {
-		mouth, err = multicast.Open(b.place(host), 0)
-		return err
-	})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	mouth := b.mouth(host)
 	defer mouth.Close()
 	for _, one := range recorded {
 		if err := mouth.Send(one, group); err != nil {

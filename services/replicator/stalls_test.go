@@ -8,9 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/groupcast/groupcast/internal/multicast"
 	"github.com/groupcast/groupcast/internal/object"
-	"github.com/groupcast/groupcast/internal/udp"
 	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
 	"github.com/groupcast/groupcast/services/replicator/receive"
 	"github.com/groupcast/groupcast/services/replicator/send"
@@ -85,14 +83,7 @@ func TestSenderThatStoodStillIsHeardAgain(t *testing.T) {
 // A sender that is heard and does not hear, as behind a firewall, is waited for, and that is told.
 func TestDeafSenderIsWaitedFor(t *testing.T) {
 	b := onLAN(t, 1, lanShape)
-	var mouth *udp.Socket
-	err := b.sender.Do(func() (err error) {
-		mouth, err = multicast.Open(b.place(b.sender), 0)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	mouth := b.mouth(b.sender)
 	defer mouth.Close()
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
