@@ -12,7 +12,8 @@ type Table[K comparable] struct {
 	patience time.Duration
 	most     time.Duration // that passes between two signs of the owner while all is well; 0 is not known
 	asked    time.Time
-	stood    time.Duration // how long the owner stood still, which is nobody's silence
+	stood    time.Duration // how long the owner stood still, or was deaf, which is nobody's silence
+	deaf     bool          // the owner hears nobody, as far as it can tell
 	entries  map[K]*list.Element
 	order    *list.List // of entry[K], the one heard longest ago first
 }
@@ -20,6 +21,7 @@ type Table[K comparable] struct {
 type entry[K comparable] struct {
 	key   K
 	heard time.Time // less what the owner had stood still by then
+	spoke bool      // it was heard, and not only presumed
 }
 
 // NewTable returns an empty table. A peer is silent once it was not heard for patience.
@@ -36,13 +38,18 @@ func (t *Table[K]) AskedWithin(most time.Duration, now time.Time) *Table[K] {
 }
 
 // Heard notes that the peer lives. Time must not run backwards between calls.
-func (t *Table[K]) Heard(key K, now time.Time) {
-	if element, known := t.entries[key]; known {
-		element.Value = entry[K]{key, now.Add(-t.stood)}
+func (t *Table[K]) Heard(key K, now time.Time) { t.note(entry[K]{key, now.Add(-t.stood), true}) }
+
+// Presume has a peer live until its patience is over, of which it is known otherwise that it does, or did.
+func (t *Table[K]) Presume(key K, now time.Time) { t.note(entry[K]{key, now.Add(-t.stood), false}) }
+
+func (t *Table[K]) note(noted entry[K]) {
+	if element, known := t.entries[noted.key]; known {
+		element.Value = noted
 		t.order.MoveToBack(element)
 		return
 	}
-	t.entries[key] = t.order.PushBack(entry[K]{key, now.Add(-t.stood)})
+	t.entries[noted.key] = t.order.PushBack(noted)
 }
 
 // Forget drops a peer.
@@ -61,10 +68,31 @@ func (t *Table[K]) Knows(key K) bool {
 
 // Awake notes that the owner does not stand still, though it may have no time to ask for the silent.
 func (t *Table[K]) Awake(now time.Time) {
-	if gap := now.Sub(t.asked); t.most > 0 && gap > t.most {
+	switch gap := now.Sub(t.asked); {
+	case t.deaf:
+		t.stood += gap
+	case t.most > 0 && gap > t.most:
 		t.stood += gap - t.most
 	}
 	t.asked = now
+}
+
+// Deaf says whether from now on the owner hears nobody, which is nobody's silence.
+func (t *Table[K]) Deaf(is bool, now time.Time) {
+	t.Awake(now)
+	t.deaf = is
+}
+
+// Missed returns how many peers that were heard have not been for so long. It takes time for each of them.
+func (t *Table[K]) Missed(after time.Duration, now time.Time) (missed int) {
+	t.Awake(now)
+	now = now.Add(-t.stood)
+	for e := t.order.Front(); e != nil && now.Sub(e.Value.(entry[K]).heard) >= after; e = e.Next() {
+		if e.Value.(entry[K]).spoke {
+			missed++
+		}
+	}
+	return missed
 }
 
 // Silent returns the peers that were not heard for the patience, the most silent

@@ -295,11 +295,15 @@ func (k *keeper) note(from identity.ID, report *groupv1.DeliveryReport, now time
 func (d *Desk) seen(name string) sight {
 	record, known := d.view.Agent(name)
 	s := sight{online: known && placement.Usable(record.Agent), heard: d.started}
+	cutOff := d.cutOff()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if agent, known := d.agents[name]; known {
 		s.attached, s.closed, s.heard, s.goodbye = agent.attachment != nil, agent.closed, agent.heard, agent.goodbye
 		s.fed = agent.fed
+	}
+	if cutOff { // the agent's connection has died of that, and it could not be told of another tree anyway
+		s.closed = time.Time{}
 	}
 	return s
 }

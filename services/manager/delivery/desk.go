@@ -42,6 +42,7 @@ type Desk struct {
 	view    *view.View
 	signer  identity.Source
 	survey  *survey.Survey
+	cutOff  func() bool // whether this manager hears too few to blame who is silent
 	metrics *Metrics
 	log     *slog.Logger
 	started time.Time
@@ -66,9 +67,9 @@ type seat struct {
 
 // Lead returns the desk of a term. It has taken over all deliveries of earlier
 // terms: whoever attaches to it is told all that there is to do.
-func Lead(by *ledger.Ledger, from *store.Store, shown *view.View, signer identity.Source, distances *survey.Survey, metrics *Metrics, log *slog.Logger) *Desk {
+func Lead(by *ledger.Ledger, from *store.Store, shown *view.View, signer identity.Source, distances *survey.Survey, cutOff func() bool, metrics *Metrics, log *slog.Logger) *Desk {
 	d := &Desk{
-		ledger: by, store: from, view: shown, signer: signer, survey: distances, metrics: metrics,
+		ledger: by, store: from, view: shown, signer: signer, survey: distances, cutOff: cutOff, metrics: metrics,
 		log: log.With("term", by.Term().Number), started: time.Now(),
 		ended: make(chan struct{}), opened: make(chan *keeper),
 		keepers: make(map[string]*keeper), creating: make(map[string]string),

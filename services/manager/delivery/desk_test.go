@@ -15,11 +15,14 @@ import (
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
+// hearsAll is how a manager is that is not cut off.
+func hearsAll() bool { return false }
+
 // newDesk returns the desk of a term in which nothing is stored.
 func newDesk() *Desk {
 	log := slog.New(slog.DiscardHandler)
 	shown := view.New(nil, log)
-	return Lead(ledger.Open(new(store.Term), nil, shown), nil, shown, nil, nil, nil, log)
+	return Lead(ledger.Open(new(store.Term), nil, shown), nil, shown, nil, nil, hearsAll, nil, log)
 }
 
 // stored is a delivery that s sends to group g.

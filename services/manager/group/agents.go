@@ -24,7 +24,7 @@ func validAddress(address string) bool {
 func (r *Registry) loadAgents(now time.Time) {
 	for _, agent := range r.view.AllAgents() {
 		if agent.GetState() == agentv1.AgentState_AGENT_STATE_ONLINE {
-			r.agents.Heard(agent.GetName(), now)
+			r.agents.Presume(agent.GetName(), now)
 		} else {
 			r.offline.Heard(agent.GetName(), now)
 		}
@@ -73,7 +73,7 @@ func (r *Registry) Register(ctx context.Context, name string, asked *agentv1.Reg
 func (r *Registry) registered(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.agents.Heard(name, time.Now())
+	r.agents.Presume(name, time.Now())
 	r.offline.Forget(name)
 }
 
@@ -145,10 +145,10 @@ func (r *Registry) sweepAgents(ctx context.Context) {
 }
 
 // retry puts an agent into a table, to be found silent after its patience.
-func (r *Registry) retry(table interface{ Heard(string, time.Time) }, name string) {
+func (r *Registry) retry(table interface{ Presume(string, time.Time) }, name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	table.Heard(name, time.Now())
+	table.Presume(name, time.Now())
 }
 
 // setOffline marks an agent offline that was found silent. One that has said goodbye, or was heard since, is not.

@@ -34,6 +34,8 @@ const (
 	sweepInterval = 250 * time.Millisecond
 	// lateSweep is after how long this manager has stood still that neither sweeps nor says that it is awake.
 	lateSweep = 4 * sweepInterval
+	// missedAfter is after how much silence something is wrong: two heartbeats did not come.
+	missedAfter = 2*HeartbeatInterval + HeartbeatInterval/2
 	// epochInterval is how often a group's epoch grows at most.
 	epochInterval = time.Second
 	// accountInterval is how often it is looked whether members have the groups of their ServiceAccounts: what there
@@ -69,6 +71,8 @@ type Registry struct {
 	mu           sync.Mutex
 	sessions     *liveness.Table[Session]
 	agents       *liveness.Table[string]
+	isolation    liveness.Isolation
+	deaf         bool                    // this manager is cut off from most of them, as far as it can tell
 	offline      *liveness.Table[string] // agents, by when they went offline
 	managers     *liveness.Table[string] // this and the next belong to sweepManagers
 	sights       map[string]sight        // of managers, by name
@@ -101,7 +105,7 @@ func Lead(by *ledger.Ledger, from *store.Store, shown *view.View, accounts Accou
 		enrollFailed: rate.NewLimiter(10, 50),
 	}
 	shown.All(func(member view.Member) {
-		r.sessions.Heard(sessionOf(member.Member), now)
+		r.sessions.Presume(sessionOf(member.Member), now)
 		r.changed[member.GetGroup()] = true // an earlier leader may have owed it
 	})
 	r.loadAgents(now)
@@ -150,13 +154,30 @@ func (r *Registry) every(ctx context.Context, interval time.Duration, do func(co
 }
 
 // stayAwake notes that this manager hears who speaks. Sweeps do not tell: while the store is slow they take long to
-// write, and what they take is silence all the same.
+// write, and what they take is silence all the same. Where most fall silent at once, it is this manager that hears nobody.
 func (r *Registry) stayAwake(context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
-	r.sessions.Awake(now)
-	r.agents.Awake(now)
+	missed, all := r.sessions.Missed(missedAfter, now)+r.agents.Missed(missedAfter, now), r.sessions.Len()+r.agents.Len()
+	deaf := r.isolation.Step(missed, all, now)
+	r.sessions.Deaf(deaf, now)
+	r.agents.Deaf(deaf, now)
+	switch {
+	case deaf && !r.deaf:
+		r.log.Warn("most members and agents fell silent at once: this manager counts as cut off, and nobody as gone, for two minutes at most: see its network",
+			"silent", missed, "of", all)
+	case !deaf && r.deaf:
+		r.log.Info("silence counts again", "silent", missed, "of", all)
+	}
+	r.deaf = deaf
+}
+
+// IsCutOff tells whether this manager hears so few of those that it heard that rather it is cut off than they are gone.
+func (r *Registry) IsCutOff() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.deaf
 }
 
 // Term returns the number of the term.

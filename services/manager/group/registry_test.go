@@ -2,6 +2,7 @@ package group
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -17,6 +18,7 @@ func TestSlowStoreIsNobodysGrace(t *testing.T) {
 		now := time.Now()
 		r := &Registry{
 			term:     new(store.Term),
+			log:      slog.New(slog.DiscardHandler),
 			sessions: liveness.NewTable[Session](Expiry).AskedWithin(lateSweep, now),
 			agents:   liveness.NewTable[string](Expiry).AskedWithin(lateSweep, now),
 		}

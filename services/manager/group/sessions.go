@@ -72,7 +72,7 @@ func (r *Registry) Join(ctx context.Context, caller ledger.Caller, asked *groupv
 func (r *Registry) begun(session Session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.sessions.Heard(session, time.Now())
+	r.sessions.Presume(session, time.Now())
 	r.changed[session.Group] = true
 }
 
@@ -351,6 +351,6 @@ func (r *Registry) hearAgain(members []view.Member) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, member := range members {
-		r.sessions.Heard(sessionOf(member.Member), time.Now())
+		r.sessions.Presume(sessionOf(member.Member), time.Now())
 	}
 }

@@ -1,0 +1,50 @@
+package sim
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/simnet"
+	"github.com/groupcast/groupcast/sdk"
+)
+
+// P11: the manager goes on, and its cable is out, or its switch looks for loops: it hears nobody, or only the agent beside it. It takes
+// nobody for gone for that, nor does anybody begin anew.
+func TestManagerIsCutOff(t *testing.T) {
+	const from, lasts = 5 * time.Second, 45 * time.Second
+	for name, beside := range map[string]string{"from all": "", "from all but one agent": "a1"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := scenario{
+				agents:     []place{{"a1", "a1", "x", 16 << 20}, {"a2", "a2", "y", 16 << 20}},
+				receivers:  []place{{name: "r1", node: "a1"}, {name: "r2", node: "a2"}, {name: "r3", node: "a2"}},
+				policy:     sdk.Policy{ControlMode: sdk.Hop},
+				deliveries: []parcel{{name: "object-0", size: 10 << 20}},
+			}
+			for _, host := range s.hosts() {
+				if host != managerHost && host != beside {
+					s.faults = append(s.faults, simnet.Fault{From: from, Until: from + lasts, Kind: simnet.CutBoth, A: managerHost, B: host})
+				}
+			}
+			inWorld(t, s, func(*world) {}, func(w *world) { w.deliverSlowly(from + lasts + 20*time.Second) })
+		})
+	}
+}
+
+// deliverSlowly sends an object that takes so long, while what is to happen happens.
+func (w *world) deliverSlowly(lasts time.Duration) {
+	w.Helper()
+	p := w.deliveries[0]
+	out, err := w.sending.Send(context.Background(), w.write(p), sdk.SendOptions{MaxBytesPerSecond: uint64(float64(p.size) / lasts.Seconds())})
+	w.must(err)
+	w.faults.Run(context.Background(), w.network, w.killed, w.restarted)
+	ended := w.awaitEnd(out.ID(), lasts)
+	w.checkOutcome(p, ended)
+	if ended.State != sdk.DeliveryComplete {
+		w.Errorf("the delivery is %s", standing(ended))
+	}
+	if ended.TreeVersion != 1 {
+		w.Errorf("its tree was changed %d times by a manager that heard nobody", ended.TreeVersion-1)
+	}
+}

@@ -1,0 +1,67 @@
+package liveness_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/algo/liveness"
+)
+
+func TestIsolation(t *testing.T) {
+	type step struct {
+		after       time.Duration
+		missed, all int
+		cutOff      bool
+	}
+	for name, steps := range map[string][]step{
+		"one of one, and two of two, may well be gone": {{0, 1, 1, false}, {time.Second, 2, 2, false}},
+		"half may be a switch of theirs":               {{0, 4, 8, false}, {time.Second, 5, 8, true}},
+		"who is back waits for the others": {
+			{0, 100, 100, true}, {30 * time.Second, 100, 100, true}, {31 * time.Second, 40, 100, true}, {39 * time.Second, 3, 100, true}, {41 * time.Second, 1, 100, false},
+		},
+		"after two minutes they are gone": {
+			{0, 100, 100, true}, {119 * time.Second, 100, 100, true}, {2 * time.Minute, 100, 100, false}, {125 * time.Second, 0, 1, false},
+		},
+		"each time it has two minutes": {
+			{0, 3, 3, true}, {time.Minute, 3, 3, true}, {61 * time.Second, 0, 3, true}, {2 * time.Minute, 3, 3, true}, {239 * time.Second, 3, 3, true}, {240 * time.Second, 3, 3, false},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var isolation liveness.Isolation
+			for _, s := range steps {
+				if got := isolation.Step(s.missed, s.all, epoch.Add(s.after)); got != s.cutOff {
+					t.Errorf("after %v without %d of %d: %v, want %v", s.after, s.missed, s.all, got, s.cutOff)
+				}
+			}
+		})
+	}
+}
+
+// Who is deaf finds nobody silent, and takes up where it was when it hears again. Who was only presumed is not missed.
+func TestDeafnessIsNobodysSilence(t *testing.T) {
+	table := liveness.NewTable[string](10*time.Second).AskedWithin(time.Second, epoch)
+	at := func(seconds float64) time.Time { return epoch.Add(time.Duration(seconds * float64(time.Second))) }
+	table.Presume("presumed", at(0))
+	table.Heard("heard", at(0))
+	for second := 1.0; second <= 5; second++ {
+		table.Awake(at(second))
+	}
+	if missed := table.Missed(5*time.Second, at(5)); missed != 1 {
+		t.Errorf("%d are missed after 5 s, want the one that was heard", missed)
+	}
+	table.Deaf(true, at(5))
+	for second := 6.0; second <= 100; second++ {
+		if silent := table.Silent(at(second)); len(silent) > 0 {
+			t.Fatalf("%v are silent after %v s, of which all but 5 were the owner's", silent, second)
+		}
+	}
+	table.Deaf(false, at(100))
+	for second := 101.0; second < 105; second++ {
+		if silent := table.Silent(at(second)); len(silent) > 0 {
+			t.Fatalf("%v are silent after %v s", silent, second)
+		}
+	}
+	if silent := table.Silent(at(105)); len(silent) != 2 {
+		t.Errorf("%v are silent 5 s after the owner heard again, want both", silent)
+	}
+}
