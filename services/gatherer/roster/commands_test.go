@@ -201,20 +201,24 @@ func TestRetentionLeavesFilesToTheirCommands(t *testing.T) {
 	for i := range files {
 		f.bring(session, fmt.Sprintf("f%d", i), []byte("content"))
 	}
-	there := func() int {
-		over, stop := context.WithCancel(t.Context())
-		stop()
-		f.must(f.Retain(over)) // it looks once
-		all, err := filepath.Glob(filepath.Join(f.Dir, "alice/f*"))
-		f.must(err)
-		return len(all)
-	}
+	there := func() int { return f.retained("alice/f*") }
 	if n := there(); n != files {
 		t.Errorf("%d of %d files are there, and the command has ended for none", n, files)
 	}
 	f.must(os.WriteFile(go_, nil, 0o600))
 	f.await("the command has had all files", func() bool { return slices.Equal(said(out), slices.Repeat([]string{"7"}, files)) })
 	f.await("all are gone", func() bool { return there() == 0 })
+}
+
+// retained removes what need not stay, and returns how many files there are.
+func (f *fixture) retained(pattern string) int {
+	f.Helper()
+	over, stop := context.WithCancel(f.Context())
+	stop()
+	f.must(f.Retain(over)) // it looks once
+	all, err := filepath.Glob(filepath.Join(f.Dir, pattern))
+	f.must(err)
+	return len(all)
 }
 
 // A ticket permits who opened the upload, for that upload, until it is opened again.
