@@ -2,6 +2,7 @@ package roster
 
 import (
 	"context"
+	"os"
 	"time"
 
 	"github.com/groupcast/groupcast/internal/identity"
@@ -19,6 +20,9 @@ var FreeOf = freeOf
 
 // RecountAll looks at clients again that have too much on the disk.
 func (r *Roster) RecountAll() { r.recountAll() }
+
+// SyncRegister has the register's file be synced by something else.
+func (r *Roster) SyncRegister(sync func(*os.File) error) { r.register.sync = sync }
 
 // Came says that bytes of an upload were written.
 func (u *Upload) Came(content []byte) error {
