@@ -21,6 +21,13 @@ var FreeOf = freeOf
 // RecountAll looks at clients again that have too much on the disk.
 func (r *Roster) RecountAll() { r.recountAll() }
 
+// Arrive has bytes of a client have come over connections that have ended.
+func (r *Roster) Arrive(client string, bytes uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.clients[client].arrived.unseen += bytes
+}
+
 // SyncRegister has the register's file be synced by something else.
 func (r *Roster) SyncRegister(sync func(*os.File) error) { r.register.sync = sync }
 

@@ -123,7 +123,7 @@ func TestRegisterOnASlowDisk(t *testing.T) {
 		<-begun
 		r.attaches("older", false, false)
 		r.attaches("newer", false, false)
-		r.Observe(time.Now())
+		r.Observe()
 	}()
 	select {
 	case <-attached:

@@ -155,6 +155,7 @@ type Client struct {
 	part    window.Rate // of the link, where windows cannot be as small; else zero
 	noRoom  time.Time   // when the disk had no room for a file of its last
 	seen    Seen
+	looked  time.Time // when the controller asked for it last
 }
 
 // directive is what a client is told.
