@@ -112,12 +112,26 @@ type rated struct {
 	groups   []string
 }
 
+// labelling is what was said of a client when it attached.
+type labelling struct {
+	labels     map[string]string
+	byOperator bool // and not by the client itself
+}
+
+// counted returns the labels that count by a policy.
+func (l labelling) counted(rules policy.Policy) map[string]string {
+	if l.byOperator || rules.TrustLabels {
+		return l.labels
+	}
+	return nil
+}
+
 // share gives a client what it has by a policy and its groups.
 func (c *Client) share(rules policy.Policy, revision uint64, groups []string) {
 	if c.rated.known && c.rated.revision == revision && slices.Equal(c.rated.groups, groups) {
 		return
 	}
-	c.Share = rules.ShareFor(policy.Client{Name: c.Name, Labels: c.labels, Groups: groups})
+	c.Share = rules.ShareFor(policy.Client{Name: c.Name, Labels: c.labels.counted(rules), Groups: groups})
 	c.rated = rated{true, revision, slices.Clone(groups)}
 }
 

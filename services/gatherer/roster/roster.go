@@ -138,7 +138,7 @@ type Client struct {
 	Name    string
 	Since   time.Time
 	Share   policy.Share
-	labels  map[string]string
+	labels  labelling
 	rated   rated
 	session *Session // nil while it is not attached
 	left    time.Time
@@ -214,14 +214,12 @@ func (r *Roster) Attach(name string, labels map[string]string, caller identity.P
 		return nil, fmt.Errorf("%w: %d clients", ErrCrowded, len(r.clients))
 	}
 	now, _ := r.Policy.Get()
-	if !now.TrustLabels && peer.Role != identity.Operator {
-		labels = nil
-	}
 	groups, err := r.groupsOf(name, peer)
 	if err != nil {
 		return nil, err
 	}
-	share := now.ShareFor(policy.Client{Name: name, Labels: labels, Groups: groups})
+	said := labelling{maps.Clone(labels), peer.Role == identity.Operator}
+	share := now.ShareFor(policy.Client{Name: name, Labels: said.counted(now), Groups: groups})
 	client := r.clients[name]
 	if r.register.isOther(name, roleOf(peer), by) {
 		if client == nil {
@@ -242,7 +240,7 @@ func (r *Roster) Attach(name string, labels map[string]string, caller identity.P
 	} else if client.session != nil {
 		client.session.end(Fenced)
 	}
-	client.labels, client.Share, client.Since, client.brought = maps.Clone(labels), share, at, at
+	client.labels, client.Share, client.Since, client.brought = said, share, at, at
 	client.rated = rated{} // its labels may be others
 	client.queued, client.yielded = queued, false
 	if err := r.register.enter(name, roleOf(peer), by); err != nil {

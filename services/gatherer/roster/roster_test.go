@@ -57,6 +57,28 @@ func TestLabelsAreNotTrusted(t *testing.T) {
 	}
 }
 
+// Whether labels count that clients say of themselves holds for those that are attached, too, from the next round on.
+func TestTrustInLabelsIsTakenAway(t *testing.T) {
+	rules := policy.Policy{Rules: []policy.Rule{{Labels: map[string]string{"tier": "gold"}, Share: policy.Share{Priority: 7}}}, TrustLabels: true}
+	f := start(t, rules, nil)
+	for name, by := range map[string]identity.ID{"alice": member("alice"), "bob": operator} {
+		_, err := f.Attach(name, map[string]string{"tier": "gold"}, identity.Peer{ID: by}, roster.Process{})
+		f.must(err)
+	}
+	for _, one := range []struct {
+		trust bool
+		alice int
+	}{{true, 7}, {false, 0}, {true, 7}} {
+		rules.TrustLabels = one.trust
+		_, err := f.policy.Set(rules, 0)
+		f.must(err)
+		f.Review()
+		if all := f.Clients(); all[0].Share.Priority != one.alice || all[1].Share.Priority != 7 {
+			t.Errorf("trust %t: priorities are %d and %d, want %d and 7", one.trust, all[0].Share.Priority, all[1].Share.Priority, one.alice)
+		}
+	}
+}
+
 // A member's groups are those that the managers say, whoever attaches for it; what is an agent has none by its name.
 // They hold from the next round on, and nobody attaches before they are known.
 func TestGroupsAreWhatTheManagersSay(t *testing.T) {
