@@ -188,6 +188,21 @@ func TestRetentionMakesRoom(t *testing.T) {
 	f.bring(alice, "a2", make([]byte, 400_000))
 }
 
+// What is in the store and no client's stays, as what a file system keeps for itself.
+func TestRetentionLeavesWhatIsNoClients(t *testing.T) {
+	f := start(t, policy.Policy{}, func(env *roster.Env) { env.Retention = sink.Retention{Bytes: 1} })
+	for _, dir := range []string{"lost+found", "alice"} {
+		f.must(os.Mkdir(filepath.Join(f.Dir, dir), 0o700))
+		f.must(os.WriteFile(filepath.Join(f.Dir, dir, "f"), []byte("content"), 0o600))
+	}
+	if n := f.retained("alice/f"); n != 0 {
+		t.Error("what a client has too much is there")
+	}
+	if n := f.retained("lost+found/f"); n != 1 {
+		t.Error("what is no client's is removed")
+	}
+}
+
 // Retention leaves the files whose commands have not ended, however many these are; when they have, it takes them.
 func TestRetentionLeavesFilesToTheirCommands(t *testing.T) {
 	dir := t.TempDir()

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/services/gatherer/sink"
 )
@@ -53,7 +54,7 @@ func (r *Roster) retain(store *keeper, date time.Time, passed time.Duration) {
 		store.sweep = passed + abandonedEvery
 	}
 	for _, client := range clients {
-		if !client.IsDir() || client.Name() == dueName {
+		if !client.IsDir() || identity.CheckName(client.Name()) != nil { // it is no client's, as lost+found
 			continue
 		}
 		dir := filepath.Join(r.Dir, client.Name())
