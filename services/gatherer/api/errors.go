@@ -39,6 +39,7 @@ var codesOf = []daemon.Code{
 	{Err: roster.ErrSession, Code: codes.FailedPrecondition, Reason: "SESSION_ENDED"},
 	{Err: roster.ErrUpload, Code: codes.NotFound, Reason: "UPLOAD_UNKNOWN"},
 	{Err: roster.ErrRefused, Code: codes.ResourceExhausted, Reason: "MINIMUM_DOES_NOT_FIT"},
+	{Err: roster.ErrKept, Code: codes.Unavailable, Reason: "PLACE_KEPT"},
 	{Err: roster.ErrCrowded, Code: codes.ResourceExhausted, Reason: "TOO_MANY"},
 	{Err: roster.ErrStored, Code: codes.ResourceExhausted, Reason: "STORED_TOO_MUCH"},
 	{Err: roster.ErrUnfinished, Code: codes.Aborted, Reason: "UNFINISHED"},

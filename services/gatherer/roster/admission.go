@@ -20,15 +20,26 @@ func (c *Client) hasPlace(now time.Time) bool {
 // if not, it is refused or has to wait, as the policy says. Who gives up its place for it is asked for as before,
 // until it goes on.
 func (r *Roster) admit(rules policy.Policy, name string, share policy.Share, now time.Time) (queued bool, err error) {
-	room := rules.RoomFor(share, r.places(name, now))
+	places := r.places(name, now)
+	room := rules.RoomFor(share, places)
 	if !room.Fits && rules.Admission == policy.Refuse {
-		return false, fmt.Errorf("%w (%v of %v)", ErrRefused, room.Taken, rules.Link)
+		return false, r.refusal(rules, share, places)
 	}
 	for _, other := range room.Given {
 		r.clients[other].yielded = true
 		r.Log.Info("a client that brings nothing gives up its place to one that waits", "client", other, "to", name)
 	}
 	return !room.Fits, nil
+}
+
+// refusal says why a client is sent away for the places of others: for a moment alone where those that are attached leave it room.
+func (r *Roster) refusal(rules policy.Policy, share policy.Share, places []policy.Place) error {
+	there := slices.DeleteFunc(places, func(one policy.Place) bool { return r.clients[one.Client].session == nil })
+	room := rules.RoomFor(share, there)
+	if room.Fits {
+		return ErrKept
+	}
+	return fmt.Errorf("%w (%v of %v)", ErrRefused, room.Taken, rules.Link)
 }
 
 // places returns what others than a client have.

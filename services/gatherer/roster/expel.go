@@ -16,7 +16,7 @@ func (r *Roster) Expel() {
 		expelled := session != nil && r.Revoked(identity.Peer{ID: session.Peer, Stamp: session.stamp}) != nil
 		if expelled {
 			r.Log.Warn("client expelled: its identity was revoked", "client", client.Name, "peer", session.Peer.String())
-			client.session, client.left = nil, time.Now()
+			client.session, client.left, client.parted = nil, time.Now(), true // no place is kept for it
 			session.end(Revoked)
 		}
 		for _, upload := range client.uploads {

@@ -28,6 +28,7 @@ var (
 	ErrName       = errors.New("the client cannot have this name")
 	ErrNoName     = errors.New("no client can have this name")
 	ErrRefused    = errors.New("there is no room for the client's minimum on the link: others have to leave first, or the policy has to change")
+	ErrKept       = fmt.Errorf("there is no room for the client's minimum on the link while those may come back that were cut off: try again in up to %v", policy.PlaceFor)
 	ErrCrowded    = errors.New("there are too many clients or uploads")
 	ErrStored     = errors.New("the client has as many bytes here as it may: remove some, or raise maxStored in the policy")
 	ErrUnfinished = errors.New("not all of it has come yet")
@@ -438,7 +439,7 @@ func (r *Roster) sweep(now time.Time) {
 				r.closeBeside(upload)
 			}
 		}
-		if isGone {
+		if isGone && !client.hasPlace(now) {
 			delete(r.clients, name)
 		}
 	}
