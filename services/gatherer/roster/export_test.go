@@ -122,11 +122,11 @@ func (r *Roster) Known() (uploads, openings, finished int) {
 	return len(r.uploads), len(r.openings), len(r.finished.known)
 }
 
-// Calendar tells whether ages are known.
+// Calendar tells how old something is.
 type Calendar struct{ calendar }
 
 // Look takes what both clocks say.
-func (c *Calendar) Look(date time.Time, passed time.Duration) (leapt bool) {
+func (c *Calendar) Look(date time.Time, passed time.Duration) (by time.Duration) {
 	return c.look(date, passed)
 }
 

@@ -35,10 +35,9 @@ type kept struct {
 
 // Retain removes from a client's directory what need not stay: whole files, and whole segments of
 // streams but the last ones, which the stream goes on behind. It returns how many files and bytes.
-// Where now is zero nothing goes for its age. What cannot be looked at stays, and is not counted. There is no room in memory for all names of a client.
+// What cannot be looked at stays, and is not counted. There is no room in memory for all names of a client.
 func (r Retention) Retain(dir string, now time.Time) (files int, bytes uint64, err error) {
-	ages := r.Age > 0 && !now.IsZero()
-	if !ages && r.Bytes == 0 {
+	if r.Age == 0 && r.Bytes == 0 {
 		return 0, 0, nil // nothing goes: nobody need look
 	}
 	var failed []error
@@ -52,7 +51,7 @@ func (r Retention) Retain(dir string, now time.Time) (files int, bytes uint64, e
 	}
 	var sum uint64
 	err = survey(dir, func(one kept) {
-		if ages && now.Sub(one.came) > r.Age {
+		if r.Age > 0 && now.Sub(one.came) > r.Age {
 			remove(one)
 			return
 		}
@@ -122,13 +121,13 @@ func (k kept) remove() (removed bool, err error) {
 	return removed && err == nil, err
 }
 
-// Sweep removes from a client's directory what was abandoned of uploads.
-func Sweep(dir string) error {
+// Sweep removes from a client's directory what was abandoned of uploads for so long.
+func Sweep(dir string, olderThan time.Duration) error {
 	return walk(dir, func(path string, entry fs.DirEntry) error {
 		if !entry.IsDir() || !object.IsPartial(entry.Name()) {
 			return nil
 		}
-		_, _ = object.Sweep(filepath.Dir(path), object.Abandoned) // what is left is swept another time
+		_, _ = object.Sweep(filepath.Dir(path), olderThan) // what is left is swept another time
 		return filepath.SkipDir
 	})
 }

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/services/gatherer/sink"
 )
 
@@ -62,8 +63,7 @@ func TestRetention(t *testing.T) {
 	}{
 		{sink.Retention{}, now.Add(1000 * time.Hour), 0, []string{"d0/f", "d1/f", "d2/f", "d3/f"}},
 		{sink.Retention{Age: time.Hour, Bytes: 400}, now, 0, []string{"d0/f", "d1/f", "d2/f", "d3/f"}},
-		{sink.Retention{Age: time.Nanosecond}, time.Time{}, 0, []string{"d0/f", "d1/f", "d2/f", "d3/f"}}, // no age is known
-		{sink.Retention{Age: time.Nanosecond, Bytes: 399}, time.Time{}, 1, []string{"d1/f", "d2/f", "d3/f"}},
+		{sink.Retention{Age: time.Hour, Bytes: 399}, now, 1, []string{"d1/f", "d2/f", "d3/f"}},
 		{sink.Retention{Bytes: 300}, now, 0, []string{"d1/f", "d2/f", "d3/f"}},
 		{sink.Retention{Bytes: 100}, now, 2, []string{"d3/f"}},
 		{sink.Retention{Age: time.Hour}, now.Add(59 * time.Minute), 0, []string{"d3/f"}},
@@ -199,7 +199,7 @@ func TestRetentionPassesOverWhatCannotBeRead(t *testing.T) {
 		}
 		wants(sink.Retention{Bytes: 100}, time.Now(), 1)
 		wants(sink.Retention{Age: time.Hour}, time.Now().Add(2*time.Hour), 1)
-		if err := sink.Sweep(dir); !errors.Is(err, fs.ErrPermission) {
+		if err := sink.Sweep(dir, object.Abandoned); !errors.Is(err, fs.ErrPermission) {
 			t.Errorf("what was abandoned is looked for: %v", err)
 		}
 	})
@@ -247,7 +247,7 @@ func TestAbandonedUploadsGoWithTheirAge(t *testing.T) {
 		for _, path := range partial {
 			must(t, os.Chtimes(path, since, since))
 		}
-		must(t, sink.Sweep(filepath.Join(dir, "alice")))
+		must(t, sink.Sweep(filepath.Join(dir, "alice"), object.Abandoned))
 		wantThere(t, dir, one.want...)
 	}
 }
