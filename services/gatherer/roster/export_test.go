@@ -7,6 +7,7 @@ import (
 
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/link"
+	"github.com/groupcast/groupcast/services/gatherer/sink"
 )
 
 // Sweep, LookAtDisk and RecountAll are what Run and Retain do now and then.
@@ -20,6 +21,23 @@ var FreeOf = freeOf
 
 // RecountAll looks at clients again that have too much on the disk.
 func (r *Roster) RecountAll() { r.recountAll() }
+
+// CommitWith has uploads that are opened from now on be committed by something else.
+func (r *Roster) CommitWith(commit func(sink.Sink) (uint64, error)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.openSink = func(ctx context.Context, dir string, spec sink.Spec) (sink.Sink, error) {
+		to, err := sink.Open(ctx, dir, spec)
+		return committer{to, commit}, err
+	}
+}
+
+type committer struct {
+	sink.Sink
+	commit func(sink.Sink) (uint64, error)
+}
+
+func (c committer) Commit() (uint64, error) { return c.commit(c.Sink) }
 
 // Arrive has bytes of a client have come over connections that have ended.
 func (r *Roster) Arrive(client string, bytes uint64) {
@@ -70,9 +88,10 @@ func (u *Upload) Serve(ctx context.Context, asked *link.Asked) error {
 	return err
 }
 
-// Close closes the upload, Fail has it take nothing more, and Fence have nobody bring bytes who was permitted to.
+// Close closes the upload, Fail has it take nothing more, which Failure says why, and Fence have nobody bring bytes who was permitted to.
 func (u *Upload) Close()         { u.close() }
 func (u *Upload) Fail(err error) { u.fail(err) }
+func (u *Upload) Failure() error { return u.failure() }
 func (u *Upload) Fence()         { u.fence() }
 
 // Draw asks for more.

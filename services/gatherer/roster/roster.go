@@ -94,6 +94,7 @@ type Roster struct {
 	readers  *readers
 	commands commands // those that run
 	due      []due    // that an earlier process has left
+	openSink func(ctx context.Context, dir string, spec sink.Spec) (sink.Sink, error)
 }
 
 // New returns a roster without clients, which knows which processes they were.
@@ -113,7 +114,7 @@ func New(env Env) (*Roster, error) {
 	r := &Roster{
 		Env: env, clients: make(map[string]*Client), sessions: make(map[string]*Session), uploads: make(map[wire.DeliveryID]*Upload),
 		openings: make(map[place]*opening), ending: make(map[place]*Upload), finished: remembered{known: make(map[wire.DeliveryID]finished)},
-		readers: newReaders(), commands: newCommands(), register: register, observed: time.Now(), due: left,
+		readers: newReaders(), commands: newCommands(), register: register, observed: time.Now(), due: left, openSink: sink.Open,
 	}
 	if r.Free == nil {
 		r.Free = freeOn
