@@ -158,6 +158,11 @@ func TestPlacesThatAreRefused(t *testing.T) {
 	revoked = "large-1"
 	f.Expel()
 	wants("it was revoked", nil)
+	revoked = ""
+	f.attach("large-1").CutOff()
+	revoked = "large-1"
+	f.Expel()
+	wants("it was revoked while it was cut off", nil)
 }
 
 // wantPaused looks whom the next round has wait, by name.

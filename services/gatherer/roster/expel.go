@@ -13,10 +13,12 @@ func (r *Roster) Expel() {
 	defer r.mu.Unlock()
 	for _, client := range r.clients {
 		session := client.session
-		expelled := session != nil && r.Revoked(identity.Peer{ID: session.Peer, Stamp: session.stamp}) != nil
+		revoked := r.Revoked(client.by) != nil
+		client.parted = client.parted || revoked // no place is kept for it
+		expelled := session != nil && revoked
 		if expelled {
 			r.Log.Warn("client expelled: its identity was revoked", "client", client.Name, "peer", session.Peer.String())
-			client.session, client.left, client.parted = nil, time.Now(), true // no place is kept for it
+			client.session, client.left = nil, time.Now()
 			session.end(Revoked)
 		}
 		for _, upload := range client.uploads {

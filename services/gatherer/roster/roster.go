@@ -142,7 +142,8 @@ type Client struct {
 	Share   policy.Share
 	labels  labelling
 	rated   rated
-	session *Session // nil while it is not attached
+	session *Session      // nil while it is not attached
+	by      identity.Peer // that attached last
 	left    time.Time
 	parted  bool               // it left by itself, and was not cut off
 	uploads map[string]*Upload // by path
@@ -177,7 +178,6 @@ const (
 type Session struct {
 	ID     string
 	Peer   identity.ID
-	stamp  identity.Stamp // of the certificate that it attached with
 	client *Client
 	roster *Roster
 	ended  string        // why; empty while it goes on
@@ -244,12 +244,12 @@ func (r *Roster) Attach(name string, labels map[string]string, caller identity.P
 	}
 	client.labels, client.Share, client.Since, client.brought = said, share, at, at
 	client.rated = rated{} // its labels may be others
-	client.queued, client.yielded = queued, false
+	client.queued, client.yielded, client.parted, client.by = queued, false, false, caller
 	if err := r.register.enter(name, roleOf(peer), by); err != nil {
 		r.Log.Warn("which process a client is could not be noted: a restart forgets it", "client", name, "error", err)
 	}
 	client.repace()
-	client.session = &Session{ID: rand.Text(), Peer: peer, stamp: caller.Stamp, client: client, roster: r, change: make(chan struct{})}
+	client.session = &Session{ID: rand.Text(), Peer: peer, client: client, roster: r, change: make(chan struct{})}
 	r.sessions[client.session.ID] = client.session
 	for _, upload := range client.uploads {
 		upload.fence()
