@@ -38,6 +38,7 @@ var codesOf = []daemon.Code{
 	{Err: roster.ErrName, Code: codes.PermissionDenied, Reason: "NAME_REFUSED"},
 	{Err: roster.ErrSession, Code: codes.FailedPrecondition, Reason: "SESSION_ENDED"},
 	{Err: roster.ErrUpload, Code: codes.NotFound, Reason: "UPLOAD_UNKNOWN"},
+	{Err: roster.ErrLabels, Code: codes.InvalidArgument, Reason: "INVALID"},
 	{Err: roster.ErrRefused, Code: codes.ResourceExhausted, Reason: "MINIMUM_DOES_NOT_FIT"},
 	{Err: roster.ErrKept, Code: codes.Unavailable, Reason: "PLACE_KEPT"},
 	{Err: roster.ErrCrowded, Code: codes.ResourceExhausted, Reason: "TOO_MANY"},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/groupcast/groupcast/internal/algo/moment"
+	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/policy"
 )
 
@@ -127,6 +128,21 @@ type rated struct {
 type labelling struct {
 	labels     map[string]string
 	byOperator bool // and not by the client itself
+}
+
+// mostLabels is how many bytes the labels of a client have: all of them are in memory, whether they count or not.
+const mostLabels = 64 << 10
+
+// label notes what a peer says of a client.
+func label(labels map[string]string, peer identity.ID) (labelling, error) {
+	bytes := 0
+	for name, value := range labels {
+		bytes += len(name) + len(value)
+	}
+	if bytes > mostLabels {
+		return labelling{}, fmt.Errorf("%w: its labels have %d bytes, want at most %d", ErrLabels, bytes, mostLabels)
+	}
+	return labelling{maps.Clone(labels), peer.Role == identity.Operator}, nil
 }
 
 // counted returns the labels that count by a policy.

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"path/filepath"
 	"sync"
 	"time"
@@ -27,6 +26,7 @@ var (
 	ErrUpload     = errors.New("there is no such upload: open it again")
 	ErrName       = errors.New("the client cannot have this name")
 	ErrNoName     = errors.New("no client can have this name")
+	ErrLabels     = errors.New("the client says too much of itself")
 	ErrRefused    = errors.New("there is no room for the client's minimum on the link: others have to leave first, or the policy has to change")
 	ErrKept       = fmt.Errorf("there is no room for the client's minimum on the link while those may come back that were cut off: try again in up to %v", policy.PlaceFor)
 	ErrCrowded    = errors.New("there are too many clients or uploads")
@@ -204,6 +204,10 @@ func (r *Roster) Attach(name string, labels map[string]string, caller identity.P
 	if err := mayBe(&name, peer); err != nil {
 		return nil, err
 	}
+	said, err := label(labels, peer)
+	if err != nil {
+		return nil, err
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := r.Revoked(caller); err != nil { // since the call began
@@ -220,7 +224,6 @@ func (r *Roster) Attach(name string, labels map[string]string, caller identity.P
 	if err != nil {
 		return nil, err
 	}
-	said := labelling{maps.Clone(labels), peer.Role == identity.Operator}
 	share := now.ShareFor(policy.Client{Name: name, Labels: said.counted(now), Groups: groups})
 	client := r.clients[name]
 	if r.register.isOther(name, roleOf(peer), by) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -75,6 +76,17 @@ func TestTrustInLabelsIsTakenAway(t *testing.T) {
 		f.Review()
 		if all := f.Clients(); all[0].Share.Priority != one.alice || all[1].Share.Priority != 7 {
 			t.Errorf("trust %t: priorities are %d and %d, want %d and 7", one.trust, all[0].Share.Priority, all[1].Share.Priority, one.alice)
+		}
+	}
+}
+
+// What a client says of itself has a bound, whether it counts or not: it is kept.
+func TestLabelsHaveABound(t *testing.T) {
+	f := start(t, policy.Policy{}, nil)
+	for length, want := range map[int]error{60 << 10: nil, 65 << 10: roster.ErrLabels} {
+		_, err := f.Attach("alice", map[string]string{"site": strings.Repeat("a", length)}, identity.Peer{ID: member("alice")}, roster.Process{})
+		if !errors.Is(err, want) {
+			t.Errorf("with %d bytes: %v, want %v", length, err, want)
 		}
 	}
 }
