@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/groupcast/groupcast/e2e/lab/link"
 	"github.com/groupcast/groupcast/internal/object"
 	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
 	"github.com/groupcast/groupcast/services/replicator/receive"
@@ -122,6 +123,56 @@ func TestDeafSenderIsWaitedFor(t *testing.T) {
 			t.Fatalf("it waited for no longer than %v: %v", time.Since(began), err)
 		case <-ticker.C:
 		}
+	}
+}
+
+// leisurely is a source that is slower than the network.
+type leisurely struct {
+	*send.Object
+	end  atomic.Uint64 // before which it was read
+	half func()        // called when half of it was
+}
+
+func (s *leisurely) ReadAt(p []byte, offset uint64) error {
+	time.Sleep(3 * time.Millisecond)
+	s.end.Store(max(s.end.Load(), offset+uint64(len(p))))
+	if s.end.Load() > s.Info().Length/2 {
+		s.half()
+	}
+	return s.Object.ReadAt(p, offset)
+}
+
+// While the source is slower than the network, the sender says how far it is, and who comes late hears of it.
+func TestSlowSourceIsAnnouncedAndTold(t *testing.T) {
+	b := onLAN(t, 2, link.Shape{})
+	b.file(60_000_000)
+	source, err := send.OpenObject(t.Context(), b.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+	slow, receipts := &leisurely{Object: source}, []<-chan received{b.receive(t.Context(), 0)}
+	told := 0
+	var heardAt uint64 // how much was read when the second heard of it
+	b.told = func(send.Progress) {
+		if slow.end.Load() < source.Info().Length {
+			told++
+		}
+	}
+	slow.half = sync.OnceFunc(func() {
+		receipts = append(receipts, b.receive(t.Context(), 1, func(c *receive.Config) {
+			find := c.Find
+			c.Find = func(ctx context.Context, info object.Info) (receive.Landing, error) {
+				heardAt = slow.end.Load()
+				return find(ctx, info)
+			}
+		}))
+	})
+	result, err := b.sendFrom(t.Context(), slow, func(c *send.Config) { c.Receivers = 1 })
+	b.wantComplete(result, err, receipts...)
+	b.wantCopies(0, 1)
+	if told < 8 || heardAt == source.Info().Length {
+		t.Errorf("while it was read it was told %d times how far it is; who came at half of it heard of it at %d of %d bytes", told, heardAt, source.Info().Length)
 	}
 }
 
