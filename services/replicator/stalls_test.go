@@ -209,6 +209,42 @@ func TestReceiverIsCutOffForLong(t *testing.T) {
 	}
 }
 
+// C39: the same where all others of its LAN have all when it is back, and the sender stays, for it sends to other LANs.
+func TestReceiverIsBackWhenOthersAreDone(t *testing.T) {
+	b := onLAN(t, 2, lanShape)
+	b.file(4_000_000)
+	receipts := b.receiveAll(t.Context(), func(c *receive.Config) { c.Patience = 0 })
+	source, err := send.OpenObject(t.Context(), b.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+	do := func(what func() error) func() {
+		return sync.OnceFunc(func() {
+			if err := what(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	cut, heal := do(b.links[0].Cut), do(b.links[0].Heal)
+	var most time.Time // until when it stays in any case
+	result, err := b.sendFrom(t.Context(), &failing{Object: source, after: 2_000_000, then: cut}, func(c *send.Config) {
+		c.Patience = time.Second
+		c.Stay = func() time.Time { // asked when nobody is served any more
+			heal()
+			if most.IsZero() {
+				most = time.Now().Add(20 * time.Second)
+			}
+			if len(receipts[0]) > 0 {
+				return time.Time{}
+			}
+			return most
+		}
+	})
+	b.wantComplete(result, err, receipts...)
+	b.wantCopies(0, 1)
+}
+
 // both is a source at which two things happen.
 type both struct {
 	*failing

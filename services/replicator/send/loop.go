@@ -55,13 +55,13 @@ func (s *session) send(ctx context.Context) error {
 		}
 		s.mu.Lock()
 		d := s.rules.Next(time.Now(), most-len(l.run.Bytes)/s.datagram)
-		isOver := d.Do == algo.End && !l.isExpecting()
+		if d.Do == algo.End && l.isExpecting() {
+			now := time.Now()
+			d = s.rules.Linger(now, now.Add(progressEvery))
+		}
 		s.mu.Unlock()
-		switch {
-		case isOver:
+		if d.Do == algo.End {
 			return l.end()
-		case d.Do == algo.End:
-			d = algo.Decision{Do: algo.Wait, Until: time.Now().Add(progressEvery)}
 		}
 		if err := l.perform(ctx, d); err != nil {
 			return err

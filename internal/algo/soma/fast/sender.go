@@ -71,7 +71,7 @@ const (
 	SendPoll             // Poll
 	SendSeal             // to Member
 	SendBye              // to Member
-	End                  // nothing is left to do
+	End                  // nothing is left to do, but what Linger says
 )
 
 // Decision is what a sender does next. What it sends has numbers from Number on.
