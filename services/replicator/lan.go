@@ -46,14 +46,28 @@ type way struct {
 }
 
 // way returns what leads to a LAN now: the first that this machine is on leads to those that are not named.
-func (c *Config) way(name string) (found way, err error) {
-	all := c.lans()
-	for _, one := range all {
+func (c *Config) way(name string) (way, error) {
+	for _, one := range c.lans() {
 		if one.name == name {
 			return wayOf(one.device)
 		}
 	}
-	for _, one := range all {
+	return c.first()
+}
+
+// wayOut returns what leads to a LAN for who sends: where routers carry multicast, the first that this machine is on leads to all others, too.
+// Without them nothing would get there, and what is meant for one LAN would go out into another.
+func (c *Config) wayOut(name string) (way, error) {
+	found, err := c.way(name)
+	if c.TTL > 1 && errors.Is(err, errElsewhere) {
+		return c.first()
+	}
+	return found, err
+}
+
+// first returns what leads to the first LAN that this machine is on.
+func (c *Config) first() (found way, err error) {
+	for _, one := range c.lans() {
 		if found, err = wayOf(one.device); err == nil {
 			break
 		}

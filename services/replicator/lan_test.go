@@ -47,7 +47,7 @@ func TestInterfaceByNameAddressOrNetwork(t *testing.T) {
 }
 
 // Machines of several LANs can have one configuration: each is on those of whose networks it has an address, and on one at least. An interface
-// that is named has to be there.
+// that is named has to be there. Who sends to a LAN that it is not on does so by the first, if routers can carry that there.
 func TestLANsOfOtherMachinesAreLeftOut(t *testing.T) {
 	config := Config{Settings: Settings{LANs: []string{"rack1=203.0.113.0/24", "rack2=127.0.0.0/8"}}}
 	here, err := config.here()
@@ -62,6 +62,14 @@ func TestLANsOfOtherMachinesAreLeftOut(t *testing.T) {
 	}
 	if to, err := config.way("rack1"); !errors.Is(err, errElsewhere) {
 		t.Errorf("there leads %v: %v", to, err)
+	}
+	for ttl, want := range map[int]string{1: "", 4: "127.0.0.1"} {
+		routed := config
+		routed.TTL = ttl
+		to, err := routed.wayOut("rack1")
+		if want == "" && !errors.Is(err, errElsewhere) || want != "" && (err != nil || to.address.String() != want) {
+			t.Errorf("with a TTL of %d there leads for who sends %v: %v", ttl, to, err)
+		}
 	}
 	if to, err := config.way("rack3"); err != nil || to.address.String() != "127.0.0.1" {
 		t.Errorf("to a LAN of another name leads %v: %v", to, err)

@@ -91,7 +91,7 @@ func (w *worker) came(j *job, stats receive.Stats) {
 }
 
 func (w *worker) receiveFrom(ctx context.Context, j *job, key []byte, task *replicav1.ReceiveTask) (receive.Receipt, error) {
-	place, err := w.place(task.GetLan(), task.GetGroup())
+	place, err := w.place(w.config.way, task.GetLan(), task.GetGroup())
 	if errors.Is(err, errAway) {
 		err = fmt.Errorf("%w: %w", receive.ErrNoNetwork, err)
 	}
@@ -144,13 +144,13 @@ func (w *worker) hears(said *replicav1.ReceiveReport, heard bool) {
 // errAway says that this machine is not on a LAN.
 var errAway = errors.New("this machine is not there now")
 
-// place is where a replication meets on a LAN.
-func (w *worker) place(lan, group string) (multicast.Place, error) {
+// place is where a replication meets on a LAN, to which a way leads.
+func (w *worker) place(leads func(lan string) (way, error), lan, group string) (multicast.Place, error) {
 	at, err := netip.ParseAddrPort(group)
 	if err != nil {
 		return multicast.Place{}, fmt.Errorf("multicast group %q: %w", group, err)
 	}
-	to, err := w.config.way(lan)
+	to, err := leads(lan)
 	if err != nil {
 		return multicast.Place{}, fmt.Errorf("%w: LAN %s: %w", errAway, lan, err)
 	}

@@ -104,7 +104,7 @@ func (w *worker) sendTo(ctx context.Context, j *job, legs []*leg, i int, key []b
 	w.note(true, func() {
 		j.sending.Announcing, j.sending.Name, j.sending.Length = true, from.Info().Name, from.Info().Length
 	})
-	place, err := w.place(l.task.GetLan(), l.task.GetGroup())
+	place, err := w.place(w.config.wayOut, l.task.GetLan(), l.task.GetGroup())
 	if errors.Is(err, errAway) { // what is replicated is told: session agents may carry it
 		w.leave(j, legs, i, err)
 		return nil
