@@ -31,10 +31,12 @@ const (
 // receive receives a replica, until it is there, or failed, or the task is withdrawn.
 func (w *worker) receive(ctx context.Context, j *job, key []byte, task *replicav1.ReceiveTask) {
 	receipt, err := w.receiveFrom(ctx, j, key, task)
-	if errors.Is(err, receive.ErrNoNetwork) {
-		w.log.Warn("the LAN of a replication cannot be heard, and is tried again", "replication", j.receiving.GetReplication(), "lan", task.GetLan(), "error", err)
-	}
-	for errors.Is(err, receive.ErrNoNetwork) && pause.For(ctx, networkEvery) {
+	for errors.Is(err, receive.ErrNoNetwork) {
+		w.cannotHear(j, task.GetLan(), err)
+		if !pause.For(ctx, networkEvery) {
+			break
+		}
+		w.note(false, func() { j.receiving.Detail = "" })
 		receipt, err = w.receiveFrom(ctx, j, key, task)
 	}
 	if err != nil {
@@ -45,6 +47,16 @@ func (w *worker) receive(ctx context.Context, j *job, key []byte, task *replicav
 		j.receiving.ResumedBytes = receipt.Resumed
 		w.complete(j, receipt.Info, receipt.Root[:], receipt.Done, receipt.Stats)
 	})
+}
+
+// cannotHear reports why a LAN cannot be heard for now, and logs it when that is new.
+func (w *worker) cannotHear(j *job, lan string, err error) {
+	why := printable.OneLine(err.Error())
+	if j.deaf != why {
+		j.deaf = why
+		w.log.Warn("the LAN of a replication cannot be heard, and is tried again", "replication", j.receiving.GetReplication(), "lan", lan, "error", err)
+	}
+	w.note(false, func() { j.receiving.Detail = why })
 }
 
 // failed reports that a replica will not be.

@@ -168,8 +168,8 @@ func TestWhoHasToProveItsName(t *testing.T) {
 	}
 }
 
-// A LAN whose interface is gone is out of it, and the others go on. A replica there waits, as one that hears nothing: session
-// agents may carry it there.
+// A LAN whose interface is gone is out of it, and the others go on. A replica there waits, as one that hears nothing, and says why:
+// session agents may carry it there.
 func TestLANWithoutAnInterface(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "object")
@@ -191,7 +191,8 @@ func TestLANWithoutAnInterface(t *testing.T) {
 		task := &replicav1.ReceiveTask{Lan: to.GetLan(), Group: to.GetGroup(), Path: dir}
 		w.assign(&replicav1.Tasks{Current: []*replicav1.Task{{Replication: "1", Key: []byte("key"), Duty: &replicav1.Task_Receive{Receive: task}}}})
 		time.Sleep(10 * time.Second)
-		if said := w.report().GetReceiving()[0]; said.GetState() != replicav1.ReplicaState_REPLICA_STATE_WAITING {
+		synctest.Wait() // it is being tried again
+		if said := w.report().GetReceiving()[0]; said.GetState() != replicav1.ReplicaState_REPLICA_STATE_WAITING || !strings.Contains(said.GetDetail(), "gone0") {
 			t.Errorf("it says %v", said)
 		}
 		w.stop()

@@ -46,6 +46,7 @@ type job struct {
 	stay      map[string]time.Time // until when replicas may come that were added there
 	unproven  []string             // replicas that cannot prove their names
 	turn      send.Turn
+	deaf      string // why its LAN could not be heard last, of the goroutine that receives
 	delivery  *delivery
 	delivers  bool // it is received from session agents
 }

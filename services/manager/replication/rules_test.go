@@ -211,17 +211,21 @@ func TestFailuresSayWhatToDo(t *testing.T) {
 	}
 }
 
-// What is known of why nothing is heard is told with it.
+// What is known of why nothing is heard is told with it, of both.
 func TestFailuresSayWhatIsKnown(t *testing.T) {
 	broken := senderFacts{announcing: after(0), ended: after(5), reason: NoMulticast, detail: "network is unreachable"}
 	cannot := broken
 	cannot.problem = "no agent is online"
-	carried := change(online("a", waitingFor()), func(r *replicaFacts) { r.overAgents = true })
+	deaf := change(online("a", waitingFor()), func(r *replicaFacts) { r.report.Detail = "no such network interface" })
+	carried := change(deaf, func(r *replicaFacts) { r.overAgents = true })
 	for _, f := range []facts{
-		{now: after(6), sender: broken, replicas: []replicaFacts{online("a", waitingFor())}}, {now: after(6), sender: cannot, replicas: []replicaFacts{carried}},
+		{now: after(6), sender: broken, replicas: []replicaFacts{deaf}}, {now: after(6), sender: cannot, replicas: []replicaFacts{carried}},
 	} {
-		if detail := decide(f).outcomes["a"].detail; !strings.Contains(detail, "the sender says: network is unreachable") {
-			t.Errorf("%q does not say what the sender does", detail)
+		detail := decide(f).outcomes["a"].detail
+		for _, want := range []string{"the sender says: network is unreachable", "its replicator says: no such network interface"} {
+			if !strings.Contains(detail, want) {
+				t.Errorf("%q does not say %q", detail, want)
+			}
 		}
 	}
 }
