@@ -31,8 +31,11 @@ const (
 // receive receives a replica, until it is there, or failed, or the task is withdrawn.
 func (w *worker) receive(ctx context.Context, j *job, key []byte, task *replicav1.ReceiveTask) {
 	receipt, err := w.receiveFrom(ctx, j, key, task)
-	for errors.Is(err, receive.ErrNoNetwork) {
+	for since := time.Now(); errors.Is(err, receive.ErrNoNetwork); {
 		w.cannotHear(j, task.GetLan(), err)
+		if time.Since(since) >= unheardAfter {
+			w.hears(j.receiving, false)
+		}
 		if !pause.For(ctx, networkEvery) {
 			break
 		}

@@ -192,7 +192,7 @@ func TestLANWithoutAnInterface(t *testing.T) {
 		w.assign(&replicav1.Tasks{Current: []*replicav1.Task{{Replication: "1", Key: []byte("key"), Duty: &replicav1.Task_Receive{Receive: task}}}})
 		time.Sleep(10 * time.Second)
 		synctest.Wait() // it is being tried again
-		if said := w.report().GetReceiving()[0]; said.GetState() != replicav1.ReplicaState_REPLICA_STATE_WAITING || !strings.Contains(said.GetDetail(), "gone0") {
+		if said := w.report().GetReceiving()[0]; said.GetState() != replicav1.ReplicaState_REPLICA_STATE_WAITING || !strings.Contains(said.GetDetail(), "gone0") || !said.GetUnheard() {
 			t.Errorf("it says %v", said)
 		}
 		w.stop()

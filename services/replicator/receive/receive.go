@@ -132,8 +132,8 @@ func (s Stats) after(before Stats) Stats {
 	return s
 }
 
-// Run receives one object, and returns once it is there, or why it is not.
-func Run(ctx context.Context, env Env, config Config) (Receipt, error) {
+// hear is Run on one ground.
+func hear(ctx context.Context, env Env, config Config) (Receipt, error) {
 	ear, err := multicast.Join(config.Place)
 	if err != nil {
 		return Receipt{}, fmt.Errorf("%w: %w", ErrNoNetwork, err)
@@ -144,6 +144,8 @@ func Run(ctx context.Context, env Env, config Config) (Receipt, error) {
 		return Receipt{}, fmt.Errorf("%w: %w", ErrNoNetwork, err)
 	}
 	defer func() { _ = mouth.Close() }()
+	ctx, end := onGround(ctx, config.Place, mouth)
+	defer end()
 	keys, gone := newKeys(config), make(gone)
 	var late *time.Timer // one that stood still for a moment is heard again before that
 	for {
@@ -152,7 +154,7 @@ func Run(ctx context.Context, env Env, config Config) (Receipt, error) {
 			late.Stop()
 		}
 		if err != nil {
-			return Receipt{}, err
+			return Receipt{}, moved(ctx, err)
 		}
 		env.Log.Info("sender found", "sender", heard.Sender.String(), "object", heard.Name, "bytes", heard.Length)
 		if env.Begins != nil {
@@ -171,7 +173,7 @@ func Run(ctx context.Context, env Env, config Config) (Receipt, error) {
 			env.Log.Info("that sender has ended, for another has the same key: listening on", "sender", heard.Sender.String())
 			gone[heard.Secret.Session()] = forGood
 		default:
-			return receipt, err
+			return receipt, moved(ctx, err)
 		}
 	}
 }
@@ -306,7 +308,9 @@ func (r *replica) run(ctx context.Context) error {
 	tasks.Go(func() error {
 		select {
 		case <-interrupted:
-			r.leave()
+			if !errors.Is(context.Cause(ctx), errMoved) {
+				r.leave()
+			}
 		case <-inner.Done():
 		}
 		<-inner.Done()
