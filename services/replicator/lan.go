@@ -1,6 +1,7 @@
 package replicator
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -8,6 +9,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/groupcast/groupcast/internal/pause"
 )
 
 // lan is a LAN that this machine is on.
@@ -104,6 +107,24 @@ func (c *Config) here() (*Config, error) {
 		return nil, fmt.Errorf("lans: %w %s", errElsewhere, strings.Join(elsewhere, ", "))
 	}
 	return &found, nil
+}
+
+// moved returns the configuration for the LANs that this machine is on once they are others than before; or that one, when ctx ends. It looks
+// twice: an address may be away for a moment.
+func (c *Config) moved(ctx context.Context, before *Config) *Config {
+	var last []string
+	for pause.For(ctx, lookEvery) {
+		found, err := c.here()
+		if err != nil {
+			continue // on none, for now
+		}
+		names := found.names()
+		if slices.Equal(names, last) && !slices.Equal(names, before.names()) {
+			return found
+		}
+		last = names
+	}
+	return before
 }
 
 // leftOut are the LANs that a configuration has beyond those that this machine is on.

@@ -11,9 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
-	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
+	"github.com/groupcast/groupcast/internal/uplink"
 )
 
 // A LAN is led to by an interface's name, by an address of this machine, or by a network that it has one of.
@@ -85,41 +83,32 @@ func TestLANsOfOtherMachinesAreLeftOut(t *testing.T) {
 	}
 }
 
-// A LAN of which a machine has no address when it begins is one that it registers for once it has: when it has nothing to do.
-func TestLANThatComesLaterIsRegistered(t *testing.T) {
+// A LAN of which a machine has no address when it begins is one that it registers for once it has, in place of one that it is not on any
+// more: each registration goes on as the one before.
+func TestLANsOfAMachineThatMovesAreRegistered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		config := &Config{Settings: Settings{LANs: []string{"rack1=127.0.0.0/8", "rack2=127.0.0.1"}}}
-		here := &Config{Settings: Settings{LANs: config.LANs[:1]}} // as it was then
-		work := newWorker(slog.New(slog.DiscardHandler), nil, nil, newMetrics(prometheus.NewRegistry()), nil, "r1")
-		work.jobs["1"] = &job{receiving: new(replicav1.ReceiveReport)}
+		config := &Config{Settings: Settings{LANs: []string{"rack1=203.0.113.0/24", "rack2=127.0.0.1"}}}
+		here := &Config{Settings: Settings{LANs: []string{"rack1=eth0"}}} // as it was then
 		ctx, stop := context.WithCancel(t.Context())
-		registered := make(chan []string, 2)
+		var registered [][]string
 		done := make(chan error)
 		go func() {
-			done <- attend(ctx, work.log, config, here, work, func(ctx context.Context, lans []string) error {
-				registered <- lans
+			done <- attend(ctx, slog.New(slog.DiscardHandler), config, here, func(ctx context.Context, lans []string) error {
+				registered = append(registered, lans)
 				<-ctx.Done()
+				if isAnew := errors.Is(context.Cause(ctx), uplink.ErrAnew); isAnew != slices.Equal(lans, []string{"rack1"}) {
+					t.Errorf("the registration on %v is made anew: %v", lans, isAnew)
+				}
 				return nil
 			})
 		}()
-		if first := <-registered; !slices.Equal(first, []string{"rack1"}) {
-			t.Errorf("at first it is on %v", first)
-		}
-		time.Sleep(time.Minute)
-		select {
-		case <-registered:
-			t.Error("it begins anew while it has something to do")
-		default:
-		}
-		work.mu.Lock()
-		clear(work.jobs)
-		work.mu.Unlock()
-		if then := <-registered; !slices.Equal(then, []string{"rack1", "rack2"}) {
-			t.Errorf("then it is on %v", then)
-		}
+		time.Sleep(time.Hour)
 		stop()
 		if err := <-done; err != nil {
 			t.Error(err)
+		}
+		if want := [][]string{{"rack1"}, {"rack2"}}; !slices.EqualFunc(registered, want, slices.Equal[[]string]) {
+			t.Errorf("it registers on %v, want %v", registered, want)
 		}
 	})
 }

@@ -55,13 +55,6 @@ func newWorker(log *slog.Logger, config *Config, places *places, metrics *metric
 	return &worker{log: log, config: config, places: places, metrics: metrics, client: client, name: name, wake: make(chan struct{}, 1), jobs: make(map[string]*job)}
 }
 
-// isIdle reports whether there is nothing to do.
-func (w *worker) isIdle() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return len(w.jobs) == 0
-}
-
 func (w *worker) isKnown() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
