@@ -155,10 +155,7 @@ func TestTreesAndEarlierManagers(t *testing.T) {
 	f := grow(t, 1000)
 	asBuilt := f.tree
 	f.come(0)
-	earlier := new(managerv1.TreeRecord)
-	if err := proto.Unmarshal(f.items()[0].Value, earlier); err != nil {
-		t.Fatal(err)
-	}
+	earlier := f.earlier()
 	if earlier.GetVersion() < f.shown().Tree.GetVersion() || len(earlier.GetNodes()) != asBuilt.Len() {
 		t.Fatalf("it finds version %d with %d nodes", earlier.GetVersion(), len(earlier.GetNodes()))
 	}
@@ -181,6 +178,53 @@ func TestTreesAndEarlierManagers(t *testing.T) {
 	f.wantTaken()
 	f.come(2)
 	f.wantTaken()
+}
+
+// Managers of this version and of the one before lead in turn, and that one writes nothing: it tells nodes of the record that it finds.
+// Nobody tells a node of a lower version than it was told by another, which agents would not listen to.
+func TestVersionsOnlyGrowWithEarlierManagers(t *testing.T) {
+	f := grow(t, 1000)
+	var told uint64
+	for i := range 3 {
+		for _, led := range []func() uint64{f.versionTold, f.versionOfRecord} {
+			if version := led(); version < told {
+				t.Fatalf("turn %d: nodes are told version %d, and were told %d", i, version, told)
+			} else {
+				told = version
+			}
+		}
+		f.come(i)
+	}
+}
+
+// versionTold returns which version a manager tells that leads from now on.
+func (f *forest) versionTold() (version uint64) {
+	f.t.Helper()
+	k := newKeeper(f.desk, f.shown())
+	k.takeOver(f.shown())
+	if len(k.assigned) <= 1000 {
+		f.t.Fatalf("%d nodes are told what there is to do", len(k.assigned))
+	}
+	for id, assignment := range k.assigned {
+		if version != 0 && assignment.GetTreeVersion() != version {
+			f.t.Fatalf("%s is told version %d, another %d", id, assignment.GetTreeVersion(), version)
+		}
+		version = assignment.GetTreeVersion()
+	}
+	return version
+}
+
+// versionOfRecord returns which version a manager tells that knows nothing of steps.
+func (f *forest) versionOfRecord() uint64 { return f.earlier().GetVersion() }
+
+// earlier returns the tree as a manager reads it that knows nothing of steps.
+func (f *forest) earlier() *managerv1.TreeRecord {
+	f.t.Helper()
+	record := new(managerv1.TreeRecord)
+	if err := proto.Unmarshal(f.items()[0].Value, record); err != nil {
+		f.t.Fatal(err)
+	}
+	return record
 }
 
 // A tree goes with all that is stored of it, also where a manager of an earlier version has forgotten its delivery.

@@ -81,8 +81,13 @@ func (t *Tree) GetChanges() []*groupv1.TreeChange {
 	return t.changes
 }
 
-// Record returns the version of the record that steps follow.
-func (t *Tree) Record() uint64 { return t.record.GetVersion() }
+// Record returns the version of the record that steps follow; 0 without a tree.
+func (t *Tree) Record() uint64 {
+	if t == nil {
+		return 0
+	}
+	return t.record.GetVersion()
+}
 
 // TakesStep tells whether a step to a version may be stored beside the record: a tree is written whole again when there are many, or as
 // many bytes in them as in the record.
