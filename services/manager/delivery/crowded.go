@@ -3,7 +3,6 @@ package delivery
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"time"
 
@@ -15,11 +14,10 @@ import (
 
 // arrange makes the tree fit who is there, and writes it if it changes. Where those who come have no room, all else changes without them.
 func (k *keeper) arrange(ctx context.Context, delivery view.Delivery, now time.Time) (view.Delivery, time.Time, error) {
-	believed := maps.Clone(k.believedAt)
 	again, due, err := k.rearrange(ctx, delivery, now)
 	if errors.Is(err, store.ErrTooLarge) && k.tree != nil && k.crowded == 0 {
 		k.warn(err, now)
-		k.crowded, k.believedAt = k.tree.Len(), believed
+		k.crowded = k.tree.Len()
 		again, due, err = k.rearrange(ctx, delivery, now)
 	}
 	return again, due, err
