@@ -44,8 +44,11 @@ func serve(t *testing.T, spec *groupv1.DeliverySpec) *unserved {
 	}
 	u := &unserved{newKeeper(d, delivery), t}
 	built, err := tree.Restore(decodeTree([]*managerv1.TreeNode{
-		{Id: "member/s"}, {Id: "agent/a", Parent: "member/s"}, {Id: "agent/b", Parent: "agent/a"},
-		{Id: "member/m1", Parent: "agent/a"}, {Id: "member/m2", Parent: "agent/a"},
+		{Id: "member/s"},
+		{Id: "agent/a", Parent: "member/s"},
+		{Id: "agent/b", Parent: "agent/a"},
+		{Id: "member/m1", Parent: "agent/a"},
+		{Id: "member/m2", Parent: "agent/a"},
 	}), tree.Bound{})
 	if err != nil {
 		t.Fatal(err)
@@ -60,6 +63,14 @@ func serve(t *testing.T, spec *groupv1.DeliverySpec) *unserved {
 	return u
 }
 
+// leave has a member leave.
+func (d *Desk) leave(t *testing.T, name string) {
+	t.Helper()
+	if _, err := d.store.Commit(t.Context(), d.ledger.Term(), nil, []store.Op{store.Delete(view.MemberKey("g", name))}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // join has a member be joined, in a zone.
 func (d *Desk) join(t *testing.T, name, zone string) {
 	t.Helper()
@@ -68,10 +79,14 @@ func (d *Desk) join(t *testing.T, name, zone string) {
 	})
 }
 
-func (u *unserved) shown() view.Delivery {
-	shown, found := u.desk.view.Delivery(u.id)
+func (u *unserved) shown() view.Delivery { return u.stored(u.t) }
+
+// stored returns the delivery as it is stored.
+func (k *keeper) stored(t *testing.T) view.Delivery {
+	t.Helper()
+	shown, found := k.desk.view.Delivery(k.id)
 	if !found {
-		u.t.Fatal("the delivery is gone")
+		t.Fatal("the delivery is gone")
 	}
 	return shown
 }
@@ -142,7 +157,7 @@ func TestWhatCannotBeWrittenIsFoundOutAgain(t *testing.T) {
 			u := serve(t, test.spec)
 			say(u)
 			for _, name := range []string{"late", "later"} {
-				u.desk.join(t, name, strings.Repeat("z", 2_500_000))
+				u.desk.join(t, name, strings.Repeat("z", 4_180_000))
 			}
 			if err := u.desk.view.Sync(t.Context()); err != nil {
 				t.Fatal(err)

@@ -12,8 +12,6 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/groupcast/groupcast/internal/algo/tree"
-	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	managerv1 "github.com/groupcast/groupcast/internal/gen/groupcast/manager/v1"
 	"github.com/groupcast/groupcast/internal/identity"
@@ -100,47 +98,6 @@ func TestLargeDeliveryFromItsEndUntilItIsForgotten(t *testing.T) {
 		if left, _, err := d.store.List(t.Context(), prefix); err != nil || len(left) > 0 {
 			t.Errorf("%d keys are left below %s: %v", len(left), prefix, err)
 		}
-	}
-}
-
-// Where a tree has no room for those who come, all else changes without them: who goes is released, and who was below a lost agent
-// is fed by another.
-func TestCrowdedTreeStillChanges(t *testing.T) {
-	d, delivery := leading(t), crowd(1)
-	delivery.Delivery.Group, delivery.Delivery.CreateTime = "g", timestamppb.Now()
-	m := delivery.GetMembers()[0].GetName()
-	d.put(t, view.GroupKey("g"), &groupv1.Group{Name: "g"})
-	for _, name := range []string{"s", m, "late-1", "late-2"} {
-		member := &groupv1.Member{Group: "g", Name: name, Roles: []groupv1.Role{groupv1.Role_ROLE_SEND, groupv1.Role_ROLE_RECEIVE}}
-		if strings.HasPrefix(name, "late") {
-			member.Labels = map[string]string{"zone": strings.Repeat(name, 500_000)}
-		}
-		d.put(t, view.MemberKey("g", name), member)
-	}
-	d.put(t, view.AgentKey("b"), &agentv1.Agent{Name: "b", State: agentv1.AgentState_AGENT_STATE_ONLINE, Addresses: []string{"b:7410"}})
-	d.write(t, delivery)
-	d.AttachAgent("b")
-	k := newKeeper(d, delivery)
-	built, err := tree.Restore(decodeTree([]*managerv1.TreeNode{
-		{Id: "member/s"}, {Id: "agent/lost", Parent: "member/s"}, {Id: "member/gone", Parent: "agent/lost"}, {Id: "member/" + m, Parent: "agent/lost"},
-	}), tree.Bound{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := k.writeTree(t.Context(), delivery, encodeTree(built, 1, nil, nil)); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 { // the second time nothing is left to do
-		now, _ := d.view.Delivery("d")
-		if _, err := k.work(t.Context(), now, time.Now()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if parent, fed := k.tree.Parent("member/" + m); !fed || parent != "agent/b" {
-		t.Errorf("the member is fed by %q", parent)
-	}
-	if now, _ := d.view.Delivery("d"); now.Tree.GetVersion() != 2 || k.tree.Len() > 4 {
-		t.Errorf("version %d has %d nodes", now.Tree.GetVersion(), k.tree.Len())
 	}
 }
 

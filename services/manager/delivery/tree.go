@@ -69,14 +69,13 @@ type rearrangement struct {
 	due time.Time
 }
 
-// rearrange makes the tree fit who is there, and writes it if it changes.
-func (k *keeper) rearrange(ctx context.Context, delivery view.Delivery, now time.Time) (view.Delivery, time.Time, error) {
+// rearrange makes the tree fit who is there, of whom some are to be fed, and writes it if it changes.
+func (k *keeper) rearrange(ctx context.Context, delivery view.Delivery, receivers []*groupv1.Member, now time.Time) (view.Delivery, time.Time, error) {
 	r := &rearrangement{
 		keeper: k, network: k.network(delivery), tree: k.tree, absent: slices.Clone(delivery.Tree.GetAbsent()),
 		findings: newFindings(), now: now,
 	}
-	r.network.Receivers = k.receivers(delivery)
-	r.leaveOutNew()
+	r.network.Receivers = receivers
 	r.leaveOutBanned()
 	r.replaceLost(delivery)
 	r.bringBack()

@@ -85,13 +85,7 @@ func (f *forest) come(i int) (bytes int) {
 	return f.become(without, causeGone) + f.become(with, causeJoined)
 }
 
-func (f *forest) shown() view.Delivery {
-	shown, found := f.desk.view.Delivery(f.id)
-	if !found {
-		f.t.Fatal("the delivery is gone")
-	}
-	return shown
-}
+func (f *forest) shown() view.Delivery { return f.stored(f.t) }
 
 // items are what is stored of the tree.
 func (f *forest) items() (items []store.Item) {
