@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -221,29 +222,45 @@ func (f *forest) earlier() *managerv1.TreeRecord {
 	return record
 }
 
-// A tree goes with all that is stored of it, also where a manager of an earlier version has forgotten its delivery.
+// A tree goes with all that is stored of it, also where a manager of an earlier version has forgotten its delivery, or the tree alone and
+// the delivery later: a manager that starts then finds what is left, and so does one that was there.
 func TestTreesAreForgottenWhole(t *testing.T) {
-	f := grow(t, 500)
-	f.come(0)
-	at, err := f.desk.store.Commit(t.Context(), f.desk.ledger.Term(), nil, []store.Op{store.Delete(view.DeliveryKey(f.id)), store.Delete(view.TreeKey(f.id))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := f.desk.view.Await(t.Context(), at); err != nil {
-		t.Fatal(err)
-	}
-	shown := view.New(f.desk.store, f.desk.log) // of a manager that starts now
-	loaded, running := make(chan struct{}), make(chan error, 1)
-	go func() { running <- shown.Run(t.Context(), func() { close(loaded) }) }()
-	<-loaded
-	if strays := shown.Strays(); !slices.Equal(strays, []string{f.id}) {
-		t.Errorf("a manager that starts finds what is left of %v", strays)
-	}
-	f.desk.forgetOld(t.Context())
-	if left := f.items(); len(left) > 0 {
-		t.Errorf("%d keys are left", len(left))
-	}
-	if err := f.desk.view.Sync(t.Context()); err != nil || len(f.desk.view.Strays()) > 0 {
-		t.Errorf("%v; it is still said that there is something of %v", err, f.desk.view.Strays())
+	delivery, tree := store.Delete(view.DeliveryKey("d")), store.Delete(view.TreeKey("d"))
+	for name, forget := range map[string][][]store.Op{"at once": {{delivery, tree}}, "the tree alone": {{tree}}, "one after the other": {{tree}, {delivery}}} {
+		t.Run(name, func(t *testing.T) {
+			f := grow(t, 500)
+			f.come(0)
+			for _, changes := range forget {
+				at, err := f.desk.store.Commit(t.Context(), f.desk.ledger.Term(), nil, changes)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := f.desk.view.Await(t.Context(), at); err != nil {
+					t.Fatal(err)
+				}
+			}
+			shown := view.New(f.desk.store, f.desk.log) // of a manager that starts now
+			loaded := make(chan struct{})
+			var running sync.WaitGroup
+			t.Cleanup(running.Wait)
+			running.Go(func() {
+				if err := shown.Run(t.Context(), func() { close(loaded) }); err != nil {
+					t.Error(err)
+				}
+			})
+			<-loaded
+			for who, found := range map[string][]string{"that starts": shown.Strays(), "that was there": f.desk.view.Strays()} {
+				if !slices.Equal(found, []string{"d"}) {
+					t.Errorf("a manager %s finds what is left of %v", who, found)
+				}
+			}
+			f.desk.forgetOld(t.Context())
+			if left := f.items(); len(left) > 0 {
+				t.Errorf("%d keys are left", len(left))
+			}
+			if err := f.desk.view.Sync(t.Context()); err != nil || len(f.desk.view.Strays()) > 0 {
+				t.Errorf("%v; it is still said that there is something of %v", err, f.desk.view.Strays())
+			}
+		})
 	}
 }

@@ -176,7 +176,7 @@ func (v *View) putStep(name string, item store.Item) error {
 	}
 	id, _, _ := strings.Cut(name, "/")
 	d, known := v.deliveries[id]
-	if !known {
+	if !known || d.Tree == nil {
 		v.strays[id] = true
 		return nil
 	}
@@ -188,7 +188,15 @@ func (v *View) putStep(name string, item store.Item) error {
 
 func (v *View) deleteTree(id string) {
 	if d, known := v.deliveries[id]; known {
+		v.noteStray(id, d.Tree)
 		d.Tree, d.TreeChanged = nil, 0
+	}
+}
+
+// noteStray notes that a tree, or its delivery, is no more: its steps are left, unless they go, too.
+func (v *View) noteStray(id string, gone *Tree) {
+	if gone.last() != nil {
+		v.strays[id] = true
 	}
 }
 
@@ -197,7 +205,7 @@ func (v *View) deleteStep(name string) {
 	delete(v.strays, id) // they go all at once
 }
 
-// Strays returns of which deliveries steps are left of which nothing else is: a manager of an earlier version has forgotten them.
+// Strays returns of which deliveries steps are left of trees that are gone: a manager of an earlier version has forgotten them.
 func (v *View) Strays() []string {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
