@@ -15,6 +15,7 @@ import (
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	managerv1 "github.com/groupcast/groupcast/internal/gen/groupcast/manager/v1"
 	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/services/manager/ledger"
 	"github.com/groupcast/groupcast/services/manager/ledger/ledgertest"
 	"github.com/groupcast/groupcast/services/manager/placement"
 	"github.com/groupcast/groupcast/services/manager/store"
@@ -98,6 +99,45 @@ func TestLargeDeliveryFromItsEndUntilItIsForgotten(t *testing.T) {
 		if left, _, err := d.store.List(t.Context(), prefix); err != nil || len(left) > 0 {
 			t.Errorf("%d keys are left below %s: %v", len(left), prefix, err)
 		}
+	}
+}
+
+// A manager that stops leading goes on to show all members of a delivery, until those who watch are told that another one leads: whose
+// receipt is not there would not be waited for, and what it lacks be given back.
+func TestWhoIsUnderWayIsShownUntilTheEnd(t *testing.T) {
+	d, delivery := leading(t), crowd(3)
+	delivery.Receipts = delivery.Receipts.With("m", view.Receipt{Receipt: &groupv1.Receipt{Member: "m", State: isFailed}})
+	delivery.Members[0].Name = "m"
+	d.write(t, delivery)
+	k := d.adopt(delivery)
+	shown, ended := make(chan *groupv1.WatchDeliveryResponse), make(chan error, 1)
+	go func() {
+		ended <- d.Watch(t.Context(), "d", false, func(message *groupv1.WatchDeliveryResponse) error {
+			shown <- message
+			return nil
+		})
+	}()
+	for i := range 4 {
+		if i == 1 {
+			d.close(k)
+			k.announce()
+		}
+		receipts := (<-shown).GetDelivery().GetReceipts()
+		if len(receipts) != 3 || receipts[0].GetState() != isFailed || !receipts[1].GetBytesUnknown() && i > 0 {
+			t.Errorf("message %d has %v", i, receipts)
+		}
+	}
+	close(d.ended)
+	for {
+		select {
+		case <-shown:
+			continue
+		case err := <-ended:
+			if !errors.Is(err, ledger.ErrNotLeading) {
+				t.Error(err)
+			}
+		}
+		return
 	}
 }
 
