@@ -243,11 +243,9 @@ func (d *Desk) tasks(name string, incarnation uint64) *replicav1.Tasks {
 			tasks.Current = append(tasks.Current, task)
 			continue
 		}
-		for _, replica := range record.GetReplicas() {
-			if replica.GetName() == name && replica.GetState() == replicav1.ReplicaState_REPLICA_STATE_WAITING {
-				task.Duty = &replicav1.Task_Receive{Receive: d.receiveTask(r.ReplicationRecord, replica)}
-				tasks.Current = append(tasks.Current, task)
-			}
+		if replica := r.Replica(name); replica != nil && replica.GetState() == replicav1.ReplicaState_REPLICA_STATE_WAITING {
+			task.Duty = &replicav1.Task_Receive{Receive: d.receiveTask(r.ReplicationRecord, replica)}
+			tasks.Current = append(tasks.Current, task)
 		}
 	}
 	return tasks
@@ -346,7 +344,7 @@ func (d *Desk) takeSending(from *Attachment, said *replicav1.SendReport, now tim
 			p.delivered[name] = now
 		}
 	}
-	p.sending = heard
+	p.hear(heard)
 }
 
 // namesOf returns who the replicas are.
@@ -358,14 +356,10 @@ func namesOf(r view.Replication) map[string]bool {
 	return names
 }
 
-func isReplica(of view.Replication, name string) bool {
-	return slices.ContainsFunc(of.GetReplication().GetReplicas(), func(replica *replicav1.Replica) bool { return replica.GetName() == name })
-}
-
 // takeReceiving notes what a replica says. The caller has the lock.
 func (d *Desk) takeReceiving(from string, said *replicav1.ReceiveReport) {
 	r, found := d.view.Replication(said.GetReplication())
-	if !found || !r.Running() || !isReplica(r, from) {
+	if !found || !r.Running() || r.Replica(from) == nil {
 		return
 	}
 	p := d.of(r.ID())
