@@ -106,7 +106,9 @@ const paceTime = 5 * time.Second
 
 // beginAgain forgets how far behind a child was, and since when: it waited, or all comes again. What lies behind when it
 // goes on is as when it came.
-func (c *child) beginAgain() { c.mark, c.abreast, c.leastLag = mark{}, false, math.MaxUint64 }
+func (c *child) beginAgain() {
+	c.mark, c.still, c.abreast, c.leastLag = mark{}, mark{}, false, math.MaxUint64
+}
 
 func (a *Account) tooSlow(c *child, now time.Time) bool {
 	c.leastLag = min(c.leastLag, a.lag(c))

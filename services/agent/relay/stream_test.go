@@ -198,6 +198,32 @@ func TestDetachedMemberOfAStreamGoesOn(t *testing.T) {
 	}
 }
 
+// Who lost its place goes on also beside one whose reader has paused, who may lack something for ever: the source waits for it.
+func TestDetachedMemberOfAStreamGoesOnBesideOneThatPauses(t *testing.T) {
+	t.Parallel()
+	const kept = 8 << 20
+	w := newStream(t, 16<<20, modes()["CONTROL_MODE_HOP-DATA_PLANE_PLAINTEXT"])
+	w.start("sa1", 4<<20)
+	w.tree("sa1", "sender", "fast", "slow")
+	fast, slow, pauses := newMember("fast"), newMember("slow"), newMember("pauses")
+	slow.pace = 40 * time.Millisecond
+	pauses.goesOn = make(chan struct{})
+	defer close(pauses.goesOn)
+	pauses.got.Write(w.content[:kept-512<<10])
+	w.stream("sa1", kept, fast, slow)
+	w.pulls(fast, "sa1")
+	w.pulls(slow, "sa1")
+	w.await("one loses its place", func() bool { return w.childOf("sa1", "slow").GetWaits() })
+	w.await("the other has what there is", func() bool { return fast.has() >= kept })
+	w.version++
+	w.tree("sa1", "sender", "fast", "slow", "pauses")
+	w.pulls(pauses, "sa1")
+	w.await("a third has come", func() bool { return w.childOf("sa1", "pauses").GetConnected() })
+	slow.quicken()
+	w.wantWhole(slow)
+	w.wantWhole(fast)
+}
+
 // C6: where the cache has room for all, who hangs holds up the others for a while alone: by what of a stream is cached at most, and
 // by what end-to-end control lets be under way.
 func TestC6WhoHangsHoldsUpNobodyWhereThereIsRoom(t *testing.T) {
