@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/wire/relay"
 )
 
@@ -53,6 +54,17 @@ func TestStreamIsKeptForWhoIsNotTold(t *testing.T) {
 		if got, _ := (&streamSupply{out: &Outgoing{latest: some}}).acknowledged(); got != 0 {
 			t.Errorf("%s: acknowledged up to %d, want that nothing is", name, got)
 		}
+	}
+}
+
+// A member that begins anew lacks what its killed process had: it is kept for it.
+func TestStreamIsKeptForWhoBeginsAnew(t *testing.T) {
+	const receiving = groupv1.ReceiptState_RECEIPT_STATE_RECEIVING
+	watched := remembering()
+	watched(&groupv1.Delivery{MemberCount: 2, Receipts: receipts(receiving, 40, 50)})
+	s := &streamSupply{out: &Outgoing{latest: watched(&groupv1.Delivery{MemberCount: 2, Receipts: receipts(receiving, 0, 60)})}}
+	if got, _ := s.acknowledged(); got != 0 {
+		t.Errorf("acknowledged up to %d, want that nothing is", got)
 	}
 }
 
