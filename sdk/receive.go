@@ -315,10 +315,7 @@ func (r *receiving) standing() *groupv1.DeliveryReport {
 		Delivery: r.id, TreeVersion: assignment.GetTreeVersion(), Bytes: r.offset, Lost: r.lost, Damaged: r.damaged, Ended: r.end != nil && r.offset == r.end.Length,
 	}
 	if r.counts != nil {
-		report.Datagrams = r.counts().message()
-		if r.pauses() {
-			report.Trouble = paused
-		}
+		report.Datagrams, report.Paused = r.counts().message(), r.pauses()
 	}
 	r.mu.Unlock()
 	return report
