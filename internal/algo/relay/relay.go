@@ -139,8 +139,8 @@ func (a *Account) Attach(name string, from uint64, now time.Time) (served bool) 
 	served = from >= a.discarded
 	c.acked, c.sent, c.attached, c.parked, c.mark, c.brake = from, from, true, c.parked && !served, mark{a.arrived, from, now}, mark{}
 	c.still = mark{}
-	if !c.came {
-		c.came, c.leastLag = true, a.lag(c)
+	if !c.came || !served {
+		c.came, c.abreast, c.leastLag = true, false, a.lag(c)
 	}
 	return served
 }

@@ -81,6 +81,26 @@ func (a *Account) Forgo(before uint64) (from uint64) {
 	return a.Here(before)
 }
 
+// Lacks returns the least that those have that are here and do not wait, and that lack what the cache no longer has; and whether there are any.
+func (a *Account) Lacks() (from uint64, some bool) {
+	from = math.MaxUint64
+	for _, c := range a.children {
+		if c.attached && !c.parked && c.acked < a.discarded {
+			from = min(from, c.acked)
+		}
+	}
+	return from, from < math.MaxUint64
+}
+
+// Exclude notes that those get no more who need what comes before an offset, and what the cache does not have: nobody waits for them.
+func (a *Account) Exclude(before uint64) {
+	for _, c := range a.children {
+		if c.acked < min(before, a.discarded) {
+			c.acked, c.sent = a.discarded, max(c.sent, a.discarded)
+		}
+	}
+}
+
 // Here returns the least that those have that are here and do not wait; if there are none, what is given.
 func (a *Account) Here(otherwise uint64) (least uint64) {
 	least = math.MaxUint64

@@ -231,3 +231,47 @@ func TestWhatIsGoneIsNotWaitedFor(t *testing.T) {
 		t.Errorf("%d bytes are acknowledged, want what nobody can have", ack)
 	}
 }
+
+// Who needs what the cache has no more is asked for first: it is no slow one meanwhile, be it evicted for that or detached. Where nobody
+// has it, it is not waited for, and the others have what the cache has for them.
+func TestWhoLacksWhatIsNotCachedIsAskedFor(t *testing.T) {
+	for name, rules := range map[string]relay.Rules{
+		"detached": {Stream: true, Slow: relay.Detach},
+		"evicted":  {Stream: true, Slow: relay.Evict, LagBytes: 2 * block},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAgent(t, rules, 4*block, "fast", "slow", "new")
+			a.receive(4)
+			for child, has := range map[string]uint64{"fast": 4, "slow": 3, "new": 4} {
+				a.ack(child, has)
+			}
+			a.Discard(2*block, math.MaxUint64)
+			a.settle()
+			a.receive(2)
+			a.ack("fast", 6)
+			if _, some := a.Lacks(); some {
+				t.Error("somebody lacks what the cache has not")
+			}
+			a.Detach("new")
+			if a.Attach("new", block, start) {
+				t.Fatal("it is served from what was discarded")
+			}
+			if from, some := a.Lacks(); !some || from != block {
+				t.Errorf("asked for is %t, from %d, want from where it is", some, from)
+			}
+			for i := range 4 {
+				now := start.Add(time.Duration(i) * time.Second)
+				if slow := append(a.Slow(now), a.ParkSlowest(now)...); slices.Contains(slow, "new") {
+					t.Fatal("it is slow before it could take anything")
+				}
+			}
+			a.Exclude(10 * block)
+			if from, some := a.Lacks(); some {
+				t.Errorf("asked for is what nobody has, from %d", from)
+			}
+			if upTo := a.Discard(10*block, math.MaxUint64); upTo > 3*block && !a.Waits("slow") {
+				t.Errorf("all before %d is given back, which the slow one lacks", upTo)
+			}
+		})
+	}
+}
