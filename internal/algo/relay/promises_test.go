@@ -57,7 +57,7 @@ func keepsPromises(t *rapid.T) {
 
 // settle does as the owner of an account does after whatever has happened.
 func (d *delivery) settle() {
-	if from, needed := d.Unpark(); needed {
+	if from, needed := d.Unpark(start); needed {
 		d.Restart(from)
 	}
 	if from, needed := d.Resume(d.now); needed {
@@ -237,7 +237,7 @@ func TestWhoNeedsMoreGoesOnWaiting(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if from, needed := a.Unpark(); from != 0 || !needed {
+	if from, needed := a.Unpark(start); from != 0 || !needed {
 		t.Errorf("it begins again from %d: %t, want from the first byte", from, needed)
 	}
 }

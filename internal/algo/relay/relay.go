@@ -341,16 +341,16 @@ func (a *Account) DiscardAll(limit uint64) (upTo uint64) {
 // children do can make room for more.
 func (a *Account) Stalled() bool { return !a.ended && a.arrived == a.credit }
 
-// Unpark has the children that wait go on, once all others have everything: see Resume for streams. It returns
-// from where the delivery has to begin again for them if the cache no longer holds
+// Unpark has the children that wait go on, once all others have everything, or take nothing of what they lack: see Resume for streams.
+// It is asked now and then, and returns from where the delivery has to begin again for them if the cache no longer holds
 // what they need: the owner then calls Restart.
-func (a *Account) Unpark() (from uint64, needed bool) {
+func (a *Account) Unpark(now time.Time) (from uint64, needed bool) {
 	from = a.arrived
 	for _, c := range a.children {
 		switch {
 		case c.parked && c.acked < a.discarded:
 			from, needed = min(from, c.acked), true
-		case !c.parked && c.acked < a.arrived:
+		case !c.parked && c.acked < a.arrived && !(c.attached && a.ended && a.stands(c, now)):
 			return 0, false
 		}
 	}

@@ -49,7 +49,7 @@ func (a *agent) receive(packets uint64) {
 // beginAgain has the delivery begin again for those that wait, from its beginning.
 func (a *agent) beginAgain() {
 	a.Helper()
-	from, needed := a.Unpark()
+	from, needed := a.Unpark(start)
 	if !needed || from != 0 {
 		a.Fatalf("begin again: %t from %d, want from 0", needed, from)
 	}
@@ -260,7 +260,7 @@ func TestDetachedChildIsServedAfterTheOthers(t *testing.T) {
 	if a.Serves("slow") {
 		t.Error("the slow one is served from where nothing is")
 	}
-	if _, needed := a.Unpark(); needed {
+	if _, needed := a.Unpark(start); needed {
 		t.Error("begun again before the others are done")
 	}
 	a.ack("fast", 8)
@@ -354,8 +354,32 @@ func TestDetachedChildDoesNotHoldTheCache(t *testing.T) {
 	a.receive(1)
 	a.ack("fast", 5)
 	a.End()
-	if _, needed := a.Unpark(); needed || !a.Serves("slow") {
+	if _, needed := a.Unpark(start); needed || !a.Serves("slow") {
 		t.Errorf("begin again: %t, serves: %t; the cache holds all that the slow one needs", needed, a.Serves("slow"))
+	}
+}
+
+// Who is detached waits for the others to be done, and not for one of them that takes nothing of the little that it lacks, as one whose
+// disk hangs: that may be for ever, and holds up nobody else.
+func TestDetachedChildDoesNotWaitForOneThatHangs(t *testing.T) {
+	a := newAgent(t, relay.Rules{Mode: relay.Hop, Slow: relay.Detach}, 4*block, "fast", "slow", "hangs")
+	a.length = 5 * block
+	a.receive(4)
+	a.ack("fast", 4)
+	a.ack("hangs", 4)
+	a.ParkSlowest(start)
+	a.ParkSlowest(start.Add(time.Second))
+	a.ack("slow", 1) // it was on its way
+	a.Discard(block, math.MaxUint64)
+	a.settle()
+	a.receive(1)
+	a.ack("fast", 5)
+	a.End()
+	for second := range 6 {
+		_, _ = a.Unpark(start.Add(time.Duration(second) * time.Second))
+		if served := a.Serves("slow"); served != (second == 5) {
+			t.Fatalf("after %d s that others have taken nothing, who waited is served: %t", second, served)
+		}
 	}
 }
 

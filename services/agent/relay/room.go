@@ -29,7 +29,7 @@ func (d *delivery) settle() {
 		d.withdraw() // it may be for ever that nobody sends
 	}
 	d.entry.Reserve(d.account.Reserved())
-	if from, needed := d.account.Unpark(); needed {
+	if from, needed := d.account.Unpark(time.Now()); needed {
 		d.begin = &from
 	}
 }
