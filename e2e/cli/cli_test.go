@@ -239,17 +239,21 @@ func address(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// online NAME... waits until the managers hear of all these replicators and agents.
+// online NAME... waits until the managers hear of all these replicators and agents; ! online NAME... of none of them.
 func online(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) == 0 {
-		ts.Fatalf("usage: online NAME...")
+	if len(args) == 0 {
+		ts.Fatalf("usage: [!] online NAME...")
+	}
+	want := len(args)
+	if neg {
+		want = 0
 	}
 	client, err := sdk.Open(ts.MkAbs(ts.Getenv("GROUPCAST_CONFIG")))
 	ts.Check(err)
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	for known := 0; known < len(args); {
+	for known := -1; known != want; {
 		replicators, err := client.Replicators(ctx)
 		ts.Check(err)
 		agents, err := client.Agents(ctx)

@@ -154,10 +154,12 @@ func (a *app) within(ctx context.Context, client *sdk.Client) (context.Context, 
 	return ctx, cancel
 }
 
-// isNobody reports whether an error says that nobody is there who is to get something, or to send it.
+// nobody are the reasons that say that nobody is there who is to get something, to send it, or to pass it on: nothing has begun.
+var nobody = []string{"NO_RECEIVERS", "NO_REPLICAS", "NO_SENDER", "REPLICATOR_OFFLINE", "NO_AGENT"}
+
 func isNobody(err error) bool {
 	var reported *sdk.Error
-	return errors.As(err, &reported) && slices.Contains([]string{"NO_RECEIVERS", "NO_REPLICAS", "NO_SENDER"}, reported.Reason)
+	return errors.As(err, &reported) && slices.Contains(nobody, reported.Reason)
 }
 
 // isForbidden reports whether an error says that one may not: by who it is, or by what the group's policy lets members do.

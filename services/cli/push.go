@@ -46,8 +46,9 @@ func (a *app) pushCommand() *cobra.Command {
 		Long: `Delivers a file, or a directory as one object, to all members of a group that
 receive, and says who has it. Members that are joined when it begins decide the
 outcome: the exit status is 0 when each of them has it, verified, 3 when some do, 1 when
-none does, and 4 when nobody receives. Interrupted, it cancels the delivery. Symbolic
-links are not followed: an object with one in it is refused before anything is sent.
+none does, and 4 when nothing has begun: nobody receives, or no agent is online.
+Interrupted, it cancels the delivery. Symbolic links are not followed: an object with one
+in it is refused before anything is sent.
 
 With -, standard input is read to its end and delivered as a file; with --stream it
 is delivered as it comes, and with --datagrams besides in datagrams: members get what is
