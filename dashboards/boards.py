@@ -99,7 +99,7 @@ def agents():
                   *[Query(f"histogram_quantile({q}, sum by (le) (rate(groupcast_manager_delivery_cache_ratio_bucket"
                           "{HERE}[$__rate_interval])))", f"{name}") for q, name in ((0.5, "median"), (0.95, "95 %"))]),
             lines("Restarts", "Deliveries begun again from another offset, and children given up as too slow.", "ops",
-                  Query("sum(rate(groupcast_agent_restarts_total{HERE}[$__rate_interval]))", "restarts"),
+                  Query("sum by (cause) (rate(groupcast_agent_restarts_total{HERE}[$__rate_interval]))", "restarts: {{cause}}"),
                   Query("sum(rate(groupcast_agent_evicted_children_total{HERE}[$__rate_interval]))", "children given up")),
         ]),
         ("Links", [
