@@ -22,7 +22,9 @@ type mute struct {
 
 func (m *mute) Context() context.Context { return m.ctx }
 
-func (m *mute) Send(*gatherv1.AttachResponse) error { return errors.New("told something before it said who it is") }
+func (m *mute) Send(*gatherv1.AttachResponse) error {
+	return errors.New("told something before it said who it is")
+}
 
 func (m *mute) Recv() (*gatherv1.AttachRequest, error) {
 	<-m.ctx.Done()
