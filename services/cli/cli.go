@@ -53,11 +53,11 @@ Data goes to standard output, everything else to standard error. The exit status
   1 failed            4 not found        7 content damaged
   2 called wrongly    5 not allowed      130 interrupted`
 
-const firstSteps = `  groupcast-standalone --data /srv/groupcast &     # a server with all that it takes
+const firstSteps = `  groupcast-standalone --data /srv/groupcast &     # a server with all that it takes; wait until it is ready
   export GROUPCAST_CONFIG=/srv/groupcast/admin.yaml
   groupcast group create models
   groupcast pull --group models --into received &
-  groupcast push model.bin --group models`
+  groupcast push model.bin --group models --wait 1 # until one receives`
 
 // app is one invocation.
 type app struct {
