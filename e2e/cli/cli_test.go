@@ -9,6 +9,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -39,11 +40,16 @@ func TestMain(m *testing.M) {
 }
 
 func TestScripts(t *testing.T) {
+	project, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", env.WorkDir+"/home")
 			env.Setenv("GROUPCAST_CONFIG", "")
+			env.Setenv("PROJECT", project)
 			env.Setenv("XDG_CONFIG_HOME", "")
 			env.Setenv("GROUPCAST_AGENTS_LISTEN", "127.0.0.1:0") // scripts run side by side
 			env.Setenv("GROUPCAST_GATHERER_ENABLED", "false")
