@@ -46,19 +46,13 @@ type job struct {
 	stay      map[string]time.Time // until when replicas may come that were added there
 	unproven  []string             // replicas that cannot prove their names
 	turn      send.Turn
+	deaf      string // why its LAN could not be heard last, of the goroutine that receives
 	delivery  *delivery
 	delivers  bool // it is received from session agents
 }
 
 func newWorker(log *slog.Logger, config *Config, places *places, metrics *metrics, client *sdk.Client, name string) *worker {
 	return &worker{log: log, config: config, places: places, metrics: metrics, client: client, name: name, wake: make(chan struct{}, 1), jobs: make(map[string]*job)}
-}
-
-// isIdle reports whether there is nothing to do.
-func (w *worker) isIdle() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return len(w.jobs) == 0
 }
 
 func (w *worker) isKnown() bool {

@@ -36,6 +36,7 @@ func (r *rearrangement) moveDamaged(delivery view.Delivery) {
 		untried := slices.DeleteFunc(r.agents(), func(agent string) bool { return slices.Contains(right, agent) })
 		for _, but := range [][]string{untried, suspects, {from}} {
 			if r.moveElsewhere(member, causeDamaged, why, but...) {
+				r.damaged = append(r.damaged, member)
 				r.desk.log.Warn("a member got damaged bytes", "delivery", r.id, "member", member.Name, "suspects", suspects)
 				break
 			}
@@ -43,18 +44,14 @@ func (r *rearrangement) moveDamaged(delivery view.Delivery) {
 	}
 }
 
-// gotDamaged tells whether a member is to move because the agent that feeds it gave it damaged bytes, and counts that.
+// gotDamaged tells whether a member is to move because the agent that feeds it gave it damaged bytes.
 func (r *rearrangement) gotDamaged(member identity.ID) bool {
 	from, _ := r.tree.Parent(member.String())
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	node := r.progress.nodes[member]
-	if member.Role != identity.Member || !r.isAgent(from) || node == nil || node.damaged == damagedMost ||
-		node.report.GetDamaged() != placement.ParseID(from).Name {
-		return false
-	}
-	node.damaged++
-	return true
+	return member.Role == identity.Member && r.isAgent(from) && node != nil && node.damaged < damagedMost &&
+		node.report.GetDamaged() == placement.ParseID(from).Name
 }
 
 // gaveRight returns the agents of the tree, but one, whose members have verified what these gave them.

@@ -151,7 +151,10 @@ func TestWhoGotNoDatagramsHasPatienceAnew(t *testing.T) {
 			if got := s.unserved(); !slices.Equal(got, []string{"m1"}) {
 				t.Errorf("unserved are %v after %v", got, patience)
 			}
-			s.doubt(named(from), named("m1"))
+			r := s.rearrangement()
+			r.doubt(named(from), named("m1"))
+			r.unfed = append(r.unfed, named("m1"))
+			s.hold(r.findings)
 			if s.pass(1, starve); len(s.unserved()) > 0 {
 				t.Error("it would move again, and again, for what it says itself")
 			}
@@ -175,5 +178,35 @@ func TestIdleInDatagramsAlone(t *testing.T) {
 	bytes := watching(t, "s>a", "a>b", "b>m1")
 	if banned := bytes.foundIdle(named("b")); banned != banTime || !bytes.desk.isIdle("b", time.Now()) {
 		t.Errorf("without datagrams it is out for %v, and idle everywhere: %v", banned, bytes.desk.isIdle("b", time.Now()))
+	}
+}
+
+// Who is found to get nothing is believed again after a while, and at once where nothing could be done: there may be others that can feed
+// it, and what was in its way may be gone.
+func TestWhoGotNoDatagramsIsBelievedAgain(t *testing.T) {
+	nothing := func(_ int, said map[string]*groupv1.DeliveryReport) { more(said, "s a") }
+	for name, others := range map[string][]string{"there was no other": nil, "another fed them meanwhile": {"a>c"}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := streaming(t, append([]string{"s>a", "a>m1", "a>m2"}, others...)...)
+				s.pass(16, nothing)
+				wantIdle := func(when string, want bool) {
+					t.Helper()
+					if since := s.idleSince(named("a"), true); since.IsZero() == want {
+						t.Errorf("%s it is idle since %v", when, since)
+					}
+				}
+				wantIdle("at first", true)
+				r := s.rearrangement()
+				r.replace("agent/a", causeIdle, map[string]string{"agent/a": causeIdle})
+				if replaced := len(r.history) > 0; replaced != (others != nil) {
+					t.Fatalf("it was replaced: %v", replaced)
+				}
+				s.hold(r.findings)
+				wantIdle("when it was found", others == nil)
+				s.pass(int(idleMemory/time.Second), nothing)
+				wantIdle("after a while", true)
+			})
+		})
 	}
 }

@@ -224,7 +224,7 @@ func (d *Desk) forgetOld(ctx context.Context) {
 		}
 	}
 	for _, id := range d.view.Strays() {
-		if _, err := d.store.Commit(ctx, d.ledger.Term(), []store.Cond{store.Absent(view.DeliveryKey(id))}, deleteTree(id)); err != nil {
+		if _, err := d.store.Commit(ctx, d.ledger.Term(), []store.Cond{store.Absent(view.TreeKey(id))}, deleteTree(id)); err != nil {
 			d.log.Debug("what is left of a tree could not be deleted; trying again later", "delivery", id, "error", err)
 			return
 		}

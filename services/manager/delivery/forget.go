@@ -36,7 +36,7 @@ func (k *keeper) forgetGone(delivery view.Delivery, now time.Time) {
 		}
 		return l.from != p.sender && (isGone(l.from) || isGone(l.to)) // what the sender has sent counts
 	})
-	maps.DeleteFunc(p.doubted, func(l link, _ uint64) bool { return isGone(l.from) || isGone(l.to) })
+	maps.DeleteFunc(p.doubted, func(_ link, of doubt) bool { return !now.Before(of.until) })
 	maps.DeleteFunc(p.acked, func(name string, _ uint64) bool {
 		id := placement.MemberID(name)
 		return !lately[id] && isGone(id) && isGone(placement.AgentID(name))

@@ -37,7 +37,7 @@ func TestWhoHasGoneIsForgotten(t *testing.T) {
 				for _, gone := range []string{"m3", "m5"} { // of m5 its feeder alone has told, and b is an agent that is no more
 					p.acked[gone], p.unknown[gone] = 1, time.Now()
 					p.links[link{named("b"), named(gone)}] = &carriage{bytes: 1, last: time.Now()}
-					p.doubted[link{named("b"), named(gone)}] = 1
+					p.doubted[link{named("b"), named(gone)}] = doubt{1, time.Now().Add(idleMemory)}
 				}
 				p.links[link{named("s"), named("b")}] = &carriage{bytes: 1, last: time.Now()} // it counts
 				w.got("b", 1, 0)

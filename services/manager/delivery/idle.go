@@ -71,15 +71,9 @@ func (k *keeper) isBusy(now time.Time) bool {
 	})
 }
 
-// foundIdle remembers an agent that was idle, and by whom it was found so: who gets nothing from
-// another either may be to blame itself, and is not believed again until it has got more. It returns for how long
-// the agent stays out of the delivery.
+// foundIdle remembers an agent that was idle. It returns for how long that one is to stay out of the delivery.
 func (k *keeper) foundIdle(agent identity.ID) (banned time.Duration) {
-	k.mu.Lock()
-	k.progress.doubtAll(agent, k.tree)
-	inDatagrams := k.progress.datagrams
-	k.mu.Unlock()
-	if inDatagrams { // bytes may get where these do not: it is as good as any in other deliveries
+	if k.progress.datagrams { // bytes may get where these do not: it is as good as any in other deliveries
 		return idleMemory
 	}
 	k.desk.mu.Lock()
@@ -97,18 +91,6 @@ func (d *Desk) isIdle(agent string, now time.Time) bool {
 	}
 	return was && now.Before(until)
 }
-
-// doubtAll is doubt of all that an agent is fed by, or feeds.
-func (p *progress) doubtAll(agent identity.ID, t *tree.Tree) {
-	feeder, _ := t.Parent(agent.String())
-	p.doubt(placement.ParseID(feeder), agent)
-	for _, name := range t.Children(agent.String()) {
-		p.doubt(agent, placement.ParseID(name))
-	}
-}
-
-// doubt notes that a node got no more from the one that feeds it, than it has now.
-func (p *progress) doubt(feeder, id identity.ID) { p.doubted[link{feeder, id}] = p.extent(id) }
 
 // judge judges who is idle in a tree.
 type judge struct {
@@ -228,7 +210,7 @@ func (j judge) isAskedFor(agent, feeder identity.ID) bool {
 
 // isWell tells whether a node can be fed by its own word, as far as that counts.
 func (j judge) isWell(id, feeder identity.ID) bool {
-	if extent, doubted := j.doubted[link{feeder, id}]; j.doubts && doubted && extent == j.extent(id) {
+	if of, doubted := j.doubted[link{feeder, id}]; j.doubts && doubted && of.extent == j.extent(id) && j.now.Before(of.until) {
 		return false
 	}
 	node := j.nodes[id]

@@ -68,6 +68,11 @@ func (w *watched) report(bytes map[string]uint64) {
 	}
 }
 
+// rearrangement is the tree on its way to another.
+func (w *watched) rearrangement() *rearrangement {
+	return &rearrangement{keeper: w.keeper, tree: w.tree, findings: newFindings(), now: time.Now()}
+}
+
 // with has somebody come into the tree, fed by an agent.
 func (w *watched) with(name, by string) {
 	w.t.Helper()

@@ -52,7 +52,8 @@ type keeper struct {
 	seek         *reshape.Seek
 	sought       time.Time // when it was last looked for better parents
 	forgot       time.Time // when it was last forgotten who has gone
-	crowded      int       // how many nodes the tree had when there was no room for another, or 0
+	room         room
+	crowdedAt    time.Time // when it was last said that some have no room
 	settled      bool      // the measurements are written for good
 	failedAt     time.Time // when the delivery could last not be looked after: who stood still before may have waited for that
 	warning      string    // what was last logged of that

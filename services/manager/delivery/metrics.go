@@ -14,6 +14,8 @@ type Metrics struct {
 	receipts   *prometheus.CounterVec
 	trees      *prometheus.CounterVec
 	directives prometheus.Counter
+	// treesTooLarge counts changes of trees that had no room for all who came.
+	treesTooLarge prometheus.Counter
 	// The measurements of 000 §IV-B, when a delivery has ended: its identity would be a series for each.
 	reception, links, caches, effective prometheus.Histogram
 }
@@ -35,6 +37,9 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Name: "groupcast_manager_directives_total", Help: "Directives sent to nodes of trees while this manager led: who feeds them, whom they feed, and that they are done.",
 		}),
 	}
+	m.treesTooLarge = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "groupcast_manager_trees_too_large_total", Help: "Changes of trees that were more than the store takes at once, while this manager led: some who came are not taken in.",
+	})
 	bandwidths, ratios := prometheus.ExponentialBuckets(64<<10, 2, 16), prometheus.LinearBuckets(0.1, 0.1, 10)
 	for _, h := range []struct {
 		of         *prometheus.Histogram
@@ -62,7 +67,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	for _, cause := range causes {
 		m.trees.WithLabelValues(cause)
 	}
-	registry.MustRegister(m.ended, m.receipts, m.trees, m.directives)
+	registry.MustRegister(m.ended, m.receipts, m.trees, m.directives, m.treesTooLarge)
 	return m
 }
 

@@ -26,7 +26,7 @@ type progress struct {
 	nodes      map[identity.ID]*nodeProgress
 	links      map[link]*carriage
 	acked      map[string]uint64    // by name, what those that agents feed have acknowledged to them
-	doubted    map[link]uint64      // by which an agent was found idle, and with how many bytes its lower end was
+	doubted    map[link]doubt       // by which a node was found to be given nothing
 	unknown    map[string]time.Time // members that are not heard of, and when that was found
 	sent       time.Time            // when the sender had sent all; zero if it has not, or before this term
 	moved      time.Time            // when anybody last got more
@@ -127,7 +127,7 @@ type carriage struct {
 func newProgress(delivery view.Delivery, now time.Time) *progress {
 	return &progress{
 		sender: placement.MemberID(delivery.GetDelivery().GetSender()), begun: delivery.GetDelivery().GetCreateTime().AsTime(),
-		nodes: make(map[identity.ID]*nodeProgress), links: make(map[link]*carriage), doubted: make(map[link]uint64), unknown: make(map[string]time.Time),
+		nodes: make(map[identity.ID]*nodeProgress), links: make(map[link]*carriage), doubted: make(map[link]doubt), unknown: make(map[string]time.Time),
 		acked: make(map[string]uint64), moved: now, datagrams: isDatagrams(delivery),
 	}
 }

@@ -127,10 +127,12 @@ func (k *keeper) waiting(delivery view.Delivery) map[identity.ID]bool {
 	return waiting
 }
 
+// assignment is what a node has to do. The version in it is the record's, which those have in common that tell what follows by steps,
+// and a manager of an earlier version that leads meanwhile, and may write nothing: agents do not listen to a lower one than they had.
 func (k *keeper) assignment(delivery view.Delivery, duty groupv1.Duty) *groupv1.Assignment {
 	record := delivery.GetDelivery()
 	return &groupv1.Assignment{
-		Delivery: k.id, Group: k.group, Duty: duty, TreeVersion: delivery.Tree.GetVersion(), Spec: record.GetSpec(),
+		Delivery: k.id, Group: k.group, Duty: duty, TreeVersion: delivery.Tree.Record(), Spec: record.GetSpec(),
 		Sender: record.GetSender(), Sealed: record.GetSealed(), Length: record.GetLength(), Root: record.GetRoot(),
 		Datagrams: record.GetDatagrams(), CreateTime: record.GetCreateTime(),
 	}

@@ -24,7 +24,9 @@ func strayed(t *testing.T) *rearrangement {
 	w := watching(t, "s>a@x", "a>b@y", "b>m1@x", "b>m2@y")
 	member := &groupv1.Member{Name: "m1", Labels: map[string]string{"zone": "x"}}
 	sender := &groupv1.Member{Name: "s"}
-	return &rearrangement{keeper: w.keeper, tree: w.tree, network: placement.Network{Sender: sender, Receivers: []*groupv1.Member{member}}}
+	r := w.rearrangement()
+	r.network = placement.Network{Sender: sender, Receivers: []*groupv1.Member{member}}
+	return r
 }
 
 // seekFor looks for better parents for a while, and returns when the member has moved to the agent of its zone; never if it has not.

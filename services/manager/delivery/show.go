@@ -125,6 +125,8 @@ func (d *Desk) show(delivery view.Delivery) *groupv1.Delivery {
 	k := d.find(delivery.ID())
 	if k != nil {
 		k.addProgress(delivery, receipts)
+	} else {
+		addUnheard(delivery, receipts)
 	}
 	summarize(shown, delivery)
 	shown.Receipts = sorted(receipts)
@@ -234,6 +236,19 @@ func (k *keeper) addProgress(delivery view.Delivery, receipts map[string]*groupv
 		if k.tree != nil {
 			parent, _ := k.tree.Parent(placement.MemberID(name).String())
 			receipt.Parent = placement.ParseID(parent).Name
+		}
+	}
+}
+
+// addUnheard adds members at which a delivery is under way that nobody looks after: it is about to be, or this manager leads no more.
+// Who has no receipt would seem to be none that is waited for.
+func addUnheard(delivery view.Delivery, receipts map[string]*groupv1.Receipt) {
+	if !delivery.Running() {
+		return
+	}
+	for _, participant := range delivery.GetMembers() {
+		if name := participant.GetName(); receipts[name] == nil {
+			receipts[name] = &groupv1.Receipt{Member: name, State: groupv1.ReceiptState_RECEIPT_STATE_RECEIVING, BytesUnknown: true}
 		}
 	}
 }

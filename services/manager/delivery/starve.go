@@ -49,6 +49,7 @@ func (r *rearrangement) moveUnfed(member identity.ID, why string) (moved bool) {
 		return false
 	}
 	r.doubt(placement.ParseID(from), member)
+	r.unfed = append(r.unfed, member)
 	return true
 }
 
@@ -63,17 +64,6 @@ func (r *rearrangement) moveElsewhere(member identity.ID, cause, why string, but
 	to, _ := r.tree.Parent(member.String())
 	r.because(cause, fmt.Sprintf("%s is fed by %s now: %s", member, to, why))
 	return true
-}
-
-// doubt remembers who was not fed by whom: a member that gets nothing from another either may be to blame itself,
-// and is not moved away from this one again for that until it has got more.
-func (k *keeper) doubt(agent, member identity.ID) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.progress.doubt(agent, member)
-	if node := k.progress.nodes[member]; node != nil {
-		node.unfed++
-	}
 }
 
 // starvesFrom returns when a member has got nothing for long from an agent that feeds others, though it could; zero

@@ -12,11 +12,10 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/groupcast/groupcast/internal/algo/tree"
-	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	managerv1 "github.com/groupcast/groupcast/internal/gen/groupcast/manager/v1"
 	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/services/manager/ledger"
 	"github.com/groupcast/groupcast/services/manager/ledger/ledgertest"
 	"github.com/groupcast/groupcast/services/manager/placement"
 	"github.com/groupcast/groupcast/services/manager/store"
@@ -103,44 +102,42 @@ func TestLargeDeliveryFromItsEndUntilItIsForgotten(t *testing.T) {
 	}
 }
 
-// Where a tree has no room for those who come, all else changes without them: who goes is released, and who was below a lost agent
-// is fed by another.
-func TestCrowdedTreeStillChanges(t *testing.T) {
-	d, delivery := leading(t), crowd(1)
-	delivery.Delivery.Group, delivery.Delivery.CreateTime = "g", timestamppb.Now()
-	m := delivery.GetMembers()[0].GetName()
-	d.put(t, view.GroupKey("g"), &groupv1.Group{Name: "g"})
-	for _, name := range []string{"s", m, "late-1", "late-2"} {
-		member := &groupv1.Member{Group: "g", Name: name, Roles: []groupv1.Role{groupv1.Role_ROLE_SEND, groupv1.Role_ROLE_RECEIVE}}
-		if strings.HasPrefix(name, "late") {
-			member.Labels = map[string]string{"zone": strings.Repeat(name, 500_000)}
-		}
-		d.put(t, view.MemberKey("g", name), member)
-	}
-	d.put(t, view.AgentKey("b"), &agentv1.Agent{Name: "b", State: agentv1.AgentState_AGENT_STATE_ONLINE, Addresses: []string{"b:7410"}})
+// A manager that stops leading goes on to show all members of a delivery, until those who watch are told that another one leads: whose
+// receipt is not there would not be waited for, and what it lacks be given back.
+func TestWhoIsUnderWayIsShownUntilTheEnd(t *testing.T) {
+	d, delivery := leading(t), crowd(3)
+	delivery.Receipts = delivery.Receipts.With("m", view.Receipt{Receipt: &groupv1.Receipt{Member: "m", State: isFailed}})
+	delivery.Members[0].Name = "m"
 	d.write(t, delivery)
-	d.AttachAgent("b")
-	k := newKeeper(d, delivery)
-	built, err := tree.Restore(decodeTree([]*managerv1.TreeNode{
-		{Id: "member/s"}, {Id: "agent/lost", Parent: "member/s"}, {Id: "member/gone", Parent: "agent/lost"}, {Id: "member/" + m, Parent: "agent/lost"},
-	}), tree.Bound{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := k.writeTree(t.Context(), delivery, encodeTree(built, 1, nil, nil)); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 { // the second time nothing is left to do
-		now, _ := d.view.Delivery("d")
-		if _, err := k.work(t.Context(), now, time.Now()); err != nil {
-			t.Fatal(err)
+	k := d.adopt(delivery)
+	shown, ended := make(chan *groupv1.WatchDeliveryResponse), make(chan error, 1)
+	go func() {
+		ended <- d.Watch(t.Context(), "d", false, func(message *groupv1.WatchDeliveryResponse) error {
+			shown <- message
+			return nil
+		})
+	}()
+	for i := range 4 {
+		if i == 1 {
+			d.close(k)
+			k.announce()
+		}
+		receipts := (<-shown).GetDelivery().GetReceipts()
+		if len(receipts) != 3 || receipts[0].GetState() != isFailed || !receipts[1].GetBytesUnknown() && i > 0 {
+			t.Errorf("message %d has %v", i, receipts)
 		}
 	}
-	if parent, fed := k.tree.Parent("member/" + m); !fed || parent != "agent/b" {
-		t.Errorf("the member is fed by %q", parent)
-	}
-	if now, _ := d.view.Delivery("d"); now.Tree.GetVersion() != 2 || k.tree.Len() > 4 {
-		t.Errorf("version %d has %d nodes", now.Tree.GetVersion(), k.tree.Len())
+	close(d.ended)
+	for {
+		select {
+		case <-shown:
+			continue
+		case err := <-ended:
+			if !errors.Is(err, ledger.ErrNotLeading) {
+				t.Error(err)
+			}
+		}
+		return
 	}
 }
 

@@ -64,17 +64,18 @@ type rearrangement struct {
 	tree    *tree.Tree
 	absent  []string
 	history
+	findings
 	now time.Time
 	due time.Time
 }
 
-// rearrange makes the tree fit who is there, and writes it if it changes.
-func (k *keeper) rearrange(ctx context.Context, delivery view.Delivery, now time.Time) (view.Delivery, time.Time, error) {
+// rearrange makes the tree fit who is there, of whom some are to be fed, and writes it if it changes.
+func (k *keeper) rearrange(ctx context.Context, delivery view.Delivery, receivers []*groupv1.Member, now time.Time) (view.Delivery, time.Time, error) {
 	r := &rearrangement{
-		keeper: k, network: k.network(delivery), tree: k.tree, absent: slices.Clone(delivery.Tree.GetAbsent()), now: now,
+		keeper: k, network: k.network(delivery), tree: k.tree, absent: slices.Clone(delivery.Tree.GetAbsent()),
+		findings: newFindings(), now: now,
 	}
-	r.network.Receivers = k.receivers(delivery)
-	r.leaveOutNew()
+	r.network.Receivers = receivers
 	r.leaveOutBanned()
 	r.replaceLost(delivery)
 	r.bringBack()
@@ -90,16 +91,18 @@ func (k *keeper) rearrange(ctx context.Context, delivery view.Delivery, now time
 
 // write writes the tree, if it has changed, and has it be in force.
 func (r *rearrangement) write(ctx context.Context, delivery view.Delivery) (view.Delivery, error) {
+	k := r.keeper
 	if len(r.history) == 0 {
+		k.hold(r.findings)
 		return delivery, nil
 	}
-	k := r.keeper
 	r.noteLate()
 	version := delivery.Tree.GetVersion() + 1
 	changes := r.after(delivery.Tree.GetChanges(), version, r.now)
 	if err := k.writeTree(ctx, delivery, encodeTree(r.tree, version, r.absent, changes)); err != nil {
 		return delivery, err
 	}
+	k.hold(r.findings)
 	for _, change := range r.history {
 		k.desk.metrics.treeChanged(change.GetCause())
 	}
@@ -210,7 +213,7 @@ func (r *rearrangement) replaceLost(delivery view.Delivery) {
 			continue
 		}
 		if cause == causeBlamed {
-			r.believedAt[by] = r.now
+			r.believed[by] = r.now
 			if r.movesInstead(by, id, delivery) {
 				continue
 			}
@@ -236,19 +239,23 @@ func (r *rearrangement) replace(name, cause string, lost map[string]string) {
 	if cause == causeIdle {
 		banned = r.foundIdle(placement.ParseID(name))
 	}
-	ban := func() { r.bannedUntil[placement.ParseID(name).Name] = r.now.Add(banned) }
+	out := func(why string) {
+		r.because(cause, name+why)
+		r.ban(name, banned)
+		if cause == causeIdle {
+			r.doubtAll(name, r.keeper.tree)
+		}
+	}
 	if len(others) > 1 {
 		if without, err := r.network.Remeasured(r.tree).Without(name); err == nil {
 			r.tree = without
-			r.because(cause, name+" is out")
-			ban()
+			out(" is out")
 			return
 		}
 	}
 	if built, err := r.build(); err == nil {
 		r.tree, r.absent = built, nil
-		r.because(cause, name+" is out, and the tree made anew")
-		ban()
+		out(" is out, and the tree made anew")
 		return
 	}
 	if cause != causeOffline && cause != causeClosed {
@@ -297,7 +304,7 @@ func (r *rearrangement) removeAbsent() {
 	for _, name := range r.absent {
 		if without, err := r.tree.Without(name); err == nil {
 			r.tree = without
-			r.bannedUntil[placement.ParseID(name).Name] = r.now.Add(banTime)
+			r.ban(name, banTime)
 		}
 	}
 	r.absent = nil

@@ -77,7 +77,7 @@ func (k *keeper) writeTree(ctx context.Context, delivery view.Delivery, record *
 	if err != nil {
 		return err
 	}
-	at, err := k.desk.store.Commit(ctx, k.desk.ledger.Term(), delivery.TreeUnchanged(), changes)
+	at, err := k.desk.store.GoOn(ctx, k.desk.ledger.Term(), delivery.TreeUnchanged(), changes)
 	if err != nil {
 		return err
 	}

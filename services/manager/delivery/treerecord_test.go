@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -85,13 +86,7 @@ func (f *forest) come(i int) (bytes int) {
 	return f.become(without, causeGone) + f.become(with, causeJoined)
 }
 
-func (f *forest) shown() view.Delivery {
-	shown, found := f.desk.view.Delivery(f.id)
-	if !found {
-		f.t.Fatal("the delivery is gone")
-	}
-	return shown
-}
+func (f *forest) shown() view.Delivery { return f.stored(f.t) }
 
 // items are what is stored of the tree.
 func (f *forest) items() (items []store.Item) {
@@ -155,10 +150,7 @@ func TestTreesAndEarlierManagers(t *testing.T) {
 	f := grow(t, 1000)
 	asBuilt := f.tree
 	f.come(0)
-	earlier := new(managerv1.TreeRecord)
-	if err := proto.Unmarshal(f.items()[0].Value, earlier); err != nil {
-		t.Fatal(err)
-	}
+	earlier := f.earlier()
 	if earlier.GetVersion() < f.shown().Tree.GetVersion() || len(earlier.GetNodes()) != asBuilt.Len() {
 		t.Fatalf("it finds version %d with %d nodes", earlier.GetVersion(), len(earlier.GetNodes()))
 	}
@@ -183,29 +175,92 @@ func TestTreesAndEarlierManagers(t *testing.T) {
 	f.wantTaken()
 }
 
-// A tree goes with all that is stored of it, also where a manager of an earlier version has forgotten its delivery.
+// Managers of this version and of the one before lead in turn, and that one writes nothing: it tells nodes of the record that it finds.
+// Nobody tells a node of a lower version than it was told by another, which agents would not listen to.
+func TestVersionsOnlyGrowWithEarlierManagers(t *testing.T) {
+	f := grow(t, 1000)
+	var told uint64
+	for i := range 3 {
+		for _, led := range []func() uint64{f.versionTold, f.versionOfRecord} {
+			if version := led(); version < told {
+				t.Fatalf("turn %d: nodes are told version %d, and were told %d", i, version, told)
+			} else {
+				told = version
+			}
+		}
+		f.come(i)
+	}
+}
+
+// versionTold returns which version a manager tells that leads from now on.
+func (f *forest) versionTold() (version uint64) {
+	f.t.Helper()
+	k := newKeeper(f.desk, f.shown())
+	k.takeOver(f.shown())
+	if len(k.assigned) <= 1000 {
+		f.t.Fatalf("%d nodes are told what there is to do", len(k.assigned))
+	}
+	for id, assignment := range k.assigned {
+		if version != 0 && assignment.GetTreeVersion() != version {
+			f.t.Fatalf("%s is told version %d, another %d", id, assignment.GetTreeVersion(), version)
+		}
+		version = assignment.GetTreeVersion()
+	}
+	return version
+}
+
+// versionOfRecord returns which version a manager tells that knows nothing of steps.
+func (f *forest) versionOfRecord() uint64 { return f.earlier().GetVersion() }
+
+// earlier returns the tree as a manager reads it that knows nothing of steps.
+func (f *forest) earlier() *managerv1.TreeRecord {
+	f.t.Helper()
+	record := new(managerv1.TreeRecord)
+	if err := proto.Unmarshal(f.items()[0].Value, record); err != nil {
+		f.t.Fatal(err)
+	}
+	return record
+}
+
+// A tree goes with all that is stored of it, also where a manager of an earlier version has forgotten its delivery, or the tree alone and
+// the delivery later: a manager that starts then finds what is left, and so does one that was there.
 func TestTreesAreForgottenWhole(t *testing.T) {
-	f := grow(t, 500)
-	f.come(0)
-	at, err := f.desk.store.Commit(t.Context(), f.desk.ledger.Term(), nil, []store.Op{store.Delete(view.DeliveryKey(f.id)), store.Delete(view.TreeKey(f.id))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := f.desk.view.Await(t.Context(), at); err != nil {
-		t.Fatal(err)
-	}
-	shown := view.New(f.desk.store, f.desk.log) // of a manager that starts now
-	loaded, running := make(chan struct{}), make(chan error, 1)
-	go func() { running <- shown.Run(t.Context(), func() { close(loaded) }) }()
-	<-loaded
-	if strays := shown.Strays(); !slices.Equal(strays, []string{f.id}) {
-		t.Errorf("a manager that starts finds what is left of %v", strays)
-	}
-	f.desk.forgetOld(t.Context())
-	if left := f.items(); len(left) > 0 {
-		t.Errorf("%d keys are left", len(left))
-	}
-	if err := f.desk.view.Sync(t.Context()); err != nil || len(f.desk.view.Strays()) > 0 {
-		t.Errorf("%v; it is still said that there is something of %v", err, f.desk.view.Strays())
+	delivery, tree := store.Delete(view.DeliveryKey("d")), store.Delete(view.TreeKey("d"))
+	for name, forget := range map[string][][]store.Op{"at once": {{delivery, tree}}, "the tree alone": {{tree}}, "one after the other": {{tree}, {delivery}}} {
+		t.Run(name, func(t *testing.T) {
+			f := grow(t, 500)
+			f.come(0)
+			for _, changes := range forget {
+				at, err := f.desk.store.Commit(t.Context(), f.desk.ledger.Term(), nil, changes)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := f.desk.view.Await(t.Context(), at); err != nil {
+					t.Fatal(err)
+				}
+			}
+			shown := view.New(f.desk.store, f.desk.log) // of a manager that starts now
+			loaded := make(chan struct{})
+			var running sync.WaitGroup
+			t.Cleanup(running.Wait)
+			running.Go(func() {
+				if err := shown.Run(t.Context(), func() { close(loaded) }); err != nil {
+					t.Error(err)
+				}
+			})
+			<-loaded
+			for who, found := range map[string][]string{"that starts": shown.Strays(), "that was there": f.desk.view.Strays()} {
+				if !slices.Equal(found, []string{"d"}) {
+					t.Errorf("a manager %s finds what is left of %v", who, found)
+				}
+			}
+			f.desk.forgetOld(t.Context())
+			if left := f.items(); len(left) > 0 {
+				t.Errorf("%d keys are left", len(left))
+			}
+			if err := f.desk.view.Sync(t.Context()); err != nil || len(f.desk.view.Strays()) > 0 {
+				t.Errorf("%v; it is still said that there is something of %v", err, f.desk.view.Strays())
+			}
+		})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
@@ -45,9 +46,20 @@ func (r *Registry) Admit(ctx context.Context, id identity.ID, role identity.Role
 
 func checkForgiven(id identity.ID, known view.Identity) error {
 	if known.Revoked != 0 && !known.Forgiven {
-		return fmt.Errorf("%w: %s was revoked: its ServiceAccount lets it in again after 'groupcast identity admit %s'", ErrToken, id, id)
+		return fmt.Errorf("%w: %s was revoked: its ServiceAccount lets it in again after 'groupcast identity admit %s'", ErrToken, id, admission(id, known.Groups))
 	}
 	return nil
+}
+
+// admission returns what an operator gives the command that admits somebody: for a member, the groups that it may join, as it might before.
+func admission(id identity.ID, groups []string) string {
+	if id.Role != identity.Member {
+		return id.String()
+	}
+	if len(groups) == 0 || slices.Contains(groups, AllGroups) { // a shell has other plans for '*'
+		groups = []string{"GROUP"}
+	}
+	return fmt.Sprintf("%s --group %s", id, strings.Join(groups, ","))
 }
 
 // grant notes that a member was let in by its account. Of an account's pods, mostly the first alone has something written.

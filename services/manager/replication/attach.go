@@ -116,7 +116,7 @@ func checkRegistration(asked *replicav1.Registration) error {
 }
 
 // Register notes a replicator and returns its incarnation. One that goes on as an
-// incarnation that is still the newest keeps it.
+// incarnation that is still the newest keeps it, and may be on other LANs by then.
 func (d *Desk) Register(ctx context.Context, name string, asked *replicav1.Registration) (incarnation uint64, err error) {
 	if err := checkRegistration(asked); err != nil {
 		return 0, err
@@ -127,11 +127,11 @@ func (d *Desk) Register(ctx context.Context, name string, asked *replicav1.Regis
 		if asked.GetIncarnation() != 0 && known && !goesOn {
 			return ledger.Plan{}, fmt.Errorf("replicator %q, incarnation %d: %w", name, asked.GetIncarnation(), ledger.ErrReplaced)
 		}
-		if goesOn {
-			incarnation = current.GetIncarnation()
+		if incarnation = current.GetIncarnation(); !goesOn {
+			incarnation = d.ledger.Next()
+		} else if slices.Equal(asked.GetLans(), current.GetLans()) {
 			return ledger.Plan{}, nil
 		}
-		incarnation = d.ledger.Next()
 		record := &replicav1.Replicator{
 			Name: name, Incarnation: incarnation, Node: asked.GetNode(), Lans: asked.GetLans(), Labels: asked.GetLabels(),
 			Sources: asked.GetSources(), Targets: asked.GetTargets(), Devices: asked.GetDevices(), RegisterTime: timestamppb.Now(), ProvesName: asked.GetProvesName(), TakesKeys: asked.GetTakesKeys(),
@@ -243,11 +243,9 @@ func (d *Desk) tasks(name string, incarnation uint64) *replicav1.Tasks {
 			tasks.Current = append(tasks.Current, task)
 			continue
 		}
-		for _, replica := range record.GetReplicas() {
-			if replica.GetName() == name && replica.GetState() == replicav1.ReplicaState_REPLICA_STATE_WAITING {
-				task.Duty = &replicav1.Task_Receive{Receive: d.receiveTask(r.ReplicationRecord, replica)}
-				tasks.Current = append(tasks.Current, task)
-			}
+		if replica := r.Replica(name); replica != nil && replica.GetState() == replicav1.ReplicaState_REPLICA_STATE_WAITING {
+			task.Duty = &replicav1.Task_Receive{Receive: d.receiveTask(r.ReplicationRecord, replica)}
+			tasks.Current = append(tasks.Current, task)
 		}
 	}
 	return tasks
@@ -346,7 +344,7 @@ func (d *Desk) takeSending(from *Attachment, said *replicav1.SendReport, now tim
 			p.delivered[name] = now
 		}
 	}
-	p.sending = heard
+	p.hear(heard)
 }
 
 // namesOf returns who the replicas are.
@@ -358,14 +356,10 @@ func namesOf(r view.Replication) map[string]bool {
 	return names
 }
 
-func isReplica(of view.Replication, name string) bool {
-	return slices.ContainsFunc(of.GetReplication().GetReplicas(), func(replica *replicav1.Replica) bool { return replica.GetName() == name })
-}
-
 // takeReceiving notes what a replica says. The caller has the lock.
 func (d *Desk) takeReceiving(from string, said *replicav1.ReceiveReport) {
 	r, found := d.view.Replication(said.GetReplication())
-	if !found || !r.Running() || !isReplica(r, from) {
+	if !found || !r.Running() || r.Replica(from) == nil {
 		return
 	}
 	p := d.of(r.ID())

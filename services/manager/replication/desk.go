@@ -29,6 +29,9 @@ const (
 	Patience     = 10 * time.Second
 	// stepInterval is how often all that run are looked at.
 	stepInterval = 250 * time.Millisecond
+	// pokePause is how far apart they are looked at at least for what replicators say: a thousand replicas may be done within seconds, and
+	// each look writes all that is new of a replication, and has everybody be told what there is to do.
+	pokePause = 50 * time.Millisecond
 	// forgetInterval is how often old ones are looked for.
 	forgetInterval = 10 * time.Second
 )
@@ -75,8 +78,11 @@ func Lead(by *ledger.Ledger, from *store.Store, shown *view.View, groups Groups,
 func (d *Desk) Run(ctx context.Context) error {
 	defer close(d.ended)
 	step, forget := time.NewTicker(stepInterval), time.NewTicker(forgetInterval)
+	soon := time.NewTimer(0)
 	defer step.Stop()
 	defer forget.Stop()
+	defer soon.Stop()
+	var looked time.Time
 	for {
 		select {
 		case <-ctx.Done():
@@ -84,11 +90,15 @@ func (d *Desk) Run(ctx context.Context) error {
 		case <-d.ledger.Term().Ended():
 			return ledger.ErrNotLeading
 		case <-d.pokes:
+			soon.Reset(time.Until(looked.Add(pokePause)))
+			continue
+		case <-soon.C:
 		case <-step.C:
 		case <-forget.C:
 			d.forget(ctx)
 		}
 		d.step(ctx)
+		looked = time.Now()
 	}
 }
 
@@ -123,9 +133,10 @@ func (d *Desk) step(ctx context.Context) {
 
 // progress is how far a replication is, by what was reported in this term.
 type progress struct {
-	inherited  bool                  // it began under another leader
-	sending    *replicav1.SendReport // nil before the first
-	announcing time.Time             // since when
+	inherited  bool                             // it began under another leader
+	sending    *replicav1.SendReport            // nil before the first
+	members    map[string]*replicav1.SendMember // what is said in it of each replica
+	announcing time.Time                        // since when
 	ended      time.Time
 	settled    time.Time // since when it is known how it went for all
 	receiving  map[string]*replicav1.ReceiveReport
@@ -140,6 +151,14 @@ func (d *Desk) of(id string) *progress {
 		d.progress[id] = p
 	}
 	return p
+}
+
+// hear notes what a sender has said.
+func (p *progress) hear(said *replicav1.SendReport) {
+	p.sending, p.members = said, make(map[string]*replicav1.SendMember, len(said.GetMembers()))
+	for _, member := range said.GetMembers() {
+		p.members[member.GetName()] = member
+	}
 }
 
 // facts collects what the outcome is decided by.
@@ -181,12 +200,8 @@ func (d *Desk) replicaFacts(p *progress, replica *replicav1.Replica, group strin
 	f.online, f.away = d.seen(name)
 	_, registered := d.view.Replicator(name)
 	f.left = !registered
-	f.isUnserved = p.sending.GetEnded()
-	for _, member := range p.sending.GetMembers() {
-		if member.GetName() == name {
-			f.givenUp, f.isUnserved = member.GetReason(), false
-		}
-	}
+	member := p.members[name]
+	f.givenUp, f.isUnserved = member.GetReason(), member == nil && p.sending.GetEnded()
 	return f
 }
 

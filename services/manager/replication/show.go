@@ -119,10 +119,8 @@ func (d *Desk) addProgress(replica *replicav1.Replica, p *progress) {
 			replica.State = said.GetState()
 		}
 	}
-	for _, member := range p.sending.GetMembers() {
-		if member.GetName() == replica.GetName() {
-			replica.Lost, replica.Detached = member.GetLost(), member.GetDetached()
-		}
+	if member := p.members[replica.GetName()]; member != nil {
+		replica.Lost, replica.Detached = member.GetLost(), member.GetDetached()
 	}
 	if _, away := d.seen(replica.GetName()); !away.IsZero() {
 		replica.State, replica.ChangeTime = replicav1.ReplicaState_REPLICA_STATE_UNKNOWN, timestamppb.New(d.lastHeard(replica.GetName()))
@@ -143,10 +141,8 @@ func (d *Desk) Replicators(after string, limit int) (page []*replicav1.Replicato
 			if r.GetReplication().GetSender() == record.GetName() {
 				shown.Replications++
 			}
-			for _, replica := range r.GetReplication().GetReplicas() {
-				if replica.GetName() == record.GetName() && replica.GetState() == replicav1.ReplicaState_REPLICA_STATE_WAITING {
-					shown.Replications++
-				}
+			if replica := r.Replica(record.GetName()); replica != nil && replica.GetState() == replicav1.ReplicaState_REPLICA_STATE_WAITING {
+				shown.Replications++
 			}
 		}
 		page = append(page, shown)

@@ -18,7 +18,8 @@ const (
 	// has the rest.
 	largePercent = 90
 	largeBytes   = 64 << 10
-	// endingPercent of the quota is where even deletions are refused: they write a little, too.
+	// endingPercent of the quota is where even deletions are refused, which write a little, too, and small changes of what goes on until
+	// it ends.
 	endingPercent = 150
 	// alarmPercent of the quota is where etcd raises its alarm, which stops it for
 	// good. It is far away: a database is known to have grown only after the fact.

@@ -37,6 +37,16 @@ func TestQuota(t *testing.T) {
 	if _, err := commit(t, s, term, nil, store.Delete("big/0"), store.Put("note", []byte("ended"))); err != nil {
 		t.Errorf("what ends things: %v", err)
 	}
+	for name, changes := range map[string][]store.Op{
+		"whole": {store.Put("tree/a", value), store.DeleteAll("step/a/")}, "by what is new": {store.Put("step/b/1", []byte("new"))},
+	} {
+		if _, err := s.GoOn(t.Context(), term, nil, changes); err != nil {
+			t.Errorf("a tree that changes, stored %s: %v", name, err)
+		}
+	}
+	if _, err := commit(t, s, term, nil, store.Put("big/again", []byte("small"))); !errors.Is(err, store.ErrFull) {
+		t.Errorf("what neither ends nor goes on: %v", err)
+	}
 	s.Close()
 
 	s, tidy := store.OpenSmallForTest(t, dir, bytes)
@@ -81,6 +91,10 @@ func TestHistoryIsForgottenInTime(t *testing.T) {
 		t.Errorf("where what is large is refused alone, the store says %v of that, and %v of all", s.RoomForLarge(), s.Room())
 	}
 	mustCommit(t, s, term, store.Put("agent/a", []byte("registered"))) // what is small has a part of its own
+	if _, err := s.GoOn(t.Context(), term, nil, []store.Op{store.Put("tree", value), store.DeleteAll("step/")}); !errors.Is(err, store.ErrFull) {
+		t.Errorf("what is large, and takes the place of others: %v", err)
+	}
+	mustCommit(t, s, term, store.Put("tree", value), store.DeleteAll("step/")) // it ends something
 	tidy()
 	mustCommit(t, s, term, store.Put("tree", value))
 	if err := s.RoomForLarge(); err != nil {

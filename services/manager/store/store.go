@@ -125,7 +125,7 @@ type Store struct {
 
 // want is something to write.
 type want struct {
-	ending bool  // it is what ends something
+	ending bool  // it is what ends something, or lets it come to its end
 	own    int64 // how many bytes it has
 	bytes  int64 // with all that is on its way
 }
@@ -205,7 +205,18 @@ func (s *Store) Now(ctx context.Context) (Revision, error) {
 
 // Commit makes all changes at once if the term still runs and all conditions
 // hold, and none otherwise. When it returns nil, the changes survive a power cut.
+// What deletes something ends something: it has room where nothing else has.
 func (s *Store) Commit(ctx context.Context, term *Term, conditions []Cond, changes []Op) (Revision, error) {
+	return s.commit(ctx, term, conditions, changes, slices.ContainsFunc(changes, func(o Op) bool { return o.op.IsDelete() }))
+}
+
+// GoOn is Commit of what lets go on what runs, so that it can end: as long as it is small it has room where only what ends something
+// has. What is large has not, though it deletes what it takes the place of.
+func (s *Store) GoOn(ctx context.Context, term *Term, conditions []Cond, changes []Op) (Revision, error) {
+	return s.commit(ctx, term, conditions, changes, bytesOf(changes) < largeBytes)
+}
+
+func (s *Store) commit(ctx context.Context, term *Term, conditions []Cond, changes []Op, isEnding bool) (Revision, error) {
 	select {
 	case s.commits <- struct{}{}:
 		defer func() { <-s.commits }()
@@ -214,7 +225,6 @@ func (s *Store) Commit(ctx context.Context, term *Term, conditions []Cond, chang
 	}
 	own := bytesOf(changes)
 	defer s.writing.Add(-own)
-	isEnding := slices.ContainsFunc(changes, func(o Op) bool { return o.op.IsDelete() })
 	if err := s.room(want{isEnding, own, s.writing.Add(own)}); err != nil {
 		return 0, err
 	}

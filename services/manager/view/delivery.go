@@ -86,9 +86,7 @@ func (v *View) putReceipt(name string, item store.Item) error {
 func (v *View) deleteDelivery(id string) {
 	if d, known := v.deliveries[id]; known {
 		v.countRunning(d, -1)
-		if d.Tree.last() != nil {
-			v.strays[id] = true // unless they go, too
-		}
+		v.noteStray(id, d.Tree)
 		delete(v.deliveries, id)
 	}
 }

@@ -32,14 +32,25 @@ func (r Replication) Running() bool {
 	return r.GetReplication().GetState() == replicav1.ReplicationState_REPLICATION_STATE_RUNNING
 }
 
+// Replica returns the replica of a name; nil if there is none. A record has them by name: there may be a thousand, of each of which is
+// asked.
+func (r Replication) Replica(name string) *replicav1.Replica {
+	replicas := r.GetReplication().GetReplicas()
+	at, found := slices.BinarySearchFunc(replicas, name, func(replica *replicav1.Replica, name string) int {
+		return cmp.Compare(replica.GetName(), name)
+	})
+	if !found {
+		return nil
+	}
+	return replicas[at]
+}
+
 // Delivers reports whether it is delivered in a group in which a replicator takes part.
 func (r Replication) Delivers(group, replicator string) bool {
 	if group == "" || r.GetDeliveryGroup() != group || !r.Running() {
 		return false
 	}
-	return r.GetReplication().GetSender() == replicator || slices.ContainsFunc(r.GetReplication().GetReplicas(), func(replica *replicav1.Replica) bool {
-		return replica.GetName() == replicator && replica.GetOverAgents()
-	})
+	return r.GetReplication().GetSender() == replicator || r.Replica(replicator).GetOverAgents()
 }
 
 func (v *View) putReplicator(item store.Item) error {

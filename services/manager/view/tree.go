@@ -81,8 +81,13 @@ func (t *Tree) GetChanges() []*groupv1.TreeChange {
 	return t.changes
 }
 
-// Record returns the version of the record that steps follow.
-func (t *Tree) Record() uint64 { return t.record.GetVersion() }
+// Record returns the version of the record that steps follow; 0 without a tree.
+func (t *Tree) Record() uint64 {
+	if t == nil {
+		return 0
+	}
+	return t.record.GetVersion()
+}
 
 // TakesStep tells whether a step to a version may be stored beside the record: a tree is written whole again when there are many, or as
 // many bytes in them as in the record.
@@ -171,7 +176,7 @@ func (v *View) putStep(name string, item store.Item) error {
 	}
 	id, _, _ := strings.Cut(name, "/")
 	d, known := v.deliveries[id]
-	if !known {
+	if !known || d.Tree == nil {
 		v.strays[id] = true
 		return nil
 	}
@@ -183,7 +188,15 @@ func (v *View) putStep(name string, item store.Item) error {
 
 func (v *View) deleteTree(id string) {
 	if d, known := v.deliveries[id]; known {
+		v.noteStray(id, d.Tree)
 		d.Tree, d.TreeChanged = nil, 0
+	}
+}
+
+// noteStray notes that a tree, or its delivery, is no more: its steps are left, unless they go, too.
+func (v *View) noteStray(id string, gone *Tree) {
+	if gone.last() != nil {
+		v.strays[id] = true
 	}
 }
 
@@ -192,7 +205,7 @@ func (v *View) deleteStep(name string) {
 	delete(v.strays, id) // they go all at once
 }
 
-// Strays returns of which deliveries steps are left of which nothing else is: a manager of an earlier version has forgotten them.
+// Strays returns of which deliveries steps are left of trees that are gone: a manager of an earlier version has forgotten them.
 func (v *View) Strays() []string {
 	v.mu.RLock()
 	defer v.mu.RUnlock()

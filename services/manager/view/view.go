@@ -34,7 +34,7 @@ type View struct {
 	granted    changeLog[*groupv1.Grant]
 	members    int
 	deliveries map[string]*delivery
-	strays     map[string]bool // deliveries of which nothing but steps of their trees is there
+	strays     map[string]bool // deliveries of whose trees nothing but steps is there
 	running    map[string]int  // deliveries, by group
 
 	managers     map[string]Manager

@@ -90,6 +90,8 @@ func (w Watched[M]) collect(ctx context.Context, rest <-chan time.Time) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
+		case <-w.Ended:
+			return ledger.ErrNotLeading
 		case <-rest:
 			return nil
 		case <-changed:

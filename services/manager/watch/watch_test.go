@@ -102,14 +102,20 @@ func TestSilenceHasHeartbeats(t *testing.T) {
 
 // Whoever can no longer know of changes says so, and does not leave somebody waiting.
 func TestWatchEndsWithTheTerm(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newThing()
-		done := s.watch(t.Context())
-		close(s.ended)
-		if err := <-done; !errors.Is(err, ledger.ErrNotLeading) {
-			t.Error(err)
-		}
-	})
+	for name, change := range map[string]func(*thing){"while nothing changes": func(*thing) {}, "while changes are collected": func(s *thing) { s.set(2) }} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newThing()
+				done := s.watch(t.Context())
+				change(s)
+				close(s.ended)
+				if err := <-done; !errors.Is(err, ledger.ErrNotLeading) {
+					t.Error(err)
+				}
+				s.want(t, "0s:1")
+			})
+		})
+	}
 }
 
 // What is not told when it changes is looked at once in 200 ms, not all the time.

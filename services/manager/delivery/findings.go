@@ -1,0 +1,73 @@
+package delivery
+
+import (
+	"maps"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/algo/tree"
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/services/manager/placement"
+)
+
+// findings are what is found out of nodes on the way to another tree. It is held against them once that tree is written: as long as it
+// cannot be, they stay where they are, and have to be found out again.
+type findings struct {
+	banned   map[string]time.Time      // agents that are lost, and until when they are out
+	believed map[identity.ID]time.Time // nodes by whose word alone an agent is found to be unreachable
+	doubted  map[link]doubt
+	unfed    []identity.ID // members that move since they got nothing
+	damaged  []identity.ID // members that move since they got damaged bytes
+}
+
+// doubt is that a node got no more from the one that feeds it than it had then. It does not count for ever: what was in the way may be
+// gone, and who fed it instead, too.
+type doubt struct {
+	extent uint64
+	until  time.Time
+}
+
+func newFindings() findings {
+	return findings{banned: make(map[string]time.Time), believed: make(map[identity.ID]time.Time), doubted: make(map[link]doubt)}
+}
+
+// hold holds against nodes what was found out.
+func (k *keeper) hold(found findings) {
+	maps.Copy(k.bannedUntil, found.banned)
+	maps.Copy(k.believedAt, found.believed)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	maps.Copy(k.progress.doubted, found.doubted)
+	for _, member := range found.unfed {
+		if node := k.progress.nodes[member]; node != nil {
+			node.unfed++
+		}
+	}
+	for _, member := range found.damaged {
+		if node := k.progress.nodes[member]; node != nil {
+			node.damaged++
+		}
+	}
+}
+
+// ban keeps an agent out of the tree for a while.
+func (r *rearrangement) ban(agent string, span time.Duration) {
+	r.banned[placement.ParseID(agent).Name] = r.now.Add(span)
+}
+
+// doubt notes that a node got no more from the one that feeds it than it has now: one that gets nothing from another either may be to
+// blame itself, and is not believed of this one again until it has got more, or for a while.
+func (r *rearrangement) doubt(feeder, id identity.ID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.doubted[link{feeder, id}] = doubt{r.progress.extent(id), r.now.Add(idleMemory)}
+}
+
+// doubtAll is doubt of all that an agent is fed by, or feeds.
+func (r *rearrangement) doubtAll(agent string, in *tree.Tree) {
+	id := placement.ParseID(agent)
+	feeder, _ := in.Parent(agent)
+	r.doubt(placement.ParseID(feeder), id)
+	for _, name := range in.Children(agent) {
+		r.doubt(id, placement.ParseID(name))
+	}
+}

@@ -1,0 +1,171 @@
+package delivery
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/groupcast/groupcast/internal/algo/tree"
+	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	managerv1 "github.com/groupcast/groupcast/internal/gen/groupcast/manager/v1"
+	"github.com/groupcast/groupcast/services/manager/store"
+	"github.com/groupcast/groupcast/services/manager/view"
+)
+
+// unserved is a delivery in a store, from s over agent a, which feeds m1, m2 and agent b. For a minute m1 is fed nothing, or all that a
+// feeds.
+type unserved struct {
+	*keeper
+	t *testing.T
+}
+
+func serve(t *testing.T, spec *groupv1.DeliverySpec) *unserved {
+	t.Helper()
+	d, delivery := leading(t), stored("d")
+	record := delivery.GetDelivery()
+	record.State, record.Spec, record.CreateTime = groupv1.DeliveryState_DELIVERY_STATE_RUNNING, spec, timestamppb.New(time.Now().Add(-time.Hour))
+	d.put(t, view.GroupKey("g"), &groupv1.Group{Name: "g"})
+	for _, name := range []string{"s", "m1", "m2"} {
+		d.join(t, name, "")
+		delivery.Members = append(delivery.Members, &managerv1.Participant{Name: name})
+	}
+	delivery.Members = delivery.GetMembers()[1:]
+	for _, name := range []string{"a", "b"} {
+		d.put(t, view.AgentKey(name), &agentv1.Agent{Name: name, State: agentv1.AgentState_AGENT_STATE_ONLINE, Addresses: []string{name + ":7410"}})
+	}
+	d.write(t, delivery)
+	for _, name := range []string{"a", "b"} {
+		d.AttachAgent(name)
+	}
+	u := &unserved{newKeeper(d, delivery), t}
+	built, err := tree.Restore(decodeTree([]*managerv1.TreeNode{
+		{Id: "member/s"},
+		{Id: "agent/a", Parent: "member/s"},
+		{Id: "agent/b", Parent: "agent/a"},
+		{Id: "member/m1", Parent: "agent/a"},
+		{Id: "member/m2", Parent: "agent/a"},
+	}), tree.Bound{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := u.writeTree(t.Context(), delivery, encodeTree(built, 1, nil, nil)); err != nil {
+		t.Fatal(err)
+	}
+	u.readTree(u.shown())
+	for id := range u.fedBy {
+		u.fedBy[id] = feeding{u.fedBy[id].by, time.Now().Add(-time.Minute)}
+	}
+	return u
+}
+
+// leave has a member leave.
+func (d *Desk) leave(t *testing.T, name string) {
+	t.Helper()
+	if _, err := d.store.Commit(t.Context(), d.ledger.Term(), nil, []store.Op{store.Delete(view.MemberKey("g", name))}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// join has a member be joined, in a zone.
+func (d *Desk) join(t *testing.T, name, zone string) {
+	t.Helper()
+	d.put(t, view.MemberKey("g", name), &groupv1.Member{
+		Group: "g", Name: name, Roles: []groupv1.Role{groupv1.Role_ROLE_SEND, groupv1.Role_ROLE_RECEIVE}, Labels: map[string]string{"zone": zone},
+	})
+}
+
+func (u *unserved) shown() view.Delivery { return u.stored(u.t) }
+
+// stored returns the delivery as it is stored.
+func (k *keeper) stored(t *testing.T) view.Delivery {
+	t.Helper()
+	shown, found := k.desk.view.Delivery(k.id)
+	if !found {
+		t.Fatal("the delivery is gone")
+	}
+	return shown
+}
+
+// say has all report, and some of them have got nothing for a minute. What they say counts for as long as the test takes.
+func (u *unserved) say(reports map[string]*groupv1.DeliveryReport, starve ...string) {
+	now := time.Now()
+	for name, report := range reports {
+		node := &nodeProgress{report: report, at: now.Add(time.Hour), bytesAt: now.Add(time.Hour)}
+		if slices.Contains(starve, name) {
+			node.bytesAt, node.lacksSince, node.missed = now.Add(-time.Minute), now.Add(-time.Minute), missedMost
+		}
+		u.progress.nodes[named(name)] = node
+	}
+}
+
+func (u *unserved) arrange(delivery view.Delivery) error {
+	_, _, err := u.keeper.arrange(u.t.Context(), delivery, time.Now())
+	return err
+}
+
+// What cannot be written is found out again: who is to be fed by another is when the store takes it again, however often it did not,
+// and where it is those who come for whom there is no room.
+func TestWhatCannotBeWrittenIsFoundOutAgain(t *testing.T) {
+	datagrams := &groupv1.DeliverySpec{Kind: groupv1.DeliveryKind_DELIVERY_KIND_STREAM, LengthUnknown: true, Datagrams: &groupv1.DatagramSpec{}}
+	feeds := &groupv1.DeliveryReport{Bytes: 100, Children: []*groupv1.ChildReport{
+		{Name: "b", Connected: true}, {Name: "m1", Connected: true}, {Name: "m2", Connected: true},
+	}}
+	has := &groupv1.DeliveryReport{Bytes: 100}
+	for name, test := range map[string]struct {
+		spec    *groupv1.DeliverySpec
+		m1      *groupv1.DeliveryReport
+		starved []string
+	}{
+		"a member that an agent gives nothing, which feeds others": {fileSpec(), &groupv1.DeliveryReport{}, []string{"m1"}},
+		"a member that got damaged bytes":                          {fileSpec(), &groupv1.DeliveryReport{Bytes: 100, Damaged: "a"}, nil},
+		"a member that cannot reach an agent, which feeds others":  {fileSpec(), &groupv1.DeliveryReport{Bytes: 100, Lost: "a"}, nil},
+		"an agent that gives no datagrams to anybody":              {datagrams, &groupv1.DeliveryReport{}, []string{"b", "m1", "m2"}},
+	} {
+		say := func(u *unserved) {
+			u.say(map[string]*groupv1.DeliveryReport{"s": has, "a": feeds, "b": has, "m1": test.m1, "m2": has}, test.starved...)
+			if node := u.progress.nodes[named("m1")]; test.m1.GetLost() != "" {
+				node.lost, node.lostSince = "a", time.Now().Add(-time.Minute)
+			}
+		}
+		wantMoved := func(t *testing.T, u *unserved) {
+			t.Helper()
+			if by, _ := u.tree.Parent("member/m1"); by != "agent/b" {
+				t.Errorf("m1 is fed by %q", by)
+			}
+		}
+		t.Run(name, func(t *testing.T) {
+			u := serve(t, test.spec)
+			say(u)
+			refused := u.shown()
+			refused.Tree = view.NewTree(encodeTree(u.tree, 1, nil, nil), refused.TreeChanged-1, 0)
+			for range damagedMost + 1 {
+				if err := u.arrange(refused); !errors.Is(err, store.ErrConflict) {
+					t.Fatal(err)
+				}
+			}
+			if err := u.arrange(u.shown()); err != nil {
+				t.Fatal(err)
+			}
+			wantMoved(t, u)
+		})
+		t.Run(name+", where others have no room", func(t *testing.T) {
+			u := serve(t, test.spec)
+			say(u)
+			for _, name := range []string{"late", "later"} {
+				u.desk.join(t, name, strings.Repeat("z", 4_180_000))
+			}
+			if err := u.desk.view.Sync(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := u.arrange(u.shown()); err != nil {
+				t.Fatal(err)
+			}
+			wantMoved(t, u)
+		})
+	}
+}
