@@ -293,8 +293,8 @@ func remembering() func(*groupv1.Delivery) Delivery {
 	}
 }
 
-// remember keeps how many bytes there were where none are told of: a manager that has just begun to lead has not heard yet
-// how far the nodes are. Fewer are news, as of a member that takes all again.
+// remember keeps how many bytes there were where nobody knows: a manager that has just begun to lead has not heard yet
+// how far the nodes are. Fewer are news, as of a member that takes all again, and none, of one that has just begun anew.
 func (d *Delivery) remember(before Delivery) {
 	d.SentBytes = cmp.Or(d.SentBytes, before.SentBytes)
 	had := make(map[string]uint64, len(before.Receipts))
@@ -302,7 +302,7 @@ func (d *Delivery) remember(before Delivery) {
 		had[receipt.Member] = receipt.Bytes
 	}
 	for i, receipt := range d.Receipts {
-		if receipt.State == ReceiptReceiving || receipt.State == ReceiptUnknown {
+		if receipt.BytesUnknown && (receipt.State == ReceiptReceiving || receipt.State == ReceiptUnknown) {
 			d.Receipts[i].Bytes = cmp.Or(receipt.Bytes, had[receipt.Member])
 		}
 	}

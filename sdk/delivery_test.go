@@ -19,6 +19,13 @@ func receipts(state groupv1.ReceiptState, bytes ...uint64) (list []*groupv1.Rece
 // A manager that has just begun to lead knows of no bytes yet: a watch that goes on there does not begin again at nothing.
 func TestWatchRemembersWhatANewManagerDoesNotKnow(t *testing.T) {
 	const receiving, failed = groupv1.ReceiptState_RECEIPT_STATE_RECEIVING, groupv1.ReceiptState_RECEIPT_STATE_FAILED
+	unknown := func(bytes ...uint64) []*groupv1.Receipt {
+		list := receipts(receiving, bytes...)
+		for _, receipt := range list {
+			receipt.BytesUnknown = receipt.GetBytes() == 0
+		}
+		return list
+	}
 	watched := remembering()
 	for _, tt := range []struct {
 		what string
@@ -27,9 +34,10 @@ func TestWatchRemembersWhatANewManagerDoesNotKnow(t *testing.T) {
 		had  []uint64
 	}{
 		{"the first", &groupv1.Delivery{SentBytes: 100, Receipts: receipts(receiving, 70, 50)}, 100, []uint64{70, 50}},
-		{"one that has just begun", &groupv1.Delivery{Receipts: receipts(receiving, 0, 0)}, 100, []uint64{70, 50}},
-		{"one that has heard of a", &groupv1.Delivery{SentBytes: 110, Receipts: receipts(receiving, 80, 0)}, 110, []uint64{80, 50}},
+		{"one that has just begun", &groupv1.Delivery{Receipts: unknown(0, 0)}, 100, []uint64{70, 50}},
+		{"one that has heard of a", &groupv1.Delivery{SentBytes: 110, Receipts: unknown(80, 0)}, 110, []uint64{80, 50}},
 		{"a takes all again", &groupv1.Delivery{SentBytes: 120, Receipts: receipts(receiving, 10, 60)}, 120, []uint64{10, 60}},
+		{"b has begun anew", &groupv1.Delivery{SentBytes: 120, Receipts: receipts(receiving, 10, 0)}, 120, []uint64{10, 0}},
 		{"both have ended with nothing", &groupv1.Delivery{SentBytes: 120, Receipts: receipts(failed, 0, 0)}, 120, []uint64{0, 0}},
 	} {
 		got := watched(tt.says)

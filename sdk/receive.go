@@ -150,9 +150,10 @@ func (s *Session) Receive(ctx context.Context, options ReceiveOptions) iter.Seq2
 }
 
 // sweepPause is how often it is looked for what nobody has gone on with.
-const sweepPause = 24 * time.Hour
+const sweepPause = time.Hour
 
-// sweep removes what is left in a directory of deliveries that nobody has gone on with.
+// sweep removes what is left in a directory of deliveries that nobody has gone on with. What came of streams, it leaves: that has no other
+// use than the user's.
 func (s *Session) sweep(ctx context.Context, dir string) {
 	for {
 		removed, err := object.Sweep(dir, object.Abandoned)
@@ -315,10 +316,7 @@ func (r *receiving) standing() *groupv1.DeliveryReport {
 		Delivery: r.id, TreeVersion: assignment.GetTreeVersion(), Bytes: r.offset, Lost: r.lost, Damaged: r.damaged, Ended: r.end != nil && r.offset == r.end.Length,
 	}
 	if r.counts != nil {
-		report.Datagrams = r.counts().message()
-		if r.pauses() {
-			report.Trouble = paused
-		}
+		report.Datagrams, report.Paused = r.counts().message(), r.pauses()
 	}
 	r.mu.Unlock()
 	return report

@@ -103,12 +103,11 @@ func (d *datagramReceiver) counts() *DatagramCounts {
 	return &counts
 }
 
-// paused is the trouble of a member whose program takes no more for now: nobody who feeds it is to blame for what is lost meanwhile.
-const paused = "paused"
-
 // pausedAfter is how long a write may take until the program counts as one that pauses.
 const pausedAfter = time.Second
 
+// pauses reports whether the program takes no more for now: nobody who feeds it is to blame for what is lost meanwhile. It is no trouble of
+// this member's: earlier managers take every one for that of a node that cannot go on.
 func (d *datagramReceiver) pauses() bool {
 	since := d.writing.Load()
 	return since != nil && time.Since(*since) >= pausedAfter

@@ -100,16 +100,16 @@ func TestPausedProgramIsTold(t *testing.T) {
 		go d.arrived(in, box.Seal(nil, wiredatagram.Header{Kind: wiredatagram.Data}, []byte("datagram")), netip.AddrPort{}, nil)
 		for _, step := range []struct {
 			do   func()
-			want string
+			want bool
 		}{
-			{func() {}, ""},
-			{func() { time.Sleep(pausedAfter) }, paused},
-			{func() { close(to.read) }, ""},
+			{func() {}, false},
+			{func() { time.Sleep(pausedAfter) }, true},
+			{func() { close(to.read) }, false},
 		} {
 			step.do()
 			synctest.Wait()
-			if got := r.standing().GetTrouble(); got != step.want {
-				t.Errorf("its trouble is %q, want %q", got, step.want)
+			if got := r.standing(); got.GetPaused() != step.want || got.GetTrouble() != "" {
+				t.Errorf("it pauses: %t, want %t; its trouble is %q, want none, which earlier managers would end all for", got.GetPaused(), step.want, got.GetTrouble())
 			}
 		}
 	})

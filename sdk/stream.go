@@ -162,10 +162,18 @@ func (s *streamSupply) acknowledged() (upTo uint64, changed <-chan struct{}) {
 	if len(s.out.latest.Receipts) > 0 {
 		upTo = relay.MaxOffset
 	}
+	told := 0
 	for _, receipt := range s.out.latest.Receipts {
-		if receipt.State != ReceiptFailed && receipt.State != ReceiptUnknown && !receipt.Late {
+		if receipt.Late {
+			continue
+		}
+		told++
+		if receipt.State != ReceiptFailed && receipt.State != ReceiptUnknown {
 			upTo = min(upTo, receipt.Bytes)
 		}
+	}
+	if told < s.out.latest.Members {
+		return 0, s.out.changed // a manager that stops leading knows no more than who is done
 	}
 	return upTo, s.out.changed
 }

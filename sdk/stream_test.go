@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/wire/relay"
 )
 
@@ -21,24 +22,49 @@ import (
 func TestStreamGoesOnWithoutWhoIsGone(t *testing.T) {
 	has := func(state ReceiptState, bytes uint64) Receipt { return Receipt{State: state, Bytes: bytes} }
 	for _, tt := range []struct {
+		members  int
 		receipts []Receipt
 		want     uint64
 	}{
-		{nil, 0},
-		{[]Receipt{has(ReceiptReceiving, 7), has(ReceiptReceiving, 5)}, 5},
-		{[]Receipt{has(ReceiptReceiving, 7), has(ReceiptUnknown, 5)}, 7},
-		{[]Receipt{has(ReceiptReceiving, 7), has(ReceiptFailed, 5)}, 7},
-		{[]Receipt{has(ReceiptReceiving, 7), {State: ReceiptReceiving, Late: true}}, 7},
-		{[]Receipt{has(ReceiptUnknown, 5)}, relay.MaxOffset},
+		{1, nil, 0},
+		{2, []Receipt{has(ReceiptReceiving, 7), has(ReceiptReceiving, 5)}, 5},
+		{2, []Receipt{has(ReceiptReceiving, 7), has(ReceiptUnknown, 5)}, 7},
+		{2, []Receipt{has(ReceiptReceiving, 7), has(ReceiptFailed, 5)}, 7},
+		{1, []Receipt{has(ReceiptReceiving, 7), {State: ReceiptReceiving, Late: true}}, 7},
+		{1, []Receipt{has(ReceiptUnknown, 5)}, relay.MaxOffset},
 	} {
-		s := &streamSupply{out: &Outgoing{latest: Delivery{Receipts: tt.receipts}}}
+		s := &streamSupply{out: &Outgoing{latest: Delivery{Receipts: tt.receipts, Members: tt.members}}}
 		if got, _ := s.acknowledged(); got != tt.want {
 			t.Errorf("%+v: acknowledged up to %d, want %d", tt.receipts, got, tt.want)
 		}
 	}
-	some := Delivery{Receipts: []Receipt{has(ReceiptReceiving, 7)}, LeftOut: []string{"links", "receipts"}}
-	if got, _ := (&streamSupply{out: &Outgoing{latest: some}}).acknowledged(); got != 0 {
-		t.Errorf("without some receipts: acknowledged up to %d, want that nothing is", got)
+}
+
+// Nothing is given back as long as it is not known of every member what it has: receipts may not have room in a message, and a manager
+// that stops leading tells those alone that are final.
+func TestStreamIsKeptForWhoIsNotTold(t *testing.T) {
+	had := Receipt{State: ReceiptReceiving, Bytes: 7}
+	late := Receipt{State: ReceiptReceiving, Bytes: 7, Late: true}
+	for name, some := range map[string]Delivery{
+		"left out":       {Receipts: []Receipt{had}, LeftOut: []string{"links", "receipts"}},
+		"one has failed": {Receipts: []Receipt{{State: ReceiptFailed}}, Members: 3},
+		"one is done":    {Receipts: []Receipt{{State: ReceiptComplete, Bytes: 7}}, Members: 2},
+		"another late":   {Receipts: []Receipt{had, late}, Members: 2},
+	} {
+		if got, _ := (&streamSupply{out: &Outgoing{latest: some}}).acknowledged(); got != 0 {
+			t.Errorf("%s: acknowledged up to %d, want that nothing is", name, got)
+		}
+	}
+}
+
+// A member that begins anew lacks what its killed process had: it is kept for it.
+func TestStreamIsKeptForWhoBeginsAnew(t *testing.T) {
+	const receiving = groupv1.ReceiptState_RECEIPT_STATE_RECEIVING
+	watched := remembering()
+	watched(&groupv1.Delivery{MemberCount: 2, Receipts: receipts(receiving, 40, 50)})
+	s := &streamSupply{out: &Outgoing{latest: watched(&groupv1.Delivery{MemberCount: 2, Receipts: receipts(receiving, 0, 60)})}}
+	if got, _ := s.acknowledged(); got != 0 {
+		t.Errorf("acknowledged up to %d, want that nothing is", got)
 	}
 }
 

@@ -81,7 +81,7 @@ type Account struct {
 	length    uint64 // all there is, once that is known; it stays so when it begins again
 	maxCached uint64
 	full      time.Time // when the cache was last full of what some children lack
-	lull      time.Time // since when all that do not wait have what there is of a stream; zero if they do not
+	lull      mark      // since when all that do not wait have what there is of a stream, and up to where they all had it last; zero if they do not
 	children  map[string]*child
 }
 
@@ -95,6 +95,7 @@ type child struct {
 	leastLag uint64
 	mark     mark
 	brake    mark // since when it holds up others; zero if it does not
+	still    mark // since when it has taken nothing of what it lacks; zero is not known
 }
 
 // mark is where the agent was at a time; a child that reaches it late is slow.
@@ -137,8 +138,9 @@ func (a *Account) Attach(name string, from uint64, now time.Time) (served bool) 
 	}
 	served = from >= a.discarded
 	c.acked, c.sent, c.attached, c.parked, c.mark, c.brake = from, from, true, c.parked && !served, mark{a.arrived, from, now}, mark{}
-	if !c.came {
-		c.came, c.leastLag = true, a.lag(c)
+	c.still = mark{}
+	if !c.came || !served {
+		c.came, c.abreast, c.leastLag = true, false, a.lag(c)
 	}
 	return served
 }
@@ -243,7 +245,7 @@ func (a *Account) Needed(from uint64) uint64 {
 // Children that are further wait until it has come again; who waits for what came before that goes on waiting.
 func (a *Account) Restart(from uint64) {
 	a.began, a.arrived, a.discarded, a.credit = from, from, from, from
-	a.ended = false
+	a.ended, a.lull = false, mark{}
 	for _, c := range a.children {
 		c.parked = c.parked && c.acked < from
 		c.beginAgain()

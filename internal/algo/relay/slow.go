@@ -60,10 +60,11 @@ func (a *Account) park(now time.Time, brake time.Duration) (parked []string) {
 
 // spread tells who is behind. A child is ahead if it lacks less than half of what the slowest lacks. One that is
 // beyond what has arrived waits for what comes after it, unless it has all; how much that is of a stream nobody may know.
+// One that the cache has nothing for cannot take anything.
 func (a *Account) spread(half uint64) (behind []string, ahead, beyond bool) {
 	for name, c := range a.children {
 		switch {
-		case c.parked:
+		case c.parked, c.attached && c.acked < a.discarded:
 		case c.acked > half:
 			c.brake = mark{}
 			ahead = ahead || c.acked <= a.arrived || c.acked < a.length
@@ -106,7 +107,9 @@ const paceTime = 5 * time.Second
 
 // beginAgain forgets how far behind a child was, and since when: it waited, or all comes again. What lies behind when it
 // goes on is as when it came.
-func (c *child) beginAgain() { c.mark, c.abreast, c.leastLag = mark{}, false, math.MaxUint64 }
+func (c *child) beginAgain() {
+	c.mark, c.still, c.abreast, c.leastLag = mark{}, mark{}, false, math.MaxUint64
+}
 
 func (a *Account) tooSlow(c *child, now time.Time) bool {
 	c.leastLag = min(c.leastLag, a.lag(c))

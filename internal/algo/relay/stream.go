@@ -9,25 +9,32 @@ import (
 // for the others cannot wait for the end: the sender may wait for it. And what the sender has no more can be had nowhere
 // but from a cache: nothing begins again from there.
 
-// lullTime is how long all that do not wait must have what there is of a stream before those that wait go on.
-const lullTime = 2 * time.Second
+const (
+	// lullTime is how long all that do not wait must have what there is of a stream before those that wait go on.
+	lullTime = 2 * time.Second
+	// lullMost is how much may come in a lull, and be under way to somebody: to some logs something is added all the time.
+	lullMost = 256 << 10
+)
 
 // Resume has the children of a stream that are here and wait go on when all others that are here have had what there is
-// for a while: as one that is slow, or came again, while the source pauses, or waits for it. It returns from where the delivery has to begin
-// again for them if the cache no longer holds what they need: the owner then calls Restart. It is asked now and then.
+// for a while, or take none of it: as one that is slow, or came again, while the source pauses, or waits for it. It returns from where the
+// delivery has to begin again for them if the cache no longer holds what they need: the owner then calls Restart. It is asked now and then.
 func (a *Account) Resume(now time.Time) (from uint64, needed bool) {
-	from, idle := a.waiters()
-	if !a.rules.Stream || a.ended || !idle {
-		a.lull = time.Time{}
+	from, under := a.waiters(now)
+	if !a.rules.Stream || from == math.MaxUint64 || under > lullMost {
+		a.lull = mark{}
 		return 0, false
 	}
-	if a.lull.IsZero() {
-		a.lull = now
+	if under == 0 {
+		a.lull.offset = a.arrived
 	}
-	if now.Sub(a.lull) < lullTime {
+	if a.lull.at.IsZero() || a.arrived > a.lull.offset+lullMost {
+		a.lull = mark{offset: a.arrived, at: now}
+	}
+	if now.Sub(a.lull.at) < lullTime {
 		return 0, false
 	}
-	a.lull = time.Time{}
+	a.lull = mark{}
 	if from < a.discarded {
 		return from, true
 	}
@@ -40,20 +47,29 @@ func (a *Account) Resume(now time.Time) (from uint64, needed bool) {
 	return from, false
 }
 
-// waiters returns the least that those have that are here and wait, and whether there are any while all others that are
-// here have what there is. Who is not here says where it is when it comes.
-func (a *Account) waiters() (from uint64, idle bool) {
+// waiters returns the least that those have that are here and wait, and the most that is under way to another that is here and
+// takes what there is. Who is not here says where it is when it comes.
+func (a *Account) waiters(now time.Time) (from, under uint64) {
 	from = math.MaxUint64
 	for _, c := range a.children {
 		switch {
 		case !c.attached:
 		case c.parked:
 			from = min(from, c.acked)
-		case c.acked < a.arrived:
-			return 0, false
+		case !a.stands(c, now):
+			under = max(under, a.lag(c))
 		}
 	}
-	return from, from < math.MaxUint64
+	return from, under
+}
+
+// stands reports whether a child has taken nothing of what it lacks for longer than any path is: as one whose reader pauses, which may
+// be for ever. It has its place until it holds up others, which those that wait need not wait for.
+func (a *Account) stands(c *child, now time.Time) bool {
+	if c.still.at.IsZero() || c.acked != c.still.acked || a.lag(c) == 0 {
+		c.still = mark{a.arrived, c.acked, now}
+	}
+	return now.Sub(c.still.at) >= longBrake
 }
 
 // Forgo notes that what comes before an offset can be had nowhere any more, so that nobody waits for it. It returns from where
@@ -63,6 +79,26 @@ func (a *Account) Forgo(before uint64) (from uint64) {
 		c.acked, c.sent = max(c.acked, before), max(c.sent, before)
 	}
 	return a.Here(before)
+}
+
+// Lacks returns the least that those have that are here and do not wait, and that lack what the cache no longer has; and whether there are any.
+func (a *Account) Lacks() (from uint64, some bool) {
+	from = math.MaxUint64
+	for _, c := range a.children {
+		if c.attached && !c.parked && c.acked < a.discarded {
+			from = min(from, c.acked)
+		}
+	}
+	return from, from < math.MaxUint64
+}
+
+// Exclude notes that those get no more who need what comes before an offset, and what the cache does not have: nobody waits for them.
+func (a *Account) Exclude(before uint64) {
+	for _, c := range a.children {
+		if c.acked < min(before, a.discarded) {
+			c.acked, c.sent = a.discarded, max(c.sent, a.discarded)
+		}
+	}
 }
 
 // Here returns the least that those have that are here and do not wait; if there are none, what is given.

@@ -1,6 +1,7 @@
 package relay_test
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -9,51 +10,133 @@ import (
 	"github.com/groupcast/groupcast/internal/algo/relay"
 )
 
+// room is how much an agent of these tests has, and can have under way: more than may come in a lull.
+const room = 400 * block
+
 // detached returns an agent of a stream that has no more room, and one that has lost its place there with what it lacks.
-func detached(t *testing.T, mode relay.Mode) *agent {
-	a := newAgent(t, relay.Rules{Mode: mode, Window: 4 * block, Slow: relay.Detach, Stream: true}, 4*block, "fast", "slow")
-	a.receive(4)
-	a.ack("fast", 4)
+func detached(t *testing.T, mode relay.Mode, others ...string) *agent {
+	a := newAgent(t, relay.Rules{Mode: mode, Window: room, Slow: relay.Detach, Stream: true}, room, append(others, "fast", "slow")...)
+	a.receive(400)
+	for _, other := range append(others, "fast") {
+		a.ack(other, 400)
+	}
 	a.ack("slow", 1)
 	a.ParkSlowest(start)
 	if parked := a.ParkSlowest(start.Add(time.Second)); !slices.Equal(parked, []string{"slow"}) {
 		t.Fatalf("%v are parked, want the slow one", parked)
 	}
-	a.Discard(4*block, math.MaxUint64)
+	a.Discard(room, math.MaxUint64)
 	a.settle()
 	return a
 }
+
+// resumes does something each half second for a while, and reports whether it begins again for who waits.
+func (a *agent) resumes(from time.Time, span time.Duration, do func()) bool {
+	a.Helper()
+	for now := from; now.Before(from.Add(span)); now = now.Add(500 * time.Millisecond) {
+		do()
+		if from, needed := a.Resume(now); needed {
+			if from != block {
+				a.Errorf("it begins again from %d, want from where the slow one is", from)
+			}
+			return true
+		}
+	}
+	return false
+}
+
+// wantResumed has it begin again for who waits.
+func (a *agent) wantResumed() {
+	a.Helper()
+	a.Restart(block)
+	a.settle()
+	if !a.Serves("slow") || a.Waiting() > 0 {
+		a.Error("the slow one still waits")
+	}
+}
+
+func nothing() {}
 
 // A stream may never end, and its sender waits for who lacks what it keeps: who waits for the others goes on when they have
 // had what there is for a while.
 func TestWhoWaitsForAStreamGoesOnInALull(t *testing.T) {
 	for _, mode := range []relay.Mode{relay.Hop, relay.EndToEnd} {
 		a := detached(t, mode)
-		now := start.Add(time.Second)
-		resumes := func(after time.Duration) bool {
-			now = now.Add(after)
-			from, needed := a.Resume(now)
-			if needed && from != block {
-				t.Errorf("it begins again from %d, want from where the slow one is", from)
-			}
-			return needed
-		}
-		if resumes(0) || resumes(time.Second) {
+		if a.resumes(start, 2*time.Second, nothing) {
 			t.Error("begun again at once: the others may go on meanwhile")
 		}
-		a.receive(1)
-		if resumes(10*time.Second) || resumes(20*time.Second) {
+		a.receive(200)
+		has := uint64(400)
+		if a.resumes(start.Add(time.Minute), 20*time.Second, func() { has++; a.ack("fast", has) }) {
 			t.Error("begun again while the others lack something")
 		}
-		a.ack("fast", 5)
-		if resumes(0) || !resumes(3*time.Second) {
+		a.ack("fast", 600)
+		if !a.resumes(start.Add(time.Hour), 3*time.Second, nothing) {
 			t.Error("it has to begin again when the others have all, and nothing comes")
 		}
-		a.Restart(block)
-		a.settle()
-		if !a.Serves("slow") || a.Waiting() > 0 {
-			t.Error("the slow one still waits")
+		a.wantResumed()
+	}
+}
+
+// A stream that flows has no lull, be it that little is under way at each moment.
+func TestStreamThatFlowsHasNoLull(t *testing.T) {
+	a := detached(t, relay.Hop)
+	has := uint64(400)
+	flows := func() {
+		a.ack("fast", has)
+		a.Discard(room, math.MaxUint64)
+		has += 40
+		a.receive(40)
+	}
+	if a.resumes(start, time.Minute, flows) {
+		t.Error("begun again: the others would get it as fast as the slow one")
+	}
+}
+
+// A log to which something is added all the time lulls, too, though something is always under way to who is far.
+func TestWhoWaitsForALogIsNotKeptByWhoIsFar(t *testing.T) {
+	a := detached(t, relay.Hop, "far")
+	has := uint64(400)
+	if !a.resumes(start, 4*time.Second, func() { a.ack("far", has); has++; a.receive(1); a.ack("fast", has) }) {
+		t.Error("it waits for what is under way")
+	}
+	a.wantResumed()
+}
+
+// Who takes nothing any more, as one whose reader pauses, may never do so again: who waits goes on without it, be it much or little that
+// it lacks, also where the stream has ended or its sender waits.
+func TestWhoWaitsIsNotKeptByWhoTakesNothing(t *testing.T) {
+	for name, lacks := range map[string]uint64{"little": 1, "much": 100} {
+		for _, ended := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, ended %t", name, ended), func(t *testing.T) {
+				a := detached(t, relay.Hop, "hangs")
+				a.receive(lacks)
+				a.ack("fast", 400+lacks)
+				if ended {
+					a.End()
+				}
+				if lacks > 1 && a.resumes(start, 4*time.Second, nothing) {
+					t.Error("begun again before it can be told that one takes nothing")
+				}
+				if !a.resumes(start.Add(4*time.Second), 6*time.Second, nothing) {
+					t.Fatal("it waits for who takes nothing")
+				}
+				a.wantResumed()
+			})
 		}
+	}
+}
+
+// Who has just come, or gone on, has taken nothing either: it is given its time.
+func TestWhoHasJustComeIsWaitedFor(t *testing.T) {
+	a := detached(t, relay.Hop, "new")
+	a.receive(100)
+	a.ack("fast", 500)
+	a.resumes(start, 4*time.Second, nothing)
+	a.Detach("new")
+	a.Attach("new", 400*block, start.Add(4*time.Second))
+	if a.resumes(start.Add(4*time.Second), 4*time.Second, nothing) {
+		t.Error("begun again before it could take anything")
 	}
 }
 
@@ -146,5 +229,49 @@ func TestWhatIsGoneIsNotWaitedFor(t *testing.T) {
 	a.Restart(8 * block)
 	if ack := a.Ack(); ack != 4*block {
 		t.Errorf("%d bytes are acknowledged, want what nobody can have", ack)
+	}
+}
+
+// Who needs what the cache has no more is asked for first: it is no slow one meanwhile, be it evicted for that or detached. Where nobody
+// has it, it is not waited for, and the others have what the cache has for them.
+func TestWhoLacksWhatIsNotCachedIsAskedFor(t *testing.T) {
+	for name, rules := range map[string]relay.Rules{
+		"detached": {Stream: true, Slow: relay.Detach},
+		"evicted":  {Stream: true, Slow: relay.Evict, LagBytes: 2 * block},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAgent(t, rules, 4*block, "fast", "slow", "new")
+			a.receive(4)
+			for child, has := range map[string]uint64{"fast": 4, "slow": 3, "new": 4} {
+				a.ack(child, has)
+			}
+			a.Discard(2*block, math.MaxUint64)
+			a.settle()
+			a.receive(2)
+			a.ack("fast", 6)
+			if _, some := a.Lacks(); some {
+				t.Error("somebody lacks what the cache has not")
+			}
+			a.Detach("new")
+			if a.Attach("new", block, start) {
+				t.Fatal("it is served from what was discarded")
+			}
+			if from, some := a.Lacks(); !some || from != block {
+				t.Errorf("asked for is %t, from %d, want from where it is", some, from)
+			}
+			for i := range 4 {
+				now := start.Add(time.Duration(i) * time.Second)
+				if slow := append(a.Slow(now), a.ParkSlowest(now)...); slices.Contains(slow, "new") {
+					t.Fatal("it is slow before it could take anything")
+				}
+			}
+			a.Exclude(10 * block)
+			if from, some := a.Lacks(); some {
+				t.Errorf("asked for is what nobody has, from %d", from)
+			}
+			if upTo := a.Discard(10*block, math.MaxUint64); upTo > 3*block && !a.Waits("slow") {
+				t.Errorf("all before %d is given back, which the slow one lacks", upTo)
+			}
+		})
 	}
 }

@@ -121,7 +121,7 @@ func (d *delivery) unwelcome(asked *link.Asked, name string) *link.Bye {
 		return &farewell
 	case d.isPast(asked.From):
 		return &link.Bye{Reason: wire.Stopping, Text: "it is no longer kept"}
-	case asked.From < d.kept:
+	case d.isGone(asked.From):
 		return d.notKept()
 	case asked.From > d.length(): // what it says that it has cannot be, and others are not to be fed from there
 		return &link.Bye{Reason: wire.Protocol, Text: "asks beyond the end"}
@@ -171,7 +171,7 @@ func (d *delivery) attach(name string, asked *link.Asked) *supply {
 			return
 		}
 		if d.beginsFor(name) {
-			d.begin = &from
+			d.beginFrom(from)
 			return
 		}
 		d.account.Park(name)
@@ -205,7 +205,11 @@ func (d *delivery) chosen(s *supply, choice parallel.Choice) {
 func (d *delivery) detach(s *supply) {
 	d.update(func() {
 		s.child.link = nil
+		_, asked := d.asks()
 		d.account.Detach(s.name)
+		if _, asks := d.asks(); asked && !asks {
+			d.inlet.end() // it asks for nobody any more
+		}
 		d.quiet.Broadcast()
 	})
 }
@@ -266,7 +270,7 @@ func (s *supply) Next(offset, most uint64) (link.Portion, error) {
 		return link.Portion{}, &farewell
 	case s.child.dismissed:
 		return link.Portion{}, &link.Bye{Reason: wire.Moved, Text: "it has another parent now"}
-	case offset < s.kept:
+	case s.isGone(offset):
 		return link.Portion{}, s.notKept()
 	}
 	portion := link.Portion{Changed: s.changed, TreeVersion: s.assignment.GetTreeVersion()}

@@ -169,7 +169,10 @@ func (d *delivery) dial(ctx context.Context, parent *groupv1.Neighbour, contact 
 	hello.Plaintext = d.assignment.GetSpec().GetDataPlane() == groupv1.DataPlane_DATA_PLANE_PLAINTEXT
 	hello.Capability = d.assignment.GetCapability()
 	if !hello.Join {
-		first, d.asking = d.answer(), true
+		hello.From, first, d.asking = d.from(), d.answer(), true
+		if hello.From < d.account.Offset() {
+			first = d.question(hello.From)
+		}
 	}
 	d.mu.Unlock()
 	var failed error
@@ -212,7 +215,7 @@ func (d *delivery) takeOffer(asked *link.Asked, name string) {
 		return
 	}
 	d.mu.Lock()
-	from, version, done := d.account.Offset(), d.assignment.GetTreeVersion(), d.answer().Done
+	from, version, done := d.from(), d.assignment.GetTreeVersion(), d.answer().Done
 	d.mu.Unlock()
 	if done {
 		release()
@@ -255,6 +258,9 @@ func (d *delivery) takeStripe(asked *link.Asked) {
 // take takes bytes into the cache.
 func (d *delivery) take(ctx context.Context, conn *link.Conn, parent string, from uint64, options link.Options) error {
 	s := &store{delivery: d}
+	if d.isBehind(from) {
+		s.asksFrom = &from
+	}
 	s.full = func() bool { return d.makeRoom(ctx) }
 	taking := link.NewTaking(ctx, from, s, options)
 	d.update(func() { d.intake, d.asking = taking, false })
@@ -267,10 +273,15 @@ func (d *delivery) take(ctx context.Context, conn *link.Conn, parent string, fro
 // store puts what a parent sends into the cache.
 type store struct {
 	*delivery
-	full func() bool // makes room on the disk
+	full     func() bool // makes room on the disk
+	asksFrom *uint64     // from where the link asks whether there is anything of a stream; nil if it is for what comes next
 }
 
 func (s *store) Section(offset uint64) (link.Place, int64, error) {
+	if s.asksFrom != nil {
+		s.beginAnswered(*s.asksFrom)
+		return link.Place{}, 0, errAnswered
+	}
 	file, at, room, err := s.entry.Section(offset)
 	if noroom.Is(err) && s.hub.giveRoom() { // who asks cannot wait for more
 		file, at, room, err = s.entry.Section(offset)
@@ -291,6 +302,9 @@ func (s *store) Landed(upTo uint64) error {
 }
 
 func (s *store) End(end link.End) error {
+	if s.asksFrom != nil {
+		return fmt.Errorf("%w: the stream ends at %d, and there was more", wire.ErrProtocol, end.Length)
+	}
 	s.update(func() {
 		s.end = &end
 		s.account.End()
@@ -302,6 +316,9 @@ func (s *store) End(end link.End) error {
 func (s *store) Answer() link.Answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.asksFrom != nil {
+		return s.question(*s.asksFrom)
+	}
 	return s.answer()
 }
 
@@ -314,6 +331,7 @@ func (d *delivery) answer() link.Answer {
 	if d.assignment.GetSpec().GetControlMode() == groupv1.ControlMode_CONTROL_MODE_END_TO_END {
 		answer.Level = wire.Received
 	}
-	answer.Done = d.end != nil && answer.Ack == d.end.Length
+	_, asks := d.asks()
+	answer.Done = d.end != nil && answer.Ack == d.end.Length && !asks
 	return answer
 }

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"errors"
 	"time"
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
@@ -32,18 +33,87 @@ func (d *delivery) notKept() *link.Bye {
 	return &link.Bye{Reason: wire.NotKept, Text: "its sender does not keep any more what it lacks of the stream", Offset: d.kept}
 }
 
-// forgo takes it from who feeds this agent that what was asked for is not kept any more, if the link ended for that: it
-// begins again from where there is something.
+// isGone reports whether what follows an offset can be had nowhere any more: neither from the sender nor from the cache.
+func (d *delivery) isGone(offset uint64) bool { return offset < min(d.kept, d.account.Discarded()) }
+
+// beginFrom has the delivery begin again from an offset. Of a stream, who feeds this agent is asked first whether it has anything from there:
+// what the cache has for others may be had nowhere else, and they would wait while it comes again.
+func (d *delivery) beginFrom(from uint64) {
+	if !d.isStream() {
+		d.begin = &from
+		return
+	}
+	d.inlet.end() // the next link asks
+}
+
+// asks returns from where the next link is to begin to find out whether there is anything of a stream, and whether it is to do that.
+func (d *delivery) asks() (from uint64, some bool) {
+	if !d.isStream() || d.begin != nil {
+		return 0, false
+	}
+	return d.account.Lacks()
+}
+
+// from is where the next link to who feeds this agent begins.
+func (d *delivery) from() uint64 {
+	if from, asks := d.asks(); asks {
+		return from
+	}
+	return d.account.Offset()
+}
+
+// question is what who feeds this agent is told over a link that asks whether there is anything from an offset: it is for one byte.
+func (d *delivery) question(from uint64) link.Answer {
+	answer := d.answer()
+	answer.Ack, answer.Credit, answer.Done = from, from+1, false
+	return answer
+}
+
+// isBehind reports whether a link that begins at an offset brings nothing new.
+func (d *delivery) isBehind(from uint64) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return from < d.account.Offset()
+}
+
+// errAnswered ends a link that asked whether there is anything, when there is.
+var errAnswered = errors.New("there is what children lack of the stream")
+
+// beginAnswered has all begin again from where there is something, if that is asked for still.
+func (d *delivery) beginAnswered(from uint64) {
+	d.update(func() {
+		if asked, asks := d.asks(); asks && asked == from {
+			d.begin = &from
+		}
+	})
+}
+
+// forgo takes it from who feeds this agent that what was asked for is not kept any more, if the link ended for that. Where it was asked
+// for those alone that the cache has nothing for, they get no more; otherwise it begins again from where there is something.
 func (d *delivery) forgo(err error) (forgone bool) {
+	if errors.Is(err, errAnswered) {
+		return true
+	}
 	kept, is := link.NotKept(err)
-	if !is {
+	var ended *link.Ended
+	isFormer := errors.As(err, &ended) && ended.Reason == wire.Protocol // what earlier senders say, and not from where on they have something
+	if !is && !isFormer {
 		return false
 	}
 	d.update(func() {
-		if forgone = d.isStream() && kept > d.account.Offset(); forgone {
+		asked, asks := d.asks()
+		switch {
+		case asks && isFormer:
+			kept = d.account.Discarded()
+			fallthrough
+		case asks && kept > asked:
+			d.kept = max(d.kept, kept)
+			d.account.Exclude(d.kept)
+			forgone = true
+		case d.isStream() && is && kept > d.account.Offset():
 			d.kept = max(d.kept, kept)
 			from := d.account.Forgo(d.kept)
-			d.begin = &from
+			d.begin, forgone = &from, true
 		}
 	})
 	return forgone

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"sync"
@@ -27,6 +28,7 @@ func newStream(t *testing.T, size int, spec *groupv1.DeliverySpec) *world {
 type source struct {
 	file         *os.File
 	length, room uint64
+	former       bool // it is of the version before, and does not say from where on it has something
 
 	mu      sync.Mutex
 	members []*member // that count
@@ -54,6 +56,8 @@ func (s *source) Next(offset, most uint64) (link.Portion, error) {
 	kept, upTo := s.span()
 	portion := link.Portion{TreeVersion: 1}
 	switch {
+	case offset < kept && s.former:
+		return portion, &link.Bye{Reason: wire.Protocol, Text: "asked for what is not kept"}
 	case offset < kept:
 		return portion, &link.Bye{Reason: wire.NotKept, Text: "asked for what is not kept any more", Offset: kept}
 	case offset < upTo:
@@ -133,6 +137,45 @@ func TestWhoWantsWhatAStreamHasNoMoreStopsNobody(t *testing.T) {
 	}
 }
 
+// Who is behind is fed from the cache alone, if the sender does not count it: that is not emptied for one who wants what the
+// sender does not keep any more.
+// A sender of the version before ends the link then without a word of what it has; that ends the stream for nobody else.
+func TestCacheIsKeptWhenThereIsNoMore(t *testing.T) {
+	for _, mode := range []string{"CONTROL_MODE_HOP", "CONTROL_MODE_END_TO_END"} {
+		for _, former := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, former %t", mode, former), func(t *testing.T) {
+				t.Parallel()
+				w := newStream(t, 8<<20, modes()[mode+"-DATA_PLANE_PLAINTEXT"])
+				w.start("sa1", 16<<20)
+				w.start("sa2", 16<<20)
+				w.tree("sa1", "sender", "fast", "sa2")
+				w.tree("sa2", "sa1", "slow", "new")
+				fast, slow := newMember("fast"), newMember("slow")
+				slow.pace = 20 * time.Millisecond
+				w.stream("sa1", 8<<20, fast).former = former
+				w.pulls(fast, "sa1")
+				w.pulls(slow, "sa2")
+				w.await("the cache alone has what one lacks", func() bool { return fast.has() == 8<<20 && slow.has() > 2<<20 })
+				w.wantNotKept("new", "sa2")
+				slow.quicken()
+				w.wantWhole(slow)
+				w.wantWhole(fast)
+				w.wantNotBegunAgain()
+			})
+		}
+	}
+}
+
+// wantNotBegunAgain checks that no agent has emptied its cache.
+func (w *world) wantNotBegunAgain() {
+	w.Helper()
+	for name, agent := range w.agents {
+		if n := agent.count(w, "restarts"); n > 0 {
+			w.Errorf("%s began again %v times", name, n)
+		}
+	}
+}
+
 // wantNotKept has a member ask for the beginning of a stream until it is told that this is not kept.
 func (w *world) wantNotKept(name, from string) {
 	w.Helper()
@@ -196,6 +239,32 @@ func TestDetachedMemberOfAStreamGoesOn(t *testing.T) {
 			w.wantWhole(fast)
 		})
 	}
+}
+
+// Who lost its place goes on also beside one whose reader has paused, who may lack something for ever: the source waits for it.
+func TestDetachedMemberOfAStreamGoesOnBesideOneThatPauses(t *testing.T) {
+	t.Parallel()
+	const kept = 8 << 20
+	w := newStream(t, 16<<20, modes()["CONTROL_MODE_HOP-DATA_PLANE_PLAINTEXT"])
+	w.start("sa1", 4<<20)
+	w.tree("sa1", "sender", "fast", "slow")
+	fast, slow, pauses := newMember("fast"), newMember("slow"), newMember("pauses")
+	slow.pace = 40 * time.Millisecond
+	pauses.goesOn = make(chan struct{})
+	defer close(pauses.goesOn)
+	pauses.got.Write(w.content[:kept-512<<10])
+	w.stream("sa1", kept, fast, slow)
+	w.pulls(fast, "sa1")
+	w.pulls(slow, "sa1")
+	w.await("one loses its place", func() bool { return w.childOf("sa1", "slow").GetWaits() })
+	w.await("the other has what there is", func() bool { return fast.has() >= kept })
+	w.version++
+	w.tree("sa1", "sender", "fast", "slow", "pauses")
+	w.pulls(pauses, "sa1")
+	w.await("a third has come", func() bool { return w.childOf("sa1", "pauses").GetConnected() })
+	slow.quicken()
+	w.wantWhole(slow)
+	w.wantWhole(fast)
 }
 
 // C6: where the cache has room for all, who hangs holds up the others for a while alone: by what of a stream is cached at most, and

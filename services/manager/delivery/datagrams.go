@@ -27,10 +27,6 @@ func checkDatagrams(problems *ledger.Checks, spec *groupv1.DeliverySpec) {
 	problems.That(data <= datagram.MaxCount && shards <= datagram.MaxCount, "spec.datagrams.parity_data", "is more than %d, or its parity is", datagram.MaxCount)
 }
 
-// paused is the trouble of a member whose program takes no more datagrams for now: those that come meanwhile are lost to it, and
-// nobody else is to blame, nor could help.
-const paused = "paused"
-
 // isDatagrams reports whether a delivery goes in datagrams: what is lost then is never had,
 // and no member has exactly what was sent.
 func isDatagrams(delivery view.Delivery) bool {

@@ -107,8 +107,8 @@ func TestWhoGetsNoDatagrams(t *testing.T) {
 		}, ""},
 		"a member's program takes none": {func(_ int, said map[string]*groupv1.DeliveryReport) {
 			more(said, without(all, "m2", "m4"))
-			said["m2"] = &groupv1.DeliveryReport{Trouble: paused}
-			said["m4"] = &groupv1.DeliveryReport{Trouble: paused}
+			said["m2"] = &groupv1.DeliveryReport{Paused: true}
+			said["m4"] = &groupv1.DeliveryReport{Paused: true}
 		}, ""},
 		"all is late at a member": {func(second int, said map[string]*groupv1.DeliveryReport) {
 			more(said, without(all, "m2"))

@@ -214,7 +214,7 @@ func (j judge) isWell(id, feeder identity.ID) bool {
 		return false
 	}
 	node := j.nodes[id]
-	return j.isHeard(id) && node.lost == "" && node.report.GetTrouble() == ""
+	return j.isHeard(id) && node.lost == "" && node.report.GetTrouble() == "" && !node.report.GetPaused()
 }
 
 func (j judge) isHeard(id identity.ID) bool {

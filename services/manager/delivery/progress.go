@@ -154,7 +154,7 @@ func (p *progress) take(from identity.ID, report *groupv1.DeliveryReport, curren
 	p.noteApart(from, placement.AgentID(report.GetLost()), current)
 	rests := report.GetResting() && !node.report.GetResting()
 	hasAll := p.sealed && report.GetBytes() >= p.length && node.report.GetBytes() < p.length
-	urgent = urgent || rests || report.GetTrouble() != node.report.GetTrouble() || report.GetDamaged() != node.report.GetDamaged() || hasAll && from.Role == identity.Agent
+	urgent = urgent || rests || report.GetTrouble() != node.report.GetTrouble() || report.GetPaused() != node.report.GetPaused() || report.GetDamaged() != node.report.GetDamaged() || hasAll && from.Role == identity.Agent
 	urgent = p.takeLinks(from, report, current, now) || urgent
 	for _, child := range report.GetChildren() { // what they say of it is not remembered when the tree has it elsewhere, or nowhere
 		p.acked[child.GetName()] = max(p.acked[child.GetName()], child.GetAckedOffset())
@@ -298,7 +298,7 @@ func (p *progress) hasAll(id identity.ID) bool { return p.sealed && p.extent(id)
 // trouble tells whether somebody says that it cannot go on.
 func (p *progress) trouble(now time.Time) bool {
 	for _, node := range p.nodes {
-		if now.Sub(node.at) < reportPatience && (node.report.GetTrouble() != "" && node.report.GetTrouble() != paused || node.report.GetLost() != "") {
+		if now.Sub(node.at) < reportPatience && (node.report.GetTrouble() != "" || node.report.GetLost() != "") {
 			return true
 		}
 	}

@@ -1977,6 +1977,8 @@ type DeliveryReport struct {
 	Resting bool `protobuf:"varint,13,opt,name=resting,proto3" json:"resting,omitempty"`
 	// SEND: the agent that it feeds, and what its links to that one have carried; unset before there is one.
 	Fed *ChildReport `protobuf:"bytes,14,opt,name=fed,proto3" json:"fed,omitempty"`
+	// RECEIVE, of a stream in datagrams: its program takes none for now. Those that come meanwhile are lost to it, and nobody else is to blame, nor could help.
+	Paused bool `protobuf:"varint,15,opt,name=paused,proto3" json:"paused,omitempty"`
 	// RECEIVE, of a stream in datagrams.
 	Datagrams *DatagramCounts `protobuf:"bytes,20,opt,name=datagrams,proto3" json:"datagrams,omitempty"`
 	// SEND, of a stream in datagrams: of the link to the one agent.
@@ -2111,6 +2113,13 @@ func (x *DeliveryReport) GetFed() *ChildReport {
 		return x.Fed
 	}
 	return nil
+}
+
+func (x *DeliveryReport) GetPaused() bool {
+	if x != nil {
+		return x.Paused
+	}
+	return false
 }
 
 func (x *DeliveryReport) GetDatagrams() *DatagramCounts {
@@ -3306,7 +3315,7 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\bcomplete\x18\x01 \x01(\bR\bcomplete\x128\n" +
 	"\acurrent\x18\x02 \x03(\v2\x1e.groupcast.group.v1.AssignmentR\acurrent\x12\x18\n" +
 	"\adropped\x18\x03 \x03(\tR\adropped\x12\x1c\n" +
-	"\tcontinues\x18\x04 \x01(\bR\tcontinues\"\xf6\x04\n" +
+	"\tcontinues\x18\x04 \x01(\bR\tcontinues\"\x8e\x05\n" +
 	"\x0eDeliveryReport\x12\x1a\n" +
 	"\bdelivery\x18\x01 \x01(\tR\bdelivery\x12!\n" +
 	"\ftree_version\x18\x02 \x01(\x04R\vtreeVersion\x12\x14\n" +
@@ -3323,7 +3332,8 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\x05ended\x18\v \x01(\bR\x05ended\x12\x18\n" +
 	"\adamaged\x18\f \x01(\tR\adamaged\x12\x18\n" +
 	"\aresting\x18\r \x01(\bR\aresting\x121\n" +
-	"\x03fed\x18\x0e \x01(\v2\x1f.groupcast.group.v1.ChildReportR\x03fed\x12@\n" +
+	"\x03fed\x18\x0e \x01(\v2\x1f.groupcast.group.v1.ChildReportR\x03fed\x12\x16\n" +
+	"\x06paused\x18\x0f \x01(\bR\x06paused\x12@\n" +
 	"\tdatagrams\x18\x14 \x01(\v2\".groupcast.group.v1.DatagramCountsR\tdatagrams\x12B\n" +
 	"\fdatagram_use\x18\x15 \x01(\v2\x1f.groupcast.group.v1.DatagramUseR\vdatagramUse\"\xe1\x02\n" +
 	"\vChildReport\x12\x12\n" +
