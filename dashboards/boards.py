@@ -99,7 +99,7 @@ def agents():
                   *[Query(f"histogram_quantile({q}, sum by (le) (rate(groupcast_manager_delivery_cache_ratio_bucket"
                           "{HERE}[$__rate_interval])))", f"{name}") for q, name in ((0.5, "median"), (0.95, "95 %"))]),
             lines("Restarts", "Deliveries begun again from another offset, and children given up as too slow.", "ops",
-                  Query("sum(rate(groupcast_agent_restarts_total{HERE}[$__rate_interval]))", "restarts"),
+                  Query("sum by (cause) (rate(groupcast_agent_restarts_total{HERE}[$__rate_interval]))", "restarts: {{cause}}"),
                   Query("sum(rate(groupcast_agent_evicted_children_total{HERE}[$__rate_interval]))", "children given up")),
         ]),
         ("Links", [
@@ -252,8 +252,9 @@ def control():
             lines("Streams", "Streams that are open, by method.", "short", Query("sum by (method) (groupcast_manager_streams{HERE})", "{{method}}")),
             lines("Refused", "Calls refused for want of an identity or a permission.", "reqps",
                   Query("sum by (method) (rate(groupcast_manager_refused_calls_total{HERE}[$__rate_interval]))", "{{method}}")),
-            lines("No room", "1 while a manager refuses writes because the store has no room.", "short",
-                  Query("max by (pod) (groupcast_manager_read_only{HERE})", "{{pod}}")),
+            lines("No room", "1 while a manager refuses writes because the store has no room, or large ones alone.", "short",
+                  Query("max by (pod) (groupcast_manager_read_only{HERE})", "{{pod}}"),
+                  Query("max by (pod) (groupcast_manager_large_writes_refused{HERE})", "{{pod}}: large ones")),
             lines("Measurements not believed", "Round trips that were reported and not believed, by reason.", "ops",
                   Query("sum by (reason) (rate(groupcast_manager_round_trips_refused_total{HERE}[$__rate_interval]))", "{{reason}}")),
         ]),

@@ -321,7 +321,7 @@ type SendOptions struct {
 	Deadline time.Duration
 	// Keep is how long agents hold an object for members that join late: ten minutes if it is zero, and not at all with a nanosecond.
 	Keep time.Duration
-	// MaxBytesPerSecond bounds what is sent.
+	// MaxBytesPerSecond bounds what this sender sends. Agents, which pass it on, are not bounded.
 	MaxBytesPerSecond uint64
 	Congestion        Congestion
 	// Datagrams is for SendDatagrams.

@@ -41,7 +41,7 @@ func (c Code) String() string { return codeNames[c] }
 // Error is a failure that a manager, or the way to it, reported.
 type Error struct {
 	Code Code
-	// Reason is a constant for programs, such as GROUP_IN_USE; empty if there is none.
+	// Reason is a constant for programs, such as GROUP_IN_USE; empty if there is none. docs/reasons.md has all.
 	Reason  string
 	Message string
 	cause   error

@@ -107,7 +107,7 @@ type Limits struct {
 	MaxMembers        uint32
 	MaxDeliveries     uint32
 	MaxObjectBytes    uint64
-	MaxBytesPerSecond uint64
+	MaxBytesPerSecond uint64 // of what a sender sends of a delivery; agents are not bounded
 }
 
 // Group is a named set of members with a policy.

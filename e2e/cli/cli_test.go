@@ -9,6 +9,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -39,11 +40,16 @@ func TestMain(m *testing.M) {
 }
 
 func TestScripts(t *testing.T) {
+	project, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", env.WorkDir+"/home")
 			env.Setenv("GROUPCAST_CONFIG", "")
+			env.Setenv("PROJECT", project)
 			env.Setenv("XDG_CONFIG_HOME", "")
 			env.Setenv("GROUPCAST_AGENTS_LISTEN", "127.0.0.1:0") // scripts run side by side
 			env.Setenv("GROUPCAST_GATHERER_ENABLED", "false")
@@ -239,17 +245,21 @@ func address(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// online NAME... waits until the managers hear of all these replicators and agents.
+// online NAME... waits until the managers hear of all these replicators and agents; ! online NAME... of none of them.
 func online(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) == 0 {
-		ts.Fatalf("usage: online NAME...")
+	if len(args) == 0 {
+		ts.Fatalf("usage: [!] online NAME...")
+	}
+	want := len(args)
+	if neg {
+		want = 0
 	}
 	client, err := sdk.Open(ts.MkAbs(ts.Getenv("GROUPCAST_CONFIG")))
 	ts.Check(err)
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	for known := 0; known < len(args); {
+	for known := -1; known != want; {
 		replicators, err := client.Replicators(ctx)
 		ts.Check(err)
 		agents, err := client.Agents(ctx)

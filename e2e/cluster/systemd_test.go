@@ -25,6 +25,11 @@ as manager/admin.yaml group create models
 as member.yaml enroll --endpoint 127.0.0.1:7400 --token "$(as manager/admin.yaml token create node-1 --group models)"
 systemctl enable --now groupcast-pull@models
 for _ in $(seq 50); do as manager/admin.yaml member list models | grep -q node-1 && break; sleep 0.2; done
+# Who is told to end has not failed.
+systemctl stop groupcast-pull@models
+[ "$(systemctl is-failed groupcast-pull@models)" = inactive ]
+systemctl start groupcast-pull@models
+for _ in $(seq 50); do as manager/admin.yaml member list models | grep -q node-1 && break; sleep 0.2; done
 cd /var/lib/groupcast
 for n in 1 2; do
   head -c 1000000 /dev/urandom >"/root/object-$n"

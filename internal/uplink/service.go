@@ -19,7 +19,7 @@ type ServiceConfig struct {
 	Managers       []string `json:"managers" usage:"the managers' gRPC ports, as host:port"`
 	TrustDomain    string   `json:"trustDomain" usage:"trust domain of all identities"`
 	CredentialsDir string   `json:"credentialsDir" usage:"directory of this service's tls.crt, tls.key and ca.crt; the certificate names it"`
-	JoinTokenFile  string   `json:"joinTokenFile" usage:"file with a join token, exchanged for credentials where credentialsDir has none; empty if others put them there"`
+	JoinTokenFile  string   `json:"joinTokenFile" usage:"file with a join token, exchanged for credentials where credentialsDir has none, or those that lapsed, for no manager was reached in time; empty if others put them there"`
 	// A pod needs no join token: the API server vouches for it.
 	ServiceAccountTokenFile string `json:"serviceAccountTokenFile" usage:"file with a token of this pod's Kubernetes ServiceAccount for the managers' audience, exchanged for credentials at every start"`
 	AuthorityFile           string `json:"authorityFile" usage:"certificate of the managers' CA, which a ServiceAccount's token is shown to"`

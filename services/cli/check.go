@@ -76,7 +76,7 @@ configuration, and must reach the agents' data ports.`,
 	}
 	flags := command.Flags()
 	flags.Var(&c.size, "size", "how much to deliver")
-	addSize(flags, &c.rate, "rate", "bytes per second to send at most, as 100MB (no limit)")
+	addSize(flags, &c.rate, "rate", "bytes per second to send at most, as 100MB, 4096 at least (no limit)")
 	flags.DurationVar(&c.wait, "wait", 2*time.Minute, "how long all of it may take")
 	flags.IntVar(&c.agents, "agents", 1, "agents that must be online: they are waited for")
 	flags.StringVar(&c.dir, "dir", "", "directory for the copies while it runs (the system's for temporary files)")

@@ -53,11 +53,11 @@ Data goes to standard output, everything else to standard error. The exit status
   1 failed            4 not found        7 content damaged
   2 called wrongly    5 not allowed      130 interrupted`
 
-const firstSteps = `  groupcast-standalone --data /srv/groupcast &     # a server with all that it takes
+const firstSteps = `  groupcast-standalone --data /srv/groupcast &     # a server with all that it takes; wait until it is ready
   export GROUPCAST_CONFIG=/srv/groupcast/admin.yaml
   groupcast group create models
   groupcast pull --group models --into received &
-  groupcast push model.bin --group models`
+  groupcast push model.bin --group models --wait 1 # until one receives`
 
 // app is one invocation.
 type app struct {
@@ -154,10 +154,12 @@ func (a *app) within(ctx context.Context, client *sdk.Client) (context.Context, 
 	return ctx, cancel
 }
 
-// isNobody reports whether an error says that nobody is there who is to get something, or to send it.
+// nobody are the reasons that say that nobody is there who is to get something, to send it, or to pass it on: nothing has begun.
+var nobody = []string{"NO_RECEIVERS", "NO_REPLICAS", "NO_SENDER", "REPLICATOR_OFFLINE", "NO_AGENT"}
+
 func isNobody(err error) bool {
 	var reported *sdk.Error
-	return errors.As(err, &reported) && slices.Contains([]string{"NO_RECEIVERS", "NO_REPLICAS", "NO_SENDER"}, reported.Reason)
+	return errors.As(err, &reported) && slices.Contains(nobody, reported.Reason)
 }
 
 // isForbidden reports whether an error says that one may not: by who it is, or by what the group's policy lets members do.

@@ -99,7 +99,7 @@ func addPolicyFlags(flags *pflag.FlagSet) *policyFlags {
 	add("max-deliveries", "limits.max_deliveries")
 	addSize(flags, (*bytesize.Size)(&p.policy.Limits.MaxObjectBytes), "max-object-bytes", "size of an object at most, as 10GiB (no limit)")
 	add("max-object-bytes", "limits.max_object_bytes")
-	addSize(flags, (*bytesize.Size)(&p.policy.Limits.MaxBytesPerSecond), "max-rate", "bytes per second of a delivery at most, as 100MB (no limit)")
+	addSize(flags, (*bytesize.Size)(&p.policy.Limits.MaxBytesPerSecond), "max-rate", "bytes per second at most that a sender sends of a delivery that begins, as 100MB, 4096 at least; agents pass on what they have as fast as their links take it (no limit)")
 	add("max-rate", "limits.max_bytes_per_second")
 	return p
 }

@@ -46,8 +46,9 @@ func (a *app) pushCommand() *cobra.Command {
 		Long: `Delivers a file, or a directory as one object, to all members of a group that
 receive, and says who has it. Members that are joined when it begins decide the
 outcome: the exit status is 0 when each of them has it, verified, 3 when some do, 1 when
-none does, and 4 when nobody receives. Interrupted, it cancels the delivery. Symbolic
-links are not followed: an object with one in it is refused before anything is sent.
+none does, and 4 when nothing has begun: nobody receives, or no agent is online.
+Interrupted, it cancels the delivery. Symbolic links are not followed: an object with one
+in it is refused before anything is sent.
 
 With -, standard input is read to its end and delivered as a file; with --stream it
 is delivered as it comes, and with --datagrams besides in datagrams: members get what is
@@ -69,12 +70,12 @@ does: end tail -f by its process id; an interrupt cancels the delivery.`,
 	flags.DurationVar(&p.options.Deadline, "deadline", 0, "how long the delivery may take once it has begun, --wait not counted (no limit)")
 	flags.IntVar(&p.wait, "wait", 0, "wait until so many members receive before it begins (it does not wait)")
 	flags.DurationVar(&p.waitLimit, "wait-limit", 0, "with --wait: how long it waits at most; then nothing is sent (no limit)")
-	addSize(flags, &p.rate, "rate", "bytes per second to send at most, as 100MB (no limit)")
-	flags.DurationVar(&p.options.Keep, "keep", 0, "how long agents hold it for members that join late; 0s does not hold it (10m)")
+	addSize(flags, &p.rate, "rate", "bytes per second that it sends at most, as 100MB, 4096 at least; agents pass on what they have as fast as their links take it (no limit)")
+	flags.DurationVar(&p.options.Keep, "keep", 0, "how long agents hold it for members that join late, 24h at most; 0s does not hold it (10m)")
 	flags.StringVar((*string)(&p.options.Congestion), "congestion", "", "congestion control of its connections: cubic, bbr or reno (the group's, or the machine's)")
 	flags.BoolVar(&p.stream, "stream", false, "deliver standard input as it comes, without a known end")
 	flags.BoolVar(&p.datagrams, "datagrams", false, fmt.Sprintf("with --stream: what is read at once, up to %d bytes, is a datagram", sdk.MaxDatagram))
-	flags.DurationVar(&p.options.Datagrams.Fresh, "fresh", 0, "with --datagrams: how old one may be when a member gets it, as 200ms (no bound)")
+	flags.DurationVar(&p.options.Datagrams.Fresh, "fresh", 0, "with --datagrams: how old one may be when a member gets it, as 200ms, 1m at most (no bound)")
 	flags.Var(&p.parity, "parity", "with --datagrams: as 10+2, two of parity for every ten, so that two of these twelve may be lost on each link (none)")
 	if err := command.MarkFlagRequired("group"); err != nil {
 		panic("cli: " + err.Error())

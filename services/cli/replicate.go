@@ -35,7 +35,8 @@ a label, lan=NAME for a LAN, node=NAME for a node; * is every replicator. Each
 that is named is selected, as far as all that is asked for holds of it.
 
 The exit status is 0 when each replica is complete, verified and on disk, 3 when some
-are, 1 when none is, and 4 when nobody is selected.
+are, 1 when none is, and 4 when nothing has begun: nobody is selected, or the sender is
+offline.
 
 Interrupted, it cancels the replication; with --no-wait it returns when the replication
 has begun, and 'groupcast replication watch' shows how it goes on.`,

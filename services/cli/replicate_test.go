@@ -77,6 +77,18 @@ func TestOutcomeOfReplication(t *testing.T) {
 	}
 }
 
+// Where somebody is missing without whom nothing can begin, a script is told so, and not that what began has failed.
+func TestNothingBeginsWithout(t *testing.T) {
+	for _, reason := range []string{"NO_RECEIVERS", "NO_AGENT", "NO_REPLICAS", "NO_SENDER", "REPLICATOR_OFFLINE"} {
+		if got := exitStatus(&sdk.Error{Code: sdk.Conflict, Reason: reason}); got != exitNotFound {
+			t.Errorf("%s: exit status %d, want %d", reason, got, exitNotFound)
+		}
+	}
+	if got := exitStatus(&sdk.Error{Code: sdk.Conflict, Reason: "OBJECT_TOO_LARGE"}); got != exitFailed {
+		t.Errorf("exit status %d of another reason", got)
+	}
+}
+
 // Progress is live per LAN: how many are complete, and what the last of the others has.
 func TestProgressPerLAN(t *testing.T) {
 	r := replicated(sdk.ReplicationRunning,

@@ -20,7 +20,10 @@ import (
 const somaAbout = `SOMA is how replicas are made by multicast. These commands look at its traffic, in a
 capture that tcpdump or Wireshark wrote, or as it passes a network interface, which needs
 root or the capability NET_RAW. In the profile of its paper they see all of it; in the
-default one, which is sealed, what each packet begins with.`
+default one, which is sealed, what each packet begins with. Packets are known by the port of
+the group that they are sent to: 7431 where managers have chosen the group. Without a manager
+the port follows from the phrase, and none is shown: have sender and receivers use one
+that you know (groupcast-replicator … --group 239.1.2.3:7431).`
 
 func (a *app) somaCommand() *cobra.Command {
 	soma := &cobra.Command{Use: "soma", Short: "See SOMA's packets, windows and equations", Long: somaAbout}
@@ -41,7 +44,7 @@ type traffic struct {
 
 func (t *traffic) flags(command *cobra.Command) {
 	command.Flags().StringVarP(&t.device, "interface", "i", "", "network interface to listen on, instead of a file")
-	command.Flags().Uint16VarP(&t.port, "port", "p", 7431, "UDP port by which SOMA is known")
+	command.Flags().Uint16VarP(&t.port, "port", "p", 7431, "UDP port by which SOMA is known: that of the replication's group")
 	command.Flags().IntVarP(&t.count, "count", "c", 0, "end after so many packets; 0 is all")
 	command.Args = cobra.MaximumNArgs(1)
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -22,7 +23,10 @@ import (
 
 // "Every metric is on a dashboard, in an alert or in the docs, and every one these name exists."
 func TestMetricsAreShownAndExist(t *testing.T) {
-	exist := registered(t)
+	exist := make(map[string]bool)
+	for name := range described(t) {
+		exist[name] = true
+	}
 	shown := named(t, exist)
 	for _, name := range slices.Sorted(maps.Keys(exist)) {
 		if len(shown[name]) == 0 {
@@ -61,26 +65,36 @@ func TestHistogramsHaveBucketsAlone(t *testing.T) {
 	}
 }
 
-// registered returns the names of all metrics of all services, also of those that nothing has been counted in.
-func registered(t *testing.T) map[string]bool {
+// description is what a metric says of itself.
+type description struct{ help, labels string }
+
+var descriptor = regexp.MustCompile(`^Desc\{fqName: "([^"]*)", help: ("(?:[^"\\]|\\.)*"),.* variableLabels: \{([^}]*)\}`)
+
+// described returns all metrics of all services, also those that nothing has been counted in.
+func described(t *testing.T) map[string]description {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	runAll(t, registry)
-	described := make(chan *prometheus.Desc)
+	descriptors := make(chan *prometheus.Desc)
 	go func() {
-		defer close(described)
-		registry.Describe(described)
+		defer close(descriptors)
+		registry.Describe(descriptors)
 	}()
-	names := map[string]bool{"groupcast_build_info": true} // every process's own, which internal/daemon registers
-	for desc := range described {
-		names[regexp.MustCompile(`fqName: "([^"]*)"`).FindStringSubmatch(desc.String())[1]] = true
+	all := map[string]description{"groupcast_build_info": {"The version of the running service; always 1.", "service,version"}} // every process's own, which internal/daemon registers
+	for desc := range descriptors {
+		parts := descriptor.FindStringSubmatch(desc.String())
+		help, err := strconv.Unquote(parts[2])
+		if err != nil {
+			t.Fatalf("%s: %v", desc, err)
+		}
+		all[parts[1]] = description{help, parts[3]}
 	}
 	for _, part := range []string{"manager", "agent", "gatherer", "replicator"} {
-		if !slices.ContainsFunc(slices.Collect(maps.Keys(names)), func(name string) bool { return strings.HasPrefix(name, "groupcast_"+part+"_") }) {
-			t.Fatalf("the %s has no metrics: %v", part, names)
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(all)), func(name string) bool { return strings.HasPrefix(name, "groupcast_"+part+"_") }) {
+			t.Fatalf("the %s has no metrics: %v", part, all)
 		}
 	}
-	return names
+	return all
 }
 
 // runAll has all services run in this process until the test ends, and returns when they are ready.
@@ -131,6 +145,9 @@ func named(t *testing.T, exist map[string]bool) map[string]string {
 			t.Fatalf("%s: %d files, %v", pattern, len(files), err)
 		}
 		for _, file := range files {
+			if file == metricsPage {
+				continue // it has all
+			}
 			text, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)

@@ -227,6 +227,9 @@ func (a *Account) End() { a.ended, a.length = true, a.arrived }
 // Bare reports whether nothing has come since it began: the parent has confirmed nothing of what children said when it did.
 func (a *Account) Bare() bool { return a.arrived == a.began && !a.ended }
 
+// Lost reports whether what follows an offset was in the cache since it began, and is no longer.
+func (a *Account) Lost(from uint64) bool { return a.began <= from && from < a.discarded }
+
 // Needed returns from where it has to begin again, if that is to be at an offset: not behind a child that has come and
 // does not wait.
 func (a *Account) Needed(from uint64) uint64 {

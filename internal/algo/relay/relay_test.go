@@ -438,3 +438,22 @@ func ExampleAccount() {
 	fmt.Println(a.Ack(), a.Credit(), a.Cached())
 	// Output: 0 1048576 1048576
 }
+
+// What the cache has given back since it began is lost; what it never had, or has, is not.
+func TestWhatIsLostIsWhatWasHere(t *testing.T) {
+	a := relay.New(relay.Rules{Mode: relay.Hop})
+	a.Expect([]string{"Rx1"})
+	a.Restart(4 * block)
+	a.Attach("Rx1", 4*block, start)
+	a.Arrived(8 * block)
+	a.Sent("Rx1", 8*block)
+	if err := a.Acked("Rx1", 8*block); err != nil {
+		t.Fatal(err)
+	}
+	a.DiscardAll(math.MaxUint64)
+	for from, lost := range map[uint64]bool{0: false, 3 * block: false, 4 * block: true, 7 * block: true, 8 * block: false, 9 * block: false} {
+		if a.Lost(from) != lost {
+			t.Errorf("what follows %d is lost: %t", from, !lost)
+		}
+	}
+}

@@ -9,8 +9,8 @@ import (
 
 // Metrics count what a hub does.
 type Metrics struct {
-	received, sent, discarded, restarts, evicted, probes prometheus.Counter
-	refused, tuned                                       *prometheus.CounterVec
+	received, sent, discarded, evicted, probes prometheus.Counter
+	restarts, refused, tuned                   *prometheus.CounterVec
 
 	datagramsReceived, datagramsRecovered, datagramsSent, datagramsHeld, datagramsRefused, breakerTrips prometheus.Counter
 }
@@ -24,9 +24,11 @@ func NewMetrics() *Metrics {
 		received:  count("received_bytes", "Bytes of deliveries that came from parents."),
 		sent:      count("sent_bytes", "Bytes of deliveries that were sent to children."),
 		discarded: count("discarded_bytes", "Bytes of deliveries that left the cache. With what the cache holds they are those that were received."),
-		restarts:  count("restarts", "Deliveries begun again from another offset: a child needed what the cache no longer had, or all had what was to come."),
 		evicted:   count("evicted_children", "Children given up as too slow."),
 		probes:    count("probes", "Connections to the data port that were closed without a word, as nodes do that measure their round trips, and agents that were not asked for more."),
+		restarts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "groupcast_agent_restarts_total", Help: "Deliveries begun again from another offset, by cause: a child needed what the cache had discarded, or children are elsewhere, as those that have a part of it.",
+		}, []string{"cause"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "groupcast_agent_refused_links_total", Help: "Links that were refused or broken for cause, by reason.",
 		}, []string{"reason"}),
@@ -39,6 +41,9 @@ func NewMetrics() *Metrics {
 		datagramsHeld:      count("datagrams_held", "Datagrams that were not sent to a child, for its link's rate did not allow it, or it was not known where to."),
 		datagramsRefused:   count("datagrams_refused", "Datagrams that belong to no link, were not sealed by the neighbour, or came again."),
 		breakerTrips:       count("circuit_breaker_trips", "Links that were stopped for a while, for too much was lost for too long."),
+	}
+	for _, cause := range []string{discarded, elsewhere} {
+		m.restarts.WithLabelValues(cause)
 	}
 	for _, reason := range []string{link.Crowded, link.Handshake} { // a rate can be taken before the first
 		m.refused.WithLabelValues(reason)

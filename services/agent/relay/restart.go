@@ -18,7 +18,7 @@ func (d *delivery) restart() {
 	}
 	from := d.account.Needed(*d.begin) // somebody may have come meanwhile
 	d.log.Info("beginning again from where children need it", "from", from)
-	d.hub.Metrics.restarts.Inc()
+	d.hub.Metrics.restarts.WithLabelValues(d.causeToBegin(from)).Inc()
 	d.hub.Metrics.discarded.Add(float64(d.account.Held()))
 	if err := d.entry.Reset(); err != nil {
 		d.log.Error("the cache could not be emptied", "error", err)
@@ -28,6 +28,19 @@ func (d *delivery) restart() {
 	d.end, d.begin = nil, nil
 	d.mu.Unlock()
 	d.update(func() {})
+}
+
+// Why a delivery begins again.
+const (
+	discarded = "discarded" // the cache has given back what a child needs
+	elsewhere = "elsewhere" // children are not where it began: they have something, or lack what others had
+)
+
+func (d *delivery) causeToBegin(from uint64) string {
+	if d.account.Lost(from) {
+		return discarded
+	}
+	return elsewhere
 }
 
 // reading reports whether some child's bytes are being read from the file.

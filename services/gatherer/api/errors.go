@@ -20,7 +20,6 @@ import (
 var (
 	errNoIdentity = errors.New("no certificate: enroll with a join token first")
 	errDenied     = errors.New("not allowed")
-	errSilent     = errors.New("nothing was sent for too long")
 	errInvalid    = errors.New("request not understood")
 )
 
@@ -32,7 +31,7 @@ var codesOf = []daemon.Code{
 	{Err: revocation.ErrRevoked, Code: codes.Unauthenticated, Reason: "REVOKED"},
 	{Err: revocation.ErrUnsure, Code: codes.Unavailable, Reason: "REVOCATIONS_UNKNOWN"},
 	{Err: grant.ErrUnsure, Code: codes.Unavailable, Reason: "GROUPS_UNKNOWN"},
-	{Err: errSilent, Code: codes.DeadlineExceeded, Reason: "SILENT"},
+	{Err: daemon.ErrSilent, Code: codes.DeadlineExceeded, Reason: "SILENT"},
 	{Err: errInvalid, Code: codes.InvalidArgument, Reason: "INVALID"},
 	{Err: roster.ErrNoName, Code: codes.InvalidArgument, Reason: "NAME_REFUSED"},
 	{Err: roster.ErrName, Code: codes.PermissionDenied, Reason: "NAME_REFUSED"},

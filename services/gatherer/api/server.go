@@ -167,7 +167,7 @@ const (
 
 // Attach keeps a client's session until it leaves, which it does by ending the stream, is cut off, falls silent or is fenced.
 func (s *Server) Attach(stream grpc.BidiStreamingServer[gatherv1.AttachRequest, gatherv1.AttachResponse]) error {
-	first, err := stream.Recv()
+	first, err := daemon.Receive(stream, heartbeat)
 	if err != nil {
 		return err
 	}
@@ -224,7 +224,7 @@ func tell(ctx context.Context, stream grpc.BidiStreamingServer[gatherv1.AttachRe
 		case <-heard:
 			silence.Reset(patience)
 		case <-silence.C:
-			return errSilent
+			return daemon.ErrSilent
 		case <-ctx.Done():
 			if err := context.Cause(ctx); err != io.EOF { //nolint:errorlint // the stream returns it as it is
 				return err

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/groupcast/groupcast/internal/daemon"
 	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/services/manager/delivery"
@@ -25,7 +26,7 @@ type agentService struct {
 
 // Control registers an agent and answers its reports.
 func (a *agentService) Control(stream agentv1.AgentService_ControlServer) error {
-	first, err := receive(stream, group.HeartbeatInterval)
+	first, err := daemon.Receive(stream, group.HeartbeatInterval)
 	if err != nil {
 		return endOfStream(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/groupcast/groupcast/internal/daemon"
 	"github.com/groupcast/groupcast/services/manager/ledger"
 )
 
@@ -63,7 +64,7 @@ func converse[Q, A, T any](stream interface {
 			case <-at.Ended():
 				return ledger.ErrNotLeading
 			case <-silence.C:
-				return errSilent
+				return daemon.ErrSilent
 			case err := <-failed:
 				return endOfStream(err)
 			case <-at.Wake():

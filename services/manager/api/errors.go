@@ -26,7 +26,6 @@ var (
 	errDenied     = errors.New("not allowed")
 	errNoRelay    = errors.New("its policy does not let members relay")
 	errNoLeader   = errors.New("no manager leads at the moment: try again")
-	errSilent     = errors.New("nothing was sent for too long")
 )
 
 // mapping gives every error that this API returns a code, and a reason for programs.
@@ -80,7 +79,7 @@ var mapping = []daemon.Code{
 	{Err: errNoRelay, Code: codes.FailedPrecondition, Reason: "RELAY_NOT_ALLOWED"},
 	{Err: daemon.ErrGatewayHeader, Code: codes.Unauthenticated, Reason: "NO_IDENTITY"},
 	{Err: errNoLeader, Code: codes.Unavailable, Reason: "NO_LEADER"},
-	{Err: errSilent, Code: codes.DeadlineExceeded, Reason: "SILENT"},
+	{Err: daemon.ErrSilent, Code: codes.DeadlineExceeded, Reason: "SILENT"},
 	{Err: context.DeadlineExceeded, Code: codes.DeadlineExceeded, Reason: "DEADLINE"},
 	{Err: context.Canceled, Code: codes.Canceled, Reason: "CANCELED"},
 }

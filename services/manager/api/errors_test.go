@@ -73,7 +73,7 @@ func TestErrorsBecomeCodesAndReasons(t *testing.T) {
 		{errRevoked, codes.Unauthenticated, "REVOKED"},
 		{errDenied, codes.PermissionDenied, "DENIED"},
 		{errNoLeader, codes.Unavailable, "NO_LEADER"},
-		{errSilent, codes.DeadlineExceeded, "SILENT"},
+		{daemon.ErrSilent, codes.DeadlineExceeded, "SILENT"},
 		{context.DeadlineExceeded, codes.DeadlineExceeded, "DEADLINE"},
 		{context.Canceled, codes.Canceled, "CANCELED"},
 		{&ledger.Invalid{}, codes.InvalidArgument, "INVALID"},

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/groupcast/groupcast/internal/daemon"
 	gatherv1 "github.com/groupcast/groupcast/internal/gen/groupcast/gather/v1"
 	"github.com/groupcast/groupcast/services/manager/group"
 	"github.com/groupcast/groupcast/services/manager/ledger"
@@ -19,7 +20,7 @@ type gathererService struct {
 
 // Control registers a gatherer and answers its reports.
 func (g *gathererService) Control(stream gatherv1.GathererService_ControlServer) error {
-	first, err := receive(stream, group.HeartbeatInterval)
+	first, err := daemon.Receive(stream, group.HeartbeatInterval)
 	if err != nil {
 		return endOfStream(err)
 	}
@@ -44,7 +45,7 @@ func (g *gathererService) Control(stream gatherv1.GathererService_ControlServer)
 			return err
 		}
 		var message *gatherv1.ControlRequest
-		if message, err = receive(stream, group.Expiry); err != nil {
+		if message, err = daemon.Receive(stream, group.Expiry); err != nil {
 			return endOfStream(err)
 		}
 		if registry, err = g.server.registry(); err != nil {

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/groupcast/groupcast/internal/daemon"
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 	"github.com/groupcast/groupcast/services/manager/ledger"
 	"github.com/groupcast/groupcast/services/manager/replication"
@@ -19,7 +20,7 @@ type replicatorService struct {
 
 // Control registers a replicator and answers its reports.
 func (r *replicatorService) Control(stream replicav1.ReplicatorService_ControlServer) error {
-	first, err := receive(stream, replication.IdleInterval)
+	first, err := daemon.Receive(stream, replication.IdleInterval)
 	if err != nil {
 		return endOfStream(err)
 	}

@@ -165,30 +165,6 @@ func nextPage[R interface{ GetName() string }](records []R, more bool) string {
 	return pageToken(records[len(records)-1].GetName())
 }
 
-// receive waits for the next message of a stream, but not longer than the
-// patience. A regular end of the stream is io.EOF. After an error the handler must
-// return: that ends what still waits here.
-func receive[M any](stream interface{ Recv() (M, error) }, patience time.Duration) (M, error) {
-	type received struct {
-		message M
-		err     error
-	}
-	next := make(chan received, 1)
-	go func() {
-		message, err := stream.Recv()
-		next <- received{message, err}
-	}()
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	select {
-	case r := <-next:
-		return r.message, r.err
-	case <-timer.C:
-		var none M
-		return none, errSilent
-	}
-}
-
 // endOfStream makes a stream that the client ended regularly end so here.
 func endOfStream(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) {

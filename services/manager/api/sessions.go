@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/groupcast/groupcast/internal/daemon"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/services/manager/group"
 	"github.com/groupcast/groupcast/services/manager/ledger"
@@ -34,7 +35,7 @@ func (s *sessionService) Leave(ctx context.Context, req *groupv1.LeaveRequest) (
 
 // KeepSession answers heartbeats. The first message says whose they are.
 func (s *sessionService) KeepSession(stream groupv1.SessionService_KeepSessionServer) error {
-	first, err := receive(stream, group.HeartbeatInterval)
+	first, err := daemon.Receive(stream, group.HeartbeatInterval)
 	if err != nil {
 		return endOfStream(err)
 	}

@@ -25,12 +25,13 @@ func TestEndsAreCountedOnce(t *testing.T) {
 	a := &replicav1.Replica{Name: "a", State: complete}
 	b := &replicav1.Replica{Name: "b", State: isFailed, Reason: SessionLost}
 	c := &replicav1.Replica{Name: "c", State: isFailed, Reason: "of another version"}
+	e := &replicav1.Replica{Name: "e", State: isFailed, Reason: Damaged} // an alert is on these
 	steps := []*replicav1.Replication{
 		record(running, &replicav1.Replica{Name: "a", State: waiting}, &replicav1.Replica{Name: "b", State: waiting}),
 		record(running, a, &replicav1.Replica{Name: "b", State: waiting}),
 		record(running, a, b, &replicav1.Replica{Name: "d", State: waiting}),
-		record(partial, a, b, c, &replicav1.Replica{Name: "d", State: unknown}),
-		record(partial, a, b, c, &replicav1.Replica{Name: "d", State: unknown}),
+		record(partial, a, b, c, &replicav1.Replica{Name: "d", State: unknown}, e),
+		record(partial, a, b, c, &replicav1.Replica{Name: "d", State: unknown}, e),
 	}
 	for i := range steps[1:] {
 		m.changed(steps[i], steps[i+1])
@@ -56,6 +57,7 @@ func TestEndsAreCountedOnce(t *testing.T) {
 		"groupcast_manager_replications_ended_total partial":         1,
 		"groupcast_manager_replicas_ended_total  complete":           1,
 		"groupcast_manager_replicas_ended_total session_lost failed": 1,
+		"groupcast_manager_replicas_ended_total damaged failed":      1,
 		"groupcast_manager_replicas_ended_total  failed":             1,
 		"groupcast_manager_replicas_ended_total  unknown":            1,
 	}

@@ -87,6 +87,9 @@ func TestHistoryIsForgottenInTime(t *testing.T) {
 	if !refused {
 		t.Fatal("the store takes all")
 	}
+	if s.RoomForLarge() == nil || s.Room() != nil {
+		t.Errorf("where what is large is refused alone, the store says %v of that, and %v of all", s.RoomForLarge(), s.Room())
+	}
 	mustCommit(t, s, term, store.Put("agent/a", []byte("registered"))) // what is small has a part of its own
 	if _, err := s.GoOn(t.Context(), term, nil, []store.Op{store.Put("tree", value), store.DeleteAll("step/")}); !errors.Is(err, store.ErrFull) {
 		t.Errorf("what is large, and takes the place of others: %v", err)
@@ -94,6 +97,9 @@ func TestHistoryIsForgottenInTime(t *testing.T) {
 	mustCommit(t, s, term, store.Put("tree", value), store.DeleteAll("step/")) // it ends something
 	tidy()
 	mustCommit(t, s, term, store.Put("tree", value))
+	if err := s.RoomForLarge(); err != nil {
+		t.Errorf("after history is forgotten: %v", err)
+	}
 	wantValue(t, s, "note", "kept")
 	if err := s.Watch(t.Context(), 1, func(store.Batch) {}); !errors.Is(err, store.ErrCompacted) {
 		t.Errorf("watch from the beginning: %v", err)

@@ -142,6 +142,9 @@ func (s *Store) Failed() <-chan error { return s.failed }
 // Room returns why writes are refused, or nil.
 func (s *Store) Room() error { return s.room(want{}) }
 
+// RoomForLarge returns why writes of any size are refused, or nil: large ones are before small ones are.
+func (s *Store) RoomForLarge() error { return s.room(want{own: int64(s.most), bytes: int64(s.most)}) }
+
 // Get reads a key as of now; found is false where there is none.
 func (s *Store) Get(ctx context.Context, key string) (item Item, found bool, err error) {
 	got, err := s.client.Get(ctx, prefix+key)

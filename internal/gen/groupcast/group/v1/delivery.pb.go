@@ -274,7 +274,8 @@ type DeliverySpec struct {
 	Deadline *durationpb.Duration `protobuf:"bytes,10,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	// How long agents hold an object for members that join late; zero means ten minutes.
 	Keep *durationpb.Duration `protobuf:"bytes,11,opt,name=keep,proto3" json:"keep,omitempty"`
-	// The most that the sender sends, in bytes per second; zero means no limit.
+	// The most that the sender sends, in bytes per second; zero means no limit. Agents are not bounded: what
+	// they have, they send to each child as fast as its link takes it.
 	MaxBytesPerSecond uint64     `protobuf:"varint,12,opt,name=max_bytes_per_second,json=maxBytesPerSecond,proto3" json:"max_bytes_per_second,omitempty"`
 	Congestion        Congestion `protobuf:"varint,13,opt,name=congestion,proto3,enum=groupcast.group.v1.Congestion" json:"congestion,omitempty"`
 	// Set by the manager from the group's policy.

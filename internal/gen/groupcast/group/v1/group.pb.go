@@ -473,11 +473,12 @@ func (x *SlowMemberPolicy) GetLagTime() *durationpb.Duration {
 
 // Limits bound what one group may take. Zero means the manager's own limit.
 type Limits struct {
-	state             protoimpl.MessageState `protogen:"open.v1"`
-	MaxMembers        uint32                 `protobuf:"varint,1,opt,name=max_members,json=maxMembers,proto3" json:"max_members,omitempty"`
-	MaxDeliveries     uint32                 `protobuf:"varint,2,opt,name=max_deliveries,json=maxDeliveries,proto3" json:"max_deliveries,omitempty"`
-	MaxObjectBytes    uint64                 `protobuf:"varint,3,opt,name=max_object_bytes,json=maxObjectBytes,proto3" json:"max_object_bytes,omitempty"`
-	MaxBytesPerSecond uint64                 `protobuf:"varint,4,opt,name=max_bytes_per_second,json=maxBytesPerSecond,proto3" json:"max_bytes_per_second,omitempty"`
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	MaxMembers     uint32                 `protobuf:"varint,1,opt,name=max_members,json=maxMembers,proto3" json:"max_members,omitempty"`
+	MaxDeliveries  uint32                 `protobuf:"varint,2,opt,name=max_deliveries,json=maxDeliveries,proto3" json:"max_deliveries,omitempty"`
+	MaxObjectBytes uint64                 `protobuf:"varint,3,opt,name=max_object_bytes,json=maxObjectBytes,proto3" json:"max_object_bytes,omitempty"`
+	// The most that a sender sends of a delivery that begins. Agents are not bounded.
+	MaxBytesPerSecond uint64 `protobuf:"varint,4,opt,name=max_bytes_per_second,json=maxBytesPerSecond,proto3" json:"max_bytes_per_second,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }

@@ -1,0 +1,33 @@
+package daemon
+
+import (
+	"errors"
+	"time"
+)
+
+// ErrSilent says that nothing came for longer than a stream is waited for.
+var ErrSilent = errors.New("nothing was sent for too long")
+
+// Receive waits for the next message of a stream, but not longer than the
+// patience. A regular end of the stream is io.EOF. After an error the handler must
+// return: that ends what still waits here.
+func Receive[M any](stream interface{ Recv() (M, error) }, patience time.Duration) (M, error) {
+	type received struct {
+		message M
+		err     error
+	}
+	next := make(chan received, 1)
+	go func() {
+		message, err := stream.Recv()
+		next <- received{message, err}
+	}()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case r := <-next:
+		return r.message, r.err
+	case <-timer.C:
+		var none M
+		return none, ErrSilent
+	}
+}
