@@ -267,6 +267,7 @@ type replica struct {
 	root          object.Root
 	resumed       uint64
 	ended         error
+	failedAt      time.Time // when this machine could not go on; zero if it can
 	isSettled     bool
 	done          time.Time // when it was settled
 	isLast        bool      // what was there before is not tried again
@@ -359,7 +360,7 @@ func (r *replica) keepJoining(ctx context.Context) error {
 	for {
 		r.mu.Lock()
 		silent := time.Since(r.pollHeard)
-		done := r.isOver || r.isSettled && silent > time.Second
+		done := r.isOver || r.isSettled && silent > time.Second || r.hasTold(silent)
 		welcomed, last := r.welcomed, r.lastAnnounced
 		if !welcomed {
 			r.join()
@@ -387,6 +388,11 @@ func (r *replica) keepJoining(ctx context.Context) error {
 		case <-ticker.C:
 		}
 	}
+}
+
+// hasTold reports whether a replica that has failed has told that for long enough: its sender is not there. The caller has the lock.
+func (r *replica) hasTold(silent time.Duration) bool {
+	return !r.failedAt.IsZero() && min(silent, time.Since(r.failedAt)) > goneAfter
 }
 
 const (

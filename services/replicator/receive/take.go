@@ -336,7 +336,8 @@ func (r *replica) yielded() {
 // fail tells the sender why this replica will not be. The caller has the lock.
 func (r *replica) fail(err error) {
 	if r.ended == nil {
-		r.ended = reasoned(err)
+		r.env.Log.Warn("nothing more can land here, which the sender is told", "object", r.heard.Name, "error", err)
+		r.ended, r.failedAt = reasoned(err), time.Now()
 		r.explain(err)
 		r.rules.Enter(wire.Failed, reasonOf(err), [wire.RootSize]byte{}, time.Now())
 	}
