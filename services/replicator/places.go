@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/groupcast/groupcast/internal/object"
@@ -109,9 +110,23 @@ func (p *places) found(ctx context.Context, path, serial string, info object.Inf
 	return receive.InspectObject(ctx, real, info)
 }
 
-// directory makes a directory in which something is to land, if it may there.
+// directory makes a directory in which something is to land, if it may there. As a rule its path tells below which of the targets, and
+// none of the others is touched: one whose disk does not answer is in the way of no other.
 func (p *places) directory(path string) (real string, err error) {
-	for _, target := range p.targets { // those that were named are made
+	path = filepath.Clean(path)
+	own := slices.DeleteFunc(slices.Clone(p.targets), func(target string) bool {
+		return path != target && !strings.HasPrefix(path, strings.TrimSuffix(target, "/")+"/")
+	})
+	if len(own) > 0 {
+		if real, err = directoryIn(path, own); !errors.Is(err, errNotAllowed) {
+			return real, err
+		}
+	}
+	return directoryIn(path, p.targets)
+}
+
+func directoryIn(path string, targets []string) (real string, err error) {
+	for _, target := range targets { // those that were named are made
 		if err := os.MkdirAll(target, 0o750); err != nil {
 			return "", err
 		}
@@ -119,8 +134,8 @@ func (p *places) directory(path string) (real string, err error) {
 	if real, err = resolve(path); err != nil {
 		return "", err
 	}
-	if !isBelow(real, p.targets) {
-		return "", fmt.Errorf("%w: %s is not below one of targets (%s) in the configuration of this replicator", errNotAllowed, path, orNone(p.targets))
+	if !isBelow(real, targets) {
+		return "", fmt.Errorf("%w: %s is not below one of targets (%s) in the configuration of this replicator", errNotAllowed, path, orNone(targets))
 	}
 	return real, os.MkdirAll(real, 0o750)
 }

@@ -97,7 +97,7 @@ func (w *worker) sendTo(ctx context.Context, j *job, legs []*leg, i int, key []b
 	if err != nil {
 		return err
 	}
-	from, err := w.places.source(ctx, task.GetPath(), task.GetSkipUnused())
+	from, err := w.source(ctx, j.sending.GetReplication(), task)
 	if err != nil {
 		return opening(task.GetPath(), err)
 	}

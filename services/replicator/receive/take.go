@@ -112,7 +112,7 @@ func (r *replica) packet(head wire.Head, datagram []byte) error {
 	return nil
 }
 
-// whole has a block land, and ends the landing if that fails. The caller has the lock.
+// whole has a block land, and ends the landing if that fails. The caller has the lock, which is free meanwhile.
 func (r *replica) whole(block uint32) {
 	taken, err := r.blocks.land(block)
 	if err != nil {
@@ -276,7 +276,7 @@ func (r *replica) welcome(id algo.ID, payload []byte) error {
 	if r.shape, err = algo.ShapeOf(r.heard.Length, int(size)); err != nil {
 		return err
 	}
-	r.blocks = newBlocks(r.shape, r.landing, &r.stats)
+	r.blocks = newBlocks(r.shape, unlocked{r.landing, &r.mu}, &r.stats)
 	r.rules = algo.NewReceiver(r.shape, r.blocks.have(), maxOpen)
 	r.rules.Welcome(id)
 	r.welcomed, r.id, r.began, r.pollHeard = true, id, time.Now(), time.Now()
