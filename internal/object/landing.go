@@ -20,7 +20,7 @@ var (
 
 // haltPatience is how long a claim that is under way may take before it is looked whether the disk goes on: there may be gigabytes in
 // the file that it syncs, which came after it began.
-const haltPatience = time.Second
+var haltPatience = time.Second
 
 // errEnded says that a landing is used after its end.
 var errEnded = errors.New("landing has ended")

@@ -198,7 +198,7 @@ func (l *Landing) sync() error {
 
 // haltPatience is how long a claim that is under way may take before it is looked whether the device goes on: gigabytes may have come
 // since it began.
-const haltPatience = time.Second
+var haltPatience = time.Second
 
 // halt waits until nothing is claimed any more.
 func (l *Landing) halt() {
