@@ -112,7 +112,7 @@ func (w *Watch) limit(ctx context.Context) time.Duration {
 
 // giveUp leaves a call behind.
 func (w *Watch) giveUp(what string, waited time.Duration, left chan<- func()) error {
-	err := fmt.Errorf("%w: %s, nothing for %v (%s): see that its server or device is there (dmesg, mount), and replicate again, which goes on from what is kept", ErrStalled, w.Path, waited.Round(100*time.Millisecond), what)
+	err := fmt.Errorf("%w: %s, nothing for %v (%s): see that its server or device is there (dmesg, mount), and replicate again: it goes on from what is kept", ErrStalled, w.Path, waited.Round(100*time.Millisecond), what)
 	w.stalled.Store(&err)
 	answers := func() {}
 	if w.Left != nil {

@@ -53,7 +53,7 @@ func (d *disks) left(path, replication, what string, since time.Time) (answers f
 func (d *disks) check(path string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.standing) == 0 {
+	if d.patience == 0 || len(d.standing) == 0 {
 		return nil
 	}
 	for _, one := range d.standing[diskOf(path)] {
@@ -97,7 +97,7 @@ func diskOf(path string) string {
 			continue
 		}
 		mount := plain.Replace(fields[4])
-		if len(mount) >= len(at) && (path == mount || strings.HasPrefix(path, strings.TrimSuffix(mount, "/")+"/")) {
+		if len(mount) >= len(at) && isWithin(path, mount) {
 			at = mount
 		}
 	}

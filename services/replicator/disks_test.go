@@ -55,6 +55,11 @@ func nothingIsBegun(t *testing.T) {
 			t.Errorf("%s: it says %v", name, said)
 		}
 	}
+	w.disks.patience = 0
+	if err := w.disks.check(here); err != nil {
+		t.Errorf("where disks are waited for for ever: %v", err)
+	}
+	w.disks.patience = Defaults().DiskPatience.Std()
 	answers()
 	lately()
 	if err := w.disks.check(here); err != nil || standing() != 0 {
