@@ -69,6 +69,9 @@ func Land(ctx context.Context, dir string, info Info) (*Landing, error) {
 	}
 	l := &Landing{info: info, partial: partial, pulse: pulse.Of(ctx), ahead: make(map[int]bool), due: make(chan struct{}, 1)}
 	l.writer, l.beyond = cursor{open: l.openForWriting}, cursor{open: l.openAhead}
+	if writesOnClose(partial.dir.handle) {
+		l.writer.before, l.beyond.before = l.pulse, l.pulse
+	}
 	if err := l.begin(ctx); err != nil {
 		return nil, fmt.Errorf("land %s in %s: %w", info.Name, dir, errors.Join(fullIn(dir, err), l.abandon()))
 	}

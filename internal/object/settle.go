@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
 )
 
 // syncers is how many files are synced at once: most file systems make one flush
@@ -77,6 +79,17 @@ func (l *Landing) settleFile(e *entry, whole, durable bool) error {
 		return errors.Join(fmt.Errorf("sync %s: %w", e.path, err), file.Close())
 	}
 	return file.Close()
+}
+
+// writesOnClose reports whether a file system is one that has all be at its server when a file is closed.
+func writesOnClose(dir *os.File) bool {
+	var stat unix.Statfs_t
+	if err := unix.Fstatfs(int(dir.Fd()), &stat); err != nil {
+		return false
+	}
+	return slices.Contains([]uint32{
+		unix.NFS_SUPER_MAGIC, unix.SMB_SUPER_MAGIC, unix.CIFS_SUPER_MAGIC, unix.SMB2_SUPER_MAGIC, unix.FUSE_SUPER_MAGIC, unix.V9FS_MAGIC,
+	}, uint32(stat.Type))
 }
 
 // unclaimed is from where on bytes of a file are in no claim.

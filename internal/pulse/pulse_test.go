@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/groupcast/groupcast/internal/pulse"
+	"github.com/groupcast/groupcast/internal/testdisk"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -81,6 +82,61 @@ func TestSlowDiskIsWaitedFor(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// A disk that does anything for others is waited for: a call may wait for what they write. That it stands is told.
+func TestBusyDiskIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, answer, done := newDisk(time.Minute), make(chan struct{}), uint64(0)
+		d.Activity = func() uint64 {
+			if d.Stands() {
+				done++
+			}
+			return done
+		}
+		time.AfterFunc(time.Hour, func() { close(answer) })
+		err := d.call(t.Context(), func() error {
+			<-answer
+			if !d.Stands() {
+				t.Error("it is not told that the disk stands")
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// What a disk has done is counted by its path; of what is no disk, or is not there, there is nothing.
+func TestActivity(t *testing.T) {
+	for _, path := range []string{"/proc/self", "/dev/null", "/dev/nothing", "relative", ""} {
+		if done := pulse.Activity(path); done != 0 {
+			t.Errorf("%q has done %d", path, done)
+		}
+	}
+	if at, isKnown := pulse.MountOf("/proc/self/../nothing"); !isKnown || at.At != "/proc" {
+		t.Errorf("%v, %v", at, isKnown)
+	}
+	if at, isKnown := pulse.MountOf("/procedure"); isKnown && at.At == "/proc" {
+		t.Error(at)
+	}
+	if at, isKnown := pulse.MountOf("relative"); isKnown {
+		t.Error(at)
+	}
+	disk := testdisk.New(t, "16m")
+	before := pulse.Activity(disk.Dir)
+	file, err := os.Create(filepath.Join(disk.Dir, "file"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = file.Write(make([]byte, 1<<20))
+	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if after := pulse.Activity(disk.Dir); before == 0 || after <= before {
+		t.Errorf("%d, and with a file %d", before, after)
+	}
 }
 
 // Without a patience it is waited for for ever, but for who does not ask any more.

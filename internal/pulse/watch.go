@@ -27,6 +27,8 @@ type Watch struct {
 	Path string
 	// Patience is how long it may not answer; zero is for ever.
 	Patience time.Duration
+	// Activity counts what the disk does for whomever, as Activity of its path: as long as that grows a call is waited for. It may be nil.
+	Activity func() uint64
 	// Left is told what stands when it is given up, and since when, and the function that it returns that the call has returned
 	// after all. It may be nil.
 	Left func(what string, since time.Time) (answers func())
@@ -75,7 +77,9 @@ func (w *Watch) wait(ctx context.Context, what string, returned <-chan error) (w
 	}
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
-	began, beats, quiet, isWarned := time.Now(), w.beats.Load(), time.Duration(0), false
+	began, beats, isWarned := time.Now(), w.beats.Load(), false
+	var quiet, dead time.Duration // without a beat, and without anything that the disk has done
+	var seen uint64
 	for last := began; ; {
 		select {
 		case err := <-returned:
@@ -86,20 +90,29 @@ func (w *Watch) wait(ctx context.Context, what string, returned <-chan error) (w
 		case <-ticker.C:
 		}
 		now := time.Now()
-		quiet += min(now.Sub(last), 2*every)
-		last = now
+		step := min(now.Sub(last), 2*every)
+		quiet, dead, last = quiet+step, dead+step, now
 		if heard := w.beats.Load(); heard != beats {
-			beats, quiet, isWarned = heard, 0, false
+			beats, quiet, dead, isWarned = heard, 0, 0, false
+		} else if done := w.activity(); done != seen {
+			seen, dead = done, 0
 		}
 		w.quiet.Store(int64(quiet))
 		if quiet >= warnAfter && !isWarned {
 			isWarned = true
 			w.Log.Warn("a disk does not answer", "path", w.Path, "what", what, "waited_for", w.Patience)
 		}
-		if limit := w.limit(ctx); limit > 0 && quiet >= limit {
-			return quiet, nil
+		if limit := w.limit(ctx); limit > 0 && dead >= limit {
+			return dead, nil
 		}
 	}
+}
+
+func (w *Watch) activity() uint64 {
+	if w.Activity == nil {
+		return 0
+	}
+	return w.Activity()
 }
 
 // limit is how long the disk may not answer now.

@@ -1,11 +1,9 @@
 package replicator
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -84,27 +82,9 @@ func diskOf(path string) string {
 	if strings.HasPrefix(path, "/dev/") {
 		return path
 	}
-	file, err := os.Open("/proc/self/mountinfo")
-	if err != nil {
-		return path
-	}
-	defer func() { _ = file.Close() }()
-	at := ""
-	for lines := bufio.NewScanner(file); lines.Scan(); {
-		// "36 35 98:0 /root /at rw,noatime ... - ext4 /dev/sdb rw", with what is no plain character in octal
-		fields := strings.Fields(lines.Text())
-		if len(fields) < 5 {
-			continue
-		}
-		mount := plain.Replace(fields[4])
-		if len(mount) >= len(at) && isWithin(path, mount) {
-			at = mount
-		}
-	}
-	return cmp.Or(at, path)
+	of, _ := pulse.MountOf(path)
+	return cmp.Or(of.At, path)
 }
-
-var plain = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 
 // patient is a source that is waited for as long as its disk answers.
 type patient struct {
@@ -122,7 +102,9 @@ func (w *worker) source(ctx context.Context, replication string, task *replicav1
 		return nil, err
 	}
 	p := &patient{ctx: ctx, watch: &pulse.Watch{
-		Log: w.log.With("replication", replication), Path: path, Patience: w.disks.patience, Left: func(what string, since time.Time) func() { return w.leftBehind(path, replication, what, since) },
+		Log: w.log.With("replication", replication), Path: path, Patience: w.disks.patience,
+		Activity: func() uint64 { return pulse.Activity(path) },
+		Left:     func(what string, since time.Time) func() { return w.leftBehind(path, replication, what, since) },
 	}}
 	p.close = sync.OnceFunc(func() {
 		if p.source != nil {

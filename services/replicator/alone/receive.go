@@ -147,7 +147,7 @@ func (a *app) receive(ctx context.Context, r *receiving) error {
 	a.warnOfInterface()
 	receipt, err := receive.Run(ctx, receive.Env{Log: a.log(), Begins: shown.begins, Progress: shown.receiving}, receive.Config{
 		Place: place, Key: key, Name: r.name, LAN: r.site, Durable: r.ack == "durable", Leaves: true,
-		Await: r.await, Patience: r.patience, Find: r.find, Open: r.open, Path: r.into, DiskPatience: r.disk,
+		Await: r.await, Patience: r.patience, Find: r.find, Open: r.open, Path: r.path(), DiskPatience: r.disk,
 	})
 	shown.end()
 	if ctx.Err() != nil && receipt.Landed > 0 {
@@ -178,6 +178,14 @@ func (a *app) warnOfInterface() {
 	if device, err := net.InterfaceByName(a.lan); err == nil && unfit(*device) != "" {
 		a.log().Warn("nothing can be heard through this network interface", "interface", a.lan, "reason", unfit(*device))
 	}
+}
+
+// path is what it lands on from the root of all.
+func (r *receiving) path() string {
+	if path, err := filepath.Abs(r.into); err == nil {
+		return path
+	}
+	return r.into
 }
 
 // find finds what may be there already.
