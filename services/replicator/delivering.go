@@ -248,7 +248,8 @@ func (w *worker) arrive(ctx context.Context, j *job, task *replicav1.ReceiveTask
 		},
 		Progress: w.flow(j),
 	}
-	if err := w.landAt(ctx, j, task, &options); err != nil {
+	watch := w.watch(j.receiving.GetReplication(), task.GetPath())
+	if err := watch.Await(ctx, "open it", func() error { return w.landAt(ctx, j, task, &options) }, func() {}); err != nil {
 		return arrived, done, err
 	}
 	for wasIn := false; ; {

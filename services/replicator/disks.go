@@ -94,6 +94,15 @@ type patient struct {
 	close func() // once
 }
 
+// watch has calls of the disk of a path be waited for as long as that answers.
+func (w *worker) watch(replication, path string) *pulse.Watch {
+	return &pulse.Watch{
+		Log: w.log.With("replication", replication), Path: path, Patience: w.disks.patience,
+		Activity: func() uint64 { return pulse.Activity(path) },
+		Left:     func(what string, since time.Time) func() { return w.leftBehind(path, replication, what, since) },
+	}
+}
+
 // source opens what is to be sent, and has it be waited for as long as its disk answers; not while another program finds out what of a
 // device is used, which says nothing of how far it is.
 func (w *worker) source(ctx context.Context, replication string, task *replicav1.SendTask) (source, error) {
@@ -101,11 +110,7 @@ func (w *worker) source(ctx context.Context, replication string, task *replicav1
 	if err := w.disks.check(path); err != nil {
 		return nil, err
 	}
-	p := &patient{ctx: ctx, watch: &pulse.Watch{
-		Log: w.log.With("replication", replication), Path: path, Patience: w.disks.patience,
-		Activity: func() uint64 { return pulse.Activity(path) },
-		Left:     func(what string, since time.Time) func() { return w.leftBehind(path, replication, what, since) },
-	}}
+	p := &patient{ctx: ctx, watch: w.watch(replication, path)}
 	p.close = sync.OnceFunc(func() {
 		if p.source != nil {
 			_ = p.source.Close()

@@ -14,8 +14,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/groupcast/groupcast/internal/daemon"
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 	"github.com/groupcast/groupcast/internal/pulse"
+	"github.com/groupcast/groupcast/internal/testdisk"
+	"github.com/groupcast/groupcast/sdk"
 	"github.com/groupcast/groupcast/services/replicator/receive"
 )
 
@@ -64,6 +67,36 @@ func nothingIsBegun(t *testing.T) {
 	lately()
 	if err := w.disks.check(here); err != nil || standing() != 0 {
 		t.Errorf("when it answers: %v, with %g standing", err, standing())
+	}
+}
+
+// A real disk that does not answer fails what session agents would carry there, once; the next is told at once, and the task has ended.
+// Another target is not touched by that.
+func TestTargetThatStandsIsGivenUp(t *testing.T) {
+	disk, dir := testdisk.New(t, "16m").Dir, t.TempDir()
+	one := &places{targets: []string{filepath.Join(disk, "replicas"), dir}}
+	w := newWorker(slog.New(slog.DiscardHandler), &Config{Settings: Settings{DiskPatience: daemon.Duration(time.Second)}}, one, newMetrics(prometheus.NewRegistry()), nil, "r1")
+	thaw := testdisk.Freeze(t, disk)
+	task := &replicav1.ReceiveTask{Path: one.targets[0], DeliveryGroup: "g"}
+	for _, id := range []string{"1", "2"} {
+		j, began := &job{receiving: &replicav1.ReceiveReport{Replication: id}}, time.Now()
+		w.receiveDelivery(t.Context(), j, task)
+		if said := j.receiving; said.GetReason() != "disk_stalled" {
+			t.Errorf("it says %v", said)
+		}
+		if took := time.Since(began); (id == "1") != (took >= time.Second) {
+			t.Errorf("%s took %v", id, took)
+		}
+	}
+	if err := w.landAt(t.Context(), new(job), &replicav1.ReceiveTask{Path: dir}, new(sdk.ReceiveOptions)); err != nil {
+		t.Error(err)
+	}
+	thaw()
+	for w.disks.check(task.GetPath()) != nil {
+		time.Sleep(time.Millisecond)
+	}
+	if err := w.landAt(t.Context(), new(job), task, new(sdk.ReceiveOptions)); err != nil {
+		t.Errorf("when it answers: %v", err)
 	}
 }
 
