@@ -164,3 +164,8 @@ func (r *replica) stay(now time.Time) {
 		r.rules.Enter(wire.Receiving, wire.NoReason, object.Root{}, now)
 	}
 }
+
+// hasTold reports whether a replica that has failed has told that for long enough: its sender is not there. The caller has the lock.
+func (r *replica) hasTold(silent time.Duration) bool {
+	return !r.failedAt.IsZero() && min(silent, time.Since(r.failedAt)) > goneAfter
+}

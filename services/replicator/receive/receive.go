@@ -398,11 +398,6 @@ func (r *replica) keepJoining(ctx context.Context) error {
 	}
 }
 
-// hasTold reports whether a replica that has failed has told that for long enough: its sender is not there. The caller has the lock.
-func (r *replica) hasTold(silent time.Duration) bool {
-	return !r.failedAt.IsZero() && min(silent, time.Since(r.failedAt)) > goneAfter
-}
-
 const (
 	// farewells is how often it is said that a replica leaves, and farewellEvery is how far apart.
 	farewells     = 3
