@@ -2,6 +2,7 @@ package render
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // dashboard is what the rules below look at.
@@ -156,4 +159,55 @@ func checkSelector(t *testing.T, where string, selector *parser.VectorSelector, 
 		}
 	}
 	t.Errorf("%s: %s is of any namespace", where, selector.Name)
+}
+
+// grafanaDashboard is what the Grafana operator takes, as far as the chart has it.
+type grafanaDashboard struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	Spec              struct {
+		Folder                    string                      `json:"folder"`
+		AllowCrossNamespaceImport bool                        `json:"allowCrossNamespaceImport"`
+		InstanceSelector          metav1.LabelSelector        `json:"instanceSelector"`
+		ConfigMapRef              corev1.ConfigMapKeySelector `json:"configMapRef"`
+	} `json:"spec"`
+}
+
+// Grafana has each dashboard by its sidecar, or by its operator, which is led to the ConfigMap that has it; and never by both.
+func TestDashboardsGetToGrafana(t *testing.T) {
+	for mode, operated := range map[string]bool{"Sidecar": false, "GrafanaOperator": true} {
+		objects, _, _, err := Render(t.Context(), "release", "default", map[string]any{"monitoring": map[string]any{"dashboards": map[string]any{
+			"enabled": true, "mode": mode, "folder": "Bytes", "allowCrossNamespaceImport": false, "instanceSelector": map[string]any{"dashboards": nil, "team": "a"},
+		}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var labelled, led []string
+		for _, o := range objects {
+			switch o.Kind.Kind {
+			case "ConfigMap":
+				var is corev1.ConfigMap
+				decode(t, o, &is)
+				if is.Labels["grafana_dashboard"] == "1" && is.Annotations["grafana_folder"] == "Bytes" {
+					labelled = append(labelled, slices.Collect(maps.Keys(is.Data))...)
+				}
+			case "GrafanaDashboard":
+				var is grafanaDashboard
+				decode(t, o, &is)
+				of := is.Spec.ConfigMapRef
+				if is.Spec.Folder != "Bytes" || is.Spec.AllowCrossNamespaceImport || !maps.Equal(is.Spec.InstanceSelector.MatchLabels, map[string]string{"team": "a"}) {
+					t.Errorf("%s: %+v", o.Name, is.Spec)
+				}
+				if !slices.ContainsFunc(objects, func(o Object) bool {
+					return o.Kind.Kind == "ConfigMap" && o.Name == of.Name && strings.Contains(string(o.Text), "\n  "+of.Key+": |")
+				}) {
+					t.Errorf("%s is to be in %s of the ConfigMap %s", o.Name, of.Key, of.Name)
+				}
+				led = append(led, of.Key)
+			}
+		}
+		if all := len(dashboards(t)); len(labelled) != all && !operated || len(led) != all && operated || len(labelled) > 0 && len(led) > 0 {
+			t.Errorf("%s: %d of %d dashboards for the sidecar, and %d for the operator", mode, len(labelled), all, len(led))
+		}
+	}
 }

@@ -129,6 +129,32 @@ func TestMEveryPanelHasData(t *testing.T) {
 			t.Errorf("%s is %g at most: %s", moves, most, problem)
 		}
 	}
+	wantMemory(t)
+}
+
+// resident is where each part's memory is shown.
+func resident(job string) string {
+	if job == "envoy" {
+		return "envoy_server_memory_physical_size"
+	}
+	return "process_resident_memory_bytes"
+}
+
+// wantMemory has what each part asks for by default, as docs/kubernetes.md has it, be at least what any of its pods has had while a delivery, a gathering and a replication ran.
+func wantMemory(t *testing.T) {
+	t.Helper()
+	for job := range adminPorts {
+		most := number(t, fmt.Sprintf(`max(max_over_time(%s{namespace="gc",job=%q}[30m]))`, resident(job), job)) / mebibyte
+		asked := gc.kubectl(t, "get", "pods", "-l", "app.kubernetes.io/instance=gc,app.kubernetes.io/component="+job, "-o", "jsonpath={.items[0].spec.containers[0].resources.requests.memory}")
+		t.Logf("%s: %.0f MiB at most, %s asked for", job, most, asked)
+		bound, err := strconv.ParseFloat(strings.TrimSuffix(asked, "Mi"), 64)
+		if err != nil {
+			t.Fatalf("%s: %v", job, err)
+		}
+		if most <= 0 || most > bound {
+			t.Errorf("a pod of %s had %.0f MiB, and asks for %s", job, most, asked)
+		}
+	}
 }
 
 // work has a delivery, a gathering and a replication run, for long enough to be seen.

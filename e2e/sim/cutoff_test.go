@@ -32,6 +32,26 @@ func TestManagerIsCutOff(t *testing.T) {
 	}
 }
 
+// Most members are killed at once: their machines say so, and nobody takes the manager for cut off. They are gone after their time.
+func TestMostAreKilled(t *testing.T) {
+	s := scenario{
+		agents:    []place{{"a1", "a1", "x", 16 << 20}},
+		receivers: []place{{name: "r1", node: "a1"}, {name: "r2", node: "a1"}, {name: "r3", node: "a1"}, {name: "r4", node: "a1"}},
+	}
+	inWorld(t, s, func(*world) {}, func(w *world) {
+		for _, r := range w.receivers {
+			w.network.Host(r.name).Kill()
+			w.killed(r.name)
+		}
+		time.Sleep(12 * time.Second)
+		group, err := w.operator.Group(context.Background(), "g")
+		w.must(err)
+		if group.Members != 1 { // the sender
+			w.Errorf("12 s after four of five were killed there are %d members, want 1", group.Members)
+		}
+	})
+}
+
 // deliverSlowly sends an object that takes so long, while what is to happen happens.
 func (w *world) deliverSlowly(lasts time.Duration) {
 	w.Helper()

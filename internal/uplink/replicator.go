@@ -2,6 +2,7 @@ package uplink
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
@@ -24,11 +25,15 @@ type Duty struct {
 	Wake <-chan struct{}
 }
 
+// ErrAnew is the cause of a context that ends a registration which is made anew at once: for the managers the replicator stays.
+var ErrAnew = errors.New("it is registered anew")
+
 // RegisterReplicator registers a replicator and reports for it until ctx is done, or until a
 // newer incarnation of it has registered: then it returns *ReplicatorFenced. When ctx is
-// done, the replicator says goodbye.
+// done, the replicator says goodbye; if that is by ErrAnew, the registration can be changed, and goes on as the same incarnation when it
+// is made anew.
 func (u *Uplink) RegisterReplicator(ctx context.Context, registration *replicav1.Registration, duty Duty) error {
-	var incarnation uint64
+	incarnation := registration.GetIncarnation()
 	err := u.attendWith(ctx, "register replicator", reattachSoon, func(ctx context.Context) error {
 		stream, err := replicav1.NewReplicatorServiceClient(u).Control(ctx)
 		if err != nil {
@@ -67,22 +72,22 @@ func (u *Uplink) RegisterReplicator(ctx context.Context, registration *replicav1
 			},
 		})
 	})
-	if ctx.Err() != nil && incarnation != 0 {
-		u.sayGoodbye(registration, incarnation)
+	registration.Incarnation = incarnation
+	if ctx.Err() != nil && incarnation != 0 && !errors.Is(context.Cause(ctx), ErrAnew) {
+		u.sayGoodbye(registration)
 	}
 	return err
 }
 
 // sayGoodbye tells the manager that the replicator stops. It is a courtesy: without it, it
 // counts as offline.
-func (u *Uplink) sayGoodbye(registration *replicav1.Registration, incarnation uint64) {
+func (u *Uplink) sayGoodbye(registration *replicav1.Registration) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	stream, err := replicav1.NewReplicatorServiceClient(u).Control(ctx)
 	if err != nil {
 		return
 	}
-	registration.Incarnation = incarnation
 	for _, message := range []*replicav1.ControlRequest{
 		{Message: &replicav1.ControlRequest_Registration{Registration: registration}},
 		{Message: &replicav1.ControlRequest_Report{Report: &replicav1.Report{Goodbye: true}}},

@@ -28,7 +28,7 @@ type following struct {
 	say    func(line string) // tells the user what is missing
 	file   *os.File          // nil until there is one
 	offset uint64            // the stream's, of the next byte
-	marked time.Time         // when it was noted last what the file has at its end
+	marked time.Time         // when it was noted last what the file has
 	still  time.Time         // since when nothing was added to a file that has lost its name; zero while it has it
 }
 
@@ -84,7 +84,7 @@ func (f *following) resume() error {
 	file, size := f.find(known)
 	within, from, is := f.offset-known.Began, uint64(0), false
 	if file != nil {
-		from, is = known.goesOn(file, size, within)
+		from, is = known.goesOn(file, size, within, f.book.rebooted)
 	}
 	switch {
 	case is:
@@ -136,6 +136,7 @@ func (f *following) Read(p []byte) (int, error) {
 		}
 		select {
 		case <-f.ctx.Done():
+			f.markHere() // who is called again after the machine was, in order, goes on right here
 			return 0, io.EOF
 		case <-time.After(followPause):
 		}
@@ -161,8 +162,11 @@ func (f *following) more(p []byte) (int, error) {
 		return 0, io.EOF
 	}
 	n, err := f.file.Read(p)
-	if f.offset += uint64(n); n > 0 && !f.still.IsZero() {
-		f.still = time.Now()
+	if f.offset += uint64(n); n > 0 {
+		f.mark()
+		if !f.still.IsZero() {
+			f.still = time.Now()
+		}
 	}
 	return n, err
 }
@@ -186,7 +190,7 @@ func (f *following) advance() (moved bool, err error) {
 		return true, f.turn(f.file, same, 0)
 	}
 	f.book.remember(f.file, position)
-	f.markEnd(uint64(position))
+	f.mark()
 	if f.book.isLast() && !f.left(own) {
 		return false, nil
 	}

@@ -274,6 +274,61 @@ func TestFollowOfWhatHasLostItsEnd(t *testing.T) {
 	}
 }
 
+// reboot has the machine be started anew since the book was written.
+func (l *log) reboot() {
+	l.Helper()
+	text, err := os.ReadFile(l.state)
+	l.must(err)
+	other := strings.Replace(string(text), boot(), "another", 1)
+	if other == string(text) {
+		l.Fatalf("%s does not say in which boot it was written", text)
+	}
+	l.must(os.WriteFile(l.state, []byte(other), 0o600))
+}
+
+// After a power cut a file may be longer than what was read of it, and have other bytes there: it goes on behind the newest mark, which is made
+// now and then, whether the end of the file is seen or not. What was read to its end in order is not read again.
+func TestFollowAfterAPowerCut(t *testing.T) {
+	text := strings.Repeat("line\n", 200)
+	for what, tt := range map[string]struct {
+		read  []string
+		ended bool   // in order, and not by the power cut
+		now   string // what the file has, when it is followed again,
+		want  string // and what comes of that
+		told  string
+	}{
+		"lost what came after a mark": {[]string{text, "lost\n"}, false, text + "new0\nnew1\n", "new0\nnew1\n", "5 B that are at the gatherer, up to byte 1005"},
+		"lost nothing":                {[]string{text, "kept\n"}, false, text + "kept\nnew\n", "kept\nnew\n", "5 B that are at the gatherer"},
+		"ended in order":              {[]string{text, "kept\n"}, true, text + "kept\nnew\n", "new\n", ""},
+		"lost nearly all":             {[]string{text}, false, text[:300] + strings.Repeat("other\n", 50), text[256:300] + strings.Repeat("other\n", 50), "744 B that are at the gatherer"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			l := newLog(t)
+			l.write("", "")
+			f := l.follow(0)
+			for _, part := range tt.read {
+				l.write("", part)
+				l.want(f, part)
+				f.book.remember(f.file, int64(f.offset))
+			}
+			if tt.ended {
+				l.readToItsEnd(f)
+			}
+			offset := f.offset
+			l.must(f.close())
+			l.reboot()
+			l.must(os.Truncate(l.name, 0))
+			l.write("", tt.now)
+			f = l.follow(offset)
+			l.want(f, tt.want)
+			if told := strings.Join(l.told, "\n"); !strings.Contains(told, tt.told) || (told == "") != (tt.told == "") {
+				t.Errorf("told %q, want %q in it", told, tt.told)
+			}
+			l.must(f.close())
+		})
+	}
+}
+
 func TestRotatedNames(t *testing.T) {
 	f := &following{name: "/var/log/app.log"}
 	for name, want := range map[string]bool{

@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/groupcast/groupcast/internal/identity"
@@ -25,6 +27,8 @@ type followBook struct {
 	pieces []piece       // in the order of the stream
 	at     int           // the one that is read; -1 before the first
 	stored atomic.Uint64 // all before it is on the gatherer's disk
+	// rebooted says that the machine was started anew since what is remembered was written: files may have lost what was read of them.
+	rebooted bool
 }
 
 // bookOf is what a book is of, and bookFile its file.
@@ -35,9 +39,17 @@ type (
 	}
 	bookFile struct {
 		bookOf
+		// Boot is the machine's when it was written; empty if that is not known.
+		Boot   string  `json:"boot,omitempty"`
 		Pieces []piece `json:"pieces"`
 	}
 )
+
+// boot is another each time the machine is started; empty if that is not known.
+var boot = sync.OnceValue(func() string {
+	text, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // there may be none
+	return strings.TrimSpace(string(text))
+})
 
 // openBook reads what is remembered in a file, if it is there.
 func openBook(path string, of bookOf, warn func(line string)) (*followBook, error) {
@@ -58,6 +70,7 @@ func openBook(path string, of bookOf, warn func(line string)) (*followBook, erro
 		return nil, usageError{fmt.Errorf("--state %s is of %s, uploaded as %s: name another for %s as %s", path, kept.File, kept.Stream, of.File, of.Stream)}
 	}
 	b.pieces = kept.Pieces
+	b.rebooted = kept.Boot != "" && boot() != "" && kept.Boot != boot()
 	return b, nil
 }
 
@@ -80,7 +93,7 @@ func (b *followBook) write() {
 	if b.path == "" {
 		return
 	}
-	text, err := json.Marshal(bookFile{b.of, b.pieces})
+	text, err := json.Marshal(bookFile{b.of, boot(), b.pieces})
 	if err == nil {
 		err = os.MkdirAll(filepath.Dir(b.path), 0o700)
 	}

@@ -17,7 +17,8 @@ type mark struct {
 }
 
 // A power cut takes what was written to a file last and not synced, which may have been uploaded by then: some half a minute of it. A
-// file has marks of about so long, so that it is known up to where it still is what was uploaded.
+// file has marks of about so long, so that it is known up to where it still is what was uploaded, and its book says in which boot of the
+// machine they were made: what was read behind the newest may be other bytes in the next.
 const (
 	markBytes = 256
 	marksMost = 12
@@ -40,8 +41,9 @@ func (m mark) isIn(file *os.File) bool {
 }
 
 // goesOn returns from where on a piece's file is to be read, of which so many bytes are at the gatherer: behind these, or behind what
-// is still as it was if the file has lost its end since. It is not that file any more if it was cut to its beginning.
-func (p piece) goesOn(file *os.File, size, within uint64) (from uint64, is bool) {
+// is still as it was if the file has lost its end since, or may have: the machine was started anew. It is not that file any more if it was
+// cut to its beginning.
+func (p piece) goesOn(file *os.File, size, within uint64, rebooted bool) (from uint64, is bool) {
 	if !p.headIs(file) {
 		return 0, false
 	}
@@ -50,7 +52,7 @@ func (p piece) goesOn(file *os.File, size, within uint64) (from uint64, is bool)
 		switch {
 		case !one.isIn(file):
 			isOther = isOther || one.At <= size
-		case isNewest && size >= within:
+		case isNewest && size >= within && !rebooted:
 			return within, true
 		default:
 			return min(one.At, within), true
@@ -58,18 +60,31 @@ func (p piece) goesOn(file *os.File, size, within uint64) (from uint64, is bool)
 		isNewest = false
 	}
 	switch {
-	case size >= within && len(p.Marks) == 0:
+	case size >= within && len(p.Marks) == 0 && !rebooted:
 		return within, true
 	case isOther: // of all that is known it has the beginning alone
 		return 0, false
+	case rebooted:
+		return min(uint64(p.HeadBytes), within), true
 	}
 	return min(size, within), p.HeadBytes == headMost
 }
 
-// markEnd notes what a file that was read to its end has there, now and then.
-func (f *following) markEnd(at uint64) {
+// mark notes now and then what a file has before the next byte that is read of it.
+func (f *following) mark() {
+	if time.Since(f.marked) >= markEvery {
+		f.markHere()
+	}
+}
+
+// markHere notes what a file has before the next byte that is read of it.
+func (f *following) markHere() {
+	if f.file == nil {
+		return
+	}
 	known := &f.book.pieces[f.book.at]
-	if time.Since(f.marked) < markEvery || len(known.Marks) > 0 && known.Marks[len(known.Marks)-1].At >= at {
+	at := f.offset - known.Began
+	if len(known.Marks) > 0 && known.Marks[len(known.Marks)-1].At >= at {
 		return
 	}
 	one, err := markAt(f.file, at)

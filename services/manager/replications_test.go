@@ -281,6 +281,25 @@ func TestReplicationLosesItsSender(t *testing.T) {
 	}
 }
 
+// Replicators that come to be on another LAN are on it from then on; what they take part in goes on meanwhile.
+func TestReplicationOfMachinesThatMove(t *testing.T) {
+	s := newSite(t, mustRead(t, managertest.Start(t).Access))
+	sender, one := s.replicator(t, "s", "rack1"), s.replicator(t, "r1", "rack1")
+	begun := s.begin(t, "r1")
+	for _, r := range []*replicator{sender, one} {
+		r.has(t, begun.ID, "told", isTask)
+		r.moves <- []string{"rack2", "rack3"}
+	}
+	eventually(t, 20*time.Second, "both are on other LANs", func() bool {
+		all, err := s.client.Replicators(t.Context())
+		return err == nil && len(all) == 2 && !slices.ContainsFunc(all, func(r sdk.Replicator) bool { return !slices.Equal(r.LANs, []string{"rack2", "rack3"}) })
+	})
+	root := root(1)
+	one.receives(&replicav1.ReceiveReport{Replication: begun.ID, State: isCompleteReplica, Bytes: megabyte, Root: root})
+	sender.sends(&replicav1.SendReport{Replication: begun.ID, Announcing: true, Name: "disk.img", Length: megabyte, Root: root, Ended: true})
+	s.becomes(t, begun.ID, "complete", func(r sdk.Replication) bool { return r.State == sdk.ReplicationComplete })
+}
+
 // However a replication ends while one LAN lags, who has it all is COMPLETE, and the others are told why they have not.
 func TestReplicationEndsWhileOneLANLags(t *testing.T) {
 	t.Parallel()

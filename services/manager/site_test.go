@@ -22,6 +22,7 @@ type replicator struct {
 	stop  context.CancelFunc
 	ended chan error
 	wake  chan struct{}
+	moves chan []string // LANs that it is on from then on
 
 	mu      sync.Mutex
 	tasks   map[string]*replicav1.Task // nil before the first list
@@ -57,22 +58,43 @@ func (s *site) register(t *testing.T, name string, config sdk.Config, lans ...st
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &replicator{
 		name: name, stop: cancel, ended: make(chan error, 1), wake: make(chan struct{}, 1),
-		report: new(replicav1.Report), changed: make(chan struct{}),
+		moves: make(chan []string), report: new(replicav1.Report), changed: make(chan struct{}),
 	}
 	t.Cleanup(cancel)
 	registration := &replicav1.Registration{
 		Node: "node-of-" + name, Lans: lans, Labels: map[string]string{"role": "worker"}, Sources: []string{"/srv"}, Targets: append([]string{"/srv"}, s.devices...), Devices: s.devices,
 		ProvesName: !s.earlier, TakesKeys: !s.earlier, ProvesSending: !s.earlier,
 	}
-	s.running.Go(func() {
-		r.ended <- link.RegisterReplicator(ctx, registration, uplink.Duty{Report: r.says, Assign: r.assign, Wake: r.wake})
-	})
+	s.running.Go(func() { r.ended <- r.attend(ctx, link, registration) })
 	eventually(t, 30*time.Second, name+" is attached", func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		return r.tasks != nil
 	})
 	return r
+}
+
+// attend registers, and anew when it moves.
+func (r *replicator) attend(ctx context.Context, link *uplink.Uplink, registration *replicav1.Registration) error {
+	for {
+		inner, end := context.WithCancelCause(ctx)
+		var moving sync.WaitGroup
+		var lans []string
+		moving.Go(func() {
+			select {
+			case lans = <-r.moves:
+				end(uplink.ErrAnew)
+			case <-inner.Done():
+			}
+		})
+		err := link.RegisterReplicator(inner, registration, uplink.Duty{Report: r.says, Assign: r.assign, Wake: r.wake})
+		end(nil)
+		moving.Wait()
+		if err != nil || lans == nil {
+			return err
+		}
+		registration.Lans = lans
+	}
 }
 
 func (r *replicator) says() *replicav1.Report {

@@ -1,6 +1,7 @@
 package replicator
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -8,6 +9,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/groupcast/groupcast/internal/pause"
 )
 
 // lan is a LAN that this machine is on.
@@ -46,14 +49,28 @@ type way struct {
 }
 
 // way returns what leads to a LAN now: the first that this machine is on leads to those that are not named.
-func (c *Config) way(name string) (found way, err error) {
-	all := c.lans()
-	for _, one := range all {
+func (c *Config) way(name string) (way, error) {
+	for _, one := range c.lans() {
 		if one.name == name {
 			return wayOf(one.device)
 		}
 	}
-	for _, one := range all {
+	return c.first()
+}
+
+// wayOut returns what leads to a LAN for who sends: where routers carry multicast, the first that this machine is on leads to all others, too.
+// Without them nothing would get there, and what is meant for one LAN would go out into another.
+func (c *Config) wayOut(name string) (way, error) {
+	found, err := c.way(name)
+	if c.TTL > 1 && errors.Is(err, errElsewhere) {
+		return c.first()
+	}
+	return found, err
+}
+
+// first returns what leads to the first LAN that this machine is on.
+func (c *Config) first() (found way, err error) {
+	for _, one := range c.lans() {
 		if found, err = wayOf(one.device); err == nil {
 			break
 		}
@@ -90,6 +107,24 @@ func (c *Config) here() (*Config, error) {
 		return nil, fmt.Errorf("lans: %w %s", errElsewhere, strings.Join(elsewhere, ", "))
 	}
 	return &found, nil
+}
+
+// moved returns the configuration for the LANs that this machine is on once they are others than before; or that one, when ctx ends. It looks
+// twice: an address may be away for a moment.
+func (c *Config) moved(ctx context.Context, before *Config) *Config {
+	var last []string
+	for pause.For(ctx, lookEvery) {
+		found, err := c.here()
+		if err != nil {
+			continue // on none, for now
+		}
+		names := found.names()
+		if slices.Equal(names, last) && !slices.Equal(names, before.names()) {
+			return found
+		}
+		last = names
+	}
+	return before
 }
 
 // leftOut are the LANs that a configuration has beyond those that this machine is on.

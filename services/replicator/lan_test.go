@@ -11,9 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
-	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
+	"github.com/groupcast/groupcast/internal/uplink"
 )
 
 // A LAN is led to by an interface's name, by an address of this machine, or by a network that it has one of.
@@ -47,7 +45,7 @@ func TestInterfaceByNameAddressOrNetwork(t *testing.T) {
 }
 
 // Machines of several LANs can have one configuration: each is on those of whose networks it has an address, and on one at least. An interface
-// that is named has to be there.
+// that is named has to be there. Who sends to a LAN that it is not on does so by the first, if routers can carry that there.
 func TestLANsOfOtherMachinesAreLeftOut(t *testing.T) {
 	config := Config{Settings: Settings{LANs: []string{"rack1=203.0.113.0/24", "rack2=127.0.0.0/8"}}}
 	here, err := config.here()
@@ -63,6 +61,14 @@ func TestLANsOfOtherMachinesAreLeftOut(t *testing.T) {
 	if to, err := config.way("rack1"); !errors.Is(err, errElsewhere) {
 		t.Errorf("there leads %v: %v", to, err)
 	}
+	for ttl, want := range map[int]string{1: "", 4: "127.0.0.1"} {
+		routed := config
+		routed.TTL = ttl
+		to, err := routed.wayOut("rack1")
+		if want == "" && !errors.Is(err, errElsewhere) || want != "" && (err != nil || to.address.String() != want) {
+			t.Errorf("with a TTL of %d there leads for who sends %v: %v", ttl, to, err)
+		}
+	}
 	if to, err := config.way("rack3"); err != nil || to.address.String() != "127.0.0.1" {
 		t.Errorf("to a LAN of another name leads %v: %v", to, err)
 	}
@@ -77,41 +83,32 @@ func TestLANsOfOtherMachinesAreLeftOut(t *testing.T) {
 	}
 }
 
-// A LAN of which a machine has no address when it begins is one that it registers for once it has: when it has nothing to do.
-func TestLANThatComesLaterIsRegistered(t *testing.T) {
+// A LAN of which a machine has no address when it begins is one that it registers for once it has, in place of one that it is not on any
+// more: each registration goes on as the one before.
+func TestLANsOfAMachineThatMovesAreRegistered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		config := &Config{Settings: Settings{LANs: []string{"rack1=127.0.0.0/8", "rack2=127.0.0.1"}}}
-		here := &Config{Settings: Settings{LANs: config.LANs[:1]}} // as it was then
-		work := newWorker(slog.New(slog.DiscardHandler), nil, nil, newMetrics(prometheus.NewRegistry()), nil, "r1")
-		work.jobs["1"] = &job{receiving: new(replicav1.ReceiveReport)}
+		config := &Config{Settings: Settings{LANs: []string{"rack1=203.0.113.0/24", "rack2=127.0.0.1"}}}
+		here := &Config{Settings: Settings{LANs: []string{"rack1=eth0"}}} // as it was then
 		ctx, stop := context.WithCancel(t.Context())
-		registered := make(chan []string, 2)
+		var registered [][]string
 		done := make(chan error)
 		go func() {
-			done <- attend(ctx, work.log, config, here, work, func(ctx context.Context, lans []string) error {
-				registered <- lans
+			done <- attend(ctx, slog.New(slog.DiscardHandler), config, here, func(ctx context.Context, lans []string) error {
+				registered = append(registered, lans)
 				<-ctx.Done()
+				if isAnew := errors.Is(context.Cause(ctx), uplink.ErrAnew); isAnew != slices.Equal(lans, []string{"rack1"}) {
+					t.Errorf("the registration on %v is made anew: %v", lans, isAnew)
+				}
 				return nil
 			})
 		}()
-		if first := <-registered; !slices.Equal(first, []string{"rack1"}) {
-			t.Errorf("at first it is on %v", first)
-		}
-		time.Sleep(time.Minute)
-		select {
-		case <-registered:
-			t.Error("it begins anew while it has something to do")
-		default:
-		}
-		work.mu.Lock()
-		clear(work.jobs)
-		work.mu.Unlock()
-		if then := <-registered; !slices.Equal(then, []string{"rack1", "rack2"}) {
-			t.Errorf("then it is on %v", then)
-		}
+		time.Sleep(time.Hour)
 		stop()
 		if err := <-done; err != nil {
 			t.Error(err)
+		}
+		if want := [][]string{{"rack1"}, {"rack2"}}; !slices.EqualFunc(registered, want, slices.Equal[[]string]) {
+			t.Errorf("it registers on %v, want %v", registered, want)
 		}
 	})
 }

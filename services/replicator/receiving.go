@@ -31,10 +31,15 @@ const (
 // receive receives a replica, until it is there, or failed, or the task is withdrawn.
 func (w *worker) receive(ctx context.Context, j *job, key []byte, task *replicav1.ReceiveTask) {
 	receipt, err := w.receiveFrom(ctx, j, key, task)
-	if errors.Is(err, receive.ErrNoNetwork) {
-		w.log.Warn("the LAN of a replication cannot be heard, and is tried again", "replication", j.receiving.GetReplication(), "lan", task.GetLan(), "error", err)
-	}
-	for errors.Is(err, receive.ErrNoNetwork) && pause.For(ctx, networkEvery) {
+	for since := time.Now(); errors.Is(err, receive.ErrNoNetwork); {
+		w.cannotHear(j, task.GetLan(), err)
+		if time.Since(since) >= unheardAfter {
+			w.hears(j.receiving, false)
+		}
+		if !pause.For(ctx, networkEvery) {
+			break
+		}
+		w.note(false, func() { j.receiving.Detail = "" })
 		receipt, err = w.receiveFrom(ctx, j, key, task)
 	}
 	if err != nil {
@@ -45,6 +50,16 @@ func (w *worker) receive(ctx context.Context, j *job, key []byte, task *replicav
 		j.receiving.ResumedBytes = receipt.Resumed
 		w.complete(j, receipt.Info, receipt.Root[:], receipt.Done, receipt.Stats)
 	})
+}
+
+// cannotHear reports why a LAN cannot be heard for now, and logs it when that is new.
+func (w *worker) cannotHear(j *job, lan string, err error) {
+	why := printable.OneLine(err.Error())
+	if j.deaf != why {
+		j.deaf = why
+		w.log.Warn("the LAN of a replication cannot be heard, and is tried again", "replication", j.receiving.GetReplication(), "lan", lan, "error", err)
+	}
+	w.note(false, func() { j.receiving.Detail = why })
 }
 
 // failed reports that a replica will not be.
@@ -94,7 +109,7 @@ func (w *worker) receiveFrom(ctx context.Context, j *job, key []byte, task *repl
 	if err := w.disks.check(task.GetPath()); err != nil {
 		return receive.Receipt{}, err
 	}
-	place, err := w.place(task.GetLan(), task.GetGroup())
+	place, err := w.place(w.config.way, task.GetLan(), task.GetGroup())
 	if errors.Is(err, errAway) {
 		err = fmt.Errorf("%w: %w", receive.ErrNoNetwork, err)
 	}
@@ -157,13 +172,13 @@ func (w *worker) hears(said *replicav1.ReceiveReport, heard bool) {
 // errAway says that this machine is not on a LAN.
 var errAway = errors.New("this machine is not there now")
 
-// place is where a replication meets on a LAN.
-func (w *worker) place(lan, group string) (multicast.Place, error) {
+// place is where a replication meets on a LAN, to which a way leads.
+func (w *worker) place(leads func(lan string) (way, error), lan, group string) (multicast.Place, error) {
 	at, err := netip.ParseAddrPort(group)
 	if err != nil {
 		return multicast.Place{}, fmt.Errorf("multicast group %q: %w", group, err)
 	}
-	to, err := w.config.way(lan)
+	to, err := leads(lan)
 	if err != nil {
 		return multicast.Place{}, fmt.Errorf("%w: LAN %s: %w", errAway, lan, err)
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/groupcast/groupcast/internal/daemon"
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 	"github.com/groupcast/groupcast/internal/identity"
-	"github.com/groupcast/groupcast/internal/pause"
 	"github.com/groupcast/groupcast/internal/uplink"
 	"github.com/groupcast/groupcast/sdk"
 )
@@ -61,7 +60,7 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 		return nil
 	})
 	group.Go(func() error {
-		return attend(ctx, env.Log, config, here, work, func(ctx context.Context, lans []string) error {
+		return attend(ctx, env.Log, config, here, func(ctx context.Context, lans []string) error {
 			registration.Lans = lans
 			return managers.RegisterReplicator(ctx, registration, uplink.Duty{Report: work.report, Assign: work.assign, Wake: work.wake})
 		})
@@ -69,33 +68,28 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 	return group.Wait()
 }
 
-// lookEvery is how often it is looked for an address of LANs that a machine was not on.
+// lookEvery is how often it is looked on which LANs a machine is.
 const lookEvery = 10 * time.Second
 
-// attend registers, and anew with the LANs that this machine has come to be on meanwhile: when there is nothing to do, for who registers
-// anew begins anew.
-func attend(ctx context.Context, log *slog.Logger, config, here *Config, work *worker, register func(ctx context.Context, lans []string) error) error {
+// attend registers, and anew with the LANs that this machine is on once those are others. What it does goes on meanwhile.
+func attend(ctx context.Context, log *slog.Logger, config, here *Config, register func(ctx context.Context, lans []string) error) error {
 	for {
-		inner, end := context.WithCancel(ctx)
+		inner, end := context.WithCancelCause(ctx)
 		var looking sync.WaitGroup
-		more := here
+		now := here
 		looking.Go(func() {
-			for len(config.leftOut(here)) > 0 && pause.For(inner, lookEvery) {
-				found, err := config.here()
-				if err == nil && len(found.LANs) > len(here.LANs) && work.isIdle() {
-					more = found
-					end()
-				}
+			if now = config.moved(inner, here); now != here {
+				end(uplink.ErrAnew)
 			}
 		})
 		err := register(inner, here.names())
-		end()
+		end(nil)
 		looking.Wait()
-		if ctx.Err() != nil || more == here || err != nil {
+		if ctx.Err() != nil || now == here || err != nil {
 			return err
 		}
-		log.Info("this machine is on more LANs now", "lans", more.LANs)
-		here = more
+		log.Info("this machine is on other LANs now", "lans", now.LANs, "before", here.LANs)
+		here = now
 	}
 }
 

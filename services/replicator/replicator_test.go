@@ -40,6 +40,7 @@ type bench struct {
 	links     []*lab.Link // of the receivers
 	dirs      []string
 	path      string
+	told      func(send.Progress) // nil is nobody
 	random    *rand.Rand
 }
 
@@ -153,7 +154,7 @@ func (b *bench) sendFrom(ctx context.Context, source send.Source, change ...func
 	}
 	var result send.Result
 	err := b.sender.Do(func() (err error) {
-		result, err = send.Run(ctx, send.Env{Log: quiet}, config)
+		result, err = send.Run(ctx, send.Env{Log: quiet, Progress: b.told}, config)
 		return err
 	})
 	return result, err

@@ -66,37 +66,36 @@ func (w *worker) send(ctx context.Context, j *job, key []byte, task *replicav1.S
 	if ctx.Err() != nil {
 		return // withdrawn
 	}
+	w.note(true, func() { j.ends(legs, err) })
+	if err != nil {
+		w.log.Warn("a replication cannot be sent", "replication", j.sending.GetReplication(), "error", err)
+	}
+}
+
+// ends says that nothing is sent any more, and why if it is not done. A network that takes nothing is none that reaches somebody: session
+// agents may go another way, which a source that cannot be read has not. The caller has the worker's lock.
+func (j *job) ends(legs []*leg, err error) {
 	nobody, failed := len(legs) > 0, error(nil) // of the first LAN whose network failed
 	for _, l := range legs {
 		nobody = nobody && (l.nobody || l.failed != nil)
 		failed = cmp.Or(failed, l.failed)
 	}
-	if nobody {
-		err = cmp.Or(err, failed)
-	}
-	w.note(true, func() {
-		j.sending.Ended = true
-		switch {
-		case err != nil:
-			w.log.Warn("a replication cannot be sent", "replication", j.sending.GetReplication(), "error", err)
-			j.sending.Reason, j.sending.Detail = "source_failed", printable.OneLine(err.Error())
-		case nobody:
-			j.sending.Reason = "no_multicast"
+	said := j.sending
+	said.Ended = true
+	switch {
+	case err != nil:
+		said.Reason, said.Detail = "source_failed", printable.OneLine(err.Error())
+	case nobody:
+		said.Reason = "no_multicast"
+		if failed != nil {
+			said.Detail = printable.OneLine(failed.Error())
 		}
-	})
+	}
 }
 
 // sendTo sends to one LAN.
 func (w *worker) sendTo(ctx context.Context, j *job, legs []*leg, i int, key []byte, task *replicav1.SendTask) error {
 	l := legs[i]
-	place, err := w.place(l.task.GetLan(), l.task.GetGroup())
-	if errors.Is(err, errAway) {
-		w.leave(j, legs, i, err)
-		return nil
-	}
-	if err != nil {
-		return err
-	}
 	from, err := w.source(ctx, j.sending.GetReplication(), task)
 	if err != nil {
 		return opening(task.GetPath(), err)
@@ -105,6 +104,14 @@ func (w *worker) sendTo(ctx context.Context, j *job, legs []*leg, i int, key []b
 	w.note(true, func() {
 		j.sending.Announcing, j.sending.Name, j.sending.Length = true, from.Info().Name, from.Info().Length
 	})
+	place, err := w.place(w.config.wayOut, l.task.GetLan(), l.task.GetGroup())
+	if errors.Is(err, errAway) { // what is replicated is told: session agents may carry it
+		w.leave(j, legs, i, err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
 	slow := algo.Pace
 	if task.GetSlow() == replicav1.SlowReplica_SLOW_REPLICA_DETACH {
 		slow = algo.Detach

@@ -168,8 +168,8 @@ func TestWhoHasToProveItsName(t *testing.T) {
 	}
 }
 
-// A LAN whose interface is gone is out of it, and the others go on. A replica there waits, as one that hears nothing: session
-// agents may carry it there.
+// A LAN whose interface is gone is out of it, and the others go on. A replica there waits, as one that hears nothing, and says why:
+// session agents may carry it there.
 func TestLANWithoutAnInterface(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "object")
@@ -184,11 +184,15 @@ func TestLANWithoutAnInterface(t *testing.T) {
 	if err := w.sendTo(t.Context(), j, legs, 0, []byte("key"), &replicav1.SendTask{Path: path}); err != nil || legs[0].failed == nil {
 		t.Errorf("it ends the other LANs: %v; that one is out of it for %v", err, legs[0].failed)
 	}
+	if said := j.sending; said.GetName() != "object" || said.GetLength() != 7 {
+		t.Errorf("of what session agents may carry it says %v", said)
+	}
 	synctest.Test(t, func(t *testing.T) {
 		task := &replicav1.ReceiveTask{Lan: to.GetLan(), Group: to.GetGroup(), Path: dir}
 		w.assign(&replicav1.Tasks{Current: []*replicav1.Task{{Replication: "1", Key: []byte("key"), Duty: &replicav1.Task_Receive{Receive: task}}}})
 		time.Sleep(10 * time.Second)
-		if said := w.report().GetReceiving()[0]; said.GetState() != replicav1.ReplicaState_REPLICA_STATE_WAITING {
+		synctest.Wait() // it is being tried again
+		if said := w.report().GetReceiving()[0]; said.GetState() != replicav1.ReplicaState_REPLICA_STATE_WAITING || !strings.Contains(said.GetDetail(), "gone0") || !said.GetUnheard() {
 			t.Errorf("it says %v", said)
 		}
 		w.stop()
@@ -196,6 +200,30 @@ func TestLANWithoutAnInterface(t *testing.T) {
 	_, err := receive.Run(t.Context(), receive.Env{Log: w.log}, receive.Config{Place: multicast.Place{Group: netip.MustParseAddrPort(to.GetGroup()), Interface: "gone0"}})
 	if word := receive.Word(err); word != "no_multicast" {
 		t.Errorf("%v is called %s", err, word)
+	}
+}
+
+// Where the network of no LAN takes anything, or nobody has come in the others, the replicas are as those that multicast does not reach, and
+// it is said why: session agents may carry it to them. A source that cannot be read, nobody can carry.
+func TestLANsWithoutANetworkAreNoFailedSource(t *testing.T) {
+	lost := errors.New("send to LAN b: network is unreachable")
+	nobody, failed, done := &leg{nobody: true}, &leg{failed: lost}, new(leg)
+	for name, tt := range map[string]struct {
+		legs           []*leg
+		err            error
+		reason, detail string
+	}{
+		"nobody has come":                     {[]*leg{nobody, nobody}, nil, "no_multicast", ""},
+		"nobody has come, and one has failed": {[]*leg{nobody, failed}, nil, "no_multicast", lost.Error()},
+		"all have failed":                     {[]*leg{failed, failed}, nil, "no_multicast", lost.Error()},
+		"others have it":                      {[]*leg{done, failed, nobody}, nil, "", ""},
+		"it cannot be read":                   {[]*leg{done, failed}, errors.New("read block 7"), "source_failed", "read block 7"},
+	} {
+		j := &job{sending: new(replicav1.SendReport)}
+		j.ends(tt.legs, tt.err)
+		if said := j.sending; !said.GetEnded() || said.GetReason() != tt.reason || said.GetDetail() != tt.detail {
+			t.Errorf("%s: it says %v", name, said)
+		}
 	}
 }
 

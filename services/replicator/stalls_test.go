@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/groupcast/groupcast/e2e/lab/link"
 	"github.com/groupcast/groupcast/internal/object"
 	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
 	"github.com/groupcast/groupcast/services/replicator/receive"
@@ -125,6 +126,56 @@ func TestDeafSenderIsWaitedFor(t *testing.T) {
 	}
 }
 
+// leisurely is a source that is slower than the network.
+type leisurely struct {
+	*send.Object
+	end  atomic.Uint64 // before which it was read
+	half func()        // called when half of it was
+}
+
+func (s *leisurely) ReadAt(p []byte, offset uint64) error {
+	time.Sleep(3 * time.Millisecond)
+	s.end.Store(max(s.end.Load(), offset+uint64(len(p))))
+	if s.end.Load() > s.Info().Length/2 {
+		s.half()
+	}
+	return s.Object.ReadAt(p, offset)
+}
+
+// While the source is slower than the network, the sender says how far it is, and who comes late hears of it.
+func TestSlowSourceIsAnnouncedAndTold(t *testing.T) {
+	b := onLAN(t, 2, link.Shape{})
+	b.file(60_000_000)
+	source, err := send.OpenObject(t.Context(), b.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+	slow, receipts := &leisurely{Object: source}, []<-chan received{b.receive(t.Context(), 0)}
+	told := 0
+	var heardAt uint64 // how much was read when the second heard of it
+	b.told = func(send.Progress) {
+		if slow.end.Load() < source.Info().Length {
+			told++
+		}
+	}
+	slow.half = sync.OnceFunc(func() {
+		receipts = append(receipts, b.receive(t.Context(), 1, func(c *receive.Config) {
+			find := c.Find
+			c.Find = func(ctx context.Context, info object.Info) (receive.Landing, error) {
+				heardAt = slow.end.Load()
+				return find(ctx, info)
+			}
+		}))
+	})
+	result, err := b.sendFrom(t.Context(), slow, func(c *send.Config) { c.Receivers = 1 })
+	b.wantComplete(result, err, receipts...)
+	b.wantCopies(0, 1)
+	if told < 8 || heardAt == source.Info().Length {
+		t.Errorf("while it was read it was told %d times how far it is; who came at half of it heard of it at %d of %d bytes", told, heardAt, source.Info().Length)
+	}
+}
+
 // C39: who is cut off for longer than the sender waits for it, and hears that it goes on for others when it is back, has all soon after.
 func TestReceiverIsCutOffForLong(t *testing.T) {
 	b := onLAN(t, 2, lanShape)
@@ -156,6 +207,42 @@ func TestReceiverIsCutOffForLong(t *testing.T) {
 	if lost := max(result.Members[0].Lost, result.Members[1].Lost); lost < 0.3 {
 		t.Errorf("no more than %.3f of what was sent was lost to it", lost)
 	}
+}
+
+// C39: the same where all others of its LAN have all when it is back, and the sender stays, for it sends to other LANs.
+func TestReceiverIsBackWhenOthersAreDone(t *testing.T) {
+	b := onLAN(t, 2, lanShape)
+	b.file(4_000_000)
+	receipts := b.receiveAll(t.Context(), func(c *receive.Config) { c.Patience = 0 })
+	source, err := send.OpenObject(t.Context(), b.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+	do := func(what func() error) func() {
+		return sync.OnceFunc(func() {
+			if err := what(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	cut, heal := do(b.links[0].Cut), do(b.links[0].Heal)
+	var most time.Time // until when it stays in any case
+	result, err := b.sendFrom(t.Context(), &failing{Object: source, after: 2_000_000, then: cut}, func(c *send.Config) {
+		c.Patience = time.Second
+		c.Stay = func() time.Time { // asked when nobody is served any more
+			heal()
+			if most.IsZero() {
+				most = time.Now().Add(20 * time.Second)
+			}
+			if len(receipts[0]) > 0 {
+				return time.Time{}
+			}
+			return most
+		}
+	})
+	b.wantComplete(result, err, receipts...)
+	b.wantCopies(0, 1)
 }
 
 // both is a source at which two things happen.

@@ -47,6 +47,7 @@ type job struct {
 	stay      map[string]time.Time // until when replicas may come that were added there
 	unproven  []string             // replicas that cannot prove their names
 	turn      send.Turn
+	deaf      string // why its LAN could not be heard last, of the goroutine that receives
 	delivery  *delivery
 	delivers  bool // it is received from session agents
 }
@@ -57,13 +58,6 @@ func newWorker(log *slog.Logger, config *Config, places *places, metrics *metric
 		still.patience = config.DiskPatience.Std()
 	}
 	return &worker{log: log, config: config, places: places, disks: still, metrics: metrics, client: client, name: name, wake: make(chan struct{}, 1), jobs: make(map[string]*job)}
-}
-
-// isIdle reports whether there is nothing to do.
-func (w *worker) isIdle() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return len(w.jobs) == 0
 }
 
 func (w *worker) isKnown() bool {

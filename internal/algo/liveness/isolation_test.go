@@ -37,12 +37,14 @@ func TestIsolation(t *testing.T) {
 	}
 }
 
-// Who is deaf finds nobody silent, and takes up where it was when it hears again. Who was only presumed is not missed.
+// Who is deaf finds nobody silent, and takes up where it was when it hears again. Who is only presumed or doubted is not missed.
 func TestDeafnessIsNobodysSilence(t *testing.T) {
 	table := liveness.NewTable[string](10*time.Second).AskedWithin(time.Second, epoch)
 	at := func(seconds float64) time.Time { return epoch.Add(time.Duration(seconds * float64(time.Second))) }
 	table.Presume("presumed", at(0))
 	table.Heard("heard", at(0))
+	table.Heard("doubted", at(0))
+	table.Doubt("doubted")
 	for second := 1.0; second <= 5; second++ {
 		table.Awake(at(second))
 	}
@@ -61,7 +63,7 @@ func TestDeafnessIsNobodysSilence(t *testing.T) {
 			t.Fatalf("%v are silent after %v s", silent, second)
 		}
 	}
-	if silent := table.Silent(at(105)); len(silent) != 2 {
-		t.Errorf("%v are silent 5 s after the owner heard again, want both", silent)
+	if silent := table.Silent(at(105)); len(silent) != 3 {
+		t.Errorf("%v are silent 5 s after the owner heard again, want all", silent)
 	}
 }

@@ -21,7 +21,7 @@ type Table[K comparable] struct {
 type entry[K comparable] struct {
 	key   K
 	heard time.Time // less what the owner had stood still by then
-	spoke bool      // it was heard, and not only presumed
+	spoke bool      // it was heard, and is not only presumed or doubted
 }
 
 // NewTable returns an empty table. A peer is silent once it was not heard for patience.
@@ -42,6 +42,15 @@ func (t *Table[K]) Heard(key K, now time.Time) { t.note(entry[K]{key, now.Add(-t
 
 // Presume has a peer live until its patience is over, of which it is known otherwise that it does, or did.
 func (t *Table[K]) Presume(key K, now time.Time) { t.note(entry[K]{key, now.Add(-t.stood), false}) }
+
+// Doubt notes that a peer may be gone for a reason of its own, until it is heard again: it is not missed as others are.
+func (t *Table[K]) Doubt(key K) {
+	if element, known := t.entries[key]; known {
+		doubted := element.Value.(entry[K])
+		doubted.spoke = false
+		element.Value = doubted
+	}
+}
 
 func (t *Table[K]) note(noted entry[K]) {
 	if element, known := t.entries[noted.key]; known {
@@ -83,7 +92,7 @@ func (t *Table[K]) Deaf(is bool, now time.Time) {
 	t.deaf = is
 }
 
-// Missed returns how many peers that were heard have not been for so long. It takes time for each of them.
+// Missed returns how many peers that were heard, and are not doubted, have not been for so long. It takes time for each of them.
 func (t *Table[K]) Missed(after time.Duration, now time.Time) (missed int) {
 	t.Awake(now)
 	now = now.Add(-t.stood)

@@ -11,7 +11,9 @@ type summary struct {
 	planned   Rate // what the last plan meant to be used
 	full      Rate // what of it was meant for those that used all they were granted, up to the access link
 	filled    Rate // what of what was delivered came from them
-	targets   Rate // of those that use theirs
+	// free is what was meant for those that wait nowhere, freeFull what of it for those that used all they were granted.
+	free, freeFull Rate
+	targets        Rate // of those that use theirs
 	// queue is how long what comes waits before the access link: the lower quartile of
 	// what the round trips are longer than they were at least. "When the RTT of most of TCP
 	// connections increase, we can consider that these connections are affected by the
@@ -22,6 +24,8 @@ type summary struct {
 	deepest time.Duration
 	// drained is whether enough have been seen without a queue: only their queues count then.
 	drained bool
+	certain bool // all have, and nobody has a target: with targets, what is more than they are is not worth a queue
+	open    bool // and none has stood for long before the access link: who waits does so elsewhere
 	mss     int
 	drain   float64 // what of the windows is left, to let the queue run empty
 	initial int     // connections that may turn out to be short
@@ -43,6 +47,7 @@ func summarize(all []*history) summary {
 	queues, shared := make([]time.Duration, 0, len(all)), make([]time.Duration, 0, len(all))
 	long := slices.ContainsFunc(all, func(h *history) bool { return h.long && h.flows() })
 	s.drained = enoughDrained(all)
+	s.certain = !slices.ContainsFunc(all, func(h *history) bool { return h.flows() && !h.drained || h.client.Target > 0 })
 	for _, h := range all {
 		s.delivered += h.client.Throughput
 		s.planned += h.counted
@@ -53,13 +58,19 @@ func summarize(all []*history) summary {
 			s.full += h.counted
 			s.filled += h.client.Throughput
 		}
+		if tells && h.flows() && !h.path.narrow && !h.isHeldUp() {
+			s.free += h.counted
+			if h.leaves == 0 {
+				s.freeFull += h.counted
+			}
+		}
 		if h.client.Active {
 			s.targets += min(h.client.Target, h.use)
 		}
 		if target := h.client.Target; target > 0 && (s.weight == 0 || target < s.weight) {
 			s.weight = target
 		}
-		if tells && h.flows() && (h.drained || !s.drained) {
+		if tells && h.flows() && (h.drained || h.aside || !s.drained) {
 			queues = append(queues, h.delay())
 			if !h.path.narrow {
 				shared = append(shared, h.delay())
@@ -125,6 +136,8 @@ const (
 	mostAhead, blindAhead = 1.6, 2.5
 	// usedEnough is the share of a plan that must be used before there is a larger one.
 	usedEnough = .94
+	// openSteps is for how long no queue must have stood until what came with one says nothing any more.
+	openSteps = 6
 	// drainedShare is of how many one must have been seen without a queue.
 	drainedShare = 4
 	// leastQueue is what is no queue: the noise of round trips.
@@ -149,8 +162,11 @@ func (s summary) segment(rate Rate) time.Duration {
 
 // used reports whether what was planned is used. That windows are full says so only where the
 // link is known to carry more or less than before: near what it carries they are full because
-// the queue is.
+// the queue is. Where none has stood for long it carries more than that, and what holds up those who wait elsewhere says nothing.
 func (c *capacity) used(seen summary) bool {
+	if seen.open && seen.freeFull > 0 && seen.freeFull >= usedEnough*seen.free {
+		return true
+	}
 	near := seen.delivered > .9*c.known && seen.delivered < 1.1*c.known
 	return seen.full > 0 && (seen.filled >= usedEnough*seen.full || !near && seen.full >= usedEnough*seen.planned)
 }
@@ -169,7 +185,7 @@ func (c *capacity) step(seen summary) Rate {
 	case seen.queue > standing && seen.delivered > 0:
 		c.rate += (margin*seen.delivered - c.rate) / 2
 		c.growth, c.known = leastGrowth, seen.delivered
-	case seen.queue < standing/2 && seen.deepest < 2*standing && c.used(seen):
+	case seen.queue < standing/2 && (seen.deepest < 2*standing || seen.open) && c.used(seen):
 		more, ahead := max(c.rate, seen.delivered)*Rate(1+c.growth), Rate(mostAhead)
 		if c.known == 0 {
 			more, ahead = blindAhead*seen.delivered, blindAhead

@@ -15,13 +15,14 @@ type groupcast struct {
 	contest    contest
 	precedence precedence
 	drain      drain
+	hidden     hidden
 	last       time.Time
 	first      int
 	served     float64
 }
 
 func newGroupcast(Options) Controller {
-	return &groupcast{histories: map[string]*history{}, contest: contest{everybody: true}, first: mostFirst, served: 1}
+	return &groupcast{histories: map[string]*history{}, contest: contest{everybody: true}, first: mostFirst, served: 1, hidden: hidden{last: unknown}}
 }
 
 func (g *groupcast) First() int { return g.first }
@@ -35,6 +36,7 @@ func (g *groupcast) Step(now time.Time, facts Facts) Decision {
 	}
 	g.last = now
 	all := g.observe(now, span, facts)
+	g.hidden.step(all)
 	seen := summarize(all)
 	g.served = seen.served
 	seen.most = g.contest.peak
@@ -45,6 +47,7 @@ func (g *groupcast) Step(now time.Time, facts Facts) Decision {
 	for _, h := range all {
 		h.path.step(now, h, seen.queue, known, sure)
 	}
+	seen.open = seen.certain && g.contest.calm >= openSteps
 	available := g.capacity.step(seen)
 	mode := g.contest.step(now, seen)
 	seen.crowded = g.contest.others.there && mode != short

@@ -8,6 +8,30 @@ import (
 	"github.com/groupcast/groupcast/internal/algo/window"
 )
 
+// behind adds links of their own to an access link: what is of no flow goes elsewhere.
+func (s *site) behind(rates ...float64) (links []*pipe) {
+	for _, rate := range rates {
+		p := &pipe{world: &s.world, rate: rate, limit: 128e3}
+		p.arrive = func(one packet) {
+			if one.flow != nil {
+				s.access.take(one)
+			}
+		}
+		links = append(links, p)
+	}
+	return links
+}
+
+// five has as many clients come over a link.
+func (s *site) five(name string, path time.Duration, own *pipe) (all []*upload) {
+	for i := range 5 {
+		u := &upload{path: path, own: own}
+		u.Name = fmt.Sprint(name, " client ", i)
+		all = append(all, s.join(u))
+	}
+	return all
+}
+
 // 001 §4.2.6 in short: groups of five senders each over two links of 20 Mbit/s to an access link of as much, and UDP
 // that takes 15 of the first link for twenty seconds. What those behind it leave of the access link the others have,
 // be they half of the clients or a third.
@@ -22,23 +46,10 @@ func TestGroupsHeldUpOnLinksOfTheirOwn(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newSite(20*mbit, 128e3, controller(t, window.Groupcast))
-			var links []*pipe
-			for range 2 {
-				p := &pipe{world: &s.world, rate: 20 * mbit, limit: 128e3}
-				p.arrive = func(one packet) {
-					if one.flow != nil { // UDP goes elsewhere
-						s.access.take(one)
-					}
-				}
-				links = append(links, p)
-			}
+			links := s.behind(20*mbit, 20*mbit)
 			groups := make([][]*upload, len(c.groups))
 			for g, over := range c.groups {
-				for i := range 5 {
-					u := &upload{path: time.Duration(50+15*g) * ms, own: links[over]}
-					u.Name = fmt.Sprint("group ", g, " client ", i)
-					groups[g] = append(groups[g], s.join(u))
-				}
+				groups[g] = s.five(fmt.Sprint("group ", g), time.Duration(50+15*g)*ms, links[over])
 			}
 			sum := func(g int, from, to time.Duration) float64 { return rate(groups[g], from, to) / mbit / goodput }
 			s.run(20 * second)
@@ -55,5 +66,48 @@ func TestGroupsHeldUpOnLinksOfTheirOwn(t *testing.T) {
 				t.Errorf("%.2f Mbit/s together beside UDP, want 19", total)
 			}
 		})
+	}
+}
+
+// A link on the way of ten clients becomes narrow after five others have come over another one, who have not been measured without a
+// queue: the queue of the ten is not taken for the access link's, and the five have what is left of it soon. Nor have they
+// where nobody has seen a queue since they are there, so that nobody looked; nor where they came just before.
+func TestWhoCameIsNotHeldBackForOthersQueues(t *testing.T) {
+	for name, c := range map[string]struct {
+		before, after time.Duration
+		unseen        bool // no queue is seen until the link becomes narrow
+	}{
+		"came a second before":       {before: 22192 * ms, after: 868 * ms},
+		"came another second before": {before: 23288 * ms, after: 1052 * ms},
+		"came two before":            {before: 28 * second, after: 1868 * ms},
+		"came ten before":            {before: 65 * second, after: 10 * second, unseen: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(20*mbit, 128e3, controller(t, window.Groupcast))
+			links := s.behind(20*mbit, 20*mbit)
+			s.five("a", 100*ms, links[0])
+			s.five("b", 140*ms, links[0])
+			s.run(c.before)
+			d := s.five("d", 160*ms, links[1])
+			if c.unseen {
+				s.lie = seeNoQueue
+			}
+			s.run(c.after)
+			s.lie = nil
+			links[0].stream(15*mbit, s.now+20*second)
+			from := s.now + 5*second
+			s.run(20 * second)
+			if got := rate(d, from, s.now) / mbit / goodput; got < 9 {
+				t.Errorf("%.2f of 15 Mbit/s in the mean of 5 to 20 s", got)
+			}
+		})
+	}
+}
+
+func seeNoQueue(facts *window.Facts) {
+	for _, c := range facts.Clients {
+		for i := range c.Connections {
+			c.Connections[i].RTT = c.Connections[i].LeastRTT
+		}
 	}
 }

@@ -26,6 +26,8 @@ type history struct {
 	leaves  int           // steps in a row in which it left some of its windows unused
 	long    bool          // it has sent more than a short transfer
 	drained bool          // the queue has run empty since
+	hidden  time.Duration // how long a queue its round trip may have been learnt with
+	aside   bool          // the queue that others see is not before it
 	stood   time.Duration // the queue that it saw when that was to happen last
 	initial int           // connections that may turn out to be short
 	// owed is how many bytes it is behind its target.
@@ -70,7 +72,7 @@ const (
 
 func (h *history) observe(now time.Time, span time.Duration, c Client, served float64) {
 	if h.step.IsZero() {
-		h.use, h.gain = Rate(math.Inf(1)), 1
+		h.use, h.gain, h.hidden = Rate(math.Inf(1)), 1, unknown
 	}
 	h.client, h.step = c, now
 	copy(h.recent[1:], h.recent[:])
@@ -177,6 +179,9 @@ func (h *history) flows() bool { return h.client.Throughput > 0 && h.rtt > 0 }
 // delay is how long what it sends waits on its way.
 func (h *history) delay() time.Duration { return h.rtt - h.base }
 
+// isHeldUp reports whether something stands on its way, though it is not long enough for a queue of its own to be told from others'.
+func (h *history) isHeldUp() bool { return h.flows() && h.delay() >= 2*leastQueue }
+
 // trip is the round trip without a queue, or a guess.
 func (h *history) trip() time.Duration {
 	if h.base == 0 {
@@ -231,6 +236,9 @@ func (h *history) claim(seen summary, held bool) claim {
 	limit, weight := min(h.use, h.path.limit(c.Target)), float64(c.Target)
 	if c.Cap > 0 {
 		limit = min(limit, c.Cap)
+	}
+	if seen.open && h.isHeldUp() {
+		limit = min(limit, usableShare*max(h.recent[0], h.recent[1]))
 	}
 	if weight == 0 {
 		weight = max(1, float64(seen.weight))

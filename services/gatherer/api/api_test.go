@@ -87,7 +87,7 @@ func names(roles []identity.Role) string {
 // internal one.
 func TestErrorsHaveCodes(t *testing.T) {
 	for _, err := range []error{
-		roster.ErrSession, roster.ErrUpload, roster.ErrName, roster.ErrNoName, roster.ErrRefused, roster.ErrCrowded, roster.ErrStored, roster.ErrUnfinished,
+		roster.ErrSession, roster.ErrUpload, roster.ErrName, roster.ErrNoName, roster.ErrLabels, roster.ErrRefused, roster.ErrKept, roster.ErrCrowded, roster.ErrStored, roster.ErrUnfinished,
 		roster.ErrStopping, roster.ErrStale, gathered.ErrPath, revocation.ErrRevoked, revocation.ErrUnsure, grant.ErrUnsure, object.ErrName, object.ErrDamaged, noroom.Err, object.ErrBusy,
 		roster.ErrDisk, roster.ErrUnwritable,
 	} {

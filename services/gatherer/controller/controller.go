@@ -14,8 +14,8 @@ import (
 type Plant interface {
 	// Review gives every client the share that the policy has for it now.
 	Review()
-	// Observe reads how everything stands.
-	Observe(now time.Time) window.Facts
+	// Observe reads how everything stands, and says when it stood so.
+	Observe() (facts window.Facts, at time.Time)
 	// Apply sets what was decided on what was observed last.
 	Apply(facts window.Facts, decision window.Decision)
 }
@@ -67,7 +67,7 @@ func (c *Controller) Run(ctx context.Context, each func(Round)) error {
 			return nil
 		case <-pause.C:
 			// On a busy machine the timer's time is long ago, and the next may be near.
-			round := c.step(time.Now())
+			round := c.step()
 			if each != nil {
 				each(round)
 			}
@@ -79,9 +79,11 @@ func (c *Controller) Run(ctx context.Context, each func(Round)) error {
 }
 
 // step is one round.
-func (c *Controller) step(now time.Time) Round {
+func (c *Controller) step() Round {
+	round := Round{At: time.Now()}
 	c.plant.Review()
-	round := Round{At: now, Facts: c.plant.Observe(now)}
+	var now time.Time // Review may have taken a while
+	round.Facts, now = c.plant.Observe()
 	for _, client := range round.Facts.Clients {
 		round.Received += client.Throughput
 	}

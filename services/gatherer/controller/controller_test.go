@@ -15,9 +15,9 @@ type slow struct{ review, observe, apply time.Duration }
 
 func (s slow) Review() { time.Sleep(s.review) }
 
-func (s slow) Observe(time.Time) window.Facts {
+func (s slow) Observe() (window.Facts, time.Time) {
 	time.Sleep(s.observe)
-	return window.Facts{}
+	return window.Facts{}, time.Now()
 }
 
 func (s slow) Apply(window.Facts, window.Decision) { time.Sleep(s.apply) }

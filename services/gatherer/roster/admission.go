@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/groupcast/groupcast/internal/algo/moment"
+	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/policy"
 )
 
@@ -20,15 +21,26 @@ func (c *Client) hasPlace(now time.Time) bool {
 // if not, it is refused or has to wait, as the policy says. Who gives up its place for it is asked for as before,
 // until it goes on.
 func (r *Roster) admit(rules policy.Policy, name string, share policy.Share, now time.Time) (queued bool, err error) {
-	room := rules.RoomFor(share, r.places(name, now))
+	places := r.places(name, now)
+	room := rules.RoomFor(share, places)
 	if !room.Fits && rules.Admission == policy.Refuse {
-		return false, fmt.Errorf("%w (%v of %v)", ErrRefused, room.Taken, rules.Link)
+		return false, r.refusal(rules, share, places)
 	}
 	for _, other := range room.Given {
 		r.clients[other].yielded = true
 		r.Log.Info("a client that brings nothing gives up its place to one that waits", "client", other, "to", name)
 	}
 	return !room.Fits, nil
+}
+
+// refusal says why a client is sent away for the places of others: for a moment alone where those that are attached leave it room.
+func (r *Roster) refusal(rules policy.Policy, share policy.Share, places []policy.Place) error {
+	there := slices.DeleteFunc(places, func(one policy.Place) bool { return r.clients[one.Client].session == nil })
+	room := rules.RoomFor(share, there)
+	if room.Fits {
+		return ErrKept
+	}
+	return fmt.Errorf("%w (%v of %v)", ErrRefused, room.Taken, rules.Link)
 }
 
 // places returns what others than a client have.
@@ -112,12 +124,41 @@ type rated struct {
 	groups   []string
 }
 
+// labelling is what was said of a client when it attached.
+type labelling struct {
+	labels     map[string]string
+	byOperator bool // and not by the client itself
+}
+
+// mostLabels is how many bytes the labels of a client have: all of them are in memory, whether they count or not.
+const mostLabels = 64 << 10
+
+// label notes what a peer says of a client.
+func label(labels map[string]string, peer identity.ID) (labelling, error) {
+	bytes := 0
+	for name, value := range labels {
+		bytes += len(name) + len(value)
+	}
+	if bytes > mostLabels {
+		return labelling{}, fmt.Errorf("%w: its labels have %d bytes, want at most %d", ErrLabels, bytes, mostLabels)
+	}
+	return labelling{maps.Clone(labels), peer.Role == identity.Operator}, nil
+}
+
+// counted returns the labels that count by a policy.
+func (l labelling) counted(rules policy.Policy) map[string]string {
+	if l.byOperator || rules.TrustLabels {
+		return l.labels
+	}
+	return nil
+}
+
 // share gives a client what it has by a policy and its groups.
 func (c *Client) share(rules policy.Policy, revision uint64, groups []string) {
 	if c.rated.known && c.rated.revision == revision && slices.Equal(c.rated.groups, groups) {
 		return
 	}
-	c.Share = rules.ShareFor(policy.Client{Name: c.Name, Labels: c.labels, Groups: groups})
+	c.Share = rules.ShareFor(policy.Client{Name: c.Name, Labels: c.labels.counted(rules), Groups: groups})
 	c.rated = rated{true, revision, slices.Clone(groups)}
 }
 

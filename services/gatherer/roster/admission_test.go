@@ -97,7 +97,7 @@ func TestPlaceIsKeptForAMoment(t *testing.T) {
 		attach := func() string {
 			f.Review()
 			second, err := f.Attach("high", nil, identity.Peer{ID: member("high")}, roster.Process{})
-			if errors.Is(err, roster.ErrRefused) {
+			if errors.Is(err, roster.ErrRefused) || errors.Is(err, roster.ErrKept) {
 				return roster.Queued
 			}
 			f.must(err)
@@ -125,6 +125,44 @@ func TestPlaceIsKeptForAMoment(t *testing.T) {
 	if f.Review(); high.Told().Paused != "" {
 		t.Error("one has to wait for another that does not come back")
 	}
+}
+
+// Where places are refused, who was revoked keeps none, and who is cut off keeps its own however soon its uploads are closed: another is
+// told to come again then, and that it does not fit when that has come back.
+func TestPlacesThatAreRefused(t *testing.T) {
+	var revoked string
+	f := start(t, limited(policy.Refuse), func(env *roster.Env) {
+		env.Grace = time.Second
+		env.Revoked = func(peer identity.Peer) error {
+			if peer.ID.Name == revoked {
+				return errGone
+			}
+			return nil
+		}
+	})
+	wants := func(what string, want error) {
+		t.Helper()
+		second, err := f.Attach("high", nil, identity.Peer{ID: member("high")}, roster.Process{})
+		if !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", what, err, want)
+		}
+		if err == nil {
+			second.Leave()
+		}
+	}
+	f.attach("large-1").CutOff()
+	f.Sweep(time.Now().Add(2 * time.Second))
+	wants("one is cut off", roster.ErrKept)
+	f.attach("large-1")
+	wants("it is back", roster.ErrRefused)
+	revoked = "large-1"
+	f.Expel()
+	wants("it was revoked", nil)
+	revoked = ""
+	f.attach("large-1").CutOff()
+	revoked = "large-1"
+	f.Expel()
+	wants("it was revoked while it was cut off", nil)
 }
 
 // wantPaused looks whom the next round has wait, by name.

@@ -1,8 +1,11 @@
 package roster_test
 
 import (
+	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,62 +14,89 @@ import (
 	"github.com/groupcast/groupcast/services/gatherer/sink"
 )
 
-// clocks are a machine's: one is set now and then, the other never.
+// clocks are a machine's: one is set now and then, the other never. Something comes at each look.
 type clocks struct {
 	*testing.T
 	calendar roster.Calendar
 	date     time.Time
 	passed   time.Duration
+	came     []comer
 }
 
-const oldest = 48 * time.Hour
+// comer came at a time by both clocks.
+type comer struct {
+	date   time.Time
+	passed time.Duration
+}
 
-// pass lets time pass, a look each minute, and returns whether ages were known at the end.
-func (c *clocks) pass(d time.Duration) (known bool) {
-	for ; d > 0; d -= time.Minute {
-		c.date, c.passed = c.date.Add(time.Minute), c.passed+time.Minute
+const (
+	oldest    = 48 * time.Hour
+	lookEvery = 10 * time.Minute
+)
+
+// pass lets time pass. What goes has to be that old in truth; and what is that old goes, but for so much time.
+func (c *clocks) pass(d, late time.Duration) {
+	c.Helper()
+	for ; d > 0; d -= lookEvery {
+		c.date, c.passed = c.date.Add(lookEvery), c.passed+lookEvery
 		c.calendar.Look(c.date, c.passed)
 		date := c.calendar.DateFor(oldest)
-		known = !date.IsZero()
-		if known && !date.Equal(c.date) {
-			c.Fatalf("the date is %v, and was said to be %v", c.date, date)
-		}
-	}
-	return known
-}
-
-func (c *clocks) set(by time.Duration) { c.date = c.date.Add(by) }
-
-func (c *clocks) want(what string, known, want bool) {
-	c.Helper()
-	if known != want {
-		c.Errorf("%s: ages are known: %t, want %t", what, known, want)
+		c.came = slices.DeleteFunc(c.came, func(one comer) bool {
+			age, goes := c.passed-one.passed, date.Sub(one.date) > oldest
+			if goes && age <= oldest || !goes && age > oldest+late {
+				c.Fatalf("at %v: what is %v old goes: %t", c.passed, age, goes)
+			}
+			return goes
+		})
+		c.came = append(c.came, comer{c.date, c.passed})
 	}
 }
 
-// A clock that is set forward makes nothing old: until all that was there is as old in truth, nothing goes for its age.
+func (c *clocks) setBy(by time.Duration) { c.date = c.date.Add(by) }
+
+func newClocks(t *testing.T) *clocks { return &clocks{T: t, date: time.Unix(1e9, 0)} }
+
+// A clock that is set forward makes nothing old, and nothing stay for longer than a look: neither what came before, when that is as old in truth,
+// nor what comes then.
 func TestClockThatIsSetForwardMakesNothingOld(t *testing.T) {
-	c := &clocks{T: t, date: time.Unix(1e9, 0)}
-	c.want("from the first look on", c.pass(time.Minute), true)
-	c.set(365 * 24 * time.Hour)
-	c.want("a year ahead", c.pass(oldest), false)
-	c.want("when all is as old as it looks", c.pass(2*time.Minute), true)
-	c.set(2 * time.Minute)
-	c.want("two minutes ahead", c.pass(oldest/2), false)
-	c.set(2 * time.Minute)
-	c.want("and again", c.pass(oldest-time.Minute), false)
-	c.want("when all is as old as it looks again", c.pass(3*time.Minute), true)
+	c := newClocks(t)
+	c.pass(time.Hour, 0)
+	for _, by := range []time.Duration{365 * 24 * time.Hour, 2 * time.Minute, 2 * time.Minute} {
+		c.setBy(by)
+		c.pass(oldest/3, lookEvery)
+	}
+	c.pass(2*oldest, lookEvery)
 }
 
-// A clock that is set back makes all younger, which removes nothing; one that runs a little fast is believed.
+// A machine whose clock leaps each night, as one that its host pauses, keeps nothing for long.
+func TestClockThatLeapsEachNight(t *testing.T) {
+	c := newClocks(t)
+	for range 10 {
+		c.pass(24*time.Hour, lookEvery)
+		c.setBy(2 * time.Minute)
+	}
+}
+
+// A clock that is set back makes all younger, which removes nothing; one that runs a little fast is believed. Whatever is done to
+// it, nothing goes too early.
 func TestOtherClocksAreBelieved(t *testing.T) {
-	c := &clocks{T: t, date: time.Unix(1e9, 0)}
-	c.pass(time.Minute)
-	c.set(-365 * 24 * time.Hour)
-	c.want("a year back", c.pass(time.Minute), true)
-	for range 100 {
-		c.set(time.Second)
-		c.want("a second in each minute", c.pass(time.Minute), true)
+	c := newClocks(t)
+	c.pass(time.Hour, 0)
+	c.setBy(-24 * time.Hour)
+	c.pass(2*oldest, 24*time.Hour)
+	c = newClocks(t)
+	for range 1000 {
+		if by := c.calendar.Look(c.date, c.passed); by != 0 {
+			t.Fatalf("it is said to be set forward by %v", by)
+		}
+		c.date, c.passed = c.date.Add(time.Minute+time.Second), c.passed+time.Minute
+	}
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	c, random := newClocks(t), rand.New(rand.NewPCG(seed, 8))
+	for range 40 {
+		c.pass(time.Duration(random.IntN(1000))*time.Minute, math.MaxInt64-oldest)
+		c.setBy(time.Duration(random.IntN(2000)-1000) * 5 * time.Minute)
 	}
 }
 

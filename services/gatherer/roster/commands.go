@@ -27,31 +27,38 @@ func newCommands() commands {
 	return commands{make(chan struct{}, commandsMost), make(chan struct{}, commandsMost+commandsWait)}
 }
 
-// runFor runs the command for a client's file that is finished: with its path as the last argument.
-func (r *Roster) runFor(client string, one sink.Placed) {
-	if len(r.Exec) > 0 {
-		r.queue(r.noteDue(client, one), one.File)
+// runFor runs the command for a client's files that are finished, for each with its path as the last argument. That it is due is
+// noted of all before any waits for its turn, which a kill may come before.
+func (r *Roster) runFor(client string, files []sink.Placed) {
+	if len(r.Exec) == 0 {
+		return
+	}
+	all := make([]due, len(files))
+	for i, one := range files {
+		all[i] = r.noteDue(client, one)
+	}
+	for _, one := range all {
+		r.queue(one)
 	}
 }
 
 // queue has a command run when it is its turn. One that the gatherer's end is in the way of is run by the next.
-func (r *Roster) queue(one due, file string) {
-	letGo := sink.Hold(file) // it may take hours until then
+func (r *Roster) queue(one due) {
 	r.commands.known <- struct{}{}
 	r.running.Go(func() {
-		defer letGo()
+		defer one.letGo()
 		defer func() { <-r.commands.known }()
 		select {
 		case r.commands.running <- struct{}{}:
 			defer func() { <-r.commands.running }()
-			r.command(one.Client, one.Path, file)
+			r.command(one.Client, one.Path, one.file)
 		case <-r.life.Done():
 		}
 		if r.life.Err() == nil {
 			one.isDone()
 			return
 		}
-		r.Log.Info("the gatherer stops: the command for a finished file is run when it is back", "file", file)
+		r.Log.Info("the gatherer stops: the command for a finished file is run when it is back", "file", one.file)
 	})
 }
 

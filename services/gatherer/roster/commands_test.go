@@ -188,6 +188,21 @@ func TestRetentionMakesRoom(t *testing.T) {
 	f.bring(alice, "a2", make([]byte, 400_000))
 }
 
+// What is in the store and no client's stays, as what a file system keeps for itself.
+func TestRetentionLeavesWhatIsNoClients(t *testing.T) {
+	f := start(t, policy.Policy{}, func(env *roster.Env) { env.Retention = sink.Retention{Bytes: 1} })
+	for _, dir := range []string{"lost+found", "alice"} {
+		f.must(os.Mkdir(filepath.Join(f.Dir, dir), 0o700))
+		f.must(os.WriteFile(filepath.Join(f.Dir, dir, "f"), []byte("content"), 0o600))
+	}
+	if n := f.retained("alice/f"); n != 0 {
+		t.Error("what a client has too much is there")
+	}
+	if n := f.retained("lost+found/f"); n != 1 {
+		t.Error("what is no client's is removed")
+	}
+}
+
 // Retention leaves the files whose commands have not ended, however many these are; when they have, it takes them.
 func TestRetentionLeavesFilesToTheirCommands(t *testing.T) {
 	dir := t.TempDir()
@@ -201,20 +216,24 @@ func TestRetentionLeavesFilesToTheirCommands(t *testing.T) {
 	for i := range files {
 		f.bring(session, fmt.Sprintf("f%d", i), []byte("content"))
 	}
-	there := func() int {
-		over, stop := context.WithCancel(t.Context())
-		stop()
-		f.must(f.Retain(over)) // it looks once
-		all, err := filepath.Glob(filepath.Join(f.Dir, "alice/f*"))
-		f.must(err)
-		return len(all)
-	}
+	there := func() int { return f.retained("alice/f*") }
 	if n := there(); n != files {
 		t.Errorf("%d of %d files are there, and the command has ended for none", n, files)
 	}
 	f.must(os.WriteFile(go_, nil, 0o600))
 	f.await("the command has had all files", func() bool { return slices.Equal(said(out), slices.Repeat([]string{"7"}, files)) })
 	f.await("all are gone", func() bool { return there() == 0 })
+}
+
+// retained removes what need not stay, and returns how many files there are.
+func (f *fixture) retained(pattern string) int {
+	f.Helper()
+	over, stop := context.WithCancel(f.Context())
+	stop()
+	f.must(f.Retain(over)) // it looks once
+	all, err := filepath.Glob(filepath.Join(f.Dir, pattern))
+	f.must(err)
+	return len(all)
 }
 
 // A ticket permits who opened the upload, for that upload, until it is opened again.

@@ -16,16 +16,18 @@ import (
 // started again runs them.
 const dueName = ".groupcast-commands"
 
-// due is a command that has not ended, and where that is noted.
+// due is a command that has not ended, and where that is noted. What it is to be run for stays until it is let go.
 type due struct {
 	Client string `json:"client"`
 	Path   string `json:"path"`
+	file   string
+	letGo  func()
 	note   string // empty: it could not be
 }
 
 // noteDue notes that a command is to be run.
 func (r *Roster) noteDue(client string, one sink.Placed) due {
-	d := due{Client: client, Path: one.Path}
+	d := due{Client: client, Path: one.Path, file: one.File, letGo: sink.Hold(one.File)} // it may take hours until then
 	text, err := json.Marshal(d)
 	if err == nil {
 		err = os.MkdirAll(filepath.Join(r.Dir, dueName), 0o750)
@@ -69,7 +71,11 @@ func readDue(dir string, runs bool) (all []due, err error) {
 			one.isDone()
 			continue
 		}
+		one.file = filepath.Join(dir, one.Client, filepath.FromSlash(one.Path))
 		all = append(all, one)
+	}
+	for i := range all { // before anybody looks what need not stay
+		all[i].letGo = sink.Hold(all[i].file)
 	}
 	return all, nil
 }
@@ -77,11 +83,12 @@ func readDue(dir string, runs bool) (all []due, err error) {
 // runDue runs the commands that an earlier process has left.
 func (r *Roster) runDue(all []due) {
 	for _, one := range all {
-		file := filepath.Join(r.Dir, one.Client, filepath.FromSlash(one.Path))
-		if _, err := os.Lstat(file); err != nil {
-			one.isDone() // it was removed since
+		if _, err := os.Lstat(one.file); err != nil {
+			r.Log.Warn("a finished file is gone before the command was run for it", "client", one.Client, "file", one.file, "error", err)
+			one.isDone()
+			one.letGo()
 			continue
 		}
-		r.queue(one, file)
+		r.queue(one)
 	}
 }

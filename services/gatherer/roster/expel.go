@@ -13,7 +13,9 @@ func (r *Roster) Expel() {
 	defer r.mu.Unlock()
 	for _, client := range r.clients {
 		session := client.session
-		expelled := session != nil && r.Revoked(identity.Peer{ID: session.Peer, Stamp: session.stamp}) != nil
+		revoked := r.Revoked(client.by) != nil
+		client.parted = client.parted || revoked // no place is kept for it
+		expelled := session != nil && revoked
 		if expelled {
 			r.Log.Warn("client expelled: its identity was revoked", "client", client.Name, "peer", session.Peer.String())
 			client.session, client.left = nil, time.Now()

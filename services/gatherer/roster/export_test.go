@@ -2,10 +2,12 @@ package roster
 
 import (
 	"context"
+	"os"
 	"time"
 
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/link"
+	"github.com/groupcast/groupcast/services/gatherer/sink"
 )
 
 // Sweep, LookAtDisk and RecountAll are what Run and Retain do now and then.
@@ -19,6 +21,33 @@ var FreeOf = freeOf
 
 // RecountAll looks at clients again that have too much on the disk.
 func (r *Roster) RecountAll() { r.recountAll() }
+
+// CommitWith has uploads that are opened from now on be committed by something else.
+func (r *Roster) CommitWith(commit func(sink.Sink) (uint64, error)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.openSink = func(ctx context.Context, dir string, spec sink.Spec) (sink.Sink, error) {
+		to, err := sink.Open(ctx, dir, spec)
+		return committer{to, commit}, err
+	}
+}
+
+type committer struct {
+	sink.Sink
+	commit func(sink.Sink) (uint64, error)
+}
+
+func (c committer) Commit() (uint64, error) { return c.commit(c.Sink) }
+
+// Arrive has bytes of a client have come over connections that have ended.
+func (r *Roster) Arrive(client string, bytes uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.clients[client].arrived.unseen += bytes
+}
+
+// SyncRegister has the register's file be synced by something else.
+func (r *Roster) SyncRegister(sync func(*os.File) error) { r.register.sync = sync }
 
 // Came says that bytes of an upload were written.
 func (u *Upload) Came(content []byte) error {
@@ -59,9 +88,10 @@ func (u *Upload) Serve(ctx context.Context, asked *link.Asked) error {
 	return err
 }
 
-// Close closes the upload, Fail has it take nothing more, and Fence have nobody bring bytes who was permitted to.
+// Close closes the upload, Fail has it take nothing more, which Failure says why, and Fence have nobody bring bytes who was permitted to.
 func (u *Upload) Close()         { u.close() }
 func (u *Upload) Fail(err error) { u.fail(err) }
+func (u *Upload) Failure() error { return u.failure() }
 func (u *Upload) Fence()         { u.fence() }
 
 // Draw asks for more.
@@ -111,11 +141,11 @@ func (r *Roster) Known() (uploads, openings, finished int) {
 	return len(r.uploads), len(r.openings), len(r.finished.known)
 }
 
-// Calendar tells whether ages are known.
+// Calendar tells how old something is.
 type Calendar struct{ calendar }
 
 // Look takes what both clocks say.
-func (c *Calendar) Look(date time.Time, passed time.Duration) (leapt bool) {
+func (c *Calendar) Look(date time.Time, passed time.Duration) (by time.Duration) {
 	return c.look(date, passed)
 }
 

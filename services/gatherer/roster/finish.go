@@ -105,9 +105,7 @@ func (u *Upload) conclude(asked *finish) {
 	} else {
 		r.Log.Warn("an upload could not be finished", "client", u.client.Name, "path", u.spec.Path, "error", asked.err)
 	}
-	for _, one := range u.sink.Placed() { // also of a bundle that has not appeared whole
-		r.runFor(u.client.Name, one)
-	}
+	r.runFor(u.client.Name, u.sink.Placed()) // also of a bundle that has not appeared whole
 	close(asked.done)
 	u.stop()
 }

@@ -28,6 +28,7 @@ type fixture struct {
 	*roster.Roster
 	free   atomic.Uint64 // bytes of the disk
 	policy *roster.Agreed
+	ends   func() // the roster ends, at the test's end at the latest
 }
 
 // start runs a roster until the test ends. change, if it is set, changes what it is made of.
@@ -50,10 +51,11 @@ func start(t *testing.T, now policy.Policy, change func(*roster.Env)) *fixture {
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { _ = f.Roster.Run(ctx) }) // it ends with ctx
-	t.Cleanup(func() {
+	f.ends = func() {
 		stop()
 		running.Wait()
-	})
+	}
+	t.Cleanup(f.ends)
 	return f
 }
 

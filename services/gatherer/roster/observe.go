@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/groupcast/groupcast/internal/algo/moment"
 	"github.com/groupcast/groupcast/internal/algo/window"
 	"github.com/groupcast/groupcast/internal/link"
 )
@@ -49,25 +50,29 @@ type Seen struct {
 	Reason      window.Reason
 }
 
-// Observe reads what the kernel knows of every connection.
-func (r *Roster) Observe(now time.Time) window.Facts {
+// Observe reads what the kernel knows of every connection, and returns when. Each time is taken beside what is read: whoever held the
+// roster meanwhile, what came is never taken for more than the link gives.
+func (r *Roster) Observe() (facts window.Facts, at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	current, _ := r.Policy.Get()
-	facts := window.Facts{Link: window.Link{Rate: window.Rate(current.Link), Memory: r.Memory}}
-	round := now.Sub(r.observed)
-	r.observed = now
+	facts = window.Facts{Link: window.Link{Rate: window.Rate(current.Link), Memory: r.Memory}}
+	last := r.observed
+	r.observed = time.Now()
 	for _, name := range slices.Sorted(maps.Keys(r.clients)) {
 		if client := r.clients[name]; client.session != nil || len(client.uploads) > 0 {
-			facts.Clients = append(facts.Clients, client.observe(now, round))
+			facts.Clients = append(facts.Clients, client.observe(last))
 		}
 	}
-	return facts
+	return facts, r.observed
 }
 
-// observe returns what is known of a client. Its throughput is what came in the round, also over connections that had
-// only a part of it: all clients' together are never more than the link gives.
-func (c *Client) observe(now time.Time, round time.Duration) window.Client {
+// observe returns what is known of a client. Its throughput is what came since the last round of all, or when it was observed in that, also
+// over connections that had only a part of it: all clients' together are never more than the link gives.
+func (c *Client) observe(last time.Time) window.Client {
+	now := time.Now()
+	round := now.Sub(moment.Latest(last, c.looked))
+	c.looked = now
 	facts := window.Client{
 		Name: c.Name, Target: window.Rate(c.Share.Target), Minimum: window.Rate(c.Share.Minimum), Cap: window.Rate(c.Share.Max),
 		Priority: c.Share.Priority, MaxConnections: c.Share.MaxConnections, Remaining: c.waiting,
@@ -80,7 +85,7 @@ func (c *Client) observe(now time.Time, round time.Duration) window.Client {
 		rate := window.Rate(0)
 		upload.mu.Lock()
 		for _, id := range slices.Sorted(maps.Keys(upload.conns)) {
-			if seen, more, is := upload.conns[id].observe(now); is {
+			if seen, more, is := upload.conns[id].observe(); is {
 				facts.Connections = append(facts.Connections, seen)
 				rate += seen.Throughput
 				came += more
@@ -100,8 +105,8 @@ func (c *Client) observe(now time.Time, round time.Duration) window.Client {
 
 // observe returns what the kernel knows of a connection, and how much has come since it was asked last; nothing if it has
 // ended.
-func (t *tracked) observe(now time.Time) (seen window.Connection, came uint64, is bool) {
-	info := t.conn.Info()
+func (t *tracked) observe() (seen window.Connection, came uint64, is bool) {
+	info, now := t.conn.Info(), time.Now()
 	if info == nil {
 		return window.Connection{}, 0, false
 	}

@@ -170,7 +170,7 @@ func (r *Roster) open(o *opening, share policy.Share, peer identity.ID) (Opened,
 			return Opened{Existing: found[0]}, nil
 		}
 	}
-	to, err := sink.Open(r.life, r.Dir, o.spec)
+	to, err := r.openSink(r.life, r.Dir, o.spec)
 	if err != nil {
 		return Opened{}, err
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/noroom"
+	"github.com/groupcast/groupcast/internal/object"
 )
 
 // registerName is the register's file, beside the clients' directories, which are no files.
@@ -28,13 +29,17 @@ const registerName = ".groupcast-clients"
 //	NAME MARK ROLE
 //
 // Lines of earlier versions have no role, and earlier versions take no lines that have one.
+//
+// Who notes something waits for no disk: one at a time saves what was noted, beside that.
 type register struct {
 	path string
+	sync func(*os.File) error
 
 	mu      sync.Mutex
 	entries map[string]entry // by client
 	file    *os.File         // that lines are added to: the last one of a client counts
 	lines   int
+	late    []byte // lines that were noted since it began to be written anew last
 	unsaved bool
 	stale   bool // the file has to be written anew before anything is added to it
 }
@@ -69,14 +74,16 @@ const spareLines = 1000
 
 // openRegister reads the register of a directory. It is written anew where it has to be, or later if the disk is full.
 func openRegister(dir string) (*register, error) {
-	r := &register{path: filepath.Join(dir, registerName), entries: make(map[string]entry)}
+	r := &register{path: filepath.Join(dir, registerName), sync: (*os.File).Sync, entries: make(map[string]entry)}
 	text, err := os.ReadFile(r.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read which processes clients are: %w", err)
 	}
 	if r.read(text); err == nil && !r.stale && !r.isLong() {
-		return r, r.reopen()
+		r.file, err = os.OpenFile(r.path, os.O_APPEND|os.O_WRONLY, 0)
+		return r, err
 	}
+	r.stale = true
 	if err := r.rewrite(); err != nil && !noroom.Is(err) {
 		return nil, err
 	}
@@ -123,8 +130,8 @@ func (r *register) isOther(client string, role identity.Role, by Process) bool {
 	return by.Returns && by.Incarnation != "" && e.mark != markOf(by.Incarnation)
 }
 
-// enter notes which process a client is from now on, and of which role, if that is one. A kill loses nothing of it; save has it
-// outlive a power cut.
+// enter notes which process a client is from now on, and of which role, if that is one. A kill loses nothing of it, unless the file has to
+// be written anew; save has it outlive a power cut.
 func (r *register) enter(client string, role identity.Role, by Process) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -138,59 +145,94 @@ func (r *register) enter(client string, role identity.Role, by Process) error {
 		return nil
 	}
 	r.entries[client] = next
-	if r.stale || r.isLong() {
-		return r.rewrite()
+	line := next.append(nil, client)
+	r.lines, r.unsaved, r.late = r.lines+1, true, append(r.late, line...)
+	if r.stale {
+		return nil // save tells what is in the way
 	}
-	r.lines, r.unsaved = r.lines+1, true
-	_, err := r.file.Write(next.append(nil, client))
+	_, err := r.file.Write(line)
 	r.stale = err != nil // half a line may be there
 	return err
 }
 
-// save makes durable what was noted. What could not be written is written anew.
+// save makes durable what was noted. What could not be written is written anew, and what has become long.
 func (r *register) save() error {
 	r.mu.Lock()
-	if r.stale {
-		defer r.mu.Unlock()
-		return r.rewrite()
-	}
-	file, unsaved := r.file, r.unsaved
+	isDue, file, unsaved := r.stale || r.isLong(), r.file, r.unsaved
 	r.unsaved = false
 	r.mu.Unlock()
-	if !unsaved {
+	switch {
+	case isDue:
+		return r.rewrite()
+	case !unsaved:
 		return nil
 	}
-	err := file.Sync()
-	if err == nil || errors.Is(err, os.ErrClosed) { // it was rewritten meanwhile
-		return nil
+	err := r.sync(file)
+	if err != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.stale = true // what of it is on disk is not known
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.stale = true // what of it is on disk is not known
 	return err
 }
 
-// rewrite keeps the lines that count, with the register locked or not yet known.
+// rewrite keeps the lines that count in a new file, which takes the place of the one there is when it is on disk.
 func (r *register) rewrite() error {
-	r.stale = true
-	var text []byte
+	if err := r.replace(); err != nil {
+		return fmt.Errorf("keep which processes clients are: %w", err)
+	}
+	return nil
+}
+
+func (r *register) replace() error {
+	draft, err := os.OpenFile(r.path+".new", os.O_CREATE|os.O_TRUNC|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	text, lines := r.begin()
+	_, err = draft.Write(text)
+	if err == nil {
+		err = r.sync(draft)
+	}
+	if err == nil {
+		err = r.turnTo(draft, lines)
+	}
+	if err != nil {
+		return errors.Join(err, draft.Close(), os.Remove(draft.Name()))
+	}
+	if err := object.SyncDirectory(filepath.Dir(r.path)); err != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.stale = true // which of the files is on disk is not known
+		return err
+	}
+	return nil
+}
+
+// begin returns the lines that count, and how many they are. Those that come from now on are late.
+func (r *register) begin() (text []byte, lines int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for _, client := range slices.Sorted(maps.Keys(r.entries)) {
 		text = r.entries[client].append(text, client)
 	}
-	err := identity.WriteFile(r.path, text, 0o600)
-	if err != nil {
-		return fmt.Errorf("keep which processes clients are: %w", err)
-	}
-	r.release()
-	r.lines, r.unsaved = len(r.entries), false
-	return r.reopen()
+	r.late = nil
+	return text, len(r.entries)
 }
 
-// reopen opens the file, to which nothing has to be done before lines are added.
-func (r *register) reopen() (err error) {
-	r.file, err = os.OpenFile(r.path, os.O_APPEND|os.O_WRONLY, 0)
-	r.stale = err != nil
-	return err
+// turnTo has a new file, which is on disk but for the lines that came late, take the place of the one there is.
+func (r *register) turnTo(draft *os.File, lines int) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, err := draft.Write(r.late); err != nil {
+		return err
+	}
+	if err := os.Rename(draft.Name(), r.path); err != nil {
+		return err
+	}
+	r.release()
+	r.file, r.lines, r.stale, r.unsaved = draft, lines+bytes.Count(r.late, []byte("\n")), false, len(r.late) > 0
+	return nil
 }
 
 // close makes all durable, and lets the file go.

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/services/gatherer/sink"
 )
@@ -28,8 +29,8 @@ func (r *Roster) Retain(ctx context.Context) error {
 	ticker := time.NewTicker(retainEvery)
 	defer ticker.Stop()
 	var store keeper
-	for begun := time.Now(); ; {
-		r.retain(&store, time.Now().Round(0), time.Since(begun))
+	for {
+		r.retain(&store, time.Now().Round(0), uptime())
 		r.recountAll()
 		select {
 		case <-ctx.Done():
@@ -41,24 +42,25 @@ func (r *Roster) Retain(ctx context.Context) error {
 
 // retain removes what need not stay, by what both clocks say now.
 func (r *Roster) retain(store *keeper, date time.Time, passed time.Duration) {
-	if store.dates.look(date, passed) {
-		r.Log.Warn("the machine's clock was set forward: what came before goes for its age when it is that old in truth", "keep_for", r.Retention.Age, "abandoned", object.Abandoned)
+	if by := store.dates.look(date, passed); by > 0 {
+		r.Log.Warn("the machine's clock was set forward, or the machine was paused: what came before counts as that much younger", "by", by)
 	}
 	clients, err := os.ReadDir(r.Dir)
 	if err != nil {
 		r.Log.Warn("what need not stay could not be removed", "dir", r.Dir, "error", err)
 	}
-	sweeps := passed >= store.sweep && !store.dates.dateFor(object.Abandoned).IsZero()
+	abandoned := object.Abandoned + date.Sub(store.dates.dateFor(object.Abandoned))
+	sweeps := passed >= store.sweep
 	if sweeps {
 		store.sweep = passed + abandonedEvery
 	}
 	for _, client := range clients {
-		if !client.IsDir() || client.Name() == dueName {
+		if !client.IsDir() || identity.CheckName(client.Name()) != nil { // it is no client's, as lost+found
 			continue
 		}
 		dir := filepath.Join(r.Dir, client.Name())
 		if sweeps {
-			if err := sink.Sweep(dir); err != nil {
+			if err := sink.Sweep(dir, abandoned); err != nil {
 				r.Log.Warn("what was abandoned could not be removed", "client", client.Name(), "error", err)
 			}
 		}
@@ -66,7 +68,7 @@ func (r *Roster) retain(store *keeper, date time.Time, passed time.Duration) {
 	}
 }
 
-// retainOf removes what need not stay of a client's; nothing for its age if now is zero.
+// retainOf removes what need not stay of a client's, by a date.
 func (r *Roster) retainOf(client, dir string, now time.Time) {
 	files, bytes, err := r.Retention.Retain(dir, now)
 	if files > 0 {

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"path/filepath"
 	"sync"
 	"time"
@@ -27,7 +26,9 @@ var (
 	ErrUpload     = errors.New("there is no such upload: open it again")
 	ErrName       = errors.New("the client cannot have this name")
 	ErrNoName     = errors.New("no client can have this name")
+	ErrLabels     = errors.New("the client says too much of itself")
 	ErrRefused    = errors.New("there is no room for the client's minimum on the link: others have to leave first, or the policy has to change")
+	ErrKept       = fmt.Errorf("there is no room for the client's minimum on the link while those may come back that were cut off: try again in up to %v", policy.PlaceFor)
 	ErrCrowded    = errors.New("there are too many clients or uploads")
 	ErrStored     = errors.New("the client has as many bytes here as it may: remove some, or raise maxStored in the policy")
 	ErrUnfinished = errors.New("not all of it has come yet")
@@ -93,6 +94,7 @@ type Roster struct {
 	readers  *readers
 	commands commands // those that run
 	due      []due    // that an earlier process has left
+	openSink func(ctx context.Context, dir string, spec sink.Spec) (sink.Sink, error)
 }
 
 // New returns a roster without clients, which knows which processes they were.
@@ -112,7 +114,7 @@ func New(env Env) (*Roster, error) {
 	r := &Roster{
 		Env: env, clients: make(map[string]*Client), sessions: make(map[string]*Session), uploads: make(map[wire.DeliveryID]*Upload),
 		openings: make(map[place]*opening), ending: make(map[place]*Upload), finished: remembered{known: make(map[wire.DeliveryID]finished)},
-		readers: newReaders(), commands: newCommands(), register: register, observed: time.Now(), due: left,
+		readers: newReaders(), commands: newCommands(), register: register, observed: time.Now(), due: left, openSink: sink.Open,
 	}
 	if r.Free == nil {
 		r.Free = freeOn
@@ -138,9 +140,10 @@ type Client struct {
 	Name    string
 	Since   time.Time
 	Share   policy.Share
-	labels  map[string]string
+	labels  labelling
 	rated   rated
-	session *Session // nil while it is not attached
+	session *Session      // nil while it is not attached
+	by      identity.Peer // that attached last
 	left    time.Time
 	parted  bool               // it left by itself, and was not cut off
 	uploads map[string]*Upload // by path
@@ -155,6 +158,7 @@ type Client struct {
 	part    window.Rate // of the link, where windows cannot be as small; else zero
 	noRoom  time.Time   // when the disk had no room for a file of its last
 	seen    Seen
+	looked  time.Time // when the controller asked for it last
 }
 
 // directive is what a client is told.
@@ -174,7 +178,6 @@ const (
 type Session struct {
 	ID     string
 	Peer   identity.ID
-	stamp  identity.Stamp // of the certificate that it attached with
 	client *Client
 	roster *Roster
 	ended  string        // why; empty while it goes on
@@ -201,6 +204,10 @@ func (r *Roster) Attach(name string, labels map[string]string, caller identity.P
 	if err := mayBe(&name, peer); err != nil {
 		return nil, err
 	}
+	said, err := label(labels, peer)
+	if err != nil {
+		return nil, err
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := r.Revoked(caller); err != nil { // since the call began
@@ -213,14 +220,11 @@ func (r *Roster) Attach(name string, labels map[string]string, caller identity.P
 		return nil, fmt.Errorf("%w: %d clients", ErrCrowded, len(r.clients))
 	}
 	now, _ := r.Policy.Get()
-	if !now.TrustLabels && peer.Role != identity.Operator {
-		labels = nil
-	}
 	groups, err := r.groupsOf(name, peer)
 	if err != nil {
 		return nil, err
 	}
-	share := now.ShareFor(policy.Client{Name: name, Labels: labels, Groups: groups})
+	share := now.ShareFor(policy.Client{Name: name, Labels: said.counted(now), Groups: groups})
 	client := r.clients[name]
 	if r.register.isOther(name, roleOf(peer), by) {
 		if client == nil {
@@ -241,14 +245,14 @@ func (r *Roster) Attach(name string, labels map[string]string, caller identity.P
 	} else if client.session != nil {
 		client.session.end(Fenced)
 	}
-	client.labels, client.Share, client.Since, client.brought = maps.Clone(labels), share, at, at
+	client.labels, client.Share, client.Since, client.brought = said, share, at, at
 	client.rated = rated{} // its labels may be others
-	client.queued, client.yielded = queued, false
+	client.queued, client.yielded, client.parted, client.by = queued, false, false, caller
 	if err := r.register.enter(name, roleOf(peer), by); err != nil {
 		r.Log.Warn("which process a client is could not be noted: a restart forgets it", "client", name, "error", err)
 	}
 	client.repace()
-	client.session = &Session{ID: rand.Text(), Peer: peer, stamp: caller.Stamp, client: client, roster: r, change: make(chan struct{})}
+	client.session = &Session{ID: rand.Text(), Peer: peer, client: client, roster: r, change: make(chan struct{})}
 	r.sessions[client.session.ID] = client.session
 	for _, upload := range client.uploads {
 		upload.fence()
@@ -439,7 +443,7 @@ func (r *Roster) sweep(now time.Time) {
 				r.closeBeside(upload)
 			}
 		}
-		if isGone {
+		if isGone && !client.hasPlace(now) {
 			delete(r.clients, name)
 		}
 	}

@@ -127,15 +127,19 @@ func (u *Upload) failure() error {
 // askAgain is after how long it is looked again whether more may come, where nothing may.
 const askAgain = 50 * time.Millisecond
 
-// land hashes and commits what comes until ctx is done, and finishes the upload when that is asked for.
+// land hashes and commits what comes until ctx is done, and finishes the upload when that is asked for. What comes is hashed, and more asked
+// for, while the disk takes its time.
 func (u *Upload) land(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	var disk committing
+	defer disk.await() // the sink is closed then
 	for {
 		u.mu.Lock()
 		came, hashed, asked, changed := u.came, u.hashed, u.finished, u.changed
 		u.mu.Unlock()
 		if asked != nil && came == hashed {
+			disk.await()
 			u.conclude(asked)
 			return nil
 		}
@@ -144,11 +148,8 @@ func (u *Upload) land(ctx context.Context) error {
 				return err
 			}
 		}
-		committed, due, err := u.sink.Commit()
-		if err != nil {
-			return err
-		}
-		if u.progress(came, committed) {
+		due := disk.begin(u.sink)
+		if u.progress(func() { u.hashed = came }) {
 			due = moment.Soonest(due, time.Now().Add(askAgain))
 		}
 		timer.Stop() // who has thousands of uploads that are silent is woken by none of them
@@ -160,21 +161,60 @@ func (u *Upload) land(ctx context.Context) error {
 			return nil
 		case <-changed:
 		case <-timer.C:
+		case one := <-disk.done:
+			disk.done = nil
+			if one.err != nil {
+				return one.err
+			}
+			u.progress(func() { u.acked = one.upTo })
 		}
 	}
 }
 
-// progress notes what was hashed and committed, and asks for more. It tells whether no more may come for now.
-func (u *Upload) progress(hashed, committed uint64) (waits bool) {
+// progress notes what was hashed or committed, and asks for more. It tells whether no more may come for now.
+func (u *Upload) progress(note func()) (waits bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	before := u.standing
-	u.hashed, u.acked = hashed, committed
+	note()
 	u.extend()
 	if u.standing != before {
 		u.announce()
 	}
 	return !u.held && u.granted <= u.came && u.granted < u.limit
+}
+
+// committing is a commit that goes on beside what comes.
+type committing struct{ done chan committed } // nil while there is none
+
+type committed struct {
+	upTo uint64
+	err  error
+}
+
+// begin commits what is due, unless a commit goes on, and returns when something is; zero if nothing waits for its time.
+func (c *committing) begin(to sink.Sink) (due time.Time) {
+	if c.done != nil {
+		return time.Time{}
+	}
+	if due = to.Due(); due.IsZero() || time.Now().Before(due) {
+		return due
+	}
+	done := make(chan committed, 1)
+	c.done = done
+	go func() {
+		upTo, err := to.Commit()
+		done <- committed{upTo, err}
+	}()
+	return time.Time{}
+}
+
+// await waits until no commit goes on. What went wrong with it, the sink tells when it is finished or closed.
+func (c *committing) await() {
+	if c.done != nil {
+		<-c.done
+		c.done = nil
+	}
 }
 
 func (u *Upload) update(change func()) {
@@ -199,6 +239,9 @@ func (u *Upload) extend() {
 		ahead = max(firstCredit, u.hashed-u.begun)
 	}
 	more := min(u.hashed+min(ahead, mostCredit), u.limit)
+	if u.spec.Stream { // what is not on the disk yet is to be little
+		more = min(more, u.acked+mostCredit)
+	}
 	// Who is paced is so by what comes: hashing and committing may take longer than a pause.
 	more = min(more, u.client.paced.most(u.came))
 	more = u.client.paced.draw(time.Now(), more-min(more, u.granted))

@@ -46,8 +46,10 @@ func (f *file) Place(offset uint64) (link.Place, int64, error) {
 
 func (f *file) Landed(upTo uint64) error { return f.landing.Landed(upTo) }
 
-// Commit has nothing to do: a landing claims by itself what is on disk.
-func (f *file) Commit() (uint64, time.Time, error) { return f.landing.Offset(), time.Time{}, nil }
+// Due is never: a landing claims by itself what is on disk.
+func (f *file) Due() time.Time { return time.Time{} }
+
+func (f *file) Commit() (uint64, error) { return f.landing.Offset(), nil }
 
 // Finish lets the file appear. If it is damaged, that may be what an earlier landing has left.
 func (f *file) Finish(length uint64, root object.Root) (string, error) {

@@ -35,10 +35,9 @@ type kept struct {
 
 // Retain removes from a client's directory what need not stay: whole files, and whole segments of
 // streams but the last ones, which the stream goes on behind. It returns how many files and bytes.
-// Where now is zero nothing goes for its age. There is no room in memory for all names of a client.
+// What cannot be looked at stays, and is not counted. There is no room in memory for all names of a client.
 func (r Retention) Retain(dir string, now time.Time) (files int, bytes uint64, err error) {
-	ages := r.Age > 0 && !now.IsZero()
-	if !ages && r.Bytes == 0 {
+	if r.Age == 0 && r.Bytes == 0 {
 		return 0, 0, nil // nothing goes: nobody need look
 	}
 	var failed []error
@@ -52,15 +51,15 @@ func (r Retention) Retain(dir string, now time.Time) (files int, bytes uint64, e
 	}
 	var sum uint64
 	err = survey(dir, func(one kept) {
-		if ages && now.Sub(one.came) > r.Age {
+		if r.Age > 0 && now.Sub(one.came) > r.Age {
 			remove(one)
 			return
 		}
 		sum += one.size
 	})
-	if err == nil && r.Bytes > 0 && sum > r.Bytes {
+	if r.Bytes > 0 && sum > r.Bytes {
 		first := oldest{want: sum - r.Bytes}
-		err = survey(dir, first.offer)
+		_ = survey(dir, first.offer) // what is wrong is known by now
 		for _, one := range first.sorted() {
 			remove(one)
 		}
@@ -122,26 +121,21 @@ func (k kept) remove() (removed bool, err error) {
 	return removed && err == nil, err
 }
 
-// Sweep removes from a client's directory what was abandoned of uploads.
-func Sweep(dir string) error {
-	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return ignoreGone(err)
-		case !entry.IsDir() || !object.IsPartial(entry.Name()):
+// Sweep removes from a client's directory what was abandoned of uploads for so long.
+func Sweep(dir string, olderThan time.Duration) error {
+	return walk(dir, func(path string, entry fs.DirEntry) error {
+		if !entry.IsDir() || !object.IsPartial(entry.Name()) {
 			return nil
 		}
-		_, _ = object.Sweep(filepath.Dir(path), object.Abandoned) // what is left is swept another time
+		_, _ = object.Sweep(filepath.Dir(path), olderThan) // what is left is swept another time
 		return filepath.SkipDir
 	})
 }
 
 // survey tells each file below a directory that can go.
 func survey(dir string, each func(kept)) error {
-	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+	return walk(dir, func(path string, entry fs.DirEntry) error {
 		switch {
-		case err != nil:
-			return ignoreGone(err)
 		case entry.IsDir() && object.IsPartial(entry.Name()):
 			return filepath.SkipDir
 		case entry.IsDir() && strings.HasSuffix(entry.Name(), gathered.StreamSuffix):
@@ -149,10 +143,7 @@ func survey(dir string, each func(kept)) error {
 			for _, one := range segments {
 				each(one)
 			}
-			if err != nil {
-				return err
-			}
-			return filepath.SkipDir
+			return cmp.Or(err, filepath.SkipDir)
 		case !entry.Type().IsRegular() || held.has(path):
 			return nil
 		}
@@ -160,8 +151,32 @@ func survey(dir string, each func(kept)) error {
 		if err == nil {
 			each(one)
 		}
-		return ignoreGone(err)
+		return err
 	})
+}
+
+// failuresMost is how much is told of what is wrong: there may be a directory of it.
+const failuresMost = 10
+
+// walk tells all that is below a directory, but for what is gone meanwhile. What fails is passed over, with all that is in it, and told at the end.
+func walk(dir string, each func(path string, entry fs.DirEntry) error) error {
+	var failed []error
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil {
+			err = each(path, entry)
+		}
+		if err == nil || err == filepath.SkipDir { //nolint:errorlint // it is returned as it is
+			return err
+		}
+		if err = ignoreGone(err); err != nil && len(failed) < failuresMost {
+			failed = append(failed, err)
+		}
+		if entry != nil && entry.IsDir() {
+			return filepath.SkipDir
+		}
+		return nil
+	})
+	return errors.Join(append(failed, err)...)
 }
 
 // Stored returns how many bytes there are in a client's directory.

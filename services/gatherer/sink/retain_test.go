@@ -1,15 +1,21 @@
 package sink_test
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/services/gatherer/sink"
 )
 
@@ -57,8 +63,7 @@ func TestRetention(t *testing.T) {
 	}{
 		{sink.Retention{}, now.Add(1000 * time.Hour), 0, []string{"d0/f", "d1/f", "d2/f", "d3/f"}},
 		{sink.Retention{Age: time.Hour, Bytes: 400}, now, 0, []string{"d0/f", "d1/f", "d2/f", "d3/f"}},
-		{sink.Retention{Age: time.Nanosecond}, time.Time{}, 0, []string{"d0/f", "d1/f", "d2/f", "d3/f"}}, // no age is known
-		{sink.Retention{Age: time.Nanosecond, Bytes: 399}, time.Time{}, 1, []string{"d1/f", "d2/f", "d3/f"}},
+		{sink.Retention{Age: time.Hour, Bytes: 399}, now, 1, []string{"d1/f", "d2/f", "d3/f"}},
 		{sink.Retention{Bytes: 300}, now, 0, []string{"d1/f", "d2/f", "d3/f"}},
 		{sink.Retention{Bytes: 100}, now, 2, []string{"d3/f"}},
 		{sink.Retention{Age: time.Hour}, now.Add(59 * time.Minute), 0, []string{"d3/f"}},
@@ -158,6 +163,49 @@ func TestRetentionLeavesWhatHasComeMeanwhile(t *testing.T) {
 	wants(false, func() { must(t, os.Remove(at)) })
 }
 
+// nobody is a user without privileges.
+const nobody = 65534
+
+// asNobody does something without the privilege to look into directories of all others.
+func asNobody(t *testing.T, dir string, do func()) {
+	t.Helper()
+	if os.Getuid() == 0 {
+		must(t, os.Chown(dir, nobody, nobody))
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		must(t, unix.Setfsuid(nobody))
+		defer func() { must(t, unix.Setfsuid(0)) }()
+	}
+	do()
+}
+
+// A directory that cannot be looked into keeps nothing else: what is beside it and behind it goes as it has to, and it is told. What was
+// abandoned goes, too.
+func TestRetentionPassesOverWhatCannotBeRead(t *testing.T) {
+	dir := memory(t)
+	asNobody(t, dir, func() {
+		for _, path := range []string{"a/f", "b/f", "c/f"} {
+			lay(t, dir, path, 100)
+		}
+		closed := filepath.Join(dir, "a")
+		must(t, os.Chmod(closed, 0))
+		defer func() { must(t, os.Chmod(closed, 0o700)) }()
+		wants := func(r sink.Retention, now time.Time, want int) {
+			t.Helper()
+			files, _, err := r.Retain(dir, now)
+			if files != want || !errors.Is(err, fs.ErrPermission) {
+				t.Errorf("%+v: %d files are removed, want %d: %v", r, files, want, err)
+			}
+		}
+		wants(sink.Retention{Bytes: 100}, time.Now(), 1)
+		wants(sink.Retention{Age: time.Hour}, time.Now().Add(2*time.Hour), 1)
+		if err := sink.Sweep(dir, object.Abandoned); !errors.Is(err, fs.ErrPermission) {
+			t.Errorf("what was abandoned is looked for: %v", err)
+		}
+	})
+	wantThere(t, dir, "a/f")
+}
+
 // What is held is neither removed nor counted: what came since stays for it.
 func TestRetentionLeavesWhatIsHeld(t *testing.T) {
 	dir := memory(t)
@@ -199,7 +247,7 @@ func TestAbandonedUploadsGoWithTheirAge(t *testing.T) {
 		for _, path := range partial {
 			must(t, os.Chtimes(path, since, since))
 		}
-		must(t, sink.Sweep(filepath.Join(dir, "alice")))
+		must(t, sink.Sweep(filepath.Join(dir, "alice"), object.Abandoned))
 		wantThere(t, dir, one.want...)
 	}
 }

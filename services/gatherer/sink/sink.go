@@ -21,7 +21,7 @@ import (
 )
 
 // Sink takes the bytes of one upload. They are written to where Place says in any order,
-// by many, and anybody may ask GoesOn; the other methods are called by one goroutine.
+// by many, and anybody may ask GoesOn; the other methods are called by one goroutine, but Commit by another beside Landed and Due.
 type Sink interface {
 	// Offset is from where on bytes are wanted.
 	Offset() uint64
@@ -32,9 +32,10 @@ type Sink interface {
 	Place(offset uint64) (to link.Place, most int64, err error)
 	// Landed says that all before an offset was written.
 	Landed(upTo uint64) error
-	// Commit brings what has landed to the disk, if there is enough of it or it is due. It returns up to
-	// where all is there, and when it is to be called again at the latest; zero if nothing waits.
-	Commit() (committed uint64, due time.Time, err error)
+	// Due says when what has landed is to be committed; zero if nothing waits.
+	Due() time.Time
+	// Commit brings what has landed to the disk, and returns up to where all is there.
+	Commit() (committed uint64, err error)
 	// Finish compares what has come with what was sent, and makes it durable. It returns where
 	// it is. After object.ErrDamaged all of it is wanted again.
 	Finish(length uint64, root object.Root) (path string, err error)

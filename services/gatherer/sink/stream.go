@@ -39,12 +39,13 @@ type stream struct {
 	slot      int      // of what is committed
 	hash      digest.Hash
 	opened    uint64 // all before it was there when it was opened
-	landed    uint64
 	committed uint64
-	due       time.Time // when what has landed is committed at the latest; zero without any
-	failed    error     // of a commit: a second sync that succeeds says nothing of the first one's bytes
+	failed    error // of a commit: a second sync that succeeds says nothing of the first one's bytes
 
 	mu       sync.Mutex
+	landed   uint64
+	taken    uint64              // all before it is committed, or being so
+	due      time.Time           // when what has landed since is to be committed; zero without any
 	segments map[uint64]*os.File // those that are open, by number
 }
 
@@ -70,7 +71,7 @@ func (s *stream) recover() (err error) {
 	if s.committed, s.slot, err = readRecord(s.lock); err != nil {
 		return err
 	}
-	s.opened, s.landed = s.committed, s.committed
+	s.opened, s.landed, s.taken = s.committed, s.committed, s.committed
 	if err := s.cut(); err != nil || s.committed == 0 {
 		return err
 	}
@@ -161,7 +162,11 @@ func (s *stream) segment(number uint64) (*os.File, error) {
 	return open, nil
 }
 
-func (s *stream) Offset() uint64 { return s.landed }
+func (s *stream) Offset() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.landed
+}
 
 func (s *stream) GoesOn() bool { return false }
 
@@ -178,38 +183,59 @@ var buffers = sync.Pool{New: func() any { return new([256 << 10]byte) }}
 func (s *stream) Landed(upTo uint64) error {
 	buffer := buffers.Get().(*[256 << 10]byte)
 	defer buffers.Put(buffer)
-	for s.landed < upTo {
-		segment, err := s.segment(s.landed / segmentSize)
+	for at := s.Offset(); at < upTo; {
+		segment, err := s.segment(at / segmentSize)
 		if err != nil {
 			return err
 		}
-		at := s.landed % segmentSize
-		part := buffer[:min(uint64(len(buffer)), upTo-s.landed, segmentSize-at)]
-		if _, err := segment.ReadAt(part, int64(at)); err != nil {
+		within := at % segmentSize
+		part := buffer[:min(uint64(len(buffer)), upTo-at, segmentSize-within)]
+		if _, err := segment.ReadAt(part, int64(within)); err != nil {
 			return fmt.Errorf("read segment: %w", err)
 		}
 		_, _ = s.hash.Write(part) // it never fails
-		s.landed += uint64(len(part))
+		at += uint64(len(part))
 	}
-	if s.due.IsZero() {
-		s.due = time.Now().Add(commitEvery)
-	}
+	s.land(upTo)
 	return nil
 }
 
-func (s *stream) Commit() (uint64, time.Time, error) {
-	enough := s.landed-s.committed >= commitBytes || !s.due.IsZero() && !time.Now().Before(s.due)
-	var err error
-	if s.landed > s.committed && enough {
-		err = s.commit()
+// land notes what has been hashed, and when it is to be committed.
+func (s *stream) land(upTo uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.landed = upTo
+	switch {
+	case s.landed-s.taken >= commitBytes:
+		s.due = time.Now()
+	case s.due.IsZero():
+		s.due = time.Now().Add(commitEvery)
 	}
-	return s.committed, s.due, err
+}
+
+func (s *stream) Due() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.due
+}
+
+// take returns up to where a commit is to go that begins.
+func (s *stream) take() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.taken, s.due = s.landed, time.Time{}
+	return s.taken
+}
+
+func (s *stream) Commit() (uint64, error) {
+	err := s.commit()
+	return s.committed, err
 }
 
 // commit commits, unless that went wrong before: then what is on disk is not known.
 func (s *stream) commit() error {
-	if s.failed == nil && s.landed > s.committed {
-		if err := s.sync(s.landed); err != nil {
+	if upTo := s.take(); s.failed == nil && upTo > s.committed {
+		if err := s.sync(upTo); err != nil {
 			s.failed = fmt.Errorf("commit stream: %w", err)
 		}
 	}
@@ -234,7 +260,7 @@ func (s *stream) sync(upTo uint64) error {
 		return err
 	}
 	s.release(upTo)
-	s.slot, s.committed, s.due = 1-s.slot, upTo, time.Time{}
+	s.slot, s.committed = 1-s.slot, upTo
 	return nil
 }
 
@@ -260,9 +286,9 @@ func (s *stream) release(upTo uint64) {
 
 // Finish compares what has come since the stream was opened.
 func (s *stream) Finish(length uint64, root object.Root) (string, error) {
-	switch {
-	case length != s.landed:
-		return "", fmt.Errorf("%w: the stream ends at %d, and %d have come", object.ErrDamaged, length, s.landed)
+	switch landed := s.Offset(); {
+	case length != landed:
+		return "", fmt.Errorf("%w: the stream ends at %d, and %d have come", object.ErrDamaged, length, landed)
 	case s.hash.Sum() != root:
 		return "", fmt.Errorf("%w: what came since %d is not what was sent", object.ErrDamaged, s.opened)
 	}

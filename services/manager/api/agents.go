@@ -52,6 +52,7 @@ func (a *agentService) Control(stream agentv1.AgentService_ControlServer) error 
 		server: a.server, desk: desk, name: name, incarnation: incarnation, attachment: desk.AttachAgent(name), measurer: survey.Agent(name),
 	}
 	defer c.attachment.Close()
+	defer registry.AgentParted(name)
 	desk.Survey().Begin(c.measurer, incarnation)
 	return converse(stream, first, c.attachment, conversation[*agentv1.ControlRequest, *agentv1.ControlResponse, *groupv1.Assignments]{
 		patience: group.Expiry,

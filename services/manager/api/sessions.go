@@ -42,6 +42,7 @@ func (s *sessionService) KeepSession(stream groupv1.SessionService_KeepSessionSe
 		return err
 	}
 	session := group.Session{Group: first.GetGroup(), Member: first.GetName(), Incarnation: first.GetIncarnation()}
+	defer s.part(session)
 	if first.GetAttends() {
 		return s.keepAttending(stream, session, first)
 	}
@@ -58,6 +59,13 @@ func (s *sessionService) KeepSession(stream groupv1.SessionService_KeepSessionSe
 		if _, err := stream.Recv(); err != nil {
 			return endOfStream(err)
 		}
+	}
+}
+
+// part notes that the stream of a session ends.
+func (s *sessionService) part(session group.Session) {
+	if registry, err := s.server.registry(); err == nil {
+		registry.Parted(session)
 	}
 }
 

@@ -102,6 +102,15 @@ func (r *Registry) Report(name string, incarnation uint64) agentv1.AgentState {
 	return agentv1.AgentState_AGENT_STATE_ONLINE
 }
 
+// AgentParted is Parted of an agent.
+func (r *Registry) AgentParted(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.deaf {
+		r.agents.Doubt(name)
+	}
+}
+
 // Goodbye forgets an agent that stops. Its name stays among those that are to be heard: another may have it by now.
 func (r *Registry) Goodbye(ctx context.Context, name string, incarnation uint64) error {
 	return r.ledger.Write(ctx, ledger.Request{}, nil, func() (ledger.Plan, error) {

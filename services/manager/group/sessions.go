@@ -234,6 +234,16 @@ func (r *Registry) Heartbeat(session Session) (groupv1.MemberState, uint64) {
 	return state, epoch
 }
 
+// Parted notes that a session's stream has ended. Of a process that dies the machine says so: only who falls silent while it seems to be
+// there tells that this manager may be cut off.
+func (r *Registry) Parted(session Session) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.deaf { // then it is this manager that has let go
+		r.sessions.Doubt(session)
+	}
+}
+
 // Leave ends a session. A session that has ended already is left as it is.
 func (r *Registry) Leave(ctx context.Context, caller ledger.Caller, asked *groupv1.LeaveRequest) (*groupv1.LeaveResponse, error) {
 	as, err := ledger.Identify(caller, asked.GetRequestId(), asked)

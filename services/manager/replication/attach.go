@@ -116,7 +116,7 @@ func checkRegistration(asked *replicav1.Registration) error {
 }
 
 // Register notes a replicator and returns its incarnation. One that goes on as an
-// incarnation that is still the newest keeps it.
+// incarnation that is still the newest keeps it, and may be on other LANs by then.
 func (d *Desk) Register(ctx context.Context, name string, asked *replicav1.Registration) (incarnation uint64, err error) {
 	if err := checkRegistration(asked); err != nil {
 		return 0, err
@@ -127,11 +127,11 @@ func (d *Desk) Register(ctx context.Context, name string, asked *replicav1.Regis
 		if asked.GetIncarnation() != 0 && known && !goesOn {
 			return ledger.Plan{}, fmt.Errorf("replicator %q, incarnation %d: %w", name, asked.GetIncarnation(), ledger.ErrReplaced)
 		}
-		if goesOn {
-			incarnation = current.GetIncarnation()
+		if incarnation = current.GetIncarnation(); !goesOn {
+			incarnation = d.ledger.Next()
+		} else if slices.Equal(asked.GetLans(), current.GetLans()) {
 			return ledger.Plan{}, nil
 		}
-		incarnation = d.ledger.Next()
 		record := &replicav1.Replicator{
 			Name: name, Incarnation: incarnation, Node: asked.GetNode(), Lans: asked.GetLans(), Labels: asked.GetLabels(),
 			Sources: asked.GetSources(), Targets: asked.GetTargets(), Devices: asked.GetDevices(), RegisterTime: timestamppb.Now(), ProvesName: asked.GetProvesName(), TakesKeys: asked.GetTakesKeys(),

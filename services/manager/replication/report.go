@@ -54,6 +54,8 @@ func heardReceiving(said *replicav1.ReceiveReport) *replicav1.ReceiveReport {
 	switch said.GetState() {
 	case replicav1.ReplicaState_REPLICA_STATE_FAILED:
 		heard.Reason, heard.Detail = oneOf(replicaReasons, said.GetReason(), Disk), ledger.Clip(said.GetDetail(), maxDetail)
+	case replicav1.ReplicaState_REPLICA_STATE_WAITING, replicav1.ReplicaState_REPLICA_STATE_RECEIVING:
+		heard.Detail = ledger.Clip(said.GetDetail(), maxDetail)
 	case replicav1.ReplicaState_REPLICA_STATE_COMPLETE:
 		heard.Elapsed = elapsed(said)
 	}

@@ -37,4 +37,8 @@ func TestReportsAreRememberedInBoundedSize(t *testing.T) {
 	if got := heardReceiving(&replicav1.ReceiveReport{State: replicav1.ReplicaState_REPLICA_STATE_COMPLETE, Reason: text, Detail: text, Root: root}); proto.Size(got) > most || !bytes.Equal(got.GetRoot(), root) {
 		t.Errorf("of one that is complete it is remembered: %v", got)
 	}
+	waits := heardReceiving(&replicav1.ReceiveReport{State: replicav1.ReplicaState_REPLICA_STATE_WAITING, Reason: text, Detail: text})
+	if proto.Size(waits) > most || waits.GetReason() != "" || !strings.HasPrefix(waits.GetDetail(), "xxx") {
+		t.Errorf("of one that hears nothing, and says why, it is remembered: FAILED(%s), %d bytes", waits.GetReason(), proto.Size(waits))
+	}
 }

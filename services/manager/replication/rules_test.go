@@ -165,6 +165,7 @@ func TestOutcomeOverAgents(t *testing.T) {
 	problem.problem = "no agent is online"
 	lost := nobody
 	lost.away = after(20)
+	broken := senderFacts{announcing: after(0), ended: after(70), reason: NoMulticast, detail: "network is unreachable"}
 	for _, tt := range []struct {
 		name  string
 		facts facts
@@ -179,6 +180,9 @@ func TestOutcomeOverAgents(t *testing.T) {
 		{"it has, and has ended", facts{agents: true, now: after(40), sender: done, replicas: []replicaFacts{missed}}, "agents for u"},
 		{"it has, and it is just back", facts{agents: true, now: after(15), sender: sending, replicas: []replicaFacts{change(missed, func(r *replicaFacts) { r.online = after(10.1) })}}, ""},
 		{"it has, of one that says that it has all", facts{agents: true, now: after(15), sender: sending, replicas: []replicaFacts{change(missed, func(r *replicaFacts) { r.report = hasAll(root) })}}, "u:COMPLETE; ended"},
+		{"the sender's network takes nothing any more", facts{agents: true, now: after(70), sender: broken, replicas: []replicaFacts{online("u", receiving())}}, "agents for u"},
+		{"the same, while it is carried", facts{agents: true, now: after(70), sender: broken, replicas: []replicaFacts{change(online("u", receiving()), func(r *replicaFacts) { r.overAgents = true })}}, ""},
+		{"the same, and there are no agents", facts{now: after(70), sender: broken, replicas: []replicaFacts{online("u", receiving())}}, "u:FAILED(no_multicast); ended"},
 		{"who was revoked needs none", facts{agents: true, now: after(5), sender: sending, replicas: []replicaFacts{change(unheard, func(r *replicaFacts) { r.putOut = true })}}, "u:FAILED(revoked); ended"},
 		{"who has left needs none", facts{agents: true, now: after(5), sender: sending, replicas: []replicaFacts{change(unheard, func(r *replicaFacts) { r.left = true })}}, "u:FAILED(left); ended"},
 		{"after the deadline nothing begins", facts{agents: true, now: after(5), deadline: after(5), sender: sending, replicas: []replicaFacts{unheard}}, "u:FAILED(no_multicast); ended"},
@@ -203,6 +207,25 @@ func TestFailuresSayWhatToDo(t *testing.T) {
 	for _, want := range []string{"LAN rack1 (239.195.0.1:7431)", "IGMP snooping", "run session agents"} {
 		if detail := v.outcomes["a"].detail; !strings.Contains(detail, want) {
 			t.Errorf("%q does not say %q", detail, want)
+		}
+	}
+}
+
+// What is known of why nothing is heard is told with it, of both.
+func TestFailuresSayWhatIsKnown(t *testing.T) {
+	broken := senderFacts{announcing: after(0), ended: after(5), reason: NoMulticast, detail: "network is unreachable"}
+	cannot := broken
+	cannot.problem = "no agent is online"
+	deaf := change(online("a", waitingFor()), func(r *replicaFacts) { r.report.Detail = "no such network interface" })
+	carried := change(deaf, func(r *replicaFacts) { r.overAgents = true })
+	for _, f := range []facts{
+		{now: after(6), sender: broken, replicas: []replicaFacts{deaf}}, {now: after(6), sender: cannot, replicas: []replicaFacts{carried}},
+	} {
+		detail := decide(f).outcomes["a"].detail
+		for _, want := range []string{"the sender says: network is unreachable", "its replicator says: no such network interface"} {
+			if !strings.Contains(detail, want) {
+				t.Errorf("%q does not say %q", detail, want)
+			}
 		}
 	}
 }

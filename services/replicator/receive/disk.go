@@ -22,7 +22,8 @@ type watched struct {
 }
 
 // watch has what lands in the end be waited for as long as its disk answers.
-func (c Config) watch(ctx context.Context, env Env) Config {
+func (c Config) watch(env Env) Config {
+	ctx := c.life
 	watch := &pulse.Watch{Log: env.Log, Path: c.Path, Patience: c.DiskPatience, Left: c.Left, Activity: func() uint64 { return pulse.Activity(c.Path) }}
 	find, open := c.Find, c.Open
 	if find != nil {

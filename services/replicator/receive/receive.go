@@ -63,6 +63,7 @@ type Config struct {
 	Path         string
 	DiskPatience time.Duration
 	Left         func(what string, since time.Time) (answers func())
+	life         context.Context // of who wants the replica, on whatever ground
 	// Patience is how long a sender may be silent before it is given up; zero is for ever, for who knows otherwise whether it is there.
 	Patience time.Duration
 }
@@ -136,50 +137,6 @@ func (s Stats) after(before Stats) Stats {
 	s.Datagrams, s.Forged, s.Rebuilt = s.Datagrams+before.Datagrams, s.Forged+before.Forged, s.Rebuilt+before.Rebuilt
 	s.Spilled, s.Reports, s.Came = s.Spilled+before.Spilled, s.Reports+before.Reports, s.Came+before.Came
 	return s
-}
-
-// Run receives one object, and returns once it is there, or why it is not.
-func Run(ctx context.Context, env Env, config Config) (Receipt, error) {
-	ear, err := multicast.Join(config.Place)
-	if err != nil {
-		return Receipt{}, fmt.Errorf("%w: %w", ErrNoNetwork, err)
-	}
-	defer func() { _ = ear.Close() }()
-	mouth, err := multicast.Open(config.Place, 0)
-	if err != nil {
-		return Receipt{}, fmt.Errorf("%w: %w", ErrNoNetwork, err)
-	}
-	defer func() { _ = mouth.Close() }()
-	keys, gone := newKeys(config), make(gone)
-	var late *time.Timer // one that stood still for a moment is heard again before that
-	for {
-		heard, err := listen(ctx, ear, config, keys, gone)
-		if late != nil {
-			late.Stop()
-		}
-		if err != nil {
-			return Receipt{}, err
-		}
-		env.Log.Info("sender found", "sender", heard.Sender.String(), "object", heard.Name, "bytes", heard.Length)
-		if env.Begins != nil {
-			env.Begins(heard.Sender, heard.info())
-		}
-		receipt, err := from(ctx, env, config, ear, mouth, heard)
-		silent := new(goneError)
-		switch {
-		case errors.Is(err, errAgain):
-			env.Log.Info("that sender is silent, and one with the same begins: it was started again", "sender", heard.Sender.String())
-		case errors.As(err, &silent):
-			env.Log.Info("that sender is gone, or somebody repeats what it said: listening on", "sender", heard.Sender.String())
-			gone[heard.Secret.Session()] = silent.last
-			late = time.AfterFunc(unanswered-goneAfter, env.waits)
-		case errors.Is(err, errYielded):
-			env.Log.Info("that sender has ended, for another has the same key: listening on", "sender", heard.Sender.String())
-			gone[heard.Secret.Session()] = forGood
-		default:
-			return receipt, err
-		}
-	}
 }
 
 // from receives from a sender that was heard.
@@ -315,7 +272,9 @@ func (r *replica) run(ctx context.Context) error {
 	tasks.Go(func() error {
 		select {
 		case <-interrupted:
-			r.leave()
+			if !errors.Is(context.Cause(ctx), errMoved) {
+				r.leave()
+			}
 		case <-inner.Done():
 		}
 		<-inner.Done()

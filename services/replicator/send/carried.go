@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/groupcast/groupcast/internal/multicast"
 )
 
 // NetworkError says that the network takes nothing: its interface is gone, or has no address, or carried nothing for as long as a
@@ -19,7 +21,11 @@ func (e *NetworkError) Unwrap() error { return e.Err }
 type network struct {
 	hasCarried bool      // it took something before
 	failing    time.Time // since when it takes nothing
+	looked     time.Time // whether its interface was made anew
 }
+
+// lookEvery is how often it is looked whether the network interface was made anew that takes nothing.
+const lookEvery = time.Second
 
 // carried takes what came of sending, and returns it if it does not pass: an interface that is down for a
 // moment comes back, and what was not sent meanwhile is repaired as what is lost on the way.
@@ -33,8 +39,24 @@ func (s *session) carried(err error) error {
 		s.network.failing = time.Now()
 		s.env.Log.Warn("the network takes nothing", "error", err)
 	}
+	if now := time.Now(); now.Sub(s.network.looked) >= lookEvery {
+		s.network.looked = now
+		s.stand()
+	}
 	if !s.network.hasCarried || errors.Is(err, unix.EMSGSIZE) || time.Since(s.network.failing) > s.config.Patience {
 		return &NetworkError{err}
 	}
 	return nil
+}
+
+// stand has what is sent go over the network interface as it is now.
+func (s *session) stand() {
+	now, err := multicast.FootingOf(s.socket, s.config.Place)
+	if err != nil || now == s.footing {
+		return
+	}
+	if err = now.Carry(s.socket); err == nil {
+		s.footing = now
+		s.env.Log.Info("the network interface was made anew", "interface", s.config.Place.Interface)
+	}
 }

@@ -33,7 +33,7 @@ type loop struct {
 	coders    map[[2]int]reedsolomon.Encoder
 	announced time.Time
 	checked   chan error // whether the source has changed since all of it was read; nil before that
-	turned    time.Time  // when it was last looked what managers have changed
+	turned    time.Time  // when it was last looked what managers have changed, and what else is due
 }
 
 // send does what the rules decide, until all is over.
@@ -50,25 +50,42 @@ func (s *session) send(ctx context.Context) error {
 		}
 	}()
 	for ctx.Err() == nil {
-		if now := time.Now(); now.Sub(l.turned) >= turnEvery {
-			s.turn(now)
-			l.turned = now
+		if err := l.keepUp(time.Now()); err != nil {
+			return err
 		}
 		s.mu.Lock()
 		d := s.rules.Next(time.Now(), most-len(l.run.Bytes)/s.datagram)
-		isOver := d.Do == algo.End && !l.isExpecting()
+		if d.Do == algo.End && l.isExpecting() {
+			now := time.Now()
+			d = s.rules.Linger(now, now.Add(progressEvery))
+		}
 		s.mu.Unlock()
-		switch {
-		case isOver:
+		if d.Do == algo.End {
 			return l.end()
-		case d.Do == algo.End:
-			d = algo.Decision{Do: algo.Wait, Until: time.Now().Add(progressEvery)}
 		}
 		if err := l.perform(ctx, d); err != nil {
 			return err
 		}
 	}
 	return context.Cause(ctx)
+}
+
+// keepUp does what is due now and then, also where the source is slower than the network and nothing is ever waited for.
+func (l *loop) keepUp(now time.Time) error {
+	if now.Sub(l.turned) < turnEvery {
+		return nil
+	}
+	l.turned = now
+	l.turn(now)
+	l.show(now)
+	if now.Sub(l.announced) <= announceLate {
+		return nil
+	}
+	l.announced = now
+	if err := l.flush(); err != nil { // its numbers come before
+		return err
+	}
+	return l.announce(l.takeLate)
 }
 
 // perform does one thing.
@@ -190,12 +207,6 @@ func (l *loop) wait(ctx context.Context, until time.Time) error {
 		return err
 	}
 	now := time.Now()
-	if now.Sub(l.announced) > announceLate {
-		l.announced = now
-		if err := l.announce(l.takeLate); err != nil {
-			return err
-		}
-	}
 	if err := l.hash(now); err != nil {
 		return err
 	}

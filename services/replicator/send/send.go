@@ -136,6 +136,7 @@ func Run(ctx context.Context, env Env, config Config) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	s.footing, _ = multicast.FootingOf(socket, config.Place) // where it is gone already, that is seen when something is sent
 	if config.Exclusive {
 		if s.others, err = multicast.Join(config.Place); err != nil {
 			return Result{}, &NetworkError{err}
@@ -156,9 +157,10 @@ type session struct {
 	stop    context.CancelCauseFunc
 	salt    wire.Salt
 	private *ecdh.PrivateKey
-	group   *wire.Box // of the goroutine that sends
-	network network   // of the same
-	largest int       // datagram that is tried
+	group   *wire.Box         // of the goroutine that sends
+	network network           // of the same
+	footing multicast.Footing // where that is
+	largest int               // datagram that is tried
 	holes   []object.Hole
 	zeros   uint64 // bytes in holes
 	// hashesFirst has the source be hashed before anything is sent: somebody may have all of it.

@@ -165,6 +165,11 @@ func (m *member) counts() bool {
 // mayAnswer reports whether polls may be answered: also by one that was given up, and may be back.
 func (m *member) mayAnswer() bool { return m.outcome == Running || m.outcome == Unknown && !m.left }
 
+// mayBeBack reports whether it was given up for its silence. Who answers, and to whom nothing gets, has nothing new to say.
+func (m *member) mayBeBack() bool {
+	return m.outcome == Unknown && !m.left && (m.isSilent || !m.isStarved())
+}
+
 // Status is what is known of a member.
 type Status struct {
 	Outcome  Outcome

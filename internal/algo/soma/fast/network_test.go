@@ -32,6 +32,7 @@ type network struct {
 	forge                         forge
 	lies                          int  // reports that were refused
 	isDeaf                        bool // no report gets to the sender
+	lingers                       bool // the sender does, at its end
 }
 
 // forge says what a member answers to a poll that has the number before next, whatever came to it.
@@ -237,6 +238,9 @@ func (n *world) carry(c *cable, size int, do func()) (arrives bool) {
 func (n *network) act() {
 	for range 100000 {
 		d := n.sender.Next(n.now, 44)
+		if d.Do == fast.End && n.lingers {
+			d = n.sender.Linger(n.now, n.now.Add(100*time.Millisecond))
+		}
 		switch d.Do {
 		case fast.Wait:
 			n.wake = d.Until

@@ -1,6 +1,7 @@
 package fast
 
 import (
+	"slices"
 	"time"
 
 	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
@@ -77,6 +78,15 @@ func (s *Sender) poll(now time.Time) Decision {
 	p.since = 0
 	p.memory[p.last%pollMemory].number, p.memory[p.last%pollMemory].at = s.next, now
 	return d
+}
+
+// Linger decides what is done in place of the End for who may come yet: one that was given up, and is back, says so once it is
+// asked.
+func (s *Sender) Linger(now, until time.Time) Decision {
+	if s.polls.isDue(now) && slices.ContainsFunc(s.members, (*member).mayBeBack) {
+		return s.poll(now)
+	}
+	return Decision{Do: Wait, Until: until}
 }
 
 // asked is what a poll says.

@@ -1,8 +1,10 @@
 package fast
 
 import (
+	"cmp"
 	"fmt"
 	"math/bits"
+	"slices"
 	"time"
 
 	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
@@ -71,7 +73,7 @@ const (
 	SendPoll             // Poll
 	SendSeal             // to Member
 	SendBye              // to Member
-	End                  // nothing is left to do
+	End                  // nothing is left to do, but what Linger says
 )
 
 // Decision is what a sender does next. What it sends has numbers from Number on.
@@ -272,10 +274,12 @@ func (s *Sender) piece(room int) (Decision, bool) {
 
 // first is what is sent for the first time.
 func (s *Sender) first(room int) Decision {
-	if zeros := s.zeros(s.passed); zeros > 0 && s.part == 0 {
-		d := Decision{Do: SendZero, Block: s.passed, Count: int(zeros)}
-		s.passed += zeros
-		return d
+	if s.part == 0 {
+		if zeros := s.zeros(s.passed); zeros > 0 {
+			d := Decision{Do: SendZero, Block: s.passed, Count: int(zeros)}
+			s.passed += zeros
+			return d
+		}
 	}
 	all := s.set.all(s.passed)
 	d := Decision{Do: SendData, Block: s.passed, Mask: lowest(all&^s.part, room)}
@@ -287,12 +291,11 @@ func (s *Sender) first(room int) Decision {
 
 // zeros is how many blocks of zeros begin with one.
 func (s *Sender) zeros(block uint32) uint32 {
-	for _, e := range s.set.Zeros {
-		if e.First <= block && block < e.End {
-			return e.End - block
-		}
+	at, _ := slices.BinarySearchFunc(s.set.Zeros, block, func(e Extent, block uint32) int { return cmp.Compare(e.End, block+1) })
+	if at == len(s.set.Zeros) || s.set.Zeros[at].First > block {
+		return 0
 	}
-	return 0
+	return s.set.Zeros[at].End - block
 }
 
 // zeroed has a block of zeros repaired by saying so, and with it all that follow in a row: who has not heard of the one has not

@@ -45,6 +45,36 @@ func TestWhoIsBackIsNotStarved(t *testing.T) {
 	}
 }
 
+// Who was given up for its silence is asked on while the sender stays for others, a few times a second, and served once it is back: also
+// where all others have all. Who answers, and gets nothing, is not.
+func TestWhoIsBackAtTheEndIsServed(t *testing.T) {
+	for _, isBack := range []bool{true, false} {
+		n := begin(t, setting{length: 10e6, members: 12, uplink: cable{rate: mbit100, queue: 200}, cable: lan(mbit100), seed: 8, change: patient})
+		away := n.members[5].cable
+		n.run(300 * time.Millisecond)
+		if away.cut = isBack; !isBack {
+			away.most = 600
+		}
+		n.run(2 * time.Minute)
+		if got := n.sender.Member(5).Outcome; got != fast.Unknown {
+			t.Fatalf("it is %v before it is back", got)
+		}
+		n.lingers = true
+		before := n.sender.Counts().Polls
+		n.act()
+		n.run(time.Minute)
+		asked := n.sender.Counts().Polls - before
+		if isBack != (asked > 60) || asked > 300 {
+			t.Errorf("it is back: %v, and was asked %d times in a minute", isBack, asked)
+		}
+		away.cut, away.most = false, 0
+		n.run(time.Minute)
+		if isBack {
+			n.wantComplete()
+		}
+	}
+}
+
 // Who misses something that comes after what another misses waits for its turn, as long as that takes: it is not given up, and
 // gets it also where the other is gone meanwhile.
 func TestWhoWaitsForItsTurnIsNotStarved(t *testing.T) {

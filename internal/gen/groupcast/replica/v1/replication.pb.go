@@ -1911,6 +1911,7 @@ type ReceiveReport struct {
 	// Of what is complete.
 	Root   []byte `protobuf:"bytes,5,opt,name=root,proto3" json:"root,omitempty"`
 	Reason string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Why, for people; before it has failed, why its LAN cannot be heard at all.
 	Detail string `protobuf:"bytes,7,opt,name=detail,proto3" json:"detail,omitempty"`
 	// While RECEIVING: nothing was heard of the sender for long. Session agents may carry the rest.
 	Unheard bool `protobuf:"varint,8,opt,name=unheard,proto3" json:"unheard,omitempty"`

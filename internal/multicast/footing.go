@@ -1,0 +1,61 @@
+package multicast
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+
+	"golang.org/x/net/ipv4"
+	"golang.org/x/sys/unix"
+
+	"github.com/groupcast/groupcast/internal/udp"
+)
+
+// Footing is what the interface of a place is to the kernel, and its first address. One that is made anew by the same name, as a bond or a
+// VLAN is when the network is started again, is another: who has joined on it before hears nothing any more.
+type Footing struct {
+	index   uint32
+	address netip.Addr
+}
+
+// FootingOf returns what the interface of a place is now, for a socket that was opened there.
+func FootingOf(s *udp.Socket, p Place) (f Footing, err error) {
+	raw, err := s.Conn().SyscallConn()
+	if err != nil {
+		return f, err
+	}
+	failed := raw.Control(func(descriptor uintptr) { f, err = footing(int(descriptor), p.Interface) })
+	if failed != nil {
+		err = failed
+	}
+	if err != nil {
+		return f, fmt.Errorf("look at interface %s: %w", p.Interface, err)
+	}
+	return f, nil
+}
+
+// footing asks a socket, and not the thread that happens to look: they may be of several networks.
+func footing(descriptor int, device string) (f Footing, err error) {
+	asked, err := unix.NewIfreq(device)
+	if err != nil {
+		return f, err
+	}
+	if err = unix.IoctlIfreq(descriptor, unix.SIOCGIFINDEX, asked); err != nil {
+		return f, err
+	}
+	f.index = asked.Uint32()
+	if err = unix.IoctlIfreq(descriptor, unix.SIOCGIFADDR, asked); err != nil {
+		return f, err
+	}
+	own, err := asked.Inet4Addr()
+	if err != nil {
+		return f, err
+	}
+	f.address, _ = netip.AddrFromSlice(own)
+	return f, nil
+}
+
+// Carry has what a socket sends to its group go over the interface as it is now.
+func (f Footing) Carry(s *udp.Socket) error {
+	return ipv4.NewPacketConn(s.Conn()).SetMulticastInterface(&net.Interface{Index: int(f.index)})
+}

@@ -1,0 +1,58 @@
+package roster_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/algo/window"
+	"github.com/groupcast/groupcast/internal/policy"
+	"github.com/groupcast/groupcast/services/gatherer/controller"
+	"github.com/groupcast/groupcast/services/gatherer/roster"
+)
+
+// fullLink is a plant of one client that brings what its link gives.
+type fullLink struct {
+	*roster.Roster
+	rate   float64 // bytes per second
+	rounds int
+	seen   time.Time
+}
+
+// Review is held up now and then, as by others who have the roster, or the processor.
+func (l *fullLink) Review() {
+	if l.rounds++; l.rounds%10 == 0 {
+		time.Sleep(200 * time.Millisecond)
+	}
+	l.Roster.Review()
+}
+
+func (l *fullLink) Observe() (window.Facts, time.Time) {
+	now := time.Now()
+	l.Arrive("alice", uint64(l.rate*now.Sub(l.seen).Seconds()))
+	l.seen = now
+	return l.Roster.Observe()
+}
+
+// However long a round waits before it looks, it sees what the link gives, and no more: the next would see less, as if others had come.
+func TestRoundThatIsHeldUpSeesWhatTheLinkGives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t, policy.Policy{}, nil)
+		f.attach("alice")
+		plant := &fullLink{Roster: f.Roster, rate: 1e6, seen: time.Now()}
+		control, err := controller.New(window.Default, window.Options{}, plant, func() window.Rate { return 0 })
+		f.must(err)
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		rounds := 0
+		f.must(control.Run(ctx, func(round controller.Round) {
+			if got := float64(round.Received) / plant.rate; got < .95 || got > 1.05 {
+				t.Errorf("in round %d %.2f of what the link gives is received", rounds, got)
+			}
+			if rounds++; rounds == 25 {
+				stop()
+			}
+		}))
+	})
+}

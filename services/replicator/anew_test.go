@@ -1,0 +1,117 @@
+package replicator_test
+
+import (
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/groupcast/groupcast/e2e/lab"
+	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
+	"github.com/groupcast/groupcast/services/replicator/receive"
+	"github.com/groupcast/groupcast/services/replicator/send"
+)
+
+// anew is the network interface by which a host is on its LAN in the tests that take it away and make another by its name, as is done to
+// bonds, VLANs and cards that are pulled.
+const anew = "anew0"
+
+// first is the last byte of its address at first.
+const first = 77
+
+// makeAnew makes it, with an address beside that of the host.
+func (b *bench) makeAnew(host *lab.Host, last byte) {
+	b.t.Helper()
+	if err := host.Do(func() error {
+		under, err := net.InterfaceByName(b.place(host).Interface)
+		if err != nil {
+			return err
+		}
+		addresses, err := under.Addrs()
+		if err != nil {
+			return err
+		}
+		own := addresses[0].(*net.IPNet)
+		own.IP = append(own.IP.To4()[:3:3], last)
+		device := &netlink.Macvlan{LinkAttrs: netlink.LinkAttrs{Name: anew, ParentIndex: under.Index}, Mode: netlink.MACVLAN_MODE_BRIDGE}
+		if err := netlink.LinkAdd(device); err != nil {
+			return err
+		}
+		if err := netlink.AddrAdd(device, &netlink.Addr{IPNet: own}); err != nil {
+			return err
+		}
+		return netlink.LinkSetUp(device)
+	}); err != nil {
+		b.t.Error(err)
+	}
+}
+
+// takeAnew takes it away.
+func (b *bench) takeAnew(host *lab.Host) {
+	if err := host.Do(func() error {
+		device, err := netlink.LinkByName(anew)
+		if err != nil {
+			return err
+		}
+		return netlink.LinkDel(device)
+	}); err != nil {
+		b.t.Error(err)
+	}
+}
+
+// An interface that is made anew by its name, of a receiver or of the sender, is listened and sent to as before: also where it has
+// another address at the receiver.
+func TestInterfaceIsMadeAnew(t *testing.T) {
+	for name, c := range map[string]struct {
+		isSenders bool
+		then      byte // last of the address that it has then
+	}{
+		"receiver": {false, first}, "receiver, another address": {false, first + 1}, "sender": {true, first},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := onLAN(t, 2, lanShape)
+			b.file(6_000_000)
+			host := b.receivers[0]
+			if c.isSenders {
+				host = b.sender
+			}
+			b.makeAnew(host, first)
+			receipts := b.receiveAll(t.Context(), func(r *receive.Config) {
+				r.Patience = 0
+				if r.Name == host.Name() {
+					r.Place.Interface = anew
+				}
+			})
+			source, err := send.OpenObject(t.Context(), b.path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer source.Close()
+			var changing sync.WaitGroup
+			taken := &failing{Object: source, after: 2_000_000, then: sync.OnceFunc(func() {
+				b.takeAnew(host)
+				changing.Go(func() {
+					time.Sleep(2 * time.Second) // of a network that is started again
+					b.makeAnew(host, c.then)
+				})
+			})}
+			result, err := b.sendFrom(t.Context(), taken, func(s *send.Config) {
+				s.Ceiling = 1_000_000
+				if c.isSenders {
+					s.Place.Interface = anew
+				}
+			})
+			for _, m := range result.Members { // who has another address, and proves no name, is another
+				if m.Outcome != algo.Complete && (c.then == first || m.Name != host.Name()) {
+					t.Errorf("the sender says of %s: %v %s", m.Name, m.Outcome, m.Reason)
+				}
+			}
+			result.Members = nil
+			b.wantComplete(result, err, receipts...)
+			b.wantCopies(0, 1)
+			changing.Wait()
+		})
+	}
+}
